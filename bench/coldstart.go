@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/api"
 )
 
 // coldStarts measures `orch serve` from its launch until its first task is done: on a new data
@@ -48,7 +48,7 @@ func (c Config) coldStart(ctx context.Context, dir, durability string, text []by
 		return 0, err
 	}
 	defer hangUp()
-	task, err := remote.Submit(ctx, orchestrator.SubmitRequest{Plan: text})
+	task, err := remote.Submit(ctx, api.SubmitRequest{Plan: text})
 	if err == nil {
 		err = await(ctx, remote, task)
 	}

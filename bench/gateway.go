@@ -13,12 +13,12 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/mcp/gateway"
 	"github.com/orch-dev/orch/mcp/registry"
 	"github.com/orch-dev/orch/node"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/tools"
 )
@@ -209,13 +209,13 @@ func (b *gatewayBench) tasks(ctx context.Context, l *lab, durability string) (Ro
 	return figure("gateway-task", "a task of one call through the gateway over stdio, median", "ms", runs), nil
 }
 
-func oneTask(ctx context.Context, api orchestrator.API) error {
+func oneTask(ctx context.Context, owner api.API) error {
 	plan := json.RawMessage(`{"orch":"v1","steps":[{"id":"a","tool":"` + gatewayPipe + `.` + noopName + `"}]}`)
-	task, err := api.Submit(ctx, orchestrator.SubmitRequest{Plan: plan, Actor: "user:bench"})
+	task, err := owner.Submit(ctx, api.SubmitRequest{Plan: plan, Actor: "user:bench"})
 	if err != nil {
 		return err
 	}
-	r, err := api.Result(ctx, orchestrator.ResultRequest{ID: task.ID, Wait: time.Minute})
+	r, err := owner.Result(ctx, api.ResultRequest{ID: task.ID, Wait: time.Minute})
 	if err == nil && r.State != statemachine.Done {
 		return fault.New(fault.Internal, "a task of the benchmark is %s: %s", r.State, r.Reason)
 	}

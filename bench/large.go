@@ -8,11 +8,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/node"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -100,7 +100,7 @@ func (l *lab) historyOf(ctx context.Context, n int) (history, error) {
 
 // runLong runs a task of about n events: calls inside loops, each of them made ready, called and
 // succeeded.
-func (l *lab) runLong(ctx context.Context, api orchestrator.API, n int) (events.TaskID, error) {
+func (l *lab) runLong(ctx context.Context, owner api.API, n int) (events.TaskID, error) {
 	const perCall, perLoop = 3, 5_000
 	var text strings.Builder
 	text.WriteString("limits: {max_steps: 1000000}\nsteps:\n")
@@ -115,11 +115,11 @@ func (l *lab) runLong(ctx context.Context, api orchestrator.API, n int) (events.
 	if err != nil {
 		return "", err
 	}
-	task, err := api.Submit(ctx, orchestrator.SubmitRequest{Plan: p})
+	task, err := owner.Submit(ctx, api.SubmitRequest{Plan: p})
 	if err != nil {
 		return "", err
 	}
-	return task.ID, await(ctx, api, task)
+	return task.ID, await(ctx, owner, task)
 }
 
 // read takes a history out of a store.
@@ -164,7 +164,7 @@ func (l *lab) runOpen(ctx context.Context, s *largeStore) (history, error) {
 	if err != nil {
 		return history{}, err
 	}
-	task, err := n.API().Submit(ctx, orchestrator.SubmitRequest{Plan: one})
+	task, err := n.API().Submit(ctx, api.SubmitRequest{Plan: one})
 	if err == nil {
 		err = await(ctx, n.API(), task)
 	}
@@ -175,7 +175,7 @@ func (l *lab) runOpen(ctx context.Context, s *largeStore) (history, error) {
 }
 
 // submitOpen submits tasks that stay open: half of them sleep, half wait for a worker that never comes.
-func submitOpen(ctx context.Context, api orchestrator.API, n int) error {
+func submitOpen(ctx context.Context, owner api.API, n int) error {
 	for _, steps := range []string{"{id: nap, wait: {for: 300d}}", "{id: s0, tool: BENCH_NOOP, queue: nobody}"} {
 		text, err := planOf("steps: [" + steps + "]\n")
 		if err != nil {
@@ -183,7 +183,7 @@ func submitOpen(ctx context.Context, api orchestrator.API, n int) error {
 		}
 		const at = 1000
 		for left := max(n/2, 1); left > 0; left -= at {
-			if err := submitBatch(ctx, api, text, min(left, at)); err != nil {
+			if err := submitBatch(ctx, owner, text, min(left, at)); err != nil {
 				return err
 			}
 		}
@@ -299,8 +299,8 @@ func (f *filler) history(i int, h history, share float64) error {
 }
 
 // replayed replays a finished task and checks that the fold is what the node has.
-func replayed(ctx context.Context, api orchestrator.API, id events.TaskID) (orchestrator.ReplayReply, error) {
-	r, err := api.Replay(ctx, orchestrator.ReplayRequest{ID: id})
+func replayed(ctx context.Context, owner api.API, id events.TaskID) (api.ReplayReply, error) {
+	r, err := owner.Replay(ctx, api.ReplayRequest{ID: id})
 	if err != nil {
 		return r, err
 	}

@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/plan"
 )
 
@@ -111,7 +111,7 @@ func (s *system) cpu() map[string]time.Duration {
 }
 
 // ofAPI is a system that submits to a node.
-func ofAPI(api orchestrator.API, children []*child, stop func()) (*system, error) {
+func ofAPI(owner api.API, children []*child, stop func()) (*system, error) {
 	plans := map[int]json.RawMessage{}
 	for _, w := range workloads() {
 		text, err := chainOf(w.steps)
@@ -122,28 +122,28 @@ func ofAPI(api orchestrator.API, children []*child, stop func()) (*system, error
 	}
 	once := func(ctx context.Context, w workload) (int, error) {
 		if w.batch > 1 {
-			return w.batch, submitBatch(ctx, api, plans[w.steps], w.batch)
+			return w.batch, submitBatch(ctx, owner, plans[w.steps], w.batch)
 		}
 		if w.batch == 1 {
-			_, err := api.Submit(ctx, orchestrator.SubmitRequest{Plan: plans[w.steps], Queue: idleQueue})
+			_, err := owner.Submit(ctx, api.SubmitRequest{Plan: plans[w.steps], Queue: idleQueue})
 			return 1, err
 		}
-		id, err := api.Submit(ctx, orchestrator.SubmitRequest{Plan: plans[w.steps]})
+		id, err := owner.Submit(ctx, api.SubmitRequest{Plan: plans[w.steps]})
 		if err != nil {
 			return 0, err
 		}
-		return 1, await(ctx, api, id)
+		return 1, await(ctx, owner, id)
 	}
 	return &system{once: once, children: children, stop: stop}, nil
 }
 
 // submitBatch submits n tasks at once.
-func submitBatch(ctx context.Context, api orchestrator.API, text json.RawMessage, n int) error {
-	r := orchestrator.SubmitBatchRequest{Tasks: make([]orchestrator.SubmitRequest, n)}
+func submitBatch(ctx context.Context, owner api.API, text json.RawMessage, n int) error {
+	r := api.SubmitBatchRequest{Tasks: make([]api.SubmitRequest, n)}
 	for i := range r.Tasks {
-		r.Tasks[i] = orchestrator.SubmitRequest{Plan: text, Queue: idleQueue}
+		r.Tasks[i] = api.SubmitRequest{Plan: text, Queue: idleQueue}
 	}
-	reply, err := api.SubmitBatch(ctx, r)
+	reply, err := owner.SubmitBatch(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -156,9 +156,9 @@ func submitBatch(ctx context.Context, api orchestrator.API, text json.RawMessage
 }
 
 // await waits until a task is done.
-func await(ctx context.Context, api orchestrator.API, task orchestrator.SubmitReply) error {
+func await(ctx context.Context, owner api.API, task api.SubmitReply) error {
 	for {
-		r, err := api.Result(ctx, orchestrator.ResultRequest{ID: task.ID, Wait: 30 * time.Second})
+		r, err := owner.Result(ctx, api.ResultRequest{ID: task.ID, Wait: 30 * time.Second})
 		switch {
 		case err != nil:
 			return err

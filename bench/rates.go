@@ -4,8 +4,8 @@ import (
 	"context"
 	"path/filepath"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/node"
-	"github.com/orch-dev/orch/orchestrator"
 )
 
 // layout is how the parts of a system are spread over processes.
@@ -143,7 +143,7 @@ func orchProcesses(ctx context.Context, c Config, dir, durability string) (*syst
 }
 
 // dial connects to the node whose data lies below dir.
-func dial(ctx context.Context, dir string) (orchestrator.API, func(), error) {
+func dial(ctx context.Context, dir string) (api.API, func(), error) {
 	remote, err := node.Dial(ctx, node.Config{DataDir: filepath.Join(dir, "data")})
 	if err != nil {
 		return nil, nil, err

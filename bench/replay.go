@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/node"
-	"github.com/orch-dev/orch/orchestrator"
 )
 
 // replaysAlone measures the replay of a history that has the log to itself.
@@ -69,11 +69,11 @@ func replaysAmong(ctx context.Context, l *lab, durability string) ([]Row, error)
 }
 
 // replay reads and folds a history several times.
-func (l *lab) replay(ctx context.Context, api orchestrator.API, id string, task events.TaskID, where string) (Row, error) {
-	var reply orchestrator.ReplayReply
+func (l *lab) replay(ctx context.Context, owner api.API, id string, task events.TaskID, where string) (Row, error) {
+	var reply api.ReplayReply
 	runs, err := repeat(l.Config, func() (float64, error) {
 		var err error
-		reply, err = replayed(ctx, api, task)
+		reply, err = replayed(ctx, owner, task)
 		return millis(reply.Took), err
 	})
 	return figure(id, fmt.Sprintf("replay of %d events in %d commits, %s", reply.Events, reply.Commits, where), "ms", runs), err

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 )
 
 // restarts measures a node on the large store, from its launch until a new task is accepted: after the
@@ -60,7 +60,7 @@ func (l *lab) restart(ctx context.Context, s *largeStore, durability string, end
 		return 0, err
 	}
 	defer hangUp()
-	if _, err := remote.Submit(ctx, orchestrator.SubmitRequest{Plan: one}); err != nil {
+	if _, err := remote.Submit(ctx, api.SubmitRequest{Plan: one}); err != nil {
 		return 0, err
 	}
 	took := time.Since(began)
@@ -69,8 +69,8 @@ func (l *lab) restart(ctx context.Context, s *largeStore, durability string, end
 }
 
 // checkOpen checks that the node knows its open tasks.
-func checkOpen(ctx context.Context, api orchestrator.API, s *largeStore) error {
-	status, err := api.Status(ctx, orchestrator.StatusRequest{})
+func checkOpen(ctx context.Context, owner api.API, s *largeStore) error {
+	status, err := owner.Status(ctx, api.StatusRequest{})
 	if err == nil && status.Open < s.open {
 		err = fault.New(fault.DataLoss, "%d open tasks of %d are left", status.Open, s.open)
 	}

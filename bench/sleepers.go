@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/api"
 )
 
 // sleepers measures 1,000 tasks that sleep 1 s by a durable timer, from the first submission until all
@@ -40,15 +40,15 @@ func sleepers(ctx context.Context, l *lab, durability string) ([]Row, error) {
 	return []Row{figure("sleepers", fmt.Sprintf("%d tasks that sleep 1 s, first submit → all done", tasks), "s", runs)}, err
 }
 
-func sleepAll(ctx context.Context, api orchestrator.API, text json.RawMessage, tasks int) (float64, error) {
+func sleepAll(ctx context.Context, owner api.API, text json.RawMessage, tasks int) (float64, error) {
 	var group sync.WaitGroup
 	var failure atomic.Pointer[error]
 	began := time.Now()
 	for range tasks {
 		group.Go(func() {
-			task, err := api.Submit(ctx, orchestrator.SubmitRequest{Plan: text})
+			task, err := owner.Submit(ctx, api.SubmitRequest{Plan: text})
 			if err == nil {
-				err = await(ctx, api, task)
+				err = await(ctx, owner, task)
 			}
 			if err != nil {
 				failure.CompareAndSwap(nil, &err)

@@ -147,14 +147,14 @@ func (a *appender) tellAll(verdicts []verdict, err error) {
 	}
 }
 
-func appendFault(p *pending, api *jetstream.APIError) error {
+func appendFault(p *pending, owner *jetstream.APIError) error {
 	switch {
-	case isConflictCode(api.ErrorCode):
+	case isConflictCode(owner.ErrorCode):
 		return conflict(p)
-	case isFullCode(api.ErrorCode):
-		return fault.Wrap(fault.DiskFull, api, "the NATS server takes no more").WithHint(serverLimits)
+	case isFullCode(owner.ErrorCode):
+		return fault.Wrap(fault.DiskFull, owner, "the NATS server takes no more").WithHint(serverLimits)
 	default:
-		return fault.Wrap(fault.Unavailable, api, "the log refuses the commit").
+		return fault.Wrap(fault.Unavailable, owner, "the log refuses the commit").
 			WithHint("the log of the node names the cause")
 	}
 }

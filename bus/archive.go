@@ -274,13 +274,13 @@ func (s *Store) publishPart(ctx context.Context, subject string, data []byte, af
 }
 
 func archiveFault(err error) error {
-	var api *jetstream.APIError
+	var owner *jetstream.APIError
 	switch {
-	case !errors.As(err, &api):
+	case !errors.As(err, &owner):
 		return fault.Wrap(fault.Unavailable, err, "the history cannot be archived").WithHint("archive the task again")
-	case isConflictCode(api.ErrorCode):
+	case isConflictCode(owner.ErrorCode):
 		return fault.Wrap(fault.Conflict, err, "the task is being archived by another call").WithField("task")
-	case isFullCode(api.ErrorCode):
+	case isFullCode(owner.ErrorCode):
 		return fault.Wrap(fault.DiskFull, err, "the NATS server takes no more").WithHint(serverLimits)
 	default:
 		return fault.Wrap(fault.Unavailable, err, "the history cannot be archived").WithHint("archive the task again")

@@ -14,11 +14,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/eventstest"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 )
 
 // A backup brings every history back at its positions, and the log goes on behind them.
@@ -106,7 +106,7 @@ func TestBackupUnderLoad(t *testing.T) {
 }
 
 // noAPI is a node without commands of its own.
-type noAPI struct{ orchestrator.API }
+type noAPI struct{ api.API }
 
 func dialNode(t *testing.T, n *node) *bus.Remote {
 	t.Helper()

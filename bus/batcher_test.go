@@ -12,10 +12,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/work"
 )
 
@@ -26,15 +26,15 @@ type batchOwner struct {
 	open     chan struct{}
 }
 
-func (c *batchOwner) submit(_ context.Context, in orchestrator.SubmitBatchRequest) (orchestrator.SubmitBatchReply, error) {
+func (c *batchOwner) submit(_ context.Context, in api.SubmitBatchRequest) (api.SubmitBatchReply, error) {
 	c.messages.Add(1)
 	c.entered <- struct{}{}
 	<-c.open
-	var reply orchestrator.SubmitBatchReply
+	var reply api.SubmitBatchReply
 	for _, task := range in.Tasks {
-		item := orchestrator.SubmitBatchItem{SubmitReply: orchestrator.SubmitReply{ID: events.TaskID(task.Name)}}
+		item := api.SubmitBatchItem{SubmitReply: api.SubmitReply{ID: events.TaskID(task.Name)}}
 		if strings.HasSuffix(task.Name, "3") {
-			item = orchestrator.SubmitBatchItem{Error: fault.New(fault.Conflict, "not %s", task.Name)}
+			item = api.SubmitBatchItem{Error: fault.New(fault.Conflict, "not %s", task.Name)}
 		}
 		reply.Tasks = append(reply.Tasks, item)
 	}
@@ -59,7 +59,7 @@ func TestRequestsShareMessages(t *testing.T) {
 	var group sync.WaitGroup
 	submit := func(i int) {
 		name := strconv.Itoa(i)
-		reply, err := remote.Submit(t.Context(), orchestrator.SubmitRequest{Name: name, Plan: json.RawMessage(`{}`)})
+		reply, err := remote.Submit(t.Context(), api.SubmitRequest{Name: name, Plan: json.RawMessage(`{}`)})
 		if strings.HasSuffix(name, "3") {
 			assert.ErrorContains(t, err, "not "+name)
 			return
@@ -77,7 +77,7 @@ func TestRequestsShareMessages(t *testing.T) {
 	}
 	for range 4 { // more than fits into one message
 		group.Go(func() {
-			_, err := remote.Submit(t.Context(), orchestrator.SubmitRequest{Name: "large", Plan: json.RawMessage(`"` + strings.Repeat("x", 200<<10) + `"`)})
+			_, err := remote.Submit(t.Context(), api.SubmitRequest{Name: "large", Plan: json.RawMessage(`"` + strings.Repeat("x", 200<<10) + `"`)})
 			assert.NoError(t, err)
 		})
 	}
@@ -94,7 +94,7 @@ func TestTooLargeRequestFailsAlone(t *testing.T) {
 	const trips = 4
 	c, remote := newBatchOwner(t)
 	submit := func(bytes int) error {
-		_, err := remote.Submit(t.Context(), orchestrator.SubmitRequest{Plan: json.RawMessage(`"` + strings.Repeat("x", bytes) + `"`)})
+		_, err := remote.Submit(t.Context(), api.SubmitRequest{Plan: json.RawMessage(`"` + strings.Repeat("x", bytes) + `"`)})
 		return err
 	}
 	var group sync.WaitGroup
@@ -115,7 +115,7 @@ func TestRequestThatCannotBeEncodedFailsAlone(t *testing.T) {
 	t.Parallel()
 	c, remote := newBatchOwner(t)
 	close(c.open)
-	_, err := remote.Submit(t.Context(), orchestrator.SubmitRequest{Plan: json.RawMessage(`{`)})
+	_, err := remote.Submit(t.Context(), api.SubmitRequest{Plan: json.RawMessage(`{`)})
 	assert.Equal(t, fault.Internal, fault.CodeOf(err))
 	assert.Zero(t, c.messages.Load())
 }
@@ -124,7 +124,7 @@ func TestSharedRequestsFailTogether(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, bus.ServerConfig{})
 	remote := bus.NewRemote(dial(t, n, ""))
-	_, err := remote.Submit(t.Context(), orchestrator.SubmitRequest{})
+	_, err := remote.Submit(t.Context(), api.SubmitRequest{})
 	assert.Equal(t, fault.Unavailable, fault.CodeOf(err), "nobody serves")
 	assert.Equal(t, fault.Unavailable, fault.CodeOf(remote.Report(t.Context(), work.Outcome{})))
 }
@@ -160,12 +160,12 @@ func TestCallerOfASharedRequestMayLeave(t *testing.T) {
 	c, remote := newBatchOwner(t)
 	var group sync.WaitGroup
 	for range 4 {
-		group.Go(func() { _, _ = remote.Submit(t.Context(), orchestrator.SubmitRequest{}) })
+		group.Go(func() { _, _ = remote.Submit(t.Context(), api.SubmitRequest{}) })
 		<-c.entered
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := remote.Submit(ctx, orchestrator.SubmitRequest{})
+	_, err := remote.Submit(ctx, api.SubmitRequest{})
 	assert.Equal(t, fault.Cancelled, fault.CodeOf(err))
 	close(c.open)
 	group.Wait()

@@ -3,38 +3,38 @@ package bus
 import (
 	"context"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 )
 
 // batchSubmission is a batch of tasks on its way to the nodes of a cluster.
 type batchSubmission struct {
 	conn  *Conn
-	tasks []orchestrator.SubmitRequest
+	tasks []api.SubmitRequest
 	// open are the indices of the tasks that are still to be submitted.
 	open []int
 	// answers are the last ones of all tasks; nil before there are any.
-	answers []orchestrator.SubmitBatchItem
+	answers []api.SubmitBatchItem
 }
 
 // submit asks for the open tasks. Those that may be submitted again stay open, and the error is that of the first of them.
 func (b *batchSubmission) submit(ctx context.Context) error {
-	var in orchestrator.SubmitBatchRequest
+	var in api.SubmitBatchRequest
 	for _, i := range b.open {
 		in.Tasks = append(in.Tasks, b.tasks[i])
 	}
-	var reply orchestrator.SubmitBatchReply
+	var reply api.SubmitBatchReply
 	if err := submitOnce(ctx, b.conn, in, &reply); err != nil {
 		return err
 	}
 	if b.answers == nil {
-		b.answers = make([]orchestrator.SubmitBatchItem, len(b.tasks))
+		b.answers = make([]api.SubmitBatchItem, len(b.tasks))
 	}
 	return b.take(reply.Tasks)
 }
 
 // submitOnce makes one request for a batch, and wants an answer for each task.
-func submitOnce(ctx context.Context, c *Conn, in orchestrator.SubmitBatchRequest, reply *orchestrator.SubmitBatchReply) error {
+func submitOnce(ctx context.Context, c *Conn, in api.SubmitBatchRequest, reply *api.SubmitBatchReply) error {
 	body, err := encodeRequest(in)
 	if err != nil {
 		return err
@@ -49,7 +49,7 @@ func submitOnce(ctx context.Context, c *Conn, in orchestrator.SubmitBatchRequest
 }
 
 // take notes the answers for the open tasks.
-func (b *batchSubmission) take(answers []orchestrator.SubmitBatchItem) error {
+func (b *batchSubmission) take(answers []api.SubmitBatchItem) error {
 	var again []int
 	for n, i := range b.open {
 		b.answers[i] = answers[n]

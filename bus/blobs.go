@@ -153,9 +153,9 @@ func pointKey(task events.TaskID, id string) (string, error) {
 }
 
 func sideFault(err error, message string) error {
-	var api *jetstream.APIError
+	var owner *jetstream.APIError
 	switch {
-	case errors.As(err, &api) && isFullCode(api.ErrorCode):
+	case errors.As(err, &owner) && isFullCode(owner.ErrorCode):
 		return fault.Wrap(fault.DiskFull, err, message+": the NATS server takes no more").WithHint(serverLimits)
 	case errors.Is(err, context.Canceled):
 		return fault.From(err)

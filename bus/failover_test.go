@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 )
 
 // dialOutside connects to the server of a node as if that were one of others.
@@ -84,8 +84,8 @@ func TestTunnelsAreDialledAgain(t *testing.T) {
 // submitOwner answers batches of submissions, in turn, and keeps what it was asked.
 type submitOwner struct {
 	mu     sync.Mutex // guards what follows
-	asked  [][]orchestrator.SubmitRequest
-	answer func(times int, task orchestrator.SubmitRequest) error
+	asked  [][]api.SubmitRequest
+	answer func(times int, task api.SubmitRequest) error
 	// gone is called from the second request on, which then fails as a whole; nil for no such failure.
 	gone func()
 }
@@ -100,7 +100,7 @@ func (o *submitOwner) serve(t *testing.T) *bus.Remote {
 	return bus.NewRemote(dialOutside(t, n))
 }
 
-func (o *submitOwner) submit(_ context.Context, in orchestrator.SubmitBatchRequest) (reply orchestrator.SubmitBatchReply, err error) {
+func (o *submitOwner) submit(_ context.Context, in api.SubmitBatchRequest) (reply api.SubmitBatchReply, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.asked = append(o.asked, in.Tasks)
@@ -109,9 +109,9 @@ func (o *submitOwner) submit(_ context.Context, in orchestrator.SubmitBatchReque
 		return reply, fault.New(fault.Unavailable, "gone").WithReason(bus.OutcomeUnknown)
 	}
 	for _, task := range in.Tasks {
-		item := orchestrator.SubmitBatchItem{SubmitReply: orchestrator.SubmitReply{ID: task.ID}}
+		item := api.SubmitBatchItem{SubmitReply: api.SubmitReply{ID: task.ID}}
 		if err := o.answer(len(o.asked), task); err != nil {
-			item = orchestrator.SubmitBatchItem{Error: fault.From(err)}
+			item = api.SubmitBatchItem{Error: fault.From(err)}
 		}
 		reply.Tasks = append(reply.Tasks, item)
 	}
@@ -119,7 +119,7 @@ func (o *submitOwner) submit(_ context.Context, in orchestrator.SubmitBatchReque
 }
 
 // requests returns what was asked since it was last called.
-func (o *submitOwner) requests() [][]orchestrator.SubmitRequest {
+func (o *submitOwner) requests() [][]api.SubmitRequest {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	asked := o.asked
@@ -128,7 +128,7 @@ func (o *submitOwner) requests() [][]orchestrator.SubmitRequest {
 }
 
 // refuseTwice refuses some tasks by their names, as a node does that ends, and knows them after the second time.
-func refuseTwice(times int, task orchestrator.SubmitRequest) error {
+func refuseTwice(times int, task api.SubmitRequest) error {
 	reasons := map[string]string{"doubt": bus.OutcomeUnknown, "fenced": bus.Fenced, "full": "FULL"}
 	if reasons[task.Name] == "" || times > 2 {
 		return nil
@@ -136,9 +136,9 @@ func refuseTwice(times int, task orchestrator.SubmitRequest) error {
 	return fault.New(fault.Unavailable, "no").WithReason(reasons[task.Name])
 }
 
-func named(names ...string) (tasks []orchestrator.SubmitRequest) {
+func named(names ...string) (tasks []api.SubmitRequest) {
 	for _, name := range names {
-		tasks = append(tasks, orchestrator.SubmitRequest{Name: name, Plan: []byte(`{}`)})
+		tasks = append(tasks, api.SubmitRequest{Name: name, Plan: []byte(`{}`)})
 	}
 	return tasks
 }
@@ -147,15 +147,15 @@ func named(names ...string) (tasks []orchestrator.SubmitRequest) {
 func TestTasksOfABatchAreSubmittedAgain(t *testing.T) {
 	t.Parallel()
 	owner := &submitOwner{answer: refuseTwice}
-	reply, err := owner.serve(t).SubmitBatch(t.Context(), orchestrator.SubmitBatchRequest{Tasks: named("good", "doubt", "full", "fenced")})
+	reply, err := owner.serve(t).SubmitBatch(t.Context(), api.SubmitBatchRequest{Tasks: named("good", "doubt", "full", "fenced")})
 	require.NoError(t, err)
 	asked := owner.requests()
 	first := asked[0]
-	again := []orchestrator.SubmitRequest{first[1], first[3]}
-	assert.Equal(t, [][]orchestrator.SubmitRequest{first, again, again}, asked)
+	again := []api.SubmitRequest{first[1], first[3]}
+	assert.Equal(t, [][]api.SubmitRequest{first, again, again}, asked)
 	for _, i := range []int{0, 1, 3} {
 		assert.NotEmpty(t, first[i].ID)
-		assert.Equal(t, orchestrator.SubmitBatchItem{SubmitReply: orchestrator.SubmitReply{ID: first[i].ID}}, reply.Tasks[i])
+		assert.Equal(t, api.SubmitBatchItem{SubmitReply: api.SubmitReply{ID: first[i].ID}}, reply.Tasks[i])
 	}
 	assert.Equal(t, "FULL", reply.Tasks[2].Error.Reason, "what was not taken for another reason")
 }
@@ -167,7 +167,7 @@ func TestSubmissionIsMadeAgain(t *testing.T) {
 	reply, err := owner.serve(t).Submit(t.Context(), named("doubt")[0])
 	require.NoError(t, err)
 	asked := owner.requests()
-	assert.Equal(t, [][]orchestrator.SubmitRequest{asked[0], asked[0], asked[0]}, asked)
+	assert.Equal(t, [][]api.SubmitRequest{asked[0], asked[0], asked[0]}, asked)
 	assert.Equal(t, asked[0][0].ID, reply.ID)
 }
 
@@ -177,7 +177,7 @@ func TestBatchWhoseNodeStaysAway(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	owner := &submitOwner{answer: refuseTwice, gone: stop}
-	reply, err := owner.serve(t).SubmitBatch(ctx, orchestrator.SubmitBatchRequest{Tasks: named("good", "doubt")})
+	reply, err := owner.serve(t).SubmitBatch(ctx, api.SubmitBatchRequest{Tasks: named("good", "doubt")})
 	require.NoError(t, err)
 	require.Len(t, reply.Tasks, 2)
 	assert.Len(t, owner.requests(), 2)

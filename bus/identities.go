@@ -7,8 +7,8 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 )
 
 // IdentitySubjects is the prefix of the subjects at which people speak for themselves, with tokens of their own:
@@ -21,8 +21,8 @@ func identityInbox(digest string) string { return inboxes + "." + digest }
 
 // ServeIdentities serves the commands of faces to people who have tokens of the role operator: each acts as the identity of
 // the token.
-func ServeIdentities(c *Conn, api orchestrator.API, tokens *Tokens, cfg EndpointConfig) (*Endpoint, error) {
-	i := identities{tokens: tokens, methods: withoutNumbers(apiMethods(api))}
+func ServeIdentities(c *Conn, owner api.API, tokens *Tokens, cfg EndpointConfig) (*Endpoint, error) {
+	i := identities{tokens: tokens, methods: withoutNumbers(apiMethods(owner))}
 	cfg.inbox = func(m *nats.Msg) bool {
 		digest, _ := parseIdentitySubject(m.Subject)
 		return strings.HasPrefix(m.Reply, identityInbox(digest)+".")

@@ -106,7 +106,7 @@ func (j *Journal) Append(ctx context.Context, after uint64, data []byte) (uint64
 	defer cancel()
 	m := &nats.Msg{Subject: j.subject(), Data: data, Header: nats.Header{headHeader: {"change"}}}
 	ack, err := j.store.conn.js.PublishMsg(ctx, m, jetstream.WithExpectLastSequence(after))
-	if api, ok := errors.AsType[*jetstream.APIError](err); ok && isConflictCode(api.ErrorCode) {
+	if owner, ok := errors.AsType[*jetstream.APIError](err); ok && isConflictCode(owner.ErrorCode) {
 		return 0, fault.Wrap(fault.Conflict, err, "another change was first")
 	}
 	if err != nil {

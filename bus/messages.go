@@ -168,8 +168,8 @@ func (m messageStore) Append(ctx context.Context, r messages.Record) (uint64, er
 		opts = append(opts, jetstream.WithExpectLastSequencePerSubject(0))
 	}
 	ack, err := m.s.conn.js.PublishMsg(ctx, msg, opts...)
-	var api *jetstream.APIError
-	if errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
+	var owner *jetstream.APIError
+	if errors.As(err, &owner) && owner.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
 		return 0, fault.Wrap(fault.Conflict, err, "there is a message "+r.Message.ID+" already")
 	}
 	if err != nil {

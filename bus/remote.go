@@ -7,61 +7,61 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/work"
 )
 
 var (
-	_ orchestrator.API = (*Remote)(nil)
-	_ work.Owner       = (*Remote)(nil)
+	_ api.API    = (*Remote)(nil)
+	_ work.Owner = (*Remote)(nil)
 )
 
 // ServeAPI serves the commands of faces below CommandPrefix, and what is asked of the node's store itself:
 // its verification, and that it holds still for a backup. Who acts is cfg.Identity.
-func ServeAPI(c *Conn, api orchestrator.API, s *Store, cfg EndpointConfig) (*Endpoint, error) {
-	methods := apiMethods(api)
+func ServeAPI(c *Conn, owner api.API, s *Store, cfg EndpointConfig) (*Endpoint, error) {
+	methods := apiMethods(owner)
 	methods["hold"] = Handle(answerless(s.hold))
 	methods["verify"] = Handle(func(ctx context.Context, _ struct{}) (Report, error) { return s.Verify(ctx, nil) })
 	return Serve(c, CommandPrefix, methods, cfg)
 }
 
 // apiMethods are the commands of faces.
-func apiMethods(api orchestrator.API) map[string]Method {
+func apiMethods(owner api.API) map[string]Method {
 	return map[string]Method{
-		"submit":       Handle(api.Submit),
-		"submit_batch": Handle(api.SubmitBatch),
-		"find":         Handle(api.Find),
-		"get":          Handle(api.Get),
-		"result":       Handle(api.Result),
-		"list":         Handle(api.List),
-		"watch":        Handle(api.Watch),
-		"queue":        Handle(api.Queue),
-		"history":      Handle(api.History),
-		"replay":       Handle(api.Replay),
-		"explain":      Handle(api.Explain),
-		"cancel":       Handle(api.Cancel),
-		"pause":        Handle(api.Pause),
-		"resume":       Handle(api.Resume),
-		"retry":        Handle(api.Retry),
-		"redrive":      Handle(api.Redrive),
-		"signal":       Handle(api.Signal),
-		"resolve":      Handle(api.Resolve),
-		"call":         Handle(api.Call),
-		"checkpoint":   Handle(api.Checkpoint),
-		"approvals":    Handle(api.Approvals),
-		"decide":       Handle(api.Decide),
-		"questions":    Handle(api.Questions),
-		"answer":       Handle(api.Answer),
-		"archive":      Handle(api.Archive),
-		"status":       Handle(identifying(api.Status)),
+		"submit":       Handle(owner.Submit),
+		"submit_batch": Handle(owner.SubmitBatch),
+		"find":         Handle(owner.Find),
+		"get":          Handle(owner.Get),
+		"result":       Handle(owner.Result),
+		"list":         Handle(owner.List),
+		"watch":        Handle(owner.Watch),
+		"queue":        Handle(owner.Queue),
+		"history":      Handle(owner.History),
+		"replay":       Handle(owner.Replay),
+		"explain":      Handle(owner.Explain),
+		"cancel":       Handle(owner.Cancel),
+		"pause":        Handle(owner.Pause),
+		"resume":       Handle(owner.Resume),
+		"retry":        Handle(owner.Retry),
+		"redrive":      Handle(owner.Redrive),
+		"signal":       Handle(owner.Signal),
+		"resolve":      Handle(owner.Resolve),
+		"call":         Handle(owner.Call),
+		"checkpoint":   Handle(owner.Checkpoint),
+		"approvals":    Handle(owner.Approvals),
+		"decide":       Handle(owner.Decide),
+		"questions":    Handle(owner.Questions),
+		"answer":       Handle(owner.Answer),
+		"archive":      Handle(owner.Archive),
+		"status":       Handle(identifying(owner.Status)),
 	}
 }
 
 // identifying makes the status say whom the node takes the caller for.
-func identifying(status func(context.Context, orchestrator.StatusRequest) (orchestrator.StatusReply, error)) func(context.Context, orchestrator.StatusRequest) (orchestrator.StatusReply, error) {
-	return func(ctx context.Context, r orchestrator.StatusRequest) (orchestrator.StatusReply, error) {
+func identifying(status func(context.Context, api.StatusRequest) (api.StatusReply, error)) func(context.Context, api.StatusRequest) (api.StatusReply, error) {
+	return func(ctx context.Context, r api.StatusRequest) (api.StatusReply, error) {
 		reply, err := status(ctx, r)
 		reply.Identity, _ = callerOf(ctx)
 		return reply, err
@@ -155,7 +155,7 @@ func (t *errorCollector) record(i int, err error) {
 // reports that are made at the same time share messages.
 type Remote struct {
 	conn    *Conn
-	submits batcher[orchestrator.SubmitReply]
+	submits batcher[api.SubmitReply]
 	reports batcher[struct{}]
 	// identity is whom the node takes this process for; nil before it has said so.
 	identity atomic.Pointer[string]
@@ -173,13 +173,13 @@ func NewRemote(c *Conn) *Remote {
 const submitBatch = CommandPrefix + ".submit_batch"
 
 // submitAll makes many submissions in one message. Whoever waits for one of them makes it again, see Submit.
-func (r *Remote) submitAll(ctx context.Context, requests []byte) ([]batchAnswer[orchestrator.SubmitReply], error) {
-	var reply orchestrator.SubmitBatchReply
+func (r *Remote) submitAll(ctx context.Context, requests []byte) ([]batchAnswer[api.SubmitReply], error) {
+	var reply api.SubmitBatchReply
 	body := slices.Concat([]byte(`{"tasks":[`), requests, []byte(`]}`))
 	if err := callOnce(ctx, r.conn, submitBatch, body, &reply); err != nil {
 		return nil, err
 	}
-	answers := make([]batchAnswer[orchestrator.SubmitReply], len(reply.Tasks))
+	answers := make([]batchAnswer[api.SubmitReply], len(reply.Tasks))
 	for i, item := range reply.Tasks {
 		answers[i].out = item.SubmitReply
 		if item.Error != nil {
@@ -204,7 +204,7 @@ func (r *Remote) reportAll(ctx context.Context, requests []byte) ([]batchAnswer[
 	return answers, nil
 }
 
-// Ask sends a request to a method that the node serves beside those of orchestrator.API, see Call.
+// Ask sends a request to a method that the node serves beside those of api.API, see Call.
 func (r *Remote) Ask(ctx context.Context, method string, in, out any) error {
 	return Call(ctx, r.conn, method, in, out)
 }
@@ -223,15 +223,15 @@ func waiting[Out any](ctx context.Context, r *Remote, name string, wait time.Dur
 }
 
 // named returns a submission that can be repeated, and is the same task: at a server of others nodes come and go.
-func (r *Remote) named(in orchestrator.SubmitRequest) orchestrator.SubmitRequest {
+func (r *Remote) named(in api.SubmitRequest) api.SubmitRequest {
 	if in.ID == "" && r.conn.external() {
 		in.ID = events.NewTaskID(time.Now())
 	}
 	return in
 }
 
-// Submit implements orchestrator.API.
-func (r *Remote) Submit(ctx context.Context, in orchestrator.SubmitRequest) (reply orchestrator.SubmitReply, err error) {
+// Submit implements api.API.
+func (r *Remote) Submit(ctx context.Context, in api.SubmitRequest) (reply api.SubmitReply, err error) {
 	in = r.named(in)
 	err = r.conn.untilAnswered(ctx, submitBatch, func() (err error) {
 		reply, err = r.submits.do(ctx, in)
@@ -240,117 +240,117 @@ func (r *Remote) Submit(ctx context.Context, in orchestrator.SubmitRequest) (rep
 	return reply, err
 }
 
-// SubmitBatch implements orchestrator.API. Tasks of which nobody knows what became, because a node ended meanwhile, are submitted again
+// SubmitBatch implements api.API. Tasks of which nobody knows what became, because a node ended meanwhile, are submitted again
 // without the others.
-func (r *Remote) SubmitBatch(ctx context.Context, in orchestrator.SubmitBatchRequest) (orchestrator.SubmitBatchReply, error) {
+func (r *Remote) SubmitBatch(ctx context.Context, in api.SubmitBatchRequest) (api.SubmitBatchReply, error) {
 	b := batchSubmission{conn: r.conn, tasks: slices.Clone(in.Tasks), open: make([]int, len(in.Tasks))}
 	for i := range b.tasks {
 		b.tasks[i], b.open[i] = r.named(b.tasks[i]), i
 	}
 	if err := r.conn.untilAnswered(ctx, submitBatch, func() error { return b.submit(ctx) }); err != nil && b.answers == nil {
-		return orchestrator.SubmitBatchReply{}, err
+		return api.SubmitBatchReply{}, err
 	}
-	return orchestrator.SubmitBatchReply{Tasks: b.answers}, nil
+	return api.SubmitBatchReply{Tasks: b.answers}, nil
 }
 
-// Find implements orchestrator.API.
-func (r *Remote) Find(ctx context.Context, in orchestrator.FindRequest) (orchestrator.FindReply, error) {
-	return command[orchestrator.FindReply](ctx, r, "find", in)
+// Find implements api.API.
+func (r *Remote) Find(ctx context.Context, in api.FindRequest) (api.FindReply, error) {
+	return command[api.FindReply](ctx, r, "find", in)
 }
 
-// Get implements orchestrator.API.
-func (r *Remote) Get(ctx context.Context, in orchestrator.GetRequest) (orchestrator.TaskView, error) {
-	return command[orchestrator.TaskView](ctx, r, "get", in)
+// Get implements api.API.
+func (r *Remote) Get(ctx context.Context, in api.GetRequest) (api.TaskView, error) {
+	return command[api.TaskView](ctx, r, "get", in)
 }
 
-// Result implements orchestrator.API.
-func (r *Remote) Result(ctx context.Context, in orchestrator.ResultRequest) (orchestrator.ResultReply, error) {
-	return waiting[orchestrator.ResultReply](ctx, r, "result", in.Wait, in)
+// Result implements api.API.
+func (r *Remote) Result(ctx context.Context, in api.ResultRequest) (api.ResultReply, error) {
+	return waiting[api.ResultReply](ctx, r, "result", in.Wait, in)
 }
 
-// List implements orchestrator.API.
-func (r *Remote) List(ctx context.Context, in orchestrator.ListRequest) (orchestrator.ListReply, error) {
-	return command[orchestrator.ListReply](ctx, r, "list", in)
+// List implements api.API.
+func (r *Remote) List(ctx context.Context, in api.ListRequest) (api.ListReply, error) {
+	return command[api.ListReply](ctx, r, "list", in)
 }
 
-// Watch implements orchestrator.API.
-func (r *Remote) Watch(ctx context.Context, in orchestrator.WatchRequest) (orchestrator.WatchReply, error) {
-	return waiting[orchestrator.WatchReply](ctx, r, "watch", in.Wait, in)
+// Watch implements api.API.
+func (r *Remote) Watch(ctx context.Context, in api.WatchRequest) (api.WatchReply, error) {
+	return waiting[api.WatchReply](ctx, r, "watch", in.Wait, in)
 }
 
-// History implements orchestrator.API.
-func (r *Remote) History(ctx context.Context, in orchestrator.HistoryRequest) (orchestrator.HistoryReply, error) {
-	return command[orchestrator.HistoryReply](ctx, r, "history", in)
+// History implements api.API.
+func (r *Remote) History(ctx context.Context, in api.HistoryRequest) (api.HistoryReply, error) {
+	return command[api.HistoryReply](ctx, r, "history", in)
 }
 
-// Replay implements orchestrator.API.
-func (r *Remote) Replay(ctx context.Context, in orchestrator.ReplayRequest) (orchestrator.ReplayReply, error) {
-	return command[orchestrator.ReplayReply](ctx, r, "replay", in)
+// Replay implements api.API.
+func (r *Remote) Replay(ctx context.Context, in api.ReplayRequest) (api.ReplayReply, error) {
+	return command[api.ReplayReply](ctx, r, "replay", in)
 }
 
-// Explain implements orchestrator.API.
-func (r *Remote) Explain(ctx context.Context, in orchestrator.GetRequest) (orchestrator.ExplainReply, error) {
-	return command[orchestrator.ExplainReply](ctx, r, "explain", in)
+// Explain implements api.API.
+func (r *Remote) Explain(ctx context.Context, in api.GetRequest) (api.ExplainReply, error) {
+	return command[api.ExplainReply](ctx, r, "explain", in)
 }
 
-// Cancel implements orchestrator.API.
-func (r *Remote) Cancel(ctx context.Context, in orchestrator.CancelRequest) (orchestrator.TaskView, error) {
-	return command[orchestrator.TaskView](ctx, r, "cancel", in)
+// Cancel implements api.API.
+func (r *Remote) Cancel(ctx context.Context, in api.CancelRequest) (api.TaskView, error) {
+	return command[api.TaskView](ctx, r, "cancel", in)
 }
 
-// Pause implements orchestrator.API.
-func (r *Remote) Pause(ctx context.Context, in orchestrator.PauseRequest) (orchestrator.ControlReply, error) {
-	return command[orchestrator.ControlReply](ctx, r, "pause", in)
+// Pause implements api.API.
+func (r *Remote) Pause(ctx context.Context, in api.PauseRequest) (api.ControlReply, error) {
+	return command[api.ControlReply](ctx, r, "pause", in)
 }
 
-// Resume implements orchestrator.API.
-func (r *Remote) Resume(ctx context.Context, in orchestrator.PauseRequest) (orchestrator.ControlReply, error) {
-	return command[orchestrator.ControlReply](ctx, r, "resume", in)
+// Resume implements api.API.
+func (r *Remote) Resume(ctx context.Context, in api.PauseRequest) (api.ControlReply, error) {
+	return command[api.ControlReply](ctx, r, "resume", in)
 }
 
-// Retry implements orchestrator.API.
-func (r *Remote) Retry(ctx context.Context, in orchestrator.RetryRequest) (orchestrator.SubmitReply, error) {
-	return command[orchestrator.SubmitReply](ctx, r, "retry", in)
+// Retry implements api.API.
+func (r *Remote) Retry(ctx context.Context, in api.RetryRequest) (api.SubmitReply, error) {
+	return command[api.SubmitReply](ctx, r, "retry", in)
 }
 
-// Redrive implements orchestrator.API.
-func (r *Remote) Redrive(ctx context.Context, in orchestrator.RedriveRequest) (orchestrator.SubmitReply, error) {
-	return command[orchestrator.SubmitReply](ctx, r, "redrive", in)
+// Redrive implements api.API.
+func (r *Remote) Redrive(ctx context.Context, in api.RedriveRequest) (api.SubmitReply, error) {
+	return command[api.SubmitReply](ctx, r, "redrive", in)
 }
 
-// Signal implements orchestrator.API.
-func (r *Remote) Signal(ctx context.Context, in orchestrator.SignalRequest) (orchestrator.TaskView, error) {
-	return command[orchestrator.TaskView](ctx, r, "signal", in)
+// Signal implements api.API.
+func (r *Remote) Signal(ctx context.Context, in api.SignalRequest) (api.TaskView, error) {
+	return command[api.TaskView](ctx, r, "signal", in)
 }
 
-// Resolve implements orchestrator.API.
-func (r *Remote) Resolve(ctx context.Context, in orchestrator.ResolveRequest) (orchestrator.TaskView, error) {
-	return command[orchestrator.TaskView](ctx, r, "resolve", in)
+// Resolve implements api.API.
+func (r *Remote) Resolve(ctx context.Context, in api.ResolveRequest) (api.TaskView, error) {
+	return command[api.TaskView](ctx, r, "resolve", in)
 }
 
-// Call implements orchestrator.API.
-func (r *Remote) Call(ctx context.Context, in orchestrator.CallRequest) (orchestrator.CallReply, error) {
-	return waiting[orchestrator.CallReply](ctx, r, "call", in.Wait, in)
+// Call implements api.API.
+func (r *Remote) Call(ctx context.Context, in api.CallRequest) (api.CallReply, error) {
+	return waiting[api.CallReply](ctx, r, "call", in.Wait, in)
 }
 
-// Checkpoint implements orchestrator.API.
-func (r *Remote) Checkpoint(ctx context.Context, in orchestrator.CheckpointRequest) (orchestrator.CheckpointReply, error) {
-	return command[orchestrator.CheckpointReply](ctx, r, "checkpoint", in)
+// Checkpoint implements api.API.
+func (r *Remote) Checkpoint(ctx context.Context, in api.CheckpointRequest) (api.CheckpointReply, error) {
+	return command[api.CheckpointReply](ctx, r, "checkpoint", in)
 }
 
-// Archive implements orchestrator.API.
-func (r *Remote) Archive(ctx context.Context, in orchestrator.ArchiveRequest) (orchestrator.ArchiveReply, error) {
-	return command[orchestrator.ArchiveReply](ctx, r, "archive", in)
+// Archive implements api.API.
+func (r *Remote) Archive(ctx context.Context, in api.ArchiveRequest) (api.ArchiveReply, error) {
+	return command[api.ArchiveReply](ctx, r, "archive", in)
 }
 
-// Queue implements orchestrator.API.
-func (r *Remote) Queue(ctx context.Context, in orchestrator.QueueRequest) (orchestrator.QueueReply, error) {
-	return command[orchestrator.QueueReply](ctx, r, "queue", in)
+// Queue implements api.API.
+func (r *Remote) Queue(ctx context.Context, in api.QueueRequest) (api.QueueReply, error) {
+	return command[api.QueueReply](ctx, r, "queue", in)
 }
 
-// Status implements orchestrator.API.
-func (r *Remote) Status(ctx context.Context, in orchestrator.StatusRequest) (orchestrator.StatusReply, error) {
-	return command[orchestrator.StatusReply](ctx, r, "status", in)
+// Status implements api.API.
+func (r *Remote) Status(ctx context.Context, in api.StatusRequest) (api.StatusReply, error) {
+	return command[api.StatusReply](ctx, r, "status", in)
 }
 
 // Verify lets the node check its whole store (see Store.Verify). It takes as long as it takes.
@@ -397,7 +397,7 @@ func (r *Remote) Close() error {
 
 // ping checks that a node answers.
 func (r *Remote) ping(ctx context.Context) error {
-	s, err := r.Status(ctx, orchestrator.StatusRequest{})
+	s, err := r.Status(ctx, api.StatusRequest{})
 	if err == nil {
 		r.identity.Store(&s.Identity)
 	}
@@ -429,22 +429,22 @@ func (r *Remote) Ready(ctx context.Context) error {
 	}
 }
 
-// Approvals implements orchestrator.API.
-func (r *Remote) Approvals(ctx context.Context, in orchestrator.ApprovalsRequest) (orchestrator.ApprovalsReply, error) {
-	return command[orchestrator.ApprovalsReply](ctx, r, "approvals", in)
+// Approvals implements api.API.
+func (r *Remote) Approvals(ctx context.Context, in api.ApprovalsRequest) (api.ApprovalsReply, error) {
+	return command[api.ApprovalsReply](ctx, r, "approvals", in)
 }
 
-// Decide implements orchestrator.API.
-func (r *Remote) Decide(ctx context.Context, in orchestrator.DecideRequest) (orchestrator.ApprovalView, error) {
-	return command[orchestrator.ApprovalView](ctx, r, "decide", in)
+// Decide implements api.API.
+func (r *Remote) Decide(ctx context.Context, in api.DecideRequest) (api.ApprovalView, error) {
+	return command[api.ApprovalView](ctx, r, "decide", in)
 }
 
-// Questions implements orchestrator.API.
-func (r *Remote) Questions(ctx context.Context, in orchestrator.QuestionsRequest) (orchestrator.QuestionsReply, error) {
-	return command[orchestrator.QuestionsReply](ctx, r, "questions", in)
+// Questions implements api.API.
+func (r *Remote) Questions(ctx context.Context, in api.QuestionsRequest) (api.QuestionsReply, error) {
+	return command[api.QuestionsReply](ctx, r, "questions", in)
 }
 
-// Answer implements orchestrator.API.
-func (r *Remote) Answer(ctx context.Context, in orchestrator.AnswerRequest) (orchestrator.TaskView, error) {
-	return command[orchestrator.TaskView](ctx, r, "answer", in)
+// Answer implements api.API.
+func (r *Remote) Answer(ctx context.Context, in api.AnswerRequest) (api.TaskView, error) {
+	return command[api.TaskView](ctx, r, "answer", in)
 }

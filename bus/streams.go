@@ -256,8 +256,8 @@ func (s *Store) syncMeta() error {
 }
 
 func openFault(err error) error {
-	var api *jetstream.APIError
-	if errors.As(err, &api) && isFullCode(api.ErrorCode) {
+	var owner *jetstream.APIError
+	if errors.As(err, &owner) && isFullCode(owner.ErrorCode) {
 		return fault.Wrap(fault.DiskFull, err, "the NATS server has no room for the log").WithHint(serverLimits)
 	}
 	return fault.Wrap(fault.Unavailable, err, "the log cannot be opened").

@@ -294,8 +294,8 @@ func (t *Tokens) put(ctx context.Context, key string, after uint64, r *tokenReco
 		}
 	}
 	ack, err := t.store.conn.js.PublishMsg(ctx, m, jetstream.WithExpectLastSequencePerSubject(after))
-	var api *jetstream.APIError
-	if errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
+	var owner *jetstream.APIError
+	if errors.As(err, &owner) && owner.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
 		return fault.Wrap(fault.Conflict, err, "somebody else has just changed this token").WithHint("look at it with: orch token list")
 	}
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/orch-dev/orch/mcp/registry"
 )
 
-// Asker sends requests to a node beside those of orchestrator.API, by the name of a method such as
+// Asker sends requests to a node beside those of api.API, by the name of a method such as
 // "orch.servers.list". UNAVAILABLE when nobody answers it.
 type Asker interface {
 	Ask(ctx context.Context, method string, in, out any) error

@@ -14,12 +14,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/mcp/gateway"
 	"github.com/orch-dev/orch/mcp/registry"
 	"github.com/orch-dev/orch/node"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/tools"
 )
 
@@ -266,11 +266,11 @@ func TestWorkersDoNotAdministerServers(t *testing.T) {
 // noted returns the changes of servers that the log of a node holds, each once.
 func noted(t *testing.T, n *node.Node) []string {
 	t.Helper()
-	list, err := n.API().List(t.Context(), orchestrator.ListRequest{Name: orchestrator.OwnPrefix + "mcp"})
+	list, err := n.API().List(t.Context(), api.ListRequest{Name: api.OwnPrefix + "mcp"})
 	require.NoError(t, err)
 	var all []string
 	for _, task := range list.Tasks {
-		history, err := n.API().History(t.Context(), orchestrator.HistoryRequest{ID: task.ID})
+		history, err := n.API().History(t.Context(), api.HistoryRequest{ID: task.ID})
 		require.NoError(t, err)
 		raw, err := json.Marshal(history)
 		require.NoError(t, err)
@@ -303,7 +303,7 @@ func TestChangesOfServersAreNoted(t *testing.T) {
 
 	n = start(t, cfg)
 	assert.Equal(t, []string{"mcp_tool_disabled wiki by user:ada", "mcp_tool_enabled wiki", "mcp_tool_loaded wiki", "mcp_tool_removed wiki"}, noted(t, n))
-	list, err := n.API().List(t.Context(), orchestrator.ListRequest{})
+	list, err := n.API().List(t.Context(), api.ListRequest{})
 	require.NoError(t, err)
 	assert.Empty(t, list.Tasks, "they are no work of anybody")
 }

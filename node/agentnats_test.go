@@ -19,10 +19,10 @@ import (
 
 	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/agents/peer"
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/node"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -151,7 +151,7 @@ func TestCallForAnAgentThatIsGoneIsInNoDoubt(t *testing.T) {
 	bob := connect(t, n, enrol(t, n, "bob", 1, "build"))
 	var given agents.Work
 	require.Eventually(t, func() bool {
-		task, err := n.API().Get(t.Context(), orchestrator.GetRequest{ID: id})
+		task, err := n.API().Get(t.Context(), api.GetRequest{ID: id})
 		if err != nil || task.Steps[0].Attempt < 2 { // ada gets it first
 			return false
 		}
@@ -204,7 +204,7 @@ func TestCredentialsAreNotRenewedOverAnExternalServer(t *testing.T) {
 
 func actorsOf(t *testing.T, n *node.Node, id events.TaskID) []string {
 	t.Helper()
-	history, err := n.API().History(t.Context(), orchestrator.HistoryRequest{ID: id})
+	history, err := n.API().History(t.Context(), api.HistoryRequest{ID: id})
 	require.NoError(t, err)
 	var actors []string
 	for _, c := range history.Commits {

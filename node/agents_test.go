@@ -16,11 +16,11 @@ import (
 
 	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/agents/peer"
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/node"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/work"
 )
@@ -131,7 +131,7 @@ func TestAgentWorks(t *testing.T) {
 	assert.NotContains(t, string(r.Output), "ghp_", "secrets stay out of the log")
 	assert.Equal(t, agents.Idle, statusOf(t, n, "ada"))
 
-	history, err := n.API().History(t.Context(), orchestrator.HistoryRequest{ID: id})
+	history, err := n.API().History(t.Context(), api.HistoryRequest{ID: id})
 	require.NoError(t, err)
 	var actors []string
 	for _, c := range history.Commits {
@@ -334,7 +334,7 @@ func TestAgentThatForgetsItsCallDoesNotBeginItTwice(t *testing.T) {
 	require.Equal(t, http.StatusOK, status, answer)
 	assert.Empty(t, claim(t, ada, 1), "it has the call, or had it")
 	require.Eventually(t, func() bool {
-		task, err := n.API().Get(t.Context(), orchestrator.GetRequest{ID: id})
+		task, err := n.API().Get(t.Context(), api.GetRequest{ID: id})
 		return err == nil && task.Steps[0].State == statemachine.StepInDoubt
 	}, time.Minute, 20*time.Millisecond)
 	other := submit(t, n.API(), writeStep)
@@ -349,7 +349,7 @@ func TestLostCallOfAnotherDoesNotComeAgain(t *testing.T) {
 	ada := enrol(t, n, "ada", 1, "build")
 	id := submit(t, n.API(), writeStep)
 	given(t, ada)
-	_, err := n.API().Cancel(t.Context(), orchestrator.CancelRequest{ID: id, Actor: "user:test"})
+	_, err := n.API().Cancel(t.Context(), api.CancelRequest{ID: id, Actor: "user:test"})
 	require.NoError(t, err)
 	assert.Empty(t, claim(t, ada, 1))
 }
@@ -374,7 +374,7 @@ func TestAgentTakesNothingByTalking(t *testing.T) {
 
 func commits(t *testing.T, n *node.Node, id events.TaskID) int {
 	t.Helper()
-	history, err := n.API().History(t.Context(), orchestrator.HistoryRequest{ID: id})
+	history, err := n.API().History(t.Context(), api.HistoryRequest{ID: id})
 	require.NoError(t, err)
 	return len(history.Commits)
 }

@@ -14,11 +14,11 @@ import (
 
 	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/agents/peer"
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/node"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -99,7 +99,7 @@ func TestModelIsAnAgentByTools(t *testing.T) {
 
 func tasksOf(t *testing.T, n *node.Node) int {
 	t.Helper()
-	all, err := n.API().List(t.Context(), orchestrator.ListRequest{Limit: 1000})
+	all, err := n.API().List(t.Context(), api.ListRequest{Limit: 1000})
 	require.NoError(t, err)
 	return len(all.Tasks)
 }
@@ -118,14 +118,14 @@ func TestOnlyAgentsSpeakAsAgents(t *testing.T) {
 			assert.Equal(t, fault.Forbidden.RPC(), r.Error.Code, tool)
 			assert.Contains(t, r.Error.Data["suggestion"], "onboarding.registerAgent")
 		}
-		_, err := e.API().Submit(t.Context(), orchestrator.SubmitRequest{
+		_, err := e.API().Submit(t.Context(), api.SubmitRequest{
 			Plan: json.RawMessage(`{"orch": "v1", "steps": [{"id": "a", "tool": "` + tool + `", "with": {"task": "T", "step": "a", "attempt": 1}}]}`), Actor: "agent:ada",
 		})
 		assert.Equal(t, fault.InvalidPlan, fault.CodeOf(err), tool)
 		id := submit(t, e.API(), `{orch: v1, steps: [{id: a, wait: {signal: go}}]}`)
 		text, err := json.Marshal(args)
 		require.NoError(t, err)
-		_, err = e.API().Call(t.Context(), orchestrator.CallRequest{ID: id, Tool: tool, Args: text, Actor: "agent:ada", Wait: time.Minute})
+		_, err = e.API().Call(t.Context(), api.CallRequest{ID: id, Tool: tool, Args: text, Actor: "agent:ada", Wait: time.Minute})
 		assert.Equal(t, fault.Forbidden, fault.CodeOf(err), tool)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/node"
-	"github.com/orch-dev/orch/orchestrator"
 )
 
 // TestArchiveManyTasks archives finished tasks while others are submitted and read, stops the node in between, and measures:
@@ -32,12 +32,12 @@ func TestArchiveManyTasks(t *testing.T) { //nolint:paralleltest // it measures t
 	require.NoError(t, err)
 	submitMany(t, n, plan, tasks)
 	require.Eventually(t, func() bool {
-		s, err := n.API().Status(t.Context(), orchestrator.StatusRequest{})
+		s, err := n.API().Status(t.Context(), api.StatusRequest{})
 		return err == nil && s.Open == 0
 	}, time.Minute, 10*time.Millisecond)
 	quiet := submitTimes(t, n, plan, 100)
 	began := time.Now()
-	r, err := n.API().Archive(t.Context(), orchestrator.ArchiveRequest{})
+	r, err := n.API().Archive(t.Context(), api.ArchiveRequest{})
 	require.NoError(t, err)
 	assert.Less(t, time.Since(began), 5*time.Second)
 	busy := submitTimes(t, n, plan, 100)
@@ -45,7 +45,7 @@ func TestArchiveManyTasks(t *testing.T) { //nolint:paralleltest // it measures t
 	require.NoError(t, n.Stop(context.Background()))
 
 	n = start(t, cfg)
-	look := orchestrator.ArchiveRequest{Look: true, Wait: 30 * time.Second}
+	look := api.ArchiveRequest{Look: true, Wait: 30 * time.Second}
 	began = time.Now()
 	for r.Running = true; r.Running; {
 		asked := time.Now()

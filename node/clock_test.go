@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -20,8 +20,8 @@ func TestDeadlinesGoByElapsedTime(t *testing.T) {
 	cfg.Wall = func() time.Time { return time.Now().Add(time.Duration(step.Load())) }
 	n := start(t, cfg)
 	asks := submit(t, n.API(), "orch: v1\nsteps:\n  - {id: ask, approve: {description: go on, timeout: 30m}}\n")
-	approvals := func() []orchestrator.ApprovalView {
-		r, err := n.API().Approvals(t.Context(), orchestrator.ApprovalsRequest{})
+	approvals := func() []api.ApprovalView {
+		r, err := n.API().Approvals(t.Context(), api.ApprovalsRequest{})
 		require.NoError(t, err)
 		return r.Approvals
 	}
@@ -30,7 +30,7 @@ func TestDeadlinesGoByElapsedTime(t *testing.T) {
 	step.Store(int64(time.Hour))
 	assert.Equal(t, statemachine.Done, run(t, n.API(), realWork).State, "no lease has ended")
 	require.Len(t, approvals(), 1)
-	_, err := n.API().Decide(t.Context(), orchestrator.DecideRequest{ID: approvals()[0].ID, As: "granted", Actor: "user:ada"})
+	_, err := n.API().Decide(t.Context(), api.DecideRequest{ID: approvals()[0].ID, As: "granted", Actor: "user:ada"})
 	require.NoError(t, err, "half an hour has not passed")
 	assert.Equal(t, statemachine.Done, result(t, n.API(), asks).State)
 

@@ -15,12 +15,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/mcp/server"
 	"github.com/orch-dev/orch/node"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/tools/builtin"
@@ -191,11 +191,11 @@ func TestSessionsAreUnknownToTheLog(t *testing.T) {
 	assert.Contains(t, c.hear(), `"success":true`)
 	c.call(2, "firebase.read", `{"database":"realtime","path":"list"}`)
 	assert.Contains(t, c.hear(), "NOT_FOUND")
-	list, err := n.API().List(t.Context(), orchestrator.ListRequest{})
+	list, err := n.API().List(t.Context(), api.ListRequest{})
 	require.NoError(t, err)
 	require.Len(t, list.Tasks, 2)
 	for _, task := range list.Tasks {
-		history, err := n.API().History(t.Context(), orchestrator.HistoryRequest{ID: task.ID})
+		history, err := n.API().History(t.Context(), api.HistoryRequest{ID: task.ID})
 		require.NoError(t, err)
 		submitted, ok := history.Commits[0].Events[0].Data.(*events.Submitted)
 		require.True(t, ok)
@@ -251,14 +251,14 @@ rules:
 	c.hear()
 	c.say(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"firebase.subscribe","arguments":{"subscriptionId":"s","database":"realtime","path":"p"},"task":{}}}`)
 	c.heardOf(`"id":1`)
-	var approvals orchestrator.ApprovalsReply
+	var approvals api.ApprovalsReply
 	require.Eventually(t, func() bool {
-		approvals, err = n.API().Approvals(t.Context(), orchestrator.ApprovalsRequest{})
+		approvals, err = n.API().Approvals(t.Context(), api.ApprovalsRequest{})
 		return err == nil && len(approvals.Approvals) == 1
 	}, time.Minute, 10*time.Millisecond)
 	c.call(2, "firebase.write", `{"database":"realtime","path":"p","data":1}`)
 	assert.NotContains(t, c.heardOf(`"id":2`), "firebase.event", "nothing is heard before somebody has approved")
-	_, err = n.API().Decide(t.Context(), orchestrator.DecideRequest{ID: approvals.Approvals[0].ID, As: "granted", Actor: "user:ada"})
+	_, err = n.API().Decide(t.Context(), api.DecideRequest{ID: approvals.Approvals[0].ID, As: "granted", Actor: "user:ada"})
 	require.NoError(t, err)
 	result(t, n.API(), approvals.Approvals[0].Task)
 	c.call(3, "firebase.write", `{"database":"realtime","path":"p","data":2}`)

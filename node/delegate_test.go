@@ -8,18 +8,18 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
 
 // children are the tasks below a task, by name.
-func (e *endpoint) children(id events.TaskID) map[string]orchestrator.Summary {
+func (e *endpoint) children(id events.TaskID) map[string]api.Summary {
 	e.t.Helper()
-	got, err := e.API().List(e.t.Context(), orchestrator.ListRequest{Parent: id})
+	got, err := e.API().List(e.t.Context(), api.ListRequest{Parent: id})
 	require.NoError(e.t, err)
-	names := map[string]orchestrator.Summary{}
+	names := map[string]api.Summary{}
 	for _, t := range got.Tasks {
 		names[t.Name] = t
 	}
@@ -81,7 +81,7 @@ func TestDelegatedOverFaces(t *testing.T) {
 	hidden := bob.do("orch_status", object{"task_id": id})
 	assert.NotNil(t, hidden.Error)
 
-	_, err := e.API().Cancel(t.Context(), orchestrator.CancelRequest{ID: root})
+	_, err := e.API().Cancel(t.Context(), api.CancelRequest{ID: root})
 	require.NoError(t, err)
 	for name, child := range below {
 		assert.Equal(t, statemachine.Cancelled, result(t, e.API(), child.ID).State, name)

@@ -14,11 +14,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/fault"
 	settings "github.com/orch-dev/orch/internal/config"
 	"github.com/orch-dev/orch/mcp/gateway"
 	"github.com/orch-dev/orch/node"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/tools/firebase"
 	"github.com/orch-dev/orch/tools/firebase/refusal"
 )
@@ -133,7 +133,7 @@ func TestRPCQuota(t *testing.T) {
 	r := e.call("test.fail", object{})
 	failed(t, r, fault.QuotaExceeded, "QUOTA_EXCEEDED")
 	assert.Contains(t, r.Error.Data["suggestion"], "max_open_each")
-	_, err := e.API().Decide(t.Context(), orchestrator.DecideRequest{ID: str(waits.Error.Data["approval"]), As: "rejected", Reason: "not now", Actor: "user:bob"})
+	_, err := e.API().Decide(t.Context(), api.DecideRequest{ID: str(waits.Error.Data["approval"]), As: "rejected", Reason: "not now", Actor: "user:bob"})
 	require.NoError(t, err)
 	r = e.call("orch_result", object{"task_id": waits.Error.Data["task"], "wait_seconds": 50})
 	require.Nil(t, r.Error, "%v", r.Error)
@@ -163,7 +163,7 @@ func TestRPCWriteToGitHubIsApproved(t *testing.T) {
 	approval := str(r.Error.Data["approval"])
 	failed(t, r, fault.ApprovalRequired, "APPROVAL_REQUIRED")
 	assert.Zero(t, posts.Load(), "nobody has approved it")
-	_, err := e.API().Decide(t.Context(), orchestrator.DecideRequest{ID: approval, As: "granted", Actor: "user:bob"})
+	_, err := e.API().Decide(t.Context(), api.DecideRequest{ID: approval, As: "granted", Actor: "user:bob"})
 	require.NoError(t, err)
 	r = e.call("orch_result", object{"task_id": r.Error.Data["task"], "wait_seconds": 50})
 	require.Nil(t, r.Error, "%v", r.Error)

@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/node"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/work"
 )
 
@@ -37,8 +37,8 @@ func parked(t *testing.T, n *node.Node, dir, worker string) (*bus.Conn, <-chan w
 }
 
 func knows(n *node.Node, worker string) bool {
-	s, err := n.API().Status(context.Background(), orchestrator.StatusRequest{})
-	return err == nil && slices.ContainsFunc(s.Workers, func(w orchestrator.WorkerView) bool { return w.Name == worker })
+	s, err := n.API().Status(context.Background(), api.StatusRequest{})
+	return err == nil && slices.ContainsFunc(s.Workers, func(w api.WorkerView) bool { return w.Name == worker })
 }
 
 // vanish ends a connection as the death of its process does, and waits until the server has seen it.
@@ -80,7 +80,7 @@ func TestCallForAWorkerThatIsGone(t *testing.T) {
 	lost := fault.New(fault.ExecFailed, "not now")
 	require.NoError(t, bus.NewRemote(c).Report(t.Context(), work.Outcome{Ref: b.Calls[0].Ref, Worker: "alive", Error: lost, Class: "tool_error"}))
 	result(t, n.API(), id)
-	view, err := n.API().Get(t.Context(), orchestrator.GetRequest{ID: id})
+	view, err := n.API().Get(t.Context(), api.GetRequest{ID: id})
 	require.NoError(t, err)
 	assert.Zero(t, view.Steps[0].Lost, "deliveries that count as lost")
 	assert.Equal(t, "alive", view.Steps[0].Worker)

@@ -8,10 +8,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/node"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/tools"
 )
@@ -56,9 +56,9 @@ func TestGuestHandsOver(t *testing.T) {
 	assert.Equal(t, "orch submit", waited.Guest)
 	<-told
 	assert.True(t, g.HandedOver())
-	_, err = g.API().Get(t.Context(), orchestrator.GetRequest{ID: id})
+	_, err = g.API().Get(t.Context(), api.GetRequest{ID: id})
 	require.True(t, fault.Has(err, fault.Unavailable), "%v", err)
-	view, err := n.API().Get(t.Context(), orchestrator.GetRequest{ID: id})
+	view, err := n.API().Get(t.Context(), api.GetRequest{ID: id})
 	require.NoError(t, err)
 	assert.Equal(t, statemachine.InProgress, view.State)
 

@@ -7,9 +7,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/mcp/registry"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/tools/firebase"
 	"github.com/orch-dev/orch/tools/forge"
 	"github.com/orch-dev/orch/tools/system"
@@ -72,8 +72,8 @@ func (h *health) JetStream(ctx context.Context) system.Part {
 		err = s.Refusing
 	}
 	if err == nil {
-		var r orchestrator.StatusReply
-		if r, err = h.n.orch.Status(ctx, orchestrator.StatusRequest{}); err == nil && r.Refusing != nil {
+		var r api.StatusReply
+		if r, err = h.n.orch.Status(ctx, api.StatusRequest{}); err == nil && r.Refusing != nil {
 			err = fault.New(r.Refusing.Code, "%s", r.Refusing.Message)
 		}
 	}
@@ -165,7 +165,7 @@ func abandoned(ctx context.Context) bool { return errors.Is(ctx.Err(), context.C
 // Process implements system.Health.
 func (h *health) Process() system.Process {
 	p := system.Process{CPU: h.processor()}
-	if r, err := h.n.orch.Status(context.Background(), orchestrator.StatusRequest{}); err == nil {
+	if r, err := h.n.orch.Status(context.Background(), api.StatusRequest{}); err == nil {
 		p.Uptime, p.Memory = time.Since(r.StartedAt), float64(r.MemoryMiB)
 		for _, hold := range r.Paused {
 			p.Paused = p.Paused || hold.Kind == "node"

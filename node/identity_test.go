@@ -14,12 +14,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/messages"
 	"github.com/orch-dev/orch/node"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -63,10 +63,10 @@ func TestNoRequestNamesItsSender(t *testing.T) {
 	t.Parallel()
 	_, remote := operate(t)
 	assert.Equal(t, person(t), remote.Identity())
-	api, tried := reflect.TypeFor[orchestrator.API](), 0
-	for m := range api.Methods() {
+	owner, tried := reflect.TypeFor[api.API](), 0
+	for m := range owner.Methods() {
 		in := m.Type.In(1)
-		if len(actingFields(in)) == 0 || in == reflect.TypeFor[orchestrator.FindRequest]() {
+		if len(actingFields(in)) == 0 || in == reflect.TypeFor[api.FindRequest]() {
 			continue
 		}
 		tried++
@@ -95,7 +95,7 @@ func TestNoOtherRequestNamesItsSender(t *testing.T) {
 	_, remote := operate(t)
 	nobody := "user:nobody"
 	for method, request := range map[string]any{
-		bus.CommandPrefix + ".submit_batch": orchestrator.SubmitBatchRequest{Tasks: []orchestrator.SubmitRequest{{}, {Actor: nobody}}},
+		bus.CommandPrefix + ".submit_batch": api.SubmitBatchRequest{Tasks: []api.SubmitRequest{{}, {Actor: nobody}}},
 		bus.TokenPrefix + ".create":         bus.NewToken{Name: "x", Role: bus.RoleOperator, Actor: nobody},
 		bus.TokenPrefix + ".revoke":         bus.RevokeToken{Token: "x", Actor: nobody},
 		bus.AgentPrefix + ".register":       agents.Registration{Name: "x", By: nobody},
@@ -136,15 +136,15 @@ steps:
 `
 
 // awaitingApproval submits a plan that asks at once and returns its approval.
-func awaitingApproval(t *testing.T, api orchestrator.API, plan string, actor string) orchestrator.ApprovalView {
+func awaitingApproval(t *testing.T, owner api.API, plan string, actor string) api.ApprovalView {
 	t.Helper()
 	text, err := json.Marshal(plan)
 	require.NoError(t, err)
-	reply, err := api.Submit(t.Context(), orchestrator.SubmitRequest{Plan: text, Actor: actor})
+	reply, err := owner.Submit(t.Context(), api.SubmitRequest{Plan: text, Actor: actor})
 	require.NoError(t, err)
-	_, err = api.Result(t.Context(), orchestrator.ResultRequest{ID: reply.ID, Wait: time.Minute, Attend: true})
+	_, err = owner.Result(t.Context(), api.ResultRequest{ID: reply.ID, Wait: time.Minute, Attend: true})
 	require.NoError(t, err)
-	open, err := api.Approvals(t.Context(), orchestrator.ApprovalsRequest{Task: reply.ID})
+	open, err := owner.Approvals(t.Context(), api.ApprovalsRequest{Task: reply.ID})
 	require.NoError(t, err)
 	require.Len(t, open.Approvals, 1)
 	return open.Approvals[0]
@@ -156,7 +156,7 @@ func TestOneCredentialIsOneVoice(t *testing.T) {
 	n, remote := operate(t)
 	p := awaitingApproval(t, n.API(), releasePlan, "user:ada")
 	grant := func(actor string) error {
-		_, err := remote.Decide(t.Context(), orchestrator.DecideRequest{ID: p.ID, As: "granted", Actor: actor})
+		_, err := remote.Decide(t.Context(), api.DecideRequest{ID: p.ID, As: "granted", Actor: actor})
 		return err
 	}
 	require.NoError(t, grant(""))
@@ -165,7 +165,7 @@ func TestOneCredentialIsOneVoice(t *testing.T) {
 	refused(t, grant("agent:bot"), "an agent")
 	assert.Equal(t, fault.Conflict, fault.CodeOf(grant("")), "a second voice")
 	assert.Equal(t, fault.Conflict, fault.CodeOf(grant(person(t))), "a second voice, by name")
-	open, err := n.API().Approvals(t.Context(), orchestrator.ApprovalsRequest{ID: p.ID})
+	open, err := n.API().Approvals(t.Context(), api.ApprovalsRequest{ID: p.ID})
 	require.NoError(t, err)
 	assert.Equal(t, []string{person(t)}, open.Approvals[0].Votes)
 }
@@ -178,7 +178,7 @@ func TestFourEyesOfOneCredential(t *testing.T) {
 	assert.Equal(t, person(t), p.Submitter)
 	for _, as := range []string{"granted", "rejected", "revise"} {
 		decide := func(actor string) error {
-			_, err := remote.Decide(t.Context(), orchestrator.DecideRequest{ID: p.ID, As: as, Reason: "because", Actor: actor})
+			_, err := remote.Decide(t.Context(), api.DecideRequest{ID: p.ID, As: as, Reason: "because", Actor: actor})
 			return err
 		}
 		refused(t, decide("user:nobody"), as)
@@ -188,9 +188,9 @@ func TestFourEyesOfOneCredential(t *testing.T) {
 	}
 	task, err := json.Marshal(releasePlan)
 	require.NoError(t, err)
-	_, err = remote.Submit(t.Context(), orchestrator.SubmitRequest{Plan: task, Actor: "user:nobody"})
+	_, err = remote.Submit(t.Context(), api.SubmitRequest{Plan: task, Actor: "user:nobody"})
 	refused(t, err, "a task in another name, to decide about it")
-	left, err := n.API().Approvals(t.Context(), orchestrator.ApprovalsRequest{})
+	left, err := n.API().Approvals(t.Context(), api.ApprovalsRequest{})
 	require.NoError(t, err)
 	assert.Len(t, left.Approvals, 1)
 }
@@ -210,7 +210,7 @@ func TestNoBodyOfRPCNamesItsSender(t *testing.T) {
 	for _, field := range []string{"actor", "by"} {
 		require.NotNil(t, e.call("orch_cancel", object{"task_id": id, field: "user:nobody"}).Error, field)
 	}
-	view, err := e.API().Get(t.Context(), orchestrator.GetRequest{ID: events.TaskID(id)})
+	view, err := e.API().Get(t.Context(), api.GetRequest{ID: events.TaskID(id)})
 	require.NoError(t, err)
 	assert.Equal(t, "user:op", view.Requestor)
 }
@@ -246,7 +246,7 @@ func TestTwoCredentialsAreTwoVoices(t *testing.T) {
 	p := awaitingApproval(t, ada, releasePlan, "")
 	assert.Equal(t, "user:ada", p.Submitter)
 	grant := func(r *bus.Remote, actor string) error {
-		_, err := r.Decide(t.Context(), orchestrator.DecideRequest{ID: p.ID, As: "granted", Actor: actor})
+		_, err := r.Decide(t.Context(), api.DecideRequest{ID: p.ID, As: "granted", Actor: actor})
 		return err
 	}
 	refused(t, grant(ada, "user:bob"), "in the name of another one")
@@ -291,7 +291,7 @@ func TestSubjectsOfOthersAreClosed(t *testing.T) {
 	n := start(t, cfg)
 	bobs, eves := secretOf(t, n, bus.NewToken{Name: "bob", Role: bus.RoleOperator}), secretOf(t, n, bus.NewToken{Name: "eve", Role: bus.RoleOperator})
 	p := awaitingApproval(t, n.API(), releasePlan, "user:ada")
-	body, err := json.Marshal(orchestrator.DecideRequest{ID: p.ID, As: "granted"})
+	body, err := json.Marshal(api.DecideRequest{ID: p.ID, As: "granted"})
 	require.NoError(t, err)
 	asBob := bus.IdentitySubjects + "." + agents.DigestOf(bobs) + ".decide"
 	for who, attack := range map[string]struct {
@@ -315,7 +315,7 @@ func TestSubjectsOfOthersAreClosed(t *testing.T) {
 	}
 	_, err = speaks(t, cfg, bobs).ListTokens(t.Context())
 	assert.Equal(t, fault.Forbidden, fault.CodeOf(err), "what takes the credential of the operator")
-	open, err := n.API().Approvals(t.Context(), orchestrator.ApprovalsRequest{ID: p.ID})
+	open, err := n.API().Approvals(t.Context(), api.ApprovalsRequest{ID: p.ID})
 	require.NoError(t, err)
 	assert.Empty(t, open.Approvals[0].Votes)
 }
@@ -328,6 +328,6 @@ func TestATokenThatIsRevokedSpeaksNoMore(t *testing.T) {
 	bob := speaks(t, cfg, secretOf(t, n, bus.NewToken{Name: "bob", Role: bus.RoleOperator}))
 	_, err := n.Tokens().RevokeToken(t.Context(), bus.RevokeToken{Token: "bob", Actor: person(t)})
 	require.NoError(t, err)
-	_, err = bob.List(t.Context(), orchestrator.ListRequest{})
+	_, err = bob.List(t.Context(), api.ListRequest{})
 	require.Error(t, err)
 }

@@ -11,10 +11,10 @@ import (
 
 	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/agents/peer"
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/node"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -56,7 +56,7 @@ func TestDataFitsTheCapability(t *testing.T) {
 	id = submit(t, n.API(), buildOf("{ref: 7}"))
 	assert.Empty(t, claim(t, ada, 1, calls[0].Ref))
 	require.Equal(t, statemachine.Failed, result(t, n.API(), id).State)
-	task, err := n.API().Get(t.Context(), orchestrator.GetRequest{ID: id})
+	task, err := n.API().Get(t.Context(), api.GetRequest{ID: id})
 	require.NoError(t, err)
 	why := task.Steps[0].Error
 	assert.Equal(t, []string{string(fault.ValidationError), "data.ref", "INPUT_SCHEMA"}, []string{string(why.Code), why.Field, why.Reason})

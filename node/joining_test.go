@@ -14,10 +14,10 @@ import (
 
 	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/agents/peer"
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/node"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/work"
 )
 
@@ -150,7 +150,7 @@ func TestAgentsJoin(t *testing.T) {
 // secretsAreGone holds that no second look at a task shows a secret, nor the log of the node.
 func (e *endpoint) secretsAreGone(secrets ...string) {
 	e.t.Helper()
-	tasks, err := e.API().List(e.t.Context(), orchestrator.ListRequest{})
+	tasks, err := e.API().List(e.t.Context(), api.ListRequest{})
 	require.NoError(e.t, err)
 	require.NotEmpty(e.t, tasks.Tasks)
 	for _, task := range tasks.Tasks {

@@ -15,10 +15,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	settings "github.com/orch-dev/orch/internal/config"
 	"github.com/orch-dev/orch/node"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/tools/firebase"
 )
 
@@ -123,9 +123,9 @@ func (e *endpoint) errorsOf(method string, params object) []string {
 	require.NoError(e.t, err)
 	all := []string{string(text)}
 	if approval := str(r.Error.Data["approval"]); approval != "" {
-		_, err = e.API().Decide(e.t.Context(), orchestrator.DecideRequest{ID: approval, As: "granted", Actor: "user:bob"})
+		_, err = e.API().Decide(e.t.Context(), api.DecideRequest{ID: approval, As: "granted", Actor: "user:bob"})
 		require.NoError(e.t, err)
-		_, err = e.API().Result(e.t.Context(), orchestrator.ResultRequest{ID: events.TaskID(str(r.Error.Data["task"])), Wait: time.Minute, Attend: true})
+		_, err = e.API().Result(e.t.Context(), api.ResultRequest{ID: events.TaskID(str(r.Error.Data["task"])), Wait: time.Minute, Attend: true})
 		require.NoError(e.t, err)
 		end := e.call("orch_status", object{"task_id": r.Error.Data["task"]})
 		require.Nil(e.t, end.Error)

@@ -17,11 +17,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/bus/election"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/node"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/tools"
 )
@@ -113,7 +113,7 @@ func TestStandby(t *testing.T) {
 
 	id := submit(t, r, slowWork)
 	require.Eventually(t, func() bool {
-		v, err := r.Get(t.Context(), orchestrator.GetRequest{ID: id})
+		v, err := r.Get(t.Context(), api.GetRequest{ID: id})
 		require.NoError(t, err)
 		return v.Steps[0].State == statemachine.StepRunning
 	}, time.Minute, 5*time.Millisecond)
@@ -139,9 +139,9 @@ func askOn(ctx context.Context, r *bus.Remote, end <-chan struct{}) error {
 		return err
 	}
 	for {
-		reply, err := r.Submit(ctx, orchestrator.SubmitRequest{Plan: plan, Actor: "user:test"})
+		reply, err := r.Submit(ctx, api.SubmitRequest{Plan: plan, Actor: "user:test"})
 		if err == nil {
-			_, err = r.Get(ctx, orchestrator.GetRequest{ID: reply.ID})
+			_, err = r.Get(ctx, api.GetRequest{ID: reply.ID})
 		}
 		if err != nil {
 			return err
@@ -259,7 +259,7 @@ func TestACommandsNodeGivesWay(t *testing.T) {
 		t.Fatal("it does not notice")
 	}
 	assert.True(t, n.HandedOver())
-	_, err := n.API().Get(t.Context(), orchestrator.GetRequest{ID: id})
+	_, err := n.API().Get(t.Context(), api.GetRequest{ID: id})
 	require.True(t, fault.Has(err, fault.Unavailable), "%v", err)
 
 	end()

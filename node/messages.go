@@ -7,11 +7,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/messages"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/policy"
 	"github.com/orch-dev/orch/work"
 )
@@ -210,7 +210,7 @@ func (d *delegatedBroker) Group(ctx context.Context, who messages.Delegation, ch
 func (n *Node) noteReading(ctx context.Context, who messages.Delegation) error {
 	type object = map[string]any
 	text := who.By + " reads the inbox of " + who.For
-	plan, err := json.Marshal(object{"orch": "v1", "name": orchestrator.OwnPrefix + "messages", "summary": text, "steps": []object{{
+	plan, err := json.Marshal(object{"orch": "v1", "name": api.OwnPrefix + "messages", "summary": text, "steps": []object{{
 		"id": "reading", "tool": "LOG_WRITE", "with": object{
 			"level": "WARN", "message": text, "context": object{"event": "inbox_read", "inbox": who.For, "by": who.By},
 		},
@@ -218,7 +218,7 @@ func (n *Node) noteReading(ctx context.Context, who messages.Delegation) error {
 	if err != nil {
 		return fault.Wrap(fault.Internal, err, "the reading cannot be noted")
 	}
-	_, err = n.orch.Submit(ctx, orchestrator.SubmitRequest{Plan: plan, Actor: who.By})
+	_, err = n.orch.Submit(ctx, api.SubmitRequest{Plan: plan, Actor: who.By})
 	return err
 }
 

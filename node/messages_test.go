@@ -11,26 +11,26 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/messages"
 	"github.com/orch-dev/orch/node"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
 )
 
 // callAs calls a tool as somebody and returns how its task ended.
-func callAs(t *testing.T, api orchestrator.API, who, tool, args string) orchestrator.ResultReply {
+func callAs(t *testing.T, owner api.API, who, tool, args string) api.ResultReply {
 	t.Helper()
 	p, err := plan.FromCall(tool, json.RawMessage(args))
 	require.NoError(t, err)
-	reply, err := api.Submit(t.Context(), orchestrator.SubmitRequest{Plan: p.JSON(), Actor: who})
+	reply, err := owner.Submit(t.Context(), api.SubmitRequest{Plan: p.JSON(), Actor: who})
 	require.NoError(t, err)
-	return result(t, api, reply.ID)
+	return result(t, owner, reply.ID)
 }
 
-func done(t *testing.T, r orchestrator.ResultReply) string {
+func done(t *testing.T, r api.ResultReply) string {
 	t.Helper()
 	require.Equal(t, statemachine.Done, r.State, "%v", r.Error)
 	return string(r.Output)
@@ -155,19 +155,19 @@ func TestReadingForOthersIsNoted(t *testing.T) {
 	for range 2 {
 		assert.Len(t, inboxOf(t, n, who, messages.Query{}).Messages, 1)
 	}
-	list, err := n.API().List(t.Context(), orchestrator.ListRequest{Name: orchestrator.OwnPrefix + "*"})
+	list, err := n.API().List(t.Context(), api.ListRequest{Name: api.OwnPrefix + "*"})
 	require.NoError(t, err)
 	var noted []string
 	for _, line := range list.Tasks {
 		noted = append(noted, line.Name)
-		history, err := n.API().History(t.Context(), orchestrator.HistoryRequest{ID: line.ID})
+		history, err := n.API().History(t.Context(), api.HistoryRequest{ID: line.ID})
 		require.NoError(t, err)
 		text, err := json.Marshal(history)
 		require.NoError(t, err)
 		assert.Contains(t, string(text), "user:op reads the inbox of agent:bob")
 		assert.NotContains(t, string(text), "a private word")
 	}
-	assert.Equal(t, []string{orchestrator.OwnPrefix + "messages"}, noted, "once a minute")
+	assert.Equal(t, []string{api.OwnPrefix + "messages"}, noted, "once a minute")
 
 	broker := bus.NewMessageClient[messages.Delegation](n, bus.MessagesPrefix)
 	_, err = broker.Ack(t.Context(), who, []string{"x"})
@@ -187,7 +187,7 @@ func TestMessagesHoldNoSecrets(t *testing.T) {
 	secret := "ghp_" + strings.Repeat("a1B2", 9)
 	p, err := plan.FromCall("MESSAGE_SEND", json.RawMessage(`{"to":["agent:bob"],"text":"use `+secret+`"}`))
 	require.NoError(t, err)
-	_, err = n.API().Submit(t.Context(), orchestrator.SubmitRequest{Plan: p.JSON(), Actor: "user:ada"})
+	_, err = n.API().Submit(t.Context(), api.SubmitRequest{Plan: p.JSON(), Actor: "user:ada"})
 	assert.Equal(t, fault.SecretDetected, fault.CodeOf(err))
 	broker := bus.NewMessageClient[messages.Delegation](n, bus.MessagesPrefix)
 	_, err = broker.Send(t.Context(), self("user:ada"), messages.Draft{To: []string{"agent:bob"}, Payload: []byte(`{"text":"use ` + secret + `"}`)})
@@ -228,10 +228,10 @@ func TestWaitingCallsAndTheEndOfANode(t *testing.T) {
 	t.Cleanup(func() { stop(); assert.NoError(t, <-ended) })
 	p, err := plan.FromCall("MESSAGE_INBOX", json.RawMessage(`{"wait_seconds":60}`))
 	require.NoError(t, err)
-	reply, err := n.API().Submit(t.Context(), orchestrator.SubmitRequest{Plan: p.JSON(), Actor: "agent:bob"})
+	reply, err := n.API().Submit(t.Context(), api.SubmitRequest{Plan: p.JSON(), Actor: "agent:bob"})
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
-		s, err := n.API().Status(t.Context(), orchestrator.StatusRequest{})
+		s, err := n.API().Status(t.Context(), api.StatusRequest{})
 		return err == nil && s.Running == 1
 	}, time.Minute, 10*time.Millisecond)
 	begun := time.Now()

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/bus/election"
 	"github.com/orch-dev/orch/events"
@@ -323,7 +324,7 @@ func (n *Node) gone() []string {
 }
 
 // describe adds to the status what only the node knows.
-func (n *Node) describe(r *orchestrator.StatusReply) {
+func (n *Node) describe(r *api.StatusReply) {
 	r.Version, r.Root = n.cfg.Version, n.executor.root.Name()
 	ctx, stop := context.WithTimeout(context.Background(), 2*time.Second)
 	defer stop()
@@ -351,11 +352,11 @@ func (n *Node) takeOver(ctx context.Context) error {
 // for is there before.
 func (n *Node) serve(context.Context) error {
 	audited := auditedAPI{n.orch, n.refused}
-	api, err := bus.ServeAPI(n.requests, audited, n.store, n.forOperator())
+	commands, err := bus.ServeAPI(n.requests, audited, n.store, n.forOperator())
 	if err != nil {
 		return err
 	}
-	n.onStop(closeSoon(api))
+	n.onStop(closeSoon(commands))
 	people, err := bus.ServeIdentities(n.requests, audited, n.tokens, bus.EndpointConfig{Logger: n.cfg.logger()})
 	if err != nil {
 		return err
@@ -399,7 +400,7 @@ func (n *Node) startChores(ctx context.Context) error {
 }
 
 // API returns the node's commands, without a network in between.
-func (n *Node) API() orchestrator.API { return n.orch }
+func (n *Node) API() api.API { return n.orch }
 
 // Owner returns the node's side of the protocol of workers.
 func (n *Node) Owner() *orchestrator.Orchestrator { return n.orch }

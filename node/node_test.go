@@ -18,11 +18,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/node"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -46,23 +46,23 @@ func start(t *testing.T, cfg node.Config) *node.Node {
 }
 
 // run submits a plan and returns how it ended.
-func run(t *testing.T, api orchestrator.API, plan string) orchestrator.ResultReply {
+func run(t *testing.T, owner api.API, plan string) api.ResultReply {
 	t.Helper()
-	return result(t, api, submit(t, api, plan))
+	return result(t, owner, submit(t, owner, plan))
 }
 
-func submit(t *testing.T, api orchestrator.API, plan string) events.TaskID {
+func submit(t *testing.T, owner api.API, plan string) events.TaskID {
 	t.Helper()
 	text, err := json.Marshal(plan)
 	require.NoError(t, err)
-	reply, err := api.Submit(t.Context(), orchestrator.SubmitRequest{Plan: text, Actor: "user:test"})
+	reply, err := owner.Submit(t.Context(), api.SubmitRequest{Plan: text, Actor: "user:test"})
 	require.NoError(t, err)
 	return reply.ID
 }
 
-func result(t *testing.T, api orchestrator.API, id events.TaskID) orchestrator.ResultReply {
+func result(t *testing.T, owner api.API, id events.TaskID) api.ResultReply {
 	t.Helper()
-	r, err := api.Result(t.Context(), orchestrator.ResultRequest{ID: id, Wait: time.Minute})
+	r, err := owner.Result(t.Context(), api.ResultRequest{ID: id, Wait: time.Minute})
 	require.NoError(t, err)
 	require.True(t, r.Over, "%s: %s", r.State, r.Reason)
 	return r
@@ -99,7 +99,7 @@ func TestRealToolsThroughEveryLayer(t *testing.T) {
 		return os.IsNotExist(err)
 	}, time.Minute, 5*time.Millisecond)
 
-	replay, err := n.API().Replay(t.Context(), orchestrator.ReplayRequest{ID: id})
+	replay, err := n.API().Replay(t.Context(), api.ReplayRequest{ID: id})
 	require.NoError(t, err)
 	assert.True(t, *replay.Live)
 }
@@ -188,7 +188,7 @@ func TestWorkerAndClientElsewhere(t *testing.T) {
 	defer func() { assert.NoError(t, remote.Close()) }()
 	r := run(t, remote, realWork)
 	assert.Equal(t, statemachine.Done, r.State, "%v", r.Error)
-	status, err := remote.Status(t.Context(), orchestrator.StatusRequest{})
+	status, err := remote.Status(t.Context(), api.StatusRequest{})
 	require.NoError(t, err)
 	assert.Equal(t, "ok", status.Store)
 	assert.Len(t, status.Workers, 1)
@@ -226,7 +226,7 @@ func TestExternalServer(t *testing.T) {
 	assert.Equal(t, statemachine.Done, r.State, "%v", r.Error)
 	remote, err := node.Dial(t.Context(), cfg)
 	require.NoError(t, err)
-	list, err := remote.List(t.Context(), orchestrator.ListRequest{})
+	list, err := remote.List(t.Context(), api.ListRequest{})
 	require.NoError(t, err)
 	assert.Len(t, list.Tasks, 1)
 	require.NoError(t, remote.Close())
@@ -294,7 +294,7 @@ outputs: {all: "${{ steps.shell.output.stdout }}"}
 	r := result(t, n.API(), id)
 	assert.NotContains(t, string(r.Output), canary)
 	assert.Contains(t, string(r.Output), "REDACTED")
-	_, err := n.API().Submit(t.Context(), orchestrator.SubmitRequest{Plan: json.RawMessage(`{"orch":"v1","steps":[{"id":"a","tool":"LOG_WRITE","with":{"level":"INFO","message":"` + canary + `"}}]}`)})
+	_, err := n.API().Submit(t.Context(), api.SubmitRequest{Plan: json.RawMessage(`{"orch":"v1","steps":[{"id":"a","tool":"LOG_WRITE","with":{"level":"INFO","message":"` + canary + `"}}]}`)})
 	require.True(t, fault.Has(err, fault.SecretDetected), "%v", err)
 	assert.NotContains(t, err.Error(), canary)
 	require.NoError(t, n.Stop(t.Context()))
@@ -322,25 +322,25 @@ func TestStartsOnFullDisk(t *testing.T) {
 	full := cfg
 	full.MinFree = 1 << 60
 	n = start(t, full)
-	view, err := n.API().Get(t.Context(), orchestrator.GetRequest{ID: id})
+	view, err := n.API().Get(t.Context(), api.GetRequest{ID: id})
 	require.NoError(t, err)
 	assert.False(t, view.State.Terminal())
-	_, err = n.API().Signal(t.Context(), orchestrator.SignalRequest{ID: id, Name: "go", Actor: "user:test"})
+	_, err = n.API().Signal(t.Context(), api.SignalRequest{ID: id, Name: "go", Actor: "user:test"})
 	assert.Equal(t, fault.DiskFull, fault.CodeOf(err))
-	why, err := n.API().Explain(t.Context(), orchestrator.GetRequest{ID: id})
+	why, err := n.API().Explain(t.Context(), api.GetRequest{ID: id})
 	require.NoError(t, err)
 	require.NotEmpty(t, why.Causes)
 	assert.Equal(t, "store", why.Causes[0].Kind)
 	assert.Regexp(t, `^The log takes nothing since .*: the disk of the data directory has \d+ bytes free`, why.Causes[0].Sentence)
 	assert.Contains(t, why.Causes[0].Next, "free some space")
-	status, err := n.API().Status(t.Context(), orchestrator.StatusRequest{})
+	status, err := n.API().Status(t.Context(), api.StatusRequest{})
 	require.NoError(t, err)
 	require.NotNil(t, status.Refusing)
 	assert.Equal(t, fault.DiskFull, status.Refusing.Code)
 	assert.False(t, status.Refusing.Since.IsZero())
 	require.NoError(t, n.Stop(t.Context()))
 	n = start(t, cfg)
-	_, err = n.API().Signal(t.Context(), orchestrator.SignalRequest{ID: id, Name: "go", Actor: "user:test"})
+	_, err = n.API().Signal(t.Context(), api.SignalRequest{ID: id, Name: "go", Actor: "user:test"})
 	require.NoError(t, err)
 	assert.Equal(t, statemachine.Done, result(t, n.API(), id).State)
 }

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/stats"
 	"github.com/orch-dev/orch/tools"
@@ -132,7 +132,7 @@ func (a *nodeInfo) offered(ctx context.Context, task events.TaskID) (map[string]
 
 // called reports whether somebody has called a tool since a time: each call is a task of that name.
 func (a *nodeInfo) called(ctx context.Context, who, tool string, since time.Time) (bool, error) {
-	list, err := a.n.orch.List(ctx, orchestrator.ListRequest{
+	list, err := a.n.orch.List(ctx, api.ListRequest{
 		Requestor: who, Name: tool, States: []statemachine.State{statemachine.Done}, Since: since, Limit: 1,
 	})
 	return len(list.Tasks) > 0, err
@@ -140,7 +140,7 @@ func (a *nodeInfo) called(ctx context.Context, who, tool string, since time.Time
 
 // Queue implements system.Queue.
 func (a *nodeInfo) Queue(ctx context.Context, r system.QueueRequest) ([]system.QueuedTask, system.QueueStats, error) {
-	reply, err := a.n.orch.Queue(ctx, orchestrator.QueueRequest{
+	reply, err := a.n.orch.Queue(ctx, api.QueueRequest{
 		Agent: r.Agent, AgentType: r.AgentType, Capabilities: r.Capabilities, Priority: r.Priority, Status: r.Status, Type: r.Type,
 		IncludeAssigned: r.IncludeAssigned, Limit: r.Limit, Except: r.Except,
 	})

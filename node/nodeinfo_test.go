@@ -14,10 +14,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/node"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/stats"
 )
 
@@ -41,7 +41,7 @@ func TestStatisticsOfANode(t *testing.T) {
 		assert.Positive(t, n.Stats().Tool("FILE_READ").Took)
 	}
 	counted(n, 3)
-	reply, err := n.API().Archive(t.Context(), orchestrator.ArchiveRequest{Wait: time.Minute})
+	reply, err := n.API().Archive(t.Context(), api.ArchiveRequest{Wait: time.Minute})
 	require.NoError(t, err)
 	require.Equal(t, 3, reply.Archived)
 	run(t, n.API(), plan)

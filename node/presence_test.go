@@ -12,10 +12,10 @@ import (
 
 	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/agents/peer"
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/node"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/work"
 )
@@ -49,9 +49,9 @@ func beatAs(t *testing.T, cred peer.Credential, instance string, has ...work.Ref
 	return say(t, cred, agents.StatusPath, b)
 }
 
-func stepOf(t *testing.T, n *node.Node, id events.TaskID) orchestrator.StepView {
+func stepOf(t *testing.T, n *node.Node, id events.TaskID) api.StepView {
 	t.Helper()
-	task, err := n.API().Get(t.Context(), orchestrator.GetRequest{ID: id})
+	task, err := n.API().Get(t.Context(), api.GetRequest{ID: id})
 	require.NoError(t, err)
 	return task.Steps[0]
 }

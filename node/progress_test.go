@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/tools"
 )
 
@@ -32,7 +32,7 @@ func TestWatchSeesEachProgress(t *testing.T) {
 	cfg.Extra = []tools.Tool{count}
 	n := start(t, cfg)
 	id := submit(t, n.API(), "{orch: v1, steps: [{id: a, tool: COUNT}]}")
-	r := orchestrator.WatchRequest{ID: id, Wait: time.Minute}
+	r := api.WatchRequest{ID: id, Wait: time.Minute}
 	for next := 1.0; next <= 5; {
 		reply, err := n.API().Watch(t.Context(), r)
 		require.NoError(t, err)

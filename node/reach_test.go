@@ -13,10 +13,10 @@ import (
 
 	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/agents/peer"
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/work"
 )
@@ -39,7 +39,7 @@ func TestRemovedAgentGetsNoCall(t *testing.T) {
 	id := submit(t, n.API(), writeStep)
 	assert.NotContains(t, <-answered, string(id), "the claim has ended, or what it was about to get went back")
 	require.Eventually(t, func() bool {
-		task, err := n.API().Get(t.Context(), orchestrator.GetRequest{ID: id})
+		task, err := n.API().Get(t.Context(), api.GetRequest{ID: id})
 		return err == nil && task.Steps[0].State == statemachine.StepReady
 	}, time.Minute, 10*time.Millisecond, "nobody has begun it")
 }
@@ -97,7 +97,7 @@ steps:
 `)
 	require.NoError(t, err)
 	shown := []string{"FILE_READ", "onboarding.registerAgent"}
-	reply, err := n.API().Submit(t.Context(), orchestrator.SubmitRequest{Plan: plan, Actor: "user:test", Tools: shown})
+	reply, err := n.API().Submit(t.Context(), api.SubmitRequest{Plan: plan, Actor: "user:test", Tools: shown})
 	require.NoError(t, err)
 	require.Equal(t, statemachine.Done, result(t, n.API(), reply.ID).State)
 	list, err := n.Tokens().ListTokens(t.Context())

@@ -15,9 +15,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/node"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/tools/builtin"
 )
@@ -97,11 +97,11 @@ func (w *closedWorld) run(who, tool string, args map[string]any) (events.TaskID,
 	require.NoError(w.t, err)
 	text, err := json.Marshal(string(plan))
 	require.NoError(w.t, err)
-	reply, err := w.API().Submit(w.t.Context(), orchestrator.SubmitRequest{Plan: text, Actor: who})
+	reply, err := w.API().Submit(w.t.Context(), api.SubmitRequest{Plan: text, Actor: who})
 	require.NoError(w.t, err, "%s %v", tool, args)
-	var r orchestrator.ResultReply
+	var r api.ResultReply
 	require.Eventually(w.t, func() bool {
-		r, err = w.API().Result(w.t.Context(), orchestrator.ResultRequest{ID: reply.ID, Wait: 50 * time.Millisecond})
+		r, err = w.API().Result(w.t.Context(), api.ResultRequest{ID: reply.ID, Wait: 50 * time.Millisecond})
 		if err == nil && !r.Over {
 			w.grant(reply.ID)
 		}
@@ -113,11 +113,11 @@ func (w *closedWorld) run(who, tool string, args map[string]any) (events.TaskID,
 }
 
 func (w *closedWorld) grant(task events.TaskID) {
-	open, err := w.API().Approvals(w.t.Context(), orchestrator.ApprovalsRequest{})
+	open, err := w.API().Approvals(w.t.Context(), api.ApprovalsRequest{})
 	require.NoError(w.t, err)
 	for _, a := range open.Approvals {
 		if a.Task == task {
-			_, err := w.API().Decide(w.t.Context(), orchestrator.DecideRequest{ID: a.ID, As: "granted", Actor: "user:bob"})
+			_, err := w.API().Decide(w.t.Context(), api.DecideRequest{ID: a.ID, As: "granted", Actor: "user:bob"})
 			require.NoError(w.t, err)
 		}
 	}

@@ -13,10 +13,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 )
 
 // RefusedMethod is where a face in another process says that it has refused a call.
@@ -39,20 +39,20 @@ func (r *Refusal) Acting() []*string { return []*string{&r.By} }
 
 // auditedAPI reports the submissions and calls that are refused.
 type auditedAPI struct {
-	orchestrator.API
+	api.API
 
 	report func(Refusal)
 }
 
-// Submit implements orchestrator.API.
-func (a auditedAPI) Submit(ctx context.Context, r orchestrator.SubmitRequest) (orchestrator.SubmitReply, error) {
+// Submit implements api.API.
+func (a auditedAPI) Submit(ctx context.Context, r api.SubmitRequest) (api.SubmitReply, error) {
 	reply, err := a.API.Submit(ctx, r)
 	a.submitted(r, err)
 	return reply, err
 }
 
-// SubmitBatch implements orchestrator.API.
-func (a auditedAPI) SubmitBatch(ctx context.Context, r orchestrator.SubmitBatchRequest) (orchestrator.SubmitBatchReply, error) {
+// SubmitBatch implements api.API.
+func (a auditedAPI) SubmitBatch(ctx context.Context, r api.SubmitBatchRequest) (api.SubmitBatchReply, error) {
 	reply, err := a.API.SubmitBatch(ctx, r)
 	for i, item := range reply.Tasks {
 		if item.Error != nil {
@@ -62,15 +62,15 @@ func (a auditedAPI) SubmitBatch(ctx context.Context, r orchestrator.SubmitBatchR
 	return reply, err
 }
 
-func (a auditedAPI) submitted(r orchestrator.SubmitRequest, err error) {
+func (a auditedAPI) submitted(r api.SubmitRequest, err error) {
 	if err != nil {
 		tool, args := callOf(r.Plan)
 		a.report(Refusal{By: r.Actor, Tool: tool, Args: args, Error: fault.From(err)})
 	}
 }
 
-// Call implements orchestrator.API.
-func (a auditedAPI) Call(ctx context.Context, r orchestrator.CallRequest) (orchestrator.CallReply, error) {
+// Call implements api.API.
+func (a auditedAPI) Call(ctx context.Context, r api.CallRequest) (api.CallReply, error) {
 	reply, err := a.API.Call(ctx, r)
 	if err != nil {
 		a.report(Refusal{By: r.Actor, Tool: r.Tool, Args: r.Args, Task: r.ID, Error: fault.From(err)})
@@ -273,7 +273,7 @@ func (n *Node) noteRefused(ctx context.Context, counts []*refusalCount) {
 	defer stop()
 	var err error
 	for _, args := range []bool{true, false} {
-		_, err = n.orch.Submit(ctx, orchestrator.SubmitRequest{Plan: n.refusalPlan(counts, args), Actor: "system:audit"})
+		_, err = n.orch.Submit(ctx, api.SubmitRequest{Plan: n.refusalPlan(counts, args), Actor: "system:audit"})
 		if err == nil {
 			return
 		}
@@ -292,7 +292,7 @@ func (n *Node) refusalPlan(counts []*refusalCount, args bool) json.RawMessage {
 		}})
 	}
 	plan, err := json.Marshal(object{
-		"orch": "v1", "name": orchestrator.OwnPrefix + "refused", "summary": fmt.Sprintf("%d refused calls", total), "steps": steps,
+		"orch": "v1", "name": api.OwnPrefix + "refused", "summary": fmt.Sprintf("%d refused calls", total), "steps": steps,
 	})
 	if err != nil {
 		panic(err) // texts alone

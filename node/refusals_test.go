@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/node"
-	"github.com/orch-dev/orch/orchestrator"
 )
 
 // notedRefusal is what the log of a node says of refused calls of one kind.
@@ -30,12 +30,12 @@ func refusalsOf(t *testing.T, cfg node.Config, n *node.Node) (all []notedRefusal
 	t.Helper()
 	require.NoError(t, n.Stop(t.Context()))
 	again := start(t, cfg)
-	list, err := again.API().List(t.Context(), orchestrator.ListRequest{Name: "orch/refused"})
+	list, err := again.API().List(t.Context(), api.ListRequest{Name: "orch/refused"})
 	require.NoError(t, err)
 	var said strings.Builder
 	for _, task := range list.Tasks {
 		result(t, again.API(), task.ID)
-		h, err := again.API().History(t.Context(), orchestrator.HistoryRequest{ID: task.ID, Limit: 1000})
+		h, err := again.API().History(t.Context(), api.HistoryRequest{ID: task.ID, Limit: 1000})
 		require.NoError(t, err)
 		for _, c := range h.Commits {
 			for _, e := range c.Events {
@@ -86,13 +86,13 @@ func TestRefusedCallsAreNoted(t *testing.T) {
 	over("test.fail", object{"count": 3})
 	id := submit(t, e.API(), "orch: v1\nsteps: [{id: a, wait: {signal: go}}]\n")
 	call := func(tool, args string) {
-		_, err := remote.Call(t.Context(), orchestrator.CallRequest{ID: id, Tool: tool, Args: json.RawMessage(args), Wait: time.Minute})
+		_, err := remote.Call(t.Context(), api.CallRequest{ID: id, Tool: tool, Args: json.RawMessage(args), Wait: time.Minute})
 		require.Error(t, err, tool)
 	}
 	call("FILE_READ", `{"file_path":8}`)
 	call("NOTHING", `{"x":1}`)
 	call("LOG_WRITE", `{"level":"INFO","message":"`+secret+`"}`)
-	_, err = remote.Submit(t.Context(), orchestrator.SubmitRequest{Plan: json.RawMessage(`{"orch":"v1","steps":[{"id":"a","tool":"NOTHING","with":{"y":1}}]}`)})
+	_, err = remote.Submit(t.Context(), api.SubmitRequest{Plan: json.RawMessage(`{"orch":"v1","steps":[{"id":"a","tool":"NOTHING","with":{"y":1}}]}`)})
 	require.Error(t, err)
 
 	all, text := refusalsOf(t, cfg, e.Node)
@@ -127,7 +127,7 @@ func TestRefusalsAreBounded(t *testing.T) {
 	const kinds, each = 40, 5
 	long := strings.Repeat("x", 100<<10)
 	for i := range kinds * each {
-		_, err := remote.Call(t.Context(), orchestrator.CallRequest{ID: id, Tool: fmt.Sprintf("PROBE_%d", i%kinds), Args: json.RawMessage(`{"a":"` + long + `"}`)})
+		_, err := remote.Call(t.Context(), api.CallRequest{ID: id, Tool: fmt.Sprintf("PROBE_%d", i%kinds), Args: json.RawMessage(`{"a":"` + long + `"}`)})
 		require.Error(t, err)
 	}
 	all, text := refusalsOf(t, cfg, n)

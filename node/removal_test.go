@@ -12,10 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -32,7 +32,7 @@ func TestRemovalGivesUpCalls(t *testing.T) {
 	status, answer := say(t, ada, "/agents/results", agents.Report{Ref: call.Ref, Result: json.RawMessage(`1`)})
 	assert.Equal(t, http.StatusConflict, status, answer)
 	require.Eventually(t, func() bool {
-		task, err := n.API().Get(t.Context(), orchestrator.GetRequest{ID: id})
+		task, err := n.API().Get(t.Context(), api.GetRequest{ID: id})
 		return err == nil && task.Steps[0].State == statemachine.StepInDoubt
 	}, time.Minute, 10*time.Millisecond)
 }

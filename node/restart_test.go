@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/node"
-	"github.com/orch-dev/orch/orchestrator"
 )
 
 // Plans of tasks that are open for long: one sleeps, one waits for a person.
@@ -39,7 +39,7 @@ func TestRestartWithOpenTasks(t *testing.T) { //nolint:paralleltest // it measur
 	submitMany(t, n, sleepingPlan, timers)
 	submitMany(t, n, approvalPlan, approvals)
 	require.Eventually(t, func() bool {
-		r, err := n.API().Approvals(t.Context(), orchestrator.ApprovalsRequest{})
+		r, err := n.API().Approvals(t.Context(), api.ApprovalsRequest{})
 		return err == nil && len(r.Approvals) == approvals
 	}, time.Minute, 10*time.Millisecond)
 	require.NoError(t, n.Stop(context.Background()))
@@ -54,10 +54,10 @@ func TestRestartWithOpenTasks(t *testing.T) { //nolint:paralleltest // it measur
 		n, err := node.Start(t.Context(), cfg)
 		require.NoError(t, err)
 		t.Logf("ready after %s", time.Since(began))
-		status, err := n.API().Status(t.Context(), orchestrator.StatusRequest{})
+		status, err := n.API().Status(t.Context(), api.StatusRequest{})
 		require.NoError(t, err)
 		require.Equal(t, timers+approvals, status.Open)
-		r, err := n.API().Approvals(t.Context(), orchestrator.ApprovalsRequest{})
+		r, err := n.API().Approvals(t.Context(), api.ApprovalsRequest{})
 		require.NoError(t, err)
 		require.Len(t, r.Approvals, approvals)
 		require.NoError(t, n.Stop(context.Background()))
@@ -70,9 +70,9 @@ func submitMany(t *testing.T, n *node.Node, plan string, count int) {
 	text, err := json.Marshal(plan)
 	require.NoError(t, err)
 	for count > 0 {
-		batch := orchestrator.SubmitBatchRequest{Tasks: make([]orchestrator.SubmitRequest, min(count, 1000))}
+		batch := api.SubmitBatchRequest{Tasks: make([]api.SubmitRequest, min(count, 1000))}
 		for i := range batch.Tasks {
-			batch.Tasks[i] = orchestrator.SubmitRequest{Plan: text, Actor: "user:test"}
+			batch.Tasks[i] = api.SubmitRequest{Plan: text, Actor: "user:test"}
 		}
 		r, err := n.API().SubmitBatch(t.Context(), batch)
 		require.NoError(t, err)

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/internal/pathguard"
 	"github.com/orch-dev/orch/internal/pause"
@@ -155,7 +156,7 @@ func (r *retention) note(ctx context.Context, tasks []events.TaskID) error {
 	if err != nil {
 		return err
 	}
-	if _, err := r.n.orch.Submit(ctx, orchestrator.SubmitRequest{Plan: plan, Actor: retainActor}); err != nil {
+	if _, err := r.n.orch.Submit(ctx, api.SubmitRequest{Plan: plan, Actor: retainActor}); err != nil {
 		return err
 	}
 	for _, task := range fresh {
@@ -176,7 +177,7 @@ func (r *retention) plan(ctx context.Context, tasks []events.TaskID) (json.RawMe
 		total += bytes
 	}
 	message := "removing the workspaces of " + strconv.Itoa(len(tasks)) + " tasks that ended long enough ago"
-	return json.Marshal(object{"orch": "v1", "name": orchestrator.OwnPrefix + "retention", "summary": message, "steps": []object{{
+	return json.Marshal(object{"orch": "v1", "name": api.OwnPrefix + "retention", "summary": message, "steps": []object{{
 		"id": "removed", "tool": "LOG_WRITE", "with": object{
 			"level": "INFO", "message": message, "context": object{"tasks": tasks, "bytes": total},
 		},

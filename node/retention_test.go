@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/node"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -72,10 +72,10 @@ func TestRetention(t *testing.T) {
 		assert.DirExists(t, folder)
 	}
 	assert.NoDirExists(t, rest)
-	list, err := n.API().List(t.Context(), orchestrator.ListRequest{Name: orchestrator.OwnPrefix + "retention"})
+	list, err := n.API().List(t.Context(), api.ListRequest{Name: api.OwnPrefix + "retention"})
 	require.NoError(t, err)
 	require.Len(t, list.Tasks, 2, "what was left of an earlier removal, and what was due")
-	history, err := n.API().History(t.Context(), orchestrator.HistoryRequest{ID: list.Tasks[0].ID, Limit: 10})
+	history, err := n.API().History(t.Context(), api.HistoryRequest{ID: list.Tasks[0].ID, Limit: 10})
 	require.NoError(t, err)
 	require.NotEmpty(t, history.Commits)
 	assert.Equal(t, "system:retention", history.Commits[0].Actor)
@@ -111,11 +111,11 @@ func TestRetentionPassesOverWhatStays(t *testing.T) {
 	if os.Geteuid() != 0 {
 		assert.DirExists(t, stuck)
 	}
-	list, err := n.API().List(t.Context(), orchestrator.ListRequest{Name: orchestrator.OwnPrefix + "retention"})
+	list, err := n.API().List(t.Context(), api.ListRequest{Name: api.OwnPrefix + "retention"})
 	require.NoError(t, err)
 	require.Len(t, list.Tasks, 2, "what was left, and what was due")
 	for _, one := range list.Tasks {
-		history, err := n.API().History(t.Context(), orchestrator.HistoryRequest{ID: one.ID, Limit: 10})
+		history, err := n.API().History(t.Context(), api.HistoryRequest{ID: one.ID, Limit: 10})
 		require.NoError(t, err)
 		text, err := json.Marshal(history)
 		require.NoError(t, err)

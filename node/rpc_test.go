@@ -19,13 +19,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	settings "github.com/orch-dev/orch/internal/config"
 	"github.com/orch-dev/orch/internal/logtest"
 	"github.com/orch-dev/orch/node"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/tools"
 )
 
@@ -256,7 +256,7 @@ func TestRPCMessages(t *testing.T) {
 func TestRPCErrorCodes(t *testing.T) {
 	t.Parallel()
 	e := serveRPC(t)
-	status, err := e.API().Status(t.Context(), orchestrator.StatusRequest{})
+	status, err := e.API().Status(t.Context(), api.StatusRequest{})
 	require.NoError(t, err)
 	plan := func(tool string) object {
 		return object{"plan": object{"orch": "v1", "name": "p", "steps": []object{{"id": "a", "tool": tool}}}, "idempotency_key": "k"}
@@ -363,7 +363,7 @@ func TestRPCRequestID(t *testing.T) {
 	require.NotEmpty(t, id)
 	assert.Equal(t, id, r.Error.Data["request_id"])
 	task, _ := r.Error.Data["task"].(string)
-	h, err := e.API().History(t.Context(), orchestrator.HistoryRequest{ID: events.TaskID(task)})
+	h, err := e.API().History(t.Context(), api.HistoryRequest{ID: events.TaskID(task)})
 	require.NoError(t, err)
 	assert.Equal(t, id, h.Commits[0].Cause)
 	assert.Equal(t, "user:op", h.Commits[0].Actor)
@@ -381,7 +381,7 @@ func TestRPCApproval(t *testing.T) {
 	approval, _ := r.Error.Data["approval"].(string)
 	task, _ := r.Error.Data["task"].(string)
 	assert.Contains(t, r.Error.Data["suggestion"], "orch approve "+approval)
-	_, err := e.API().Decide(t.Context(), orchestrator.DecideRequest{ID: approval, As: "granted", Actor: "user:bob"})
+	_, err := e.API().Decide(t.Context(), api.DecideRequest{ID: approval, As: "granted", Actor: "user:bob"})
 	require.NoError(t, err)
 	r = e.call("orch_result", object{"task_id": task, "wait_seconds": 50})
 	require.Nil(t, r.Error, "%v", r.Error)
@@ -396,10 +396,10 @@ func TestRPCWait(t *testing.T) {
 	require.NotNil(t, r.Error)
 	assert.Equal(t, fault.Timeout.RPC(), r.Error.Code)
 	task, _ := r.Error.Data["task"].(string)
-	view, err := e.API().Get(t.Context(), orchestrator.GetRequest{ID: events.TaskID(task)})
+	view, err := e.API().Get(t.Context(), api.GetRequest{ID: events.TaskID(task)})
 	require.NoError(t, err)
 	assert.False(t, view.State.Terminal())
-	_, err = e.API().Cancel(t.Context(), orchestrator.CancelRequest{ID: view.ID})
+	_, err = e.API().Cancel(t.Context(), api.CancelRequest{ID: view.ID})
 	require.NoError(t, err)
 }
 

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/mcp/gateway"
 	"github.com/orch-dev/orch/mcp/registry"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/tools"
 )
 
@@ -70,11 +70,11 @@ func (n *Node) tellChange(ctx context.Context, c registry.Change) {
 
 // isOver reports whether a call is over, as far as the log tells.
 func (n *Node) isOver(ctx context.Context, call gateway.Call) bool {
-	t, err := n.orch.Get(ctx, orchestrator.GetRequest{ID: call.Task})
+	t, err := n.orch.Get(ctx, api.GetRequest{ID: call.Task})
 	if err != nil {
 		return false
 	}
-	i := slices.IndexFunc(t.Steps, func(s orchestrator.StepView) bool { return s.Key == call.Step })
+	i := slices.IndexFunc(t.Steps, func(s api.StepView) bool { return s.Key == call.Step })
 	return i >= 0 && t.Steps[i].State.Over()
 }
 
@@ -145,7 +145,7 @@ func (n *Node) noteChanges(ctx context.Context, changes []registry.Change) {
 	}
 	ctx, stop := context.WithTimeout(ctx, noteWithin)
 	defer stop()
-	_, err := n.orch.Submit(ctx, orchestrator.SubmitRequest{Plan: notePlan(changes), Actor: "system:mcp"})
+	_, err := n.orch.Submit(ctx, api.SubmitRequest{Plan: notePlan(changes), Actor: "system:mcp"})
 	if err != nil {
 		n.cfg.logger().WarnContext(ctx, "mcp_changes_not_noted", slog.Int("changes", len(changes)), slog.Any("error", err))
 	}
@@ -186,7 +186,7 @@ func notePlan(changes []registry.Change) json.RawMessage {
 			names = append(names, string(c.Kind)+" "+c.Server)
 		}
 	}
-	plan, err := json.Marshal(object{"orch": "v1", "name": orchestrator.OwnPrefix + "mcp", "summary": strings.Join(names, ", "), "steps": steps})
+	plan, err := json.Marshal(object{"orch": "v1", "name": api.OwnPrefix + "mcp", "summary": strings.Join(names, ", "), "steps": steps})
 	if err != nil {
 		panic(err) // texts alone
 	}

@@ -11,12 +11,12 @@ import (
 
 	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/agents/peer"
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/mcp/server"
 	"github.com/orch-dev/orch/node"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/tools"
 )
@@ -38,7 +38,7 @@ func register(t *testing.T, n *node.Node, name, by string) peer.Credential {
 // submitFor submits one call with a priority for somebody.
 func submitFor(t *testing.T, n *node.Node, who, priority, tool string) events.TaskID {
 	t.Helper()
-	reply, err := n.API().Submit(t.Context(), orchestrator.SubmitRequest{
+	reply, err := n.API().Submit(t.Context(), api.SubmitRequest{
 		Plan: []byte(`{"orch":"v1","priority":"` + priority + `","steps":[{"id":"a","tool":"` + tool + `"}]}`), Actor: who,
 	})
 	require.NoError(t, err)
@@ -86,7 +86,7 @@ func TestRegisteringAgentsBringsNoShares(t *testing.T) {
 	read = submitFor(t, n, "user:test", "low", "test.fail")
 	assert.Equal(t, statemachine.Done, result(t, n.API(), read).State)
 	for _, id := range held {
-		v, err := n.API().Get(t.Context(), orchestrator.GetRequest{ID: id})
+		v, err := n.API().Get(t.Context(), api.GetRequest{ID: id})
 		require.NoError(t, err)
 		assert.False(t, v.State.Terminal(), "it hangs or waits")
 	}

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"log/slog"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -39,7 +39,7 @@ func (n *Node) tidy(ctx context.Context) {
 
 // tidyTask puts the folder of one task away. A folder of a task that nobody knows stays.
 func (n *Node) tidyTask(ctx context.Context, id events.TaskID) error {
-	view, err := n.orch.Get(ctx, orchestrator.GetRequest{ID: id})
+	view, err := n.orch.Get(ctx, api.GetRequest{ID: id})
 	switch {
 	case fault.Has(err, fault.NotFound):
 		return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/api"
 )
 
 // What a node that died has not put away, the next one does.
@@ -20,7 +20,7 @@ func TestNextNodeTidiesWorkspaces(t *testing.T) {
 	n := start(t, cfg)
 	archived := submit(t, n.API(), realWork)
 	result(t, n.API(), archived)
-	_, err := n.API().Archive(t.Context(), orchestrator.ArchiveRequest{Wait: time.Minute})
+	_, err := n.API().Archive(t.Context(), api.ArchiveRequest{Wait: time.Minute})
 	require.NoError(t, err)
 	over := submit(t, n.API(), realWork)
 	result(t, n.API(), over)

@@ -17,11 +17,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/mcp/server"
 	"github.com/orch-dev/orch/node"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -206,7 +206,7 @@ func TestTasksAreBoundToTheIdentity(t *testing.T) {
 	assert.Contains(t, answers[0], `"status":"working"`)
 	assert.Contains(t, answers[1], string(id))
 	assert.Contains(t, answers[2], `"status":"cancelled"`)
-	view, err := n.API().Get(t.Context(), orchestrator.GetRequest{ID: id})
+	view, err := n.API().Get(t.Context(), api.GetRequest{ID: id})
 	require.NoError(t, err)
 	assert.Equal(t, statemachine.Cancelled, view.State)
 }
@@ -283,12 +283,12 @@ func TestWaitsEndWithTheirToken(t *testing.T) {
 
 // telling tells when somebody is about to wait for a result.
 type telling struct {
-	orchestrator.API
+	api.API
 
 	waits chan<- struct{}
 }
 
-func (a telling) Result(ctx context.Context, r orchestrator.ResultRequest) (orchestrator.ResultReply, error) {
+func (a telling) Result(ctx context.Context, r api.ResultRequest) (api.ResultReply, error) {
 	if r.Wait > 0 {
 		select {
 		case a.waits <- struct{}{}:

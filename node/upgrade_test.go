@@ -17,11 +17,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/node"
-	"github.com/orch-dev/orch/orchestrator"
 )
 
 // Stores of former versions are opened for ever: each is listed, read and replayed as it was when it came here. To add
@@ -54,11 +54,11 @@ func TestFormerStores(t *testing.T) {
 
 // told is what a test says of one task of a store.
 type told struct {
-	ID      events.TaskID             `json:"id"`
-	Name    string                    `json:"name"`
-	State   string                    `json:"state"`
-	Chain   bool                      `json:"chain"`
-	Commits []orchestrator.CommitView `json:"commits"`
+	ID      events.TaskID    `json:"id"`
+	Name    string           `json:"name"`
+	State   string           `json:"state"`
+	Chain   bool             `json:"chain"`
+	Commits []api.CommitView `json:"commits"`
 }
 
 // tellStore starts a node and returns what the tasks of its store were when it came here, one a line.
@@ -72,19 +72,19 @@ func tellStore(t *testing.T, cfg node.Config) []byte {
 	require.NoError(t, err)
 	require.Empty(t, report.Problems)
 	require.NotZero(t, report.Blobs)
-	list, err := n.API().List(ctx, orchestrator.ListRequest{Limit: 1000})
+	list, err := n.API().List(ctx, api.ListRequest{Limit: 1000})
 	require.NoError(t, err)
 	var b bytes.Buffer
-	slices.SortFunc(list.Tasks, func(a, b orchestrator.Summary) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	slices.SortFunc(list.Tasks, func(a, b api.Summary) int { return strings.Compare(string(a.ID), string(b.ID)) })
 	came := time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC) // what is younger comes of the clock, such as deadlines
 	for _, s := range list.Tasks {
 		if s.CreatedAt.After(came) {
 			continue
 		}
-		history, err := n.API().History(ctx, orchestrator.HistoryRequest{ID: s.ID})
+		history, err := n.API().History(ctx, api.HistoryRequest{ID: s.ID})
 		require.NoError(t, err)
-		commits := slices.DeleteFunc(history.Commits, func(c orchestrator.CommitView) bool { return c.At.After(came) })
-		replay, err := n.API().Replay(ctx, orchestrator.ReplayRequest{ID: s.ID, At: commits[len(commits)-1].Rev})
+		commits := slices.DeleteFunc(history.Commits, func(c api.CommitView) bool { return c.At.After(came) })
+		replay, err := n.API().Replay(ctx, api.ReplayRequest{ID: s.ID, At: commits[len(commits)-1].Rev})
 		require.NoError(t, err)
 		line, err := json.Marshal(told{s.ID, s.Name, string(replay.Task.State), replay.Chain, commits})
 		require.NoError(t, err)
@@ -124,7 +124,7 @@ func TestNewerCommits(t *testing.T) {
 	ctx := t.Context()
 	n, err := node.Start(ctx, cfg)
 	require.NoError(t, err)
-	greet := orchestrator.SubmitRequest{Actor: "user:test", Plan: json.RawMessage(`"orch: v1\nname: x\nsteps: [{id: a, wait: {signal: go}}]\n"`)}
+	greet := api.SubmitRequest{Actor: "user:test", Plan: json.RawMessage(`"orch: v1\nname: x\nsteps: [{id: a, wait: {signal: go}}]\n"`)}
 	old, err := n.API().Submit(ctx, greet)
 	require.NoError(t, err)
 	own, err := n.API().Submit(ctx, greet)
@@ -134,12 +134,12 @@ func TestNewerCommits(t *testing.T) {
 
 	n, err = node.Start(ctx, cfg)
 	require.NoError(t, err)
-	_, err = n.API().Get(ctx, orchestrator.GetRequest{ID: own.ID})
+	_, err = n.API().Get(ctx, api.GetRequest{ID: own.ID})
 	require.Equal(t, fault.NewerStore, fault.CodeOf(err))
-	view, err := n.API().Get(ctx, orchestrator.GetRequest{ID: old.ID})
+	view, err := n.API().Get(ctx, api.GetRequest{ID: old.ID})
 	require.NoError(t, err)
 	assert.Equal(t, old.ID, view.ID)
-	list, err := n.API().List(ctx, orchestrator.ListRequest{})
+	list, err := n.API().List(ctx, api.ListRequest{})
 	require.NoError(t, err)
 	unreadable := map[events.TaskID]fault.Code{}
 	for _, task := range list.Tasks {
@@ -152,7 +152,7 @@ func TestNewerCommits(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, report.Problems)
 	assert.Equal(t, uint64(1), report.Newer)
-	status, err := n.API().Status(ctx, orchestrator.StatusRequest{})
+	status, err := n.API().Status(ctx, api.StatusRequest{})
 	require.NoError(t, err)
 	require.NotNil(t, status.Refusing)
 	assert.Equal(t, fault.NewerStore, status.Refusing.Code)
@@ -205,7 +205,7 @@ func TestNewerStore(t *testing.T) {
 	assert.Equal(t, string(before), string(tellStore(t, cfg)))
 	n, err := node.Start(t.Context(), cfg)
 	require.NoError(t, err)
-	_, err = n.API().Submit(t.Context(), orchestrator.SubmitRequest{Actor: "user:test", Plan: json.RawMessage(`"orch: v1\nname: x\nsteps: [{id: a, set: {n: 1}}]\n"`)})
+	_, err = n.API().Submit(t.Context(), api.SubmitRequest{Actor: "user:test", Plan: json.RawMessage(`"orch: v1\nname: x\nsteps: [{id: a, set: {n: 1}}]\n"`)})
 	assert.Equal(t, fault.NewerStore, fault.CodeOf(err))
 	require.NoError(t, n.Stop(t.Context()))
 

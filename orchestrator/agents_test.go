@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/work"
 )
@@ -49,14 +49,14 @@ func TestCallsForAgents(t *testing.T) {
 	assert.Empty(t, b.Calls, "a worker is no agent")
 	assert.Equal(t, &events.Agents{Requires: []string{"cite", "search"}}, n.step(id, "research").For)
 
-	why, err := n.Explain(n.ctx(), orchestrator.GetRequest{ID: id})
+	why, err := n.Explain(n.ctx(), api.GetRequest{ID: id})
 	require.NoError(t, err)
 	assert.Equal(t, "no_worker", why.Causes[0].Kind)
 	assert.Contains(t, why.Causes[0].Sentence, "no such agent is online")
 
 	eve := &work.Agent{Name: "eve", Type: "analyst", Capabilities: []string{"search", "cite"}, For: "user:eve"}
 	assert.Empty(t, n.askAs(eve), "she works for another one")
-	why, err = n.Explain(n.ctx(), orchestrator.GetRequest{ID: id})
+	why, err = n.Explain(n.ctx(), api.GetRequest{ID: id})
 	require.NoError(t, err)
 	for _, c := range why.Causes[:3] {
 		assert.Contains(t, c.Sentence, "those that are online work only for who registered them, and that is not user:test")
@@ -176,9 +176,9 @@ func TestAssigned(t *testing.T) {
 	assert.Equal(t, statemachine.NeedsAction, n.get(id).State, "it is on its way through the gates")
 	n.began(ref, "ada")
 	assert.Equal(t, statemachine.Assigned, n.get(id).State)
-	assert.Equal(t, 1, n.queue(orchestrator.QueueRequest{}).Stats.Assigned)
-	assert.Empty(t, n.queue(orchestrator.QueueRequest{}).Tasks)
-	assert.Len(t, n.queue(orchestrator.QueueRequest{Status: "assigned"}).Tasks, 1)
+	assert.Equal(t, 1, n.queue(api.QueueRequest{}).Stats.Assigned)
+	assert.Empty(t, n.queue(api.QueueRequest{}).Tasks)
+	assert.Len(t, n.queue(api.QueueRequest{Status: "assigned"}).Tasks, 1)
 
 	require.NoError(t, n.Report(n.ctx(), work.Outcome{
 		Ref: ref, Worker: "agent:ada", Class: "handoff", HandTo: &events.Agents{}, Error: fault.New(fault.Unavailable, "not now"),

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events/memlog"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -24,7 +24,7 @@ func TestExpiryDuringVerification(t *testing.T) {
 		<-time.After(31 * time.Minute)
 		synctest.Wait()
 		assert.Equal(t, "orch resume "+string(id), n.cause(id).Next)
-		_, err := n.Resume(n.ctx(), orchestrator.PauseRequest{ID: id, Actor: "user:ada"})
+		_, err := n.Resume(n.ctx(), api.PauseRequest{ID: id, Actor: "user:ada"})
 		require.NoError(t, err)
 		n.park("w", n.take("w"), ask())
 		_, err = n.decide(n.pending().ID, "granted", "user:ada")

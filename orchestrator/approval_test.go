@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
@@ -43,21 +44,21 @@ func (n *node) park(worker string, c work.Call, a *work.Ask) {
 }
 
 // pending returns the one approval that is pending.
-func (n *node) pending() orchestrator.ApprovalView {
+func (n *node) pending() api.ApprovalView {
 	n.t.Helper()
-	r, err := n.Approvals(n.ctx(), orchestrator.ApprovalsRequest{})
+	r, err := n.Approvals(n.ctx(), api.ApprovalsRequest{})
 	require.NoError(n.t, err)
 	require.Len(n.t, r.Approvals, 1)
 	return r.Approvals[0]
 }
 
-func (n *node) decide(id, as, actor string) (orchestrator.ApprovalView, error) {
-	return n.Decide(n.ctx(), orchestrator.DecideRequest{ID: id, As: as, Reason: "so", Actor: actor})
+func (n *node) decide(id, as, actor string) (api.ApprovalView, error) {
+	return n.Decide(n.ctx(), api.DecideRequest{ID: id, As: as, Reason: "so", Actor: actor})
 }
 
-func (n *node) view(id events.TaskID) orchestrator.TaskView {
+func (n *node) view(id events.TaskID) api.TaskView {
 	n.t.Helper()
-	v, err := n.Get(n.ctx(), orchestrator.GetRequest{ID: id})
+	v, err := n.Get(n.ctx(), api.GetRequest{ID: id})
 	require.NoError(n.t, err)
 	return v
 }
@@ -90,7 +91,7 @@ func TestGrantedCallRunsOnce(t *testing.T) {
 	require.NoError(t, n.Start(n.ctx(), work.Started{Ref: c.Ref, Worker: "w", Effect: "destructive"}))
 	require.NoError(t, n.report("w", c, `{}`))
 
-	all, err := n.Approvals(n.ctx(), orchestrator.ApprovalsRequest{ID: p.ID})
+	all, err := n.Approvals(n.ctx(), api.ApprovalsRequest{ID: p.ID})
 	require.NoError(t, err)
 	assert.True(t, all.Approvals[0].Spent)
 	assert.Len(t, n.view(id).Checkpoints, 1, "a destructive call has a checkpoint before it (S0-171)")
@@ -145,7 +146,7 @@ func TestRejectedCall(t *testing.T) {
 	n := start(t, memlog.New(memlog.Config{}))
 	id := n.submit(guardedPlan)
 	n.park("w", n.take("w"), ask())
-	_, err := n.Decide(n.ctx(), orchestrator.DecideRequest{ID: n.pending().ID, As: "rejected", Actor: "user:ada"})
+	_, err := n.Decide(n.ctx(), api.DecideRequest{ID: n.pending().ID, As: "rejected", Actor: "user:ada"})
 	assert.Equal(t, fault.RequiredField, fault.CodeOf(err), "a rejection has a reason")
 	_, err = n.decide(n.pending().ID, "rejected", "user:ada")
 	require.NoError(t, err)
@@ -216,12 +217,12 @@ func TestExpiry(t *testing.T) {
 		assert.Equal(t, "expired", v.Block)
 		_, err := n.decide(p.ID, "granted", "user:ada")
 		assert.Equal(t, fault.Conflict, fault.CodeOf(err), "a late grant")
-		why, err := n.Explain(n.ctx(), orchestrator.GetRequest{ID: id})
+		why, err := n.Explain(n.ctx(), api.GetRequest{ID: id})
 		require.NoError(t, err)
 		assert.Equal(t, "approval", why.Causes[0].Kind)
 		assert.Equal(t, "orch resume "+string(id), why.Causes[0].Next)
 
-		_, err = n.Resume(n.ctx(), orchestrator.PauseRequest{ID: id, Actor: "user:ada"})
+		_, err = n.Resume(n.ctx(), api.PauseRequest{ID: id, Actor: "user:ada"})
 		require.NoError(t, err)
 		c := n.take("w")
 		assert.Nil(t, c.Grant)
@@ -259,7 +260,7 @@ func TestEscalation(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		n := start(t, memlog.New(memlog.Config{}))
-		id := n.submit(guardedPlan, func(r *orchestrator.SubmitRequest) { r.Priority = "critical" })
+		id := n.submit(guardedPlan, func(r *api.SubmitRequest) { r.Priority = "critical" })
 		n.park("w", n.take("w"), ask())
 		first := n.pending()
 		<-time.After(31 * time.Minute)
@@ -360,7 +361,7 @@ func TestApproveStep(t *testing.T) {
 	assert.Equal(t, "Release 1.2?", p.Description)
 	assert.JSONEq(t, `{"version":"1.2"}`, string(p.Details))
 	say := func(who, form string) error {
-		_, err := n.Decide(n.ctx(), orchestrator.DecideRequest{ID: p.ID, As: "granted", Form: json.RawMessage(form), Actor: who})
+		_, err := n.Decide(n.ctx(), api.DecideRequest{ID: p.ID, As: "granted", Form: json.RawMessage(form), Actor: who})
 		return err
 	}
 	assert.Equal(t, fault.ValidationError, fault.CodeOf(say("user:ada", `{"region":"mars"}`)))
@@ -487,7 +488,7 @@ func TestCancelWhileAwaiting(t *testing.T) {
 	id := n.submit(guardedPlan)
 	n.park("w", n.take("w"), ask())
 	p := n.pending()
-	_, err := n.Cancel(n.ctx(), orchestrator.CancelRequest{ID: id, Actor: "user:test"})
+	_, err := n.Cancel(n.ctx(), api.CancelRequest{ID: id, Actor: "user:test"})
 	require.NoError(t, err)
 	assert.Equal(t, statemachine.Cancelled, n.result(id).State)
 	_, err = n.decide(p.ID, "granted", "user:ada")

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/statemachine"
@@ -43,7 +44,7 @@ func rankOf(status statemachine.ApprovalStatus, priority string) int {
 }
 
 // refsOf returns the approvals of a task that a request asks for.
-func (o *Orchestrator) refsOf(ctx context.Context, id events.TaskID, r ApprovalsRequest) ([]approvalRef, error) {
+func (o *Orchestrator) refsOf(ctx context.Context, id events.TaskID, r api.ApprovalsRequest) ([]approvalRef, error) {
 	var refs []approvalRef
 	err := o.look(ctx, id, func(e *entry) error {
 		refs = refs[:0]
@@ -91,7 +92,7 @@ func fairly(refs []approvalRef, most int) []approvalRef {
 }
 
 // show returns the views of chosen approvals, in their order. What is gone meanwhile is left out.
-func (o *Orchestrator) show(ctx context.Context, chosen []approvalRef) ([]ApprovalView, error) {
+func (o *Orchestrator) show(ctx context.Context, chosen []approvalRef) ([]api.ApprovalView, error) {
 	wanted := map[events.TaskID]map[string]bool{}
 	for _, ref := range chosen {
 		if wanted[ref.task] == nil {
@@ -99,7 +100,7 @@ func (o *Orchestrator) show(ctx context.Context, chosen []approvalRef) ([]Approv
 		}
 		wanted[ref.task][ref.id] = true
 	}
-	byID := map[string]ApprovalView{}
+	byID := map[string]api.ApprovalView{}
 	for _, task := range slices.Sorted(maps.Keys(wanted)) {
 		views, err := o.approvalsOf(ctx, task, wanted[task])
 		if err != nil && !fault.Has(err, fault.NotFound) {
@@ -109,7 +110,7 @@ func (o *Orchestrator) show(ctx context.Context, chosen []approvalRef) ([]Approv
 			byID[view.ID] = view
 		}
 	}
-	views := make([]ApprovalView, 0, len(chosen))
+	views := make([]api.ApprovalView, 0, len(chosen))
 	for _, ref := range chosen {
 		if view, ok := byID[ref.id]; ok {
 			views = append(views, view)
@@ -119,7 +120,7 @@ func (o *Orchestrator) show(ctx context.Context, chosen []approvalRef) ([]Approv
 }
 
 // roomy leaves out the large parts of approvals that an answer has no room for; a request for one approval has them.
-func roomy(views []ApprovalView) []ApprovalView {
+func roomy(views []api.ApprovalView) []api.ApprovalView {
 	room := maxAnswer
 	for i := range views {
 		for _, part := range []*json.RawMessage{&views[i].Args, &views[i].Details, &views[i].Form, &views[i].Calls} {

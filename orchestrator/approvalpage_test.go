@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 )
 
 // asks is a plan that waits for so many approvals, each with a text of a size to show.
@@ -34,7 +34,7 @@ func TestApprovalsOfManySubmitters(t *testing.T) {
 	n.submit(asks(2, 1, "low"), by("user:ada"))
 	n.submit(asks(1, 1, "high"), by("agent:calm"))
 
-	count := func(r orchestrator.ApprovalsRequest) (each map[string]int, reply orchestrator.ApprovalsReply) {
+	count := func(r api.ApprovalsRequest) (each map[string]int, reply api.ApprovalsReply) {
 		reply, err := n.Approvals(t.Context(), r)
 		require.NoError(t, err)
 		each = map[string]int{}
@@ -43,23 +43,23 @@ func TestApprovalsOfManySubmitters(t *testing.T) {
 		}
 		return each, reply
 	}
-	each, reply := count(orchestrator.ApprovalsRequest{})
+	each, reply := count(api.ApprovalsRequest{})
 	assert.Equal(t, map[string]int{"agent:loud": 997, "user:ada": 2, "agent:calm": 1}, each)
 	assert.Equal(t, 203, reply.Omitted)
 	assert.Equal(t, "critical", reply.Approvals[0].Priority)
 	assert.Equal(t, "low", reply.Approvals[999].Priority, "the most urgent ones in front")
 
-	each, reply = count(orchestrator.ApprovalsRequest{Limit: 4})
+	each, reply = count(api.ApprovalsRequest{Limit: 4})
 	assert.Equal(t, map[string]int{"agent:loud": 2, "user:ada": 1, "agent:calm": 1}, each)
 	assert.Equal(t, 1199, reply.Omitted)
-	each, reply = count(orchestrator.ApprovalsRequest{Submitter: "user:ada"})
+	each, reply = count(api.ApprovalsRequest{Submitter: "user:ada"})
 	assert.Equal(t, map[string]int{"user:ada": 2}, each)
 	assert.Zero(t, reply.Omitted)
-	each, _ = count(orchestrator.ApprovalsRequest{Submitter: "user:nobody"})
+	each, _ = count(api.ApprovalsRequest{Submitter: "user:nobody"})
 	assert.Empty(t, each)
 
 	for _, limit := range []int{-1, 1001} {
-		_, err := n.Approvals(t.Context(), orchestrator.ApprovalsRequest{Limit: limit})
+		_, err := n.Approvals(t.Context(), api.ApprovalsRequest{Limit: limit})
 		hasCode(t, err, fault.ValidationError)
 		assert.Equal(t, "limit", fault.From(err).Field)
 	}
@@ -72,7 +72,7 @@ func TestApprovalsWithMuchToShow(t *testing.T) {
 	for range 8 {
 		n.submit(asks(1, 600_000, "low"))
 	}
-	reply, err := n.Approvals(t.Context(), orchestrator.ApprovalsRequest{})
+	reply, err := n.Approvals(t.Context(), api.ApprovalsRequest{})
 	require.NoError(t, err)
 	require.Len(t, reply.Approvals, 8)
 	raw, err := json.Marshal(reply)
@@ -81,7 +81,7 @@ func TestApprovalsWithMuchToShow(t *testing.T) {
 	assert.NotContains(t, string(reply.Approvals[0].Details), "$omitted")
 	last := reply.Approvals[7]
 	assert.Contains(t, string(last.Details), `"$omitted"`)
-	alone, err := n.Approvals(t.Context(), orchestrator.ApprovalsRequest{ID: last.ID})
+	alone, err := n.Approvals(t.Context(), api.ApprovalsRequest{ID: last.ID})
 	require.NoError(t, err)
 	assert.Greater(t, len(alone.Approvals[0].Details), 600_000)
 }

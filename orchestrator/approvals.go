@@ -8,111 +8,22 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// ApprovalsRequest filters approvals; zero fields do not filter.
-type ApprovalsRequest struct {
-	// ID names one approval, Task those of one task.
-	ID   string        `json:"id,omitempty"`
-	Task events.TaskID `json:"task,omitempty"`
-	// All adds those that are decided, of open tasks or of Task.
-	All bool `json:"all,omitempty"`
-	// Submitter keeps those of tasks that somebody has submitted, such as agent:ci.
-	Submitter string `json:"submitter,omitempty"`
-	// Limit bounds the answer, from 1 to 1,000 approvals; 0 means 1,000.
-	Limit int `json:"limit,omitempty"`
-}
-
-// ApprovalsReply lists approvals, the most urgent first.
-type ApprovalsReply struct {
-	Approvals []ApprovalView `json:"approvals"`
-	// Omitted counts those that an answer has no room for. Each submitter has its part of it, the most urgent ones.
-	Omitted int `json:"omitted,omitempty"`
-	// Unread counts the open tasks that could not be read, whose approvals are missing here.
-	Unread int `json:"unread,omitempty"`
-}
-
-// ApprovalView is an approval as clients see it.
-type ApprovalView struct {
-	ID       string                      `json:"id"`
-	Task     events.TaskID               `json:"task"`
-	TaskName string                      `json:"task_name"`
-	Step     string                      `json:"step,omitempty"`
-	Status   statemachine.ApprovalStatus `json:"status"`
-	Type     string                      `json:"type"`
-	Tool     string                      `json:"tool,omitempty"`
-	// Args are the arguments of the call, ArgsSHA256 the digest that the grant is bound to. In a list, what is over 2 MiB of
-	// arguments, details and forms in all is shown as $omitted with its size; a request for the approval itself has it.
-	Args       json.RawMessage `json:"args,omitempty"`
-	ArgsSHA256 string          `json:"args_sha256,omitempty"`
-	Scopes     []string        `json:"scopes,omitempty"`
-	// Offers are scopes that a grant may open for the session of the call (DecideRequest.Opens).
-	Offers []string `json:"offers,omitempty"`
-	// Lasting are those that a grant may open for all sessions of the submitter, from then on (DecideRequest.Always).
-	Lasting     []string        `json:"lasting,omitempty"`
-	Description string          `json:"description"`
-	Rationale   string          `json:"rationale,omitempty"`
-	Details     json.RawMessage `json:"details,omitempty"`
-	// Calls are the calls that the grant lets through beside that of its step, a list of objects with step, tool and args.
-	Calls     json.RawMessage `json:"calls,omitempty"`
-	Priority  string          `json:"priority"`
-	Risk      string          `json:"risk,omitempty"`
-	Requester string          `json:"requester"`
-	// Submitter is who submitted the task; that of a sub-plan is whoever submitted the first of its parents.
-	Submitter string `json:"submitter"`
-	// Caller is who made the call inside the task, empty for a call of its plan.
-	Caller      string    `json:"caller,omitempty"`
-	RequestedAt time.Time `json:"requested_at"`
-	ExpiresAt   time.Time `json:"expires_at"`
-	OnExpiry    string    `json:"on_expiry"`
-	Quorum      int       `json:"quorum,omitempty"`
-	Votes       []string  `json:"votes,omitempty"`
-	// NotBy are people who may not decide, because the node wants four eyes.
-	NotBy []string `json:"not_by,omitempty"`
-	// From are the only people who may decide; none means any.
-	From        []string        `json:"from,omitempty"`
-	Form        json.RawMessage `json:"form,omitempty"`
-	Approver    string          `json:"approver,omitempty"`
-	DecidedAt   *time.Time      `json:"decided_at,omitempty"`
-	Reason      string          `json:"reason,omitempty"`
-	Disposition string          `json:"disposition,omitempty"`
-	// RevokedBy is who has taken the grant back; Reason and DecidedAt are then of that.
-	RevokedBy string             `json:"revoked_by,omitempty"`
-	Spent     bool               `json:"spent,omitempty"`
-	Follows   string             `json:"follows,omitempty"`
-	TaskState statemachine.State `json:"task_state"`
-}
-
-// DecideRequest decides about an approval.
-type DecideRequest struct {
-	ID string `json:"id"`
-	// As is granted, rejected or revise (rejected, with the wish for another version); or revoked, which takes back what a grant has
-	// opened for a session or for good.
-	As     string `json:"as"`
-	Reason string `json:"reason,omitempty"`
-	// Form is what the approver has filled in, when the approval has a form.
-	Form json.RawMessage `json:"form,omitempty"`
-	// Opens are those of the offers of the approval that a grant opens for the session of the call, beside the call itself.
-	Opens []string `json:"opens,omitempty"`
-	// Always are those of the lasting offers (ApprovalView.Lasting) that a grant opens for all sessions of whoever submitted the task,
-	// from now on. What decides must hold the credential of the operator.
-	Always []string `json:"always,omitempty"`
-	Actor  string   `json:"actor"`
-}
-
-// Approvals implements API.
-func (o *Orchestrator) Approvals(ctx context.Context, r ApprovalsRequest) (ApprovalsReply, error) {
-	if err := r.check(); err != nil {
-		return ApprovalsReply{}, err
+// Approvals implements api.API.
+func (o *Orchestrator) Approvals(ctx context.Context, r api.ApprovalsRequest) (api.ApprovalsReply, error) {
+	if err := checkApprovals(r); err != nil {
+		return api.ApprovalsReply{}, err
 	}
 	if r.ID != "" {
 		task, err := events.TaskOfApproval(r.ID)
 		if err != nil {
-			return ApprovalsReply{}, err
+			return api.ApprovalsReply{}, err
 		}
 		r.Task, r.All = task, true
 	}
@@ -127,12 +38,12 @@ func (o *Orchestrator) Approvals(ctx context.Context, r ApprovalsRequest) (Appro
 	for _, id := range ids {
 		own, err := o.refsOf(ctx, id, r)
 		if err != nil && (r.Task != "" || !fault.Has(err, fault.NotFound)) {
-			return ApprovalsReply{}, err
+			return api.ApprovalsReply{}, err
 		}
 		refs = append(refs, own...)
 	}
 	if r.ID != "" && len(refs) == 0 {
-		return ApprovalsReply{}, noApproval(r.ID)
+		return api.ApprovalsReply{}, noApproval(r.ID)
 	}
 	chosen := fairly(refs, cmp.Or(r.Limit, maxApprovals))
 	views, err := o.show(ctx, chosen)
@@ -142,11 +53,11 @@ func (o *Orchestrator) Approvals(ctx context.Context, r ApprovalsRequest) (Appro
 	case err == nil && len(views) == 0: // its task was archived meanwhile
 		err = noApproval(r.ID)
 	}
-	return ApprovalsReply{Approvals: views, Omitted: len(refs) - len(chosen), Unread: unread}, err
+	return api.ApprovalsReply{Approvals: views, Omitted: len(refs) - len(chosen), Unread: unread}, err
 }
 
 // check returns what is wrong with a request.
-func (r ApprovalsRequest) check() error {
+func checkApprovals(r api.ApprovalsRequest) error {
 	if r.Limit < 0 || r.Limit > maxApprovals {
 		return fault.New(fault.ValidationError, "must be from 0 to %d", maxApprovals).WithField("limit")
 	}
@@ -176,8 +87,8 @@ func (o *Orchestrator) openTasks(wanted func(*statemachine.Task) bool, asleep fu
 }
 
 // approvalsOf returns those approvals of a task that are wanted.
-func (o *Orchestrator) approvalsOf(ctx context.Context, id events.TaskID, wanted map[string]bool) ([]ApprovalView, error) {
-	var views []ApprovalView
+func (o *Orchestrator) approvalsOf(ctx context.Context, id events.TaskID, wanted map[string]bool) ([]api.ApprovalView, error) {
+	var views []api.ApprovalView
 	var parts []approvalParts
 	err := o.look(ctx, id, func(e *entry) error {
 		views, parts = views[:0], parts[:0]
@@ -211,7 +122,7 @@ func (o *Orchestrator) approvalsOf(ctx context.Context, id events.TaskID, wanted
 type approvalParts struct{ args, details, form, calls events.Value }
 
 // showParts adds them to a view. The lock is not held.
-func (o *Orchestrator) showParts(ctx context.Context, view *ApprovalView, p approvalParts) (err error) {
+func (o *Orchestrator) showParts(ctx context.Context, view *api.ApprovalView, p approvalParts) (err error) {
 	if view.Args, err = o.showLater(ctx, p.args); err != nil {
 		return err
 	}
@@ -226,8 +137,8 @@ func (o *Orchestrator) showParts(ctx context.Context, view *ApprovalView, p appr
 }
 
 // viewOf shows an approval at a time, without what may be large (approvalParts).
-func viewOf(t *statemachine.Task, a *statemachine.Approval, now time.Time) ApprovalView {
-	v := ApprovalView{
+func viewOf(t *statemachine.Task, a *statemachine.Approval, now time.Time) api.ApprovalView {
+	v := api.ApprovalView{
 		ID: a.ID, Task: t.ID, TaskName: t.Submitted.Name, TaskState: t.State, Step: a.Step, Status: a.Status, Type: a.Type,
 		Tool: a.Tool, ArgsSHA256: a.ArgsSHA256, Scopes: a.Scopes, Offers: a.Offers, Description: a.Description, Rationale: a.Rationale,
 		Priority: a.Priority, Risk: a.Risk, Requester: a.Requester, Submitter: t.Requestor,
@@ -275,22 +186,22 @@ func statusesOf(t *statemachine.Task) map[string]json.RawMessage {
 	return all
 }
 
-// Decide implements API.
-func (o *Orchestrator) Decide(ctx context.Context, r DecideRequest) (ApprovalView, error) {
+// Decide implements api.API.
+func (o *Orchestrator) Decide(ctx context.Context, r api.DecideRequest) (api.ApprovalView, error) {
 	id, err := events.TaskOfApproval(r.ID)
 	if err != nil {
-		return ApprovalView{}, err
+		return api.ApprovalView{}, err
 	}
-	if err := r.check(); err != nil {
-		return ApprovalView{}, err
+	if err := checkDecision(r); err != nil {
+		return api.ApprovalView{}, err
 	}
 	form, err := o.tidy(r.Form)
 	if err != nil {
-		return ApprovalView{}, fault.From(err).WithField("form")
+		return api.ApprovalView{}, fault.From(err).WithField("form")
 	}
 	if len(r.Always) > 0 {
 		if err := o.openStanding(ctx, id); err != nil {
-			return ApprovalView{}, err
+			return api.ApprovalView{}, err
 		}
 	}
 	err = o.change(ctx, id, r.Actor, func(t *turn) error {
@@ -310,11 +221,11 @@ func (o *Orchestrator) Decide(ctx context.Context, r DecideRequest) (ApprovalVie
 		err = o.keepStanding(ctx, id, r.ID)
 	}
 	if err != nil {
-		return ApprovalView{}, err
+		return api.ApprovalView{}, err
 	}
-	reply, err := o.Approvals(ctx, ApprovalsRequest{ID: r.ID})
+	reply, err := o.Approvals(ctx, api.ApprovalsRequest{ID: r.ID})
 	if err != nil {
-		return ApprovalView{}, err
+		return api.ApprovalView{}, err
 	}
 	return reply.Approvals[0], nil
 }
@@ -322,7 +233,7 @@ func (o *Orchestrator) Decide(ctx context.Context, r DecideRequest) (ApprovalVie
 // decidedRevoked is the decision that takes a grant back.
 const decidedRevoked = "revoked"
 
-func (r DecideRequest) check() error {
+func checkDecision(r api.DecideRequest) error {
 	switch {
 	case r.As != "granted" && r.As != "rejected" && r.As != "revise" && r.As != decidedRevoked:
 		return fault.New(fault.ValidationError, "must be granted, rejected, revise or revoked").WithField("as")
@@ -339,7 +250,7 @@ func (r DecideRequest) check() error {
 
 // mayDecide returns why somebody may not decide about an approval: FORBIDDEN for who asks (S0-168),
 // CONFLICT when it is over (S0-166).
-func (t *turn) mayDecide(a *statemachine.Approval, r DecideRequest) error {
+func (t *turn) mayDecide(a *statemachine.Approval, r api.DecideRequest) error {
 	switch {
 	case len(a.From) > 0 && !slices.Contains(a.From, r.Actor):
 		return fault.New(fault.Forbidden, "approval %s is for %s to decide about, not for %s", a.ID, strings.Join(a.From, " or "), r.Actor)
@@ -373,7 +284,7 @@ func (o *Orchestrator) behind(e *entry, a *statemachine.Approval) []string {
 }
 
 // decideApproval records a decision: a vote while the quorum is not reached.
-func (t *turn) decideApproval(a *statemachine.Approval, r DecideRequest, form json.RawMessage) error {
+func (t *turn) decideApproval(a *statemachine.Approval, r api.DecideRequest, form json.RawMessage) error {
 	d := &events.Decision{ID: a.ID, Approver: r.Actor, Reason: t.o.cleanText(r.Reason), At: t.now}
 	if r.As != "granted" {
 		if r.As == "revise" {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/eventstest"
 	"github.com/orch-dev/orch/events/memlog"
@@ -23,14 +24,14 @@ import (
 // archiveAll archives every finished task.
 func (n *node) archiveAll() int {
 	n.t.Helper()
-	r, err := n.Archive(context.Background(), orchestrator.ArchiveRequest{Wait: time.Minute})
+	r, err := n.Archive(context.Background(), api.ArchiveRequest{Wait: time.Minute})
 	require.NoError(n.t, err)
 	return r.Archived
 }
 
 func (n *node) find(text string) events.TaskID {
 	n.t.Helper()
-	r, err := n.Find(context.Background(), orchestrator.FindRequest{Text: text})
+	r, err := n.Find(context.Background(), api.FindRequest{Text: text})
 	require.NoError(n.t, err, text)
 	return r.ID
 }
@@ -45,7 +46,7 @@ func TestListOfArchivedTasks(t *testing.T) {
 		var ids []events.TaskID
 		for i := range 10 {
 			<-time.After(time.Minute)
-			ids = append(ids, n.submit(setPlan, func(r *orchestrator.SubmitRequest) {
+			ids = append(ids, n.submit(setPlan, func(r *api.SubmitRequest) {
 				r.Name, r.Priority, r.Labels = fmt.Sprintf("nightly-%d", i), "high", map[string]string{"parity": []string{"even", "odd"}[i%2]}
 			}))
 		}
@@ -58,14 +59,14 @@ func TestListOfArchivedTasks(t *testing.T) {
 			n = start(t, log)
 		}
 		n.submit(onePlan)
-		assert.Len(t, n.list(orchestrator.ListRequest{}), 11)
+		assert.Len(t, n.list(api.ListRequest{}), 11)
 		require.Zero(t, n.archiveAll(), "what was archived and looked at is not archived again")
 	})
 }
 
 func checkArchived(t *testing.T, n *node, began time.Time, ids []events.TaskID) {
 	t.Helper()
-	all := n.list(orchestrator.ListRequest{})
+	all := n.list(api.ListRequest{})
 	require.Len(t, all, len(ids))
 	for i, s := range all {
 		assert.Equal(t, ids[len(ids)-1-i], s.ID, "the newest first")
@@ -75,14 +76,14 @@ func checkArchived(t *testing.T, n *node, began time.Time, ids []events.TaskID) 
 		assert.Equal(t, ids[len(ids)-1-i], n.find(string(s.ID)[:20]))
 	}
 	assert.Equal(t, ids[9], n.find("@last"))
-	assert.Len(t, n.list(orchestrator.ListRequest{Name: "nightly-[0-3]"}), 4)
-	assert.Len(t, n.list(orchestrator.ListRequest{Labels: map[string]string{"parity": "odd"}}), 5)
-	assert.Len(t, n.list(orchestrator.ListRequest{Since: began.Add(150 * time.Second), Until: began.Add(330 * time.Second)}), 3)
-	assert.Len(t, n.list(orchestrator.ListRequest{States: []statemachine.State{statemachine.Done}}), 10)
-	assert.Empty(t, n.list(orchestrator.ListRequest{States: []statemachine.State{statemachine.Failed}}))
+	assert.Len(t, n.list(api.ListRequest{Name: "nightly-[0-3]"}), 4)
+	assert.Len(t, n.list(api.ListRequest{Labels: map[string]string{"parity": "odd"}}), 5)
+	assert.Len(t, n.list(api.ListRequest{Since: began.Add(150 * time.Second), Until: began.Add(330 * time.Second)}), 3)
+	assert.Len(t, n.list(api.ListRequest{States: []statemachine.State{statemachine.Done}}), 10)
+	assert.Empty(t, n.list(api.ListRequest{States: []statemachine.State{statemachine.Failed}}))
 	var paged []events.TaskID
 	for cursor := ""; ; {
-		r, err := n.List(context.Background(), orchestrator.ListRequest{Limit: 3, Cursor: cursor})
+		r, err := n.List(context.Background(), api.ListRequest{Limit: 3, Cursor: cursor})
 		require.NoError(t, err)
 		for _, s := range r.Tasks {
 			paged = append(paged, s.ID)
@@ -93,7 +94,7 @@ func checkArchived(t *testing.T, n *node, began time.Time, ids []events.TaskID) 
 	}
 	assert.Len(t, paged, 10)
 	assert.True(t, n.get(ids[3]).Archived)
-	assert.Len(t, n.list(orchestrator.ListRequest{}), 10, "a task that was looked at is listed once")
+	assert.Len(t, n.list(api.ListRequest{}), 10, "a task that was looked at is listed once")
 	n.checkReplay(ids[3])
 }
 
@@ -110,7 +111,7 @@ func TestArchivedFamily(t *testing.T) {
 		require.Equal(t, 2, n.archiveAll())
 		n.stop()
 		n = start(t, log)
-		children := n.list(orchestrator.ListRequest{Parent: parent})
+		children := n.list(api.ListRequest{Parent: parent})
 		require.Len(t, children, 1)
 		assert.Equal(t, parent, children[0].Parent)
 		assert.True(t, children[0].Archived)
@@ -130,7 +131,7 @@ func TestArchivedIsKnown(t *testing.T) {
 		n.archiveAll()
 		assert.True(t, n.get(id).Archived)
 		assert.True(t, n.get(forgotten).Archived)
-		_, err := n.Find(context.Background(), orchestrator.FindRequest{Text: "TASK_7ZZZ"})
+		_, err := n.Find(context.Background(), api.FindRequest{Text: "TASK_7ZZZ"})
 		hasCode(t, err, fault.NotFound)
 	})
 }
@@ -185,11 +186,11 @@ func TestOpenTasksAreListedWithoutScan(t *testing.T) {
 		waiting := n.submit("orch: v1\nsteps:\n  - {id: w, wait: {for: 1h}}\n")
 		synctest.Wait()
 		before := log.n.Load()
-		open := n.list(orchestrator.ListRequest{States: []statemachine.State{statemachine.InProgress, statemachine.Blocked}})
+		open := n.list(api.ListRequest{States: []statemachine.State{statemachine.InProgress, statemachine.Blocked}})
 		require.Len(t, open, 1)
 		assert.Equal(t, waiting, open[0].ID)
 		assert.Equal(t, before, log.n.Load())
-		assert.Len(t, n.list(orchestrator.ListRequest{}), 4)
+		assert.Len(t, n.list(api.ListRequest{}), 4)
 		assert.Greater(t, log.n.Load(), before)
 	})
 }

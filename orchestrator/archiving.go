@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/statemachine"
@@ -38,17 +39,17 @@ type archiveNote struct {
 	Before time.Time `json:"before,omitzero"`
 }
 
-// Archive implements API.
-func (o *Orchestrator) Archive(ctx context.Context, r ArchiveRequest) (ArchiveReply, error) {
+// Archive implements api.API.
+func (o *Orchestrator) Archive(ctx context.Context, r api.ArchiveRequest) (api.ArchiveReply, error) {
 	if err := o.serving(); err != nil {
-		return ArchiveReply{}, err
+		return api.ArchiveReply{}, err
 	}
 	if r.Wait < 0 || r.Age < 0 {
-		return ArchiveReply{}, fault.New(fault.ValidationError, "is negative").WithField("wait, age")
+		return api.ArchiveReply{}, fault.New(fault.ValidationError, "is negative").WithField("wait, age")
 	}
 	run, err := o.beginArchiving(ctx, r)
 	if err != nil || run == nil {
-		return ArchiveReply{}, err
+		return api.ArchiveReply{}, err
 	}
 	wait := time.NewTimer(min(r.Wait, maxArchiveWait))
 	defer wait.Stop()
@@ -56,9 +57,9 @@ func (o *Orchestrator) Archive(ctx context.Context, r ArchiveRequest) (ArchiveRe
 	case <-run.over:
 	case <-wait.C:
 	case <-ctx.Done():
-		return ArchiveReply{}, fault.From(ctx.Err())
+		return api.ArchiveReply{}, fault.From(ctx.Err())
 	case <-o.stopped:
-		return ArchiveReply{}, stopping()
+		return api.ArchiveReply{}, stopping()
 	}
 	o.lock()
 	defer o.unlock()
@@ -68,8 +69,8 @@ func (o *Orchestrator) Archive(ctx context.Context, r ArchiveRequest) (ArchiveRe
 // maxArchiveWait bounds the wait of one request for the end of a run.
 const maxArchiveWait = 30 * time.Second
 
-func (r *archiveRun) reply() ArchiveReply {
-	reply := ArchiveReply{Archived: r.archived, Left: r.left, Running: true, Before: r.before, Error: r.err}
+func (r *archiveRun) reply() api.ArchiveReply {
+	reply := api.ArchiveReply{Archived: r.archived, Left: r.left, Running: true, Before: r.before, Error: r.err}
 	select {
 	case <-r.over:
 		reply.Running = false
@@ -80,7 +81,7 @@ func (r *archiveRun) reply() ArchiveReply {
 
 // beginArchiving returns the run that does what a request asks for; one that goes on is given more to do. Nil when only
 // the newest run is asked for and there was none.
-func (o *Orchestrator) beginArchiving(ctx context.Context, r ArchiveRequest) (*archiveRun, error) {
+func (o *Orchestrator) beginArchiving(ctx context.Context, r api.ArchiveRequest) (*archiveRun, error) {
 	before := o.now().Add(-r.Age)
 	o.holding.Lock()
 	defer o.holding.Unlock()

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/eventstest"
 	"github.com/orch-dev/orch/events/memlog"
@@ -38,7 +39,7 @@ func (s *slowArchive) Archive(ctx context.Context, id events.TaskID) error {
 }
 
 // archiving begins a run, or asks how it stands.
-func (n *node) archiving(r orchestrator.ArchiveRequest) orchestrator.ArchiveReply {
+func (n *node) archiving(r api.ArchiveRequest) api.ArchiveReply {
 	n.t.Helper()
 	reply, err := n.Archive(context.Background(), r)
 	require.NoError(n.t, err)
@@ -62,11 +63,11 @@ func TestArchiveGoesOnInTheBackground(t *testing.T) {
 		}
 		<-time.After(time.Second)
 		began := time.Now()
-		r := n.archiving(orchestrator.ArchiveRequest{})
+		r := n.archiving(api.ArchiveRequest{})
 		assert.True(t, r.Running)
 		assert.Zero(t, time.Since(began))
 		<-time.After(10 * time.Second)
-		r = n.archiving(orchestrator.ArchiveRequest{Look: true})
+		r = n.archiving(api.ArchiveRequest{Look: true})
 		assert.True(t, r.Running)
 		assert.Positive(t, r.Archived)
 		assert.Less(t, r.Archived, tasks)
@@ -77,10 +78,10 @@ func TestArchiveGoesOnInTheBackground(t *testing.T) {
 
 		n = startSlow(t, log)
 		synctest.Wait()
-		r = n.archiving(orchestrator.ArchiveRequest{Look: true, Wait: 30 * time.Second})
+		r = n.archiving(api.ArchiveRequest{Look: true, Wait: 30 * time.Second})
 		assert.True(t, r.Running, "the wait of a request is bounded")
 		for r.Running {
-			r = n.archiving(orchestrator.ArchiveRequest{Look: true, Wait: 30 * time.Second})
+			r = n.archiving(api.ArchiveRequest{Look: true, Wait: 30 * time.Second})
 		}
 		live := eventstest.HeadsOf(t, log)
 		assert.Len(t, live, 1, "what ended after the request stays")
@@ -102,12 +103,12 @@ func TestArchiveStandsStill(t *testing.T) {
 		n := startSlow(t, log)
 		n.submit(setPlan)
 		<-time.After(time.Second)
-		r := n.archiving(orchestrator.ArchiveRequest{Wait: 5 * time.Second})
+		r := n.archiving(api.ArchiveRequest{Wait: 5 * time.Second})
 		assert.True(t, r.Running)
 		require.NotNil(t, r.Error)
 		assert.Equal(t, fault.Unavailable, r.Error.Code)
 		log.refuse.Store(false)
-		r = n.archiving(orchestrator.ArchiveRequest{Look: true, Wait: 30 * time.Second})
+		r = n.archiving(api.ArchiveRequest{Look: true, Wait: 30 * time.Second})
 		assert.False(t, r.Running)
 		assert.Nil(t, r.Error)
 		assert.Equal(t, 1, r.Archived)
@@ -125,7 +126,7 @@ func TestStopEndsTheMoveThatHasBegun(t *testing.T) {
 		})
 		id := n.submit(setPlan)
 		<-time.After(time.Second)
-		n.archiving(orchestrator.ArchiveRequest{})
+		n.archiving(api.ArchiveRequest{})
 		<-time.After(500 * time.Millisecond)
 		n.stop()
 		assert.Equal(t, []events.TaskID{id}, away)
@@ -142,12 +143,12 @@ func TestArchiveIsOneRun(t *testing.T) {
 		<-time.After(2 * time.Minute)
 		n.submit(setPlan)
 		<-time.After(time.Second)
-		r := n.archiving(orchestrator.ArchiveRequest{Age: time.Minute})
+		r := n.archiving(api.ArchiveRequest{Age: time.Minute})
 		require.True(t, r.Running)
-		before := n.archiving(orchestrator.ArchiveRequest{}).Before
+		before := n.archiving(api.ArchiveRequest{}).Before
 		assert.True(t, before.After(r.Before))
-		assert.Equal(t, before, n.archiving(orchestrator.ArchiveRequest{Age: time.Hour}).Before)
-		r = n.archiving(orchestrator.ArchiveRequest{Look: true, Wait: 30 * time.Second})
+		assert.Equal(t, before, n.archiving(api.ArchiveRequest{Age: time.Hour}).Before)
+		r = n.archiving(api.ArchiveRequest{Look: true, Wait: 30 * time.Second})
 		assert.Equal(t, 2, r.Archived)
 		assert.False(t, r.Running)
 	})
@@ -163,9 +164,9 @@ func TestArchivingForgetsNoNewerTask(t *testing.T) {
 			n.submit(setPlan)
 			<-time.After(time.Second)
 		}
-		require.Equal(t, 17, n.archiving(orchestrator.ArchiveRequest{Age: 3500 * time.Millisecond, Wait: 30 * time.Second}).Archived)
+		require.Equal(t, 17, n.archiving(api.ArchiveRequest{Age: 3500 * time.Millisecond, Wait: 30 * time.Second}).Archived)
 		before := log.n.Load()
-		r, err := n.List(context.Background(), orchestrator.ListRequest{Limit: 2, States: []statemachine.State{statemachine.Done}})
+		r, err := n.List(context.Background(), api.ListRequest{Limit: 2, States: []statemachine.State{statemachine.Done}})
 		require.NoError(t, err)
 		assert.Len(t, r.Tasks, 2)
 		assert.Equal(t, before, log.n.Load(), "the newest are at hand")
@@ -192,15 +193,15 @@ func TestAnOlderRunTakesNothingFromANewerOne(t *testing.T) {
 		<-time.After(2 * time.Minute)
 		n.submit(setPlan)
 		<-time.After(time.Second)
-		older := n.archiving(orchestrator.ArchiveRequest{Age: time.Minute})
+		older := n.archiving(api.ArchiveRequest{Age: time.Minute})
 		require.True(t, older.Running)
 		n.stop()
 
 		n = start(t, log.Log, func(c *orchestrator.Config) { c.Log, c.Checkpoints = log, slowNotes{log.Log} })
-		assert.Equal(t, older.Before.UTC(), n.archiving(orchestrator.ArchiveRequest{Look: true}).Before.UTC(), "it goes on from the beginning")
-		newer := n.archiving(orchestrator.ArchiveRequest{}).Before
+		assert.Equal(t, older.Before.UTC(), n.archiving(api.ArchiveRequest{Look: true}).Before.UTC(), "it goes on from the beginning")
+		newer := n.archiving(api.ArchiveRequest{}).Before
 		require.True(t, newer.After(older.Before))
-		r := n.archiving(orchestrator.ArchiveRequest{Look: true, Wait: 30 * time.Second})
+		r := n.archiving(api.ArchiveRequest{Look: true, Wait: 30 * time.Second})
 		assert.Equal(t, newer, r.Before)
 		assert.Equal(t, 1, r.Archived, "the move of the other one had begun, and ended with the first node")
 	})

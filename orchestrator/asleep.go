@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/statemachine"
 )
@@ -13,7 +14,7 @@ import (
 // sleeper is an open task of which a restart knows no more than the index says: it waits for a time or for people, so
 // its history is read when the time has come or somebody asks for it.
 type sleeper struct {
-	Line Summary `json:"line"`
+	Line api.Summary `json:"line"`
 	// Share is that of the task (events.Submitted).
 	Share string `json:"share,omitempty"`
 	// Wake is when its next timer is due, nil for never.
@@ -41,7 +42,7 @@ func (o *Orchestrator) letSleep(all []events.Sleeper, f *recoveryScan) {
 
 // sleeperOf returns what a restart has to know of an open task that nothing but time and people moves; nil for any other,
 // and for one that has changed after a position. The lock is held.
-func (o *Orchestrator) sleeperOf(line *Summary, seq uint64) *sleeper {
+func (o *Orchestrator) sleeperOf(line *api.Summary, seq uint64) *sleeper {
 	if a := o.asleep[line.ID]; a != nil {
 		return a
 	}
@@ -125,12 +126,12 @@ func (o *Orchestrator) rouse(ctx context.Context, ids []events.TaskID) {
 }
 
 // addOpen adds the line of an open task.
-func (l *listing) addOpen(line *Summary) {
+func (l *listing) addOpen(line *api.Summary) {
 	if l.lines == nil {
-		l.lines = map[events.TaskID]*Summary{}
+		l.lines = map[events.TaskID]*api.Summary{}
 	}
 	if l.waiting == nil {
-		l.waiting = map[events.TaskID]*Summary{}
+		l.waiting = map[events.TaskID]*api.Summary{}
 	}
 	l.lines[line.ID], l.waiting[line.ID] = line, line
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
@@ -50,20 +51,20 @@ func TestRestartReadsNothingOfTasksThatWait(t *testing.T) {
 	t.Parallel()
 	log := newReadCounter()
 	n := startReadCounter(t, log)
-	label := func(r *orchestrator.SubmitRequest) { r.Labels = map[string]string{"kind": "a"} }
+	label := func(r *api.SubmitRequest) { r.Labels = map[string]string{"kind": "a"} }
 	nap, asks, waits := n.submit(napPlan, label), n.submit(personPlan), n.submit(signalPlan)
 	approval := n.pending()
-	list := orchestrator.ListRequest{Limit: 10}
+	list := api.ListRequest{Limit: 10}
 	before, err := n.List(t.Context(), list)
 	require.NoError(t, err)
-	queue, err := n.Queue(t.Context(), orchestrator.QueueRequest{IncludeAssigned: true})
+	queue, err := n.Queue(t.Context(), api.QueueRequest{IncludeAssigned: true})
 	require.NoError(t, err)
 	n.stop()
 
 	for range 2 { // the second start has what the first one never read
 		n = startReadCounter(t, log)
 		assert.Zero(t, log.reads.Load(), "nobody asked for them yet")
-		status, err := n.Status(t.Context(), orchestrator.StatusRequest{})
+		status, err := n.Status(t.Context(), api.StatusRequest{})
 		require.NoError(t, err)
 		assert.Equal(t, 3, status.Open)
 		n.stop()
@@ -77,10 +78,10 @@ func TestRestartReadsNothingOfTasksThatWait(t *testing.T) {
 	after, err := n.List(t.Context(), list)
 	require.NoError(t, err)
 	assert.Equal(t, before, after)
-	again, err := n.Queue(t.Context(), orchestrator.QueueRequest{IncludeAssigned: true})
+	again, err := n.Queue(t.Context(), api.QueueRequest{IncludeAssigned: true})
 	require.NoError(t, err)
 	assert.Equal(t, queue.Tasks, again.Tasks)
-	_, err = n.Signal(t.Context(), orchestrator.SignalRequest{ID: waits, Name: "go", Actor: "user:test"})
+	_, err = n.Signal(t.Context(), api.SignalRequest{ID: waits, Name: "go", Actor: "user:test"})
 	require.NoError(t, err)
 	n.result(waits)
 	_, err = n.decide(approval.ID, "granted", "user:somebody")
@@ -95,11 +96,11 @@ func TestQueueOfTasksThatWait(t *testing.T) {
 	log := newReadCounter()
 	n := startReadCounter(t, log)
 	n.submit(napPlan)
-	want, err := n.Queue(t.Context(), orchestrator.QueueRequest{IncludeAssigned: true})
+	want, err := n.Queue(t.Context(), api.QueueRequest{IncludeAssigned: true})
 	require.NoError(t, err)
 	n.stop()
 	n = startReadCounter(t, log)
-	got, err := n.Queue(t.Context(), orchestrator.QueueRequest{IncludeAssigned: true})
+	got, err := n.Queue(t.Context(), api.QueueRequest{IncludeAssigned: true})
 	require.NoError(t, err)
 	require.Len(t, got.Tasks, 1)
 	assert.NotEmpty(t, got.Tasks[0].Reason)
@@ -142,13 +143,13 @@ func TestTasksThatChangedAfterTheIndexAreRead(t *testing.T) {
 	n.stop()
 	log.fixed = true // as if the next node had been killed
 	n = startReadCounter(t, log)
-	_, err := n.Pause(t.Context(), orchestrator.PauseRequest{ID: paused, Actor: "user:test"})
+	_, err := n.Pause(t.Context(), api.PauseRequest{ID: paused, Actor: "user:test"})
 	require.NoError(t, err)
 	n.stop()
 
 	n = startReadCounter(t, log)
 	assert.EqualValues(t, 1, log.reads.Load())
-	r, err := n.List(t.Context(), orchestrator.ListRequest{})
+	r, err := n.List(t.Context(), api.ListRequest{})
 	require.NoError(t, err)
 	for _, line := range r.Tasks {
 		assert.Equal(t, line.ID == paused, line.Paused, "%s", line.ID)

@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events/memlog"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/work"
 )
 
@@ -29,7 +29,7 @@ func BenchmarkTask(b *testing.B) {
 func oneTask(b *testing.B, n *node, plan []byte) {
 	b.Helper()
 	ctx := context.Background()
-	if _, err := n.Submit(ctx, orchestrator.SubmitRequest{Plan: plan}); err != nil {
+	if _, err := n.Submit(ctx, api.SubmitRequest{Plan: plan}); err != nil {
 		b.Fatal(err)
 	}
 	batch, err := n.Poll(ctx, work.Poll{Worker: "w", Free: 1})

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/statemachine"
@@ -24,8 +25,8 @@ func (t *turn) over(command string) error {
 	return fault.New(fault.StateNotAllowed, "%s is not possible: task %s is %s", command, t.e.id, t.task.State)
 }
 
-// Cancel implements API.
-func (o *Orchestrator) Cancel(ctx context.Context, r CancelRequest) (TaskView, error) {
+// Cancel implements api.API.
+func (o *Orchestrator) Cancel(ctx context.Context, r api.CancelRequest) (api.TaskView, error) {
 	err := o.change(ctx, r.ID, r.Actor, func(t *turn) error {
 		if err := t.over("cancel"); err != nil {
 			return err
@@ -37,9 +38,9 @@ func (o *Orchestrator) Cancel(ctx context.Context, r CancelRequest) (TaskView, e
 		return nil
 	})
 	if err != nil {
-		return TaskView{}, err
+		return api.TaskView{}, err
 	}
-	return o.Get(ctx, GetRequest{ID: r.ID})
+	return o.Get(ctx, api.GetRequest{ID: r.ID})
 }
 
 // cleanText redacts and shortens a text that a person or client gave.
@@ -60,18 +61,18 @@ func (t *turn) cancel(reason string) {
 	t.emit(events.TaskCancelRequested, &events.CancelRequested{Reason: reason})
 }
 
-// Signal implements API.
-func (o *Orchestrator) Signal(ctx context.Context, r SignalRequest) (TaskView, error) {
+// Signal implements api.API.
+func (o *Orchestrator) Signal(ctx context.Context, r api.SignalRequest) (api.TaskView, error) {
 	if r.Name == "" || len(r.Name) > maxText {
-		return TaskView{}, fault.New(fault.RequiredField, "must be 1 to %d bytes", maxText).WithField("name")
+		return api.TaskView{}, fault.New(fault.RequiredField, "must be 1 to %d bytes", maxText).WithField("name")
 	}
 	raw, err := o.tidy(r.Data)
 	if err != nil {
-		return TaskView{}, fault.From(err).WithField("data")
+		return api.TaskView{}, fault.From(err).WithField("data")
 	}
 	data, err := o.keep(ctx, raw)
 	if err != nil {
-		return TaskView{}, err
+		return api.TaskView{}, err
 	}
 	err = o.change(ctx, r.ID, r.Actor, func(t *turn) error {
 		if err := t.over("signal"); err != nil {
@@ -84,25 +85,25 @@ func (o *Orchestrator) Signal(ctx context.Context, r SignalRequest) (TaskView, e
 		return nil
 	})
 	if err != nil {
-		return TaskView{}, err
+		return api.TaskView{}, err
 	}
-	return o.Get(ctx, GetRequest{ID: r.ID})
+	return o.Get(ctx, api.GetRequest{ID: r.ID})
 }
 
 const maxSignals = 1000
 
-// Resolve implements API.
-func (o *Orchestrator) Resolve(ctx context.Context, r ResolveRequest) (TaskView, error) {
+// Resolve implements api.API.
+func (o *Orchestrator) Resolve(ctx context.Context, r api.ResolveRequest) (api.TaskView, error) {
 	if r.As != "succeeded" && r.As != "failed" && r.As != "retry" {
-		return TaskView{}, fault.New(fault.ValidationError, "must be succeeded, failed or retry").WithField("as")
+		return api.TaskView{}, fault.New(fault.ValidationError, "must be succeeded, failed or retry").WithField("as")
 	}
 	raw, err := o.tidy(r.Output)
 	if err != nil {
-		return TaskView{}, fault.From(err).WithField("output")
+		return api.TaskView{}, fault.From(err).WithField("output")
 	}
 	output, err := o.keep(ctx, raw)
 	if err != nil {
-		return TaskView{}, err
+		return api.TaskView{}, err
 	}
 	err = o.change(ctx, r.ID, r.Actor, func(t *turn) error {
 		s := t.task.Steps[r.Step]
@@ -123,34 +124,34 @@ func (o *Orchestrator) Resolve(ctx context.Context, r ResolveRequest) (TaskView,
 		return nil
 	})
 	if err != nil {
-		return TaskView{}, err
+		return api.TaskView{}, err
 	}
-	return o.Get(ctx, GetRequest{ID: r.ID})
+	return o.Get(ctx, api.GetRequest{ID: r.ID})
 }
 
-// Call implements API. The call is a step of its own beside those of the plan; it never moves the
+// Call implements api.API. The call is a step of its own beside those of the plan; it never moves the
 // state machine of the task.
-func (o *Orchestrator) Call(ctx context.Context, r CallRequest) (CallReply, error) {
+func (o *Orchestrator) Call(ctx context.Context, r api.CallRequest) (api.CallReply, error) {
 	tool, ok := o.cfg.Catalogue.Get(r.Tool)
 	if !ok || tool.Spec().Internal {
-		return CallReply{}, fault.New(fault.NotFound, "there is no tool %q", clip(r.Tool)).WithField("tool").WithHint("orch tools list")
+		return api.CallReply{}, fault.New(fault.NotFound, "there is no tool %q", clip(r.Tool)).WithField("tool").WithHint("orch tools list")
 	}
 	if tool.Spec().Direct {
-		return CallReply{}, fault.New(fault.Forbidden, "%s is not called inside of a task", tool.Spec().Name).WithField("tool")
+		return api.CallReply{}, fault.New(fault.Forbidden, "%s is not called inside of a task", tool.Spec().Name).WithField("tool")
 	}
 	args, err := tool.Check(r.Args)
 	if err == nil {
 		args, err = compact(args)
 	}
 	if err != nil {
-		return CallReply{}, err
+		return api.CallReply{}, err
 	}
 	if rule, found := o.cfg.FindSecret(args); found {
-		return CallReply{}, secretIn("args", rule)
+		return api.CallReply{}, secretIn("args", rule)
 	}
 	value, err := o.keep(ctx, args)
 	if err != nil {
-		return CallReply{}, err
+		return api.CallReply{}, err
 	}
 	key := ""
 	err = o.change(ctx, r.ID, r.Actor, func(t *turn) error {
@@ -158,7 +159,7 @@ func (o *Orchestrator) Call(ctx context.Context, r CallRequest) (CallReply, erro
 		return nil
 	})
 	if err != nil {
-		return CallReply{}, err
+		return api.CallReply{}, err
 	}
 	return o.awaitCall(ctx, r, key)
 }
@@ -207,15 +208,15 @@ func waitsForApproval(s *statemachine.Step) *fault.Error {
 		WithHint("orch approvals %s", s.Approval)
 }
 
-func (o *Orchestrator) awaitCall(ctx context.Context, r CallRequest, key string) (CallReply, error) {
-	var reply CallReply
+func (o *Orchestrator) awaitCall(ctx context.Context, r api.CallRequest, key string) (api.CallReply, error) {
+	var reply api.CallReply
 	var output events.Value
 	err := o.await(ctx, r.ID, r.Wait, (*entry).change, func(e *entry) (bool, error) {
 		s := e.task.Steps[key]
 		if s == nil {
 			return false, fault.New(fault.Internal, "the call %s is lost", key)
 		}
-		reply = CallReply{Step: key, State: s.State, Error: s.Error}
+		reply = api.CallReply{Step: key, State: s.State, Error: s.Error}
 		switch {
 		case inquires(s):
 			reply.Questions = questionsOf(e.task, askedBy(s))
@@ -271,8 +272,8 @@ func (o *Orchestrator) await(ctx context.Context, id events.TaskID, wait time.Du
 // maxWait bounds how long one request may wait; clients ask again.
 const maxWait = time.Minute
 
-// Checkpoint implements API.
-func (o *Orchestrator) Checkpoint(ctx context.Context, r CheckpointRequest) (CheckpointReply, error) {
+// Checkpoint implements api.API.
+func (o *Orchestrator) Checkpoint(ctx context.Context, r api.CheckpointRequest) (api.CheckpointReply, error) {
 	switch {
 	case r.Name != "":
 		return o.createCheckpoint(ctx, r)
@@ -282,31 +283,31 @@ func (o *Orchestrator) Checkpoint(ctx context.Context, r CheckpointRequest) (Che
 			return o.rebuildCheckpoint(ctx, r)
 		}
 		if err != nil {
-			return CheckpointReply{}, err
+			return api.CheckpointReply{}, err
 		}
-		var snap Snapshot
+		var snap api.Snapshot
 		if err := json.Unmarshal(data, &snap); err != nil {
-			return CheckpointReply{}, fault.Wrap(fault.DataLoss, err, "the checkpoint is damaged")
+			return api.CheckpointReply{}, fault.Wrap(fault.DataLoss, err, "the checkpoint is damaged")
 		}
-		return CheckpointReply{Snapshot: &snap}, nil
+		return api.CheckpointReply{Snapshot: &snap}, nil
 	default:
-		var list []CheckpointView
+		var list []api.CheckpointView
 		err := o.look(ctx, r.Task, func(e *entry) error { list = checkpointViews(e.task); return nil })
-		return CheckpointReply{Checkpoints: list}, err
+		return api.CheckpointReply{Checkpoints: list}, err
 	}
 }
 
-func (o *Orchestrator) createCheckpoint(ctx context.Context, r CheckpointRequest) (CheckpointReply, error) {
+func (o *Orchestrator) createCheckpoint(ctx context.Context, r api.CheckpointRequest) (api.CheckpointReply, error) {
 	raw, err := o.tidy(r.State)
 	if err != nil {
-		return CheckpointReply{}, fault.From(err).WithField("state")
+		return api.CheckpointReply{}, fault.From(err).WithField("state")
 	}
 	if len(raw) == 0 {
 		raw = json.RawMessage("{}")
 	}
 	state, err := o.keep(ctx, raw)
 	if err != nil {
-		return CheckpointReply{}, err
+		return api.CheckpointReply{}, err
 	}
 	id := events.CheckpointIDFrom(r.Task, o.cfg.Entropy)
 	err = o.change(ctx, r.Task, r.Actor, func(t *turn) error {
@@ -317,9 +318,9 @@ func (o *Orchestrator) createCheckpoint(ctx context.Context, r CheckpointRequest
 		return nil
 	})
 	if err != nil {
-		return CheckpointReply{}, err
+		return api.CheckpointReply{}, err
 	}
-	return CheckpointReply{Checkpoints: []CheckpointView{{ID: id, Name: r.Name, At: o.now()}}}, nil
+	return api.CheckpointReply{Checkpoints: []api.CheckpointView{{ID: id, Name: r.Name, At: o.now()}}}, nil
 }
 
 // saveCheckpoint writes the KV entry of a checkpoint that is in the log. The lock is held.
@@ -331,7 +332,7 @@ func (o *Orchestrator) saveCheckpoint(e *entry, d *events.Checkpointed) {
 		copied := &statemachine.Task{}
 		err := json.Unmarshal(task, copied)
 		if err == nil {
-			data := mustJSON(Snapshot{ID: d.ID, Name: d.Name, At: d.At, Rev: rev, Task: copied, State: o.stateOf(ctx, d)})
+			data := mustJSON(api.Snapshot{ID: d.ID, Name: d.Name, At: d.At, Rev: rev, Task: copied, State: o.stateOf(ctx, d)})
 			_, err = o.cfg.Checkpoints.Save(ctx, e.id, d.ID, data)
 		}
 		if err != nil {
@@ -350,24 +351,24 @@ func (o *Orchestrator) stateOf(ctx context.Context, d *events.Checkpointed) json
 }
 
 // rebuildCheckpoint makes a checkpoint again from the log: the entry in KV is only derived.
-func (o *Orchestrator) rebuildCheckpoint(ctx context.Context, r CheckpointRequest) (CheckpointReply, error) {
+func (o *Orchestrator) rebuildCheckpoint(ctx context.Context, r api.CheckpointRequest) (api.CheckpointReply, error) {
 	task := &statemachine.Task{}
 	for stored, err := range o.cfg.Log.Read(ctx, r.Task, 1) {
 		if err != nil {
-			return CheckpointReply{}, err
+			return api.CheckpointReply{}, err
 		}
 		c, err := events.Decode(stored.Data)
 		if err == nil {
 			err = task.Fold(c, stored.Data)
 		}
 		if err != nil {
-			return CheckpointReply{}, err
+			return api.CheckpointReply{}, err
 		}
 		for _, d := range task.Checkpoints {
 			if d.ID == r.ID {
-				return CheckpointReply{Snapshot: &Snapshot{ID: d.ID, Name: d.Name, At: d.At, Rev: task.Rev, Task: task, State: o.stateOf(ctx, &d)}}, nil
+				return api.CheckpointReply{Snapshot: &api.Snapshot{ID: d.ID, Name: d.Name, At: d.At, Rev: task.Rev, Task: task, State: o.stateOf(ctx, &d)}}, nil
 			}
 		}
 	}
-	return CheckpointReply{}, fault.New(fault.NotFound, "task %s has no checkpoint %s", r.Task, clip(r.ID)).WithField("id")
+	return api.CheckpointReply{}, fault.New(fault.NotFound, "task %s has no checkpoint %s", r.Task, clip(r.ID)).WithField("id")
 }

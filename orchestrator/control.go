@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/work"
@@ -35,20 +36,20 @@ func (o *Orchestrator) held(kind, name string) bool {
 	return false
 }
 
-// Pause implements API.
-func (o *Orchestrator) Pause(ctx context.Context, r PauseRequest) (ControlReply, error) {
-	if err := r.check(o); err != nil {
-		return ControlReply{}, err
+// Pause implements api.API.
+func (o *Orchestrator) Pause(ctx context.Context, r api.PauseRequest) (api.ControlReply, error) {
+	if err := o.checkPause(&r); err != nil {
+		return api.ControlReply{}, err
 	}
 	if r.ID != "" {
 		if r.Checkpoint != "" {
-			return ControlReply{}, fault.New(fault.ValidationError, "only resume takes a checkpoint").WithField("checkpoint")
+			return api.ControlReply{}, fault.New(fault.ValidationError, "only resume takes a checkpoint").WithField("checkpoint")
 		}
 		return o.pauseTask(ctx, r, events.TaskPaused)
 	}
-	hold := r.hold()
+	hold := holdOf(r)
 	hold.At, hold.Reason, hold.By = o.now(), o.cleanText(r.Reason), first(r.Actor, actorNode)
-	return o.setHolds(ctx, func(holds []Hold) ([]Hold, error) {
+	return o.setHolds(ctx, func(holds []api.Hold) ([]api.Hold, error) {
 		if holds = append(removeHold(holds, hold), hold); len(holds) > maxHolds {
 			return nil, fault.New(fault.QuotaExceeded, "%d things are paused, the limit", maxHolds).WithHint("orch resume some of them, or pause the node")
 		}
@@ -56,10 +57,10 @@ func (o *Orchestrator) Pause(ctx context.Context, r PauseRequest) (ControlReply,
 	})
 }
 
-// Resume implements API.
-func (o *Orchestrator) Resume(ctx context.Context, r PauseRequest) (ControlReply, error) {
-	if err := r.check(o); err != nil {
-		return ControlReply{}, err
+// Resume implements api.API.
+func (o *Orchestrator) Resume(ctx context.Context, r api.PauseRequest) (api.ControlReply, error) {
+	if err := o.checkPause(&r); err != nil {
+		return api.ControlReply{}, err
 	}
 	if r.ID != "" {
 		if r.Checkpoint != "" {
@@ -67,14 +68,14 @@ func (o *Orchestrator) Resume(ctx context.Context, r PauseRequest) (ControlReply
 		}
 		return o.pauseTask(ctx, r, events.TaskResumed)
 	}
-	return o.setHolds(ctx, func(holds []Hold) ([]Hold, error) { return removeHold(holds, r.hold()), nil })
+	return o.setHolds(ctx, func(holds []api.Hold) ([]api.Hold, error) { return removeHold(holds, holdOf(r)), nil })
 }
 
 // maxHolds bounds what can be paused at the same time.
 const maxHolds = 1000
 
-// check also gives the tool the name that counts.
-func (r *PauseRequest) check(o *Orchestrator) error {
+// checkPause also gives the tool the name that counts.
+func (o *Orchestrator) checkPause(r *api.PauseRequest) error {
 	n := 0
 	for _, set := range []bool{r.ID != "", r.Queue != "", r.Tool != "", r.Node} {
 		if set {
@@ -100,41 +101,41 @@ func (r *PauseRequest) check(o *Orchestrator) error {
 	return o.serving()
 }
 
-func (r PauseRequest) hold() Hold {
+func holdOf(r api.PauseRequest) api.Hold {
 	switch {
 	case r.Queue != "":
-		return Hold{Kind: holdQueue, Name: r.Queue}
+		return api.Hold{Kind: holdQueue, Name: r.Queue}
 	case r.Tool != "":
-		return Hold{Kind: holdTool, Name: r.Tool}
+		return api.Hold{Kind: holdTool, Name: r.Tool}
 	default:
-		return Hold{Kind: holdNode}
+		return api.Hold{Kind: holdNode}
 	}
 }
 
-func removeHold(holds []Hold, gone Hold) []Hold {
-	return slices.DeleteFunc(slices.Clone(holds), func(h Hold) bool { return h.Kind == gone.Kind && h.Name == gone.Name })
+func removeHold(holds []api.Hold, gone api.Hold) []api.Hold {
+	return slices.DeleteFunc(slices.Clone(holds), func(h api.Hold) bool { return h.Kind == gone.Kind && h.Name == gone.Name })
 }
 
 // setHolds makes a change of what is paused durable, then effective.
-func (o *Orchestrator) setHolds(ctx context.Context, change func([]Hold) ([]Hold, error)) (ControlReply, error) {
+func (o *Orchestrator) setHolds(ctx context.Context, change func([]api.Hold) ([]api.Hold, error)) (api.ControlReply, error) {
 	o.holding.Lock()
 	defer o.holding.Unlock()
 	o.lock()
 	holds, err := change(o.holds)
 	o.unlock()
 	if err != nil {
-		return ControlReply{}, err
+		return api.ControlReply{}, err
 	}
-	lasting := slices.DeleteFunc(slices.Clone(holds), func(h Hold) bool { return h.passing })
+	lasting := slices.DeleteFunc(slices.Clone(holds), func(h api.Hold) bool { return h == o.configured })
 	if _, err := o.cfg.Checkpoints.Save(ctx, controlTask, controlID, mustJSON(lasting)); err != nil {
-		return ControlReply{}, err
+		return api.ControlReply{}, err
 	}
 	o.lock()
 	defer o.unlock()
 	o.holds = holds
 	o.match.refresh(func(lane) bool { return true })
 	o.dispatch()
-	return ControlReply{Paused: slices.Clone(holds)}, nil
+	return api.ControlReply{Paused: slices.Clone(holds)}, nil
 }
 
 // restoreHolds reads what was paused when the node stopped.
@@ -146,7 +147,7 @@ func (o *Orchestrator) restoreHolds(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var holds []Hold
+	var holds []api.Hold
 	if err := json.Unmarshal(data, &holds); err != nil {
 		return fault.Wrap(fault.DataLoss, err, "the list of what is paused is damaged")
 	}
@@ -159,7 +160,7 @@ func (o *Orchestrator) restoreHolds(ctx context.Context) error {
 	return nil
 }
 
-func (o *Orchestrator) pauseTask(ctx context.Context, r PauseRequest, kind events.Kind) (ControlReply, error) {
+func (o *Orchestrator) pauseTask(ctx context.Context, r api.PauseRequest, kind events.Kind) (api.ControlReply, error) {
 	err := o.change(ctx, r.ID, r.Actor, func(t *turn) error {
 		if err := t.over("pause"); err != nil {
 			return err
@@ -173,30 +174,30 @@ func (o *Orchestrator) pauseTask(ctx context.Context, r PauseRequest, kind event
 		return nil
 	})
 	if err != nil {
-		return ControlReply{}, err
+		return api.ControlReply{}, err
 	}
 	return o.controlled(ctx, r.ID)
 }
 
 // controlled answers a command about a task.
-func (o *Orchestrator) controlled(ctx context.Context, id events.TaskID) (ControlReply, error) {
-	view, err := o.Get(ctx, GetRequest{ID: id})
+func (o *Orchestrator) controlled(ctx context.Context, id events.TaskID) (api.ControlReply, error) {
+	view, err := o.Get(ctx, api.GetRequest{ID: id})
 	if err != nil {
-		return ControlReply{}, err
+		return api.ControlReply{}, err
 	}
 	o.lock()
 	defer o.unlock()
-	return ControlReply{Paused: slices.Clone(o.holds), Task: &view}, nil
+	return api.ControlReply{Paused: slices.Clone(o.holds), Task: &view}, nil
 }
 
-// Status implements API.
-func (o *Orchestrator) Status(context.Context, StatusRequest) (StatusReply, error) {
+// Status implements api.API.
+func (o *Orchestrator) Status(context.Context, api.StatusRequest) (api.StatusReply, error) {
 	var mem runtime.MemStats
 	runtime.ReadMemStats(&mem)
 	o.lock()
-	reply := StatusReply{
+	reply := api.StatusReply{
 		Ready: o.serving() == nil, Open: len(o.listed.waiting), Finished: len(o.listed.lines) - len(o.listed.waiting),
-		Queued: map[string]int{}, Running: o.match.running, Workers: []WorkerView{}, Paused: slices.Clone(o.holds),
+		Queued: map[string]int{}, Running: o.match.running, Workers: []api.WorkerView{}, Paused: slices.Clone(o.holds),
 		Store: "ok", StartedAt: o.started, MemoryMiB: int(mem.Sys >> 20),
 	}
 	if o.loss != nil {
@@ -210,18 +211,12 @@ func (o *Orchestrator) Status(context.Context, StatusRequest) (StatusReply, erro
 		if len(queues) == 0 {
 			continue // it is there for the node itself
 		}
-		reply.Workers = append(reply.Workers, WorkerView{Name: name, Queues: queues, Running: w.leases, SeenAt: w.seen, Silent: o.mute(w)})
+		reply.Workers = append(reply.Workers, api.WorkerView{Name: name, Queues: queues, Running: w.leases, SeenAt: w.seen, Silent: o.mute(w)})
 	}
 	o.unlock()
-	slices.SortFunc(reply.Workers, func(a, b WorkerView) int { return compareText(a.Name, b.Name) })
+	slices.SortFunc(reply.Workers, func(a, b api.WorkerView) int { return compareText(a.Name, b.Name) })
 	o.cfg.Describe(&reply)
 	return reply, nil
-}
-
-// Refuse says in the answer that the log takes nothing, and since when.
-func (r *StatusReply) Refuse(why *fault.Error, since time.Time) {
-	r.Store = why.Error()
-	r.Refusing = &Refusal{Code: why.Code, Message: why.Message, Hint: why.Hint, Since: since}
 }
 
 func compareText(a, b string) int {

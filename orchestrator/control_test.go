@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
@@ -22,11 +23,11 @@ import (
 // Every pause holds the call back, survives a restart, says so, and ends.
 func TestPauses(t *testing.T) {
 	t.Parallel()
-	for kind, of := range map[string]func(events.TaskID) orchestrator.PauseRequest{
-		"paused":       func(id events.TaskID) orchestrator.PauseRequest { return orchestrator.PauseRequest{ID: id} },
-		"queue_paused": func(events.TaskID) orchestrator.PauseRequest { return orchestrator.PauseRequest{Queue: "default"} },
-		"tool_paused":  func(events.TaskID) orchestrator.PauseRequest { return orchestrator.PauseRequest{Tool: "READ"} },
-		"node_paused":  func(events.TaskID) orchestrator.PauseRequest { return orchestrator.PauseRequest{Node: true} },
+	for kind, of := range map[string]func(events.TaskID) api.PauseRequest{
+		"paused":       func(id events.TaskID) api.PauseRequest { return api.PauseRequest{ID: id} },
+		"queue_paused": func(events.TaskID) api.PauseRequest { return api.PauseRequest{Queue: "default"} },
+		"tool_paused":  func(events.TaskID) api.PauseRequest { return api.PauseRequest{Tool: "READ"} },
+		"node_paused":  func(events.TaskID) api.PauseRequest { return api.PauseRequest{Node: true} },
 	} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
@@ -59,20 +60,20 @@ func TestPauseRequests(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}), func(c *orchestrator.Config) { c.Paused = true })
 	ctx := context.Background()
-	for _, r := range []orchestrator.PauseRequest{{}, {Node: true, Queue: "a"}, {ID: "x", Tool: "READ"}} {
+	for _, r := range []api.PauseRequest{{}, {Node: true, Queue: "a"}, {ID: "x", Tool: "READ"}} {
 		_, err := n.Pause(ctx, r)
 		hasCode(t, err, fault.ValidationError)
 	}
-	_, err := n.Pause(ctx, orchestrator.PauseRequest{Tool: "NOTHING"})
+	_, err := n.Pause(ctx, api.PauseRequest{Tool: "NOTHING"})
 	hasCode(t, err, fault.NotFound)
 	id := n.submit(onePlan)
 	assert.Equal(t, "node_paused", n.cause(id).Kind)
-	reply, err := n.Resume(ctx, orchestrator.PauseRequest{Node: true})
+	reply, err := n.Resume(ctx, api.PauseRequest{Node: true})
 	require.NoError(t, err)
 	assert.Empty(t, reply.Paused)
 	n.serve(echoArgs)
 	n.result(id)
-	_, err = n.Pause(ctx, orchestrator.PauseRequest{ID: id})
+	_, err = n.Pause(ctx, api.PauseRequest{ID: id})
 	hasCode(t, err, fault.StateNotAllowed)
 }
 
@@ -81,7 +82,7 @@ func TestCancelOfAPausedTask(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
 	id := n.submit("orch: v1\nsteps: [{id: a, tool: READ}]\nalways: [{id: z, tool: READ2}]\n")
-	n.pause(orchestrator.PauseRequest{ID: id})
+	n.pause(api.PauseRequest{ID: id})
 	require.NoError(t, n.cancel(id))
 	c := n.take("w")
 	assert.Equal(t, "z", c.Step)
@@ -97,27 +98,27 @@ func TestCommandsInStates(t *testing.T) {
 	commands := map[string]func(*node, events.TaskID) error{
 		"cancel": func(n *node, id events.TaskID) error { return n.cancel(id) },
 		"pause": func(n *node, id events.TaskID) error {
-			_, err := n.Pause(ctx, orchestrator.PauseRequest{ID: id})
+			_, err := n.Pause(ctx, api.PauseRequest{ID: id})
 			return err
 		},
 		"resume": func(n *node, id events.TaskID) error {
-			_, err := n.Resume(ctx, orchestrator.PauseRequest{ID: id})
+			_, err := n.Resume(ctx, api.PauseRequest{ID: id})
 			return err
 		},
 		"signal": func(n *node, id events.TaskID) error {
-			_, err := n.Signal(ctx, orchestrator.SignalRequest{ID: id, Name: "go"})
+			_, err := n.Signal(ctx, api.SignalRequest{ID: id, Name: "go"})
 			return err
 		},
 		"resolve": func(n *node, id events.TaskID) error {
-			_, err := n.Resolve(ctx, orchestrator.ResolveRequest{ID: id, Step: "a", As: "failed"})
+			_, err := n.Resolve(ctx, api.ResolveRequest{ID: id, Step: "a", As: "failed"})
 			return err
 		},
 		"retry": func(n *node, id events.TaskID) error {
-			_, err := n.Retry(ctx, orchestrator.RetryRequest{ID: id})
+			_, err := n.Retry(ctx, api.RetryRequest{ID: id})
 			return err
 		},
 		"checkpoint": func(n *node, id events.TaskID) error {
-			_, err := n.Checkpoint(ctx, orchestrator.CheckpointRequest{Task: id, Name: "c"})
+			_, err := n.Checkpoint(ctx, api.CheckpointRequest{Task: id, Name: "c"})
 			return err
 		},
 	}
@@ -193,15 +194,15 @@ func TestSingleCalls(t *testing.T) {
 		id := n.inState(state)
 		rev := n.get(id).Rev
 		if state == statemachine.NeedsAction {
-			n.pause(orchestrator.PauseRequest{Tool: "WRITE"})
+			n.pause(api.PauseRequest{Tool: "WRITE"})
 		}
 		n.serve(echoArgs)
-		r, err := n.Call(context.Background(), orchestrator.CallRequest{ID: id, Tool: "READ", Args: json.RawMessage(`{"n":7}`), Wait: time.Minute})
+		r, err := n.Call(context.Background(), api.CallRequest{ID: id, Tool: "READ", Args: json.RawMessage(`{"n":7}`), Wait: time.Minute})
 		require.NoError(t, err)
 		assert.Equal(t, statemachine.StepSucceeded, r.State, "ANY in %s", state)
 		assert.JSONEq(t, `{"n":7}`, string(r.Output))
 		assert.Equal(t, rev+2, n.get(id).Rev, "one event for the call, one for its result")
-		r, err = n.Call(context.Background(), orchestrator.CallRequest{ID: id, Tool: "IP_ONLY", Args: json.RawMessage(`{"n":8}`), Wait: time.Minute})
+		r, err = n.Call(context.Background(), api.CallRequest{ID: id, Tool: "IP_ONLY", Args: json.RawMessage(`{"n":8}`), Wait: time.Minute})
 		require.NoError(t, err)
 		if state == statemachine.InProgress {
 			assert.Equal(t, statemachine.StepSucceeded, r.State)
@@ -210,7 +211,7 @@ func TestSingleCalls(t *testing.T) {
 			assert.Equal(t, fault.StateNotAllowed, r.Error.Code)
 			assert.Contains(t, r.Error.Message, "IP_ONLY")
 			assert.Contains(t, r.Error.Message, string(state))
-			h, err := n.History(context.Background(), orchestrator.HistoryRequest{ID: id, From: n.get(id).Rev})
+			h, err := n.History(context.Background(), api.HistoryRequest{ID: id, From: n.get(id).Rev})
 			require.NoError(t, err)
 			said, ok := h.Commits[0].Events[0].Data.(*events.StepError)
 			require.True(t, ok)
@@ -227,9 +228,9 @@ func TestCallArguments(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
 	id := n.submit(setPlan)
-	_, err := n.Call(context.Background(), orchestrator.CallRequest{ID: id, Tool: "NOTHING"})
+	_, err := n.Call(context.Background(), api.CallRequest{ID: id, Tool: "NOTHING"})
 	hasCode(t, err, fault.NotFound)
-	_, err = n.Call(context.Background(), orchestrator.CallRequest{ID: id, Tool: "READ", Args: json.RawMessage(`{"n":"x"}`)})
+	_, err = n.Call(context.Background(), api.CallRequest{ID: id, Tool: "READ", Args: json.RawMessage(`{"n":"x"}`)})
 	require.Error(t, err)
 	assert.Equal(t, "n", fault.From(err).Field)
 }
@@ -306,7 +307,7 @@ func TestRetryOfATask(t *testing.T) {
 	require.NoError(t, n.report("w", n.take("w"), `{"n":2}`))
 	require.NoError(t, n.fail("w", n.take("w"), "denied"))
 	n.result(id)
-	r, err := n.Retry(context.Background(), orchestrator.RetryRequest{ID: id})
+	r, err := n.Retry(context.Background(), api.RetryRequest{ID: id})
 	require.NoError(t, err)
 	assert.NotEqual(t, id, r.ID)
 	assert.False(t, r.Existing)
@@ -316,13 +317,13 @@ func TestRetryOfATask(t *testing.T) {
 	assert.Equal(t, "c", c.Step)
 	require.NoError(t, n.report("w", c, `{}`))
 	assert.JSONEq(t, `{"n":2}`, string(n.result(r.ID).Output))
-	r, err = n.Retry(context.Background(), orchestrator.RetryRequest{ID: r.ID, From: "b"})
+	r, err = n.Retry(context.Background(), api.RetryRequest{ID: r.ID, From: "b"})
 	require.NoError(t, err)
 	assert.Equal(t, 1, r.Reused)
 	assert.Equal(t, "b", n.take("w").Step)
-	_, err = n.Retry(context.Background(), orchestrator.RetryRequest{ID: id, From: "x"})
+	_, err = n.Retry(context.Background(), api.RetryRequest{ID: id, From: "x"})
 	hasCode(t, err, fault.NotFound)
-	_, err = n.Retry(context.Background(), orchestrator.RetryRequest{ID: r.ID})
+	_, err = n.Retry(context.Background(), api.RetryRequest{ID: r.ID})
 	hasCode(t, err, fault.StateNotAllowed)
 }
 
@@ -335,9 +336,9 @@ func TestRetryOfADoubtfulCall(t *testing.T) {
 		require.NoError(t, n.Start(context.Background(), startedBy("w", n.take("w"))))
 		<-time.After(3 * time.Second)
 		require.NoError(t, n.cancel(id))
-		_, err := n.Retry(context.Background(), orchestrator.RetryRequest{ID: id})
+		_, err := n.Retry(context.Background(), api.RetryRequest{ID: id})
 		hasCode(t, err, fault.InDoubt)
-		_, err = n.Retry(context.Background(), orchestrator.RetryRequest{ID: id, From: "a"})
+		_, err = n.Retry(context.Background(), api.RetryRequest{ID: id, From: "a"})
 		require.NoError(t, err)
 	})
 }
@@ -346,7 +347,7 @@ func TestSignals(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
 	send := func(id events.TaskID, name, data string) error {
-		_, err := n.Signal(context.Background(), orchestrator.SignalRequest{ID: id, Name: name, Data: json.RawMessage(data)})
+		_, err := n.Signal(context.Background(), api.SignalRequest{ID: id, Name: name, Data: json.RawMessage(data)})
 		return err
 	}
 	plan := "orch: v1\nsteps:\n  - {id: a, tool: READ}\n  - {id: g, needs: [a], wait: {signal: go}}\n  - {id: h, needs: [g], wait: {signal: go}}\noutputs: {g: \"${{ steps.g.output }}\", h: \"${{ steps.h.output }}\"}\n"
@@ -380,7 +381,7 @@ func TestTimersOverRestarts(t *testing.T) {
 			log := memlog.New(memlog.Config{})
 			n := start(t, log, patient)
 			began := time.Now()
-			id := n.submit(tc.plan, func(r *orchestrator.SubmitRequest) { r.Delay = tc.delay })
+			id := n.submit(tc.plan, func(r *api.SubmitRequest) { r.Delay = tc.delay })
 			for range 3 {
 				assert.Equal(t, tc.cause, n.cause(id).Kind, name)
 				<-time.After(15 * time.Minute)

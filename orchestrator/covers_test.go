@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/policy"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/work"
@@ -130,7 +130,7 @@ func TestCoveredCallsOfARetry(t *testing.T) {
 	require.NoError(t, n.fail("w", n.take("w"), "denied"))
 	require.Equal(t, statemachine.Failed, n.result(id).State)
 
-	again, err := n.Retry(n.ctx(), orchestrator.RetryRequest{ID: id, Actor: "user:test"})
+	again, err := n.Retry(n.ctx(), api.RetryRequest{ID: id, Actor: "user:test"})
 	require.NoError(t, err)
 	assert.Equal(t, 2, again.Reused, "list and a")
 	p := n.pending()
@@ -158,7 +158,7 @@ func TestCoveredCallsThatCannotBeMade(t *testing.T) {
 	r = n.result(id)
 	assert.Equal(t, "LIMIT_EXCEEDED", r.Error.Reason)
 
-	all, err := n.Approvals(n.ctx(), orchestrator.ApprovalsRequest{All: true, Task: id})
+	all, err := n.Approvals(n.ctx(), api.ApprovalsRequest{All: true, Task: id})
 	require.NoError(t, err)
 	assert.Empty(t, all.Approvals)
 }

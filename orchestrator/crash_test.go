@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
@@ -157,7 +158,7 @@ func perform(c work.Call, l *ledger) work.Outcome {
 
 // person resolves what is in doubt by looking at the ledger.
 func person(n *node, l *ledger, id events.TaskID) {
-	view, err := n.Get(context.Background(), orchestrator.GetRequest{ID: id})
+	view, err := n.Get(context.Background(), api.GetRequest{ID: id})
 	if err != nil {
 		return
 	}
@@ -169,7 +170,7 @@ func person(n *node, l *ledger, id events.TaskID) {
 			continue
 		}
 		key := string(id) + "/" + s.Key
-		r := orchestrator.ResolveRequest{ID: id, Step: s.Key, As: "retry"}
+		r := api.ResolveRequest{ID: id, Step: s.Key, As: "retry"}
 		if l.count(key) > 0 {
 			r.As, r.Output = "succeeded", json.RawMessage(`{"n":1}`)
 		}
@@ -315,8 +316,8 @@ func (p crashPlan) request(n *node) (events.TaskID, bool) {
 	return reply.ID, err == nil
 }
 
-func keyed(key string) func(*orchestrator.SubmitRequest) {
-	return func(r *orchestrator.SubmitRequest) { r.IdempotencyKey = key }
+func keyed(key string) func(*api.SubmitRequest) {
+	return func(r *api.SubmitRequest) { r.IdempotencyKey = key }
 }
 
 // finish does what people do for the task until it is over or the log is dead.
@@ -328,13 +329,13 @@ func (p crashPlan) finish(n *node, l *ledger, id events.TaskID, dead <-chan stru
 		default:
 		}
 		if p.signal {
-			_, _ = n.Signal(context.Background(), orchestrator.SignalRequest{ID: id, Name: "go", Data: json.RawMessage(`{"n":1}`)})
+			_, _ = n.Signal(context.Background(), api.SignalRequest{ID: id, Name: "go", Data: json.RawMessage(`{"n":1}`)})
 		}
 		if p.before != "" {
 			person(n, l, events.KeyedTaskID("", "before"))
 		}
 		person(n, l, id)
-		r, err := n.Result(context.Background(), orchestrator.ResultRequest{ID: id, Wait: time.Second})
+		r, err := n.Result(context.Background(), api.ResultRequest{ID: id, Wait: time.Second})
 		if err == nil && r.Over {
 			return true
 		}
@@ -356,7 +357,7 @@ func (p crashPlan) check(t *testing.T, n *node, l *ledger, id events.TaskID) {
 			assert.Equal(t, 1, times, "effects of %s", key)
 		}
 	}
-	list, err := n.List(context.Background(), orchestrator.ListRequest{})
+	list, err := n.List(context.Background(), api.ListRequest{})
 	require.NoError(t, err)
 	for _, task := range list.Tasks {
 		assert.True(t, task.State.Terminal(), "%s is %s", task.ID, task.State)
@@ -373,7 +374,7 @@ func cutKey(key string) (events.TaskID, string) {
 }
 
 func effectOf(n *node, id events.TaskID, step string) string {
-	view, err := n.Get(context.Background(), orchestrator.GetRequest{ID: id})
+	view, err := n.Get(context.Background(), api.GetRequest{ID: id})
 	require.NoError(n.t, err)
 	for _, s := range view.Steps {
 		if s.Key == step {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
@@ -36,7 +37,7 @@ func TestCatchingUpOnADamagedLog(t *testing.T) {
 		require.NoError(t, n.report("w", n.take("w"), `{}`))
 		synctest.Wait()
 		log.task.Store(harmed)
-		_, err := n.Replay(t.Context(), orchestrator.ReplayRequest{ID: harmed})
+		_, err := n.Replay(t.Context(), api.ReplayRequest{ID: harmed})
 		hasCode(t, err, fault.DataLoss)
 		<-time.After(5 * time.Second)
 		require.Equal(t, []events.TaskID{first}, n.get(second).DependsOn)
@@ -68,10 +69,10 @@ func TestUnreadableTasksAreListed(t *testing.T) {
 	n.stop()
 	log.task = harmed
 	n = start(t, log.Log, func(c *orchestrator.Config) { c.Log = log })
-	lines := map[events.TaskID]orchestrator.Summary{}
+	lines := map[events.TaskID]api.Summary{}
 	require.Eventually(t, func() bool {
 		clear(lines)
-		for _, line := range n.list(orchestrator.ListRequest{}) {
+		for _, line := range n.list(api.ListRequest{}) {
 			lines[line.ID] = line
 		}
 		return len(lines) == 2 && lines[harmed].Unreadable != ""

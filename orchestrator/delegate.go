@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/plan"
@@ -23,7 +24,7 @@ const (
 
 // boundsOf returns what bounds the task of a request: what the request says, and the call that it is delegated for. FORBIDDEN when
 // the actor does not hold that call.
-func (o *Orchestrator) boundsOf(ctx context.Context, r SubmitRequest) (submitExtra, error) {
+func (o *Orchestrator) boundsOf(ctx context.Context, r api.SubmitRequest) (submitExtra, error) {
 	extra := submitExtra{tools: r.Tools, within: r.Within}
 	call := o.callFor(r)
 	if call == nil {
@@ -40,7 +41,7 @@ func (o *Orchestrator) boundsOf(ctx context.Context, r SubmitRequest) (submitExt
 }
 
 // callFor is the call that a request is for: the one that it names, or the only one that the agent holds; nil for none.
-func (o *Orchestrator) callFor(r SubmitRequest) *work.Ref {
+func (o *Orchestrator) callFor(r api.SubmitRequest) *work.Ref {
 	if r.For != nil || r.Session != "" && r.Session == r.ID || !isAgent(r.Actor) {
 		return r.For
 	}
@@ -129,7 +130,7 @@ func (o *Orchestrator) checkLevel(p *plan.Plan, parent *events.Parent) error {
 }
 
 // createDelegated creates a task if the agent still holds the call that it is for. The lock is held.
-func (o *Orchestrator) createDelegated(s *submission, actor string, extra submitExtra, done func(SubmitReply, error)) {
+func (o *Orchestrator) createDelegated(s *submission, actor string, extra submitExtra, done func(api.SubmitReply, error)) {
 	p := extra.parent
 	call := work.Ref{Task: p.Task, Step: p.Step, Attempt: p.Attempt}
 	o.enter(p.Task, func(e *entry, err error) {
@@ -137,7 +138,7 @@ func (o *Orchestrator) createDelegated(s *submission, actor string, extra submit
 			err = notHeld(actor, call)
 		}
 		if err != nil {
-			done(SubmitReply{}, err)
+			done(api.SubmitReply{}, err)
 			return
 		}
 		o.create(s, actor, extra, done)
@@ -193,7 +194,7 @@ func wantsDelegated(e *entry, parent *events.Parent) bool {
 func (x submitExtra) delegated() bool { return x.parent != nil && x.parent.Delegated() }
 
 // creator returns how such a task is created.
-func (o *Orchestrator) creator(extra submitExtra) func(*submission, string, submitExtra, func(SubmitReply, error)) {
+func (o *Orchestrator) creator(extra submitExtra) func(*submission, string, submitExtra, func(api.SubmitReply, error)) {
 	switch {
 	case extra.delegated():
 		return o.createDelegated

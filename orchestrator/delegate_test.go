@@ -8,10 +8,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/work"
 )
@@ -33,14 +33,14 @@ func (n *node) hold(agent string) work.Ref {
 }
 
 // heldFor is a request of an agent for a call.
-func heldFor(agent string, ref work.Ref) func(*orchestrator.SubmitRequest) {
-	return func(r *orchestrator.SubmitRequest) { r.Actor, r.For = "agent:"+agent, &ref }
+func heldFor(agent string, ref work.Ref) func(*api.SubmitRequest) {
+	return func(r *api.SubmitRequest) { r.Actor, r.For = "agent:"+agent, &ref }
 }
 
 // parentOf is the parent of a task in its first event.
 func (n *node) parentOf(id events.TaskID) *events.Parent {
 	n.t.Helper()
-	h, err := n.History(n.ctx(), orchestrator.HistoryRequest{ID: id, Limit: 1})
+	h, err := n.History(n.ctx(), api.HistoryRequest{ID: id, Limit: 1})
 	require.NoError(n.t, err)
 	first, ok := h.Commits[0].Events[0].Data.(*events.Submitted)
 	require.True(n.t, ok)
@@ -60,12 +60,12 @@ func TestDelegated(t *testing.T) {
 
 	other := n.submit(oneForAgents)
 	foreign := n.hold("bob")
-	for name, change := range map[string]func(*orchestrator.SubmitRequest){
+	for name, change := range map[string]func(*api.SubmitRequest){
 		"the call of another agent": heldFor("ada", foreign),
 		"no such task":              heldFor("ada", work.Ref{Task: id[:len(id)-1] + "0", Step: "a", Attempt: 1}),
 		"another attempt":           heldFor("ada", work.Ref{Task: root, Step: "a", Attempt: 2}),
 		"another step":              heldFor("ada", work.Ref{Task: root, Step: "b", Attempt: 1}),
-		"no agent":                  func(r *orchestrator.SubmitRequest) { r.For = &ref },
+		"no agent":                  func(r *api.SubmitRequest) { r.For = &ref },
 	} {
 		_, err := n.trySubmit(waits, change)
 		require.Equal(t, fault.Forbidden, fault.CodeOf(err), name)
@@ -107,7 +107,7 @@ func TestCancelReachesDelegated(t *testing.T) {
 	low := n.submit(waits, heldFor("bob", n.hold("bob")))
 	n.stop()
 	n = start(t, log, patient)
-	_, err := n.Cancel(n.ctx(), orchestrator.CancelRequest{ID: root, Actor: "user:test"})
+	_, err := n.Cancel(n.ctx(), api.CancelRequest{ID: root, Actor: "user:test"})
 	require.NoError(t, err)
 	for _, id := range []events.TaskID{middle, low} {
 		assert.Equal(t, statemachine.Cancelled, n.result(id).State)
@@ -130,7 +130,7 @@ func TestDelegatedIsBound(t *testing.T) {
 	view := n.get(id)
 	require.NotNil(t, view.Deadline)
 	assert.WithinDuration(t, view.CreatedAt.Add(10*time.Minute), *view.Deadline, 5*time.Minute, "the call has 10 minutes")
-	r, err := n.Replay(n.ctx(), orchestrator.ReplayRequest{ID: id})
+	r, err := n.Replay(n.ctx(), api.ReplayRequest{ID: id})
 	require.NoError(t, err)
 	assert.Equal(t, 2, r.Task.Submitted.MaxSteps, "one of three was made")
 	assert.Equal(t, []events.Allow{{}}, r.Task.Submitted.Within)
@@ -165,10 +165,10 @@ func TestDelegatedBatch(t *testing.T) {
 	n := start(t, memlog.New(memlog.Config{}), patient)
 	root := n.submit(oneForAgents)
 	ref := n.hold("ada")
-	one := orchestrator.SubmitRequest{Plan: []byte(`"orch: v1\nsteps:\n  - {id: w, wait: {signal: go}}\n"`), Actor: "agent:ada", For: &ref}
+	one := api.SubmitRequest{Plan: []byte(`"orch: v1\nsteps:\n  - {id: w, wait: {signal: go}}\n"`), Actor: "agent:ada", For: &ref}
 	foreign := one
 	foreign.Actor = "agent:bob"
-	got, err := n.SubmitBatch(n.ctx(), orchestrator.SubmitBatchRequest{Tasks: []orchestrator.SubmitRequest{one, foreign}})
+	got, err := n.SubmitBatch(n.ctx(), api.SubmitBatchRequest{Tasks: []api.SubmitRequest{one, foreign}})
 	require.NoError(t, err)
 	require.Nil(t, got.Tasks[0].Error)
 	assert.Equal(t, root, n.parentOf(got.Tasks[0].ID).Task)
@@ -184,7 +184,7 @@ func TestTreeOfTasks(t *testing.T) {
 	low := n.submit(waits, heldFor("bob", n.hold("bob")))
 	n.submit(waits)
 	for _, id := range []events.TaskID{root, middle, low} {
-		got, err := n.List(n.ctx(), orchestrator.ListRequest{Tree: id})
+		got, err := n.List(n.ctx(), api.ListRequest{Tree: id})
 		require.NoError(t, err)
 		var ids []events.TaskID
 		for _, line := range got.Tasks {
@@ -193,12 +193,12 @@ func TestTreeOfTasks(t *testing.T) {
 		assert.Equal(t, []events.TaskID{root, middle, low}, ids)
 		assert.Zero(t, got.Left)
 	}
-	got, err := n.List(n.ctx(), orchestrator.ListRequest{Tree: low, Limit: 2})
+	got, err := n.List(n.ctx(), api.ListRequest{Tree: low, Limit: 2})
 	require.NoError(t, err)
 	assert.Len(t, got.Tasks, 2)
 	assert.Equal(t, 1, got.Left)
 	assert.Equal(t, root, got.Tasks[0].ID)
 	assert.Equal(t, "a", n.get(low).ParentStep)
-	_, err = n.List(n.ctx(), orchestrator.ListRequest{Tree: low, Cursor: "x"})
+	_, err = n.List(n.ctx(), api.ListRequest{Tree: low, Cursor: "x"})
 	assert.Equal(t, fault.ValidationError, fault.CodeOf(err))
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
@@ -59,9 +60,9 @@ func TestBatchesAreBounded(t *testing.T) {
 }
 
 // big declares an input and sets it to a text of so many signs.
-func big(t *testing.T, sign string, size int) func(*orchestrator.SubmitRequest) {
+func big(t *testing.T, sign string, size int) func(*api.SubmitRequest) {
 	t.Helper()
-	return func(r *orchestrator.SubmitRequest) {
+	return func(r *api.SubmitRequest) {
 		var text string
 		require.NoError(t, json.Unmarshal(r.Plan, &text))
 		plan, err := json.Marshal(strings.Replace(text, "steps:", "inputs: {properties: {x: {type: string}}}\nsteps:", 1))
@@ -128,7 +129,7 @@ func TestFactsOfACall(t *testing.T) {
 	o.Facts = point(events.Inline(json.RawMessage(`{"$blob":"x"}`)))
 	require.NoError(t, n.Report(context.Background(), o))
 	n.result(id)
-	reply, err := n.Checkpoint(context.Background(), orchestrator.CheckpointRequest{Task: id, ID: "c"})
+	reply, err := n.Checkpoint(context.Background(), api.CheckpointRequest{Task: id, ID: "c"})
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"$blob":"x"}`, string(reply.Snapshot.State))
 }
@@ -163,7 +164,7 @@ func TestCancellationsPassAHold(t *testing.T) {
 	id := n.submit(writePlan)
 	c := n.take("w")
 	require.NoError(t, n.Start(context.Background(), startedBy("w", c)))
-	n.pause(orchestrator.PauseRequest{Node: true})
+	n.pause(api.PauseRequest{Node: true})
 	got := make(chan work.Batch, 1)
 	go func() {
 		b, _ := n.Poll(context.Background(), work.Poll{Worker: "w", Free: 1, Wait: 20 * time.Second})

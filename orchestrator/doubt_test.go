@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
@@ -30,7 +31,7 @@ func (n *node) doubtful(plan string, timeout time.Duration) (events.TaskID, work
 // refusals are the results of a task that came too late.
 func (n *node) refusals(id events.TaskID) []*events.Refused {
 	n.t.Helper()
-	h, err := n.History(n.ctx(), orchestrator.HistoryRequest{ID: id})
+	h, err := n.History(n.ctx(), api.HistoryRequest{ID: id})
 	require.NoError(n.t, err)
 	var list []*events.Refused
 	for _, c := range h.Commits {

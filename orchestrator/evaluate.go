@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/plan"
 )
@@ -12,7 +13,7 @@ import (
 
 // evaluateKeys evaluates what the inputs decide about the whole task: the idempotency and the concurrency key, and what
 // the task may reach.
-func (o *Orchestrator) evaluateKeys(p *events.Submitted, prog *program, inputs json.RawMessage, r SubmitRequest, extra submitExtra) error {
+func (o *Orchestrator) evaluateKeys(p *events.Submitted, prog *program, inputs json.RawMessage, r api.SubmitRequest, extra submitExtra) error {
 	now := events.Time(o.now())
 	if extra.created != nil {
 		now = *extra.created

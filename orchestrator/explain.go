@@ -8,12 +8,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// Explain implements API.
-func (o *Orchestrator) Explain(ctx context.Context, r GetRequest) (ExplainReply, error) {
-	reply := ExplainReply{ID: r.ID}
+// Explain implements api.API.
+func (o *Orchestrator) Explain(ctx context.Context, r api.GetRequest) (api.ExplainReply, error) {
+	reply := api.ExplainReply{ID: r.ID}
 	refusal := o.refusal()
 	var who *roster
 	if o.cfg.Agents != nil {
@@ -23,7 +24,7 @@ func (o *Orchestrator) Explain(ctx context.Context, r GetRequest) (ExplainReply,
 	err := o.look(ctx, r.ID, func(e *entry) error {
 		reply.State = e.task.State
 		if refusal != nil && !e.task.State.Terminal() {
-			reply.Causes = append(reply.Causes, refusal.cause())
+			reply.Causes = append(reply.Causes, refusalCause(refusal))
 		}
 		reply.Causes = slices.AppendSeq(reply.Causes, (&turn{o: o, e: e, task: e.task, now: o.now(), roster: who}).causes())
 		return nil
@@ -32,8 +33,8 @@ func (o *Orchestrator) Explain(ctx context.Context, r GetRequest) (ExplainReply,
 }
 
 // refusal returns why the log takes nothing, nil when it does.
-func (o *Orchestrator) refusal() *Refusal {
-	var status StatusReply
+func (o *Orchestrator) refusal() *api.Refusal {
+	var status api.StatusReply
 	o.lock()
 	if o.loss != nil {
 		status.Refuse(o.loss, time.Time{})
@@ -43,27 +44,27 @@ func (o *Orchestrator) refusal() *Refusal {
 	return status.Refusing
 }
 
-// cause says of an open task that nothing of it can be noted.
-func (r *Refusal) cause() Cause {
+// refusalCause says of an open task that nothing of it can be noted.
+func refusalCause(r *api.Refusal) api.Cause {
 	since := ""
 	if !r.Since.IsZero() {
 		since = " since " + clock(r.Since)
 	}
-	return Cause{
+	return api.Cause{
 		Kind: "store", Next: r.Hint,
 		Sentence: fmt.Sprintf("The log takes nothing%s, so the task cannot go on: %s (%s).", since, strings.TrimSuffix(r.Message, "."), r.Code),
 	}
 }
 
 // causes yields why the task does not move, what concerns the whole task first. The lock is held.
-func (t *turn) causes() iter.Seq[Cause] {
-	return func(yield func(Cause) bool) {
+func (t *turn) causes() iter.Seq[api.Cause] {
+	return func(yield func(api.Cause) bool) {
 		if t.task.State.Terminal() {
 			yield(t.ended())
 			return
 		}
 		none := true
-		for _, ask := range []func() *Cause{t.becausePaused, t.becauseDependency, t.becauseDelay, t.becauseConcurrency, t.becauseCancelling, t.becauseResource, t.becauseAsked} {
+		for _, ask := range []func() *api.Cause{t.becausePaused, t.becauseDependency, t.becauseDelay, t.becauseConcurrency, t.becauseCancelling, t.becauseResource, t.becauseAsked} {
 			if c := ask(); c != nil {
 				if none = false; !yield(*c) {
 					return
@@ -77,7 +78,7 @@ func (t *turn) causes() iter.Seq[Cause] {
 				}
 			}
 		}
-		if none && !yield(Cause{Kind: "running", Sentence: "Nothing holds the task up; it is being decided about right now."}) {
+		if none && !yield(api.Cause{Kind: "running", Sentence: "Nothing holds the task up; it is being decided about right now."}) {
 			return
 		}
 		for _, c := range t.ends() {
@@ -104,8 +105,8 @@ func (o *Orchestrator) waitsFor(e *entry) string {
 	return ""
 }
 
-func (t *turn) ended() Cause {
-	c := Cause{Kind: "over", Sentence: fmt.Sprintf("The task is over: %s since %s.", t.task.State, clock(t.task.Since))}
+func (t *turn) ended() api.Cause {
+	c := api.Cause{Kind: "over", Sentence: fmt.Sprintf("The task is over: %s since %s.", t.task.State, clock(t.task.Since))}
 	if t.task.Error != nil {
 		c.Sentence = fmt.Sprintf("The task is over: %s since %s, because %s.", t.task.State, clock(t.task.Since), strings.TrimSuffix(t.task.Error.Message, "."))
 		c.Next = "orch redrive " + string(t.e.id)
@@ -115,11 +116,11 @@ func (t *turn) ended() Cause {
 
 func clock(at time.Time) string { return at.Format("2006-01-02 15:04:05 MST") }
 
-func (t *turn) becausePaused() *Cause {
+func (t *turn) becausePaused() *api.Cause {
 	if !t.task.Paused {
 		return nil
 	}
-	return &Cause{Kind: "paused", Sentence: "The task is paused" + because(t.task.PauseReason) + ".", Next: "orch resume " + string(t.e.id)}
+	return &api.Cause{Kind: "paused", Sentence: "The task is paused" + because(t.task.PauseReason) + ".", Next: "orch resume " + string(t.e.id)}
 }
 
 func because(reason string) string {
@@ -129,7 +130,7 @@ func because(reason string) string {
 	return " (" + reason + ")"
 }
 
-func (t *turn) becauseDependency() *Cause {
+func (t *turn) becauseDependency() *api.Cause {
 	if len(t.task.Unmet) == 0 {
 		return nil
 	}
@@ -142,25 +143,25 @@ func (t *turn) becauseDependency() *Cause {
 	if n := len(t.task.Unmet) - 1; n > 0 {
 		more = fmt.Sprintf(" and for %d more", n)
 	}
-	return &Cause{Kind: "dependency", Sentence: fmt.Sprintf("It waits for task %s, which is %s%s.", first, state, more), Next: "orch explain " + string(first)}
+	return &api.Cause{Kind: "dependency", Sentence: fmt.Sprintf("It waits for task %s, which is %s%s.", first, state, more), Next: "orch explain " + string(first)}
 }
 
-func (t *turn) becauseDelay() *Cause {
+func (t *turn) becauseDelay() *api.Cause {
 	at := t.task.Submitted.NotBefore
 	if at == nil || !t.now.Before(*at) {
 		return nil
 	}
-	return &Cause{Kind: "delay", Sentence: fmt.Sprintf("It is to start at %s, in %s.", clock(*at), at.Sub(t.now).Round(time.Second))}
+	return &api.Cause{Kind: "delay", Sentence: fmt.Sprintf("It is to start at %s, in %s.", clock(*at), at.Sub(t.now).Round(time.Second))}
 }
 
-func (t *turn) becauseConcurrency() *Cause {
+func (t *turn) becauseConcurrency() *api.Cause {
 	c := t.task.Submitted.Concurrency
 	if c == nil {
 		return nil
 	}
 	s := t.o.keys[c.Key]
 	if n := len(t.o.unread); n > 0 && s != nil && s.waiting[t.e.id] {
-		return &Cause{Kind: "concurrency", Sentence: fmt.Sprintf("%d tasks cannot be read at the moment; the concurrency key %q may belong to one of them.", n, c.Key), Next: "orch doctor"}
+		return &api.Cause{Kind: "concurrency", Sentence: fmt.Sprintf("%d tasks cannot be read at the moment; the concurrency key %q may belong to one of them.", n, c.Key), Next: "orch doctor"}
 	}
 	if s == nil || s.holders[t.e.id] || len(s.holders) < c.Limit {
 		return nil
@@ -170,29 +171,29 @@ func (t *turn) becauseConcurrency() *Cause {
 		holders = append(holders, string(id))
 	}
 	slices.Sort(holders)
-	return &Cause{Kind: "concurrency", Sentence: fmt.Sprintf("The concurrency key %q is held by %s.", c.Key, strings.Join(holders[:min(3, len(holders))], ", ")), Next: "orch explain " + holders[0]}
+	return &api.Cause{Kind: "concurrency", Sentence: fmt.Sprintf("The concurrency key %q is held by %s.", c.Key, strings.Join(holders[:min(3, len(holders))], ", ")), Next: "orch explain " + holders[0]}
 }
 
-func (t *turn) becauseCancelling() *Cause {
+func (t *turn) becauseCancelling() *api.Cause {
 	if !t.task.Cancelling {
 		return nil
 	}
-	return &Cause{Kind: "cancelling", Sentence: "The task is being cancelled and runs its `always` steps" + because(t.task.CancelReason) + "."}
+	return &api.Cause{Kind: "cancelling", Sentence: "The task is being cancelled and runs its `always` steps" + because(t.task.CancelReason) + "."}
 }
 
-func (t *turn) becauseResource() *Cause {
+func (t *turn) becauseResource() *api.Cause {
 	if t.e.noPlan == nil {
 		return nil
 	}
-	return &Cause{
+	return &api.Cause{
 		Kind: "blocked", Sentence: "The plan of the task cannot be read: " + strings.TrimSuffix(t.e.noPlan.Message, ".") + ".",
 		Next: "orch doctor, and when the plan is back: orch redrive " + string(t.e.id),
 	}
 }
 
 // becauseStep says what one step waits for, nil when it is over.
-func (t *turn) becauseStep(s *statemachine.Step) *Cause {
-	c := &Cause{Step: s.Key}
+func (t *turn) becauseStep(s *statemachine.Step) *api.Cause {
+	c := &api.Cause{Step: s.Key}
 	switch {
 	case t.e.waitsForResume(s, t.now):
 		return nil // the pause is the cause
@@ -232,7 +233,7 @@ func (t *turn) becauseStep(s *statemachine.Step) *Cause {
 }
 
 // becauseInDoubt says who decides about a call in doubt, and when.
-func (t *turn) becauseInDoubt(s *statemachine.Step, c *Cause) {
+func (t *turn) becauseInDoubt(s *statemachine.Step, c *api.Cause) {
 	c.Kind = "in_doubt"
 	c.Sentence = fmt.Sprintf("It is unknown whether step %s (%s) took effect: %s.", s.Key, s.Tool, strings.TrimSuffix(s.Reason, "."))
 	c.Next = fmt.Sprintf("orch resolve %s %s --as succeeded|failed|retry", t.e.id, s.Key)
@@ -248,7 +249,7 @@ func (t *turn) becauseInDoubt(s *statemachine.Step, c *Cause) {
 }
 
 // becauseParked says whose decision a step waits for.
-func (t *turn) becauseParked(s *statemachine.Step, c *Cause) {
+func (t *turn) becauseParked(s *statemachine.Step, c *api.Cause) {
 	a := t.newest(s.Approval)
 	if a == nil {
 		return
@@ -264,7 +265,7 @@ func (t *turn) becauseParked(s *statemachine.Step, c *Cause) {
 }
 
 // becauseInquiring says which answer a step waits for.
-func (t *turn) becauseInquiring(s *statemachine.Step, c *Cause) {
+func (t *turn) becauseInquiring(s *statemachine.Step, c *api.Cause) {
 	reason := t.waitsForAnswer(s)
 	c.Kind, c.Sentence = "question", "Step "+s.Key+" ("+s.Tool+")"+strings.TrimPrefix(reason, "it")+"."
 	if q := t.nextQuestion(s); q != nil {
@@ -273,14 +274,14 @@ func (t *turn) becauseInquiring(s *statemachine.Step, c *Cause) {
 }
 
 // becauseAsked says that the task waits for an approval that it asked for by itself.
-func (t *turn) becauseAsked() *Cause {
+func (t *turn) becauseAsked() *api.Cause {
 	for _, a := range t.task.Approvals {
 		switch {
 		case a.Step != "" || t.newest(a.ID) != a:
 		case a.Status == statemachine.ApprovalPending:
-			return &Cause{Kind: "approval", Approval: a.ID, Sentence: fmt.Sprintf("It asked for approval %s (%s), pending until %s.", a.ID, strings.TrimSuffix(a.Description, "."), clock(a.ExpiresAt)), Next: "orch approvals " + a.ID}
+			return &api.Cause{Kind: "approval", Approval: a.ID, Sentence: fmt.Sprintf("It asked for approval %s (%s), pending until %s.", a.ID, strings.TrimSuffix(a.Description, "."), clock(a.ExpiresAt)), Next: "orch approvals " + a.ID}
 		case a.Status == statemachine.ApprovalExpired && t.task.Block == blockExpired:
-			return &Cause{Kind: "approval", Approval: a.ID, Sentence: fmt.Sprintf("Nobody decided about approval %s until %s.", a.ID, clock(a.ExpiresAt)), Next: "orch resume " + string(t.e.id)}
+			return &api.Cause{Kind: "approval", Approval: a.ID, Sentence: fmt.Sprintf("Nobody decided about approval %s until %s.", a.ID, clock(a.ExpiresAt)), Next: "orch resume " + string(t.e.id)}
 		}
 	}
 	return nil
@@ -326,7 +327,7 @@ func (o *Orchestrator) silent(l *lease, now time.Time) bool {
 }
 
 // becauseSilent says what becomes of a call whose worker is not heard of.
-func (t *turn) becauseSilent(s *statemachine.Step, c *Cause) {
+func (t *turn) becauseSilent(s *statemachine.Step, c *api.Cause) {
 	l := t.e.leases[s.Key]
 	c.Kind = "running"
 	if l.heard.IsZero() {
@@ -343,7 +344,7 @@ func (t *turn) becauseSilent(s *statemachine.Step, c *Cause) {
 }
 
 // becauseReady says why a ready call is not executed.
-func (t *turn) becauseReady(s *statemachine.Step, c *Cause) {
+func (t *turn) becauseReady(s *statemachine.Step, c *api.Cause) {
 	queue := queueName(s.Queue)
 	switch {
 	case t.o.silent(t.e.leases[s.Key], t.now):

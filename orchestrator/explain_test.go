@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/orchestrator"
@@ -49,7 +50,7 @@ func TestSilentWorker(t *testing.T) {
 		n.none("gone")
 		<-time.After(65 * time.Second)
 		n.none("there")
-		s, err := n.Status(context.Background(), orchestrator.StatusRequest{})
+		s, err := n.Status(context.Background(), api.StatusRequest{})
 		require.NoError(t, err)
 		silent := map[string]bool{}
 		for _, w := range s.Workers {
@@ -64,8 +65,8 @@ func TestExplainPaused(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
 	id := n.submit("orch: v1\nsteps:\n  - {id: a, tool: READ}\n  - {id: g, wait: {signal: go}}\n")
-	n.pause(orchestrator.PauseRequest{ID: id})
-	e, err := n.Explain(context.Background(), orchestrator.GetRequest{ID: id})
+	n.pause(api.PauseRequest{ID: id})
+	e, err := n.Explain(context.Background(), api.GetRequest{ID: id})
 	require.NoError(t, err)
 	var kinds []string
 	for _, c := range e.Causes {
@@ -80,9 +81,9 @@ func TestExplainPassedTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := start(t, memlog.New(memlog.Config{}))
 		id := n.submit("orch: v1\nsteps: [{id: s, wait: {for: 1s}}]\n")
-		n.pause(orchestrator.PauseRequest{ID: id})
+		n.pause(api.PauseRequest{ID: id})
 		<-time.After(2 * time.Second)
-		e, err := n.Explain(context.Background(), orchestrator.GetRequest{ID: id})
+		e, err := n.Explain(context.Background(), api.GetRequest{ID: id})
 		require.NoError(t, err)
 		require.Len(t, e.Causes, 1)
 		assert.Equal(t, "paused", e.Causes[0].Kind)
@@ -96,22 +97,22 @@ func TestListReasons(t *testing.T) {
 	want := map[events.TaskID]string{}
 	first := n.submit(keyPlan("queue"))
 	want[n.submit(keyPlan("queue"))] = string(first)
-	want[n.submit(onePlan, func(r *orchestrator.SubmitRequest) { r.Delay = time.Hour })] = "is to start at"
+	want[n.submit(onePlan, func(r *api.SubmitRequest) { r.Delay = time.Hour })] = "is to start at"
 	want[n.submit(timerPlan)] = "waits until"
 	want[n.submit("orch: v1\nsteps: [{id: g, wait: {signal: go}}]\n")] = `signal "go"`
 	want[n.submit(otherPlan)] = "no worker serves queue default"
 	paused := n.submit(otherPlan)
-	n.pause(orchestrator.PauseRequest{ID: paused})
+	n.pause(api.PauseRequest{ID: paused})
 	want[paused] = "is paused"
 	done := n.submit(setPlan)
-	for _, s := range n.list(orchestrator.ListRequest{}) {
+	for _, s := range n.list(api.ListRequest{}) {
 		assert.Contains(t, s.Reason, want[s.ID], s.ID)
 		if s.ID == done {
 			assert.Empty(t, s.Reason)
 		}
 	}
-	n.pause(orchestrator.PauseRequest{Node: true})
-	for _, s := range n.list(orchestrator.ListRequest{}) {
+	n.pause(api.PauseRequest{Node: true})
+	for _, s := range n.list(api.ListRequest{}) {
 		if s.ID == first {
 			assert.Contains(t, s.Reason, "the node is paused")
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/work"
@@ -32,7 +33,7 @@ type roster struct {
 }
 
 // becauseAgents says why no agent has a ready call.
-func (t *turn) becauseAgents(s *statemachine.Step, c *Cause) {
+func (t *turn) becauseAgents(s *statemachine.Step, c *api.Cause) {
 	c.Kind, c.Next = "no_worker", "orch agents"
 	var why string
 	if t.roster != nil {
@@ -47,7 +48,7 @@ func (t *turn) becauseAgents(s *statemachine.Step, c *Cause) {
 }
 
 // whyNoPoll says what the claims of agents tell.
-func (t *turn) whyNoPoll(a *events.Agents, c *Cause) string {
+func (t *turn) whyNoPoll(a *events.Agents, c *api.Cause) string {
 	switch who := askedFor(t.task); {
 	case t.o.bound(a, who):
 		return onlyForOthers(who)
@@ -64,7 +65,7 @@ func onlyForOthers(who string) string {
 }
 
 // whyNoAgent says what the registered agents tell.
-func (t *turn) whyNoAgent(a *events.Agents, c *Cause) string {
+func (t *turn) whyNoAgent(a *events.Agents, c *api.Cause) string {
 	who := askedFor(t.task)
 	able := slices.DeleteFunc(slices.Clone(t.roster.agents), func(r RegisteredAgent) bool { return !fits(&r.Agent, a, r.For) })
 	willing := slices.DeleteFunc(slices.Clone(able), func(r RegisteredAgent) bool { return !r.WorksFor(who) })
@@ -147,13 +148,13 @@ func more(n int) string {
 }
 
 // ends says what will end the open task by itself: its deadline, and a budget that is used up.
-func (t *turn) ends() []Cause {
-	var all []Cause
+func (t *turn) ends() []api.Cause {
+	var all []api.Cause
 	if most := t.task.Submitted.MaxSteps; most > 0 && t.task.Calls >= most {
-		all = append(all, Cause{Kind: "budget", Sentence: fmt.Sprintf("It has made all %d calls that it may make (limits.max_steps).", most)})
+		all = append(all, api.Cause{Kind: "budget", Sentence: fmt.Sprintf("It has made all %d calls that it may make (limits.max_steps).", most)})
 	}
 	if at := t.task.Submitted.Deadline; at != nil && !t.task.Ending && t.now.Before(*at) {
-		all = append(all, Cause{Kind: "deadline", Sentence: fmt.Sprintf("The deadline of the task is %s, in %s.", clock(*at), at.Sub(t.now).Round(time.Second))})
+		all = append(all, api.Cause{Kind: "deadline", Sentence: fmt.Sprintf("The deadline of the task is %s, in %s.", clock(*at), at.Sub(t.now).Round(time.Second))})
 	}
 	return all
 }

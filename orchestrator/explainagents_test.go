@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/work"
@@ -53,7 +54,7 @@ func TestExplainAgents(t *testing.T) {
 			})
 			id := n.submit("orch: v1\nlimits: {deadline: 1h}\nsteps:\n  - {id: ada, tool: AGENT, with: {agent: ada, requires: [cite]}}\n")
 			assert.Contains(t, n.cause(id).Sentence, test.want)
-			all, err := n.Explain(n.ctx(), orchestrator.GetRequest{ID: id})
+			all, err := n.Explain(n.ctx(), api.GetRequest{ID: id})
 			require.NoError(t, err)
 			last := all.Causes[len(all.Causes)-1]
 			assert.Equal(t, "deadline", last.Kind)
@@ -86,7 +87,7 @@ func TestExplainBudget(t *testing.T) {
 	n := start(t, memlog.New(memlog.Config{}), patient)
 	id := n.submit("orch: v1\nlimits: {max_steps: 1}\nsteps:\n  - {id: a, tool: AGENT}\n")
 	n.hold("ada")
-	all, err := n.Explain(n.ctx(), orchestrator.GetRequest{ID: id})
+	all, err := n.Explain(n.ctx(), api.GetRequest{ID: id})
 	require.NoError(t, err)
 	assert.Equal(t, "budget", all.Causes[1].Kind)
 	assert.Contains(t, all.Causes[1].Sentence, "all 1 calls")

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
@@ -30,9 +31,9 @@ func TestDelayThatPassesBeforeTheAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		n := start(t, memlog.New(memlog.Config{Delay: slow}))
-		id := n.submit(onePlan, func(r *orchestrator.SubmitRequest) { r.Delay = 2 * time.Millisecond })
+		id := n.submit(onePlan, func(r *api.SubmitRequest) { r.Delay = 2 * time.Millisecond })
 		n.serve(echoArgs)
-		r, err := n.Result(context.Background(), orchestrator.ResultRequest{ID: id, Wait: 50 * time.Second})
+		r, err := n.Result(context.Background(), api.ResultRequest{ID: id, Wait: 50 * time.Second})
 		require.NoError(t, err)
 		assert.True(t, r.Over)
 	})
@@ -44,7 +45,7 @@ func TestTimersAlmostAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := start(t, memlog.New(memlog.Config{Delay: slow}))
 		id := n.submit("orch: v1\nsteps:\n  - {id: a, wait: {for: 1s}}\n  - {id: b, wait: {for: 1002ms}}\n")
-		r, err := n.Result(context.Background(), orchestrator.ResultRequest{ID: id, Wait: 50 * time.Second})
+		r, err := n.Result(context.Background(), api.ResultRequest{ID: id, Wait: 50 * time.Second})
 		require.NoError(t, err)
 		assert.True(t, r.Over)
 	})
@@ -73,9 +74,9 @@ func TestSingleCallIsGivenBack(t *testing.T) {
 		n := start(t, memlog.New(memlog.Config{}), short)
 		id := n.submit(onePlan)
 		n.take("w")
-		got := make(chan orchestrator.CallReply, 1)
+		got := make(chan api.CallReply, 1)
 		go func() {
-			r, _ := n.Call(context.Background(), orchestrator.CallRequest{ID: id, Tool: "READ2", Args: json.RawMessage(`{}`), Wait: 30 * time.Second})
+			r, _ := n.Call(context.Background(), api.CallRequest{ID: id, Tool: "READ2", Args: json.RawMessage(`{}`), Wait: 30 * time.Second})
 			got <- r
 		}()
 		c := n.take("v")
@@ -97,7 +98,7 @@ func TestRetryKeepsADoubtfulItem(t *testing.T) {
 		require.NoError(t, n.Start(context.Background(), startedBy("w", n.take("w"))))
 		<-time.After(3 * time.Second)
 		require.NoError(t, n.cancel(id))
-		_, err := n.Retry(context.Background(), orchestrator.RetryRequest{ID: id})
+		_, err := n.Retry(context.Background(), api.RetryRequest{ID: id})
 		hasCode(t, err, fault.InDoubt)
 	})
 }
@@ -110,7 +111,7 @@ func TestRetryKeepsACancelledWrite(t *testing.T) {
 		id := n.submit(writePlan)
 		require.NoError(t, n.Start(context.Background(), startedBy("w", n.take("w"))))
 		require.NoError(t, n.cancel(id))
-		_, err := n.Retry(context.Background(), orchestrator.RetryRequest{ID: id})
+		_, err := n.Retry(context.Background(), api.RetryRequest{ID: id})
 		hasCode(t, err, fault.InDoubt)
 	})
 }
@@ -149,7 +150,7 @@ func TestKeyOfATaskThatNeverBegan(t *testing.T) {
 		<-time.After(10 * time.Second)
 		second := n.submit(keyPlan("queue"))
 		n.serve(echoArgs)
-		r, err := n.Result(context.Background(), orchestrator.ResultRequest{ID: second, Wait: 50 * time.Second})
+		r, err := n.Result(context.Background(), api.ResultRequest{ID: second, Wait: 50 * time.Second})
 		require.NoError(t, err)
 		assert.True(t, r.Over)
 	})
@@ -166,7 +167,7 @@ func TestReadAgainAfterItsEnd(t *testing.T) {
 	n.stop()
 	n = start(t, bad.Log, func(c *orchestrator.Config) { c.Log = bad })
 	bad.bad.Store(true)
-	_, err := n.Get(context.Background(), orchestrator.GetRequest{ID: id})
+	_, err := n.Get(context.Background(), api.GetRequest{ID: id})
 	hasCode(t, err, fault.Unavailable)
 	bad.bad.Store(false)
 	assert.Equal(t, statemachine.Done, n.get(id).State)
@@ -217,12 +218,12 @@ func TestDamagedHistoryStopsAppends(t *testing.T) {
 	require.NoError(t, n.report("w", n.take("w"), `{}`))
 	other := n.submit(onePlan)
 	log.task.Store(id)
-	_, err := n.Replay(t.Context(), orchestrator.ReplayRequest{ID: id})
+	_, err := n.Replay(t.Context(), api.ReplayRequest{ID: id})
 	hasCode(t, err, fault.DataLoss)
 	_, err = n.trySubmit(onePlan)
 	hasCode(t, err, fault.DataLoss)
 	hasCode(t, n.cancel(other), fault.DataLoss)
-	status, err := n.Status(t.Context(), orchestrator.StatusRequest{})
+	status, err := n.Status(t.Context(), api.StatusRequest{})
 	require.NoError(t, err)
 	assert.Contains(t, status.Store, string(id))
 	assert.Equal(t, other, n.get(other).ID, "reading goes on")
@@ -234,14 +235,14 @@ func TestResumedCallIsHandedOutOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := start(t, memlog.New(memlog.Config{}), short)
 		id := n.submit("orch: v1\nsteps:\n  - {id: s, wait: {for: 1s}}\n  - {id: w, needs: [s], tool: WRITE}\n")
-		n.pause(orchestrator.PauseRequest{ID: id})
+		n.pause(api.PauseRequest{ID: id})
 		<-time.After(2 * time.Second)
 		batches := make(chan work.Batch, 2)
 		for _, worker := range []string{"a", "b"} {
 			go func() { batches <- n.poll(worker, 1) }()
 		}
 		synctest.Wait()
-		n.resume(orchestrator.PauseRequest{ID: id})
+		n.resume(api.PauseRequest{ID: id})
 		calls := slices.Concat((<-batches).Calls, (<-batches).Calls)
 		require.Len(t, calls, 1)
 		require.Equal(t, 1, n.Leftovers()["running"])
@@ -261,7 +262,7 @@ func TestTakenUpCallLeavesTheQueue(t *testing.T) {
 		n = start(t, log, short)
 		sent := make(chan error)
 		go func() {
-			_, err := n.Signal(context.Background(), orchestrator.SignalRequest{ID: id, Name: "go"})
+			_, err := n.Signal(context.Background(), api.SignalRequest{ID: id, Name: "go"})
 			sent <- err
 		}()
 		synctest.Wait()

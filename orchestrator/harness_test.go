@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
@@ -122,17 +123,17 @@ func start(t tb, log *memlog.Log, options ...option) *node {
 func (n *node) ctx() context.Context { return context.Background() }
 
 // submit submits a plan and returns its id.
-func (n *node) submit(yaml string, change ...func(*orchestrator.SubmitRequest)) events.TaskID {
+func (n *node) submit(yaml string, change ...func(*api.SubmitRequest)) events.TaskID {
 	n.t.Helper()
 	reply, err := n.trySubmit(yaml, change...)
 	require.NoError(n.t, err, "%v", errors.Unwrap(err))
 	return reply.ID
 }
 
-func (n *node) trySubmit(yaml string, change ...func(*orchestrator.SubmitRequest)) (orchestrator.SubmitReply, error) {
+func (n *node) trySubmit(yaml string, change ...func(*api.SubmitRequest)) (api.SubmitReply, error) {
 	text, err := json.Marshal(yaml)
 	require.NoError(n.t, err)
-	r := orchestrator.SubmitRequest{Plan: text, Actor: "user:test"}
+	r := api.SubmitRequest{Plan: text, Actor: "user:test"}
 	for _, c := range change {
 		c(&r)
 	}
@@ -196,11 +197,11 @@ func (n *node) serve(do func(work.Call) (string, *fault.Error)) {
 func echoArgs(c work.Call) (string, *fault.Error) { return string(c.Args), nil }
 
 // result waits for the end of a task.
-func (n *node) result(id events.TaskID) orchestrator.ResultReply {
+func (n *node) result(id events.TaskID) api.ResultReply {
 	n.t.Helper()
-	r, err := n.Result(context.Background(), orchestrator.ResultRequest{ID: id, Wait: time.Minute})
+	r, err := n.Result(context.Background(), api.ResultRequest{ID: id, Wait: time.Minute})
 	for more := 4; err == nil && !r.Over && more > 0; more-- { // a request waits for a minute at most
-		r, err = n.Result(context.Background(), orchestrator.ResultRequest{ID: id, Wait: time.Minute})
+		r, err = n.Result(context.Background(), api.ResultRequest{ID: id, Wait: time.Minute})
 	}
 	require.NoError(n.t, err)
 	require.True(n.t, r.Over, "task is %s: %s", r.State, r.Reason)
@@ -211,7 +212,7 @@ func (n *node) result(id events.TaskID) orchestrator.ResultReply {
 // checkReplay holds that replay equals live (I5) and that the history is sound.
 func (n *node) checkReplay(id events.TaskID) {
 	n.t.Helper()
-	r, err := n.Replay(context.Background(), orchestrator.ReplayRequest{ID: id})
+	r, err := n.Replay(context.Background(), api.ReplayRequest{ID: id})
 	require.NoError(n.t, err)
 	require.NotNil(n.t, r.Live)
 	require.True(n.t, *r.Live, "the fold of %s differs from the live state", id)
@@ -248,7 +249,7 @@ func checkHistory(t tb, log *memlog.Log, id events.TaskID) {
 // checkIdle holds that nothing is queued, leased or open when all tasks are over.
 func (n *node) checkIdle() {
 	n.t.Helper()
-	s, err := n.Status(context.Background(), orchestrator.StatusRequest{})
+	s, err := n.Status(context.Background(), api.StatusRequest{})
 	require.NoError(n.t, err)
 	assert.Empty(n.t, s.Queued)
 	assert.Zero(n.t, s.Running)
@@ -261,14 +262,14 @@ func (n *node) checkIdle() {
 	}
 }
 
-func (n *node) get(id events.TaskID) orchestrator.TaskView {
+func (n *node) get(id events.TaskID) api.TaskView {
 	n.t.Helper()
-	v, err := n.Get(context.Background(), orchestrator.GetRequest{ID: id})
+	v, err := n.Get(context.Background(), api.GetRequest{ID: id})
 	require.NoError(n.t, err)
 	return v
 }
 
-func (n *node) step(id events.TaskID, key string) orchestrator.StepView {
+func (n *node) step(id events.TaskID, key string) api.StepView {
 	n.t.Helper()
 	for _, s := range n.get(id).Steps {
 		if s.Key == key {
@@ -276,7 +277,7 @@ func (n *node) step(id events.TaskID, key string) orchestrator.StepView {
 		}
 	}
 	n.t.Fatalf("no step %s", key)
-	return orchestrator.StepView{}
+	return api.StepView{}
 }
 
 // failOnWord answers with the arguments, or fails when the text says so.
@@ -297,13 +298,13 @@ func splitLines(s string) iter.Seq[string] {
 	return strings.SplitSeq(strings.TrimSuffix(s, "\n"), "\n")
 }
 
-func (n *node) pause(r orchestrator.PauseRequest) {
+func (n *node) pause(r api.PauseRequest) {
 	n.t.Helper()
 	_, err := n.Pause(context.Background(), r)
 	require.NoError(n.t, err)
 }
 
-func (n *node) resume(r orchestrator.PauseRequest) {
+func (n *node) resume(r api.PauseRequest) {
 	n.t.Helper()
 	_, err := n.Resume(context.Background(), r)
 	require.NoError(n.t, err)
@@ -318,9 +319,9 @@ func (n *node) none(worker string, queues ...string) {
 }
 
 // cause returns the first cause that keeps a task from moving.
-func (n *node) cause(id events.TaskID) orchestrator.Cause {
+func (n *node) cause(id events.TaskID) api.Cause {
 	n.t.Helper()
-	e, err := n.Explain(context.Background(), orchestrator.GetRequest{ID: id})
+	e, err := n.Explain(context.Background(), api.GetRequest{ID: id})
 	require.NoError(n.t, err)
 	require.NotEmpty(n.t, e.Causes)
 	return e.Causes[0]

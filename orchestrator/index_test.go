@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
@@ -94,7 +95,7 @@ func startIndexed(t *testing.T, log *indexed) *node {
 
 func states(t *testing.T, n *node) map[events.TaskID]statemachine.State {
 	t.Helper()
-	r, err := n.List(t.Context(), orchestrator.ListRequest{Limit: 1000})
+	r, err := n.List(t.Context(), api.ListRequest{Limit: 1000})
 	require.NoError(t, err)
 	all := map[events.TaskID]statemachine.State{}
 	for _, line := range r.Tasks {
@@ -111,7 +112,7 @@ func TestRestartFromIndex(t *testing.T) {
 	n := startIndexed(t, log)
 	asleep, waiting := n.submit(napPlan), n.submit(onePlan)
 	stopped := n.submit(napPlan)
-	_, err := n.Cancel(t.Context(), orchestrator.CancelRequest{ID: stopped})
+	_, err := n.Cancel(t.Context(), api.CancelRequest{ID: stopped})
 	require.NoError(t, err)
 	before := states(t, n)
 	n.stop()
@@ -137,7 +138,7 @@ func TestRestartFromOldIndex(t *testing.T) {
 
 	n = startIndexed(t, log)
 	comes := n.submit(napPlan)
-	_, err := n.Cancel(t.Context(), orchestrator.CancelRequest{ID: ends})
+	_, err := n.Cancel(t.Context(), api.CancelRequest{ID: ends})
 	require.NoError(t, err)
 	n.stop()
 
@@ -147,7 +148,7 @@ func TestRestartFromOldIndex(t *testing.T) {
 	assert.False(t, got[stays].Terminal())
 	assert.False(t, got[comes].Terminal(), "it is younger than the index")
 	assert.Len(t, got, 3)
-	s, err := n.Status(t.Context(), orchestrator.StatusRequest{})
+	s, err := n.Status(t.Context(), api.StatusRequest{})
 	require.NoError(t, err)
 	assert.Equal(t, 2, s.Open)
 	assert.Equal(t, 1, log.scans)
@@ -252,7 +253,7 @@ func TestListReadsTheLogOnlyForOldTasks(t *testing.T) {
 		slices.Reverse(ids)
 		for _, test := range []struct{ limit, scans int }{{2, 0}, {3, 1}, {8, 1}} {
 			log.scans = 0
-			r, err := n.List(context.Background(), orchestrator.ListRequest{Limit: test.limit})
+			r, err := n.List(context.Background(), api.ListRequest{Limit: test.limit})
 			require.NoError(t, err)
 			var got []events.TaskID
 			for _, line := range r.Tasks {
@@ -263,7 +264,7 @@ func TestListReadsTheLogOnlyForOldTasks(t *testing.T) {
 			assert.Equal(t, test.scans, log.scans, "limit %d", test.limit)
 		}
 		log.scans = 0
-		r, err := n.List(context.Background(), orchestrator.ListRequest{Limit: 1, States: []statemachine.State{statemachine.Failed}})
+		r, err := n.List(context.Background(), api.ListRequest{Limit: 1, States: []statemachine.State{statemachine.Failed}})
 		require.NoError(t, err)
 		assert.Empty(t, r.Tasks)
 		assert.Equal(t, 1, log.scans, "an older one might have been failed")

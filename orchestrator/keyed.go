@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/plan"
@@ -19,7 +20,7 @@ import (
 // at once find the same.
 
 // scopeOf is how long a task holds its key.
-func scopeOf(p *plan.Plan, r SubmitRequest) string {
+func scopeOf(p *plan.Plan, r api.SubmitRequest) string {
 	if p.Idempotency != nil {
 		return first(r.IdempotencyScope, p.Idempotency.Scope)
 	}
@@ -68,10 +69,10 @@ func heldUntil(t *statemachine.Task) (time.Time, bool) {
 }
 
 // afterReleased goes on with the newest task that the key stands for, or makes the next. The lock is held.
-func (o *Orchestrator) afterReleased(s *submission, actor string, extra submitExtra, done func(SubmitReply, error)) {
+func (o *Orchestrator) afterReleased(s *submission, actor string, extra submitExtra, done func(api.SubmitReply, error)) {
 	o.newest(s, s.generation, s.generation+1, true, func(newest int, err error) {
 		if err != nil {
-			done(SubmitReply{}, err)
+			done(api.SubmitReply{}, err)
 			return
 		}
 		if newest == s.generation {

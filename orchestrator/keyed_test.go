@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
@@ -17,8 +18,8 @@ import (
 
 const failingPlan = "orch: v1\nsteps: [{id: a, set: {x: '${{ int(\"no\") }}'}}]\n"
 
-func scoped(key, scope string) func(*orchestrator.SubmitRequest) {
-	return func(r *orchestrator.SubmitRequest) { r.IdempotencyKey, r.IdempotencyScope = key, scope }
+func scoped(key, scope string) func(*api.SubmitRequest) {
+	return func(r *api.SubmitRequest) { r.IdempotencyKey, r.IdempotencyScope = key, scope }
 }
 
 // How a run ends and how long it is ago say whether its key makes another one.
@@ -82,7 +83,7 @@ func TestGenerationsOfAKey(t *testing.T) {
 func TestTheSameRequestIsTheSameRun(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
-	request := func(r *orchestrator.SubmitRequest) {
+	request := func(r *api.SubmitRequest) {
 		r.ID, r.IdempotencyKey = "TASK_01M844EQQ6FH2F63YNYYVWTXDF", "k"
 	}
 	first, err := n.trySubmit(failingPlan, request)
@@ -105,7 +106,7 @@ func TestAReleasedKeyIsTakenOnce(t *testing.T) {
 	require.NoError(t, err)
 	n.result(first.ID)
 	type answer struct {
-		reply orchestrator.SubmitReply
+		reply api.SubmitReply
 		err   error
 	}
 	answers := make(chan answer)
@@ -132,8 +133,8 @@ func TestConflictsOfKeysSayWhatDiffers(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
 	const asking = "orch: v1\ninputs: {additionalProperties: true}\nidempotency: {key: k, scope: 2h}\nsteps: [{id: w, wait: {signal: go}}]\n"
-	with := func(night int) func(*orchestrator.SubmitRequest) {
-		return func(r *orchestrator.SubmitRequest) { r.Inputs = fmt.Appendf(nil, `{"same":1,"night":%d}`, night) }
+	with := func(night int) func(*api.SubmitRequest) {
+		return func(r *api.SubmitRequest) { r.Inputs = fmt.Appendf(nil, `{"same":1,"night":%d}`, night) }
 	}
 	first, err := n.trySubmit(asking, with(1))
 	require.NoError(t, err)
@@ -156,7 +157,7 @@ func TestRemovedTasksReleaseTheirKeys(t *testing.T) {
 		n := start(t, memlog.New(memlog.Config{}), keeping(10*day, 10*day))
 		n.submit(setPlan, scoped("k", "until_end"))
 		<-time.After(12 * day)
-		_, err := n.Get(n.ctx(), orchestrator.GetRequest{ID: events.KeyedTaskID("", "k")})
+		_, err := n.Get(n.ctx(), api.GetRequest{ID: events.KeyedTaskID("", "k")})
 		hasCode(t, err, fault.Gone)
 		_, err = n.trySubmit(setPlan, keyed("k"))
 		hasCode(t, err, fault.Gone)
@@ -174,9 +175,9 @@ func TestRetriesKeepTheTimeOfTheirTask(t *testing.T) {
 	id := n.submit("orch: v1\nsteps:\n  - {id: w, wait: {signal: go}}\n  - {id: a, tool: READ, needs: [w], with: {text: '${{ task.created }}'}}\n")
 	require.NoError(t, n.cancel(id))
 	clock.pass(48 * time.Hour)
-	r, err := n.Retry(n.ctx(), orchestrator.RetryRequest{ID: id})
+	r, err := n.Retry(n.ctx(), api.RetryRequest{ID: id})
 	require.NoError(t, err)
-	_, err = n.Signal(n.ctx(), orchestrator.SignalRequest{ID: r.ID, Name: "go"})
+	_, err = n.Signal(n.ctx(), api.SignalRequest{ID: r.ID, Name: "go"})
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"text":"2026-11-22T23:30:00Z"}`, string(n.poll("w", 1).Calls[0].Args))
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events/memlog"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/plan"
 )
 
@@ -19,7 +19,7 @@ func TestLargeArguments(t *testing.T) {
 	args := []byte(`{"text":"` + strings.Repeat("x", 3<<20) + `"}`)
 	p, err := plan.FromCall("READ", args)
 	require.NoError(t, err)
-	reply, err := n.Submit(n.ctx(), orchestrator.SubmitRequest{Plan: p.JSON(), Actor: "user:test"})
+	reply, err := n.Submit(n.ctx(), api.SubmitRequest{Plan: p.JSON(), Actor: "user:test"})
 	require.NoError(t, err)
 	c := n.take("w")
 	assert.Equal(t, reply.ID, c.Task)

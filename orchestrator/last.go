@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/statemachine"
@@ -40,23 +41,23 @@ func (l *latest) of(actor string) events.TaskID {
 }
 
 // findLast finds the newest task of an actor; that of anybody when there is none.
-func (o *Orchestrator) findLast(ctx context.Context, actor string) (FindReply, error) {
+func (o *Orchestrator) findLast(ctx context.Context, actor string) (api.FindReply, error) {
 	o.lock()
 	last := o.last.of(actor)
 	o.unlock()
 	if last != "" {
-		return FindReply{ID: last}, nil
+		return api.FindReply{ID: last}, nil
 	}
 	lines, err := o.lines(ctx)
 	if err != nil {
-		return FindReply{}, err
+		return api.FindReply{}, err
 	}
-	lines = slices.DeleteFunc(lines, func(s Summary) bool { return s.Parent != "" || ownName(s.Name) })
+	lines = slices.DeleteFunc(lines, func(s api.Summary) bool { return s.Parent != "" || ownName(s.Name) })
 	switch {
 	case len(lines) == 0:
-		return FindReply{}, fault.New(fault.NotFound, "there are no tasks yet").WithHint("orch submit PLAN.yaml")
+		return api.FindReply{}, fault.New(fault.NotFound, "there are no tasks yet").WithHint("orch submit PLAN.yaml")
 	case actor == "":
-		return FindReply{ID: slices.MinFunc(lines, newer).ID}, nil
+		return api.FindReply{ID: slices.MinFunc(lines, newer).ID}, nil
 	}
 	slices.SortFunc(lines, newer)
 	return o.findLastOf(ctx, actor, lines)
@@ -66,7 +67,7 @@ func (o *Orchestrator) findLast(ctx context.Context, actor string) (FindReply, e
 const maxLooked = 2000
 
 // findLastOf finds the newest task that an actor has submitted by a command, among lines in order.
-func (o *Orchestrator) findLastOf(ctx context.Context, actor string, lines []Summary) (FindReply, error) {
+func (o *Orchestrator) findLastOf(ctx context.Context, actor string, lines []api.Summary) (api.FindReply, error) {
 	for _, line := range lines[:min(len(lines), maxLooked)] {
 		if line.Priority == "" { // what the log's index has lacks the rest
 			var err error
@@ -75,13 +76,13 @@ func (o *Orchestrator) findLastOf(ctx context.Context, actor string, lines []Sum
 				continue // it has left the archive meanwhile, or nobody can read it
 			}
 			if err != nil {
-				return FindReply{}, err
+				return api.FindReply{}, err
 			}
 		}
 		if line.Via != "" && line.Requestor == actor {
-			return FindReply{ID: line.ID}, nil
+			return api.FindReply{ID: line.ID}, nil
 		}
 	}
-	return FindReply{}, fault.New(fault.NotFound, "%s has submitted no task, of which @last would be the newest", actor).
+	return api.FindReply{}, fault.New(fault.NotFound, "%s has submitted no task, of which @last would be the newest", actor).
 		WithHint("orch list shows the tasks of all")
 }

@@ -6,9 +6,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 )
 
 // The @last of somebody is the newest task that they have submitted by a command, whatever others and they themselves
@@ -17,8 +17,8 @@ func TestLastOfSomebody(t *testing.T) {
 	t.Parallel()
 	log := memlog.New(memlog.Config{})
 	n := start(t, log)
-	from := func(actor, via string) func(*orchestrator.SubmitRequest) {
-		return func(r *orchestrator.SubmitRequest) { r.Actor, r.Via = actor, via }
+	from := func(actor, via string) func(*api.SubmitRequest) {
+		return func(r *api.SubmitRequest) { r.Actor, r.Via = actor, via }
 	}
 	n.submit(setPlan, from("user:ada", "submit"))
 	mine := n.submit(setPlan, from("user:ada", "submit"))
@@ -27,11 +27,11 @@ func TestLastOfSomebody(t *testing.T) {
 	newest := n.submit(setPlan, from("agent:eve", ""))
 	for range 2 {
 		for actor, want := range map[string]string{"user:ada": string(mine), "user:bob": string(theirs), "": string(newest)} {
-			got, err := n.Find(n.ctx(), orchestrator.FindRequest{Text: "@last", Actor: actor})
+			got, err := n.Find(n.ctx(), api.FindRequest{Text: "@last", Actor: actor})
 			require.NoError(t, err)
 			assert.Equal(t, want, string(got.ID), actor)
 		}
-		_, err := n.Find(n.ctx(), orchestrator.FindRequest{Text: "@last", Actor: "agent:eve"})
+		_, err := n.Find(n.ctx(), api.FindRequest{Text: "@last", Actor: "agent:eve"})
 		hasCode(t, err, fault.NotFound)
 		n.stop()
 		n = start(t, log)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
@@ -23,7 +24,7 @@ import (
 // kinds lists the kinds of all events of a task in order.
 func (n *node) kinds(id events.TaskID) []events.Kind {
 	n.t.Helper()
-	h, err := n.History(context.Background(), orchestrator.HistoryRequest{ID: id})
+	h, err := n.History(context.Background(), api.HistoryRequest{ID: id})
 	require.NoError(n.t, err)
 	var kinds []events.Kind
 	for _, c := range h.Commits {
@@ -89,7 +90,7 @@ func TestLostWorkerOfAWrite(t *testing.T) {
 			assert.Equal(t, "in_doubt", n.cause(id).Kind)
 			n.none("other")
 			resolve := func(step, as string) error {
-				_, err := n.Resolve(context.Background(), orchestrator.ResolveRequest{ID: id, Step: step, As: as, Output: json.RawMessage(`{"n":1}`)})
+				_, err := n.Resolve(context.Background(), api.ResolveRequest{ID: id, Step: step, As: as, Output: json.RawMessage(`{"n":1}`)})
 				return err
 			}
 			hasCode(t, resolve("a", "maybe"), fault.ValidationError)
@@ -142,7 +143,7 @@ func TestPersonBeforeVerifyTool(t *testing.T) {
 		id := n.submit(verifiedPlan)
 		require.NoError(t, n.Start(context.Background(), startedBy("w", n.take("w"))))
 		<-time.After(3 * time.Second)
-		_, err := n.Resolve(context.Background(), orchestrator.ResolveRequest{ID: id, Step: "a", As: "succeeded"})
+		_, err := n.Resolve(context.Background(), api.ResolveRequest{ID: id, Step: "a", As: "succeeded"})
 		require.NoError(t, err)
 		assert.Equal(t, statemachine.Done, n.result(id).State)
 		n.none("v")
@@ -245,8 +246,8 @@ func TestQueueOrder(t *testing.T) {
 func TestWorkersOfSomeToolsAndQueues(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
-	inQueue := func(q, p string) func(*orchestrator.SubmitRequest) {
-		return func(r *orchestrator.SubmitRequest) { r.Queue, r.Priority = q, p }
+	inQueue := func(q, p string) func(*api.SubmitRequest) {
+		return func(r *api.SubmitRequest) { r.Queue, r.Priority = q, p }
 	}
 	n.submit(onePlan, inQueue("a", "critical"))
 	n.submit(onePlan, inQueue("b", "high"))

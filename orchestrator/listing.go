@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/statemachine"
@@ -19,9 +20,9 @@ import (
 // it has forgotten is found in the log.
 type listing struct {
 	keep, keepWhole int
-	lines           map[events.TaskID]*Summary
+	lines           map[events.TaskID]*api.Summary
 	// waiting holds those of the open tasks.
-	waiting map[events.TaskID]*Summary
+	waiting map[events.TaskID]*api.Summary
 	// ended holds finished tasks in the order of their end.
 	ended []events.TaskID
 	// whole holds finished tasks that are still whole in memory, the oldest first.
@@ -53,16 +54,16 @@ func (l *listing) update(e *entry) {
 			return // a line would take the place of a newer task
 		}
 		if l.lines == nil {
-			l.lines = map[events.TaskID]*Summary{}
+			l.lines = map[events.TaskID]*api.Summary{}
 		}
-		line = &Summary{ID: e.id, Name: t.Submitted.Name, Priority: t.Submitted.Priority, Labels: t.Submitted.Labels, Requestor: t.Requestor, Via: t.Submitted.Via, Session: t.Submitted.Session, CreatedAt: t.CreatedAt}
+		line = &api.Summary{ID: e.id, Name: t.Submitted.Name, Priority: t.Submitted.Priority, Labels: t.Submitted.Labels, Requestor: t.Requestor, Via: t.Submitted.Via, Session: t.Submitted.Session, CreatedAt: t.CreatedAt}
 		if t.Submitted.Parent != nil {
 			line.Parent = t.Submitted.Parent.Task
 		}
 		l.lines[e.id] = line
 		if !t.State.Terminal() {
 			if l.waiting == nil {
-				l.waiting = map[events.TaskID]*Summary{}
+				l.waiting = map[events.TaskID]*api.Summary{}
 			}
 			l.waiting[e.id] = line
 		}
@@ -87,7 +88,7 @@ func (l *listing) finds(t *statemachine.Task) bool {
 // addHead adds the line of a finished task as the log's index knows it.
 func (l *listing) addHead(h events.Head) {
 	if l.lines == nil {
-		l.lines = map[events.TaskID]*Summary{}
+		l.lines = map[events.TaskID]*api.Summary{}
 	}
 	_, known := l.lines[h.Task]
 	l.lines[h.Task] = new(lineOf(h))
@@ -97,8 +98,8 @@ func (l *listing) addHead(h events.Head) {
 }
 
 // lineOf is the line of a task that the log's index knows; it lacks labels, priority and reason.
-func lineOf(h events.Head) Summary {
-	return Summary{
+func lineOf(h events.Head) api.Summary {
+	return api.Summary{
 		ID: h.Task, Name: h.Name, State: statemachine.State(h.State), Parent: h.Parent, CreatedAt: h.Created, UpdatedAt: h.At,
 	}
 }
@@ -153,38 +154,38 @@ func (e *entry) idle() bool {
 	return true
 }
 
-// List implements API. The log's index is only read when a task that memory has forgotten may belong to
+// List implements api.API. The log's index is only read when a task that memory has forgotten may belong to
 // the page.
-func (o *Orchestrator) List(ctx context.Context, r ListRequest) (ListReply, error) {
-	if err := r.check(); err != nil {
-		return ListReply{}, err
+func (o *Orchestrator) List(ctx context.Context, r api.ListRequest) (api.ListReply, error) {
+	if err := checkList(&r); err != nil {
+		return api.ListReply{}, err
 	}
 	lines, forgotten, err := o.remembered()
 	if err != nil {
-		return ListReply{}, err
+		return api.ListReply{}, err
 	}
 	reply, err := o.page(ctx, r, lines)
-	if err != nil || forgotten.IsZero() || r.open() || reply.isAfter(forgotten) {
+	if err != nil || forgotten.IsZero() || openOnly(r) || fullAfter(reply, forgotten) {
 		return reply, err
 	}
 	if lines, err = o.addForgotten(ctx, lines); err != nil {
-		return ListReply{}, err
+		return api.ListReply{}, err
 	}
 	return o.page(ctx, r, lines)
 }
 
-// open reports whether only tasks are asked for that are not over. Memory knows all of these.
-func (r *ListRequest) open() bool {
+// openOnly reports whether only tasks are asked for that are not over. Memory knows all of these.
+func openOnly(r api.ListRequest) bool {
 	return len(r.States) > 0 && !slices.ContainsFunc(r.States, statemachine.State.Terminal)
 }
 
-// isAfter reports whether the page is full of tasks that were submitted after a time.
-func (r *ListReply) isAfter(t time.Time) bool {
+// fullAfter reports whether a page is full of tasks that were submitted after a time.
+func fullAfter(r api.ListReply, t time.Time) bool {
 	return r.Next != "" && r.Tasks[len(r.Tasks)-1].CreatedAt.After(t)
 }
 
 // lines returns what memory and the index of the log know of all tasks, in no particular order.
-func (o *Orchestrator) lines(ctx context.Context) ([]Summary, error) {
+func (o *Orchestrator) lines(ctx context.Context) ([]api.Summary, error) {
 	lines, forgotten, err := o.remembered()
 	if err != nil || forgotten.IsZero() {
 		return lines, err
@@ -193,13 +194,13 @@ func (o *Orchestrator) lines(ctx context.Context) ([]Summary, error) {
 }
 
 // remembered returns what memory knows of tasks, and up to when others were submitted and ended.
-func (o *Orchestrator) remembered() ([]Summary, time.Time, error) {
+func (o *Orchestrator) remembered() ([]api.Summary, time.Time, error) {
 	if err := o.serving(); err != nil {
 		return nil, time.Time{}, err
 	}
 	o.lock()
 	defer o.unlock()
-	lines := make([]Summary, 0, len(o.listed.lines))
+	lines := make([]api.Summary, 0, len(o.listed.lines))
 	for _, line := range o.listed.lines {
 		lines = append(lines, *line)
 	}
@@ -207,7 +208,7 @@ func (o *Orchestrator) remembered() ([]Summary, time.Time, error) {
 }
 
 // markUnreadable marks the lines of open tasks whose histories cannot be read, and adds those that there are none of. The lock is held.
-func (o *Orchestrator) markUnreadable(lines []Summary) []Summary {
+func (o *Orchestrator) markUnreadable(lines []api.Summary) []api.Summary {
 	if len(o.unread) == 0 {
 		return lines
 	}
@@ -218,13 +219,14 @@ func (o *Orchestrator) markUnreadable(lines []Summary) []Summary {
 	}
 	for id, u := range o.unread {
 		if unreadableHistory(u.err) && o.listed.lines[id] == nil {
-			lines = append(lines, Summary{ID: id, Unreadable: u.err.Code, Reason: u.err.Message, CreatedAt: id.Time(), UpdatedAt: id.Time()})
+			lines = append(lines, api.Summary{ID: id, Unreadable: u.err.Code, Reason: u.err.Message, CreatedAt: id.Time(), UpdatedAt: id.Time()})
 		}
 	}
 	return lines
 }
 
-func (r *ListRequest) check() error {
+// checkList also fills in the defaults.
+func checkList(r *api.ListRequest) error {
 	if r.Limit == 0 {
 		r.Limit = 50
 	}
@@ -243,21 +245,21 @@ func (r *ListRequest) check() error {
 				WithHint("states are %v", statemachine.States())
 		}
 	}
-	_, err := r.after()
+	_, err := lastOfPageBefore(r.Cursor)
 	return err
 }
 
-// place is where a line stands in a list, as text: the next page begins after it.
-func (s Summary) place() string {
+// cursorAfter is where a line stands in a list, as text: the next page begins after it.
+func cursorAfter(s api.Summary) string {
 	return strconv.FormatInt(s.CreatedAt.UnixMicro(), 36) + "." + string(s.ID)
 }
 
-// after returns the last line of the page before, nil on the first page.
-func (r *ListRequest) after() (*Summary, error) {
-	if r.Cursor == "" {
+// lastOfPageBefore returns the line that a cursor names, nil on the first page.
+func lastOfPageBefore(cursor string) (*api.Summary, error) {
+	if cursor == "" {
 		return nil, nil //nolint:nilnil // no line is a place, too
 	}
-	at, id, _ := strings.Cut(r.Cursor, ".")
+	at, id, _ := strings.Cut(cursor, ".")
 	micros, err := strconv.ParseInt(at, 36, 64)
 	if err == nil {
 		_, err = events.ParseTaskID(id)
@@ -265,17 +267,17 @@ func (r *ListRequest) after() (*Summary, error) {
 	if err != nil {
 		return nil, fault.New(fault.InvalidFormat, "is no cursor of a list").WithField("cursor")
 	}
-	return &Summary{ID: events.TaskID(id), CreatedAt: time.UnixMicro(micros)}, nil
+	return &api.Summary{ID: events.TaskID(id), CreatedAt: time.UnixMicro(micros)}, nil
 }
 
 // newer orders lines: the newest task first.
-func newer(a, b Summary) int {
+func newer(a, b api.Summary) int {
 	return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
 }
 
 // addForgotten adds the finished tasks that memory does not hold from the log's index, the archived
 // ones last: a task that is archived meanwhile is not missed.
-func (o *Orchestrator) addForgotten(ctx context.Context, lines []Summary) ([]Summary, error) {
+func (o *Orchestrator) addForgotten(ctx context.Context, lines []api.Summary) ([]api.Summary, error) {
 	known := make(map[events.TaskID]bool, len(lines))
 	for _, line := range lines {
 		known[line.ID] = true
@@ -298,7 +300,7 @@ func (o *Orchestrator) addForgotten(ctx context.Context, lines []Summary) ([]Sum
 }
 
 // page sorts, filters and cuts. A line from the log's index is completed from the task's history.
-func (o *Orchestrator) page(ctx context.Context, r ListRequest, lines []Summary) (ListReply, error) {
+func (o *Orchestrator) page(ctx context.Context, r api.ListRequest, lines []api.Summary) (api.ListReply, error) {
 	if r.Dead {
 		lines = deadLetter(lines)
 	}
@@ -306,13 +308,13 @@ func (o *Orchestrator) page(ctx context.Context, r ListRequest, lines []Summary)
 		return o.tree(ctx, r, lines)
 	}
 	slices.SortFunc(lines, newer)
-	after, err := r.after()
+	after, err := lastOfPageBefore(r.Cursor)
 	if err != nil {
-		return ListReply{}, err
+		return api.ListReply{}, err
 	}
-	reply := ListReply{Tasks: []Summary{}}
+	reply := api.ListReply{Tasks: []api.Summary{}}
 	for _, line := range lines {
-		if after != nil && newer(line, *after) <= 0 || !r.roughly(line) {
+		if after != nil && newer(line, *after) <= 0 || !fitsRoughly(r, line) {
 			continue
 		}
 		if line.Priority == "" && line.Unreadable == "" {
@@ -321,14 +323,14 @@ func (o *Orchestrator) page(ctx context.Context, r ListRequest, lines []Summary)
 				continue // it has left the archive meanwhile
 			}
 			if err != nil && !unreadableHistory(err) { // a damaged task is listed all the same
-				return ListReply{}, err
+				return api.ListReply{}, err
 			}
 		}
-		if !r.exactly(line) {
+		if !fitsExactly(r, line) {
 			continue
 		}
 		if len(reply.Tasks) == r.Limit {
-			reply.Next = reply.Tasks[r.Limit-1].place()
+			reply.Next = cursorAfter(reply.Tasks[r.Limit-1])
 			break
 		}
 		reply.Tasks = append(reply.Tasks, line)
@@ -338,7 +340,7 @@ func (o *Orchestrator) page(ctx context.Context, r ListRequest, lines []Summary)
 }
 
 // addReasons says of the open tasks of a page what they wait for.
-func (o *Orchestrator) addReasons(ctx context.Context, page []Summary) {
+func (o *Orchestrator) addReasons(ctx context.Context, page []api.Summary) {
 	ids := make([]events.TaskID, len(page))
 	for i := range page {
 		ids[i] = page[i].ID
@@ -353,14 +355,10 @@ func (o *Orchestrator) addReasons(ctx context.Context, page []Summary) {
 	}
 }
 
-// OwnPrefix begins the names of tasks by which the node notes what happens to itself. They are no work of anybody: they
-// stand in lists that ask for them by name, and are never @last.
-const OwnPrefix = "orch/"
+func ownName(name string) bool { return strings.HasPrefix(name, api.OwnPrefix) }
 
-func ownName(name string) bool { return strings.HasPrefix(name, OwnPrefix) }
-
-// roughly filters by what every line has.
-func (r *ListRequest) roughly(s Summary) bool {
+// fitsRoughly filters by what every line has.
+func fitsRoughly(r api.ListRequest, s api.Summary) bool {
 	if len(r.States) > 0 && !slices.Contains(r.States, s.State) {
 		return false
 	}
@@ -374,8 +372,8 @@ func (r *ListRequest) roughly(s Summary) bool {
 	return r.Parent != "" || r.Dead || !ownName(s.Name)
 }
 
-// exactly filters by what only a complete line has.
-func (r *ListRequest) exactly(s Summary) bool {
+// fitsExactly filters by what only a complete line has.
+func fitsExactly(r api.ListRequest, s api.Summary) bool {
 	for k, v := range r.Labels {
 		if s.Labels[k] != v {
 			return false
@@ -392,7 +390,7 @@ func (r *ListRequest) exactly(s Summary) bool {
 
 // complete fills a line in from the history of the task, and remembers what it has found. A task that is done
 // has no reason: its first commit is enough.
-func (o *Orchestrator) complete(ctx context.Context, line Summary) (Summary, error) {
+func (o *Orchestrator) complete(ctx context.Context, line api.Summary) (api.Summary, error) {
 	found := false
 	for stored, err := range o.cfg.Log.Read(ctx, line.ID, 1) {
 		if err != nil {
@@ -403,7 +401,7 @@ func (o *Orchestrator) complete(ctx context.Context, line Summary) (Summary, err
 			return line, err
 		}
 		found = true
-		line.learn(c)
+		learn(&line, c)
 		if line.State == statemachine.Done {
 			break
 		}
@@ -421,7 +419,7 @@ func (o *Orchestrator) complete(ctx context.Context, line Summary) (Summary, err
 }
 
 // learn takes over what a commit says of the task and the log's index does not.
-func (s *Summary) learn(c *events.Commit) {
+func learn(s *api.Summary, c *events.Commit) {
 	for _, e := range c.Events {
 		if sub, ok := e.Data.(*events.Submitted); ok {
 			s.Labels, s.Priority, s.Requestor, s.Via, s.Session = sub.Labels, sub.Priority, c.Actor, sub.Via, sub.Session

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/orchestrator"
@@ -20,7 +21,7 @@ import (
 // reasons lists the reasons of all tasks.
 func (n *node) reasons() map[events.TaskID]string {
 	n.t.Helper()
-	list, err := n.List(n.ctx(), orchestrator.ListRequest{})
+	list, err := n.List(n.ctx(), api.ListRequest{})
 	require.NoError(n.t, err)
 	reasons := map[events.TaskID]string{}
 	for _, s := range list.Tasks {
@@ -38,7 +39,7 @@ func TestReasonsAfterARestart(t *testing.T) {
 	require.NoError(t, n.fail("w", n.take("w"), "denied"))
 	require.Equal(t, statemachine.Failed, n.result(failed).State)
 	cancelled := n.submit(keyedWait)
-	_, err := n.Cancel(n.ctx(), orchestrator.CancelRequest{ID: cancelled, Reason: "no longer wanted"})
+	_, err := n.Cancel(n.ctx(), api.CancelRequest{ID: cancelled, Reason: "no longer wanted"})
 	require.NoError(t, err)
 	n.result(cancelled)
 	done := n.submit(onePlan)
@@ -90,7 +91,7 @@ func TestStopWhileATaskIsRead(t *testing.T) {
 	log.held.Store(true)
 	seen := make(chan error, 1)
 	go func() {
-		_, err := n.Get(context.Background(), orchestrator.GetRequest{ID: id})
+		_, err := n.Get(context.Background(), api.GetRequest{ID: id})
 		seen <- err
 	}()
 	<-log.entered

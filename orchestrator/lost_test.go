@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
@@ -56,7 +57,7 @@ func TestLostValue(t *testing.T) {
 	plan := "orch: v1\nsteps:\n  - {id: a, tool: READ}\n  - {id: b, needs: [a], wait: {signal: go}}\n" +
 		"  - {id: c, needs: [b], tool: READ, with: {text: \"${{ steps.a.output.text }}\"}}\n"
 	n, id := loseOutput(t, plan)
-	_, err := n.Signal(context.Background(), orchestrator.SignalRequest{ID: id, Name: "go"})
+	_, err := n.Signal(context.Background(), api.SignalRequest{ID: id, Name: "go"})
 	require.NoError(t, err)
 	assert.Equal(t, statemachine.Failed, n.result(id).State)
 	failed := n.step(id, "c")
@@ -84,7 +85,7 @@ func TestLostValueElsewhere(t *testing.T) {
 		"items":     "  - {id: b, needs: [a], wait: {signal: go}}\n  - {id: c, needs: [b], for_each: \"[steps.a.output.text]\", do: [{id: d, tool: READ}]}\n",
 	} {
 		n, id := loseOutput(t, "orch: v1\nsteps:\n  - {id: a, tool: READ}\n"+rest)
-		_, err := n.Signal(context.Background(), orchestrator.SignalRequest{ID: id, Name: "go"})
+		_, err := n.Signal(context.Background(), api.SignalRequest{ID: id, Name: "go"})
 		require.NoError(t, err, name)
 		r := n.result(id)
 		assert.Equal(t, statemachine.Failed, r.State, name)
@@ -167,10 +168,10 @@ func TestResolveAsRetryAfterTheEnd(t *testing.T) {
 		<-time.After(3 * time.Second)
 		require.Equal(t, statemachine.StepInDoubt, n.step(id, "a").State)
 		require.NoError(t, n.cancel(id))
-		_, err := n.Resolve(context.Background(), orchestrator.ResolveRequest{ID: id, Step: "a", As: "retry"})
+		_, err := n.Resolve(context.Background(), api.ResolveRequest{ID: id, Step: "a", As: "retry"})
 		hasCode(t, err, fault.StateNotAllowed)
 		assert.Equal(t, statemachine.StepInDoubt, n.step(id, "a").State)
-		_, err = n.Resolve(context.Background(), orchestrator.ResolveRequest{ID: id, Step: "a", As: "failed"})
+		_, err = n.Resolve(context.Background(), api.ResolveRequest{ID: id, Step: "a", As: "failed"})
 		require.NoError(t, err)
 		assert.Equal(t, statemachine.StepFailed, n.step(id, "a").State)
 	})
@@ -180,13 +181,13 @@ func TestHoldsAreBounded(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
 	for i := range 1000 {
-		n.pause(orchestrator.PauseRequest{Queue: "q" + strconv.Itoa(i)})
+		n.pause(api.PauseRequest{Queue: "q" + strconv.Itoa(i)})
 	}
-	_, err := n.Pause(context.Background(), orchestrator.PauseRequest{Node: true})
+	_, err := n.Pause(context.Background(), api.PauseRequest{Node: true})
 	hasCode(t, err, fault.QuotaExceeded)
-	n.pause(orchestrator.PauseRequest{Queue: "q1", Reason: "again"})
-	n.resume(orchestrator.PauseRequest{Queue: "q1"})
-	n.pause(orchestrator.PauseRequest{Node: true})
+	n.pause(api.PauseRequest{Queue: "q1", Reason: "again"})
+	n.resume(api.PauseRequest{Queue: "q1"})
+	n.pause(api.PauseRequest{Node: true})
 }
 
 // A tool that cannot say whether its call has happened leaves it in doubt, where a second call may do harm.
@@ -218,7 +219,7 @@ func TestBegunAnew(t *testing.T) {
 		Ref: c.Ref, Worker: "w", StartedAt: time.Now(), Class: "tool_error", Error: fault.New(fault.InDoubt, "nobody knows the job"),
 	}))
 	require.Equal(t, statemachine.StepInDoubt, n.step(id, "a").State)
-	_, err := n.Resolve(n.ctx(), orchestrator.ResolveRequest{ID: id, Step: "a", As: "retry", Actor: "user:ada"})
+	_, err := n.Resolve(n.ctx(), api.ResolveRequest{ID: id, Step: "a", As: "retry", Actor: "user:ada"})
 	require.NoError(t, err)
 	c = n.begun("w")
 	assert.Empty(t, c.Note)

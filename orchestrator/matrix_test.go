@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events/memlog"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -27,7 +27,7 @@ steps:
     do:
       - {id: call, tool: READ, with: {text: "${{ matrix.text }}", n: "${{ matrix.n + index }}"}}
 outputs: {all: "${{ map(steps.all.output, .call?.n ?? .error.name) }}"}
-`, func(r *orchestrator.SubmitRequest) { r.Inputs = json.RawMessage(`{"words":["a","b","fail"]}`) })
+`, func(r *api.SubmitRequest) { r.Inputs = json.RawMessage(`{"words":["a","b","fail"]}`) })
 	reply := n.result(id)
 	require.Equal(t, statemachine.Done, reply.State, "%v", reply.Error)
 	assert.JSONEq(t, `{"all":[1,2,"EXEC_FAILED",5,"EXEC_FAILED"]}`, string(reply.Output))

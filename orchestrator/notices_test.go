@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/orchestrator"
@@ -53,7 +54,7 @@ func TestFailureIsAnnounced(t *testing.T) {
 	log := memlog.New(memlog.Config{})
 	n := start(t, log, h.hear)
 	for priority, want := range map[string]string{"normal": "high", "critical": "critical"} {
-		id := n.submit(`{orch: v1, name: build, steps: [{id: a, tool: WRITE}]}`, func(r *orchestrator.SubmitRequest) { r.Priority = priority })
+		id := n.submit(`{orch: v1, name: build, steps: [{id: a, tool: WRITE}]}`, func(r *api.SubmitRequest) { r.Priority = priority })
 		require.NoError(t, n.fail("w", n.take("w"), "tool_error"))
 		n.result(id)
 		assert.Equal(t, []orchestrator.Notice{
@@ -75,7 +76,7 @@ func TestBlockIsAnnounced(t *testing.T) {
 	var h heard
 	n := start(t, memlog.New(memlog.Config{}), h.hear)
 	first := n.submit(`{orch: v1, steps: [{id: a, tool: READ}]}`)
-	next := n.submit(`{orch: v1, steps: [{id: a, tool: READ}]}`, func(r *orchestrator.SubmitRequest) { r.DependsOn = []events.TaskID{first} })
+	next := n.submit(`{orch: v1, steps: [{id: a, tool: READ}]}`, func(r *api.SubmitRequest) { r.DependsOn = []events.TaskID{first} })
 	assert.Equal(t, []orchestrator.Notice{
 		{Kind: orchestrator.NoticeBlocked, Task: next, Name: "task", Priority: "low", Text: "waits for other tasks"},
 	}, h.take(t))
@@ -87,7 +88,7 @@ func TestApprovalsAreAnnounced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var h heard
 		n := start(t, memlog.New(memlog.Config{}), h.hear)
-		id := n.submit(guardedPlan, func(r *orchestrator.SubmitRequest) { r.Priority = "critical" })
+		id := n.submit(guardedPlan, func(r *api.SubmitRequest) { r.Priority = "critical" })
 		n.park("w", n.take("w"), ask())
 		first := n.pending()
 		expect := func(kind, approval string) {

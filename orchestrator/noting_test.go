@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
@@ -70,7 +71,7 @@ func TestNotedCallGoesOn(t *testing.T) {
 		}
 	}
 	assert.Equal(t, 1, checkpoints, "the work begins once")
-	r, err := n.Replay(n.ctx(), orchestrator.ReplayRequest{ID: id})
+	r, err := n.Replay(n.ctx(), api.ReplayRequest{ID: id})
 	require.NoError(t, err)
 	assert.Equal(t, 1, r.Task.Calls)
 	assert.Empty(t, r.Task.Steps["a"].Note, "it is over")
@@ -174,7 +175,7 @@ func TestPoisonWithANote(t *testing.T) {
 			outlast()
 			assert.Equal(t, statemachine.StepInDoubt, n.step(write, "a").State)
 			assert.Equal(t, fault.WorkerLost, n.step(read, "a").Error.Code)
-			_, err := n.Resolve(n.ctx(), orchestrator.ResolveRequest{ID: write, Step: "a", As: "retry"})
+			_, err := n.Resolve(n.ctx(), api.ResolveRequest{ID: write, Step: "a", As: "retry"})
 			require.NoError(t, err)
 			c := n.take("w")
 			assert.JSONEq(t, handle, string(c.Note))
@@ -245,7 +246,7 @@ func TestEndWhileNoted(t *testing.T) {
 		a, b := both(n)
 		require.NoError(t, n.note("w", a, handle))
 		require.NoError(t, n.report("w", b, `{}`))
-		_, err := n.Cancel(n.ctx(), orchestrator.CancelRequest{ID: id})
+		_, err := n.Cancel(n.ctx(), api.CancelRequest{ID: id})
 		require.NoError(t, err)
 		assert.Equal(t, statemachine.StepCancelled, n.step(id, "a").State)
 		c := n.take("w")
@@ -254,7 +255,7 @@ func TestEndWhileNoted(t *testing.T) {
 		assert.JSONEq(t, handle, string(c.Note))
 		require.NoError(t, n.report("w", c, `{}`))
 		assert.Equal(t, statemachine.Cancelled, n.result(id).State)
-		_, err = n.Retry(n.ctx(), orchestrator.RetryRequest{ID: id})
+		_, err = n.Retry(n.ctx(), api.RetryRequest{ID: id})
 		assert.Equal(t, fault.InDoubt, fault.CodeOf(err))
 		assert.Equal(t, fault.Conflict, fault.CodeOf(n.note("w", c, `"late"`)))
 		n.checkIdle()
@@ -265,7 +266,7 @@ func TestEndWhileNoted(t *testing.T) {
 		id := n.submit(oneWrite)
 		require.NoError(t, n.note("w", n.begun("w"), handle))
 		c := n.take("w")
-		_, err := n.Cancel(n.ctx(), orchestrator.CancelRequest{ID: id})
+		_, err := n.Cancel(n.ctx(), api.CancelRequest{ID: id})
 		require.NoError(t, err)
 		assert.Equal(t, []work.Ref{c.Ref}, n.poll("w", 1).Cancel, "its worker ends what goes on elsewhere")
 		assert.Equal(t, fault.Conflict, fault.CodeOf(n.note("w", c, handle)))
@@ -280,10 +281,10 @@ func TestPauseWhileNoted(t *testing.T) {
 	n := start(t, memlog.New(memlog.Config{}))
 	id := n.submit(oneWrite)
 	c := n.begun("w")
-	n.pause(orchestrator.PauseRequest{ID: id})
+	n.pause(api.PauseRequest{ID: id})
 	require.NoError(t, n.note("w", c, handle))
 	n.none("w")
-	n.resume(orchestrator.PauseRequest{ID: id})
+	n.resume(api.PauseRequest{ID: id})
 	require.NoError(t, n.report("w", n.take("w"), `{}`))
 	assert.Equal(t, statemachine.Done, n.result(id).State)
 }
@@ -300,7 +301,7 @@ func TestNoteWithQuestions(t *testing.T) {
 	assert.Equal(t, statemachine.Blocked, n.view(id).State)
 	assert.Equal(t, statemachine.StepParked, n.step(id, "a").State)
 	n.none("w")
-	h, err := n.History(n.ctx(), orchestrator.HistoryRequest{ID: id})
+	h, err := n.History(n.ctx(), api.HistoryRequest{ID: id})
 	require.NoError(t, err)
 	var kinds []events.Kind
 	for _, e := range h.Commits[len(h.Commits)-1].Events {
@@ -404,9 +405,9 @@ func TestSingleCallNotes(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
 	id := n.submit(`{orch: v1, steps: [{id: w, wait: {signal: go}}]}`)
-	reply := make(chan orchestrator.CallReply, 1)
+	reply := make(chan api.CallReply, 1)
 	go func() {
-		r, err := n.Call(n.ctx(), orchestrator.CallRequest{ID: id, Tool: "WRITE2", Wait: time.Minute})
+		r, err := n.Call(n.ctx(), api.CallRequest{ID: id, Tool: "WRITE2", Wait: time.Minute})
 		assert.NoError(t, err)
 		reply <- r
 	}()

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/plan"
@@ -106,7 +107,7 @@ type Config struct {
 	// Gone names workers that have ended for certain: their calls are given up at the start. Default: none.
 	Gone []string
 	// Describe adds to the answer of Status.
-	Describe func(*StatusReply)
+	Describe func(*api.StatusReply)
 }
 
 func (c Config) withDefaults() (Config, error) {
@@ -178,7 +179,7 @@ func (c *Config) setHooks() {
 		c.Notify = func(Notice) {}
 	}
 	if c.Describe == nil {
-		c.Describe = func(*StatusReply) {}
+		c.Describe = func(*api.StatusReply) {}
 	}
 }
 
@@ -227,8 +228,10 @@ type Orchestrator struct {
 	loads  chan struct{}
 	timers timers
 	quota  quota
-	holds  []Hold
-	last   latest
+	holds  []api.Hold
+	// configured is the hold of the configuration, which ends with the process; the zero Hold for none.
+	configured api.Hold
+	last       latest
 	// loss is the first history that could not be read whole; nothing is appended after it.
 	loss *fault.Error
 	// spawnJob starts a goroutine that Run waits for; nil when Run is not, or no longer, to be waited for.
@@ -273,7 +276,8 @@ func New(cfg Config) (*Orchestrator, error) {
 	o.match.batch = uint64(max(o.started.UnixNano(), 1))
 	o.listed.keep, o.listed.keepWhole = cfg.KeepListed, cfg.KeepOpen
 	if cfg.Paused {
-		o.holds = []Hold{{Kind: holdNode, Reason: "started paused", By: actorNode, At: cfg.Clock(), passing: true}}
+		o.configured = api.Hold{Kind: holdNode, Reason: "started paused", By: actorNode, At: cfg.Clock()}
+		o.holds = []api.Hold{o.configured}
 	}
 	return o, nil
 }

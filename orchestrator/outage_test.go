@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/orchestrator"
@@ -24,7 +25,7 @@ const keyedWait = "orch: v1\nconcurrency: {key: k}\nsteps: [{id: g, wait: {signa
 
 func (n *node) signal(id events.TaskID) {
 	n.t.Helper()
-	_, err := n.Signal(context.Background(), orchestrator.SignalRequest{ID: id, Name: "go"})
+	_, err := n.Signal(context.Background(), api.SignalRequest{ID: id, Name: "go"})
 	require.NoError(n.t, err)
 }
 
@@ -40,7 +41,7 @@ func TestLateBeginningKeepsItsKey(t *testing.T) {
 			return nil
 		}})
 		n := start(t, log, short)
-		first := n.submit(keyedWait, keyed("late"), func(r *orchestrator.SubmitRequest) { r.Delay = time.Second })
+		first := n.submit(keyedWait, keyed("late"), func(r *api.SubmitRequest) { r.Delay = time.Second })
 		<-time.After(1100 * time.Millisecond)
 		require.NotNil(t, late.Load())
 		second := n.submit(keyedWait)
@@ -128,7 +129,7 @@ func TestLookingMakesNoCall(t *testing.T) {
 	n := start(t, log)
 	id := n.submit("orch: v1\nsteps: [{id: s, set: {x: 1}}]\n")
 	n.result(id)
-	call, err := n.Call(context.Background(), orchestrator.CallRequest{ID: id, Tool: "WRITE2"})
+	call, err := n.Call(context.Background(), api.CallRequest{ID: id, Tool: "WRITE2"})
 	require.NoError(t, err)
 	require.Equal(t, statemachine.StepReady, call.State)
 	n.stop()
@@ -144,7 +145,7 @@ func TestSingleCallTakesNoKey(t *testing.T) {
 	log := memlog.New(memlog.Config{})
 	n := start(t, log)
 	holder, second := n.submit(keyedWait), n.submit(keyedWait)
-	_, err := n.Call(context.Background(), orchestrator.CallRequest{ID: second, Tool: "READ"})
+	_, err := n.Call(context.Background(), api.CallRequest{ID: second, Tool: "READ"})
 	require.NoError(t, err)
 	n.stop()
 	n = start(t, log)
@@ -195,15 +196,15 @@ func TestClockSetBack(t *testing.T) {
 		n := start(t, memlog.New(memlog.Config{}), func(c *orchestrator.Config) {
 			c.Clock = func() time.Time { return time.Now().Add(-time.Duration(back.Load())) }
 		})
-		delayed := n.submit("orch: v1\nsteps: [{id: s, set: {x: 1}}]\n", func(r *orchestrator.SubmitRequest) { r.Delay = 2 * time.Second })
+		delayed := n.submit("orch: v1\nsteps: [{id: s, set: {x: 1}}]\n", func(r *api.SubmitRequest) { r.Delay = 2 * time.Second })
 		waits := n.submit("orch: v1\nsteps: [{id: s, wait: {for: 2s}}]\n")
 		for _, id := range []events.TaskID{delayed, waits} {
-			n.pause(orchestrator.PauseRequest{ID: id})
+			n.pause(api.PauseRequest{ID: id})
 		}
 		<-time.After(3 * time.Second)
 		back.Store(int64(3 * time.Second))
 		for _, id := range []events.TaskID{delayed, waits} {
-			n.resume(orchestrator.PauseRequest{ID: id})
+			n.resume(api.PauseRequest{ID: id})
 		}
 		<-time.After(5 * time.Second)
 		assert.Equal(t, statemachine.Done, n.get(delayed).State)
@@ -217,7 +218,7 @@ func TestSingleCallOutlivesItsTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := start(t, memlog.New(memlog.Config{}), short)
 		id := n.submit("orch: v1\nsteps: [{id: g, wait: {signal: go}}]\n")
-		call, err := n.Call(context.Background(), orchestrator.CallRequest{ID: id, Tool: "WRITE2"})
+		call, err := n.Call(context.Background(), api.CallRequest{ID: id, Tool: "WRITE2"})
 		require.NoError(t, err)
 		c := n.take("w")
 		require.NoError(t, n.Start(context.Background(), startedBy("w", c)))
@@ -241,13 +242,13 @@ func TestWaitersHearOfAnUnansweredEnd(t *testing.T) {
 		news := make(chan time.Duration, 2)
 		began := time.Now()
 		go func() {
-			r, err := n.Result(context.Background(), orchestrator.ResultRequest{ID: id, Wait: 50 * time.Second})
+			r, err := n.Result(context.Background(), api.ResultRequest{ID: id, Wait: 50 * time.Second})
 			assert.NoError(t, err)
 			assert.True(t, r.Over)
 			news <- time.Since(began)
 		}()
 		go func() {
-			_, err := n.Watch(context.Background(), orchestrator.WatchRequest{ID: id, After: seen, Wait: 50 * time.Second})
+			_, err := n.Watch(context.Background(), api.WatchRequest{ID: id, After: seen, Wait: 50 * time.Second})
 			assert.NoError(t, err)
 			news <- time.Since(began)
 		}()

@@ -3,6 +3,7 @@ package orchestrator
 import (
 	"time"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/work"
 )
 
@@ -17,7 +18,7 @@ const (
 
 // shownOutput is what those who watch a task see of the output of its running calls. It is in memory alone.
 type shownOutput struct {
-	pieces []Output
+	pieces []api.Output
 	size   int
 	last   uint64
 	// until is how long somebody watches.
@@ -25,17 +26,17 @@ type shownOutput struct {
 }
 
 // newer are the pieces after one.
-func (s *shownOutput) newer(heard uint64) []Output {
+func (s *shownOutput) newer(heard uint64) []api.Output {
 	for i := range s.pieces {
 		if s.pieces[i].No > heard {
-			return append([]Output(nil), s.pieces[i:]...)
+			return append([]api.Output(nil), s.pieces[i:]...)
 		}
 	}
 	return nil
 }
 
 // add keeps a piece. Its number follows from the time, so that numbers grow over a restart of the node as well.
-func (s *shownOutput) add(p Output, now time.Time) {
+func (s *shownOutput) add(p api.Output, now time.Time) {
 	s.last = max(s.last+1, uint64(max(0, now.UnixMicro())))
 	p.No = s.last
 	s.pieces = append(s.pieces, p)
@@ -62,7 +63,7 @@ func (o *Orchestrator) showOutput(e *entry, p work.CallHeartbeat, now time.Time)
 		return false
 	}
 	if p.Output != nil && len(p.Output.Text) <= 2*work.MaxOutput {
-		e.output.add(Output{Output: *p.Output, Step: p.Step, Attempt: p.Attempt}, now)
+		e.output.add(api.Output{Output: *p.Output, Step: p.Step, Attempt: p.Attempt}, now)
 		e.notify()
 	}
 	if now.Before(e.output.until) {
@@ -73,7 +74,7 @@ func (o *Orchestrator) showOutput(e *entry, p work.CallHeartbeat, now time.Time)
 }
 
 // watchOutput takes up the wish of a watcher for the output of the calls of a task. The lock is held.
-func (o *Orchestrator) watchOutput(e *entry, r WatchRequest) []Output {
+func (o *Orchestrator) watchOutput(e *entry, r api.WatchRequest) []api.Output {
 	if e.task.State.Terminal() && e.output == nil {
 		return nil
 	}

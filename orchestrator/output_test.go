@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/work"
@@ -25,8 +26,8 @@ func TestOutputGoesToThoseWhoWatch(t *testing.T) {
 		require.NoError(t, err)
 		return r.Show
 	}
-	watch := func(heard uint64) []orchestrator.Output {
-		r, err := n.Watch(t.Context(), orchestrator.WatchRequest{ID: id, After: 1000, Output: true, Heard: heard})
+	watch := func(heard uint64) []api.Output {
+		r, err := n.Watch(t.Context(), api.WatchRequest{ID: id, After: 1000, Output: true, Heard: heard})
 		require.NoError(t, err)
 		return r.Output
 	}
@@ -36,7 +37,7 @@ func TestOutputGoesToThoseWhoWatch(t *testing.T) {
 	beat(&work.Output{From: 2, To: 4, Text: "b\n"})
 	all := watch(0)
 	require.Len(t, all, 2)
-	assert.Equal(t, orchestrator.Output{Output: work.Output{To: 2, Text: "a\n"}, No: all[0].No, Step: "a", Attempt: 1}, all[0])
+	assert.Equal(t, api.Output{Output: work.Output{To: 2, Text: "a\n"}, No: all[0].No, Step: "a", Attempt: 1}, all[0])
 	assert.Equal(t, all[1:], watch(all[0].No))
 	assert.Empty(t, watch(all[1].No))
 

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
@@ -60,7 +61,7 @@ func TestProgramsArePinned(t *testing.T) {
 	assert.Equal(t, pinned, n.programs(true), "the sub-plan has what the plan has, and as it was")
 	n.result(id)
 
-	again, err := n.Retry(n.ctx(), orchestrator.RetryRequest{ID: id, Actor: "user:test"})
+	again, err := n.Retry(n.ctx(), api.RetryRequest{ID: id, Actor: "user:test"})
 	require.NoError(t, err)
 	assert.Equal(t, pinned, n.programs(true))
 	n.result(again.ID)
@@ -73,7 +74,7 @@ func TestProgramsArePinned(t *testing.T) {
 func TestWhoNamesNoPrograms(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}), files{"/root/a.sh": "old"}.option)
-	n.submit(pinnedPlan, func(r *orchestrator.SubmitRequest) { r.Within = []events.Allow{{}} })
+	n.submit(pinnedPlan, func(r *api.SubmitRequest) { r.Within = []events.Allow{{}} })
 	assert.Empty(t, n.programs(true))
 	_, err := n.trySubmit(`{orch: v1, allow: {programs: [gone.sh]}, steps: [{id: w, tool: EITHER}]}`)
 	assert.Equal(t, fault.NotFound, fault.CodeOf(err))

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
@@ -26,7 +27,7 @@ steps:
 // deadList returns the ids of the dead letter.
 func (n *node) deadList() []events.TaskID {
 	n.t.Helper()
-	page, err := n.List(n.ctx(), orchestrator.ListRequest{Dead: true})
+	page, err := n.List(n.ctx(), api.ListRequest{Dead: true})
 	require.NoError(n.t, err)
 	var ids []events.TaskID
 	for _, line := range page.Tasks {
@@ -60,11 +61,11 @@ func TestPoisonIsGivenUpAndRedriven(t *testing.T) {
 		assert.Equal(t, "orch redrive "+string(id), n.cause(id).Next)
 		assert.Equal(t, []events.TaskID{id}, n.deadList())
 
-		again, err := n.Redrive(n.ctx(), orchestrator.RedriveRequest{ID: id})
+		again, err := n.Redrive(n.ctx(), api.RedriveRequest{ID: id})
 		require.NoError(t, err)
 		assert.Equal(t, 1, again.Reused)
 		assert.Empty(t, n.deadList())
-		twice, err := n.Redrive(n.ctx(), orchestrator.RedriveRequest{ID: id})
+		twice, err := n.Redrive(n.ctx(), api.RedriveRequest{ID: id})
 		require.NoError(t, err)
 		assert.True(t, twice.Existing)
 		assert.Equal(t, again.ID, twice.ID, "redriving is done once")
@@ -74,7 +75,7 @@ func TestPoisonIsGivenUpAndRedriven(t *testing.T) {
 		assert.Equal(t, key, c.Key(), "the call may have happened: it keeps its idempotency key")
 		require.NoError(t, n.report("w", c, `{"n":2}`))
 		assert.Equal(t, statemachine.Done, n.result(again.ID).State)
-		_, err = n.Redrive(n.ctx(), orchestrator.RedriveRequest{ID: again.ID})
+		_, err = n.Redrive(n.ctx(), api.RedriveRequest{ID: again.ID})
 		hasCode(t, err, fault.StateNotAllowed)
 		n.checkIdle()
 	})
@@ -111,9 +112,9 @@ func TestVerifyToolDoesNotFeedPoison(t *testing.T) {
 		require.Equal(t, statemachine.Blocked, v.State)
 		assert.Contains(t, v.Reason, "lost 2 workers")
 		assert.Equal(t, []events.TaskID{id}, n.deadList())
-		_, err := n.Redrive(n.ctx(), orchestrator.RedriveRequest{ID: id})
+		_, err := n.Redrive(n.ctx(), api.RedriveRequest{ID: id})
 		hasCode(t, err, fault.InDoubt)
-		_, err = n.Resolve(n.ctx(), orchestrator.ResolveRequest{ID: id, Step: "a", As: "retry"})
+		_, err = n.Resolve(n.ctx(), api.ResolveRequest{ID: id, Step: "a", As: "retry"})
 		require.NoError(t, err)
 		assert.Equal(t, 3, n.take("w").Attempt, "a person may risk one more worker")
 	})

@@ -14,10 +14,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/work"
 )
@@ -138,11 +138,11 @@ func (w *world) step() {
 			_ = w.node.cancel(some())
 		}
 	case "pause":
-		_, _ = w.node.Pause(ctx, orchestrator.PauseRequest{ID: some()})
+		_, _ = w.node.Pause(ctx, api.PauseRequest{ID: some()})
 	case "resume":
-		_, _ = w.node.Resume(ctx, orchestrator.PauseRequest{ID: some()})
+		_, _ = w.node.Resume(ctx, api.PauseRequest{ID: some()})
 	case "signal":
-		_, _ = w.node.Signal(ctx, orchestrator.SignalRequest{ID: some(), Name: "go", Data: json.RawMessage(`2`)})
+		_, _ = w.node.Signal(ctx, api.SignalRequest{ID: some(), Name: "go", Data: json.RawMessage(`2`)})
 	case "person":
 		person(w.node, w.book, some())
 	case "answer":
@@ -247,7 +247,7 @@ func (w *world) lookAfter(c heldCall, how string, o *work.Outcome) string {
 
 // answerAll answers all questions that are open.
 func (w *world) answerAll() {
-	list, err := w.node.Questions(context.Background(), orchestrator.QuestionsRequest{})
+	list, err := w.node.Questions(context.Background(), api.QuestionsRequest{})
 	if err != nil {
 		return
 	}
@@ -264,14 +264,14 @@ func (w *world) settle() {
 	w.lose.Store(false)
 	w.held = nil
 	for range 400 {
-		open := w.node.list(orchestrator.ListRequest{States: []statemachine.State{
+		open := w.node.list(api.ListRequest{States: []statemachine.State{
 			statemachine.NeedsAction, statemachine.InProgress, statemachine.Blocked, statemachine.Completed,
 		}})
 		if len(open) == 0 {
 			return
 		}
 		for _, task := range open {
-			_, _ = w.node.Resume(context.Background(), orchestrator.PauseRequest{ID: task.ID})
+			_, _ = w.node.Resume(context.Background(), api.PauseRequest{ID: task.ID})
 			person(w.node, w.book, task.ID)
 		}
 		w.answerAll()
@@ -287,7 +287,7 @@ func (w *world) settle() {
 
 func (w *world) explain() []string {
 	var all []string
-	for _, task := range w.node.list(orchestrator.ListRequest{}) {
+	for _, task := range w.node.list(api.ListRequest{}) {
 		if !task.State.Terminal() {
 			all = append(all, fmt.Sprint(task.ID, task.State, w.node.cause(task.ID), w.node.kinds(task.ID)))
 		}
@@ -311,7 +311,7 @@ func TestRandomWorlds(t *testing.T) {
 			}
 			w.settle()
 			for range 2 {
-				for _, task := range w.node.list(orchestrator.ListRequest{}) {
+				for _, task := range w.node.list(api.ListRequest{}) {
 					w.node.checkReplay(task.ID)
 				}
 				w.pass(2 * time.Second) // leases of calls that ended unheard
@@ -335,7 +335,7 @@ func (w *world) checkEffects() {
 
 // story tells the history of a task for a failed test.
 func (w *world) story(id events.TaskID) string {
-	h, err := w.node.History(context.Background(), orchestrator.HistoryRequest{ID: id})
+	h, err := w.node.History(context.Background(), api.HistoryRequest{ID: id})
 	require.NoError(w.t, err)
 	var b strings.Builder
 	for _, c := range h.Commits {

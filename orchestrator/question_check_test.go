@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/work"
 )
@@ -92,7 +92,7 @@ func TestRefusedAnswers(t *testing.T) {
 	assert.Equal(t, fault.InvalidFormat, fault.CodeOf(err))
 	_, err = n.answer(byKey["a"][:len(byKey["a"])-8]+"AAAAAAAA", ada)
 	assert.Equal(t, fault.NotFound, fault.CodeOf(err))
-	_, err = n.Answer(n.ctx(), orchestrator.AnswerRequest{ID: "TASK_01JD0000000000000000000000", Question: byKey["a"], Declined: true})
+	_, err = n.Answer(n.ctx(), api.AnswerRequest{ID: "TASK_01JD0000000000000000000000", Question: byKey["a"], Declined: true})
 	assert.Equal(t, fault.NotFound, fault.CodeOf(err))
 	assert.Len(t, n.view(id).Questions, 3)
 }
@@ -107,16 +107,16 @@ func TestManyQuestions(t *testing.T) {
 	for range 100 {
 		require.NoError(t, n.inquire("w", n.begun("w"), q))
 	}
-	list, err := n.Questions(n.ctx(), orchestrator.QuestionsRequest{})
+	list, err := n.Questions(n.ctx(), api.QuestionsRequest{})
 	require.NoError(t, err)
-	for _, views := range [][]orchestrator.QuestionView{list.Questions, n.view(id).Questions} {
+	for _, views := range [][]api.QuestionView{list.Questions, n.view(id).Questions} {
 		require.Len(t, views, 100)
 		data, err := json.Marshal(views)
 		require.NoError(t, err)
 		assert.Less(t, len(data), 3<<20)
 		assert.Contains(t, string(views[99].Params), "$omitted")
 	}
-	one, err := n.Questions(n.ctx(), orchestrator.QuestionsRequest{ID: list.Questions[99].ID})
+	one, err := n.Questions(n.ctx(), api.QuestionsRequest{ID: list.Questions[99].ID})
 	require.NoError(t, err)
 	assert.JSONEq(t, string(q.Params), string(one.Questions[0].Params))
 }

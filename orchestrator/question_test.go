@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
@@ -46,16 +47,16 @@ func (n *node) begun(worker string) work.Call {
 }
 
 // open returns the one question that is open.
-func (n *node) open() orchestrator.QuestionView {
+func (n *node) open() api.QuestionView {
 	n.t.Helper()
-	r, err := n.Questions(n.ctx(), orchestrator.QuestionsRequest{})
+	r, err := n.Questions(n.ctx(), api.QuestionsRequest{})
 	require.NoError(n.t, err)
 	require.Len(n.t, r.Questions, 1)
 	return r.Questions[0]
 }
 
-func (n *node) answer(id, response string) (orchestrator.TaskView, error) {
-	return n.Answer(n.ctx(), orchestrator.AnswerRequest{Question: id, Response: json.RawMessage(response), Actor: "user:ada"})
+func (n *node) answer(id, response string) (api.TaskView, error) {
+	return n.Answer(n.ctx(), api.AnswerRequest{Question: id, Response: json.RawMessage(response), Actor: "user:ada"})
 }
 
 // S2-052, M-1: a call that asks holds no worker, blocks its task for input, and goes on with the answer.
@@ -77,7 +78,7 @@ func TestAnsweredCallGoesOn(t *testing.T) {
 	assert.Equal(t, "WRITE", q.Tool)
 	assert.JSONEq(t, nameForm, string(q.Params))
 	assert.Contains(t, v.Steps[0].Reason, "it waits for an answer to "+q.ID)
-	assert.Equal(t, orchestrator.Cause{
+	assert.Equal(t, api.Cause{
 		Kind: "question", Step: "a", Next: "orch questions " + q.ID, Sentence: "Step a (WRITE)" + strings.TrimPrefix(v.Reason, "it") + ".",
 	}, n.cause(id))
 	n.none("w")
@@ -95,7 +96,7 @@ func TestAnsweredCallGoesOn(t *testing.T) {
 
 	_, err = n.answer(q.ID, ada)
 	assert.Equal(t, fault.Conflict, fault.CodeOf(err))
-	all, err := n.Questions(n.ctx(), orchestrator.QuestionsRequest{ID: q.ID})
+	all, err := n.Questions(n.ctx(), api.QuestionsRequest{ID: q.ID})
 	require.NoError(t, err)
 	assert.Equal(t, "user:ada", all.Questions[0].AnsweredBy)
 	assert.Equal(t, "accept", all.Questions[0].Action)
@@ -118,7 +119,7 @@ func TestRounds(t *testing.T) {
 	c := n.begun("w")
 	assert.Len(t, c.Answers, 3)
 	require.NoError(t, n.inquire("w", c, elicit("d")))
-	_, err := n.Answer(n.ctx(), orchestrator.AnswerRequest{ID: id, Question: n.open().ID, Declined: true, Actor: "user:ada"})
+	_, err := n.Answer(n.ctx(), api.AnswerRequest{ID: id, Question: n.open().ID, Declined: true, Actor: "user:ada"})
 	require.NoError(t, err)
 	c = n.begun("w")
 	assert.JSONEq(t, `{"action":"decline"}`, string(c.Answers["d"]))
@@ -260,7 +261,7 @@ func TestCancelClosesQuestions(t *testing.T) {
 	id := n.submit(`{orch: v1, steps: [{id: a, tool: WRITE}], always: [{id: z, tool: IP_ONLY}]}`)
 	require.NoError(t, n.inquire("w", n.begun("w"), elicit("who")))
 	q := n.open()
-	_, err := n.Cancel(n.ctx(), orchestrator.CancelRequest{ID: id})
+	_, err := n.Cancel(n.ctx(), api.CancelRequest{ID: id})
 	require.NoError(t, err)
 	_, err = n.answer(q.ID, ada)
 	assert.Equal(t, fault.Conflict, fault.CodeOf(err))
@@ -369,9 +370,9 @@ func TestSingleCallAsks(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
 	id := n.submit(`{orch: v1, steps: [{id: w, wait: {signal: go}}]}`)
-	reply := make(chan orchestrator.CallReply, 1)
+	reply := make(chan api.CallReply, 1)
 	go func() {
-		r, err := n.Call(n.ctx(), orchestrator.CallRequest{ID: id, Tool: "WRITE2", Wait: time.Minute})
+		r, err := n.Call(n.ctx(), api.CallRequest{ID: id, Tool: "WRITE2", Wait: time.Minute})
 		assert.NoError(t, err)
 		reply <- r
 	}()
@@ -380,7 +381,7 @@ func TestSingleCallAsks(t *testing.T) {
 	assert.Equal(t, statemachine.StepParked, r.State)
 	require.Len(t, r.Questions, 1)
 	assert.Equal(t, statemachine.InProgress, n.view(id).State)
-	_, err := n.Signal(n.ctx(), orchestrator.SignalRequest{ID: id, Name: "go"})
+	_, err := n.Signal(n.ctx(), api.SignalRequest{ID: id, Name: "go"})
 	require.NoError(t, err)
 	assert.Equal(t, statemachine.Done, n.result(id).State)
 	_, err = n.answer(r.Questions[0].ID, ada)
@@ -430,7 +431,7 @@ func TestApprovalBesideAQuestion(t *testing.T) {
 		assert.Equal(t, statemachine.AwaitingApproval, n.view(id).State)
 		<-time.After(31 * time.Minute)
 		synctest.Wait()
-		_, err := n.Resume(n.ctx(), orchestrator.PauseRequest{ID: id, Actor: "user:ada"})
+		_, err := n.Resume(n.ctx(), api.PauseRequest{ID: id, Actor: "user:ada"})
 		require.NoError(t, err)
 		n.park("w", n.take("w"), ask())
 		_, err = n.decide(n.pending().ID, "granted", "user:ada")

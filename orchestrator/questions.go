@@ -6,74 +6,23 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
-	"time"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// QuestionsRequest filters questions; zero fields do not filter.
-type QuestionsRequest struct {
-	// ID names one question, open or not, Task the open ones of one task.
-	ID   string        `json:"id,omitempty"`
-	Task events.TaskID `json:"task,omitempty"`
-}
-
-// QuestionsReply lists questions, that which expires first in front.
-type QuestionsReply struct {
-	Questions []QuestionView `json:"questions"`
-	// Omitted counts those that an answer has no room for: it lists 1,000.
-	Omitted int `json:"omitted,omitempty"`
-	// Unread counts the open tasks that could not be read, whose questions are missing here.
-	Unread int `json:"unread,omitempty"`
-}
-
-// QuestionView is a question of a call as clients see it.
-type QuestionView struct {
-	ID       string                      `json:"id"`
-	Task     events.TaskID               `json:"task"`
-	TaskName string                      `json:"task_name"`
-	Step     string                      `json:"step"`
-	Tool     string                      `json:"tool,omitempty"`
-	Key      string                      `json:"key"`
-	Kind     string                      `json:"kind"`
-	Status   statemachine.QuestionStatus `json:"status"`
-	// Params are those of the MCP request. In a list, what is over 2 MiB in all is shown as $omitted with its size;
-	// a request for the question itself has it.
-	Params    json.RawMessage `json:"params"`
-	AskedAt   time.Time       `json:"asked_at"`
-	ExpiresAt time.Time       `json:"expires_at"`
-	// AnsweredBy and Action are set when it is answered, Reason when it ended without an answer.
-	AnsweredBy string     `json:"answered_by,omitempty"`
-	Action     string     `json:"action,omitempty"`
-	Reason     string     `json:"reason,omitempty"`
-	ClosedAt   *time.Time `json:"closed_at,omitempty"`
-}
-
-// AnswerRequest answers a question.
-type AnswerRequest struct {
-	// ID is the task of the question; empty for whatever task it is.
-	ID       events.TaskID `json:"id,omitempty"`
-	Question string        `json:"question"`
-	// Response is the MCP result: {action, content} for an elicitation, {role, content, model} for a sampling,
-	// {roots} for roots.
-	Response json.RawMessage `json:"response,omitempty"`
-	// Declined says instead that there is no answer: {"action": "decline"} for an elicitation, else null.
-	Declined bool   `json:"declined,omitempty"`
-	Actor    string `json:"actor,omitempty"`
-}
-
 // maxResponse bounds the bytes of an answer.
 const maxResponse = 256 << 10
 
-// Questions implements API.
-func (o *Orchestrator) Questions(ctx context.Context, r QuestionsRequest) (QuestionsReply, error) {
+// Questions implements api.API.
+func (o *Orchestrator) Questions(ctx context.Context, r api.QuestionsRequest) (api.QuestionsReply, error) {
 	if r.ID != "" {
 		task, err := events.TaskOfQuestion(r.ID)
 		if err != nil {
-			return QuestionsReply{}, err
+			return api.QuestionsReply{}, err
 		}
 		r.Task = task
 	}
@@ -81,7 +30,7 @@ func (o *Orchestrator) Questions(ctx context.Context, r QuestionsRequest) (Quest
 	if r.Task == "" {
 		ids, unread = o.openTasks((*statemachine.Task).Unanswered, func(a *sleeper) bool { return a.Unanswered })
 	}
-	reply := QuestionsReply{Questions: []QuestionView{}, Unread: unread}
+	reply := api.QuestionsReply{Questions: []api.QuestionView{}, Unread: unread}
 	asked := func(q *statemachine.Question) bool {
 		return q.ID == r.ID || (r.ID == "" && q.Status == statemachine.QuestionOpen)
 	}
@@ -97,7 +46,7 @@ func (o *Orchestrator) Questions(ctx context.Context, r QuestionsRequest) (Quest
 	if r.ID != "" && len(reply.Questions) == 0 {
 		return reply, noQuestion(r.ID)
 	}
-	slices.SortStableFunc(reply.Questions, func(a, b QuestionView) int { return a.ExpiresAt.Compare(b.ExpiresAt) })
+	slices.SortStableFunc(reply.Questions, func(a, b api.QuestionView) int { return a.ExpiresAt.Compare(b.ExpiresAt) })
 	reply.Omitted = max(0, len(reply.Questions)-maxQuestions)
 	reply.Questions = fitted(reply.Questions[:len(reply.Questions)-reply.Omitted])
 	return reply, nil
@@ -107,7 +56,7 @@ func (o *Orchestrator) Questions(ctx context.Context, r QuestionsRequest) (Quest
 const maxQuestions = 1000
 
 // fitted leaves out the parameters of questions that an answer has no room for.
-func fitted(views []QuestionView) []QuestionView {
+func fitted(views []api.QuestionView) []api.QuestionView {
 	room := maxAnswer
 	for i, v := range views {
 		if room -= len(v.Params); room < 0 {
@@ -123,7 +72,7 @@ func noQuestion(id string) error {
 }
 
 // openQuestions returns the open questions of the task.
-func (t *turn) openQuestions() []QuestionView {
+func (t *turn) openQuestions() []api.QuestionView {
 	return fitted(questionsOf(t.task, func(q *statemachine.Question) bool { return q.Status == statemachine.QuestionOpen }))
 }
 
@@ -135,13 +84,13 @@ func askedBy(s *statemachine.Step) func(*statemachine.Question) bool {
 }
 
 // questionsOf returns questions of a task.
-func questionsOf(t *statemachine.Task, which func(*statemachine.Question) bool) []QuestionView {
-	var views []QuestionView
+func questionsOf(t *statemachine.Task, which func(*statemachine.Question) bool) []api.QuestionView {
+	var views []api.QuestionView
 	for _, q := range t.Questions {
 		if !which(q) {
 			continue
 		}
-		v := QuestionView{
+		v := api.QuestionView{
 			ID: q.ID, Task: t.ID, TaskName: t.Submitted.Name, Step: q.Step, Key: q.Key, Kind: q.Kind, Status: q.Status,
 			Params: q.Params.Raw, AskedAt: q.AskedAt, ExpiresAt: q.ExpiresAt, Reason: q.Reason,
 		}
@@ -159,22 +108,22 @@ func questionsOf(t *statemachine.Task, which func(*statemachine.Question) bool) 
 	return views
 }
 
-// Answer implements API.
-func (o *Orchestrator) Answer(ctx context.Context, r AnswerRequest) (TaskView, error) {
+// Answer implements api.API.
+func (o *Orchestrator) Answer(ctx context.Context, r api.AnswerRequest) (api.TaskView, error) {
 	id, err := events.TaskOfQuestion(r.Question)
 	switch {
 	case err != nil:
-		return TaskView{}, err
+		return api.TaskView{}, err
 	case r.ID != "" && r.ID != id:
-		return TaskView{}, noQuestion(r.Question)
+		return api.TaskView{}, noQuestion(r.Question)
 	case r.Declined == (len(r.Response) > 0):
-		return TaskView{}, fault.New(fault.ValidationError, "give a response, or decline").WithField("response")
+		return api.TaskView{}, fault.New(fault.ValidationError, "give a response, or decline").WithField("response")
 	case len(r.Response) > maxResponse:
-		return TaskView{}, fault.New(fault.ValidationError, "has more than %d bytes", maxResponse).WithField("response").WithReason("SIZE_LIMIT_EXCEEDED")
+		return api.TaskView{}, fault.New(fault.ValidationError, "has more than %d bytes", maxResponse).WithField("response").WithReason("SIZE_LIMIT_EXCEEDED")
 	}
 	response, err := o.tidy(r.Response)
 	if err != nil {
-		return TaskView{}, fault.From(err).WithField("response")
+		return api.TaskView{}, fault.From(err).WithField("response")
 	}
 	err = o.change(ctx, id, r.Actor, func(t *turn) error {
 		q := t.task.Question(r.Question)
@@ -192,9 +141,9 @@ func (o *Orchestrator) Answer(ctx context.Context, r AnswerRequest) (TaskView, e
 		return err
 	})
 	if err != nil {
-		return TaskView{}, err
+		return api.TaskView{}, err
 	}
-	return o.Get(ctx, GetRequest{ID: id})
+	return o.Get(ctx, api.GetRequest{ID: id})
 }
 
 func (t *turn) answer(q *statemachine.Question, action string, response json.RawMessage) {

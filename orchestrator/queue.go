@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/plan"
@@ -14,92 +15,18 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// The statuses of the queue (table M-1).
-const (
-	QueuePending    = "pending"
-	QueueAssigned   = "assigned"
-	QueueInProgress = "in_progress"
-	QueueBlocked    = "blocked"
-)
-
 const (
 	maxQueuePage     = 100
 	defaultQueuePage = 20
 )
 
-// QueueRequest filters the open tasks; zero fields do not filter (S3-110).
-type QueueRequest struct {
-	// Agent asks for tasks that are assigned to it, and for those of nobody that an agent of this name, of the role
-	// AgentType and with Capabilities may take.
-	Agent        string   `json:"agent,omitempty"`
-	AgentType    string   `json:"agent_type,omitempty"`
-	Capabilities []string `json:"capabilities,omitempty"`
-	Priority     string   `json:"priority,omitempty"`
-	// Status is one of the four of M-1. It wins over IncludeAssigned (A-86).
-	Status string `json:"status,omitempty"`
-	Type   string `json:"type,omitempty"`
-	// IncludeAssigned lists tasks that somebody works on as well; without it only those that wait (S3-112).
-	IncludeAssigned bool `json:"include_assigned,omitempty"`
-	// Limit is 1 to 100, default 20.
-	Limit int `json:"limit,omitempty"`
-	// Except is a task that is neither listed nor counted: the one in which somebody looks at the queue.
-	Except events.TaskID `json:"except,omitempty"`
-}
-
-// QueueReply is the head of the queue: by priority, then by age (S3-113).
-type QueueReply struct {
-	Tasks []QueuedTask `json:"tasks"`
-	Stats QueueStats   `json:"stats"`
-}
-
-// QueuedTask is an open task in the queue.
-type QueuedTask struct {
-	ID events.TaskID `json:"id"`
-	// Type, Requires and AssignedTo are those of work that agents take.
-	Type       string   `json:"type,omitempty"`
-	Requires   []string `json:"requires,omitempty"`
-	AssignedTo string   `json:"assigned_to,omitempty"`
-	Priority   string   `json:"priority"`
-	// Status is column "Sartor queue status" of M-1 for State and Block.
-	Status  string             `json:"status"`
-	State   statemachine.State `json:"state"`
-	Block   string             `json:"block,omitempty"`
-	Name    string             `json:"name"`
-	Summary string             `json:"summary,omitempty"`
-	// Reason is what the task waits for.
-	Reason    string        `json:"reason,omitempty"`
-	Queue     string        `json:"queue,omitempty"`
-	Parent    events.TaskID `json:"parent,omitempty"`
-	Paused    bool          `json:"paused,omitempty"`
-	CreatedAt time.Time     `json:"created_at"`
-	Deadline  *time.Time    `json:"deadline,omitempty"`
-	// DependsOn are the dependencies that are not done yet.
-	DependsOn []events.TaskID `json:"depends_on,omitempty"`
-
-	// wanted are the agents that may take its calls.
-	wanted []*events.Agents
-}
-
-// QueueStats are those of the whole queue, whatever the request filters.
-type QueueStats struct {
-	Total      int `json:"total"`
-	Pending    int `json:"pending"`
-	Assigned   int `json:"assigned"`
-	InProgress int `json:"in_progress"`
-	Blocked    int `json:"blocked"`
-	// Wait is how long the pending tasks have been waiting, on average.
-	Wait time.Duration `json:"wait"`
-	// Oldest is when the oldest task was made, nil for an empty queue.
-	Oldest *time.Time `json:"oldest,omitempty"`
-}
-
-// Queue implements API. It is answered from memory: every open task has a line there, which shows what is durable.
-func (o *Orchestrator) Queue(ctx context.Context, r QueueRequest) (QueueReply, error) {
-	if err := r.check(); err != nil {
-		return QueueReply{}, err
+// Queue implements api.API. It is answered from memory: every open task has a line there, which shows what is durable.
+func (o *Orchestrator) Queue(ctx context.Context, r api.QueueRequest) (api.QueueReply, error) {
+	if err := checkQueue(&r); err != nil {
+		return api.QueueReply{}, err
 	}
 	if err := o.serving(); err != nil {
-		return QueueReply{}, err
+		return api.QueueReply{}, err
 	}
 	reply := o.queueNow(r)
 	ids := make([]events.TaskID, len(reply.Tasks))
@@ -118,7 +45,7 @@ func (o *Orchestrator) Queue(ctx context.Context, r QueueRequest) (QueueReply, e
 }
 
 // queueNow answers from what memory knows of tasks.
-func (o *Orchestrator) queueNow(r QueueRequest) QueueReply {
+func (o *Orchestrator) queueNow(r api.QueueRequest) api.QueueReply {
 	o.lock()
 	defer o.unlock()
 	q := queueFold{r: r, now: o.now()}
@@ -133,12 +60,13 @@ func (o *Orchestrator) queueNow(r QueueRequest) QueueReply {
 		}
 	}
 	for i := range q.head {
-		o.describeQueued(&q.head[i])
+		o.describeQueued(&q.head[i].QueuedTask)
 	}
 	return q.reply()
 }
 
-func (r *QueueRequest) check() error {
+// checkQueue also fills in the defaults.
+func checkQueue(r *api.QueueRequest) error {
 	if r.Limit == 0 {
 		r.Limit = defaultQueuePage
 	}
@@ -148,7 +76,7 @@ func (r *QueueRequest) check() error {
 	if r.Priority != "" && !slices.Contains(queuePriorities(), r.Priority) {
 		return fault.New(fault.ValidationError, "must be one of %v", queuePriorities()).WithField("priority")
 	}
-	statuses := []string{QueuePending, QueueAssigned, QueueInProgress, QueueBlocked}
+	statuses := []string{api.QueuePending, api.QueueAssigned, api.QueueInProgress, api.QueueBlocked}
 	if r.Status != "" && !slices.Contains(statuses, r.Status) {
 		return fault.New(fault.ValidationError, "must be one of %v", statuses).WithField("status")
 	}
@@ -160,13 +88,21 @@ func queuePriorities() []string {
 	return []string{string(plan.PriorityCritical), string(plan.PriorityHigh), string(plan.PriorityNormal), string(plan.PriorityLow)}
 }
 
+// queued is a task of the queue with what filters look at.
+type queued struct {
+	api.QueuedTask
+
+	// wanted are the agents that may take its calls.
+	wanted []*events.Agents
+}
+
 // queuedTask is a line with what filters look at.
-func (o *Orchestrator) queuedTask(line *Summary, view statemachine.View) QueuedTask {
-	q := QueuedTask{
+func (o *Orchestrator) queuedTask(line *api.Summary, view statemachine.View) queued {
+	q := queued{QueuedTask: api.QueuedTask{
 		ID: line.ID, Priority: line.Priority, Status: view.Queue, State: line.State, Block: line.Block,
 		Name: line.Name, Reason: line.Reason, Parent: line.Parent, Paused: line.Paused, CreatedAt: line.CreatedAt,
 		Type: line.Labels[typeLabel],
-	}
+	}}
 	if e := o.tasks[line.ID]; e != nil && e.task != nil {
 		e.forAgents(&q)
 	}
@@ -177,7 +113,7 @@ func (o *Orchestrator) queuedTask(line *Summary, view statemachine.View) QueuedT
 const typeLabel = "type"
 
 // forAgents says what agents have to be able to do for the task now, and which one has it.
-func (e *entry) forAgents(q *QueuedTask) {
+func (e *entry) forAgents(q *queued) {
 	for key, s := range e.task.Steps {
 		if s.For == nil || s.State.Over() {
 			continue
@@ -192,7 +128,7 @@ func (e *entry) forAgents(q *QueuedTask) {
 }
 
 // describeQueued adds what only the task itself knows. The lock is held.
-func (o *Orchestrator) describeQueued(q *QueuedTask) {
+func (o *Orchestrator) describeQueued(q *api.QueuedTask) {
 	e := o.tasks[q.ID]
 	if e == nil || e.task == nil || e.task.Submitted == nil {
 		return // it is being read
@@ -207,32 +143,32 @@ func (o *Orchestrator) describeQueued(q *QueuedTask) {
 
 // queueFold counts the whole queue and keeps the first tasks that fit.
 type queueFold struct {
-	r    QueueRequest
+	r    api.QueueRequest
 	now  time.Time
-	head []QueuedTask
-	all  QueueStats
+	head []queued
+	all  api.QueueStats
 	wait time.Duration
 }
 
 // may reports whether a task can be in the answer, as far as its line tells: that is asked of every task, and what costs more
 // of few.
-func (f *queueFold) may(line *Summary, view statemachine.View) bool {
+func (f *queueFold) may(line *api.Summary, view statemachine.View) bool {
 	switch r := &f.r; {
 	case r.Status != "" && view.Queue != r.Status, r.Status == "" && !r.IncludeAssigned && view.Assigned:
 		return false
 	case r.Priority != "" && line.Priority != r.Priority, r.Type != "" && line.Labels[typeLabel] != r.Type:
 		return false
 	default:
-		return len(f.head) < r.Limit || sooner(line.Priority, line.CreatedAt, line.ID, &f.head[len(f.head)-1]) < 0
+		return len(f.head) < r.Limit || sooner(line.Priority, line.CreatedAt, line.ID, &f.head[len(f.head)-1].QueuedTask) < 0
 	}
 }
 
 // take puts a task into its place, unless it is not the one of the agent that asks.
-func (f *queueFold) take(q QueuedTask) {
-	if !f.r.suits(q) {
+func (f *queueFold) take(q queued) {
+	if !suits(f.r, q) {
 		return
 	}
-	at, _ := slices.BinarySearchFunc(f.head, q, func(a, b QueuedTask) int { return sooner(a.Priority, a.CreatedAt, a.ID, &b) })
+	at, _ := slices.BinarySearchFunc(f.head, q, func(a, b queued) int { return sooner(a.Priority, a.CreatedAt, a.ID, &b.QueuedTask) })
 	if len(f.head) == f.r.Limit {
 		f.head = f.head[:len(f.head)-1]
 	}
@@ -242,12 +178,12 @@ func (f *queueFold) take(q QueuedTask) {
 func (f *queueFold) count(status string, created time.Time) {
 	f.all.Total++
 	switch status {
-	case QueuePending:
+	case api.QueuePending:
 		f.all.Pending++
 		f.wait += max(f.now.Sub(created), 0)
-	case QueueAssigned:
+	case api.QueueAssigned:
 		f.all.Assigned++
-	case QueueInProgress:
+	case api.QueueInProgress:
 		f.all.InProgress++
 	default:
 		f.all.Blocked++
@@ -257,18 +193,19 @@ func (f *queueFold) count(status string, created time.Time) {
 	}
 }
 
-func (f *queueFold) reply() QueueReply {
+func (f *queueFold) reply() api.QueueReply {
 	if f.all.Pending > 0 {
 		f.all.Wait = f.wait / time.Duration(f.all.Pending)
 	}
-	if f.head == nil {
-		f.head = []QueuedTask{}
+	reply := api.QueueReply{Tasks: make([]api.QueuedTask, len(f.head)), Stats: f.all}
+	for i, q := range f.head {
+		reply.Tasks[i] = q.QueuedTask
 	}
-	return QueueReply{Tasks: f.head, Stats: f.all}
+	return reply
 }
 
 // sooner orders a task and another one: the most urgent first, then the oldest.
-func sooner(priority string, created time.Time, id events.TaskID, b *QueuedTask) int {
+func sooner(priority string, created time.Time, id events.TaskID, b *api.QueuedTask) int {
 	return cmp.Or(cmp.Compare(urgencyOf(priority), urgencyOf(b.Priority)), created.Compare(b.CreatedAt), cmp.Compare(id, b.ID))
 }
 
@@ -287,7 +224,7 @@ func urgencyOf(priority string) int {
 
 // suits reports whether a task is nobody's, or may be that of somebody, and for the agent that is asked about, if there is
 // one, whether it is its own, or one that it may take.
-func (r *QueueRequest) suits(q QueuedTask) bool {
+func suits(r api.QueueRequest, q queued) bool {
 	switch {
 	case q.AssignedTo != "" && r.Status == "" && !r.IncludeAssigned:
 		return false

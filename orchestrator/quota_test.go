@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
@@ -17,8 +18,8 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-func by(actor string) func(*orchestrator.SubmitRequest) {
-	return func(r *orchestrator.SubmitRequest) { r.Actor = actor }
+func by(actor string) func(*api.SubmitRequest) {
+	return func(r *api.SubmitRequest) { r.Actor = actor }
 }
 
 // a requestor, and all of them together, have a limit of open tasks. It holds after a restart, and
@@ -41,7 +42,7 @@ func TestOpenTasksAreLimited(t *testing.T) {
 	hasCode(t, err, fault.RateLimited)
 	text, err := json.Marshal(onePlan)
 	require.NoError(t, err)
-	batch, err := n.SubmitBatch(n.ctx(), orchestrator.SubmitBatchRequest{Tasks: []orchestrator.SubmitRequest{{Plan: text}}})
+	batch, err := n.SubmitBatch(n.ctx(), api.SubmitBatchRequest{Tasks: []api.SubmitRequest{{Plan: text}}})
 	require.NoError(t, err)
 	assert.Equal(t, fault.RateLimited, batch.Tasks[0].Error.Code)
 	n.stop()
@@ -79,7 +80,7 @@ func TestOpenTasksOfRegisteredAgentsAreLimitedTogether(t *testing.T) {
 	assert.Zero(t, log.reads.Load())
 	_, err = n.trySubmit(signalPlan, by("agent:hog"))
 	hasCode(t, err, fault.QuotaExceeded)
-	_, err = n.Signal(t.Context(), orchestrator.SignalRequest{ID: wakes, Name: "go", Actor: "user:test"})
+	_, err = n.Signal(t.Context(), api.SignalRequest{ID: wakes, Name: "go", Actor: "user:test"})
 	require.NoError(t, err)
 	n.result(wakes)
 	n.submit(signalPlan, by("agent:hog"))
@@ -106,7 +107,7 @@ func TestOpenStepsAreLimited(t *testing.T) {
 	n = start(t, log, limits)
 	_, err = n.trySubmit(onePlan, by("agent:c"))
 	hasCode(t, err, fault.RateLimited)
-	_, err = n.Cancel(n.ctx(), orchestrator.CancelRequest{ID: wide})
+	_, err = n.Cancel(n.ctx(), api.CancelRequest{ID: wide})
 	require.NoError(t, err)
 	n.result(wide)
 	n.submit(onePlan, by("agent:c"))
@@ -149,7 +150,7 @@ func TestWaitersAreLimited(t *testing.T) {
 		n := start(t, memlog.New(memlog.Config{}), func(c *orchestrator.Config) { c.MaxWaiting = 1 })
 		id := n.submit(onePlan)
 		waits := func() error {
-			_, err := n.Result(n.ctx(), orchestrator.ResultRequest{ID: id, Wait: 10 * time.Second})
+			_, err := n.Result(n.ctx(), api.ResultRequest{ID: id, Wait: 10 * time.Second})
 			return err
 		}
 		first := make(chan error, 1)

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/failpoint"
@@ -18,7 +19,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-var _ API = (*Orchestrator)(nil)
+var _ api.API = (*Orchestrator)(nil)
 
 // look lets fn see a task when everything about it is durable. fn runs with the lock held.
 func (o *Orchestrator) look(ctx context.Context, id events.TaskID, fn func(*entry) error) error {
@@ -56,8 +57,8 @@ func (o *Orchestrator) look(ctx context.Context, id events.TaskID, fn func(*entr
 	return left
 }
 
-// Find implements API.
-func (o *Orchestrator) Find(ctx context.Context, r FindRequest) (FindReply, error) {
+// Find implements api.API.
+func (o *Orchestrator) Find(ctx context.Context, r api.FindRequest) (api.FindReply, error) {
 	text := strings.ToUpper(strings.TrimSpace(r.Text))
 	if text == "@LAST" {
 		return o.findLast(ctx, r.Actor)
@@ -66,19 +67,19 @@ func (o *Orchestrator) Find(ctx context.Context, r FindRequest) (FindReply, erro
 		text = "TASK_" + text
 	}
 	if id, err := events.ParseTaskID(text); err == nil {
-		return FindReply{ID: id}, o.look(ctx, id, func(*entry) error { return nil })
+		return api.FindReply{ID: id}, o.look(ctx, id, func(*entry) error { return nil })
 	}
 	if len(text) < len("TASK_")+2 {
-		return FindReply{}, fault.New(fault.InvalidFormat, "%q is too short for the prefix of an id", clip(r.Text)).WithField("id")
+		return api.FindReply{}, fault.New(fault.InvalidFormat, "%q is too short for the prefix of an id", clip(r.Text)).WithField("id")
 	}
 	lines, err := o.lines(ctx)
 	if err != nil {
-		return FindReply{}, err
+		return api.FindReply{}, err
 	}
 	return match(r.Text, text, lines)
 }
 
-func match(given, prefix string, tasks []Summary) (FindReply, error) {
+func match(given, prefix string, tasks []api.Summary) (api.FindReply, error) {
 	var found []string
 	for _, t := range tasks {
 		if strings.HasPrefix(string(t.ID), prefix) {
@@ -87,18 +88,18 @@ func match(given, prefix string, tasks []Summary) (FindReply, error) {
 	}
 	switch len(found) {
 	case 0:
-		return FindReply{}, fault.New(fault.NotFound, "no task begins with %q", clip(given)).WithField("id").WithHint("orch list shows the tasks")
+		return api.FindReply{}, fault.New(fault.NotFound, "no task begins with %q", clip(given)).WithField("id").WithHint("orch list shows the tasks")
 	case 1:
-		return FindReply{ID: events.TaskID(found[0])}, nil
+		return api.FindReply{ID: events.TaskID(found[0])}, nil
 	default:
-		return FindReply{}, fault.New(fault.NotUnique, "%d tasks begin with %q", len(found), clip(given)).WithField("id").
+		return api.FindReply{}, fault.New(fault.NotUnique, "%d tasks begin with %q", len(found), clip(given)).WithField("id").
 			WithHint("give more characters, such as %s", found[0])
 	}
 }
 
-// Get implements API.
-func (o *Orchestrator) Get(ctx context.Context, r GetRequest) (TaskView, error) {
-	var view TaskView
+// Get implements api.API.
+func (o *Orchestrator) Get(ctx context.Context, r api.GetRequest) (api.TaskView, error) {
+	var view api.TaskView
 	err := o.see(ctx, r.ID, func(t *turn) error {
 		view = t.view()
 		return nil
@@ -107,10 +108,10 @@ func (o *Orchestrator) Get(ctx context.Context, r GetRequest) (TaskView, error) 
 }
 
 // view copies a task for a client. The lock is held.
-func (t *turn) view() TaskView {
+func (t *turn) view() api.TaskView {
 	e := t.e
 	sub := e.task.Submitted
-	v := TaskView{
+	v := api.TaskView{
 		ID: e.id, Name: sub.Name, Summary: sub.Summary, State: e.task.State, Reason: e.task.Reason, Block: e.task.Block,
 		Paused: e.task.Paused, Labels: sub.Labels, Priority: sub.Priority, Queue: sub.Queue, RetryOf: sub.RetryOf, Session: sub.Session, Requestor: e.task.Requestor,
 		DependsOn: slices.Clone(e.task.Unmet), CreatedAt: e.task.CreatedAt, UpdatedAt: e.task.UpdatedAt, Deadline: sub.Deadline,
@@ -127,18 +128,18 @@ func (t *turn) view() TaskView {
 	return v
 }
 
-func checkpointViews(t *statemachine.Task) []CheckpointView {
-	views := make([]CheckpointView, len(t.Checkpoints))
+func checkpointViews(t *statemachine.Task) []api.CheckpointView {
+	views := make([]api.CheckpointView, len(t.Checkpoints))
 	for i, c := range t.Checkpoints {
-		views[i] = CheckpointView{ID: c.ID, Name: c.Name, At: c.At}
+		views[i] = api.CheckpointView{ID: c.ID, Name: c.Name, At: c.At}
 	}
 	return views
 }
 
 // stepViews lists the steps of the plan in its order, each followed by its instances, then calls of
 // other kinds.
-func (t *turn) stepViews() []StepView {
-	views := []StepView{}
+func (t *turn) stepViews() []api.StepView {
+	views := []api.StepView{}
 	seen := map[string]bool{}
 	for _, section := range [][]*plan.Node{t.e.prog.Steps(), t.e.prog.Verify(), t.e.prog.Always()} {
 		for _, n := range section {
@@ -157,8 +158,8 @@ func (t *turn) stepViews() []StepView {
 	return views
 }
 
-func (t *turn) itemViews(n *plan.Node, seen map[string]bool) []StepView {
-	var views []StepView
+func (t *turn) itemViews(n *plan.Node, seen map[string]bool) []api.StepView {
+	var views []api.StepView
 	s := t.task.Steps[n.ID]
 	if s == nil {
 		return nil
@@ -175,8 +176,8 @@ func (t *turn) itemViews(n *plan.Node, seen map[string]bool) []StepView {
 	return views
 }
 
-func (t *turn) stepView(key string, n *plan.Node) StepView {
-	v := StepView{Key: key, Kind: "call", State: statemachine.StepPending}
+func (t *turn) stepView(key string, n *plan.Node) api.StepView {
+	v := api.StepView{Key: key, Kind: "call", State: statemachine.StepPending}
 	if n != nil {
 		v.Kind, v.Tool = string(n.Kind), n.Tool
 	}
@@ -220,9 +221,9 @@ func titleOf(args json.RawMessage) string {
 	return said.Title
 }
 
-// Result implements API.
-func (o *Orchestrator) Result(ctx context.Context, r ResultRequest) (ResultReply, error) {
-	var reply ResultReply
+// Result implements api.API.
+func (o *Orchestrator) Result(ctx context.Context, r api.ResultRequest) (api.ResultReply, error) {
+	var reply api.ResultReply
 	var output events.Value
 	wake := (*entry).end
 	if r.Attend {
@@ -230,7 +231,7 @@ func (o *Orchestrator) Result(ctx context.Context, r ResultRequest) (ResultReply
 	}
 	err := o.await(ctx, r.ID, r.Wait, wake, func(e *entry) (bool, error) {
 		waits := waitsForPeople(e.task)
-		reply = ResultReply{ID: e.id, State: e.task.State, Over: e.task.State.Terminal(), Waits: waits, Reason: e.task.Reason, Error: e.task.Error}
+		reply = api.ResultReply{ID: e.id, State: e.task.State, Over: e.task.State.Terminal(), Waits: waits, Reason: e.task.Reason, Error: e.task.Error}
 		output = e.task.Output
 		return reply.Over || r.Attend && waits, nil
 	})
@@ -253,16 +254,16 @@ func waitsForPeople(t *statemachine.Task) bool {
 	return statemachine.ViewOf(t.State, t.Block).MCP == "input_required" && (t.State != statemachine.AwaitingApproval || t.Undecided())
 }
 
-// Watch implements API.
-func (o *Orchestrator) Watch(ctx context.Context, r WatchRequest) (WatchReply, error) {
+// Watch implements api.API.
+func (o *Orchestrator) Watch(ctx context.Context, r api.WatchRequest) (api.WatchReply, error) {
 	if r.Limit <= 0 || r.Limit > 500 {
 		r.Limit = 100
 	}
-	var reply WatchReply
+	var reply api.WatchReply
 	var rev uint64
 	err := o.await(ctx, r.ID, r.Wait, (*entry).change, func(e *entry) (bool, error) {
 		rev = e.task.Rev
-		reply = WatchReply{Version: e.version, State: e.task.State, Over: e.task.State.Terminal(), Progress: map[string]work.Progress{}}
+		reply = api.WatchReply{Version: e.version, State: e.task.State, Over: e.task.State.Terminal(), Progress: map[string]work.Progress{}}
 		maps.Copy(reply.Progress, e.progress)
 		if r.Output {
 			reply.Output = o.watchOutput(e, r)
@@ -279,8 +280,8 @@ func (o *Orchestrator) Watch(ctx context.Context, r WatchRequest) (WatchReply, e
 	return reply, err
 }
 
-func (o *Orchestrator) commits(ctx context.Context, id events.TaskID, from uint64, limit int) ([]CommitView, error) {
-	list := []CommitView{}
+func (o *Orchestrator) commits(ctx context.Context, id events.TaskID, from uint64, limit int) ([]api.CommitView, error) {
+	list := []api.CommitView{}
 	size := 0
 	for stored, err := range o.cfg.Log.Read(ctx, id, from) {
 		if err != nil {
@@ -293,7 +294,7 @@ func (o *Orchestrator) commits(ctx context.Context, id events.TaskID, from uint6
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, CommitView{
+		list = append(list, api.CommitView{
 			Seq: stored.Seq, Rev: c.Rev, At: c.At, Actor: c.Actor, Cause: c.Cause,
 			Hash: events.Hash(stored.Data), Prev: c.Prev, Events: c.Events,
 		})
@@ -304,26 +305,26 @@ func (o *Orchestrator) commits(ctx context.Context, id events.TaskID, from uint6
 // maxAnswer bounds the bytes of commits in one answer.
 const maxAnswer = 2 << 20
 
-// History implements API.
-func (o *Orchestrator) History(ctx context.Context, r HistoryRequest) (HistoryReply, error) {
+// History implements api.API.
+func (o *Orchestrator) History(ctx context.Context, r api.HistoryRequest) (api.HistoryReply, error) {
 	if r.Limit <= 0 || r.Limit > 1000 {
 		r.Limit = 1000
 	}
 	r.From = max(r.From, 1)
 	var rev uint64
 	if err := o.look(ctx, r.ID, func(e *entry) error { rev = e.task.Rev; return nil }); err != nil {
-		return HistoryReply{}, err
+		return api.HistoryReply{}, err
 	}
 	list, err := o.commits(ctx, r.ID, r.From, r.Limit)
-	reply := HistoryReply{Commits: list}
+	reply := api.HistoryReply{Commits: list}
 	if n := len(list); n > 0 && list[n-1].Rev < rev {
 		reply.Next = list[n-1].Rev + 1
 	}
 	return reply, err
 }
 
-// Replay implements API.
-func (o *Orchestrator) Replay(ctx context.Context, r ReplayRequest) (ReplayReply, error) {
+// Replay implements api.API.
+func (o *Orchestrator) Replay(ctx context.Context, r api.ReplayRequest) (api.ReplayReply, error) {
 	var live []byte
 	var rev uint64
 	err := o.look(ctx, r.ID, func(e *entry) error {
@@ -333,10 +334,10 @@ func (o *Orchestrator) Replay(ctx context.Context, r ReplayRequest) (ReplayReply
 		return err
 	})
 	if err != nil {
-		return ReplayReply{}, err
+		return api.ReplayReply{}, err
 	}
 	if r.At > rev {
-		return ReplayReply{}, fault.New(fault.NotFound, "the task has %d revisions", rev).WithField("at")
+		return api.ReplayReply{}, fault.New(fault.NotFound, "the task has %d revisions", rev).WithField("at")
 	}
 	upTo := rev
 	if r.At != 0 {
@@ -359,8 +360,8 @@ func (o *Orchestrator) Replay(ctx context.Context, r ReplayRequest) (ReplayReply
 	return reply, nil
 }
 
-func (o *Orchestrator) replay(ctx context.Context, id events.TaskID, upTo uint64) (ReplayReply, error) {
-	reply := ReplayReply{Task: &statemachine.Task{}, Chain: true}
+func (o *Orchestrator) replay(ctx context.Context, id events.TaskID, upTo uint64) (api.ReplayReply, error) {
+	reply := api.ReplayReply{Task: &statemachine.Task{}, Chain: true}
 	for stored, err := range o.cfg.Log.Read(ctx, id, 1) {
 		if err != nil {
 			return reply, err

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
@@ -21,7 +22,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-func (n *node) list(r orchestrator.ListRequest) []orchestrator.Summary {
+func (n *node) list(r api.ListRequest) []api.Summary {
 	n.t.Helper()
 	reply, err := n.List(context.Background(), r)
 	require.NoError(n.t, err)
@@ -37,21 +38,21 @@ func TestListFilters(t *testing.T) {
 		var ids []events.TaskID
 		for i := range 10 {
 			<-time.After(time.Minute)
-			ids = append(ids, n.submit(setPlan, func(r *orchestrator.SubmitRequest) {
+			ids = append(ids, n.submit(setPlan, func(r *api.SubmitRequest) {
 				r.Name, r.Labels = fmt.Sprintf("nightly-%d", i), map[string]string{"parity": []string{"even", "odd"}[i%2]}
 			}))
 		}
 		open := n.submit(onePlan)
-		assert.Len(t, n.list(orchestrator.ListRequest{}), 11)
-		assert.Len(t, n.list(orchestrator.ListRequest{Name: "nightly-*"}), 10)
-		assert.Len(t, n.list(orchestrator.ListRequest{Labels: map[string]string{"parity": "odd"}}), 5)
-		assert.Len(t, n.list(orchestrator.ListRequest{Since: began.Add(150 * time.Second), Until: began.Add(330 * time.Second)}), 3)
-		pending := n.list(orchestrator.ListRequest{States: []statemachine.State{statemachine.NeedsAction}})
+		assert.Len(t, n.list(api.ListRequest{}), 11)
+		assert.Len(t, n.list(api.ListRequest{Name: "nightly-*"}), 10)
+		assert.Len(t, n.list(api.ListRequest{Labels: map[string]string{"parity": "odd"}}), 5)
+		assert.Len(t, n.list(api.ListRequest{Since: began.Add(150 * time.Second), Until: began.Add(330 * time.Second)}), 3)
+		pending := n.list(api.ListRequest{States: []statemachine.State{statemachine.NeedsAction}})
 		require.Len(t, pending, 1)
 		assert.Equal(t, open, pending[0].ID)
 		var paged []events.TaskID
 		for cursor := ""; ; {
-			r, err := n.List(context.Background(), orchestrator.ListRequest{Name: "nightly-*", Limit: 3, Cursor: cursor})
+			r, err := n.List(context.Background(), api.ListRequest{Name: "nightly-*", Limit: 3, Cursor: cursor})
 			require.NoError(t, err)
 			for _, s := range r.Tasks {
 				paged = append(paged, s.ID)
@@ -74,7 +75,7 @@ func TestListFilters(t *testing.T) {
 func TestListRequests(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
-	for field, r := range map[string]orchestrator.ListRequest{
+	for field, r := range map[string]api.ListRequest{
 		"limit": {Limit: 1001}, "name": {Name: "["}, "state": {States: []statemachine.State{"X"}}, "cursor": {Cursor: "x"},
 	} {
 		_, err := n.List(context.Background(), r)
@@ -88,7 +89,7 @@ func TestFind(t *testing.T) {
 	log := memlog.New(memlog.Config{})
 	n := start(t, log, func(c *orchestrator.Config) { c.KeepListed = 3 })
 	find := func(text string) (events.TaskID, error) {
-		r, err := n.Find(context.Background(), orchestrator.FindRequest{Text: text})
+		r, err := n.Find(context.Background(), api.FindRequest{Text: text})
 		return r.ID, err
 	}
 	_, err := find("@last")
@@ -124,7 +125,7 @@ func TestWatch(t *testing.T) {
 	id := n.submit("orch: v1\nsteps:\n  - id: e\n    for_each: 1..20\n    max_parallel: 3\n    do: [{id: d, tool: READ, with: {n: \"${{ item }}\"}}]\n")
 	seen, over := uint64(0), false
 	watch := func(limit int) {
-		r, err := n.Watch(context.Background(), orchestrator.WatchRequest{ID: id, After: seen, Wait: time.Minute, Limit: limit})
+		r, err := n.Watch(context.Background(), api.WatchRequest{ID: id, After: seen, Wait: time.Minute, Limit: limit})
 		require.NoError(t, err)
 		for _, c := range r.Commits {
 			seen++
@@ -153,11 +154,11 @@ func TestWatchProgress(t *testing.T) {
 	n := start(t, memlog.New(memlog.Config{}))
 	id := n.submit(onePlan)
 	c := n.take("w")
-	first, err := n.Watch(context.Background(), orchestrator.WatchRequest{ID: id})
+	first, err := n.Watch(context.Background(), api.WatchRequest{ID: id})
 	require.NoError(t, err)
 	_, err = n.Heartbeat(context.Background(), work.Heartbeat{Worker: "w", Calls: []work.CallHeartbeat{{Ref: c.Ref, Tool: c.Tool, Progress: &work.Progress{Done: 1, Total: 4}}}})
 	require.NoError(t, err)
-	r, err := n.Watch(context.Background(), orchestrator.WatchRequest{ID: id, After: 1, Seen: first.Version, Wait: time.Minute})
+	r, err := n.Watch(context.Background(), api.WatchRequest{ID: id, After: 1, Seen: first.Version, Wait: time.Minute})
 	require.NoError(t, err)
 	assert.InDelta(t, 4.0, r.Progress["a"].Total, 0)
 	assert.InDelta(t, 1.0, n.step(id, "a").Progress.Done, 0)
@@ -169,17 +170,17 @@ func TestHistoryAndReplayAt(t *testing.T) {
 	id := n.submit("orch: v1\nsteps:\n  - {id: a, tool: READ}\n  - {id: b, needs: [a], tool: READ2}\n")
 	n.serve(echoArgs)
 	n.result(id)
-	page, err := n.History(context.Background(), orchestrator.HistoryRequest{ID: id, Limit: 2})
+	page, err := n.History(context.Background(), api.HistoryRequest{ID: id, Limit: 2})
 	require.NoError(t, err)
 	require.Len(t, page.Commits, 2)
 	assert.Equal(t, uint64(3), page.Next)
 	assert.Equal(t, page.Commits[0].Hash, page.Commits[1].Prev)
-	r, err := n.Replay(context.Background(), orchestrator.ReplayRequest{ID: id, At: 1})
+	r, err := n.Replay(context.Background(), api.ReplayRequest{ID: id, At: 1})
 	require.NoError(t, err)
 	assert.Equal(t, statemachine.NeedsAction, r.Task.State)
 	assert.Nil(t, r.Live)
 	assert.Equal(t, 1, r.Commits)
-	_, err = n.Replay(context.Background(), orchestrator.ReplayRequest{ID: id, At: 99})
+	_, err = n.Replay(context.Background(), api.ReplayRequest{ID: id, At: 99})
 	hasCode(t, err, fault.NotFound)
 }
 
@@ -203,7 +204,7 @@ func TestExplain(t *testing.T) {
 		has(n.submit(onePlan, after(queued)), "dependency", string(queued))
 		first := n.submit(keyPlan("queue"))
 		has(n.submit(keyPlan("queue")), "concurrency", string(first))
-		has(n.submit(onePlan, func(r *orchestrator.SubmitRequest) { r.Delay = time.Hour }), "delay", "1h0m0s")
+		has(n.submit(onePlan, func(r *api.SubmitRequest) { r.Delay = time.Hour }), "delay", "1h0m0s")
 		has(n.submit(timerPlan), "timer", "waits until")
 		has(n.submit("orch: v1\nsteps: [{id: g, wait: {signal: go, timeout: 1h}}]\n"), "signal", `"go" until`)
 		has(n.submit("orch: v1\nsteps:\n  - id: s\n    run:\n      orch: v1\n      steps: [{id: w, tool: READ}]\n"), "child", "child task TASK_")
@@ -244,7 +245,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		assert.Equal(t, statemachine.Done, n.get(id).State)
 		assert.JSONEq(t, `{"n":1}`, string(n.result(id).Output))
 	}
-	assert.Len(t, n.list(orchestrator.ListRequest{Limit: 1000}), 200)
+	assert.Len(t, n.list(api.ListRequest{Limit: 1000}), 200)
 	assert.LessOrEqual(t, n.Held(), 5+1)
 	n.checkIdle()
 }
@@ -257,9 +258,9 @@ func TestCheckpoints(t *testing.T) {
 	n := start(t, log)
 	id := n.submit(onePlan)
 	state := `{"big":12345678901234567890,"text":"ü \u0000 <&> 😀","none":null,"f":1.0}`
-	made, err := n.Checkpoint(ctx, orchestrator.CheckpointRequest{Task: id, Name: "before", State: json.RawMessage(state)})
+	made, err := n.Checkpoint(ctx, api.CheckpointRequest{Task: id, Name: "before", State: json.RawMessage(state)})
 	require.NoError(t, err)
-	ref := orchestrator.CheckpointRequest{Task: id, ID: made.Checkpoints[0].ID}
+	ref := api.CheckpointRequest{Task: id, ID: made.Checkpoints[0].ID}
 	for range 2 {
 		r, err := n.Checkpoint(ctx, ref)
 		require.NoError(t, err)
@@ -272,7 +273,7 @@ func TestCheckpoints(t *testing.T) {
 	ref.ID = "CKPT_nothing"
 	_, err = n.Checkpoint(ctx, ref)
 	hasCode(t, err, fault.NotFound)
-	list, err := n.Checkpoint(ctx, orchestrator.CheckpointRequest{Task: id})
+	list, err := n.Checkpoint(ctx, api.CheckpointRequest{Task: id})
 	require.NoError(t, err)
 	assert.Equal(t, "before", list.Checkpoints[0].Name)
 }
@@ -287,7 +288,7 @@ func TestLargeValues(t *testing.T) {
 	inputs, err := json.Marshal(map[string]any{"text": big, "trick": map[string]any{"$blob": "sha256-x", "size": 1}})
 	require.NoError(t, err)
 	plan := "orch: v1\ninputs: {type: object, properties: {text: {type: string}, trick: {type: object}}}\nsteps:\n  - {id: a, tool: READ, with: {text: \"${{ inputs.text }}\"}}\n  - {id: b, set: {t: \"${{ steps.a.output.text }}\"}}\n  - {id: c, set: {$blob: \"${{ inputs.trick }}\"}}\noutputs: {t: \"${{ steps.b.output.t }}\", c: \"${{ steps.c.output }}\"}\n"
-	id := n.submit(plan, func(r *orchestrator.SubmitRequest) { r.Inputs = inputs })
+	id := n.submit(plan, func(r *api.SubmitRequest) { r.Inputs = inputs })
 	want, err := json.Marshal(map[string]any{"t": big, "c": map[string]any{"$blob": map[string]any{"$blob": "sha256-x", "size": 1}}})
 	require.NoError(t, err)
 	assert.JSONEq(t, string(want), string(n.result(id).Output))
@@ -312,7 +313,7 @@ func TestLargeForEach(t *testing.T) {
 	inputs, err := json.Marshal(map[string]any{"items": items})
 	require.NoError(t, err)
 	plan := "orch: v1\ninputs: {type: object, properties: {items: {type: array}}}\nsteps:\n  - id: e\n    for_each: inputs.items\n    max_parallel: 2\n    do: [{id: d, tool: READ, with: {text: \"${{ item }}\"}}]\n"
-	id := n.submit(plan, func(r *orchestrator.SubmitRequest) { r.Inputs = inputs })
+	id := n.submit(plan, func(r *api.SubmitRequest) { r.Inputs = inputs })
 	require.Len(t, n.poll("w", 2).Calls, 2)
 	for stored, err := range log.Read(context.Background(), id, 1) {
 		require.NoError(t, err)
@@ -328,7 +329,7 @@ func TestStopped(t *testing.T) {
 	id := n.submit(onePlan)
 	waiting := make(chan error, 1)
 	go func() {
-		_, err := n.Result(context.Background(), orchestrator.ResultRequest{ID: id, Wait: time.Minute})
+		_, err := n.Result(context.Background(), api.ResultRequest{ID: id, Wait: time.Minute})
 		waiting <- err
 	}()
 	n.stop()
@@ -337,7 +338,7 @@ func TestStopped(t *testing.T) {
 	hasCode(t, err, fault.Unavailable)
 	_, err = n.Poll(context.Background(), work.Poll{Worker: "w", Free: 1})
 	hasCode(t, err, fault.Unavailable)
-	_, err = n.Get(context.Background(), orchestrator.GetRequest{ID: id})
+	_, err = n.Get(context.Background(), api.GetRequest{ID: id})
 	hasCode(t, err, fault.Unavailable)
 }
 

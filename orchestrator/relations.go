@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/statemachine"
@@ -142,7 +143,7 @@ func (o *Orchestrator) spawn(e *entry, d *events.Spawned) {
 		}
 		text = events.Inline(n.Sub.Plan().JSON())
 	}
-	sub := SubmitRequest{
+	sub := api.SubmitRequest{
 		ID: d.Child, Priority: above.Priority, Queue: above.Queue, Actor: "task:" + string(e.id), Client: sameReach(above.Client),
 	}
 	o.outbox = append(o.outbox, func() {
@@ -150,7 +151,7 @@ func (o *Orchestrator) spawn(e *entry, d *events.Spawned) {
 	})
 }
 
-func (o *Orchestrator) spawnNow(ctx context.Context, r SubmitRequest, child submitExtra, text, inputs events.Value) {
+func (o *Orchestrator) spawnNow(ctx context.Context, r api.SubmitRequest, child submitExtra, text, inputs events.Value) {
 	ctx, stop := context.WithTimeout(ctx, time.Minute)
 	defer stop()
 	var err error
@@ -214,13 +215,13 @@ func wants(p *entry, parent *events.Parent, child events.TaskID) bool {
 }
 
 // createChild creates a child task if its parent still waits for it. The lock is held.
-func (o *Orchestrator) createChild(s *submission, actor string, extra submitExtra, done func(SubmitReply, error)) {
+func (o *Orchestrator) createChild(s *submission, actor string, extra submitExtra, done func(api.SubmitReply, error)) {
 	o.enter(extra.parent.Task, func(p *entry, err error) {
 		switch {
 		case err != nil:
-			done(SubmitReply{}, err)
+			done(api.SubmitReply{}, err)
 		case !wants(p, extra.parent, s.id):
-			done(SubmitReply{}, fault.New(fault.Cancelled, parentEnded))
+			done(api.SubmitReply{}, fault.New(fault.Cancelled, parentEnded))
 		default:
 			o.create(s, actor, extra, done)
 		}

@@ -13,23 +13,23 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
 
-func after(ids ...events.TaskID) func(*orchestrator.SubmitRequest) {
-	return func(r *orchestrator.SubmitRequest) { r.DependsOn = ids }
+func after(ids ...events.TaskID) func(*api.SubmitRequest) {
+	return func(r *api.SubmitRequest) { r.DependsOn = ids }
 }
 
-func prioritised(p string) func(*orchestrator.SubmitRequest) {
-	return func(r *orchestrator.SubmitRequest) { r.Priority = p }
+func prioritised(p string) func(*api.SubmitRequest) {
+	return func(r *api.SubmitRequest) { r.Priority = p }
 }
 
 func (n *node) cancel(id events.TaskID) error {
-	_, err := n.Cancel(context.Background(), orchestrator.CancelRequest{ID: id})
+	_, err := n.Cancel(context.Background(), api.CancelRequest{ID: id})
 	return err
 }
 
@@ -194,14 +194,14 @@ func TestConcurrencyQueuesByPriorityThenAge(t *testing.T) {
 		old, critical, young := submit("normal"), submit("critical"), submit("normal")
 		gone := submit("critical")
 		held := submit("critical")
-		n.pause(orchestrator.PauseRequest{ID: held})
+		n.pause(api.PauseRequest{ID: held})
 		require.NoError(t, n.cancel(gone))
 		for _, want := range []events.TaskID{first, critical, old, young} {
 			c := n.take("w")
 			assert.Equal(t, want, c.Task)
 			require.NoError(t, n.report("w", c, `{}`))
 		}
-		n.resume(orchestrator.PauseRequest{ID: held})
+		n.resume(api.PauseRequest{ID: held})
 		c := n.take("w")
 		assert.Equal(t, held, c.Task)
 		require.NoError(t, n.report("w", c, `{}`))
@@ -291,8 +291,8 @@ func TestADeniedCallHoldsNoKey(t *testing.T) {
 			log := memlog.New(memlog.Config{})
 			n := start(t, log)
 			holder := n.submit(keyPlan("queue"))
-			id := n.submit(keyPlan("queue"), func(r *orchestrator.SubmitRequest) { r.Tools = call.tools })
-			r, err := n.Call(t.Context(), orchestrator.CallRequest{ID: id, Tool: call.tool, Wait: time.Minute})
+			id := n.submit(keyPlan("queue"), func(r *api.SubmitRequest) { r.Tools = call.tools })
+			r, err := n.Call(t.Context(), api.CallRequest{ID: id, Tool: call.tool, Wait: time.Minute})
 			require.NoError(t, err)
 			require.Equal(t, call.code, r.Error.Code)
 			n.stop()
@@ -318,16 +318,16 @@ func TestRetryWaitsForItsKey(t *testing.T) {
 	require.NoError(t, n.fail("w", n.take("w"), "denied"))
 	n.result(id)
 	holder := n.submit(plan)
-	r, err := n.Retry(context.Background(), orchestrator.RetryRequest{ID: id})
+	r, err := n.Retry(context.Background(), api.RetryRequest{ID: id})
 	require.NoError(t, err)
 	assert.Equal(t, 1, r.Reused)
-	e, err := n.Explain(context.Background(), orchestrator.GetRequest{ID: r.ID})
+	e, err := n.Explain(context.Background(), api.GetRequest{ID: r.ID})
 	require.NoError(t, err)
 	assert.Equal(t, "concurrency", e.Causes[0].Kind)
 	n.stop()
 	n = start(t, log)
 	assert.Equal(t, holder, n.take("w").Task)
-	e, err = n.Explain(context.Background(), orchestrator.GetRequest{ID: r.ID})
+	e, err = n.Explain(context.Background(), api.GetRequest{ID: r.ID})
 	require.NoError(t, err)
 	assert.Equal(t, "concurrency", e.Causes[0].Kind, fmt.Sprint(e.Causes))
 }
@@ -340,10 +340,10 @@ func TestKeyLineWithMixedLimits(t *testing.T) {
 		return fmt.Sprintf("orch: v1\nconcurrency: {key: k, limit: %d}\nsteps: [{id: g, wait: {signal: go}}]\n", limit)
 	}
 	stays, ends := n.submit(plan(2)), n.submit(plan(2))
-	first := n.submit(plan(1), func(r *orchestrator.SubmitRequest) { r.Priority = "critical" })
+	first := n.submit(plan(1), func(r *api.SubmitRequest) { r.Priority = "critical" })
 	second := n.submit(plan(2))
 	assert.Equal(t, "concurrency", n.cause(second).Kind)
-	_, err := n.Signal(context.Background(), orchestrator.SignalRequest{ID: ends, Name: "go"})
+	_, err := n.Signal(context.Background(), api.SignalRequest{ID: ends, Name: "go"})
 	require.NoError(t, err)
 	n.result(ends)
 	require.Eventually(t, func() bool { return n.get(second).State == statemachine.InProgress }, time.Minute, time.Millisecond)
@@ -376,7 +376,7 @@ func TestKeyOfferedToTaskThatCannotBeWritten(t *testing.T) {
 		refuse.Store(true)
 		answer := make(chan error)
 		go func() {
-			_, err := n.trySubmit(plan, keyed("first"), func(r *orchestrator.SubmitRequest) { r.Priority = "critical" })
+			_, err := n.trySubmit(plan, keyed("first"), func(r *api.SubmitRequest) { r.Priority = "critical" })
 			answer <- err
 		}()
 		synctest.Wait()

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
@@ -27,22 +28,22 @@ func TestOldTasksAreRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := memlog.New(memlog.Config{})
 		n := start(t, log, keeping(10*day, 20*day))
-		keyed := func(r *orchestrator.SubmitRequest) { r.IdempotencyKey = "nightly" }
+		keyed := func(r *api.SubmitRequest) { r.IdempotencyKey = "nightly" }
 		done, failed := n.submit(setPlan, keyed), n.submit(signalPlan)
 		require.NoError(t, n.cancel(failed))
 		open := n.submit(signalPlan)
 		<-time.After(9 * day)
-		require.Len(t, n.list(orchestrator.ListRequest{}), 3)
+		require.Len(t, n.list(api.ListRequest{}), 3)
 		young := n.submit(setPlan)
 		<-time.After(2 * day)
 		check := func() {
-			_, err := n.Get(n.ctx(), orchestrator.GetRequest{ID: done})
+			_, err := n.Get(n.ctx(), api.GetRequest{ID: done})
 			hasCode(t, err, fault.Gone)
 			require.ErrorContains(t, err, "removed by retention")
 			_, err = n.trySubmit(setPlan, keyed)
 			hasCode(t, err, fault.Gone)
 			var left []events.TaskID
-			for _, line := range n.list(orchestrator.ListRequest{}) {
+			for _, line := range n.list(api.ListRequest{}) {
 				left = append(left, line.ID)
 			}
 			assert.ElementsMatch(t, []events.TaskID{failed, open, young}, left)
@@ -52,8 +53,8 @@ func TestOldTasksAreRemoved(t *testing.T) {
 		n = start(t, log, keeping(10*day, 20*day))
 		check()
 		<-time.After(12 * day)
-		require.Len(t, n.list(orchestrator.ListRequest{}), 1)
-		assert.Equal(t, open, n.list(orchestrator.ListRequest{})[0].ID, "an open task is never removed")
+		require.Len(t, n.list(api.ListRequest{}), 1)
+		assert.Equal(t, open, n.list(api.ListRequest{})[0].ID, "an open task is never removed")
 	})
 }
 
@@ -64,7 +65,7 @@ func TestTasksAreKeptForEver(t *testing.T) {
 		n := start(t, memlog.New(memlog.Config{}), keeping(0, day))
 		n.submit(setPlan)
 		<-time.After(100 * day)
-		assert.Len(t, n.list(orchestrator.ListRequest{}), 1)
+		assert.Len(t, n.list(api.ListRequest{}), 1)
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator"
@@ -28,8 +29,8 @@ steps:
               - {id: a, tool: WRITE, with: {text: hi}}
 `
 
-func as(actor string) func(*orchestrator.SubmitRequest) {
-	return func(r *orchestrator.SubmitRequest) { r.Actor = actor }
+func as(actor string) func(*api.SubmitRequest) {
+	return func(r *api.SubmitRequest) { r.Actor = actor }
 }
 
 // The rules of the policy file about agents see who submitted the first task, in sub-plans of any depth and after a
@@ -59,7 +60,7 @@ func TestRequesterOfASingleCall(t *testing.T) {
 	n := start(t, memlog.New(memlog.Config{}), func(c *orchestrator.Config) { c.FourEyes = true })
 	id := n.submit("orch: v1\nsteps:\n  - {id: a, tool: READ}\n  - {id: b, needs: [a], wait: {signal: go}}\n", as("user:ada"))
 	require.NoError(t, n.report("w", n.take("w"), `{}`))
-	_, err := n.Call(n.ctx(), orchestrator.CallRequest{ID: id, Tool: "WRITE", Args: []byte(`{"text":"x"}`), Actor: "user:eve"})
+	_, err := n.Call(n.ctx(), api.CallRequest{ID: id, Tool: "WRITE", Args: []byte(`{"text":"x"}`), Actor: "user:eve"})
 	require.NoError(t, err)
 	c := n.take("w")
 	assert.Equal(t, "user:eve", c.Requester)

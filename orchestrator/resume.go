@@ -2,41 +2,34 @@ package orchestrator
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"time"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// RestoredView is what the resume of a task at a checkpoint has handed back.
-type RestoredView struct {
-	CheckpointID string          `json:"checkpoint_id"`
-	State        json.RawMessage `json:"state_data"`
-	At           time.Time       `json:"restored_at"`
-}
-
 // resumeAt restores a checkpoint of a task and lets the task go on, in one commit. The state data is read first, so
 // that a task does not go on without it.
-func (o *Orchestrator) resumeAt(ctx context.Context, r PauseRequest) (ControlReply, error) {
+func (o *Orchestrator) resumeAt(ctx context.Context, r api.PauseRequest) (api.ControlReply, error) {
 	var point events.Checkpointed
 	err := o.look(ctx, r.ID, func(e *entry) (err error) { point, err = checkpointOf(e.task, r.Checkpoint); return err })
 	if err != nil {
-		return ControlReply{}, err
+		return api.ControlReply{}, err
 	}
 	state, err := o.fetch(ctx, point.State)
 	if err != nil {
-		return ControlReply{}, err
+		return api.ControlReply{}, err
 	}
 	var at time.Time
 	err = o.change(ctx, r.ID, r.Actor, func(t *turn) (err error) { at, err = t.resumeAt(r.Checkpoint, first(r.Actor, actorNode)); return err })
 	if err != nil {
-		return ControlReply{}, err
+		return api.ControlReply{}, err
 	}
 	reply, err := o.controlled(ctx, r.ID)
-	reply.Restored = &RestoredView{CheckpointID: point.ID, State: state, At: at}
+	reply.Restored = &api.RestoredView{CheckpointID: point.ID, State: state, At: at}
 	return reply, err
 }
 

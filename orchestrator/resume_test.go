@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -20,7 +20,7 @@ const keptState = `{"n":12345678901234567890,"word":"gr\u00fc\u00df","none":null
 
 func (n *node) checkpointed(id events.TaskID) string {
 	n.t.Helper()
-	r, err := n.Checkpoint(n.ctx(), orchestrator.CheckpointRequest{Task: id, Name: "c", State: json.RawMessage(keptState)})
+	r, err := n.Checkpoint(n.ctx(), api.CheckpointRequest{Task: id, Name: "c", State: json.RawMessage(keptState)})
 	require.NoError(n.t, err)
 	return r.Checkpoints[0].ID
 }
@@ -52,10 +52,10 @@ func TestResumeAtACheckpoint(t *testing.T) {
 	n := start(t, log)
 	id := n.submit(onePlan)
 	point := n.checkpointed(id)
-	n.pause(orchestrator.PauseRequest{ID: id})
+	n.pause(api.PauseRequest{ID: id})
 	n.stop()
 	n = start(t, log)
-	r := orchestrator.PauseRequest{ID: id, Checkpoint: point}
+	r := api.PauseRequest{ID: id, Checkpoint: point}
 	was, err := n.Resume(n.ctx(), r)
 	require.NoError(t, err)
 	require.NotNil(t, was.Restored)
@@ -87,7 +87,7 @@ func TestResumeAtACheckpointUnblocks(t *testing.T) {
 		<-time.After(31 * time.Minute)
 		synctest.Wait()
 		require.Equal(t, statemachine.Blocked, n.view(id).State)
-		_, err := n.Resume(n.ctx(), orchestrator.PauseRequest{ID: id, Checkpoint: point})
+		_, err := n.Resume(n.ctx(), api.PauseRequest{ID: id, Checkpoint: point})
 		require.NoError(t, err)
 		_, with := n.restores(id)
 		assert.Contains(t, with, events.TaskUnblocked)
@@ -102,24 +102,24 @@ func TestResumeAtACheckpointRefused(t *testing.T) {
 	n := start(t, memlog.New(memlog.Config{}))
 	id, other := n.submit(onePlan), n.submit(onePlan)
 	own, foreign := n.checkpointed(id), n.checkpointed(other)
-	refused := func(code fault.Code, r orchestrator.PauseRequest) *fault.Error {
+	refused := func(code fault.Code, r api.PauseRequest) *fault.Error {
 		t.Helper()
 		_, err := n.Resume(n.ctx(), r)
 		hasCode(t, err, code)
 		assert.NotEmpty(t, fault.From(err).Hint)
 		return fault.From(err)
 	}
-	assert.Contains(t, refused(fault.StateNotAllowed, orchestrator.PauseRequest{ID: id, Checkpoint: own}).Hint, "orch pause")
-	n.pause(orchestrator.PauseRequest{ID: id})
-	assert.Equal(t, "checkpoint", refused(fault.NotFound, orchestrator.PauseRequest{ID: id, Checkpoint: "CHECKPOINT_x"}).Field)
-	assert.Equal(t, "checkpoint", refused(fault.Forbidden, orchestrator.PauseRequest{ID: id, Checkpoint: foreign}).Field)
-	assert.Equal(t, "checkpoint", refused(fault.ValidationError, orchestrator.PauseRequest{Queue: "q", Checkpoint: own}).Field)
-	_, err := n.Pause(n.ctx(), orchestrator.PauseRequest{ID: id, Checkpoint: own})
+	assert.Contains(t, refused(fault.StateNotAllowed, api.PauseRequest{ID: id, Checkpoint: own}).Hint, "orch pause")
+	n.pause(api.PauseRequest{ID: id})
+	assert.Equal(t, "checkpoint", refused(fault.NotFound, api.PauseRequest{ID: id, Checkpoint: "CHECKPOINT_x"}).Field)
+	assert.Equal(t, "checkpoint", refused(fault.Forbidden, api.PauseRequest{ID: id, Checkpoint: foreign}).Field)
+	assert.Equal(t, "checkpoint", refused(fault.ValidationError, api.PauseRequest{Queue: "q", Checkpoint: own}).Field)
+	_, err := n.Pause(n.ctx(), api.PauseRequest{ID: id, Checkpoint: own})
 	hasCode(t, err, fault.ValidationError)
 	assert.True(t, n.view(id).Paused)
 	require.NoError(t, n.cancel(id))
 	n.result(id)
-	assert.Contains(t, refused(fault.StateNotAllowed, orchestrator.PauseRequest{ID: id, Checkpoint: own}).Hint, "orch retry")
+	assert.Contains(t, refused(fault.StateNotAllowed, api.PauseRequest{ID: id, Checkpoint: own}).Hint, "orch retry")
 	count, _ := n.restores(id)
 	assert.Zero(t, count)
 }

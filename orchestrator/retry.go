@@ -4,13 +4,14 @@ import (
 	"context"
 	"slices"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// Retry implements API. The first retry stands in for the redrive, so that the task leaves the dead letter.
-func (o *Orchestrator) Retry(ctx context.Context, r RetryRequest) (SubmitReply, error) {
+// Retry implements api.API. The first retry stands in for the redrive, so that the task leaves the dead letter.
+func (o *Orchestrator) Retry(ctx context.Context, r api.RetryRequest) (api.SubmitReply, error) {
 	reply, err := o.anew(ctx, r, redriveOf(r.ID))
 	if err != nil || !reply.Existing {
 		return reply, err
@@ -19,8 +20,8 @@ func (o *Orchestrator) Retry(ctx context.Context, r RetryRequest) (SubmitReply, 
 }
 
 // anew submits a task that goes on where another one ended. Its id is free unless one is given.
-func (o *Orchestrator) anew(ctx context.Context, r RetryRequest, id events.TaskID) (SubmitReply, error) {
-	var req SubmitRequest
+func (o *Orchestrator) anew(ctx context.Context, r api.RetryRequest, id events.TaskID) (api.SubmitReply, error) {
+	var req api.SubmitRequest
 	var extra submitExtra
 	err := o.see(ctx, r.ID, func(t *turn) error {
 		e := t.e
@@ -45,18 +46,18 @@ func (o *Orchestrator) anew(ctx context.Context, r RetryRequest, id events.TaskI
 		if r.From == "" { // what is made again has not succeeded: it may have happened all the same
 			extra.keyOf = events.TaskID(first(string(sub.KeyOf), string(r.ID)))
 		}
-		req = SubmitRequest{ID: id, Name: sub.Name, Labels: sub.Labels, Priority: sub.Priority, Queue: sub.Queue, Actor: r.Actor, Via: r.Via, Plan: e.prog.Plan().JSON()}
+		req = api.SubmitRequest{ID: id, Name: sub.Name, Labels: sub.Labels, Priority: sub.Priority, Queue: sub.Queue, Actor: r.Actor, Via: r.Via, Plan: e.prog.Plan().JSON()}
 		req.Inputs = t.fetch(sub.Inputs)
 		return nil
 	})
 	if err != nil {
-		return SubmitReply{}, err
+		return api.SubmitReply{}, err
 	}
 	return o.submit(ctx, req, extra)
 }
 
 // mayRetry returns why a task cannot be made anew.
-func mayRetry(e *entry, r RetryRequest) error {
+func mayRetry(e *entry, r api.RetryRequest) error {
 	if e.noPlan != nil {
 		return e.noPlan
 	}
@@ -70,8 +71,8 @@ func mayRetry(e *entry, r RetryRequest) error {
 	return nil
 }
 
-// Redrive implements API.
-func (o *Orchestrator) Redrive(ctx context.Context, r RedriveRequest) (SubmitReply, error) {
+// Redrive implements api.API.
+func (o *Orchestrator) Redrive(ctx context.Context, r api.RedriveRequest) (api.SubmitReply, error) {
 	var planless *events.Submitted
 	err := o.look(ctx, r.ID, func(e *entry) error {
 		if e.noPlan != nil && !e.task.State.Terminal() {
@@ -82,20 +83,20 @@ func (o *Orchestrator) Redrive(ctx context.Context, r RedriveRequest) (SubmitRep
 	})
 	switch {
 	case err != nil:
-		return SubmitReply{}, err
+		return api.SubmitReply{}, err
 	case planless != nil:
 		return o.withPlan(ctx, r, planless)
 	}
-	return o.anew(ctx, RetryRequest{ID: r.ID, Actor: r.Actor, Via: "redrive"}, redriveOf(r.ID))
+	return o.anew(ctx, api.RetryRequest{ID: r.ID, Actor: r.Actor, Via: "redrive"}, redriveOf(r.ID))
 }
 
 // withPlan lets a task go on whose plan can be read again.
-func (o *Orchestrator) withPlan(ctx context.Context, r RedriveRequest, sub *events.Submitted) (SubmitReply, error) {
+func (o *Orchestrator) withPlan(ctx context.Context, r api.RedriveRequest, sub *events.Submitted) (api.SubmitReply, error) {
 	prog, err := o.program(ctx, sub)
 	if err != nil {
-		return SubmitReply{}, unusablePlan(err)
+		return api.SubmitReply{}, unusablePlan(err)
 	}
-	reply := SubmitReply{ID: r.ID, Existing: true}
+	reply := api.SubmitReply{ID: r.ID, Existing: true}
 	err = o.change(ctx, r.ID, r.Actor, func(t *turn) error {
 		t.e.prog, t.e.noPlan = prog, nil
 		if t.task.State == statemachine.Blocked && t.task.Block == blockResource {
@@ -129,12 +130,12 @@ func mayRedrive(e *entry) error {
 }
 
 // deadLetter keeps the lines of tasks that need a person.
-func deadLetter(lines []Summary) []Summary {
+func deadLetter(lines []api.Summary) []api.Summary {
 	known := make(map[events.TaskID]bool, len(lines))
 	for _, line := range lines {
 		known[line.ID] = true
 	}
-	return slices.DeleteFunc(lines, func(line Summary) bool {
+	return slices.DeleteFunc(lines, func(line api.Summary) bool {
 		switch line.State {
 		case statemachine.Failed:
 			return known[redriveOf(line.ID)]

@@ -6,9 +6,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -26,7 +26,7 @@ steps:
   - {id: end, tool: READ, needs: [after], with: {text: fail}}
 `)
 	require.Equal(t, statemachine.Failed, n.result(id).State)
-	reply, err := n.Retry(t.Context(), orchestrator.RetryRequest{ID: id})
+	reply, err := n.Retry(t.Context(), api.RetryRequest{ID: id})
 	require.NoError(t, err)
 	assert.Equal(t, 1, reply.Reused, "only what no failed step comes before")
 }
@@ -43,15 +43,15 @@ func TestRetryLeavesTheDeadLetter(t *testing.T) {
 		require.Equal(t, statemachine.Failed, n.result(id).State)
 		require.Equal(t, []events.TaskID{id}, n.deadList())
 
-		first, err := n.Retry(t.Context(), orchestrator.RetryRequest{ID: id, From: from})
+		first, err := n.Retry(t.Context(), api.RetryRequest{ID: id, From: from})
 		require.NoError(t, err)
 		assert.False(t, first.Existing)
 		assert.Empty(t, n.deadList(), "from %q", from)
-		second, err := n.Retry(t.Context(), orchestrator.RetryRequest{ID: id, From: from})
+		second, err := n.Retry(t.Context(), api.RetryRequest{ID: id, From: from})
 		require.NoError(t, err)
 		assert.False(t, second.Existing)
 		assert.NotEqual(t, first.ID, second.ID)
-		redriven, err := n.Redrive(t.Context(), orchestrator.RedriveRequest{ID: id})
+		redriven, err := n.Redrive(t.Context(), api.RedriveRequest{ID: id})
 		require.NoError(t, err)
 		assert.Equal(t, first.ID, redriven.ID)
 		assert.True(t, redriven.Existing)

@@ -3,30 +3,23 @@ package orchestrator
 import (
 	"slices"
 
-	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/internal/secret"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/work"
 )
 
-// ErrAgentSecrets is the error for a plan with secrets that a program submits, such as an agent: who writes a plan could have its
-// secrets printed in a form that nobody recognises.
-func ErrAgentSecrets() error {
-	return fault.New(fault.Forbidden, "agents and MCP clients submit no plans with secrets").WithField("plan.secrets").WithReason("SECRET_NOT_ALLOWED").
-		WithHint("a person submits such a plan: orch submit PLAN")
-}
-
 // checkSecrets refuses a plan whose secrets lie where the operator does not allow it, or that somebody submits who may have none used. A
 // sub-plan was checked with the plan around it.
-func (o *Orchestrator) checkSecrets(p *plan.Plan, r SubmitRequest, extra submitExtra) error {
+func (o *Orchestrator) checkSecrets(p *plan.Plan, r api.SubmitRequest, extra submitExtra) error {
 	sources := p.SecretSources()
 	if len(sources) == 0 {
 		return nil
 	}
 	byAgent := r.NoSecrets || isAgent(r.Actor) || r.KeysOf != "" || r.Session != "" || r.Client != nil && extra.parent == nil
 	if byAgent || extra.parent != nil && extra.parent.Agent != "" || extra.delegated() {
-		return ErrAgentSecrets()
+		return api.ErrAgentSecrets()
 	}
 	i := slices.IndexFunc(sources, func(source string) bool { return !secret.Allowed(o.cfg.Secrets, source) })
 	if i >= 0 {

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
@@ -23,15 +24,15 @@ func TestSubmitSecrets(t *testing.T) {
 	)
 	n := start(t, memlog.New(memlog.Config{}), func(c *orchestrator.Config) { c.Secrets = []string{"env:DB_*"} })
 	for name, tc := range map[string]struct {
-		r  orchestrator.SubmitRequest
+		r  api.SubmitRequest
 		ok bool
 	}{
-		"allowed":       {orchestrator.SubmitRequest{Plan: json.RawMessage(allowed), Actor: "user:ada"}, true},
-		"other":         {orchestrator.SubmitRequest{Plan: json.RawMessage(other), Actor: "user:ada"}, false},
-		"sub-plan":      {orchestrator.SubmitRequest{Plan: json.RawMessage(below), Actor: "user:ada"}, false},
-		"agent":         {orchestrator.SubmitRequest{Plan: json.RawMessage(allowed), Actor: "agent:builder"}, false},
-		"client of MCP": {orchestrator.SubmitRequest{Plan: json.RawMessage(allowed), Actor: "user:ada", NoSecrets: true}, false},
-		"helper":        {orchestrator.SubmitRequest{Plan: json.RawMessage(allowed), Actor: "user:ada", Client: &events.Client{Roots: []string{"/a"}}}, false},
+		"allowed":       {api.SubmitRequest{Plan: json.RawMessage(allowed), Actor: "user:ada"}, true},
+		"other":         {api.SubmitRequest{Plan: json.RawMessage(other), Actor: "user:ada"}, false},
+		"sub-plan":      {api.SubmitRequest{Plan: json.RawMessage(below), Actor: "user:ada"}, false},
+		"agent":         {api.SubmitRequest{Plan: json.RawMessage(allowed), Actor: "agent:builder"}, false},
+		"client of MCP": {api.SubmitRequest{Plan: json.RawMessage(allowed), Actor: "user:ada", NoSecrets: true}, false},
+		"helper":        {api.SubmitRequest{Plan: json.RawMessage(allowed), Actor: "user:ada", Client: &events.Client{Roots: []string{"/a"}}}, false},
 	} {
 		_, err := n.Submit(t.Context(), tc.r)
 		if tc.ok {

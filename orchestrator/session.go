@@ -6,8 +6,8 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/statemachine"
@@ -18,28 +18,9 @@ import (
 // It is a task with a history of its own, which waits until the session ends. The calls are tasks of their own, which run side
 // by side and name it.
 
-// SessionName begins the names of sessions.
-const SessionName = OwnPrefix + "session/"
-
-// SessionEnd is the signal that ends a session.
-const SessionEnd = "session.end"
-
-// ReasonSessionOver is the reason of the CONFLICT of a task in a session that is over.
-const ReasonSessionOver = "SESSION_OVER"
-
 // maxSessionReads bounds the files that a session is known to have read and that a call is told of; of more than these it is told
 // those whose name its arguments have.
 const maxSessionReads = 500
-
-// SessionPlan is the plan of a session, which ends by itself after a time.
-func SessionPlan(life time.Duration) json.RawMessage {
-	return mustJSON(map[string]any{
-		"orch": "v1", "name": "session", "summary": "The context of the calls of one client",
-		"steps": []any{map[string]any{"id": "open", "wait": map[string]any{
-			"signal": SessionEnd, "timeout": life.String(), "default": map[string]any{"reason": "its time is over"},
-		}}},
-	})
-}
 
 func isSession(t *statemachine.Task) bool { return t.Submitted.Session == t.ID }
 
@@ -52,7 +33,7 @@ func contextOf(t *statemachine.Task) events.TaskID {
 }
 
 // checkSession refuses a task of a session that is over, or of somebody else.
-func (o *Orchestrator) checkSession(ctx context.Context, r SubmitRequest) error {
+func (o *Orchestrator) checkSession(ctx context.Context, r api.SubmitRequest) error {
 	if r.Session == "" || r.Session == r.ID {
 		return nil
 	}
@@ -61,7 +42,7 @@ func (o *Orchestrator) checkSession(ctx context.Context, r SubmitRequest) error 
 		case !isSession(e.task) || e.task.Requestor != r.Actor:
 			return fault.New(fault.NotFound, "there is no session %s", r.Session).WithField("session")
 		case e.task.State.Terminal():
-			return fault.New(fault.Conflict, "the session %s is over", r.Session).WithField("session").WithReason(ReasonSessionOver)
+			return fault.New(fault.Conflict, "the session %s is over", r.Session).WithField("session").WithReason(api.ReasonSessionOver)
 		}
 		return nil
 	})

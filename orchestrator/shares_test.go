@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/orchestrator"
@@ -21,7 +22,7 @@ import (
 func (n *node) submitAs(who, priority string) events.TaskID {
 	n.t.Helper()
 	plan := `{"orch":"v1","priority":"` + priority + `","steps":[{"id":"a","tool":"READ"}]}`
-	reply, err := n.Submit(context.Background(), orchestrator.SubmitRequest{Plan: json.RawMessage(plan), Actor: who})
+	reply, err := n.Submit(context.Background(), api.SubmitRequest{Plan: json.RawMessage(plan), Actor: who})
 	require.NoError(n.t, err)
 	return reply.ID
 }
@@ -49,7 +50,7 @@ func TestLastSlotsAreKeptFromAgents(t *testing.T) {
 		}
 		hog = append(hog, n.submitAs("agent:hog", "critical"))
 		assert.Equal(t, []events.TaskID{hog[5], hog[0], hog[1]}, n.slots(5, 0))
-		reply, err := n.Explain(context.Background(), orchestrator.GetRequest{ID: hog[2]})
+		reply, err := n.Explain(context.Background(), api.GetRequest{ID: hog[2]})
 		require.NoError(t, err)
 		assert.Contains(t, reply.Causes[0].Sentence, "the last free slots of worker w are kept for operators and critical calls")
 		assert.Empty(t, n.slots(1, 0))
@@ -113,11 +114,11 @@ func TestLastSlotsAreKeptFromSubmitters(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
 	n.submit("orch: v1\nsteps: [{id: s, run: {orch: v1, steps: [{id: a, tool: READ}]}}]\n", by("user:ci"),
-		func(r *orchestrator.SubmitRequest) { r.KeysOf = "user:ci" })
+		func(r *api.SubmitRequest) { r.KeysOf = "user:ci" })
 	child := n.take("other")
 	assert.True(t, n.submitted(child.Task).Limited)
 	for range 5 {
-		n.submit(onePlan, by("user:ci"), func(r *orchestrator.SubmitRequest) { r.KeysOf = "user:ci" })
+		n.submit(onePlan, by("user:ci"), func(r *api.SubmitRequest) { r.KeysOf = "user:ci" })
 	}
 	assert.Len(t, n.slots(5, 0), 3)
 	assert.Empty(t, n.slots(2, 0))
@@ -163,7 +164,7 @@ func TestCriticalCallsGoOnWhenTheirAgentHasNoOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		n := start(t, memlog.New(memlog.Config{}))
-		elsewhere, err := n.Submit(context.Background(), orchestrator.SubmitRequest{
+		elsewhere, err := n.Submit(context.Background(), api.SubmitRequest{
 			Plan: json.RawMessage(`{"orch":"v1","steps":[{"id":"a","tool":"READ","queue":"far"}]}`), Actor: "agent:other",
 		})
 		require.NoError(t, err)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
@@ -61,7 +62,7 @@ func (n *node) submitted(id events.TaskID) *events.Submitted {
 	return nil
 }
 
-func (n *node) outputOf(r orchestrator.ResultReply, id events.TaskID, key string) string {
+func (n *node) outputOf(r api.ResultReply, id events.TaskID, key string) string {
 	n.t.Helper()
 	require.Equal(n.t, statemachine.Done, r.State, "%v", r.Error)
 	return string(n.step(id, key).Output)
@@ -77,7 +78,7 @@ func TestSpawnEndsWithItsChild(t *testing.T) {
 		require.NoError(t, n.spawn("w", c, agentPlan, "hello"))
 		s := n.step(id, "s")
 		assert.Equal(t, statemachine.StepRunning, s.State)
-		status, err := n.Status(context.Background(), orchestrator.StatusRequest{})
+		status, err := n.Status(context.Background(), api.StatusRequest{})
 		require.NoError(t, err)
 		assert.Zero(t, status.Running, "no worker has the call")
 		cause := n.cause(id)
@@ -96,7 +97,7 @@ func TestSpawnEndsWithItsChild(t *testing.T) {
 		assert.Equal(t, &events.Parent{Task: id, Step: "s", Depth: 1, Agent: "helper", Requester: "user:test", Since: above.Since}, above)
 		assert.Equal(t, "helper", child.Name)
 		n.result(s.Child)
-		page, err := n.List(context.Background(), orchestrator.ListRequest{Parent: id})
+		page, err := n.List(context.Background(), api.ListRequest{Parent: id})
 		require.NoError(t, err)
 		require.Len(t, page.Tasks, 1)
 		assert.Equal(t, s.Child, page.Tasks[0].ID)
@@ -312,7 +313,7 @@ func TestSpawnOverRestart(t *testing.T) {
 
 	n = start(t, log)
 	assert.Equal(t, child, n.step(id, "s").Child)
-	status, err := n.Status(context.Background(), orchestrator.StatusRequest{})
+	status, err := n.Status(context.Background(), api.StatusRequest{})
 	require.NoError(t, err)
 	assert.Zero(t, status.Running, "no worker is waited for that had the call")
 	said := n.take("w")
@@ -366,7 +367,7 @@ func TestWorkerLostBeforeTheSpawn(t *testing.T) {
 		require.NoError(t, n.report("w", n.take("w"), `{}`))
 		assert.Equal(t, statemachine.Done, n.result(id).State)
 		require.NoError(t, n.spawn("w", again, agentPlan, "p"), "and after the end")
-		page, err := n.List(context.Background(), orchestrator.ListRequest{Parent: id})
+		page, err := n.List(context.Background(), api.ListRequest{Parent: id})
 		require.NoError(t, err)
 		assert.Len(t, page.Tasks, 1)
 		n.checkIdle()
@@ -413,7 +414,7 @@ func TestAllowOfInputs(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
 	const yaml = "orch: v1\ninputs: {type: object, properties: {dir: {type: string}}}\nallow: {paths: ['${{ inputs.dir }}/out']}\nsteps: [{id: s, tool: SPAWN}, {id: w, tool: EITHER}]\n"
-	id := n.submit(yaml, func(r *orchestrator.SubmitRequest) { r.Inputs = json.RawMessage(`{"dir":"docs"}`) })
+	id := n.submit(yaml, func(r *api.SubmitRequest) { r.Inputs = json.RawMessage(`{"dir":"docs"}`) })
 	opened := events.Allow{Paths: []string{"docs/out"}}
 	assert.Equal(t, &opened, n.submitted(id).Allow)
 	for _, call := range n.poll("w", 2).Calls {
@@ -450,13 +451,13 @@ func TestScopeOfSpawnedChildren(t *testing.T) {
 	assert.Equal(t, []string{"READ", "SPAWN"}, n.submitted(sub.Task).Tools)
 	said := n.take("w")
 	assert.Equal(t, []events.Allow{above, {Endpoints: []string{"b"}}}, n.submitted(grandchild).Within)
-	denied, err := n.Call(context.Background(), orchestrator.CallRequest{ID: grandchild, Tool: "WRITE2", Args: json.RawMessage(`{}`), Wait: time.Minute})
+	denied, err := n.Call(context.Background(), api.CallRequest{ID: grandchild, Tool: "WRITE2", Args: json.RawMessage(`{}`), Wait: time.Minute})
 	require.NoError(t, err)
 	assert.Equal(t, fault.Forbidden, denied.Error.Code)
 	require.NoError(t, n.report("w", sub, `{}`))
 	require.NoError(t, n.fail("w", said, "denied"))
 	n.result(id)
-	again, err := n.Retry(context.Background(), orchestrator.RetryRequest{ID: grandchild})
+	again, err := n.Retry(context.Background(), api.RetryRequest{ID: grandchild})
 	require.NoError(t, err)
 	assert.Equal(t, n.submitted(grandchild).Within, n.submitted(again.ID).Within, "a retry reaches no further")
 	assert.Equal(t, n.submitted(grandchild).Tools, n.submitted(again.ID).Tools)
@@ -469,7 +470,7 @@ func TestInternalTools(t *testing.T) {
 	_, err := n.trySubmit("orch: v1\nsteps: [{id: a, tool: INTERNAL}]\n")
 	hasCode(t, err, fault.InvalidPlan)
 	id := n.submit(onePlan)
-	_, err = n.Call(context.Background(), orchestrator.CallRequest{ID: id, Tool: "INTERNAL", Args: json.RawMessage(`{}`)})
+	_, err = n.Call(context.Background(), api.CallRequest{ID: id, Tool: "INTERNAL", Args: json.RawMessage(`{}`)})
 	hasCode(t, err, fault.NotFound)
 }
 
@@ -497,7 +498,7 @@ func TestSpawnBySingleCall(t *testing.T) {
 	n.result(id)
 	answer := make(chan error, 1)
 	go func() {
-		r, err := n.Call(context.Background(), orchestrator.CallRequest{ID: id, Tool: "SPAWN", Args: json.RawMessage(`{}`), Wait: time.Minute})
+		r, err := n.Call(context.Background(), api.CallRequest{ID: id, Tool: "SPAWN", Args: json.RawMessage(`{}`), Wait: time.Minute})
 		if err == nil && !strings.Contains(string(r.Output), `"status":"DONE"`) {
 			err = fmt.Errorf("output %s", r.Output)
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/statemachine"
@@ -15,9 +16,6 @@ import (
 // What a person has granted for good to their sessions is kept in a task of theirs that waits: its approvals are the grants, its
 // history says who gave and who took back each of them (ADR 0033).
 
-// GrantsName is the name of the tasks that keep what holds for all sessions of a person.
-const GrantsName = OwnPrefix + "grants"
-
 // maxStanding bounds the grants that a person has for good.
 const maxStanding = 200
 
@@ -25,10 +23,10 @@ const maxStanding = 200
 const standingLife = 3650 * 24 * time.Hour
 
 // standingID is the task that keeps the grants of a person.
-func standingID(of string) events.TaskID { return events.KeyedTaskID(of, GrantsName) }
+func standingID(of string) events.TaskID { return events.KeyedTaskID(of, api.GrantsName) }
 
 func isStanding(t *statemachine.Task) bool {
-	return isSession(t) && t.Submitted.Name == GrantsName && t.ID == standingID(t.Requestor)
+	return isSession(t) && t.Submitted.Name == api.GrantsName && t.ID == standingID(t.Requestor)
 }
 
 func standingPlan() map[string]any {
@@ -74,7 +72,7 @@ func (o *Orchestrator) openStanding(ctx context.Context, task events.TaskID) err
 		return err // the decision is refused for an agent
 	}
 	id := standingID(of)
-	_, err = o.Submit(ctx, SubmitRequest{ID: id, Session: id, Name: GrantsName, Plan: mustJSON(standingPlan()), Actor: of})
+	_, err = o.Submit(ctx, api.SubmitRequest{ID: id, Session: id, Name: api.GrantsName, Plan: mustJSON(standingPlan()), Actor: of})
 	if err != nil {
 		return err
 	}
@@ -145,7 +143,7 @@ func (o *Orchestrator) addStanding(ctx context.Context, of string, call *work.Ca
 }
 
 // revoke takes back a grant of a session, or one for good. A call that has begun with it goes on.
-func (t *turn) revoke(a *statemachine.Approval, r DecideRequest) error {
+func (t *turn) revoke(a *statemachine.Approval, r api.DecideRequest) error {
 	switch {
 	case !isSession(t.task) || len(a.Scopes) == 0:
 		return fault.New(fault.Conflict, "approval %s opens nothing for a session or for good", a.ID).

@@ -8,10 +8,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/work"
 )
@@ -153,11 +153,11 @@ func TestCallThatWasTakenBeforeARestart(t *testing.T) {
 func TestCallThatNobodyMayTake(t *testing.T) {
 	t.Parallel()
 	const plan = "{orch: v1, steps: [{id: a, tool: READ, with: {n: 1}, start_within: 1m}]}"
-	for name, of := range map[string]func(events.TaskID) orchestrator.PauseRequest{
-		"task":  func(id events.TaskID) orchestrator.PauseRequest { return orchestrator.PauseRequest{ID: id} },
-		"queue": func(events.TaskID) orchestrator.PauseRequest { return orchestrator.PauseRequest{Queue: "default"} },
-		"tool":  func(events.TaskID) orchestrator.PauseRequest { return orchestrator.PauseRequest{Tool: "READ"} },
-		"node":  func(events.TaskID) orchestrator.PauseRequest { return orchestrator.PauseRequest{Node: true} },
+	for name, of := range map[string]func(events.TaskID) api.PauseRequest{
+		"task":  func(id events.TaskID) api.PauseRequest { return api.PauseRequest{ID: id} },
+		"queue": func(events.TaskID) api.PauseRequest { return api.PauseRequest{Queue: "default"} },
+		"tool":  func(events.TaskID) api.PauseRequest { return api.PauseRequest{Tool: "READ"} },
+		"node":  func(events.TaskID) api.PauseRequest { return api.PauseRequest{Node: true} },
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			n := start(t, memlog.New(memlog.Config{}), short)

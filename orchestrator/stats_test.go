@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
@@ -139,7 +140,7 @@ func TestStatisticsSurviveRestarts(t *testing.T) {
 	c.assertCounted(3, 2)
 	tasks := c.run(2, 1)
 	c.assertCounted(5, 3)
-	reply, err := c.Archive(c.ctx(), orchestrator.ArchiveRequest{Wait: time.Minute})
+	reply, err := c.Archive(c.ctx(), api.ArchiveRequest{Wait: time.Minute})
 	require.NoError(t, err)
 	assert.Positive(t, reply.Archived)
 	c.run(1, 0)

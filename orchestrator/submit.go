@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/failpoint"
@@ -56,24 +57,24 @@ func (x submitExtra) trusted() bool {
 	return x.origin != "" || (x.parent != nil && x.parent.Agent != "")
 }
 
-// Submit implements API.
-func (o *Orchestrator) Submit(ctx context.Context, r SubmitRequest) (SubmitReply, error) {
+// Submit implements api.API.
+func (o *Orchestrator) Submit(ctx context.Context, r api.SubmitRequest) (api.SubmitReply, error) {
 	extra, err := o.boundsOf(ctx, r)
 	if err != nil {
-		return SubmitReply{}, err
+		return api.SubmitReply{}, err
 	}
 	return o.submit(ctx, r, extra)
 }
 
-// SubmitBatch implements API.
-func (o *Orchestrator) SubmitBatch(ctx context.Context, r SubmitBatchRequest) (SubmitBatchReply, error) {
+// SubmitBatch implements api.API.
+func (o *Orchestrator) SubmitBatch(ctx context.Context, r api.SubmitBatchRequest) (api.SubmitBatchReply, error) {
 	if len(r.Tasks) > maxBatch {
-		return SubmitBatchReply{}, tooMany("tasks", len(r.Tasks), maxBatch)
+		return api.SubmitBatchReply{}, tooMany("tasks", len(r.Tasks), maxBatch)
 	}
 	if err := o.serving(); err != nil {
-		return SubmitBatchReply{}, err
+		return api.SubmitBatchReply{}, err
 	}
-	reply := SubmitBatchReply{Tasks: make([]SubmitBatchItem, len(r.Tasks))}
+	reply := api.SubmitBatchReply{Tasks: make([]api.SubmitBatchItem, len(r.Tasks))}
 	done := make(chan struct{}, len(r.Tasks))
 	pending := 0
 	for i, task := range r.Tasks {
@@ -89,7 +90,7 @@ func (o *Orchestrator) SubmitBatch(ctx context.Context, r SubmitBatchRequest) (S
 		}
 		pending++
 		o.lock()
-		o.creator(extra)(sub, task.Actor, extra, func(reply SubmitReply, err error) {
+		o.creator(extra)(sub, task.Actor, extra, func(reply api.SubmitReply, err error) {
 			item.SubmitReply, item.Error = reply, fault.From(err)
 			done <- struct{}{}
 		})
@@ -99,9 +100,9 @@ func (o *Orchestrator) SubmitBatch(ctx context.Context, r SubmitBatchRequest) (S
 		select {
 		case <-done:
 		case <-ctx.Done():
-			return SubmitBatchReply{}, fault.From(ctx.Err())
+			return api.SubmitBatchReply{}, fault.From(ctx.Err())
 		case <-o.stopped:
-			return SubmitBatchReply{}, stopping()
+			return api.SubmitBatchReply{}, stopping()
 		}
 	}
 	return reply, nil
@@ -111,29 +112,29 @@ func tooMany(field string, n, limit int) error {
 	return fault.New(fault.ValidationError, "%d are too many, the limit is %d", n, limit).WithField(field)
 }
 
-func (o *Orchestrator) submit(ctx context.Context, r SubmitRequest, extra submitExtra) (SubmitReply, error) {
+func (o *Orchestrator) submit(ctx context.Context, r api.SubmitRequest, extra submitExtra) (api.SubmitReply, error) {
 	if err := o.serving(); err != nil {
-		return SubmitReply{}, err
+		return api.SubmitReply{}, err
 	}
 	sub, err := o.prepare(ctx, r, extra)
 	if err != nil {
-		return SubmitReply{}, err
+		return api.SubmitReply{}, err
 	}
 	type answer struct {
-		reply SubmitReply
+		reply api.SubmitReply
 		err   error
 	}
 	done := make(chan answer, 1)
 	o.lock()
-	o.creator(extra)(sub, r.Actor, extra, func(reply SubmitReply, err error) { done <- answer{reply, err} })
+	o.creator(extra)(sub, r.Actor, extra, func(reply api.SubmitReply, err error) { done <- answer{reply, err} })
 	o.unlock()
 	select {
 	case a := <-done:
 		return a.reply, a.err
 	case <-ctx.Done():
-		return SubmitReply{}, fault.From(ctx.Err())
+		return api.SubmitReply{}, fault.From(ctx.Err())
 	case <-o.stopped:
-		return SubmitReply{}, stopping()
+		return api.SubmitReply{}, stopping()
 	}
 }
 
@@ -151,7 +152,7 @@ type submission struct {
 }
 
 // prepare checks a request and makes the first event of it. It needs no lock.
-func (o *Orchestrator) prepare(ctx context.Context, r SubmitRequest, extra submitExtra) (*submission, error) {
+func (o *Orchestrator) prepare(ctx context.Context, r api.SubmitRequest, extra submitExtra) (*submission, error) {
 	if err := o.checkRequest(r); err != nil {
 		return nil, err
 	}
@@ -214,7 +215,7 @@ func (o *Orchestrator) prepare(ctx context.Context, r SubmitRequest, extra submi
 	return s, nil
 }
 
-func (o *Orchestrator) checkRequest(r SubmitRequest) error {
+func (o *Orchestrator) checkRequest(r api.SubmitRequest) error {
 	switch {
 	case len(r.Plan) == 0:
 		return fault.New(fault.RequiredField, "is missing").WithField("plan")
@@ -281,7 +282,7 @@ var (
 	labelForm = regexp.MustCompile(`^[a-z0-9][a-z0-9._/-]{0,62}$`)
 )
 
-func (o *Orchestrator) checkNames(r SubmitRequest) error {
+func (o *Orchestrator) checkNames(r api.SubmitRequest) error {
 	if r.ID != "" {
 		if _, err := events.ParseTaskID(string(r.ID)); err != nil {
 			return err
@@ -371,7 +372,7 @@ func digest(parts ...[]byte) string {
 }
 
 // describe fills in what the request or else the plan says about the task.
-func (o *Orchestrator) describe(p *events.Submitted, pl *plan.Plan, r SubmitRequest) {
+func (o *Orchestrator) describe(p *events.Submitted, pl *plan.Plan, r api.SubmitRequest) {
 	p.Name, p.Summary = first(r.Name, pl.Name, "task"), pl.Summary
 	p.Priority = first(r.Priority, string(pl.Priority), "normal")
 	p.Queue = r.Queue
@@ -401,7 +402,7 @@ func first(texts ...string) string {
 
 // create makes the task, or finds the one that the id stands for already. The lock is held; done is
 // called with the lock held.
-func (o *Orchestrator) create(s *submission, actor string, extra submitExtra, done func(SubmitReply, error)) {
+func (o *Orchestrator) create(s *submission, actor string, extra submitExtra, done func(api.SubmitReply, error)) {
 	if !s.chosen {
 		o.begin(s, actor, extra, done)
 		return
@@ -415,11 +416,11 @@ func (o *Orchestrator) create(s *submission, actor string, extra submitExtra, do
 		case o.released(s, e, err):
 			o.afterReleased(s, actor, extra, done)
 		case err != nil:
-			done(SubmitReply{}, err)
+			done(api.SubmitReply{}, err)
 		case !sameWork(e.task.Submitted, s.payload):
-			done(SubmitReply{}, o.taken(s, e.task))
+			done(api.SubmitReply{}, o.taken(s, e.task))
 		default:
-			done(SubmitReply{ID: s.id, State: e.task.State, Existing: true}, nil)
+			done(api.SubmitReply{ID: s.id, State: e.task.State, Existing: true}, nil)
 		}
 	})
 }
@@ -450,7 +451,7 @@ func (o *Orchestrator) admit(p *events.Submitted) error {
 }
 
 // begin writes the first commit of a task. The lock is held.
-func (o *Orchestrator) begin(s *submission, actor string, extra submitExtra, done func(SubmitReply, error)) {
+func (o *Orchestrator) begin(s *submission, actor string, extra submitExtra, done func(api.SubmitReply, error)) {
 	actor = first(actor, actorNode)
 	err := error(nil)
 	s.payload.Share = extra.share
@@ -466,7 +467,7 @@ func (o *Orchestrator) begin(s *submission, actor string, extra submitExtra, don
 		err = fault.New(fault.ValidationError, "the tasks would wait for each other").WithField("depends_on")
 	}
 	if err != nil {
-		done(SubmitReply{}, err)
+		done(api.SubmitReply{}, err)
 		return
 	}
 	e := o.tasks[s.id]
@@ -491,9 +492,9 @@ func (o *Orchestrator) begin(s *submission, actor string, extra submitExtra, don
 	o.decide(e, actor, decide, func(err error) {
 		o.nameDependencies(s, -1)
 		if err != nil {
-			done(SubmitReply{}, err)
+			done(api.SubmitReply{}, err)
 			return
 		}
-		done(SubmitReply{ID: s.id, State: e.task.State, Reused: len(extra.reuse)}, nil)
+		done(api.SubmitReply{ID: s.id, State: e.task.State, Reused: len(extra.reuse)}, nil)
 	})
 }

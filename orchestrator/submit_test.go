@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
@@ -85,7 +86,7 @@ func TestChosenID(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
 	id := events.KeyedTaskID("", "chosen")
-	choose := func(r *orchestrator.SubmitRequest) { r.ID = id }
+	choose := func(r *api.SubmitRequest) { r.ID = id }
 	assert.Equal(t, id, n.submit(onePlan, choose))
 	r, err := n.trySubmit(onePlan, choose)
 	require.NoError(t, err)
@@ -99,7 +100,7 @@ func TestBatch(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
 	text := func(s string) json.RawMessage { raw, _ := json.Marshal(s); return raw }
-	r, err := n.SubmitBatch(context.Background(), orchestrator.SubmitBatchRequest{Tasks: []orchestrator.SubmitRequest{
+	r, err := n.SubmitBatch(context.Background(), api.SubmitBatchRequest{Tasks: []api.SubmitRequest{
 		{Plan: text(onePlan)}, {Plan: text("nonsense")}, {Plan: text(setPlan), Name: "last"},
 	}})
 	require.NoError(t, err)
@@ -109,7 +110,7 @@ func TestBatch(t *testing.T) {
 	assert.Equal(t, fault.InvalidPlan, r.Tasks[1].Error.Code)
 	assert.Equal(t, statemachine.Done, r.Tasks[2].State)
 	assert.Equal(t, "last", n.get(r.Tasks[2].ID).Name)
-	_, err = n.SubmitBatch(context.Background(), orchestrator.SubmitBatchRequest{Tasks: make([]orchestrator.SubmitRequest, 10_001)})
+	_, err = n.SubmitBatch(context.Background(), api.SubmitBatchRequest{Tasks: make([]api.SubmitRequest, 10_001)})
 	hasCode(t, err, fault.ValidationError)
 }
 
@@ -121,34 +122,34 @@ func TestSubmitLimits(t *testing.T) {
 	})
 	own := events.KeyedTaskID("", "own")
 	for name, tc := range map[string]struct {
-		change func(*orchestrator.SubmitRequest)
+		change func(*api.SubmitRequest)
 		code   fault.Code
 		field  string
 	}{
-		"no plan":      {func(r *orchestrator.SubmitRequest) { r.Plan = nil }, fault.RequiredField, "plan"},
-		"long name":    {func(r *orchestrator.SubmitRequest) { r.Name = strings.Repeat("x", 257) }, fault.ValidationError, "name"},
-		"priority":     {func(r *orchestrator.SubmitRequest) { r.Priority = "urgent" }, fault.ValidationError, "priority"},
-		"queue":        {func(r *orchestrator.SubmitRequest) { r.Queue = "a b" }, fault.InvalidFormat, "queue"},
-		"label":        {func(r *orchestrator.SubmitRequest) { r.Labels = map[string]string{"A": "x"} }, fault.InvalidFormat, "labels"},
-		"delay":        {func(r *orchestrator.SubmitRequest) { r.Delay = -1 }, fault.ValidationError, "delay"},
-		"id":           {func(r *orchestrator.SubmitRequest) { r.ID = "TASK_x" }, fault.InvalidFormat, "task"},
-		"inputs":       {func(r *orchestrator.SubmitRequest) { r.Inputs = make(json.RawMessage, 5<<20) }, fault.ValidationError, "inputs"},
-		"dependency":   {func(r *orchestrator.SubmitRequest) { r.DependsOn = []events.TaskID{"x"} }, fault.InvalidFormat, "depends_on"},
-		"itself":       {func(r *orchestrator.SubmitRequest) { r.ID, r.DependsOn = own, []events.TaskID{own} }, fault.ValidationError, "depends_on"},
-		"secret label": {func(r *orchestrator.SubmitRequest) { r.Labels = map[string]string{"a": "hunter2"} }, fault.SecretDetected, "labels"},
-		"secret name":  {func(r *orchestrator.SubmitRequest) { r.Name = "hunter2" }, fault.SecretDetected, "name"},
-		"secret plan":  {func(r *orchestrator.SubmitRequest) { r.Plan = json.RawMessage(`"name: hunter2"`) }, fault.SecretDetected, "plan:1"},
-		"secret step": {func(r *orchestrator.SubmitRequest) {
+		"no plan":      {func(r *api.SubmitRequest) { r.Plan = nil }, fault.RequiredField, "plan"},
+		"long name":    {func(r *api.SubmitRequest) { r.Name = strings.Repeat("x", 257) }, fault.ValidationError, "name"},
+		"priority":     {func(r *api.SubmitRequest) { r.Priority = "urgent" }, fault.ValidationError, "priority"},
+		"queue":        {func(r *api.SubmitRequest) { r.Queue = "a b" }, fault.InvalidFormat, "queue"},
+		"label":        {func(r *api.SubmitRequest) { r.Labels = map[string]string{"A": "x"} }, fault.InvalidFormat, "labels"},
+		"delay":        {func(r *api.SubmitRequest) { r.Delay = -1 }, fault.ValidationError, "delay"},
+		"id":           {func(r *api.SubmitRequest) { r.ID = "TASK_x" }, fault.InvalidFormat, "task"},
+		"inputs":       {func(r *api.SubmitRequest) { r.Inputs = make(json.RawMessage, 5<<20) }, fault.ValidationError, "inputs"},
+		"dependency":   {func(r *api.SubmitRequest) { r.DependsOn = []events.TaskID{"x"} }, fault.InvalidFormat, "depends_on"},
+		"itself":       {func(r *api.SubmitRequest) { r.ID, r.DependsOn = own, []events.TaskID{own} }, fault.ValidationError, "depends_on"},
+		"secret label": {func(r *api.SubmitRequest) { r.Labels = map[string]string{"a": "hunter2"} }, fault.SecretDetected, "labels"},
+		"secret name":  {func(r *api.SubmitRequest) { r.Name = "hunter2" }, fault.SecretDetected, "name"},
+		"secret plan":  {func(r *api.SubmitRequest) { r.Plan = json.RawMessage(`"name: hunter2"`) }, fault.SecretDetected, "plan:1"},
+		"secret step": {func(r *api.SubmitRequest) {
 			r.Plan = json.RawMessage(`{"orch":"v1","steps":[{"id":"a","tool":"READ"},{"id":"b","tool":"READ","with":{"n":1,"t":"hunter2"}}]}`)
 		}, fault.SecretDetected, "steps[1].with.t"},
-		"secret argument": {func(r *orchestrator.SubmitRequest) {
+		"secret argument": {func(r *api.SubmitRequest) {
 			r.Plan = json.RawMessage(`{"orch":"v1","steps":[{"id":"call","tool":"READ","with":{"n":1,"t":"hunter2"}}]}`)
 		}, fault.SecretDetected, "t"},
-		"secret allowed": {func(r *orchestrator.SubmitRequest) {
+		"secret allowed": {func(r *api.SubmitRequest) {
 			r.Plan = json.RawMessage(`{"orch":"v1","inputs":{"additionalProperties":true},"allow":{"paths":["hun${{ inputs.x }}"]},"steps":[{"id":"a","set":{"b":1}}]}`)
 			r.Inputs = json.RawMessage(`{"x":"ter2"}`)
 		}, fault.SecretDetected, "allow"},
-		"secret prompt": {func(r *orchestrator.SubmitRequest) {
+		"secret prompt": {func(r *api.SubmitRequest) {
 			r.Plan = json.RawMessage(`{"orch":"v1","steps":[{"id":"a","approve":{"show":"hunter2"}}]}`)
 		}, fault.SecretDetected, "steps[0].approve"},
 	} {
@@ -157,7 +158,7 @@ func TestSubmitLimits(t *testing.T) {
 		assert.Equal(t, tc.code, fault.CodeOf(err), "%s: %v", name, err)
 		assert.Equal(t, tc.field, fault.From(err).Field, name)
 	}
-	list, err := n.List(context.Background(), orchestrator.ListRequest{})
+	list, err := n.List(context.Background(), api.ListRequest{})
 	require.NoError(t, err)
 	assert.Empty(t, list.Tasks)
 }

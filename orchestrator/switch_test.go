@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -34,8 +34,8 @@ func TestSwitchRunsOneCase(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
 	n.serve(echoArgs)
-	env := func(value string) func(*orchestrator.SubmitRequest) {
-		return func(r *orchestrator.SubmitRequest) { r.Inputs = json.RawMessage(`{"env":"` + value + `"}`) }
+	env := func(value string) func(*api.SubmitRequest) {
+		return func(r *api.SubmitRequest) { r.Inputs = json.RawMessage(`{"env":"` + value + `"}`) }
 	}
 	for value, want := range map[string]struct {
 		after string

@@ -4,20 +4,21 @@ import (
 	"context"
 	"slices"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 )
 
 // tree is the page of the tasks that belong together by their parents. It keeps the oldest ones, so that no task comes without
 // those above it.
-func (o *Orchestrator) tree(ctx context.Context, r ListRequest, lines []Summary) (ListReply, error) {
+func (o *Orchestrator) tree(ctx context.Context, r api.ListRequest, lines []api.Summary) (api.ListReply, error) {
 	lines = related(r.Tree, lines)
-	slices.SortFunc(lines, func(a, b Summary) int { return newer(b, a) })
-	reply := ListReply{Tasks: []Summary{}, Left: max(len(lines)-r.Limit, 0)}
+	slices.SortFunc(lines, func(a, b api.Summary) int { return newer(b, a) })
+	reply := api.ListReply{Tasks: []api.Summary{}, Left: max(len(lines)-r.Limit, 0)}
 	for _, line := range lines[:len(lines)-reply.Left] {
 		if line.Priority == "" && line.Unreadable == "" {
 			var err error
 			if line, err = o.complete(ctx, line); err != nil && !absent(err) && !unreadableHistory(err) {
-				return ListReply{}, err
+				return api.ListReply{}, err
 			}
 		}
 		reply.Tasks = append(reply.Tasks, line)
@@ -27,7 +28,7 @@ func (o *Orchestrator) tree(ctx context.Context, r ListRequest, lines []Summary)
 }
 
 // related keeps the lines of the tasks that have the same uppermost parent as one of them.
-func related(id events.TaskID, lines []Summary) []Summary {
+func related(id events.TaskID, lines []api.Summary) []api.Summary {
 	parents := make(map[events.TaskID]events.TaskID, len(lines))
 	for _, line := range lines {
 		parents[line.ID] = line.Parent
@@ -46,5 +47,5 @@ func related(id events.TaskID, lines []Summary) []Summary {
 		return id
 	}
 	root := top(id)
-	return slices.DeleteFunc(lines, func(line Summary) bool { return top(line.ID) != root })
+	return slices.DeleteFunc(lines, func(line api.Summary) bool { return top(line.ID) != root })
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
@@ -55,7 +56,7 @@ func TestWorkersAreNotTrusted(t *testing.T) {
 		Error: &fault.Error{Code: hidden, Message: long, Reason: hidden, Field: hidden, Hint: hidden},
 	}))
 	require.NoError(t, n.report("w", n.take("w"), `{"text":"`+hidden+`"}`))
-	h, err := n.History(n.ctx(), orchestrator.HistoryRequest{ID: id})
+	h, err := n.History(n.ctx(), api.HistoryRequest{ID: id})
 	require.NoError(t, err)
 	text, err := json.Marshal(h)
 	require.NoError(t, err)
@@ -131,7 +132,7 @@ func TestExpressionsMakeNoSecrets(t *testing.T) {
 			})
 			id := n.submit("orch: v1\n" + plan)
 			assert.Equal(t, statemachine.Failed, n.result(id).State)
-			h, err := n.History(n.ctx(), orchestrator.HistoryRequest{ID: id})
+			h, err := n.History(n.ctx(), api.HistoryRequest{ID: id})
 			require.NoError(t, err)
 			text, err := json.Marshal(h)
 			require.NoError(t, err)

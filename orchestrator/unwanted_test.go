@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator"
@@ -72,7 +73,7 @@ func TestDoubtsThatAgentsLeave(t *testing.T) {
 		n.giveBack(ref)
 		require.Equal(t, statemachine.Blocked, n.get(id).State, "attempt "+strconv.Itoa(attempt))
 		if attempt == 1 {
-			_, err := n.Resolve(n.ctx(), orchestrator.ResolveRequest{ID: id, Step: "a", As: "retry"})
+			_, err := n.Resolve(n.ctx(), api.ResolveRequest{ID: id, Step: "a", As: "retry"})
 			require.NoError(t, err)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
@@ -62,12 +63,12 @@ func TestLargeValuesAreReadWithoutTheLock(t *testing.T) {
 		n.stop()
 		g := &gate{Log: log, open: make(chan struct{})}
 		n = start(t, log, func(c *orchestrator.Config) { c.Blobs = g })
-		_, err := n.List(n.ctx(), orchestrator.ListRequest{})
+		_, err := n.List(n.ctx(), api.ListRequest{})
 		require.NoError(t, err)
-		viewed := make(chan orchestrator.TaskView, 1)
+		viewed := make(chan api.TaskView, 1)
 		go func() { viewed <- n.get(id) }()
 		go func() {
-			_, err := n.Signal(n.ctx(), orchestrator.SignalRequest{ID: id, Name: "go"})
+			_, err := n.Signal(n.ctx(), api.SignalRequest{ID: id, Name: "go"})
 			assert.NoError(t, err)
 		}()
 		<-time.After(time.Second)
@@ -125,17 +126,17 @@ func TestLostPlanBlocks(t *testing.T) {
 	assert.Equal(t, "blocked", c.Kind)
 	assert.Contains(t, c.Next, "orch redrive")
 	assert.Equal(t, []events.TaskID{id}, n.deadList())
-	_, err := n.Redrive(n.ctx(), orchestrator.RedriveRequest{ID: id})
+	_, err := n.Redrive(n.ctx(), api.RedriveRequest{ID: id})
 	hasCode(t, err, fault.DataLoss)
 	assert.Equal(t, statemachine.NeedsAction, n.get(other).State)
 	n.stop()
 
 	n = start(t, log)
-	reply, err := n.Redrive(n.ctx(), orchestrator.RedriveRequest{ID: id})
+	reply, err := n.Redrive(n.ctx(), api.RedriveRequest{ID: id})
 	hasCode(t, err, fault.StateNotAllowed)
 	assert.Empty(t, reply.ID)
 	n.serve(echoArgs)
-	_, err = n.Signal(n.ctx(), orchestrator.SignalRequest{ID: id, Name: "go"})
+	_, err = n.Signal(n.ctx(), api.SignalRequest{ID: id, Name: "go"})
 	require.NoError(t, err)
 	assert.Equal(t, statemachine.Done, n.result(id).State)
 }
@@ -148,7 +149,7 @@ func TestLostPlanCancelled(t *testing.T) {
 	id := n.submit(hugePlan())
 	n.stop()
 	n = start(t, log, func(c *orchestrator.Config) { c.Blobs = &lossy{Log: log} })
-	_, err := n.Cancel(n.ctx(), orchestrator.CancelRequest{ID: id})
+	_, err := n.Cancel(n.ctx(), api.CancelRequest{ID: id})
 	require.NoError(t, err)
 	assert.Equal(t, statemachine.Cancelled, n.result(id).State)
 	n.checkIdle()
@@ -189,7 +190,7 @@ func TestLongTurnsAreCut(t *testing.T) {
 	}
 	id := n.submit(plan.String())
 	require.Equal(t, statemachine.Done, n.result(id).State)
-	h, err := n.History(n.ctx(), orchestrator.HistoryRequest{ID: id})
+	h, err := n.History(n.ctx(), api.HistoryRequest{ID: id})
 	require.NoError(t, err)
 	assert.Greater(t, len(h.Commits), 1)
 }
@@ -217,7 +218,7 @@ func TestDecisionNeedsTooManyLargeValues(t *testing.T) {
 	}
 	n.stop()
 	n = start(t, log, patient)
-	_, err := n.Signal(n.ctx(), orchestrator.SignalRequest{ID: id, Name: "go"})
+	_, err := n.Signal(n.ctx(), api.SignalRequest{ID: id, Name: "go"})
 	require.NoError(t, err)
 	r := n.result(id)
 	require.Equal(t, statemachine.Failed, r.State, "%s", r.Output)

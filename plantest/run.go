@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
@@ -119,7 +120,7 @@ func (r *run) start(ctx context.Context) (stop func(), err error) {
 }
 
 func (r *run) submit(ctx context.Context) error {
-	request := orchestrator.SubmitRequest{Plan: r.plan.JSON(), Actor: "user:tester"}
+	request := api.SubmitRequest{Plan: r.plan.JSON(), Actor: "user:tester"}
 	if r.c.Inputs != nil {
 		inputs, err := rawOf(r.c.Inputs)
 		if err != nil {
@@ -142,7 +143,7 @@ func (r *run) signal(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if _, err := r.Signal(ctx, orchestrator.SignalRequest{ID: r.id, Name: name, Data: data, Actor: "user:tester"}); err != nil {
+		if _, err := r.Signal(ctx, api.SignalRequest{ID: r.id, Name: name, Data: data, Actor: "user:tester"}); err != nil {
 			return err
 		}
 	}
@@ -155,7 +156,7 @@ func (r *run) drive(ctx context.Context) error {
 		if err := r.settle(ctx); err != nil {
 			return err
 		}
-		result, err := r.Result(ctx, orchestrator.ResultRequest{ID: r.id})
+		result, err := r.Result(ctx, api.ResultRequest{ID: r.id})
 		if err != nil || result.Over {
 			return err
 		}
@@ -200,7 +201,7 @@ func (r *run) step(ctx context.Context) (moved bool, err error) {
 
 // decide decides about the approvals that are open, as the case says.
 func (r *run) decide(ctx context.Context) (moved bool, err error) {
-	open, err := r.Approvals(ctx, orchestrator.ApprovalsRequest{})
+	open, err := r.Approvals(ctx, api.ApprovalsRequest{})
 	if err != nil {
 		return false, err
 	}
@@ -227,7 +228,7 @@ func (r *run) decide(ctx context.Context) (moved bool, err error) {
 
 // say decides about one approval.
 func (r *run) say(ctx context.Context, id string, d Decision) error {
-	request := orchestrator.DecideRequest{ID: id, As: d.As, Reason: d.Reason, Actor: d.By}
+	request := api.DecideRequest{ID: id, As: d.As, Reason: d.Reason, Actor: d.By}
 	if d.Form != nil {
 		form, err := rawOf(d.Form)
 		if err != nil {
@@ -267,11 +268,11 @@ func (r *run) findParent(ctx context.Context, id events.TaskID) error {
 	if _, known := r.parents[id]; known || id == r.id {
 		return nil
 	}
-	child, err := r.Get(ctx, orchestrator.GetRequest{ID: id})
+	child, err := r.Get(ctx, api.GetRequest{ID: id})
 	if err != nil {
 		return err
 	}
-	parent, err := r.Get(ctx, orchestrator.GetRequest{ID: child.Parent})
+	parent, err := r.Get(ctx, api.GetRequest{ID: child.Parent})
 	if err != nil {
 		return err
 	}
@@ -389,11 +390,11 @@ func (r *run) refused(err error) Outcome {
 
 // outcome compares how the task stands with what was expected.
 func (r *run) outcome(ctx context.Context) (Outcome, error) {
-	view, err := r.Get(ctx, orchestrator.GetRequest{ID: r.id})
+	view, err := r.Get(ctx, api.GetRequest{ID: r.id})
 	if err != nil {
 		return Outcome{}, err
 	}
-	result, err := r.Result(ctx, orchestrator.ResultRequest{ID: r.id})
+	result, err := r.Result(ctx, api.ResultRequest{ID: r.id})
 	if err != nil {
 		return Outcome{}, err
 	}

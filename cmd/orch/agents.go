@@ -14,10 +14,10 @@ import (
 
 	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/agents/peer"
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/tools/onboarding"
@@ -242,7 +242,7 @@ func (a *app) callOnce(ctx context.Context, s session, tool string, args json.Ra
 	if err != nil {
 		return "", err
 	}
-	reply, err := s.Submit(ctx, orchestrator.SubmitRequest{Plan: p.JSON(), Actor: a.actor()})
+	reply, err := s.Submit(ctx, api.SubmitRequest{Plan: p.JSON(), Actor: a.actor()})
 	if err != nil {
 		return "", err
 	}
@@ -251,7 +251,7 @@ func (a *app) callOnce(ctx context.Context, s session, tool string, args json.Ra
 	if _, err := a.attend(ctx, f, time.Minute, newWaitDisplay(a), true); err != nil {
 		return "", err
 	}
-	r, err := f.session.Result(ctx, orchestrator.ResultRequest{ID: reply.ID})
+	r, err := f.session.Result(ctx, api.ResultRequest{ID: reply.ID})
 	switch {
 	case err != nil:
 		return "", err

@@ -4,9 +4,9 @@ import (
 	"context"
 	"strings"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -65,7 +65,7 @@ func names(text, id string) bool {
 
 // meantBy lists the pending approvals that a text may mean.
 func (a *app) meantBy(ctx context.Context, s session, text string) (meant []string, err error) {
-	var r orchestrator.ApprovalsRequest
+	var r api.ApprovalsRequest
 	if of := strings.ToUpper(text); strings.HasPrefix(of, "TASK_") || of == "@LAST" {
 		if r.Task, err = a.find(ctx, s, text); err != nil {
 			return nil, err

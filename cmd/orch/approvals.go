@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/cmd/orch/screen"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -41,7 +41,7 @@ bound to. A grant is good for exactly these arguments, once.`,
 
 func (a *app) approvals(ctx context.Context, args []string, o approvalsOptions) error {
 	return a.with(ctx, idle, func(s session) error {
-		r := orchestrator.ApprovalsRequest{All: o.all, Submitter: o.submitter}
+		r := api.ApprovalsRequest{All: o.all, Submitter: o.submitter}
 		if len(args) > 0 {
 			id, err := a.approvalID(ctx, s, args[0])
 			if err != nil {
@@ -50,7 +50,7 @@ func (a *app) approvals(ctx context.Context, args []string, o approvalsOptions) 
 			r.ID = id
 		}
 		if o.task != "" {
-			found, err := s.Find(ctx, orchestrator.FindRequest{Text: o.task, Actor: a.actor()})
+			found, err := s.Find(ctx, api.FindRequest{Text: o.task, Actor: a.actor()})
 			if err != nil {
 				return err
 			}
@@ -73,7 +73,7 @@ func (a *app) approvals(ctx context.Context, args []string, o approvalsOptions) 
 	})
 }
 
-func (a *app) listApprovals(list []orchestrator.ApprovalView) error {
+func (a *app) listApprovals(list []api.ApprovalView) error {
 	var names []string
 	for _, p := range list {
 		names = append(names, p.ID)
@@ -92,7 +92,7 @@ func (a *app) listApprovals(list []orchestrator.ApprovalView) error {
 }
 
 // deadline says how long a pending approval still waits.
-func (a *app) deadline(p orchestrator.ApprovalView) string {
+func (a *app) deadline(p api.ApprovalView) string {
 	if p.Status != statemachine.ApprovalPending {
 		return ""
 	}
@@ -100,21 +100,21 @@ func (a *app) deadline(p orchestrator.ApprovalView) string {
 }
 
 // what names the call, or what people are asked.
-func what(p orchestrator.ApprovalView) string {
+func what(p api.ApprovalView) string {
 	if p.Tool == "" {
 		return p.Description
 	}
 	return p.Tool + " in " + p.TaskName + "/" + p.Step
 }
 
-func (a *app) showApproval(p orchestrator.ApprovalView) error {
+func (a *app) showApproval(p api.ApprovalView) error {
 	return a.emit(view{data: p, names: []string{p.ID}, text: func(w io.Writer) error {
 		return writeLines(w, approvalLines(p))
 	}})
 }
 
 // approvalLines shows an approval whole, so that nobody decides blindly.
-func approvalLines(p orchestrator.ApprovalView) []string {
+func approvalLines(p api.ApprovalView) []string {
 	lines := []string{p.ID + "  " + string(p.Status)}
 	add := func(name, value string) {
 		if value != "" {
@@ -167,7 +167,7 @@ func approvalLines(p orchestrator.ApprovalView) []string {
 }
 
 // quorum says how many people have to agree when one is not enough.
-func quorum(p orchestrator.ApprovalView) string {
+func quorum(p api.ApprovalView) string {
 	if p.Quorum < 2 {
 		return ""
 	}
@@ -175,7 +175,7 @@ func quorum(p orchestrator.ApprovalView) string {
 }
 
 // elapse says what becomes of a request when nobody decides, unless it only expires.
-func elapse(p orchestrator.ApprovalView) string {
+func elapse(p api.ApprovalView) string {
 	if p.Status != statemachine.ApprovalPending || p.OnExpiry == "block" {
 		return ""
 	}
@@ -218,7 +218,7 @@ and prints its outputs. With --detach it only decides.`,
 			if err != nil {
 				return err
 			}
-			return a.approve(cmd.Context(), orchestrator.DecideRequest{
+			return a.approve(cmd.Context(), api.DecideRequest{
 				ID: args[0], As: "granted", Reason: o.reason, Form: form, Opens: o.opens, Always: o.always,
 			}, o.waitOptions)
 		},
@@ -240,7 +240,7 @@ func newReject(a *app) *cobra.Command {
 		Example: "  orch reject APR_01JD0000000000000000000000_AAAAAAAA --reason 'not in production'",
 		Args:    takes("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r := orchestrator.DecideRequest{ID: args[0], As: "rejected", Reason: o.reason}
+			r := api.DecideRequest{ID: args[0], As: "rejected", Reason: o.reason}
 			if o.revise {
 				r.As = "revise"
 			}
@@ -252,7 +252,7 @@ func newReject(a *app) *cobra.Command {
 	return cmd
 }
 
-func (a *app) decide(ctx context.Context, r orchestrator.DecideRequest) error {
+func (a *app) decide(ctx context.Context, r api.DecideRequest) error {
 	return a.with(ctx, idle, func(s session) error {
 		p, err := a.decideAs(ctx, s, r)
 		if err != nil {
@@ -264,7 +264,7 @@ func (a *app) decide(ctx context.Context, r orchestrator.DecideRequest) error {
 }
 
 // decideAs decides as this user about what the id of a request names.
-func (a *app) decideAs(ctx context.Context, s session, r orchestrator.DecideRequest) (p orchestrator.ApprovalView, err error) {
+func (a *app) decideAs(ctx context.Context, s session, r api.DecideRequest) (p api.ApprovalView, err error) {
 	resolve := a.approvalID
 	if r.As == "revoked" {
 		resolve = a.grantID
@@ -276,13 +276,13 @@ func (a *app) decideAs(ctx context.Context, s session, r orchestrator.DecideRequ
 	return s.Decide(ctx, r)
 }
 
-func (a *app) showDecision(p orchestrator.ApprovalView) error {
+func (a *app) showDecision(p api.ApprovalView) error {
 	return a.emit(view{data: p, names: []string{p.ID}, text: func(w io.Writer) error {
 		return writeLines(w, []string{decided(p)})
 	}})
 }
 
-func decided(p orchestrator.ApprovalView) string {
+func decided(p api.ApprovalView) string {
 	if p.Status == statemachine.ApprovalPending {
 		return fmt.Sprintf("%s: %d of %d have agreed", p.ID, len(p.Votes), p.Quorum)
 	}

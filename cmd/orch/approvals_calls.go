@@ -10,16 +10,16 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/internal/patch"
-	"github.com/orch-dev/orch/orchestrator"
 )
 
 // maxCallLines bounds the lines that an approval shows of the calls that it covers.
 const maxCallLines = 400
 
 // callLines show the calls that an approval covers, with their arguments.
-func callLines(p orchestrator.ApprovalView) []string {
+func callLines(p api.ApprovalView) []string {
 	var calls []struct {
 		Step string          `json:"step"`
 		Tool string          `json:"tool"`

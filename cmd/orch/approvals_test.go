@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
 )
@@ -16,7 +16,7 @@ import (
 // Nobody decides without knowing how many have to agree, what is to be filled in, and what becomes of it otherwise.
 func TestAnApprovalIsShownWhole(t *testing.T) {
 	t.Parallel()
-	p := orchestrator.ApprovalView{
+	p := api.ApprovalView{
 		ID: "APR_1", Status: statemachine.ApprovalPending, Quorum: 2, Votes: []string{"user:ann"}, OnExpiry: "approve",
 		Form: json.RawMessage(`{"type":"object","required":["region"],"properties":{"region":{"type":"string"}}}`),
 	}
@@ -26,7 +26,7 @@ func TestAnApprovalIsShownWhole(t *testing.T) {
 	assert.Contains(t, lines, "  on expiry    approve")
 	assert.Contains(t, lines, "decide: orch approve APR_1 region=… | orch reject APR_1 --reason …")
 
-	lines = approvalLines(orchestrator.ApprovalView{ID: "APR_1", Status: statemachine.ApprovalPending, Quorum: 1, OnExpiry: "block"})
+	lines = approvalLines(api.ApprovalView{ID: "APR_1", Status: statemachine.ApprovalPending, Quorum: 1, OnExpiry: "block"})
 	assert.NotContains(t, lines, "quorum")
 	assert.NotContains(t, lines, "on expiry")
 }
@@ -35,13 +35,13 @@ func TestAnApprovalIsShownWhole(t *testing.T) {
 func TestACallSaysThatItWaits(t *testing.T) {
 	t.Parallel()
 	s := &fakeSession{
-		task: orchestrator.TaskView{ID: taskID, Steps: []orchestrator.StepView{{Key: plan.CallID, State: statemachine.StepSucceeded, Output: json.RawMessage(`{}`)}}},
-		watch: answers(reply(orchestrator.WatchReply{Over: true, State: statemachine.Done, Commits: []orchestrator.CommitView{
+		task: api.TaskView{ID: taskID, Steps: []api.StepView{{Key: plan.CallID, State: statemachine.StepSucceeded, Output: json.RawMessage(`{}`)}}},
+		watch: answers(reply(api.WatchReply{Over: true, State: statemachine.Done, Commits: []api.CommitView{
 			{Rev: 1, Events: []events.Event{{Kind: events.ApprovalRequested, Data: &events.Approval{ID: "APR_1"}}}},
 			{Rev: 2, Events: []events.Event{{Kind: events.QuestionAsked, Data: &events.Question{ID: "ASK_1", Kind: events.Elicitation}}}},
 		}})),
-		submit: func(orchestrator.SubmitRequest) (orchestrator.SubmitReply, error) {
-			return orchestrator.SubmitReply{ID: taskID}, nil
+		submit: func(api.SubmitRequest) (api.SubmitReply, error) {
+			return api.SubmitReply{ID: taskID}, nil
 		},
 	}
 	p := newProbe(t, s)

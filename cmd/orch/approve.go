@@ -3,15 +3,15 @@ package main
 import (
 	"context"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
 
 // This file goes on with a task that somebody has approved where no node runs: it would stand still otherwise.
 
 // approve grants an approval, and goes on with its task when this process is the node.
-func (a *app) approve(ctx context.Context, r orchestrator.DecideRequest, o waitOptions) error {
+func (a *app) approve(ctx context.Context, r api.DecideRequest, o waitOptions) error {
 	if o.detach || !o.wait {
 		return a.decide(ctx, r)
 	}
@@ -35,7 +35,7 @@ func (a *app) approve(ctx context.Context, r orchestrator.DecideRequest, o waitO
 // topTask returns the first of the tasks that have led to a task.
 func topTask(ctx context.Context, s session, id events.TaskID) (events.TaskID, error) {
 	for {
-		t, err := s.Get(ctx, orchestrator.GetRequest{ID: id})
+		t, err := s.Get(ctx, api.GetRequest{ID: id})
 		if err != nil || t.Parent == "" {
 			return id, err
 		}
@@ -44,14 +44,14 @@ func topTask(ctx context.Context, s session, id events.TaskID) (events.TaskID, e
 }
 
 // noteLeft says who goes on with a task that was decided about where no node runs.
-func (a *app) noteLeft(s session, p orchestrator.ApprovalView) {
+func (a *app) noteLeft(s session, p api.ApprovalView) {
 	if s.Embedded() && p.Status != statemachine.ApprovalPending && !p.TaskState.Terminal() {
 		a.note("no node runs here; the task goes on with: orch watch %s (or: orch serve)", p.Task)
 	}
 }
 
 // withoutNode says of a call for which no worker is there what helps where no node runs.
-func withoutNode(c orchestrator.Cause, id events.TaskID) orchestrator.Cause {
+func withoutNode(c api.Cause, id events.TaskID) api.Cause {
 	if c.Kind == "no_worker" && c.Next == "orch worker --queue default" {
 		c.Sentence += " No node runs here."
 		c.Next = "orch watch " + string(id) + " (goes on with it; so does: orch serve)"

@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 )
 
 // archiveOptions are the flags of orch archive.
@@ -52,7 +52,7 @@ func (a *app) archive(ctx context.Context, o archiveOptions) error {
 		return fault.New(fault.InvalidFormat, "%q is no duration", o.age).WithField("--age").WithHint("write it as 12h or 7d")
 	}
 	return a.with(ctx, idle, func(s session) error {
-		r, err := s.Archive(ctx, orchestrator.ArchiveRequest{Age: d, Look: o.status, Wait: archiveMoment})
+		r, err := s.Archive(ctx, api.ArchiveRequest{Age: d, Look: o.status, Wait: archiveMoment})
 		if err == nil && r.Running && (o.wait || s.Embedded()) {
 			r, err = a.followArchive(ctx, s, r)
 		}
@@ -69,7 +69,7 @@ func (a *app) archive(ctx context.Context, o archiveOptions) error {
 }
 
 // followArchive shows how far a run is until it ends. A node inside this process ends with an error that it stands still for.
-func (a *app) followArchive(ctx context.Context, s session, r orchestrator.ArchiveReply) (orchestrator.ArchiveReply, error) {
+func (a *app) followArchive(ctx context.Context, s session, r api.ArchiveReply) (api.ArchiveReply, error) {
 	tell := a.teller()
 	defer tell("")
 	var err error
@@ -82,12 +82,12 @@ func (a *app) followArchive(ctx context.Context, s session, r orchestrator.Archi
 		default:
 			tell(screen.Plural(r.Archived, "task") + " archived so far")
 		}
-		r, err = s.Archive(ctx, orchestrator.ArchiveRequest{Look: true, Wait: archiveLook})
+		r, err = s.Archive(ctx, api.ArchiveRequest{Look: true, Wait: archiveLook})
 	}
 	return r, err
 }
 
-func archiveLines(r orchestrator.ArchiveReply) []string {
+func archiveLines(r api.ArchiveReply) []string {
 	lines := []string{screen.Plural(r.Archived, "task") + " archived"}
 	if r.Running {
 		lines = []string{screen.Plural(r.Archived, "task") + " archived so far; it goes on in the background", "follow it with: orch archive --status --wait"}

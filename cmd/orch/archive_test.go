@@ -6,15 +6,15 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 )
 
 // archives answers as a run of so many requests.
-func archives(requests int, asked *[]orchestrator.ArchiveRequest) func(orchestrator.ArchiveRequest) (orchestrator.ArchiveReply, error) {
-	return func(r orchestrator.ArchiveRequest) (orchestrator.ArchiveReply, error) {
+func archives(requests int, asked *[]api.ArchiveRequest) func(api.ArchiveRequest) (api.ArchiveReply, error) {
+	return func(r api.ArchiveRequest) (api.ArchiveReply, error) {
 		*asked = append(*asked, r)
-		return orchestrator.ArchiveReply{Archived: len(*asked), Running: len(*asked) < requests}, nil
+		return api.ArchiveReply{Archived: len(*asked), Running: len(*asked) < requests}, nil
 	}
 }
 
@@ -31,7 +31,7 @@ func TestArchiveCommand(t *testing.T) {
 		{args: []string{"archive", "--age", "7d"}, embedded: true, requests: 3, out: "3 tasks archived\n"},
 		{args: []string{"archive", "--status", "--wait"}, requests: 3, out: "3 tasks archived\n"},
 	} {
-		var asked []orchestrator.ArchiveRequest
+		var asked []api.ArchiveRequest
 		p := newProbe(t, &fakeSession{embedded: test.embedded, archive: archives(3, &asked)})
 		assert.Equal(t, 0, p.run(t.Context(), test.args))
 		assert.Contains(t, p.out.String(), test.out)
@@ -49,8 +49,8 @@ func TestArchiveCommand(t *testing.T) {
 func TestArchiveCommandSaysWhyItStandsStill(t *testing.T) {
 	t.Parallel()
 	full := fault.New(fault.DiskFull, "no room")
-	p := newProbe(t, &fakeSession{archive: func(orchestrator.ArchiveRequest) (orchestrator.ArchiveReply, error) {
-		return orchestrator.ArchiveReply{Running: true, Error: full}, nil
+	p := newProbe(t, &fakeSession{archive: func(api.ArchiveRequest) (api.ArchiveReply, error) {
+		return api.ArchiveReply{Running: true, Error: full}, nil
 	}})
 	assert.NotZero(t, p.run(t.Context(), []string{"archive"}))
 	assert.Contains(t, p.err.String(), "DISK_FULL")

@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/policy/secrets"
 )
@@ -48,7 +48,7 @@ type batchLine struct {
 // batchResult is the answer for one line, with -o json and jsonl.
 type batchResult struct {
 	Line int `json:"line"`
-	orchestrator.SubmitBatchItem
+	api.SubmitBatchItem
 }
 
 // batch reads a file and submits it.
@@ -57,7 +57,7 @@ type batch struct {
 	file     string
 	options  submitOptions
 	plans    map[string]*plan.Plan
-	requests []orchestrator.SubmitRequest
+	requests []api.SubmitRequest
 	lines    []int
 	problems []string
 }
@@ -118,16 +118,16 @@ func sentence(err error) string {
 	return e.Error() + " (" + e.Hint + ")"
 }
 
-func (b *batch) request(ctx context.Context, text []byte) (orchestrator.SubmitRequest, error) {
+func (b *batch) request(ctx context.Context, text []byte) (api.SubmitRequest, error) {
 	var l batchLine
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&l); err != nil {
-		return orchestrator.SubmitRequest{}, fault.New(fault.InvalidFormat, "%w", err)
+		return api.SubmitRequest{}, fault.New(fault.InvalidFormat, "%w", err)
 	}
 	labels, err := labels(b.options.labels)
 	if err != nil {
-		return orchestrator.SubmitRequest{}, err
+		return api.SubmitRequest{}, err
 	}
 	for key, value := range l.Labels {
 		if labels == nil {
@@ -135,7 +135,7 @@ func (b *batch) request(ctx context.Context, text []byte) (orchestrator.SubmitRe
 		}
 		labels[key] = value
 	}
-	r := orchestrator.SubmitRequest{
+	r := api.SubmitRequest{
 		Name: either(l.Name, b.options.name), Labels: labels, Priority: either(l.Priority, b.options.priority),
 		Queue: either(l.Queue, b.options.queue), IdempotencyKey: l.IdempotencyKey, IdempotencyScope: l.KeyScope, DependsOn: upper(l.DependsOn),
 		Delay: b.options.delay, Via: viaSubmit,
@@ -216,7 +216,7 @@ func (b *batch) run(ctx context.Context, s session) error {
 	var results []batchResult
 	for len(results) < len(b.requests) {
 		from := len(results)
-		reply, err := s.SubmitBatch(ctx, orchestrator.SubmitBatchRequest{Tasks: b.chunk(from)})
+		reply, err := s.SubmitBatch(ctx, api.SubmitBatchRequest{Tasks: b.chunk(from)})
 		if err != nil {
 			if from > 0 {
 				b.app.note("%s:%d: the lines before it were submitted", b.file, b.lines[from])
@@ -244,7 +244,7 @@ func (b *batch) run(ctx context.Context, s session) error {
 }
 
 // chunk returns the next requests that fit into one message.
-func (b *batch) chunk(from int) []orchestrator.SubmitRequest {
+func (b *batch) chunk(from int) []api.SubmitRequest {
 	size := 0
 	for i, r := range b.requests[from:] {
 		size += len(r.Plan) + len(r.Inputs)
@@ -332,9 +332,9 @@ func (b *batch) wait(ctx context.Context, s session, results []batchResult) erro
 	return worst
 }
 
-func (b *batch) end(ctx context.Context, s session, id events.TaskID) (orchestrator.ResultReply, error) {
+func (b *batch) end(ctx context.Context, s session, id events.TaskID) (api.ResultReply, error) {
 	for {
-		r, err := s.Result(ctx, orchestrator.ResultRequest{ID: id, Wait: watchWait})
+		r, err := s.Result(ctx, api.ResultRequest{ID: id, Wait: watchWait})
 		if err != nil || r.Over {
 			return r, err
 		}

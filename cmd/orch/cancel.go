@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
-	"github.com/orch-dev/orch/orchestrator"
 )
 
 func newCancel(a *app) *cobra.Command {
@@ -34,7 +34,7 @@ func (a *app) cancel(ctx context.Context, texts []string, reason string) error {
 			}
 		}
 		for _, id := range ids {
-			t, err := s.Cancel(ctx, orchestrator.CancelRequest{ID: id, Reason: reason, Actor: a.actor()})
+			t, err := s.Cancel(ctx, api.CancelRequest{ID: id, Reason: reason, Actor: a.actor()})
 			if err != nil {
 				return err
 			}

@@ -7,10 +7,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 )
 
 func newCheckpoint(a *app) *cobra.Command {
@@ -63,7 +63,7 @@ func (a *app) createCheckpoint(ctx context.Context, args []string, state string)
 		}
 	}
 	return a.withTask(ctx, idle, args[0], func(s session, id events.TaskID) error {
-		r, err := s.Checkpoint(ctx, orchestrator.CheckpointRequest{Task: id, Name: args[1], State: raw, Actor: a.actor()})
+		r, err := s.Checkpoint(ctx, api.CheckpointRequest{Task: id, Name: args[1], State: raw, Actor: a.actor()})
 		if err != nil {
 			return err
 		}
@@ -73,7 +73,7 @@ func (a *app) createCheckpoint(ctx context.Context, args []string, state string)
 
 func (a *app) checkpoints(ctx context.Context, text string) error {
 	return a.withTask(ctx, idle, text, func(s session, id events.TaskID) error {
-		r, err := s.Checkpoint(ctx, orchestrator.CheckpointRequest{Task: id})
+		r, err := s.Checkpoint(ctx, api.CheckpointRequest{Task: id})
 		if err != nil {
 			return err
 		}
@@ -81,7 +81,7 @@ func (a *app) checkpoints(ctx context.Context, text string) error {
 	})
 }
 
-func (a *app) listCheckpoints(r orchestrator.CheckpointReply) error {
+func (a *app) listCheckpoints(r api.CheckpointReply) error {
 	v := view{data: r.Checkpoints, rows: rowsOf(r.Checkpoints)}
 	for _, c := range r.Checkpoints {
 		v.names = append(v.names, c.ID)
@@ -99,7 +99,7 @@ func (a *app) listCheckpoints(r orchestrator.CheckpointReply) error {
 
 func (a *app) showCheckpoint(ctx context.Context, args []string) error {
 	return a.withTask(ctx, idle, args[0], func(s session, id events.TaskID) error {
-		r, err := s.Checkpoint(ctx, orchestrator.CheckpointRequest{Task: id, ID: args[1]})
+		r, err := s.Checkpoint(ctx, api.CheckpointRequest{Task: id, ID: args[1]})
 		if err != nil {
 			return err
 		}
@@ -112,7 +112,7 @@ func (a *app) showCheckpoint(ctx context.Context, args []string) error {
 	})
 }
 
-func (a *app) snapshotLines(s *orchestrator.Snapshot) []string {
+func (a *app) snapshotLines(s *api.Snapshot) []string {
 	lines := []string{screen.Escape(s.ID + "  " + s.Name + "  " + stamp(s.At))}
 	if s.Task != nil {
 		lines = append(lines, treeRenderer{a.style(a.outTTY), s.At}.folded(s.Task)...)

@@ -5,22 +5,22 @@ import (
 	"iter"
 	"time"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/pause"
-	"github.com/orch-dev/orch/orchestrator"
 )
 
 // watchWait is how long one request of a watcher may be held open.
 const watchWait = 10 * time.Second
 
 // recorded yields the commits of a task from a revision on, as they are in the log now.
-func recorded(ctx context.Context, api orchestrator.API, id events.TaskID, from uint64) iter.Seq2[orchestrator.CommitView, error] {
-	return func(yield func(orchestrator.CommitView, error) bool) {
+func recorded(ctx context.Context, owner api.API, id events.TaskID, from uint64) iter.Seq2[api.CommitView, error] {
+	return func(yield func(api.CommitView, error) bool) {
 		for from > 0 {
-			page, err := api.History(ctx, orchestrator.HistoryRequest{ID: id, From: from, Limit: 500})
+			page, err := owner.History(ctx, api.HistoryRequest{ID: id, From: from, Limit: 500})
 			if err != nil {
-				yield(orchestrator.CommitView{}, err)
+				yield(api.CommitView{}, err)
 				return
 			}
 			for _, c := range page.Commits {
@@ -88,8 +88,8 @@ func (f *follower) release(ctx context.Context, first session) {
 }
 
 // next waits for the next answer. It may hold no commits.
-func (f *follower) next(ctx context.Context) (orchestrator.WatchReply, error) {
-	request := orchestrator.WatchRequest{ID: f.id, After: f.after, Seen: f.seen, Wait: f.people.patience(watchWait), Limit: 500, Output: f.output, Heard: f.heard}
+func (f *follower) next(ctx context.Context) (api.WatchReply, error) {
+	request := api.WatchRequest{ID: f.id, After: f.after, Seen: f.seen, Wait: f.people.patience(watchWait), Limit: 500, Output: f.output, Heard: f.heard}
 	reply, err := f.session.Watch(ctx, request)
 	if isLost(err) && f.redial != nil && ctx.Err() == nil {
 		f.tell("the connection to the node is lost; trying again")
@@ -115,16 +115,16 @@ func isLost(err error) bool {
 }
 
 // again asks a new connection the same question until one answers or patience ends.
-func (f *follower) again(ctx context.Context, request orchestrator.WatchRequest) (orchestrator.WatchReply, error) {
+func (f *follower) again(ctx context.Context, request api.WatchRequest) (api.WatchReply, error) {
 	limit, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	request.Seen = 0 // versions are those of one node's life
 	for lost := retry; ; lost += retry {
 		if pause.For(limit, retry) != nil {
 			if ctx.Err() != nil {
-				return orchestrator.WatchReply{}, ctx.Err()
+				return api.WatchReply{}, ctx.Err()
 			}
-			return orchestrator.WatchReply{}, fault.New(fault.Unavailable, "the connection to the node is lost").
+			return api.WatchReply{}, fault.New(fault.Unavailable, "the connection to the node is lost").
 				WithHint("the task is durable; re-attach with: orch watch %s", f.id)
 		}
 		fresh, err := f.redial(limit, lost)

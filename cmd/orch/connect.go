@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/fault"
@@ -392,7 +393,7 @@ type remote struct {
 
 // client is what node.Dial returns.
 type client interface {
-	orchestrator.API
+	api.API
 	agents.Service
 	node.Asker
 	bus.TokenStore
@@ -410,7 +411,7 @@ func (r remote) Close(context.Context) error { return r.client.Close() }
 
 // embedded is a node in this process.
 type embedded struct {
-	orchestrator.API
+	api.API
 	agents.Service
 
 	node *node.Node

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/cmd/orch/screen"
-	"github.com/orch-dev/orch/orchestrator"
 )
 
 // nopDisplay shows nothing.
@@ -92,8 +92,8 @@ type liveDisplay struct {
 	app   *app
 	frame *screen.Frame
 	style screen.Style
-	task  *orchestrator.TaskView
-	why   []orchestrator.Cause
+	task  *api.TaskView
+	why   []api.Cause
 	note  string
 }
 

@@ -18,11 +18,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/proc"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/policy/secrets"
 )
 
@@ -313,7 +313,7 @@ func isDir(path string) bool {
 }
 
 func (a *app) probeStatus(ctx context.Context, s session) []finding {
-	status, err := s.Status(ctx, orchestrator.StatusRequest{})
+	status, err := s.Status(ctx, api.StatusRequest{})
 	if err != nil {
 		return []finding{failed("node", err, "start it again: orch serve")}
 	}
@@ -341,7 +341,7 @@ func syncText(syncing string) string {
 	}
 }
 
-func nodeFinding(s session, status orchestrator.StatusReply) finding {
+func nodeFinding(s session, status api.StatusReply) finding {
 	switch {
 	case s.Embedded():
 		return fine("node", "none runs, and one could: %d open tasks", status.Open)
@@ -353,7 +353,7 @@ func nodeFinding(s session, status orchestrator.StatusReply) finding {
 }
 
 // storeFinding says whether the log takes commits, and if not why, since when and what to do.
-func storeFinding(status orchestrator.StatusReply) finding {
+func storeFinding(status api.StatusReply) finding {
 	const part = "store"
 	r := status.Refusing
 	switch {
@@ -368,9 +368,9 @@ func storeFinding(status orchestrator.StatusReply) finding {
 	}
 }
 
-func workerFinding(s session, status orchestrator.StatusReply) finding {
+func workerFinding(s session, status api.StatusReply) finding {
 	const part, mend = "worker", "start one: orch worker"
-	workers := slices.DeleteFunc(slices.Clone(status.Workers), func(w orchestrator.WorkerView) bool {
+	workers := slices.DeleteFunc(slices.Clone(status.Workers), func(w api.WorkerView) bool {
 		return strings.HasPrefix(w.Name, agents.Prefix)
 	})
 	switch {
@@ -418,7 +418,7 @@ func agentFindings(ctx context.Context, s session) []finding {
 // probeClock finds a clock that was set back: the newest task would come from the future.
 func (a *app) probeClock(ctx context.Context, s session) finding {
 	const part, tolerance = "clock", 5 * time.Second
-	list, err := s.List(ctx, orchestrator.ListRequest{Limit: 1})
+	list, err := s.List(ctx, api.ListRequest{Limit: 1})
 	if err != nil {
 		return failed(part, err, "see the log of the node")
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -105,7 +105,7 @@ func TestAMistypedIDNamesTheNearest(t *testing.T) {
 	t.Parallel()
 	s := &fakeSession{
 		findErr: fault.New(fault.NotFound, "there is no task"),
-		list:    orchestrator.ListReply{Tasks: []orchestrator.Summary{{ID: taskID}}},
+		list:    api.ListReply{Tasks: []api.Summary{{ID: taskID}}},
 	}
 	p := newProbe(t, s)
 	assert.Equal(t, exitNotFound, p.run(t.Context(), []string{"get", "TASK_01KE000000000000000000000O"}))

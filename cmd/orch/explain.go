@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/events"
-	"github.com/orch-dev/orch/orchestrator"
 )
 
 func newExplain(a *app) *cobra.Command {
@@ -25,7 +25,7 @@ func newExplain(a *app) *cobra.Command {
 
 func (a *app) explain(ctx context.Context, text string) error {
 	return a.withTask(ctx, idle, text, func(s session, id events.TaskID) error {
-		r, err := s.Explain(ctx, orchestrator.GetRequest{ID: id})
+		r, err := s.Explain(ctx, api.GetRequest{ID: id})
 		if err != nil {
 			return err
 		}

@@ -16,12 +16,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/config"
 	"github.com/orch-dev/orch/node"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/tools/builtin"
 )
@@ -144,23 +144,23 @@ func (f *fakeNodes) Tools() (*tools.Catalogue, error) {
 
 // fakeSession answers what a test sets; everything else is a nil call.
 type fakeSession struct {
-	orchestrator.API
+	api.API
 	agents.Service
 
 	embedded bool
 	closed   bool
-	task     orchestrator.TaskView
-	list     orchestrator.ListReply
-	commits  []orchestrator.CommitView
-	explain  orchestrator.ExplainReply
-	result   orchestrator.ResultReply
-	replay   orchestrator.ReplayReply
-	status   orchestrator.StatusReply
+	task     api.TaskView
+	list     api.ListReply
+	commits  []api.CommitView
+	explain  api.ExplainReply
+	result   api.ResultReply
+	replay   api.ReplayReply
+	status   api.StatusReply
 	findErr  error
-	watch    func(context.Context, orchestrator.WatchRequest) (orchestrator.WatchReply, error)
-	submit   func(orchestrator.SubmitRequest) (orchestrator.SubmitReply, error)
-	batch    func(orchestrator.SubmitBatchRequest) (orchestrator.SubmitBatchReply, error)
-	archive  func(orchestrator.ArchiveRequest) (orchestrator.ArchiveReply, error)
+	watch    func(context.Context, api.WatchRequest) (api.WatchReply, error)
+	submit   func(api.SubmitRequest) (api.SubmitReply, error)
+	batch    func(api.SubmitBatchRequest) (api.SubmitBatchReply, error)
+	archive  func(api.ArchiveRequest) (api.ArchiveReply, error)
 	// asked answers what is asked beside the API, by the last part of the name; everything else is UNAVAILABLE.
 	asked map[string]func(in any) any
 }
@@ -169,7 +169,7 @@ func (f *fakeSession) Identity() string            { return "" }
 func (f *fakeSession) Embedded() bool              { return f.embedded }
 func (f *fakeSession) Close(context.Context) error { f.closed = true; return nil }
 
-func (f *fakeSession) Archive(_ context.Context, r orchestrator.ArchiveRequest) (orchestrator.ArchiveReply, error) {
+func (f *fakeSession) Archive(_ context.Context, r api.ArchiveRequest) (api.ArchiveReply, error) {
 	return f.archive(r)
 }
 
@@ -190,23 +190,23 @@ func (f *fakeSession) Ask(_ context.Context, method string, in, out any) error {
 	return json.Unmarshal(raw, out)
 }
 
-func (f *fakeSession) Find(context.Context, orchestrator.FindRequest) (orchestrator.FindReply, error) {
-	return orchestrator.FindReply{ID: taskID}, f.findErr
+func (f *fakeSession) Find(context.Context, api.FindRequest) (api.FindReply, error) {
+	return api.FindReply{ID: taskID}, f.findErr
 }
 
-func (f *fakeSession) Get(context.Context, orchestrator.GetRequest) (orchestrator.TaskView, error) {
+func (f *fakeSession) Get(context.Context, api.GetRequest) (api.TaskView, error) {
 	return f.task, nil
 }
 
-func (f *fakeSession) List(context.Context, orchestrator.ListRequest) (orchestrator.ListReply, error) {
+func (f *fakeSession) List(context.Context, api.ListRequest) (api.ListReply, error) {
 	return f.list, nil
 }
 
-func (f *fakeSession) History(_ context.Context, r orchestrator.HistoryRequest) (orchestrator.HistoryReply, error) {
-	page := orchestrator.HistoryReply{}
+func (f *fakeSession) History(_ context.Context, r api.HistoryRequest) (api.HistoryReply, error) {
+	page := api.HistoryReply{}
 	for _, c := range f.commits {
 		if c.Rev == r.From {
-			page.Commits = []orchestrator.CommitView{c}
+			page.Commits = []api.CommitView{c}
 		}
 		if c.Rev > r.From {
 			page.Next = r.From + 1
@@ -215,31 +215,31 @@ func (f *fakeSession) History(_ context.Context, r orchestrator.HistoryRequest) 
 	return page, nil
 }
 
-func (f *fakeSession) Explain(context.Context, orchestrator.GetRequest) (orchestrator.ExplainReply, error) {
+func (f *fakeSession) Explain(context.Context, api.GetRequest) (api.ExplainReply, error) {
 	return f.explain, nil
 }
 
-func (f *fakeSession) Result(context.Context, orchestrator.ResultRequest) (orchestrator.ResultReply, error) {
+func (f *fakeSession) Result(context.Context, api.ResultRequest) (api.ResultReply, error) {
 	return f.result, nil
 }
 
-func (f *fakeSession) Replay(context.Context, orchestrator.ReplayRequest) (orchestrator.ReplayReply, error) {
+func (f *fakeSession) Replay(context.Context, api.ReplayRequest) (api.ReplayReply, error) {
 	return f.replay, nil
 }
 
-func (f *fakeSession) Status(context.Context, orchestrator.StatusRequest) (orchestrator.StatusReply, error) {
+func (f *fakeSession) Status(context.Context, api.StatusRequest) (api.StatusReply, error) {
 	return f.status, nil
 }
 
-func (f *fakeSession) Watch(ctx context.Context, r orchestrator.WatchRequest) (orchestrator.WatchReply, error) {
+func (f *fakeSession) Watch(ctx context.Context, r api.WatchRequest) (api.WatchReply, error) {
 	return f.watch(ctx, r)
 }
 
-func (f *fakeSession) Submit(_ context.Context, r orchestrator.SubmitRequest) (orchestrator.SubmitReply, error) {
+func (f *fakeSession) Submit(_ context.Context, r api.SubmitRequest) (api.SubmitReply, error) {
 	return f.submit(r)
 }
 
-func (f *fakeSession) SubmitBatch(_ context.Context, r orchestrator.SubmitBatchRequest) (orchestrator.SubmitBatchReply, error) {
+func (f *fakeSession) SubmitBatch(_ context.Context, r api.SubmitBatchRequest) (api.SubmitBatchReply, error) {
 	return f.batch(r)
 }
 

@@ -8,10 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -69,7 +69,7 @@ func (a *app) tree(ctx context.Context, text string, limit int) error {
 		return fault.New(fault.ValidationError, "%d is not between 1 and %d", limit, maxFamily).WithField("--limit")
 	}
 	return a.withTask(ctx, idle, text, func(s session, id events.TaskID) error {
-		reply, err := s.List(ctx, orchestrator.ListRequest{Tree: id, Limit: limit})
+		reply, err := s.List(ctx, api.ListRequest{Tree: id, Limit: limit})
 		if err != nil {
 			return err
 		}
@@ -88,11 +88,11 @@ func (a *app) tree(ctx context.Context, text string, limit int) error {
 }
 
 // family puts the tasks of a tree together.
-func (a *app) family(ctx context.Context, s session, reply orchestrator.ListReply) (*relative, error) {
+func (a *app) family(ctx context.Context, s session, reply api.ListReply) (*relative, error) {
 	known := map[events.TaskID]*relative{}
 	var root *relative
 	for _, line := range reply.Tasks {
-		t, err := s.Get(ctx, orchestrator.GetRequest{ID: line.ID})
+		t, err := s.Get(ctx, api.GetRequest{ID: line.ID})
 		if fault.Has(err, fault.NotFound) || fault.Has(err, fault.Gone) {
 			continue
 		}
@@ -114,7 +114,7 @@ func (a *app) family(ctx context.Context, s session, reply orchestrator.ListRepl
 	return root, nil
 }
 
-func (a *app) relativeOf(t orchestrator.TaskView) *relative {
+func (a *app) relativeOf(t api.TaskView) *relative {
 	end := a.now()
 	if t.EndedAt != nil {
 		end = *t.EndedAt

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -22,12 +22,12 @@ type display interface {
 
 // followUpdate is what a follower found out.
 type followUpdate struct {
-	orchestrator.WatchReply
+	api.WatchReply
 
 	// task and why are set for displays that ask for snapshots: the task, and what keeps it waiting when
 	// no step runs.
-	task *orchestrator.TaskView
-	why  []orchestrator.Cause
+	task *api.TaskView
+	why  []api.Cause
 	// note is set when the connection broke; the rest is empty then.
 	note string
 	err  error
@@ -102,7 +102,7 @@ func (f *follower) feed(ctx context.Context, feed chan<- followUpdate, snapshots
 
 // snapshot adds the task, and why it does not move when no step runs.
 func (f *follower) snapshot(ctx context.Context, n *followUpdate) error {
-	t, err := f.session.Get(ctx, orchestrator.GetRequest{ID: f.id})
+	t, err := f.session.Get(ctx, api.GetRequest{ID: f.id})
 	if isLost(err) {
 		return nil // the next answer tells
 	}
@@ -113,13 +113,13 @@ func (f *follower) snapshot(ctx context.Context, n *followUpdate) error {
 	if n.Over || runs(t) {
 		return nil
 	}
-	if why, err := f.session.Explain(ctx, orchestrator.GetRequest{ID: f.id}); err == nil {
+	if why, err := f.session.Explain(ctx, api.GetRequest{ID: f.id}); err == nil {
 		n.why = why.Causes
 	}
 	return nil
 }
 
-func runs(t orchestrator.TaskView) bool {
+func runs(t api.TaskView) bool {
 	for _, s := range t.Steps {
 		if s.State == statemachine.StepRunning && s.Tool != "" {
 			return true
@@ -161,7 +161,7 @@ func (a *app) leave(f *follower) {
 
 // overdue ends a wait whose time is over.
 func (a *app) overdue(ctx context.Context, f *follower, timeout time.Duration) error {
-	r, err := f.session.Result(ctx, orchestrator.ResultRequest{ID: f.id})
+	r, err := f.session.Result(ctx, api.ResultRequest{ID: f.id})
 	if err != nil {
 		return err
 	}

@@ -8,45 +8,45 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/work"
 )
 
-type watchAnswer = func(context.Context, orchestrator.WatchRequest) (orchestrator.WatchReply, error)
+type watchAnswer = func(context.Context, api.WatchRequest) (api.WatchReply, error)
 
 // answers replies in order; the calls after the last one hang until the watcher leaves.
 func answers(all ...watchAnswer) watchAnswer {
 	next := 0
-	return func(ctx context.Context, r orchestrator.WatchRequest) (orchestrator.WatchReply, error) {
+	return func(ctx context.Context, r api.WatchRequest) (api.WatchReply, error) {
 		if next == len(all) {
 			<-ctx.Done()
-			return orchestrator.WatchReply{}, ctx.Err()
+			return api.WatchReply{}, ctx.Err()
 		}
 		next++
 		return all[next-1](ctx, r)
 	}
 }
 
-func reply(r orchestrator.WatchReply) watchAnswer {
-	return func(context.Context, orchestrator.WatchRequest) (orchestrator.WatchReply, error) { return r, nil }
+func reply(r api.WatchReply) watchAnswer {
+	return func(context.Context, api.WatchRequest) (api.WatchReply, error) { return r, nil }
 }
 
-func commit(rev uint64, kind events.Kind, data events.Payload) orchestrator.CommitView {
-	return orchestrator.CommitView{Rev: rev, At: at(int(rev)), Events: []events.Event{{Kind: kind, Data: data}}}
+func commit(rev uint64, kind events.Kind, data events.Payload) api.CommitView {
+	return api.CommitView{Rev: rev, At: at(int(rev)), Events: []events.Event{{Kind: kind, Data: data}}}
 }
 
 func TestWatchWritesOneLineAnEvent(t *testing.T) {
 	t.Parallel()
 	s := &fakeSession{
-		result: orchestrator.ResultReply{ID: taskID, State: statemachine.Done, Over: true, Output: []byte(`{"n":1}`)},
+		result: api.ResultReply{ID: taskID, State: statemachine.Done, Over: true, Output: []byte(`{"n":1}`)},
 		watch: answers(
-			reply(orchestrator.WatchReply{Commits: []orchestrator.CommitView{commit(1, events.TaskSubmitted, &events.Submitted{Name: "n"})}}),
-			reply(orchestrator.WatchReply{Progress: map[string]work.Progress{"a": {Done: 1, Total: 4}}}),
-			reply(orchestrator.WatchReply{Progress: map[string]work.Progress{"a": {Done: 1, Total: 4}}}),
-			reply(orchestrator.WatchReply{Commits: []orchestrator.CommitView{commit(2, events.TaskFinished, &events.Moved{})}, State: statemachine.Done, Over: true}),
+			reply(api.WatchReply{Commits: []api.CommitView{commit(1, events.TaskSubmitted, &events.Submitted{Name: "n"})}}),
+			reply(api.WatchReply{Progress: map[string]work.Progress{"a": {Done: 1, Total: 4}}}),
+			reply(api.WatchReply{Progress: map[string]work.Progress{"a": {Done: 1, Total: 4}}}),
+			reply(api.WatchReply{Commits: []api.CommitView{commit(2, events.TaskFinished, &events.Moved{})}, State: statemachine.Done, Over: true}),
 		),
 	}
 	p := newProbe(t, s)
@@ -58,18 +58,18 @@ func TestWatchWritesOneLineAnEvent(t *testing.T) {
 // A watcher that loses its node finds it again and goes on after what it has seen.
 func TestWatchResumesAfterALostConnection(t *testing.T) {
 	t.Parallel()
-	lost := func(context.Context, orchestrator.WatchRequest) (orchestrator.WatchReply, error) {
-		return orchestrator.WatchReply{}, fault.New(fault.Unavailable, "gone")
+	lost := func(context.Context, api.WatchRequest) (api.WatchReply, error) {
+		return api.WatchReply{}, fault.New(fault.Unavailable, "gone")
 	}
 	first := &fakeSession{watch: answers(
-		reply(orchestrator.WatchReply{Version: 9, Commits: []orchestrator.CommitView{commit(4, events.TaskStarted, &events.Moved{})}}), lost,
+		reply(api.WatchReply{Version: 9, Commits: []api.CommitView{commit(4, events.TaskStarted, &events.Moved{})}}), lost,
 	)}
-	var resumed orchestrator.WatchRequest
+	var resumed api.WatchRequest
 	second := &fakeSession{
-		result: orchestrator.ResultReply{ID: taskID, State: statemachine.Done, Over: true},
-		watch: func(_ context.Context, r orchestrator.WatchRequest) (orchestrator.WatchReply, error) {
+		result: api.ResultReply{ID: taskID, State: statemachine.Done, Over: true},
+		watch: func(_ context.Context, r api.WatchRequest) (api.WatchReply, error) {
 			resumed = r
-			return orchestrator.WatchReply{State: statemachine.Done, Over: true}, nil
+			return api.WatchReply{State: statemachine.Done, Over: true}, nil
 		},
 	}
 	p := newProbe(t, first, second)
@@ -85,10 +85,10 @@ func TestAnInterruptDetaches(t *testing.T) {
 	t.Parallel()
 	for _, embedded := range []bool{false, true} {
 		ctx, interrupt := context.WithCancel(t.Context())
-		s := &fakeSession{embedded: embedded, watch: func(ctx context.Context, _ orchestrator.WatchRequest) (orchestrator.WatchReply, error) {
+		s := &fakeSession{embedded: embedded, watch: func(ctx context.Context, _ api.WatchRequest) (api.WatchReply, error) {
 			interrupt()
 			<-ctx.Done()
-			return orchestrator.WatchReply{}, ctx.Err()
+			return api.WatchReply{}, ctx.Err()
 		}}
 		p := newProbe(t, s)
 		assert.Equal(t, exitDetached, p.run(ctx, []string{"watch", "@last"}))
@@ -101,7 +101,7 @@ func TestAnInterruptDetaches(t *testing.T) {
 func TestTheTimeoutOfAWait(t *testing.T) {
 	t.Parallel()
 	for state, exit := range map[statemachine.State]int{statemachine.InProgress: exitRunning, statemachine.AwaitingApproval: exitApproval} {
-		s := &fakeSession{watch: answers(), result: orchestrator.ResultReply{ID: taskID, State: state}}
+		s := &fakeSession{watch: answers(), result: api.ResultReply{ID: taskID, State: state}}
 		p := newProbe(t, s)
 		assert.Equal(t, exit, p.run(t.Context(), []string{"watch", "@last", "--timeout", "1ms"}))
 		assert.Contains(t, p.err.String(), string(taskID)+" is "+string(state)+" after 1ms")
@@ -112,19 +112,19 @@ func TestTheTimeoutOfAWait(t *testing.T) {
 // On a terminal the tree is redrawn in place, and the last frame stays.
 func TestWatchDrawsATree(t *testing.T) {
 	t.Parallel()
-	running := orchestrator.TaskView{
+	running := api.TaskView{
 		ID: taskID, Name: "n", State: statemachine.InProgress, CreatedAt: at(-3),
-		Steps: []orchestrator.StepView{{Key: "a", Kind: "wait", State: statemachine.StepRunning, Signal: "go"}},
+		Steps: []api.StepView{{Key: "a", Kind: "wait", State: statemachine.StepRunning, Signal: "go"}},
 	}
 	s := &fakeSession{
-		task: running, explain: orchestrator.ExplainReply{Causes: []orchestrator.Cause{{Sentence: "step a waits for signal go", Next: "orch signal X go"}}},
-		result: orchestrator.ResultReply{ID: taskID, State: statemachine.Cancelled, Over: true, Reason: "enough"},
+		task: running, explain: api.ExplainReply{Causes: []api.Cause{{Sentence: "step a waits for signal go", Next: "orch signal X go"}}},
+		result: api.ResultReply{ID: taskID, State: statemachine.Cancelled, Over: true, Reason: "enough"},
 	}
-	s.watch = answers(reply(orchestrator.WatchReply{Version: 1, Progress: map[string]work.Progress{"a": {Done: 2}}}),
-		func(context.Context, orchestrator.WatchRequest) (orchestrator.WatchReply, error) {
+	s.watch = answers(reply(api.WatchReply{Version: 1, Progress: map[string]work.Progress{"a": {Done: 2}}}),
+		func(context.Context, api.WatchRequest) (api.WatchReply, error) {
 			s.task.State, s.task.EndedAt = statemachine.Cancelled, new(at(0))
-			s.task.Steps = []orchestrator.StepView{{Key: "a", Kind: "wait", State: statemachine.StepCancelled}}
-			return orchestrator.WatchReply{State: statemachine.Cancelled, Over: true}, nil
+			s.task.Steps = []api.StepView{{Key: "a", Kind: "wait", State: statemachine.StepCancelled}}
+			return api.WatchReply{State: statemachine.Cancelled, Over: true}, nil
 		})
 	p := newProbe(t, s)
 	p.outTTY = true

@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/events"
-	"github.com/orch-dev/orch/orchestrator"
 )
 
 func newGet(a *app) *cobra.Command {
@@ -28,7 +28,7 @@ func newGet(a *app) *cobra.Command {
 
 func (a *app) get(ctx context.Context, text string) error {
 	return a.withTask(ctx, idle, text, func(s session, id events.TaskID) error {
-		t, err := s.Get(ctx, orchestrator.GetRequest{ID: id})
+		t, err := s.Get(ctx, api.GetRequest{ID: id})
 		if err != nil {
 			return err
 		}
@@ -37,7 +37,7 @@ func (a *app) get(ctx context.Context, text string) error {
 }
 
 // showTask writes a task in every form of output.
-func (a *app) showTask(t orchestrator.TaskView) error {
+func (a *app) showTask(t api.TaskView) error {
 	return a.emit(view{data: t, names: []string{string(t.ID)}, text: func(w io.Writer) error {
 		lines := treeRenderer{a.style(a.outTTY), a.now()}.task(t)
 		lines = append(lines, particulars(t)...)
@@ -51,7 +51,7 @@ func (a *app) showTask(t orchestrator.TaskView) error {
 
 // complaints returns the whole texts of errors, of which the tree shows the beginning: that of the task, and those of steps
 // that it does not tell.
-func complaints(t orchestrator.TaskView) []string {
+func complaints(t api.TaskView) []string {
 	var lines []string
 	told := ""
 	if t.Error != nil {
@@ -76,7 +76,7 @@ func whole(text string) []string {
 }
 
 // particulars returns the particulars of a task that have a value.
-func particulars(t orchestrator.TaskView) []string {
+func particulars(t api.TaskView) []string {
 	lines := []string{""}
 	add := func(name, value string) {
 		if value != "" {

@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/events"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -37,7 +37,7 @@ func newGrants(a *app) *cobra.Command {
 }
 
 // grantsOf are the approvals of the tasks that keep grants, or of one session.
-func grantsOf(ctx context.Context, a *app, s session, args []string) (grants []orchestrator.ApprovalView, err error) {
+func grantsOf(ctx context.Context, a *app, s session, args []string) (grants []api.ApprovalView, err error) {
 	var keepers []events.TaskID
 	if len(args) > 0 {
 		id, err := a.find(ctx, s, args[0])
@@ -46,7 +46,7 @@ func grantsOf(ctx context.Context, a *app, s session, args []string) (grants []o
 		}
 		keepers = append(keepers, id)
 	} else {
-		list, err := s.List(ctx, orchestrator.ListRequest{Name: orchestrator.GrantsName, Limit: 1000})
+		list, err := s.List(ctx, api.ListRequest{Name: api.GrantsName, Limit: 1000})
 		if err != nil {
 			return nil, err
 		}
@@ -55,7 +55,7 @@ func grantsOf(ctx context.Context, a *app, s session, args []string) (grants []o
 		}
 	}
 	for _, id := range keepers {
-		reply, err := s.Approvals(ctx, orchestrator.ApprovalsRequest{Task: id, All: true})
+		reply, err := s.Approvals(ctx, api.ApprovalsRequest{Task: id, All: true})
 		if err != nil {
 			return nil, err
 		}
@@ -64,8 +64,8 @@ func grantsOf(ctx context.Context, a *app, s session, args []string) (grants []o
 	return grants, nil
 }
 
-func (a *app) listGrants(grants []orchestrator.ApprovalView, all bool) error {
-	var shown []orchestrator.ApprovalView
+func (a *app) listGrants(grants []api.ApprovalView, all bool) error {
+	var shown []api.ApprovalView
 	var names []string
 	for _, g := range grants {
 		if len(g.Scopes) > 0 && (g.Status == statemachine.ApprovalGranted || all && g.Status == statemachine.ApprovalRevoked) {
@@ -98,7 +98,7 @@ func newRevoke(a *app) *cobra.Command {
 		Example: "  orch revoke APR_01JD0000000000000000000000_AAAAAAAA --reason 'the script moved'",
 		Args:    takes("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.decide(cmd.Context(), orchestrator.DecideRequest{ID: args[0], As: "revoked", Reason: reason})
+			return a.decide(cmd.Context(), api.DecideRequest{ID: args[0], As: "revoked", Reason: reason})
 		},
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the log")

@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 )
 
 // historyOptions are the flags of `orch history`.
@@ -37,7 +37,7 @@ func (a *app) history(ctx context.Context, text string, o historyOptions) error 
 		return fault.New(fault.ValidationError, "the first revision is 1, and a limit is not negative").WithField("--from, --limit")
 	}
 	return a.withTask(ctx, idle, text, func(s session, id events.TaskID) error {
-		commits := []orchestrator.CommitView{}
+		commits := []api.CommitView{}
 		for c, err := range recorded(ctx, s, id, o.from) {
 			if err != nil {
 				return err
@@ -51,7 +51,7 @@ func (a *app) history(ctx context.Context, text string, o historyOptions) error 
 	})
 }
 
-func (a *app) showCommits(id events.TaskID, commits []orchestrator.CommitView) error {
+func (a *app) showCommits(id events.TaskID, commits []api.CommitView) error {
 	return a.emit(view{data: commits, rows: rowsOf(commits), names: []string{string(id)}, text: func(w io.Writer) error {
 		var shown attempts
 		for _, c := range commits {
@@ -64,7 +64,7 @@ func (a *app) showCommits(id events.TaskID, commits []orchestrator.CommitView) e
 }
 
 // lines writes a commit as one line an event.
-func (a *attempts) lines(c orchestrator.CommitView) []string {
+func (a *attempts) lines(c api.CommitView) []string {
 	lines := make([]string, len(c.Events))
 	for i, e := range c.Events {
 		lines[i] = describe(a.counted(e)).line(c.Rev, c.At)

@@ -6,11 +6,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/spell"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -80,8 +80,8 @@ func (a *app) withTask(ctx context.Context, m mode, text string, do func(s sessi
 
 // find resolves a full id, a unique prefix or @last, the newest task that this user has submitted. When there is no such
 // task the error names the one that was probably meant.
-func (a *app) find(ctx context.Context, api orchestrator.API, text string) (events.TaskID, error) {
-	reply, err := api.Find(ctx, orchestrator.FindRequest{Text: text, Actor: a.actor()})
+func (a *app) find(ctx context.Context, owner api.API, text string) (events.TaskID, error) {
+	reply, err := owner.Find(ctx, api.FindRequest{Text: text, Actor: a.actor()})
 	if err == nil {
 		return reply.ID, nil
 	}
@@ -91,14 +91,14 @@ func (a *app) find(ctx context.Context, api orchestrator.API, text string) (even
 	}
 	withHint := *e
 	withHint.Hint = "see: orch list"
-	if near := nearestID(ctx, api, text); near != "" {
+	if near := nearestID(ctx, owner, text); near != "" {
 		withHint.Hint = "did you mean " + near + "?"
 	}
 	return "", &withHint
 }
 
-func nearestID(ctx context.Context, api orchestrator.API, text string) string {
-	list, err := api.List(ctx, orchestrator.ListRequest{Limit: 200})
+func nearestID(ctx context.Context, owner api.API, text string) string {
+	list, err := owner.List(ctx, api.ListRequest{Limit: 200})
 	if err != nil || len(text) < len("TASK_")+8 {
 		return ""
 	}
@@ -127,7 +127,7 @@ func (a *app) completeIDs(n int) completion {
 			return []string{"@last"}, cobra.ShellCompDirectiveNoFileComp
 		}
 		defer func() { _ = closeSession(ctx, s) }() // a completion has no place for an error
-		list, err := s.List(ctx, orchestrator.ListRequest{Limit: 50})
+		list, err := s.List(ctx, api.ListRequest{Limit: 50})
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}

@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -83,8 +83,8 @@ func (a *app) list(ctx context.Context, o listOptions) error {
 	})
 }
 
-func (o listOptions) request(now time.Time) (orchestrator.ListRequest, error) {
-	r := orchestrator.ListRequest{Name: o.name, Limit: o.limit, Cursor: o.cursor, Dead: o.dead}
+func (o listOptions) request(now time.Time) (api.ListRequest, error) {
+	r := api.ListRequest{Name: o.name, Limit: o.limit, Cursor: o.cursor, Dead: o.dead}
 	if o.limit < 1 || o.limit > 1000 {
 		return r, fault.New(fault.ValidationError, "%d is not between 1 and 1000", o.limit).WithField("--limit")
 	}
@@ -106,7 +106,7 @@ func (o listOptions) request(now time.Time) (orchestrator.ListRequest, error) {
 	return r, err
 }
 
-func (a *app) showList(reply orchestrator.ListReply) error {
+func (a *app) showList(reply api.ListReply) error {
 	v := view{data: reply, rows: rowsOf(reply.Tasks)}
 	for _, t := range reply.Tasks {
 		v.names = append(v.names, string(t.ID))
@@ -139,7 +139,7 @@ func (a *app) showList(reply orchestrator.ListReply) error {
 	return a.emit(v)
 }
 
-func created(t orchestrator.Summary) time.Time {
+func created(t api.Summary) time.Time {
 	if t.CreatedAt.IsZero() {
 		return t.UpdatedAt
 	}

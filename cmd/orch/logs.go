@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/events"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -107,7 +107,7 @@ type logBuilder struct {
 	attempts attempts
 }
 
-func (l *logBuilder) commit(c orchestrator.CommitView) error {
+func (l *logBuilder) commit(c api.CommitView) error {
 	for _, e := range c.Events {
 		e = l.attempts.counted(e)
 		if e.Kind == events.TaskSubmitted {

@@ -4,21 +4,21 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
-	"github.com/orch-dev/orch/orchestrator"
 )
 
 // callOutput shows what the programs of running calls write, below the log of their task.
 type callOutput struct {
 	log *logBuilder
 	// waiting are the pieces that were not written yet, in order.
-	waiting []orchestrator.Output
+	waiting []api.Output
 	// ends are where the last piece of each attempt has ended.
 	ends map[string]int64
 }
 
 // beforeEnd writes the output of the calls that a commit ends: it comes before their results.
-func (o *callOutput) beforeEnd(c orchestrator.CommitView) error {
+func (o *callOutput) beforeEnd(c api.CommitView) error {
 	for _, e := range c.Events {
 		var step string
 		switch d := e.Data.(type) {
@@ -31,7 +31,7 @@ func (o *callOutput) beforeEnd(c orchestrator.CommitView) error {
 		default:
 			continue
 		}
-		if err := o.write(func(p orchestrator.Output) bool { return p.Step == step }); err != nil {
+		if err := o.write(func(p api.Output) bool { return p.Step == step }); err != nil {
 			return err
 		}
 	}
@@ -39,10 +39,10 @@ func (o *callOutput) beforeEnd(c orchestrator.CommitView) error {
 }
 
 // rest writes what is left.
-func (o *callOutput) rest() error { return o.write(func(orchestrator.Output) bool { return true }) }
+func (o *callOutput) rest() error { return o.write(func(api.Output) bool { return true }) }
 
-func (o *callOutput) write(of func(orchestrator.Output) bool) error {
-	var later []orchestrator.Output
+func (o *callOutput) write(of func(api.Output) bool) error {
+	var later []api.Output
 	for _, p := range o.waiting {
 		if !of(p) {
 			later = append(later, p)
@@ -56,7 +56,7 @@ func (o *callOutput) write(of func(orchestrator.Output) bool) error {
 	return nil
 }
 
-func (o *callOutput) piece(p orchestrator.Output) error {
+func (o *callOutput) piece(p api.Output) error {
 	if o.ends == nil {
 		o.ends = map[string]int64{}
 	}

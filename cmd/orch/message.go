@@ -10,12 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/messages"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/plan"
 )
 
@@ -200,7 +200,7 @@ func (a *app) messageOutput(ctx context.Context, s session, name string, in map[
 	if err != nil {
 		return nil, err
 	}
-	reply, err := s.Submit(ctx, orchestrator.SubmitRequest{Plan: p.JSON(), Actor: a.actor()})
+	reply, err := s.Submit(ctx, api.SubmitRequest{Plan: p.JSON(), Actor: a.actor()})
 	if err != nil {
 		return nil, err
 	}

@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 )
 
 // pauseOptions are the flags of `orch pause` and `orch resume`.
@@ -61,7 +61,7 @@ func (a *app) pause(ctx context.Context, args []string, o pauseOptions, resume b
 	if err := o.check(len(args)); err != nil {
 		return err
 	}
-	r := orchestrator.PauseRequest{Queue: o.queue, Node: o.node, Reason: o.reason, Checkpoint: o.checkpoint}
+	r := api.PauseRequest{Queue: o.queue, Node: o.node, Reason: o.reason, Checkpoint: o.checkpoint}
 	if o.tool != "" {
 		t, err := a.tool(ctx, o.tool)
 		if err != nil {
@@ -113,7 +113,7 @@ func (o pauseOptions) check(ids int) error {
 }
 
 // showResumed writes what became of a task, and the state that a checkpoint gave back.
-func (a *app) showResumed(r orchestrator.ControlReply) error {
+func (a *app) showResumed(r api.ControlReply) error {
 	if r.Restored == nil {
 		return a.showState(*r.Task)
 	}
@@ -124,7 +124,7 @@ func (a *app) showResumed(r orchestrator.ControlReply) error {
 }
 
 // showState writes what a command made of a task.
-func (a *app) showState(t orchestrator.TaskView) error {
+func (a *app) showState(t api.TaskView) error {
 	return a.emit(view{data: t, names: []string{string(t.ID)}, text: func(w io.Writer) error {
 		text := string(t.ID) + "  " + string(t.State)
 		if t.Paused {
@@ -137,7 +137,7 @@ func (a *app) showState(t orchestrator.TaskView) error {
 	}})
 }
 
-func (a *app) showHolds(r orchestrator.ControlReply) error {
+func (a *app) showHolds(r api.ControlReply) error {
 	v := view{data: r, rows: rowsOf(r.Paused)}
 	for _, h := range r.Paused {
 		v.names = append(v.names, strings.TrimSpace(h.Kind+" "+h.Name))
@@ -155,7 +155,7 @@ func (a *app) showHolds(r orchestrator.ControlReply) error {
 	return a.emit(v)
 }
 
-func holdText(h orchestrator.Hold) string {
+func holdText(h api.Hold) string {
 	text := strings.TrimSpace(fmt.Sprintf("%s %s", h.Kind, h.Name)) + " is paused since " + stamp(h.At)
 	if h.By != "" {
 		text += " by " + h.By

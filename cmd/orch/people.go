@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -67,7 +67,7 @@ func (w *peopleWatch) patience(most time.Duration) time.Duration {
 }
 
 // check returns the end of the wait, nil when it goes on.
-func (w *peopleWatch) check(ctx context.Context, s session, id events.TaskID, r orchestrator.WatchReply) error {
+func (w *peopleWatch) check(ctx context.Context, s session, id events.TaskID, r api.WatchReply) error {
 	waits := r.State == statemachine.AwaitingApproval || r.State == statemachine.Blocked
 	if w == nil || r.Over || len(r.Commits) > 0 && !waits {
 		return nil
@@ -93,7 +93,7 @@ func (w *peopleWatch) check(ctx context.Context, s session, id events.TaskID, r 
 
 // personCause is what a person has to do for a task.
 type personCause struct {
-	orchestrator.Cause
+	api.Cause
 
 	task events.TaskID
 	// late is true for an approval that nobody can decide about any more.
@@ -107,7 +107,7 @@ func onlyPeople(ctx context.Context, s session, id events.TaskID, left *int) ([]
 	if *left--; *left < 0 {
 		return nil, nil
 	}
-	why, err := s.Explain(ctx, orchestrator.GetRequest{ID: id})
+	why, err := s.Explain(ctx, api.GetRequest{ID: id})
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +139,7 @@ func judge(ctx context.Context, s session, id events.TaskID, found []personCause
 	if !slices.ContainsFunc(found, func(c personCause) bool { return c.task == id && c.Approval != "" }) {
 		return false, nil
 	}
-	reply, err := s.Approvals(ctx, orchestrator.ApprovalsRequest{Task: id, All: true})
+	reply, err := s.Approvals(ctx, api.ApprovalsRequest{Task: id, All: true})
 	for _, p := range reply.Approvals {
 		for i := range found {
 			if found[i].Approval == p.ID {
@@ -151,7 +151,7 @@ func judge(ctx context.Context, s session, id events.TaskID, found []personCause
 }
 
 // moves completes a cause by its approval, and reports whether that lets the task go on without a person.
-func (c *personCause) moves(p orchestrator.ApprovalView) bool {
+func (c *personCause) moves(p api.ApprovalView) bool {
 	switch p.Status {
 	case statemachine.ApprovalPending:
 		c.Next = "orch approve " + p.ID + exampleArgs(p.Form) + " (" + whoMay(p) + ")"
@@ -165,7 +165,7 @@ func (c *personCause) moves(p orchestrator.ApprovalView) bool {
 }
 
 // whoMay says who may decide about an approval.
-func whoMay(p orchestrator.ApprovalView) string {
+func whoMay(p api.ApprovalView) string {
 	who := "any person with the right to approve"
 	if len(p.From) > 0 {
 		who = strings.Join(p.From, " or ")

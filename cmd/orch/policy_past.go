@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/events"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/policy"
 	"github.com/orch-dev/orch/tools"
 )
@@ -80,7 +80,7 @@ func (a *app) past(ctx context.Context, j policyPair, catalogue *tools.Catalogue
 
 // all judges the calls of every task that changed since then.
 func (r *pastReader) all(ctx context.Context) error {
-	request := orchestrator.ListRequest{Since: r.since, Limit: 1000}
+	request := api.ListRequest{Since: r.since, Limit: 1000}
 	for {
 		page, err := r.session.List(ctx, request)
 		if err != nil {
@@ -126,7 +126,7 @@ func (r *pastReader) agent(ctx context.Context, id events.TaskID) (string, error
 	if agent, ok := r.agents[id]; ok {
 		return agent, nil
 	}
-	page, err := r.session.History(ctx, orchestrator.HistoryRequest{ID: id, From: 1, Limit: 1})
+	page, err := r.session.History(ctx, api.HistoryRequest{ID: id, From: 1, Limit: 1})
 	if err != nil || len(page.Commits) == 0 {
 		return "", err
 	}

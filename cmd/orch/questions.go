@@ -11,10 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -54,18 +54,18 @@ func (a *app) questions(ctx context.Context, args []string) error {
 	})
 }
 
-func (a *app) questionsRequest(ctx context.Context, s session, args []string) (orchestrator.QuestionsRequest, error) {
+func (a *app) questionsRequest(ctx context.Context, s session, args []string) (api.QuestionsRequest, error) {
 	if len(args) == 0 {
-		return orchestrator.QuestionsRequest{}, nil
+		return api.QuestionsRequest{}, nil
 	}
 	if _, err := events.TaskOfQuestion(args[0]); err == nil {
-		return orchestrator.QuestionsRequest{ID: args[0]}, nil
+		return api.QuestionsRequest{ID: args[0]}, nil
 	}
 	id, err := a.find(ctx, s, args[0])
-	return orchestrator.QuestionsRequest{Task: id}, err
+	return api.QuestionsRequest{Task: id}, err
 }
 
-func (a *app) listQuestions(list []orchestrator.QuestionView) error {
+func (a *app) listQuestions(list []api.QuestionView) error {
 	var names []string
 	for _, q := range list {
 		names = append(names, q.ID)
@@ -84,7 +84,7 @@ func (a *app) listQuestions(list []orchestrator.QuestionView) error {
 }
 
 // message is what a question asks, of a model the text that comes last, or its name in the call.
-func message(q orchestrator.QuestionView) string {
+func message(q api.QuestionView) string {
 	var p struct {
 		Message  string `json:"message"`
 		Messages []struct {
@@ -116,14 +116,14 @@ func lastText(content json.RawMessage) string {
 	return several[len(several)-1].Text
 }
 
-func (a *app) showQuestion(q orchestrator.QuestionView) error {
+func (a *app) showQuestion(q api.QuestionView) error {
 	return a.emit(view{data: q, names: []string{q.ID}, text: func(w io.Writer) error {
 		return writeLines(w, questionLines(q))
 	}})
 }
 
 // questionLines shows a question whole.
-func questionLines(q orchestrator.QuestionView) []string {
+func questionLines(q api.QuestionView) []string {
 	lines := []string{q.ID + "  " + string(q.Status)}
 	add := func(name, value string) {
 		if value != "" {
@@ -158,7 +158,7 @@ func questionLines(q orchestrator.QuestionView) []string {
 }
 
 // formOf is the schema of the fields that a question asks for; nil when it asks for none.
-func formOf(q orchestrator.QuestionView) json.RawMessage {
+func formOf(q api.QuestionView) json.RawMessage {
 	var p struct {
 		Schema json.RawMessage `json:"requestedSchema"`
 	}
@@ -169,7 +169,7 @@ func formOf(q orchestrator.QuestionView) json.RawMessage {
 }
 
 // askedLines show what a question asks; its form is shown by itself.
-func askedLines(q orchestrator.QuestionView, form bool) []string {
+func askedLines(q api.QuestionView, form bool) []string {
 	if !form {
 		return screen.Object(q.Params)
 	}
@@ -220,7 +220,7 @@ func (o answerOptions) check(fields bool) error {
 
 func (a *app) answer(ctx context.Context, args []string, o answerOptions) error {
 	return a.with(ctx, idle, func(s session) error {
-		r := orchestrator.AnswerRequest{Question: args[0], Declined: o.decline, Actor: a.actor()}
+		r := api.AnswerRequest{Question: args[0], Declined: o.decline, Actor: a.actor()}
 		var err error
 		switch {
 		case o.accept:
@@ -243,7 +243,7 @@ func (a *app) answer(ctx context.Context, args []string, o answerOptions) error 
 
 // accepted is the result of who accepts an elicitation. The fields have the types of its form.
 func accepted(ctx context.Context, s session, id string, fields []string) (json.RawMessage, error) {
-	reply, err := s.Questions(ctx, orchestrator.QuestionsRequest{ID: id})
+	reply, err := s.Questions(ctx, api.QuestionsRequest{ID: id})
 	if err != nil {
 		return nil, err
 	}

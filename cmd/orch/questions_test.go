@@ -6,15 +6,15 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
 
 // A form is shown field by field, with what may be chosen; what a model is asked stands in the list.
 func TestQuestionsAreReadable(t *testing.T) {
 	t.Parallel()
-	form := orchestrator.QuestionView{ID: "ASK_1", Kind: events.Elicitation, Status: statemachine.QuestionOpen, Params: json.RawMessage(`{
+	form := api.QuestionView{ID: "ASK_1", Kind: events.Elicitation, Status: statemachine.QuestionOpen, Params: json.RawMessage(`{
 		"message": "Which?", "requestedSchema": {"type": "object", "required": ["pet"], "properties": {
 			"pet": {"type": "string", "description": "Yours", "oneOf": [{"const": "c", "title": "Cat"}, {"const": "d", "title": "Dog"}]},
 			"fish": {"type": "array", "items": {"anyOf": [{"const": "f1", "title": "Tuna"}]}},
@@ -28,7 +28,7 @@ func TestQuestionsAreReadable(t *testing.T) {
 	assert.Contains(t, lines, `    size               string   ["s"] (s, l)`)
 	assert.Contains(t, lines, "answer: orch answer ASK_1 --accept pet=… | --decline")
 
-	model := orchestrator.QuestionView{Key: "sampling_1", Kind: events.Sampling, Params: json.RawMessage(`{"messages": [
+	model := api.QuestionView{Key: "sampling_1", Kind: events.Sampling, Params: json.RawMessage(`{"messages": [
 		{"role": "user", "content": {"type": "text", "text": "Say hi"}}, {"role": "user", "content": [{"type": "text", "text": "Now"}]}]}`)}
 	assert.Equal(t, "Now", message(model))
 	model.Params = json.RawMessage(`{"messages": [{"role": "user", "content": {"type": "text", "text": "Say hi"}}]}`)

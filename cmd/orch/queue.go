@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 )
 
 // queueOptions are the flags of `orch queue`.
@@ -49,11 +49,11 @@ func newQueue(a *app) *cobra.Command {
 func priorityNames() []string { return []string{"critical", "high", "normal", "low"} }
 
 func queueStatuses() []string {
-	return []string{orchestrator.QueuePending, orchestrator.QueueAssigned, orchestrator.QueueInProgress, orchestrator.QueueBlocked}
+	return []string{api.QueuePending, api.QueueAssigned, api.QueueInProgress, api.QueueBlocked}
 }
 
-func (o queueOptions) request() (orchestrator.QueueRequest, error) {
-	r := orchestrator.QueueRequest{
+func (o queueOptions) request() (api.QueueRequest, error) {
+	r := api.QueueRequest{
 		Agent: o.agent, AgentType: o.kind, Capabilities: o.capabilities, Priority: o.priority, Status: o.status, IncludeAssigned: true, Limit: o.limit,
 	}
 	if o.limit < 1 || o.limit > 100 {
@@ -90,7 +90,7 @@ func (a *app) queue(ctx context.Context, o queueOptions) error {
 	})
 }
 
-func (a *app) showQueue(reply orchestrator.QueueReply) error {
+func (a *app) showQueue(reply api.QueueReply) error {
 	v := view{data: reply, rows: rowsOf(reply.Tasks)}
 	for _, t := range reply.Tasks {
 		v.names = append(v.names, string(t.ID))

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/config"
-	"github.com/orch-dev/orch/orchestrator"
 )
 
 // reconnectingSession is a session that outlives the node it speaks to: when that is gone, the next one is found, or started in
@@ -121,7 +121,7 @@ func (l *reconnectingSession) renew(ctx context.Context, gone session) bool {
 }
 
 // sendOnce sends a request. When the node is gone the caller hears of it, and the next request goes to another one.
-func sendOnce[R, A any](ctx context.Context, l *reconnectingSession, send func(orchestrator.API, context.Context, R) (A, error), r R) (A, error) {
+func sendOnce[R, A any](ctx context.Context, l *reconnectingSession, send func(api.API, context.Context, R) (A, error), r R) (A, error) {
 	s := l.live(ctx)
 	reply, err := send(s, ctx, r)
 	if fault.Has(err, fault.Unavailable) && !s.Embedded() {
@@ -131,7 +131,7 @@ func sendOnce[R, A any](ctx context.Context, l *reconnectingSession, send func(o
 }
 
 // sendRepeatable sends a request that may be repeated: to another node when the first one is gone.
-func sendRepeatable[R, A any](ctx context.Context, l *reconnectingSession, send func(orchestrator.API, context.Context, R) (A, error), r R) (A, error) {
+func sendRepeatable[R, A any](ctx context.Context, l *reconnectingSession, send func(api.API, context.Context, R) (A, error), r R) (A, error) {
 	s := l.live(ctx)
 	reply, err := send(s, ctx, r)
 	if fault.Has(err, fault.Unavailable) && !s.Embedded() && ctx.Err() == nil && l.renew(ctx, s) {
@@ -147,142 +147,142 @@ func (l *reconnectingSession) Ask(ctx context.Context, method string, in, out an
 }
 
 // Submit implements session. The id makes a repeated request the same task.
-func (l *reconnectingSession) Submit(ctx context.Context, r orchestrator.SubmitRequest) (orchestrator.SubmitReply, error) {
+func (l *reconnectingSession) Submit(ctx context.Context, r api.SubmitRequest) (api.SubmitReply, error) {
 	if r.ID == "" {
 		r.ID = events.NewTaskID(l.now())
 	}
-	return sendRepeatable(ctx, l, orchestrator.API.Submit, r)
+	return sendRepeatable(ctx, l, api.API.Submit, r)
 }
 
 // SubmitBatch implements session. The ids make repeated requests the same tasks.
-func (l *reconnectingSession) SubmitBatch(ctx context.Context, r orchestrator.SubmitBatchRequest) (orchestrator.SubmitBatchReply, error) {
+func (l *reconnectingSession) SubmitBatch(ctx context.Context, r api.SubmitBatchRequest) (api.SubmitBatchReply, error) {
 	r.Tasks = slices.Clone(r.Tasks)
 	for i := range r.Tasks {
 		if r.Tasks[i].ID == "" {
 			r.Tasks[i].ID = events.NewTaskID(l.now())
 		}
 	}
-	return sendRepeatable(ctx, l, orchestrator.API.SubmitBatch, r)
+	return sendRepeatable(ctx, l, api.API.SubmitBatch, r)
 }
 
 // Find implements session.
-func (l *reconnectingSession) Find(ctx context.Context, r orchestrator.FindRequest) (orchestrator.FindReply, error) {
-	return sendRepeatable(ctx, l, orchestrator.API.Find, r)
+func (l *reconnectingSession) Find(ctx context.Context, r api.FindRequest) (api.FindReply, error) {
+	return sendRepeatable(ctx, l, api.API.Find, r)
 }
 
 // Get implements session.
-func (l *reconnectingSession) Get(ctx context.Context, r orchestrator.GetRequest) (orchestrator.TaskView, error) {
-	return sendRepeatable(ctx, l, orchestrator.API.Get, r)
+func (l *reconnectingSession) Get(ctx context.Context, r api.GetRequest) (api.TaskView, error) {
+	return sendRepeatable(ctx, l, api.API.Get, r)
 }
 
 // Result implements session.
-func (l *reconnectingSession) Result(ctx context.Context, r orchestrator.ResultRequest) (orchestrator.ResultReply, error) {
-	return sendRepeatable(ctx, l, orchestrator.API.Result, r)
+func (l *reconnectingSession) Result(ctx context.Context, r api.ResultRequest) (api.ResultReply, error) {
+	return sendRepeatable(ctx, l, api.API.Result, r)
 }
 
 // List implements session.
-func (l *reconnectingSession) List(ctx context.Context, r orchestrator.ListRequest) (orchestrator.ListReply, error) {
-	return sendRepeatable(ctx, l, orchestrator.API.List, r)
+func (l *reconnectingSession) List(ctx context.Context, r api.ListRequest) (api.ListReply, error) {
+	return sendRepeatable(ctx, l, api.API.List, r)
 }
 
 // Watch implements session.
-func (l *reconnectingSession) Watch(ctx context.Context, r orchestrator.WatchRequest) (orchestrator.WatchReply, error) {
-	return sendRepeatable(ctx, l, orchestrator.API.Watch, r)
+func (l *reconnectingSession) Watch(ctx context.Context, r api.WatchRequest) (api.WatchReply, error) {
+	return sendRepeatable(ctx, l, api.API.Watch, r)
 }
 
 // History implements session.
-func (l *reconnectingSession) History(ctx context.Context, r orchestrator.HistoryRequest) (orchestrator.HistoryReply, error) {
-	return sendRepeatable(ctx, l, orchestrator.API.History, r)
+func (l *reconnectingSession) History(ctx context.Context, r api.HistoryRequest) (api.HistoryReply, error) {
+	return sendRepeatable(ctx, l, api.API.History, r)
 }
 
 // Replay implements session.
-func (l *reconnectingSession) Replay(ctx context.Context, r orchestrator.ReplayRequest) (orchestrator.ReplayReply, error) {
-	return sendRepeatable(ctx, l, orchestrator.API.Replay, r)
+func (l *reconnectingSession) Replay(ctx context.Context, r api.ReplayRequest) (api.ReplayReply, error) {
+	return sendRepeatable(ctx, l, api.API.Replay, r)
 }
 
 // Explain implements session.
-func (l *reconnectingSession) Explain(ctx context.Context, r orchestrator.GetRequest) (orchestrator.ExplainReply, error) {
-	return sendRepeatable(ctx, l, orchestrator.API.Explain, r)
+func (l *reconnectingSession) Explain(ctx context.Context, r api.GetRequest) (api.ExplainReply, error) {
+	return sendRepeatable(ctx, l, api.API.Explain, r)
 }
 
 // Cancel implements session.
-func (l *reconnectingSession) Cancel(ctx context.Context, r orchestrator.CancelRequest) (orchestrator.TaskView, error) {
-	return sendRepeatable(ctx, l, orchestrator.API.Cancel, r)
+func (l *reconnectingSession) Cancel(ctx context.Context, r api.CancelRequest) (api.TaskView, error) {
+	return sendRepeatable(ctx, l, api.API.Cancel, r)
 }
 
 // Pause implements session.
-func (l *reconnectingSession) Pause(ctx context.Context, r orchestrator.PauseRequest) (orchestrator.ControlReply, error) {
-	return sendRepeatable(ctx, l, orchestrator.API.Pause, r)
+func (l *reconnectingSession) Pause(ctx context.Context, r api.PauseRequest) (api.ControlReply, error) {
+	return sendRepeatable(ctx, l, api.API.Pause, r)
 }
 
 // Resume implements session.
-func (l *reconnectingSession) Resume(ctx context.Context, r orchestrator.PauseRequest) (orchestrator.ControlReply, error) {
-	return sendRepeatable(ctx, l, orchestrator.API.Resume, r)
+func (l *reconnectingSession) Resume(ctx context.Context, r api.PauseRequest) (api.ControlReply, error) {
+	return sendRepeatable(ctx, l, api.API.Resume, r)
 }
 
 // Retry implements session.
-func (l *reconnectingSession) Retry(ctx context.Context, r orchestrator.RetryRequest) (orchestrator.SubmitReply, error) {
-	return sendOnce(ctx, l, orchestrator.API.Retry, r)
+func (l *reconnectingSession) Retry(ctx context.Context, r api.RetryRequest) (api.SubmitReply, error) {
+	return sendOnce(ctx, l, api.API.Retry, r)
 }
 
 // Redrive implements session.
-func (l *reconnectingSession) Redrive(ctx context.Context, r orchestrator.RedriveRequest) (orchestrator.SubmitReply, error) {
-	return sendOnce(ctx, l, orchestrator.API.Redrive, r)
+func (l *reconnectingSession) Redrive(ctx context.Context, r api.RedriveRequest) (api.SubmitReply, error) {
+	return sendOnce(ctx, l, api.API.Redrive, r)
 }
 
 // Signal implements session.
-func (l *reconnectingSession) Signal(ctx context.Context, r orchestrator.SignalRequest) (orchestrator.TaskView, error) {
-	return sendOnce(ctx, l, orchestrator.API.Signal, r)
+func (l *reconnectingSession) Signal(ctx context.Context, r api.SignalRequest) (api.TaskView, error) {
+	return sendOnce(ctx, l, api.API.Signal, r)
 }
 
 // Resolve implements session.
-func (l *reconnectingSession) Resolve(ctx context.Context, r orchestrator.ResolveRequest) (orchestrator.TaskView, error) {
-	return sendOnce(ctx, l, orchestrator.API.Resolve, r)
+func (l *reconnectingSession) Resolve(ctx context.Context, r api.ResolveRequest) (api.TaskView, error) {
+	return sendOnce(ctx, l, api.API.Resolve, r)
 }
 
 // Call implements session.
-func (l *reconnectingSession) Call(ctx context.Context, r orchestrator.CallRequest) (orchestrator.CallReply, error) {
-	return sendOnce(ctx, l, orchestrator.API.Call, r)
+func (l *reconnectingSession) Call(ctx context.Context, r api.CallRequest) (api.CallReply, error) {
+	return sendOnce(ctx, l, api.API.Call, r)
 }
 
 // Checkpoint implements session.
-func (l *reconnectingSession) Checkpoint(ctx context.Context, r orchestrator.CheckpointRequest) (orchestrator.CheckpointReply, error) {
-	return sendOnce(ctx, l, orchestrator.API.Checkpoint, r)
+func (l *reconnectingSession) Checkpoint(ctx context.Context, r api.CheckpointRequest) (api.CheckpointReply, error) {
+	return sendOnce(ctx, l, api.API.Checkpoint, r)
 }
 
 // Approvals implements session.
-func (l *reconnectingSession) Approvals(ctx context.Context, r orchestrator.ApprovalsRequest) (orchestrator.ApprovalsReply, error) {
-	return sendRepeatable(ctx, l, orchestrator.API.Approvals, r)
+func (l *reconnectingSession) Approvals(ctx context.Context, r api.ApprovalsRequest) (api.ApprovalsReply, error) {
+	return sendRepeatable(ctx, l, api.API.Approvals, r)
 }
 
 // Decide implements session.
-func (l *reconnectingSession) Decide(ctx context.Context, r orchestrator.DecideRequest) (orchestrator.ApprovalView, error) {
-	return sendRepeatable(ctx, l, orchestrator.API.Decide, r)
+func (l *reconnectingSession) Decide(ctx context.Context, r api.DecideRequest) (api.ApprovalView, error) {
+	return sendRepeatable(ctx, l, api.API.Decide, r)
 }
 
 // Questions implements session.
-func (l *reconnectingSession) Questions(ctx context.Context, r orchestrator.QuestionsRequest) (orchestrator.QuestionsReply, error) {
-	return sendRepeatable(ctx, l, orchestrator.API.Questions, r)
+func (l *reconnectingSession) Questions(ctx context.Context, r api.QuestionsRequest) (api.QuestionsReply, error) {
+	return sendRepeatable(ctx, l, api.API.Questions, r)
 }
 
 // Answer implements session.
-func (l *reconnectingSession) Answer(ctx context.Context, r orchestrator.AnswerRequest) (orchestrator.TaskView, error) {
-	return sendRepeatable(ctx, l, orchestrator.API.Answer, r)
+func (l *reconnectingSession) Answer(ctx context.Context, r api.AnswerRequest) (api.TaskView, error) {
+	return sendRepeatable(ctx, l, api.API.Answer, r)
 }
 
 // Archive implements session.
-func (l *reconnectingSession) Archive(ctx context.Context, r orchestrator.ArchiveRequest) (orchestrator.ArchiveReply, error) {
-	return sendRepeatable(ctx, l, orchestrator.API.Archive, r)
+func (l *reconnectingSession) Archive(ctx context.Context, r api.ArchiveRequest) (api.ArchiveReply, error) {
+	return sendRepeatable(ctx, l, api.API.Archive, r)
 }
 
 // Queue implements session.
-func (l *reconnectingSession) Queue(ctx context.Context, r orchestrator.QueueRequest) (orchestrator.QueueReply, error) {
-	return sendRepeatable(ctx, l, orchestrator.API.Queue, r)
+func (l *reconnectingSession) Queue(ctx context.Context, r api.QueueRequest) (api.QueueReply, error) {
+	return sendRepeatable(ctx, l, api.API.Queue, r)
 }
 
 // Status implements session.
-func (l *reconnectingSession) Status(ctx context.Context, r orchestrator.StatusRequest) (orchestrator.StatusReply, error) {
-	return sendRepeatable(ctx, l, orchestrator.API.Status, r)
+func (l *reconnectingSession) Status(ctx context.Context, r api.StatusRequest) (api.StatusReply, error) {
+	return sendRepeatable(ctx, l, api.API.Status, r)
 }
 
 // Register implements session.

@@ -15,10 +15,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/config"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -95,18 +95,18 @@ func TestASessionOutlivesItsNode(t *testing.T) {
 	l := reconnectingOn(t, nodes, cfg)
 	require.False(t, l.Embedded())
 	plan := reading(filepath.Join(cfg.Root, "a.txt"))
-	first, err := l.Submit(t.Context(), orchestrator.SubmitRequest{Plan: plan, Delay: time.Hour})
+	first, err := l.Submit(t.Context(), api.SubmitRequest{Plan: plan, Delay: time.Hour})
 	require.NoError(t, err)
 	stop()
 
 	var group errgroup
 	for range 8 {
 		group.run(func() error {
-			got, err := l.Submit(t.Context(), orchestrator.SubmitRequest{Plan: plan})
+			got, err := l.Submit(t.Context(), api.SubmitRequest{Plan: plan})
 			if err != nil {
 				return err
 			}
-			end, err := l.Result(t.Context(), orchestrator.ResultRequest{ID: got.ID, Wait: time.Minute})
+			end, err := l.Result(t.Context(), api.ResultRequest{ID: got.ID, Wait: time.Minute})
 			if err == nil && end.State != statemachine.Done {
 				return errors.New(string(end.State))
 			}
@@ -115,10 +115,10 @@ func TestASessionOutlivesItsNode(t *testing.T) {
 	}
 	require.NoError(t, group.wait())
 	assert.True(t, l.Embedded())
-	kept, err := l.Get(t.Context(), orchestrator.GetRequest{ID: first.ID})
+	kept, err := l.Get(t.Context(), api.GetRequest{ID: first.ID})
 	require.NoError(t, err)
 	assert.Equal(t, first.ID, kept.ID)
-	all, err := l.List(t.Context(), orchestrator.ListRequest{Limit: 100})
+	all, err := l.List(t.Context(), api.ListRequest{Limit: 100})
 	require.NoError(t, err)
 	assert.Len(t, all.Tasks, 9)
 	require.NoError(t, l.Close(t.Context()))
@@ -133,7 +133,7 @@ func TestARestartedNodeIsTaken(t *testing.T) {
 	stop()
 	var group errgroup
 	group.run(func() error {
-		_, err := l.Submit(t.Context(), orchestrator.SubmitRequest{Plan: reading("a"), Delay: time.Hour})
+		_, err := l.Submit(t.Context(), api.SubmitRequest{Plan: reading("a"), Delay: time.Hour})
 		return err
 	})
 	again := served(t, nodes, cfg)
@@ -149,12 +149,12 @@ func TestWhatMayHappenTwiceIsNotRepeated(t *testing.T) {
 	nodes, cfg := newProcessNodes(io.Discard), reconnectConfig(t)
 	stop := served(t, nodes, cfg)
 	l := reconnectingOn(t, nodes, cfg)
-	task, err := l.Submit(t.Context(), orchestrator.SubmitRequest{Plan: reading("a"), Delay: time.Hour})
+	task, err := l.Submit(t.Context(), api.SubmitRequest{Plan: reading("a"), Delay: time.Hour})
 	require.NoError(t, err)
 	stop()
-	_, err = l.Signal(t.Context(), orchestrator.SignalRequest{ID: task.ID, Name: "go"})
+	_, err = l.Signal(t.Context(), api.SignalRequest{ID: task.ID, Name: "go"})
 	require.ErrorIs(t, err, fault.New(fault.Unavailable, ""))
-	_, err = l.Signal(t.Context(), orchestrator.SignalRequest{ID: task.ID, Name: "go"})
+	_, err = l.Signal(t.Context(), api.SignalRequest{ID: task.ID, Name: "go"})
 	require.NotErrorIs(t, err, fault.New(fault.Unavailable, ""))
 	require.NoError(t, l.Close(t.Context()))
 }

@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 )
 
 func newRedrive(a *app) *cobra.Command {
@@ -43,7 +43,7 @@ func (a *app) redrive(ctx context.Context, texts []string, o waitOptions) error 
 
 // redriveAll redrives every task that can be. It tells of each of several that cannot, and returns an error with
 // their number that has the code of the first.
-func (a *app) redriveAll(ctx context.Context, s session, texts []string) (replies []orchestrator.SubmitReply, refused error) {
+func (a *app) redriveAll(ctx context.Context, s session, texts []string) (replies []api.SubmitReply, refused error) {
 	count := 0
 	for _, text := range texts {
 		reply, err := a.redriveOne(ctx, s, text)
@@ -68,10 +68,10 @@ func (a *app) redriveAll(ctx context.Context, s session, texts []string) (replie
 		WithHint("see: orch list --dead")
 }
 
-func (a *app) redriveOne(ctx context.Context, s session, text string) (orchestrator.SubmitReply, error) {
+func (a *app) redriveOne(ctx context.Context, s session, text string) (api.SubmitReply, error) {
 	id, err := a.find(ctx, s, text)
 	if err != nil {
-		return orchestrator.SubmitReply{}, err
+		return api.SubmitReply{}, err
 	}
-	return s.Redrive(ctx, orchestrator.RedriveRequest{ID: id, Actor: a.actor()})
+	return s.Redrive(ctx, api.RedriveRequest{ID: id, Actor: a.actor()})
 }

@@ -10,26 +10,26 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 )
 
 // dead is a session whose tasks are known by what may be done with them.
 type dead struct{ fakeSession }
 
-func (*dead) Find(_ context.Context, r orchestrator.FindRequest) (orchestrator.FindReply, error) {
+func (*dead) Find(_ context.Context, r api.FindRequest) (api.FindReply, error) {
 	if r.Text == "missing" {
-		return orchestrator.FindReply{}, fault.New(fault.NotFound, "there is no task %s", r.Text).WithField("id").WithHint("look")
+		return api.FindReply{}, fault.New(fault.NotFound, "there is no task %s", r.Text).WithField("id").WithHint("look")
 	}
-	return orchestrator.FindReply{ID: events.TaskID(r.Text)}, nil
+	return api.FindReply{ID: events.TaskID(r.Text)}, nil
 }
 
-func (*dead) Redrive(_ context.Context, r orchestrator.RedriveRequest) (orchestrator.SubmitReply, error) {
+func (*dead) Redrive(_ context.Context, r api.RedriveRequest) (api.SubmitReply, error) {
 	if r.ID == "doubt" {
-		return orchestrator.SubmitReply{}, fault.New(fault.InDoubt, "it is unknown whether step a took effect").WithHint("orch resolve")
+		return api.SubmitReply{}, fault.New(fault.InDoubt, "it is unknown whether step a took effect").WithHint("orch resolve")
 	}
-	return orchestrator.SubmitReply{ID: "again-" + r.ID}, nil
+	return api.SubmitReply{ID: "again-" + r.ID}, nil
 }
 
 // One task that cannot go on holds up no other.

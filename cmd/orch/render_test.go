@@ -11,24 +11,24 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/mcp/registry"
 	"github.com/orch-dev/orch/node"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/work"
 )
 
 // everyStep is a task with steps in all states.
-func everyStep() orchestrator.TaskView {
-	return orchestrator.TaskView{
+func everyStep() api.TaskView {
+	return api.TaskView{
 		ID: taskID, Name: "nightly \x1b[2J", Summary: "Builds everything", State: statemachine.InProgress, Priority: "high",
 		Labels: map[string]string{"team": "core", "env": "ci"}, CreatedAt: at(-125), UpdatedAt: at(-1), Deadline: new(at(3600)),
 		Inputs: json.RawMessage(`{"repo":"/src","depth":3}`), Output: json.RawMessage(`{"text":"a\nb"}`),
 		Error: fault.New(fault.ExecFailed, "make: *** no rule").WithHint("look at the Makefile"),
-		Steps: []orchestrator.StepView{
+		Steps: []api.StepView{
 			{Key: "fetch", Kind: "tool", Tool: "GIT_STATUS", State: statemachine.StepSucceeded, Duration: 840 * time.Millisecond},
 			{Key: "each", Kind: "for_each", State: statemachine.StepRunning, Since: new(at(-60))},
 			{
@@ -63,7 +63,7 @@ func TestGetAsJSONAndName(t *testing.T) {
 	t.Parallel()
 	p := newProbe(t, &fakeSession{task: everyStep()})
 	require.Zero(t, p.run(t.Context(), []string{"get", "@last", "--json"}))
-	var back orchestrator.TaskView
+	var back api.TaskView
 	require.NoError(t, json.Unmarshal(p.out.Bytes(), &back))
 	assert.Equal(t, "nightly \x1b[2J", back.Name)
 	p = newProbe(t, &fakeSession{task: everyStep()})
@@ -73,7 +73,7 @@ func TestGetAsJSONAndName(t *testing.T) {
 
 func TestListInEveryForm(t *testing.T) {
 	t.Parallel()
-	s := &fakeSession{list: orchestrator.ListReply{Next: "c2", Tasks: []orchestrator.Summary{
+	s := &fakeSession{list: api.ListReply{Next: "c2", Tasks: []api.Summary{
 		{ID: taskID, Name: "nightly", State: statemachine.Blocked, CreatedAt: at(-90), UpdatedAt: at(-1), Reason: "waits\nfor input", Paused: true},
 		{ID: "TASK_01KE0000000000000000000001", Name: strings.Repeat("long", 20), State: statemachine.Done, UpdatedAt: at(-86400 * 3)},
 	}}}
@@ -111,7 +111,7 @@ func TestEveryKindIsDescribed(t *testing.T) {
 // S0-151: an entry of the log is one line, whatever its message holds.
 func TestLogEntriesCannotBeForged(t *testing.T) {
 	t.Parallel()
-	s := &fakeSession{commits: []orchestrator.CommitView{
+	s := &fakeSession{commits: []api.CommitView{
 		{Rev: 1, At: at(0), Events: []events.Event{{Kind: events.TaskSubmitted, Data: &events.Submitted{Name: "n"}}}},
 		{Rev: 2, At: at(1), Events: []events.Event{
 			{Kind: events.TaskStarted, Data: &events.Moved{}},
@@ -138,7 +138,7 @@ func TestLogEntriesCannotBeForged(t *testing.T) {
 
 func TestReplayVerdicts(t *testing.T) {
 	t.Parallel()
-	r := orchestrator.ReplayReply{Commits: 3, Events: 1234, Chain: true, Live: new(true), Took: 1500 * time.Microsecond}
+	r := api.ReplayReply{Commits: 3, Events: 1234, Chain: true, Live: new(true), Took: 1500 * time.Microsecond}
 	assert.Equal(t, "chain ok, 3 commits, 1,234 events, 0 tool calls, fold == live (1ms)", replayLine(r))
 	r.Live = nil
 	assert.Equal(t, "chain ok, 3 commits, 1,234 events, 0 tool calls (1ms)", replayLine(r))
@@ -173,7 +173,7 @@ func TestBackupAndRestoreSay(t *testing.T) {
 
 func TestExplain(t *testing.T) {
 	t.Parallel()
-	p := newProbe(t, &fakeSession{explain: orchestrator.ExplainReply{Causes: []orchestrator.Cause{
+	p := newProbe(t, &fakeSession{explain: api.ExplainReply{Causes: []api.Cause{
 		{Kind: "no_worker", Sentence: "no worker serves queue builds", Next: "orch worker --queue builds"},
 		{Kind: "retry", Sentence: "step a is tried again at \x1bnoon"},
 	}}})
@@ -192,7 +192,7 @@ func TestColoursOnlyWhereTheyAreWanted(t *testing.T) {
 
 func TestDoctorOnFullStoreWithLostWorker(t *testing.T) {
 	t.Parallel()
-	status := orchestrator.StatusReply{Version: "v1", Ready: true, StartedAt: at(-60), Workers: []orchestrator.WorkerView{
+	status := api.StatusReply{Version: "v1", Ready: true, StartedAt: at(-60), Workers: []api.WorkerView{
 		{Name: "ada", SeenAt: at(-1)}, {Name: "bob", SeenAt: at(-3600), Silent: true},
 	}}
 	status.Refuse(fault.New(fault.DiskFull, "the disk has 3 bytes free").WithHint("free some space"), at(-30))
@@ -212,8 +212,8 @@ func TestDoctorOnFullStoreWithLostWorker(t *testing.T) {
 func TestDoctorSaysWhatToMend(t *testing.T) {
 	t.Parallel()
 	s := &fakeSession{
-		status: orchestrator.StatusReply{Version: "v1", Ready: true, Store: "the log refuses to append", Durability: "fsync", StartedAt: at(-10)},
-		list:   orchestrator.ListReply{Tasks: []orchestrator.Summary{{UpdatedAt: at(3600)}}},
+		status: api.StatusReply{Version: "v1", Ready: true, Store: "the log refuses to append", Durability: "fsync", StartedAt: at(-10)},
+		list:   api.ListReply{Tasks: []api.Summary{{UpdatedAt: at(3600)}}},
 		asked: map[string]func(any) any{"list": func(any) any {
 			return []node.Server{
 				{MCPTool: registry.MCPTool{Name: "git", Status: registry.Ready, Enabled: true}, Blocked: 2},
@@ -241,9 +241,9 @@ func TestDoctorSaysWhatToMend(t *testing.T) {
 func TestGetShowsLongErrorsWhole(t *testing.T) {
 	t.Parallel()
 	long := "it broke:\n" + strings.Repeat("a line of it\n", 40) + "the last line"
-	said := complaints(orchestrator.TaskView{
+	said := complaints(api.TaskView{
 		Error: fault.New(fault.ToolFailed, "step a: short"),
-		Steps: []orchestrator.StepView{
+		Steps: []api.StepView{
 			{Key: "a", Error: fault.New(fault.ToolFailed, "short")}, {Key: "b", Error: fault.New(fault.ToolFailed, "%s", long)},
 		},
 	})
@@ -252,7 +252,7 @@ func TestGetShowsLongErrorsWhole(t *testing.T) {
 	line := screen.Line(long)
 	assert.Equal(t, screen.Brief, utf8.RuneCountInString(line))
 	assert.True(t, strings.HasPrefix(line, "it broke: a line of it a line"), line)
-	tree := treeRenderer{}.task(orchestrator.TaskView{Reason: long, Steps: []orchestrator.StepView{{Key: "b", Error: fault.New(fault.ToolFailed, "%s", long)}}})
+	tree := treeRenderer{}.task(api.TaskView{Reason: long, Steps: []api.StepView{{Key: "b", Error: fault.New(fault.ToolFailed, "%s", long)}}})
 	for _, l := range tree {
 		assert.Less(t, len(l), 2*screen.Brief)
 	}

@@ -8,10 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -31,7 +31,7 @@ func newReplay(a *app) *cobra.Command {
 
 func (a *app) replay(ctx context.Context, text string, at uint64) error {
 	return a.withTask(ctx, idle, text, func(s session, id events.TaskID) error {
-		r, err := s.Replay(ctx, orchestrator.ReplayRequest{ID: id, At: at})
+		r, err := s.Replay(ctx, api.ReplayRequest{ID: id, At: at})
 		if err != nil {
 			return err
 		}
@@ -45,7 +45,7 @@ func (a *app) replay(ctx context.Context, text string, at uint64) error {
 	})
 }
 
-func (a *app) showReplay(id events.TaskID, r orchestrator.ReplayReply) error {
+func (a *app) showReplay(id events.TaskID, r api.ReplayReply) error {
 	return a.emit(view{data: r, names: []string{string(id)}, text: func(w io.Writer) error {
 		var lines []string
 		if r.Task != nil {
@@ -56,7 +56,7 @@ func (a *app) showReplay(id events.TaskID, r orchestrator.ReplayReply) error {
 }
 
 // replayLine is the verdict of a replay.
-func replayLine(r orchestrator.ReplayReply) string {
+func replayLine(r api.ReplayReply) string {
 	chain, live := "chain BROKEN", ""
 	if r.Chain {
 		chain = "chain ok"
@@ -73,7 +73,7 @@ func replayLine(r orchestrator.ReplayReply) string {
 
 // folded draws the fold of a history as a task is drawn.
 func (d treeRenderer) folded(t *statemachine.Task) []string {
-	v := orchestrator.TaskView{ID: t.ID, State: t.State, Reason: t.Reason, Paused: t.Paused, CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt}
+	v := api.TaskView{ID: t.ID, State: t.State, Reason: t.Reason, Paused: t.Paused, CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt}
 	if t.Submitted != nil {
 		v.Name = t.Submitted.Name
 	}
@@ -82,7 +82,7 @@ func (d treeRenderer) folded(t *statemachine.Task) []string {
 		if s == nil {
 			continue
 		}
-		v.Steps = append(v.Steps, orchestrator.StepView{
+		v.Steps = append(v.Steps, api.StepView{
 			Key: key, State: s.State, Tool: s.Tool, Attempt: s.Attempt, Since: when(s.Since), Due: when(s.Due), Signal: s.Signal,
 			Child: s.Child, Duration: s.Duration, Error: s.Error, Reason: s.Reason,
 		})

@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 )
 
 // resolveOptions are the flags of `orch resolve`.
@@ -51,7 +51,7 @@ func (a *app) resolve(ctx context.Context, args []string, o resolveOptions) erro
 		}
 	}
 	return a.withTask(ctx, idle, args[0], func(s session, id events.TaskID) error {
-		t, err := s.Resolve(ctx, orchestrator.ResolveRequest{
+		t, err := s.Resolve(ctx, api.ResolveRequest{
 			ID: id, Step: args[1], As: o.as, Output: output, Reason: o.reason, Actor: a.actor(),
 		})
 		if err != nil {

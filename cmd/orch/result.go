@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/events"
-	"github.com/orch-dev/orch/orchestrator"
 )
 
 // resultOptions are the flags of `orch result`.
@@ -49,7 +49,7 @@ func (a *app) result(ctx context.Context, text string, o resultOptions) error {
 		m = working
 	}
 	return a.withTask(ctx, m, text, func(s session, id events.TaskID) error {
-		t, err := s.Get(ctx, orchestrator.GetRequest{ID: id})
+		t, err := s.Get(ctx, api.GetRequest{ID: id})
 		if err != nil {
 			return err
 		}
@@ -69,7 +69,7 @@ func (a *app) result(ctx context.Context, text string, o resultOptions) error {
 
 // finish writes the result of a task and returns the exit code for its state.
 func (a *app) finish(ctx context.Context, f *follower) error {
-	r, err := f.session.Result(ctx, orchestrator.ResultRequest{ID: f.id})
+	r, err := f.session.Result(ctx, api.ResultRequest{ID: f.id})
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (a *app) finish(ctx context.Context, f *follower) error {
 }
 
 // showResult writes the outputs to stdout, and to stderr why there are none.
-func (a *app) showResult(r orchestrator.ResultReply) error {
+func (a *app) showResult(r api.ResultReply) error {
 	if r.Error != nil {
 		a.note("%s %s: %s", r.ID, r.State, r.Error.Error())
 		if r.Error.Hint != "" {

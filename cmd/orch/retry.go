@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
-	"github.com/orch-dev/orch/orchestrator"
 )
 
 // retryOptions are the flags of `orch retry`.
@@ -34,7 +34,7 @@ func newRetry(a *app) *cobra.Command {
 
 func (a *app) retry(ctx context.Context, text string, o retryOptions) error {
 	return a.withTask(ctx, working, text, func(s session, id events.TaskID) error {
-		reply, err := s.Retry(ctx, orchestrator.RetryRequest{ID: id, From: o.from, Actor: a.actor(), Via: "retry"})
+		reply, err := s.Retry(ctx, api.RetryRequest{ID: id, From: o.from, Actor: a.actor(), Via: "retry"})
 		if err != nil {
 			return err
 		}

@@ -4,10 +4,10 @@ import (
 	"context"
 
 	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/internal/config"
 	"github.com/orch-dev/orch/node"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/tools"
 )
 
@@ -69,7 +69,7 @@ const (
 
 // session is a connection to a node for the length of a command.
 type session interface {
-	orchestrator.API
+	api.API
 	agents.Service
 	node.Asker
 	// Embedded reports whether the node lives in this process and ends with the session.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -38,8 +38,8 @@ func newSessions(a *app) *cobra.Command {
 	return cmd
 }
 
-func sessionsRequest(all bool) orchestrator.ListRequest {
-	r := orchestrator.ListRequest{Name: orchestrator.SessionName + "*", Limit: 1000}
+func sessionsRequest(all bool) api.ListRequest {
+	r := api.ListRequest{Name: api.SessionName + "*", Limit: 1000}
 	if !all {
 		for _, state := range statemachine.States() {
 			if !state.Terminal() {

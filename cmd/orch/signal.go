@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 )
 
 func newSignal(a *app) *cobra.Command {
@@ -33,7 +33,7 @@ func (a *app) signal(ctx context.Context, args []string, data string) error {
 		return err
 	}
 	return a.withTask(ctx, idle, args[0], func(s session, id events.TaskID) error {
-		t, err := s.Signal(ctx, orchestrator.SignalRequest{ID: id, Name: args[1], Data: raw, Actor: a.actor()})
+		t, err := s.Signal(ctx, api.SignalRequest{ID: id, Name: args[1], Data: raw, Actor: a.actor()})
 		if err != nil {
 			return err
 		}

@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/plan"
 )
 
@@ -131,8 +131,8 @@ func isBatch(file string) bool {
 }
 
 // submitRequest turns flags and files into a request.
-func (a *app) submitRequest(ctx context.Context, o submitOptions) (orchestrator.SubmitRequest, error) {
-	r := orchestrator.SubmitRequest{
+func (a *app) submitRequest(ctx context.Context, o submitOptions) (api.SubmitRequest, error) {
+	r := api.SubmitRequest{
 		Name: o.name, Priority: o.priority, Queue: o.queue, IdempotencyKey: o.key, IdempotencyScope: o.keyScope, Delay: o.delay, Via: viaSubmit,
 	}
 	var err error
@@ -201,7 +201,7 @@ func (a *app) callPlan(ctx context.Context, o submitOptions) (json.RawMessage, e
 }
 
 // started tells the id of a task that begins, and waits for it as the user asked.
-func (a *app) started(ctx context.Context, s session, reply orchestrator.SubmitReply, o waitOptions) error {
+func (a *app) started(ctx context.Context, s session, reply api.SubmitReply, o waitOptions) error {
 	detach := o.detach || !o.wait
 	if detach && !s.Embedded() {
 		return a.emit(view{data: reply, names: []string{string(reply.ID)}, text: func(w io.Writer) error {
@@ -221,7 +221,7 @@ func (a *app) started(ctx context.Context, s session, reply orchestrator.SubmitR
 	return a.await(ctx, s, reply.ID, o)
 }
 
-func (a *app) noteStarted(reply orchestrator.SubmitReply) {
+func (a *app) noteStarted(reply api.SubmitReply) {
 	switch {
 	case a.cfg.Output != "text":
 	case reply.Existing:

@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -34,16 +34,16 @@ steps:
 `
 
 // accepting is a session that takes a task and remembers what it was asked.
-func accepting(got *orchestrator.SubmitRequest) *fakeSession {
-	return &fakeSession{submit: func(r orchestrator.SubmitRequest) (orchestrator.SubmitReply, error) {
+func accepting(got *api.SubmitRequest) *fakeSession {
+	return &fakeSession{submit: func(r api.SubmitRequest) (api.SubmitReply, error) {
 		*got = r
-		return orchestrator.SubmitReply{ID: taskID, State: statemachine.NeedsAction}, nil
+		return api.SubmitReply{ID: taskID, State: statemachine.NeedsAction}, nil
 	}}
 }
 
 func TestSubmitTypesTheInputs(t *testing.T) {
 	t.Parallel()
-	var got orchestrator.SubmitRequest
+	var got api.SubmitRequest
 	p := newProbe(t, accepting(&got))
 	p.write(t, "typed.yaml", typedPlan)
 	p.write(t, "inputs.json", `{"n": 1, "map": {"b": 12345678901234567890}}`)
@@ -97,7 +97,7 @@ func TestInputsFileThatIsNoText(t *testing.T) {
 
 func TestSubmitATool(t *testing.T) {
 	t.Parallel()
-	var got orchestrator.SubmitRequest
+	var got api.SubmitRequest
 	p := newProbe(t, accepting(&got))
 	require.Zero(t, p.run(t.Context(), []string{"submit", "--tool", "file_read", "file_path=123", "-d", "-o", "json"}))
 	var plan struct {
@@ -117,11 +117,11 @@ func TestSubmitATool(t *testing.T) {
 // Without a node elsewhere the command has to wait: the node lives in it.
 func TestSubmitWaitsForAnEmbeddedNode(t *testing.T) {
 	t.Parallel()
-	var got orchestrator.SubmitRequest
+	var got api.SubmitRequest
 	s := accepting(&got)
 	s.embedded = true
-	s.watch = answers(reply(orchestrator.WatchReply{State: statemachine.Done, Over: true}))
-	s.result = orchestrator.ResultReply{ID: taskID, State: statemachine.Done, Over: true}
+	s.watch = answers(reply(api.WatchReply{State: statemachine.Done, Over: true}))
+	s.result = api.ResultReply{ID: taskID, State: statemachine.Done, Over: true}
 	p := newProbe(t, s)
 	p.write(t, "report.md", "# Report")
 	s.result.Output = json.RawMessage(fmt.Sprintf(`{"report":%q,"n":2}`, filepath.Join(p.dir, "report.md")))
@@ -134,10 +134,10 @@ func TestSubmitWaitsForAnEmbeddedNode(t *testing.T) {
 
 func TestAFailedTaskEndsWithSeven(t *testing.T) {
 	t.Parallel()
-	var got orchestrator.SubmitRequest
+	var got api.SubmitRequest
 	s := accepting(&got)
-	s.watch = answers(reply(orchestrator.WatchReply{State: statemachine.Failed, Over: true}))
-	s.result = orchestrator.ResultReply{
+	s.watch = answers(reply(api.WatchReply{State: statemachine.Failed, Over: true}))
+	s.result = api.ResultReply{
 		ID: taskID, State: statemachine.Failed, Over: true, Error: fault.New(fault.ExecFailed, "exit \x1b1").WithHint("read it"),
 	}
 	p := newProbe(t, s)
@@ -150,15 +150,15 @@ func TestAFailedTaskEndsWithSeven(t *testing.T) {
 func TestBatchesAreSentInChunks(t *testing.T) {
 	t.Parallel()
 	var sizes []int
-	var last orchestrator.SubmitRequest
-	s := &fakeSession{batch: func(r orchestrator.SubmitBatchRequest) (orchestrator.SubmitBatchReply, error) {
+	var last api.SubmitRequest
+	s := &fakeSession{batch: func(r api.SubmitBatchRequest) (api.SubmitBatchReply, error) {
 		sizes = append(sizes, len(r.Tasks))
-		var reply orchestrator.SubmitBatchReply
+		var reply api.SubmitBatchReply
 		for range r.Tasks {
-			reply.Tasks = append(reply.Tasks, orchestrator.SubmitBatchItem{SubmitReply: orchestrator.SubmitReply{ID: taskID}})
+			reply.Tasks = append(reply.Tasks, api.SubmitBatchItem{SubmitReply: api.SubmitReply{ID: taskID}})
 		}
 		last = r.Tasks[len(r.Tasks)-1]
-		reply.Tasks[0] = orchestrator.SubmitBatchItem{Error: fault.New(fault.Conflict, "the key is used").WithHint("choose another")}
+		reply.Tasks[0] = api.SubmitBatchItem{Error: fault.New(fault.Conflict, "the key is used").WithHint("choose another")}
 		return reply, nil
 	}}
 	p := newProbe(t, s)
@@ -176,10 +176,10 @@ func TestBatchesAreSentInChunks(t *testing.T) {
 func TestBatchWaitsForTheWorstEnd(t *testing.T) {
 	t.Parallel()
 	s := &fakeSession{
-		batch: func(orchestrator.SubmitBatchRequest) (orchestrator.SubmitBatchReply, error) {
-			return orchestrator.SubmitBatchReply{Tasks: []orchestrator.SubmitBatchItem{{SubmitReply: orchestrator.SubmitReply{ID: taskID}}}}, nil
+		batch: func(api.SubmitBatchRequest) (api.SubmitBatchReply, error) {
+			return api.SubmitBatchReply{Tasks: []api.SubmitBatchItem{{SubmitReply: api.SubmitReply{ID: taskID}}}}, nil
 		},
-		result: orchestrator.ResultReply{State: statemachine.Failed, Over: true},
+		result: api.ResultReply{State: statemachine.Failed, Over: true},
 	}
 	p := newProbe(t, s)
 	p.write(t, "one.jsonl", `{"plan":{"orch":"v1","name":"x","steps":[{"id":"a","set":{"v":1}}]}}`)

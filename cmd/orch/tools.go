@@ -11,10 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/tools"
@@ -258,7 +258,7 @@ func (a *app) callTool(ctx context.Context, args []string, o callOptions) error 
 	if o.task != "" {
 		return a.withTask(ctx, working, o.task, func(s session, id events.TaskID) error {
 			defer a.sayLater("waiting for the call; what for: orch explain " + string(id))()
-			r, err := s.Call(ctx, orchestrator.CallRequest{ID: id, Tool: name, Args: checked, Wait: callWait(o.timeout), Actor: a.actor()})
+			r, err := s.Call(ctx, api.CallRequest{ID: id, Tool: name, Args: checked, Wait: callWait(o.timeout), Actor: a.actor()})
 			if err != nil {
 				return err
 			}
@@ -270,7 +270,7 @@ func (a *app) callTool(ctx context.Context, args []string, o callOptions) error 
 		return err
 	}
 	return a.with(ctx, working, func(s session) error {
-		reply, err := s.Submit(ctx, orchestrator.SubmitRequest{Plan: p.JSON(), Actor: a.actor()})
+		reply, err := s.Submit(ctx, api.SubmitRequest{Plan: p.JSON(), Actor: a.actor()})
 		if err != nil {
 			return err
 		}
@@ -296,27 +296,27 @@ func (a *app) called(ctx context.Context, s session, id events.TaskID, o callOpt
 }
 
 // callReply waits for the task of one call.
-func (a *app) callReply(ctx context.Context, s session, id events.TaskID, o callOptions) (orchestrator.CallReply, error) {
+func (a *app) callReply(ctx context.Context, s session, id events.TaskID, o callOptions) (api.CallReply, error) {
 	f := a.follower(s, id, 0)
 	f.people = a.peopleWatch(o.people)
 	defer f.release(ctx, s)
 	if _, err := a.attend(ctx, f, o.timeout, newWaitDisplay(a), true); err != nil {
-		return orchestrator.CallReply{}, err
+		return api.CallReply{}, err
 	}
-	t, err := f.session.Get(ctx, orchestrator.GetRequest{ID: id})
+	t, err := f.session.Get(ctx, api.GetRequest{ID: id})
 	if err != nil {
-		return orchestrator.CallReply{}, err
+		return api.CallReply{}, err
 	}
 	for _, step := range t.Steps {
 		if step.Key == plan.CallID {
-			return orchestrator.CallReply{Step: step.Key, State: step.State, Output: step.Output, Error: step.Error}, nil
+			return api.CallReply{Step: step.Key, State: step.State, Output: step.Output, Error: step.Error}, nil
 		}
 	}
-	return orchestrator.CallReply{}, fault.New(fault.Internal, "the task %s has no call", id)
+	return api.CallReply{}, fault.New(fault.Internal, "the task %s has no call", id)
 }
 
 // callEnd is the exit of a call that did not succeed.
-func (a *app) callEnd(r orchestrator.CallReply) error {
+func (a *app) callEnd(r api.CallReply) error {
 	if r.Error != nil {
 		return &exitError{exit: exitOfCall(r.Error.Code), err: r.Error}
 	}
@@ -330,7 +330,7 @@ func (a *app) callEnd(r orchestrator.CallReply) error {
 	return nil
 }
 
-func (a *app) showCall(r orchestrator.CallReply) error {
+func (a *app) showCall(r api.CallReply) error {
 	if err := a.callEnd(r); err != nil {
 		return err
 	}

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/cmd/orch/screen"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/work"
 )
@@ -18,7 +18,7 @@ type treeRenderer struct {
 }
 
 // task returns a line for the task and one for each step.
-func (d treeRenderer) task(t orchestrator.TaskView) []string {
+func (d treeRenderer) task(t api.TaskView) []string {
 	end := d.now
 	if t.EndedAt != nil {
 		end = *t.EndedAt
@@ -56,7 +56,7 @@ func leaf(key string) string {
 	return key[at+1:]
 }
 
-func (d treeRenderer) step(s orchestrator.StepView, width int) string {
+func (d treeRenderer) step(s api.StepView, width int) string {
 	indent := strings.Repeat("  ", depth(s.Key))
 	name := fmt.Sprintf("%-*s", width, indent+screen.Escape(leaf(s.Key)))
 	parts := []string{"  " + d.mark(s.State) + " " + name}
@@ -81,7 +81,7 @@ func (d treeRenderer) step(s orchestrator.StepView, width int) string {
 }
 
 // agent says who has a call for agents, or had it, and what it is.
-func (d treeRenderer) agent(s orchestrator.StepView) string {
+func (d treeRenderer) agent(s api.StepView) string {
 	who := "no agent yet"
 	if s.Worker != "" {
 		who = s.Worker
@@ -90,7 +90,7 @@ func (d treeRenderer) agent(s orchestrator.StepView) string {
 }
 
 // timing says how long the step took, or runs already.
-func (d treeRenderer) timing(s orchestrator.StepView) string {
+func (d treeRenderer) timing(s api.StepView) string {
 	text := ""
 	switch {
 	case s.State.Over() && s.Duration > 0:
@@ -102,7 +102,7 @@ func (d treeRenderer) timing(s orchestrator.StepView) string {
 }
 
 // why says what the step waits for, or what went wrong.
-func (d treeRenderer) why(s orchestrator.StepView) string {
+func (d treeRenderer) why(s api.StepView) string {
 	var parts []string
 	if s.Error != nil {
 		parts = append(parts, d.style.Bad(screen.Line(s.Error.Error())))

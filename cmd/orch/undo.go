@@ -8,10 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/plan"
 )
 
@@ -50,7 +50,7 @@ func (a *app) undo(ctx context.Context, text string, o undoOptions) error {
 		if err != nil {
 			return err
 		}
-		reply, err := s.Submit(ctx, orchestrator.SubmitRequest{Plan: p.JSON(), Actor: a.actor()})
+		reply, err := s.Submit(ctx, api.SubmitRequest{Plan: p.JSON(), Actor: a.actor()})
 		if err != nil {
 			return err
 		}
@@ -63,7 +63,7 @@ func (a *app) undo(ctx context.Context, text string, o undoOptions) error {
 }
 
 func undoArgs(ctx context.Context, s session, id events.TaskID, o undoOptions) (json.RawMessage, error) {
-	t, err := s.Get(ctx, orchestrator.GetRequest{ID: id})
+	t, err := s.Get(ctx, api.GetRequest{ID: id})
 	switch {
 	case err != nil:
 		return nil, err
@@ -79,18 +79,18 @@ func undoArgs(ctx context.Context, s session, id events.TaskID, o undoOptions) (
 }
 
 // approveOwn waits for a call, and grants what it asks for: the person who would be asked has just asked for it.
-func (a *app) approveOwn(ctx context.Context, s session, id events.TaskID) (orchestrator.ResultReply, error) {
+func (a *app) approveOwn(ctx context.Context, s session, id events.TaskID) (api.ResultReply, error) {
 	for {
-		r, err := s.Result(ctx, orchestrator.ResultRequest{ID: id, Wait: quick, Attend: true})
+		r, err := s.Result(ctx, api.ResultRequest{ID: id, Wait: quick, Attend: true})
 		if err != nil || r.Over {
 			return r, err
 		}
 		if !r.Waits {
 			continue
 		}
-		list, err := s.Approvals(ctx, orchestrator.ApprovalsRequest{Task: id})
+		list, err := s.Approvals(ctx, api.ApprovalsRequest{Task: id})
 		if err == nil && len(list.Approvals) > 0 {
-			_, err = s.Decide(ctx, orchestrator.DecideRequest{ID: list.Approvals[0].ID, As: "granted", Reason: "orch undo", Actor: a.actor()})
+			_, err = s.Decide(ctx, api.DecideRequest{ID: list.Approvals[0].ID, As: "granted", Reason: "orch undo", Actor: a.actor()})
 		}
 		if err != nil {
 			return r, err
@@ -99,7 +99,7 @@ func (a *app) approveOwn(ctx context.Context, s session, id events.TaskID) (orch
 }
 
 // showUndone says what was put back. What could not be is an error of its own.
-func (a *app) showUndone(r orchestrator.ResultReply, dry bool) error {
+func (a *app) showUndone(r api.ResultReply, dry bool) error {
 	if r.Error != nil {
 		return r.Error
 	}

@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -26,20 +26,20 @@ type waitDisplay struct {
 	// next is when there may be something to say, text what was said last.
 	next time.Time
 	text string
-	task *orchestrator.TaskView
-	why  []orchestrator.Cause
+	task *api.TaskView
+	why  []api.Cause
 }
 
 // newWaitDisplay returns the display of a command that waits.
 func newWaitDisplay(a *app) *waitDisplay { return &waitDisplay{app: a, next: a.now().Add(silence)} }
 
 // begin tells the display of a task whose commits so far need not be shown.
-func (w *waitDisplay) begin(ctx context.Context, s session, t orchestrator.TaskView) {
+func (w *waitDisplay) begin(ctx context.Context, s session, t api.TaskView) {
 	w.task = &t
 	if runs(t) {
 		return
 	}
-	if why, err := s.Explain(ctx, orchestrator.GetRequest{ID: t.ID}); err == nil {
+	if why, err := s.Explain(ctx, api.GetRequest{ID: t.ID}); err == nil {
 		w.why = why.Causes
 	}
 }
@@ -86,7 +86,7 @@ func (w *waitDisplay) tick() error {
 }
 
 // waitText says which task is waited for, and what it waits for in its turn when that is known.
-func waitText(t orchestrator.TaskView, why []orchestrator.Cause) string {
+func waitText(t api.TaskView, why []api.Cause) string {
 	text := "waiting for " + string(t.ID) + ", which is " + string(t.State)
 	if len(why) > 0 { // the first cause is the most important one
 		text += ". " + why[0].Sentence

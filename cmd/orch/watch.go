@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
-	"github.com/orch-dev/orch/orchestrator"
 )
 
 // watchOptions are the flags of `orch watch`.
@@ -73,13 +73,13 @@ func (a *app) watched(ctx context.Context, f *follower) error {
 	case "jsonl":
 		return nil
 	case "text":
-		r, err := f.session.Result(ctx, orchestrator.ResultRequest{ID: f.id})
+		r, err := f.session.Result(ctx, api.ResultRequest{ID: f.id})
 		if err != nil {
 			return err
 		}
 		return a.showResult(r)
 	default:
-		t, err := f.session.Get(ctx, orchestrator.GetRequest{ID: f.id})
+		t, err := f.session.Get(ctx, api.GetRequest{ID: f.id})
 		if err != nil {
 			return err
 		}

@@ -8,9 +8,9 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -60,7 +60,7 @@ func methodOf(kind string) string {
 
 // pending are the questions that a task waits for and that the client can be asked.
 func (s *Server) pending(ctx context.Context, c client, id events.TaskID) ([]question, error) {
-	t, err := s.cfg.API.Get(ctx, orchestrator.GetRequest{ID: id})
+	t, err := s.cfg.API.Get(ctx, api.GetRequest{ID: id})
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func (s *Server) pending(ctx context.Context, c client, id events.TaskID) ([]que
 }
 
 // pendingOf is pending for a task that was read a moment ago.
-func (s *Server) pendingOf(ctx context.Context, c client, t orchestrator.TaskView) (mine []question, err error) {
+func (s *Server) pendingOf(ctx context.Context, c client, t api.TaskView) (mine []question, err error) {
 	all, err := s.approvalsOf(ctx, c, t.ID)
 	if err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ func (s *Server) may(c client, q question) bool {
 
 // approvalsOf are the pending approvals of a task, as forms. Who operates the node may grant for good.
 func (s *Server) approvalsOf(ctx context.Context, c client, id events.TaskID) ([]question, error) {
-	got, err := s.cfg.API.Approvals(ctx, orchestrator.ApprovalsRequest{Task: id})
+	got, err := s.cfg.API.Approvals(ctx, api.ApprovalsRequest{Task: id})
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func (s *Server) approvalsOf(ctx context.Context, c client, id events.TaskID) ([
 }
 
 // approvalForm is the form of an approval (S2-053).
-func approvalForm(a orchestrator.ApprovalView) json.RawMessage {
+func approvalForm(a api.ApprovalView) json.RawMessage {
 	return mustJSON(object{
 		"mode": "form", "message": approvalText(a),
 		"requestedSchema": object{
@@ -165,7 +165,7 @@ const (
 )
 
 // decisionsFor are the decisions that a form offers.
-func decisionsFor(a orchestrator.ApprovalView) []string {
+func decisionsFor(a api.ApprovalView) []string {
 	choices := []string{"approve"}
 	for _, offer := range a.Offers {
 		choices = append(choices, forSession+offer)
@@ -179,7 +179,7 @@ func decisionsFor(a orchestrator.ApprovalView) []string {
 // maxShown bounds the bytes of arguments that a form shows.
 const maxShown = 2000
 
-func approvalText(a orchestrator.ApprovalView) string {
+func approvalText(a api.ApprovalView) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s (task %s, risk %s)", a.Description, a.TaskName, orNone(a.Risk))
 	if a.Rationale != "" {
@@ -213,7 +213,7 @@ func (s *Server) answer(ctx context.Context, c client, q question, response json
 	case doubt:
 		return s.settle(ctx, c, q, response)
 	default:
-		_, err := s.cfg.API.Answer(ctx, orchestrator.AnswerRequest{Question: q.id, Response: response, Actor: c.who.Name})
+		_, err := s.cfg.API.Answer(ctx, api.AnswerRequest{Question: q.id, Response: response, Actor: c.who.Name})
 		if fault.Has(err, fault.Conflict) { // somebody else was first
 			err = nil
 		}
@@ -254,7 +254,7 @@ func (s *Server) decide(ctx context.Context, c client, q question, response json
 	if reason == "" && as == "rejected" {
 		reason = "denied in the MCP client"
 	}
-	_, err := s.cfg.API.Decide(ctx, orchestrator.DecideRequest{ID: q.id, As: as, Reason: reason, Opens: opens, Always: always, Actor: c.who.Name})
+	_, err := s.cfg.API.Decide(ctx, api.DecideRequest{ID: q.id, As: as, Reason: reason, Opens: opens, Always: always, Actor: c.who.Name})
 	if fault.Has(err, fault.Conflict) { // somebody else was first
 		return true, nil
 	}

@@ -6,19 +6,19 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/mcp/server"
-	"github.com/orch-dev/orch/orchestrator"
 )
 
 // late is an API that has looked at a task for a desk, and says so only when it may.
 type late struct {
-	orchestrator.API
+	api.API
 
 	looked, may chan struct{}
 }
 
-// Result implements orchestrator.API.
-func (l *late) Result(ctx context.Context, r orchestrator.ResultRequest) (orchestrator.ResultReply, error) {
+// Result implements api.API.
+func (l *late) Result(ctx context.Context, r api.ResultRequest) (api.ResultReply, error) {
 	reply, err := l.API.Result(ctx, r)
 	if !r.SizeOnly {
 		return reply, err
@@ -35,17 +35,17 @@ func (l *late) Result(ctx context.Context, r orchestrator.ResultRequest) (orches
 func TestAnsweredQuestionsAreNotPutAgain(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, kindsAsked()[0])
-	api := &late{s.n.owner, make(chan struct{}), make(chan struct{})}
-	s.web = s.n.web(t, s.n.face(func(c *server.Config) { c.API, c.Tokens = api, tokens{} }))
+	owner := &late{s.n.owner, make(chan struct{}), make(chan struct{})}
+	s.web = s.n.web(t, s.n.face(func(c *server.Config) { c.API, c.Tokens = owner, tokens{} }))
 	s.enter()
 	standing, id := s.get(), s.task()
 	s.poll(id)
 	question := standing.question(s.asked)
 	waits := make(chan *stream, 1)
 	go func() { waits <- s.awaits(id) }() // it has no headers before the first message
-	<-api.looked
+	<-owner.looked
 	s.reply(question)
-	close(api.may)
+	close(owner.may)
 	m := (<-waits).next("result or question", func(m map[string]any) bool { return m["result"] != nil || m["method"] == s.asked.method })
 	assert.NotNil(t, m["result"], "it was put again: %v", m)
 }

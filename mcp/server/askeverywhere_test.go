@@ -16,10 +16,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/mcp/server"
-	"github.com/orch-dev/orch/orchestrator"
 )
 
 // asked is one kind of question: the tool that asks it, the method, an answer, and what the result shows of that.
@@ -440,24 +440,24 @@ func TestQuestionsWithoutSessionsAreNotLost(t *testing.T) {
 
 // away is an API whose node is away at times.
 type away struct {
-	orchestrator.API
+	api.API
 
 	gone atomic.Bool
 	// asked counts the questions to a node that is away.
 	asked atomic.Int64
 }
 
-// Get implements orchestrator.API.
-func (a *away) Get(ctx context.Context, r orchestrator.GetRequest) (orchestrator.TaskView, error) {
+// Get implements api.API.
+func (a *away) Get(ctx context.Context, r api.GetRequest) (api.TaskView, error) {
 	if a.gone.Load() {
 		a.asked.Add(1)
-		return orchestrator.TaskView{}, fault.New(fault.Unavailable, "the node is away")
+		return api.TaskView{}, fault.New(fault.Unavailable, "the node is away")
 	}
 	return a.API.Get(ctx, r)
 }
 
-// Watch implements orchestrator.API.
-func (a *away) Watch(ctx context.Context, r orchestrator.WatchRequest) (orchestrator.WatchReply, error) {
+// Watch implements api.API.
+func (a *away) Watch(ctx context.Context, r api.WatchRequest) (api.WatchReply, error) {
 	w, err := a.API.Watch(ctx, r)
 	if a.gone.Load() {
 		return w, fault.New(fault.Unavailable, "the node is away")
@@ -469,18 +469,18 @@ func (a *away) Watch(ctx context.Context, r orchestrator.WatchRequest) (orchestr
 func TestQuestionsOutliveANodeThatIsAway(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, kindsAsked()[0])
-	api := &away{API: s.n.owner}
-	s.web = s.n.web(t, s.n.face(func(c *server.Config) { c.API, c.Tokens = api, tokens{} }))
+	owner := &away{API: s.n.owner}
+	s.web = s.n.web(t, s.n.face(func(c *server.Config) { c.API, c.Tokens = owner, tokens{} }))
 	s.enter()
 	standing, id := s.get(), s.task()
 	s.poll(id)
 	question := standing.question(s.asked)
-	api.gone.Store(true)
-	open, err := s.n.owner.Questions(t.Context(), orchestrator.QuestionsRequest{Task: events.TaskID(id)})
+	owner.gone.Store(true)
+	open, err := s.n.owner.Questions(t.Context(), api.QuestionsRequest{Task: events.TaskID(id)})
 	require.NoError(t, err)
-	_, err = s.n.owner.Answer(t.Context(), orchestrator.AnswerRequest{Question: open.Questions[0].ID, Response: json.RawMessage(s.asked.answer), Actor: "user:bob"})
+	_, err = s.n.owner.Answer(t.Context(), api.AnswerRequest{Question: open.Questions[0].ID, Response: json.RawMessage(s.asked.answer), Actor: "user:bob"})
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return api.asked.Load() > 0 }, time.Minute, 10*time.Millisecond)
-	api.gone.Store(false)
+	require.Eventually(t, func() bool { return owner.asked.Load() > 0 }, time.Minute, 10*time.Millisecond)
+	owner.gone.Store(false)
 	standing.withdrawn(question)
 }

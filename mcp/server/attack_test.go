@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/mcp/server"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -193,7 +193,7 @@ func TestThePlanOfAnAgentOpensNothing(t *testing.T) {
 		w.post(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"orch_submit","arguments":{"name":"` + role + `","plan":{"orch":"v1",
 			"allow":{"paths":["` + path + `"]},"steps":[{"id":"a","tool":"FILE_WRITE","with":{"file_path":"` + path + `","content":"x"}}]}}}}`)
 		assert.Eventually(t, func() bool {
-			return slices.ContainsFunc(n.list(), func(l orchestrator.Summary) bool { return l.Name == role && l.State == want })
+			return slices.ContainsFunc(n.list(), func(l api.Summary) bool { return l.Name == role && l.State == want })
 		}, time.Minute, 10*time.Millisecond, role)
 	}
 	assert.NoFileExists(t, filepath.Join(n.root, "agent"))

@@ -9,9 +9,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/tools"
@@ -192,7 +192,7 @@ func (s *Server) begin(ctx context.Context, c client, tool tools.Tool, p *mcp.Ca
 	if err != nil {
 		return nil, err
 	}
-	wanted := orchestrator.SubmitRequest{
+	wanted := api.SubmitRequest{
 		Plan: program.JSON(), Actor: c.who.Name, Labels: ttlLabel(r.ttl), Client: helper(c.asks(), reach, session),
 		Cause: c.cause,
 	}
@@ -204,13 +204,13 @@ func (s *Server) begin(ctx context.Context, c client, tool tools.Tool, p *mcp.Ca
 }
 
 // submitInContext submits a call in the session of its client, or in a new one when that is over.
-func (s *Server) submitInContext(ctx context.Context, c client, r orchestrator.SubmitRequest) (id, session events.TaskID, err error) {
+func (s *Server) submitInContext(ctx context.Context, c client, r api.SubmitRequest) (id, session events.TaskID, err error) {
 	for range 2 {
 		if r.Session, err = s.contextOf(ctx, c); err != nil {
 			return "", "", err
 		}
 		r.Shares = r.Session != ""
-		var task orchestrator.SubmitReply
+		var task api.SubmitReply
 		task, err = s.cfg.API.Submit(ctx, r)
 		if !s.sessionOver(c, err) {
 			return task.ID, r.Session, err
@@ -251,7 +251,7 @@ func (s *Server) attend(ctx context.Context, c client, r *run) (*mcp.CallToolRes
 }
 
 // finish is the result of a call that is over.
-func (s *Server) finish(ctx context.Context, c client, r *run, now orchestrator.ResultReply) (*mcp.CallToolResult, error) {
+func (s *Server) finish(ctx context.Context, c client, r *run, now api.ResultReply) (*mcp.CallToolResult, error) {
 	if r.spec.Session != tools.NoSession && now.State == statemachine.Done {
 		s.sessionChanged(c, r)
 	}
@@ -271,7 +271,7 @@ func (s *Server) finish(ctx context.Context, c client, r *run, now orchestrator.
 			return s.success(r.spec.Name, s.cfg.Reveal(ctx, r.id, c.who.Name, out.Result)), nil
 		}
 	}
-	t, err := s.cfg.API.Get(ctx, orchestrator.GetRequest{ID: r.id})
+	t, err := s.cfg.API.Get(ctx, api.GetRequest{ID: r.id})
 	if err != nil {
 		return nil, err
 	}
@@ -293,7 +293,7 @@ func (s *Server) leave(c client, r *run) {
 	s.background(func(ctx context.Context) {
 		ctx, stop := context.WithTimeout(ctx, 10*time.Second)
 		defer stop()
-		_, _ = s.cfg.API.Cancel(ctx, orchestrator.CancelRequest{ID: r.id, Reason: "the client cancelled the request", Actor: c.who.Name})
+		_, _ = s.cfg.API.Cancel(ctx, api.CancelRequest{ID: r.id, Reason: "the client cancelled the request", Actor: c.who.Name})
 	})
 }
 
@@ -303,7 +303,7 @@ func (s *Server) callInside(ctx context.Context, c client, id string, p *mcp.Cal
 	if err != nil {
 		return nil, err
 	}
-	got, err := s.cfg.API.Call(ctx, orchestrator.CallRequest{
+	got, err := s.cfg.API.Call(ctx, api.CallRequest{
 		ID: t.ID, Tool: p.Name, Args: orEmpty(p.Arguments), Wait: s.cfg.SyncWait, Actor: c.who.Name,
 	})
 	switch {

@@ -9,10 +9,10 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/spell"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/work"
 )
@@ -230,7 +230,7 @@ func (s *Server) unknownTool(c client, name string) error {
 // bound narrows a submission to what the client may reach: no plan, and no child of a call, calls a tool that the
 // client may not call itself, what a program says that decides about nothing opens nothing, and who sees its own tasks
 // alone neither meets nor takes the idempotency keys of others.
-func (s *Server) bound(c client, r *orchestrator.SubmitRequest) error {
+func (s *Server) bound(c client, r *api.SubmitRequest) error {
 	if !c.who.Role.decides() {
 		r.Within = []events.Allow{{}}
 	}

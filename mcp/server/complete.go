@@ -7,7 +7,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/api"
 )
 
 // maxCompleted is the most values of one completion (S2-041).
@@ -56,7 +56,7 @@ func (s *Server) ofOutside(ref *mcp.CompleteReference) bool {
 }
 
 func (s *Server) taskIDs(ctx context.Context, c client) ([]string, error) {
-	r := orchestrator.ListRequest{Limit: 1000}
+	r := api.ListRequest{Limit: 1000}
 	if !c.who.Role.seesAll() {
 		r.Requestor = c.who.Name
 	}

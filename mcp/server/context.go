@@ -11,9 +11,9 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 )
 
 // metaSession names the session in which a call of 2026-07-28 is made.
@@ -102,9 +102,9 @@ func (s *Server) openContext(ctx context.Context, c client, of string, generatio
 		return "", fault.New(fault.QuotaExceeded, "the client has had more than %d sessions", maxGenerations).WithField(metaSession)
 	}
 	id := events.KeyedTaskID(c.who.Name, "session "+strconv.Itoa(generation)+" "+of)
-	r := orchestrator.SubmitRequest{
-		ID: id, Session: id, Plan: orchestrator.SessionPlan(sessionLife), Actor: c.who.Name,
-		Name: orchestrator.SessionName + c.program,
+	r := api.SubmitRequest{
+		ID: id, Session: id, Plan: api.SessionPlan(sessionLife), Actor: c.who.Name,
+		Name: api.SessionName + c.program,
 	}
 	if c.who.Role.decides() {
 		r.Writes = s.cfg.Writes
@@ -125,7 +125,7 @@ func (s *Server) openContext(ctx context.Context, c client, of string, generatio
 
 // sessionOver reports whether a call was refused because its session has ended, and forgets that session.
 func (s *Server) sessionOver(c client, err error) bool {
-	if !fault.Has(err, fault.Conflict) || fault.From(err).Reason != orchestrator.ReasonSessionOver {
+	if !fault.Has(err, fault.Conflict) || fault.From(err).Reason != api.ReasonSessionOver {
 		return false
 	}
 	if key, _, err := s.sessionKey(c); err == nil {
@@ -157,7 +157,7 @@ func (s *Server) askInSession(ctx context.Context, c client, r *run) *mcp.CallTo
 
 // endContext ends a session for good.
 func (s *Server) endContext(ctx context.Context, id events.TaskID, who string) {
-	_, _ = s.cfg.API.Signal(ctx, orchestrator.SignalRequest{ID: id, Name: orchestrator.SessionEnd, Actor: who})
+	_, _ = s.cfg.API.Signal(ctx, api.SignalRequest{ID: id, Name: api.SessionEnd, Actor: who})
 }
 
 // endSession ends the session of 2025-11-25 that its client has ended.

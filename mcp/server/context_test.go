@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/mcp/server"
-	"github.com/orch-dev/orch/orchestrator"
 )
 
 // caller calls a tool in one session and returns what the answer says.
@@ -81,7 +81,7 @@ func TestGrantsOfASession(t *testing.T) {
 		id := regexp.MustCompile(`APR_[0-9A-Za-z_]+`).FindString(asked)
 		require.NotEmpty(t, id, asked)
 		assert.Contains(t, mine("APPROVAL_CHECK", `{"approval_id":"`+id+`"}`), `"status":"pending"`, generation)
-		_, err := n.owner.Decide(t.Context(), orchestrator.DecideRequest{ID: id, As: "granted", Actor: "user:eve"})
+		_, err := n.owner.Decide(t.Context(), api.DecideRequest{ID: id, As: "granted", Actor: "user:eve"})
 		require.NoError(t, err)
 		assert.Contains(t, mine("APPROVAL_CHECK", `{"approval_id":"`+id+`"}`), `"status":"granted"`, generation)
 		answer := mine("FILE_WRITE", write)
@@ -97,16 +97,16 @@ func TestSessionsEnd(t *testing.T) {
 	w := n.web(t, n.face(func(c *server.Config) { c.Tokens = tokens{} }))
 	w.open()
 	w.post(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo","arguments":{"text":"a"}}}`)
-	sessions := func() []orchestrator.Summary {
-		got, err := n.owner.List(t.Context(), orchestrator.ListRequest{Name: orchestrator.SessionName + "*"})
+	sessions := func() []api.Summary {
+		got, err := n.owner.List(t.Context(), api.ListRequest{Name: api.SessionName + "*"})
 		require.NoError(t, err)
 		return got.Tasks
 	}
 	require.Len(t, sessions(), 1)
 	session := sessions()[0]
-	assert.Equal(t, orchestrator.SessionName+"t", session.Name)
+	assert.Equal(t, api.SessionName+"t", session.Name)
 	assert.False(t, session.State.Terminal())
-	calls, err := n.owner.List(t.Context(), orchestrator.ListRequest{Session: session.ID})
+	calls, err := n.owner.List(t.Context(), api.ListRequest{Session: session.ID})
 	require.NoError(t, err)
 	require.Len(t, calls.Tasks, 1)
 	assert.Equal(t, "echo", calls.Tasks[0].Name)
@@ -122,10 +122,10 @@ func TestCallsGoOnInANewSession(t *testing.T) {
 	n := startNode(t)
 	mine := sessionsOf(t, n)["2025-11-25"]("")
 	mine("echo", `{"text":"a"}`)
-	got, err := n.owner.List(t.Context(), orchestrator.ListRequest{Name: orchestrator.SessionName + "*"})
+	got, err := n.owner.List(t.Context(), api.ListRequest{Name: api.SessionName + "*"})
 	require.NoError(t, err)
 	require.Len(t, got.Tasks, 1)
-	_, err = n.owner.Signal(t.Context(), orchestrator.SignalRequest{ID: got.Tasks[0].ID, Name: orchestrator.SessionEnd, Actor: "user:ada"})
+	_, err = n.owner.Signal(t.Context(), api.SignalRequest{ID: got.Tasks[0].ID, Name: api.SessionEnd, Actor: "user:ada"})
 	require.NoError(t, err)
 	assert.Contains(t, mine("echo", `{"text":"b"}`), `"text":"b"`)
 }
@@ -135,14 +135,14 @@ func TestSessionsBelongToTheirOwner(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
 	id := events.KeyedTaskID("user:ada", "x")
-	plan := orchestrator.SessionPlan(1e9)
-	_, err := n.owner.Submit(t.Context(), orchestrator.SubmitRequest{ID: id, Session: id, Plan: plan, Actor: "user:ada"})
+	plan := api.SessionPlan(1e9)
+	_, err := n.owner.Submit(t.Context(), api.SubmitRequest{ID: id, Session: id, Plan: plan, Actor: "user:ada"})
 	require.NoError(t, err)
 	call := json.RawMessage(`{"orch":"v1","steps":[{"id":"a","tool":"echo"}]}`)
-	_, err = n.owner.Submit(t.Context(), orchestrator.SubmitRequest{Plan: call, Session: id, Shares: true, Actor: "user:eve"})
+	_, err = n.owner.Submit(t.Context(), api.SubmitRequest{Plan: call, Session: id, Shares: true, Actor: "user:eve"})
 	require.ErrorContains(t, err, "no session")
-	other, err := n.owner.Submit(t.Context(), orchestrator.SubmitRequest{Plan: call, Actor: "user:eve"})
+	other, err := n.owner.Submit(t.Context(), api.SubmitRequest{Plan: call, Actor: "user:eve"})
 	require.NoError(t, err)
-	_, err = n.owner.Submit(t.Context(), orchestrator.SubmitRequest{Plan: call, Session: other.ID, Shares: true, Actor: "user:eve"})
+	_, err = n.owner.Submit(t.Context(), api.SubmitRequest{Plan: call, Session: other.ID, Shares: true, Actor: "user:eve"})
 	require.ErrorContains(t, err, "no session")
 }

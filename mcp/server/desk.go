@@ -5,9 +5,9 @@ import (
 	"log/slog"
 	"slices"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/internal/pause"
-	"github.com/orch-dev/orch/orchestrator"
 )
 
 // A desk puts the questions of one task to the client of one session of 2025-11-25, and sees to it that they stay in the hands of
@@ -209,14 +209,14 @@ func (d *desk) round(ctx context.Context) bool {
 	next, wake := context.WithCancel(ctx)
 	defer wake()
 	c, round := d.begin(wake)
-	t, err := d.s.cfg.API.Get(ctx, orchestrator.GetRequest{ID: d.task})
+	t, err := d.s.cfg.API.Get(ctx, api.GetRequest{ID: d.task})
 	var open []question
 	if err == nil {
 		open, err = d.s.pendingOf(ctx, c, t)
 	}
-	var now orchestrator.ResultReply
+	var now api.ResultReply
 	if err == nil {
-		now, err = d.s.cfg.API.Result(ctx, orchestrator.ResultRequest{ID: d.task, SizeOnly: true})
+		now, err = d.s.cfg.API.Result(ctx, api.ResultRequest{ID: d.task, SizeOnly: true})
 	}
 	waits := err == nil && now.Waits
 	if err == nil {
@@ -226,7 +226,7 @@ func (d *desk) round(ctx context.Context) bool {
 		return false
 	}
 	if err == nil {
-		_, err = d.s.cfg.API.Watch(next, orchestrator.WatchRequest{ID: d.task, After: t.Rev, Wait: 10 * pollInterval})
+		_, err = d.s.cfg.API.Watch(next, api.WatchRequest{ID: d.task, After: t.Rev, Wait: 10 * pollInterval})
 		if err == nil || next.Err() != nil {
 			return true
 		}

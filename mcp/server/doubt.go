@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
 
 // doubtsOf are the calls of a task that may have happened or not, because their worker was lost: a person says.
-func doubtsOf(t orchestrator.TaskView) []question {
+func doubtsOf(t api.TaskView) []question {
 	var list []question
 	for _, step := range t.Steps {
 		if step.State == statemachine.StepInDoubt {
@@ -22,7 +22,7 @@ func doubtsOf(t orchestrator.TaskView) []question {
 	return list
 }
 
-func doubtForm(step orchestrator.StepView) json.RawMessage {
+func doubtForm(step api.StepView) json.RawMessage {
 	return mustJSON(object{
 		"mode": "form",
 		"message": fmt.Sprintf("The worker of %s was lost during the call (step %s). Nobody knows whether it has taken effect. Please look, and say.",
@@ -60,7 +60,7 @@ func (s *Server) settle(ctx context.Context, c client, q question, response json
 	if r.Content.Reason == "" {
 		r.Content.Reason = "said in the MCP client"
 	}
-	_, err := s.cfg.API.Resolve(ctx, orchestrator.ResolveRequest{
+	_, err := s.cfg.API.Resolve(ctx, api.ResolveRequest{
 		ID: q.task, Step: q.step, As: r.Content.Outcome, Reason: r.Content.Reason, Actor: c.who.Name,
 	})
 	if fault.Has(err, fault.Conflict) || fault.Has(err, fault.StateNotAllowed) { // somebody else was first

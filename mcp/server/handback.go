@@ -9,8 +9,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/tools"
@@ -40,7 +40,7 @@ type nextCall struct {
 	Arguments object `json:"arguments"`
 }
 
-// waitKinds says for whom a task waits, by the kind of its cause (orchestrator.Cause).
+// waitKinds says for whom a task waits, by the kind of its cause (api.Cause).
 func waitKinds() map[string]string {
 	return map[string]string{
 		"approval": "person", "question": "person", "in_doubt": "person", "blocked": "person", "signal": "person",
@@ -53,7 +53,7 @@ func waitKinds() map[string]string {
 }
 
 // waitsFor says for whom a cause waits: running for one that waits for nobody.
-func waitsFor(cause orchestrator.Cause, forAgent bool) string {
+func waitsFor(cause api.Cause, forAgent bool) string {
 	kind := waitKinds()[cause.Kind]
 	switch {
 	case kind == "worker" && forAgent:
@@ -68,18 +68,18 @@ func waitsFor(cause orchestrator.Cause, forAgent bool) string {
 // goesOn is what is said of a task that goes on: what it waits for, and how its result is to be had.
 func (s *Server) goesOn(ctx context.Context, c client, id events.TaskID, step string) (handedBack, error) {
 	h := handedBack{TaskID: id, Step: step, Status: "working", WaitsFor: "running", Reason: "The call is running.", PollIntervalMs: pollInterval.Milliseconds()}
-	t, err := s.cfg.API.Get(ctx, orchestrator.GetRequest{ID: id})
+	t, err := s.cfg.API.Get(ctx, api.GetRequest{ID: id})
 	if err != nil {
 		return h, err
 	}
-	why, err := s.cfg.API.Explain(ctx, orchestrator.GetRequest{ID: id})
+	why, err := s.cfg.API.Explain(ctx, api.GetRequest{ID: id})
 	if err != nil {
 		return h, err
 	}
 	h.Status = statemachine.ViewOf(t.State, t.Block).MCP
 	if cause := causeOf(why.Causes, step); cause != nil {
 		h.Reason = cause.Sentence
-		h.WaitsFor = waitsFor(*cause, slices.ContainsFunc(t.Steps, func(step orchestrator.StepView) bool { return step.Key == cause.Step && step.For != nil }))
+		h.WaitsFor = waitsFor(*cause, slices.ContainsFunc(t.Steps, func(step api.StepView) bool { return step.Key == cause.Step && step.For != nil }))
 	}
 	h.Next = cmp.Or(s.nextCall(c, toolResult, id), s.nextCall(c, toolStatus, id))
 	return h, nil
@@ -95,7 +95,7 @@ func (s *Server) nextCall(c client, tool string, id events.TaskID) *nextCall {
 }
 
 // causeOf is why a task does not move, or a step of it if one is meant and has a cause of its own.
-func causeOf(causes []orchestrator.Cause, step string) *orchestrator.Cause {
+func causeOf(causes []api.Cause, step string) *api.Cause {
 	for i := range causes {
 		if causes[i].Step == step {
 			return &causes[i]

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
@@ -203,9 +204,9 @@ func write(tb testing.TB, path, content string) {
 }
 
 // list returns the tasks of the node.
-func (n *node) list() []orchestrator.Summary {
+func (n *node) list() []api.Summary {
 	n.t.Helper()
-	got, err := n.owner.List(context.Background(), orchestrator.ListRequest{})
+	got, err := n.owner.List(context.Background(), api.ListRequest{})
 	require.NoError(n.t, err)
 	return got.Tasks
 }

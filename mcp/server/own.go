@@ -13,10 +13,10 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/spell"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -220,7 +220,7 @@ func (s *Server) ownSubmit(ctx context.Context, c *client, in *ownInput) (any, e
 	if err != nil {
 		return nil, err
 	}
-	r := orchestrator.SubmitRequest{
+	r := api.SubmitRequest{
 		Plan: in.Plan, Inputs: in.Inputs, Name: in.Name, IdempotencyKey: in.Key, IdempotencyScope: in.Scope, Actor: c.who.Name, Labels: ttlLabel(s.cfg.DefaultTTL),
 		Client: helper(nil, reach, ""), NoSecrets: true,
 	}
@@ -243,7 +243,7 @@ func (s *Server) ownSubmit(ctx context.Context, c *client, in *ownInput) (any, e
 
 // submitted is what orch_submit answers: the task under the name that the other tools have for it, too.
 type submitted struct {
-	orchestrator.SubmitReply
+	api.SubmitReply
 
 	TaskID events.TaskID `json:"task_id"`
 }
@@ -259,12 +259,12 @@ func (s *Server) ownStatus(ctx context.Context, c *client, in *ownInput) (any, e
 	if s.showsAll(*c) {
 		c.room.spareTask(&t)
 	}
-	why, err := s.cfg.API.Explain(ctx, orchestrator.GetRequest{ID: t.ID})
+	why, err := s.cfg.API.Explain(ctx, api.GetRequest{ID: t.ID})
 	return object{"task": t, "causes": why.Causes}, err
 }
 
 // ownTask is the task that a call of a tool of the face names. NOT_FOUND, GONE for one that was shown once (S3-151).
-func (s *Server) ownTask(ctx context.Context, c *client, in *ownInput) (orchestrator.TaskView, error) {
+func (s *Server) ownTask(ctx context.Context, c *client, in *ownInput) (api.TaskView, error) {
 	t, err := s.taskOf(ctx, c.who, in.TaskID)
 	if !fault.Has(err, fault.NotFound) {
 		return t, err
@@ -287,17 +287,17 @@ func (s *Server) ownTaskID(ctx context.Context, c *client, in *ownInput) (events
 }
 
 // past returns a task that somebody might have seen once.
-func (s *Server) past(ctx context.Context, who Identity, text string) (orchestrator.TaskView, bool) {
+func (s *Server) past(ctx context.Context, who Identity, text string) (api.TaskView, bool) {
 	id, err := events.ParseTaskID(text)
 	if err != nil {
-		return orchestrator.TaskView{}, false
+		return api.TaskView{}, false
 	}
-	t, err := s.cfg.API.Get(ctx, orchestrator.GetRequest{ID: id})
+	t, err := s.cfg.API.Get(ctx, api.GetRequest{ID: id})
 	return t, err == nil && (who.Role.seesAll() || s.ownerOf(ctx, t) == who.Name)
 }
 
 func (s *Server) ownList(ctx context.Context, c *client, in *ownInput) (any, error) {
-	r := orchestrator.ListRequest{Limit: min(max(in.Limit, 0), 100), Cursor: in.Cursor}
+	r := api.ListRequest{Limit: min(max(in.Limit, 0), 100), Cursor: in.Cursor}
 	if r.Limit == 0 {
 		r.Limit = 20
 	}
@@ -315,7 +315,7 @@ func (s *Server) ownCancel(ctx context.Context, c *client, in *ownInput) (any, e
 	if err != nil {
 		return nil, err
 	}
-	return s.cfg.API.Cancel(ctx, orchestrator.CancelRequest{ID: t.ID, Reason: in.Reason, Actor: c.who.Name})
+	return s.cfg.API.Cancel(ctx, api.CancelRequest{ID: t.ID, Reason: in.Reason, Actor: c.who.Name})
 }
 
 func (s *Server) ownApprovals(ctx context.Context, c *client, _ *ownInput) (any, error) {
@@ -323,8 +323,8 @@ func (s *Server) ownApprovals(ctx context.Context, c *client, _ *ownInput) (any,
 }
 
 // approvalsFor lists those that an identity may see.
-func (s *Server) approvalsFor(ctx context.Context, who Identity) (orchestrator.ApprovalsReply, error) {
-	r := orchestrator.ApprovalsRequest{Limit: maxApprovals}
+func (s *Server) approvalsFor(ctx context.Context, who Identity) (api.ApprovalsReply, error) {
+	r := api.ApprovalsRequest{Limit: maxApprovals}
 	if !who.Role.seesAll() {
 		r.Submitter = who.Name
 	}

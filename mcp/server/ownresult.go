@@ -7,9 +7,9 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -59,10 +59,10 @@ func (s *Server) ownResult(ctx context.Context, c *client, in *ownInput) (any, e
 
 // resultWithAnswers waits for the end of a task until a time. A client of 2025-11-25 is asked meanwhile what the task asks; the wait of
 // one of 2026-07-28 ends when the task asks what that can answer.
-func (s *Server) resultWithAnswers(ctx context.Context, c client, id events.TaskID, limit time.Time) (orchestrator.ResultReply, error) {
+func (s *Server) resultWithAnswers(ctx context.Context, c client, id events.TaskID, limit time.Time) (api.ResultReply, error) {
 	asked := !c.sessionless && c.session != nil && !c.modern
 	for attend := asked || c.modern; ; {
-		r, err := s.result(ctx, c.room, orchestrator.ResultRequest{ID: id, Wait: max(limit.Sub(s.cfg.Now()), 0), Attend: attend})
+		r, err := s.result(ctx, c.room, api.ResultRequest{ID: id, Wait: max(limit.Sub(s.cfg.Now()), 0), Attend: attend})
 		switch {
 		case err != nil || r.Over || !r.Waits || !attend || !s.cfg.Now().Before(limit):
 			return r, err

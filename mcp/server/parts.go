@@ -10,7 +10,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/api"
 )
 
 // The SDK encodes an answer several times over, and the buffers of encoding/json stay as large as they once were. So the large parts of
@@ -108,7 +108,7 @@ func (of *room) spareCall(r *mcp.CallToolResult) {
 }
 
 // spareTask leaves the large parts out of the view of a task.
-func (of *room) spareTask(t *orchestrator.TaskView) {
+func (of *room) spareTask(t *api.TaskView) {
 	t.Output = of.value(t.Output)
 	for i := range t.Steps {
 		t.Steps[i].Output = of.value(t.Steps[i].Output)

@@ -8,9 +8,9 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/tools"
 )
@@ -41,11 +41,11 @@ func (p pendingDecisions) fields() object {
 
 // waitsForPeople says what a task waits for that only people can give; nil when it waits for nothing.
 func (s *Server) waitsForPeople(ctx context.Context, c client, id events.TaskID) (e *fault.Error, asked pendingDecisions, err error) {
-	now, err := s.cfg.API.Result(ctx, orchestrator.ResultRequest{ID: id, Attend: true})
+	now, err := s.cfg.API.Result(ctx, api.ResultRequest{ID: id, Attend: true})
 	if err != nil || !now.Waits {
 		return nil, asked, err
 	}
-	t, err := s.cfg.API.Get(ctx, orchestrator.GetRequest{ID: id})
+	t, err := s.cfg.API.Get(ctx, api.GetRequest{ID: id})
 	if err != nil {
 		return nil, asked, err
 	}
@@ -59,7 +59,7 @@ func (s *Server) waitsForPeople(ctx context.Context, c client, id events.TaskID)
 		asked.question = t.Questions[0].ID
 		e = e.WithHint("a person answers with: orch answer %s", asked.question)
 	}
-	got, err := s.cfg.API.Approvals(ctx, orchestrator.ApprovalsRequest{Task: id})
+	got, err := s.cfg.API.Approvals(ctx, api.ApprovalsRequest{Task: id})
 	for _, a := range got.Approvals {
 		if a.Status == statemachine.ApprovalPending {
 			asked.approval, asked.rule = a.ID, ruleOf(a)
@@ -70,7 +70,7 @@ func (s *Server) waitsForPeople(ctx context.Context, c client, id events.TaskID)
 }
 
 // ruleOf is the rule that demands an approval; empty for one that nobody but a plan or a tool has asked for.
-func ruleOf(a orchestrator.ApprovalView) string {
+func ruleOf(a api.ApprovalView) string {
 	var details struct {
 		Rule string `json:"rule"`
 	}
@@ -123,7 +123,7 @@ func withData(result *mcp.CallToolResult, more object) {
 
 // lacks ends a call that asks what its client of 2026-07-28 has not declared to answer.
 func (s *Server) lacks(ctx context.Context, c client, r *run) error {
-	asked, err := s.cfg.API.Questions(ctx, orchestrator.QuestionsRequest{Task: r.id})
+	asked, err := s.cfg.API.Questions(ctx, api.QuestionsRequest{Task: r.id})
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (s *Server) lacks(ctx context.Context, c client, r *run) error {
 	for _, q := range asked.Questions {
 		need[q.Kind] = object{}
 	}
-	_, err = s.cfg.API.Cancel(ctx, orchestrator.CancelRequest{ID: r.id, Reason: "the client cannot answer what the call asks", Actor: c.who.Name})
+	_, err = s.cfg.API.Cancel(ctx, api.CancelRequest{ID: r.id, Reason: "the client cannot answer what the call asks", Actor: c.who.Name})
 	if err != nil {
 		return err
 	}

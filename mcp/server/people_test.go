@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/mcp/server"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -57,10 +57,10 @@ func TestApprovalRequiredNamesApprovalAndRule(t *testing.T) {
 }
 
 // doubting is an API whose calls are in doubt.
-type doubting struct{ orchestrator.API }
+type doubting struct{ api.API }
 
-// Get implements orchestrator.API.
-func (d doubting) Get(ctx context.Context, r orchestrator.GetRequest) (orchestrator.TaskView, error) {
+// Get implements api.API.
+func (d doubting) Get(ctx context.Context, r api.GetRequest) (api.TaskView, error) {
 	t, err := d.API.Get(ctx, r)
 	for i := range t.Steps {
 		t.Steps[i].State = statemachine.StepInDoubt
@@ -68,8 +68,8 @@ func (d doubting) Get(ctx context.Context, r orchestrator.GetRequest) (orchestra
 	return t, err
 }
 
-// Result implements orchestrator.API.
-func (d doubting) Result(ctx context.Context, r orchestrator.ResultRequest) (orchestrator.ResultReply, error) {
+// Result implements api.API.
+func (d doubting) Result(ctx context.Context, r api.ResultRequest) (api.ResultReply, error) {
 	r.Wait = 0
 	now, err := d.API.Result(ctx, r)
 	now.Waits = err == nil

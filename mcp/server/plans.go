@@ -12,8 +12,8 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/tools"
 )
@@ -126,7 +126,7 @@ func (s *Server) validatePlan(c client, in *ownInput) (any, error) {
 		return s.planRefused(c, in, err)
 	}
 	if len(parsed.SecretSources()) > 0 {
-		return nil, orchestrator.ErrAgentSecrets()
+		return nil, api.ErrAgentSecrets()
 	}
 	if _, err := program.CheckInputs(in.Inputs); err != nil {
 		return nil, err

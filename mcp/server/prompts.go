@@ -7,7 +7,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/api"
 )
 
 // addPrompts offers the prompts of the face (S2-040).
@@ -60,7 +60,7 @@ func (s *Server) explainTask(ctx context.Context, req *mcp.GetPromptRequest) (*m
 	if err != nil {
 		return nil, err
 	}
-	why, err := s.cfg.API.Explain(ctx, orchestrator.GetRequest{ID: t.ID})
+	why, err := s.cfg.API.Explain(ctx, api.GetRequest{ID: t.ID})
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func (s *Server) reviewApproval(ctx context.Context, req *mcp.GetPromptRequest) 
 	if err != nil {
 		return nil, err
 	}
-	got, err := s.cfg.API.Approvals(ctx, orchestrator.ApprovalsRequest{ID: id})
+	got, err := s.cfg.API.Approvals(ctx, api.ApprovalsRequest{ID: id})
 	if err != nil || len(got.Approvals) == 0 {
 		return nil, invalidParams("there is no approval " + quoted(id))
 	}

@@ -15,9 +15,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 )
 
 // Outputs gives access to what tasks hand over: the files below outputs/ in their workspaces.
@@ -48,7 +48,7 @@ func (s *Server) views() []view {
 
 type view struct {
 	suffix, name, title string
-	read                func(ctx context.Context, t orchestrator.TaskView) (any, error)
+	read                func(ctx context.Context, t api.TaskView) (any, error)
 }
 
 // addResources offers the resources of tasks as templates; those of the newest tasks of clients are listed too.
@@ -83,7 +83,7 @@ func (s *Server) readView(v view) mcp.ResourceHandler {
 	}
 }
 
-func (s *Server) stateView(ctx context.Context, t orchestrator.TaskView) (any, error) {
+func (s *Server) stateView(ctx context.Context, t api.TaskView) (any, error) {
 	clientFrom(ctx).room.spareTask(&t)
 	return t, nil
 }
@@ -91,10 +91,10 @@ func (s *Server) stateView(ctx context.Context, t orchestrator.TaskView) (any, e
 // maxHistory bounds the commits of a log that one reading returns.
 const maxHistory = 1000
 
-func (s *Server) logView(ctx context.Context, t orchestrator.TaskView) (any, error) {
-	all := orchestrator.HistoryReply{Commits: []orchestrator.CommitView{}}
+func (s *Server) logView(ctx context.Context, t api.TaskView) (any, error) {
+	all := api.HistoryReply{Commits: []api.CommitView{}}
 	for from := uint64(1); from != 0 && len(all.Commits) < maxHistory; from = all.Next {
-		page, err := s.cfg.API.History(ctx, orchestrator.HistoryRequest{ID: t.ID, From: from})
+		page, err := s.cfg.API.History(ctx, api.HistoryRequest{ID: t.ID, From: from})
 		if err != nil {
 			return nil, err
 		}
@@ -103,15 +103,15 @@ func (s *Server) logView(ctx context.Context, t orchestrator.TaskView) (any, err
 	return all, nil
 }
 
-func (s *Server) checkpointsView(ctx context.Context, t orchestrator.TaskView) (any, error) {
-	return s.cfg.API.Checkpoint(ctx, orchestrator.CheckpointRequest{Task: t.ID})
+func (s *Server) checkpointsView(ctx context.Context, t api.TaskView) (any, error) {
+	return s.cfg.API.Checkpoint(ctx, api.CheckpointRequest{Task: t.ID})
 }
 
-func (s *Server) approvalsView(ctx context.Context, t orchestrator.TaskView) (any, error) {
-	return s.cfg.API.Approvals(ctx, orchestrator.ApprovalsRequest{Task: t.ID, All: true})
+func (s *Server) approvalsView(ctx context.Context, t api.TaskView) (any, error) {
+	return s.cfg.API.Approvals(ctx, api.ApprovalsRequest{Task: t.ID, All: true})
 }
 
-func (s *Server) outputsView(ctx context.Context, t orchestrator.TaskView) (any, error) {
+func (s *Server) outputsView(ctx context.Context, t api.TaskView) (any, error) {
 	files := []object{}
 	if s.cfg.Outputs == nil {
 		return object{"files": files}, nil
@@ -287,11 +287,11 @@ func (s *Server) watchResource(uri string, report func(context.Context)) error {
 }
 
 func (s *Server) reportChanges(ctx context.Context, id events.TaskID, uri string) {
-	t, err := s.cfg.API.Get(ctx, orchestrator.GetRequest{ID: id})
+	t, err := s.cfg.API.Get(ctx, api.GetRequest{ID: id})
 	rev := t.Rev
 	for err == nil && ctx.Err() == nil {
-		var w orchestrator.WatchReply
-		w, err = s.cfg.API.Watch(ctx, orchestrator.WatchRequest{ID: id, After: rev, Wait: time.Minute})
+		var w api.WatchReply
+		w, err = s.cfg.API.Watch(ctx, api.WatchRequest{ID: id, After: rev, Wait: time.Minute})
 		if len(w.Commits) > 0 {
 			rev = w.Commits[len(w.Commits)-1].Rev
 			_ = s.sdk.ResourceUpdated(ctx, &mcp.ResourceUpdatedNotificationParams{URI: uri})

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 )
 
 // maxPiece is how many bytes of a result one piece has at most; with what stands around it, it is shown whole.
@@ -25,7 +25,7 @@ type resultPiece struct {
 }
 
 // pieceOf is the piece of a result that a client asks for: of a field, or of the JSON of the whole.
-func pieceOf(r orchestrator.ResultReply, in *ownInput) (resultPiece, error) {
+func pieceOf(r api.ResultReply, in *ownInput) (resultPiece, error) {
 	text, err := fieldText(callResult(r.Output), in.Field)
 	if err != nil {
 		return resultPiece{}, err
@@ -81,7 +81,7 @@ func fieldText(output json.RawMessage, name string) (string, error) {
 }
 
 // flat shows the result of a task with the fields of its output beside the state, where no name is taken.
-func flat(r orchestrator.ResultReply) any {
+func flat(r api.ResultReply) any {
 	output := callResult(r.Output)
 	r.Output = nil
 	own := mustJSON(r)

@@ -11,8 +11,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 )
 
 // Limits of the answers that are made, or wait for their clients to read them, over HTTP.
@@ -334,7 +334,7 @@ func (r *rooms) admit() {
 }
 
 // result is Result of the API in the room of a request: a large output is read when there is memory for it.
-func (s *Server) result(ctx context.Context, of *room, r orchestrator.ResultRequest) (orchestrator.ResultReply, error) {
+func (s *Server) result(ctx context.Context, of *room, r api.ResultRequest) (api.ResultReply, error) {
 	r.SizeOnly = of != nil
 	now, err := s.cfg.API.Result(ctx, r)
 	if err != nil || now.Size == 0 {
@@ -420,7 +420,7 @@ func sizeOfFields(o object) (size int) {
 }
 
 // withRoom is a task that is over in the room of a request: read again, if there was no memory for its output at first.
-func (s *Server) withRoom(ctx context.Context, c client, t orchestrator.TaskView) (orchestrator.TaskView, error) {
+func (s *Server) withRoom(ctx context.Context, c client, t api.TaskView) (api.TaskView, error) {
 	size := len(t.Output)
 	for _, step := range t.Steps {
 		size = max(size, len(step.Output))
@@ -429,12 +429,12 @@ func (s *Server) withRoom(ctx context.Context, c client, t orchestrator.TaskView
 		return t, nil
 	}
 	id := t.ID
-	t = orchestrator.TaskView{}
+	t = api.TaskView{}
 	if err := c.room.hold(ctx, size); err != nil {
 		return t, err
 	}
 	if err := c.room.begin(ctx); err != nil {
 		return t, err
 	}
-	return s.cfg.API.Get(ctx, orchestrator.GetRequest{ID: id})
+	return s.cfg.API.Get(ctx, api.GetRequest{ID: id})
 }

@@ -18,9 +18,9 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/tools"
 )
 
@@ -36,7 +36,7 @@ type Catalogue interface {
 
 // Config says what a server works with. API and Catalogue are required.
 type Config struct {
-	API       orchestrator.API
+	API       api.API
 	Catalogue Catalogue
 	// Local is who speaks over stdio. Over HTTP the bearer token says it.
 	Local Identity
@@ -307,14 +307,14 @@ func (s *Server) instructions(profile string) string {
 }
 
 // taskOf reads a task that the identity may see. NOT_FOUND for all others, as for those that do not exist (S2-071).
-func (s *Server) taskOf(ctx context.Context, who Identity, text string) (orchestrator.TaskView, error) {
+func (s *Server) taskOf(ctx context.Context, who Identity, text string) (api.TaskView, error) {
 	id, err := events.ParseTaskID(text)
 	if err != nil {
-		return orchestrator.TaskView{}, unknownTask(text)
+		return api.TaskView{}, unknownTask(text)
 	}
-	t, err := s.cfg.API.Get(ctx, orchestrator.GetRequest{ID: id})
+	t, err := s.cfg.API.Get(ctx, api.GetRequest{ID: id})
 	if fault.Has(err, fault.NotFound) || err == nil && s.hidden(ctx, who, t) {
-		return orchestrator.TaskView{}, unknownTask(text)
+		return api.TaskView{}, unknownTask(text)
 	}
 	return t, err
 }
@@ -327,7 +327,7 @@ func unknownTask(text string) error {
 }
 
 // hidden reports whether a task is somebody else's, or no longer shown to MCP clients.
-func (s *Server) hidden(ctx context.Context, who Identity, t orchestrator.TaskView) bool {
+func (s *Server) hidden(ctx context.Context, who Identity, t api.TaskView) bool {
 	if end := until(t); !end.IsZero() && s.cfg.Now().After(end) {
 		return true
 	}
@@ -335,7 +335,7 @@ func (s *Server) hidden(ctx context.Context, who Identity, t orchestrator.TaskVi
 }
 
 // until is when a task stops being shown to clients; zero for one that always is.
-func until(t orchestrator.TaskView) time.Time {
+func until(t api.TaskView) time.Time {
 	ttl, ok := ttlOf(t.Labels)
 	if !ok {
 		return time.Time{}
@@ -347,12 +347,12 @@ func until(t orchestrator.TaskView) time.Time {
 const maxDepth = 16
 
 // ownerOf is who submitted a task, or the one of which it is a part.
-func (s *Server) ownerOf(ctx context.Context, t orchestrator.TaskView) string {
+func (s *Server) ownerOf(ctx context.Context, t api.TaskView) string {
 	for range maxDepth {
 		if t.Parent == "" || !strings.HasPrefix(t.Requestor, "task:") { // what an agent delegates is its own
 			return t.Requestor
 		}
-		parent, err := s.cfg.API.Get(ctx, orchestrator.GetRequest{ID: t.Parent})
+		parent, err := s.cfg.API.Get(ctx, api.GetRequest{ID: t.Parent})
 		if err != nil {
 			return ""
 		}

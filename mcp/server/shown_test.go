@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -135,8 +135,8 @@ func TestPiecesOfResults(t *testing.T) {
 	}
 }
 
-func resultOf(output json.RawMessage) orchestrator.ResultReply {
-	return orchestrator.ResultReply{ID: "TASK_X", State: statemachine.Done, Over: true, Output: output}
+func resultOf(output json.RawMessage) api.ResultReply {
+	return api.ResultReply{ID: "TASK_X", State: statemachine.Done, Over: true, Output: output}
 }
 
 func pieceFrom(t *testing.T, output json.RawMessage, field string, next **int) string {

@@ -8,9 +8,9 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 )
 
 // maxWatched bounds the tasks of one session whose status is reported; the others are found by asking.
@@ -36,7 +36,7 @@ func (s *Server) announce(c client, r *run) {
 			known.watched--
 			known.mu.Unlock()
 		}()
-		s.follow(ctx, r.id, func(t orchestrator.TaskView) bool {
+		s.follow(ctx, r.id, func(t api.TaskView) bool {
 			return s.streams.notify(id, "notifications/tasks/status", taskStatusOf(t).v1())
 		}, func() { _ = s.tell(ctx, c, r, 0) })
 	})
@@ -44,11 +44,11 @@ func (s *Server) announce(c client, r *run) {
 
 // follow calls changed whenever the status of a task has changed, and each on everything that is new of it, until
 // the task is over or changed returns false.
-func (s *Server) follow(ctx context.Context, id events.TaskID, changed func(orchestrator.TaskView) bool, each func()) {
+func (s *Server) follow(ctx context.Context, id events.TaskID, changed func(api.TaskView) bool, each func()) {
 	last := "working"
 	var rev, seen uint64
 	for ctx.Err() == nil {
-		w, err := s.cfg.API.Watch(ctx, orchestrator.WatchRequest{ID: id, After: rev, Seen: seen, Wait: time.Minute})
+		w, err := s.cfg.API.Watch(ctx, api.WatchRequest{ID: id, After: rev, Seen: seen, Wait: time.Minute})
 		if err != nil {
 			return
 		}
@@ -57,7 +57,7 @@ func (s *Server) follow(ctx context.Context, id events.TaskID, changed func(orch
 			rev = commit.Rev
 		}
 		each()
-		t, err := s.cfg.API.Get(ctx, orchestrator.GetRequest{ID: id})
+		t, err := s.cfg.API.Get(ctx, api.GetRequest{ID: id})
 		if err != nil {
 			return
 		}
@@ -140,7 +140,7 @@ func (f *versionRouter) report(ctx context.Context, stream *eventStream, r *http
 			continue
 		}
 		group.Go(func() {
-			f.s.follow(ctx, t.ID, func(t orchestrator.TaskView) bool {
+			f.s.follow(ctx, t.ID, func(t api.TaskView) bool {
 				fields, err := f.s.detailed(ctx, c, t)
 				if err != nil {
 					return false

@@ -9,8 +9,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -78,7 +78,7 @@ func (s *Server) getTask(ctx context.Context, c client, p *taskParams) (*reply, 
 }
 
 // detailed is a task of the extension with what belongs to its status.
-func (s *Server) detailed(ctx context.Context, c client, t orchestrator.TaskView) (object, error) {
+func (s *Server) detailed(ctx context.Context, c client, t api.TaskView) (object, error) {
 	st := taskStatusOf(t)
 	o := outcome{}
 	if t.State.Terminal() && t.State != statemachine.Cancelled {
@@ -124,7 +124,7 @@ func (s *Server) taskResult(ctx context.Context, c client, p *taskParams) (*repl
 	}
 	var desk *attendance
 	for !t.State.Terminal() {
-		now, err := s.cfg.API.Result(ctx, orchestrator.ResultRequest{ID: t.ID, Wait: time.Minute, Attend: true})
+		now, err := s.cfg.API.Result(ctx, api.ResultRequest{ID: t.ID, Wait: time.Minute, Attend: true})
 		if err != nil {
 			return nil, err
 		}
@@ -137,7 +137,7 @@ func (s *Server) taskResult(ctx context.Context, c client, p *taskParams) (*repl
 				return nil, err
 			}
 		}
-		if t, err = s.cfg.API.Get(ctx, orchestrator.GetRequest{ID: t.ID}); err != nil {
+		if t, err = s.cfg.API.Get(ctx, api.GetRequest{ID: t.ID}); err != nil {
 			return nil, err
 		}
 	}
@@ -160,7 +160,7 @@ func (s *Server) taskResult(ctx context.Context, c client, p *taskParams) (*repl
 
 // listTasks lists the tasks that the identity sees, the newest first (S2-063).
 func (s *Server) listTasks(ctx context.Context, c client, p *taskParams) (*reply, error) {
-	r := orchestrator.ListRequest{Limit: pageSize, Cursor: p.Cursor}
+	r := api.ListRequest{Limit: pageSize, Cursor: p.Cursor}
 	if !c.who.Role.seesAll() {
 		r.Requestor = c.who.Name
 	}
@@ -197,7 +197,7 @@ func (s *Server) cancelTask(ctx context.Context, c client, p *taskParams) (*repl
 		}
 		return nil, invalidParams("the task is over: " + taskStatusOf(t).status)
 	}
-	t, err = s.cfg.API.Cancel(ctx, orchestrator.CancelRequest{ID: t.ID, Reason: "cancelled by the client", Actor: c.who.Name})
+	t, err = s.cfg.API.Cancel(ctx, api.CancelRequest{ID: t.ID, Reason: "cancelled by the client", Actor: c.who.Name})
 	if err != nil {
 		return nil, err
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/tools"
 )
@@ -212,7 +212,7 @@ func (b *ToolCaller) await(ctx context.Context, r *run, wait time.Duration, repl
 	limit := b.s.cfg.Now().Add(wait)
 	for {
 		left := limit.Sub(b.s.cfg.Now())
-		now, err := b.s.result(ctx, b.c.room, orchestrator.ResultRequest{ID: r.id, Wait: max(left, 0), Attend: true})
+		now, err := b.s.result(ctx, b.c.room, api.ResultRequest{ID: r.id, Wait: max(left, 0), Attend: true})
 		switch {
 		case err != nil:
 			return err
@@ -235,7 +235,7 @@ func (b *ToolCaller) await(ctx context.Context, r *run, wait time.Duration, repl
 
 // rateLimit is the error of a call that waits until a rate limit ends; nil for any other.
 func (s *Server) rateLimit(ctx context.Context, id events.TaskID) error {
-	t, err := s.cfg.API.Get(ctx, orchestrator.GetRequest{ID: id})
+	t, err := s.cfg.API.Get(ctx, api.GetRequest{ID: id})
 	call := callOf(t)
 	waits := err == nil && call != nil && call.State == statemachine.StepPending && call.Due != nil
 	if !waits || call.Error == nil || call.Error.Code != fault.RateLimited {
@@ -246,7 +246,7 @@ func (s *Server) rateLimit(ctx context.Context, id events.TaskID) error {
 }
 
 // outcome is the output of a call that is over, or why it has failed.
-func (b *ToolCaller) outcome(ctx context.Context, r *run, now orchestrator.ResultReply) (json.RawMessage, error) {
+func (b *ToolCaller) outcome(ctx context.Context, r *run, now api.ResultReply) (json.RawMessage, error) {
 	var out struct {
 		Result json.RawMessage `json:"result"`
 	}
@@ -257,7 +257,7 @@ func (b *ToolCaller) outcome(ctx context.Context, r *run, now orchestrator.Resul
 	if now.State == statemachine.Done && json.Unmarshal(now.Output, &out) == nil && out.Result != nil {
 		return b.s.cfg.Reveal(ctx, id, b.Name(), out.Result), nil
 	}
-	t, err := b.s.cfg.API.Get(ctx, orchestrator.GetRequest{ID: id})
+	t, err := b.s.cfg.API.Get(ctx, api.GetRequest{ID: id})
 	if err != nil {
 		return nil, err
 	}

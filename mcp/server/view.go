@@ -11,9 +11,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/policy/secrets"
 	"github.com/orch-dev/orch/statemachine"
@@ -61,7 +61,7 @@ type taskStatus struct {
 }
 
 // taskStatusOf is row M-1 of a task.
-func taskStatusOf(t orchestrator.TaskView) taskStatus {
+func taskStatusOf(t api.TaskView) taskStatus {
 	ttl, _ := ttlOf(t.Labels)
 	return taskStatus{
 		id: string(t.ID), status: statemachine.ViewOf(t.State, t.Block).MCP, message: messageOf(t.Reason, t.State),
@@ -70,7 +70,7 @@ func taskStatusOf(t orchestrator.TaskView) taskStatus {
 }
 
 // taskStatusOfSummary is taskStatusOf for a line of a list.
-func taskStatusOfSummary(t orchestrator.Summary) taskStatus {
+func taskStatusOfSummary(t api.Summary) taskStatus {
 	ttl, _ := ttlOf(t.Labels)
 	return taskStatus{
 		id: string(t.ID), status: statemachine.ViewOf(t.State, t.Block).MCP, message: messageOf(t.Reason, t.State),
@@ -138,7 +138,7 @@ type outcome struct {
 
 // outcomeOf is the outcome of a task that is over. A task of one call has the result of its tool; that of a plan
 // has the plan's outputs.
-func (s *Server) outcomeOf(t orchestrator.TaskView) outcome {
+func (s *Server) outcomeOf(t api.TaskView) outcome {
 	call := callOf(t)
 	switch {
 	case t.State == statemachine.Done && call != nil:
@@ -169,7 +169,7 @@ func because(reason string) string {
 }
 
 // outcomeFor is outcomeOf for an identity, who may see what the log does not hold.
-func (s *Server) outcomeFor(ctx context.Context, who Identity, t orchestrator.TaskView) outcome {
+func (s *Server) outcomeFor(ctx context.Context, who Identity, t api.TaskView) outcome {
 	if call := callOf(t); call != nil {
 		call.Output = s.cfg.Reveal(ctx, t.ID, who.Name, call.Output)
 	} else {
@@ -179,7 +179,7 @@ func (s *Server) outcomeFor(ctx context.Context, who Identity, t orchestrator.Ta
 }
 
 // callOf is the only call of a task that was made for one, nil for a plan.
-func callOf(t orchestrator.TaskView) *orchestrator.StepView {
+func callOf(t api.TaskView) *api.StepView {
 	for i := range t.Steps {
 		if t.Steps[i].Key == plan.CallID {
 			return &t.Steps[i]
@@ -189,7 +189,7 @@ func callOf(t orchestrator.TaskView) *orchestrator.StepView {
 }
 
 // toolOfTask is the tool of a task that was made for one call, empty for a plan.
-func toolOfTask(t orchestrator.TaskView) string {
+func toolOfTask(t api.TaskView) string {
 	if call := callOf(t); call != nil {
 		return call.Tool
 	}

@@ -6,19 +6,19 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
-	"github.com/orch-dev/orch/orchestrator"
 )
 
 // watch waits until a task is over or waits for people, at most for a time. A client that wants to hear of
 // progress or of log entries hears of them meanwhile.
-func (s *Server) watch(ctx context.Context, c client, r *run, wait time.Duration) (orchestrator.ResultReply, error) {
+func (s *Server) watch(ctx context.Context, c client, r *run, wait time.Duration) (api.ResultReply, error) {
 	if r.token == nil && !s.hears(c) {
-		return s.result(ctx, c.room, orchestrator.ResultRequest{ID: r.id, Wait: max(wait, 0), Attend: true})
+		return s.result(ctx, c.room, api.ResultRequest{ID: r.id, Wait: max(wait, 0), Attend: true})
 	}
 	limit := s.cfg.Now().Add(wait)
 	for {
-		now, err := s.result(ctx, c.room, orchestrator.ResultRequest{ID: r.id, Attend: true})
+		now, err := s.result(ctx, c.room, api.ResultRequest{ID: r.id, Attend: true})
 		if err != nil {
 			return now, err
 		}
@@ -35,7 +35,7 @@ func (s *Server) watch(ctx context.Context, c client, r *run, wait time.Duration
 
 // tell waits for what is new of a task and tells the client of its progress and its log.
 func (s *Server) tell(ctx context.Context, c client, r *run, wait time.Duration) error {
-	w, err := s.cfg.API.Watch(ctx, orchestrator.WatchRequest{ID: r.id, After: r.rev, Seen: r.seen, Wait: wait})
+	w, err := s.cfg.API.Watch(ctx, api.WatchRequest{ID: r.id, After: r.rev, Seen: r.seen, Wait: wait})
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (s *Server) tellProgress(ctx context.Context, c client, r *run, done, total
 }
 
 // tellLog passes the log entries of a commit on, those of the level that the client wants (S2-043).
-func (s *Server) tellLog(ctx context.Context, c client, id events.TaskID, commit orchestrator.CommitView) {
+func (s *Server) tellLog(ctx context.Context, c client, id events.TaskID, commit api.CommitView) {
 	for _, e := range commit.Events {
 		d, ok := e.Data.(*events.Logged)
 		if !ok {

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/mcp/server"
-	"github.com/orch-dev/orch/orchestrator"
 )
 
 // writing is a session whose face has a setting for what it writes in the project.
@@ -46,7 +46,7 @@ func (n *node) grant(answer string, opens ...string) {
 	n.t.Helper()
 	id := regexp.MustCompile(`APR_[0-9A-Za-z_]+`).FindString(answer)
 	require.NotEmpty(n.t, id, answer)
-	_, err := n.owner.Decide(n.t.Context(), orchestrator.DecideRequest{ID: id, As: "granted", Opens: opens, Actor: "user:eve"})
+	_, err := n.owner.Decide(n.t.Context(), api.DecideRequest{ID: id, As: "granted", Opens: opens, Actor: "user:eve"})
 	require.NoError(n.t, err)
 }
 
@@ -93,10 +93,10 @@ func TestHowASessionWrites(t *testing.T) {
 }
 
 // asked is the approval for which an answer says that a call waits.
-func (n *node) asked(answer string) orchestrator.ApprovalView {
+func (n *node) asked(answer string) api.ApprovalView {
 	n.t.Helper()
 	require.Contains(n.t, answer, "APPROVAL_REQUIRED")
-	r := orchestrator.ApprovalsRequest{ID: regexp.MustCompile(`APR_[0-9A-Za-z_]+`).FindString(answer)}
+	r := api.ApprovalsRequest{ID: regexp.MustCompile(`APR_[0-9A-Za-z_]+`).FindString(answer)}
 	all, err := n.owner.Approvals(n.t.Context(), r)
 	require.NoError(n.t, err)
 	return all.Approvals[0]
@@ -133,10 +133,10 @@ func TestGrantsForGood(t *testing.T) {
 	first := n.writing(t, "ask", "ada.operator")("BASH_EXECUTE", bash("./score.sh a"))
 	lasting := n.asked(first).Lasting
 	require.Len(t, lasting, 1)
-	n.decide(orchestrator.DecideRequest{ID: n.asked(first).ID, As: "granted", Always: lasting, Actor: "user:eve"})
+	n.decide(api.DecideRequest{ID: n.asked(first).ID, As: "granted", Always: lasting, Actor: "user:eve"})
 	write := n.writing(t, "ask", "ada.operator")("FILE_WRITE", fileWrite(filepath.Join(n.root, "a.txt")))
 	assert.Equal(t, []string{"path " + filepath.Join(n.root, "a.txt")}, n.asked(write).Lasting, "not the root")
-	n.decide(orchestrator.DecideRequest{ID: n.asked(write).ID, As: "granted", Always: n.asked(write).Lasting, Actor: "user:eve"})
+	n.decide(api.DecideRequest{ID: n.asked(write).ID, As: "granted", Always: n.asked(write).Lasting, Actor: "user:eve"})
 
 	call := n.writing(t, "ask", "ada.operator")
 	assert.Contains(t, call("BASH_EXECUTE", bash("./score.sh b")), "scored b")
@@ -145,23 +145,23 @@ func TestGrantsForGood(t *testing.T) {
 	assert.Contains(t, n.writing(t, "ask", "bob.operator")("BASH_EXECUTE", bash("./score.sh b")), "APPROVAL_REQUIRED", "another person")
 	assert.Empty(t, n.asked(n.writing(t, "ask", "bot.agent")("BASH_EXECUTE", bash("./score.sh b"))).Lasting, "an agent")
 
-	list, err := n.owner.List(t.Context(), orchestrator.ListRequest{Name: orchestrator.GrantsName})
+	list, err := n.owner.List(t.Context(), api.ListRequest{Name: api.GrantsName})
 	require.NoError(t, err)
 	require.Len(t, list.Tasks, 1)
-	_, err = n.owner.Cancel(t.Context(), orchestrator.CancelRequest{ID: list.Tasks[0].ID})
+	_, err = n.owner.Cancel(t.Context(), api.CancelRequest{ID: list.Tasks[0].ID})
 	require.ErrorContains(t, err, "keeps what is granted")
-	kept, err := n.owner.Approvals(t.Context(), orchestrator.ApprovalsRequest{Task: list.Tasks[0].ID, All: true})
+	kept, err := n.owner.Approvals(t.Context(), api.ApprovalsRequest{Task: list.Tasks[0].ID, All: true})
 	require.NoError(t, err)
 	require.Len(t, kept.Approvals, 2)
 	for _, a := range kept.Approvals {
-		n.decide(orchestrator.DecideRequest{ID: a.ID, As: "revoked", Actor: "user:eve"})
+		n.decide(api.DecideRequest{ID: a.ID, As: "revoked", Actor: "user:eve"})
 	}
 	assert.Contains(t, call("BASH_EXECUTE", bash("./score.sh b")), "APPROVAL_REQUIRED", "revoked")
 	assert.Contains(t, call("FILE_WRITE", fileWrite(filepath.Join(n.root, "a.txt"))), "APPROVAL_REQUIRED", "revoked")
 }
 
 // decide decides about an approval.
-func (n *node) decide(r orchestrator.DecideRequest) {
+func (n *node) decide(r api.DecideRequest) {
 	n.t.Helper()
 	_, err := n.owner.Decide(n.t.Context(), r)
 	require.NoError(n.t, err)
@@ -173,11 +173,11 @@ func TestOnlyWhatIsOfferedIsOpened(t *testing.T) {
 	n := startNode(t)
 	answer := n.writing(t, "ask", "ada.operator")("FILE_WRITE", fileWrite(filepath.Join(n.root, "a.txt")))
 	id := regexp.MustCompile(`APR_[0-9A-Za-z_]+`).FindString(answer)
-	_, err := n.owner.Decide(t.Context(), orchestrator.DecideRequest{ID: id, As: "granted", Opens: []string{"path /"}, Actor: "user:eve"})
+	_, err := n.owner.Decide(t.Context(), api.DecideRequest{ID: id, As: "granted", Opens: []string{"path /"}, Actor: "user:eve"})
 	require.ErrorContains(t, err, "does not offer")
-	_, err = n.owner.Decide(t.Context(), orchestrator.DecideRequest{ID: id, As: "granted", Always: []string{"path " + n.root}, Actor: "user:eve"})
+	_, err = n.owner.Decide(t.Context(), api.DecideRequest{ID: id, As: "granted", Always: []string{"path " + n.root}, Actor: "user:eve"})
 	require.ErrorContains(t, err, "does not offer")
-	_, err = n.owner.Decide(t.Context(), orchestrator.DecideRequest{ID: id, As: "revoked", Actor: "user:eve"})
+	_, err = n.owner.Decide(t.Context(), api.DecideRequest{ID: id, As: "revoked", Actor: "user:eve"})
 	require.ErrorContains(t, err, "opens nothing")
 }
 
@@ -212,9 +212,9 @@ func TestUndoOverMCP(t *testing.T) {
 	assert.Contains(t, call("FILE_READ", fmt.Sprintf(`{"file_path":%q}`, file)), "one")
 	assert.Contains(t, call("FILE_EDIT", fmt.Sprintf(`{"file_path":%q,"old_string":"one","new_string":"two"}`, file)), `"replacements":1`)
 	assert.Contains(t, call("BASH_EXECUTE", bash("echo three >> a.txt; echo new > new.txt")), `"exit_code":0`)
-	got, err := n.owner.List(t.Context(), orchestrator.ListRequest{Name: "BASH_EXECUTE"})
+	got, err := n.owner.List(t.Context(), api.ListRequest{Name: "BASH_EXECUTE"})
 	require.NoError(t, err)
-	history, err := n.owner.History(t.Context(), orchestrator.HistoryRequest{ID: got.Tasks[0].ID})
+	history, err := n.owner.History(t.Context(), api.HistoryRequest{ID: got.Tasks[0].ID})
 	require.NoError(t, err)
 	text := string(mustMarshal(t, history))
 	assert.Contains(t, text, "file.changed")

@@ -45,7 +45,7 @@ func Orch() Table { return Table{Layers: layers(), Libraries: libraries()} }
 
 func layers() []Layer {
 	family := []string{"fault", "events", "tools", "internal/pathguard", "internal/proc"}
-	face := []string{"fault", "events", "statemachine", "work", "plan", "tools", "policy", "policy/secrets", "messages", "orchestrator"}
+	face := []string{"fault", "events", "statemachine", "work", "plan", "tools", "policy", "policy/secrets", "messages", "api"}
 	return []Layer{
 		{"leaves", leaves()},
 		{"facts", []Row{
@@ -54,12 +54,13 @@ func layers() []Layer {
 			{Package: "events/eventstest", Imports: []string{"fault", "events"}, Kit: true},
 			{Package: "statemachine", Imports: []string{"fault", "events"}, Pure: true},
 			{Package: "work", Imports: []string{"fault", "events"}},
+			{Package: "api", Imports: []string{"fault", "events", "statemachine", "work"}},
 		}},
 		{"domain", domain(family)},
 		{"use cases", []Row{
 			// The two never import each other: they meet in the log and in package work.
 			{Package: "orchestrator", Imports: []string{
-				"fault", "events", "statemachine", "stats", "work", "plan", "tools", "policy", "internal/failpoint", "internal/secret",
+				"fault", "events", "statemachine", "stats", "work", "api", "plan", "tools", "policy", "internal/failpoint", "internal/secret",
 			}},
 			{Package: "worker", Imports: []string{
 				"fault", "events", "statemachine", "work", "tools", "policy",
@@ -76,7 +77,7 @@ func layers() []Layer {
 			{Package: "test/crash", Imports: []string{Below}},
 			{Package: "test/load", Imports: []string{Below}},
 			{Package: "test/network", Imports: []string{Below}},
-			{Package: "plantest", Imports: []string{"fault", "events", "events/memlog", "statemachine", "work", "plan", "tools", "orchestrator"}},
+			{Package: "plantest", Imports: []string{"fault", "events", "events/memlog", "statemachine", "work", "api", "plan", "tools", "orchestrator"}},
 			{Package: "test/outside", Imports: []string{Below}},
 			{Package: "test/gendocs", Imports: []string{Below}},
 			{Package: "test/sim", Imports: []string{Below}},

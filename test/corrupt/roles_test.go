@@ -15,12 +15,12 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/eventstest"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/node"
-	"github.com/orch-dev/orch/orchestrator"
 )
 
 // The roles of child processes, in the environment of the test's own program.
@@ -100,30 +100,30 @@ func build(ctx context.Context, dir, role string) error {
 // amounts say how much is in a store: numbers of tasks, and sizes of their inputs.
 type amounts struct{ many, few, inline, large int }
 
-func (a amounts) fill(ctx context.Context, api orchestrator.API) error {
+func (a amounts) fill(ctx context.Context, owner api.API) error {
 	for i := range a.many {
-		if _, err := submit(ctx, api, greet, noise(i, a.inline)); err != nil {
+		if _, err := submit(ctx, owner, greet, noise(i, a.inline)); err != nil {
 			return err
 		}
 	}
 	for i := range a.few {
-		if _, err := submit(ctx, api, greet, noise(i, a.large)); err != nil {
+		if _, err := submit(ctx, owner, greet, noise(i, a.large)); err != nil {
 			return err
 		}
 	}
-	if _, err := api.Archive(ctx, orchestrator.ArchiveRequest{Wait: time.Minute}); err != nil {
+	if _, err := owner.Archive(ctx, api.ArchiveRequest{Wait: time.Minute}); err != nil {
 		return err
 	}
 	for i := range a.few {
-		if _, err := submit(ctx, api, greet, noise(i, a.large+i)); err != nil {
+		if _, err := submit(ctx, owner, greet, noise(i, a.large+i)); err != nil {
 			return err
 		}
-		id, err := submit(ctx, api, wait, "")
+		id, err := submit(ctx, owner, wait, "")
 		if err == nil {
-			_, err = api.Checkpoint(ctx, orchestrator.CheckpointRequest{Task: id, Name: "before", State: json.RawMessage(`{"x":1}`)})
+			_, err = owner.Checkpoint(ctx, api.CheckpointRequest{Task: id, Name: "before", State: json.RawMessage(`{"x":1}`)})
 		}
 		if err == nil {
-			_, err = api.Pause(ctx, orchestrator.PauseRequest{Queue: fmt.Sprint("q", i), Reason: "test", Actor: "user:test"})
+			_, err = owner.Pause(ctx, api.PauseRequest{Queue: fmt.Sprint("q", i), Reason: "test", Actor: "user:test"})
 		}
 		if err != nil {
 			return err
@@ -132,8 +132,8 @@ func (a amounts) fill(ctx context.Context, api orchestrator.API) error {
 	return nil
 }
 
-func submit(ctx context.Context, api orchestrator.API, plan, text string) (events.TaskID, error) {
-	r := orchestrator.SubmitRequest{Actor: "user:test"}
+func submit(ctx context.Context, owner api.API, plan, text string) (events.TaskID, error) {
+	r := api.SubmitRequest{Actor: "user:test"}
 	var err error
 	if r.Plan, err = json.Marshal(plan); err != nil {
 		return "", err
@@ -143,7 +143,7 @@ func submit(ctx context.Context, api orchestrator.API, plan, text string) (event
 			return "", err
 		}
 	}
-	reply, err := api.Submit(ctx, r)
+	reply, err := owner.Submit(ctx, r)
 	return reply.ID, err
 }
 

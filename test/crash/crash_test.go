@@ -16,10 +16,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/node"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/test/crash"
 )
 
@@ -43,7 +43,7 @@ type run struct {
 	t       *testing.T
 	cluster *cluster
 	load    *load
-	api     orchestrator.API
+	api     api.API
 	faults  map[kind]int
 	// snapshots is the number of checkpoints that were compared.
 	snapshots int

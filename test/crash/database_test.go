@@ -11,11 +11,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/pause"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/test/crash"
 	"github.com/orch-dev/orch/tools/firebase"
@@ -174,12 +174,12 @@ func (b *databaseClient) look(ctx context.Context, round int) {
 const sumOfRound = 1_000_000
 
 // ended takes what became of the tasks that wrote: those that are done have happened, the others may have.
-func (b *databaseClient) ended(ctx context.Context, api orchestrator.API) []crash.DatabaseWrite {
+func (b *databaseClient) ended(ctx context.Context, owner api.API) []crash.DatabaseWrite {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	all := append([]crash.DatabaseWrite(nil), b.writes...)
 	for id, d := range b.tasks {
-		view, _, err := insist(ctx, api.Get, orchestrator.GetRequest{ID: id})
+		view, _, err := insist(ctx, owner.Get, api.GetRequest{ID: id})
 		d.Answered = err == nil && view.State == statemachine.Done
 		all = append(all, d)
 	}

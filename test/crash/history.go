@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -83,7 +83,7 @@ func (h *history) event(c *events.Commit, e events.Event) {
 
 // submitted checks that no other task was made for the same idempotency key (I1).
 func (h *history) submitted(d *events.Submitted) {
-	h.note = strings.HasPrefix(d.Name, orchestrator.OwnPrefix)
+	h.note = strings.HasPrefix(d.Name, api.OwnPrefix)
 	if d.IdempotencyKey == "" {
 		return
 	}

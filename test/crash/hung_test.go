@@ -11,9 +11,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 )
 
 // hungFor is how long acknowledgements may stay away when the server hangs to which everybody is connected: the link is given
@@ -60,11 +60,11 @@ func (r *run) tryTask(ctx context.Context, id events.TaskID) error {
 	if err != nil {
 		return err
 	}
-	_, err = r.api.Submit(ctx, orchestrator.SubmitRequest{ID: id, Plan: plan})
+	_, err = r.api.Submit(ctx, api.SubmitRequest{ID: id, Plan: plan})
 	if err != nil {
 		return err
 	}
-	reply, err := r.api.Result(ctx, orchestrator.ResultRequest{ID: id, Wait: oneAnswer})
+	reply, err := r.api.Result(ctx, api.ResultRequest{ID: id, Wait: oneAnswer})
 	if err == nil && !reply.State.Terminal() {
 		err = fault.New(fault.Timeout, "the task is %s", reply.State)
 	}

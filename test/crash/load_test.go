@@ -9,11 +9,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/pause"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/test/crash"
 )
@@ -82,8 +82,8 @@ const crewPlan = "orch: v1\ninputs: {type: object, properties: {prompt: {type: s
 
 // load is what clients do and were told.
 type load struct {
-	api      orchestrator.API
-	watcher  orchestrator.API
+	api      api.API
+	watcher  api.API
 	watching sync.WaitGroup
 	// databases keeps what tasks write into databases; nil outside of a network. jobs are the kinds of tasks.
 	databases *databaseClient
@@ -147,7 +147,7 @@ func (l *load) one(ctx context.Context, rng *rand.Rand, round int, name string) 
 		l.violate("I1", "", round, "%v", err)
 		return
 	}
-	r := orchestrator.SubmitRequest{Plan: text, Actor: operator}
+	r := api.SubmitRequest{Plan: text, Actor: operator}
 	if rng.IntN(2) == 0 {
 		r.IdempotencyKey, r.IdempotencyScope = "job-"+name, plan.ScopeForever
 	} else {
@@ -197,8 +197,8 @@ func (l *load) acknowledged(id events.TaskID, key string, round int, asked time.
 }
 
 // burst submits many tasks in one request, so that their commits go as one batch.
-func (l *load) burst(ctx context.Context, r orchestrator.SubmitRequest, n, round int) {
-	batch := orchestrator.SubmitBatchRequest{}
+func (l *load) burst(ctx context.Context, r api.SubmitRequest, n, round int) {
+	batch := api.SubmitBatchRequest{}
 	r.IdempotencyKey = ""
 	for range n {
 		r.ID = events.NewTaskID(time.Now())
@@ -210,7 +210,7 @@ func (l *load) burst(ctx context.Context, r orchestrator.SubmitRequest, n, round
 			l.violate("I1", "", round, "a batch of submissions failed: %v", err)
 			return
 		}
-		var left []orchestrator.SubmitRequest
+		var left []api.SubmitRequest
 		for i, item := range reply.Tasks {
 			switch {
 			case item.Error == nil:
@@ -226,7 +226,7 @@ func (l *load) burst(ctx context.Context, r orchestrator.SubmitRequest, n, round
 }
 
 // indiscreet asks for a task with a secret in its name, which must be refused.
-func (l *load) indiscreet(ctx context.Context, r orchestrator.SubmitRequest, round int) {
+func (l *load) indiscreet(ctx context.Context, r api.SubmitRequest, round int) {
 	r.Name, r.ID, r.IdempotencyKey = "with "+secret(), "", ""
 	if _, _, err := insist(ctx, l.api.Submit, r); !fault.Has(err, fault.SecretDetected) {
 		l.violate("I13", "", round, "a name with a secret was not refused: %v", err)
@@ -238,7 +238,7 @@ func (l *load) indiscreet(ctx context.Context, r orchestrator.SubmitRequest, rou
 }
 
 // submit asks until there is an answer. repeated is set when the task exists already.
-func (l *load) submit(ctx context.Context, r orchestrator.SubmitRequest, round int, repeated bool) (events.TaskID, bool) {
+func (l *load) submit(ctx context.Context, r api.SubmitRequest, round int, repeated bool) (events.TaskID, bool) {
 	reply, tries, err := insist(ctx, l.api.Submit, r)
 	switch {
 	case err != nil:
@@ -255,7 +255,7 @@ func (l *load) submit(ctx context.Context, r orchestrator.SubmitRequest, round i
 
 func (l *load) cancel(ctx context.Context, id events.TaskID, round int) {
 	asked := time.Now()
-	_, tries, err := insist(ctx, l.api.Cancel, orchestrator.CancelRequest{ID: id, Actor: operator})
+	_, tries, err := insist(ctx, l.api.Cancel, api.CancelRequest{ID: id, Actor: operator})
 	if tries > 1 && fault.Has(err, fault.StateNotAllowed) {
 		err = nil // the first try had done it
 	}

@@ -9,10 +9,10 @@ import (
 	"github.com/anishathalye/porcupine"
 	"github.com/stretchr/testify/assert"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/pause"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/test/crash"
 )
@@ -59,7 +59,7 @@ func (l *load) lookAround(ctx context.Context, stop <-chan struct{}, seed uint64
 
 // lookOnce asks for the state of a task by one of the requests that tell it. An answer that stays away
 // says nothing.
-func (l *load) lookOnce(ctx context.Context, api orchestrator.API, rng *rand.Rand, round int) {
+func (l *load) lookOnce(ctx context.Context, owner api.API, rng *rand.Rand, round int) {
 	l.mu.Lock()
 	if len(l.acks) == 0 {
 		l.mu.Unlock()
@@ -73,12 +73,12 @@ func (l *load) lookOnce(ctx context.Context, api orchestrator.API, rng *rand.Ran
 	var state statemachine.State
 	var err error
 	if rng.IntN(2) == 0 {
-		var view orchestrator.TaskView
-		view, err = api.Get(ctx, orchestrator.GetRequest{ID: k.task})
+		var view api.TaskView
+		view, err = owner.Get(ctx, api.GetRequest{ID: k.task})
 		state = view.State
 	} else {
-		var reply orchestrator.ResultReply
-		reply, err = api.Result(ctx, orchestrator.ResultRequest{ID: k.task})
+		var reply api.ResultReply
+		reply, err = owner.Result(ctx, api.ResultRequest{ID: k.task})
 		state = reply.State
 	}
 	k.answered = time.Now()

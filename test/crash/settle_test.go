@@ -8,10 +8,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/test/crash"
 )
@@ -45,7 +45,7 @@ func (r *run) settle(round int, within time.Duration) {
 		wait(20 * time.Millisecond)
 	}
 	for _, id := range left {
-		reply, _, err := insist(r.t.Context(), r.api.Explain, orchestrator.GetRequest{ID: id})
+		reply, _, err := insist(r.t.Context(), r.api.Explain, api.GetRequest{ID: id})
 		r.load.violate("I1", id, round, "it did not end within %s: %s %v %v", within, reply.State, reply.Causes, err)
 	}
 }
@@ -62,10 +62,10 @@ func (r *run) stillOpen(ids []events.TaskID) []events.TaskID {
 }
 
 // list returns all tasks in one of the states; nothing when the node does not answer like it should.
-func (r *run) list(states []statemachine.State) []orchestrator.Summary {
+func (r *run) list(states []statemachine.State) []api.Summary {
 	r.t.Helper()
-	var tasks []orchestrator.Summary
-	request := orchestrator.ListRequest{States: states, Limit: 1000}
+	var tasks []api.Summary
+	request := api.ListRequest{States: states, Limit: 1000}
 	for {
 		page, _, err := insist(r.t.Context(), r.api.List, request)
 		require.NoError(r.t, err)
@@ -79,7 +79,7 @@ func (r *run) list(states []statemachine.State) []orchestrator.Summary {
 // doubt is a call in doubt.
 type doubt struct {
 	task events.TaskID
-	step orchestrator.StepView
+	step api.StepView
 }
 
 // resolveAll decides about all calls in doubt, as a person with the ledger would. Their workers must be
@@ -109,7 +109,7 @@ func (r *run) doubts() []doubt {
 	r.t.Helper()
 	var found []doubt
 	for _, summary := range r.list([]statemachine.State{statemachine.Blocked}) {
-		view, _, err := insist(r.t.Context(), r.api.Get, orchestrator.GetRequest{ID: summary.ID})
+		view, _, err := insist(r.t.Context(), r.api.Get, api.GetRequest{ID: summary.ID})
 		require.NoError(r.t, err)
 		for _, s := range view.Steps {
 			if s.State == statemachine.StepInDoubt {
@@ -128,7 +128,7 @@ func (r *run) resolve(d doubt, effects []crash.Effect) {
 	}) || r.deposited(d.task) {
 		as = "succeeded"
 	}
-	_, _, err := insist(r.t.Context(), r.api.Resolve, orchestrator.ResolveRequest{
+	_, _, err := insist(r.t.Context(), r.api.Resolve, api.ResolveRequest{
 		ID: d.task, Step: d.step.Key, As: as, Reason: "the ledger says so", Actor: operator,
 	})
 	if !fault.Has(err, fault.StateNotAllowed) { // a repeated request finds it decided
@@ -173,7 +173,7 @@ func (r *run) replay(round int) {
 }
 
 func (r *run) replayOne(ctx context.Context, round int, id events.TaskID) {
-	reply, _, err := insist(ctx, r.api.Replay, orchestrator.ReplayRequest{ID: id})
+	reply, _, err := insist(ctx, r.api.Replay, api.ReplayRequest{ID: id})
 	switch {
 	case err != nil:
 		r.load.violate("I5", id, round, "it cannot be replayed: %v", err)

@@ -4,10 +4,10 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/test/crash"
 )
@@ -38,7 +38,7 @@ func checkSnapshots(ctx context.Context, store *bus.Store, r *crash.Report) (int
 // compare says how a checkpoint and the rest of the history differ from the whole history, "" when they
 // do not.
 func compare(ctx context.Context, store *bus.Store, task events.TaskID, data []byte) string {
-	var snapshot orchestrator.Snapshot
+	var snapshot api.Snapshot
 	if err := json.Unmarshal(data, &snapshot); err != nil {
 		return "is damaged: " + err.Error()
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/node"
-	"github.com/orch-dev/orch/orchestrator"
 )
 
 const (
@@ -139,7 +139,7 @@ func (p *pair) ask() chan time.Duration {
 		for began := time.Now(); time.Since(began) < time.Second || worst == 0; {
 			sent := time.Now()
 			ctx, stop := context.WithTimeout(p.c.t.Context(), answerWithin)
-			_, err := p.client.Status(ctx, orchestrator.StatusRequest{})
+			_, err := p.client.Status(ctx, api.StatusRequest{})
 			stop()
 			if err != nil {
 				assert.NoError(p.c.t, err, "a request waits while another node takes over")

@@ -5,9 +5,9 @@ import (
 	"maps"
 	"time"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/internal/pause"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/test/crash"
 )
 
@@ -20,7 +20,7 @@ func (l *load) watch(ctx context.Context, id events.TaskID, round int, afresh bo
 	w := crash.Watch{Task: id}
 	last := uint64(0)
 	for !w.Over && ctx.Err() == nil {
-		reply, err := l.next(ctx, orchestrator.WatchRequest{ID: id, After: last, Wait: 2 * time.Second, Limit: 3}, afresh)
+		reply, err := l.next(ctx, api.WatchRequest{ID: id, After: last, Wait: 2 * time.Second, Limit: 3}, afresh)
 		if unknown(err) {
 			_ = pause.For(ctx, retryEvery)
 			continue
@@ -67,7 +67,7 @@ func (l *load) stillWatched() map[events.TaskID]int {
 }
 
 // next asks for the next commits.
-func (l *load) next(ctx context.Context, r orchestrator.WatchRequest, afresh bool) (orchestrator.WatchReply, error) {
+func (l *load) next(ctx context.Context, r api.WatchRequest, afresh bool) (api.WatchReply, error) {
 	ctx, stop := context.WithTimeout(ctx, oneAnswer)
 	defer stop()
 	if !afresh {
@@ -75,7 +75,7 @@ func (l *load) next(ctx context.Context, r orchestrator.WatchRequest, afresh boo
 	}
 	remote, err := l.dial()
 	if err != nil {
-		return orchestrator.WatchReply{}, err
+		return api.WatchReply{}, err
 	}
 	defer remote.Close() //nolint:errcheck // the answer counts
 	return remote.Watch(ctx, r)

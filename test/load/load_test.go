@@ -16,9 +16,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/internal/pause"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -59,7 +59,7 @@ type flood struct {
 	scale scale
 	dir   string
 	node  *process
-	apis  []orchestrator.API
+	apis  []api.API
 
 	mu  sync.Mutex
 	ids []events.TaskID
@@ -151,7 +151,7 @@ func (f *flood) submit(n int) (results *sync.WaitGroup) {
 }
 
 func (f *flood) submitBatch(results *sync.WaitGroup, client, n int) {
-	r := orchestrator.SubmitBatchRequest{Tasks: slices.Repeat([]orchestrator.SubmitRequest{request("normal")}, n)}
+	r := api.SubmitBatchRequest{Tasks: slices.Repeat([]api.SubmitRequest{request("normal")}, n)}
 	reply, err := f.apis[client].SubmitBatch(f.t.Context(), r)
 	if err != nil {
 		f.t.Errorf("a batch was refused: %v", err)
@@ -177,9 +177,9 @@ func (f *flood) follow(results *sync.WaitGroup, client int, id events.TaskID) {
 }
 
 // result waits for the end of a task.
-func (f *flood) result(ctx context.Context, api orchestrator.API, id events.TaskID) (orchestrator.ResultReply, bool) {
+func (f *flood) result(ctx context.Context, owner api.API, id events.TaskID) (api.ResultReply, bool) {
 	for {
-		reply, err := api.Result(ctx, orchestrator.ResultRequest{ID: id, Wait: 30 * time.Second})
+		reply, err := owner.Result(ctx, api.ResultRequest{ID: id, Wait: 30 * time.Second})
 		switch {
 		case ctx.Err() != nil:
 			return reply, false
@@ -193,8 +193,8 @@ func (f *flood) result(ctx context.Context, api orchestrator.API, id events.Task
 	}
 }
 
-func request(priority string) orchestrator.SubmitRequest {
-	return orchestrator.SubmitRequest{Plan: text(onePlan), Priority: priority}
+func request(priority string) api.SubmitRequest {
+	return api.SubmitRequest{Plan: text(onePlan), Priority: priority}
 }
 
 func text(plan string) json.RawMessage {
@@ -206,7 +206,7 @@ func text(plan string) json.RawMessage {
 func (f *flood) drain() {
 	f.t.Helper()
 	require.Eventually(f.t, func() bool {
-		s, err := f.apis[0].Status(f.t.Context(), orchestrator.StatusRequest{})
+		s, err := f.apis[0].Status(f.t.Context(), api.StatusRequest{})
 		return err == nil && s.Open <= 1+urgentAtOnce && s.Queued["default"] == 0
 	}, 10*time.Minute, 50*time.Millisecond)
 }
@@ -216,10 +216,10 @@ func (f *flood) checkEnds() {
 	f.t.Helper()
 	var group sync.WaitGroup
 	for part := range slices.Chunk(f.ids, len(f.ids)/len(f.apis)+1) {
-		api := f.apis[rand.IntN(len(f.apis))]
+		owner := f.apis[rand.IntN(len(f.apis))]
 		group.Go(func() {
 			for _, id := range part {
-				reply, err := api.Result(f.t.Context(), orchestrator.ResultRequest{ID: id, Wait: time.Second})
+				reply, err := owner.Result(f.t.Context(), api.ResultRequest{ID: id, Wait: time.Second})
 				if err != nil || reply.State != statemachine.Done {
 					f.t.Errorf("%s is %s: %v", id, reply.State, err)
 					return
@@ -235,11 +235,11 @@ func (f *flood) checkEnds() {
 // over: nothing is lost, and each comes once.
 func (f *flood) watchSlowly(ctx context.Context, group *sync.WaitGroup) (finish func()) {
 	f.t.Helper()
-	reply, err := f.apis[1].Submit(ctx, orchestrator.SubmitRequest{Plan: text(watchedPlan), Priority: "low"})
+	reply, err := f.apis[1].Submit(ctx, api.SubmitRequest{Plan: text(watchedPlan), Priority: "low"})
 	require.NoError(f.t, err)
 	var last uint64
 	read := func(ctx context.Context, limit int) (over bool) {
-		w, err := f.apis[1].Watch(ctx, orchestrator.WatchRequest{ID: reply.ID, After: last, Limit: limit, Wait: time.Second})
+		w, err := f.apis[1].Watch(ctx, api.WatchRequest{ID: reply.ID, After: last, Limit: limit, Wait: time.Second})
 		if err != nil {
 			return ctx.Err() != nil
 		}
@@ -275,15 +275,15 @@ const urgentAtOnce = 1
 // wantUrgently submits a task of high priority again and again, each when the one before is done.
 func (f *flood) wantUrgently(ctx context.Context, group *sync.WaitGroup) (times func() []time.Duration) {
 	var took []time.Duration
-	api := dialAs(f.t, f.dir, "impatient")
+	owner := dialAs(f.t, f.dir, "impatient")
 	group.Go(func() {
 		for ctx.Err() == nil {
 			began := time.Now()
-			reply, err := api.Submit(ctx, request("high"))
+			reply, err := owner.Submit(ctx, request("high"))
 			if err != nil {
 				continue
 			}
-			if _, ok := f.result(ctx, api, reply.ID); ok {
+			if _, ok := f.result(ctx, owner, reply.ID); ok {
 				took = append(took, time.Since(began))
 			}
 			_ = pause.For(ctx, 100*time.Millisecond)
@@ -311,7 +311,7 @@ func (f *flood) pollOften(ctx context.Context, group *sync.WaitGroup) *looks {
 					continue
 				}
 				began := time.Now()
-				view, err := f.apis[i%len(f.apis)].Get(ctx, orchestrator.GetRequest{ID: mine})
+				view, err := f.apis[i%len(f.apis)].Get(ctx, api.GetRequest{ID: mine})
 				if err != nil {
 					assert.True(f.t, ctx.Err() != nil || passing(err), "%v", err)
 					continue

@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/tools"
 )
@@ -57,7 +57,7 @@ func poisons() []poisonous {
 type poisonRun struct {
 	t      *testing.T
 	dir    string
-	api    orchestrator.API
+	api    api.API
 	deaths atomic.Int64
 }
 
@@ -123,7 +123,7 @@ func (r *poisonRun) supervise(ctx context.Context) {
 func (r *poisonRun) submit(p poisonous) events.TaskID {
 	r.t.Helper()
 	plan := fmt.Sprintf("orch: v1\nname: %s\nsteps:\n  - {id: bad, tool: %s%s}\n", strings.ToLower(p.tool), p.tool, p.more)
-	reply, err := r.api.Submit(r.t.Context(), orchestrator.SubmitRequest{Plan: text(plan)})
+	reply, err := r.api.Submit(r.t.Context(), api.SubmitRequest{Plan: text(plan)})
 	require.NoError(r.t, err)
 	return reply.ID
 }
@@ -131,10 +131,10 @@ func (r *poisonRun) submit(p poisonous) events.TaskID {
 // await waits until a poisonous task is over, or blocked with a reason.
 func (r *poisonRun) await(id events.TaskID, p poisonous) {
 	began := time.Now()
-	var v orchestrator.TaskView
+	var v api.TaskView
 	ok := assert.Eventually(r.t, func() bool {
 		var err error
-		v, err = r.api.Get(r.t.Context(), orchestrator.GetRequest{ID: id})
+		v, err = r.api.Get(r.t.Context(), api.GetRequest{ID: id})
 		return err == nil && (v.State.Terminal() || v.State == statemachine.Blocked)
 	}, 2*time.Minute, 50*time.Millisecond, p.tool)
 	if !ok {
@@ -168,12 +168,12 @@ func (r *poisonRun) good(enough func() bool) []time.Duration {
 		group.Go(func() {
 			for !enough() {
 				began := time.Now()
-				reply, err := r.api.Submit(r.t.Context(), orchestrator.SubmitRequest{Plan: plan})
+				reply, err := r.api.Submit(r.t.Context(), api.SubmitRequest{Plan: plan})
 				if err != nil {
 					r.t.Errorf("a good task was refused: %v", err)
 					return
 				}
-				end, err := r.api.Result(r.t.Context(), orchestrator.ResultRequest{ID: reply.ID, Wait: time.Minute})
+				end, err := r.api.Result(r.t.Context(), api.ResultRequest{ID: reply.ID, Wait: time.Minute})
 				if err != nil || end.State != statemachine.Done {
 					r.t.Errorf("a good task ended %s: %v, %v", end.State, end.Error, err)
 					return
@@ -203,7 +203,7 @@ func (r *poisonRun) checkDead(ids map[events.TaskID]poisonous) {
 			want = append(want, id)
 		}
 	}
-	page, err := r.api.List(r.t.Context(), orchestrator.ListRequest{Dead: true, Limit: 1000})
+	page, err := r.api.List(r.t.Context(), api.ListRequest{Dead: true, Limit: 1000})
 	require.NoError(r.t, err)
 	for _, line := range page.Tasks {
 		have = append(have, line.ID)
@@ -222,18 +222,18 @@ func (r *poisonRun) redrive(ids map[events.TaskID]poisonous) {
 		case statemachine.Done:
 			continue
 		case statemachine.Blocked:
-			_, err := r.api.Resolve(r.t.Context(), orchestrator.ResolveRequest{ID: id, Step: "bad", As: "retry"})
+			_, err := r.api.Resolve(r.t.Context(), api.ResolveRequest{ID: id, Step: "bad", As: "retry"})
 			require.NoError(r.t, err)
 		default:
-			reply, err := r.api.Redrive(r.t.Context(), orchestrator.RedriveRequest{ID: id})
+			reply, err := r.api.Redrive(r.t.Context(), api.RedriveRequest{ID: id})
 			require.NoError(r.t, err)
 			next = reply.ID
 		}
-		end, err := r.api.Result(r.t.Context(), orchestrator.ResultRequest{ID: next, Wait: 30 * time.Second})
+		end, err := r.api.Result(r.t.Context(), api.ResultRequest{ID: next, Wait: 30 * time.Second})
 		require.NoError(r.t, err)
 		assert.Equal(r.t, statemachine.Done, end.State, "%s: %v", p.tool, end.Error)
 	}
-	page, err := r.api.List(r.t.Context(), orchestrator.ListRequest{Dead: true})
+	page, err := r.api.List(r.t.Context(), api.ListRequest{Dead: true})
 	require.NoError(r.t, err)
 	assert.Empty(r.t, page.Tasks)
 }

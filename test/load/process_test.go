@@ -23,11 +23,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/goroutines"
 	"github.com/orch-dev/orch/node"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/tools"
 )
 
@@ -245,7 +245,7 @@ func (p *process) memory() (now, peak int) {
 }
 
 // dial connects to the node of a test.
-func dial(t *testing.T, dir string) orchestrator.API {
+func dial(t *testing.T, dir string) api.API {
 	t.Helper()
 	remote, err := node.Dial(t.Context(), config(dir, io.Discard))
 	require.NoError(t, err)
@@ -254,7 +254,7 @@ func dial(t *testing.T, dir string) orchestrator.API {
 }
 
 // dialAs connects with a token of somebody else than the operator.
-func dialAs(t *testing.T, dir, name string) orchestrator.API {
+func dialAs(t *testing.T, dir, name string) api.API {
 	t.Helper()
 	remote, err := node.Dial(t.Context(), config(dir, io.Discard))
 	require.NoError(t, err)

@@ -14,10 +14,10 @@ import (
 
 	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/agents/peer"
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/node"
-	"github.com/orch-dev/orch/orchestrator"
 )
 
 // cpu is the time that the process has computed.
@@ -79,9 +79,9 @@ func BenchmarkTaskQueue(b *testing.B) {
 	defer func() { require.NoError(b, n.Stop(b.Context())) }()
 	text, err := json.Marshal(planFor("research", "idempotent"))
 	require.NoError(b, err)
-	var batch orchestrator.SubmitBatchRequest
+	var batch api.SubmitBatchRequest
 	for i := range 5000 {
-		batch.Tasks = append(batch.Tasks, orchestrator.SubmitRequest{
+		batch.Tasks = append(batch.Tasks, api.SubmitRequest{
 			Plan: text, Actor: "user:bench", Priority: []string{"low", "normal", "high", "critical"}[i%4],
 		})
 	}

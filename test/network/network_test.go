@@ -18,9 +18,9 @@ import (
 
 	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/agents/peer"
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/node"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -145,7 +145,7 @@ func (w *world) submit(plan string, after ...events.TaskID) events.TaskID {
 	w.t.Helper()
 	text, err := json.Marshal(plan)
 	require.NoError(w.t, err)
-	reply, err := w.node.API().Submit(w.t.Context(), orchestrator.SubmitRequest{Plan: text, Actor: "user:test", DependsOn: after})
+	reply, err := w.node.API().Submit(w.t.Context(), api.SubmitRequest{Plan: text, Actor: "user:test", DependsOn: after})
 	require.NoError(w.t, err)
 	return reply.ID
 }
@@ -176,9 +176,9 @@ func TestNetwork(t *testing.T) {
 	w.busy("eve", 5)
 	require.NoError(t, w.agents["eve"].Process.Signal(syscall.SIGSTOP))
 
-	ended := map[events.TaskID]orchestrator.ResultReply{}
+	ended := map[events.TaskID]api.ResultReply{}
 	for i, id := range ids {
-		r, err := w.node.API().Result(t.Context(), orchestrator.ResultRequest{ID: id, Wait: 2 * time.Minute})
+		r, err := w.node.API().Result(t.Context(), api.ResultRequest{ID: id, Wait: 2 * time.Minute})
 		require.NoError(t, err)
 		require.True(t, r.Over, "task %d is %s: %s", i, r.State, r.Reason)
 		require.Equal(t, statemachine.Done, r.State, "task %d: %v", i, r.Error)
@@ -193,11 +193,11 @@ func TestNetwork(t *testing.T) {
 }
 
 // checkHistories holds that each history says who did the work, once, and that dependents came later.
-func (w *world) checkHistories(ids []events.TaskID, ended map[events.TaskID]orchestrator.ResultReply) {
+func (w *world) checkHistories(ids []events.TaskID, ended map[events.TaskID]api.ResultReply) {
 	w.t.Helper()
 	over := map[events.TaskID]time.Time{}
 	for i, id := range ids {
-		h, err := w.node.API().History(w.t.Context(), orchestrator.HistoryRequest{ID: id, Limit: 1000})
+		h, err := w.node.API().History(w.t.Context(), api.HistoryRequest{ID: id, Limit: 1000})
 		require.NoError(w.t, err)
 		var results, ends []string
 		for _, c := range h.Commits {
@@ -221,7 +221,7 @@ func (w *world) checkHistories(ids []events.TaskID, ended map[events.TaskID]orch
 		var out struct{ By string }
 		require.NoError(w.t, json.Unmarshal(ended[id].Output, &out))
 		assert.Equal(w.t, out.By, results[0], "who reported is who is named")
-		replayed, err := w.node.API().Replay(w.t.Context(), orchestrator.ReplayRequest{ID: id})
+		replayed, err := w.node.API().Replay(w.t.Context(), api.ReplayRequest{ID: id})
 		require.NoError(w.t, err)
 		require.NotNil(w.t, replayed.Live)
 		assert.True(w.t, *replayed.Live, "task %d", i)
@@ -229,7 +229,7 @@ func (w *world) checkHistories(ids []events.TaskID, ended map[events.TaskID]orch
 }
 
 // checkMessages holds that whoever has done a call has told another agent of it, once.
-func (w *world) checkMessages(ids []events.TaskID, ended map[events.TaskID]orchestrator.ResultReply) {
+func (w *world) checkMessages(ids []events.TaskID, ended map[events.TaskID]api.ResultReply) {
 	w.t.Helper()
 	told := map[string]int{}
 	for _, name := range []string{"bob", "dee"} {
@@ -295,12 +295,12 @@ func TestAgentIsKilledAndStartsAgain(t *testing.T) {
 	require.NoError(t, w.agents["ada"].Process.Kill())
 	_ = w.agents["ada"].Wait()
 	w.run("ada")
-	r, err := w.node.API().Result(t.Context(), orchestrator.ResultRequest{ID: id, Wait: time.Minute})
+	r, err := w.node.API().Result(t.Context(), api.ResultRequest{ID: id, Wait: time.Minute})
 	require.NoError(t, err)
 	require.True(t, r.Over, "the task is %s: %s", r.State, r.Reason)
 	assert.Equal(t, statemachine.Done, r.State)
 	require.Eventually(t, func() bool {
-		task, err := w.node.API().Get(t.Context(), orchestrator.GetRequest{ID: write})
+		task, err := w.node.API().Get(t.Context(), api.GetRequest{ID: write})
 		return err == nil && task.Steps[0].State == statemachine.StepInDoubt
 	}, time.Minute, 20*time.Millisecond)
 

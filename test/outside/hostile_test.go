@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -203,7 +203,7 @@ func shiftyCase(t *testing.T, w hostile) {
 	a := w.approval(waits)
 	w.run(one("bad.echo", "{text: x}"))
 	require.Eventually(t, func() bool { return strings.Contains(w.logged(), "tool=wipe reason=") }, patience, 10*time.Millisecond)
-	_, err := w.api.Decide(t.Context(), orchestrator.DecideRequest{ID: a.ID, As: "granted", Actor: operator})
+	_, err := w.api.Decide(t.Context(), api.DecideRequest{ID: a.ID, As: "granted", Actor: operator})
 	if err == nil {
 		r := w.result(waits)
 		assert.Equal(t, statemachine.Failed, r.State)
@@ -218,10 +218,10 @@ func askerCase(t *testing.T, w hostile) {
 	t.Helper()
 	id := w.submit(one("bad.echo", "{text: x}"))
 	w.question(id)
-	list, err := w.api.Questions(t.Context(), orchestrator.QuestionsRequest{Task: id})
+	list, err := w.api.Questions(t.Context(), api.QuestionsRequest{Task: id})
 	require.NoError(t, err)
 	assert.LessOrEqual(t, len(list.Questions), 100)
-	_, err = w.api.Cancel(t.Context(), orchestrator.CancelRequest{ID: id, Actor: operator})
+	_, err = w.api.Cancel(t.Context(), api.CancelRequest{ID: id, Actor: operator})
 	require.NoError(t, err)
 	assert.Equal(t, statemachine.Cancelled, w.result(id).State)
 }

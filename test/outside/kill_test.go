@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -33,7 +33,7 @@ func withTasks(t *testing.T, test func(t *testing.T, w *world)) {
 func (w *world) handled(id events.TaskID) {
 	w.t.Helper()
 	require.Eventually(w.t, func() bool {
-		h, err := w.api.History(w.t.Context(), orchestrator.HistoryRequest{ID: id})
+		h, err := w.api.History(w.t.Context(), api.HistoryRequest{ID: id})
 		if err != nil {
 			return false
 		}
@@ -77,7 +77,7 @@ func TestCancelOfTask(t *testing.T) {
 		n.kill()
 		n = w.spawn()
 		w.attended()
-		_, err := w.api.Cancel(t.Context(), orchestrator.CancelRequest{ID: id, Actor: operator})
+		_, err := w.api.Cancel(t.Context(), api.CancelRequest{ID: id, Actor: operator})
 		require.NoError(t, err)
 		assert.Equal(t, statemachine.Cancelled, w.result(id).State)
 		require.Eventually(t, func() bool { return strings.Contains(w.peerFile("tasks"), "tasks/cancel") }, patience, 10*time.Millisecond)
@@ -126,10 +126,10 @@ func TestServerDiesDuringCall(t *testing.T) {
 	assert.Equal(t, 2, w.calls("look"))
 	id := w.submit("steps: [{id: a, tool: desk.die, with: {text: x}, retry: {max_attempts: 3}}]\n")
 	require.Eventually(t, func() bool {
-		view, err := w.api.Get(t.Context(), orchestrator.GetRequest{ID: id})
+		view, err := w.api.Get(t.Context(), api.GetRequest{ID: id})
 		return err == nil && (view.State.Terminal() || view.Steps[0].State == statemachine.StepInDoubt)
 	}, patience, 10*time.Millisecond)
-	view, err := w.api.Get(t.Context(), orchestrator.GetRequest{ID: id})
+	view, err := w.api.Get(t.Context(), api.GetRequest{ID: id})
 	require.NoError(t, err)
 	t.Log(view.State, view.Steps[0].State, view.Steps[0].Reason, view.Steps[0].Error)
 	assert.Equal(t, 1, w.calls("die"))

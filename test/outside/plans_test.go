@@ -11,10 +11,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/node"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -46,7 +46,7 @@ func TestDestructiveToolAsks(t *testing.T) {
 		a := w.approval(id)
 		assert.Equal(t, "desk__wipe", a.Tool)
 		assert.NotContains(t, w.peerFile("calls"), as)
-		_, err := w.api.Decide(t.Context(), orchestrator.DecideRequest{ID: a.ID, As: as, Reason: "because", Actor: operator})
+		_, err := w.api.Decide(t.Context(), api.DecideRequest{ID: a.ID, As: as, Reason: "because", Actor: operator})
 		require.NoError(t, err)
 		r := w.result(id)
 		assert.Equal(t, state, r.State, "%v", r.Error)
@@ -55,12 +55,12 @@ func TestDestructiveToolAsks(t *testing.T) {
 }
 
 // approval waits for the approval that a task asks for.
-func (w *world) approval(id events.TaskID) orchestrator.ApprovalView {
+func (w *world) approval(id events.TaskID) api.ApprovalView {
 	w.t.Helper()
-	var list orchestrator.ApprovalsReply
+	var list api.ApprovalsReply
 	require.Eventually(w.t, func() bool {
 		var err error
-		list, err = w.api.Approvals(w.t.Context(), orchestrator.ApprovalsRequest{Task: id})
+		list, err = w.api.Approvals(w.t.Context(), api.ApprovalsRequest{Task: id})
 		return err == nil && len(list.Approvals) > 0
 	}, patience, 10*time.Millisecond)
 	return list.Approvals[0]
@@ -95,7 +95,7 @@ rules:
 	require.NotNil(t, r.Error)
 	assert.Contains(t, r.Error.Message, "no-writes")
 	id := w.submit(one("desk.echo", "{text: x}"))
-	_, err := w.api.Decide(t.Context(), orchestrator.DecideRequest{ID: w.approval(id).ID, As: "granted", Actor: operator})
+	_, err := w.api.Decide(t.Context(), api.DecideRequest{ID: w.approval(id).ID, As: "granted", Actor: operator})
 	require.NoError(t, err)
 	assert.Equal(t, statemachine.Done, w.result(id).State)
 	assert.Zero(t, w.calls("write"))
@@ -111,7 +111,7 @@ func TestSelection(t *testing.T) {
 	for tool, ok := range map[string]bool{"desk.echo": true, "desk__echo": true, "desk.write": false, "desk__write": false} {
 		text, err := json.Marshal("orch: v1\n" + one(tool, "{text: x}"))
 		require.NoError(t, err)
-		reply, err := w.api.Submit(t.Context(), orchestrator.SubmitRequest{Plan: text, Tools: []string{"desk__echo"}})
+		reply, err := w.api.Submit(t.Context(), api.SubmitRequest{Plan: text, Tools: []string{"desk__echo"}})
 		if err != nil {
 			assert.False(t, ok, "%s: %v", tool, err)
 			continue
@@ -152,10 +152,10 @@ func TestJournal(t *testing.T) {
 	}
 	require.NoError(t, os.Remove(filepath.Join(w.dir, "home", ".orch", "mcp", "desk.json")))
 	w.noted("mcp_tool_removed desk")
-	list, err := w.api.List(t.Context(), orchestrator.ListRequest{})
+	list, err := w.api.List(t.Context(), api.ListRequest{})
 	require.NoError(t, err)
 	assert.Empty(t, list.Tasks)
-	_, err = w.api.Find(t.Context(), orchestrator.FindRequest{Text: "@last"})
+	_, err = w.api.Find(t.Context(), api.FindRequest{Text: "@last"})
 	assert.Equal(t, fault.NotFound, fault.CodeOf(err))
 }
 
@@ -163,9 +163,9 @@ func TestJournal(t *testing.T) {
 func (w *world) noted(change string) {
 	w.t.Helper()
 	require.Eventually(w.t, func() bool {
-		list, err := w.api.List(w.t.Context(), orchestrator.ListRequest{Name: orchestrator.OwnPrefix + "*"})
+		list, err := w.api.List(w.t.Context(), api.ListRequest{Name: api.OwnPrefix + "*"})
 		for _, s := range list.Tasks {
-			view, err := w.api.Get(w.t.Context(), orchestrator.GetRequest{ID: s.ID})
+			view, err := w.api.Get(w.t.Context(), api.GetRequest{ID: s.ID})
 			if err == nil && view.State == statemachine.Done && strings.Contains(view.Summary, change) {
 				return true
 			}

@@ -16,10 +16,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/internal/logtest"
 	"github.com/orch-dev/orch/node"
-	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -28,7 +28,7 @@ type world struct {
 	t *testing.T
 	// dir holds everything; servers work in its directory peer.
 	dir string
-	api orchestrator.API
+	api api.API
 	// node is nil when the node is a process of its own.
 	node *node.Node
 	log  *logtest.Buffer
@@ -123,7 +123,7 @@ func (w *world) try(plan string) (events.TaskID, error) {
 	w.t.Helper()
 	text, err := json.Marshal("orch: v1\n" + plan)
 	require.NoError(w.t, err)
-	reply, err := w.api.Submit(w.t.Context(), orchestrator.SubmitRequest{Plan: text, Actor: operator})
+	reply, err := w.api.Submit(w.t.Context(), api.SubmitRequest{Plan: text, Actor: operator})
 	return reply.ID, err
 }
 
@@ -140,9 +140,9 @@ func (w *world) submit(plan string) events.TaskID {
 }
 
 // result waits for the end of a task.
-func (w *world) result(id events.TaskID) orchestrator.ResultReply {
+func (w *world) result(id events.TaskID) api.ResultReply {
 	w.t.Helper()
-	r, err := w.api.Result(w.t.Context(), orchestrator.ResultRequest{ID: id, Wait: patience})
+	r, err := w.api.Result(w.t.Context(), api.ResultRequest{ID: id, Wait: patience})
 	require.NoError(w.t, err)
 	require.True(w.t, r.Over, "%s: %s", r.State, r.Reason)
 	return r
@@ -162,20 +162,20 @@ func one(tool, args string) string {
 }
 
 // question waits for the question of a task.
-func (w *world) question(id events.TaskID) orchestrator.QuestionView {
+func (w *world) question(id events.TaskID) api.QuestionView {
 	w.t.Helper()
-	var list orchestrator.QuestionsReply
+	var list api.QuestionsReply
 	require.Eventually(w.t, func() bool {
 		var err error
-		list, err = w.api.Questions(w.t.Context(), orchestrator.QuestionsRequest{Task: id})
+		list, err = w.api.Questions(w.t.Context(), api.QuestionsRequest{Task: id})
 		return err == nil && len(list.Questions) > 0
 	}, patience, 10*time.Millisecond, "%s", lazy(func() string { return w.story(id) }))
 	return list.Questions[0]
 }
 
-func (w *world) answer(q orchestrator.QuestionView, response string) {
+func (w *world) answer(q api.QuestionView, response string) {
 	w.t.Helper()
-	_, err := w.api.Answer(w.t.Context(), orchestrator.AnswerRequest{Question: q.ID, Response: json.RawMessage(response), Actor: operator})
+	_, err := w.api.Answer(w.t.Context(), api.AnswerRequest{Question: q.ID, Response: json.RawMessage(response), Actor: operator})
 	require.NoError(w.t, err)
 }
 
@@ -187,7 +187,7 @@ func (l lazy) String() string { return l() }
 
 // story is what is known of a task, for tests that fail.
 func (w *world) story(id events.TaskID) string {
-	h, err := w.api.History(context.Background(), orchestrator.HistoryRequest{ID: id})
+	h, err := w.api.History(context.Background(), api.HistoryRequest{ID: id})
 	text, _ := json.MarshalIndent(h, "", " ")
 	return fmt.Sprint(string(text), err, w.logged(), w.peerFile("tasks"))
 }

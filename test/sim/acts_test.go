@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator"
@@ -138,17 +139,17 @@ func (w *world) doSubmit(a act) {
 			return
 		}
 		id, from := w.tasks[a.A%len(w.tasks)], []string{"", "s0"}[a.B%2]
-		var reply orchestrator.SubmitReply
+		var reply api.SubmitReply
 		w.call(w.any(), "retry "+string(id), func(ctx context.Context, o *orchestrator.Orchestrator) (err error) {
-			reply, err = o.Retry(ctx, orchestrator.RetryRequest{ID: id, From: from})
+			reply, err = o.Retry(ctx, api.RetryRequest{ID: id, From: from})
 			return err
 		}, func(err error) { w.acknowledged(reply, err) })
 	}
 }
 
 // request makes a submission; most have an idempotency key, so that they can be asked for again.
-func (w *world) request(a act) orchestrator.SubmitRequest {
-	r := orchestrator.SubmitRequest{Plan: json.RawMessage(w.script.Plans[a.A%len(w.script.Plans)]), Actor: "user:sim"}
+func (w *world) request(a act) api.SubmitRequest {
+	r := api.SubmitRequest{Plan: json.RawMessage(w.script.Plans[a.A%len(w.script.Plans)]), Actor: "user:sim"}
 	if a.B%8 != 7 {
 		r.IdempotencyKey = fmt.Sprint("key ", len(w.asked))
 		r.IdempotencyScope = []string{"", plan.ScopeForever, plan.ScopeUntilEnd, "1s"}[a.B/8%4]
@@ -163,28 +164,28 @@ func (w *world) request(a act) orchestrator.SubmitRequest {
 	return r
 }
 
-func (w *world) submit(r orchestrator.SubmitRequest) {
+func (w *world) submit(r api.SubmitRequest) {
 	if len(w.tasks) >= maxTasks {
 		return
 	}
 	w.asked = append(w.asked, r)
-	var reply orchestrator.SubmitReply
+	var reply api.SubmitReply
 	w.call(w.any(), "submit "+r.IdempotencyKey, func(ctx context.Context, o *orchestrator.Orchestrator) (err error) {
 		reply, err = o.Submit(ctx, r)
 		return err
 	}, func(err error) { w.acknowledged(reply, err) })
 }
 
-func (w *world) batch(first orchestrator.SubmitRequest, second act) {
+func (w *world) batch(first api.SubmitRequest, second act) {
 	if len(w.tasks)+2 > maxTasks {
 		return
 	}
 	w.asked = append(w.asked, first)
-	requests := []orchestrator.SubmitRequest{first, w.request(second)}
+	requests := []api.SubmitRequest{first, w.request(second)}
 	w.asked = append(w.asked, requests[1])
-	var reply orchestrator.SubmitBatchReply
+	var reply api.SubmitBatchReply
 	w.call(w.any(), "submit batch", func(ctx context.Context, o *orchestrator.Orchestrator) (err error) {
-		reply, err = o.SubmitBatch(ctx, orchestrator.SubmitBatchRequest{Tasks: requests})
+		reply, err = o.SubmitBatch(ctx, api.SubmitBatchRequest{Tasks: requests})
 		return err
 	}, func(err error) {
 		if err != nil {
@@ -199,7 +200,7 @@ func (w *world) batch(first orchestrator.SubmitRequest, second act) {
 }
 
 // acknowledged writes an accepted task into the journal.
-func (w *world) acknowledged(reply orchestrator.SubmitReply, err error) {
+func (w *world) acknowledged(reply api.SubmitReply, err error) {
 	switch {
 	case err == nil && !w.accepted[reply.ID]:
 		w.accepted[reply.ID] = true
@@ -218,7 +219,7 @@ func passing(err error) bool {
 
 // hold pauses or resumes the node, a queue or a tool.
 func (w *world) hold(a act) {
-	r := []orchestrator.PauseRequest{{Node: true}, {Queue: "other"}, {Tool: "WRITE"}}[a.A%3]
+	r := []api.PauseRequest{{Node: true}, {Queue: "other"}, {Tool: "WRITE"}}[a.A%3]
 	w.call(w.any(), fmt.Sprintf("hold %d %d", a.A%3, a.B%2), func(ctx context.Context, o *orchestrator.Orchestrator) (err error) {
 		if a.B%2 == 0 {
 			_, err = o.Pause(ctx, r)
@@ -250,17 +251,17 @@ func (w *world) command(a act, id events.TaskID) {
 	w.call(w.any(), a.Do+" "+string(id), func(ctx context.Context, o *orchestrator.Orchestrator) (err error) {
 		switch a.Do {
 		case "pause":
-			_, err = o.Pause(ctx, orchestrator.PauseRequest{ID: id})
+			_, err = o.Pause(ctx, api.PauseRequest{ID: id})
 		case "resume":
-			_, err = o.Resume(ctx, orchestrator.PauseRequest{ID: id})
+			_, err = o.Resume(ctx, api.PauseRequest{ID: id})
 		case "signal":
-			_, err = o.Signal(ctx, orchestrator.SignalRequest{ID: id, Name: "go", Data: json.RawMessage(`{"n":2}`)})
+			_, err = o.Signal(ctx, api.SignalRequest{ID: id, Name: "go", Data: json.RawMessage(`{"n":2}`)})
 		case "checkpoint":
-			_, err = o.Checkpoint(ctx, orchestrator.CheckpointRequest{Task: id, Name: "here", State: json.RawMessage(`{"a":1}`)})
+			_, err = o.Checkpoint(ctx, api.CheckpointRequest{Task: id, Name: "here", State: json.RawMessage(`{"a":1}`)})
 		case "call":
-			_, err = o.Call(ctx, orchestrator.CallRequest{ID: id, Tool: []string{"READ", "ANY", "WRITE"}[a.B%3]})
+			_, err = o.Call(ctx, api.CallRequest{ID: id, Tool: []string{"READ", "ANY", "WRITE"}[a.B%3]})
 		case "archive":
-			_, err = o.Archive(ctx, orchestrator.ArchiveRequest{Age: time.Second, Wait: time.Second})
+			_, err = o.Archive(ctx, api.ArchiveRequest{Age: time.Second, Wait: time.Second})
 		}
 		return err
 	}, func(error) {})
@@ -268,7 +269,7 @@ func (w *world) command(a act, id events.TaskID) {
 
 func (w *world) cancel(id events.TaskID) {
 	w.call(w.any(), "cancel "+string(id), func(ctx context.Context, o *orchestrator.Orchestrator) error {
-		_, err := o.Cancel(ctx, orchestrator.CancelRequest{ID: id})
+		_, err := o.Cancel(ctx, api.CancelRequest{ID: id})
 		return err
 	}, func(err error) {
 		if err == nil {
@@ -279,9 +280,9 @@ func (w *world) cancel(id events.TaskID) {
 
 // result waits for the end of a task and remembers how it ended (I9, I10).
 func (w *world) result(id events.TaskID, wait time.Duration) {
-	var reply orchestrator.ResultReply
+	var reply api.ResultReply
 	w.call(w.any(), "result "+string(id), func(ctx context.Context, o *orchestrator.Orchestrator) (err error) {
-		reply, err = o.Result(ctx, orchestrator.ResultRequest{ID: id, Wait: wait})
+		reply, err = o.Result(ctx, api.ResultRequest{ID: id, Wait: wait})
 		return err
 	}, func(err error) {
 		if err == nil && reply.Over {
@@ -301,9 +302,9 @@ func (w *world) observed(id events.TaskID, state statemachine.State) {
 // person decides about the steps of a task that are in doubt, and those of its children, by looking at
 // the ledger.
 func (w *world) person(id events.TaskID) {
-	var view orchestrator.TaskView
+	var view api.TaskView
 	w.call(w.owner, "get "+string(id), func(ctx context.Context, o *orchestrator.Orchestrator) (err error) {
-		view, err = o.Get(ctx, orchestrator.GetRequest{ID: id})
+		view, err = o.Get(ctx, api.GetRequest{ID: id})
 		return err
 	}, func(err error) {
 		if err != nil {
@@ -325,16 +326,16 @@ func (w *world) person(id events.TaskID) {
 
 // decide decides about every approval that is pending.
 func (w *world) decide(as, who string) {
-	var list orchestrator.ApprovalsReply
+	var list api.ApprovalsReply
 	w.call(w.any(), "approvals", func(ctx context.Context, o *orchestrator.Orchestrator) (err error) {
-		list, err = o.Approvals(ctx, orchestrator.ApprovalsRequest{})
+		list, err = o.Approvals(ctx, api.ApprovalsRequest{})
 		return err
 	}, func(err error) {
 		if err != nil {
 			return
 		}
 		for _, a := range list.Approvals {
-			r := orchestrator.DecideRequest{ID: a.ID, As: as, Reason: "so", Actor: who}
+			r := api.DecideRequest{ID: a.ID, As: as, Reason: "so", Actor: who}
 			w.call(w.any(), as+" "+a.ID, func(ctx context.Context, o *orchestrator.Orchestrator) error {
 				_, err := o.Decide(ctx, r)
 				return err
@@ -345,16 +346,16 @@ func (w *world) decide(as, who string) {
 
 // answerAll answers every question that is open.
 func (w *world) answerAll(declined bool) {
-	var list orchestrator.QuestionsReply
+	var list api.QuestionsReply
 	w.call(w.any(), "questions", func(ctx context.Context, o *orchestrator.Orchestrator) (err error) {
-		list, err = o.Questions(ctx, orchestrator.QuestionsRequest{})
+		list, err = o.Questions(ctx, api.QuestionsRequest{})
 		return err
 	}, func(err error) {
 		if err != nil {
 			return
 		}
 		for _, q := range list.Questions {
-			r := orchestrator.AnswerRequest{Question: q.ID, Declined: declined, Actor: "user:sim"}
+			r := api.AnswerRequest{Question: q.ID, Declined: declined, Actor: "user:sim"}
 			if !declined {
 				r.Response = json.RawMessage(`{"action":"accept","content":{"n":1}}`)
 			}
@@ -369,7 +370,7 @@ func (w *world) answerAll(declined bool) {
 // resolve decides about a step in doubt. Who says that it has not happened makes sure of it.
 func (w *world) resolve(id events.TaskID, step string) {
 	key := string(id) + "/" + step
-	r := orchestrator.ResolveRequest{ID: id, Step: step, As: "succeeded", Output: json.RawMessage(`{"n":1}`), Actor: "user:sim"}
+	r := api.ResolveRequest{ID: id, Step: step, As: "succeeded", Output: json.RawMessage(`{"n":1}`), Actor: "user:sim"}
 	if w.ledger[key] == 0 {
 		w.fence(key)
 		r.As, r.Output = []string{"retry", "retry", "failed"}[w.rnd.IntN(3)], nil

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
@@ -359,9 +360,9 @@ func (w *world) checkLive(past []*history) {
 		if len(w.wrong) > 0 {
 			return
 		}
-		var reply orchestrator.ReplayReply
+		var reply api.ReplayReply
 		w.now("replay "+string(h.id), func(ctx context.Context, o *orchestrator.Orchestrator) (err error) {
-			reply, err = o.Replay(ctx, orchestrator.ReplayRequest{ID: h.id})
+			reply, err = o.Replay(ctx, api.ReplayRequest{ID: h.id})
 			return err
 		})
 		if reply.Live == nil || !*reply.Live {
@@ -375,9 +376,9 @@ func (w *world) checkLive(past []*history) {
 
 // checkSnapshot folds what came after a snapshot.
 func (w *world) checkSnapshot(h *history, id string) {
-	var reply orchestrator.CheckpointReply
+	var reply api.CheckpointReply
 	w.now("snapshot "+id, func(ctx context.Context, o *orchestrator.Orchestrator) (err error) {
-		reply, err = o.Checkpoint(ctx, orchestrator.CheckpointRequest{Task: h.id, ID: id})
+		reply, err = o.Checkpoint(ctx, api.CheckpointRequest{Task: h.id, ID: id})
 		return err
 	})
 	if len(w.wrong) > 0 {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/orchestrator"
 	"github.com/orch-dev/orch/statemachine"
@@ -60,7 +61,7 @@ func (w *world) release() {
 			w.die(h)
 		}
 	}
-	for _, r := range []orchestrator.PauseRequest{{Node: true}, {Queue: "other"}, {Tool: "WRITE"}} {
+	for _, r := range []api.PauseRequest{{Node: true}, {Queue: "other"}, {Tool: "WRITE"}} {
 		w.now("release", func(ctx context.Context, o *orchestrator.Orchestrator) error {
 			_, err := o.Resume(ctx, r)
 			return err
@@ -108,10 +109,10 @@ func (w *world) finished(round int) bool {
 	return false
 }
 
-func (w *world) open() []orchestrator.Summary {
-	var list orchestrator.ListReply
+func (w *world) open() []api.Summary {
+	var list api.ListReply
 	w.now("list", func(ctx context.Context, o *orchestrator.Orchestrator) (err error) {
-		list, err = o.List(ctx, orchestrator.ListRequest{Limit: 1000, States: []statemachine.State{
+		list, err = o.List(ctx, api.ListRequest{Limit: 1000, States: []statemachine.State{
 			statemachine.NeedsAction, statemachine.InProgress, statemachine.Blocked, statemachine.Completed, statemachine.AwaitingApproval,
 		}})
 		return err
@@ -121,7 +122,7 @@ func (w *world) open() []orchestrator.Summary {
 
 // blocked reports whether each of the tasks names what it waits for, and that is nothing that comes by
 // itself.
-func (w *world) blocked(open []orchestrator.Summary) bool {
+func (w *world) blocked(open []api.Summary) bool {
 	for _, task := range open {
 		for _, c := range w.causes(task.ID) {
 			switch c.Kind {
@@ -134,10 +135,10 @@ func (w *world) blocked(open []orchestrator.Summary) bool {
 	return true
 }
 
-func (w *world) causes(id events.TaskID) []orchestrator.Cause {
-	var reply orchestrator.ExplainReply
+func (w *world) causes(id events.TaskID) []api.Cause {
+	var reply api.ExplainReply
 	w.now("explain "+string(id), func(ctx context.Context, o *orchestrator.Orchestrator) (err error) {
-		reply, err = o.Explain(ctx, orchestrator.GetRequest{ID: id})
+		reply, err = o.Explain(ctx, api.GetRequest{ID: id})
 		return err
 	})
 	return reply.Causes

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
@@ -66,7 +67,7 @@ type world struct {
 	jobs map[string]*outside
 
 	tasks     []events.TaskID
-	asked     []orchestrator.SubmitRequest
+	asked     []api.SubmitRequest
 	accepted  map[events.TaskID]bool
 	cancelled map[events.TaskID]bool
 	ended     map[events.TaskID]string

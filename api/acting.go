@@ -1,4 +1,4 @@
-package orchestrator
+package api
 
 // The requests that say who acts. A face that knows that by a credential fills the fields in, and lets no request name
 // somebody else. FindRequest is none of them: its Actor only says whose newest task is meant.

@@ -1,4 +1,4 @@
-package orchestrator
+package api
 
 import (
 	"time"
@@ -50,4 +50,10 @@ type WorkerView struct {
 	SeenAt  time.Time `json:"seen_at"`
 	// Silent says that it was not heard of for so long that no call is expected to reach it.
 	Silent bool `json:"silent,omitempty"`
+}
+
+// Refuse says in the answer that the log takes nothing, and since when.
+func (r *StatusReply) Refuse(why *fault.Error, since time.Time) {
+	r.Store = why.Error()
+	r.Refusing = &Refusal{Code: why.Code, Message: why.Message, Hint: why.Hint, Since: since}
 }

@@ -1,0 +1,92 @@
+package api
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// CancelRequest cancels a task.
+type CancelRequest struct {
+	ID     events.TaskID `json:"id"`
+	Reason string        `json:"reason,omitempty"`
+	Actor  string        `json:"actor,omitempty"`
+}
+
+// PauseRequest pauses or resumes exactly one of a task, a queue, a tool, or the node.
+type PauseRequest struct {
+	ID    events.TaskID `json:"id,omitempty"`
+	Queue string        `json:"queue,omitempty"`
+	Tool  string        `json:"tool,omitempty"`
+	Node  bool          `json:"node,omitempty"`
+	// Checkpoint is one of the task that its resume restores first.
+	Checkpoint string `json:"checkpoint,omitempty"`
+	Reason     string `json:"reason,omitempty"`
+	Actor      string `json:"actor,omitempty"`
+}
+
+// ControlReply lists what is paused on the node, and the task if the request named one.
+type ControlReply struct {
+	Paused []Hold    `json:"paused"`
+	Task   *TaskView `json:"task,omitempty"`
+	// Restored is set for a resume at a checkpoint.
+	Restored *RestoredView `json:"restored,omitempty"`
+}
+
+// Hold is one pause of the node.
+type Hold struct {
+	// Kind is node, queue or tool.
+	Kind   string    `json:"kind"`
+	Name   string    `json:"name,omitempty"`
+	Reason string    `json:"reason,omitempty"`
+	By     string    `json:"by,omitempty"`
+	At     time.Time `json:"at"`
+}
+
+// RestoredView is what the resume of a task at a checkpoint has handed back.
+type RestoredView struct {
+	CheckpointID string          `json:"checkpoint_id"`
+	State        json.RawMessage `json:"state_data"`
+	At           time.Time       `json:"restored_at"`
+}
+
+// SignalRequest hands data to a waiting step.
+type SignalRequest struct {
+	ID    events.TaskID   `json:"id"`
+	Name  string          `json:"name"`
+	Data  json.RawMessage `json:"data,omitempty"`
+	Actor string          `json:"actor,omitempty"`
+}
+
+// ResolveRequest decides about a step in doubt.
+type ResolveRequest struct {
+	ID   events.TaskID `json:"id"`
+	Step string        `json:"step"`
+	// As is succeeded, failed or retry.
+	As     string          `json:"as"`
+	Output json.RawMessage `json:"output,omitempty"`
+	Reason string          `json:"reason,omitempty"`
+	Actor  string          `json:"actor,omitempty"`
+}
+
+// CallRequest asks for one call of a tool inside a task.
+type CallRequest struct {
+	ID    events.TaskID   `json:"id"`
+	Tool  string          `json:"tool"`
+	Args  json.RawMessage `json:"args,omitempty"`
+	Wait  time.Duration   `json:"wait,omitempty"`
+	Actor string          `json:"actor,omitempty"`
+}
+
+// CallReply is the end of a call, or how it stands when the wait was over.
+type CallReply struct {
+	Step   string                 `json:"step"`
+	State  statemachine.StepState `json:"state"`
+	Output json.RawMessage        `json:"output,omitempty"`
+	Error  *fault.Error           `json:"error,omitempty"`
+	// Questions are those that the call waits for; it goes on by itself when they are answered.
+	Questions []QuestionView `json:"questions,omitempty"`
+}

@@ -1,0 +1,115 @@
+package api
+
+import (
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/work"
+)
+
+// WatchRequest asks for what comes after a revision; it is how a watcher resumes without a gap.
+type WatchRequest struct {
+	ID    events.TaskID `json:"id"`
+	After uint64        `json:"after"`
+	// Seen is WatchReply.Version of the answer before; a change of progress answers as well.
+	Seen uint64        `json:"seen,omitempty"`
+	Wait time.Duration `json:"wait,omitempty"`
+	// Limit is 1 to 500 commits, default 100.
+	Limit int `json:"limit,omitempty"`
+	// Output asks for what the programs of running calls write, from after the piece Heard on (Output.No).
+	Output bool   `json:"output,omitempty"`
+	Heard  uint64 `json:"heard,omitempty"`
+}
+
+// WatchReply holds the next commits of a task, each exactly once and in order (I8).
+type WatchReply struct {
+	Commits []CommitView `json:"commits,omitempty"`
+	// Progress is that of running steps, by key.
+	Progress map[string]work.Progress `json:"progress,omitempty"`
+	// Output are the pieces that are new, as WatchRequest.Output asks. Who asks seldom misses some.
+	Output  []Output           `json:"output,omitempty"`
+	Version uint64             `json:"version"`
+	State   statemachine.State `json:"state"`
+	// Over is true when the task is over and no further commit will come.
+	Over bool `json:"over"`
+}
+
+// Output is a piece of what the programs of a running call write. It is in no history.
+type Output struct {
+	work.Output
+
+	// No grows from piece to piece of a task.
+	No      uint64 `json:"no"`
+	Step    string `json:"step"`
+	Attempt int    `json:"attempt"`
+}
+
+// CommitView is a commit as clients see it.
+type CommitView struct {
+	Seq    uint64         `json:"seq"`
+	Rev    uint64         `json:"rev"`
+	At     time.Time      `json:"at"`
+	Actor  string         `json:"actor,omitempty"`
+	Cause  string         `json:"cause,omitempty"`
+	Hash   string         `json:"hash"`
+	Prev   string         `json:"prev,omitempty"`
+	Events []events.Event `json:"events"`
+}
+
+// HistoryRequest asks for commits from revision From (1 is the first).
+type HistoryRequest struct {
+	ID    events.TaskID `json:"id"`
+	From  uint64        `json:"from,omitempty"`
+	Limit int           `json:"limit,omitempty"`
+}
+
+// HistoryReply is a page of commits; Next is the From of the following page, 0 at the end.
+type HistoryReply struct {
+	Commits []CommitView `json:"commits"`
+	Next    uint64       `json:"next,omitempty"`
+}
+
+// ReplayRequest asks for a replay, up to revision At when that is set.
+type ReplayRequest struct {
+	ID events.TaskID `json:"id"`
+	At uint64        `json:"at,omitempty"`
+}
+
+// ReplayReply is what a replay found.
+type ReplayReply struct {
+	Task *statemachine.Task `json:"task"`
+	// Commits and Events were folded; no tool was called.
+	Commits int `json:"commits"`
+	Events  int `json:"events"`
+	// Chain is true when every hash link holds; otherwise Replay is an error.
+	Chain bool `json:"chain"`
+	// Live says whether the fold equals the state that the node holds, byte for byte; it is nil for a
+	// replay up to an earlier revision.
+	Live *bool `json:"live,omitempty"`
+	// Took is the time of reading and folding.
+	Took time.Duration `json:"took"`
+}
+
+// ExplainReply holds one sentence per cause; the first is the most important.
+type ExplainReply struct {
+	ID     events.TaskID      `json:"id"`
+	State  statemachine.State `json:"state"`
+	Causes []Cause            `json:"causes"`
+}
+
+// Cause is one reason why a task does not move.
+type Cause struct {
+	// Kind is stable for programs: over, dependency, paused, node_paused, queue_paused, tool_paused,
+	// concurrency, delay, retry, timer, signal, child, running, in_doubt, no_worker, queued, approval,
+	// question, blocked, cancelling, store, deadline, budget. A call whose worker is silent, or was running before the node restarted, is
+	// running as well; its sentence says when the call is given up.
+	Kind     string `json:"kind"`
+	Step     string `json:"step,omitempty"`
+	Sentence string `json:"sentence"`
+	// Next is a command that helps, if there is one.
+	Next string `json:"next,omitempty"`
+	// Approval is the approval that is waited for, Task the child task.
+	Approval string        `json:"approval,omitempty"`
+	Task     events.TaskID `json:"task,omitempty"`
+}

@@ -1,0 +1,60 @@
+package api
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// QuestionsRequest filters questions; zero fields do not filter.
+type QuestionsRequest struct {
+	// ID names one question, open or not, Task the open ones of one task.
+	ID   string        `json:"id,omitempty"`
+	Task events.TaskID `json:"task,omitempty"`
+}
+
+// QuestionsReply lists questions, that which expires first in front.
+type QuestionsReply struct {
+	Questions []QuestionView `json:"questions"`
+	// Omitted counts those that an answer has no room for: it lists 1,000.
+	Omitted int `json:"omitted,omitempty"`
+	// Unread counts the open tasks that could not be read, whose questions are missing here.
+	Unread int `json:"unread,omitempty"`
+}
+
+// QuestionView is a question of a call as clients see it.
+type QuestionView struct {
+	ID       string                      `json:"id"`
+	Task     events.TaskID               `json:"task"`
+	TaskName string                      `json:"task_name"`
+	Step     string                      `json:"step"`
+	Tool     string                      `json:"tool,omitempty"`
+	Key      string                      `json:"key"`
+	Kind     string                      `json:"kind"`
+	Status   statemachine.QuestionStatus `json:"status"`
+	// Params are those of the MCP request. In a list, what is over 2 MiB in all is shown as $omitted with its size;
+	// a request for the question itself has it.
+	Params    json.RawMessage `json:"params"`
+	AskedAt   time.Time       `json:"asked_at"`
+	ExpiresAt time.Time       `json:"expires_at"`
+	// AnsweredBy and Action are set when it is answered, Reason when it ended without an answer.
+	AnsweredBy string     `json:"answered_by,omitempty"`
+	Action     string     `json:"action,omitempty"`
+	Reason     string     `json:"reason,omitempty"`
+	ClosedAt   *time.Time `json:"closed_at,omitempty"`
+}
+
+// AnswerRequest answers a question.
+type AnswerRequest struct {
+	// ID is the task of the question; empty for whatever task it is.
+	ID       events.TaskID `json:"id,omitempty"`
+	Question string        `json:"question"`
+	// Response is the MCP result: {action, content} for an elicitation, {role, content, model} for a sampling,
+	// {roots} for roots.
+	Response json.RawMessage `json:"response,omitempty"`
+	// Declined says instead that there is no answer: {"action": "decline"} for an elicitation, else null.
+	Declined bool   `json:"declined,omitempty"`
+	Actor    string `json:"actor,omitempty"`
+}

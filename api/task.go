@@ -1,0 +1,131 @@
+package api
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/work"
+)
+
+// FindRequest asks for an id.
+type FindRequest struct {
+	// Text is an id, a unique prefix of one (with or without TASK_), or @last.
+	Text string `json:"text"`
+	// Actor is who asks: their @last is the newest task that they have submitted by a command. Empty for that of anybody,
+	// however it was submitted.
+	Actor string `json:"actor,omitempty"`
+}
+
+// FindReply answers Find.
+type FindReply struct {
+	ID events.TaskID `json:"id"`
+}
+
+// GetRequest names a task.
+type GetRequest struct {
+	ID events.TaskID `json:"id"`
+}
+
+// TaskView is a task as clients see it.
+type TaskView struct {
+	ID       events.TaskID      `json:"id"`
+	Name     string             `json:"name"`
+	Summary  string             `json:"summary,omitempty"`
+	State    statemachine.State `json:"state"`
+	Reason   string             `json:"reason,omitempty"`
+	Block    string             `json:"block,omitempty"`
+	Paused   bool               `json:"paused,omitempty"`
+	Labels   map[string]string  `json:"labels,omitempty"`
+	Priority string             `json:"priority"`
+	Queue    string             `json:"queue,omitempty"`
+	Parent   events.TaskID      `json:"parent,omitempty"`
+	// ParentStep is the step of the parent that the task is for, Agent the type of agent that it is a child task of.
+	ParentStep string        `json:"parent_step,omitempty"`
+	Agent      string        `json:"agent,omitempty"`
+	RetryOf    events.TaskID `json:"retry_of,omitempty"`
+	// Requestor is who submitted the task; for a part of another task, "task:" and its id.
+	Requestor string `json:"requestor,omitempty"`
+	// Session is the one in which the task was asked for, its own id for a session.
+	Session events.TaskID `json:"session,omitempty"`
+	// DependsOn lists the dependencies that are not done yet.
+	DependsOn []events.TaskID `json:"depends_on,omitempty"`
+	CreatedAt time.Time       `json:"created_at"`
+	UpdatedAt time.Time       `json:"updated_at"`
+	EndedAt   *time.Time      `json:"ended_at,omitempty"`
+	Deadline  *time.Time      `json:"deadline,omitempty"`
+	Inputs    json.RawMessage `json:"inputs,omitempty"`
+	Steps     []StepView      `json:"steps"`
+	// Questions are those of running calls that are open.
+	Questions   []QuestionView   `json:"questions,omitempty"`
+	Checkpoints []CheckpointView `json:"checkpoints,omitempty"`
+	Output      json.RawMessage  `json:"output,omitempty"`
+	Error       *fault.Error     `json:"error,omitempty"`
+	Rev         uint64           `json:"rev"`
+	Archived    bool             `json:"archived,omitempty"`
+}
+
+// StepView is a step as clients see it.
+type StepView struct {
+	Key   string                 `json:"key"`
+	Kind  string                 `json:"kind"`
+	State statemachine.StepState `json:"state"`
+	Tool  string                 `json:"tool,omitempty"`
+	// Attempt is the number of the newest attempt, Tries counts those that the retry rule counts: a call that was
+	// only put aside for an approval or a question was not tried by that.
+	// Title is what an agent is to do, in a line.
+	Title   string `json:"title,omitempty"`
+	Attempt int    `json:"attempt,omitempty"`
+	Tries   int    `json:"tries,omitempty"`
+	// Rounds counts the results so far that were not what the plan waits for.
+	Rounds int `json:"rounds,omitempty"`
+	// Lost counts the attempts that ended with their worker.
+	Lost   int    `json:"lost,omitempty"`
+	Worker string `json:"worker,omitempty"`
+	// For are the agents that may take the call; nil for one that workers execute.
+	For   *events.Agents `json:"for,omitempty"`
+	Since *time.Time     `json:"since,omitempty"`
+	// Due is when a retry, a timer or a timeout fires.
+	Due      *time.Time      `json:"due,omitempty"`
+	Signal   string          `json:"signal,omitempty"`
+	Approval string          `json:"approval,omitempty"`
+	Child    events.TaskID   `json:"child,omitempty"`
+	Duration time.Duration   `json:"duration,omitempty"`
+	Progress *work.Progress  `json:"progress,omitempty"`
+	Output   json.RawMessage `json:"output,omitempty"`
+	Error    *fault.Error    `json:"error,omitempty"`
+	Reason   string          `json:"reason,omitempty"`
+}
+
+// CheckpointView is a checkpoint in the list of its task.
+type CheckpointView struct {
+	ID   string    `json:"id"`
+	Name string    `json:"name"`
+	At   time.Time `json:"at"`
+}
+
+// ResultRequest asks for the end of a task.
+type ResultRequest struct {
+	ID   events.TaskID `json:"id"`
+	Wait time.Duration `json:"wait,omitempty"`
+	// Attend answers as well when the task waits for people: for an approval, or for an answer (M-1).
+	Attend bool `json:"attend,omitempty"`
+	// SizeOnly leaves out an output of events.MaxInline or more, of which the reply has the size alone.
+	SizeOnly bool `json:"size_only,omitempty"`
+}
+
+// ResultReply is how a task stands.
+type ResultReply struct {
+	ID    events.TaskID      `json:"id"`
+	State statemachine.State `json:"state"`
+	Over  bool               `json:"over"`
+	// Waits says that the task waits for people.
+	Waits  bool            `json:"waits,omitempty"`
+	Reason string          `json:"reason,omitempty"`
+	Output json.RawMessage `json:"output,omitempty"`
+	// Size is that of an output that was left out, in bytes.
+	Size  int64        `json:"size,omitempty"`
+	Error *fault.Error `json:"error,omitempty"`
+}
