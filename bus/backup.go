@@ -90,8 +90,7 @@ func (r *Remote) Backup(ctx context.Context, path string, cfg BackupConfig) (Man
 		return Manifest{}, err
 	}
 	return r.conn.backup(ctx, path, report, cfg, func(ctx context.Context, h hold) error {
-		_, err := command[struct{}](ctx, r, "hold", h)
-		return err
+		return Call(ctx, r.conn, CommandPrefix+".hold", h, nil)
 	})
 }
 

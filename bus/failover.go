@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/fault"
 )
 
@@ -20,21 +21,25 @@ const (
 	nodeStopping = "NODE_STOPPING"
 )
 
-// repeatable are the commands that may be asked twice: they only read, or name what they make. Those that are false are decided
-// by one commit, and may be asked again when the log did not take it. A tunnel that nobody uses ends by itself.
-var repeatable = map[string]bool{ //nolint:gochecknoglobals // a constant table
-	TunnelSubject: true, "submit_batch": true, "find": true, "get": true, "result": true, "list": true, "watch": true, "queue": true, "history": true,
-	"replay": true, "explain": true, "approvals": true, "questions": true, "status": true, "verify": true,
-	"cancel": false, "pause": false, "resume": false, "decide": false, "answer": false, "signal": false, "resolve": false, "checkpoint": false,
+// commands are what is known of the methods of faces: those of the API, the verification of the store, and the tunnel, which ends by
+// itself when nobody uses it.
+var commands = commandTable() //nolint:gochecknoglobals // a constant table
+
+func commandTable() map[string]api.Method {
+	all := map[string]api.Method{"verify": {Repeat: api.Always}, TunnelSubject: {Repeat: api.Always}}
+	for _, m := range api.Methods() {
+		all[m.Name] = m
+	}
+	return all
 }
 
-// parked are the methods that only wait for something to happen. They may be asked again at any time, so a node that stops ends them at once.
-var parked = map[string]bool{"poll": true, "watch": true, "result": true} //nolint:gochecknoglobals // a constant table
+// parks reports whether a method only waits for something to happen. It may be asked again at any time, so a node that stops ends it at once.
+func parks(name string) bool { return name == "poll" || commands[name].Parked }
 
 // mayRepeat reports whether the request at a subject may be asked twice. What is no command may: workers and agents name what they say.
 func mayRepeat(subject string) bool {
 	command := strings.HasPrefix(subject, CommandPrefix+".") || strings.HasPrefix(subject, IdentitySubjects+".")
-	return !command || repeatable[subject[strings.LastIndexByte(subject, '.')+1:]]
+	return !command || commands[subject[strings.LastIndexByte(subject, '.')+1:]].Repeat == api.Always
 }
 
 // untilAnswered makes a request by try, and again while no node of a cluster is active. One that has reached a node which then ended is made
@@ -95,13 +100,13 @@ func (c *Conn) betweenNodes(method string, err error) bool {
 	}
 	f := fault.From(err)
 	name, _ := strings.CutPrefix(method, CommandPrefix+".")
-	always, known := repeatable[name]
+	repeat := commands[name].Repeat
 	switch {
-	case f.Code != fault.Unavailable || !known:
+	case f.Code != fault.Unavailable || repeat == api.Never:
 		return false
 	case f.Reason == Fenced:
 		return true
 	default:
-		return always && (f.Reason == OutcomeUnknown || f.Reason == nodeStopping)
+		return repeat == api.Always && (f.Reason == OutcomeUnknown || f.Reason == nodeStopping)
 	}
 }

@@ -20,52 +20,33 @@ var (
 
 // ServeAPI serves the commands of faces below CommandPrefix, and what is asked of the node's store itself:
 // its verification, and that it holds still for a backup. Who acts is cfg.Identity.
-func ServeAPI(c *Conn, owner api.API, s *Store, cfg EndpointConfig) (*Endpoint, error) {
-	methods := apiMethods(owner)
+func ServeAPI(c *Conn, a api.API, s *Store, cfg EndpointConfig) (*Endpoint, error) {
+	methods := apiMethods(a)
 	methods["hold"] = Handle(answerless(s.hold))
 	methods["verify"] = Handle(func(ctx context.Context, _ struct{}) (Report, error) { return s.Verify(ctx, nil) })
 	return Serve(c, CommandPrefix, methods, cfg)
 }
 
 // apiMethods are the commands of faces.
-func apiMethods(owner api.API) map[string]Method {
-	return map[string]Method{
-		"submit":       Handle(owner.Submit),
-		"submit_batch": Handle(owner.SubmitBatch),
-		"find":         Handle(owner.Find),
-		"get":          Handle(owner.Get),
-		"result":       Handle(owner.Result),
-		"list":         Handle(owner.List),
-		"watch":        Handle(owner.Watch),
-		"queue":        Handle(owner.Queue),
-		"history":      Handle(owner.History),
-		"replay":       Handle(owner.Replay),
-		"explain":      Handle(owner.Explain),
-		"cancel":       Handle(owner.Cancel),
-		"pause":        Handle(owner.Pause),
-		"resume":       Handle(owner.Resume),
-		"retry":        Handle(owner.Retry),
-		"redrive":      Handle(owner.Redrive),
-		"signal":       Handle(owner.Signal),
-		"resolve":      Handle(owner.Resolve),
-		"call":         Handle(owner.Call),
-		"checkpoint":   Handle(owner.Checkpoint),
-		"approvals":    Handle(owner.Approvals),
-		"decide":       Handle(owner.Decide),
-		"questions":    Handle(owner.Questions),
-		"answer":       Handle(owner.Answer),
-		"archive":      Handle(owner.Archive),
-		"status":       Handle(identifying(owner.Status)),
+func apiMethods(a api.API) map[string]Method {
+	methods := map[string]Method{}
+	for _, h := range api.Handlers(identified{a}) {
+		methods[h.Name] = func(ctx context.Context, request []byte) ([]byte, error) {
+			_, data, err := answer(ctx, request, h.Handle)
+			return data, err
+		}
 	}
+	return methods
 }
 
-// identifying makes the status say whom the node takes the caller for.
-func identifying(status func(context.Context, api.StatusRequest) (api.StatusReply, error)) func(context.Context, api.StatusRequest) (api.StatusReply, error) {
-	return func(ctx context.Context, r api.StatusRequest) (api.StatusReply, error) {
-		reply, err := status(ctx, r)
-		reply.Identity, _ = callerOf(ctx)
-		return reply, err
-	}
+// identified is an API whose status says whom the node takes the caller for.
+type identified struct{ api.API }
+
+// Status implements api.API.
+func (i identified) Status(ctx context.Context, r api.StatusRequest) (api.StatusReply, error) {
+	reply, err := i.API.Status(ctx, r)
+	reply.Identity, _ = callerOf(ctx)
+	return reply, err
 }
 
 // Owner is an owner of tasks that takes many outcomes at once.
@@ -154,6 +135,8 @@ func (t *errorCollector) record(i int, err error) {
 // Remote is a node elsewhere: what its faces and its workers can ask, over the bus. Submissions and
 // reports that are made at the same time share messages.
 type Remote struct {
+	api.Client
+
 	conn    *Conn
 	submits batcher[api.SubmitReply]
 	reports batcher[struct{}]
@@ -164,6 +147,7 @@ type Remote struct {
 // NewRemote returns the node behind a connection. It does no I/O.
 func NewRemote(c *Conn) *Remote {
 	r := &Remote{conn: c}
+	r.Client = api.NewClient(r.send)
 	r.submits.send = r.submitAll
 	r.reports.send = r.reportAll
 	return r
@@ -209,17 +193,14 @@ func (r *Remote) Ask(ctx context.Context, method string, in, out any) error {
 	return Call(ctx, r.conn, method, in, out)
 }
 
-func command[Out any](ctx context.Context, r *Remote, name string, in any) (Out, error) {
-	var out Out
-	err := Call(ctx, r.conn, CommandPrefix+"."+name, in, &out)
-	return out, err
-}
-
-// waiting is command for requests that the node may hold open: it allows for the wait.
-func waiting[Out any](ctx context.Context, r *Remote, name string, wait time.Duration, in any) (Out, error) {
-	ctx, stop := context.WithTimeout(ctx, wait+CallWithin)
-	defer stop()
-	return command[Out](ctx, r, name, in)
+// send brings a request of the API to the node, and allows for the time that the node may hold it open.
+func (r *Remote) send(ctx context.Context, c api.Call) error {
+	if c.Wait > 0 {
+		limited, stop := context.WithTimeout(ctx, c.Wait+CallWithin)
+		defer stop()
+		ctx = limited
+	}
+	return Call(ctx, r.conn, CommandPrefix+"."+c.Name, c.In, c.Out)
 }
 
 // named returns a submission that can be repeated, and is the same task: at a server of others nodes come and go.
@@ -253,110 +234,14 @@ func (r *Remote) SubmitBatch(ctx context.Context, in api.SubmitBatchRequest) (ap
 	return api.SubmitBatchReply{Tasks: b.answers}, nil
 }
 
-// Find implements api.API.
-func (r *Remote) Find(ctx context.Context, in api.FindRequest) (api.FindReply, error) {
-	return command[api.FindReply](ctx, r, "find", in)
-}
-
-// Get implements api.API.
-func (r *Remote) Get(ctx context.Context, in api.GetRequest) (api.TaskView, error) {
-	return command[api.TaskView](ctx, r, "get", in)
-}
-
-// Result implements api.API.
-func (r *Remote) Result(ctx context.Context, in api.ResultRequest) (api.ResultReply, error) {
-	return waiting[api.ResultReply](ctx, r, "result", in.Wait, in)
-}
-
-// List implements api.API.
-func (r *Remote) List(ctx context.Context, in api.ListRequest) (api.ListReply, error) {
-	return command[api.ListReply](ctx, r, "list", in)
-}
-
-// Watch implements api.API.
-func (r *Remote) Watch(ctx context.Context, in api.WatchRequest) (api.WatchReply, error) {
-	return waiting[api.WatchReply](ctx, r, "watch", in.Wait, in)
-}
-
-// History implements api.API.
-func (r *Remote) History(ctx context.Context, in api.HistoryRequest) (api.HistoryReply, error) {
-	return command[api.HistoryReply](ctx, r, "history", in)
-}
-
-// Replay implements api.API.
-func (r *Remote) Replay(ctx context.Context, in api.ReplayRequest) (api.ReplayReply, error) {
-	return command[api.ReplayReply](ctx, r, "replay", in)
-}
-
-// Explain implements api.API.
-func (r *Remote) Explain(ctx context.Context, in api.GetRequest) (api.ExplainReply, error) {
-	return command[api.ExplainReply](ctx, r, "explain", in)
-}
-
-// Cancel implements api.API.
-func (r *Remote) Cancel(ctx context.Context, in api.CancelRequest) (api.TaskView, error) {
-	return command[api.TaskView](ctx, r, "cancel", in)
-}
-
-// Pause implements api.API.
-func (r *Remote) Pause(ctx context.Context, in api.PauseRequest) (api.ControlReply, error) {
-	return command[api.ControlReply](ctx, r, "pause", in)
-}
-
-// Resume implements api.API.
-func (r *Remote) Resume(ctx context.Context, in api.PauseRequest) (api.ControlReply, error) {
-	return command[api.ControlReply](ctx, r, "resume", in)
-}
-
-// Retry implements api.API.
-func (r *Remote) Retry(ctx context.Context, in api.RetryRequest) (api.SubmitReply, error) {
-	return command[api.SubmitReply](ctx, r, "retry", in)
-}
-
-// Redrive implements api.API.
-func (r *Remote) Redrive(ctx context.Context, in api.RedriveRequest) (api.SubmitReply, error) {
-	return command[api.SubmitReply](ctx, r, "redrive", in)
-}
-
-// Signal implements api.API.
-func (r *Remote) Signal(ctx context.Context, in api.SignalRequest) (api.TaskView, error) {
-	return command[api.TaskView](ctx, r, "signal", in)
-}
-
-// Resolve implements api.API.
-func (r *Remote) Resolve(ctx context.Context, in api.ResolveRequest) (api.TaskView, error) {
-	return command[api.TaskView](ctx, r, "resolve", in)
-}
-
-// Call implements api.API.
-func (r *Remote) Call(ctx context.Context, in api.CallRequest) (api.CallReply, error) {
-	return waiting[api.CallReply](ctx, r, "call", in.Wait, in)
-}
-
-// Checkpoint implements api.API.
-func (r *Remote) Checkpoint(ctx context.Context, in api.CheckpointRequest) (api.CheckpointReply, error) {
-	return command[api.CheckpointReply](ctx, r, "checkpoint", in)
-}
-
-// Archive implements api.API.
-func (r *Remote) Archive(ctx context.Context, in api.ArchiveRequest) (api.ArchiveReply, error) {
-	return command[api.ArchiveReply](ctx, r, "archive", in)
-}
-
-// Queue implements api.API.
-func (r *Remote) Queue(ctx context.Context, in api.QueueRequest) (api.QueueReply, error) {
-	return command[api.QueueReply](ctx, r, "queue", in)
-}
-
-// Status implements api.API.
-func (r *Remote) Status(ctx context.Context, in api.StatusRequest) (api.StatusReply, error) {
-	return command[api.StatusReply](ctx, r, "status", in)
-}
-
 // Verify lets the node check its whole store (see Store.Verify). It takes as long as it takes.
 func (r *Remote) Verify(ctx context.Context) (Report, error) {
 	const within = 24 * time.Hour
-	return waiting[Report](ctx, r, "verify", within, struct{}{})
+	ctx, stop := context.WithTimeout(ctx, within)
+	defer stop()
+	var report Report
+	err := Call(ctx, r.conn, CommandPrefix+".verify", struct{}{}, &report)
+	return report, err
 }
 
 // Poll implements work.Owner.
@@ -427,24 +312,4 @@ func (r *Remote) Ready(ctx context.Context) error {
 		case <-tick.C:
 		}
 	}
-}
-
-// Approvals implements api.API.
-func (r *Remote) Approvals(ctx context.Context, in api.ApprovalsRequest) (api.ApprovalsReply, error) {
-	return command[api.ApprovalsReply](ctx, r, "approvals", in)
-}
-
-// Decide implements api.API.
-func (r *Remote) Decide(ctx context.Context, in api.DecideRequest) (api.ApprovalView, error) {
-	return command[api.ApprovalView](ctx, r, "decide", in)
-}
-
-// Questions implements api.API.
-func (r *Remote) Questions(ctx context.Context, in api.QuestionsRequest) (api.QuestionsReply, error) {
-	return command[api.QuestionsReply](ctx, r, "questions", in)
-}
-
-// Answer implements api.API.
-func (r *Remote) Answer(ctx context.Context, in api.AnswerRequest) (api.TaskView, error) {
-	return command[api.TaskView](ctx, r, "answer", in)
 }

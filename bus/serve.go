@@ -286,7 +286,7 @@ func cutShort(subject string, err error) error {
 
 // parent returns the context whose end cuts a request at a subject short.
 func (e *Endpoint) parent(subject string) context.Context {
-	if parked[subject[strings.LastIndexByte(subject, '.')+1:]] {
+	if parks(subject[strings.LastIndexByte(subject, '.')+1:]) {
 		return e.waits
 	}
 	return e.base
@@ -375,16 +375,26 @@ func Handle[In, Out any](fn func(context.Context, In) (Out, error)) Method {
 
 // handle decodes a request, answers it, and encodes the answer.
 func handle[In, Out any](ctx context.Context, request []byte, fn func(context.Context, In) (Out, error)) (out Out, data []byte, err error) {
-	var in In
-	if len(request) > 0 {
-		if err = decodeStrict(request, &in); err != nil {
-			return out, nil, err
+	return answer(ctx, request, func(ctx context.Context, decode func(any) error) (out Out, err error) {
+		var in In
+		if err = decode(&in); err != nil {
+			return out, err
 		}
+		return fn(ctx, in)
+	})
+}
+
+// answer lets do read and answer a request, and encodes the answer.
+func answer[Out any](ctx context.Context, request []byte, do func(context.Context, func(any) error) (Out, error)) (out Out, data []byte, err error) {
+	decode := func(in any) error {
+		if len(request) > 0 {
+			if err := decodeStrict(request, in); err != nil {
+				return err
+			}
+		}
+		return attribute(ctx, in)
 	}
-	if err = attribute(ctx, &in); err != nil {
-		return out, nil, err
-	}
-	if out, err = fn(ctx, in); err != nil {
+	if out, err = do(ctx, decode); err != nil {
 		return out, nil, err
 	}
 	if data, err = json.Marshal(out); err != nil {

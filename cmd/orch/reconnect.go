@@ -17,6 +17,8 @@ import (
 // reconnectingSession is a session that outlives the node it speaks to: when that is gone, the next one is found, or started in
 // this process. A client of MCP stays for days; the node of another client, or that of orch serve, may not.
 type reconnectingSession struct {
+	api.Client
+
 	// reopen finds or starts another node; one that it starts lives until the session is closed.
 	reopen func() (session, error)
 	// now tells the time for new ids.
@@ -30,7 +32,9 @@ type reconnectingSession struct {
 
 // newReconnectingSession makes a session one that reconnects.
 func newReconnectingSession(s session, reopen func() (session, error), now func() time.Time) *reconnectingSession {
-	return &reconnectingSession{reopen: reopen, now: now, current: s}
+	l := &reconnectingSession{reopen: reopen, now: now, current: s}
+	l.Client = api.NewClient(l.send)
+	return l
 }
 
 // restartGrace is how long a node that is gone may take to be started again, before this process starts one. Without
@@ -120,24 +124,22 @@ func (l *reconnectingSession) renew(ctx context.Context, gone session) bool {
 	return true
 }
 
-// sendOnce sends a request. When the node is gone the caller hears of it, and the next request goes to another one.
-func sendOnce[R, A any](ctx context.Context, l *reconnectingSession, send func(api.API, context.Context, R) (A, error), r R) (A, error) {
+// send sends a request. One that may be repeated goes to another node when the first one is gone; of any other the caller hears, and
+// the next request goes to another node.
+func (l *reconnectingSession) send(ctx context.Context, c api.Call) error {
 	s := l.live(ctx)
-	reply, err := send(s, ctx, r)
-	if fault.Has(err, fault.Unavailable) && !s.Embedded() {
+	err := c.Make(ctx, s)
+	if !fault.Has(err, fault.Unavailable) || s.Embedded() {
+		return err
+	}
+	if c.Repeat < api.Elsewhere {
 		l.renew(ctx, s)
+		return err
 	}
-	return reply, err
-}
-
-// sendRepeatable sends a request that may be repeated: to another node when the first one is gone.
-func sendRepeatable[R, A any](ctx context.Context, l *reconnectingSession, send func(api.API, context.Context, R) (A, error), r R) (A, error) {
-	s := l.live(ctx)
-	reply, err := send(s, ctx, r)
-	if fault.Has(err, fault.Unavailable) && !s.Embedded() && ctx.Err() == nil && l.renew(ctx, s) {
-		return send(l.session(), ctx, r)
+	if ctx.Err() == nil && l.renew(ctx, s) {
+		return c.Make(ctx, l.session())
 	}
-	return reply, err
+	return err
 }
 
 // Ask implements session. It takes no other node: the connection finds one that is started again, and what is asked
@@ -151,7 +153,7 @@ func (l *reconnectingSession) Submit(ctx context.Context, r api.SubmitRequest) (
 	if r.ID == "" {
 		r.ID = events.NewTaskID(l.now())
 	}
-	return sendRepeatable(ctx, l, api.API.Submit, r)
+	return l.Client.Submit(ctx, r)
 }
 
 // SubmitBatch implements session. The ids make repeated requests the same tasks.
@@ -162,127 +164,7 @@ func (l *reconnectingSession) SubmitBatch(ctx context.Context, r api.SubmitBatch
 			r.Tasks[i].ID = events.NewTaskID(l.now())
 		}
 	}
-	return sendRepeatable(ctx, l, api.API.SubmitBatch, r)
-}
-
-// Find implements session.
-func (l *reconnectingSession) Find(ctx context.Context, r api.FindRequest) (api.FindReply, error) {
-	return sendRepeatable(ctx, l, api.API.Find, r)
-}
-
-// Get implements session.
-func (l *reconnectingSession) Get(ctx context.Context, r api.GetRequest) (api.TaskView, error) {
-	return sendRepeatable(ctx, l, api.API.Get, r)
-}
-
-// Result implements session.
-func (l *reconnectingSession) Result(ctx context.Context, r api.ResultRequest) (api.ResultReply, error) {
-	return sendRepeatable(ctx, l, api.API.Result, r)
-}
-
-// List implements session.
-func (l *reconnectingSession) List(ctx context.Context, r api.ListRequest) (api.ListReply, error) {
-	return sendRepeatable(ctx, l, api.API.List, r)
-}
-
-// Watch implements session.
-func (l *reconnectingSession) Watch(ctx context.Context, r api.WatchRequest) (api.WatchReply, error) {
-	return sendRepeatable(ctx, l, api.API.Watch, r)
-}
-
-// History implements session.
-func (l *reconnectingSession) History(ctx context.Context, r api.HistoryRequest) (api.HistoryReply, error) {
-	return sendRepeatable(ctx, l, api.API.History, r)
-}
-
-// Replay implements session.
-func (l *reconnectingSession) Replay(ctx context.Context, r api.ReplayRequest) (api.ReplayReply, error) {
-	return sendRepeatable(ctx, l, api.API.Replay, r)
-}
-
-// Explain implements session.
-func (l *reconnectingSession) Explain(ctx context.Context, r api.GetRequest) (api.ExplainReply, error) {
-	return sendRepeatable(ctx, l, api.API.Explain, r)
-}
-
-// Cancel implements session.
-func (l *reconnectingSession) Cancel(ctx context.Context, r api.CancelRequest) (api.TaskView, error) {
-	return sendRepeatable(ctx, l, api.API.Cancel, r)
-}
-
-// Pause implements session.
-func (l *reconnectingSession) Pause(ctx context.Context, r api.PauseRequest) (api.ControlReply, error) {
-	return sendRepeatable(ctx, l, api.API.Pause, r)
-}
-
-// Resume implements session.
-func (l *reconnectingSession) Resume(ctx context.Context, r api.PauseRequest) (api.ControlReply, error) {
-	return sendRepeatable(ctx, l, api.API.Resume, r)
-}
-
-// Retry implements session.
-func (l *reconnectingSession) Retry(ctx context.Context, r api.RetryRequest) (api.SubmitReply, error) {
-	return sendOnce(ctx, l, api.API.Retry, r)
-}
-
-// Redrive implements session.
-func (l *reconnectingSession) Redrive(ctx context.Context, r api.RedriveRequest) (api.SubmitReply, error) {
-	return sendOnce(ctx, l, api.API.Redrive, r)
-}
-
-// Signal implements session.
-func (l *reconnectingSession) Signal(ctx context.Context, r api.SignalRequest) (api.TaskView, error) {
-	return sendOnce(ctx, l, api.API.Signal, r)
-}
-
-// Resolve implements session.
-func (l *reconnectingSession) Resolve(ctx context.Context, r api.ResolveRequest) (api.TaskView, error) {
-	return sendOnce(ctx, l, api.API.Resolve, r)
-}
-
-// Call implements session.
-func (l *reconnectingSession) Call(ctx context.Context, r api.CallRequest) (api.CallReply, error) {
-	return sendOnce(ctx, l, api.API.Call, r)
-}
-
-// Checkpoint implements session.
-func (l *reconnectingSession) Checkpoint(ctx context.Context, r api.CheckpointRequest) (api.CheckpointReply, error) {
-	return sendOnce(ctx, l, api.API.Checkpoint, r)
-}
-
-// Approvals implements session.
-func (l *reconnectingSession) Approvals(ctx context.Context, r api.ApprovalsRequest) (api.ApprovalsReply, error) {
-	return sendRepeatable(ctx, l, api.API.Approvals, r)
-}
-
-// Decide implements session.
-func (l *reconnectingSession) Decide(ctx context.Context, r api.DecideRequest) (api.ApprovalView, error) {
-	return sendRepeatable(ctx, l, api.API.Decide, r)
-}
-
-// Questions implements session.
-func (l *reconnectingSession) Questions(ctx context.Context, r api.QuestionsRequest) (api.QuestionsReply, error) {
-	return sendRepeatable(ctx, l, api.API.Questions, r)
-}
-
-// Answer implements session.
-func (l *reconnectingSession) Answer(ctx context.Context, r api.AnswerRequest) (api.TaskView, error) {
-	return sendRepeatable(ctx, l, api.API.Answer, r)
-}
-
-// Archive implements session.
-func (l *reconnectingSession) Archive(ctx context.Context, r api.ArchiveRequest) (api.ArchiveReply, error) {
-	return sendRepeatable(ctx, l, api.API.Archive, r)
-}
-
-// Queue implements session.
-func (l *reconnectingSession) Queue(ctx context.Context, r api.QueueRequest) (api.QueueReply, error) {
-	return sendRepeatable(ctx, l, api.API.Queue, r)
-}
-
-// Status implements session.
-func (l *reconnectingSession) Status(ctx context.Context, r api.StatusRequest) (api.StatusReply, error) {
-	return sendRepeatable(ctx, l, api.API.Status, r)
+	return l.Client.SubmitBatch(ctx, r)
 }
 
 // Register implements session.

@@ -1,0 +1,146 @@
+package api
+
+import "context"
+
+// Transport brings a request to a node, and fills in the reply. All errors are *fault.Error.
+type Transport func(ctx context.Context, c Call) error
+
+// Client is the API of a node that is reached over a transport.
+type Client struct {
+	over Transport
+}
+
+var _ API = Client{}
+
+// NewClient returns the API that a transport reaches.
+func NewClient(over Transport) Client { return Client{over} }
+
+// Submit implements API.
+func (c Client) Submit(ctx context.Context, r SubmitRequest) (SubmitReply, error) {
+	return submit.send(ctx, c.over, r)
+}
+
+// SubmitBatch implements API.
+func (c Client) SubmitBatch(ctx context.Context, r SubmitBatchRequest) (SubmitBatchReply, error) {
+	return submitBatch.send(ctx, c.over, r)
+}
+
+// Find implements API.
+func (c Client) Find(ctx context.Context, r FindRequest) (FindReply, error) {
+	return find.send(ctx, c.over, r)
+}
+
+// Get implements API.
+func (c Client) Get(ctx context.Context, r GetRequest) (TaskView, error) {
+	return get.send(ctx, c.over, r)
+}
+
+// Result implements API.
+func (c Client) Result(ctx context.Context, r ResultRequest) (ResultReply, error) {
+	return result.send(ctx, c.over, r)
+}
+
+// List implements API.
+func (c Client) List(ctx context.Context, r ListRequest) (ListReply, error) {
+	return list.send(ctx, c.over, r)
+}
+
+// Queue implements API.
+func (c Client) Queue(ctx context.Context, r QueueRequest) (QueueReply, error) {
+	return queue.send(ctx, c.over, r)
+}
+
+// Watch implements API.
+func (c Client) Watch(ctx context.Context, r WatchRequest) (WatchReply, error) {
+	return watch.send(ctx, c.over, r)
+}
+
+// History implements API.
+func (c Client) History(ctx context.Context, r HistoryRequest) (HistoryReply, error) {
+	return history.send(ctx, c.over, r)
+}
+
+// Replay implements API.
+func (c Client) Replay(ctx context.Context, r ReplayRequest) (ReplayReply, error) {
+	return replay.send(ctx, c.over, r)
+}
+
+// Explain implements API.
+func (c Client) Explain(ctx context.Context, r GetRequest) (ExplainReply, error) {
+	return explain.send(ctx, c.over, r)
+}
+
+// Cancel implements API.
+func (c Client) Cancel(ctx context.Context, r CancelRequest) (TaskView, error) {
+	return cancel.send(ctx, c.over, r)
+}
+
+// Pause implements API.
+func (c Client) Pause(ctx context.Context, r PauseRequest) (ControlReply, error) {
+	return pause.send(ctx, c.over, r)
+}
+
+// Resume implements API.
+func (c Client) Resume(ctx context.Context, r PauseRequest) (ControlReply, error) {
+	return resume.send(ctx, c.over, r)
+}
+
+// Retry implements API.
+func (c Client) Retry(ctx context.Context, r RetryRequest) (SubmitReply, error) {
+	return retry.send(ctx, c.over, r)
+}
+
+// Redrive implements API.
+func (c Client) Redrive(ctx context.Context, r RedriveRequest) (SubmitReply, error) {
+	return redrive.send(ctx, c.over, r)
+}
+
+// Signal implements API.
+func (c Client) Signal(ctx context.Context, r SignalRequest) (TaskView, error) {
+	return signal.send(ctx, c.over, r)
+}
+
+// Resolve implements API.
+func (c Client) Resolve(ctx context.Context, r ResolveRequest) (TaskView, error) {
+	return resolve.send(ctx, c.over, r)
+}
+
+// Call implements API.
+func (c Client) Call(ctx context.Context, r CallRequest) (CallReply, error) {
+	return call.send(ctx, c.over, r)
+}
+
+// Checkpoint implements API.
+func (c Client) Checkpoint(ctx context.Context, r CheckpointRequest) (CheckpointReply, error) {
+	return checkpoint.send(ctx, c.over, r)
+}
+
+// Approvals implements API.
+func (c Client) Approvals(ctx context.Context, r ApprovalsRequest) (ApprovalsReply, error) {
+	return approvals.send(ctx, c.over, r)
+}
+
+// Decide implements API.
+func (c Client) Decide(ctx context.Context, r DecideRequest) (ApprovalView, error) {
+	return decide.send(ctx, c.over, r)
+}
+
+// Questions implements API.
+func (c Client) Questions(ctx context.Context, r QuestionsRequest) (QuestionsReply, error) {
+	return questions.send(ctx, c.over, r)
+}
+
+// Answer implements API.
+func (c Client) Answer(ctx context.Context, r AnswerRequest) (TaskView, error) {
+	return answer.send(ctx, c.over, r)
+}
+
+// Archive implements API.
+func (c Client) Archive(ctx context.Context, r ArchiveRequest) (ArchiveReply, error) {
+	return archive.send(ctx, c.over, r)
+}
+
+// Status implements API.
+func (c Client) Status(ctx context.Context, r StatusRequest) (StatusReply, error) {
+	return status.send(ctx, c.over, r)
+}

@@ -1,0 +1,155 @@
+package api
+
+import (
+	"context"
+	"time"
+)
+
+// Repeat says when a request may be sent again after an error that leaves open what became of it.
+type Repeat int
+
+const (
+	// Never is for requests that have another effect each time.
+	Never Repeat = iota
+	// Unrecorded is for requests that one commit decides: they may be sent again if the log has not taken it.
+	Unrecorded
+	// Elsewhere is for requests that have one effect however often they are made: beyond Unrecorded, a client whose node is
+	// gone may send them to the next one. Who repeats a submission gives it an id.
+	Elsewhere
+	// Always is for requests that only read, or name what they make.
+	Always
+)
+
+// Method describes one method of API.
+type Method struct {
+	// Name is that of requests on the wire, such as submit_batch.
+	Name   string
+	Repeat Repeat
+	// Parked methods only wait for something to happen: a node that stops ends them at once.
+	Parked bool
+}
+
+// Call is a request on its way to a node.
+type Call struct {
+	Method
+
+	// Wait is how long the node may hold the request open.
+	Wait time.Duration
+	// In is the request, Out points to the reply.
+	In, Out any
+	// Make makes the request of an API in this process, and fills in Out.
+	Make func(ctx context.Context, a API) error
+}
+
+// Handler answers the requests of a method. It reads a request by decode, which is handed a pointer to the type of it.
+type Handler struct {
+	Method
+
+	Handle func(ctx context.Context, decode func(any) error) (any, error)
+}
+
+// Methods returns the methods of API, in its order.
+func Methods() []Method {
+	all := make([]Method, len(table))
+	for i, m := range table {
+		all[i] = m.describe()
+	}
+	return all
+}
+
+// Handlers returns what answers the methods of an API, in the same order.
+func Handlers(a API) []Handler {
+	all := make([]Handler, len(table))
+	for i, m := range table {
+		all[i] = Handler{Method: m.describe(), Handle: m.bind(a)}
+	}
+	return all
+}
+
+// entry is a method whatever its types.
+type entry interface {
+	describe() Method
+	bind(a API) func(ctx context.Context, decode func(any) error) (any, error)
+}
+
+// typed is a method with its types.
+type typed[In, Out any] struct {
+	Method
+
+	do func(API, context.Context, In) (Out, error)
+}
+
+func method[In, Out any](name string, repeat Repeat, do func(API, context.Context, In) (Out, error)) typed[In, Out] {
+	return typed[In, Out]{Method: Method{Name: name, Repeat: repeat}, do: do}
+}
+
+func (m typed[In, Out]) parked() typed[In, Out] {
+	m.Parked = true
+	return m
+}
+
+func (m typed[In, Out]) describe() Method { return m.Method }
+
+func (m typed[In, Out]) bind(a API) func(ctx context.Context, decode func(any) error) (any, error) {
+	return func(ctx context.Context, decode func(any) error) (any, error) {
+		var in In
+		if err := decode(&in); err != nil {
+			return nil, err
+		}
+		return m.do(a, ctx, in)
+	}
+}
+
+// send makes a request over a transport.
+func (m typed[In, Out]) send(ctx context.Context, over Transport, in In) (out Out, err error) {
+	call := Call{Method: m.Method, In: in, Out: &out}
+	if patient, ok := any(in).(interface{ wait() time.Duration }); ok {
+		call.Wait = patient.wait()
+	}
+	call.Make = func(ctx context.Context, a API) (err error) {
+		out, err = m.do(a, ctx, in)
+		return err
+	}
+	err = over(ctx, call)
+	return out, err
+}
+
+func (r ResultRequest) wait() time.Duration { return r.Wait }
+func (r WatchRequest) wait() time.Duration  { return r.Wait }
+func (r CallRequest) wait() time.Duration   { return r.Wait }
+
+// The methods of API. Served methods, remote clients and clients that change their node follow from this table.
+var ( //nolint:gochecknoglobals // a constant table
+	submit      = method("submit", Elsewhere, API.Submit)
+	submitBatch = method("submit_batch", Always, API.SubmitBatch)
+	find        = method("find", Always, API.Find)
+	get         = method("get", Always, API.Get)
+	result      = method("result", Always, API.Result).parked()
+	list        = method("list", Always, API.List)
+	queue       = method("queue", Always, API.Queue)
+	watch       = method("watch", Always, API.Watch).parked()
+	history     = method("history", Always, API.History)
+	replay      = method("replay", Always, API.Replay)
+	explain     = method("explain", Always, API.Explain)
+	cancel      = method("cancel", Elsewhere, API.Cancel)
+	pause       = method("pause", Elsewhere, API.Pause)
+	resume      = method("resume", Elsewhere, API.Resume)
+	retry       = method("retry", Never, API.Retry)
+	redrive     = method("redrive", Never, API.Redrive)
+	signal      = method("signal", Unrecorded, API.Signal)
+	resolve     = method("resolve", Unrecorded, API.Resolve)
+	call        = method("call", Never, API.Call)
+	checkpoint  = method("checkpoint", Unrecorded, API.Checkpoint)
+	approvals   = method("approvals", Always, API.Approvals)
+	decide      = method("decide", Elsewhere, API.Decide)
+	questions   = method("questions", Always, API.Questions)
+	answer      = method("answer", Elsewhere, API.Answer)
+	archive     = method("archive", Elsewhere, API.Archive)
+	status      = method("status", Always, API.Status)
+
+	table = []entry{
+		submit, submitBatch, find, get, result, list, queue, watch, history, replay, explain, cancel, pause,
+		resume, retry, redrive, signal, resolve, call, checkpoint, approvals, decide, questions, answer, archive,
+		status,
+	}
+)
