@@ -39,7 +39,7 @@ func (t *turn) pass() {
 		t.end(fault.New(fault.Timeout, "the task was not over at its deadline %s", task.Submitted.Deadline.Format("2006-01-02 15:04:05 MST")))
 	case task.Cancelling || task.Ending:
 		t.windDown()
-	case t.e.noPlan != nil:
+	case t.plan.unusable != nil:
 		t.blockWithoutPlan()
 	case t.mayMove():
 		t.run()
@@ -64,11 +64,11 @@ func (t *turn) early(at time.Time) bool {
 	if !t.now.Before(at) {
 		return false
 	}
-	t.o.timers.set(at, t.e.id)
+	t.facts.wake(at)
 	return true
 }
 
-func (t *turn) overdue() bool {
+func (t *reading) overdue() bool {
 	d := t.task.Submitted.Deadline
 	return d != nil && !t.now.Before(*d)
 }
@@ -83,15 +83,15 @@ func (t *turn) mayMove() bool {
 	if sub.NotBefore != nil && t.early(*sub.NotBefore) {
 		return false
 	}
-	return t.o.acquire(t.e)
+	return t.facts.acquire()
 }
 
 // run moves the steps of the plan on, then its verification, then its end.
 func (t *turn) run() {
-	if !t.section(t.e.prog.Steps()) || t.task.Ending || t.task.State == statemachine.AwaitingApproval {
+	if !t.section(t.plan.program.Steps()) || t.task.Ending || t.task.State == statemachine.AwaitingApproval {
 		return
 	}
-	if verify := t.e.prog.Verify(); len(verify) > 0 {
+	if verify := t.plan.program.Verify(); len(verify) > 0 {
 		if t.task.State != statemachine.Completed {
 			t.activate()
 			t.emit(events.TaskCompleted, &events.Moved{Reason: "verifying"})
@@ -101,7 +101,7 @@ func (t *turn) run() {
 			return
 		}
 	}
-	if len(t.e.prog.Always()) > 0 {
+	if len(t.plan.program.Always()) > 0 {
 		t.end(nil)
 		return
 	}
@@ -186,7 +186,7 @@ func (t *turn) tryStart(n *plan.Node, key string, in *item) {
 		t.emit(events.StepSkipped, &events.Skipped{Step: key, Reason: becauseOf + need})
 		return
 	}
-	if t.late = t.late || time.Since(t.began) > longTurn; t.late {
+	if t.late = t.late || t.facts.tired(); t.late {
 		return
 	}
 	sc := t.scope(in)
@@ -209,7 +209,7 @@ const becauseOf = "it needs "
 
 // missing names a need that will never be met: one that failed and skips its dependents, or was
 // itself skipped for that reason, or was cancelled.
-func (t *turn) missing(n *plan.Node, in *item) string {
+func (t *reading) missing(n *plan.Node, in *item) string {
 	for _, need := range n.Needs {
 		s := t.task.Steps[t.scopeKey(need, in)]
 		switch s.State {
@@ -307,10 +307,10 @@ func (t *turn) windDown() {
 	if !t.settle() {
 		return
 	}
-	for _, n := range t.e.prog.Always() {
+	for _, n := range t.plan.program.Always() {
 		t.move(n, n.ID, nil)
 	}
-	for _, n := range t.e.prog.Always() {
+	for _, n := range t.plan.program.Always() {
 		if s := t.task.Steps[n.ID]; t.stopped() || s == nil || !s.State.Over() {
 			return
 		}
@@ -344,8 +344,9 @@ func (t *turn) settle() bool {
 }
 
 // calling reports whether a worker has the call of the step, or the call goes on elsewhere.
-func (t *turn) calling(s *statemachine.Step) bool {
-	return s.Executing() || goesOn(s) || (s.State == statemachine.StepReady && t.e.leases[s.Key] != nil)
+func (t *reading) calling(s *statemachine.Step) bool {
+	_, held := t.facts.holder(s.Key)
+	return s.Executing() || goesOn(s) || (s.State == statemachine.StepReady && held)
 }
 
 // stopCalls cancels the running calls of the plan's own steps.
@@ -359,9 +360,9 @@ func (t *turn) stopCalls(reason string) {
 }
 
 // isAlways reports whether a step instance, or the call that verifies it, belongs to the `always` steps.
-func (t *turn) isAlways(key string) bool {
+func (t *reading) isAlways(key string) bool {
 	key, _, _ = strings.Cut(key, verifySuffix)
-	return slices.ContainsFunc(t.e.prog.Always(), func(n *plan.Node) bool {
+	return slices.ContainsFunc(t.plan.program.Always(), func(n *plan.Node) bool {
 		return key == n.ID || itemOf(key) == n.ID
 	})
 }
@@ -378,7 +379,7 @@ func (t *turn) dropProbes() {
 // finish evaluates the outputs and ends the task well.
 func (t *turn) finish() {
 	t.dropProbes()
-	out, err := t.e.prog.Outputs(t.scope(nil))
+	out, err := t.plan.program.Outputs(t.scope(nil))
 	if err = t.outcomeOf(err, out); err != nil {
 		t.fail(err)
 		return
@@ -395,10 +396,6 @@ func (t *turn) fail(err error) {
 	f := fault.From(err)
 	t.emit(events.TaskFailed, &events.Moved{Reason: f.Message, Error: f})
 }
-
-// longTurn is how long a turn may take before the rest of it is left to the next one, so that others get
-// at the lock.
-const longTurn = 100 * time.Millisecond
 
 // The kinds of blocks that the owner itself makes.
 const (
@@ -455,6 +452,6 @@ func doubt(doubtful *statemachine.Step) string {
 // blockWithoutPlan blocks a task whose plan cannot be read, wherever it is.
 func (t *turn) blockWithoutPlan() {
 	if statemachine.Check(t.task.State, events.TaskBlocked) == nil {
-		t.emit(events.TaskBlocked, &events.Moved{Block: blockResource, Reason: "its plan cannot be read: " + t.e.noPlan.Message})
+		t.emit(events.TaskBlocked, &events.Moved{Block: blockResource, Reason: "its plan cannot be read: " + t.plan.unusable.Message})
 	}
 }

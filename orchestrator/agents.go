@@ -2,7 +2,6 @@ package orchestrator
 
 import (
 	"encoding/json"
-	"log/slog"
 	"slices"
 	"strings"
 
@@ -49,8 +48,8 @@ func askedFor(t *statemachine.Task) string {
 
 // agentsFor returns which agents may take a call; nil for one that workers execute. What an earlier attempt was handed
 // to stays.
-func (t *turn) agentsFor(step, tool string, args events.Value) *events.Agents {
-	known, ok := t.o.cfg.Catalogue.Get(tool)
+func (t *reading) agentsFor(step, tool string, args events.Value) *events.Agents {
+	known, ok := t.rules.catalogue.Get(tool)
 	if !ok || !known.Spec().ForAgents {
 		return nil
 	}
@@ -145,7 +144,7 @@ type HandOn struct {
 }
 
 // mayHandOn returns why an agent must not leave the call that it has to those whom it names. The call stays with it then.
-func (t *turn) mayHandOn(r work.Outcome) error {
+func (t *reading) mayHandOn(r work.Outcome) error {
 	s := t.task.Steps[r.Step]
 	if r.HandTo == nil || nobody(r.HandTo) || s == nil || !t.holds(r.Ref, r.Worker) {
 		return nil
@@ -153,12 +152,7 @@ func (t *turn) mayHandOn(r work.Outcome) error {
 	if s.For == nil {
 		return fault.New(fault.ValidationError, "the call is for no agents").WithField("hand_to").WithHint("give it back")
 	}
-	err := t.o.cfg.HandOn(HandOn{Tool: s.Tool, Requester: t.o.caller(t.e, s), By: r.Worker, From: *s.For, To: *r.HandTo})
-	if err != nil {
-		t.o.cfg.Logger.Warn("handover_refused",
-			slog.Any("task", t.e.id), slog.String("step", s.Key), slog.String("agent", r.Worker), slog.Any("error", err))
-	}
-	return err
+	return t.rules.handOn(HandOn{Tool: s.Tool, Requester: first(s.By, t.facts.requester()), By: r.Worker, From: *s.For, To: *r.HandTo})
 }
 
 // nobody reports whether a selection names nobody in particular.

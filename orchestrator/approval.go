@@ -54,7 +54,7 @@ func (t *turn) park(s *statemachine.Step, ask *work.Ask, lent *statemachine.Appr
 		id = t.adopt(lent, s.Key)
 	}
 	if id == "" {
-		id = events.ApprovalIDFrom(t.e.id, t.o.cfg.Entropy)
+		id = events.ApprovalIDFrom(t.task.ID, t.rules.entropy)
 		t.request(t.inTerms(s, &events.Approval{
 			ID: id, Step: s.Key, Type: ask.Type, Tool: s.Tool, ArgsSHA256: ask.ArgsSHA256, Scopes: ask.Scopes, Offers: t.offers(ask),
 			Description: "allow " + s.Tool + " in step " + s.Key, Rationale: ask.Reason + t.otherThan(s),
@@ -67,7 +67,7 @@ func (t *turn) park(s *statemachine.Step, ask *work.Ask, lent *statemachine.Appr
 }
 
 // fitting returns the approval that an ask can share, "" when it needs its own.
-func (t *turn) fitting(s *statemachine.Step, ask *work.Ask) string {
+func (t *reading) fitting(s *statemachine.Step, ask *work.Ask) string {
 	for _, a := range t.task.Approvals {
 		same := len(ask.Scopes) > 0 && slices.Equal(a.Scopes, ask.Scopes) && a.Status == statemachine.ApprovalPending
 		granted := a.Step == "" && a.Usable(t.now) && len(ask.Scopes) == 0 && a.Tool == s.Tool && a.ArgsSHA256 == ask.ArgsSHA256
@@ -91,7 +91,7 @@ func approvalPriority(priority string) string {
 
 // request opens an approval, and lets the task wait for it where table T-1 has the edge (A-41).
 func (t *turn) request(a *events.Approval) {
-	a.Requester = first(a.Requester, "task:"+string(t.e.id))
+	a.Requester = first(a.Requester, "task:"+string(t.task.ID))
 	a.ExpiresAt = events.Time(a.ExpiresAt)
 	if wait := a.ExpiresAt.Sub(t.now); a.RemindAt == nil {
 		a.RemindAt = new(events.Time(t.now.Add(wait / 2)))
@@ -153,13 +153,13 @@ func (t *turn) expireApproval(a *statemachine.Approval) {
 		return
 	}
 	next := a.Approval
-	next.ID, next.Follows, next.Priority, next.RemindAt = events.ApprovalIDFrom(t.e.id, t.o.cfg.Entropy), a.ID, "critical", nil
+	next.ID, next.Follows, next.Priority, next.RemindAt = events.ApprovalIDFrom(t.task.ID, t.rules.entropy), a.ID, "critical", nil
 	next.ExpiresAt = t.now.Add(a.ExpiresAt.Sub(a.RequestedAt))
 	t.request(&next)
 }
 
 // newest returns the approval that stands for another one now: itself, or the one that replaced it.
-func (t *turn) newest(id string) *statemachine.Approval {
+func (t *reading) newest(id string) *statemachine.Approval {
 	a := t.task.Approval(id)
 	for _, next := range t.task.Approvals {
 		if a != nil && next.Follows == a.ID {
@@ -230,7 +230,7 @@ func (t *turn) askPeople(n *plan.Node, key string, sc plan.Scope) {
 	rule := n.Approve
 	wait := cmp.Or(time.Duration(rule.Timeout), approvalTime("pre_execution"))
 	a := &events.Approval{
-		ID: events.ApprovalIDFrom(t.e.id, t.o.cfg.Entropy), Step: key, Type: "pre_execution",
+		ID: events.ApprovalIDFrom(t.task.ID, t.rules.entropy), Step: key, Type: "pre_execution",
 		Description: q.Description, Rationale: q.Rationale, Details: t.keep(q.Show),
 		Priority: cmp.Or(rule.Priority, approvalPriority(t.task.Submitted.Priority)), Risk: rule.Risk, From: rule.From,
 		ExpiresAt: t.now.Add(wait), Quorum: rule.Quorum, Form: events.Inline(rule.Form), Default: t.keep(q.Default),
@@ -261,7 +261,7 @@ func (t *turn) answerApproveStep(s *statemachine.Step, a *statemachine.Approval)
 }
 
 // answerOf is the output of an approve step.
-func (t *turn) answerOf(a *statemachine.Approval) json.RawMessage {
+func (t *reading) answerOf(a *statemachine.Approval) json.RawMessage {
 	out := map[string]any{"approval_id": a.ID, "status": a.Status, "approver": "", "reason": "", "decided_at": a.DecidedAt, "form": nil}
 	form := a.Default
 	if a.Decision != nil {
@@ -288,7 +288,7 @@ func expired(a *statemachine.Approval) *fault.Error {
 }
 
 // usingGrant reports whether a call that was allowed is under way which needs the task to wait meanwhile (A-20).
-func (t *turn) usingGrant() bool {
+func (t *reading) usingGrant() bool {
 	for _, key := range t.task.Order {
 		s := t.task.Steps[key]
 		if (s.State == statemachine.StepReady || s.State == statemachine.StepRunning) && s.Approval != "" && t.runsWaiting(s.Tool) {
@@ -299,8 +299,8 @@ func (t *turn) usingGrant() bool {
 }
 
 // runsWaiting reports whether a tool runs only while its task awaits an approval.
-func (t *turn) runsWaiting(tool string) bool {
-	found, ok := t.o.cfg.Catalogue.Get(tool)
+func (t *reading) runsWaiting(tool string) bool {
+	found, ok := t.rules.catalogue.Get(tool)
 	return ok && found.Spec().Gate == tools.AwaitingApproval
 }
 
@@ -331,7 +331,7 @@ func (t *turn) goOnAfterApproval() {
 }
 
 // blocks reports whether an expired approval keeps the task from going on.
-func (t *turn) blocks(a *statemachine.Approval) bool {
+func (t *reading) blocks(a *statemachine.Approval) bool {
 	goesOn := a.OnExpiry == onExpiryReject || a.OnExpiry == onExpiryDefault || a.OnExpiry == onExpiryContinue
 	if a.Status != statemachine.ApprovalExpired || goesOn {
 		return false
@@ -339,12 +339,12 @@ func (t *turn) blocks(a *statemachine.Approval) bool {
 	return a.Step == "" || t.anyStuck()
 }
 
-func (t *turn) anyStuck() bool {
+func (t *reading) anyStuck() bool {
 	return slices.ContainsFunc(t.task.Order, func(key string) bool { return t.stuck(t.task.Steps[key]) })
 }
 
 // stuck reports whether a step waits for an approval that has expired.
-func (t *turn) stuck(s *statemachine.Step) bool {
+func (t *reading) stuck(s *statemachine.Step) bool {
 	if s.State != statemachine.StepParked || len(s.Questions) > 0 {
 		return false
 	}
@@ -354,7 +354,7 @@ func (t *turn) stuck(s *statemachine.Step) bool {
 
 // rejectTask ends the task whose own request was rejected. One with `always` steps goes on to run them.
 func (t *turn) rejectTask(err *fault.Error) {
-	if len(t.e.prog.Always()) > 0 {
+	if len(t.plan.program.Always()) > 0 {
 		t.emit(events.TaskDeclined, &events.Moved{Reason: err.Message})
 		t.end(err)
 		return
@@ -371,7 +371,7 @@ func (t *turn) dropApprovals() {
 			t.emit(events.ApprovalExpired, &events.Elapsed{ID: a.ID, At: t.now})
 		}
 	}
-	if t.task.State == statemachine.AwaitingApproval && !t.task.Undecided() && !t.usingGrant() && len(t.e.prog.Always()) > 0 {
+	if t.task.State == statemachine.AwaitingApproval && !t.task.Undecided() && !t.usingGrant() && len(t.plan.program.Always()) > 0 {
 		t.emit(events.TaskDeclined, &events.Moved{Reason: "the task ends"})
 	}
 }
@@ -391,11 +391,11 @@ func (t *turn) askAgain(by string) {
 
 // barred reports whether a ready call has to stay because its task awaits an approval (S0-163). One with a note goes on
 // like any that runs.
-func (o *Orchestrator) barred(t *statemachine.Task, s *statemachine.Step) bool {
+func (r *rules) barred(t *statemachine.Task, s *statemachine.Step) bool {
 	if t.State != statemachine.AwaitingApproval || s.Noted() {
 		return false
 	}
-	tool, ok := o.cfg.Catalogue.Get(s.Tool)
+	tool, ok := r.catalogue.Get(s.Tool)
 	return ok && !slices.Contains(tool.Spec().Gate.States(), t.State)
 }
 
@@ -463,7 +463,7 @@ func (o *Orchestrator) recent(t *statemachine.Task, class tools.Rate) (n int, af
 	since := o.now().Add(-time.Minute)
 	oldest := o.now()
 	for _, s := range t.Steps {
-		if s.Tool == "" || !s.CalledAt.After(since) || o.classOf(s.Tool) != class {
+		if s.Tool == "" || !s.CalledAt.After(since) || o.rules.classOf(s.Tool) != class {
 			continue
 		}
 		if n++; s.CalledAt.Before(oldest) {
@@ -473,8 +473,8 @@ func (o *Orchestrator) recent(t *statemachine.Task, class tools.Rate) (n int, af
 	return n, oldest.Sub(since)
 }
 
-func (o *Orchestrator) classOf(tool string) tools.Rate {
-	if found, ok := o.cfg.Catalogue.Get(tool); ok {
+func (r *rules) classOf(tool string) tools.Rate {
+	if found, ok := r.catalogue.Get(tool); ok {
 		return found.Spec().RateClass()
 	}
 	return ""

@@ -98,9 +98,9 @@ func (o *Orchestrator) approvalsOf(ctx context.Context, id events.TaskID, wanted
 			}
 			view := viewOf(e.task, a, o.now())
 			view.Submitter = first(o.requester(e), view.Submitter)
-			view.Lasting = o.lasting(e.task, a)
+			view.Lasting = o.rules.lasting(e.task, a)
 			if o.cfg.FourEyes {
-				view.NotBy = o.behind(e, a)
+				view.NotBy = o.read(e).behind(a)
 			}
 			part := approvalParts{details: a.Details, form: a.Form, calls: a.Calls}
 			if s := e.task.Steps[a.Step]; s != nil {
@@ -250,19 +250,19 @@ func checkDecision(r api.DecideRequest) error {
 
 // mayDecide returns why somebody may not decide about an approval: FORBIDDEN for who asks (S0-168),
 // CONFLICT when it is over (S0-166).
-func (t *turn) mayDecide(a *statemachine.Approval, r api.DecideRequest) error {
+func (t *reading) mayDecide(a *statemachine.Approval, r api.DecideRequest) error {
 	switch {
 	case len(a.From) > 0 && !slices.Contains(a.From, r.Actor):
 		return fault.New(fault.Forbidden, "approval %s is for %s to decide about, not for %s", a.ID, strings.Join(a.From, " or "), r.Actor)
 	case r.Actor == a.Requester:
 		return fault.New(fault.Forbidden, "%s asks for this approval and cannot decide about it", r.Actor)
-	case t.o.cfg.FourEyes && slices.Contains(t.o.behind(t.e, a), r.Actor):
+	case t.rules.fourEyes && slices.Contains(t.behind(a), r.Actor):
 		return fault.New(fault.Forbidden, "%s submitted the task or made the call, and this node wants somebody else to decide", r.Actor).
 			WithHint("four_eyes in the settings of the node")
 	case a.Status == statemachine.ApprovalPending && !t.now.Before(a.ExpiresAt):
 		return fault.New(fault.Conflict, "approval %s expired at %s", a.ID, clock(a.ExpiresAt))
 	case a.Status == statemachine.ApprovalExpired:
-		return fault.New(fault.Conflict, "approval %s expired at %s", a.ID, clock(a.DecidedAt)).WithHint("orch resume %s asks again", t.e.id)
+		return fault.New(fault.Conflict, "approval %s expired at %s", a.ID, clock(a.DecidedAt)).WithHint("orch resume %s asks again", t.task.ID)
 	case a.Status != statemachine.ApprovalPending:
 		return fault.New(fault.Conflict, "%s has %s approval %s at %s", a.Decision.Approver, a.Status, a.ID, clock(a.DecidedAt))
 	case slices.ContainsFunc(a.Votes, func(v events.Decision) bool { return v.Approver == r.Actor }):
@@ -273,9 +273,9 @@ func (t *turn) mayDecide(a *statemachine.Approval, r api.DecideRequest) error {
 
 // behind lists the people for whom a task asks: who submitted it, or the first of its parents, and who made the
 // call inside of it.
-func (o *Orchestrator) behind(e *entry, a *statemachine.Approval) []string {
-	people := []string{e.task.Requestor, o.requester(e)}
-	if s := e.task.Steps[a.Step]; s != nil {
+func (t *reading) behind(a *statemachine.Approval) []string {
+	people := []string{t.task.Requestor, t.facts.requester()}
+	if s := t.task.Steps[a.Step]; s != nil {
 		people = append(people, s.By)
 	}
 	people = slices.DeleteFunc(people, func(who string) bool { return who == "" })
@@ -285,7 +285,7 @@ func (o *Orchestrator) behind(e *entry, a *statemachine.Approval) []string {
 
 // decideApproval records a decision: a vote while the quorum is not reached.
 func (t *turn) decideApproval(a *statemachine.Approval, r api.DecideRequest, form json.RawMessage) error {
-	d := &events.Decision{ID: a.ID, Approver: r.Actor, Reason: t.o.cleanText(r.Reason), At: t.now}
+	d := &events.Decision{ID: a.ID, Approver: r.Actor, Reason: t.rules.cleanText(r.Reason), At: t.now}
 	if r.As != "granted" {
 		if r.As == "revise" {
 			d.Disposition = r.As

@@ -41,7 +41,7 @@ func (o *Orchestrator) cleanQuestions(asked []work.Question) ([]work.Question, e
 		if len(params) == 0 {
 			params = json.RawMessage("{}")
 		}
-		clean[i] = work.Question{Key: o.cleanText(q.Key), Kind: q.Kind, Params: params}
+		clean[i] = work.Question{Key: o.rules.cleanText(q.Key), Kind: q.Kind, Params: params}
 		asking.Questions[i] = tools.Question(clean[i])
 		if err := checkParams(clean[i]); err != nil {
 			return nil, fault.From(err).WithField("questions." + clip(q.Key) + "." + fault.From(err).Field)
@@ -62,7 +62,7 @@ func (t *turn) inquire(s *statemachine.Step, r work.Outcome) {
 	}
 	ids := make([]string, len(r.Questions))
 	for i, q := range r.Questions {
-		ids[i] = events.QuestionIDFrom(t.e.id, t.o.cfg.Entropy)
+		ids[i] = events.QuestionIDFrom(t.task.ID, t.rules.entropy)
 		t.emit(events.QuestionAsked, &events.Question{
 			ID: ids[i], Step: s.Key, Key: q.Key, Kind: q.Kind, Params: events.Inline(q.Params), ExpiresAt: events.Time(t.now.Add(questionLife)),
 		})
@@ -71,7 +71,7 @@ func (t *turn) inquire(s *statemachine.Step, r work.Outcome) {
 }
 
 // mayInquire returns why a call may not ask what it asks, nil when it may.
-func (t *turn) mayInquire(s *statemachine.Step, asked []work.Question) *fault.Error {
+func (t *reading) mayInquire(s *statemachine.Step, asked []work.Question) *fault.Error {
 	switch {
 	case t.task.State.Terminal():
 		return fault.New(fault.StateNotAllowed, "the task is %s: nobody can be asked any more", t.task.State)
@@ -156,7 +156,7 @@ func unanswered(id string, q *statemachine.Question) *fault.Error {
 }
 
 // nextQuestion returns the first open question that a step waits for, nil when there is none.
-func (t *turn) nextQuestion(s *statemachine.Step) *statemachine.Question {
+func (t *reading) nextQuestion(s *statemachine.Step) *statemachine.Question {
 	for _, id := range s.Questions {
 		if q := t.task.Question(id); q != nil && q.Status == statemachine.QuestionOpen {
 			return q
@@ -166,7 +166,7 @@ func (t *turn) nextQuestion(s *statemachine.Step) *statemachine.Question {
 }
 
 // waitsForAnswer says which answer a step waits for.
-func (t *turn) waitsForAnswer(s *statemachine.Step) string {
+func (t *reading) waitsForAnswer(s *statemachine.Step) string {
 	q := t.nextQuestion(s)
 	if q == nil {
 		return "it goes on with the answers"

@@ -63,7 +63,7 @@ func (a *sleeper) share() string { return first(a.Share, a.Line.Requestor) }
 func (e *entry) rests() bool {
 	t := e.task
 	switch {
-	case e.busy || len(e.turns) > 0 || t == nil || !e.open || e.behind || e.searching || e.noPlan != nil:
+	case e.busy || len(e.turns) > 0 || t == nil || !e.open || e.behind || e.searching || e.plan.unusable != nil:
 		return false
 	case len(e.queued) > 0 || len(e.leases) > 0 || len(e.given) > 0 || e.key != "":
 		return false

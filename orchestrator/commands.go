@@ -18,11 +18,11 @@ import (
 )
 
 // over returns STATE_NOT_ALLOWED for a command on a task that has ended.
-func (t *turn) over(command string) error {
+func (t *reading) over(command string) error {
 	if !t.task.State.Terminal() {
 		return nil
 	}
-	return fault.New(fault.StateNotAllowed, "%s is not possible: task %s is %s", command, t.e.id, t.task.State)
+	return fault.New(fault.StateNotAllowed, "%s is not possible: task %s is %s", command, t.task.ID, t.task.State)
 }
 
 // Cancel implements api.API.
@@ -34,7 +34,7 @@ func (o *Orchestrator) Cancel(ctx context.Context, r api.CancelRequest) (api.Tas
 		if err := t.keptOpen(); err != nil {
 			return err
 		}
-		t.cancel(o.cleanText(first(r.Reason, "cancelled on request")))
+		t.cancel(o.rules.cleanText(first(r.Reason, "cancelled on request")))
 		return nil
 	})
 	if err != nil {
@@ -44,9 +44,9 @@ func (o *Orchestrator) Cancel(ctx context.Context, r api.CancelRequest) (api.Tas
 }
 
 // cleanText redacts and shortens a text that a person or client gave.
-func (o *Orchestrator) cleanText(s string) string {
+func (r *rules) cleanText(s string) string {
 	const longest = 1000 // bytes
-	clean, _ := o.cfg.Redact([]byte(s))
+	clean, _ := r.redact([]byte(s))
 	if len(clean) > longest { // after the redaction: half a secret is one, too
 		return strings.ToValidUTF8(string(clean[:longest]), "") + "…"
 	}
@@ -120,7 +120,7 @@ func (o *Orchestrator) Resolve(ctx context.Context, r api.ResolveRequest) (api.T
 		if t.task.State == statemachine.Blocked {
 			t.emit(events.TaskUnblocked, &events.Moved{Reason: "step " + s.Key + " was resolved"})
 		}
-		t.emit(events.StepResolved, &events.Resolved{Step: s.Key, As: r.As, By: first(r.Actor, actorNode), Reason: o.cleanText(r.Reason), Output: output})
+		t.emit(events.StepResolved, &events.Resolved{Step: s.Key, As: r.As, By: first(r.Actor, actorNode), Reason: o.rules.cleanText(r.Reason), Output: output})
 		return nil
 	})
 	if err != nil {
@@ -314,7 +314,7 @@ func (o *Orchestrator) createCheckpoint(ctx context.Context, r api.CheckpointReq
 		if err := t.over("checkpoint"); err != nil {
 			return err
 		}
-		t.emit(events.CheckpointCreated, &events.Checkpointed{ID: id, Name: o.cleanText(r.Name), State: state, At: t.now})
+		t.emit(events.CheckpointCreated, &events.Checkpointed{ID: id, Name: o.rules.cleanText(r.Name), State: state, At: t.now})
 		return nil
 	})
 	if err != nil {

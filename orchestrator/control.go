@@ -48,7 +48,7 @@ func (o *Orchestrator) Pause(ctx context.Context, r api.PauseRequest) (api.Contr
 		return o.pauseTask(ctx, r, events.TaskPaused)
 	}
 	hold := holdOf(r)
-	hold.At, hold.Reason, hold.By = o.now(), o.cleanText(r.Reason), first(r.Actor, actorNode)
+	hold.At, hold.Reason, hold.By = o.now(), o.rules.cleanText(r.Reason), first(r.Actor, actorNode)
 	return o.setHolds(ctx, func(holds []api.Hold) ([]api.Hold, error) {
 		if holds = append(removeHold(holds, hold), hold); len(holds) > maxHolds {
 			return nil, fault.New(fault.QuotaExceeded, "%d things are paused, the limit", maxHolds).WithHint("orch resume some of them, or pause the node")
@@ -166,7 +166,7 @@ func (o *Orchestrator) pauseTask(ctx context.Context, r api.PauseRequest, kind e
 			return err
 		}
 		if pause := kind == events.TaskPaused; t.task.Paused != pause {
-			t.emit(kind, &events.Paused{Reason: o.cleanText(r.Reason)})
+			t.emit(kind, &events.Paused{Reason: o.rules.cleanText(r.Reason)})
 		}
 		if kind == events.TaskResumed {
 			t.askAgain(first(r.Actor, actorNode))

@@ -48,7 +48,7 @@ type coveredCall struct {
 }
 
 // covered evaluates the calls that an approve step covers.
-func (t *turn) covered(n *plan.Node) (covered, error) {
+func (t *reading) covered(n *plan.Node) (covered, error) {
 	var all covered
 	for _, c := range n.Covers {
 		if s := t.task.Steps[topOf(c)]; s != nil && s.State.Over() {
@@ -78,7 +78,7 @@ func topOf(c plan.Cover) string {
 }
 
 // coverEach adds the call of a step, or those of all items of its for_each.
-func (t *turn) coverEach(all *covered, c plan.Cover) error {
+func (t *reading) coverEach(all *covered, c plan.Cover) error {
 	if c.Each == nil {
 		return t.coverCall(all, c.Call, c.Call.ID, t.scope(nil))
 	}
@@ -96,7 +96,7 @@ func (t *turn) coverEach(all *covered, c plan.Cover) error {
 }
 
 // coverCall adds one call, with the arguments that its worker will see.
-func (t *turn) coverCall(all *covered, n *plan.Node, key string, sc plan.Scope) error {
+func (t *reading) coverCall(all *covered, n *plan.Node, key string, sc plan.Scope) error {
 	if len(all.calls) == maxCovered {
 		return fault.New(fault.ValidationError, "covers has more than %d calls", maxCovered).WithField("covers").WithReason("LIMIT_EXCEEDED").
 			WithHint("ask for parts of the list, each with an approve step of its own")
@@ -105,7 +105,7 @@ func (t *turn) coverCall(all *covered, n *plan.Node, key string, sc plan.Scope) 
 	if err != nil {
 		return err
 	}
-	tool, ok := t.o.cfg.Catalogue.Get(n.Tool)
+	tool, ok := t.rules.catalogue.Get(n.Tool)
 	if !ok {
 		return fault.New(fault.NotFound, "there is no tool %q here, so nobody can say what step %s would do", n.Tool, key).WithField("covers")
 	}
@@ -128,7 +128,7 @@ func (t *turn) coverCall(all *covered, n *plan.Node, key string, sc plan.Scope) 
 }
 
 // coverOf returns the grant that covers the call of a step, "" when there is none. A grant that no person has made covers nothing.
-func (t *turn) coverOf(key string) string {
+func (t *reading) coverOf(key string) string {
 	for _, a := range t.task.Approvals {
 		if len(a.Covers) > 0 && a.UsableFor(key, t.now) && a.Decision.Approver != actorNode {
 			return a.ID
@@ -138,7 +138,7 @@ func (t *turn) coverOf(key string) string {
 }
 
 // otherThan says that an approval covers the step of a call, but with other arguments; "" when none does.
-func (t *turn) otherThan(s *statemachine.Step) string {
+func (t *reading) otherThan(s *statemachine.Step) string {
 	if a := t.task.Approval(s.Approval); a != nil && a.Cover(s.Key) != nil {
 		return fmt.Sprintf("; approval %s covers this step, but not this call: its arguments, or what it asks for, are others", a.ID)
 	}

@@ -104,7 +104,7 @@ func both(above, own []string) []string {
 
 // holdsCall reports whether an agent holds a call.
 func (o *Orchestrator) holdsCall(e *entry, call work.Ref, actor string) bool {
-	return (&turn{o: o, e: e, task: e.task}).holds(call, actor)
+	return o.read(e).holds(call, actor)
 }
 
 // levelOf is how many calls of agents are above a task.

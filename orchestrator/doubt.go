@@ -20,9 +20,9 @@ const reapTime = 2 * time.Second
 
 // mayRunUntil is until when the call of a step may still run whose worker is heard of no more: for its time limit, which its
 // worker keeps to also while nobody hears of it, and what ending it takes. Zero when that is over.
-func (t *turn) mayRunUntil(s *statemachine.Step) time.Time {
-	until := s.CalledAt.Add(t.limitOf(s) + t.o.cfg.Overrun)
-	if reaped := t.now.Add(reapTime); slices.Contains(t.o.cfg.Gone, s.Worker) && reaped.Before(until) {
+func (t *reading) mayRunUntil(s *statemachine.Step) time.Time {
+	until := s.CalledAt.Add(t.limitOf(s) + t.rules.overrun)
+	if reaped := t.now.Add(reapTime); slices.Contains(t.rules.gone, s.Worker) && reaped.Before(until) {
 		until = reaped
 	}
 	if !until.After(t.now) {
@@ -32,18 +32,18 @@ func (t *turn) mayRunUntil(s *statemachine.Step) time.Time {
 }
 
 // limitOf is the time limit of the call of a step.
-func (t *turn) limitOf(s *statemachine.Step) time.Duration {
+func (t *reading) limitOf(s *statemachine.Step) time.Duration {
 	if s.Timeout > 0 {
 		return s.Timeout
 	}
-	if tool, ok := t.o.cfg.Catalogue.Get(s.Tool); ok && tool.Spec().Timeout > 0 {
+	if tool, ok := t.rules.catalogue.Get(s.Tool); ok && tool.Spec().Timeout > 0 {
 		return tool.Spec().Timeout
 	}
 	return work.UsualTimeout
 }
 
 // waitsToVerify reports whether the verify tool of a step in doubt will be asked later.
-func (t *turn) waitsToVerify(s *statemachine.Step) bool {
+func (t *reading) waitsToVerify(s *statemachine.Step) bool {
 	if !s.MayRun(t.now) {
 		return false // the usual case, asked of every step at every turn
 	}
@@ -74,10 +74,10 @@ func (t *turn) verifyCall(n *plan.Node, key string, in *item) {
 
 // probeOf names the call that asks about the newest attempt of a step: what was found about an earlier attempt says nothing. One
 // that has lost its worker says nothing either, so that another one asks, as often as a call is handed out.
-func (t *turn) probeOf(key string) string {
+func (t *reading) probeOf(key string) string {
 	first := key + verifySuffix + strconv.Itoa(t.task.Steps[key].Attempt)
 	asking := first
-	for n := 2; n <= t.o.cfg.MaxDeliveries; n++ {
+	for n := 2; n <= t.rules.maxDeliveries; n++ {
 		probe := t.task.Steps[asking]
 		if probe == nil || probe.State != statemachine.StepFailed || !interrupted(probe.Class) {
 			break
@@ -97,7 +97,7 @@ func (t *turn) judge(n *plan.Node, key string, probe *statemachine.Step) {
 	if err = t.outcomeOf(err); err != nil || t.stopped() {
 		return
 	}
-	if !happened && t.task.Steps[key].Lost >= t.o.cfg.MaxDeliveries {
+	if !happened && t.task.Steps[key].Lost >= t.rules.maxDeliveries {
 		return // it is poison: a person decides whether it is worth another worker
 	}
 	t.activate()

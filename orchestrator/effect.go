@@ -9,15 +9,15 @@ import (
 )
 
 // effect is that of the step, else that of its tool, else write.
-func (t *turn) effect(n *plan.Node) tools.Effect {
+func (t *reading) effect(n *plan.Node) tools.Effect {
 	if n.Effect != "" {
 		return tools.Effect(n.Effect)
 	}
-	return t.o.effectOf(n.Tool)
+	return t.rules.effectOf(n.Tool)
 }
 
-func (o *Orchestrator) effectOf(tool string) tools.Effect {
-	if found, ok := o.cfg.Catalogue.Get(tool); ok {
+func (r *rules) effectOf(tool string) tools.Effect {
+	if found, ok := r.catalogue.Get(tool); ok {
 		return found.Spec().Effect
 	}
 	return tools.Write
@@ -25,7 +25,7 @@ func (o *Orchestrator) effectOf(tool string) tools.Effect {
 
 // declared reports whether the plan itself says what effect the call of a step has. It always says so of the call
 // that looks at one in doubt: looking changes nothing.
-func (t *turn) declared(s *statemachine.Step) bool {
+func (t *reading) declared(s *statemachine.Step) bool {
 	if s.Purpose == purposeVerify {
 		return true
 	}
@@ -36,12 +36,12 @@ func (t *turn) declared(s *statemachine.Step) bool {
 // resolved returns the effect that a worker has found for this very call, "" where that of the step counts: it is
 // the same, or the plan declares it. A tool that cannot tell its calls apart may have become another one since the step
 // was made ready, but only one that does more is believed.
-func (t *turn) resolved(s *statemachine.Step, effect string) string {
+func (t *reading) resolved(s *statemachine.Step, effect string) string {
 	graver := gravity(effect) - gravity(s.Effect)
 	if graver == 0 || gravity(effect) < 0 || t.declared(s) {
 		return ""
 	}
-	if tool, ok := t.o.cfg.Catalogue.Get(s.Tool); ok {
+	if tool, ok := t.rules.catalogue.Get(s.Tool); ok {
 		if _, tells := tool.(tools.Intender); tells {
 			return effect
 		}

@@ -19,7 +19,8 @@ import (
 type entry struct {
 	id   events.TaskID
 	task *statemachine.Task
-	prog *plan.Program
+	// plan is what is known of its plan beside the history.
+	plan taskPlan
 	// seq is the position in the log of the newest commit.
 	seq uint64
 	// busy is set while an append or a load is in flight; turns then queue up.
@@ -51,10 +52,6 @@ type entry struct {
 	// counted is set while the task counts as an open one of a share.
 	counted bool
 	share   string
-	// noPlan is why the plan of the task cannot be read; prog is then empty.
-	noPlan *fault.Error
-	// itemsOver is, by for_each step, the number of leading items that are over.
-	itemsOver map[string]int
 }
 
 func newEntry(id events.TaskID) *entry {
@@ -67,15 +64,6 @@ func (e *entry) note(step string, p work.Progress) {
 		e.progress = map[string]work.Progress{}
 	}
 	e.progress[step] = p
-}
-
-// passItems remembers how many leading items of a for_each are over, so that they are not looked at
-// again.
-func (e *entry) passItems(step string, n int) {
-	if e.itemsOver == nil {
-		e.itemsOver = map[string]int{}
-	}
-	e.itemsOver[step] = n
 }
 
 // notify wakes everybody who waits for a change. The lock is held.
@@ -173,7 +161,7 @@ func (o *Orchestrator) loadNow(ctx context.Context, e *entry) {
 		o.loadFailed(e, err)
 		return
 	}
-	e.task, e.seq, e.archived, e.prog, e.noPlan = task, newest.Seq, e.archived || newest.Archived, prog, noPlan
+	e.task, e.seq, e.archived, e.plan = task, newest.Seq, e.archived || newest.Archived, taskPlan{program: prog, unusable: noPlan}
 	o.revive(e)
 	e.notify() // the log may have taken what it did not answer
 	o.wasRead(e.id)

@@ -71,8 +71,8 @@ func allowOf(e *entry) *events.Allow {
 	if e.task.Submitted.Allow != nil {
 		return e.task.Submitted.Allow
 	}
-	if e.prog == nil || e.prog.Plan() == nil || e.prog.Plan().Allow == nil {
+	if e.plan.program == nil || e.plan.program.Plan() == nil || e.plan.program.Plan().Allow == nil {
 		return nil
 	}
-	return opened(e.prog.Plan().Allow, nil)
+	return opened(e.plan.program.Plan().Allow, nil)
 }

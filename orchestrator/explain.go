@@ -26,7 +26,7 @@ func (o *Orchestrator) Explain(ctx context.Context, r api.GetRequest) (api.Expla
 		if refusal != nil && !e.task.State.Terminal() {
 			reply.Causes = append(reply.Causes, refusalCause(refusal))
 		}
-		reply.Causes = slices.AppendSeq(reply.Causes, (&turn{o: o, e: e, task: e.task, now: o.now(), roster: who}).causes())
+		reply.Causes = slices.AppendSeq(reply.Causes, (&explanation{reading: o.read(e), o: o, e: e, roster: who}).causes())
 		return nil
 	})
 	return reply, err
@@ -56,8 +56,18 @@ func refusalCause(r *api.Refusal) api.Cause {
 	}
 }
 
+// explanation says why a task does not move. The lock is held.
+type explanation struct {
+	*reading
+
+	o *Orchestrator
+	e *entry
+	// roster are the registered agents; nil when they are not known.
+	roster *roster
+}
+
 // causes yields why the task does not move, what concerns the whole task first. The lock is held.
-func (t *turn) causes() iter.Seq[api.Cause] {
+func (t *explanation) causes() iter.Seq[api.Cause] {
 	return func(yield func(api.Cause) bool) {
 		if t.task.State.Terminal() {
 			yield(t.ended())
@@ -95,7 +105,7 @@ func (o *Orchestrator) waitsFor(e *entry) string {
 	if e == nil || e.task == nil || e.busy || e.task.Reason != "" || e.task.State.Terminal() {
 		return ""
 	}
-	for c := range (&turn{o: o, e: e, task: e.task, now: o.now()}).causes() {
+	for c := range (&explanation{reading: o.read(e), o: o, e: e}).causes() {
 		switch c.Kind {
 		case "concurrency", "in_doubt", "signal", "question", "no_worker", "tool_paused", "queue_paused", "node_paused", "delay", "timer", "retry", "paused":
 			return c.Sentence
@@ -105,22 +115,22 @@ func (o *Orchestrator) waitsFor(e *entry) string {
 	return ""
 }
 
-func (t *turn) ended() api.Cause {
+func (t *explanation) ended() api.Cause {
 	c := api.Cause{Kind: "over", Sentence: fmt.Sprintf("The task is over: %s since %s.", t.task.State, clock(t.task.Since))}
 	if t.task.Error != nil {
 		c.Sentence = fmt.Sprintf("The task is over: %s since %s, because %s.", t.task.State, clock(t.task.Since), strings.TrimSuffix(t.task.Error.Message, "."))
-		c.Next = "orch redrive " + string(t.e.id)
+		c.Next = "orch redrive " + string(t.task.ID)
 	}
 	return c
 }
 
 func clock(at time.Time) string { return at.Format("2006-01-02 15:04:05 MST") }
 
-func (t *turn) becausePaused() *api.Cause {
+func (t *explanation) becausePaused() *api.Cause {
 	if !t.task.Paused {
 		return nil
 	}
-	return &api.Cause{Kind: "paused", Sentence: "The task is paused" + because(t.task.PauseReason) + ".", Next: "orch resume " + string(t.e.id)}
+	return &api.Cause{Kind: "paused", Sentence: "The task is paused" + because(t.task.PauseReason) + ".", Next: "orch resume " + string(t.task.ID)}
 }
 
 func because(reason string) string {
@@ -130,7 +140,7 @@ func because(reason string) string {
 	return " (" + reason + ")"
 }
 
-func (t *turn) becauseDependency() *api.Cause {
+func (t *explanation) becauseDependency() *api.Cause {
 	if len(t.task.Unmet) == 0 {
 		return nil
 	}
@@ -146,7 +156,7 @@ func (t *turn) becauseDependency() *api.Cause {
 	return &api.Cause{Kind: "dependency", Sentence: fmt.Sprintf("It waits for task %s, which is %s%s.", first, state, more), Next: "orch explain " + string(first)}
 }
 
-func (t *turn) becauseDelay() *api.Cause {
+func (t *explanation) becauseDelay() *api.Cause {
 	at := t.task.Submitted.NotBefore
 	if at == nil || !t.now.Before(*at) {
 		return nil
@@ -154,16 +164,16 @@ func (t *turn) becauseDelay() *api.Cause {
 	return &api.Cause{Kind: "delay", Sentence: fmt.Sprintf("It is to start at %s, in %s.", clock(*at), at.Sub(t.now).Round(time.Second))}
 }
 
-func (t *turn) becauseConcurrency() *api.Cause {
+func (t *explanation) becauseConcurrency() *api.Cause {
 	c := t.task.Submitted.Concurrency
 	if c == nil {
 		return nil
 	}
 	s := t.o.keys[c.Key]
-	if n := len(t.o.unread); n > 0 && s != nil && s.waiting[t.e.id] {
+	if n := len(t.o.unread); n > 0 && s != nil && s.waiting[t.task.ID] {
 		return &api.Cause{Kind: "concurrency", Sentence: fmt.Sprintf("%d tasks cannot be read at the moment; the concurrency key %q may belong to one of them.", n, c.Key), Next: "orch doctor"}
 	}
-	if s == nil || s.holders[t.e.id] || len(s.holders) < c.Limit {
+	if s == nil || s.holders[t.task.ID] || len(s.holders) < c.Limit {
 		return nil
 	}
 	holders := make([]string, 0, len(s.holders))
@@ -174,25 +184,25 @@ func (t *turn) becauseConcurrency() *api.Cause {
 	return &api.Cause{Kind: "concurrency", Sentence: fmt.Sprintf("The concurrency key %q is held by %s.", c.Key, strings.Join(holders[:min(3, len(holders))], ", ")), Next: "orch explain " + holders[0]}
 }
 
-func (t *turn) becauseCancelling() *api.Cause {
+func (t *explanation) becauseCancelling() *api.Cause {
 	if !t.task.Cancelling {
 		return nil
 	}
 	return &api.Cause{Kind: "cancelling", Sentence: "The task is being cancelled and runs its `always` steps" + because(t.task.CancelReason) + "."}
 }
 
-func (t *turn) becauseResource() *api.Cause {
-	if t.e.noPlan == nil {
+func (t *explanation) becauseResource() *api.Cause {
+	if t.plan.unusable == nil {
 		return nil
 	}
 	return &api.Cause{
-		Kind: "blocked", Sentence: "The plan of the task cannot be read: " + strings.TrimSuffix(t.e.noPlan.Message, ".") + ".",
-		Next: "orch doctor, and when the plan is back: orch redrive " + string(t.e.id),
+		Kind: "blocked", Sentence: "The plan of the task cannot be read: " + strings.TrimSuffix(t.plan.unusable.Message, ".") + ".",
+		Next: "orch doctor, and when the plan is back: orch redrive " + string(t.task.ID),
 	}
 }
 
 // becauseStep says what one step waits for, nil when it is over.
-func (t *turn) becauseStep(s *statemachine.Step) *api.Cause {
+func (t *explanation) becauseStep(s *statemachine.Step) *api.Cause {
 	c := &api.Cause{Step: s.Key}
 	switch {
 	case t.e.waitsForResume(s, t.now):
@@ -207,7 +217,7 @@ func (t *turn) becauseStep(s *statemachine.Step) *api.Cause {
 		t.becauseInquiring(s, c)
 	case s.State == statemachine.StepParked:
 		t.becauseParked(s, c)
-	case s.State == statemachine.StepReady && t.o.barred(t.task, s):
+	case s.State == statemachine.StepReady && t.rules.barred(t.task, s):
 		c.Kind, c.Sentence = "approval", fmt.Sprintf("Step %s (%s) waits until the approvals of the task are decided.", s.Key, s.Tool)
 	case s.State == statemachine.StepReady:
 		t.becauseReady(s, c)
@@ -221,7 +231,7 @@ func (t *turn) becauseStep(s *statemachine.Step) *api.Cause {
 		c.Task = s.Child
 	case s.Signal != "":
 		c.Kind, c.Sentence = "signal", fmt.Sprintf("Step %s waits for the signal %q%s.", s.Key, s.Signal, until(s.Due))
-		c.Next = fmt.Sprintf("orch signal %s %s", t.e.id, s.Signal)
+		c.Next = fmt.Sprintf("orch signal %s %s", t.task.ID, s.Signal)
 	case s.Tool == "":
 		c.Kind, c.Sentence = "timer", fmt.Sprintf("Step %s waits until %s.", s.Key, clock(s.Due))
 	case t.o.silent(t.e.leases[s.Key], t.now):
@@ -233,10 +243,10 @@ func (t *turn) becauseStep(s *statemachine.Step) *api.Cause {
 }
 
 // becauseInDoubt says who decides about a call in doubt, and when.
-func (t *turn) becauseInDoubt(s *statemachine.Step, c *api.Cause) {
+func (t *explanation) becauseInDoubt(s *statemachine.Step, c *api.Cause) {
 	c.Kind = "in_doubt"
 	c.Sentence = fmt.Sprintf("It is unknown whether step %s (%s) took effect: %s.", s.Key, s.Tool, strings.TrimSuffix(s.Reason, "."))
-	c.Next = fmt.Sprintf("orch resolve %s %s --as succeeded|failed|retry", t.e.id, s.Key)
+	c.Next = fmt.Sprintf("orch resolve %s %s --as succeeded|failed|retry", t.task.ID, s.Key)
 	if !s.MayRun(t.now) {
 		return
 	}
@@ -249,7 +259,7 @@ func (t *turn) becauseInDoubt(s *statemachine.Step, c *api.Cause) {
 }
 
 // becauseParked says whose decision a step waits for.
-func (t *turn) becauseParked(s *statemachine.Step, c *api.Cause) {
+func (t *explanation) becauseParked(s *statemachine.Step, c *api.Cause) {
 	a := t.newest(s.Approval)
 	if a == nil {
 		return
@@ -257,7 +267,7 @@ func (t *turn) becauseParked(s *statemachine.Step, c *api.Cause) {
 	c.Kind, c.Approval = "approval", a.ID
 	if a.Status == statemachine.ApprovalExpired {
 		c.Sentence = fmt.Sprintf("Step %s waits for approval %s, about which nobody decided until %s.", s.Key, a.ID, clock(a.ExpiresAt))
-		c.Next = "orch resume " + string(t.e.id)
+		c.Next = "orch resume " + string(t.task.ID)
 		return
 	}
 	c.Sentence = fmt.Sprintf("Step %s waits for approval %s until %s%s.", s.Key, a.ID, clock(a.ExpiresAt), because(a.Rationale))
@@ -265,7 +275,7 @@ func (t *turn) becauseParked(s *statemachine.Step, c *api.Cause) {
 }
 
 // becauseInquiring says which answer a step waits for.
-func (t *turn) becauseInquiring(s *statemachine.Step, c *api.Cause) {
+func (t *explanation) becauseInquiring(s *statemachine.Step, c *api.Cause) {
 	reason := t.waitsForAnswer(s)
 	c.Kind, c.Sentence = "question", "Step "+s.Key+" ("+s.Tool+")"+strings.TrimPrefix(reason, "it")+"."
 	if q := t.nextQuestion(s); q != nil {
@@ -274,14 +284,14 @@ func (t *turn) becauseInquiring(s *statemachine.Step, c *api.Cause) {
 }
 
 // becauseAsked says that the task waits for an approval that it asked for by itself.
-func (t *turn) becauseAsked() *api.Cause {
+func (t *explanation) becauseAsked() *api.Cause {
 	for _, a := range t.task.Approvals {
 		switch {
 		case a.Step != "" || t.newest(a.ID) != a:
 		case a.Status == statemachine.ApprovalPending:
 			return &api.Cause{Kind: "approval", Approval: a.ID, Sentence: fmt.Sprintf("It asked for approval %s (%s), pending until %s.", a.ID, strings.TrimSuffix(a.Description, "."), clock(a.ExpiresAt)), Next: "orch approvals " + a.ID}
 		case a.Status == statemachine.ApprovalExpired && t.task.Block == blockExpired:
-			return &api.Cause{Kind: "approval", Approval: a.ID, Sentence: fmt.Sprintf("Nobody decided about approval %s until %s.", a.ID, clock(a.ExpiresAt)), Next: "orch resume " + string(t.e.id)}
+			return &api.Cause{Kind: "approval", Approval: a.ID, Sentence: fmt.Sprintf("Nobody decided about approval %s until %s.", a.ID, clock(a.ExpiresAt)), Next: "orch resume " + string(t.task.ID)}
 		}
 	}
 	return nil
@@ -301,7 +311,7 @@ func until(due time.Time) string {
 	return " until " + clock(due)
 }
 
-func (t *turn) progressText(key string) string {
+func (t *explanation) progressText(key string) string {
 	p, ok := t.e.progress[key]
 	switch {
 	case !ok:
@@ -327,7 +337,7 @@ func (o *Orchestrator) silent(l *lease, now time.Time) bool {
 }
 
 // becauseSilent says what becomes of a call whose worker is not heard of.
-func (t *turn) becauseSilent(s *statemachine.Step, c *api.Cause) {
+func (t *explanation) becauseSilent(s *statemachine.Step, c *api.Cause) {
 	l := t.e.leases[s.Key]
 	c.Kind = "running"
 	if l.heard.IsZero() {
@@ -344,7 +354,7 @@ func (t *turn) becauseSilent(s *statemachine.Step, c *api.Cause) {
 }
 
 // becauseReady says why a ready call is not executed.
-func (t *turn) becauseReady(s *statemachine.Step, c *api.Cause) {
+func (t *explanation) becauseReady(s *statemachine.Step, c *api.Cause) {
 	queue := queueName(s.Queue)
 	switch {
 	case t.o.silent(t.e.leases[s.Key], t.now):
@@ -379,7 +389,7 @@ func elsewhere(s *statemachine.Step) string {
 	return " to look after what it has begun elsewhere"
 }
 
-func (t *turn) holdText(kind, name string) string {
+func (t *explanation) holdText(kind, name string) string {
 	for _, h := range t.o.holds {
 		if h.Kind == kind && h.Name == name {
 			return fmt.Sprintf(" by %s since %s%s", h.By, clock(h.At), because(h.Reason))

@@ -33,7 +33,7 @@ type roster struct {
 }
 
 // becauseAgents says why no agent has a ready call.
-func (t *turn) becauseAgents(s *statemachine.Step, c *api.Cause) {
+func (t *explanation) becauseAgents(s *statemachine.Step, c *api.Cause) {
 	c.Kind, c.Next = "no_worker", "orch agents"
 	var why string
 	if t.roster != nil {
@@ -48,7 +48,7 @@ func (t *turn) becauseAgents(s *statemachine.Step, c *api.Cause) {
 }
 
 // whyNoPoll says what the claims of agents tell.
-func (t *turn) whyNoPoll(a *events.Agents, c *api.Cause) string {
+func (t *explanation) whyNoPoll(a *events.Agents, c *api.Cause) string {
 	switch who := askedFor(t.task); {
 	case t.o.bound(a, who):
 		return onlyForOthers(who)
@@ -65,7 +65,7 @@ func onlyForOthers(who string) string {
 }
 
 // whyNoAgent says what the registered agents tell.
-func (t *turn) whyNoAgent(a *events.Agents, c *api.Cause) string {
+func (t *explanation) whyNoAgent(a *events.Agents, c *api.Cause) string {
 	who := askedFor(t.task)
 	able := slices.DeleteFunc(slices.Clone(t.roster.agents), func(r RegisteredAgent) bool { return !fits(&r.Agent, a, r.For) })
 	willing := slices.DeleteFunc(slices.Clone(able), func(r RegisteredAgent) bool { return !r.WorksFor(who) })
@@ -148,7 +148,7 @@ func more(n int) string {
 }
 
 // ends says what will end the open task by itself: its deadline, and a budget that is used up.
-func (t *turn) ends() []api.Cause {
+func (t *explanation) ends() []api.Cause {
 	var all []api.Cause
 	if most := t.task.Submitted.MaxSteps; most > 0 && t.task.Calls >= most {
 		all = append(all, api.Cause{Kind: "budget", Sentence: fmt.Sprintf("It has made all %d calls that it may make (limits.max_steps).", most)})

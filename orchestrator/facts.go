@@ -25,7 +25,7 @@ func (t *turn) record(f events.Event) {
 		t.emit(f.Kind, f.Data)
 		return
 	}
-	if owner, err := events.TaskOfApproval(a.ID); err != nil || owner != t.e.id || t.task.Approval(a.ID) != nil {
+	if owner, err := events.TaskOfApproval(a.ID); err != nil || owner != t.task.ID || t.task.Approval(a.ID) != nil {
 		return // nobody could decide about it
 	}
 	details := events.Inline(once(a.Details.Raw))
@@ -49,12 +49,12 @@ func once(raw json.RawMessage) json.RawMessage {
 
 // boundTo returns the call that the details of a request name by `tool` and `arguments`, so that its grant
 // lets this call through; none when they name no call of the catalogue.
-func (t *turn) boundTo(details json.RawMessage) (tool, digest string) {
+func (t *reading) boundTo(details json.RawMessage) (tool, digest string) {
 	var named map[string]json.RawMessage // a struct would take Arguments for arguments
 	if json.Unmarshal(details, &named) != nil || json.Unmarshal(named["tool"], &tool) != nil {
 		return "", ""
 	}
-	found, ok := t.o.cfg.Catalogue.Get(tool)
+	found, ok := t.rules.catalogue.Get(tool)
 	if !ok {
 		return "", ""
 	}
@@ -108,9 +108,9 @@ func (o *Orchestrator) clean(r *work.Outcome) error {
 	}
 	if r.Error != nil {
 		clean := *r.Error
-		clean.Message, clean.Hint, clean.Field = o.cleanText(clean.Message), o.cleanText(clean.Hint), o.cleanText(clean.Field)
-		clean.Reason, clean.Code = o.cleanText(clean.Reason), fault.Code(clip(o.cleanText(string(clean.Code))))
-		r.Error, r.Class = &clean, clip(o.cleanText(r.Class))
+		clean.Message, clean.Hint, clean.Field = o.rules.cleanText(clean.Message), o.rules.cleanText(clean.Hint), o.rules.cleanText(clean.Field)
+		clean.Reason, clean.Code = o.rules.cleanText(clean.Reason), fault.Code(clip(o.rules.cleanText(string(clean.Code))))
+		r.Error, r.Class = &clean, clip(o.rules.cleanText(r.Class))
 	}
 	if r.Ask != nil {
 		if r.Ask, err = o.cleanAsk(*r.Ask); err != nil {
@@ -142,7 +142,7 @@ func (o *Orchestrator) cleanAsk(ask work.Ask) (*work.Ask, error) {
 		return nil, fault.New(fault.ValidationError, "the request for approval names more than %d targets", maxNamed).WithField("ask")
 	}
 	for _, scope := range ask.Scopes {
-		if o.cleanText(scope) != scope {
+		if o.rules.cleanText(scope) != scope {
 			return nil, fault.New(fault.ValidationError, "what the request for approval would open is too long, or holds a secret").WithField("ask")
 		}
 	}
@@ -152,10 +152,10 @@ func (o *Orchestrator) cleanAsk(ask work.Ask) (*work.Ask, error) {
 	if !slices.Contains([]string{"low", "medium", "high"}, ask.Risk) {
 		ask.Risk = "high"
 	}
-	ask.Rule, ask.Reason, ask.ArgsSHA256 = o.cleanText(ask.Rule), o.cleanText(ask.Reason), clip(o.cleanText(ask.ArgsSHA256))
+	ask.Rule, ask.Reason, ask.ArgsSHA256 = o.rules.cleanText(ask.Rule), o.rules.cleanText(ask.Reason), clip(o.rules.cleanText(ask.ArgsSHA256))
 	ask.Impact = slices.Clone(ask.Impact)
 	for i, name := range ask.Impact {
-		ask.Impact[i] = o.cleanText(name)
+		ask.Impact[i] = o.rules.cleanText(name)
 	}
 	return &ask, nil
 }
@@ -224,7 +224,7 @@ func (o *Orchestrator) showProgress(e *entry, p work.CallHeartbeat) {
 		return
 	}
 	shown := *p.Progress
-	shown.Message = o.cleanText(shown.Message)
+	shown.Message = o.rules.cleanText(shown.Message)
 	if e.progress[p.Step] != shown {
 		e.note(p.Step, shown)
 		e.notify()

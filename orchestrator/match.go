@@ -253,7 +253,7 @@ func (o *Orchestrator) lease(t *queuedCall, worker string) (offer, bool) {
 
 // stays reports whether a ready call may not go to a worker for what its task is in.
 func (o *Orchestrator) stays(e *entry, s *statemachine.Step) bool {
-	return e.held() || o.barred(e.task, s)
+	return e.held() || o.rules.barred(e.task, s)
 }
 
 // held reports whether the task is paused. A task that is being cancelled still runs its `always` steps.
@@ -285,7 +285,7 @@ const minLease = 100 * time.Millisecond
 
 // leaseOf is the longest silence of the worker of a step: the step's `heartbeat`, or that of the node.
 func (o *Orchestrator) leaseOf(e *entry, step string) time.Duration {
-	n := (&turn{o: o, e: e, task: e.task}).nodeByKey(step)
+	n := o.read(e).nodeByKey(step)
 	if n == nil || n.Heartbeat <= 0 {
 		if e.task.Steps[step].For != nil {
 			return work.AgentLease
@@ -301,7 +301,7 @@ func (o *Orchestrator) offer(e *entry, s *statemachine.Step) offer {
 		Announce: !s.Noted() && (s.Attempt > 1 || s.Since.Before(o.started)),
 		Tool:     s.Tool, Effect: s.Effect, State: o.gateState(e.task, s), Timeout: s.Timeout,
 		Lease: e.leases[s.Key].length, Name: e.task.Submitted.Name, KeyOf: e.task.Submitted.KeyOf,
-		Requester: o.caller(e, s), Declared: (&turn{o: o, e: e, task: e.task}).declared(s),
+		Requester: o.caller(e, s), Declared: o.read(e).declared(s),
 		Session: contextOf(e.task), Client: e.task.Submitted.Client, Note: s.Note, Away: s.Noted(), Anew: s.Anew,
 	}
 	call.Handover = s.Handover
@@ -311,7 +311,7 @@ func (o *Orchestrator) offer(e *entry, s *statemachine.Step) offer {
 		return of
 	}
 	spec := tool.Spec()
-	of.call.Secrets = (&turn{o: o, e: e, task: e.task}).secretsOf(s)
+	of.call.Secrets = o.read(e).secretsOf(s)
 	o.describeGate(e, s, spec, &of.call)
 	if spec.NeedsReads {
 		of.call.Reads = maps.Clone(e.task.Reads)

@@ -95,7 +95,7 @@ func (o *Orchestrator) announceApproval(t *turn, kind, id string) {
 }
 
 func (o *Orchestrator) notice(t *turn, n Notice) {
-	n.Task, n.Name, n.At = t.e.id, t.task.Submitted.Name, t.now
+	n.Task, n.Name, n.At = t.task.ID, t.task.Submitted.Name, t.now
 	n.Key = string(n.Task) + "/" + strconv.FormatUint(t.task.Rev, 10) + "/" + n.Kind
 	if n.Approval != "" {
 		n.Key = n.Approval + "/" + n.Kind

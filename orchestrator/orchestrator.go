@@ -201,6 +201,8 @@ type Orchestrator struct {
 	// log is cfg.Log, wrapped so that it knows what was followed up.
 	log *trackedLog
 
+	rules rules
+
 	// mu guards everything below. It is not held during I/O, but for the scan of heads at the start: appends
 	// and reads wait in outbox until it is released (see unlock).
 	mu       sync.Mutex
@@ -256,7 +258,7 @@ func New(cfg Config) (*Orchestrator, error) {
 	log := &trackedLog{Log: cfg.Log, inFlight: map[uint64]uint64{}}
 	cfg.Log = log
 	o := &Orchestrator{
-		cfg: cfg, started: cfg.Clock(), log: log,
+		cfg: cfg, started: cfg.Clock(), log: log, rules: cfg.rules(),
 		ready: make(chan struct{}), stopped: make(chan struct{}),
 		tasks: map[events.TaskID]*entry{}, keys: map[string]*semaphore{},
 		waits:     map[events.TaskID]map[events.TaskID]bool{},
@@ -280,6 +282,15 @@ func New(cfg Config) (*Orchestrator, error) {
 		o.holds = []api.Hold{o.configured}
 	}
 	return o, nil
+}
+
+// rules are those of the configuration by which tasks are decided about.
+func (c Config) rules() rules {
+	return rules{
+		catalogue: c.Catalogue, entropy: c.Entropy, random: c.Random, maxDeliveries: c.MaxDeliveries, maxSpawned: c.MaxSpawned,
+		overrun: c.Overrun, gone: c.Gone, fourEyes: c.FourEyes, workspace: c.Workspace, root: c.Root, redact: c.Redact,
+		findSecret: c.FindSecret, handOn: c.HandOn, counted: c.Committed != nil,
+	}
 }
 
 // Run reads the log, then serves until ctx ends. It returns when everything it started has ended.

@@ -20,11 +20,11 @@ func suspect(s *statemachine.Step) bool { return s.Lost >= suspectFrom }
 const stopsPerDelivery = 10
 
 // spent reports whether a call whose worker has ended once more was handed out often enough.
-func (t *turn) spent(s *statemachine.Step, class string) bool {
+func (t *reading) spent(s *statemachine.Step, class string) bool {
 	if class == fault.ClassShutdown {
-		return s.Stopped+1 >= t.o.cfg.MaxDeliveries*stopsPerDelivery
+		return s.Stopped+1 >= t.rules.maxDeliveries*stopsPerDelivery
 	}
-	return s.Lost+1 >= t.o.cfg.MaxDeliveries
+	return s.Lost+1 >= t.rules.maxDeliveries
 }
 
 // outlived is the error of a call that is given up because its workers end, or agents do not want it.

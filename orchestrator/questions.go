@@ -72,7 +72,7 @@ func noQuestion(id string) error {
 }
 
 // openQuestions returns the open questions of the task.
-func (t *turn) openQuestions() []api.QuestionView {
+func (t *reading) openQuestions() []api.QuestionView {
 	return fitted(questionsOf(t.task, func(q *statemachine.Question) bool { return q.Status == statemachine.QuestionOpen }))
 }
 
@@ -151,7 +151,7 @@ func (t *turn) answer(q *statemachine.Question, action string, response json.Raw
 }
 
 // mayAnswer returns why a question cannot be answered: NOT_FOUND, CONFLICT when it is over.
-func (t *turn) mayAnswer(q *statemachine.Question, id string) error {
+func (t *reading) mayAnswer(q *statemachine.Question, id string) error {
 	switch {
 	case q == nil:
 		return noQuestion(id)

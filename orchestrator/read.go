@@ -100,7 +100,7 @@ func match(given, prefix string, tasks []api.Summary) (api.FindReply, error) {
 // Get implements api.API.
 func (o *Orchestrator) Get(ctx context.Context, r api.GetRequest) (api.TaskView, error) {
 	var view api.TaskView
-	err := o.see(ctx, r.ID, func(t *turn) error {
+	err := o.see(ctx, r.ID, func(t *viewer) error {
 		view = t.view()
 		return nil
 	})
@@ -108,7 +108,7 @@ func (o *Orchestrator) Get(ctx context.Context, r api.GetRequest) (api.TaskView,
 }
 
 // view copies a task for a client. The lock is held.
-func (t *turn) view() api.TaskView {
+func (t *viewer) view() api.TaskView {
 	e := t.e
 	sub := e.task.Submitted
 	v := api.TaskView{
@@ -138,10 +138,10 @@ func checkpointViews(t *statemachine.Task) []api.CheckpointView {
 
 // stepViews lists the steps of the plan in its order, each followed by its instances, then calls of
 // other kinds.
-func (t *turn) stepViews() []api.StepView {
+func (t *viewer) stepViews() []api.StepView {
 	views := []api.StepView{}
 	seen := map[string]bool{}
-	for _, section := range [][]*plan.Node{t.e.prog.Steps(), t.e.prog.Verify(), t.e.prog.Always()} {
+	for _, section := range [][]*plan.Node{t.plan.program.Steps(), t.plan.program.Verify(), t.plan.program.Always()} {
 		for _, n := range section {
 			views = append(views, t.stepView(n.ID, n))
 			seen[n.ID] = true
@@ -158,7 +158,7 @@ func (t *turn) stepViews() []api.StepView {
 	return views
 }
 
-func (t *turn) itemViews(n *plan.Node, seen map[string]bool) []api.StepView {
+func (t *viewer) itemViews(n *plan.Node, seen map[string]bool) []api.StepView {
 	var views []api.StepView
 	s := t.task.Steps[n.ID]
 	if s == nil {
@@ -176,7 +176,7 @@ func (t *turn) itemViews(n *plan.Node, seen map[string]bool) []api.StepView {
 	return views
 }
 
-func (t *turn) stepView(key string, n *plan.Node) api.StepView {
+func (t *viewer) stepView(key string, n *plan.Node) api.StepView {
 	v := api.StepView{Key: key, Kind: "call", State: statemachine.StepPending}
 	if n != nil {
 		v.Kind, v.Tool = string(n.Kind), n.Tool

@@ -137,7 +137,7 @@ func (o *Orchestrator) spawn(e *entry, d *events.Spawned) {
 	if d.Agent != "" {
 		e.bind(d.Step, &child)
 	} else {
-		n := (&turn{o: o, e: e, task: e.task}).nodeByKey(d.Step)
+		n := o.read(e).nodeByKey(d.Step)
 		if n == nil || n.Sub == nil {
 			return
 		}
@@ -202,15 +202,15 @@ func (o *Orchestrator) askParent(e *entry) {
 			if !wantsDelegated(p, parent) {
 				o.cancelLater(e.id, parentStopped)
 			}
-		case err == nil && !wants(p, parent, e.id):
+		case err == nil && !wants(p.task, parent, e.id):
 			o.cancelLater(e.id, parentEnded)
 		}
 	})
 }
 
 // wants reports whether a parent still waits for a child.
-func wants(p *entry, parent *events.Parent, child events.TaskID) bool {
-	s := p.task.Steps[parent.Step]
+func wants(p *statemachine.Task, parent *events.Parent, child events.TaskID) bool {
+	s := p.Steps[parent.Step]
 	return s != nil && s.Child == child && s.State == statemachine.StepRunning
 }
 
@@ -220,7 +220,7 @@ func (o *Orchestrator) createChild(s *submission, actor string, extra submitExtr
 		switch {
 		case err != nil:
 			done(api.SubmitReply{}, err)
-		case !wants(p, extra.parent, s.id):
+		case !wants(p.task, extra.parent, s.id):
 			done(api.SubmitReply{}, fault.New(fault.Cancelled, parentEnded))
 		default:
 			o.create(s, actor, extra, done)
@@ -289,7 +289,7 @@ func (o *Orchestrator) childEnded(parent *events.Parent, child events.TaskID, sa
 
 func (o *Orchestrator) childEndedLocked(parent *events.Parent, child events.TaskID, say func(*turn)) {
 	o.turn(parent.Task, "task:"+string(child), func(t *turn) error {
-		if wants(t.e, parent, child) {
+		if wants(t.task, parent, child) {
 			say(t)
 		}
 		return nil

@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"context"
+	"log/slog"
 
 	"github.com/orch-dev/orch/internal/failpoint"
 	"github.com/orch-dev/orch/statemachine"
@@ -42,6 +43,7 @@ func (o *Orchestrator) takeOutcome(r work.Outcome, in received, done func(error)
 	late := false
 	o.turn(r.Task, workerActor(r.Worker), func(t *turn) error {
 		if err := t.mayHandOn(r); err != nil {
+			o.cfg.Logger.Warn("handover_refused", slog.Any("task", r.Task), slog.String("step", r.Step), slog.String("agent", r.Worker), slog.Any("error", err))
 			return err
 		}
 		late = t.take(r, in)

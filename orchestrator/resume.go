@@ -64,19 +64,19 @@ func (t *turn) resumeAt(id, by string) (time.Time, error) {
 }
 
 // blockedByTime reports whether the task is blocked since nobody decided in time: to go on it only has to ask again.
-func (t *turn) blockedByTime() bool {
+func (t *reading) blockedByTime() bool {
 	return t.task.State == statemachine.Blocked && (t.task.Block == blockExpired || t.anyStuck())
 }
 
 // notResumable says why there is nothing to resume, and what to do instead.
-func (t *turn) notResumable() error {
-	err := fault.New(fault.StateNotAllowed, "task %s is %s: there is nothing to resume", t.e.id, t.task.State)
+func (t *reading) notResumable() error {
+	err := fault.New(fault.StateNotAllowed, "task %s is %s: there is nothing to resume", t.task.ID, t.task.State)
 	switch {
 	case t.task.State.Terminal():
-		return err.WithHint("orch retry %s runs it anew", t.e.id)
+		return err.WithHint("orch retry %s runs it anew", t.task.ID)
 	case t.task.State == statemachine.Blocked, t.task.State == statemachine.AwaitingApproval:
-		return err.WithHint("orch explain %s says what it waits for", t.e.id)
+		return err.WithHint("orch explain %s says what it waits for", t.task.ID)
 	default:
-		return err.WithHint("orch pause %s first", t.e.id)
+		return err.WithHint("orch pause %s first", t.task.ID)
 	}
 }

@@ -23,7 +23,7 @@ func (o *Orchestrator) Retry(ctx context.Context, r api.RetryRequest) (api.Submi
 func (o *Orchestrator) anew(ctx context.Context, r api.RetryRequest, id events.TaskID) (api.SubmitReply, error) {
 	var req api.SubmitRequest
 	var extra submitExtra
-	err := o.see(ctx, r.ID, func(t *turn) error {
+	err := o.see(ctx, r.ID, func(t *viewer) error {
 		e := t.e
 		if err := mayRetry(e, r); err != nil {
 			return err
@@ -46,7 +46,7 @@ func (o *Orchestrator) anew(ctx context.Context, r api.RetryRequest, id events.T
 		if r.From == "" { // what is made again has not succeeded: it may have happened all the same
 			extra.keyOf = events.TaskID(first(string(sub.KeyOf), string(r.ID)))
 		}
-		req = api.SubmitRequest{ID: id, Name: sub.Name, Labels: sub.Labels, Priority: sub.Priority, Queue: sub.Queue, Actor: r.Actor, Via: r.Via, Plan: e.prog.Plan().JSON()}
+		req = api.SubmitRequest{ID: id, Name: sub.Name, Labels: sub.Labels, Priority: sub.Priority, Queue: sub.Queue, Actor: r.Actor, Via: r.Via, Plan: e.plan.program.Plan().JSON()}
 		req.Inputs = t.fetch(sub.Inputs)
 		return nil
 	})
@@ -58,8 +58,8 @@ func (o *Orchestrator) anew(ctx context.Context, r api.RetryRequest, id events.T
 
 // mayRetry returns why a task cannot be made anew.
 func mayRetry(e *entry, r api.RetryRequest) error {
-	if e.noPlan != nil {
-		return e.noPlan
+	if e.plan.unusable != nil {
+		return e.plan.unusable
 	}
 	if e.task.State != statemachine.Failed && e.task.State != statemachine.Cancelled && r.From == "" {
 		return fault.New(fault.StateNotAllowed, "retry is for failed and cancelled tasks; %s is %s", r.ID, e.task.State).
@@ -75,7 +75,7 @@ func mayRetry(e *entry, r api.RetryRequest) error {
 func (o *Orchestrator) Redrive(ctx context.Context, r api.RedriveRequest) (api.SubmitReply, error) {
 	var planless *events.Submitted
 	err := o.look(ctx, r.ID, func(e *entry) error {
-		if e.noPlan != nil && !e.task.State.Terminal() {
+		if e.plan.unusable != nil && !e.task.State.Terminal() {
 			planless = e.task.Submitted
 			return nil
 		}
@@ -98,7 +98,7 @@ func (o *Orchestrator) withPlan(ctx context.Context, r api.RedriveRequest, sub *
 	}
 	reply := api.SubmitReply{ID: r.ID, Existing: true}
 	err = o.change(ctx, r.ID, r.Actor, func(t *turn) error {
-		t.e.prog, t.e.noPlan = prog, nil
+		t.plan.program, t.plan.unusable = prog, nil
 		if t.task.State == statemachine.Blocked && t.task.Block == blockResource {
 			t.emit(events.TaskUnblocked, &events.Moved{Reason: "its plan can be read again"})
 		}
@@ -163,17 +163,17 @@ func doubtful(t *statemachine.Task, asked map[string]bool) string {
 // repeated returns the steps that a retry makes again: `from`, or without it every step that ended
 // badly, and all that needs one of them.
 func repeated(e *entry, from string) (map[string]bool, error) {
-	if from != "" && e.prog.Node(from) == nil {
+	if from != "" && e.plan.program.Node(from) == nil {
 		return nil, fault.New(fault.NotFound, "the plan has no step %q", clip(from)).WithField("from")
 	}
 	again := map[string]bool{}
-	for _, n := range e.prog.Steps() {
+	for _, n := range e.plan.program.Steps() {
 		s := e.task.Steps[n.ID]
 		again[n.ID] = n.ID == from || (from == "" && s != nil && (s.State == statemachine.StepFailed || s.State == statemachine.StepCancelled))
 	}
 	for grown := true; grown; {
 		grown = false
-		for _, n := range e.prog.Steps() {
+		for _, n := range e.plan.program.Steps() {
 			if !again[n.ID] && slices.ContainsFunc(n.Needs, func(need string) bool { return again[need] }) {
 				again[n.ID], grown = true, true
 			}
@@ -186,7 +186,7 @@ func repeated(e *entry, from string) (map[string]bool, error) {
 // asks again: its grant is one of the task before.
 func reusable(e *entry, again map[string]bool) []events.Reused {
 	var list []events.Reused
-	for _, n := range e.prog.Steps() {
+	for _, n := range e.plan.program.Steps() {
 		if s := e.task.Steps[n.ID]; s != nil && s.State == statemachine.StepSucceeded && !again[n.ID] && !coversAny(n, again) {
 			list = append(list, events.Reused{Step: n.ID, From: e.id, Output: s.Output})
 		}

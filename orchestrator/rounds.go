@@ -19,7 +19,7 @@ func (t *turn) nextRound(n *plan.Node, s *statemachine.Step, output events.Value
 	case settled:
 		return false
 	case err != nil:
-		failure := fault.From(t.o.redacted(err))
+		failure := fault.From(t.rules.redacted(err))
 		t.emit(events.StepFailed, &events.StepError{Step: s.Key, Attempt: s.Attempt, Error: failure, Class: classOfResult(err), Duration: took})
 	default:
 		t.emit(events.StepRetrying, &events.Retrying{

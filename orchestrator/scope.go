@@ -15,13 +15,13 @@ import (
 )
 
 // scope is what expressions of a step can see.
-func (t *turn) scope(in *item) plan.Scope {
+func (t *reading) scope(in *item) plan.Scope {
 	sc := plan.Scope{
 		Inputs: t.fetch(t.task.Submitted.Inputs),
 		Step:   func(id string) (plan.StepResult, bool) { return t.result(t.scopeKey(id, in)) },
 		Task: plan.TaskInfo{
-			ID: string(t.e.id), Name: t.task.Submitted.Name, Attempt: 1, Created: plan.CreatedAt(createdAt(t.task)),
-			Workspace: t.o.cfg.Workspace(t.e.id), Root: t.o.cfg.Root,
+			ID: string(t.task.ID), Name: t.task.Submitted.Name, Attempt: 1, Created: plan.CreatedAt(createdAt(t.task)),
+			Workspace: t.rules.workspace(t.task.ID), Root: t.rules.root,
 		},
 	}
 	if in != nil {
@@ -42,7 +42,7 @@ func createdAt(t *statemachine.Task) time.Time {
 }
 
 // verifyScope adds the arguments of the doubtful call as `args`.
-func (t *turn) verifyScope(key string, in *item) plan.Scope {
+func (t *reading) verifyScope(key string, in *item) plan.Scope {
 	sc := t.scope(in)
 	vars := map[string]json.RawMessage{"args": t.fetch(t.task.Steps[key].Args)}
 	maps.Copy(vars, sc.Vars)
@@ -52,7 +52,7 @@ func (t *turn) verifyScope(key string, in *item) plan.Scope {
 
 // scopeKey returns the key of the step instance that an id means inside an item: a sibling first,
 // then a step of the plan.
-func (t *turn) scopeKey(id string, in *item) string {
+func (t *reading) scopeKey(id string, in *item) string {
 	if in != nil {
 		for _, child := range in.node.Children {
 			if child.ID == id {
@@ -63,7 +63,7 @@ func (t *turn) scopeKey(id string, in *item) string {
 	return id
 }
 
-func (t *turn) nodeOf(id string, in *item) *plan.Node {
+func (t *reading) nodeOf(id string, in *item) *plan.Node {
 	if in != nil {
 		for _, child := range in.node.Children {
 			if child.ID == id {
@@ -71,16 +71,16 @@ func (t *turn) nodeOf(id string, in *item) *plan.Node {
 			}
 		}
 	}
-	return t.e.prog.Node(id)
+	return t.plan.program.Node(id)
 }
 
 // nodeByKey returns the node of a step instance, nil for calls that are not of the plan.
-func (t *turn) nodeByKey(key string) *plan.Node {
+func (t *reading) nodeByKey(key string) *plan.Node {
 	outer := itemOf(key)
 	if outer == "" {
-		return t.e.prog.Node(key)
+		return t.plan.program.Node(key)
 	}
-	each := t.e.prog.Node(outer)
+	each := t.plan.program.Node(outer)
 	if each == nil {
 		return nil
 	}
@@ -88,7 +88,7 @@ func (t *turn) nodeByKey(key string) *plan.Node {
 	return t.nodeOf(id, &item{node: each})
 }
 
-func (t *turn) result(key string) (plan.StepResult, bool) {
+func (t *reading) result(key string) (plan.StepResult, bool) {
 	s := t.task.Steps[key]
 	if s == nil {
 		return plan.StepResult{State: string(statemachine.StepPending)}, false
@@ -133,7 +133,7 @@ func (t *turn) keep(raw json.RawMessage) events.Value {
 	v = events.Offloaded(raw)
 	if !t.stopped() {
 		t.blobs = append(t.blobs, raw)
-		t.o.values.put(v.Ref, raw)
+		t.facts.remember(v.Ref, raw)
 	}
 	return v
 }

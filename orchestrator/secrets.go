@@ -29,7 +29,7 @@ func (o *Orchestrator) checkSecrets(p *plan.Plan, r api.SubmitRequest, extra sub
 }
 
 // secretsOf are the secrets of the call of a step. The question whether a call in doubt has happened has none.
-func (t *turn) secretsOf(s *statemachine.Step) []work.Secret {
+func (t *reading) secretsOf(s *statemachine.Step) []work.Secret {
 	n := t.nodeByKey(s.Key)
 	if n == nil || s.Purpose != "" {
 		return nil

@@ -134,7 +134,7 @@ func (o *Orchestrator) share(r *work.Outcome, then func(lent *statemachine.Appro
 		then(nil, nil)
 		return
 	}
-	if t := (&turn{o: o, e: e, task: e.task}); !t.holds(r.Ref, r.Worker) {
+	if !o.read(e).holds(r.Ref, r.Worker) {
 		then(nil, nil) // it comes too late
 		return
 	}
@@ -150,7 +150,7 @@ func (o *Orchestrator) share(r *work.Outcome, then func(lent *statemachine.Appro
 				t.recordOnce(f)
 			}
 		}
-		lent = t.lend(r)
+		lent = t.lend(o.read(e), r)
 		return nil
 	}, func(err error) {
 		if absent(err) {
@@ -181,14 +181,13 @@ func (t *turn) recordOnce(f events.Event) {
 }
 
 // lend uses up the grant of the session that fits what a call asks for, nil when there is none.
-func (t *turn) lend(r *work.Outcome) *statemachine.Approval {
-	e := t.o.tasks[r.Task]
-	step := e.task.Steps[r.Step]
+func (t *turn) lend(to *reading, r *work.Outcome) *statemachine.Approval {
+	step := to.task.Steps[r.Step]
 	if r.Ask == nil || step == nil {
 		return nil
 	}
 	a := t.task.Approval(t.fitting(step, r.Ask))
-	if own := (&turn{o: t.o, e: e, task: e.task}); a == nil || a.Status != statemachine.ApprovalGranted || !own.sameTerms(step, a) {
+	if a == nil || a.Status != statemachine.ApprovalGranted || !to.sameTerms(step, a) {
 		return nil
 	}
 	t.emit(events.ApprovalUsed, &events.Used{ID: a.ID, By: r.Task})
@@ -198,7 +197,7 @@ func (t *turn) lend(r *work.Outcome) *statemachine.Approval {
 // adopt makes a grant of the session one of the task whose call it lets through.
 func (t *turn) adopt(lent *statemachine.Approval, step string) string {
 	a, d := lent.Approval, *lent.Decision
-	a.ID = events.ApprovalIDFrom(t.e.id, t.o.cfg.Entropy)
+	a.ID = events.ApprovalIDFrom(t.task.ID, t.rules.entropy)
 	d.ID, a.Step = a.ID, step
 	t.emit(events.ApprovalRequested, &a)
 	t.emit(events.ApprovalGranted, &d)
@@ -206,7 +205,7 @@ func (t *turn) adopt(lent *statemachine.Approval, step string) string {
 }
 
 // offers are what an approval may open for the session of its task, none outside of a session.
-func (t *turn) offers(ask *work.Ask) []string {
+func (t *reading) offers(ask *work.Ask) []string {
 	if contextOf(t.task) == "" {
 		return nil
 	}

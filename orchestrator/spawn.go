@@ -67,7 +67,7 @@ func inFile(file string, err error) error {
 // spawnChild lets a call go on as a child task, if the task may have one more.
 func (t *turn) spawnChild(s *statemachine.Step, asked *events.Spawned, took time.Duration) {
 	err := t.tooDeep()
-	if most := t.o.cfg.MaxSpawned; err == nil && t.task.Spawned >= most {
+	if most := t.rules.maxSpawned; err == nil && t.task.Spawned >= most {
 		err = fault.New(fault.QuotaExceeded, "the calls of a task start at most %d child tasks", most).
 			WithHint("let a child start some of them, or give several prompts to one")
 	}
@@ -76,7 +76,7 @@ func (t *turn) spawnChild(s *statemachine.Step, asked *events.Spawned, took time
 		return
 	}
 	child := *asked
-	child.Step, child.Child = s.Key, events.TaskIDFrom(t.now, t.o.cfg.Entropy)
+	child.Step, child.Child = s.Key, events.TaskIDFrom(t.now, t.rules.entropy)
 	t.emit(events.StepSpawned, &child)
 }
 
@@ -156,11 +156,11 @@ func (o *Orchestrator) tellSpawner(e *entry, parent *events.Parent) {
 }
 
 // took is how long the call of a step has taken until now.
-func (t *turn) took(step string) time.Duration { return t.now.Sub(t.task.Steps[step].CalledAt) }
+func (t *reading) took(step string) time.Duration { return t.now.Sub(t.task.Steps[step].CalledAt) }
 
 // reportOf is the final report of a child: its outputs, or the result of its last step if its plan has none.
 func reportOf(e *entry) events.Value {
-	p := e.prog.Plan()
+	p := e.plan.program.Plan()
 	if p == nil || len(p.Outputs) > 0 {
 		return e.task.Output
 	}

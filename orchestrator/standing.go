@@ -38,22 +38,22 @@ func standingPlan() map[string]any {
 
 // lasting are those offers of an approval that may be opened for all sessions of whoever submitted its task: not the root as a whole,
 // and nothing for agents or where several people have to agree.
-func (o *Orchestrator) lasting(t *statemachine.Task, a *statemachine.Approval) []string {
-	if contextOf(t) == "" || !isUser(t.Requestor) || o.cfg.FourEyes || a.Quorum > 1 || len(a.From) > 0 {
+func (r *rules) lasting(t *statemachine.Task, a *statemachine.Approval) []string {
+	if contextOf(t) == "" || !isUser(t.Requestor) || r.fourEyes || a.Quorum > 1 || len(a.From) > 0 {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(a.Offers), o.opensRoot)
+	return slices.DeleteFunc(slices.Clone(a.Offers), r.opensRoot)
 }
 
 // opensRoot reports whether a scope opens all of the root.
-func (o *Orchestrator) opensRoot(scope string) bool {
+func (r *rules) opensRoot(scope string) bool {
 	place, ok := strings.CutPrefix(scope, "path ")
-	return ok && o.cfg.Root != "" && strings.HasPrefix(o.cfg.Root+"/", strings.TrimSuffix(place, "/")+"/")
+	return ok && r.root != "" && strings.HasPrefix(r.root+"/", strings.TrimSuffix(place, "/")+"/")
 }
 
 // mayLast refuses to open for good what may not be.
-func (t *turn) mayLast(a *statemachine.Approval, always []string) error {
-	offers := t.o.lasting(t.task, a)
+func (t *reading) mayLast(a *statemachine.Approval, always []string) error {
+	offers := t.rules.lasting(t.task, a)
 	for _, scope := range always {
 		if !slices.Contains(offers, scope) {
 			return fault.New(fault.ValidationError, "the approval does not offer %q for good", clip(scope)).WithField("always").
@@ -131,7 +131,7 @@ func (o *Orchestrator) addStanding(ctx context.Context, of string, call *work.Ca
 		return nil
 	}
 	err := o.look(ctx, id, func(e *entry) error {
-		if open := slices.DeleteFunc(scopes(e.task), o.opensRoot); isStanding(e.task) && len(open) > 0 {
+		if open := slices.DeleteFunc(scopes(e.task), o.rules.opensRoot); isStanding(e.task) && len(open) > 0 {
 			call.Open = withScopes(call.Open, open)
 		}
 		return nil
@@ -147,19 +147,19 @@ func (t *turn) revoke(a *statemachine.Approval, r api.DecideRequest) error {
 	switch {
 	case !isSession(t.task) || len(a.Scopes) == 0:
 		return fault.New(fault.Conflict, "approval %s opens nothing for a session or for good", a.ID).
-			WithHint("orch grants lists what can be revoked; orch cancel %s ends a task", t.e.id)
+			WithHint("orch grants lists what can be revoked; orch cancel %s ends a task", t.task.ID)
 	case a.Status != statemachine.ApprovalGranted:
 		return fault.New(fault.Conflict, "approval %s is %s", a.ID, a.Status)
 	}
-	t.emit(events.ApprovalRevoked, &events.Decision{ID: a.ID, Approver: r.Actor, Reason: t.o.cleanText(r.Reason), At: t.now})
+	t.emit(events.ApprovalRevoked, &events.Decision{ID: a.ID, Approver: r.Actor, Reason: t.rules.cleanText(r.Reason), At: t.now})
 	return nil
 }
 
 // keptOpen refuses to end the task that keeps the grants of a person.
-func (t *turn) keptOpen() error {
+func (t *reading) keptOpen() error {
 	if !isStanding(t.task) {
 		return nil
 	}
-	return fault.New(fault.Conflict, "%s keeps what is granted to all sessions of %s", t.e.id, t.task.Requestor).
+	return fault.New(fault.Conflict, "%s keeps what is granted to all sessions of %s", t.task.ID, t.task.Requestor).
 		WithHint("orch grants lists it, orch revoke ID takes one back")
 }

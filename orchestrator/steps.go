@@ -19,16 +19,16 @@ const (
 	verifySuffix  = "!verify"
 )
 
-func (t *turn) defaults() plan.Defaults {
-	if p := t.e.prog.Plan(); p != nil && p.Defaults != nil {
+func (t *reading) defaults() plan.Defaults {
+	if p := t.plan.program.Plan(); p != nil && p.Defaults != nil {
 		return *p.Defaults
 	}
 	return plan.Defaults{}
 }
 
 // queueOf is the queue of a call of a tool for a step.
-func (t *turn) queueOf(n *plan.Node, tool string) string {
-	if known, ok := t.o.cfg.Catalogue.Get(tool); ok && known.Spec().AtNode {
+func (t *reading) queueOf(n *plan.Node, tool string) string {
+	if known, ok := t.rules.catalogue.Get(tool); ok && known.Spec().AtNode {
 		return work.NodeQueue
 	}
 	if n.Queue != "" {
@@ -40,14 +40,14 @@ func (t *turn) queueOf(n *plan.Node, tool string) string {
 	return t.defaults().Queue
 }
 
-func (t *turn) timeoutOf(n *plan.Node) time.Duration {
+func (t *reading) timeoutOf(n *plan.Node) time.Duration {
 	if n.Timeout > 0 {
 		return time.Duration(n.Timeout)
 	}
 	return time.Duration(t.defaults().Timeout)
 }
 
-func (t *turn) retryOf(n *plan.Node) *plan.Retry {
+func (t *reading) retryOf(n *plan.Node) *plan.Retry {
 	if n.Retry != nil {
 		return n.Retry
 	}
@@ -57,7 +57,7 @@ func (t *turn) retryOf(n *plan.Node) *plan.Retry {
 // startWithin is how long a call that is queued now may wait to be taken; 0 for ever. One that has begun something elsewhere
 // is never given up by that, and one from before the restart not before its worker had time to speak of it.
 func (o *Orchestrator) startWithin(e *entry, s *statemachine.Step) time.Duration {
-	n := (&turn{o: o, e: e, task: e.task}).nodeByKey(s.Key)
+	n := o.read(e).nodeByKey(s.Key)
 	switch {
 	case n == nil || n.StartWithin <= 0 || s.Noted():
 		return 0
@@ -78,20 +78,15 @@ func (o *Orchestrator) startBy(q *queuedCall) time.Time {
 
 // checkStart fails a call that could be taken for as long as its plan says, and was not. After a pause its time begins anew.
 func (t *turn) checkStart(s *statemachine.Step) {
-	q := t.e.queued[s.Key]
-	if q == nil || q.within == 0 || t.early(q.since.Add(q.within)) {
-		return
-	}
-	if t.o.startBy(q).IsZero() {
-		q.since = t.now
-		t.early(q.since.Add(q.within))
+	within := t.facts.untaken(s.Key, t.now)
+	if within == 0 {
 		return
 	}
 	who, hint := "a worker of queue "+queueName(s.Queue), "start one: orch worker --queue "+queueName(s.Queue)
 	if s.For != nil {
 		who, hint = wantedAgents(s.For), "see who is there: orch agents"
 	}
-	err := fault.New(fault.Timeout, "nobody has taken the call within %s; it waited for %s", q.within, who).WithHint("%s", hint)
+	err := fault.New(fault.Timeout, "nobody has taken the call within %s; it waited for %s", within, who).WithHint("%s", hint)
 	t.failed(s, err, fault.ClassExpired, 0)
 }
 
@@ -159,7 +154,7 @@ func (t *turn) eachItem(n *plan.Node, s *statemachine.Step) {
 		parallel = defaultParallel
 	}
 	active, failed := 0, ""
-	first := t.e.itemsOver[s.Key]
+	first := t.plan.over[s.Key]
 	for i := first; i < len(s.Items) && active < parallel; i++ {
 		it := &item{node: n, index: i, value: s.Items[i]}
 		over, bad := t.oneItem(it, failed != "")
@@ -173,7 +168,7 @@ func (t *turn) eachItem(n *plan.Node, s *statemachine.Step) {
 			failed = bad
 		}
 	}
-	t.e.passItems(s.Key, first)
+	t.plan.passItems(s.Key, first)
 	switch {
 	case active > 0:
 	case failed != "":
@@ -232,7 +227,7 @@ func itemOf(key string) string {
 
 // itemOutputs is the output of a for_each: one object per item, with the output of each of its steps
 // by id, null where there is none. When one failed, there are also "error" and, by its name, the item.
-func (t *turn) itemOutputs(n *plan.Node, s *statemachine.Step) json.RawMessage {
+func (t *reading) itemOutputs(n *plan.Node, s *statemachine.Step) json.RawMessage {
 	list := make([]map[string]json.RawMessage, len(s.Items))
 	for i := range s.Items {
 		it := &item{node: n, index: i}
@@ -290,14 +285,14 @@ func (t *turn) startChild(n *plan.Node, key string, sc plan.Scope) {
 		return
 	}
 	t.activate()
-	t.emit(events.StepSpawned, &events.Spawned{Step: key, Child: events.TaskIDFrom(t.now, t.o.cfg.Entropy), Inputs: t.keep(inputs)})
+	t.emit(events.StepSpawned, &events.Spawned{Step: key, Child: events.TaskIDFrom(t.now, t.rules.entropy), Inputs: t.keep(inputs)})
 }
 
 // maxDepth bounds how deep child tasks nest (S0-181).
 const maxDepth = 3
 
 // tooDeep returns why the task can have no child.
-func (t *turn) tooDeep() error {
+func (t *reading) tooDeep() error {
 	if p := t.task.Submitted.Parent; p != nil && p.Depth >= maxDepth {
 		return fault.New(fault.QuotaExceeded, "child tasks nest at most %d deep", maxDepth)
 	}

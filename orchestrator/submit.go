@@ -475,7 +475,7 @@ func (o *Orchestrator) begin(s *submission, actor string, extra submitExtra, don
 		e = newEntry(s.id)
 		o.tasks[s.id] = e
 	}
-	e.task, e.prog, e.seq, e.open = &statemachine.Task{ID: s.id, Requestor: actor}, s.prog, 0, true
+	e.task, e.plan, e.seq, e.open = &statemachine.Task{ID: s.id, Requestor: actor}, taskPlan{program: s.prog}, 0, true
 	o.quota.count(e, s.payload)
 	decide := func(t *turn) error {
 		t.cause = s.cause

@@ -12,7 +12,7 @@ import (
 // nobody does.
 
 // termsOf is what the plan says about the approval of a call; nil for nothing.
-func (t *turn) termsOf(s *statemachine.Step) *plan.Approval {
+func (t *reading) termsOf(s *statemachine.Step) *plan.Approval {
 	if n := t.nodeByKey(s.Key); n != nil && s.Purpose == "" {
 		return n.Approval
 	}
@@ -45,7 +45,7 @@ func onExpiryOf(terms *plan.Approval) string {
 }
 
 // sameTerms reports whether an approval is decided about as the plan says of a call, so that the call may share it.
-func (t *turn) sameTerms(s *statemachine.Step, a *statemachine.Approval) bool {
+func (t *reading) sameTerms(s *statemachine.Step, a *statemachine.Approval) bool {
 	terms := t.termsOf(s)
 	if terms == nil {
 		return true
@@ -55,6 +55,6 @@ func (t *turn) sameTerms(s *statemachine.Step, a *statemachine.Approval) bool {
 
 // keepsGrant reports whether the grant of an attempt that has failed is good for the next one: how it ended is known, and it
 // was allowed.
-func (t *turn) keepsGrant(s *statemachine.Step, class string) bool {
+func (t *reading) keepsGrant(s *statemachine.Step, class string) bool {
 	return s.Approval != "" && s.State == statemachine.StepRunning && !plan.LeavesDoubt(class)
 }

@@ -17,11 +17,8 @@ import (
 // turn is one decision about one task: the events it emits are applied at once and appended as one
 // commit.
 type turn struct {
-	o     *Orchestrator
-	e     *entry
-	task  *statemachine.Task
-	now   time.Time
-	began time.Time
+	reading
+
 	actor string
 	// cause is the id of the request that led to the turn, if it has one.
 	cause  string
@@ -32,24 +29,14 @@ type turn struct {
 	calls []stats.Call
 	// err is the first event that the tables refused; the turn is then void.
 	err error
-	// lost is the error of the first large value that was asked for and is lost for good.
-	lost *fault.Error
-	// wanted are the large values that the rest of the turn waits for, needed their bytes; given are those
-	// that were found for it. late is set when the turn took so long that the rest of it comes later.
-	wanted []events.Value
-	needed int64
-	given  map[string]fetchedValue
-	late   bool
+	// late is set when the turn took so long that the rest of it comes later.
+	late bool
 	// wish is how the agent whose call has failed wishes it to be tried again; nil for none.
 	wish *work.Retry
 	// unexpected is the result of the call that has failed for it.
 	unexpected json.RawMessage
-	// roster are the registered agents, for who asks why the task does not move; nil when they are not known.
-	roster *roster
 	// mayRun is until when the call that has failed may still run; zero when it is known to have ended.
 	mayRun time.Time
-	// shown is the size of the values in the answer for a client so far.
-	shown int64
 	// blobs are the large values that must be stored before the commit; inline is the size of the others.
 	blobs  []json.RawMessage
 	inline int
@@ -61,7 +48,7 @@ func (t *turn) emit(kind events.Kind, data events.Payload) {
 		return
 	}
 	e := events.Event{Kind: kind, Data: data}
-	if t.o.cfg.Committed != nil {
+	if t.rules.counted {
 		if call, ok := stats.Ended(t.task, t.now, e); ok {
 			t.calls = append(t.calls, call)
 		}
@@ -165,8 +152,8 @@ const actorNode = "node"
 
 // decide runs one decision and appends what it says. The lock is held and the entry is not busy.
 func (o *Orchestrator) decide(e *entry, actor string, decide func(*turn) error, done func(error)) {
-	t := &turn{o: o, e: e, task: e.task, now: o.now(), began: time.Now(), actor: first(actor, actorNode)}
-	t.events = t.room[:0]
+	t := &turn{reading: *o.read(e), actor: first(actor, actorNode)}
+	t.facts, t.events = known{o: o, e: e, began: time.Now()}, t.room[:0]
 	if t.now.Before(e.task.UpdatedAt) {
 		t.now = e.task.UpdatedAt // the clock went back; a history never does
 	}
@@ -176,7 +163,7 @@ func (o *Orchestrator) decide(e *entry, actor string, decide func(*turn) error, 
 		err = t.err
 	}
 	if err == nil {
-		o.goOn(t)
+		o.goOn(e, t)
 	}
 	if len(t.events) == 0 {
 		done(err)
@@ -186,12 +173,11 @@ func (o *Orchestrator) decide(e *entry, actor string, decide func(*turn) error, 
 		o.discard(e, err, done)
 		return
 	}
-	o.append(t, done)
+	o.append(e, t, done)
 }
 
 // append writes the turn as one commit. The lock is held.
-func (o *Orchestrator) append(t *turn, done func(error)) {
-	e := t.e
+func (o *Orchestrator) append(e *entry, t *turn, done func(error)) {
 	if o.loss != nil {
 		o.discard(e, o.loss, done)
 		return
@@ -208,7 +194,7 @@ func (o *Orchestrator) append(t *turn, done func(error)) {
 	record := events.Record{Head: headOf(e.task), After: e.seq, Data: data}
 	answer := func(seq uint64, err error) {
 		o.lock()
-		o.appended(t, seq, err, done)
+		o.appended(e, t, seq, err, done)
 		o.unlockAnswer()
 	}
 	o.outbox = append(o.outbox, func() {
@@ -222,7 +208,7 @@ func (o *Orchestrator) append(t *turn, done func(error)) {
 				return
 			}
 			o.cfg.Log.Append(record, answer)
-		}, func() { o.appended(t, 0, stopping(), done) })
+		}, func() { o.appended(e, t, 0, stopping(), done) })
 	})
 }
 
@@ -248,19 +234,19 @@ func headOf(t *statemachine.Task) events.Head {
 }
 
 // appended follows a commit up once the log has answered. The lock is held.
-func (o *Orchestrator) appended(t *turn, seq uint64, err error, done func(error)) {
+func (o *Orchestrator) appended(e *entry, t *turn, seq uint64, err error, done func(error)) {
 	if err != nil {
-		o.discard(t.e, err, done)
+		o.discard(e, err, done)
 		return
 	}
-	t.e.seq = seq
+	e.seq = seq
 	if o.cfg.Committed != nil {
 		o.cfg.Committed(seq, t.calls)
 	}
-	o.follow(t)
-	t.e.notify()
+	o.follow(e, t)
+	e.notify()
 	done(nil)
-	o.release(t.e)
+	o.release(e)
 }
 
 // discard forgets what a failed turn has done to the task in memory and reads it from the log again.
@@ -271,13 +257,12 @@ func (o *Orchestrator) discard(e *entry, err error, done func(error)) {
 	}
 	o.match.removeAll(e)
 	done(err)
-	e.task, e.prog, e.itemsOver, e.behind = nil, nil, nil, true
+	e.task, e.plan, e.behind = nil, taskPlan{}, true
 	o.load(e)
 }
 
 // follow draws the consequences of a durable commit. The lock is held.
-func (o *Orchestrator) follow(t *turn) {
-	e := t.e
+func (o *Orchestrator) follow(e *entry, t *turn) {
 	o.listed.update(e)
 	o.quota.weigh(e)
 	for _, event := range t.events {

@@ -83,16 +83,13 @@ func bytesOf(given map[string]fetchedValue) (n int64) {
 
 // fetch returns the JSON of a value. One that is not in memory stops the turn (see wanted), one that is
 // lost leaves its error in t.lost; both are then nil here.
-func (t *turn) fetch(v events.Value) json.RawMessage {
+func (t *reading) fetch(v events.Value) json.RawMessage {
 	if v.Ref == "" {
 		return v.Raw
 	}
 	got, ok := t.given[v.Ref]
 	if !ok {
-		got, ok = t.e.given[v.Ref]
-	}
-	if !ok {
-		got.raw, ok = t.o.values.get(v.Ref)
+		got.raw, ok = t.facts.recall(v.Ref)
 	}
 	switch {
 	case ok && got.err == nil:
@@ -100,7 +97,7 @@ func (t *turn) fetch(v events.Value) json.RawMessage {
 	case ok && t.lost == nil:
 		t.lost = unreadable(got.err)
 	case ok:
-	case t.needed+v.Size+bytesOf(t.given)+bytesOf(t.e.given) > maxNeeded:
+	case t.needed+v.Size+bytesOf(t.given) > maxNeeded:
 		t.lost = fault.New(fault.ValidationError, "this needs large values of more than %d MiB in all", maxNeeded>>20).
 			WithReason("SIZE_LIMIT_EXCEEDED").WithHint("let a tool put them into files, and pass on the paths")
 	default:
@@ -112,16 +109,16 @@ func (t *turn) fetch(v events.Value) json.RawMessage {
 
 // outcomeOf returns the error of an evaluation: that of a lost value which it needed comes first, and what the
 // evaluation has made is refused when it holds a secret, because no check of the plan can have seen that.
-func (t *turn) outcomeOf(err error, made ...json.RawMessage) error {
+func (t *reading) outcomeOf(err error, made ...json.RawMessage) error {
 	if missing := t.lost; missing != nil {
 		t.lost = nil
 		return missing
 	}
 	if err != nil {
-		return t.o.redacted(err)
+		return t.rules.redacted(err)
 	}
 	for _, raw := range made {
-		if rule, found := t.o.cfg.FindSecret(raw); found {
+		if rule, found := t.rules.findSecret(raw); found {
 			return secretIn("", rule)
 		}
 	}
@@ -129,9 +126,9 @@ func (t *turn) outcomeOf(err error, made ...json.RawMessage) error {
 }
 
 // redacted takes the secrets out of what an error says.
-func (o *Orchestrator) redacted(err error) error {
+func (r *rules) redacted(err error) error {
 	said := fault.From(err)
-	message, found := o.cfg.Redact([]byte(said.Message))
+	message, found := r.redact([]byte(said.Message))
 	if !found {
 		return err
 	}
@@ -159,15 +156,26 @@ func (o *Orchestrator) search(ctx context.Context, wanted []events.Value) (map[s
 	return results, nil
 }
 
+// viewer shows a task to clients. The lock is held.
+type viewer struct {
+	*reading
+
+	e *entry
+	// shown is the size of the values in the answer so far.
+	shown int64
+}
+
 // see lets fn look at a task, again when it needed large values. fn runs with the lock held.
-func (o *Orchestrator) see(ctx context.Context, id events.TaskID, fn func(*turn) error) error {
+func (o *Orchestrator) see(ctx context.Context, id events.TaskID, fn func(*viewer) error) error {
 	given := map[string]fetchedValue{}
 	for {
 		var missing []events.Value
 		err := o.look(ctx, id, func(e *entry) error {
-			t := &turn{o: o, e: e, task: e.task, now: o.now(), given: given}
-			err := t.outcomeOf(fn(t))
-			if missing = t.wanted; len(missing) > 0 {
+			v := &viewer{reading: o.read(e), e: e}
+			maps.Copy(given, e.given)
+			v.given = given
+			err := v.outcomeOf(fn(v))
+			if missing = v.wanted; len(missing) > 0 {
 				return nil // it says nothing yet
 			}
 			return err
@@ -184,8 +192,7 @@ func (o *Orchestrator) see(ctx context.Context, id events.TaskID, fn func(*turn)
 }
 
 // goOn comes back to a turn whose rest waits for large values, or took too long. The lock is held.
-func (o *Orchestrator) goOn(t *turn) {
-	e := t.e
+func (o *Orchestrator) goOn(e *entry, t *turn) {
 	if len(t.wanted) == 0 {
 		e.given = nil
 		if t.late {
@@ -225,7 +232,7 @@ func (o *Orchestrator) searchFor(ctx context.Context, e *entry, wanted []events.
 
 // show returns the JSON of a value for people, in place of a lost one its reference, and why. What does
 // not fit into the answer is left out.
-func (t *turn) show(v events.Value) json.RawMessage {
+func (t *viewer) show(v events.Value) json.RawMessage {
 	size := max(v.Size, int64(len(v.Raw)))
 	if t.shown += size; t.shown > maxAnswer && size > maxAnswer/64 {
 		t.shown -= size

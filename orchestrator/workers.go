@@ -130,7 +130,7 @@ func (o *Orchestrator) Start(ctx context.Context, s work.Started) error {
 // checkpointBefore makes the checkpoint that every destructive call has before it (S0-171, A-44).
 func (t *turn) checkpointBefore(s *statemachine.Step) {
 	t.emit(events.CheckpointCreated, &events.Checkpointed{
-		ID: events.CheckpointIDFrom(t.e.id, t.o.cfg.Entropy), Name: "before " + s.Key + " (" + s.Tool + ")",
+		ID: events.CheckpointIDFrom(t.task.ID, t.rules.entropy), Name: "before " + s.Key + " (" + s.Tool + ")",
 		State: events.Inline(json.RawMessage("{}")), At: t.now,
 	})
 }
@@ -153,15 +153,15 @@ func lateFor(r work.Ref) error {
 // holds reports whether a worker may act for an attempt: it is the current one, its call is not over,
 // and no other worker has it. A worker is trusted when it names a call that nobody has, which is how it finds its
 // calls again after a restart of the node. An agent is not: its calls are in the log before it hears of them.
-func (t *turn) holds(r work.Ref, worker string) bool {
+func (t *reading) holds(r work.Ref, worker string) bool {
 	s := t.task.Steps[r.Step]
 	if s == nil || s.Tool == "" || s.Attempt != r.Attempt {
 		return false
 	}
-	l := t.e.leases[r.Step]
 	switch s.State {
 	case statemachine.StepReady:
-		return l == nil && !isAgent(worker) || l != nil && l.worker == worker
+		holder, held := t.facts.holder(r.Step)
+		return !held && !isAgent(worker) || held && holder == worker
 	case statemachine.StepRunning:
 		return s.Executing() && s.Worker == worker
 	default:
@@ -233,7 +233,7 @@ func (o *Orchestrator) renew(worker string, p work.CallHeartbeat, now time.Time)
 	if e.task == nil {
 		return true // being loaded; the next heartbeat tells
 	}
-	t := &turn{o: o, e: e, task: e.task}
+	t := o.read(e)
 	if !t.holds(p.Ref, worker) {
 		return false
 	}
@@ -267,7 +267,7 @@ func (t *turn) take(r work.Outcome, in received) (late bool) {
 	switch {
 	case t.holds(r.Ref, r.Worker), failpoint.On(failpoint.SkipFence) && s != nil && s.State == statemachine.StepRunning:
 		if in.output.Ref != "" {
-			t.o.values.put(in.output.Ref, r.Output)
+			t.facts.remember(in.output.Ref, r.Output)
 		}
 		t.outcome(s, r, in)
 	case s != nil && heard(s, r) && (!isAgent(r.Worker) || same(s, r, in)):
@@ -387,7 +387,7 @@ func (t *turn) succeeded(s *statemachine.Step, output events.Value, raw json.Raw
 	if n := t.nodeByKey(s.Key); n != nil && s.Purpose == "" {
 		if err := n.Expected(raw); err != nil {
 			t.unexpected = raw
-			t.failed(s, fault.From(t.o.redacted(err)), classOfResult(err), took)
+			t.failed(s, fault.From(t.rules.redacted(err)), classOfResult(err), took)
 			return
 		}
 		if t.nextRound(n, s, output, raw, took) {
@@ -466,5 +466,5 @@ func (t *turn) again(s *statemachine.Step, err *fault.Error, class string) (time
 	if !rule.Allows(class, failures, effect) || !n.RetryWhen(judged) {
 		return time.Time{}, false
 	}
-	return events.Time(t.now.Add(rule.Delay(failures, t.o.cfg.Random()))), true
+	return events.Time(t.now.Add(rule.Delay(failures, t.rules.random()))), true
 }
