@@ -13,7 +13,7 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/httpapi"
-	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/policy"
 	"github.com/orch-dev/orch/tools/onboarding"
 	"github.com/orch-dev/orch/work"
@@ -119,7 +119,7 @@ func (c *chain) Pass(ctx context.Context, actor string, call work.Call) (work.Ou
 }
 
 // mayHandOn returns why the policy file keeps an agent from leaving its call to others.
-func (h *executor) mayHandOn(o orchestrator.HandOn) error {
+func (h *executor) mayHandOn(o decide.HandOn) error {
 	tool, ok := h.catalogue.Get(o.Tool)
 	if !ok {
 		return fault.New(fault.NotFound, "the node has no tool %s", o.Tool).WithField("hand_to")

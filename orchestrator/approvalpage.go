@@ -11,6 +11,7 @@ import (
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -48,11 +49,11 @@ func (o *Orchestrator) refsOf(ctx context.Context, id events.TaskID, r api.Appro
 	var refs []approvalRef
 	err := o.look(ctx, id, func(e *entry) error {
 		refs = refs[:0]
-		submitter := first(o.requester(e), e.task.Requestor)
+		submitter := cmp.Or(o.requester(e), e.task.Requestor)
 		if r.Submitter != "" && r.Submitter != submitter {
 			return nil
 		}
-		share := first(e.task.Submitted.Share, submitter)
+		share := cmp.Or(e.task.Submitted.Share, submitter)
 		for _, a := range e.task.Approvals {
 			status, _ := statusAt(a, o.now())
 			if (r.ID != "" && a.ID != r.ID) || (!r.All && status != statemachine.ApprovalPending) {
@@ -135,5 +136,5 @@ func roomy(views []api.ApprovalView) []api.ApprovalView {
 
 // omitted stands for a value that an answer has no room for.
 func omitted(size int) json.RawMessage {
-	return mustJSON(map[string]any{"$omitted": "the answer would be too large", "size": size})
+	return decide.MustJSON(map[string]any{"$omitted": "the answer would be too large", "size": size})
 }

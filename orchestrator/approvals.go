@@ -11,7 +11,7 @@ import (
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/plan"
+	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -65,7 +65,7 @@ func checkApprovals(r api.ApprovalsRequest) error {
 }
 
 func noApproval(id string) error {
-	return fault.New(fault.NotFound, "there is no approval %s", clip(id)).WithField("approval_id").WithHint("orch approvals lists them")
+	return fault.New(fault.NotFound, "there is no approval %s", decide.Clip(id)).WithField("approval_id").WithHint("orch approvals lists them")
 }
 
 // openTasks returns the open tasks that are wanted or still being read, and how many tasks could not be read.
@@ -97,10 +97,10 @@ func (o *Orchestrator) approvalsOf(ctx context.Context, id events.TaskID, wanted
 				continue
 			}
 			view := viewOf(e.task, a, o.now())
-			view.Submitter = first(o.requester(e), view.Submitter)
-			view.Lasting = o.rules.lasting(e.task, a)
+			view.Submitter = cmp.Or(o.requester(e), view.Submitter)
+			view.Lasting = o.rules.Lasting(e.task, a)
 			if o.cfg.FourEyes {
-				view.NotBy = o.read(e).behind(a)
+				view.NotBy = o.read(e).Behind(a)
 			}
 			part := approvalParts{details: a.Details, form: a.Form, calls: a.Calls}
 			if s := e.task.Steps[a.Step]; s != nil {
@@ -176,7 +176,7 @@ func statusesOf(t *statemachine.Task) map[string]json.RawMessage {
 	all := map[string]json.RawMessage{}
 	for _, a := range t.Approvals {
 		view := viewOf(t, a, t.UpdatedAt)
-		all[a.ID] = mustJSON(struct {
+		all[a.ID] = decide.MustJSON(struct {
 			Status    statemachine.ApprovalStatus `json:"status"`
 			Approver  string                      `json:"approver,omitempty"`
 			DecidedAt *time.Time                  `json:"decided_at,omitempty"`
@@ -204,18 +204,18 @@ func (o *Orchestrator) Decide(ctx context.Context, r api.DecideRequest) (api.App
 			return api.ApprovalView{}, err
 		}
 	}
-	err = o.change(ctx, id, r.Actor, func(t *turn) error {
-		a := t.task.Approval(r.ID)
+	err = o.change(ctx, id, r.Actor, func(t *decide.Turn) error {
+		a := t.Task.Approval(r.ID)
 		if a == nil {
 			return noApproval(r.ID)
 		}
 		if r.As == decidedRevoked {
-			return t.revoke(a, r)
+			return t.Approvals().Revoke(a, r)
 		}
-		if err := t.mayDecide(a, r); err != nil {
+		if err := t.Approvals().MayDecide(a, r); err != nil {
 			return err
 		}
-		return t.decideApproval(a, r, form)
+		return t.Approvals().DecideApproval(a, r, form)
 	})
 	if err == nil && len(r.Always) > 0 {
 		err = o.keepStanding(ctx, id, r.ID)
@@ -241,74 +241,9 @@ func checkDecision(r api.DecideRequest) error {
 		return fault.New(fault.ValidationError, "only a grant opens something").WithField("opens")
 	case r.As != "granted" && r.As != decidedRevoked && strings.TrimSpace(r.Reason) == "":
 		return fault.New(fault.RequiredField, "a rejection says why").WithField("reason")
-	case !isUser(r.Actor):
-		return fault.New(fault.Forbidden, "only people decide about approvals, not %q", clip(r.Actor)).
+	case !decide.IsUser(r.Actor):
+		return fault.New(fault.Forbidden, "only people decide about approvals, not %q", decide.Clip(r.Actor)).
 			WithHint("orch approve, by somebody with the operator's credential")
 	}
-	return nil
-}
-
-// mayDecide returns why somebody may not decide about an approval: FORBIDDEN for who asks (S0-168),
-// CONFLICT when it is over (S0-166).
-func (t *reading) mayDecide(a *statemachine.Approval, r api.DecideRequest) error {
-	switch {
-	case len(a.From) > 0 && !slices.Contains(a.From, r.Actor):
-		return fault.New(fault.Forbidden, "approval %s is for %s to decide about, not for %s", a.ID, strings.Join(a.From, " or "), r.Actor)
-	case r.Actor == a.Requester:
-		return fault.New(fault.Forbidden, "%s asks for this approval and cannot decide about it", r.Actor)
-	case t.rules.fourEyes && slices.Contains(t.behind(a), r.Actor):
-		return fault.New(fault.Forbidden, "%s submitted the task or made the call, and this node wants somebody else to decide", r.Actor).
-			WithHint("four_eyes in the settings of the node")
-	case a.Status == statemachine.ApprovalPending && !t.now.Before(a.ExpiresAt):
-		return fault.New(fault.Conflict, "approval %s expired at %s", a.ID, clock(a.ExpiresAt))
-	case a.Status == statemachine.ApprovalExpired:
-		return fault.New(fault.Conflict, "approval %s expired at %s", a.ID, clock(a.DecidedAt)).WithHint("orch resume %s asks again", t.task.ID)
-	case a.Status != statemachine.ApprovalPending:
-		return fault.New(fault.Conflict, "%s has %s approval %s at %s", a.Decision.Approver, a.Status, a.ID, clock(a.DecidedAt))
-	case slices.ContainsFunc(a.Votes, func(v events.Decision) bool { return v.Approver == r.Actor }):
-		return fault.New(fault.Conflict, "%s has agreed already; %d approvers have to", r.Actor, a.Quorum)
-	}
-	return nil
-}
-
-// behind lists the people for whom a task asks: who submitted it, or the first of its parents, and who made the
-// call inside of it.
-func (t *reading) behind(a *statemachine.Approval) []string {
-	people := []string{t.task.Requestor, t.facts.requester()}
-	if s := t.task.Steps[a.Step]; s != nil {
-		people = append(people, s.By)
-	}
-	people = slices.DeleteFunc(people, func(who string) bool { return who == "" })
-	slices.Sort(people)
-	return slices.Compact(people)
-}
-
-// decideApproval records a decision: a vote while the quorum is not reached.
-func (t *turn) decideApproval(a *statemachine.Approval, r api.DecideRequest, form json.RawMessage) error {
-	d := &events.Decision{ID: a.ID, Approver: r.Actor, Reason: t.rules.cleanText(r.Reason), At: t.now}
-	if r.As != "granted" {
-		if r.As == "revise" {
-			d.Disposition = r.As
-		}
-		t.emit(events.ApprovalRejected, d)
-		return nil
-	}
-	if err := plan.CheckForm(a.Form.Raw, form); err != nil {
-		return err
-	}
-	if err := mayOpen(a, r.Opens); err != nil {
-		return err
-	}
-	if err := t.mayLast(a, r.Always); err != nil {
-		return err
-	}
-	d.Opens, d.Always = r.Opens, r.Always
-	d.Form = t.keep(form)
-	if len(a.Votes)+1 < a.Quorum {
-		t.emit(events.ApprovalVoted, d)
-		return nil
-	}
-	d.ValidUntil = new(events.Time(t.now.Add(lifeOf(a))))
-	t.emit(events.ApprovalGranted, d)
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -91,7 +92,7 @@ func (o *Orchestrator) beginArchiving(ctx context.Context, r api.ArchiveRequest)
 	if r.Look || runs && !before.After(run.before) {
 		return run, nil
 	}
-	if _, err := o.cfg.Checkpoints.Save(ctx, controlTask, archiveID, mustJSON(archiveNote{before})); err != nil {
+	if _, err := o.cfg.Checkpoints.Save(ctx, controlTask, archiveID, decide.MustJSON(archiveNote{before})); err != nil {
 		return nil, err
 	}
 	return o.setArchiving(before), nil
@@ -225,7 +226,7 @@ func (o *Orchestrator) endArchiving(ctx context.Context, run *archiveRun, before
 	if more || err != nil {
 		return more
 	}
-	if _, err := o.cfg.Checkpoints.Save(ctx, controlTask, archiveID, mustJSON(archiveNote{})); err != nil {
+	if _, err := o.cfg.Checkpoints.Save(ctx, controlTask, archiveID, decide.MustJSON(archiveNote{})); err != nil {
 		o.cfg.Logger.WarnContext(ctx, "archive_end_not_noted", slog.Any("error", err)) // it is found to be through after a restart
 	}
 	o.lock()

@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -57,13 +58,13 @@ func (o *Orchestrator) sleeperOf(line *api.Summary, seq uint64) *sleeper {
 }
 
 // share is the identity in whose share the task counts.
-func (a *sleeper) share() string { return first(a.Share, a.Line.Requestor) }
+func (a *sleeper) share() string { return cmp.Or(a.Share, a.Line.Requestor) }
 
 // rests reports whether nothing but a timer or a person can move the task, and no other task depends on it being read.
 func (e *entry) rests() bool {
 	t := e.task
 	switch {
-	case e.busy || len(e.turns) > 0 || t == nil || !e.open || e.behind || e.searching || e.plan.unusable != nil:
+	case e.busy || len(e.turns) > 0 || t == nil || !e.open || e.behind || e.searching || e.plan.Unusable != nil:
 		return false
 	case len(e.queued) > 0 || len(e.leases) > 0 || len(e.given) > 0 || e.key != "":
 		return false

@@ -9,6 +9,7 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/work"
 )
@@ -82,16 +83,16 @@ func (o *Orchestrator) undeliverable(ctx context.Context, r work.Ref, worker str
 	class := fault.ClassInvalidArgs
 	switch {
 	case lost(err):
-		class, err = fault.ClassExpression, unreadable(err)
+		class, err = fault.ClassExpression, decide.Unreadable(err)
 	case !fault.Has(err, fault.ValidationError):
 		o.postpone(r, worker)
 		return
 	}
 	o.lock()
 	defer o.unlock()
-	o.turn(r.Task, actorNode, func(t *turn) error {
-		if s := t.task.Steps[r.Step]; t.holds(r, worker) && s.State == statemachine.StepReady {
-			t.emit(events.StepFailed, &events.StepError{Step: s.Key, Attempt: s.Attempt, Error: fault.From(err), Class: class})
+	o.turn(r.Task, decide.ActorNode, func(t *decide.Turn) error {
+		if s := t.Task.Steps[r.Step]; t.Holds(r, worker) && s.State == statemachine.StepReady {
+			t.Emit(events.StepFailed, &events.StepError{Step: s.Key, Attempt: s.Attempt, Error: fault.From(err), Class: class})
 		}
 		return nil
 	}, ignore)

@@ -1,64 +1,35 @@
 package orchestrator
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"log/slog"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/statemachine"
-	"github.com/orch-dev/orch/tools"
-	"github.com/orch-dev/orch/work"
 )
-
-// over returns STATE_NOT_ALLOWED for a command on a task that has ended.
-func (t *reading) over(command string) error {
-	if !t.task.State.Terminal() {
-		return nil
-	}
-	return fault.New(fault.StateNotAllowed, "%s is not possible: task %s is %s", command, t.task.ID, t.task.State)
-}
 
 // Cancel implements api.API.
 func (o *Orchestrator) Cancel(ctx context.Context, r api.CancelRequest) (api.TaskView, error) {
-	err := o.change(ctx, r.ID, r.Actor, func(t *turn) error {
-		if err := t.over("cancel"); err != nil {
+	err := o.change(ctx, r.ID, r.Actor, func(t *decide.Turn) error {
+		if err := t.Over("cancel"); err != nil {
 			return err
 		}
-		if err := t.keptOpen(); err != nil {
+		if err := t.KeptOpen(); err != nil {
 			return err
 		}
-		t.cancel(o.rules.cleanText(first(r.Reason, "cancelled on request")))
+		t.Cancel(o.rules.CleanText(cmp.Or(r.Reason, "cancelled on request")))
 		return nil
 	})
 	if err != nil {
 		return api.TaskView{}, err
 	}
 	return o.Get(ctx, api.GetRequest{ID: r.ID})
-}
-
-// cleanText redacts and shortens a text that a person or client gave.
-func (r *rules) cleanText(s string) string {
-	const longest = 1000 // bytes
-	clean, _ := r.redact([]byte(s))
-	if len(clean) > longest { // after the redaction: half a secret is one, too
-		return strings.ToValidUTF8(string(clean[:longest]), "") + "…"
-	}
-	return string(clean)
-}
-
-// cancel begins the end of a task: at once, or after its `always` steps.
-func (t *turn) cancel(reason string) {
-	if t.task.Cancelling {
-		return
-	}
-	t.emit(events.TaskCancelRequested, &events.CancelRequested{Reason: reason})
 }
 
 // Signal implements api.API.
@@ -74,14 +45,14 @@ func (o *Orchestrator) Signal(ctx context.Context, r api.SignalRequest) (api.Tas
 	if err != nil {
 		return api.TaskView{}, err
 	}
-	err = o.change(ctx, r.ID, r.Actor, func(t *turn) error {
-		if err := t.over("signal"); err != nil {
+	err = o.change(ctx, r.ID, r.Actor, func(t *decide.Turn) error {
+		if err := t.Over("signal"); err != nil {
 			return err
 		}
-		if len(t.task.Signals) >= maxSignals {
+		if len(t.Task.Signals) >= maxSignals {
 			return tooMany("signals that nobody waits for", maxSignals+1, maxSignals)
 		}
-		t.emit(events.SignalReceived, &events.Signal{Name: r.Name, Data: data})
+		t.Emit(events.SignalReceived, &events.Signal{Name: r.Name, Data: data})
 		return nil
 	})
 	if err != nil {
@@ -105,22 +76,22 @@ func (o *Orchestrator) Resolve(ctx context.Context, r api.ResolveRequest) (api.T
 	if err != nil {
 		return api.TaskView{}, err
 	}
-	err = o.change(ctx, r.ID, r.Actor, func(t *turn) error {
-		s := t.task.Steps[r.Step]
+	err = o.change(ctx, r.ID, r.Actor, func(t *decide.Turn) error {
+		s := t.Task.Steps[r.Step]
 		if s == nil {
-			return fault.New(fault.NotFound, "task %s has no step %q that has begun", r.ID, clip(r.Step)).WithField("step")
+			return fault.New(fault.NotFound, "task %s has no step %q that has begun", r.ID, decide.Clip(r.Step)).WithField("step")
 		}
-		if s.State != statemachine.StepInDoubt && !t.stuck(s) {
+		if s.State != statemachine.StepInDoubt && !t.Stuck(s) {
 			return fault.New(fault.StateNotAllowed, "step %s is %s, not in doubt", s.Key, s.State).WithField("step")
 		}
-		if r.As == "retry" && t.task.State.Terminal() {
-			return fault.New(fault.StateNotAllowed, "task %s is %s: its steps cannot run again", r.ID, t.task.State).WithField("as").
+		if r.As == "retry" && t.Task.State.Terminal() {
+			return fault.New(fault.StateNotAllowed, "task %s is %s: its steps cannot run again", r.ID, t.Task.State).WithField("as").
 				WithHint("resolve it as succeeded or failed, then orch retry")
 		}
-		if t.task.State == statemachine.Blocked {
-			t.emit(events.TaskUnblocked, &events.Moved{Reason: "step " + s.Key + " was resolved"})
+		if t.Task.State == statemachine.Blocked {
+			t.Emit(events.TaskUnblocked, &events.Moved{Reason: "step " + s.Key + " was resolved"})
 		}
-		t.emit(events.StepResolved, &events.Resolved{Step: s.Key, As: r.As, By: first(r.Actor, actorNode), Reason: o.rules.cleanText(r.Reason), Output: output})
+		t.Emit(events.StepResolved, &events.Resolved{Step: s.Key, As: r.As, By: cmp.Or(r.Actor, decide.ActorNode), Reason: o.rules.CleanText(r.Reason), Output: output})
 		return nil
 	})
 	if err != nil {
@@ -134,7 +105,7 @@ func (o *Orchestrator) Resolve(ctx context.Context, r api.ResolveRequest) (api.T
 func (o *Orchestrator) Call(ctx context.Context, r api.CallRequest) (api.CallReply, error) {
 	tool, ok := o.cfg.Catalogue.Get(r.Tool)
 	if !ok || tool.Spec().Internal {
-		return api.CallReply{}, fault.New(fault.NotFound, "there is no tool %q", clip(r.Tool)).WithField("tool").WithHint("orch tools list")
+		return api.CallReply{}, fault.New(fault.NotFound, "there is no tool %q", decide.Clip(r.Tool)).WithField("tool").WithHint("orch tools list")
 	}
 	if tool.Spec().Direct {
 		return api.CallReply{}, fault.New(fault.Forbidden, "%s is not called inside of a task", tool.Spec().Name).WithField("tool")
@@ -147,58 +118,21 @@ func (o *Orchestrator) Call(ctx context.Context, r api.CallRequest) (api.CallRep
 		return api.CallReply{}, err
 	}
 	if rule, found := o.cfg.FindSecret(args); found {
-		return api.CallReply{}, secretIn("args", rule)
+		return api.CallReply{}, decide.SecretIn("args", rule)
 	}
 	value, err := o.keep(ctx, args)
 	if err != nil {
 		return api.CallReply{}, err
 	}
 	key := ""
-	err = o.change(ctx, r.ID, r.Actor, func(t *turn) error {
-		key = t.singleCall(tool.Spec(), value, r.Actor)
+	err = o.change(ctx, r.ID, r.Actor, func(t *decide.Turn) error {
+		key = t.SingleCall(tool.Spec(), value, r.Actor)
 		return nil
 	})
 	if err != nil {
 		return api.CallReply{}, err
 	}
 	return o.awaitCall(ctx, r, key)
-}
-
-// singleCall makes a call ready, or records that its gate denies it (S0-003, S0-008).
-func (t *turn) singleCall(spec tools.Spec, args events.Value, by string) string {
-	n := 1
-	for t.task.Steps[fmt.Sprintf("%s_%d!", purposeCall, n)] != nil {
-		n++
-	}
-	key := fmt.Sprintf("%s_%d!", purposeCall, n)
-	mayAsk := spec.Gate == tools.AwaitingApproval && statemachine.Check(t.task.State, events.TaskApprovalRequested) == nil // A-20
-	if allowed := t.task.Submitted.Tools; !mayCall(allowed, spec.Name) {
-		t.denySingle(key, spec.Name, args, fault.New(fault.Forbidden,
-			"%s is not among the tools that the task may call: %s", spec.Name, strings.Join(allowed, ", ")))
-		return key
-	}
-	if !slices.Contains(spec.Gate.States(), t.task.State) && !mayAsk {
-		t.denySingle(key, spec.Name, args, fault.New(fault.StateNotAllowed,
-			"%s is not allowed while the task is %s; allowed: %v", spec.Name, t.task.State, spec.Gate.States()))
-		return key
-	}
-	queue := t.task.Submitted.Queue
-	if spec.AtNode {
-		queue = work.NodeQueue
-	}
-	t.emit(events.StepReady, &events.Ready{
-		Step: key, Attempt: 1, Tool: spec.Name, Args: args, Effect: string(spec.Effect),
-		Queue: queue, Purpose: purposeCall, By: by, For: t.agentsFor(key, spec.Name, args),
-	})
-	return key
-}
-
-// denySingle records a single call that was never ready. Its purpose tells it from a step of the plan, which would
-// mean that the task has begun.
-func (t *turn) denySingle(key, tool string, args events.Value, why *fault.Error) {
-	t.emit(events.StepFailed, &events.StepError{
-		Step: key, Class: fault.ClassDenied, Tool: tool, Args: args, Purpose: purposeCall, Error: why,
-	})
 }
 
 // waitsForApproval is what the caller of a call hears that waits for one (S0-004). The call goes on by itself
@@ -218,7 +152,7 @@ func (o *Orchestrator) awaitCall(ctx context.Context, r api.CallRequest, key str
 		}
 		reply = api.CallReply{Step: key, State: s.State, Error: s.Error}
 		switch {
-		case inquires(s):
+		case decide.Inquires(s):
 			reply.Questions = questionsOf(e.task, askedBy(s))
 		case s.State == statemachine.StepParked:
 			reply.Error = waitsForApproval(s)
@@ -310,11 +244,11 @@ func (o *Orchestrator) createCheckpoint(ctx context.Context, r api.CheckpointReq
 		return api.CheckpointReply{}, err
 	}
 	id := events.CheckpointIDFrom(r.Task, o.cfg.Entropy)
-	err = o.change(ctx, r.Task, r.Actor, func(t *turn) error {
-		if err := t.over("checkpoint"); err != nil {
+	err = o.change(ctx, r.Task, r.Actor, func(t *decide.Turn) error {
+		if err := t.Over("checkpoint"); err != nil {
 			return err
 		}
-		t.emit(events.CheckpointCreated, &events.Checkpointed{ID: id, Name: o.rules.cleanText(r.Name), State: state, At: t.now})
+		t.Emit(events.CheckpointCreated, &events.Checkpointed{ID: id, Name: o.rules.CleanText(r.Name), State: state, At: t.Now})
 		return nil
 	})
 	if err != nil {
@@ -325,14 +259,14 @@ func (o *Orchestrator) createCheckpoint(ctx context.Context, r api.CheckpointReq
 
 // saveCheckpoint writes the KV entry of a checkpoint that is in the log. The lock is held.
 func (o *Orchestrator) saveCheckpoint(e *entry, d *events.Checkpointed) {
-	task, rev := mustJSON(e.task), e.task.Rev
+	task, rev := decide.MustJSON(e.task), e.task.Rev
 	save := func(ctx context.Context) {
 		ctx, stop := context.WithTimeout(ctx, blobTime)
 		defer stop()
 		copied := &statemachine.Task{}
 		err := json.Unmarshal(task, copied)
 		if err == nil {
-			data := mustJSON(api.Snapshot{ID: d.ID, Name: d.Name, At: d.At, Rev: rev, Task: copied, State: o.stateOf(ctx, d)})
+			data := decide.MustJSON(api.Snapshot{ID: d.ID, Name: d.Name, At: d.At, Rev: rev, Task: copied, State: o.stateOf(ctx, d)})
 			_, err = o.cfg.Checkpoints.Save(ctx, e.id, d.ID, data)
 		}
 		if err != nil {
@@ -370,5 +304,5 @@ func (o *Orchestrator) rebuildCheckpoint(ctx context.Context, r api.CheckpointRe
 			}
 		}
 	}
-	return api.CheckpointReply{}, fault.New(fault.NotFound, "task %s has no checkpoint %s", r.Task, clip(r.ID)).WithField("id")
+	return api.CheckpointReply{}, fault.New(fault.NotFound, "task %s has no checkpoint %s", r.Task, decide.Clip(r.ID)).WithField("id")
 }

@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"runtime"
@@ -10,6 +11,7 @@ import (
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/work"
 )
 
@@ -48,7 +50,7 @@ func (o *Orchestrator) Pause(ctx context.Context, r api.PauseRequest) (api.Contr
 		return o.pauseTask(ctx, r, events.TaskPaused)
 	}
 	hold := holdOf(r)
-	hold.At, hold.Reason, hold.By = o.now(), o.rules.cleanText(r.Reason), first(r.Actor, actorNode)
+	hold.At, hold.Reason, hold.By = o.now(), o.rules.CleanText(r.Reason), cmp.Or(r.Actor, decide.ActorNode)
 	return o.setHolds(ctx, func(holds []api.Hold) ([]api.Hold, error) {
 		if holds = append(removeHold(holds, hold), hold); len(holds) > maxHolds {
 			return nil, fault.New(fault.QuotaExceeded, "%d things are paused, the limit", maxHolds).WithHint("orch resume some of them, or pause the node")
@@ -94,7 +96,7 @@ func (o *Orchestrator) checkPause(r *api.PauseRequest) error {
 	if r.Tool != "" {
 		tool, ok := o.cfg.Catalogue.Get(r.Tool)
 		if !ok {
-			return fault.New(fault.NotFound, "there is no tool %q", clip(r.Tool)).WithField("tool").WithHint("orch tools list")
+			return fault.New(fault.NotFound, "there is no tool %q", decide.Clip(r.Tool)).WithField("tool").WithHint("orch tools list")
 		}
 		r.Tool = tool.Spec().Name
 	}
@@ -127,7 +129,7 @@ func (o *Orchestrator) setHolds(ctx context.Context, change func([]api.Hold) ([]
 		return api.ControlReply{}, err
 	}
 	lasting := slices.DeleteFunc(slices.Clone(holds), func(h api.Hold) bool { return h == o.configured })
-	if _, err := o.cfg.Checkpoints.Save(ctx, controlTask, controlID, mustJSON(lasting)); err != nil {
+	if _, err := o.cfg.Checkpoints.Save(ctx, controlTask, controlID, decide.MustJSON(lasting)); err != nil {
 		return api.ControlReply{}, err
 	}
 	o.lock()
@@ -161,15 +163,15 @@ func (o *Orchestrator) restoreHolds(ctx context.Context) error {
 }
 
 func (o *Orchestrator) pauseTask(ctx context.Context, r api.PauseRequest, kind events.Kind) (api.ControlReply, error) {
-	err := o.change(ctx, r.ID, r.Actor, func(t *turn) error {
-		if err := t.over("pause"); err != nil {
+	err := o.change(ctx, r.ID, r.Actor, func(t *decide.Turn) error {
+		if err := t.Over("pause"); err != nil {
 			return err
 		}
-		if pause := kind == events.TaskPaused; t.task.Paused != pause {
-			t.emit(kind, &events.Paused{Reason: o.rules.cleanText(r.Reason)})
+		if pause := kind == events.TaskPaused; t.Task.Paused != pause {
+			t.Emit(kind, &events.Paused{Reason: o.rules.CleanText(r.Reason)})
 		}
 		if kind == events.TaskResumed {
-			t.askAgain(first(r.Actor, actorNode))
+			t.Approvals().AskAgain(cmp.Or(r.Actor, decide.ActorNode))
 		}
 		return nil
 	})

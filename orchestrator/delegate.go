@@ -7,6 +7,7 @@ import (
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/work"
@@ -30,7 +31,7 @@ func (o *Orchestrator) boundsOf(ctx context.Context, r api.SubmitRequest) (submi
 	if call == nil {
 		return extra, nil
 	}
-	if !isAgent(r.Actor) {
+	if !decide.IsAgent(r.Actor) {
 		return extra, notHeld(r.Actor, *call)
 	}
 	err := o.look(ctx, call.Task, func(e *entry) error { return o.delegate(e, *call, r.Actor, &extra) })
@@ -42,7 +43,7 @@ func (o *Orchestrator) boundsOf(ctx context.Context, r api.SubmitRequest) (submi
 
 // callFor is the call that a request is for: the one that it names, or the only one that the agent holds; nil for none.
 func (o *Orchestrator) callFor(r api.SubmitRequest) *work.Ref {
-	if r.For != nil || r.Session != "" && r.Session == r.ID || !isAgent(r.Actor) {
+	if r.For != nil || r.Session != "" && r.Session == r.ID || !decide.IsAgent(r.Actor) {
 		return r.For
 	}
 	o.lock()
@@ -59,7 +60,7 @@ func (o *Orchestrator) callFor(r api.SubmitRequest) *work.Ref {
 
 // notHeld is the error for a call that somebody else has, or nobody. It does not say whether there is such a call.
 func notHeld(actor string, call work.Ref) error {
-	return fault.New(fault.Forbidden, "%s does not hold the call %s", actor, clip(call.String())).WithField("for").WithReason("CALL_NOT_HELD").
+	return fault.New(fault.Forbidden, "%s does not hold the call %s", actor, decide.Clip(call.String())).WithField("for").WithReason("CALL_NOT_HELD").
 		WithHint("name a call that you were given and have not reported yet")
 }
 
@@ -104,7 +105,7 @@ func both(above, own []string) []string {
 
 // holdsCall reports whether an agent holds a call.
 func (o *Orchestrator) holdsCall(e *entry, call work.Ref, actor string) bool {
-	return o.read(e).holds(call, actor)
+	return o.read(e).Holds(call, actor)
 }
 
 // levelOf is how many calls of agents are above a task.

@@ -9,6 +9,7 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/failpoint"
+	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/work"
@@ -20,7 +21,7 @@ type entry struct {
 	id   events.TaskID
 	task *statemachine.Task
 	// plan is what is known of its plan beside the history.
-	plan taskPlan
+	plan decide.Plan
 	// seq is the position in the log of the newest commit.
 	seq uint64
 	// busy is set while an append or a load is in flight; turns then queue up.
@@ -45,7 +46,7 @@ type entry struct {
 	changed chan struct{}
 	ended   chan struct{}
 	// given holds the large values that the next turn needs to go on; searching is set while they are read.
-	given     map[string]fetchedValue
+	given     map[string]decide.Fetched
 	searching bool
 	// steps is how many of its steps are counted (quota).
 	steps int
@@ -161,7 +162,7 @@ func (o *Orchestrator) loadNow(ctx context.Context, e *entry) {
 		o.loadFailed(e, err)
 		return
 	}
-	e.task, e.seq, e.archived, e.plan = task, newest.Seq, e.archived || newest.Archived, taskPlan{program: prog, unusable: noPlan}
+	e.task, e.seq, e.archived, e.plan = task, newest.Seq, e.archived || newest.Archived, decide.Plan{Program: prog, Unusable: noPlan}
 	o.revive(e)
 	e.notify() // the log may have taken what it did not answer
 	o.wasRead(e.id)
@@ -324,10 +325,10 @@ func (o *Orchestrator) dropCalls(e *entry) {
 	if !slices.ContainsFunc(e.task.Order, func(key string) bool { return waits(e.task.Steps[key]) }) {
 		return
 	}
-	o.turn(e.id, actorNode, func(t *turn) error {
-		for _, key := range slices.Clone(t.task.Order) {
-			if waits(t.task.Steps[key]) {
-				t.emit(events.StepCancelled, &events.Skipped{Step: key, Reason: "the node has stopped since the end of the task"})
+	o.turn(e.id, decide.ActorNode, func(t *decide.Turn) error {
+		for _, key := range slices.Clone(t.Task.Order) {
+			if waits(t.Task.Steps[key]) {
+				t.Emit(events.StepCancelled, &events.Skipped{Step: key, Reason: "the node has stopped since the end of the task"})
 			}
 		}
 		return nil

@@ -2,10 +2,12 @@ package orchestrator
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/plan"
 )
 
@@ -29,7 +31,7 @@ func (o *Orchestrator) evaluateKeys(p *events.Submitted, prog *program, inputs j
 	if err != nil {
 		return err
 	}
-	p.IdempotencyKey = first(r.IdempotencyKey, key)
+	p.IdempotencyKey = cmp.Or(r.IdempotencyKey, key)
 	if p.IdempotencyKey != "" {
 		p.KeyScope = scopeOf(prog.Plan(), r)
 	}
@@ -55,8 +57,8 @@ func (o *Orchestrator) evaluateAllow(p *events.Submitted, prog *program, sc plan
 		return err
 	}
 	p.Allow = opened(allow, programs)
-	if rule, found := o.cfg.FindSecret(mustJSON(p.Allow)); found {
-		return secretIn("allow", rule)
+	if rule, found := o.cfg.FindSecret(decide.MustJSON(p.Allow)); found {
+		return decide.SecretIn("allow", rule)
 	}
 	return nil
 }
@@ -71,8 +73,8 @@ func allowOf(e *entry) *events.Allow {
 	if e.task.Submitted.Allow != nil {
 		return e.task.Submitted.Allow
 	}
-	if e.plan.program == nil || e.plan.program.Plan() == nil || e.plan.program.Plan().Allow == nil {
+	if e.plan.Program == nil || e.plan.Program.Plan() == nil || e.plan.Program.Plan().Allow == nil {
 		return nil
 	}
-	return opened(e.plan.program.Plan().Allow, nil)
+	return opened(e.plan.Program.Plan().Allow, nil)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -26,7 +27,7 @@ func (o *Orchestrator) Explain(ctx context.Context, r api.GetRequest) (api.Expla
 		if refusal != nil && !e.task.State.Terminal() {
 			reply.Causes = append(reply.Causes, refusalCause(refusal))
 		}
-		reply.Causes = slices.AppendSeq(reply.Causes, (&explanation{reading: o.read(e), o: o, e: e, roster: who}).causes())
+		reply.Causes = slices.AppendSeq(reply.Causes, (&explanation{Reading: o.read(e), o: o, e: e, roster: who}).causes())
 		return nil
 	})
 	return reply, err
@@ -48,7 +49,7 @@ func (o *Orchestrator) refusal() *api.Refusal {
 func refusalCause(r *api.Refusal) api.Cause {
 	since := ""
 	if !r.Since.IsZero() {
-		since = " since " + clock(r.Since)
+		since = " since " + decide.Clock(r.Since)
 	}
 	return api.Cause{
 		Kind: "store", Next: r.Hint,
@@ -58,7 +59,7 @@ func refusalCause(r *api.Refusal) api.Cause {
 
 // explanation says why a task does not move. The lock is held.
 type explanation struct {
-	*reading
+	*decide.Reading
 
 	o *Orchestrator
 	e *entry
@@ -69,7 +70,7 @@ type explanation struct {
 // causes yields why the task does not move, what concerns the whole task first. The lock is held.
 func (t *explanation) causes() iter.Seq[api.Cause] {
 	return func(yield func(api.Cause) bool) {
-		if t.task.State.Terminal() {
+		if t.Task.State.Terminal() {
 			yield(t.ended())
 			return
 		}
@@ -81,8 +82,8 @@ func (t *explanation) causes() iter.Seq[api.Cause] {
 				}
 			}
 		}
-		for _, key := range t.task.Order {
-			if c := t.becauseStep(t.task.Steps[key]); c != nil {
+		for _, key := range t.Task.Order {
+			if c := t.becauseStep(t.Task.Steps[key]); c != nil {
 				if none = false; !yield(*c) {
 					return
 				}
@@ -105,7 +106,7 @@ func (o *Orchestrator) waitsFor(e *entry) string {
 	if e == nil || e.task == nil || e.busy || e.task.Reason != "" || e.task.State.Terminal() {
 		return ""
 	}
-	for c := range (&explanation{reading: o.read(e), o: o, e: e}).causes() {
+	for c := range (&explanation{Reading: o.read(e), o: o, e: e}).causes() {
 		switch c.Kind {
 		case "concurrency", "in_doubt", "signal", "question", "no_worker", "tool_paused", "queue_paused", "node_paused", "delay", "timer", "retry", "paused":
 			return c.Sentence
@@ -116,21 +117,19 @@ func (o *Orchestrator) waitsFor(e *entry) string {
 }
 
 func (t *explanation) ended() api.Cause {
-	c := api.Cause{Kind: "over", Sentence: fmt.Sprintf("The task is over: %s since %s.", t.task.State, clock(t.task.Since))}
-	if t.task.Error != nil {
-		c.Sentence = fmt.Sprintf("The task is over: %s since %s, because %s.", t.task.State, clock(t.task.Since), strings.TrimSuffix(t.task.Error.Message, "."))
-		c.Next = "orch redrive " + string(t.task.ID)
+	c := api.Cause{Kind: "over", Sentence: fmt.Sprintf("The task is over: %s since %s.", t.Task.State, decide.Clock(t.Task.Since))}
+	if t.Task.Error != nil {
+		c.Sentence = fmt.Sprintf("The task is over: %s since %s, because %s.", t.Task.State, decide.Clock(t.Task.Since), strings.TrimSuffix(t.Task.Error.Message, "."))
+		c.Next = "orch redrive " + string(t.Task.ID)
 	}
 	return c
 }
 
-func clock(at time.Time) string { return at.Format("2006-01-02 15:04:05 MST") }
-
 func (t *explanation) becausePaused() *api.Cause {
-	if !t.task.Paused {
+	if !t.Task.Paused {
 		return nil
 	}
-	return &api.Cause{Kind: "paused", Sentence: "The task is paused" + because(t.task.PauseReason) + ".", Next: "orch resume " + string(t.task.ID)}
+	return &api.Cause{Kind: "paused", Sentence: "The task is paused" + because(t.Task.PauseReason) + ".", Next: "orch resume " + string(t.Task.ID)}
 }
 
 func because(reason string) string {
@@ -141,39 +140,39 @@ func because(reason string) string {
 }
 
 func (t *explanation) becauseDependency() *api.Cause {
-	if len(t.task.Unmet) == 0 {
+	if len(t.Task.Unmet) == 0 {
 		return nil
 	}
-	first := t.task.Unmet[0]
+	first := t.Task.Unmet[0]
 	state := "not known here"
 	if d := t.o.tasks[first]; d != nil && d.task != nil {
 		state = string(d.task.State)
 	}
 	more := ""
-	if n := len(t.task.Unmet) - 1; n > 0 {
+	if n := len(t.Task.Unmet) - 1; n > 0 {
 		more = fmt.Sprintf(" and for %d more", n)
 	}
 	return &api.Cause{Kind: "dependency", Sentence: fmt.Sprintf("It waits for task %s, which is %s%s.", first, state, more), Next: "orch explain " + string(first)}
 }
 
 func (t *explanation) becauseDelay() *api.Cause {
-	at := t.task.Submitted.NotBefore
-	if at == nil || !t.now.Before(*at) {
+	at := t.Task.Submitted.NotBefore
+	if at == nil || !t.Now.Before(*at) {
 		return nil
 	}
-	return &api.Cause{Kind: "delay", Sentence: fmt.Sprintf("It is to start at %s, in %s.", clock(*at), at.Sub(t.now).Round(time.Second))}
+	return &api.Cause{Kind: "delay", Sentence: fmt.Sprintf("It is to start at %s, in %s.", decide.Clock(*at), at.Sub(t.Now).Round(time.Second))}
 }
 
 func (t *explanation) becauseConcurrency() *api.Cause {
-	c := t.task.Submitted.Concurrency
+	c := t.Task.Submitted.Concurrency
 	if c == nil {
 		return nil
 	}
 	s := t.o.keys[c.Key]
-	if n := len(t.o.unread); n > 0 && s != nil && s.waiting[t.task.ID] {
+	if n := len(t.o.unread); n > 0 && s != nil && s.waiting[t.Task.ID] {
 		return &api.Cause{Kind: "concurrency", Sentence: fmt.Sprintf("%d tasks cannot be read at the moment; the concurrency key %q may belong to one of them.", n, c.Key), Next: "orch doctor"}
 	}
-	if s == nil || s.holders[t.task.ID] || len(s.holders) < c.Limit {
+	if s == nil || s.holders[t.Task.ID] || len(s.holders) < c.Limit {
 		return nil
 	}
 	holders := make([]string, 0, len(s.holders))
@@ -185,19 +184,19 @@ func (t *explanation) becauseConcurrency() *api.Cause {
 }
 
 func (t *explanation) becauseCancelling() *api.Cause {
-	if !t.task.Cancelling {
+	if !t.Task.Cancelling {
 		return nil
 	}
-	return &api.Cause{Kind: "cancelling", Sentence: "The task is being cancelled and runs its `always` steps" + because(t.task.CancelReason) + "."}
+	return &api.Cause{Kind: "cancelling", Sentence: "The task is being cancelled and runs its `always` steps" + because(t.Task.CancelReason) + "."}
 }
 
 func (t *explanation) becauseResource() *api.Cause {
-	if t.plan.unusable == nil {
+	if t.Plan.Unusable == nil {
 		return nil
 	}
 	return &api.Cause{
-		Kind: "blocked", Sentence: "The plan of the task cannot be read: " + strings.TrimSuffix(t.plan.unusable.Message, ".") + ".",
-		Next: "orch doctor, and when the plan is back: orch redrive " + string(t.task.ID),
+		Kind: "blocked", Sentence: "The plan of the task cannot be read: " + strings.TrimSuffix(t.Plan.Unusable.Message, ".") + ".",
+		Next: "orch doctor, and when the plan is back: orch redrive " + string(t.Task.ID),
 	}
 }
 
@@ -205,24 +204,24 @@ func (t *explanation) becauseResource() *api.Cause {
 func (t *explanation) becauseStep(s *statemachine.Step) *api.Cause {
 	c := &api.Cause{Step: s.Key}
 	switch {
-	case t.e.waitsForResume(s, t.now):
+	case t.e.waitsForResume(s, t.Now):
 		return nil // the pause is the cause
 	case s.State == statemachine.StepPending && !s.Due.IsZero() && s.Repeats > 0 && s.Error == nil:
-		c.Kind, c.Sentence = "retry", fmt.Sprintf("Step %s is called again at %s: its result was not as awaited in round %d.", s.Key, clock(s.Due), s.Repeats)
+		c.Kind, c.Sentence = "retry", fmt.Sprintf("Step %s is called again at %s: its result was not as awaited in round %d.", s.Key, decide.Clock(s.Due), s.Repeats)
 	case s.State == statemachine.StepPending && !s.Due.IsZero():
-		c.Kind, c.Sentence = "retry", fmt.Sprintf("Step %s is tried again at %s%s.", s.Key, clock(s.Due), because(errorText(s)))
+		c.Kind, c.Sentence = "retry", fmt.Sprintf("Step %s is tried again at %s%s.", s.Key, decide.Clock(s.Due), because(errorText(s)))
 	case s.State == statemachine.StepInDoubt:
 		t.becauseInDoubt(s, c)
-	case inquires(s):
+	case decide.Inquires(s):
 		t.becauseInquiring(s, c)
 	case s.State == statemachine.StepParked:
 		t.becauseParked(s, c)
-	case s.State == statemachine.StepReady && t.rules.barred(t.task, s):
+	case s.State == statemachine.StepReady && t.Rules.Barred(t.Task, s):
 		c.Kind, c.Sentence = "approval", fmt.Sprintf("Step %s (%s) waits until the approvals of the task are decided.", s.Key, s.Tool)
 	case s.State == statemachine.StepReady:
 		t.becauseReady(s, c)
 		if at := t.o.startBy(t.e.queued[s.Key]); !at.IsZero() {
-			c.Sentence += fmt.Sprintf(" It is given up at %s when nobody has taken it.", clock(at))
+			c.Sentence += fmt.Sprintf(" It is given up at %s when nobody has taken it.", decide.Clock(at))
 		}
 	case s.State != statemachine.StepRunning || s.Items != nil:
 		return nil
@@ -231,13 +230,13 @@ func (t *explanation) becauseStep(s *statemachine.Step) *api.Cause {
 		c.Task = s.Child
 	case s.Signal != "":
 		c.Kind, c.Sentence = "signal", fmt.Sprintf("Step %s waits for the signal %q%s.", s.Key, s.Signal, until(s.Due))
-		c.Next = fmt.Sprintf("orch signal %s %s", t.task.ID, s.Signal)
+		c.Next = fmt.Sprintf("orch signal %s %s", t.Task.ID, s.Signal)
 	case s.Tool == "":
-		c.Kind, c.Sentence = "timer", fmt.Sprintf("Step %s waits until %s.", s.Key, clock(s.Due))
-	case t.o.silent(t.e.leases[s.Key], t.now):
+		c.Kind, c.Sentence = "timer", fmt.Sprintf("Step %s waits until %s.", s.Key, decide.Clock(s.Due))
+	case t.o.silent(t.e.leases[s.Key], t.Now):
 		t.becauseSilent(s, c)
 	default:
-		c.Kind, c.Sentence = "running", fmt.Sprintf("Step %s (%s) is running on %s since %s%s%s.", s.Key, s.Tool, named(s.Worker), clock(s.CalledAt), elsewhere(s), t.progressText(s.Key))
+		c.Kind, c.Sentence = "running", fmt.Sprintf("Step %s (%s) is running on %s since %s%s%s.", s.Key, s.Tool, named(s.Worker), decide.Clock(s.CalledAt), elsewhere(s), t.progressText(s.Key))
 	}
 	return c
 }
@@ -246,52 +245,52 @@ func (t *explanation) becauseStep(s *statemachine.Step) *api.Cause {
 func (t *explanation) becauseInDoubt(s *statemachine.Step, c *api.Cause) {
 	c.Kind = "in_doubt"
 	c.Sentence = fmt.Sprintf("It is unknown whether step %s (%s) took effect: %s.", s.Key, s.Tool, strings.TrimSuffix(s.Reason, "."))
-	c.Next = fmt.Sprintf("orch resolve %s %s --as succeeded|failed|retry", t.task.ID, s.Key)
-	if !s.MayRun(t.now) {
+	c.Next = fmt.Sprintf("orch resolve %s %s --as succeeded|failed|retry", t.Task.ID, s.Key)
+	if !s.MayRun(t.Now) {
 		return
 	}
 	still := fmt.Sprintf("%s may still run attempt %d", named(s.Worker), s.Attempt)
-	if t.waitsToVerify(s) {
-		c.Sentence += fmt.Sprintf(" Its verify tool waits until %s, because %s.", clock(s.Due), still)
+	if t.WaitsToVerify(s) {
+		c.Sentence += fmt.Sprintf(" Its verify tool waits until %s, because %s.", decide.Clock(s.Due), still)
 		return
 	}
-	c.Sentence += fmt.Sprintf(" Until %s %s.", clock(s.Due), still)
+	c.Sentence += fmt.Sprintf(" Until %s %s.", decide.Clock(s.Due), still)
 }
 
 // becauseParked says whose decision a step waits for.
 func (t *explanation) becauseParked(s *statemachine.Step, c *api.Cause) {
-	a := t.newest(s.Approval)
+	a := t.Newest(s.Approval)
 	if a == nil {
 		return
 	}
 	c.Kind, c.Approval = "approval", a.ID
 	if a.Status == statemachine.ApprovalExpired {
-		c.Sentence = fmt.Sprintf("Step %s waits for approval %s, about which nobody decided until %s.", s.Key, a.ID, clock(a.ExpiresAt))
-		c.Next = "orch resume " + string(t.task.ID)
+		c.Sentence = fmt.Sprintf("Step %s waits for approval %s, about which nobody decided until %s.", s.Key, a.ID, decide.Clock(a.ExpiresAt))
+		c.Next = "orch resume " + string(t.Task.ID)
 		return
 	}
-	c.Sentence = fmt.Sprintf("Step %s waits for approval %s until %s%s.", s.Key, a.ID, clock(a.ExpiresAt), because(a.Rationale))
+	c.Sentence = fmt.Sprintf("Step %s waits for approval %s until %s%s.", s.Key, a.ID, decide.Clock(a.ExpiresAt), because(a.Rationale))
 	c.Next = "orch approvals " + a.ID
 }
 
 // becauseInquiring says which answer a step waits for.
 func (t *explanation) becauseInquiring(s *statemachine.Step, c *api.Cause) {
-	reason := t.waitsForAnswer(s)
+	reason := t.WaitsForAnswer(s)
 	c.Kind, c.Sentence = "question", "Step "+s.Key+" ("+s.Tool+")"+strings.TrimPrefix(reason, "it")+"."
-	if q := t.nextQuestion(s); q != nil {
+	if q := t.NextQuestion(s); q != nil {
 		c.Next = "orch questions " + q.ID
 	}
 }
 
 // becauseAsked says that the task waits for an approval that it asked for by itself.
 func (t *explanation) becauseAsked() *api.Cause {
-	for _, a := range t.task.Approvals {
+	for _, a := range t.Task.Approvals {
 		switch {
-		case a.Step != "" || t.newest(a.ID) != a:
+		case a.Step != "" || t.Newest(a.ID) != a:
 		case a.Status == statemachine.ApprovalPending:
-			return &api.Cause{Kind: "approval", Approval: a.ID, Sentence: fmt.Sprintf("It asked for approval %s (%s), pending until %s.", a.ID, strings.TrimSuffix(a.Description, "."), clock(a.ExpiresAt)), Next: "orch approvals " + a.ID}
-		case a.Status == statemachine.ApprovalExpired && t.task.Block == blockExpired:
-			return &api.Cause{Kind: "approval", Approval: a.ID, Sentence: fmt.Sprintf("Nobody decided about approval %s until %s.", a.ID, clock(a.ExpiresAt)), Next: "orch resume " + string(t.task.ID)}
+			return &api.Cause{Kind: "approval", Approval: a.ID, Sentence: fmt.Sprintf("It asked for approval %s (%s), pending until %s.", a.ID, strings.TrimSuffix(a.Description, "."), decide.Clock(a.ExpiresAt)), Next: "orch approvals " + a.ID}
+		case a.Status == statemachine.ApprovalExpired && t.Task.Block == decide.BlockExpired:
+			return &api.Cause{Kind: "approval", Approval: a.ID, Sentence: fmt.Sprintf("Nobody decided about approval %s until %s.", a.ID, decide.Clock(a.ExpiresAt)), Next: "orch resume " + string(t.Task.ID)}
 		}
 	}
 	return nil
@@ -308,7 +307,7 @@ func until(due time.Time) string {
 	if due.IsZero() {
 		return ""
 	}
-	return " until " + clock(due)
+	return " until " + decide.Clock(due)
 }
 
 func (t *explanation) progressText(key string) string {
@@ -342,7 +341,7 @@ func (t *explanation) becauseSilent(s *statemachine.Step, c *api.Cause) {
 	c.Kind = "running"
 	if l.heard.IsZero() {
 		c.Sentence = fmt.Sprintf("Step %s (%s) was running on %s before the node restarted; unless %s is heard of until %s, its call is given up.",
-			s.Key, s.Tool, named(l.worker), plainName(l.worker), clock(l.expires))
+			s.Key, s.Tool, named(l.worker), plainName(l.worker), decide.Clock(l.expires))
 		return
 	}
 	silence := "which was last heard of %s ago"
@@ -350,14 +349,14 @@ func (t *explanation) becauseSilent(s *statemachine.Step, c *api.Cause) {
 		silence = "which has not spoken of it for %s"
 	}
 	c.Sentence = fmt.Sprintf("Step %s (%s) runs on %s, "+silence+"; at %s its call is given up.",
-		s.Key, s.Tool, named(l.worker), t.now.Sub(l.heard).Round(time.Second), clock(l.expires))
+		s.Key, s.Tool, named(l.worker), t.Now.Sub(l.heard).Round(time.Second), decide.Clock(l.expires))
 }
 
 // becauseReady says why a ready call is not executed.
 func (t *explanation) becauseReady(s *statemachine.Step, c *api.Cause) {
-	queue := queueName(s.Queue)
+	queue := decide.QueueName(s.Queue)
 	switch {
-	case t.o.silent(t.e.leases[s.Key], t.now):
+	case t.o.silent(t.e.leases[s.Key], t.Now):
 		t.becauseSilent(s, c)
 	case t.e.leases[s.Key] != nil:
 		c.Kind, c.Sentence = "running", fmt.Sprintf("Step %s (%s) is running on %s%s%s.", s.Key, s.Tool, named(t.e.leases[s.Key].worker), elsewhere(s), t.progressText(s.Key))
@@ -374,7 +373,7 @@ func (t *explanation) becauseReady(s *statemachine.Step, c *api.Cause) {
 	case t.o.keeper(t.e.queued[s.Key]) != "":
 		c.Kind, c.Sentence = "queued", fmt.Sprintf("Step %s is ready and waits for another call to end: the last free slots of worker %s are kept for operators and critical calls.",
 			s.Key, t.o.keeper(t.e.queued[s.Key]))
-	case suspect(s):
+	case decide.Suspect(s):
 		c.Kind, c.Sentence = "queued", fmt.Sprintf("Step %s has lost %d workers; it waits for a worker of queue %s that has no other such call.", s.Key, s.Lost, queue)
 	default:
 		c.Kind, c.Sentence = "queued", fmt.Sprintf("Step %s is ready%s and waits for a free worker of queue %s, with %d calls queued there.", s.Key, elsewhere(s), queue, t.o.queued(queue))
@@ -392,7 +391,7 @@ func elsewhere(s *statemachine.Step) string {
 func (t *explanation) holdText(kind, name string) string {
 	for _, h := range t.o.holds {
 		if h.Kind == kind && h.Name == name {
-			return fmt.Sprintf(" by %s since %s%s", h.By, clock(h.At), because(h.Reason))
+			return fmt.Sprintf(" by %s since %s%s", h.By, decide.Clock(h.At), because(h.Reason))
 		}
 	}
 	return ""

@@ -8,6 +8,7 @@ import (
 
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/work"
 )
@@ -42,14 +43,14 @@ func (t *explanation) becauseAgents(s *statemachine.Step, c *api.Cause) {
 		why = t.whyNoPoll(s.For, c)
 	}
 	if s.Lost+s.Stopped > 0 {
-		why += "; " + unended(s.Lost, s.Stopped)
+		why += "; " + decide.Unended(s.Lost, s.Stopped)
 	}
-	c.Sentence = fmt.Sprintf("Step %s waits for %s%s.", s.Key, wantedAgents(s.For), why)
+	c.Sentence = fmt.Sprintf("Step %s waits for %s%s.", s.Key, decide.WantedAgents(s.For), why)
 }
 
 // whyNoPoll says what the claims of agents tell.
 func (t *explanation) whyNoPoll(a *events.Agents, c *api.Cause) string {
-	switch who := askedFor(t.task); {
+	switch who := askedFor(t.Task); {
 	case t.o.bound(a, who):
 		return onlyForOthers(who)
 	case !t.o.online(a, who):
@@ -66,7 +67,7 @@ func onlyForOthers(who string) string {
 
 // whyNoAgent says what the registered agents tell.
 func (t *explanation) whyNoAgent(a *events.Agents, c *api.Cause) string {
-	who := askedFor(t.task)
+	who := askedFor(t.Task)
 	able := slices.DeleteFunc(slices.Clone(t.roster.agents), func(r RegisteredAgent) bool { return !fits(&r.Agent, a, r.For) })
 	willing := slices.DeleteFunc(slices.Clone(able), func(r RegisteredAgent) bool { return !r.WorksFor(who) })
 	online := slices.DeleteFunc(slices.Clone(willing), func(r RegisteredAgent) bool { return !r.Online })
@@ -108,7 +109,7 @@ func allOffline(all []RegisteredAgent) string {
 	for _, r := range all[:min(len(all), maxNamedAgents)] {
 		since := "not heard of since the node started"
 		if !r.LastSeen.IsZero() {
-			since = "since " + clock(r.LastSeen)
+			since = "since " + decide.Clock(r.LastSeen)
 		}
 		parts = append(parts, r.Name+" ("+since+")")
 	}
@@ -124,7 +125,7 @@ func allBusy(all []RegisteredAgent) string {
 			return " to ask for it; " + r.Name + " is online, with a free slot"
 		}
 		if len(parts) < maxNamedAgents && len(r.Calls) > 0 {
-			parts = append(parts, fmt.Sprintf("%s has %s of %s since %s", r.Name, r.Calls[0].Step, r.Calls[0].Task, clock(r.Calls[0].Since)))
+			parts = append(parts, fmt.Sprintf("%s has %s of %s since %s", r.Name, r.Calls[0].Step, r.Calls[0].Task, decide.Clock(r.Calls[0].Since)))
 		}
 		for _, call := range r.Calls {
 			if !call.Until.IsZero() && (free.IsZero() || call.Until.Before(free)) {
@@ -134,7 +135,7 @@ func allBusy(all []RegisteredAgent) string {
 	}
 	text := " to be free: " + strings.Join(parts, ", ") + more(len(all))
 	if !free.IsZero() {
-		text += "; one is free at " + clock(free) + " at the latest"
+		text += "; one is free at " + decide.Clock(free) + " at the latest"
 	}
 	return text
 }
@@ -150,11 +151,11 @@ func more(n int) string {
 // ends says what will end the open task by itself: its deadline, and a budget that is used up.
 func (t *explanation) ends() []api.Cause {
 	var all []api.Cause
-	if most := t.task.Submitted.MaxSteps; most > 0 && t.task.Calls >= most {
+	if most := t.Task.Submitted.MaxSteps; most > 0 && t.Task.Calls >= most {
 		all = append(all, api.Cause{Kind: "budget", Sentence: fmt.Sprintf("It has made all %d calls that it may make (limits.max_steps).", most)})
 	}
-	if at := t.task.Submitted.Deadline; at != nil && !t.task.Ending && t.now.Before(*at) {
-		all = append(all, api.Cause{Kind: "deadline", Sentence: fmt.Sprintf("The deadline of the task is %s, in %s.", clock(*at), at.Sub(t.now).Round(time.Second))})
+	if at := t.Task.Submitted.Deadline; at != nil && !t.Task.Ending && t.Now.Before(*at) {
+		all = append(all, api.Cause{Kind: "deadline", Sentence: fmt.Sprintf("The deadline of the task is %s, in %s.", decide.Clock(*at), at.Sub(t.Now).Round(time.Second))})
 	}
 	return all
 }
@@ -163,7 +164,7 @@ func (t *explanation) ends() []api.Cause {
 func plainName(worker string) string { return strings.TrimPrefix(worker, events.AgentPrefix) }
 
 func named(worker string) string {
-	if isAgent(worker) {
+	if decide.IsAgent(worker) {
 		return "agent " + plainName(worker)
 	}
 	return "worker " + worker

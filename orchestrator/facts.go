@@ -1,15 +1,14 @@
 package orchestrator
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"slices"
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/policy"
-	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/work"
 )
 
@@ -18,76 +17,18 @@ func factKinds() []events.Kind {
 	return []events.Kind{events.FileRead, events.FileChanged, events.LogWritten, events.CheckpointCreated, events.CheckpointRestored, events.ApprovalRequested}
 }
 
-// record adds a fact of a call to the history. A request for approval lets the task wait (S0-162).
-func (t *turn) record(f events.Event) {
-	a, ok := f.Data.(*events.Approval)
-	if !ok {
-		t.emit(f.Kind, f.Data)
-		return
-	}
-	if owner, err := events.TaskOfApproval(a.ID); err != nil || owner != t.task.ID || t.task.Approval(a.ID) != nil {
-		return // nobody could decide about it
-	}
-	details := events.Inline(once(a.Details.Raw))
-	tool, digest := t.boundTo(details.Raw)
-	t.request(&events.Approval{
-		ID: a.ID, Type: a.Type, Description: a.Description, Rationale: a.Rationale, Details: details, Priority: a.Priority,
-		Tool: tool, ArgsSHA256: digest, ExpiresAt: a.ExpiresAt, OnReject: onRejectFail, OnExpiry: onExpiryBlock,
-	})
-}
-
-// once writes every key of an object one time, so that people see what counts.
-func once(raw json.RawMessage) json.RawMessage {
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber()
-	var v any
-	if dec.Decode(&v) != nil {
-		return raw
-	}
-	return mustJSON(v)
-}
-
-// boundTo returns the call that the details of a request name by `tool` and `arguments`, so that its grant
-// lets this call through; none when they name no call of the catalogue.
-func (t *reading) boundTo(details json.RawMessage) (tool, digest string) {
-	var named map[string]json.RawMessage // a struct would take Arguments for arguments
-	if json.Unmarshal(details, &named) != nil || json.Unmarshal(named["tool"], &tool) != nil {
-		return "", ""
-	}
-	found, ok := t.rules.catalogue.Get(tool)
-	if !ok {
-		return "", ""
-	}
-	args, err := found.Check(named["arguments"])
-	if err == nil {
-		digest, err = policy.Digest(tool, args)
-	}
-	if err != nil {
-		return "", ""
-	}
-	return tool, digest
-}
-
-// received is what an outcome brings, in the form of the log.
-type received struct {
-	output  events.Value
-	spawned *events.Spawned
-	// lent is the grant of the session of the task that lets the call through, nil for none.
-	lent *statemachine.Approval
-}
-
 // receive brings an outcome to the form of the log and stores its large values.
-func (o *Orchestrator) receive(ctx context.Context, r *work.Outcome) (in received, err error) {
+func (o *Orchestrator) receive(ctx context.Context, r *work.Outcome) (in decide.Received, err error) {
 	if err = o.serving(); err != nil {
 		return in, err
 	}
 	if err = o.clean(r); err != nil {
 		return in, err
 	}
-	if in.spawned, err = o.acceptSpawn(ctx, r); err != nil {
+	if in.Spawned, err = o.acceptSpawn(ctx, r); err != nil {
 		return in, err
 	}
-	if in.output, err = o.keep(ctx, r.Output); err != nil {
+	if in.Output, err = o.keep(ctx, r.Output); err != nil {
 		return in, err
 	}
 	return in, o.keepFacts(ctx, r.Facts)
@@ -108,9 +49,9 @@ func (o *Orchestrator) clean(r *work.Outcome) error {
 	}
 	if r.Error != nil {
 		clean := *r.Error
-		clean.Message, clean.Hint, clean.Field = o.rules.cleanText(clean.Message), o.rules.cleanText(clean.Hint), o.rules.cleanText(clean.Field)
-		clean.Reason, clean.Code = o.rules.cleanText(clean.Reason), fault.Code(clip(o.rules.cleanText(string(clean.Code))))
-		r.Error, r.Class = &clean, clip(o.rules.cleanText(r.Class))
+		clean.Message, clean.Hint, clean.Field = o.rules.CleanText(clean.Message), o.rules.CleanText(clean.Hint), o.rules.CleanText(clean.Field)
+		clean.Reason, clean.Code = o.rules.CleanText(clean.Reason), fault.Code(decide.Clip(o.rules.CleanText(string(clean.Code))))
+		r.Error, r.Class = &clean, decide.Clip(o.rules.CleanText(r.Class))
 	}
 	if r.Ask != nil {
 		if r.Ask, err = o.cleanAsk(*r.Ask); err != nil {
@@ -142,7 +83,7 @@ func (o *Orchestrator) cleanAsk(ask work.Ask) (*work.Ask, error) {
 		return nil, fault.New(fault.ValidationError, "the request for approval names more than %d targets", maxNamed).WithField("ask")
 	}
 	for _, scope := range ask.Scopes {
-		if o.rules.cleanText(scope) != scope {
+		if o.rules.CleanText(scope) != scope {
 			return nil, fault.New(fault.ValidationError, "what the request for approval would open is too long, or holds a secret").WithField("ask")
 		}
 	}
@@ -152,10 +93,10 @@ func (o *Orchestrator) cleanAsk(ask work.Ask) (*work.Ask, error) {
 	if !slices.Contains([]string{"low", "medium", "high"}, ask.Risk) {
 		ask.Risk = "high"
 	}
-	ask.Rule, ask.Reason, ask.ArgsSHA256 = o.rules.cleanText(ask.Rule), o.rules.cleanText(ask.Reason), clip(o.rules.cleanText(ask.ArgsSHA256))
+	ask.Rule, ask.Reason, ask.ArgsSHA256 = o.rules.CleanText(ask.Rule), o.rules.CleanText(ask.Reason), decide.Clip(o.rules.CleanText(ask.ArgsSHA256))
 	ask.Impact = slices.Clone(ask.Impact)
 	for i, name := range ask.Impact {
-		ask.Impact[i] = o.rules.cleanText(name)
+		ask.Impact[i] = o.rules.CleanText(name)
 	}
 	return &ask, nil
 }
@@ -163,7 +104,7 @@ func (o *Orchestrator) cleanAsk(ask work.Ask) (*work.Ask, error) {
 // cleanFact returns a fact without secrets, and its size in bytes. The fact is a copy.
 func (o *Orchestrator) cleanFact(f events.Event, values map[string]json.RawMessage) (events.Event, int, error) {
 	if !slices.Contains(factKinds(), f.Kind) || f.Data == nil {
-		return f, 0, fault.New(fault.ValidationError, "a call cannot record an event %q", clip(string(f.Kind))).WithField("facts")
+		return f, 0, fault.New(fault.ValidationError, "a call cannot record an event %q", decide.Clip(string(f.Kind))).WithField("facts")
 	}
 	state, err := o.stateIn(&f, values)
 	if err != nil {
@@ -194,7 +135,7 @@ func (o *Orchestrator) stateIn(f *events.Event, values map[string]json.RawMessag
 	raw := c.State.Raw
 	if c.State.Ref != "" {
 		if raw, ok = values[c.State.Ref]; !ok {
-			return nil, fault.New(fault.ValidationError, "the value %s is not among those of the outcome", clip(c.State.Ref)).WithField("facts")
+			return nil, fault.New(fault.ValidationError, "the value %s is not among those of the outcome", decide.Clip(c.State.Ref)).WithField("facts")
 		}
 	}
 	bare := *c
@@ -224,7 +165,7 @@ func (o *Orchestrator) showProgress(e *entry, p work.CallHeartbeat) {
 		return
 	}
 	shown := *p.Progress
-	shown.Message = o.rules.cleanText(shown.Message)
+	shown.Message = o.rules.CleanText(shown.Message)
 	if e.progress[p.Step] != shown {
 		e.note(p.Step, shown)
 		e.notify()

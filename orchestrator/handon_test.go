@@ -10,6 +10,7 @@ import (
 	"github.com/orch-dev/orch/events/memlog"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/work"
 )
@@ -18,9 +19,9 @@ import (
 // not asked about.
 func TestHandOffIsRefused(t *testing.T) {
 	t.Parallel()
-	var asked []orchestrator.HandOn
+	var asked []decide.HandOn
 	strict := func(c *orchestrator.Config) {
-		c.HandOn = func(h orchestrator.HandOn) error {
+		c.HandOn = func(h decide.HandOn) error {
 			asked = append(asked, h)
 			if h.To.Agent == "ada" {
 				return fault.New(fault.Forbidden, "not to ada").WithField("hand_to")
@@ -39,7 +40,7 @@ func TestHandOffIsRefused(t *testing.T) {
 		return n.Report(n.ctx(), work.Outcome{Ref: ref, Worker: "agent:bob", Class: "handoff", HandTo: &to, Error: fault.New(fault.Unavailable, "not mine")})
 	}
 	require.True(t, fault.Has(hand(events.Agents{Agent: "ada"}), fault.Forbidden))
-	assert.Equal(t, []orchestrator.HandOn{{
+	assert.Equal(t, []decide.HandOn{{
 		Tool: "AGENT", Requester: "user:test", By: "agent:bob", From: events.Agents{Requires: []string{"cite"}}, To: events.Agents{Agent: "ada"},
 	}}, asked)
 	assert.Equal(t, statemachine.StepRunning, n.step(id, "a").State)

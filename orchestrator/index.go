@@ -10,6 +10,7 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -235,7 +236,7 @@ func (o *Orchestrator) indexTask(id events.TaskID, index *events.Index) {
 		return
 	}
 	if a := o.sleeperOf(s, index.Seq); a != nil {
-		index.Asleep = append(index.Asleep, events.Sleeper{Task: id, Note: mustJSON(a)})
+		index.Asleep = append(index.Asleep, events.Sleeper{Task: id, Note: decide.MustJSON(a)})
 	}
 }
 

@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -22,7 +23,7 @@ import (
 // scopeOf is how long a task holds its key.
 func scopeOf(p *plan.Plan, r api.SubmitRequest) string {
 	if p.Idempotency != nil {
-		return first(r.IdempotencyScope, p.Idempotency.Scope)
+		return cmp.Or(r.IdempotencyScope, p.Idempotency.Scope)
 	}
 	return r.IdempotencyScope
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator/decide"
+	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/work"
 )
 
@@ -123,14 +125,14 @@ func (o *Orchestrator) lose(e *entry, l lease, what string) {
 	}
 	o.drop(e, l.step)
 	ref := work.Ref{Task: e.id, Step: l.step, Attempt: l.attempt}
-	o.turn(e.id, actorNode, func(t *turn) error {
-		if !t.holds(ref, l.worker) {
+	o.turn(e.id, decide.ActorNode, func(t *decide.Turn) error {
+		if !t.Holds(ref, l.worker) {
 			return nil
 		}
-		s := t.task.Steps[l.step]
+		s := t.Task.Steps[l.step]
 		lost := fault.New(fault.WorkerLost, "worker %s %s", l.worker, what)
-		t.mayRun = t.mayRunUntil(s)
-		t.failed(s, lost, fault.ClassWorkerLost, t.now.Sub(s.Since))
+		t.MayRun = t.MayRunUntil(s)
+		t.Attempts().Failed(s, lost, fault.ClassWorkerLost, t.Now.Sub(s.Since))
 		return nil
 	}, ignore)
 }
@@ -146,4 +148,26 @@ func (o *Orchestrator) revoke(e *entry, step string) {
 		o.match.told = append(o.match.told, l.worker)
 	}
 	o.drop(e, step)
+}
+
+// startWithin is how long a call that is queued now may wait to be taken; 0 for ever. One that has begun something elsewhere
+// is never given up by that, and one from before the restart not before its worker had time to speak of it.
+func (o *Orchestrator) startWithin(e *entry, s *statemachine.Step) time.Duration {
+	n := o.read(e).NodeByKey(s.Key)
+	switch {
+	case n == nil || n.StartWithin <= 0 || s.Noted():
+		return 0
+	case !s.Since.After(o.started):
+		return max(time.Duration(n.StartWithin), o.leaseOf(e, s.Key))
+	default:
+		return time.Duration(n.StartWithin)
+	}
+}
+
+// startBy is until when somebody has to take a queued call; zero for ever, and while nobody may take it.
+func (o *Orchestrator) startBy(q *queuedCall) time.Time {
+	if q == nil || q.within == 0 || o.held(holdNode, "") || o.lanePaused(q.lane) {
+		return time.Time{}
+	}
+	return q.since.Add(q.within)
 }

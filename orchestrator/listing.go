@@ -13,6 +13,7 @@ import (
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -241,7 +242,7 @@ func checkList(r *api.ListRequest) error {
 	}
 	for _, s := range r.States {
 		if !slices.Contains(statemachine.States(), s) {
-			return fault.New(fault.ValidationError, "there is no state %q", clip(string(s))).WithField("state").
+			return fault.New(fault.ValidationError, "there is no state %q", decide.Clip(string(s))).WithField("state").
 				WithHint("states are %v", statemachine.States())
 		}
 	}

@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
 	"maps"
@@ -9,11 +10,10 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/work"
 )
-
-const defaultQueue = work.DefaultQueue
 
 // queuedCall is a ready call that no worker has.
 type queuedCall struct {
@@ -144,13 +144,6 @@ func (m *matcher) removeAll(e *entry) {
 	}
 }
 
-func queueName(name string) string {
-	if name == "" {
-		return defaultQueue
-	}
-	return name
-}
-
 func (m *matcher) worker(name string, queues []string, now time.Time) *workerInfo {
 	w := m.workers[name]
 	if w == nil {
@@ -159,7 +152,7 @@ func (m *matcher) worker(name string, queues []string, now time.Time) *workerInf
 	}
 	w.seen = now
 	if len(queues) == 0 {
-		queues = []string{defaultQueue}
+		queues = []string{work.DefaultQueue}
 	}
 	w.queues = queues
 	return w
@@ -253,7 +246,7 @@ func (o *Orchestrator) lease(t *queuedCall, worker string) (offer, bool) {
 
 // stays reports whether a ready call may not go to a worker for what its task is in.
 func (o *Orchestrator) stays(e *entry, s *statemachine.Step) bool {
-	return e.held() || o.rules.barred(e.task, s)
+	return e.held() || o.rules.Barred(e.task, s)
 }
 
 // held reports whether the task is paused. A task that is being cancelled still runs its `always` steps.
@@ -269,10 +262,10 @@ func (o *Orchestrator) grant(e *entry, l *lease) {
 	o.match.running++
 	l.share = shareOf(e.task)
 	o.match.shares.running[l.share]++
-	l.suspect = suspect(e.task.Steps[l.step])
+	l.suspect = decide.Suspect(e.task.Steps[l.step])
 	load := o.match.load(l.worker)
 	load.leases++
-	if isAgent(l.worker) {
+	if decide.IsAgent(l.worker) {
 		load.hold(work.Ref{Task: e.id, Step: l.step, Attempt: l.attempt})
 	}
 	if l.suspect {
@@ -285,7 +278,7 @@ const minLease = 100 * time.Millisecond
 
 // leaseOf is the longest silence of the worker of a step: the step's `heartbeat`, or that of the node.
 func (o *Orchestrator) leaseOf(e *entry, step string) time.Duration {
-	n := o.read(e).nodeByKey(step)
+	n := o.read(e).NodeByKey(step)
 	if n == nil || n.Heartbeat <= 0 {
 		if e.task.Steps[step].For != nil {
 			return work.AgentLease
@@ -301,8 +294,8 @@ func (o *Orchestrator) offer(e *entry, s *statemachine.Step) offer {
 		Announce: !s.Noted() && (s.Attempt > 1 || s.Since.Before(o.started)),
 		Tool:     s.Tool, Effect: s.Effect, State: o.gateState(e.task, s), Timeout: s.Timeout,
 		Lease: e.leases[s.Key].length, Name: e.task.Submitted.Name, KeyOf: e.task.Submitted.KeyOf,
-		Requester: o.caller(e, s), Declared: o.read(e).declared(s),
-		Session: contextOf(e.task), Client: e.task.Submitted.Client, Note: s.Note, Away: s.Noted(), Anew: s.Anew,
+		Requester: o.caller(e, s), Declared: o.read(e).Declared(s),
+		Session: decide.ContextOf(e.task), Client: e.task.Submitted.Client, Note: s.Note, Away: s.Noted(), Anew: s.Anew,
 	}
 	call.Handover = s.Handover
 	of := offer{call: call, args: s.Args, handed: s.Handed, answers: answersOf(e.task, s.Key)}
@@ -311,7 +304,7 @@ func (o *Orchestrator) offer(e *entry, s *statemachine.Step) offer {
 		return of
 	}
 	spec := tool.Spec()
-	of.call.Secrets = o.read(e).secretsOf(s)
+	of.call.Secrets = o.read(e).SecretsOf(s)
 	o.describeGate(e, s, spec, &of.call)
 	if spec.NeedsReads {
 		of.call.Reads = maps.Clone(e.task.Reads)
@@ -327,7 +320,7 @@ const maxParents = 64
 
 // caller is who a call acts for: whoever made it inside the task, else whoever submitted that. The lock is held.
 func (o *Orchestrator) caller(e *entry, s *statemachine.Step) string {
-	return first(s.By, o.requester(e))
+	return cmp.Or(s.By, o.requester(e))
 }
 
 // CallerOf returns who a running call acts for, such as agent:builder. CONFLICT when the attempt is not, or no longer,
@@ -390,7 +383,7 @@ func (o *Orchestrator) gateState(t *statemachine.Task, s *statemachine.Step) str
 	switch {
 	case known && s.Noted() && !slices.Contains(tool.Spec().Gate.States(), t.State):
 		return string(tool.Spec().Gate.States()[0])
-	case (t.State == statemachine.NeedsAction || t.State == statemachine.Assigned) && s.Purpose != purposeCall:
+	case (t.State == statemachine.NeedsAction || t.State == statemachine.Assigned) && s.Purpose != decide.PurposeCall:
 		return string(statemachine.InProgress)
 	default:
 		return string(t.State)

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/events"
-	"github.com/orch-dev/orch/plan"
+	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -37,8 +37,8 @@ type Notice struct {
 }
 
 // announce tells what people should know of a durable commit (S0-186). The lock is held.
-func (o *Orchestrator) announce(t *turn) {
-	for _, event := range t.events {
+func (o *Orchestrator) announce(t *decide.Turn) {
+	for _, event := range t.Events {
 		switch d := event.Data.(type) {
 		case *events.Moved:
 			o.announceMove(t, event.Kind, d)
@@ -57,46 +57,41 @@ func (o *Orchestrator) announce(t *turn) {
 }
 
 // announceMove tells that a task is blocked or has failed. A task that waits for others goes on by itself.
-func (o *Orchestrator) announceMove(t *turn, kind events.Kind, d *events.Moved) {
+func (o *Orchestrator) announceMove(t *decide.Turn, kind events.Kind, d *events.Moved) {
 	n := Notice{Priority: "high", Text: d.Reason}
 	switch {
 	case slices.Contains([]events.Kind{events.TaskFailed, events.TaskRejected}, kind):
 		n.Kind = NoticeFailed
-	case slices.Contains([]events.Kind{events.TaskBlocked, events.TaskExpired}, kind) && t.task.State == statemachine.Blocked:
+	case slices.Contains([]events.Kind{events.TaskBlocked, events.TaskExpired}, kind) && t.Task.State == statemachine.Blocked:
 		n.Kind = NoticeBlocked
 	default:
 		return
 	}
 	switch {
-	case d.Block == blockDependency, t.isSingleCall(): // whoever made the call hears of it
+	case d.Block == decide.BlockDependency, t.IsSingleCall(): // whoever made the call hears of it
 		n.Priority = "low"
-	case t.task.Submitted.Priority == "critical":
+	case t.Task.Submitted.Priority == "critical":
 		n.Priority = "critical"
 	}
 	o.notice(t, n)
 }
 
-// isSingleCall reports whether the task is nothing but one call of a tool.
-func (t *turn) isSingleCall() bool {
-	return len(t.task.Order) == 1 && t.task.Order[0] == plan.CallID
-}
-
 // announceApproval tells of an approval that still waits.
-func (o *Orchestrator) announceApproval(t *turn, kind, id string) {
-	a := t.task.Approval(id)
-	if a == nil || a.Status != statemachine.ApprovalPending || t.task.State.Terminal() {
+func (o *Orchestrator) announceApproval(t *decide.Turn, kind, id string) {
+	a := t.Task.Approval(id)
+	if a == nil || a.Status != statemachine.ApprovalPending || t.Task.State.Terminal() {
 		return
 	}
 	text := a.Description
 	if a.Rationale != "" {
 		text += ": " + a.Rationale
 	}
-	o.notice(t, Notice{Kind: kind, Approval: a.ID, Priority: a.Priority, Text: text + "\nIt expires at " + clock(a.ExpiresAt) + "."})
+	o.notice(t, Notice{Kind: kind, Approval: a.ID, Priority: a.Priority, Text: text + "\nIt expires at " + decide.Clock(a.ExpiresAt) + "."})
 }
 
-func (o *Orchestrator) notice(t *turn, n Notice) {
-	n.Task, n.Name, n.At = t.task.ID, t.task.Submitted.Name, t.now
-	n.Key = string(n.Task) + "/" + strconv.FormatUint(t.task.Rev, 10) + "/" + n.Kind
+func (o *Orchestrator) notice(t *decide.Turn, n Notice) {
+	n.Task, n.Name, n.At = t.Task.ID, t.Task.Submitted.Name, t.Now
+	n.Key = string(n.Task) + "/" + strconv.FormatUint(t.Task.Rev, 10) + "/" + n.Kind
 	if n.Approval != "" {
 		n.Key = n.Approval + "/" + n.Kind
 	}

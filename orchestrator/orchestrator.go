@@ -17,6 +17,7 @@ import (
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/stats"
 	"github.com/orch-dev/orch/tools"
@@ -87,7 +88,7 @@ type Config struct {
 	Agents func(ctx context.Context) (all []RegisteredAgent, removed func(name string) bool)
 	// HandOn returns why an agent must not leave its call to others. It is called with the lock held and must not block.
 	// Default: it may always.
-	HandOn func(HandOn) error
+	HandOn func(decide.HandOn) error
 	// ShareOf returns the identity in whose share the tasks of another one count, such as the one that has registered an agent; "" for
 	// its own. It is asked once for each task, with the lock held, and must not block. Default: its own for everybody.
 	ShareOf func(who string) string
@@ -167,7 +168,7 @@ func (c *Config) setHooks() {
 		c.Archived = func(events.TaskID, bool) {}
 	}
 	if c.HandOn == nil {
-		c.HandOn = func(HandOn) error { return nil }
+		c.HandOn = func(decide.HandOn) error { return nil }
 	}
 	if c.ShareOf == nil {
 		c.ShareOf = func(string) string { return "" }
@@ -201,7 +202,7 @@ type Orchestrator struct {
 	// log is cfg.Log, wrapped so that it knows what was followed up.
 	log *trackedLog
 
-	rules rules
+	rules decide.Rules
 
 	// mu guards everything below. It is not held during I/O, but for the scan of heads at the start: appends
 	// and reads wait in outbox until it is released (see unlock).
@@ -278,18 +279,18 @@ func New(cfg Config) (*Orchestrator, error) {
 	o.match.batch = uint64(max(o.started.UnixNano(), 1))
 	o.listed.keep, o.listed.keepWhole = cfg.KeepListed, cfg.KeepOpen
 	if cfg.Paused {
-		o.configured = api.Hold{Kind: holdNode, Reason: "started paused", By: actorNode, At: cfg.Clock()}
+		o.configured = api.Hold{Kind: holdNode, Reason: "started paused", By: decide.ActorNode, At: cfg.Clock()}
 		o.holds = []api.Hold{o.configured}
 	}
 	return o, nil
 }
 
 // rules are those of the configuration by which tasks are decided about.
-func (c Config) rules() rules {
-	return rules{
-		catalogue: c.Catalogue, entropy: c.Entropy, random: c.Random, maxDeliveries: c.MaxDeliveries, maxSpawned: c.MaxSpawned,
-		overrun: c.Overrun, gone: c.Gone, fourEyes: c.FourEyes, workspace: c.Workspace, root: c.Root, redact: c.Redact,
-		findSecret: c.FindSecret, handOn: c.HandOn, counted: c.Committed != nil,
+func (c Config) rules() decide.Rules {
+	return decide.Rules{
+		Catalogue: c.Catalogue, Entropy: c.Entropy, Random: c.Random, MaxDeliveries: c.MaxDeliveries, MaxSpawned: c.MaxSpawned,
+		Overrun: c.Overrun, Gone: c.Gone, FourEyes: c.FourEyes, Workspace: c.Workspace, Root: c.Root, Redact: c.Redact,
+		FindSecret: c.FindSecret, HandOn: c.HandOn, Counted: c.Committed != nil,
 	}
 }
 

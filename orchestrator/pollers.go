@@ -34,7 +34,7 @@ func newPollers() pollers {
 // queuesOf returns the queues that a poll is for.
 func queuesOf(p work.Poll) []string {
 	if len(p.Queues) == 0 {
-		return []string{defaultQueue}
+		return []string{work.DefaultQueue}
 	}
 	return p.Queues
 }

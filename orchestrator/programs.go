@@ -8,6 +8,7 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/tools"
 )
@@ -65,7 +66,7 @@ func (o *Orchestrator) programFrom(s source) (*program, error) {
 		return prog, nil
 	}
 	if rule, found := o.cfg.FindSecret(text); found {
-		return nil, secretIn(o.secretPlace(text), rule)
+		return nil, decide.SecretIn(o.secretPlace(text), rule)
 	}
 	var yaml string
 	if json.Unmarshal(text, &yaml) == nil {
@@ -112,7 +113,7 @@ func mayPass(err error) bool {
 // unusablePlan is the error of a task whose plan is lost, damaged or of an unknown form.
 func unusablePlan(err error) *fault.Error {
 	if lost(err) {
-		return unreadable(err)
+		return decide.Unreadable(err)
 	}
 	return fault.Wrap(fault.InvalidPlan, err, fault.From(err).Message)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
 )
@@ -44,7 +45,7 @@ func (o *Orchestrator) Questions(ctx context.Context, r api.QuestionsRequest) (a
 		}
 	}
 	if r.ID != "" && len(reply.Questions) == 0 {
-		return reply, noQuestion(r.ID)
+		return reply, decide.NoQuestion(r.ID)
 	}
 	slices.SortStableFunc(reply.Questions, func(a, b api.QuestionView) int { return a.ExpiresAt.Compare(b.ExpiresAt) })
 	reply.Omitted = max(0, len(reply.Questions)-maxQuestions)
@@ -67,13 +68,9 @@ func fitted(views []api.QuestionView) []api.QuestionView {
 	return views
 }
 
-func noQuestion(id string) error {
-	return fault.New(fault.NotFound, "there is no question %s", clip(id)).WithField("question").WithHint("orch questions lists them")
-}
-
 // openQuestions returns the open questions of the task.
-func (t *reading) openQuestions() []api.QuestionView {
-	return fitted(questionsOf(t.task, func(q *statemachine.Question) bool { return q.Status == statemachine.QuestionOpen }))
+func (t *viewer) openQuestions() []api.QuestionView {
+	return fitted(questionsOf(t.Task, func(q *statemachine.Question) bool { return q.Status == statemachine.QuestionOpen }))
 }
 
 // askedBy chooses the open questions that a step waits for.
@@ -115,7 +112,7 @@ func (o *Orchestrator) Answer(ctx context.Context, r api.AnswerRequest) (api.Tas
 	case err != nil:
 		return api.TaskView{}, err
 	case r.ID != "" && r.ID != id:
-		return api.TaskView{}, noQuestion(r.Question)
+		return api.TaskView{}, decide.NoQuestion(r.Question)
 	case r.Declined == (len(r.Response) > 0):
 		return api.TaskView{}, fault.New(fault.ValidationError, "give a response, or decline").WithField("response")
 	case len(r.Response) > maxResponse:
@@ -125,18 +122,18 @@ func (o *Orchestrator) Answer(ctx context.Context, r api.AnswerRequest) (api.Tas
 	if err != nil {
 		return api.TaskView{}, fault.From(err).WithField("response")
 	}
-	err = o.change(ctx, id, r.Actor, func(t *turn) error {
-		q := t.task.Question(r.Question)
-		if err := t.mayAnswer(q, r.Question); err != nil {
+	err = o.change(ctx, id, r.Actor, func(t *decide.Turn) error {
+		q := t.Task.Question(r.Question)
+		if err := t.Questions().MayAnswer(q, r.Question); err != nil {
 			return err
 		}
 		if r.Declined {
-			t.answer(q, actionDecline, declined(q.Kind))
+			t.Questions().Answer(q, actionDecline, declined(q.Kind))
 			return nil
 		}
 		action, err := checkAnswer(q, response)
 		if err == nil {
-			t.answer(q, action, response)
+			t.Questions().Answer(q, action, response)
 		}
 		return err
 	})
@@ -144,25 +141,6 @@ func (o *Orchestrator) Answer(ctx context.Context, r api.AnswerRequest) (api.Tas
 		return api.TaskView{}, err
 	}
 	return o.Get(ctx, api.GetRequest{ID: id})
-}
-
-func (t *turn) answer(q *statemachine.Question, action string, response json.RawMessage) {
-	t.emit(events.QuestionAnswered, &events.Answer{ID: q.ID, By: t.actor, Action: action, Response: t.keep(response), At: t.now})
-}
-
-// mayAnswer returns why a question cannot be answered: NOT_FOUND, CONFLICT when it is over.
-func (t *reading) mayAnswer(q *statemachine.Question, id string) error {
-	switch {
-	case q == nil:
-		return noQuestion(id)
-	case q.Status == statemachine.QuestionAnswered:
-		return fault.New(fault.Conflict, "%s has answered question %s at %s", q.Answer.By, q.ID, clock(q.ClosedAt))
-	case q.Status == statemachine.QuestionExpired:
-		return fault.New(fault.Conflict, "question %s is closed since %s: %s", q.ID, clock(q.ClosedAt), q.Reason)
-	case !t.now.Before(q.ExpiresAt):
-		return fault.New(fault.Conflict, "question %s expired at %s", q.ID, clock(q.ExpiresAt))
-	}
-	return nil
 }
 
 // declined is the answer of who gives none.

@@ -1,10 +1,12 @@
 package orchestrator
 
 import (
+	"cmp"
 	"sync/atomic"
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator/decide"
 )
 
 // quota counts what a node holds for its clients. It is memory only, made again from the open tasks
@@ -27,7 +29,7 @@ func (q *quota) count(e *entry, sub *events.Submitted) {
 	}
 	e.counted, e.share = true, e.task.Requestor
 	if sub.Parent == nil { // a part of another task counts for that one
-		e.share = first(sub.Share, e.share)
+		e.share = cmp.Or(sub.Share, e.share)
 	}
 	q.add(e.share)
 }
@@ -77,13 +79,13 @@ func (o *Orchestrator) refuse(share string) error {
 		return fault.New(fault.RateLimited, "%d tasks are open on the node, its limit", o.cfg.MaxOpen).
 			WithHint("submit again when some of them are over; the setting is max_open")
 	case o.quota.each[share] >= o.cfg.MaxOpenEach:
-		return fault.New(fault.QuotaExceeded, "%s, with the agents that it has registered, has %d open tasks, the limit of one requestor", clip(share), o.cfg.MaxOpenEach).
+		return fault.New(fault.QuotaExceeded, "%s, with the agents that it has registered, has %d open tasks, the limit of one requestor", decide.Clip(share), o.cfg.MaxOpenEach).
 			WithHint("submit again when some of them are over; the setting is max_open_each")
 	case o.quota.steps >= o.cfg.MaxOpenSteps:
 		return fault.New(fault.RateLimited, "the open tasks of the node have %d steps, its limit is %d", o.quota.steps, o.cfg.MaxOpenSteps).
 			WithHint("submit again when some of them are over")
 	case o.quota.stepsEach[share] >= o.cfg.MaxOpenStepsEach:
-		return fault.New(fault.QuotaExceeded, "the open tasks of %s, with the agents that it has registered, have %d steps, the limit of one requestor is %d", clip(share), o.quota.stepsEach[share], o.cfg.MaxOpenStepsEach).
+		return fault.New(fault.QuotaExceeded, "the open tasks of %s, with the agents that it has registered, have %d steps, the limit of one requestor is %d", decide.Clip(share), o.quota.stepsEach[share], o.cfg.MaxOpenStepsEach).
 			WithHint("submit again when some of them are over")
 	default:
 		return nil

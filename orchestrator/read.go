@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/failpoint"
+	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/work"
@@ -70,7 +72,7 @@ func (o *Orchestrator) Find(ctx context.Context, r api.FindRequest) (api.FindRep
 		return api.FindReply{ID: id}, o.look(ctx, id, func(*entry) error { return nil })
 	}
 	if len(text) < len("TASK_")+2 {
-		return api.FindReply{}, fault.New(fault.InvalidFormat, "%q is too short for the prefix of an id", clip(r.Text)).WithField("id")
+		return api.FindReply{}, fault.New(fault.InvalidFormat, "%q is too short for the prefix of an id", decide.Clip(r.Text)).WithField("id")
 	}
 	lines, err := o.lines(ctx)
 	if err != nil {
@@ -88,11 +90,11 @@ func match(given, prefix string, tasks []api.Summary) (api.FindReply, error) {
 	}
 	switch len(found) {
 	case 0:
-		return api.FindReply{}, fault.New(fault.NotFound, "no task begins with %q", clip(given)).WithField("id").WithHint("orch list shows the tasks")
+		return api.FindReply{}, fault.New(fault.NotFound, "no task begins with %q", decide.Clip(given)).WithField("id").WithHint("orch list shows the tasks")
 	case 1:
 		return api.FindReply{ID: events.TaskID(found[0])}, nil
 	default:
-		return api.FindReply{}, fault.New(fault.NotUnique, "%d tasks begin with %q", len(found), clip(given)).WithField("id").
+		return api.FindReply{}, fault.New(fault.NotUnique, "%d tasks begin with %q", len(found), decide.Clip(given)).WithField("id").
 			WithHint("give more characters, such as %s", found[0])
 	}
 }
@@ -141,7 +143,7 @@ func checkpointViews(t *statemachine.Task) []api.CheckpointView {
 func (t *viewer) stepViews() []api.StepView {
 	views := []api.StepView{}
 	seen := map[string]bool{}
-	for _, section := range [][]*plan.Node{t.plan.program.Steps(), t.plan.program.Verify(), t.plan.program.Always()} {
+	for _, section := range [][]*plan.Node{t.Plan.Program.Steps(), t.Plan.Program.Verify(), t.Plan.Program.Always()} {
 		for _, n := range section {
 			views = append(views, t.stepView(n.ID, n))
 			seen[n.ID] = true
@@ -150,7 +152,7 @@ func (t *viewer) stepViews() []api.StepView {
 			}
 		}
 	}
-	for _, key := range t.task.Order {
+	for _, key := range t.Task.Order {
 		if !seen[key] {
 			views = append(views, t.stepView(key, nil))
 		}
@@ -160,14 +162,14 @@ func (t *viewer) stepViews() []api.StepView {
 
 func (t *viewer) itemViews(n *plan.Node, seen map[string]bool) []api.StepView {
 	var views []api.StepView
-	s := t.task.Steps[n.ID]
+	s := t.Task.Steps[n.ID]
 	if s == nil {
 		return nil
 	}
 	for i := range s.Items {
-		it := &item{node: n, index: i}
+		it := &decide.Item{Node: n, Index: i}
 		for _, child := range n.Children {
-			if key := it.key(child.ID); t.task.Steps[key] != nil {
+			if key := it.Key(child.ID); t.Task.Steps[key] != nil {
 				views = append(views, t.stepView(key, child))
 				seen[key] = true
 			}
@@ -181,21 +183,21 @@ func (t *viewer) stepView(key string, n *plan.Node) api.StepView {
 	if n != nil {
 		v.Kind, v.Tool = string(n.Kind), n.Tool
 	}
-	s := t.task.Steps[key]
+	s := t.Task.Steps[key]
 	if s == nil {
 		return v
 	}
 	v.State, v.Attempt, v.Lost, v.Worker, v.Signal, v.Approval, v.Child = s.State, s.Attempt, s.Lost, s.Worker, s.Signal, s.Approval, s.Child
 	v.Duration, v.Error, v.Reason, v.Since = s.Duration, s.Error, s.Reason, new(s.Since)
-	v.Tool, v.For, v.Rounds = first(s.Tool, v.Tool), s.For, s.Repeats
+	v.Tool, v.For, v.Rounds = cmp.Or(s.Tool, v.Tool), s.For, s.Repeats
 	if s.Tool != "" {
 		v.Tries = s.Failures + 1
 	}
 	if s.For != nil {
 		v.Title = titleOf(s.Args.Raw)
 	}
-	if inquires(s) {
-		v.Reason = t.waitsForAnswer(s)
+	if decide.Inquires(s) {
+		v.Reason = t.WaitsForAnswer(s)
 	}
 	if !s.Due.IsZero() && !s.State.Over() {
 		v.Due = new(s.Due)
@@ -248,7 +250,7 @@ func (o *Orchestrator) Result(ctx context.Context, r api.ResultRequest) (api.Res
 // waitsForPeople reports whether nothing of a task moves until a person says something. One that runs the call that was just approved
 // is in AWAITING_APPROVAL as well.
 func waitsForPeople(t *statemachine.Task) bool {
-	if isSession(t) {
+	if decide.IsSession(t) {
 		return t.Undecided()
 	}
 	return statemachine.ViewOf(t.State, t.Block).MCP == "input_required" && (t.State != statemachine.AwaitingApproval || t.Undecided())

@@ -9,6 +9,7 @@ import (
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -105,17 +106,17 @@ func (o *Orchestrator) metDependency(e *entry) {
 }
 
 func (o *Orchestrator) dependencyEnded(id, dep events.TaskID, failure *fault.Error) {
-	o.turn(id, "task:"+string(dep), func(t *turn) error {
-		if t.task.State.Terminal() || !slices.Contains(t.task.Unmet, dep) {
+	o.turn(id, "task:"+string(dep), func(t *decide.Turn) error {
+		if t.Task.State.Terminal() || !slices.Contains(t.Task.Unmet, dep) {
 			return nil
 		}
 		if failure != nil {
-			t.end(failure)
+			t.End(failure)
 			return nil //nolint:nilerr // the failure is that of the dependency
 		}
-		t.emit(events.DependencyMet, &events.Met{Task: dep, State: string(statemachine.Done)})
-		if len(t.task.Unmet) == 0 && t.task.State == statemachine.Blocked {
-			t.emit(events.TaskRequeued, &events.Moved{Reason: "its dependencies are done"})
+		t.Emit(events.DependencyMet, &events.Met{Task: dep, State: string(statemachine.Done)})
+		if len(t.Task.Unmet) == 0 && t.Task.State == statemachine.Blocked {
+			t.Emit(events.TaskRequeued, &events.Moved{Reason: "its dependencies are done"})
 		}
 		return nil
 	}, ignore)
@@ -137,7 +138,7 @@ func (o *Orchestrator) spawn(e *entry, d *events.Spawned) {
 	if d.Agent != "" {
 		e.bind(d.Step, &child)
 	} else {
-		n := o.read(e).nodeByKey(d.Step)
+		n := o.read(e).NodeByKey(d.Step)
 		if n == nil || n.Sub == nil {
 			return
 		}
@@ -172,8 +173,8 @@ func (o *Orchestrator) spawnNow(ctx context.Context, r api.SubmitRequest, child 
 		o.askLater(parent.Task)
 		return
 	}
-	o.childEnded(parent, r.ID, func(t *turn) {
-		t.emit(events.StepFailed, &events.StepError{Step: parent.Step, Error: fault.From(err), Class: fault.ClassChild})
+	o.childEnded(parent, r.ID, func(t *decide.Turn) {
+		t.Emit(events.StepFailed, &events.StepError{Step: parent.Step, Error: fault.From(err), Class: fault.ClassChild})
 	})
 }
 
@@ -272,24 +273,24 @@ func (o *Orchestrator) tellParent(e *entry) {
 		return
 	}
 	child, state, output, failure := e.id, e.task.State, e.task.Output, e.task.Error
-	o.childEndedLocked(parent, child, func(t *turn) {
+	o.childEndedLocked(parent, child, func(t *decide.Turn) {
 		if state == statemachine.Done {
-			t.emit(events.StepSucceeded, &events.Succeeded{Step: parent.Step, Output: output})
+			t.Emit(events.StepSucceeded, &events.Succeeded{Step: parent.Step, Output: output})
 			return
 		}
-		t.emit(events.StepFailed, &events.StepError{Step: parent.Step, Error: childFault(child, failure), Class: fault.ClassChild})
+		t.Emit(events.StepFailed, &events.StepError{Step: parent.Step, Error: childFault(child, failure), Class: fault.ClassChild})
 	})
 }
 
-func (o *Orchestrator) childEnded(parent *events.Parent, child events.TaskID, say func(*turn)) {
+func (o *Orchestrator) childEnded(parent *events.Parent, child events.TaskID, say func(*decide.Turn)) {
 	o.lock()
 	defer o.unlock()
 	o.childEndedLocked(parent, child, say)
 }
 
-func (o *Orchestrator) childEndedLocked(parent *events.Parent, child events.TaskID, say func(*turn)) {
-	o.turn(parent.Task, "task:"+string(child), func(t *turn) error {
-		if wants(t.task, parent, child) {
+func (o *Orchestrator) childEndedLocked(parent *events.Parent, child events.TaskID, say func(*decide.Turn)) {
+	o.turn(parent.Task, "task:"+string(child), func(t *decide.Turn) error {
+		if wants(t.Task, parent, child) {
 			say(t)
 		}
 		return nil
@@ -298,11 +299,11 @@ func (o *Orchestrator) childEndedLocked(parent *events.Parent, child events.Task
 
 // cancelLater cancels another task without waiting for it. The lock is held.
 func (o *Orchestrator) cancelLater(id events.TaskID, reason string) {
-	o.turn(id, actorNode, func(t *turn) error {
-		if t.task.State.Terminal() {
+	o.turn(id, decide.ActorNode, func(t *decide.Turn) error {
+		if t.Task.State.Terminal() {
 			return nil
 		}
-		t.cancel(reason)
+		t.Cancel(reason)
 		return nil
 	}, ignore)
 }

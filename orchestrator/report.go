@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/orch-dev/orch/internal/failpoint"
+	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/work"
 )
@@ -32,21 +33,21 @@ func (o *Orchestrator) ReportThen(ctx context.Context, r work.Outcome, done func
 			done(err)
 			return
 		}
-		in.lent = lent
+		in.Lent = lent
 		o.takeOutcome(r, in, done)
 	})
 	o.unlock()
 }
 
 // takeOutcome records the outcome of a call. The lock is held.
-func (o *Orchestrator) takeOutcome(r work.Outcome, in received, done func(error)) {
+func (o *Orchestrator) takeOutcome(r work.Outcome, in decide.Received, done func(error)) {
 	late := false
-	o.turn(r.Task, workerActor(r.Worker), func(t *turn) error {
-		if err := t.mayHandOn(r); err != nil {
+	o.turn(r.Task, workerActor(r.Worker), func(t *decide.Turn) error {
+		if err := t.Attempts().MayHandOn(r); err != nil {
 			o.cfg.Logger.Warn("handover_refused", slog.Any("task", r.Task), slog.String("step", r.Step), slog.String("agent", r.Worker), slog.Any("error", err))
 			return err
 		}
-		late = t.take(r, in)
+		late = t.Attempts().Take(r, in)
 		return nil
 	}, func(err error) {
 		if err == nil && late {

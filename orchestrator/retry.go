@@ -1,12 +1,15 @@
 package orchestrator
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator/decide"
+	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -44,10 +47,10 @@ func (o *Orchestrator) anew(ctx context.Context, r api.RetryRequest, id events.T
 		extra = submitExtra{origin: r.ID, parent: nil, reuse: reusable(e, again), tools: sub.Tools, within: sub.Within, programs: programsOf(sub)}
 		extra.created = new(createdOf(e.task))
 		if r.From == "" { // what is made again has not succeeded: it may have happened all the same
-			extra.keyOf = events.TaskID(first(string(sub.KeyOf), string(r.ID)))
+			extra.keyOf = events.TaskID(cmp.Or(string(sub.KeyOf), string(r.ID)))
 		}
-		req = api.SubmitRequest{ID: id, Name: sub.Name, Labels: sub.Labels, Priority: sub.Priority, Queue: sub.Queue, Actor: r.Actor, Via: r.Via, Plan: e.plan.program.Plan().JSON()}
-		req.Inputs = t.fetch(sub.Inputs)
+		req = api.SubmitRequest{ID: id, Name: sub.Name, Labels: sub.Labels, Priority: sub.Priority, Queue: sub.Queue, Actor: r.Actor, Via: r.Via, Plan: e.plan.Program.Plan().JSON()}
+		req.Inputs = t.Fetch(sub.Inputs)
 		return nil
 	})
 	if err != nil {
@@ -58,8 +61,8 @@ func (o *Orchestrator) anew(ctx context.Context, r api.RetryRequest, id events.T
 
 // mayRetry returns why a task cannot be made anew.
 func mayRetry(e *entry, r api.RetryRequest) error {
-	if e.plan.unusable != nil {
-		return e.plan.unusable
+	if e.plan.Unusable != nil {
+		return e.plan.Unusable
 	}
 	if e.task.State != statemachine.Failed && e.task.State != statemachine.Cancelled && r.From == "" {
 		return fault.New(fault.StateNotAllowed, "retry is for failed and cancelled tasks; %s is %s", r.ID, e.task.State).
@@ -75,7 +78,7 @@ func mayRetry(e *entry, r api.RetryRequest) error {
 func (o *Orchestrator) Redrive(ctx context.Context, r api.RedriveRequest) (api.SubmitReply, error) {
 	var planless *events.Submitted
 	err := o.look(ctx, r.ID, func(e *entry) error {
-		if e.plan.unusable != nil && !e.task.State.Terminal() {
+		if e.plan.Unusable != nil && !e.task.State.Terminal() {
 			planless = e.task.Submitted
 			return nil
 		}
@@ -97,12 +100,12 @@ func (o *Orchestrator) withPlan(ctx context.Context, r api.RedriveRequest, sub *
 		return api.SubmitReply{}, unusablePlan(err)
 	}
 	reply := api.SubmitReply{ID: r.ID, Existing: true}
-	err = o.change(ctx, r.ID, r.Actor, func(t *turn) error {
-		t.plan.program, t.plan.unusable = prog, nil
-		if t.task.State == statemachine.Blocked && t.task.Block == blockResource {
-			t.emit(events.TaskUnblocked, &events.Moved{Reason: "its plan can be read again"})
+	err = o.change(ctx, r.ID, r.Actor, func(t *decide.Turn) error {
+		t.Plan.Program, t.Plan.Unusable = prog, nil
+		if t.Task.State == statemachine.Blocked && t.Task.Block == decide.BlockResource {
+			t.Emit(events.TaskUnblocked, &events.Moved{Reason: "its plan can be read again"})
 		}
-		reply.State = t.task.State
+		reply.State = t.Task.State
 		return nil
 	})
 	return reply, err
@@ -140,7 +143,7 @@ func deadLetter(lines []api.Summary) []api.Summary {
 		case statemachine.Failed:
 			return known[redriveOf(line.ID)]
 		case statemachine.Blocked:
-			return line.Block == blockDependency
+			return line.Block == decide.BlockDependency
 		default:
 			return true
 		}
@@ -152,8 +155,8 @@ func deadLetter(lines []api.Summary) []api.Summary {
 func doubtful(t *statemachine.Task, asked map[string]bool) string {
 	for _, key := range t.Order {
 		s := t.Steps[key]
-		begun := s.State == statemachine.StepCancelled && (s.Noted() || !s.CalledAt.IsZero()) && hasEffects(s)
-		if (s.State == statemachine.StepInDoubt || begun) && !asked[key] && !asked[itemOf(key)] {
+		begun := s.State == statemachine.StepCancelled && (s.Noted() || !s.CalledAt.IsZero()) && decide.HasEffects(s)
+		if (s.State == statemachine.StepInDoubt || begun) && !asked[key] && !asked[decide.ItemOf(key)] {
 			return key
 		}
 	}
@@ -163,17 +166,17 @@ func doubtful(t *statemachine.Task, asked map[string]bool) string {
 // repeated returns the steps that a retry makes again: `from`, or without it every step that ended
 // badly, and all that needs one of them.
 func repeated(e *entry, from string) (map[string]bool, error) {
-	if from != "" && e.plan.program.Node(from) == nil {
-		return nil, fault.New(fault.NotFound, "the plan has no step %q", clip(from)).WithField("from")
+	if from != "" && e.plan.Program.Node(from) == nil {
+		return nil, fault.New(fault.NotFound, "the plan has no step %q", decide.Clip(from)).WithField("from")
 	}
 	again := map[string]bool{}
-	for _, n := range e.plan.program.Steps() {
+	for _, n := range e.plan.Program.Steps() {
 		s := e.task.Steps[n.ID]
 		again[n.ID] = n.ID == from || (from == "" && s != nil && (s.State == statemachine.StepFailed || s.State == statemachine.StepCancelled))
 	}
 	for grown := true; grown; {
 		grown = false
-		for _, n := range e.plan.program.Steps() {
+		for _, n := range e.plan.Program.Steps() {
 			if !again[n.ID] && slices.ContainsFunc(n.Needs, func(need string) bool { return again[need] }) {
 				again[n.ID], grown = true, true
 			}
@@ -186,10 +189,15 @@ func repeated(e *entry, from string) (map[string]bool, error) {
 // asks again: its grant is one of the task before.
 func reusable(e *entry, again map[string]bool) []events.Reused {
 	var list []events.Reused
-	for _, n := range e.plan.program.Steps() {
+	for _, n := range e.plan.Program.Steps() {
 		if s := e.task.Steps[n.ID]; s != nil && s.State == statemachine.StepSucceeded && !again[n.ID] && !coversAny(n, again) {
 			list = append(list, events.Reused{Step: n.ID, From: e.id, Output: s.Output})
 		}
 	}
 	return list
+}
+
+// coversAny reports whether an approve step covers calls of some steps.
+func coversAny(n *plan.Node, steps map[string]bool) bool {
+	return slices.ContainsFunc(n.Covers, func(c plan.Cover) bool { return steps[decide.TopOf(c)] })
 }

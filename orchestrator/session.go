@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"path"
 	"slices"
-	"strings"
 
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/work"
 )
@@ -22,16 +22,6 @@ import (
 // those whose name its arguments have.
 const maxSessionReads = 500
 
-func isSession(t *statemachine.Task) bool { return t.Submitted.Session == t.ID }
-
-// contextOf is the session in whose context the calls of a task work, "" for none.
-func contextOf(t *statemachine.Task) events.TaskID {
-	if t.Submitted.Shares {
-		return t.Submitted.Session
-	}
-	return ""
-}
-
 // checkSession refuses a task of a session that is over, or of somebody else.
 func (o *Orchestrator) checkSession(ctx context.Context, r api.SubmitRequest) error {
 	if r.Session == "" || r.Session == r.ID {
@@ -39,7 +29,7 @@ func (o *Orchestrator) checkSession(ctx context.Context, r api.SubmitRequest) er
 	}
 	return o.look(ctx, r.Session, func(e *entry) error {
 		switch {
-		case !isSession(e.task) || e.task.Requestor != r.Actor:
+		case !decide.IsSession(e.task) || e.task.Requestor != r.Actor:
 			return fault.New(fault.NotFound, "there is no session %s", r.Session).WithField("session")
 		case e.task.State.Terminal():
 			return fault.New(fault.Conflict, "the session %s is over", r.Session).WithField("session").WithReason(api.ReasonSessionOver)
@@ -75,7 +65,7 @@ func (o *Orchestrator) addContext(ctx context.Context, of *offer) error {
 	switch {
 	case absent(err):
 		return nil
-	case err != nil || !isUser(whose):
+	case err != nil || !decide.IsUser(whose):
 		return err
 	}
 	return o.addStanding(ctx, whose, call)
@@ -130,27 +120,27 @@ func textsIn(args json.RawMessage) (texts []string) {
 // held, also when then is called.
 func (o *Orchestrator) share(r *work.Outcome, then func(lent *statemachine.Approval, err error)) {
 	e := o.tasks[r.Task]
-	if e == nil || e.task == nil || contextOf(e.task) == "" || len(r.Facts) == 0 && r.Ask == nil {
+	if e == nil || e.task == nil || decide.ContextOf(e.task) == "" || len(r.Facts) == 0 && r.Ask == nil {
 		then(nil, nil)
 		return
 	}
-	if !o.read(e).holds(r.Ref, r.Worker) {
+	if !o.read(e).Holds(r.Ref, r.Worker) {
 		then(nil, nil) // it comes too late
 		return
 	}
 	facts := r.Facts
 	r.Facts = slices.DeleteFunc(slices.Clone(facts), func(f events.Event) bool { return ofSession(f.Kind) })
 	var lent *statemachine.Approval
-	o.turn(contextOf(e.task), workerActor(r.Worker), func(t *turn) error {
-		if t.task.State.Terminal() {
+	o.turn(decide.ContextOf(e.task), workerActor(r.Worker), func(t *decide.Turn) error {
+		if t.Task.State.Terminal() {
 			return nil
 		}
 		for _, f := range facts {
 			if ofSession(f.Kind) || f.Kind == events.FileRead {
-				t.recordOnce(f)
+				t.Attempts().RecordOnce(f)
 			}
 		}
-		lent = t.lend(o.read(e), r)
+		lent = t.Approvals().Lend(o.read(e), r)
 		return nil
 	}, func(err error) {
 		if absent(err) {
@@ -165,74 +155,9 @@ func ofSession(kind events.Kind) bool {
 	return kind == events.CheckpointCreated || kind == events.CheckpointRestored || kind == events.ApprovalRequested
 }
 
-// recordOnce records a fact, unless the session has it already.
-func (t *turn) recordOnce(f events.Event) {
-	switch d := f.Data.(type) {
-	case *events.Read:
-		if t.task.Reads[d.Path] == d.SHA256 {
-			return
-		}
-	case *events.Checkpointed:
-		if slices.ContainsFunc(t.task.Checkpoints, func(c events.Checkpointed) bool { return c.ID == d.ID }) {
-			return
-		}
-	}
-	t.record(f)
-}
-
-// lend uses up the grant of the session that fits what a call asks for, nil when there is none.
-func (t *turn) lend(to *reading, r *work.Outcome) *statemachine.Approval {
-	step := to.task.Steps[r.Step]
-	if r.Ask == nil || step == nil {
-		return nil
-	}
-	a := t.task.Approval(t.fitting(step, r.Ask))
-	if a == nil || a.Status != statemachine.ApprovalGranted || !to.sameTerms(step, a) {
-		return nil
-	}
-	t.emit(events.ApprovalUsed, &events.Used{ID: a.ID, By: r.Task})
-	return a
-}
-
-// adopt makes a grant of the session one of the task whose call it lets through.
-func (t *turn) adopt(lent *statemachine.Approval, step string) string {
-	a, d := lent.Approval, *lent.Decision
-	a.ID = events.ApprovalIDFrom(t.task.ID, t.rules.entropy)
-	d.ID, a.Step = a.ID, step
-	t.emit(events.ApprovalRequested, &a)
-	t.emit(events.ApprovalGranted, &d)
-	return a.ID
-}
-
-// offers are what an approval may open for the session of its task, none outside of a session.
-func (t *reading) offers(ask *work.Ask) []string {
-	if contextOf(t.task) == "" {
-		return nil
-	}
-	return ask.Offers
-}
-
-// mayOpen refuses scopes that an approval does not offer.
-func mayOpen(a *statemachine.Approval, opens []string) error {
-	for _, scope := range opens {
-		if !slices.Contains(a.Offers, scope) {
-			return fault.New(fault.ValidationError, "the approval does not offer %q", clip(scope)).WithField("opens").
-				WithHint("it offers %s", orNothing(a.Offers))
-		}
-	}
-	return nil
-}
-
-func orNothing(list []string) string {
-	if len(list) == 0 {
-		return "nothing beside the call"
-	}
-	return strings.Join(list, ", ")
-}
-
 // carry opens for the session of a call what a grant has opened for it. The lock is held.
 func (o *Orchestrator) carry(e *entry, kind events.Kind, d *events.Decision) {
-	session := contextOf(e.task)
+	session := decide.ContextOf(e.task)
 	a := e.task.Approval(d.ID)
 	if kind != events.ApprovalGranted || session == "" || a == nil {
 		return
@@ -243,11 +168,11 @@ func (o *Orchestrator) carry(e *entry, kind events.Kind, d *events.Decision) {
 	}
 	granted := a.Approval
 	granted.Step, granted.Scopes, granted.Offers, granted.Details = "", opened, nil, events.Value{}
-	o.turn(session, d.Approver, func(t *turn) error {
-		if have := scopes(t.task); t.task.State.Terminal() || !slices.ContainsFunc(opened, func(s string) bool { return !slices.Contains(have, s) }) {
+	o.turn(session, d.Approver, func(t *decide.Turn) error {
+		if have := scopes(t.Task); t.Task.State.Terminal() || !slices.ContainsFunc(opened, func(s string) bool { return !slices.Contains(have, s) }) {
 			return nil
 		}
-		t.adopt(&statemachine.Approval{Approval: granted, Decision: d}, "")
+		t.Approvals().Adopt(&statemachine.Approval{Approval: granted, Decision: d}, "")
 		return nil
 	}, ignore)
 }

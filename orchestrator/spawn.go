@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/work"
@@ -39,7 +41,7 @@ func (o *Orchestrator) checkSpawn(ctx context.Context, s *work.Spawn) (*events.S
 	if s.Agent == "" || len(s.Agent) > maxText {
 		return nil, fault.New(fault.ValidationError, "must be 1 to %d bytes", maxText).WithField("subagent_type")
 	}
-	prog, err := o.programFrom(source{text: s.Plan, file: first(s.File, "plan"), internal: s.File == ""})
+	prog, err := o.programFrom(source{text: s.Plan, file: cmp.Or(s.File, "plan"), internal: s.File == ""})
 	if err != nil {
 		return nil, inFile(s.File, err)
 	}
@@ -62,22 +64,6 @@ func inFile(file string, err error) error {
 	named := *fault.From(err)
 	named.Message = file + ": " + named.Message
 	return &named
-}
-
-// spawnChild lets a call go on as a child task, if the task may have one more.
-func (t *turn) spawnChild(s *statemachine.Step, asked *events.Spawned, took time.Duration) {
-	err := t.tooDeep()
-	if most := t.rules.maxSpawned; err == nil && t.task.Spawned >= most {
-		err = fault.New(fault.QuotaExceeded, "the calls of a task start at most %d child tasks", most).
-			WithHint("let a child start some of them, or give several prompts to one")
-	}
-	if err != nil {
-		t.failed(s, fault.From(err), fault.ClassBudget, took)
-		return
-	}
-	child := *asked
-	child.Step, child.Child = s.Key, events.TaskIDFrom(t.now, t.rules.entropy)
-	t.emit(events.StepSpawned, &child)
 }
 
 // bind says what a child may reach at most that a call of the task has asked for: what the plan of the task
@@ -115,7 +101,7 @@ func toolsFor(p *plan.Plan, above []string) ([]string, error) {
 		}
 	}
 	for _, name := range p.Tools() {
-		if !mayCall(allowed, name) {
+		if !decide.MayCall(allowed, name) {
 			return nil, fault.New(fault.Forbidden, "the plan calls %s, which is not among the tools that the task may call", name).
 				WithField("plan").WithHint("they are %s: see `limits.tools` of the plan and of those above it", strings.Join(allowed, ", "))
 		}
@@ -130,11 +116,6 @@ func (o *Orchestrator) Callable(ctx context.Context, id events.TaskID) ([]string
 	return names, err
 }
 
-// mayCall reports whether a tool is among those that a task may call.
-func mayCall(allowed []string, tool string) bool {
-	return len(allowed) == 0 || slices.Contains(allowed, tool)
-}
-
 // tellSpawner reports the end of a child to the call that has asked for it (S0-180). The lock is held.
 func (o *Orchestrator) tellSpawner(e *entry, parent *events.Parent) {
 	child := e.id
@@ -146,21 +127,20 @@ func (o *Orchestrator) tellSpawner(e *entry, parent *events.Parent) {
 		})
 	case statemachine.Cancelled:
 		why := childFault(child, nil)
-		o.childEndedLocked(parent, child, func(t *turn) {
-			t.emit(events.StepFailed, &events.StepError{Step: parent.Step, Attempt: t.task.Steps[parent.Step].Attempt, Error: why, Class: fault.ClassCancelled, Duration: t.took(parent.Step)})
+		o.childEndedLocked(parent, child, func(t *decide.Turn) {
+			t.Emit(events.StepFailed, &events.StepError{Step: parent.Step, Attempt: t.Task.Steps[parent.Step].Attempt, Error: why, Class: fault.ClassCancelled, Duration: t.Took(parent.Step)})
 		})
 	default:
 		why := childFault(child, e.task.Error)
-		o.childEndedLocked(parent, child, func(t *turn) { t.failed(t.task.Steps[parent.Step], why, fault.ClassChild, t.took(parent.Step)) })
+		o.childEndedLocked(parent, child, func(t *decide.Turn) {
+			t.Attempts().Failed(t.Task.Steps[parent.Step], why, fault.ClassChild, t.Took(parent.Step))
+		})
 	}
 }
 
-// took is how long the call of a step has taken until now.
-func (t *reading) took(step string) time.Duration { return t.now.Sub(t.task.Steps[step].CalledAt) }
-
 // reportOf is the final report of a child: its outputs, or the result of its last step if its plan has none.
 func reportOf(e *entry) events.Value {
-	p := e.plan.program.Plan()
+	p := e.plan.Program.Plan()
 	if p == nil || len(p.Outputs) > 0 {
 		return e.task.Output
 	}
@@ -175,8 +155,8 @@ func (o *Orchestrator) bringReport(ctx context.Context, parent *events.Parent, c
 	output, raw, err := o.spawnOutput(ctx, child, report)
 	switch {
 	case lost(err):
-		o.childEnded(parent, child, func(t *turn) {
-			t.failed(t.task.Steps[parent.Step], unreadable(err), fault.ClassChild, t.took(parent.Step))
+		o.childEnded(parent, child, func(t *decide.Turn) {
+			t.Attempts().Failed(t.Task.Steps[parent.Step], decide.Unreadable(err), fault.ClassChild, t.Took(parent.Step))
 		})
 	case err != nil:
 		o.cfg.Logger.WarnContext(ctx, "report_not_brought", slog.Any("task", parent.Task), slog.Any("step", parent.Step), slog.Any("error", err))
@@ -184,8 +164,8 @@ func (o *Orchestrator) bringReport(ctx context.Context, parent *events.Parent, c
 		defer o.unlock()
 		o.askLater(parent.Task)
 	default:
-		o.childEnded(parent, child, func(t *turn) {
-			t.succeeded(t.task.Steps[parent.Step], output, raw, t.took(parent.Step))
+		o.childEnded(parent, child, func(t *decide.Turn) {
+			t.Attempts().Succeeded(t.Task.Steps[parent.Step], output, raw, t.Took(parent.Step))
 		})
 	}
 }
@@ -203,7 +183,7 @@ func (o *Orchestrator) spawnOutput(ctx context.Context, child events.TaskID, rep
 	if len(raw) == 0 {
 		raw = json.RawMessage("null")
 	}
-	raw = mustJSON(struct {
+	raw = decide.MustJSON(struct {
 		TaskID events.TaskID   `json:"task_id"`
 		Status string          `json:"status"`
 		Report json.RawMessage `json:"report"`

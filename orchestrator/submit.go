@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -16,6 +17,7 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/failpoint"
+	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
 )
@@ -233,7 +235,7 @@ func (o *Orchestrator) checkRequest(r api.SubmitRequest) error {
 	case r.Delay < 0 || r.Delay > maxDelay:
 		return fault.New(fault.ValidationError, "must be between 0 and %s", maxDelay).WithField("delay")
 	case r.Priority != "" && priorityOf(r.Priority) == priorityOf("normal") && r.Priority != "normal":
-		return fault.New(fault.ValidationError, "%q is not critical, high, normal or low", clip(r.Priority)).WithField("priority")
+		return fault.New(fault.ValidationError, "%q is not critical, high, normal or low", decide.Clip(r.Priority)).WithField("priority")
 	}
 	for _, f := range [...]struct{ field, text string }{
 		{"name", r.Name}, {"queue", r.Queue}, {"idempotency_key", r.IdempotencyKey}, {"keys_of", r.KeysOf}, {"actor", r.Actor}, {"via", r.Via},
@@ -260,7 +262,7 @@ func checkClient(c *events.Client) error {
 	}
 	for _, kind := range c.Asks {
 		if kind != events.Elicitation && kind != events.Sampling && kind != events.Roots {
-			return fault.New(fault.ValidationError, "%q is not elicitation, sampling or roots", clip(kind)).WithField("client.asks")
+			return fault.New(fault.ValidationError, "%q is not elicitation, sampling or roots", decide.Clip(kind)).WithField("client.asks")
 		}
 	}
 	if len(c.Session) > maxText {
@@ -271,7 +273,7 @@ func checkClient(c *events.Client) error {
 	}
 	for _, root := range c.Roots {
 		if !strings.HasPrefix(root, "/") || len(root) > 4096 {
-			return fault.New(fault.InvalidFormat, "%q is no absolute path", clip(root)).WithField("client.roots")
+			return fault.New(fault.InvalidFormat, "%q is no absolute path", decide.Clip(root)).WithField("client.roots")
 		}
 	}
 	return nil
@@ -298,27 +300,19 @@ func (o *Orchestrator) checkNames(r api.SubmitRequest) error {
 	}
 	for key, value := range r.Labels {
 		if !labelForm.MatchString(key) || len(value) > maxText {
-			return fault.New(fault.InvalidFormat, "the label %q is not allowed", clip(key)).WithField("labels").
+			return fault.New(fault.InvalidFormat, "the label %q is not allowed", decide.Clip(key)).WithField("labels").
 				WithHint("a key is lower case letters, digits and . _ / -, at most 63; a value has at most %d bytes", maxText)
 		}
 		if rule, found := o.cfg.FindSecret([]byte(key + ": " + value)); found {
-			return secretIn("labels", rule)
+			return decide.SecretIn("labels", rule)
 		}
 	}
 	for field, text := range map[string]string{"name": r.Name, "idempotency_key": r.IdempotencyKey} {
 		if rule, found := o.cfg.FindSecret([]byte(text)); text != "" && found {
-			return secretIn(field, rule)
+			return decide.SecretIn(field, rule)
 		}
 	}
 	return nil
-}
-
-func clip(s string) string {
-	const longest = 64
-	if len(s) > longest {
-		return s[:longest] + "…"
-	}
-	return s
 }
 
 // inputs checks the inputs against the plan's schema and for secrets.
@@ -331,14 +325,9 @@ func (o *Orchestrator) inputs(prog *program, given json.RawMessage) (json.RawMes
 		return nil, err
 	}
 	if rule, found := o.cfg.FindSecret(inputs); found {
-		return nil, secretIn("inputs", rule)
+		return nil, decide.SecretIn("inputs", rule)
 	}
 	return inputs, nil
-}
-
-func secretIn(field, rule string) error {
-	return fault.New(fault.SecretDetected, "holds what looks like a secret (%s); the log keeps everything for good", rule).
-		WithField(field).WithHint("let the tool read it from the environment or a file of the worker")
 }
 
 func compact(raw json.RawMessage) (json.RawMessage, error) {
@@ -373,8 +362,8 @@ func digest(parts ...[]byte) string {
 
 // describe fills in what the request or else the plan says about the task.
 func (o *Orchestrator) describe(p *events.Submitted, pl *plan.Plan, r api.SubmitRequest) {
-	p.Name, p.Summary = first(r.Name, pl.Name, "task"), pl.Summary
-	p.Priority = first(r.Priority, string(pl.Priority), "normal")
+	p.Name, p.Summary = cmp.Or(r.Name, pl.Name, "task"), pl.Summary
+	p.Priority = cmp.Or(r.Priority, string(pl.Priority), "normal")
 	p.Queue = r.Queue
 	p.MaxSteps = pl.Limits.MaxSteps
 	if len(pl.Labels)+len(r.Labels) > 0 {
@@ -389,15 +378,6 @@ func (o *Orchestrator) describe(p *events.Submitted, pl *plan.Plan, r api.Submit
 	if d := time.Duration(pl.Limits.Deadline); d > 0 {
 		p.Deadline = new(events.Time(now.Add(r.Delay + d)))
 	}
-}
-
-func first(texts ...string) string {
-	for _, t := range texts {
-		if t != "" {
-			return t
-		}
-	}
-	return ""
 }
 
 // create makes the task, or finds the one that the id stands for already. The lock is held; done is
@@ -439,7 +419,7 @@ func (o *Orchestrator) admit(p *events.Submitted) error {
 	}
 	switch c.OnConflict {
 	case plan.OnConflictReject:
-		return fault.New(fault.Conflict, "the concurrency key %q is in use by %d tasks, its limit", clip(c.Key), c.Limit).
+		return fault.New(fault.Conflict, "the concurrency key %q is in use by %d tasks, its limit", decide.Clip(c.Key), c.Limit).
 			WithField("concurrency.key").WithHint("wait for them, or use on_conflict: queue")
 	case plan.OnConflictCancel:
 		s := o.keys[c.Key]
@@ -452,13 +432,13 @@ func (o *Orchestrator) admit(p *events.Submitted) error {
 
 // begin writes the first commit of a task. The lock is held.
 func (o *Orchestrator) begin(s *submission, actor string, extra submitExtra, done func(api.SubmitReply, error)) {
-	actor = first(actor, actorNode)
+	actor = cmp.Or(actor, decide.ActorNode)
 	err := error(nil)
 	s.payload.Share = extra.share
 	s.payload.Limited = s.payload.Limited || extra.limited
 	if extra.parent == nil || extra.delegated() {
 		s.payload.Share = o.cfg.ShareOf(actor)
-		err = o.refuse(first(s.payload.Share, actor))
+		err = o.refuse(cmp.Or(s.payload.Share, actor))
 	}
 	if err == nil {
 		err = o.admit(s.payload)
@@ -475,21 +455,21 @@ func (o *Orchestrator) begin(s *submission, actor string, extra submitExtra, don
 		e = newEntry(s.id)
 		o.tasks[s.id] = e
 	}
-	e.task, e.plan, e.seq, e.open = &statemachine.Task{ID: s.id, Requestor: actor}, taskPlan{program: s.prog}, 0, true
+	e.task, e.plan, e.seq, e.open = &statemachine.Task{ID: s.id, Requestor: actor}, decide.Plan{Program: s.prog}, 0, true
 	o.quota.count(e, s.payload)
-	decide := func(t *turn) error {
-		t.cause = s.cause
-		t.emit(events.TaskSubmitted, s.payload)
+	say := func(t *decide.Turn) error {
+		t.Cause = s.cause
+		t.Emit(events.TaskSubmitted, s.payload)
 		for i := range extra.reuse {
-			t.emit(events.StepReused, &extra.reuse[i])
+			t.Emit(events.StepReused, &extra.reuse[i])
 		}
 		if len(s.payload.DependsOn) > 0 {
-			t.emit(events.TaskBlocked, &events.Moved{Block: blockDependency, Reason: "waits for other tasks"})
+			t.Emit(events.TaskBlocked, &events.Moved{Block: decide.BlockDependency, Reason: "waits for other tasks"})
 		}
 		return nil
 	}
 	o.nameDependencies(s, 1)
-	o.decide(e, actor, decide, func(err error) {
+	o.decide(e, actor, say, func(err error) {
 		o.nameDependencies(s, -1)
 		if err != nil {
 			done(api.SubmitReply{}, err)

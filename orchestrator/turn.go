@@ -9,74 +9,18 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/failpoint"
+	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/statemachine"
-	"github.com/orch-dev/orch/stats"
-	"github.com/orch-dev/orch/work"
 )
 
-// turn is one decision about one task: the events it emits are applied at once and appended as one
-// commit.
-type turn struct {
-	reading
-
-	actor string
-	// cause is the id of the request that led to the turn, if it has one.
-	cause  string
-	events []events.Event
-	// room is where the first events lie: most turns have no more.
-	room [4]events.Event
-	// calls are those that the turn ends.
-	calls []stats.Call
-	// err is the first event that the tables refused; the turn is then void.
-	err error
-	// late is set when the turn took so long that the rest of it comes later.
-	late bool
-	// wish is how the agent whose call has failed wishes it to be tried again; nil for none.
-	wish *work.Retry
-	// unexpected is the result of the call that has failed for it.
-	unexpected json.RawMessage
-	// mayRun is until when the call that has failed may still run; zero when it is known to have ended.
-	mayRun time.Time
-	// blobs are the large values that must be stored before the commit; inline is the size of the others.
-	blobs  []json.RawMessage
-	inline int
-}
-
-// emit applies an event and adds it to the commit.
-func (t *turn) emit(kind events.Kind, data events.Payload) {
-	if t.stopped() {
-		return
-	}
-	e := events.Event{Kind: kind, Data: data}
-	if t.rules.counted {
-		if call, ok := stats.Ended(t.task, t.now, e); ok {
-			t.calls = append(t.calls, call)
-		}
-	}
-	if t.err = t.task.Apply(t.now, e); t.err == nil {
-		t.events = append(t.events, e)
-	}
-}
-
-// activate brings the task to IN_PROGRESS from wherever work may begin or go on.
-func (t *turn) activate() {
-	switch t.task.State {
-	case statemachine.NeedsAction, statemachine.Assigned, statemachine.Planning:
-		t.emit(events.TaskStarted, &events.Moved{})
-	case statemachine.Blocked:
-		t.emit(events.TaskUnblocked, &events.Moved{})
-	default: // it is there, waits for a decision, or is over
-	}
-}
-
 // change decides about a task and returns when the decision is durable.
-func (o *Orchestrator) change(ctx context.Context, id events.TaskID, actor string, decide func(*turn) error) error {
+func (o *Orchestrator) change(ctx context.Context, id events.TaskID, actor string, say func(*decide.Turn) error) error {
 	if err := o.serving(); err != nil {
 		return err
 	}
 	done := make(chan error, 1)
 	o.lock()
-	o.turn(id, actor, decide, func(err error) { done <- err })
+	o.turn(id, actor, say, func(err error) { done <- err })
 	o.unlock()
 	return o.answer(ctx, done)
 }
@@ -94,13 +38,13 @@ func (o *Orchestrator) answer(ctx context.Context, done <-chan error) error {
 }
 
 // turn queues a decision about a task; done hears how it ended, with the lock held. The lock is held.
-func (o *Orchestrator) turn(id events.TaskID, actor string, decide func(*turn) error, done func(error)) {
+func (o *Orchestrator) turn(id events.TaskID, actor string, say func(*decide.Turn) error, done func(error)) {
 	o.enter(id, func(e *entry, err error) {
 		if err != nil {
 			done(err)
 			return
 		}
-		o.decide(e, actor, decide, done)
+		o.decide(e, actor, say, done)
 	})
 }
 
@@ -132,7 +76,7 @@ func (o *Orchestrator) move(e *entry, err error) {
 		return
 	}
 	began := o.now()
-	o.decide(e, actorNode, func(*turn) error { return nil }, func(err error) { o.woken(e, began, err) })
+	o.decide(e, decide.ActorNode, func(*decide.Turn) error { return nil }, func(err error) { o.woken(e, began, err) })
 }
 
 // woken sets the next timer of a task after a turn of its own that began at a time.
@@ -148,24 +92,15 @@ func (o *Orchestrator) woken(e *entry, began time.Time, err error) {
 	}
 }
 
-const actorNode = "node"
-
 // decide runs one decision and appends what it says. The lock is held and the entry is not busy.
-func (o *Orchestrator) decide(e *entry, actor string, decide func(*turn) error, done func(error)) {
-	t := &turn{reading: *o.read(e), actor: first(actor, actorNode)}
-	t.facts, t.events = known{o: o, e: e, began: time.Now()}, t.room[:0]
-	if t.now.Before(e.task.UpdatedAt) {
-		t.now = e.task.UpdatedAt // the clock went back; a history never does
-	}
-	err := decide(t)
-	if err == nil {
-		t.advance()
-		err = t.err
-	}
+func (o *Orchestrator) decide(e *entry, actor string, say func(*decide.Turn) error, done func(error)) {
+	r := o.read(e)
+	r.Facts = known{o: o, e: e, began: time.Now()}
+	t, err := decide.Decide(*r, actor, say)
 	if err == nil {
 		o.goOn(e, t)
 	}
-	if len(t.events) == 0 {
+	if len(t.Events) == 0 {
 		done(err)
 		return
 	}
@@ -177,18 +112,18 @@ func (o *Orchestrator) decide(e *entry, actor string, decide func(*turn) error, 
 }
 
 // append writes the turn as one commit. The lock is held.
-func (o *Orchestrator) append(e *entry, t *turn, done func(error)) {
+func (o *Orchestrator) append(e *entry, t *decide.Turn, done func(error)) {
 	if o.loss != nil {
 		o.discard(e, o.loss, done)
 		return
 	}
-	c := &events.Commit{Task: e.id, Rev: e.task.Rev + 1, At: t.now, Actor: t.actor, Cause: t.cause, Prev: e.task.Head, Events: failpoint.Twice(failpoint.DoubleEnd, e.task.State.Terminal(), t.events)}
+	c := &events.Commit{Task: e.id, Rev: e.task.Rev + 1, At: t.Now, Actor: t.Actor, Cause: t.Cause, Prev: e.task.Head, Events: failpoint.Twice(failpoint.DoubleEnd, e.task.State.Terminal(), t.Events)}
 	data, err := events.Encode(c)
 	if err != nil {
 		o.discard(e, err, done)
 		return
 	}
-	e.task.Seal(t.now, data)
+	e.task.Seal(t.Now, data)
 	e.busy = true
 	done = failpoint.Early(failpoint.AckEarly, done)
 	record := events.Record{Head: headOf(e.task), After: e.seq, Data: data}
@@ -198,12 +133,12 @@ func (o *Orchestrator) append(e *entry, t *turn, done func(error)) {
 		o.unlockAnswer()
 	}
 	o.outbox = append(o.outbox, func() {
-		if len(t.blobs) == 0 {
+		if len(t.Blobs) == 0 {
 			o.cfg.Log.Append(record, answer)
 			return
 		}
 		o.background(func(ctx context.Context) {
-			if err := o.store(ctx, t.blobs); err != nil {
+			if err := o.store(ctx, t.Blobs); err != nil {
 				answer(0, err)
 				return
 			}
@@ -234,14 +169,14 @@ func headOf(t *statemachine.Task) events.Head {
 }
 
 // appended follows a commit up once the log has answered. The lock is held.
-func (o *Orchestrator) appended(e *entry, t *turn, seq uint64, err error, done func(error)) {
+func (o *Orchestrator) appended(e *entry, t *decide.Turn, seq uint64, err error, done func(error)) {
 	if err != nil {
 		o.discard(e, err, done)
 		return
 	}
 	e.seq = seq
 	if o.cfg.Committed != nil {
-		o.cfg.Committed(seq, t.calls)
+		o.cfg.Committed(seq, t.Calls)
 	}
 	o.follow(e, t)
 	e.notify()
@@ -257,22 +192,22 @@ func (o *Orchestrator) discard(e *entry, err error, done func(error)) {
 	}
 	o.match.removeAll(e)
 	done(err)
-	e.task, e.plan, e.behind = nil, taskPlan{}, true
+	e.task, e.plan, e.behind = nil, decide.Plan{}, true
 	o.load(e)
 }
 
 // follow draws the consequences of a durable commit. The lock is held.
-func (o *Orchestrator) follow(e *entry, t *turn) {
+func (o *Orchestrator) follow(e *entry, t *decide.Turn) {
 	o.listed.update(e)
 	o.quota.weigh(e)
-	for _, event := range t.events {
+	for _, event := range t.Events {
 		switch d := event.Data.(type) {
 		case *events.Submitted:
 			if d.Parent == nil && !ownName(d.Name) {
-				o.last.made(e.id, t.task)
+				o.last.made(e.id, t.Task)
 			}
 			o.awaitDependencies(e)
-			o.setTimer(e, t.now)
+			o.setTimer(e, t.Now)
 			o.noteDelegated(e)
 			if d.Parent != nil && d.Parent.Delegated() {
 				o.askParent(e) // it may have ended meanwhile

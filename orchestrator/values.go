@@ -6,21 +6,19 @@ import (
 	"encoding/json"
 	"maps"
 	"sync"
+	"time"
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator/decide"
 )
 
 // This file holds how decisions and views get at large values, which lie in the blob store: never while
 // the lock is held. What needs one that is not in memory stops, lets go of the lock, and is done again
 // when the value has been read.
 
-const (
-	// maxValues bounds the bytes of large values that are kept in memory in case they are asked for again.
-	maxValues = 32 << 20
-	// maxNeeded bounds the bytes of large values that one decision may need.
-	maxNeeded = 64 << 20
-)
+// maxValues bounds the bytes of large values that are kept in memory in case they are asked for again.
+const maxValues = 32 << 20
 
 // valueCache keeps the large values that were used last. It is safe for concurrent use.
 type valueCache struct {
@@ -67,82 +65,9 @@ func (v *valueCache) put(ref string, raw json.RawMessage) {
 	}
 }
 
-// fetchedValue is what became of the search for a large value: it is there, or lost for good.
-type fetchedValue struct {
-	raw json.RawMessage
-	err error
-}
-
-// bytesOf is the size of the values that were found.
-func bytesOf(given map[string]fetchedValue) (n int64) {
-	for _, f := range given {
-		n += int64(len(f.raw))
-	}
-	return n
-}
-
-// fetch returns the JSON of a value. One that is not in memory stops the turn (see wanted), one that is
-// lost leaves its error in t.lost; both are then nil here.
-func (t *reading) fetch(v events.Value) json.RawMessage {
-	if v.Ref == "" {
-		return v.Raw
-	}
-	got, ok := t.given[v.Ref]
-	if !ok {
-		got.raw, ok = t.facts.recall(v.Ref)
-	}
-	switch {
-	case ok && got.err == nil:
-		return got.raw
-	case ok && t.lost == nil:
-		t.lost = unreadable(got.err)
-	case ok:
-	case t.needed+v.Size+bytesOf(t.given) > maxNeeded:
-		t.lost = fault.New(fault.ValidationError, "this needs large values of more than %d MiB in all", maxNeeded>>20).
-			WithReason("SIZE_LIMIT_EXCEEDED").WithHint("let a tool put them into files, and pass on the paths")
-	default:
-		t.needed += v.Size
-		t.wanted = append(t.wanted, v)
-	}
-	return nil
-}
-
-// outcomeOf returns the error of an evaluation: that of a lost value which it needed comes first, and what the
-// evaluation has made is refused when it holds a secret, because no check of the plan can have seen that.
-func (t *reading) outcomeOf(err error, made ...json.RawMessage) error {
-	if missing := t.lost; missing != nil {
-		t.lost = nil
-		return missing
-	}
-	if err != nil {
-		return t.rules.redacted(err)
-	}
-	for _, raw := range made {
-		if rule, found := t.rules.findSecret(raw); found {
-			return secretIn("", rule)
-		}
-	}
-	return nil
-}
-
-// redacted takes the secrets out of what an error says.
-func (r *rules) redacted(err error) error {
-	said := fault.From(err)
-	message, found := r.redact([]byte(said.Message))
-	if !found {
-		return err
-	}
-	clean := *said
-	clean.Message = string(message)
-	return &clean
-}
-
-// stopped reports whether a turn decides nothing more: it is void, or the rest of it comes later.
-func (t *turn) stopped() bool { return t.err != nil || t.late || len(t.wanted) > 0 }
-
 // search reads values from the blob store. The error is one that may pass. The lock is not held.
-func (o *Orchestrator) search(ctx context.Context, wanted []events.Value) (map[string]fetchedValue, error) {
-	results := make(map[string]fetchedValue, len(wanted))
+func (o *Orchestrator) search(ctx context.Context, wanted []events.Value) (map[string]decide.Fetched, error) {
+	results := make(map[string]decide.Fetched, len(wanted))
 	for _, v := range wanted {
 		raw, err := o.fetch(ctx, v)
 		if err != nil && !lost(err) {
@@ -151,14 +76,14 @@ func (o *Orchestrator) search(ctx context.Context, wanted []events.Value) (map[s
 		if err == nil {
 			o.values.put(v.Ref, raw)
 		}
-		results[v.Ref] = fetchedValue{raw, err}
+		results[v.Ref] = decide.Fetched{Raw: raw, Err: err}
 	}
 	return results, nil
 }
 
 // viewer shows a task to clients. The lock is held.
 type viewer struct {
-	*reading
+	*decide.Reading
 
 	e *entry
 	// shown is the size of the values in the answer so far.
@@ -167,15 +92,15 @@ type viewer struct {
 
 // see lets fn look at a task, again when it needed large values. fn runs with the lock held.
 func (o *Orchestrator) see(ctx context.Context, id events.TaskID, fn func(*viewer) error) error {
-	given := map[string]fetchedValue{}
+	given := map[string]decide.Fetched{}
 	for {
 		var missing []events.Value
 		err := o.look(ctx, id, func(e *entry) error {
-			v := &viewer{reading: o.read(e), e: e}
+			v := &viewer{Reading: o.read(e), e: e}
 			maps.Copy(given, e.given)
-			v.given = given
-			err := v.outcomeOf(fn(v))
-			if missing = v.wanted; len(missing) > 0 {
+			v.Given = given
+			err := v.OutcomeOf(fn(v))
+			if missing = v.Wanted; len(missing) > 0 {
 				return nil // it says nothing yet
 			}
 			return err
@@ -192,15 +117,15 @@ func (o *Orchestrator) see(ctx context.Context, id events.TaskID, fn func(*viewe
 }
 
 // goOn comes back to a turn whose rest waits for large values, or took too long. The lock is held.
-func (o *Orchestrator) goOn(e *entry, t *turn) {
-	if len(t.wanted) == 0 {
+func (o *Orchestrator) goOn(e *entry, t *decide.Turn) {
+	if len(t.Wanted) == 0 {
 		e.given = nil
-		if t.late {
+		if t.Late {
 			o.timers.set(o.now(), e.id)
 		}
 		return
 	}
-	if len(t.events) > 0 {
+	if len(t.Events) > 0 {
 		e.given = nil // what they were needed for is decided
 	}
 	if e.searching {
@@ -208,7 +133,7 @@ func (o *Orchestrator) goOn(e *entry, t *turn) {
 	}
 	e.searching = true
 	o.outbox = append(o.outbox, func() {
-		o.background(func(ctx context.Context) { o.searchFor(ctx, e, t.wanted) }, func() { e.searching = false })
+		o.background(func(ctx context.Context) { o.searchFor(ctx, e, t.Wanted) }, func() { e.searching = false })
 	})
 }
 
@@ -222,7 +147,7 @@ func (o *Orchestrator) searchFor(ctx context.Context, e *entry, wanted []events.
 		return
 	}
 	if e.given == nil {
-		e.given = map[string]fetchedValue{}
+		e.given = map[string]decide.Fetched{}
 	}
 	maps.Copy(e.given, results)
 	if o.tasks[e.id] == e {
@@ -240,11 +165,11 @@ func (t *viewer) show(v events.Value) json.RawMessage {
 		if v.Ref != "" {
 			omitted["$blob"] = v.Ref
 		}
-		return mustJSON(omitted)
+		return decide.MustJSON(omitted)
 	}
-	raw := t.fetch(v)
-	if err := t.outcomeOf(nil); err != nil {
-		return mustJSON(map[string]any{"$blob": v.Ref, "size": v.Size, "error": err})
+	raw := t.Fetch(v)
+	if err := t.OutcomeOf(nil); err != nil {
+		return decide.MustJSON(map[string]any{"$blob": v.Ref, "size": v.Size, "error": err})
 	}
 	return raw
 }
@@ -259,7 +184,36 @@ func (o *Orchestrator) showLater(ctx context.Context, v events.Value) (json.RawM
 	}
 	raw, err := o.fetch(ctx, v)
 	if err != nil && lost(err) {
-		return mustJSON(map[string]any{"$blob": v.Ref, "size": v.Size, "error": unreadable(err)}), nil
+		return decide.MustJSON(map[string]any{"$blob": v.Ref, "size": v.Size, "error": decide.Unreadable(err)}), nil
 	}
 	return raw, err
+}
+
+// blobTime bounds the reading and writing of one large value.
+const blobTime = 30 * time.Second
+
+// lost reports whether an error of the blob store means that the value will not come back.
+func lost(err error) bool { return fault.Has(err, fault.NotFound) || fault.Has(err, fault.DataLoss) }
+
+func (o *Orchestrator) fetch(ctx context.Context, v events.Value) (json.RawMessage, error) {
+	if v.Ref == "" {
+		return v.Raw, nil
+	}
+	ctx, stop := context.WithTimeout(ctx, blobTime)
+	defer stop()
+	return o.cfg.Blobs.Get(ctx, v.Ref)
+}
+
+func (o *Orchestrator) keep(ctx context.Context, raw json.RawMessage) (events.Value, error) {
+	v := events.Inline(raw)
+	if !v.MustOffload() {
+		return v, nil
+	}
+	ctx, stop := context.WithTimeout(ctx, blobTime)
+	defer stop()
+	ref, err := o.cfg.Blobs.Put(ctx, raw)
+	if err != nil {
+		return v, err
+	}
+	return events.Value{Ref: ref, Size: int64(len(raw))}, nil
 }

@@ -59,8 +59,12 @@ func layers() []Layer {
 		{"domain", domain(family)},
 		{"use cases", []Row{
 			// The two never import each other: they meet in the log and in package work.
+			{Package: "orchestrator/decide", Imports: []string{
+				"fault", "events", "statemachine", "stats", "work", "api", "plan", "tools", "policy", "internal/failpoint",
+			}, Pure: true},
 			{Package: "orchestrator", Imports: []string{
 				"fault", "events", "statemachine", "stats", "work", "api", "plan", "tools", "policy", "internal/failpoint", "internal/secret",
+				"orchestrator/decide",
 			}},
 			{Package: "worker", Imports: []string{
 				"fault", "events", "statemachine", "work", "tools", "policy",

@@ -1,9 +1,8 @@
-package orchestrator
+package decide
 
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/orch-dev/orch/events"
@@ -12,9 +11,6 @@ import (
 	"github.com/orch-dev/orch/policy"
 	"github.com/orch-dev/orch/statemachine"
 )
-
-// This file holds the calls that an approve step allows beforehand. Its approval is bound to their arguments, as they are evaluated
-// when it asks; a call that comes with others then asks by itself.
 
 const (
 	// maxCovered bounds the calls that one approval covers, maxCoveredBytes their arguments.
@@ -48,10 +44,10 @@ type coveredCall struct {
 }
 
 // covered evaluates the calls that an approve step covers.
-func (t *reading) covered(n *plan.Node) (covered, error) {
+func (t Approvals) covered(n *plan.Node) (covered, error) {
 	var all covered
 	for _, c := range n.Covers {
-		if s := t.task.Steps[topOf(c)]; s != nil && s.State.Over() {
+		if s := t.Task.Steps[TopOf(c)]; s != nil && s.State.Over() {
 			continue // its result is taken over from another task
 		}
 		if err := t.coverEach(&all, c); err != nil {
@@ -59,26 +55,13 @@ func (t *reading) covered(n *plan.Node) (covered, error) {
 		}
 	}
 	if len(all.calls) > 0 {
-		all.shown = mustJSON(all.calls)
+		all.shown = MustJSON(all.calls)
 	}
 	return all, nil
 }
 
-// coversAny reports whether an approve step covers calls of some steps.
-func coversAny(n *plan.Node, steps map[string]bool) bool {
-	return slices.ContainsFunc(n.Covers, func(c plan.Cover) bool { return steps[topOf(c)] })
-}
-
-// topOf is the id of the step of the plan that a covered call belongs to.
-func topOf(c plan.Cover) string {
-	if c.Each != nil {
-		return c.Each.ID
-	}
-	return c.Call.ID
-}
-
 // coverEach adds the call of a step, or those of all items of its for_each.
-func (t *reading) coverEach(all *covered, c plan.Cover) error {
+func (t Approvals) coverEach(all *covered, c plan.Cover) error {
 	if c.Each == nil {
 		return t.coverCall(all, c.Call, c.Call.ID, t.scope(nil))
 	}
@@ -87,8 +70,8 @@ func (t *reading) coverEach(all *covered, c plan.Cover) error {
 		return err
 	}
 	for i, raw := range items {
-		it := &item{node: c.Each, index: i, value: events.Inline(raw)}
-		if err := t.coverCall(all, c.Call, it.key(c.Call.ID), t.scope(it)); err != nil {
+		it := &Item{Node: c.Each, Index: i, value: events.Inline(raw)}
+		if err := t.coverCall(all, c.Call, it.Key(c.Call.ID), t.scope(it)); err != nil {
 			return err
 		}
 	}
@@ -96,7 +79,7 @@ func (t *reading) coverEach(all *covered, c plan.Cover) error {
 }
 
 // coverCall adds one call, with the arguments that its worker will see.
-func (t *reading) coverCall(all *covered, n *plan.Node, key string, sc plan.Scope) error {
+func (t Approvals) coverCall(all *covered, n *plan.Node, key string, sc plan.Scope) error {
 	if len(all.calls) == maxCovered {
 		return fault.New(fault.ValidationError, "covers has more than %d calls", maxCovered).WithField("covers").WithReason("LIMIT_EXCEEDED").
 			WithHint("ask for parts of the list, each with an approve step of its own")
@@ -105,7 +88,7 @@ func (t *reading) coverCall(all *covered, n *plan.Node, key string, sc plan.Scop
 	if err != nil {
 		return err
 	}
-	tool, ok := t.rules.catalogue.Get(n.Tool)
+	tool, ok := t.Rules.Catalogue.Get(n.Tool)
 	if !ok {
 		return fault.New(fault.NotFound, "there is no tool %q here, so nobody can say what step %s would do", n.Tool, key).WithField("covers")
 	}
@@ -128,9 +111,9 @@ func (t *reading) coverCall(all *covered, n *plan.Node, key string, sc plan.Scop
 }
 
 // coverOf returns the grant that covers the call of a step, "" when there is none. A grant that no person has made covers nothing.
-func (t *reading) coverOf(key string) string {
-	for _, a := range t.task.Approvals {
-		if len(a.Covers) > 0 && a.UsableFor(key, t.now) && a.Decision.Approver != actorNode {
+func (t Approvals) coverOf(key string) string {
+	for _, a := range t.Task.Approvals {
+		if len(a.Covers) > 0 && a.UsableFor(key, t.Now) && a.Decision.Approver != ActorNode {
 			return a.ID
 		}
 	}
@@ -138,8 +121,8 @@ func (t *reading) coverOf(key string) string {
 }
 
 // otherThan says that an approval covers the step of a call, but with other arguments; "" when none does.
-func (t *reading) otherThan(s *statemachine.Step) string {
-	if a := t.task.Approval(s.Approval); a != nil && a.Cover(s.Key) != nil {
+func (t Approvals) otherThan(s *statemachine.Step) string {
+	if a := t.Task.Approval(s.Approval); a != nil && a.Cover(s.Key) != nil {
 		return fmt.Sprintf("; approval %s covers this step, but not this call: its arguments, or what it asks for, are others", a.ID)
 	}
 	return ""

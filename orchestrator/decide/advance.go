@@ -1,0 +1,231 @@
+package decide
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// advance emits everything that follows from the state of the task: steps that can start, timers
+// that are due, the end. It stops when nothing more follows.
+func (t *Turn) advance() {
+	for !t.stopped() {
+		before := len(t.Events)
+		t.pass()
+		if len(t.Events) == before {
+			break
+		}
+	}
+	t.Attempts().release()
+	t.blockIfStuck()
+}
+
+func (t *Turn) pass() {
+	task := t.Task
+	t.callAgain()
+	t.Approvals().settleApprovals()
+	t.Questions().settleQuestions()
+	switch {
+	case t.stopped() || task.Submitted == nil || task.State.Terminal():
+	case t.overdue() && !task.Ending && !task.Cancelling:
+		t.stopCalls("the deadline of the task has passed")
+		t.End(fault.New(fault.Timeout, "the task was not over at its deadline %s", task.Submitted.Deadline.Format("2006-01-02 15:04:05 MST")))
+	case task.Cancelling || task.Ending:
+		t.windDown()
+	case t.Plan.Unusable != nil:
+		t.blockWithoutPlan()
+	case t.mayMove():
+		t.steps().run()
+	}
+}
+
+// callAgain makes single calls and questions of verify tools ready again that a worker has given back: they are no
+// steps of the plan, so nothing else does. A call with a note goes on as it is, whatever has become of its task.
+func (t *Turn) callAgain() {
+	for _, key := range t.Task.Order {
+		s := t.Task.Steps[key]
+		if s.State != statemachine.StepPending || s.Purpose == "" && !s.Noted() || t.early(s.Due) {
+			continue
+		}
+		t.Approvals().readyAgain(s, GrantOf(t.Task, s, t.Now))
+	}
+}
+
+// early reports whether a time is still to come, and sees to it that the task is woken then: an earlier
+// timer may have passed before the clock was set back.
+func (t *Turn) early(at time.Time) bool {
+	if !t.Now.Before(at) {
+		return false
+	}
+	t.Facts.Wake(at)
+	return true
+}
+
+// mayMove reports whether steps may start: the task is neither paused nor delayed, its dependencies
+// are met, and it holds its concurrency key.
+func (t *Turn) mayMove() bool {
+	sub := t.Task.Submitted
+	if t.Task.Paused || len(t.Task.Unmet) > 0 {
+		return false
+	}
+	if sub.NotBefore != nil && t.early(*sub.NotBefore) {
+		return false
+	}
+	return t.Facts.Acquire()
+}
+
+// End keeps further steps from starting; what must run to the end does, then the `always` steps.
+func (t *Turn) End(err *fault.Error) {
+	if t.Task.Ending {
+		return
+	}
+	t.Emit(events.TaskEnding, &events.Ending{Error: err})
+}
+
+// windDown waits for running calls, runs the `always` steps and ends the task.
+func (t *Turn) windDown() {
+	if t.Task.Cancelling {
+		t.stopCalls("the task is cancelled")
+	}
+	t.Approvals().dropApprovals()
+	if !t.settle() {
+		return
+	}
+	for _, n := range t.Plan.Program.Always() {
+		t.steps().move(n, n.ID, nil)
+	}
+	for _, n := range t.Plan.Program.Always() {
+		if s := t.Task.Steps[n.ID]; t.stopped() || s == nil || !s.State.Over() {
+			return
+		}
+	}
+	t.dropProbes()
+	switch {
+	case t.Task.Cancelling:
+		t.Emit(events.TaskCancelled, &events.Moved{Reason: t.Task.CancelReason})
+	case t.Task.Error != nil:
+		t.Emit(events.TaskFailed, &events.Moved{Reason: t.Task.Error.Message, Error: t.Task.Error})
+	default:
+		t.finish()
+	}
+}
+
+// settle cancels what only waits and reports whether no call of the plan's own steps is running.
+func (t *Turn) settle() bool {
+	quiet := true
+	for _, key := range slices.Clone(t.Task.Order) {
+		s := t.Task.Steps[key]
+		if t.isAlways(key) || s.State.Over() || s.State == statemachine.StepInDoubt {
+			continue
+		}
+		if t.calling(s) {
+			quiet = false
+			continue
+		}
+		t.Emit(events.StepCancelled, &events.Skipped{Step: key, Reason: "the task ends"})
+	}
+	return quiet
+}
+
+// stopCalls cancels the running calls of the plan's own steps.
+func (t *Turn) stopCalls(reason string) {
+	for _, key := range slices.Clone(t.Task.Order) {
+		s := t.Task.Steps[key]
+		if !t.isAlways(key) && !s.State.Over() && s.State != statemachine.StepInDoubt {
+			t.Emit(events.StepCancelled, &events.Skipped{Step: key, Reason: reason})
+		}
+	}
+}
+
+// dropProbes cancels verify calls whose question somebody else has answered.
+func (t *Turn) dropProbes() {
+	for _, key := range slices.Clone(t.Task.Order) {
+		if s := t.Task.Steps[key]; s.Purpose == purposeVerify && !s.State.Over() {
+			t.Emit(events.StepCancelled, &events.Skipped{Step: key, Reason: "its question is answered"})
+		}
+	}
+}
+
+// finish evaluates the outputs and ends the task well.
+func (t *Turn) finish() {
+	t.dropProbes()
+	out, err := t.Plan.Program.Outputs(t.scope(nil))
+	if err = t.OutcomeOf(err, out); err != nil {
+		t.fail(err)
+		return
+	}
+	if t.Task.State == statemachine.Completed {
+		t.Emit(events.TaskFinalized, &events.Moved{Output: t.keep(out)})
+		return
+	}
+	t.activate()
+	t.Emit(events.TaskFinished, &events.Moved{Output: t.keep(out)})
+}
+
+func (t *Turn) fail(err error) {
+	f := fault.From(err)
+	t.Emit(events.TaskFailed, &events.Moved{Reason: f.Message, Error: f})
+}
+
+// The kinds of blocks that the owner itself makes.
+const (
+	BlockDependency = "dependency"
+	blockInput      = "input"
+	BlockResource   = "resource"
+)
+
+// blockIfStuck blocks a task that can only go on when a person decides about a step in doubt, or somebody
+// answers what a call asks.
+func (t *Turn) blockIfStuck() {
+	if t.stopped() || t.Task.State != statemachine.InProgress && t.Task.State != statemachine.Assigned {
+		return
+	}
+	var doubtful, asking, waiting *statemachine.Step
+	for _, key := range t.Task.Order {
+		switch s := t.Task.Steps[key]; {
+		case t.WaitsToVerify(s):
+			return
+		case s.State == statemachine.StepInDoubt:
+			doubtful = s
+		case Inquires(s) && s.Purpose == PurposeCall: // it is beside the plan
+		case Inquires(s):
+			asking = s
+		case t.Stuck(s):
+			waiting = s
+		case s.State.Over(), s.State == statemachine.StepRunning && s.Items != nil:
+		default:
+			return // something still moves
+		}
+	}
+	switch {
+	case doubtful != nil:
+		t.Emit(events.TaskBlocked, &events.Moved{Block: blockInput, Reason: doubt(doubtful)})
+	case asking != nil:
+		t.Emit(events.TaskBlocked, &events.Moved{Block: blockInput, Reason: t.WaitsForAnswer(asking)})
+	case waiting != nil:
+		t.Emit(events.TaskBlocked, &events.Moved{Block: BlockExpired, Reason: expired(t.Newest(waiting.Approval)).Message})
+	}
+}
+
+// doubt says in which doubt a step is.
+func doubt(doubtful *statemachine.Step) string {
+	reason := "it is unknown whether step " + doubtful.Key + " took effect"
+	switch {
+	case doubtful.Lost > 1 && doubtful.For != nil:
+		reason += ": " + Unended(doubtful.Lost, doubtful.Stopped)
+	case doubtful.Lost > 1:
+		reason += ", which has lost " + strconv.Itoa(doubtful.Lost) + " workers"
+	}
+	return reason
+}
+
+// blockWithoutPlan blocks a task whose plan cannot be read, wherever it is.
+func (t *Turn) blockWithoutPlan() {
+	if statemachine.Check(t.Task.State, events.TaskBlocked) == nil {
+		t.Emit(events.TaskBlocked, &events.Moved{Block: BlockResource, Reason: "its plan cannot be read: " + t.Plan.Unusable.Message})
+	}
+}

@@ -1,0 +1,246 @@
+package decide
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/plan"
+	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/work"
+)
+
+// What an approval leads to.
+const (
+	onRejectFail     = "fail"
+	onRejectContinue = "continue"
+
+	onExpiryBlock    = "block"
+	onExpiryReject   = "reject"
+	onExpiryApprove  = "approve"
+	onExpiryDefault  = "default"
+	onExpiryEscalate = "escalate"
+	onExpiryContinue = "continue"
+)
+
+// grantLife is how long a grant lets its call through (M-3).
+const grantLife = time.Hour
+
+// BlockExpired is the kind of the block of a task whose approval nobody decided in time.
+const BlockExpired = "expired"
+
+// approvalTime is how long an approval of a type waits when nobody says (M-3).
+func approvalTime(kind string) time.Duration {
+	switch kind {
+	case "checkpoint":
+		return 30 * time.Minute
+	case "destructive_operation":
+		return 5 * time.Minute
+	default:
+		return time.Hour
+	}
+}
+
+// park puts a call aside until somebody has allowed it. A grant that fits it, or a request for the same
+// targets that is pending already, counts for it too, as does one that the session has lent.
+func (t Approvals) park(s *statemachine.Step, ask *work.Ask, lent *statemachine.Approval) {
+	id := t.fitting(s, ask)
+	if id == "" && lent != nil {
+		id = t.Adopt(lent, s.Key)
+	}
+	if id == "" {
+		id = events.ApprovalIDFrom(t.Task.ID, t.Rules.Entropy)
+		t.request(t.inTerms(s, &events.Approval{
+			ID: id, Step: s.Key, Type: ask.Type, Tool: s.Tool, ArgsSHA256: ask.ArgsSHA256, Scopes: ask.Scopes, Offers: t.offers(ask),
+			Description: "allow " + s.Tool + " in step " + s.Key, Rationale: ask.Reason + t.otherThan(s),
+			Details:  events.Inline(MustJSON(map[string]any{"rule": ask.Rule, "impact": ask.Impact})),
+			Priority: approvalPriority(t.Task.Submitted.Priority), Risk: ask.Risk,
+			ExpiresAt: t.Now.Add(approvalTime(ask.Type)), OnReject: onRejectContinue, OnExpiry: onExpiryBlock,
+		}))
+	}
+	t.Emit(events.StepParked, &events.Parked{Step: s.Key, Attempt: s.Attempt, Approval: id})
+}
+
+// fitting returns the approval that an ask can share, "" when it needs its own.
+func (t Approvals) fitting(s *statemachine.Step, ask *work.Ask) string {
+	for _, a := range t.Task.Approvals {
+		same := len(ask.Scopes) > 0 && slices.Equal(a.Scopes, ask.Scopes) && a.Status == statemachine.ApprovalPending
+		granted := a.Step == "" && a.Usable(t.Now) && len(ask.Scopes) == 0 && a.Tool == s.Tool && a.ArgsSHA256 == ask.ArgsSHA256
+		if !t.sameTerms(s, a) {
+			continue
+		}
+		if same || granted {
+			return a.ID
+		}
+	}
+	return ""
+}
+
+// approvalPriority is the priority of a task in the words of approvals.
+func approvalPriority(priority string) string {
+	if priority == "normal" {
+		return "medium"
+	}
+	return priority
+}
+
+// request opens an approval, and lets the task wait for it where table T-1 has the edge.
+func (t Approvals) request(a *events.Approval) {
+	a.Requester = cmp.Or(a.Requester, "task:"+string(t.Task.ID))
+	a.ExpiresAt = events.Time(a.ExpiresAt)
+	if wait := a.ExpiresAt.Sub(t.Now); a.RemindAt == nil {
+		a.RemindAt = new(events.Time(t.Now.Add(wait / 2)))
+	}
+	t.Emit(events.ApprovalRequested, a)
+	t.awaitApproval(a.ID)
+}
+
+// awaitApproval brings the task to AWAITING_APPROVAL from wherever that is possible.
+func (t Approvals) awaitApproval(id string) {
+	if statemachine.Check(t.Task.State, events.TaskApprovalRequested) != nil || IsSession(t.Task) {
+		return
+	}
+	reason := "the grant is being used"
+	if id != "" {
+		reason = "approval " + id + " is pending"
+	}
+	t.Emit(events.TaskApprovalRequested, &events.Moved{Reason: reason})
+}
+
+// termsOf is what the plan says about the approval of a call; nil for nothing.
+func (t *Reading) termsOf(s *statemachine.Step) *plan.Approval {
+	if n := t.NodeByKey(s.Key); n != nil && s.Purpose == "" {
+		return n.Approval
+	}
+	return nil
+}
+
+// inTerms makes the request of a call one as its plan says.
+func (t Approvals) inTerms(s *statemachine.Step, a *events.Approval) *events.Approval {
+	terms := t.termsOf(s)
+	if terms == nil {
+		return a
+	}
+	if terms.Timeout > 0 {
+		a.ExpiresAt = t.Now.Add(terms.Timeout.Std())
+	}
+	a.From, a.Quorum, a.OnExpiry = terms.From, terms.Quorum, onExpiryOf(terms)
+	return a
+}
+
+// onExpiryOf is what becomes of a call that nobody has decided about.
+func onExpiryOf(terms *plan.Approval) string {
+	switch terms.OnExpiry {
+	case "fail":
+		return onExpiryReject
+	case "":
+		return onExpiryBlock
+	default:
+		return terms.OnExpiry
+	}
+}
+
+// sameTerms reports whether an approval is decided about as the plan says of a call, so that the call may share it.
+func (t *Reading) sameTerms(s *statemachine.Step, a *statemachine.Approval) bool {
+	terms := t.termsOf(s)
+	if terms == nil {
+		return true
+	}
+	return max(a.Quorum, 1) >= max(terms.Quorum, 1) && slices.Equal(a.From, terms.From) && a.OnExpiry == onExpiryOf(terms)
+}
+
+// keepsGrant reports whether the grant of an attempt that has failed is good for the next one: how it ended is known, and it
+// was allowed.
+func (t *Reading) keepsGrant(s *statemachine.Step, class string) bool {
+	return s.Approval != "" && s.State == statemachine.StepRunning && !plan.LeavesDoubt(class)
+}
+
+// offers are what an approval may open for the session of its task, none outside of a session.
+func (t Approvals) offers(ask *work.Ask) []string {
+	if ContextOf(t.Task) == "" {
+		return nil
+	}
+	return ask.Offers
+}
+
+// askPeople begins an approve step of the plan.
+func (t Approvals) askPeople(n *plan.Node, key string, sc plan.Scope) {
+	q, err := n.Question(sc)
+	var calls covered
+	if err == nil {
+		calls, err = t.covered(n)
+	}
+	if err = t.OutcomeOf(err, q.Show, q.Default, []byte(q.Description), []byte(q.Rationale), calls.shown); err != nil {
+		t.steps().failStep(key, err)
+		return
+	}
+	rule := n.Approve
+	wait := cmp.Or(time.Duration(rule.Timeout), approvalTime("pre_execution"))
+	a := &events.Approval{
+		ID: events.ApprovalIDFrom(t.Task.ID, t.Rules.Entropy), Step: key, Type: "pre_execution",
+		Description: q.Description, Rationale: q.Rationale, Details: t.keep(q.Show),
+		Priority: cmp.Or(rule.Priority, approvalPriority(t.Task.Submitted.Priority)), Risk: rule.Risk, From: rule.From,
+		ExpiresAt: t.Now.Add(wait), Quorum: rule.Quorum, Form: events.Inline(rule.Form), Default: t.keep(q.Default),
+		OnReject: cmp.Or(rule.OnReject, onRejectFail), OnExpiry: cmp.Or(rule.OnExpiry, onExpiryBlock),
+		Covers: calls.covers, Calls: t.keep(calls.shown),
+	}
+	if rule.Remind > 0 {
+		a.RemindAt = new(events.Time(t.Now.Add(time.Duration(rule.Remind))))
+	}
+	t.request(a)
+	t.Emit(events.StepParked, &events.Parked{Step: key, Approval: a.ID})
+}
+
+// answerApproveStep ends an approve step whose approval was decided.
+func (t Approvals) answerApproveStep(s *statemachine.Step, a *statemachine.Approval) {
+	switch {
+	case a.Status == statemachine.ApprovalExpired && a.OnExpiry == onExpiryReject:
+		t.refuseStep(s, expired(a))
+	case a.Status == statemachine.ApprovalExpired && a.OnExpiry != onExpiryDefault:
+		// it is stuck until somebody lets it ask again
+	case a.Status == statemachine.ApprovalRejected && a.Decision.Disposition != "":
+		t.revise(s, a)
+	case a.Status == statemachine.ApprovalRejected && a.OnReject != onRejectContinue:
+		t.refuseStep(s, rejected(a))
+	default:
+		t.Emit(events.StepSucceeded, &events.Succeeded{Step: s.Key, Output: t.keep(t.answerOf(a)), Duration: t.Now.Sub(a.RequestedAt)})
+	}
+}
+
+// answerOf is the output of an approve step.
+func (t Approvals) answerOf(a *statemachine.Approval) json.RawMessage {
+	out := map[string]any{"approval_id": a.ID, "status": a.Status, "approver": "", "reason": "", "decided_at": a.DecidedAt, "form": nil}
+	form := a.Default
+	if a.Decision != nil {
+		out["approver"], out["reason"] = a.Decision.Approver, a.Decision.Reason
+		form = a.Decision.Form
+	}
+	if !form.IsZero() {
+		out["form"] = t.Fetch(form)
+	}
+	return MustJSON(out)
+}
+
+// AskAgain lets what still waits after nobody decided in time ask anew, and a task go on that is blocked for that.
+// One that is being verified has never been blocked.
+func (t Approvals) AskAgain(by string) {
+	if t.Task.State == statemachine.Blocked && (t.Task.Block == BlockExpired || t.anyStuck()) {
+		t.Emit(events.TaskUnblocked, &events.Moved{})
+	}
+	for _, key := range slices.Clone(t.Task.Order) {
+		if s := t.Task.Steps[key]; t.Stuck(s) {
+			t.Emit(events.StepResolved, &events.Resolved{Step: key, As: "retry", By: by})
+		}
+	}
+}
+
+func rejected(a *statemachine.Approval) *fault.Error {
+	return fault.New(fault.ApprovalRejected, "%s rejected approval %s: %s", a.Decision.Approver, a.ID, cmp.Or(a.Decision.Reason, "no reason given"))
+}
+
+func expired(a *statemachine.Approval) *fault.Error {
+	return fault.New(fault.ApprovalExpired, "nobody decided about approval %s until %s", a.ID, Clock(a.ExpiresAt))
+}

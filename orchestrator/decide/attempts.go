@@ -1,0 +1,308 @@
+package decide
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/failpoint"
+	"github.com/orch-dev/orch/plan"
+	"github.com/orch-dev/orch/policy"
+	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/tools"
+	"github.com/orch-dev/orch/work"
+)
+
+// CheckpointBefore makes the checkpoint that every destructive call has before it (S0-171, A-44).
+func (t Attempts) CheckpointBefore(s *statemachine.Step) {
+	t.Emit(events.CheckpointCreated, &events.Checkpointed{
+		ID: events.CheckpointIDFrom(t.Task.ID, t.Rules.Entropy), Name: "before " + s.Key + " (" + s.Tool + ")",
+		State: events.Inline(json.RawMessage("{}")), At: t.Now,
+	})
+}
+
+// Begin records that a worker executes the call, which has the effect and the time limit that it names. A call of the plan
+// brings the task to IN_PROGRESS; one for agents does so when the agent says that it has it.
+func (t Attempts) Begin(s *statemachine.Step, as work.Started, at time.Time) {
+	if s.Purpose != PurposeCall && (s.For == nil || t.Task.State != statemachine.Assigned) {
+		t.activate()
+	}
+	if at.IsZero() || at.After(t.Now) {
+		at = t.Now // the worker's clock is wrong
+	}
+	called := &events.Called{Step: s.Key, Attempt: s.Attempt, Worker: as.Worker, At: events.Time(at), Effect: t.resolved(s, as.Effect)}
+	if effect := tools.Effect(cmp.Or(called.Effect, s.Effect)); effect.AtMostOnce() && as.Timeout > 0 && as.Timeout != s.Timeout {
+		called.Timeout = as.Timeout
+	}
+	t.Emit(events.StepCalled, called)
+}
+
+// Received is what an outcome brings, in the form of the log.
+type Received struct {
+	Output  events.Value
+	Spawned *events.Spawned
+	// Lent is the grant of the session of the task that lets the call through, nil for none.
+	Lent *statemachine.Approval
+}
+
+// Take records an outcome, or reports that it came too late.
+func (t Attempts) Take(r work.Outcome, in Received) (late bool) {
+	s := t.Task.Steps[r.Step]
+	switch {
+	case t.Holds(r.Ref, r.Worker), failpoint.On(failpoint.SkipFence) && s != nil && s.State == statemachine.StepRunning:
+		if in.Output.Ref != "" {
+			t.Facts.Remember(in.Output.Ref, r.Output)
+		}
+		t.outcome(s, r, in)
+	case s != nil && heard(s, r) && (!IsAgent(r.Worker) || same(s, r, in)):
+	default:
+		t.refuse(s, r)
+		return true
+	}
+	return false
+}
+
+// heard reports whether an outcome only repeats what was recorded before.
+func heard(s *statemachine.Step, r work.Outcome) bool {
+	if notes(r) && s.NotedIn == r.Attempt { // another worker that was given the attempt has another note
+		return bytes.Equal(s.Note, r.Note)
+	}
+	if s.Attempt != r.Attempt || s.Worker != r.Worker {
+		return false
+	}
+	if r.Spawn != nil {
+		return s.Spawned != nil || s.Class == fault.ClassBudget
+	}
+	switch s.State {
+	case statemachine.StepSucceeded:
+		return r.Error == nil && r.Ask == nil && len(r.Questions) == 0 && !notes(r)
+	case statemachine.StepParked:
+		return r.Ask != nil || len(r.Questions) > 0
+	case statemachine.StepFailed, statemachine.StepPending:
+		judged := s.Class == fault.ClassUnexpected || s.Class == fault.ClassExpression || s.Class == "" && s.Repeats > 0
+		return r.Error != nil && r.Class == s.Class || r.Error == nil && judged
+	case statemachine.StepInDoubt:
+		return r.Error != nil && r.Class == fault.ClassShutdown && IsAgent(r.Worker)
+	default:
+		return false
+	}
+}
+
+// same reports whether an outcome that repeats one says the same. Agents are programs of others: one that tells two ends of a
+// call hears which of them counts.
+func same(s *statemachine.Step, r work.Outcome, in Received) bool {
+	switch {
+	case s.State == statemachine.StepSucceeded:
+		return s.Output.Ref == in.Output.Ref && bytes.Equal(s.Output.Raw, in.Output.Raw)
+	case s.State == statemachine.StepInDoubt:
+		return r.Error.Message == s.Reason
+	case r.Error == nil || s.Error == nil || interrupted(r.Class):
+		return true
+	default:
+		return r.Error.Message == s.Error.Message
+	}
+}
+
+// refuse notes a result that came from an attempt that is no longer current (I7).
+func (t Attempts) refuse(s *statemachine.Step, r work.Outcome) {
+	if s == nil || r.Stray || nothingToSay(s, r) && !s.Awaited(r.Attempt, r.Worker) {
+		return
+	}
+	t.Emit(events.ResultRefused, &events.Refused{
+		Step: r.Step, Attempt: r.Attempt, Tool: s.Tool, Worker: r.Worker,
+		Reason: "the step is " + string(s.State) + " in attempt " + strconv.Itoa(s.Attempt),
+	})
+}
+
+// nothingToSay reports whether a late outcome is only that of a call which was ended from outside: by its own worker, or
+// because the step was cancelled.
+func nothingToSay(s *statemachine.Step, r work.Outcome) bool {
+	return r.Class == fault.ClassCancelled || r.Class == fault.ClassShutdown ||
+		r.Class == fault.ClassWorkerLost && s.State == statemachine.StepCancelled
+}
+
+// outcome records the end of a call.
+func (t Attempts) outcome(s *statemachine.Step, r work.Outcome, in Received) {
+	if r.Ask != nil {
+		t.Approvals().park(s, r.Ask, in.Lent)
+		return
+	}
+	if s.State == statemachine.StepReady {
+		if r.RetryAfter > 0 && s.Purpose == "" {
+			t.Emit(events.StepRetrying, &events.Retrying{Step: s.Key, Attempt: s.Attempt, Error: r.Error, Class: r.Class, At: events.Time(t.Now.Add(r.RetryAfter))})
+			return
+		}
+		if r.Class == fault.ClassShutdown {
+			t.Failed(s, r.Error, r.Class, r.Duration)
+			return
+		}
+		t.Begin(s, work.Started{Worker: r.Worker, Effect: r.Effect}, r.StartedAt)
+	}
+	if r.HandTo == nil && r.Class != fault.ClassShutdown {
+		t.TakeUp()
+	}
+	switch {
+	case len(r.Questions) > 0:
+		t.Questions().inquire(s, r)
+		return
+	case notes(r):
+		t.goOnElsewhere(s, r)
+		return
+	case r.HandTo != nil:
+		t.handOff(s, r)
+		return
+	}
+	for _, f := range r.Facts {
+		t.record(f)
+	}
+	switch {
+	case r.Error != nil:
+		t.wish = r.Retry
+		t.Failed(s, r.Error, r.Class, r.Duration)
+	case in.Spawned != nil:
+		t.spawnChild(s, in.Spawned, r.Duration)
+	default:
+		t.Succeeded(s, in.Output, r.Output, r.Duration)
+	}
+}
+
+// Succeeded ends an attempt whose tool did not fail: with its result, unless the plan expects another one.
+func (t Attempts) Succeeded(s *statemachine.Step, output events.Value, raw json.RawMessage, took time.Duration) {
+	if n := t.NodeByKey(s.Key); n != nil && s.Purpose == "" {
+		if err := n.Expected(raw); err != nil {
+			t.unexpected = raw
+			t.Failed(s, fault.From(t.Rules.redacted(err)), classOfResult(err), took)
+			return
+		}
+		if t.nextRound(n, s, output, raw, took) {
+			return
+		}
+	}
+	t.Emit(events.StepSucceeded, &events.Succeeded{Step: s.Key, Attempt: s.Attempt, Output: output, Duration: took})
+}
+
+// classOfResult is the class of a failure that only the plan sees in a result.
+func classOfResult(err error) string {
+	if plan.Unexpected(err) {
+		return fault.ClassUnexpected
+	}
+	return fault.ClassExpression
+}
+
+// nextRound makes a call again whose result is not yet what its plan waits for, or fails its step when that was the last round.
+// It is false when the result is final.
+func (t Attempts) nextRound(n *plan.Node, s *statemachine.Step, output events.Value, raw json.RawMessage, took time.Duration) bool {
+	round := s.Repeats + 1
+	settled, err := n.Settled(raw, round)
+	switch {
+	case settled:
+		return false
+	case err != nil:
+		failure := fault.From(t.Rules.redacted(err))
+		t.Emit(events.StepFailed, &events.StepError{Step: s.Key, Attempt: s.Attempt, Error: failure, Class: classOfResult(err), Duration: took})
+	default:
+		t.Emit(events.StepRetrying, &events.Retrying{
+			Step: s.Key, Attempt: s.Attempt, Round: round, Output: output, Duration: took,
+			At: events.Time(t.Now.Add(n.Delay.Std())), KeepsGrant: t.keepsGrant(s, ""),
+		})
+	}
+	return true
+}
+
+// record adds a fact of a call to the history. A request for approval lets the task wait (S0-162).
+func (t Attempts) record(f events.Event) {
+	a, ok := f.Data.(*events.Approval)
+	if !ok {
+		t.Emit(f.Kind, f.Data)
+		return
+	}
+	if owner, err := events.TaskOfApproval(a.ID); err != nil || owner != t.Task.ID || t.Task.Approval(a.ID) != nil {
+		return // nobody could decide about it
+	}
+	details := events.Inline(once(a.Details.Raw))
+	tool, digest := t.boundTo(details.Raw)
+	t.Approvals().request(&events.Approval{
+		ID: a.ID, Type: a.Type, Description: a.Description, Rationale: a.Rationale, Details: details, Priority: a.Priority,
+		Tool: tool, ArgsSHA256: digest, ExpiresAt: a.ExpiresAt, OnReject: onRejectFail, OnExpiry: onExpiryBlock,
+	})
+}
+
+// RecordOnce records a fact, unless the session has it already.
+func (t Attempts) RecordOnce(f events.Event) {
+	switch d := f.Data.(type) {
+	case *events.Read:
+		if t.Task.Reads[d.Path] == d.SHA256 {
+			return
+		}
+	case *events.Checkpointed:
+		if slices.ContainsFunc(t.Task.Checkpoints, func(c events.Checkpointed) bool { return c.ID == d.ID }) {
+			return
+		}
+	}
+	t.record(f)
+}
+
+// boundTo returns the call that the details of a request name by `tool` and `arguments`, so that its grant
+// lets this call through; none when they name no call of the catalogue.
+func (t Attempts) boundTo(details json.RawMessage) (tool, digest string) {
+	var named map[string]json.RawMessage // a struct would take Arguments for arguments
+	if json.Unmarshal(details, &named) != nil || json.Unmarshal(named["tool"], &tool) != nil {
+		return "", ""
+	}
+	found, ok := t.Rules.Catalogue.Get(tool)
+	if !ok {
+		return "", ""
+	}
+	args, err := found.Check(named["arguments"])
+	if err == nil {
+		digest, err = policy.Digest(tool, args)
+	}
+	if err != nil {
+		return "", ""
+	}
+	return tool, digest
+}
+
+// spawnChild lets a call go on as a child task, if the task may have one more.
+func (t Attempts) spawnChild(s *statemachine.Step, asked *events.Spawned, took time.Duration) {
+	err := t.steps().tooDeep()
+	if most := t.Rules.MaxSpawned; err == nil && t.Task.Spawned >= most {
+		err = fault.New(fault.QuotaExceeded, "the calls of a task start at most %d child tasks", most).
+			WithHint("let a child start some of them, or give several prompts to one")
+	}
+	if err != nil {
+		t.Failed(s, fault.From(err), fault.ClassBudget, took)
+		return
+	}
+	child := *asked
+	child.Step, child.Child = s.Key, events.TaskIDFrom(t.Now, t.Rules.Entropy)
+	t.Emit(events.StepSpawned, &child)
+}
+
+// goOnElsewhere keeps the note of a call, which is then ready again (callAgain). One too many ends the call.
+func (t Attempts) goOnElsewhere(s *statemachine.Step, r work.Outcome) {
+	spent := s.Rounds >= tools.MaxRounds
+	t.keepNote(s, r.Note, true)
+	if spent {
+		t.mayNot(s, tooManyRounds("note"), r.Duration)
+	}
+}
+
+// keepNote writes a note into the log, also that of a call which may not go on: it says what goes on all the same.
+func (t Attempts) keepNote(s *statemachine.Step, note json.RawMessage, elsewhere bool) {
+	t.Emit(events.StepNoted, &events.Noted{Step: s.Key, Attempt: s.Attempt, Note: note, Elsewhere: elsewhere})
+}
+
+// mayNot ends a call that asks or notes what it may not.
+func (t Attempts) mayNot(s *statemachine.Step, err *fault.Error, took time.Duration) {
+	t.Emit(events.StepFailed, &events.StepError{Step: s.Key, Attempt: s.Attempt, Error: err, Class: fault.ClassInvalidArgs, Duration: took})
+}
+
+func tooManyRounds(field string) *fault.Error {
+	return fault.New(fault.ValidationError, "the call has asked or left a note %d times, the limit", tools.MaxRounds).WithField(field)
+}

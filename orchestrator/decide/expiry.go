@@ -1,0 +1,201 @@
+package decide
+
+import (
+	"slices"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// settleApprovals draws the consequences of what was decided about approvals, and of those whose time is over.
+func (t Approvals) settleApprovals() {
+	if len(t.Task.Approvals) == 0 {
+		return
+	}
+	for _, a := range slices.Clone(t.Task.Approvals) {
+		if a.Status == statemachine.ApprovalPending && !t.Task.State.Terminal() {
+			t.watchClock(a)
+		}
+	}
+	for _, key := range slices.Clone(t.Task.Order) {
+		if s := t.Task.Steps[key]; s.State == statemachine.StepParked && len(s.Questions) == 0 && !t.stopped() {
+			t.unpark(s, t.Newest(s.Approval))
+		}
+	}
+	if t.Task.State == statemachine.AwaitingApproval && !t.Task.Undecided() && !t.usingGrant() && !t.stopped() {
+		t.goOnAfterApproval()
+	}
+}
+
+// watchClock reminds the approvers of a pending approval, and ends it in time.
+func (t Approvals) watchClock(a *statemachine.Approval) {
+	switch {
+	case !t.early(a.ExpiresAt):
+		t.expireApproval(a)
+	case a.RemindAt != nil && !a.Reminded && !t.early(*a.RemindAt):
+		t.Emit(events.ApprovalReminded, &events.Elapsed{ID: a.ID, At: t.Now})
+	}
+}
+
+// expireApproval ends an approval that nobody decided in time (A-43).
+func (t Approvals) expireApproval(a *statemachine.Approval) {
+	if a.OnExpiry == onExpiryApprove {
+		t.Emit(events.ApprovalGranted, &events.Decision{ID: a.ID, Approver: ActorNode, Reason: "nobody decided in time, and the plan says approve", At: t.Now})
+		return
+	}
+	t.Emit(events.ApprovalExpired, &events.Elapsed{ID: a.ID, At: t.Now})
+	if (a.Priority != "critical" && a.OnExpiry != onExpiryEscalate) || a.Follows != "" {
+		return
+	}
+	next := a.Approval
+	next.ID, next.Follows, next.Priority, next.RemindAt = events.ApprovalIDFrom(t.Task.ID, t.Rules.Entropy), a.ID, "critical", nil
+	next.ExpiresAt = t.Now.Add(a.ExpiresAt.Sub(a.RequestedAt))
+	t.request(&next)
+}
+
+// Newest returns the approval that stands for another one now: itself, or the one that replaced it.
+func (t *Reading) Newest(id string) *statemachine.Approval {
+	a := t.Task.Approval(id)
+	for _, next := range t.Task.Approvals {
+		if a != nil && next.Follows == a.ID {
+			a = next
+		}
+	}
+	return a
+}
+
+// unpark lets a step go on whose approval was decided.
+func (t Approvals) unpark(s *statemachine.Step, a *statemachine.Approval) {
+	switch {
+	case a == nil:
+		t.refuseStep(s, fault.New(fault.ApprovalExpired, "the approval %s is lost", s.Approval))
+	case a.Status == statemachine.ApprovalPending:
+		return
+	case s.Tool == "":
+		t.answerApproveStep(s, a)
+	case a.Status == statemachine.ApprovalGranted:
+		t.activate() // when it is blocked meanwhile
+		t.readyAgain(s, GrantOf(t.Task, s, t.Now))
+	case a.Status == statemachine.ApprovalRejected && a.Decision.Disposition == "":
+		t.refuseStep(s, rejected(a))
+	case a.Status == statemachine.ApprovalRejected:
+		t.revise(s, a)
+	case a.OnExpiry == onExpiryReject:
+		t.refuseStep(s, expired(a))
+	case a.OnExpiry == onExpiryContinue:
+		t.Emit(events.StepSkipped, &events.Skipped{Step: s.Key, Reason: expired(a).Message})
+	}
+}
+
+// readyAgain hands the call of a step out anew, with its grant; without one the worker asks again.
+func (t Approvals) readyAgain(s *statemachine.Step, grant string) {
+	t.emitReady(&events.Ready{
+		Step: s.Key, Attempt: s.Attempt + 1, Tool: s.Tool, Args: s.Args, Effect: s.Effect,
+		Queue: s.Queue, Timeout: s.Timeout, Purpose: s.Purpose, Approval: grant, By: s.By,
+	})
+}
+
+// emitReady makes a call ready; the task waits while one runs that is only allowed then (A-20).
+func (t Approvals) emitReady(d *events.Ready) {
+	if t.Task.State == statemachine.Blocked && d.Purpose == "" {
+		t.activate() // its gate would not let it through
+	}
+	d.For = t.agentsFor(d.Step, d.Tool, d.Args)
+	t.Emit(events.StepReady, d)
+	if d.Approval != "" && t.runsWaiting(d.Tool) {
+		t.awaitApproval("")
+	}
+}
+
+func (t Approvals) refuseStep(s *statemachine.Step, err *fault.Error) {
+	t.Emit(events.StepFailed, &events.StepError{Step: s.Key, Attempt: s.Attempt, Error: err, Class: fault.ClassDenied})
+}
+
+// revise puts the task back for another version (A-42): it is paused, and asks again when it is resumed.
+func (t Approvals) revise(s *statemachine.Step, a *statemachine.Approval) {
+	t.Emit(events.StepResolved, &events.Resolved{Step: s.Key, As: "retry", By: a.Decision.Approver, Reason: a.Decision.Reason})
+}
+
+// usingGrant reports whether a call that was allowed is under way which needs the task to wait meanwhile (A-20).
+func (t Approvals) usingGrant() bool {
+	for _, key := range t.Task.Order {
+		s := t.Task.Steps[key]
+		if (s.State == statemachine.StepReady || s.State == statemachine.StepRunning) && s.Approval != "" && t.runsWaiting(s.Tool) {
+			return true
+		}
+	}
+	return false
+}
+
+// goOnAfterApproval takes the task out of AWAITING_APPROVAL: what was decided last, while it waited, says how.
+func (t Approvals) goOnAfterApproval() {
+	var last *statemachine.Approval
+	for _, a := range t.Task.Approvals {
+		switch {
+		case a.DecidedAt.Before(t.Task.Since), a.Status == statemachine.ApprovalExpired && t.Newest(a.ID) != a:
+		case t.blocks(a):
+			t.Emit(events.TaskExpired, &events.Moved{Block: BlockExpired, Reason: expired(a).Message})
+			return
+		case last == nil || last.Status != statemachine.ApprovalRejected:
+			last = a
+		}
+	}
+	switch {
+	case last == nil || last.Status != statemachine.ApprovalRejected:
+		t.Emit(events.TaskApproved, &events.Moved{})
+	case last.Decision.Disposition != "":
+		t.Emit(events.TaskRevised, &events.Moved{Reason: last.Decision.Reason})
+		t.Emit(events.TaskPaused, &events.Paused{Reason: "a revision was asked for: " + last.Decision.Reason})
+	case last.OnReject == onRejectFail && last.Step == "":
+		t.rejectTask(rejected(last))
+	default:
+		t.Emit(events.TaskDeclined, &events.Moved{Reason: rejected(last).Message})
+	}
+}
+
+// blocks reports whether an expired approval keeps the task from going on.
+func (t Approvals) blocks(a *statemachine.Approval) bool {
+	goesOn := a.OnExpiry == onExpiryReject || a.OnExpiry == onExpiryDefault || a.OnExpiry == onExpiryContinue
+	if a.Status != statemachine.ApprovalExpired || goesOn {
+		return false
+	}
+	return a.Step == "" || t.anyStuck()
+}
+
+func (t *Reading) anyStuck() bool {
+	return slices.ContainsFunc(t.Task.Order, func(key string) bool { return t.Stuck(t.Task.Steps[key]) })
+}
+
+// Stuck reports whether a step waits for an approval that has expired.
+func (t *Reading) Stuck(s *statemachine.Step) bool {
+	if s.State != statemachine.StepParked || len(s.Questions) > 0 {
+		return false
+	}
+	a := t.Newest(s.Approval)
+	return a != nil && a.Status == statemachine.ApprovalExpired
+}
+
+// rejectTask ends the task whose own request was rejected. One with `always` steps goes on to run them.
+func (t Approvals) rejectTask(err *fault.Error) {
+	if len(t.Plan.Program.Always()) > 0 {
+		t.Emit(events.TaskDeclined, &events.Moved{Reason: err.Message})
+		t.End(err)
+		return
+	}
+	t.stopCalls(err.Message)
+	t.Emit(events.TaskRejected, &events.Moved{Reason: err.Message, Error: err})
+}
+
+// dropApprovals ends the approvals of a task that does not wait for them any more, and brings it to where
+// its `always` steps may run.
+func (t Approvals) dropApprovals() {
+	for _, a := range slices.Clone(t.Task.Approvals) {
+		if a.Status == statemachine.ApprovalPending && !t.isAlways(a.Step) {
+			t.Emit(events.ApprovalExpired, &events.Elapsed{ID: a.ID, At: t.Now})
+		}
+	}
+	if t.Task.State == statemachine.AwaitingApproval && !t.Task.Undecided() && !t.usingGrant() && len(t.Plan.Program.Always()) > 0 {
+		t.Emit(events.TaskDeclined, &events.Moved{Reason: "the task ends"})
+	}
+}

@@ -1,0 +1,118 @@
+package decide
+
+import (
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/plan"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// Failed ends an attempt with an error: another attempt, doubt, or the end of the step.
+func (t Attempts) Failed(s *statemachine.Step, err *fault.Error, class string, took time.Duration) {
+	if interrupted(class) && s.Noted() && !t.spent(s, class) {
+		t.Emit(events.StepRetrying, &events.Retrying{Step: s.Key, Attempt: s.Attempt, Error: err, Class: class, Duration: took, At: t.Now})
+		return // callAgain makes it ready
+	}
+	if (interrupted(class) || err.Code == fault.InDoubt) && mayHaveHappened(s) {
+		t.Emit(events.StepInDoubt, &events.InDoubt{Step: s.Key, Attempt: s.Attempt, Reason: err.Message, Gone: !interrupted(class), Until: t.MayRun})
+		return
+	}
+	if class == fault.ClassShutdown && !t.spent(s, class) {
+		at := t.Now
+		if err.RetryAt.After(at) {
+			at = events.Time(err.RetryAt)
+		}
+		t.Emit(events.StepRetrying, &events.Retrying{Step: s.Key, Attempt: s.Attempt, Error: err, Class: class, Duration: took, At: at})
+		return
+	}
+	if at, again := t.again(s, err, class); again {
+		if err.RetryAt.After(at) {
+			at = events.Time(err.RetryAt)
+		}
+		t.Emit(events.StepRetrying, &events.Retrying{Step: s.Key, Attempt: s.Attempt, Counts: true, Error: err, Class: class, Duration: took, At: at, KeepsGrant: t.keepsGrant(s, class)})
+		return
+	}
+	if interrupted(class) {
+		err = outlived(s, class, err)
+	}
+	t.Emit(events.StepFailed, &events.StepError{Step: s.Key, Attempt: s.Attempt, Error: err, Class: class, Duration: took})
+}
+
+// ruleFor is how failures of a call are met: as the plan says, else as the agent wishes that had the call, if it may be
+// repeated.
+func (t Attempts) ruleFor(n *plan.Node, effect plan.Effect) *plan.Retry {
+	if rule := t.retryOf(n); rule != nil || t.wish == nil || effect != plan.EffectRead && effect != plan.EffectIdempotent {
+		return rule
+	}
+	return plan.NewRetry(t.wish.Max+1, t.wish.Backoff)
+}
+
+// again decides about another attempt by the retry rule of the step.
+func (t Attempts) again(s *statemachine.Step, err *fault.Error, class string) (time.Time, bool) {
+	if s.Purpose != "" || t.Task.Cancelling || (interrupted(class) && t.spent(s, class)) {
+		return time.Time{}, false
+	}
+	n := t.NodeByKey(s.Key)
+	if n == nil {
+		return time.Time{}, false
+	}
+	effect := plan.Effect(s.Effect)
+	rule, failures := t.ruleFor(n, effect), s.Failures+1
+	if s.State == statemachine.StepReady {
+		effect = plan.EffectRead // the call has not begun, so it can be made anew
+	}
+	if end := t.Task.Submitted.Deadline; class == fault.ClassRateLimited && end != nil && err.RetryAt.After(*end) {
+		return time.Time{}, false // the limit lasts longer than the task may
+	}
+	judged := plan.Attempt{Number: failures, Class: class, Code: string(err.Code), Message: err.Message, Output: t.unexpected}
+	if !rule.Allows(class, failures, effect) || !n.RetryWhen(judged) {
+		return time.Time{}, false
+	}
+	return events.Time(t.Now.Add(rule.Delay(failures, t.Rules.Random()))), true
+}
+
+// stopsPerDelivery is how many stops of its worker, which harm nobody else, count as one lost worker.
+const stopsPerDelivery = 10
+
+// spent reports whether a call whose worker has ended once more was handed out often enough.
+func (t Attempts) spent(s *statemachine.Step, class string) bool {
+	if class == fault.ClassShutdown {
+		return s.Stopped+1 >= t.Rules.MaxDeliveries*stopsPerDelivery
+	}
+	return s.Lost+1 >= t.Rules.MaxDeliveries
+}
+
+// outlived is the error of a call that is given up because its workers end, or agents do not want it.
+func outlived(s *statemachine.Step, class string, last *fault.Error) *fault.Error {
+	ended := s.Lost + s.Stopped + 1
+	switch {
+	case ended == 1:
+		return last
+	case s.For != nil && class == fault.ClassShutdown:
+		return unwanted(s.Lost, s.Stopped+1, last)
+	case s.For != nil:
+		return unwanted(s.Lost+1, s.Stopped, last)
+	}
+	return fault.New(fault.WorkerLost, "the call has lost %d workers; of the last one: %s", ended, last.Message).
+		WithReason("MAX_DELIVERIES").WithHint("look at the log of the workers and mend the tool, then orch redrive")
+}
+
+// unwanted is the error of a call that agents did not end so often.
+func unwanted(lost, back int, last *fault.Error) *fault.Error {
+	return fault.New(fault.WorkerLost, "%s; the last one: %s", Unended(lost, back), last.Message).
+		WithReason("MAX_DELIVERIES").WithHint("orch history says what the agents said; mend that, then orch redrive")
+}
+
+// Unended says how often agents have given a call back, and how often it was lost with them or left in doubt.
+func Unended(lost, back int) string {
+	said := "agents have given it back " + times(back)
+	switch {
+	case lost == 0:
+		return said
+	case back == 0:
+		return "it was lost with agents, or in doubt, " + times(lost)
+	}
+	return said + ", and it was lost with them, or in doubt, " + times(lost)
+}

@@ -1,0 +1,170 @@
+package decide
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/tools"
+	"github.com/orch-dev/orch/work"
+)
+
+// questionLife is how long a question waits for its answer.
+const questionLife = time.Hour
+
+// inquire puts a call aside until what it asks is answered. Questions that it may not ask end it.
+func (t Questions) inquire(s *statemachine.Step, r work.Outcome) {
+	err := t.mayInquire(s, r.Questions)
+	if notes(r) {
+		t.Attempts().keepNote(s, r.Note, false)
+	}
+	if err != nil {
+		t.Attempts().mayNot(s, err, r.Duration)
+		return
+	}
+	ids := make([]string, len(r.Questions))
+	for i, q := range r.Questions {
+		ids[i] = events.QuestionIDFrom(t.Task.ID, t.Rules.Entropy)
+		t.Emit(events.QuestionAsked, &events.Question{
+			ID: ids[i], Step: s.Key, Key: q.Key, Kind: q.Kind, Params: events.Inline(q.Params), ExpiresAt: events.Time(t.Now.Add(questionLife)),
+		})
+	}
+	t.Emit(events.StepParked, &events.Parked{Step: s.Key, Attempt: s.Attempt, Questions: ids})
+}
+
+// mayInquire returns why a call may not ask what it asks, nil when it may.
+func (t Questions) mayInquire(s *statemachine.Step, asked []work.Question) *fault.Error {
+	switch {
+	case t.Task.State.Terminal():
+		return fault.New(fault.StateNotAllowed, "the task is %s: nobody can be asked any more", t.Task.State)
+	case s.Rounds >= tools.MaxRounds:
+		return tooManyRounds("questions")
+	}
+	for _, before := range t.Task.Questions {
+		if before.Step == s.Key && slices.ContainsFunc(asked, func(q work.Question) bool { return q.Key == before.Key }) {
+			return fault.From(tools.UsedKey(before.Key))
+		}
+	}
+	return nil
+}
+
+// settleQuestions ends the questions that nobody answers any more, and lets calls go on that have their answers.
+func (t Questions) settleQuestions() {
+	if len(t.Task.Questions) == 0 {
+		return
+	}
+	for _, q := range slices.Clone(t.Task.Questions) {
+		if q.Status == statemachine.QuestionOpen && !t.stopped() {
+			t.watchQuestion(q)
+		}
+	}
+	for _, key := range slices.Clone(t.Task.Order) {
+		if s := t.Task.Steps[key]; Inquires(s) && !t.stopped() {
+			t.settleRound(s)
+		}
+	}
+}
+
+// watchQuestion ends a question whose call is over, or whose time.
+func (t Questions) watchQuestion(q *statemachine.Question) {
+	s := t.Task.Steps[q.Step]
+	switch {
+	case s == nil || !Inquires(s):
+		t.expireQuestion(q, "its call has ended")
+	case t.Task.State.Terminal(): // it is that of a single call
+		t.expireQuestion(q, "the task is over")
+	case !t.early(q.ExpiresAt):
+		t.expireQuestion(q, "nobody answered in time")
+	}
+}
+
+func (t Questions) expireQuestion(q *statemachine.Question, reason string) {
+	t.Emit(events.QuestionExpired, &events.Unanswered{ID: q.ID, Reason: reason, At: t.Now})
+}
+
+// settleRound hands the call of a step out again when all of its questions are answered, and ends it when one of
+// them never will be.
+func (t Questions) settleRound(s *statemachine.Step) {
+	open := false
+	for _, id := range s.Questions {
+		switch q := t.Task.Question(id); {
+		case q == nil || q.Status == statemachine.QuestionExpired:
+			t.goOnAfterQuestion(s)
+			t.Emit(events.StepFailed, &events.StepError{Step: s.Key, Attempt: s.Attempt, Error: unanswered(id, q), Class: fault.ClassExpired})
+			return
+		case q.Status == statemachine.QuestionOpen:
+			open = true
+		}
+	}
+	if !open {
+		t.goOnAfterQuestion(s)
+		t.Approvals().readyAgain(s, GrantOf(t.Task, s, t.Now))
+	}
+}
+
+// goOnAfterQuestion takes the task out of the block that the question may have led to. A single call never moves
+// its task.
+func (t Questions) goOnAfterQuestion(s *statemachine.Step) {
+	if s.Purpose != PurposeCall {
+		t.activate()
+	}
+}
+
+func unanswered(id string, q *statemachine.Question) *fault.Error {
+	if q == nil {
+		return fault.New(fault.Timeout, "the question %s is lost", id)
+	}
+	return fault.New(fault.Timeout, "question %s (%s) has no answer: %s", q.ID, q.Key, q.Reason)
+}
+
+// NextQuestion returns the first open question that a step waits for, nil when there is none.
+func (t *Reading) NextQuestion(s *statemachine.Step) *statemachine.Question {
+	for _, id := range s.Questions {
+		if q := t.Task.Question(id); q != nil && q.Status == statemachine.QuestionOpen {
+			return q
+		}
+	}
+	return nil
+}
+
+// WaitsForAnswer says which answer a step waits for.
+func (t *Reading) WaitsForAnswer(s *statemachine.Step) string {
+	q := t.NextQuestion(s)
+	if q == nil {
+		return "it goes on with the answers"
+	}
+	text := fmt.Sprintf("it waits for an answer to %s (%s, %s) until %s", q.ID, q.Kind, q.Key, Clock(q.ExpiresAt))
+	if n := len(s.Questions) - 1; n > 0 {
+		text += fmt.Sprintf("; its call asks %d questions", n+1)
+	}
+	return text
+}
+
+// NoQuestion is the error for an id that no question has.
+func NoQuestion(id string) error {
+	return fault.New(fault.NotFound, "there is no question %s", Clip(id)).WithField("question").WithHint("orch questions lists them")
+}
+
+// Answer records the answer to a question.
+func (t Questions) Answer(q *statemachine.Question, action string, response json.RawMessage) {
+	t.Emit(events.QuestionAnswered, &events.Answer{ID: q.ID, By: t.Actor, Action: action, Response: t.keep(response), At: t.Now})
+}
+
+// MayAnswer returns why a question cannot be answered: NOT_FOUND, CONFLICT when it is over.
+func (t Questions) MayAnswer(q *statemachine.Question, id string) error {
+	switch {
+	case q == nil:
+		return NoQuestion(id)
+	case q.Status == statemachine.QuestionAnswered:
+		return fault.New(fault.Conflict, "%s has answered question %s at %s", q.Answer.By, q.ID, Clock(q.ClosedAt))
+	case q.Status == statemachine.QuestionExpired:
+		return fault.New(fault.Conflict, "question %s is closed since %s: %s", q.ID, Clock(q.ClosedAt), q.Reason)
+	case !t.Now.Before(q.ExpiresAt):
+		return fault.New(fault.Conflict, "question %s expired at %s", q.ID, Clock(q.ExpiresAt))
+	}
+	return nil
+}

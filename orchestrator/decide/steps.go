@@ -1,0 +1,276 @@
+package decide
+
+import (
+	"encoding/json"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/plan"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// run moves the steps of the plan on, then its verification, then its end.
+func (t steps) run() {
+	if !t.section(t.Plan.Program.Steps()) || t.Task.Ending || t.Task.State == statemachine.AwaitingApproval {
+		return
+	}
+	if verify := t.Plan.Program.Verify(); len(verify) > 0 {
+		if t.Task.State != statemachine.Completed {
+			t.activate()
+			t.Emit(events.TaskCompleted, &events.Moved{Reason: "verifying"})
+			return
+		}
+		if !t.section(verify) || t.Task.Ending {
+			return
+		}
+	}
+	if len(t.Plan.Program.Always()) > 0 {
+		t.End(nil)
+		return
+	}
+	t.finish()
+}
+
+// section moves a list of steps on and reports whether all of them are over.
+func (t steps) section(nodes []*plan.Node) bool {
+	settled := true
+	for _, n := range nodes {
+		if t.stopped() || t.Task.Ending {
+			return false
+		}
+		t.move(n, n.ID, nil)
+		s := t.Task.Steps[n.ID]
+		if s == nil || !s.State.Over() {
+			settled = false
+			continue
+		}
+		if fatal(n, s) {
+			t.End(stepFault(s))
+			return false
+		}
+	}
+	return settled
+}
+
+// move does the next thing for one step instance, if there is one. Once the task ends, only its
+// `always` steps move.
+func (t steps) move(n *plan.Node, key string, in *Item) {
+	s := t.Task.Steps[key]
+	switch {
+	case (t.Task.Ending || t.Task.Cancelling) && !t.isAlways(key):
+	case s == nil:
+		t.tryStart(n, key, in)
+	case s.State == statemachine.StepPending && n.Kind == plan.KindApprove:
+		t.Approvals().askPeople(n, key, t.scope(in))
+	case s.State == statemachine.StepPending:
+		if s.Due.IsZero() || !t.early(s.Due) {
+			t.ready(n, key, s.Args)
+		}
+	case s.State == statemachine.StepReady:
+		t.checkStart(s)
+	case s.State == statemachine.StepInDoubt:
+		t.verifyCall(n, key, in)
+	case s.State == statemachine.StepRunning && n.Kind == plan.KindForEach:
+		t.eachItem(n, s)
+	case s.State == statemachine.StepRunning && n.Kind == plan.KindWait:
+		t.checkWait(s)
+	}
+}
+
+// tryStart starts a step whose needs are over, or skips it.
+func (t steps) tryStart(n *plan.Node, key string, in *Item) {
+	for _, need := range n.Needs {
+		s := t.Task.Steps[t.scopeKey(need, in)]
+		if s == nil || !s.State.Over() {
+			return
+		}
+	}
+	if need := t.missing(n, in); need != "" {
+		t.Emit(events.StepSkipped, &events.Skipped{Step: key, Reason: becauseOf + need})
+		return
+	}
+	if t.Late = t.Late || t.Facts.Tired(); t.Late {
+		return
+	}
+	sc := t.scope(in)
+	if reason := n.Unchosen(sc); reason != "" {
+		t.Emit(events.StepSkipped, &events.Skipped{Step: key, Reason: reason})
+		return
+	}
+	wanted, err := n.If(sc)
+	switch err = t.OutcomeOf(err); {
+	case err != nil:
+		t.failStep(key, err)
+	case !wanted:
+		t.Emit(events.StepSkipped, &events.Skipped{Step: key, Reason: "its condition is false"})
+	default:
+		t.start(n, key, sc)
+	}
+}
+
+const becauseOf = "it needs "
+
+// missing names a need that will never be met: one that failed and skips its dependents, or was
+// itself skipped for that reason, or was cancelled.
+func (t steps) missing(n *plan.Node, in *Item) string {
+	for _, need := range n.Needs {
+		s := t.Task.Steps[t.scopeKey(need, in)]
+		switch s.State {
+		case statemachine.StepFailed:
+			if t.nodeOf(need, in).OnError != plan.OnErrorContinue {
+				return need + ", which failed"
+			}
+		case statemachine.StepSkipped:
+			if len(s.Reason) > len(becauseOf) && s.Reason[:len(becauseOf)] == becauseOf {
+				return need + ", which was skipped"
+			}
+		case statemachine.StepCancelled:
+			return need + ", which was cancelled"
+		default: // it succeeded
+		}
+	}
+	return ""
+}
+
+// start begins a step by its kind.
+func (t steps) start(n *plan.Node, key string, sc plan.Scope) {
+	switch n.Kind {
+	case plan.KindTool:
+		args, err := n.Args(sc)
+		if err = t.OutcomeOf(err, args); err != nil {
+			t.failStep(key, err)
+			return
+		}
+		t.ready(n, key, t.keep(args))
+	case plan.KindSet, plan.KindSwitch:
+		out, err := valuesOf(n, sc)
+		if err = t.OutcomeOf(err, out); err != nil {
+			t.failStep(key, err)
+			return
+		}
+		t.activate()
+		t.Emit(events.StepSucceeded, &events.Succeeded{Step: key, Output: t.keep(out)})
+	case plan.KindWait:
+		t.startWait(n, key, sc)
+	case plan.KindForEach:
+		t.startEach(n, key, sc)
+	case plan.KindRun:
+		t.startChild(n, key, sc)
+	case plan.KindApprove:
+		t.Approvals().askPeople(n, key, sc)
+	}
+}
+
+// valuesOf evaluates a step that is over at once.
+func valuesOf(n *plan.Node, sc plan.Scope) (json.RawMessage, error) {
+	if n.Kind == plan.KindSwitch {
+		return n.Choose(sc)
+	}
+	return n.Set(sc)
+}
+
+// ready fixes a call and leaves it to a worker.
+func (t steps) ready(n *plan.Node, key string, args events.Value) {
+	if limit := t.Task.Submitted.MaxSteps; limit > 0 && t.Task.Calls >= limit && !t.isAlways(key) {
+		t.End(fault.New(fault.QuotaExceeded, "the task made %d calls, its limit", limit).WithField("limits.max_steps"))
+		return
+	}
+	attempt, grant := 1, ""
+	if s := t.Task.Steps[key]; s != nil {
+		attempt, grant = s.Attempt+1, GrantOf(t.Task, s, t.Now)
+	}
+	if grant == "" {
+		grant = t.Approvals().coverOf(key)
+	}
+	t.Approvals().emitReady(&events.Ready{
+		Step: key, Attempt: attempt, Tool: n.Tool, Args: args, Effect: string(t.effect(n)),
+		Queue: t.queueOf(n, n.Tool), Timeout: t.timeoutOf(n), Approval: grant,
+	})
+}
+
+// failStep ends a step that could not even begin.
+func (t steps) failStep(key string, err error) {
+	t.Emit(events.StepFailed, &events.StepError{Step: key, Error: fault.From(err), Class: fault.ClassExpression})
+}
+
+// checkStart fails a call that could be taken for as long as its plan says, and was not. After a pause its time begins anew.
+func (t steps) checkStart(s *statemachine.Step) {
+	within := t.Facts.Untaken(s.Key, t.Now)
+	if within == 0 {
+		return
+	}
+	who, hint := "a worker of queue "+QueueName(s.Queue), "start one: orch worker --queue "+QueueName(s.Queue)
+	if s.For != nil {
+		who, hint = WantedAgents(s.For), "see who is there: orch agents"
+	}
+	err := fault.New(fault.Timeout, "nobody has taken the call within %s; it waited for %s", within, who).WithHint("%s", hint)
+	t.Attempts().Failed(s, err, fault.ClassExpired, 0)
+}
+
+// startWait begins a wait for a duration, a time or a signal.
+func (t steps) startWait(n *plan.Node, key string, sc plan.Scope) {
+	w, err := n.Wait(sc)
+	if err = t.OutcomeOf(err, w.Default, []byte(w.Signal)); err != nil {
+		t.failStep(key, err)
+		return
+	}
+	data := &events.Waiting{Step: key, Signal: w.Signal, Default: t.keep(w.Default)}
+	switch {
+	case w.Kind == "for":
+		data.Until = new(events.Time(t.Now.Add(w.For)))
+	case w.Kind == "until":
+		data.Until = new(events.Time(w.Until))
+	case w.Timeout > 0:
+		data.Until = new(events.Time(t.Now.Add(w.Timeout)))
+	}
+	t.activate()
+	t.Emit(events.StepWaiting, data)
+}
+
+// checkWait ends a wait whose signal has come or whose time is over.
+func (t steps) checkWait(s *statemachine.Step) {
+	for _, sig := range t.Task.Signals {
+		if s.Signal != "" && sig.Name == s.Signal {
+			t.Emit(events.StepSucceeded, &events.Succeeded{Step: s.Key, Output: sig.Data})
+			return
+		}
+	}
+	switch {
+	case s.Due.IsZero() || t.early(s.Due):
+	case s.Signal == "" || !s.Default.IsZero():
+		t.Emit(events.StepSucceeded, &events.Succeeded{Step: s.Key, Output: s.Default})
+	default:
+		t.Emit(events.StepFailed, &events.StepError{
+			Step: s.Key, Class: fault.ClassExpired,
+			Error: fault.New(fault.Timeout, "the signal %q did not come in time", s.Signal),
+		})
+	}
+}
+
+// startChild begins a sub-plan as a child task.
+func (t steps) startChild(n *plan.Node, key string, sc plan.Scope) {
+	inputs, err := n.Args(sc)
+	if err = t.OutcomeOf(err, inputs); err == nil {
+		inputs, err = n.Sub.CheckInputs(inputs)
+	}
+	if err == nil {
+		err = t.tooDeep()
+	}
+	if err != nil {
+		t.failStep(key, err)
+		return
+	}
+	t.activate()
+	t.Emit(events.StepSpawned, &events.Spawned{Step: key, Child: events.TaskIDFrom(t.Now, t.Rules.Entropy), Inputs: t.keep(inputs)})
+}
+
+// maxDepth bounds how deep child tasks nest (S0-181).
+const maxDepth = 3
+
+// tooDeep returns why the task can have no child.
+func (t steps) tooDeep() error {
+	if p := t.Task.Submitted.Parent; p != nil && p.Depth >= maxDepth {
+		return fault.New(fault.QuotaExceeded, "child tasks nest at most %d deep", maxDepth)
+	}
+	return nil
+}

@@ -1,0 +1,88 @@
+package decide
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/work"
+)
+
+// Clock is a time in a sentence for people.
+func Clock(at time.Time) string { return at.Format("2006-01-02 15:04:05 MST") }
+
+// Clip shortens a text of somebody else for a message.
+func Clip(s string) string {
+	const longest = 64
+	if len(s) > longest {
+		return s[:longest] + "…"
+	}
+	return s
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return strconv.Itoa(n) + " times"
+}
+
+func orNothing(list []string) string {
+	if len(list) == 0 {
+		return "nothing beside the call"
+	}
+	return strings.Join(list, ", ")
+}
+
+// once writes every key of an object one time, so that people see what counts.
+func once(raw json.RawMessage) json.RawMessage {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var v any
+	if dec.Decode(&v) != nil {
+		return raw
+	}
+	return MustJSON(v)
+}
+
+// MustJSON encodes values that cannot fail to encode: maps, strings and raw JSON that was decoded.
+func MustJSON(v any) json.RawMessage {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return json.RawMessage("null")
+	}
+	return data
+}
+
+// SecretIn is the error of a field that holds what a rule takes for a secret.
+func SecretIn(field, rule string) error {
+	return fault.New(fault.SecretDetected, "holds what looks like a secret (%s); the log keeps everything for good", rule).
+		WithField(field).WithHint("let the tool read it from the environment or a file of the worker")
+}
+
+// QueueName is the name of a queue, of the default one for none.
+func QueueName(name string) string {
+	if name == "" {
+		return work.DefaultQueue
+	}
+	return name
+}
+
+// WantedAgents names the agents that a call waits for, for people.
+func WantedAgents(a *events.Agents) string {
+	text := "an agent"
+	if a.Agent != "" {
+		text = "the agent " + a.Agent
+	}
+	if a.Type != "" {
+		text += " of the type " + a.Type
+	}
+	if len(a.Requires) > 0 {
+		text += " capable of " + strings.Join(a.Requires, ", ")
+	}
+	return text
+}

@@ -1,0 +1,200 @@
+package decide
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/plan"
+	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/stats"
+	"github.com/orch-dev/orch/tools"
+	"github.com/orch-dev/orch/work"
+)
+
+// Turn is one decision about one task: the events it emits are applied at once and appended as one
+// commit.
+type Turn struct {
+	Reading
+
+	// Actor is who acts, such as user:ada; Cause is the id of the request that led to the turn, if it has one.
+	Actor, Cause string
+	// Events are those of the commit, Calls the calls that they end.
+	Events []events.Event
+	Calls  []stats.Call
+	// Blobs are the large values that must be stored before the commit.
+	Blobs []json.RawMessage
+	// Late is set when the turn took so long that the rest of it comes later.
+	Late bool
+	// MayRun is until when the call that has failed may still run; zero when it is known to have ended.
+	MayRun time.Time
+
+	// room is where the first events lie: most turns have no more.
+	room [4]events.Event
+	// err is the first event that the tables refused; the turn is then void.
+	err error
+	// inline is the size of the values inside of the commit.
+	inline int
+	// wish is how the agent whose call has failed wishes it to be tried again; nil for none.
+	wish *work.Retry
+	// unexpected is the result of the call that has failed for it.
+	unexpected json.RawMessage
+}
+
+// Decide lets say decide about a task, and then emits everything that follows from the state that this has led to. An error of say,
+// or of an event that the tables of the state machine refuse, makes the turn void; the task is to be read again if it has events.
+func Decide(r Reading, actor string, say func(*Turn) error) (*Turn, error) {
+	t := &Turn{Reading: r, Actor: cmp.Or(actor, ActorNode)}
+	t.Events = t.room[:0]
+	if t.Now.Before(t.Task.UpdatedAt) {
+		t.Now = t.Task.UpdatedAt // the clock went back; a history never does
+	}
+	if err := say(t); err != nil {
+		return t, err
+	}
+	t.advance()
+	return t, t.err
+}
+
+// Approvals returns what decides about approvals in this turn.
+func (t *Turn) Approvals() Approvals { return Approvals{t} }
+
+// Approvals decides about what people have to allow.
+type Approvals struct{ *Turn }
+
+// Questions returns what decides about questions in this turn.
+func (t *Turn) Questions() Questions { return Questions{t} }
+
+// Questions decides about what calls ask while they run.
+type Questions struct{ *Turn }
+
+// Attempts returns what decides about attempts in this turn.
+func (t *Turn) Attempts() Attempts { return Attempts{t} }
+
+// Attempts decides about the calls that workers and agents have, and about their outcomes.
+type Attempts struct{ *Turn }
+
+func (t *Turn) steps() steps { return steps{t} }
+
+// steps moves the steps of the plan on.
+type steps struct{ *Turn }
+
+// stopped reports whether a turn decides nothing more: it is void, or the rest of it comes later.
+func (t *Turn) stopped() bool { return t.err != nil || t.Late || len(t.Wanted) > 0 }
+
+// Emit applies an event and adds it to the commit.
+func (t *Turn) Emit(kind events.Kind, data events.Payload) {
+	if t.stopped() {
+		return
+	}
+	e := events.Event{Kind: kind, Data: data}
+	if t.Rules.Counted {
+		if call, ok := stats.Ended(t.Task, t.Now, e); ok {
+			t.Calls = append(t.Calls, call)
+		}
+	}
+	if t.err = t.Task.Apply(t.Now, e); t.err == nil {
+		t.Events = append(t.Events, e)
+	}
+}
+
+// activate brings the task to IN_PROGRESS from wherever work may begin or go on.
+func (t *Turn) activate() {
+	switch t.Task.State {
+	case statemachine.NeedsAction, statemachine.Assigned, statemachine.Planning:
+		t.Emit(events.TaskStarted, &events.Moved{})
+	case statemachine.Blocked:
+		t.Emit(events.TaskUnblocked, &events.Moved{})
+	default: // it is there, waits for a decision, or is over
+	}
+}
+
+// Cancel begins the end of a task: at once, or after its `always` steps.
+func (t *Turn) Cancel(reason string) {
+	if t.Task.Cancelling {
+		return
+	}
+	t.Emit(events.TaskCancelRequested, &events.CancelRequested{Reason: reason})
+}
+
+// ResumeAt records the restore and ends what keeps the task from going on. It returns when that was: a request that
+// comes again, since its answer was lost, changes nothing more.
+func (t *Turn) ResumeAt(id, by string) (time.Time, error) {
+	if t.Task.State.Terminal() || !t.Task.Paused && !t.blockedByTime() {
+		if done := t.Task.Resumed; done != nil && done.ID == id {
+			return done.At, nil
+		}
+		return time.Time{}, t.notResumable()
+	}
+	t.Emit(events.CheckpointRestored, &events.Restored{ID: id, At: t.Now, Resumed: true})
+	if t.Task.Paused {
+		t.Emit(events.TaskResumed, &events.Paused{})
+	}
+	t.Approvals().AskAgain(by)
+	return t.Now, nil
+}
+
+// blockedByTime reports whether the task is blocked since nobody decided in time: to go on it only has to ask again.
+func (t *Reading) blockedByTime() bool {
+	return t.Task.State == statemachine.Blocked && (t.Task.Block == BlockExpired || t.anyStuck())
+}
+
+// notResumable says why there is nothing to resume, and what to do instead.
+func (t *Reading) notResumable() error {
+	err := fault.New(fault.StateNotAllowed, "task %s is %s: there is nothing to resume", t.Task.ID, t.Task.State)
+	switch {
+	case t.Task.State.Terminal():
+		return err.WithHint("orch retry %s runs it anew", t.Task.ID)
+	case t.Task.State == statemachine.Blocked, t.Task.State == statemachine.AwaitingApproval:
+		return err.WithHint("orch explain %s says what it waits for", t.Task.ID)
+	default:
+		return err.WithHint("orch pause %s first", t.Task.ID)
+	}
+}
+
+// SingleCall makes a call ready, or records that its gate denies it (S0-003, S0-008).
+func (t *Turn) SingleCall(spec tools.Spec, args events.Value, by string) string {
+	n := 1
+	for t.Task.Steps[fmt.Sprintf("%s_%d!", PurposeCall, n)] != nil {
+		n++
+	}
+	key := fmt.Sprintf("%s_%d!", PurposeCall, n)
+	mayAsk := spec.Gate == tools.AwaitingApproval && statemachine.Check(t.Task.State, events.TaskApprovalRequested) == nil // A-20
+	if allowed := t.Task.Submitted.Tools; !MayCall(allowed, spec.Name) {
+		t.denySingle(key, spec.Name, args, fault.New(fault.Forbidden,
+			"%s is not among the tools that the task may call: %s", spec.Name, strings.Join(allowed, ", ")))
+		return key
+	}
+	if !slices.Contains(spec.Gate.States(), t.Task.State) && !mayAsk {
+		t.denySingle(key, spec.Name, args, fault.New(fault.StateNotAllowed,
+			"%s is not allowed while the task is %s; allowed: %v", spec.Name, t.Task.State, spec.Gate.States()))
+		return key
+	}
+	queue := t.Task.Submitted.Queue
+	if spec.AtNode {
+		queue = work.NodeQueue
+	}
+	t.Emit(events.StepReady, &events.Ready{
+		Step: key, Attempt: 1, Tool: spec.Name, Args: args, Effect: string(spec.Effect),
+		Queue: queue, Purpose: PurposeCall, By: by, For: t.agentsFor(key, spec.Name, args),
+	})
+	return key
+}
+
+// denySingle records a single call that was never ready. Its purpose tells it from a step of the plan, which would
+// mean that the task has begun.
+func (t *Turn) denySingle(key, tool string, args events.Value, why *fault.Error) {
+	t.Emit(events.StepFailed, &events.StepError{
+		Step: key, Class: fault.ClassDenied, Tool: tool, Args: args, Purpose: PurposeCall, Error: why,
+	})
+}
+
+// IsSingleCall reports whether the task is nothing but one call of a tool.
+func (t *Turn) IsSingleCall() bool {
+	return len(t.Task.Order) == 1 && t.Task.Order[0] == plan.CallID
+}

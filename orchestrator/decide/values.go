@@ -1,0 +1,153 @@
+package decide
+
+import (
+	"encoding/json"
+	"maps"
+	"strconv"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/plan"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// maxNeeded bounds the bytes of large values that one decision may need.
+const maxNeeded = 64 << 20
+
+// Fetched is what became of the search for a large value: it is there, or lost for good.
+type Fetched struct {
+	Raw json.RawMessage
+	// Err is why the value is lost; nil for one that is there.
+	Err error
+}
+
+// bytesOf is the size of the values that were found.
+func bytesOf(given map[string]Fetched) (n int64) {
+	for _, f := range given {
+		n += int64(len(f.Raw))
+	}
+	return n
+}
+
+// Fetch returns the JSON of a value. One that is not in memory stops the turn (see wanted), one that is
+// lost leaves its error in t.lost; both are then nil here.
+func (t *Reading) Fetch(v events.Value) json.RawMessage {
+	if v.Ref == "" {
+		return v.Raw
+	}
+	got, ok := t.Given[v.Ref]
+	if !ok {
+		got.Raw, ok = t.Facts.Recall(v.Ref)
+	}
+	switch {
+	case ok && got.Err == nil:
+		return got.Raw
+	case ok && t.lost == nil:
+		t.lost = Unreadable(got.Err)
+	case ok:
+	case t.needed+v.Size+bytesOf(t.Given) > maxNeeded:
+		t.lost = fault.New(fault.ValidationError, "this needs large values of more than %d MiB in all", maxNeeded>>20).
+			WithReason("SIZE_LIMIT_EXCEEDED").WithHint("let a tool put them into files, and pass on the paths")
+	default:
+		t.needed += v.Size
+		t.Wanted = append(t.Wanted, v)
+	}
+	return nil
+}
+
+// OutcomeOf returns the error of an evaluation: that of a lost value which it needed comes first, and what the
+// evaluation has made is refused when it holds a secret, because no check of the plan can have seen that (X-16).
+func (t *Reading) OutcomeOf(err error, made ...json.RawMessage) error {
+	if missing := t.lost; missing != nil {
+		t.lost = nil
+		return missing
+	}
+	if err != nil {
+		return t.Rules.redacted(err)
+	}
+	for _, raw := range made {
+		if rule, found := t.Rules.FindSecret(raw); found {
+			return SecretIn("", rule)
+		}
+	}
+	return nil
+}
+
+// Unreadable is the error of what needs a large value that is lost.
+func Unreadable(err error) *fault.Error {
+	return fault.Wrap(fault.DataLoss, err, "a large value is not in the blob store any more, or it is damaged").
+		WithHint("orch doctor looks at the store")
+}
+
+// keep returns raw as a value of an event. Large values, and many small ones from maxCommit on, are
+// stored before the commit, when the lock is free again.
+func (t *Turn) keep(raw json.RawMessage) events.Value {
+	const smallest = 256 // a reference is about 100 bytes
+	v := events.Inline(raw)
+	if !v.MustOffload() && (len(raw) < smallest || t.inline+len(raw) <= maxCommit) {
+		t.inline += len(raw)
+		return v
+	}
+	v = events.Offloaded(raw)
+	if !t.stopped() {
+		t.Blobs = append(t.Blobs, raw)
+		t.Facts.Remember(v.Ref, raw)
+	}
+	return v
+}
+
+// maxCommit bounds the bytes of values inside one commit; a message of the log has at most 8 MiB.
+const maxCommit = 1 << 20
+
+// scope is what expressions of a step can see.
+func (t *Reading) scope(in *Item) plan.Scope {
+	sc := plan.Scope{
+		Inputs: t.Fetch(t.Task.Submitted.Inputs),
+		Step:   func(id string) (plan.StepResult, bool) { return t.result(t.scopeKey(id, in)) },
+		Task: plan.TaskInfo{
+			ID: string(t.Task.ID), Name: t.Task.Submitted.Name, Attempt: 1, Created: plan.CreatedAt(createdAt(t.Task)),
+			Workspace: t.Rules.Workspace(t.Task.ID), Root: t.Rules.Root,
+		},
+	}
+	if in != nil {
+		sc.Vars = map[string]json.RawMessage{
+			in.Node.As: t.Fetch(in.value),
+			"index":    json.RawMessage(strconv.Itoa(in.Index)),
+		}
+	}
+	return sc
+}
+
+// verifyScope adds the arguments of the doubtful call as `args`.
+func (t steps) verifyScope(key string, in *Item) plan.Scope {
+	sc := t.scope(in)
+	vars := map[string]json.RawMessage{"args": t.Fetch(t.Task.Steps[key].Args)}
+	maps.Copy(vars, sc.Vars)
+	sc.Vars = vars
+	return sc
+}
+
+// scopeKey returns the key of the step instance that an id means inside an item: a sibling first,
+// then a step of the plan.
+func (t *Reading) scopeKey(id string, in *Item) string {
+	if in != nil {
+		for _, child := range in.Node.Children {
+			if child.ID == id {
+				return in.Key(id)
+			}
+		}
+	}
+	return id
+}
+
+func (t *Reading) result(key string) (plan.StepResult, bool) {
+	s := t.Task.Steps[key]
+	if s == nil {
+		return plan.StepResult{State: string(statemachine.StepPending)}, false
+	}
+	r := plan.StepResult{State: string(s.State), Output: t.Fetch(s.Output), Attempts: s.Attempt}
+	if s.Error != nil {
+		r.Error = &plan.StepError{Code: string(s.Error.Code), Message: s.Error.Message}
+	}
+	return r, true
+}
