@@ -92,6 +92,7 @@ func (o *Orchestrator) approvalsOf(ctx context.Context, id events.TaskID, wanted
 	var parts []approvalParts
 	err := o.look(ctx, id, func(e *entry) error {
 		views, parts = views[:0], parts[:0]
+		r := e.read()
 		for _, a := range e.task.Approvals {
 			if !wanted[a.ID] {
 				continue
@@ -100,7 +101,7 @@ func (o *Orchestrator) approvalsOf(ctx context.Context, id events.TaskID, wanted
 			view.Submitter = cmp.Or(o.requester(e), view.Submitter)
 			view.Lasting = o.rules.Lasting(e.task, a)
 			if o.cfg.FourEyes {
-				view.NotBy = o.read(e).Behind(a)
+				view.NotBy = r.Behind(a)
 			}
 			part := approvalParts{details: a.Details, form: a.Form, calls: a.Calls}
 			if s := e.task.Steps[a.Step]; s != nil {

@@ -105,7 +105,8 @@ func both(above, own []string) []string {
 
 // holdsCall reports whether an agent holds a call.
 func (o *Orchestrator) holdsCall(e *entry, call work.Ref, actor string) bool {
-	return o.read(e).Holds(call, actor)
+	r := e.read()
+	return r.Holds(call, actor)
 }
 
 // levelOf is how many calls of agents are above a task.

@@ -18,8 +18,9 @@ import (
 // entry is a task in memory. While an append is in flight, the task already holds its events, and
 // everybody else waits: nobody sees what is not durable.
 type entry struct {
-	id   events.TaskID
-	task *statemachine.Task
+	owner *Orchestrator
+	id    events.TaskID
+	task  *statemachine.Task
 	// plan is what is known of its plan beside the history.
 	plan decide.Plan
 	// seq is the position in the log of the newest commit.
@@ -55,8 +56,8 @@ type entry struct {
 	share   string
 }
 
-func newEntry(id events.TaskID) *entry {
-	return &entry{id: id, queued: map[string]*queuedCall{}, leases: map[string]*lease{}}
+func (o *Orchestrator) newEntry(id events.TaskID) *entry {
+	return &entry{owner: o, id: id, queued: map[string]*queuedCall{}, leases: map[string]*lease{}}
 }
 
 // note remembers the progress of a running call.
@@ -101,7 +102,7 @@ func waitFor(c *chan struct{}) <-chan struct{} {
 func (o *Orchestrator) enter(id events.TaskID, fn func(*entry, error)) {
 	e := o.tasks[id]
 	if e == nil {
-		e = newEntry(id)
+		e = o.newEntry(id)
 		e.open = o.unread[id].open
 		o.tasks[id] = e
 		o.waken(e)

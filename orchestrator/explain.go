@@ -27,7 +27,7 @@ func (o *Orchestrator) Explain(ctx context.Context, r api.GetRequest) (api.Expla
 		if refusal != nil && !e.task.State.Terminal() {
 			reply.Causes = append(reply.Causes, refusalCause(refusal))
 		}
-		reply.Causes = slices.AppendSeq(reply.Causes, (&explanation{Reading: o.read(e), o: o, e: e, roster: who}).causes())
+		reply.Causes = slices.AppendSeq(reply.Causes, (&explanation{Reading: e.read(), o: o, e: e, roster: who}).causes())
 		return nil
 	})
 	return reply, err
@@ -59,7 +59,7 @@ func refusalCause(r *api.Refusal) api.Cause {
 
 // explanation says why a task does not move. The lock is held.
 type explanation struct {
-	*decide.Reading
+	decide.Reading
 
 	o *Orchestrator
 	e *entry
@@ -106,7 +106,7 @@ func (o *Orchestrator) waitsFor(e *entry) string {
 	if e == nil || e.task == nil || e.busy || e.task.Reason != "" || e.task.State.Terminal() {
 		return ""
 	}
-	for c := range (&explanation{Reading: o.read(e), o: o, e: e}).causes() {
+	for c := range (&explanation{Reading: e.read(), o: o, e: e}).causes() {
 		switch c.Kind {
 		case "concurrency", "in_doubt", "signal", "question", "no_worker", "tool_paused", "queue_paused", "node_paused", "delay", "timer", "retry", "paused":
 			return c.Sentence

@@ -5,35 +5,35 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/orchestrator/decide"
+	"github.com/orch-dev/orch/plan"
 )
 
 // known are the facts of a task, as its owner knows them. The lock is held.
-type known struct {
-	o *Orchestrator
-	e *entry
-	// began is when the decision has begun; zero for who only reads.
-	began time.Time
-}
+type known entry
 
 // longTurn is how long a turn may take before the rest of it is left to the next one, so that others get at the lock.
 const longTurn = 100 * time.Millisecond
 
-func (k known) Wake(at time.Time) { k.o.timers.set(at, k.e.id) }
+// Wake implements decide.Facts.
+func (k *known) Wake(at time.Time) { k.owner.timers.set(at, k.id) }
 
-func (k known) Acquire() bool { return k.o.acquire(k.e) }
+// Acquire implements decide.Facts.
+func (k *known) Acquire() bool { return k.owner.acquire((*entry)(k)) }
 
-func (k known) Requester() string { return k.o.requester(k.e) }
+// Requester implements decide.Facts.
+func (k *known) Requester() string { return k.owner.requester((*entry)(k)) }
 
-func (k known) Holder(step string) (worker string, held bool) {
-	if l := k.e.leases[step]; l != nil {
+// Holder implements decide.Facts.
+func (k *known) Holder(step string) (worker string, held bool) {
+	if l := k.leases[step]; l != nil {
 		return l.worker, true
 	}
 	return "", false
 }
 
-// untaken lets the time of a call begin anew after a pause.
-func (k known) Untaken(step string, now time.Time) time.Duration {
-	q := k.e.queued[step]
+// Untaken implements decide.Facts. It lets the time of a call begin anew after a pause.
+func (k *known) Untaken(step string, now time.Time) time.Duration {
+	q := k.queued[step]
 	if q == nil || q.within == 0 {
 		return 0
 	}
@@ -41,7 +41,7 @@ func (k known) Untaken(step string, now time.Time) time.Duration {
 		k.Wake(by)
 		return 0
 	}
-	if k.o.startBy(q).IsZero() {
+	if k.owner.startBy(q).IsZero() {
 		q.since = now
 		k.Wake(now.Add(q.within))
 		return 0
@@ -49,13 +49,23 @@ func (k known) Untaken(step string, now time.Time) time.Duration {
 	return q.within
 }
 
-func (k known) Recall(ref string) (json.RawMessage, bool) { return k.o.values.get(ref) }
+// Recall implements decide.Facts.
+func (k *known) Recall(ref string) (json.RawMessage, bool) { return k.owner.values.get(ref) }
 
-func (k known) Remember(ref string, raw json.RawMessage) { k.o.values.put(ref, raw) }
+// Remember implements decide.Facts.
+func (k *known) Remember(ref string, raw json.RawMessage) { k.owner.values.put(ref, raw) }
 
-func (k known) Tired() bool { return !k.began.IsZero() && time.Since(k.began) > longTurn }
+// Tired implements decide.Facts.
+func (k *known) Tired() bool { return time.Since(k.owner.began) > longTurn }
 
 // read is a task as it is now. The lock is held.
-func (o *Orchestrator) read(e *entry) *decide.Reading {
-	return &decide.Reading{Task: e.task, Plan: &e.plan, Rules: &o.rules, Facts: known{o: o, e: e}, Now: o.now(), Given: e.given}
+func (e *entry) read() decide.Reading {
+	o := e.owner
+	return decide.Reading{Task: e.task, Plan: &e.plan, Rules: &o.rules, Facts: (*known)(e), Now: o.now(), Given: e.given}
+}
+
+// nodeOf is the node of the plan for a step, nil for calls that are not of the plan. The lock is held.
+func (e *entry) nodeOf(step string) *plan.Node {
+	r := decide.Reading{Task: e.task, Plan: &e.plan}
+	return r.NodeByKey(step)
 }

@@ -153,7 +153,7 @@ func (o *Orchestrator) revoke(e *entry, step string) {
 // startWithin is how long a call that is queued now may wait to be taken; 0 for ever. One that has begun something elsewhere
 // is never given up by that, and one from before the restart not before its worker had time to speak of it.
 func (o *Orchestrator) startWithin(e *entry, s *statemachine.Step) time.Duration {
-	n := o.read(e).NodeByKey(s.Key)
+	n := e.nodeOf(s.Key)
 	switch {
 	case n == nil || n.StartWithin <= 0 || s.Noted():
 		return 0

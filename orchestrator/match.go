@@ -278,7 +278,7 @@ const minLease = 100 * time.Millisecond
 
 // leaseOf is the longest silence of the worker of a step: the step's `heartbeat`, or that of the node.
 func (o *Orchestrator) leaseOf(e *entry, step string) time.Duration {
-	n := o.read(e).NodeByKey(step)
+	n := e.nodeOf(step)
 	if n == nil || n.Heartbeat <= 0 {
 		if e.task.Steps[step].For != nil {
 			return work.AgentLease
@@ -289,12 +289,13 @@ func (o *Orchestrator) leaseOf(e *entry, step string) time.Duration {
 }
 
 func (o *Orchestrator) offer(e *entry, s *statemachine.Step) offer {
+	r := e.read()
 	call := work.Call{
 		Ref:      work.Ref{Task: e.id, Step: s.Key, Attempt: s.Attempt},
 		Announce: !s.Noted() && (s.Attempt > 1 || s.Since.Before(o.started)),
 		Tool:     s.Tool, Effect: s.Effect, State: o.gateState(e.task, s), Timeout: s.Timeout,
 		Lease: e.leases[s.Key].length, Name: e.task.Submitted.Name, KeyOf: e.task.Submitted.KeyOf,
-		Requester: o.caller(e, s), Declared: o.read(e).Declared(s),
+		Requester: o.caller(e, s), Declared: r.Declared(s),
 		Session: decide.ContextOf(e.task), Client: e.task.Submitted.Client, Note: s.Note, Away: s.Noted(), Anew: s.Anew,
 	}
 	call.Handover = s.Handover
@@ -304,7 +305,7 @@ func (o *Orchestrator) offer(e *entry, s *statemachine.Step) offer {
 		return of
 	}
 	spec := tool.Spec()
-	of.call.Secrets = o.read(e).SecretsOf(s)
+	of.call.Secrets = r.SecretsOf(s)
 	o.describeGate(e, s, spec, &of.call)
 	if spec.NeedsReads {
 		of.call.Reads = maps.Clone(e.task.Reads)

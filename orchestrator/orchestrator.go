@@ -206,8 +206,10 @@ type Orchestrator struct {
 
 	// mu guards everything below. It is not held during I/O, but for the scan of heads at the start: appends
 	// and reads wait in outbox until it is released (see unlock).
-	mu       sync.Mutex
-	outbox   []func()
+	mu     sync.Mutex
+	outbox []func()
+	// began is when the newest decision has begun.
+	began    time.Time
 	deferred []func()
 	send     chan struct{}
 	tasks    map[events.TaskID]*entry

@@ -138,7 +138,7 @@ func (o *Orchestrator) spawn(e *entry, d *events.Spawned) {
 	if d.Agent != "" {
 		e.bind(d.Step, &child)
 	} else {
-		n := o.read(e).NodeByKey(d.Step)
+		n := e.nodeOf(d.Step)
 		if n == nil || n.Sub == nil {
 			return
 		}

@@ -124,7 +124,7 @@ func (o *Orchestrator) share(r *work.Outcome, then func(lent *statemachine.Appro
 		then(nil, nil)
 		return
 	}
-	if !o.read(e).Holds(r.Ref, r.Worker) {
+	if caller := e.read(); !caller.Holds(r.Ref, r.Worker) {
 		then(nil, nil) // it comes too late
 		return
 	}
@@ -140,7 +140,8 @@ func (o *Orchestrator) share(r *work.Outcome, then func(lent *statemachine.Appro
 				t.Attempts().RecordOnce(f)
 			}
 		}
-		lent = t.Approvals().Lend(o.read(e), r)
+		to := e.read()
+		lent = t.Approvals().Lend(&to, r)
 		return nil
 	}, func(err error) {
 		if absent(err) {

@@ -452,7 +452,7 @@ func (o *Orchestrator) begin(s *submission, actor string, extra submitExtra, don
 	}
 	e := o.tasks[s.id]
 	if e == nil {
-		e = newEntry(s.id)
+		e = o.newEntry(s.id)
 		o.tasks[s.id] = e
 	}
 	e.task, e.plan, e.seq, e.open = &statemachine.Task{ID: s.id, Requestor: actor}, decide.Plan{Program: s.prog}, 0, true

@@ -94,9 +94,8 @@ func (o *Orchestrator) woken(e *entry, began time.Time, err error) {
 
 // decide runs one decision and appends what it says. The lock is held and the entry is not busy.
 func (o *Orchestrator) decide(e *entry, actor string, say func(*decide.Turn) error, done func(error)) {
-	r := o.read(e)
-	r.Facts = known{o: o, e: e, began: time.Now()}
-	t, err := decide.Decide(*r, actor, say)
+	o.began = time.Now()
+	t, err := decide.Decide(e.read(), actor, say)
 	if err == nil {
 		o.goOn(e, t)
 	}

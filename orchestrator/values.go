@@ -83,7 +83,7 @@ func (o *Orchestrator) search(ctx context.Context, wanted []events.Value) (map[s
 
 // viewer shows a task to clients. The lock is held.
 type viewer struct {
-	*decide.Reading
+	decide.Reading
 
 	e *entry
 	// shown is the size of the values in the answer so far.
@@ -96,7 +96,7 @@ func (o *Orchestrator) see(ctx context.Context, id events.TaskID, fn func(*viewe
 	for {
 		var missing []events.Value
 		err := o.look(ctx, id, func(e *entry) error {
-			v := &viewer{Reading: o.read(e), e: e}
+			v := &viewer{Reading: e.read(), e: e}
 			maps.Copy(given, e.given)
 			v.Given = given
 			err := v.OutcomeOf(fn(v))

@@ -181,7 +181,7 @@ func (o *Orchestrator) renew(worker string, p work.CallHeartbeat, now time.Time)
 	if e.task == nil {
 		return true // being loaded; the next heartbeat tells
 	}
-	t := o.read(e)
+	t := e.read()
 	if !t.Holds(p.Ref, worker) {
 		return false
 	}
