@@ -66,7 +66,7 @@ func (e *entry) rests() bool {
 	switch {
 	case e.busy || len(e.turns) > 0 || t == nil || !e.open || e.behind || e.searching || e.plan.Unusable != nil:
 		return false
-	case len(e.queued) > 0 || len(e.leases) > 0 || len(e.given) > 0 || e.key != "":
+	case len(e.calls.Queued) > 0 || len(e.calls.Leases) > 0 || len(e.given) > 0 || e.key != "":
 		return false
 	case t.State == statemachine.Blocked || t.State.Terminal() || t.Cancelling || t.Ending || len(t.Unmet) > 0:
 		return false

@@ -10,6 +10,7 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator/decide"
+	"github.com/orch-dev/orch/orchestrator/dispatch"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/work"
 )
@@ -19,21 +20,21 @@ const maxDelivery = 4 << 20
 
 // batch fetches the large values of what was handed out. Calls that do not fit into the answer go back
 // to the queue.
-func (o *Orchestrator) batch(ctx context.Context, worker string, d delivery) work.Batch {
-	b := work.Batch{No: d.no, Cancel: d.cancel, Calls: make([]work.Call, 0, len(d.offers))}
+func (o *Orchestrator) batch(ctx context.Context, worker string, d dispatch.Delivery) work.Batch {
+	b := work.Batch{No: d.No, Cancel: d.Cancel, Calls: make([]work.Call, 0, len(d.Offers))}
 	room := maxDelivery
-	for i, of := range d.offers {
+	for i, of := range d.Offers {
 		call, err := o.fill(ctx, of)
 		if err == nil && callSize(call) > maxDelivery {
 			err = fault.New(fault.ValidationError, "the arguments of the call and what comes with them have more than %d bytes", maxDelivery).
 				WithField("args").WithReason("SIZE_LIMIT_EXCEEDED").WithHint("hand over less at a time, or the path of a file")
 		}
 		if err != nil {
-			o.undeliverable(ctx, of.call.Ref, worker, err)
+			o.undeliverable(ctx, of.Call.Ref, worker, err)
 			continue
 		}
 		if room -= callSize(call); room < 0 {
-			o.giveBack(worker, delivery{offers: d.offers[i:]})
+			o.giveBack(worker, dispatch.Delivery{Offers: d.Offers[i:]})
 			break
 		}
 		b.Calls = append(b.Calls, call)
@@ -42,36 +43,36 @@ func (o *Orchestrator) batch(ctx context.Context, worker string, d delivery) wor
 }
 
 // fill returns the call of an offer with everything that its worker needs.
-func (o *Orchestrator) fill(ctx context.Context, of offer) (work.Call, error) {
-	call := of.call
+func (o *Orchestrator) fill(ctx context.Context, of dispatch.Offer) (work.Call, error) {
+	call := of.Call
 	var err error
-	if call.Args, err = o.fetch(ctx, of.args); err != nil {
+	if call.Args, err = o.fetch(ctx, of.Args); err != nil {
 		return call, err
 	}
-	if call.Handed, err = o.fetch(ctx, of.handed); err != nil {
+	if call.Handed, err = o.fetch(ctx, of.Handed); err != nil {
 		return call, err
 	}
 	if call.Session != "" {
-		of.call = call
+		of.Call = call
 		if err = o.addContext(ctx, &of); err != nil {
 			return call, err
 		}
-		call = of.call
+		call = of.Call
 	}
-	if call.Answers, err = o.fetchAnswers(ctx, of.answers); err != nil {
+	if call.Answers, err = o.fetchAnswers(ctx, of.Answers); err != nil {
 		return call, err
 	}
 	var named struct {
 		ID string `json:"checkpoint_id"`
 	}
-	if len(of.checkpoints) == 0 || json.Unmarshal(call.Args, &named) != nil {
+	if len(of.Checkpoints) == 0 || json.Unmarshal(call.Args, &named) != nil {
 		return call, nil //nolint:nilerr // arguments without the field are the tool's to refuse
 	}
-	i := slices.IndexFunc(of.checkpoints, func(c events.Checkpointed) bool { return c.ID == named.ID })
+	i := slices.IndexFunc(of.Checkpoints, func(c events.Checkpointed) bool { return c.ID == named.ID })
 	if i < 0 {
 		return call, nil // the tool says so
 	}
-	state, err := o.fetch(ctx, of.checkpoints[i].State)
+	state, err := o.fetch(ctx, of.Checkpoints[i].State)
 	call.Checkpoints = map[string]json.RawMessage{named.ID: state}
 	return call, err
 }
@@ -106,8 +107,8 @@ func (o *Orchestrator) postpone(r work.Ref, worker string) {
 	if e == nil {
 		return
 	}
-	if l := e.leases[r.Step]; l != nil && l.worker == worker && l.attempt == r.Attempt {
-		l.undelivered, l.expires = true, o.now().Add(catchUpAfter)
+	if l := e.calls.Leases[r.Step]; l != nil && l.Worker == worker && l.Attempt == r.Attempt {
+		l.Undelivered, l.Expires = true, o.now().Add(catchUpAfter)
 	}
 }
 

@@ -135,8 +135,8 @@ func (o *Orchestrator) setHolds(ctx context.Context, change func([]api.Hold) ([]
 	o.lock()
 	defer o.unlock()
 	o.holds = holds
-	o.match.refresh(func(lane) bool { return true })
-	o.dispatch()
+	o.dispatcher.Refresh()
+	o.dispatcher.Dispatch()
 	return api.ControlReply{Paused: slices.Clone(holds)}, nil
 }
 
@@ -199,21 +199,18 @@ func (o *Orchestrator) Status(context.Context, api.StatusRequest) (api.StatusRep
 	o.lock()
 	reply := api.StatusReply{
 		Ready: o.serving() == nil, Open: len(o.listed.waiting), Finished: len(o.listed.lines) - len(o.listed.waiting),
-		Queued: map[string]int{}, Running: o.match.running, Workers: []api.WorkerView{}, Paused: slices.Clone(o.holds),
+		Queued: o.dispatcher.Lengths(), Running: o.dispatcher.Running(), Workers: []api.WorkerView{}, Paused: slices.Clone(o.holds),
 		Store: "ok", StartedAt: o.started, MemoryMiB: int(mem.Sys >> 20),
 	}
 	if o.loss != nil {
 		reply.Refuse(o.loss, time.Time{})
 	}
-	for lane, q := range o.match.lanes {
-		reply.Queued[lane.queue] += q.Len()
-	}
-	for name, w := range o.match.workers {
-		queues := slices.DeleteFunc(slices.Clone(w.queues), func(q string) bool { return q == work.NodeQueue })
+	for name, w := range o.dispatcher.Workers() {
+		queues := slices.DeleteFunc(slices.Clone(w.Queues), func(q string) bool { return q == work.NodeQueue })
 		if len(queues) == 0 {
 			continue // it is there for the node itself
 		}
-		reply.Workers = append(reply.Workers, api.WorkerView{Name: name, Queues: queues, Running: w.leases, SeenAt: w.seen, Silent: o.mute(w)})
+		reply.Workers = append(reply.Workers, api.WorkerView{Name: name, Queues: queues, Running: w.Running(), SeenAt: w.Seen, Silent: o.dispatcher.Mute(w)})
 	}
 	o.unlock()
 	slices.SortFunc(reply.Workers, func(a, b api.WorkerView) int { return compareText(a.Name, b.Name) })

@@ -48,12 +48,8 @@ func (o *Orchestrator) callFor(r api.SubmitRequest) *work.Ref {
 	}
 	o.lock()
 	defer o.unlock()
-	load := o.match.loads[r.Actor]
-	if load == nil || len(load.calls) != 1 {
-		return nil
-	}
-	for ref := range load.calls {
-		return &ref
+	if calls := o.dispatcher.HeldBy(r.Actor); len(calls) == 1 {
+		return &calls[0]
 	}
 	return nil
 }

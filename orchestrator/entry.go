@@ -10,6 +10,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/failpoint"
 	"github.com/orch-dev/orch/orchestrator/decide"
+	"github.com/orch-dev/orch/orchestrator/dispatch"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/work"
@@ -35,10 +36,8 @@ type entry struct {
 	// open is set as long as the end of the task was not followed up; behind when that of an earlier
 	// commit may be missing, because the answer of the log was an error.
 	open, behind bool
-	// queued holds the ready calls that wait for a worker, by step.
-	queued map[string]*queuedCall
-	// leases holds the calls that workers have, by step.
-	leases map[string]*lease
+	// calls are those that wait for a worker, and those that workers have.
+	calls dispatch.Calls
 	// progress is that of running calls; version counts what watchers can see.
 	progress map[string]work.Progress
 	// output is that of running calls, nil while nobody watches it.
@@ -57,7 +56,7 @@ type entry struct {
 }
 
 func (o *Orchestrator) newEntry(id events.TaskID) *entry {
-	return &entry{owner: o, id: id, queued: map[string]*queuedCall{}, leases: map[string]*lease{}}
+	return &entry{owner: o, id: id, calls: dispatch.NewCalls(id)}
 }
 
 // note remembers the progress of a running call.
@@ -193,7 +192,7 @@ func (o *Orchestrator) abandon(e *entry, err error) {
 	e.turns = nil
 	delete(o.tasks, e.id)
 	o.quota.uncount(e)
-	for step := range e.leases {
+	for step := range e.calls.Leases {
 		o.drop(e, step)
 	}
 	if absent(err) {
@@ -339,27 +338,27 @@ func (o *Orchestrator) dropCalls(e *entry) {
 // reviveLeases takes up the calls that workers are known to have begun, and ends those that the log
 // says are over.
 func (o *Orchestrator) reviveLeases(e *entry) {
-	for _, step := range sortedKeys(e.leases) {
-		if !e.leases[step].fits(e.task.Steps[step]) {
+	for _, step := range sortedKeys(e.calls.Leases) {
+		if !fitsLease(e.task.Steps[step], e.calls.Leases[step]) {
 			o.revoke(e, step)
 		}
 	}
 	for _, key := range e.task.Order {
-		if s := e.task.Steps[key]; s.Executing() && e.leases[key] == nil {
-			l := &lease{step: key, attempt: s.Attempt, worker: s.Worker, tool: s.Tool, called: true}
+		if s := e.task.Steps[key]; s.Executing() && e.calls.Leases[key] == nil {
+			l := &dispatch.Lease{Ref: work.Ref{Task: e.id, Step: key, Attempt: s.Attempt}, Worker: s.Worker, Tool: s.Tool, Called: true}
 			o.grant(e, l)
-			l.heard = time.Time{}
+			l.Heard = time.Time{}
 		}
 	}
 }
 
-// fits reports whether a step is as its lease says: one that has begun is in the hands of the worker that
+// fitsLease reports whether a step is as its lease says: one that has begun is in the hands of the worker that
 // has begun it.
-func (l *lease) fits(s *statemachine.Step) bool {
-	if s == nil || s.Attempt != l.attempt {
+func fitsLease(s *statemachine.Step, l *dispatch.Lease) bool {
+	if s == nil || s.Attempt != l.Attempt {
 		return false
 	}
-	return s.State == statemachine.StepReady || (s.Executing() && s.Worker == l.worker)
+	return s.State == statemachine.StepReady || (s.Executing() && s.Worker == l.Worker)
 }
 
 // catchUp asks about everything outside the task that may have changed unheard. The lock is held.
@@ -386,11 +385,11 @@ func (o *Orchestrator) followChildren(e *entry, task *statemachine.Task) {
 
 func (o *Orchestrator) queueReady(e *entry) {
 	for _, key := range e.task.Order {
-		if s := e.task.Steps[key]; s.State == statemachine.StepReady && e.leases[key] == nil && !o.stays(e, s) {
+		if s := e.task.Steps[key]; s.State == statemachine.StepReady && e.calls.Leases[key] == nil && !o.stays(e, s) {
 			o.queueCall(e, s)
 		}
 	}
-	o.dispatch()
+	o.dispatcher.Dispatch()
 }
 
 // restore finds the open tasks in the log and loads them.

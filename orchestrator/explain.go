@@ -220,7 +220,7 @@ func (t *explanation) becauseStep(s *statemachine.Step) *api.Cause {
 		c.Kind, c.Sentence = "approval", fmt.Sprintf("Step %s (%s) waits until the approvals of the task are decided.", s.Key, s.Tool)
 	case s.State == statemachine.StepReady:
 		t.becauseReady(s, c)
-		if at := t.o.startBy(t.e.queued[s.Key]); !at.IsZero() {
+		if at := t.o.startBy(t.e.calls.Queued[s.Key]); !at.IsZero() {
 			c.Sentence += fmt.Sprintf(" It is given up at %s when nobody has taken it.", decide.Clock(at))
 		}
 	case s.State != statemachine.StepRunning || s.Items != nil:
@@ -233,7 +233,7 @@ func (t *explanation) becauseStep(s *statemachine.Step) *api.Cause {
 		c.Next = fmt.Sprintf("orch signal %s %s", t.Task.ID, s.Signal)
 	case s.Tool == "":
 		c.Kind, c.Sentence = "timer", fmt.Sprintf("Step %s waits until %s.", s.Key, decide.Clock(s.Due))
-	case t.o.silent(t.e.leases[s.Key], t.Now):
+	case t.e.calls.Leases[s.Key].Silent(t.Now):
 		t.becauseSilent(s, c)
 	default:
 		c.Kind, c.Sentence = "running", fmt.Sprintf("Step %s (%s) is running on %s since %s%s%s.", s.Key, s.Tool, named(s.Worker), decide.Clock(s.CalledAt), elsewhere(s), t.progressText(s.Key))
@@ -327,39 +327,34 @@ func (t *explanation) progressText(key string) string {
 func (e *entry) waitsForResume(s *statemachine.Step, now time.Time) bool {
 	waits := s.State == statemachine.StepReady || s.State == statemachine.StepPending
 	waited := s.State == statemachine.StepRunning && s.Tool == "" && !s.Due.IsZero() && !now.Before(s.Due)
-	return (waits || waited) && e.held() && e.leases[s.Key] == nil
-}
-
-// silent reports whether the worker of a call may be gone.
-func (o *Orchestrator) silent(l *lease, now time.Time) bool {
-	return l != nil && now.Sub(l.heard) > l.length/2
+	return (waits || waited) && e.held() && e.calls.Leases[s.Key] == nil
 }
 
 // becauseSilent says what becomes of a call whose worker is not heard of.
 func (t *explanation) becauseSilent(s *statemachine.Step, c *api.Cause) {
-	l := t.e.leases[s.Key]
+	l := t.e.calls.Leases[s.Key]
 	c.Kind = "running"
-	if l.heard.IsZero() {
+	if l.Heard.IsZero() {
 		c.Sentence = fmt.Sprintf("Step %s (%s) was running on %s before the node restarted; unless %s is heard of until %s, its call is given up.",
-			s.Key, s.Tool, named(l.worker), plainName(l.worker), decide.Clock(l.expires))
+			s.Key, s.Tool, named(l.Worker), plainName(l.Worker), decide.Clock(l.Expires))
 		return
 	}
 	silence := "which was last heard of %s ago"
-	if w := t.o.match.workers[l.worker]; w != nil && w.seen.After(l.heard) {
+	if w := t.o.dispatcher.Worker(l.Worker); w != nil && w.Seen.After(l.Heard) {
 		silence = "which has not spoken of it for %s"
 	}
 	c.Sentence = fmt.Sprintf("Step %s (%s) runs on %s, "+silence+"; at %s its call is given up.",
-		s.Key, s.Tool, named(l.worker), t.Now.Sub(l.heard).Round(time.Second), decide.Clock(l.expires))
+		s.Key, s.Tool, named(l.Worker), t.Now.Sub(l.Heard).Round(time.Second), decide.Clock(l.Expires))
 }
 
 // becauseReady says why a ready call is not executed.
 func (t *explanation) becauseReady(s *statemachine.Step, c *api.Cause) {
 	queue := decide.QueueName(s.Queue)
 	switch {
-	case t.o.silent(t.e.leases[s.Key], t.Now):
+	case t.e.calls.Leases[s.Key].Silent(t.Now):
 		t.becauseSilent(s, c)
-	case t.e.leases[s.Key] != nil:
-		c.Kind, c.Sentence = "running", fmt.Sprintf("Step %s (%s) is running on %s%s%s.", s.Key, s.Tool, named(t.e.leases[s.Key].worker), elsewhere(s), t.progressText(s.Key))
+	case t.e.calls.Leases[s.Key] != nil:
+		c.Kind, c.Sentence = "running", fmt.Sprintf("Step %s (%s) is running on %s%s%s.", s.Key, s.Tool, named(t.e.calls.Leases[s.Key].Worker), elsewhere(s), t.progressText(s.Key))
 	case t.o.held(holdNode, ""):
 		c.Kind, c.Sentence, c.Next = "node_paused", fmt.Sprintf("Step %s is ready, but the node is paused%s.", s.Key, t.holdText(holdNode, "")), "orch resume --node"
 	case t.o.held(holdQueue, queue):
@@ -368,15 +363,15 @@ func (t *explanation) becauseReady(s *statemachine.Step, c *api.Cause) {
 		c.Kind, c.Sentence, c.Next = "tool_paused", fmt.Sprintf("Step %s is ready, but tool %s is paused%s.", s.Key, s.Tool, t.holdText(holdTool, s.Tool)), "orch resume --tool "+s.Tool
 	case s.For != nil:
 		t.becauseAgents(s, c)
-	case !t.o.served(queue):
+	case !t.o.dispatcher.Served(queue):
 		c.Kind, c.Sentence, c.Next = "no_worker", fmt.Sprintf("Step %s is ready, but no worker serves queue %s.", s.Key, queue), "orch worker --queue "+queue
-	case t.o.keeper(t.e.queued[s.Key]) != "":
+	case t.o.dispatcher.Keeper(t.e.calls.Queued[s.Key]) != "":
 		c.Kind, c.Sentence = "queued", fmt.Sprintf("Step %s is ready and waits for another call to end: the last free slots of worker %s are kept for operators and critical calls.",
-			s.Key, t.o.keeper(t.e.queued[s.Key]))
+			s.Key, t.o.dispatcher.Keeper(t.e.calls.Queued[s.Key]))
 	case decide.Suspect(s):
 		c.Kind, c.Sentence = "queued", fmt.Sprintf("Step %s has lost %d workers; it waits for a worker of queue %s that has no other such call.", s.Key, s.Lost, queue)
 	default:
-		c.Kind, c.Sentence = "queued", fmt.Sprintf("Step %s is ready%s and waits for a free worker of queue %s, with %d calls queued there.", s.Key, elsewhere(s), queue, t.o.queued(queue))
+		c.Kind, c.Sentence = "queued", fmt.Sprintf("Step %s is ready%s and waits for a free worker of queue %s, with %d calls queued there.", s.Key, elsewhere(s), queue, t.o.dispatcher.QueuedIn(queue))
 	}
 }
 
@@ -395,27 +390,4 @@ func (t *explanation) holdText(kind, name string) string {
 		}
 	}
 	return ""
-}
-
-// mute reports whether a worker was not heard of for longer than one that lives ever takes.
-func (o *Orchestrator) mute(w *workerInfo) bool { return o.now().Sub(w.seen) >= maxPoll+2*o.cfg.Lease }
-
-// served reports whether a worker that was heard of lately serves a queue.
-func (o *Orchestrator) served(queue string) bool {
-	for _, w := range o.match.workers {
-		if slices.Contains(w.queues, queue) && !o.mute(w) {
-			return true
-		}
-	}
-	return false
-}
-
-func (o *Orchestrator) queued(queue string) int {
-	n := 0
-	for lane, q := range o.match.lanes {
-		if lane.queue == queue {
-			n += q.Len()
-		}
-	}
-	return n
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/orchestrator/decide"
+	"github.com/orch-dev/orch/orchestrator/dispatch"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/work"
 )
@@ -51,9 +52,9 @@ func (t *explanation) becauseAgents(s *statemachine.Step, c *api.Cause) {
 // whyNoPoll says what the claims of agents tell.
 func (t *explanation) whyNoPoll(a *events.Agents, c *api.Cause) string {
 	switch who := askedFor(t.Task); {
-	case t.o.bound(a, who):
+	case t.o.dispatcher.Bound(a, who):
 		return onlyForOthers(who)
-	case !t.o.online(a, who):
+	case !t.o.dispatcher.Online(a, who):
 		return ", and no such agent is online"
 	default:
 		c.Kind = "queued"
@@ -68,7 +69,7 @@ func onlyForOthers(who string) string {
 // whyNoAgent says what the registered agents tell.
 func (t *explanation) whyNoAgent(a *events.Agents, c *api.Cause) string {
 	who := askedFor(t.Task)
-	able := slices.DeleteFunc(slices.Clone(t.roster.agents), func(r RegisteredAgent) bool { return !fits(&r.Agent, a, r.For) })
+	able := slices.DeleteFunc(slices.Clone(t.roster.agents), func(r RegisteredAgent) bool { return !dispatch.Fits(&r.Agent, a, r.For) })
 	willing := slices.DeleteFunc(slices.Clone(able), func(r RegisteredAgent) bool { return !r.WorksFor(who) })
 	online := slices.DeleteFunc(slices.Clone(willing), func(r RegisteredAgent) bool { return !r.Online })
 	switch {

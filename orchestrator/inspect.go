@@ -13,11 +13,13 @@ func (o *Orchestrator) Leftovers() map[string]int {
 	defer o.unlock()
 	o.timers.mu.Lock()
 	defer o.timers.mu.Unlock()
-	return map[string]int{
+	left := map[string]int{
 		"waits": len(o.waits), "delegated": len(o.delegated), "named": len(o.named), "keys": len(o.keys), "alarms": len(o.timers.queue), "alarms by task": len(o.timers.byTask),
-		"lanes": len(o.match.lanes), "loads": len(o.match.loads) - len(o.match.workers), "unread": len(o.unread), "running": o.match.running,
+		"unread":  len(o.unread),
 		"counted": o.quota.open, "requestors": len(o.quota.each), "steps": o.quota.steps, "requestors with steps": len(o.quota.stepsEach),
 	}
+	maps.Copy(left, o.dispatcher.Leftovers())
+	return left
 }
 
 // sortedKeys returns the keys of a map in order: the same history leads to the same decisions.

@@ -25,28 +25,28 @@ func (k *known) Requester() string { return k.owner.requester((*entry)(k)) }
 
 // Holder implements decide.Facts.
 func (k *known) Holder(step string) (worker string, held bool) {
-	if l := k.leases[step]; l != nil {
-		return l.worker, true
+	if l := k.calls.Leases[step]; l != nil {
+		return l.Worker, true
 	}
 	return "", false
 }
 
 // Untaken implements decide.Facts. It lets the time of a call begin anew after a pause.
 func (k *known) Untaken(step string, now time.Time) time.Duration {
-	q := k.queued[step]
-	if q == nil || q.within == 0 {
+	q := k.calls.Queued[step]
+	if q == nil || q.Within == 0 {
 		return 0
 	}
-	if by := q.since.Add(q.within); now.Before(by) {
+	if by := q.Since.Add(q.Within); now.Before(by) {
 		k.Wake(by)
 		return 0
 	}
 	if k.owner.startBy(q).IsZero() {
-		q.since = now
-		k.Wake(now.Add(q.within))
+		q.Since = now
+		k.Wake(now.Add(q.Within))
 		return 0
 	}
-	return q.within
+	return q.Within
 }
 
 // Recall implements decide.Facts.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator/decide"
+	"github.com/orch-dev/orch/orchestrator/dispatch"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/work"
 )
@@ -39,8 +40,8 @@ func (o *Orchestrator) sweep(ctx context.Context) {
 // The lock is held.
 func (o *Orchestrator) forgive(stall time.Duration) {
 	for _, e := range o.tasks {
-		for _, l := range e.leases {
-			l.expires = l.expires.Add(stall)
+		for _, l := range e.calls.Leases {
+			l.Expires = l.Expires.Add(stall)
 		}
 	}
 }
@@ -52,10 +53,10 @@ func (o *Orchestrator) beginGrace() {
 	defer o.unlock()
 	now := o.now()
 	for _, e := range o.tasks {
-		for _, l := range e.leases {
-			l.expires = now.Add(l.length)
-			if slices.Contains(o.cfg.Gone, l.worker) {
-				l.expires = now
+		for _, l := range e.calls.Leases {
+			l.Expires = now.Add(l.Length)
+			if slices.Contains(o.cfg.Gone, l.Worker) {
+				l.Expires = now
 			}
 		}
 	}
@@ -63,23 +64,19 @@ func (o *Orchestrator) beginGrace() {
 
 func (o *Orchestrator) expire(now time.Time) {
 	for _, call := range o.expired(now) {
-		if e := o.tasks[call.Task]; e != nil && e.leases[call.Step] != nil {
-			o.lose(e, *e.leases[call.Step], "stopped answering")
+		if e := o.tasks[call.Task]; e != nil && e.calls.Leases[call.Step] != nil {
+			o.lose(e, *e.calls.Leases[call.Step], "stopped answering")
 		}
 	}
-	for name, w := range o.match.workers {
-		if now.Sub(w.seen) > maxPoll+4*o.cfg.Lease && w.leases == 0 {
-			o.match.forget(name)
-		}
-	}
+	o.dispatcher.ForgetIdle(now, maxPoll+4*o.cfg.Lease)
 }
 
 // expired returns the calls whose leases are over. The lock is held.
 func (o *Orchestrator) expired(now time.Time) []work.Ref {
-	if o.match.running == 0 {
+	if o.dispatcher.Running() == 0 {
 		return nil
 	}
-	return o.callsOf(func(l *lease) bool { return now.After(l.expires) })
+	return o.callsOf(func(l *dispatch.Lease) bool { return now.After(l.Expires) })
 }
 
 // GiveUp gives up the calls of a worker that is heard of no more from now on, such as an agent that was removed: nobody
@@ -90,23 +87,23 @@ func (o *Orchestrator) GiveUp(worker string) error {
 	}
 	o.lock()
 	defer o.unlock()
-	for _, call := range o.callsOf(func(l *lease) bool { return l.worker == worker }) {
-		if e := o.tasks[call.Task]; e != nil && e.leases[call.Step] != nil {
-			o.lose(e, *e.leases[call.Step], "was removed")
+	for _, call := range o.callsOf(func(l *dispatch.Lease) bool { return l.Worker == worker }) {
+		if e := o.tasks[call.Task]; e != nil && e.calls.Leases[call.Step] != nil {
+			o.lose(e, *e.calls.Leases[call.Step], "was removed")
 		}
 	}
-	o.match.forget(worker)
+	o.dispatcher.Forget(worker)
 	return nil
 }
 
 // callsOf returns the calls whose leases are such, in a fixed order: the same history leads to the same decisions. The lock
 // is held.
-func (o *Orchestrator) callsOf(such func(*lease) bool) []work.Ref {
+func (o *Orchestrator) callsOf(such func(*dispatch.Lease) bool) []work.Ref {
 	var calls []work.Ref
-	for id, e := range o.tasks {
-		for step, l := range e.leases {
+	for _, e := range o.tasks {
+		for _, l := range e.calls.Leases {
 			if such(l) {
-				calls = append(calls, work.Ref{Task: id, Step: step, Attempt: l.attempt})
+				calls = append(calls, l.Ref)
 			}
 		}
 	}
@@ -117,20 +114,19 @@ func (o *Orchestrator) callsOf(such func(*lease) bool) []work.Ref {
 }
 
 // lose records that the worker of a call is lost, and what has happened to it. The lock is held.
-func (o *Orchestrator) lose(e *entry, l lease, what string) {
-	if l.undelivered {
-		o.requeueCall(l.worker, work.Ref{Task: e.id, Step: l.step, Attempt: l.attempt})
-		o.dispatch()
+func (o *Orchestrator) lose(e *entry, l dispatch.Lease, what string) {
+	if l.Undelivered {
+		o.requeueCall(l.Worker, l.Ref)
+		o.dispatcher.Dispatch()
 		return
 	}
-	o.drop(e, l.step)
-	ref := work.Ref{Task: e.id, Step: l.step, Attempt: l.attempt}
+	o.drop(e, l.Step)
 	o.turn(e.id, decide.ActorNode, func(t *decide.Turn) error {
-		if !t.Holds(ref, l.worker) {
+		if !t.Holds(l.Ref, l.Worker) {
 			return nil
 		}
-		s := t.Task.Steps[l.step]
-		lost := fault.New(fault.WorkerLost, "worker %s %s", l.worker, what)
+		s := t.Task.Steps[l.Step]
+		lost := fault.New(fault.WorkerLost, "worker %s %s", l.Worker, what)
 		t.MayRun = t.MayRunUntil(s)
 		t.Attempts().Failed(s, lost, fault.ClassWorkerLost, t.Now.Sub(s.Since))
 		return nil
@@ -139,14 +135,11 @@ func (o *Orchestrator) lose(e *entry, l lease, what string) {
 
 // revoke ends the lease of a step and tells its worker to stop the call. The lock is held.
 func (o *Orchestrator) revoke(e *entry, step string) {
-	l := e.leases[step]
+	l := e.calls.Leases[step]
 	if l == nil {
 		return
 	}
-	if w := o.match.workers[l.worker]; w != nil {
-		w.cancel = append(w.cancel, work.Ref{Task: e.id, Step: step, Attempt: l.attempt})
-		o.match.told = append(o.match.told, l.worker)
-	}
+	o.dispatcher.Cancel(l.Worker, l.Ref)
 	o.drop(e, step)
 }
 
@@ -165,9 +158,9 @@ func (o *Orchestrator) startWithin(e *entry, s *statemachine.Step) time.Duration
 }
 
 // startBy is until when somebody has to take a queued call; zero for ever, and while nobody may take it.
-func (o *Orchestrator) startBy(q *queuedCall) time.Time {
-	if q == nil || q.within == 0 || o.held(holdNode, "") || o.lanePaused(q.lane) {
+func (o *Orchestrator) startBy(q *dispatch.Queued) time.Time {
+	if q == nil || q.Within == 0 || o.held(holdNode, "") || o.lanePaused(q.Lane) {
 		return time.Time{}
 	}
-	return q.since.Add(q.within)
+	return q.Since.Add(q.Within)
 }

@@ -144,7 +144,7 @@ func (l *listing) settle(o *Orchestrator) {
 
 // idle reports whether nothing in memory depends on the entry.
 func (e *entry) idle() bool {
-	if e.busy || len(e.turns) > 0 || len(e.leases) > 0 || e.changed != nil || e.ended != nil {
+	if e.busy || len(e.turns) > 0 || len(e.calls.Leases) > 0 || e.changed != nil || e.ended != nil {
 		return false
 	}
 	for _, s := range e.task.Steps {

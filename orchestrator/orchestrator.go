@@ -18,6 +18,7 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator/decide"
+	"github.com/orch-dev/orch/orchestrator/dispatch"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/stats"
 	"github.com/orch-dev/orch/tools"
@@ -218,9 +219,10 @@ type Orchestrator struct {
 	// languages are shared by the plans that are compiled.
 	languages plan.Languages
 	values    valueCache
-	match     matcher
-	keys      map[string]*semaphore
-	waits     map[events.TaskID]map[events.TaskID]bool // dependency → tasks that wait for it
+	// dispatcher hands the ready calls to workers.
+	dispatcher *dispatch.Dispatcher
+	keys       map[string]*semaphore
+	waits      map[events.TaskID]map[events.TaskID]bool // dependency → tasks that wait for it
 	// named counts, by dependency, the tasks that are being written and will wait for it.
 	named map[events.TaskID]int
 	// delegated holds the open delegated tasks, by the task that they are for, with the step of it.
@@ -273,12 +275,13 @@ func New(cfg Config) (*Orchestrator, error) {
 
 		archiveNow: make(chan struct{}, 1),
 		programs:   newPrograms(),
-		match:      newMatcher(),
 		send:       make(chan struct{}, 1),
 		timers:     newTimers(),
 		quota:      quota{each: map[string]int{}, stepsEach: map[string]int{}},
 	}
-	o.match.batch = uint64(max(o.started.UnixNano(), 1))
+	o.dispatcher = dispatch.New(dispatch.Config{
+		Owner: dispatchOwner{o}, Now: o.now, Silence: maxPoll + 2*cfg.Lease, Batch: uint64(max(o.started.UnixNano(), 1)),
+	})
 	o.listed.keep, o.listed.keepWhole = cfg.KeepListed, cfg.KeepOpen
 	if cfg.Paused {
 		o.configured = api.Hold{Kind: holdNode, Reason: "started paused", By: decide.ActorNode, At: cfg.Clock()}

@@ -10,6 +10,7 @@ import (
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator/dispatch"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/work"
@@ -119,8 +120,8 @@ func (e *entry) forAgents(q *queued) {
 			continue
 		}
 		q.Requires, q.wanted = append(q.Requires, s.For.Requires...), append(q.wanted, s.For)
-		if l := e.leases[key]; l != nil {
-			q.AssignedTo = strings.TrimPrefix(l.worker, events.AgentPrefix)
+		if l := e.calls.Leases[key]; l != nil {
+			q.AssignedTo = strings.TrimPrefix(l.Worker, events.AgentPrefix)
 		}
 	}
 	slices.Sort(q.Requires)
@@ -206,20 +207,7 @@ func (f *queueFold) reply() api.QueueReply {
 
 // sooner orders a task and another one: the most urgent first, then the oldest.
 func sooner(priority string, created time.Time, id events.TaskID, b *api.QueuedTask) int {
-	return cmp.Or(cmp.Compare(urgencyOf(priority), urgencyOf(b.Priority)), created.Compare(b.CreatedAt), cmp.Compare(id, b.ID))
-}
-
-func urgencyOf(priority string) int {
-	switch priority {
-	case string(plan.PriorityCritical):
-		return 0
-	case string(plan.PriorityHigh):
-		return 1
-	case string(plan.PriorityLow):
-		return 3
-	default:
-		return 2
-	}
+	return cmp.Or(cmp.Compare(dispatch.Urgency(priority), dispatch.Urgency(b.Priority)), created.Compare(b.CreatedAt), cmp.Compare(id, b.ID))
 }
 
 // suits reports whether a task is nobody's, or may be that of somebody, and for the agent that is asked about, if there is
@@ -234,5 +222,5 @@ func suits(r api.QueueRequest, q queued) bool {
 		return q.AssignedTo == r.Agent
 	}
 	who := &work.Agent{Name: r.Agent, Type: r.AgentType, Capabilities: r.Capabilities}
-	return !slices.ContainsFunc(q.wanted, func(a *events.Agents) bool { return !fits(who, a, "") })
+	return !slices.ContainsFunc(q.wanted, func(a *events.Agents) bool { return !dispatch.Fits(who, a, "") })
 }

@@ -202,8 +202,8 @@ func (t *viewer) stepView(key string, n *plan.Node) api.StepView {
 	if !s.Due.IsZero() && !s.State.Over() {
 		v.Due = new(s.Due)
 	}
-	if l := t.e.leases[key]; l != nil && s.State == statemachine.StepReady {
-		v.State, v.Worker = statemachine.StepRunning, l.worker
+	if l := t.e.calls.Leases[key]; l != nil && s.State == statemachine.StepReady {
+		v.State, v.Worker = statemachine.StepRunning, l.Worker
 	}
 	if p, ok := t.e.progress[key]; ok {
 		v.Progress = &p

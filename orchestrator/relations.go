@@ -10,6 +10,7 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator/decide"
+	"github.com/orch-dev/orch/orchestrator/dispatch"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -487,7 +488,7 @@ func (o *Orchestrator) nextInLine(s *semaphore) *entry {
 }
 
 func before(a, b *entry) bool {
-	pa, pb := priorityOf(a.task.Submitted.Priority), priorityOf(b.task.Submitted.Priority)
+	pa, pb := dispatch.Urgency(a.task.Submitted.Priority), dispatch.Urgency(b.task.Submitted.Priority)
 	if pa != pb {
 		return pa < pb
 	}

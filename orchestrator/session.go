@@ -10,6 +10,7 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator/decide"
+	"github.com/orch-dev/orch/orchestrator/dispatch"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/work"
 )
@@ -39,19 +40,19 @@ func (o *Orchestrator) checkSession(ctx context.Context, r api.SubmitRequest) er
 }
 
 // addContext adds to a call what its session knows.
-func (o *Orchestrator) addContext(ctx context.Context, of *offer) error {
-	tool, ok := o.cfg.Catalogue.Get(of.call.Tool)
+func (o *Orchestrator) addContext(ctx context.Context, of *dispatch.Offer) error {
+	tool, ok := o.cfg.Catalogue.Get(of.Call.Tool)
 	if !ok {
 		return nil
 	}
-	spec, call := tool.Spec(), &of.call
+	spec, call := tool.Spec(), &of.Call
 	var whose string
 	err := o.look(ctx, call.Session, func(e *entry) error {
 		if spec.NeedsReads {
 			call.Reads = readsFor(e.task.Reads, call.Args)
 		}
 		if spec.NeedsCheckpoints {
-			of.checkpoints = slices.Clone(e.task.Checkpoints)
+			of.Checkpoints = slices.Clone(e.task.Checkpoints)
 		}
 		if spec.NeedsApprovals {
 			call.Approvals = statusesOf(e.task)

@@ -18,6 +18,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/failpoint"
 	"github.com/orch-dev/orch/orchestrator/decide"
+	"github.com/orch-dev/orch/orchestrator/dispatch"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
 )
@@ -234,7 +235,7 @@ func (o *Orchestrator) checkRequest(r api.SubmitRequest) error {
 		return tooMany("depends_on", len(r.DependsOn), maxDependsOn)
 	case r.Delay < 0 || r.Delay > maxDelay:
 		return fault.New(fault.ValidationError, "must be between 0 and %s", maxDelay).WithField("delay")
-	case r.Priority != "" && priorityOf(r.Priority) == priorityOf("normal") && r.Priority != "normal":
+	case r.Priority != "" && dispatch.Urgency(r.Priority) == dispatch.Urgency("normal") && r.Priority != "normal":
 		return fault.New(fault.ValidationError, "%q is not critical, high, normal or low", decide.Clip(r.Priority)).WithField("priority")
 	}
 	for _, f := range [...]struct{ field, text string }{

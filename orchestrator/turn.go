@@ -189,7 +189,7 @@ func (o *Orchestrator) discard(e *entry, err error, done func(error)) {
 	if fault.Has(err, fault.Internal) || fault.Has(err, fault.DataLoss) {
 		o.cfg.Logger.Error("append_failed", slog.Any("task", e.id), slog.Any("error", err))
 	}
-	o.match.removeAll(e)
+	o.dispatcher.RemoveAll(&e.calls)
 	done(err)
 	e.task, e.plan, e.behind = nil, decide.Plan{}, true
 	o.load(e)
@@ -226,10 +226,10 @@ func (o *Orchestrator) follow(e *entry, t *decide.Turn) {
 			o.timers.set(d.ExpiresAt, e.id)
 		case *events.Parked:
 			o.drop(e, d.Step)
-			o.match.remove(e, d.Step)
+			o.dispatcher.Remove(&e.calls, d.Step)
 		case *events.Noted:
 			o.drop(e, d.Step)
-			o.match.remove(e, d.Step)
+			o.dispatcher.Remove(&e.calls, d.Step)
 		case *events.Paused:
 			o.paused(e)
 		case *events.Waiting:
@@ -237,7 +237,7 @@ func (o *Orchestrator) follow(e *entry, t *decide.Turn) {
 		case *events.Retrying:
 			o.drop(e, d.Step)
 			o.timers.set(d.At, e.id)
-			o.match.remove(e, d.Step)
+			o.dispatcher.Remove(&e.calls, d.Step)
 		case *events.CancelRequested:
 			o.cancelDelegated(e.id, "", parentStopped)
 			o.queueReady(e) // what a pause held
@@ -245,14 +245,14 @@ func (o *Orchestrator) follow(e *entry, t *decide.Turn) {
 			o.called(e, d)
 		case *events.Spawned:
 			o.drop(e, d.Step)
-			o.match.remove(e, d.Step)
+			o.dispatcher.Remove(&e.calls, d.Step)
 			o.spawn(e, d)
 		case *events.Succeeded:
 			o.drop(e, d.Step)
-			o.match.remove(e, d.Step)
+			o.dispatcher.Remove(&e.calls, d.Step)
 		case *events.StepError:
 			o.drop(e, d.Step)
-			o.match.remove(e, d.Step)
+			o.dispatcher.Remove(&e.calls, d.Step)
 		case *events.InDoubt:
 			o.drop(e, d.Step)
 		case *events.Skipped:
@@ -265,14 +265,14 @@ func (o *Orchestrator) follow(e *entry, t *decide.Turn) {
 	if e.open && e.task.State.Terminal() {
 		o.over(e)
 	}
-	o.dispatch()
+	o.dispatcher.Dispatch()
 }
 
 // queueStep queues a call that a commit made ready, unless a later event of the commit took it back, or an
 // earlier one, such as the end of a pause, has handed it out already.
 func (o *Orchestrator) queueStep(e *entry, d *events.Ready) {
 	s := e.task.Steps[d.Step]
-	if s.State == statemachine.StepReady && s.Attempt == d.Attempt && e.leases[d.Step] == nil && !o.stays(e, s) {
+	if s.State == statemachine.StepReady && s.Attempt == d.Attempt && e.calls.Leases[d.Step] == nil && !o.stays(e, s) {
 		o.queueCall(e, s)
 	}
 }
@@ -280,14 +280,14 @@ func (o *Orchestrator) queueStep(e *entry, d *events.Ready) {
 // queueCall queues a ready call, and wakes its task when nobody has taken it in time. One that is queued already goes on
 // waiting.
 func (o *Orchestrator) queueCall(e *entry, s *statemachine.Step) {
-	old := e.queued[s.Key]
-	q := o.match.push(e, s)
-	q.since, q.within = o.now(), o.startWithin(e, s)
-	if old != nil && old.attempt == s.Attempt {
-		q.since = old.since
+	old := e.calls.Queued[s.Key]
+	q := o.dispatcher.Queue(&e.calls, s.Key, s.Attempt, laneOf(e.task, s), e.task.Submitted.Priority, e.task.CreatedAt)
+	q.Since, q.Within = o.now(), o.startWithin(e, s)
+	if old != nil && old.Attempt == s.Attempt {
+		q.Since = old.Since
 	}
-	if q.within > 0 {
-		o.timers.set(q.since.Add(q.within), e.id)
+	if q.Within > 0 {
+		o.timers.set(q.Since.Add(q.Within), e.id)
 	}
 }
 
@@ -296,7 +296,7 @@ func (o *Orchestrator) queueCall(e *entry, s *statemachine.Step) {
 func (o *Orchestrator) moved(e *entry, kind events.Kind) {
 	switch kind {
 	case events.TaskApprovalRequested:
-		o.match.removeAll(e)
+		o.dispatcher.RemoveAll(&e.calls)
 		o.queueReady(e)
 	case events.TaskApproved, events.TaskDeclined, events.TaskRevised, events.TaskExpired:
 		o.queueReady(e)
@@ -310,13 +310,13 @@ func (o *Orchestrator) paused(e *entry) {
 		o.queueReady(e)
 		return
 	}
-	o.match.removeAll(e)
+	o.dispatcher.RemoveAll(&e.calls)
 	o.leaveLine(e)
 }
 
 // skipped stops what runs for a step that the task does without.
 func (o *Orchestrator) skipped(e *entry, step string) {
-	o.match.remove(e, step)
+	o.dispatcher.Remove(&e.calls, step)
 	o.revoke(e, step)
 	o.cancelDelegated(e.id, step, parentEnded)
 	if child := e.task.Steps[step].Child; child != "" {
@@ -329,7 +329,7 @@ const parentEnded = "the parent task went on without it"
 // over draws the consequences of the end of a task. The lock is held.
 func (o *Orchestrator) over(e *entry) {
 	e.open, e.behind, e.given = false, false, nil
-	for _, step := range sortedKeys(e.leases) {
+	for _, step := range sortedKeys(e.calls.Leases) {
 		if e.task.Steps[step].State.Over() { // single calls go on, and are missed when their worker is lost
 			o.revoke(e, step)
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator/decide"
+	"github.com/orch-dev/orch/orchestrator/dispatch"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/work"
@@ -22,22 +23,15 @@ func (o *Orchestrator) Poll(ctx context.Context, p work.Poll) (work.Batch, error
 		return work.Batch{}, err
 	}
 	o.lock()
-	w := o.match.worker(p.Worker, p.Queues, o.now())
-	w.agent, w.slots = p.Agent, p.Slots
-	o.match.pollers.supersede(p.Worker)
-	o.reclaim(p)
-	d := o.deliver(p)
-	if !d.empty() || p.Wait <= 0 {
-		o.unlock()
+	d, waiting := o.dispatcher.Poll(p)
+	o.unlock()
+	if waiting == nil {
 		return o.batch(ctx, p.Worker, d), nil
 	}
-	waiting := &poller{poll: p, out: make(chan delivery, 1)}
-	o.match.pollers.add(waiting)
-	o.unlock()
 	timer := time.NewTimer(min(p.Wait, maxPoll))
 	defer timer.Stop()
 	select {
-	case d = <-waiting.out:
+	case d = <-waiting.Out:
 	case <-timer.C:
 		d = o.leave(waiting)
 	case <-o.stopped:
@@ -61,43 +55,24 @@ func (o *Orchestrator) hear(worker string) error {
 }
 
 // leave ends the wait of a poller and returns what it was given in that moment.
-func (o *Orchestrator) leave(p *poller) delivery {
+func (o *Orchestrator) leave(p *dispatch.Poller) dispatch.Delivery {
 	o.lock()
 	defer o.unlock()
-	o.match.pollers.remove(p)
-	select {
-	case d := <-p.out:
-		return d
-	default:
-		return delivery{}
-	}
+	return o.dispatcher.Leave(p)
 }
 
 // giveBack queues calls again that could not be delivered.
-func (o *Orchestrator) giveBack(worker string, d delivery) {
+func (o *Orchestrator) giveBack(worker string, d dispatch.Delivery) {
 	o.lock()
 	defer o.unlock()
-	if w := o.match.workers[worker]; w != nil {
-		w.cancel = append(d.cancel, w.cancel...)
-		o.match.told = append(o.match.told, worker)
-	}
-	for _, of := range d.offers {
-		o.requeueCall(worker, of.call.Ref)
-	}
-	o.dispatch()
+	o.dispatcher.GiveBack(worker, d)
 }
 
 // Returned implements work.Source.
 func (o *Orchestrator) Returned(no uint64) {
 	o.lock()
 	defer o.unlock()
-	for name, w := range o.match.workers {
-		if w.sent == no {
-			o.requeueBatch(name, w)
-			o.dispatch()
-			return
-		}
-	}
+	o.dispatcher.Returned(no)
 }
 
 // Start implements work.Owner.
@@ -135,15 +110,15 @@ func lateFor(r work.Ref) error {
 
 // called notes in the lease that the log knows of the call. The lock is held.
 func (o *Orchestrator) called(e *entry, d *events.Called) {
-	o.match.remove(e, d.Step)
+	o.dispatcher.Remove(&e.calls, d.Step)
 	s := e.task.Steps[d.Step]
 	if !s.Executing() {
 		return // its result, or the child that it asks for, came in the same commit
 	}
-	if e.leases[d.Step] == nil {
-		o.grant(e, &lease{step: d.Step, attempt: d.Attempt, worker: d.Worker, tool: s.Tool})
+	if e.calls.Leases[d.Step] == nil {
+		o.grant(e, &dispatch.Lease{Ref: work.Ref{Task: e.id, Step: d.Step, Attempt: d.Attempt}, Worker: d.Worker, Tool: s.Tool})
 	}
-	e.leases[d.Step].called = true
+	e.calls.Leases[d.Step].Called = true
 }
 
 // Heartbeat implements work.Owner.
@@ -155,9 +130,9 @@ func (o *Orchestrator) Heartbeat(_ context.Context, b work.Heartbeat) (work.Hear
 	o.lock()
 	defer o.unlock()
 	now := o.now()
-	w := o.match.worker(b.Worker, b.Queues, now)
+	w := o.dispatcher.Hear(b.Worker, b.Queues, now)
 	if b.Leaving {
-		w.seen = time.Time{} // it is online no more
+		w.Seen = time.Time{} // it is online no more
 	}
 	var reply work.HeartbeatReply
 	for _, p := range b.Calls {
@@ -185,18 +160,18 @@ func (o *Orchestrator) renew(worker string, p work.CallHeartbeat, now time.Time)
 	if !t.Holds(p.Ref, worker) {
 		return false
 	}
-	l := e.leases[p.Step]
+	l := e.calls.Leases[p.Step]
 	if l == nil {
-		l = &lease{step: p.Step, attempt: p.Attempt, worker: worker, tool: p.Tool, called: e.task.Steps[p.Step].State == statemachine.StepRunning}
+		l = &dispatch.Lease{Ref: p.Ref, Worker: worker, Tool: p.Tool, Called: e.task.Steps[p.Step].State == statemachine.StepRunning}
 		o.grant(e, l)
 	}
-	l.heard, l.expires = now, now.Add(l.length)
+	l.Heard, l.Expires = now, now.Add(l.Length)
 	o.showProgress(e, p)
 	if e.task.State == statemachine.Assigned && !p.Unheard {
 		o.turn(p.Task, workerActor(worker), func(t *decide.Turn) error { t.Attempts().TakeUp(); return nil }, ignore)
 	}
-	if !l.called {
-		l.called = true
+	if !l.Called {
+		l.Called = true
 		o.turn(p.Task, workerActor(worker), func(t *decide.Turn) error {
 			if s := t.Task.Steps[p.Step]; t.Holds(p.Ref, worker) && s.State == statemachine.StepReady {
 				t.Attempts().Begin(s, work.Started{Worker: worker, Effect: p.Effect}, now)

@@ -8,62 +8,6 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// This file holds what is known of workers, and how many calls each has.
-
-// workerInfo is what the node knows of a worker.
-type workerInfo struct {
-	*workload
-
-	queues []string
-	// agent is who it is, nil for a worker.
-	agent  *work.Agent
-	seen   time.Time
-	cancel []work.Ref
-	// slots is how many calls it can have, 0 when it has not said so. refused is set when one of them was kept from a call.
-	slots   int
-	refused bool
-	// sent is the number of the last batch with calls, given are those calls.
-	sent  uint64
-	given []work.Ref
-}
-
-// workload counts the calls that a worker has.
-type workload struct {
-	// leases are all of them, suspects those that have lost workers.
-	leases, suspects int
-	// calls are those of an agent; nil for a worker.
-	calls map[work.Ref]bool
-}
-
-// hold notes a call of an agent.
-func (l *workload) hold(call work.Ref) {
-	if l.calls == nil {
-		l.calls = map[work.Ref]bool{}
-	}
-	l.calls[call] = true
-}
-
-// load is that of a worker, be it known or not.
-func (m *matcher) load(worker string) *workload {
-	if m.loads[worker] == nil {
-		m.loads[worker] = &workload{}
-	}
-	return m.loads[worker]
-}
-
-// forget drops a worker. What calls it has stay counted.
-func (m *matcher) forget(worker string) {
-	delete(m.workers, worker)
-	m.settle(worker)
-}
-
-// settle drops the load of a worker that is not known and has no calls.
-func (m *matcher) settle(worker string) {
-	if m.workers[worker] == nil && m.loads[worker] != nil && m.loads[worker].leases == 0 {
-		delete(m.loads, worker)
-	}
-}
-
 // HeldCall is a call that an agent has, since when.
 type HeldCall struct {
 	work.Ref
@@ -81,8 +25,8 @@ func (o *Orchestrator) HeldCalls() (map[string][]HeldCall, error) {
 	o.lock()
 	defer o.unlock()
 	held := map[string][]HeldCall{}
-	for worker, load := range o.match.loads {
-		for ref := range load.calls {
+	for worker, calls := range o.dispatcher.Held() {
+		for _, ref := range calls {
 			held[worker] = append(held[worker], o.tasks[ref.Task].heldCall(ref))
 		}
 		slices.SortFunc(held[worker], func(a, b HeldCall) int {

@@ -62,9 +62,10 @@ func layers() []Layer {
 			{Package: "orchestrator/decide", Imports: []string{
 				"fault", "events", "statemachine", "stats", "work", "api", "plan", "tools", "policy", "internal/failpoint",
 			}, Pure: true},
+			{Package: "orchestrator/dispatch", Imports: []string{"events", "statemachine", "work"}, Pure: true},
 			{Package: "orchestrator", Imports: []string{
 				"fault", "events", "statemachine", "stats", "work", "api", "plan", "tools", "policy", "internal/failpoint", "internal/secret",
-				"orchestrator/decide",
+				"orchestrator/decide", "orchestrator/dispatch",
 			}},
 			{Package: "worker", Imports: []string{
 				"fault", "events", "statemachine", "work", "tools", "policy",
