@@ -14,8 +14,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/classify/secrets"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/policy/secrets"
 )
 
 // The two users of the embedded server.

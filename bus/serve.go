@@ -17,11 +17,11 @@ import (
 	jsonv1 "github.com/go-json-experiment/json/v1"
 	"github.com/nats-io/nats.go"
 
+	"github.com/orch-dev/orch/classify/secrets"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/failpoint"
 	"github.com/orch-dev/orch/internal/gopool"
-	"github.com/orch-dev/orch/policy/secrets"
 )
 
 // Method answers one request. Its context ends when the caller has given up or the endpoint closes.

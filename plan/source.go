@@ -12,7 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/orch-dev/orch/policy/secrets"
+	"github.com/orch-dev/orch/classify/secrets"
 )
 
 // bounds are the limits of one document, aliases expanded.

@@ -1,6 +1,6 @@
 package policy
 
-import "github.com/orch-dev/orch/policy/secrets"
+import "github.com/orch-dev/orch/classify/secrets"
 
 // FindSecrets returns the secrets in data, in order and without overlap.
 func FindSecrets(data []byte) []secrets.Finding { return secrets.Find(data) }

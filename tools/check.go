@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"github.com/orch-dev/orch/classify/secrets"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/policy/secrets"
 )
 
 // maxEcho is the longest value, in bytes, that a message repeats: a longer one may be content or a

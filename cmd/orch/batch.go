@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/classify/secrets"
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/plan"
-	"github.com/orch-dev/orch/policy/secrets"
 )
 
 // The limits of one request of a batch, and of the errors that are listed.

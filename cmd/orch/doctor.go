@@ -20,10 +20,10 @@ import (
 	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/classify/secrets"
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/proc"
-	"github.com/orch-dev/orch/policy/secrets"
 )
 
 // writable asks access(2) for the right to write.

@@ -6,7 +6,7 @@ import (
 	"io"
 	"log/slog"
 
-	"github.com/orch-dev/orch/policy/secrets"
+	"github.com/orch-dev/orch/classify/secrets"
 )
 
 // newLogger returns the logger of a process. Its lines hold no secrets: much of what they tell was given by others, such as

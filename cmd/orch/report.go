@@ -7,10 +7,10 @@ import (
 	"io"
 	"strings"
 
+	"github.com/orch-dev/orch/classify/secrets"
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/plan"
-	"github.com/orch-dev/orch/policy/secrets"
 )
 
 // errorJSON is the form of an error on stderr with -o json. It is stable.

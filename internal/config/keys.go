@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orch-dev/orch/classify/secrets"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/spell"
-	"github.com/orch-dev/orch/policy/secrets"
 )
 
 // Key is one setting.

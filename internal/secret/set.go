@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/orch-dev/orch/policy/secrets"
+	"github.com/orch-dev/orch/classify/secrets"
 )
 
 // Set is the secrets of one call, ready to be found. A nil Set has none.

@@ -12,10 +12,10 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/classify/secrets"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/plan"
-	"github.com/orch-dev/orch/policy/secrets"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/tools"
 )

@@ -45,7 +45,7 @@ func Orch() Table { return Table{Layers: layers(), Libraries: libraries()} }
 
 func layers() []Layer {
 	family := []string{"fault", "events", "tools", "internal/pathguard", "internal/proc"}
-	face := []string{"fault", "events", "statemachine", "work", "plan", "tools", "policy", "policy/secrets", "messages", "api"}
+	face := []string{"fault", "events", "statemachine", "work", "plan", "tools", "policy", "classify/secrets", "messages", "api"}
 	return []Layer{
 		{"leaves", leaves()},
 		{"facts", []Row{
@@ -96,20 +96,18 @@ func layers() []Layer {
 // adapters are bus and the faces, which may import what faces may.
 func domain(family []string) []Row {
 	return []Row{
-		{Package: "plan", Imports: []string{"fault", "policy/secrets"}},
+		{Package: "plan", Imports: []string{"fault", "classify/secrets"}},
 		{Package: "messages", Imports: []string{"fault", "events"}},
 		{Package: "messages/messagestest", Imports: []string{"fault", "events", "messages"}, Kit: true},
-		{Package: "policy/secrets/update"},
-		{Package: "policy/sqlclass", Pure: true},
 		{Package: "agents", Imports: []string{"fault", "events", "work"}},
 		{Package: "agents/peer", Imports: []string{"fault", "events", "work", "agents", "internal/pause"}},
 		{Package: "stats", Imports: []string{"fault", "events", "statemachine"}},
-		{Package: "policy", Imports: []string{"fault", "events", "statemachine", "tools", "internal/netguard", "internal/spell", "policy/secrets"}},
-		{Package: "tools", Imports: []string{"fault", "events", "statemachine", "internal/pathguard", "internal/proc", "internal/secret", "policy/secrets"}},
+		{Package: "policy", Imports: []string{"fault", "events", "statemachine", "tools", "internal/netguard", "internal/spell", "classify/secrets"}},
+		{Package: "tools", Imports: []string{"fault", "events", "statemachine", "internal/pathguard", "internal/proc", "internal/secret", "classify/secrets"}},
 		{Package: "tools/toolstest", Imports: []string{"fault", "tools"}, Kit: true},
 		{Package: "tools/builtin", Imports: []string{"fault", "tools", "tools/*"}},
 		{Package: "tools/shell", Imports: append([]string{"policy"}, family...)},
-		{Package: "tools/db", Imports: append([]string{"policy/sqlclass"}, family...)},
+		{Package: "tools/db", Imports: append([]string{"classify/sql"}, family...)},
 		{Package: "tools/fs", Imports: append([]string{"internal/patch"}, family...)},
 		{Package: "tools/git", Imports: append([]string{"internal/netguard"}, family...)},
 		{Package: "tools/web", Imports: append([]string{"internal/netguard", "internal/secret"}, family...)},
@@ -163,10 +161,12 @@ func adapters(face []string) []Row {
 func leaves() []Row {
 	return []Row{
 		{Package: "fault"},
-		{Package: "policy/secrets", Pure: true},
+		{Package: "classify/secrets", Pure: true},
+		{Package: "classify/secrets/update"},
+		{Package: "classify/sql", Pure: true},
 		{Package: "test/archtest"},
 		{Package: "internal/failpoint"},
-		{Package: "internal/config", Imports: []string{"fault", "internal/netguard", "internal/secret", "internal/spell", "policy/secrets"}},
+		{Package: "internal/config", Imports: []string{"fault", "internal/netguard", "internal/secret", "internal/spell", "classify/secrets"}},
 		{Package: "internal/gopool"},
 		{Package: "internal/httplimit"},
 		{Package: "internal/patch", Imports: []string{"fault"}},
@@ -176,7 +176,7 @@ func leaves() []Row {
 		{Package: "internal/pathguard", Imports: []string{"fault"}},
 		{Package: "internal/pathindex", Imports: []string{"fault"}},
 		{Package: "internal/proc", Imports: []string{"fault", "internal/secret"}},
-		{Package: "internal/secret", Imports: []string{"fault", "policy/secrets"}},
+		{Package: "internal/secret", Imports: []string{"fault", "classify/secrets"}},
 		{Package: "internal/pause"},
 		{Package: "internal/spell"},
 		{Package: "internal/wholefile"},
@@ -193,7 +193,7 @@ func libraries() []Library {
 		{Path: "github.com/modelcontextprotocol/go-sdk", Users: []string{"mcp/*", "bench"}, Hidden: true},
 		{Path: "github.com/nats-io", Users: []string{"bus", "bus/election", "bus/storefile", "bench", "test/crash"}, Hidden: true},
 
-		{Path: "github.com/pelletier/go-toml/v2", Users: []string{"mcp/clients", "policy/secrets/update", "tools/build"}, Hidden: true},
+		{Path: "github.com/pelletier/go-toml/v2", Users: []string{"mcp/clients", "classify/secrets/update", "tools/build"}, Hidden: true},
 		{Path: "github.com/Masterminds/semver/v3", Users: []string{"tools/build"}, Hidden: true},
 		{Path: "github.com/fsnotify/fsnotify", Users: []string{"mcp/gateway", "mcp/registry"}, Hidden: true},
 		{Path: "github.com/tailscale/hujson", Users: []string{"mcp/clients", "mcp/registry"}, Hidden: true},

@@ -12,14 +12,14 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/orch-dev/orch/classify/sql"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/policy/sqlclass"
 	"github.com/orch-dev/orch/tools"
 )
 
 // connection says which database, and how to get in.
 type connection struct {
-	dialect sqlclass.Dialect
+	dialect sql.Dialect
 	// host, port and database name a server; the host is in lower case.
 	host           string
 	port           uint16
@@ -33,7 +33,7 @@ type connection struct {
 
 // name names the database for people and policies, never with user or password.
 func (c connection) name() string {
-	if c.dialect == sqlclass.SQLite {
+	if c.dialect == sql.SQLite {
 		return "sqlite:" + c.file
 	}
 	return string(c.dialect) + "://" + c.address() + "/" + c.database
@@ -44,12 +44,12 @@ func (c connection) target() tools.Target {
 }
 
 // files lists the file that a statement of the level uses, none for a server.
-func (c connection) files(level sqlclass.Level) []tools.File {
-	if c.dialect != sqlclass.SQLite {
+func (c connection) files(level sql.Level) []tools.File {
+	if c.dialect != sql.SQLite {
 		return nil
 	}
 	access := tools.WritePath
-	if level == sqlclass.Read {
+	if level == sql.Read {
 		access = tools.ReadPath
 	}
 	return []tools.File{{Field: connectionField, Path: c.file, Access: access}}
@@ -75,7 +75,7 @@ func (cfg Config) open(env *tools.Env, text string) (connection, error) {
 		return connection{}, err.WithField(connectionField)
 	}
 	switch {
-	case c.dialect == sqlclass.SQLite:
+	case c.dialect == sql.SQLite:
 		return c.confined(env)
 	case known:
 		return c, nil
@@ -126,14 +126,14 @@ func parse(text string) (connection, *fault.Error) {
 	var port int
 	switch strings.ToLower(u.Scheme) {
 	case "postgres", "postgresql":
-		c.dialect, port = sqlclass.Postgres, 5432
+		c.dialect, port = sql.Postgres, 5432
 	case "mysql", "mariadb":
-		c.dialect, port = sqlclass.MySQL, 3306
+		c.dialect, port = sql.MySQL, 3306
 	case "sqlite", "sqlite3":
 		if u.Opaque != "" || u.Host != "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || !filepath.IsAbs(u.Path) {
 			return connection{}, malformed("sqlite:/absolute/path names a file and takes no options")
 		}
-		return connection{dialect: sqlclass.SQLite, file: u.Path}, nil
+		return connection{dialect: sql.SQLite, file: u.Path}, nil
 	default:
 		return connection{}, fault.New(fault.ValidationError, "the scheme is none of postgres, mysql, mariadb, sqlite and secret")
 	}

@@ -4,8 +4,8 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/orch-dev/orch/classify/sql"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/policy/sqlclass"
 	"github.com/orch-dev/orch/tools"
 )
 
@@ -51,7 +51,7 @@ func databaseQuery(cfg Config) tools.Tool {
 		if err != nil {
 			return tools.Intent{}, err
 		}
-		class := sqlclass.Classify(c.dialect, in.Query)
+		class := sql.Classify(c.dialect, in.Query)
 		return tools.Intent{
 			Effect: effect(class.Level), Reason: class.Reason,
 			Targets: []tools.Target{c.target()}, Files: c.files(class.Level),
@@ -78,11 +78,11 @@ func databaseQuery(cfg Config) tools.Tool {
 	})
 }
 
-func effect(level sqlclass.Level) tools.Effect {
+func effect(level sql.Level) tools.Effect {
 	switch level {
-	case sqlclass.Read:
+	case sql.Read:
 		return tools.Read
-	case sqlclass.Write:
+	case sql.Write:
 		return tools.Write
 	default:
 		return tools.Destructive
@@ -92,21 +92,21 @@ func effect(level sqlclass.Level) tools.Effect {
 // query is one statement with its parameters, ready to run.
 type query struct {
 	text  string
-	class sqlclass.Class
+	class sql.Class
 	// params are nil, bool, json.Number and string.
 	params []any
 }
 
-func (q query) reads() bool { return q.class.Level == sqlclass.Read }
+func (q query) reads() bool { return q.class.Level == sql.Read }
 
 // engine runs a query on a connection. It returns the number of changed rows.
 type engine func(ctx context.Context, c connection, q query, out *table) (int64, error)
 
 func (c connection) engine() engine {
 	switch c.dialect {
-	case sqlclass.Postgres:
+	case sql.Postgres:
 		return runPostgres
-	case sqlclass.MySQL:
+	case sql.MySQL:
 		return runMySQL
 	default:
 		return runSQLite
@@ -114,8 +114,8 @@ func (c connection) engine() engine {
 }
 
 // newQuery classifies the text and decodes the parameters.
-func newQuery(d sqlclass.Dialect, in databaseQueryIn) (query, error) {
-	q := query{text: in.Query, class: sqlclass.Classify(d, in.Query)}
+func newQuery(d sql.Dialect, in databaseQueryIn) (query, error) {
+	q := query{text: in.Query, class: sql.Classify(d, in.Query)}
 	if q.class.Statements > 1 {
 		return q, fault.New(fault.ValidationError, "the text holds %s", q.class.Reason).WithField("query").
 			WithHint("a call takes one statement; make a step of each")

@@ -1,6 +1,6 @@
 // Package db is the family of tools for databases (seed 000): PostgreSQL, MySQL with MariaDB, and SQLite.
 //
-// Package sqlclass says what a statement would do, and package policy decides whether it may. What it
+// Package classify/sql says what a statement would do, and package policy decides whether it may. What it
 // counts as then holds in the engine too: a read runs in a session that cannot write, whatever functions
 // and views do behind its back, and is rolled back. Every call has a connection of its own, so that
 // nothing of one call is left for the next.

@@ -62,7 +62,7 @@ func mysqlPool(c connection) (*sql.DB, error) {
 	cfg.TLSConfig = map[string]string{"disable": "false", "prefer": "preferred", "require": "skip-verify", "verify-full": "true"}[c.tls]
 	cfg.Params = map[string]string{
 		"time_zone": "'+00:00'",
-		// Strings are lexed as package sqlclass does: no ANSI_QUOTES, no NO_BACKSLASH_ESCAPES.
+		// Strings are lexed as package classify/sql does: no ANSI_QUOTES, no NO_BACKSLASH_ESCAPES.
 		"sql_mode": "'STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'",
 	}
 	connector, err := mysql.NewConnector(cfg)

@@ -75,7 +75,7 @@ func dialPostgres(ctx context.Context, c connection, q query) (*pgconn.PgConn, e
 	return conn, nil
 }
 
-// postgresSettings makes values readable in one way, strings lexed as package sqlclass does, and a
+// postgresSettings makes values readable in one way, strings lexed as package classify/sql does, and a
 // statement end at the server when nobody is left to cancel it.
 func postgresSettings(ctx context.Context, q query) map[string]string {
 	settings := map[string]string{

@@ -12,8 +12,8 @@ import (
 	"github.com/ncruces/go-sqlite3"
 	_ "github.com/ncruces/go-sqlite3/embed" // the library itself
 
+	"github.com/orch-dev/orch/classify/sql"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/policy/sqlclass"
 )
 
 // The bounds of SQLite, which runs inside of this process.
@@ -68,11 +68,11 @@ func runSQLite(ctx context.Context, c connection, q query, out *table) (int64, e
 func openSQLite(ctx context.Context, c connection, q query) (*sqlite3.Conn, error) {
 	flags := sqlite3.OPEN_READWRITE
 	switch q.class.Level {
-	case sqlclass.Read:
+	case sql.Read:
 		flags = sqlite3.OPEN_READONLY
-	case sqlclass.Destructive:
+	case sql.Destructive:
 		flags |= sqlite3.OPEN_CREATE
-	case sqlclass.Write:
+	case sql.Write:
 	}
 	if _, err := os.Lstat(c.file); errors.Is(err, fs.ErrNotExist) && flags&sqlite3.OPEN_CREATE == 0 {
 		return nil, fault.New(fault.NotFound, "there is no file %s", c.file).WithField(connectionField)
@@ -102,7 +102,7 @@ func guardSQLite(conn *sqlite3.Conn, q query) error {
 
 // authorizer allows what a statement of the level may be compiled to. No level opens other files or
 // changes settings.
-func authorizer(level sqlclass.Level) func(sqlite3.AuthorizerActionCode, string, string, string, string) sqlite3.AuthorizerReturnCode {
+func authorizer(level sql.Level) func(sqlite3.AuthorizerActionCode, string, string, string, string) sqlite3.AuthorizerReturnCode {
 	return func(action sqlite3.AuthorizerActionCode, first, second, _, inner string) sqlite3.AuthorizerReturnCode {
 		if permits(level, action, first, second, inner != "") {
 			return sqlite3.AUTH_OK
@@ -111,22 +111,22 @@ func authorizer(level sqlclass.Level) func(sqlite3.AuthorizerActionCode, string,
 	}
 }
 
-func permits(level sqlclass.Level, action sqlite3.AuthorizerActionCode, first, second string, inside bool) bool {
+func permits(level sql.Level, action sqlite3.AuthorizerActionCode, first, second string, inside bool) bool {
 	switch action { //nolint:exhaustive // the others are for destructive statements
 	case sqlite3.AUTH_SELECT, sqlite3.AUTH_READ, sqlite3.AUTH_RECURSIVE:
 		return true
 	case sqlite3.AUTH_FUNCTION:
 		return !strings.EqualFold(second, "load_extension")
 	case sqlite3.AUTH_PRAGMA:
-		return sqlclass.ReadPragma(first)
+		return sql.ReadPragma(first)
 	case sqlite3.AUTH_ATTACH: // VACUUM attaches a temporary file, which has no name
-		return level == sqlclass.Destructive && first == ""
+		return level == sql.Destructive && first == ""
 	case sqlite3.AUTH_INSERT, sqlite3.AUTH_UPDATE:
-		return level >= sqlclass.Write
+		return level >= sql.Write
 	case sqlite3.AUTH_DELETE: // by a trigger, which somebody made who was allowed to
-		return level == sqlclass.Destructive || level == sqlclass.Write && inside
+		return level == sql.Destructive || level == sql.Write && inside
 	}
-	return level == sqlclass.Destructive
+	return level == sql.Destructive
 }
 
 // alone checks that nothing but comments and semicolons follows a statement.

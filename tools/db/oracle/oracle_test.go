@@ -14,18 +14,18 @@ import (
 	"github.com/stretchr/testify/require"
 	pgquery "github.com/wasilibs/go-pgquery"
 
-	"github.com/orch-dev/orch/policy/sqlclass"
+	"github.com/orch-dev/orch/classify/sql"
 )
 
 // judge returns what a parser says about a text; false when it is no valid SQL.
-type judge func(query string) (sqlclass.Level, bool)
+type judge func(query string) (sql.Level, bool)
 
-func judges() map[sqlclass.Dialect]judge {
-	return map[sqlclass.Dialect]judge{sqlclass.Postgres: postgres, sqlclass.MySQL: mysql}
+func judges() map[sql.Dialect]judge {
+	return map[sql.Dialect]judge{sql.Postgres: postgres, sql.MySQL: mysql}
 }
 
 // postgres looks for statements anywhere in the tree that the parser of PostgreSQL makes.
-func postgres(query string) (sqlclass.Level, bool) {
+func postgres(query string) (sql.Level, bool) {
 	text, err := pgquery.ParseToJSON(query)
 	if err != nil {
 		return 0, false
@@ -37,13 +37,13 @@ func postgres(query string) (sqlclass.Level, bool) {
 		return 0, false
 	}
 	if len(tree.Stmts) > 1 {
-		return sqlclass.Destructive, true
+		return sql.Destructive, true
 	}
 	return walk(tree.Stmts), true
 }
 
-func walk(v any) sqlclass.Level {
-	level := sqlclass.Read
+func walk(v any) sql.Level {
+	level := sql.Read
 	switch v := v.(type) {
 	case []any:
 		for _, e := range v {
@@ -58,40 +58,40 @@ func walk(v any) sqlclass.Level {
 }
 
 // node returns the level of one node of the tree.
-func node(key string, v any) sqlclass.Level {
+func node(key string, v any) sql.Level {
 	switch key {
 	case "SelectStmt", "ExplainStmt", "VariableShowStmt":
-		return sqlclass.Read
+		return sql.Read
 	case "InsertStmt", "UpdateStmt", "lockingClause":
-		return sqlclass.Write
+		return sql.Write
 	case "intoClause":
-		return sqlclass.Destructive
+		return sql.Destructive
 	case "FuncCall":
 		return function(v)
 	}
 	if strings.HasSuffix(key, "Stmt") && key[0] < 'a' { // nodes begin with a capital, fields do not
-		return sqlclass.Destructive
+		return sql.Destructive
 	}
-	return sqlclass.Read
+	return sql.Read
 }
 
 // function knows some functions that no read may call.
-func function(v any) sqlclass.Level {
+func function(v any) sql.Level {
 	call, _ := v.(map[string]any)
 	names, _ := json.Marshal(call["funcname"])
-	for name, level := range map[string]sqlclass.Level{
-		"pg_read_file": sqlclass.Destructive, "lo_import": sqlclass.Destructive, "dblink": sqlclass.Destructive,
-		"set_config": sqlclass.Destructive, "pg_notify": sqlclass.Destructive, "nextval": sqlclass.Write,
+	for name, level := range map[string]sql.Level{
+		"pg_read_file": sql.Destructive, "lo_import": sql.Destructive, "dblink": sql.Destructive,
+		"set_config": sql.Destructive, "pg_notify": sql.Destructive, "nextval": sql.Write,
 	} {
 		if strings.Contains(string(names), `"`+name+`"`) {
 			return level
 		}
 	}
-	return sqlclass.Read
+	return sql.Read
 }
 
 // mysql asks the parser of TiDB.
-func mysql(query string) (sqlclass.Level, bool) {
+func mysql(query string) (sql.Level, bool) {
 	if strings.Contains(query, "/*T!") || strings.Contains(query, "/*t!") {
 		return 0, false // code for TiDB alone
 	}
@@ -100,41 +100,41 @@ func mysql(query string) (sqlclass.Level, bool) {
 		return 0, false
 	}
 	if len(statements) > 1 {
-		return sqlclass.Destructive, true
+		return sql.Destructive, true
 	}
 	return statement(statements[0]), true
 }
 
-func statement(s ast.StmtNode) sqlclass.Level {
+func statement(s ast.StmtNode) sql.Level {
 	switch s := s.(type) {
 	case *ast.SelectStmt:
 		switch {
 		case s.SelectIntoOpt != nil:
-			return sqlclass.Destructive
+			return sql.Destructive
 		case s.LockInfo != nil && s.LockInfo.LockType != ast.SelectLockNone:
-			return sqlclass.Write
+			return sql.Write
 		}
-		return sqlclass.Read
+		return sql.Read
 	case *ast.SetOprStmt, *ast.ShowStmt:
-		return sqlclass.Read
+		return sql.Read
 	case *ast.InsertStmt:
 		if s.IsReplace {
-			return sqlclass.Destructive
+			return sql.Destructive
 		}
-		return sqlclass.Write
+		return sql.Write
 	case *ast.UpdateStmt:
-		return sqlclass.Write
+		return sql.Write
 	case *ast.ExplainStmt:
 		return statement(s.Stmt)
 	default:
-		return sqlclass.Destructive
+		return sql.Destructive
 	}
 }
 
-// corpus reads the statements of the tests of package sqlclass.
+// corpus reads the statements of the tests of package sql.
 func corpus(tb testing.TB) []string {
 	tb.Helper()
-	data, err := os.ReadFile("../../../policy/sqlclass/testdata/statements.txt")
+	data, err := os.ReadFile("../../../classify/sql/testdata/statements.txt")
 	require.NoError(tb, err)
 	var list []string
 	for line := range strings.Lines(string(data)) {
@@ -178,13 +178,13 @@ func mutants(list []string, n int) []string {
 }
 
 // check fails when the class is below what the parser says, and reports whether the parser took the text.
-func check(tb testing.TB, d sqlclass.Dialect, ask judge, query string) (valid, stricter bool) {
+func check(tb testing.TB, d sql.Dialect, ask judge, query string) (valid, stricter bool) {
 	tb.Helper()
 	want, ok := ask(query)
 	if !ok {
 		return false, false
 	}
-	got := sqlclass.Classify(d, query)
+	got := sql.Classify(d, query)
 	if got.Level < want {
 		tb.Errorf("%s %q counts as %s (%s), but the parser says %s", d, query, got.Level, got.Reason, want)
 	}

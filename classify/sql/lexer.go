@@ -1,4 +1,4 @@
-package sqlclass
+package sql
 
 import (
 	"strings"

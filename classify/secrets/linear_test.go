@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/orch-dev/orch/policy/secrets"
+	"github.com/orch-dev/orch/classify/secrets"
 )
 
 // userTime returns the processor time that do takes; the load of the machine is not in it.

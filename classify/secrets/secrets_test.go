@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/orch-dev/orch/policy/secrets"
+	"github.com/orch-dev/orch/classify/secrets"
 )
 
 // secretCase is a text with exactly one secret.

@@ -1,11 +1,11 @@
-// Package sqlclass tells what an SQL statement would do, without a database (S0-123).
+// Package sql tells what an SQL statement would do, without a database (S0-123).
 //
 // It is no parser. A lexer that knows the comments and quotes of each dialect splits the text into
 // tokens; the verb, the keywords and the functions among them decide, and whatever it cannot tell
 // counts as destructive. It can therefore be stricter than the truth, but not laxer: a statement that
 // changes something never counts as a read, unless a function or a view of the database does so behind
 // its back. Against those the engines have guards of their own (package tools/db).
-package sqlclass
+package sql
 
 import (
 	"slices"

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/orch-dev/orch/policy/secrets"
+	"github.com/orch-dev/orch/classify/secrets"
 )
 
 // sample is a made-up credential in the form that its provider documents, in the text that it was written into.

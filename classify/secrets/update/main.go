@@ -18,7 +18,7 @@ import (
 
 func main() {
 	version := flag.String("version", "", "the `version` of gitleaks that the rules are from")
-	out := flag.String("out", "policy/secrets/providers.json", "the `file` to write")
+	out := flag.String("out", "classify/secrets/providers.json", "the `file` to write")
 	flag.Parse()
 	if err := update(flag.Arg(0), *version, *out); err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "update:", err)
@@ -75,7 +75,7 @@ func update(from, version, out string) error {
 		return err
 	}
 	doc := document{
-		Source:  "config/gitleaks.toml of github.com/gitleaks/gitleaks " + version + ", rewritten by policy/secrets/update",
+		Source:  "config/gitleaks.toml of github.com/gitleaks/gitleaks " + version + ", rewritten by classify/secrets/update",
 		License: "MIT, Copyright (c) 2019 Zachary Rice; see LICENSE.gitleaks",
 	}
 	for _, r := range config.Rules {

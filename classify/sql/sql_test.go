@@ -1,4 +1,4 @@
-package sqlclass_test
+package sql_test
 
 import (
 	"os"
@@ -9,26 +9,26 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/orch-dev/orch/policy/sqlclass"
+	"github.com/orch-dev/orch/classify/sql"
 )
 
 const (
-	pg   = sqlclass.Postgres
-	my   = sqlclass.MySQL
-	lite = sqlclass.SQLite
+	pg   = sql.Postgres
+	my   = sql.MySQL
+	lite = sql.SQLite
 
-	read        = sqlclass.Read
-	write       = sqlclass.Write
-	destructive = sqlclass.Destructive
+	read        = sql.Read
+	write       = sql.Write
+	destructive = sql.Destructive
 )
 
 // all are the dialects.
-func all() []sqlclass.Dialect { return []sqlclass.Dialect{pg, my, lite} }
+func all() []sql.Dialect { return []sql.Dialect{pg, my, lite} }
 
 // statement is a text with the level that it must have in each of the dialects.
 type statement struct {
-	dialects []sqlclass.Dialect
-	level    sqlclass.Level
+	dialects []sql.Dialect
+	level    sql.Level
 	query    string
 }
 
@@ -44,11 +44,11 @@ func statements(tb testing.TB) []statement {
 		}
 		fields := strings.SplitN(strings.TrimSpace(line), " ", 3)
 		require.Len(tb, fields, 3, line)
-		s := statement{dialects: []sqlclass.Dialect{sqlclass.Dialect(fields[0])}}
+		s := statement{dialects: []sql.Dialect{sql.Dialect(fields[0])}}
 		if fields[0] == "any" {
 			s.dialects = all()
 		}
-		level, ok := map[string]sqlclass.Level{"read": read, "write": write, "destructive": destructive}[fields[1]]
+		level, ok := map[string]sql.Level{"read": read, "write": write, "destructive": destructive}[fields[1]]
 		require.True(tb, ok, line)
 		s.level = level
 		s.query, err = strconv.Unquote(fields[2])
@@ -64,7 +64,7 @@ func TestTable(t *testing.T) {
 	cases, allowed, refused := 0, 0, 0
 	for _, s := range statements(t) {
 		for _, d := range s.dialects {
-			got := sqlclass.Classify(d, s.query)
+			got := sql.Classify(d, s.query)
 			assert.Equal(t, s.level, got.Level, "%s %q: %+v", d, s.query, got)
 			assert.NotEmpty(t, got.Reason, "%s %q", d, s.query)
 			cases++
@@ -84,7 +84,7 @@ func TestTable(t *testing.T) {
 
 func TestReasons(t *testing.T) {
 	t.Parallel()
-	for query, want := range map[string]sqlclass.Class{
+	for query, want := range map[string]sql.Class{
 		"select 1":                        {Level: read, Reason: "SELECT", Verb: "SELECT", Statements: 1},
 		"insert into t values (1)":        {Level: write, Reason: "INSERT", Verb: "INSERT", Statements: 1},
 		"delete from t returning a":       {Level: destructive, Reason: "DELETE", Verb: "DELETE", Statements: 1, Returning: true},
@@ -98,7 +98,7 @@ func TestReasons(t *testing.T) {
 		"":                                {Level: destructive, Reason: "no statement"},
 		"with a as (delete from t) table": {Level: destructive, Reason: "DELETE", Verb: "WITH", Statements: 1},
 	} {
-		assert.Equal(t, want, sqlclass.Classify(pg, query), query)
+		assert.Equal(t, want, sql.Classify(pg, query), query)
 	}
 	assert.Equal(t, "read write destructive", strings.Join([]string{read.String(), write.String(), destructive.String()}, " "))
 }
@@ -118,7 +118,7 @@ func TestDisguises(t *testing.T) {
 				func(q string) string { return "\t\n " + q },
 			} {
 				query := disguise(bad.query)
-				assert.Equal(t, destructive, sqlclass.Classify(d, query).Level, "%s %q", d, query)
+				assert.Equal(t, destructive, sql.Classify(d, query).Level, "%s %q", d, query)
 			}
 		}
 	}
@@ -130,19 +130,19 @@ func FuzzClassify(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, query string) {
 		for _, d := range all() {
-			got := sqlclass.Classify(d, query)
+			got := sql.Classify(d, query)
 			if got.Reason == "" {
 				t.Fatalf("%s %q has no reason", d, query)
 			}
-			if got != sqlclass.Classify(d, query) {
+			if got != sql.Classify(d, query) {
 				t.Fatalf("%s %q has two classes", d, query)
 			}
 			// With a second statement it is never harmless, unless the first swallows it as a comment.
-			more := sqlclass.Classify(d, query+"\n;\nDELETE FROM t")
-			if more.Level != sqlclass.Destructive {
+			more := sql.Classify(d, query+"\n;\nDELETE FROM t")
+			if more.Level != sql.Destructive {
 				t.Fatalf("%s %q hides a DELETE: %+v", d, query, more)
 			}
-			if got.Level < sqlclass.Destructive && sqlclass.Classify(d, query+" ").Level != got.Level {
+			if got.Level < sql.Destructive && sql.Classify(d, query+" ").Level != got.Level {
 				t.Fatalf("%s %q depends on a space", d, query)
 			}
 		}

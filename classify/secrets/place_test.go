@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/orch-dev/orch/policy/secrets"
+	"github.com/orch-dev/orch/classify/secrets"
 )
 
 // TestPlaces lets through what says where a secret lies, and nothing that only begins like it.
