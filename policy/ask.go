@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orch-dev/orch/classify/shell"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/tools"
 )
@@ -83,7 +84,7 @@ func (p *Policy) deliverable(name string, deliverables []string) bool {
 		if !filepath.IsAbs(d) {
 			d = filepath.Join(p.root, d)
 		}
-		return within(name, filepath.Clean(d))
+		return shell.Within(name, filepath.Clean(d))
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orch-dev/orch/classify/shell"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/statemachine"
@@ -161,7 +162,7 @@ func (p *Policy) inRoots(c Call) error {
 	}
 	for _, field := range slices.Sorted(maps.Keys(c.Paths)) {
 		name := c.Paths[field]
-		if !within(name, c.Workspace) && !slices.ContainsFunc(c.Roots, func(root string) bool { return within(name, root) }) {
+		if !shell.Within(name, c.Workspace) && !slices.ContainsFunc(c.Roots, func(root string) bool { return shell.Within(name, root) }) {
 			return fault.New(fault.OutsideRoot, "%s lies outside of the roots of the client", name).WithField(field)
 		}
 	}
@@ -223,7 +224,7 @@ func (c Call) touches() []touch {
 func (p *Policy) foreign(c Call, t touch) string {
 	switch {
 	case t.access == tools.ReadPath || c.Spec.Approval == tools.OutsideWorkspace:
-	case within(t.path, p.working) && !within(t.path, c.Workspace):
+	case shell.Within(t.path, p.working) && !shell.Within(t.path, c.Workspace):
 		return "it belongs to the workspace of another task"
 	}
 	return ""
@@ -247,26 +248,26 @@ func access(s tools.Spec, field string) tools.Access {
 func (p *Policy) protection(path string, access tools.Access, workspace string) string {
 	path = filepath.Clean(path)
 	switch {
-	case within(path, p.data):
+	case shell.Within(path, p.data):
 		return "it belongs to the data directory of the node"
 	case access == tools.ReadPath:
 		return ""
-	case p.rules != nil && filepath.IsAbs(p.rules.File) && within(p.rules.File, path):
+	case p.rules != nil && filepath.IsAbs(p.rules.File) && shell.Within(p.rules.File, path):
 		return "it is the policy file of the node or contains it"
-	case within(p.root, path):
+	case shell.Within(p.root, path):
 		return "it is the root or contains it"
-	case within(p.working, path):
+	case shell.Within(p.working, path):
 		return "it is the directory of all workspaces or contains it"
-	case within(p.data, path):
+	case shell.Within(p.data, path):
 		return "it contains the data directory of the node"
-	case within(path, filepath.Join(p.working, tools.UndoFolder)):
+	case shell.Within(path, filepath.Join(p.working, tools.UndoFolder)):
 		return "it is what sessions are undone with"
 	}
 	if p.isNotes(path) {
 		return "the node keeps it as the notes of a task"
 	}
 	rel := strings.TrimPrefix(strings.TrimPrefix(path, p.root), "/")
-	if metadata(rel) {
+	if shell.Metadata(rel) {
 		return "it belongs to a .git or .orch directory"
 	}
 	if p.IsSecretFile(path) {
@@ -275,7 +276,7 @@ func (p *Policy) protection(path string, access tools.Access, workspace string) 
 	if p.holdsKey(path) {
 		return "it holds a key"
 	}
-	if pattern := p.pattern(rel); pattern != "" && !within(path, workspace) {
+	if pattern := p.pattern(rel); pattern != "" && !shell.Within(path, workspace) {
 		return "the pattern " + pattern + " protects it outside the task's workspace"
 	}
 	return ""
@@ -285,16 +286,6 @@ func (p *Policy) protection(path string, access tools.Access, workspace string) 
 func (p *Policy) isNotes(path string) bool {
 	dir, name := filepath.Split(path)
 	return (name == "PROGRESS.md" || name == "CHECKPOINTS.md") && filepath.Dir(filepath.Clean(dir)) == p.working
-}
-
-// metadata reports whether a path lies in the metadata of a repository or a node.
-func metadata(path string) bool {
-	for part := range strings.SplitSeq(path, "/") {
-		if strings.EqualFold(part, ".git") || strings.EqualFold(part, ".orch") {
-			return true
-		}
-	}
-	return false
 }
 
 func (p *Policy) noSecrets(c Call) error {
@@ -324,13 +315,13 @@ func (p *Policy) notInteractive(c Call) error {
 }
 
 // class classifies the command of a call; false when the tool has none.
-func (p *Policy) class(c Call) (Class, bool) {
+func (p *Policy) class(c Call) (shell.Class, bool) {
 	command, ok := c.command()
 	if !ok {
-		return Class{}, false
+		return shell.Class{}, false
 	}
 	dir := cmp.Or(c.Paths["working_directory"], c.Start, filepath.Join(c.Workspace, "workspace"))
-	return Classify(command, ShellContext{Dir: dir, Workspace: c.Workspace, Places: c.Writable(), Env: c.environment()}), true
+	return shell.Classify(command, shell.Context{Dir: dir, Workspace: c.Workspace, Places: c.Writable(), Env: c.environment()}), true
 }
 
 // environment returns the names of the variables that the call sets for its command.

@@ -18,6 +18,8 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
+const workspace = "/root/Working/TASK_01JD0000000000000000000000"
+
 const (
 	task   events.TaskID = "TASK_01JD0000000000000000000000"
 	secret string        = "ghp_0123456789abcdefghijklmnopqrstuvwxyz"

@@ -11,7 +11,6 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
-	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
 
@@ -122,13 +121,4 @@ func (c Config) validate() error {
 		}
 	}
 	return nil
-}
-
-// within reports whether path is dir or lies below it. Both are clean and absolute.
-func within(name, dir string) bool {
-	if dir == "" {
-		return false
-	}
-	rest, ok := strings.CutPrefix(name, dir)
-	return ok && (rest == "" || rest[0] == '/' || dir == "/")
 }

@@ -6,8 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"mvdan.cc/sh/v3/syntax"
-
+	"github.com/orch-dev/orch/classify/shell"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/tools"
 )
@@ -21,15 +20,15 @@ import (
 // the file as its first argument counts as a call of the file.
 func OwnProgram(c Call) (string, bool) {
 	command, ok := c.command()
-	if !ok || c.Spec.Approval != tools.IfDestructive || slices.ContainsFunc(c.environment(), steersPrograms) {
+	if !ok || c.Spec.Approval != tools.IfDestructive || slices.ContainsFunc(c.environment(), shell.SteersPrograms) {
 		return "", false
 	}
-	words, ok := plainCall(command)
+	words, ok := shell.PlainCall(command)
 	if !ok {
 		return "", false
 	}
 	name := words[0]
-	if interprets(program(name)) {
+	if shell.Interprets(shell.Program(name)) {
 		if len(words) < 2 || strings.HasPrefix(words[1], "-") {
 			return "", false
 		}
@@ -40,11 +39,6 @@ func OwnProgram(c Call) (string, bool) {
 	return c.absolute(name)
 }
 
-// interprets reports whether a program runs the file that its first argument names.
-func interprets(name string) bool {
-	return slices.Contains(strings.Fields("sh bash dash zsh ksh python python3 node ruby perl"), name)
-}
-
 // absolute returns the path of a file that a command names. One that is relative to the workspace is nobody's own program.
 func (c Call) absolute(name string) (string, bool) {
 	if filepath.IsAbs(name) {
@@ -52,59 +46,6 @@ func (c Call) absolute(name string) (string, bool) {
 	}
 	dir := cmp.Or(c.Paths["working_directory"], c.Start)
 	return filepath.Join(dir, name), dir != "" && name != ""
-}
-
-// plainCall returns the words of a script that is one simple command; those that hold variables are empty.
-func plainCall(text string) ([]string, bool) {
-	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
-	if err != nil || len(file.Stmts) != 1 {
-		return nil, false
-	}
-	stmt := file.Stmts[0]
-	call, ok := stmt.Cmd.(*syntax.CallExpr)
-	if !ok || stmt.Negated || stmt.Background || stmt.Coprocess || stmt.Disown || len(stmt.Redirs) > 0 || len(call.Assigns) > 0 || len(call.Args) == 0 {
-		return nil, false
-	}
-	words := make([]string, len(call.Args))
-	for i, w := range call.Args {
-		if words[i], ok = plainWord(w); !ok {
-			return nil, false
-		}
-	}
-	return words, words[0] != ""
-}
-
-// plainWord returns a word that the shell hands over as it is written, or "" for one with a variable in double quotes.
-func plainWord(w *syntax.Word) (string, bool) {
-	k := &checker{}
-	if a := k.arg(w); a.fixed {
-		bare := w.Lit()
-		return a.text, !k.pattern(w) && !strings.HasPrefix(bare, "~") && !strings.ContainsAny(bare, "{}")
-	}
-	for _, part := range w.Parts {
-		quoted, ok := part.(*syntax.DblQuoted)
-		if !ok || quoted.Dollar || !plainQuoted(quoted) {
-			return "", false
-		}
-	}
-	return "", true
-}
-
-// plainQuoted reports whether a text in double quotes holds nothing but letters and the values of variables.
-func plainQuoted(q *syntax.DblQuoted) bool {
-	for _, part := range q.Parts {
-		switch p := part.(type) {
-		case *syntax.Lit:
-		case *syntax.ParamExp:
-			plain := p.Param != nil && !p.Excl && !p.Length && !p.Width && p.Index == nil && p.Slice == nil && p.Repl == nil && p.Names == 0 && p.Exp == nil
-			if !plain {
-				return false
-			}
-		default:
-			return false
-		}
-	}
-	return true
 }
 
 // scopeProgram begins a scope that lets a program of the user's own be run: its real path and the digest of its content follow.

@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/orch-dev/orch/classify/shell"
 )
 
 // How a session writes in its project, that is outside of its workspace and inside of the root.
@@ -36,13 +38,13 @@ func (c Call) Writable() []string {
 
 // owns reports whether a call may write at a clean path without a question.
 func (c Call) owns(path string) bool {
-	return within(path, c.Workspace) || slices.ContainsFunc(c.Writable(), func(place string) bool { return within(path, place) })
+	return shell.Within(path, c.Workspace) || slices.ContainsFunc(c.Writable(), func(place string) bool { return shell.Within(path, place) })
 }
 
 // inProject returns the folder of the project that a path lies in, "" for none.
 func (c Call) inProject(path string) string {
 	for _, folder := range c.Project {
-		if within(path, folder) {
+		if shell.Within(path, folder) {
 			return folder
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 
+	"github.com/orch-dev/orch/classify/shell"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/tools"
 )
@@ -137,7 +138,7 @@ type facts struct {
 	root     string
 	paths    []touch
 	hosts    []peer
-	commands found
+	commands shell.Found
 	// recipients are whom the call gives something.
 	recipients []recipient
 }

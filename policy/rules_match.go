@@ -9,6 +9,7 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
+	"github.com/orch-dev/orch/classify/shell"
 	"github.com/orch-dev/orch/tools"
 )
 
@@ -117,7 +118,7 @@ func above(pattern, path, root string) bool {
 	if !filepath.IsAbs(base) {
 		base = filepath.Join(root, base)
 	}
-	return strings.Contains(pattern, "/") && within(base, path)
+	return strings.Contains(pattern, "/") && shell.Within(base, path)
 }
 
 // peer is a host that a call talks to; an empty one is none, such as that of a database in a file.

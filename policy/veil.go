@@ -7,6 +7,7 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
+	"github.com/orch-dev/orch/classify/shell"
 	"github.com/orch-dev/orch/fault"
 )
 
@@ -113,9 +114,9 @@ func (v Veil) Fits(path string) bool {
 	return slices.ContainsFunc(v.patterns, func(h hiddenPattern) bool {
 		switch {
 		case h.prefix != "":
-			return within(path, h.prefix)
+			return shell.Within(path, h.prefix)
 		case h.name:
-			return within(path, v.root) && doublestar.MatchUnvalidated(h.text, filepath.Base(path))
+			return shell.Within(path, v.root) && doublestar.MatchUnvalidated(h.text, filepath.Base(path))
 		default:
 			return fitsPath(h.text, path, v.root)
 		}
@@ -154,7 +155,7 @@ func (v Veil) Searches() bool {
 // mayFitBelow reports whether an absolute pattern could fit something below the root.
 func mayFitBelow(pattern, root string) bool {
 	base, _ := doublestar.SplitPattern(pattern)
-	return within(base, root) || within(root, base)
+	return shell.Within(base, root) || shell.Within(root, base)
 }
 
 // checkReach refuses patterns of which nobody could tell what they take away from a program: those of files outside of the

@@ -66,7 +66,7 @@ func TestImportTable(t *testing.T) {
 		"catalogue to mcp":           {"tools/a.go", mod + "mcp/gateway", "tools may not import mcp/gateway"},
 		"tool to another family":     {"tools/task/a.go", mod + "tools/git", "tools/* may not import tools/git"},
 		"tool to policy":             {"tools/task/a.go", mod + "policy", "tools/* may not import policy"},
-		"shell to policy":            {"tools/shell/a.go", mod + "policy", ""},
+		"shell to its classifier":    {"tools/shell/a.go", mod + "classify/shell", ""},
 		"port to its semantics":      {"tools/firebase/a.go", mod + "tools/firebase/tree", ""},
 		"semantics to the port":      {"tools/firebase/tree/a.go", mod + "tools/firebase", "tools/firebase/tree may not import tools/firebase"},
 		"semantics and context":      {"tools/firebase/document/a.go", "context", "tools/firebase/document is pure: it may not import context"},

@@ -12,9 +12,9 @@ import (
 
 	"mvdan.cc/sh/v3/syntax"
 
+	"github.com/orch-dev/orch/classify/shell"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/proc"
-	"github.com/orch-dev/orch/policy"
 	"github.com/orch-dev/orch/tools"
 )
 
@@ -72,7 +72,7 @@ var bashExecute = tools.Define(tools.Spec{
 		return bashExecuteOut{}, err
 	}
 	sandbox := env.Sandbox
-	if folder, ok := policy.OnlyGit(in.Command); ok && len(in.Env)+len(in.Argv) == 0 {
+	if folder, ok := shell.OnlyGit(in.Command); ok && len(in.Env)+len(in.Argv) == 0 {
 		if !filepath.IsAbs(folder) {
 			folder = filepath.Join(dir, folder)
 		}

@@ -7,10 +7,10 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"github.com/orch-dev/orch/classify/shell"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/pathguard"
 	"github.com/orch-dev/orch/internal/proc"
-	"github.com/orch-dev/orch/policy"
 	"github.com/orch-dev/orch/tools"
 )
 
@@ -42,7 +42,7 @@ var shellExec = shellExecTool{tools.Define(tools.Spec{
 	Approval: tools.NoApproval,
 	Errors:   []string{"CommandNotAllowed", "OutsideRoot", "PROTECTED_PATH", "VALIDATION_ERROR", "EXEC_FAILED", "TIMEOUT"},
 }, func(ctx context.Context, env *tools.Env, in shellExecIn) (shellExecOut, error) {
-	operands, err := policy.ReadOnlyArgs(in.Command, in.Args)
+	operands, err := shell.ReadOnlyArgs(in.Command, in.Args)
 	if err != nil {
 		return shellExecOut{}, err
 	}
@@ -74,7 +74,7 @@ func (shellExecTool) Text(out json.RawMessage) string {
 }
 
 // confine checks that what a command would open lies in the root, links included.
-func confine(ctx context.Context, env *tools.Env, operands []policy.Operand) error {
+func confine(ctx context.Context, env *tools.Env, operands []shell.Operand) error {
 	w := linkWalk{root: env.Root, seen: map[string]bool{}}
 	for _, o := range operands {
 		path := o.Path
@@ -93,7 +93,7 @@ func confine(ctx context.Context, env *tools.Env, operands []policy.Operand) err
 	return nil
 }
 
-func field(o policy.Operand) string {
+func field(o shell.Operand) string {
 	if o.Arg < 0 {
 		return "args"
 	}

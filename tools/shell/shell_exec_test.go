@@ -19,11 +19,11 @@ import (
 	"github.com/stretchr/testify/require"
 	sh "mvdan.cc/sh/v3/shell"
 
+	classify "github.com/orch-dev/orch/classify/shell"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/pathguard"
 	"github.com/orch-dev/orch/internal/proc"
-	"github.com/orch-dev/orch/policy"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/tools/shell"
 	"github.com/orch-dev/orch/tools/toolstest"
@@ -213,7 +213,7 @@ func TestShellExecRandomArguments(t *testing.T) {
 		require.NoError(t, err)
 		pool = append(pool, words[1:]...)
 	}
-	commands := slices.DeleteFunc(policy.ReadOnlyCommands(), func(c string) bool { return c == "rg" })
+	commands := slices.DeleteFunc(classify.ReadOnlyCommands(), func(c string) bool { return c == "rg" })
 	before, ran := w.tree(t), 0
 	random := rand.New(rand.NewPCG(1, 2))
 	for range rounds {
@@ -255,7 +255,7 @@ func TestShellExecCommands(t *testing.T) {
 			assert.Contains(t, e.Message, permitted)
 		}
 	}
-	assert.Len(t, policy.ReadOnlyCommands(), 18)
+	assert.Len(t, classify.ReadOnlyCommands(), 18)
 	_, err := w.exec(t, "")
 	assert.Equal(t, "command", fault.From(err).Field)
 }
@@ -357,7 +357,7 @@ func TestShellExecRandomScripts(t *testing.T) {
 			for range 1 + random.IntN(7) {
 				script.WriteString(fragments[random.IntN(len(fragments))])
 			}
-			if _, err := policy.ReadOnlyArgs(command, []string{script.String(), "a.txt"}); err != nil || ran == randomScripts {
+			if _, err := classify.ReadOnlyArgs(command, []string{script.String(), "a.txt"}); err != nil || ran == randomScripts {
 				continue
 			}
 			ran++

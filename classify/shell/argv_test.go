@@ -1,4 +1,4 @@
-package policy_test
+package shell_test
 
 import (
 	"strings"
@@ -7,14 +7,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/orch-dev/orch/classify/shell"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/policy"
 )
 
 // S4-060: every argument that names a file is found, whatever its form, and nothing else.
 func TestReadOnlyArgsNamesTheFiles(t *testing.T) {
 	t.Parallel()
-	for line, want := range map[string][]policy.Operand{
+	for line, want := range map[string][]shell.Operand{
 		"grep|x":                   nil,
 		"grep|-r|x":                {{Arg: -1, Path: "."}},
 		"grep|-r|-f|w":             {{Arg: 2, Path: "w"}, {Arg: -1, Path: "."}},
@@ -50,7 +50,7 @@ func TestReadOnlyArgsNamesTheFiles(t *testing.T) {
 		"cat|--help":     nil,
 	} {
 		words := strings.Split(line, "|")
-		got, err := policy.ReadOnlyArgs(words[0], words[1:])
+		got, err := shell.ReadOnlyArgs(words[0], words[1:])
 		require.NoError(t, err, line)
 		assert.Equal(t, want, got, line)
 	}
@@ -58,7 +58,7 @@ func TestReadOnlyArgsNamesTheFiles(t *testing.T) {
 
 func TestReadOnlyArgsSaysWhatIsRefused(t *testing.T) {
 	t.Parallel()
-	_, err := policy.ReadOnlyArgs("sort", []string{"a", "-uo", "b"})
+	_, err := shell.ReadOnlyArgs("sort", []string{"a", "-uo", "b"})
 	e := fault.From(err)
 	require.NotNil(t, e)
 	assert.Equal(t, fault.ValidationError, e.Code)
@@ -66,9 +66,9 @@ func TestReadOnlyArgsSaysWhatIsRefused(t *testing.T) {
 	assert.Equal(t, "args[1]", e.Field)
 	assert.Contains(t, e.Message, "-o of sort")
 	assert.Contains(t, e.Hint, "--reverse")
-	_, err = policy.ReadOnlyArgs("head", []string{"-n"})
+	_, err = shell.ReadOnlyArgs("head", []string{"-n"})
 	assert.Contains(t, err.Error(), "needs a value")
-	_, err = policy.ReadOnlyArgs("rm", nil)
+	_, err = shell.ReadOnlyArgs("rm", nil)
 	assert.Equal(t, fault.CommandNotAllowed, fault.CodeOf(err))
 }
 
@@ -78,7 +78,7 @@ func FuzzReadOnlyArgs(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, line string) {
 		words := strings.Split(line, "|")
-		files, err := policy.ReadOnlyArgs(words[0], words[1:])
+		files, err := shell.ReadOnlyArgs(words[0], words[1:])
 		if err != nil {
 			assert.NotEmpty(t, fault.From(err).Field)
 			return

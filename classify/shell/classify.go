@@ -1,4 +1,7 @@
-package policy
+// Package shell says what a command of the shell would do, without running it: whether it is destructive or waits for a person,
+// which files a list of arguments names, which commands a script has, whether it calls nothing but git. It computes from text alone;
+// what it cannot know counts as what does most.
+package shell
 
 import (
 	"path/filepath"
@@ -18,8 +21,8 @@ type Class struct {
 	Reason string
 }
 
-// ShellContext is where a command would run.
-type ShellContext struct {
+// Context is where a command would run.
+type Context struct {
 	// Dir is the absolute working directory.
 	Dir string
 	// Workspace is the absolute path of the task's workspace, in which a command may write.
@@ -31,8 +34,8 @@ type ShellContext struct {
 }
 
 // writes reports whether a command may write at a clean absolute path.
-func (c ShellContext) writes(path string) bool {
-	return within(path, c.Workspace) || slices.ContainsFunc(c.Places, func(place string) bool { return within(path, place) })
+func (c Context) writes(path string) bool {
+	return Within(path, c.Workspace) || slices.ContainsFunc(c.Places, func(place string) bool { return Within(path, place) })
 }
 
 // Classify tells whether a bash command is destructive or interactive (S0-083, S0-084, A-29, A-30).
@@ -43,7 +46,7 @@ func (c ShellContext) writes(path string) bool {
 // harmless only when it evaluates numbers and variables that hold no text. What cannot be
 // parsed or is computed at run time is destructive. Build and test runners (go, make, npm test,
 // pytest, cargo …) run the project's own code; by decision they are not destructive.
-func Classify(command string, c ShellContext) Class {
+func Classify(command string, c Context) Class {
 	k := &checker{ctx: c, programs: allowList(), runs: new(int)}
 	k.script(command)
 	return k.class
@@ -57,7 +60,7 @@ const maxRuns = 1000
 
 // checker classifies one command.
 type checker struct {
-	ctx      ShellContext
+	ctx      Context
 	programs map[string]check
 	class    Class
 	// moved is true when the script changes its directory below Dir, lost when to somewhere unknown.
@@ -179,7 +182,7 @@ func (k *checker) changesDir(args []arg) {
 	case hasDotDot(path):
 		k.lost = true
 	}
-	if metadata(path) {
+	if Metadata(path) {
 		k.destructive("it works in the metadata of a repository")
 	}
 }
@@ -198,7 +201,7 @@ func (k *checker) inside(a arg) bool {
 		}
 		path = filepath.Join(k.ctx.Dir, path)
 	}
-	return k.ctx.writes(path) && !metadata(path) && !startsCode(path)
+	return k.ctx.writes(path) && !Metadata(path) && !startsCode(path)
 }
 
 // startsCode reports whether programs run or obey a file just because of its name.
@@ -319,13 +322,13 @@ func (k *checker) assign(a *syntax.Assign) {
 
 // variable checks a name that is assigned.
 func (k *checker) variable(name string) {
-	if steersPrograms(name) {
+	if SteersPrograms(name) {
 		k.destructive("it changes the variable " + name)
 	}
 }
 
-// steersPrograms reports whether a variable makes harmless programs do other things.
-func steersPrograms(name string) bool {
+// SteersPrograms reports whether a variable makes harmless programs do other things.
+func SteersPrograms(name string) bool {
 	switch name {
 	case "PATH", "ENV", "IFS", "SHELLOPTS", "BASHOPTS", "PS4", "PROMPT_COMMAND", "CDPATH", "HOME", "TMPDIR", "EDITOR", "VISUAL", "PAGER",
 		"GOFLAGS", "GOPROXY", "GOTOOLCHAIN", "GOROOT", "GOPATH", "GOBIN", "GOENV", "CC", "CXX", "SHELL", "MAKEFLAGS", "TAR_OPTIONS",

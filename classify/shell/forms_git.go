@@ -1,4 +1,4 @@
-package policy
+package shell
 
 // gitForms are those of git behind its own options; git accepts more.
 func gitForms(program string) string {

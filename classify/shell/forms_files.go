@@ -1,4 +1,4 @@
-package policy
+package shell
 
 // forms returns the ways to call a program that only read, "" for a program without any.
 func forms(program string) string {

@@ -1,35 +1,10 @@
-package policy
+package shell
 
 import (
 	"path"
 	"slices"
 	"strings"
 )
-
-// The forms of a program are the ways to call it that only read, one on each line:
-//
-//	subcommands: options | operands
-//
-// Every word of a call has to be known by one form. An option that no form names asks, also in an
-// abbreviation. A line that begins with "-" or "^" gives options that stand before a subcommand, or
-// behind any.
-//
-// Subcommands are separated by commas, each of one or more words, of which "*" may end or be a part.
-// Options are
-//
-//	-abc       the letters a, b and c, which may stand together
-//	-f=        a letter with a value
-//	--long     a long name; --long= with a value, --long? with one that is joined or missing
-//	^word      a name behind one dash or two, such as -noout; ^word= with a value
-//	-#         a number such as -5
-//	--*        any long name with or without a value, other than those that follow as !--name
-//
-// Behind "=" may stand what the value has to be: local (no remote file, no URL), or one of some words
-// with commas between them. Of the options that end with "!" the call has to have one, and one of
-// those that end with "%".
-//
-// Operands are nothing for none, "?" for one at most, "*" for any, or a kind of operandKinds, or the
-// words that are permitted.
 
 // form is a way to call a program that only reads.
 type form struct {

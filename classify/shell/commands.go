@@ -1,4 +1,4 @@
-package policy
+package shell
 
 import (
 	"path"
@@ -26,7 +26,7 @@ func (k *checker) call(words []arg, fed bool, pos uint) {
 	if at, ok := k.functions[first.text]; ok && at < pos {
 		return // its body is looked at where it is declared
 	}
-	c := call{name: program(first.text), args: words[1:], fed: fed}
+	c := call{name: Program(first.text), args: words[1:], fed: fed}
 	if k.tellsOfItself(c) || k.reads(c) || k.asksPerson(c) {
 		return
 	}
@@ -68,8 +68,8 @@ const knownPrograms = `rm rmdir ln dd install chown chgrp link unlink truncate s
 	protoc buf sqlc golangci-lint staticcheck gopls dlv goreleaser clippy-driver clang-format clang-tidy cppcheck valgrind perf
 	ffmpeg ffprobe convert magick identify pandoc pdftotext exiftool`
 
-// program returns the name of a program in one of the system's folders, any other path as it is.
-func program(name string) string {
+// Program returns the name of a program in one of the system's folders, any other path as it is.
+func Program(name string) string {
 	dir, base := path.Split(name)
 	switch dir {
 	case "/bin/", "/sbin/", "/usr/bin/", "/usr/sbin/", "/usr/local/bin/", "/usr/local/go/bin/":

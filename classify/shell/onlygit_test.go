@@ -1,11 +1,11 @@
-package policy_test
+package shell_test
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/orch-dev/orch/policy"
+	"github.com/orch-dev/orch/classify/shell"
 )
 
 func TestOnlyGit(t *testing.T) {
@@ -15,10 +15,10 @@ func TestOnlyGit(t *testing.T) {
 		"git stash\ngit pull --rebase\ngit stash pop", "git init", "git rebase main", "git commit --amend --no-edit",
 		"git commit -m \"$(cat <<'EOF'\nfix: x\n\nbody $(not run)\nEOF\n)\"", "git merge --no-ff --no-edit side", "git reset --hard HEAD~1", "git restore --staged a.txt",
 	} {
-		_, ok := policy.OnlyGit(script)
+		_, ok := shell.OnlyGit(script)
 		assert.True(t, ok, script)
 	}
-	folder, _ := policy.OnlyGit("cd 'a b' && git status")
+	folder, _ := shell.OnlyGit("cd 'a b' && git status")
 	assert.Equal(t, "a b", folder)
 	for _, script := range []string{
 		"", "make", "echo x", "git add -A && make", "git add $X", "git commit -m \"$(make)\"", "git commit -m \"$(cat <<EOF\n$(make)\nEOF\n)\"", "git log | head",
@@ -28,7 +28,7 @@ func TestOnlyGit(t *testing.T) {
 		"git bisect run make", "f() { git status; }; f", "if true; then git status; fi", "(git status)", "git", "git\\\nx", "./git status", "git commit -m \"$(cat <<'EOF' >.git/commondir\nx\nEOF\n)\"",
 		"git init --template=t", "git -C sub status", "git status && cd sub && git commit -m x", "cd sub; cd ..; git status", "cd -; git status", "cd; git status", "git commit -m x -e", "! git ~/x", "git add {a,b}", "git add *",
 	} {
-		_, ok := policy.OnlyGit(script)
+		_, ok := shell.OnlyGit(script)
 		assert.False(t, ok, script)
 	}
 }

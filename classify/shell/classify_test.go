@@ -1,4 +1,4 @@
-package policy_test
+package shell_test
 
 import (
 	"fmt"
@@ -10,13 +10,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/orch-dev/orch/policy"
+	"github.com/orch-dev/orch/classify/shell"
 )
 
 const workspace = "/root/Working/TASK_01JD0000000000000000000000"
 
-func shellContext() policy.ShellContext {
-	return policy.ShellContext{Dir: workspace + "/workspace", Workspace: workspace}
+func shellContext() shell.Context {
+	return shell.Context{Dir: workspace + "/workspace", Workspace: workspace}
 }
 
 // commandTable reads a file with a command on each line. In it ⏎ stands for a line break and WORKSPACE
@@ -37,7 +37,7 @@ func TestHarmless(t *testing.T) {
 	t.Parallel()
 	commands := commandTable(t, "harmless")
 	for _, command := range commands {
-		class := policy.Classify(command, shellContext())
+		class := shell.Classify(command, shellContext())
 		assert.False(t, class.Destructive || class.Interactive, "%s: %s", command, class.Reason)
 		assert.Empty(t, class.Reason, command)
 	}
@@ -45,7 +45,7 @@ func TestHarmless(t *testing.T) {
 	// Harmless commands that the classification does not see through, at most one of a hundred.
 	cautious := commandTable(t, "cautious")
 	for _, command := range cautious {
-		assert.True(t, policy.Classify(command, shellContext()).Destructive, "%s belongs to the harmless ones", command)
+		assert.True(t, shell.Classify(command, shellContext()).Destructive, "%s belongs to the harmless ones", command)
 	}
 	all := len(commands) + len(cautious)
 	assert.LessOrEqual(t, len(cautious)*100, all)
@@ -57,7 +57,7 @@ func TestDestructive(t *testing.T) {
 	t.Parallel()
 	commands := commandTable(t, "destructive")
 	for _, command := range commands {
-		class := policy.Classify(command, shellContext())
+		class := shell.Classify(command, shellContext())
 		assert.True(t, class.Destructive, command)
 		assert.NotEmpty(t, class.Reason, command)
 	}
@@ -67,23 +67,23 @@ func TestDestructive(t *testing.T) {
 func TestInteractive(t *testing.T) {
 	t.Parallel()
 	for _, command := range commandTable(t, "interactive") {
-		assert.True(t, policy.Classify(command, shellContext()).Interactive, command)
+		assert.True(t, shell.Classify(command, shellContext()).Interactive, command)
 	}
 	for _, command := range []string{"python3 --version", "vim --version", "echo 1 | python3", "python3 <<EOF\n1\nEOF", "git commit -m x", "echo vi", "read x"} {
-		assert.False(t, policy.Classify(command, shellContext()).Interactive, command)
+		assert.False(t, shell.Classify(command, shellContext()).Interactive, command)
 	}
 }
 
 func TestOutsideTheWorkspaceNothingIsWritten(t *testing.T) {
 	t.Parallel()
-	c := policy.ShellContext{Dir: "/root/project", Workspace: workspace}
+	c := shell.Context{Dir: "/root/project", Workspace: workspace}
 	for _, command := range []string{"touch x", "echo x > y", "git add a", "git commit -m x", "gofmt -w a.go", "go mod tidy"} {
-		assert.True(t, policy.Classify(command, c).Destructive, command)
+		assert.True(t, shell.Classify(command, c).Destructive, command)
 	}
 	for _, command := range []string{"ls", "go test ./...", "make test", "echo x > " + workspace + "/outputs/y", "git log"} {
-		assert.False(t, policy.Classify(command, c).Destructive, command)
+		assert.False(t, shell.Classify(command, c).Destructive, command)
 	}
-	assert.True(t, policy.Classify("echo > x", policy.ShellContext{}).Destructive, "without a workspace nothing is inside")
+	assert.True(t, shell.Classify("echo > x", shell.Context{}).Destructive, "without a workspace nothing is inside")
 }
 
 func FuzzClassify(f *testing.F) {
@@ -92,19 +92,19 @@ func FuzzClassify(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, command string) {
 		begin := time.Now()
-		class := policy.Classify(command, shellContext())
+		class := shell.Classify(command, shellContext())
 		assert.Equal(t, class.Destructive || class.Interactive, class.Reason != "")
 		assert.Less(t, time.Since(begin), 30*time.Second)
 		// What follows cannot make a command harmless again.
-		if class.Destructive && policy.Classify(command+"\n", shellContext()).Destructive {
-			assert.True(t, policy.Classify(command+"\nrm a", shellContext()).Destructive)
+		if class.Destructive && shell.Classify(command+"\n", shellContext()).Destructive {
+			assert.True(t, shell.Classify(command+"\nrm a", shellContext()).Destructive)
 		}
 	})
 }
 
 func BenchmarkClassify(b *testing.B) {
 	for b.Loop() {
-		policy.Classify("cd sub && go test ./... 2>&1 | tee out.txt | grep -v ok", shellContext())
+		shell.Classify("cd sub && go test ./... 2>&1 | tee out.txt | grep -v ok", shellContext())
 	}
 }
 
@@ -112,8 +112,34 @@ func BenchmarkClassify(b *testing.B) {
 func TestClassifyIsBounded(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{strings.Repeat("find -exec ", 5000) + "x", strings.Repeat("find . -exec env ", 40) + "ls"} {
-		class := policy.Classify(command, policy.ShellContext{Dir: workspace, Workspace: workspace})
+		class := shell.Classify(command, shell.Context{Dir: workspace, Workspace: workspace})
 		assert.True(t, class.Destructive)
 		assert.Equal(t, "too many commands start each other", class.Reason, "without the bound this would not end")
+	}
+}
+
+// TestVariablesOfTheCaller holds that a variable that the caller sets counts as one that the command sets.
+func TestVariablesOfTheCaller(t *testing.T) {
+	t.Parallel()
+	where := shell.Context{Dir: "/w/workspace", Workspace: "/w"}
+	for _, test := range []struct {
+		command, variable string
+		destructive       bool
+	}{
+		{`echo "$X" "$1" "$@"`, "X", false},
+		{`sh -c 'echo "$X"'`, "X", false},
+		{"ls", "PATH", true},
+		{"ls", "LD_PRELOAD", true},
+		{"git log", "GIT_EXTERNAL_DIFF", true},
+		{"true", "BASH_ENV", true},
+		{"echo $((X))", "X", true},
+		{"sh -c 'echo $((X))'", "X", true},
+		{"echo $((1 + 1))", "X", false},
+		{`"$X" file`, "X", true},
+		{`"$1" file`, "X", true},
+	} {
+		in := where
+		in.Env = []string{test.variable}
+		assert.Equal(t, test.destructive, shell.Classify(test.command, in).Destructive, "%s=… %s", test.variable, test.command)
 	}
 }

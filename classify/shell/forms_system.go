@@ -1,4 +1,4 @@
-package policy
+package shell
 
 // systemForms are those of programs that show the state of the machine.
 func systemForms(program string) string {

@@ -1,4 +1,4 @@
-package policy_test
+package shell_test
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/orch-dev/orch/policy"
+	"github.com/orch-dev/orch/classify/shell"
 )
 
 // manualLine is a line of testdata/manual_pages.txt.
@@ -44,10 +44,10 @@ func manualPages(t *testing.T) []manualLine {
 // there counts. Set SHOW=1 to see which lines of the two thirds are not as expected.
 func TestManualPages(t *testing.T) {
 	t.Parallel()
-	outside := policy.ShellContext{Dir: "/root/project", Workspace: workspace}
+	outside := shell.Context{Dir: "/root/project", Workspace: workspace}
 	var read, asked, hostile, through, held, heldAsked, heldThrough int
 	for _, l := range manualPages(t) {
-		class := policy.Classify(l.command, outside)
+		class := shell.Classify(l.command, outside)
 		stops := class.Destructive || class.Interactive
 		switch l.class {
 		case "work":

@@ -1,4 +1,4 @@
-package policy
+package shell
 
 // packageForms are those of package managers.
 func packageForms(program string) string {

@@ -1,4 +1,4 @@
-package policy
+package shell
 
 import (
 	"slices"
@@ -6,9 +6,6 @@ import (
 
 	"mvdan.cc/sh/v3/syntax"
 )
-
-// Arithmetic evaluates the text of variables again, and runs the commands in it. It is harmless only
-// when every name in it surely holds a number.
 
 // isNumber reports whether a word is a number as bash writes it.
 func isNumber(s string) bool {

@@ -1,4 +1,4 @@
-package policy
+package shell
 
 // serviceForms are those of programs that speak with a daemon or a service. They read through the
 // configuration that the program finds by itself: an option that names another endpoint, another

@@ -1,0 +1,333 @@
+package shell
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// Found is what is known of the simple commands of a call.
+type Found struct {
+	// List holds the commands, and what else may be one of them: without the path of the program, without options
+	// in front, behind a wrapper such as env.
+	List []Command
+	// Unknown is true when the call may run commands that are not in the list.
+	Unknown bool
+	// Steered is true when the call sets variables by which programs do other things.
+	Steered bool
+}
+
+// Command is a command, its words joined by single spaces.
+type Command struct {
+	// Text is the command.
+	Text string
+	// Open is true when it goes on in a way that is not known yet.
+	Open bool
+	// Written is true for a command as it stands in the script, with the folder of a system's program removed.
+	Written bool
+}
+
+// Bounds of the search: what lies beyond is unknown.
+const (
+	maxFound   = 256 << 10 // bytes of all texts
+	maxScripts = 64
+	maxWords   = 32 // words of a wrapper that may begin a command
+)
+
+// Commands finds the simple commands of a script that runs with variables that the caller sets.
+func Commands(script string, env []string) Found {
+	f := newFinder(env)
+	f.script(script, true)
+	return f.Found
+}
+
+// Started finds the commands of a program that is started without a shell, and those that it starts; none for no program.
+func Started(program string, args, env []string) Found {
+	f := newFinder(env)
+	if program == "" {
+		return f.Found
+	}
+	words := []arg{{text: program, fixed: true}}
+	for _, text := range args {
+		words = append(words, arg{text: text, fixed: true})
+	}
+	f.words(words, true)
+	return f.Found
+}
+
+func newFinder(env []string) *finder {
+	f := &finder{left: maxFound, scripts: maxScripts}
+	f.Steered = slices.ContainsFunc(env, SteersPrograms)
+	return f
+}
+
+// finder looks for the simple commands of a script.
+type finder struct {
+	Found
+
+	reader               checker
+	left, scripts, depth int
+}
+
+// script finds the commands of a script, in whatever construct they stand.
+func (f *finder) script(text string, written bool) {
+	if f.scripts--; f.scripts < 0 || f.left < 0 || f.depth >= nesting {
+		f.Unknown = true
+		return
+	}
+	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
+	if err != nil {
+		f.Unknown = true
+		return
+	}
+	f.depth++
+	syntax.Walk(file, func(node syntax.Node) bool {
+		if assign, ok := node.(*syntax.Assign); ok && assign.Name != nil && SteersPrograms(assign.Name.Value) {
+			f.Steered = true
+		}
+		if call, ok := node.(*syntax.CallExpr); ok && len(call.Args) > 0 {
+			words := make([]arg, len(call.Args))
+			for i, w := range call.Args {
+				words[i] = f.word(w)
+			}
+			f.words(words, written)
+		}
+		return true
+	})
+	f.depth--
+}
+
+// word reads a word. A pattern for names of files is computed at run time.
+func (f *finder) word(w *syntax.Word) arg {
+	a := f.reader.arg(w)
+	if a.fixed && f.reader.pattern(w) {
+		if at := strings.IndexAny(a.text, "*?[+@!"); at >= 0 {
+			a.text = a.text[:at]
+		}
+		a.fixed = false
+	}
+	return a
+}
+
+// words notes a command, and those that it starts.
+func (f *finder) words(words []arg, written bool) {
+	if f.left -= len(words); f.left < 0 {
+		f.Unknown = true
+		return
+	}
+	if !words[0].fixed || strings.ContainsAny(words[0].text, " \t\n") {
+		f.Unknown = true
+	}
+	f.note(Program(words[0].text), words, written)
+	if f.command(words); !slices.Contains(wrappers(), base(words[0])) {
+		return
+	}
+	f.Unknown = f.Unknown || len(words) > maxWords || computed(words)
+	if base(words[0]) == "xargs" {
+		words = fed(words)
+	}
+	inShell := slices.Contains([]string{"command", "builtin"}, words[0].text)
+	for i := 1; i < min(len(words), maxWords); i++ {
+		if !words[i].fixed {
+			continue
+		}
+		if inShell || words[i].text != "." && words[i].text != "source" { // only the shell itself knows them
+			f.command(words[i:])
+		}
+	}
+}
+
+// base is the name of a program without its folder.
+func base(a arg) string {
+	if a.text == "" {
+		return ""
+	}
+	return filepath.Base(a.text)
+}
+
+// command notes the forms of one command, and what its program runs.
+func (f *finder) command(words []arg) {
+	f.variants(words[0].text, words)
+	if name := base(words[0]); name != words[0].text {
+		f.variants(name, words)
+	}
+	f.starts(words)
+}
+
+// wrappers are programs that start the program which their arguments name.
+func wrappers() []string {
+	return strings.Fields(`builtin busybox bwrap catchsegv chroot chrt command doas env exec fakeroot faketime firejail flock ionice
+		linux32 linux64 ltrace nice nohup nsenter numactl parallel proot runuser setarch setpriv setsid sg ssh stdbuf strace su sudo
+		systemd-run taskset time timeout torsocks toybox unbuffer unshare watch xargs`)
+}
+
+// computed reports whether the program that a wrapper starts may be computed at run time: a word is, and no
+// word before it is surely the program.
+func computed(words []arg) bool {
+	operand := slices.Contains(strings.Fields("chroot chrt faketime flock nsenter runuser sg ssh su taskset"), base(words[0]))
+	for i, a := range words[1:] {
+		switch {
+		case !a.fixed:
+			return true
+		case operand || a.option() || words[i].option() || strings.Contains(a.text, "=") || strings.Trim(a.text, "0123456789.smhd") == "":
+		default:
+			return false
+		}
+	}
+	return false
+}
+
+// variants notes a command by the name of its program alone, and without the options in front, which may have a
+// value: git -C dir push is git push.
+func (f *finder) variants(name string, words []arg) {
+	f.note(name, words, false)
+	for i := 1; i < len(words) && i < maxWords; {
+		if !words[i].option() {
+			return
+		}
+		f.note(name, words[i:], false)
+		i++
+		if i < len(words) && !words[i].option() {
+			f.note(name, words[i:], false)
+			i++
+		}
+	}
+}
+
+// note adds a command: the name, and the words behind the first one.
+func (f *finder) note(name string, words []arg, written bool) {
+	var b strings.Builder
+	b.WriteString(name)
+	open := !words[0].fixed
+	for _, w := range words[1:] {
+		if open || b.Len() > f.left {
+			break
+		}
+		b.WriteString(" " + w.text)
+		open = !w.fixed
+	}
+	if f.left -= b.Len(); f.left < 0 {
+		f.Unknown = true
+		return
+	}
+	f.List = append(f.List, Command{b.String(), open, written})
+}
+
+// starts finds the commands in the arguments of programs that run them.
+func (f *finder) starts(words []arg) {
+	args := words[1:]
+	switch base(words[0]) {
+	case "sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "rbash":
+		f.shell(args)
+	case "eval":
+		f.eval(args)
+	case "trap":
+		f.text(args[:min(len(args), 1)])
+	case "find":
+		f.find(args)
+	case "env":
+		f.env(args)
+	case "flock", "parallel", "runuser", "script", "sg", "ssh", "su", "watch":
+		f.text(slices.DeleteFunc(slices.Clone(args), func(a arg) bool { return a.fixed && !strings.ContainsAny(a.text, " \t\n;") }))
+	default: // the script of source is not in the command
+		f.Unknown = f.Unknown || words[0].text == "." || words[0].text == "source"
+	}
+}
+
+// find finds the commands of its actions.
+func (f *finder) find(args []arg) {
+	for i, a := range args {
+		if f.left < 0 {
+			return
+		}
+		if !slices.Contains([]string{"-exec", "-execdir", "-ok", "-okdir"}, a.text) {
+			continue
+		}
+		if words := execWords(args[i+1:]); len(words) > 0 {
+			f.nested(words)
+		}
+	}
+}
+
+// env finds the command of env -S, which splits a word.
+func (f *finder) env(args []arg) {
+	for i, a := range args {
+		text, long := strings.CutPrefix(a.text, "--split-string")
+		_, behind, short := strings.Cut(a.text, "S")
+		switch {
+		case long:
+			f.text([]arg{{text: strings.TrimPrefix(text, "="), fixed: a.fixed}})
+		case short && a.option() && !strings.HasPrefix(a.text, "--"):
+			f.text([]arg{{text: behind, fixed: a.fixed}})
+		default:
+			continue
+		}
+		f.text(args[i+1 : min(len(args), i+2)])
+	}
+}
+
+// nested notes a command that another one starts.
+func (f *finder) nested(words []arg) {
+	if f.depth++; f.depth > nesting {
+		f.Unknown = true
+	} else {
+		f.words(words, false)
+	}
+	f.depth--
+}
+
+// shell finds the script of sh -c.
+func (f *finder) shell(args []arg) {
+	for i, a := range args {
+		if a.text == "--version" {
+			return
+		}
+		if a.option() && !strings.HasPrefix(a.text, "--") && strings.Contains(a.text, "c") {
+			f.text(slices.DeleteFunc(slices.Clone(args[i+1:]), func(a arg) bool { return a.option() && a.fixed }))
+			return
+		}
+	}
+	f.Unknown = true // its script is not in the command
+}
+
+func (f *finder) eval(args []arg) {
+	words := make([]string, len(args))
+	for i, a := range args {
+		f.Unknown = f.Unknown || !a.fixed
+		words[i] = a.text
+	}
+	f.script(strings.Join(words, " "), false)
+}
+
+// text takes words as scripts.
+func (f *finder) text(words []arg) {
+	for _, a := range words {
+		if !a.fixed {
+			f.Unknown = true
+			continue
+		}
+		f.script(a.text, false)
+	}
+}
+
+// fed returns the words of an xargs: what it adds is not known.
+func fed(words []arg) []arg {
+	replaced := "{}"
+	for i, a := range words {
+		if rest, ok := strings.CutPrefix(a.text, "-I"); ok && rest != "" {
+			replaced = rest
+		} else if ok && i+1 < len(words) {
+			replaced = words[i+1].text
+		}
+	}
+	out := slices.Clone(words)
+	for i, a := range out {
+		before, _, ok := strings.Cut(a.text, replaced)
+		if ok && i > 0 && replaced != "" && !strings.HasPrefix(a.text, "-I") {
+			out[i] = arg{text: before}
+		}
+	}
+	return append(out, arg{})
+}

@@ -1,0 +1,24 @@
+package shell
+
+import (
+	"strings"
+)
+
+// Metadata reports whether a path lies in the metadata of a repository or a node.
+func Metadata(path string) bool {
+	for part := range strings.SplitSeq(path, "/") {
+		if strings.EqualFold(part, ".git") || strings.EqualFold(part, ".orch") {
+			return true
+		}
+	}
+	return false
+}
+
+// Within reports whether path is dir or lies below it. Both are clean and absolute.
+func Within(name, dir string) bool {
+	if dir == "" {
+		return false
+	}
+	rest, ok := strings.CutPrefix(name, dir)
+	return ok && (rest == "" || rest[0] == '/' || dir == "/")
+}
