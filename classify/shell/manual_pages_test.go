@@ -81,7 +81,7 @@ func TestManualPages(t *testing.T) {
 // documented checks that a row of figures stands in docs/security.md.
 func documented(t *testing.T, row string) {
 	t.Helper()
-	docs, err := os.ReadFile("../docs/security.md")
+	docs, err := os.ReadFile("../../docs/security.md")
 	require.NoError(t, err)
 	for line := range strings.Lines(string(docs)) {
 		if strings.TrimSpace(line) == row {

@@ -21,6 +21,7 @@ func TestRepository(t *testing.T) {
 	for name, findings := range map[string][]string{
 		"imports": archtest.CheckImports(files, archtest.Orch()),
 		"table":   archtest.CheckTable(files, archtest.Orch()),
+		"rooms":   archtest.CheckRooms(files, archtest.Orch()),
 		"names":   archtest.CheckNames(files),
 		"style":   archtest.CheckStyle(files),
 		"docs":    archtest.CheckDocs(files),

@@ -53,6 +53,29 @@ func CheckTable(files []*File, table Table) []string {
 	return findings
 }
 
+// CheckRooms returns the imports of production code that point from a room to a higher one, and the rooms without a place.
+func CheckRooms(files []*File, table Table) []string {
+	var findings []string
+	place := func(dir string) int {
+		room, _, _ := strings.Cut(dir, "/")
+		return slices.Index(table.Rooms, room)
+	}
+	for _, file := range files {
+		own := place(file.Dir)
+		if own < 0 {
+			findings = append(findings, file.finding(file.ast.Package, "%s lies in no room: give it a place in test/archtest/table.go", file.Dir))
+			continue
+		}
+		for _, spec := range file.ast.Imports {
+			target, ours := strings.CutPrefix(imported(spec), Module+"/")
+			if ours && !file.Test && place(target) > own {
+				findings = append(findings, file.finding(spec.Pos(), "%s imports %s, which lies above it", file.Dir, target))
+			}
+		}
+	}
+	return findings
+}
+
 // importCheck is the check of one file.
 type importCheck struct {
 	file  *File

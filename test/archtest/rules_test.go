@@ -30,6 +30,18 @@ func TestRowsNamePackagesThatExist(t *testing.T) {
 	}, archtest.CheckTable(files, table))
 }
 
+func TestRooms(t *testing.T) {
+	t.Parallel()
+	files := load(t, map[string]string{
+		"cellar/a.go": importing(mod + "roof/x"), "roof/x/x.go": importing(mod + "cellar"), "shed/a.go": "package shed",
+		"cellar/a_test.go": importing(mod + "roof/x"),
+	})
+	assert.ElementsMatch(t, []string{
+		"cellar/a.go:5: cellar imports roof/x, which lies above it",
+		"shed/a.go:1: shed lies in no room: give it a place in test/archtest/table.go",
+	}, archtest.CheckRooms(files, archtest.Table{Rooms: []string{"cellar", "roof"}}))
+}
+
 // load parses sources, path → text.
 func load(t *testing.T, sources map[string]string) []*archtest.File {
 	t.Helper()

@@ -35,13 +35,22 @@ type Library struct {
 type Table struct {
 	Layers    []Layer
 	Libraries []Library
+	// Rooms are the folders at the top, from the lowest to the highest: what lies in one imports nothing of a higher one.
+	Rooms []string
 }
 
 // Below stands for every package of a lower layer that is not a Kit.
 const Below = "(below)"
 
 // Orch returns the table of this module, from the lowest layer to the highest.
-func Orch() Table { return Table{Layers: layers(), Libraries: libraries()} }
+func Orch() Table { return Table{Layers: layers(), Libraries: libraries(), Rooms: rooms()} }
+
+func rooms() []string {
+	return []string{
+		"fault", "classify", "events", "internal", "statemachine", "work", "api", "plan", "stats", "messages", "agents", "tools", "policy",
+		"bus", "orchestrator", "worker", "mcp", "httpapi", "node", "plantest", "bench", "test", "cmd",
+	}
+}
 
 func layers() []Layer {
 	family := []string{"fault", "events", "tools", "internal/pathguard", "internal/proc"}
