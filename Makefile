@@ -10,11 +10,12 @@ BYTES    ?= 100000
 CLUSTERS ?= 2
 SEED     ?=
 LIMIT    ?= 0
+PACKAGES ?= ./...
 ARGS     ?=
 LINT     := bin/golangci-lint
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race lint fmt vet golden docs docs-current tidy-current fuzz bench bench-peers crash crash-cluster crash-standby powerloss sim load corrupt conformance clients check
+.PHONY: help build needs test race lint fmt vet golden docs docs-current tidy-current fuzz bench bench-peers crash crash-cluster crash-standby powerloss nightly bare-root sim load corrupt conformance clients check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,11 +23,14 @@ help: ## list the targets
 build: ## build bin/orch
 	$(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/orch ./cmd/orch
 
-test: ## run the tests
-	$(GO) test ./...
+needs: ## install the programs that tests need, or say how to get them
+	scripts/needs
+
+test: ## run the tests; what this machine lacks programs for is left out and counted
+	$(GO) run ./test/report $(PACKAGES)
 
 race: ## run the tests with the race detector
-	$(GO) test -race -timeout 30m ./...
+	GO=$(GO) scripts/race -timeout 30m $(PACKAGES)
 
 lint: $(LINT) ## run the linters and the format check
 	$(LINT) run ./...
@@ -91,7 +95,12 @@ clients: build ## run MCP clients (TypeScript SDK 1.x and 2.x, Inspector) agains
 	scripts/mcp/run --test --test-reporter=spec
 	ORCH_FIRSTHOUR_NPM=1 $(GO) test ./mcp/firsthour -run 'TestAgent/repositories/process-warning$$' -count=1
 
-check: lint vet race docs-current tidy-current ## everything that must hold before a merge
+bare-root: ## make a Debian root with Go, git and make alone, and run there what the README says; needs root and debootstrap
+	scripts/bare-root
+
+nightly: needs race crash crash-cluster crash-standby powerloss sim load corrupt fuzz conformance clients bare-root ## everything in full size: what continuous integration runs smaller or without the race detector
+
+check: needs lint vet race docs-current tidy-current ## everything that must hold before a merge
 
 $(LINT): scripts/tools.mod scripts/tools.sum
 	$(GO) build -modfile=scripts/tools.mod -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint

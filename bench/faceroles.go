@@ -16,7 +16,7 @@ import (
 
 // face is the process of a node with a worker that speaks MCP. Every token is that of an operator of its name.
 func face(ctx context.Context, cfg node.Config, ready func(string)) error {
-	cfg.HTTP, cfg.Tokens = "127.0.0.1:0", anyToken{}
+	cfg.Faces.HTTP, cfg.Faces.Tokens = "127.0.0.1:0", anyToken{}
 	n, err := node.Start(ctx, cfg)
 	if err != nil {
 		return err

@@ -188,7 +188,7 @@ func (b *gatewayBench) tasks(ctx context.Context, l *lab, durability string) (Ro
 	}
 	defer remove()
 	cfg := nodeConfig(dir, durability)
-	cfg.Servers = node.Servers{Home: b.home, Still: true}
+	cfg.Faces.Servers = node.Servers{Home: b.home, Still: true}
 	n, err := node.Start(ctx, cfg)
 	if err != nil {
 		return Row{}, err

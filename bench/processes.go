@@ -49,7 +49,7 @@ func RunRole(ctx context.Context, role Role, dir, durability string, in io.Reade
 	cfg := nodeConfig(dir, durability)
 	switch role {
 	case RoleNode:
-		cfg.Concurrency = -1
+		cfg.Worker.Concurrency = -1
 		n, err := node.Start(ctx, cfg)
 		if err != nil {
 			return err
@@ -76,7 +76,7 @@ func RunRole(ctx context.Context, role Role, dir, durability string, in io.Reade
 // nodeConfig is that of nodes and workers under test, whose data lies below dir.
 func nodeConfig(dir, durability string) node.Config {
 	return node.Config{
-		DataDir: filepath.Join(dir, "data"), Root: dir, Durability: durability, Concurrency: concurrency,
+		DataDir: filepath.Join(dir, "data"), Root: dir, Storage: node.Storage{Durability: durability}, Worker: node.Worker{Concurrency: concurrency},
 		Extra: []tools.Tool{noop()},
 	}
 }

@@ -121,7 +121,7 @@ func (s *Store) Append(r events.Record, done func(seq uint64, err error)) {
 		return
 	}
 	p := &pending{record: r, since: now, done: done}
-	if r.After == 0 && s.archiveFilter.mayContain(r.Task, now) {
+	if r.After == 0 && s.filter.mayContain(r.Task, now) {
 		go s.sendIfNew(p) // ends with the append, which drain waits for
 		return
 	}
@@ -129,27 +129,27 @@ func (s *Store) Append(r events.Record, done func(seq uint64, err error)) {
 }
 
 // admit refuses what cannot or must not reach the log.
-func (s *Store) admit(r *events.Record, now time.Time) error {
+func (b *streams) admit(r *events.Record, now time.Time) error {
 	if _, err := events.ParseTaskID(string(r.Task)); err != nil {
 		return err
 	}
-	if loss := s.loss.Load(); loss != nil {
+	if loss := b.loss.Load(); loss != nil {
 		return loss
 	}
-	if err := s.given.gone(r.Task); err != nil {
+	if err := b.given.gone(r.Task); err != nil {
 		return err
 	}
-	if err := s.app.barrier.broken(); err != nil {
+	if err := b.app.barrier.broken(); err != nil {
 		return err
 	}
-	if lost(s.cfg.Lease) {
+	if lost(b.cfg.Lease) {
 		return fenced()
 	}
-	if limit := s.conn.largest(); len(r.Data) > limit {
+	if limit := b.conn.largest(); len(r.Data) > limit {
 		return fault.New(fault.ValidationError, "a commit of %d bytes is larger than the limit of %d", len(r.Data), limit).
 			WithHint("put large values into the blob store")
 	}
-	return s.space.admit(len(r.Data), now)
+	return b.space.admit(len(r.Data), now)
 }
 
 func stopping() error {

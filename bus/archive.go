@@ -35,58 +35,58 @@ func archiveSubject(task events.TaskID) string {
 // Archive implements events.Log. The history is durable in the archive before it leaves the live log;
 // an archiving that was cut short is finished by the next call. A node that has lost its lease leaves it to the next one: the
 // server removes what it is asked to, whatever the epoch.
-func (s *Store) Archive(ctx context.Context, task events.TaskID) error {
+func (ar *archive) Archive(ctx context.Context, task events.TaskID) error {
 	if _, err := events.ParseTaskID(string(task)); err != nil {
 		return err
 	}
-	if loss := s.loss.Load(); loss != nil {
+	if loss := ar.loss.Load(); loss != nil {
 		return loss
 	}
-	release, err := s.archivePause.begin(time.Now())
+	release, err := ar.pause.begin(time.Now())
 	if err != nil {
 		return err
 	}
 	defer release()
-	if !awaitHeld(ctx, s.cfg.Lease) {
+	if !awaitHeld(ctx, ar.cfg.Lease) {
 		return fenced()
 	}
-	upTo, err := s.copyToArchive(ctx, task)
+	upTo, err := ar.copyToArchive(ctx, task)
 	if err != nil {
 		return err
 	}
 	failpoint.Pass(failpoint.Archived)
-	s.archiveFilter.add(task, time.Now())
-	if !awaitHeld(ctx, s.cfg.Lease) {
+	ar.filter.add(task, time.Now())
+	if !awaitHeld(ctx, ar.cfg.Lease) {
 		return fenced()
 	}
-	if err := s.leaveLive(ctx, task, upTo); err != nil {
+	if err := ar.leaveLive(ctx, task, upTo); err != nil {
 		return err
 	}
-	if lost(s.cfg.Lease) {
+	if lost(ar.cfg.Lease) {
 		return fenced()
 	}
 	return nil
 }
 
 // copyToArchive has the archive hold the whole history of a task, and returns the position of its newest commit in the live log.
-func (s *Store) copyToArchive(ctx context.Context, task events.TaskID) (upTo uint64, err error) {
-	parts, whole, err := s.parts(ctx, task)
+func (ar *archive) copyToArchive(ctx context.Context, task events.TaskID) (upTo uint64, err error) {
+	parts, whole, err := ar.parts(ctx, task)
 	switch {
 	case err != nil:
 		return 0, err
 	case whole:
-		return s.extendArchive(ctx, task, parts)
+		return ar.extendArchive(ctx, task, parts)
 	default:
-		return s.writeArchive(ctx, task, parts)
+		return ar.writeArchive(ctx, task, parts)
 	}
 }
 
 // leaveLive removes an archived history from the live log, its first commit before the others: the server
 // removes whole files before it notes what else is gone, and a history that has lost its end, but not its
 // beginning, would look like one that goes on. What came after the archived commits stays.
-func (s *Store) leaveLive(ctx context.Context, task events.TaskID, upTo uint64) error {
+func (ar *archive) leaveLive(ctx context.Context, task events.TaskID, upTo uint64) error {
 	subject := liveSubject(task)
-	first, err := s.conn.page(ctx, liveStream, subject, 1, 1)
+	first, err := ar.conn.page(ctx, liveStream, subject, 1, 1)
 	if err != nil || len(first) == 0 {
 		return err
 	}
@@ -94,10 +94,10 @@ func (s *Store) leaveLive(ctx context.Context, task events.TaskID, upTo uint64) 
 		return fault.New(fault.Conflict, "task %s has changed while it was being archived", task).WithField("task")
 	}
 	for _, below := range []uint64{first[0].Seq + 1, upTo + 1} {
-		if err := s.purge(ctx, s.live, subject, below); err != nil {
+		if err := ar.purge(ctx, ar.live, subject, below); err != nil {
 			return err
 		}
-		if err := s.barrier().wait(liveStream); err != nil {
+		if err := ar.barrier().wait(liveStream); err != nil {
 			return err
 		}
 	}
@@ -109,7 +109,7 @@ const all = 0
 
 // purge removes the messages of a subject below a position. A server of a cluster that starts again repeats what was asked of
 // it: then one of all ends where it ended the first time, but one that names a position behind all takes what came later.
-func (s *Store) purge(ctx context.Context, stream jetstream.Stream, subject string, below uint64) error {
+func (ar *archive) purge(ctx context.Context, stream jetstream.Stream, subject string, below uint64) error {
 	opts := []jetstream.StreamPurgeOpt{jetstream.WithPurgeSubject(subject)}
 	if below != all {
 		opts = append(opts, jetstream.WithPurgeSequence(below))
@@ -121,8 +121,8 @@ func (s *Store) purge(ctx context.Context, stream jetstream.Stream, subject stri
 }
 
 // archived returns the messages of an archived history, nil when there is none or only a part of it.
-func (s *Store) archived(ctx context.Context, task events.TaskID) ([]entry, error) {
-	parts, whole, err := s.parts(ctx, task)
+func (ar *archive) archived(ctx context.Context, task events.TaskID) ([]entry, error) {
+	parts, whole, err := ar.parts(ctx, task)
 	if err != nil || !whole {
 		return nil, err
 	}
@@ -130,8 +130,8 @@ func (s *Store) archived(ctx context.Context, task events.TaskID) ([]entry, erro
 }
 
 // parts returns the messages that the archive has of a history, and whether they are all of it.
-func (s *Store) parts(ctx context.Context, task events.TaskID) (parts []entry, whole bool, err error) {
-	for e, err := range s.conn.walk(ctx, archiveStream, archiveSubject(task), 1, math.MaxUint64) {
+func (ar *archive) parts(ctx context.Context, task events.TaskID) (parts []entry, whole bool, err error) {
+	for e, err := range ar.conn.walk(ctx, archiveStream, archiveSubject(task), 1, math.MaxUint64) {
 		if err != nil {
 			return nil, false, err
 		}
@@ -143,26 +143,26 @@ func (s *Store) parts(ctx context.Context, task events.TaskID) (parts []entry, w
 
 // writeArchive copies the live history of a task into the archive, in the place of the parts of an attempt that was cut
 // short. Nothing else is removed: a server that has missed the newest messages may have told of none.
-func (s *Store) writeArchive(ctx context.Context, task events.TaskID, cut []entry) (upTo uint64, err error) {
+func (ar *archive) writeArchive(ctx context.Context, task events.TaskID, cut []entry) (upTo uint64, err error) {
 	subject := archiveSubject(task)
-	head, err := s.newest(ctx, task) // nothing may be removed of a task that is nowhere else
+	head, err := ar.newest(ctx, task) // nothing may be removed of a task that is nowhere else
 	if err != nil {
 		return 0, err
 	}
 	if len(cut) > 0 {
-		if err := s.purge(ctx, s.old, subject, cut[len(cut)-1].Seq+1); err != nil {
+		if err := ar.purge(ctx, ar.old, subject, cut[len(cut)-1].Seq+1); err != nil {
 			return 0, err
 		}
 	}
 	var body bytes.Buffer
 	parts, after, last := 0, uint64(0), uint64(0)
-	for c, err := range s.Read(ctx, task, 1) {
+	for c, err := range ar.Read(ctx, task, 1) {
 		if err != nil {
 			return 0, err
 		}
-		if !s.fits(&body, c.Data) {
+		if !ar.fits(&body, c.Data) {
 			parts++
-			if after, err = s.publishPart(ctx, subject, body.Bytes(), after, nil); err != nil {
+			if after, err = ar.publishPart(ctx, subject, body.Bytes(), after, nil); err != nil {
 				return 0, err
 			}
 			body.Reset()
@@ -173,16 +173,16 @@ func (s *Store) writeArchive(ctx context.Context, task events.TaskID, cut []entr
 	if last != head.seq {
 		return 0, fault.New(fault.Conflict, "task %s has changed while it was being archived", task).WithField("task")
 	}
-	if _, err = s.publishPart(ctx, subject, body.Bytes(), after, head.headers(parts+1)); err != nil {
+	if _, err = ar.publishPart(ctx, subject, body.Bytes(), after, head.headers(parts+1)); err != nil {
 		return 0, err
 	}
-	return last, s.barrier().wait(archiveStream)
+	return last, ar.barrier().wait(archiveStream)
 }
 
 // extendArchive adds to an archived history what the task has gone on with since an archiving was cut short.
 // With each of its messages the history is whole, so that none is lost when this is cut short as well.
-func (s *Store) extendArchive(ctx context.Context, task events.TaskID, parts []entry) (upTo uint64, err error) {
-	tail, upTo, err := s.tail(ctx, task, parts)
+func (ar *archive) extendArchive(ctx context.Context, task events.TaskID, parts []entry) (upTo uint64, err error) {
+	tail, upTo, err := ar.tail(ctx, task, parts)
 	if err != nil || len(tail) == 0 {
 		return upTo, err
 	}
@@ -190,32 +190,32 @@ func (s *Store) extendArchive(ctx context.Context, task events.TaskID, parts []e
 	for count := len(parts) + 1; len(tail) > 0; count++ {
 		var body bytes.Buffer
 		n := 0
-		for ; n < len(tail) && s.fits(&body, tail[n].Data); n++ {
+		for ; n < len(tail) && ar.fits(&body, tail[n].Data); n++ {
 			frame(&body, tail[n].Stored)
 		}
 		head := lastHead{value: tail[n-1].header.Get(headHeader), seq: tail[n-1].Seq}
-		if after, err = s.publishPart(ctx, archiveSubject(task), body.Bytes(), after, head.headers(count)); err != nil {
+		if after, err = ar.publishPart(ctx, archiveSubject(task), body.Bytes(), after, head.headers(count)); err != nil {
 			return 0, err
 		}
 		tail = tail[n:]
 	}
-	return upTo, s.barrier().wait(archiveStream)
+	return upTo, ar.barrier().wait(archiveStream)
 }
 
 // fits reports whether a commit goes into the same message as others. One alone always fits: it was one.
-func (s *Store) fits(body *bytes.Buffer, data []byte) bool {
-	return body.Len() == 0 || body.Len()+len(data) <= min(partBytes, s.conn.largest())
+func (b *streams) fits(body *bytes.Buffer, data []byte) bool {
+	return body.Len() == 0 || body.Len()+len(data) <= min(partBytes, b.conn.largest())
 }
 
 // tail returns the live commits of a task that come after its archived history. Older ones are left over. upTo is the position of the newest of all.
-func (s *Store) tail(ctx context.Context, task events.TaskID, parts []entry) (tail []entry, upTo uint64, err error) {
+func (ar *archive) tail(ctx context.Context, task events.TaskID, parts []entry) (tail []entry, upTo uint64, err error) {
 	end := parts[len(parts)-1]
 	newest, _, err := pastHead(end.subject, end.header, end.Seq)
 	if err != nil {
 		return nil, 0, err
 	}
 	upTo = newest.Seq
-	for e, err := range s.conn.walk(ctx, liveStream, liveSubject(task), newest.Seq+1, math.MaxUint64) {
+	for e, err := range ar.conn.walk(ctx, liveStream, liveSubject(task), newest.Seq+1, math.MaxUint64) {
 		if err != nil {
 			return nil, 0, err
 		}
@@ -240,8 +240,8 @@ type lastHead struct {
 }
 
 // newest returns the head of a live task, or NOT_FOUND.
-func (s *Store) newest(ctx context.Context, task events.TaskID) (lastHead, error) {
-	m, err := s.conn.newest(ctx, s.live, liveSubject(task))
+func (ar *archive) newest(ctx context.Context, task events.TaskID) (lastHead, error) {
+	m, err := ar.conn.newest(ctx, ar.live, liveSubject(task))
 	if err != nil {
 		return lastHead{}, readFault(err)
 	}
@@ -259,13 +259,13 @@ func (h lastHead) headers(parts int) nats.Header {
 }
 
 // publishPart adds a message to the archive; only the last one of a history has headers.
-func (s *Store) publishPart(ctx context.Context, subject string, data []byte, after uint64, header nats.Header) (uint64, error) {
-	if err := s.space.admitArchive(len(data)); err != nil {
+func (ar *archive) publishPart(ctx context.Context, subject string, data []byte, after uint64, header nats.Header) (uint64, error) {
+	if err := ar.space.admitArchive(len(data)); err != nil {
 		return 0, err
 	}
-	defer s.touched.Store(true)
+	defer ar.touched.Store(true)
 	m := &nats.Msg{Subject: subject, Data: data, Header: header}
-	ack, err := s.conn.js.PublishMsg(ctx, m, jetstream.WithExpectLastSequencePerSubject(after))
+	ack, err := ar.conn.js.PublishMsg(ctx, m, jetstream.WithExpectLastSequencePerSubject(after))
 	if err != nil {
 		return 0, archiveFault(err)
 	}
@@ -330,29 +330,29 @@ func cutFrame(data []byte) (c events.Stored, rest []byte, ok bool) {
 	return c, body[n+1:], true
 }
 
-func (s *Store) readArchived(ctx context.Context, task events.TaskID, from uint64, yield func(events.Stored, error) bool) {
-	parts, err := s.archived(ctx, task)
-	s.readParts(ctx, task, parts, err, from, yield)
+func (ar *archive) readArchived(ctx context.Context, task events.TaskID, from uint64, yield func(events.Stored, error) bool) {
+	parts, err := ar.archived(ctx, task)
+	ar.readParts(ctx, task, parts, err, from, yield)
 }
 
 // readParts yields the commits in the messages of an archived history, or the error of getting them. It
 // does not call them archived as long as something of the task is in the live log: Archive removes it. If
 // the task has gone on there, the rest follows.
-func (s *Store) readParts(ctx context.Context, task events.TaskID, parts []entry, err error, from uint64, yield func(events.Stored, error) bool) {
+func (ar *archive) readParts(ctx context.Context, task events.TaskID, parts []entry, err error, from uint64, yield func(events.Stored, error) bool) {
 	left := false
-	if err == nil && len(parts) > 0 && s.live != nil {
-		_, left, err = s.following(ctx, task, 0)
+	if err == nil && len(parts) > 0 && ar.live != nil {
+		_, left, err = ar.following(ctx, task, 0)
 	}
 	var tail []entry
 	if err == nil && left {
-		tail, _, err = s.tail(ctx, task, parts)
+		tail, _, err = ar.tail(ctx, task, parts)
 	}
 	if err != nil {
 		yield(events.Stored{}, err)
 		return
 	}
 	if len(parts) == 0 {
-		if err := s.removed(ctx, task); err != nil {
+		if err := ar.removed(ctx, task); err != nil {
 			yield(events.Stored{}, err)
 		}
 		return
@@ -368,7 +368,7 @@ func (s *Store) readParts(ctx context.Context, task events.TaskID, parts []entry
 		}
 	}
 	for _, e := range tail {
-		err := s.unconfirmed(e.Seq)
+		err := ar.unconfirmed(e.Seq)
 		if rev++; rev >= from && !yield(e.Stored, err) || err != nil {
 			return
 		}

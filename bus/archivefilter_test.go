@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/bus/bustest"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/eventstest"
 )
@@ -18,7 +19,7 @@ import (
 // A history that is archived in several messages has one head, also after a restart.
 func TestPastOfALargeHistory(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
+	n := bustest.NewNode(t, bus.ServerConfig{})
 	c := eventstest.NewChain()
 	var want events.Head
 	for i := range 3 {
@@ -44,7 +45,7 @@ func TestPastOfALargeHistory(t *testing.T) {
 // replaces them.
 func TestPastOfACutArchiving(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
+	n := bustest.NewNode(t, bus.ServerConfig{})
 	c := eventstest.NewChain()
 	c.Grow(t, n, 2)
 	subject := "orch.ar." + c.Task.Time().UTC().Format("20060102") + "." + string(c.Task)
@@ -63,7 +64,7 @@ func TestForgedPast(t *testing.T) {
 	for _, head := range []string{"9 DONE 1 1 - x", "nonsense"} {
 		t.Run(head, func(t *testing.T) {
 			t.Parallel()
-			n := startNode(t, bus.ServerConfig{})
+			n := bustest.NewNode(t, bus.ServerConfig{})
 			c := eventstest.NewChain()
 			stored := c.Grow(t, n, 1)
 			m := nats.NewMsg("orch.ar." + c.Task.Time().UTC().Format("20060102") + "." + string(c.Task))
@@ -81,9 +82,9 @@ func TestForgedPast(t *testing.T) {
 }
 
 // client is another user of the node's server.
-func client(t *testing.T, n *node) jetstream.JetStream {
+func client(t *testing.T, n *bustest.Node) jetstream.JetStream {
 	t.Helper()
-	nc, err := plainly(n.server.Addr(), operator(t, n.cfg.DataDir))
+	nc, err := bustest.ConnectPlain(n.Server.Addr(), bustest.Operator(t, n.Config.DataDir))
 	require.NoError(t, err)
 	t.Cleanup(nc.Close)
 	js, err := jetstream.New(nc)

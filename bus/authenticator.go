@@ -124,7 +124,7 @@ func personOf(t Token, secret string) *server.User {
 	digest := agents.DigestOf(secret)
 	return &server.User{
 		Username: t.ID, ConnectionDeadline: t.ExpiresAt,
-		Permissions: permits([]string{IdentitySubjects + "." + digest + ".*"}, identityInbox(digest)+".>", nodesNews),
+		Permissions: permits([]string{IdentitySubjects + "." + digest + ".*"}, IdentityInbox(digest)+".>", nodesNews),
 	}
 }
 

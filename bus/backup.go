@@ -80,21 +80,11 @@ func (s *Store) Backup(ctx context.Context, path string, cfg BackupConfig) (Mani
 	if err != nil {
 		return Manifest{}, err
 	}
-	return s.conn.backup(ctx, path, report, cfg, s.hold)
+	return s.conn.Backup(ctx, path, report, cfg, s.Hold)
 }
 
-// Backup is Store.Backup of a node elsewhere, to a file here.
-func (r *Remote) Backup(ctx context.Context, path string, cfg BackupConfig) (Manifest, error) {
-	report, err := r.Verify(ctx)
-	if err != nil {
-		return Manifest{}, err
-	}
-	return r.conn.backup(ctx, path, report, cfg, func(ctx context.Context, h hold) error {
-		return Call(ctx, r.conn, CommandPrefix+".hold", h, nil)
-	})
-}
-
-func (c *Conn) backup(ctx context.Context, path string, report Report, cfg BackupConfig, ask holdFunc) (Manifest, error) {
+// Backup writes what Store.Backup does of a store whose owner has made the report, and holds still when it is asked.
+func (c *Conn) Backup(ctx context.Context, path string, report Report, cfg BackupConfig, ask HoldFunc) (Manifest, error) {
 	if report.Found > 0 {
 		return Manifest{}, fault.New(fault.DataLoss, "a damaged store is not backed up: %s", report.Problems[0]).
 			WithHint("orch verify names all that is damaged; orch restore brings an earlier backup back")

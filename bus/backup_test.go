@@ -16,16 +16,18 @@ import (
 
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/bus/bustest"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/eventstest"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/rpc"
 )
 
 // A backup brings every history back at its positions, and the log goes on behind them.
 func TestBackupAndRestore(t *testing.T) {
 	t.Parallel()
 	n, last := filled(t)
-	n.start(t)
+	n.Start(t)
 	_, err := n.Save(t.Context(), last.Task, "CP_1", []byte(`{"x":1}`))
 	require.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "a.backup")
@@ -36,16 +38,16 @@ func TestBackupAndRestore(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, steps, 5)
 	want := contentOf(t, n, last.Task)
-	n.stop(t)
+	n.Stop(t)
 
-	back := &node{cfg: bus.ServerConfig{DataDir: filepath.Join(t.TempDir(), "data")}}
-	r, err := bus.Restore(t.Context(), bus.RestoreConfig{File: file, DataDir: back.cfg.DataDir})
+	back := &bustest.Node{Config: bus.ServerConfig{DataDir: filepath.Join(t.TempDir(), "data")}}
+	r, err := bus.Restore(t.Context(), bus.RestoreConfig{File: file, DataDir: back.Config.DataDir})
 	require.NoError(t, err)
 	assert.Equal(t, "v1", r.Manifest.Version)
 	assert.Empty(t, r.Aside)
 	assert.Equal(t, uint64(45), r.Report.Last)
-	back.start(t)
-	t.Cleanup(func() { back.stop(t) })
+	back.Start(t)
+	t.Cleanup(func() { back.Stop(t) })
 	assert.Equal(t, want, contentOf(t, back, last.Task))
 	got, err := back.Load(t.Context(), last.Task, "CP_1")
 	require.NoError(t, err)
@@ -53,11 +55,11 @@ func TestBackupAndRestore(t *testing.T) {
 	added := last.Grow(t, back, 1)
 	assert.Equal(t, uint64(46), added[0].Seq, "no position is used twice")
 	requireIntact(t, back)
-	assert.NotEqual(t, passwords(t, n.cfg.DataDir), passwords(t, back.cfg.DataDir), "credentials are not in a backup")
+	assert.NotEqual(t, bustest.Passwords(t, n.Config.DataDir), bustest.Passwords(t, back.Config.DataDir), "credentials are not in a backup")
 }
 
 // contentOf returns the whole histories of all tasks, live and archived.
-func contentOf(t *testing.T, n *node, task events.TaskID) map[events.TaskID][]events.Stored {
+func contentOf(t *testing.T, n *bustest.Node, task events.TaskID) map[events.TaskID][]events.Stored {
 	t.Helper()
 	all := map[events.TaskID][]events.Stored{}
 	for id := range eventstest.HeadsOf(t, n) {
@@ -74,7 +76,7 @@ func contentOf(t *testing.T, n *node, task events.TaskID) map[events.TaskID][]ev
 // A backup that is taken while tasks are written and archived is one moment of the log.
 func TestBackupUnderLoad(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{Durability: bus.Relaxed})
+	n := bustest.NewNode(t, bus.ServerConfig{Durability: bus.Relaxed})
 	ctx, stop := context.WithCancel(t.Context())
 	var writers sync.WaitGroup
 	for range 4 {
@@ -108,21 +110,21 @@ func TestBackupUnderLoad(t *testing.T) {
 // noAPI is a node without commands of its own.
 type noAPI struct{ api.API }
 
-func dialNode(t *testing.T, n *node) *bus.Remote {
+func dialNode(t *testing.T, n *bustest.Node) *rpc.Remote {
 	t.Helper()
-	end, err := bus.ServeAPI(n.conn, noAPI{}, n.Store, bus.EndpointConfig{})
+	end, err := rpc.ServeAPI(n.Conn, noAPI{}, n.Store, rpc.EndpointConfig{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, end.Close(context.WithoutCancel(t.Context()))) })
-	c, err := bus.Dial(t.Context(), bus.DialConfig{DataDir: n.cfg.DataDir})
+	c, err := bus.Dial(t.Context(), bus.DialConfig{DataDir: n.Config.DataDir})
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
-	return bus.NewRemote(c)
+	return rpc.NewRemote(c)
 }
 
 func TestBackupErrors(t *testing.T) {
 	t.Parallel()
 	n, _ := filled(t)
-	n.start(t)
+	n.Start(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "a.backup")
 	_, err := n.Backup(t.Context(), file, bus.BackupConfig{})
@@ -143,7 +145,7 @@ func TestBackupErrors(t *testing.T) {
 func TestBackupsToOneName(t *testing.T) {
 	t.Parallel()
 	n, _ := filled(t)
-	n.start(t)
+	n.Start(t)
 	dir := t.TempDir()
 	const rivals = 4
 	errs := make([]error, rivals)
@@ -197,30 +199,30 @@ func TestRestoreOfAnotherFormat(t *testing.T) {
 func TestRestoreErrors(t *testing.T) {
 	t.Parallel()
 	n, _ := filled(t)
-	n.start(t)
+	n.Start(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "a.backup")
-	_, err := n.Backup(t.Context(), file, bus.BackupConfig{Credentials: n.cfg.DataDir})
+	_, err := n.Backup(t.Context(), file, bus.BackupConfig{Credentials: n.Config.DataDir})
 	require.NoError(t, err)
 	restore := func(file, data string, replace bool) error {
 		_, err := bus.Restore(t.Context(), bus.RestoreConfig{File: file, DataDir: data, Replace: replace})
 		return err
 	}
 	assert.Equal(t, fault.NotFound, fault.CodeOf(restore(filepath.Join(dir, "none"), filepath.Join(dir, "x"), false)))
-	err = restore(file, n.cfg.DataDir, false)
+	err = restore(file, n.Config.DataDir, false)
 	require.ErrorIs(t, err, &fault.Error{Code: fault.Conflict}, "it is not empty")
-	err = restore(file, n.cfg.DataDir, true)
+	err = restore(file, n.Config.DataDir, true)
 	require.ErrorIs(t, err, &fault.Error{Code: fault.Conflict}, "a node runs on it")
 	link := filepath.Join(dir, "link")
-	require.NoError(t, os.Symlink(n.cfg.DataDir, link))
+	require.NoError(t, os.Symlink(n.Config.DataDir, link))
 	err = restore(file, link, true)
 	require.ErrorIs(t, err, &fault.Error{Code: fault.Conflict}, "a node runs on it under another name")
 	require.NoError(t, os.Remove(link))
-	n.stop(t)
-	before := passwords(t, n.cfg.DataDir)
-	require.NoError(t, restore(file, n.cfg.DataDir, true))
-	assert.Equal(t, before, passwords(t, n.cfg.DataDir), "asked for, they are in the backup")
-	n.start(t)
+	n.Stop(t)
+	before := bustest.Passwords(t, n.Config.DataDir)
+	require.NoError(t, restore(file, n.Config.DataDir, true))
+	assert.Equal(t, before, bustest.Passwords(t, n.Config.DataDir), "asked for, they are in the backup")
+	n.Start(t)
 	requireIntact(t, n)
 
 	data, err := os.ReadFile(file)

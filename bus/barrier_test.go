@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/bus/bustest"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/eventstest"
 	"github.com/orch-dev/orch/fault"
@@ -78,7 +79,7 @@ func (d *disk) seen() []string {
 }
 
 // unsynced lists the files of a stream that are longer than what was synced of them.
-func (d *disk) unsynced(t *testing.T, n *node, stream string) []string {
+func (d *disk) unsynced(t *testing.T, n *bustest.Node, stream string) []string {
 	t.Helper()
 	var open []string
 	for _, path := range streamFiles(t, n, stream, "*.blk") {
@@ -98,7 +99,7 @@ func TestAppendsShareASync(t *testing.T) {
 	t.Parallel()
 	d := newDisk()
 	d.gate = make(chan struct{})
-	n := startNode(t, bus.ServerConfig{Sync: d.sync})
+	n := bustest.NewNode(t, bus.ServerConfig{Sync: d.sync})
 	t.Cleanup(func() { close(d.gate) })
 	const waiting = 50
 	answers := make(chan error, waiting+1)
@@ -128,7 +129,7 @@ func TestAppendsShareASync(t *testing.T) {
 func TestEverythingIsSynced(t *testing.T) {
 	t.Parallel()
 	d := newDisk()
-	n := startNode(t, bus.ServerConfig{Sync: d.sync})
+	n := bustest.NewNode(t, bus.ServerConfig{Sync: d.sync})
 	d.seen()
 	c := eventstest.NewChain()
 	c.Grow(t, n, 3)
@@ -160,7 +161,7 @@ func TestEverythingIsSynced(t *testing.T) {
 func TestSyncFollowsTheFiles(t *testing.T) {
 	t.Parallel()
 	d := newDisk()
-	n := startNode(t, bus.ServerConfig{Sync: d.sync})
+	n := bustest.NewNode(t, bus.ServerConfig{Sync: d.sync})
 	large := strings.Repeat("0123456789abcdef", 1<<17) // 2 MiB
 	blocks := func() []string { return streamFiles(t, n, "ORCH_EVENTS", "*.blk") }
 	var chains []*eventstest.Chain
@@ -205,7 +206,7 @@ func isSyncFailure(t *testing.T, err error) {
 func TestFailedSyncStopsAcknowledging(t *testing.T) {
 	t.Parallel()
 	d := newDisk()
-	n := startNode(t, bus.ServerConfig{Sync: d.sync})
+	n := bustest.NewNode(t, bus.ServerConfig{Sync: d.sync})
 	good, bad := eventstest.NewChain(), eventstest.NewChain()
 	stored := good.Grow(t, n, 3)
 	d.fail.Store(true)
@@ -231,11 +232,11 @@ func TestFailedSyncStopsAcknowledging(t *testing.T) {
 	require.NoError(t, err)
 	require.NotNil(t, st.Refusing)
 	isSyncFailure(t, st.Refusing)
-	assert.FileExists(t, filepath.Join(n.cfg.DataDir, "suspect.json"))
+	assert.FileExists(t, filepath.Join(n.Config.DataDir, "suspect.json"))
 
-	n.stop(t)
-	n.start(t)
-	assert.NoFileExists(t, filepath.Join(n.cfg.DataDir, "suspect.json"), "the start has verified everything")
+	n.Stop(t)
+	n.Start(t)
+	assert.NoFileExists(t, filepath.Join(n.Config.DataDir, "suspect.json"), "the start has verified everything")
 	assert.Equal(t, stored, eventstest.History(t, n, good.Task, 1))
 	good.Grow(t, n, 2)
 	requireIntact(t, n)
@@ -248,7 +249,7 @@ func TestFallback(t *testing.T) {
 	mount(t, "ramfs", "ramfs", dir, "")
 	var lines strings.Builder
 	d := newDisk()
-	n := startNode(t, bus.ServerConfig{
+	n := bustest.NewNode(t, bus.ServerConfig{
 		DataDir: filepath.Join(dir, "data"), MaxStore: 64 << 20, MinFree: -1, Sync: d.sync,
 		Logger: slog.New(slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
@@ -257,7 +258,7 @@ func TestFallback(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, bus.SyncAlways, st.Syncing)
 	assert.Zero(t, d.calls.Load())
-	n.stop(t)
+	n.Stop(t)
 	assert.Contains(t, lines.String(), "syncs every write by itself")
 }
 
@@ -270,7 +271,7 @@ func TestSyncingIsReported(t *testing.T) {
 	} {
 		t.Run(string(want), func(t *testing.T) {
 			t.Parallel()
-			n := startNode(t, cfg)
+			n := bustest.NewNode(t, cfg)
 			var log events.Log = n
 			eventstest.NewChain().Grow(t, log, 2)
 			st, err := n.Status(t.Context())
@@ -285,7 +286,7 @@ func TestSlowDisk(t *testing.T) {
 	t.Parallel()
 	const slow, rounds, waiting = 50 * time.Millisecond, 5, 64
 	var syncs atomic.Int64
-	n := startNode(t, bus.ServerConfig{Sync: func(f *os.File) error {
+	n := bustest.NewNode(t, bus.ServerConfig{Sync: func(f *os.File) error {
 		if strings.Contains(f.Name(), "/ORCH_EVENTS/") {
 			syncs.Add(1)
 		}

@@ -11,16 +11,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/bus/bustest"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/eventstest"
+	"github.com/orch-dev/orch/rpc"
 )
 
 // levels runs a benchmark at both durability levels.
-func levels(b *testing.B, run func(b *testing.B, n *node)) {
+func levels(b *testing.B, run func(b *testing.B, n *bustest.Node)) {
 	b.Helper()
 	for _, level := range []bus.Durability{bus.Fsync, bus.Relaxed} {
 		b.Run(string(level), func(b *testing.B) {
-			run(b, startNode(b, bus.ServerConfig{Durability: level}))
+			run(b, bustest.NewNode(b, bus.ServerConfig{Durability: level}))
 		})
 	}
 }
@@ -37,7 +39,7 @@ func firstCommits(b *testing.B, n int) []events.Record {
 
 // BenchmarkAppendAlone measures one append at a time.
 func BenchmarkAppendAlone(b *testing.B) {
-	levels(b, func(b *testing.B, n *node) {
+	levels(b, func(b *testing.B, n *bustest.Node) {
 		b.Helper()
 		records := firstCommits(b, b.N)
 		b.ResetTimer()
@@ -53,7 +55,7 @@ func BenchmarkAppendAlone(b *testing.B) {
 func BenchmarkAppend(b *testing.B) {
 	for _, inFlight := range []int{16, 64, 500, 4000} {
 		b.Run(strconv.Itoa(inFlight), func(b *testing.B) {
-			levels(b, func(b *testing.B, n *node) {
+			levels(b, func(b *testing.B, n *bustest.Node) {
 				b.Helper()
 				records := firstCommits(b, b.N)
 				slots := make(chan struct{}, inFlight)
@@ -80,9 +82,9 @@ func BenchmarkAppend(b *testing.B) {
 // BenchmarkBare is the pattern that appends are compared with: conditional publishes of the same
 // bytes through the client library, 4,000 in flight, nothing around them.
 func BenchmarkBare(b *testing.B) {
-	levels(b, func(b *testing.B, n *node) {
+	levels(b, func(b *testing.B, n *bustest.Node) {
 		b.Helper()
-		nc, err := nats.Connect("", nats.InProcessServer(n.server), operator(b, n.cfg.DataDir))
+		nc, err := nats.Connect("", nats.InProcessServer(n.Server), bustest.Operator(b, n.Config.DataDir))
 		require.NoError(b, err)
 		defer nc.Close()
 		js, err := jetstream.New(nc)
@@ -110,7 +112,7 @@ func BenchmarkBare(b *testing.B) {
 // BenchmarkHeads measures the scan of a restart.
 func BenchmarkHeads(b *testing.B) {
 	const tasks = 100_000
-	n := startNode(b, bus.ServerConfig{Durability: bus.Relaxed})
+	n := bustest.NewNode(b, bus.ServerConfig{Durability: bus.Relaxed})
 	var answered sync.WaitGroup
 	answered.Add(tasks)
 	for _, r := range firstCommits(b, tasks) {
@@ -132,7 +134,7 @@ func BenchmarkHeads(b *testing.B) {
 func BenchmarkRead(b *testing.B) {
 	for _, commits := range []int{10, 1000, 100_000} {
 		b.Run(strconv.Itoa(commits), func(b *testing.B) {
-			n := startNode(b, bus.ServerConfig{Durability: bus.Relaxed})
+			n := bustest.NewNode(b, bus.ServerConfig{Durability: bus.Relaxed})
 			c := eventstest.NewChain()
 			c.Grow(b, n, commits)
 			for b.Loop() {
@@ -145,7 +147,7 @@ func BenchmarkRead(b *testing.B) {
 // BenchmarkScan measures all commits of many tasks.
 func BenchmarkScan(b *testing.B) {
 	const tasks, commits = 4000, 8
-	n := startNode(b, bus.ServerConfig{Durability: bus.Relaxed})
+	n := bustest.NewNode(b, bus.ServerConfig{Durability: bus.Relaxed})
 	var growing sync.WaitGroup
 	for range 16 {
 		growing.Go(func() {
@@ -169,29 +171,29 @@ func BenchmarkScan(b *testing.B) {
 // BenchmarkCall measures a request and its answer.
 func BenchmarkCall(b *testing.B) {
 	type text struct{ Text string }
-	n := startNode(b, bus.ServerConfig{})
-	end, err := bus.Serve(n.conn, bus.CommandPrefix, map[string]bus.Method{
-		"echo": bus.Handle(echo[text]),
-	}, bus.EndpointConfig{})
+	n := bustest.NewNode(b, bus.ServerConfig{})
+	end, err := rpc.Serve(n.Conn, bus.CommandPrefix, map[string]rpc.Method{
+		"echo": rpc.Handle(echo[text]),
+	}, rpc.EndpointConfig{})
 	require.NoError(b, err)
 	defer func() { require.NoError(b, end.Close(b.Context())) }()
-	c, err := bus.Dial(b.Context(), bus.DialConfig{DataDir: n.cfg.DataDir})
+	c, err := bus.Dial(b.Context(), bus.DialConfig{DataDir: n.Config.DataDir})
 	require.NoError(b, err)
 	defer c.Close()
 	for b.Loop() {
 		var out text
-		require.NoError(b, bus.Call(b.Context(), c, bus.CommandPrefix+".echo", text{"hello"}, &out))
+		require.NoError(b, rpc.Call(b.Context(), c, bus.CommandPrefix+".echo", text{"hello"}, &out))
 	}
 }
 
 // BenchmarkStart measures the cold start of server and store on a new directory.
 func BenchmarkStart(b *testing.B) {
 	for b.Loop() {
-		n := &node{cfg: bus.ServerConfig{DataDir: b.TempDir()}}
+		n := &bustest.Node{Config: bus.ServerConfig{DataDir: b.TempDir()}}
 		began := time.Now()
-		n.start(b)
+		n.Start(b)
 		b.ReportMetric(float64(time.Since(began).Milliseconds()), "start-ms")
-		n.stop(b)
+		n.Stop(b)
 	}
 }
 

@@ -23,20 +23,20 @@ import (
 const refPrefix = "sha256-"
 
 // Put implements events.Blobs. Equal data is stored once.
-func (s *Store) Put(ctx context.Context, data []byte) (string, error) {
+func (sd *sideStore) Put(ctx context.Context, data []byte) (string, error) {
 	ref := digest(data)
-	info, err := s.blobs.GetInfo(ctx, ref)
+	info, err := sd.blobs.GetInfo(ctx, ref)
 	if err == nil && info.Size == uint64(len(data)) {
-		return ref, s.barrier().wait(blobsStream) // another call may just have stored it
+		return ref, sd.barrier().wait(blobsStream) // another call may just have stored it
 	}
-	if err := s.space.admit(len(data), time.Now()); err != nil {
+	if err := sd.space.admit(len(data), time.Now()); err != nil {
 		return "", err
 	}
-	defer s.touched.Store(true)
-	if err := s.putObject(ctx, object{bucket: blobsBucket, name: ref}, data); err != nil {
+	defer sd.touched.Store(true)
+	if err := sd.putObject(ctx, object{bucket: blobsBucket, name: ref}, data); err != nil {
 		return "", sideFault(err, "the value cannot be stored")
 	}
-	return ref, s.barrier().wait(blobsStream)
+	return ref, sd.barrier().wait(blobsStream)
 }
 
 // chunkSize is that of the client library.
@@ -45,14 +45,14 @@ const chunkSize = 128 << 10
 // putObject stores an object as the client library does, which reads it: its chunks, and then what
 // describes them, in the place of an earlier description. The library's own way publishes
 // asynchronously and may leave a goroutine behind each time.
-func (s *Store) putObject(ctx context.Context, o object, data []byte) error {
+func (sd *sideStore) putObject(ctx context.Context, o object, data []byte) error {
 	info := jetstream.ObjectInfo{
 		ObjectMeta: jetstream.ObjectMeta{Name: o.name, Headers: o.header, Opts: &jetstream.ObjectMetaOptions{ChunkSize: chunkSize}},
 		Bucket:     o.bucket, NUID: nuid.Next(), Size: uint64(len(data)),
 		Digest: "SHA-256=" + base64.URLEncoding.EncodeToString(sum(data)),
 	}
 	for chunk := range slices.Chunk(data, chunkSize) {
-		if _, err := s.conn.js.Publish(ctx, "$O."+o.bucket+".C."+info.NUID, chunk); err != nil {
+		if _, err := sd.conn.js.Publish(ctx, "$O."+o.bucket+".C."+info.NUID, chunk); err != nil {
 			return err
 		}
 		info.Chunks++
@@ -61,7 +61,7 @@ func (s *Store) putObject(ctx context.Context, o object, data []byte) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.conn.js.PublishMsg(ctx, &nats.Msg{
+	_, err = sd.conn.js.PublishMsg(ctx, &nats.Msg{
 		Subject: o.subject(),
 		Header:  nats.Header{jetstream.MsgRollup: {jetstream.MsgRollupSubject}}, Data: about,
 	})
@@ -78,11 +78,11 @@ func digest(data []byte) string {
 }
 
 // Get implements events.Blobs.
-func (s *Store) Get(ctx context.Context, ref string) ([]byte, error) {
+func (sd *sideStore) Get(ctx context.Context, ref string) ([]byte, error) {
 	if !isRef(ref) {
 		return nil, fault.New(fault.NotFound, "%q names no value", ref)
 	}
-	data, err := s.blobs.GetBytes(ctx, ref)
+	data, err := sd.blobs.GetBytes(ctx, ref)
 	switch {
 	case errors.Is(err, jetstream.ErrObjectNotFound):
 		return nil, fault.Wrap(fault.NotFound, err, "there is no value "+ref)
@@ -101,31 +101,31 @@ func isRef(ref string) bool {
 }
 
 // Save implements events.Checkpoints.
-func (s *Store) Save(ctx context.Context, task events.TaskID, id string, data []byte) (string, error) {
+func (sd *sideStore) Save(ctx context.Context, task events.TaskID, id string, data []byte) (string, error) {
 	key, err := pointKey(task, id)
 	if err != nil {
 		return "", err
 	}
-	if err := s.space.admit(len(data), time.Now()); err != nil {
+	if err := sd.space.admit(len(data), time.Now()); err != nil {
 		return "", err
 	}
 	failpoint.Pass(failpoint.BeforeCheckpoint)
-	defer s.touched.Store(true)
+	defer sd.touched.Store(true)
 	m := &nats.Msg{Subject: kvSubject(pointsBucket, key), Data: data, Header: nats.Header{headHeader: {"checkpoint"}}}
-	if _, err := s.conn.js.PublishMsg(ctx, m); err != nil {
+	if _, err := sd.conn.js.PublishMsg(ctx, m); err != nil {
 		return "", sideFault(err, "the checkpoint cannot be stored")
 	}
 	failpoint.Pass(failpoint.CheckpointSaved)
-	return "KV/" + pointsBucket + "/" + key, s.barrier().wait(pointsStream)
+	return "KV/" + pointsBucket + "/" + key, sd.barrier().wait(pointsStream)
 }
 
 // Load implements events.Checkpoints.
-func (s *Store) Load(ctx context.Context, task events.TaskID, id string) ([]byte, error) {
+func (sd *sideStore) Load(ctx context.Context, task events.TaskID, id string) ([]byte, error) {
 	key, err := pointKey(task, id)
 	if err != nil {
 		return nil, err
 	}
-	e, err := s.points.Get(ctx, key)
+	e, err := sd.points.Get(ctx, key)
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
 		return nil, fault.Wrap(fault.NotFound, err, "task "+string(task)+" has no checkpoint "+id).WithField("checkpoint")
 	}

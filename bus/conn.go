@@ -26,29 +26,6 @@ const (
 	WorkerUser = "worker"
 )
 
-// The subjects of requests.
-const (
-	// CommandPrefix is the prefix of the commands of faces to the node.
-	CommandPrefix = "orch.cmd"
-	// WorkPrefix is the prefix of the calls of workers to the node. Beside it a worker may publish notifications.
-	WorkPrefix = "orch.work"
-	// ServersPrefix is the prefix of the requests about the MCP servers of a node. Only the credential of the operator
-	// may send them: they start programs, and accept what servers say.
-	ServersPrefix = "orch.servers"
-	// NodesPrefix is the prefix of the requests about the nodes that share a log.
-	NodesPrefix = "orch.nodes"
-	// AuditPrefix is the prefix of what faces in other processes report of their clients. Only the credential of the operator
-	// may send that.
-	AuditPrefix = "orch.audit"
-	// DatabasePrefix is the prefix of the requests of workers about the databases of a node.
-	DatabasePrefix = WorkPrefix + ".firebase"
-	// SessionPrefix is the prefix of the requests of faces about sessions that have subscriptions. Only the credential of
-	// the operator may send them.
-	SessionPrefix = "orch.session"
-	// workerInbox keeps replies to workers apart, so that a worker cannot read those to others.
-	workerInbox = "_INBOX_worker"
-)
-
 const (
 	reconnectWait = 100 * time.Millisecond
 	dialWithin    = 5 * time.Second
@@ -242,7 +219,7 @@ func (t *target) options(lost *lossNotifier) []nats.Option {
 		opts = append(opts, nats.CustomInboxPrefix(workerInbox))
 	}
 	if c.Token != "" {
-		opts = append(opts, nats.CustomInboxPrefix(identityInbox(agents.DigestOf(c.Token))))
+		opts = append(opts, nats.CustomInboxPrefix(IdentityInbox(agents.DigestOf(c.Token))))
 	}
 	if c.CredsFile != "" {
 		return append(opts, nats.UserCredentials(c.CredsFile))
@@ -291,8 +268,8 @@ func (c *Conn) another(ctx context.Context, name string, reconnected func()) (*C
 	return connect(ctx, t)
 }
 
-// external reports whether the server belongs to no node: nodes come and go, and requests go to whichever is active.
-func (c *Conn) external() bool { return c.target.server == nil && c.target.nodeDir == "" }
+// External reports whether the server belongs to no node: nodes come and go, and requests go to whichever is active.
+func (c *Conn) External() bool { return c.target.server == nil && c.target.nodeDir == "" }
 
 // largest returns the bytes of commits that a message has room for.
 func (c *Conn) largest() int {
@@ -311,5 +288,14 @@ func (c *Conn) life() uint64 {
 // Close drops the connection. It is idempotent.
 func (c *Conn) Close() { c.nc.Close() }
 
-// NATS returns the connection itself, for measurements beside this package.
+// NATS returns the connection itself, for requests and their answers.
 func (c *Conn) NATS() *nats.Conn { return c.nc }
+
+// Token returns the secret with which the connection speaks as an identity; empty when it is the operator's, or a worker's.
+func (c *Conn) Token() string { return c.target.config.Token }
+
+// OnLoss calls f when the connection is lost the next time, unless stop came first. It does not wait for f.
+func (c *Conn) OnLoss(f func()) (stop func()) { return c.link.onLoss(f) }
+
+// Leased reports whether a lease says who answers what is served over the connection, see DialConfig.Lease.
+func (c *Conn) Leased() bool { return c.lease != nil }

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"syscall"
 
 	"github.com/orch-dev/orch/agents"
@@ -233,4 +235,21 @@ func removeFile(path string) error {
 		return fault.Wrap(fault.CodeOf(err), err, "the file "+path+" cannot be removed")
 	}
 	return nil
+}
+
+// OwnerOf returns the identity that the operator's credential of a data directory speaks as: the user of the operating
+// system to whom the directory belongs, however a process came to read it. One that is missing will belong to whoever runs
+// this process.
+func OwnerOf(dir string) string {
+	uid := os.Geteuid()
+	if info, err := os.Stat(dir); err == nil {
+		if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+			uid = int(stat.Uid)
+		}
+	}
+	id := strconv.Itoa(uid)
+	if u, err := user.LookupId(id); err == nil {
+		return "user:" + u.Username
+	}
+	return "user:" + id
 }

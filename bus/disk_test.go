@@ -1,6 +1,7 @@
 package bus_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,24 +16,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/bus/bustest"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/eventstest"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/test/need"
 )
 
-// noMount is the variable that permits to leave out the tests that mount a file system.
-const noMount = "ORCH_TEST_NO_MOUNT"
-
-// mount mounts a file system on a directory. It needs the permission to; without it the test fails
-// unless ORCH_TEST_NO_MOUNT=1 says that this is known.
+// mount mounts a file system on a directory. Without the permission to the test is left out.
 func mount(t *testing.T, source, kind, dir, options string) {
 	t.Helper()
-	if err := syscall.Mount(source, dir, kind, 0, options); err != nil {
-		if os.Getenv(noMount) == "1" {
-			t.Skip("no permission to mount, as ORCH_TEST_NO_MOUNT says")
-		}
-		require.NoError(t, err, "mounting needs root; set %s=1 to leave this test out", noMount)
-	}
+	err := syscall.Mount(source, dir, kind, 0, options)
+	need.That(t, "mount", !errors.Is(err, syscall.EPERM))
+	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, syscall.Unmount(dir, 0)) })
 }
 
@@ -83,7 +79,7 @@ func TestDiskBelowWatermark(t *testing.T) {
 	t.Parallel()
 	const mib = 1 << 20
 	dir := smallDisk(t, "64m")
-	n := startNode(t, bus.ServerConfig{DataDir: dir, MinFree: 8 * mib})
+	n := bustest.NewNode(t, bus.ServerConfig{DataDir: dir, MinFree: 8 * mib})
 	before := eventstest.NewChain()
 	stored := before.Grow(t, n, 10)
 	release := occupy(t, dir, 4*mib)
@@ -111,7 +107,7 @@ func TestDiskBelowWatermark(t *testing.T) {
 }
 
 // goesOn waits until appends are taken again, without anybody's help.
-func goesOn(t *testing.T, n *node, c *eventstest.Chain) {
+func goesOn(t *testing.T, n *bustest.Node, c *eventstest.Chain) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		r := c.Next(t, "node")
@@ -141,7 +137,7 @@ func TestDiskFullRecovery(t *testing.T) {
 func fullAndBack(t *testing.T, root string) {
 	t.Helper()
 	const mib = 1 << 20
-	n := startNode(t, bus.ServerConfig{DataDir: filepath.Join(root, "data"), MinFree: mib})
+	n := bustest.NewNode(t, bus.ServerConfig{DataDir: filepath.Join(root, "data"), MinFree: mib})
 	before := eventstest.NewChain()
 	before.Grow(t, n, 10)
 	release := occupy(t, root, 3*mib)
@@ -156,8 +152,8 @@ func fullAndBack(t *testing.T, root string) {
 		goesOn(t, n, c)
 	}
 	requireIntact(t, n)
-	n.stop(t)
-	n.start(t)
+	n.Stop(t)
+	n.Start(t)
 	requireIntact(t, n)
 	goesOn(t, n, before)
 }
@@ -204,7 +200,7 @@ func burst(t *testing.T, log events.Log, tasks, size int) ([]*eventstest.Chain, 
 func TestStoreFull(t *testing.T) {
 	t.Parallel()
 	const most = 256 << 10
-	n := startNode(t, bus.ServerConfig{MaxStore: most})
+	n := bustest.NewNode(t, bus.ServerConfig{MaxStore: most})
 	c, err := fillUntil(t, n)
 	var e *fault.Error
 	require.ErrorAs(t, err, &e)
@@ -219,15 +215,15 @@ func TestStoreFull(t *testing.T) {
 	assert.False(t, st.Since.IsZero())
 	_, err = n.Put(t.Context(), []byte("large"))
 	assert.Equal(t, fault.DiskFull, fault.CodeOf(err))
-	n.stop(t)
-	n.start(t)
+	n.Stop(t)
+	n.Start(t)
 	_, err = eventstest.Append(n, c.Next(t, "node"))
 	assert.Equal(t, fault.DiskFull, fault.CodeOf(err))
 	require.NoError(t, n.Archive(t.Context(), c.Task), "the archive does not grow the store for long")
 	requireIntact(t, n)
-	n.stop(t)
-	n.cfg.MaxStore = 2 * most
-	n.start(t)
+	n.Stop(t)
+	n.Config.MaxStore = 2 * most
+	n.Start(t)
 	eventstest.NewChain().Grow(t, n, 1)
 	requireIntact(t, n)
 }
@@ -235,8 +231,8 @@ func TestStoreFull(t *testing.T) {
 // A stream of an earlier version had a size of its own: it loses it.
 func TestFormerBoundOfLog(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
-	nc, err := plainly(n.server.Addr(), operator(t, n.cfg.DataDir))
+	n := bustest.NewNode(t, bus.ServerConfig{})
+	nc, err := bustest.ConnectPlain(n.Server.Addr(), bustest.Operator(t, n.Config.DataDir))
 	require.NoError(t, err)
 	defer nc.Close()
 	js, err := jetstream.New(nc)
@@ -249,8 +245,8 @@ func TestFormerBoundOfLog(t *testing.T) {
 	require.NoError(t, err)
 	_, err = fillUntil(t, n)
 	require.Equal(t, fault.DiskFull, fault.CodeOf(err))
-	n.stop(t)
-	n.start(t)
+	n.Stop(t)
+	n.Start(t)
 	eventstest.NewChain().Grow(t, n, 100)
 	requireIntact(t, n)
 }
@@ -260,7 +256,7 @@ func TestDiskUpkeepBelowWatermark(t *testing.T) {
 	t.Parallel()
 	const mib = 1 << 20
 	dir := smallDisk(t, "64m")
-	n := startNode(t, bus.ServerConfig{DataDir: dir, MinFree: 16 * mib})
+	n := bustest.NewNode(t, bus.ServerConfig{DataDir: dir, MinFree: 16 * mib})
 	done := eventstest.NewChain()
 	stored := done.Grow(t, n, 20)
 	release := occupy(t, dir, 12*mib)
@@ -271,8 +267,8 @@ func TestDiskUpkeepBelowWatermark(t *testing.T) {
 	assert.Equal(t, fault.DiskFull, fault.CodeOf(err))
 	require.NoError(t, n.Archive(t.Context(), done.Task))
 	assert.Equal(t, archived(stored), eventstest.History(t, n, done.Task, 1))
-	n.stop(t)
-	n.start(t)
+	n.Stop(t)
+	n.Start(t)
 	assert.Equal(t, archived(stored), eventstest.History(t, n, done.Task, 1))
 	requireIntact(t, n)
 }
@@ -302,24 +298,24 @@ func TestDiskFullStart(t *testing.T) {
 func startsFull(t *testing.T, root string) {
 	t.Helper()
 	const mib = 1 << 20
-	n := startNode(t, bus.ServerConfig{DataDir: filepath.Join(root, "data"), MinFree: 8 * mib})
+	n := bustest.NewNode(t, bus.ServerConfig{DataDir: filepath.Join(root, "data"), MinFree: 8 * mib})
 	c := eventstest.NewChain()
 	stored := c.Grow(t, n, 10)
-	n.stop(t)
+	n.Stop(t)
 	release := occupy(t, root, 0)
 	for range 2 { // what the first start has written does not keep the second one from it
-		n.start(t)
+		n.Start(t)
 		assert.Equal(t, stored, eventstest.History(t, n, c.Task, 1))
 		_, err := eventstest.Append(n, c.Next(t, "node"))
 		assert.Equal(t, fault.DiskFull, fault.CodeOf(err))
 		requireIntact(t, n)
-		n.stop(t)
+		n.Stop(t)
 	}
-	n.start(t)
+	n.Start(t)
 	release()
 	goesOn(t, n, c)
 	require.Eventually(t, func() bool {
-		_, err := os.Stat(filepath.Join(n.cfg.DataDir, "reserve"))
+		_, err := os.Stat(filepath.Join(n.Config.DataDir, "reserve"))
 		return err == nil
 	}, time.Minute, 10*time.Millisecond, "space is set aside again")
 	requireIntact(t, n)

@@ -1,7 +1,7 @@
-// Package bus is the adapter to NATS: the embedded server, the log of commits on JetStream with its
-// side stores, and the request/reply calls between faces, workers and the node.
+// Package bus is the storage on NATS: the embedded server, the log of commits on JetStream and its side stores. The requests
+// between faces, workers and the node are in package rpc; the two are all that knows NATS.
 //
-// It is the only package that knows NATS. What it promises:
+// What it promises:
 //
 //   - One data directory has one server. A lock is taken before anything else; a second process gets
 //     CONFLICT with the process id and the address of the first.

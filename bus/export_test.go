@@ -3,38 +3,20 @@ package bus
 import (
 	"bytes"
 	"context"
-	"time"
 
-	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/events"
 )
-
-// Restart starts the server anew in its place, as a full disk makes it do.
-func (s *Server) Restart() error { return s.restart() }
 
 // PretendReplicas makes a connection read as if the streams were on several servers.
 func (c *Conn) PretendReplicas() { c.replicated.Store(true) }
 
-// AnswersKept returns the numbers of the answers with calls that are remembered after some at these times.
-func AnswersKept(at []time.Time) (numbers []uint64) {
-	s := &agentServer{deliveries: map[uint64]pendingDelivery{}, first: 1}
-	for _, t := range at {
-		s.clock = func() time.Time { return t }
-		s.remember(agents.Delivery{})
-	}
-	for no := range s.deliveries {
-		numbers = append(numbers, no)
-	}
-	return numbers
-}
-
 // RecordRemoved does the first half of the removal of a task, as one that is cut short.
-func (s *Store) RecordRemoved(ctx context.Context, task events.TaskID) error {
+func (ar *archive) RecordRemoved(ctx context.Context, task events.TaskID) error {
 	records := map[string]*bytes.Buffer{}
-	if _, _, err := s.addRemoved(ctx, records, task); err != nil {
+	if _, _, err := ar.addRemoved(ctx, records, task); err != nil {
 		return err
 	}
-	return s.writeRemoved(ctx, records)
+	return ar.writeRemoved(ctx, records)
 }
 
 // FormatPositions and ParsePositions are how a record of removed tasks has positions.

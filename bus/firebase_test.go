@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/bus/bustest"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/tools/firebase"
 	"github.com/orch-dev/orch/tools/firebase/embedded"
@@ -26,9 +27,9 @@ import (
 
 const backlog = 64
 
-// databases opens databases on one node, each on a journal of its own.
+// databasesOf opens databases on one node, each on a journal of its own.
 type databases struct {
-	node  *node
+	node  *bustest.Node
 	make  func(embedded.Config) *embedded.Database
 	count atomic.Int64
 	mu    sync.Mutex
@@ -37,7 +38,7 @@ type databases struct {
 
 func openDatabases(t *testing.T, level bus.Durability, open func(embedded.Config) *embedded.Database) *databases {
 	t.Helper()
-	return &databases{node: startNode(t, bus.ServerConfig{Durability: level}), make: open, names: map[firebase.Backend]string{}}
+	return &databases{node: bustest.NewNode(t, bus.ServerConfig{Durability: level}), make: open, names: map[firebase.Backend]string{}}
 }
 
 func (d *databases) open(tb testing.TB) firebase.Backend {
@@ -87,8 +88,8 @@ func TestEmbeddedDatabases(t *testing.T) {
 	}
 }
 
-// realtime opens the Realtime Database of a node.
-func (n *node) realtime(t *testing.T, cfg embedded.Config) *embedded.Database {
+// realtimeOf opens the Realtime Database of a node.
+func realtimeOf(t *testing.T, n *bustest.Node, cfg embedded.Config) *embedded.Database {
 	t.Helper()
 	cfg.Journal = func(ctx context.Context) (embedded.Journal, error) { return n.OpenJournal(ctx, bus.RealtimeJournal) }
 	d := embedded.NewRealtime(cfg)
@@ -101,17 +102,17 @@ func setTo(value any) firebase.Write { return firebase.Write{Operation: firebase
 // S3-036: everything is there when the server was stopped and started, from a snapshot and from the entries behind it.
 func TestDatabaseOutlivesTheServer(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
+	n := bustest.NewNode(t, bus.ServerConfig{})
 	for round := range 3 {
-		d := n.realtime(t, embedded.Config{Entries: 10})
+		d := realtimeOf(t, n, embedded.Config{Entries: 10})
 		for i := range 25 {
 			_, err := d.Write(t.Context(), "r"+strconv.Itoa(round)+"/k"+strconv.Itoa(i), setTo(float64(i)))
 			require.NoError(t, err)
 		}
 		d.Close()
-		n.stop(t)
-		n.start(t)
-		again := n.realtime(t, embedded.Config{})
+		n.Stop(t)
+		n.Start(t)
+		again := realtimeOf(t, n, embedded.Config{})
 		for r := range round + 1 {
 			s, err := again.Read(t.Context(), "r"+strconv.Itoa(r), firebase.Query{OrderBy: "$key"})
 			require.NoError(t, err)
@@ -129,8 +130,8 @@ func TestDatabaseOutlivesTheServer(t *testing.T) {
 // Two databases on one journal, as two processes have them: no write is lost, and none is decided on old data.
 func TestWritesOfOthersAreTakenOver(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
-	both := []*embedded.Database{n.realtime(t, embedded.Config{}), n.realtime(t, embedded.Config{})}
+	n := bustest.NewNode(t, bus.ServerConfig{})
+	both := []*embedded.Database{realtimeOf(t, n, embedded.Config{}), realtimeOf(t, n, embedded.Config{})}
 	increment := func(s firebase.Snapshot) (firebase.Write, error) {
 		count, _ := s.Data.(float64)
 		return setTo(count + 1), nil
@@ -146,7 +147,7 @@ func TestWritesOfOthersAreTakenOver(t *testing.T) {
 		})
 	}
 	group.Wait()
-	s, err := n.realtime(t, embedded.Config{}).Read(t.Context(), "n", firebase.Query{})
+	s, err := realtimeOf(t, n, embedded.Config{}).Read(t.Context(), "n", firebase.Query{})
 	require.NoError(t, err)
 	assert.Equal(t, any(float64(2*each)), s.Data)
 }
@@ -154,8 +155,8 @@ func TestWritesOfOthersAreTakenOver(t *testing.T) {
 // A change that no message holds is refused, and so is more data than a database may hold.
 func TestDatabaseIsBounded(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
-	d := n.realtime(t, embedded.Config{Most: 20 << 20})
+	n := bustest.NewNode(t, bus.ServerConfig{})
+	d := realtimeOf(t, n, embedded.Config{Most: 20 << 20})
 	_, err := d.Write(t.Context(), "big", setTo(strings.Repeat("x", 9<<20)))
 	assert.Equal(t, refusal.SizeLimitExceeded, fault.From(err).Reason)
 	large := strings.Repeat("x", 7<<20)
@@ -168,7 +169,7 @@ func TestDatabaseIsBounded(t *testing.T) {
 	_, err = d.Write(t.Context(), "a", firebase.Write{Operation: firebase.Delete})
 	require.NoError(t, err)
 	d.Close()
-	s, err := n.realtime(t, embedded.Config{}).Read(t.Context(), "", firebase.Query{})
+	s, err := realtimeOf(t, n, embedded.Config{}).Read(t.Context(), "", firebase.Query{})
 	require.NoError(t, err)
 	assert.Equal(t, any(map[string]any{"b": large}), s.Data)
 }
@@ -176,24 +177,24 @@ func TestDatabaseIsBounded(t *testing.T) {
 // Errors of the store are those of a database (S3-025).
 func TestDatabaseWithoutItsServer(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
-	d := n.realtime(t, embedded.Config{})
+	n := bustest.NewNode(t, bus.ServerConfig{})
+	d := realtimeOf(t, n, embedded.Config{})
 	_, err := d.Write(t.Context(), "a", setTo(1.0))
 	require.NoError(t, err)
-	n.stop(t)
+	n.Stop(t)
 	_, err = d.Write(t.Context(), "a", setTo(2.0))
 	assert.Equal(t, refusal.ConnectionError, fault.From(err).Reason)
 	s, err := d.Read(t.Context(), "a", firebase.Query{})
 	require.NoError(t, err)
 	assert.Equal(t, any(1.0), s.Data, "nobody sees what was not kept")
-	n.start(t)
-	_, err = n.realtime(t, embedded.Config{}).Write(t.Context(), "a", setTo(3.0))
+	n.Start(t)
+	_, err = realtimeOf(t, n, embedded.Config{}).Write(t.Context(), "a", setTo(3.0))
 	require.NoError(t, err)
 }
 
-func mustJetStream(t *testing.T, n *node) nats.JetStreamContext {
+func mustJetStream(t *testing.T, n *bustest.Node) nats.JetStreamContext {
 	t.Helper()
-	js, err := n.conn.NATS().JetStream()
+	js, err := n.Conn.NATS().JetStream()
 	require.NoError(t, err)
 	return js
 }
@@ -201,8 +202,8 @@ func mustJetStream(t *testing.T, n *node) nats.JetStreamContext {
 // A backup holds the databases, also one that is taken while snapshots are.
 func TestBackupHoldsDatabases(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
-	d := n.realtime(t, embedded.Config{Entries: 5})
+	n := bustest.NewNode(t, bus.ServerConfig{})
+	d := realtimeOf(t, n, embedded.Config{Entries: 5})
 	for i := range 33 {
 		_, err := d.Write(t.Context(), "k"+strconv.Itoa(i), setTo(float64(i)))
 		require.NoError(t, err)
@@ -216,8 +217,8 @@ func TestBackupHoldsDatabases(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "restored")
 	_, err = bus.Restore(t.Context(), bus.RestoreConfig{File: file, DataDir: dir})
 	require.NoError(t, err)
-	again := startNode(t, bus.ServerConfig{DataDir: dir})
-	s, err := again.realtime(t, embedded.Config{}).Read(t.Context(), "", firebase.Query{OrderBy: "$key"})
+	again := bustest.NewNode(t, bus.ServerConfig{DataDir: dir})
+	s, err := realtimeOf(t, again, embedded.Config{}).Read(t.Context(), "", firebase.Query{OrderBy: "$key"})
 	require.NoError(t, err)
 	assert.Len(t, s.Children, 33)
 }
@@ -225,15 +226,15 @@ func TestBackupHoldsDatabases(t *testing.T) {
 // A damaged journal is found before the server is let at it.
 func TestDamagedJournalIsFound(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
-	d := n.realtime(t, embedded.Config{})
+	n := bustest.NewNode(t, bus.ServerConfig{})
+	d := realtimeOf(t, n, embedded.Config{})
 	for i := range 20 {
 		_, err := d.Write(t.Context(), "k"+strconv.Itoa(i), setTo("unmistakable"))
 		require.NoError(t, err)
 	}
 	d.Close()
-	n.stop(t)
-	blocks, err := filepath.Glob(filepath.Join(n.cfg.DataDir, "*/jetstream/$G/streams/ORCH_JOURNAL_REALTIME/msgs/*.blk"))
+	n.Stop(t)
+	blocks, err := filepath.Glob(filepath.Join(n.Config.DataDir, "*/jetstream/$G/streams/ORCH_JOURNAL_REALTIME/msgs/*.blk"))
 	require.NoError(t, err)
 	require.Len(t, blocks, 1)
 	data, err := os.ReadFile(blocks[0])
@@ -242,7 +243,7 @@ func TestDamagedJournalIsFound(t *testing.T) {
 	require.Positive(t, at)
 	data[at] ^= 1
 	require.NoError(t, os.WriteFile(blocks[0], data, 0o600))
-	err = n.serve(t)
+	err = n.Serve(t)
 	assert.Equal(t, fault.DataLoss, fault.CodeOf(err))
 	assert.Contains(t, err.Error(), "ORCH_JOURNAL_REALTIME")
 }
@@ -250,8 +251,8 @@ func TestDamagedJournalIsFound(t *testing.T) {
 // A node on an external server keeps its databases there.
 func TestDatabaseOverTheNetwork(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
-	conn, err := bus.Dial(t.Context(), bus.DialConfig{DataDir: n.cfg.DataDir})
+	n := bustest.NewNode(t, bus.ServerConfig{})
+	conn, err := bus.Dial(t.Context(), bus.DialConfig{DataDir: n.Config.DataDir})
 	require.NoError(t, err)
 	defer conn.Close()
 	store, err := conn.OpenStore(t.Context(), bus.StoreConfig{})

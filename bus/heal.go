@@ -15,7 +15,7 @@ func (s *Store) heal(ctx context.Context, lost []*pending) {
 		return
 	}
 	s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "the embedded server does not write; it is restarted")
-	if err := server.restart(); err != nil {
+	if err := server.Restart(); err != nil {
 		s.cfg.Logger.LogAttrs(ctx, slog.LevelError, "the embedded server does not start", slog.Any("error", err))
 	}
 }
@@ -39,9 +39,9 @@ func (s *Store) stuck(server *Server, lost []*pending) bool {
 	return s.space.short() || s.space.wasFull.Swap(false) || tries >= healAfter
 }
 
-// restart stops the server and starts another one on the same store and port. Connections of this
+// Restart stops the server and starts another one on the same store and port. Connections of this
 // process and of others find it by themselves.
-func (s *Server) restart() error {
+func (s *Server) Restart() error {
 	s.healing.Lock()
 	defer s.healing.Unlock()
 	s.mu.Lock()

@@ -15,17 +15,17 @@ const (
 	holdRenewEvery = 20 * time.Second
 )
 
-// hold asks the store not to move histories to the archive while its streams are copied one after the
+// Hold asks a store not to move histories to the archive while its streams are copied one after the
 // other: one that moved meanwhile could be missing in both copies.
-type hold struct {
+type Hold struct {
 	// Again is set to go on with a hold; it is refused when the hold has run out meanwhile.
 	Again bool `json:"again,omitempty"`
 	// End is set to end it.
 	End bool `json:"end,omitempty"`
 }
 
-// holdFunc asks the store of a node.
-type holdFunc func(ctx context.Context, h hold) error
+// HoldFunc asks the store of a node.
+type HoldFunc func(ctx context.Context, h Hold) error
 
 // archivePause is the store's side of a hold.
 type archivePause struct {
@@ -33,19 +33,19 @@ type archivePause struct {
 	until  time.Time    // guarded by moving
 }
 
-// hold waits for the histories that are moving right now.
-func (s *Store) hold(_ context.Context, h hold) error {
-	s.archivePause.moving.Lock()
-	defer s.archivePause.moving.Unlock()
+// Hold begins, renews or ends a hold; beginning one waits for the histories that are moving right now. CONFLICT for one that has run out.
+func (ar *archive) Hold(_ context.Context, h Hold) error {
+	ar.pause.moving.Lock()
+	defer ar.pause.moving.Unlock()
 	now := time.Now()
 	switch {
 	case h.End:
-		s.archivePause.until = time.Time{}
+		ar.pause.until = time.Time{}
 		return nil
-	case h.Again && now.After(s.archivePause.until):
+	case h.Again && now.After(ar.pause.until):
 		return fault.New(fault.Conflict, "the hold of the backup has run out").WithHint("take the backup again")
 	}
-	s.archivePause.until = now.Add(holdTime)
+	ar.pause.until = now.Add(holdTime)
 	return nil
 }
 
@@ -61,17 +61,17 @@ func (s *archivePause) begin(now time.Time) (release func(), err error) {
 }
 
 // withHold runs fn under a hold. fn calls renew often; it speaks to the node when it is time.
-func withHold(ctx context.Context, ask holdFunc, fn func(renew func() error) error) error {
-	if err := ask(ctx, hold{}); err != nil {
+func withHold(ctx context.Context, ask HoldFunc, fn func(renew func() error) error) error {
+	if err := ask(ctx, Hold{}); err != nil {
 		return err
 	}
-	defer func() { _ = ask(context.WithoutCancel(ctx), hold{End: true}) }() // else it runs out by itself
+	defer func() { _ = ask(context.WithoutCancel(ctx), Hold{End: true}) }() // else it runs out by itself
 	spoke := time.Now()
 	return fn(func() error {
 		if time.Since(spoke) < holdRenewEvery {
 			return nil
 		}
 		spoke = time.Now()
-		return ask(ctx, hold{Again: true})
+		return ask(ctx, Hold{Again: true})
 	})
 }

@@ -40,17 +40,17 @@ type indexHeader struct {
 var _ events.Indexes = (*Store)(nil)
 
 // indexPath returns "" with an external server: others may write to that log.
-func (s *Store) indexPath() string {
-	if s.conn.target.server == nil || s.live == nil || s.loss.Load() != nil {
+func (sd *sideStore) indexPath() string {
+	if sd.conn.target.server == nil || sd.live == nil || sd.loss.Load() != nil {
 		return ""
 	}
-	return filepath.Join(s.conn.target.server.cfg.DataDir, indexFile)
+	return filepath.Join(sd.conn.target.server.cfg.DataDir, indexFile)
 }
 
 // SaveIndex implements events.Indexes. The file need not be durable: what a power loss leaves of it does
 // not fit its digest.
-func (s *Store) SaveIndex(_ context.Context, index events.Index) error {
-	path := s.indexPath()
+func (sd *sideStore) SaveIndex(_ context.Context, index events.Index) error {
+	path := sd.indexPath()
 	if path == "" {
 		return nil
 	}
@@ -66,7 +66,7 @@ func (s *Store) SaveIndex(_ context.Context, index events.Index) error {
 	}
 	sum := sha256.Sum256(body.Bytes())
 	header, err := seal(indexHeader{
-		Version: indexVersion, Stream: s.live.CachedInfo().Created, Seq: index.Seq, Partial: index.Partial, Heads: len(index.Heads),
+		Version: indexVersion, Stream: sd.live.CachedInfo().Created, Seq: index.Seq, Partial: index.Partial, Heads: len(index.Heads),
 		SHA256: hex.EncodeToString(sum[:]),
 	})
 	if err != nil {
@@ -86,8 +86,8 @@ func (s *Store) SaveIndex(_ context.Context, index events.Index) error {
 
 // LoadIndex implements events.Indexes. An index that does not fit is removed, so that it cannot seem to
 // fit later, when the log has grown past it.
-func (s *Store) LoadIndex(ctx context.Context) (events.Index, error) {
-	path := s.indexPath()
+func (sd *sideStore) LoadIndex(ctx context.Context) (events.Index, error) {
+	path := sd.indexPath()
 	if path == "" {
 		return events.Index{}, noIndex()
 	}
@@ -95,11 +95,11 @@ func (s *Store) LoadIndex(ctx context.Context) (events.Index, error) {
 	if err != nil {
 		return events.Index{}, noIndex()
 	}
-	last, err := s.lastSeq(ctx)
+	last, err := sd.lastSeq(ctx)
 	if err != nil {
 		return events.Index{}, err
 	}
-	index, ok := readIndex(data, s.live.CachedInfo().Created)
+	index, ok := readIndex(data, sd.live.CachedInfo().Created)
 	if ok && index.Seq <= last {
 		return index, nil
 	}

@@ -242,7 +242,7 @@ func damagedSnapshot(name string, err error) error {
 func (j *Journal) SaveSnapshot(ctx context.Context, position uint64, data []byte) error {
 	j.saving.Lock()
 	defer j.saving.Unlock()
-	release, err := j.store.archivePause.begin(time.Now())
+	release, err := j.store.pause.begin(time.Now())
 	if err != nil {
 		return err
 	}

@@ -13,9 +13,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/bus/bustest"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/eventstest"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/rpc"
 )
 
 // fakeLease is a lease whose holder may be wrong about it.
@@ -44,9 +46,9 @@ func (l *fakeLease) end() {
 }
 
 // openWith opens the store of a node once more, as the holder of a lease.
-func openWith(t *testing.T, n *node, l bus.Lease) *bus.Store {
+func openWith(t *testing.T, n *bustest.Node, l bus.Lease) *bus.Store {
 	t.Helper()
-	c, err := n.server.Connect(t.Context())
+	c, err := n.Server.Connect(t.Context())
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
 	s, err := c.OpenStore(t.Context(), bus.StoreConfig{Lease: l})
@@ -58,7 +60,7 @@ func openWith(t *testing.T, n *node, l bus.Lease) *bus.Store {
 // What a node appends that was active before reaches no log, even if it believes that it still is.
 func TestOlderEpochsAreFenced(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
+	n := bustest.NewNode(t, bus.ServerConfig{})
 	before, after := newLease(5), newLease(9)
 	first := openWith(t, n, before)
 	c := eventstest.NewChain()
@@ -90,7 +92,7 @@ func TestALateNodeArchivesNothing(t *testing.T) {
 	for name, looks := range map[string]int64{"before it copies": 0, "before it removes": 1} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			n := startNode(t, bus.ServerConfig{})
+			n := bustest.NewNode(t, bus.ServerConfig{})
 			late := &lookedAt{fakeLease: newLease(5)}
 			late.looks.Store(1000)
 			first := openWith(t, n, late)
@@ -125,7 +127,7 @@ func (l *lookedAt) Held() bool {
 // An append waits while it is open whether the lease is still held, and is made when it is.
 func TestAppendWaitsForLease(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
+	n := bustest.NewNode(t, bus.ServerConfig{})
 	l := newLease(1)
 	s := openWith(t, n, l)
 	l.away.Store(true)
@@ -148,9 +150,9 @@ func (l lateLease) Held() bool {
 }
 
 // refusedWith opens the store of a node as somebody whose lease is lost in between.
-func refusedWith(t *testing.T, n *node, l bus.Lease) {
+func refusedWith(t *testing.T, n *bustest.Node, l bus.Lease) {
 	t.Helper()
-	c, err := n.server.Connect(t.Context())
+	c, err := n.Server.Connect(t.Context())
 	require.NoError(t, err)
 	defer c.Close()
 	_, err = c.OpenStore(t.Context(), bus.StoreConfig{Lease: l})
@@ -160,12 +162,12 @@ func refusedWith(t *testing.T, n *node, l bus.Lease) {
 // A node whose lease is lost before it opens the log leaves the log to its successor.
 func TestALateNodeTakesNothing(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
+	n := bustest.NewNode(t, bus.ServerConfig{})
 	s := openWith(t, n, newLease(9))
 	late := newLease(5)
 	late.end()
 	refusedWith(t, n, late)
-	epoch, err := n.conn.Epoch(t.Context())
+	epoch, err := n.Conn.Epoch(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, uint64(9), epoch)
 	eventstest.NewChain().Grow(t, s, 2)
@@ -175,11 +177,11 @@ func TestALateNodeTakesNothing(t *testing.T) {
 // append, gives its lease up and opens the log anew.
 func TestTheActiveNodeRecoversFromALateOne(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
+	n := bustest.NewNode(t, bus.ServerConfig{})
 	active := newLease(9)
 	s := openWith(t, n, active)
 	refusedWith(t, n, lateLease{newLease(5)})
-	epoch, err := n.conn.Epoch(t.Context())
+	epoch, err := n.Conn.Epoch(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, uint64(10), epoch)
 
@@ -201,7 +203,7 @@ func TestTheActiveNodeRecoversFromALateOne(t *testing.T) {
 // When the bucket of the leases is lost, epochs go on where the log is.
 func TestEpochsOnlyGrow(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
+	n := bustest.NewNode(t, bus.ServerConfig{})
 	assert.Equal(t, uint64(70), openWith(t, n, newLease(70)).Epoch())
 	assert.Equal(t, uint64(71), openWith(t, n, newLease(3)).Epoch())
 	assert.Equal(t, uint64(80), openWith(t, n, newLease(80)).Epoch())
@@ -210,11 +212,11 @@ func TestEpochsOnlyGrow(t *testing.T) {
 // A commit of an epoch that was over is named.
 func TestVerifyNamesOlderEpochs(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
+	n := bustest.NewNode(t, bus.ServerConfig{})
 	s := openWith(t, n, newLease(7))
 	c := eventstest.NewChain()
 	c.Grow(t, s, 1)
-	nc, err := plainly(n.server.Addr(), operator(t, n.cfg.DataDir))
+	nc, err := bustest.ConnectPlain(n.Server.Addr(), bustest.Operator(t, n.Config.DataDir))
 	require.NoError(t, err)
 	defer nc.Close()
 	own, err := nc.SubscribeSync("orch.in.>")
@@ -241,26 +243,26 @@ func TestVerifyNamesOlderEpochs(t *testing.T) {
 // A node whose lease is lost answers nothing; one that is waiting for a renewal answers then.
 func TestOnlyTheHolderAnswers(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
+	n := bustest.NewNode(t, bus.ServerConfig{})
 	l := newLease(1)
 	c, err := bus.Dial(t.Context(), bus.DialConfig{
-		URL: n.server.Addr(), User: bus.OperatorUser, Password: passwords(t, n.cfg.DataDir)[bus.OperatorUser], Lease: l,
+		URL: n.Server.Addr(), User: bus.OperatorUser, Password: bustest.Passwords(t, n.Config.DataDir)[bus.OperatorUser], Lease: l,
 	})
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
-	end, err := bus.Serve(c, "orch.held", map[string]bus.Method{
+	end, err := rpc.Serve(c, "orch.held", map[string]rpc.Method{
 		"ask": func(context.Context, []byte) ([]byte, error) { return []byte(`"held"`), nil },
-	}, bus.EndpointConfig{})
+	}, rpc.EndpointConfig{})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, end.Close(context.WithoutCancel(t.Context()))) })
 	l.away.Store(true)
 	time.AfterFunc(50*time.Millisecond, func() { l.away.Store(false) })
 	var said string
-	require.NoError(t, bus.Call(t.Context(), n.conn, "orch.held.ask", nil, &said))
+	require.NoError(t, rpc.Call(t.Context(), n.Conn, "orch.held.ask", nil, &said))
 	assert.Equal(t, "held", said)
 	l.end()
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	err = bus.Call(ctx, n.conn, "orch.held.ask", nil, nil)
+	err = rpc.Call(ctx, n.Conn, "orch.held.ask", nil, nil)
 	assert.True(t, fault.Has(err, fault.Timeout), "%v", err)
 }

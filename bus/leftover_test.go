@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/bus/bustest"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/eventstest"
 	"github.com/orch-dev/orch/fault"
@@ -21,7 +22,7 @@ import (
 // a block which holds notes of other removals. The archive knows better.
 func TestArchiveKnowsBetterThanLeftovers(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
+	n := bustest.NewNode(t, bus.ServerConfig{})
 	c := eventstest.NewChain()
 	stored := c.Grow(t, n, 4)
 	js := client(t, n)
@@ -49,7 +50,7 @@ func TestArchiveKnowsBetterThanLeftovers(t *testing.T) {
 // an archiving that was cut short is neither hidden behind the archived history nor removed.
 func TestTaskGoesOnAfterAnArchivingThatWasCutShort(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
+	n := bustest.NewNode(t, bus.ServerConfig{})
 	c := cutShort(t, n)
 	added := c.Grow(t, n, 2)
 
@@ -71,7 +72,7 @@ func TestTaskGoesOnAfterAnArchivingThatWasCutShort(t *testing.T) {
 
 // cutShort returns the history of a task of three commits that is archived as a whole, while its last commit
 // is still in the live log.
-func cutShort(t *testing.T, n *node) *eventstest.Chain {
+func cutShort(t *testing.T, n *bustest.Node) *eventstest.Chain {
 	t.Helper()
 	c := eventstest.NewChain()
 	stored := c.Grow(t, n, 3)
@@ -92,7 +93,7 @@ func cutShort(t *testing.T, n *node) *eventstest.Chain {
 // What such a task goes on with may be more than one message has room for.
 func TestTaskGoesOnWithMuchAfterAnArchivingThatWasCutShort(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
+	n := bustest.NewNode(t, bus.ServerConfig{})
 	c := cutShort(t, n)
 	growBy(t, n, c, 2<<20, 3<<20, 7<<20, 1<<20, 1<<20)
 	want := eventstest.History(t, n, c.Task, 1)

@@ -18,35 +18,35 @@ import (
 // asked first: after a kill the server brings messages back that it had removed, the last ones of a block
 // that holds notes of other removals, and the first commits of an archived history must not pass for an
 // open task.
-func (s *Store) Read(ctx context.Context, task events.TaskID, from uint64) iter.Seq2[events.Stored, error] {
+func (ar *archive) Read(ctx context.Context, task events.TaskID, from uint64) iter.Seq2[events.Stored, error] {
 	return func(yield func(events.Stored, error) bool) {
 		if _, err := events.ParseTaskID(string(task)); err != nil {
 			yield(events.Stored{}, err)
 			return
 		}
-		if err := s.given.gone(task); err != nil {
+		if err := ar.given.gone(task); err != nil {
 			yield(events.Stored{}, err)
 			return
 		}
-		if s.archiveFilter.mayContain(task, time.Now()) {
-			if parts, err := s.archived(ctx, task); err != nil || parts != nil {
-				s.readParts(ctx, task, parts, err, from, yield)
+		if ar.filter.mayContain(task, time.Now()) {
+			if parts, err := ar.archived(ctx, task); err != nil || parts != nil {
+				ar.readParts(ctx, task, parts, err, from, yield)
 				return
 			}
 		}
-		if whole, goOn := s.readLive(ctx, task, from, yield); !whole && goOn {
-			s.readArchived(ctx, task, from, yield)
+		if whole, goOn := ar.readLive(ctx, task, from, yield); !whole && goOn {
+			ar.readArchived(ctx, task, from, yield)
 		}
 	}
 }
 
 // readLive yields the live commits of a task. It reports whether there is a whole history, and whether
 // the reader wants more.
-func (s *Store) readLive(ctx context.Context, task events.TaskID, from uint64, yield func(events.Stored, error) bool) (whole, goOn bool) {
+func (ar *archive) readLive(ctx context.Context, task events.TaskID, from uint64, yield func(events.Stored, error) bool) (whole, goOn bool) {
 	rev := uint64(0)
-	for e, err := range s.conn.walk(ctx, s.liveName(), liveSubject(task), 1, math.MaxUint64) {
-		if fault.Has(err, fault.DataLoss) && s.inArchive(ctx, task) {
-			s.readArchived(ctx, task, max(from, rev+1), yield)
+	for e, err := range ar.conn.walk(ctx, ar.liveName(), liveSubject(task), 1, math.MaxUint64) {
+		if fault.Has(err, fault.DataLoss) && ar.inArchive(ctx, task) {
+			ar.readArchived(ctx, task, max(from, rev+1), yield)
 			return true, false
 		}
 		if err != nil {
@@ -62,7 +62,7 @@ func (s *Store) readLive(ctx context.Context, task events.TaskID, from uint64, y
 			err = missingRevision(task, rev, e.Seq)
 		}
 		if err == nil {
-			err = s.unconfirmed(e.Seq)
+			err = ar.unconfirmed(e.Seq)
 		}
 		if err != nil {
 			yield(events.Stored{}, err)
@@ -76,8 +76,8 @@ func (s *Store) readLive(ctx context.Context, task events.TaskID, from uint64, y
 }
 
 // inArchive reports whether the whole history of a task is in the archive.
-func (s *Store) inArchive(ctx context.Context, task events.TaskID) bool {
-	parts, err := s.archived(ctx, task)
+func (ar *archive) inArchive(ctx context.Context, task events.TaskID) bool {
+	parts, err := ar.archived(ctx, task)
 	return err == nil && len(parts) > 0
 }
 
@@ -88,8 +88,8 @@ func missingRevision(task events.TaskID, rev, seq uint64) error {
 
 // liveName is the live stream, or the archive when the live one is lost: it has no such subjects, so
 // that readers find only what was archived.
-func (s *Store) liveName() string {
-	if s.live == nil {
+func (b *streams) liveName() string {
+	if b.live == nil {
 		return archiveStream
 	}
 	return liveStream
@@ -112,11 +112,11 @@ func (s *Store) Scan(ctx context.Context, from uint64) iter.Seq2[events.Stored, 
 }
 
 // lastSeq returns the newest position of the live log.
-func (s *Store) lastSeq(ctx context.Context) (uint64, error) {
-	if s.live == nil {
-		return 0, s.loss.Load()
+func (b *streams) lastSeq(ctx context.Context) (uint64, error) {
+	if b.live == nil {
+		return 0, b.loss.Load()
 	}
-	info, err := s.live.Info(ctx)
+	info, err := b.live.Info(ctx)
 	if err != nil {
 		return 0, readFault(err)
 	}

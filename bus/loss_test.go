@@ -16,15 +16,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/bus/bustest"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/eventstest"
 	"github.com/orch-dev/orch/fault"
 )
 
 // filled returns a stopped node with a few histories, one of them archived, and its last chain.
-func filled(t *testing.T) (*node, *eventstest.Chain) {
+func filled(t *testing.T) (*bustest.Node, *eventstest.Chain) {
 	t.Helper()
-	n := startNode(t, bus.ServerConfig{})
+	n := bustest.NewNode(t, bus.ServerConfig{})
 	old := eventstest.NewChain()
 	old.Grow(t, n, 3)
 	require.NoError(t, n.Archive(t.Context(), old.Task))
@@ -36,13 +37,13 @@ func filled(t *testing.T) (*node, *eventstest.Chain) {
 	_, err := n.Put(t.Context(), []byte("a large value"))
 	require.NoError(t, err)
 	requireIntact(t, n)
-	n.stop(t)
+	n.Stop(t)
 	return n, last
 }
 
-func streamFiles(t *testing.T, n *node, stream, pattern string) []string {
+func streamFiles(t *testing.T, n *bustest.Node, stream, pattern string) []string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(n.cfg.DataDir, "nats", "jetstream", "$G", "streams", stream, "msgs", pattern))
+	files, err := filepath.Glob(filepath.Join(n.Config.DataDir, "nats", "jetstream", "$G", "streams", stream, "msgs", pattern))
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
 	sort.Strings(files)
@@ -69,27 +70,27 @@ func flip(t *testing.T, path, text string, which float64) {
 func TestDamageIsDetected(t *testing.T) {
 	t.Parallel()
 	const live, blobs = "ORCH_EVENTS", "OBJ_ORCH_BLOBS"
-	removeIndex := func(t *testing.T, n *node) {
+	removeIndex := func(t *testing.T, n *bustest.Node) {
 		t.Helper()
 		for _, f := range streamFiles(t, n, live, "index.db") {
 			require.NoError(t, os.Remove(f))
 		}
 	}
-	cut := func(t *testing.T, n *node, keep float64) {
+	cut := func(t *testing.T, n *bustest.Node, keep float64) {
 		t.Helper()
 		f := streamFiles(t, n, live, "*.blk")[0]
 		info, err := os.Stat(f)
 		require.NoError(t, err)
 		require.NoError(t, os.Truncate(f, int64(keep*float64(info.Size()))))
 	}
-	bit := func(stream, text string, which float64) func(*testing.T, *node) {
-		return func(t *testing.T, n *node) {
+	bit := func(stream, text string, which float64) func(*testing.T, *bustest.Node) {
+		return func(t *testing.T, n *bustest.Node) {
 			t.Helper()
 			flip(t, streamFiles(t, n, stream, "*.blk")[0], text, which)
 		}
 	}
 	const event = "log.written"
-	for name, damage := range map[string]func(t *testing.T, n *node){
+	for name, damage := range map[string]func(t *testing.T, n *bustest.Node){
 		"bit at the start":  bit(live, event, 0),
 		"bit in the middle": bit(live, event, 0.5),
 		"bit at the end":    bit(live, event, 1),
@@ -97,42 +98,42 @@ func TestDamageIsDetected(t *testing.T) {
 		"bit in a subject":  bit(live, "orch.ev", 0.5),
 		"bit in a value":    bit(blobs, "a large value", 0),
 		"bit in its name":   bit(blobs, "sha256-", 0),
-		"bit, no index": func(t *testing.T, n *node) {
+		"bit, no index": func(t *testing.T, n *bustest.Node) {
 			t.Helper()
 			bit(live, event, 0.5)(t, n)
 			removeIndex(t, n)
 		},
-		"truncated":           func(t *testing.T, n *node) { t.Helper(); cut(t, n, 0.5) },
-		"truncated, no index": func(t *testing.T, n *node) { t.Helper(); cut(t, n, 0.5); removeIndex(t, n) },
-		"block gone": func(t *testing.T, n *node) {
+		"truncated":           func(t *testing.T, n *bustest.Node) { t.Helper(); cut(t, n, 0.5) },
+		"truncated, no index": func(t *testing.T, n *bustest.Node) { t.Helper(); cut(t, n, 0.5); removeIndex(t, n) },
+		"block gone": func(t *testing.T, n *bustest.Node) {
 			t.Helper()
 			require.NoError(t, os.Remove(streamFiles(t, n, live, "*.blk")[0]))
 		},
-		"block and index gone": func(t *testing.T, n *node) {
+		"block and index gone": func(t *testing.T, n *bustest.Node) {
 			t.Helper()
 			require.NoError(t, os.Remove(streamFiles(t, n, live, "*.blk")[0]))
 			removeIndex(t, n)
 		},
-		"stream gone": func(t *testing.T, n *node) {
+		"stream gone": func(t *testing.T, n *bustest.Node) {
 			t.Helper()
 			require.NoError(t, os.RemoveAll(filepath.Dir(filepath.Dir(streamFiles(t, n, live, "*.blk")[0]))))
 		},
-		"whole store gone": func(t *testing.T, n *node) {
+		"whole store gone": func(t *testing.T, n *bustest.Node) {
 			t.Helper()
-			require.NoError(t, os.RemoveAll(filepath.Join(n.cfg.DataDir, "nats")))
+			require.NoError(t, os.RemoveAll(filepath.Join(n.Config.DataDir, "nats")))
 		},
-		"mark damaged": func(t *testing.T, n *node) {
+		"mark damaged": func(t *testing.T, n *bustest.Node) {
 			t.Helper()
-			require.NoError(t, os.WriteFile(filepath.Join(n.cfg.DataDir, "highwater.json"), []byte("{"), 0o600))
+			require.NoError(t, os.WriteFile(filepath.Join(n.Config.DataDir, "highwater.json"), []byte("{"), 0o600))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			n, _ := filled(t)
 			damage(t, n)
-			err := n.serve(t)
+			err := n.Serve(t)
 			require.ErrorIs(t, err, &fault.Error{Code: fault.DataLoss})
-			report, err := bus.Inspect(t.Context(), n.cfg.DataDir)
+			report, err := bus.Inspect(t.Context(), n.Config.DataDir)
 			require.NoError(t, err)
 			require.NotEmpty(t, report.Problems)
 			assert.NotEmpty(t, report.Problems[0].Stream+report.Problems[0].File)
@@ -144,8 +145,8 @@ func TestDamageIsDetected(t *testing.T) {
 func TestDamageWhileRunning(t *testing.T) {
 	t.Parallel()
 	n, last := filled(t)
-	require.NoError(t, n.serve(t))
-	n.openStore(t)
+	require.NoError(t, n.Serve(t))
+	n.OpenStore(t)
 	flip(t, streamFiles(t, n, "ORCH_EVENTS", "*.blk")[0], "log.written", 0.5)
 	report, err := n.Verify(t.Context(), nil)
 	require.NoError(t, err)
@@ -162,7 +163,7 @@ func TestIndexMayGo(t *testing.T) {
 	for _, f := range streamFiles(t, n, "ORCH_EVENTS", "index.db") {
 		require.NoError(t, os.Remove(f))
 	}
-	n.start(t)
+	n.Start(t)
 	requireIntact(t, n)
 	last.Grow(t, n, 1)
 }
@@ -171,10 +172,10 @@ func TestIndexMayGo(t *testing.T) {
 func TestNoAppendAfterLoss(t *testing.T) {
 	t.Parallel()
 	n, last := filled(t)
-	n.start(t)
+	n.Start(t)
 	deleteMessage(t, n, "ORCH_EVENTS", 45)
-	n.stop(t)
-	n.start(t)
+	n.Stop(t)
+	n.Start(t)
 	for _, r := range []events.Record{last.Next(t, "node"), eventstest.NewChain().Next(t, "node")} {
 		_, err := eventstest.Append(n, r)
 		var e *fault.Error
@@ -192,8 +193,8 @@ func TestNoAppendAfterLoss(t *testing.T) {
 	for task := range heads {
 		assert.NotEmpty(t, eventstest.History(t, n, task, 1))
 	}
-	n.stop(t)
-	n.start(t)
+	n.Stop(t)
+	n.Start(t)
 	_, err = eventstest.Append(n, eventstest.NewChain().Next(t, "node"))
 	assert.Equal(t, fault.DataLoss, fault.CodeOf(err), "a restart does not forget the loss")
 }
@@ -203,9 +204,9 @@ func TestNoAppendAfterLoss(t *testing.T) {
 func TestNothingIsStoredWithoutTheLog(t *testing.T) {
 	t.Parallel()
 	n, last := filled(t)
-	require.NoError(t, os.Remove(filepath.Join(n.cfg.DataDir, "highwater.json")))
-	require.NoError(t, os.RemoveAll(filepath.Join(n.cfg.DataDir, "nats", "jetstream", "$G", "streams", "ORCH_EVENTS")))
-	n.start(t)
+	require.NoError(t, os.Remove(filepath.Join(n.Config.DataDir, "highwater.json")))
+	require.NoError(t, os.RemoveAll(filepath.Join(n.Config.DataDir, "nats", "jetstream", "$G", "streams", "ORCH_EVENTS")))
+	n.Start(t)
 	_, err := n.Put(t.Context(), []byte("a value"))
 	assert.Equal(t, fault.Unavailable, fault.CodeOf(err))
 	_, err = n.Save(t.Context(), last.Task, "CP_1", []byte("{}"))
@@ -221,7 +222,7 @@ func TestUnreadableEnd(t *testing.T) {
 	n, last := filled(t)
 	flip(t, streamFiles(t, n, "ORCH_EVENTS", "*.blk")[0], "log.written", 1)
 	ns, err := server.NewServer(&server.Options{
-		JetStream: true, StoreDir: filepath.Join(n.cfg.DataDir, "nats"), Port: -1, NoSigs: true, NoLog: true,
+		JetStream: true, StoreDir: filepath.Join(n.Config.DataDir, "nats"), Port: -1, NoSigs: true, NoLog: true,
 		JetStreamMaxStore: 1 << 50,
 	})
 	require.NoError(t, err)
@@ -250,7 +251,7 @@ func TestUnreadableEnd(t *testing.T) {
 // A commit that was changed through the front door, by another client, breaks the chain.
 func TestForgedHistory(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
+	n := bustest.NewNode(t, bus.ServerConfig{})
 	c := eventstest.NewChain()
 	c.Grow(t, n, 2)
 	forged := eventstest.NewChain()
@@ -268,9 +269,9 @@ func TestForgedHistory(t *testing.T) {
 }
 
 // deleteMessage deletes a message through the front door.
-func deleteMessage(t *testing.T, n *node, stream string, seq uint64) {
+func deleteMessage(t *testing.T, n *bustest.Node, stream string, seq uint64) {
 	t.Helper()
-	nc, err := plainly(n.server.Addr(), operator(t, n.cfg.DataDir))
+	nc, err := bustest.ConnectPlain(n.Server.Addr(), bustest.Operator(t, n.Config.DataDir))
 	require.NoError(t, err)
 	defer nc.Close()
 	js, err := jetstream.New(nc)
@@ -282,7 +283,7 @@ func deleteMessage(t *testing.T, n *node, stream string, seq uint64) {
 
 func TestDeletedMessageIsFound(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
+	n := bustest.NewNode(t, bus.ServerConfig{})
 	c := eventstest.NewChain()
 	all := c.Grow(t, n, 3)
 	deleteMessage(t, n, "ORCH_EVENTS", all[1].Seq)
@@ -303,9 +304,9 @@ func TestDeletedMessageIsFound(t *testing.T) {
 // The mark follows the log while it grows, not only at a clean stop.
 func TestMarkIsMoved(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
+	n := bustest.NewNode(t, bus.ServerConfig{})
 	eventstest.NewChain().Grow(t, n, 3)
-	path := filepath.Join(n.cfg.DataDir, "highwater.json")
+	path := filepath.Join(n.Config.DataDir, "highwater.json")
 	require.Eventually(t, func() bool {
 		data, err := os.ReadFile(path)
 		return err == nil && assert.ObjectsAreEqual(uint64(3), markSeq(data))
@@ -315,10 +316,10 @@ func TestMarkIsMoved(t *testing.T) {
 // Archived and expired histories are no loss.
 func TestExpiredArchive(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
-	n.stop(t)
-	n.store.ArchiveAge = time.Second
-	n.start(t)
+	n := bustest.NewNode(t, bus.ServerConfig{})
+	n.Stop(t)
+	n.StoreConfig.ArchiveAge = time.Second
+	n.Start(t)
 	c := eventstest.NewChain()
 	c.Grow(t, n, 2)
 	require.NoError(t, n.Archive(t.Context(), c.Task))
@@ -326,8 +327,8 @@ func TestExpiredArchive(t *testing.T) {
 		return len(eventstest.History(t, n, c.Task, 1)) == 0
 	}, time.Minute, 50*time.Millisecond)
 	requireIntact(t, n)
-	n.stop(t)
-	n.start(t)
+	n.Stop(t)
+	n.Start(t)
 	eventstest.NewChain().Grow(t, n, 1)
 	report, err := n.Verify(context.WithoutCancel(t.Context()), nil)
 	require.NoError(t, err)
@@ -349,7 +350,7 @@ func markSeq(data []byte) uint64 {
 // asking for it is no reason to wait.
 func TestDeletedArchive(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
+	n := bustest.NewNode(t, bus.ServerConfig{})
 	c := eventstest.NewChain()
 	c.Grow(t, n, 3)
 	require.NoError(t, n.Archive(t.Context(), c.Task))

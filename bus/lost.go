@@ -106,10 +106,10 @@ func (l *Lost) gone(task events.TaskID) error {
 }
 
 // readGiven reads what was given up; nothing is with an external server, whose files are not here.
-func (s *Store) readGiven() (err error) {
-	s.given = &Lost{}
-	if server := s.conn.target.server; server != nil {
-		s.given, err = readLost(server.cfg.DataDir)
+func (b *streams) readGiven() (err error) {
+	b.given = &Lost{}
+	if server := b.conn.target.server; server != nil {
+		b.given, err = readLost(server.cfg.DataDir)
 	}
 	return err
 }

@@ -156,59 +156,59 @@ func readMark(ctx context.Context, kv jetstream.KeyValue, into *mark) error {
 
 // checkMark compares the log with the mark and remembers a loss. Without one the mark is brought up to
 // what is there: after a kill it may be behind.
-func (s *Store) checkMark(ctx context.Context) error {
-	if s.live == nil {
-		s.lose("the live log is gone; it had reached position %d", s.mark.written.Seq)
+func (hw *highWater) checkMark(ctx context.Context) error {
+	if hw.live == nil {
+		hw.lose("the live log is gone; it had reached position %d", hw.mark.written.Seq)
 		return nil
 	}
-	info, err := s.live.Info(ctx)
+	info, err := hw.live.Info(ctx)
 	if err != nil {
 		return readFault(err)
 	}
-	sides, err := s.sides(ctx)
+	sides, err := hw.sides(ctx)
 	if err != nil {
 		return err
 	}
-	s.mark.stream, s.opened = info.Created, info.State.LastSeq
-	if err := s.compare(ctx, info, sides); err != nil || s.lost() {
+	hw.mark.stream, hw.opened = info.Created, info.State.LastSeq
+	if err := hw.compare(ctx, info, sides); err != nil || hw.lost() {
 		return err
 	}
-	return s.raiseMark(ctx, info.State.LastSeq, sides)
+	return hw.raiseMark(ctx, info.State.LastSeq, sides)
 }
 
-func (s *Store) compare(ctx context.Context, info *jetstream.StreamInfo, sides map[string]sideMark) error {
-	w := s.mark.written
-	if !w.known() || s.given.Pending { // then the check of the whole log tells what is missing
+func (hw *highWater) compare(ctx context.Context, info *jetstream.StreamInfo, sides map[string]sideMark) error {
+	w := hw.mark.written
+	if !w.known() || hw.given.Pending { // then the check of the whole log tells what is missing
 		return nil
 	}
 	for name, was := range w.Sides {
 		is := sides[name]
 		switch {
 		case !is.Created.Equal(was.Created):
-			s.lose("the stream %s is not the one that was there", name)
+			hw.lose("the stream %s is not the one that was there", name)
 		case is.Seq < was.Seq:
-			s.lose("the stream %s ends at position %d but had reached %d", name, is.Seq, was.Seq)
+			hw.lose("the stream %s ends at position %d but had reached %d", name, is.Seq, was.Seq)
 		case is.Msgs < was.Msgs:
-			s.lose("the stream %s has %d messages of %d", name, is.Msgs, was.Msgs)
+			hw.lose("the stream %s has %d messages of %d", name, is.Msgs, was.Msgs)
 		}
 	}
 	switch {
 	case !w.Stream.Equal(info.Created):
-		s.lose("the live log is not the one that had reached position %d", w.Seq)
+		hw.lose("the live log is not the one that had reached position %d", w.Seq)
 	case info.State.LastSeq < w.Seq:
-		s.lose("the log ends at position %d but had reached %d", info.State.LastSeq, w.Seq)
+		hw.lose("the log ends at position %d but had reached %d", info.State.LastSeq, w.Seq)
 	case w.Seq > 0:
-		return s.checkMarked(ctx, w)
+		return hw.checkMarked(ctx, w)
 	}
 	return nil
 }
 
 // raiseMark moves the mark to the newest commit that is in the log at the start, on the disk by now.
-func (s *Store) raiseMark(ctx context.Context, last uint64, sides map[string]sideMark) error {
-	m := s.mark.written
-	m.Stream, m.Sides = s.mark.stream, sides
+func (hw *highWater) raiseMark(ctx context.Context, last uint64, sides map[string]sideMark) error {
+	m := hw.mark.written
+	m.Stream, m.Sides = hw.mark.stream, sides
 	if last > m.Seq {
-		page, err := s.conn.page(ctx, liveStream, "", last, 1)
+		page, err := hw.conn.page(ctx, liveStream, "", last, 1)
 		if err != nil {
 			return err
 		}
@@ -217,17 +217,17 @@ func (s *Store) raiseMark(ctx context.Context, last uint64, sides map[string]sid
 			m.At = events.Time(time.Now())
 		}
 	}
-	s.mark.waiting, s.mark.fresh = m, sides
-	return s.writeMark(ctx, m)
+	hw.mark.waiting, hw.mark.fresh = m, sides
+	return hw.writeMark(ctx, m)
 }
 
 // sides returns how far the streams beside the log are.
-func (s *Store) sides(ctx context.Context) (map[string]sideMark, error) {
+func (hw *highWater) sides(ctx context.Context) (map[string]sideMark, error) {
 	names := ownStreams()[1:]
 	found := make([]sideMark, len(names))
 	asks := make([]func() error, len(names))
 	for i, name := range names {
-		asks[i] = func() (err error) { found[i], err = s.side(ctx, name); return err }
+		asks[i] = func() (err error) { found[i], err = hw.side(ctx, name); return err }
 	}
 	if err := together(asks...); err != nil {
 		return nil, err
@@ -240,13 +240,13 @@ func (s *Store) sides(ctx context.Context) (map[string]sideMark, error) {
 }
 
 // side returns how far a stream beside the log is.
-func (s *Store) side(ctx context.Context, name string) (sideMark, error) {
-	stream, err := s.conn.js.Stream(ctx, name)
+func (hw *highWater) side(ctx context.Context, name string) (sideMark, error) {
+	stream, err := hw.conn.js.Stream(ctx, name)
 	if err != nil {
 		return sideMark{}, readFault(err)
 	}
 	info := stream.CachedInfo()
-	if err := s.barrier().wait(name); err != nil { // what is claimed is durable
+	if err := hw.barrier().wait(name); err != nil { // what is claimed is durable
 		return sideMark{}, err
 	}
 	is := sideMark{Created: info.Created, Seq: info.State.LastSeq}
@@ -260,18 +260,18 @@ func (s *Store) side(ctx context.Context, name string) (sideMark, error) {
 }
 
 // checkMarked looks for the commit that the mark names, in the live log and in the archive.
-func (s *Store) checkMarked(ctx context.Context, w mark) error {
-	page, err := s.conn.page(ctx, liveStream, liveSubject(w.Task), w.Seq, 1)
+func (hw *highWater) checkMarked(ctx context.Context, w mark) error {
+	page, err := hw.conn.page(ctx, liveStream, liveSubject(w.Task), w.Seq, 1)
 	if err != nil {
 		return err
 	}
 	if len(page) > 0 && page[0].Seq == w.Seq {
 		if events.Hash(page[0].Data) != w.Hash {
-			s.lose("the commit at position %d of task %s was changed", w.Seq, w.Task)
+			hw.lose("the commit at position %d of task %s was changed", w.Seq, w.Task)
 		}
 		return nil
 	}
-	parts, err := s.archived(ctx, w.Task)
+	parts, err := hw.archive.archived(ctx, w.Task)
 	if err != nil {
 		return err
 	}
@@ -282,89 +282,89 @@ func (s *Store) checkMarked(ctx context.Context, w mark) error {
 			}
 		}
 	}
-	if s.cfg.ArchiveAge > 0 && time.Since(w.At) > s.cfg.ArchiveAge {
+	if hw.cfg.ArchiveAge > 0 && time.Since(w.At) > hw.cfg.ArchiveAge {
 		return nil // archived and, by now, dropped from the archive as configured
 	}
-	if s.given.positions()[w.Seq] {
+	if hw.given.positions()[w.Seq] {
 		return nil
 	}
-	if _, gone, err := s.removedAt(ctx, w.Task); err != nil || gone {
+	if _, gone, err := hw.archive.removedAt(ctx, w.Task); err != nil || gone {
 		return err
 	}
-	s.lose("the commit at position %d of task %s cannot be read", w.Seq, w.Task)
+	hw.lose("the commit at position %d of task %s cannot be read", w.Seq, w.Task)
 	return nil
 }
 
-func (s *Store) lost() bool { return s.loss.Load() != nil }
+func (b *streams) lost() bool { return b.loss.Load() != nil }
 
 // lose makes the log refuse appends from now on.
-func (s *Store) lose(format string, args ...any) {
-	s.loss.CompareAndSwap(nil, fault.New(fault.DataLoss, format, args...).
+func (b *streams) lose(format string, args ...any) {
+	b.loss.CompareAndSwap(nil, fault.New(fault.DataLoss, format, args...).
 		WithHint("the log is read-only; restore the data directory from a backup, or see orch verify for what is gone"))
 }
 
 // moveMark writes the mark when the log or a stream beside it has grown since.
-func (s *Store) moveMark(ctx context.Context) error {
-	if s.lost() {
+func (hw *highWater) moveMark(ctx context.Context) error {
+	if hw.lost() {
 		return nil
 	}
-	next := s.mark.waiting
-	s.mark.waiting = s.newestMark()
-	if !s.mark.lag {
-		next = s.mark.waiting
+	next := hw.mark.waiting
+	hw.mark.waiting = hw.newestMark()
+	if !hw.mark.lag {
+		next = hw.mark.waiting
 	}
-	next.Sides = s.mark.fresh // always a round behind: not all that is counted has been acknowledged
-	if s.touched.Swap(false) {
+	next.Sides = hw.mark.fresh // always a round behind: not all that is counted has been acknowledged
+	if hw.touched.Swap(false) {
 		var err error
-		if s.mark.fresh, err = s.sides(ctx); err != nil {
-			s.touched.Store(true)
+		if hw.mark.fresh, err = hw.sides(ctx); err != nil {
+			hw.touched.Store(true)
 			return err
 		}
 	}
-	return s.writeMark(ctx, next)
+	return hw.writeMark(ctx, next)
 }
 
 // closeMark writes the mark for the last commit, after the store stopped appending.
-func (s *Store) closeMark(ctx context.Context) error {
-	if s.lost() {
+func (hw *highWater) closeMark(ctx context.Context) error {
+	if hw.lost() {
 		return nil
 	}
-	if s.mark.lag {
-		if err := s.syncMeta(); err != nil {
+	if hw.mark.lag {
+		if err := hw.syncMeta(); err != nil {
 			return err
 		}
 	}
-	m := s.newestMark()
-	m.Sides = s.mark.fresh
-	if sides, err := s.sides(ctx); err == nil { // a server that has ended takes no mark either
+	m := hw.newestMark()
+	m.Sides = hw.mark.fresh
+	if sides, err := hw.sides(ctx); err == nil { // a server that has ended takes no mark either
 		m.Sides = sides
 	}
-	return s.writeMark(ctx, m)
+	return hw.writeMark(ctx, m)
 }
 
 // newestMark is the mark for the newest acknowledged commit, empty when there was none, and when the disk
 // has failed, which is known.
-func (s *Store) newestMark() mark {
-	if s.barrier().failure() != nil {
+func (hw *highWater) newestMark() mark {
+	if hw.barrier().failure() != nil {
 		return mark{}
 	}
-	s.app.mu.Lock()
-	h := s.app.newest
-	s.app.mu.Unlock()
-	m := s.mark.written
+	hw.app.mu.Lock()
+	h := hw.app.newest
+	hw.app.mu.Unlock()
+	m := hw.mark.written
 	if h.seq > m.Seq {
 		m.Seq, m.Task, m.Hash, m.At = h.seq, h.task, events.Hash(h.data), events.Time(h.at)
 	}
 	return m
 }
 
-func (s *Store) writeMark(ctx context.Context, m mark) error {
-	w := s.mark.written
+func (hw *highWater) writeMark(ctx context.Context, m mark) error {
+	w := hw.mark.written
 	moved := !w.known() || m.Seq > w.Seq || !maps.Equal(m.Sides, w.Sides)
-	if !moved || s.barrier().broken() != nil {
+	if !moved || hw.barrier().broken() != nil {
 		return nil //nolint:nilerr // everybody has been told of the failure
 	}
-	if w.known() && !s.space.admitsMark() {
+	if w.known() && !hw.space.admitsMark() {
 		return nil // a later one says the same; a write that fails would stop the server
 	}
 	m, err := m.sealed()
@@ -376,22 +376,22 @@ func (s *Store) writeMark(ctx context.Context, m mark) error {
 		return fault.Wrap(fault.Internal, err, "the high-water mark cannot be encoded")
 	}
 	failpoint.Pass(failpoint.BeforeMark)
-	if _, err := s.meta.Put(ctx, markKey, data); err != nil {
+	if _, err := hw.meta.Put(ctx, markKey, data); err != nil {
 		err = sideFault(err, "the high-water mark cannot be stored")
 		if w.known() && fault.Has(err, fault.DiskFull) { // an external server takes nothing, commits neither
 			return nil
 		}
 		return err
 	}
-	if err := s.barrier().wait(metaStream); err != nil {
+	if err := hw.barrier().wait(metaStream); err != nil {
 		return err
 	}
 	failpoint.Pass(failpoint.MarkStored)
-	if s.mark.path != "" {
-		if err := writeJSON(s.mark.path, m); err != nil {
+	if hw.mark.path != "" {
+		if err := writeJSON(hw.mark.path, m); err != nil {
 			return err
 		}
 	}
-	s.mark.written = m
+	hw.mark.written = m
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/bus/bustest"
 	"github.com/orch-dev/orch/events/eventstest"
 	"github.com/orch-dev/orch/fault"
 )
@@ -28,7 +29,7 @@ func TestForeignStreams(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var log bytes.Buffer
-			n := startNode(t, bus.ServerConfig{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			n := bustest.NewNode(t, bus.ServerConfig{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			chain := eventstest.NewChain()
 			chain.Grow(t, n, 2)
 			js := client(t, n)
@@ -38,20 +39,20 @@ func TestForeignStreams(t *testing.T) {
 				_, err := js.Publish(t.Context(), "other.x", []byte("some text of others"))
 				require.NoError(t, err)
 			}
-			dir := filepath.Join(n.cfg.DataDir, "nats", "jetstream", "$G", "streams", "OTHER")
-			n.stop(t)
-			n.start(t)
+			dir := filepath.Join(n.Config.DataDir, "nats", "jetstream", "$G", "streams", "OTHER")
+			n.Stop(t)
+			n.Start(t)
 			require.DirExists(t, dir, "it stays as long as it is whole")
-			n.stop(t)
+			n.Stop(t)
 			flipAt(t, filepath.Join(dir, c.file), c.at)
 			log.Reset()
-			n.start(t)
+			n.Start(t)
 			assert.NoDirExists(t, dir)
 			assert.Contains(t, log.String(), "OTHER")
-			list, err := os.ReadFile(filepath.Join(n.cfg.DataDir, "aside", "list.jsonl"))
+			list, err := os.ReadFile(filepath.Join(n.Config.DataDir, "aside", "list.jsonl"))
 			require.NoError(t, err)
 			assert.Contains(t, string(list), `"stream":"OTHER"`)
-			kept, err := filepath.Glob(filepath.Join(n.cfg.DataDir, "aside", "*", "nats", "jetstream", "$G", "streams", "OTHER", "meta.inf"))
+			kept, err := filepath.Glob(filepath.Join(n.Config.DataDir, "aside", "*", "nats", "jetstream", "$G", "streams", "OTHER", "meta.inf"))
 			require.NoError(t, err)
 			assert.Len(t, kept, 1)
 			assert.Len(t, eventstest.History(t, n, chain.Task, 1), 2)
@@ -72,9 +73,9 @@ func flipAt(t *testing.T, path string, where float64) {
 // What the last start tried is tried again: no byte of it stops a node, or is read by the server when it is damaged.
 func TestEveryByteOfTheProbe(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
-	n.stop(t)
-	dir := filepath.Join(n.cfg.DataDir, "nats", "jetstream", "$G", "streams", "ORCH_PROBE")
+	n := bustest.NewNode(t, bus.ServerConfig{})
+	n.Stop(t)
+	dir := filepath.Join(n.Config.DataDir, "nats", "jetstream", "$G", "streams", "ORCH_PROBE")
 	for _, file := range []string{"msgs/1.blk", "meta.inf", "meta.sum"} {
 		path := filepath.Join(dir, filepath.FromSlash(file))
 		data, err := os.ReadFile(path)
@@ -82,7 +83,7 @@ func TestEveryByteOfTheProbe(t *testing.T) {
 		for at := range data {
 			data[at] ^= 1
 			require.NoError(t, os.WriteFile(path, data, 0o600))
-			report, err := bus.Inspect(t.Context(), n.cfg.DataDir)
+			report, err := bus.Inspect(t.Context(), n.Config.DataDir)
 			require.NoError(t, err)
 			require.Zero(t, report.Found)
 			require.Len(t, report.Mended, 1, "byte %d of %s", at, file)
@@ -95,7 +96,7 @@ func TestEveryByteOfTheProbe(t *testing.T) {
 	require.NoError(t, err)
 	data[lengths] ^= 0x80
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "msgs", "1.blk"), data, 0o600))
-	n.start(t)
+	n.Start(t)
 	requireIntact(t, n)
 }
 
@@ -104,7 +105,7 @@ func TestStrayFiles(t *testing.T) {
 	t.Parallel()
 	n, _ := filled(t)
 	stream := func(name string) string {
-		return filepath.Join(n.cfg.DataDir, "nats", "jetstream", "$G", "streams", "ORCH_MESSAGES", filepath.FromSlash(name))
+		return filepath.Join(n.Config.DataDir, "nats", "jetstream", "$G", "streams", "ORCH_MESSAGES", filepath.FromSlash(name))
 	}
 	wheel := stream("msgs/thw.db")
 	require.FileExists(t, wheel)
@@ -113,11 +114,11 @@ func TestStrayFiles(t *testing.T) {
 		require.NoError(t, os.MkdirAll(filepath.Dir(stream(name)), 0o700))
 		require.NoError(t, os.WriteFile(stream(name), []byte("?"), 0o600))
 	}
-	report, err := bus.Inspect(t.Context(), n.cfg.DataDir)
+	report, err := bus.Inspect(t.Context(), n.Config.DataDir)
 	require.NoError(t, err)
 	assert.Zero(t, report.Found)
 	assert.Len(t, report.Mended, 3)
-	n.start(t)
+	n.Start(t)
 	for _, name := range []string{"obs/somebody/meta.inf", "msgs/07.blk", "__new_msgs__/1.blk"} {
 		assert.NoFileExists(t, stream(name))
 	}
@@ -128,14 +129,14 @@ func TestStrayFiles(t *testing.T) {
 func TestSmallFiles(t *testing.T) {
 	t.Parallel()
 	n, _ := filled(t)
-	path := filepath.Join(n.cfg.DataDir, "auth.json")
+	path := filepath.Join(n.Config.DataDir, "auth.json")
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)
 	for at := range data {
 		data[at] ^= 1
 		require.NoError(t, os.WriteFile(path, data, 0o600))
 		data[at] ^= 1
-		report, err := bus.Inspect(t.Context(), n.cfg.DataDir)
+		report, err := bus.Inspect(t.Context(), n.Config.DataDir)
 		require.NoError(t, err)
 		if report.Found > 0 {
 			assert.Equal(t, "auth.json", report.Problems[0].File)
@@ -147,9 +148,9 @@ func TestSmallFiles(t *testing.T) {
 	old, _, found := bytes.Cut(data, []byte(`,"sum"`))
 	require.True(t, found)
 	require.NoError(t, os.WriteFile(path, old, 0o600))
-	require.ErrorIs(t, n.serve(t), &fault.Error{Code: fault.DataLoss}, "half a file")
+	require.ErrorIs(t, n.Serve(t), &fault.Error{Code: fault.DataLoss}, "half a file")
 	require.NoError(t, os.WriteFile(path, append(bytes.Clone(old), '}'), 0o600))
-	require.NoError(t, os.WriteFile(filepath.Join(n.cfg.DataDir, "worker.json"), []byte(`{"name":"a","sum":"b"}`), 0o600))
-	n.start(t)
-	assert.Empty(t, n.server.LastWorker())
+	require.NoError(t, os.WriteFile(filepath.Join(n.Config.DataDir, "worker.json"), []byte(`{"name":"a","sum":"b"}`), 0o600))
+	n.Start(t)
+	assert.Empty(t, n.Server.LastWorker())
 }

@@ -8,13 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/bus/bustest"
 	"github.com/orch-dev/orch/messages"
 )
 
 // A cursor holds after a restart although the newest messages have expired: what it has passed does not come again.
 func TestCursorOutlivesExpiredMessages(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
+	n := bustest.NewNode(t, bus.ServerConfig{})
 	m := openMessages(t, n, messages.Config{})
 	_, err := m.Send(t.Context(), "user:ada", messages.Draft{To: []string{"agent:bob"}, Payload: []byte(`"waits"`)})
 	require.NoError(t, err)
@@ -25,15 +26,15 @@ func TestCursorOutlivesExpiredMessages(t *testing.T) {
 		p, err = m.Inbox(t.Context(), "agent:bob", messages.Query{InOrder: true})
 		require.NoError(t, err)
 	}
-	js, err := n.conn.NATS().JetStream()
+	js, err := n.Conn.NATS().JetStream()
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
 		info, err := js.StreamInfo("ORCH_MESSAGES")
 		return err == nil && info.State.Msgs == 1
 	}, time.Minute, 50*time.Millisecond)
 	m.Close()
-	n.stop(t)
-	n.start(t)
+	n.Stop(t)
+	n.Start(t)
 	m = openMessages(t, n, messages.Config{})
 	again, err := m.Inbox(t.Context(), "agent:bob", messages.Query{After: p.Next})
 	require.NoError(t, err)

@@ -12,12 +12,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/bus/bustest"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/messages"
 	"github.com/orch-dev/orch/messages/messagestest"
+	"github.com/orch-dev/orch/rpc"
 )
 
-func openMessages(t *testing.T, n *node, cfg messages.Config) *bus.Messages {
+func openMessages(t *testing.T, n *bustest.Node, cfg messages.Config) *bus.Messages {
 	t.Helper()
 	m, err := n.OpenMessages(t.Context(), cfg)
 	require.NoError(t, err)
@@ -32,12 +34,12 @@ func TestMessages(t *testing.T) {
 			t.Parallel()
 			messagestest.TestBroker(t, func(t *testing.T, cfg messages.Config) (messages.Broker[string], func() messages.Broker[string]) {
 				t.Helper()
-				n := startNode(t, bus.ServerConfig{Durability: level})
+				n := bustest.NewNode(t, bus.ServerConfig{Durability: level})
 				m := openMessages(t, n, cfg)
 				return m, func() messages.Broker[string] {
 					m.Close()
-					n.stop(t)
-					n.start(t)
+					n.Stop(t)
+					n.Start(t)
 					m = openMessages(t, n, cfg)
 					return m
 				}
@@ -49,7 +51,7 @@ func TestMessages(t *testing.T) {
 // Two nodes of one server have one inbox for everybody.
 func TestMessagesOfTwoNodes(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
+	n := bustest.NewNode(t, bus.ServerConfig{})
 	here, there := openMessages(t, n, messages.Config{}), openMessages(t, n, messages.Config{})
 	_, err := there.Group(t.Context(), "agent:bob", messages.GroupChange{Join: "ops"})
 	require.NoError(t, err)
@@ -77,13 +79,13 @@ func TestMessagesOfTwoNodes(t *testing.T) {
 // The server itself drops what has expired, so that the store does not grow while no node looks.
 func TestMessagesExpireInTheStore(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
+	n := bustest.NewNode(t, bus.ServerConfig{})
 	m := openMessages(t, n, messages.Config{})
 	_, err := m.Send(t.Context(), "user:ada", messages.Draft{To: []string{"agent:bob"}, TTL: time.Second, Payload: []byte(`"short"`)})
 	require.NoError(t, err)
 	_, err = m.Send(t.Context(), "user:ada", messages.Draft{To: []string{"agent:bob"}, Payload: []byte(`"long"`)})
 	require.NoError(t, err)
-	js, err := n.conn.NATS().JetStream()
+	js, err := n.Conn.NATS().JetStream()
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
 		info, err := js.StreamInfo("ORCH_MESSAGES")
@@ -94,8 +96,8 @@ func TestMessagesExpireInTheStore(t *testing.T) {
 	require.Len(t, p.Messages, 1)
 	assert.JSONEq(t, `"long"`, string(p.Messages[0].Payload))
 	m.Close()
-	n.stop(t)
-	n.start(t)
+	n.Stop(t)
+	n.Start(t)
 	requireIntact(t, n)
 }
 
@@ -116,7 +118,7 @@ func TestDamagedMessagesAreDropped(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			n := startNode(t, bus.ServerConfig{})
+			n := bustest.NewNode(t, bus.ServerConfig{})
 			m := openMessages(t, n, messages.Config{})
 			for range 4 {
 				_, err := m.Send(t.Context(), "user:ada", draft)
@@ -124,15 +126,15 @@ func TestDamagedMessagesAreDropped(t *testing.T) {
 			}
 			m.Close()
 			files := streamFiles(t, n, "ORCH_MESSAGES", c.file)
-			n.stop(t)
+			n.Stop(t)
 			data, err := os.ReadFile(files[0])
 			require.NoError(t, err)
 			data[c.at(len(data))] ^= 1
 			require.NoError(t, os.WriteFile(files[0], data, 0o600))
-			report, err := bus.Inspect(t.Context(), n.cfg.DataDir)
+			report, err := bus.Inspect(t.Context(), n.Config.DataDir)
 			require.NoError(t, err)
 			assert.Zero(t, report.Found)
-			n.start(t)
+			n.Start(t)
 			m = openMessages(t, n, messages.Config{})
 			p, err := m.Inbox(t.Context(), "agent:bob", messages.Query{})
 			require.NoError(t, err)
@@ -144,8 +146,8 @@ func TestDamagedMessagesAreDropped(t *testing.T) {
 			r, err := m.Send(t.Context(), "user:ada", messages.Draft{To: []string{"agent:eve"}, Payload: []byte(`1`)})
 			require.NoError(t, err)
 			m.Close()
-			n.stop(t)
-			n.start(t)
+			n.Stop(t)
+			n.Start(t)
 			m = openMessages(t, n, messages.Config{})
 			p, err = m.Inbox(t.Context(), "agent:eve", messages.Query{})
 			require.NoError(t, err)
@@ -159,20 +161,20 @@ func TestDamagedMessagesAreDropped(t *testing.T) {
 // A worker asks the node, in the name of its calls alone; faces ask with the credential of the operator.
 func TestMessagesOverTheBus(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
+	n := bustest.NewNode(t, bus.ServerConfig{})
 	m := openMessages(t, n, messages.Config{})
-	end, err := bus.Serve(n.conn, bus.MessagesPrefix, bus.MessageMethods[string](m), bus.EndpointConfig{})
+	end, err := rpc.Serve(n.Conn, bus.MessagesPrefix, rpc.MessageMethods[string](m), rpc.EndpointConfig{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = end.Close(t.Context()) })
-	works, err := bus.Serve(n.conn, bus.WorkMessagesPrefix, bus.MessageMethods[string](m), bus.EndpointConfig{})
+	works, err := rpc.Serve(n.Conn, bus.WorkMessagesPrefix, rpc.MessageMethods[string](m), rpc.EndpointConfig{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = works.Close(t.Context()) })
 
 	for user, prefix := range map[string]string{bus.OperatorUser: bus.MessagesPrefix, bus.WorkerUser: bus.WorkMessagesPrefix} {
-		c, err := bus.Dial(t.Context(), bus.DialConfig{DataDir: n.cfg.DataDir, User: user})
+		c, err := bus.Dial(t.Context(), bus.DialConfig{DataDir: n.Config.DataDir, User: user})
 		require.NoError(t, err)
 		t.Cleanup(c.Close)
-		broker := bus.NewMessageClient[string](bus.NewRemote(c), prefix)
+		broker := rpc.NewMessageClient[string](rpc.NewRemote(c), prefix)
 		r, err := broker.Send(t.Context(), "user:ada", messages.Draft{To: []string{"agent:" + user}, TTL: time.Hour, Payload: []byte(`{"n":1}`)})
 		require.NoError(t, err)
 		p, err := broker.Inbox(t.Context(), "agent:"+user, messages.Query{Wait: time.Minute})
@@ -194,7 +196,7 @@ func TestMessagesOverTheBus(t *testing.T) {
 
 // BenchmarkMessages sends a message of 1 KiB, and acknowledges it, with 64 senders for each processor at the same time.
 func BenchmarkMessages(b *testing.B) {
-	levels(b, func(b *testing.B, n *node) {
+	levels(b, func(b *testing.B, n *bustest.Node) {
 		b.Helper()
 		m, err := n.OpenMessages(b.Context(), messages.Config{})
 		require.NoError(b, err)

@@ -43,7 +43,7 @@ func (c *Conn) TellReturns() {
 
 // heedNodes ends the requests that wait when another node takes over or one returns, where that does not end the connection.
 func (c *Conn) heedNodes() error {
-	if !c.external() || c.lease != nil { // the news are those of the node itself
+	if !c.External() || c.lease != nil { // the news are those of the node itself
 		return nil
 	}
 	if _, err := c.nc.Subscribe(nodesNews, func(*nats.Msg) { c.link.lost() }); err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/bus/bustest"
 	"github.com/orch-dev/orch/events/eventstest"
 	"github.com/orch-dev/orch/fault"
 )
@@ -15,13 +16,13 @@ import (
 // Node and workers may publish notifications; only operators hear them.
 func TestNotify(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
+	n := bustest.NewNode(t, bus.ServerConfig{})
 	task := eventstest.NewChain().Task
-	sub, err := n.conn.NATS().SubscribeSync(bus.NoticePrefix + ".*")
+	sub, err := n.Conn.NATS().SubscribeSync(bus.NoticePrefix + ".*")
 	require.NoError(t, err)
-	require.NoError(t, n.conn.NATS().Flush())
-	worker := dial(t, n, bus.WorkerUser)
-	for _, c := range []*bus.Conn{n.conn, worker} {
+	require.NoError(t, n.Conn.NATS().Flush())
+	worker := bustest.Dial(t, n, bus.WorkerUser)
+	for _, c := range []*bus.Conn{n.Conn, worker} {
 		require.NoError(t, c.Notify(t.Context(), task, []byte("{}")))
 		m, err := sub.NextMsgWithContext(t.Context())
 		require.NoError(t, err)
@@ -29,7 +30,7 @@ func TestNotify(t *testing.T) {
 		assert.Equal(t, "{}", string(m.Data))
 	}
 	refused := make(chan error, 1)
-	nc, err := plainly(n.server.Addr(), nats.UserInfo(bus.WorkerUser, passwords(t, n.cfg.DataDir)[bus.WorkerUser]),
+	nc, err := bustest.ConnectPlain(n.Server.Addr(), nats.UserInfo(bus.WorkerUser, bustest.Passwords(t, n.Config.DataDir)[bus.WorkerUser]),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err }))
 	require.NoError(t, err)
 	defer nc.Close()

@@ -21,10 +21,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/bus/bustest"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/eventstest"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/messages"
+	"github.com/orch-dev/orch/test/need"
 	"github.com/orch-dev/orch/tools/firebase"
 	"github.com/orch-dev/orch/tools/firebase/embedded"
 )
@@ -51,7 +53,7 @@ func TestPowerLoad(t *testing.T) { //nolint:paralleltest // a child process that
 	if os.Getenv(powerSkip) != "" {
 		cfg.Sync = func(*os.File) error { return nil }
 	}
-	n := startNode(t, cfg)
+	n := bustest.NewNode(t, cfg)
 	mail := openMessages(t, n, messages.Config{})
 	acks := make(chan string, 4096)
 	for range 16 {
@@ -61,7 +63,7 @@ func TestPowerLoad(t *testing.T) { //nolint:paralleltest // a child process that
 			}
 		}()
 	}
-	for kind, d := range n.databases() {
+	for kind, d := range databasesOf(n) {
 		go loadDatabase(t, kind, d, acks)
 	}
 	for line := range acks {
@@ -70,7 +72,7 @@ func TestPowerLoad(t *testing.T) { //nolint:paralleltest // a child process that
 }
 
 // loadOne writes one task: some commits, and sometimes what goes beside them.
-func loadOne(t *testing.T, n *node, mail *bus.Messages, acks chan<- string) {
+func loadOne(t *testing.T, n *bustest.Node, mail *bus.Messages, acks chan<- string) {
 	t.Helper()
 	c := eventstest.NewChain()
 	for range 1 + rand.IntN(6) {
@@ -120,8 +122,8 @@ func loadMessage(t *testing.T, mail *bus.Messages, task events.TaskID, acks chan
 	}
 }
 
-// databases opens the databases of a node, which take a snapshot every few writes.
-func (n *node) databases() map[string]*embedded.Database {
+// databasesOf opens the databases of a node, which take a snapshot every few writes.
+func databasesOf(n *bustest.Node) map[string]*embedded.Database {
 	cfg := func(name string) embedded.Config {
 		return embedded.Config{Entries: 20, Journal: func(ctx context.Context) (embedded.Journal, error) { return n.OpenJournal(ctx, name) }}
 	}
@@ -194,6 +196,8 @@ func newMachine(t *testing.T, size int64, env ...string) *machine {
 	m := &machine{image: filepath.Join(t.TempDir(), "disk.img"), root: t.TempDir(), env: env}
 	require.NoError(t, os.WriteFile(m.image, nil, 0o600))
 	require.NoError(t, os.Truncate(m.image, size))
+	need.Program(t, "mkfs.ext4", "mount")
+	need.That(t, "mount", os.Geteuid() == 0)
 	out, err := exec.CommandContext(t.Context(), "mkfs.ext4", "-q", "-F", m.image).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	mountImage(t, m.image, m.root)
@@ -204,10 +208,7 @@ func newMachine(t *testing.T, size int64, env ...string) *machine {
 func mountImage(t *testing.T, image, dir string) (unmount func()) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "mount", "-o", "loop,commit=300", image, dir).CombinedOutput()
-	if err != nil && os.Getenv(noMount) == "1" {
-		t.Skip("no permission to mount, as ORCH_TEST_NO_MOUNT says")
-	}
-	require.NoError(t, err, "mounting needs root; set %s=1 to leave this test out: %s", noMount, out)
+	require.NoError(t, err, "%s", out)
 	var once sync.Once
 	unmount = func() { once.Do(func() { assert.NoError(t, syscall.Unmount(dir, 0)) }) }
 	t.Cleanup(unmount)
@@ -275,8 +276,8 @@ func (m *machine) recover(t *testing.T, level bus.Durability, image string, acke
 	} else if err == nil {
 		require.NoError(t, server.Close(t.Context()))
 	}
-	n := startNode(t, cfg)
-	defer n.stop(t)
+	n := bustest.NewNode(t, cfg)
+	defer n.Stop(t)
 	st, err := n.Status(t.Context())
 	require.NoError(t, err)
 	if st.Refusing != nil {
@@ -284,7 +285,7 @@ func (m *machine) recover(t *testing.T, level bus.Durability, image string, acke
 	}
 	mail := openMessages(t, n, messages.Config{})
 	defer mail.Close()
-	held := &held{n: n, mail: mail, histories: map[events.TaskID][]events.Stored{}, databases: n.databases()}
+	held := &held{n: n, mail: mail, histories: map[events.TaskID][]events.Stored{}, databases: databasesOf(n)}
 	defer held.close()
 	for _, a := range acked {
 		if !held.has(t, a) {
@@ -305,7 +306,7 @@ func (m *machine) recover(t *testing.T, level bus.Durability, image string, acke
 
 // held answers what a node holds; it reads every history once.
 type held struct {
-	n         *node
+	n         *bustest.Node
 	mail      *bus.Messages
 	histories map[events.TaskID][]events.Stored
 	databases map[string]*embedded.Database

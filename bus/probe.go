@@ -55,7 +55,7 @@ func (s *Server) chooseSyncing(ctx context.Context) error {
 	s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "the embedded server syncs every write by itself: slower, and as safe",
 		slog.Any("reason", reason))
 	s.syncing = SyncAlways
-	return s.restart()
+	return s.Restart()
 }
 
 func (s *Server) streamsDir() string {

@@ -294,8 +294,8 @@ func (c *Conn) ahead(ctx context.Context, stream, subject string, from uint64, c
 }
 
 // following returns the commit of a task that follows position after.
-func (s *Store) following(ctx context.Context, task events.TaskID, after uint64) (events.Stored, bool, error) {
-	page, err := s.conn.page(ctx, liveStream, liveSubject(task), after+1, 1)
+func (b *streams) following(ctx context.Context, task events.TaskID, after uint64) (events.Stored, bool, error) {
+	page, err := b.conn.page(ctx, liveStream, liveSubject(task), after+1, 1)
 	if err != nil || len(page) == 0 {
 		return events.Stored{}, false, err
 	}

@@ -40,21 +40,21 @@ func isRemovedSubject(subject string) bool { return strings.HasPrefix(subject, r
 
 // Remove implements events.Log. The records are durable before the first history goes, so that a removal that was cut short is
 // finished by the next call. A node that has lost its lease leaves it to the next one.
-func (s *Store) Remove(ctx context.Context, tasks []events.TaskID) error {
-	if loss := s.loss.Load(); loss != nil {
+func (ar *archive) Remove(ctx context.Context, tasks []events.TaskID) error {
+	if loss := ar.loss.Load(); loss != nil {
 		return loss
 	}
-	release, err := s.archivePause.begin(time.Now())
+	release, err := ar.pause.begin(time.Now())
 	if err != nil {
 		return err
 	}
 	defer release()
-	if !awaitHeld(ctx, s.cfg.Lease) {
+	if !awaitHeld(ctx, ar.cfg.Lease) {
 		return fenced()
 	}
 	records, named := map[string]*bytes.Buffer{}, map[events.TaskID]uint64{}
 	for _, task := range tasks {
-		upTo, ok, err := s.addRemoved(ctx, records, task)
+		upTo, ok, err := ar.addRemoved(ctx, records, task)
 		if err != nil {
 			return err
 		}
@@ -62,31 +62,31 @@ func (s *Store) Remove(ctx context.Context, tasks []events.TaskID) error {
 			named[task] = upTo
 		}
 	}
-	if err := s.writeRemoved(ctx, records); err != nil {
+	if err := ar.writeRemoved(ctx, records); err != nil {
 		return err
 	}
 	failpoint.Pass(failpoint.Removing)
-	if !awaitHeld(ctx, s.cfg.Lease) {
+	if !awaitHeld(ctx, ar.cfg.Lease) {
 		return fenced()
 	}
 	for task, upTo := range named {
-		if err := s.leaveLive(ctx, task, upTo); err != nil { // what the server brought back after a kill
+		if err := ar.leaveLive(ctx, task, upTo); err != nil { // what the server brought back after a kill
 			return err
 		}
-		if err := s.purge(ctx, s.old, archiveSubject(task), all); err != nil {
+		if err := ar.purge(ctx, ar.old, archiveSubject(task), all); err != nil {
 			return err
 		}
 	}
-	return s.barrier().wait(archiveStream)
+	return ar.barrier().wait(archiveStream)
 }
 
 // addRemoved adds the line of a task to the record that it belongs to, and returns the position of its newest archived commit. It
 // reports false for a task that has no archived history, or that has gone on since.
-func (s *Store) addRemoved(ctx context.Context, records map[string]*bytes.Buffer, task events.TaskID) (upTo uint64, ok bool, err error) {
+func (ar *archive) addRemoved(ctx context.Context, records map[string]*bytes.Buffer, task events.TaskID) (upTo uint64, ok bool, err error) {
 	if _, err := events.ParseTaskID(string(task)); err != nil {
 		return 0, false, err
 	}
-	parts, whole, err := s.parts(ctx, task)
+	parts, whole, err := ar.parts(ctx, task)
 	if err != nil || len(parts) == 0 {
 		return 0, false, err
 	}
@@ -95,11 +95,11 @@ func (s *Store) addRemoved(ctx context.Context, records map[string]*bytes.Buffer
 	if err != nil {
 		return 0, false, err
 	}
-	if _, more, err := s.following(ctx, task, newest.Seq); err != nil || more {
+	if _, more, err := ar.following(ctx, task, newest.Seq); err != nil || more {
 		return 0, false, err
 	}
 	if !whole { // the rest of a removal that was cut short, or an archiving that was: then the live log has the history
-		_, gone, err := s.removedAt(ctx, task)
+		_, gone, err := ar.removedAt(ctx, task)
 		return newest.Seq, gone, err
 	}
 	var positions []uint64
@@ -119,19 +119,19 @@ func (s *Store) addRemoved(ctx context.Context, records map[string]*bytes.Buffer
 	return newest.Seq, true, nil
 }
 
-func (s *Store) writeRemoved(ctx context.Context, records map[string]*bytes.Buffer) error {
-	defer s.touched.Store(true)
+func (ar *archive) writeRemoved(ctx context.Context, records map[string]*bytes.Buffer) error {
+	defer ar.touched.Store(true)
 	for subject, body := range records {
-		if err := s.space.admitArchive(body.Len()); err != nil {
+		if err := ar.space.admitArchive(body.Len()); err != nil {
 			return err
 		}
-		s.removals.Store(true)
+		ar.removals.Store(true)
 		m := &nats.Msg{Subject: subject, Data: body.Bytes(), Header: nats.Header{removedHeader: {strconv.FormatInt(time.Now().Unix(), 10)}}}
-		if _, err := s.conn.js.PublishMsg(ctx, m); err != nil {
+		if _, err := ar.conn.js.PublishMsg(ctx, m); err != nil {
 			return archiveFault(err)
 		}
 	}
-	return s.barrier().wait(archiveStream)
+	return ar.barrier().wait(archiveStream)
 }
 
 // formatPositions returns positions, which must ascend, as ranges: "3-5,9".
@@ -179,22 +179,22 @@ func damagedRemoval() error {
 }
 
 // findRemovals notes whether the archive has records of removed tasks: without any, nobody has to look.
-func (s *Store) findRemovals(ctx context.Context) error {
-	info, err := s.old.Info(ctx, jetstream.WithSubjectFilter(removedRoot+".*"))
+func (ar *archive) findRemovals(ctx context.Context) error {
+	info, err := ar.old.Info(ctx, jetstream.WithSubjectFilter(removedRoot+".*"))
 	if err != nil {
 		return readFault(err)
 	}
-	s.removals.Store(len(info.State.Subjects) > 0)
+	ar.removals.Store(len(info.State.Subjects) > 0)
 	return nil
 }
 
 // removedAt returns when a task was removed from the archive, and whether it was.
-func (s *Store) removedAt(ctx context.Context, task events.TaskID) (time.Time, bool, error) {
-	if !s.removals.Load() {
+func (ar *archive) removedAt(ctx context.Context, task events.TaskID) (time.Time, bool, error) {
+	if !ar.removals.Load() {
 		return time.Time{}, false, nil
 	}
 	start := []byte(string(task) + " ")
-	for e, err := range s.conn.walk(ctx, archiveStream, removedSubject(task), 1, math.MaxUint64) {
+	for e, err := range ar.conn.walk(ctx, archiveStream, removedSubject(task), 1, math.MaxUint64) {
 		if err != nil {
 			return time.Time{}, false, err
 		}
@@ -210,8 +210,8 @@ func (s *Store) removedAt(ctx context.Context, task events.TaskID) (time.Time, b
 }
 
 // removed returns GONE for a task that was removed from the archive, nil for any other one.
-func (s *Store) removed(ctx context.Context, task events.TaskID) error {
-	at, gone, err := s.removedAt(ctx, task)
+func (ar *archive) removed(ctx context.Context, task events.TaskID) error {
+	at, gone, err := ar.removedAt(ctx, task)
 	if err != nil || !gone {
 		return err
 	}

@@ -9,13 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/bus/bustest"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/eventstest"
 	"github.com/orch-dev/orch/fault"
 )
 
 // archivedDay makes tasks of the day before, each with some commits, and archives them.
-func archivedDay(t *testing.T, n *node, count int) (tasks []events.TaskID) {
+func archivedDay(t *testing.T, n *bustest.Node, count int) (tasks []events.TaskID) {
 	t.Helper()
 	for i := range count {
 		c := &eventstest.Chain{Task: events.NewTaskID(time.Now().Add(-24 * time.Hour))}
@@ -28,7 +29,7 @@ func archivedDay(t *testing.T, n *node, count int) (tasks []events.TaskID) {
 	return tasks
 }
 
-func isRemoved(t *testing.T, n *node, task events.TaskID) {
+func isRemoved(t *testing.T, n *bustest.Node, task events.TaskID) {
 	t.Helper()
 	read := 0
 	for _, err := range n.Read(t.Context(), task, 1) {
@@ -41,7 +42,7 @@ func isRemoved(t *testing.T, n *node, task events.TaskID) {
 // A store whose newest tasks were removed is whole: it opens again, and a check of all of it misses nothing.
 func TestStoreWithoutRemovedTasks(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
+	n := bustest.NewNode(t, bus.ServerConfig{})
 	tasks := archivedDay(t, n, 30)
 	require.NoError(t, n.Remove(t.Context(), tasks[10:]))
 	for range 2 {
@@ -71,7 +72,7 @@ func TestStoreWithoutRemovedTasks(t *testing.T) {
 // A removal that was cut short after its record has lost nothing, and the next one finishes it.
 func TestRemovalIsFinished(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
+	n := bustest.NewNode(t, bus.ServerConfig{})
 	task := archivedDay(t, n, 2)[0]
 	require.NoError(t, n.RecordRemoved(t.Context(), task))
 	n.Reopen(t)

@@ -15,11 +15,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/bus/bustest"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/eventstest"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/messages"
 	"github.com/orch-dev/orch/messages/messagestest"
+	"github.com/orch-dev/orch/rpc"
 )
 
 // collected are the values of a sequence without an error.
@@ -36,7 +38,7 @@ func collected[T any](t *testing.T, seq iter.Seq2[T, error]) []T {
 // What is asked of the leader of a replicated stream is the same as what a single server tells.
 func TestReadingReplicas(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
+	n := bustest.NewNode(t, bus.ServerConfig{})
 	var tasks []events.TaskID
 	for i := range 60 {
 		c := eventstest.NewChain()
@@ -59,7 +61,7 @@ func TestReadingReplicas(t *testing.T) {
 		return append(all, slices.SortedFunc(slices.Values(collected(t, n.Past(t.Context()))), byTask))
 	}
 	alone := read()
-	n.conn.PretendReplicas()
+	n.Conn.PretendReplicas()
 	assert.Equal(t, alone, read())
 	require.NoError(t, n.Archive(t.Context(), tasks[8]))
 	assert.Len(t, collected(t, n.Read(t.Context(), tasks[8], 1)), 9)
@@ -70,14 +72,14 @@ func TestMessagesOfReplicas(t *testing.T) {
 	t.Parallel()
 	messagestest.TestBroker(t, func(t *testing.T, cfg messages.Config) (messages.Broker[string], func() messages.Broker[string]) {
 		t.Helper()
-		n := startNode(t, bus.ServerConfig{Durability: bus.Relaxed})
-		n.conn.PretendReplicas()
+		n := bustest.NewNode(t, bus.ServerConfig{Durability: bus.Relaxed})
+		n.Conn.PretendReplicas()
 		m := openMessages(t, n, cfg)
 		return m, func() messages.Broker[string] {
 			m.Close()
-			n.stop(t)
-			n.start(t)
-			n.conn.PretendReplicas()
+			n.Stop(t)
+			n.Start(t)
+			n.Conn.PretendReplicas()
 			m = openMessages(t, n, cfg)
 			return m
 		}
@@ -87,28 +89,28 @@ func TestMessagesOfReplicas(t *testing.T) {
 // A node that takes over ends the requests to the one before, which has died without the server of both.
 func TestTakeOverEndsRequests(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
+	n := bustest.NewNode(t, bus.ServerConfig{})
 	arrived := make(chan struct{})
-	silent, err := bus.Serve(n.conn, "orch.silent", map[string]bus.Method{
+	silent, err := rpc.Serve(n.Conn, "orch.silent", map[string]rpc.Method{
 		"ask": func(ctx context.Context, _ []byte) ([]byte, error) {
 			close(arrived)
 			<-ctx.Done()
 			return nil, fault.From(ctx.Err())
 		},
-	}, bus.EndpointConfig{})
+	}, rpc.EndpointConfig{})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, stop := context.WithTimeout(context.Background(), 100*time.Millisecond)
 		defer stop()
 		_ = silent.Close(ctx) // the request is still there
 	})
-	c, err := bus.Dial(t.Context(), bus.DialConfig{URL: n.server.Addr(), User: bus.OperatorUser, Password: passwords(t, n.cfg.DataDir)[bus.OperatorUser]})
+	c, err := bus.Dial(t.Context(), bus.DialConfig{URL: n.Server.Addr(), User: bus.OperatorUser, Password: bustest.Passwords(t, n.Config.DataDir)[bus.OperatorUser]})
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
 	answer := make(chan error, 1)
-	go func() { answer <- bus.Call(context.Background(), c, "orch.silent.ask", strconv.Itoa(1), nil) }()
+	go func() { answer <- rpc.Call(context.Background(), c, "orch.silent.ask", strconv.Itoa(1), nil) }()
 	<-arrived
-	require.NoError(t, n.conn.TakeOver(t.Context()))
+	require.NoError(t, n.Conn.TakeOver(t.Context()))
 	err = <-answer
 	assert.True(t, fault.Has(err, fault.Unavailable), "%v", err)
 	assert.Equal(t, bus.OutcomeUnknown, fault.From(err).Reason)
@@ -118,8 +120,8 @@ func TestTakeOverEndsRequests(t *testing.T) {
 // may name a position behind that.
 func TestArchivingPurgesNoFuture(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
-	nc, err := plainly(n.server.Addr(), operator(t, n.cfg.DataDir))
+	n := bustest.NewNode(t, bus.ServerConfig{})
+	nc, err := bustest.ConnectPlain(n.Server.Addr(), bustest.Operator(t, n.Config.DataDir))
 	require.NoError(t, err)
 	defer nc.Close()
 	purges, err := nc.SubscribeSync("$JS.API.STREAM.PURGE.*")

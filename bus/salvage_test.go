@@ -15,15 +15,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/bus/bustest"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/eventstest"
 	"github.com/orch-dev/orch/fault"
 )
 
 // histories returns a stopped node with so many histories of three commits, each with a large value; archived ones if asked.
-func histories(t *testing.T, count int, archived bool) (*node, []*eventstest.Chain) {
+func histories(t *testing.T, count int, archived bool) (*bustest.Node, []*eventstest.Chain) {
 	t.Helper()
-	n := startNode(t, bus.ServerConfig{})
+	n := bustest.NewNode(t, bus.ServerConfig{})
 	var chains []*eventstest.Chain
 	for range count {
 		c := eventstest.NewChain()
@@ -34,12 +35,12 @@ func histories(t *testing.T, count int, archived bool) (*node, []*eventstest.Cha
 		chains = append(chains, c)
 	}
 	requireIntact(t, n)
-	n.stop(t)
+	n.Stop(t)
 	return n, chains
 }
 
 // spoil changes one bit of the message about a task that comes last in the blocks of a stream.
-func spoil(t *testing.T, n *node, stream string, task events.TaskID) {
+func spoil(t *testing.T, n *bustest.Node, stream string, task events.TaskID) {
 	t.Helper()
 	path := streamFiles(t, n, stream, "*.blk")[0]
 	data, err := os.ReadFile(path)
@@ -57,21 +58,21 @@ func TestArchiveDamageCostsOneTask(t *testing.T) {
 		n, chains := histories(t, 5, true)
 		victim := chains[which].Task
 		spoil(t, n, "ORCH_ARCHIVE", victim)
-		report, err := bus.Inspect(t.Context(), n.cfg.DataDir)
+		report, err := bus.Inspect(t.Context(), n.Config.DataDir)
 		require.NoError(t, err)
 		require.Equal(t, 1, report.Found)
 		assert.Equal(t, victim, report.Problems[0].Task)
 		for range 2 {
-			n.start(t)
+			n.Start(t)
 			requireOnlyLost(t, n, chains, victim)
-			n.stop(t)
+			n.Stop(t)
 		}
 		requireListed(t, n, victim)
 	}
 }
 
 // requireOnlyLost checks that all histories but some can be read and go on, and that nothing else is missed.
-func requireOnlyLost(t *testing.T, n *node, chains []*eventstest.Chain, victims ...events.TaskID) {
+func requireOnlyLost(t *testing.T, n *bustest.Node, chains []*eventstest.Chain, victims ...events.TaskID) {
 	t.Helper()
 	for _, c := range chains {
 		if !slices.Contains(victims, c.Task) {
@@ -97,15 +98,15 @@ func requireOnlyLost(t *testing.T, n *node, chains []*eventstest.Chain, victims 
 }
 
 // requireListed checks that the copies and the list of what was set aside are there.
-func requireListed(t *testing.T, n *node, victim events.TaskID) {
+func requireListed(t *testing.T, n *bustest.Node, victim events.TaskID) {
 	t.Helper()
-	list, err := os.ReadFile(filepath.Join(n.cfg.DataDir, "aside", "list.jsonl"))
+	list, err := os.ReadFile(filepath.Join(n.Config.DataDir, "aside", "list.jsonl"))
 	require.NoError(t, err)
 	assert.Contains(t, string(list), string(victim))
 	for line := range strings.Lines(string(list)) {
 		var entry struct{ Copy string }
 		require.NoError(t, json.Unmarshal([]byte(line), &entry))
-		assert.FileExists(t, filepath.Join(n.cfg.DataDir, entry.Copy))
+		assert.FileExists(t, filepath.Join(n.Config.DataDir, entry.Copy))
 	}
 }
 
@@ -116,22 +117,22 @@ func TestSalvageGivesUpOneTask(t *testing.T) {
 		n, chains := histories(t, 5, false)
 		victim := chains[which].Task
 		spoil(t, n, "ORCH_EVENTS", victim)
-		require.Equal(t, fault.DataLoss, fault.CodeOf(n.serve(t)))
-		done, err := bus.Salvage(t.Context(), n.cfg.DataDir, slog.New(slog.DiscardHandler))
+		require.Equal(t, fault.DataLoss, fault.CodeOf(n.Serve(t)))
+		done, err := bus.Salvage(t.Context(), n.Config.DataDir, slog.New(slog.DiscardHandler))
 		require.NoError(t, err)
 		require.Len(t, done.Cut, 1)
 		require.Zero(t, done.Report.Found)
-		n.start(t)
+		n.Start(t)
 		requireOnlyLost(t, n, chains, victim)
-		n.stop(t)
+		n.Stop(t)
 		requireListed(t, n, victim)
 	}
 }
 
 // neighbours is histories, but with the last commits of all of them beside each other.
-func neighbours(t *testing.T, count int) (*node, []*eventstest.Chain) {
+func neighbours(t *testing.T, count int) (*bustest.Node, []*eventstest.Chain) {
 	t.Helper()
-	n := startNode(t, bus.ServerConfig{})
+	n := bustest.NewNode(t, bus.ServerConfig{})
 	_, err := n.Put(t.Context(), []byte("a large value"))
 	require.NoError(t, err)
 	var chains []*eventstest.Chain
@@ -143,12 +144,12 @@ func neighbours(t *testing.T, count int) (*node, []*eventstest.Chain) {
 	for _, c := range chains {
 		c.Grow(t, n, 1)
 	}
-	n.stop(t)
+	n.Stop(t)
 	return n, chains
 }
 
 // neighboursIn returns five of them, and their stream.
-func neighboursIn(t *testing.T, archived bool) (*node, []*eventstest.Chain, string) {
+func neighboursIn(t *testing.T, archived bool) (*bustest.Node, []*eventstest.Chain, string) {
 	t.Helper()
 	if archived {
 		n, chains := histories(t, 5, true)
@@ -159,7 +160,7 @@ func neighboursIn(t *testing.T, archived bool) (*node, []*eventstest.Chain, stri
 }
 
 // change changes the bits of one byte of the last record about a task in a stream, so far after the beginning of its subject.
-func change(t *testing.T, n *node, stream string, task events.TaskID, after int, bits byte) {
+func change(t *testing.T, n *bustest.Node, stream string, task events.TaskID, after int, bits byte) {
 	t.Helper()
 	path := streamFiles(t, n, stream, "*.blk")[0]
 	data, err := os.ReadFile(path)
@@ -188,12 +189,12 @@ func TestNeighboursAreAllGivenUp(t *testing.T) {
 				if length {
 					change(t, n, stream, victims[0], lengthOf, 0x55)
 				}
-				done, err := bus.Salvage(t.Context(), n.cfg.DataDir, slog.New(slog.DiscardHandler))
+				done, err := bus.Salvage(t.Context(), n.Config.DataDir, slog.New(slog.DiscardHandler))
 				require.NoError(t, err)
 				require.Zero(t, done.Report.Found)
-				n.start(t)
+				n.Start(t)
 				requireOnlyLost(t, n, chains, victims...)
-				n.stop(t)
+				n.Stop(t)
 				for _, victim := range victims {
 					requireListed(t, n, victim)
 				}
@@ -215,14 +216,14 @@ func TestUncountedCommitsAreNotGivenUp(t *testing.T) {
 		before, err := os.ReadFile(path)
 		require.NoError(t, err)
 		flip(t, streamFiles(t, n, "OBJ_ORCH_BLOBS", "*.blk")[0], "a large value", 0) // which could be cut out
-		_, err = bus.Salvage(t.Context(), n.cfg.DataDir, slog.New(slog.DiscardHandler))
+		_, err = bus.Salvage(t.Context(), n.Config.DataDir, slog.New(slog.DiscardHandler))
 		require.Equal(t, fault.DataLoss, fault.CodeOf(err))
 		assert.Contains(t, fault.From(err).Hint, "orch restore")
 		after, err := os.ReadFile(path)
 		require.NoError(t, err)
 		assert.Equal(t, before, after)
-		assert.NoFileExists(t, filepath.Join(n.cfg.DataDir, "lost.json"))
-		assert.NoFileExists(t, filepath.Join(n.cfg.DataDir, "aside", "list.jsonl"), "nothing was set aside")
+		assert.NoFileExists(t, filepath.Join(n.Config.DataDir, "lost.json"))
+		assert.NoFileExists(t, filepath.Join(n.Config.DataDir, "aside", "list.jsonl"), "nothing was set aside")
 	}
 }
 
@@ -231,14 +232,14 @@ func TestSalvageOfAValue(t *testing.T) {
 	t.Parallel()
 	n, _ := filled(t)
 	flip(t, streamFiles(t, n, "OBJ_ORCH_BLOBS", "*.blk")[0], "a large value", 0)
-	require.Equal(t, fault.DataLoss, fault.CodeOf(n.serve(t)))
-	done, err := bus.Salvage(t.Context(), n.cfg.DataDir, slog.New(slog.DiscardHandler))
+	require.Equal(t, fault.DataLoss, fault.CodeOf(n.Serve(t)))
+	done, err := bus.Salvage(t.Context(), n.Config.DataDir, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	require.Zero(t, done.Report.Found, "%v", done.Report.Problems)
 	require.NotNil(t, done.Lost)
 	assert.Len(t, done.Lost.Values, 1)
 	assert.Empty(t, done.Lost.Tasks)
-	n.start(t)
+	n.Start(t)
 	requireIntact(t, n)
 }
 
@@ -246,14 +247,14 @@ func TestSalvageOfAValue(t *testing.T) {
 func TestSalvageRefuses(t *testing.T) {
 	t.Parallel()
 	n, _ := filled(t)
-	n.start(t)
-	_, err := bus.Salvage(t.Context(), n.cfg.DataDir, slog.New(slog.DiscardHandler))
+	n.Start(t)
+	_, err := bus.Salvage(t.Context(), n.Config.DataDir, slog.New(slog.DiscardHandler))
 	assert.Equal(t, fault.Conflict, fault.CodeOf(err))
-	n.stop(t)
+	n.Stop(t)
 	flipAt(t, filepath.Join(filepath.Dir(filepath.Dir(streamFiles(t, n, "ORCH_EVENTS", "*.blk")[0])), "meta.inf"), 0.5)
-	_, err = bus.Salvage(t.Context(), n.cfg.DataDir, slog.New(slog.DiscardHandler))
+	_, err = bus.Salvage(t.Context(), n.Config.DataDir, slog.New(slog.DiscardHandler))
 	assert.Equal(t, fault.DataLoss, fault.CodeOf(err))
-	assert.NoFileExists(t, filepath.Join(n.cfg.DataDir, "lost.json"))
+	assert.NoFileExists(t, filepath.Join(n.Config.DataDir, "lost.json"))
 }
 
 // A backup of a store that has lost tasks can be restored, and says so as well.
@@ -261,7 +262,7 @@ func TestBackupKnowsWhatIsLost(t *testing.T) {
 	t.Parallel()
 	n, chains := histories(t, 3, true)
 	spoil(t, n, "ORCH_ARCHIVE", chains[1].Task)
-	n.start(t)
+	n.Start(t)
 	file := filepath.Join(t.TempDir(), "a.backup")
 	_, err := n.Backup(t.Context(), file, bus.BackupConfig{})
 	require.NoError(t, err)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/bus/bustest"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/eventstest"
 )
@@ -15,7 +16,7 @@ import (
 // A scan of heads does not wait for tasks that have left the live log meanwhile.
 func TestScanWhileTasksMoveToTheArchive(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
+	n := bustest.NewNode(t, bus.ServerConfig{})
 	const tasks, first = 100, 64
 	var all []*eventstest.Chain
 	for range tasks {

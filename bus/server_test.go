@@ -24,22 +24,24 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/bus/bustest"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/eventstest"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/rpc"
 )
 
 // X-08: a second node on the directory is told who has it.
 func TestSecondServerIsRefused(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
-	_, err := bus.StartServer(t.Context(), bus.ServerConfig{DataDir: n.cfg.DataDir})
+	n := bustest.NewNode(t, bus.ServerConfig{})
+	_, err := bus.StartServer(t.Context(), bus.ServerConfig{DataDir: n.Config.DataDir})
 	var e *fault.Error
 	require.ErrorAs(t, err, &e)
 	assert.Equal(t, fault.Conflict, e.Code)
 	assert.Equal(t, bus.DataDirInUse, e.Reason)
 	assert.Contains(t, e.Message, strconv.Itoa(os.Getpid()))
-	assert.Contains(t, e.Message, n.server.Addr())
+	assert.Contains(t, e.Message, n.Server.Addr())
 	assert.NotEmpty(t, e.Hint)
 	eventstest.NewChain().Grow(t, n, 1) // the first one is unharmed
 }
@@ -48,12 +50,12 @@ func TestSecondServerIsRefused(t *testing.T) {
 // directory is free all the same.
 func TestDirectoryIsFreeThoughADescriptorLives(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
-	copied, err := syscall.Dup(descriptor(t, filepath.Join(n.cfg.DataDir, "LOCK")))
+	n := bustest.NewNode(t, bus.ServerConfig{})
+	copied, err := syscall.Dup(descriptor(t, filepath.Join(n.Config.DataDir, "LOCK")))
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, syscall.Close(copied)) })
-	n.stop(t)
-	again, err := bus.StartServer(t.Context(), n.cfg)
+	n.Stop(t)
+	again, err := bus.StartServer(t.Context(), n.Config)
 	require.NoError(t, err)
 	require.NoError(t, again.Close(t.Context()))
 }
@@ -78,39 +80,39 @@ func TestDataDirIsPrivate(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	require.NoError(t, os.Mkdir(dir, 0o755))
-	n := startNode(t, bus.ServerConfig{DataDir: dir})
+	n := bustest.NewNode(t, bus.ServerConfig{DataDir: dir})
 	for name, want := range map[string]os.FileMode{".": 0o700, "auth.json": 0o600, "node.json": 0o600, "LOCK": 0o600} {
 		info, err := os.Stat(filepath.Join(dir, name))
 		require.NoError(t, err)
 		assert.Equal(t, want, info.Mode().Perm(), name)
 	}
-	before := passwords(t, dir)
+	before := bustest.Passwords(t, dir)
 	for _, user := range []string{bus.OperatorUser, bus.WorkerUser} {
 		assert.Regexp(t, "^orch_[0-9A-Za-z]{43}$", before[user], "256 bits in base62")
 	}
 	assert.NotEqual(t, before[bus.OperatorUser], before[bus.WorkerUser])
-	n.stop(t)
+	n.Stop(t)
 	assert.NoFileExists(t, filepath.Join(dir, "node.json"))
-	n.start(t)
-	assert.Equal(t, before, passwords(t, dir), "credentials stay")
+	n.Start(t)
+	assert.Equal(t, before, bustest.Passwords(t, dir), "credentials stay")
 	assert.FileExists(t, filepath.Join(dir, "node.json"))
 }
 
 // A client of a data directory finds the node again that has restarted on another port.
 func TestClientFollowsTheNode(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
-	client, err := bus.Dial(t.Context(), bus.DialConfig{DataDir: n.cfg.DataDir})
+	n := bustest.NewNode(t, bus.ServerConfig{})
+	client, err := bus.Dial(t.Context(), bus.DialConfig{DataDir: n.Config.DataDir})
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
-	before := n.server.Addr()
-	n.stop(t)
+	before := n.Server.Addr()
+	n.Stop(t)
 	taken, err := net.Listen("tcp", strings.TrimPrefix(before, "nats://"))
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, taken.Close()) })
 
-	n.start(t)
-	require.NotEqual(t, before, n.server.Addr())
+	n.Start(t)
+	require.NotEqual(t, before, n.Server.Addr())
 	require.Eventually(t, func() bool { return client.NATS().FlushTimeout(time.Second) == nil }, time.Minute, 10*time.Millisecond)
 }
 
@@ -146,8 +148,8 @@ func TestStartErrors(t *testing.T) {
 // X-15: one listener, on loopback.
 func TestListensOnLoopbackOnly(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
-	host, port, err := net.SplitHostPort(strings.TrimPrefix(n.server.Addr(), "nats://"))
+	n := bustest.NewNode(t, bus.ServerConfig{})
+	host, port, err := net.SplitHostPort(strings.TrimPrefix(n.Server.Addr(), "nats://"))
 	require.NoError(t, err)
 	assert.Equal(t, "127.0.0.1", host)
 	addrs, err := net.InterfaceAddrs()
@@ -166,10 +168,10 @@ func TestListensOnLoopbackOnly(t *testing.T) {
 
 func TestCredentials(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
-	_, err := plainly(n.server.Addr())
+	n := bustest.NewNode(t, bus.ServerConfig{})
+	_, err := bustest.ConnectPlain(n.Server.Addr())
 	require.ErrorIs(t, err, nats.ErrAuthorization, "nobody gets in without a credential")
-	_, err = bus.Dial(t.Context(), bus.DialConfig{URL: n.server.Addr(), User: bus.WorkerUser, Password: "wrong"})
+	_, err = bus.Dial(t.Context(), bus.DialConfig{URL: n.Server.Addr(), User: bus.WorkerUser, Password: "wrong"})
 	require.ErrorIs(t, err, &fault.Error{Code: fault.Unauthorized})
 	_, err = bus.Dial(t.Context(), bus.DialConfig{DataDir: t.TempDir()})
 	require.ErrorIs(t, err, &fault.Error{Code: fault.Unavailable})
@@ -186,32 +188,32 @@ func TestOldCredentialsKeepWorking(t *testing.T) {
 	old := `{"operator":"` + strings.Repeat("0a", 32) + `","worker":"` + strings.Repeat("1b", 32) + `"}`
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "auth.json"), []byte(old), 0o600))
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "nats"), 0o700))
-	n := startNode(t, bus.ServerConfig{DataDir: dir})
-	assert.Equal(t, strings.Repeat("0a", 32), passwords(t, dir)[bus.OperatorUser])
-	client, err := plainly(n.server.Addr(), operator(t, dir))
+	n := bustest.NewNode(t, bus.ServerConfig{DataDir: dir})
+	assert.Equal(t, strings.Repeat("0a", 32), bustest.Passwords(t, dir)[bus.OperatorUser])
+	client, err := bustest.ConnectPlain(n.Server.Addr(), bustest.Operator(t, dir))
 	require.NoError(t, err)
 	client.Close()
 }
 
 func TestWorkerMayOnlyWork(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
+	n := bustest.NewNode(t, bus.ServerConfig{})
 	operators := []string{bus.CommandPrefix, bus.TokenPrefix, bus.ServersPrefix}
 	for _, prefix := range append(operators, bus.WorkPrefix) {
-		end, err := bus.Serve(n.conn, prefix, map[string]bus.Method{"echo": bus.Handle(echo[greeting])}, bus.EndpointConfig{})
+		end, err := rpc.Serve(n.Conn, prefix, map[string]rpc.Method{"echo": rpc.Handle(echo[greeting])}, rpc.EndpointConfig{})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, end.Close(t.Context())) })
 	}
-	w := dial(t, n, bus.WorkerUser)
-	require.NoError(t, bus.Call(t.Context(), w, bus.WorkPrefix+".echo", greeting{}, nil))
+	w := bustest.Dial(t, n, bus.WorkerUser)
+	require.NoError(t, rpc.Call(t.Context(), w, bus.WorkPrefix+".echo", greeting{}, nil))
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	require.Error(t, bus.Call(ctx, w, bus.CommandPrefix+".echo", greeting{}, nil), "commands are not for workers")
+	require.Error(t, rpc.Call(ctx, w, bus.CommandPrefix+".echo", greeting{}, nil), "commands are not for workers")
 	_, err := w.OpenStore(ctx, bus.StoreConfig{})
 	require.Error(t, err, "the log is not for workers")
 
 	refused := make(chan error, 8)
-	nc, err := plainly(n.server.Addr(), nats.UserInfo(bus.WorkerUser, passwords(t, n.cfg.DataDir)[bus.WorkerUser]),
+	nc, err := bustest.ConnectPlain(n.Server.Addr(), nats.UserInfo(bus.WorkerUser, bustest.Passwords(t, n.Config.DataDir)[bus.WorkerUser]),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err }))
 	require.NoError(t, err)
 	defer nc.Close()
@@ -223,7 +225,7 @@ func TestWorkerMayOnlyWork(t *testing.T) {
 	require.NoError(t, nc.Publish("orch.ev.00."+string(eventstest.NewChain().Task), []byte("forged")))
 	require.ErrorIs(t, <-refused, nats.ErrPermissionViolation)
 	for _, prefix := range operators {
-		require.NoError(t, bus.NewRemote(n.conn).Ask(t.Context(), prefix+".echo", greeting{}, nil))
+		require.NoError(t, rpc.NewRemote(n.Conn).Ask(t.Context(), prefix+".echo", greeting{}, nil))
 		require.NoError(t, nc.Publish(prefix+".echo", []byte("{}")))
 		require.ErrorIs(t, <-refused, nats.ErrPermissionViolation, "asking %s", prefix)
 	}
@@ -232,7 +234,7 @@ func TestWorkerMayOnlyWork(t *testing.T) {
 // X-18: the limit of a message.
 func TestCommitTooLarge(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
+	n := bustest.NewNode(t, bus.ServerConfig{})
 	r := eventstest.NewChain().Next(t, "node")
 	r.Data = make([]byte, bus.MaxPayload)
 	_, err := eventstest.Append(n, r)
@@ -244,19 +246,19 @@ func TestCommitTooLarge(t *testing.T) {
 
 func TestClosedStore(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
+	n := bustest.NewNode(t, bus.ServerConfig{})
 	c := eventstest.NewChain()
 	c.Grow(t, n, 1)
-	n.stop(t)
+	n.Stop(t)
 	_, err := eventstest.Append(n, c.Next(t, "node"))
 	require.ErrorIs(t, err, &fault.Error{Code: fault.Unavailable})
 	require.NoError(t, n.Close(t.Context()), "closing twice is harmless")
-	require.NoError(t, n.server.Close(t.Context()))
+	require.NoError(t, n.Server.Close(t.Context()))
 }
 
 func TestStatus(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
+	n := bustest.NewNode(t, bus.ServerConfig{})
 	eventstest.NewChain().Grow(t, n, 3)
 	eventstest.NewChain().Grow(t, n, 1)
 	st, err := n.Status(t.Context())
@@ -278,7 +280,7 @@ func TestChild(t *testing.T) { //nolint:paralleltest // it is a process of its o
 	if dir == "" {
 		return
 	}
-	n := startNode(t, bus.ServerConfig{DataDir: dir, Durability: bus.Durability(os.Getenv(childVariable + "_LEVEL"))})
+	n := bustest.NewNode(t, bus.ServerConfig{DataDir: dir, Durability: bus.Durability(os.Getenv(childVariable + "_LEVEL"))})
 	acks := make(chan string, 4096)
 	for range 64 {
 		go func() {
@@ -312,7 +314,7 @@ func TestKill(t *testing.T) {
 			for range 3 {
 				killAfter(t, dir, level, 1000, acked)
 			}
-			n := startNode(t, bus.ServerConfig{DataDir: dir, Durability: level})
+			n := bustest.NewNode(t, bus.ServerConfig{DataDir: dir, Durability: level})
 			stored := map[uint64]string{}
 			for s, err := range n.Scan(t.Context(), 0) {
 				require.NoError(t, err)
@@ -352,7 +354,7 @@ func killAfter(t *testing.T, dir string, level bus.Durability, count int, acked 
 	require.LessOrEqual(t, count, 0)
 }
 
-func requireIntact(t *testing.T, n *node) {
+func requireIntact(t *testing.T, n *bustest.Node) {
 	t.Helper()
 	report, err := n.Verify(t.Context(), nil)
 	require.NoError(t, err)
@@ -366,20 +368,20 @@ func requireIntact(t *testing.T, n *node) {
 func TestReadingTheBlocksIsNoWarning(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	n := startNode(t, bus.ServerConfig{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	n := bustest.NewNode(t, bus.ServerConfig{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	chain := eventstest.NewChain()
 	chain.Grow(t, n, 1)
-	n.stop(t)
-	old := indexes(t, n.cfg.DataDir)
-	n.start(t)
+	n.Stop(t)
+	old := indexes(t, n.Config.DataDir)
+	n.Start(t)
 	chain.Grow(t, n, 1)
-	n.stop(t)
+	n.Stop(t)
 	for file, data := range old {
 		require.NoError(t, os.WriteFile(file, data, 0o600))
 	}
 	log.Reset()
-	n.start(t)
-	n.stop(t) // nothing writes to the log any more
+	n.Start(t)
+	n.Stop(t) // nothing writes to the log any more
 	for text, level := range map[string]string{
 		"Recovering stream state from index errored":               "level=DEBUG",
 		"Stream state outdated, last block has additional entries": "level=DEBUG",

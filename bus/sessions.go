@@ -25,28 +25,28 @@ const (
 // SaveSession keeps what a session of an MCP client needs to be opened again, at most 64 KiB, for seven days. It
 // survives the death of every process; a power loss may take the newest ones. VALIDATION_ERROR when it is too
 // large, QUOTA_EXCEEDED, DISK_FULL, UNAVAILABLE.
-func (s *Store) SaveSession(ctx context.Context, id string, data []byte) error {
+func (sd *sideStore) SaveSession(ctx context.Context, id string, data []byte) error {
 	if len(data) > sessionRecord {
 		return fault.New(fault.ValidationError, "the record of the session has %d bytes, the limit is %d", len(data), sessionRecord)
 	}
-	if err := s.space.admit(len(data), time.Now()); err != nil {
+	if err := sd.space.admit(len(data), time.Now()); err != nil {
 		return err
 	}
-	if err := s.roomForSession(ctx); err != nil {
+	if err := sd.roomForSession(ctx); err != nil {
 		return err
 	}
 	m := &nats.Msg{
 		Subject: kvSubject(sessionsBucket, hashed(id)), Data: data, Header: nats.Header{headHeader: {"session"}},
 	}
-	if _, err := s.conn.js.PublishMsg(ctx, m); err != nil {
+	if _, err := sd.conn.js.PublishMsg(ctx, m); err != nil {
 		return sideFault(err, "the session cannot be stored")
 	}
 	return nil
 }
 
 // roomForSession bounds the sessions. The bucket has no bound of its own, because the server would set so much aside.
-func (s *Store) roomForSession(ctx context.Context) error {
-	status, err := s.sessions.Status(ctx)
+func (sd *sideStore) roomForSession(ctx context.Context) error {
+	status, err := sd.sessions.Status(ctx)
 	if err != nil {
 		return sideFault(err, "the session cannot be stored")
 	}
@@ -58,8 +58,8 @@ func (s *Store) roomForSession(ctx context.Context) error {
 }
 
 // LoadSession returns what was saved last, nil for an unknown id, whatever it looks like.
-func (s *Store) LoadSession(ctx context.Context, id string) ([]byte, error) {
-	e, err := s.sessions.Get(ctx, hashed(id))
+func (sd *sideStore) LoadSession(ctx context.Context, id string) ([]byte, error) {
+	e, err := sd.sessions.Get(ctx, hashed(id))
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
 		return nil, nil
 	}
@@ -70,8 +70,8 @@ func (s *Store) LoadSession(ctx context.Context, id string) ([]byte, error) {
 }
 
 // DeleteSession forgets a session. It is no error when there is none.
-func (s *Store) DeleteSession(ctx context.Context, id string) error {
-	if err := s.sessions.Purge(ctx, hashed(id)); err != nil {
+func (sd *sideStore) DeleteSession(ctx context.Context, id string) error {
+	if err := sd.sessions.Purge(ctx, hashed(id)); err != nil {
 		return sideFault(err, "the session cannot be deleted")
 	}
 	return nil
@@ -92,12 +92,12 @@ const (
 
 // FaceKey returns the secret of 32 bytes with which the nodes of this store sign what MCP clients carry between
 // two rounds of a call. The first call makes it. It is in no backup: a restored store gets a new one.
-func (s *Store) FaceKey(ctx context.Context) ([]byte, error) {
+func (sd *sideStore) FaceKey(ctx context.Context) ([]byte, error) {
 	const tries = 3 // another node may make it at the same moment
 	var err error
 	for range tries {
 		var e jetstream.KeyValueEntry
-		e, err = s.meta.Get(ctx, faceKey)
+		e, err = sd.meta.Get(ctx, faceKey)
 		if err == nil && len(e.Value()) == faceKeySize {
 			return e.Value(), nil
 		}
@@ -107,12 +107,12 @@ func (s *Store) FaceKey(ctx context.Context) ([]byte, error) {
 		key := make([]byte, faceKeySize)
 		_, _ = rand.Read(key) // never fails
 		if err == nil {
-			_, err = s.meta.Update(ctx, faceKey, key, e.Revision())
+			_, err = sd.meta.Update(ctx, faceKey, key, e.Revision())
 		} else {
-			_, err = s.meta.Create(ctx, faceKey, key)
+			_, err = sd.meta.Create(ctx, faceKey, key)
 		}
 		if err == nil {
-			return key, s.barrier().wait(metaStream)
+			return key, sd.barrier().wait(metaStream)
 		}
 	}
 	return nil, sideFault(err, "the key of the node cannot be kept")

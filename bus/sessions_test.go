@@ -13,12 +13,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/bus/bustest"
 	"github.com/orch-dev/orch/fault"
 )
 
 func TestSessionsAreKept(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
+	n := bustest.NewNode(t, bus.ServerConfig{})
 	load := func(id string) string {
 		data, err := n.LoadSession(t.Context(), id)
 		require.NoError(t, err)
@@ -33,8 +34,8 @@ func TestSessionsAreKept(t *testing.T) {
 	require.NoError(t, n.SaveSession(t.Context(), "short", []byte("life")))
 	require.NoError(t, n.DeleteSession(t.Context(), "short"))
 	require.NoError(t, n.DeleteSession(t.Context(), "never"))
-	n.stop(t)
-	n.start(t)
+	n.Stop(t)
+	n.Start(t)
 	for i, id := range strange {
 		assert.Equal(t, strconv.Itoa(i), load(id))
 	}
@@ -44,11 +45,11 @@ func TestSessionsAreKept(t *testing.T) {
 
 func TestSessionsAreBounded(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
+	n := bustest.NewNode(t, bus.ServerConfig{})
 	require.NoError(t, n.SaveSession(t.Context(), "a", make([]byte, 64<<10)))
 	err := n.SaveSession(t.Context(), "a", make([]byte, 64<<10+1))
 	assert.Equal(t, fault.ValidationError, fault.CodeOf(err))
-	js, err := n.conn.NATS().JetStream()
+	js, err := n.Conn.NATS().JetStream()
 	require.NoError(t, err)
 	info, err := js.StreamInfo("KV_ORCH_SESSIONS")
 	require.NoError(t, err)
@@ -67,22 +68,22 @@ func TestSessionsAreBounded(t *testing.T) {
 // Damaged sessions are worth no restore: the node starts without them, and says so.
 func TestDamagedSessionsAreDropped(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
+	n := bustest.NewNode(t, bus.ServerConfig{})
 	for _, id := range []string{"a", "b", "c"} {
 		require.NoError(t, n.SaveSession(t.Context(), id, bytes.Repeat([]byte(id), 1000)))
 	}
 	file := streamFiles(t, n, "KV_ORCH_SESSIONS", "*.blk")[0]
-	n.stop(t)
+	n.Stop(t)
 	data, err := os.ReadFile(file)
 	require.NoError(t, err)
 	data[len(data)/3] ^= 1
 	require.NoError(t, os.WriteFile(file, data, 0o600))
-	report, err := bus.Inspect(t.Context(), n.cfg.DataDir)
+	report, err := bus.Inspect(t.Context(), n.Config.DataDir)
 	require.NoError(t, err)
 	assert.Zero(t, report.Found)
 	require.Len(t, report.Mended, 1)
 	assert.Equal(t, "KV_ORCH_SESSIONS", report.Mended[0].Stream)
-	n.start(t)
+	n.Start(t)
 	got, err := n.LoadSession(t.Context(), "a")
 	require.NoError(t, err)
 	assert.Empty(t, got)
@@ -93,27 +94,27 @@ func TestDamagedSessionsAreDropped(t *testing.T) {
 // Lost tokens are a loss: one that was revoked could be good again.
 func TestDamagedTokensAreNamed(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
+	n := bustest.NewNode(t, bus.ServerConfig{})
 	tokens := openTokens(t, n, bus.TokensConfig{})
-	issue(t, tokens, agentToken("a"))
+	bustest.Issue(t, tokens, agentToken("a"))
 	_, err := tokens.RevokeToken(t.Context(), bus.RevokeToken{Token: "a", Actor: "user:ada"})
 	require.NoError(t, err)
 	tokens.Close()
-	n.stop(t)
-	require.NoError(t, os.RemoveAll(filepath.Join(n.cfg.DataDir, "nats", "jetstream", "$G", "streams", "KV_ORCH_TOKENS")))
-	_, err = bus.StartServer(t.Context(), n.cfg)
+	n.Stop(t)
+	require.NoError(t, os.RemoveAll(filepath.Join(n.Config.DataDir, "nats", "jetstream", "$G", "streams", "KV_ORCH_TOKENS")))
+	_, err = bus.StartServer(t.Context(), n.Config)
 	assert.Equal(t, fault.DataLoss, fault.CodeOf(err))
 }
 
 func TestFaceKey(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
+	n := bustest.NewNode(t, bus.ServerConfig{})
 	first, err := n.FaceKey(t.Context())
 	require.NoError(t, err)
 	assert.Len(t, first, 32)
 	assert.NotEqual(t, make([]byte, 32), first)
-	n.stop(t)
-	n.start(t)
+	n.Stop(t)
+	n.Start(t)
 	second, err := n.FaceKey(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, first, second)

@@ -10,19 +10,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/bus/bustest"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/events/eventstest"
 )
 
 // remoteStore opens the store of a server over a proxy, as with an external server.
-func remoteStore(t *testing.T, level bus.Durability) (*bus.Store, *bus.Server, *proxy) {
+func remoteStore(t *testing.T, level bus.Durability) (*bus.Store, *bus.Server, *bustest.Proxy) {
 	t.Helper()
 	dir := t.TempDir()
 	server, err := bus.StartServer(t.Context(), bus.ServerConfig{DataDir: dir, Durability: level})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, server.Close(t.Context())) })
-	p := newProxy(t, server.Addr())
-	c, err := bus.Dial(t.Context(), bus.DialConfig{URL: p.url(), DataDir: dir})
+	p := bustest.NewProxy(t, server.Addr())
+	c, err := bus.Dial(t.Context(), bus.DialConfig{URL: p.Address(), DataDir: dir})
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
 	s, err := c.OpenStore(t.Context(), bus.StoreConfig{Durability: level})
@@ -45,7 +46,7 @@ func TestLostAcknowledgements(t *testing.T) {
 			seqs, errs := make([]uint64, tasks), make([]error, tasks)
 			var answered sync.WaitGroup
 			answered.Add(tasks)
-			p.deaf.Store(true)
+			p.Deaf.Store(true)
 			for i := range chains {
 				chains[i] = eventstest.NewChain()
 				records[i] = chains[i].Next(t, "node")
@@ -54,8 +55,8 @@ func TestLostAcknowledgements(t *testing.T) {
 					answered.Done()
 				})
 			}
-			p.deaf.Store(false)
-			p.cut()
+			p.Deaf.Store(false)
+			p.Cut()
 			answered.Wait()
 			stored := map[uint64]events.Stored{}
 			for c, err := range s.Scan(t.Context(), 0) {
@@ -80,7 +81,7 @@ func TestLostAnswer(t *testing.T) {
 	c := eventstest.NewChain()
 	c.Grow(t, s, 1)
 	r := c.Next(t, "node")
-	p.deaf.Store(true)
+	p.Deaf.Store(true)
 	var seq uint64
 	answer := make(chan error, 1)
 	s.Append(r, func(n uint64, err error) {
@@ -96,7 +97,7 @@ func TestLostAnswer(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return len(eventstest.History(t, witness, c.Task, 1)) == 2
 	}, time.Minute, time.Millisecond)
-	p.deaf.Store(false)
+	p.Deaf.Store(false)
 	require.NoError(t, <-answer)
 	c.Accept(r, seq)
 	c.Grow(t, s, 1)

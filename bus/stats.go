@@ -32,36 +32,36 @@ var (
 
 // SaveStats implements stats.Snapshots. The snapshot is derived from the log: it need not be durable, and one that a
 // power loss takes is made again.
-func (s *Store) SaveStats(ctx context.Context, data []byte) error {
-	if s.live == nil {
-		return s.loss.Load()
+func (sd *sideStore) SaveStats(ctx context.Context, data []byte) error {
+	if sd.live == nil {
+		return sd.loss.Load()
 	}
-	record, err := json.Marshal(statsRecord{s.live.CachedInfo().Created, s.old.CachedInfo().Created, data})
+	record, err := json.Marshal(statsRecord{sd.live.CachedInfo().Created, sd.old.CachedInfo().Created, data})
 	if err != nil {
 		return fault.Wrap(fault.Internal, err, "the statistics cannot be encoded")
 	}
-	if err := s.space.admit(len(record), time.Now()); err != nil {
+	if err := sd.space.admit(len(record), time.Now()); err != nil {
 		return err
 	}
 	m := &nats.Msg{Subject: kvSubject(metaBucket, statsKey), Data: record, Header: nats.Header{headHeader: {"stats"}}}
-	if _, err := s.conn.js.PublishMsg(ctx, m); err != nil {
+	if _, err := sd.conn.js.PublishMsg(ctx, m); err != nil {
 		return sideFault(err, "the statistics cannot be stored")
 	}
 	return nil
 }
 
 // LoadStats implements stats.Snapshots. A snapshot of other streams, such as those from before a restore, is none.
-func (s *Store) LoadStats(ctx context.Context) ([]byte, error) {
+func (sd *sideStore) LoadStats(ctx context.Context) ([]byte, error) {
 	none := fault.New(fault.NotFound, "there are no statistics of this log")
-	e, err := s.meta.Get(ctx, statsKey)
-	if s.live == nil || errors.Is(err, jetstream.ErrKeyNotFound) {
+	e, err := sd.meta.Get(ctx, statsKey)
+	if sd.live == nil || errors.Is(err, jetstream.ErrKeyNotFound) {
 		return nil, none
 	}
 	if err != nil {
 		return nil, sideFault(err, "the statistics cannot be read")
 	}
 	var r statsRecord
-	if json.Unmarshal(e.Value(), &r) != nil || !r.Live.Equal(s.live.CachedInfo().Created) || !r.Past.Equal(s.old.CachedInfo().Created) {
+	if json.Unmarshal(e.Value(), &r) != nil || !r.Live.Equal(sd.live.CachedInfo().Created) || !r.Past.Equal(sd.old.CachedInfo().Created) {
 		return nil, none
 	}
 	return r.Data, nil

@@ -56,6 +56,18 @@ func (c *StoreConfig) validate(s *Server) error {
 // Store is the log of commits, the blobs and the checkpoints on JetStream. It implements events.Log,
 // events.Blobs and events.Checkpoints and is safe for concurrent use.
 type Store struct {
+	*streams
+	*sideStore
+	*archive
+	*highWater
+
+	end    context.CancelFunc
+	ended  sync.WaitGroup
+	closed sync.Once
+}
+
+// streams are the streams and buckets of a store, and what every part of it knows of them.
+type streams struct {
 	cfg    StoreConfig
 	conn   *Conn
 	live   jetstream.Stream
@@ -65,26 +77,39 @@ type Store struct {
 	tokens jetstream.KeyValue
 	blobs  jetstream.ObjectStore
 	// sessions are those of MCP clients.
-	sessions      jetstream.KeyValue
-	messages      jetstream.Stream
-	app           *appender
-	space         *space
-	archiveFilter *archiveFilter
-	mark          *marker
-	archivePause  archivePause
+	sessions jetstream.KeyValue
+	messages jetstream.Stream
+	app      *appender
+	space    *space
 	// epoch is that of the lease; 0 without one.
 	epoch uint64
 	// given is what was given up; it only changes while the store is opened.
 	given *Lost
-	// removals is set when the archive has records of removed tasks.
-	removals atomic.Bool
 	// touched is set when a stream beside the log may have grown.
 	touched atomic.Bool
 	opened  uint64                      // the position of the live log at the start, durable since
 	loss    atomic.Pointer[fault.Error] // set once a loss is detected: no more appends
-	end     context.CancelFunc
-	ended   sync.WaitGroup
-	closed  sync.Once
+}
+
+// sideStore keeps what lies beside the log: large values, checkpoints, sessions, figures and indexes.
+type sideStore struct{ *streams }
+
+// archive moves histories out of the live log, reads them wherever they are, and removes old ones.
+type archive struct {
+	*streams
+
+	filter *archiveFilter
+	pause  archivePause
+	// removals is set when the archive has records of removed tasks.
+	removals atomic.Bool
+}
+
+// highWater says how far the log went, beside the log: what was acknowledged and is gone is noticed by it.
+type highWater struct {
+	*streams
+
+	archive *archive
+	mark    *marker
 }
 
 var (
@@ -100,12 +125,11 @@ func (c *Conn) OpenStore(ctx context.Context, cfg StoreConfig) (*Store, error) {
 	if err := cfg.validate(c.target.server); err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: cfg, conn: c, space: newSpace(c.target.server), archiveFilter: newArchiveFilter()}
+	s := newStore(cfg, c)
 	if server := c.target.server; server != nil && server.newer != nil {
 		s.loss.Store(server.newer)
 	}
 	c.replicated.Store(cfg.Replicas > 1)
-	s.mark = &marker{path: cfg.HighWaterFile, lag: cfg.Durability == Relaxed}
 	if err := s.readGiven(); err != nil {
 		return nil, err
 	}
@@ -132,26 +156,33 @@ func (c *Conn) OpenStore(ctx context.Context, cfg StoreConfig) (*Store, error) {
 	return s, nil
 }
 
+func newStore(cfg StoreConfig, c *Conn) *Store {
+	b := &streams{cfg: cfg, conn: c, space: newSpace(c.target.server)}
+	ar := &archive{streams: b, filter: newArchiveFilter()}
+	mark := &marker{path: cfg.HighWaterFile, lag: cfg.Durability == Relaxed}
+	return &Store{streams: b, sideStore: &sideStore{b}, archive: ar, highWater: &highWater{streams: b, archive: ar, mark: mark}}
+}
+
 // Epoch is the number under which this process appends; 0 when every process may.
-func (s *Store) Epoch() uint64 { return s.epoch }
+func (b *streams) Epoch() uint64 { return b.epoch }
 
 // barrier is what makes the writes of an embedded server durable; nil when the server does so itself.
-func (s *Store) barrier() *barrier {
-	if s.conn.target.server == nil {
+func (b *streams) barrier() *barrier {
+	if b.conn.target.server == nil {
 		return nil
 	}
-	return s.conn.target.server.barrier
+	return b.conn.target.server.barrier
 }
 
 // unconfirmed returns the failure of the disk for a commit that it may not hold: nobody may rely on it.
-func (s *Store) unconfirmed(seq uint64) error {
-	err := s.barrier().broken()
-	if err == nil || seq <= s.opened {
+func (b *streams) unconfirmed(seq uint64) error {
+	err := b.barrier().broken()
+	if err == nil || seq <= b.opened {
 		return nil
 	}
-	s.app.mu.Lock()
-	defer s.app.mu.Unlock()
-	if seq <= s.app.newest.seq {
+	b.app.mu.Lock()
+	defer b.app.mu.Unlock()
+	if seq <= b.app.newest.seq {
 		return nil
 	}
 	return err
@@ -173,10 +204,10 @@ func (s *Store) Close(ctx context.Context) error {
 
 // lastMark writes the mark for the last commit. That an external server which is away takes none is no failure of the store: the
 // mark before says the same of less, and the next node to append writes another.
-func (s *Store) lastMark(ctx context.Context) error {
-	err := s.closeMark(ctx)
-	if s.conn.external() && fault.Has(err, fault.Unavailable) {
-		s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "high-water mark not written", slog.Any("error", err))
+func (hw *highWater) lastMark(ctx context.Context) error {
+	err := hw.closeMark(ctx)
+	if hw.conn.External() && fault.Has(err, fault.Unavailable) {
+		hw.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "high-water mark not written", slog.Any("error", err))
 		return nil
 	}
 	return err

@@ -102,37 +102,37 @@ func (s *Store) openStreams(ctx context.Context) (err error) {
 }
 
 // openArchive opens the archive, and finds out whether tasks were removed from it.
-func (s *Store) openArchive(ctx context.Context, js opener) (err error) {
-	if s.old, err = js.stream(ctx, s.cfg.archiveConfig()); err != nil {
+func (ar *archive) openArchive(ctx context.Context, js opener) (err error) {
+	if ar.old, err = js.stream(ctx, ar.cfg.archiveConfig()); err != nil {
 		return err
 	}
-	return s.findRemovals(ctx)
+	return ar.findRemovals(ctx)
 }
 
 // openLive opens the log for this process alone, if it holds the lease. The server does not compare before it changes a stream: a node that
 // lost the lease meanwhile does not use what it has opened, and the active one finds out (resignIfOvertaken).
-func (s *Store) openLive(ctx context.Context, js opener) (err error) {
-	if !awaitHeld(ctx, s.cfg.Lease) {
+func (b *streams) openLive(ctx context.Context, js opener) (err error) {
+	if !awaitHeld(ctx, b.cfg.Lease) {
 		return fenced()
 	}
-	if s.live, err = js.stream(ctx, s.fencedConfig()); err != nil {
+	if b.live, err = js.stream(ctx, b.fencedConfig()); err != nil {
 		return openFault(err)
 	}
-	if !awaitHeld(ctx, s.cfg.Lease) {
+	if !awaitHeld(ctx, b.cfg.Lease) {
 		return fenced()
 	}
 	return nil
 }
 
 // fencedConfig is that of the log as this process may use it: for its own epoch, or as it is.
-func (s *Store) fencedConfig() jetstream.StreamConfig {
-	cfg, last := s.cfg.liveConfig(), uint64(0)
-	if s.live != nil {
-		last = epochOf(&s.live.CachedInfo().Config)
+func (b *streams) fencedConfig() jetstream.StreamConfig {
+	cfg, last := b.cfg.liveConfig(), uint64(0)
+	if b.live != nil {
+		last = epochOf(&b.live.CachedInfo().Config)
 	}
-	if s.cfg.Lease != nil {
-		s.epoch = nextEpoch(s.cfg.Lease, last)
-		last = s.epoch
+	if b.cfg.Lease != nil {
+		b.epoch = nextEpoch(b.cfg.Lease, last)
+		last = b.epoch
 	}
 	if last > 0 {
 		fence(&cfg, last)
@@ -146,27 +146,27 @@ func ownStreams() []string {
 }
 
 // watchAll puts the streams under the barrier, and makes durable what they hold by now.
-func (s *Store) watchAll() error {
+func (b *streams) watchAll() error {
 	for _, stream := range append(ownStreams(), messagesStream) {
-		if err := s.barrier().watch(stream); err != nil {
+		if err := b.barrier().watch(stream); err != nil {
 			return err
 		}
 	}
-	return s.syncMeta()
+	return b.syncMeta()
 }
 
 // openMeta opens the bucket that says of which version the store is, before anything else is touched.
-func (s *Store) openMeta(ctx context.Context) (err error) {
-	s.meta, err = opener{s.conn.js, s.lost()}.keyValue(ctx, jetstream.KeyValueConfig{
-		Bucket: metaBucket, Description: "high-water mark of the log", Replicas: s.cfg.Replicas,
+func (b *streams) openMeta(ctx context.Context) (err error) {
+	b.meta, err = opener{b.conn.js, b.lost()}.keyValue(ctx, jetstream.KeyValueConfig{
+		Bucket: metaBucket, Description: "high-water mark of the log", Replicas: b.cfg.Replicas,
 	})
 	if err != nil {
 		return openFault(err)
 	}
-	if s.conn.target.server != nil { // its file has said so
+	if b.conn.target.server != nil { // its file has said so
 		return nil
 	}
-	return s.checkExternalVersion(ctx)
+	return b.checkExternalVersion(ctx)
 }
 
 // opener opens streams and buckets, and creates those that are missing or differ, unless they are only to be read.
@@ -248,11 +248,11 @@ func together(fns ...func() error) error {
 
 // syncMeta makes the files that describe the streams durable: the server does not, and after a power
 // loss a stream without them is gone as a whole.
-func (s *Store) syncMeta() error {
-	if s.conn.target.server == nil {
+func (b *streams) syncMeta() error {
+	if b.conn.target.server == nil {
 		return nil
 	}
-	return syncDisk(s.conn.target.server.cfg.DataDir)
+	return syncDisk(b.conn.target.server.cfg.DataDir)
 }
 
 func openFault(err error) error {

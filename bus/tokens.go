@@ -97,6 +97,8 @@ func (n *NewToken) Acting() []*string { return []*string{&n.Actor} }
 // Acting implements Acting.
 func (r *RevokeToken) Acting() []*string { return []*string{&r.Actor} }
 
+var _ TokenStore = (*Tokens)(nil)
+
 // TokenStore makes, lists and revokes tokens: a node here, or one elsewhere.
 type TokenStore interface {
 	// CreateToken errors: VALIDATION_ERROR, also for the digest of another token, INVALID_FORMAT, CONFLICT when the name is
@@ -357,4 +359,13 @@ func (t *Tokens) find(text string) (key string, found grant) {
 		}
 	}
 	return key, found
+}
+
+// operates returns FORBIDDEN for a token that may not do everything: faces that know its bounds take it.
+func (t Token) operates() error {
+	if t.Role != RoleOperator || len(t.Tools) > 0 || t.ReadOnly {
+		return fault.New(fault.Forbidden, "the command line takes tokens of the role operator that show all tools").
+			WithHint("use this one over MCP, or make another one: orch token create NAME --role operator")
+	}
+	return nil
 }

@@ -18,10 +18,12 @@ import (
 
 	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/bus/bustest"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/rpc"
 )
 
-func openTokens(t *testing.T, n *node, cfg bus.TokensConfig) *bus.Tokens {
+func openTokens(t *testing.T, n *bustest.Node, cfg bus.TokensConfig) *bus.Tokens {
 	t.Helper()
 	tokens, err := n.OpenTokens(t.Context(), cfg)
 	require.NoError(t, err)
@@ -33,13 +35,6 @@ func agentToken(name string) bus.NewToken {
 	return bus.NewToken{Name: name, Role: bus.RoleAgent, Actor: "user:ada"}
 }
 
-func issue(t *testing.T, store bus.TokenStore, in bus.NewToken) (bus.Token, string) {
-	t.Helper()
-	token, secret, err := bus.IssueToken(t.Context(), store, in)
-	require.NoError(t, err)
-	return token, secret
-}
-
 func assertCode(t *testing.T, want fault.Code, err error, about ...any) {
 	t.Helper()
 	assert.Equal(t, want, fault.CodeOf(err), about...)
@@ -48,11 +43,11 @@ func assertCode(t *testing.T, want fault.Code, err error, about ...any) {
 func TestTokenIsGoodUntilItIsRevoked(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	n := startNode(t, bus.ServerConfig{})
+	n := bustest.NewNode(t, bus.ServerConfig{})
 	tokens := openTokens(t, n, bus.TokensConfig{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	in := agentToken("builder")
 	in.Life, in.Tools, in.ReadOnly = time.Hour, []string{"FILE_*", "GIT_STATUS"}, true
-	token, secret := issue(t, tokens, in)
+	token, secret := bustest.Issue(t, tokens, in)
 	assert.Regexp(t, `^TOK_[0-9A-Z]{26}$`, token.ID)
 	assert.Regexp(t, "^orch_[0-9A-Za-z]{43}$", secret, "256 bits")
 	assert.Equal(t, time.Hour, token.ExpiresAt.Sub(token.CreatedAt))
@@ -78,11 +73,11 @@ func TestTokenIsGoodUntilItIsRevoked(t *testing.T) {
 // The secret is nowhere in the data directory.
 func TestStoreHasNoSecrets(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
-	_, secret := issue(t, openTokens(t, n, bus.TokensConfig{}), agentToken("builder"))
-	n.stop(t)
+	n := bustest.NewNode(t, bus.ServerConfig{})
+	_, secret := bustest.Issue(t, openTokens(t, n, bus.TokensConfig{}), agentToken("builder"))
+	n.Stop(t)
 	seen := 0
-	require.NoError(t, filepath.WalkDir(n.cfg.DataDir, func(path string, d os.DirEntry, err error) error {
+	require.NoError(t, filepath.WalkDir(n.Config.DataDir, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
@@ -96,15 +91,15 @@ func TestStoreHasNoSecrets(t *testing.T) {
 
 func TestTokensOutliveTheNode(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
+	n := bustest.NewNode(t, bus.ServerConfig{})
 	tokens := openTokens(t, n, bus.TokensConfig{})
-	kept, secret := issue(t, tokens, agentToken("kept"))
-	_, gone := issue(t, tokens, agentToken("gone"))
+	kept, secret := bustest.Issue(t, tokens, agentToken("kept"))
+	_, gone := bustest.Issue(t, tokens, agentToken("gone"))
 	_, err := tokens.RevokeToken(t.Context(), bus.RevokeToken{Token: "gone", Actor: "user:ada"})
 	require.NoError(t, err)
 	tokens.Close()
-	n.stop(t)
-	n.start(t)
+	n.Stop(t)
+	n.Start(t)
 	tokens = openTokens(t, n, bus.TokensConfig{})
 	got, err := tokens.VerifyToken(secret)
 	require.NoError(t, err)
@@ -123,10 +118,10 @@ func TestTokenExpires(t *testing.T) {
 	set := func(at time.Time) { now.Store(&at) }
 	begin := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	set(begin)
-	tokens := openTokens(t, startNode(t, bus.ServerConfig{}), bus.TokensConfig{Now: func() time.Time { return *now.Load() }})
+	tokens := openTokens(t, bustest.NewNode(t, bus.ServerConfig{}), bus.TokensConfig{Now: func() time.Time { return *now.Load() }})
 	in := agentToken("builder")
 	in.Life = time.Minute
-	_, secret := issue(t, tokens, in)
+	_, secret := bustest.Issue(t, tokens, in)
 	set(begin.Add(time.Minute - time.Nanosecond))
 	_, err := tokens.VerifyToken(secret)
 	require.NoError(t, err)
@@ -135,7 +130,7 @@ func TestTokenExpires(t *testing.T) {
 	set(begin.Add(time.Minute))
 	_, err = tokens.VerifyToken(secret)
 	assertCode(t, fault.TokenExpired, err)
-	again, fresh := issue(t, tokens, in)
+	again, fresh := bustest.Issue(t, tokens, in)
 	_, err = tokens.VerifyToken(secret)
 	assertCode(t, fault.Unauthorized, err, "it was replaced")
 	got, err := tokens.VerifyToken(fresh)
@@ -147,16 +142,16 @@ func TestTokenExpires(t *testing.T) {
 func TestWhileATokenIsGood(t *testing.T) {
 	t.Parallel()
 	at := time.Now() // for this clock no token expires, however slow the machine is: the context ends by its own
-	tokens := openTokens(t, startNode(t, bus.ServerConfig{}), bus.TokensConfig{Now: func() time.Time { return at }})
+	tokens := openTokens(t, bustest.NewNode(t, bus.ServerConfig{}), bus.TokensConfig{Now: func() time.Time { return at }})
 	in := agentToken("short")
 	in.Life = 20 * time.Millisecond
-	_, secret := issue(t, tokens, in)
+	_, secret := bustest.Issue(t, tokens, in)
 	short, cancel := tokens.While(t.Context(), secret)
 	t.Cleanup(cancel)
 	<-short.Done()
 	require.ErrorIs(t, short.Err(), context.DeadlineExceeded)
 
-	token, secret := issue(t, tokens, agentToken("long"))
+	token, secret := bustest.Issue(t, tokens, agentToken("long"))
 	long, cancel := tokens.While(t.Context(), secret)
 	t.Cleanup(cancel)
 	require.NoError(t, long.Err())
@@ -176,7 +171,7 @@ func TestWhileATokenIsGood(t *testing.T) {
 
 func TestTokenNamesAreUnique(t *testing.T) {
 	t.Parallel()
-	tokens := openTokens(t, startNode(t, bus.ServerConfig{}), bus.TokensConfig{})
+	tokens := openTokens(t, bustest.NewNode(t, bus.ServerConfig{}), bus.TokensConfig{})
 	const rivals = 8
 	secrets, errs := make([]string, rivals), make([]error, rivals)
 	var done sync.WaitGroup
@@ -198,12 +193,12 @@ func TestTokenNamesAreUnique(t *testing.T) {
 	assert.Equal(t, 1, won)
 	_, err := tokens.RevokeToken(t.Context(), bus.RevokeToken{Token: "one", Actor: "user:ada"})
 	require.NoError(t, err)
-	issue(t, tokens, agentToken("one"))
+	bustest.Issue(t, tokens, agentToken("one"))
 }
 
 func TestTokenInputs(t *testing.T) {
 	t.Parallel()
-	tokens := openTokens(t, startNode(t, bus.ServerConfig{}), bus.TokensConfig{})
+	tokens := openTokens(t, bustest.NewNode(t, bus.ServerConfig{}), bus.TokensConfig{})
 	for name, tc := range map[string]struct {
 		spoil func(*bus.NewToken)
 		want  fault.Code
@@ -234,15 +229,15 @@ func TestTokenInputs(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, list)
 	for _, fine := range []string{"a", "a.b", "..", "-x_9", strings.Repeat("a", 64)} {
-		issue(t, tokens, agentToken(fine))
+		bustest.Issue(t, tokens, agentToken(fine))
 	}
 }
 
 // S4-002: a part of a secret, more than a secret and something beside it are none.
 func TestWhatIsNoToken(t *testing.T) {
 	t.Parallel()
-	tokens := openTokens(t, startNode(t, bus.ServerConfig{}), bus.TokensConfig{})
-	_, secret := issue(t, tokens, agentToken("builder"))
+	tokens := openTokens(t, bustest.NewNode(t, bus.ServerConfig{}), bus.TokensConfig{})
+	_, secret := bustest.Issue(t, tokens, agentToken("builder"))
 	wrong := []string{
 		"", " ", secret + " ", " " + secret, secret + "0", "Bearer " + secret, "orch_", strings.ToUpper(secret),
 		strings.TrimPrefix(secret, "orch_"), secret + "\x00", secret + secret, secret[:47] + "!", "orcH_" + secret[5:],
@@ -258,11 +253,11 @@ func TestWhatIsNoToken(t *testing.T) {
 }
 
 func FuzzVerifyToken(f *testing.F) {
-	n := &node{cfg: bus.ServerConfig{DataDir: f.TempDir(), Durability: bus.Relaxed}}
-	n.start(f)
+	n := &bustest.Node{Config: bus.ServerConfig{DataDir: f.TempDir(), Durability: bus.Relaxed}}
+	n.Start(f)
 	tokens, err := n.OpenTokens(f.Context(), bus.TokensConfig{})
 	require.NoError(f, err)
-	f.Cleanup(func() { tokens.Close(); n.stop(f) })
+	f.Cleanup(func() { tokens.Close(); n.Stop(f) })
 	_, secret, err := bus.IssueToken(f.Context(), tokens, agentToken("builder"))
 	require.NoError(f, err)
 	f.Add(secret)
@@ -279,25 +274,25 @@ func FuzzVerifyToken(f *testing.F) {
 }
 
 func TestVerifyingTakesNoMemory(t *testing.T) { //nolint:paralleltest // it counts the allocations of the process
-	tokens := openTokens(t, startNode(t, bus.ServerConfig{}), bus.TokensConfig{})
-	_, secret := issue(t, tokens, agentToken("builder"))
+	tokens := openTokens(t, bustest.NewNode(t, bus.ServerConfig{}), bus.TokensConfig{})
+	_, secret := bustest.Issue(t, tokens, agentToken("builder"))
 	assert.Zero(t, testing.AllocsPerRun(1000, func() { _, _ = tokens.VerifyToken(secret) }))
 }
 
 // Two nodes on one store: what one revokes, the other refuses.
 func TestTokensOfTwoNodes(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
+	n := bustest.NewNode(t, bus.ServerConfig{})
 	here, there := openTokens(t, n, bus.TokensConfig{}), openTokens(t, n, bus.TokensConfig{})
 	verdict := func(secret string, want fault.Code) func() bool {
 		return func() bool { _, err := there.VerifyToken(secret); return fault.CodeOf(err) == want }
 	}
-	token, secret := issue(t, here, agentToken("builder"))
+	token, secret := bustest.Issue(t, here, agentToken("builder"))
 	require.Eventually(t, verdict(secret, ""), time.Minute, time.Millisecond)
 	_, err := here.RevokeToken(t.Context(), bus.RevokeToken{Token: token.ID, Actor: "user:ada"})
 	require.NoError(t, err)
 	require.Eventually(t, verdict(secret, fault.Unauthorized), time.Minute, time.Millisecond)
-	_, again := issue(t, there, agentToken("builder"))
+	_, again := bustest.Issue(t, there, agentToken("builder"))
 	require.Eventually(t, func() bool { _, err := here.VerifyToken(again); return err == nil }, time.Minute, time.Millisecond)
 	require.False(t, verdict(secret, "")(), "the old one stays revoked")
 }
@@ -305,21 +300,21 @@ func TestTokensOfTwoNodes(t *testing.T) {
 // A node elsewhere does the same with the credential of the operator, and nothing with that of workers.
 func TestTokensOverTheBus(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
+	n := bustest.NewNode(t, bus.ServerConfig{})
 	tokens := openTokens(t, n, bus.TokensConfig{})
-	end, err := bus.ServeTokens(n.conn, tokens, bus.EndpointConfig{})
+	end, err := rpc.ServeTokens(n.Conn, tokens, rpc.EndpointConfig{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, end.Close(context.WithoutCancel(t.Context()))) })
-	remote := func(user string) *bus.Remote {
-		c, err := bus.Dial(t.Context(), bus.DialConfig{DataDir: n.cfg.DataDir, User: user})
+	remote := func(user string) *rpc.Remote {
+		c, err := bus.Dial(t.Context(), bus.DialConfig{DataDir: n.Config.DataDir, User: user})
 		require.NoError(t, err)
 		t.Cleanup(c.Close)
-		return bus.NewRemote(c)
+		return rpc.NewRemote(c)
 	}
 	operator := remote(bus.OperatorUser)
 	in := agentToken("builder")
 	in.Life = time.Hour
-	token, secret := issue(t, operator, in)
+	token, secret := bustest.Issue(t, operator, in)
 	_, err = tokens.VerifyToken(secret)
 	require.NoError(t, err)
 	list, err := operator.ListTokens(t.Context())
@@ -344,19 +339,19 @@ func TestTokensOverTheBus(t *testing.T) {
 // Tokens are in a backup as digests, so they are good after a restore; the key of the node is not.
 func TestTokensInABackup(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
+	n := bustest.NewNode(t, bus.ServerConfig{})
 	tokens := openTokens(t, n, bus.TokensConfig{})
-	token, secret := issue(t, tokens, agentToken("builder"))
+	token, secret := bustest.Issue(t, tokens, agentToken("builder"))
 	key, err := n.FaceKey(t.Context())
 	require.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "a.backup")
 	_, err = n.Backup(t.Context(), file, bus.BackupConfig{})
 	require.NoError(t, err)
-	back := &node{cfg: bus.ServerConfig{DataDir: filepath.Join(t.TempDir(), "data")}}
-	_, err = bus.Restore(t.Context(), bus.RestoreConfig{File: file, DataDir: back.cfg.DataDir})
+	back := &bustest.Node{Config: bus.ServerConfig{DataDir: filepath.Join(t.TempDir(), "data")}}
+	_, err = bus.Restore(t.Context(), bus.RestoreConfig{File: file, DataDir: back.Config.DataDir})
 	require.NoError(t, err)
-	back.start(t)
-	t.Cleanup(func() { back.stop(t) })
+	back.Start(t)
+	t.Cleanup(func() { back.Stop(t) })
 	got, err := openTokens(t, back, bus.TokensConfig{}).VerifyToken(secret)
 	require.NoError(t, err)
 	assert.Equal(t, token, got)
@@ -367,10 +362,10 @@ func TestTokensInABackup(t *testing.T) {
 
 func TestLocalToken(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
+	n := bustest.NewNode(t, bus.ServerConfig{})
 	tokens := openTokens(t, n, bus.TokensConfig{})
-	local := bus.LocalToken{DataDir: n.cfg.DataDir, User: `WORK\Ada Lovelace`}
-	path := filepath.Join(n.cfg.DataDir, bus.LocalTokenFile)
+	local := bus.LocalToken{DataDir: n.Config.DataDir, User: `WORK\Ada Lovelace`}
+	path := filepath.Join(n.Config.DataDir, bus.LocalTokenFile)
 	secret := func() string {
 		data, err := os.ReadFile(path)
 		require.NoError(t, err)
@@ -430,10 +425,10 @@ func TestLocalToken(t *testing.T) {
 // A node that loses its connection hears afterwards what was revoked meanwhile.
 func TestTokensAfterALostConnection(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
+	n := bustest.NewNode(t, bus.ServerConfig{})
 	here := openTokens(t, n, bus.TokensConfig{})
-	p := newProxy(t, n.server.Addr())
-	c, err := bus.Dial(t.Context(), bus.DialConfig{URL: p.url(), DataDir: n.cfg.DataDir})
+	p := bustest.NewProxy(t, n.Server.Addr())
+	c, err := bus.Dial(t.Context(), bus.DialConfig{URL: p.Address(), DataDir: n.Config.DataDir})
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
 	store, err := c.OpenStore(t.Context(), bus.StoreConfig{})
@@ -443,15 +438,15 @@ func TestTokensAfterALostConnection(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(there.Close)
 	for range 5 {
-		_, secret := issue(t, here, agentToken("builder"))
+		_, secret := bustest.Issue(t, here, agentToken("builder"))
 		good := func() bool { _, err := there.VerifyToken(secret); return err == nil }
 		require.Eventually(t, good, time.Minute, time.Millisecond)
-		p.deaf.Store(true)
+		p.Deaf.Store(true)
 		_, err = here.RevokeToken(t.Context(), bus.RevokeToken{Token: "builder", Actor: "user:ada"})
 		require.NoError(t, err)
 		require.True(t, good(), "it has not heard of it")
-		p.deaf.Store(false)
-		p.cut()
+		p.Deaf.Store(false)
+		p.Cut()
 		require.Eventually(t, func() bool { return !good() }, time.Minute, time.Millisecond)
 	}
 }
@@ -460,7 +455,7 @@ func TestTokensAfterALostConnection(t *testing.T) {
 // whatever its digest: nobody would take it out of a log.
 func TestDigestsAreThoseOfOneToken(t *testing.T) {
 	t.Parallel()
-	tokens := openTokens(t, startNode(t, bus.ServerConfig{}), bus.TokensConfig{})
+	tokens := openTokens(t, bustest.NewNode(t, bus.ServerConfig{}), bus.TokensConfig{})
 	secret := agents.NewSecret()
 	made := make(chan error, 8)
 	for i := range cap(made) {

@@ -258,6 +258,21 @@ func (t *Tokens) HasDigest(id, digest string) bool {
 	return r != nil && r.ID == id
 }
 
+// Operator returns who acts with a token of the role operator, such as user:ada, by the digest of its secret in hex. Errors:
+// UNAUTHORIZED, TOKEN_EXPIRED, and FORBIDDEN for a token with bounds.
+func (t *Tokens) Operator(digest string) (identity string, err error) {
+	t.mu.RLock()
+	r := t.sums[digestIn(digest)]
+	t.mu.RUnlock()
+	if r == nil {
+		return "", unknownToken()
+	}
+	if err := r.good(t.now()); err != nil {
+		return "", err
+	}
+	return "user:" + r.Name, r.operates()
+}
+
 // reserve keeps others from making a token of the same digest meanwhile: VALIDATION_ERROR when there is one, or will be.
 func (t *Tokens) reserve(digest string) (free func(), err error) {
 	sum := digestIn(digest)

@@ -78,17 +78,17 @@ func writeVersion(dataDir string) error {
 const versionKey = "version"
 
 // checkExternalVersion is checkVersion for the store of an external server, and gives it a version that has none yet.
-func (s *Store) checkExternalVersion(ctx context.Context) error {
+func (b *streams) checkExternalVersion(ctx context.Context) error {
 	var v storeVersion
-	e, err := s.meta.Get(ctx, versionKey)
+	e, err := b.meta.Get(ctx, versionKey)
 	switch {
 	case errors.Is(err, jetstream.ErrKeyNotFound):
 		data, err := seal(thisVersion())
 		if err == nil {
-			_, err = s.meta.Create(ctx, versionKey, data)
+			_, err = b.meta.Create(ctx, versionKey, data)
 		}
 		if errors.Is(err, jetstream.ErrKeyExists) { // another node was first, of whatever version
-			return s.checkExternalVersion(ctx)
+			return b.checkExternalVersion(ctx)
 		}
 		return err
 	case err != nil:
@@ -98,25 +98,25 @@ func (s *Store) checkExternalVersion(ctx context.Context) error {
 		return fault.Wrap(fault.DataLoss, err, "the version of the store is damaged").WithField(metaBucket + "." + versionKey)
 	}
 	if v.Version < StoreVersion {
-		return s.raiseVersion(ctx, e.Revision())
+		return b.raiseVersion(ctx, e.Revision())
 	}
-	newer, err := v.admit(s.cfg.ReadNewer)
+	newer, err := v.admit(b.cfg.ReadNewer)
 	if newer != nil {
-		s.loss.Store(newer)
+		b.loss.Store(newer)
 	}
 	return err
 }
 
 // raiseVersion gives the store of an external server the version of this package, unless another node was first.
-func (s *Store) raiseVersion(ctx context.Context, revision uint64) error {
+func (b *streams) raiseVersion(ctx context.Context, revision uint64) error {
 	data, err := seal(thisVersion())
 	if err != nil {
 		return err
 	}
-	_, err = s.meta.Update(ctx, versionKey, data, revision)
+	_, err = b.meta.Update(ctx, versionKey, data, revision)
 	switch {
 	case errors.Is(err, jetstream.ErrKeyExists):
-		return s.checkExternalVersion(ctx)
+		return b.checkExternalVersion(ctx)
 	case err != nil:
 		return openFault(err)
 	default:
@@ -125,7 +125,7 @@ func (s *Store) raiseVersion(ctx context.Context, revision uint64) error {
 }
 
 // newer reports whether a newer orch has written the store, so that it is only read.
-func (s *Store) newer() bool {
-	loss := s.loss.Load()
+func (b *streams) newer() bool {
+	loss := b.loss.Load()
 	return loss != nil && loss.Code == fault.NewerStore
 }

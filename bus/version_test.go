@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/bus/bustest"
 )
 
 // A store of an older version that this one opens has its version from then on, so that older programs leave it alone.
@@ -38,8 +39,8 @@ func TestAnOlderStoreIsRaised(t *testing.T) {
 // So does one on an external server.
 func TestAnOlderExternalStoreIsRaised(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, bus.ServerConfig{})
-	c := dial(t, n, "")
+	n := bustest.NewNode(t, bus.ServerConfig{})
+	c := bustest.Dial(t, n, "")
 	js, err := jetstream.New(c.NATS())
 	require.NoError(t, err)
 	meta, err := js.KeyValue(t.Context(), "ORCH_META")

@@ -8,6 +8,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/mcp/gateway"
 	"github.com/orch-dev/orch/mcp/registry"
+	"github.com/orch-dev/orch/rpc"
 )
 
 // Asker sends requests to a node beside those of api.API, by the name of a method such as
@@ -17,7 +18,7 @@ type Asker interface {
 }
 
 var (
-	_ Asker = (*bus.Remote)(nil)
+	_ Asker = (*rpc.Remote)(nil)
 	_ Asker = (*Node)(nil)
 )
 

@@ -20,6 +20,7 @@ import (
 	"github.com/orch-dev/orch/mcp/gateway"
 	"github.com/orch-dev/orch/mcp/registry"
 	"github.com/orch-dev/orch/node"
+	"github.com/orch-dev/orch/rpc"
 	"github.com/orch-dev/orch/tools"
 )
 
@@ -29,7 +30,7 @@ func withServers(t *testing.T) (node.Config, string) {
 	cfg, home := config(t), t.TempDir()
 	put(t, filepath.Join(home, ".orch", "mcp", "wiki.json"), `{"schemaVersion":"1.0.0","name":"wiki","transport":"stdio","command":"no-such-program","capabilities":["tools"]}`)
 	record(t, home, `{"tools":{"search":{"accepted":{"name":"search","description":"Searches","inputSchema":{"type":"object"}},"by":"first use"}}}`)
-	cfg.Servers = node.Servers{Home: home, Still: true, Connect: gateway.AtOnce, Getenv: func(string) string { return "" }}
+	cfg.Faces.Servers = node.Servers{Home: home, Still: true, Connect: gateway.AtOnce, Getenv: func(string) string { return "" }}
 	return cfg, home
 }
 
@@ -253,7 +254,7 @@ func TestWorkersDoNotAdministerServers(t *testing.T) {
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	_, err = node.NewAdmin(bus.NewRemote(c)).Disable(ctx, "wiki")
+	_, err = node.NewAdmin(rpc.NewRemote(c)).Disable(ctx, "wiki")
 	require.Error(t, err)
 	r, err := node.Dial(t.Context(), cfg)
 	require.NoError(t, err)

@@ -27,10 +27,10 @@ type agentCredentials struct {
 	owner string
 }
 
-func (n *Node) agentCredentials() agentCredentials {
-	r := agentCredentials{tokens: n.tokens, callable: n.orch.Callable, forget: n.messages.Forget, giveUp: n.orch.GiveUp}
-	if n.cfg.User != "" {
-		r.owner = "user:" + n.cfg.User
+func (ag *agentDesk) agentCredentials() agentCredentials {
+	r := agentCredentials{tokens: ag.credentials.tokens, callable: ag.orch.Callable, forget: ag.mailroom.messages.Forget, giveUp: ag.orch.GiveUp}
+	if ag.cfg.User != "" {
+		r.owner = "user:" + ag.cfg.User
 	}
 	return r
 }

@@ -8,26 +8,27 @@ import (
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/httpapi"
+	"github.com/orch-dev/orch/rpc"
 	"github.com/orch-dev/orch/tools/agent"
 )
 
 // serveAgentDispatcher lets agents speak over plain NATS, on a connection that nothing else waits for.
-func (n *Node) serveAgentDispatcher(ctx context.Context) error {
-	c, err := n.connect(ctx, "dispatcher of agents")
+func (ag *agentDesk) serveAgentDispatcher(ctx context.Context) error {
+	c, err := ag.connect(ctx, "dispatcher of agents")
 	if err != nil {
 		return err
 	}
-	end, err := bus.ServeAgentDispatcher(c, bus.AgentsConfig{
-		Dispatcher: n.agentDispatcher, Member: n.member, While: n.tokens.WhileAgent, Status: httpapi.Status, Logger: n.cfg.logger(),
-		Renew: bus.HandleAgent(n.renewOverNATS), Admit: n.admit,
+	end, err := rpc.ServeAgentDispatcher(c, rpc.AgentsConfig{
+		Dispatcher: ag.agentDispatcher, Member: ag.member, While: ag.credentials.tokens.WhileAgent, Status: httpapi.Status, Logger: ag.cfg.logger(),
+		Renew: rpc.HandleAgent(ag.renewOverNATS), Admit: ag.admit,
 	})
 	if err != nil {
 		return err
 	}
-	n.onStop(closeSoon(end))
-	n.executor.dispatcher.Store(&agentDispatcher{n.agentDispatcher, n})
-	if n.server != nil {
-		n.server.AdmitAgents(n.tokens)
+	ag.onStop(closeSoon(end))
+	ag.executor.dispatcher.Store(&agentDispatcher{ag.agentDispatcher, ag})
+	if ag.server != nil {
+		ag.server.AdmitAgents(ag.credentials.tokens)
 	}
 	return nil
 }
@@ -36,24 +37,24 @@ func (n *Node) serveAgentDispatcher(ctx context.Context) error {
 // that was made with the credential before must not renew, in the moments that are left to it, what has taken its place. At a
 // server of others the connection does not even show a credential, but what its operator permits: whoever may use the subject
 // of an agent could make itself one that is good at all faces.
-func (n *Node) renewOverNATS(ctx context.Context, m agents.Member, in agents.Renewal) (httpapi.Credential, error) {
-	if n.server == nil {
+func (ag *agentDesk) renewOverNATS(ctx context.Context, m agents.Member, in agents.Renewal) (httpapi.Credential, error) {
+	if ag.server == nil {
 		return httpapi.Credential{}, fault.New(fault.Forbidden, "no credential is renewed over an external NATS server").
 			WithHint("POST %s over HTTP, with the credential as bearer token", agents.CredentialPath)
 	}
 	if err := in.Check(); err != nil {
 		return httpapi.Credential{}, err
 	}
-	if n.tokens.JustRenewed(m.ID) && !n.tokens.HasDigest(m.Key, in.Digest) {
+	if ag.credentials.tokens.JustRenewed(m.ID) && !ag.credentials.tokens.HasDigest(m.Key, in.Digest) {
 		return httpapi.Credential{}, fault.New(fault.RateLimited, "the credential has just been renewed").
 			WithRetryAt(time.Now().Add(2 * bus.RenewedWithin)).WithHint("connect with the new one")
 	}
-	return n.agentCredentials().renew(ctx, m, in)
+	return ag.agentCredentials().renew(ctx, m, in)
 }
 
 // admit counts a request in with those of the MCP face, where there is one.
-func (n *Node) admit(who string, size int64) (leave func(), err error) {
-	if face := n.meter.Load(); face != nil {
+func (ag *agentDesk) admit(who string, size int64) (leave func(), err error) {
+	if face := ag.meter.Load(); face != nil {
 		return face.Admit(who, size)
 	}
 	return func() {}, nil
@@ -63,7 +64,7 @@ func (n *Node) admit(who string, size int64) (leave func(), err error) {
 type agentDispatcher struct {
 	*agents.Dispatcher
 
-	n *Node
+	n *agentDesk
 }
 
 var _ agent.Dispatcher = (*agentDispatcher)(nil)
@@ -75,7 +76,7 @@ func (d *agentDispatcher) Member(ctx context.Context, id string) (agents.Member,
 
 // Claim implements agent.Dispatcher. Who is removed while it waits gets no call.
 func (d *agentDispatcher) Claim(ctx context.Context, m agents.Member, c agents.Claim) (agents.Work, error) {
-	ctx, cancel := d.n.tokens.WhileAgent(ctx, m.ID)
+	ctx, cancel := d.n.credentials.tokens.WhileAgent(ctx, m.ID)
 	defer cancel()
 	return d.Dispatcher.Claim(ctx, m, c)
 }
@@ -89,8 +90,8 @@ func (h *executor) agentDispatcher() agent.Dispatcher {
 }
 
 // member returns the registered agent of an id, as long as its credential is good.
-func (n *Node) member(_ context.Context, id string) (agents.Member, error) {
-	t, err := n.tokens.AgentToken(id)
+func (ag *agentDesk) member(_ context.Context, id string) (agents.Member, error) {
+	t, err := ag.credentials.tokens.AgentToken(id)
 	if err != nil {
 		return agents.Member{}, err
 	}

@@ -171,10 +171,10 @@ func TestCredentialsAreNotRenewedOverAnExternalServer(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, server.Close(context.Background())) })
 	cfg := config(t)
-	cfg.HTTP, cfg.NATSURL = "127.0.0.1:0", withCredential(t, server)
+	cfg.Faces.HTTP, cfg.Storage.NATSURL = "127.0.0.1:0", withCredential(t, server)
 	n := start(t, cfg)
 	ada := enrol(t, n, "ada", 1, "build")
-	c, err := bus.Dial(t.Context(), bus.DialConfig{URL: cfg.NATSURL})
+	c, err := bus.Dial(t.Context(), bus.DialConfig{URL: cfg.Storage.NATSURL})
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
 	ask := func(name, body string) (answer, code string) {

@@ -9,37 +9,47 @@ import (
 	"sync"
 
 	"github.com/orch-dev/orch/agents"
-	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/httpapi"
 	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/policy"
+	"github.com/orch-dev/orch/rpc"
 	"github.com/orch-dev/orch/tools/onboarding"
 	"github.com/orch-dev/orch/work"
 	"github.com/orch-dev/orch/worker"
 )
 
+// agentDesk knows the registered agents, and hands out work to them.
+type agentDesk struct {
+	*host
+
+	credentials     *credentials
+	mailroom        *mailroom
+	agents          *agents.Registry
+	agentDispatcher *agents.Dispatcher
+}
+
 // startAgents serves the network of agents.
-func (n *Node) startAgents(ctx context.Context) error {
-	n.agents = agents.NewRegistry(agents.Config{Credentials: n.agentCredentials(), Running: n.runningCalls, Records: n.records, URL: n.address})
-	n.executor.registry.Store(n.agents)
-	gates := &chain{executor: n.executor, owner: n.orch}
-	n.agents.OnSweep(gates.drop)
-	n.agentDispatcher = agents.NewDispatcher(n.orch, gates, n.agents)
-	c, err := n.connect(ctx, "agents")
+func (ag *agentDesk) startAgents(ctx context.Context) error {
+	ag.agents = agents.NewRegistry(agents.Config{Credentials: ag.agentCredentials(), Running: ag.runningCalls, Records: ag.records, URL: ag.address})
+	ag.executor.registry.Store(ag.agents)
+	gates := &chain{executor: ag.executor, owner: ag.orch}
+	ag.agents.OnSweep(gates.drop)
+	ag.agentDispatcher = agents.NewDispatcher(ag.orch, gates, ag.agents)
+	c, err := ag.connect(ctx, "agents")
 	if err != nil {
 		return err
 	}
-	end, err := bus.ServeAgents(c, n.agents, n.forOperator())
+	end, err := rpc.ServeAgents(c, ag.agents, ag.forOperator())
 	if err == nil {
-		n.onStop(closeSoon(end))
+		ag.onStop(closeSoon(end))
 	}
 	return err
 }
 
 // address is where the node serves HTTP, without a path; "" when it does not.
-func (n *Node) address() string { return n.at("") }
+func (ag *agentDesk) address() string { return ag.at("") }
 
 // agents returns the node that knows the agents; nil where there is none.
 func (h *executor) agents() agents.Service {
@@ -50,9 +60,9 @@ func (h *executor) agents() agents.Service {
 }
 
 // records says what agents have done, by actor.
-func (n *Node) records() map[string]agents.Record {
+func (ag *agentDesk) records() map[string]agents.Record {
 	done := map[string]agents.Record{}
-	for name, c := range n.stats.Table().Workers {
+	for name, c := range ag.stats.Table().Workers {
 		if strings.HasPrefix(name, agents.Prefix) {
 			done[name] = agents.Record{
 				Completed: int(c.Successes), Failed: int(c.Count - c.Successes), Streak: int(c.Failing), Busy: c.Took, //nolint:gosec // nobody counts that far
@@ -63,8 +73,8 @@ func (n *Node) records() map[string]agents.Record {
 }
 
 // runningCalls are the calls of agents, by actor.
-func (n *Node) runningCalls(context.Context) (map[string][]agents.HeldCall, error) {
-	held, err := n.orch.HeldCalls()
+func (ag *agentDesk) runningCalls(context.Context) (map[string][]agents.HeldCall, error) {
+	held, err := ag.orch.HeldCalls()
 	if err != nil {
 		return nil, err
 	}
@@ -78,15 +88,15 @@ func (n *Node) runningCalls(context.Context) (map[string][]agents.HeldCall, erro
 }
 
 // agentPaths are what agents ask for over HTTP.
-func (n *Node) agentPaths() http.Handler {
+func (ag *agentDesk) agentPaths() http.Handler {
 	return httpapi.Agents(httpapi.AgentsConfig{
-		Dispatcher: n.agentDispatcher, Verify: n.verifyAgent, Renew: n.agentCredentials().renew, Admit: n.admit, Logger: n.cfg.logger(),
+		Dispatcher: ag.agentDispatcher, Verify: ag.verifyAgent, Renew: ag.agentCredentials().renew, Admit: ag.admit, Logger: ag.cfg.logger(),
 	})
 }
 
 // verifyAgent says which agent speaks with a secret.
-func (n *Node) verifyAgent(_ context.Context, secret string) (agents.Member, error) {
-	t, err := n.tokens.VerifyToken(secret)
+func (ag *agentDesk) verifyAgent(_ context.Context, secret string) (agents.Member, error) {
+	t, err := ag.credentials.tokens.VerifyToken(secret)
 	if fault.Has(err, fault.Unauthorized) {
 		return agents.Member{}, fault.New(fault.Unauthorized, "the agent was removed, or this is not its newest secret").
 			WithHint("use the one that was renewed last, or register anew: orch agents register NAME")
@@ -167,9 +177,9 @@ func (c *chain) worker(actor string) (*worker.Worker, error) {
 }
 
 // Agents returns what can be asked about the agents of the node.
-func (n *Node) Agents() agents.Service { return n.agents }
+func (ag *agentDesk) Agents() agents.Service { return ag.agents }
 
 // reveal shows a new credential to whoever registered the agent, once.
-func (n *Node) reveal(ctx context.Context, task events.TaskID, who string, result json.RawMessage) json.RawMessage {
-	return onboarding.Reveal(ctx, n.agents, task, who, result)
+func (ag *agentDesk) reveal(ctx context.Context, task events.TaskID, who string, result json.RawMessage) json.RawMessage {
+	return onboarding.Reveal(ctx, ag.agents, task, who, result)
 }

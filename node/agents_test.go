@@ -86,7 +86,7 @@ func given(t *testing.T, cred peer.Credential) []agents.Assignment {
 func withAgents(t *testing.T) *node.Node {
 	t.Helper()
 	cfg := config(t)
-	cfg.HTTP = "127.0.0.1:0"
+	cfg.Faces.HTTP = "127.0.0.1:0"
 	return start(t, cfg)
 }
 
@@ -277,7 +277,7 @@ func TestPeersShareWork(t *testing.T) {
 func TestAgentOutlivesNode(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
-	cfg.HTTP = "127.0.0.1:0"
+	cfg.Faces.HTTP = "127.0.0.1:0"
 	n := start(t, cfg)
 	ada := enrol(t, n, "ada", 1, "build")
 	id := submit(t, n.API(), strings.ReplaceAll(agentStep, "effect: idempotent, ", ""))
@@ -415,7 +415,7 @@ func TestAgentsOfOthersWorkForThem(t *testing.T) {
 func TestHealthyStoreHasNothingToMend(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
-	cfg.HTTP = "127.0.0.1:0"
+	cfg.Faces.HTTP = "127.0.0.1:0"
 	n := start(t, cfg)
 	enrol(t, n, "ada", 1, "build")
 	for _, call := range []string{

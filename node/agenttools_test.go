@@ -162,7 +162,7 @@ func TestNarrowAgentsSpeakForThemselves(t *testing.T) {
 // claim that was given up loses nothing.
 func TestClaimThatWaitsHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
-	e := serveRPC(t, func(cfg *node.Config) { cfg.Concurrency = 1 })
+	e := serveRPC(t, func(cfg *node.Config) { cfg.Worker.Concurrency = 1 })
 	ada := model{e, e.join("ada", "forecast")}
 	type answer struct{ calls []any }
 	waited := make(chan answer, 1)

@@ -26,7 +26,7 @@ func TestArchiveManyTasks(t *testing.T) { //nolint:paralleltest // it measures t
 		require.NoError(t, err)
 	}
 	cfg := config(t)
-	cfg.Durability = "fsync"
+	cfg.Storage.Durability = "fsync"
 	const plan = "orch: v1\nsteps:\n  - {id: s, set: {a: 1}}\n"
 	n, err := node.Start(t.Context(), cfg)
 	require.NoError(t, err)

@@ -14,17 +14,17 @@ import (
 const toolListAgents = "system.getAgents"
 
 // cards serves the agent cards of the node and of its agents.
-func (n *Node) cards(face *server.Server) http.Handler {
+func (ag *agentDesk) cards(face *server.Server) http.Handler {
 	return face.FromHere(httpapi.Cards(httpapi.CardsConfig{
-		Node: agents.NodeCard(n.address(), n.cfg.Version), Logger: n.cfg.logger(),
+		Node: agents.NodeCard(ag.address(), ag.cfg.Version), Logger: ag.cfg.logger(),
 		Agent: func(ctx context.Context, secret, name string) (agents.Card, error) {
-			return n.agentCard(ctx, face, secret, name)
+			return ag.agentCard(ctx, face, secret, name)
 		},
 	}))
 }
 
 // agentCard is the card of an agent for whom a token stands for, if they may list agents.
-func (n *Node) agentCard(ctx context.Context, face *server.Server, secret, name string) (agents.Card, error) {
+func (ag *agentDesk) agentCard(ctx context.Context, face *server.Server, secret, name string) (agents.Card, error) {
 	who, err := face.ToolCaller(ctx, secret)
 	if err != nil {
 		return agents.Card{}, err
@@ -37,13 +37,13 @@ func (n *Node) agentCard(ctx context.Context, face *server.Server, secret, name 
 	if !who.Sees(toolListAgents) {
 		return agents.Card{}, fault.New(fault.Forbidden, "%s sees no agents", who.Name()).WithHint("its token leaves out the tool %s", toolListAgents)
 	}
-	all, err := n.agentCredentials().Members(ctx)
+	all, err := ag.agentCredentials().Members(ctx)
 	if err != nil {
 		return agents.Card{}, err
 	}
 	for _, m := range all {
 		if m.Name == name {
-			return agents.AgentCard(m, n.address()), nil
+			return agents.AgentCard(m, ag.address()), nil
 		}
 	}
 	return agents.Card{}, fault.New(fault.NotFound, "there is no agent of that name").WithField("name").WithHint("see: orch agents")

@@ -69,7 +69,7 @@ func checkCard(t *testing.T, f fetched, url string, skills int) {
 func TestAgentCards(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
-	cfg.HTTP = "127.0.0.1:0"
+	cfg.Faces.HTTP = "127.0.0.1:0"
 	n := start(t, cfg)
 	enrol(t, n, "ada", 1, "build", "cite:writing")
 	url := strings.TrimSuffix(n.FaceURL(), "/mcp")

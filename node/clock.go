@@ -21,8 +21,11 @@ const (
 	clockDiffers = time.Minute
 )
 
+// chores are what a node does now and then.
+type chores struct{ *host }
+
 // watchClock says when somebody has set the clock of the machine: the deadlines of tasks go on as if nobody had.
-func (n *Node) watchClock(ctx context.Context) {
+func (ch *chores) watchClock(ctx context.Context) {
 	tick := time.NewTicker(lookAtClock)
 	defer tick.Stop()
 	for said := time.Duration(0); ; {
@@ -31,12 +34,12 @@ func (n *Node) watchClock(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		by := n.cfg.wall()().Sub(n.clock()).Round(time.Second)
+		by := ch.cfg.wall()().Sub(ch.clock()).Round(time.Second)
 		if (by - said).Abs() < clockDiffers {
 			continue
 		}
 		said = by
-		n.cfg.logger().LogAttrs(ctx, slog.LevelWarn, "the clock of the machine was set; the node keeps its own time until it is started again",
+		ch.cfg.logger().LogAttrs(ctx, slog.LevelWarn, "the clock of the machine was set; the node keeps its own time until it is started again",
 			slog.Duration("ahead_of_node", by))
 	}
 }

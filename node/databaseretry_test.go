@@ -11,6 +11,7 @@ import (
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/node"
+	"github.com/orch-dev/orch/rpc"
 	"github.com/orch-dev/orch/tools/firebase"
 )
 
@@ -28,8 +29,8 @@ func TestWriteElsewhereIsInDoubt(t *testing.T) {
 		return c
 	}
 	silent, reads := make(chan string, 10), make(chan string, 10)
-	serve := func(answered bool) *bus.Endpoint {
-		method := func(name string, out []byte) bus.Method {
+	serve := func(answered bool) *rpc.Endpoint {
+		method := func(name string, out []byte) rpc.Method {
 			return func(ctx context.Context, _ []byte) ([]byte, error) {
 				if answered {
 					reads <- name
@@ -40,13 +41,13 @@ func TestWriteElsewhereIsInDoubt(t *testing.T) {
 				return nil, fault.From(ctx.Err())
 			}
 		}
-		end, err := bus.Serve(connect(), bus.DatabasePrefix, map[string]bus.Method{
+		end, err := rpc.Serve(connect(), bus.DatabasePrefix, map[string]rpc.Method{
 			"read": method("read", []byte(`{"Exists":true,"Data":1}`)), "write": method("write", []byte(`{"Key":"k"}`)),
-		}, bus.EndpointConfig{})
+		}, rpc.EndpointConfig{})
 		require.NoError(t, err)
 		return end
 	}
-	closeNow := func(e *bus.Endpoint) {
+	closeNow := func(e *rpc.Endpoint) {
 		ctx, stop := context.WithTimeout(context.Background(), 10*time.Millisecond)
 		defer stop()
 		_ = e.Close(ctx) // its requests have no end

@@ -8,50 +8,63 @@ import (
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/mcp/server"
+	"github.com/orch-dev/orch/rpc"
 	"github.com/orch-dev/orch/tools/firebase"
 	"github.com/orch-dev/orch/tools/firebase/docstore"
 	"github.com/orch-dev/orch/tools/firebase/embedded"
 	"github.com/orch-dev/orch/tools/firebase/realtime"
 )
 
+// databaseHost has the databases of the firebase tools.
+type databaseHost struct {
+	*host
+
+	credentials *credentials
+	databases   firebase.Config
+	// hub keeps what sessions with subscriptions have not heard.
+	hub *firebase.Hub
+	// sessions answers requests about sessions with subscriptions.
+	sessions localMethods
+}
+
 // openDatabases makes ready the databases of the firebase tools: those of the configuration, or those beside the log,
 // which are opened when they are first used.
-func (n *Node) openDatabases(context.Context) error {
-	if err := n.openRemote(); err != nil {
+func (db *databaseHost) openDatabases(context.Context) error {
+	if err := db.openRemote(); err != nil {
 		return err
 	}
-	cfg := firebase.HubConfig{Realtime: n.cfg.Realtime, Firestore: n.cfg.Firestore, Logger: n.cfg.logger()}
+	cfg := firebase.HubConfig{Realtime: db.cfg.Realtime, Firestore: db.cfg.Firestore, Logger: db.cfg.logger()}
 	if cfg.Realtime == nil {
-		cfg.Realtime = n.embedded(embedded.NewRealtime, bus.RealtimeJournal)
+		cfg.Realtime = db.embedded(embedded.NewRealtime, bus.RealtimeJournal)
 	}
 	if cfg.Firestore == nil {
-		cfg.Firestore = n.embedded(embedded.NewFirestore, bus.FirestoreJournal)
+		cfg.Firestore = db.embedded(embedded.NewFirestore, bus.FirestoreJournal)
 	}
 	hub := firebase.NewHub(cfg)
-	n.onStop(func(context.Context) error { hub.Close(); return nil })
-	n.databases = firebase.Config{Realtime: cfg.Realtime, Firestore: cfg.Firestore, Subscriptions: hub}
-	n.hub, n.sessions = hub, sessionMethods(hub)
+	db.onStop(func(context.Context) error { hub.Close(); return nil })
+	db.databases = firebase.Config{Realtime: cfg.Realtime, Firestore: cfg.Firestore, Subscriptions: hub}
+	db.hub, db.sessions = hub, sessionMethods(hub)
 	return nil
 }
 
 // openRemote makes ready the databases of Google that the settings name.
-func (n *Node) openRemote() error {
-	net, err := n.cfg.network()
+func (db *databaseHost) openRemote() error {
+	net, err := db.cfg.network()
 	if err != nil {
 		return err
 	}
-	secrets, err := n.cfg.secrets()
+	secrets, err := db.cfg.secrets()
 	if err != nil {
 		return err
 	}
-	f := n.cfg.Tools.Firebase
-	if f.Realtime() && n.cfg.Realtime == nil {
-		n.cfg.Realtime, err = realtime.Open(realtime.Config{Net: net, URL: f.RealtimeURL, Token: secrets["firebase_realtime_token"], Log: n.cfg.logger()})
+	f := db.cfg.Tools.Firebase
+	if f.Realtime() && db.cfg.Realtime == nil {
+		db.cfg.Realtime, err = realtime.Open(realtime.Config{Net: net, URL: f.RealtimeURL, Token: secrets["firebase_realtime_token"], Log: db.cfg.logger()})
 		if err != nil {
 			return err
 		}
 	}
-	if !f.Firestore() || n.cfg.Firestore != nil {
+	if !f.Firestore() || db.cfg.Firestore != nil {
 		return nil
 	}
 	docs, err := docstore.Open(docstore.Config{
@@ -60,18 +73,18 @@ func (n *Node) openRemote() error {
 	if err != nil {
 		return err
 	}
-	n.onStop(func(context.Context) error { return docs.Close() })
-	n.cfg.Firestore = docs
+	db.onStop(func(context.Context) error { return docs.Close() })
+	db.cfg.Firestore = docs
 	return nil
 }
 
-func (n *Node) embedded(open func(embedded.Config) *embedded.Database, name string) firebase.Backend {
+func (db *databaseHost) embedded(open func(embedded.Config) *embedded.Database, name string) firebase.Backend {
 	d := open(embedded.Config{
-		Journal: func(ctx context.Context) (embedded.Journal, error) { return n.store.OpenJournal(ctx, name) },
-		Shared:  n.server == nil, // other nodes may work on the same server
-		Logger:  n.cfg.logger(),
+		Journal: func(ctx context.Context) (embedded.Journal, error) { return db.store.OpenJournal(ctx, name) },
+		Shared:  db.server == nil, // other nodes may work on the same server
+		Logger:  db.cfg.logger(),
 	})
-	n.onStop(func(context.Context) error { d.Close(); return nil })
+	db.onStop(func(context.Context) error { d.Close(); return nil })
 	return d
 }
 
@@ -97,13 +110,13 @@ type (
 )
 
 // serveDatabases answers workers and faces elsewhere.
-func (n *Node) serveDatabases(context.Context) error {
-	for prefix, methods := range map[string]localMethods{bus.DatabasePrefix: databaseMethods(n.databases), bus.SessionPrefix: n.sessions} {
-		end, err := bus.Serve(n.requests, prefix, methods, bus.EndpointConfig{Logger: n.cfg.logger()})
+func (db *databaseHost) serveDatabases(context.Context) error {
+	for prefix, methods := range map[string]localMethods{bus.DatabasePrefix: databaseMethods(db.databases), bus.SessionPrefix: db.sessions} {
+		end, err := rpc.Serve(db.requests, prefix, methods, rpc.EndpointConfig{Logger: db.cfg.logger()})
 		if err != nil {
 			return err
 		}
-		n.onStop(closeSoon(end))
+		db.onStop(closeSoon(end))
 	}
 	return nil
 }
@@ -116,10 +129,10 @@ func databaseMethods(c firebase.Config) localMethods {
 		return c.Realtime
 	}
 	return localMethods{
-		"read": bus.Handle(func(ctx context.Context, in readRequest) (firebase.Snapshot, error) {
+		"read": rpc.Handle(func(ctx context.Context, in readRequest) (firebase.Snapshot, error) {
 			return of(in.Database).Read(ctx, in.Path, in.Query)
 		}),
-		"write": bus.Handle(func(ctx context.Context, in writeRequest) (firebase.Written, error) {
+		"write": rpc.Handle(func(ctx context.Context, in writeRequest) (firebase.Written, error) {
 			return of(in.Database).Write(ctx, in.Path, in.Write)
 		}),
 	}
@@ -130,15 +143,15 @@ const longPoll = 20 * time.Second
 
 func sessionMethods(hub *firebase.Hub) localMethods {
 	return localMethods{
-		"open": bus.Handle(func(_ context.Context, in sessionRequest) (struct{}, error) {
+		"open": rpc.Handle(func(_ context.Context, in sessionRequest) (struct{}, error) {
 			hub.OpenSession(in.Session, in.Single)
 			return struct{}{}, nil
 		}),
-		"close": bus.Handle(func(_ context.Context, in sessionRequest) (struct{}, error) {
+		"close": rpc.Handle(func(_ context.Context, in sessionRequest) (struct{}, error) {
 			hub.CloseSession(in.Session)
 			return struct{}{}, nil
 		}),
-		"messages": bus.Handle(func(ctx context.Context, in sessionRequest) ([]firebase.Message, error) {
+		"messages": rpc.Handle(func(ctx context.Context, in sessionRequest) ([]firebase.Message, error) {
 			return hub.Next(ctx, in.Session, in.Arrived, longPoll)
 		}),
 	}
@@ -159,7 +172,7 @@ type remoteDatabase struct {
 // Read implements firebase.Backend.
 func (r remoteDatabase) Read(ctx context.Context, path string, q firebase.Query) (s firebase.Snapshot, err error) {
 	err = untilServed(ctx, true, func(ctx context.Context) error {
-		return bus.Call(ctx, r.conn, bus.DatabasePrefix+".read", readRequest{r.name, path, q}, &s)
+		return rpc.Call(ctx, r.conn, bus.DatabasePrefix+".read", readRequest{r.name, path, q}, &s)
 	})
 	return s, err
 }
@@ -167,7 +180,7 @@ func (r remoteDatabase) Read(ctx context.Context, path string, q firebase.Query)
 // Write implements firebase.Backend. IN_DOUBT when the answer was lost.
 func (r remoteDatabase) Write(ctx context.Context, path string, w firebase.Write) (done firebase.Written, err error) {
 	err = untilServed(ctx, false, func(ctx context.Context) error {
-		return bus.Call(ctx, r.conn, bus.DatabasePrefix+".write", writeRequest{r.name, path, w}, &done)
+		return rpc.Call(ctx, r.conn, bus.DatabasePrefix+".write", writeRequest{r.name, path, w}, &done)
 	})
 	return done, doubted(err)
 }
@@ -223,16 +236,16 @@ func (s Subscriptions) ask(ctx context.Context, method string, in, out any) erro
 
 // askSessions answers requests about sessions without a network in between; false for any other request. What a session
 // hears is not copied: there may be thousands of sessions that do not read.
-func (n *Node) askSessions(ctx context.Context, method string, in, out any) (bool, error) {
+func (db *databaseHost) askSessions(ctx context.Context, method string, in, out any) (bool, error) {
 	name, ok := strings.CutPrefix(method, bus.SessionPrefix+".")
 	if !ok {
 		return false, nil
 	}
 	if heard, ok := out.(*[]firebase.Message); ok && name == "messages" {
 		of, _ := in.(sessionRequest)
-		all, err := n.hub.Next(ctx, of.Session, of.Arrived, longPoll)
+		all, err := db.hub.Next(ctx, of.Session, of.Arrived, longPoll)
 		*heard = all
 		return true, err
 	}
-	return true, n.sessions.Ask(ctx, name, in, out)
+	return true, db.sessions.Ask(ctx, name, in, out)
 }

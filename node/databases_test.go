@@ -21,6 +21,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/mcp/server"
 	"github.com/orch-dev/orch/node"
+	"github.com/orch-dev/orch/rpc"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/tools/builtin"
@@ -43,7 +44,7 @@ outputs:
 func TestDatabasesOfANode(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
-	cfg.Durability = "fsync"
+	cfg.Storage.Durability = "fsync"
 	n := start(t, cfg)
 	r := run(t, n.API(), firebasePlan)
 	require.Equal(t, statemachine.Done, r.State, "%v", r.Error)
@@ -72,7 +73,7 @@ func TestDatabasesOfWorkersAndFacesElsewhere(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
 	only := cfg
-	only.Concurrency, only.OwnTools = -1, true
+	only.Worker.Concurrency, only.Worker.OwnTools = -1, true
 	n := start(t, only)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -224,7 +225,7 @@ func TestWorkersHearNothing(t *testing.T) {
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	_, err = node.NewSubscriptions(bus.NewRemote(c)).Messages(ctx, "session", 0)
+	_, err = node.NewSubscriptions(rpc.NewRemote(c)).Messages(ctx, "session", 0)
 	require.Error(t, err)
 	assert.False(t, fault.Has(err, fault.NotFound), "the node has answered: %v", err)
 }
@@ -234,8 +235,8 @@ func TestWorkersHearNothing(t *testing.T) {
 func TestSubscriptionsWaitAtTheGate(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
-	cfg.Policy = filepath.Join(t.TempDir(), "policy.yaml")
-	require.NoError(t, os.WriteFile(cfg.Policy, []byte(`
+	cfg.Confinement.Policy = filepath.Join(t.TempDir(), "policy.yaml")
+	require.NoError(t, os.WriteFile(cfg.Confinement.Policy, []byte(`
 version: 1
 default: allow
 rules:

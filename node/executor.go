@@ -120,11 +120,11 @@ func (h *executor) open(c *bus.Conn, databases firebase.Config) error {
 	if h.exec, err = proc.New(h.processes(data)); err != nil {
 		return err
 	}
-	rules, err := ReadRules(h.cfg.Policy)
+	rules, err := ReadRules(h.cfg.Confinement.Policy)
 	if err != nil {
 		return err
 	}
-	h.policy, err = policy.New(policy.Config{Root: h.root.Name(), Working: h.tree.Name(), DataDir: data, ReadOnly: h.cfg.ReadOnly, Rules: rules})
+	h.policy, err = policy.New(policy.Config{Root: h.root.Name(), Working: h.tree.Name(), DataDir: data, ReadOnly: h.cfg.Confinement.ReadOnly, Rules: rules})
 	if err != nil {
 		return err
 	}
@@ -136,12 +136,12 @@ func (h *executor) open(c *bus.Conn, databases firebase.Config) error {
 func (h *executor) processes(data string) proc.Config {
 	modules := userModules()
 	c := proc.Config{
-		Logger: h.cfg.logger(), Sandbox: proc.Mode(h.cfg.Sandbox), Read: append([]string{modules}, h.cfg.SandboxRead...),
-		Write:   h.cfg.SandboxWrite,
-		Path:    append(slices.Clone(h.cfg.ProgramPath), proc.SystemPath()...),
+		Logger: h.cfg.logger(), Sandbox: proc.Mode(h.cfg.Confinement.Sandbox), Read: append([]string{modules}, h.cfg.Confinement.SandboxRead...),
+		Write:   h.cfg.Confinement.SandboxWrite,
+		Path:    append(slices.Clone(h.cfg.Confinement.ProgramPath), proc.SystemPath()...),
 		Environ: append(os.Environ(), goSettings(modules)...),
 	}
-	for _, path := range append(h.cfg.secretFiles(), data, h.cfg.DataDir, h.cfg.CredsFile) {
+	for _, path := range append(h.cfg.secretFiles(), data, h.cfg.DataDir, h.cfg.Storage.CredsFile) {
 		if path != "" {
 			c.Hidden = append(c.Hidden, path)
 		}
@@ -151,12 +151,12 @@ func (h *executor) processes(data string) proc.Config {
 
 // checkProgramPath refuses folders in which tasks write: what one leaves there would run in the place of a program of the system.
 func (h *executor) checkProgramPath() error {
-	for _, dir := range h.cfg.ProgramPath {
+	for _, dir := range h.cfg.Confinement.ProgramPath {
 		target, err := filepath.EvalSymlinks(dir)
 		if err != nil {
 			return fault.Wrap(fault.ValidationError, err, dir+" cannot be used").WithField("program_path")
 		}
-		for _, place := range append([]string{h.root.Name()}, h.cfg.SandboxWrite...) {
+		for _, place := range append([]string{h.root.Name()}, h.cfg.Confinement.SandboxWrite...) {
 			if resolved, err := filepath.EvalSymlinks(place); err == nil {
 				place = resolved
 			}
@@ -230,7 +230,7 @@ const ownToolsAtOnce = 2
 
 // worker returns a worker for an owner, in this process or elsewhere, with what cfg says of it.
 func (h *executor) worker(owner work.Owner, cfg worker.Config) (*worker.Worker, error) {
-	cfg.Concurrency = h.cfg.Concurrency
+	cfg.Concurrency = h.cfg.Worker.Concurrency
 	if cfg.Concurrency < 0 { // it serves the tools of the node alone
 		cfg.Concurrency = ownToolsAtOnce
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/orch-dev/orch/mcp/gateway"
 	"github.com/orch-dev/orch/mcp/server"
 	"github.com/orch-dev/orch/messages"
+	"github.com/orch-dev/orch/rpc"
 	"github.com/orch-dev/orch/tools/firebase"
 	"github.com/orch-dev/orch/worker"
 )
@@ -25,12 +26,12 @@ func (n *Node) Messages() *bus.Messages { return n.messages }
 
 // NewOffers hands out tools that never change by themselves.
 func NewOffers(entries func() []gateway.Entry) Asker {
-	return localMethods{"catalogue": bus.Handle(offerServer[gateway.Entry]{entries, func() <-chan struct{} { return nil }, bus.MaxPayload / 2}.answer)}
+	return localMethods{"catalogue": rpc.Handle(offerServer[gateway.Entry]{entries, func() <-chan struct{} { return nil }, bus.MaxPayload / 2}.answer)}
 }
 
 // NewFeatures hands out features that never change by themselves.
 func NewFeatures(list func() []gateway.Feature) Asker {
-	return localMethods{"features": bus.Handle(offerServer[gateway.Feature]{list, func() <-chan struct{} { return nil }, bus.MaxPayload / 2}.answer)}
+	return localMethods{"features": rpc.Handle(offerServer[gateway.Feature]{list, func() <-chan struct{} { return nil }, bus.MaxPayload / 2}.answer)}
 }
 
 // ElsewhereDatabase is a database of a node as a worker elsewhere has it.

@@ -127,7 +127,7 @@ func TestRPCErrorsOfGitHub(t *testing.T) {
 // S3-156: who has as many open tasks as one may hears QUOTA_EXCEEDED, until one of them is over.
 func TestRPCQuota(t *testing.T) {
 	t.Parallel()
-	e := serveRPC(t, func(c *node.Config) { c.MaxOpenEach = 1 })
+	e := serveRPC(t, func(c *node.Config) { c.Limits.MaxOpenEach = 1 })
 	waits := e.call("test.asks", object{})
 	failed(t, waits, fault.ApprovalRequired, "APPROVAL_REQUIRED")
 	r := e.call("test.fail", object{})
@@ -177,7 +177,7 @@ func TestSystemStatusOfAServerThatFails(t *testing.T) {
 	e := serveRPC(t, func(c *node.Config) {
 		home := t.TempDir()
 		put(t, filepath.Join(home, ".orch", "mcp", "wiki.json"), `{"schemaVersion":"1.0.0","name":"wiki","transport":"stdio","command":"no-such-program","capabilities":["tools"]}`)
-		c.Servers = node.Servers{Home: home, Still: true, Connect: gateway.AtOnce, Getenv: func(string) string { return "" }}
+		c.Faces.Servers = node.Servers{Home: home, Still: true, Connect: gateway.AtOnce, Getenv: func(string) string { return "" }}
 	})
 	server := func(s object) (one object) {
 		parts, _ := s["dependencies"].(object)

@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/json"
 
-	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/mcp/gateway"
+	"github.com/orch-dev/orch/rpc"
 )
 
 type (
@@ -52,11 +52,11 @@ func (a Admin) content(ctx context.Context, method string, request any) (json.Ra
 // reading are the methods that read resources and get prompts.
 func reading(g *gateway.Gateway) localMethods {
 	return localMethods{
-		"resource": bus.Handle(func(ctx context.Context, in resourceRequest) (content, error) {
+		"resource": rpc.Handle(func(ctx context.Context, in resourceRequest) (content, error) {
 			raw, err := g.ReadResource(ctx, in.Server, in.URI)
 			return content{raw}, err
 		}),
-		"prompt": bus.Handle(func(ctx context.Context, in promptRequest) (content, error) {
+		"prompt": rpc.Handle(func(ctx context.Context, in promptRequest) (content, error) {
 			raw, err := g.GetPrompt(ctx, in.Server, in.Name, in.Arguments)
 			return content{raw}, err
 		}),

@@ -19,6 +19,7 @@ import (
 	"github.com/orch-dev/orch/mcp/gateway"
 	"github.com/orch-dev/orch/mcp/server"
 	"github.com/orch-dev/orch/node"
+	"github.com/orch-dev/orch/rpc"
 )
 
 // anyone takes every token for an operator's.
@@ -34,11 +35,11 @@ func withFeatures(t *testing.T) node.Config {
 	t.Helper()
 	var f fixture.Fixture
 	wiki := config(t)
-	wiki.HTTP, wiki.Extra, wiki.Tokens, wiki.Face = "127.0.0.1:0", f.Tools(), anyone{}, func(c *server.Config) { c.Extend = f.Extend }
+	wiki.Faces.HTTP, wiki.Extra, wiki.Faces.Tokens, wiki.Faces.Face = "127.0.0.1:0", f.Tools(), anyone{}, func(c *server.Config) { c.Extend = f.Extend }
 	url := start(t, wiki).FaceURL()
 	cfg, home := config(t), t.TempDir()
 	put(t, filepath.Join(home, ".orch", "mcp", "wiki.json"), `{"schemaVersion":"1.0.0","name":"wiki","transport":"http","baseURL":"`+url+`","bearer":"any","capabilities":["prompts","resources"]}`)
-	cfg.Servers = node.Servers{Home: home, Still: true, Connect: gateway.AtOnce, Getenv: os.Getenv}
+	cfg.Faces.Servers = node.Servers{Home: home, Still: true, Connect: gateway.AtOnce, Getenv: os.Getenv}
 	return cfg
 }
 
@@ -156,7 +157,7 @@ func TestWorkersReadNothingOfServers(t *testing.T) {
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	_, err = node.NewAdmin(bus.NewRemote(c)).ReadResource(ctx, "wiki", "test://static-text")
+	_, err = node.NewAdmin(rpc.NewRemote(c)).ReadResource(ctx, "wiki", "test://static-text")
 	require.Error(t, err)
 	assert.False(t, fault.Has(err, fault.ToolDisabled), "the node has answered: %v", err)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/orch-dev/orch/internal/httplimit"
 	"github.com/orch-dev/orch/internal/pause"
 	"github.com/orch-dev/orch/mcp/server"
+	"github.com/orch-dev/orch/rpc"
 )
 
 // front is where a member of a cluster listens for HTTP. It hands requests to the node in this process while that is active, and
@@ -48,7 +49,7 @@ func openFront(ctx context.Context, cfg Config, c *bus.Conn) (*front, error) {
 		return nil, err
 	}
 	f := &front{origin: "http://" + listener.Addr().String(), ended: make(chan error, 1), remote: passOn(c)}
-	f.web = httplimit.NewServer(f, cfg.HTTPLimits)
+	f.web = httplimit.NewServer(f, cfg.Faces.HTTPLimits)
 	f.web.ErrorLog, f.web.ConnContext = slog.NewLogLogger(cfg.logger().Handler(), slog.LevelDebug), bounded
 	go func() { f.ended <- f.web.Serve(listener) }()
 	return f, nil
@@ -110,7 +111,7 @@ func passOn(c *bus.Conn) http.Handler {
 		Transport: repeatingTransport{&http.Transport{
 			DisableKeepAlives: true,
 			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-				return bus.DialTunnel(ctx, c, bus.TunnelSubject)
+				return rpc.DialTunnel(ctx, c, bus.TunnelSubject)
 			},
 		}},
 		FlushInterval: -1, // streams

@@ -13,6 +13,7 @@ import (
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/node"
+	"github.com/orch-dev/orch/rpc"
 	"github.com/orch-dev/orch/work"
 )
 
@@ -27,7 +28,7 @@ func parked(t *testing.T, n *node.Node, dir, worker string) (*bus.Conn, <-chan w
 	t.Cleanup(c.Close)
 	answer := make(chan work.Batch, 1)
 	go func() {
-		b, err := bus.NewRemote(c).Poll(context.WithoutCancel(t.Context()), work.Poll{Worker: worker, Free: 1, Wait: 20 * time.Second, Got: 1})
+		b, err := rpc.NewRemote(c).Poll(context.WithoutCancel(t.Context()), work.Poll{Worker: worker, Free: 1, Wait: 20 * time.Second, Got: 1})
 		if err == nil {
 			answer <- b
 		}
@@ -54,7 +55,7 @@ func vanish(t *testing.T, c *bus.Conn, dir string) {
 	require.Eventually(t, func() bool {
 		ctx, stop := context.WithTimeout(context.Background(), time.Second)
 		defer stop()
-		return fault.Has(bus.Call(ctx, o, probe, struct{}{}, nil), fault.Unavailable) // nobody listens
+		return fault.Has(rpc.Call(ctx, o, probe, struct{}{}, nil), fault.Unavailable) // nobody listens
 	}, time.Minute, time.Millisecond)
 }
 
@@ -63,7 +64,7 @@ func vanish(t *testing.T, c *bus.Conn, dir string) {
 func TestCallForAWorkerThatIsGone(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
-	cfg.Concurrency = -1
+	cfg.Worker.Concurrency = -1
 	n := start(t, cfg)
 	for _, name := range []string{"dead-1", "dead-2", "dead-3"} {
 		c, _ := parked(t, n, cfg.DataDir, name)
@@ -78,7 +79,7 @@ func TestCallForAWorkerThatIsGone(t *testing.T) {
 	require.Len(t, b.Calls, 1)
 	assert.Equal(t, 1, b.Calls[0].Attempt)
 	lost := fault.New(fault.ExecFailed, "not now")
-	require.NoError(t, bus.NewRemote(c).Report(t.Context(), work.Outcome{Ref: b.Calls[0].Ref, Worker: "alive", Error: lost, Class: "tool_error"}))
+	require.NoError(t, rpc.NewRemote(c).Report(t.Context(), work.Outcome{Ref: b.Calls[0].Ref, Worker: "alive", Error: lost, Class: "tool_error"}))
 	result(t, n.API(), id)
 	view, err := n.API().Get(t.Context(), api.GetRequest{ID: id})
 	require.NoError(t, err)

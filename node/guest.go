@@ -12,6 +12,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/pause"
 	"github.com/orch-dev/orch/internal/uptime"
+	"github.com/orch-dev/orch/rpc"
 	"github.com/orch-dev/orch/work"
 )
 
@@ -151,7 +152,7 @@ type callsOwner struct {
 
 	mu     sync.Mutex // guards what follows
 	conn   *bus.Conn
-	remote *bus.Remote
+	remote *rpc.Remote
 }
 
 var _ work.Owner = (*callsOwner)(nil)
@@ -177,7 +178,7 @@ func (c *callsOwner) owner(ctx context.Context) (work.Owner, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.conn, c.remote = conn, bus.NewRemote(conn)
+	c.conn, c.remote = conn, rpc.NewRemote(conn)
 	return c.remote, nil
 }
 

@@ -27,9 +27,9 @@ rules:
 func TestHandoverIsBoundByRules(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
-	cfg.HTTP = "127.0.0.1:0"
-	cfg.Policy = filepath.Join(t.TempDir(), "policy.yaml")
-	require.NoError(t, os.WriteFile(cfg.Policy, []byte(handoverRules), 0o600))
+	cfg.Faces.HTTP = "127.0.0.1:0"
+	cfg.Confinement.Policy = filepath.Join(t.TempDir(), "policy.yaml")
+	require.NoError(t, os.WriteFile(cfg.Confinement.Policy, []byte(handoverRules), 0o600))
 	n := start(t, cfg)
 	ada, bob, dee := enrol(t, n, "ada", 1, "build"), enrol(t, n, "bob", 1, "build"), enrol(t, n, "dee", 1, "build")
 	enrol(t, n, "cleo", 1, "build")

@@ -20,6 +20,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/messages"
 	"github.com/orch-dev/orch/node"
+	"github.com/orch-dev/orch/rpc"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -32,7 +33,7 @@ func person(t *testing.T) string {
 }
 
 // operate starts a node and connects to it with the credential of the operator.
-func operate(t *testing.T, change ...func(*node.Config)) (*node.Node, *bus.Remote) {
+func operate(t *testing.T, change ...func(*node.Config)) (*node.Node, *rpc.Remote) {
 	t.Helper()
 	cfg := config(t)
 	for _, c := range change {
@@ -70,7 +71,7 @@ func TestNoRequestNamesItsSender(t *testing.T) {
 			continue
 		}
 		tried++
-		acting, ok := reflect.TypeAssert[bus.Acting](reflect.New(in))
+		acting, ok := reflect.TypeAssert[rpc.Acting](reflect.New(in))
 		require.True(t, ok, "%s says who acts", in)
 		require.Len(t, acting.Acting(), 1, in)
 		*acting.Acting()[0] = "user:nobody"
@@ -85,7 +86,7 @@ func refused(t *testing.T, err error, what string) {
 	require.Error(t, err, what)
 	f := fault.From(err)
 	assert.Equal(t, fault.Forbidden, f.Code, "%s: %v", what, err)
-	assert.Equal(t, bus.NotYourName, f.Reason, "%s: %v", what, err)
+	assert.Equal(t, rpc.NotYourName, f.Reason, "%s: %v", what, err)
 	assert.Equal(t, "actor", f.Field, what)
 }
 
@@ -104,7 +105,7 @@ func TestNoOtherRequestNamesItsSender(t *testing.T) {
 	} {
 		refused(t, remote.Ask(t.Context(), method, request, nil), method)
 	}
-	broker := bus.NewMessageClient[messages.Delegation](remote, bus.MessagesPrefix)
+	broker := rpc.NewMessageClient[messages.Delegation](remote, bus.MessagesPrefix)
 	who := messages.Delegation{For: nobody, By: nobody}
 	_, err := broker.Send(t.Context(), who, messages.Draft{})
 	refused(t, err, "send")
@@ -173,7 +174,7 @@ func TestOneCredentialIsOneVoice(t *testing.T) {
 // With four_eyes the credential that has submitted a task does not decide about it, whatever names the requests bear.
 func TestFourEyesOfOneCredential(t *testing.T) {
 	t.Parallel()
-	n, remote := operate(t, func(c *node.Config) { c.FourEyes = true })
+	n, remote := operate(t, func(c *node.Config) { c.Confinement.FourEyes = true })
 	p := awaitingApproval(t, remote, strings.Replace(releasePlan, ", quorum: 2", "", 1), "")
 	assert.Equal(t, person(t), p.Submitter)
 	for _, as := range []string{"granted", "rejected", "revise"} {
@@ -216,7 +217,7 @@ func TestNoBodyOfRPCNamesItsSender(t *testing.T) {
 }
 
 // speaks connects as the identity of a token.
-func speaks(t *testing.T, cfg node.Config, secret string) *bus.Remote {
+func speaks(t *testing.T, cfg node.Config, secret string) *rpc.Remote {
 	t.Helper()
 	cfg.Token = secret
 	remote, err := node.Dial(t.Context(), cfg)
@@ -238,14 +239,14 @@ func secretOf(t *testing.T, n *node.Node, token bus.NewToken) string {
 func TestTwoCredentialsAreTwoVoices(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
-	cfg.FourEyes = true
+	cfg.Confinement.FourEyes = true
 	n := start(t, cfg)
 	ada := speaks(t, cfg, secretOf(t, n, bus.NewToken{Name: "ada", Role: bus.RoleOperator}))
 	bob := speaks(t, cfg, secretOf(t, n, bus.NewToken{Name: "bob", Role: bus.RoleOperator}))
 	assert.Equal(t, "user:bob", bob.Identity())
 	p := awaitingApproval(t, ada, releasePlan, "")
 	assert.Equal(t, "user:ada", p.Submitter)
-	grant := func(r *bus.Remote, actor string) error {
+	grant := func(r *rpc.Remote, actor string) error {
 		_, err := r.Decide(t.Context(), api.DecideRequest{ID: p.ID, As: "granted", Actor: actor})
 		return err
 	}

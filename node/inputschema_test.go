@@ -44,7 +44,7 @@ func buildOf(data string) string {
 func TestDataFitsTheCapability(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
-	cfg.HTTP = "127.0.0.1:0"
+	cfg.Faces.HTTP = "127.0.0.1:0"
 	n := start(t, cfg)
 	ada, err := enrolTyped(t, n, "ada", "build", `{"type":"object","required":["ref"],"properties":{"ref":{"type":"string"}}}`)
 	require.NoError(t, err)

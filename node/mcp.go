@@ -15,6 +15,7 @@ import (
 	"github.com/orch-dev/orch/httpapi"
 	"github.com/orch-dev/orch/internal/httplimit"
 	"github.com/orch-dev/orch/mcp/server"
+	"github.com/orch-dev/orch/rpc"
 )
 
 // mcpPath is where the MCP face is served over HTTP.
@@ -23,44 +24,57 @@ const mcpPath = "/mcp"
 // metadataPath is where clients hear how to authorise themselves.
 const metadataPath = "/.well-known/oauth-protected-resource" + mcpPath
 
+// face serves MCP clients and HTTP.
+type face struct {
+	*host
+
+	credentials  *credentials
+	mailroom     *mailroom
+	agentDesk    *agentDesk
+	databaseHost *databaseHost
+	journal      *journal
+	// asker answers requests about sessions with subscriptions.
+	asker Asker
+}
+
 // startFace serves the MCP face over HTTP, when that is wanted.
-func (n *Node) startFace(ctx context.Context) error {
-	if n.cfg.HTTP == "" {
+func (fa *face) startFace(ctx context.Context) error {
+	if fa.cfg.Faces.HTTP == "" {
 		return nil
 	}
-	if n.cfg.Tokens == nil && n.cfg.HTTPOptional {
+	if fa.cfg.Faces.Tokens == nil && fa.cfg.Faces.HTTPOptional {
 		return nil
 	}
-	if n.cfg.Tokens == nil {
+	if fa.cfg.Faces.Tokens == nil {
 		return fault.New(fault.ValidationError, "MCP over HTTP needs tokens").WithField("http")
 	}
-	listener, origin, err := n.listen(ctx)
+	listener, origin, err := fa.listen(ctx)
 	if err != nil || listener == nil {
 		return err
 	}
-	cfg := n.faceConfig()
+	cfg := fa.faceConfig()
 	cfg.ResourceMetadata = origin + metadataPath
 	face, err := server.New(cfg)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	rpc, err := n.rpc(face)
+	owner, err := fa.rpc(face)
 	if err != nil {
 		face.Close()
 		return errors.Join(err, listener.Close())
 	}
-	n.origin.Store(&origin)
-	n.serveFace(face, rpc, listener)
+	fa.origin.Store(&origin)
+	fa.serveFace(face, owner, listener)
 	return nil
 }
 
 // listen listens where clients come. To a member of a cluster they come through its front, and through tunnels from those of others.
-func (n *Node) listen(ctx context.Context) (l net.Listener, origin string, err error) {
-	if n.cfg.front != nil {
-		l, err = bus.ListenTunnel(n.requests, bus.TunnelSubject, bus.MaxTunnels)
-		return l, n.cfg.front.origin, err
+func (fa *face) listen(ctx context.Context) (l net.Listener, origin string, err error) {
+	if fa.cfg.front != nil {
+		l, err = rpc.ListenTunnel(fa.requests, bus.TunnelSubject, rpc.MaxTunnels)
+		return l, fa.cfg.front.origin, err
 	}
-	if l, err = listenHTTP(ctx, n.cfg); err != nil || l == nil {
+	if l, err = listenHTTP(ctx, fa.cfg); err != nil || l == nil {
 		return nil, "", err
 	}
 	return l, "http://" + l.Addr().String(), nil
@@ -68,37 +82,37 @@ func (n *Node) listen(ctx context.Context) (l net.Listener, origin string, err e
 
 // listenHTTP listens at the address of the settings; nil when there is none, or it is taken and need not be had.
 func listenHTTP(ctx context.Context, cfg Config) (net.Listener, error) {
-	if cfg.HTTP == "" {
+	if cfg.Faces.HTTP == "" {
 		return nil, nil //nolint:nilnil // as documented
 	}
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.HTTP)
-	if err != nil && cfg.HTTPOptional {
-		cfg.logger().LogAttrs(ctx, slog.LevelWarn, "mcp_not_served", slog.String("address", cfg.HTTP), slog.String("hint", "another node is there; choose an address with --http"))
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Faces.HTTP)
+	if err != nil && cfg.Faces.HTTPOptional {
+		cfg.logger().LogAttrs(ctx, slog.LevelWarn, "mcp_not_served", slog.String("address", cfg.Faces.HTTP), slog.String("hint", "another node is there; choose an address with --http"))
 		return nil, nil //nolint:nilnil // as documented
 	}
 	if err != nil {
-		return nil, fault.Wrap(fault.Unavailable, err, "nothing can listen at "+cfg.HTTP).WithField("http").
+		return nil, fault.Wrap(fault.Unavailable, err, "nothing can listen at "+cfg.Faces.HTTP).WithField("http").
 			WithHint("another node may be there; choose another address with --http, or --http off")
 	}
 	return l, nil
 }
 
-func (n *Node) faceConfig() server.Config {
+func (fa *face) faceConfig() server.Config {
 	cfg := server.Config{
-		API: auditedAPI{n.orch, n.refused}, Refused: n.refusedByFace, Catalogue: n.executor.catalogue, Root: n.executor.root.Name(), Version: n.cfg.Version, Logger: n.cfg.logger(),
-		Sessions: n.store, Key: n.faceKey, Outside: n.Outside(), Inboxes: n.messages, Reveal: n.reveal, Subscriptions: NewSubscriptions(n),
-		Tokens: n.cfg.Tokens, Outputs: n.executor.tree, Writes: n.cfg.Writes, SyncWait: n.cfg.SyncWait, OutsideApprovals: n.cfg.OutsideApprovals,
-		PortableNames: n.cfg.PortableNames, Unlogged: n.unlogged, Direct: n.direct, ShareOf: n.shareOf,
+		API: auditedAPI{fa.orch, fa.journal.refused}, Refused: fa.refusedByFace, Catalogue: fa.executor.catalogue, Root: fa.executor.root.Name(), Version: fa.cfg.Version, Logger: fa.cfg.logger(),
+		Sessions: fa.store, Key: fa.credentials.faceKey, Outside: fa.Outside(), Inboxes: fa.mailroom.messages, Reveal: fa.agentDesk.reveal, Subscriptions: NewSubscriptions(fa.asker),
+		Tokens: fa.cfg.Faces.Tokens, Outputs: fa.executor.tree, Writes: fa.cfg.Faces.Writes, SyncWait: fa.cfg.Faces.SyncWait, OutsideApprovals: fa.cfg.Faces.OutsideApprovals,
+		PortableNames: fa.cfg.Faces.PortableNames, Unlogged: fa.unlogged, Direct: fa.direct, ShareOf: fa.credentials.shareOf,
 	}
-	if n.cfg.Face != nil {
-		n.cfg.Face(&cfg)
+	if fa.cfg.Faces.Face != nil {
+		fa.cfg.Faces.Face(&cfg)
 	}
 	return cfg
 }
 
 // refusedByFace takes a call that the face has refused itself.
-func (n *Node) refusedByFace(who, tool string, args json.RawMessage, why error) {
-	n.refused(Refusal{By: who, Tool: tool, Args: args, Error: fault.From(why)})
+func (fa *face) refusedByFace(who, tool string, args json.RawMessage, why error) {
+	fa.journal.refused(Refusal{By: who, Tool: tool, Args: args, Error: fault.From(why)})
 }
 
 // sendBuffer is how much the system keeps of what a client has not read, in bytes. By itself it would keep some MiB of each of
@@ -114,27 +128,27 @@ func bounded(ctx context.Context, conn net.Conn) context.Context {
 }
 
 // serveFace serves until the node stops. Streams stay open as long as their clients want, so they are cut then.
-func (n *Node) serveFace(face *server.Server, rpc http.Handler, listener net.Listener) {
+func (fa *face) serveFace(face *server.Server, owner http.Handler, listener net.Listener) {
 	mux := http.NewServeMux()
-	mux.Handle(mcpPath, n.whileGood(face.Handler()))
-	mux.Handle(httpapi.Path, n.endingWithToken(rpc))
-	mux.Handle(metadataPath, server.Metadata(n.FaceURL()))
-	cards := n.cards(face)
+	mux.Handle(mcpPath, fa.credentials.whileGood(face.Handler()))
+	mux.Handle(httpapi.Path, fa.credentials.endingWithToken(owner))
+	mux.Handle(metadataPath, server.Metadata(fa.FaceURL()))
+	cards := fa.agentDesk.cards(face)
 	mux.Handle("GET "+agents.CardPath, cards)
 	mux.Handle("GET "+agents.AgentCardPath, cards)
-	n.meter.Store(face)
-	paths := n.agentPaths()
+	fa.meter.Store(face)
+	paths := fa.agentDesk.agentPaths()
 	mux.Handle("/agents/", paths)
-	mux.Handle(agents.TasksPath, n.endingWithToken(paths)) // who is removed while it waits gets no call
-	web := httplimit.NewServer(mux, n.cfg.HTTPLimits)
-	web.ErrorLog, web.ConnContext = slog.NewLogLogger(n.cfg.logger().Handler(), slog.LevelDebug), bounded
+	mux.Handle(agents.TasksPath, fa.credentials.endingWithToken(paths)) // who is removed while it waits gets no call
+	web := httplimit.NewServer(mux, fa.cfg.Faces.HTTPLimits)
+	web.ErrorLog, web.ConnContext = slog.NewLogLogger(fa.cfg.logger().Handler(), slog.LevelDebug), bounded
 	ended := make(chan error, 1)
 	go func() { ended <- web.Serve(listener) }()
 	follow := func() {}
-	if n.cfg.front != nil {
-		follow = n.cfg.front.lead(mux, n.requests.AwaitLease)
+	if fa.cfg.front != nil {
+		follow = fa.cfg.front.lead(mux, fa.requests.AwaitLease)
 	}
-	n.onStop(func(ctx context.Context) error {
+	fa.onStop(func(ctx context.Context) error {
 		follow()
 		face.Close()
 		ctx, stop := context.WithTimeout(ctx, 100*time.Millisecond)
@@ -150,23 +164,23 @@ func (n *Node) serveFace(face *server.Server, rpc http.Handler, listener net.Lis
 }
 
 // FaceURL is where MCP clients find the node; empty when it does not serve HTTP.
-func (n *Node) FaceURL() string { return n.at(mcpPath) }
+func (fa *face) FaceURL() string { return fa.at(mcpPath) }
 
 // RPCURL is where bare JSON-RPC is served; empty when the node does not serve HTTP.
-func (n *Node) RPCURL() string { return n.at(httpapi.Path) }
+func (fa *face) RPCURL() string { return fa.at(httpapi.Path) }
 
 // at is where a path is served over HTTP; empty when that is not.
-func (n *Node) at(path string) string {
-	if origin := n.origin.Load(); origin != nil {
+func (h *host) at(path string) string {
+	if origin := h.origin.Load(); origin != nil {
 		return *origin + path
 	}
 	return ""
 }
 
 // Outside gives faces the resources and prompts of outside servers; nil when the node uses none.
-func (n *Node) Outside() server.Outside {
-	if n.executor.gateway == nil {
+func (fa *face) Outside() server.Outside {
+	if fa.executor.gateway == nil {
 		return nil
 	}
-	return n.executor.gateway
+	return fa.executor.gateway
 }

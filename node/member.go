@@ -14,13 +14,14 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/pause"
 	"github.com/orch-dev/orch/mcp/gateway"
+	"github.com/orch-dev/orch/rpc"
 )
 
 // Serve runs a node until ctx ends and it has stopped. On servers of others it is a member of a cluster: it stands by while
 // another one is active. ready is called when requests are answered, by this node or by the active one, with the address of the
 // bus and the one where MCP is spoken; waits is told of a command that holds the data directory. grace limits the time to stop.
 func Serve(ctx context.Context, cfg Config, grace time.Duration, waits func(bus.Holder), ready func(address, mcp string)) error {
-	if cfg.NATSURL != "" {
+	if cfg.Storage.NATSURL != "" {
 		return serveMember(ctx, cfg, grace, ready)
 	}
 	n, err := StartInTurn(ctx, cfg, waits)
@@ -85,7 +86,7 @@ func join(ctx context.Context, cfg Config, c *bus.Conn, http string) (*election.
 		host = "unknown"
 	}
 	return election.Join(ctx, election.Config{
-		Conn: c.NATS(), Replicas: cfg.Replicas, Logger: cfg.logger(),
+		Conn: c.NATS(), Replicas: cfg.Storage.Replicas, Logger: cfg.logger(),
 		Self: election.Info{Host: host, PID: os.Getpid(), Version: cfg.Version, HTTP: http, Since: time.Now().UTC().Truncate(time.Millisecond)},
 	})
 }
@@ -130,17 +131,17 @@ func (m *member) run(ctx context.Context, ready func(address, mcp string)) error
 		if m.front != nil {
 			url = m.front.origin + mcpPath
 		}
-		ready(m.cfg.NATSURL, url)
+		ready(m.cfg.Storage.NATSURL, url)
 	}))
 }
 
 // openWorker makes ready the worker of the node, which asks whichever node is active; one that does nothing for a node without.
 func (m *member) openWorker(ctx context.Context) (run func(context.Context) error, err error) {
-	if m.cfg.Concurrency < 0 {
+	if m.cfg.Worker.Concurrency < 0 {
 		return func(context.Context) error { return nil }, nil
 	}
 	cfg := m.cfg
-	cfg.Servers.Connect = max(cfg.Servers.Connect, gateway.OnCall) // the active node has those that stay
+	cfg.Faces.Servers.Connect = max(cfg.Faces.Servers.Connect, gateway.OnCall) // the active node has those that stay
 	return openWorker(ctx, cfg)
 }
 
@@ -183,7 +184,7 @@ func (m *member) makeLocalToken(ctx context.Context) {
 	if _, err := os.Stat(filepath.Join(m.cfg.DataDir, bus.LocalTokenFile)); m.cfg.User == "" || err == nil {
 		return
 	}
-	if _, err := (bus.LocalToken{DataDir: m.cfg.DataDir, User: m.cfg.User}).Rotate(ctx, bus.NewRemote(m.conn)); err != nil {
+	if _, err := (bus.LocalToken{DataDir: m.cfg.DataDir, User: m.cfg.User}).Rotate(ctx, rpc.NewRemote(m.conn)); err != nil {
 		m.cfg.logger().LogAttrs(ctx, slog.LevelWarn, "local_token_not_made", slog.Any("error", err), slog.String("hint", "it is made when this node is active"))
 	}
 }
@@ -195,8 +196,8 @@ const lostGrace = time.Second
 func (m *member) lead(ctx context.Context, lease *election.Lease, ready func()) error {
 	began := time.Now()
 	cfg := m.cfg
-	cfg.Concurrency, cfg.OwnTools, cfg.lease, cfg.front = -1, true, lease, m.front
-	cfg.NATSURL = m.conn.KnownServers() // those of the settings may be the ones that hang
+	cfg.Worker.Concurrency, cfg.Worker.OwnTools, cfg.lease, cfg.front = -1, true, lease, m.front
+	cfg.Storage.NATSURL = m.conn.KnownServers() // those of the settings may be the ones that hang
 	n, err := Start(ctx, cfg)
 	if err != nil && ctx.Err() != nil { // it was asked to stop in the midst of this, which is no failure
 		m.release(ctx, lease)

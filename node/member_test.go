@@ -22,6 +22,7 @@ import (
 	"github.com/orch-dev/orch/bus/election"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/node"
+	"github.com/orch-dev/orch/rpc"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/tools"
 )
@@ -37,7 +38,7 @@ type served struct {
 func serveMember(t *testing.T, server *bus.Server, change ...func(*node.Config)) *served {
 	t.Helper()
 	cfg := config(t)
-	cfg.NATSURL, cfg.HTTP, cfg.User = withCredential(t, server), "127.0.0.1:0", "test"
+	cfg.Storage.NATSURL, cfg.Faces.HTTP, cfg.User = withCredential(t, server), "127.0.0.1:0", "test"
 	cfg.Operator = "user:test"
 	for _, c := range change {
 		c(&cfg)
@@ -73,7 +74,7 @@ func natsServer(t *testing.T) *bus.Server {
 	return server
 }
 
-func dialNode(t *testing.T, cfg node.Config) *bus.Remote {
+func dialNode(t *testing.T, cfg node.Config) *rpc.Remote {
 	t.Helper()
 	r, err := node.Dial(t.Context(), cfg)
 	require.NoError(t, err)
@@ -82,7 +83,7 @@ func dialNode(t *testing.T, cfg node.Config) *bus.Remote {
 }
 
 // nodesOf lists the nodes of a cluster.
-func nodesOf(t *testing.T, r *bus.Remote) node.NodesReply {
+func nodesOf(t *testing.T, r *rpc.Remote) node.NodesReply {
 	t.Helper()
 	var reply node.NodesReply
 	require.NoError(t, r.Ask(t.Context(), bus.NodesPrefix+".members", struct{}{}, &reply))
@@ -133,7 +134,7 @@ func TestStandby(t *testing.T) {
 }
 
 // askOn submits and reads until it is told to end; it returns the first failure.
-func askOn(ctx context.Context, r *bus.Remote, end <-chan struct{}) error {
+func askOn(ctx context.Context, r *rpc.Remote, end <-chan struct{}) error {
 	plan, err := json.Marshal("orch: v1\nname: small\nsteps:\n  - {id: a, tool: FILE_READ, with: {file_path: a.txt}}\n")
 	if err != nil {
 		return err
@@ -173,7 +174,7 @@ func rpcOf(t *testing.T, s *served, token, body string) (int, string) {
 func TestAMemberStopsWhileItStarts(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
-	cfg.NATSURL = withCredential(t, natsServer(t))
+	cfg.Storage.NATSURL = withCredential(t, natsServer(t))
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	cfg.Wall = func() time.Time { stop(); return time.Now() }
@@ -217,7 +218,7 @@ func TestStandbyAnswersHTTP(t *testing.T) {
 func TestACommandsNodeIsListed(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
-	cfg.NATSURL = withCredential(t, natsServer(t))
+	cfg.Storage.NATSURL = withCredential(t, natsServer(t))
 	start(t, cfg)
 	reply, err := node.Nodes(t.Context(), cfg)
 	require.NoError(t, err)
@@ -246,13 +247,13 @@ func TestACommandsNodeGivesWay(t *testing.T) {
 	t.Parallel()
 	slow := slowTool{make(chan struct{}, 2), make(chan struct{})}
 	cfg := config(t)
-	cfg.NATSURL, cfg.Extra = withCredential(t, natsServer(t)), []tools.Tool{slow.tool()}
+	cfg.Storage.NATSURL, cfg.Extra = withCredential(t, natsServer(t)), []tools.Tool{slow.tool()}
 	told := make(chan struct{})
 	cfg.HandedOver = func() { close(told) }
 	n := start(t, cfg)
 	id := submit(t, n.API(), slowPlan)
 	<-slow.runs
-	end := takeLease(t, cfg.NATSURL)
+	end := takeLease(t, cfg.Storage.NATSURL)
 	select {
 	case <-told:
 	case <-time.After(time.Minute):
@@ -285,7 +286,7 @@ func TestAMemberLeadsAnew(t *testing.T) {
 	m := serveMember(t, natsServer(t))
 	r := dialNode(t, m.cfg)
 	before := nodesOf(t, r)
-	c, err := bus.Dial(t.Context(), bus.DialConfig{URL: m.cfg.NATSURL})
+	c, err := bus.Dial(t.Context(), bus.DialConfig{URL: m.cfg.Storage.NATSURL})
 	require.NoError(t, err)
 	defer c.Close()
 	late, err := c.OpenStore(t.Context(), bus.StoreConfig{Lease: heldLease{make(chan struct{})}})
@@ -302,7 +303,7 @@ func TestAMemberLeadsAnew(t *testing.T) {
 func TestAnIdleMemberLeadsAnew(t *testing.T) {
 	t.Parallel()
 	m := serveMember(t, natsServer(t))
-	c, err := bus.Dial(t.Context(), bus.DialConfig{URL: m.cfg.NATSURL})
+	c, err := bus.Dial(t.Context(), bus.DialConfig{URL: m.cfg.Storage.NATSURL})
 	require.NoError(t, err)
 	defer c.Close()
 	late, err := c.OpenStore(t.Context(), bus.StoreConfig{Lease: heldLease{make(chan struct{})}})
@@ -382,7 +383,7 @@ func (c *cable) set(cut bool) {
 func TestAnIdleMemberThatIsCutOffAnswersNothing(t *testing.T) {
 	t.Parallel()
 	var c *cable
-	m := serveMember(t, natsServer(t), func(cfg *node.Config) { c, cfg.NATSURL = layCable(t, cfg.NATSURL) })
+	m := serveMember(t, natsServer(t), func(cfg *node.Config) { c, cfg.Storage.NATSURL = layCable(t, cfg.Storage.NATSURL) })
 	secret, err := os.ReadFile(filepath.Join(m.cfg.DataDir, bus.LocalTokenFile))
 	require.NoError(t, err)
 	ask := func() int {
@@ -403,7 +404,7 @@ func TestOnlyOneIsActive(t *testing.T) {
 	server := natsServer(t)
 	first := serveMember(t, server)
 	cfg := config(t)
-	cfg.NATSURL = first.cfg.NATSURL
+	cfg.Storage.NATSURL = first.cfg.Storage.NATSURL
 	_, err := node.Start(t.Context(), cfg)
 	assert.True(t, fault.Has(err, fault.Conflict), "%v", err)
 }

@@ -13,31 +13,42 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/messages"
 	"github.com/orch-dev/orch/policy"
+	"github.com/orch-dev/orch/rpc"
 	"github.com/orch-dev/orch/work"
 )
 
+// mailroom brings the messages of agents and people.
+type mailroom struct {
+	*host
+
+	credentials *credentials
+	messages    *bus.Messages
+	// messageMethods answers requests about messages.
+	messageMethods map[string]rpc.Method
+}
+
 // openMessages reads the messages of the store, before the tools that send them are made.
-func (n *Node) openMessages(ctx context.Context) error {
+func (ml *mailroom) openMessages(ctx context.Context) error {
 	var err error
-	n.messages, err = n.store.OpenMessages(ctx, messages.Config{
-		FindSecret: findSecret, Members: n.identities, Logger: n.cfg.logger(),
+	ml.messages, err = ml.store.OpenMessages(ctx, messages.Config{
+		FindSecret: findSecret, Members: ml.identities, Logger: ml.cfg.logger(),
 	})
 	if err != nil {
 		return err
 	}
-	n.onStop(func(context.Context) error { n.messages.Close(); return nil })
-	n.cfg.broker = messages.BrokerForCalls(n.messages, n.callerOf)
+	ml.onStop(func(context.Context) error { ml.messages.Close(); return nil })
+	ml.cfg.broker = messages.BrokerForCalls(ml.messages, ml.callerOf)
 	return nil
 }
 
 // callerOf finds out who a running call acts for: what the tool says itself does not count.
-func (n *Node) callerOf(ctx context.Context, c messages.Call) (string, error) {
-	return n.orch.CallerOf(ctx, work.Ref{Task: events.TaskID(c.Task), Step: c.Step, Attempt: c.Attempt})
+func (ml *mailroom) callerOf(ctx context.Context, c messages.Call) (string, error) {
+	return ml.orch.CallerOf(ctx, work.Ref{Task: events.TaskID(c.Task), Step: c.Step, Attempt: c.Attempt})
 }
 
 // identities are all that are known: those with tokens.
-func (n *Node) identities(ctx context.Context) []string {
-	tokens := n.known.Load()
+func (ml *mailroom) identities(ctx context.Context) []string {
+	tokens := ml.credentials.known.Load()
 	if tokens == nil {
 		return nil
 	}
@@ -61,25 +72,25 @@ func findSecret(data []byte) (string, bool) {
 }
 
 // serveMessages answers what faces and workers elsewhere ask about messages.
-func (n *Node) serveMessages(context.Context) error {
-	delegated := &delegatedBroker{broker: n.messages, note: n.noteReading}
-	n.messageMethods = bus.MessageMethods[messages.Delegation](delegated)
-	faces, err := bus.Serve(n.requests, bus.MessagesPrefix, n.messageMethods, n.forOperator())
+func (ml *mailroom) serveMessages(context.Context) error {
+	delegated := &delegatedBroker{broker: ml.messages, note: ml.noteReading}
+	ml.messageMethods = rpc.MessageMethods[messages.Delegation](delegated)
+	faces, err := rpc.Serve(ml.requests, bus.MessagesPrefix, ml.messageMethods, ml.forOperator())
 	if err != nil {
 		return err
 	}
-	n.onStop(closeSoon(faces))
-	workers, err := bus.Serve(n.requests, bus.WorkMessagesPrefix, bus.MessageMethods(n.cfg.broker), bus.EndpointConfig{Logger: n.cfg.logger()})
+	ml.onStop(closeSoon(faces))
+	workers, err := rpc.Serve(ml.requests, bus.WorkMessagesPrefix, rpc.MessageMethods(ml.cfg.broker), rpc.EndpointConfig{Logger: ml.cfg.logger()})
 	if err != nil {
 		return err
 	}
-	n.onStop(closeSoon(workers))
+	ml.onStop(closeSoon(workers))
 	return nil
 }
 
 // endWaits lets no call that waits for a message hold up the end of the node: it is the first thing to stop.
-func (n *Node) endWaits(context.Context) error {
-	n.onStop(func(context.Context) error { n.messages.EndWaits(); return nil })
+func (ml *mailroom) endWaits(context.Context) error {
+	ml.onStop(func(context.Context) error { ml.messages.EndWaits(); return nil })
 	return nil
 }
 
@@ -207,7 +218,7 @@ func (d *delegatedBroker) Group(ctx context.Context, who messages.Delegation, ch
 }
 
 // noteReading writes into the log that somebody reads the inbox of somebody else.
-func (n *Node) noteReading(ctx context.Context, who messages.Delegation) error {
+func (ml *mailroom) noteReading(ctx context.Context, who messages.Delegation) error {
 	type object = map[string]any
 	text := who.By + " reads the inbox of " + who.For
 	plan, err := json.Marshal(object{"orch": "v1", "name": api.OwnPrefix + "messages", "summary": text, "steps": []object{{
@@ -218,7 +229,7 @@ func (n *Node) noteReading(ctx context.Context, who messages.Delegation) error {
 	if err != nil {
 		return fault.Wrap(fault.Internal, err, "the reading cannot be noted")
 	}
-	_, err = n.orch.Submit(ctx, api.SubmitRequest{Plan: plan, Actor: who.By})
+	_, err = ml.orch.Submit(ctx, api.SubmitRequest{Plan: plan, Actor: who.By})
 	return err
 }
 
@@ -227,14 +238,14 @@ type Inboxes struct{ Node Asker }
 
 // Inbox implements server.Inboxes.
 func (i Inboxes) Inbox(ctx context.Context, who string, q messages.Query) (messages.Page, error) {
-	return bus.NewMessageClient[messages.Delegation](i.Node, bus.MessagesPrefix).Inbox(ctx, messages.Delegation{For: who, By: who}, q)
+	return rpc.NewMessageClient[messages.Delegation](i.Node, bus.MessagesPrefix).Inbox(ctx, messages.Delegation{For: who, By: who}, q)
 }
 
 // askMessages answers a request about messages in this process; false for other requests.
-func (n *Node) askMessages(ctx context.Context, method string, in, out any) (bool, error) {
+func (ml *mailroom) askMessages(ctx context.Context, method string, in, out any) (bool, error) {
 	name, ours := strings.CutPrefix(method, bus.MessagesPrefix+".")
 	if !ours {
 		return false, nil
 	}
-	return true, localMethods(n.messageMethods).Ask(ctx, name, in, out)
+	return true, localMethods(ml.messageMethods).Ask(ctx, name, in, out)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/orch-dev/orch/messages"
 	"github.com/orch-dev/orch/node"
 	"github.com/orch-dev/orch/plan"
+	"github.com/orch-dev/orch/rpc"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -36,9 +37,9 @@ func done(t *testing.T, r api.ResultReply) string {
 	return string(r.Output)
 }
 
-func inboxOf(t *testing.T, a bus.Asker, who messages.Delegation, q messages.Query) messages.Page {
+func inboxOf(t *testing.T, a rpc.Asker, who messages.Delegation, q messages.Query) messages.Page {
 	t.Helper()
-	p, err := bus.NewMessageClient[messages.Delegation](a, bus.MessagesPrefix).Inbox(t.Context(), who, q)
+	p, err := rpc.NewMessageClient[messages.Delegation](a, bus.MessagesPrefix).Inbox(t.Context(), who, q)
 	require.NoError(t, err)
 	return p
 }
@@ -54,7 +55,7 @@ func TestMessagesBetweenIdentities(t *testing.T) {
 			cfg := config(t)
 			server := cfg
 			if elsewhere {
-				server.Concurrency = -1
+				server.Worker.Concurrency = -1
 			}
 			n := start(t, server)
 			if elsewhere {
@@ -169,7 +170,7 @@ func TestReadingForOthersIsNoted(t *testing.T) {
 	}
 	assert.Equal(t, []string{api.OwnPrefix + "messages"}, noted, "once a minute")
 
-	broker := bus.NewMessageClient[messages.Delegation](n, bus.MessagesPrefix)
+	broker := rpc.NewMessageClient[messages.Delegation](n, bus.MessagesPrefix)
 	_, err = broker.Ack(t.Context(), who, []string{"x"})
 	assert.Equal(t, fault.Forbidden, fault.CodeOf(err))
 	_, err = broker.Send(t.Context(), who, messages.Draft{To: []string{"all"}, Payload: []byte(`1`)})
@@ -189,7 +190,7 @@ func TestMessagesHoldNoSecrets(t *testing.T) {
 	require.NoError(t, err)
 	_, err = n.API().Submit(t.Context(), api.SubmitRequest{Plan: p.JSON(), Actor: "user:ada"})
 	assert.Equal(t, fault.SecretDetected, fault.CodeOf(err))
-	broker := bus.NewMessageClient[messages.Delegation](n, bus.MessagesPrefix)
+	broker := rpc.NewMessageClient[messages.Delegation](n, bus.MessagesPrefix)
 	_, err = broker.Send(t.Context(), self("user:ada"), messages.Draft{To: []string{"agent:bob"}, Payload: []byte(`{"text":"use ` + secret + `"}`)})
 	assert.Equal(t, fault.SecretDetected, fault.CodeOf(err))
 	assert.Empty(t, inboxOf(t, n, self("agent:bob"), messages.Query{}).Messages)
@@ -204,14 +205,14 @@ func TestWorkersSpeakForTheirCalls(t *testing.T) {
 	require.NoError(t, err)
 	defer c.Close()
 	id := callAs(t, n.API(), "user:ada", "MESSAGE_INBOX", `{}`).ID
-	broker := bus.NewMessageClient[messages.Call](bus.NewRemote(c), bus.WorkMessagesPrefix)
+	broker := rpc.NewMessageClient[messages.Call](rpc.NewRemote(c), bus.WorkMessagesPrefix)
 	for _, call := range []messages.Call{{}, {Task: string(id), Step: plan.CallID, Attempt: 1}} {
 		_, err = broker.Inbox(t.Context(), call, messages.Query{})
 		assert.Equal(t, fault.Conflict, fault.CodeOf(err), "no such call runs")
 	}
 	ctx, stop := context.WithTimeout(t.Context(), time.Second)
 	defer stop()
-	err = bus.NewRemote(c).Ask(ctx, bus.MessagesPrefix+".inbox", struct{}{}, nil)
+	err = rpc.NewRemote(c).Ask(ctx, bus.MessagesPrefix+".inbox", struct{}{}, nil)
 	assert.Error(t, err, "that is for the operator")
 }
 
@@ -220,7 +221,7 @@ func TestWaitingCallsAndTheEndOfANode(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
 	server := cfg
-	server.Concurrency = -1
+	server.Worker.Concurrency = -1
 	n := start(t, server)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

@@ -19,7 +19,7 @@ import (
 func TestNameThatWasAnothers(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
-	cfg.HTTP = "127.0.0.1:0"
+	cfg.Faces.HTTP = "127.0.0.1:0"
 	n := start(t, cfg)
 	tell(t, n, "first", "agent:ada")
 	enrol(t, n, "ada", 1, "build")

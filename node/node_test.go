@@ -34,7 +34,7 @@ func config(t *testing.T) node.Config {
 	dir := t.TempDir()
 	root := filepath.Join(dir, "root")
 	require.NoError(t, os.Mkdir(root, 0o700))
-	return node.Config{DataDir: filepath.Join(dir, "data"), Root: root, Durability: "relaxed", Concurrency: 4, Version: "test"}
+	return node.Config{DataDir: filepath.Join(dir, "data"), Root: root, Storage: node.Storage{Durability: "relaxed"}, Worker: node.Worker{Concurrency: 4}, Version: "test"}
 }
 
 func start(t *testing.T, cfg node.Config) *node.Node {
@@ -119,11 +119,11 @@ func statable(t *testing.T, path string) string {
 func TestStopEndsTheChores(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
-	cfg.Concurrency = 6 // more than chores at the same time
+	cfg.Worker.Concurrency = 6 // more than chores at the same time
 	var log bytes.Buffer
 	cfg.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	idle := cfg
-	idle.Concurrency = -1
+	idle.Worker.Concurrency = -1
 	n := start(t, idle)
 	var ids []events.TaskID
 	for range 6 {
@@ -160,7 +160,7 @@ func TestRestartGoesOn(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
 	idle := cfg
-	idle.Concurrency = -1
+	idle.Worker.Concurrency = -1
 	n := start(t, idle)
 	id := submit(t, n.API(), realWork)
 	require.NoError(t, n.Stop(t.Context()))
@@ -178,7 +178,7 @@ func TestWorkerAndClientElsewhere(t *testing.T) {
 	cfg := config(t)
 	cfg.Operator = "user:test"
 	server := cfg
-	server.Concurrency = -1
+	server.Worker.Concurrency = -1
 	n := start(t, server)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -220,7 +220,7 @@ func TestExternalServer(t *testing.T) {
 	server, err := bus.StartServer(t.Context(), bus.ServerConfig{DataDir: filepath.Join(t.TempDir(), "nats")})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, server.Close(context.Background())) })
-	cfg.NATSURL = withCredential(t, server)
+	cfg.Storage.NATSURL = withCredential(t, server)
 	n := start(t, cfg)
 	r := run(t, n.API(), realWork)
 	assert.Equal(t, statemachine.Done, r.State, "%v", r.Error)
@@ -239,7 +239,7 @@ func TestExternalServerKeepsTheToken(t *testing.T) {
 	server, err := bus.StartServer(t.Context(), bus.ServerConfig{DataDir: filepath.Join(t.TempDir(), "nats")})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, server.Close(context.Background())) })
-	cfg.NATSURL, cfg.User = withCredential(t, server), "Ada"
+	cfg.Storage.NATSURL, cfg.User = withCredential(t, server), "Ada"
 	cfg.DataDir = filepath.Join(cfg.DataDir, "not", "there")
 	var tokens []string
 	for range 2 {
@@ -292,6 +292,7 @@ steps:
 outputs: {all: "${{ steps.shell.output.stdout }}"}
 `)
 	r := result(t, n.API(), id)
+	require.Nil(t, r.Error)
 	assert.NotContains(t, string(r.Output), canary)
 	assert.Contains(t, string(r.Output), "REDACTED")
 	_, err := n.API().Submit(t.Context(), api.SubmitRequest{Plan: json.RawMessage(`{"orch":"v1","steps":[{"id":"a","tool":"LOG_WRITE","with":{"level":"INFO","message":"` + canary + `"}}]}`)})
@@ -320,7 +321,7 @@ func TestStartsOnFullDisk(t *testing.T) {
 	id := submit(t, n.API(), "orch: v1\nsteps: [{id: g, wait: {signal: go}}]\n")
 	require.NoError(t, n.Stop(t.Context()))
 	full := cfg
-	full.MinFree = 1 << 60
+	full.Storage.MinFree = 1 << 60
 	n = start(t, full)
 	view, err := n.API().Get(t.Context(), api.GetRequest{ID: id})
 	require.NoError(t, err)

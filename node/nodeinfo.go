@@ -26,19 +26,19 @@ type nodeInfo struct {
 }
 
 // openStats begins to count how calls end. It comes before the owner, so that no commit is missed, and ends after it.
-func (n *Node) openStats(ctx context.Context) error {
-	keeper, err := stats.NewProjector(ctx, stats.ProjectorConfig{Log: n.store, Snapshots: n.store, Logger: n.cfg.logger()})
+func (h *host) openStats(ctx context.Context) error {
+	keeper, err := stats.NewProjector(ctx, stats.ProjectorConfig{Log: h.store, Snapshots: h.store, Logger: h.cfg.logger()})
 	if err != nil {
 		return err
 	}
-	n.stats = keeper
+	h.stats = keeper
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		keeper.Run(run)
 	}()
-	n.onStop(func(context.Context) error { stop(); <-ended; return nil })
+	h.onStop(func(context.Context) error { stop(); <-ended; return nil })
 	return nil
 }
 

@@ -25,7 +25,7 @@ import (
 func TestStatisticsOfANode(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
-	cfg.HTTP = "127.0.0.1:0"
+	cfg.Faces.HTTP = "127.0.0.1:0"
 	n := start(t, cfg)
 	path := filepath.Join(cfg.Root, "a.txt")
 	require.NoError(t, os.WriteFile(path, []byte("x"), 0o600))
@@ -83,12 +83,12 @@ func (emptyShelf) LoadStats(context.Context) ([]byte, error) {
 func TestToolsOfTheNodeRunInTheNode(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
-	cfg.Concurrency, cfg.OwnTools = -1, true
+	cfg.Worker.Concurrency, cfg.Worker.OwnTools = -1, true
 	n := start(t, cfg)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	elsewhere := cfg
-	elsewhere.Concurrency = 4
+	elsewhere.Worker.Concurrency = 4
 	go func() { ended <- node.RunWorker(ctx, elsewhere) }()
 	t.Cleanup(func() { stop(); assert.NoError(t, <-ended) })
 	for range 5 {
@@ -160,11 +160,11 @@ func TestSystemStatus(t *testing.T) {
 func TestSystemStatusOfAFullDisk(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
-	cfg.HTTP, cfg.User, cfg.Extra = "127.0.0.1:0", "ada", failing()
+	cfg.Faces.HTTP, cfg.User, cfg.Extra = "127.0.0.1:0", "ada", failing()
 	require.NoError(t, start(t, cfg).Stop(t.Context()))
 	token, err := os.ReadFile(filepath.Join(cfg.DataDir, bus.LocalTokenFile))
 	require.NoError(t, err)
-	cfg.MinFree = 1 << 60
+	cfg.Storage.MinFree = 1 << 60
 	e := &endpoint{Node: start(t, cfg), t: t, token: strings.TrimSpace(string(token))}
 	r := e.call("test.fail", object{})
 	require.NotNil(t, r.Error)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/bus/election"
+	"github.com/orch-dev/orch/rpc"
 )
 
 // NodesReply lists the nodes that share a log.
@@ -19,9 +20,9 @@ type NodesReply struct {
 }
 
 // serveNodes answers who the nodes of a cluster are. Each of them does: there may be no active one, and some may stand still.
-func serveNodes(c *bus.Conn, seat *election.Member, cfg Config) (*bus.Endpoint, error) {
-	return bus.Serve(c, bus.NodesPrefix, map[string]bus.Method{
-		"members": bus.Handle(func(ctx context.Context, _ struct{}) (NodesReply, error) {
+func serveNodes(c *bus.Conn, seat *election.Member, cfg Config) (*rpc.Endpoint, error) {
+	return rpc.Serve(c, bus.NodesPrefix, map[string]rpc.Method{
+		"members": rpc.Handle(func(ctx context.Context, _ struct{}) (NodesReply, error) {
 			nodes, err := seat.Members(ctx)
 			if err != nil {
 				return NodesReply{}, err
@@ -29,7 +30,7 @@ func serveNodes(c *bus.Conn, seat *election.Member, cfg Config) (*bus.Endpoint, 
 			epoch, err := c.Epoch(ctx)
 			return NodesReply{Cluster: true, Epoch: epoch, Nodes: nodes}, err
 		}),
-	}, bus.EndpointConfig{Logger: cfg.logger(), Everyone: true})
+	}, rpc.EndpointConfig{Logger: cfg.logger(), Everyone: true})
 }
 
 // nodesWithin is how long the nodes may take to say who they are.
@@ -45,7 +46,7 @@ func Nodes(ctx context.Context, cfg Config) (NodesReply, error) {
 	ctx, stop := context.WithTimeout(ctx, nodesWithin)
 	defer stop()
 	var reply NodesReply
-	err = bus.Call(ctx, c, bus.NodesPrefix+".members", struct{}{}, &reply)
+	err = rpc.Call(ctx, c, bus.NodesPrefix+".members", struct{}{}, &reply)
 	return reply, err
 }
 
@@ -67,9 +68,9 @@ func (n *Node) serveAlone(context.Context) error {
 	if n.server == nil {
 		return nil
 	}
-	end, err := bus.Serve(n.requests, bus.NodesPrefix, map[string]bus.Method{
-		"members": bus.Handle(func(context.Context, struct{}) (NodesReply, error) { return n.alone(), nil }),
-	}, bus.EndpointConfig{Logger: n.cfg.logger()})
+	end, err := rpc.Serve(n.requests, bus.NodesPrefix, map[string]rpc.Method{
+		"members": rpc.Handle(func(context.Context, struct{}) (NodesReply, error) { return n.alone(), nil }),
+	}, rpc.EndpointConfig{Logger: n.cfg.logger()})
 	if err == nil {
 		n.onStop(closeSoon(end))
 	}

@@ -39,30 +39,30 @@ type noticeQueue struct {
 }
 
 // openNotices starts the delivery, unless nothing is to be told or nobody is to hear it.
-func (n *Node) openNotices(ctx context.Context) error {
-	if len(n.cfg.NotifyOn) == 0 || len(n.cfg.NotifyTo) == 0 {
+func (h *host) openNotices(ctx context.Context) error {
+	if len(h.cfg.NotifyOn) == 0 || len(h.cfg.NotifyTo) == 0 {
 		return nil
 	}
-	sender, err := notify.NewSender(n.executor.families.Notify, n.cfg.NotifyTo...)
+	sender, err := notify.NewSender(h.executor.families.Notify, h.cfg.NotifyTo...)
 	if err != nil {
 		return fault.From(err).WithField("notify_channels")
 	}
-	n.notices = &noticeQueue{
-		executor: n.executor, sender: sender, on: n.cfg.NotifyOn, to: n.cfg.NotifyTo,
+	h.notices = &noticeQueue{
+		executor: h.executor, sender: sender, on: h.cfg.NotifyOn, to: h.cfg.NotifyTo,
 		queue: make(chan orchestrator.Notice, maxNotices), stopping: make(chan struct{}),
 	}
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		n.notices.run(run)
+		h.notices.run(run)
 	}()
-	n.onStop(func(ctx context.Context) error {
+	h.onStop(func(ctx context.Context) error {
 		defer cancel()
 		ctx, stop := context.WithTimeout(ctx, lastNotices)
 		defer stop()
 		context.AfterFunc(ctx, cancel)
-		close(n.notices.stopping)
+		close(h.notices.stopping)
 		<-ended
 		return nil
 	})
@@ -70,14 +70,14 @@ func (n *Node) openNotices(ctx context.Context) error {
 }
 
 // notify is called by the owner with its lock held. It never blocks.
-func (n *Node) notify(notice orchestrator.Notice) {
-	if n.notices == nil || !n.notices.wants(notice.Kind) {
+func (h *host) notify(notice orchestrator.Notice) {
+	if h.notices == nil || !h.notices.wants(notice.Kind) {
 		return
 	}
 	select {
-	case n.notices.queue <- notice:
+	case h.notices.queue <- notice:
 	default:
-		n.notices.dropped.Add(1)
+		h.notices.dropped.Add(1)
 	}
 }
 

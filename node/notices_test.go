@@ -31,7 +31,7 @@ func TestNoticesOnTheBus(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
 	server := cfg
-	server.Concurrency = -1
+	server.Worker.Concurrency = -1
 	server.NotifyOn, server.NotifyTo = []string{"failed"}, []string{"nats"}
 	n := start(t, server)
 	c, err := bus.Dial(t.Context(), bus.DialConfig{DataDir: cfg.DataDir})

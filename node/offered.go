@@ -10,6 +10,7 @@ import (
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/mcp/gateway"
+	"github.com/orch-dev/orch/rpc"
 	"github.com/orch-dev/orch/tools"
 )
 
@@ -59,7 +60,7 @@ func (a Admin) OfferedFeatures(ctx context.Context, after string, wait time.Dura
 
 // fetchAll asks for all parts of what is offered.
 func fetchAll[T any](ctx context.Context, node Asker, method, after string, wait time.Duration) (version string, all []T, err error) {
-	ctx, stop := context.WithTimeout(ctx, wait+bus.CallWithin)
+	ctx, stop := context.WithTimeout(ctx, wait+rpc.CallWithin)
 	defer stop()
 	request := offerRequest{After: after, Wait: wait}
 	for {
@@ -108,8 +109,8 @@ type offerServer[T any] struct {
 }
 
 // offerMethod returns the method that answers with what list returns, in parts of half a message of the connection.
-func offerMethod[T any](c *bus.Conn, list func() []T, replaced func() <-chan struct{}) bus.Method {
-	return bus.Handle(offerServer[T]{list, replaced, int(c.NATS().MaxPayload() / 2)}.answer)
+func offerMethod[T any](c *bus.Conn, list func() []T, replaced func() <-chan struct{}) rpc.Method {
+	return rpc.Handle(offerServer[T]{list, replaced, int(c.NATS().MaxPayload() / 2)}.answer)
 }
 
 // answer returns the items when they are others than those that are known, or as soon as they are.

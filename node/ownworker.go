@@ -13,14 +13,14 @@ import (
 // queues are those that the node's own worker serves; none for a node without one.
 func (n *Node) queues() []string {
 	switch {
-	case n.cfg.Concurrency < 0 && !n.cfg.OwnTools:
+	case n.cfg.Worker.Concurrency < 0 && !n.cfg.Worker.OwnTools:
 		return nil
-	case n.cfg.Concurrency < 0:
+	case n.cfg.Worker.Concurrency < 0:
 		return []string{work.NodeQueue}
-	case len(n.cfg.Queues) == 0:
+	case len(n.cfg.Worker.Queues) == 0:
 		return []string{work.DefaultQueue, work.NodeQueue}
 	default:
-		return append(slices.Clone(n.cfg.Queues), work.NodeQueue)
+		return append(slices.Clone(n.cfg.Worker.Queues), work.NodeQueue)
 	}
 }
 

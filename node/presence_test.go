@@ -134,7 +134,7 @@ func TestAgentSaysGoodbye(t *testing.T) {
 func TestReportsOfAgents(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
-	cfg.HTTP = "127.0.0.1:0"
+	cfg.Faces.HTTP = "127.0.0.1:0"
 	n := start(t, cfg)
 	ada := enrol(t, n, "ada", 1, "build")
 	id := submit(t, n.API(), agentStep)

@@ -17,6 +17,7 @@ import (
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/rpc"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/work"
 )
@@ -66,7 +67,7 @@ func TestWorkersAreNoAgents(t *testing.T) {
 	c, err := bus.Dial(t.Context(), bus.DialConfig{DataDir: cfg.DataDir, User: bus.WorkerUser})
 	require.NoError(t, err)
 	defer c.Close()
-	r := bus.NewRemote(c)
+	r := rpc.NewRemote(c)
 	ref := work.Ref{Task: submit(t, n.API(), agentStep), Step: "a", Attempt: 1}
 	ada := work.Agent{Name: "ada", Type: "developer", Capabilities: []string{"build"}}
 	_, asAgent := r.Poll(t.Context(), work.Poll{Worker: "w", Queues: []string{work.AgentsQueue}, Free: 1, Agent: &ada})

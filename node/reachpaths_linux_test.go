@@ -44,8 +44,8 @@ func newClosedWorld(t *testing.T) *closedWorld {
 	t.Helper()
 	cfg := config(t)
 	cfg.Operator = "user:test"
-	cfg.Policy = filepath.Join(t.TempDir(), "policy.yaml")
-	require.NoError(t, os.WriteFile(cfg.Policy, []byte(`
+	cfg.Confinement.Policy = filepath.Join(t.TempDir(), "policy.yaml")
+	require.NoError(t, os.WriteFile(cfg.Confinement.Policy, []byte(`
 version: 1
 rules:
   - {name: closed, action: deny, agents: ["agent:thief"], paths: ["secret/**", "*.cert", "{data,db}/*.db"]}

@@ -17,6 +17,8 @@ import (
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/mcp/registry"
+	"github.com/orch-dev/orch/rpc"
 )
 
 // RefusedMethod is where a face in another process says that it has refused a call.
@@ -183,15 +185,25 @@ func cut(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxShownName)], "")
 }
 
+// journal notes as events what happens beside tasks: refused calls, and changes of MCP servers.
+type journal struct {
+	*host
+
+	// changes are those of MCP servers that the journal has yet to note.
+	changes chan registry.Change
+	// refusals are refused calls that the journal has yet to note.
+	refusals chan Refusal
+}
+
 // refused hands a refusal to the journal. When too many wait, they are in the log of the process alone.
-func (n *Node) refused(r Refusal) {
+func (jn *journal) refused(r Refusal) {
 	if !refuses(r.Error) {
 		return
 	}
 	select {
-	case n.refusals <- r:
+	case jn.refusals <- r:
 	default:
-		n.cfg.logger().Warn("refusal_not_noted", slog.String("by", cut(r.By)), slog.String("tool", cut(r.Tool)), slog.String("code", string(r.Error.Code)))
+		jn.cfg.logger().Warn("refusal_not_noted", slog.String("by", cut(r.By)), slog.String("tool", cut(r.Tool)), slog.String("code", string(r.Error.Code)))
 	}
 }
 
@@ -199,49 +211,49 @@ func (n *Node) refused(r Refusal) {
 const maxRefusals = 1000
 
 // startRefusals notes refused calls in the log, and takes those of faces in other processes.
-func (n *Node) startRefusals(ctx context.Context) error {
-	end, err := bus.Serve(n.requests, bus.AuditPrefix, n.auditMethods(), n.forOperator())
+func (jn *journal) startRefusals(ctx context.Context) error {
+	end, err := rpc.Serve(jn.requests, bus.AuditPrefix, jn.auditMethods(), jn.forOperator())
 	if err != nil {
 		return err
 	}
-	n.onStop(closeSoon(end))
+	jn.onStop(closeSoon(end))
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		n.noteRefusals(run)
+		jn.noteRefusals(run)
 	}()
-	n.onStop(func(context.Context) error { stop(); <-ended; return nil })
+	jn.onStop(func(context.Context) error { stop(); <-ended; return nil })
 	return nil
 }
 
-func (n *Node) auditMethods() localMethods {
-	return localMethods{"refused": bus.Handle(func(_ context.Context, r Refusal) (struct{}, error) {
-		n.refused(r)
+func (jn *journal) auditMethods() localMethods {
+	return localMethods{"refused": rpc.Handle(func(_ context.Context, r Refusal) (struct{}, error) {
+		jn.refused(r)
 		return struct{}{}, nil
 	})}
 }
 
 // noteRefusals counts refusals and notes them, until ctx ends, and then those that are left.
-func (n *Node) noteRefusals(ctx context.Context) {
+func (jn *journal) noteRefusals(ctx context.Context) {
 	var counter refusalCounter
 	var pace notePace
 	var due <-chan time.Time
 	for {
 		select {
-		case r := <-n.refusals:
+		case r := <-jn.refusals:
 			counter.add(r, time.Now().UTC())
 			if due == nil {
 				due = time.After(pace.next(time.Now()))
 			}
 		case <-due:
-			n.noteRefused(ctx, counter.take())
+			jn.noteRefused(ctx, counter.take())
 			due = nil
 		case <-ctx.Done():
-			for len(n.refusals) > 0 {
-				counter.add(<-n.refusals, time.Now().UTC())
+			for len(jn.refusals) > 0 {
+				counter.add(<-jn.refusals, time.Now().UTC())
 			}
-			n.noteRefused(context.WithoutCancel(ctx), counter.take())
+			jn.noteRefused(context.WithoutCancel(ctx), counter.take())
 			return
 		}
 	}
@@ -265,7 +277,7 @@ func (p *notePace) next(now time.Time) time.Duration {
 }
 
 // noteRefused submits the task that notes refusals. Arguments that the node would refuse again are left out of it.
-func (n *Node) noteRefused(ctx context.Context, counts []*refusalCount) {
+func (jn *journal) noteRefused(ctx context.Context, counts []*refusalCount) {
 	if len(counts) == 0 {
 		return
 	}
@@ -273,22 +285,22 @@ func (n *Node) noteRefused(ctx context.Context, counts []*refusalCount) {
 	defer stop()
 	var err error
 	for _, args := range []bool{true, false} {
-		_, err = n.orch.Submit(ctx, api.SubmitRequest{Plan: n.refusalPlan(counts, args), Actor: "system:audit"})
+		_, err = jn.orch.Submit(ctx, api.SubmitRequest{Plan: jn.refusalPlan(counts, args), Actor: "system:audit"})
 		if err == nil {
 			return
 		}
 	}
-	n.cfg.logger().WarnContext(ctx, "refusals_not_noted", slog.Int("kinds", len(counts)), slog.Any("error", err))
+	jn.cfg.logger().WarnContext(ctx, "refusals_not_noted", slog.Int("kinds", len(counts)), slog.Any("error", err))
 }
 
 // refusalPlan is a plan that writes refusals into its own log.
-func (n *Node) refusalPlan(counts []*refusalCount, args bool) json.RawMessage {
+func (jn *journal) refusalPlan(counts []*refusalCount, args bool) json.RawMessage {
 	type object = map[string]any
 	steps, total := []object{}, 0
 	for i, c := range counts {
 		total += c.count
 		steps = append(steps, object{"id": "refused_" + strconv.Itoa(i+1), "tool": "LOG_WRITE", "with": object{
-			"level": "WARN", "message": n.verbatim(c.message()), "context": n.contextOfRefusal(c, args),
+			"level": "WARN", "message": jn.verbatim(c.message()), "context": jn.contextOfRefusal(c, args),
 		}})
 	}
 	plan, err := json.Marshal(object{
@@ -317,37 +329,37 @@ func (c *refusalCount) message() string {
 }
 
 // contextOfRefusal are the parts of a refusal, without secrets.
-func (n *Node) contextOfRefusal(c *refusalCount, args bool) map[string]any {
+func (jn *journal) contextOfRefusal(c *refusalCount, args bool) map[string]any {
 	all := map[string]any{
-		"event": "call_refused", "by": n.verbatim(cut(c.By)), "count": c.count, "first": c.first.Format(time.RFC3339), "last": c.last.Format(time.RFC3339),
+		"event": "call_refused", "by": jn.verbatim(cut(c.By)), "count": c.count, "first": c.first.Format(time.RFC3339), "last": c.last.Format(time.RFC3339),
 	}
 	for name, value := range map[string]string{"tool": c.Tool, "task": string(c.Task)} {
 		if value != "" {
-			all[name] = n.verbatim(cut(value))
+			all[name] = jn.verbatim(cut(value))
 		}
 	}
 	if c.Error != nil {
 		all["code"] = string(c.Error.Code)
 		if c.Error.Field != "" {
-			all["field"] = n.verbatim(cut(c.Error.Field))
+			all["field"] = jn.verbatim(cut(c.Error.Field))
 		}
 		if c.Error.Reason != "" {
-			all["reason"] = n.verbatim(cut(c.Error.Reason))
+			all["reason"] = jn.verbatim(cut(c.Error.Reason))
 		}
 	}
 	if c.sum == "" {
 		return all
 	}
 	all["args_sha256"] = c.sum
-	if text, ok := n.shownArgs(c); ok && args {
-		all["args"] = n.verbatim(text)
+	if text, ok := jn.shownArgs(c); ok && args {
+		all["args"] = jn.verbatim(text)
 	}
 	return all
 }
 
 // shownArgs are the arguments of a refusal as far as a note shows them; false when they hold a secret.
-func (n *Node) shownArgs(c *refusalCount) (string, bool) {
-	if _, secret := n.executor.policy.Redact(c.Args); secret || c.Error == nil || c.Error.Code == fault.SecretDetected {
+func (jn *journal) shownArgs(c *refusalCount) (string, bool) {
+	if _, secret := jn.executor.policy.Redact(c.Args); secret || c.Error == nil || c.Error.Code == fault.SecretDetected {
 		return "", false
 	}
 	text := string(c.Args)
@@ -358,7 +370,7 @@ func (n *Node) shownArgs(c *refusalCount) (string, bool) {
 }
 
 // verbatim is a text of somebody else as a plan may hold it: without secrets, and no expression.
-func (n *Node) verbatim(text string) string {
-	clean, _ := n.executor.policy.Redact([]byte(text))
+func (jn *journal) verbatim(text string) string {
+	clean, _ := jn.executor.policy.Redact([]byte(text))
 	return strings.ReplaceAll(string(clean), "${{", "$${{")
 }

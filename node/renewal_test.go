@@ -134,7 +134,7 @@ func TestAgentsEndWithTheTokenThatRegisteredThem(t *testing.T) {
 func TestNobodyRegistersAgentsWithoutAToken(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
-	cfg.HTTP, cfg.User = "127.0.0.1:0", "owner"
+	cfg.Faces.HTTP, cfg.User = "127.0.0.1:0", "owner"
 	n := start(t, cfg)
 	sponsored(t, n, bus.NewToken{Name: "sue", Role: bus.RoleSubmitter, Life: time.Hour}, "ada")
 	_, err := n.Tokens().RevokeToken(t.Context(), bus.RevokeToken{Token: "sue", Actor: "user:test"})

@@ -33,7 +33,7 @@ func TestRestartWithOpenTasks(t *testing.T) { //nolint:paralleltest // it measur
 		require.NoError(t, err)
 	}
 	cfg := config(t)
-	cfg.Concurrency = 2
+	cfg.Worker.Concurrency = 2
 	n, err := node.Start(t.Context(), cfg)
 	require.NoError(t, err)
 	submitMany(t, n, sleepingPlan, timers)

@@ -26,11 +26,11 @@ type Retention struct {
 }
 
 // taskRetention is that of a node that stays.
-func (n *Node) taskRetention() orchestrator.Retention {
-	if n.cfg.Guest != "" || n.cfg.ReadOnly {
+func (ch *chores) taskRetention() orchestrator.Retention {
+	if ch.cfg.Guest != "" || ch.cfg.Confinement.ReadOnly {
 		return orchestrator.Retention{}
 	}
-	return n.cfg.Retention.Tasks
+	return ch.cfg.Limits.Retention.Tasks
 }
 
 // rule is what holds for the folders of one shelf.
@@ -53,26 +53,26 @@ const (
 )
 
 // startRetention removes old workspaces in the background, in a node that stays.
-func (n *Node) startRetention(ctx context.Context) error {
-	if n.cfg.Guest != "" || n.cfg.ReadOnly || n.cfg.Retention.Completed == 0 && n.cfg.Retention.Failed == 0 {
+func (ch *chores) startRetention(ctx context.Context) error {
+	if ch.cfg.Guest != "" || ch.cfg.Confinement.ReadOnly || ch.cfg.Limits.Retention.Completed == 0 && ch.cfg.Limits.Retention.Failed == 0 {
 		return nil
 	}
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})
-	r := &retention{n: n, noted: map[events.TaskID]bool{}, failed: map[events.TaskID]bool{}}
+	r := &retention{n: ch, noted: map[events.TaskID]bool{}, failed: map[events.TaskID]bool{}}
 	go func() {
 		defer close(ended)
 		for first := true; first || pause.For(run, retainEvery) == nil; first = false {
 			r.run(run)
 		}
 	}()
-	n.onStop(func(context.Context) error { stop(); <-ended; return nil })
+	ch.onStop(func(context.Context) error { stop(); <-ended; return nil })
 	return nil
 }
 
 // retention removes old workspaces. What cannot be removed is tried again each time and holds up nothing else.
 type retention struct {
-	n *Node
+	n *chores
 	// noted are the tasks whose removal is in the log, failed those that the log of the node names.
 	noted, failed map[events.TaskID]bool
 }
@@ -83,7 +83,7 @@ func (r *retention) run(ctx context.Context) {
 	if err == nil {
 		err = r.remove(ctx, rest)
 	}
-	for _, rule := range r.n.cfg.Retention.rules() {
+	for _, rule := range r.n.cfg.Limits.Retention.rules() {
 		if rule.keep > 0 && ctx.Err() == nil {
 			err = errors.Join(err, r.clear(ctx, rule))
 		}
@@ -204,7 +204,7 @@ func LookRetention(ctx context.Context, cfg Config, now time.Time) ([]Retained, 
 	}
 	tree, err := workspace.New(root, workingDir)
 	var all []Retained
-	for i, r := range cfg.Retention.rules() {
+	for i, r := range cfg.Limits.Retention.rules() {
 		if err != nil {
 			break
 		}

@@ -44,7 +44,7 @@ func waitRemoved(t *testing.T, folder string) {
 func TestRetention(t *testing.T) {
 	t.Parallel()
 	cfg, now := config(t), time.Now()
-	cfg.Retention = node.Retention{Completed: 30 * day, Failed: 90 * day}
+	cfg.Limits.Retention = node.Retention{Completed: 30 * day, Failed: 90 * day}
 	gone, old := shelve(t, cfg.Root, "Completed", now.Add(-40*day), now.Add(-31*day))
 	var stay []string
 	for shelf, ended := range map[string]time.Duration{"Completed": 29 * day, "Failed": 31 * day} {
@@ -90,7 +90,7 @@ func TestRetention(t *testing.T) {
 func TestRetentionPassesOverWhatStays(t *testing.T) {
 	t.Parallel()
 	cfg, now := config(t), time.Now()
-	cfg.Retention = node.Retention{Completed: day, Failed: day}
+	cfg.Limits.Retention = node.Retention{Completed: day, Failed: day}
 	ended := now.Add(-2 * day)
 	stays, stuck := shelve(t, cfg.Root, "Completed", ended, ended)
 	_, sealed := shelve(t, cfg.Root, "Failed", ended, ended)

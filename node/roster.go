@@ -9,17 +9,17 @@ import (
 )
 
 // roster are the registered agents, as who explains a task needs them.
-func (n *Node) roster(ctx context.Context) (all []orchestrator.RegisteredAgent, removed func(string) bool) {
-	if r := n.executor.registry.Load(); r != nil {
+func (ag *agentDesk) roster(ctx context.Context) (all []orchestrator.RegisteredAgent, removed func(string) bool) {
+	if r := ag.executor.registry.Load(); r != nil {
 		views, err := r.Agents(ctx)
 		if err != nil {
-			return nil, n.tokens.Revoked
+			return nil, ag.credentials.tokens.Revoked
 		}
 		for _, v := range views {
 			all = append(all, registeredAgent(v))
 		}
 	}
-	return all, n.tokens.Revoked
+	return all, ag.credentials.tokens.Revoked
 }
 
 func registeredAgent(v agents.View) orchestrator.RegisteredAgent {

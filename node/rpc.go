@@ -13,8 +13,8 @@ import (
 )
 
 // rpc is the /rpc endpoint, behind the same authentication as the MCP face.
-func (n *Node) rpc(face *server.Server) (http.Handler, error) {
-	return httpapi.New(httpapi.Config{Authenticator: rpcAuthenticator{face}, Redact: n.executor.policy.Redact, Wait: n.cfg.RPCWait, Logger: n.cfg.logger()})
+func (fa *face) rpc(face *server.Server) (http.Handler, error) {
+	return httpapi.New(httpapi.Config{Authenticator: rpcAuthenticator{face}, Redact: fa.executor.policy.Redact, Wait: fa.cfg.Faces.RPCWait, Logger: fa.cfg.logger()})
 }
 
 // rpcAuthenticator lets clients of /rpc in as the MCP face does.
@@ -56,21 +56,21 @@ func replyOf(r server.ToolReply) httpapi.Reply {
 }
 
 // unlogged calls a tool outside of the log: it only reads this process, so no worker is needed for it.
-func (n *Node) unlogged(ctx context.Context, tool tools.Tool, args json.RawMessage) (json.RawMessage, error) {
-	return tool.Call(ctx, n.plainEnv(), args)
+func (fa *face) unlogged(ctx context.Context, tool tools.Tool, args json.RawMessage) (json.RawMessage, error) {
+	return tool.Call(ctx, fa.plainEnv(), args)
 }
 
 // direct calls a tool for an identity that speaks for itself.
-func (n *Node) direct(ctx context.Context, who server.Identity, tool tools.Tool, args json.RawMessage) (json.RawMessage, error) {
-	env := n.plainEnv()
+func (fa *face) direct(ctx context.Context, who server.Identity, tool tools.Tool, args json.RawMessage) (json.RawMessage, error) {
+	env := fa.plainEnv()
 	env.Requester, env.Agent = who.Name, who.Agent
 	return tool.Call(ctx, env, args)
 }
 
 // plainEnv is what a call outside of the log may use.
-func (n *Node) plainEnv() *tools.Env {
+func (fa *face) plainEnv() *tools.Env {
 	return &tools.Env{
-		Root: n.executor.root, Log: n.cfg.logger(), Now: time.Now,
+		Root: fa.executor.root, Log: fa.cfg.logger(), Now: time.Now,
 		Progress: func(float64, float64, string) {}, Record: func(events.Kind, events.Payload) {}, Spawn: func(tools.Spawn) {},
 	}
 }

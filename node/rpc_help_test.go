@@ -75,7 +75,7 @@ func TestRPCRevealsSecretsLater(t *testing.T) {
 // portable names have the same pages.
 func TestRPCPagesOfPortableNames(t *testing.T) {
 	t.Parallel()
-	e := serveRPC(t, func(c *node.Config) { c.PortableNames, c.RPCWait = true, time.Minute })
+	e := serveRPC(t, func(c *node.Config) { c.Faces.PortableNames, c.Faces.RPCWait = true, time.Minute })
 	for _, method := range []string{"system.listSkills", "system_listSkills"} {
 		r := e.call(method, object{"category": "git", "limit": 2, "offset": 2})
 		require.Nil(t, r.Error, "%v", r.Error)

@@ -96,7 +96,7 @@ func serveNode(t *testing.T, change ...func(*node.Config)) *endpoint {
 	t.Helper()
 	cfg := config(t)
 	log := &logtest.Buffer{}
-	cfg.HTTP, cfg.Extra, cfg.User = "127.0.0.1:0", failing(), "ada"
+	cfg.Faces.HTTP, cfg.Extra, cfg.User = "127.0.0.1:0", failing(), "ada"
 	cfg.Logger = slog.New(slog.NewTextHandler(log, nil))
 	for _, c := range change {
 		c(&cfg)

@@ -177,7 +177,7 @@ func TestRPCSubscriptionsThatAreNone(t *testing.T) {
 	t.Parallel()
 	policy := filepath.Join(t.TempDir(), "policy.yaml")
 	require.NoError(t, os.WriteFile(policy, []byte("version: 1\ndefault: allow\nrules:\n  - {name: w, action: ask, tools: [firebase.subscribe], agents: [\"user:bob\"]}\n"), 0o600))
-	e := serveRPC(t, func(c *node.Config) { c.Policy = policy })
+	e := serveRPC(t, func(c *node.Config) { c.Confinement.Policy = policy })
 	args := object{"subscriptionId": "x", "database": "realtime", "path": "a"}
 	plain := e.call("firebase.subscribe", args)
 	require.NotNil(t, plain.Error)
@@ -231,7 +231,7 @@ func TestTheNextNodeHasTheDatabase(t *testing.T) {
 	natsServer, err := bus.StartServer(t.Context(), bus.ServerConfig{DataDir: filepath.Join(t.TempDir(), "nats"), Durability: bus.Relaxed})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, natsServer.Close(context.Background())) })
-	external := func(c *node.Config) { c.NATSURL = withCredential(t, natsServer) }
+	external := func(c *node.Config) { c.Storage.NATSURL = withCredential(t, natsServer) }
 	first := serveRPC(t, external)
 	for i := range 10 {
 		first.set(fmt.Sprintf("list/k%d", i), float64(i))
@@ -251,7 +251,7 @@ func TestRPCTaskIsGone(t *testing.T) {
 	t.Parallel()
 	var later atomic.Bool
 	e := serveRPC(t, func(c *node.Config) {
-		c.Face = func(f *server.Config) {
+		c.Faces.Face = func(f *server.Config) {
 			f.Now = func() time.Time {
 				if later.Load() {
 					return time.Now().Add(25 * time.Hour)

@@ -16,6 +16,7 @@ import (
 	"github.com/orch-dev/orch/internal/proc"
 	"github.com/orch-dev/orch/node"
 	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/test/need"
 	"github.com/orch-dev/orch/tools"
 )
 
@@ -36,6 +37,28 @@ func attack() tools.Tool {
 		})
 		return out{res.Stdout + res.Stderr}, err
 	})
+}
+
+// ptrace tries to attach to the node and prints the result and the number of the error.
+const ptrace = "python3 -c 'import ctypes; print(ctypes.CDLL(None, use_errno=True).ptrace(16, '$PPID', 0, 0), ctypes.get_errno())'"
+
+// refuses runs a script as a call, and wants it to say that it was refused, and no secret.
+func refuses(t *testing.T, n *node.Node, script, refused, secrets string) {
+	t.Helper()
+	plan, err := json.Marshal(map[string]any{
+		"orch": "v1", "steps": []any{map[string]any{"id": "a", "tool": "ATTACK", "with": map[string]any{"script": script}}},
+		"outputs": map[string]any{"said": "${{ steps.a.output.said }}"},
+	})
+	require.NoError(t, err)
+	r := run(t, n.API(), string(plan))
+	require.Equal(t, statemachine.Done, r.State, "%s: %v", script, r.Error)
+	said := string(r.Output)
+	assert.Regexp(t, refused, said, script)
+	for part := range strings.FieldsSeq(secrets) {
+		if len(part) > 20 {
+			assert.NotContains(t, said, part, script)
+		}
+	}
 }
 
 // No call reads the node's credentials or reaches its port, wherever the data directory lies, so that no
@@ -77,23 +100,13 @@ func TestNoCallReachesTheNode(t *testing.T) {
 				"kill -9 $PPID":                                                                           "not permitted",
 				"kill -STOP $PPID":                                                                        "not permitted",
 				"setsid bash -c 'kill -9 " + "'$PPID; cat " + cfg.DataDir + "/auth.json":                  "not permitted",
-				"python3 -c 'import ctypes; print(ctypes.CDLL(None, use_errno=True).ptrace(16, '$PPID', 0, 0), ctypes.get_errno())'": "-1 1",
 			} {
-				plan, err := json.Marshal(map[string]any{
-					"orch": "v1", "steps": []any{map[string]any{"id": "a", "tool": "ATTACK", "with": map[string]any{"script": script}}},
-					"outputs": map[string]any{"said": "${{ steps.a.output.said }}"},
-				})
-				require.NoError(t, err)
-				r := run(t, n.API(), string(plan))
-				require.Equal(t, statemachine.Done, r.State, "%s: %v", script, r.Error)
-				said := string(r.Output)
-				assert.Regexp(t, refused, said, script)
-				for part := range strings.FieldsSeq(string(secret)) {
-					if len(part) > 20 {
-						assert.NotContains(t, said, part, script)
-					}
-				}
+				refuses(t, n, script, refused, string(secret))
 			}
+			t.Run("ptrace", func(t *testing.T) {
+				need.Program(t, "python3")
+				refuses(t, n, ptrace, "-1 1", string(secret))
+			})
 			now, err := os.ReadFile(filepath.Join(cfg.DataDir, "auth.json"))
 			require.NoError(t, err)
 			assert.Equal(t, string(secret), string(now)+" "+string(token))
@@ -106,13 +119,13 @@ func TestNoCallReachesTheNode(t *testing.T) {
 func TestSandboxIsConfigured(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
-	cfg.Sandbox, cfg.Extra = string(proc.Off), []tools.Tool{attack()}
+	cfg.Confinement.Sandbox, cfg.Extra = string(proc.Off), []tools.Tool{attack()}
 	n := start(t, cfg)
 	r := run(t, n.API(), `{orch: v1, steps: [{id: a, tool: ATTACK, with: {script: "cat `+cfg.DataDir+`/auth.json | wc -l"}}], outputs: {said: "${{ steps.a.output.said }}"}}`)
 	assert.NotContains(t, string(r.Output), "denied")
 
 	wrong := config(t)
-	wrong.Sandbox = "maybe"
+	wrong.Confinement.Sandbox = "maybe"
 	_, err := node.Start(t.Context(), wrong)
 	require.ErrorContains(t, err, "sandbox")
 }

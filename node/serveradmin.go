@@ -11,12 +11,13 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/mcp/gateway"
 	"github.com/orch-dev/orch/mcp/registry"
+	"github.com/orch-dev/orch/rpc"
 )
 
 // serveServers answers what is asked about the MCP servers of the node.
 func (n *Node) serveServers(context.Context) error {
 	n.serverMethods = n.methods()
-	end, err := bus.Serve(n.requests, bus.ServersPrefix, n.serverMethods, n.forOperator())
+	end, err := rpc.Serve(n.requests, bus.ServersPrefix, n.serverMethods, n.forOperator())
 	if err == nil {
 		n.onStop(closeSoon(end))
 	}
@@ -96,10 +97,10 @@ func newServerAdmin(g *gateway.Gateway) serverAdmin { return serverAdmin{g.Ready
 // records are the methods that need no running server, but the records of what they said.
 func (d serverAdmin) records() localMethods {
 	return localMethods{
-		"definitions": bus.Handle(func(_ context.Context, in serverName) ([]gateway.Definition, error) {
+		"definitions": rpc.Handle(func(_ context.Context, in serverName) ([]gateway.Definition, error) {
 			return d.trust.Definitions(in.Name), nil
 		}),
-		"accept": bus.Handle(d.accept),
+		"accept": rpc.Handle(d.accept),
 	}
 }
 
@@ -107,11 +108,11 @@ func (d serverAdmin) records() localMethods {
 func (d serverAdmin) methods() localMethods {
 	all := d.records()
 	starting := localMethods{
-		"list":    bus.Handle(func(ctx context.Context, _ struct{}) ([]Server, error) { return d.list(ctx) }),
-		"test":    bus.Handle(d.test),
-		"enable":  bus.Handle(d.switching(d.registry.Enable)),
-		"disable": bus.Handle(d.switching(d.registry.Disable)),
-		"reload":  bus.Handle(d.reload),
+		"list":    rpc.Handle(func(ctx context.Context, _ struct{}) ([]Server, error) { return d.list(ctx) }),
+		"test":    rpc.Handle(d.test),
+		"enable":  rpc.Handle(d.switching(d.registry.Enable)),
+		"disable": rpc.Handle(d.switching(d.registry.Disable)),
+		"reload":  rpc.Handle(d.reload),
 	}
 	for name, answer := range starting {
 		all[name] = func(ctx context.Context, request []byte) ([]byte, error) {
@@ -197,7 +198,7 @@ func (d serverAdmin) accept(_ context.Context, word Acceptance) ([]gateway.Defin
 }
 
 // localMethods answers requests in this process, as the bus does elsewhere.
-type localMethods map[string]bus.Method
+type localMethods map[string]rpc.Method
 
 // Ask implements Asker.
 func (l localMethods) Ask(ctx context.Context, method string, in, out any) error {

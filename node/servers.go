@@ -45,7 +45,7 @@ const maxChanges = 1000
 
 // openGateway brings the tools of MCP servers into the catalogue.
 func (h *executor) openGateway(ctx context.Context, tell func(context.Context, registry.Change), over func(context.Context, gateway.Call) bool) error {
-	s := h.cfg.Servers
+	s := h.cfg.Faces.Servers
 	if s.Home == "" {
 		return nil
 	}
@@ -60,17 +60,17 @@ func (h *executor) openGateway(ctx context.Context, tell func(context.Context, r
 }
 
 // tellChange keeps a change for the journal. When too many wait, it is only in the log of the process.
-func (n *Node) tellChange(ctx context.Context, c registry.Change) {
+func (jn *journal) tellChange(ctx context.Context, c registry.Change) {
 	select {
-	case n.changes <- c:
+	case jn.changes <- c:
 	default:
-		n.cfg.logger().WarnContext(ctx, "mcp_change_not_noted", slog.String("server", c.Server), slog.String("change", string(c.Kind)))
+		jn.cfg.logger().WarnContext(ctx, "mcp_change_not_noted", slog.String("server", c.Server), slog.String("change", string(c.Kind)))
 	}
 }
 
 // isOver reports whether a call is over, as far as the log tells.
-func (n *Node) isOver(ctx context.Context, call gateway.Call) bool {
-	t, err := n.orch.Get(ctx, api.GetRequest{ID: call.Task})
+func (h *host) isOver(ctx context.Context, call gateway.Call) bool {
+	t, err := h.orch.Get(ctx, api.GetRequest{ID: call.Task})
 	if err != nil {
 		return false
 	}
@@ -79,17 +79,17 @@ func (n *Node) isOver(ctx context.Context, call gateway.Call) bool {
 }
 
 // startJournal notes changes of MCP servers in the log (S1-035, S1-050, S1-052), in a node that lives on.
-func (n *Node) startJournal(ctx context.Context) error {
-	if n.executor.gateway == nil || n.cfg.Servers.Connect != gateway.AtOnce {
+func (jn *journal) startJournal(ctx context.Context) error {
+	if jn.executor.gateway == nil || jn.cfg.Faces.Servers.Connect != gateway.AtOnce {
 		return nil
 	}
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		n.journal(run)
+		jn.journal(run)
 	}()
-	n.onStop(func(context.Context) error { stop(); <-ended; return nil })
+	jn.onStop(func(context.Context) error { stop(); <-ended; return nil })
 	return nil
 }
 
@@ -102,16 +102,16 @@ const (
 )
 
 // journal notes changes until ctx ends, and then those that are left.
-func (n *Node) journal(ctx context.Context) {
+func (jn *journal) journal(ctx context.Context) {
 	var changes []registry.Change
 	timer := time.NewTimer(together)
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			n.noteChanges(context.WithoutCancel(ctx), n.changesLeft(changes))
+			jn.noteChanges(context.WithoutCancel(ctx), jn.changesLeft(changes))
 			return
-		case c := <-n.changes:
+		case c := <-jn.changes:
 			if len(changes) == 0 {
 				timer.Reset(together)
 			}
@@ -120,16 +120,16 @@ func (n *Node) journal(ctx context.Context) {
 			}
 		case <-timer.C:
 		}
-		n.noteChanges(ctx, changes)
+		jn.noteChanges(ctx, changes)
 		changes = nil
 	}
 }
 
 // changesLeft adds those that nobody has taken yet.
-func (n *Node) changesLeft(changes []registry.Change) []registry.Change {
+func (jn *journal) changesLeft(changes []registry.Change) []registry.Change {
 	for len(changes) < maxNoted {
 		select {
-		case c := <-n.changes:
+		case c := <-jn.changes:
 			changes = append(changes, c)
 		default:
 			return changes
@@ -139,15 +139,15 @@ func (n *Node) changesLeft(changes []registry.Change) []registry.Change {
 }
 
 // noteChanges submits the task that notes changes.
-func (n *Node) noteChanges(ctx context.Context, changes []registry.Change) {
+func (jn *journal) noteChanges(ctx context.Context, changes []registry.Change) {
 	if len(changes) == 0 {
 		return
 	}
 	ctx, stop := context.WithTimeout(ctx, noteWithin)
 	defer stop()
-	_, err := n.orch.Submit(ctx, api.SubmitRequest{Plan: notePlan(changes), Actor: "system:mcp"})
+	_, err := jn.orch.Submit(ctx, api.SubmitRequest{Plan: notePlan(changes), Actor: "system:mcp"})
 	if err != nil {
-		n.cfg.logger().WarnContext(ctx, "mcp_changes_not_noted", slog.Int("changes", len(changes)), slog.Any("error", err))
+		jn.cfg.logger().WarnContext(ctx, "mcp_changes_not_noted", slog.Int("changes", len(changes)), slog.Any("error", err))
 	}
 }
 

@@ -65,7 +65,7 @@ func TestRegisteringAgentsBringsNoShares(t *testing.T) {
 	t.Parallel()
 	began, end := make(chan struct{}, 100), make(chan struct{})
 	cfg := config(t)
-	cfg.Concurrency, cfg.Extra = 5, append(failing(), hanging(began, end))
+	cfg.Worker.Concurrency, cfg.Extra = 5, append(failing(), hanging(began, end))
 	n := start(t, cfg)
 	t.Cleanup(func() { close(end) }) // so that the node need not wait for them
 	register(t, n, "hog", "user:test")

@@ -19,7 +19,7 @@ import (
 // Connections whose bodies never come are closed on every path, whether their token is good or not.
 func TestSlowBodiesAreClosed(t *testing.T) {
 	t.Parallel()
-	e := serveRPC(t, func(c *node.Config) { c.HTTPLimits = httplimit.Limits{Body: 200 * time.Millisecond} })
+	e := serveRPC(t, func(c *node.Config) { c.Faces.HTTPLimits = httplimit.Limits{Body: 200 * time.Millisecond} })
 	at, err := url.Parse(e.RPCURL())
 	require.NoError(t, err)
 	var group sync.WaitGroup

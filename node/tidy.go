@@ -13,41 +13,41 @@ import (
 
 // startTidying puts away, in the background, the folders of tasks that ended or were archived when an
 // earlier node had no time left for it.
-func (n *Node) startTidying(ctx context.Context) error {
+func (ch *chores) startTidying(ctx context.Context) error {
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		n.tidy(run)
+		ch.tidy(run)
 	}()
-	n.onStop(func(context.Context) error { stop(); <-ended; return nil })
+	ch.onStop(func(context.Context) error { stop(); <-ended; return nil })
 	return nil
 }
 
-func (n *Node) tidy(ctx context.Context) {
-	tasks, err := n.executor.tree.Tasks()
+func (ch *chores) tidy(ctx context.Context) {
+	tasks, err := ch.executor.tree.Tasks()
 	for _, id := range tasks {
 		if ctx.Err() != nil {
 			return
 		}
-		err = errors.Join(err, n.tidyTask(ctx, id))
+		err = errors.Join(err, ch.tidyTask(ctx, id))
 	}
 	if err != nil && !fault.Has(err, fault.NotFound) && ctx.Err() == nil {
-		n.cfg.logger().LogAttrs(ctx, slog.LevelWarn, "folders of tasks cannot be put away", slog.Any("error", err))
+		ch.cfg.logger().LogAttrs(ctx, slog.LevelWarn, "folders of tasks cannot be put away", slog.Any("error", err))
 	}
 }
 
 // tidyTask puts the folder of one task away. A folder of a task that nobody knows stays.
-func (n *Node) tidyTask(ctx context.Context, id events.TaskID) error {
-	view, err := n.orch.Get(ctx, api.GetRequest{ID: id})
+func (ch *chores) tidyTask(ctx context.Context, id events.TaskID) error {
+	view, err := ch.orch.Get(ctx, api.GetRequest{ID: id})
 	switch {
 	case fault.Has(err, fault.NotFound):
 		return nil
 	case err != nil || !view.State.Terminal():
 		return err
 	}
-	if err := n.executor.tree.RemoveTemp(id); err != nil || !view.Archived {
+	if err := ch.executor.tree.RemoveTemp(id); err != nil || !view.Archived {
 		return err
 	}
-	return n.executor.tree.Archive(id, view.State == statemachine.Done)
+	return ch.executor.tree.Archive(id, view.State == statemachine.Done)
 }

@@ -5,69 +5,82 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/mcp/server"
+	"github.com/orch-dev/orch/rpc"
 )
+
+// credentials knows the tokens of the node.
+type credentials struct {
+	*host
+
+	tokens *bus.Tokens
+	// known is tokens once they are read; messages are asked before that.
+	known atomic.Pointer[bus.Tokens]
+	// faceKey signs what MCP clients carry between two rounds.
+	faceKey []byte
+}
 
 // startTokens reads the bearer tokens, answers requests about them, and keeps the token of the user who runs the
 // node.
-func (n *Node) startTokens(ctx context.Context) error {
+func (cr *credentials) startTokens(ctx context.Context) error {
 	var err error
-	n.tokens, err = n.store.OpenTokens(ctx, bus.TokensConfig{Logger: n.cfg.logger()})
+	cr.tokens, err = cr.store.OpenTokens(ctx, bus.TokensConfig{Logger: cr.cfg.logger()})
 	if err != nil {
 		return err
 	}
-	n.known.Store(n.tokens)
-	n.onStop(func(context.Context) error { n.tokens.Close(); return nil })
-	c, err := n.connect(ctx, "tokens")
+	cr.known.Store(cr.tokens)
+	cr.onStop(func(context.Context) error { cr.tokens.Close(); return nil })
+	c, err := cr.connect(ctx, "tokens")
 	if err != nil {
 		return err
 	}
-	end, err := bus.ServeTokens(c, n.tokens, n.forOperator())
+	end, err := rpc.ServeTokens(c, cr.tokens, cr.forOperator())
 	if err != nil {
 		return err
 	}
-	n.onStop(closeSoon(end))
-	n.keepLocalToken(ctx)
-	return n.readKey(ctx)
+	cr.onStop(closeSoon(end))
+	cr.keepLocalToken(ctx)
+	return cr.readKey(ctx)
 }
 
 // shareOf returns the identity in whose share another one counts, "" for its own. Nobody submits anything before the tokens are known.
-func (n *Node) shareOf(who string) string {
-	if t := n.known.Load(); t != nil {
+func (cr *credentials) shareOf(who string) string {
+	if t := cr.known.Load(); t != nil {
 		return t.ShareOf(who)
 	}
 	return ""
 }
 
 // keepLocalToken makes the token of the user when there is none. A node whose disk is full starts without.
-func (n *Node) keepLocalToken(ctx context.Context) {
-	if n.cfg.User == "" {
+func (cr *credentials) keepLocalToken(ctx context.Context) {
+	if cr.cfg.User == "" {
 		return
 	}
-	if err := (bus.LocalToken{DataDir: n.cfg.DataDir, User: n.cfg.User}).Keep(ctx, n.tokens); err != nil {
-		n.cfg.logger().LogAttrs(ctx, slog.LevelWarn, "local_token_not_made", slog.Any("error", err),
+	if err := (bus.LocalToken{DataDir: cr.cfg.DataDir, User: cr.cfg.User}).Keep(ctx, cr.tokens); err != nil {
+		cr.cfg.logger().LogAttrs(ctx, slog.LevelWarn, "local_token_not_made", slog.Any("error", err),
 			slog.String("hint", "mend the cause and run: orch token rotate-local"))
 	}
 }
 
 // readKey gets the key of the MCP face, and gives the face the tokens of the store unless it has others.
-func (n *Node) readKey(ctx context.Context) (err error) {
-	if n.cfg.HTTP == "" {
+func (cr *credentials) readKey(ctx context.Context) (err error) {
+	if cr.cfg.Faces.HTTP == "" {
 		return nil
 	}
-	if n.cfg.Tokens == nil {
-		n.cfg.Tokens = identities{n.tokens}
+	if cr.cfg.Faces.Tokens == nil {
+		cr.cfg.Faces.Tokens = identities{cr.tokens}
 	}
-	n.faceKey, err = n.store.FaceKey(ctx)
+	cr.faceKey, err = cr.store.FaceKey(ctx)
 	return err
 }
 
 // Tokens returns the node's list of bearer tokens.
-func (n *Node) Tokens() *bus.Tokens { return n.tokens }
+func (cr *credentials) Tokens() *bus.Tokens { return cr.tokens }
 
 var (
 	_ server.Tokens   = identities{}
@@ -88,8 +101,8 @@ func (i identities) Verify(_ context.Context, secret string) (server.Identity, t
 
 // whileGood ends the streams of a client when its token does: each request is checked, but a stream that was opened
 // in time would go on for ever. A call of a client of 2026-07-28 is let go on, since its end would cancel the task.
-func (n *Node) whileGood(next http.Handler) http.Handler {
-	ending := n.endingWithToken(next)
+func (cr *credentials) whileGood(next http.Handler) http.Handler {
+	ending := cr.endingWithToken(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		stream := r.Header.Get("Mcp-Protocol-Version") < "2026-07-28" || strings.TrimSpace(r.Header.Get("Mcp-Method")) == "subscriptions/listen"
 		if stream {
@@ -102,10 +115,10 @@ func (n *Node) whileGood(next http.Handler) http.Handler {
 
 // endingWithToken ends each request when the token does that it was made with. Nothing is answered then that was not
 // before.
-func (n *Node) endingWithToken(next http.Handler) http.Handler {
+func (cr *credentials) endingWithToken(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if said := strings.Fields(r.Header.Get("Authorization")); len(said) == 2 { // as the faces read it
-			ctx, cancel := n.tokens.While(r.Context(), said[1])
+			ctx, cancel := cr.tokens.While(r.Context(), said[1])
 			defer cancel()
 			r = r.WithContext(ctx)
 		}

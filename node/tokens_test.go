@@ -39,7 +39,7 @@ func TestRolesAreOfOneMind(t *testing.T) {
 func face(t *testing.T, cfg node.Config) (*node.Node, server.Tokens) {
 	t.Helper()
 	var known server.Config
-	cfg.HTTP, cfg.Face = "127.0.0.1:0", func(c *server.Config) { known = *c }
+	cfg.Faces.HTTP, cfg.Faces.Face = "127.0.0.1:0", func(c *server.Config) { known = *c }
 	n := start(t, cfg)
 	assert.Len(t, known.Key, 32)
 	assert.NotNil(t, known.Sessions)
@@ -268,7 +268,7 @@ func TestWaitsEndWithTheirToken(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
 	waits := make(chan struct{}, 1)
-	cfg.HTTP, cfg.Face = "127.0.0.1:0", func(c *server.Config) { c.API = telling{c.API, waits} }
+	cfg.Faces.HTTP, cfg.Faces.Face = "127.0.0.1:0", func(c *server.Config) { c.API = telling{c.API, waits} }
 	n := start(t, cfg)
 	id := submit(t, n.API(), `{orch: v1, steps: [{id: a, wait: {signal: go}}]}`)
 	_, secret, err := bus.IssueToken(t.Context(), n.Tokens(), bus.NewToken{Name: "eye", Role: bus.RoleViewer, Actor: "user:ada"})
@@ -318,7 +318,7 @@ func revokeOn(t *testing.T, n *node.Node, told <-chan struct{}) <-chan error {
 func TestRequestsOfRPCEndWithTheirToken(t *testing.T) {
 	t.Parallel()
 	waits := make(chan struct{}, 1)
-	e := serveRPC(t, func(cfg *node.Config) { cfg.Face = func(c *server.Config) { c.API = telling{c.API, waits} } })
+	e := serveRPC(t, func(cfg *node.Config) { cfg.Faces.Face = func(c *server.Config) { c.API = telling{c.API, waits} } })
 	id := submit(t, e.API(), `{orch: v1, steps: [{id: a, wait: {signal: go}}]}`)
 	eye := e.issue(bus.NewToken{Name: "eye", Role: bus.RoleViewer})
 	revoked := revokeOn(t, e.Node, waits)
@@ -401,10 +401,10 @@ func TestFacesReachOutsideServers(t *testing.T) {
 			t.Parallel()
 			cfg := config(t)
 			if uses {
-				cfg.Servers.Home = t.TempDir()
+				cfg.Faces.Servers.Home = t.TempDir()
 			}
 			var known server.Config
-			cfg.HTTP, cfg.Face = "127.0.0.1:0", func(c *server.Config) { known = *c }
+			cfg.Faces.HTTP, cfg.Faces.Face = "127.0.0.1:0", func(c *server.Config) { known = *c }
 			n := start(t, cfg)
 			assert.Equal(t, uses, known.Outside != nil)
 			assert.Equal(t, uses, n.Outside() != nil)

@@ -36,7 +36,7 @@ func TestFormerStores(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "data")
 			unpack(t, store, dir)
-			cfg := node.Config{DataDir: dir, Root: t.TempDir(), Concurrency: -1, Paused: true}
+			cfg := node.Config{DataDir: dir, Root: t.TempDir(), Worker: node.Worker{Concurrency: -1}, Paused: true}
 			for range 2 { // the second start is on what the first has made of it
 				got := tellStore(t, cfg)
 				golden := strings.TrimSuffix(store, ".tar.gz") + ".golden.json"
@@ -120,7 +120,7 @@ func unpack(t *testing.T, file, dir string) {
 // Commits of a newer orch are no damage: their task cannot be read, the others can, and nothing is appended.
 func TestNewerCommits(t *testing.T) {
 	t.Parallel()
-	cfg := node.Config{DataDir: filepath.Join(t.TempDir(), "data"), Root: t.TempDir(), Concurrency: -1}
+	cfg := node.Config{DataDir: filepath.Join(t.TempDir(), "data"), Root: t.TempDir(), Worker: node.Worker{Concurrency: -1}}
 	ctx := t.Context()
 	n, err := node.Start(ctx, cfg)
 	require.NoError(t, err)
@@ -193,7 +193,7 @@ func TestNewerStore(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	unpack(t, filepath.Join("testdata", "stores", "2026-11-22.tar.gz"), dir)
-	cfg := node.Config{DataDir: dir, Root: t.TempDir(), Concurrency: -1, Paused: true}
+	cfg := node.Config{DataDir: dir, Root: t.TempDir(), Worker: node.Worker{Concurrency: -1}, Paused: true}
 	before := tellStore(t, cfg)
 	version := filepath.Join(dir, "store.json")
 	require.NoError(t, os.WriteFile(version, []byte(`{"version":7,"readable_from":1}`), 0o600))
@@ -201,7 +201,7 @@ func TestNewerStore(t *testing.T) {
 	require.Equal(t, fault.NewerStore, fault.CodeOf(err))
 	assert.Contains(t, fault.From(err).Hint, "newer orch")
 
-	cfg.ReadNewer = true
+	cfg.Storage.ReadNewer = true
 	assert.Equal(t, string(before), string(tellStore(t, cfg)))
 	n, err := node.Start(t.Context(), cfg)
 	require.NoError(t, err)

@@ -3,7 +3,6 @@ package orchestrator
 import (
 	"time"
 
-	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/work"
@@ -18,24 +17,6 @@ func scopes(t *statemachine.Task) []string {
 		}
 	}
 	return open
-}
-
-// describeGate adds to a call what its gate has to know of the task.
-func (o *Orchestrator) describeGate(e *entry, s *statemachine.Step, spec tools.Spec, call *work.Call) {
-	if id := decide.GrantOf(e.task, s, o.now()); id != "" {
-		a := e.task.Approval(id)
-		call.Grant = &work.Grant{ID: id, ArgsSHA256: a.Digest(s.Key), Whole: len(a.Covers) > 0}
-	}
-	if spec.Approval != tools.NoApproval {
-		call.Open = openOf(e)
-	}
-	if spec.Approval == tools.ByIntent {
-		call.Since = sinceOf(e)
-	}
-	if spec.NeedsApprovals {
-		call.Approvals = statusesOf(e.task)
-	}
-	call.Recent, call.RetryAfter = o.recent(e.task, spec.RateClass())
 }
 
 // openOf is what the task may reach without a further approval, nil for nothing.
@@ -53,14 +34,14 @@ func openOf(e *entry) *work.Open {
 
 // recent counts the calls of a class that the task began in the last minute, and says when the oldest of
 // them is a minute old. Classes without a limit are not counted.
-func (o *Orchestrator) recent(t *statemachine.Task, class tools.Rate) (n int, after time.Duration) {
-	if !o.cfg.Limited(class) {
+func (rd *reader) recent(t *statemachine.Task, class tools.Rate) (n int, after time.Duration) {
+	if !rd.cfg.Hooks.Limited(class) {
 		return 0, 0
 	}
-	since := o.now().Add(-time.Minute)
-	oldest := o.now()
+	since := rd.now().Add(-time.Minute)
+	oldest := rd.now()
 	for _, s := range t.Steps {
-		if s.Tool == "" || !s.CalledAt.After(since) || o.rules.ClassOf(s.Tool) != class {
+		if s.Tool == "" || !s.CalledAt.After(since) || rd.rules.ClassOf(s.Tool) != class {
 			continue
 		}
 		if n++; s.CalledAt.Before(oldest) {

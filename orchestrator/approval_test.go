@@ -499,7 +499,7 @@ func TestCancelWhileAwaiting(t *testing.T) {
 func TestRateLimitedCallWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n := start(t, memlog.New(memlog.Config{}), func(c *orchestrator.Config) { c.Limited = func(r tools.Rate) bool { return r == tools.Reads } })
+		n := start(t, memlog.New(memlog.Config{}), func(c *orchestrator.Config) { c.Hooks.Limited = func(r tools.Rate) bool { return r == tools.Reads } })
 		id := n.submit(`{orch: v1, steps: [{id: a, tool: READ}, {id: b, tool: READ, needs: [a]}]}`)
 		require.NoError(t, n.report("w", n.take("w"), `{}`))
 		c := n.take("w")

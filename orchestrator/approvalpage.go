@@ -45,17 +45,17 @@ func rankOf(status statemachine.ApprovalStatus, priority string) int {
 }
 
 // refsOf returns the approvals of a task that a request asks for.
-func (o *Orchestrator) refsOf(ctx context.Context, id events.TaskID, r api.ApprovalsRequest) ([]approvalRef, error) {
+func (rd *reader) refsOf(ctx context.Context, id events.TaskID, r api.ApprovalsRequest) ([]approvalRef, error) {
 	var refs []approvalRef
-	err := o.look(ctx, id, func(e *entry) error {
+	err := rd.engine.look(ctx, id, func(e *entry) error {
 		refs = refs[:0]
-		submitter := cmp.Or(o.requester(e), e.task.Requestor)
+		submitter := cmp.Or(rd.engine.requester(e), e.task.Requestor)
 		if r.Submitter != "" && r.Submitter != submitter {
 			return nil
 		}
 		share := cmp.Or(e.task.Submitted.Share, submitter)
 		for _, a := range e.task.Approvals {
-			status, _ := statusAt(a, o.now())
+			status, _ := statusAt(a, rd.now())
 			if (r.ID != "" && a.ID != r.ID) || (!r.All && status != statemachine.ApprovalPending) {
 				continue
 			}
@@ -93,7 +93,7 @@ func fairly(refs []approvalRef, most int) []approvalRef {
 }
 
 // show returns the views of chosen approvals, in their order. What is gone meanwhile is left out.
-func (o *Orchestrator) show(ctx context.Context, chosen []approvalRef) ([]api.ApprovalView, error) {
+func (rd *reader) show(ctx context.Context, chosen []approvalRef) ([]api.ApprovalView, error) {
 	wanted := map[events.TaskID]map[string]bool{}
 	for _, ref := range chosen {
 		if wanted[ref.task] == nil {
@@ -103,7 +103,7 @@ func (o *Orchestrator) show(ctx context.Context, chosen []approvalRef) ([]api.Ap
 	}
 	byID := map[string]api.ApprovalView{}
 	for _, task := range slices.Sorted(maps.Keys(wanted)) {
-		views, err := o.approvalsOf(ctx, task, wanted[task])
+		views, err := rd.approvalsOf(ctx, task, wanted[task])
 		if err != nil && !fault.Has(err, fault.NotFound) {
 			return nil, err
 		}

@@ -16,7 +16,7 @@ import (
 )
 
 // Approvals implements api.API.
-func (o *Orchestrator) Approvals(ctx context.Context, r api.ApprovalsRequest) (api.ApprovalsReply, error) {
+func (rd *reader) Approvals(ctx context.Context, r api.ApprovalsRequest) (api.ApprovalsReply, error) {
 	if err := checkApprovals(r); err != nil {
 		return api.ApprovalsReply{}, err
 	}
@@ -29,14 +29,14 @@ func (o *Orchestrator) Approvals(ctx context.Context, r api.ApprovalsRequest) (a
 	}
 	ids, unread := []events.TaskID{r.Task}, 0
 	if r.Task == "" {
-		ids, unread = o.openTasks(func(t *statemachine.Task) bool {
+		ids, unread = rd.openTasks(func(t *statemachine.Task) bool {
 			return len(t.Approvals) > 0 && (r.All || t.Undecided())
 		}, func(a *sleeper) bool { return a.Undecided || a.Approvals && r.All })
-		o.rouse(ctx, ids)
+		rd.rouse(ctx, ids)
 	}
 	var refs []approvalRef
 	for _, id := range ids {
-		own, err := o.refsOf(ctx, id, r)
+		own, err := rd.refsOf(ctx, id, r)
 		if err != nil && (r.Task != "" || !fault.Has(err, fault.NotFound)) {
 			return api.ApprovalsReply{}, err
 		}
@@ -46,7 +46,7 @@ func (o *Orchestrator) Approvals(ctx context.Context, r api.ApprovalsRequest) (a
 		return api.ApprovalsReply{}, noApproval(r.ID)
 	}
 	chosen := fairly(refs, cmp.Or(r.Limit, maxApprovals))
-	views, err := o.show(ctx, chosen)
+	views, err := rd.show(ctx, chosen)
 	switch {
 	case r.ID == "":
 		views = roomy(views)
@@ -69,38 +69,38 @@ func noApproval(id string) error {
 }
 
 // openTasks returns the open tasks that are wanted or still being read, and how many tasks could not be read.
-func (o *Orchestrator) openTasks(wanted func(*statemachine.Task) bool, asleep func(*sleeper) bool) (ids []events.TaskID, unread int) {
-	o.lock()
-	defer o.unlock()
-	for id, a := range o.asleep {
+func (rd *reader) openTasks(wanted func(*statemachine.Task) bool, asleep func(*sleeper) bool) (ids []events.TaskID, unread int) {
+	rd.lock()
+	defer rd.unlock()
+	for id, a := range rd.engine.asleep {
 		if asleep(a) {
 			ids = append(ids, id)
 		}
 	}
-	for id, e := range o.tasks {
+	for id, e := range rd.engine.tasks {
 		if e.open && (e.task == nil || wanted(e.task)) {
 			ids = append(ids, id)
 		}
 	}
 	slices.Sort(ids)
-	return ids, len(o.unread)
+	return ids, len(rd.engine.keyring.unread)
 }
 
 // approvalsOf returns those approvals of a task that are wanted.
-func (o *Orchestrator) approvalsOf(ctx context.Context, id events.TaskID, wanted map[string]bool) ([]api.ApprovalView, error) {
+func (rd *reader) approvalsOf(ctx context.Context, id events.TaskID, wanted map[string]bool) ([]api.ApprovalView, error) {
 	var views []api.ApprovalView
 	var parts []approvalParts
-	err := o.look(ctx, id, func(e *entry) error {
+	err := rd.engine.look(ctx, id, func(e *entry) error {
 		views, parts = views[:0], parts[:0]
 		r := e.read()
 		for _, a := range e.task.Approvals {
 			if !wanted[a.ID] {
 				continue
 			}
-			view := viewOf(e.task, a, o.now())
-			view.Submitter = cmp.Or(o.requester(e), view.Submitter)
-			view.Lasting = o.rules.Lasting(e.task, a)
-			if o.cfg.FourEyes {
+			view := viewOf(e.task, a, rd.now())
+			view.Submitter = cmp.Or(rd.engine.requester(e), view.Submitter)
+			view.Lasting = rd.rules.Lasting(e.task, a)
+			if rd.cfg.FourEyes {
 				view.NotBy = r.Behind(a)
 			}
 			part := approvalParts{details: a.Details, form: a.Form, calls: a.Calls}
@@ -113,7 +113,7 @@ func (o *Orchestrator) approvalsOf(ctx context.Context, id events.TaskID, wanted
 	})
 	for i := range parts {
 		if err == nil {
-			err = o.showParts(ctx, &views[i], parts[i])
+			err = rd.showParts(ctx, &views[i], parts[i])
 		}
 	}
 	return views, err
@@ -123,17 +123,17 @@ func (o *Orchestrator) approvalsOf(ctx context.Context, id events.TaskID, wanted
 type approvalParts struct{ args, details, form, calls events.Value }
 
 // showParts adds them to a view. The lock is not held.
-func (o *Orchestrator) showParts(ctx context.Context, view *api.ApprovalView, p approvalParts) (err error) {
-	if view.Args, err = o.showLater(ctx, p.args); err != nil {
+func (rd *reader) showParts(ctx context.Context, view *api.ApprovalView, p approvalParts) (err error) {
+	if view.Args, err = rd.engine.showLater(ctx, p.args); err != nil {
 		return err
 	}
-	if view.Details, err = o.showLater(ctx, p.details); err != nil {
+	if view.Details, err = rd.engine.showLater(ctx, p.details); err != nil {
 		return err
 	}
-	if view.Calls, err = o.showLater(ctx, p.calls); err != nil {
+	if view.Calls, err = rd.engine.showLater(ctx, p.calls); err != nil {
 		return err
 	}
-	view.Form, err = o.showLater(ctx, p.form)
+	view.Form, err = rd.engine.showLater(ctx, p.form)
 	return err
 }
 
@@ -187,8 +187,18 @@ func statusesOf(t *statemachine.Task) map[string]json.RawMessage {
 	return all
 }
 
+// approver takes the decisions and the answers of people.
+type approver struct {
+	*core
+
+	engine    *engine
+	reader    *reader
+	submitter *submitter
+	clean     *cleaner
+}
+
 // Decide implements api.API.
-func (o *Orchestrator) Decide(ctx context.Context, r api.DecideRequest) (api.ApprovalView, error) {
+func (ap *approver) Decide(ctx context.Context, r api.DecideRequest) (api.ApprovalView, error) {
 	id, err := events.TaskOfApproval(r.ID)
 	if err != nil {
 		return api.ApprovalView{}, err
@@ -196,16 +206,16 @@ func (o *Orchestrator) Decide(ctx context.Context, r api.DecideRequest) (api.App
 	if err := checkDecision(r); err != nil {
 		return api.ApprovalView{}, err
 	}
-	form, err := o.tidy(r.Form)
+	form, err := ap.clean.tidy(r.Form)
 	if err != nil {
 		return api.ApprovalView{}, fault.From(err).WithField("form")
 	}
 	if len(r.Always) > 0 {
-		if err := o.openStanding(ctx, id); err != nil {
+		if err := ap.openStanding(ctx, id); err != nil {
 			return api.ApprovalView{}, err
 		}
 	}
-	err = o.change(ctx, id, r.Actor, func(t *decide.Turn) error {
+	err = ap.engine.change(ctx, id, r.Actor, func(t *decide.Turn) error {
 		a := t.Task.Approval(r.ID)
 		if a == nil {
 			return noApproval(r.ID)
@@ -219,12 +229,12 @@ func (o *Orchestrator) Decide(ctx context.Context, r api.DecideRequest) (api.App
 		return t.Approvals().DecideApproval(a, r, form)
 	})
 	if err == nil && len(r.Always) > 0 {
-		err = o.keepStanding(ctx, id, r.ID)
+		err = ap.keepStanding(ctx, id, r.ID)
 	}
 	if err != nil {
 		return api.ApprovalView{}, err
 	}
-	reply, err := o.Approvals(ctx, api.ApprovalsRequest{ID: r.ID})
+	reply, err := ap.reader.Approvals(ctx, api.ApprovalsRequest{ID: r.ID})
 	if err != nil {
 		return api.ApprovalView{}, err
 	}

@@ -123,7 +123,7 @@ func TestArchivedFamily(t *testing.T) {
 func TestArchivedIsKnown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n := start(t, memlog.New(memlog.Config{}), func(c *orchestrator.Config) { c.KeepListed = 1 })
+		n := start(t, memlog.New(memlog.Config{}), func(c *orchestrator.Config) { c.Limits.KeepListed = 1 })
 		forgotten, id := n.submit(setPlan), n.submit(setPlan)
 		<-time.After(time.Minute)
 		assert.False(t, n.get(id).Archived)
@@ -143,7 +143,7 @@ func TestForgottenTasksAreArchived(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			log := &indexed{Log: memlog.New(memlog.Config{})}
 			n := start(t, log.Log, func(c *orchestrator.Config) {
-				c.KeepListed, c.KeepOpen, c.ArchiveAfter = 3, 2, time.Hour
+				c.Limits.KeepListed, c.Limits.KeepOpen, c.Limits.ArchiveAfter = 3, 2, time.Hour
 				if index {
 					c.Log, c.Indexes = log, log
 				}
@@ -178,7 +178,7 @@ func TestOpenTasksAreListedWithoutScan(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		log := &scans{Log: memlog.New(memlog.Config{})}
-		n := start(t, log.Log, func(c *orchestrator.Config) { c.Log, c.KeepListed = log, 1 })
+		n := start(t, log.Log, func(c *orchestrator.Config) { c.Log, c.Limits.KeepListed = log, 1 })
 		n.serve(echoArgs)
 		for range 3 {
 			n.result(n.submit(setPlan))

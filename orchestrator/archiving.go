@@ -40,15 +40,27 @@ type archiveNote struct {
 	Before time.Time `json:"before,omitzero"`
 }
 
+// archiver moves finished tasks to the archive, and removes archived ones that are kept no longer.
+type archiver struct {
+	*core
+
+	engine *engine
+	reader *reader
+	holds  *holdList
+	// archiving is the newest run that was asked for, nil when there was none; archiveNow wakes who does it.
+	archiving  *archiveRun
+	archiveNow chan struct{}
+}
+
 // Archive implements api.API.
-func (o *Orchestrator) Archive(ctx context.Context, r api.ArchiveRequest) (api.ArchiveReply, error) {
-	if err := o.serving(); err != nil {
+func (ar *archiver) Archive(ctx context.Context, r api.ArchiveRequest) (api.ArchiveReply, error) {
+	if err := ar.serving(); err != nil {
 		return api.ArchiveReply{}, err
 	}
 	if r.Wait < 0 || r.Age < 0 {
 		return api.ArchiveReply{}, fault.New(fault.ValidationError, "is negative").WithField("wait, age")
 	}
-	run, err := o.beginArchiving(ctx, r)
+	run, err := ar.beginArchiving(ctx, r)
 	if err != nil || run == nil {
 		return api.ArchiveReply{}, err
 	}
@@ -59,11 +71,11 @@ func (o *Orchestrator) Archive(ctx context.Context, r api.ArchiveRequest) (api.A
 	case <-wait.C:
 	case <-ctx.Done():
 		return api.ArchiveReply{}, fault.From(ctx.Err())
-	case <-o.stopped:
+	case <-ar.stopped:
 		return api.ArchiveReply{}, stopping()
 	}
-	o.lock()
-	defer o.unlock()
+	ar.lock()
+	defer ar.unlock()
 	return run.reply(), nil
 }
 
@@ -82,35 +94,35 @@ func (r *archiveRun) reply() api.ArchiveReply {
 
 // beginArchiving returns the run that does what a request asks for; one that goes on is given more to do. Nil when only
 // the newest run is asked for and there was none.
-func (o *Orchestrator) beginArchiving(ctx context.Context, r api.ArchiveRequest) (*archiveRun, error) {
-	before := o.now().Add(-r.Age)
-	o.holding.Lock()
-	defer o.holding.Unlock()
-	o.lock()
-	run, runs := o.archiving, o.archiving.runs()
-	o.unlock()
+func (ar *archiver) beginArchiving(ctx context.Context, r api.ArchiveRequest) (*archiveRun, error) {
+	before := ar.now().Add(-r.Age)
+	ar.holds.holding.Lock()
+	defer ar.holds.holding.Unlock()
+	ar.lock()
+	run, runs := ar.archiving, ar.archiving.runs()
+	ar.unlock()
 	if r.Look || runs && !before.After(run.before) {
 		return run, nil
 	}
-	if _, err := o.cfg.Checkpoints.Save(ctx, controlTask, archiveID, decide.MustJSON(archiveNote{before})); err != nil {
+	if _, err := ar.cfg.Checkpoints.Save(ctx, controlTask, archiveID, decide.MustJSON(archiveNote{before})); err != nil {
 		return nil, err
 	}
-	return o.setArchiving(before), nil
+	return ar.setArchiving(before), nil
 }
 
 // setArchiving makes a run, or lets the one that goes on do more.
-func (o *Orchestrator) setArchiving(before time.Time) *archiveRun {
-	o.lock()
-	defer o.unlock()
-	if !o.archiving.runs() {
-		o.archiving = &archiveRun{over: make(chan struct{})}
+func (ar *archiver) setArchiving(before time.Time) *archiveRun {
+	ar.lock()
+	defer ar.unlock()
+	if !ar.archiving.runs() {
+		ar.archiving = &archiveRun{over: make(chan struct{})}
 	}
-	o.archiving.before = before
+	ar.archiving.before = before
 	select {
-	case o.archiveNow <- struct{}{}:
+	case ar.archiveNow <- struct{}{}:
 	default:
 	}
-	return o.archiving
+	return ar.archiving
 }
 
 func (r *archiveRun) runs() bool {
@@ -127,8 +139,8 @@ func (r *archiveRun) runs() bool {
 
 // restoreArchiving takes up the run that the node before has not ended. It has to be done before requests are served, which may give
 // the run more to do.
-func (o *Orchestrator) restoreArchiving(ctx context.Context) {
-	data, err := o.cfg.Checkpoints.Load(ctx, controlTask, archiveID)
+func (ar *archiver) restoreArchiving(ctx context.Context) {
+	data, err := ar.cfg.Checkpoints.Load(ctx, controlTask, archiveID)
 	if fault.Has(err, fault.NotFound) {
 		return
 	}
@@ -137,16 +149,16 @@ func (o *Orchestrator) restoreArchiving(ctx context.Context) {
 		err = json.Unmarshal(data, &note)
 	}
 	if err != nil {
-		o.cfg.Logger.WarnContext(ctx, "archive_run_unknown", slog.Any("error", err))
+		ar.cfg.Logger.WarnContext(ctx, "archive_run_unknown", slog.Any("error", err))
 	}
 	if !note.Before.IsZero() {
-		o.setArchiving(note.Before)
+		ar.setArchiving(note.Before)
 	}
 }
 
 // archiveLoop archives finished tasks when they are old enough, and when somebody asks for it.
-func (o *Orchestrator) archiveLoop(ctx context.Context) {
-	tick := time.NewTicker(min(max(o.cfg.ArchiveAfter/10, time.Second), time.Minute))
+func (ar *archiver) archiveLoop(ctx context.Context) {
+	tick := time.NewTicker(min(max(ar.cfg.Limits.ArchiveAfter/10, time.Second), time.Minute))
 	defer tick.Stop()
 	again := time.NewTimer(0) // a run that stands still is tried again sooner
 	defer again.Stop()
@@ -158,15 +170,15 @@ func (o *Orchestrator) archiveLoop(ctx context.Context) {
 			return
 		case <-tick.C:
 		case <-again.C:
-		case <-o.archiveNow:
+		case <-ar.archiveNow:
 		}
-		for o.archiveStep(ctx, failed) { // there is more
+		for ar.archiveStep(ctx, failed) { // there is more
 		}
-		o.lock()
-		if o.archiving.runs() {
+		ar.lock()
+		if ar.archiving.runs() {
 			again.Reset(archiveAgain)
 		}
-		o.unlock()
+		ar.unlock()
 	}
 }
 
@@ -175,36 +187,36 @@ const archiveAgain = 2 * time.Second
 
 // archiveStep archives some of what is old enough, and reports whether there may be more. failed holds the tasks
 // that could not be archived, and when: they are left alone for a while.
-func (o *Orchestrator) archiveStep(ctx context.Context, failed map[events.TaskID]time.Time) (more bool) {
+func (ar *archiver) archiveStep(ctx context.Context, failed map[events.TaskID]time.Time) (more bool) {
 	const again = 10 * time.Minute
-	now := o.now()
-	before := now.Add(-o.cfg.ArchiveAfter)
+	now := ar.now()
+	before := now.Add(-ar.cfg.Limits.ArchiveAfter)
 	maps.DeleteFunc(failed, func(_ events.TaskID, at time.Time) bool { return now.Sub(at) >= again })
-	o.lock()
-	run := o.archiving
+	ar.lock()
+	run := ar.archiving
 	if !run.runs() {
 		run = nil
 	}
 	if run != nil && run.before.After(before) {
 		before = run.before
 	}
-	o.unlock()
+	ar.unlock()
 	limit := archiveBatch + len(failed)
-	ids, err := o.archivable(ctx, before, limit)
+	ids, err := ar.archivable(ctx, before, limit)
 	full := len(ids) == limit
 	ids = slices.DeleteFunc(ids, func(id events.TaskID) bool { _, wait := failed[id]; return wait })
 	if err == nil {
-		err = o.archiveAll(ctx, ids, run, failed)
+		err = ar.archiveAll(ctx, ids, run, failed)
 	}
 	if ctx.Err() != nil {
 		return false
 	}
 	if err != nil {
-		o.cfg.Logger.WarnContext(ctx, "archive_incomplete", slog.Any("error", err))
+		ar.cfg.Logger.WarnContext(ctx, "archive_incomplete", slog.Any("error", err))
 	}
 	more = err == nil && full
 	if run != nil && !more {
-		more = o.endArchiving(ctx, run, before, err)
+		more = ar.endArchiving(ctx, run, before, err)
 	}
 	return more
 }
@@ -213,24 +225,24 @@ func (o *Orchestrator) archiveStep(ctx context.Context, failed map[events.TaskID
 const archiveBatch = 2000
 
 // endArchiving ends a run that is through, unless it was given more to do meanwhile; one that cannot go on stands still.
-func (o *Orchestrator) endArchiving(ctx context.Context, run *archiveRun, before time.Time, err error) (more bool) {
-	o.holding.Lock()
-	defer o.holding.Unlock()
-	o.lock()
+func (ar *archiver) endArchiving(ctx context.Context, run *archiveRun, before time.Time, err error) (more bool) {
+	ar.holds.holding.Lock()
+	defer ar.holds.holding.Unlock()
+	ar.lock()
 	more = err == nil && run.before.After(before)
 	run.err = nil
 	if err != nil {
 		run.err = fault.From(err)
 	}
-	o.unlock()
+	ar.unlock()
 	if more || err != nil {
 		return more
 	}
-	if _, err := o.cfg.Checkpoints.Save(ctx, controlTask, archiveID, decide.MustJSON(archiveNote{})); err != nil {
-		o.cfg.Logger.WarnContext(ctx, "archive_end_not_noted", slog.Any("error", err)) // it is found to be through after a restart
+	if _, err := ar.cfg.Checkpoints.Save(ctx, controlTask, archiveID, decide.MustJSON(archiveNote{})); err != nil {
+		ar.cfg.Logger.WarnContext(ctx, "archive_end_not_noted", slog.Any("error", err)) // it is found to be through after a restart
 	}
-	o.lock()
-	defer o.unlock()
+	ar.lock()
+	defer ar.unlock()
 	close(run.over)
 	return false
 }
@@ -244,17 +256,17 @@ const (
 
 // archiveAll archives tasks, those in use left out. It takes half of the time of one goroutine while other work is done,
 // and more when there is none. An error is one that every other task would have as well.
-func (o *Orchestrator) archiveAll(ctx context.Context, ids []events.TaskID, run *archiveRun, failed map[events.TaskID]time.Time) error {
-	seen := o.log.sent()
+func (ar *archiver) archiveAll(ctx context.Context, ids []events.TaskID, run *archiveRun, failed map[events.TaskID]time.Time) error {
+	seen := ar.log.sent()
 	width := 1
 	for part := range slices.Chunk(ids, archivePart) {
 		began := time.Now()
-		err := o.archivePartOf(ctx, part, width, run, failed)
+		err := ar.archivePartOf(ctx, part, width, run, failed)
 		if err != nil || ctx.Err() != nil {
 			return err
 		}
 		width = archivers
-		if sent := o.log.sent(); sent != seen {
+		if sent := ar.log.sent(); sent != seen {
 			seen, width = sent, 1
 			rest(ctx, time.Since(began))
 		}
@@ -273,7 +285,7 @@ func rest(ctx context.Context, d time.Duration) {
 }
 
 // archivePartOf archives some tasks, so many at the same time.
-func (o *Orchestrator) archivePartOf(ctx context.Context, ids []events.TaskID, width int, run *archiveRun, failed map[events.TaskID]time.Time) error {
+func (ar *archiver) archivePartOf(ctx context.Context, ids []events.TaskID, width int, run *archiveRun, failed map[events.TaskID]time.Time) error {
 	next := make(chan events.TaskID, len(ids))
 	for _, id := range ids {
 		next <- id
@@ -285,7 +297,7 @@ func (o *Orchestrator) archivePartOf(ctx context.Context, ids []events.TaskID, w
 	for range width {
 		group.Go(func() {
 			for id := range next {
-				err := o.archive(ctx, id)
+				err := ar.archive(ctx, id)
 				mu.Lock()
 				if stop != nil || ctx.Err() != nil {
 					mu.Unlock()
@@ -295,11 +307,11 @@ func (o *Orchestrator) archivePartOf(ctx context.Context, ids []events.TaskID, w
 					stop = err // so it would be for every other task
 				}
 				if err != nil {
-					failed[id] = o.now()
-					o.cfg.Logger.WarnContext(ctx, "archive_failed", slog.Any("task", id), slog.Any("error", err))
+					failed[id] = ar.now()
+					ar.cfg.Logger.WarnContext(ctx, "archive_failed", slog.Any("task", id), slog.Any("error", err))
 				}
 				mu.Unlock()
-				o.count(run, err)
+				ar.count(run, err)
 			}
 		})
 	}
@@ -313,12 +325,12 @@ func (o *Orchestrator) archivePartOf(ctx context.Context, ids []events.TaskID, w
 }
 
 // count notes in a run how the archiving of a task has ended.
-func (o *Orchestrator) count(run *archiveRun, err error) {
+func (ar *archiver) count(run *archiveRun, err error) {
 	if run == nil {
 		return
 	}
-	o.lock()
-	defer o.unlock()
+	ar.lock()
+	defer ar.unlock()
 	if err == nil {
 		run.archived++
 		run.err = nil
@@ -329,17 +341,17 @@ func (o *Orchestrator) count(run *archiveRun, err error) {
 
 // archivable lists finished tasks that have not changed since a time: those that have a line, then those
 // that memory has forgotten. With an error the list may be too short.
-func (o *Orchestrator) archivable(ctx context.Context, before time.Time, limit int) ([]events.TaskID, error) {
-	ids, forgotten := o.archivableLines(before, limit)
+func (ar *archiver) archivable(ctx context.Context, before time.Time, limit int) ([]events.TaskID, error) {
+	ids, forgotten := ar.archivableLines(before, limit)
 	if len(ids) == limit || forgotten.IsZero() {
 		return ids, nil
 	}
 	seen := map[events.TaskID]bool{}
-	for h, err := range o.oldHeads(ctx, before) {
+	for h, err := range ar.oldHeads(ctx, before) {
 		if err != nil || len(ids) == limit {
 			return ids, err
 		}
-		if statemachine.State(h.State).Terminal() && !seen[h.Task] && !o.remembers(h.Task) {
+		if statemachine.State(h.State).Terminal() && !seen[h.Task] && !ar.remembers(h.Task) {
 			seen[h.Task] = true
 			ids = append(ids, h.Task)
 		}
@@ -348,18 +360,18 @@ func (o *Orchestrator) archivable(ctx context.Context, before time.Time, limit i
 }
 
 // archivableLines lists those of which there is a line, and returns up to when tasks were forgotten.
-func (o *Orchestrator) archivableLines(before time.Time, limit int) (ids []events.TaskID, forgotten time.Time) {
-	o.lock()
-	ended, forgotten := slices.Clone(o.listed.ended), o.listed.forgotten
-	o.unlock()
+func (ar *archiver) archivableLines(before time.Time, limit int) (ids []events.TaskID, forgotten time.Time) {
+	ar.lock()
+	ended, forgotten := slices.Clone(ar.engine.listed.ended), ar.engine.listed.forgotten
+	ar.unlock()
 	for part := range slices.Chunk(ended, indexChunk) {
-		o.lock()
+		ar.lock()
 		for _, id := range part {
-			if len(ids) < limit && o.mayArchive(id, before) {
+			if len(ids) < limit && ar.mayArchive(id, before) {
 				ids = append(ids, id)
 			}
 		}
-		o.unlock()
+		ar.unlock()
 		if len(ids) == limit {
 			break
 		}
@@ -369,30 +381,30 @@ func (o *Orchestrator) archivableLines(before time.Time, limit int) (ids []event
 
 // mayArchive reports whether a finished task of which there is a line has not changed since a time, and is not in use. The
 // lock is held.
-func (o *Orchestrator) mayArchive(id events.TaskID, before time.Time) bool {
-	line := o.listed.lines[id]
+func (ar *archiver) mayArchive(id events.TaskID, before time.Time) bool {
+	line := ar.engine.listed.lines[id]
 	if line == nil || line.Archived || !line.UpdatedAt.Before(before) {
 		return false
 	}
-	e := o.tasks[id]
+	e := ar.engine.tasks[id]
 	return e == nil || e.task != nil && e.idle()
 }
 
 // remembers reports whether there is a line of a task.
-func (o *Orchestrator) remembers(id events.TaskID) bool {
-	o.lock()
-	defer o.unlock()
-	return o.listed.lines[id] != nil
+func (ar *archiver) remembers(id events.TaskID) bool {
+	ar.lock()
+	defer ar.unlock()
+	return ar.engine.listed.lines[id] != nil
 }
 
 // oldHeads yields the heads of the live log that are older than a time. In the order of the log they
 // are the first ones.
-func (o *Orchestrator) oldHeads(ctx context.Context, before time.Time) iter.Seq2[events.Head, error] {
+func (ar *archiver) oldHeads(ctx context.Context, before time.Time) iter.Seq2[events.Head, error] {
 	return func(yield func(events.Head, error) bool) {
-		ordered := o.cfg.Indexes != nil
-		heads := o.cfg.Log.Heads
+		ordered := ar.cfg.Indexes != nil
+		heads := ar.cfg.Log.Heads
 		if ordered {
-			heads = func(ctx context.Context) iter.Seq2[events.Head, error] { return o.cfg.Indexes.HeadsAfter(ctx, 0) }
+			heads = func(ctx context.Context) iter.Seq2[events.Head, error] { return ar.cfg.Indexes.HeadsAfter(ctx, 0) }
 		}
 		for h, err := range heads(ctx) {
 			old := err == nil && h.At.Before(before)
@@ -412,10 +424,10 @@ const archiveWithin = 2 * time.Second
 // archive moves one finished task to the archive. Its entry is busy meanwhile, so that nothing is
 // appended between the copy and the removal; a later append is refused by its condition. A move that has begun is ended also when the
 // node stops: the log would move on without an answer, and nobody would put the folder of the task away until a node starts.
-func (o *Orchestrator) archive(ctx context.Context, id events.TaskID) error {
+func (ar *archiver) archive(ctx context.Context, id events.TaskID) error {
 	var held *entry
 	done := false
-	err := o.look(ctx, id, func(e *entry) error {
+	err := ar.engine.look(ctx, id, func(e *entry) error {
 		if !e.task.State.Terminal() || !e.idle() {
 			return fault.New(fault.Conflict, "task %s is in use", id)
 		}
@@ -427,21 +439,21 @@ func (o *Orchestrator) archive(ctx context.Context, id events.TaskID) error {
 		return err
 	}
 	moving, stop := unhurried(ctx, archiveWithin)
-	err = o.cfg.Log.Archive(moving, id)
+	err = ar.cfg.Log.Archive(moving, id)
 	stop()
-	o.lock()
+	ar.lock()
 	if err == nil {
-		o.listed.markArchived(id)
+		ar.engine.listed.markArchived(id)
 		held.archived = true
 	}
-	o.release(held)
-	if err == nil && held.idle() && o.tasks[id] == held {
-		delete(o.tasks, id)
-		o.listed.dropWhole(id)
+	ar.engine.release(held)
+	if err == nil && held.idle() && ar.engine.tasks[id] == held {
+		delete(ar.engine.tasks, id)
+		ar.engine.listed.dropWhole(id)
 	}
-	o.unlock()
+	ar.unlock()
 	if err == nil {
-		o.cfg.Archived(id, done)
+		ar.cfg.Hooks.Archived(id, done)
 	}
 	return err
 }

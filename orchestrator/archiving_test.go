@@ -122,7 +122,7 @@ func TestStopEndsTheMoveThatHasBegun(t *testing.T) {
 		log := &slowArchive{Log: memlog.New(memlog.Config{})}
 		var away []events.TaskID
 		n := start(t, log.Log, func(c *orchestrator.Config) {
-			c.Log, c.Archived = log, func(id events.TaskID, _ bool) { away = append(away, id) }
+			c.Log, c.Hooks.Archived = log, func(id events.TaskID, _ bool) { away = append(away, id) }
 		})
 		id := n.submit(setPlan)
 		<-time.After(time.Second)
@@ -159,7 +159,7 @@ func TestArchivingForgetsNoNewerTask(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		log := &scans{Log: memlog.New(memlog.Config{})}
-		n := start(t, log.Log, func(c *orchestrator.Config) { c.Log, c.KeepListed, c.KeepOpen = log, 3, 3 })
+		n := start(t, log.Log, func(c *orchestrator.Config) { c.Log, c.Limits.KeepListed, c.Limits.KeepOpen = log, 3, 3 })
 		for range 20 {
 			n.submit(setPlan)
 			<-time.After(time.Second)

@@ -6,39 +6,13 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/plan"
 	"github.com/orch-dev/orch/statemachine"
-	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/work"
 )
 
 // This file holds the questions of calls. A call that asks is put aside, whole, and handed out again with the
 // answers: no worker holds it meanwhile, and a restart changes nothing.
-
-// cleanQuestions brings what a call asks to the form of the log: compact, without secrets.
-func (o *Orchestrator) cleanQuestions(asked []work.Question) ([]work.Question, error) {
-	if len(asked) == 0 {
-		return nil, nil
-	}
-	clean := make([]work.Question, len(asked))
-	asking := &tools.Asking{Questions: make([]tools.Question, len(asked))}
-	for i, q := range asked {
-		params, err := o.tidy(q.Params)
-		if err != nil {
-			return nil, fault.From(err).WithField("questions." + decide.Clip(q.Key))
-		}
-		if len(params) == 0 {
-			params = json.RawMessage("{}")
-		}
-		clean[i] = work.Question{Key: o.rules.CleanText(q.Key), Kind: q.Kind, Params: params}
-		asking.Questions[i] = tools.Question(clean[i])
-		if err := checkParams(clean[i]); err != nil {
-			return nil, fault.From(err).WithField("questions." + decide.Clip(q.Key) + "." + fault.From(err).Field)
-		}
-	}
-	return clean, asking.Check()
-}
 
 // answersOf returns the answered questions of the call of a step.
 func answersOf(t *statemachine.Task, step string) []*statemachine.Question {
@@ -52,13 +26,13 @@ func answersOf(t *statemachine.Task, step string) []*statemachine.Question {
 }
 
 // fetchAnswers returns the answers that a call is handed out with, by key.
-func (o *Orchestrator) fetchAnswers(ctx context.Context, answered []*statemachine.Question) (map[string]json.RawMessage, error) {
+func (bs *blobStore) fetchAnswers(ctx context.Context, answered []*statemachine.Question) (map[string]json.RawMessage, error) {
 	if len(answered) == 0 {
 		return nil, nil
 	}
 	answers := make(map[string]json.RawMessage, len(answered))
 	for _, q := range answered {
-		raw, err := o.fetch(ctx, q.Answer.Response)
+		raw, err := bs.fetch(ctx, q.Answer.Response)
 		if err != nil {
 			return nil, err
 		}
@@ -100,16 +74,4 @@ func checkParams(q work.Question) error {
 		return missing("requestedSchema")
 	}
 	return plan.CheckRestricted(p.Schema)
-}
-
-// cleanNote brings a note to the form of the log: compact, without secrets.
-func (o *Orchestrator) cleanNote(note json.RawMessage) (json.RawMessage, error) {
-	if len(note) == 0 {
-		return nil, nil
-	}
-	clean, err := o.tidy(note)
-	if err != nil {
-		return nil, fault.From(err).WithField("note")
-	}
-	return clean, (&tools.Noted{Note: clean}).Check()
 }

@@ -3,7 +3,6 @@ package orchestrator
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"slices"
 	"time"
 
@@ -26,33 +25,18 @@ type sleeper struct {
 	Unanswered bool `json:"unanswered,omitempty"`
 }
 
-// letSleep takes over those of an index that have not changed since, so that nobody reads them now. The lock is held.
-func (o *Orchestrator) letSleep(all []events.Sleeper, f *recoveryScan) {
-	for _, s := range all {
-		a := &sleeper{}
-		if f.changed[s.Task] || !f.open[s.Task] || json.Unmarshal(s.Note, a) != nil || a.Line.ID != s.Task {
-			continue
-		}
-		delete(f.open, s.Task)
-		o.asleep[s.Task] = a
-		o.listed.addOpen(&a.Line)
-		o.quota.add(a.share())
-		o.timers.setMaybe(a.Wake, s.Task)
-	}
-}
-
 // sleeperOf returns what a restart has to know of an open task that nothing but time and people moves; nil for any other,
 // and for one that has changed after a position. The lock is held.
-func (o *Orchestrator) sleeperOf(line *api.Summary, seq uint64) *sleeper {
-	if a := o.asleep[line.ID]; a != nil {
+func (en *engine) sleeperOf(line *api.Summary, seq uint64) *sleeper {
+	if a := en.asleep[line.ID]; a != nil {
 		return a
 	}
-	e := o.tasks[line.ID]
+	e := en.tasks[line.ID]
 	if e == nil || e.seq > seq || !e.rests() {
 		return nil
 	}
 	return &sleeper{
-		Line: *line, Share: e.task.Submitted.Share, Wake: o.timers.next(line.ID),
+		Line: *line, Share: e.task.Submitted.Share, Wake: en.timers.next(line.ID),
 		Approvals: len(e.task.Approvals) > 0, Undecided: e.task.Undecided(), Unanswered: e.task.Unanswered(),
 	}
 }
@@ -94,28 +78,28 @@ func restful(s *statemachine.Step) bool {
 }
 
 // waken makes a task that slept one that is being read. The lock is held.
-func (o *Orchestrator) waken(e *entry) {
-	a := o.asleep[e.id]
+func (en *engine) waken(e *entry) {
+	a := en.asleep[e.id]
 	if a == nil {
 		return
 	}
-	delete(o.asleep, e.id)
+	delete(en.asleep, e.id)
 	e.open, e.counted, e.share = true, true, a.share()
 }
 
 // rouse reads those of some tasks that sleep, many at a time, so that memory knows all of them.
-func (o *Orchestrator) rouse(ctx context.Context, ids []events.TaskID) {
+func (rd *reader) rouse(ctx context.Context, ids []events.TaskID) {
 	read := make(chan struct{}, len(ids))
 	reading := 0
 	for part := range slices.Chunk(ids, indexChunk) {
-		o.lock()
+		rd.lock()
 		for _, id := range part {
-			if o.asleep[id] != nil {
+			if rd.engine.asleep[id] != nil {
 				reading++
-				o.enter(id, func(*entry, error) { read <- struct{}{} })
+				rd.engine.enter(id, func(*entry, error) { read <- struct{}{} })
 			}
 		}
-		o.unlock()
+		rd.unlock()
 	}
 	for ; reading > 0; reading-- {
 		select {

@@ -69,7 +69,7 @@ func TestRestartReadsNothingOfTasksThatWait(t *testing.T) {
 		assert.Equal(t, 3, status.Open)
 		n.stop()
 	}
-	n = startReadCounter(t, log, func(c *orchestrator.Config) { c.MaxOpenEach = 3 })
+	n = startReadCounter(t, log, func(c *orchestrator.Config) { c.Limits.MaxOpenEach = 3 })
 	_, err = n.trySubmit(napPlan)
 	require.True(t, fault.Has(err, fault.QuotaExceeded), "they count: %v", err)
 	assert.Zero(t, log.reads.Load())

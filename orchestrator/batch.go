@@ -20,21 +20,21 @@ const maxDelivery = 4 << 20
 
 // batch fetches the large values of what was handed out. Calls that do not fit into the answer go back
 // to the queue.
-func (o *Orchestrator) batch(ctx context.Context, worker string, d dispatch.Delivery) work.Batch {
+func (ws *workSource) batch(ctx context.Context, worker string, d dispatch.Delivery) work.Batch {
 	b := work.Batch{No: d.No, Cancel: d.Cancel, Calls: make([]work.Call, 0, len(d.Offers))}
 	room := maxDelivery
 	for i, of := range d.Offers {
-		call, err := o.fill(ctx, of)
+		call, err := ws.fill(ctx, of)
 		if err == nil && callSize(call) > maxDelivery {
 			err = fault.New(fault.ValidationError, "the arguments of the call and what comes with them have more than %d bytes", maxDelivery).
 				WithField("args").WithReason("SIZE_LIMIT_EXCEEDED").WithHint("hand over less at a time, or the path of a file")
 		}
 		if err != nil {
-			o.undeliverable(ctx, of.Call.Ref, worker, err)
+			ws.undeliverable(ctx, of.Call.Ref, worker, err)
 			continue
 		}
 		if room -= callSize(call); room < 0 {
-			o.giveBack(worker, dispatch.Delivery{Offers: d.Offers[i:]})
+			ws.giveBack(worker, dispatch.Delivery{Offers: d.Offers[i:]})
 			break
 		}
 		b.Calls = append(b.Calls, call)
@@ -43,23 +43,23 @@ func (o *Orchestrator) batch(ctx context.Context, worker string, d dispatch.Deli
 }
 
 // fill returns the call of an offer with everything that its worker needs.
-func (o *Orchestrator) fill(ctx context.Context, of dispatch.Offer) (work.Call, error) {
+func (ws *workSource) fill(ctx context.Context, of dispatch.Offer) (work.Call, error) {
 	call := of.Call
 	var err error
-	if call.Args, err = o.fetch(ctx, of.Args); err != nil {
+	if call.Args, err = ws.blobs.fetch(ctx, of.Args); err != nil {
 		return call, err
 	}
-	if call.Handed, err = o.fetch(ctx, of.Handed); err != nil {
+	if call.Handed, err = ws.blobs.fetch(ctx, of.Handed); err != nil {
 		return call, err
 	}
 	if call.Session != "" {
 		of.Call = call
-		if err = o.addContext(ctx, &of); err != nil {
+		if err = ws.addContext(ctx, &of); err != nil {
 			return call, err
 		}
 		call = of.Call
 	}
-	if call.Answers, err = o.fetchAnswers(ctx, of.Answers); err != nil {
+	if call.Answers, err = ws.blobs.fetchAnswers(ctx, of.Answers); err != nil {
 		return call, err
 	}
 	var named struct {
@@ -72,26 +72,26 @@ func (o *Orchestrator) fill(ctx context.Context, of dispatch.Offer) (work.Call, 
 	if i < 0 {
 		return call, nil // the tool says so
 	}
-	state, err := o.fetch(ctx, of.Checkpoints[i].State)
+	state, err := ws.blobs.fetch(ctx, of.Checkpoints[i].State)
 	call.Checkpoints = map[string]json.RawMessage{named.ID: state}
 	return call, err
 }
 
 // undeliverable ends the step of a call that no worker can ever get. After an error that may pass, the
 // call goes back to its queue in a moment.
-func (o *Orchestrator) undeliverable(ctx context.Context, r work.Ref, worker string, err error) {
-	o.cfg.Logger.ErrorContext(ctx, "call_undeliverable", slog.Any("task", r.Task), slog.Any("step", r.Step), slog.Any("error", err))
+func (ws *workSource) undeliverable(ctx context.Context, r work.Ref, worker string, err error) {
+	ws.cfg.Logger.ErrorContext(ctx, "call_undeliverable", slog.Any("task", r.Task), slog.Any("step", r.Step), slog.Any("error", err))
 	class := fault.ClassInvalidArgs
 	switch {
 	case lost(err):
 		class, err = fault.ClassExpression, decide.Unreadable(err)
 	case !fault.Has(err, fault.ValidationError):
-		o.postpone(r, worker)
+		ws.postpone(r, worker)
 		return
 	}
-	o.lock()
-	defer o.unlock()
-	o.turn(r.Task, decide.ActorNode, func(t *decide.Turn) error {
+	ws.lock()
+	defer ws.unlock()
+	ws.engine.turn(r.Task, decide.ActorNode, func(t *decide.Turn) error {
 		if s := t.Task.Steps[r.Step]; t.Holds(r, worker) && s.State == statemachine.StepReady {
 			t.Emit(events.StepFailed, &events.StepError{Step: s.Key, Attempt: s.Attempt, Error: fault.From(err), Class: class})
 		}
@@ -100,15 +100,15 @@ func (o *Orchestrator) undeliverable(ctx context.Context, r work.Ref, worker str
 }
 
 // postpone lets the lease of a call that could not be sent end soon.
-func (o *Orchestrator) postpone(r work.Ref, worker string) {
-	o.lock()
-	defer o.unlock()
-	e := o.tasks[r.Task]
+func (ws *workSource) postpone(r work.Ref, worker string) {
+	ws.lock()
+	defer ws.unlock()
+	e := ws.engine.tasks[r.Task]
 	if e == nil {
 		return
 	}
 	if l := e.calls.Leases[r.Step]; l != nil && l.Worker == worker && l.Attempt == r.Attempt {
-		l.Undelivered, l.Expires = true, o.now().Add(catchUpAfter)
+		l.Undelivered, l.Expires = true, ws.now().Add(catchUpAfter)
 	}
 }
 

@@ -14,38 +14,50 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
+// operations are what people do to tasks, and to the node.
+type operations struct {
+	*core
+
+	engine    *engine
+	reader    *reader
+	submitter *submitter
+	blobs     *blobStore
+	clean     *cleaner
+	holds     *holdList
+}
+
 // Cancel implements api.API.
-func (o *Orchestrator) Cancel(ctx context.Context, r api.CancelRequest) (api.TaskView, error) {
-	err := o.change(ctx, r.ID, r.Actor, func(t *decide.Turn) error {
+func (op *operations) Cancel(ctx context.Context, r api.CancelRequest) (api.TaskView, error) {
+	err := op.engine.change(ctx, r.ID, r.Actor, func(t *decide.Turn) error {
 		if err := t.Over("cancel"); err != nil {
 			return err
 		}
 		if err := t.KeptOpen(); err != nil {
 			return err
 		}
-		t.Cancel(o.rules.CleanText(cmp.Or(r.Reason, "cancelled on request")))
+		t.Cancel(op.rules.CleanText(cmp.Or(r.Reason, "cancelled on request")))
 		return nil
 	})
 	if err != nil {
 		return api.TaskView{}, err
 	}
-	return o.Get(ctx, api.GetRequest{ID: r.ID})
+	return op.reader.Get(ctx, api.GetRequest{ID: r.ID})
 }
 
 // Signal implements api.API.
-func (o *Orchestrator) Signal(ctx context.Context, r api.SignalRequest) (api.TaskView, error) {
+func (op *operations) Signal(ctx context.Context, r api.SignalRequest) (api.TaskView, error) {
 	if r.Name == "" || len(r.Name) > maxText {
 		return api.TaskView{}, fault.New(fault.RequiredField, "must be 1 to %d bytes", maxText).WithField("name")
 	}
-	raw, err := o.tidy(r.Data)
+	raw, err := op.clean.tidy(r.Data)
 	if err != nil {
 		return api.TaskView{}, fault.From(err).WithField("data")
 	}
-	data, err := o.keep(ctx, raw)
+	data, err := op.blobs.keep(ctx, raw)
 	if err != nil {
 		return api.TaskView{}, err
 	}
-	err = o.change(ctx, r.ID, r.Actor, func(t *decide.Turn) error {
+	err = op.engine.change(ctx, r.ID, r.Actor, func(t *decide.Turn) error {
 		if err := t.Over("signal"); err != nil {
 			return err
 		}
@@ -58,25 +70,25 @@ func (o *Orchestrator) Signal(ctx context.Context, r api.SignalRequest) (api.Tas
 	if err != nil {
 		return api.TaskView{}, err
 	}
-	return o.Get(ctx, api.GetRequest{ID: r.ID})
+	return op.reader.Get(ctx, api.GetRequest{ID: r.ID})
 }
 
 const maxSignals = 1000
 
 // Resolve implements api.API.
-func (o *Orchestrator) Resolve(ctx context.Context, r api.ResolveRequest) (api.TaskView, error) {
+func (op *operations) Resolve(ctx context.Context, r api.ResolveRequest) (api.TaskView, error) {
 	if r.As != "succeeded" && r.As != "failed" && r.As != "retry" {
 		return api.TaskView{}, fault.New(fault.ValidationError, "must be succeeded, failed or retry").WithField("as")
 	}
-	raw, err := o.tidy(r.Output)
+	raw, err := op.clean.tidy(r.Output)
 	if err != nil {
 		return api.TaskView{}, fault.From(err).WithField("output")
 	}
-	output, err := o.keep(ctx, raw)
+	output, err := op.blobs.keep(ctx, raw)
 	if err != nil {
 		return api.TaskView{}, err
 	}
-	err = o.change(ctx, r.ID, r.Actor, func(t *decide.Turn) error {
+	err = op.engine.change(ctx, r.ID, r.Actor, func(t *decide.Turn) error {
 		s := t.Task.Steps[r.Step]
 		if s == nil {
 			return fault.New(fault.NotFound, "task %s has no step %q that has begun", r.ID, decide.Clip(r.Step)).WithField("step")
@@ -91,19 +103,19 @@ func (o *Orchestrator) Resolve(ctx context.Context, r api.ResolveRequest) (api.T
 		if t.Task.State == statemachine.Blocked {
 			t.Emit(events.TaskUnblocked, &events.Moved{Reason: "step " + s.Key + " was resolved"})
 		}
-		t.Emit(events.StepResolved, &events.Resolved{Step: s.Key, As: r.As, By: cmp.Or(r.Actor, decide.ActorNode), Reason: o.rules.CleanText(r.Reason), Output: output})
+		t.Emit(events.StepResolved, &events.Resolved{Step: s.Key, As: r.As, By: cmp.Or(r.Actor, decide.ActorNode), Reason: op.rules.CleanText(r.Reason), Output: output})
 		return nil
 	})
 	if err != nil {
 		return api.TaskView{}, err
 	}
-	return o.Get(ctx, api.GetRequest{ID: r.ID})
+	return op.reader.Get(ctx, api.GetRequest{ID: r.ID})
 }
 
 // Call implements api.API. The call is a step of its own beside those of the plan; it never moves the
 // state machine of the task.
-func (o *Orchestrator) Call(ctx context.Context, r api.CallRequest) (api.CallReply, error) {
-	tool, ok := o.cfg.Catalogue.Get(r.Tool)
+func (op *operations) Call(ctx context.Context, r api.CallRequest) (api.CallReply, error) {
+	tool, ok := op.cfg.Catalogue.Get(r.Tool)
 	if !ok || tool.Spec().Internal {
 		return api.CallReply{}, fault.New(fault.NotFound, "there is no tool %q", decide.Clip(r.Tool)).WithField("tool").WithHint("orch tools list")
 	}
@@ -117,22 +129,22 @@ func (o *Orchestrator) Call(ctx context.Context, r api.CallRequest) (api.CallRep
 	if err != nil {
 		return api.CallReply{}, err
 	}
-	if rule, found := o.cfg.FindSecret(args); found {
+	if rule, found := op.cfg.FindSecret(args); found {
 		return api.CallReply{}, decide.SecretIn("args", rule)
 	}
-	value, err := o.keep(ctx, args)
+	value, err := op.blobs.keep(ctx, args)
 	if err != nil {
 		return api.CallReply{}, err
 	}
 	key := ""
-	err = o.change(ctx, r.ID, r.Actor, func(t *decide.Turn) error {
+	err = op.engine.change(ctx, r.ID, r.Actor, func(t *decide.Turn) error {
 		key = t.SingleCall(tool.Spec(), value, r.Actor)
 		return nil
 	})
 	if err != nil {
 		return api.CallReply{}, err
 	}
-	return o.awaitCall(ctx, r, key)
+	return op.awaitCall(ctx, r, key)
 }
 
 // waitsForApproval is what the caller of a call hears that waits for one (S0-004). The call goes on by itself
@@ -142,10 +154,10 @@ func waitsForApproval(s *statemachine.Step) *fault.Error {
 		WithHint("orch approvals %s", s.Approval)
 }
 
-func (o *Orchestrator) awaitCall(ctx context.Context, r api.CallRequest, key string) (api.CallReply, error) {
+func (op *operations) awaitCall(ctx context.Context, r api.CallRequest, key string) (api.CallReply, error) {
 	var reply api.CallReply
 	var output events.Value
-	err := o.await(ctx, r.ID, r.Wait, (*entry).change, func(e *entry) (bool, error) {
+	err := op.reader.await(ctx, r.ID, r.Wait, (*entry).change, func(e *entry) (bool, error) {
 		s := e.task.Steps[key]
 		if s == nil {
 			return false, fault.New(fault.Internal, "the call %s is lost", key)
@@ -161,60 +173,23 @@ func (o *Orchestrator) awaitCall(ctx context.Context, r api.CallRequest, key str
 		return s.State.Over() || s.State == statemachine.StepInDoubt || s.State == statemachine.StepParked, nil
 	})
 	if err == nil {
-		reply.Output, err = o.showLater(ctx, output)
+		reply.Output, err = op.engine.showLater(ctx, output)
 	}
 	return reply, err
-}
-
-// await looks at a task now and at every news, such as each change, until see says that it has seen
-// enough or the wait is over.
-func (o *Orchestrator) await(ctx context.Context, id events.TaskID, wait time.Duration, news func(*entry) <-chan struct{}, see func(*entry) (bool, error)) error {
-	if wait > 0 {
-		done, err := o.waiting()
-		if err != nil {
-			return err
-		}
-		defer done()
-	}
-	timer := time.NewTimer(max(min(wait, maxWait), 0))
-	defer timer.Stop()
-	for expired := wait <= 0; ; {
-		var changed <-chan struct{}
-		enough := false
-		err := o.look(ctx, id, func(e *entry) error {
-			var err error
-			if enough, err = see(e); !enough {
-				changed = news(e)
-			}
-			return err
-		})
-		if err != nil || enough || expired {
-			return err
-		}
-		select {
-		case <-changed:
-		case <-timer.C:
-			expired = true
-		case <-ctx.Done():
-			return fault.From(ctx.Err())
-		case <-o.stopped:
-			return stopping()
-		}
-	}
 }
 
 // maxWait bounds how long one request may wait; clients ask again.
 const maxWait = time.Minute
 
 // Checkpoint implements api.API.
-func (o *Orchestrator) Checkpoint(ctx context.Context, r api.CheckpointRequest) (api.CheckpointReply, error) {
+func (op *operations) Checkpoint(ctx context.Context, r api.CheckpointRequest) (api.CheckpointReply, error) {
 	switch {
 	case r.Name != "":
-		return o.createCheckpoint(ctx, r)
+		return op.createCheckpoint(ctx, r)
 	case r.ID != "":
-		data, err := o.cfg.Checkpoints.Load(ctx, r.Task, r.ID)
+		data, err := op.cfg.Checkpoints.Load(ctx, r.Task, r.ID)
 		if fault.Has(err, fault.NotFound) {
-			return o.rebuildCheckpoint(ctx, r)
+			return op.reader.rebuildCheckpoint(ctx, r)
 		}
 		if err != nil {
 			return api.CheckpointReply{}, err
@@ -226,39 +201,39 @@ func (o *Orchestrator) Checkpoint(ctx context.Context, r api.CheckpointRequest) 
 		return api.CheckpointReply{Snapshot: &snap}, nil
 	default:
 		var list []api.CheckpointView
-		err := o.look(ctx, r.Task, func(e *entry) error { list = checkpointViews(e.task); return nil })
+		err := op.engine.look(ctx, r.Task, func(e *entry) error { list = checkpointViews(e.task); return nil })
 		return api.CheckpointReply{Checkpoints: list}, err
 	}
 }
 
-func (o *Orchestrator) createCheckpoint(ctx context.Context, r api.CheckpointRequest) (api.CheckpointReply, error) {
-	raw, err := o.tidy(r.State)
+func (op *operations) createCheckpoint(ctx context.Context, r api.CheckpointRequest) (api.CheckpointReply, error) {
+	raw, err := op.clean.tidy(r.State)
 	if err != nil {
 		return api.CheckpointReply{}, fault.From(err).WithField("state")
 	}
 	if len(raw) == 0 {
 		raw = json.RawMessage("{}")
 	}
-	state, err := o.keep(ctx, raw)
+	state, err := op.blobs.keep(ctx, raw)
 	if err != nil {
 		return api.CheckpointReply{}, err
 	}
-	id := events.CheckpointIDFrom(r.Task, o.cfg.Entropy)
-	err = o.change(ctx, r.Task, r.Actor, func(t *decide.Turn) error {
+	id := events.CheckpointIDFrom(r.Task, op.cfg.Entropy)
+	err = op.engine.change(ctx, r.Task, r.Actor, func(t *decide.Turn) error {
 		if err := t.Over("checkpoint"); err != nil {
 			return err
 		}
-		t.Emit(events.CheckpointCreated, &events.Checkpointed{ID: id, Name: o.rules.CleanText(r.Name), State: state, At: t.Now})
+		t.Emit(events.CheckpointCreated, &events.Checkpointed{ID: id, Name: op.rules.CleanText(r.Name), State: state, At: t.Now})
 		return nil
 	})
 	if err != nil {
 		return api.CheckpointReply{}, err
 	}
-	return api.CheckpointReply{Checkpoints: []api.CheckpointView{{ID: id, Name: r.Name, At: o.now()}}}, nil
+	return api.CheckpointReply{Checkpoints: []api.CheckpointView{{ID: id, Name: r.Name, At: op.now()}}}, nil
 }
 
 // saveCheckpoint writes the KV entry of a checkpoint that is in the log. The lock is held.
-func (o *Orchestrator) saveCheckpoint(e *entry, d *events.Checkpointed) {
+func (bs *blobStore) saveCheckpoint(e *entry, d *events.Checkpointed) {
 	task, rev := decide.MustJSON(e.task), e.task.Rev
 	save := func(ctx context.Context) {
 		ctx, stop := context.WithTimeout(ctx, blobTime)
@@ -266,18 +241,18 @@ func (o *Orchestrator) saveCheckpoint(e *entry, d *events.Checkpointed) {
 		copied := &statemachine.Task{}
 		err := json.Unmarshal(task, copied)
 		if err == nil {
-			data := decide.MustJSON(api.Snapshot{ID: d.ID, Name: d.Name, At: d.At, Rev: rev, Task: copied, State: o.stateOf(ctx, d)})
-			_, err = o.cfg.Checkpoints.Save(ctx, e.id, d.ID, data)
+			data := decide.MustJSON(api.Snapshot{ID: d.ID, Name: d.Name, At: d.At, Rev: rev, Task: copied, State: bs.stateOf(ctx, d)})
+			_, err = bs.cfg.Checkpoints.Save(ctx, e.id, d.ID, data)
 		}
 		if err != nil {
-			o.cfg.Logger.WarnContext(ctx, "checkpoint_not_saved", slog.Any("task", e.id), slog.Any("checkpoint", d.ID), slog.Any("error", err))
+			bs.cfg.Logger.WarnContext(ctx, "checkpoint_not_saved", slog.Any("task", e.id), slog.Any("checkpoint", d.ID), slog.Any("error", err))
 		}
 	}
-	o.outbox = append(o.outbox, func() { o.background(save, func() {}) })
+	bs.outbox = append(bs.outbox, func() { bs.background(save, func() {}) })
 }
 
-func (o *Orchestrator) stateOf(ctx context.Context, d *events.Checkpointed) json.RawMessage {
-	raw, err := o.fetch(ctx, d.State)
+func (bs *blobStore) stateOf(ctx context.Context, d *events.Checkpointed) json.RawMessage {
+	raw, err := bs.fetch(ctx, d.State)
 	if err != nil {
 		return nil
 	}
@@ -285,9 +260,9 @@ func (o *Orchestrator) stateOf(ctx context.Context, d *events.Checkpointed) json
 }
 
 // rebuildCheckpoint makes a checkpoint again from the log: the entry in KV is only derived.
-func (o *Orchestrator) rebuildCheckpoint(ctx context.Context, r api.CheckpointRequest) (api.CheckpointReply, error) {
+func (rd *reader) rebuildCheckpoint(ctx context.Context, r api.CheckpointRequest) (api.CheckpointReply, error) {
 	task := &statemachine.Task{}
-	for stored, err := range o.cfg.Log.Read(ctx, r.Task, 1) {
+	for stored, err := range rd.cfg.Log.Read(ctx, r.Task, 1) {
 		if err != nil {
 			return api.CheckpointReply{}, err
 		}
@@ -300,7 +275,7 @@ func (o *Orchestrator) rebuildCheckpoint(ctx context.Context, r api.CheckpointRe
 		}
 		for _, d := range task.Checkpoints {
 			if d.ID == r.ID {
-				return api.CheckpointReply{Snapshot: &api.Snapshot{ID: d.ID, Name: d.Name, At: d.At, Rev: task.Rev, Task: task, State: o.stateOf(ctx, &d)}}, nil
+				return api.CheckpointReply{Snapshot: &api.Snapshot{ID: d.ID, Name: d.Name, At: d.At, Rev: task.Rev, Task: task, State: rd.blobs.stateOf(ctx, &d)}}, nil
 			}
 		}
 	}

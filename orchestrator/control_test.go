@@ -170,7 +170,7 @@ func (n *node) inState(s statemachine.State) events.TaskID {
 	case statemachine.InProgress:
 	case statemachine.Blocked:
 		n.stop()
-		m := start(n.t, n.log, func(c *orchestrator.Config) { c.Lease = 100 * time.Millisecond })
+		m := start(n.t, n.log, func(c *orchestrator.Config) { c.Limits.Lease = 100 * time.Millisecond })
 		*n = *m
 		require.Eventually(n.t, func() bool { return n.get(id).State == statemachine.Blocked }, time.Minute, 20*time.Millisecond)
 	case statemachine.Failed:
@@ -398,7 +398,7 @@ func TestTimersOverRestarts(t *testing.T) {
 	}
 }
 
-func patient(c *orchestrator.Config) { c.Lease = 24 * time.Hour }
+func patient(c *orchestrator.Config) { c.Limits.Lease = 24 * time.Hour }
 
 func count(kinds []events.Kind, k events.Kind) int {
 	n := 0

@@ -295,7 +295,7 @@ func failAt(t *testing.T, p crashPlan, at int, lose bool) {
 	})
 }
 
-func short(c *orchestrator.Config) { c.Lease = time.Second }
+func short(c *orchestrator.Config) { c.Limits.Lease = time.Second }
 
 // tend runs a worker until the test ends.
 func (n *node) tend(l *ledger, unsent *[]work.Outcome) {

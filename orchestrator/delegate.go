@@ -25,16 +25,16 @@ const (
 
 // boundsOf returns what bounds the task of a request: what the request says, and the call that it is delegated for. FORBIDDEN when
 // the actor does not hold that call.
-func (o *Orchestrator) boundsOf(ctx context.Context, r api.SubmitRequest) (submitExtra, error) {
+func (sm *submitter) boundsOf(ctx context.Context, r api.SubmitRequest) (submitExtra, error) {
 	extra := submitExtra{tools: r.Tools, within: r.Within}
-	call := o.callFor(r)
+	call := sm.callFor(r)
 	if call == nil {
 		return extra, nil
 	}
 	if !decide.IsAgent(r.Actor) {
 		return extra, notHeld(r.Actor, *call)
 	}
-	err := o.look(ctx, call.Task, func(e *entry) error { return o.delegate(e, *call, r.Actor, &extra) })
+	err := sm.engine.look(ctx, call.Task, func(e *entry) error { return sm.delegate(e, *call, r.Actor, &extra) })
 	if absent(err) {
 		err = notHeld(r.Actor, *call)
 	}
@@ -42,13 +42,13 @@ func (o *Orchestrator) boundsOf(ctx context.Context, r api.SubmitRequest) (submi
 }
 
 // callFor is the call that a request is for: the one that it names, or the only one that the agent holds; nil for none.
-func (o *Orchestrator) callFor(r api.SubmitRequest) *work.Ref {
+func (sm *submitter) callFor(r api.SubmitRequest) *work.Ref {
 	if r.For != nil || r.Session != "" && r.Session == r.ID || !decide.IsAgent(r.Actor) {
 		return r.For
 	}
-	o.lock()
-	defer o.unlock()
-	if calls := o.dispatcher.HeldBy(r.Actor); len(calls) == 1 {
+	sm.lock()
+	defer sm.unlock()
+	if calls := sm.engine.queue.dispatcher.HeldBy(r.Actor); len(calls) == 1 {
 		return &calls[0]
 	}
 	return nil
@@ -61,15 +61,15 @@ func notHeld(actor string, call work.Ref) error {
 }
 
 // delegate binds a task to the call that it is for. The lock is held.
-func (o *Orchestrator) delegate(e *entry, call work.Ref, actor string, extra *submitExtra) error {
-	if !o.holdsCall(e, call, actor) {
+func (sm *submitter) delegate(e *entry, call work.Ref, actor string, extra *submitExtra) error {
+	if !sm.holdsCall(e, call, actor) {
 		return notHeld(actor, call)
 	}
 	above := e.task.Submitted
 	if extra.tools = both(above.Tools, extra.tools); len(extra.tools) == 0 && len(above.Tools) > 0 {
 		return fault.New(fault.Forbidden, "none of the tools that %s may call is one that task %s may call", actor, e.id).WithField("for")
 	}
-	if len(o.delegated[e.id]) >= maxDelegated {
+	if len(sm.engine.links.delegated[e.id]) >= maxDelegated {
 		return fault.New(fault.QuotaExceeded, "%d tasks of task %s are open", maxDelegated, e.id).WithField("for").WithHint("wait for some of them")
 	}
 	if above.MaxSteps > 0 {
@@ -100,7 +100,7 @@ func both(above, own []string) []string {
 }
 
 // holdsCall reports whether an agent holds a call.
-func (o *Orchestrator) holdsCall(e *entry, call work.Ref, actor string) bool {
+func (sm *submitter) holdsCall(e *entry, call work.Ref, actor string) bool {
 	r := e.read()
 	return r.Holds(call, actor)
 }
@@ -114,12 +114,12 @@ func levelOf(s *events.Submitted) int {
 }
 
 // checkLevel refuses a plan that would give work to agents below the lowest level. Other calls start nothing.
-func (o *Orchestrator) checkLevel(p *plan.Plan, parent *events.Parent) error {
+func (sm *submitter) checkLevel(p *plan.Plan, parent *events.Parent) error {
 	if parent == nil || parent.Level < maxLevel {
 		return nil
 	}
 	for _, name := range p.Tools() {
-		if tool, ok := o.cfg.Catalogue.Get(name); ok && tool.Spec().ForAgents {
+		if tool, ok := sm.cfg.Catalogue.Get(name); ok && tool.Spec().ForAgents {
 			return fault.New(fault.QuotaExceeded, "the calls of agents nest at most %d deep", maxLevel).WithField("plan").WithReason("DEPTH_LIMIT_EXCEEDED").
 				WithHint("do the work in the call that you hold, or hand it on")
 		}
@@ -128,50 +128,26 @@ func (o *Orchestrator) checkLevel(p *plan.Plan, parent *events.Parent) error {
 }
 
 // createDelegated creates a task if the agent still holds the call that it is for. The lock is held.
-func (o *Orchestrator) createDelegated(s *submission, actor string, extra submitExtra, done func(api.SubmitReply, error)) {
+func (sm *submitter) createDelegated(s *submission, actor string, extra submitExtra, done func(api.SubmitReply, error)) {
 	p := extra.parent
 	call := work.Ref{Task: p.Task, Step: p.Step, Attempt: p.Attempt}
-	o.enter(p.Task, func(e *entry, err error) {
-		if err == nil && !o.holdsCall(e, call, actor) {
+	sm.engine.enter(p.Task, func(e *entry, err error) {
+		if err == nil && !sm.holdsCall(e, call, actor) {
 			err = notHeld(actor, call)
 		}
 		if err != nil {
 			done(api.SubmitReply{}, err)
 			return
 		}
-		o.create(s, actor, extra, done)
+		sm.create(s, actor, extra, done)
 	})
 }
 
-// noteDelegated notes an open delegated task at its parent. The lock is held.
-func (o *Orchestrator) noteDelegated(e *entry) {
-	p := e.task.Submitted.Parent
-	if p == nil || !p.Delegated() {
-		return
-	}
-	if o.delegated[p.Task] == nil {
-		o.delegated[p.Task] = map[events.TaskID]string{}
-	}
-	o.delegated[p.Task][e.id] = p.Step
-}
-
-// dropDelegated forgets a delegated task that is over. The lock is held.
-func (o *Orchestrator) dropDelegated(e *entry) {
-	p := e.task.Submitted.Parent
-	if p == nil || !p.Delegated() {
-		return
-	}
-	delete(o.delegated[p.Task], e.id)
-	if len(o.delegated[p.Task]) == 0 {
-		delete(o.delegated, p.Task)
-	}
-}
-
 // cancelDelegated cancels what was delegated for a step of a task, or for any of its steps when the step is empty. The lock is held.
-func (o *Orchestrator) cancelDelegated(id events.TaskID, step, reason string) {
-	for _, child := range sortedKeys(o.delegated[id]) {
-		if step == "" || o.delegated[id][child] == step {
-			o.cancelLater(child, reason)
+func (en *engine) cancelDelegated(id events.TaskID, step, reason string) {
+	for _, child := range sortedKeys(en.links.delegated[id]) {
+		if step == "" || en.links.delegated[id][child] == step {
+			en.cancelLater(child, reason)
 		}
 	}
 }
@@ -192,13 +168,13 @@ func wantsDelegated(e *entry, parent *events.Parent) bool {
 func (x submitExtra) delegated() bool { return x.parent != nil && x.parent.Delegated() }
 
 // creator returns how such a task is created.
-func (o *Orchestrator) creator(extra submitExtra) func(*submission, string, submitExtra, func(api.SubmitReply, error)) {
+func (sm *submitter) creator(extra submitExtra) func(*submission, string, submitExtra, func(api.SubmitReply, error)) {
 	switch {
 	case extra.delegated():
-		return o.createDelegated
+		return sm.createDelegated
 	case extra.parent != nil:
-		return o.createChild
+		return sm.createChild
 	default:
-		return o.create
+		return sm.create
 	}
 }

@@ -76,7 +76,7 @@ func TestVerifyIsAskedAgain(t *testing.T) {
 	t.Parallel()
 	for losses, asked := range map[int]bool{2: true, 3: false} {
 		synctest.Test(t, func(t *testing.T) {
-			n := start(t, memlog.New(memlog.Config{}), short, func(c *orchestrator.Config) { c.MaxDeliveries = 3 })
+			n := start(t, memlog.New(memlog.Config{}), short, func(c *orchestrator.Config) { c.Limits.MaxDeliveries = 3 })
 			id, c := n.doubtful(verifiedPlan, 0)
 			hasCode(t, n.fail("w", c, fault.ClassToolError), fault.Conflict)
 			for range losses {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
-	"github.com/orch-dev/orch/internal/failpoint"
 	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/orchestrator/dispatch"
 	"github.com/orch-dev/orch/plan"
@@ -19,7 +18,7 @@ import (
 // entry is a task in memory. While an append is in flight, the task already holds its events, and
 // everybody else waits: nobody sees what is not durable.
 type entry struct {
-	owner *Orchestrator
+	owner *engine
 	id    events.TaskID
 	task  *statemachine.Task
 	// plan is what is known of its plan beside the history.
@@ -55,8 +54,8 @@ type entry struct {
 	share   string
 }
 
-func (o *Orchestrator) newEntry(id events.TaskID) *entry {
-	return &entry{owner: o, id: id, calls: dispatch.NewCalls(id)}
+func (en *engine) newEntry(id events.TaskID) *entry {
+	return &entry{owner: en, id: id, calls: dispatch.NewCalls(id)}
 }
 
 // note remembers the progress of a running call.
@@ -98,14 +97,14 @@ func waitFor(c *chan struct{}) <-chan struct{} {
 
 // enter runs fn with the task when nothing is in flight for it, loading it first if need be. fn gets
 // NOT_FOUND when there is no such task. The lock is held, also while fn runs.
-func (o *Orchestrator) enter(id events.TaskID, fn func(*entry, error)) {
-	e := o.tasks[id]
+func (en *engine) enter(id events.TaskID, fn func(*entry, error)) {
+	e := en.tasks[id]
 	if e == nil {
-		e = o.newEntry(id)
-		e.open = o.unread[id].open
-		o.tasks[id] = e
-		o.waken(e)
-		o.load(e)
+		e = en.newEntry(id)
+		e.open = en.keyring.unread[id].open
+		en.tasks[id] = e
+		en.waken(e)
+		en.load(e)
 	}
 	if e.busy {
 		e.turns = append(e.turns, fn)
@@ -115,7 +114,7 @@ func (o *Orchestrator) enter(id events.TaskID, fn func(*entry, error)) {
 }
 
 // release lets the waiting turns go on, until one of them has an append in flight. The lock is held.
-func (o *Orchestrator) release(e *entry) {
+func (en *engine) release(e *entry) {
 	e.busy = false
 	for !e.busy && len(e.turns) > 0 {
 		fn := e.turns[0]
@@ -123,50 +122,50 @@ func (o *Orchestrator) release(e *entry) {
 		fn(e, nil)
 	}
 	if !e.busy {
-		o.listed.settle(o)
+		en.listed.settle(en)
 	}
 }
 
 // load reads the history of an entry in the background. The lock is held.
-func (o *Orchestrator) load(e *entry) {
+func (en *engine) load(e *entry) {
 	e.busy = true
-	o.outbox = append(o.outbox, func() {
-		o.background(func(ctx context.Context) { o.loadNow(ctx, e) }, func() { o.abandon(e, stopping()) })
+	en.outbox = append(en.outbox, func() {
+		en.background(func(ctx context.Context) { en.loadNow(ctx, e) }, func() { en.abandon(e, stopping()) })
 	})
 }
 
 // maxLoads is how many histories are read at the same time.
 const maxLoads = 32
 
-func (o *Orchestrator) loadNow(ctx context.Context, e *entry) {
-	o.loads <- struct{}{}
-	defer func() { <-o.loads }()
+func (en *engine) loadNow(ctx context.Context, e *entry) {
+	en.loads <- struct{}{}
+	defer func() { <-en.loads }()
 	ctx, stop := context.WithTimeout(ctx, time.Minute)
 	defer stop()
-	task, newest, err := o.fold(ctx, e.id)
+	task, newest, err := en.fold(ctx, e.id)
 	var prog *plan.Program
 	var noPlan *fault.Error
-	o.noteDamage(e.id, err)
+	en.noteDamage(e.id, err)
 	if err == nil {
-		if prog, err = o.program(ctx, task.Submitted); err != nil && !mayPass(err) {
+		if prog, err = en.compiler.program(ctx, task.Submitted); err != nil && !mayPass(err) {
 			prog, noPlan, err = &plan.Program{}, unusablePlan(err), nil
 		}
 	}
-	o.lock()
-	defer o.unlock()
+	en.lock()
+	defer en.unlock()
 	if fault.Has(err, fault.Cancelled) {
-		o.abandon(e, stopping())
+		en.abandon(e, stopping())
 		return
 	}
 	if err != nil {
-		o.loadFailed(e, err)
+		en.loadFailed(e, err)
 		return
 	}
 	e.task, e.seq, e.archived, e.plan = task, newest.Seq, e.archived || newest.Archived, decide.Plan{Program: prog, Unusable: noPlan}
-	o.revive(e)
+	en.revive(e)
 	e.notify() // the log may have taken what it did not answer
-	o.wasRead(e.id)
-	o.release(e)
+	en.keyring.wasRead(e.id)
+	en.release(e)
 }
 
 // unreadTask is a task that could not be read from the log.
@@ -178,32 +177,32 @@ type unreadTask struct {
 }
 
 // loadFailed gives an entry up whose history could not be read. The lock is held.
-func (o *Orchestrator) loadFailed(e *entry, err error) {
-	_, known := o.unread[e.id]
+func (en *engine) loadFailed(e *entry, err error) {
+	_, known := en.keyring.unread[e.id]
 	if !known && !absent(err) { // it is tried again and again
-		o.cfg.Logger.Error("task_unreadable", slog.Any("task", e.id), slog.Any("error", err))
+		en.cfg.Logger.Error("task_unreadable", slog.Any("task", e.id), slog.Any("error", err))
 	}
-	o.abandon(e, err)
+	en.abandon(e, err)
 }
 
 // abandon ends the loading of an entry; one that may be in the log is tried again. The lock is held.
-func (o *Orchestrator) abandon(e *entry, err error) {
+func (en *engine) abandon(e *entry, err error) {
 	turns := e.turns
 	e.turns = nil
-	delete(o.tasks, e.id)
-	o.quota.uncount(e)
+	delete(en.tasks, e.id)
+	en.quota.uncount(e)
 	for step := range e.calls.Leases {
-		o.drop(e, step)
+		en.queue.drop(e, step)
 	}
 	if absent(err) {
 		if e.open {
-			o.leaveAllKeys(e.id)
+			en.keyring.leaveAllKeys(e.id)
 		}
-		o.wasRead(e.id)
-		o.timers.clear(e.id)
+		en.keyring.wasRead(e.id)
+		en.timers.clear(e.id)
 	} else {
-		o.unread[e.id] = unreadTask{open: e.open, err: fault.From(err)}
-		o.timers.set(o.now().Add(catchUpAfter), e.id)
+		en.keyring.unread[e.id] = unreadTask{open: e.open, err: fault.From(err)}
+		en.timers.set(en.now().Add(catchUpAfter), e.id)
 	}
 	for _, fn := range turns {
 		fn(nil, err)
@@ -212,9 +211,9 @@ func (o *Orchestrator) abandon(e *entry, err error) {
 }
 
 // fold reads and folds the history of a task. It also returns the newest commit.
-func (o *Orchestrator) fold(ctx context.Context, id events.TaskID) (*statemachine.Task, events.Stored, error) {
+func (en *engine) fold(ctx context.Context, id events.TaskID) (*statemachine.Task, events.Stored, error) {
 	task, newest := &statemachine.Task{}, events.Stored{}
-	for stored, err := range o.cfg.Log.Read(ctx, id, 1) {
+	for stored, err := range en.cfg.Log.Read(ctx, id, 1) {
 		if err != nil {
 			return nil, newest, err
 		}
@@ -235,22 +234,22 @@ func (o *Orchestrator) fold(ctx context.Context, id events.TaskID) (*statemachin
 
 // noteDamage remembers that the log has lost or changed something. From then on nothing is appended: who
 // writes on would bury what is left to save. The lock is not held.
-func (o *Orchestrator) noteDamage(id events.TaskID, err error) {
+func (en *engine) noteDamage(id events.TaskID, err error) {
 	if !unreadableHistory(err) {
 		return
 	}
-	o.lock()
-	defer o.unlock()
+	en.lock()
+	defer en.unlock()
 	switch {
-	case o.loss != nil:
+	case en.loss != nil:
 	case fault.Has(err, fault.NewerStore):
-		o.loss = fault.Wrap(fault.NewerStore, err, "a newer orch has written the history of "+string(id)).
+		en.loss = fault.Wrap(fault.NewerStore, err, "a newer orch has written the history of "+string(id)).
 			WithHint("the log is read-only; use the newer orch")
-		o.cfg.Logger.Error("log_newer", slog.Any("task", id), slog.Any("error", err))
+		en.cfg.Logger.Error("log_newer", slog.Any("task", id), slog.Any("error", err))
 	default:
-		o.loss = fault.New(fault.DataLoss, "the history of %s is damaged: %s", id, fault.From(err).Message).
+		en.loss = fault.New(fault.DataLoss, "the history of %s is damaged: %s", id, fault.From(err).Message).
 			WithHint("the log is read-only; run orch verify, and restore the data directory from a backup")
-		o.cfg.Logger.Error("log_damaged", slog.Any("task", id), slog.Any("error", err))
+		en.cfg.Logger.Error("log_damaged", slog.Any("task", id), slog.Any("error", err))
 	}
 }
 
@@ -272,60 +271,60 @@ const catchUpAfter = time.Second
 
 // revive makes the derived state of a task that was just loaded: its place in queues, timers,
 // concurrency keys and dependencies. The lock is held.
-func (o *Orchestrator) revive(e *entry) {
-	o.listed.update(e)
-	o.reviveLeases(e)
+func (en *engine) revive(e *entry) {
+	en.listed.update(e)
+	en.queue.reviveLeases(e)
 	if e.task.State.Terminal() {
-		o.reviveEnded(e)
+		en.reviveEnded(e)
 		return
 	}
-	o.queueReady(e)
+	en.queue.queueReady(e)
 	e.open = true
-	o.quota.count(e, e.task.Submitted)
-	o.quota.weigh(e)
-	o.reviveKey(e)
-	o.noteDelegated(e)
-	o.setTimer(e, o.now())
+	en.quota.count(e, e.task.Submitted)
+	en.quota.weigh(e)
+	en.keyring.reviveKey(e)
+	en.links.noteDelegated(e)
+	en.queue.setTimer(e, en.now())
 	if e.behind {
-		o.timers.set(o.now().Add(catchUpAfter), e.id)
+		en.timers.set(en.now().Add(catchUpAfter), e.id)
 		return
 	}
-	o.catchUp(e)
-	o.timers.set(o.now(), e.id) // whatever was decided but not yet followed up, such as a due timer
+	en.catchUp(e)
+	en.timers.set(en.now(), e.id) // whatever was decided but not yet followed up, such as a due timer
 }
 
 // reviveEnded follows the end of a task up when the answer to its last append was lost.
-func (o *Orchestrator) reviveEnded(e *entry) {
+func (en *engine) reviveEnded(e *entry) {
 	switch {
 	case e.open:
 		if c := e.task.Submitted.Concurrency; c != nil {
 			e.key = c.Key
 		}
-		o.queueReady(e)
-		o.over(e)
+		en.queue.queueReady(e)
+		en.over(e)
 		return
 	case e.behind:
-		o.queueReady(e)
+		en.queue.queueReady(e)
 	default:
-		o.timers.clear(e.id) // that of an earlier attempt to read it
+		en.timers.clear(e.id) // that of an earlier attempt to read it
 		if !e.archived {
-			o.dropCalls(e)
+			en.dropCalls(e)
 		}
 	}
-	o.followChildren(e, e.task) // single calls may have started some
-	o.listed.whole = append(o.listed.whole, e.id)
+	en.followChildren(e, e.task) // single calls may have started some
+	en.listed.whole = append(en.listed.whole, e.id)
 }
 
 // dropCalls cancels the single calls that no worker had when the node stopped, after the end of the task.
 // Nobody waits for them any more, and to look at a task must not make a call. The lock is held.
-func (o *Orchestrator) dropCalls(e *entry) {
+func (en *engine) dropCalls(e *entry) {
 	waits := func(s *statemachine.Step) bool {
 		return s.State == statemachine.StepReady || s.State == statemachine.StepPending
 	}
 	if !slices.ContainsFunc(e.task.Order, func(key string) bool { return waits(e.task.Steps[key]) }) {
 		return
 	}
-	o.turn(e.id, decide.ActorNode, func(t *decide.Turn) error {
+	en.turn(e.id, decide.ActorNode, func(t *decide.Turn) error {
 		for _, key := range slices.Clone(t.Task.Order) {
 			if waits(t.Task.Steps[key]) {
 				t.Emit(events.StepCancelled, &events.Skipped{Step: key, Reason: "the node has stopped since the end of the task"})
@@ -335,115 +334,27 @@ func (o *Orchestrator) dropCalls(e *entry) {
 	}, ignore)
 }
 
-// reviveLeases takes up the calls that workers are known to have begun, and ends those that the log
-// says are over.
-func (o *Orchestrator) reviveLeases(e *entry) {
-	for _, step := range sortedKeys(e.calls.Leases) {
-		if !fitsLease(e.task.Steps[step], e.calls.Leases[step]) {
-			o.revoke(e, step)
-		}
-	}
-	for _, key := range e.task.Order {
-		if s := e.task.Steps[key]; s.Executing() && e.calls.Leases[key] == nil {
-			l := &dispatch.Lease{Ref: work.Ref{Task: e.id, Step: key, Attempt: s.Attempt}, Worker: s.Worker, Tool: s.Tool, Called: true}
-			o.grant(e, l)
-			l.Heard = time.Time{}
-		}
-	}
-}
-
-// fitsLease reports whether a step is as its lease says: one that has begun is in the hands of the worker that
-// has begun it.
-func fitsLease(s *statemachine.Step, l *dispatch.Lease) bool {
-	if s == nil || s.Attempt != l.Attempt {
-		return false
-	}
-	return s.State == statemachine.StepReady || (s.Executing() && s.Worker == l.Worker)
-}
-
 // catchUp asks about everything outside the task that may have changed unheard. The lock is held.
-func (o *Orchestrator) catchUp(e *entry) {
+func (en *engine) catchUp(e *entry) {
 	e.behind = false
 	task := e.task
-	o.awaitDependencies(e)
+	en.awaitDependencies(e)
 	if e.task == nil {
 		return // what it heard could not be written: it is read again, and asks then
 	}
-	o.askParent(e)
-	o.followChildren(e, task)
+	en.askParent(e)
+	en.followChildren(e, task)
 }
 
 // followChildren makes sure that the children of running steps exist and that their ends are heard. The lock
 // is held.
-func (o *Orchestrator) followChildren(e *entry, task *statemachine.Task) {
+func (en *engine) followChildren(e *entry, task *statemachine.Task) {
 	for _, key := range task.Order {
 		if s := task.Steps[key]; e.task != nil && s.State == statemachine.StepRunning && s.Child != "" {
-			o.followChild(e.id, s.Child)
+			en.followChild(e.id, s.Child)
 		}
 	}
 }
 
-func (o *Orchestrator) queueReady(e *entry) {
-	for _, key := range e.task.Order {
-		if s := e.task.Steps[key]; s.State == statemachine.StepReady && e.calls.Leases[key] == nil && !o.stays(e, s) {
-			o.queueCall(e, s)
-		}
-	}
-	o.dispatcher.Dispatch()
-}
-
-// restore finds the open tasks in the log and loads them.
-func (o *Orchestrator) restore(ctx context.Context) error {
-	if err := o.restoreHolds(ctx); err != nil {
-		return err
-	}
-	o.restoreArchiving(ctx)
-	open, err := o.findOpenTasks(ctx)
-	if err != nil {
-		return err
-	}
-	if err := o.restorePast(ctx); err != nil {
-		return err
-	}
-	failpoint.Pass(failpoint.Restoring)
-	return o.restoreOpen(ctx, open)
-}
-
-// restorePast finds out whether anything was ever archived. What it is, is read when asked for.
-func (o *Orchestrator) restorePast(ctx context.Context) error {
-	has, err := o.cfg.Log.HasPast(ctx)
-	if err != nil || !has {
-		return err
-	}
-	o.lock()
-	defer o.unlock()
-	o.listed.forget(o.started)
-	return nil
-}
-
-func (o *Orchestrator) restoreOpen(ctx context.Context, open []events.TaskID) error {
-	const readers = 16
-	results := make(chan error, len(open))
-	slots := make(chan struct{}, readers)
-	for _, id := range open {
-		select {
-		case slots <- struct{}{}:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		o.lock()
-		o.enter(id, func(_ *entry, err error) { <-slots; results <- err })
-		o.unlock()
-	}
-	for range open {
-		select {
-		case err := <-results:
-			if err != nil && !fault.Has(err, fault.NotFound) && ctx.Err() == nil {
-				o.cfg.Logger.ErrorContext(ctx, "open_task_unreadable", slog.Any("error", err))
-			}
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return nil
-}
+// held reports whether the task is paused. A task that is being cancelled still runs its `always` steps.
+func (e *entry) held() bool { return e.task.Paused && !e.task.Cancelling }

@@ -15,16 +15,16 @@ import (
 
 // evaluateKeys evaluates what the inputs decide about the whole task: the idempotency and the concurrency key, and what
 // the task may reach.
-func (o *Orchestrator) evaluateKeys(p *events.Submitted, prog *program, inputs json.RawMessage, r api.SubmitRequest, extra submitExtra) error {
-	now := events.Time(o.now())
+func (cp *compiler) evaluateKeys(p *events.Submitted, prog *program, inputs json.RawMessage, r api.SubmitRequest, extra submitExtra) error {
+	now := events.Time(cp.now())
 	if extra.created != nil {
 		now = *extra.created
 	}
 	if bytes.Contains(prog.text, []byte("created")) {
 		p.Created = &now
 	}
-	sc := plan.Scope{Inputs: inputs, Task: plan.TaskInfo{Name: p.Name, Root: o.cfg.Root, Created: plan.CreatedAt(now)}}
-	if err := o.evaluateAllow(p, prog, sc, extra); err != nil {
+	sc := plan.Scope{Inputs: inputs, Task: plan.TaskInfo{Name: p.Name, Root: cp.cfg.Root, Created: plan.CreatedAt(now)}}
+	if err := cp.evaluateAllow(p, prog, sc, extra); err != nil {
 		return err
 	}
 	key, err := prog.IdempotencyKey(sc)
@@ -47,17 +47,17 @@ func (o *Orchestrator) evaluateKeys(p *events.Submitted, prog *program, inputs j
 }
 
 // evaluateAllow records what the task may reach, where that is not what its plan says literally.
-func (o *Orchestrator) evaluateAllow(p *events.Submitted, prog *program, sc plan.Scope, extra submitExtra) error {
+func (cp *compiler) evaluateAllow(p *events.Submitted, prog *program, sc plan.Scope, extra submitExtra) error {
 	allow, err := prog.Allow(sc)
 	if err != nil || allow == nil {
 		return err
 	}
-	programs, err := o.pin(allow.Programs, extra)
+	programs, err := cp.pin(allow.Programs, extra)
 	if err != nil || allow == prog.Plan().Allow && len(programs) == 0 {
 		return err
 	}
 	p.Allow = opened(allow, programs)
-	if rule, found := o.cfg.FindSecret(decide.MustJSON(p.Allow)); found {
+	if rule, found := cp.cfg.FindSecret(decide.MustJSON(p.Allow)); found {
 		return decide.SecretIn("allow", rule)
 	}
 	return nil

@@ -14,34 +14,34 @@ import (
 )
 
 // Explain implements api.API.
-func (o *Orchestrator) Explain(ctx context.Context, r api.GetRequest) (api.ExplainReply, error) {
+func (rd *reader) Explain(ctx context.Context, r api.GetRequest) (api.ExplainReply, error) {
 	reply := api.ExplainReply{ID: r.ID}
-	refusal := o.refusal()
+	refusal := rd.refusal()
 	var who *roster
-	if o.cfg.Agents != nil {
+	if rd.cfg.Hooks.Agents != nil {
 		who = &roster{}
-		who.agents, who.removed = o.cfg.Agents(ctx)
+		who.agents, who.removed = rd.cfg.Hooks.Agents(ctx)
 	}
-	err := o.look(ctx, r.ID, func(e *entry) error {
+	err := rd.engine.look(ctx, r.ID, func(e *entry) error {
 		reply.State = e.task.State
 		if refusal != nil && !e.task.State.Terminal() {
 			reply.Causes = append(reply.Causes, refusalCause(refusal))
 		}
-		reply.Causes = slices.AppendSeq(reply.Causes, (&explanation{Reading: e.read(), o: o, e: e, roster: who}).causes())
+		reply.Causes = slices.AppendSeq(reply.Causes, (&explanation{Reading: e.read(), o: rd, e: e, roster: who}).causes())
 		return nil
 	})
 	return reply, err
 }
 
 // refusal returns why the log takes nothing, nil when it does.
-func (o *Orchestrator) refusal() *api.Refusal {
+func (rd *reader) refusal() *api.Refusal {
 	var status api.StatusReply
-	o.lock()
-	if o.loss != nil {
-		status.Refuse(o.loss, time.Time{})
+	rd.lock()
+	if rd.loss != nil {
+		status.Refuse(rd.loss, time.Time{})
 	}
-	o.unlock()
-	o.cfg.Describe(&status)
+	rd.unlock()
+	rd.cfg.Hooks.Describe(&status)
 	return status.Refusing
 }
 
@@ -61,7 +61,7 @@ func refusalCause(r *api.Refusal) api.Cause {
 type explanation struct {
 	decide.Reading
 
-	o *Orchestrator
+	o *reader
 	e *entry
 	// roster are the registered agents; nil when they are not known.
 	roster *roster
@@ -102,11 +102,11 @@ func (t *explanation) causes() iter.Seq[api.Cause] {
 
 // waitsFor is the reason of an open task in a list: its first cause, if that is something to wait for
 // and the state machine gives no reason. Empty while a decision is on its way to the log.
-func (o *Orchestrator) waitsFor(e *entry) string {
+func (rd *reader) waitsFor(e *entry) string {
 	if e == nil || e.task == nil || e.busy || e.task.Reason != "" || e.task.State.Terminal() {
 		return ""
 	}
-	for c := range (&explanation{Reading: e.read(), o: o, e: e}).causes() {
+	for c := range (&explanation{Reading: e.read(), o: rd, e: e}).causes() {
 		switch c.Kind {
 		case "concurrency", "in_doubt", "signal", "question", "no_worker", "tool_paused", "queue_paused", "node_paused", "delay", "timer", "retry", "paused":
 			return c.Sentence
@@ -145,7 +145,7 @@ func (t *explanation) becauseDependency() *api.Cause {
 	}
 	first := t.Task.Unmet[0]
 	state := "not known here"
-	if d := t.o.tasks[first]; d != nil && d.task != nil {
+	if d := t.o.engine.tasks[first]; d != nil && d.task != nil {
 		state = string(d.task.State)
 	}
 	more := ""
@@ -168,8 +168,8 @@ func (t *explanation) becauseConcurrency() *api.Cause {
 	if c == nil {
 		return nil
 	}
-	s := t.o.keys[c.Key]
-	if n := len(t.o.unread); n > 0 && s != nil && s.waiting[t.Task.ID] {
+	s := t.o.engine.keyring.keys[c.Key]
+	if n := len(t.o.engine.keyring.unread); n > 0 && s != nil && s.waiting[t.Task.ID] {
 		return &api.Cause{Kind: "concurrency", Sentence: fmt.Sprintf("%d tasks cannot be read at the moment; the concurrency key %q may belong to one of them.", n, c.Key), Next: "orch doctor"}
 	}
 	if s == nil || s.holders[t.Task.ID] || len(s.holders) < c.Limit {
@@ -220,7 +220,7 @@ func (t *explanation) becauseStep(s *statemachine.Step) *api.Cause {
 		c.Kind, c.Sentence = "approval", fmt.Sprintf("Step %s (%s) waits until the approvals of the task are decided.", s.Key, s.Tool)
 	case s.State == statemachine.StepReady:
 		t.becauseReady(s, c)
-		if at := t.o.startBy(t.e.calls.Queued[s.Key]); !at.IsZero() {
+		if at := t.o.engine.queue.startBy(t.e.calls.Queued[s.Key]); !at.IsZero() {
 			c.Sentence += fmt.Sprintf(" It is given up at %s when nobody has taken it.", decide.Clock(at))
 		}
 	case s.State != statemachine.StepRunning || s.Items != nil:
@@ -340,7 +340,7 @@ func (t *explanation) becauseSilent(s *statemachine.Step, c *api.Cause) {
 		return
 	}
 	silence := "which was last heard of %s ago"
-	if w := t.o.dispatcher.Worker(l.Worker); w != nil && w.Seen.After(l.Heard) {
+	if w := t.o.engine.queue.dispatcher.Worker(l.Worker); w != nil && w.Seen.After(l.Heard) {
 		silence = "which has not spoken of it for %s"
 	}
 	c.Sentence = fmt.Sprintf("Step %s (%s) runs on %s, "+silence+"; at %s its call is given up.",
@@ -355,23 +355,23 @@ func (t *explanation) becauseReady(s *statemachine.Step, c *api.Cause) {
 		t.becauseSilent(s, c)
 	case t.e.calls.Leases[s.Key] != nil:
 		c.Kind, c.Sentence = "running", fmt.Sprintf("Step %s (%s) is running on %s%s%s.", s.Key, s.Tool, named(t.e.calls.Leases[s.Key].Worker), elsewhere(s), t.progressText(s.Key))
-	case t.o.held(holdNode, ""):
+	case t.o.holds.held(holdNode, ""):
 		c.Kind, c.Sentence, c.Next = "node_paused", fmt.Sprintf("Step %s is ready, but the node is paused%s.", s.Key, t.holdText(holdNode, "")), "orch resume --node"
-	case t.o.held(holdQueue, queue):
+	case t.o.holds.held(holdQueue, queue):
 		c.Kind, c.Sentence, c.Next = "queue_paused", fmt.Sprintf("Step %s is ready, but queue %s is paused%s.", s.Key, queue, t.holdText(holdQueue, queue)), "orch resume --queue "+queue
-	case t.o.held(holdTool, s.Tool):
+	case t.o.holds.held(holdTool, s.Tool):
 		c.Kind, c.Sentence, c.Next = "tool_paused", fmt.Sprintf("Step %s is ready, but tool %s is paused%s.", s.Key, s.Tool, t.holdText(holdTool, s.Tool)), "orch resume --tool "+s.Tool
 	case s.For != nil:
 		t.becauseAgents(s, c)
-	case !t.o.dispatcher.Served(queue):
+	case !t.o.engine.queue.dispatcher.Served(queue):
 		c.Kind, c.Sentence, c.Next = "no_worker", fmt.Sprintf("Step %s is ready, but no worker serves queue %s.", s.Key, queue), "orch worker --queue "+queue
-	case t.o.dispatcher.Keeper(t.e.calls.Queued[s.Key]) != "":
+	case t.o.engine.queue.dispatcher.Keeper(t.e.calls.Queued[s.Key]) != "":
 		c.Kind, c.Sentence = "queued", fmt.Sprintf("Step %s is ready and waits for another call to end: the last free slots of worker %s are kept for operators and critical calls.",
-			s.Key, t.o.dispatcher.Keeper(t.e.calls.Queued[s.Key]))
+			s.Key, t.o.engine.queue.dispatcher.Keeper(t.e.calls.Queued[s.Key]))
 	case decide.Suspect(s):
 		c.Kind, c.Sentence = "queued", fmt.Sprintf("Step %s has lost %d workers; it waits for a worker of queue %s that has no other such call.", s.Key, s.Lost, queue)
 	default:
-		c.Kind, c.Sentence = "queued", fmt.Sprintf("Step %s is ready%s and waits for a free worker of queue %s, with %d calls queued there.", s.Key, elsewhere(s), queue, t.o.dispatcher.QueuedIn(queue))
+		c.Kind, c.Sentence = "queued", fmt.Sprintf("Step %s is ready%s and waits for a free worker of queue %s, with %d calls queued there.", s.Key, elsewhere(s), queue, t.o.engine.queue.dispatcher.QueuedIn(queue))
 	}
 }
 
@@ -384,7 +384,7 @@ func elsewhere(s *statemachine.Step) string {
 }
 
 func (t *explanation) holdText(kind, name string) string {
-	for _, h := range t.o.holds {
+	for _, h := range t.o.holds.holds {
 		if h.Kind == kind && h.Name == name {
 			return fmt.Sprintf(" by %s since %s%s", h.By, decide.Clock(h.At), because(h.Reason))
 		}

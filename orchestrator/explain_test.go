@@ -46,7 +46,7 @@ func TestExplainSilentWorker(t *testing.T) {
 func TestSilentWorker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n := start(t, memlog.New(memlog.Config{}), func(c *orchestrator.Config) { c.Lease = 15 * time.Second })
+		n := start(t, memlog.New(memlog.Config{}), func(c *orchestrator.Config) { c.Limits.Lease = 15 * time.Second })
 		n.none("gone")
 		<-time.After(65 * time.Second)
 		n.none("there")

@@ -11,22 +11,9 @@ import (
 	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/orchestrator/dispatch"
 	"github.com/orch-dev/orch/statemachine"
-	"github.com/orch-dev/orch/work"
 )
 
 // This file says why a call for agents waits, and until when its task may.
-
-// RegisteredAgent is an agent and how it is.
-type RegisteredAgent struct {
-	work.Agent
-
-	// Online is false for an agent that was not heard of lately, LastSeen when it was last; zero for never since the node started.
-	Online   bool
-	LastSeen time.Time
-	// Calls are those that it has, Slots how many it takes.
-	Calls []HeldCall
-	Slots int
-}
 
 // roster are the registered agents.
 type roster struct {
@@ -52,9 +39,9 @@ func (t *explanation) becauseAgents(s *statemachine.Step, c *api.Cause) {
 // whyNoPoll says what the claims of agents tell.
 func (t *explanation) whyNoPoll(a *events.Agents, c *api.Cause) string {
 	switch who := askedFor(t.Task); {
-	case t.o.dispatcher.Bound(a, who):
+	case t.o.engine.queue.dispatcher.Bound(a, who):
 		return onlyForOthers(who)
-	case !t.o.dispatcher.Online(a, who):
+	case !t.o.engine.queue.dispatcher.Online(a, who):
 		return ", and no such agent is online"
 	default:
 		c.Kind = "queued"

@@ -48,7 +48,7 @@ func TestExplainAgents(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			n := start(t, memlog.New(memlog.Config{}), patient, func(c *orchestrator.Config) {
-				c.Agents = func(context.Context) ([]orchestrator.RegisteredAgent, func(string) bool) {
+				c.Hooks.Agents = func(context.Context) ([]orchestrator.RegisteredAgent, func(string) bool) {
 					return test.all, func(string) bool { return test.gone }
 				}
 			})

@@ -13,7 +13,7 @@ func (o *Orchestrator) Held() int {
 func (o *Orchestrator) Pollers() int {
 	o.lock()
 	defer o.unlock()
-	return o.dispatcher.Waiting()
+	return o.queue.dispatcher.Waiting()
 }
 
 // DueFamilies returns the tasks that may be removed. due holds the parents of those that are due, kept those of others.

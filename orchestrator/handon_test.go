@@ -21,7 +21,7 @@ func TestHandOffIsRefused(t *testing.T) {
 	t.Parallel()
 	var asked []decide.HandOn
 	strict := func(c *orchestrator.Config) {
-		c.HandOn = func(h decide.HandOn) error {
+		c.Hooks.HandOn = func(h decide.HandOn) error {
 			asked = append(asked, h)
 			if h.To.Agent == "ada" {
 				return fault.New(fault.Forbidden, "not to ada").WithField("hand_to")

@@ -244,7 +244,7 @@ func TestListReadsTheLogOnlyForOldTasks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		log := &indexed{Log: memlog.New(memlog.Config{})}
-		n := start(t, log.Log, func(c *orchestrator.Config) { c.Log, c.Indexes, c.KeepListed = log, log, 3 })
+		n := start(t, log.Log, func(c *orchestrator.Config) { c.Log, c.Indexes, c.Limits.KeepListed = log, log, 3 })
 		var ids []events.TaskID
 		for range 8 {
 			ids = append(ids, n.submit(setPlan))

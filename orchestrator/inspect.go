@@ -1,31 +1,21 @@
 package orchestrator
 
 import (
-	"cmp"
 	"maps"
-	"slices"
 )
 
 // Leftovers returns the sizes of the tables in memory that are empty when every task is over and no
 // worker waits: what is left then has leaked.
-func (o *Orchestrator) Leftovers() map[string]int {
-	o.lock()
-	defer o.unlock()
-	o.timers.mu.Lock()
-	defer o.timers.mu.Unlock()
+func (rd *reader) Leftovers() map[string]int {
+	rd.lock()
+	defer rd.unlock()
+	rd.timers.mu.Lock()
+	defer rd.timers.mu.Unlock()
 	left := map[string]int{
-		"waits": len(o.waits), "delegated": len(o.delegated), "named": len(o.named), "keys": len(o.keys), "alarms": len(o.timers.queue), "alarms by task": len(o.timers.byTask),
-		"unread":  len(o.unread),
-		"counted": o.quota.open, "requestors": len(o.quota.each), "steps": o.quota.steps, "requestors with steps": len(o.quota.stepsEach),
+		"waits": len(rd.engine.links.waits), "delegated": len(rd.engine.links.delegated), "named": len(rd.engine.links.named), "keys": len(rd.engine.keyring.keys), "alarms": len(rd.timers.queue), "alarms by task": len(rd.timers.byTask),
+		"unread":  len(rd.engine.keyring.unread),
+		"counted": rd.quota.open, "requestors": len(rd.quota.each), "steps": rd.quota.steps, "requestors with steps": len(rd.quota.stepsEach),
 	}
-	maps.Copy(left, o.dispatcher.Leftovers())
+	maps.Copy(left, rd.engine.queue.dispatcher.Leftovers())
 	return left
-}
-
-// sortedKeys returns the keys of a map in order: the same history leads to the same decisions.
-func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
-	if len(m) == 0 {
-		return nil
-	}
-	return slices.Sorted(maps.Keys(m))
 }

@@ -38,7 +38,7 @@ func createdOf(t *statemachine.Task) time.Time {
 
 // released reports whether a key stands for a new task: the one that has held it, or is gone for good with an error, holds it no more.
 // The same request again finds its task whatever has become of that.
-func (o *Orchestrator) released(s *submission, e *entry, err error) bool {
+func (sm *submitter) released(s *submission, e *entry, err error) bool {
 	switch {
 	case s.payload.IdempotencyKey == "":
 		return false
@@ -48,7 +48,7 @@ func (o *Orchestrator) released(s *submission, e *entry, err error) bool {
 		return false
 	}
 	until, ends := heldUntil(e.task)
-	return ends && !o.now().Before(until)
+	return ends && !sm.now().Before(until)
 }
 
 // heldUntil is since when a task holds its key no more; false while that is not known, and for ever.
@@ -70,8 +70,8 @@ func heldUntil(t *statemachine.Task) (time.Time, bool) {
 }
 
 // afterReleased goes on with the newest task that the key stands for, or makes the next. The lock is held.
-func (o *Orchestrator) afterReleased(s *submission, actor string, extra submitExtra, done func(api.SubmitReply, error)) {
-	o.newest(s, s.generation, s.generation+1, true, func(newest int, err error) {
+func (sm *submitter) afterReleased(s *submission, actor string, extra submitExtra, done func(api.SubmitReply, error)) {
+	sm.newest(s, s.generation, s.generation+1, true, func(newest int, err error) {
 		if err != nil {
 			done(api.SubmitReply{}, err)
 			return
@@ -81,13 +81,13 @@ func (o *Orchestrator) afterReleased(s *submission, actor string, extra submitEx
 		}
 		s.generation = newest
 		s.id = events.KeyedTaskIDAt(s.keysOf, s.payload.IdempotencyKey, newest)
-		o.create(s, actor, extra, done)
+		sm.create(s, actor, extra, done)
 	})
 }
 
 // newest finds the last generation of a key that exists: there is one with the number is, and none with the number not, unless it grows
 // still. The lock is held, and when found is called.
-func (o *Orchestrator) newest(s *submission, is, not int, grows bool, found func(int, error)) {
+func (sm *submitter) newest(s *submission, is, not int, grows bool, found func(int, error)) {
 	if !grows && is+1 >= not {
 		found(is, nil)
 		return
@@ -96,22 +96,22 @@ func (o *Orchestrator) newest(s *submission, is, not int, grows bool, found func
 	if !grows {
 		at = is + (not-is)/2
 	}
-	o.enter(events.KeyedTaskIDAt(s.keysOf, s.payload.IdempotencyKey, at), func(_ *entry, err error) {
+	sm.engine.enter(events.KeyedTaskIDAt(s.keysOf, s.payload.IdempotencyKey, at), func(_ *entry, err error) {
 		switch {
 		case err != nil && !fault.Has(err, fault.NotFound) && !fault.Has(err, fault.Gone):
 			found(0, err)
 		case fault.Has(err, fault.NotFound):
-			o.newest(s, is, at, false, found)
+			sm.newest(s, is, at, false, found)
 		case grows:
-			o.newest(s, at, at+2*(at-s.generation), true, found)
+			sm.newest(s, at, at+2*(at-s.generation), true, found)
 		default:
-			o.newest(s, at, not, false, found)
+			sm.newest(s, at, not, false, found)
 		}
 	})
 }
 
 // taken is the refusal of a request whose id or key a task with other work has.
-func (o *Orchestrator) taken(s *submission, t *statemachine.Task) error {
+func (sm *submitter) taken(s *submission, t *statemachine.Task) error {
 	differs := difference(t.Submitted, s.payload)
 	if s.payload.IdempotencyKey == "" {
 		return fault.New(fault.Conflict, "task %s exists (%s) and has %s", s.id, t.State, differs).WithField("id").WithHint("orch get %s", s.id)

@@ -18,7 +18,7 @@ const longTurn = 100 * time.Millisecond
 func (k *known) Wake(at time.Time) { k.owner.timers.set(at, k.id) }
 
 // Acquire implements decide.Facts.
-func (k *known) Acquire() bool { return k.owner.acquire((*entry)(k)) }
+func (k *known) Acquire() bool { return k.owner.keyring.acquire((*entry)(k)) }
 
 // Requester implements decide.Facts.
 func (k *known) Requester() string { return k.owner.requester((*entry)(k)) }
@@ -41,7 +41,7 @@ func (k *known) Untaken(step string, now time.Time) time.Duration {
 		k.Wake(by)
 		return 0
 	}
-	if k.owner.startBy(q).IsZero() {
+	if k.owner.queue.startBy(q).IsZero() {
 		q.Since = now
 		k.Wake(now.Add(q.Within))
 		return 0
@@ -50,10 +50,10 @@ func (k *known) Untaken(step string, now time.Time) time.Duration {
 }
 
 // Recall implements decide.Facts.
-func (k *known) Recall(ref string) (json.RawMessage, bool) { return k.owner.values.get(ref) }
+func (k *known) Recall(ref string) (json.RawMessage, bool) { return k.owner.blobs.values.get(ref) }
 
 // Remember implements decide.Facts.
-func (k *known) Remember(ref string, raw json.RawMessage) { k.owner.values.put(ref, raw) }
+func (k *known) Remember(ref string, raw json.RawMessage) { k.owner.blobs.values.put(ref, raw) }
 
 // Tired implements decide.Facts.
 func (k *known) Tired() bool { return time.Since(k.owner.began) > longTurn }

@@ -41,14 +41,14 @@ func (l *latest) of(actor string) events.TaskID {
 }
 
 // findLast finds the newest task of an actor; that of anybody when there is none.
-func (o *Orchestrator) findLast(ctx context.Context, actor string) (api.FindReply, error) {
-	o.lock()
-	last := o.last.of(actor)
-	o.unlock()
+func (rd *reader) findLast(ctx context.Context, actor string) (api.FindReply, error) {
+	rd.lock()
+	last := rd.engine.last.of(actor)
+	rd.unlock()
 	if last != "" {
 		return api.FindReply{ID: last}, nil
 	}
-	lines, err := o.lines(ctx)
+	lines, err := rd.lines(ctx)
 	if err != nil {
 		return api.FindReply{}, err
 	}
@@ -60,18 +60,18 @@ func (o *Orchestrator) findLast(ctx context.Context, actor string) (api.FindRepl
 		return api.FindReply{ID: slices.MinFunc(lines, newer).ID}, nil
 	}
 	slices.SortFunc(lines, newer)
-	return o.findLastOf(ctx, actor, lines)
+	return rd.findLastOf(ctx, actor, lines)
 }
 
 // maxLooked bounds the tasks that are read to find the newest one of somebody.
 const maxLooked = 2000
 
 // findLastOf finds the newest task that an actor has submitted by a command, among lines in order.
-func (o *Orchestrator) findLastOf(ctx context.Context, actor string, lines []api.Summary) (api.FindReply, error) {
+func (rd *reader) findLastOf(ctx context.Context, actor string, lines []api.Summary) (api.FindReply, error) {
 	for _, line := range lines[:min(len(lines), maxLooked)] {
 		if line.Priority == "" { // what the log's index has lacks the rest
 			var err error
-			line, err = o.complete(ctx, line)
+			line, err = rd.complete(ctx, line)
 			if absent(err) || unreadableHistory(err) {
 				continue // it has left the archive meanwhile, or nobody can read it
 			}

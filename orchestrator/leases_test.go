@@ -348,7 +348,7 @@ func TestGraceBeginsWhenTheNodeIsReady(t *testing.T) {
 		waiting := n.submit("orch: v1\nsteps:\n  - {id: w, wait: {for: 1h}}\n")
 		n.result(other)
 		n.stop()
-		n = start(t, log, short, func(cfg *orchestrator.Config) { cfg.Log = &slowly{Log: log, task: waiting, by: 5 * cfg.Lease} })
+		n = start(t, log, short, func(cfg *orchestrator.Config) { cfg.Log = &slowly{Log: log, task: waiting, by: 5 * cfg.Limits.Lease} })
 		<-time.After(800 * time.Millisecond)
 		assert.Empty(t, n.beat("w", c).Stop)
 		assert.Equal(t, statemachine.StepRunning, n.step(id, c.Step).State)

@@ -128,7 +128,7 @@ func (l *listing) dropWhole(id events.TaskID) {
 }
 
 // settle lets the oldest finished tasks go out of memory when there are too many.
-func (l *listing) settle(o *Orchestrator) {
+func (l *listing) settle(o *engine) {
 	for range len(l.whole) - l.keepWhole {
 		id := l.whole[0]
 		l.whole = l.whole[1:]
@@ -157,22 +157,22 @@ func (e *entry) idle() bool {
 
 // List implements api.API. The log's index is only read when a task that memory has forgotten may belong to
 // the page.
-func (o *Orchestrator) List(ctx context.Context, r api.ListRequest) (api.ListReply, error) {
+func (rd *reader) List(ctx context.Context, r api.ListRequest) (api.ListReply, error) {
 	if err := checkList(&r); err != nil {
 		return api.ListReply{}, err
 	}
-	lines, forgotten, err := o.remembered()
+	lines, forgotten, err := rd.remembered()
 	if err != nil {
 		return api.ListReply{}, err
 	}
-	reply, err := o.page(ctx, r, lines)
+	reply, err := rd.page(ctx, r, lines)
 	if err != nil || forgotten.IsZero() || openOnly(r) || fullAfter(reply, forgotten) {
 		return reply, err
 	}
-	if lines, err = o.addForgotten(ctx, lines); err != nil {
+	if lines, err = rd.addForgotten(ctx, lines); err != nil {
 		return api.ListReply{}, err
 	}
-	return o.page(ctx, r, lines)
+	return rd.page(ctx, r, lines)
 }
 
 // openOnly reports whether only tasks are asked for that are not over. Memory knows all of these.
@@ -186,40 +186,40 @@ func fullAfter(r api.ListReply, t time.Time) bool {
 }
 
 // lines returns what memory and the index of the log know of all tasks, in no particular order.
-func (o *Orchestrator) lines(ctx context.Context) ([]api.Summary, error) {
-	lines, forgotten, err := o.remembered()
+func (rd *reader) lines(ctx context.Context) ([]api.Summary, error) {
+	lines, forgotten, err := rd.remembered()
 	if err != nil || forgotten.IsZero() {
 		return lines, err
 	}
-	return o.addForgotten(ctx, lines)
+	return rd.addForgotten(ctx, lines)
 }
 
 // remembered returns what memory knows of tasks, and up to when others were submitted and ended.
-func (o *Orchestrator) remembered() ([]api.Summary, time.Time, error) {
-	if err := o.serving(); err != nil {
+func (rd *reader) remembered() ([]api.Summary, time.Time, error) {
+	if err := rd.serving(); err != nil {
 		return nil, time.Time{}, err
 	}
-	o.lock()
-	defer o.unlock()
-	lines := make([]api.Summary, 0, len(o.listed.lines))
-	for _, line := range o.listed.lines {
+	rd.lock()
+	defer rd.unlock()
+	lines := make([]api.Summary, 0, len(rd.engine.listed.lines))
+	for _, line := range rd.engine.listed.lines {
 		lines = append(lines, *line)
 	}
-	return o.markUnreadable(lines), o.listed.forgotten, nil
+	return rd.markUnreadable(lines), rd.engine.listed.forgotten, nil
 }
 
 // markUnreadable marks the lines of open tasks whose histories cannot be read, and adds those that there are none of. The lock is held.
-func (o *Orchestrator) markUnreadable(lines []api.Summary) []api.Summary {
-	if len(o.unread) == 0 {
+func (rd *reader) markUnreadable(lines []api.Summary) []api.Summary {
+	if len(rd.engine.keyring.unread) == 0 {
 		return lines
 	}
 	for i := range lines {
-		if u, ok := o.unread[lines[i].ID]; ok && unreadableHistory(u.err) {
+		if u, ok := rd.engine.keyring.unread[lines[i].ID]; ok && unreadableHistory(u.err) {
 			lines[i].Unreadable, lines[i].Reason = u.err.Code, u.err.Message
 		}
 	}
-	for id, u := range o.unread {
-		if unreadableHistory(u.err) && o.listed.lines[id] == nil {
+	for id, u := range rd.engine.keyring.unread {
+		if unreadableHistory(u.err) && rd.engine.listed.lines[id] == nil {
 			lines = append(lines, api.Summary{ID: id, Unreadable: u.err.Code, Reason: u.err.Message, CreatedAt: id.Time(), UpdatedAt: id.Time()})
 		}
 	}
@@ -278,12 +278,12 @@ func newer(a, b api.Summary) int {
 
 // addForgotten adds the finished tasks that memory does not hold from the log's index, the archived
 // ones last: a task that is archived meanwhile is not missed.
-func (o *Orchestrator) addForgotten(ctx context.Context, lines []api.Summary) ([]api.Summary, error) {
+func (rd *reader) addForgotten(ctx context.Context, lines []api.Summary) ([]api.Summary, error) {
 	known := make(map[events.TaskID]bool, len(lines))
 	for _, line := range lines {
 		known[line.ID] = true
 	}
-	for archived, heads := range []iter.Seq2[events.Head, error]{o.cfg.Log.Heads(ctx), o.cfg.Log.Past(ctx)} {
+	for archived, heads := range []iter.Seq2[events.Head, error]{rd.cfg.Log.Heads(ctx), rd.cfg.Log.Past(ctx)} {
 		for h, err := range heads {
 			if err != nil {
 				return nil, err
@@ -301,12 +301,12 @@ func (o *Orchestrator) addForgotten(ctx context.Context, lines []api.Summary) ([
 }
 
 // page sorts, filters and cuts. A line from the log's index is completed from the task's history.
-func (o *Orchestrator) page(ctx context.Context, r api.ListRequest, lines []api.Summary) (api.ListReply, error) {
+func (rd *reader) page(ctx context.Context, r api.ListRequest, lines []api.Summary) (api.ListReply, error) {
 	if r.Dead {
 		lines = deadLetter(lines)
 	}
 	if r.Tree != "" {
-		return o.tree(ctx, r, lines)
+		return rd.tree(ctx, r, lines)
 	}
 	slices.SortFunc(lines, newer)
 	after, err := lastOfPageBefore(r.Cursor)
@@ -319,7 +319,7 @@ func (o *Orchestrator) page(ctx context.Context, r api.ListRequest, lines []api.
 			continue
 		}
 		if line.Priority == "" && line.Unreadable == "" {
-			line, err = o.complete(ctx, line)
+			line, err = rd.complete(ctx, line)
 			if absent(err) {
 				continue // it has left the archive meanwhile
 			}
@@ -336,22 +336,22 @@ func (o *Orchestrator) page(ctx context.Context, r api.ListRequest, lines []api.
 		}
 		reply.Tasks = append(reply.Tasks, line)
 	}
-	o.addReasons(ctx, reply.Tasks)
+	rd.addReasons(ctx, reply.Tasks)
 	return reply, nil
 }
 
 // addReasons says of the open tasks of a page what they wait for.
-func (o *Orchestrator) addReasons(ctx context.Context, page []api.Summary) {
+func (rd *reader) addReasons(ctx context.Context, page []api.Summary) {
 	ids := make([]events.TaskID, len(page))
 	for i := range page {
 		ids[i] = page[i].ID
 	}
-	o.rouse(ctx, ids)
-	o.lock()
-	defer o.unlock()
+	rd.rouse(ctx, ids)
+	rd.lock()
+	defer rd.unlock()
 	for i := range page {
 		if line := &page[i]; line.Reason == "" && !line.State.Terminal() {
-			line.Reason = o.waitsFor(o.tasks[line.ID])
+			line.Reason = rd.waitsFor(rd.engine.tasks[line.ID])
 		}
 	}
 }
@@ -391,9 +391,9 @@ func fitsExactly(r api.ListRequest, s api.Summary) bool {
 
 // complete fills a line in from the history of the task, and remembers what it has found. A task that is done
 // has no reason: its first commit is enough.
-func (o *Orchestrator) complete(ctx context.Context, line api.Summary) (api.Summary, error) {
+func (rd *reader) complete(ctx context.Context, line api.Summary) (api.Summary, error) {
 	found := false
-	for stored, err := range o.cfg.Log.Read(ctx, line.ID, 1) {
+	for stored, err := range rd.cfg.Log.Read(ctx, line.ID, 1) {
 		if err != nil {
 			return line, err
 		}
@@ -410,9 +410,9 @@ func (o *Orchestrator) complete(ctx context.Context, line api.Summary) (api.Summ
 	if !found {
 		return line, noTask(line.ID)
 	}
-	o.lock()
-	defer o.unlock()
-	if known := o.listed.lines[line.ID]; known != nil && known.Priority == "" {
+	rd.lock()
+	defer rd.unlock()
+	if known := rd.engine.listed.lines[line.ID]; known != nil && known.Priority == "" {
 		known.Labels, known.Priority, known.Reason, known.Requestor, known.Via = line.Labels, line.Priority, line.Reason, line.Requestor, line.Via
 		known.Session = line.Session
 	}

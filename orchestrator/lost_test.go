@@ -134,7 +134,7 @@ func TestArchivingGoesOn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		log := &stubborn{Log: memlog.New(memlog.Config{}), keeps: map[events.TaskID]error{}, tries: map[events.TaskID]int{}}
-		n := start(t, log.Log, func(c *orchestrator.Config) { c.Log, c.ArchiveAfter = log, time.Minute })
+		n := start(t, log.Log, func(c *orchestrator.Config) { c.Log, c.Limits.ArchiveAfter = log, time.Minute })
 		n.serve(echoArgs)
 		var ids []events.TaskID
 		for range 5 {

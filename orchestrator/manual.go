@@ -1,7 +1,6 @@
 package orchestrator
 
 import (
-	"context"
 	"time"
 )
 
@@ -39,16 +38,5 @@ func (o *Orchestrator) WakeDue() {
 	ids, _ := o.timers.due(o.cfg.Clock())
 	for _, id := range ids {
 		o.wake(id)
-	}
-}
-
-// counted counts a job until it has ended. The lock is held.
-func (o *Orchestrator) counted(job func(context.Context)) func(context.Context) {
-	o.jobs++
-	return func(ctx context.Context) {
-		job(ctx)
-		o.lock()
-		defer o.unlock()
-		o.jobs--
 	}
 }

@@ -23,7 +23,7 @@ type heard struct {
 }
 
 func (h *heard) hear(c *orchestrator.Config) {
-	c.Notify = func(n orchestrator.Notice) {
+	c.Hooks.Notify = func(n orchestrator.Notice) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.all = append(h.all, n)

@@ -159,7 +159,7 @@ func TestLostWithANote(t *testing.T) {
 // without effects fails.
 func TestPoisonWithANote(t *testing.T) {
 	t.Parallel()
-	once := func(c *orchestrator.Config) { c.Lease, c.MaxDeliveries = time.Second, 1 }
+	once := func(c *orchestrator.Config) { c.Limits.Lease, c.Limits.MaxDeliveries = time.Second, 1 }
 	for _, called := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			n := start(t, memlog.New(memlog.Config{}), once)

@@ -47,18 +47,8 @@ func (s *shownOutput) add(p api.Output, now time.Time) {
 	}
 }
 
-// cleanOutput removes secrets from what workers have not. It may take a moment; the lock is not held.
-func (o *Orchestrator) cleanOutput(calls []work.CallHeartbeat) {
-	for i := range calls {
-		if out := calls[i].Output; out != nil {
-			clean, _ := o.cfg.Redact([]byte(out.Text))
-			calls[i].Output = &work.Output{From: out.From, To: out.To, Text: string(clean)}
-		}
-	}
-}
-
 // showOutput keeps a piece of the output of a running call for those who watch, and tells the worker whether to go on. The lock is held.
-func (o *Orchestrator) showOutput(e *entry, p work.CallHeartbeat, now time.Time) (goOn bool) {
+func (ws *workSource) showOutput(e *entry, p work.CallHeartbeat, now time.Time) (goOn bool) {
 	if e.output == nil {
 		return false
 	}
@@ -74,13 +64,13 @@ func (o *Orchestrator) showOutput(e *entry, p work.CallHeartbeat, now time.Time)
 }
 
 // watchOutput takes up the wish of a watcher for the output of the calls of a task. The lock is held.
-func (o *Orchestrator) watchOutput(e *entry, r api.WatchRequest) []api.Output {
+func (rd *reader) watchOutput(e *entry, r api.WatchRequest) []api.Output {
 	if e.task.State.Terminal() && e.output == nil {
 		return nil
 	}
 	if e.output == nil {
 		e.output = &shownOutput{}
 	}
-	e.output.until = o.now().Add(min(r.Wait, maxWait) + watchedFor)
+	e.output.until = rd.now().Add(min(r.Wait, maxWait) + watchedFor)
 	return e.output.newer(r.Heard)
 }

@@ -17,7 +17,7 @@ const maxPinned = 100
 
 // pin returns the programs that a plan names, with their content. A child, and a task that goes on for another one, has those of
 // the task that it comes from, and who may open nothing by a plan has none.
-func (o *Orchestrator) pin(names []string, extra submitExtra) ([]events.Program, error) {
+func (cp *compiler) pin(names []string, extra submitExtra) ([]events.Program, error) {
 	if len(names) == 0 || slices.ContainsFunc(extra.within, func(a events.Allow) bool { return len(a.Programs) == 0 }) {
 		return nil, nil
 	}
@@ -27,9 +27,9 @@ func (o *Orchestrator) pin(names []string, extra submitExtra) ([]events.Program,
 	var pins []events.Program
 	for i, name := range names {
 		if !filepath.IsAbs(name) {
-			name = filepath.Join(o.cfg.Root, name)
+			name = filepath.Join(cp.cfg.Root, name)
 		}
-		p, err := o.cfg.Program(name)
+		p, err := cp.cfg.Program(name)
 		switch {
 		case extra.comesFromAnother():
 			pins = append(pins, samePath(extra.programs, p.Path)...)

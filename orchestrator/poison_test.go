@@ -40,7 +40,7 @@ func (n *node) deadList() []events.TaskID {
 func TestPoisonIsGivenUpAndRedriven(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n := start(t, memlog.New(memlog.Config{}), short, func(c *orchestrator.Config) { c.MaxDeliveries = 4 })
+		n := start(t, memlog.New(memlog.Config{}), short, func(c *orchestrator.Config) { c.Limits.MaxDeliveries = 4 })
 		id := n.submit(stubbornPlan)
 		require.NoError(t, n.report("w", n.take("w"), `{"n":1}`))
 		key := ""
@@ -84,7 +84,7 @@ func TestPoisonIsGivenUpAndRedriven(t *testing.T) {
 // Workers that are asked to stop in every delivery of a call are no reason to go on for ever.
 func TestEndlessShutdownsAreGivenUp(t *testing.T) {
 	t.Parallel()
-	n := start(t, memlog.New(memlog.Config{}), func(c *orchestrator.Config) { c.MaxDeliveries = 1 })
+	n := start(t, memlog.New(memlog.Config{}), func(c *orchestrator.Config) { c.Limits.MaxDeliveries = 1 })
 	id := n.submit(onePlan)
 	for range 10 {
 		require.NoError(t, n.fail("w", n.take("w"), "shutdown"))
@@ -98,7 +98,7 @@ func TestEndlessShutdownsAreGivenUp(t *testing.T) {
 func TestVerifyToolDoesNotFeedPoison(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n := start(t, memlog.New(memlog.Config{}), short, func(c *orchestrator.Config) { c.MaxDeliveries = 2 })
+		n := start(t, memlog.New(memlog.Config{}), short, func(c *orchestrator.Config) { c.Limits.MaxDeliveries = 2 })
 		id := n.submit(verifiedPlan)
 		for range 2 {
 			c := n.take("w")

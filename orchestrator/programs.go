@@ -21,6 +21,17 @@ type program struct {
 	hash string
 }
 
+// compiler makes programs of the plans that are submitted.
+type compiler struct {
+	*core
+
+	blobs    *blobStore
+	clean    *cleaner
+	programs programs
+	// languages are shared by the plans that are compiled.
+	languages plan.Languages
+}
+
 // programs keeps compiled plans by the hash of their normal form, and by that of the text that was
 // submitted.
 type programs struct {
@@ -60,35 +71,35 @@ type source struct {
 }
 
 // programFrom checks the text of a plan against the catalogue and compiles it.
-func (o *Orchestrator) programFrom(s source) (*program, error) {
+func (cp *compiler) programFrom(s source) (*program, error) {
 	text, key := s.text, digest(s.text, []byte(s.file), strconv.AppendBool(nil, s.internal))
-	if prog := o.programs.get(o.programs.sources, key); prog != nil {
+	if prog := cp.programs.get(cp.programs.sources, key); prog != nil {
 		return prog, nil
 	}
-	if rule, found := o.cfg.FindSecret(text); found {
-		return nil, decide.SecretIn(o.secretPlace(text), rule)
+	if rule, found := cp.cfg.FindSecret(text); found {
+		return nil, decide.SecretIn(cp.clean.secretPlace(text), rule)
 	}
 	var yaml string
 	if json.Unmarshal(text, &yaml) == nil {
 		text = []byte(yaml)
 	}
-	known := func(name string) (plan.ToolInfo, bool) { return o.toolInfo(name, s.internal) }
-	parsed, compiled, err := plan.Load(s.file, text, plan.Options{Tool: known, ToolNames: o.cfg.Catalogue.Names, Languages: &o.languages, Accepted: s.internal})
+	known := func(name string) (plan.ToolInfo, bool) { return cp.toolInfo(name, s.internal) }
+	parsed, compiled, err := plan.Load(s.file, text, plan.Options{Tool: known, ToolNames: cp.cfg.Catalogue.Names, Languages: &cp.languages, Accepted: s.internal})
 	if err != nil {
 		return nil, err
 	}
 	prog := &program{Program: compiled, text: parsed.JSON(), hash: parsed.SHA256()}
-	o.programs.put(o.programs.sources, key, prog)
-	o.programs.put(o.programs.byHash, prog.hash, prog)
+	cp.programs.put(cp.programs.sources, key, prog)
+	cp.programs.put(cp.programs.byHash, prog.hash, prog)
 	return prog, nil
 }
 
 // program returns the compiled plan of a task. A plan in the log was checked when it was submitted.
-func (o *Orchestrator) program(ctx context.Context, sub *events.Submitted) (*plan.Program, error) {
-	if prog := o.programs.get(o.programs.byHash, sub.PlanSHA256); prog != nil {
+func (cp *compiler) program(ctx context.Context, sub *events.Submitted) (*plan.Program, error) {
+	if prog := cp.programs.get(cp.programs.byHash, sub.PlanSHA256); prog != nil {
 		return prog.Program, nil
 	}
-	text, err := o.fetch(ctx, sub.Plan)
+	text, err := cp.blobs.fetch(ctx, sub.Plan)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +107,7 @@ func (o *Orchestrator) program(ctx context.Context, sub *events.Submitted) (*pla
 	if err != nil {
 		return nil, err
 	}
-	o.programs.put(o.programs.byHash, sub.PlanSHA256, &program{Program: compiled, text: text, hash: sub.PlanSHA256})
+	cp.programs.put(cp.programs.byHash, sub.PlanSHA256, &program{Program: compiled, text: text, hash: sub.PlanSHA256})
 	return compiled, nil
 }
 
@@ -119,8 +130,8 @@ func unusablePlan(err error) *fault.Error {
 }
 
 // toolInfo tells the plan checker about a tool.
-func (o *Orchestrator) toolInfo(name string, internal bool) (plan.ToolInfo, bool) {
-	tool, ok := o.cfg.Catalogue.Get(name)
+func (cp *compiler) toolInfo(name string, internal bool) (plan.ToolInfo, bool) {
+	tool, ok := cp.cfg.Catalogue.Get(name)
 	if !ok || (tool.Spec().Internal && !internal) {
 		return plan.ToolInfo{}, false
 	}

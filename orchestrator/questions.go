@@ -19,7 +19,7 @@ import (
 const maxResponse = 256 << 10
 
 // Questions implements api.API.
-func (o *Orchestrator) Questions(ctx context.Context, r api.QuestionsRequest) (api.QuestionsReply, error) {
+func (rd *reader) Questions(ctx context.Context, r api.QuestionsRequest) (api.QuestionsReply, error) {
 	if r.ID != "" {
 		task, err := events.TaskOfQuestion(r.ID)
 		if err != nil {
@@ -29,14 +29,14 @@ func (o *Orchestrator) Questions(ctx context.Context, r api.QuestionsRequest) (a
 	}
 	ids, unread := []events.TaskID{r.Task}, 0
 	if r.Task == "" {
-		ids, unread = o.openTasks((*statemachine.Task).Unanswered, func(a *sleeper) bool { return a.Unanswered })
+		ids, unread = rd.openTasks((*statemachine.Task).Unanswered, func(a *sleeper) bool { return a.Unanswered })
 	}
 	reply := api.QuestionsReply{Questions: []api.QuestionView{}, Unread: unread}
 	asked := func(q *statemachine.Question) bool {
 		return q.ID == r.ID || (r.ID == "" && q.Status == statemachine.QuestionOpen)
 	}
 	for _, id := range ids {
-		err := o.look(ctx, id, func(e *entry) error {
+		err := rd.engine.look(ctx, id, func(e *entry) error {
 			reply.Questions = append(reply.Questions, questionsOf(e.task, asked)...)
 			return nil
 		})
@@ -106,7 +106,7 @@ func questionsOf(t *statemachine.Task, which func(*statemachine.Question) bool) 
 }
 
 // Answer implements api.API.
-func (o *Orchestrator) Answer(ctx context.Context, r api.AnswerRequest) (api.TaskView, error) {
+func (ap *approver) Answer(ctx context.Context, r api.AnswerRequest) (api.TaskView, error) {
 	id, err := events.TaskOfQuestion(r.Question)
 	switch {
 	case err != nil:
@@ -118,11 +118,11 @@ func (o *Orchestrator) Answer(ctx context.Context, r api.AnswerRequest) (api.Tas
 	case len(r.Response) > maxResponse:
 		return api.TaskView{}, fault.New(fault.ValidationError, "has more than %d bytes", maxResponse).WithField("response").WithReason("SIZE_LIMIT_EXCEEDED")
 	}
-	response, err := o.tidy(r.Response)
+	response, err := ap.clean.tidy(r.Response)
 	if err != nil {
 		return api.TaskView{}, fault.From(err).WithField("response")
 	}
-	err = o.change(ctx, id, r.Actor, func(t *decide.Turn) error {
+	err = ap.engine.change(ctx, id, r.Actor, func(t *decide.Turn) error {
 		q := t.Task.Question(r.Question)
 		if err := t.Questions().MayAnswer(q, r.Question); err != nil {
 			return err
@@ -140,7 +140,7 @@ func (o *Orchestrator) Answer(ctx context.Context, r api.AnswerRequest) (api.Tas
 	if err != nil {
 		return api.TaskView{}, err
 	}
-	return o.Get(ctx, api.GetRequest{ID: id})
+	return ap.reader.Get(ctx, api.GetRequest{ID: id})
 }
 
 // declined is the answer of who gives none.

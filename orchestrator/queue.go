@@ -22,46 +22,46 @@ const (
 )
 
 // Queue implements api.API. It is answered from memory: every open task has a line there, which shows what is durable.
-func (o *Orchestrator) Queue(ctx context.Context, r api.QueueRequest) (api.QueueReply, error) {
+func (rd *reader) Queue(ctx context.Context, r api.QueueRequest) (api.QueueReply, error) {
 	if err := checkQueue(&r); err != nil {
 		return api.QueueReply{}, err
 	}
-	if err := o.serving(); err != nil {
+	if err := rd.serving(); err != nil {
 		return api.QueueReply{}, err
 	}
-	reply := o.queueNow(r)
+	reply := rd.queueNow(r)
 	ids := make([]events.TaskID, len(reply.Tasks))
 	asleep := false
-	o.lock()
+	rd.lock()
 	for i := range reply.Tasks {
 		ids[i] = reply.Tasks[i].ID
-		asleep = asleep || o.asleep[ids[i]] != nil
+		asleep = asleep || rd.engine.asleep[ids[i]] != nil
 	}
-	o.unlock()
+	rd.unlock()
 	if !asleep {
 		return reply, nil
 	}
-	o.rouse(ctx, ids)
-	return o.queueNow(r), nil
+	rd.rouse(ctx, ids)
+	return rd.queueNow(r), nil
 }
 
 // queueNow answers from what memory knows of tasks.
-func (o *Orchestrator) queueNow(r api.QueueRequest) api.QueueReply {
-	o.lock()
-	defer o.unlock()
-	q := queueFold{r: r, now: o.now()}
-	for _, line := range o.listed.waiting {
+func (rd *reader) queueNow(r api.QueueRequest) api.QueueReply {
+	rd.lock()
+	defer rd.unlock()
+	q := queueFold{r: r, now: rd.now()}
+	for _, line := range rd.engine.listed.waiting {
 		if line.ID == r.Except || ownName(line.Name) {
 			continue
 		}
 		view := statemachine.ViewOf(line.State, line.Block)
 		q.count(view.Queue, line.CreatedAt)
 		if q.may(line, view) {
-			q.take(o.queuedTask(line, view))
+			q.take(rd.queuedTask(line, view))
 		}
 	}
 	for i := range q.head {
-		o.describeQueued(&q.head[i].QueuedTask)
+		rd.describeQueued(&q.head[i].QueuedTask)
 	}
 	return q.reply()
 }
@@ -98,13 +98,13 @@ type queued struct {
 }
 
 // queuedTask is a line with what filters look at.
-func (o *Orchestrator) queuedTask(line *api.Summary, view statemachine.View) queued {
+func (rd *reader) queuedTask(line *api.Summary, view statemachine.View) queued {
 	q := queued{QueuedTask: api.QueuedTask{
 		ID: line.ID, Priority: line.Priority, Status: view.Queue, State: line.State, Block: line.Block,
 		Name: line.Name, Reason: line.Reason, Parent: line.Parent, Paused: line.Paused, CreatedAt: line.CreatedAt,
 		Type: line.Labels[typeLabel],
 	}}
-	if e := o.tasks[line.ID]; e != nil && e.task != nil {
+	if e := rd.engine.tasks[line.ID]; e != nil && e.task != nil {
 		e.forAgents(&q)
 	}
 	return q
@@ -129,8 +129,8 @@ func (e *entry) forAgents(q *queued) {
 }
 
 // describeQueued adds what only the task itself knows. The lock is held.
-func (o *Orchestrator) describeQueued(q *api.QueuedTask) {
-	e := o.tasks[q.ID]
+func (rd *reader) describeQueued(q *api.QueuedTask) {
+	e := rd.engine.tasks[q.ID]
 	if e == nil || e.task == nil || e.task.Submitted == nil {
 		return // it is being read
 	}
@@ -138,7 +138,7 @@ func (o *Orchestrator) describeQueued(q *api.QueuedTask) {
 	q.Summary, q.Queue, q.Deadline = s.Summary, s.Queue, s.Deadline
 	q.DependsOn = slices.Clone(e.task.Unmet)
 	if q.Reason == "" {
-		q.Reason = o.waitsFor(e)
+		q.Reason = rd.waitsFor(e)
 	}
 }
 

@@ -73,19 +73,19 @@ func (q *quota) uncount(e *entry) {
 }
 
 // refuse returns why a share cannot have one more task: RATE_LIMITED, QUOTA_EXCEEDED. The lock is held.
-func (o *Orchestrator) refuse(share string) error {
+func (c *core) refuse(share string) error {
 	switch {
-	case o.quota.open >= o.cfg.MaxOpen:
-		return fault.New(fault.RateLimited, "%d tasks are open on the node, its limit", o.cfg.MaxOpen).
+	case c.quota.open >= c.cfg.Limits.MaxOpen:
+		return fault.New(fault.RateLimited, "%d tasks are open on the node, its limit", c.cfg.Limits.MaxOpen).
 			WithHint("submit again when some of them are over; the setting is max_open")
-	case o.quota.each[share] >= o.cfg.MaxOpenEach:
-		return fault.New(fault.QuotaExceeded, "%s, with the agents that it has registered, has %d open tasks, the limit of one requestor", decide.Clip(share), o.cfg.MaxOpenEach).
+	case c.quota.each[share] >= c.cfg.Limits.MaxOpenEach:
+		return fault.New(fault.QuotaExceeded, "%s, with the agents that it has registered, has %d open tasks, the limit of one requestor", decide.Clip(share), c.cfg.Limits.MaxOpenEach).
 			WithHint("submit again when some of them are over; the setting is max_open_each")
-	case o.quota.steps >= o.cfg.MaxOpenSteps:
-		return fault.New(fault.RateLimited, "the open tasks of the node have %d steps, its limit is %d", o.quota.steps, o.cfg.MaxOpenSteps).
+	case c.quota.steps >= c.cfg.Limits.MaxOpenSteps:
+		return fault.New(fault.RateLimited, "the open tasks of the node have %d steps, its limit is %d", c.quota.steps, c.cfg.Limits.MaxOpenSteps).
 			WithHint("submit again when some of them are over")
-	case o.quota.stepsEach[share] >= o.cfg.MaxOpenStepsEach:
-		return fault.New(fault.QuotaExceeded, "the open tasks of %s, with the agents that it has registered, have %d steps, the limit of one requestor is %d", decide.Clip(share), o.quota.stepsEach[share], o.cfg.MaxOpenStepsEach).
+	case c.quota.stepsEach[share] >= c.cfg.Limits.MaxOpenStepsEach:
+		return fault.New(fault.QuotaExceeded, "the open tasks of %s, with the agents that it has registered, have %d steps, the limit of one requestor is %d", decide.Clip(share), c.quota.stepsEach[share], c.cfg.Limits.MaxOpenStepsEach).
 			WithHint("submit again when some of them are over")
 	default:
 		return nil
@@ -94,11 +94,11 @@ func (o *Orchestrator) refuse(share string) error {
 
 // waiting notes a request that waits for something to happen, until it is told that it no longer does;
 // RATE_LIMITED when there are too many.
-func (o *Orchestrator) waiting() (done func(), err error) {
-	if o.quota.waiting.Add(1) > int64(o.cfg.MaxWaiting) {
-		o.quota.waiting.Add(-1)
-		return nil, fault.New(fault.RateLimited, "%d requests wait on the node, its limit", o.cfg.MaxWaiting).
+func (c *core) waiting() (done func(), err error) {
+	if c.quota.waiting.Add(1) > int64(c.cfg.Limits.MaxWaiting) {
+		c.quota.waiting.Add(-1)
+		return nil, fault.New(fault.RateLimited, "%d requests wait on the node, its limit", c.cfg.Limits.MaxWaiting).
 			WithHint("look at the task now and then instead of waiting for it")
 	}
-	return func() { o.quota.waiting.Add(-1) }, nil
+	return func() { c.quota.waiting.Add(-1) }, nil
 }

@@ -26,7 +26,7 @@ func by(actor string) func(*api.SubmitRequest) {
 // an end makes room.
 func TestOpenTasksAreLimited(t *testing.T) {
 	t.Parallel()
-	limits := func(c *orchestrator.Config) { c.MaxOpen, c.MaxOpenEach = 3, 2 }
+	limits := func(c *orchestrator.Config) { c.Limits.MaxOpen, c.Limits.MaxOpenEach = 3, 2 }
 	log := memlog.New(memlog.Config{})
 	n := start(t, log, limits)
 	n.submit(onePlan, by("user:a"))
@@ -67,7 +67,7 @@ func TestOpenTasksOfRegisteredAgentsAreLimitedTogether(t *testing.T) {
 	t.Parallel()
 	log := newReadCounter()
 	share := registeredBy("agent:hog", "agent:a", "agent:b")
-	limits := func(c *orchestrator.Config) { c.MaxOpenEach = 2 }
+	limits := func(c *orchestrator.Config) { c.Limits.MaxOpenEach = 2 }
 	n := startReadCounter(t, log, share, limits)
 	n.submit(signalPlan, by("agent:hog"))
 	wakes := n.submit(signalPlan, by("agent:a"))
@@ -91,7 +91,7 @@ func TestOpenTasksOfRegisteredAgentsAreLimitedTogether(t *testing.T) {
 // A few tasks with very many steps are as much as many tasks. The limit holds after a restart, and an end makes room.
 func TestOpenStepsAreLimited(t *testing.T) {
 	t.Parallel()
-	limits := func(c *orchestrator.Config) { c.MaxOpenSteps, c.MaxOpenStepsEach = 9, 5 }
+	limits := func(c *orchestrator.Config) { c.Limits.MaxOpenSteps, c.Limits.MaxOpenStepsEach = 9, 5 }
 	log := memlog.New(memlog.Config{})
 	n := start(t, log, limits)
 	const four = "orch: v1\nsteps: [{id: a, tool: READ}, {id: b, tool: READ}, {id: c, tool: READ}, {id: d, tool: READ}]\n"
@@ -119,7 +119,7 @@ func TestOpenStepsAreLimited(t *testing.T) {
 // The children of a task are the business of who asked for it: they are never refused.
 func TestChildrenAreNotRefused(t *testing.T) {
 	t.Parallel()
-	n := start(t, memlog.New(memlog.Config{}), func(c *orchestrator.Config) { c.MaxOpen, c.MaxOpenEach = 1, 1 })
+	n := start(t, memlog.New(memlog.Config{}), func(c *orchestrator.Config) { c.Limits.MaxOpen, c.Limits.MaxOpenEach = 1, 1 })
 	n.serve(echoArgs)
 	id := n.submit("orch: v1\nsteps:\n  - id: s\n    run:\n      orch: v1\n      steps:\n        - {id: a, tool: READ}\n")
 	assert.Equal(t, statemachine.Done, n.result(id).State)
@@ -136,7 +136,7 @@ func TestRefusedSubmissionCountsNot(t *testing.T) {
 			return fault.New(fault.DiskFull, "no room")
 		}
 		return nil
-	}}), func(c *orchestrator.Config) { c.MaxOpen = 1 })
+	}}), func(c *orchestrator.Config) { c.Limits.MaxOpen = 1 })
 	_, err := n.trySubmit(onePlan)
 	hasCode(t, err, fault.DiskFull)
 	failing.Store(false)
@@ -147,7 +147,7 @@ func TestRefusedSubmissionCountsNot(t *testing.T) {
 func TestWaitersAreLimited(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n := start(t, memlog.New(memlog.Config{}), func(c *orchestrator.Config) { c.MaxWaiting = 1 })
+		n := start(t, memlog.New(memlog.Config{}), func(c *orchestrator.Config) { c.Limits.MaxWaiting = 1 })
 		id := n.submit(onePlan)
 		waits := func() error {
 			_, err := n.Result(n.ctx(), api.ResultRequest{ID: id, Wait: 10 * time.Second})

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/orch-dev/orch/api"
@@ -23,58 +22,22 @@ import (
 
 var _ api.API = (*Orchestrator)(nil)
 
-// look lets fn see a task when everything about it is durable. fn runs with the lock held.
-func (o *Orchestrator) look(ctx context.Context, id events.TaskID, fn func(*entry) error) error {
-	if err := o.serving(); err != nil {
-		return err
-	}
-	if _, err := events.ParseTaskID(string(id)); err != nil {
-		return err
-	}
-	done := make(chan error, 1)
-	var taken atomic.Bool // by fn, or by a caller who leaves before it: fn writes to what the caller returns
-	o.lock()
-	o.enter(id, func(e *entry, err error) {
-		if !taken.CompareAndSwap(false, true) {
-			return
-		}
-		if err == nil {
-			err = fn(e)
-		}
-		done <- err
-	})
-	o.unlock()
-	var left error
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		left = fault.From(ctx.Err())
-	case <-o.stopped:
-		left = stopping()
-	}
-	if !taken.CompareAndSwap(false, true) {
-		return <-done
-	}
-	return left
-}
-
 // Find implements api.API.
-func (o *Orchestrator) Find(ctx context.Context, r api.FindRequest) (api.FindReply, error) {
+func (rd *reader) Find(ctx context.Context, r api.FindRequest) (api.FindReply, error) {
 	text := strings.ToUpper(strings.TrimSpace(r.Text))
 	if text == "@LAST" {
-		return o.findLast(ctx, r.Actor)
+		return rd.findLast(ctx, r.Actor)
 	}
 	if !strings.HasPrefix(text, "TASK_") {
 		text = "TASK_" + text
 	}
 	if id, err := events.ParseTaskID(text); err == nil {
-		return api.FindReply{ID: id}, o.look(ctx, id, func(*entry) error { return nil })
+		return api.FindReply{ID: id}, rd.engine.look(ctx, id, func(*entry) error { return nil })
 	}
 	if len(text) < len("TASK_")+2 {
 		return api.FindReply{}, fault.New(fault.InvalidFormat, "%q is too short for the prefix of an id", decide.Clip(r.Text)).WithField("id")
 	}
-	lines, err := o.lines(ctx)
+	lines, err := rd.lines(ctx)
 	if err != nil {
 		return api.FindReply{}, err
 	}
@@ -100,9 +63,9 @@ func match(given, prefix string, tasks []api.Summary) (api.FindReply, error) {
 }
 
 // Get implements api.API.
-func (o *Orchestrator) Get(ctx context.Context, r api.GetRequest) (api.TaskView, error) {
+func (rd *reader) Get(ctx context.Context, r api.GetRequest) (api.TaskView, error) {
 	var view api.TaskView
-	err := o.see(ctx, r.ID, func(t *viewer) error {
+	err := rd.engine.see(ctx, r.ID, func(t *viewer) error {
 		view = t.view()
 		return nil
 	})
@@ -224,14 +187,14 @@ func titleOf(args json.RawMessage) string {
 }
 
 // Result implements api.API.
-func (o *Orchestrator) Result(ctx context.Context, r api.ResultRequest) (api.ResultReply, error) {
+func (rd *reader) Result(ctx context.Context, r api.ResultRequest) (api.ResultReply, error) {
 	var reply api.ResultReply
 	var output events.Value
 	wake := (*entry).end
 	if r.Attend {
 		wake = (*entry).change
 	}
-	err := o.await(ctx, r.ID, r.Wait, wake, func(e *entry) (bool, error) {
+	err := rd.await(ctx, r.ID, r.Wait, wake, func(e *entry) (bool, error) {
 		waits := waitsForPeople(e.task)
 		reply = api.ResultReply{ID: e.id, State: e.task.State, Over: e.task.State.Terminal(), Waits: waits, Reason: e.task.Reason, Error: e.task.Error}
 		output = e.task.Output
@@ -242,7 +205,7 @@ func (o *Orchestrator) Result(ctx context.Context, r api.ResultRequest) (api.Res
 	case r.SizeOnly && output.Ref != "":
 		reply.Size = output.Size
 	default:
-		reply.Output, err = o.showLater(ctx, output)
+		reply.Output, err = rd.engine.showLater(ctx, output)
 	}
 	return reply, err
 }
@@ -257,35 +220,35 @@ func waitsForPeople(t *statemachine.Task) bool {
 }
 
 // Watch implements api.API.
-func (o *Orchestrator) Watch(ctx context.Context, r api.WatchRequest) (api.WatchReply, error) {
+func (rd *reader) Watch(ctx context.Context, r api.WatchRequest) (api.WatchReply, error) {
 	if r.Limit <= 0 || r.Limit > 500 {
 		r.Limit = 100
 	}
 	var reply api.WatchReply
 	var rev uint64
-	err := o.await(ctx, r.ID, r.Wait, (*entry).change, func(e *entry) (bool, error) {
+	err := rd.await(ctx, r.ID, r.Wait, (*entry).change, func(e *entry) (bool, error) {
 		rev = e.task.Rev
 		reply = api.WatchReply{Version: e.version, State: e.task.State, Over: e.task.State.Terminal(), Progress: map[string]work.Progress{}}
 		maps.Copy(reply.Progress, e.progress)
 		if r.Output {
-			reply.Output = o.watchOutput(e, r)
+			reply.Output = rd.watchOutput(e, r)
 		}
 		return len(reply.Output) > 0 || rev > r.After || reply.Over || (r.Seen != 0 && e.version != r.Seen), nil
 	})
 	if err != nil || rev <= r.After {
 		return reply, err
 	}
-	reply.Commits, err = o.commits(ctx, r.ID, failpoint.Skewed(failpoint.SkipOne, r.After+1), r.Limit)
+	reply.Commits, err = rd.commits(ctx, r.ID, failpoint.Skewed(failpoint.SkipOne, r.After+1), r.Limit)
 	if n := len(reply.Commits); n > 0 && reply.Commits[n-1].Rev < rev {
 		reply.Over = false // more commits follow in the next answer
 	}
 	return reply, err
 }
 
-func (o *Orchestrator) commits(ctx context.Context, id events.TaskID, from uint64, limit int) ([]api.CommitView, error) {
+func (rd *reader) commits(ctx context.Context, id events.TaskID, from uint64, limit int) ([]api.CommitView, error) {
 	list := []api.CommitView{}
 	size := 0
-	for stored, err := range o.cfg.Log.Read(ctx, id, from) {
+	for stored, err := range rd.cfg.Log.Read(ctx, id, from) {
 		if err != nil {
 			return nil, err
 		}
@@ -308,16 +271,16 @@ func (o *Orchestrator) commits(ctx context.Context, id events.TaskID, from uint6
 const maxAnswer = 2 << 20
 
 // History implements api.API.
-func (o *Orchestrator) History(ctx context.Context, r api.HistoryRequest) (api.HistoryReply, error) {
+func (rd *reader) History(ctx context.Context, r api.HistoryRequest) (api.HistoryReply, error) {
 	if r.Limit <= 0 || r.Limit > 1000 {
 		r.Limit = 1000
 	}
 	r.From = max(r.From, 1)
 	var rev uint64
-	if err := o.look(ctx, r.ID, func(e *entry) error { rev = e.task.Rev; return nil }); err != nil {
+	if err := rd.engine.look(ctx, r.ID, func(e *entry) error { rev = e.task.Rev; return nil }); err != nil {
 		return api.HistoryReply{}, err
 	}
-	list, err := o.commits(ctx, r.ID, r.From, r.Limit)
+	list, err := rd.commits(ctx, r.ID, r.From, r.Limit)
 	reply := api.HistoryReply{Commits: list}
 	if n := len(list); n > 0 && list[n-1].Rev < rev {
 		reply.Next = list[n-1].Rev + 1
@@ -326,10 +289,10 @@ func (o *Orchestrator) History(ctx context.Context, r api.HistoryRequest) (api.H
 }
 
 // Replay implements api.API.
-func (o *Orchestrator) Replay(ctx context.Context, r api.ReplayRequest) (api.ReplayReply, error) {
+func (rd *reader) Replay(ctx context.Context, r api.ReplayRequest) (api.ReplayReply, error) {
 	var live []byte
 	var rev uint64
-	err := o.look(ctx, r.ID, func(e *entry) error {
+	err := rd.engine.look(ctx, r.ID, func(e *entry) error {
 		var err error
 		live, err = json.Marshal(e.task)
 		rev = e.task.Rev
@@ -346,9 +309,9 @@ func (o *Orchestrator) Replay(ctx context.Context, r api.ReplayRequest) (api.Rep
 		upTo = r.At
 	}
 	began := time.Now()
-	reply, err := o.replay(ctx, r.ID, upTo)
+	reply, err := rd.replay(ctx, r.ID, upTo)
 	if err != nil {
-		o.noteDamage(r.ID, err)
+		rd.engine.noteDamage(r.ID, err)
 		return reply, err
 	}
 	reply.Took = time.Since(began)
@@ -362,9 +325,9 @@ func (o *Orchestrator) Replay(ctx context.Context, r api.ReplayRequest) (api.Rep
 	return reply, nil
 }
 
-func (o *Orchestrator) replay(ctx context.Context, id events.TaskID, upTo uint64) (api.ReplayReply, error) {
+func (rd *reader) replay(ctx context.Context, id events.TaskID, upTo uint64) (api.ReplayReply, error) {
 	reply := api.ReplayReply{Task: &statemachine.Task{}, Chain: true}
-	for stored, err := range o.cfg.Log.Read(ctx, id, 1) {
+	for stored, err := range rd.cfg.Log.Read(ctx, id, 1) {
 		if err != nil {
 			return reply, err
 		}

@@ -33,7 +33,7 @@ func TestListFilters(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		// Two lines are kept in memory; the others come from the index of the log.
-		n := start(t, memlog.New(memlog.Config{}), func(c *orchestrator.Config) { c.KeepListed, c.KeepOpen = 2, 1 })
+		n := start(t, memlog.New(memlog.Config{}), func(c *orchestrator.Config) { c.Limits.KeepListed, c.Limits.KeepOpen = 2, 1 })
 		began := time.Now()
 		var ids []events.TaskID
 		for i := range 10 {
@@ -87,7 +87,7 @@ func TestListRequests(t *testing.T) {
 func TestFind(t *testing.T) {
 	t.Parallel()
 	log := memlog.New(memlog.Config{})
-	n := start(t, log, func(c *orchestrator.Config) { c.KeepListed = 3 })
+	n := start(t, log, func(c *orchestrator.Config) { c.Limits.KeepListed = 3 })
 	find := func(text string) (events.TaskID, error) {
 		r, err := n.Find(context.Background(), api.FindRequest{Text: text})
 		return r.ID, err
@@ -231,7 +231,7 @@ func TestExplainRetryCancellingAndFailure(t *testing.T) {
 // Finished tasks leave memory, yet everything about them still answers.
 func TestMemoryIsBounded(t *testing.T) {
 	t.Parallel()
-	n := start(t, memlog.New(memlog.Config{}), func(c *orchestrator.Config) { c.KeepListed, c.KeepOpen = 20, 5 })
+	n := start(t, memlog.New(memlog.Config{}), func(c *orchestrator.Config) { c.Limits.KeepListed, c.Limits.KeepOpen = 20, 5 })
 	n.serve(echoArgs)
 	var ids []events.TaskID
 	for range 200 {
@@ -348,7 +348,7 @@ func TestClockGoesBack(t *testing.T) {
 	noon, calls := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC), atomic.Int64{}
 	n := start(t, memlog.New(memlog.Config{}), func(c *orchestrator.Config) {
 		c.Clock = func() time.Time { return noon.Add(-time.Duration(calls.Add(1)) * time.Second) }
-		c.Lease = 24 * time.Hour
+		c.Limits.Lease = 24 * time.Hour
 	})
 	id := n.submit(onePlan)
 	require.NoError(t, n.report("w", n.take("w"), `{"n":1}`))

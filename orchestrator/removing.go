@@ -23,12 +23,6 @@ const (
 	removePart = 100
 )
 
-// Retention says how long archived tasks are kept since their end; 0 is for ever.
-type Retention struct {
-	// Done is for tasks that are DONE, Failed for all others.
-	Done, Failed time.Duration
-}
-
 // due reports whether a task that ended in a state at a time is not kept any more.
 func (r Retention) due(h events.Head, now time.Time) bool {
 	keep := r.Failed
@@ -39,8 +33,8 @@ func (r Retention) due(h events.Head, now time.Time) bool {
 }
 
 // removeLoop removes old tasks once a day.
-func (o *Orchestrator) removeLoop(ctx context.Context) {
-	if o.cfg.Retention == (Retention{}) {
+func (ar *archiver) removeLoop(ctx context.Context) {
+	if ar.cfg.Limits.Retention == (Retention{}) {
 		return
 	}
 	for next := removeFirst; ; {
@@ -49,16 +43,16 @@ func (o *Orchestrator) removeLoop(ctx context.Context) {
 			return
 		}
 		next = removeEvery
-		if err := o.removeOld(ctx); err != nil && ctx.Err() == nil {
-			o.cfg.Logger.WarnContext(ctx, "tasks_not_removed", slog.Any("error", err))
+		if err := ar.removeOld(ctx); err != nil && ctx.Err() == nil {
+			ar.cfg.Logger.WarnContext(ctx, "tasks_not_removed", slog.Any("error", err))
 			next = 10 * removeFirst
 		}
 	}
 }
 
 // removeOld removes the tasks that are due. Half of the time is for others.
-func (o *Orchestrator) removeOld(ctx context.Context) error {
-	due, err := o.dueTasks(ctx)
+func (ar *archiver) removeOld(ctx context.Context) error {
+	due, err := ar.dueTasks(ctx)
 	removed := 0
 	for part := range slices.Chunk(due, removePart) {
 		if err != nil || ctx.Err() != nil {
@@ -66,74 +60,74 @@ func (o *Orchestrator) removeOld(ctx context.Context) error {
 		}
 		began := time.Now()
 		var n int
-		n, err = o.removeSome(ctx, part)
+		n, err = ar.removeSome(ctx, part)
 		removed += n
 		rest(ctx, time.Since(began))
 	}
 	if removed > 0 {
-		o.cfg.Logger.InfoContext(ctx, "tasks_removed", slog.Int("tasks", removed), slog.Int("due", len(due)),
-			slog.Duration("keep_done", o.cfg.Retention.Done), slog.Duration("keep_failed", o.cfg.Retention.Failed))
+		ar.cfg.Logger.InfoContext(ctx, "tasks_removed", slog.Int("tasks", removed), slog.Int("due", len(due)),
+			slog.Duration("keep_done", ar.cfg.Limits.Retention.Done), slog.Duration("keep_failed", ar.cfg.Limits.Retention.Failed))
 	}
 	return err
 }
 
 // removeSome removes archived tasks, those in use left out, and returns how many.
-func (o *Orchestrator) removeSome(ctx context.Context, ids []events.TaskID) (int, error) {
-	o.lock()
+func (ar *archiver) removeSome(ctx context.Context, ids []events.TaskID) (int, error) {
+	ar.lock()
 	ids = slices.DeleteFunc(slices.Clone(ids), func(id events.TaskID) bool {
-		e := o.tasks[id]
+		e := ar.engine.tasks[id]
 		return e != nil && (e.task == nil || !e.idle())
 	})
-	o.unlock()
-	if err := o.cfg.Log.Remove(ctx, ids); err != nil {
+	ar.unlock()
+	if err := ar.cfg.Log.Remove(ctx, ids); err != nil {
 		return 0, err
 	}
-	o.lock()
-	defer o.unlock()
+	ar.lock()
+	defer ar.unlock()
 	for _, id := range ids {
-		if e := o.tasks[id]; e != nil && e.task != nil && e.idle() {
-			delete(o.tasks, id)
-			o.listed.dropWhole(id)
+		if e := ar.engine.tasks[id]; e != nil && e.task != nil && e.idle() {
+			delete(ar.engine.tasks, id)
+			ar.engine.listed.dropWhole(id)
 		}
-		delete(o.listed.lines, id)
+		delete(ar.engine.listed.lines, id)
 	}
 	return len(ids), nil
 }
 
 // dueTasks returns the archived tasks that are not kept any more. A family of tasks, parents with all their children, goes when
 // the last of it is due, so that nothing that is left names a parent or a child that is gone.
-func (o *Orchestrator) dueTasks(ctx context.Context) ([]events.TaskID, error) {
-	now, f := o.now(), families{parent: map[events.TaskID]events.TaskID{}, kept: map[events.TaskID]bool{}}
-	for h, err := range o.past(ctx) {
+func (ar *archiver) dueTasks(ctx context.Context) ([]events.TaskID, error) {
+	now, f := ar.now(), families{parent: map[events.TaskID]events.TaskID{}, kept: map[events.TaskID]bool{}}
+	for h, err := range ar.past(ctx) {
 		if err != nil {
 			return nil, err
 		}
-		f.add(h.Task, h.Parent, o.cfg.Retention.due(h, now))
+		f.add(h.Task, h.Parent, ar.cfg.Limits.Retention.due(h, now))
 	}
-	o.lock()
-	for id, line := range o.listed.lines {
+	ar.lock()
+	for id, line := range ar.engine.listed.lines {
 		if !line.Archived {
 			f.add(id, line.Parent, false)
 		}
 	}
-	o.unlock()
-	return f.due(func(id events.TaskID) (bool, error) { return o.exists(ctx, id) })
+	ar.unlock()
+	return f.due(func(id events.TaskID) (bool, error) { return ar.exists(ctx, id) })
 }
 
 // past yields the heads of the archived tasks, where the log can one by one: there may be millions.
-func (o *Orchestrator) past(ctx context.Context) iter.Seq2[events.Head, error] {
+func (ar *archiver) past(ctx context.Context) iter.Seq2[events.Head, error] {
 	type ordered interface {
 		PastAfter(ctx context.Context, position uint64) iter.Seq2[events.Head, error]
 	}
-	if log, ok := o.log.Log.(ordered); ok {
+	if log, ok := ar.log.Log.(ordered); ok {
 		return log.PastAfter(ctx, 0)
 	}
-	return o.cfg.Log.Past(ctx)
+	return ar.cfg.Log.Past(ctx)
 }
 
 // exists reports whether there is a task, live or archived.
-func (o *Orchestrator) exists(ctx context.Context, id events.TaskID) (bool, error) {
-	for _, err := range o.cfg.Log.Read(ctx, id, 1) {
+func (ar *archiver) exists(ctx context.Context, id events.TaskID) (bool, error) {
+	for _, err := range ar.cfg.Log.Read(ctx, id, 1) {
 		switch {
 		case absent(err):
 			return false, nil

@@ -18,7 +18,7 @@ import (
 const day = 24 * time.Hour
 
 func keeping(done, failed time.Duration) option {
-	return func(c *orchestrator.Config) { c.Retention = orchestrator.Retention{Done: done, Failed: failed} }
+	return func(c *orchestrator.Config) { c.Limits.Retention = orchestrator.Retention{Done: done, Failed: failed} }
 }
 
 // Archived tasks go when they are old enough, by how they ended. What is left of them is a word about when, also after a restart,

@@ -11,40 +11,40 @@ import (
 )
 
 // Report implements work.Owner.
-func (o *Orchestrator) Report(ctx context.Context, r work.Outcome) error {
+func (ws *workSource) Report(ctx context.Context, r work.Outcome) error {
 	done := make(chan error, 1)
-	o.ReportThen(ctx, r, func(err error) { done <- err })
-	return o.answer(ctx, done)
+	ws.ReportThen(ctx, r, func(err error) { done <- err })
+	return ws.answer(ctx, done)
 }
 
 // ReportThen is Report for callers that do not wait, so that many outcomes need no goroutine each: done is
 // called once, maybe before ReportThen returns, and must not block. It is not called any more when Run has
 // ended meanwhile.
-func (o *Orchestrator) ReportThen(ctx context.Context, r work.Outcome, done func(error)) {
+func (ws *workSource) ReportThen(ctx context.Context, r work.Outcome, done func(error)) {
 	failpoint.Pass(failpoint.Reported)
-	in, err := o.receive(ctx, &r)
+	in, err := ws.receive(ctx, &r)
 	if err != nil {
 		done(err)
 		return
 	}
-	o.lock()
-	o.share(&r, func(lent *statemachine.Approval, err error) {
+	ws.lock()
+	ws.share(&r, func(lent *statemachine.Approval, err error) {
 		if err != nil {
 			done(err)
 			return
 		}
 		in.Lent = lent
-		o.takeOutcome(r, in, done)
+		ws.takeOutcome(r, in, done)
 	})
-	o.unlock()
+	ws.unlock()
 }
 
 // takeOutcome records the outcome of a call. The lock is held.
-func (o *Orchestrator) takeOutcome(r work.Outcome, in decide.Received, done func(error)) {
+func (ws *workSource) takeOutcome(r work.Outcome, in decide.Received, done func(error)) {
 	late := false
-	o.turn(r.Task, workerActor(r.Worker), func(t *decide.Turn) error {
+	ws.engine.turn(r.Task, workerActor(r.Worker), func(t *decide.Turn) error {
 		if err := t.Attempts().MayHandOn(r); err != nil {
-			o.cfg.Logger.Warn("handover_refused", slog.Any("task", r.Task), slog.String("step", r.Step), slog.String("agent", r.Worker), slog.Any("error", err))
+			ws.cfg.Logger.Warn("handover_refused", slog.Any("task", r.Task), slog.String("step", r.Step), slog.String("agent", r.Worker), slog.Any("error", err))
 			return err
 		}
 		late = t.Attempts().Take(r, in)

@@ -15,25 +15,25 @@ import (
 
 // resumeAt restores a checkpoint of a task and lets the task go on, in one commit. The state data is read first, so
 // that a task does not go on without it.
-func (o *Orchestrator) resumeAt(ctx context.Context, r api.PauseRequest) (api.ControlReply, error) {
+func (op *operations) resumeAt(ctx context.Context, r api.PauseRequest) (api.ControlReply, error) {
 	var point events.Checkpointed
-	err := o.look(ctx, r.ID, func(e *entry) (err error) { point, err = checkpointOf(e.task, r.Checkpoint); return err })
+	err := op.engine.look(ctx, r.ID, func(e *entry) (err error) { point, err = checkpointOf(e.task, r.Checkpoint); return err })
 	if err != nil {
 		return api.ControlReply{}, err
 	}
-	state, err := o.fetch(ctx, point.State)
+	state, err := op.blobs.fetch(ctx, point.State)
 	if err != nil {
 		return api.ControlReply{}, err
 	}
 	var at time.Time
-	err = o.change(ctx, r.ID, r.Actor, func(t *decide.Turn) (err error) {
+	err = op.engine.change(ctx, r.ID, r.Actor, func(t *decide.Turn) (err error) {
 		at, err = t.ResumeAt(r.Checkpoint, cmp.Or(r.Actor, decide.ActorNode))
 		return err
 	})
 	if err != nil {
 		return api.ControlReply{}, err
 	}
-	reply, err := o.controlled(ctx, r.ID)
+	reply, err := op.controlled(ctx, r.ID)
 	reply.Restored = &api.RestoredView{CheckpointID: point.ID, State: state, At: at}
 	return reply, err
 }

@@ -14,19 +14,19 @@ import (
 )
 
 // Retry implements api.API. The first retry stands in for the redrive, so that the task leaves the dead letter.
-func (o *Orchestrator) Retry(ctx context.Context, r api.RetryRequest) (api.SubmitReply, error) {
-	reply, err := o.anew(ctx, r, redriveOf(r.ID))
+func (sm *submitter) Retry(ctx context.Context, r api.RetryRequest) (api.SubmitReply, error) {
+	reply, err := sm.anew(ctx, r, redriveOf(r.ID))
 	if err != nil || !reply.Existing {
 		return reply, err
 	}
-	return o.anew(ctx, r, "")
+	return sm.anew(ctx, r, "")
 }
 
 // anew submits a task that goes on where another one ended. Its id is free unless one is given.
-func (o *Orchestrator) anew(ctx context.Context, r api.RetryRequest, id events.TaskID) (api.SubmitReply, error) {
+func (sm *submitter) anew(ctx context.Context, r api.RetryRequest, id events.TaskID) (api.SubmitReply, error) {
 	var req api.SubmitRequest
 	var extra submitExtra
-	err := o.see(ctx, r.ID, func(t *viewer) error {
+	err := sm.engine.see(ctx, r.ID, func(t *viewer) error {
 		e := t.e
 		if err := mayRetry(e, r); err != nil {
 			return err
@@ -56,7 +56,7 @@ func (o *Orchestrator) anew(ctx context.Context, r api.RetryRequest, id events.T
 	if err != nil {
 		return api.SubmitReply{}, err
 	}
-	return o.submit(ctx, req, extra)
+	return sm.submit(ctx, req, extra)
 }
 
 // mayRetry returns why a task cannot be made anew.
@@ -75,9 +75,9 @@ func mayRetry(e *entry, r api.RetryRequest) error {
 }
 
 // Redrive implements api.API.
-func (o *Orchestrator) Redrive(ctx context.Context, r api.RedriveRequest) (api.SubmitReply, error) {
+func (sm *submitter) Redrive(ctx context.Context, r api.RedriveRequest) (api.SubmitReply, error) {
 	var planless *events.Submitted
-	err := o.look(ctx, r.ID, func(e *entry) error {
+	err := sm.engine.look(ctx, r.ID, func(e *entry) error {
 		if e.plan.Unusable != nil && !e.task.State.Terminal() {
 			planless = e.task.Submitted
 			return nil
@@ -88,19 +88,19 @@ func (o *Orchestrator) Redrive(ctx context.Context, r api.RedriveRequest) (api.S
 	case err != nil:
 		return api.SubmitReply{}, err
 	case planless != nil:
-		return o.withPlan(ctx, r, planless)
+		return sm.withPlan(ctx, r, planless)
 	}
-	return o.anew(ctx, api.RetryRequest{ID: r.ID, Actor: r.Actor, Via: "redrive"}, redriveOf(r.ID))
+	return sm.anew(ctx, api.RetryRequest{ID: r.ID, Actor: r.Actor, Via: "redrive"}, redriveOf(r.ID))
 }
 
 // withPlan lets a task go on whose plan can be read again.
-func (o *Orchestrator) withPlan(ctx context.Context, r api.RedriveRequest, sub *events.Submitted) (api.SubmitReply, error) {
-	prog, err := o.program(ctx, sub)
+func (sm *submitter) withPlan(ctx context.Context, r api.RedriveRequest, sub *events.Submitted) (api.SubmitReply, error) {
+	prog, err := sm.compiler.program(ctx, sub)
 	if err != nil {
 		return api.SubmitReply{}, unusablePlan(err)
 	}
 	reply := api.SubmitReply{ID: r.ID, Existing: true}
-	err = o.change(ctx, r.ID, r.Actor, func(t *decide.Turn) error {
+	err = sm.engine.change(ctx, r.ID, r.Actor, func(t *decide.Turn) error {
 		t.Plan.Program, t.Plan.Unusable = prog, nil
 		if t.Task.State == statemachine.Blocked && t.Task.Block == decide.BlockResource {
 			t.Emit(events.TaskUnblocked, &events.Moved{Reason: "its plan can be read again"})

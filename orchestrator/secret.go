@@ -12,14 +12,14 @@ import (
 
 // secretPlace names the part of a plan that holds a secret: the argument of a single call by its name alone, that of a step
 // with its way, of a text the line. It is "plan" when no part of it does by itself.
-func (o *Orchestrator) secretPlace(text []byte) string {
+func (cl *cleaner) secretPlace(text []byte) string {
 	var p struct {
 		Steps []map[string]json.RawMessage `json:"steps"`
 	}
 	var lines string
 	switch {
 	case json.Unmarshal(text, &lines) == nil:
-		return o.secretLine(lines)
+		return cl.secretLine(lines)
 	case json.Unmarshal(text, &p) != nil:
 		return "plan"
 	}
@@ -27,7 +27,7 @@ func (o *Orchestrator) secretPlace(text []byte) string {
 		var id string
 		_ = json.Unmarshal(step["id"], &id) // a step without a text for that has another name
 		way := "steps[" + strconv.Itoa(i) + "]"
-		part := o.secretPart(step)
+		part := cl.secretPart(step)
 		switch {
 		case part == "":
 			continue
@@ -36,7 +36,7 @@ func (o *Orchestrator) secretPlace(text []byte) string {
 		}
 		var args map[string]json.RawMessage
 		_ = json.Unmarshal(step["with"], &args) // then it is the whole of it
-		switch arg := o.secretPart(args); {
+		switch arg := cl.secretPart(args); {
 		case arg == "":
 			return way + ".with"
 		case id == plan.CallID && len(p.Steps) == 1:
@@ -49,24 +49,24 @@ func (o *Orchestrator) secretPlace(text []byte) string {
 }
 
 // secretPart is the name of the first field that holds a secret, with its name or by itself.
-func (o *Orchestrator) secretPart(fields map[string]json.RawMessage) string {
+func (cl *cleaner) secretPart(fields map[string]json.RawMessage) string {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		field, err := json.Marshal(map[string]json.RawMessage{name: fields[name]})
 		if err != nil {
 			continue
 		}
-		if _, found := o.cfg.FindSecret(field); found {
+		if _, found := cl.cfg.FindSecret(field); found {
 			return name
 		}
 	}
 	return ""
 }
 
-func (o *Orchestrator) secretLine(text string) string {
+func (cl *cleaner) secretLine(text string) string {
 	n := 0
 	for line := range strings.Lines(text) {
 		n++
-		if _, found := o.cfg.FindSecret([]byte(line)); found {
+		if _, found := cl.cfg.FindSecret([]byte(line)); found {
 			return "plan:" + strconv.Itoa(n)
 		}
 	}

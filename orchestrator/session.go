@@ -24,11 +24,11 @@ import (
 const maxSessionReads = 500
 
 // checkSession refuses a task of a session that is over, or of somebody else.
-func (o *Orchestrator) checkSession(ctx context.Context, r api.SubmitRequest) error {
+func (sm *submitter) checkSession(ctx context.Context, r api.SubmitRequest) error {
 	if r.Session == "" || r.Session == r.ID {
 		return nil
 	}
-	return o.look(ctx, r.Session, func(e *entry) error {
+	return sm.engine.look(ctx, r.Session, func(e *entry) error {
 		switch {
 		case !decide.IsSession(e.task) || e.task.Requestor != r.Actor:
 			return fault.New(fault.NotFound, "there is no session %s", r.Session).WithField("session")
@@ -40,14 +40,14 @@ func (o *Orchestrator) checkSession(ctx context.Context, r api.SubmitRequest) er
 }
 
 // addContext adds to a call what its session knows.
-func (o *Orchestrator) addContext(ctx context.Context, of *dispatch.Offer) error {
-	tool, ok := o.cfg.Catalogue.Get(of.Call.Tool)
+func (ws *workSource) addContext(ctx context.Context, of *dispatch.Offer) error {
+	tool, ok := ws.cfg.Catalogue.Get(of.Call.Tool)
 	if !ok {
 		return nil
 	}
 	spec, call := tool.Spec(), &of.Call
 	var whose string
-	err := o.look(ctx, call.Session, func(e *entry) error {
+	err := ws.engine.look(ctx, call.Session, func(e *entry) error {
 		if spec.NeedsReads {
 			call.Reads = readsFor(e.task.Reads, call.Args)
 		}
@@ -69,7 +69,7 @@ func (o *Orchestrator) addContext(ctx context.Context, of *dispatch.Offer) error
 	case err != nil || !decide.IsUser(whose):
 		return err
 	}
-	return o.addStanding(ctx, whose, call)
+	return ws.approver.addStanding(ctx, whose, call)
 }
 
 func withScopes(open *work.Open, granted []string) *work.Open {
@@ -119,8 +119,8 @@ func textsIn(args json.RawMessage) (texts []string) {
 // share writes into the session of a call what the session has to know of its outcome, before the outcome itself: what the client
 // hears of is then known to its next call. A grant of the session that fits what the call asks for is lent to it. The lock is
 // held, also when then is called.
-func (o *Orchestrator) share(r *work.Outcome, then func(lent *statemachine.Approval, err error)) {
-	e := o.tasks[r.Task]
+func (ws *workSource) share(r *work.Outcome, then func(lent *statemachine.Approval, err error)) {
+	e := ws.engine.tasks[r.Task]
 	if e == nil || e.task == nil || decide.ContextOf(e.task) == "" || len(r.Facts) == 0 && r.Ask == nil {
 		then(nil, nil)
 		return
@@ -132,7 +132,7 @@ func (o *Orchestrator) share(r *work.Outcome, then func(lent *statemachine.Appro
 	facts := r.Facts
 	r.Facts = slices.DeleteFunc(slices.Clone(facts), func(f events.Event) bool { return ofSession(f.Kind) })
 	var lent *statemachine.Approval
-	o.turn(decide.ContextOf(e.task), workerActor(r.Worker), func(t *decide.Turn) error {
+	ws.engine.turn(decide.ContextOf(e.task), workerActor(r.Worker), func(t *decide.Turn) error {
 		if t.Task.State.Terminal() {
 			return nil
 		}
@@ -158,7 +158,7 @@ func ofSession(kind events.Kind) bool {
 }
 
 // carry opens for the session of a call what a grant has opened for it. The lock is held.
-func (o *Orchestrator) carry(e *entry, kind events.Kind, d *events.Decision) {
+func (en *engine) carry(e *entry, kind events.Kind, d *events.Decision) {
 	session := decide.ContextOf(e.task)
 	a := e.task.Approval(d.ID)
 	if kind != events.ApprovalGranted || session == "" || a == nil {
@@ -170,7 +170,7 @@ func (o *Orchestrator) carry(e *entry, kind events.Kind, d *events.Decision) {
 	}
 	granted := a.Approval
 	granted.Step, granted.Scopes, granted.Offers, granted.Details = "", opened, nil, events.Value{}
-	o.turn(session, d.Approver, func(t *decide.Turn) error {
+	en.turn(session, d.Approver, func(t *decide.Turn) error {
 		if have := scopes(t.Task); t.Task.State.Terminal() || !slices.ContainsFunc(opened, func(s string) bool { return !slices.Contains(have, s) }) {
 			return nil
 		}

@@ -191,7 +191,7 @@ func TestCriticalCallsGoOnWhenTheirAgentHasNoOther(t *testing.T) {
 // registeredBy makes agents count in the share of who has registered them.
 func registeredBy(share string, agents ...string) option {
 	return func(c *orchestrator.Config) {
-		c.ShareOf = func(who string) string {
+		c.Hooks.ShareOf = func(who string) string {
 			if slices.Contains(agents, who) {
 				return share
 			}

@@ -25,11 +25,11 @@ const spawnedStatus = string(statemachine.Done)
 
 // acceptSpawn checks the child that a call asks for and stores what belongs to it. A child that cannot be is
 // the error of the call.
-func (o *Orchestrator) acceptSpawn(ctx context.Context, r *work.Outcome) (*events.Spawned, error) {
+func (ws *workSource) acceptSpawn(ctx context.Context, r *work.Outcome) (*events.Spawned, error) {
 	var err error
 	var spawned *events.Spawned
 	if r.Spawn != nil && r.Error == nil && r.Ask == nil {
-		spawned, err = o.checkSpawn(ctx, r.Spawn)
+		spawned, err = ws.checkSpawn(ctx, r.Spawn)
 	}
 	if final(err) {
 		r.Error, r.Class, r.Spawn, err = fault.From(err), fault.ClassInvalidArgs, nil, nil
@@ -37,21 +37,21 @@ func (o *Orchestrator) acceptSpawn(ctx context.Context, r *work.Outcome) (*event
 	return spawned, err
 }
 
-func (o *Orchestrator) checkSpawn(ctx context.Context, s *work.Spawn) (*events.Spawned, error) {
+func (ws *workSource) checkSpawn(ctx context.Context, s *work.Spawn) (*events.Spawned, error) {
 	if s.Agent == "" || len(s.Agent) > maxText {
 		return nil, fault.New(fault.ValidationError, "must be 1 to %d bytes", maxText).WithField("subagent_type")
 	}
-	prog, err := o.programFrom(source{text: s.Plan, file: cmp.Or(s.File, "plan"), internal: s.File == ""})
+	prog, err := ws.compiler.programFrom(source{text: s.Plan, file: cmp.Or(s.File, "plan"), internal: s.File == ""})
 	if err != nil {
 		return nil, inFile(s.File, err)
 	}
-	inputs, err := o.inputs(prog, s.Inputs)
+	inputs, err := ws.clean.inputs(prog, s.Inputs)
 	if err != nil {
 		return nil, inFile(s.File, err)
 	}
 	spawned := &events.Spawned{Agent: s.Agent}
-	if spawned.Plan, err = o.keep(ctx, prog.text); err == nil {
-		spawned.Inputs, err = o.keep(ctx, inputs)
+	if spawned.Plan, err = ws.blobs.keep(ctx, prog.text); err == nil {
+		spawned.Inputs, err = ws.blobs.keep(ctx, inputs)
 	}
 	return spawned, err
 }
@@ -110,29 +110,29 @@ func toolsFor(p *plan.Plan, above []string) ([]string, error) {
 }
 
 // Callable returns the only tools that a task may call; none when it may call any.
-func (o *Orchestrator) Callable(ctx context.Context, id events.TaskID) ([]string, error) {
+func (rd *reader) Callable(ctx context.Context, id events.TaskID) ([]string, error) {
 	var names []string
-	err := o.look(ctx, id, func(e *entry) error { names = slices.Clone(e.task.Submitted.Tools); return nil })
+	err := rd.engine.look(ctx, id, func(e *entry) error { names = slices.Clone(e.task.Submitted.Tools); return nil })
 	return names, err
 }
 
 // tellSpawner reports the end of a child to the call that has asked for it (S0-180). The lock is held.
-func (o *Orchestrator) tellSpawner(e *entry, parent *events.Parent) {
+func (en *engine) tellSpawner(e *entry, parent *events.Parent) {
 	child := e.id
 	switch e.task.State {
 	case statemachine.Done:
 		report := reportOf(e)
-		o.outbox = append(o.outbox, func() {
-			o.background(func(ctx context.Context) { o.bringReport(ctx, parent, child, report) }, func() {})
+		en.outbox = append(en.outbox, func() {
+			en.background(func(ctx context.Context) { en.bringReport(ctx, parent, child, report) }, func() {})
 		})
 	case statemachine.Cancelled:
 		why := childFault(child, nil)
-		o.childEndedLocked(parent, child, func(t *decide.Turn) {
+		en.childEndedLocked(parent, child, func(t *decide.Turn) {
 			t.Emit(events.StepFailed, &events.StepError{Step: parent.Step, Attempt: t.Task.Steps[parent.Step].Attempt, Error: why, Class: fault.ClassCancelled, Duration: t.Took(parent.Step)})
 		})
 	default:
 		why := childFault(child, e.task.Error)
-		o.childEndedLocked(parent, child, func(t *decide.Turn) {
+		en.childEndedLocked(parent, child, func(t *decide.Turn) {
 			t.Attempts().Failed(t.Task.Steps[parent.Step], why, fault.ClassChild, t.Took(parent.Step))
 		})
 	}
@@ -151,28 +151,28 @@ func reportOf(e *entry) events.Value {
 }
 
 // bringReport makes the report of a child the result of the call that has asked for it.
-func (o *Orchestrator) bringReport(ctx context.Context, parent *events.Parent, child events.TaskID, report events.Value) {
-	output, raw, err := o.spawnOutput(ctx, child, report)
+func (en *engine) bringReport(ctx context.Context, parent *events.Parent, child events.TaskID, report events.Value) {
+	output, raw, err := en.blobs.spawnOutput(ctx, child, report)
 	switch {
 	case lost(err):
-		o.childEnded(parent, child, func(t *decide.Turn) {
+		en.childEnded(parent, child, func(t *decide.Turn) {
 			t.Attempts().Failed(t.Task.Steps[parent.Step], decide.Unreadable(err), fault.ClassChild, t.Took(parent.Step))
 		})
 	case err != nil:
-		o.cfg.Logger.WarnContext(ctx, "report_not_brought", slog.Any("task", parent.Task), slog.Any("step", parent.Step), slog.Any("error", err))
-		o.lock()
-		defer o.unlock()
-		o.askLater(parent.Task)
+		en.cfg.Logger.WarnContext(ctx, "report_not_brought", slog.Any("task", parent.Task), slog.Any("step", parent.Step), slog.Any("error", err))
+		en.lock()
+		defer en.unlock()
+		en.askLater(parent.Task)
 	default:
-		o.childEnded(parent, child, func(t *decide.Turn) {
+		en.childEnded(parent, child, func(t *decide.Turn) {
 			t.Attempts().Succeeded(t.Task.Steps[parent.Step], output, raw, t.Took(parent.Step))
 		})
 	}
 }
 
 // spawnOutput is the output of TASK_SPAWN (O-1). Outputs that hold nothing but a `report` are that report.
-func (o *Orchestrator) spawnOutput(ctx context.Context, child events.TaskID, report events.Value) (events.Value, json.RawMessage, error) {
-	raw, err := o.fetch(ctx, report)
+func (bs *blobStore) spawnOutput(ctx context.Context, child events.TaskID, report events.Value) (events.Value, json.RawMessage, error) {
+	raw, err := bs.fetch(ctx, report)
 	if err != nil {
 		return events.Value{}, nil, err
 	}
@@ -188,7 +188,7 @@ func (o *Orchestrator) spawnOutput(ctx context.Context, child events.TaskID, rep
 		Status string          `json:"status"`
 		Report json.RawMessage `json:"report"`
 	}{child, spawnedStatus, raw})
-	output, err := o.keep(ctx, raw)
+	output, err := bs.keep(ctx, raw)
 	return output, raw, err
 }
 

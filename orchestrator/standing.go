@@ -31,18 +31,18 @@ func standingPlan() map[string]any {
 
 // openStanding makes the task that keeps the grants of whoever submitted a task. It is there before the decision, so that nothing but
 // the decision can be refused.
-func (o *Orchestrator) openStanding(ctx context.Context, task events.TaskID) error {
+func (ap *approver) openStanding(ctx context.Context, task events.TaskID) error {
 	var of string
-	err := o.look(ctx, task, func(e *entry) error { of = e.task.Requestor; return nil })
+	err := ap.engine.look(ctx, task, func(e *entry) error { of = e.task.Requestor; return nil })
 	if err != nil || !decide.IsUser(of) {
 		return err // the decision is refused for an agent
 	}
 	id := decide.StandingID(of)
-	_, err = o.Submit(ctx, api.SubmitRequest{ID: id, Session: id, Name: api.GrantsName, Plan: decide.MustJSON(standingPlan()), Actor: of})
+	_, err = ap.submitter.Submit(ctx, api.SubmitRequest{ID: id, Session: id, Name: api.GrantsName, Plan: decide.MustJSON(standingPlan()), Actor: of})
 	if err != nil {
 		return err
 	}
-	return o.look(ctx, id, func(e *entry) error {
+	return ap.engine.look(ctx, id, func(e *entry) error {
 		switch {
 		case !decide.IsStanding(e.task) || e.task.State.Terminal():
 			return fault.New(fault.Conflict, "the task %s does not keep the grants of %s", id, of).WithField("always")
@@ -65,10 +65,10 @@ func standing(t *statemachine.Task) (list []*statemachine.Approval) {
 }
 
 // keepStanding opens for good what a decision has opened for good. It is done once.
-func (o *Orchestrator) keepStanding(ctx context.Context, task events.TaskID, id string) error {
+func (ap *approver) keepStanding(ctx context.Context, task events.TaskID, id string) error {
 	var of string
 	var granted statemachine.Approval
-	err := o.look(ctx, task, func(e *entry) error {
+	err := ap.engine.look(ctx, task, func(e *entry) error {
 		granted, of = *e.task.Approval(id), e.task.Requestor
 		return nil
 	})
@@ -77,7 +77,7 @@ func (o *Orchestrator) keepStanding(ctx context.Context, task events.TaskID, id 
 	}
 	d := granted.Decision
 	granted.Step, granted.Scopes, granted.Offers, granted.Details = "", d.Always, nil, events.Value{}
-	return o.change(ctx, decide.StandingID(of), d.Approver, func(t *decide.Turn) error {
+	return ap.engine.change(ctx, decide.StandingID(of), d.Approver, func(t *decide.Turn) error {
 		have := scopes(t.Task)
 		if granted.Scopes = slices.DeleteFunc(slices.Clone(d.Always), func(s string) bool { return slices.Contains(have, s) }); len(granted.Scopes) > 0 {
 			t.Approvals().Adopt(&granted, "")
@@ -88,16 +88,16 @@ func (o *Orchestrator) keepStanding(ctx context.Context, task events.TaskID, id 
 
 // addStanding adds to a call of a session what is granted for good to whoever has the session. The task that keeps it is open, so one
 // that is not at hand does not exist. What the node would not offer now does not hold now: nothing with four eyes, and not its root.
-func (o *Orchestrator) addStanding(ctx context.Context, of string, call *work.Call) error {
+func (ap *approver) addStanding(ctx context.Context, of string, call *work.Call) error {
 	id := decide.StandingID(of)
-	o.lock()
-	known := o.tasks[id] != nil || o.isUnread(id) || o.asleep[id] != nil
-	o.unlock()
-	if !known || o.cfg.FourEyes {
+	ap.lock()
+	known := ap.engine.tasks[id] != nil || ap.engine.keyring.isUnread(id) || ap.engine.asleep[id] != nil
+	ap.unlock()
+	if !known || ap.cfg.FourEyes {
 		return nil
 	}
-	err := o.look(ctx, id, func(e *entry) error {
-		if open := slices.DeleteFunc(scopes(e.task), o.rules.OpensRoot); decide.IsStanding(e.task) && len(open) > 0 {
+	err := ap.engine.look(ctx, id, func(e *entry) error {
+		if open := slices.DeleteFunc(scopes(e.task), ap.rules.OpensRoot); decide.IsStanding(e.task) && len(open) > 0 {
 			call.Open = withScopes(call.Open, open)
 		}
 		return nil

@@ -69,7 +69,7 @@ func counted(t *testing.T, log *memlog.Log, at stats.Snapshots, beat time.Durati
 			projector.Committed(seq, calls)
 		}
 	}
-	n := start(t, log, func(c *orchestrator.Config) { c.Committed = committed })
+	n := start(t, log, func(c *orchestrator.Config) { c.Hooks.Committed = committed })
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &counting{node: n, projector: projector, ended: make(chan struct{})}
 	go func() { defer close(c.ended); projector.Run(ctx) }()
@@ -220,7 +220,7 @@ func TestStatisticsCountAttempts(t *testing.T) {
 // What the hook costs a task: compare with BenchmarkTask.
 func BenchmarkTaskCounted(b *testing.B) {
 	var p stats.Projection
-	n := start(b, memlog.New(memlog.Config{}), func(c *orchestrator.Config) { c.Committed = p.Committed })
+	n := start(b, memlog.New(memlog.Config{}), func(c *orchestrator.Config) { c.Hooks.Committed = p.Committed })
 	plan, err := json.Marshal(onePlan)
 	require.NoError(b, err)
 	b.ReportAllocs()

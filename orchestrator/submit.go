@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"maps"
 	"regexp"
@@ -32,6 +30,17 @@ const (
 	maxDelay     = 366 * 24 * time.Hour
 	maxInputs    = 4 << 20
 )
+
+// submitter makes tasks of plans.
+type submitter struct {
+	*core
+
+	engine   *engine
+	reader   *reader
+	blobs    *blobStore
+	compiler *compiler
+	clean    *cleaner
+}
 
 // submitExtra is what only the node itself can say about a new task.
 type submitExtra struct {
@@ -61,20 +70,20 @@ func (x submitExtra) trusted() bool {
 }
 
 // Submit implements api.API.
-func (o *Orchestrator) Submit(ctx context.Context, r api.SubmitRequest) (api.SubmitReply, error) {
-	extra, err := o.boundsOf(ctx, r)
+func (sm *submitter) Submit(ctx context.Context, r api.SubmitRequest) (api.SubmitReply, error) {
+	extra, err := sm.boundsOf(ctx, r)
 	if err != nil {
 		return api.SubmitReply{}, err
 	}
-	return o.submit(ctx, r, extra)
+	return sm.submit(ctx, r, extra)
 }
 
 // SubmitBatch implements api.API.
-func (o *Orchestrator) SubmitBatch(ctx context.Context, r api.SubmitBatchRequest) (api.SubmitBatchReply, error) {
+func (sm *submitter) SubmitBatch(ctx context.Context, r api.SubmitBatchRequest) (api.SubmitBatchReply, error) {
 	if len(r.Tasks) > maxBatch {
 		return api.SubmitBatchReply{}, tooMany("tasks", len(r.Tasks), maxBatch)
 	}
-	if err := o.serving(); err != nil {
+	if err := sm.serving(); err != nil {
 		return api.SubmitBatchReply{}, err
 	}
 	reply := api.SubmitBatchReply{Tasks: make([]api.SubmitBatchItem, len(r.Tasks))}
@@ -82,29 +91,29 @@ func (o *Orchestrator) SubmitBatch(ctx context.Context, r api.SubmitBatchRequest
 	pending := 0
 	for i, task := range r.Tasks {
 		item := &reply.Tasks[i]
-		extra, err := o.boundsOf(ctx, task)
+		extra, err := sm.boundsOf(ctx, task)
 		var sub *submission
 		if err == nil {
-			sub, err = o.prepare(ctx, task, extra)
+			sub, err = sm.prepare(ctx, task, extra)
 		}
 		if err != nil {
 			item.Error = fault.From(err)
 			continue
 		}
 		pending++
-		o.lock()
-		o.creator(extra)(sub, task.Actor, extra, func(reply api.SubmitReply, err error) {
+		sm.lock()
+		sm.creator(extra)(sub, task.Actor, extra, func(reply api.SubmitReply, err error) {
 			item.SubmitReply, item.Error = reply, fault.From(err)
 			done <- struct{}{}
 		})
-		o.unlock()
+		sm.unlock()
 	}
 	for range pending {
 		select {
 		case <-done:
 		case <-ctx.Done():
 			return api.SubmitBatchReply{}, fault.From(ctx.Err())
-		case <-o.stopped:
+		case <-sm.stopped:
 			return api.SubmitBatchReply{}, stopping()
 		}
 	}
@@ -115,11 +124,11 @@ func tooMany(field string, n, limit int) error {
 	return fault.New(fault.ValidationError, "%d are too many, the limit is %d", n, limit).WithField(field)
 }
 
-func (o *Orchestrator) submit(ctx context.Context, r api.SubmitRequest, extra submitExtra) (api.SubmitReply, error) {
-	if err := o.serving(); err != nil {
+func (sm *submitter) submit(ctx context.Context, r api.SubmitRequest, extra submitExtra) (api.SubmitReply, error) {
+	if err := sm.serving(); err != nil {
 		return api.SubmitReply{}, err
 	}
-	sub, err := o.prepare(ctx, r, extra)
+	sub, err := sm.prepare(ctx, r, extra)
 	if err != nil {
 		return api.SubmitReply{}, err
 	}
@@ -128,15 +137,15 @@ func (o *Orchestrator) submit(ctx context.Context, r api.SubmitRequest, extra su
 		err   error
 	}
 	done := make(chan answer, 1)
-	o.lock()
-	o.creator(extra)(sub, r.Actor, extra, func(reply api.SubmitReply, err error) { done <- answer{reply, err} })
-	o.unlock()
+	sm.lock()
+	sm.creator(extra)(sub, r.Actor, extra, func(reply api.SubmitReply, err error) { done <- answer{reply, err} })
+	sm.unlock()
 	select {
 	case a := <-done:
 		return a.reply, a.err
 	case <-ctx.Done():
 		return api.SubmitReply{}, fault.From(ctx.Err())
-	case <-o.stopped:
+	case <-sm.stopped:
 		return api.SubmitReply{}, stopping()
 	}
 }
@@ -155,22 +164,22 @@ type submission struct {
 }
 
 // prepare checks a request and makes the first event of it. It needs no lock.
-func (o *Orchestrator) prepare(ctx context.Context, r api.SubmitRequest, extra submitExtra) (*submission, error) {
-	if err := o.checkRequest(r); err != nil {
+func (sm *submitter) prepare(ctx context.Context, r api.SubmitRequest, extra submitExtra) (*submission, error) {
+	if err := sm.clean.checkRequest(r); err != nil {
 		return nil, err
 	}
-	prog, err := o.programFrom(source{text: r.Plan, file: "plan", internal: extra.trusted()})
+	prog, err := sm.compiler.programFrom(source{text: r.Plan, file: "plan", internal: extra.trusted()})
 	if err != nil {
 		return nil, err
 	}
-	if err := o.checkSecrets(prog.Plan(), r, extra); err != nil {
+	if err := sm.clean.checkSecrets(prog.Plan(), r, extra); err != nil {
 		return nil, err
 	}
-	inputs, err := o.inputs(prog, r.Inputs)
+	inputs, err := sm.clean.inputs(prog, r.Inputs)
 	if err != nil {
 		return nil, err
 	}
-	if err := o.checkSession(ctx, r); err != nil {
+	if err := sm.checkSession(ctx, r); err != nil {
 		return nil, err
 	}
 	p := &events.Submitted{
@@ -182,24 +191,24 @@ func (o *Orchestrator) prepare(ctx context.Context, r api.SubmitRequest, extra s
 	if p.Tools, err = toolsFor(prog.Plan(), extra.tools); err != nil {
 		return nil, err
 	}
-	if err := o.checkLevel(prog.Plan(), extra.parent); err != nil {
+	if err := sm.checkLevel(prog.Plan(), extra.parent); err != nil {
 		return nil, err
 	}
-	if p.Plan, err = o.keep(ctx, prog.text); err == nil {
-		p.Inputs, err = o.keep(ctx, inputs)
+	if p.Plan, err = sm.blobs.keep(ctx, prog.text); err == nil {
+		p.Inputs, err = sm.blobs.keep(ctx, inputs)
 	}
 	if err != nil {
 		return nil, err
 	}
 	if p.Inputs.Ref != "" {
-		o.values.put(p.Inputs.Ref, inputs)
+		sm.blobs.values.put(p.Inputs.Ref, inputs)
 	}
-	o.describe(p, prog.Plan(), r)
+	sm.clean.describe(p, prog.Plan(), r)
 	p.Deadline = earliest(p.Deadline, extra.deadline)
 	if extra.maxSteps > 0 && (p.MaxSteps == 0 || p.MaxSteps > extra.maxSteps) {
 		p.MaxSteps = extra.maxSteps
 	}
-	if err := o.evaluateKeys(p, prog, inputs, r, extra); err != nil {
+	if err := sm.compiler.evaluateKeys(p, prog, inputs, r, extra); err != nil {
 		return nil, err
 	}
 	if extra.origin != "" {
@@ -210,7 +219,7 @@ func (o *Orchestrator) prepare(ctx context.Context, r api.SubmitRequest, extra s
 	case p.IdempotencyKey != "" && !failpoint.On(failpoint.SkipDedup):
 		s.id, s.chosen, s.keysOf, p.Request = events.KeyedTaskID(r.KeysOf, p.IdempotencyKey), true, r.KeysOf, r.ID
 	case s.id == "":
-		s.id = events.TaskIDFrom(o.now(), o.cfg.Entropy)
+		s.id = events.TaskIDFrom(sm.now(), sm.cfg.Entropy)
 	}
 	if slices.Contains(r.DependsOn, s.id) {
 		return nil, fault.New(fault.ValidationError, "a task cannot depend on itself").WithField("depends_on")
@@ -218,7 +227,7 @@ func (o *Orchestrator) prepare(ctx context.Context, r api.SubmitRequest, extra s
 	return s, nil
 }
 
-func (o *Orchestrator) checkRequest(r api.SubmitRequest) error {
+func (cl *cleaner) checkRequest(r api.SubmitRequest) error {
 	switch {
 	case len(r.Plan) == 0:
 		return fault.New(fault.RequiredField, "is missing").WithField("plan")
@@ -251,7 +260,7 @@ func (o *Orchestrator) checkRequest(r api.SubmitRequest) error {
 	if err := checkClient(r.Client); err != nil {
 		return err
 	}
-	return o.checkNames(r)
+	return cl.checkNames(r)
 }
 
 // maxRoots bounds the roots of a client.
@@ -285,7 +294,7 @@ var (
 	labelForm = regexp.MustCompile(`^[a-z0-9][a-z0-9._/-]{0,62}$`)
 )
 
-func (o *Orchestrator) checkNames(r api.SubmitRequest) error {
+func (cl *cleaner) checkNames(r api.SubmitRequest) error {
 	if r.ID != "" {
 		if _, err := events.ParseTaskID(string(r.ID)); err != nil {
 			return err
@@ -304,12 +313,12 @@ func (o *Orchestrator) checkNames(r api.SubmitRequest) error {
 			return fault.New(fault.InvalidFormat, "the label %q is not allowed", decide.Clip(key)).WithField("labels").
 				WithHint("a key is lower case letters, digits and . _ / -, at most 63; a value has at most %d bytes", maxText)
 		}
-		if rule, found := o.cfg.FindSecret([]byte(key + ": " + value)); found {
+		if rule, found := cl.cfg.FindSecret([]byte(key + ": " + value)); found {
 			return decide.SecretIn("labels", rule)
 		}
 	}
 	for field, text := range map[string]string{"name": r.Name, "idempotency_key": r.IdempotencyKey} {
-		if rule, found := o.cfg.FindSecret([]byte(text)); text != "" && found {
+		if rule, found := cl.cfg.FindSecret([]byte(text)); text != "" && found {
 			return decide.SecretIn(field, rule)
 		}
 	}
@@ -317,7 +326,7 @@ func (o *Orchestrator) checkNames(r api.SubmitRequest) error {
 }
 
 // inputs checks the inputs against the plan's schema and for secrets.
-func (o *Orchestrator) inputs(prog *program, given json.RawMessage) (json.RawMessage, error) {
+func (cl *cleaner) inputs(prog *program, given json.RawMessage) (json.RawMessage, error) {
 	inputs, err := prog.CheckInputs(given)
 	if err != nil {
 		return nil, err
@@ -325,44 +334,14 @@ func (o *Orchestrator) inputs(prog *program, given json.RawMessage) (json.RawMes
 	if inputs, err = compact(inputs); err != nil {
 		return nil, err
 	}
-	if rule, found := o.cfg.FindSecret(inputs); found {
+	if rule, found := cl.cfg.FindSecret(inputs); found {
 		return nil, decide.SecretIn("inputs", rule)
 	}
 	return inputs, nil
 }
 
-func compact(raw json.RawMessage) (json.RawMessage, error) {
-	if len(raw) == 0 {
-		return nil, nil
-	}
-	var b bytes.Buffer
-	if err := json.Compact(&b, raw); err != nil {
-		return nil, fault.Wrap(fault.InvalidFormat, err, "is no valid JSON")
-	}
-	return b.Bytes(), nil
-}
-
-// tidy brings data from outside to the form of the log: compact JSON without secrets.
-func (o *Orchestrator) tidy(raw json.RawMessage) (json.RawMessage, error) {
-	out, err := compact(raw)
-	if err != nil {
-		return nil, err
-	}
-	clean, _ := o.cfg.Redact(out)
-	return clean, nil
-}
-
-func digest(parts ...[]byte) string {
-	h := sha256.New()
-	for _, p := range parts {
-		h.Write(p)
-		h.Write([]byte{0})
-	}
-	return hex.EncodeToString(h.Sum(nil))
-}
-
 // describe fills in what the request or else the plan says about the task.
-func (o *Orchestrator) describe(p *events.Submitted, pl *plan.Plan, r api.SubmitRequest) {
+func (cl *cleaner) describe(p *events.Submitted, pl *plan.Plan, r api.SubmitRequest) {
 	p.Name, p.Summary = cmp.Or(r.Name, pl.Name, "task"), pl.Summary
 	p.Priority = cmp.Or(r.Priority, string(pl.Priority), "normal")
 	p.Queue = r.Queue
@@ -372,7 +351,7 @@ func (o *Orchestrator) describe(p *events.Submitted, pl *plan.Plan, r api.Submit
 		maps.Copy(p.Labels, pl.Labels)
 		maps.Copy(p.Labels, r.Labels)
 	}
-	now := o.now()
+	now := cl.now()
 	if r.Delay > 0 {
 		p.NotBefore = new(events.Time(now.Add(r.Delay)))
 	}
@@ -383,23 +362,23 @@ func (o *Orchestrator) describe(p *events.Submitted, pl *plan.Plan, r api.Submit
 
 // create makes the task, or finds the one that the id stands for already. The lock is held; done is
 // called with the lock held.
-func (o *Orchestrator) create(s *submission, actor string, extra submitExtra, done func(api.SubmitReply, error)) {
+func (sm *submitter) create(s *submission, actor string, extra submitExtra, done func(api.SubmitReply, error)) {
 	if !s.chosen {
-		o.begin(s, actor, extra, done)
+		sm.begin(s, actor, extra, done)
 		return
 	}
-	o.enter(s.id, func(e *entry, err error) {
+	sm.engine.enter(s.id, func(e *entry, err error) {
 		switch {
-		case fault.Has(err, fault.NotFound) && o.tasks[s.id] != nil:
-			o.create(s, actor, extra, done) // another request was first
+		case fault.Has(err, fault.NotFound) && sm.engine.tasks[s.id] != nil:
+			sm.create(s, actor, extra, done) // another request was first
 		case fault.Has(err, fault.NotFound):
-			o.begin(s, actor, extra, done)
-		case o.released(s, e, err):
-			o.afterReleased(s, actor, extra, done)
+			sm.begin(s, actor, extra, done)
+		case sm.released(s, e, err):
+			sm.afterReleased(s, actor, extra, done)
 		case err != nil:
 			done(api.SubmitReply{}, err)
 		case !sameWork(e.task.Submitted, s.payload):
-			done(api.SubmitReply{}, o.taken(s, e.task))
+			done(api.SubmitReply{}, sm.taken(s, e.task))
 		default:
 			done(api.SubmitReply{ID: s.id, State: e.task.State, Existing: true}, nil)
 		}
@@ -413,9 +392,9 @@ func sameWork(a, b *events.Submitted) bool {
 
 // admit applies the concurrency rule of a new task. With cancel_running the newest task wins: those
 // that wait give way as well.
-func (o *Orchestrator) admit(p *events.Submitted) error {
+func (sm *submitter) admit(p *events.Submitted) error {
 	c := p.Concurrency
-	if c == nil || o.keys[c.Key] == nil || len(o.keys[c.Key].holders) < c.Limit {
+	if c == nil || sm.engine.keyring.keys[c.Key] == nil || len(sm.engine.keyring.keys[c.Key].holders) < c.Limit {
 		return nil
 	}
 	switch c.OnConflict {
@@ -423,41 +402,41 @@ func (o *Orchestrator) admit(p *events.Submitted) error {
 		return fault.New(fault.Conflict, "the concurrency key %q is in use by %d tasks, its limit", decide.Clip(c.Key), c.Limit).
 			WithField("concurrency.key").WithHint("wait for them, or use on_conflict: queue")
 	case plan.OnConflictCancel:
-		s := o.keys[c.Key]
+		s := sm.engine.keyring.keys[c.Key]
 		for _, id := range slices.Concat(sortedKeys(s.waiting), sortedKeys(s.holders)) {
-			o.cancelLater(id, "a newer task with the same concurrency key")
+			sm.engine.cancelLater(id, "a newer task with the same concurrency key")
 		}
 	}
 	return nil
 }
 
 // begin writes the first commit of a task. The lock is held.
-func (o *Orchestrator) begin(s *submission, actor string, extra submitExtra, done func(api.SubmitReply, error)) {
+func (sm *submitter) begin(s *submission, actor string, extra submitExtra, done func(api.SubmitReply, error)) {
 	actor = cmp.Or(actor, decide.ActorNode)
 	err := error(nil)
 	s.payload.Share = extra.share
 	s.payload.Limited = s.payload.Limited || extra.limited
 	if extra.parent == nil || extra.delegated() {
-		s.payload.Share = o.cfg.ShareOf(actor)
-		err = o.refuse(cmp.Or(s.payload.Share, actor))
+		s.payload.Share = sm.cfg.Hooks.ShareOf(actor)
+		err = sm.refuse(cmp.Or(s.payload.Share, actor))
 	}
 	if err == nil {
-		err = o.admit(s.payload)
+		err = sm.admit(s.payload)
 	}
-	if err == nil && o.circular(s) {
+	if err == nil && sm.engine.circular(s) {
 		err = fault.New(fault.ValidationError, "the tasks would wait for each other").WithField("depends_on")
 	}
 	if err != nil {
 		done(api.SubmitReply{}, err)
 		return
 	}
-	e := o.tasks[s.id]
+	e := sm.engine.tasks[s.id]
 	if e == nil {
-		e = o.newEntry(s.id)
-		o.tasks[s.id] = e
+		e = sm.engine.newEntry(s.id)
+		sm.engine.tasks[s.id] = e
 	}
 	e.task, e.plan, e.seq, e.open = &statemachine.Task{ID: s.id, Requestor: actor}, decide.Plan{Program: s.prog}, 0, true
-	o.quota.count(e, s.payload)
+	sm.quota.count(e, s.payload)
 	say := func(t *decide.Turn) error {
 		t.Cause = s.cause
 		t.Emit(events.TaskSubmitted, s.payload)
@@ -469,9 +448,9 @@ func (o *Orchestrator) begin(s *submission, actor string, extra submitExtra, don
 		}
 		return nil
 	}
-	o.nameDependencies(s, 1)
-	o.decide(e, actor, say, func(err error) {
-		o.nameDependencies(s, -1)
+	sm.engine.links.nameDependencies(s, 1)
+	sm.engine.decide(e, actor, say, func(err error) {
+		sm.engine.links.nameDependencies(s, -1)
 		if err != nil {
 			done(api.SubmitReply{}, err)
 			return

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/events"
-	"github.com/orch-dev/orch/statemachine"
 )
 
 // timers wakes open tasks at the times that their histories name; each task has at most one, the next.
@@ -133,7 +132,7 @@ func (t *timers) due(now time.Time) (ids []events.TaskID, next time.Duration) {
 	return ids, next
 }
 
-func (t *timers) run(ctx context.Context, o *Orchestrator) {
+func (t *timers) run(ctx context.Context, o *engine) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -150,34 +149,5 @@ func (t *timers) run(ctx context.Context, o *Orchestrator) {
 		}
 		o.unlock()
 		timer.Reset(next)
-	}
-}
-
-// setTimer sets the timer of an open task to the next time that its history names, after a time up to
-// which everything that was due has been decided about. A time that has passed meanwhile wakes the task
-// at once. The lock is held.
-func (o *Orchestrator) setTimer(e *entry, decided time.Time) {
-	sub := e.task.Submitted
-	for _, at := range []*time.Time{sub.NotBefore, sub.Deadline} {
-		if at != nil && at.After(decided) {
-			o.timers.set(*at, e.id)
-		}
-	}
-	for _, a := range e.task.Approvals {
-		for _, at := range []*time.Time{&a.ExpiresAt, a.RemindAt} {
-			if a.Status == statemachine.ApprovalPending && at != nil && at.After(decided) {
-				o.timers.set(*at, e.id)
-			}
-		}
-	}
-	for _, q := range e.task.Questions {
-		if q.Status == statemachine.QuestionOpen && q.ExpiresAt.After(decided) {
-			o.timers.set(q.ExpiresAt, e.id)
-		}
-	}
-	for _, s := range e.task.Steps {
-		if s.Due.After(decided) && !s.State.Over() {
-			o.timers.set(s.Due, e.id)
-		}
 	}
 }

@@ -10,20 +10,20 @@ import (
 
 // tree is the page of the tasks that belong together by their parents. It keeps the oldest ones, so that no task comes without
 // those above it.
-func (o *Orchestrator) tree(ctx context.Context, r api.ListRequest, lines []api.Summary) (api.ListReply, error) {
+func (rd *reader) tree(ctx context.Context, r api.ListRequest, lines []api.Summary) (api.ListReply, error) {
 	lines = related(r.Tree, lines)
 	slices.SortFunc(lines, func(a, b api.Summary) int { return newer(b, a) })
 	reply := api.ListReply{Tasks: []api.Summary{}, Left: max(len(lines)-r.Limit, 0)}
 	for _, line := range lines[:len(lines)-reply.Left] {
 		if line.Priority == "" && line.Unreadable == "" {
 			var err error
-			if line, err = o.complete(ctx, line); err != nil && !absent(err) && !unreadableHistory(err) {
+			if line, err = rd.complete(ctx, line); err != nil && !absent(err) && !unreadableHistory(err) {
 				return api.ListReply{}, err
 			}
 		}
 		reply.Tasks = append(reply.Tasks, line)
 	}
-	o.addReasons(ctx, reply.Tasks)
+	rd.addReasons(ctx, reply.Tasks)
 	return reply, nil
 }
 

@@ -29,7 +29,7 @@ func (n *node) giveBack(ref work.Ref) {
 func TestUnwantedCallIsGivenUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n := start(t, memlog.New(memlog.Config{}), short, func(c *orchestrator.Config) { c.MaxDeliveries = 2 })
+		n := start(t, memlog.New(memlog.Config{}), short, func(c *orchestrator.Config) { c.Limits.MaxDeliveries = 2 })
 		id := n.submit("orch: v1\nname: unwanted\nsteps:\n  - {id: a, tool: AGENT, effect: idempotent}\n")
 		ada := &work.Agent{Name: "ada"}
 		for attempt := 1; attempt <= 20; attempt++ {

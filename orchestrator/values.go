@@ -20,6 +20,13 @@ import (
 // maxValues bounds the bytes of large values that are kept in memory in case they are asked for again.
 const maxValues = 32 << 20
 
+// blobStore reads and writes large values, which lie beside the log.
+type blobStore struct {
+	*core
+
+	values valueCache
+}
+
 // valueCache keeps the large values that were used last. It is safe for concurrent use.
 type valueCache struct {
 	mu    sync.Mutex
@@ -66,15 +73,15 @@ func (v *valueCache) put(ref string, raw json.RawMessage) {
 }
 
 // search reads values from the blob store. The error is one that may pass. The lock is not held.
-func (o *Orchestrator) search(ctx context.Context, wanted []events.Value) (map[string]decide.Fetched, error) {
+func (bs *blobStore) search(ctx context.Context, wanted []events.Value) (map[string]decide.Fetched, error) {
 	results := make(map[string]decide.Fetched, len(wanted))
 	for _, v := range wanted {
-		raw, err := o.fetch(ctx, v)
+		raw, err := bs.fetch(ctx, v)
 		if err != nil && !lost(err) {
 			return nil, err
 		}
 		if err == nil {
-			o.values.put(v.Ref, raw)
+			bs.values.put(v.Ref, raw)
 		}
 		results[v.Ref] = decide.Fetched{Raw: raw, Err: err}
 	}
@@ -91,11 +98,11 @@ type viewer struct {
 }
 
 // see lets fn look at a task, again when it needed large values. fn runs with the lock held.
-func (o *Orchestrator) see(ctx context.Context, id events.TaskID, fn func(*viewer) error) error {
+func (en *engine) see(ctx context.Context, id events.TaskID, fn func(*viewer) error) error {
 	given := map[string]decide.Fetched{}
 	for {
 		var missing []events.Value
-		err := o.look(ctx, id, func(e *entry) error {
+		err := en.look(ctx, id, func(e *entry) error {
 			v := &viewer{Reading: e.read(), e: e}
 			maps.Copy(given, e.given)
 			v.Given = given
@@ -108,7 +115,7 @@ func (o *Orchestrator) see(ctx context.Context, id events.TaskID, fn func(*viewe
 		if err != nil || len(missing) == 0 {
 			return err
 		}
-		more, err := o.search(ctx, missing)
+		more, err := en.blobs.search(ctx, missing)
 		if err != nil {
 			return err
 		}
@@ -117,11 +124,11 @@ func (o *Orchestrator) see(ctx context.Context, id events.TaskID, fn func(*viewe
 }
 
 // goOn comes back to a turn whose rest waits for large values, or took too long. The lock is held.
-func (o *Orchestrator) goOn(e *entry, t *decide.Turn) {
+func (en *engine) goOn(e *entry, t *decide.Turn) {
 	if len(t.Wanted) == 0 {
 		e.given = nil
 		if t.Late {
-			o.timers.set(o.now(), e.id)
+			en.timers.set(en.now(), e.id)
 		}
 		return
 	}
@@ -132,26 +139,26 @@ func (o *Orchestrator) goOn(e *entry, t *decide.Turn) {
 		return
 	}
 	e.searching = true
-	o.outbox = append(o.outbox, func() {
-		o.background(func(ctx context.Context) { o.searchFor(ctx, e, t.Wanted) }, func() { e.searching = false })
+	en.outbox = append(en.outbox, func() {
+		en.background(func(ctx context.Context) { en.searchFor(ctx, e, t.Wanted) }, func() { e.searching = false })
 	})
 }
 
-func (o *Orchestrator) searchFor(ctx context.Context, e *entry, wanted []events.Value) {
-	results, err := o.search(ctx, wanted)
-	o.lock()
-	defer o.unlock()
+func (en *engine) searchFor(ctx context.Context, e *entry, wanted []events.Value) {
+	results, err := en.blobs.search(ctx, wanted)
+	en.lock()
+	defer en.unlock()
 	e.searching = false
 	if err != nil {
-		o.timers.set(o.now().Add(catchUpAfter), e.id)
+		en.timers.set(en.now().Add(catchUpAfter), e.id)
 		return
 	}
 	if e.given == nil {
 		e.given = map[string]decide.Fetched{}
 	}
 	maps.Copy(e.given, results)
-	if o.tasks[e.id] == e {
-		o.wake(e.id)
+	if en.tasks[e.id] == e {
+		en.wake(e.id)
 	}
 }
 
@@ -175,14 +182,14 @@ func (t *viewer) show(v events.Value) json.RawMessage {
 }
 
 // showLater is show for a value that was found under the lock, which is not held any more.
-func (o *Orchestrator) showLater(ctx context.Context, v events.Value) (json.RawMessage, error) {
+func (en *engine) showLater(ctx context.Context, v events.Value) (json.RawMessage, error) {
 	if v.Ref == "" {
 		return v.Raw, nil
 	}
-	if raw, ok := o.values.get(v.Ref); ok {
+	if raw, ok := en.blobs.values.get(v.Ref); ok {
 		return raw, nil
 	}
-	raw, err := o.fetch(ctx, v)
+	raw, err := en.blobs.fetch(ctx, v)
 	if err != nil && lost(err) {
 		return decide.MustJSON(map[string]any{"$blob": v.Ref, "size": v.Size, "error": decide.Unreadable(err)}), nil
 	}
@@ -195,23 +202,23 @@ const blobTime = 30 * time.Second
 // lost reports whether an error of the blob store means that the value will not come back.
 func lost(err error) bool { return fault.Has(err, fault.NotFound) || fault.Has(err, fault.DataLoss) }
 
-func (o *Orchestrator) fetch(ctx context.Context, v events.Value) (json.RawMessage, error) {
+func (bs *blobStore) fetch(ctx context.Context, v events.Value) (json.RawMessage, error) {
 	if v.Ref == "" {
 		return v.Raw, nil
 	}
 	ctx, stop := context.WithTimeout(ctx, blobTime)
 	defer stop()
-	return o.cfg.Blobs.Get(ctx, v.Ref)
+	return bs.cfg.Blobs.Get(ctx, v.Ref)
 }
 
-func (o *Orchestrator) keep(ctx context.Context, raw json.RawMessage) (events.Value, error) {
+func (bs *blobStore) keep(ctx context.Context, raw json.RawMessage) (events.Value, error) {
 	v := events.Inline(raw)
 	if !v.MustOffload() {
 		return v, nil
 	}
 	ctx, stop := context.WithTimeout(ctx, blobTime)
 	defer stop()
-	ref, err := o.cfg.Blobs.Put(ctx, raw)
+	ref, err := bs.cfg.Blobs.Put(ctx, raw)
 	if err != nil {
 		return v, err
 	}

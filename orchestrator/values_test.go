@@ -199,7 +199,7 @@ func TestLongTurnsAreCut(t *testing.T) {
 func TestDecisionNeedsTooManyLargeValues(t *testing.T) {
 	t.Parallel()
 	log := memlog.New(memlog.Config{})
-	patient := func(c *orchestrator.Config) { c.Lease = time.Hour } // 80 MB take their time on a busy machine
+	patient := func(c *orchestrator.Config) { c.Limits.Lease = time.Hour } // 80 MB take their time on a busy machine
 	n := start(t, log, patient)
 	const steps = 20
 	var plan, sum, needs strings.Builder

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/orchestrator/decide"
 	"github.com/orch-dev/orch/orchestrator/dispatch"
@@ -13,39 +12,52 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
+// workSource is what workers ask for calls, and report to.
+type workSource struct {
+	*core
+
+	engine   *engine
+	reader   *reader
+	approver *approver
+	blobs    *blobStore
+	compiler *compiler
+	clean    *cleaner
+	queue    *callQueue
+}
+
 var _ work.Source = (*Orchestrator)(nil)
 
 const maxPoll = 30 * time.Second
 
 // Poll implements work.Owner.
-func (o *Orchestrator) Poll(ctx context.Context, p work.Poll) (work.Batch, error) {
-	if err := o.hear(p.Worker); err != nil {
+func (ws *workSource) Poll(ctx context.Context, p work.Poll) (work.Batch, error) {
+	if err := ws.hear(p.Worker); err != nil {
 		return work.Batch{}, err
 	}
-	o.lock()
-	d, waiting := o.dispatcher.Poll(p)
-	o.unlock()
+	ws.lock()
+	d, waiting := ws.queue.dispatcher.Poll(p)
+	ws.unlock()
 	if waiting == nil {
-		return o.batch(ctx, p.Worker, d), nil
+		return ws.batch(ctx, p.Worker, d), nil
 	}
 	timer := time.NewTimer(min(p.Wait, maxPoll))
 	defer timer.Stop()
 	select {
 	case d = <-waiting.Out:
 	case <-timer.C:
-		d = o.leave(waiting)
-	case <-o.stopped:
-		return work.Batch{}, o.serving()
+		d = ws.leave(waiting)
+	case <-ws.stopped:
+		return work.Batch{}, ws.serving()
 	case <-ctx.Done():
-		o.giveBack(p.Worker, o.leave(waiting))
+		ws.giveBack(p.Worker, ws.leave(waiting))
 		return work.Batch{}, fault.From(ctx.Err())
 	}
-	return o.batch(ctx, p.Worker, d), nil
+	return ws.batch(ctx, p.Worker, d), nil
 }
 
 // hear returns why a worker cannot be served.
-func (o *Orchestrator) hear(worker string) error {
-	if err := o.serving(); err != nil {
+func (ws *workSource) hear(worker string) error {
+	if err := ws.serving(); err != nil {
 		return err
 	}
 	if worker == "" || len(worker) > maxText {
@@ -55,29 +67,29 @@ func (o *Orchestrator) hear(worker string) error {
 }
 
 // leave ends the wait of a poller and returns what it was given in that moment.
-func (o *Orchestrator) leave(p *dispatch.Poller) dispatch.Delivery {
-	o.lock()
-	defer o.unlock()
-	return o.dispatcher.Leave(p)
+func (ws *workSource) leave(p *dispatch.Poller) dispatch.Delivery {
+	ws.lock()
+	defer ws.unlock()
+	return ws.queue.dispatcher.Leave(p)
 }
 
 // giveBack queues calls again that could not be delivered.
-func (o *Orchestrator) giveBack(worker string, d dispatch.Delivery) {
-	o.lock()
-	defer o.unlock()
-	o.dispatcher.GiveBack(worker, d)
+func (ws *workSource) giveBack(worker string, d dispatch.Delivery) {
+	ws.lock()
+	defer ws.unlock()
+	ws.queue.dispatcher.GiveBack(worker, d)
 }
 
 // Returned implements work.Source.
-func (o *Orchestrator) Returned(no uint64) {
-	o.lock()
-	defer o.unlock()
-	o.dispatcher.Returned(no)
+func (ws *workSource) Returned(no uint64) {
+	ws.lock()
+	defer ws.unlock()
+	ws.queue.dispatcher.Returned(no)
 }
 
 // Start implements work.Owner.
-func (o *Orchestrator) Start(ctx context.Context, s work.Started) error {
-	return o.change(ctx, s.Task, workerActor(s.Worker), func(t *decide.Turn) error {
+func (ws *workSource) Start(ctx context.Context, s work.Started) error {
+	return ws.engine.change(ctx, s.Task, workerActor(s.Worker), func(t *decide.Turn) error {
 		step := t.Task.Steps[s.Step]
 		if step != nil && step.State == statemachine.StepRunning && step.Attempt == s.Attempt && step.Worker == s.Worker {
 			return nil
@@ -108,38 +120,25 @@ func lateFor(r work.Ref) error {
 	return fault.New(fault.Conflict, "attempt %d of step %s is no longer the current one", r.Attempt, r.Step)
 }
 
-// called notes in the lease that the log knows of the call. The lock is held.
-func (o *Orchestrator) called(e *entry, d *events.Called) {
-	o.dispatcher.Remove(&e.calls, d.Step)
-	s := e.task.Steps[d.Step]
-	if !s.Executing() {
-		return // its result, or the child that it asks for, came in the same commit
-	}
-	if e.calls.Leases[d.Step] == nil {
-		o.grant(e, &dispatch.Lease{Ref: work.Ref{Task: e.id, Step: d.Step, Attempt: d.Attempt}, Worker: d.Worker, Tool: s.Tool})
-	}
-	e.calls.Leases[d.Step].Called = true
-}
-
 // Heartbeat implements work.Owner.
-func (o *Orchestrator) Heartbeat(_ context.Context, b work.Heartbeat) (work.HeartbeatReply, error) {
-	if err := o.hear(b.Worker); err != nil {
+func (ws *workSource) Heartbeat(_ context.Context, b work.Heartbeat) (work.HeartbeatReply, error) {
+	if err := ws.hear(b.Worker); err != nil {
 		return work.HeartbeatReply{}, err
 	}
-	o.cleanOutput(b.Calls)
-	o.lock()
-	defer o.unlock()
-	now := o.now()
-	w := o.dispatcher.Hear(b.Worker, b.Queues, now)
+	ws.clean.cleanOutput(b.Calls)
+	ws.lock()
+	defer ws.unlock()
+	now := ws.now()
+	w := ws.queue.dispatcher.Hear(b.Worker, b.Queues, now)
 	if b.Leaving {
 		w.Seen = time.Time{} // it is online no more
 	}
 	var reply work.HeartbeatReply
 	for _, p := range b.Calls {
-		switch e := o.tasks[p.Task]; {
-		case !o.renew(b.Worker, p, now):
+		switch e := ws.engine.tasks[p.Task]; {
+		case !ws.renew(b.Worker, p, now):
 			reply.Stop = append(reply.Stop, p.Ref)
-		case e != nil && e.task != nil && o.showOutput(e, p, now):
+		case e != nil && e.task != nil && ws.showOutput(e, p, now):
 			reply.Show = append(reply.Show, p.Ref)
 		}
 	}
@@ -148,10 +147,10 @@ func (o *Orchestrator) Heartbeat(_ context.Context, b work.Heartbeat) (work.Hear
 
 // renew extends the lease of one call, or takes a call up again that the node lost sight of in a
 // restart. It reports whether the call is still the worker's.
-func (o *Orchestrator) renew(worker string, p work.CallHeartbeat, now time.Time) bool {
-	e := o.tasks[p.Task]
+func (ws *workSource) renew(worker string, p work.CallHeartbeat, now time.Time) bool {
+	e := ws.engine.tasks[p.Task]
 	if e == nil {
-		return o.isUnread(p.Task) // it will be read again
+		return ws.engine.keyring.isUnread(p.Task) // it will be read again
 	}
 	if e.task == nil {
 		return true // being loaded; the next heartbeat tells
@@ -163,16 +162,16 @@ func (o *Orchestrator) renew(worker string, p work.CallHeartbeat, now time.Time)
 	l := e.calls.Leases[p.Step]
 	if l == nil {
 		l = &dispatch.Lease{Ref: p.Ref, Worker: worker, Tool: p.Tool, Called: e.task.Steps[p.Step].State == statemachine.StepRunning}
-		o.grant(e, l)
+		ws.queue.grant(e, l)
 	}
 	l.Heard, l.Expires = now, now.Add(l.Length)
-	o.showProgress(e, p)
+	ws.showProgress(e, p)
 	if e.task.State == statemachine.Assigned && !p.Unheard {
-		o.turn(p.Task, workerActor(worker), func(t *decide.Turn) error { t.Attempts().TakeUp(); return nil }, ignore)
+		ws.engine.turn(p.Task, workerActor(worker), func(t *decide.Turn) error { t.Attempts().TakeUp(); return nil }, ignore)
 	}
 	if !l.Called {
 		l.Called = true
-		o.turn(p.Task, workerActor(worker), func(t *decide.Turn) error {
+		ws.engine.turn(p.Task, workerActor(worker), func(t *decide.Turn) error {
 			if s := t.Task.Steps[p.Step]; t.Holds(p.Ref, worker) && s.State == statemachine.StepReady {
 				t.Attempts().Begin(s, work.Started{Worker: worker, Effect: p.Effect}, now)
 			}
@@ -181,5 +180,3 @@ func (o *Orchestrator) renew(worker string, p work.CallHeartbeat, now time.Time)
 	}
 	return true
 }
-
-func ignore(error) {}

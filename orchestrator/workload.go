@@ -18,16 +18,16 @@ type HeldCall struct {
 }
 
 // HeldCalls returns the calls that agents have, by actor, those of each the oldest first. UNAVAILABLE when the node is stopping.
-func (o *Orchestrator) HeldCalls() (map[string][]HeldCall, error) {
-	if err := o.serving(); err != nil {
+func (rd *reader) HeldCalls() (map[string][]HeldCall, error) {
+	if err := rd.serving(); err != nil {
 		return nil, err
 	}
-	o.lock()
-	defer o.unlock()
+	rd.lock()
+	defer rd.unlock()
 	held := map[string][]HeldCall{}
-	for worker, calls := range o.dispatcher.Held() {
+	for worker, calls := range rd.engine.queue.dispatcher.Held() {
 		for _, ref := range calls {
-			held[worker] = append(held[worker], o.tasks[ref.Task].heldCall(ref))
+			held[worker] = append(held[worker], rd.engine.tasks[ref.Task].heldCall(ref))
 		}
 		slices.SortFunc(held[worker], func(a, b HeldCall) int {
 			return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Task, b.Task), cmp.Compare(a.Step, b.Step))

@@ -96,7 +96,7 @@ func (r *run) start(ctx context.Context) (stop func(), err error) {
 	r.Orchestrator, err = orchestrator.New(orchestrator.Config{
 		Log: log, Blobs: log, Checkpoints: log, Catalogue: r.tools,
 		Clock: func() time.Time { return *r.clock.Load() }, Random: func() float64 { return 0 }, Entropy: rand.NewChaCha8(seed),
-		Lease: 24 * time.Hour, ArchiveAfter: 100 * 365 * 24 * time.Hour, Root: Root, Secrets: r.plan.SecretSources(),
+		Limits: orchestrator.Limits{Lease: 24 * time.Hour, ArchiveAfter: 100 * 365 * 24 * time.Hour}, Root: Root, Secrets: r.plan.SecretSources(),
 		Workspace: func(id events.TaskID) string { return Root + "/Working/" + string(id) },
 		Program: func(name string) (events.Program, error) {
 			return events.Program{Path: name, SHA256: strings.Repeat("0", 64)}, nil

@@ -12,7 +12,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-func newAgentsCard(a *app) *cobra.Command {
+func newAgentsCard(c *agentCommands) *cobra.Command {
 	return &cobra.Command{
 		Use:   "card NAME",
 		Short: "Print the agent card (A2A) of a registered agent",
@@ -20,12 +20,12 @@ func newAgentsCard(a *app) *cobra.Command {
 /.well-known/agent-card.json. They are for discovery: work is asked for by MCP.`,
 		Example: "  orch agents card ada",
 		Args:    takes("NAME"),
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.showAgentCard(cmd.Context(), args[0]) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return c.showAgentCard(cmd.Context(), args[0]) },
 	}
 }
 
-func (a *app) showAgentCard(ctx context.Context, name string) error {
-	return a.with(ctx, idle, func(s session) error {
+func (c *agentCommands) showAgentCard(ctx context.Context, name string) error {
+	return c.with(ctx, idle, func(s session) error {
 		all, err := s.Agents(ctx)
 		if err != nil {
 			return err
@@ -35,7 +35,7 @@ func (a *app) showAgentCard(ctx context.Context, name string) error {
 			return fault.New(fault.NotFound, "there is no agent %q", name).WithField("NAME").WithHint("orch agents lists them")
 		}
 		card := agents.AgentCard(all[at].Member, all[at].URL)
-		return a.emit(view{data: card, names: []string{name}, text: func(w io.Writer) error {
+		return c.emit(view{data: card, names: []string{name}, text: func(w io.Writer) error {
 			e := json.NewEncoder(w)
 			e.SetIndent("", "  ")
 			return e.Encode(card)

@@ -94,7 +94,7 @@ func TestCredentialWithANextSecret(t *testing.T) {
 // that may still be good.
 func TestNewCredentialTakesThePlace(t *testing.T) {
 	t.Parallel()
-	file, a := filepath.Join(t.TempDir(), "ada.json"), &app{now: time.Now}
+	file, a := filepath.Join(t.TempDir(), "ada.json"), &agentCommands{connector: &connector{env: &env{now: time.Now}}}
 	save := func(name, secret string, ends time.Time) {
 		t.Helper()
 		require.NoError(t, saveCredential(name, peer.Credential{Name: "ada", Secret: secret, IssuedAt: ends.Add(-24 * time.Hour), ExpiresAt: ends}))

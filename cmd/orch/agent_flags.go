@@ -3,7 +3,9 @@ package main
 import (
 	"cmp"
 	"net/url"
+	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/orch-dev/orch/agents"
@@ -69,4 +71,36 @@ func checkNodeURL(text string) error {
 	}
 	return fault.New(fault.InvalidFormat, "%q is no address of a node", text).WithField("--url").
 		WithHint("write it as http://HOST:PORT or https://HOST, such as http://127.0.0.1:7424")
+}
+
+// agentRunOptions are the flags of `orch agent run`.
+type agentRunOptions struct {
+	registerOptions
+
+	name, credential, url string
+	concurrency           int
+	drain                 time.Duration
+}
+
+// registerOptions are the flags that say who an agent is.
+type registerOptions struct {
+	kind, version, description string
+	capabilities, schemas      []string
+	maxTasks, retries          int
+	timeout                    time.Duration
+	// set are the flags that the user has given.
+	set []string
+}
+
+func (o *registerOptions) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&o.kind, "type", "specialist", "its role"+choices(agents.Types()))
+	f.StringVar(&o.version, "version", "1.0.0", "its version")
+	f.StringVar(&o.description, "description", "", "what it is, for people")
+	f.StringSliceVar(&o.capabilities, "capability", nil, "what it can do, as name or name:category (repeatable)")
+	f.StringArrayVar(&o.schemas, "input-schema", nil, "JSON Schema of the data that a capability takes, as name=FILE (repeatable)")
+	f.IntVar(&o.maxTasks, "max-tasks", 1, "how many calls it takes at the same time, 1 to 1000")
+	f.DurationVar(&o.timeout, "call-timeout", time.Hour, "how long a call may take whose step says nothing, 1s to 24h")
+	f.IntVar(&o.retries, "retries", 0, "how often a call is tried again that has failed and may be repeated, where its step says nothing, 0 to 100")
+	completeFlag(cmd, "type", completeWords(agents.Types()))
 }

@@ -20,16 +20,7 @@ import (
 	"github.com/orch-dev/orch/internal/wholefile"
 )
 
-// agentRunOptions are the flags of `orch agent run`.
-type agentRunOptions struct {
-	registerOptions
-
-	name, credential, url string
-	concurrency           int
-	drain                 time.Duration
-}
-
-func newAgentRun(a *app) *cobra.Command {
+func newAgentRun(c *agentCommands) *cobra.Command {
 	var o agentRunOptions
 	cmd := &cobra.Command{
 		Use:   "run --name NAME [flags] --exec -- PROGRAM [argument...]",
@@ -54,7 +45,7 @@ remove NAME). With --credential FILE nothing but that file is needed, and the no
 			if err := o.checkRun(cmd.Flags()); err != nil {
 				return err
 			}
-			return a.runAgent(cmd.Context(), o, args)
+			return c.runAgent(cmd.Context(), o, args)
 		},
 	}
 	o.flags(cmd)
@@ -68,28 +59,28 @@ remove NAME). With --credential FILE nothing but that file is needed, and the no
 	return cmd
 }
 
-func (a *app) runAgent(ctx context.Context, o agentRunOptions, argv []string) error {
+func (c *agentCommands) runAgent(ctx context.Context, o agentRunOptions, argv []string) error {
 	if len(argv) == 0 {
 		return fault.New(fault.RequiredField, "no program is named").WithField("--exec").WithHint("orch agent run --name builder --exec -- ./build.sh")
 	}
 	if err := checkProgram(argv[0]); err != nil {
 		return err
 	}
-	file, err := o.file(a.cfg.Home)
+	file, err := o.file(c.cfg.Home)
 	if err != nil {
 		return err
 	}
 	if o.credential == "" { // what a process that was killed has begun
-		if _, err := a.takeNew(file); err != nil {
+		if _, err := c.takeNew(file); err != nil {
 			return err
 		}
 	}
-	cred, err := readCredential(file, a.now())
+	cred, err := readCredential(file, c.now())
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && o.credential == "":
-		cred, err = a.enrol(ctx, o, file)
+		cred, err = c.enrol(ctx, o, file)
 	case err == nil:
-		cred, err = a.sameAgent(ctx, o, file, cred)
+		cred, err = c.sameAgent(ctx, o, file, cred)
 	}
 	if err != nil {
 		return err
@@ -100,24 +91,24 @@ func (a *app) runAgent(ctx context.Context, o agentRunOptions, argv []string) er
 	}
 	defer unlock()
 	cred.URL = cmp.Or(o.url, cred.URL)
-	return a.beAgent(ctx, o, file, cred, argv)
+	return c.beAgent(ctx, o, file, cred, argv)
 }
 
 // beAgent makes calls until ctx ends, and what becomes of them then.
-func (a *app) beAgent(ctx context.Context, o agentRunOptions, file string, cred peer.Credential, argv []string) error {
-	cut, end := a.interruptedTwice()
+func (c *agentCommands) beAgent(ctx context.Context, o agentRunOptions, file string, cred peer.Credential, argv []string) error {
+	cut, end := c.interruptedTwice()
 	defer end()
-	log := a.logger()
+	log := c.logger()
 	p, err := peer.New(peer.Config{
 		Credential: cred, Handler: program{argv: argv, name: cred.Name, url: cred.URL, token: func() string { return currentSecret(file, cred) }, cut: cut}.make,
-		Concurrency: o.concurrency, Drain: o.drain, Cut: cut, Save: func(c peer.Credential) error { return saveCredential(file, c) }, Logger: log,
+		Concurrency: o.concurrency, Drain: o.drain, Cut: cut, Save: func(cred peer.Credential) error { return saveCredential(file, cred) }, Logger: log,
 	})
 	if err != nil {
 		return err
 	}
-	a.note("%s takes calls of %s; stop with Ctrl-C", cred.Name, cred.URL)
+	c.note("%s takes calls of %s; stop with Ctrl-C", cred.Name, cred.URL)
 	defer context.AfterFunc(ctx, func() {
-		a.note("stopping: what runs has %s to end, and is given back then; Ctrl-C again gives it back at once", o.drain)
+		c.note("stopping: what runs has %s to end, and is given back then; Ctrl-C again gives it back at once", o.drain)
 	})()
 	err = stopped(ctx, o.refused(p.Run(ctx), file))
 	select {
@@ -131,7 +122,7 @@ func (a *app) beAgent(ctx context.Context, o agentRunOptions, file string, cred 
 }
 
 // interruptedTwice returns what is closed by the second interrupt, or SIGTERM, from now on. The one after that ends the process.
-func (a *app) interruptedTwice() (twice <-chan struct{}, end func()) {
+func (c *agentCommands) interruptedTwice() (twice <-chan struct{}, end func()) {
 	signals, again, over := make(chan os.Signal, 2), make(chan struct{}), make(chan struct{})
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	var group sync.WaitGroup
@@ -144,7 +135,7 @@ func (a *app) interruptedTwice() (twice <-chan struct{}, end func()) {
 				return
 			}
 		}
-		a.note("interrupted again: the programs are killed, and their calls given back")
+		c.note("interrupted again: the programs are killed, and their calls given back")
 		close(again)
 	})
 	return again, func() { close(over); group.Wait() }
@@ -194,19 +185,19 @@ func (o agentRunOptions) file(home string) (string, error) {
 }
 
 // enrol registers the agent and keeps its credential.
-func (a *app) enrol(ctx context.Context, o agentRunOptions, file string) (cred peer.Credential, err error) {
+func (c *agentCommands) enrol(ctx context.Context, o agentRunOptions, file string) (cred peer.Credential, err error) {
 	if err := o.check(o.name, "--name"); err != nil {
 		return cred, err
 	}
-	s, err := a.dialSoon(ctx)
+	s, err := c.dialSoon(ctx)
 	if err != nil {
 		return cred, err
 	}
 	err = during(ctx, s, func(s session) error {
-		if cred, err = a.register(ctx, s, o.name, o.registerOptions); err != nil {
+		if cred, err = c.register(ctx, s, o.name, o.registerOptions); err != nil {
 			return err
 		}
-		cred.URL = a.servedSoon(ctx, s, cred)
+		cred.URL = c.servedSoon(ctx, s, cred)
 		return saveCredential(file, cred) // nobody can have it again, wherever the node will be found
 	})
 	if err == nil && cred.URL == "" {

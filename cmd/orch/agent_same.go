@@ -49,7 +49,7 @@ func checkProgram(program string) error {
 
 // sameAgent holds what the user says of an agent against what is registered, and finds out where its node is by now. An agent that the node does not know any
 // more is registered anew when there is enough said for that.
-func (a *app) sameAgent(ctx context.Context, o agentRunOptions, file string, cred peer.Credential) (peer.Credential, error) {
+func (c *agentCommands) sameAgent(ctx context.Context, o agentRunOptions, file string, cred peer.Credential) (peer.Credential, error) {
 	switch {
 	case o.name != "" && o.name != cred.Name:
 		return cred, fault.New(fault.Conflict, "this is the credential of %s", cred.Name).WithField("--name").WithHint("leave --name out, or name another file")
@@ -59,7 +59,7 @@ func (a *app) sameAgent(ctx context.Context, o agentRunOptions, file string, cre
 	case o.credential != "" || o.url != "":
 		return cred, nil
 	}
-	s, err := a.nodes.Dial(ctx, a.cfg)
+	s, err := c.nodes.Dial(ctx, c.cfg)
 	if err != nil {
 		return cred, nil //nolint:nilerr // the agent waits for its node
 	}
@@ -69,7 +69,7 @@ func (a *app) sameAgent(ctx context.Context, o agentRunOptions, file string, cre
 		return err
 	})
 	if err != nil {
-		a.note("the node does not say which agents it has (%v): %s goes on with its credential", err, cred.Name)
+		c.note("the node does not say which agents it has (%v): %s goes on with its credential", err, cred.Name)
 		return cred, nil
 	}
 	if i := slices.IndexFunc(all, func(v agents.View) bool { return v.ID == cred.Agent }); i >= 0 {
@@ -79,34 +79,34 @@ func (a *app) sameAgent(ctx context.Context, o agentRunOptions, file string, cre
 	if !loopback(cred.URL) {
 		return cred, nil // it is an agent of a node elsewhere
 	}
-	return a.anew(ctx, o, file, cred)
+	return c.anew(ctx, o, file, cred)
 }
 
 // anew registers an agent again that was removed, and keeps its former credential: it may be that of another node.
-func (a *app) anew(ctx context.Context, o agentRunOptions, file string, cred peer.Credential) (peer.Credential, error) {
+func (c *agentCommands) anew(ctx context.Context, o agentRunOptions, file string, cred peer.Credential) (peer.Credential, error) {
 	if len(o.capabilities) == 0 {
 		return cred, fault.New(fault.NotFound, "the node does not know the agent %s (%s) of %s; it was removed", cred.Name, cred.Agent, file).
 			WithHint("say what it can do, to register it anew: --capability NAME")
 	}
-	fresh, err := a.enrol(ctx, o, file+".new")
+	fresh, err := c.enrol(ctx, o, file+".new")
 	if err != nil {
 		return cred, err
 	}
-	kept, err := a.takeNew(file)
+	kept, err := c.takeNew(file)
 	if err != nil {
 		return cred, err
 	}
-	a.note("the node did not know %s (%s) any more: it is registered anew; the former credential is in %s", cred.Name, cred.Agent, kept)
+	c.note("the node did not know %s (%s) any more: it is registered anew; the former credential is in %s", cred.Name, cred.Agent, kept)
 	return fresh, nil
 }
 
 // takeNew puts the credential of an agent that was registered anew in the place of the former one, and returns where that
 // is kept now. It goes on where a process was killed: first there are both, then the new one takes the place.
-func (a *app) takeNew(file string) (kept string, err error) {
-	if _, err := readCredential(file+".new", a.now()); err != nil {
+func (c *agentCommands) takeNew(file string) (kept string, err error) {
+	if _, err := readCredential(file+".new", c.now()); err != nil {
 		return "", nil //nolint:nilerr // there is none, or it is good for nothing
 	}
-	if kept, err = a.putAside(file); err == nil {
+	if kept, err = c.putAside(file); err == nil {
 		err = os.Rename(file+".new", file)
 	}
 	if err != nil {
@@ -116,7 +116,7 @@ func (a *app) takeNew(file string) (kept string, err error) {
 }
 
 // putAside copies a credential to a name that no other one which may still be good for something has.
-func (a *app) putAside(file string) (string, error) {
+func (c *agentCommands) putAside(file string) (string, error) {
 	content, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
@@ -130,7 +130,7 @@ func (a *app) putAside(file string) (string, error) {
 		if err == nil && bytes.Equal(known, content) {
 			return kept, nil
 		}
-		if _, err := readCredential(kept, a.now()); errors.Is(err, fs.ErrNotExist) { // also one that has expired
+		if _, err := readCredential(kept, c.now()); errors.Is(err, fs.ErrNotExist) { // also one that has expired
 			return kept, wholefile.Replace(kept, content, 0o600)
 		}
 		kept = file + ".old." + strconv.Itoa(n)

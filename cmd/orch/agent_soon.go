@@ -14,17 +14,17 @@ import (
 const soon = 10 * time.Second
 
 // dialSoon connects to a running node, or to one that is started within a moment.
-func (a *app) dialSoon(ctx context.Context) (s session, err error) {
-	defer a.sayLater("no node runs here; waiting a moment for one: orch serve")()
+func (c *agentCommands) dialSoon(ctx context.Context) (s session, err error) {
+	defer c.sayLater("no node runs here; waiting a moment for one: orch serve")()
 	err = retrySoon(ctx, func() (done bool, err error) {
-		s, err = a.nodes.Dial(ctx, a.cfg)
+		s, err = c.nodes.Dial(ctx, c.cfg)
 		return !fault.Has(err, fault.Unavailable), err
 	})
 	return s, err
 }
 
 // servedSoon is where the node of an agent serves HTTP, which a node that starts does last; "" when it does not.
-func (*app) servedSoon(ctx context.Context, s session, cred peer.Credential) string {
+func (*agentCommands) servedSoon(ctx context.Context, s session, cred peer.Credential) string {
 	url := cred.URL
 	_ = retrySoon(ctx, func() (done bool, err error) { // without an answer there is no address
 		if url != "" {

@@ -23,13 +23,20 @@ import (
 	"github.com/orch-dev/orch/tools/onboarding"
 )
 
+// agentCommands are the commands about agents.
+type agentCommands struct {
+	*connector
+
+	wait *waiter
+}
+
 // agentsOptions are the flags of `orch agents`.
 type agentsOptions struct {
 	status, kind string
 	capabilities []string
 }
 
-func newAgents(a *app) *cobra.Command {
+func newAgents(c *agentCommands) *cobra.Command {
 	var o agentsOptions
 	cmd := &cobra.Command{
 		Use:     "agents",
@@ -47,7 +54,7 @@ func newAgents(a *app) *cobra.Command {
 		if len(args) > 0 {
 			return unknownCommand(cmd, args[0])
 		}
-		return a.listAgents(cmd.Context(), o)
+		return c.listAgents(cmd.Context(), o)
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.status, "status", "", "only agents of this status"+choices(statusNames()))
@@ -55,7 +62,7 @@ func newAgents(a *app) *cobra.Command {
 	f.StringSliceVar(&o.capabilities, "capability", nil, "only agents that have all of these")
 	completeFlag(cmd, "status", completeWords(statusNames()))
 	completeFlag(cmd, "type", completeWords(agents.Types()))
-	cmd.AddCommand(newAgentsRegister(a), newAgentsRemove(a), newAgentRun(a), newAgentsCard(a))
+	cmd.AddCommand(newAgentsRegister(c), newAgentsRemove(c), newAgentRun(c), newAgentsCard(c))
 	return cmd
 }
 
@@ -63,21 +70,21 @@ func statusNames() []string {
 	return []string{string(agents.Active), string(agents.Idle), string(agents.Busy), string(agents.Offline), string(agents.Error)}
 }
 
-func (a *app) listAgents(ctx context.Context, o agentsOptions) error {
+func (c *agentCommands) listAgents(ctx context.Context, o agentsOptions) error {
 	if o.status != "" {
 		if err := oneOf("--status", o.status, statusNames()); err != nil {
 			return err
 		}
 	}
-	return a.with(ctx, idle, func(s session) error {
+	return c.with(ctx, idle, func(s session) error {
 		all, err := s.Agents(ctx)
 		if err != nil {
 			return err
 		}
 		if s.Embedded() && len(all) > 0 {
-			a.note("no node runs here, so nobody hears of the agents and all are offline; start one with: orch serve")
+			c.note("no node runs here, so nobody hears of the agents and all are offline; start one with: orch serve")
 		}
-		return a.showAgents(slices.DeleteFunc(all, func(v agents.View) bool { return !o.selects(v) }))
+		return c.showAgents(slices.DeleteFunc(all, func(v agents.View) bool { return !o.selects(v) }))
 	})
 }
 
@@ -88,10 +95,10 @@ func (o agentsOptions) selects(v agents.View) bool {
 	return !slices.ContainsFunc(o.capabilities, func(c string) bool { return !slices.Contains(v.Names(), c) })
 }
 
-func (a *app) showAgents(list []agents.View) error {
+func (c *agentCommands) showAgents(list []agents.View) error {
 	v := view{data: list, rows: rowsOf(list), text: func(w io.Writer) error {
 		if len(list) == 0 {
-			a.note("no agents")
+			c.note("no agents")
 			return nil
 		}
 		var table screen.Table
@@ -104,7 +111,7 @@ func (a *app) showAgents(list []agents.View) error {
 		for _, g := range list {
 			seen := "-"
 			if !g.LastSeen.IsZero() {
-				seen = screen.Age(a.now(), g.LastSeen)
+				seen = screen.Age(c.now(), g.LastSeen)
 			}
 			row := []string{
 				g.Name, g.Type, string(g.Status), strconv.Itoa(g.Current) + "/" + strconv.Itoa(g.MaxTasks), seen,
@@ -115,12 +122,12 @@ func (a *app) showAgents(list []agents.View) error {
 			}
 			table.Row(row...)
 		}
-		return table.Write(w, a.width())
+		return table.Write(w, c.width())
 	}}
 	for _, g := range list {
 		v.names = append(v.names, g.Name)
 	}
-	return a.emit(v)
+	return c.emit(v)
 }
 
 // hasText names the oldest call of an agent, and says how many more there are.
@@ -139,30 +146,7 @@ func hasText(g agents.View) string {
 	return text
 }
 
-// registerOptions are the flags that say who an agent is.
-type registerOptions struct {
-	kind, version, description string
-	capabilities, schemas      []string
-	maxTasks, retries          int
-	timeout                    time.Duration
-	// set are the flags that the user has given.
-	set []string
-}
-
-func (o *registerOptions) flags(cmd *cobra.Command) {
-	f := cmd.Flags()
-	f.StringVar(&o.kind, "type", "specialist", "its role"+choices(agents.Types()))
-	f.StringVar(&o.version, "version", "1.0.0", "its version")
-	f.StringVar(&o.description, "description", "", "what it is, for people")
-	f.StringSliceVar(&o.capabilities, "capability", nil, "what it can do, as name or name:category (repeatable)")
-	f.StringArrayVar(&o.schemas, "input-schema", nil, "JSON Schema of the data that a capability takes, as name=FILE (repeatable)")
-	f.IntVar(&o.maxTasks, "max-tasks", 1, "how many calls it takes at the same time, 1 to 1000")
-	f.DurationVar(&o.timeout, "call-timeout", time.Hour, "how long a call may take whose step says nothing, 1s to 24h")
-	f.IntVar(&o.retries, "retries", 0, "how often a call is tried again that has failed and may be repeated, where its step says nothing, 0 to 100")
-	completeFlag(cmd, "type", completeWords(agents.Types()))
-}
-
-func newAgentsRegister(a *app) *cobra.Command {
+func newAgentsRegister(c *agentCommands) *cobra.Command {
 	var o registerOptions
 	cmd := &cobra.Command{
 		Use:   "register NAME",
@@ -175,13 +159,13 @@ renews it. The call of onboarding.registerAgent is in the log, without the secre
 			if err := o.check(args[0], "NAME"); err != nil {
 				return err
 			}
-			return a.with(cmd.Context(), working, func(s session) error {
-				cred, err := a.register(cmd.Context(), s, args[0], o)
+			return c.with(cmd.Context(), working, func(s session) error {
+				cred, err := c.register(cmd.Context(), s, args[0], o)
 				if err != nil {
 					return err
 				}
-				return a.emit(view{data: cred, names: []string{cred.Secret}, text: func(w io.Writer) error {
-					a.note("%s is registered as %s until %s; its secret is shown only now:", cred.Name, cred.Agent, cred.ExpiresAt.Format(time.RFC3339))
+				return c.emit(view{data: cred, names: []string{cred.Secret}, text: func(w io.Writer) error {
+					c.note("%s is registered as %s until %s; its secret is shown only now:", cred.Name, cred.Agent, cred.ExpiresAt.Format(time.RFC3339))
 					return writeLines(w, []string{cred.Secret})
 				}})
 			})
@@ -209,12 +193,12 @@ func (o registerOptions) request(name string) (json.RawMessage, error) {
 }
 
 // register registers an agent by a task, and collects its secret.
-func (a *app) register(ctx context.Context, s session, name string, o registerOptions) (peer.Credential, error) {
+func (c *agentCommands) register(ctx context.Context, s session, name string, o registerOptions) (peer.Credential, error) {
 	args, err := o.request(name)
 	if err != nil {
 		return peer.Credential{}, err
 	}
-	id, err := a.callOnce(ctx, s, onboarding.RegisterAgent, args)
+	id, err := c.callOnce(ctx, s, onboarding.RegisterAgent, args)
 	if err != nil {
 		return peer.Credential{}, err
 	}
@@ -227,7 +211,7 @@ func (a *app) register(ctx context.Context, s session, name string, o registerOp
 		return peer.Credential{}, fault.New(fault.NotFound, "the agent %s was removed meanwhile", name)
 	}
 	m := all[i]
-	got, err := s.Collect(ctx, agents.Collection{Task: id, Agent: m.ID, By: a.actor()})
+	got, err := s.Collect(ctx, agents.Collection{Task: id, Agent: m.ID, By: c.actor()})
 	if err != nil {
 		return peer.Credential{}, err
 	}
@@ -237,18 +221,18 @@ func (a *app) register(ctx context.Context, s session, name string, o registerOp
 }
 
 // callOnce calls a tool by a task of its own and waits for its end.
-func (a *app) callOnce(ctx context.Context, s session, tool string, args json.RawMessage) (id events.TaskID, err error) {
+func (c *agentCommands) callOnce(ctx context.Context, s session, tool string, args json.RawMessage) (id events.TaskID, err error) {
 	p, err := plan.FromCall(tool, args)
 	if err != nil {
 		return "", err
 	}
-	reply, err := s.Submit(ctx, api.SubmitRequest{Plan: p.JSON(), Actor: a.actor()})
+	reply, err := s.Submit(ctx, api.SubmitRequest{Plan: p.JSON(), Actor: c.actor()})
 	if err != nil {
 		return "", err
 	}
-	f := a.follower(s, reply.ID, 0)
+	f := c.wait.follower(s, reply.ID, 0)
 	defer f.release(ctx, s)
-	if _, err := a.attend(ctx, f, time.Minute, newWaitDisplay(a), true); err != nil {
+	if _, err := c.wait.attend(ctx, f, time.Minute, newWaitDisplay(c.env), true); err != nil {
 		return "", err
 	}
 	r, err := f.session.Result(ctx, api.ResultRequest{ID: reply.ID})
@@ -263,7 +247,7 @@ func (a *app) callOnce(ctx context.Context, s session, tool string, args json.Ra
 	return reply.ID, nil
 }
 
-func newAgentsRemove(a *app) *cobra.Command {
+func newAgentsRemove(c *agentCommands) *cobra.Command {
 	return &cobra.Command{
 		Use:   "remove NAME|ID",
 		Short: "Refuse an agent from now on",
@@ -272,12 +256,12 @@ changed something is in doubt then.`,
 		Example: "  orch agents remove ada",
 		Args:    takes("NAME|ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.with(cmd.Context(), idle, func(s session) error {
-				m, err := s.Remove(cmd.Context(), agents.Removal{Agent: args[0], By: a.actor()})
+			return c.with(cmd.Context(), idle, func(s session) error {
+				m, err := s.Remove(cmd.Context(), agents.Removal{Agent: args[0], By: c.actor()})
 				if err != nil {
 					return err
 				}
-				return a.emit(view{data: m, names: []string{m.Name}, text: func(w io.Writer) error {
+				return c.emit(view{data: m, names: []string{m.Name}, text: func(w io.Writer) error {
 					return writeLines(w, []string{screen.Escape(m.Name) + " (" + m.ID + ") is removed"})
 				}})
 			})

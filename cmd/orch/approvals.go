@@ -16,13 +16,20 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
+// approvalCommands are the commands by which people decide: approvals, grants and answers.
+type approvalCommands struct {
+	*connector
+
+	wait *waiter
+}
+
 // approvalsOptions are the flags of `orch approvals`.
 type approvalsOptions struct {
 	task, submitter string
 	all             bool
 }
 
-func newApprovals(a *app) *cobra.Command {
+func newApprovals(c *approvalCommands) *cobra.Command {
 	var o approvalsOptions
 	cmd := &cobra.Command{
 		Use:   "approvals [ID]",
@@ -31,7 +38,7 @@ func newApprovals(a *app) *cobra.Command {
 bound to. A grant is good for exactly these arguments, once.`,
 		Example: "  orch approvals\n  orch approvals --task @last --all",
 		Args:    takes("[ID]"),
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.approvals(cmd.Context(), args, o) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return c.approvals(cmd.Context(), args, o) },
 	}
 	cmd.Flags().StringVar(&o.task, "task", "", "those of one task")
 	cmd.Flags().StringVar(&o.submitter, "submitter", "", "those of tasks that somebody has submitted, such as agent:ci")
@@ -39,18 +46,18 @@ bound to. A grant is good for exactly these arguments, once.`,
 	return cmd
 }
 
-func (a *app) approvals(ctx context.Context, args []string, o approvalsOptions) error {
-	return a.with(ctx, idle, func(s session) error {
+func (c *approvalCommands) approvals(ctx context.Context, args []string, o approvalsOptions) error {
+	return c.with(ctx, idle, func(s session) error {
 		r := api.ApprovalsRequest{All: o.all, Submitter: o.submitter}
 		if len(args) > 0 {
-			id, err := a.approvalID(ctx, s, args[0])
+			id, err := c.approvalID(ctx, s, args[0])
 			if err != nil {
 				return err
 			}
 			r.ID = id
 		}
 		if o.task != "" {
-			found, err := s.Find(ctx, api.FindRequest{Text: o.task, Actor: a.actor()})
+			found, err := s.Find(ctx, api.FindRequest{Text: o.task, Actor: c.actor()})
 			if err != nil {
 				return err
 			}
@@ -61,42 +68,42 @@ func (a *app) approvals(ctx context.Context, args []string, o approvalsOptions) 
 			return err
 		}
 		if reply.Unread > 0 {
-			a.note("%d tasks cannot be read yet; their approvals are missing here", reply.Unread)
+			c.note("%d tasks cannot be read yet; their approvals are missing here", reply.Unread)
 		}
 		if reply.Omitted > 0 {
-			a.note("%d more are not shown: of each submitter the most urgent ones are; --submitter and --task show others", reply.Omitted)
+			c.note("%d more are not shown: of each submitter the most urgent ones are; --submitter and --task show others", reply.Omitted)
 		}
 		if r.ID != "" {
-			return a.showApproval(reply.Approvals[0])
+			return c.showApproval(reply.Approvals[0])
 		}
-		return a.listApprovals(reply.Approvals)
+		return c.listApprovals(reply.Approvals)
 	})
 }
 
-func (a *app) listApprovals(list []api.ApprovalView) error {
+func (c *approvalCommands) listApprovals(list []api.ApprovalView) error {
 	var names []string
 	for _, p := range list {
 		names = append(names, p.ID)
 	}
-	return a.emit(view{data: list, rows: rowsOf(list), names: names, text: func(w io.Writer) error {
+	return c.emit(view{data: list, rows: rowsOf(list), names: names, text: func(w io.Writer) error {
 		if len(list) == 0 {
 			return writeLines(w, []string{"nothing waits for an approval"})
 		}
 		var table screen.Table
 		table.Row("APPROVAL", "STATUS", "PRIORITY", "EXPIRES", "WHAT", "WHY")
 		for _, p := range list {
-			table.Row(p.ID, string(p.Status), p.Priority, a.deadline(p), what(p), p.Rationale)
+			table.Row(p.ID, string(p.Status), p.Priority, c.deadline(p), what(p), p.Rationale)
 		}
-		return table.Write(w, a.width())
+		return table.Write(w, c.width())
 	}})
 }
 
 // deadline says how long a pending approval still waits.
-func (a *app) deadline(p api.ApprovalView) string {
+func (c *approvalCommands) deadline(p api.ApprovalView) string {
 	if p.Status != statemachine.ApprovalPending {
 		return ""
 	}
-	return due(a.now(), p.ExpiresAt)
+	return due(c.now(), p.ExpiresAt)
 }
 
 // what names the call, or what people are asked.
@@ -107,8 +114,8 @@ func what(p api.ApprovalView) string {
 	return p.Tool + " in " + p.TaskName + "/" + p.Step
 }
 
-func (a *app) showApproval(p api.ApprovalView) error {
-	return a.emit(view{data: p, names: []string{p.ID}, text: func(w io.Writer) error {
+func (c *approvalCommands) showApproval(p api.ApprovalView) error {
+	return c.emit(view{data: p, names: []string{p.ID}, text: func(w io.Writer) error {
 		return writeLines(w, approvalLines(p))
 	}})
 }
@@ -200,7 +207,7 @@ type decideOptions struct {
 	waitOptions
 }
 
-func newApprove(a *app) *cobra.Command {
+func newApprove(c *approvalCommands) *cobra.Command {
 	var o decideOptions
 	cmd := &cobra.Command{
 		Use:   "approve ID [name=value...]",
@@ -218,7 +225,7 @@ and prints its outputs. With --detach it only decides.`,
 			if err != nil {
 				return err
 			}
-			return a.approve(cmd.Context(), api.DecideRequest{
+			return c.approve(cmd.Context(), api.DecideRequest{
 				ID: args[0], As: "granted", Reason: o.reason, Form: form, Opens: o.opens, Always: o.always,
 			}, o.waitOptions)
 		},
@@ -232,7 +239,7 @@ and prints its outputs. With --detach it only decides.`,
 	return cmd
 }
 
-func newReject(a *app) *cobra.Command {
+func newReject(c *approvalCommands) *cobra.Command {
 	var o decideOptions
 	cmd := &cobra.Command{
 		Use:     "reject ID --reason TEXT",
@@ -244,7 +251,7 @@ func newReject(a *app) *cobra.Command {
 			if o.revise {
 				r.As = "revise"
 			}
-			return a.decide(cmd.Context(), r)
+			return c.decide(cmd.Context(), r)
 		},
 	}
 	cmd.Flags().StringVar(&o.reason, "reason", "", "why, for the log and the agent; required")
@@ -252,32 +259,32 @@ func newReject(a *app) *cobra.Command {
 	return cmd
 }
 
-func (a *app) decide(ctx context.Context, r api.DecideRequest) error {
-	return a.with(ctx, idle, func(s session) error {
-		p, err := a.decideAs(ctx, s, r)
+func (c *approvalCommands) decide(ctx context.Context, r api.DecideRequest) error {
+	return c.with(ctx, idle, func(s session) error {
+		p, err := c.decideAs(ctx, s, r)
 		if err != nil {
 			return err
 		}
-		a.noteLeft(s, p)
-		return a.showDecision(p)
+		c.noteLeft(s, p)
+		return c.showDecision(p)
 	})
 }
 
 // decideAs decides as this user about what the id of a request names.
-func (a *app) decideAs(ctx context.Context, s session, r api.DecideRequest) (p api.ApprovalView, err error) {
-	resolve := a.approvalID
+func (c *approvalCommands) decideAs(ctx context.Context, s session, r api.DecideRequest) (p api.ApprovalView, err error) {
+	resolve := c.approvalID
 	if r.As == "revoked" {
-		resolve = a.grantID
+		resolve = c.grantID
 	}
 	if r.ID, err = resolve(ctx, s, r.ID); err != nil {
 		return p, err
 	}
-	r.Actor = a.actor()
+	r.Actor = c.actor()
 	return s.Decide(ctx, r)
 }
 
-func (a *app) showDecision(p api.ApprovalView) error {
-	return a.emit(view{data: p, names: []string{p.ID}, text: func(w io.Writer) error {
+func (c *approvalCommands) showDecision(p api.ApprovalView) error {
+	return c.emit(view{data: p, names: []string{p.ID}, text: func(w io.Writer) error {
 		return writeLines(w, []string{decided(p)})
 	}})
 }

@@ -19,7 +19,7 @@ func (nopDisplay) close() error              { return nil }
 
 // plainDisplay writes one line for each event, and notes to stderr.
 type plainDisplay struct {
-	app     *app
+	env     *env
 	w       io.Writer
 	written map[string]writtenProgress
 
@@ -37,7 +37,7 @@ const sayEvery = time.Second / 2
 
 func (p *plainDisplay) update(n followUpdate) error {
 	if n.note != "" {
-		p.app.note("%s", n.note)
+		p.env.note("%s", n.note)
 	}
 	for _, c := range n.Commits {
 		if err := writeLines(p.w, p.attempts.lines(c)); err != nil {
@@ -52,7 +52,7 @@ func (p *plainDisplay) progress(n followUpdate) error {
 	if p.written == nil {
 		p.written = map[string]writtenProgress{}
 	}
-	now := p.app.now()
+	now := p.env.now()
 	for _, step := range slices.Sorted(maps.Keys(n.Progress)) {
 		text := progress(n.Progress[step])
 		if last := p.written[step]; last.text == text || now.Sub(last.at) < sayEvery {
@@ -70,14 +70,14 @@ func (*plainDisplay) tick() error  { return nil }
 func (*plainDisplay) close() error { return nil }
 
 // jsonDisplay writes each commit as one line of JSON to stdout, and notes to stderr.
-type jsonDisplay struct{ app *app }
+type jsonDisplay struct{ env *env }
 
 func (r jsonDisplay) update(n followUpdate) error {
 	if n.note != "" {
-		r.app.note("%s", n.note)
+		r.env.note("%s", n.note)
 	}
 	for _, c := range n.Commits {
-		if err := writeLine(r.app.out, c); err != nil {
+		if err := writeLine(r.env.out, c); err != nil {
 			return err
 		}
 	}
@@ -89,7 +89,7 @@ func (jsonDisplay) close() error { return nil }
 
 // liveDisplay redraws the tree of a task in place.
 type liveDisplay struct {
-	app   *app
+	env   *env
 	frame *screen.Frame
 	style screen.Style
 	task  *api.TaskView
@@ -98,8 +98,8 @@ type liveDisplay struct {
 }
 
 // newLiveDisplay returns a live display on a terminal.
-func newLiveDisplay(a *app, w io.Writer) *liveDisplay {
-	return &liveDisplay{app: a, frame: screen.NewFrame(w, a.size), style: a.style(true)}
+func newLiveDisplay(e *env, w io.Writer) *liveDisplay {
+	return &liveDisplay{env: e, frame: screen.NewFrame(w, e.size), style: e.style(true)}
 }
 
 func (l *liveDisplay) update(n followUpdate) error {
@@ -135,7 +135,7 @@ func (l *liveDisplay) close() error {
 }
 
 func (l *liveDisplay) lines() []string {
-	lines := treeRenderer{l.style, l.app.now()}.task(*l.task)
+	lines := treeRenderer{l.style, l.env.now()}.task(*l.task)
 	if len(l.why) > 0 { // the first cause is the most important one
 		lines = append(lines, "  "+l.style.Warn(screen.Escape(l.why[0].Sentence)))
 		if next := l.why[0].Next; next != "" {

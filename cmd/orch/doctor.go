@@ -20,16 +20,22 @@ import (
 	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
-	"github.com/orch-dev/orch/classify/secrets"
 	"github.com/orch-dev/orch/cmd/orch/screen"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/proc"
 )
 
+// doctorCommands are the commands that look for what is wrong, and mend it.
+type doctorCommands struct {
+	*connector
+
+	defined *definitions
+}
+
 // writable asks access(2) for the right to write.
 const writable = 2
 
-func newDoctor(a *app) *cobra.Command {
+func newDoctor(c *doctorCommands) *cobra.Command {
 	salvage := false
 	cmd := &cobra.Command{
 		Use:   "doctor",
@@ -43,9 +49,9 @@ the data directory. A backup is better where there is one: orch restore.`,
 		Args:    takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if salvage {
-				return a.salvage(cmd.Context())
+				return c.salvage(cmd.Context())
 			}
-			return a.doctor(cmd.Context())
+			return c.doctor(cmd.Context())
 		},
 	}
 	cmd.Flags().BoolVar(&salvage, "salvage", false, "give up the tasks of which a record is damaged, so that all else goes on")
@@ -53,38 +59,14 @@ the data directory. A backup is better where there is one: orch restore.`,
 	return cmd
 }
 
-// finding is the answer of one probe.
-type finding struct {
-	Part string `json:"part"`
-	OK   bool   `json:"ok"`
-	Says string `json:"says"`
-	// Mend is what to do when it is not OK.
-	Mend string `json:"mend,omitempty"`
-}
-
-func fine(part, format string, args ...any) finding {
-	return finding{Part: part, OK: true, Says: fmt.Sprintf(format, args...)}
-}
-
-func bad(part, says, mend string) finding { return finding{Part: part, Says: says, Mend: mend} }
-
-// failed turns an error into a finding; its hint is the mend.
-func failed(part string, err error, mend string) finding {
-	e := fault.From(err).Rewrite(secrets.Clean)
-	if e.Hint != "" {
-		mend = e.Hint
-	}
-	return bad(part, e.Error(), mend)
-}
-
-func (a *app) doctor(ctx context.Context) error {
-	findings := []finding{probeVersion(), a.probeData(), a.probeDisk(), a.probeRoot(), a.probeWorking(), a.probeSandbox(proc.Probe())}
+func (c *doctorCommands) doctor(ctx context.Context) error {
+	findings := []finding{probeVersion(), c.probeData(), c.probeDisk(), c.probeRoot(), c.probeWorking(), probeSandbox(c.cfg.Sandbox, proc.Probe())}
 	findings = append(findings, probeProgram(ctx, "git"), probeProgram(ctx, "bash"))
-	findings = append(findings, a.probeSecrets()...)
-	findings = append(findings, a.probeFiles(ctx)...)
-	findings = append(findings, a.probeServers(ctx)...)
-	findings = append(findings, a.probeNode(ctx)...)
-	if err := a.showFindings(findings); err != nil {
+	findings = append(findings, c.probeSecrets()...)
+	findings = append(findings, c.probeFiles(ctx)...)
+	findings = append(findings, c.probeServers(ctx)...)
+	findings = append(findings, c.probeNode(ctx)...)
+	if err := c.showFindings(findings); err != nil {
 		return err
 	}
 	for _, f := range findings {
@@ -95,14 +77,14 @@ func (a *app) doctor(ctx context.Context) error {
 	return nil
 }
 
-func (a *app) showFindings(findings []finding) error {
+func (c *doctorCommands) showFindings(findings []finding) error {
 	v := view{data: findings, rows: rowsOf(findings)}
 	for _, f := range findings {
 		if !f.OK {
 			v.names = append(v.names, f.Part)
 		}
 	}
-	style := a.style(a.outTTY)
+	style := c.style(c.outTTY)
 	v.text = func(w io.Writer) error {
 		var lines []string
 		for _, f := range findings {
@@ -117,26 +99,26 @@ func (a *app) showFindings(findings []finding) error {
 		}
 		return writeLines(w, lines)
 	}
-	return a.emit(v)
+	return c.emit(v)
 }
 
 // probeData checks the data directory and its rights.
-func (a *app) probeData() finding {
+func (c *doctorCommands) probeData() finding {
 	const part = "data directory"
-	info, err := os.Stat(a.cfg.DataDir)
+	info, err := os.Stat(c.cfg.DataDir)
 	switch {
 	case os.IsNotExist(err):
-		return fine(part, "%s does not exist yet; the first task makes it", a.cfg.DataDir)
+		return fine(part, "%s does not exist yet; the first task makes it", c.cfg.DataDir)
 	case err != nil:
 		return bad(part, err.Error(), "give yourself access to it, or choose another one: --data-dir")
 	case !info.IsDir():
-		return bad(part, a.cfg.DataDir+" is no directory", "choose another one: --data-dir")
+		return bad(part, c.cfg.DataDir+" is no directory", "choose another one: --data-dir")
 	case info.Mode().Perm()&0o077 != 0:
-		return bad(part, fmt.Sprintf("%s is open to others (mode %o)", a.cfg.DataDir, info.Mode().Perm()), "chmod 700 "+a.cfg.DataDir)
-	case syscall.Access(a.cfg.DataDir, writable) != nil:
-		return unwritable(part, a.cfg.DataDir, "or choose another one: --data-dir")
+		return bad(part, fmt.Sprintf("%s is open to others (mode %o)", c.cfg.DataDir, info.Mode().Perm()), "chmod 700 "+c.cfg.DataDir)
+	case syscall.Access(c.cfg.DataDir, writable) != nil:
+		return unwritable(part, c.cfg.DataDir, "or choose another one: --data-dir")
 	default:
-		return fine(part, "%s", a.cfg.DataDir)
+		return fine(part, "%s", c.cfg.DataDir)
 	}
 }
 
@@ -151,18 +133,18 @@ func existing(path string) string {
 }
 
 // probeDisk warns before the log takes nothing more.
-func (a *app) probeDisk() finding {
+func (c *doctorCommands) probeDisk() finding {
 	const part, timely = "disk", 2
 	var fs syscall.Statfs_t
-	dir := existing(a.cfg.DataDir)
+	dir := existing(c.cfg.DataDir)
 	if err := syscall.Statfs(dir, &fs); err != nil {
 		return bad(part, err.Error(), "check the disk of "+dir)
 	}
-	free, least := int64(fs.Bavail)*fs.Bsize, int64(a.cfg.MinFree)<<20 //nolint:gosec // no disk has 2^63 bytes
+	free, least := int64(fs.Bavail)*fs.Bsize, int64(c.cfg.MinFree)<<20 //nolint:gosec // no disk has 2^63 bytes
 	if least == 0 {
 		least = bus.DefaultMinFree(int64(fs.Blocks) * fs.Bsize) //nolint:gosec // the same
 	}
-	text := fmt.Sprintf("%s MiB free for %s", screen.Number(int(free>>20)), a.cfg.DataDir)
+	text := fmt.Sprintf("%s MiB free for %s", screen.Number(int(free>>20)), c.cfg.DataDir)
 	if free < timely*least {
 		text += fmt.Sprintf("; below %s MiB (min_free) the log takes nothing", screen.Number(int(least>>20)))
 		return bad(part, text, "free some space, or choose another disk: --data-dir")
@@ -170,20 +152,20 @@ func (a *app) probeDisk() finding {
 	return fine(part, "%s", text)
 }
 
-func (a *app) probeRoot() finding {
+func (c *doctorCommands) probeRoot() finding {
 	const part = "root"
-	info, err := os.Stat(a.cfg.Root)
+	info, err := os.Stat(c.cfg.Root)
 	switch {
 	case err != nil:
 		return bad(part, err.Error(), "choose a directory that exists: --root")
 	case !info.IsDir():
-		return bad(part, a.cfg.Root+" is no directory", "choose a directory: --root")
-	case a.cfg.ReadOnly:
-		return fine(part, "%s, read-only", a.cfg.Root)
-	case syscall.Access(a.cfg.Root, writable) != nil:
-		return unwritable(part, a.cfg.Root, "or run read-only: --read-only")
+		return bad(part, c.cfg.Root+" is no directory", "choose a directory: --root")
+	case c.cfg.ReadOnly:
+		return fine(part, "%s, read-only", c.cfg.Root)
+	case syscall.Access(c.cfg.Root, writable) != nil:
+		return unwritable(part, c.cfg.Root, "or run read-only: --read-only")
 	default:
-		return fine(part, "%s", a.cfg.Root)
+		return fine(part, "%s", c.cfg.Root)
 	}
 }
 
@@ -195,20 +177,20 @@ func unwritable(part, dir, instead string) finding {
 	return bad(part, dir+" is not writable", "chown or chmod it, "+instead)
 }
 
-func (a *app) probeWorking() finding {
+func (c *doctorCommands) probeWorking() finding {
 	const part = "workspaces"
-	dir := filepath.Join(a.cfg.Root, "Working")
+	dir := filepath.Join(c.cfg.Root, "Working")
 	if syscall.Access(existing(dir), writable) != nil {
 		return unwritable(part, existing(dir), "or choose another --root: tasks keep their workspaces there")
 	}
 	return fine(part, "%s", dir)
 }
 
-// probeSandbox says what the kernel can keep the programs of tools from.
-func (a *app) probeSandbox(has proc.Support) finding {
+// probeSandbox reports what the kernel can keep the programs of tools from in a mode of the sandbox.
+func probeSandbox(sandbox string, has proc.Support) finding {
 	const part = "sandbox"
 	const help = "use Linux 6.12 or newer with Landlock, or run them behind the walls that there are: --sandbox best-effort"
-	switch mode := proc.Mode(a.cfg.Sandbox); {
+	switch mode := proc.Mode(sandbox); {
 	case mode == proc.Off:
 		return fine(part, "off: programs of tools may do all that this user may")
 	case has.Enough(cmp.Or(mode, proc.Enforce)) && has.Enough(proc.Enforce):
@@ -224,11 +206,11 @@ func (a *app) probeSandbox(has proc.Support) finding {
 }
 
 // probeSecrets looks for the secrets of the settings where they should lie. It shows the places alone.
-func (a *app) probeSecrets() []finding {
+func (c *doctorCommands) probeSecrets() []finding {
 	var findings []finding
-	places := a.cfg.Tools.Secrets()
+	places := c.cfg.Tools.Secrets()
 	for _, name := range slices.Sorted(maps.Keys(places)) {
-		if _, err := places[name].Read(a.getenv); err != nil {
+		if _, err := places[name].Read(c.getenv); err != nil {
 			findings = append(findings, failed(name, err, "put the secret there, with mode 600 if it is a file, or name another place"))
 			continue
 		}
@@ -246,14 +228,14 @@ func probeVersion() finding {
 const shownProblems = 5
 
 // probeFiles checks every record of the store's files.
-func (a *app) probeFiles(ctx context.Context) []finding {
+func (c *doctorCommands) probeFiles(ctx context.Context) []finding {
 	const part = "store files"
-	if a.cfg.Server != "" || a.cfg.NATS != "" {
+	if c.cfg.Server != "" || c.cfg.NATS != "" {
 		return nil // they are elsewhere
 	}
-	v, err := a.nodes.Inspect(ctx, a.cfg)
+	v, err := c.nodes.Inspect(ctx, c.cfg)
 	if err != nil {
-		return []finding{failed(part, err, "check the disk and the rights of "+a.cfg.DataDir)}
+		return []finding{failed(part, err, "check the disk and the rights of "+c.cfg.DataDir)}
 	}
 	if v.Found == 0 && v.Lost != nil {
 		return []finding{fine(part, "every record is as it was written; given up to damage before: %s", lostText(v.Lost))}
@@ -287,20 +269,20 @@ func probeProgram(ctx context.Context, name string) finding {
 
 // probeNode checks the node: whether it runs or could, its store, its durability, its workers, and the
 // clock against what the log says.
-func (a *app) probeNode(ctx context.Context) []finding {
-	s, err := a.nodes.Dial(ctx, a.cfg)
+func (c *doctorCommands) probeNode(ctx context.Context) []finding {
+	s, err := c.nodes.Dial(ctx, c.cfg)
 	switch {
 	case err == nil:
 	case !fault.Has(err, fault.Unavailable):
 		return []finding{failed("node", err, "see the log of the node")}
-	case !isDir(a.cfg.DataDir):
+	case !isDir(c.cfg.DataDir):
 		return []finding{fine("node", "none runs; a task starts one")}
 	default:
-		if s, err = a.nodes.Open(ctx, a.cfg, idle); err != nil {
+		if s, err = c.nodes.Open(ctx, c.cfg, idle); err != nil {
 			return []finding{failed("node", err, "end the process that holds the data directory, or choose another one: --data-dir")}
 		}
 	}
-	findings := a.probeStatus(ctx, s)
+	findings := c.probeStatus(ctx, s)
 	if err := closeSession(ctx, s); err != nil {
 		findings = append(findings, failed("stop", err, "see the log of the node"))
 	}
@@ -312,7 +294,7 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-func (a *app) probeStatus(ctx context.Context, s session) []finding {
+func (c *doctorCommands) probeStatus(ctx context.Context, s session) []finding {
 	status, err := s.Status(ctx, api.StatusRequest{})
 	if err != nil {
 		return []finding{failed("node", err, "start it again: orch serve")}
@@ -324,7 +306,7 @@ func (a *app) probeStatus(ctx context.Context, s session) []finding {
 	for _, h := range status.Paused {
 		findings = append(findings, fine("pause", "%s", holdText(h)))
 	}
-	return append(findings, a.probeClock(ctx, s))
+	return append(findings, c.probeClock(ctx, s))
 }
 
 // syncText says how a durability is reached.
@@ -416,13 +398,13 @@ func agentFindings(ctx context.Context, s session) []finding {
 }
 
 // probeClock finds a clock that was set back: the newest task would come from the future.
-func (a *app) probeClock(ctx context.Context, s session) finding {
+func (c *doctorCommands) probeClock(ctx context.Context, s session) finding {
 	const part, tolerance = "clock", 5 * time.Second
 	list, err := s.List(ctx, api.ListRequest{Limit: 1})
 	if err != nil {
 		return failed(part, err, "see the log of the node")
 	}
-	now := a.now()
+	now := c.now()
 	if len(list.Tasks) > 0 && list.Tasks[0].UpdatedAt.After(now.Add(tolerance)) {
 		return bad(part, fmt.Sprintf("it is %s, and the newest task changed at %s", stamp(now), stamp(list.Tasks[0].UpdatedAt)), "set the clock of the machine right")
 	}

@@ -12,13 +12,13 @@ import (
 )
 
 // probeServers checks the definitions of MCP servers, and says how those of the node are. Without a node none is started.
-func (a *app) probeServers(ctx context.Context) []finding {
+func (c *doctorCommands) probeServers(ctx context.Context) []finding {
 	const part = "mcp servers"
-	if !a.cfg.MCPEnabled {
+	if !c.cfg.MCPEnabled {
 		return []finding{fine(part, "they are switched off (mcp_enabled)")}
 	}
 	var list []node.Server
-	err := a.atNode(ctx, func(servers node.Admin) (err error) {
+	err := c.atNode(ctx, func(servers node.Admin) (err error) {
 		list, err = servers.List(ctx)
 		return err
 	}, func(error) error { return nil })
@@ -28,7 +28,7 @@ func (a *app) probeServers(ctx context.Context) []finding {
 	case err != nil:
 		return []finding{failed(part, err, "see the log of the node")}
 	}
-	definitions := a.probeDefinitions(ctx)
+	definitions := c.probeDefinitions(ctx)
 	switch {
 	case list == nil:
 		return []finding{definitions}
@@ -40,13 +40,13 @@ func (a *app) probeServers(ctx context.Context) []finding {
 }
 
 // probeDefinitions checks the files that a node here would read.
-func (a *app) probeDefinitions(ctx context.Context) finding {
+func (c *doctorCommands) probeDefinitions(ctx context.Context) finding {
 	const part, mend = "mcp servers", "see all that is wrong: orch mcp validate"
-	files, err := a.definitionFiles(a.servers())
+	files, err := c.defined.definitionFiles(c.defined.servers())
 	if err != nil {
 		return failed(part, err, mend)
 	}
-	r, err := a.newServers()
+	r, err := c.defined.newServers()
 	if err != nil {
 		return failed(part, err, mend)
 	}

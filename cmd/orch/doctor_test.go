@@ -5,7 +5,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/orch-dev/orch/internal/config"
 	"github.com/orch-dev/orch/internal/proc"
 )
 
@@ -29,7 +28,7 @@ func TestDoctorSaysWhatIsEnforced(t *testing.T) {
 		{"best-effort", old, true, "best-effort, and not all that it should be: Landlock 5"},
 		{"off", all, true, "off: programs of tools may do all that this user may"},
 	} {
-		f := (&app{cfg: config.Config{Sandbox: tc.mode}}).probeSandbox(tc.has)
+		f := probeSandbox(tc.mode, tc.has)
 		assert.Equal(t, tc.ok, f.OK, tc.says)
 		assert.Contains(t, f.Says, tc.says)
 		assert.Equal(t, tc.ok, f.Mend == "", tc.says)

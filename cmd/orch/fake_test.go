@@ -254,15 +254,13 @@ type probe struct {
 func newProbe(t *testing.T, sessions ...session) *probe {
 	t.Helper()
 	p := &probe{out: &bytes.Buffer{}, err: &bytes.Buffer{}}
-	p.app = &app{
+	p.app = newAppAt(&connector{user: "ada", nodes: &fakeNodes{sessions: sessions}, env: &env{
 		in: strings.NewReader(""), out: p.out, err: p.err, dir: t.TempDir(), home: t.TempDir(),
 		getenv: func(string) string { return "" },
-		user:   "ada",
 		now:    func() time.Time { return noon },
 		size:   func() (int, int) { return 100, 30 },
 		redraw: time.Hour,
-		nodes:  &fakeNodes{sessions: sessions},
-	}
+	}})
 	if len(sessions) == 0 {
 		p.nodes = &fakeNodes{err: fault.New(fault.Unavailable, "no node is running on %s", "x").WithHint("start one: orch serve")}
 	}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/api"
-	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/statemachine"
 )
 
@@ -126,48 +125,4 @@ func runs(t api.TaskView) bool {
 		}
 	}
 	return false
-}
-
-// attend follows a task for a command: it explains how to come back when the user interrupts or the
-// timeout (0: none) ends, and returns the exit code for that.
-func (a *app) attend(ctx context.Context, f *follower, timeout time.Duration, d display, snapshots bool) (statemachine.State, error) {
-	limited, cancel := ctx, context.CancelFunc(func() {})
-	if timeout > 0 {
-		limited, cancel = context.WithTimeout(ctx, timeout)
-	}
-	defer cancel()
-	state, err := follow(limited, f, a.redraw, d, snapshots)
-	switch {
-	case err == nil:
-		return state, nil
-	case ctx.Err() != nil:
-		a.leave(f)
-		return state, &exitError{exit: exitDetached}
-	case limited.Err() != nil, timeout > 0 && fault.Has(err, fault.Timeout): // the node may notice it first
-		return state, a.overdue(ctx, f, timeout)
-	default:
-		return state, err
-	}
-}
-
-// leave says what becomes of a task that nobody watches any longer.
-func (a *app) leave(f *follower) {
-	if f.session.Embedded() {
-		a.note("stopping: calls that run have 10 seconds to end, unless you interrupt again; the task is kept as it is and goes on with: orch watch %s (or: orch serve)", f.id)
-		return
-	}
-	a.note("detached; the task goes on. Re-attach with: orch watch %s", f.id)
-}
-
-// overdue ends a wait whose time is over.
-func (a *app) overdue(ctx context.Context, f *follower, timeout time.Duration) error {
-	r, err := f.session.Result(ctx, api.ResultRequest{ID: f.id})
-	if err != nil {
-		return err
-	}
-	a.note("%s is %s after %s; go on watching: orch watch %s", f.id, r.State, timeout, f.id)
-	if r.State == statemachine.Blocked || r.State == statemachine.AwaitingApproval {
-		a.note("what it needs: orch explain %s", f.id)
-	}
-	return endOf(r.State)
 }

@@ -16,7 +16,24 @@ import (
 	"github.com/orch-dev/orch/tools/onboarding"
 )
 
-func newMCP(a *app) *cobra.Command {
+// mcpCommands are the commands about MCP: those for clients of this program, and those about the servers of others.
+type mcpCommands struct {
+	clients *mcpClientCommands
+	servers *mcpServerCommands
+}
+
+// mcpClientCommands are the commands that serve MCP clients, and enter this program in their configurations.
+type mcpClientCommands struct{ *connector }
+
+// mcpServerCommands are the commands about the MCP servers of others.
+type mcpServerCommands struct {
+	*connector
+
+	tools   *toolset
+	defined *definitions
+}
+
+func newMCP(c *mcpCommands) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "mcp",
 		Short:   "Serve MCP clients, and use MCP servers",
@@ -24,9 +41,8 @@ func newMCP(a *app) *cobra.Command {
 		Long:    "Serve MCP clients: every tool call of an agent becomes a durable task, with approvals and an audit log.",
 	}
 	asGroup(cmd)
-	cmd.AddCommand(newMCPServe(a), newMCPInstall(a), newMCPUninstall(a), newMCPConformance(a))
-	cmd.AddCommand(newMCPServers(a)...)
-	cmd.AddCommand(newMCPLogins(a)...)
+	cmd.AddCommand(c.clients.commands()...)
+	cmd.AddCommand(c.servers.commands()...)
 	return cmd
 }
 
@@ -37,7 +53,7 @@ type mcpOptions struct {
 	profile  string
 }
 
-func newMCPServe(a *app) *cobra.Command {
+func newMCPServe(c *mcpClientCommands) *cobra.Command {
 	var o mcpOptions
 	cmd := &cobra.Command{
 		Use:   "serve",
@@ -48,7 +64,7 @@ It uses the node of the data directory, or starts one for as long as the client 
 uses, it finds or starts the next one. Calls that are still running then go on when the next node starts. A client that wants to outlive that speaks HTTP to orch serve.`,
 		Example: "  orch mcp serve --root ~/project --tools 'FILE_*,GIT_*,orch_*'",
 		Args:    takes(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.serveMCP(cmd.Context(), o) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return c.serveMCP(cmd.Context(), o) },
 	}
 	cmd.Flags().StringSliceVar(&o.tools, "tools", nil, "show only tools with these names or globs")
 	cmd.Flags().BoolVar(&o.readOnly, "only-read", false, "show only tools that change nothing")
@@ -58,21 +74,21 @@ uses, it finds or starts the next one. Calls that are still running then go on w
 }
 
 // serveMCP speaks MCP over the streams of the process.
-func (a *app) serveMCP(ctx context.Context, o mcpOptions) error {
+func (c *mcpClientCommands) serveMCP(ctx context.Context, o mcpOptions) error {
 	if err := server.CheckProfile(o.profile); err != nil {
 		return fault.From(err).WithField("--profile")
 	}
-	catalogue, err := a.nodes.Tools()
+	catalogue, err := c.nodes.Tools()
 	if err != nil {
 		return err
 	}
-	outputs, err := node.OpenOutputs(processNodes{logs: a.err}.config(a.cfg, idle))
+	outputs, err := node.OpenOutputs(processNodes{logs: c.err}.config(c.cfg, idle))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = outputs.Close() }()
-	log := a.logger()
-	return a.withLasting(ctx, staying, func(s session) error {
+	log := c.logger()
+	return c.withLasting(ctx, staying, func(s session) error {
 		servers := node.NewAdmin(s)
 		stopTools := followTools(ctx, servers, catalogue, log)
 		defer stopTools()
@@ -83,17 +99,17 @@ func (a *app) serveMCP(ctx context.Context, o mcpOptions) error {
 			Reveal: func(ctx context.Context, task events.TaskID, who string, result json.RawMessage) json.RawMessage {
 				return onboarding.Reveal(ctx, s, task, who, result)
 			},
-			Local: server.Identity{Name: a.actor(), Role: server.Operator}, Refused: reporter(ctx, s, log),
-			Show: server.Selection{Tools: o.tools, ReadOnly: o.readOnly}, OutsideApprovals: a.cfg.OutsideApprovals, Writes: a.cfg.Writes, Profile: o.profile,
-			PortableNames: a.cfg.PortableNames,
-			SyncWait:      a.cfg.SyncWait, Outputs: outputs, Inboxes: node.Inboxes{Node: s},
-			Root: a.cfg.Root, Version: readVersion().Version, Logger: log,
+			Local: server.Identity{Name: c.actor(), Role: server.Operator}, Refused: reporter(ctx, s, log),
+			Show: server.Selection{Tools: o.tools, ReadOnly: o.readOnly}, OutsideApprovals: c.cfg.OutsideApprovals, Writes: c.cfg.Writes, Profile: o.profile,
+			PortableNames: c.cfg.PortableNames,
+			SyncWait:      c.cfg.SyncWait, Outputs: outputs, Inboxes: node.Inboxes{Node: s},
+			Root: c.cfg.Root, Version: readVersion().Version, Logger: log,
 		})
 		if err != nil {
 			return err
 		}
 		defer face.Close()
-		return stopped(ctx, face.Serve(ctx, io.NopCloser(a.in), nopWriteCloser{a.out}))
+		return stopped(ctx, face.Serve(ctx, io.NopCloser(c.in), nopWriteCloser{c.out}))
 	})
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/orch-dev/orch/node"
 )
 
-func newMCPAccept(a *app) *cobra.Command {
+func newMCPAccept(c *mcpServerCommands) *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
 		Use:   "accept [SERVER] [TOOL...]",
@@ -27,42 +27,42 @@ has shown. Read the texts: models read them, and do what they say.`,
 		Args:    takes("[SERVER]", "[TOOL...]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return a.showWaiting(cmd.Context())
+				return c.showWaiting(cmd.Context())
 			}
-			return a.acceptTools(cmd.Context(), args[0], args[1:], yes)
+			return c.acceptTools(cmd.Context(), args[0], args[1:], yes)
 		},
-		ValidArgsFunction: a.completeWaiting,
+		ValidArgsFunction: c.completeWaiting,
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	return cmd
 }
 
 // withDefinitions calls f with the servers of the node, else with what is recorded of them.
-func (a *app) withDefinitions(ctx context.Context, f func(node.Admin) error) error {
-	return a.atNode(ctx, f, func(error) error {
-		return f(node.RecordedAdmin(a.home, a.logger()))
+func (c *mcpServerCommands) withDefinitions(ctx context.Context, f func(node.Admin) error) error {
+	return c.atNode(ctx, f, func(error) error {
+		return f(node.RecordedAdmin(c.home, c.logger()))
 	})
 }
 
 // waits reports whether a tool is blocked until somebody accepts its definition.
 func waits(d gateway.Definition) bool { return d.Status != gateway.Accepted }
 
-func (a *app) showWaiting(ctx context.Context) error {
-	return a.withDefinitions(ctx, func(servers node.Admin) error {
+func (c *mcpServerCommands) showWaiting(ctx context.Context) error {
+	return c.withDefinitions(ctx, func(servers node.Admin) error {
 		list, err := servers.Definitions(ctx, "")
 		if err != nil {
 			return err
 		}
-		return a.showDefinitions(slices.DeleteFunc(list, func(d gateway.Definition) bool { return !waits(d) }), waitingText)
+		return c.showDefinitions(slices.DeleteFunc(list, func(d gateway.Definition) bool { return !waits(d) }), waitingText)
 	})
 }
 
-func (a *app) showDefinitions(list []gateway.Definition, text func([]gateway.Definition) string) error {
+func (c *mcpServerCommands) showDefinitions(list []gateway.Definition, text func([]gateway.Definition) string) error {
 	names := make([]string, len(list))
 	for i, d := range list {
 		names[i] = screen.Escape(d.Server + "/" + d.Tool)
 	}
-	return a.emit(view{data: list, rows: rowsOf(list), names: names, text: func(w io.Writer) error {
+	return c.emit(view{data: list, rows: rowsOf(list), names: names, text: func(w io.Writer) error {
 		_, err := io.WriteString(w, screen.EscapeLines(text(list)))
 		return err
 	}})
@@ -95,19 +95,19 @@ func acceptedText(list []gateway.Definition) string {
 	return b.String()
 }
 
-func (a *app) acceptTools(ctx context.Context, server string, only []string, yes bool) error {
-	return a.withDefinitions(ctx, func(servers node.Admin) error {
+func (c *mcpServerCommands) acceptTools(ctx context.Context, server string, only []string, yes bool) error {
+	return c.withDefinitions(ctx, func(servers node.Admin) error {
 		waiting, err := waitingOf(ctx, servers, server, only)
 		if err != nil || len(waiting) == 0 {
 			if err == nil {
-				err = a.showDefinitions(waiting, acceptedText)
+				err = c.showDefinitions(waiting, acceptedText)
 			}
 			return err
 		}
-		if err := a.agree(ctx, waiting, yes); err != nil {
+		if err := c.agree(ctx, waiting, yes); err != nil {
 			return err
 		}
-		word := node.Acceptance{Server: server, Tools: map[string]string{}, By: a.actor()}
+		word := node.Acceptance{Server: server, Tools: map[string]string{}, By: c.actor()}
 		for _, d := range waiting {
 			word.Tools[d.Tool] = d.SHA256
 		}
@@ -115,7 +115,7 @@ func (a *app) acceptTools(ctx context.Context, server string, only []string, yes
 		if err != nil {
 			return err
 		}
-		return a.showDefinitions(after, acceptedText)
+		return c.showDefinitions(after, acceptedText)
 	})
 }
 
@@ -148,15 +148,15 @@ func waitingOf(ctx context.Context, servers node.Admin, server string, only []st
 }
 
 // agree shows what is to be accepted, and asks.
-func (a *app) agree(ctx context.Context, waiting []gateway.Definition, yes bool) error {
+func (c *mcpServerCommands) agree(ctx context.Context, waiting []gateway.Definition, yes bool) error {
 	text := waitingText(waiting)
 	if !yes {
-		return a.confirm(ctx, text, "Accept "+screen.Plural(len(waiting), "definition")+"?", "see what waits: orch mcp accept")
+		return c.confirm(ctx, text, "Accept "+screen.Plural(len(waiting), "definition")+"?", "see what waits: orch mcp accept")
 	}
-	if a.cfg.Output != "text" {
+	if c.cfg.Output != "text" {
 		return nil
 	}
-	if _, err := io.WriteString(a.err, screen.EscapeLines(text)); err != nil {
+	if _, err := io.WriteString(c.err, screen.EscapeLines(text)); err != nil {
 		return fault.New(fault.Internal, "showing the definitions: %w", err)
 	}
 	return nil

@@ -27,15 +27,15 @@ func (c checked) String() string {
 
 // checkEntry starts what stands in the content of a configuration, as the client will. Nil when that is not wanted.
 // EXEC_FAILED, with nothing written, when a client could not use it.
-func (a *app) checkEntry(ctx context.Context, c configuration, content []byte, name string) (*checked, error) {
-	if !c.check {
+func (c *mcpClientCommands) checkEntry(ctx context.Context, config configuration, content []byte, name string) (*checked, error) {
+	if !config.check {
 		return nil, nil
 	}
-	launch, err := c.client.Launch(c.file, content, name)
+	launch, err := config.client.Launch(config.file, content, name)
 	if err != nil {
 		return nil, err
 	}
-	trial, err := clients.Try(ctx, launch, a.getenv)
+	trial, err := clients.Try(ctx, launch, c.getenv)
 	if ctx.Err() != nil {
 		return nil, fault.New(fault.Cancelled, "nothing was changed")
 	}
@@ -43,7 +43,7 @@ func (a *app) checkEntry(ctx context.Context, c configuration, content []byte, n
 		err = fault.New(fault.ExecFailed, "it lists no tools; look at --tools and --only-read")
 	}
 	if err != nil {
-		return nil, fault.New(fault.ExecFailed, "%s could not use it: %s", c.client.Title, fault.From(err).Message).WithField(c.file).
+		return nil, fault.New(fault.ExecFailed, "%s could not use it: %s", config.client.Title, fault.From(err).Message).WithField(config.file).
 			WithHint("nothing was written; the client would start %q; --no-check writes it all the same", append([]string{launch.Command}, launch.Args...))
 	}
 	return &checked{Trial: trial, Profile: profileIn(launch.Args)}, nil

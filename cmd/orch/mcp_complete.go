@@ -13,18 +13,18 @@ import (
 
 // completeServers completes the name of an MCP server as the first argument: of those that are defined here, and of
 // those whose tools the node has. No server is started for that.
-func (a *app) completeServers(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 || a.configure(cmd) != nil {
+func (c *mcpServerCommands) completeServers(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 || c.configure(cmd) != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	names := map[string]bool{}
-	if r, err := a.newServers(); err == nil {
+	if r, err := c.defined.newServers(); err == nil {
 		defined, _ := r.Defined() // a completion has no place for an error
 		for name := range defined {
 			names[name] = true
 		}
 	}
-	for _, e := range a.outside(cmd.Context(), false) {
+	for _, e := range c.tools.outside(cmd.Context(), false) {
 		names[e.Server] = true
 	}
 	return slices.Sorted(maps.Keys(names)), cobra.ShellCompDirectiveNoFileComp
@@ -32,11 +32,11 @@ func (a *app) completeServers(cmd *cobra.Command, args []string, _ string) ([]st
 
 // completeWaiting completes servers with tools that wait for somebody to accept them, and then these tools, as they are
 // recorded.
-func (a *app) completeWaiting(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if a.configure(cmd) != nil {
+func (c *mcpServerCommands) completeWaiting(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if c.configure(cmd) != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	list, _ := node.RecordedAdmin(a.home, a.logger()).Definitions(cmd.Context(), "") // a completion has no place for an error
+	list, _ := node.RecordedAdmin(c.home, c.logger()).Definitions(cmd.Context(), "") // a completion has no place for an error
 	list = slices.DeleteFunc(list, func(d gateway.Definition) bool { return !waits(d) })
 	names := map[string]bool{}
 	for _, d := range list {

@@ -14,7 +14,7 @@ import (
 
 // newMCPConformance is the node that the conformance suite of MCP tests: the real one, with the suite's fixtures
 // among its tools.
-func newMCPConformance(a *app) *cobra.Command {
+func newMCPConformance(c *mcpClientCommands) *cobra.Command {
 	var address, token string
 	cmd := &cobra.Command{
 		Use:     "conformance",
@@ -23,7 +23,7 @@ func newMCPConformance(a *app) *cobra.Command {
 		Args:    takes(),
 		Hidden:  true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.conform(cmd.Context(), address, token)
+			return c.conform(cmd.Context(), address, token)
 		},
 	}
 	cmd.Flags().StringVar(&address, "http", "127.0.0.1:0", "where to listen")
@@ -32,19 +32,19 @@ func newMCPConformance(a *app) *cobra.Command {
 	return cmd
 }
 
-func (a *app) conform(ctx context.Context, address, token string) error {
+func (c *mcpClientCommands) conform(ctx context.Context, address, token string) error {
 	if len(token) < 16 {
 		return fault.New(fault.ValidationError, "must have at least 16 characters").WithField("token")
 	}
-	cfg := processNodes{logs: a.err}.config(a.cfg, working)
+	cfg := processNodes{logs: c.err}.config(c.cfg, working)
 	var f fixture.Fixture
-	cfg.HTTP, cfg.Extra, cfg.Tokens = address, f.Tools(), staticToken{token, server.Identity{Name: a.actor(), Role: server.Operator}}
-	cfg.Face = func(c *server.Config) { c.Extend = f.Extend }
+	cfg.Faces.HTTP, cfg.Extra, cfg.Faces.Tokens = address, f.Tools(), staticToken{token, server.Identity{Name: c.actor(), Role: server.Operator}}
+	cfg.Faces.Face = func(face *server.Config) { face.Extend = f.Extend }
 	n, err := node.Start(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	_ = writeLine(a.out, map[string]string{"mcp": n.FaceURL()})
+	_ = writeLine(c.out, map[string]string{"mcp": n.FaceURL()})
 	<-ctx.Done()
 	limited, stop := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer stop()

@@ -17,7 +17,7 @@ import (
 // importOptions are the flags of `orch mcp import`.
 type importOptions struct{ project, replace, dryRun bool }
 
-func newMCPImport(a *app) *cobra.Command {
+func newMCPImport(c *mcpServerCommands) *cobra.Command {
 	var o importOptions
 	cmd := &cobra.Command{
 		Use:   "import FILE",
@@ -27,7 +27,7 @@ own in ~/.orch/mcp. What is there already stays, unless --replace is given. The 
 be put into ~/.orch/mcp as it is.`,
 		Example: "  orch mcp import ~/.cursor/mcp.json --dry-run",
 		Args:    takes("FILE"),
-		RunE:    func(_ *cobra.Command, args []string) error { return a.importServers(args[0], o) },
+		RunE:    func(_ *cobra.Command, args []string) error { return c.importServers(args[0], o) },
 	}
 	cmd.Flags().BoolVar(&o.project, "project", false, "write to .orch/mcp of this directory")
 	cmd.Flags().BoolVar(&o.replace, "replace", false, "replace definitions that are there")
@@ -44,17 +44,17 @@ type importReport struct {
 	Problems []registry.SchemaError `json:"problems,omitempty"`
 }
 
-func (a *app) importServers(file string, o importOptions) error {
+func (c *mcpServerCommands) importServers(file string, o importOptions) error {
 	if !filepath.IsAbs(file) {
-		file = filepath.Join(a.dir, file)
+		file = filepath.Join(c.dir, file)
 	}
 	in, err := registry.Import(file)
 	if err != nil {
 		return err
 	}
-	dir := filepath.Join(a.home, ".orch", "mcp")
+	dir := filepath.Join(c.home, ".orch", "mcp")
 	if o.project {
-		dir = filepath.Join(a.dir, ".orch", "mcp")
+		dir = filepath.Join(c.dir, ".orch", "mcp")
 	}
 	done := importReport{Written: []string{}, DryRun: o.dryRun, Skipped: in.Skipped, Notes: in.Left, Problems: in.Problems}
 	for _, s := range in.Servers {
@@ -68,7 +68,7 @@ func (a *app) importServers(file string, o importOptions) error {
 			done.Written = append(done.Written, path)
 		}
 	}
-	shown := a.emit(view{data: done, names: done.Written, text: func(w io.Writer) error { return writeLines(w, done.lines()) }})
+	shown := c.emit(view{data: done, names: done.Written, text: func(w io.Writer) error { return writeLines(w, done.lines()) }})
 	if shown == nil && len(done.Problems) > 0 {
 		return &exitError{exit: exitInternal}
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"io"
@@ -34,7 +33,7 @@ type installOptions struct {
 	noCheck bool
 }
 
-func newMCPInstall(a *app) *cobra.Command {
+func newMCPInstall(c *mcpClientCommands) *cobra.Command {
 	var o installOptions
 	cmd := &cobra.Command{
 		Use:   "install --client CLIENT",
@@ -47,7 +46,7 @@ The client starts "orch mcp serve" with the root and the data directory of now, 
 that orch serve runs. No secret is written: over HTTP the client takes the token from the variable ORCH_TOKEN, or asks for it.`,
 		Example: "  orch mcp install --client claude-code --root ~/project\n  orch mcp install --client cursor --project --http --dry-run",
 		Args:    takes(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.installMCP(cmd.Context(), o) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return c.installMCP(cmd.Context(), o) },
 	}
 	o.addTo(cmd)
 	cmd.Flags().BoolVar(&o.http, "http", false, "reach the node of orch serve instead of starting orch")
@@ -59,14 +58,14 @@ that orch serve runs. No secret is written: over HTTP the client takes the token
 	return cmd
 }
 
-func newMCPUninstall(a *app) *cobra.Command {
+func newMCPUninstall(c *mcpClientCommands) *cobra.Command {
 	var o installOptions
 	cmd := &cobra.Command{
 		Use:     "uninstall --client CLIENT",
 		Short:   "Take orch out of the configuration of an MCP client",
 		Example: "  orch mcp uninstall --client claude-code",
 		Args:    takes(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.uninstallMCP(cmd.Context(), o) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return c.uninstallMCP(cmd.Context(), o) },
 	}
 	o.addTo(cmd)
 	return cmd
@@ -94,7 +93,7 @@ type configuration struct {
 }
 
 // openConfiguration finds and reads the file of the client that was named.
-func (a *app) openConfiguration(o installOptions) (configuration, error) {
+func (c *mcpClientCommands) openConfiguration(o installOptions) (configuration, error) {
 	if o.client == "" {
 		return configuration{}, fault.New(fault.RequiredField, "is missing").WithField("--client").WithHint("one of %s", strings.Join(clients.IDs(), ", "))
 	}
@@ -111,7 +110,7 @@ func (a *app) openConfiguration(o installOptions) (configuration, error) {
 	if err != nil {
 		return configuration{}, err
 	}
-	file, err := client.File(clients.Place{OS: runtime.GOOS, Home: a.home, Project: a.cfg.Root, Getenv: a.getenv, InProject: o.project})
+	file, err := client.File(clients.Place{OS: runtime.GOOS, Home: c.home, Project: c.cfg.Root, Getenv: c.getenv, InProject: o.project})
 	if err != nil {
 		return configuration{}, err
 	}
@@ -119,53 +118,53 @@ func (a *app) openConfiguration(o installOptions) (configuration, error) {
 	return configuration{client: client, file: file, content: content}, err
 }
 
-func (a *app) installMCP(ctx context.Context, o installOptions) error {
-	c, err := a.openConfiguration(o)
+func (c *mcpClientCommands) installMCP(ctx context.Context, o installOptions) error {
+	config, err := c.openConfiguration(o)
 	if err != nil {
 		return err
 	}
-	entry, err := a.mcpEntry(o)
+	entry, err := c.mcpEntry(o)
 	if err != nil {
 		return err
 	}
-	after, err := c.client.Install(c.file, c.content, entry)
+	after, err := config.client.Install(config.file, config.content, entry)
 	if err != nil {
 		return err
 	}
-	c.check = !o.http && !o.noCheck && !o.dryRun
+	config.check = !o.http && !o.noCheck && !o.dryRun
 	var next []string
 	if o.http {
-		next = append(next, "keep a node running: orch serve", a.tokenFor(c.client))
+		next = append(next, "keep a node running: orch serve", c.tokenFor(config.client))
 	}
 	if o.project && !o.http {
 		next = append(next, "the file has paths of this machine; think of that before you commit it")
 	}
-	return a.changeConfiguration(ctx, c, after, o, append(next, c.client.Reload))
+	return c.changeConfiguration(ctx, config, after, o, append(next, config.client.Reload))
 }
 
 // tokenFor says how the client gets the token of this user.
-func (a *app) tokenFor(client clients.Client) string {
-	file := filepath.Join(a.cfg.DataDir, "mcp.token")
+func (c *mcpClientCommands) tokenFor(client clients.Client) string {
+	file := filepath.Join(c.cfg.DataDir, "mcp.token")
 	if client.AsksForToken() {
 		return client.Title + " asks for the token once; it is in " + file
 	}
 	return "give " + client.Title + " the token: export " + clients.TokenVariable + `="$(cat '` + file + `')"`
 }
 
-func (a *app) uninstallMCP(ctx context.Context, o installOptions) error {
-	c, err := a.openConfiguration(o)
+func (c *mcpClientCommands) uninstallMCP(ctx context.Context, o installOptions) error {
+	config, err := c.openConfiguration(o)
 	if err != nil {
 		return err
 	}
-	after, err := c.client.Uninstall(c.file, c.content, o.name)
+	after, err := config.client.Uninstall(config.file, config.content, o.name)
 	if err != nil {
 		return err
 	}
-	return a.changeConfiguration(ctx, c, after, o, []string{c.client.Reload})
+	return c.changeConfiguration(ctx, config, after, o, []string{config.client.Reload})
 }
 
 // mcpEntry is what the client has to know.
-func (a *app) mcpEntry(o installOptions) (clients.Entry, error) {
+func (c *mcpClientCommands) mcpEntry(o installOptions) (clients.Entry, error) {
 	e := clients.Entry{Name: o.name}
 	if o.profile == "" && len(o.tools) > 0 {
 		o.profile = server.ProfileAll
@@ -183,22 +182,22 @@ func (a *app) mcpEntry(o installOptions) (clients.Entry, error) {
 			return e, fault.New(fault.InvalidParams, "over HTTP the node says how sessions write in the root").WithField("--writes").
 				WithHint("start it with: orch serve --writes %s", o.writes)
 		}
-		url, err := faceURL(a.cfg.HTTP)
+		url, err := faceURL(c.cfg.HTTP)
 		e.URL = url + o.query()
 		return e, err
 	}
 	if err := oneOf("--writes", cmp.Or(o.writes, "ask"), []string{"ask", "session", "allow"}); err != nil {
 		return e, err
 	}
-	if info, err := os.Stat(a.cfg.Root); err != nil || !info.IsDir() {
+	if info, err := os.Stat(c.cfg.Root); err != nil || !info.IsDir() {
 		return e, fault.New(fault.NotFound, "there is no such directory").WithField("--root")
 	}
-	if strings.HasPrefix(a.exe, filepath.Join(os.TempDir(), "go-build")) || !filepath.IsAbs(a.exe) {
-		return e, fault.New(fault.InvalidParams, "this program is gone when it ends: %s", cmp.Or(a.exe, "unknown")).
+	if strings.HasPrefix(c.exe, filepath.Join(os.TempDir(), "go-build")) || !filepath.IsAbs(c.exe) {
+		return e, fault.New(fault.InvalidParams, "this program is gone when it ends: %s", cmp.Or(c.exe, "unknown")).
 			WithHint("build it first: go build -o bin/orch ./cmd/orch")
 	}
-	e.Command = a.exe
-	e.Args = []string{"mcp", "serve", "--root", a.cfg.Root, "--data-dir", a.cfg.DataDir}
+	e.Command = c.exe
+	e.Args = []string{"mcp", "serve", "--root", c.cfg.Root, "--data-dir", c.cfg.DataDir}
 	if len(o.tools) > 0 {
 		e.Args = append(e.Args, "--tools", strings.Join(o.tools, ","))
 	}
@@ -253,26 +252,26 @@ type configChange struct {
 }
 
 // changeConfiguration shows the change, asks, and writes.
-func (a *app) changeConfiguration(ctx context.Context, c configuration, after []byte, o installOptions, next []string) error {
-	done := configChange{Client: c.client.ID, File: c.file, DryRun: o.dryRun, Diff: patch.Between(c.file, c.content, after)}
+func (c *mcpClientCommands) changeConfiguration(ctx context.Context, config configuration, after []byte, o installOptions, next []string) error {
+	done := configChange{Client: config.client.ID, File: config.file, DryRun: o.dryRun, Diff: patch.Between(config.file, config.content, after)}
 	shown := true
 	if done.Diff != "" && !o.dryRun && !o.yes {
-		if err := a.confirm(ctx, done.Diff, "Write this?", "see the change with --dry-run"); err != nil {
+		if err := c.confirm(ctx, done.Diff, "Write this?", "see the change with --dry-run"); err != nil {
 			return err
 		}
 		shown = false
 	}
 	var err error
-	if done.Check, err = a.checkEntry(ctx, c, after, o.name); err != nil {
+	if done.Check, err = c.checkEntry(ctx, config, after, o.name); err != nil {
 		return err
 	}
 	if done.Diff != "" && !o.dryRun {
-		if done.Backup, err = c.write(after, a.now()); err != nil {
+		if done.Backup, err = config.write(after, c.now()); err != nil {
 			return err
 		}
 		done.Changed, done.Next = true, next
 	}
-	return a.emit(view{data: done, names: []string{c.file}, text: func(w io.Writer) error {
+	return c.emit(view{data: done, names: []string{config.file}, text: func(w io.Writer) error {
 		var lines []string
 		if shown && done.Diff != "" {
 			lines = append(lines, screen.EscapeLines(strings.TrimSuffix(done.Diff, "\n")))
@@ -302,29 +301,4 @@ func (c configChange) lines() []string {
 		lines = append(lines, "next:    "+n)
 	}
 	return lines
-}
-
-// confirm shows text on stderr and asks. CANCELLED when the answer is no; INVALID_PARAMS, with how to look at it, when
-// nobody can answer.
-func (a *app) confirm(ctx context.Context, text, question, look string) error {
-	if !a.inTTY || !a.errTTY {
-		return fault.New(fault.InvalidParams, "there is no terminal to ask on").WithHint("%s, then pass --yes", look)
-	}
-	if _, err := io.WriteString(a.err, screen.EscapeLines(text)+question+" [y/N] "); err != nil {
-		return fault.New(fault.Internal, "asking: %w", err)
-	}
-	answer := make(chan string, 1)
-	go func() { // a read cannot be ended; it ends with the process
-		line, _ := bufio.NewReader(a.in).ReadString('\n') // no line is a no
-		answer <- strings.ToLower(strings.TrimSpace(line))
-	}()
-	select {
-	case <-ctx.Done():
-		return fault.New(fault.Cancelled, "nothing was changed")
-	case text := <-answer:
-		if text == "y" || text == "yes" {
-			return nil
-		}
-		return fault.New(fault.Cancelled, "nothing was changed")
-	}
 }

@@ -13,15 +13,15 @@ import (
 )
 
 // newMCPLogins returns the commands about logins at MCP servers.
-func newMCPLogins(a *app) []*cobra.Command {
-	all := []*cobra.Command{newMCPLogin(a), newMCPLogout(a)}
+func newMCPLogins(c *mcpServerCommands) []*cobra.Command {
+	all := []*cobra.Command{newMCPLogin(c), newMCPLogout(c)}
 	for _, cmd := range all {
-		cmd.Flags().BoolVar(&a.project, "project", false, "also the servers of ./.orch/mcp, whose addresses the project names")
+		cmd.Flags().BoolVar(&c.defined.project, "project", false, "also the servers of ./.orch/mcp, whose addresses the project names")
 	}
 	return all
 }
 
-func newMCPLogin(a *app) *cobra.Command {
+func newMCPLogin(c *mcpServerCommands) *cobra.Command {
 	var noBrowser bool
 	cmd := &cobra.Command{
 		Use:   "login NAME",
@@ -31,29 +31,29 @@ comes back to this machine with the answer, for which the command waits 5 minute
 ~/.orch/state/mcp-oauth, for this user alone, and renewed without a person for as long as the server allows it.`,
 		Example: "  orch mcp login notes",
 		Args:    takes("NAME"),
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.loginServer(cmd.Context(), args[0], noBrowser) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return c.loginServer(cmd.Context(), args[0], noBrowser) },
 
-		ValidArgsFunction: a.completeServers,
+		ValidArgsFunction: c.completeServers,
 	}
 	cmd.Flags().BoolVar(&noBrowser, "no-browser", false, "only print the address to open")
 	return cmd
 }
 
-func (a *app) loginServer(ctx context.Context, name string, noBrowser bool) error {
-	r, err := a.newServers()
+func (c *mcpServerCommands) loginServer(ctx context.Context, name string, noBrowser bool) error {
+	r, err := c.defined.newServers()
 	if err != nil {
 		return err
 	}
 	login, err := r.Login(ctx, name, func(address string) {
-		a.note("log in at %s", screen.Escape(address))
+		c.note("log in at %s", screen.Escape(address))
 		if !noBrowser {
-			a.browse(ctx, address)
+			c.browse(ctx, address)
 		}
 	})
 	if err != nil {
 		return err
 	}
-	return a.emit(view{data: login, names: []string{login.Server}, text: func(w io.Writer) error {
+	return c.emit(view{data: login, names: []string{login.Server}, text: func(w io.Writer) error {
 		return writeLines(w, []string{loginLine(login)})
 	}})
 }
@@ -67,31 +67,31 @@ func loginLine(l oauth.Login) string {
 }
 
 // browse opens an address that is http or https in the browser of the desktop, where there is one.
-func (a *app) browse(ctx context.Context, address string) {
+func (c *mcpServerCommands) browse(ctx context.Context, address string) {
 	program := "xdg-open"
 	switch {
 	case runtime.GOOS == "darwin":
 		program = "open"
-	case a.getenv("DISPLAY") == "" && a.getenv("WAYLAND_DISPLAY") == "":
+	case c.getenv("DISPLAY") == "" && c.getenv("WAYLAND_DISPLAY") == "":
 		return // what would open is a browser in this terminal
 	}
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), program, address) // the window stays when the command is over
 	if err := cmd.Start(); err != nil {
-		a.note("no browser could be opened: open the address yourself")
+		c.note("no browser could be opened: open the address yourself")
 		return
 	}
 	go func() { _ = cmd.Wait() }() // how the window ends does not matter
 }
 
-func newMCPLogout(a *app) *cobra.Command {
+func newMCPLogout(c *mcpServerCommands) *cobra.Command {
 	return &cobra.Command{
 		Use:     "logout NAME",
 		Short:   "Forget the login at an MCP server, here and where the server allows it there too",
 		Example: "  orch mcp logout notes",
 		Args:    takes("NAME"),
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.logoutServer(cmd.Context(), args[0]) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return c.logoutServer(cmd.Context(), args[0]) },
 
-		ValidArgsFunction: a.completeServers,
+		ValidArgsFunction: c.completeServers,
 	}
 }
 
@@ -102,8 +102,8 @@ type logoutJSON struct {
 	Revoked bool `json:"revoked"`
 }
 
-func (a *app) logoutServer(ctx context.Context, name string) error {
-	r, err := a.newServers()
+func (c *mcpServerCommands) logoutServer(ctx context.Context, name string) error {
+	r, err := c.defined.newServers()
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (a *app) logoutServer(ctx context.Context, name string) error {
 	if !revoked {
 		line += "; the authorization server was not told, or did not agree: what it gave is good until it ends there"
 	}
-	return a.emit(view{data: logoutJSON{name, revoked}, names: []string{name}, text: func(w io.Writer) error {
+	return c.emit(view{data: logoutJSON{name, revoked}, names: []string{name}, text: func(w io.Writer) error {
 		return writeLines(w, []string{line})
 	}})
 }

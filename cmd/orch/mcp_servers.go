@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -15,70 +14,38 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/orch-dev/orch/cmd/orch/screen"
-	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/mcp/registry"
 	"github.com/orch-dev/orch/node"
 )
 
 // newMCPServers returns the commands about the MCP servers of others. Those that start servers start the ones of the
 // project only when they are told to: its files name programs that somebody else may have chosen.
-func newMCPServers(a *app) []*cobra.Command {
-	starting := []*cobra.Command{newMCPList(a), newMCPTest(a), newMCPSwitch(a, true), newMCPSwitch(a, false)}
+func newMCPServers(c *mcpServerCommands) []*cobra.Command {
+	starting := []*cobra.Command{newMCPList(c), newMCPTest(c), newMCPSwitch(c, true), newMCPSwitch(c, false)}
 	for _, cmd := range starting {
-		cmd.Flags().BoolVar(&a.project, "project", false, "start the servers here, also those of ./.orch/mcp, which start programs that the project names")
+		cmd.Flags().BoolVar(&c.defined.project, "project", false, "start the servers here, also those of ./.orch/mcp, which start programs that the project names")
 	}
-	return append(starting, newMCPReload(a), newMCPAccept(a), newMCPValidate(a), newMCPImport(a))
-}
-
-// atNode calls f with the servers of the node that runs, and otherwise when none does.
-func (a *app) atNode(ctx context.Context, f func(node.Admin) error, otherwise func(error) error) error {
-	s, err := a.nodes.Dial(ctx, a.cfg)
-	switch {
-	case err == nil:
-		a.identity = s.Identity()
-		return during(ctx, s, func(s session) error { return f(node.NewAdmin(s).As(a.actor())) })
-	case a.cfg.Server == "" && fault.Has(err, fault.Unavailable):
-		return otherwise(err)
-	default:
-		return err
-	}
+	return append(starting, newMCPReload(c), newMCPAccept(c), newMCPValidate(c), newMCPImport(c))
 }
 
 // withServers calls f with the servers of the node. When none runs, or with those of the project, it starts the ones
 // that are defined for as long as f runs.
-func (a *app) withServers(ctx context.Context, f func(node.Admin) error) error {
+func (c *mcpServerCommands) withServers(ctx context.Context, f func(node.Admin) error) error {
 	alone := func(error) error {
-		s, err := node.NewStandaloneAdmin(a.servers(), a.logger())
+		s, err := node.NewStandaloneAdmin(c.defined.servers(), c.logger())
 		if err != nil {
 			return err
 		}
 		defer s.Close(ctx)
 		return f(s.Admin)
 	}
-	if a.project {
+	if c.defined.project {
 		return alone(nil)
 	}
-	return a.atNode(ctx, f, alone)
+	return c.atNode(ctx, f, alone)
 }
 
-// servers says which MCP servers count without a node.
-func (a *app) servers() node.Servers {
-	s := node.Servers{Home: a.home, Workspace: a.cfg.Root, Getenv: a.getenv, Still: true}
-	if a.project || a.cfg.MCPProject {
-		s.Dir = a.dir
-	}
-	return s
-}
-
-// newServers returns a registry that is not started.
-func (a *app) newServers() (*registry.Registry, error) {
-	s := a.servers()
-	return registry.New(registry.Config{Dir: cmp.Or(s.Dir, s.Home), Home: s.Home, Workspace: s.Workspace, Getenv: s.Getenv, Still: s.Still, Logger: a.logger()})
-}
-
-func (a *app) logger() *slog.Logger { return newLogger(a.err, a.cfg.LogLevel) }
-
-func newMCPList(a *app) *cobra.Command {
+func newMCPList(c *mcpServerCommands) *cobra.Command {
 	var status string
 	cmd := &cobra.Command{
 		Use:   "list",
@@ -91,7 +58,7 @@ Without a node the servers are started for this command, which takes up to 5 s: 
 and the directories of ORCH_MCP_PATH, and with --project those in ./.orch/mcp, which go first.`,
 		Example: "  orch mcp list --status degraded",
 		Args:    takes(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.listServers(cmd.Context(), status) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return c.listServers(cmd.Context(), status) },
 	}
 	cmd.Flags().StringVar(&status, "status", "", "only servers with this status"+choices(serverStates()))
 	completeFlag(cmd, "status", completeWords(serverStates()))
@@ -102,30 +69,30 @@ func serverStates() []string {
 	return []string{string(registry.Ready), string(registry.Degraded), string(registry.Offline)}
 }
 
-func (a *app) listServers(ctx context.Context, status string) error {
+func (c *mcpServerCommands) listServers(ctx context.Context, status string) error {
 	if status != "" {
 		if err := oneOf("--status", status, serverStates()); err != nil {
 			return err
 		}
 	}
-	return a.withServers(ctx, func(servers node.Admin) error {
+	return c.withServers(ctx, func(servers node.Admin) error {
 		all, err := servers.List(ctx)
 		if err != nil {
 			return err
 		}
-		return a.showServers(slices.DeleteFunc(all, func(s node.Server) bool { return status != "" && string(s.Status) != status }))
+		return c.showServers(slices.DeleteFunc(all, func(s node.Server) bool { return status != "" && string(s.Status) != status }))
 	})
 }
 
-func (a *app) showServers(list []node.Server) error {
+func (c *mcpServerCommands) showServers(list []node.Server) error {
 	names := make([]string, len(list))
 	for i, s := range list {
 		names[i] = s.Name
 	}
-	return a.emit(view{data: list, rows: rowsOf(list), names: names, text: func(w io.Writer) error { return a.serverTable(w, list) }})
+	return c.emit(view{data: list, rows: rowsOf(list), names: names, text: func(w io.Writer) error { return c.serverTable(w, list) }})
 }
 
-func (a *app) serverTable(w io.Writer, list []node.Server) error {
+func (c *mcpServerCommands) serverTable(w io.Writer, list []node.Server) error {
 	var table screen.Table
 	table.Row("NAME", "STATUS", "TOOLS", "CALLS", "ERRORS", "LATENCY", "SOURCE", "ERROR")
 	for _, s := range list {
@@ -140,7 +107,7 @@ func (a *app) serverTable(w io.Writer, list []node.Server) error {
 		table.Row(s.Name, state, count, strconv.FormatInt(s.Metrics.Invocations, 10), strconv.FormatInt(s.Metrics.Errors, 10),
 			latency(s.Metrics), s.Source, s.LastError)
 	}
-	return table.Write(w, a.width())
+	return table.Write(w, c.width())
 }
 
 // latency is that of calls, or of connecting when there were none.
@@ -151,25 +118,25 @@ func latency(m registry.Metrics) string {
 	return "-"
 }
 
-func newMCPTest(a *app) *cobra.Command {
+func newMCPTest(c *mcpServerCommands) *cobra.Command {
 	return &cobra.Command{
 		Use:     "test NAME",
 		Short:   "Connect to an MCP server and show each step, what it offers and what it complains about",
 		Example: "  orch mcp test github",
 		Args:    takes("NAME"),
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.testServer(cmd.Context(), args[0]) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return c.testServer(cmd.Context(), args[0]) },
 
-		ValidArgsFunction: a.completeServers,
+		ValidArgsFunction: c.completeServers,
 	}
 }
 
-func (a *app) testServer(ctx context.Context, name string) error {
-	return a.withServers(ctx, func(servers node.Admin) error {
+func (c *mcpServerCommands) testServer(ctx context.Context, name string) error {
+	return c.withServers(ctx, func(servers node.Admin) error {
 		report, err := servers.Test(ctx, name)
 		if err != nil && report.Tool == "" {
 			return err
 		}
-		shown := a.emit(view{data: report, names: []string{report.Tool}, text: func(w io.Writer) error {
+		shown := c.emit(view{data: report, names: []string{report.Tool}, text: func(w io.Writer) error {
 			return writeLines(w, reportLines(report))
 		}})
 		return errors.Join(shown, err)
@@ -201,7 +168,7 @@ func reportLines(r registry.MCPHealthReport) []string {
 	return lines
 }
 
-func newMCPSwitch(a *app, on bool) *cobra.Command {
+func newMCPSwitch(c *mcpServerCommands, on bool) *cobra.Command {
 	use, short := "disable", "Do not use an MCP server any more, here and in nodes that run"
 	if on {
 		use, short = "enable", "Use an MCP server again"
@@ -211,14 +178,14 @@ func newMCPSwitch(a *app, on bool) *cobra.Command {
 		Short:   short,
 		Example: "  orch mcp " + use + " github",
 		Args:    takes("NAME"),
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.switchServer(cmd.Context(), args[0], on) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return c.switchServer(cmd.Context(), args[0], on) },
 
-		ValidArgsFunction: a.completeServers,
+		ValidArgsFunction: c.completeServers,
 	}
 }
 
-func (a *app) switchServer(ctx context.Context, name string, on bool) error {
-	return a.withServers(ctx, func(servers node.Admin) error {
+func (c *mcpServerCommands) switchServer(ctx context.Context, name string, on bool) error {
+	return c.withServers(ctx, func(servers node.Admin) error {
 		change := servers.Disable
 		if on {
 			change = servers.Enable
@@ -227,7 +194,7 @@ func (a *app) switchServer(ctx context.Context, name string, on bool) error {
 		if err != nil {
 			return err
 		}
-		return a.emit(view{data: s, names: []string{s.Name}, text: func(w io.Writer) error {
+		return c.emit(view{data: s, names: []string{s.Name}, text: func(w io.Writer) error {
 			return writeLines(w, []string{standing(s)})
 		}})
 	})
@@ -242,7 +209,7 @@ func standing(s node.Server) string {
 	return line
 }
 
-func newMCPReload(a *app) *cobra.Command {
+func newMCPReload(c *mcpServerCommands) *cobra.Command {
 	return &cobra.Command{
 		Use:   "reload",
 		Short: "Let the node read the definitions of MCP servers again",
@@ -250,12 +217,12 @@ func newMCPReload(a *app) *cobra.Command {
 the system tells of that. Calls in flight end as they would have.`,
 		Example: "  orch mcp reload",
 		Args:    takes(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.reloadServers(cmd.Context()) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return c.reloadServers(cmd.Context()) },
 	}
 }
 
-func (a *app) reloadServers(ctx context.Context) error {
-	return a.atNode(ctx, func(servers node.Admin) error {
+func (c *mcpServerCommands) reloadServers(ctx context.Context) error {
+	return c.atNode(ctx, func(servers node.Admin) error {
 		r, err := servers.Reload(ctx)
 		if err != nil {
 			return err
@@ -266,11 +233,11 @@ func (a *app) reloadServers(ctx context.Context) error {
 			names[i] = s.Name
 			lines = append(lines, standing(s))
 		}
-		return a.emit(view{data: r, rows: rowsOf(r.Servers), names: names, text: func(w io.Writer) error { return writeLines(w, lines) }})
+		return c.emit(view{data: r, rows: rowsOf(r.Servers), names: names, text: func(w io.Writer) error { return writeLines(w, lines) }})
 	}, func(err error) error { return err })
 }
 
-func newMCPValidate(a *app) *cobra.Command {
+func newMCPValidate(c *mcpServerCommands) *cobra.Command {
 	return &cobra.Command{
 		Use:   "validate [FILE...]",
 		Short: "Check definitions of MCP servers",
@@ -278,27 +245,27 @@ func newMCPValidate(a *app) *cobra.Command {
 column and property. Without a file it checks all that are found. It ends with 1 when something is wrong.`,
 		Example: "  orch mcp validate .orch/mcp/github.json",
 		Args:    takes("[FILE...]"),
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.validateServers(cmd.Context(), args) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return c.validateServers(cmd.Context(), args) },
 	}
 }
 
-func (a *app) validateServers(ctx context.Context, files []string) error {
-	r, err := a.newServers()
+func (c *mcpServerCommands) validateServers(ctx context.Context, files []string) error {
+	r, err := c.defined.newServers()
 	if err != nil {
 		return err
 	}
 	if len(files) == 0 {
-		if files, err = a.definitionFiles(node.Servers{Dir: a.dir, Home: a.home}); err != nil {
+		if files, err = c.defined.definitionFiles(node.Servers{Dir: c.dir, Home: c.home}); err != nil {
 			return err
 		}
 	}
 	for i, file := range files {
 		if !filepath.IsAbs(file) {
-			files[i] = filepath.Join(a.dir, file)
+			files[i] = filepath.Join(c.dir, file)
 		}
 	}
 	problems, unread := r.Validate(ctx, files...)
-	shown := a.emit(view{data: problems, rows: rowsOf(problems), names: problemFiles(problems), text: func(w io.Writer) error {
+	shown := c.emit(view{data: problems, rows: rowsOf(problems), names: problemFiles(problems), text: func(w io.Writer) error {
 		if len(problems) == 0 && unread == nil {
 			return writeLines(w, []string{screen.Plural(len(files), "file") + ", nothing is wrong"})
 		}
@@ -321,28 +288,6 @@ func firstOf(err error) error {
 		return joined.Unwrap()[0]
 	}
 	return err
-}
-
-// definitionFiles lists the files of all directories.
-func (a *app) definitionFiles(s node.Servers) ([]string, error) {
-	dirs, err := registry.Directories(cmp.Or(s.Dir, s.Home), s.Home, a.getenv)
-	if err != nil {
-		return nil, err
-	}
-	var files []string
-	for _, dir := range dirs {
-		found, err := filepath.Glob(filepath.Join(escapeGlob(dir), "*.json"))
-		if err != nil {
-			return nil, fault.New(fault.Internal, "listing %s: %w", dir, err)
-		}
-		files = append(files, found...)
-	}
-	return files, nil
-}
-
-// escapeGlob makes a path match itself.
-func escapeGlob(path string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
 func problemLines(problems []registry.SchemaError) []string {

@@ -17,9 +17,18 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/messages"
 	"github.com/orch-dev/orch/plan"
+	"github.com/orch-dev/orch/rpc"
 )
 
-func newMessage(a *app) *cobra.Command {
+// messageCommands are the commands that send and read messages.
+type messageCommands struct {
+	*connector
+
+	tools *toolset
+	wait  *waiter
+}
+
+func newMessage(c *messageCommands) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "message",
 		Short: "Send and read messages of agents and people",
@@ -33,9 +42,9 @@ MESSAGE_INBOX, MESSAGE_ACK and MESSAGE_GROUP, or with the resource orch://inbox 
 		Example: "  orch message send --to agent:builder 'build the release branch'\n  orch message inbox",
 	}
 	asGroup(cmd)
-	cmd.AddCommand(newMessageSend(a), newMessageInbox(a), newMessageWatch(a), newMessageAck(a),
-		newMessageGroup(a, "join", "Join a group: what is sent to it from now on comes into your inbox"),
-		newMessageGroup(a, "leave", "Leave a group: what was sent to it is gone from your inbox"), newMessageGroups(a))
+	cmd.AddCommand(newMessageSend(c), newMessageInbox(c), newMessageWatch(c), newMessageAck(c),
+		newMessageGroup(c, "join", "Join a group: what is sent to it from now on comes into your inbox"),
+		newMessageGroup(c, "leave", "Leave a group: what was sent to it is gone from your inbox"), newMessageGroups(c))
 	return cmd
 }
 
@@ -48,7 +57,7 @@ type sendOptions struct {
 	key, payload         string
 }
 
-func newMessageSend(a *app) *cobra.Command {
+func newMessageSend(c *messageCommands) *cobra.Command {
 	var o sendOptions
 	cmd := &cobra.Command{
 		Use:   "send --to ADDRESS... TEXT | - | --payload OBJECT",
@@ -59,7 +68,7 @@ of MESSAGE_SEND, so that the log tells who sent what. - reads the text from stdi
   orch message send --to all --type discovery --ttl 7d --payload '{"skill":"translate"}'
   orch message send --reply-to MSG_01JD0000000000000000000000 - <answer.txt`,
 		Args: takes("[TEXT | -]"),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.sendMessage(cmd.Context(), args, o) },
+		RunE: func(cmd *cobra.Command, args []string) error { return c.sendMessage(cmd.Context(), args, o) },
 	}
 	f := cmd.Flags()
 	f.StringSliceVar(&o.to, "to", nil, "recipients: agent:NAME, user:NAME, group:NAME or all (default: who sent the message of --reply-to)")
@@ -73,16 +82,16 @@ of MESSAGE_SEND, so that the log tells who sent what. - reads the text from stdi
 	f.StringVar(&o.payload, "payload", "", "a JSON object to send instead of a text")
 	addSettings(f, true, true)
 	completeFlag(cmd, "type", completeWords(messages.Types()))
-	completeFlag(cmd, "to", a.completeAddresses)
+	completeFlag(cmd, "to", c.completeAddresses)
 	return cmd
 }
 
-func (a *app) sendMessage(ctx context.Context, args []string, o sendOptions) error {
-	in, err := a.sendArgs(args, o)
+func (c *messageCommands) sendMessage(ctx context.Context, args []string, o sendOptions) error {
+	in, err := c.sendArgs(args, o)
 	if err != nil {
 		return err
 	}
-	return a.messageCall(ctx, "MESSAGE_SEND", in, func(out json.RawMessage) error {
+	return c.messageCall(ctx, "MESSAGE_SEND", in, func(out json.RawMessage) error {
 		var sent struct {
 			ID        string   `json:"message_id"`
 			To        []string `json:"to"`
@@ -94,12 +103,12 @@ func (a *app) sendMessage(ctx context.Context, args []string, o sendOptions) err
 			return fault.Wrap(fault.Internal, err, "the answer cannot be read")
 		}
 		for _, who := range sent.Unknown {
-			a.note("nobody is known as %s so far", who)
+			c.note("nobody is known as %s so far", who)
 		}
 		for _, id := range sent.Displaced {
-			a.note("%s made room for it in a full inbox; its sender is told", id)
+			c.note("%s made room for it in a full inbox; its sender is told", id)
 		}
-		return a.emit(view{data: out, names: []string{sent.ID}, text: func(w io.Writer) error {
+		return c.emit(view{data: out, names: []string{sent.ID}, text: func(w io.Writer) error {
 			verb := " is sent to "
 			if sent.Existing {
 				verb = " was sent before to "
@@ -110,7 +119,7 @@ func (a *app) sendMessage(ctx context.Context, args []string, o sendOptions) err
 }
 
 // sendArgs are the arguments of MESSAGE_SEND.
-func (a *app) sendArgs(args []string, o sendOptions) (map[string]any, error) {
+func (c *messageCommands) sendArgs(args []string, o sendOptions) (map[string]any, error) {
 	life, err := span(o.ttl)
 	if err != nil || life < messages.MinTTL || life > messages.MaxTTL {
 		return nil, fault.New(fault.InvalidFormat, "%q is no life of a message", o.ttl).WithField("--ttl").
@@ -142,11 +151,11 @@ func (a *app) sendArgs(args []string, o sendOptions) (map[string]any, error) {
 		in["payload"], err = parseJSON("--payload", o.payload)
 	case len(args) == 0:
 		return nil, fault.New(fault.RequiredField, "is missing").WithField("TEXT").WithHint("give a text, - for stdin, or --payload")
-	case a.json && isObject(args[0]):
+	case c.json && isObject(args[0]):
 		return nil, fault.New(fault.InvalidParams, "--json is the form of the output").WithField("TEXT").
 			WithHint("a payload is --payload OBJECT; to send this as a text, use -o json")
 	default:
-		in["text"], err = a.textArg(args[0])
+		in["text"], err = c.textArg(args[0])
 	}
 	return in, err
 }
@@ -157,23 +166,11 @@ func isObject(text string) bool {
 	return ok
 }
 
-// textArg returns a text, or for - what stdin has.
-func (a *app) textArg(arg string) (string, error) {
-	if arg != "-" {
-		return arg, nil
-	}
-	data, err := io.ReadAll(io.LimitReader(a.in, messages.MaxSize+1))
-	if err != nil {
-		return "", fault.Wrap(fault.CodeOf(err), err, "stdin cannot be read")
-	}
-	return strings.TrimSuffix(string(data), "\n"), nil
-}
-
 // messageCall calls a tool about messages as a task of its own, and gives its output to do.
-func (a *app) messageCall(ctx context.Context, name string, in map[string]any, do func(json.RawMessage) error) error {
+func (c *messageCommands) messageCall(ctx context.Context, name string, in map[string]any, do func(json.RawMessage) error) error {
 	var out json.RawMessage
-	err := a.with(ctx, working, func(s session) (err error) {
-		out, err = a.messageOutput(ctx, s, name, in)
+	err := c.with(ctx, working, func(s session) (err error) {
+		out, err = c.messageOutput(ctx, s, name, in)
 		return err
 	})
 	if err != nil {
@@ -183,12 +180,12 @@ func (a *app) messageCall(ctx context.Context, name string, in map[string]any, d
 }
 
 // messageOutput is the output of a call in a session that executes tasks.
-func (a *app) messageOutput(ctx context.Context, s session, name string, in map[string]any) (json.RawMessage, error) {
+func (c *messageCommands) messageOutput(ctx context.Context, s session, name string, in map[string]any) (json.RawMessage, error) {
 	raw, err := json.Marshal(in)
 	if err != nil {
 		return nil, fault.Wrap(fault.Internal, err, "the arguments cannot be encoded")
 	}
-	t, err := a.tool(ctx, name)
+	t, err := c.tools.tool(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -200,18 +197,18 @@ func (a *app) messageOutput(ctx context.Context, s session, name string, in map[
 	if err != nil {
 		return nil, err
 	}
-	reply, err := s.Submit(ctx, api.SubmitRequest{Plan: p.JSON(), Actor: a.actor()})
+	reply, err := s.Submit(ctx, api.SubmitRequest{Plan: p.JSON(), Actor: c.actor()})
 	if err != nil {
 		return nil, err
 	}
-	r, err := a.callReply(ctx, s, reply.ID, callOptions{})
+	r, err := c.wait.callReply(ctx, s, reply.ID, callOptions{})
 	if err == nil {
-		err = a.callEnd(r)
+		err = c.wait.callEnd(r)
 	}
 	return r.Output, err
 }
 
-func newMessageAck(a *app) *cobra.Command {
+func newMessageAck(c *messageCommands) *cobra.Command {
 	return &cobra.Command{
 		Use:     "ack MESSAGE...",
 		Short:   "Say that messages are dealt with, so that they do not come again",
@@ -221,40 +218,40 @@ func newMessageAck(a *app) *cobra.Command {
 			if err := messages.CheckIDs(args); err != nil {
 				return fault.From(err).WithField("MESSAGE")
 			}
-			return a.ackMessages(cmd.Context(), args)
+			return c.ackMessages(cmd.Context(), args)
 		},
 	}
 }
 
-func (a *app) ackMessages(ctx context.Context, ids []string) error {
-	return a.messageCall(ctx, "MESSAGE_ACK", map[string]any{"message_ids": ids}, func(out json.RawMessage) error {
+func (c *messageCommands) ackMessages(ctx context.Context, ids []string) error {
+	return c.messageCall(ctx, "MESSAGE_ACK", map[string]any{"message_ids": ids}, func(out json.RawMessage) error {
 		var acked messages.Acked
 		if err := json.Unmarshal(out, &acked); err != nil {
 			return fault.Wrap(fault.Internal, err, "the answer cannot be read")
 		}
 		for _, id := range acked.Unknown {
-			a.note("%s does not wait for you", screen.Escape(id))
+			c.note("%s does not wait for you", screen.Escape(id))
 		}
-		return a.emit(view{data: acked, rows: rowsOf(acked.Acknowledged), names: acked.Acknowledged, text: func(w io.Writer) error {
+		return c.emit(view{data: acked, rows: rowsOf(acked.Acknowledged), names: acked.Acknowledged, text: func(w io.Writer) error {
 			return writeLines(w, []string{fmt.Sprintf("acknowledged: %d", len(acked.Acknowledged))})
 		}})
 	})
 }
 
 // newMessageGroup makes the commands that change a membership; their names are those of the tool's arguments.
-func newMessageGroup(a *app, name, short string) *cobra.Command {
+func newMessageGroup(c *messageCommands, name, short string) *cobra.Command {
 	return &cobra.Command{
 		Use: name + " GROUP", Short: short, Example: "  orch message " + name + " ops", Args: takes("GROUP"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkGroup(name, args[0]); err != nil {
 				return err
 			}
-			return a.messageCall(cmd.Context(), "MESSAGE_GROUP", map[string]any{name: args[0]}, func(out json.RawMessage) error {
+			return c.messageCall(cmd.Context(), "MESSAGE_GROUP", map[string]any{name: args[0]}, func(out json.RawMessage) error {
 				var g messages.Groups
 				if err := json.Unmarshal(out, &g); err != nil {
 					return fault.Wrap(fault.Internal, err, "the answer cannot be read")
 				}
-				return a.showGroups(g)
+				return c.showGroups(g)
 			})
 		},
 	}
@@ -271,47 +268,49 @@ func checkGroup(verb, group string) error {
 	return nil
 }
 
-func newMessageGroups(a *app) *cobra.Command {
+func newMessageGroups(c *messageCommands) *cobra.Command {
 	return &cobra.Command{
 		Use: "groups", Short: "List the groups that you are in", Example: "  orch message groups", Args: takes(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.with(cmd.Context(), idle, func(s session) error {
-				g, err := a.messageBroker(s).Group(cmd.Context(), a.self(), messages.GroupChange{})
+			return c.with(cmd.Context(), idle, func(s session) error {
+				g, err := c.messageBroker(s).Group(cmd.Context(), c.self(), messages.GroupChange{})
 				if err != nil {
 					return err
 				}
-				return a.showGroups(g)
+				return c.showGroups(g)
 			})
 		},
 	}
 }
 
-func (a *app) showGroups(g messages.Groups) error {
-	return a.emit(view{data: g, rows: rowsOf(g.Groups), names: g.Groups, text: func(w io.Writer) error {
+func (c *messageCommands) showGroups(g messages.Groups) error {
+	return c.emit(view{data: g, rows: rowsOf(g.Groups), names: g.Groups, text: func(w io.Writer) error {
 		if len(g.Groups) == 0 {
-			return writeLines(w, []string{a.actor() + " is in no group"})
+			return writeLines(w, []string{c.actor() + " is in no group"})
 		}
 		return writeLines(w, g.Groups)
 	}})
 }
 
 // messageBroker is that of the node of a session.
-func (*app) messageBroker(s session) messages.Broker[messages.Delegation] {
-	return bus.NewMessageClient[messages.Delegation](s, bus.MessagesPrefix)
+func (*messageCommands) messageBroker(s session) messages.Broker[messages.Delegation] {
+	return rpc.NewMessageClient[messages.Delegation](s, bus.MessagesPrefix)
 }
 
 // self is the user of this command, for their own inbox.
-func (a *app) self() messages.Delegation { return messages.Delegation{For: a.actor(), By: a.actor()} }
+func (c *messageCommands) self() messages.Delegation {
+	return messages.Delegation{For: c.actor(), By: c.actor()}
+}
 
 // completeAddresses completes the identities that have tokens, when a node runs.
-func (a *app) completeAddresses(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	words := []string{messages.All, a.actor()}
-	if a.configure(cmd) != nil {
+func (c *messageCommands) completeAddresses(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	words := []string{messages.All, c.actor()}
+	if c.configure(cmd) != nil {
 		return words, cobra.ShellCompDirectiveNoFileComp
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), completeTime)
 	defer cancel()
-	s, err := a.nodes.Dial(ctx, a.cfg)
+	s, err := c.nodes.Dial(ctx, c.cfg)
 	if err != nil {
 		return words, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -33,7 +33,7 @@ type readOptions struct {
 }
 
 // addReading adds the flags that select messages.
-func (a *app) addReading(cmd *cobra.Command, o *readOptions) {
+func (c *messageCommands) addReading(cmd *cobra.Command, o *readOptions) {
 	f := cmd.Flags()
 	f.StringVar(&o.typ, "type", "", "only messages of this type"+choices(append(messages.Types(), "…")))
 	f.StringVar(&o.from, "from", "", "only messages of this sender, such as agent:builder")
@@ -42,8 +42,8 @@ func (a *app) addReading(cmd *cobra.Command, o *readOptions) {
 	f.Uint64Var(&o.after, "after", 0, "begin after this position, in the order of arrival")
 	f.StringVar(&o.as, "as", "", "read the inbox of somebody else, such as agent:builder; the log tells that you did")
 	completeFlag(cmd, "type", completeWords(messages.Types()))
-	completeFlag(cmd, "from", a.completeAddresses)
-	completeFlag(cmd, "as", a.completeAddresses)
+	completeFlag(cmd, "from", c.completeAddresses)
+	completeFlag(cmd, "as", c.completeAddresses)
 }
 
 func (o *readOptions) query() messages.Query {
@@ -80,8 +80,8 @@ func (o *readOptions) checkSelection() error {
 }
 
 // reader says whose inbox is read, and what the node must be able to do for that: a note is a task.
-func (a *app) reader(o readOptions) (messages.Delegation, mode, error) {
-	who := a.self()
+func (c *messageCommands) reader(o readOptions) (messages.Delegation, mode, error) {
+	who := c.self()
 	if err := o.check(); err != nil {
 		return who, idle, err
 	}
@@ -98,7 +98,7 @@ func (a *app) reader(o readOptions) (messages.Delegation, mode, error) {
 	return who, working, nil
 }
 
-func newMessageInbox(a *app) *cobra.Command {
+func newMessageInbox(c *messageCommands) *cobra.Command {
 	var o readOptions
 	cmd := &cobra.Command{
 		Use:   "inbox",
@@ -107,9 +107,9 @@ func newMessageInbox(a *app) *cobra.Command {
 orch message ack, or expires.`,
 		Example: "  orch message inbox --type task\n  orch message inbox --all --ack -o jsonl",
 		Args:    takes(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.readInbox(cmd.Context(), o) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return c.readInbox(cmd.Context(), o) },
 	}
-	a.addReading(cmd, &o)
+	c.addReading(cmd, &o)
 	cmd.Flags().IntVar(&o.limit, "limit", messages.DefaultPage, "how many to list at most, 1 to 100")
 	cmd.Flags().BoolVar(&o.all, "all", false, "list all of them, in the order of arrival")
 	cmd.Flags().BoolVar(&o.ack, "ack", false, "acknowledge what is listed")
@@ -118,30 +118,30 @@ orch message ack, or expires.`,
 	return cmd
 }
 
-func (a *app) readInbox(ctx context.Context, o readOptions) error {
-	who, m, err := a.reader(o)
+func (c *messageCommands) readInbox(ctx context.Context, o readOptions) error {
+	who, m, err := c.reader(o)
 	if err != nil {
 		return err
 	}
 	if o.ack {
 		m = working
 	}
-	return a.with(ctx, m, func(s session) error {
-		list, left, err := a.waiting(ctx, s, who, o)
+	return c.with(ctx, m, func(s session) error {
+		list, left, err := c.waiting(ctx, s, who, o)
 		if err != nil {
 			return err
 		}
-		if err := a.showMessages(list, left); err != nil || !o.ack || len(list) == 0 {
+		if err := c.showMessages(list, left); err != nil || !o.ack || len(list) == 0 {
 			return err
 		}
-		return a.ackListed(ctx, s, list)
+		return c.ackListed(ctx, s, list)
 	})
 }
 
 // waiting reads the messages that are wanted, and returns how many it left out.
-func (a *app) waiting(ctx context.Context, s session, who messages.Delegation, o readOptions) ([]messages.Message, int, error) {
+func (c *messageCommands) waiting(ctx context.Context, s session, who messages.Delegation, o readOptions) ([]messages.Message, int, error) {
 	if o.wait > 0 {
-		defer a.sayLater("waiting for a message, at most " + o.wait.String())()
+		defer c.sayLater("waiting for a message, at most " + o.wait.String())()
 	}
 	q := o.query()
 	q.Limit, q.Wait = o.limit, o.wait
@@ -150,7 +150,7 @@ func (a *app) waiting(ctx context.Context, s session, who messages.Delegation, o
 	}
 	list := []messages.Message{}
 	for {
-		page, err := a.messageBroker(s).Inbox(ctx, who, q)
+		page, err := c.messageBroker(s).Inbox(ctx, who, q)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -163,14 +163,14 @@ func (a *app) waiting(ctx context.Context, s session, who messages.Delegation, o
 }
 
 // ackListed acknowledges messages once they were shown.
-func (a *app) ackListed(ctx context.Context, s session, list []messages.Message) error {
+func (c *messageCommands) ackListed(ctx context.Context, s session, list []messages.Message) error {
 	for len(list) > 0 {
 		n := min(len(list), messages.MaxAcks)
 		var ids []string
 		for _, m := range list[:n] {
 			ids = append(ids, m.ID)
 		}
-		if _, err := a.messageOutput(ctx, s, "MESSAGE_ACK", map[string]any{"message_ids": ids}); err != nil {
+		if _, err := c.messageOutput(ctx, s, "MESSAGE_ACK", map[string]any{"message_ids": ids}); err != nil {
 			return err
 		}
 		list = list[n:]
@@ -178,24 +178,24 @@ func (a *app) ackListed(ctx context.Context, s session, list []messages.Message)
 	return nil
 }
 
-func (a *app) showMessages(list []messages.Message, left int) error {
+func (c *messageCommands) showMessages(list []messages.Message, left int) error {
 	var names []string
 	for _, m := range list {
 		names = append(names, m.ID)
 	}
 	if left > 0 {
-		a.note("%d more are not shown; see all with --all", left)
+		c.note("%d more are not shown; see all with --all", left)
 	}
-	return a.emit(view{data: list, rows: rowsOf(list), names: names, text: func(w io.Writer) error {
+	return c.emit(view{data: list, rows: rowsOf(list), names: names, text: func(w io.Writer) error {
 		if len(list) == 0 {
 			return writeLines(w, []string{"no message waits"})
 		}
 		var table screen.Table
 		table.Row("MESSAGE", "FROM", "TYPE", "PRIORITY", "EXPIRES", "WHAT")
 		for _, m := range list {
-			table.Row(m.ID, m.Sender, m.Type, strconv.Itoa(m.Priority), due(a.now(), m.ExpiresAt), saying(m))
+			table.Row(m.ID, m.Sender, m.Type, strconv.Itoa(m.Priority), due(c.now(), m.ExpiresAt), saying(m))
 		}
-		return table.Write(w, a.width())
+		return table.Write(w, c.width())
 	}})
 }
 
@@ -209,7 +209,7 @@ func saying(m messages.Message) string {
 	return string(m.Payload)
 }
 
-func newMessageWatch(a *app) *cobra.Command {
+func newMessageWatch(c *messageCommands) *cobra.Command {
 	var o readOptions
 	cmd := &cobra.Command{
 		Use:   "watch",
@@ -218,9 +218,9 @@ func newMessageWatch(a *app) *cobra.Command {
 -o jsonl each line has the position after which to go on: --after POSITION.`,
 		Example: "  orch message watch --correlation MSG_01JD0000000000000000000000 --count 1 --timeout 1m -o jsonl",
 		Args:    takes(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.watchInbox(cmd.Context(), o) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return c.watchInbox(cmd.Context(), o) },
 	}
-	a.addReading(cmd, &o)
+	c.addReading(cmd, &o)
 	cmd.Flags().IntVar(&o.count, "count", 0, "end after so many messages (0: never)")
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 0, "end after this time (0: never)")
 	addSettings(cmd.Flags(), true, true)
@@ -234,8 +234,8 @@ const (
 	tailAgain = time.Second
 )
 
-func (a *app) watchInbox(ctx context.Context, o readOptions) error {
-	who, _, err := a.reader(o)
+func (c *messageCommands) watchInbox(ctx context.Context, o readOptions) error {
+	who, _, err := c.reader(o)
 	if err != nil {
 		return err
 	}
@@ -244,7 +244,7 @@ func (a *app) watchInbox(ctx context.Context, o readOptions) error {
 		limited, cancel = context.WithTimeout(ctx, o.timeout)
 	}
 	defer cancel()
-	err = a.with(ctx, staying, func(s session) error { return a.tail(limited, s, who, o) })
+	err = c.with(ctx, staying, func(s session) error { return c.tail(limited, s, who, o) })
 	over := limited.Err() != nil || o.timeout > 0 && fault.Has(err, fault.Timeout) // the node may be the first to notice
 	if !over || ctx.Err() != nil {
 		return err
@@ -256,23 +256,23 @@ func (a *app) watchInbox(ctx context.Context, o readOptions) error {
 }
 
 // tail shows messages until ctx ends or there were enough. A node that is restarted is found again.
-func (a *app) tail(ctx context.Context, s session, who messages.Delegation, o readOptions) error {
+func (c *messageCommands) tail(ctx context.Context, s session, who messages.Delegation, o readOptions) error {
 	q := o.query()
 	q.InOrder, q.Limit, q.Wait = true, messages.MaxPage, tailWait
 	if o.count > 0 {
 		q.Limit = min(o.count, messages.MaxPage)
 	}
-	heard := a.sayLater("waiting for messages; stop with Ctrl-C")
+	heard := c.sayLater("waiting for messages; stop with Ctrl-C")
 	defer heard()
 	told := false
 	for shown := 0; o.count == 0 || shown < o.count; {
-		page, err := a.messageBroker(s).Inbox(ctx, who, q)
+		page, err := c.messageBroker(s).Inbox(ctx, who, q)
 		switch {
 		case ctx.Err() != nil:
 			return fault.From(ctx.Err())
 		case fault.Has(err, fault.Unavailable) && !s.Embedded():
 			if !told {
-				a.note("the node does not answer; waiting for it")
+				c.note("the node does not answer; waiting for it")
 			}
 			told = true
 			_ = pause.For(ctx, tailAgain)
@@ -285,7 +285,7 @@ func (a *app) tail(ctx context.Context, s session, who messages.Delegation, o re
 			heard()
 		}
 		for _, m := range page.Messages[:limitTo(len(page.Messages), o.count, shown)] {
-			if err := a.showMessage(m); err != nil {
+			if err := c.showMessage(m); err != nil {
 				return err
 			}
 			shown++
@@ -304,15 +304,15 @@ func limitTo(n, count, shown int) int {
 }
 
 // showMessage shows one message in a line.
-func (a *app) showMessage(m messages.Message) error {
-	switch a.cfg.Output {
+func (c *messageCommands) showMessage(m messages.Message) error {
+	switch c.cfg.Output {
 	case "json", "jsonl":
-		return writeLine(a.out, m)
+		return writeLine(c.out, m)
 	case "name":
-		return writeLines(a.out, []string{m.ID})
+		return writeLines(c.out, []string{m.ID})
 	default:
 		head := []string{m.At.Local().Format(time.TimeOnly), m.ID, m.Sender, m.Type, "p" + strconv.Itoa(m.Priority)}
 		line := screen.Escape(strings.Join(head, "  ")) + "  " + screen.Escape(cmp.Or(saying(m), "-"))
-		return writeLines(a.out, []string{line})
+		return writeLines(c.out, []string{line})
 	}
 }

@@ -1,8 +1,14 @@
 package main
 
 import (
+	"bufio"
+	"context"
+	"encoding/json"
 	"io"
 	"strings"
+
+	"github.com/orch-dev/orch/cmd/orch/screen"
+	"github.com/orch-dev/orch/fault"
 )
 
 // view is what a command has to say, in every form of output.
@@ -18,24 +24,24 @@ type view struct {
 }
 
 // emit writes a view to stdout in the form the user asked for.
-func (a *app) emit(v view) error {
-	switch a.cfg.Output {
+func (e *env) emit(v view) error {
+	switch e.cfg.Output {
 	case "json":
-		return writeJSON(a.out, v.data)
+		return writeJSON(e.out, v.data)
 	case "jsonl":
 		if v.rows == nil {
-			return writeLine(a.out, v.data)
+			return writeLine(e.out, v.data)
 		}
 		for _, row := range v.rows {
-			if err := writeLine(a.out, row); err != nil {
+			if err := writeLine(e.out, row); err != nil {
 				return err
 			}
 		}
 		return nil
 	case "name":
-		return writeLines(a.out, v.names)
+		return writeLines(e.out, v.names)
 	default:
-		return v.text(a.out)
+		return v.text(e.out)
 	}
 }
 
@@ -54,4 +60,57 @@ func writeLines(w io.Writer, lines []string) error {
 	}
 	_, err := io.WriteString(w, strings.Join(lines, "\n")+"\n")
 	return err
+}
+
+func writeLine(w io.Writer, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return fault.Wrap(fault.Internal, err, "the output cannot be written as JSON")
+	}
+	_, err = w.Write(append(screen.EscapeJSON(data), '\n'))
+	return err
+}
+
+func writeJSON(w io.Writer, v any) error {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return fault.Wrap(fault.Internal, err, "the output cannot be written as JSON")
+	}
+	_, err = w.Write(append(screen.EscapeJSON(data), '\n'))
+	return err
+}
+
+// teller returns a function that shows progress on a terminal, in one line; "" takes it away.
+func (e *env) teller() func(text string) {
+	shown := e.errTTY && e.cfg.Output == "text"
+	return func(text string) {
+		if shown {
+			_, _ = io.WriteString(e.err, "\r"+text+"\x1b[K") // stderr is closed: nobody reads
+		}
+	}
+}
+
+// confirm shows text on stderr and asks. CANCELLED when the answer is no; INVALID_PARAMS, with how to look at it, when
+// nobody can answer.
+func (e *env) confirm(ctx context.Context, text, question, look string) error {
+	if !e.inTTY || !e.errTTY {
+		return fault.New(fault.InvalidParams, "there is no terminal to ask on").WithHint("%s, then pass --yes", look)
+	}
+	if _, err := io.WriteString(e.err, screen.EscapeLines(text)+question+" [y/N] "); err != nil {
+		return fault.New(fault.Internal, "asking: %w", err)
+	}
+	answer := make(chan string, 1)
+	go func() { // a read cannot be ended; it ends with the process
+		line, _ := bufio.NewReader(e.in).ReadString('\n') // no line is a no
+		answer <- strings.ToLower(strings.TrimSpace(line))
+	}()
+	select {
+	case <-ctx.Done():
+		return fault.New(fault.Cancelled, "nothing was changed")
+	case text := <-answer:
+		if text == "y" || text == "yes" {
+			return nil
+		}
+		return fault.New(fault.Cancelled, "nothing was changed")
+	}
 }

@@ -17,20 +17,29 @@ import (
 	"github.com/orch-dev/orch/plan"
 )
 
-func newPlan(a *app) *cobra.Command {
+// planCommands are the commands about plans.
+type planCommands struct {
+	*env
+
+	tools   *toolset
+	plans   *planLoader
+	submits *submitCommands
+}
+
+func newPlan(c *planCommands) *cobra.Command {
 	cmd := &cobra.Command{Use: "plan", Short: "Write, check and draw plans", Example: "  orch plan validate plan.yaml"}
 	asGroup(cmd)
-	cmd.AddCommand(newPlanValidate(a), newPlanGraph(a), newPlanSchema(a), newPlanNew(a), newPlanRun(a), newPlanTest(a))
+	cmd.AddCommand(newPlanValidate(c), newPlanGraph(c), newPlanSchema(c), newPlanNew(c), newPlanRun(c), newPlanTest(c))
 	return cmd
 }
 
-func newPlanValidate(a *app) *cobra.Command {
+func newPlanValidate(c *planCommands) *cobra.Command {
 	return &cobra.Command{
 		Use:     "validate PLAN.yaml...",
 		Short:   "Check plans and say every problem with its place",
 		Example: "  orch plan validate plan.yaml",
 		Args:    takes("PLAN.yaml..."),
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.validate(cmd.Context(), args) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return c.validate(cmd.Context(), args) },
 	}
 }
 
@@ -43,12 +52,12 @@ type validation struct {
 	Warnings []plan.Problem `json:"warnings,omitempty"`
 }
 
-func (a *app) validate(ctx context.Context, files []string) error {
+func (c *planCommands) validate(ctx context.Context, files []string) error {
 	good := []validation{}
 	var problems plan.Problems
 	for _, file := range files {
 		var warnings []plan.Problem
-		p, err := a.parsePlan(ctx, file, func(w plan.Problem) { warnings = append(warnings, w) })
+		p, err := c.plans.parsePlan(ctx, file, func(w plan.Problem) { warnings = append(warnings, w) })
 		if found, ok := errors.AsType[plan.Problems](err); ok {
 			problems = append(problems, found...)
 			continue
@@ -61,7 +70,7 @@ func (a *app) validate(ctx context.Context, files []string) error {
 	if len(problems) > 0 {
 		return fault.Wrap(fault.InvalidPlan, problems, "the plan has "+screen.Plural(len(problems), "problem"))
 	}
-	return a.emit(view{data: good, rows: rowsOf(good), names: files, text: func(w io.Writer) error {
+	return c.emit(view{data: good, rows: rowsOf(good), names: files, text: func(w io.Writer) error {
 		var lines []string
 		for _, v := range good {
 			for _, w := range v.Warnings {
@@ -73,7 +82,7 @@ func (a *app) validate(ctx context.Context, files []string) error {
 	}})
 }
 
-func newPlanGraph(a *app) *cobra.Command {
+func newPlanGraph(c *planCommands) *cobra.Command {
 	var format string
 	formats := []string{"text", "mermaid", "dot"}
 	cmd := &cobra.Command{
@@ -85,7 +94,7 @@ func newPlanGraph(a *app) *cobra.Command {
 			if err := oneOf("--format", format, formats); err != nil {
 				return err
 			}
-			p, err := a.loadPlan(cmd.Context(), args[0])
+			p, err := c.plans.loadPlan(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -93,7 +102,7 @@ func newPlanGraph(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return writeLines(a.out, []string{strings.TrimRight(screen.EscapeLines(text), "\n")})
+			return writeLines(c.out, []string{strings.TrimRight(screen.EscapeLines(text), "\n")})
 		},
 	}
 	cmd.Flags().StringVar(&format, "format", "text", "form of the drawing"+choices(formats))
@@ -101,39 +110,39 @@ func newPlanGraph(a *app) *cobra.Command {
 	return cmd
 }
 
-func newPlanSchema(a *app) *cobra.Command {
+func newPlanSchema(c *planCommands) *cobra.Command {
 	return &cobra.Command{
 		Use:     "schema",
 		Short:   "Print the JSON Schema of plans, for editors",
 		Example: "  orch plan schema > plan.schema.json",
 		Args:    takes(),
 		RunE: func(*cobra.Command, []string) error {
-			return writeLines(a.out, []string{strings.TrimRight(string(plan.Schema()), "\n")})
+			return writeLines(c.out, []string{strings.TrimRight(string(plan.Schema()), "\n")})
 		},
 	}
 }
 
-func newPlanNew(a *app) *cobra.Command {
+func newPlanNew(c *planCommands) *cobra.Command {
 	var name string
 	cmd := &cobra.Command{
 		Use:     "new [FILE]",
 		Short:   "Write a commented plan to start from",
 		Example: "  orch plan new plan.yaml --name nightly",
 		Args:    takes("[FILE]"),
-		RunE:    func(_ *cobra.Command, args []string) error { return a.newPlanFile(args, name) },
+		RunE:    func(_ *cobra.Command, args []string) error { return c.newPlanFile(args, name) },
 	}
 	cmd.Flags().StringVar(&name, "name", "", "name of the plan")
 	return cmd
 }
 
 // newPlanFile writes the skeleton to stdout, or to a file that does not exist yet.
-func (a *app) newPlanFile(args []string, name string) error {
+func (c *planCommands) newPlanFile(args []string, name string) error {
 	text := plan.Skeleton(name)
 	if len(args) == 0 || args[0] == stdinName {
-		_, err := a.out.Write(text)
+		_, err := c.out.Write(text)
 		return err
 	}
-	f, err := os.OpenFile(a.path(args[0]), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // a plan is no secret
+	f, err := os.OpenFile(c.path(args[0]), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // a plan is no secret
 	if errors.Is(err, fs.ErrExist) {
 		return fault.New(fault.Conflict, "%s exists already", args[0]).WithHint("choose another name, or remove it first")
 	}
@@ -144,11 +153,11 @@ func (a *app) newPlanFile(args []string, name string) error {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return fault.New(fault.Internal, "cannot write %s: %w", args[0], err)
 	}
-	a.note("wrote %s; check it with: orch plan validate %s", args[0], args[0])
+	c.note("wrote %s; check it with: orch plan validate %s", args[0], args[0])
 	return nil
 }
 
-func newPlanRun(a *app) *cobra.Command {
+func newPlanRun(c *planCommands) *cobra.Command {
 	var o submitOptions
 	var dry bool
 	cmd := &cobra.Command{
@@ -158,7 +167,7 @@ func newPlanRun(a *app) *cobra.Command {
 		Args:    takes("PLAN.yaml"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.args = args
-			return a.runPlan(cmd.Context(), o, dry)
+			return c.runPlan(cmd.Context(), o, dry)
 		},
 	}
 	f := cmd.Flags()
@@ -170,15 +179,15 @@ func newPlanRun(a *app) *cobra.Command {
 	return cmd
 }
 
-func (a *app) runPlan(ctx context.Context, o submitOptions, dry bool) error {
+func (c *planCommands) runPlan(ctx context.Context, o submitOptions, dry bool) error {
 	if !dry {
-		return a.submit(ctx, o)
+		return c.submits.submit(ctx, o)
 	}
-	p, err := a.loadPlan(ctx, o.args[0])
+	p, err := c.plans.loadPlan(ctx, o.args[0])
 	if err != nil {
 		return err
 	}
-	inputs, err := a.planInputs(p, o.inputs, o.inputsFile)
+	inputs, err := c.plans.planInputs(p, o.inputs, o.inputsFile)
 	if err != nil {
 		return err
 	}
@@ -190,7 +199,7 @@ func (a *app) runPlan(ctx context.Context, o submitOptions, dry bool) error {
 	preview.add("steps", program.Steps())
 	preview.add("verify", program.Verify())
 	preview.add("always", program.Always())
-	return a.emit(view{data: preview, names: []string{p.Name}, text: func(w io.Writer) error {
+	return c.emit(view{data: preview, names: []string{p.Name}, text: func(w io.Writer) error {
 		return writeLines(w, preview.lines())
 	}})
 }

@@ -15,13 +15,13 @@ import (
 
 // This file holds `orch plan test`.
 
-func newPlanTest(a *app) *cobra.Command {
+func newPlanTest(c *planCommands) *cobra.Command {
 	return &cobra.Command{
 		Use:     "test FILE.test.yaml...",
 		Short:   "Run the tests of plans, without calling anything",
 		Example: "  orch plan test examples/tests/rollout.test.yaml",
 		Args:    takes("FILE.test.yaml..."),
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.testPlans(cmd.Context(), args) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return c.testPlans(cmd.Context(), args) },
 	}
 }
 
@@ -31,11 +31,11 @@ type testedCase struct {
 	plantest.Outcome
 }
 
-func (a *app) testPlans(ctx context.Context, files []string) error {
+func (c *planCommands) testPlans(ctx context.Context, files []string) error {
 	cases := []testedCase{}
 	began := time.Now()
 	for _, file := range files {
-		outcomes, err := a.testPlan(ctx, file)
+		outcomes, err := c.testPlan(ctx, file)
 		if err != nil {
 			return err
 		}
@@ -45,14 +45,14 @@ func (a *app) testPlans(ctx context.Context, files []string) error {
 	}
 	failed := 0
 	var names []string
-	for _, c := range cases {
-		if !c.OK {
+	for _, tested := range cases {
+		if !tested.OK {
 			failed++
-			names = append(names, c.Name)
+			names = append(names, tested.Name)
 		}
 	}
 	summary := fmt.Sprintf("%s, %d failed, %s", screen.Plural(len(cases), "case"), failed, time.Since(began).Round(time.Millisecond))
-	err := a.emit(view{data: cases, rows: rowsOf(cases), names: names, text: func(w io.Writer) error {
+	err := c.emit(view{data: cases, rows: rowsOf(cases), names: names, text: func(w io.Writer) error {
 		return writeLines(w, append(testedLines(cases), summary))
 	}})
 	if err == nil && failed > 0 {
@@ -62,8 +62,8 @@ func (a *app) testPlans(ctx context.Context, files []string) error {
 }
 
 // testPlan runs the cases of one file.
-func (a *app) testPlan(ctx context.Context, file string) ([]plantest.Outcome, error) {
-	src, err := a.read(file, plantest.MaxSource)
+func (c *planCommands) testPlan(ctx context.Context, file string) ([]plantest.Outcome, error) {
+	src, err := c.read(file, plantest.MaxSource)
 	if err != nil {
 		return nil, err
 	}
@@ -75,17 +75,17 @@ func (a *app) testPlan(ctx context.Context, file string) ([]plantest.Outcome, er
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(filepath.Dir(file), name)
 	}
-	p, err := a.loadPlan(ctx, name)
+	p, err := c.plans.loadPlan(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	catalogue, err := a.catalogue(ctx)
+	catalogue, err := c.tools.catalogue(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var all []plantest.Outcome
-	for _, c := range f.Cases {
-		o, err := plantest.Run(ctx, f, c, p, catalogue)
+	for _, example := range f.Cases {
+		o, err := plantest.Run(ctx, f, example, p, catalogue)
 		if err != nil {
 			return nil, err
 		}

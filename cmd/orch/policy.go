@@ -15,7 +15,14 @@ import (
 	"github.com/orch-dev/orch/policy"
 )
 
-func newPolicy(a *app) *cobra.Command {
+// policyCommands are the commands about the policy.
+type policyCommands struct {
+	*connector
+
+	tools *toolset
+}
+
+func newPolicy(c *policyCommands) *cobra.Command {
 	cmd := &cobra.Command{Use: "policy", Short: "Test and show the policy file", Example: "  orch policy test policy.yaml"}
 	asGroup(cmd)
 	show := &cobra.Command{
@@ -23,14 +30,14 @@ func newPolicy(a *app) *cobra.Command {
 		Short:   "Show the rules that are configured here",
 		Example: "  orch policy show --policy policy.yaml",
 		Args:    takes(),
-		RunE:    func(*cobra.Command, []string) error { return a.showPolicy() },
+		RunE:    func(*cobra.Command, []string) error { return c.showPolicy() },
 	}
 	addPolicy(show)
-	cmd.AddCommand(show, newPolicyTest(a))
+	cmd.AddCommand(show, newPolicyTest(c))
 	return cmd
 }
 
-func newPolicyTest(a *app) *cobra.Command {
+func newPolicyTest(c *policyCommands) *cobra.Command {
 	var o policyTest
 	cmd := &cobra.Command{
 		Use:   "test FILE",
@@ -42,7 +49,7 @@ The log holds the tool, the arguments and who submitted the task. Paths are judg
 the URLs among the arguments; arguments of 64 KiB and more are not judged.`,
 		Example: "  orch policy test policy.yaml --since 7d",
 		Args:    takes("FILE"),
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.testPolicy(cmd.Context(), args[0], o) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return c.testPolicy(cmd.Context(), args[0], o) },
 	}
 	addPolicy(cmd)
 	f := cmd.Flags()
@@ -69,8 +76,8 @@ type shownPolicy struct {
 	InEffect bool `json:"in_effect"`
 }
 
-func (a *app) showPolicy() error {
-	rules, err := node.ReadRules(a.cfg.Policy)
+func (c *policyCommands) showPolicy() error {
+	rules, err := node.ReadRules(c.cfg.Policy)
 	if err != nil {
 		return err
 	}
@@ -84,7 +91,7 @@ func (a *app) showPolicy() error {
 	}
 	v.text = func(w io.Writer) error {
 		if !shown.InEffect {
-			a.note("no policy file is configured here; what the node itself denies and asks for holds, and the file that it was started with (--policy)")
+			c.note("no policy file is configured here; what the node itself denies and asks for holds, and the file that it was started with (--policy)")
 			return nil
 		}
 		if err := writeLines(w, []string{screen.Escape(shown.File) + ": default " + string(shown.Default)}); err != nil {
@@ -95,9 +102,9 @@ func (a *app) showPolicy() error {
 		for _, r := range shown.List {
 			table.Row(r.Name, string(r.Action), criteriaLine(r), r.Reason)
 		}
-		return table.Write(w, a.width())
+		return table.Write(w, c.width())
 	}
-	return a.emit(v)
+	return c.emit(v)
 }
 
 // criteriaLine says in one line what a rule matches.
@@ -137,16 +144,16 @@ type policyReport struct {
 	Past     *pastReport    `json:"past,omitempty"`
 }
 
-func (a *app) testPolicy(ctx context.Context, file string, o policyTest) error {
-	after, rules, err := a.judge(a.path(file))
+func (c *policyCommands) testPolicy(ctx context.Context, file string, o policyTest) error {
+	after, rules, err := c.judge(c.path(file))
 	if err != nil {
 		return err
 	}
-	before, _, err := a.judge(a.cfg.Policy)
+	before, _, err := c.judge(c.cfg.Policy)
 	if err != nil {
 		return err
 	}
-	catalogue, err := a.catalogue(ctx)
+	catalogue, err := c.tools.catalogue(ctx)
 	if err != nil {
 		return err
 	}
@@ -154,26 +161,26 @@ func (a *app) testPolicy(ctx context.Context, file string, o policyTest) error {
 	var failed error
 	report.Examples, failed = after.CheckExamples(catalogue)
 	if failed == nil && !o.examples {
-		if report.Past, err = a.past(ctx, policyPair{before, after}, catalogue, o); err != nil {
+		if report.Past, err = c.past(ctx, policyPair{before, after}, catalogue, o); err != nil {
 			return err
 		}
 	}
 	for _, pattern := range strangeTools(rules, catalogue.Names()) {
-		a.note("no tool of this program fits the pattern %s", pattern)
+		c.note("no tool of this program fits the pattern %s", pattern)
 	}
-	if err := a.showPolicyReport(report); err != nil {
+	if err := c.showPolicyReport(report); err != nil {
 		return err
 	}
 	return failed
 }
 
 // judge makes a policy of a file; an empty path is none.
-func (a *app) judge(path string) (*policy.Policy, *policy.Rules, error) {
+func (c *policyCommands) judge(path string) (*policy.Policy, *policy.Rules, error) {
 	rules, err := node.ReadRules(path)
 	if err != nil {
 		return nil, nil, err
 	}
-	root := a.cfg.Root
+	root := c.cfg.Root
 	if target, err := filepath.EvalSymlinks(root); err == nil {
 		root = target
 	}
@@ -194,12 +201,12 @@ func strangeTools(rules *policy.Rules, names []string) []string {
 	return strange
 }
 
-func (a *app) showPolicyReport(r policyReport) error {
+func (c *policyCommands) showPolicyReport(r policyReport) error {
 	v := view{data: r, rows: rowsOf(r.Examples)}
 	if r.Past != nil {
 		v.rows = append(v.rows, rowsOf(r.Past.Changed)...)
-		for _, c := range r.Past.Changed {
-			v.names = append(v.names, string(c.Task)+"/"+c.Step)
+		for _, call := range r.Past.Changed {
+			v.names = append(v.names, string(call.Task)+"/"+call.Step)
 		}
 	}
 	v.text = func(w io.Writer) error {
@@ -207,15 +214,15 @@ func (a *app) showPolicyReport(r policyReport) error {
 		if err := writeLines(w, []string{line}); err != nil {
 			return err
 		}
-		if err := a.exampleTable(w, r.Examples); err != nil || r.Past == nil {
+		if err := c.exampleTable(w, r.Examples); err != nil || r.Past == nil {
 			return err
 		}
-		return a.pastTable(w, r.Past)
+		return c.pastTable(w, r.Past)
 	}
-	return a.emit(v)
+	return c.emit(v)
 }
 
-func (a *app) exampleTable(w io.Writer, tried []policy.Tried) error {
+func (c *policyCommands) exampleTable(w io.Writer, tried []policy.Tried) error {
 	if len(tried) == 0 {
 		return nil
 	}
@@ -234,7 +241,7 @@ func (a *app) exampleTable(w io.Writer, tried []policy.Tried) error {
 		}
 		table.Row(t.Rule, screen.Clip(t.Example.Tool+" "+string(t.Example.Args), 60), wanted, result)
 	}
-	return table.Write(w, a.width())
+	return table.Write(w, c.width())
 }
 
 // addPolicy adds the flag of the setting, which otherwise is one of nodes.

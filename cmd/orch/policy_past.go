@@ -55,20 +55,20 @@ type pastReader struct {
 
 // past judges the calls of the log. The node, if one has to be started for that, starts without a policy file: it
 // runs no calls.
-func (a *app) past(ctx context.Context, j policyPair, catalogue *tools.Catalogue, o policyTest) (*pastReport, error) {
-	since, err := moment("--since", o.since, a.now())
+func (c *policyCommands) past(ctx context.Context, j policyPair, catalogue *tools.Catalogue, o policyTest) (*pastReport, error) {
+	since, err := moment("--since", o.since, c.now())
 	if err != nil {
 		return nil, err
 	}
-	a.cfg.Policy = ""
+	c.cfg.Policy = ""
 	r := pastReader{policies: j, catalogue: catalogue, agents: map[events.TaskID]string{}, report: pastReport{Changed: []pastCall{}}}
-	err = a.with(ctx, idle, func(s session) error {
+	err = c.with(ctx, idle, func(s session) error {
 		r.session = s
 		if o.task == "" {
 			r.since = since
 			return r.all(ctx)
 		}
-		id, err := a.find(ctx, s, o.task)
+		id, err := c.find(ctx, s, o.task)
 		if err != nil {
 			return err
 		}
@@ -162,7 +162,7 @@ func (r *pastReader) call(c pastCall, args events.Value) {
 	r.report.Changed = append(r.report.Changed, c)
 }
 
-func (a *app) pastTable(w io.Writer, r *pastReport) error {
+func (c *policyCommands) pastTable(w io.Writer, r *pastReport) error {
 	line := fmt.Sprintf("%s of %s: %d would now be denied, %d asked for", screen.Plural(r.Calls, "past call"), screen.Plural(r.Tasks, "task"), r.Denied, r.Asked)
 	if r.Unjudged > 0 {
 		line += fmt.Sprintf("; %d not judged", r.Unjudged)
@@ -172,10 +172,10 @@ func (a *app) pastTable(w io.Writer, r *pastReport) error {
 	}
 	var table screen.Table
 	table.Row("AT", "TASK", "STEP", "TOOL", "NOW", "RULE")
-	for _, c := range r.Changed[:min(len(r.Changed), shownPast)] {
-		table.Row(stamp(c.At), string(c.Task), c.Step, c.Tool, strings.ToUpper(string(c.After.Action)), c.After.Rule)
+	for _, call := range r.Changed[:min(len(r.Changed), shownPast)] {
+		table.Row(stamp(call.At), string(call.Task), call.Step, call.Tool, strings.ToUpper(string(call.After.Action)), call.After.Rule)
 	}
-	if err := table.Write(w, a.width()); err != nil || len(r.Changed) <= shownPast {
+	if err := table.Write(w, c.width()); err != nil || len(r.Changed) <= shownPast {
 		return err
 	}
 	return writeLines(w, []string{fmt.Sprintf("… and %d more: -o json lists all", len(r.Changed)-shownPast)})

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -26,34 +25,34 @@ type errorJSON struct {
 }
 
 // report writes an error to stderr and returns the exit code.
-func (a *app) report(err error, args []string) int {
+func (e *env) report(err error, args []string) int {
 	exit := exitOf(err)
 	var said *exitError
 	if errors.As(err, &said) && said.err == nil {
 		return exit
 	}
-	if a.wantsJSON(args) {
-		_ = writeJSON(a.err, jsonOf(err, exit)) // nobody is left to tell
+	if e.wantsJSON(args) {
+		_ = writeJSON(e.err, jsonOf(err, exit)) // nobody is left to tell
 		return exit
 	}
-	_, _ = io.WriteString(a.err, a.textOf(err))
+	_, _ = io.WriteString(e.err, e.textOf(err))
 	return exit
 }
 
 // tell writes an error to stderr that does not end the command.
-func (a *app) tell(err error) {
-	if a.wantsJSON(nil) {
-		_ = writeJSON(a.err, jsonOf(err, exitOf(err))) // nobody is left to tell
+func (e *env) tell(err error) {
+	if e.wantsJSON(nil) {
+		_ = writeJSON(e.err, jsonOf(err, exitOf(err))) // nobody is left to tell
 		return
 	}
-	_, _ = io.WriteString(a.err, a.textOf(err))
+	_, _ = io.WriteString(e.err, e.textOf(err))
 }
 
 // wantsJSON also answers for errors that come before the settings are known.
-func (a *app) wantsJSON(args []string) bool {
-	output := a.cfg.Output
+func (e *env) wantsJSON(args []string) bool {
+	output := e.cfg.Output
 	if output == "" {
-		output = askedOutput(args, a.getenv("ORCH_OUTPUT"))
+		output = askedOutput(args, e.getenv("ORCH_OUTPUT"))
 	}
 	return output == "json" || output == "jsonl"
 }
@@ -86,53 +85,30 @@ func jsonOf(err error, exit int) errorJSON {
 	return j
 }
 
-func (a *app) textOf(err error) string {
+func (e *env) textOf(err error) string {
 	if problems, ok := errors.AsType[plan.Problems](err); ok {
-		return a.problemsText(problems)
+		return e.problemsText(problems)
 	}
-	style := a.style(a.errTTY)
-	e := fault.From(err).Rewrite(secrets.Clean)
-	name := string(e.Code)
-	if e.Reason != "" { // the name by which the pages and the seeds know it
-		name += ", " + screen.Escape(e.Reason)
+	style := e.style(e.errTTY)
+	fe := fault.From(err).Rewrite(secrets.Clean)
+	name := string(fe.Code)
+	if fe.Reason != "" { // the name by which the pages and the seeds know it
+		name += ", " + screen.Escape(fe.Reason)
 	}
-	text := style.Bad("error:") + " " + screen.Escape(e.Sentence()) + style.Dim(" ("+name+")") + "\n"
-	if e.Hint != "" {
-		text += style.Warn("hint:") + " " + screen.Escape(e.Hint) + "\n"
+	text := style.Bad("error:") + " " + screen.Escape(fe.Sentence()) + style.Dim(" ("+name+")") + "\n"
+	if fe.Hint != "" {
+		text += style.Warn("hint:") + " " + screen.Escape(fe.Hint) + "\n"
 	}
 	return text
 }
 
-func (a *app) problemsText(problems plan.Problems) string {
+func (e *env) problemsText(problems plan.Problems) string {
 	var b strings.Builder
 	for _, p := range problems {
 		b.WriteString(screen.Escape(p.String()) + "\n")
 	}
-	style := a.style(a.errTTY)
+	style := e.style(e.errTTY)
 	fmt.Fprintf(&b, "%s the plan has %s%s\n", style.Bad("error:"), screen.Plural(len(problems), "problem"),
 		style.Dim(" ("+string(fault.InvalidPlan)+")"))
 	return b.String()
-}
-
-// note writes a line for people to stderr; arguments are escaped.
-func (a *app) note(format string, args ...any) {
-	_, _ = fmt.Fprintln(a.err, screen.EscapeLines(fmt.Sprintf(format, args...))) // stderr is closed: nobody reads
-}
-
-func writeJSON(w io.Writer, v any) error {
-	data, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return fault.Wrap(fault.Internal, err, "the output cannot be written as JSON")
-	}
-	_, err = w.Write(append(screen.EscapeJSON(data), '\n'))
-	return err
-}
-
-func writeLine(w io.Writer, v any) error {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return fault.Wrap(fault.Internal, err, "the output cannot be written as JSON")
-	}
-	_, err = w.Write(append(screen.EscapeJSON(data), '\n'))
-	return err
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/mcp/oauthtest"
+	"github.com/orch-dev/orch/test/need"
 	"github.com/orch-dev/orch/tools"
 )
 
@@ -126,14 +127,24 @@ func TestStories(t *testing.T) {
 		Files:               files,
 		RequireExplicitExec: true,
 		Setup:               setUpStory,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"waitfor": waitFor, "world": startWorld, "guarded": startGuarded, "secretless": secretless},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"waitfor": waitFor, "world": startWorld, "guarded": startGuarded, "secretless": secretless, "need": needs},
 	})
+}
+
+// storyTest is the key of the test that a story is.
+type storyTest struct{}
+
+// needs is the command "need PROGRAM…" of a story, which is left out on a machine without one of the programs.
+func needs(ts *testscript.TestScript, _ bool, programs []string) {
+	test, _ := ts.Value(storyTest{}).(testing.TB)
+	need.Program(test, programs...)
 }
 
 // setUpStory gives each story its own home, data directory and identity.
 func setUpStory(env *testscript.Env) error {
 	home := filepath.Join(env.WorkDir, "home")
 	env.Setenv("HOME", home)
+	env.Values[storyTest{}] = env.T()
 	env.Values[guardedKey{}] = make([]*oauthtest.Server, 1)
 	env.Setenv("ORCH_DATA_DIR", filepath.Join(env.WorkDir, "data"))
 	env.Setenv("ORCH_DURABILITY", "relaxed")

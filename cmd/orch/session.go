@@ -6,6 +6,7 @@ import (
 	"github.com/orch-dev/orch/agents"
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/config"
 	"github.com/orch-dev/orch/node"
 	"github.com/orch-dev/orch/tools"
@@ -78,4 +79,22 @@ type session interface {
 	Identity() string
 	// Close ends the session. An embedded node stops gracefully; ctx limits how long that takes.
 	Close(ctx context.Context) error
+}
+
+// backupReport is what a backup or a restore did.
+type backupReport struct {
+	File    string `json:"file"`
+	DataDir string `json:"data_dir"`
+	// Bytes is the size of the content, Tasks and Commits what a restore brought back.
+	Bytes   int64 `json:"bytes"`
+	Tasks   int   `json:"tasks,omitempty"`
+	Commits int   `json:"commits,omitempty"`
+	// Aside is where a restore put the former content of the data directory.
+	Aside string `json:"aside,omitempty"`
+}
+
+// isLost reports whether the node went away: it cannot be reached, or it stopped while it held the
+// request.
+func isLost(err error) bool {
+	return fault.Has(err, fault.Unavailable) || fault.Has(err, fault.Cancelled)
 }

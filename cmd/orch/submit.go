@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"path/filepath"
 	"slices"
 	"time"
@@ -11,10 +10,18 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/orch-dev/orch/api"
-	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/plan"
 )
+
+// submitCommands are the commands that start tasks.
+type submitCommands struct {
+	*connector
+
+	tools *toolset
+	plans *planLoader
+	wait  *waiter
+}
 
 // submitOptions are the flags of `orch submit`.
 type submitOptions struct {
@@ -35,17 +42,10 @@ type submitOptions struct {
 	waitOptions
 }
 
-// waitOptions say how a command waits for the task that it started.
-type waitOptions struct {
-	wait, detach, quiet bool
-	timeout             time.Duration
-	people              approvalWait
-}
-
 // viaSubmit marks the tasks of orch submit, which @last is about.
 const viaSubmit = "submit"
 
-func newSubmit(a *app) *cobra.Command {
+func newSubmit(c *submitCommands) *cobra.Command {
 	var o submitOptions
 	cmd := &cobra.Command{
 		Use:   "submit [PLAN.yaml | -]",
@@ -61,7 +61,7 @@ idempotency_key, idempotency_scope, depends_on or delay.`,
   orch submit -f tasks.jsonl --detach`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.args = args
-			return a.submit(cmd.Context(), o)
+			return c.submit(cmd.Context(), o)
 		},
 	}
 	f := cmd.Flags()
@@ -80,19 +80,8 @@ idempotency_key, idempotency_scope, depends_on or delay.`,
 	addWait(cmd, &o.waitOptions)
 	addSettings(f, true, true)
 	completeFlag(cmd, "priority", completeWords(priorities()))
-	completeFlag(cmd, "tool", a.completeToolFlag)
+	completeFlag(cmd, "tool", c.tools.completeToolFlag)
 	return cmd
-}
-
-// addWait adds the flags of commands that start a task.
-func addWait(cmd *cobra.Command, o *waitOptions) {
-	f := cmd.Flags()
-	f.BoolVarP(&o.wait, "wait", "w", true, "watch the task until it is over and print its outputs")
-	f.BoolVarP(&o.detach, "detach", "d", false, "return as soon as the task is durable")
-	f.BoolVarP(&o.quiet, "quiet", "q", false, "do not show progress")
-	f.DurationVar(&o.timeout, "timeout", 0, "stop waiting after this time, with the exit code 8 (0: never)")
-	o.people.add(cmd)
-	cmd.MarkFlagsMutuallyExclusive("wait", "detach")
 }
 
 func priorities() []string {
@@ -101,18 +90,18 @@ func priorities() []string {
 	}
 }
 
-func (a *app) submit(ctx context.Context, o submitOptions) error {
+func (c *submitCommands) submit(ctx context.Context, o submitOptions) error {
 	if o.tool == "" && isBatch(o.file) {
-		return a.submitBatch(ctx, o)
+		return c.submitBatch(ctx, o)
 	}
-	request, err := a.submitRequest(ctx, o)
+	request, err := c.submitRequest(ctx, o)
 	if err != nil {
 		return err
 	}
-	return a.with(ctx, working, func(s session) error {
-		request.Actor = a.actor()
+	return c.with(ctx, working, func(s session) error {
+		request.Actor = c.actor()
 		for _, text := range o.dependsOn {
-			id, err := a.find(ctx, s, text)
+			id, err := c.find(ctx, s, text)
 			if err != nil {
 				return err
 			}
@@ -122,7 +111,7 @@ func (a *app) submit(ctx context.Context, o submitOptions) error {
 		if err != nil {
 			return err
 		}
-		return a.started(ctx, s, reply, o.waitOptions)
+		return c.wait.started(ctx, s, reply, o.waitOptions)
 	})
 }
 
@@ -131,7 +120,7 @@ func isBatch(file string) bool {
 }
 
 // submitRequest turns flags and files into a request.
-func (a *app) submitRequest(ctx context.Context, o submitOptions) (api.SubmitRequest, error) {
+func (c *submitCommands) submitRequest(ctx context.Context, o submitOptions) (api.SubmitRequest, error) {
 	r := api.SubmitRequest{
 		Name: o.name, Priority: o.priority, Queue: o.queue, IdempotencyKey: o.key, IdempotencyScope: o.keyScope, Delay: o.delay, Via: viaSubmit,
 	}
@@ -145,19 +134,19 @@ func (a *app) submitRequest(ctx context.Context, o submitOptions) (api.SubmitReq
 		}
 	}
 	if o.tool != "" {
-		r.Plan, err = a.callPlan(ctx, o)
+		r.Plan, err = c.callPlan(ctx, o)
 		return r, err
 	}
 	file, err := o.planFile()
 	if err != nil {
 		return r, err
 	}
-	p, err := a.loadPlan(ctx, file)
+	p, err := c.plans.loadPlan(ctx, file)
 	if err != nil {
 		return r, err
 	}
 	r.Plan = p.JSON()
-	r.Inputs, err = a.planInputs(p, o.inputs, o.inputsFile)
+	r.Inputs, err = c.plans.planInputs(p, o.inputs, o.inputsFile)
 	return r, err
 }
 
@@ -180,16 +169,16 @@ func (o submitOptions) planFile() (string, error) {
 }
 
 // callPlan returns the plan of one call of a tool.
-func (a *app) callPlan(ctx context.Context, o submitOptions) (json.RawMessage, error) {
+func (c *submitCommands) callPlan(ctx context.Context, o submitOptions) (json.RawMessage, error) {
 	if o.file != "" || o.inputsFile != "" || len(o.inputs) > 0 {
 		return nil, fault.New(fault.InvalidParams, "--tool takes its arguments as name=value, without -f, -i and -I").
 			WithHint("such as: orch submit --tool %s name=value", o.tool)
 	}
-	t, err := a.tool(ctx, o.tool)
+	t, err := c.tools.tool(ctx, o.tool)
 	if err != nil {
 		return nil, err
 	}
-	args, err := a.toolArgs(t, o.args)
+	args, err := c.plans.toolArgs(t, o.args)
 	if err != nil {
 		return nil, err
 	}
@@ -198,67 +187,4 @@ func (a *app) callPlan(ctx context.Context, o submitOptions) (json.RawMessage, e
 		return nil, err
 	}
 	return p.JSON(), nil
-}
-
-// started tells the id of a task that begins, and waits for it as the user asked.
-func (a *app) started(ctx context.Context, s session, reply api.SubmitReply, o waitOptions) error {
-	detach := o.detach || !o.wait
-	if detach && !s.Embedded() {
-		return a.emit(view{data: reply, names: []string{string(reply.ID)}, text: func(w io.Writer) error {
-			a.noteStarted(reply)
-			return writeLines(w, []string{string(reply.ID)})
-		}})
-	}
-	if detach {
-		a.note("no node runs here, so this command executes the task and waits for it; start one to detach: orch serve")
-	}
-	a.noteStarted(reply)
-	if a.cfg.Output == "name" {
-		if err := writeLines(a.out, []string{string(reply.ID)}); err != nil {
-			return err
-		}
-	}
-	return a.await(ctx, s, reply.ID, o)
-}
-
-func (a *app) noteStarted(reply api.SubmitReply) {
-	switch {
-	case a.cfg.Output != "text":
-	case reply.Existing:
-		a.note("%s exists already and is %s", reply.ID, reply.State)
-	case reply.Reused > 0:
-		a.note("%s submitted; it reuses the results of %d steps", reply.ID, reply.Reused)
-	default:
-		a.note("%s submitted", reply.ID)
-	}
-}
-
-// await follows a task on stderr and writes its outputs to stdout when it is over.
-func (a *app) await(ctx context.Context, s session, id events.TaskID, o waitOptions) error {
-	f := a.follower(s, id, 0)
-	f.people = a.peopleWatch(o.people)
-	defer f.release(ctx, s)
-	d, snapshots := a.awaitDisplay(o)
-	state, err := a.attend(ctx, f, o.timeout, d, snapshots)
-	if err != nil {
-		return err
-	}
-	if a.cfg.Output == "name" { // the id was written at the start
-		return endOf(state)
-	}
-	return a.finish(ctx, f)
-}
-
-// awaitDisplay shows a task on stderr, because stdout is for its outputs.
-func (a *app) awaitDisplay(o waitOptions) (d display, snapshots bool) {
-	switch {
-	case o.quiet:
-		return nopDisplay{}, false
-	case a.cfg.Output != "text":
-		return newWaitDisplay(a), true
-	case a.errTTY:
-		return newLiveDisplay(a, a.err), true
-	default:
-		return &plainDisplay{app: a, w: a.err}, false
-	}
 }

@@ -14,7 +14,12 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-func newToken(a *app) *cobra.Command {
+// tokenCommands are the commands about bearer tokens.
+type tokenCommands struct {
+	*connector
+}
+
+func newToken(c *tokenCommands) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token",
 		Short: "Make, list and revoke the tokens of MCP clients",
@@ -23,7 +28,7 @@ of the operator may do this. The node keeps the digest of a token and never its 
 		Example: "  orch token create builder --role agent",
 	}
 	asGroup(cmd)
-	cmd.AddCommand(newTokenCreate(a), newTokenList(a), newTokenRevoke(a), newTokenRotate(a))
+	cmd.AddCommand(newTokenCreate(c), newTokenList(c), newTokenRevoke(c), newTokenRotate(c))
 	return cmd
 }
 
@@ -35,7 +40,7 @@ type tokenOptions struct {
 	readOnly bool
 }
 
-func newTokenCreate(a *app) *cobra.Command {
+func newTokenCreate(c *tokenCommands) *cobra.Command {
 	var o tokenOptions
 	cmd := &cobra.Command{
 		Use:   "create NAME",
@@ -51,7 +56,7 @@ An agent is agent:NAME in the log, everybody else user:NAME. Tasks belong to tha
 of the same name goes on with them.`,
 		Example: "  orch token create builder --role agent\n  orch token create dashboard --role viewer --expires never",
 		Args:    takes("NAME"),
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.createToken(cmd.Context(), args[0], o) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return c.createToken(cmd.Context(), args[0], o) },
 	}
 	cmd.Flags().StringVar(&o.role, "role", "", "what it may do"+choices(bus.TokenRoles()))
 	cmd.Flags().StringVar(&o.expires, "expires", "", "when it ends, such as 12h or 90d, or never (default 24h for an agent, 90d for others)")
@@ -91,7 +96,7 @@ type issuedToken struct {
 	Secret string `json:"secret"`
 }
 
-func (a *app) createToken(ctx context.Context, name string, o tokenOptions) error {
+func (c *tokenCommands) createToken(ctx context.Context, name string, o tokenOptions) error {
 	if err := oneOf("--role", o.role, bus.TokenRoles()); err != nil {
 		return err
 	}
@@ -100,42 +105,42 @@ func (a *app) createToken(ctx context.Context, name string, o tokenOptions) erro
 		return err
 	}
 	in := bus.NewToken{Name: name, Role: o.role, Life: life, Tools: o.tools, ReadOnly: o.readOnly}
-	return a.nodes.Tokens(ctx, a.cfg, func(store bus.TokenStore) error {
+	return c.nodes.Tokens(ctx, c.cfg, func(store bus.TokenStore) error {
 		token, secret, err := bus.IssueToken(ctx, store, in)
 		if err != nil {
 			return err
 		}
-		return a.emit(view{data: issuedToken{token, secret}, names: []string{secret}, text: func(w io.Writer) error {
-			a.note("%s of role %s, %s; its secret is shown only now:", token.ID, token.Role, a.ending(token))
+		return c.emit(view{data: issuedToken{token, secret}, names: []string{secret}, text: func(w io.Writer) error {
+			c.note("%s of role %s, %s; its secret is shown only now:", token.ID, token.Role, c.ending(token))
 			return writeLines(w, []string{secret})
 		}})
 	})
 }
 
 // ending says when a token ends.
-func (a *app) ending(t bus.Token) string {
+func (c *tokenCommands) ending(t bus.Token) string {
 	switch {
 	case t.ExpiresAt.IsZero():
 		return "never expires"
-	case t.Expired(a.now()):
+	case t.Expired(c.now()):
 		return "expired"
 	default:
-		return "expires " + due(a.now(), t.ExpiresAt)
+		return "expires " + due(c.now(), t.ExpiresAt)
 	}
 }
 
-func newTokenList(a *app) *cobra.Command {
+func newTokenList(c *tokenCommands) *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
 		Short:   "List the tokens, without their secrets",
 		Example: "  orch token list -o json",
 		Args:    takes(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.listTokens(cmd.Context()) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return c.listTokens(cmd.Context()) },
 	}
 }
 
-func (a *app) listTokens(ctx context.Context) error {
-	return a.nodes.Tokens(ctx, a.cfg, func(store bus.TokenStore) error {
+func (c *tokenCommands) listTokens(ctx context.Context) error {
+	return c.nodes.Tokens(ctx, c.cfg, func(store bus.TokenStore) error {
 		list, err := store.ListTokens(ctx)
 		if err != nil {
 			return err
@@ -144,16 +149,16 @@ func (a *app) listTokens(ctx context.Context) error {
 		for _, t := range list {
 			names = append(names, t.ID)
 		}
-		return a.emit(view{data: list, rows: rowsOf(list), names: names, text: func(w io.Writer) error {
+		return c.emit(view{data: list, rows: rowsOf(list), names: names, text: func(w io.Writer) error {
 			if len(list) == 0 {
 				return writeLines(w, []string{"there are no tokens"})
 			}
 			var table screen.Table
 			table.Row("TOKEN", "NAME", "ROLE", "ENDS", "TOOLS", "MADE BY")
 			for _, t := range list {
-				table.Row(t.ID, t.Name, t.Role, a.ending(t), shown(t), madeBy(t))
+				table.Row(t.ID, t.Name, t.Role, c.ending(t), shown(t), madeBy(t))
 			}
-			return table.Write(w, a.width())
+			return table.Write(w, c.width())
 		}})
 	})
 }
@@ -178,7 +183,7 @@ func madeBy(t bus.Token) string {
 	return t.CreatedBy
 }
 
-func newTokenRevoke(a *app) *cobra.Command {
+func newTokenRevoke(c *tokenCommands) *cobra.Command {
 	return &cobra.Command{
 		Use:   "revoke ID|NAME",
 		Short: "Refuse a token from now on",
@@ -186,23 +191,23 @@ func newTokenRevoke(a *app) *cobra.Command {
 The token of a node's own user is revoked by its id alone, and made anew by the next start of that node.`,
 		Example: "  orch token revoke builder",
 		Args:    takes("ID|NAME"),
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.revokeToken(cmd.Context(), args[0]) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return c.revokeToken(cmd.Context(), args[0]) },
 	}
 }
 
-func (a *app) revokeToken(ctx context.Context, text string) error {
-	return a.nodes.Tokens(ctx, a.cfg, func(store bus.TokenStore) error {
+func (c *tokenCommands) revokeToken(ctx context.Context, text string) error {
+	return c.nodes.Tokens(ctx, c.cfg, func(store bus.TokenStore) error {
 		t, err := store.RevokeToken(ctx, bus.RevokeToken{Token: text})
 		if err != nil {
 			return err
 		}
-		return a.emit(view{data: t, names: []string{t.ID}, text: func(w io.Writer) error {
+		return c.emit(view{data: t, names: []string{t.ID}, text: func(w io.Writer) error {
 			return writeLines(w, []string{t.ID + " (" + screen.Escape(t.Name) + ") is revoked"})
 		}})
 	})
 }
 
-func newTokenRotate(a *app) *cobra.Command {
+func newTokenRotate(c *tokenCommands) *cobra.Command {
 	return &cobra.Command{
 		Use:   "rotate-local",
 		Short: "Replace the token of the node's own user",
@@ -210,22 +215,22 @@ func newTokenRotate(a *app) *cobra.Command {
 The one before is refused from now on.`,
 		Example: "  orch token rotate-local",
 		Args:    takes(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.rotateToken(cmd.Context()) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return c.rotateToken(cmd.Context()) },
 	}
 }
 
-func (a *app) rotateToken(ctx context.Context) error {
-	if a.cfg.Server != "" {
+func (c *tokenCommands) rotateToken(ctx context.Context) error {
+	if c.cfg.Server != "" {
 		return fault.New(fault.InvalidParams, "the node keeps this token where it runs").WithField("--server").
 			WithHint("rotate it there")
 	}
-	return a.nodes.Tokens(ctx, a.cfg, func(store bus.TokenStore) error {
-		t, err := bus.LocalToken{DataDir: a.cfg.DataDir, User: strings.TrimPrefix(bus.OwnerOf(a.cfg.DataDir), "user:")}.Rotate(ctx, store)
+	return c.nodes.Tokens(ctx, c.cfg, func(store bus.TokenStore) error {
+		t, err := bus.LocalToken{DataDir: c.cfg.DataDir, User: strings.TrimPrefix(bus.OwnerOf(c.cfg.DataDir), "user:")}.Rotate(ctx, store)
 		if err != nil {
 			return err
 		}
-		path := filepath.Join(a.cfg.DataDir, bus.LocalTokenFile)
-		return a.emit(view{data: t, names: []string{t.ID}, text: func(w io.Writer) error {
+		path := filepath.Join(c.cfg.DataDir, bus.LocalTokenFile)
+		return c.emit(view{data: t, names: []string{t.ID}, text: func(w io.Writer) error {
 			return writeLines(w, []string{"a new token of " + screen.Escape(t.Name) + " is in " + path})
 		}})
 	})

@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,7 +19,16 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-func newTools(a *app) *cobra.Command {
+// toolCommands are the commands that list, show and call tools.
+type toolCommands struct {
+	*connector
+
+	tools *toolset
+	plans *planLoader
+	wait  *waiter
+}
+
+func newTools(c *toolCommands) *cobra.Command {
 	cmd := &cobra.Command{Use: "tools", Short: "List, show and call tools", Example: "  orch tools list"}
 	asGroup(cmd)
 	cmd.AddCommand(&cobra.Command{
@@ -30,15 +38,15 @@ func newTools(a *app) *cobra.Command {
 were last seen.`,
 		Example: "  orch tools list -o name",
 		Args:    takes(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.listTools(cmd.Context()) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return c.listTools(cmd.Context()) },
 	}, &cobra.Command{
 		Use:               "show NAME",
 		Short:             "Show the contract of a tool: purpose, states, approval, inputs, outputs",
 		Example:           "  orch tools show FILE_READ --json",
 		Args:              takes("NAME"),
-		ValidArgsFunction: a.completeTools,
-		RunE:              func(cmd *cobra.Command, args []string) error { return a.showTool(cmd.Context(), args[0]) },
-	}, newToolsCall(a))
+		ValidArgsFunction: c.tools.completeTools,
+		RunE:              func(cmd *cobra.Command, args []string) error { return c.showTool(cmd.Context(), args[0]) },
+	}, newToolsCall(c))
 	return cmd
 }
 
@@ -60,8 +68,8 @@ type toolSummary struct {
 	Purpose  string         `json:"purpose"`
 }
 
-func (a *app) listTools(ctx context.Context) error {
-	list, err := a.toolSummaries(ctx)
+func (c *toolCommands) listTools(ctx context.Context) error {
+	list, err := c.toolSummaries(ctx)
 	if err != nil {
 		return err
 	}
@@ -69,7 +77,7 @@ func (a *app) listTools(ctx context.Context) error {
 	for i, t := range list {
 		names[i] = t.Name
 	}
-	return a.emit(view{data: list, rows: rowsOf(list), names: names, text: func(w io.Writer) error {
+	return c.emit(view{data: list, rows: rowsOf(list), names: names, text: func(w io.Writer) error {
 		var table screen.Table
 		table.Row("NAME", "EFFECT", "APPROVAL", "PURPOSE")
 		for _, t := range list {
@@ -77,13 +85,13 @@ func (a *app) listTools(ctx context.Context) error {
 			first, _, _ := strings.Cut(line, ". ")
 			table.Row(t.Name, string(t.Effect), string(t.Approval), strings.TrimSuffix(first, "."))
 		}
-		return table.Write(w, a.width())
+		return table.Write(w, c.width())
 	}})
 }
 
 // toolSummaries returns the tools of this program, and then those of each MCP server.
-func (a *app) toolSummaries(ctx context.Context) ([]toolSummary, error) {
-	catalogue, err := a.catalogue(ctx)
+func (c *toolCommands) toolSummaries(ctx context.Context) ([]toolSummary, error) {
+	catalogue, err := c.tools.catalogue(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +102,7 @@ func (a *app) toolSummaries(ctx context.Context) ([]toolSummary, error) {
 			continue
 		}
 		spec, server := t.Spec(), ""
-		if _, outside := a.refused[name]; outside {
+		if _, outside := c.tools.refused[name]; outside {
 			server, _, _ = strings.Cut(name, "__")
 		}
 		list = append(list, toolSummary{spec.Name, server, spec.Effect, spec.Approval, spec.Purpose})
@@ -103,13 +111,13 @@ func (a *app) toolSummaries(ctx context.Context) ([]toolSummary, error) {
 	return list, nil
 }
 
-func (a *app) showTool(ctx context.Context, name string) error {
-	t, err := a.tool(ctx, name)
+func (c *toolCommands) showTool(ctx context.Context, name string) error {
+	t, err := c.tools.tool(ctx, name)
 	if err != nil {
 		return err
 	}
-	d := shownTool{tools.Describe(t), a.refused[t.Spec().Name]}
-	return a.emit(view{data: d, names: []string{d.Name}, text: func(w io.Writer) error {
+	d := shownTool{tools.Describe(t), c.tools.refused[t.Spec().Name]}
+	return c.emit(view{data: d, names: []string{d.Name}, text: func(w io.Writer) error {
 		return writeLines(w, toolLines(d))
 	}})
 }
@@ -166,22 +174,6 @@ func propertyLines(raw json.RawMessage) []string {
 	return lines
 }
 
-// propertyOrder returns the names of the properties as the schema orders them.
-func propertyOrder(raw json.RawMessage) []string {
-	fields, _ := screen.Fields(raw)
-	var names []string
-	for _, f := range fields {
-		if f.Name != "properties" {
-			continue
-		}
-		properties, _ := screen.Fields(f.Value)
-		for _, p := range properties {
-			names = append(names, p.Name)
-		}
-	}
-	return names
-}
-
 // exampleOf is what follows the name of a tool in a call of it: its example, or what it requires.
 func exampleOf(d shownTool) string {
 	fields, ok := screen.Fields(d.Example)
@@ -211,31 +203,16 @@ func quoteWord(word string) string {
 // wordly are the characters that mean nothing to the shell.
 const wordly = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_=:./,@%+-"
 
-func exampleArgs(raw json.RawMessage) string {
-	var b strings.Builder
-	for _, name := range readSchema(raw).Required {
-		b.WriteString(" " + name + "=…")
-	}
-	return b.String()
-}
-
-// callOptions are the flags of `orch tools call`.
-type callOptions struct {
-	task    string
-	timeout time.Duration
-	people  approvalWait
-}
-
-func newToolsCall(a *app) *cobra.Command {
+func newToolsCall(c *toolCommands) *cobra.Command {
 	var o callOptions
 	cmd := &cobra.Command{
 		Use:               "call NAME [name=value...]",
 		Short:             "Call a tool once, as a task of its own or inside a task",
 		Example:           "  orch tools call GREP_SEARCH pattern=TODO path=.",
 		Args:              takes("NAME", "[name=value...]"),
-		ValidArgsFunction: a.completeTools,
+		ValidArgsFunction: c.tools.completeTools,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.callTool(cmd.Context(), args, o)
+			return c.callTool(cmd.Context(), args, o)
 		},
 	}
 	cmd.Flags().StringVar(&o.task, "task", "", "call it inside this task, as its state allows")
@@ -245,104 +222,35 @@ func newToolsCall(a *app) *cobra.Command {
 	return cmd
 }
 
-func (a *app) callTool(ctx context.Context, args []string, o callOptions) error {
-	t, err := a.tool(ctx, args[0])
+func (c *toolCommands) callTool(ctx context.Context, args []string, o callOptions) error {
+	t, err := c.tools.tool(ctx, args[0])
 	if err != nil {
 		return err
 	}
-	checked, err := a.toolArgs(t, args[1:])
+	checked, err := c.plans.toolArgs(t, args[1:])
 	if err != nil {
 		return err
 	}
 	name := t.Spec().Name
 	if o.task != "" {
-		return a.withTask(ctx, working, o.task, func(s session, id events.TaskID) error {
-			defer a.sayLater("waiting for the call; what for: orch explain " + string(id))()
-			r, err := s.Call(ctx, api.CallRequest{ID: id, Tool: name, Args: checked, Wait: callWait(o.timeout), Actor: a.actor()})
+		return c.withTask(ctx, working, o.task, func(s session, id events.TaskID) error {
+			defer c.sayLater("waiting for the call; what for: orch explain " + string(id))()
+			r, err := s.Call(ctx, api.CallRequest{ID: id, Tool: name, Args: checked, Wait: callWait(o.timeout), Actor: c.actor()})
 			if err != nil {
 				return err
 			}
-			return a.showCall(r)
+			return c.wait.showCall(r)
 		})
 	}
 	p, err := plan.FromCall(name, checked)
 	if err != nil {
 		return err
 	}
-	return a.with(ctx, working, func(s session) error {
-		reply, err := s.Submit(ctx, api.SubmitRequest{Plan: p.JSON(), Actor: a.actor()})
+	return c.with(ctx, working, func(s session) error {
+		reply, err := s.Submit(ctx, api.SubmitRequest{Plan: p.JSON(), Actor: c.actor()})
 		if err != nil {
 			return err
 		}
-		return a.called(ctx, s, reply.ID, o)
+		return c.wait.called(ctx, s, reply.ID, o)
 	})
-}
-
-// callWait is how long a call inside a task may take before its caller is sent away.
-func callWait(timeout time.Duration) time.Duration {
-	if timeout == 0 {
-		return 10 * time.Minute
-	}
-	return timeout
-}
-
-// called waits for the task of one call and shows the call, not the task.
-func (a *app) called(ctx context.Context, s session, id events.TaskID, o callOptions) error {
-	r, err := a.callReply(ctx, s, id, o)
-	if err != nil {
-		return err
-	}
-	return a.showCall(r)
-}
-
-// callReply waits for the task of one call.
-func (a *app) callReply(ctx context.Context, s session, id events.TaskID, o callOptions) (api.CallReply, error) {
-	f := a.follower(s, id, 0)
-	f.people = a.peopleWatch(o.people)
-	defer f.release(ctx, s)
-	if _, err := a.attend(ctx, f, o.timeout, newWaitDisplay(a), true); err != nil {
-		return api.CallReply{}, err
-	}
-	t, err := f.session.Get(ctx, api.GetRequest{ID: id})
-	if err != nil {
-		return api.CallReply{}, err
-	}
-	for _, step := range t.Steps {
-		if step.Key == plan.CallID {
-			return api.CallReply{Step: step.Key, State: step.State, Output: step.Output, Error: step.Error}, nil
-		}
-	}
-	return api.CallReply{}, fault.New(fault.Internal, "the task %s has no call", id)
-}
-
-// callEnd is the exit of a call that did not succeed.
-func (a *app) callEnd(r api.CallReply) error {
-	if r.Error != nil {
-		return &exitError{exit: exitOfCall(r.Error.Code), err: r.Error}
-	}
-	if !r.State.Over() {
-		a.note("the call is %s", r.State)
-		for _, q := range r.Questions {
-			a.note("it asks: %s; orch questions %s", message(q), q.ID)
-		}
-		return &exitError{exit: exitRunning}
-	}
-	return nil
-}
-
-func (a *app) showCall(r api.CallReply) error {
-	if err := a.callEnd(r); err != nil {
-		return err
-	}
-	return a.emit(view{data: r.Output, names: []string{r.Step}, text: func(w io.Writer) error {
-		return writeLines(w, screen.Object(r.Output))
-	}})
-}
-
-// exitOfCall tells a call that failed from a fault of orch.
-func exitOfCall(code fault.Code) int {
-	if exit := exitOfCode(code); exit != exitInternal && exit != exitRunning {
-		return exit
-	}
-	return exitFailed
 }

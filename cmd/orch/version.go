@@ -20,7 +20,7 @@ type versionInfo struct {
 	NATS string `json:"nats_server,omitempty"`
 }
 
-func newVersion(a *app) *cobra.Command {
+func newVersion(e *env) *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version of this program",
@@ -28,7 +28,7 @@ func newVersion(a *app) *cobra.Command {
 		Args:    takes(),
 		RunE: func(*cobra.Command, []string) error {
 			v := readVersion()
-			return a.emit(view{data: v, names: []string{v.Version}, text: func(w io.Writer) error {
+			return e.emit(view{data: v, names: []string{v.Version}, text: func(w io.Writer) error {
 				_, err := fmt.Fprintf(w, "orch %s (%s, %s, %s)\n", v.Version, v.commit(), v.Go, v.Platform)
 				return err
 			}})

@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/test/need"
 )
 
 // variant returns a random text of short lines from a small alphabet, so that they repeat, and another
@@ -50,6 +52,12 @@ type gnu struct {
 	dir string
 }
 
+func newGNU(t *testing.T) gnu {
+	t.Helper()
+	need.Program(t, "diff", "patch")
+	return gnu{t, t.TempDir()}
+}
+
 func (g gnu) write(name, text string) string {
 	g.t.Helper()
 	path := filepath.Join(g.dir, name)
@@ -85,7 +93,7 @@ func (g gnu) patch(source, text string) (out string, ok bool) {
 // S4-023: for diffs of all amounts of context the result is that of GNU patch, and the file meant.
 func TestLikeGNU(t *testing.T) {
 	t.Parallel()
-	r, g, cases := rand.New(rand.NewPCG(4, 23)), gnu{t, t.TempDir()}, 0
+	r, g, cases := rand.New(rand.NewPCG(4, 23)), newGNU(t), 0
 	for cases < 300 {
 		before, after := variant(r)
 		text := g.diff(before, after, r.IntN(5))
@@ -108,7 +116,7 @@ func TestLikeGNU(t *testing.T) {
 // hunk without context behind it at the end of the file).
 func TestDriftLikeGNU(t *testing.T) {
 	t.Parallel()
-	r, g := rand.New(rand.NewPCG(4, 24)), gnu{t, t.TempDir()}
+	r, g := rand.New(rand.NewPCG(4, 24)), newGNU(t)
 	both, neither, alone := 0, 0, 0
 	for both+neither+alone < 300 {
 		before, after := variant(r)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/proc"
+	"github.com/orch-dev/orch/test/need"
 )
 
 // prey is a machine for attacks: a workspace that the child may write, a root that it may read, and
@@ -212,7 +214,9 @@ func TestNoAttackGetsThrough(t *testing.T) {
 	data, err := os.ReadFile(p.secret)
 	require.NoError(t, err)
 	assert.Equal(t, "canary", string(data))
-	assert.NoError(t, exec.Command("kill", "-0", p.victim).Run(), "the victim lives")
+	victim, err := strconv.Atoi(p.victim)
+	require.NoError(t, err)
+	assert.NoError(t, syscall.Kill(victim, 0), "the victim lives")
 }
 
 // The attacks have teeth: without the sandbox they get through.
@@ -460,6 +464,9 @@ func TestRunsAsUsual(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if name == "python3" || name == "node" {
+				need.Program(t, name)
+			}
 			c := bash("set -e; mkdir -p " + name + "; cd " + name + "; " + script)
 			c.Dir, c.Sandbox, c.Env = p.workspace, p.sandbox(), map[string]string{"HOME": p.workspace, "TMPDIR": p.workspace}
 			res, err := r.Run(t.Context(), c)

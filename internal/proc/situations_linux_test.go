@@ -17,6 +17,7 @@ import (
 
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/proc"
+	"github.com/orch-dev/orch/test/need"
 )
 
 // situationName is the variable that says in which situation this binary runs again.
@@ -67,9 +68,7 @@ func copyFile(t *testing.T, from, to string) {
 
 func needRoot(t *testing.T) {
 	t.Helper()
-	if os.Geteuid() != 0 || !proc.Probe().Views {
-		t.Skip("only root of the machine can become somebody else")
-	}
+	need.That(t, "root", os.Geteuid() == 0 && proc.Probe().Views)
 }
 
 func TestAsAnOrdinaryUser(t *testing.T) {
@@ -86,10 +85,9 @@ func TestAsAnOrdinaryUser(t *testing.T) {
 func TestInAUserNamespace(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
+	need.Program(t, "unshare")
 	unshare, err := exec.LookPath("unshare")
-	if err != nil {
-		t.Skip("unshare of util-linux is not installed")
-	}
+	require.NoError(t, err)
 	again(t, "namespace", func(cmd *exec.Cmd) error {
 		cmd.Path, cmd.Args = unshare, append([]string{"unshare", "--user", "--map-current-user", "--mount", "--keep-caps"}, cmd.Args...)
 		const nobody = 65534
@@ -200,10 +198,9 @@ func TestCommonToolsChangeModes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			need.Program(t, name)
 			program, err := exec.LookPath(name)
-			if err != nil {
-				t.Skip(name + " is not installed")
-			}
+			require.NoError(t, err)
 			box := p.sandbox()
 			if target, err := filepath.EvalSymlinks(program); err == nil {
 				box.Read = append(box.Read, filepath.Dir(filepath.Dir(target)))

@@ -11,6 +11,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/test/need"
 )
 
 // entry is what `orch mcp install` has written for a client.
@@ -82,6 +84,7 @@ func (w *world) unpack(p project) {
 	w.t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "scripts", "mcp", "package-lock.json"))
 	require.NoError(w.t, err)
+	need.Program(w.t, "npm", "tar")
 	var lock struct {
 		Packages map[string]struct{ Version, Integrity string }
 	}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/orch-dev/orch/test/need"
 )
 
 // patience bounds waits that normally take no time.
@@ -27,10 +29,8 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 		defer func() { _ = os.RemoveAll(dir) }()
-		orch = filepath.Join(dir, "orch")
-		build := exec.Command("go", "build", "-o", orch, "github.com/orch-dev/orch/cmd/orch")
-		if out, err := build.CombinedOutput(); err != nil {
-			panic(string(out))
+		if orch, err = need.Orch(dir); err != nil {
+			panic(err)
 		}
 		return m.Run()
 	}())

@@ -48,7 +48,7 @@ func Orch() Table { return Table{Layers: layers(), Libraries: libraries(), Rooms
 func rooms() []string {
 	return []string{
 		"fault", "classify", "events", "internal", "statemachine", "work", "api", "plan", "stats", "messages", "agents", "tools", "policy",
-		"bus", "orchestrator", "worker", "mcp", "httpapi", "node", "plantest", "bench", "test", "cmd",
+		"bus", "rpc", "orchestrator", "worker", "mcp", "httpapi", "node", "plantest", "bench", "test", "cmd",
 	}
 }
 
@@ -155,7 +155,13 @@ func adapters(face []string) []Row {
 		// Faces never import bus or worker.
 		{Package: "bus/storefile"},
 		{Package: "bus/election", Imports: []string{"fault", "internal/uptime"}},
-		{Package: "bus", Imports: append([]string{"agents", "bus/storefile", "stats", "internal/gopool", "internal/failpoint", "internal/pause"}, face...)},
+		{Package: "bus", Imports: []string{
+			"fault", "events", "stats", "agents", "messages", "classify/secrets", "bus/storefile", "internal/failpoint", "internal/pause",
+		}},
+		{Package: "bus/bustest", Imports: []string{"events", "bus"}, Kit: true},
+		{Package: "rpc", Imports: []string{
+			"fault", "events", "work", "api", "agents", "messages", "classify/secrets", "bus", "internal/failpoint", "internal/gopool",
+		}},
 		{Package: "mcp/oauth", Imports: []string{"fault", "internal/wholefile"}},
 		{Package: "mcp/oauthtest", Kit: true},
 		{Package: "mcp/peertest", Kit: true},
@@ -175,6 +181,8 @@ func leaves() []Row {
 		{Package: "classify/shell", Imports: []string{"fault"}, Pure: true},
 		{Package: "classify/sql", Pure: true},
 		{Package: "test/archtest"},
+		{Package: "test/need", Kit: true},
+		{Package: "test/report"},
 		{Package: "internal/failpoint"},
 		{Package: "internal/config", Imports: []string{"fault", "internal/netguard", "internal/secret", "internal/spell", "classify/secrets"}},
 		{Package: "internal/gopool"},
@@ -201,7 +209,7 @@ func libraries() []Library {
 		{Path: "github.com/expr-lang/expr", Users: []string{"plan"}, Hidden: true},
 		{Path: "github.com/looplab/fsm", Users: []string{"statemachine"}, Hidden: true},
 		{Path: "github.com/modelcontextprotocol/go-sdk", Users: []string{"mcp/*", "bench"}, Hidden: true},
-		{Path: "github.com/nats-io", Users: []string{"bus", "bus/election", "bus/storefile", "bench", "test/crash"}, Hidden: true},
+		{Path: "github.com/nats-io", Users: []string{"bus", "bus/bustest", "bus/election", "bus/storefile", "rpc", "bench", "test/crash"}, Hidden: true},
 
 		{Path: "github.com/pelletier/go-toml/v2", Users: []string{"mcp/clients", "classify/secrets/update", "tools/build"}, Hidden: true},
 		{Path: "github.com/Masterminds/semver/v3", Users: []string{"tools/build"}, Hidden: true},
@@ -222,7 +230,7 @@ func libraries() []Library {
 		{Path: "github.com/nicholas-fedor/shoutrrr", Users: []string{"tools/notify"}, Hidden: true},
 
 		{Path: "github.com/bmatcuk/doublestar/v4", Users: []string{"policy", "tools/*", "internal/pathguard"}},
-		{Path: "github.com/go-json-experiment/json", Users: []string{"events", "bus"}},
+		{Path: "github.com/go-json-experiment/json", Users: []string{"events", "rpc"}},
 		{Path: "github.com/google/jsonschema-go", Users: []string{"plan", "tools", "tools/toolstest", "mcp/*"}},
 		{Path: "github.com/klauspost/compress", Users: []string{"bus/storefile"}},
 		{Path: "github.com/minio/highwayhash", Users: []string{"bus/storefile"}},

@@ -79,7 +79,7 @@ func build(ctx context.Context, dir, role string) error {
 	if err := os.MkdirAll(root, 0o700); err != nil {
 		return err
 	}
-	n, err := node.Start(ctx, node.Config{DataDir: dir, Root: root, Durability: string(bus.Relaxed), Concurrency: -1})
+	n, err := node.Start(ctx, node.Config{DataDir: dir, Root: root, Storage: node.Storage{Durability: string(bus.Relaxed)}, Worker: node.Worker{Concurrency: -1}})
 	if err != nil {
 		return err
 	}

@@ -126,7 +126,7 @@ func (c *cluster) spawn(role string, env ...string) *process {
 // config is that of a client of the node.
 func (c *cluster) config() node.Config {
 	cfg := config(c.dir, io.Discard)
-	cfg.NATSURL = c.natsURL()
+	cfg.Storage.NATSURL = c.natsURL()
 	return cfg
 }
 

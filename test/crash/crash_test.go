@@ -20,6 +20,7 @@ import (
 	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/node"
+	"github.com/orch-dev/orch/rpc"
 	"github.com/orch-dev/orch/test/crash"
 )
 
@@ -144,14 +145,14 @@ func begin(t *testing.T, o options) *run {
 	c := startCluster(t, dir, o)
 	r := &run{t: t, cluster: c, faults: map[kind]int{}, api: dial(t, c)}
 	t.Cleanup(func() { r.load.watching.Wait() })
-	r.load = &load{api: dial(t, c), watcher: dial(t, c), jobs: o.jobs(), watched: map[events.TaskID]int{}, dial: func() (*bus.Remote, error) {
+	r.load = &load{api: dial(t, c), watcher: dial(t, c), jobs: o.jobs(), watched: map[events.TaskID]int{}, dial: func() (*rpc.Remote, error) {
 		return node.Dial(t.Context(), c.config())
 	}}
 	r.beginNetwork()
 	return r
 }
 
-func dial(t *testing.T, c *cluster) *bus.Remote {
+func dial(t *testing.T, c *cluster) *rpc.Remote {
 	t.Helper()
 	remote, err := node.Dial(t.Context(), c.config())
 	require.NoError(t, err)

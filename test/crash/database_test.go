@@ -16,6 +16,7 @@ import (
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/pause"
+	"github.com/orch-dev/orch/rpc"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/test/crash"
 	"github.com/orch-dev/orch/tools/firebase"
@@ -65,7 +66,7 @@ type databaseClient struct {
 
 // elsewhere is a database of the node, as workers reach it.
 type elsewhere struct {
-	remote *bus.Remote
+	remote *rpc.Remote
 	name   firebase.Database
 }
 
@@ -100,7 +101,7 @@ func (elsewhere) Watch(context.Context, string, firebase.EventType) (firebase.Wa
 	return firebase.Watching{}, errors.ErrUnsupported
 }
 
-func openDatabaseClient(l *load, remote *bus.Remote) *databaseClient {
+func openDatabaseClient(l *load, remote *rpc.Remote) *databaseClient {
 	return &databaseClient{
 		load: l, realtime: elsewhere{remote, firebase.Realtime}, firestore: elsewhere{remote, firebase.Firestore},
 		tasks: map[events.TaskID]crash.DatabaseWrite{},

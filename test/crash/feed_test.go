@@ -14,10 +14,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/internal/pause"
 	"github.com/orch-dev/orch/mcp/server"
 	"github.com/orch-dev/orch/node"
+	"github.com/orch-dev/orch/rpc"
 	"github.com/orch-dev/orch/test/crash"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/tools/firebase"
@@ -50,7 +50,7 @@ const (
 )
 
 // openListener starts a face and a client, which subscribes.
-func openListener(r *run, remote *bus.Remote) *listener {
+func openListener(r *run, remote *rpc.Remote) *listener {
 	r.t.Helper()
 	catalogue, err := tools.New(firebase.Tools(firebase.Config{})...)
 	require.NoError(r.t, err)

@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"github.com/orch-dev/orch/api"
-	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/pause"
 	"github.com/orch-dev/orch/plan"
+	"github.com/orch-dev/orch/rpc"
 	"github.com/orch-dev/orch/test/crash"
 )
 
@@ -89,7 +89,7 @@ type load struct {
 	databases *databaseClient
 	jobs      []job
 	// dial opens a connection of its own.
-	dial func() (*bus.Remote, error)
+	dial func() (*rpc.Remote, error)
 
 	mu         sync.Mutex
 	acks       []crash.Ack

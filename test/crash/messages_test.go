@@ -10,10 +10,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/pause"
 	"github.com/orch-dev/orch/messages"
+	"github.com/orch-dev/orch/rpc"
 	"github.com/orch-dev/orch/test/crash"
 )
 
@@ -46,9 +46,9 @@ type messageClient struct {
 }
 
 // openMessageClient lets the readers join their group and begin to read.
-func openMessageClient(r *run, remote *bus.Remote) *messageClient {
+func openMessageClient(r *run, remote *rpc.Remote) *messageClient {
 	r.t.Helper()
-	m := &messageClient{load: r.load, broker: bus.NewMessageClient[messages.Delegation](remote, peoplePrefix)}
+	m := &messageClient{load: r.load, broker: rpc.NewMessageClient[messages.Delegation](remote, peoplePrefix)}
 	for _, who := range readerNames() {
 		_, err := m.broker.Group(r.t.Context(), self(who), messages.GroupChange{Join: crowd})
 		require.NoError(r.t, err)

@@ -28,6 +28,7 @@ import (
 	"github.com/orch-dev/orch/internal/goroutines"
 	"github.com/orch-dev/orch/internal/pause"
 	"github.com/orch-dev/orch/node"
+	"github.com/orch-dev/orch/rpc"
 	"github.com/orch-dev/orch/test/crash"
 )
 
@@ -124,8 +125,8 @@ func play(role string) error {
 
 func config(dir string, logs io.Writer) node.Config {
 	return node.Config{
-		DataDir: filepath.Join(dir, cmp.Or(os.Getenv(envData), "data")), Root: dir, Operator: operator, Lease: lease, Overrun: overrun, ArchiveAfter: archiveAfter,
-		Logger: slog.New(slog.NewTextHandler(logs, nil)), Extra: effects(dir), NATSURL: os.Getenv(envNATS),
+		DataDir: filepath.Join(dir, cmp.Or(os.Getenv(envData), "data")), Root: dir, Operator: operator, Limits: node.Limits{Lease: lease, Overrun: overrun, ArchiveAfter: archiveAfter},
+		Logger: slog.New(slog.NewTextHandler(logs, nil)), Extra: effects(dir), Storage: node.Storage{NATSURL: os.Getenv(envNATS)},
 	}
 }
 
@@ -137,18 +138,18 @@ func tell(line string) error {
 
 func playNode(ctx context.Context, stop func()) error {
 	cfg := config(os.Getenv(envDir), os.Stderr)
-	cfg.Concurrency = -1
+	cfg.Worker.Concurrency = -1
 	if os.Getenv(envHTTP) != "" {
-		cfg.HTTP, cfg.OwnTools = "127.0.0.1:0", true
+		cfg.Faces.HTTP, cfg.Worker.OwnTools = "127.0.0.1:0", true
 	}
-	if cfg.NATSURL != "" {
-		cfg.Replicas = brokerCount
+	if cfg.Storage.NATSURL != "" {
+		cfg.Storage.Replicas = brokerCount
 	}
 	if os.Getenv(envStandby) != "" {
 		return playStandby(ctx, stop, cfg)
 	}
 	n, err := node.Start(ctx, cfg)
-	for end := time.Now().Add(startWithin / 2); cfg.NATSURL != "" && fault.Has(err, fault.Unavailable) && time.Now().Before(end); {
+	for end := time.Now().Add(startWithin / 2); cfg.Storage.NATSURL != "" && fault.Has(err, fault.Unavailable) && time.Now().Before(end); {
 		_ = pause.For(ctx, 10*retryEvery) // as its supervisor would, while the servers have no leader
 		n, err = node.Start(ctx, cfg)
 	}
@@ -173,7 +174,7 @@ const peoplePrefix = "crash.people"
 
 // servePeople lets the readers and writers of messages ask as whom they say, as a face in the process of the node would.
 func servePeople(ctx context.Context, n *node.Node, cfg node.Config) (end func(), err error) {
-	d := bus.DialConfig{Name: "people", URL: cfg.NATSURL}
+	d := bus.DialConfig{Name: "people", URL: cfg.Storage.NATSURL}
 	if d.URL == "" {
 		d.DataDir = cfg.DataDir
 	}
@@ -181,7 +182,7 @@ func servePeople(ctx context.Context, n *node.Node, cfg node.Config) (end func()
 	if err != nil {
 		return nil, err
 	}
-	methods := map[string]bus.Method{}
+	methods := map[string]rpc.Method{}
 	for _, name := range []string{"send", "inbox", "ack", "group"} {
 		methods[name] = func(ctx context.Context, request []byte) ([]byte, error) {
 			var answer json.RawMessage
@@ -189,7 +190,7 @@ func servePeople(ctx context.Context, n *node.Node, cfg node.Config) (end func()
 			return answer, err
 		}
 	}
-	if _, err := bus.Serve(c, peoplePrefix, methods, bus.EndpointConfig{}); err != nil {
+	if _, err := rpc.Serve(c, peoplePrefix, methods, rpc.EndpointConfig{}); err != nil {
 		c.Close()
 		return nil, err
 	}
@@ -198,7 +199,7 @@ func servePeople(ctx context.Context, n *node.Node, cfg node.Config) (end func()
 
 // playStandby is a node that stands by while another one is active.
 func playStandby(ctx context.Context, stop func(), cfg node.Config) error {
-	cfg.Lease = 3 * lease // longer than a node may be parted without losing its own
+	cfg.Limits.Lease = 3 * lease // longer than a node may be parted without losing its own
 	for {
 		err := node.Serve(ctx, cfg, drainWithin, func(bus.Holder) {}, func(string, string) {
 			if tell("ready") != nil {
@@ -215,9 +216,9 @@ func playStandby(ctx context.Context, stop func(), cfg node.Config) error {
 // playWorker runs a worker; one that finds no node tries again.
 func playWorker(ctx context.Context, stop func()) error {
 	cfg := config(os.Getenv(envDir), os.Stderr)
-	cfg.Concurrency = workerSlots
+	cfg.Worker.Concurrency = workerSlots
 	if os.Getenv(envToil) != "" {
-		cfg.Concurrency = toilSlots
+		cfg.Worker.Concurrency = toilSlots
 	}
 	if err := tell("ready"); err != nil {
 		return err

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/api"
-	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/events"
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/rpc"
 	"github.com/orch-dev/orch/statemachine"
 	"github.com/orch-dev/orch/test/crash"
 )
@@ -23,7 +23,7 @@ const settleWithin = 30 * time.Second
 // dies with it, and after bus.CallWithin where the server lives.
 func (o options) settleWithin() time.Duration {
 	if o.cluster {
-		return 2*bus.CallWithin + settleWithin
+		return 2*rpc.CallWithin + settleWithin
 	}
 	return settleWithin
 }

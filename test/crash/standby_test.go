@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/api"
-	"github.com/orch-dev/orch/bus"
 	"github.com/orch-dev/orch/node"
+	"github.com/orch-dev/orch/rpc"
 )
 
 const (
@@ -56,7 +56,7 @@ type pair struct {
 	nodes [2]*process
 	links [2]*link
 	// client asks how long a request waits for a node.
-	client *bus.Remote
+	client *rpc.Remote
 	// waits are the times of requests that were sent at the moment of each fault.
 	waits map[kind][]time.Duration
 }

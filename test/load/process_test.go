@@ -65,12 +65,12 @@ func play(role string) error {
 	defer stop()
 	cfg := config(os.Getenv(envDir), os.Stderr)
 	if role == roleWorker {
-		cfg.Concurrency = workerSlots
+		cfg.Worker.Concurrency = workerSlots
 		go answerStats()
 		return errors.Join(tell("ready"), node.RunWorker(ctx, cfg))
 	}
 	if role == roleFace {
-		cfg.HTTP, cfg.Tokens, cfg.Concurrency, cfg.Extra = "127.0.0.1:0", eachToken{}, 16, []tools.Tool{large()}
+		cfg.Faces.HTTP, cfg.Faces.Tokens, cfg.Worker.Concurrency, cfg.Extra = "127.0.0.1:0", eachToken{}, 16, []tools.Tool{large()}
 	}
 	n, err := node.Start(ctx, cfg)
 	if err != nil {
@@ -84,7 +84,7 @@ func play(role string) error {
 
 func config(dir string, logs io.Writer) node.Config {
 	return node.Config{
-		DataDir: filepath.Join(dir, "data"), Root: dir, Concurrency: -1, Lease: lease,
+		DataDir: filepath.Join(dir, "data"), Root: dir, Worker: node.Worker{Concurrency: -1}, Limits: node.Limits{Lease: lease},
 		Logger: slog.New(slog.NewTextHandler(logs, nil)), Extra: toolbox(dir),
 	}
 }

@@ -166,7 +166,7 @@ func startFace(t *testing.T, change func(*node.Config)) string {
 	root := filepath.Join(dir, "root")
 	require.NoError(t, os.Mkdir(root, 0o700))
 	cfg := node.Config{
-		DataDir: filepath.Join(dir, "data"), Root: root, Concurrency: 16, Version: "load", HTTP: "127.0.0.1:0", Tokens: everybody{}, MinFree: 1 << 20,
+		DataDir: filepath.Join(dir, "data"), Root: root, Worker: node.Worker{Concurrency: 16}, Version: "load", Faces: node.Faces{HTTP: "127.0.0.1:0", Tokens: everybody{}}, Storage: node.Storage{MinFree: 1 << 20},
 	}
 	change(&cfg)
 	n, err := node.Start(t.Context(), cfg)

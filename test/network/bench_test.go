@@ -33,7 +33,7 @@ func cpu(b *testing.B) time.Duration {
 func BenchmarkHeartbeats(b *testing.B) {
 	dir := b.TempDir()
 	n, err := node.Start(b.Context(), node.Config{
-		DataDir: dir + "/data", Root: b.TempDir(), Durability: "relaxed", Concurrency: 1, Version: "bench", HTTP: "127.0.0.1:0",
+		DataDir: dir + "/data", Root: b.TempDir(), Storage: node.Storage{Durability: "relaxed"}, Worker: node.Worker{Concurrency: 1}, Version: "bench", Faces: node.Faces{HTTP: "127.0.0.1:0"},
 	})
 	require.NoError(b, err)
 	defer func() { require.NoError(b, n.Stop(b.Context())) }()
@@ -73,7 +73,7 @@ func BenchmarkHeartbeats(b *testing.B) {
 // the two commits of the call itself included.
 func BenchmarkTaskQueue(b *testing.B) {
 	n, err := node.Start(b.Context(), node.Config{
-		DataDir: b.TempDir(), Root: b.TempDir(), Durability: "relaxed", Concurrency: 1, Version: "bench", HTTP: "127.0.0.1:0",
+		DataDir: b.TempDir(), Root: b.TempDir(), Storage: node.Storage{Durability: "relaxed"}, Worker: node.Worker{Concurrency: 1}, Version: "bench", Faces: node.Faces{HTTP: "127.0.0.1:0"},
 	})
 	require.NoError(b, err)
 	defer func() { require.NoError(b, n.Stop(b.Context())) }()

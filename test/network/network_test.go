@@ -40,7 +40,7 @@ func newWorld(t *testing.T) *world {
 	root := filepath.Join(dir, "root")
 	require.NoError(t, os.Mkdir(root, 0o700))
 	n, err := node.Start(t.Context(), node.Config{
-		DataDir: filepath.Join(dir, "data"), Root: root, Durability: "relaxed", Concurrency: 2, Version: "test", HTTP: "127.0.0.1:0",
+		DataDir: filepath.Join(dir, "data"), Root: root, Storage: node.Storage{Durability: "relaxed"}, Worker: node.Worker{Concurrency: 2}, Version: "test", Faces: node.Faces{HTTP: "127.0.0.1:0"},
 	})
 	require.NoError(t, err)
 	w := &world{t: t, node: n, ledger: filepath.Join(dir, "ledger"), agents: map[string]*exec.Cmd{}, credentials: map[string]peer.Credential{}}

@@ -70,7 +70,7 @@ func TestReadOnlyNode(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.define("desk", "usual", nil)
-	w.start(func(c *node.Config) { c.ReadOnly = true })
+	w.start(func(c *node.Config) { c.Confinement.ReadOnly = true })
 	assert.JSONEq(t, `{"said":"x"}`, w.run(one("desk.echo", "{text: x}")))
 	r := w.result(w.submit(one("desk.write", "{text: x}")))
 	assert.Equal(t, statemachine.Failed, r.State)
@@ -89,7 +89,7 @@ rules:
   - {name: no-writes, action: deny, tools: [desk__write]}
   - {name: look-first, action: ask, tools: ["desk__e*"]}
 `), 0o600))
-	w.start(func(c *node.Config) { c.Policy = file })
+	w.start(func(c *node.Config) { c.Confinement.Policy = file })
 	r := w.result(w.submit(one("desk.write", "{text: x}")))
 	assert.Equal(t, statemachine.Failed, r.State)
 	require.NotNil(t, r.Error)

@@ -50,11 +50,11 @@ const operator = "user:test"
 func config(dir string, logs io.Writer) node.Config {
 	return node.Config{
 		Operator: operator,
-		DataDir:  filepath.Join(dir, "data"), Root: filepath.Join(dir, "root"), Durability: "relaxed", Concurrency: 16, Version: "test",
+		DataDir:  filepath.Join(dir, "data"), Root: filepath.Join(dir, "root"), Storage: node.Storage{Durability: "relaxed"}, Worker: node.Worker{Concurrency: 16}, Version: "test",
 		Logger: slog.New(slog.NewTextHandler(logs, nil)),
-		Servers: node.Servers{Home: filepath.Join(dir, "home"), Getenv: func(name string) string {
+		Faces: node.Faces{Servers: node.Servers{Home: filepath.Join(dir, "home"), Getenv: func(name string) string {
 			return map[string]string{"PATH": os.Getenv("PATH"), "HOME": filepath.Join(dir, "home")}[name]
-		}},
+		}}},
 	}
 }
 

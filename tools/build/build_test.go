@@ -20,6 +20,7 @@ import (
 	"github.com/orch-dev/orch/internal/pathguard"
 	"github.com/orch-dev/orch/internal/proc"
 	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/test/need"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/tools/build"
 	"github.com/orch-dev/orch/tools/toolstest"
@@ -177,6 +178,7 @@ func TestBuildInTheRoot(t *testing.T) {
 
 func TestBuildNPM(t *testing.T) {
 	t.Parallel()
+	need.Program(t, "npm")
 	p := newProject(t, map[string]string{"package.json": `{"scripts":{"build":"mkdir -p dist && echo 1 > dist/app.js","types":"echo \"src/a.ts(1,2): error TS2304: no name\"; exit 2"}}`})
 	intent, out, err := call[buildOutput](t, p, "BUILD_EXECUTE", map[string]any{})
 	require.NoError(t, err)

@@ -23,6 +23,7 @@ import (
 
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/proc"
+	"github.com/orch-dev/orch/test/need"
 	"github.com/orch-dev/orch/tools"
 )
 
@@ -99,6 +100,7 @@ func npmRegistry(t *testing.T) string {
 // The real npm, asking a registry of the test.
 func TestInstallNPM(t *testing.T) {
 	t.Parallel()
+	need.Program(t, "npm")
 	p := newProject(t, map[string]string{"package.json": `{"name":"x","version":"1.0.0"}`})
 	p.cfg.NPMRegistry = npmRegistry(t)
 	intent, out, err := install(t, p, map[string]any{"package_name": "demo"})
@@ -152,6 +154,7 @@ func pipIndex(t *testing.T, versions ...string) string {
 // The real pip, asking an index of the test.
 func TestInstallPip(t *testing.T) {
 	t.Parallel()
+	need.Program(t, "pip")
 	p := newProject(t, map[string]string{"requirements.txt": "other>=1\nDemo_Kit == 1.5 # why\n"})
 	p.cfg.PipIndex = pipIndex(t, "1.5")
 	intent, out, err := install(t, p, map[string]any{"package_name": "Demo.Kit", "version": "1.5"})
@@ -169,6 +172,7 @@ func TestInstallPip(t *testing.T) {
 // The environment of the project may be the work of the task: its Python has no network.
 func TestInstallPipRunsNothingWithTheNetwork(t *testing.T) {
 	t.Parallel()
+	need.Program(t, "pip")
 	mux := http.NewServeMux()
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)

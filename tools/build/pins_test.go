@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/test/need"
 	"github.com/orch-dev/orch/tools"
 )
 
@@ -25,6 +26,7 @@ func (p project) inRoot(t *testing.T, files map[string]string) {
 // What the root pins is what the real pip installs; another version is asked for.
 func TestPinnedByPip(t *testing.T) {
 	t.Parallel()
+	need.Program(t, "pip")
 	index := pipIndex(t, "1.0.0", "1.2.3", "2.0")
 	for _, tc := range []struct{ root, lock, asked, installed, pinned string }{
 		{root: "demo-kit==1.0.0", installed: "1.0.0"},
@@ -52,6 +54,7 @@ func TestPinnedByPip(t *testing.T) {
 // The same with the real npm.
 func TestPinnedByNPM(t *testing.T) {
 	t.Parallel()
+	need.Program(t, "npm")
 	registry := npmRegistry(t)
 	const locked = `{"lockfileVersion":3,"packages":{"node_modules/demo":{"version":"1.0.0"}}}`
 	for _, tc := range []struct{ root, lock, asked, installed, pinned string }{

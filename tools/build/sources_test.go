@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/test/need"
 )
 
 // writeAll writes files below a folder, and the folders that they lie in.
@@ -226,6 +227,7 @@ func counted(t *testing.T, to, path string) (string, *atomic.Int64) {
 // What the registry said before lies where the task writes: npm asks it again.
 func TestRegistryIsAskedEachTime(t *testing.T) {
 	t.Parallel()
+	need.Program(t, "npm")
 	p := newProject(t, map[string]string{"package.json": "{}"})
 	registry, asked := counted(t, npmRegistry(t), "/demo")
 	p.cfg.NPMRegistry = registry
@@ -258,6 +260,7 @@ func digestOf(t *testing.T, url string) string {
 // The real pip installs only a wheel with a digest that the root names.
 func TestDigestsOfWheels(t *testing.T) {
 	t.Parallel()
+	need.Program(t, "pip")
 	index := pipIndex(t, "1.0.0")
 	good := digestOf(t, strings.TrimSuffix(index, "/simple")+"/demo_kit-1.0.0-py3-none-any.whl")
 	bad := "sha256:" + strings.Repeat("0", 64)
@@ -292,6 +295,7 @@ func TestDigestsOfWheels(t *testing.T) {
 // Options in the requirements of the workspace lead pip nowhere.
 func TestIndexOfTheWorkspace(t *testing.T) {
 	t.Parallel()
+	need.Program(t, "pip")
 	evil := new(atomic.Int64)
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { evil.Add(1) }))
 	t.Cleanup(server.Close)

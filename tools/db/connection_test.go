@@ -101,6 +101,8 @@ func TestBadConnectionStrings(t *testing.T) {
 
 func TestNamedConnections(t *testing.T) {
 	t.Parallel()
+	needServer(t, "postgres")
+	needServer(t, "mariadb")
 	b := newBench(t)
 	b.configure(db.Config{})
 	_ = b.refuse(fault.NotFound, "postgres", "SELECT 1")
@@ -149,6 +151,7 @@ func TestHosts(t *testing.T) {
 
 // What the user of the node has set for PostgreSQL never reaches a server that a task names.
 func TestEnvironmentIsNotUsed(t *testing.T) {
+	needServer(t, "postgres")
 	b := newBench(t)
 	t.Setenv("PGPASSWORD", "orchTest7secret")
 	t.Setenv("PGUSER", "orch")

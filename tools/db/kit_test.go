@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -22,6 +23,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/pathguard"
 	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/test/need"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/tools/db"
 	"github.com/orch-dev/orch/tools/toolstest"
@@ -30,7 +32,8 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(servers{m}) }
 
 // servers runs tests beside a PostgreSQL and a MariaDB server, whose URLs are in the variables
-// ORCH_TEST_POSTGRES and ORCH_TEST_MARIADB. Unless they are set, scripts/databases starts the servers.
+// ORCH_TEST_POSTGRES and ORCH_TEST_MARIADB. Unless they are set, scripts/databases starts the servers; where they
+// are not installed the URLs are of nobody, and what asks the servers is left out.
 type servers struct{ tests *testing.M }
 
 // Run starts the servers, runs the tests and stops the servers.
@@ -46,6 +49,12 @@ func (s servers) Run() int {
 func (s servers) run() (int, error) {
 	if os.Getenv("ORCH_TEST_POSTGRES") != "" && os.Getenv("ORCH_TEST_MARIADB") != "" {
 		return s.tests.Run(), nil
+	}
+	if !need.Installed("initdb") || !need.Installed("mariadbd") {
+		noServers = true
+		err := errors.Join(os.Setenv("ORCH_TEST_POSTGRES", "postgres://orch:orchTest7secret@127.0.0.1:1/postgres"),
+			os.Setenv("ORCH_TEST_MARIADB", "mysql://orch:orchTest7secret@127.0.0.1:1/orch"))
+		return s.tests.Run(), err
 	}
 	cmd := exec.CommandContext(context.Background(), "../../scripts/databases")
 	cmd.Stderr = os.Stderr
@@ -73,6 +82,20 @@ func (s servers) run() (int, error) {
 	code := s.tests.Run()
 	stop.Close()
 	return code, cmd.Wait()
+}
+
+// noServers is true where the servers are not installed.
+var noServers bool
+
+// needServer leaves a test out that asks a server which is not there.
+func needServer(t *testing.T, connection string) {
+	t.Helper()
+	switch connection {
+	case "postgres":
+		need.That(t, "initdb", !noServers)
+	case "mariadb":
+		need.That(t, "mariadbd", !noServers)
+	}
 }
 
 // bench is a tool with the Env of a task, and three named connections: postgres, mariadb and sqlite.
@@ -151,6 +174,7 @@ func (b *bench) args(connection, query string, params ...any) json.RawMessage {
 // try runs a query on a named connection, or on the URL that connection is.
 func (b *bench) try(connection, query string, params ...any) (result, error) {
 	b.t.Helper()
+	needServer(b.t, connection)
 	if !strings.ContainsAny(connection, ":=") {
 		connection = "secret://" + connection
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/proc"
+	"github.com/orch-dev/orch/test/need"
 	"github.com/orch-dev/orch/tools"
 )
 
@@ -168,6 +169,7 @@ esac; done`)
 
 func TestNodeCoverage(t *testing.T) {
 	t.Parallel()
+	need.Program(t, "node")
 	env := newEnv(t, "node")
 	out, err := call(t, env, map[string]any{"framework": "node", "coverage": true})
 	require.NoError(t, err)

@@ -12,17 +12,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/orch-dev/orch/internal/proc"
+	"github.com/orch-dev/orch/test/need"
 	"github.com/orch-dev/orch/tools"
 )
 
-// needPytest wants pytest and pytest-cov, unless ORCH_TEST_NO_PYTEST=1 says that they are missing.
+// needPytest wants pytest and pytest-cov of the system's Python.
 func needPytest(t *testing.T) {
 	t.Helper()
 	err := exec.CommandContext(t.Context(), "/usr/bin/python3", "-c", "import pytest, pytest_cov, coverage").Run()
-	if err != nil && os.Getenv("ORCH_TEST_NO_PYTEST") == "1" {
-		t.Skip("pytest is not installed, as ORCH_TEST_NO_PYTEST says")
-	}
-	require.NoError(t, err, "the tests need python3-pytest and python3-pytest-cov of Debian, or ORCH_TEST_NO_PYTEST=1")
+	need.That(t, "pytest", err == nil)
 }
 
 // shop is a project whose code is half covered by its tests; more are further files.

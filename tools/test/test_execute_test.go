@@ -19,6 +19,7 @@ import (
 	"github.com/orch-dev/orch/internal/pathguard"
 	"github.com/orch-dev/orch/internal/proc"
 	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/test/need"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/tools/test"
 )
@@ -150,6 +151,7 @@ func TestGoModuleThatCannotBeLoaded(t *testing.T) {
 
 func TestNode(t *testing.T) {
 	t.Parallel()
+	need.Program(t, "node", "npm")
 	env := newEnv(t, "node")
 	out, err := call(t, env, map[string]any{})
 	require.NoError(t, err)
@@ -166,6 +168,7 @@ func TestNode(t *testing.T) {
 
 func TestNPMScript(t *testing.T) {
 	t.Parallel()
+	need.Program(t, "npm")
 	for name, tc := range map[string]struct {
 		script string
 		want   []int
@@ -195,6 +198,7 @@ func TestNPMScript(t *testing.T) {
 // Tests write in the workspace of their task, wherever they lie: the task may have changed those of a project too.
 func TestWhereTestsWrite(t *testing.T) {
 	t.Parallel()
+	need.Program(t, "npm")
 	env := newEnv(t, "script")
 	mark := filepath.Join(env.Root.Name(), "mark")
 	project := filepath.Join(env.Root.Name(), "project")
@@ -225,6 +229,7 @@ func TestWhereTestsWrite(t *testing.T) {
 // Tests read as much of the root as the client of the task has opened (S2-050).
 func TestTestsStayInTheRootsOfTheClient(t *testing.T) {
 	t.Parallel()
+	need.Program(t, "npm")
 	env := newEnv(t, "script")
 	project, mark := filepath.Join(env.Root.Name(), "project"), filepath.Join(env.Root.Name(), "mark")
 	require.NoError(t, os.WriteFile(filepath.Join(workspace(env), "run.sh"), []byte("cat "+mark+"\n"), 0o644))
@@ -242,6 +247,7 @@ func TestTestsStayInTheRootsOfTheClient(t *testing.T) {
 // The home of the workspace may name programs for npm, go or Python to run; the tests of a project have another one.
 func TestHomeOfTests(t *testing.T) {
 	t.Parallel()
+	need.Program(t, "npm")
 	env := newEnv(t, "script")
 	mark, project := filepath.Join(env.Root.Name(), "mark"), filepath.Join(env.Root.Name(), "project")
 	require.NoError(t, os.WriteFile(filepath.Join(workspace(env), "run.sh"), []byte("echo $HOME > $TMPDIR/home\n"), 0o644))

@@ -1,7 +1,7 @@
 package docstore_test
 
 import (
-	"os"
+	"os/exec"
 	"testing"
 	"time"
 
@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/orch-dev/orch/test/need"
 	"github.com/orch-dev/orch/tools/firebase"
 	"github.com/orch-dev/orch/tools/firebase/docstore"
 	"github.com/orch-dev/orch/tools/firebase/firebasetest"
@@ -21,15 +22,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(emulator.Main(m)) }
 
 const backlog = 64
 
-// without is the variable that leaves out the tests that need the emulator.
-const without = "ORCH_TEST_NO_FIRESTORE"
-
 // open returns an empty database at the emulator.
 func open(tb testing.TB, change ...func(*docstore.Config)) *docstore.Client {
 	tb.Helper()
-	if os.Getenv(without) == "1" {
-		tb.Skip(without + " is set")
-	}
+	need.Program(tb, "java")
+	need.That(tb, "firestore", exec.CommandContext(tb.Context(), emulator.Command[0], "--there").Run() == nil)
 	cfg := docstore.Config{Emulator: emulator.Address(tb), Project: emulator.Name(), Backlog: backlog, Call: 5 * time.Minute}
 	for _, c := range change {
 		c(&cfg)

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/orch-dev/orch/test/need"
 	"github.com/orch-dev/orch/tools/firebase"
 	"github.com/orch-dev/orch/tools/firebase/firebasetest"
 	"github.com/orch-dev/orch/tools/firebase/realtime"
@@ -22,6 +23,7 @@ const backlog = 64
 // open returns an empty database at the engine.
 func open(tb testing.TB) *realtime.Client {
 	tb.Helper()
+	need.Program(tb, "node", "npm")
 	c, err := realtime.Open(realtime.Config{
 		URL: "http://" + engine.Address(tb) + "?ns=" + engine.Name(), Backlog: backlog, Call: 5 * time.Minute,
 	})

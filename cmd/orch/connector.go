@@ -1,0 +1,148 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"os/user"
+	"strconv"
+	"time"
+
+	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/spell"
+	"github.com/orch-dev/orch/node"
+)
+
+// connector reaches a node for a command, and starts one when none runs.
+type connector struct {
+	*env
+
+	nodes nodes
+	// user is the user of the operating system who runs the command, identity whom the node takes them for, once it was asked.
+	user, identity string
+}
+
+// osUser returns the name of the user of the process. The operating system says it, not a variable that
+// anybody can set.
+func osUser() string {
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return strconv.Itoa(os.Getuid())
+}
+
+// actor is who asks, for the log: whom the node takes them for.
+func (cn *connector) actor() string {
+	return cmp.Or(cn.identity, "user:"+cn.user)
+}
+
+// stopTime limits how long an embedded node may take to stop.
+const stopTime = 20 * time.Second
+
+// open connects to a node or starts one. One of this process may be handed over meanwhile.
+func (cn *connector) open(ctx context.Context, m mode) (session, error) {
+	s, err := cn.nodes.Open(ctx, cn.cfg, m)
+	if err != nil || !s.Embedded() {
+		return s, err
+	}
+	return cn.lasting(ctx, s, m), nil
+}
+
+// with opens a session for the length of do.
+func (cn *connector) with(ctx context.Context, m mode, do func(s session) error) error {
+	s, err := cn.open(ctx, m)
+	if err != nil {
+		return err
+	}
+	cn.identity = s.Identity()
+	return during(ctx, s, do)
+}
+
+// withLasting is with for a command that goes on when the node ends.
+func (cn *connector) withLasting(ctx context.Context, m mode, do func(s session) error) error {
+	s, err := cn.nodes.Open(ctx, cn.cfg, m)
+	if err != nil {
+		return err
+	}
+	cn.identity = s.Identity()
+	return during(ctx, cn.lasting(ctx, s, m), do)
+}
+
+// lasting makes a session one that goes on with another node when its own ends.
+func (cn *connector) lasting(ctx context.Context, s session, m mode) session {
+	return newReconnectingSession(s, func() (session, error) { return dialOrOpen(ctx, cn.nodes, cn.cfg, m) }, cn.now)
+}
+
+// during calls do, and then closes the session.
+func during(ctx context.Context, s session, do func(s session) error) error {
+	err := do(s)
+	if closed := closeSession(ctx, s); err == nil {
+		return closed
+	}
+	return err
+}
+
+// closeSession gives an embedded node its time to stop, also after an interrupt.
+func closeSession(ctx context.Context, s session) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+	defer cancel()
+	return s.Close(ctx)
+}
+
+// withTask opens a session and resolves the text of an id.
+func (cn *connector) withTask(ctx context.Context, m mode, text string, do func(s session, id events.TaskID) error) error {
+	return cn.with(ctx, m, func(s session) error {
+		id, err := cn.find(ctx, s, text)
+		if err != nil {
+			return err
+		}
+		return do(s, id)
+	})
+}
+
+// find resolves a full id, a unique prefix or @last, the newest task that this user has submitted. When there is no such
+// task the error names the one that was probably meant.
+func (cn *connector) find(ctx context.Context, owner api.API, text string) (events.TaskID, error) {
+	reply, err := owner.Find(ctx, api.FindRequest{Text: text, Actor: cn.actor()})
+	if err == nil {
+		return reply.ID, nil
+	}
+	e := fault.From(err)
+	if e.Code != fault.NotFound || e.Hint != "" {
+		return "", err
+	}
+	withHint := *e
+	withHint.Hint = "see: orch list"
+	if near := nearestID(ctx, owner, text); near != "" {
+		withHint.Hint = "did you mean " + near + "?"
+	}
+	return "", &withHint
+}
+
+func nearestID(ctx context.Context, owner api.API, text string) string {
+	list, err := owner.List(ctx, api.ListRequest{Limit: 200})
+	if err != nil || len(text) < len("TASK_")+8 {
+		return ""
+	}
+	ids := make([]string, len(list.Tasks))
+	for i, t := range list.Tasks {
+		ids[i] = string(t.ID)
+	}
+	return spell.Nearest(text, ids)
+}
+
+// atNode calls f with the servers of the node that runs, and otherwise when none does.
+func (cn *connector) atNode(ctx context.Context, f func(node.Admin) error, otherwise func(error) error) error {
+	s, err := cn.nodes.Dial(ctx, cn.cfg)
+	switch {
+	case err == nil:
+		cn.identity = s.Identity()
+		return during(ctx, s, func(s session) error { return f(node.NewAdmin(s).As(cn.actor())) })
+	case cn.cfg.Server == "" && fault.Has(err, fault.Unavailable):
+		return otherwise(err)
+	default:
+		return err
+	}
+}

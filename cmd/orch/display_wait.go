@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+const (
+	// silence is how long a command waits before it says that it does.
+	silence = time.Second
+	// repose is the least time between two words about what is waited for.
+	repose = 10 * time.Second
+)
+
+// waitDisplay shows nothing of a task but, on stderr, that the command waits, what for, and what people have to approve or
+// to answer. It wants snapshots.
+type waitDisplay struct {
+	nopDisplay
+
+	env *env
+	// next is when there may be something to say, text what was said last.
+	next time.Time
+	text string
+	task *api.TaskView
+	why  []api.Cause
+}
+
+// newWaitDisplay returns the display of a command that waits.
+func newWaitDisplay(e *env) *waitDisplay { return &waitDisplay{env: e, next: e.now().Add(silence)} }
+
+// begin tells the display of a task whose commits so far need not be shown.
+func (w *waitDisplay) begin(ctx context.Context, s session, t api.TaskView) {
+	w.task = &t
+	if runs(t) {
+		return
+	}
+	if why, err := s.Explain(ctx, api.GetRequest{ID: t.ID}); err == nil {
+		w.why = why.Causes
+	}
+}
+
+func (w *waitDisplay) update(n followUpdate) error {
+	if n.note != "" {
+		w.env.note("%s", n.note)
+	}
+	if n.task != nil {
+		w.task, w.why = n.task, n.why
+	}
+	for _, c := range n.Commits {
+		for _, e := range c.Events {
+			switch asked := e.Data.(type) {
+			case *events.Approval:
+				w.asks("the call waits for approval "+asked.ID, "orch approvals "+asked.ID)
+			case *events.Question:
+				w.asks("the call asks something ("+asked.Kind+")", "orch questions "+asked.ID)
+			}
+		}
+	}
+	return nil
+}
+
+// asks says what people have to do, which is enough for a while.
+func (w *waitDisplay) asks(what, next string) {
+	w.env.note("%s; %s", what, next)
+	w.next = w.env.now().Add(repose)
+}
+
+// tick says what is waited for, when that takes a moment or is something else than before.
+func (w *waitDisplay) tick() error {
+	now := w.env.now()
+	if w.task == nil || now.Before(w.next) {
+		return nil
+	}
+	text := waitText(*w.task, w.why)
+	if text == w.text {
+		return nil
+	}
+	w.text, w.next = text, now.Add(repose)
+	w.env.note("%s", text)
+	return nil
+}
+
+// waitText says which task is waited for, and what it waits for in its turn when that is known.
+func waitText(t api.TaskView, why []api.Cause) string {
+	text := "waiting for " + string(t.ID) + ", which is " + string(t.State)
+	if len(why) > 0 { // the first cause is the most important one
+		text += ". " + why[0].Sentence
+		if why[0].Next != "" {
+			text += "\n  try: " + why[0].Next
+		}
+		return text
+	}
+	for _, s := range t.Steps {
+		if s.State == statemachine.StepRunning && s.Tool != "" {
+			return text + ": step " + s.Key + " (" + s.Tool + ") runs on " + s.Worker
+		}
+	}
+	return text
+}
+
+// sayLater says something unless stop is called before long.
+func (e *env) sayLater(text string) (stop func()) {
+	done, over := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(over)
+		timer := time.NewTimer(silence)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			e.note("%s", text)
+		case <-done:
+		}
+	}()
+	return sync.OnceFunc(func() { close(done); <-over })
+}

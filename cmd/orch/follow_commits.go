@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/pause"
+)
+
+// watchWait is how long one request of a watcher may be held open.
+const watchWait = 10 * time.Second
+
+// recorded yields the commits of a task from a revision on, as they are in the log now.
+func recorded(ctx context.Context, owner api.API, id events.TaskID, from uint64) iter.Seq2[api.CommitView, error] {
+	return func(yield func(api.CommitView, error) bool) {
+		for from > 0 {
+			page, err := owner.History(ctx, api.HistoryRequest{ID: id, From: from, Limit: 500})
+			if err != nil {
+				yield(api.CommitView{}, err)
+				return
+			}
+			for _, c := range page.Commits {
+				if !yield(c, nil) {
+					return
+				}
+			}
+			from = page.Next
+		}
+	}
+}
+
+// follower reads what happens to a task, each commit exactly once, and survives a lost connection.
+type follower struct {
+	session session
+	id      events.TaskID
+	// after is the revision that is known, seen the version of the progress.
+	after, seen uint64
+	// output asks for what programs write as well, from after the piece heard on.
+	output bool
+	heard  uint64
+	// redial finds the node again, which is lost for some time; nil gives up at once.
+	redial func(ctx context.Context, lost time.Duration) (session, error)
+	// tell is told when the connection breaks, and when it is back.
+	tell func(note string)
+	// people ends the wait for a task that only a person can move on; nil does not.
+	people *peopleWatch
+}
+
+// patience is how long a follower tries to reach a lost node, retry how long it waits between tries,
+// grace how long a node may take to start again.
+const (
+	patience = time.Minute
+	retry    = time.Second / 2
+	grace    = 5 * time.Second
+)
+
+// release closes the session that a follower found instead of the one it began with.
+func (f *follower) release(ctx context.Context, first session) {
+	if f.session != first {
+		_ = closeSession(ctx, f.session) // nothing is written any more
+	}
+}
+
+// next waits for the next answer. It may hold no commits.
+func (f *follower) next(ctx context.Context) (api.WatchReply, error) {
+	request := api.WatchRequest{ID: f.id, After: f.after, Seen: f.seen, Wait: f.people.patience(watchWait), Limit: 500, Output: f.output, Heard: f.heard}
+	reply, err := f.session.Watch(ctx, request)
+	if isLost(err) && f.redial != nil && ctx.Err() == nil {
+		f.tell("the connection to the node is lost; trying again")
+		reply, err = f.again(ctx, request)
+	}
+	if err != nil {
+		return reply, err
+	}
+	if n := len(reply.Commits); n > 0 {
+		f.after = reply.Commits[n-1].Rev
+	}
+	if n := len(reply.Output); n > 0 {
+		f.heard = reply.Output[n-1].No
+	}
+	f.seen = reply.Version
+	return reply, nil
+}
+
+// again asks a new connection the same question until one answers or patience ends.
+func (f *follower) again(ctx context.Context, request api.WatchRequest) (api.WatchReply, error) {
+	limit, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	request.Seen = 0 // versions are those of one node's life
+	for lost := retry; ; lost += retry {
+		if pause.For(limit, retry) != nil {
+			if ctx.Err() != nil {
+				return api.WatchReply{}, ctx.Err()
+			}
+			return api.WatchReply{}, fault.New(fault.Unavailable, "the connection to the node is lost").
+				WithHint("the task is durable; re-attach with: orch watch %s", f.id)
+		}
+		fresh, err := f.redial(limit, lost)
+		if err != nil {
+			continue
+		}
+		_ = f.session.Close(limit) // it is broken already
+		f.adopt(fresh)
+		reply, err := fresh.Watch(ctx, request)
+		if !isLost(err) {
+			f.tell("")
+			return reply, err
+		}
+	}
+}
+
+// adopt goes on with a new session.
+func (f *follower) adopt(s session) {
+	f.session = s
+	if s.Embedded() {
+		f.redial = nil
+	}
+}

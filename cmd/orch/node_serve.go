@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/config"
+	"github.com/orch-dev/orch/internal/proc"
+)
+
+func newServe(c *nodeCommands) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run a node: the log, the orchestrator and a worker",
+		Long: `Run a node until it is interrupted: the log, the orchestrator and, unless --concurrency is 0, a worker.
+
+A command that has a node of its own, because none ran, hands over to this one within seconds: the calls that it runs
+go on, and the command follows its task here. This node waits for that, and says so.
+
+On a NATS cluster (--nats) one node is active and the others stand by: they run calls, pass requests on to the active one,
+and one of them takes over when it stops or dies. orch nodes says which one is active.
+
+The first interrupt or SIGTERM stops the node: no more calls begin, and those that run have 10 seconds to end.
+Then they are cancelled. Calls that only read, or may be repeated, are made again after the next start; a call
+that may have changed something is then in doubt, and its verify tool or orch resolve decides. The second
+interrupt ends the node at once. Nothing that was acknowledged is lost either way.`,
+		Example: "  orch serve --data-dir ./data --concurrency 8",
+		Args:    takes(),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return c.serve(cmd.Context()) },
+	}
+	addSettings(cmd.Flags(), true, false)
+	return cmd
+}
+
+func (c *nodeCommands) serve(ctx context.Context) error {
+	waits := func(h bus.Holder) { c.note("waiting for %s, which uses %s and hands it over", h, c.cfg.DataDir) }
+	err := c.nodes.Serve(ctx, c.cfg, waits, func(address, mcp string) {
+		walls := probeSandbox(c.cfg.Sandbox, proc.Probe()).Says
+		if c.cfg.Output != "text" {
+			_ = writeLine(c.out, map[string]string{"address": address, "mcp": mcp, "data_dir": c.cfg.DataDir, "durability": c.durability(), "sandbox": walls})
+			return
+		}
+		c.note("orch serves %s at %s (durability %s); stop with Ctrl-C", c.cfg.DataDir, address, c.durability())
+		if c.cfg.NATS != "" {
+			c.note("what survives a power loss is up to the NATS server: it syncs every 2 minutes unless its configuration says sync_interval: always")
+		}
+		c.note("sandbox: %s", walls)
+		if mcp != "" {
+			c.note("MCP clients find it at %s (orch mcp install, orch token)", mcp)
+		}
+	})
+	return stopped(ctx, err)
+}
+
+// durability is that of the log, which an external server tells nobody.
+func (c *nodeCommands) durability() string {
+	if c.cfg.NATS != "" {
+		return string(bus.Unknown)
+	}
+	return c.cfg.Durability
+}
+
+func newWorker(c *nodeCommands) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "worker",
+		Short: "Run a worker that executes calls of a node elsewhere",
+		Long: `Run a worker until it is interrupted. The first interrupt or SIGTERM drains it: no new calls are taken, and
+those that run have 10 seconds to end. Then they are cancelled and given back: calls that only read, or may be
+repeated, go to other workers, and one that may have changed something is in doubt. The second interrupt ends
+the worker at once.`,
+		Example: "  orch worker --queue builds --concurrency 2",
+		Args:    takes(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return stopped(cmd.Context(), c.nodes.Work(cmd.Context(), c.cfg))
+		},
+	}
+	addSome(cmd.Flags(), false, func(k config.Key) bool { return k.Worker })
+	return cmd
+}
+
+// stopped returns nil when a service ended because it was asked to.
+func stopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil && fault.Has(err, fault.Cancelled) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+
+	"github.com/orch-dev/orch/plan"
+	"github.com/orch-dev/orch/tools"
+)
+
+// planLoader reads plans and their inputs from the command line and from files, and checks them.
+type planLoader struct {
+	*env
+
+	tools *toolset
+}
+
+// loadPlan reads and checks a plan file. Warnings go to stderr.
+func (l *planLoader) loadPlan(ctx context.Context, name string) (*plan.Plan, error) {
+	return l.parsePlan(ctx, name, func(p plan.Problem) { l.note("warning: %s", p) })
+}
+
+// parsePlan reads and checks a plan file. warn is told of what is allowed but likely not meant.
+func (l *planLoader) parsePlan(ctx context.Context, name string, warn func(plan.Problem)) (*plan.Plan, error) {
+	src, err := l.read(name, plan.MaxSource)
+	if err != nil {
+		return nil, err
+	}
+	if name == stdinName {
+		name = "stdin"
+	}
+	options := l.planOptions(ctx)
+	options.Warn = warn
+	return plan.Parse(name, src, options)
+}
+
+// planOptions lets the check of a plan see files and tools.
+func (l *planLoader) planOptions(ctx context.Context) plan.Options {
+	return plan.Options{
+		ReadFile: func(path string) ([]byte, error) { return l.read(path, plan.MaxSource) },
+		ToolNames: func() []string {
+			catalogue, err := l.tools.catalogue(ctx)
+			if err != nil {
+				return nil
+			}
+			return catalogue.Names()
+		},
+		Tool: func(name string) (plan.ToolInfo, bool) {
+			t, ok := l.tools.lookUp(ctx, name)
+			if !ok {
+				return plan.ToolInfo{}, false
+			}
+			return toolInfo(t), true
+		},
+	}
+}
+
+func toolInfo(t tools.Tool) plan.ToolInfo {
+	spec := t.Spec()
+	required, fields := tools.Fields(t)
+	return plan.ToolInfo{
+		Name: spec.Name, Effect: plan.Effect(spec.Effect), AnyState: spec.Gate == tools.AnyState, Direct: spec.Direct, Command: spec.Command, Secrets: spec.Secrets,
+		Required: required, Properties: fields, Input: t.InputSchema, Output: t.OutputSchema, Check: t.Check,
+	}
+}

@@ -1,0 +1,440 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/cmd/orch/screen"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/config"
+	"github.com/orch-dev/orch/mcp/gateway"
+	"github.com/orch-dev/orch/node"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/tools"
+	"github.com/orch-dev/orch/tools/agent"
+	"github.com/orch-dev/orch/tools/builtin"
+)
+
+// processNodes reaches nodes from this process, and runs them in it.
+type processNodes struct {
+	// logs takes the log of a node or worker inside this process.
+	logs io.Writer
+	// extra are tools beside the built-in ones.
+	extra []tools.Tool
+	// catalogue is made when it is first needed, once.
+	catalogue func() (*tools.Catalogue, error)
+}
+
+// newProcessNodes returns the nodes of this process, which have extra tools beside the built-in ones.
+func newProcessNodes(logs io.Writer, extra ...tools.Tool) processNodes {
+	return processNodes{logs: logs, extra: extra, catalogue: sync.OnceValues(func() (*tools.Catalogue, error) {
+		return tools.New(append(builtin.All(builtin.Config{}), extra...)...)
+	})}
+}
+
+// noWorker is the concurrency of a node that only answers.
+const noWorker = -1
+
+// replicas is on how many servers the streams are: the embedded one is alone.
+func replicas(cfg config.Config) int {
+	if cfg.NATS == "" {
+		return 1
+	}
+	return cfg.Replicas
+}
+
+// config turns settings into those of a node.
+func (p processNodes) config(cfg config.Config, m mode) node.Config {
+	c := node.Config{
+		DataDir: cfg.DataDir, Root: cfg.Root, Paused: cfg.Paused, Operator: bus.OwnerOf(cfg.DataDir),
+		Logger: newLogger(p.logs, cfg.LogLevel), Version: readVersion().Version,
+		Tools: cfg.Tools, NotifyOn: cfg.NotifyOn, NotifyTo: cfg.Tools.NotifyChannels, Extra: p.extra, Agents: map[string]agent.Command{},
+		Storage: node.Storage{
+			NATSURL: cfg.NATS, CredsFile: cfg.NATSCreds, Replicas: replicas(cfg), Durability: cfg.Durability, Host: cfg.Host, Port: cfg.Port,
+			MaxStore: int64(cfg.MaxStore) << 20, MinFree: int64(cfg.MinFree) << 20, ReadNewer: m == idle,
+		},
+		Limits: node.Limits{
+			Lease: cfg.Lease, MaxDeliveries: cfg.MaxDeliveries, MaxSpawned: cfg.MaxSpawned, MaxOpen: cfg.MaxOpen, MaxOpenEach: cfg.MaxOpenEach,
+			Retention: node.Retention{
+				Completed: days(cfg.RetainWorkspaces), Failed: days(cfg.RetainFailed),
+				Tasks: orchestrator.Retention{Done: days(cfg.RetainTasks), Failed: days(cfg.RetainFailedTasks)},
+			},
+		},
+		Confinement: node.Confinement{
+			ReadOnly: cfg.ReadOnly, FourEyes: cfg.FourEyes, Policy: cfg.Policy,
+			Sandbox: cfg.Sandbox, SandboxRead: cfg.SandboxRead, SandboxWrite: cfg.SandboxWrite, ProgramPath: cfg.ProgramPath,
+		},
+		Worker: node.Worker{Concurrency: cfg.Concurrency, Queues: cfg.Queues},
+		Faces: node.Faces{
+			Writes: cfg.Writes, SyncWait: cfg.SyncWait, OutsideApprovals: cfg.OutsideApprovals, PortableNames: cfg.PortableNames,
+		},
+	}
+	for name, a := range cfg.Agents {
+		c.Agents[name] = agent.Command{Argv: a.Command, Timeout: a.Timeout, Network: a.Network}
+	}
+	if m == idle || cfg.Concurrency == 0 {
+		c.Worker.Concurrency = noWorker
+	}
+	if cfg.MCPEnabled {
+		c.Faces.Servers = servers(cfg, m)
+	}
+	return c
+}
+
+// days is a setting in days.
+func days(n int) time.Duration { return time.Duration(n) * 24 * time.Hour }
+
+// servers are the MCP servers of others that a node uses.
+func servers(cfg config.Config, m mode) node.Servers {
+	s := node.Servers{Home: cfg.Home, Workspace: cfg.Root, Still: !cfg.MCPHotReload}
+	if cfg.MCPProject {
+		s.Dir = cfg.Dir
+	}
+	switch m {
+	case idle:
+		s.Connect = gateway.Never
+	case working:
+		s.Connect = gateway.OnCall
+	case staying:
+		s.Connect = gateway.AtOnce
+	}
+	return s
+}
+
+// Dial implements nodes.
+func (p processNodes) Dial(ctx context.Context, cfg config.Config) (session, error) {
+	c := p.config(cfg, idle)
+	if cfg.Server != "" {
+		c.Storage.NATSURL = cfg.Server
+	}
+	var err error
+	if c.Token, err = cfg.IdentityToken.Read(os.Getenv); err != nil {
+		return nil, fault.From(err).WithField("identity_token")
+	}
+	r, err := node.Dial(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return remote{r}, nil
+}
+
+// Open implements nodes. When another process starts a node at the same moment, that one is used.
+func (p processNodes) Open(ctx context.Context, cfg config.Config, m mode) (session, error) {
+	s, err := p.Dial(ctx, cfg)
+	if !fault.Has(err, fault.Unavailable) || cfg.Server != "" || cfg.IdentityToken != "" {
+		return s, err
+	}
+	if m != idle && cfg.Concurrency == 0 {
+		return nil, noHands("no node runs here, and this command").WithHint("start one and a worker: orch serve, orch worker; or use --concurrency 1")
+	}
+	s, err = p.start(ctx, cfg, m)
+	if fault.Has(err, fault.Conflict) {
+		return p.redial(ctx, cfg, m, err)
+	}
+	return s, err
+}
+
+// start starts a node in this process.
+func (p processNodes) start(ctx context.Context, cfg config.Config, m mode) (session, error) {
+	c := p.config(cfg, m)
+	c.NotifyTo = slices.DeleteFunc(slices.Clone(c.NotifyTo), func(name string) bool { return name == "log" }) // the command says it
+	c.Guest = cmp.Or(cfg.Command, "orch")
+	c.HandedOver = func() { _, _ = fmt.Fprintln(p.logs, "another node takes over; this command goes on as its client") }
+	n, err := node.Start(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return embedded{n.API(), n.Agents(), n}, nil
+}
+
+// noHands says that who is to execute calls may not execute one.
+func noHands(who string) *fault.Error {
+	return fault.New(fault.ValidationError, "%s can do nothing with 0 calls at the same time", who).WithField("concurrency")
+}
+
+// redial waits a moment for a node that another process is starting, or for the end of that process; conflict
+// is the error when neither comes.
+func (p processNodes) redial(ctx context.Context, cfg config.Config, m mode, conflict error) (session, error) {
+	const between, patience = 100 * time.Millisecond, 5 * time.Second
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	tick := time.NewTicker(between)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, conflict
+		case <-limit.C:
+			return nil, conflict
+		case <-tick.C:
+		}
+		if s, err := p.Dial(ctx, cfg); err == nil {
+			return s, nil
+		}
+		if s, err := p.start(ctx, cfg, m); !fault.Has(err, fault.Conflict) {
+			return s, err
+		}
+	}
+}
+
+// Serve implements nodes.
+func (p processNodes) Serve(ctx context.Context, cfg config.Config, waits func(bus.Holder), ready func(address, mcp string)) error {
+	c := p.config(cfg, staying)
+	c.Worker.OwnTools = true
+	c.Faces.HTTP, c.Faces.HTTPOptional = faceAddress(cfg.HTTP)
+	c.User = strings.TrimPrefix(c.Operator, "user:")
+	return node.Serve(ctx, c, stopTime, waits, ready)
+}
+
+// usualFace is where a node speaks MCP when nobody says.
+const usualFace = "127.0.0.1:7424"
+
+// faceAddress is where to speak MCP, and whether the node does without when something else is there.
+func faceAddress(setting string) (address string, optional bool) {
+	switch setting {
+	case "auto":
+		return usualFace, true
+	case "off":
+		return "", false
+	default:
+		return setting, false
+	}
+}
+
+// Nodes implements nodes.
+func (p processNodes) Nodes(ctx context.Context, cfg config.Config) (node.NodesReply, error) {
+	c := p.config(cfg, idle)
+	if cfg.Server != "" {
+		c.Storage.NATSURL = cfg.Server
+	}
+	return node.Nodes(ctx, c)
+}
+
+// Work implements nodes.
+func (p processNodes) Work(ctx context.Context, cfg config.Config) error {
+	if cfg.Concurrency == 0 {
+		return noHands("a worker")
+	}
+	c := p.config(cfg, staying)
+	if cfg.Server != "" {
+		c.Storage.NATSURL = cfg.Server
+	}
+	return node.RunWorker(ctx, c)
+}
+
+// Verify implements nodes. A running node checks its own store; without one this process does, and
+// begins with the files: no node starts on damaged ones.
+func (p processNodes) Verify(ctx context.Context, cfg config.Config, progress func(done, total uint64)) (verifyResult, error) {
+	idle, err := p.inspectIdle(ctx, cfg)
+	if err != nil || idle.Found > 0 {
+		return idle, err
+	}
+	var report bus.Report
+	err = p.use(ctx, cfg, func(s session) (err error) {
+		switch s := s.(type) {
+		case remote:
+			report, err = s.Verify(ctx)
+		case embedded:
+			report, err = s.node.Store().Verify(ctx, progress)
+		}
+		return err
+	})
+	if before, ok := idle.Report.(bus.Report); ok { // what the start has mended since
+		report.Mended = append(before.Mended, report.Mended...)
+	}
+	return verifyResultOf(report), err
+}
+
+// inspectIdle inspects the data directory when no node runs on it.
+func (p processNodes) inspectIdle(ctx context.Context, cfg config.Config) (verifyResult, error) {
+	s, err := p.Dial(ctx, cfg)
+	if err == nil {
+		return verifyResult{}, s.Close(ctx)
+	}
+	if !fault.Has(err, fault.Unavailable) || cfg.Server != "" {
+		return verifyResult{}, err
+	}
+	return p.Inspect(ctx, cfg)
+}
+
+// Inspect implements nodes. The files of an external server are not here.
+func (p processNodes) Inspect(ctx context.Context, cfg config.Config) (verifyResult, error) {
+	if cfg.NATS != "" || cfg.Server != "" {
+		return verifyResult{}, nil
+	}
+	report, err := bus.Inspect(ctx, cfg.DataDir)
+	return verifyResultOf(report), err
+}
+
+// Salvage implements nodes.
+func (p processNodes) Salvage(ctx context.Context, cfg config.Config) (bus.Salvaged, error) {
+	if cfg.NATS != "" || cfg.Server != "" {
+		return bus.Salvaged{}, fault.New(fault.InvalidParams, "the files of an external server are not here").WithField("--salvage").
+			WithHint("its own tools mend them")
+	}
+	return bus.Salvage(ctx, cfg.DataDir, newLogger(p.logs, cfg.LogLevel))
+}
+
+func verifyResultOf(r bus.Report) verifyResult {
+	v := verifyResult{Report: r, Found: r.Found, Newer: r.Newer, Lost: r.Lost}
+	for _, problem := range r.Problems {
+		v.Problems = append(v.Problems, problem.String())
+	}
+	for _, problem := range r.Mended {
+		v.Mended = append(v.Mended, problem.String())
+	}
+	return v
+}
+
+// use opens a session for the length of fn.
+func (p processNodes) use(ctx context.Context, cfg config.Config, fn func(session) error) error {
+	s, err := p.Open(ctx, cfg, idle)
+	if err != nil {
+		return err
+	}
+	err = fn(s)
+	if err != nil && handedOver(s) {
+		err = p.again(ctx, cfg, fn)
+	}
+	limited, stop := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+	defer stop()
+	if stopped := s.Close(limited); err == nil {
+		err = stopped
+	}
+	return err
+}
+
+// again calls fn with the node that has taken over.
+func (p processNodes) again(ctx context.Context, cfg config.Config, fn func(session) error) error {
+	s, err := dialOrOpen(ctx, p, cfg, idle)
+	if err != nil {
+		return err
+	}
+	return during(ctx, s, fn)
+}
+
+// Backup implements nodes.
+func (p processNodes) Backup(ctx context.Context, cfg config.Config, file string, credentials bool, tell func(string)) (backupReport, error) {
+	settings := bus.BackupConfig{
+		Version: readVersion().Version,
+		Progress: func(stream string, done, _ uint64) {
+			tell(fmt.Sprintf("saved %s KiB of %s", screen.Number(int(done>>10)), stream))
+		},
+	}
+	if credentials {
+		settings.Credentials = cfg.DataDir
+	}
+	tell("checking the log")
+	var m bus.Manifest
+	err := p.use(ctx, cfg, func(s session) (err error) {
+		switch s := s.(type) {
+		case remote:
+			m, err = s.Backup(ctx, file, settings)
+		case embedded:
+			m, err = s.node.Store().Backup(ctx, file, settings)
+		}
+		return err
+	})
+	return backupReport{File: file, DataDir: cfg.DataDir, Bytes: m.Bytes}, err
+}
+
+// Tokens implements nodes.
+func (p processNodes) Tokens(ctx context.Context, cfg config.Config, do func(bus.TokenStore) error) error {
+	return p.use(ctx, cfg, func(s session) error {
+		switch s := s.(type) {
+		case remote:
+			return do(actingTokens{s, s.Identity()})
+		case embedded:
+			return do(actingTokens{s.node.Tokens(), s.Identity()})
+		}
+		return nil
+	})
+}
+
+// actingTokens makes and revokes tokens in the name of who asks.
+type actingTokens struct {
+	bus.TokenStore
+
+	who string
+}
+
+// CreateToken implements bus.TokenStore.
+func (t actingTokens) CreateToken(ctx context.Context, in bus.NewToken) (bus.Token, error) {
+	in.Actor = t.who
+	return t.TokenStore.CreateToken(ctx, in)
+}
+
+// RevokeToken implements bus.TokenStore.
+func (t actingTokens) RevokeToken(ctx context.Context, in bus.RevokeToken) (bus.Token, error) {
+	in.Actor = t.who
+	return t.TokenStore.RevokeToken(ctx, in)
+}
+
+// Restore implements nodes.
+func (p processNodes) Restore(ctx context.Context, cfg config.Config, file string, replace bool, tell func(string)) (backupReport, error) {
+	r, err := bus.Restore(ctx, bus.RestoreConfig{
+		File: file, DataDir: cfg.DataDir, Replace: replace, Logger: newLogger(p.logs, cfg.LogLevel), Progress: tell,
+	})
+	return backupReport{
+		File: file, DataDir: cfg.DataDir, Bytes: r.Manifest.Bytes, Aside: r.Aside,
+		Tasks: int(r.Report.Tasks), Commits: int(r.Report.Live + r.Report.Archived), //nolint:gosec // nobody counts that far
+	}, err
+}
+
+// Tools implements nodes.
+func (p processNodes) Tools() (*tools.Catalogue, error) { return p.catalogue() }
+
+// remote is a node in another process.
+type remote struct {
+	client
+}
+
+// client is what node.Dial returns.
+type client interface {
+	api.API
+	agents.Service
+	node.Asker
+	bus.TokenStore
+	Identity() string
+	Verify(ctx context.Context) (bus.Report, error)
+	Backup(ctx context.Context, file string, cfg bus.BackupConfig) (bus.Manifest, error)
+	Close() error
+}
+
+// Embedded implements session.
+func (remote) Embedded() bool { return false }
+
+// Close implements session.
+func (r remote) Close(context.Context) error { return r.client.Close() }
+
+// embedded is a node in this process.
+type embedded struct {
+	api.API
+	agents.Service
+
+	node *node.Node
+}
+
+// Embedded implements session.
+func (e embedded) Embedded() bool { return !e.node.HandedOver() }
+
+// Ask implements session.
+func (e embedded) Ask(ctx context.Context, method string, in, out any) error {
+	return e.node.Ask(ctx, method, in, out)
+}
+
+// Identity implements session.
+func (e embedded) Identity() string { return e.node.Operator() }
+
+// Close implements session.
+func (e embedded) Close(ctx context.Context) error { return e.node.Stop(ctx) }

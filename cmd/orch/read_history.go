@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+)
+
+// historyOptions are the flags of `orch history`.
+type historyOptions struct {
+	from  uint64
+	limit int
+}
+
+func newHistory(c *readCommands) *cobra.Command {
+	var o historyOptions
+	cmd := &cobra.Command{
+		Use:               "history ID",
+		Short:             "List the events of a task, one a line",
+		Example:           "  orch history @last -o jsonl",
+		Args:              takes("ID"),
+		ValidArgsFunction: c.completeIDs(1),
+		RunE:              func(cmd *cobra.Command, args []string) error { return c.history(cmd.Context(), args[0], o) },
+	}
+	cmd.Flags().Uint64Var(&o.from, "from", 1, "first revision")
+	cmd.Flags().IntVar(&o.limit, "limit", 0, "largest number of commits (0: all)")
+	return cmd
+}
+
+func (c *readCommands) history(ctx context.Context, text string, o historyOptions) error {
+	if o.from < 1 || o.limit < 0 {
+		return fault.New(fault.ValidationError, "the first revision is 1, and a limit is not negative").WithField("--from, --limit")
+	}
+	return c.withTask(ctx, idle, text, func(s session, id events.TaskID) error {
+		commits := []api.CommitView{}
+		for commit, err := range recorded(ctx, s, id, o.from) {
+			if err != nil {
+				return err
+			}
+			commits = append(commits, commit)
+			if len(commits) == o.limit {
+				break
+			}
+		}
+		return c.showCommits(id, commits)
+	})
+}
+
+func (c *readCommands) showCommits(id events.TaskID, commits []api.CommitView) error {
+	return c.emit(view{data: commits, rows: rowsOf(commits), names: []string{string(id)}, text: func(w io.Writer) error {
+		var shown attempts
+		for _, commit := range commits {
+			if err := writeLines(w, shown.lines(commit)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}})
+}
+
+// lines writes a commit as one line an event.
+func (a *attempts) lines(c api.CommitView) []string {
+	lines := make([]string, len(c.Events))
+	for i, e := range c.Events {
+		lines[i] = describe(a.counted(e)).line(c.Rev, c.At)
+	}
+	return lines
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/orch-dev/orch/internal/config"
+)
+
+// configure reads the settings for a command.
+func (e *env) configure(cmd *cobra.Command) error {
+	flags := map[string]string{}
+	keys := map[string]string{}
+	for _, k := range config.Keys() {
+		keys[k.Flag()] = k.Name
+	}
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if name, ok := keys[f.Name]; ok && f.Annotations[settingMark] != nil {
+			flags[name] = f.Value.String()
+		}
+	})
+	if e.json {
+		flags["output"] = "json"
+	}
+	cfg, err := config.Load(config.Sources{Flags: flags, Getenv: e.getenv, Dir: e.dir, Home: e.home})
+	if err != nil {
+		return err
+	}
+	cfg.Command = cmd.CommandPath()
+	e.cfg = cfg
+	return nil
+}
+
+// settingMark annotates flags that are settings, because a command may have another flag of the name.
+const settingMark = "orch_setting"
+
+// addSettings adds the flags of settings: those of nodes, or those of every command.
+func addSettings(flags *pflag.FlagSet, node, hidden bool) {
+	addSome(flags, hidden, func(k config.Key) bool { return k.Node == node })
+}
+
+// addSome adds the flags of those settings that are wanted.
+func addSome(flags *pflag.FlagSet, hidden bool, wanted func(config.Key) bool) {
+	for _, k := range config.Keys() {
+		if !wanted(k) || flags.Lookup(k.Flag()) != nil {
+			continue
+		}
+		short := ""
+		if k.Name == "output" {
+			short = "o"
+		}
+		usage := k.Usage
+		if k.Choices != nil {
+			usage += choices(k.Named())
+		}
+		flag := flags.VarPF(&setting{text: k.Default, typ: "string"}, k.Flag(), short, usage)
+		if k.Switch() {
+			flag.NoOptDefVal = "true"
+			flag.Value = &setting{text: k.Default, typ: "bool"}
+		}
+		flag.Hidden = hidden
+		flag.Annotations = map[string][]string{settingMark: {k.Name}}
+	}
+}
+
+// setting is the value of a flag whose text the configuration checks.
+type setting struct{ text, typ string }
+
+// String, Set and Type make a setting a flag.
+func (s *setting) String() string { return s.text }
+
+func (s *setting) Set(text string) error { s.text = text; return nil }
+
+func (s *setting) Type() string { return s.typ }

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/cmd/orch/screen"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/plan"
+)
+
+// toolUndo is the tool that puts back what a session has changed.
+const toolUndo = "PROJECT_UNDO"
+
+// undoOptions are the flags of `orch undo`.
+type undoOptions struct{ force, dryRun bool }
+
+func newUndo(c *steerCommands) *cobra.Command {
+	var o undoOptions
+	cmd := &cobra.Command{
+		Use:   "undo SESSION|TASK",
+		Short: "Put back what a session of an MCP client, or one call of it, has changed in the project",
+		Long: "Put back what a session of an MCP client, or one call of it, has changed in the project: contents, new files, removed ones.\n" +
+			"What somebody has changed since stays, and is named; --force puts it back as well. `orch sessions` lists the sessions,\n" +
+			"`orch history TASK` what a call has changed.",
+		Example: "  orch undo TASK_01JD0000000000000000000000 --dry-run",
+		Args:    takes("SESSION|TASK"),
+		RunE:    func(cmd *cobra.Command, args []string) error { return c.undo(cmd.Context(), args[0], o) },
+	}
+	cmd.Flags().BoolVar(&o.force, "force", false, "put back what has changed since, too")
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "only say what would be put back")
+	addSettings(cmd.Flags(), true, true)
+	return cmd
+}
+
+// undo calls the tool as a task, which the person who asks for it approves.
+func (c *steerCommands) undo(ctx context.Context, text string, o undoOptions) error {
+	return c.withTask(ctx, working, text, func(s session, id events.TaskID) error {
+		args, err := undoArgs(ctx, s, id, o)
+		if err != nil {
+			return err
+		}
+		p, err := plan.FromCall(toolUndo, args)
+		if err != nil {
+			return err
+		}
+		reply, err := s.Submit(ctx, api.SubmitRequest{Plan: p.JSON(), Actor: c.actor()})
+		if err != nil {
+			return err
+		}
+		r, err := c.approveOwn(ctx, s, reply.ID)
+		if err != nil {
+			return err
+		}
+		return c.showUndone(r, o.dryRun)
+	})
+}
+
+func undoArgs(ctx context.Context, s session, id events.TaskID, o undoOptions) (json.RawMessage, error) {
+	t, err := s.Get(ctx, api.GetRequest{ID: id})
+	switch {
+	case err != nil:
+		return nil, err
+	case t.Session == "":
+		return nil, fault.New(fault.StateNotAllowed, "the task %s belongs to no session, and nothing of what it has changed is kept", id).
+			WithHint("orch sessions lists the sessions")
+	}
+	args := map[string]any{"session": t.Session, "force": o.force, "dry_run": o.dryRun}
+	if t.Session != id {
+		args["task"] = id
+	}
+	return json.Marshal(args)
+}
+
+// approveOwn waits for a call, and grants what it asks for: the person who would be asked has just asked for it.
+func (c *steerCommands) approveOwn(ctx context.Context, s session, id events.TaskID) (api.ResultReply, error) {
+	for {
+		r, err := s.Result(ctx, api.ResultRequest{ID: id, Wait: quick, Attend: true})
+		if err != nil || r.Over {
+			return r, err
+		}
+		if !r.Waits {
+			continue
+		}
+		list, err := s.Approvals(ctx, api.ApprovalsRequest{Task: id})
+		if err == nil && len(list.Approvals) > 0 {
+			_, err = s.Decide(ctx, api.DecideRequest{ID: list.Approvals[0].ID, As: "granted", Reason: "orch undo", Actor: c.actor()})
+		}
+		if err != nil {
+			return r, err
+		}
+	}
+}
+
+// showUndone says what was put back. What could not be is an error of its own.
+func (c *steerCommands) showUndone(r api.ResultReply, dry bool) error {
+	if r.Error != nil {
+		return r.Error
+	}
+	var reply struct{ Result json.RawMessage }
+	var out struct{ Restored, Removed, Conflicts []string }
+	if err := errors.Join(json.Unmarshal(r.Output, &reply), json.Unmarshal(reply.Result, &out)); err != nil {
+		return err
+	}
+	err := c.emit(view{data: reply.Result, names: append(out.Restored, out.Removed...), text: func(w io.Writer) error {
+		return writeLines(w, undoneLines(out.Restored, out.Removed, out.Conflicts))
+	}})
+	switch {
+	case err != nil:
+		return err
+	case len(out.Conflicts) > 0:
+		return fault.New(fault.Conflict, "%d files have changed since and stay as they are", len(out.Conflicts)).WithHint("--force puts them back, too")
+	case len(out.Restored)+len(out.Removed) == 0:
+		c.note("nothing has changed")
+	case dry:
+		c.note("nothing was put back: this was a dry run")
+	default:
+		c.note("git is left alone: what was staged or committed still is (git status)")
+	}
+	return nil
+}
+
+func undoneLines(restored, removed, conflicts []string) (lines []string) {
+	for _, list := range []struct {
+		how   string
+		paths []string
+	}{{"restored", restored}, {"removed", removed}, {"changed since", conflicts}} {
+		for _, path := range list.paths {
+			lines = append(lines, list.how+"  "+screen.Escape(path))
+		}
+	}
+	return lines
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/fault"
+)
+
+func newRedrive(c *submitCommands) *cobra.Command {
+	var o waitOptions
+	cmd := &cobra.Command{
+		Use:   "redrive ID...",
+		Short: "Let tasks of the dead letter go on",
+		Long: `Let tasks of the dead letter (orch list --dead) go on where they failed. A failed task begins anew as
+another task, with the results of its succeeded steps; people are asked again, as a grant is for one run.
+Asking twice gives the same task. A task that cannot go on, such as one in doubt, is reported and does not
+hold up the others.`,
+		Example:           "  orch redrive $(orch list --dead -o name)",
+		Args:              takes("ID..."),
+		ValidArgsFunction: c.completeIDs(1),
+		RunE:              func(cmd *cobra.Command, args []string) error { return c.redrive(cmd.Context(), args, o) },
+	}
+	addWait(cmd, &o)
+	addSettings(cmd.Flags(), true, true)
+	return cmd
+}
+
+func (c *submitCommands) redrive(ctx context.Context, texts []string, o waitOptions) error {
+	return c.with(ctx, working, func(s session) error {
+		replies, refused := c.redriveAll(ctx, s, texts)
+		failed := refused
+		for _, reply := range replies {
+			if err := c.wait.started(ctx, s, reply, o); err != nil && failed == nil {
+				failed = err // the others go on all the same
+			}
+		}
+		return failed
+	})
+}
+
+// redriveAll redrives every task that can be. It tells of each of several that cannot, and returns an error with
+// their number that has the code of the first.
+func (c *submitCommands) redriveAll(ctx context.Context, s session, texts []string) (replies []api.SubmitReply, refused error) {
+	count := 0
+	for _, text := range texts {
+		reply, err := c.redriveOne(ctx, s, text)
+		switch {
+		case err == nil:
+			replies = append(replies, reply)
+			continue
+		case len(texts) == 1 || ctx.Err() != nil:
+			return replies, err
+		case refused == nil:
+			refused = err
+		}
+		count++
+		e := *fault.From(err)
+		e.Field = text
+		c.tell(&e)
+	}
+	if refused == nil {
+		return replies, nil
+	}
+	return replies, fault.New(fault.CodeOf(refused), "%d of %d tasks were not redriven", count, len(texts)).
+		WithHint("see: orch list --dead")
+}
+
+func (c *submitCommands) redriveOne(ctx context.Context, s session, text string) (api.SubmitReply, error) {
+	id, err := c.find(ctx, s, text)
+	if err != nil {
+		return api.SubmitReply{}, err
+	}
+	return s.Redrive(ctx, api.RedriveRequest{ID: id, Actor: c.actor()})
+}

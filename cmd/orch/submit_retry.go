@@ -1,0 +1,43 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/events"
+)
+
+// retryOptions are the flags of `orch retry`.
+type retryOptions struct {
+	from string
+
+	waitOptions
+}
+
+func newRetry(c *submitCommands) *cobra.Command {
+	var o retryOptions
+	cmd := &cobra.Command{
+		Use:               "retry ID",
+		Short:             "Begin a failed task anew, with the results of its succeeded steps",
+		Example:           "  orch retry @last --from build",
+		Args:              takes("ID"),
+		ValidArgsFunction: c.completeIDs(1),
+		RunE:              func(cmd *cobra.Command, args []string) error { return c.retry(cmd.Context(), args[0], o) },
+	}
+	cmd.Flags().StringVar(&o.from, "from", "", "run this step again, and all that need it")
+	addWait(cmd, &o.waitOptions)
+	addSettings(cmd.Flags(), true, true)
+	return cmd
+}
+
+func (c *submitCommands) retry(ctx context.Context, text string, o retryOptions) error {
+	return c.withTask(ctx, working, text, func(s session, id events.TaskID) error {
+		reply, err := s.Retry(ctx, api.RetryRequest{ID: id, From: o.from, Actor: c.actor(), Via: "retry"})
+		if err != nil {
+			return err
+		}
+		return c.wait.started(ctx, s, reply, o.waitOptions)
+	})
+}

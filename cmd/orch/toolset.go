@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/mcp/gateway"
+	"github.com/orch-dev/orch/mcp/server"
+	"github.com/orch-dev/orch/node"
+	"github.com/orch-dev/orch/tools"
+)
+
+// quick is how long a command waits for the word of a node about the tools of outside servers.
+const quick = time.Second
+
+// toolset is the tools that a command may name: those of this program and those of MCP servers.
+type toolset struct {
+	*connector
+
+	defined *definitions
+	// refused says why calls of tools of outside servers are refused, nil for those that are not. The map is nil before
+	// the node was asked.
+	refused map[string]*fault.Error
+	// met is true when nobody has to connect to servers that were never seen: it was done, or a node does.
+	met bool
+}
+
+// catalogue returns the tools of this program and those of outside servers: of the node when one runs, else those that
+// were last seen. The node is asked once.
+func (ts *toolset) catalogue(ctx context.Context) (*tools.Catalogue, error) {
+	c, err := ts.nodes.Tools()
+	if err != nil || ts.refused != nil {
+		return c, err
+	}
+	return c, ts.offer(c, ts.outside(ctx, false))
+}
+
+// offer puts the tools of outside servers into the catalogue.
+func (ts *toolset) offer(c *tools.Catalogue, entries []gateway.Entry) error {
+	ts.refused = map[string]*fault.Error{}
+	outside, err := node.Mirrors(entries)
+	if err == nil {
+		err = c.Offer(outside)
+	}
+	if err != nil {
+		ts.note("the tools of MCP servers are left out: %s", fault.From(err).Message)
+		return nil
+	}
+	for _, e := range entries {
+		ts.refused[e.Spec.Name] = e.Refused
+	}
+	return nil
+}
+
+// meet connects to servers that were never seen, when a name may be that of a tool of one of them.
+func (ts *toolset) meet(ctx context.Context, c *tools.Catalogue, name string) error {
+	source, _, outside := strings.Cut(strings.Replace(name, "__", ".", 1), ".")
+	if !outside || ts.met || source == "" {
+		return nil
+	}
+	ts.met = true
+	return ts.offer(c, ts.outside(ctx, true))
+}
+
+// outside returns the tools of outside servers. No server is started for that, but to meet those that were never seen.
+func (ts *toolset) outside(ctx context.Context, meet bool) []gateway.Entry {
+	asking, stop := context.WithTimeout(ctx, quick)
+	defer stop()
+	if s, err := ts.nodes.Dial(asking, ts.cfg); err == nil {
+		offered, err := node.NewAdmin(s).Offered(asking, "", 0)
+		_ = closeSession(asking, s) // nothing is lost with it
+		if err == nil {
+			ts.met = true // the node has
+			return offered.Tools
+		}
+	}
+	if !ts.cfg.MCPEnabled {
+		return nil
+	}
+	recorded, err := node.RecordedTools(ctx, ts.defined.servers(), meet, ts.logger())
+	if err != nil {
+		return nil
+	}
+	return recorded
+}
+
+// lookUp returns the tool with exactly this name, or server.tool. Only for one that this program does not have itself
+// the node is asked.
+func (ts *toolset) lookUp(ctx context.Context, name string) (tools.Tool, bool) {
+	own, err := ts.nodes.Tools()
+	if err != nil {
+		return nil, false
+	}
+	if t, ok := own.Get(name); ok {
+		return t, true
+	}
+	all, err := ts.catalogue(ctx)
+	if err != nil {
+		return nil, false
+	}
+	if t, ok := all.Get(name); ok || ts.meet(ctx, all, name) != nil {
+		return t, ok
+	}
+	return all.Get(name)
+}
+
+// tool finds a tool by its name, also one of this program in lower case.
+func (ts *toolset) tool(ctx context.Context, name string) (tools.Tool, error) {
+	own, err := ts.nodes.Tools()
+	if err != nil {
+		return nil, err
+	}
+	if t, ok := own.Get(strings.ToUpper(name)); ok {
+		return t, nil
+	}
+	if t, ok := ts.lookUp(ctx, name); ok {
+		return t, nil
+	}
+	catalogue, err := ts.catalogue(ctx)
+	if err != nil {
+		return nil, err
+	}
+	missing := fault.New(fault.NotFound, "there is no tool %q", name)
+	if behind := server.Behind(server.ProfileCoding, name); behind != "" {
+		return nil, missing.WithHint("the profile %s calls %s so", server.ProfileCoding, behind)
+	}
+	if near := catalogue.Suggest(name); near != "" {
+		return nil, missing.WithHint("did you mean %s?", near)
+	}
+	if strings.Contains(name, "__") || strings.Contains(name, ".") {
+		return nil, missing.WithHint("see: orch tools list, orch mcp list")
+	}
+	return nil, missing.WithHint("see: orch tools list")
+}

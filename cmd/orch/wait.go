@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/cmd/orch/screen"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// waiter follows tasks and calls for commands that wait for their end.
+type waiter struct{ *connector }
+
+// waitOptions say how a command waits for the task that it started.
+type waitOptions struct {
+	wait, detach, quiet bool
+	timeout             time.Duration
+	people              approvalWait
+}
+
+// addWait adds the flags of commands that start a task.
+func addWait(cmd *cobra.Command, o *waitOptions) {
+	f := cmd.Flags()
+	f.BoolVarP(&o.wait, "wait", "w", true, "watch the task until it is over and print its outputs")
+	f.BoolVarP(&o.detach, "detach", "d", false, "return as soon as the task is durable")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "do not show progress")
+	f.DurationVar(&o.timeout, "timeout", 0, "stop waiting after this time, with the exit code 8 (0: never)")
+	o.people.add(cmd)
+	cmd.MarkFlagsMutuallyExclusive("wait", "detach")
+}
+
+// started tells the id of a task that begins, and waits for it as the user asked.
+func (wt *waiter) started(ctx context.Context, s session, reply api.SubmitReply, o waitOptions) error {
+	detach := o.detach || !o.wait
+	if detach && !s.Embedded() {
+		return wt.emit(view{data: reply, names: []string{string(reply.ID)}, text: func(w io.Writer) error {
+			wt.noteStarted(reply)
+			return writeLines(w, []string{string(reply.ID)})
+		}})
+	}
+	if detach {
+		wt.note("no node runs here, so this command executes the task and waits for it; start one to detach: orch serve")
+	}
+	wt.noteStarted(reply)
+	if wt.cfg.Output == "name" {
+		if err := writeLines(wt.out, []string{string(reply.ID)}); err != nil {
+			return err
+		}
+	}
+	return wt.await(ctx, s, reply.ID, o)
+}
+
+func (wt *waiter) noteStarted(reply api.SubmitReply) {
+	switch {
+	case wt.cfg.Output != "text":
+	case reply.Existing:
+		wt.note("%s exists already and is %s", reply.ID, reply.State)
+	case reply.Reused > 0:
+		wt.note("%s submitted; it reuses the results of %d steps", reply.ID, reply.Reused)
+	default:
+		wt.note("%s submitted", reply.ID)
+	}
+}
+
+// await follows a task on stderr and writes its outputs to stdout when it is over.
+func (wt *waiter) await(ctx context.Context, s session, id events.TaskID, o waitOptions) error {
+	f := wt.follower(s, id, 0)
+	f.people = wt.peopleWatch(o.people)
+	defer f.release(ctx, s)
+	d, snapshots := wt.awaitDisplay(o)
+	state, err := wt.attend(ctx, f, o.timeout, d, snapshots)
+	if err != nil {
+		return err
+	}
+	if wt.cfg.Output == "name" { // the id was written at the start
+		return endOf(state)
+	}
+	return wt.finish(ctx, f)
+}
+
+// awaitDisplay shows a task on stderr, because stdout is for its outputs.
+func (wt *waiter) awaitDisplay(o waitOptions) (d display, snapshots bool) {
+	switch {
+	case o.quiet:
+		return nopDisplay{}, false
+	case wt.cfg.Output != "text":
+		return newWaitDisplay(wt.env), true
+	case wt.errTTY:
+		return newLiveDisplay(wt.env, wt.err), true
+	default:
+		return &plainDisplay{env: wt.env, w: wt.err}, false
+	}
+}
+
+// follower returns a follower of the task from a revision on.
+func (wt *waiter) follower(s session, id events.TaskID, after uint64) *follower {
+	f := &follower{session: s, id: id, after: after, tell: func(note string) {
+		if note != "" {
+			wt.note("%s", note)
+		}
+	}}
+	if !s.Embedded() {
+		f.redial = wt.redial
+	}
+	return f
+}
+
+// redial finds a lost node again. A node that was the guest of another command does not come back, so
+// after a grace one is started here.
+func (wt *waiter) redial(ctx context.Context, lost time.Duration) (session, error) {
+	if lost < grace {
+		return wt.nodes.Dial(ctx, wt.cfg)
+	}
+	return wt.open(ctx, working)
+}
+
+// attend follows a task for a command: it explains how to come back when the user interrupts or the
+// timeout (0: none) ends, and returns the exit code for that.
+func (wt *waiter) attend(ctx context.Context, f *follower, timeout time.Duration, d display, snapshots bool) (statemachine.State, error) {
+	limited, cancel := ctx, context.CancelFunc(func() {})
+	if timeout > 0 {
+		limited, cancel = context.WithTimeout(ctx, timeout)
+	}
+	defer cancel()
+	state, err := follow(limited, f, wt.redraw, d, snapshots)
+	switch {
+	case err == nil:
+		return state, nil
+	case ctx.Err() != nil:
+		wt.leave(f)
+		return state, &exitError{exit: exitDetached}
+	case limited.Err() != nil, timeout > 0 && fault.Has(err, fault.Timeout): // the node may notice it first
+		return state, wt.overdue(ctx, f, timeout)
+	default:
+		return state, err
+	}
+}
+
+// leave says what becomes of a task that nobody watches any longer.
+func (wt *waiter) leave(f *follower) {
+	if f.session.Embedded() {
+		wt.note("stopping: calls that run have 10 seconds to end, unless you interrupt again; the task is kept as it is and goes on with: orch watch %s (or: orch serve)", f.id)
+		return
+	}
+	wt.note("detached; the task goes on. Re-attach with: orch watch %s", f.id)
+}
+
+// overdue ends a wait whose time is over.
+func (wt *waiter) overdue(ctx context.Context, f *follower, timeout time.Duration) error {
+	r, err := f.session.Result(ctx, api.ResultRequest{ID: f.id})
+	if err != nil {
+		return err
+	}
+	wt.note("%s is %s after %s; go on watching: orch watch %s", f.id, r.State, timeout, f.id)
+	if r.State == statemachine.Blocked || r.State == statemachine.AwaitingApproval {
+		wt.note("what it needs: orch explain %s", f.id)
+	}
+	return endOf(r.State)
+}
+
+// finish writes the result of a task and returns the exit code for its state.
+func (wt *waiter) finish(ctx context.Context, f *follower) error {
+	r, err := f.session.Result(ctx, api.ResultRequest{ID: f.id})
+	if err != nil {
+		return err
+	}
+	if err := wt.emit(view{data: r, names: []string{string(f.id)}, text: func(io.Writer) error { return wt.showResult(r) }}); err != nil {
+		return err
+	}
+	return endOf(r.State)
+}
+
+// showResult writes the outputs to stdout, and to stderr why there are none.
+func (wt *waiter) showResult(r api.ResultReply) error {
+	if r.Error != nil {
+		wt.note("%s %s: %s", r.ID, r.State, r.Error.Error())
+		if r.Error.Hint != "" {
+			wt.note("hint: %s", r.Error.Hint)
+		}
+	} else if !r.Over || len(r.Output) == 0 {
+		wt.note("%s", strings.TrimSpace(string(r.ID)+" is "+string(r.State)+" "+r.Reason))
+	}
+	if len(r.Output) == 0 {
+		return nil
+	}
+	return writeLines(wt.out, screen.Object(wt.shortPaths(r.Output)))
+}

@@ -1,0 +1,120 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/bus/election"
+	"github.com/orch-dev/orch/classify/secrets"
+	"github.com/orch-dev/orch/mcp/server"
+	"github.com/orch-dev/orch/orchestrator"
+	"github.com/orch-dev/orch/rpc"
+	"github.com/orch-dev/orch/stats"
+)
+
+// host is what all parts of a node stand on: the NATS server, the store, the owner of tasks and what executes calls.
+type host struct {
+	cfg      Config
+	server   *bus.Server // nil with an external one
+	store    *bus.Store
+	orch     *orchestrator.Orchestrator
+	executor *executor
+	stats    *stats.Projector
+	// meter counts the requests of all faces.
+	meter atomic.Pointer[server.Server]
+	// origin is where HTTP is served, without a path; nil before, and when it is not.
+	origin atomic.Pointer[string]
+	// requests is the connection for what is asked and told, notices is nil when nothing is told.
+	requests *bus.Conn
+	notices  *noticeQueue
+	// elected is the lease that the node has taken itself; nil for one that has its own server or was given one.
+	elected *election.Lease
+	// clock is that of all deadlines of tasks.
+	clock func() time.Time
+	// ends undo what Start did.
+	ends ends
+}
+
+func (h *host) onStop(fn func(context.Context) error) { h.ends.add(untilHandover, fn) }
+
+// openBus starts the NATS server, unless there is an external one: then the data directory has what is this node's alone.
+func (h *host) openBus(ctx context.Context) error {
+	if h.cfg.Storage.NATSURL != "" {
+		return bus.OpenDataDir(h.cfg.DataDir)
+	}
+	var err error
+	h.server, err = bus.StartServer(ctx, bus.ServerConfig{
+		DataDir: h.cfg.DataDir, Guest: h.cfg.Guest, Durability: bus.Durability(h.cfg.Storage.Durability), Logger: h.cfg.logger(),
+		Host: h.cfg.Storage.Host, Port: h.cfg.Storage.Port, ReadNewer: h.cfg.Storage.ReadNewer, MaxStore: h.cfg.Storage.MaxStore, MinFree: h.cfg.Storage.MinFree,
+	})
+	if err == nil {
+		h.onStop(h.server.Close)
+	}
+	return err
+}
+
+// connect opens one more connection; each kind of traffic has its own.
+func (h *host) connect(ctx context.Context, name string) (*bus.Conn, error) {
+	var c *bus.Conn
+	var err error
+	if h.server != nil {
+		c, err = h.server.Connect(ctx)
+	} else {
+		c, err = bus.Dial(ctx, bus.DialConfig{URL: h.cfg.Storage.NATSURL, CredsFile: h.cfg.Storage.CredsFile, Name: "orch " + name, Lease: h.cfg.lease, Logger: h.cfg.logger()})
+	}
+	if err == nil {
+		h.onStop(func(context.Context) error { c.Close(); return nil })
+	}
+	return c, err
+}
+
+func (h *host) openStore(ctx context.Context) error {
+	c, err := h.connect(ctx, "store")
+	if err != nil {
+		return err
+	}
+	h.store, err = c.OpenStore(ctx, bus.StoreConfig{
+		Durability: bus.Durability(h.cfg.Storage.Durability), Replicas: h.cfg.Storage.Replicas, Logger: h.cfg.logger(),
+		ReadNewer: h.cfg.Storage.ReadNewer, Lease: h.cfg.lease,
+	})
+	if err == nil {
+		h.onStop(h.store.Close)
+	}
+	return err
+}
+
+func (h *host) openRequests(ctx context.Context) error {
+	var err error
+	h.requests, err = h.connect(ctx, "requests")
+	return err
+}
+
+// forOperator configures what takes the credential of the operator.
+func (h *host) forOperator() rpc.EndpointConfig {
+	return rpc.EndpointConfig{Logger: h.cfg.logger(), Identity: h.Operator()}
+}
+
+// Operator returns the identity that the credential of the operator speaks as.
+func (h *host) Operator() string {
+	return cmp.Or(h.cfg.Operator, bus.OwnerOf(h.cfg.DataDir))
+}
+
+// closeSoon closes an endpoint without waiting for parked polls to run out.
+func closeSoon(e *rpc.Endpoint) func(context.Context) error {
+	return func(ctx context.Context) error {
+		ctx, stop := context.WithTimeout(ctx, 100*time.Millisecond)
+		defer stop()
+		return e.Close(ctx)
+	}
+}
+
+// Address returns the URL at which CLI and workers find the node, as it may be shown.
+func (h *host) Address() string {
+	if h.server == nil {
+		return secrets.URL(h.cfg.Storage.NATSURL)
+	}
+	return h.server.Addr()
+}

@@ -1,0 +1,154 @@
+package orchestrator
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator/decide"
+)
+
+// core is what all parts of an orchestrator stand on: its configuration, its lock, the work that it does beside requests, its
+// timers, and what it counts.
+type core struct {
+	cfg     Config
+	started time.Time
+	ready   chan struct{}
+	stopped chan struct{}
+	// log is cfg.Log, wrapped so that it knows what was followed up.
+	log *trackedLog
+
+	rules decide.Rules
+
+	// mu guards the state of all parts. It is not held during I/O, but for the scan of heads at the start: appends
+	// and reads wait in outbox until it is released (see unlock).
+	mu     sync.Mutex
+	outbox []func()
+	// began is when the newest decision has begun.
+	began    time.Time
+	deferred []func()
+	send     chan struct{}
+	timers   timers
+	quota    quota
+	// loss is the first history that could not be read whole; nothing is appended after it.
+	loss *fault.Error
+	// spawnJob starts a goroutine that Run waits for; nil when Run is not, or no longer, to be waited for.
+	spawnJob func(job func(ctx context.Context))
+	// jobs counts those that have not ended; sending is set while deferred I/O is done.
+	jobs    int
+	sending bool
+}
+
+func newCore(cfg Config) *core {
+	log := &trackedLog{Log: cfg.Log, inFlight: map[uint64]uint64{}}
+	cfg.Log = log
+	return &core{
+		cfg: cfg, started: cfg.Clock(), log: log, rules: cfg.rules(),
+		ready: make(chan struct{}), stopped: make(chan struct{}), send: make(chan struct{}, 1),
+		timers: newTimers(), quota: quota{each: map[string]int{}, stepsEach: map[string]int{}},
+	}
+}
+
+func (c *core) employ(spawn func(job func(context.Context))) {
+	c.lock()
+	defer c.unlock()
+	c.spawnJob = spawn
+}
+
+// background runs a job that Run waits for, with a context that ends with that of Run; when Run has
+// ended it calls refused instead, with the lock held.
+func (c *core) background(job func(ctx context.Context), refused func()) {
+	c.lock()
+	defer c.unlock()
+	if c.spawnJob == nil {
+		refused()
+		return
+	}
+	c.spawnJob(c.counted(job))
+}
+
+func stopping() error {
+	return fault.New(fault.Unavailable, "the node is stopping").WithHint("try again on a running node")
+}
+
+// Ready is closed when the log has been read and tasks are accepted.
+func (c *core) Ready() <-chan struct{} { return c.ready }
+
+// serving returns UNAVAILABLE while the orchestrator cannot take commands.
+func (c *core) serving() error {
+	select {
+	case <-c.stopped:
+		return stopping()
+	default:
+	}
+	select {
+	case <-c.ready:
+		return nil
+	default:
+		return fault.New(fault.Unavailable, "the node is still reading its log").WithHint("try again in a moment")
+	}
+}
+
+func (c *core) lock() { c.mu.Lock() }
+
+// unlock releases the lock and then does the I/O that decisions have left in the outbox.
+func (c *core) unlock() {
+	out := c.outbox
+	c.outbox = nil
+	c.mu.Unlock()
+	for _, send := range out {
+		send()
+	}
+}
+
+// unlockAnswer releases the lock in an answer of the log, which must not block: another goroutine
+// does the I/O.
+func (c *core) unlockAnswer() {
+	idle := len(c.outbox) == 0
+	c.deferred = append(c.deferred, c.outbox...)
+	c.outbox = nil
+	c.mu.Unlock()
+	if idle {
+		return
+	}
+	select {
+	case c.send <- struct{}{}:
+	default:
+	}
+}
+
+// sendDeferred does the I/O that answers of the log have led to.
+func (c *core) sendDeferred(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.send:
+		}
+		c.lock()
+		out := c.deferred
+		c.deferred, c.sending = nil, true
+		c.unlock()
+		for _, send := range out {
+			send()
+		}
+		c.lock()
+		c.sending = false
+		c.unlock()
+	}
+}
+
+func (c *core) now() time.Time { return events.Time(c.cfg.Clock()) }
+
+// counted counts a job until it has ended. The lock is held.
+func (c *core) counted(job func(context.Context)) func(context.Context) {
+	c.jobs++
+	return func(ctx context.Context) {
+		job(ctx)
+		c.lock()
+		defer c.unlock()
+		c.jobs--
+	}
+}

@@ -1,0 +1,114 @@
+package orchestrator
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+
+	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/orchestrator/decide"
+	"github.com/orch-dev/orch/orchestrator/dispatch"
+)
+
+// holdList is what people have paused, apart from single tasks.
+type holdList struct {
+	*core
+
+	// holding serialises changes of holds and of the run of the archive, which are made durable before they count.
+	holding sync.Mutex
+	holds   []api.Hold
+	// configured is the hold of the configuration, which ends with the process; the zero Hold for none.
+	configured api.Hold
+}
+
+func newHoldList(c *core) *holdList {
+	h := &holdList{core: c}
+	if c.cfg.Paused {
+		h.configured = api.Hold{Kind: holdNode, Reason: "started paused", By: decide.ActorNode, At: c.cfg.Clock()}
+		h.holds = []api.Hold{h.configured}
+	}
+	return h
+}
+
+// What can be held.
+const (
+	holdNode  = "node"
+	holdQueue = "queue"
+	holdTool  = "tool"
+)
+
+// lanePaused reports whether the calls of the lane are paused.
+func (hl *holdList) lanePaused(l dispatch.Lane) bool {
+	return hl.held(holdQueue, l.Queue) || hl.held(holdTool, l.Tool)
+}
+
+// held reports whether the node, a queue or a tool is paused. The lock is held.
+func (hl *holdList) held(kind, name string) bool {
+	for _, h := range hl.holds {
+		if h.Kind == kind && h.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+func holdOf(r api.PauseRequest) api.Hold {
+	switch {
+	case r.Queue != "":
+		return api.Hold{Kind: holdQueue, Name: r.Queue}
+	case r.Tool != "":
+		return api.Hold{Kind: holdTool, Name: r.Tool}
+	default:
+		return api.Hold{Kind: holdNode}
+	}
+}
+
+func removeHold(holds []api.Hold, gone api.Hold) []api.Hold {
+	return slices.DeleteFunc(slices.Clone(holds), func(h api.Hold) bool { return h.Kind == gone.Kind && h.Name == gone.Name })
+}
+
+// setHolds makes a change of what is paused durable, then effective.
+func (op *operations) setHolds(ctx context.Context, change func([]api.Hold) ([]api.Hold, error)) (api.ControlReply, error) {
+	op.holds.holding.Lock()
+	defer op.holds.holding.Unlock()
+	op.lock()
+	holds, err := change(op.holds.holds)
+	op.unlock()
+	if err != nil {
+		return api.ControlReply{}, err
+	}
+	lasting := slices.DeleteFunc(slices.Clone(holds), func(h api.Hold) bool { return h == op.holds.configured })
+	if _, err := op.cfg.Checkpoints.Save(ctx, controlTask, controlID, decide.MustJSON(lasting)); err != nil {
+		return api.ControlReply{}, err
+	}
+	op.lock()
+	defer op.unlock()
+	op.holds.holds = holds
+	op.engine.queue.dispatcher.Refresh()
+	op.engine.queue.dispatcher.Dispatch()
+	return api.ControlReply{Paused: slices.Clone(holds)}, nil
+}
+
+// restoreHolds reads what was paused when the node stopped.
+func (op *operations) restoreHolds(ctx context.Context) error {
+	data, err := op.cfg.Checkpoints.Load(ctx, controlTask, controlID)
+	if fault.Has(err, fault.NotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var holds []api.Hold
+	if err := json.Unmarshal(data, &holds); err != nil {
+		return fault.Wrap(fault.DataLoss, err, "the list of what is paused is damaged")
+	}
+	op.lock()
+	defer op.unlock()
+	for _, h := range op.holds.holds {
+		holds = append(removeHold(holds, h), h)
+	}
+	op.holds.holds = holds
+	return nil
+}

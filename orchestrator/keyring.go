@@ -1,0 +1,212 @@
+package orchestrator
+
+import (
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/orchestrator/dispatch"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// keyring knows which tasks hold the concurrency keys, and who waits for them.
+type keyring struct {
+	*core
+
+	keys map[string]*semaphore
+	// unread holds the tasks that could not be read from the log: any of them may hold a key.
+	unread map[events.TaskID]unreadTask
+	// entryOf returns a task that is in memory, nil for others; offered wakes one that a key is offered to.
+	entryOf func(events.TaskID) *entry
+	offered func(events.TaskID)
+}
+
+func newKeyring(c *core, entryOf func(events.TaskID) *entry, offered func(events.TaskID)) *keyring {
+	return &keyring{core: c, keys: map[string]*semaphore{}, unread: map[events.TaskID]unreadTask{}, entryOf: entryOf, offered: offered}
+}
+
+// semaphore is the state of one concurrency key.
+type semaphore struct {
+	holders map[events.TaskID]bool
+	waiting map[events.TaskID]bool
+}
+
+func (kr *keyring) semaphore(key string) *semaphore {
+	s := kr.keys[key]
+	if s == nil {
+		s = &semaphore{holders: map[events.TaskID]bool{}, waiting: map[events.TaskID]bool{}}
+		kr.keys[key] = s
+	}
+	return s
+}
+
+// knowsHolders reports whether every task that may hold a concurrency key is known. While the log is still
+// being read, or an open task could not be read, its holder may be among those.
+func (kr *keyring) knowsHolders() bool { return kr.serving() == nil && len(kr.unread) == 0 }
+
+// acquire reports whether a task holds its concurrency key, taking it if there is room.
+func (kr *keyring) acquire(e *entry) bool {
+	c := e.task.Submitted.Concurrency
+	if c == nil {
+		return true
+	}
+	s := kr.semaphore(c.Key)
+	e.key = c.Key
+	if s.holders[e.id] {
+		return true
+	}
+	if len(s.holders) >= c.Limit || !kr.knowsHolders() {
+		s.waiting[e.id] = true
+		return false
+	}
+	delete(s.waiting, e.id)
+	s.holders[e.id] = true
+	return true
+}
+
+// reviveKey brings the concurrency key of a loaded task in line with its history: it holds the key if
+// it has begun. One that holds it without having begun keeps it: the append of its beginning has failed,
+// but may still come into the log until the next one does. The lock is held.
+func (kr *keyring) reviveKey(e *entry) {
+	c := e.task.Submitted.Concurrency
+	if c == nil {
+		return
+	}
+	e.key = c.Key
+	s := kr.semaphore(c.Key)
+	if e.begun() {
+		s.holders[e.id] = true
+	}
+	if !s.holders[e.id] {
+		kr.leaveLine(e)
+	}
+}
+
+// begun reports whether a step of the task's plan has ever started. The state of the task does not tell: a
+// single call that needs an approval moves it as well.
+func (e *entry) begun() bool {
+	if e.task.State == statemachine.Completed {
+		return true
+	}
+	for _, s := range e.task.Steps {
+		if startedStep(s) {
+			return true
+		}
+	}
+	return false
+}
+
+// startedStep reports whether a step of the plan has started; single calls and what a retry has taken over
+// are none.
+func startedStep(s *statemachine.Step) bool {
+	switch {
+	case s.Purpose != "":
+		return false
+	case s.Tool != "", s.Child != "", s.Approval != "", s.Signal != "", s.Items != nil:
+		return true
+	case s.State == statemachine.StepSucceeded:
+		return s.Reason == "" // a value or a timer; what was reused says so
+	default:
+		return s.State == statemachine.StepRunning
+	}
+}
+
+// leaveKey gives the concurrency key of a task back, and wakes who comes next. The lock is held.
+func (kr *keyring) leaveKey(e *entry) {
+	if e.key == "" {
+		return
+	}
+	s := kr.semaphore(e.key)
+	delete(s.holders, e.id)
+	delete(s.waiting, e.id)
+	kr.offerKey(e.key)
+}
+
+// leaveAllKeys takes a task that never came into being out of every line: what its first turn had taken
+// may be all that is left of it. A key that it was offered meanwhile goes to the next. The lock is held.
+func (kr *keyring) leaveAllKeys(id events.TaskID) {
+	for _, key := range sortedKeys(kr.keys) {
+		s := kr.keys[key]
+		delete(s.holders, id)
+		delete(s.waiting, id)
+		kr.offerKey(key)
+	}
+}
+
+// leaveLine takes a task that cannot begin now out of the line for its concurrency key. The lock is held.
+func (kr *keyring) leaveLine(e *entry) {
+	s := kr.keys[e.key]
+	if s == nil {
+		return
+	}
+	delete(s.waiting, e.id)
+	if !e.begun() {
+		delete(s.holders, e.id)
+	}
+	kr.offerKey(e.key)
+}
+
+// offerKey wakes who is next in line for a key that has room, and after that task the next. The lock
+// is held.
+func (kr *keyring) offerKey(key string) {
+	s := kr.keys[key]
+	if s == nil {
+		return
+	}
+	if len(s.holders) == 0 && len(s.waiting) == 0 {
+		delete(kr.keys, key)
+		return
+	}
+	next := kr.nextInLine(s)
+	if next == nil || !kr.knowsHolders() {
+		return
+	}
+	delete(s.waiting, next.id)
+	kr.offered(next.id)
+}
+
+// offerAllKeys wakes who is next in line for each key. The lock is held.
+func (kr *keyring) offerAllKeys() {
+	for _, key := range sortedKeys(kr.keys) {
+		kr.offerKey(key)
+	}
+}
+
+// isUnread reports whether a task is to be read again, because it could not be read. The lock is held.
+func (kr *keyring) isUnread(id events.TaskID) bool {
+	_, unread := kr.unread[id]
+	return unread
+}
+
+// wasRead notes that a task was read, or that there is none; after the last unread one keys are to be had
+// again. The lock is held.
+func (kr *keyring) wasRead(id events.TaskID) {
+	if !kr.isUnread(id) {
+		return
+	}
+	if delete(kr.unread, id); len(kr.unread) == 0 {
+		kr.offerAllKeys()
+	}
+}
+
+// nextInLine returns the waiting task of the highest priority that there is room for, the oldest among
+// those. Tasks that are being loaded ask again by themselves.
+func (kr *keyring) nextInLine(s *semaphore) *entry {
+	var best *entry
+	for id := range s.waiting {
+		e := kr.entryOf(id)
+		room := e != nil && e.task != nil && len(s.holders) < e.task.Submitted.Concurrency.Limit
+		if room && (best == nil || before(e, best)) {
+			best = e
+		}
+	}
+	return best
+}
+
+func before(a, b *entry) bool {
+	pa, pb := dispatch.Urgency(a.task.Submitted.Priority), dispatch.Urgency(b.task.Submitted.Priority)
+	if pa != pb {
+		return pa < pb
+	}
+	if c := a.task.CreatedAt.Compare(b.task.CreatedAt); c != 0 {
+		return c < 0
+	}
+	return a.id < b.id
+}

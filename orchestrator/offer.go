@@ -1,0 +1,95 @@
+package orchestrator
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/orch-dev/orch/orchestrator/decide"
+	"github.com/orch-dev/orch/orchestrator/dispatch"
+	"github.com/orch-dev/orch/statemachine"
+	"github.com/orch-dev/orch/tools"
+	"github.com/orch-dev/orch/work"
+)
+
+// dispatchOwner is what the dispatcher asks of the owner. The lock is held.
+type dispatchOwner struct{ o *workSource }
+
+// describeGate adds to a call what its gate has to know of the task.
+func (rd *reader) describeGate(e *entry, s *statemachine.Step, spec tools.Spec, call *work.Call) {
+	if id := decide.GrantOf(e.task, s, rd.now()); id != "" {
+		a := e.task.Approval(id)
+		call.Grant = &work.Grant{ID: id, ArgsSHA256: a.Digest(s.Key), Whole: len(a.Covers) > 0}
+	}
+	if spec.Approval != tools.NoApproval {
+		call.Open = openOf(e)
+	}
+	if spec.Approval == tools.ByIntent {
+		call.Since = sinceOf(e)
+	}
+	if spec.NeedsApprovals {
+		call.Approvals = statusesOf(e.task)
+	}
+	call.Recent, call.RetryAfter = rd.recent(e.task, spec.RateClass())
+}
+
+// Halted implements dispatch.Owner.
+func (d dispatchOwner) Halted() bool { return d.o.reader.holds.held(holdNode, "") }
+
+// Paused implements dispatch.Owner.
+func (d dispatchOwner) Paused(l dispatch.Lane) bool { return d.o.reader.holds.lanePaused(l) }
+
+// Requeue implements dispatch.Owner.
+func (d dispatchOwner) Requeue(worker string, call work.Ref) { d.o.engine.requeueCall(worker, call) }
+
+// Lend implements dispatch.Owner.
+func (d dispatchOwner) Lend(q *dispatch.Queued, worker string) (dispatch.Offer, bool) {
+	e := d.o.engine.tasks[q.Task]
+	s := e.task.Steps[q.Step]
+	if s.State != statemachine.StepReady || s.Attempt != q.Attempt || d.o.queue.stays(e, s) {
+		return dispatch.Offer{}, false
+	}
+	d.o.queue.grant(e, &dispatch.Lease{Ref: q.Ref, Worker: worker, Tool: q.Lane.Tool})
+	return d.o.offer(e, s), true
+}
+
+func (ws *workSource) offer(e *entry, s *statemachine.Step) dispatch.Offer {
+	r := e.read()
+	call := work.Call{
+		Ref:      work.Ref{Task: e.id, Step: s.Key, Attempt: s.Attempt},
+		Announce: !s.Noted() && (s.Attempt > 1 || s.Since.Before(ws.started)),
+		Tool:     s.Tool, Effect: s.Effect, State: ws.reader.gateState(e.task, s), Timeout: s.Timeout,
+		Lease: e.calls.Leases[s.Key].Length, Name: e.task.Submitted.Name, KeyOf: e.task.Submitted.KeyOf,
+		Requester: ws.engine.caller(e, s), Declared: r.Declared(s),
+		Session: decide.ContextOf(e.task), Client: e.task.Submitted.Client, Note: s.Note, Away: s.Noted(), Anew: s.Anew,
+	}
+	call.Handover = s.Handover
+	of := dispatch.Offer{Call: call, Args: s.Args, Handed: s.Handed, Answers: answersOf(e.task, s.Key)}
+	tool, ok := ws.cfg.Catalogue.Get(s.Tool)
+	if !ok {
+		return of
+	}
+	spec := tool.Spec()
+	of.Call.Secrets = r.SecretsOf(s)
+	ws.reader.describeGate(e, s, spec, &of.Call)
+	if spec.NeedsReads {
+		of.Call.Reads = maps.Clone(e.task.Reads)
+	}
+	if spec.NeedsCheckpoints {
+		of.Checkpoints = slices.Clone(e.task.Checkpoints)
+	}
+	return of
+}
+
+// gateState is the state in which the gate sees a call: a step of the plan starts the task, a single
+// call finds it as it is. One with a note has passed its gate before.
+func (rd *reader) gateState(t *statemachine.Task, s *statemachine.Step) string {
+	tool, known := rd.cfg.Catalogue.Get(s.Tool)
+	switch {
+	case known && s.Noted() && !slices.Contains(tool.Spec().Gate.States(), t.State):
+		return string(tool.Spec().Gate.States()[0])
+	case (t.State == statemachine.NeedsAction || t.State == statemachine.Assigned) && s.Purpose != decide.PurposeCall:
+		return string(statemachine.InProgress)
+	default:
+		return string(t.State)
+	}
+}

@@ -1,0 +1,92 @@
+package orchestrator
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+)
+
+// reader shows tasks as they are, or were.
+type reader struct {
+	*core
+
+	engine *engine
+	blobs  *blobStore
+	holds  *holdList
+}
+
+// await looks at a task now and at every news, such as each change, until see says that it has seen
+// enough or the wait is over.
+func (rd *reader) await(ctx context.Context, id events.TaskID, wait time.Duration, news func(*entry) <-chan struct{}, see func(*entry) (bool, error)) error {
+	if wait > 0 {
+		done, err := rd.waiting()
+		if err != nil {
+			return err
+		}
+		defer done()
+	}
+	timer := time.NewTimer(max(min(wait, maxWait), 0))
+	defer timer.Stop()
+	for expired := wait <= 0; ; {
+		var changed <-chan struct{}
+		enough := false
+		err := rd.engine.look(ctx, id, func(e *entry) error {
+			var err error
+			if enough, err = see(e); !enough {
+				changed = news(e)
+			}
+			return err
+		})
+		if err != nil || enough || expired {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			expired = true
+		case <-ctx.Done():
+			return fault.From(ctx.Err())
+		case <-rd.stopped:
+			return stopping()
+		}
+	}
+}
+
+// look lets fn see a task when everything about it is durable. fn runs with the lock held.
+func (en *engine) look(ctx context.Context, id events.TaskID, fn func(*entry) error) error {
+	if err := en.serving(); err != nil {
+		return err
+	}
+	if _, err := events.ParseTaskID(string(id)); err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	var taken atomic.Bool // by fn, or by a caller who leaves before it: fn writes to what the caller returns
+	en.lock()
+	en.enter(id, func(e *entry, err error) {
+		if !taken.CompareAndSwap(false, true) {
+			return
+		}
+		if err == nil {
+			err = fn(e)
+		}
+		done <- err
+	})
+	en.unlock()
+	var left error
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		left = fault.From(ctx.Err())
+	case <-en.stopped:
+		left = stopping()
+	}
+	if !taken.CompareAndSwap(false, true) {
+		return <-done
+	}
+	return left
+}

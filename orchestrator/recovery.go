@@ -1,0 +1,265 @@
+package orchestrator
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/failpoint"
+	"github.com/orch-dev/orch/orchestrator/decide"
+	"github.com/orch-dev/orch/statemachine"
+)
+
+// recovery finds the open tasks of a log at the start, and keeps an index for the next one.
+type recovery struct {
+	*core
+
+	engine     *engine
+	reader     *reader
+	archiver   *archiver
+	operations *operations
+}
+
+// A restart has to find the open tasks among all that the log holds. So that it need not read the head
+// of every task, an index of the open and the newest finished ones is written beside the log now and
+// then, and at the end: the heads of later commits are all that is read.
+
+// indexEvery is the beat at which an index is written, when the log has grown by indexGrowth since.
+const (
+	indexEvery  = 30 * time.Second
+	indexGrowth = 2_000
+)
+
+// recoveryScan is what a restart knows of the tasks of the log.
+type recoveryScan struct {
+	open map[events.TaskID]bool
+	// order holds the open tasks in the order in which they were found; some may be over by now.
+	order []events.TaskID
+	seq   uint64
+	// changed holds those of which there is a commit after the index.
+	changed map[events.TaskID]bool
+}
+
+func (f *recoveryScan) take(l *listing, h events.Head) {
+	f.seq = max(f.seq, h.Seq)
+	if h.Seq != 0 {
+		f.changed[h.Task] = true
+	}
+	if statemachine.State(h.State).Terminal() {
+		delete(f.open, h.Task)
+		l.addHead(h)
+		return
+	}
+	if !f.open[h.Task] {
+		f.open[h.Task] = true
+		f.order = append(f.order, h.Task)
+	}
+}
+
+// findOpenTasks finds the open tasks of the log, from the index if there is one.
+func (rc *recovery) findOpenTasks(ctx context.Context) ([]events.TaskID, error) {
+	index, err := rc.loadIndex(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f := recoveryScan{open: map[events.TaskID]bool{}, changed: map[events.TaskID]bool{}}
+	rc.lock()
+	defer rc.unlock()
+	for h, err := range rc.heads(ctx, index, &f) {
+		if err != nil {
+			return nil, err
+		}
+		f.take(&rc.engine.listed, h)
+	}
+	rc.log.start(f.seq)
+	if index != nil {
+		rc.letSleep(index.Asleep, &f)
+	}
+	open := f.order[:0]
+	for _, id := range f.order {
+		if f.open[id] {
+			open = append(open, id)
+			delete(f.open, id) // it may have been found twice
+		}
+	}
+	return open, nil
+}
+
+// heads takes the heads of an index and returns those that are to be read from the log. The lock is held.
+func (rc *recovery) heads(ctx context.Context, index *events.Index, f *recoveryScan) iter.Seq2[events.Head, error] {
+	if index == nil {
+		return rc.cfg.Log.Heads(ctx)
+	}
+	f.seq = index.Seq
+	if index.Partial {
+		rc.engine.listed.forget(rc.started)
+	}
+	for _, h := range index.Heads {
+		f.take(&rc.engine.listed, h)
+	}
+	return rc.cfg.Indexes.HeadsAfter(ctx, index.Seq)
+}
+
+// loadIndex returns nil when there is no index.
+func (rc *recovery) loadIndex(ctx context.Context) (*events.Index, error) {
+	if rc.cfg.Indexes == nil {
+		return nil, nil //nolint:nilnil // no index is no fault
+	}
+	index, err := rc.cfg.Indexes.LoadIndex(ctx)
+	if fault.Has(err, fault.NotFound) {
+		return nil, nil //nolint:nilnil // no index is no fault
+	}
+	return &index, err
+}
+
+// indexLoop writes an index whenever the log has grown enough, and at the end.
+func (rc *recovery) indexLoop(ctx context.Context) {
+	if rc.cfg.Indexes == nil {
+		return
+	}
+	tick := time.NewTicker(indexEvery)
+	defer tick.Stop()
+	written := uint64(0)
+	for {
+		least := written + indexGrowth
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			least = written + 1
+		}
+		if seq := rc.log.processedUpTo(); seq >= least {
+			rc.saveIndex(context.WithoutCancel(ctx), seq)
+			written = seq
+		}
+		if ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// saveIndex writes the index for a position that was read before.
+func (rc *recovery) saveIndex(ctx context.Context, seq uint64) {
+	index := events.Index{Seq: seq}
+	rc.lock()
+	ids, partial := rc.engine.listed.ids(), !rc.engine.listed.forgotten.IsZero()
+	for id := range rc.engine.keyring.unread {
+		index.Heads = append(index.Heads, events.Head{Task: id})
+	}
+	rc.unlock()
+	index.Partial = partial
+	for part := range slices.Chunk(ids, indexChunk) { // what changes in between comes after the position
+		rc.lock()
+		for _, id := range part {
+			rc.indexTask(id, &index)
+		}
+		rc.unlock()
+	}
+	if err := rc.cfg.Indexes.SaveIndex(ctx, index); err != nil {
+		rc.cfg.Logger.WarnContext(ctx, "index_not_written", slog.Any("error", err))
+	}
+}
+
+// indexChunk is how many tasks are put into an index while the lock is held once.
+const indexChunk = 250
+
+// indexTask adds what memory knows of a task. The lock is held.
+func (rc *recovery) indexTask(id events.TaskID, index *events.Index) {
+	s := rc.engine.listed.lines[id]
+	if s == nil || s.Archived {
+		return
+	}
+	index.Heads = append(index.Heads, events.Head{
+		Task: s.ID, State: string(s.State), At: s.UpdatedAt, Name: s.Name, Parent: s.Parent, Created: s.CreatedAt,
+	})
+	if s.State.Terminal() {
+		return
+	}
+	if a := rc.engine.sleeperOf(s, index.Seq); a != nil {
+		index.Asleep = append(index.Asleep, events.Sleeper{Task: id, Note: decide.MustJSON(a)})
+	}
+}
+
+// ids are those of the open tasks and, in the order of their end, of the finished ones.
+func (l *listing) ids() []events.TaskID {
+	ids := make([]events.TaskID, 0, len(l.waiting)+len(l.ended))
+	for id := range l.waiting {
+		ids = append(ids, id)
+	}
+	return append(ids, l.ended...)
+}
+
+// letSleep takes over those of an index that have not changed since, so that nobody reads them now. The lock is held.
+func (rc *recovery) letSleep(all []events.Sleeper, f *recoveryScan) {
+	for _, s := range all {
+		a := &sleeper{}
+		if f.changed[s.Task] || !f.open[s.Task] || json.Unmarshal(s.Note, a) != nil || a.Line.ID != s.Task {
+			continue
+		}
+		delete(f.open, s.Task)
+		rc.engine.asleep[s.Task] = a
+		rc.engine.listed.addOpen(&a.Line)
+		rc.quota.add(a.share())
+		rc.timers.setMaybe(a.Wake, s.Task)
+	}
+}
+
+// restore finds the open tasks in the log and loads them.
+func (rc *recovery) restore(ctx context.Context) error {
+	if err := rc.operations.restoreHolds(ctx); err != nil {
+		return err
+	}
+	rc.archiver.restoreArchiving(ctx)
+	open, err := rc.findOpenTasks(ctx)
+	if err != nil {
+		return err
+	}
+	if err := rc.restorePast(ctx); err != nil {
+		return err
+	}
+	failpoint.Pass(failpoint.Restoring)
+	return rc.restoreOpen(ctx, open)
+}
+
+// restorePast finds out whether anything was ever archived. What it is, is read when asked for.
+func (rc *recovery) restorePast(ctx context.Context) error {
+	has, err := rc.cfg.Log.HasPast(ctx)
+	if err != nil || !has {
+		return err
+	}
+	rc.lock()
+	defer rc.unlock()
+	rc.engine.listed.forget(rc.started)
+	return nil
+}
+
+func (rc *recovery) restoreOpen(ctx context.Context, open []events.TaskID) error {
+	const readers = 16
+	results := make(chan error, len(open))
+	slots := make(chan struct{}, readers)
+	for _, id := range open {
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		rc.lock()
+		rc.engine.enter(id, func(_ *entry, err error) { <-slots; results <- err })
+		rc.unlock()
+	}
+	for range open {
+		select {
+		case err := <-results:
+			if err != nil && !fault.Has(err, fault.NotFound) && ctx.Err() == nil {
+				rc.cfg.Logger.ErrorContext(ctx, "open_task_unreadable", slog.Any("error", err))
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}

@@ -1,0 +1,242 @@
+package rpc
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/fault"
+)
+
+// The headers by which an answer says that it is an error, as the micro services of NATS do.
+const (
+	serviceError     = "Nats-Service-Error"
+	serviceErrorCode = "Nats-Service-Error-Code"
+)
+
+const (
+	// maxAgentBody bounds the bytes of a request of an agent, as over HTTP.
+	maxAgentBody = 5 << 20
+	// maxAgentRequests bounds the requests of one agent that are answered at the same time, maxAgentHeld the bytes of
+	// those of all agents.
+	maxAgentRequests = 256
+	maxAgentHeld     = 256 << 20
+	// maxPendingDeliveries is how many answers with calls are remembered, in case that nobody was there to receive them, deliveryKept
+	// how long: the server says so at once, but may be far away.
+	maxPendingDeliveries = 4096
+	deliveryKept         = time.Minute
+	// requeueWithin bounds taking such calls back.
+	requeueWithin = 30 * time.Second
+)
+
+// AgentDispatcher takes what registered agents say.
+type AgentDispatcher interface {
+	Claim(ctx context.Context, m agents.Member, c agents.Claim) (agents.Work, error)
+	Heartbeat(ctx context.Context, m agents.Member, b agents.Heartbeat) (agents.Work, error)
+	Report(ctx context.Context, m agents.Member, r agents.Report) error
+	// Requeue gives the calls of an answer that found nobody to others.
+	Requeue(ctx context.Context, h agents.Delivery) error
+}
+
+// AgentMethod answers a request of an agent.
+type AgentMethod func(ctx context.Context, m agents.Member, request []byte) ([]byte, error)
+
+// HandleAgent makes an AgentMethod of a function on decoded values, as Handle does.
+func HandleAgent[In, Out any](fn func(context.Context, agents.Member, In) (Out, error)) AgentMethod {
+	return func(ctx context.Context, m agents.Member, request []byte) ([]byte, error) {
+		_, data, err := handle(ctx, request, func(ctx context.Context, in In) (Out, error) { return fn(ctx, m, in) })
+		return data, err
+	}
+}
+
+// AgentsConfig configures ServeAgentDispatcher. All fields but Logger are required.
+type AgentsConfig struct {
+	Dispatcher AgentDispatcher
+	// Member returns the agent of an id: UNAUTHORIZED when it is registered no longer, TOKEN_EXPIRED.
+	Member func(ctx context.Context, id string) (agents.Member, error)
+	// While returns a context that ends with the credential of an agent.
+	While func(ctx context.Context, id string) (context.Context, context.CancelFunc)
+	// Renew replaces the credential of an agent.
+	Renew AgentMethod
+	// Admit counts a request of so many bytes in, as other faces do: RATE_LIMITED when the identity has too many. leave counts
+	// it out. Default: all are let in.
+	Admit func(who string, size int64) (leave func(), err error)
+	// Status is the number that says a code best: that of HTTP.
+	Status func(fault.Code) int
+	// Logger gets the causes of internal errors. Default: nothing is logged.
+	Logger *slog.Logger
+}
+
+// ServeAgentDispatcher serves what registered agents say below AgentSubjects: JSON bodies as over HTTP. An answer with the header
+// Nats-Service-Error is a fault.Error. A call whose answer found nobody goes back to those that fit.
+func ServeAgentDispatcher(c *bus.Conn, cfg AgentsConfig) (*Endpoint, error) {
+	end := EndpointConfig{
+		Logger: cfg.Logger,
+		headers: func(f *fault.Error) nats.Header {
+			return nats.Header{serviceError: {f.Error()}, serviceErrorCode: {strconv.Itoa(cfg.Status(f.Code))}}
+		},
+		inbox: func(m *nats.Msg) bool {
+			id, _ := parseAgentSubject(m)
+			return strings.HasPrefix(m.Reply, bus.AgentInbox(id)+".")
+		},
+	}
+	end.setDefaults()
+	s := &agentServer{cfg: cfg, log: end.Logger, inFlight: map[string]int{}, deliveries: map[uint64]pendingDelivery{}, first: 1, clock: time.Now}
+	returned := func(e *Endpoint, no uint64) { e.background(func(ctx context.Context) { s.requeue(ctx, no) }) }
+	return serveAt(c, bus.AgentSubjects+".*.*", s.find, returned, end)
+}
+
+// agentServer is where agents are served.
+type agentServer struct {
+	cfg AgentsConfig
+	log *slog.Logger
+
+	mu sync.Mutex
+	// inFlight counts the requests of each agent that are answered now, inFlightBytes their bytes together.
+	inFlight      map[string]int
+	inFlightBytes int
+	// deliveries are the newest answers with calls, by number: those from first to last that were not taken back.
+	deliveries  map[uint64]pendingDelivery
+	first, last uint64
+	clock       func() time.Time
+}
+
+// pendingDelivery are calls that an agent was given in one answer, until when they are remembered.
+type pendingDelivery struct {
+	agents.Delivery
+
+	until time.Time
+}
+
+// parseAgentSubject says who sends a request, and what kind it is.
+func parseAgentSubject(m *nats.Msg) (id, name string) {
+	id, name, _ = strings.Cut(strings.TrimPrefix(m.Subject, bus.AgentSubjects+"."), ".")
+	return id, name
+}
+
+// find returns the method of a request. Who waits for no answer could not be told of a call.
+func (s *agentServer) find(m *nats.Msg) (method, error) {
+	id, name := parseAgentSubject(m)
+	if m.Reply == "" {
+		return nil, fault.New(fault.InvalidRequest, "nobody waits for the answer")
+	}
+	var do func(context.Context, agents.Member, []byte) (response, error)
+	switch name {
+	case "tasks":
+		do = s.claim
+	case "status":
+		do = unnumbered(HandleAgent(s.cfg.Dispatcher.Heartbeat))
+	case "results":
+		do = unnumbered(HandleAgent(func(ctx context.Context, m agents.Member, r agents.Report) (struct{}, error) {
+			return struct{}{}, s.cfg.Dispatcher.Report(ctx, m, r)
+		}))
+	case "credential":
+		do = unnumbered(s.cfg.Renew)
+	default:
+		return nil, fault.New(fault.NotFound, "there is no subject %q", name).WithHint("use tasks, status, results or credential")
+	}
+	return func(ctx context.Context, request []byte) (response, error) { return s.serve(ctx, id, request, do) }, nil
+}
+
+func unnumbered(do AgentMethod) func(context.Context, agents.Member, []byte) (response, error) {
+	return func(ctx context.Context, m agents.Member, request []byte) (response, error) {
+		data, err := do(ctx, m, request)
+		return response{data: data}, err
+	}
+}
+
+// serve answers a request of an agent that is still registered: its connection may outlive that.
+func (s *agentServer) serve(ctx context.Context, id string, request []byte, do func(context.Context, agents.Member, []byte) (response, error)) (response, error) {
+	if len(request) > maxAgentBody {
+		return response{}, fault.New(fault.ValidationError, "the request has more than %d bytes", maxAgentBody).WithReason("SIZE_LIMIT_EXCEEDED")
+	}
+	m, err := s.cfg.Member(ctx, id)
+	if err != nil {
+		return response{}, err
+	}
+	if s.cfg.Admit != nil {
+		leave, err := s.cfg.Admit(m.Actor(), int64(len(request)))
+		if err != nil {
+			return response{}, err
+		}
+		defer leave()
+	}
+	if err := s.enter(id, len(request)); err != nil {
+		return response{}, err
+	}
+	defer s.leave(id, len(request))
+	return do(ctx, m, request)
+}
+
+// enter counts a request in. RATE_LIMITED when the agent has too many, UNAVAILABLE when all together have.
+func (s *agentServer) enter(id string, size int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.inFlight[id] >= maxAgentRequests:
+		return fault.New(fault.RateLimited, "the agent has %d requests in work", maxAgentRequests).WithHint("send fewer at the same time")
+	case s.inFlightBytes+size > maxAgentHeld:
+		return fault.New(fault.Unavailable, "the requests of agents hold too much memory").WithHint("try again in a moment")
+	}
+	s.inFlight[id]++
+	s.inFlightBytes += size
+	return nil
+}
+
+func (s *agentServer) leave(id string, size int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.inFlightBytes -= size
+	if s.inFlight[id]--; s.inFlight[id] == 0 {
+		delete(s.inFlight, id)
+	}
+}
+
+// claim answers a claim, under a number when it hands out calls.
+func (s *agentServer) claim(ctx context.Context, m agents.Member, request []byte) (response, error) {
+	ctx, cancel := s.cfg.While(ctx, m.ID) // who is removed while it waits gets no call
+	defer cancel()
+	given, data, err := handle(ctx, request, func(ctx context.Context, c agents.Claim) (agents.Work, error) {
+		return s.cfg.Dispatcher.Claim(ctx, m, c)
+	})
+	if err != nil || len(given.Calls) == 0 {
+		return response{data: data}, err
+	}
+	return response{data: data, no: s.remember(agents.DeliveryTo(m, given))}, nil
+}
+
+// remember remembers an answer for the time that it takes to hear that nobody was there for it, and forgets older ones.
+func (s *agentServer) remember(h agents.Delivery) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.clock()
+	s.last++
+	s.deliveries[s.last] = pendingDelivery{h, now.Add(deliveryKept)}
+	for ; s.first+maxPendingDeliveries <= s.last || !now.Before(s.deliveries[s.first].until); s.first++ { // the last one is not over
+		delete(s.deliveries, s.first)
+	}
+	return s.last
+}
+
+// requeue gives the calls of an answer to others, because nobody was there to receive it.
+func (s *agentServer) requeue(ctx context.Context, no uint64) {
+	s.mu.Lock()
+	h, ok := s.deliveries[no]
+	delete(s.deliveries, no)
+	s.mu.Unlock()
+	if !ok {
+		return
+	}
+	ctx, stop := context.WithTimeout(ctx, requeueWithin)
+	defer stop()
+	if err := s.cfg.Dispatcher.Requeue(ctx, h.Delivery); err != nil {
+		s.log.WarnContext(ctx, "calls that found nobody were not taken back", slog.String("agent", h.Agent), slog.Any("error", err))
+	}
+}

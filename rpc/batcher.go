@@ -1,0 +1,135 @@
+package rpc
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+
+	"github.com/orch-dev/orch/fault"
+)
+
+// The rules by which requests of one kind share messages.
+const (
+	// maxInFlight is the number of messages under way from which on further requests wait for company.
+	maxInFlight = 4
+	// maxBatch is the number of requests in one message. A request that would bring them to more than
+	// maxBatchBytes goes in another one, so that it cannot make the message too large for the others.
+	maxBatch      = 256
+	maxBatchBytes = 256 << 10
+)
+
+// batcher lets requests that are made at the same time share messages: while some are under way, the
+// others wait and go together. A request that comes alone goes at once.
+type batcher[Out any] struct {
+	// send asks in one message for many requests, which are encoded already and separated by commas,
+	// and returns as many answers. Its error is that of all of them.
+	send func(ctx context.Context, requests []byte) ([]batchAnswer[Out], error)
+
+	mu       sync.Mutex
+	inFlight int
+	waiting  []*batchItem[Out]
+}
+
+type batchAnswer[Out any] struct {
+	out Out
+	err error
+}
+
+type batchItem[Out any] struct {
+	request any
+	done    chan batchAnswer[Out]
+}
+
+// do makes one request. When ctx ends first, it may have been done all the same.
+func (b *batcher[Out]) do(ctx context.Context, request any) (Out, error) {
+	item := &batchItem[Out]{request: request, done: make(chan batchAnswer[Out], 1)}
+	if b.tryStart(item) {
+		b.ask(ctx, []*batchItem[Out]{item})
+		if batch := b.nextBatch(); len(batch) > 0 {
+			go b.sendWaiting(batch)
+		}
+	}
+	select {
+	case a := <-item.done:
+		return a.out, a.err
+	case <-ctx.Done():
+		return *new(Out), fault.From(ctx.Err())
+	}
+}
+
+// tryStart reports whether a request may go at once; it waits for company otherwise.
+func (b *batcher[Out]) tryStart(item *batchItem[Out]) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.inFlight < maxInFlight {
+		b.inFlight++
+		return true
+	}
+	b.waiting = append(b.waiting, item)
+	return false
+}
+
+// sendWaiting sends batches until nobody waits.
+func (b *batcher[Out]) sendWaiting(batch []*batchItem[Out]) {
+	for len(batch) > 0 {
+		b.ask(context.Background(), batch)
+		batch = b.nextBatch()
+	}
+}
+
+// nextBatch returns who goes next, nobody when none waits.
+func (b *batcher[Out]) nextBatch() []*batchItem[Out] {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := min(len(b.waiting), maxBatch)
+	batch := b.waiting[:n:n]
+	if b.waiting = b.waiting[n:]; n == 0 {
+		b.inFlight--
+		b.waiting = nil
+	}
+	return batch
+}
+
+// ask sends a batch in as few messages as it fits in.
+func (b *batcher[Out]) ask(ctx context.Context, batch []*batchItem[Out]) {
+	for len(batch) > 0 {
+		var requests []byte
+		var included []*batchItem[Out]
+		if requests, included, batch = encodeBatch(batch); len(included) > 0 {
+			b.askOnce(ctx, requests, included)
+		}
+	}
+}
+
+// encodeBatch encodes the requests that fit into one message and returns who is in it and who is left.
+func encodeBatch[Out any](batch []*batchItem[Out]) (requests []byte, included, rest []*batchItem[Out]) {
+	for i, p := range batch {
+		body, err := json.Marshal(p.request)
+		if err != nil {
+			p.done <- batchAnswer[Out]{err: fault.Wrap(fault.Internal, err, "the request cannot be encoded")}
+			continue
+		}
+		if len(included) > 0 {
+			if len(requests)+len(body) > maxBatchBytes {
+				return requests, included, batch[i:]
+			}
+			requests = append(requests, ',')
+		}
+		requests, included = append(requests, body...), append(included, p)
+	}
+	return requests, included, nil
+}
+
+func (b *batcher[Out]) askOnce(ctx context.Context, requests []byte, batch []*batchItem[Out]) {
+	answers, err := b.send(ctx, requests)
+	if err == nil && len(answers) != len(batch) {
+		err = fault.New(fault.Internal, "the node answered %d of %d requests", len(answers), len(batch))
+	}
+	for i, p := range batch {
+		a := batchAnswer[Out]{err: err}
+		if err == nil {
+			a = answers[i]
+		}
+		p.done <- a
+	}
+}

@@ -1,0 +1,113 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/fault"
+)
+
+const (
+	// failoverWithin is how long a request waits for a node of a cluster to become active.
+	failoverWithin = 10 * time.Second
+	// askAgainAfter is the time between two tries.
+	askAgainAfter = 50 * time.Millisecond
+	// nodeStopping is the reason of the UNAVAILABLE of a request that the end of its node has cut short.
+	nodeStopping = "NODE_STOPPING"
+)
+
+// commands are what is known of the methods of faces: those of the API, the verification of the store, and the tunnel, which ends by
+// itself when nobody uses it.
+var commands = commandTable() //nolint:gochecknoglobals // a constant table
+
+func commandTable() map[string]api.Method {
+	all := map[string]api.Method{"verify": {Repeat: api.Always}, bus.TunnelSubject: {Repeat: api.Always}}
+	for _, m := range api.Methods() {
+		all[m.Name] = m
+	}
+	return all
+}
+
+// parks reports whether a method only waits for something to happen. It may be asked again at any time, so a node that stops ends it at once.
+func parks(name string) bool { return name == "poll" || commands[name].Parked }
+
+// mayRepeat reports whether the request at a subject may be asked twice. What is no command may: workers and agents name what they say.
+func mayRepeat(subject string) bool {
+	command := strings.HasPrefix(subject, bus.CommandPrefix+".") || strings.HasPrefix(subject, bus.IdentitySubjects+".")
+	return !command || commands[subject[strings.LastIndexByte(subject, '.')+1:]].Repeat == api.Always
+}
+
+// untilAnswered makes a request by try, and again while no node of a cluster is active. One that has reached a node which then ended is made
+// again if that is harmless. It returns the last error.
+func untilAnswered(ctx context.Context, c *bus.Conn, method string, try func() error) error {
+	var since time.Time
+	for {
+		err := try()
+		if err == nil || !betweenNodes(c, method, err) {
+			return err
+		}
+		if since.IsZero() {
+			since = time.Now()
+		}
+		if time.Since(since) > failoverWithin {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(askAgainAfter):
+		}
+	}
+}
+
+// askPatiently sends a request and returns the answer, see untilAnswered.
+func askPatiently(ctx context.Context, c *bus.Conn, method string, body []byte) (data []byte, err error) {
+	err = untilAnswered(ctx, c, method, func() (err error) {
+		data, err = askOnce(ctx, c, method, body)
+		return err
+	})
+	return data, err
+}
+
+func askOnce(ctx context.Context, c *bus.Conn, method string, body []byte) ([]byte, error) {
+	subject, err := subjectOf(c, method)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := request(ctx, c, subject, body)
+	switch {
+	case err != nil:
+		return nil, callFault(method, err)
+	case reply.Header.Get(errorHeader) != "":
+		return nil, remoteFault(reply.Data)
+	default:
+		return reply.Data, nil
+	}
+}
+
+// betweenNodes reports whether a request failed because no node was there for it, and may be asked again.
+func betweenNodes(c *bus.Conn, method string, err error) bool {
+	if !c.External() {
+		return false
+	}
+	if errors.Is(err, nats.ErrNoResponders) {
+		return true
+	}
+	f := fault.From(err)
+	name, _ := strings.CutPrefix(method, bus.CommandPrefix+".")
+	repeat := commands[name].Repeat
+	switch {
+	case f.Code != fault.Unavailable || repeat == api.Never:
+		return false
+	case f.Reason == bus.Fenced:
+		return true
+	default:
+		return repeat == api.Always && (f.Reason == bus.OutcomeUnknown || f.Reason == nodeStopping)
+	}
+}

@@ -1,0 +1,327 @@
+package rpc
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/work"
+)
+
+var (
+	_ api.API    = (*Remote)(nil)
+	_ work.Owner = (*Remote)(nil)
+)
+
+// ServeAPI serves the commands of faces below CommandPrefix, and what is asked of the node's store itself:
+// its verification, and that it holds still for a backup. Who acts is cfg.Identity.
+func ServeAPI(c *bus.Conn, a api.API, s *bus.Store, cfg EndpointConfig) (*Endpoint, error) {
+	methods := apiMethods(a)
+	methods["hold"] = Handle(answerless(s.Hold))
+	methods["verify"] = Handle(func(ctx context.Context, _ struct{}) (bus.Report, error) { return s.Verify(ctx, nil) })
+	return Serve(c, bus.CommandPrefix, methods, cfg)
+}
+
+// apiMethods are the commands of faces.
+func apiMethods(a api.API) map[string]Method {
+	methods := map[string]Method{}
+	for _, h := range api.Handlers(identified{a}) {
+		methods[h.Name] = func(ctx context.Context, request []byte) ([]byte, error) {
+			_, data, err := answer(ctx, request, h.Handle)
+			return data, err
+		}
+	}
+	return methods
+}
+
+// identified is an API whose status says whom the node takes the caller for.
+type identified struct{ api.API }
+
+// Status implements api.API.
+func (i identified) Status(ctx context.Context, r api.StatusRequest) (api.StatusReply, error) {
+	reply, err := i.API.Status(ctx, r)
+	reply.Identity, _ = callerOf(ctx)
+	return reply, err
+}
+
+// Owner is an owner of tasks that takes many outcomes at once.
+type Owner interface {
+	work.Source
+	// ReportThen is Report for callers that do not wait: done is called once, maybe before ReportThen returns,
+	// and does not block. It need not be called when the owner is stopped.
+	ReportThen(ctx context.Context, o work.Outcome, done func(error))
+}
+
+// ServeOwner serves the protocol of workers below WorkPrefix. Calls for a worker that is gone go back to the
+// owner at once. Nobody who asks there is a registered agent.
+func ServeOwner(c *bus.Conn, owner Owner, cfg EndpointConfig) (*Endpoint, error) {
+	cfg.setDefaults()
+	owner = workersOnly{owner}
+	methods := withoutNumbers(map[string]Method{
+		"start":  Handle(answerless(owner.Start)),
+		"beat":   Handle(owner.Heartbeat),
+		"report": Handle(reportAll(owner, cfg)),
+	})
+	methods["poll"] = pollFor(owner)
+	return serve(c, bus.WorkPrefix, methods, owner.Returned, cfg)
+}
+
+// pollFor answers polls under the numbers of their batches.
+func pollFor(owner work.Owner) method {
+	return func(ctx context.Context, request []byte) (response, error) {
+		b, data, err := handle(ctx, request, owner.Poll)
+		return response{data: data, no: b.No}, err
+	}
+}
+
+func answerless[In any](fn func(context.Context, In) error) func(context.Context, In) (struct{}, error) {
+	return func(ctx context.Context, in In) (struct{}, error) { return struct{}{}, fn(ctx, in) }
+}
+
+// reportAll takes many outcomes in one request and answers each by its error, or null.
+func reportAll(owner Owner, cfg EndpointConfig) func(context.Context, []work.Outcome) ([]*fault.Error, error) {
+	return func(ctx context.Context, outcomes []work.Outcome) ([]*fault.Error, error) {
+		t := newErrorCollector(len(outcomes))
+		for i, o := range outcomes {
+			done := func(err error) { t.record(i, err) }
+			if err := cfg.guard(ctx, bus.WorkPrefix+".report", func() error { owner.ReportThen(ctx, o, done); return nil }); err != nil {
+				done(err)
+			}
+		}
+		select {
+		case <-t.all:
+			return t.failures, nil
+		case <-ctx.Done():
+			return nil, fault.From(ctx.Err())
+		}
+	}
+}
+
+// errorCollector collects the ends of many requests, of each the first one.
+type errorCollector struct {
+	all chan struct{} // closed when every request has ended
+
+	mu       sync.Mutex // guards what follows until then
+	failures []*fault.Error
+	ended    []bool
+	open     int
+}
+
+func newErrorCollector(n int) *errorCollector {
+	t := &errorCollector{all: make(chan struct{}), failures: make([]*fault.Error, n), ended: make([]bool, n), open: n}
+	if n == 0 {
+		close(t.all)
+	}
+	return t
+}
+
+func (t *errorCollector) record(i int, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended[i] {
+		return
+	}
+	t.failures[i], t.ended[i] = fault.From(err), true
+	if t.open--; t.open == 0 {
+		close(t.all)
+	}
+}
+
+// Remote is a node elsewhere: what its faces and its workers can ask, over the bus. Submissions and
+// reports that are made at the same time share messages.
+type Remote struct {
+	api.Client
+
+	conn    *bus.Conn
+	submits batcher[api.SubmitReply]
+	reports batcher[struct{}]
+	// identity is whom the node takes this process for; nil before it has said so.
+	identity atomic.Pointer[string]
+}
+
+// NewRemote returns the node behind a connection. It does no I/O.
+func NewRemote(c *bus.Conn) *Remote {
+	r := &Remote{conn: c}
+	r.Client = api.NewClient(r.send)
+	r.submits.send = r.submitAll
+	r.reports.send = r.reportAll
+	return r
+}
+
+// submitBatch is the method that takes submissions.
+const submitBatch = bus.CommandPrefix + ".submit_batch"
+
+// submitAll makes many submissions in one message. Whoever waits for one of them makes it again, see Submit.
+func (r *Remote) submitAll(ctx context.Context, requests []byte) ([]batchAnswer[api.SubmitReply], error) {
+	var reply api.SubmitBatchReply
+	body := slices.Concat([]byte(`{"tasks":[`), requests, []byte(`]}`))
+	if err := callOnce(ctx, r.conn, submitBatch, body, &reply); err != nil {
+		return nil, err
+	}
+	answers := make([]batchAnswer[api.SubmitReply], len(reply.Tasks))
+	for i, item := range reply.Tasks {
+		answers[i].out = item.SubmitReply
+		if item.Error != nil {
+			answers[i].err = item.Error
+		}
+	}
+	return answers, nil
+}
+
+func (r *Remote) reportAll(ctx context.Context, requests []byte) ([]batchAnswer[struct{}], error) {
+	var failures []*fault.Error
+	body := slices.Concat([]byte{'['}, requests, []byte{']'})
+	if err := callEncoded(ctx, r.conn, bus.WorkPrefix+".report", body, &failures); err != nil {
+		return nil, err
+	}
+	answers := make([]batchAnswer[struct{}], len(failures))
+	for i, f := range failures {
+		if f != nil {
+			answers[i].err = f
+		}
+	}
+	return answers, nil
+}
+
+// Ask sends a request to a method that the node serves beside those of api.API, see Call.
+func (r *Remote) Ask(ctx context.Context, method string, in, out any) error {
+	return Call(ctx, r.conn, method, in, out)
+}
+
+// send brings a request of the API to the node, and allows for the time that the node may hold it open.
+func (r *Remote) send(ctx context.Context, c api.Call) error {
+	if c.Wait > 0 {
+		limited, stop := context.WithTimeout(ctx, c.Wait+CallWithin)
+		defer stop()
+		ctx = limited
+	}
+	return Call(ctx, r.conn, bus.CommandPrefix+"."+c.Name, c.In, c.Out)
+}
+
+// named returns a submission that can be repeated, and is the same task: at a server of others nodes come and go.
+func (r *Remote) named(in api.SubmitRequest) api.SubmitRequest {
+	if in.ID == "" && r.conn.External() {
+		in.ID = events.NewTaskID(time.Now())
+	}
+	return in
+}
+
+// Submit implements api.API.
+func (r *Remote) Submit(ctx context.Context, in api.SubmitRequest) (reply api.SubmitReply, err error) {
+	in = r.named(in)
+	err = untilAnswered(ctx, r.conn, submitBatch, func() (err error) {
+		reply, err = r.submits.do(ctx, in)
+		return err
+	})
+	return reply, err
+}
+
+// SubmitBatch implements api.API. Tasks of which nobody knows what became, because a node ended meanwhile, are submitted again
+// without the others.
+func (r *Remote) SubmitBatch(ctx context.Context, in api.SubmitBatchRequest) (api.SubmitBatchReply, error) {
+	b := batchSubmission{conn: r.conn, tasks: slices.Clone(in.Tasks), open: make([]int, len(in.Tasks))}
+	for i := range b.tasks {
+		b.tasks[i], b.open[i] = r.named(b.tasks[i]), i
+	}
+	if err := untilAnswered(ctx, r.conn, submitBatch, func() error { return b.submit(ctx) }); err != nil && b.answers == nil {
+		return api.SubmitBatchReply{}, err
+	}
+	return api.SubmitBatchReply{Tasks: b.answers}, nil
+}
+
+// Verify lets the node check its whole store (see Store.Verify). It takes as long as it takes.
+func (r *Remote) Verify(ctx context.Context) (bus.Report, error) {
+	const within = 24 * time.Hour
+	ctx, stop := context.WithTimeout(ctx, within)
+	defer stop()
+	var report bus.Report
+	err := Call(ctx, r.conn, bus.CommandPrefix+".verify", struct{}{}, &report)
+	return report, err
+}
+
+// Backup is Store.Backup of a node elsewhere, to a file here.
+func (r *Remote) Backup(ctx context.Context, path string, cfg bus.BackupConfig) (bus.Manifest, error) {
+	report, err := r.Verify(ctx)
+	if err != nil {
+		return bus.Manifest{}, err
+	}
+	return r.conn.Backup(ctx, path, report, cfg, func(ctx context.Context, h bus.Hold) error {
+		return Call(ctx, r.conn, bus.CommandPrefix+".hold", h, nil)
+	})
+}
+
+// Poll implements work.Owner.
+func (r *Remote) Poll(ctx context.Context, p work.Poll) (work.Batch, error) {
+	var batch work.Batch
+	ctx, stop := context.WithTimeout(ctx, p.Wait+pollSlack)
+	defer stop()
+	err := Call(ctx, r.conn, bus.WorkPrefix+".poll", p, &batch)
+	return batch, err
+}
+
+// pollSlack is how much longer than its wait a poll may take before the worker asks again.
+const pollSlack = 5 * time.Second
+
+// Start implements work.Owner.
+func (r *Remote) Start(ctx context.Context, s work.Started) error {
+	return Call(ctx, r.conn, bus.WorkPrefix+".start", s, nil)
+}
+
+// Heartbeat implements work.Owner.
+func (r *Remote) Heartbeat(ctx context.Context, b work.Heartbeat) (work.HeartbeatReply, error) {
+	var reply work.HeartbeatReply
+	err := Call(ctx, r.conn, bus.WorkPrefix+".beat", b, &reply)
+	return reply, err
+}
+
+// Report implements work.Owner.
+func (r *Remote) Report(ctx context.Context, o work.Outcome) error {
+	_, err := r.reports.do(ctx, o)
+	return err
+}
+
+// Close drops the connection.
+func (r *Remote) Close() error {
+	r.conn.Close()
+	return nil
+}
+
+// ping checks that a node answers.
+func (r *Remote) ping(ctx context.Context) error {
+	s, err := r.Status(ctx, api.StatusRequest{})
+	if err == nil {
+		r.identity.Store(&s.Identity)
+	}
+	return err
+}
+
+// Identity returns whom the node takes this process for, such as user:ada; empty before Ready.
+func (r *Remote) Identity() string {
+	if who := r.identity.Load(); who != nil {
+		return *who
+	}
+	return ""
+}
+
+// Ready waits until the node answers, at most as long as ctx: it may still be reading its log.
+func (r *Remote) Ready(ctx context.Context) error {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := r.ping(ctx)
+		if !fault.Has(err, fault.Unavailable) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,438 @@
+package rpc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	jsonv1 "github.com/go-json-experiment/json/v1"
+	"github.com/nats-io/nats.go"
+
+	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/classify/secrets"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/failpoint"
+	"github.com/orch-dev/orch/internal/gopool"
+)
+
+// Method answers one request. Its context ends when the caller has given up or the endpoint closes.
+// Errors reach the caller with code, message, reason, field and hint.
+type Method func(ctx context.Context, request []byte) ([]byte, error)
+
+// method is a Method whose answers may bear numbers.
+type method func(ctx context.Context, request []byte) (response, error)
+
+// response is an answer. One with a number other than 0 comes back when nobody was there to receive it.
+type response struct {
+	data []byte
+	no   uint64
+}
+
+// withoutNumbers returns methods whose answers bear no numbers.
+func withoutNumbers(methods map[string]Method) map[string]method {
+	all := make(map[string]method, len(methods))
+	for name, m := range methods {
+		all[name] = func(ctx context.Context, request []byte) (response, error) {
+			data, err := m(ctx, request)
+			return response{data: data}, err
+		}
+	}
+	return all
+}
+
+// EndpointConfig configures Serve.
+type EndpointConfig struct {
+	// MaxRequests is the number of requests in work, waiting polls included; more get UNAVAILABLE.
+	// Default 16384.
+	MaxRequests int
+	// Identity is who the credential speaks as with which requests are sent: it is who acts in each of them. Empty for
+	// requests that say nothing of that.
+	Identity string
+	// Everyone lets each node that serves the subjects hear each request; the first answer counts. Otherwise they share the requests, and
+	// one that stands still answers none of its part.
+	Everyone bool
+	// Logger gets the causes of internal errors; nil discards them.
+	Logger *slog.Logger
+
+	pool *gopool.Pool
+	// headers are those of an error. Default: errorHeader with the code.
+	headers func(*fault.Error) nats.Header
+	// inbox says whether a request may be answered at its subject for that. Default: at all inboxes but those of agents.
+	inbox func(*nats.Msg) bool
+}
+
+func (c *EndpointConfig) setDefaults() {
+	if c.MaxRequests <= 0 {
+		c.MaxRequests = 16384
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.pool == nil {
+		c.pool = gopool.New(idleServers)
+	}
+	if c.headers == nil {
+		c.headers = func(f *fault.Error) nats.Header { return nats.Header{errorHeader: {string(f.Code)}} }
+	}
+	if c.inbox == nil {
+		c.inbox = ordinaryInbox
+	}
+}
+
+// Endpoint is a set of methods that are being served. Several nodes may serve one prefix: each
+// request reaches one of them.
+type Endpoint struct {
+	cfg  EndpointConfig
+	conn *bus.Conn
+	// find returns the method of a request.
+	find func(*nats.Msg) (method, error)
+	// returned is told the numbers of answers that found nobody.
+	returned func(e *Endpoint, no uint64)
+	subs     []*nats.Subscription
+	// returnPrefix is the prefix of the subjects at which the server returns numbered answers.
+	returnPrefix string
+	slots        chan struct{}
+	base         context.Context //nolint:containedctx // the life of the endpoint, parent of every request
+	cancel       context.CancelFunc
+	// waits is the parent of requests that only wait for something to happen; it ends as soon as the endpoint closes.
+	waits    context.Context //nolint:containedctx // as base
+	endWaits context.CancelFunc
+	once     sync.Once
+}
+
+// idleServers is the number of goroutines that are kept for requests to come.
+const idleServers = 64
+
+// Serve answers requests to "<prefix>.<name>" with methods[name], each in its own goroutine.
+func Serve(c *bus.Conn, prefix string, methods map[string]Method, cfg EndpointConfig) (*Endpoint, error) {
+	return serve(c, prefix, withoutNumbers(methods), func(uint64) {}, cfg)
+}
+
+// serve is Serve for methods whose answers may bear numbers: returned is told those that found nobody.
+func serve(c *bus.Conn, prefix string, methods map[string]method, returned func(no uint64), cfg EndpointConfig) (*Endpoint, error) {
+	return serveAt(c, prefix+".*", byName(methods), func(_ *Endpoint, no uint64) { returned(no) }, cfg)
+}
+
+// byName finds methods by the end of the subject.
+func byName(methods map[string]method) func(*nats.Msg) (method, error) {
+	return func(m *nats.Msg) (method, error) {
+		name := m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]
+		if found := methods[name]; found != nil {
+			return found, nil
+		}
+		return nil, fault.New(fault.MethodNotFound, "there is no method %q", name).
+			WithHint("use the same version of orch on both sides")
+	}
+}
+
+// serveAt is serve for the requests to a subject, which may have wildcards.
+func serveAt(c *bus.Conn, subject string, find func(*nats.Msg) (method, error), returned func(e *Endpoint, no uint64), cfg EndpointConfig) (*Endpoint, error) {
+	cfg.setDefaults()
+	e := &Endpoint{
+		cfg: cfg, conn: c, find: find, returned: returned, returnPrefix: c.NATS().NewInbox() + ".",
+		slots: make(chan struct{}, cfg.MaxRequests),
+	}
+	e.base, e.cancel = context.WithCancel(context.Background())
+	e.waits, e.endWaits = context.WithCancel(e.base)
+	if err := e.subscribe(subject); err != nil {
+		e.unsubscribe()
+		e.cancel()
+		e.cfg.pool.Stop()
+		return nil, fault.Wrap(fault.Unavailable, err, subject+" cannot be served")
+	}
+	return e, nil
+}
+
+func (e *Endpoint) subscribe(subject string) error {
+	nc := e.conn.NATS()
+	back, err := nc.Subscribe(e.returnPrefix+"*", e.undeliverable)
+	if err != nil {
+		return err
+	}
+	e.subs = append(e.subs, back)
+	requests, err := e.listen(subject)
+	if err != nil {
+		return err
+	}
+	e.subs = append(e.subs, requests)
+	return nc.Flush() // the server knows the subscriptions from here on
+}
+
+// listen takes requests. The holder of a lease shares none: a node that was active before and stands still would swallow its part
+// of them. When it goes on it finds that its lease is lost, and answers nothing.
+func (e *Endpoint) listen(subject string) (*nats.Subscription, error) {
+	if e.conn.Leased() || e.cfg.Everyone {
+		return e.conn.NATS().Subscribe(subject, e.accept)
+	}
+	return e.conn.NATS().QueueSubscribe(subject, "orch", e.accept)
+}
+
+func (e *Endpoint) unsubscribe() {
+	for _, s := range e.subs {
+		_ = s.Unsubscribe() // only fails on a closed connection
+	}
+}
+
+// undeliverable takes what the server says to an answer with a number when nobody listens for it any more.
+func (e *Endpoint) undeliverable(m *nats.Msg) {
+	no, err := strconv.ParseUint(strings.TrimPrefix(m.Subject, e.returnPrefix), 10, 64)
+	if err == nil && m.Header.Get(statusHeader) == nobodyThere {
+		e.returned(e, no)
+	}
+}
+
+// Close takes no more requests, ends those that only wait for something to happen, and waits for the others in work; when
+// ctx ends their contexts are cancelled, and it waits for that. It is idempotent.
+func (e *Endpoint) Close(ctx context.Context) error {
+	e.once.Do(func() {
+		e.unsubscribe()
+		e.endWaits()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for range cap(e.slots) {
+				e.slots <- struct{}{}
+			}
+		}()
+		select {
+		case <-done:
+		case <-ctx.Done():
+		}
+		e.cancel()
+		<-done
+		e.cfg.pool.Stop()
+	})
+	return nil
+}
+
+// ordinaryInbox says whether a request is to be answered where no agent listens. Their inboxes can be guessed, and whoever
+// asks at other subjects is no agent. It cannot be the workers' own inbox alone: the node is a worker too, and at an external
+// server everybody has the inboxes of the library.
+func ordinaryInbox(m *nats.Msg) bool {
+	return strings.HasPrefix(m.Reply, bus.Inboxes) && !strings.HasPrefix(m.Reply, bus.AgentInbox(events.AgentIDPrefix))
+}
+
+// accept runs in the subscription's goroutine and must not wait. The server lets anybody name any subject for the answer,
+// which the node would publish there with its own rights: an answer goes to an inbox and nowhere else.
+func (e *Endpoint) accept(m *nats.Msg) {
+	if m.Reply != "" && !e.cfg.inbox(m) {
+		e.cfg.Logger.Debug("a request was dropped whose answer is not for an inbox of its sender", slog.String("method", m.Subject))
+		return
+	}
+	select {
+	case e.slots <- struct{}{}:
+		e.cfg.pool.Go(func() { e.answer(m) }) // ends before Close returns, which takes all slots
+	default:
+		e.reply(m, response{}, fault.New(fault.Unavailable, "the node has %d requests in work", e.cfg.MaxRequests).
+			WithHint("try again in a moment"))
+	}
+}
+
+// background does a job beside the requests, if there is room for it. It ends before Close returns.
+func (e *Endpoint) background(job func(context.Context)) {
+	select {
+	case e.slots <- struct{}{}:
+		e.cfg.pool.Go(func() {
+			defer func() { <-e.slots }()
+			job(e.base)
+		})
+	default:
+	}
+}
+
+func (e *Endpoint) answer(m *nats.Msg) {
+	defer func() { <-e.slots }()
+	base := e.parent(m.Subject)
+	ctx, cancel := e.context(base, m)
+	defer cancel()
+	if !e.conn.AwaitLease(ctx) {
+		return
+	}
+	resp, err := e.invoke(ctx, m)
+	if base.Err() != nil {
+		err = cutShort(m.Subject, err)
+	}
+	failpoint.Pass(failpoint.BeforeAnswer)
+	e.reply(m, resp, err)
+	failpoint.Pass(failpoint.Answered)
+}
+
+// cutShort says what became of a request whose endpoint has closed. Its caller has cancelled nothing, and may ask the next node, unless
+// the end came in the midst of a command that may have been done. What has a reason says more than that.
+func cutShort(subject string, err error) error {
+	cancelled := fault.Has(err, fault.Cancelled)
+	switch {
+	case !cancelled && !fault.Has(err, fault.Unavailable), fault.From(err).Reason != "":
+		return err
+	case cancelled && !mayRepeat(subject):
+		return fault.New(fault.Unavailable, "the node has stopped in the midst of the request, which may have been done").
+			WithReason(bus.OutcomeUnknown).WithHint("look whether it was, then repeat it")
+	default:
+		return fault.New(fault.Unavailable, "the node is stopping").WithReason(nodeStopping).WithHint("try again on a running node")
+	}
+}
+
+// parent returns the context whose end cuts a request at a subject short.
+func (e *Endpoint) parent(subject string) context.Context {
+	if parks(subject[strings.LastIndexByte(subject, '.')+1:]) {
+		return e.waits
+	}
+	return e.base
+}
+
+// context ends with the patience of the caller and with base.
+func (e *Endpoint) context(base context.Context, m *nats.Msg) (context.Context, context.CancelFunc) {
+	within := CallWithin
+	if ms, err := strconv.Atoi(m.Header.Get(timeoutHeader)); err == nil && ms > 0 {
+		within = time.Duration(ms) * time.Millisecond
+	}
+	if e.cfg.Identity != "" {
+		base = withCaller(base, e.cfg.Identity)
+	}
+	return context.WithTimeout(base, within)
+}
+
+// invoke calls the method; a panic is an internal error of this request alone.
+func (e *Endpoint) invoke(ctx context.Context, m *nats.Msg) (resp response, err error) {
+	method, err := e.find(m)
+	if err != nil {
+		return resp, err
+	}
+	err = e.cfg.guard(ctx, m.Subject, func() (err error) { resp, err = method(ctx, m.Data); return err })
+	return resp, err
+}
+
+// guard makes a panic an error of what has panicked alone.
+func (c *EndpointConfig) guard(ctx context.Context, method string, do func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			c.Logger.LogAttrs(ctx, slog.LevelError, "a method panicked", slog.String("method", method),
+				slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
+			err = fault.New(fault.Internal, "an internal error occurred")
+		}
+	}()
+	return do()
+}
+
+// reply sends an answer. The server itself answers a number to which nobody listens, so that it costs no
+// message when somebody does.
+func (e *Endpoint) reply(m *nats.Msg, resp response, err error) {
+	limit := e.conn.NATS().MaxPayload()
+	if err == nil && int64(len(resp.data)) > limit {
+		err = tooLarge("answer", len(resp.data), limit)
+	}
+	answer := &nats.Msg{Subject: m.Reply, Data: resp.data}
+	if resp.no != 0 {
+		answer.Reply = e.returnPrefix + strconv.FormatUint(resp.no, 10)
+	}
+	if err != nil {
+		answer = e.failure(m, err)
+	}
+	if m.Reply == "" {
+		return
+	}
+	if err := e.conn.NATS().PublishMsg(answer); err != nil {
+		e.cfg.Logger.Warn("an answer was not sent", slog.String("method", m.Subject), slog.Any("error", err))
+		if resp.no != 0 {
+			e.returned(e, resp.no)
+		}
+	}
+}
+
+func (e *Endpoint) failure(m *nats.Msg, err error) *nats.Msg {
+	f := fault.From(err).Rewrite(secrets.Clean)
+	if f.Code == fault.Internal {
+		e.cfg.Logger.Error("a method failed", slog.String("method", m.Subject), slog.Any("error", err), slog.Any("cause", f.Err))
+	}
+	body, encodeErr := json.Marshal(f)
+	if encodeErr != nil {
+		body = []byte(`{"name":"INTERNAL","message":"an internal error occurred"}`)
+	}
+	return &nats.Msg{Subject: m.Reply, Data: body, Header: e.cfg.headers(f)}
+}
+
+// Handle makes a Method of a function on decoded values. A request that is no JSON gets PARSE_ERROR,
+// one with an unknown field, a wrong type or something after its end INVALID_PARAMS. An empty request
+// is the zero value.
+func Handle[In, Out any](fn func(context.Context, In) (Out, error)) Method {
+	return func(ctx context.Context, request []byte) ([]byte, error) {
+		_, data, err := handle(ctx, request, fn)
+		return data, err
+	}
+}
+
+// handle decodes a request, answers it, and encodes the answer.
+func handle[In, Out any](ctx context.Context, request []byte, fn func(context.Context, In) (Out, error)) (out Out, data []byte, err error) {
+	return answer(ctx, request, func(ctx context.Context, decode func(any) error) (out Out, err error) {
+		var in In
+		if err = decode(&in); err != nil {
+			return out, err
+		}
+		return fn(ctx, in)
+	})
+}
+
+// answer lets do read and answer a request, and encodes the answer.
+func answer[Out any](ctx context.Context, request []byte, do func(context.Context, func(any) error) (Out, error)) (out Out, data []byte, err error) {
+	decode := func(in any) error {
+		if len(request) > 0 {
+			if err := decodeStrict(request, in); err != nil {
+				return err
+			}
+		}
+		return attribute(ctx, in)
+	}
+	if out, err = do(ctx, decode); err != nil {
+		return out, nil, err
+	}
+	if data, err = json.Marshal(out); err != nil {
+		return out, nil, fault.Wrap(fault.Internal, err, "an answer cannot be encoded")
+	}
+	return out, data, nil
+}
+
+// lenient reads what encoding/json writes, which passes the text of tools on as it is.
+var lenient = jsonv2.JoinOptions(
+	jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsonv1.FormatDurationAsNano(true),
+)
+
+func decodeStrict(data []byte, into any) error {
+	err := jsonv2.Unmarshal(data, into, lenient, jsonv2.RejectUnknownMembers(true))
+	var coded *fault.Error
+	var wrong *jsonv2.SemanticError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &coded):
+		return coded
+	case errors.As(err, &wrong):
+		return fault.Wrap(fault.InvalidParams, err, wrongText(wrong)).WithField(fieldOf(wrong.JSONPointer))
+	default:
+		return fault.Wrap(fault.ParseError, err, "the request is no valid JSON")
+	}
+}
+
+func wrongText(e *jsonv2.SemanticError) string {
+	if errors.Is(e, jsonv2.ErrUnknownName) {
+		return "is not known"
+	}
+	if e.GoType == nil {
+		return "has the wrong type"
+	}
+	return "a " + e.JSONKind.String() + " is no " + e.GoType.String()
+}
+
+// fieldOf returns a JSON pointer as the path of a field: /a/0/b is a.0.b.
+func fieldOf(p jsontext.Pointer) string {
+	return strings.Join(slices.Collect(p.Tokens()), ".")
+}

@@ -1,0 +1,249 @@
+package rpc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/orch-dev/orch/bus"
+	"github.com/orch-dev/orch/fault"
+)
+
+// A tunnel is a connection over the NATS server, between processes that may have no other way to each other. Each side sends a
+// part, and the next one when the other side has taken that: so a slow reader slows its writer down.
+
+const (
+	// tunnelPart is the most bytes that are sent at once.
+	tunnelPart = 64 << 10
+	// tunnelSilence is how long one side may be silent until the other one asks whether it is still there.
+	tunnelSilence = 10 * time.Second
+	// tunnelTakes is how long a side may take to take a part.
+	tunnelTakes = time.Minute
+)
+
+// tunnelEnd is one side of a tunnel: what its user writes goes to the subject of the other side.
+type tunnelEnd struct {
+	conn *bus.Conn
+	peer atomic.Value // of string
+	// pipe is the other end of the connection that the user has.
+	pipe  net.Conn
+	taken *nats.Subscription
+	ctx   context.Context //nolint:containedctx // the life of the tunnel
+	stop  context.CancelFunc
+	once  sync.Once
+}
+
+// openTunnelEnd returns an end and the connection of its user. It takes parts at a subject.
+func openTunnelEnd(c *bus.Conn, subject string) (*tunnelEnd, net.Conn, error) {
+	user, pipe := net.Pipe()
+	e := &tunnelEnd{conn: c, pipe: pipe}
+	e.ctx, e.stop = context.WithCancel(context.Background())
+	var err error
+	if e.taken, err = c.NATS().Subscribe(subject, e.take); err != nil {
+		e.close()
+		return nil, nil, fault.Wrap(fault.Unavailable, err, "no connection over the NATS server can be made")
+	}
+	return e, user, nil
+}
+
+// take hands a part to the user; an empty one only asks whether the tunnel is there.
+func (e *tunnelEnd) take(m *nats.Msg) {
+	if m.Header.Get(tunnelEndHeader) != "" {
+		e.close()
+		return
+	}
+	if len(m.Data) > 0 {
+		if _, err := e.pipe.Write(m.Data); err != nil {
+			e.close()
+			return
+		}
+	}
+	_ = m.Respond(nil) // a lost connection ends the tunnel
+}
+
+// tunnelEndHeader marks the message that ends a tunnel.
+const tunnelEndHeader = "Orch-End"
+
+// run sends what the user writes, until either side closes.
+func (e *tunnelEnd) run() {
+	defer e.close()
+	defer e.conn.OnLoss(e.close)()
+	go e.watch()
+	part := make([]byte, tunnelPart)
+	for {
+		n, err := e.pipe.Read(part)
+		if n > 0 && e.send(part[:n]) != nil {
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (e *tunnelEnd) send(part []byte) error {
+	ctx, cancel := context.WithTimeout(e.ctx, tunnelTakes)
+	defer cancel()
+	_, err := e.conn.NATS().RequestWithContext(ctx, e.peer.Load().(string), part) //nolint:forcetypeassert // nothing else is stored
+	return err
+}
+
+// watch closes the tunnel when the other side has gone without a word.
+func (e *tunnelEnd) watch() {
+	tick := time.NewTicker(tunnelSilence)
+	defer tick.Stop()
+	for {
+		select {
+		case <-e.ctx.Done():
+			return
+		case <-tick.C:
+			if errors.Is(e.send(nil), nats.ErrNoResponders) {
+				e.close()
+			}
+		}
+	}
+}
+
+func (e *tunnelEnd) close() {
+	e.once.Do(func() {
+		e.stop()
+		_ = e.pipe.Close() // never fails
+		if e.taken != nil {
+			_ = e.taken.Unsubscribe() // only fails on a closed connection
+		}
+		if peer, ok := e.peer.Load().(string); ok {
+			_ = e.conn.NATS().PublishMsg(&nats.Msg{Subject: peer, Header: nats.Header{tunnelEndHeader: {"1"}}}) // else the other side asks
+		}
+	})
+}
+
+// DialTunnel connects to whoever listens at a subject. It waits until somebody does, at most as long as ctx and a failover.
+func DialTunnel(ctx context.Context, c *bus.Conn, subject string) (net.Conn, error) {
+	inbox := c.NATS().NewInbox()
+	e, user, err := openTunnelEnd(c, inbox)
+	if err != nil {
+		return nil, err
+	}
+	peer, err := askPatiently(ctx, c, subject, []byte(inbox))
+	if err != nil {
+		e.close()
+		return nil, err
+	}
+	e.peer.Store(string(peer))
+	go e.run()
+	return user, nil
+}
+
+// TunnelListener is the side of those who are dialled.
+type TunnelListener struct {
+	conn     *bus.Conn
+	sub      *nats.Subscription
+	accepted chan net.Conn
+	// slots are taken by the tunnels that are open.
+	slots chan struct{}
+	ctx   context.Context //nolint:containedctx // the life of the listener
+	stop  context.CancelFunc
+}
+
+var _ net.Listener = (*TunnelListener)(nil)
+
+// MaxTunnels is how many tunnels a node has open at the same time. Each holds at most one part of tunnelPart bytes in each direction.
+const MaxTunnels = 2048
+
+// ListenTunnel takes tunnels at a subject, at most so many at the same time; more get RATE_LIMITED.
+func ListenTunnel(c *bus.Conn, subject string, most int) (*TunnelListener, error) {
+	l := &TunnelListener{conn: c, accepted: make(chan net.Conn), slots: make(chan struct{}, most)}
+	l.ctx, l.stop = context.WithCancel(context.Background())
+	var err error
+	if l.sub, err = c.NATS().Subscribe(subject, l.admit); err == nil {
+		err = c.NATS().Flush()
+	}
+	if err != nil {
+		l.stop()
+		return nil, fault.Wrap(fault.Unavailable, err, "no connections over the NATS server can be taken")
+	}
+	return l, nil
+}
+
+// admit takes a tunnel unless there are too many. It must not wait.
+func (l *TunnelListener) admit(m *nats.Msg) {
+	select {
+	case l.slots <- struct{}{}:
+		go func() {
+			defer func() { <-l.slots }()
+			l.take(m)
+		}()
+	default:
+		l.refuse(m)
+	}
+}
+
+// refuse answers who asks for one tunnel too many.
+func (l *TunnelListener) refuse(m *nats.Msg) {
+	f := fault.New(fault.RateLimited, "the active node has %d connections through NATS servers open", cap(l.slots)).
+		WithHint("try again when some have ended, or ask the active node itself; see orch nodes")
+	body, err := json.Marshal(f)
+	if err != nil || !ordinaryInbox(m) {
+		return
+	}
+	_ = m.RespondMsg(&nats.Msg{Data: body, Header: nats.Header{errorHeader: {string(f.Code)}}}) // else it asks again
+}
+
+// take opens the end of a tunnel that somebody asks for. Who does not hold the lease leaves it to whoever does.
+func (l *TunnelListener) take(m *nats.Msg) {
+	if !l.conn.AwaitLease(l.ctx) || !ordinaryInbox(&nats.Msg{Reply: string(m.Data)}) {
+		return
+	}
+	inbox := l.conn.NATS().NewInbox()
+	e, user, err := openTunnelEnd(l.conn, inbox)
+	if err != nil {
+		return
+	}
+	e.peer.Store(string(m.Data))
+	select {
+	case l.accepted <- user:
+	case <-l.ctx.Done():
+		e.close()
+		return
+	}
+	if m.Respond([]byte(inbox)) != nil {
+		e.close()
+		return
+	}
+	e.run()
+}
+
+// Accept implements net.Listener.
+func (l *TunnelListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.accepted:
+		return c, nil
+	case <-l.ctx.Done():
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener. Tunnels that were taken go on.
+func (l *TunnelListener) Close() error {
+	l.stop()
+	_ = l.sub.Unsubscribe() // only fails on a closed connection
+	return nil
+}
+
+// Addr implements net.Listener.
+func (l *TunnelListener) Addr() net.Addr { return tunnelAddr(bus.TunnelSubject) }
+
+// tunnelAddr is the subject of a tunnel.
+type tunnelAddr string
+
+// Network implements net.Addr.
+func (tunnelAddr) Network() string { return "nats" }
+
+// String implements net.Addr.
+func (a tunnelAddr) String() string { return string(a) }

@@ -1,0 +1,56 @@
+package rpc
+
+import (
+	"context"
+	"strings"
+
+	"github.com/orch-dev/orch/agents"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/work"
+)
+
+// workersOnly is an owner that is asked with the credential of workers. Whoever has that is no registered agent: those have
+// credentials of their own, and their calls pass the gates before they hear of them.
+type workersOnly struct{ Owner }
+
+// Poll implements work.Owner.
+func (w workersOnly) Poll(ctx context.Context, p work.Poll) (work.Batch, error) {
+	if err := noAgent(p.Worker, p.Agent != nil); err != nil {
+		return work.Batch{}, err
+	}
+	return w.Owner.Poll(ctx, p)
+}
+
+// Start implements work.Owner.
+func (w workersOnly) Start(ctx context.Context, s work.Started) error {
+	if err := noAgent(s.Worker, false); err != nil {
+		return err
+	}
+	return w.Owner.Start(ctx, s)
+}
+
+// Heartbeat implements work.Owner.
+func (w workersOnly) Heartbeat(ctx context.Context, b work.Heartbeat) (work.HeartbeatReply, error) {
+	if err := noAgent(b.Worker, false); err != nil {
+		return work.HeartbeatReply{}, err
+	}
+	return w.Owner.Heartbeat(ctx, b)
+}
+
+// ReportThen implements Owner.
+func (w workersOnly) ReportThen(ctx context.Context, o work.Outcome, done func(error)) {
+	if err := noAgent(o.Worker, o.HandTo != nil); err != nil {
+		done(err)
+		return
+	}
+	w.Owner.ReportThen(ctx, o, done)
+}
+
+// noAgent returns FORBIDDEN for a worker that says, by its name or otherwise, that it is an agent.
+func noAgent(worker string, says bool) error {
+	if says || strings.HasPrefix(worker, agents.Prefix) {
+		return fault.New(fault.Forbidden, "a worker is no registered agent").WithField("worker").
+			WithHint("agents speak to the node over HTTP, with credentials of their own")
+	}
+	return nil
+}

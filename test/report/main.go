@@ -1,0 +1,39 @@
+// Program report runs go test with its arguments, prints what go test prints, and then the tests that were left
+// out for want of a program, with how to get it. It ends with the status of go test.
+package main
+
+import (
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+)
+
+func main() {
+	os.Exit(run(".", os.Args[1:], os.Stdout, os.Stderr)) //nolint:forbidigo // this is main
+}
+
+// run runs go test in a folder.
+func run(dir string, args []string, stdout, stderr io.Writer) int {
+	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...) //nolint:gosec,noctx // the arguments are those of who runs it, and its end is theirs too
+	cmd.Dir, cmd.Stderr = dir, stderr
+	events, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		_, _ = io.WriteString(stderr, err.Error()+"\n")
+		return 1
+	}
+	r := newReport(stdout)
+	readErr := r.read(events)
+	err = cmd.Wait()
+	r.end()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		return max(exit.ExitCode(), 1)
+	}
+	if errors.Join(err, readErr) != nil {
+		return 1
+	}
+	return 0
+}
