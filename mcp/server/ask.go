@@ -59,17 +59,17 @@ func methodOf(kind string) string {
 }
 
 // pending are the questions that a task waits for and that the client can be asked.
-func (s *Server) pending(ctx context.Context, c client, id events.TaskID) ([]question, error) {
-	t, err := s.cfg.API.Get(ctx, api.GetRequest{ID: id})
+func (qs *questioner) pending(ctx context.Context, c client, id events.TaskID) ([]question, error) {
+	t, err := qs.cfg.API.Get(ctx, api.GetRequest{ID: id})
 	if err != nil {
 		return nil, err
 	}
-	return s.pendingOf(ctx, c, t)
+	return qs.pendingOf(ctx, c, t)
 }
 
 // pendingOf is pending for a task that was read a moment ago.
-func (s *Server) pendingOf(ctx context.Context, c client, t api.TaskView) (mine []question, err error) {
-	all, err := s.approvalsOf(ctx, c, t.ID)
+func (qs *questioner) pendingOf(ctx context.Context, c client, t api.TaskView) (mine []question, err error) {
+	all, err := qs.approvalsOf(ctx, c, t.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (s *Server) pendingOf(ctx context.Context, c client, t api.TaskView) (mine 
 		all = append(all, question{id: q.ID, key: q.Key, method: methodOf(q.Kind), params: orEmpty(q.Params)})
 	}
 	for _, q := range all {
-		if s.may(c, q) {
+		if qs.may(c, q) {
 			mine = append(mine, q)
 		}
 	}
@@ -107,7 +107,7 @@ func (q question) page() (mode, id string) {
 }
 
 // may reports whether a question can be put to a client. Who only looks answers nothing.
-func (s *Server) may(c client, q question) bool {
+func (qs *questioner) may(c client, q question) bool {
 	if !c.who.Role.submits() {
 		return false
 	}
@@ -116,7 +116,7 @@ func (s *Server) may(c client, q question) bool {
 		if q.isLink() {
 			return c.caps.Elicitation != nil && c.caps.Elicitation.URL != nil
 		}
-		return c.fills() && (q.kind == askedByCall || c.who.Role.decides() && !s.cfg.OutsideApprovals)
+		return c.fills() && (q.kind == askedByCall || c.who.Role.decides() && !qs.cfg.OutsideApprovals)
 	case methodSample:
 		return c.caps.Sampling != nil
 	default:
@@ -125,8 +125,8 @@ func (s *Server) may(c client, q question) bool {
 }
 
 // approvalsOf are the pending approvals of a task, as forms. Who operates the node may grant for good.
-func (s *Server) approvalsOf(ctx context.Context, c client, id events.TaskID) ([]question, error) {
-	got, err := s.cfg.API.Approvals(ctx, api.ApprovalsRequest{Task: id})
+func (qs *questioner) approvalsOf(ctx context.Context, c client, id events.TaskID) ([]question, error) {
+	got, err := qs.cfg.API.Approvals(ctx, api.ApprovalsRequest{Task: id})
 	if err != nil {
 		return nil, err
 	}
@@ -206,14 +206,14 @@ func orNone(s string) string {
 }
 
 // answer hands over what the client answered; false when that decides nothing, and the question stays (S2-053).
-func (s *Server) answer(ctx context.Context, c client, q question, response json.RawMessage) (bool, error) {
+func (qs *questioner) answer(ctx context.Context, c client, q question, response json.RawMessage) (bool, error) {
 	switch q.kind {
 	case approval:
-		return s.decide(ctx, c, q, response)
+		return qs.decide(ctx, c, q, response)
 	case doubt:
-		return s.settle(ctx, c, q, response)
+		return qs.settle(ctx, c, q, response)
 	default:
-		_, err := s.cfg.API.Answer(ctx, api.AnswerRequest{Question: q.id, Response: response, Actor: c.who.Name})
+		_, err := qs.cfg.API.Answer(ctx, api.AnswerRequest{Question: q.id, Response: response, Actor: c.who.Name})
 		if fault.Has(err, fault.Conflict) { // somebody else was first
 			err = nil
 		}
@@ -222,7 +222,7 @@ func (s *Server) answer(ctx context.Context, c client, q question, response json
 }
 
 // decide decides about an approval as its form was filled in; a form that was put away decides nothing.
-func (s *Server) decide(ctx context.Context, c client, q question, response json.RawMessage) (bool, error) {
+func (qs *questioner) decide(ctx context.Context, c client, q question, response json.RawMessage) (bool, error) {
 	var r struct {
 		Action  string `json:"action"`
 		Content struct {
@@ -254,50 +254,22 @@ func (s *Server) decide(ctx context.Context, c client, q question, response json
 	if reason == "" && as == "rejected" {
 		reason = "denied in the MCP client"
 	}
-	_, err := s.cfg.API.Decide(ctx, api.DecideRequest{ID: q.id, As: as, Reason: reason, Opens: opens, Always: always, Actor: c.who.Name})
+	_, err := qs.cfg.API.Decide(ctx, api.DecideRequest{ID: q.id, As: as, Reason: reason, Opens: opens, Always: always, Actor: c.who.Name})
 	if fault.Has(err, fault.Conflict) { // somebody else was first
 		return true, nil
 	}
 	return err == nil, err
 }
 
-// askOn lets the client of a waiting call answer what the call asks. A result means that the call is handed back.
-func (s *Server) askOn(ctx context.Context, c client, r *run) (*mcp.CallToolResult, error) {
-	if r.atOnce(c) && !r.spec.AsksFirst {
-		return nil, &taskStartedError{begun(r.id, r.at, r.ttl)}
-	}
-	mine, err := s.pending(ctx, c, r.id)
-	switch {
-	case err != nil:
-		return nil, err
-	case len(mine) == 0:
-		return s.needsOthers(ctx, c, r, nil)
-	}
-	if answered, err := s.answerAll(ctx, c, mine, r.answers); answered || err != nil {
-		r.answers = nil
-		return nil, err
-	}
-	if c.modern {
-		return s.inputRequired(c, r, mine), nil
-	}
-	desk := s.attendDesk(c, r.id, false)
-	defer desk.leave()
-	seen, err := desk.wait(ctx, true)
-	if err != nil || !seen.waits {
-		return nil, err
-	}
-	return s.needsOthers(ctx, c, r, seen.refused)
-}
-
 // inputRequired asks a client of 2026-07-28, which calls again with its answers.
-func (s *Server) inputRequired(c client, r *run, list []question) *mcp.CallToolResult {
+func (qs *questioner) inputRequired(c client, r *run, list []question) *mcp.CallToolResult {
 	requests := mcp.InputRequestMap{}
 	for _, q := range list {
 		if request := inputRequest(q); request != nil {
 			requests[q.key] = request
 		}
 	}
-	return &mcp.CallToolResult{InputRequests: requests, RequestState: s.seal.seal(c.who.Name, string(r.id)+" "+list[0].id)}
+	return &mcp.CallToolResult{InputRequests: requests, RequestState: qs.seal.seal(c.who.Name, string(r.id)+" "+list[0].id)}
 }
 
 // inputRequest is a question in the SDK's types.
@@ -319,13 +291,13 @@ func inputRequest(q question) mcp.InputRequest {
 }
 
 // resume goes on with a call whose questions the client has answered.
-func (s *Server) resume(ctx context.Context, c client, r *run, p *mcp.CallToolParamsRaw) error {
-	state, ok := s.seal.open(c.who.Name, p.RequestState)
+func (qs *questioner) resume(ctx context.Context, c client, r *run, p *mcp.CallToolParamsRaw) error {
+	state, ok := qs.seal.open(c.who.Name, p.RequestState)
 	if !ok {
 		return invalidParams("requestState was not given out by this server, or not to this client")
 	}
 	id, _, _ := strings.Cut(state, " ")
-	t, err := s.taskOf(ctx, c.who, id)
+	t, err := qs.taskOf(ctx, c.who, id)
 	if err != nil {
 		return err
 	}
@@ -334,31 +306,41 @@ func (s *Server) resume(ctx context.Context, c client, r *run, p *mcp.CallToolPa
 	}
 	r.id, r.at, r.resumed = t.ID, t.CreatedAt, true
 	r.ttl, _ = ttlOf(t.Labels)
-	list, err := s.pending(ctx, c, t.ID)
+	list, err := qs.pending(ctx, c, t.ID)
 	if err == nil && p.Name == toolAskPeople && t.Session != "" { // what it has asked belongs to its session
 		var more []question
-		more, err = s.pending(ctx, c, t.Session)
+		more, err = qs.pending(ctx, c, t.Session)
 		list = append(list, more...)
 	}
 	if err != nil {
 		return err
 	}
-	_, err = s.answerAll(ctx, c, list, p.InputResponses)
+	_, err = qs.answerAll(ctx, c, list, p.InputResponses)
 	return err
 }
 
 // answerAll hands over the answers to questions that have come with a call; it reports whether there was one.
-func (s *Server) answerAll(ctx context.Context, c client, list []question, given mcp.InputResponseMap) (bool, error) {
+func (qs *questioner) answerAll(ctx context.Context, c client, list []question, given mcp.InputResponseMap) (bool, error) {
 	answered := false
 	for _, q := range list {
 		response, ok := given[q.key]
 		if !ok {
 			continue
 		}
-		if _, err := s.answer(ctx, c, q, mustJSON(response)); err != nil {
+		if _, err := qs.answer(ctx, c, q, mustJSON(response)); err != nil {
 			return answered, err
 		}
 		answered = true
 	}
 	return answered, nil
+}
+
+// questioner knows what tasks ask, and who may answer it.
+type questioner struct {
+	*core
+
+	answers *presenter
+	tools   *toolView
+	// seal signs what clients carry between two rounds of a call.
+	seal sealer
 }

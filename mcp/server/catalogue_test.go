@@ -23,18 +23,18 @@ func TestToolsAreDescribedOnce(t *testing.T) {
 	t.Parallel()
 	none, err := tools.New()
 	require.NoError(t, err)
-	schema, s := &countedSchema{}, &Server{cfg: Config{Catalogue: none}}
+	schema, s := &countedSchema{}, wire(newCore(Config{Catalogue: none}.withDefaults()))
 	tool := &mcp.Tool{Name: toolList, InputSchema: schema}
 	list := func(modern bool) string {
 		found := &mcp.ListToolsResult{Tools: []*mcp.Tool{tool}, NextCursor: "next"}
-		return string(mustJSON(s.listTools(client{modern: modern}, found)))
+		return string(mustJSON(s.tools.listTools(client{modern: modern}, found)))
 	}
 	for range 3 {
 		assert.JSONEq(t, `{"tools":[{"name":"orch_list","inputSchema":{"type":"object"},"execution":{"taskSupport":"forbidden"}}],"nextCursor":"next","ttlMs":0,"cacheScope":""}`, list(false))
 		assert.JSONEq(t, `{"tools":[{"name":"orch_list","inputSchema":{"type":"object"}}],"nextCursor":"next","ttlMs":0,"cacheScope":"","resultType":"complete"}`, list(true))
 	}
 	assert.Equal(t, 2, schema.encoded)
-	s.descriptions.forget()
+	s.tools.descriptions.forget()
 	list(true)
 	assert.Equal(t, 3, schema.encoded, "tools may be others")
 }
@@ -44,17 +44,17 @@ func TestProfilesAreDescribedOnce(t *testing.T) {
 	t.Parallel()
 	none, err := tools.New()
 	require.NoError(t, err)
-	schema, s := &countedSchema{}, &Server{cfg: Config{Catalogue: none, Profile: ProfileOperations}}
+	schema, s := &countedSchema{}, wire(newCore(Config{Catalogue: none, Profile: ProfileOperations}.withDefaults()))
 	found := &mcp.ListToolsResult{Tools: []*mcp.Tool{{Name: toolList, InputSchema: schema, Annotations: &mcp.ToolAnnotations{}}}}
 	for range 3 {
-		assert.Contains(t, string(mustJSON(s.listTools(client{}, found))), toolList)
+		assert.Contains(t, string(mustJSON(s.tools.listTools(client{}, found))), toolList)
 	}
 	assert.Equal(t, 1, schema.encoded)
 	few := client{who: Identity{Show: Selection{Tools: []string{toolStatus}}}}
-	whole, part := s.listNarrowed(client{}, ProfileCoding), s.listNarrowed(few, ProfileCoding)
+	whole, part := s.tools.listNarrowed(client{}, ProfileCoding), s.tools.listNarrowed(few, ProfileCoding)
 	require.Len(t, whole, 4, "the tools of the face")
 	require.Len(t, part, 1)
 	assert.Same(t, &whole[1][0], &part[0][0])
-	s.descriptions.forget()
-	assert.NotSame(t, &part[0][0], &s.listNarrowed(few, ProfileCoding)[0][0], "tools may be others")
+	s.tools.descriptions.forget()
+	assert.NotSame(t, &part[0][0], &s.tools.listNarrowed(few, ProfileCoding)[0][0], "tools may be others")
 }

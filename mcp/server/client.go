@@ -1,9 +1,9 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"reflect"
-	"slices"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -76,33 +76,6 @@ type taskRequest struct {
 	TTL *float64 `json:"ttl"`
 }
 
-// clientOf gathers what a request says.
-func (s *Server) clientOf(req mcp.Request) client {
-	c := client{who: s.identify(req), caps: &mcp.ClientCapabilities{}, note: func(string) string { return "" }}
-	c.session, _ = req.GetSession().(*mcp.ServerSession)
-	if extra := req.GetExtra(); extra != nil && extra.Header != nil {
-		c.note = extra.Header.Get
-		c.room = s.rooms.noted(c.note(noteRoom))
-		c.call = c.note(headerCall)
-	}
-	if c.session != nil {
-		if p := c.session.InitializeParams(); p != nil {
-			c.modern = p.ProtocolVersion >= statelessFrom
-			c.older = slices.Contains([]string{"2024-11-05", "2025-03-26", "2025-06-18"}, p.ProtocolVersion)
-			c.program = programOf(p.ClientInfo)
-			if p.Capabilities != nil {
-				c.caps, c.roots = p.Capabilities, p.Capabilities.RootsV2 != nil
-			}
-		}
-	}
-	c.readMeta(req)
-	if text := c.note(noteTask); text != "" && !c.modern && !c.older {
-		c.task = &taskRequest{}
-		c.badTask = text[0] != '{' || json.Unmarshal([]byte(text), c.task) != nil
-	}
-	return c
-}
-
 // readMeta takes over what the request itself says of its version and capabilities: over stdio one connection
 // carries requests of both generations.
 func (c *client) readMeta(req mcp.Request) {
@@ -165,4 +138,14 @@ func (w *taskRequest) ttl(usual, most time.Duration) time.Duration {
 		return most
 	}
 	return time.Duration(*w.TTL) * time.Millisecond
+}
+
+// clientKey finds the client of a request in its context.
+type clientKey struct{}
+
+func clientFrom(ctx context.Context) client {
+	if c, ok := ctx.Value(clientKey{}).(*client); ok {
+		return *c
+	}
+	return client{note: func(string) string { return "" }, caps: &mcp.ClientCapabilities{}}
 }

@@ -14,22 +14,22 @@ import (
 const maxCompleted = 100
 
 // complete completes arguments of prompts and variables of resource templates.
-func (s *Server) complete(ctx context.Context, req *mcp.CompleteRequest) (*mcp.CompleteResult, error) {
+func (cm *completer) complete(ctx context.Context, req *mcp.CompleteRequest) (*mcp.CompleteResult, error) {
 	c := clientFrom(ctx)
 	var all []string
 	var err error
 	switch {
-	case s.cfg.Complete != nil && s.cfg.Complete(req.Params) != nil:
-		all = s.cfg.Complete(req.Params)
-	case s.ofOutside(req.Params.Ref): // only the server would know
+	case cm.cfg.Complete != nil && cm.cfg.Complete(req.Params) != nil:
+		all = cm.cfg.Complete(req.Params)
+	case cm.ofOutside(req.Params.Ref): // only the server would know
 	case req.Params.Argument.Name == "task_id", req.Params.Argument.Name == "taskId":
-		all, err = s.taskIDs(ctx, c)
+		all, err = cm.taskIDs(ctx, c)
 	case req.Params.Argument.Name == "approval_id":
-		all, err = s.approvalIDs(ctx, c)
+		all, err = cm.approvalIDs(ctx, c)
 	case req.Params.Argument.Name == "tools":
-		all = s.toolNames(c)
+		all = cm.toolNames(c)
 	case req.Params.Argument.Name == "path" && req.Params.Context != nil:
-		all, err = s.outputNames(ctx, c, req.Params.Context.Arguments["taskId"])
+		all, err = cm.outputNames(ctx, c, req.Params.Context.Arguments["taskId"])
 	}
 	if err != nil {
 		return nil, err
@@ -46,21 +46,21 @@ func (s *Server) complete(ctx context.Context, req *mcp.CompleteRequest) (*mcp.C
 }
 
 // ofOutside reports whether a completion is asked for a prompt or resource of an outside server.
-func (s *Server) ofOutside(ref *mcp.CompleteReference) bool {
+func (cm *completer) ofOutside(ref *mcp.CompleteReference) bool {
 	if ref == nil {
 		return false
 	}
-	_, prompt := s.promptOf(ref.Name)
+	_, prompt := cm.outside.promptOf(ref.Name)
 	_, _, resource := outsideOf(ref.URI)
 	return prompt || resource
 }
 
-func (s *Server) taskIDs(ctx context.Context, c client) ([]string, error) {
+func (cm *completer) taskIDs(ctx context.Context, c client) ([]string, error) {
 	r := api.ListRequest{Limit: 1000}
 	if !c.who.Role.seesAll() {
 		r.Requestor = c.who.Name
 	}
-	got, err := s.cfg.API.List(ctx, r)
+	got, err := cm.cfg.API.List(ctx, r)
 	var ids []string
 	for _, t := range got.Tasks {
 		ids = append(ids, string(t.ID))
@@ -68,8 +68,8 @@ func (s *Server) taskIDs(ctx context.Context, c client) ([]string, error) {
 	return ids, err
 }
 
-func (s *Server) approvalIDs(ctx context.Context, c client) ([]string, error) {
-	got, err := s.approvalsFor(ctx, c.who)
+func (cm *completer) approvalIDs(ctx context.Context, c client) ([]string, error) {
+	got, err := cm.approvalsFor(ctx, c.who)
 	var ids []string
 	for _, a := range got.Approvals {
 		ids = append(ids, a.ID)
@@ -77,17 +77,25 @@ func (s *Server) approvalIDs(ctx context.Context, c client) ([]string, error) {
 	return ids, err
 }
 
-func (s *Server) toolNames(c client) []string {
-	return slices.DeleteFunc(slices.Clone(s.cfg.Catalogue.Names()), func(name string) bool {
-		_, ok := s.serves(c, name)
+func (cm *completer) toolNames(c client) []string {
+	return slices.DeleteFunc(slices.Clone(cm.cfg.Catalogue.Names()), func(name string) bool {
+		_, ok := cm.tools.serves(c, name)
 		return !ok
 	})
 }
 
-func (s *Server) outputNames(ctx context.Context, c client, id string) ([]string, error) {
-	t, err := s.taskOf(ctx, c.who, id)
-	if err != nil || s.cfg.Outputs == nil {
+func (cm *completer) outputNames(ctx context.Context, c client, id string) ([]string, error) {
+	t, err := cm.taskOf(ctx, c.who, id)
+	if err != nil || cm.cfg.Outputs == nil {
 		return nil, nil //nolint:nilerr // nothing to complete
 	}
-	return s.cfg.Outputs.ListOutputs(ctx, t.ID)
+	return cm.cfg.Outputs.ListOutputs(ctx, t.ID)
+}
+
+// completer completes arguments of prompts and resource templates.
+type completer struct {
+	*core
+
+	tools   *toolView
+	outside *outsideView
 }

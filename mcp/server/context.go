@@ -52,7 +52,7 @@ func newContexts() contexts {
 }
 
 // sessionKey is how a client names its session, "" when its calls belong to none. idle is true when it says nothing of the end.
-func (s *Server) sessionKey(c client) (key string, idle bool, err error) {
+func (st *sessionTasks) sessionKey(c client) (key string, idle bool, err error) {
 	named, given := c.sessionName, c.sessionName != ""
 	switch {
 	case len(named) > maxSessionKey:
@@ -62,7 +62,7 @@ func (s *Server) sessionKey(c client) (key string, idle bool, err error) {
 	case c.sessionless || c.session == nil:
 		return "", false, nil
 	case c.note(noteHTTP) == "" && c.session.ID() == "":
-		return "process " + s.contexts.process, false, nil
+		return "process " + st.contexts.process, false, nil
 	case c.modern:
 		return "client " + c.program, true, nil
 	default:
@@ -71,20 +71,20 @@ func (s *Server) sessionKey(c client) (key string, idle bool, err error) {
 }
 
 // contextOf returns the session of a client, and makes it if need be; "" when its calls belong to none.
-func (s *Server) contextOf(ctx context.Context, c client) (events.TaskID, error) {
-	key, idle, err := s.sessionKey(c)
+func (st *sessionTasks) contextOf(ctx context.Context, c client) (events.TaskID, error) {
+	key, idle, err := st.sessionKey(c)
 	if err != nil || key == "" {
 		return "", err
 	}
 	of := c.who.Name + " " + key
-	use := s.contexts.get(of)
-	now := s.cfg.Now()
-	if idle && use.id != "" && now.Sub(use.used) > s.cfg.SessionTimeout {
-		s.endContext(ctx, use.id, c.who.Name)
+	use := st.contexts.get(of)
+	now := st.cfg.Now()
+	if idle && use.id != "" && now.Sub(use.used) > st.cfg.SessionTimeout {
+		st.endContext(ctx, use.id, c.who.Name)
 		use.id, use.generation = "", use.generation+1
 	}
 	for use.id == "" {
-		if use.id, err = s.openContext(ctx, c, of, use.generation); err != nil {
+		if use.id, err = st.openContext(ctx, c, of, use.generation); err != nil {
 			return "", err
 		}
 		if use.id == "" {
@@ -92,12 +92,12 @@ func (s *Server) contextOf(ctx context.Context, c client) (events.TaskID, error)
 		}
 	}
 	use.used = now
-	s.contexts.put(of, use)
+	st.contexts.put(of, use)
 	return use.id, nil
 }
 
 // openContext makes a session or finds it; "" when that one is over.
-func (s *Server) openContext(ctx context.Context, c client, of string, generation int) (events.TaskID, error) {
+func (st *sessionTasks) openContext(ctx context.Context, c client, of string, generation int) (events.TaskID, error) {
 	if generation > maxGenerations {
 		return "", fault.New(fault.QuotaExceeded, "the client has had more than %d sessions", maxGenerations).WithField(metaSession)
 	}
@@ -107,13 +107,13 @@ func (s *Server) openContext(ctx context.Context, c client, of string, generatio
 		Name: api.SessionName + c.program,
 	}
 	if c.who.Role.decides() {
-		r.Writes = s.cfg.Writes
+		r.Writes = st.cfg.Writes
 	}
-	if err := s.bound(c, &r); err != nil {
+	if err := st.tools.bound(c, &r); err != nil {
 		return "", err
 	}
 	r.Tools = nil // it calls none
-	got, err := s.cfg.API.Submit(ctx, r)
+	got, err := st.cfg.API.Submit(ctx, r)
 	switch {
 	case fault.Has(err, fault.Gone), err == nil && got.State.Terminal():
 		return "", nil
@@ -124,12 +124,12 @@ func (s *Server) openContext(ctx context.Context, c client, of string, generatio
 }
 
 // sessionOver reports whether a call was refused because its session has ended, and forgets that session.
-func (s *Server) sessionOver(c client, err error) bool {
+func (st *sessionTasks) sessionOver(c client, err error) bool {
 	if !fault.Has(err, fault.Conflict) || fault.From(err).Reason != api.ReasonSessionOver {
 		return false
 	}
-	if key, _, err := s.sessionKey(c); err == nil {
-		s.contexts.drop(c.who.Name + " " + key)
+	if key, _, err := st.sessionKey(c); err == nil {
+		st.contexts.drop(c.who.Name + " " + key)
 	}
 	return true
 }
@@ -137,44 +137,26 @@ func (s *Server) sessionOver(c client, err error) bool {
 // toolAskPeople asks for an approval, which belongs to the session of the call.
 const toolAskPeople = "APPROVAL_REQUEST"
 
-// askInSession lets the user of a client answer what a call has just asked for its session, before the call returns. A result asks a
-// client of 2026-07-28, which calls again with the answer and is asked once.
-func (s *Server) askInSession(ctx context.Context, c client, r *run) *mcp.CallToolResult {
-	if r.session == "" || r.resumed || c.session == nil || !c.fills() {
-		return nil
-	}
-	if c.modern {
-		if mine, err := s.pending(ctx, c, r.session); err == nil && len(mine) > 0 {
-			return s.inputRequired(c, r, mine)
-		}
-		return nil
-	}
-	desk := s.attendDesk(c, r.session, false)
-	defer desk.leave()
-	_, _ = desk.wait(ctx, true)
-	return nil
-}
-
 // endContext ends a session for good.
-func (s *Server) endContext(ctx context.Context, id events.TaskID, who string) {
-	_, _ = s.cfg.API.Signal(ctx, api.SignalRequest{ID: id, Name: api.SessionEnd, Actor: who})
+func (st *sessionTasks) endContext(ctx context.Context, id events.TaskID, who string) {
+	_, _ = st.cfg.API.Signal(ctx, api.SignalRequest{ID: id, Name: api.SessionEnd, Actor: who})
 }
 
 // endSession ends the session of 2025-11-25 that its client has ended.
-func (s *Server) endSession(ctx context.Context, id, owner string) {
-	if use := s.contexts.get(owner + " session " + id); use.id != "" {
-		s.endContext(ctx, use.id, owner)
-		s.contexts.drop(owner + " session " + id)
+func (st *sessionTasks) endSession(ctx context.Context, id, owner string) {
+	if use := st.contexts.get(owner + " session " + id); use.id != "" {
+		st.endContext(ctx, use.id, owner)
+		st.contexts.drop(owner + " session " + id)
 	}
 }
 
 // endProcess ends the session of the client over stdio, which is gone.
-func (s *Server) endProcess() {
-	of := s.cfg.Local.Name + " process " + s.contexts.process
-	if use := s.contexts.get(of); use.id != "" {
+func (st *sessionTasks) endProcess() {
+	of := st.cfg.Local.Name + " process " + st.contexts.process
+	if use := st.contexts.get(of); use.id != "" {
 		ctx, stop := context.WithTimeout(context.Background(), 2*time.Second)
 		defer stop()
-		s.endContext(ctx, use.id, s.cfg.Local.Name)
+		st.endContext(ctx, use.id, st.cfg.Local.Name)
 	}
 }
 
@@ -227,4 +209,12 @@ func (c *client) readSession(meta mcp.Meta) {
 	if raw := mustJSON(meta[mcp.MetaKeyClientInfo]); json.Unmarshal(raw, &info) == nil && info.Name != "" {
 		c.program = programOf(&info)
 	}
+}
+
+// sessionTasks keeps the task in the log that stands for the session of a client, to which its calls belong.
+type sessionTasks struct {
+	*core
+
+	tools    *toolView
+	contexts contexts
 }

@@ -15,7 +15,7 @@ import (
 // request waits for the task, or while the client reads the standing stream of the session and knows of the task. Nothing of it has
 // to outlive the process: what is open is in the log, and the names of the tasks are kept with the session.
 type desk struct {
-	s       *Server
+	desks   *desks
 	session string
 	known   *session
 	task    events.TaskID
@@ -65,39 +65,6 @@ type attendance struct {
 	from int // the round before
 }
 
-// deskFor returns the desk of a task, a new one if need be. known.mu is held.
-func (s *Server) deskFor(known *session, c client, session string, id events.TaskID) *desk {
-	d := known.desks[id]
-	if d == nil {
-		d = &desk{
-			s: s, session: session, known: known, task: id, handed: map[string]handedQuestion{}, away: map[string]error{},
-			taken: map[string]int{}, wake: func() {}, looked: make(chan struct{}),
-		}
-		known.desks[id] = d
-	}
-	d.c = client{who: c.who, caps: c.caps, roots: c.roots}
-	return d
-}
-
-// attendDesk lets a request wait at the desk of a task, which its client knows by its id or not. It asks anew what was put away
-// before. It has to be left.
-func (s *Server) attendDesk(c client, id events.TaskID, related bool) *attendance {
-	session := c.session.ID()
-	known := s.sessions.of(session)
-	known.mu.Lock()
-	defer known.mu.Unlock()
-	d := s.deskFor(known, c, session, id)
-	clear(d.away)
-	d.related = d.related || related
-	a := &attendance{d: d, at: s.streams.of(c), from: d.rounds}
-	d.waiting = append(d.waiting, a)
-	if a.at != nil {
-		context.AfterFunc(a.at.life, d.kick)
-	}
-	d.start()
-	return a
-}
-
 // leave ends the wait of a request. A question that was put on its stream is withdrawn from there, and goes to another stream.
 func (a *attendance) leave() {
 	d := a.d
@@ -105,7 +72,7 @@ func (a *attendance) leave() {
 	d.waiting = slices.DeleteFunc(d.waiting, func(other *attendance) bool { return other == a })
 	var withdrawn []handedQuestion
 	for question, h := range d.handed {
-		if h.at == a.at && h.at != d.s.streams.standing(d.session) {
+		if h.at == a.at && h.at != d.desks.clients.streams.standing(d.session) {
 			withdrawn = append(withdrawn, h)
 			delete(d.handed, question)
 		}
@@ -141,27 +108,12 @@ func (a *attendance) wait(ctx context.Context, untilIdle bool) (deskView, error)
 	}
 }
 
-// askSoon notes that the client of a session knows of a task that asks, so that it may be asked on its standing stream.
-func (s *Server) askSoon(c client, id events.TaskID) {
-	session := c.session.ID()
-	known := s.sessions.of(session)
-	known.mu.Lock()
-	d := s.deskFor(known, c, session, id)
-	fresh := !d.told
-	d.told, d.related = true, true
-	d.start()
-	known.mu.Unlock()
-	if fresh {
-		d.keep()
-	}
-}
-
 // maxAsked bounds the tasks of a session that are asked about on its standing stream; the oldest are found by asking.
 const maxAsked = 100
 
 // keep keeps the name of the task with the session: after a restart the client is asked again.
 func (d *desk) keep() {
-	d.s.changeKnown(d.s.life, d.session, func(r *record) {
+	d.desks.clients.changeKnown(d.desks.life, d.session, func(r *record) {
 		if !slices.Contains(r.Asked, d.task) {
 			r.Asked = append(r.Asked, d.task)
 		}
@@ -181,11 +133,11 @@ func (d *desk) start() {
 		d.wake()
 		return
 	}
-	if d.s.life.Err() != nil || d.known.life.Err() != nil {
+	if d.desks.life.Err() != nil || d.known.life.Err() != nil {
 		return
 	}
 	d.running = true
-	d.s.background(d.run)
+	d.desks.background(d.run)
 }
 
 // kick lets the desk look again at the streams there are.
@@ -209,14 +161,14 @@ func (d *desk) round(ctx context.Context) bool {
 	next, wake := context.WithCancel(ctx)
 	defer wake()
 	c, round := d.begin(wake)
-	t, err := d.s.cfg.API.Get(ctx, api.GetRequest{ID: d.task})
+	t, err := d.desks.cfg.API.Get(ctx, api.GetRequest{ID: d.task})
 	var open []question
 	if err == nil {
-		open, err = d.s.pendingOf(ctx, c, t)
+		open, err = d.desks.questions.pendingOf(ctx, c, t)
 	}
 	var now api.ResultReply
 	if err == nil {
-		now, err = d.s.cfg.API.Result(ctx, api.ResultRequest{ID: d.task, SizeOnly: true})
+		now, err = d.desks.cfg.API.Result(ctx, api.ResultRequest{ID: d.task, SizeOnly: true})
 	}
 	waits := err == nil && now.Waits
 	if err == nil {
@@ -226,7 +178,7 @@ func (d *desk) round(ctx context.Context) bool {
 		return false
 	}
 	if err == nil {
-		_, err = d.s.cfg.API.Watch(next, api.WatchRequest{ID: d.task, After: t.Rev, Wait: 10 * pollInterval})
+		_, err = d.desks.cfg.API.Watch(next, api.WatchRequest{ID: d.task, After: t.Rev, Wait: 10 * pollInterval})
 		if err == nil || next.Err() != nil {
 			return true
 		}
@@ -265,7 +217,7 @@ func (d *desk) looks(v deskView, open []question) bool {
 		return true
 	case v.err == nil && !v.waits && len(open) == 0:
 		d.close()
-	case (v.err == nil || isPassing(v.err)) && d.told && d.s.streams.standing(d.session) != nil:
+	case (v.err == nil || isPassing(v.err)) && d.told && d.desks.clients.streams.standing(d.session) != nil:
 		return true
 	}
 	d.running = false
@@ -281,7 +233,7 @@ func (d *desk) close() {
 // situation is how things stand. known.mu is held.
 func (d *desk) situation(open []question) situation {
 	st := situation{
-		told: d.told, standing: d.s.streams.standing(d.session).number(),
+		told: d.told, standing: d.desks.clients.streams.standing(d.session).number(),
 		handed: map[string]streamNo{}, away: map[string]bool{}, taken: map[string]bool{},
 	}
 	for _, q := range open {
@@ -328,7 +280,7 @@ func (d *desk) hand(open []question) {
 // outlets are the streams to the client. known.mu is held.
 func (d *desk) outlets() map[streamNo]*outlet {
 	all := map[streamNo]*outlet{}
-	if o := d.s.streams.standing(d.session); o != nil {
+	if o := d.desks.clients.streams.standing(d.session); o != nil {
 		all[o.no] = o
 	}
 	for _, a := range d.waiting {
@@ -341,7 +293,7 @@ func (d *desk) outlets() map[streamNo]*outlet {
 
 // put sends one question. Only one that the stream has taken stays in the hands of the client; its answer may come at once.
 func (d *desk) put(q question, to *outlet) {
-	id := d.s.questionID(d.c.who, d.session, d.task, q.id)
+	id := d.desks.questionID(d.c.who, d.session, d.task, q.id)
 	d.known.mu.Lock()
 	d.handed[q.id] = handedQuestion{to, id}
 	d.known.mu.Unlock()
@@ -350,7 +302,7 @@ func (d *desk) put(q question, to *outlet) {
 		err = to.to.send(mustJSON(object{"jsonrpc": "2.0", "id": id, "method": q.method, "params": params}))
 	}
 	if err != nil {
-		d.s.cfg.Logger.LogAttrs(d.s.life, slog.LevelDebug, "mcp_question_not_sent", slog.String("question", q.id), slog.Any("error", err))
+		d.desks.cfg.Logger.LogAttrs(d.desks.life, slog.LevelDebug, "mcp_question_not_sent", slog.String("question", q.id), slog.Any("error", err))
 		to.end() // nobody reads it: what was handed over there is in nobody's hands
 		return
 	}
@@ -387,36 +339,4 @@ func (d *desk) answered(question, id string, taken bool, refused error) {
 		d.away[question] = refused
 	}
 	d.start()
-}
-
-// standingOpened lets the client of a session be asked on its standing stream what it was asked before.
-func (s *Server) standingOpened(session string, who Identity) {
-	known := s.sessions.find(session)
-	if known == nil {
-		return
-	}
-	known.mu.Lock()
-	defer known.mu.Unlock()
-	c := clientOfInitialize(known.Initialize)
-	c.who = who
-	for _, id := range known.Asked {
-		d := s.deskFor(known, c, session, id)
-		d.told = true
-		d.start()
-	}
-}
-
-// kickDesks lets the desks of a session look again at the streams there are.
-func (s *Server) kickDesks(session string) {
-	known := s.sessions.find(session)
-	if known == nil {
-		return
-	}
-	known.mu.Lock()
-	defer known.mu.Unlock()
-	for _, d := range known.desks {
-		if d.running {
-			d.start()
-		}
-	}
 }

@@ -43,7 +43,7 @@ func doubtForm(step api.StepView) json.RawMessage {
 }
 
 // settle decides about a call in doubt as its form was filled in; a form that was put away decides nothing.
-func (s *Server) settle(ctx context.Context, c client, q question, response json.RawMessage) (bool, error) {
+func (qs *questioner) settle(ctx context.Context, c client, q question, response json.RawMessage) (bool, error) {
 	var r struct {
 		Action  string `json:"action"`
 		Content struct {
@@ -60,7 +60,7 @@ func (s *Server) settle(ctx context.Context, c client, q question, response json
 	if r.Content.Reason == "" {
 		r.Content.Reason = "said in the MCP client"
 	}
-	_, err := s.cfg.API.Resolve(ctx, api.ResolveRequest{
+	_, err := qs.cfg.API.Resolve(ctx, api.ResolveRequest{
 		ID: q.task, Step: q.step, As: r.Content.Outcome, Reason: r.Content.Reason, Actor: c.who.Name,
 	})
 	if fault.Has(err, fault.Conflict) || fault.Has(err, fault.StateNotAllowed) { // somebody else was first

@@ -3,8 +3,6 @@ package server
 import (
 	"encoding/json"
 	"errors"
-	"log/slog"
-	"runtime/debug"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
@@ -30,14 +28,3 @@ func wireError(err error) error {
 }
 
 func asWire(err error, to **jsonrpc.Error) bool { return errors.As(err, to) }
-
-// recover turns a panic into an error of the protocol (S3-144).
-func (s *Server) recover(method string, err *error) {
-	if r := recover(); r != nil {
-		s.cfg.Logger.Error("mcp_panic", slog.String("method", method), slog.Any("panic", r), slog.String("stack", string(debug.Stack())))
-		*err = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}
-	}
-}
-
-// decode reads JSON that was written a moment ago; what does not fit is left out.
-func decode(raw json.RawMessage, into any) { _ = json.Unmarshal(raw, into) }

@@ -23,16 +23,16 @@ func (s *Server) ListOf(profile string, who Identity, list *mcp.ListToolsResult)
 		}
 		return ""
 	}
-	return mustJSON(s.listTools(client{who: who, caps: &mcp.ClientCapabilities{}, note: note}, list))
+	return mustJSON(s.tools.listTools(client{who: who, caps: &mcp.ClientCapabilities{}, note: note}, list))
 }
 
 // ListenSessionOf is a session of a client that listens: note notes that a subscription has begun, closing gives the ids back.
 func ListenSessionOf(ids ...string) (note func(id string), closing func()) {
-	f := &feed{s: &Server{}, name: "n", stop: func() {}, known: map[string]bool{}, ever: map[string]bool{}}
+	f := &feed{subscriber: &subscriber{}, name: "n", stop: func() {}, known: map[string]bool{}, ever: map[string]bool{}}
 	e := &listenSession{feed: f}
 	for _, id := range ids {
 		key := listenerKey{"ada", id}
-		if f.s.listeners.begin(key, f.name, f) == nil {
+		if f.subscriber.listeners.begin(key, f.name, f) == nil {
 			e.keys = append(e.keys, key)
 		}
 	}

@@ -66,13 +66,13 @@ func waitsFor(cause api.Cause, forAgent bool) string {
 }
 
 // goesOn is what is said of a task that goes on: what it waits for, and how its result is to be had.
-func (s *Server) goesOn(ctx context.Context, c client, id events.TaskID, step string) (handedBack, error) {
+func (pr *presenter) goesOn(ctx context.Context, c client, id events.TaskID, step string) (handedBack, error) {
 	h := handedBack{TaskID: id, Step: step, Status: "working", WaitsFor: "running", Reason: "The call is running.", PollIntervalMs: pollInterval.Milliseconds()}
-	t, err := s.cfg.API.Get(ctx, api.GetRequest{ID: id})
+	t, err := pr.cfg.API.Get(ctx, api.GetRequest{ID: id})
 	if err != nil {
 		return h, err
 	}
-	why, err := s.cfg.API.Explain(ctx, api.GetRequest{ID: id})
+	why, err := pr.cfg.API.Explain(ctx, api.GetRequest{ID: id})
 	if err != nil {
 		return h, err
 	}
@@ -81,14 +81,14 @@ func (s *Server) goesOn(ctx context.Context, c client, id events.TaskID, step st
 		h.Reason = cause.Sentence
 		h.WaitsFor = waitsFor(*cause, slices.ContainsFunc(t.Steps, func(step api.StepView) bool { return step.Key == cause.Step && step.For != nil }))
 	}
-	h.Next = cmp.Or(s.nextCall(c, toolResult, id), s.nextCall(c, toolStatus, id))
+	h.Next = cmp.Or(pr.nextCall(c, toolResult, id), pr.nextCall(c, toolStatus, id))
 	return h, nil
 }
 
 // nextCall is a call of a tool of the face about a task, nil when the client does not see the tool.
-func (s *Server) nextCall(c client, tool string, id events.TaskID) *nextCall {
-	name := s.nameFor(c, tool)
-	if name == "" || !s.cfg.Show.showsOwn(tool) || !c.who.Show.showsOwn(tool) {
+func (pr *presenter) nextCall(c client, tool string, id events.TaskID) *nextCall {
+	name := pr.tools.nameFor(c, tool)
+	if name == "" || !pr.cfg.Show.showsOwn(tool) || !c.who.Show.showsOwn(tool) {
 		return nil
 	}
 	return &nextCall{name, object{"task_id": string(id)}}
@@ -125,26 +125,26 @@ func (h handedBack) result(tool, did string) *mcp.CallToolResult {
 }
 
 // handBack lets a call go on without its caller. A client without tasks is told what the call waits for, and how to hear of its end.
-func (s *Server) handBack(ctx context.Context, c client, r *run) (*mcp.CallToolResult, error) {
+func (pr *presenter) handBack(ctx context.Context, c client, r *run) (*mcp.CallToolResult, error) {
 	if c.knowsTasks() && r.spec.Tasks != tools.NoTask {
 		return nil, &taskStartedError{begun(r.id, r.at, r.ttl)}
 	}
-	h, err := s.goesOn(ctx, c, r.id, plan.CallID)
+	h, err := pr.goesOn(ctx, c, r.id, plan.CallID)
 	if err != nil {
 		return nil, err
 	}
 	h.Step = ""
-	return h.result(cmp.Or(s.nameFor(c, r.spec.Name), r.spec.Name), "The call has not ended yet and goes on"), nil
+	return h.result(cmp.Or(pr.tools.nameFor(c, r.spec.Name), r.spec.Name), "The call has not ended yet and goes on"), nil
 }
 
 // handBackStep lets a call inside of a task go on without its caller.
-func (s *Server) handBackStep(ctx context.Context, c client, id events.TaskID, tool, step string) (*mcp.CallToolResult, error) {
-	h, err := s.goesOn(ctx, c, id, step)
+func (pr *presenter) handBackStep(ctx context.Context, c client, id events.TaskID, tool, step string) (*mcp.CallToolResult, error) {
+	h, err := pr.goesOn(ctx, c, id, step)
 	if err != nil {
 		return nil, err
 	}
-	h.Next = cmp.Or(s.nextCall(c, toolStatus, id), h.Next) // the result of the task is another one
-	return h.result(cmp.Or(s.nameFor(c, tool), tool), "The call has not ended yet and goes on as step "+step), nil
+	h.Next = cmp.Or(pr.nextCall(c, toolStatus, id), h.Next) // the result of the task is another one
+	return h.result(cmp.Or(pr.tools.nameFor(c, tool), tool), "The call has not ended yet and goes on as step "+step), nil
 }
 
 // openOutput is the output schema of a tool with the way out for a call that is handed back: the fields that the tool promises, or
@@ -164,4 +164,10 @@ func openOutput(schema json.RawMessage) json.RawMessage {
 		delete(fields, "required")
 	}
 	return mustJSON(fields)
+}
+
+func (pr *presenter) handleText(id, text string) *mcp.CallToolResult {
+	return &mcp.CallToolResult{
+		IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: text}}, Meta: mcp.Meta{metaTask: id},
+	}
 }

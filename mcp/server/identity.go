@@ -2,15 +2,10 @@ package server
 
 import (
 	"context"
-	"fmt"
 	"path"
 	"slices"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/auth"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
-	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/tools"
 )
 
@@ -94,22 +89,3 @@ type Tokens interface {
 
 // identityKey is where the verifier leaves the identity among the facts about a token.
 const identityKey = "orch"
-
-// identify says who sent a request.
-func (s *Server) identify(req mcp.Request) Identity {
-	extra := req.GetExtra()
-	if extra == nil || extra.TokenInfo == nil {
-		return s.cfg.Local
-	}
-	who, _ := extra.TokenInfo.Extra[identityKey].(Identity)
-	return who
-}
-
-// verify checks a bearer token for the SDK.
-func (s *Server) verify(ctx context.Context, token string) (*auth.TokenInfo, error) {
-	who, expires, err := s.cfg.Tokens.Verify(ctx, token)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %s", auth.ErrInvalidToken, fault.From(err).Message)
-	}
-	return &auth.TokenInfo{UserID: who.Name, Expiration: expires, Scopes: []string{string(who.Role)}, Extra: map[string]any{identityKey: who}}, nil
-}

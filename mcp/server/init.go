@@ -27,7 +27,7 @@ func (s *Server) initialize(ctx context.Context, c client, next mcp.MethodHandle
 	if caps, ok := fields["capabilities"].(object); ok && fields["protocolVersion"] == lastOfSessions {
 		caps["tasks"] = object{"list": object{}, "cancel": object{}, "requests": object{"tools": object{"call": object{}}}}
 	}
-	fields["instructions"] = s.instructions(s.profileOf(c))
+	fields["instructions"] = s.tools.instructions(s.tools.profileOf(c))
 	return &reply{fields: fields}, nil
 }
 

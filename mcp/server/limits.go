@@ -4,22 +4,11 @@ import (
 	"maps"
 	"net/http"
 	"sync"
+	"time"
 
 	"golang.org/x/time/rate"
-)
 
-// Limits of one identity over HTTP.
-const (
-	// MaxRate is the requests a second that an identity may send in the long run.
-	MaxRate = 5000
-	// MaxBurst is those that it may send at once.
-	MaxBurst = 10_000
-	// MaxInFlight is the requests of an identity that are answered at the same time; waiting ones count.
-	MaxInFlight = 4000
-	// MaxHeld is the bytes of the requests of an identity that are answered at the same time.
-	MaxHeld = 64 << 20
-	// MaxSessions is the sessions that are open at the same time, of all identities.
-	MaxSessions = 10_000
+	"github.com/orch-dev/orch/fault"
 )
 
 // meter counts the requests of each identity, with those of the agents that it has registered.
@@ -102,15 +91,23 @@ func (m *meter) prune() {
 	m.next = 2 * len(m.byID)
 }
 
-// limited refuses the requests of an identity that sends too many.
-func (s *Server) limited(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		leave, ok := s.meter.enter(ownerOf(r))
-		if !ok {
-			tooMany(w)
-			return
-		}
-		defer leave()
-		next.ServeHTTP(w, r)
-	})
+// Admit counts in a request of an identity on another path than those of MCP, as ToolCaller.Admit does.
+func (s *Server) Admit(who string, size int64) (leave func(), err error) {
+	exit, ok := s.meter.enter(who)
+	if !ok {
+		return nil, s.tooMany(who)
+	}
+	release, ok := s.meter.hold(who, size)
+	if !ok {
+		exit()
+		return nil, s.tooMany(who)
+	}
+	return func() { release(); exit() }, nil
+}
+
+func (s *Server) tooMany(who string) error {
+	why := fault.New(fault.RateLimited, "%s sends too many requests", who).WithRetryAt(s.cfg.Now().Add(time.Second)).
+		WithHint("send fewer at the same time")
+	s.cfg.Refused(who, "", nil, why)
+	return why
 }

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"crypto/rand"
 	"io"
 	"net"
 	"slices"
@@ -104,7 +103,7 @@ func (l *listeners) end(key listenerKey, name string, begun bool) {
 
 // Listener hears what follows from a call that subscribes. It is not safe for concurrent use.
 type Listener struct {
-	s    *Server
+	s    *subscriber
 	name string
 	// key is set when the node was asked for a session, begun when the call has subscribed it.
 	key   listenerKey
@@ -112,33 +111,6 @@ type Listener struct {
 	// arrived is the number of the last message that was taken, last is true when it was the last of all.
 	arrived uint64
 	last    bool
-}
-
-// Listens reports whether a tool is one of those that Listen calls.
-func (b *ToolCaller) Listens(name string) bool {
-	name = b.s.plainName(name)
-	if b.s.cfg.Subscriptions == nil || !b.Sees(name) {
-		return false
-	}
-	tool, ok := b.s.cfg.Catalogue.Get(name)
-	return ok && tool.Spec().Session == tools.Subscribes
-}
-
-// Listen calls a tool that subscribes (tools.Spec.Session). What follows from the call is heard from the listener, which
-// has to be closed and is nil beside an error: one that is returned while the call goes on ends what the call would have
-// begun. Errors: those of Call; CONFLICT and QUOTA_EXCEEDED of the subscriptions that the identity has.
-func (b *ToolCaller) Listen(ctx context.Context, call ToolCall) (ToolReply, *Listener, error) {
-	l := &Listener{s: b.s, name: rand.Text()}
-	c := b.c
-	c.listener = l
-	call.Wait = max(call.Wait, time.Millisecond) // what goes on by itself is not listened to
-	reply, err := b.call(ctx, c, call)
-	if err != nil {
-		l.Close()
-		return reply, nil, err
-	}
-	l.begun = true
-	return reply, l, nil
 }
 
 // Next waits for notifications of JSON-RPC, in their order; none when there are none for a time, or when ctx ends. Asking
@@ -181,24 +153,24 @@ func (l *Listener) Close() {
 
 // listenerFor returns the name of the session in which a client without one acts: that of its listener, or the one of the
 // subscription that it wants to end. Empty when there is none.
-func (s *Server) listenerFor(ctx context.Context, c client, r *run) (string, error) {
+func (b *subscriber) listenerFor(ctx context.Context, c client, r *run) (string, error) {
 	key := listenerKey{c.who.Name, r.subscription}
 	l := c.listener
 	switch {
-	case s.cfg.Subscriptions == nil:
+	case b.cfg.Subscriptions == nil:
 		return "", nil
 	case r.spec.Session != tools.Subscribes:
-		return s.listeners.find(key)
+		return b.listeners.find(key)
 	case l == nil:
 		return "", nil
 	}
-	if err := s.listeners.begin(key, l.name, nil); err != nil {
+	if err := b.listeners.begin(key, l.name, nil); err != nil {
 		return "", err
 	}
 	l.key = key
 	ctx, stop := context.WithTimeout(ctx, openWithin)
 	defer stop()
-	return l.name, s.cfg.Subscriptions.OpenSession(ctx, l.name, true)
+	return l.name, b.cfg.Subscriptions.OpenSession(ctx, l.name, true)
 }
 
 // openWithin bounds how long a node takes to open a session.
@@ -206,13 +178,13 @@ const openWithin = 10 * time.Second
 
 // listenerEnded is called when a call of a client without a session has ended a subscription, before its answer goes out:
 // its id is free again from then on.
-func (s *Server) listenerEnded(c client, r *run) {
+func (b *subscriber) listenerEnded(c client, r *run) {
 	key := listenerKey{c.who.Name, r.subscription}
-	if r.feed = s.listeners.feedOf(key); r.feed != nil { // the request that listens goes on
+	if r.feed = b.listeners.feedOf(key); r.feed != nil { // the request that listens goes on
 		r.feed.refresh(r.subscription, false)
 		return
 	}
-	if name, err := s.listeners.find(key); err == nil {
-		s.listeners.end(key, name, true)
+	if name, err := b.listeners.find(key); err == nil {
+		b.listeners.end(key, name, true)
 	}
 }

@@ -58,15 +58,15 @@ func requestIdentity(r *http.Request) (who Identity) {
 
 // openListenSession opens the session of a client that wants to hear of subscriptions. Ids that are in use are left out; nil when none
 // is left.
-func (s *Server) openListenSession(ctx context.Context, who Identity, ids []string) (*listenSession, error) {
-	if s.cfg.Subscriptions == nil || len(ids) == 0 {
+func (b *subscriber) openListenSession(ctx context.Context, who Identity, ids []string) (*listenSession, error) {
+	if b.cfg.Subscriptions == nil || len(ids) == 0 {
 		return nil, nil //nolint:nilnil // nothing is to be heard
 	}
-	e := &listenSession{feed: newFeed(s, "listen "+rand.Text())}
+	e := &listenSession{feed: newFeed(b, "listen "+rand.Text())}
 	e.feed.name, e.feed.ever = rand.Text(), map[string]bool{}
 	for _, id := range ids {
 		key := listenerKey{who.Name, id}
-		if s.listeners.begin(key, e.feed.name, e.feed) == nil {
+		if b.listeners.begin(key, e.feed.name, e.feed) == nil {
 			e.keys = append(e.keys, key)
 		}
 	}
@@ -75,7 +75,7 @@ func (s *Server) openListenSession(ctx context.Context, who Identity, ids []stri
 	}
 	opening, stop := context.WithTimeout(ctx, openWithin)
 	defer stop()
-	if err := s.cfg.Subscriptions.OpenSession(opening, e.feed.name, false); err != nil {
+	if err := b.cfg.Subscriptions.OpenSession(opening, e.feed.name, false); err != nil {
 		e.close()
 		return nil, err
 	}
@@ -101,12 +101,12 @@ func (e *listenSession) forward(ctx context.Context, stream *eventStream, begun 
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	defer context.AfterFunc(e.feed.s.life, stop)()
+	defer context.AfterFunc(e.feed.subscriber.life, stop)()
 	select {
 	case <-ctx.Done():
 	case <-begun:
 	}
-	defer e.feed.s.streams.open(e.feed.id, &taggedStream{stream, request})()
+	defer e.feed.subscriber.clients.streams.open(e.feed.id, &taggedStream{stream, request})()
 	e.feed.run(ctx)
 }
 
@@ -119,22 +119,22 @@ func (e *listenSession) close() {
 	ever := maps.Clone(e.feed.ever) // calls that began before may still note theirs
 	e.feed.mu.Unlock()
 	for _, key := range e.keys {
-		e.feed.s.listeners.end(key, e.feed.name, ever[key.subscription])
+		e.feed.subscriber.listeners.end(key, e.feed.name, ever[key.subscription])
 	}
 }
 
 // listenSessionOf returns the name of the session in which a client of 2026-07-28 acts over HTTP: that of a request that listens.
-func (s *Server) listenSessionOf(c client, r *run) (string, error) {
+func (b *subscriber) listenSessionOf(c client, r *run) (string, error) {
 	key := listenerKey{c.who.Name, r.subscription}
-	name, err := s.listeners.find(key)
+	name, err := b.listeners.find(key)
 	if fault.Has(err, fault.Gone) && r.spec.Session == tools.Unsubscribes {
 		return "", err
 	}
 	if err != nil {
 		return "", nil //nolint:nilerr // there is none: the tool says so
 	}
-	if r.feed = s.listeners.feedOf(key); r.feed != nil {
-		if reply := s.replies.of(noteReply, c.note(noteReply)); reply != nil {
+	if r.feed = b.listeners.feedOf(key); r.feed != nil {
+		if reply := b.clients.replies.of(noteReply, c.note(noteReply)); reply != nil {
 			r.feed.after(r.subscription, reply)
 		}
 	}

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"crypto/rand"
-	"net/http"
 	"sync/atomic"
 )
 
@@ -69,8 +68,8 @@ func (s *streams) of(c client) *outlet {
 
 // displace ends the standing stream of a session for a new one: the client has opened that because it reads the former one no more,
 // even where the connection still seems to be there. The context is that of the new one.
-func (s *Server) displace(ctx context.Context, id, owner string) (context.Context, func()) {
-	known := s.sessions.ownedBy(id, owner)
+func (n *connections) displace(ctx context.Context, id, owner string) (context.Context, func()) {
+	known := n.sessions.ownedBy(id, owner)
 	ctx, stop := context.WithCancel(ctx)
 	if known == nil {
 		return ctx, stop
@@ -84,19 +83,6 @@ func (s *Server) displace(ctx context.Context, id, owner string) (context.Contex
 		former()
 	}
 	return ctx, func() { stop(); close(done) }
-}
-
-// standing serves the stream of a session on which the server speaks by itself.
-func (f *versionRouter) standing(w http.ResponseWriter, r *http.Request, id string) {
-	stream := newEventStream(w)
-	defer stream.end()
-	leave := func() {}
-	stream.onBegin = func() {
-		leave = f.s.streams.open(id, stream)
-		f.s.standingOpened(id, requestIdentity(r))
-	}
-	defer func() { leave(); f.s.kickDesks(id) }()
-	f.stateful.ServeHTTP(stream, r)
 }
 
 func newStreamKey() string { return rand.Text() }

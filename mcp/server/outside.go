@@ -44,23 +44,23 @@ type outsideFeatures struct {
 
 // followOutside offers the features of outside servers that are there now, and clients hear that the lists have
 // changed.
-func (s *Server) followOutside(ctx context.Context, replaced <-chan struct{}) {
+func (ov *outsideView) followOutside(ctx context.Context, replaced <-chan struct{}) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-replaced:
 		}
-		replaced = s.cfg.Outside.FeaturesReplaced()
-		s.offerOutside()
+		replaced = ov.cfg.Outside.FeaturesReplaced()
+		ov.offerOutside()
 	}
 }
 
 // offerOutside brings the SDK up to the features of outside servers. What it would panic at is left out.
-func (s *Server) offerOutside() {
+func (ov *outsideView) offerOutside() {
 	resources, prompts := map[string]string{}, map[string]string{}
 	var templates []*mcp.ResourceTemplate
-	for _, f := range s.cfg.Outside.Features() {
+	for _, f := range ov.cfg.Outside.Features() {
 		definition := string(f.Definition)
 		switch f.Kind {
 		case gateway.Resource:
@@ -68,8 +68,8 @@ func (s *Server) offerOutside() {
 			if decode(f.Definition, &r); r.URI != gateway.OutsideURI(f.Server, f.Key) || !isURI(r.URI) {
 				continue
 			}
-			if resources[r.URI] = definition; s.outsideFeatures.resources[r.URI] != definition {
-				s.sdk.AddResource(&r, s.readOutside)
+			if resources[r.URI] = definition; ov.features.resources[r.URI] != definition {
+				ov.sdk.AddResource(&r, ov.readOutside)
 			}
 		case gateway.Template:
 			t := &mcp.ResourceTemplate{}
@@ -81,27 +81,27 @@ func (s *Server) offerOutside() {
 			if decode(f.Definition, &p); f.Key == "" || p.Name != gateway.OutsidePrompt(f.Server, f.Key) {
 				continue
 			}
-			if prompts[p.Name] = definition; s.outsideFeatures.prompts[p.Name] != definition {
-				s.sdk.AddPrompt(&p, s.getOutside(f.Server, f.Key))
+			if prompts[p.Name] = definition; ov.features.prompts[p.Name] != definition {
+				ov.sdk.AddPrompt(&p, ov.getOutside(f.Server, f.Key))
 			}
 		}
 	}
-	s.showTemplates(templates)
-	s.sdk.RemoveResources(keysGone(s.outsideFeatures.resources, resources)...)
-	s.sdk.RemovePrompts(keysGone(s.outsideFeatures.prompts, prompts)...)
-	s.outsideFeatures.resources, s.outsideFeatures.prompts = resources, prompts
+	ov.showTemplates(templates)
+	ov.sdk.RemoveResources(keysGone(ov.features.resources, resources)...)
+	ov.sdk.RemovePrompts(keysGone(ov.features.prompts, prompts)...)
+	ov.features.resources, ov.features.prompts = resources, prompts
 }
 
 // showTemplates takes over templates, of which the SDK knows only one. Clients hear of others because that is added again.
-func (s *Server) showTemplates(templates []*mcp.ResourceTemplate) {
+func (ov *outsideView) showTemplates(templates []*mcp.ResourceTemplate) {
 	slices.SortFunc(templates, func(a, b *mcp.ResourceTemplate) int { return strings.Compare(a.URITemplate, b.URITemplate) })
-	o := &s.outsideFeatures
+	o := &ov.features
 	o.mu.Lock()
 	same := o.shown && string(mustJSON(o.templates)) == string(mustJSON(templates))
 	o.templates, o.shown = templates, true
 	o.mu.Unlock()
 	if !same {
-		s.sdk.AddResourceTemplate(&mcp.ResourceTemplate{URITemplate: outsideTemplate, Name: "outside"}, s.readOutside)
+		ov.sdk.AddResourceTemplate(&mcp.ResourceTemplate{URITemplate: outsideTemplate, Name: "outside"}, ov.readOutside)
 	}
 }
 
@@ -123,16 +123,16 @@ func isURI(text string) bool {
 
 // seesOutside says of which outside servers a client sees the resources and prompts: of those whose tools it may name,
 // if it may submit calls at all. That it may only read is no matter: this is reading.
-func (s *Server) seesOutside(c client) func(server string) bool {
-	if s.cfg.Outside == nil || !c.who.Role.submits() {
+func (ov *outsideView) seesOutside(c client) func(server string) bool {
+	if ov.cfg.Outside == nil || !c.who.Role.submits() {
 		return func(string) bool { return false }
 	}
-	if len(s.cfg.Show.Tools) == 0 && len(c.who.Show.Tools) == 0 {
+	if len(ov.cfg.Show.Tools) == 0 && len(c.who.Show.Tools) == 0 {
 		return func(string) bool { return true }
 	}
 	seen := map[string]bool{}
-	for _, name := range s.cfg.Catalogue.Names() {
-		if server, _, outside := strings.Cut(name, "__"); outside && s.cfg.Show.names(name) && c.who.Show.names(name) {
+	for _, name := range ov.cfg.Catalogue.Names() {
+		if server, _, outside := strings.Cut(name, "__"); outside && ov.cfg.Show.names(name) && c.who.Show.names(name) {
 			seen[server] = true
 		}
 	}
@@ -149,13 +149,13 @@ func outsideOf(uri string) (server, theirs string, ok bool) {
 }
 
 // readOutside reads a resource of an outside server, listed or not: what there is, is for the server to say.
-func (s *Server) readOutside(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+func (ov *outsideView) readOutside(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 	uri := req.Params.URI
 	server, theirs, ok := outsideOf(uri)
-	if !ok || theirs == "" || !s.seesOutside(clientFrom(ctx))(server) {
+	if !ok || theirs == "" || !ov.seesOutside(clientFrom(ctx))(server) {
 		return nil, mcp.ResourceNotFoundError(uri)
 	}
-	raw, err := s.cfg.Outside.ReadResource(ctx, server, theirs)
+	raw, err := ov.cfg.Outside.ReadResource(ctx, server, theirs)
 	if fault.Has(err, fault.NotFound) {
 		return nil, mcp.ResourceNotFoundError(uri)
 	}
@@ -170,12 +170,12 @@ func (s *Server) readOutside(ctx context.Context, req *mcp.ReadResourceRequest) 
 }
 
 // getOutside is the handler of a prompt of an outside server.
-func (s *Server) getOutside(server, name string) mcp.PromptHandler {
+func (ov *outsideView) getOutside(server, name string) mcp.PromptHandler {
 	return func(ctx context.Context, req *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
-		if !s.seesOutside(clientFrom(ctx))(server) {
+		if !ov.seesOutside(clientFrom(ctx))(server) {
 			return nil, invalidParams(fmt.Sprintf("unknown prompt %q", req.Params.Name))
 		}
-		raw, err := s.cfg.Outside.GetPrompt(ctx, server, name, req.Params.Arguments)
+		raw, err := ov.cfg.Outside.GetPrompt(ctx, server, name, req.Params.Arguments)
 		result := &mcp.GetPromptResult{}
 		if err == nil {
 			err = json.Unmarshal(raw, result)
@@ -188,16 +188,16 @@ func (s *Server) getOutside(server, name string) mcp.PromptHandler {
 }
 
 // promptOf returns the server of a prompt of an outside server; no other one has two underscores in its name.
-func (s *Server) promptOf(name string) (server string, ok bool) {
+func (ov *outsideView) promptOf(name string) (server string, ok bool) {
 	server, _, ok = strings.Cut(name, "__")
-	return server, ok && s.cfg.Outside != nil
+	return server, ok && ov.cfg.Outside != nil
 }
 
 // listPrompts leaves out the prompts of outside servers that the identity does not see.
-func (s *Server) listPrompts(c client, list *mcp.ListPromptsResult) {
-	sees := s.seesOutside(c)
+func (ov *outsideView) listPrompts(c client, list *mcp.ListPromptsResult) {
+	sees := ov.seesOutside(c)
 	list.Prompts = slices.DeleteFunc(list.Prompts, func(p *mcp.Prompt) bool {
-		server, outside := s.promptOf(p.Name)
+		server, outside := ov.promptOf(p.Name)
 		return outside && !sees(server)
 	})
 }
@@ -206,7 +206,7 @@ func (s *Server) listPrompts(c client, list *mcp.ListPromptsResult) {
 const outsideCursor = "after "
 
 // listTemplates lists the templates of the face, and then those of outside servers that the identity sees.
-func (s *Server) listTemplates(ctx context.Context, c client, next mcp.MethodHandler, req mcp.Request) (mcp.Result, error) {
+func (ov *outsideView) listTemplates(ctx context.Context, c client, next mcp.MethodHandler, req mcp.Request) (mcp.Result, error) {
 	after, theirs := "", false
 	if p, ok := req.GetParams().(*mcp.ListResourceTemplatesParams); ok && p != nil {
 		if after, theirs = strings.CutPrefix(p.Cursor, outsideCursor); theirs {
@@ -227,16 +227,16 @@ func (s *Server) listTemplates(ctx context.Context, c client, next mcp.MethodHan
 	default:
 		after = ""
 	}
-	s.addOutside(c, list, after)
+	ov.addOutside(c, list, after)
 	return list, nil
 }
 
 // addOutside fills a page with the templates of outside servers after one of them.
-func (s *Server) addOutside(c client, list *mcp.ListResourceTemplatesResult, after string) {
-	sees := s.seesOutside(c)
-	s.outsideFeatures.mu.Lock()
-	defer s.outsideFeatures.mu.Unlock()
-	for _, t := range s.outsideFeatures.templates {
+func (ov *outsideView) addOutside(c client, list *mcp.ListResourceTemplatesResult, after string) {
+	sees := ov.seesOutside(c)
+	ov.features.mu.Lock()
+	defer ov.features.mu.Unlock()
+	for _, t := range ov.features.templates {
 		server, _, _ := outsideOf(t.URITemplate)
 		if t.URITemplate <= after || !sees(server) {
 			continue
@@ -248,4 +248,11 @@ func (s *Server) addOutside(c client, list *mcp.ListResourceTemplatesResult, aft
 		list.ResourceTemplates = append(list.ResourceTemplates, t)
 		after = t.URITemplate
 	}
+}
+
+// outsideView offers the resources and prompts of outside servers.
+type outsideView struct {
+	*core
+
+	features outsideFeatures
 }

@@ -20,16 +20,6 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// The tools of the face itself, for hosts without tasks: they make tasks and ask about them.
-const (
-	toolSubmit    = "orch_submit"
-	toolStatus    = "orch_status"
-	toolResult    = "orch_result"
-	toolList      = "orch_list"
-	toolCancel    = "orch_cancel"
-	toolApprovals = "orch_approvals"
-)
-
 // ownTool is a tool of the face.
 type ownTool struct {
 	name, purpose string
@@ -67,7 +57,7 @@ func text(description string) *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "string", Description: description}
 }
 
-func (s *Server) ownTools() []ownTool {
+func (tt *taskTools) ownTools() []ownTool {
 	id := map[string]*jsonschema.Schema{"task_id": text("the id of the task, TASK_…")}
 	return []ownTool{
 		{
@@ -82,9 +72,9 @@ func (s *Server) ownTools() []ownTool {
 				"for":               text("for registered agents: the call that it is for, as AGENT_CLAIM says in `call`; an agent that has only one need not say it"),
 			},
 			[]string{"plan"},
-			s.ownSubmit,
+			tt.ownSubmit,
 		},
-		{toolStatus, "Show the state of a task, its steps and why it does not move.", true, id, []string{"task_id"}, s.ownStatus},
+		{toolStatus, "Show the state of a task, its steps and why it does not move.", true, id, []string{"task_id"}, tt.ownStatus},
 		{
 			toolResult, "Wait for the end of a task, and show its result, or a piece of a large one.", true,
 			map[string]*jsonschema.Schema{
@@ -93,7 +83,7 @@ func (s *Server) ownTools() []ownTool {
 				"offset": {Type: "integer", Description: "only a piece of at most 15 KiB, from this byte on"},
 			},
 			[]string{"task_id"},
-			s.ownResult,
+			tt.ownResult,
 		},
 		{
 			toolList, "List tasks, the newest first.", true,
@@ -101,35 +91,35 @@ func (s *Server) ownTools() []ownTool {
 				"states": {Type: "array", Items: &jsonschema.Schema{Type: "string"}, Description: "only tasks in these states"},
 				"limit":  {Type: "integer", Description: "1 to 100, 20 by default"}, "cursor": text("next of the page before"),
 			},
-			nil, s.ownList,
+			nil, tt.ownList,
 		},
 		{
 			toolCancel, "Cancel a task, its children and its running calls.", false,
 			map[string]*jsonschema.Schema{"task_id": id["task_id"], "reason": text("why, for the log")},
 			[]string{"task_id"},
-			s.ownCancel,
+			tt.ownCancel,
 		},
-		{toolApprovals, "List the approvals that wait for a person. Only people decide about them, outside of this tool.", true, nil, nil, s.ownApprovals},
+		{toolApprovals, "List the approvals that wait for a person. Only people decide about them, outside of this tool.", true, nil, nil, tt.ownApprovals},
 	}
 }
 
 // addOwnTools adds the tools of the face.
-func (s *Server) addOwnTools() {
-	for _, t := range s.ownTools() {
-		if !s.cfg.Show.showsOwn(t.name) {
+func (tt *taskTools) addOwnTools() {
+	for _, t := range tt.ownTools() {
+		if !tt.cfg.Show.showsOwn(t.name) {
 			continue
 		}
 		closed := false
-		s.sdk.AddTool(&mcp.Tool{
+		tt.sdk.AddTool(&mcp.Tool{
 			Name: t.name, Description: t.purpose,
 			InputSchema: &jsonschema.Schema{Type: "object", Properties: t.in, Required: t.need, AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}}},
 			Annotations: &mcp.ToolAnnotations{ReadOnlyHint: t.reads, DestructiveHint: &closed, OpenWorldHint: &closed, IdempotentHint: t.reads},
-		}, s.own(t))
+		}, tt.handler(t))
 	}
 }
 
-// own is the handler of a tool of the face.
-func (s *Server) own(t ownTool) mcp.ToolHandler {
+// handler is the handler of a tool of the face.
+func (tt *taskTools) handler(t ownTool) mcp.ToolHandler {
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		c := clientFrom(ctx)
 		in, err := t.read(req.Params.Arguments)
@@ -137,7 +127,7 @@ func (s *Server) own(t ownTool) mcp.ToolHandler {
 			err = fault.New(fault.Forbidden, "%s may not do that", c.who.Name)
 		}
 		if err != nil {
-			err = s.refuse(c, t.name, req.Params.Arguments, err)
+			err = tt.refuse(c, t.name, req.Params.Arguments, err)
 		}
 		var out any
 		if err == nil {
@@ -145,12 +135,12 @@ func (s *Server) own(t ownTool) mcp.ToolHandler {
 			out, err = t.do(ctx, &c, &in)
 		}
 		if err != nil {
-			return s.failure(t.name, fault.From(err)).unpack()
+			return tt.answers.failure(t.name, fault.From(err)).unpack()
 		}
 		if whole, ok := out.(*mcp.CallToolResult); ok {
 			return whole, nil
 		}
-		return s.shown(c, resultTask(t, in), t.name, structured(mustJSON(out))), nil
+		return tt.answers.shown(c, resultTask(t, in), t.name, structured(mustJSON(out))), nil
 	}
 }
 
@@ -212,30 +202,30 @@ func plainLetters(name string) string {
 	return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(name))
 }
 
-func (s *Server) ownSubmit(ctx context.Context, c *client, in *ownInput) (any, error) {
+func (tt *taskTools) ownSubmit(ctx context.Context, c *client, in *ownInput) (any, error) {
 	if in.Check {
-		return s.validatePlan(*c, in)
+		return tt.plans.validatePlan(*c, in)
 	}
-	reach, err := s.rootsOf(ctx, *c)
+	reach, err := tt.clients.rootsOf(ctx, *c)
 	if err != nil {
 		return nil, err
 	}
 	r := api.SubmitRequest{
-		Plan: in.Plan, Inputs: in.Inputs, Name: in.Name, IdempotencyKey: in.Key, IdempotencyScope: in.Scope, Actor: c.who.Name, Labels: ttlLabel(s.cfg.DefaultTTL),
+		Plan: in.Plan, Inputs: in.Inputs, Name: in.Name, IdempotencyKey: in.Key, IdempotencyScope: in.Scope, Actor: c.who.Name, Labels: ttlLabel(tt.cfg.DefaultTTL),
 		Client: helper(nil, reach, ""), NoSecrets: true,
 	}
 	c.call = cmp.Or(in.For, c.call)
-	if err := s.bound(*c, &r); err != nil {
+	if err := tt.tools.bound(*c, &r); err != nil {
 		return nil, err
 	}
-	task, err := s.cfg.API.Submit(ctx, r)
+	task, err := tt.cfg.API.Submit(ctx, r)
 	if fault.Has(err, fault.InvalidPlan) {
-		return s.planRefused(*c, in, err)
+		return tt.plans.planRefused(*c, in, err)
 	}
 	if err != nil || !task.Existing {
 		return submitted{task, task.ID}, err
 	}
-	if _, err := s.taskOf(ctx, c.who, string(task.ID)); err != nil {
+	if _, err := tt.taskOf(ctx, c.who, string(task.ID)); err != nil {
 		return nil, fault.New(fault.Conflict, "the idempotency key is taken").WithField("idempotency_key").WithHint("choose another key")
 	}
 	return submitted{task, task.ID}, nil
@@ -248,28 +238,28 @@ type submitted struct {
 	TaskID events.TaskID `json:"task_id"`
 }
 
-func (s *Server) ownStatus(ctx context.Context, c *client, in *ownInput) (any, error) {
-	t, err := s.ownTask(ctx, c, in)
+func (tt *taskTools) ownStatus(ctx context.Context, c *client, in *ownInput) (any, error) {
+	t, err := tt.ownTask(ctx, c, in)
 	if err != nil {
 		return nil, err
 	}
-	if t, err = s.withRoom(ctx, *c, t); err != nil {
+	if t, err = tt.withRoom(ctx, *c, t); err != nil {
 		return nil, err
 	}
-	if s.showsAll(*c) {
+	if tt.answers.showsAll(*c) {
 		c.room.spareTask(&t)
 	}
-	why, err := s.cfg.API.Explain(ctx, api.GetRequest{ID: t.ID})
+	why, err := tt.cfg.API.Explain(ctx, api.GetRequest{ID: t.ID})
 	return object{"task": t, "causes": why.Causes}, err
 }
 
 // ownTask is the task that a call of a tool of the face names. NOT_FOUND, GONE for one that was shown once (S3-151).
-func (s *Server) ownTask(ctx context.Context, c *client, in *ownInput) (api.TaskView, error) {
-	t, err := s.taskOf(ctx, c.who, in.TaskID)
+func (tt *taskTools) ownTask(ctx context.Context, c *client, in *ownInput) (api.TaskView, error) {
+	t, err := tt.taskOf(ctx, c.who, in.TaskID)
 	if !fault.Has(err, fault.NotFound) {
 		return t, err
 	}
-	if past, there := s.past(ctx, c.who, in.TaskID); there {
+	if past, there := tt.past(ctx, c.who, in.TaskID); there {
 		err = fault.New(fault.Gone, "clients saw the task for as long as it was to be shown, until %s", until(past).UTC().Format(time.RFC3339)).
 			WithHint("the log has it: orch get %s", past.ID)
 	}
@@ -281,22 +271,12 @@ func (s *Server) ownTask(ctx context.Context, c *client, in *ownInput) (api.Task
 // ownTaskID is ownTask for a call that waits, perhaps with many others: the view of the task does not stay on its stack meanwhile.
 //
 //go:noinline
-func (s *Server) ownTaskID(ctx context.Context, c *client, in *ownInput) (events.TaskID, error) {
-	t, err := s.ownTask(ctx, c, in)
+func (tt *taskTools) ownTaskID(ctx context.Context, c *client, in *ownInput) (events.TaskID, error) {
+	t, err := tt.ownTask(ctx, c, in)
 	return t.ID, err
 }
 
-// past returns a task that somebody might have seen once.
-func (s *Server) past(ctx context.Context, who Identity, text string) (api.TaskView, bool) {
-	id, err := events.ParseTaskID(text)
-	if err != nil {
-		return api.TaskView{}, false
-	}
-	t, err := s.cfg.API.Get(ctx, api.GetRequest{ID: id})
-	return t, err == nil && (who.Role.seesAll() || s.ownerOf(ctx, t) == who.Name)
-}
-
-func (s *Server) ownList(ctx context.Context, c *client, in *ownInput) (any, error) {
+func (tt *taskTools) ownList(ctx context.Context, c *client, in *ownInput) (any, error) {
 	r := api.ListRequest{Limit: min(max(in.Limit, 0), 100), Cursor: in.Cursor}
 	if r.Limit == 0 {
 		r.Limit = 20
@@ -307,33 +287,29 @@ func (s *Server) ownList(ctx context.Context, c *client, in *ownInput) (any, err
 	for _, state := range in.States {
 		r.States = append(r.States, statemachine.State(state))
 	}
-	return s.cfg.API.List(ctx, r)
+	return tt.cfg.API.List(ctx, r)
 }
 
-func (s *Server) ownCancel(ctx context.Context, c *client, in *ownInput) (any, error) {
-	t, err := s.ownTask(ctx, c, in)
+func (tt *taskTools) ownCancel(ctx context.Context, c *client, in *ownInput) (any, error) {
+	t, err := tt.ownTask(ctx, c, in)
 	if err != nil {
 		return nil, err
 	}
-	return s.cfg.API.Cancel(ctx, api.CancelRequest{ID: t.ID, Reason: in.Reason, Actor: c.who.Name})
+	return tt.cfg.API.Cancel(ctx, api.CancelRequest{ID: t.ID, Reason: in.Reason, Actor: c.who.Name})
 }
 
-func (s *Server) ownApprovals(ctx context.Context, c *client, _ *ownInput) (any, error) {
-	return s.approvalsFor(ctx, c.who)
+func (tt *taskTools) ownApprovals(ctx context.Context, c *client, _ *ownInput) (any, error) {
+	return tt.approvalsFor(ctx, c.who)
 }
 
-// approvalsFor lists those that an identity may see.
-func (s *Server) approvalsFor(ctx context.Context, who Identity) (api.ApprovalsReply, error) {
-	r := api.ApprovalsRequest{Limit: maxApprovals}
-	if !who.Role.seesAll() {
-		r.Submitter = who.Name
-	}
-	got, err := s.cfg.API.Approvals(ctx, r)
-	if !who.Role.seesAll() {
-		got.Unread = 0 // those of others are among them
-	}
-	return got, err
-}
+// taskTools are the tools of the face itself, for hosts without tasks.
+type taskTools struct {
+	*core
 
-// maxApprovals bounds a list of approvals.
-const maxApprovals = 100
+	tools     *toolView
+	answers   *presenter
+	plans     *planChecks
+	clients   *connections
+	questions *questioner
+	desks     *desks
+}

@@ -17,34 +17,34 @@ import (
 const maxWait = 50 * time.Second
 
 // ownResult waits for the end of a task, and lets the client answer what that asks meanwhile.
-func (s *Server) ownResult(ctx context.Context, c *client, in *ownInput) (any, error) {
-	id, err := s.ownTaskID(ctx, c, in)
+func (tt *taskTools) ownResult(ctx context.Context, c *client, in *ownInput) (any, error) {
+	id, err := tt.ownTaskID(ctx, c, in)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.answerRound(ctx, *c, id, in); err != nil {
+	if err := tt.answerRound(ctx, *c, id, in); err != nil {
 		return nil, err
 	}
 	wait := min(time.Duration(in.Wait*float64(time.Second)), maxWait)
 	if wait <= 0 {
-		wait = s.cfg.SyncWait
+		wait = tt.cfg.SyncWait
 	}
-	r, err := s.resultWithAnswers(ctx, *c, id, s.cfg.Now().Add(wait))
+	r, err := tt.resultWithAnswers(ctx, *c, id, tt.cfg.Now().Add(wait))
 	if err != nil {
 		return nil, err
 	}
 	if r.Waits && c.modern {
-		if list, err := s.pending(ctx, *c, id); err != nil || len(list) > 0 {
-			return s.inputRequired(*c, &run{id: id}, list), err
+		if list, err := tt.questions.pending(ctx, *c, id); err != nil || len(list) > 0 {
+			return tt.questions.inputRequired(*c, &run{id: id}, list), err
 		}
 	}
 	if r.State == statemachine.Done {
-		r.Output = s.cfg.Reveal(ctx, id, c.who.Name, r.Output)
+		r.Output = tt.cfg.Reveal(ctx, id, c.who.Name, r.Output)
 	}
 	switch {
 	case r.State == statemachine.Done && (in.Field != "" || in.Offset != nil):
 		return pieceOf(r, in)
-	case r.Over && !s.showsAll(*c):
+	case r.Over && !tt.answers.showsAll(*c):
 		return flat(r), nil
 	}
 	r.Output = c.room.value(r.Output)
@@ -52,25 +52,25 @@ func (s *Server) ownResult(ctx context.Context, c *client, in *ownInput) (any, e
 		return r, nil
 	}
 	fields := fieldsOf(r)
-	h, err := s.goesOn(ctx, *c, id, "")
+	h, err := tt.answers.goesOn(ctx, *c, id, "")
 	fields["waits_for"], fields["reason"], fields["poll_interval_ms"] = h.WaitsFor, h.Reason, h.PollIntervalMs
 	return fields, err
 }
 
 // resultWithAnswers waits for the end of a task until a time. A client of 2025-11-25 is asked meanwhile what the task asks; the wait of
 // one of 2026-07-28 ends when the task asks what that can answer.
-func (s *Server) resultWithAnswers(ctx context.Context, c client, id events.TaskID, limit time.Time) (api.ResultReply, error) {
+func (tt *taskTools) resultWithAnswers(ctx context.Context, c client, id events.TaskID, limit time.Time) (api.ResultReply, error) {
 	asked := !c.sessionless && c.session != nil && !c.modern
 	for attend := asked || c.modern; ; {
-		r, err := s.result(ctx, c.room, api.ResultRequest{ID: id, Wait: max(limit.Sub(s.cfg.Now()), 0), Attend: attend})
+		r, err := tt.result(ctx, c.room, api.ResultRequest{ID: id, Wait: max(limit.Sub(tt.cfg.Now()), 0), Attend: attend})
 		switch {
-		case err != nil || r.Over || !r.Waits || !attend || !s.cfg.Now().Before(limit):
+		case err != nil || r.Over || !r.Waits || !attend || !tt.cfg.Now().Before(limit):
 			return r, err
 		case asked:
-			err = s.askUntil(ctx, c, id, limit)
+			err = tt.askUntil(ctx, c, id, limit)
 		default:
 			var list []question
-			if list, err = s.pending(ctx, c, id); len(list) > 0 {
+			if list, err = tt.questions.pending(ctx, c, id); len(list) > 0 {
 				return r, err
 			}
 			attend = false // only others can answer
@@ -82,10 +82,10 @@ func (s *Server) resultWithAnswers(ctx context.Context, c client, id events.Task
 }
 
 // askUntil puts what a task asks to the client of a request that waits, until the task goes on or a time has come.
-func (s *Server) askUntil(ctx context.Context, c client, id events.TaskID, limit time.Time) error {
-	within, stop := context.WithTimeout(ctx, limit.Sub(s.cfg.Now()))
+func (tt *taskTools) askUntil(ctx context.Context, c client, id events.TaskID, limit time.Time) error {
+	within, stop := context.WithTimeout(ctx, limit.Sub(tt.cfg.Now()))
 	defer stop()
-	desk := s.attendDesk(c, id, false)
+	desk := tt.desks.attendDesk(c, id, false)
 	defer desk.leave()
 	if _, err := desk.wait(within, false); err != nil && within.Err() == nil {
 		return err
@@ -94,19 +94,19 @@ func (s *Server) askUntil(ctx context.Context, c client, id events.TaskID, limit
 }
 
 // answerRound takes the answers that a client of 2026-07-28 has sent with its next call.
-func (s *Server) answerRound(ctx context.Context, c client, id events.TaskID, in *ownInput) error {
+func (tt *taskTools) answerRound(ctx context.Context, c client, id events.TaskID, in *ownInput) error {
 	if in.state == "" {
 		return nil
 	}
-	state, ok := s.seal.open(c.who.Name, in.state)
+	state, ok := tt.questions.seal.open(c.who.Name, in.state)
 	if asked, _, _ := strings.Cut(state, " "); !ok || asked != string(id) {
 		return fault.New(fault.ValidationError, "was not given out by this server, not to this client, or for another task").WithField("requestState")
 	}
-	list, err := s.pending(ctx, c, id)
+	list, err := tt.questions.pending(ctx, c, id)
 	if err != nil {
 		return err
 	}
-	_, err = s.answerAll(ctx, c, list, in.answers)
+	_, err = tt.questions.answerAll(ctx, c, list, in.answers)
 	return err
 }
 

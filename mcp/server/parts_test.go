@@ -105,7 +105,7 @@ func TestEscaperReadsInAnyPieces(t *testing.T) {
 // same stream, such as news of its progress, was read.
 func TestAnAnswerThatWaitsForItsStreamStopsNobody(t *testing.T) {
 	t.Parallel()
-	s := &Server{rooms: newRooms(), life: t.Context()}
+	s := wire(newCore(Config{}.withDefaults()))
 	of, req := s.rooms.room("ada"), httptest.NewRequest(http.MethodPost, "/", nil)
 	defer s.rooms.note(req, of)()
 	answer := s.route(func(context.Context, string, mcp.Request) (mcp.Result, error) {

@@ -15,16 +15,6 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// asks is the error of a call that waits for people; nil when it does not any more.
-func (b *ToolCaller) asks(ctx context.Context, id events.TaskID, reply *ToolReply) error {
-	e, asked, err := b.s.waitsForPeople(ctx, b.c, id)
-	if err != nil || e == nil {
-		return err
-	}
-	reply.Approval, reply.Rule, reply.Question = asked.approval, asked.rule, asked.question
-	return e
-}
-
 // pendingDecisions are the ids of what people are asked, and the rule that demands the approval (S0-004).
 type pendingDecisions struct{ approval, rule, question string }
 
@@ -40,12 +30,12 @@ func (p pendingDecisions) fields() object {
 }
 
 // waitsForPeople says what a task waits for that only people can give; nil when it waits for nothing.
-func (s *Server) waitsForPeople(ctx context.Context, c client, id events.TaskID) (e *fault.Error, asked pendingDecisions, err error) {
-	now, err := s.cfg.API.Result(ctx, api.ResultRequest{ID: id, Attend: true})
+func (qs *questioner) waitsForPeople(ctx context.Context, c client, id events.TaskID) (e *fault.Error, asked pendingDecisions, err error) {
+	now, err := qs.cfg.API.Result(ctx, api.ResultRequest{ID: id, Attend: true})
 	if err != nil || !now.Waits {
 		return nil, asked, err
 	}
-	t, err := s.cfg.API.Get(ctx, api.GetRequest{ID: id})
+	t, err := qs.cfg.API.Get(ctx, api.GetRequest{ID: id})
 	if err != nil {
 		return nil, asked, err
 	}
@@ -59,11 +49,11 @@ func (s *Server) waitsForPeople(ctx context.Context, c client, id events.TaskID)
 		asked.question = t.Questions[0].ID
 		e = e.WithHint("a person answers with: orch answer %s", asked.question)
 	}
-	got, err := s.cfg.API.Approvals(ctx, api.ApprovalsRequest{Task: id})
+	got, err := qs.cfg.API.Approvals(ctx, api.ApprovalsRequest{Task: id})
 	for _, a := range got.Approvals {
 		if a.Status == statemachine.ApprovalPending {
 			asked.approval, asked.rule = a.ID, ruleOf(a)
-			return e.WithHint("a person decides with: orch approve %s; then %s with {\"task_id\": %q} has the result", a.ID, cmp.Or(s.nameFor(c, toolResult), toolResult), string(id)), asked, err
+			return e.WithHint("a person decides with: orch approve %s; then %s with {\"task_id\": %q} has the result", a.ID, cmp.Or(qs.tools.nameFor(c, toolResult), toolResult), string(id)), asked, err
 		}
 	}
 	return e, asked, err
@@ -80,8 +70,8 @@ func ruleOf(a api.ApprovalView) string {
 
 // needsOthers is the result of a call that waits for people whom its client does not reach, or whose answer
 // was refused. nil when it goes on meanwhile.
-func (s *Server) needsOthers(ctx context.Context, c client, r *run, refused error) (*mcp.CallToolResult, error) {
-	e, asked, err := s.waitsForPeople(ctx, c, r.id)
+func (qs *questioner) needsOthers(ctx context.Context, c client, r *run, refused error) (*mcp.CallToolResult, error) {
+	e, asked, err := qs.waitsForPeople(ctx, c, r.id)
 	if err != nil || e == nil {
 		return nil, err
 	}
@@ -89,13 +79,13 @@ func (s *Server) needsOthers(ctx context.Context, c client, r *run, refused erro
 		return nil, &taskStartedError{begun(r.id, r.at, r.ttl)}
 	}
 	if c.modern && asked.question != "" {
-		return nil, s.lacks(ctx, c, r)
+		return nil, qs.lacks(ctx, c, r)
 	}
 	if refused != nil {
 		e.Message = "the answer was refused (" + fault.From(refused).Message + "), and " + e.Message
 	}
 	e.Reason = cmp.Or(asked.approval, asked.question, string(r.id))
-	result, err := s.failure(r.spec.Name, e).unpack()
+	result, err := qs.answers.failure(r.spec.Name, e).unpack()
 	if err != nil {
 		return nil, err
 	}
@@ -122,8 +112,8 @@ func withData(result *mcp.CallToolResult, more object) {
 }
 
 // lacks ends a call that asks what its client of 2026-07-28 has not declared to answer.
-func (s *Server) lacks(ctx context.Context, c client, r *run) error {
-	asked, err := s.cfg.API.Questions(ctx, api.QuestionsRequest{Task: r.id})
+func (qs *questioner) lacks(ctx context.Context, c client, r *run) error {
+	asked, err := qs.cfg.API.Questions(ctx, api.QuestionsRequest{Task: r.id})
 	if err != nil {
 		return err
 	}
@@ -131,7 +121,7 @@ func (s *Server) lacks(ctx context.Context, c client, r *run) error {
 	for _, q := range asked.Questions {
 		need[q.Kind] = object{}
 	}
-	_, err = s.cfg.API.Cancel(ctx, api.CancelRequest{ID: r.id, Reason: "the client cannot answer what the call asks", Actor: c.who.Name})
+	_, err = qs.cfg.API.Cancel(ctx, api.CancelRequest{ID: r.id, Reason: "the client cannot answer what the call asks", Actor: c.who.Name})
 	if err != nil {
 		return err
 	}

@@ -34,8 +34,8 @@ func planSchema() *jsonschema.Schema {
 }
 
 // addPlanSchema offers the schema of the whole format.
-func (s *Server) addPlanSchema() {
-	s.sdk.AddResource(&mcp.Resource{
+func (pc *planChecks) addPlanSchema() {
+	pc.sdk.AddResource(&mcp.Resource{
 		URI: planSchemaURI, Name: "plan-schema", Title: "JSON Schema of a plan for orch_submit, with all keys", MIMEType: "application/schema+json",
 	}, func(context.Context, *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 		return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{
@@ -88,20 +88,20 @@ func nameInPlans(problems []planProblem, profile []profileTool) {
 }
 
 // loadPlan checks a plan, an object or YAML text, against the tools that the client sees.
-func (s *Server) loadPlan(c client, raw json.RawMessage) (*plan.Plan, *plan.Program, error) {
+func (pc *planChecks) loadPlan(c client, raw json.RawMessage) (*plan.Plan, *plan.Program, error) {
 	text := []byte(raw)
 	var yaml string
 	if json.Unmarshal(raw, &yaml) == nil {
 		text = []byte(yaml)
 	}
 	var names []string
-	for _, name := range s.cfg.Catalogue.Names() {
-		if _, ok := s.serves(c, name); ok {
+	for _, name := range pc.cfg.Catalogue.Names() {
+		if _, ok := pc.tools.serves(c, name); ok {
 			names = append(names, name)
 		}
 	}
 	return plan.Load("plan", text, plan.Options{ToolNames: func() []string { return names }, Tool: func(name string) (plan.ToolInfo, bool) {
-		tool, ok := s.cfg.Catalogue.Get(name)
+		tool, ok := pc.cfg.Catalogue.Get(name)
 		if !ok || tool.Spec().Internal {
 			return plan.ToolInfo{}, false
 		}
@@ -120,10 +120,10 @@ func toolInfo(tool tools.Tool) plan.ToolInfo {
 }
 
 // validatePlan says whether a plan could be submitted, and submits nothing.
-func (s *Server) validatePlan(c client, in *ownInput) (any, error) {
-	parsed, program, err := s.loadPlan(c, in.Plan)
+func (pc *planChecks) validatePlan(c client, in *ownInput) (any, error) {
+	parsed, program, err := pc.loadPlan(c, in.Plan)
 	if err != nil {
-		return s.planRefused(c, in, err)
+		return pc.planRefused(c, in, err)
 	}
 	if len(parsed.SecretSources()) > 0 {
 		return nil, api.ErrAgentSecrets()
@@ -135,10 +135,10 @@ func (s *Server) validatePlan(c client, in *ownInput) (any, error) {
 }
 
 // planRefused is the result of a plan that is not valid: every problem, as data and as text.
-func (s *Server) planRefused(c client, in *ownInput, err error) (any, error) {
+func (pc *planChecks) planRefused(c client, in *ownInput, err error) (any, error) {
 	var list plan.Problems
 	if !errors.As(err, &list) { // the node is another process: it has sent the first problem alone
-		if _, _, here := s.loadPlan(c, in.Plan); !errors.As(here, &list) {
+		if _, _, here := pc.loadPlan(c, in.Plan); !errors.As(here, &list) {
 			return nil, err
 		}
 	}
@@ -146,10 +146,10 @@ func (s *Server) planRefused(c client, in *ownInput, err error) (any, error) {
 		return nil, err
 	}
 	problems := problemsOf(list)
-	nameInPlans(problems, narrowed(s.profileOf(c)))
+	nameInPlans(problems, narrowed(pc.tools.profileOf(c)))
 	e := fault.New(fault.InvalidPlan, "the plan is not valid, and nothing of it was run; problems: %d", len(problems)).WithField("plan").
 		WithHint("mend all of them and submit it again; validate_only checks without running; resource %s has all keys", planSchemaURI)
-	result, err := s.failure(toolSubmit, e).unpack()
+	result, err := pc.answers.failure(toolSubmit, e).unpack()
 	if err != nil {
 		return nil, err
 	}
@@ -177,4 +177,12 @@ func orPlan(path string) string {
 		return "the plan"
 	}
 	return path
+}
+
+// planChecks checks the plans of clients, and tells them all problems at once.
+type planChecks struct {
+	*core
+
+	tools   *toolView
+	answers *presenter
 }

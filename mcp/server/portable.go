@@ -8,24 +8,24 @@ import "strings"
 func portable(name string) string { return strings.ReplaceAll(name, ".", "_") }
 
 // portableNames are the tools with dots that are shown under another name, by that name, to clients that name no profile.
-func (s *Server) portableNames() map[string]string {
-	if !s.cfg.PortableNames {
+func (v *toolView) portableNames() map[string]string {
+	if !v.cfg.PortableNames {
 		return nil
 	}
-	return s.withoutDots()
+	return v.withoutDots()
 }
 
 // withoutDots are the tools with dots that can be shown under another name, by that name. Nobody changes them.
-func (s *Server) withoutDots() map[string]string { return s.descriptions.namesOf(s.findWithoutDots) }
+func (v *toolView) withoutDots() map[string]string { return v.descriptions.namesOf(v.findWithoutDots) }
 
-func (s *Server) findWithoutDots() map[string]string {
+func (v *toolView) findWithoutDots() map[string]string {
 	shown := map[string]string{}
-	for _, name := range s.cfg.Catalogue.Names() {
+	for _, name := range v.cfg.Catalogue.Names() {
 		other := portable(name)
 		if other == name {
 			continue
 		}
-		if _, taken := s.cfg.Catalogue.Get(other); taken {
+		if _, taken := v.cfg.Catalogue.Get(other); taken {
 			continue
 		}
 		if _, taken := shown[other]; !taken { // names come in order: it is always the same one
@@ -44,11 +44,11 @@ func shownName(name string, shown map[string]string) string {
 }
 
 // plainName is the name in the catalogue of a tool that somebody calls.
-func (s *Server) plainName(name string) string {
-	if _, ok := s.cfg.Catalogue.Get(name); ok || !s.cfg.PortableNames {
+func (v *toolView) plainName(name string) string {
+	if _, ok := v.cfg.Catalogue.Get(name); ok || !v.cfg.PortableNames {
 		return name
 	}
-	if plain, ok := s.portableNames()[name]; ok {
+	if plain, ok := v.portableNames()[name]; ok {
 		return plain
 	}
 	return name

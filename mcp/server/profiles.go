@@ -86,11 +86,11 @@ func patternsOf(profile string) *Selection {
 }
 
 // profileOf is the profile of a client: what it asks for, else that of the face.
-func (s *Server) profileOf(c client) string {
+func (v *toolView) profileOf(c client) string {
 	if c.note == nil {
-		return s.cfg.Profile
+		return v.cfg.Profile
 	}
-	return cmp.Or(c.note(noteProfile), s.cfg.Profile)
+	return cmp.Or(c.note(noteProfile), v.cfg.Profile)
 }
 
 // takeProfile notes the profile that the URL of a request names. It refuses the request when there is none such.
@@ -107,15 +107,15 @@ func takeProfile(w http.ResponseWriter, r *http.Request) bool {
 }
 
 // inProfile finds a tool that a client names in its profile. own is false when the profile has no words of its own.
-func (s *Server) inProfile(c client, name string) (tool profileTool, own, ok bool) {
-	list := narrowed(s.profileOf(c))
+func (v *toolView) inProfile(c client, name string) (tool profileTool, own, ok bool) {
+	list := narrowed(v.profileOf(c))
 	for _, t := range list {
 		if t.name == name {
 			return t, true, true
 		}
 	}
-	if patterns := patternsOf(s.profileOf(c)); patterns != nil {
-		plain := cmp.Or(s.withoutDots()[name], name)
+	if patterns := patternsOf(v.profileOf(c)); patterns != nil {
+		plain := cmp.Or(v.withoutDots()[name], name)
 		return profileTool{name: name, tool: plain}, false, patterns.names(plain)
 	}
 	return profileTool{name: name, tool: name}, list != nil, list == nil
@@ -123,13 +123,13 @@ func (s *Server) inProfile(c client, name string) (tool profileTool, own, ok boo
 
 // enter turns a call of a tool of the client's profile into one of the catalogue: its name, inputs that are not shown, and paths
 // that are relative to the project.
-func (s *Server) enter(c client, p *mcp.CallToolParamsRaw) error {
-	t, own, ok := s.inProfile(c, p.Name)
+func (v *toolView) enter(c client, p *mcp.CallToolParamsRaw) error {
+	t, own, ok := v.inProfile(c, p.Name)
 	if !ok {
-		return invalidParams("the profile " + s.profileOf(c) + " has no tool " + quoted(p.Name) + s.meant(c, p.Name))
+		return invalidParams("the profile " + v.profileOf(c) + " has no tool " + quoted(p.Name) + v.meant(c, p.Name))
 	}
 	p.Name = t.tool
-	tool, found := s.cfg.Catalogue.Get(t.tool)
+	tool, found := v.cfg.Catalogue.Get(t.tool)
 	if !own || !found {
 		return nil
 	}
@@ -137,16 +137,16 @@ func (s *Server) enter(c client, p *mcp.CallToolParamsRaw) error {
 	if json.Unmarshal(orEmpty(p.Arguments), &fields) != nil || fields == nil {
 		return nil //nolint:nilerr // the tool refuses it
 	}
-	s.complement(t, tool, fields)
+	v.complement(t, tool, fields)
 	if t.tool == toolAskPeople {
-		s.enterPlanned(c, fields)
+		v.enterPlanned(c, fields)
 	}
 	p.Arguments = mustJSON(fields)
 	return nil
 }
 
 // complement adds the inputs of a tool that its profile does not show, and makes its paths absolute.
-func (s *Server) complement(t profileTool, tool tools.Tool, fields map[string]json.RawMessage) {
+func (v *toolView) complement(t profileTool, tool tools.Tool, fields map[string]json.RawMessage) {
 	for name, value := range t.fill {
 		if fields[name] == nil {
 			fields[name] = json.RawMessage(value)
@@ -154,57 +154,43 @@ func (s *Server) complement(t profileTool, tool tools.Tool, fields map[string]js
 	}
 	for _, at := range tool.Spec().Paths {
 		if fields[at.Field] != nil {
-			fields[at.Field] = s.absolute(fields[at.Field])
+			fields[at.Field] = v.absolute(fields[at.Field])
 		}
 	}
 }
 
 // enterPlanned turns the call for which an approval is asked into one of the catalogue, as enter does when it is made.
-func (s *Server) enterPlanned(c client, fields map[string]json.RawMessage) {
+func (v *toolView) enterPlanned(c client, fields map[string]json.RawMessage) {
 	var details, args map[string]json.RawMessage
 	var name string
 	if json.Unmarshal(fields["details"], &details) != nil || json.Unmarshal(details["tool"], &name) != nil {
 		return
 	}
-	t, own, ok := s.inProfile(c, name)
-	tool, found := s.cfg.Catalogue.Get(t.tool)
+	t, own, ok := v.inProfile(c, name)
+	tool, found := v.cfg.Catalogue.Get(t.tool)
 	if !own || !ok || !found || json.Unmarshal(orEmpty(details["arguments"]), &args) != nil || args == nil {
 		return
 	}
-	s.complement(t, tool, args)
+	v.complement(t, tool, args)
 	details["tool"], details["arguments"] = mustJSON(t.tool), mustJSON(args)
 	fields["details"] = mustJSON(details)
 }
 
 // nameFor is the name under which a client calls a tool, empty when its profile has none for it.
-func (s *Server) nameFor(c client, tool string) string { return nameIn(s.profileOf(c), tool) }
-
-// nameIn is the name that a tool without dots has in a profile, empty when it has none.
-func nameIn(profile, tool string) string {
-	list := narrowed(profile)
-	for _, t := range list {
-		if t.tool == tool {
-			return t.name
-		}
-	}
-	if patterns := patternsOf(profile); list != nil || patterns != nil && !patterns.names(tool) {
-		return ""
-	}
-	return tool
-}
+func (v *toolView) nameFor(c client, tool string) string { return nameIn(v.profileOf(c), tool) }
 
 // absolute is a path below the root, where it is relative.
-func (s *Server) absolute(raw json.RawMessage) json.RawMessage {
+func (v *toolView) absolute(raw json.RawMessage) json.RawMessage {
 	var name string
 	if json.Unmarshal(raw, &name) != nil || name == "" || filepath.IsAbs(name) {
 		return raw
 	}
-	return mustJSON(filepath.Join(s.cfg.Root, name))
+	return mustJSON(filepath.Join(v.cfg.Root, name))
 }
 
 // meant is what the client probably means, as the end of a sentence.
-func (s *Server) meant(c client, name string) string {
-	for _, t := range narrowed(s.profileOf(c)) {
+func (v *toolView) meant(c client, name string) string {
+	for _, t := range narrowed(v.profileOf(c)) {
 		if t.tool == name {
 			return "; it is " + t.name + " here"
 		}
@@ -213,12 +199,12 @@ func (s *Server) meant(c client, name string) string {
 }
 
 // listNarrowed are the tools of a profile with words of its own that a client sees.
-func (s *Server) listNarrowed(c client, profile string) (shown []json.RawMessage) {
+func (v *toolView) listNarrowed(c client, profile string) (shown []json.RawMessage) {
 	for _, t := range narrowed(profile) {
-		if !s.lists(c, t.tool) {
+		if !v.lists(c, t.tool) {
 			continue
 		}
-		described := s.descriptions.of(descriptionKey{profile: profile, name: t.name}, func() json.RawMessage { return s.describe(t) })
+		described := v.descriptions.of(descriptionKey{profile: profile, name: t.name}, func() json.RawMessage { return v.describe(t) })
 		if described != nil {
 			shown = append(shown, described)
 		}
@@ -227,14 +213,14 @@ func (s *Server) listNarrowed(c client, profile string) (shown []json.RawMessage
 }
 
 // listSelected are the tools of a list that a profile without words of its own shows to a client.
-func (s *Server) listSelected(c client, profile string, list *mcp.ListToolsResult) (shown []json.RawMessage) {
-	patterns, names := patternsOf(profile), s.withoutDots()
+func (v *toolView) listSelected(c client, profile string, list *mcp.ListToolsResult) (shown []json.RawMessage) {
+	patterns, names := patternsOf(profile), v.withoutDots()
 	for _, t := range list.Tools {
-		if !patterns.names(t.Name) || !s.lists(c, t.Name) {
+		if !patterns.names(t.Name) || !v.lists(c, t.Name) {
 			continue
 		}
 		key := descriptionKey{tool: t, profile: profile, name: shownName(t.Name, names)}
-		shown = append(shown, s.descriptions.of(key, func() json.RawMessage {
+		shown = append(shown, v.descriptions.of(key, func() json.RawMessage {
 			other := *t
 			other.Name, other.OutputSchema = key.name, nil // results are texts
 			return terseJSON(&other)
@@ -244,22 +230,22 @@ func (s *Server) listSelected(c client, profile string, list *mcp.ListToolsResul
 }
 
 // lists reports whether a tool stands in the lists of a client.
-func (s *Server) lists(c client, name string) bool {
-	tool, ok := s.serves(c, name)
+func (v *toolView) lists(c client, name string) bool {
+	tool, ok := v.serves(c, name)
 	return ok && (tool == nil || !tool.Spec().Unlisted)
 }
 
 // describe is a tool in the words of a profile, nil when the face does not have it.
-func (s *Server) describe(t profileTool) json.RawMessage {
+func (v *toolView) describe(t profileTool) json.RawMessage {
 	m := &mcp.Tool{Name: t.name, Description: t.use}
 	var schema json.RawMessage
-	if tool, ok := s.cfg.Catalogue.Get(t.tool); ok {
+	if tool, ok := v.cfg.Catalogue.Get(t.tool); ok {
 		m.Annotations, schema = toolOf(tool).Annotations, tool.InputSchema()
 		m.Annotations.Title = ""
 	} else {
-		all, closed := s.ownTools(), false
+		all, closed := v.own, false
 		i := slices.IndexFunc(all, func(o ownTool) bool { return o.name == t.tool })
-		if i < 0 || !s.cfg.Show.showsOwn(t.tool) {
+		if i < 0 || !v.cfg.Show.showsOwn(t.tool) {
 			return nil
 		}
 		o := all[i]
@@ -332,4 +318,18 @@ func narrowSchema(schema json.RawMessage, fields []string) object {
 		narrow["required"] = required
 	}
 	return narrow
+}
+
+// nameIn is the name that a tool without dots has in a profile, empty when it has none.
+func nameIn(profile, tool string) string {
+	list := narrowed(profile)
+	for _, t := range list {
+		if t.tool == tool {
+			return t.name
+		}
+	}
+	if patterns := patternsOf(profile); list != nil || patterns != nil && !patterns.names(tool) {
+		return ""
+	}
+	return tool
 }

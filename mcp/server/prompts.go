@@ -11,19 +11,19 @@ import (
 )
 
 // addPrompts offers the prompts of the face (S2-040).
-func (s *Server) addPrompts() {
-	s.sdk.AddPrompt(&mcp.Prompt{
+func (pm *prompter) addPrompts() {
+	pm.sdk.AddPrompt(&mcp.Prompt{
 		Name: "explain_task", Title: "Explain a task", Description: "Say what a task does, how it stands, and why it does not move or has failed.",
 		Arguments: []*mcp.PromptArgument{{Name: "task_id", Description: "the id of the task", Required: true}},
-	}, s.explainTask)
-	s.sdk.AddPrompt(&mcp.Prompt{
+	}, pm.explainTask)
+	pm.sdk.AddPrompt(&mcp.Prompt{
 		Name: "review_approval", Title: "Review an approval", Description: "Weigh what an approval would allow, before a person decides.",
 		Arguments: []*mcp.PromptArgument{{Name: "approval_id", Description: "the id of the approval", Required: true}},
-	}, s.reviewApproval)
-	s.sdk.AddPrompt(&mcp.Prompt{
+	}, pm.reviewApproval)
+	pm.sdk.AddPrompt(&mcp.Prompt{
 		Name: "run_plan", Title: "Run a plan", Description: "Write a plan for a goal, check it, submit it and follow it to its end.",
 		Arguments: []*mcp.PromptArgument{{Name: "goal", Description: "what is to be reached", Required: true}, {Name: "tools", Description: "names of tools to use, separated by commas"}},
-	}, s.runPlan)
+	}, pm.runPlan)
 }
 
 // required returns an argument of a prompt that has to be there (S2-040).
@@ -51,16 +51,16 @@ func embedded(uri string, v any) mcp.Content {
 	return &mcp.EmbeddedResource{Resource: &mcp.ResourceContents{URI: uri, MIMEType: "application/json", Text: string(data)}}
 }
 
-func (s *Server) explainTask(ctx context.Context, req *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+func (pm *prompter) explainTask(ctx context.Context, req *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 	id, err := required(req, "task_id")
 	if err != nil {
 		return nil, err
 	}
-	t, err := s.taskOf(ctx, clientFrom(ctx).who, id)
+	t, err := pm.taskOf(ctx, clientFrom(ctx).who, id)
 	if err != nil {
 		return nil, err
 	}
-	why, err := s.cfg.API.Explain(ctx, api.GetRequest{ID: t.ID})
+	why, err := pm.cfg.API.Explain(ctx, api.GetRequest{ID: t.ID})
 	if err != nil {
 		return nil, err
 	}
@@ -70,17 +70,17 @@ func (s *Server) explainTask(ctx context.Context, req *mcp.GetPromptRequest) (*m
 		embedded(resourcePrefix+id, object{"task": t, "causes": why.Causes})), nil
 }
 
-func (s *Server) reviewApproval(ctx context.Context, req *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+func (pm *prompter) reviewApproval(ctx context.Context, req *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 	id, err := required(req, "approval_id")
 	if err != nil {
 		return nil, err
 	}
-	got, err := s.cfg.API.Approvals(ctx, api.ApprovalsRequest{ID: id})
+	got, err := pm.cfg.API.Approvals(ctx, api.ApprovalsRequest{ID: id})
 	if err != nil || len(got.Approvals) == 0 {
 		return nil, invalidParams("there is no approval " + quoted(id))
 	}
 	a := got.Approvals[0]
-	if _, err := s.taskOf(ctx, clientFrom(ctx).who, string(a.Task)); err != nil {
+	if _, err := pm.taskOf(ctx, clientFrom(ctx).who, string(a.Task)); err != nil {
 		return nil, invalidParams("there is no approval " + quoted(id))
 	}
 	return said("Reviews approval "+id,
@@ -89,7 +89,7 @@ func (s *Server) reviewApproval(ctx context.Context, req *mcp.GetPromptRequest) 
 		embedded(resourcePrefix+string(a.Task)+"/approvals", a)), nil
 }
 
-func (s *Server) runPlan(_ context.Context, req *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+func (pm *prompter) runPlan(_ context.Context, req *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 	goal, err := required(req, "goal")
 	if err != nil {
 		return nil, err
@@ -102,3 +102,6 @@ func (s *Server) runPlan(_ context.Context, req *mcp.GetPromptRequest) (*mcp.Get
 		"Reach this goal with a plan of orch: %s.%s Write the plan (orch: v1, name, steps with id, tool, with, needs), submit it with %s, "+
 			"follow it with %s, and when it waits for an approval, tell me its id. Report the result, or why it failed.", goal, with, toolSubmit, toolResult)}), nil
 }
+
+// prompter offers the prompts of the face.
+type prompter struct{ *core }

@@ -19,19 +19,19 @@ import (
 const questionPrefix = "question:"
 
 // questionID is the id of the request that puts a question to the client of a session.
-func (s *Server) questionID(who Identity, session string, task events.TaskID, question string) string {
-	return questionPrefix + s.seal.seal(holder(who, session), string(task)+" "+question+" "+rand.Text()[:8])
+func (ds *desks) questionID(who Identity, session string, task events.TaskID, question string) string {
+	return questionPrefix + ds.questions.seal.seal(holder(who, session), string(task)+" "+question+" "+rand.Text()[:8])
 }
 
 func holder(who Identity, session string) string { return who.Name + "\n" + session + "\nquestion" }
 
 // questionOf is what the id of an answer says of its question; false for an id that was not given out for one.
-func (s *Server) questionOf(who Identity, session, id string) (task, question string, ok bool) {
+func (ds *desks) questionOf(who Identity, session, id string) (task, question string, ok bool) {
 	sealed, ok := strings.CutPrefix(id, questionPrefix)
 	if !ok {
 		return "", "", false
 	}
-	state, ok := s.seal.open(holder(who, session), sealed)
+	state, ok := ds.questions.seal.open(holder(who, session), sealed)
 	if parts := strings.Split(state, " "); ok && len(parts) == 3 {
 		return parts[0], parts[1], true
 	}
@@ -41,37 +41,37 @@ func (s *Server) questionOf(who Identity, session, id string) (task, question st
 // takeReply takes the answer to a question, for which its session is opened again if need be; false for any other message.
 func (f *versionRouter) takeReply(r *http.Request, p envelope) bool {
 	who, session := requestIdentity(r), r.Header.Get(headerSession)
-	if p.Method != nil || !f.s.isReply(who, session, p) {
+	if p.Method != nil || !f.s.desks.isReply(who, session, p) {
 		return false
 	}
-	if f.s.sessions.ownedBy(session, ownerOf(r)) == nil && !f.reopen(r, session) {
+	if f.s.clients.sessions.ownedBy(session, ownerOf(r)) == nil && !f.reopen(r, session) {
 		return false
 	}
-	return f.s.takeReply(context.WithoutCancel(r.Context()), who, session, p)
+	return f.s.desks.takeReply(context.WithoutCancel(r.Context()), who, session, p)
 }
 
 // isReply reports whether a message answers a question that was put to the client of a session.
-func (s *Server) isReply(who Identity, session string, p envelope) bool {
+func (ds *desks) isReply(who Identity, session string, p envelope) bool {
 	var id string
 	_ = json.Unmarshal(p.ID, &id)
-	_, _, ok := s.questionOf(who, session, id)
+	_, _, ok := ds.questionOf(who, session, id)
 	return ok
 }
 
 // takeReply takes a message that answers a question; false when it is none.
-func (s *Server) takeReply(ctx context.Context, who Identity, session string, p envelope) bool {
+func (ds *desks) takeReply(ctx context.Context, who Identity, session string, p envelope) bool {
 	var id string
 	_ = json.Unmarshal(p.ID, &id)
-	task, question, ok := s.questionOf(who, session, id)
+	task, question, ok := ds.questionOf(who, session, id)
 	if !ok {
 		return false
 	}
-	taken, err := s.reply(ctx, who, session, task, question, p.Result)
+	taken, err := ds.reply(ctx, who, session, task, question, p.Result)
 	if !taken {
-		s.cfg.Logger.LogAttrs(ctx, slog.LevelDebug, "mcp_question_not_answered", slog.String("question", question), slog.Any("error", err),
+		ds.cfg.Logger.LogAttrs(ctx, slog.LevelDebug, "mcp_question_not_answered", slog.String("question", question), slog.Any("error", err),
 			slog.String("client", string(p.Error)))
 	}
-	known := s.sessions.of(session)
+	known := ds.clients.sessions.of(session)
 	known.mu.Lock()
 	d := known.desks[events.TaskID(task)]
 	known.mu.Unlock()
@@ -83,16 +83,16 @@ func (s *Server) takeReply(ctx context.Context, who Identity, session string, p 
 
 // reply hands over the answer of a client to a question; false when that decides nothing. A client that says it cannot, or fills a
 // form in wrongly, has decided nothing, as one whose user puts the form away (S2-053).
-func (s *Server) reply(ctx context.Context, who Identity, session, task, question string, result json.RawMessage) (bool, error) {
+func (ds *desks) reply(ctx context.Context, who Identity, session, task, question string, result json.RawMessage) (bool, error) {
 	if len(result) == 0 {
 		return false, nil
 	}
-	t, err := s.taskOf(ctx, who, task)
+	t, err := ds.taskOf(ctx, who, task)
 	if err != nil {
 		return false, err
 	}
-	c := s.askedClient(who, session, t.ID)
-	list, err := s.pendingOf(ctx, c, t)
+	c := ds.askedClient(who, session, t.ID)
+	list, err := ds.questions.pendingOf(ctx, c, t)
 	if err != nil {
 		return false, err
 	}
@@ -104,9 +104,9 @@ func (s *Server) reply(ctx context.Context, who Identity, session, task, questio
 		if err != nil {
 			return false, err
 		}
-		taken, err := s.answer(ctx, c, q, response)
+		taken, err := ds.questions.answer(ctx, c, q, response)
 		if link := q.link(); link != "" && err == nil { // S2-054
-			s.streams.notify(session, "notifications/elicitation/complete", object{"elicitationId": link})
+			ds.clients.streams.notify(session, "notifications/elicitation/complete", object{"elicitationId": link})
 		}
 		return taken, err
 	}
@@ -114,8 +114,8 @@ func (s *Server) reply(ctx context.Context, who Identity, session, task, questio
 }
 
 // askedClient is the client of a session that was asked about a task.
-func (s *Server) askedClient(who Identity, session string, task events.TaskID) client {
-	known := s.sessions.of(session)
+func (ds *desks) askedClient(who Identity, session string, task events.TaskID) client {
+	known := ds.clients.sessions.of(session)
 	known.mu.Lock()
 	defer known.mu.Unlock()
 	if d := known.desks[task]; d != nil {

@@ -36,13 +36,13 @@ const resourcePrefix = "orch://task/"
 const codeNoResource = -32002
 
 // views are the resources of every task by the last part of their URI.
-func (s *Server) views() []view {
+func (rv *resourceView) views() []view {
 	return []view{
-		{"", "state", "State of a task: its steps, their results, and what it waits for", s.stateView},
-		{"/log", "log", "Event log of a task: every commit, in order", s.logView},
-		{"/checkpoints", "checkpoints", "Checkpoints of a task", s.checkpointsView},
-		{"/approvals", "approvals", "Approvals of a task, open and decided", s.approvalsView},
-		{"/outputs", "outputs", "Names of the files that a task hands over", s.outputsView},
+		{"", "state", "State of a task: its steps, their results, and what it waits for", rv.stateView},
+		{"/log", "log", "Event log of a task: every commit, in order", rv.logView},
+		{"/checkpoints", "checkpoints", "Checkpoints of a task", rv.checkpointsView},
+		{"/approvals", "approvals", "Approvals of a task, open and decided", rv.approvalsView},
+		{"/outputs", "outputs", "Names of the files that a task hands over", rv.outputsView},
 	}
 }
 
@@ -52,22 +52,22 @@ type view struct {
 }
 
 // addResources offers the resources of tasks as templates; those of the newest tasks of clients are listed too.
-func (s *Server) addResources() {
-	for _, v := range s.views() {
-		s.sdk.AddResourceTemplate(&mcp.ResourceTemplate{
+func (rv *resourceView) addResources() {
+	for _, v := range rv.views() {
+		rv.sdk.AddResourceTemplate(&mcp.ResourceTemplate{
 			URITemplate: resourcePrefix + "{taskId}" + v.suffix, Name: "task-" + v.name, Title: v.title, MIMEType: "application/json",
-		}, s.readView(v))
+		}, rv.readView(v))
 	}
-	s.sdk.AddResourceTemplate(&mcp.ResourceTemplate{
+	rv.sdk.AddResourceTemplate(&mcp.ResourceTemplate{
 		URITemplate: resourcePrefix + "{taskId}/outputs/{+path}", Name: "task-output", Title: "A file that a task hands over",
-	}, s.readOutput)
+	}, rv.readOutput)
 }
 
 // readView is the handler of a resource of a task.
-func (s *Server) readView(v view) mcp.ResourceHandler {
+func (rv *resourceView) readView(v view) mcp.ResourceHandler {
 	return func(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 		id, _, _ := strings.Cut(strings.TrimPrefix(req.Params.URI, resourcePrefix), "/")
-		t, err := s.taskOf(ctx, clientFrom(ctx).who, id)
+		t, err := rv.taskOf(ctx, clientFrom(ctx).who, id)
 		if err != nil {
 			return nil, mcp.ResourceNotFoundError(req.Params.URI)
 		}
@@ -83,7 +83,7 @@ func (s *Server) readView(v view) mcp.ResourceHandler {
 	}
 }
 
-func (s *Server) stateView(ctx context.Context, t api.TaskView) (any, error) {
+func (rv *resourceView) stateView(ctx context.Context, t api.TaskView) (any, error) {
 	clientFrom(ctx).room.spareTask(&t)
 	return t, nil
 }
@@ -91,10 +91,10 @@ func (s *Server) stateView(ctx context.Context, t api.TaskView) (any, error) {
 // maxHistory bounds the commits of a log that one reading returns.
 const maxHistory = 1000
 
-func (s *Server) logView(ctx context.Context, t api.TaskView) (any, error) {
+func (rv *resourceView) logView(ctx context.Context, t api.TaskView) (any, error) {
 	all := api.HistoryReply{Commits: []api.CommitView{}}
 	for from := uint64(1); from != 0 && len(all.Commits) < maxHistory; from = all.Next {
-		page, err := s.cfg.API.History(ctx, api.HistoryRequest{ID: t.ID, From: from})
+		page, err := rv.cfg.API.History(ctx, api.HistoryRequest{ID: t.ID, From: from})
 		if err != nil {
 			return nil, err
 		}
@@ -103,20 +103,20 @@ func (s *Server) logView(ctx context.Context, t api.TaskView) (any, error) {
 	return all, nil
 }
 
-func (s *Server) checkpointsView(ctx context.Context, t api.TaskView) (any, error) {
-	return s.cfg.API.Checkpoint(ctx, api.CheckpointRequest{Task: t.ID})
+func (rv *resourceView) checkpointsView(ctx context.Context, t api.TaskView) (any, error) {
+	return rv.cfg.API.Checkpoint(ctx, api.CheckpointRequest{Task: t.ID})
 }
 
-func (s *Server) approvalsView(ctx context.Context, t api.TaskView) (any, error) {
-	return s.cfg.API.Approvals(ctx, api.ApprovalsRequest{Task: t.ID, All: true})
+func (rv *resourceView) approvalsView(ctx context.Context, t api.TaskView) (any, error) {
+	return rv.cfg.API.Approvals(ctx, api.ApprovalsRequest{Task: t.ID, All: true})
 }
 
-func (s *Server) outputsView(ctx context.Context, t api.TaskView) (any, error) {
+func (rv *resourceView) outputsView(ctx context.Context, t api.TaskView) (any, error) {
 	files := []object{}
-	if s.cfg.Outputs == nil {
+	if rv.cfg.Outputs == nil {
 		return object{"files": files}, nil
 	}
-	names, err := s.cfg.Outputs.ListOutputs(ctx, t.ID)
+	names, err := rv.cfg.Outputs.ListOutputs(ctx, t.ID)
 	for _, name := range names {
 		files = append(files, object{"name": name, "uri": resourcePrefix + string(t.ID) + "/outputs/" + (&url.URL{Path: name}).EscapedPath()})
 	}
@@ -124,15 +124,15 @@ func (s *Server) outputsView(ctx context.Context, t api.TaskView) (any, error) {
 }
 
 // readOutput shows a file of the outputs of a task: text as text, anything else as a blob.
-func (s *Server) readOutput(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+func (rv *resourceView) readOutput(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 	uri := req.Params.URI
 	id, name, _ := strings.Cut(strings.TrimPrefix(uri, resourcePrefix), "/outputs/")
-	t, err := s.taskOf(ctx, clientFrom(ctx).who, id)
+	t, err := rv.taskOf(ctx, clientFrom(ctx).who, id)
 	name, bad := url.PathUnescape(name)
-	if err != nil || bad != nil || s.cfg.Outputs == nil || name != path.Clean(name) || strings.HasPrefix(name, "..") || path.IsAbs(name) {
+	if err != nil || bad != nil || rv.cfg.Outputs == nil || name != path.Clean(name) || strings.HasPrefix(name, "..") || path.IsAbs(name) {
 		return nil, mcp.ResourceNotFoundError(uri)
 	}
-	data, err := s.cfg.Outputs.ReadOutput(ctx, t.ID, name)
+	data, err := rv.cfg.Outputs.ReadOutput(ctx, t.ID, name)
 	switch {
 	case fault.Has(err, fault.NotFound), fault.Has(err, fault.OutsideRoot), fault.Has(err, fault.ProtectedPath):
 		return nil, mcp.ResourceNotFoundError(uri)
@@ -167,33 +167,33 @@ type published struct {
 }
 
 // publish puts a task into the list of resources, so that clients hear that it is there (S2-035).
-func (s *Server) publish(id events.TaskID, name string) {
-	s.published.mu.Lock()
-	defer s.published.mu.Unlock()
+func (rv *resourceView) publish(id events.TaskID, name string) {
+	rv.published.mu.Lock()
+	defer rv.published.mu.Unlock()
 	uri := resourcePrefix + string(id)
-	s.sdk.AddResource(&mcp.Resource{URI: uri, Name: string(id), Title: name, MIMEType: "application/json"}, s.readView(s.views()[0]))
-	s.published.tasks = append(s.published.tasks, id)
-	if len(s.published.tasks) > maxListed {
-		s.sdk.RemoveResources(resourcePrefix + string(s.published.tasks[0]))
-		s.published.tasks = slices.Delete(s.published.tasks, 0, 1)
+	rv.sdk.AddResource(&mcp.Resource{URI: uri, Name: string(id), Title: name, MIMEType: "application/json"}, rv.readView(rv.views()[0]))
+	rv.published.tasks = append(rv.published.tasks, id)
+	if len(rv.published.tasks) > maxListed {
+		rv.sdk.RemoveResources(resourcePrefix + string(rv.published.tasks[0]))
+		rv.published.tasks = slices.Delete(rv.published.tasks, 0, 1)
 	}
 }
 
 // listResources leaves out the tasks of others, and the outside servers that the identity does not see.
-func (s *Server) listResources(ctx context.Context, c client, list *mcp.ListResourcesResult) {
-	sees, inbox := s.seesOutside(c), s.seesInbox(c)
+func (rv *resourceView) listResources(ctx context.Context, c client, list *mcp.ListResourcesResult) {
+	sees, inbox := rv.outside.seesOutside(c), rv.seesInbox(c)
 	list.Resources = slices.DeleteFunc(list.Resources, func(r *mcp.Resource) bool {
 		if server, _, outside := outsideOf(r.URI); outside {
 			return !sees(server)
 		}
-		if s.isInbox(r.URI) {
+		if rv.isInbox(r.URI) {
 			return !inbox
 		}
 		id, ours := strings.CutPrefix(r.URI, resourcePrefix)
 		if !ours {
 			return false
 		}
-		_, err := s.taskOf(ctx, c.who, id)
+		_, err := rv.taskOf(ctx, c.who, id)
 		return err != nil
 	})
 }
@@ -208,93 +208,76 @@ type watched struct {
 }
 
 // subscribe lets a session hear of changes of a resource of a task (S2-033).
-func (s *Server) subscribe(ctx context.Context, req *mcp.SubscribeRequest) error {
+func (rv *resourceView) subscribe(ctx context.Context, req *mcp.SubscribeRequest) error {
 	uri, c := req.Params.URI, clientFrom(ctx)
-	if s.isInbox(uri) {
-		return s.subscribeInbox(ctx, c, req.Params)
+	if rv.isInbox(uri) {
+		return rv.subscribeInbox(ctx, c, req.Params)
 	}
 	id, ours := strings.CutPrefix(uri, resourcePrefix)
-	if _, _, outside := outsideOf(uri); !ours && !outside && s.cfg.Extend != nil { // one of theirs
+	if _, _, outside := outsideOf(uri); !ours && !outside && rv.cfg.Extend != nil { // one of theirs
 		return nil
 	}
 	id, suffix, _ := strings.Cut(id, "/")
-	isView := slices.ContainsFunc(s.views(), func(v view) bool { return strings.TrimPrefix(v.suffix, "/") == suffix })
+	isView := slices.ContainsFunc(rv.views(), func(v view) bool { return strings.TrimPrefix(v.suffix, "/") == suffix })
 	if !ours || !isView && !strings.HasPrefix(suffix, "outputs/") {
 		return noResource(c, mcp.ResourceNotFoundError(uri))
 	}
-	t, err := s.taskOf(ctx, c.who, id)
+	t, err := rv.taskOf(ctx, c.who, id)
 	if err != nil {
 		return noResource(c, mcp.ResourceNotFoundError(uri))
 	}
-	if err := s.noteSubscription(ctx, c, uri); err != nil {
+	if err := rv.clients.noteSubscription(ctx, c, uri); err != nil {
 		return err
 	}
-	return s.watchResource(uri, func(ctx context.Context) { s.reportChanges(ctx, t.ID, uri) })
-}
-
-// noteSubscription keeps what a session subscribes to, for when it is opened again.
-func (s *Server) noteSubscription(ctx context.Context, c client, uri string) error {
-	full := false
-	s.change(ctx, c, func(r *record) {
-		if slices.Contains(r.Subscribed, uri) {
-			return
-		}
-		if full = len(r.Subscribed) >= maxListed; !full {
-			r.Subscribed = append(r.Subscribed, uri)
-		}
-	})
-	if full {
-		return fault.New(fault.QuotaExceeded, "a session subscribes to at most %d resources", maxListed)
-	}
-	return nil
+	return rv.watchResource(uri, func(ctx context.Context) { rv.reportChanges(ctx, t.ID, uri) })
 }
 
 // unsubscribe ends that; the task is watched on for others.
-func (s *Server) unsubscribe(ctx context.Context, req *mcp.UnsubscribeRequest) error {
+func (rv *resourceView) unsubscribe(ctx context.Context, req *mcp.UnsubscribeRequest) error {
 	c := clientFrom(ctx)
-	s.change(ctx, c, func(r *record) {
+	rv.clients.change(ctx, c, func(r *record) {
 		r.Subscribed = slices.DeleteFunc(r.Subscribed, func(uri string) bool { return uri == req.Params.URI })
 	})
-	if s.isInbox(req.Params.URI) {
+	if rv.isInbox(req.Params.URI) {
 		req.Params.URI = inboxOf(c.who)
 	}
 	return nil
 }
 
 // watchResource lets report tell the SDK of each change of a resource, once for all who subscribe.
-func (s *Server) watchResource(uri string, report func(context.Context)) error {
-	s.watched.mu.Lock()
-	defer s.watched.mu.Unlock()
-	if _, on := s.watched.byURI[uri]; on {
+func (rv *resourceView) watchResource(uri string, report func(context.Context)) error {
+	rv.watched.mu.Lock()
+	defer rv.watched.mu.Unlock()
+	if _, on := rv.watched.byURI[uri]; on {
 		return nil
 	}
-	if len(s.watched.byURI) >= maxSubscribed {
+	if len(rv.watched.byURI) >= maxSubscribed {
 		return fault.New(fault.QuotaExceeded, "%d resources are subscribed to, and that is the limit", maxSubscribed)
 	}
-	if s.watched.byURI == nil {
-		s.watched.byURI = map[string]struct{}{}
+	if rv.watched.byURI == nil {
+		rv.watched.byURI = map[string]struct{}{}
 	}
-	s.watched.byURI[uri] = struct{}{}
-	s.background(func(ctx context.Context) {
+	rv.watched.byURI[uri] = struct{}{}
+	rv.background(func(ctx context.Context) {
 		defer func() {
-			s.watched.mu.Lock()
-			delete(s.watched.byURI, uri)
-			s.watched.mu.Unlock()
+			rv.watched.mu.Lock()
+			delete(rv.watched.byURI, uri)
+			rv.watched.mu.Unlock()
 		}()
 		report(ctx)
 	})
 	return nil
 }
 
-func (s *Server) reportChanges(ctx context.Context, id events.TaskID, uri string) {
-	t, err := s.cfg.API.Get(ctx, api.GetRequest{ID: id})
+func (rv *resourceView) reportChanges(ctx context.Context, id events.TaskID, uri string) {
+	t, err := rv.cfg.API.Get(ctx, api.GetRequest{ID: id})
 	rev := t.Rev
 	for err == nil && ctx.Err() == nil {
 		var w api.WatchReply
-		w, err = s.cfg.API.Watch(ctx, api.WatchRequest{ID: id, After: rev, Wait: time.Minute})
+		w, err = rv.cfg.API.Watch(ctx, api.WatchRequest{ID: id, After: rev, Wait: time.Minute})
 		if len(w.Commits) > 0 {
 			rev = w.Commits[len(w.Commits)-1].Rev
-			_ = s.sdk.ResourceUpdated(ctx, &mcp.ResourceUpdatedNotificationParams{URI: uri})
+			_ = rv.sdk.ResourceUpdated(ctx, &mcp.ResourceUpdatedNotificationParams{URI: uri})
 		}
 		if w.Over {
 			return
@@ -303,10 +286,22 @@ func (s *Server) reportChanges(ctx context.Context, id events.TaskID, uri string
 }
 
 // routeRead lets a resource be read. Those of outside servers may take long, and no answer is made twice of them.
-func (s *Server) routeRead(ctx context.Context, c client, next mcp.MethodHandler, req mcp.Request) (mcp.Result, error) {
+func (rv *resourceView) routeRead(ctx context.Context, c client, next mcp.MethodHandler, req mcp.Request) (mcp.Result, error) {
 	read := func() (mcp.Result, error) { return next(ctx, "resources/read", req) }
 	if p, ok := req.GetParams().(*mcp.ReadResourceParams); ok && strings.HasPrefix(p.URI, resourcePrefix) {
 		return inRoom(ctx, c, read)
 	}
 	return read()
+}
+
+// resourceView offers tasks and what they hand over as resources.
+type resourceView struct {
+	*core
+
+	tools   *toolView
+	clients *connections
+	outside *outsideView
+	// published and watched are the resources that are listed, and those that are subscribed to.
+	published published
+	watched   watched
 }

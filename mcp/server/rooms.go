@@ -334,9 +334,9 @@ func (r *rooms) admit() {
 }
 
 // result is Result of the API in the room of a request: a large output is read when there is memory for it.
-func (s *Server) result(ctx context.Context, of *room, r api.ResultRequest) (api.ResultReply, error) {
+func (co *core) result(ctx context.Context, of *room, r api.ResultRequest) (api.ResultReply, error) {
 	r.SizeOnly = of != nil
-	now, err := s.cfg.API.Result(ctx, r)
+	now, err := co.cfg.API.Result(ctx, r)
 	if err != nil || now.Size == 0 {
 		return now, err
 	}
@@ -347,7 +347,7 @@ func (s *Server) result(ctx context.Context, of *room, r api.ResultRequest) (api
 		return now, err
 	}
 	r.SizeOnly = false
-	return s.cfg.API.Result(ctx, r)
+	return co.cfg.API.Result(ctx, r)
 }
 
 // inRoom makes an answer that changes nothing. One for which there is no memory is dropped, and made again when there is.
@@ -420,7 +420,7 @@ func sizeOfFields(o object) (size int) {
 }
 
 // withRoom is a task that is over in the room of a request: read again, if there was no memory for its output at first.
-func (s *Server) withRoom(ctx context.Context, c client, t api.TaskView) (api.TaskView, error) {
+func (co *core) withRoom(ctx context.Context, c client, t api.TaskView) (api.TaskView, error) {
 	size := len(t.Output)
 	for _, step := range t.Steps {
 		size = max(size, len(step.Output))
@@ -436,5 +436,5 @@ func (s *Server) withRoom(ctx context.Context, c client, t api.TaskView) (api.Ta
 	if err := c.room.begin(ctx); err != nil {
 		return t, err
 	}
-	return s.cfg.API.Get(ctx, api.GetRequest{ID: id})
+	return co.cfg.API.Get(ctx, api.GetRequest{ID: id})
 }

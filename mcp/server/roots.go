@@ -26,11 +26,11 @@ const rootsTime = 10 * time.Second
 
 // rootsOf are the folders in which a client of 2025-11-25 works: its calls reach nothing else (S2-050). They are
 // asked for once, and again when the client says that they have changed.
-func (s *Server) rootsOf(ctx context.Context, c client) ([]string, error) {
+func (n *connections) rootsOf(ctx context.Context, c client) ([]string, error) {
 	if !c.roots || c.modern {
 		return nil, nil
 	}
-	known := s.sessions.of(c.session.ID())
+	known := n.sessions.of(c.session.ID())
 	known.mu.Lock()
 	roots, fresh := known.roots, known.rooted
 	known.mu.Unlock()
@@ -71,8 +71,8 @@ func pathsOf(roots []*mcp.Root) []string {
 }
 
 // newRoots lets the roots of a session be asked for again.
-func (s *Server) newRoots(_ context.Context, req *mcp.RootsListChangedRequest) {
-	known := s.sessions.of(req.Session.ID())
+func (n *connections) newRoots(_ context.Context, req *mcp.RootsListChangedRequest) {
+	known := n.sessions.of(req.Session.ID())
 	known.mu.Lock()
 	defer known.mu.Unlock()
 	known.rooted = false

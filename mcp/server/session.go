@@ -12,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
 )
 
 // Sessions keeps what a session needs to be opened again after a restart of the node.
@@ -125,13 +126,13 @@ func (a *sessionTable) forget(id string) {
 
 // within returns a context for a request that ends with the server and with the session of the client: the SDK
 // waits for the requests of a session that it closes.
-func (s *Server) within(ctx context.Context, c client) (context.Context, context.CancelFunc) {
+func (n *connections) within(ctx context.Context, c client) (context.Context, context.CancelFunc) {
 	ctx, stop := context.WithCancel(ctx)
-	leave := context.AfterFunc(s.life, stop)
+	leave := context.AfterFunc(n.life, stop)
 	if c.session == nil || c.modern || c.session.ID() == "" {
 		return ctx, func() { leave(); stop() }
 	}
-	part := context.AfterFunc(s.sessions.of(c.session.ID()).life, stop)
+	part := context.AfterFunc(n.sessions.of(c.session.ID()).life, stop)
 	return ctx, func() { leave(); part(); stop() }
 }
 
@@ -169,11 +170,11 @@ func (s *session) hasWithdrawn(request string) bool {
 }
 
 // hears reports whether the client has asked for log entries.
-func (s *Server) hears(c client) bool {
+func (n *connections) hears(c client) bool {
 	if c.modern || c.session == nil {
 		return c.level
 	}
-	known := s.sessions.of(c.session.ID())
+	known := n.sessions.of(c.session.ID())
 	known.mu.Lock()
 	defer known.mu.Unlock()
 	return known.Level != ""
@@ -181,11 +182,11 @@ func (s *Server) hears(c client) bool {
 
 // withdrawn reports whether the client has cancelled the request, rather than gone away. Over HTTP, a client of
 // 2026-07-28 cancels by closing the stream of the answer.
-func (s *Server) withdrawn(c client) bool {
+func (n *connections) withdrawn(c client) bool {
 	if c.session == nil {
 		return false
 	}
-	return c.modern && c.note(noteHTTP) != "" || s.sessions.of(c.session.ID()).hasWithdrawn(c.note(noteID))
+	return c.modern && c.note(noteHTTP) != "" || n.sessions.of(c.session.ID()).hasWithdrawn(c.note(noteID))
 }
 
 // sessionIDs hands the SDK the id of the session that is being opened.
@@ -207,35 +208,108 @@ func levels() []mcp.LoggingLevel {
 }
 
 // routeLevel notes the log level that a session sets.
-func (s *Server) routeLevel(ctx context.Context, c client, next mcp.MethodHandler, req mcp.Request) (mcp.Result, error) {
+func (n *connections) routeLevel(ctx context.Context, c client, next mcp.MethodHandler, req mcp.Request) (mcp.Result, error) {
 	p, ok := req.GetParams().(*mcp.SetLoggingLevelParams)
 	if !ok || !slices.Contains(levels(), p.Level) {
 		return nil, invalidParams("the level must be one of debug, info, notice, warning, error, critical, alert, emergency")
 	}
-	s.change(ctx, c, func(r *record) { r.Level = p.Level })
+	n.change(ctx, c, func(r *record) { r.Level = p.Level })
 	return next(ctx, "logging/setLevel", req)
 }
 
 // change changes what is kept of a session.
-func (s *Server) change(ctx context.Context, c client, change func(*record)) {
+func (n *connections) change(ctx context.Context, c client, change func(*record)) {
 	if c.session == nil || c.modern {
 		return
 	}
 	id := c.session.ID()
-	known := s.sessions.of(id)
+	known := n.sessions.of(id)
 	known.mu.Lock()
 	change(&known.record)
-	known.At = s.cfg.Now()
+	known.At = n.cfg.Now()
 	data := mustJSON(known.record)
 	known.mu.Unlock()
-	s.save(ctx, id, data)
+	n.save(ctx, id, data)
 }
 
-func (s *Server) save(ctx context.Context, id string, data []byte) {
-	if s.cfg.Sessions == nil || id == "" {
+func (n *connections) save(ctx context.Context, id string, data []byte) {
+	if n.cfg.Sessions == nil || id == "" {
 		return
 	}
-	if err := s.cfg.Sessions.SaveSession(ctx, id, data); err != nil {
-		s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "mcp_session_not_kept", slog.Any("error", err))
+	if err := n.cfg.Sessions.SaveSession(ctx, id, data); err != nil {
+		n.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "mcp_session_not_kept", slog.Any("error", err))
 	}
+}
+
+// connections are the clients that are there: their sessions, and the streams on which they hear of something.
+type connections struct {
+	*core
+
+	sessions sessionTable
+	streams  streams
+	// replies are the answers that are under way.
+	replies replies
+}
+
+// tidy forgets the sessions that nobody has used for long; they can be opened again.
+func (n *connections) tidy(ctx context.Context) {
+	tick := time.NewTicker(n.cfg.SessionTimeout / 4)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			live := map[string]bool{}
+			for session := range n.sdk.Sessions() {
+				live[session.ID()] = true
+			}
+			n.sessions.drop(n.cfg.Now().Add(-2*n.cfg.SessionTimeout), live)
+		}
+	}
+}
+
+// changeKnown changes what is kept of a session, unless that is over.
+func (n *connections) changeKnown(ctx context.Context, id string, change func(*record)) {
+	n.sessions.mu.Lock()
+	known := n.sessions.byID[id]
+	n.sessions.mu.Unlock()
+	if known == nil || known.life.Err() != nil {
+		return
+	}
+	known.mu.Lock()
+	change(&known.record)
+	data := mustJSON(known.record)
+	known.mu.Unlock()
+	n.save(ctx, id, data)
+}
+
+// whileOpen returns a context that ends with a session.
+func (n *connections) whileOpen(session *mcp.ServerSession) (context.Context, context.CancelFunc) {
+	life, end := context.WithCancel(n.life)
+	if id := session.ID(); id != "" {
+		context.AfterFunc(n.sessions.of(id).life, end)
+	}
+	n.group.Go(func() { // until Close at the latest
+		defer end()
+		_ = session.Wait() // why it has ended does not matter
+	})
+	return life, end
+}
+
+// noteSubscription keeps what a session subscribes to, for when it is opened again.
+func (n *connections) noteSubscription(ctx context.Context, c client, uri string) error {
+	full := false
+	n.change(ctx, c, func(r *record) {
+		if slices.Contains(r.Subscribed, uri) {
+			return
+		}
+		if full = len(r.Subscribed) >= maxListed; !full {
+			r.Subscribed = append(r.Subscribed, uri)
+		}
+	})
+	if full {
+		return fault.New(fault.QuotaExceeded, "a session subscribes to at most %d resources", maxListed)
+	}
+	return nil
 }

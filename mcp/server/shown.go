@@ -25,26 +25,26 @@ const maxResult = 16 << 10
 const longText = 400
 
 // showsAll reports whether a client gets results as the catalogue has them, with their data.
-func (s *Server) showsAll(c client) bool {
-	profile := s.profileOf(c)
+func (pr *presenter) showsAll(c client) bool {
+	profile := pr.tools.profileOf(c)
 	return profile == "" || profile == ProfileAll
 }
 
 // shown is a result as the profile of a client shows it. task is where the log has the whole, empty for nowhere.
-func (s *Server) shown(c client, task events.TaskID, tool string, r *mcp.CallToolResult) *mcp.CallToolResult {
-	if r == nil || s.showsAll(c) {
+func (pr *presenter) shown(c client, task events.TaskID, tool string, r *mcp.CallToolResult) *mcp.CallToolResult {
+	if r == nil || pr.showsAll(c) {
 		return r
 	}
-	v := resultView{tool: tool, more: s.moreOf(c, task)}
+	v := resultView{tool: tool, more: pr.moreOf(c, task)}
 	data, _ := r.StructuredContent.(json.RawMessage)
 	text, repeats := onlyText(r)
 	switch {
 	case len(data) > 0 && repeats && text == string(data):
-		r.Content = []mcp.Content{&mcp.TextContent{Text: v.render(s.belowRoot(c, data))}}
+		r.Content = []mcp.Content{&mcp.TextContent{Text: v.render(pr.belowRoot(c, data))}}
 	case len(r.Content) == 0 && r.StructuredContent != nil:
 		r.Content = []mcp.Content{&mcp.TextContent{Text: v.render(mustJSON(r.StructuredContent))}}
 	default:
-		s.nameInHint(c, r)
+		pr.nameInHint(c, r)
 		boundTexts(r.Content)
 	}
 	r.StructuredContent = nil
@@ -52,11 +52,11 @@ func (s *Server) shown(c client, task events.TaskID, tool string, r *mcp.CallToo
 }
 
 // belowRoot shows paths of files as the calls of a profile with words of its own take them: relative to the root. Texts stay as they are.
-func (s *Server) belowRoot(c client, data json.RawMessage) json.RawMessage {
-	if narrowed(s.profileOf(c)) == nil {
+func (pr *presenter) belowRoot(c client, data json.RawMessage) json.RawMessage {
+	if narrowed(pr.tools.profileOf(c)) == nil {
 		return data
 	}
-	root := bytes.Trim(plainJSON(s.cfg.Root+"/"), `"`)
+	root := bytes.Trim(plainJSON(pr.cfg.Root+"/"), `"`)
 	for _, before := range []string{`"file":"`, `"file_path":"`, `"path":"`, `["`, `,"`} {
 		data = bytes.ReplaceAll(data, append([]byte(before), root...), []byte(before))
 	}
@@ -64,7 +64,7 @@ func (s *Server) belowRoot(c client, data json.RawMessage) json.RawMessage {
 }
 
 // nameInHint names tools in the hint of an error as the profile of the client does.
-func (s *Server) nameInHint(c client, r *mcp.CallToolResult) {
+func (pr *presenter) nameInHint(c client, r *mcp.CallToolResult) {
 	e, _ := r.Meta[metaError].(object)
 	data, _ := e["data"].(object)
 	hint, _ := data["hint"].(string)
@@ -72,7 +72,7 @@ func (s *Server) nameInHint(c client, r *mcp.CallToolResult) {
 		return
 	}
 	renamed := hint
-	for _, t := range narrowed(s.profileOf(c)) {
+	for _, t := range narrowed(pr.tools.profileOf(c)) {
 		renamed = regexp.MustCompile(`\b`+t.tool+`\b`).ReplaceAllString(renamed, t.name)
 	}
 	for _, block := range r.Content {
@@ -105,11 +105,11 @@ func boundTexts(content []mcp.Content) {
 }
 
 // moreOf says how a client gets at the rest of a field of the result of a task.
-func (s *Server) moreOf(c client, task events.TaskID) func(field string, from int) string {
+func (pr *presenter) moreOf(c client, task events.TaskID) func(field string, from int) string {
 	if task == "" {
 		return func(string, int) string { return "" }
 	}
-	name := cmp.Or(s.nameFor(c, toolResult), toolResult)
+	name := cmp.Or(pr.tools.nameFor(c, toolResult), toolResult)
 	return func(field string, from int) string {
 		return fmt.Sprintf(`; %s {"task_id":"%s","field":"%s","offset":%d} has more`, name, task, field, from)
 	}

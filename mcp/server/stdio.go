@@ -45,7 +45,7 @@ type stdioTransport struct {
 func (l *stdioTransport) Connect(context.Context) (mcp.Connection, error) {
 	c := &stdioConn{stdioTransport: l, came: make(chan line), closed: make(chan struct{})}
 	go c.listen()
-	c.leave = l.s.streams.open("", c)
+	c.leave = l.s.clients.streams.open("", c)
 	return c, nil
 }
 
@@ -167,14 +167,14 @@ func (c *stdioConn) takesReply(p envelope) bool {
 	if p.Method != nil || !bytes.HasPrefix(p.ID, []byte(`"`+questionPrefix)) {
 		return false
 	}
-	c.s.background(func(ctx context.Context) { c.s.takeReply(ctx, c.s.cfg.Local, "", p) })
+	c.s.background(func(ctx context.Context) { c.s.desks.takeReply(ctx, c.s.cfg.Local, "", p) })
 	return true
 }
 
 // note leaves on a request what the SDK's decoding of it drops.
 func (c *stdioConn) note(req *jsonrpc.Request, p envelope) {
 	if req.Method == "notifications/cancelled" {
-		c.s.sessions.of("").withdraw(string(p.Params.RequestID))
+		c.s.clients.sessions.of("").withdraw(string(p.Params.RequestID))
 	}
 	header := http.Header{}
 	header.Set(noteID, string(p.ID))
@@ -183,7 +183,7 @@ func (c *stdioConn) note(req *jsonrpc.Request, p envelope) {
 	}
 	req.Extra = &mcp.RequestExtra{Header: header}
 	if req.Method == "tools/call" && len(p.ID) > 0 {
-		c.calling.Store(req.ID.Raw(), c.s.replies.begin("", string(p.ID)))
+		c.calling.Store(req.ID.Raw(), c.s.clients.replies.begin("", string(p.ID)))
 	}
 }
 

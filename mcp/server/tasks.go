@@ -24,12 +24,12 @@ type taskParams struct {
 }
 
 // addTaskMethods adds the methods of both generations; each refuses the other's.
-func (s *Server) addTaskMethods() error {
+func (tm *taskMethods) addTaskMethods() error {
 	for method, do := range map[string]func(context.Context, client, *taskParams) (*reply, error){
-		"tasks/get": s.getTask, "tasks/result": s.taskResult, "tasks/list": s.listTasks,
-		"tasks/cancel": s.cancelTask, "tasks/update": s.updateTask,
+		"tasks/get": tm.getTask, "tasks/result": tm.taskResult, "tasks/list": tm.listTasks,
+		"tasks/cancel": tm.cancelTask, "tasks/update": tm.updateTask,
 	} {
-		err := mcp.AddReceivingCustomMethod(s.sdk, method, func(ctx context.Context, _ *mcp.ServerSession, p *taskParams) (*reply, error) {
+		err := mcp.AddReceivingCustomMethod(tm.sdk, method, func(ctx context.Context, _ *mcp.ServerSession, p *taskParams) (*reply, error) {
 			c := clientFrom(ctx)
 			if p == nil {
 				p = &taskParams{}
@@ -58,18 +58,18 @@ func allowed(c client, method string) error {
 }
 
 // getTask shows a task (S2-062). To a client of 2026-07-28 it shows the result and the questions as well.
-func (s *Server) getTask(ctx context.Context, c client, p *taskParams) (*reply, error) {
-	t, err := s.taskOf(ctx, c.who, p.TaskID)
+func (tm *taskMethods) getTask(ctx context.Context, c client, p *taskParams) (*reply, error) {
+	t, err := tm.taskOf(ctx, c.who, p.TaskID)
 	if err != nil {
 		return nil, err
 	}
 	if !c.modern {
 		if statemachine.ViewOf(t.State, t.Block).MCP == "input_required" {
-			s.askSoon(c, t.ID)
+			tm.desks.askSoon(c, t.ID)
 		}
 		return &reply{fields: taskStatusOf(t).v1()}, nil
 	}
-	fields, err := s.detailed(ctx, c, t)
+	fields, err := tm.detailed(ctx, c, t)
 	if err != nil {
 		return nil, err
 	}
@@ -78,24 +78,24 @@ func (s *Server) getTask(ctx context.Context, c client, p *taskParams) (*reply, 
 }
 
 // detailed is a task of the extension with what belongs to its status.
-func (s *Server) detailed(ctx context.Context, c client, t api.TaskView) (object, error) {
+func (tm *taskMethods) detailed(ctx context.Context, c client, t api.TaskView) (object, error) {
 	st := taskStatusOf(t)
 	o := outcome{}
 	if t.State.Terminal() && t.State != statemachine.Cancelled {
-		if o = s.outcomeFor(ctx, c.who, t); o.err == nil {
+		if o = tm.answers.outcomeFor(ctx, c.who, t); o.err == nil {
 			st.status = "completed" // an error inside of the result is a result
 		}
 	}
 	fields := st.v2()
 	switch {
 	case o.result != nil:
-		o.result = s.shown(c, t.ID, toolOfTask(t), o.result)
+		o.result = tm.answers.shown(c, t.ID, toolOfTask(t), o.result)
 		c.room.spareCall(o.result)
 		fields["result"] = whole(o.result)
 	case o.err != nil:
 		fields["error"] = o.err
 	case st.status == "input_required":
-		list, err := s.pending(ctx, c, t.ID)
+		list, err := tm.questions.pending(ctx, c, t.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -117,38 +117,38 @@ func whole(r *mcp.CallToolResult) object {
 
 // taskResult waits for the end of a task and returns what the call would have returned (S2-064). What the task
 // asks meanwhile is put to the client on the stream of this request (S2-065).
-func (s *Server) taskResult(ctx context.Context, c client, p *taskParams) (*reply, error) {
-	t, err := s.taskOf(ctx, c.who, p.TaskID)
+func (tm *taskMethods) taskResult(ctx context.Context, c client, p *taskParams) (*reply, error) {
+	t, err := tm.taskOf(ctx, c.who, p.TaskID)
 	if err != nil {
 		return nil, err
 	}
 	var desk *attendance
 	for !t.State.Terminal() {
-		now, err := s.cfg.API.Result(ctx, api.ResultRequest{ID: t.ID, Wait: time.Minute, Attend: true})
+		now, err := tm.cfg.API.Result(ctx, api.ResultRequest{ID: t.ID, Wait: time.Minute, Attend: true})
 		if err != nil {
 			return nil, err
 		}
 		if now.Waits {
 			if desk == nil {
-				desk = s.attendDesk(c, t.ID, true)
+				desk = tm.desks.attendDesk(c, t.ID, true)
 				defer desk.leave()
 			}
 			if _, err := desk.wait(ctx, false); err != nil {
 				return nil, err
 			}
 		}
-		if t, err = s.cfg.API.Get(ctx, api.GetRequest{ID: t.ID}); err != nil {
+		if t, err = tm.cfg.API.Get(ctx, api.GetRequest{ID: t.ID}); err != nil {
 			return nil, err
 		}
 	}
-	if t, err = s.withRoom(ctx, c, t); err != nil {
+	if t, err = tm.withRoom(ctx, c, t); err != nil {
 		return nil, err
 	}
-	result, err := s.outcomeFor(ctx, c.who, t).unpack()
+	result, err := tm.answers.outcomeFor(ctx, c.who, t).unpack()
 	if err != nil {
 		return nil, err
 	}
-	result = s.shown(c, t.ID, toolOfTask(t), result)
+	result = tm.answers.shown(c, t.ID, toolOfTask(t), result)
 	c.room.spareCall(result)
 	meta := mcp.Meta{}
 	maps.Copy(meta, result.Meta)
@@ -159,18 +159,18 @@ func (s *Server) taskResult(ctx context.Context, c client, p *taskParams) (*repl
 }
 
 // listTasks lists the tasks that the identity sees, the newest first (S2-063).
-func (s *Server) listTasks(ctx context.Context, c client, p *taskParams) (*reply, error) {
+func (tm *taskMethods) listTasks(ctx context.Context, c client, p *taskParams) (*reply, error) {
 	r := api.ListRequest{Limit: pageSize, Cursor: p.Cursor}
 	if !c.who.Role.seesAll() {
 		r.Requestor = c.who.Name
 	}
-	got, err := s.cfg.API.List(ctx, r)
+	got, err := tm.cfg.API.List(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	tasks := []object{}
 	for _, t := range got.Tasks {
-		if ttl, ok := ttlOf(t.Labels); ok && s.cfg.Now().After(t.CreatedAt.Add(ttl)) {
+		if ttl, ok := ttlOf(t.Labels); ok && tm.cfg.Now().After(t.CreatedAt.Add(ttl)) {
 			continue
 		}
 		tasks = append(tasks, taskStatusOfSummary(t).v1())
@@ -183,8 +183,8 @@ func (s *Server) listTasks(ctx context.Context, c client, p *taskParams) (*reply
 }
 
 // cancelTask ends a task (S2-066). For 2026-07-28 that may be asked for again and again.
-func (s *Server) cancelTask(ctx context.Context, c client, p *taskParams) (*reply, error) {
-	t, err := s.taskOf(ctx, c.who, p.TaskID)
+func (tm *taskMethods) cancelTask(ctx context.Context, c client, p *taskParams) (*reply, error) {
+	t, err := tm.taskOf(ctx, c.who, p.TaskID)
 	if err == nil && !c.who.Role.submits() {
 		err = fault.New(fault.Forbidden, "%s may not cancel tasks", c.who.Name)
 	}
@@ -197,7 +197,7 @@ func (s *Server) cancelTask(ctx context.Context, c client, p *taskParams) (*repl
 		}
 		return nil, invalidParams("the task is over: " + taskStatusOf(t).status)
 	}
-	t, err = s.cfg.API.Cancel(ctx, api.CancelRequest{ID: t.ID, Reason: "cancelled by the client", Actor: c.who.Name})
+	t, err = tm.cfg.API.Cancel(ctx, api.CancelRequest{ID: t.ID, Reason: "cancelled by the client", Actor: c.who.Name})
 	if err != nil {
 		return nil, err
 	}
@@ -210,21 +210,30 @@ func (s *Server) cancelTask(ctx context.Context, c client, p *taskParams) (*repl
 func complete() *reply { return &reply{fields: object{"resultType": "complete"}} }
 
 // updateTask takes answers to questions of a task; what it does not know is ignored.
-func (s *Server) updateTask(ctx context.Context, c client, p *taskParams) (*reply, error) {
-	t, err := s.taskOf(ctx, c.who, p.TaskID)
+func (tm *taskMethods) updateTask(ctx context.Context, c client, p *taskParams) (*reply, error) {
+	t, err := tm.taskOf(ctx, c.who, p.TaskID)
 	if err != nil {
 		return nil, err
 	}
-	list, err := s.pending(ctx, c, t.ID)
+	list, err := tm.questions.pending(ctx, c, t.ID)
 	if err != nil {
 		return nil, err
 	}
 	for _, q := range list {
 		if response, ok := p.InputResponses[q.id]; ok {
-			if _, err := s.answer(ctx, c, q, response); err != nil {
+			if _, err := tm.questions.answer(ctx, c, q, response); err != nil {
 				return nil, err
 			}
 		}
 	}
 	return complete(), nil
+}
+
+// taskMethods are the methods tasks/*.
+type taskMethods struct {
+	*core
+
+	answers   *presenter
+	questions *questioner
+	desks     *desks
 }

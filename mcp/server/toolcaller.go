@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -95,37 +96,16 @@ func (b *ToolCaller) Admit(size int64) (leave func(), err error) {
 	return func() { exit(); b.c.room.leave() }, nil
 }
 
-// Admit counts in a request of an identity on another path than those of MCP, as ToolCaller.Admit does.
-func (s *Server) Admit(who string, size int64) (leave func(), err error) {
-	exit, ok := s.meter.enter(who)
-	if !ok {
-		return nil, s.tooMany(who)
-	}
-	release, ok := s.meter.hold(who, size)
-	if !ok {
-		exit()
-		return nil, s.tooMany(who)
-	}
-	return func() { release(); exit() }, nil
-}
-
-func (s *Server) tooMany(who string) error {
-	why := fault.New(fault.RateLimited, "%s sends too many requests", who).WithRetryAt(s.cfg.Now().Add(time.Second)).
-		WithHint("send fewer at the same time")
-	s.cfg.Refused(who, "", nil, why)
-	return why
-}
-
 // Sees reports whether there is a tool of the name for the identity.
 func (b *ToolCaller) Sees(name string) bool {
-	tool, ok := b.s.serves(b.c, b.s.plainName(name))
-	_, own := b.s.ownTool(name)
+	tool, ok := b.s.tools.serves(b.c, b.s.tools.plainName(name))
+	_, own := b.s.tools.ownTool(name)
 	return ok && (tool != nil || own)
 }
 
 // Unseen notes that a call was refused because the identity sees no tool of the name. Nothing is called, even if there is one by now.
 func (b *ToolCaller) Unseen(name string, args json.RawMessage) {
-	_ = b.unseen(b.s.plainName(name), args)
+	_ = b.unseen(b.s.tools.plainName(name), args)
 }
 
 func (b *ToolCaller) unseen(name string, args json.RawMessage) error {
@@ -133,17 +113,7 @@ func (b *ToolCaller) unseen(name string, args json.RawMessage) error {
 }
 
 // Nearest is the tool that somebody probably means by a name, among those that the identity sees; empty for none.
-func (b *ToolCaller) Nearest(name string) string { return b.s.nearestTool(b.c, name) }
-
-// ownTool is a tool of the face itself.
-func (s *Server) ownTool(name string) (ownTool, bool) {
-	for _, t := range s.ownTools() {
-		if t.name == name && s.cfg.Show.showsOwn(name) {
-			return t, true
-		}
-	}
-	return ownTool{}, false
-}
+func (b *ToolCaller) Nearest(name string) string { return b.s.tools.nearestTool(b.c, name) }
 
 // Call calls a tool. All errors are coded: METHOD_NOT_FOUND for a tool that the identity does not see, APPROVAL_REQUIRED
 // when a person is asked, TIMEOUT when the call goes on longer than the wait, and those of the call itself.
@@ -160,13 +130,13 @@ func (b *ToolCaller) call(ctx context.Context, c client, call ToolCall) (reply T
 		}
 	}()
 	defer b.s.recover(call.Tool, &broken)
-	call.Tool = b.s.plainName(call.Tool)
+	call.Tool = b.s.tools.plainName(call.Tool)
 	reply.Tool = call.Tool
 	c.call, c.cause = call.For, call.Cause
 	if !b.Sees(call.Tool) {
 		return reply, b.unseen(call.Tool, call.Args)
 	}
-	if own, ok := b.s.ownTool(call.Tool); ok {
+	if own, ok := b.s.tools.ownTool(call.Tool); ok {
 		reply.Output, err = b.callOwn(ctx, c, &own, call.Args)
 		return reply, coded(err)
 	}
@@ -175,12 +145,12 @@ func (b *ToolCaller) call(ctx context.Context, c client, call ToolCall) (reply T
 	}
 	tool, _ := b.s.cfg.Catalogue.Get(call.Tool)
 	if tool.Spec().Direct {
-		reply.Output, err = b.s.direct(ctx, c, tool, call.Args)
+		reply.Output, err = b.s.calls.direct(ctx, c, tool, call.Args)
 		return reply, coded(err)
 	}
-	run, err := b.s.begin(ctx, c, tool, &mcp.CallToolParamsRaw{Name: call.Tool, Arguments: call.Args})
+	run, err := b.s.calls.begin(ctx, c, tool, &mcp.CallToolParamsRaw{Name: call.Tool, Arguments: call.Args})
 	if err != nil {
-		reply.Output, err = b.s.unlogged(ctx, tool, call.Args, err)
+		reply.Output, err = b.s.calls.unlogged(ctx, tool, call.Args, err)
 		return reply, coded(err)
 	}
 	reply.Task = string(run.id)
@@ -252,7 +222,7 @@ func (b *ToolCaller) outcome(ctx context.Context, r *run, now api.ResultReply) (
 	}
 	id := r.id
 	if r.spec.Session == tools.Unsubscribes && now.State == statemachine.Done {
-		b.s.listenerEnded(b.c, r)
+		b.s.subscriptions.listenerEnded(b.c, r)
 	}
 	if now.State == statemachine.Done && json.Unmarshal(now.Output, &out) == nil && out.Result != nil {
 		return b.s.cfg.Reveal(ctx, id, b.Name(), out.Result), nil
@@ -291,29 +261,39 @@ func coded(err error) error {
 	return fault.From(err)
 }
 
-// unlogged answers a call whose task the log does not take, when the tool is one for that; otherwise it returns why the
-// log does not.
-func (s *Server) unlogged(ctx context.Context, tool tools.Tool, args json.RawMessage, why error) (json.RawMessage, error) {
-	refuses := fault.Has(why, fault.DiskFull) || fault.Has(why, fault.DataLoss) || fault.Has(why, fault.NewerStore) || fault.Has(why, fault.Unavailable)
-	if !refuses || tool == nil || !tool.Spec().Unlogged || s.cfg.Unlogged == nil {
-		return nil, why
+// asks is the error of a call that waits for people; nil when it does not any more.
+func (b *ToolCaller) asks(ctx context.Context, id events.TaskID, reply *ToolReply) error {
+	e, asked, err := b.s.questions.waitsForPeople(ctx, b.c, id)
+	if err != nil || e == nil {
+		return err
 	}
-	checked, err := tool.Check(orEmpty(args))
-	if err != nil {
-		return nil, err
-	}
-	return s.cfg.Unlogged(ctx, tool, checked)
+	reply.Approval, reply.Rule, reply.Question = asked.approval, asked.rule, asked.question
+	return e
 }
 
-// direct calls a tool by which the client speaks for itself. No task is made of that: the call ends with the request.
-func (s *Server) direct(ctx context.Context, c client, tool tools.Tool, args json.RawMessage) (json.RawMessage, error) {
-	checked, err := tool.Check(orEmpty(args))
+// Listens reports whether a tool is one of those that Listen calls.
+func (b *ToolCaller) Listens(name string) bool {
+	name = b.s.tools.plainName(name)
+	if b.s.cfg.Subscriptions == nil || !b.Sees(name) {
+		return false
+	}
+	tool, ok := b.s.cfg.Catalogue.Get(name)
+	return ok && tool.Spec().Session == tools.Subscribes
+}
+
+// Listen calls a tool that subscribes (tools.Spec.Session). What follows from the call is heard from the listener, which
+// has to be closed and is nil beside an error: one that is returned while the call goes on ends what the call would have
+// begun. Errors: those of Call; CONFLICT and QUOTA_EXCEEDED of the subscriptions that the identity has.
+func (b *ToolCaller) Listen(ctx context.Context, call ToolCall) (ToolReply, *Listener, error) {
+	l := &Listener{s: b.s.subscriptions, name: rand.Text()}
+	c := b.c
+	c.listener = l
+	call.Wait = max(call.Wait, time.Millisecond) // what goes on by itself is not listened to
+	reply, err := b.call(ctx, c, call)
 	if err != nil {
-		return nil, s.refuse(c, tool.Spec().Name, args, err)
+		l.Close()
+		return reply, nil, err
 	}
-	if s.cfg.Direct == nil {
-		return nil, fault.New(fault.Forbidden, "%s is for registered agents, who speak over HTTP", tool.Spec().Name).
-			WithHint("register with onboarding.registerAgent, and call again at the node with the secret as bearer token")
-	}
-	return s.cfg.Direct(ctx, c.who, tool, checked)
+	l.begun = true
+	return reply, l, nil
 }

@@ -6,30 +6,20 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
-)
 
-// MaxBody is the most bytes of one request over HTTP; more is answered with 413.
-const MaxBody = 4 << 20
-
-const (
-	headerSession = "Mcp-Session-Id"
-	headerVersion = "Mcp-Protocol-Version"
-	headerMethod  = "Mcp-Method"
-	headerName    = "Mcp-Name"
-	// codeHeader says that a header does not fit the body (2026-07-28).
-	codeHeader = -32020
+	"github.com/orch-dev/orch/fault"
 )
 
 // versionRouter is one URL for both generations of the protocol: it looks at a request and gives it to the half that
@@ -101,30 +91,6 @@ func isLoopback(address string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// envelope is what the router reads of a message.
-type envelope struct {
-	Version string `json:"jsonrpc"`
-	// ID is empty for a notification, and for what is refused because its id is none.
-	ID     json.RawMessage `json:"id"`
-	Method *string         `json:"method"`
-	Params struct {
-		Task      json.RawMessage `json:"task"`
-		TaskID    string          `json:"taskId"`
-		RequestID json.RawMessage `json:"requestId"`
-		Meta      struct {
-			Version      string          `json:"io.modelcontextprotocol/protocolVersion"`
-			Capabilities json.RawMessage `json:"io.modelcontextprotocol/clientCapabilities"`
-		} `json:"_meta"`
-		Notifications struct {
-			TaskIDs []string `json:"taskIds"`
-			// Subscriptions are those of eventsExtension.
-			Subscriptions []string `json:"orch/subscriptions"`
-		} `json:"notifications"`
-	} `json:"params"`
-	Result json.RawMessage `json:"result"`
-	Error  json.RawMessage `json:"error"`
-}
-
 // ServeHTTP implements http.Handler.
 func (f *versionRouter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for name := range r.Header {
@@ -163,34 +129,6 @@ func (f *versionRouter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.s.rooms.serve(w, r, p.mayBeLarge(), func(w http.ResponseWriter) { f.post(w, r, p, body) })
 }
 
-// mayBeLarge reports whether the answer to a message may be large; a cancellation, for one, never waits.
-func (p envelope) mayBeLarge() bool {
-	return p.Method != nil && slices.Contains([]string{"tools/call", "resources/read", "tasks/result", "tasks/get"}, *p.Method)
-}
-
-// look reads what the server has to know of a message, and refuses what is none (S2-009).
-func look(body []byte) (envelope, *jsonrpc.Error) {
-	var p envelope
-	err := json.Unmarshal(body, &p)
-	if _, syntax := errors.AsType[*json.SyntaxError](err); syntax {
-		return p, &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "this is no valid JSON"}
-	}
-	if !utf8.Valid(body) {
-		return envelope{}, &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "this is no valid UTF-8"}
-	}
-	if !isID(p.ID) {
-		p.ID = nil
-		return p, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the id must be a string or a number"}
-	}
-	switch {
-	case bytes.TrimSpace(body)[0] != '{', err != nil && (p.Method == nil || *p.Method == ""), p.Version != "2.0":
-		return p, notOne()
-	case p.Method == nil && p.Result == nil && p.Error == nil:
-		return p, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the message has no method"}
-	}
-	return p, nil
-}
-
 func notOne() *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "this is not one message of JSON-RPC 2.0"}
 }
@@ -227,7 +165,7 @@ func (f *versionRouter) post(w http.ResponseWriter, r *http.Request, p envelope,
 	case r.Header.Get(headerSession) == "":
 		refuse(w, http.StatusBadRequest, p.ID, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the session has to begin with initialize"})
 	default:
-		if known := f.s.sessions.ownedBy(r.Header.Get(headerSession), ownerOf(r)); known != nil && method == "notifications/cancelled" {
+		if known := f.s.clients.sessions.ownedBy(r.Header.Get(headerSession), ownerOf(r)); known != nil && method == "notifications/cancelled" {
 			known.withdraw(string(p.Params.RequestID))
 		}
 		if f.takeReply(r, p) {
@@ -238,7 +176,7 @@ func (f *versionRouter) post(w http.ResponseWriter, r *http.Request, p envelope,
 			r.Header.Set(noteStream, newStreamKey())
 		}
 		if method == "tools/call" && len(p.ID) > 0 {
-			defer f.s.replies.begin(r.Header.Get(headerSession), string(p.ID))()
+			defer f.s.clients.replies.begin(r.Header.Get(headerSession), string(p.ID))()
 		}
 		f.session(w, r, body)
 	}
@@ -264,7 +202,7 @@ func (f *versionRouter) postStateless(w http.ResponseWriter, r *http.Request, p 
 	if method == "tools/call" { // what follows from the call comes after its answer
 		reply := rand.Text()
 		r.Header.Set(noteReply, reply)
-		defer f.s.replies.begin(noteReply, reply)()
+		defer f.s.clients.replies.begin(noteReply, reply)()
 	}
 	f.stateless.ServeHTTP(w, r)
 }
@@ -301,17 +239,17 @@ func (f *versionRouter) open(w http.ResponseWriter, r *http.Request, request jso
 		refuse(w, http.StatusOK, request, err)
 		return
 	}
-	if f.s.sessions.count() >= MaxSessions {
+	if f.s.clients.sessions.count() >= MaxSessions {
 		w.Header().Set("Retry-After", "60")
 		http.Error(w, "too many sessions are open", http.StatusServiceUnavailable)
 		return
 	}
 	id := newSessionID()
 	kept := record{Owner: ownerOf(r), Initialize: body, At: f.s.cfg.Now()}
-	if !f.openAs(&keepFirst{ResponseWriter: w, id: id, keep: func() { f.s.save(r.Context(), id, mustJSON(kept)) }}, r, id) {
+	if !f.openAs(&keepFirst{ResponseWriter: w, id: id, keep: func() { f.s.clients.save(r.Context(), id, mustJSON(kept)) }}, r, id) {
 		return
 	}
-	known := f.s.sessions.of(id)
+	known := f.s.clients.sessions.of(id)
 	known.mu.Lock()
 	known.record = kept
 	known.mu.Unlock()
@@ -326,17 +264,10 @@ func (f *versionRouter) openAs(w http.ResponseWriter, r *http.Request, id string
 	return w.Header().Get(headerSession) == id
 }
 
-func ownerOf(r *http.Request) string {
-	if info := auth.TokenInfoFromContext(r.Context()); info != nil {
-		return info.UserID
-	}
-	return ""
-}
-
 // session serves a request of an open session. One that a restart has ended is opened again, unnoticed.
 func (f *versionRouter) session(w http.ResponseWriter, r *http.Request, body []byte) {
 	id := r.Header.Get(headerSession)
-	if known := f.s.sessions.ownedBy(id, ownerOf(r)); known != nil {
+	if known := f.s.clients.sessions.ownedBy(id, ownerOf(r)); known != nil {
 		known.mu.Lock()
 		known.At = f.s.cfg.Now()
 		known.mu.Unlock()
@@ -355,7 +286,7 @@ func (f *versionRouter) session(w http.ResponseWriter, r *http.Request, body []b
 	case got.gone:
 		http.Error(w, "session not found", http.StatusNotFound)
 	case got.status == http.StatusNoContent: // the owner has ended it
-		f.s.endSession(r.Context(), id, ownerOf(r))
+		f.s.sessions.endSession(r.Context(), id, ownerOf(r))
 		f.forget(r.Context(), id)
 	}
 }
@@ -363,7 +294,7 @@ func (f *versionRouter) session(w http.ResponseWriter, r *http.Request, body []b
 // serve gives a request to the sessions; a GET becomes the stream on which the server notifies.
 func (f *versionRouter) serve(w http.ResponseWriter, r *http.Request, id string) {
 	if r.Method == http.MethodGet && id != "" {
-		ctx, leave := f.s.displace(r.Context(), id, ownerOf(r))
+		ctx, leave := f.s.clients.displace(r.Context(), id, ownerOf(r))
 		defer leave()
 		r = r.WithContext(ctx)
 		f.standing(w, r, id)
@@ -373,14 +304,14 @@ func (f *versionRouter) serve(w http.ResponseWriter, r *http.Request, id string)
 		stream := newEventStream(w)
 		stream.opens = true
 		defer stream.end()
-		defer f.s.streams.request(key, stream)()
+		defer f.s.clients.streams.request(key, stream)()
 		w = stream
 	}
 	f.stateful.ServeHTTP(w, r)
 }
 
 func (f *versionRouter) forget(ctx context.Context, id string) {
-	f.s.sessions.forget(id)
+	f.s.clients.sessions.forget(id)
 	if f.s.cfg.Sessions != nil {
 		_ = f.s.cfg.Sessions.DeleteSession(ctx, id)
 	}
@@ -400,7 +331,7 @@ func (f *versionRouter) reopen(r *http.Request, id string) bool {
 	if !f.openAs(newDiscardWriter(), f.inner(r, "", kept.Initialize), id) {
 		return false
 	}
-	known := f.s.sessions.of(id)
+	known := f.s.clients.sessions.of(id)
 	known.mu.Lock()
 	known.record = kept
 	known.At = f.s.cfg.Now()
@@ -413,7 +344,7 @@ func (f *versionRouter) reopen(r *http.Request, id string) bool {
 		f.replay(r, id, object{"id": "orch-" + string(rune('a'+i%26)), "method": "resources/subscribe", "params": object{"uri": uri}})
 	}
 	if len(kept.Listening) > 0 && f.s.cfg.Subscriptions != nil {
-		f.s.tellLost(id, kept.Listening)
+		f.s.subscriptions.tellLost(id, kept.Listening)
 	}
 	return true
 }
@@ -494,4 +425,26 @@ func known(method string) bool {
 	default:
 		return false
 	}
+}
+
+// limited refuses the requests of an identity that sends too many.
+func (s *Server) limited(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		leave, ok := s.meter.enter(ownerOf(r))
+		if !ok {
+			tooMany(w)
+			return
+		}
+		defer leave()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// verify checks a bearer token for the SDK.
+func (s *Server) verify(ctx context.Context, token string) (*auth.TokenInfo, error) {
+	who, expires, err := s.cfg.Tokens.Verify(ctx, token)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s", auth.ErrInvalidToken, fault.From(err).Message)
+	}
+	return &auth.TokenInfo{UserID: who.Name, Expiration: expires, Scopes: []string{string(who.Role)}, Extra: map[string]any{identityKey: who}}, nil
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -138,11 +139,11 @@ type outcome struct {
 
 // outcomeOf is the outcome of a task that is over. A task of one call has the result of its tool; that of a plan
 // has the plan's outputs.
-func (s *Server) outcomeOf(t api.TaskView) outcome {
+func (pr *presenter) outcomeOf(t api.TaskView) outcome {
 	call := callOf(t)
 	switch {
 	case t.State == statemachine.Done && call != nil:
-		return outcome{result: s.success(call.Tool, call.Output)}
+		return outcome{result: pr.success(call.Tool, call.Output)}
 	case t.State == statemachine.Done:
 		return outcome{result: structured(t.Output)}
 	case t.State == statemachine.Cancelled:
@@ -158,7 +159,7 @@ func (s *Server) outcomeOf(t api.TaskView) outcome {
 	if err == nil {
 		err = fault.New(fault.Conflict, "the task has failed%s", because(t.Reason))
 	}
-	return s.failure(tool, err)
+	return pr.failure(tool, err)
 }
 
 func because(reason string) string {
@@ -169,13 +170,13 @@ func because(reason string) string {
 }
 
 // outcomeFor is outcomeOf for an identity, who may see what the log does not hold.
-func (s *Server) outcomeFor(ctx context.Context, who Identity, t api.TaskView) outcome {
+func (pr *presenter) outcomeFor(ctx context.Context, who Identity, t api.TaskView) outcome {
 	if call := callOf(t); call != nil {
-		call.Output = s.cfg.Reveal(ctx, t.ID, who.Name, call.Output)
+		call.Output = pr.cfg.Reveal(ctx, t.ID, who.Name, call.Output)
 	} else {
-		t.Output = s.cfg.Reveal(ctx, t.ID, who.Name, t.Output)
+		t.Output = pr.cfg.Reveal(ctx, t.ID, who.Name, t.Output)
 	}
-	return s.outcomeOf(t)
+	return pr.outcomeOf(t)
 }
 
 // callOf is the only call of a task that was made for one, nil for a plan.
@@ -197,8 +198,8 @@ func toolOfTask(t api.TaskView) string {
 }
 
 // success is the result of a tool that has ended well.
-func (s *Server) success(name string, out json.RawMessage) *mcp.CallToolResult {
-	tool, _ := s.cfg.Catalogue.Get(name)
+func (pr *presenter) success(name string, out json.RawMessage) *mcp.CallToolResult {
+	tool, _ := pr.cfg.Catalogue.Get(name)
 	if r, ok := tool.(tools.Replier); ok {
 		result := &mcp.CallToolResult{}
 		if json.Unmarshal(r.Reply(out), result) == nil {
@@ -222,13 +223,13 @@ func structured(out json.RawMessage) *mcp.CallToolResult {
 
 // failure is how a call that did not end well looks: an error inside of the result, which models can read.
 // Only a fault of orch itself is an error of the protocol (S3-144).
-func (s *Server) failure(name string, err *fault.Error) outcome {
+func (pr *presenter) failure(name string, err *fault.Error) outcome {
 	err = err.Rewrite(secrets.Clean)
 	if err.Code == fault.Internal {
 		return outcome{err: rpcError(err)}
 	}
 	text := string(mustJSON(errorObject(err)))
-	if tool, ok := s.cfg.Catalogue.Get(name); ok && tools.SourceName(err.Code) != "" && slices.Contains(tool.Spec().Errors, tools.SourceName(err.Code)) {
+	if tool, ok := pr.cfg.Catalogue.Get(name); ok && tools.SourceName(err.Code) != "" && slices.Contains(tool.Spec().Errors, tools.SourceName(err.Code)) {
 		text = tools.ErrorText(tool.Spec(), err)
 	}
 	return outcome{result: &mcp.CallToolResult{
@@ -271,4 +272,21 @@ func rpcError(err error) *jsonrpc.Error {
 
 func invalidParams(message string) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: message}
+}
+
+// presenter makes answers of what became of calls, in the form that their client reads.
+type presenter struct {
+	*core
+
+	tools *toolView
+}
+
+// refusal is a call that did not begin: a result that the model can read where the client waits for one (S2-023).
+func (pr *presenter) refusal(c client, tool string, err error) (*mcp.CallToolResult, error) {
+	var coded *fault.Error
+	if !errors.As(err, &coded) || c.task != nil {
+		return nil, err
+	}
+	o := pr.failure(tool, coded)
+	return o.unpack()
 }

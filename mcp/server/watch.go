@@ -12,46 +12,46 @@ import (
 
 // watch waits until a task is over or waits for people, at most for a time. A client that wants to hear of
 // progress or of log entries hears of them meanwhile.
-func (s *Server) watch(ctx context.Context, c client, r *run, wait time.Duration) (api.ResultReply, error) {
-	if r.token == nil && !s.hears(c) {
-		return s.result(ctx, c.room, api.ResultRequest{ID: r.id, Wait: max(wait, 0), Attend: true})
+func (cl *caller) watch(ctx context.Context, c client, r *run, wait time.Duration) (api.ResultReply, error) {
+	if r.token == nil && !cl.clients.hears(c) {
+		return cl.result(ctx, c.room, api.ResultRequest{ID: r.id, Wait: max(wait, 0), Attend: true})
 	}
-	limit := s.cfg.Now().Add(wait)
+	limit := cl.cfg.Now().Add(wait)
 	for {
-		now, err := s.result(ctx, c.room, api.ResultRequest{ID: r.id, Attend: true})
+		now, err := cl.result(ctx, c.room, api.ResultRequest{ID: r.id, Attend: true})
 		if err != nil {
 			return now, err
 		}
-		left := limit.Sub(s.cfg.Now())
+		left := limit.Sub(cl.cfg.Now())
 		done := now.Over || now.Waits || left <= 0
 		if done {
 			left = 0
 		}
-		if err := s.tell(ctx, c, r, left); err != nil || done {
+		if err := cl.tell(ctx, c, r, left); err != nil || done {
 			return now, err
 		}
 	}
 }
 
 // tell waits for what is new of a task and tells the client of its progress and its log.
-func (s *Server) tell(ctx context.Context, c client, r *run, wait time.Duration) error {
-	w, err := s.cfg.API.Watch(ctx, api.WatchRequest{ID: r.id, After: r.rev, Seen: r.seen, Wait: wait})
+func (cl *caller) tell(ctx context.Context, c client, r *run, wait time.Duration) error {
+	w, err := cl.cfg.API.Watch(ctx, api.WatchRequest{ID: r.id, After: r.rev, Seen: r.seen, Wait: wait})
 	if err != nil {
 		return err
 	}
 	r.seen = w.Version
 	for _, p := range w.Progress {
-		s.tellProgress(ctx, c, r, p.Done, p.Total, p.Message)
+		cl.tellProgress(ctx, c, r, p.Done, p.Total, p.Message)
 	}
 	for _, commit := range w.Commits {
 		r.rev = commit.Rev
-		s.tellLog(ctx, c, r.id, commit)
+		cl.tellLog(ctx, c, r.id, commit)
 	}
 	return nil
 }
 
 // tellProgress passes progress on; MCP wants it to increase (S2-012).
-func (s *Server) tellProgress(ctx context.Context, c client, r *run, done, total float64, message string) {
+func (cl *caller) tellProgress(ctx context.Context, c client, r *run, done, total float64, message string) {
 	if r.token == nil || r.told && done <= r.progress {
 		return
 	}
@@ -60,7 +60,7 @@ func (s *Server) tellProgress(ctx context.Context, c client, r *run, done, total
 }
 
 // tellLog passes the log entries of a commit on, those of the level that the client wants (S2-043).
-func (s *Server) tellLog(ctx context.Context, c client, id events.TaskID, commit api.CommitView) {
+func (cl *caller) tellLog(ctx context.Context, c client, id events.TaskID, commit api.CommitView) {
 	for _, e := range commit.Events {
 		d, ok := e.Data.(*events.Logged)
 		if !ok {

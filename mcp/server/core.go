@@ -1,0 +1,140 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+)
+
+// core is what every part of a server works with: its configuration, the server of the SDK, and its life.
+type core struct {
+	cfg Config
+	sdk *mcp.Server
+	// sdkLogger is the log of the SDK.
+	sdkLogger *slog.Logger
+	// life ends with the server; work that outlives a request hangs on it.
+	life context.Context //nolint:containedctx // the life of the server, which requests do not end
+	stop context.CancelFunc
+	// group counts the goroutines that outlive their request.
+	group sync.WaitGroup
+}
+
+func newCore(cfg Config) *core {
+	co := &core{cfg: cfg, sdkLogger: slog.New(debugHandler{cfg.Logger.Handler()})}
+	co.life, co.stop = context.WithCancel(context.Background())
+	return co
+}
+
+// background runs fn until the server closes, apart from the request that caused it.
+func (co *core) background(fn func(ctx context.Context)) {
+	if co.life.Err() != nil {
+		return
+	}
+	co.group.Go(func() { fn(co.life) })
+}
+
+// taskOf reads a task that the identity may see. NOT_FOUND for all others, as for those that do not exist (S2-071).
+func (co *core) taskOf(ctx context.Context, who Identity, text string) (api.TaskView, error) {
+	id, err := events.ParseTaskID(text)
+	if err != nil {
+		return api.TaskView{}, unknownTask(text)
+	}
+	t, err := co.cfg.API.Get(ctx, api.GetRequest{ID: id})
+	if fault.Has(err, fault.NotFound) || err == nil && co.hidden(ctx, who, t) {
+		return api.TaskView{}, unknownTask(text)
+	}
+	return t, err
+}
+
+func unknownTask(text string) error {
+	if len(text) > 64 {
+		text = text[:64] + "…"
+	}
+	return fault.New(fault.NotFound, "there is no task %q", text).WithField("taskId")
+}
+
+// hidden reports whether a task is somebody else's, or no longer shown to MCP clients.
+func (co *core) hidden(ctx context.Context, who Identity, t api.TaskView) bool {
+	if end := until(t); !end.IsZero() && co.cfg.Now().After(end) {
+		return true
+	}
+	return !who.Role.seesAll() && co.ownerOf(ctx, t) != who.Name
+}
+
+// until is when a task stops being shown to clients; zero for one that always is.
+func until(t api.TaskView) time.Time {
+	ttl, ok := ttlOf(t.Labels)
+	if !ok {
+		return time.Time{}
+	}
+	return t.CreatedAt.Add(ttl)
+}
+
+// maxDepth bounds the way from a part of a task to who submitted the whole.
+const maxDepth = 16
+
+// ownerOf is who submitted a task, or the one of which it is a part.
+func (co *core) ownerOf(ctx context.Context, t api.TaskView) string {
+	for range maxDepth {
+		if t.Parent == "" || !strings.HasPrefix(t.Requestor, "task:") { // what an agent delegates is its own
+			return t.Requestor
+		}
+		parent, err := co.cfg.API.Get(ctx, api.GetRequest{ID: t.Parent})
+		if err != nil {
+			return ""
+		}
+		t = parent
+	}
+	return ""
+}
+
+// recover turns a panic into an error of the protocol (S3-144).
+func (co *core) recover(method string, err *error) {
+	if r := recover(); r != nil {
+		co.cfg.Logger.Error("mcp_panic", slog.String("method", method), slog.Any("panic", r), slog.String("stack", string(debug.Stack())))
+		*err = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}
+	}
+}
+
+// refuse reports a call that the API never hears of, and returns why.
+func (co *core) refuse(c client, tool string, args json.RawMessage, why error) error {
+	co.cfg.Refused(c.who.Name, tool, args, why)
+	return why
+}
+
+// approvalsFor lists those that an identity may see.
+func (co *core) approvalsFor(ctx context.Context, who Identity) (api.ApprovalsReply, error) {
+	r := api.ApprovalsRequest{Limit: maxApprovals}
+	if !who.Role.seesAll() {
+		r.Submitter = who.Name
+	}
+	got, err := co.cfg.API.Approvals(ctx, r)
+	if !who.Role.seesAll() {
+		got.Unread = 0 // those of others are among them
+	}
+	return got, err
+}
+
+// maxApprovals bounds a list of approvals.
+const maxApprovals = 100
+
+// past returns a task that somebody might have seen once.
+func (co *core) past(ctx context.Context, who Identity, text string) (api.TaskView, bool) {
+	id, err := events.ParseTaskID(text)
+	if err != nil {
+		return api.TaskView{}, false
+	}
+	t, err := co.cfg.API.Get(ctx, api.GetRequest{ID: id})
+	return t, err == nil && (who.Role.seesAll() || co.ownerOf(ctx, t) == who.Name)
+}

@@ -1,0 +1,98 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/modelcontextprotocol/go-sdk/auth"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+)
+
+const (
+	headerSession = "Mcp-Session-Id"
+	headerVersion = "Mcp-Protocol-Version"
+	headerMethod  = "Mcp-Method"
+	headerName    = "Mcp-Name"
+	// codeHeader says that a header does not fit the body (2026-07-28).
+	codeHeader = -32020
+)
+
+// envelope is what the router reads of a message.
+type envelope struct {
+	Version string `json:"jsonrpc"`
+	// ID is empty for a notification, and for what is refused because its id is none.
+	ID     json.RawMessage `json:"id"`
+	Method *string         `json:"method"`
+	Params struct {
+		Task      json.RawMessage `json:"task"`
+		TaskID    string          `json:"taskId"`
+		RequestID json.RawMessage `json:"requestId"`
+		Meta      struct {
+			Version      string          `json:"io.modelcontextprotocol/protocolVersion"`
+			Capabilities json.RawMessage `json:"io.modelcontextprotocol/clientCapabilities"`
+		} `json:"_meta"`
+		Notifications struct {
+			TaskIDs []string `json:"taskIds"`
+			// Subscriptions are those of eventsExtension.
+			Subscriptions []string `json:"orch/subscriptions"`
+		} `json:"notifications"`
+	} `json:"params"`
+	Result json.RawMessage `json:"result"`
+	Error  json.RawMessage `json:"error"`
+}
+
+func ownerOf(r *http.Request) string {
+	if info := auth.TokenInfoFromContext(r.Context()); info != nil {
+		return info.UserID
+	}
+	return ""
+}
+
+// MaxBody is the most bytes of one request over HTTP; more is answered with 413.
+const MaxBody = 4 << 20
+
+// Limits of one identity over HTTP (X-18).
+const (
+	// MaxRate is the requests a second that an identity may send in the long run.
+	MaxRate = 5000
+	// MaxBurst is those that it may send at once.
+	MaxBurst = 10_000
+	// MaxInFlight is the requests of an identity that are answered at the same time; waiting ones count.
+	MaxInFlight = 4000
+	// MaxHeld is the bytes of the requests of an identity that are answered at the same time.
+	MaxHeld = 64 << 20
+	// MaxSessions is the sessions that are open at the same time, of all identities.
+	MaxSessions = 10_000
+)
+
+// mayBeLarge reports whether the answer to a message may be large; a cancellation, for one, never waits.
+func (p envelope) mayBeLarge() bool {
+	return p.Method != nil && slices.Contains([]string{"tools/call", "resources/read", "tasks/result", "tasks/get"}, *p.Method)
+}
+
+// look reads what the server has to know of a message, and refuses what is none (S2-009).
+func look(body []byte) (envelope, *jsonrpc.Error) {
+	var p envelope
+	err := json.Unmarshal(body, &p)
+	if _, syntax := errors.AsType[*json.SyntaxError](err); syntax {
+		return p, &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "this is no valid JSON"}
+	}
+	if !utf8.Valid(body) {
+		return envelope{}, &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "this is no valid UTF-8"}
+	}
+	if !isID(p.ID) {
+		p.ID = nil
+		return p, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the id must be a string or a number"}
+	}
+	switch {
+	case bytes.TrimSpace(body)[0] != '{', err != nil && (p.Method == nil || *p.Method == ""), p.Version != "2.0":
+		return p, notOne()
+	case p.Method == nil && p.Result == nil && p.Error == nil:
+		return p, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the message has no method"}
+	}
+	return p, nil
+}

@@ -1,0 +1,126 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+)
+
+// route is what every request passes first: faults become errors of the protocol, a panic ends no process, and the
+// end of the server ends what waits. The SDK would wait for it, also after the client is gone.
+func (s *Server) route(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (result mcp.Result, err error) {
+		defer s.recover(method, &err)
+		c := s.clientOf(req)
+		ctx = context.WithValue(ctx, clientKey{}, &c)
+		ctx, stop := s.clients.within(ctx, c)
+		defer stop()
+		switch method {
+		case "tools/call":
+			result, err = s.routeCall(ctx, c, next, req)
+		case "initialize":
+			result, err = s.initialize(ctx, c, next, req)
+		case "logging/setLevel":
+			result, err = s.clients.routeLevel(ctx, c, next, req)
+		case "resources/templates/list":
+			result, err = s.outside.listTemplates(ctx, c, next, req)
+		case "tools/list", "tasks/get":
+			result, err = inRoom(ctx, c, func() (mcp.Result, error) { return next(ctx, method, req) })
+		case "resources/read":
+			result, err = s.resources.routeRead(ctx, c, next, req)
+		default:
+			result, err = next(ctx, method, req)
+		}
+		if method == "resources/read" {
+			err = noResource(c, err)
+		}
+		if err != nil {
+			return nil, wireError(err)
+		}
+		switch list := result.(type) {
+		case *mcp.ListToolsResult:
+			result = s.tools.listTools(c, list)
+		case *mcp.ListResourcesResult:
+			s.resources.listResources(ctx, c, list)
+		case *mcp.DiscoverResult:
+			list.Instructions = s.tools.instructions(s.tools.profileOf(c))
+		case *mcp.ListPromptsResult:
+			s.outside.listPrompts(c, list)
+		}
+		result = c.room.spare(result)
+		c.room.made() // before anything waits for the client
+		return result, nil
+	}
+}
+
+// routeCall lets a tools/call through to its tool, and hands its task back where the client gets one.
+func (s *Server) routeCall(ctx context.Context, c client, next mcp.MethodHandler, req mcp.Request) (mcp.Result, error) {
+	p, ok := req.GetParams().(*mcp.CallToolParamsRaw)
+	if !ok {
+		return nil, invalidParams("params are missing")
+	}
+	if c.badTask {
+		return nil, invalidParams("task must be an object, such as {\"ttl\": 60000}; ttl is a number of milliseconds")
+	}
+	if err := s.tools.enter(c, p); err != nil {
+		return nil, err
+	}
+	p.Name = s.tools.plainName(p.Name)
+	tool, ok := s.tools.serves(c, p.Name)
+	if _, own := s.tools.ownTool(p.Name); !ok || tool == nil && !own {
+		_ = s.refuse(c, p.Name, p.Arguments, fault.New(fault.MethodNotFound, "there is no such tool for the client"))
+		return nil, s.tools.unknownTool(c, p.Name)
+	}
+	if err := fits(c, tool); err != nil {
+		return nil, err
+	}
+	result, err := next(ctx, "tools/call", req)
+	if h, ok := errors.AsType[*taskStartedError](err); ok {
+		s.resources.publish(events.TaskID(h.status.id), p.Name)
+		return h.status.handle(c.modern), nil
+	}
+	return result, err
+}
+
+// clientOf gathers what a request says.
+func (s *Server) clientOf(req mcp.Request) client {
+	c := client{who: s.identify(req), caps: &mcp.ClientCapabilities{}, note: func(string) string { return "" }}
+	c.session, _ = req.GetSession().(*mcp.ServerSession)
+	if extra := req.GetExtra(); extra != nil && extra.Header != nil {
+		c.note = extra.Header.Get
+		c.room = s.rooms.noted(c.note(noteRoom))
+		c.call = c.note(headerCall)
+	}
+	if c.session != nil {
+		if p := c.session.InitializeParams(); p != nil {
+			c.modern = p.ProtocolVersion >= statelessFrom
+			c.older = slices.Contains([]string{"2024-11-05", "2025-03-26", "2025-06-18"}, p.ProtocolVersion)
+			c.program = programOf(p.ClientInfo)
+			if p.Capabilities != nil {
+				c.caps, c.roots = p.Capabilities, p.Capabilities.RootsV2 != nil
+			}
+		}
+	}
+	c.readMeta(req)
+	if text := c.note(noteTask); text != "" && !c.modern && !c.older {
+		c.task = &taskRequest{}
+		c.badTask = text[0] != '{' || json.Unmarshal([]byte(text), c.task) != nil
+	}
+	return c
+}
+
+// identify says who sent a request.
+func (s *Server) identify(req mcp.Request) Identity {
+	extra := req.GetExtra()
+	if extra == nil || extra.TokenInfo == nil {
+		return s.cfg.Local
+	}
+	who, _ := extra.TokenInfo.Extra[identityKey].(Identity)
+	return who
+}

@@ -1,0 +1,136 @@
+package server
+
+import (
+	"encoding/json"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/orch-dev/orch/tools"
+)
+
+// listTools is a list as a client sees it: in its profile, without what its identity does not see, with the task support of 2025-11-25.
+func (v *toolView) listTools(c client, list *mcp.ListToolsResult) mcp.Result {
+	whole, rest := object{}, *list
+	rest.Tools = nil
+	var shown []json.RawMessage
+	switch profile := v.profileOf(c); {
+	case narrowed(profile) != nil:
+		shown, rest.NextCursor = v.listNarrowed(c, profile), ""
+	case patternsOf(profile) != nil:
+		shown = v.listSelected(c, profile, list)
+	default:
+		shown = v.listAll(c, list)
+	}
+	decode(mustJSON(&rest), &whole)
+	whole["tools"] = c.room.value(jsonList(shown))
+	if c.modern {
+		whole["resultType"] = "complete"
+	}
+	return &reply{fields: whole}
+}
+
+// jsonList is a list of values.
+func jsonList(items []json.RawMessage) json.RawMessage {
+	size := len("[]") + len(items)
+	for _, item := range items {
+		size += len(item)
+	}
+	list := append(make([]byte, 0, size), '[')
+	for i, item := range items {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = append(list, item...)
+	}
+	return append(list, ']')
+}
+
+// listAll are the tools of a list that a client sees, as the catalogue describes them.
+func (v *toolView) listAll(c client, list *mcp.ListToolsResult) (shown []json.RawMessage) {
+	names := v.portableNames()
+	for _, t := range list.Tools {
+		tool, ok := v.cfg.Catalogue.Get(t.Name)
+		if ok && (tool.Spec().Unlisted || !c.who.sees(tool)) || !ok && !c.who.Show.showsOwn(t.Name) {
+			continue
+		}
+		key := descriptionKey{tool: t, name: shownName(t.Name, names)}
+		if !c.modern {
+			key.support = support(tool)
+		}
+		shown = append(shown, v.descriptions.of(key, func() json.RawMessage { return describeWhole(t, key.name, key.support) }))
+	}
+	return shown
+}
+
+// support is the taskSupport of a tool (S2-026): the tools that only ask about tasks are not tasks themselves.
+func support(t tools.Tool) tools.TaskMode {
+	if t == nil {
+		return tools.NoTask
+	}
+	switch mode := t.Spec().Tasks; mode {
+	case tools.NoTask, tools.OnlyTask:
+		return mode
+	default:
+		return "optional"
+	}
+}
+
+// descriptions are those of tools as lists have them, so that each is encoded once and not for everybody who asks. There are at most as
+// many as tools in each profile.
+type descriptions struct {
+	mu     sync.Mutex
+	byTool map[descriptionKey]json.RawMessage
+	// names are those of withoutDots.
+	names map[string]string
+}
+
+// of is a description, which is made if need be; nil when there is none.
+func (d *descriptions) of(key descriptionKey, describe func() json.RawMessage) json.RawMessage {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if known, ok := d.byTool[key]; ok {
+		return known
+	}
+	if d.byTool == nil {
+		d.byTool = map[descriptionKey]json.RawMessage{}
+	}
+	d.byTool[key] = describe()
+	return d.byTool[key]
+}
+
+// namesOf are the names without dots, which are found if need be.
+func (d *descriptions) namesOf(find func() map[string]string) map[string]string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.names == nil {
+		d.names = find()
+	}
+	return d.names
+}
+
+// forget drops the descriptions of tools that may be offered no more.
+func (d *descriptions) forget() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.byTool, d.names = nil, nil
+}
+
+// descriptionKey is all that a description follows from. The SDK keeps one definition until another one is offered.
+type descriptionKey struct {
+	// tool is nil for one in the words of its profile, profile empty for all tools.
+	tool          *mcp.Tool
+	profile, name string
+	support       tools.TaskMode
+}
+
+// describeWhole encodes a tool under a name. It has no task support where that is empty.
+func describeWhole(tool *mcp.Tool, name string, support tools.TaskMode) json.RawMessage {
+	fields := object{}
+	decode(mustJSON(tool), &fields)
+	fields["name"] = name
+	if support != "" {
+		fields["execution"] = object{"taskSupport": support}
+	}
+	return mustJSON(fields)
+}

@@ -1,0 +1,119 @@
+package server
+
+import (
+	"slices"
+
+	"github.com/orch-dev/orch/api"
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/internal/spell"
+	"github.com/orch-dev/orch/tools"
+	"github.com/orch-dev/orch/work"
+)
+
+// toolView is the catalogue as a client sees it: which tools, under which names, in which words.
+type toolView struct {
+	*core
+
+	// own are the tools of the face itself.
+	own          []ownTool
+	descriptions descriptions
+}
+
+// serves reports whether a client may call a tool by name; tool is nil for one of the face itself.
+func (v *toolView) serves(c client, name string) (tool tools.Tool, ok bool) {
+	if tool, ok = v.cfg.Catalogue.Get(name); ok {
+		return tool, v.cfg.Show.shows(tool) && c.who.sees(tool)
+	}
+	return nil, c.who.Show.showsOwn(name)
+}
+
+// narrowed reports whether there are tools that the client may not call.
+func (v *toolView) narrowed(c client) bool { return !v.cfg.Show.all() || !c.who.Show.all() }
+
+// bound narrows a submission to what the client may reach: no plan, and no child of a call, calls a tool that the
+// client may not call itself, what a program says that decides about nothing opens nothing, and who sees its own tasks
+// alone neither meets nor takes the idempotency keys of others.
+func (v *toolView) bound(c client, r *api.SubmitRequest) error {
+	if !c.who.Role.decides() {
+		r.Within = []events.Allow{{}}
+	}
+	if !c.who.Role.seesAll() {
+		r.KeysOf = c.who.Name
+	}
+	if isSession := r.ID != "" && r.ID == r.Session; c.call != "" && !isSession {
+		ref, err := work.ParseRef(c.call)
+		if err != nil {
+			return fault.From(err).WithField(metaCall)
+		}
+		r.For = &ref
+	}
+	if !v.narrowed(c) {
+		return nil
+	}
+	r.Tools = slices.DeleteFunc(slices.Clone(v.cfg.Catalogue.Names()), func(name string) bool {
+		_, ok := v.serves(c, name)
+		return !ok
+	})
+	if len(r.Tools) == 0 {
+		return fault.New(fault.Forbidden, "%s may call no tool of the catalogue", c.who.Name)
+	}
+	return nil
+}
+
+// nearestTool is the tool that a client probably means by a name, as it is shown to it; empty for none.
+func (v *toolView) nearestTool(c client, name string) string {
+	var names []string
+	shown := v.portableNames()
+	for _, known := range v.cfg.Catalogue.Names() {
+		if _, ok := v.serves(c, known); ok {
+			names = append(names, shownName(known, shown))
+		}
+	}
+	for _, own := range v.own {
+		if v.cfg.Show.showsOwn(own.name) && c.who.Show.showsOwn(own.name) {
+			names = append(names, own.name)
+		}
+	}
+	return spell.Nearest(name, names)
+}
+
+// unknownTool refuses a call of a tool that is not there for a client.
+func (v *toolView) unknownTool(c client, name string) error {
+	text := "unknown tool " + quoted(name)
+	if near := v.nearestTool(c, name); near != "" {
+		text += "; did you mean " + near + "?"
+	}
+	return invalidParams(text)
+}
+
+// ownTool is a tool of the face itself.
+func (v *toolView) ownTool(name string) (ownTool, bool) {
+	for _, t := range v.own {
+		if t.name == name && v.cfg.Show.showsOwn(name) {
+			return t, true
+		}
+	}
+	return ownTool{}, false
+}
+
+// instructions tell a client how to work with the tools of its profile, under the names that they have there.
+func (v *toolView) instructions(profile string) string {
+	text := "Every call of a tool is a durable task: it survives restarts, may wait for the approval of a person, and stays in an audit log. " +
+		"A call that takes long answers with handed_back and a task id, and goes on: do not repeat it"
+	if name := nameIn(profile, toolResult); name != "" {
+		text += ", " + name + " waits for its end"
+	}
+	text += "."
+	if name := nameIn(profile, toolSubmit); name != "" {
+		text += " " + name + " runs a plan of many calls."
+	}
+	switch {
+	case v.cfg.Root == "":
+	case narrowed(profile) != nil:
+		text += " Paths are relative to " + v.cfg.Root + ", or absolute and lie below it."
+	default:
+		text += " Paths are absolute and lie below " + v.cfg.Root + "."
+	}
+	return text
+}
