@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
-	"maps"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -22,57 +21,57 @@ import (
 )
 
 // A gate is one step on the way of a call to its tool. Its error ends the call before the tool.
-type gate func(*Worker, context.Context, *attempt) error
+type gate func(*executor, context.Context, *attempt) error
 
 // pass takes a call through the gates, in this order, to its tool, and is the only way to a tool
 // (S0-002). Nothing before prepare changes anything.
-func (w *Worker) pass(ctx context.Context, a *attempt) (res result, err error) {
+func (x *executor) pass(ctx context.Context, a *attempt) (res result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			res, err = result{}, w.panicked(ctx, a, p)
+			res, err = result{}, x.panicked(ctx, a, p)
 		}
 	}()
 	for _, step := range [...]gate{
-		(*Worker).lookup,
-		(*Worker).check,
-		(*Worker).admit,
-		(*Worker).resolve,
-		(*Worker).intend,
-		(*Worker).unpack,
-		(*Worker).decide,
-		(*Worker).prepare,
-		(*Worker).unlock,
-		(*Worker).announce, // with the automatic checkpoint before destructive calls (S0-171)
+		(*executor).lookup,
+		(*executor).check,
+		(*executor).admit,
+		(*executor).resolve,
+		(*executor).intend,
+		(*executor).unpack,
+		(*executor).decide,
+		(*executor).prepare,
+		(*executor).unlock,
+		(*executor).announce, // with the automatic checkpoint before destructive calls (S0-171)
 	} {
 		if ctx.Err() != nil {
 			return result{}, context.Cause(ctx)
 		}
-		if err := step(w, ctx, a); err != nil {
+		if err := step(x, ctx, a); err != nil {
 			return result{}, err
 		}
 	}
 	if a.spec.ForAgents {
 		return result{with: &work.With{Args: a.args, Timeout: a.timeout()}}, nil
 	}
-	output, err := w.invoke(ctx, a)
+	output, err := x.invoke(ctx, a)
 	if err != nil {
-		return result{}, w.inquire(a, err)
+		return result{}, x.inquire(a, err)
 	}
-	return w.inspect(a, output)
+	return x.texts.inspect(a, output)
 }
 
 // lookup finds the tool.
-func (w *Worker) lookup(_ context.Context, a *attempt) error {
-	tool, ok := w.catalogue.Get(a.Tool)
+func (x *executor) lookup(_ context.Context, a *attempt) error {
+	tool, ok := x.catalogue.Get(a.Tool)
 	if !ok {
 		err := fault.Wrap(fault.NotFound, errNoTool, fmt.Sprintf("there is no tool %q", cut(a.Tool, maxName)))
-		if near := w.catalogue.Suggest(a.Tool); near != "" {
+		if near := x.catalogue.Suggest(a.Tool); near != "" {
 			return err.WithHint("did you mean %s?", near)
 		}
 		return err
 	}
 	a.tool, a.spec = tool, tool.Spec()
-	if n, enough := w.attempts.hangs(a.spec.Name); enough {
+	if n, enough := x.attempts.hangs(a.spec.Name); enough {
 		return fault.New(fault.ToolUnavailable, "%d calls of %s go on here although they were ended", n, a.spec.Name).
 			WithHint("restart the worker, and mend the tool")
 	}
@@ -80,7 +79,7 @@ func (w *Worker) lookup(_ context.Context, a *attempt) error {
 }
 
 // check applies defaults and validates the arguments (S0-005, S0-006).
-func (w *Worker) check(_ context.Context, a *attempt) error {
+func (x *executor) check(_ context.Context, a *attempt) error {
 	args, err := a.tool.Check(a.Args)
 	if err != nil {
 		return err
@@ -91,7 +90,7 @@ func (w *Worker) check(_ context.Context, a *attempt) error {
 
 // resolve confines the path fields to the root (S0-007). A path that is left out is the tool's to
 // choose, inside the workspace.
-func (w *Worker) resolve(_ context.Context, a *attempt) error {
+func (x *executor) resolve(_ context.Context, a *attempt) error {
 	if len(a.spec.Paths) == 0 {
 		return nil
 	}
@@ -106,7 +105,7 @@ func (w *Worker) resolve(_ context.Context, a *attempt) error {
 			if err != nil {
 				return fault.From(err).WithField(field)
 			}
-			a.paths[field] = w.cfg.Root.Abs(rel)
+			a.paths[field] = x.cfg.Root.Abs(rel)
 		}
 	}
 	a.asked.Paths, a.env.Judged = a.paths, a.paths
@@ -144,12 +143,12 @@ func confine(root *pathguard.Root, access tools.Access, path string) (string, er
 }
 
 // admit asks the policy for what does not depend on what the call would do: state gate, read-only node.
-func (w *Worker) admit(_ context.Context, a *attempt) error {
+func (x *executor) admit(_ context.Context, a *attempt) error {
 	a.asked = policy.Call{
 		Task: a.Task, Spec: a.spec, State: a.env.State, Args: a.args,
 		Agent:     a.Requester,
 		Writes:    a.Writes,
-		Workspace: w.workspaces.Path(a.Context()), Recent: a.Recent, RetryAfter: a.RetryAfter,
+		Workspace: x.workspaces.Path(a.Context()), Recent: a.Recent, RetryAfter: a.RetryAfter,
 	}
 	if a.Client != nil {
 		a.asked.Roots = a.Client.Roots
@@ -161,16 +160,16 @@ func (w *Worker) admit(_ context.Context, a *attempt) error {
 			a.asked.Within = append(a.asked.Within, policy.Allow(above))
 		}
 	}
-	w.fence(a)
+	x.reach.fence(a)
 	a.asked.Project = a.env.Project()
 	if len(a.asked.Project) > 0 {
 		a.asked.Start = a.env.Start()
 	}
-	return w.rules.Admit(a.asked)
+	return x.rules.Admit(a.asked)
 }
 
 // intend asks a tool whose calls differ what this one would do.
-func (w *Worker) intend(ctx context.Context, a *attempt) error {
+func (x *executor) intend(ctx context.Context, a *attempt) error {
 	tool, ok := a.tool.(tools.Intender)
 	if !ok {
 		return nil
@@ -182,15 +181,15 @@ func (w *Worker) intend(ctx context.Context, a *attempt) error {
 		return err
 	}
 	a.asked.Intent = intent
-	a.env.Allows = func(t tools.Target) bool { return w.rules.Opens(a.asked, t) }
+	a.env.Allows = func(t tools.Target) bool { return x.rules.Opens(a.asked, t) }
 	return nil
 }
 
 // decide asks the policy: limits, protected paths, secrets, approval. A call that needs an approval and
 // has none is parked; one for other arguments is void (M-3).
-func (w *Worker) decide(_ context.Context, a *attempt) error {
-	a.asked.Program = w.program(a)
-	ask, err := w.rules.Decide(a.asked)
+func (x *executor) decide(_ context.Context, a *attempt) error {
+	a.asked.Program = x.program(a)
+	ask, err := x.rules.Decide(a.asked)
 	if err != nil || ask == nil {
 		return err
 	}
@@ -211,9 +210,9 @@ func (w *Worker) decide(_ context.Context, a *attempt) error {
 
 // inquire takes the secrets out of what a call asks and notes. Questions that nobody could answer, and a note that
 // cannot be kept, are its error.
-func (w *Worker) inquire(a *attempt, err error) error {
+func (x *executor) inquire(a *attempt, err error) error {
 	if noted, ok := errors.AsType[*tools.Noted](err); ok {
-		clean := &tools.Noted{Note: w.cleanNote(a, noted.Note)}
+		clean := &tools.Noted{Note: x.texts.cleanNote(a, noted.Note)}
 		if err := clean.Check(); err != nil {
 			return err
 		}
@@ -223,9 +222,9 @@ func (w *Worker) inquire(a *attempt, err error) error {
 	if !ok {
 		return err
 	}
-	clean := &tools.Asking{Questions: slices.Clone(asking.Questions), Note: w.cleanNote(a, asking.Note)}
+	clean := &tools.Asking{Questions: slices.Clone(asking.Questions), Note: x.texts.cleanNote(a, asking.Note)}
 	for i, q := range clean.Questions {
-		if params, found := w.redact(a, q.Params); found {
+		if params, found := x.texts.redact(a, q.Params); found {
 			clean.Questions[i].Params = params
 		}
 	}
@@ -233,13 +232,6 @@ func (w *Worker) inquire(a *attempt, err error) error {
 		return err
 	}
 	return clean
-}
-
-func (w *Worker) cleanNote(a *attempt, note json.RawMessage) json.RawMessage {
-	if clean, found := w.redact(a, note); found {
-		return clean
-	}
-	return note
 }
 
 // hasNote reports whether an error of a tool brings a note, which nothing may take away.
@@ -263,34 +255,19 @@ func (p *approvalError) Error() string { return p.fault.Error() }
 // Unwrap gives the error its code.
 func (p *approvalError) Unwrap() error { return p.fault }
 
-// impact lists what the call is about to change.
-func (a *attempt) impact() []string {
-	var names []string
-	for _, field := range slices.Sorted(maps.Keys(a.paths)) {
-		names = append(names, a.paths[field])
-	}
-	for _, target := range a.asked.Intent.Targets {
-		names = append(names, target.Name)
-	}
-	for _, s := range a.Secrets {
-		names = append(names, "secret "+s.Name+" from "+s.Source)
-	}
-	return names
-}
-
 // prepare makes the workspace, and leaves the tool what the call may reach.
-func (w *Worker) prepare(_ context.Context, a *attempt) error {
-	w.veil(a)
+func (x *executor) prepare(_ context.Context, a *attempt) error {
+	x.reach.veil(a)
 	a.env.Writable = existing(a.asked.Writable())
 	if a.spec.NoWorkspace {
 		return nil
 	}
-	dir, err := w.workspaces.Ensure(a.Context(), a.place())
+	dir, err := x.workspaces.Ensure(a.Context(), a.place())
 	if err != nil {
 		return err
 	}
 	a.env.Workspace = dir
-	return w.workspaces.Own(a.Context(), a.Requester)
+	return x.workspaces.Own(a.Context(), a.Requester)
 }
 
 // existing are the places that are there.
@@ -305,8 +282,8 @@ func existing(places []string) []string {
 // leave the call in doubt and never make it run twice. What counts is the effect of this very call, so
 // that a SELECT or a GET is none; where the plan declares an effect, the stricter of both. Other calls wait when
 // the owner asks for it. A call that goes on elsewhere has begun before, and is never in doubt.
-func (w *Worker) announce(ctx context.Context, a *attempt) error {
-	effect := w.rules.Effect(a.asked)
+func (x *executor) announce(ctx context.Context, a *attempt) error {
+	effect := x.rules.Effect(a.asked)
 	if effect != a.spec.Effect {
 		a.effect.Store(&effect)
 	}
@@ -318,10 +295,10 @@ func (w *Worker) announce(ctx context.Context, a *attempt) error {
 	}
 	a.begin() // the first request may be the one that counts
 	for failures := 0; ; failures++ {
-		err := w.owner.Start(ctx, work.Started{Ref: a.Ref, Worker: w.cfg.Name, Effect: string(effect), Timeout: a.timeout()})
+		err := x.owner.Start(ctx, work.Started{Ref: a.Ref, Worker: x.cfg.Name, Effect: string(effect), Timeout: a.timeout()})
 		switch {
 		case err == nil:
-			w.noteRisk(ctx, a, effect)
+			x.notes.noteRisk(ctx, a, effect)
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
@@ -337,16 +314,9 @@ func (w *Worker) announce(ctx context.Context, a *attempt) error {
 	}
 }
 
-// ordered reports whether the owner takes the call for one with effects for a reason that is not the contract of
-// the tool: the plan, or a newer contract.
-func (a *attempt) ordered() bool {
-	owners := tools.Effect(a.Effect)
-	return owners.AtMostOnce() && (a.Declared || owners != a.spec.Effect)
-}
-
 // panicked logs a panic with its stack and returns an error that shows nothing of it (S3-144).
-func (w *Worker) panicked(ctx context.Context, a *attempt, p any) error {
-	w.cfg.Logger.LogAttrs(ctx, slog.LevelError, "a tool panicked", append(a.about(nil),
-		slog.String("panic", w.clean(a, fmt.Sprint(p))), slog.String("stack", w.clean(a, string(debug.Stack()))))...)
+func (x *executor) panicked(ctx context.Context, a *attempt, p any) error {
+	x.cfg.Logger.LogAttrs(ctx, slog.LevelError, "a tool panicked", append(a.about(nil),
+		slog.String("panic", x.texts.clean(a, fmt.Sprint(p))), slog.String("stack", x.texts.clean(a, string(debug.Stack()))))...)
 	return fault.New(fault.Internal, "the tool failed unexpectedly").WithHint("details are in the log of the worker")
 }

@@ -118,7 +118,7 @@ func (w *Worker) take(b work.Batch, launch func(work.Call)) {
 func (w *Worker) launch(stop, calls, reports context.Context, c work.Call) {
 	failpoint.Pass(failpoint.Taken)
 	callCtx, cancel := context.WithCancelCause(calls)
-	a := w.newAttempt(c)
+	a := w.executor.newAttempt(c)
 	a.cancel = cancel
 	a.finish = func(o work.Outcome) { w.deliver(reports, a, o) }
 	known, shorter := w.attempts.add(a)
@@ -127,11 +127,11 @@ func (w *Worker) launch(stop, calls, reports context.Context, c work.Call) {
 		return
 	}
 	if shorter {
-		w.wakeHeartbeat()
+		w.leases.wakeHeartbeat()
 	}
 	if stop.Err() != nil {
 		cancel(stopping())
 	}
 	w.calls.Add(1)
-	w.pool.Go(func() { w.serve(callCtx, a) })
+	w.pool.Go(func() { w.executor.serve(callCtx, a) })
 }

@@ -18,7 +18,7 @@ const maxProgram = 16 << 20
 
 // program returns the program of the user's own that a call runs, as it is now; zero when it runs none, or when nobody can have
 // allowed one: its plan names none, and it belongs to no session.
-func (w *Worker) program(a *attempt) events.Program {
+func (x *executor) program(a *attempt) events.Program {
 	if len(a.asked.Allow.Programs) == 0 && len(a.asked.Project) == 0 {
 		return events.Program{}
 	}

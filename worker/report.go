@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 
 	"github.com/orch-dev/orch/fault"
@@ -23,7 +24,7 @@ func (w *Worker) deliver(ctx context.Context, a *attempt, o work.Outcome) {
 // is dropped. The last progress goes before it. When the owner refuses the outcome for good, the call fails with that refusal.
 func (w *Worker) report(ctx context.Context, a *attempt, o work.Outcome) {
 	if a.untold() {
-		_ = w.renewLeases(ctx, []*attempt{a}) // what it fails to say now, nobody needs later
+		_ = w.leases.renewLeases(ctx, []*attempt{a}) // what it fails to say now, nobody needs later
 	}
 	refused := false
 	for failures := 0; !a.dropped.Load(); failures++ {
@@ -55,17 +56,11 @@ func (w *Worker) report(ctx context.Context, a *attempt, o work.Outcome) {
 func (w *Worker) instead(ctx context.Context, a *attempt, o work.Outcome, refusal error) work.Outcome {
 	return work.Outcome{
 		Ref: o.Ref, Worker: o.Worker, StartedAt: o.StartedAt, Duration: o.Duration,
-		Error: w.public(ctx, a, refusal), Class: fault.ClassToolError,
+		Error: w.texts.public(ctx, a, refusal), Class: fault.ClassToolError,
 	}
 }
 
-// about is what a line of the log says about an attempt; cause may be nil.
-func (a *attempt) about(cause error) []slog.Attr {
-	attrs := []slog.Attr{
-		slog.String("task", string(a.Task)), slog.String("step", a.Step), slog.Int("attempt", a.Attempt), slog.String("tool", a.Tool),
-	}
-	if cause != nil {
-		attrs = append(attrs, slog.Any("cause", cause))
-	}
-	return attrs
+// Vet checks the size of an output that somebody else has made, and takes the secrets out. VALIDATION_ERROR.
+func (w *Worker) Vet(output json.RawMessage) (json.RawMessage, error) {
+	return w.texts.vet(nil, output)
 }

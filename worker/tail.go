@@ -2,7 +2,6 @@ package worker
 
 import (
 	"bytes"
-	"context"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,19 +16,6 @@ const (
 	// outputEvery is the least time between two pieces of the output of a call.
 	outputEvery = 100 * time.Millisecond
 )
-
-// restTime bounds how long the outcome of a call that somebody watches waits for the end of its output.
-const restTime = time.Second
-
-// maxTold bounds the output of all calls that one heartbeat takes along, in bytes of text: it renews their leases as well.
-const maxTold = 512 << 10
-
-func sizeOf(o *work.Output) int {
-	if o == nil {
-		return 0
-	}
-	return len(o.Text)
-}
 
 // tail is the newest output of the programs of a call. It is shown to those who watch, a piece with each heartbeat, and to nobody
 // else: the result of the call is what counts.
@@ -128,62 +114,4 @@ func afterLine(raw []byte) int {
 		return i + 1
 	}
 	return len(raw)
-}
-
-// output takes what programs of a call have written.
-func (w *Worker) output(a *attempt, p []byte) {
-	a.tail.write(p)
-	if a.tail.watched.Load() {
-		w.tellSoon()
-	}
-}
-
-// tellSoon lets the heartbeat tell what is new.
-func (w *Worker) tellSoon() {
-	if !w.progressed.Swap(true) {
-		w.wakeHeartbeat()
-	}
-}
-
-// pieceOf is the piece of output that a heartbeat takes along.
-func (w *Worker) pieceOf(a *attempt, last bool) *work.Output {
-	if !a.tail.watched.Load() {
-		return nil
-	}
-	return a.tail.piece(time.Now(), last, func(data []byte) []byte {
-		clean, _ := w.redact(a, a.secrets.Load().Trim(data))
-		return clean
-	})
-}
-
-// watch notes which of the calls of a heartbeat somebody watches.
-func (w *Worker) watch(attempts []*attempt, shown []work.Ref) {
-	watched := make(map[work.Ref]bool, len(shown))
-	for _, ref := range shown {
-		watched[ref] = true
-	}
-	for _, a := range attempts {
-		if on := watched[a.Ref]; on != a.tail.watched.Swap(on) && on {
-			w.tellSoon()
-		}
-	}
-}
-
-// showRest shows the end of the output of a call to those who watch, before its outcome is known.
-func (w *Worker) showRest(ctx context.Context, a *attempt) {
-	if !a.tail.watched.Load() {
-		return
-	}
-	w.telling.Lock() // the piece before it is told then
-	defer w.telling.Unlock()
-	piece := w.pieceOf(a, true)
-	if piece == nil {
-		return
-	}
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), restTime)
-	defer stop()
-	// That it is not heard costs those who watch the last lines, and no more.
-	_, _ = w.owner.Heartbeat(ctx, work.Heartbeat{Worker: w.cfg.Name, Queues: w.cfg.Queues, Calls: []work.CallHeartbeat{{
-		Ref: a.Ref, Tool: a.Tool, Effect: a.resolved(), Output: piece,
-	}}})
 }

@@ -11,10 +11,10 @@ import (
 
 // unpack looks for protected paths in the directories that the call takes away as a whole (A-27, S0-072): what may
 // not be deleted by its name may not be deleted with its directory either.
-func (w *Worker) unpack(ctx context.Context, a *attempt) error {
+func (x *executor) unpack(ctx context.Context, a *attempt) error {
 	for _, p := range a.spec.Paths {
 		if path := a.paths[p.Field]; p.Tree && path != "" {
-			if err := w.unpackTree(ctx, a, p, path); err != nil {
+			if err := x.unpackTree(ctx, a, p, path); err != nil {
 				return err
 			}
 		}
@@ -22,21 +22,21 @@ func (w *Worker) unpack(ctx context.Context, a *attempt) error {
 	return nil
 }
 
-func (w *Worker) unpackTree(ctx context.Context, a *attempt, p tools.Path, path string) error {
-	if err := w.rules.TakesAlong(a.asked, p.Field, path); err != nil {
+func (x *executor) unpackTree(ctx context.Context, a *attempt, p tools.Path, path string) error {
+	if err := x.rules.TakesAlong(a.asked, p.Field, path); err != nil {
 		return nil //nolint:nilerr // the policy says so in a moment, of the path itself
 	}
-	rel, err := w.cfg.Root.ResolveEntry(path)
+	rel, err := x.cfg.Root.ResolveEntry(path)
 	if err != nil {
 		return fault.From(err).WithField(p.Field)
 	}
-	if info, err := w.cfg.Root.Lstat(rel); err != nil || !info.IsDir() {
+	if info, err := x.cfg.Root.Lstat(rel); err != nil || !info.IsDir() {
 		return nil //nolint:nilerr // what is not there holds nothing; the tool tells
 	}
-	return w.cfg.Root.Walk(ctx, rel, func(at string, _ fs.DirEntry) error {
-		err := w.rules.TakesAlong(a.asked, p.Field, w.cfg.Root.Abs(at))
+	return x.cfg.Root.Walk(ctx, rel, func(at string, _ fs.DirEntry) error {
+		err := x.rules.TakesAlong(a.asked, p.Field, x.cfg.Root.Abs(at))
 		if into := a.paths[p.Into]; err == nil && into != "" {
-			err = w.rules.TakesAlong(a.asked, p.Into, filepath.Join(into, at[len(rel):]))
+			err = x.rules.TakesAlong(a.asked, p.Into, filepath.Join(into, at[len(rel):]))
 		}
 		return err
 	})

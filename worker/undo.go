@@ -23,6 +23,15 @@ const (
 	keepTime = time.Minute
 )
 
+// undoKeeper keeps what calls of sessions change, so that it can be undone.
+type undoKeeper struct {
+	*core
+
+	reach *reach
+	// kept is nil when no programs run.
+	kept *undo.Store
+}
+
 func newKept(cfg Config, tree *workspace.Tree) *undo.Store {
 	if cfg.Exec == nil {
 		return nil
@@ -34,42 +43,42 @@ func newKept(cfg Config, tree *workspace.Tree) *undo.Store {
 
 // keepProject keeps what a call may change in the project of its session, and returns what notes the changes when the call
 // has ended. What cannot be kept stops no call.
-func (w *Worker) keepProject(ctx context.Context, a *attempt) (ended func()) {
-	paths, ok := w.toKeep(a)
+func (u *undoKeeper) keepProject(ctx context.Context, a *attempt) (ended func()) {
+	paths, ok := u.toKeep(a)
 	if !ok {
 		return func() {}
 	}
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), keepTime)
-	change, err := w.kept.Begin(ctx, string(a.Session), string(a.Task)+"/"+a.Step, paths)
+	change, err := u.kept.Begin(ctx, string(a.Session), string(a.Task)+"/"+a.Step, paths)
 	if err != nil {
 		stop()
-		w.notKept(ctx, a, err)
+		u.notKept(ctx, a, err)
 		return func() {}
 	}
 	return func() {
 		defer stop()
 		changed, err := change.End(ctx)
 		if err != nil {
-			w.notKept(ctx, a, err)
+			u.notKept(ctx, a, err)
 		}
 		for _, c := range changed[:min(len(changed), maxChanged)] {
-			a.record(events.FileChanged, &events.Changed{Path: w.cfg.Root.Abs(c.Path), How: c.How})
+			a.record(events.FileChanged, &events.Changed{Path: u.cfg.Root.Abs(c.Path), How: c.How})
 		}
 	}
 }
 
-func (w *Worker) notKept(ctx context.Context, a *attempt, err error) {
+func (u *undoKeeper) notKept(ctx context.Context, a *attempt, err error) {
 	level := slog.LevelWarn
 	if errors.Is(err, undo.ErrTooLarge) {
 		level = slog.LevelInfo
 	}
-	w.cfg.Logger.LogAttrs(ctx, level, "what a call changes cannot be undone", a.about(err)...)
+	u.cfg.Logger.LogAttrs(ctx, level, "what a call changes cannot be undone", a.about(err)...)
 }
 
 // toKeep are the paths, relative to the root, that a call of a session may change outside of its workspace; none, with true, for
 // a program that may change any.
-func (w *Worker) toKeep(a *attempt) (paths []string, ok bool) {
-	if a.Session == "" || w.kept == nil || w.rules.Effect(a.asked) == tools.Read || a.spec.NoWorkspace {
+func (u *undoKeeper) toKeep(a *attempt) (paths []string, ok bool) {
+	if a.Session == "" || u.kept == nil || u.rules.Effect(a.asked) == tools.Read || a.spec.NoWorkspace {
 		return nil, false
 	}
 	for _, p := range a.spec.Paths {
@@ -77,7 +86,7 @@ func (w *Worker) toKeep(a *attempt) (paths []string, ok bool) {
 			if name, _, _ := strings.Cut(field, "["); name != p.Field || p.Access == tools.ReadPath || below(path, a.env.Workspace) {
 				continue
 			}
-			if rel, err := filepath.Rel(w.cfg.Root.Name(), path); err == nil && filepath.IsLocal(rel) {
+			if rel, err := filepath.Rel(u.cfg.Root.Name(), path); err == nil && filepath.IsLocal(rel) {
 				paths = append(paths, rel)
 			}
 		}
@@ -88,26 +97,26 @@ func (w *Worker) toKeep(a *attempt) (paths []string, ok bool) {
 }
 
 // undo puts back what a session has changed, for the identity that it belongs to.
-func (w *Worker) undo(ctx context.Context, a *attempt, u tools.Undo) (tools.Undone, error) {
-	if u.Session == "" {
-		u.Session = a.Session
+func (u *undoKeeper) undo(ctx context.Context, a *attempt, what tools.Undo) (tools.Undone, error) {
+	if what.Session == "" {
+		what.Session = a.Session
 	}
 	switch {
-	case u.Session == "":
+	case what.Session == "":
 		return tools.Undone{}, fault.New(fault.RequiredField, "is missing: the call belongs to no session").WithField("session")
-	case w.kept == nil:
+	case u.kept == nil:
 		return tools.Undone{}, fault.New(fault.ToolUnavailable, "this worker runs no programs, and keeps nothing")
-	case !w.operates(a) && !w.workspaces.Owns(a.Requester, u.Session):
-		return tools.Undone{}, fault.New(fault.NotFound, "there is no session %s", u.Session).WithField("session")
+	case !u.reach.operates(a) && !u.workspaces.Owns(a.Requester, what.Session):
+		return tools.Undone{}, fault.New(fault.NotFound, "there is no session %s", what.Session).WithField("session")
 	}
-	r, err := w.kept.Undo(ctx, a.env.Root, string(u.Session), string(u.Task), u.Force, u.DryRun)
-	return tools.Undone{Restored: w.absolute(r.Restored), Removed: w.absolute(r.Removed), Conflicts: w.absolute(r.Conflicts)}, err
+	r, err := u.kept.Undo(ctx, a.env.Root, string(what.Session), string(what.Task), what.Force, what.DryRun)
+	return tools.Undone{Restored: u.absolute(r.Restored), Removed: u.absolute(r.Removed), Conflicts: u.absolute(r.Conflicts)}, err
 }
 
-func (w *Worker) absolute(paths []string) []string {
+func (u *undoKeeper) absolute(paths []string) []string {
 	all := make([]string, len(paths))
 	for i, path := range paths {
-		all[i] = w.cfg.Root.Abs(path)
+		all[i] = u.cfg.Root.Abs(path)
 	}
 	return all
 }

@@ -15,13 +15,10 @@ import (
 	"context"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/gopool"
-	"github.com/orch-dev/orch/internal/pathindex"
-	"github.com/orch-dev/orch/internal/undo"
 	"github.com/orch-dev/orch/internal/workspace"
 	"github.com/orch-dev/orch/tools"
 	"github.com/orch-dev/orch/work"
@@ -32,27 +29,16 @@ const lastReports = 2 * time.Second
 
 // Worker executes calls. It is safe for concurrent use.
 type Worker struct {
-	owner      *vigil
-	catalogue  *tools.Catalogue
-	rules      Policy
-	cfg        Config
-	workspaces *workspace.Tree
-	// names knows the files below the root for rules about paths.
-	names *pathindex.Index
-	// kept is what calls of sessions have changed, nil when no programs run.
-	kept     *undo.Store
-	attempts *attemptTable
+	*core
+
+	leases   *leaseKeeper
+	executor *executor
+	texts    *cleaner
 	// calls counts the calls that were taken and whose outcome is not reported yet.
 	calls sync.WaitGroup
 	pool  *gopool.Pool
-	// nudge wakes the heartbeat early: there is progress, or a shorter lease.
-	nudge chan struct{}
 	// got is the number of the newest batch with calls. Only the goroutine that polls uses it.
 	got uint64
-	// progressed is set while there may be progress to tell.
-	progressed atomic.Bool
-	// telling lets one heartbeat be under way at a time.
-	telling sync.Mutex
 }
 
 // New returns a worker. It does no I/O. VALIDATION_ERROR for a wrong cfg, OUTSIDE_ROOT for a Working
@@ -67,11 +53,12 @@ func New(owner work.Owner, catalogue *tools.Catalogue, rules Policy, cfg Config)
 		return nil, err
 	}
 	attempts := newAttemptTable(cfg)
+	watch := &vigil{Owner: owner, attempts: attempts, uptime: cfg.Uptime, log: cfg.Logger, last: cfg.Uptime()}
+	co := &core{owner: watch, rules: rules, cfg: cfg, workspaces: tree, attempts: attempts}
+	texts := &cleaner{co}
+	leases := &leaseKeeper{core: co, texts: texts, nudge: make(chan struct{}, 1)}
 	return &Worker{
-		owner: &vigil{Owner: owner, attempts: attempts, uptime: cfg.Uptime, log: cfg.Logger, last: cfg.Uptime()}, catalogue: catalogue, rules: rules, cfg: cfg, workspaces: tree,
-		names:    pathindex.New(cfg.Root.Name(), tree.Name()),
-		kept:     newKept(cfg, tree),
-		attempts: attempts, pool: gopool.New(cfg.Concurrency), nudge: make(chan struct{}, 1), got: 1,
+		core: co, leases: leases, executor: newExecutor(co, texts, leases, catalogue), texts: texts, pool: gopool.New(cfg.Concurrency), got: 1,
 	}, nil
 }
 
@@ -90,7 +77,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	defer endReports()
 
 	var beats sync.WaitGroup
-	beats.Go(func() { w.heartbeat(reports) })
+	beats.Go(func() { w.leases.heartbeat(reports) })
 	if !w.cfg.WithOwner {
 		beats.Go(func() { w.owner.keep(reports) })
 	}
@@ -140,4 +127,14 @@ func within(done <-chan struct{}, limit time.Duration) bool {
 // stopping is the error of a call that ends because its worker ends. It uses up no retry.
 func stopping() *fault.Error {
 	return fault.Wrap(fault.Unavailable, errStopping, "the worker is stopping")
+}
+
+// Execute takes one call through the chain and returns its outcome, without reporting it. It is how
+// a single call is made outside of Run. The end of ctx cancels the call.
+func (w *Worker) Execute(ctx context.Context, call work.Call) work.Outcome {
+	done := make(chan work.Outcome, 1)
+	a := w.executor.newAttempt(call)
+	a.finish = func(o work.Outcome) { done <- o }
+	go w.executor.serve(ctx, a)
+	return <-done
 }

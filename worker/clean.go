@@ -1,0 +1,201 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"strings"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/work"
+)
+
+// cleaner takes the secrets out of what leaves the worker, and bounds its size.
+type cleaner struct{ *core }
+
+// redact takes the secrets of a call, nil for none, and all that look like one out of data.
+func (cl *cleaner) redact(a *attempt, data []byte) ([]byte, bool) {
+	if a == nil {
+		return cl.rules.Redact(data)
+	}
+	own, found := a.secrets.Load().Redact(data)
+	clean, others := cl.rules.Redact(own)
+	return clean, found || others
+}
+
+// clean returns a text for people without secrets and not too long.
+func (cl *cleaner) clean(a *attempt, text string) string {
+	if text == "" {
+		return text
+	}
+	clean, _ := cl.redact(a, []byte(text))
+	return cut(string(clean), maxMessage)
+}
+
+func (cl *cleaner) vet(a *attempt, output json.RawMessage) (json.RawMessage, error) {
+	if len(output) > cl.cfg.MaxOutput {
+		return nil, tooLarge("output", cl.cfg.MaxOutput)
+	}
+	if clean, found := cl.redact(a, output); found {
+		output = clean
+	}
+	if len(output) > 0 && !json.Valid(output) {
+		return nil, fault.New(fault.Internal, "the tool returned no valid JSON")
+	}
+	if events.Nesting(output) > maxDepth {
+		return nil, fault.New(fault.ValidationError, "is nested more than %d deep", maxDepth).WithField("output").
+			WithReason("SIZE_LIMIT_EXCEEDED").WithHint("return it as a text, or in a file")
+	}
+	return output, nil
+}
+
+// public returns the error as it may leave the worker: coded, of bounded size, without secrets and
+// without its cause, which only goes to the log.
+func (cl *cleaner) public(ctx context.Context, a *attempt, err error) *fault.Error {
+	known := fault.From(err)
+	if known.Err != nil {
+		cl.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "a call failed", append(a.about(nil),
+			slog.String("code", string(known.Code)), slog.String("cause", cl.clean(a, known.Err.Error())))...)
+	}
+	return &fault.Error{
+		Code: known.Code, Message: cl.clean(a, known.Message), Reason: cl.clean(a, known.Reason),
+		Field: cl.clean(a, known.Field), Hint: cl.clean(a, known.Hint), RetryAt: known.RetryAt,
+	}
+}
+
+// publicAsk returns a request for approval as it may leave the worker.
+func (cl *cleaner) publicAsk(a *attempt, ask work.Ask) *work.Ask {
+	ask.Reason = cl.clean(a, ask.Reason)
+	for i, name := range ask.Impact {
+		ask.Impact[i] = cl.clean(a, name)
+	}
+	return &ask
+}
+
+// inspect checks what a tool has returned and recorded, and takes the secrets out.
+func (cl *cleaner) inspect(a *attempt, output json.RawMessage) (result, error) {
+	output, err := cl.vet(a, output)
+	if err != nil {
+		return result{}, err
+	}
+	res := result{output: output, facts: a.takeFacts()}
+	limit := min(cl.cfg.MaxOutput, work.MaxFacts)
+	if len(res.facts) > maxFacts {
+		return result{}, tooLarge("facts", limit)
+	}
+	room := limit
+	for i := range res.facts {
+		aside := cl.setAside(a, &res, i)
+		size, err := cl.inspectFact(a, &res.facts[i])
+		if err != nil {
+			return result{}, err
+		}
+		if room -= size + aside; room < 0 {
+			return result{}, tooLarge("facts", limit)
+		}
+	}
+	return cl.withChild(a, res)
+}
+
+// inspectFact takes the secrets out of a fact and returns its size in bytes.
+func (cl *cleaner) inspectFact(a *attempt, fact *events.Event) (int, error) {
+	data, err := json.Marshal(fact)
+	if err != nil {
+		return 0, fault.Wrap(fault.Internal, err, "the tool recorded something that is no valid JSON")
+	}
+	clean, found := cl.redact(a, data)
+	if !found {
+		return len(data), nil
+	}
+	if err := json.Unmarshal(clean, fact); err != nil {
+		return 0, fault.Wrap(fault.SecretDetected, err, "the tool recorded a secret")
+	}
+	return len(clean), nil
+}
+
+// withChild replaces the output by the child that the call has asked for, if it has.
+func (cl *cleaner) withChild(a *attempt, res result) (result, error) {
+	child := a.takeChild()
+	if child == nil {
+		return res, nil
+	}
+	if len(child.Plan)+len(child.Inputs) > cl.cfg.MaxOutput {
+		return result{}, tooLarge("prompt", cl.cfg.MaxOutput)
+	}
+	text, err := json.Marshal(string(child.Plan))
+	if err != nil {
+		return result{}, fault.Wrap(fault.Internal, err, "the plan of the child cannot be encoded")
+	}
+	inputs := child.Inputs
+	if clean, found := cl.redact(a, inputs); found {
+		inputs = clean
+	}
+	res.output, res.spawn = nil, &work.Spawn{Agent: child.Agent, File: child.File, Plan: text, Inputs: inputs}
+	return res, nil
+}
+
+// setAside moves the large state data of a checkpoint from fact i to the values, and returns its size in
+// bytes, 0 when it stays.
+func (cl *cleaner) setAside(a *attempt, res *result, i int) int {
+	c, ok := res.facts[i].Data.(*events.Checkpointed)
+	if !ok || !c.State.MustOffload() {
+		return 0
+	}
+	raw := c.State.Raw
+	if clean, found := cl.redact(a, raw); found {
+		raw = clean
+	}
+	light := *c
+	light.State = events.Offloaded(raw)
+	if res.values == nil {
+		res.values = map[string]json.RawMessage{}
+	}
+	res.values[light.State.Ref] = raw
+	res.facts[i].Data = &light
+	return len(raw)
+}
+
+func (cl *cleaner) cleanNote(a *attempt, note json.RawMessage) json.RawMessage {
+	if clean, found := cl.redact(a, note); found {
+		return clean
+	}
+	return note
+}
+
+// cleanerOf returns what cleans the texts of a call.
+func (cl *cleaner) cleanerOf(a *attempt) func(string) string {
+	return func(text string) string { return cl.clean(a, text) }
+}
+
+// cut shortens text to at most limit bytes and an ellipsis.
+func cut(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit], "") + "…"
+}
+
+func tooLarge(field string, limit int) error {
+	return fault.New(fault.ValidationError, "is larger than %d bytes", limit).
+		WithField(field).WithReason("SIZE_LIMIT_EXCEEDED").WithHint("ask for less at a time")
+}
+
+// result is what a tool that succeeded has returned and recorded, without secrets.
+type result struct {
+	output json.RawMessage
+	facts  []events.Event
+	values map[string]json.RawMessage
+	spawn  *work.Spawn
+	with   *work.With
+}
+
+// The sizes in bytes to which texts are cut that leave the worker.
+const (
+	maxName    = 64
+	maxMessage = 4 << 10
+)
+
+// maxDepth bounds how deep an output is nested. The log holds it inside of a commit, which has to be read again, and people
+// see it indented.
+const maxDepth = 256

@@ -1,0 +1,73 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/tools"
+	"github.com/orch-dev/orch/work"
+)
+
+// notebook keeps the notes of tasks, which are for people.
+type notebook struct{ *core }
+
+// note adds the call to PROGRESS.md if it got a workspace and did more than read, and checkpoints to CHECKPOINTS.md.
+// The notes are for people, who look for the steps that matter (B-1): that they cannot be written does not fail a
+// call. The log of the task has every call.
+func (n *notebook) note(ctx context.Context, a *attempt, o work.Outcome) {
+	if a.dropped.Load() {
+		return
+	}
+	var err error
+	for _, fact := range o.Facts {
+		if c, ok := fact.Data.(*events.Checkpointed); ok {
+			err = errors.Join(err, n.noteCheckpoint(a, n.stamp()+c.ID+" "+c.Name))
+		}
+	}
+	if a.env.Workspace != "" && a.spec.Effect != tools.Read {
+		result := "ok"
+		switch {
+		case o.Ask != nil:
+			result = string(fault.ApprovalRequired)
+		case len(o.Questions) > 0:
+			result = "asks"
+		case len(o.Note) > 0:
+			result = "goes on elsewhere"
+		case o.Error != nil:
+			result = string(o.Error.Code)
+		}
+		line := n.stamp() + a.Step + " " + a.Tool + " " + o.Duration.Round(time.Millisecond).String() + " " + result
+		err = errors.Join(err, n.workspaces.AppendProgress(a.Context(), line))
+	}
+	if err != nil {
+		n.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "the notes of a task cannot be written", a.about(err)...)
+	}
+}
+
+// noteRisk adds the checkpoint that the owner has made before a destructive call to CHECKPOINTS.md of a task that has one.
+func (n *notebook) noteRisk(ctx context.Context, a *attempt, effect tools.Effect) {
+	if effect != tools.Destructive || len(a.Note) > 0 || a.env.Workspace == "" {
+		return
+	}
+	err := n.workspaces.AppendCheckpoint(a.Context(), n.stamp()+"before "+a.Step+" ("+a.Tool+")")
+	if err != nil {
+		n.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "the notes of a task cannot be written", a.about(err)...)
+	}
+}
+
+// stamp begins a line of the notes.
+func (n *notebook) stamp() string {
+	return "[" + n.cfg.Clock().UTC().Format("2006-01-02T15:04:05.000Z") + "] "
+}
+
+// noteCheckpoint makes the workspace if need be: the tool for checkpoints itself needs none.
+func (n *notebook) noteCheckpoint(a *attempt, line string) error {
+	if _, err := n.workspaces.Ensure(a.Context(), a.place()); err != nil {
+		return err
+	}
+	return n.workspaces.AppendCheckpoint(a.Context(), line)
+}
