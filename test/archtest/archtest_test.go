@@ -25,6 +25,7 @@ func TestRepository(t *testing.T) {
 		"names":   archtest.CheckNames(files),
 		"style":   archtest.CheckStyle(files),
 		"docs":    archtest.CheckDocs(files),
+		"types":   archtest.CheckTypes(files),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,6 +1,7 @@
 package archtest_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -40,6 +41,23 @@ func TestRooms(t *testing.T) {
 		"cellar/a.go:5: cellar imports roof/x, which lies above it",
 		"shed/a.go:1: shed lies in no room: give it a place in test/archtest/table.go",
 	}, archtest.CheckRooms(files, archtest.Table{Rooms: []string{"cellar", "roof"}}))
+}
+
+func TestTypes(t *testing.T) {
+	t.Parallel()
+	methods := func(on string, n int) string {
+		var text strings.Builder
+		for i := range n {
+			fmt.Fprintf(&text, "func (%s) m%d() {}\n", on, i)
+		}
+		return text.String()
+	}
+	files := load(t, map[string]string{
+		"a/type.go": "package a\n\ntype bag[T any] struct{}\n\ntype neat struct{ bag[int] }\n" + methods("*bag[T]", 60), "a/more.go": "package a\n\n" + methods("b bag[T]", 1),
+		"a/neat.go": "package a\n\n" + methods("neat", 60), "a/a_test.go": "package a\n\n" + methods("neat", 1),
+		"b/bag.go": "package b\n\ntype bag struct{}\n" + methods("bag", 1),
+	})
+	assert.Equal(t, []string{"a/type.go:3: bag has 61 methods, at most 60: which two jobs does it have?"}, archtest.CheckTypes(files))
 }
 
 // load parses sources, path → text.
