@@ -15,7 +15,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Types are the types of messages that have a meaning (B-4). Others are words of the same form.
+// Types are the types of messages that have a meaning. Others are words of the same form.
 func Types() []string {
 	return []string{"task", "status", "learning", "patch", "consensus", "system", "error", "discovery"}
 }
@@ -25,7 +25,7 @@ const DefaultType = "status"
 
 var typeForm = regexp.MustCompile(`^[a-z][a-z0-9._-]*$`)
 
-// Message is the reduced envelope of B-4: what a signature would add is in the log, which knows who made the call.
+// Message is the envelope of a message without a signature: what one would add is in the log, which knows who made the call.
 type Message struct {
 	// ID is "MSG_" and 26 characters. It stands for the call or the key that has sent the message, and sorts by nothing;
 	// Position does.

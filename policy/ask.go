@@ -240,7 +240,7 @@ func (p *Policy) protectedBranch(name string) bool {
 	})
 }
 
-// unhurried applies the limit of calls per task and minute (S0-113, B-1).
+// unhurried applies the limit of calls per task and minute (S0-113).
 func (p *Policy) unhurried(c Call) error {
 	class := c.Spec.RateClass()
 	limit := p.limits[class]

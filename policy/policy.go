@@ -37,7 +37,7 @@ type Config struct {
 	AllowSecrets []string
 	// Branches are patterns of protected branches. Default, when nil: main, master, release/*.
 	Branches []string
-	// Limits bounds the calls of a class per task and minute (S0-113, B-1). A class that is absent keeps its
+	// Limits bounds the calls of a class per task and minute (S0-113). A class that is absent keeps its
 	// default: 10 external calls, 50 database queries, no limit for reads and writes, because plans loop
 	// over thousands of files; 0 or less is none.
 	Limits map[tools.Rate]int

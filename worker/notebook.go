@@ -16,7 +16,7 @@ import (
 type notebook struct{ *core }
 
 // note adds the call to PROGRESS.md if it got a workspace and did more than read, and checkpoints to CHECKPOINTS.md.
-// The notes are for people, who look for the steps that matter (B-1): that they cannot be written does not fail a
+// The notes are for people, who look for the steps that matter: that they cannot be written does not fail a
 // call. The log of the task has every call.
 func (n *notebook) note(ctx context.Context, a *attempt, o work.Outcome) {
 	if a.dropped.Load() {

@@ -1,5 +1,5 @@
 // Package workspace keeps the folders in which tasks work: Working/TASK_<ULID>/ with workspace/,
-// temp/, outputs/, PROGRESS.md and CHECKPOINTS.md (X-09, B-1). A .gitignore keeps all of them out of
+// temp/, outputs/, PROGRESS.md and CHECKPOINTS.md. A .gitignore keeps all of them out of
 // the user's repository. Beside them lie the caches of each identity, and the notes of which identity works where.
 //
 // Tools may write into these folders, so nothing in them is trusted: a folder that was replaced by a

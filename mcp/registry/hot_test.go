@@ -33,7 +33,7 @@ func (w *world) forgotten(name string) {
 // says is a definition with a description.
 func says(text string) map[string]any { return map[string]any{"description": text} }
 
-func TestRegistryHotReload(t *testing.T) { // S1-036, AC-03
+func TestRegistryHotReload(t *testing.T) { // S1-036
 	t.Parallel()
 	t.Run("edit, replace, delete", func(t *testing.T) {
 		t.Parallel()

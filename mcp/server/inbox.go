@@ -30,7 +30,7 @@ const (
 	inboxAgain = time.Second
 )
 
-// addInbox offers the inbox of the identity as a resource (B-3).
+// addInbox offers the inbox of the identity as a resource.
 func (rv *resourceView) addInbox() {
 	if rv.cfg.Inboxes == nil {
 		return

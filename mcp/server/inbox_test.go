@@ -30,7 +30,7 @@ func post(t *testing.T, s *mail.Service, to, text string) {
 
 const readInbox = `{"jsonrpc":"2.0","id":9,"method":"resources/read","params":{"uri":"orch://inbox"}}`
 
-// B-3: an inbox is a resource, to each identity its own.
+// An inbox is a resource, to each identity its own.
 func TestInboxIsAResource(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)

@@ -40,7 +40,7 @@ type messageInboxOut struct {
 	More     bool         `json:"more" jsonschema:"Whether there are more"`
 }
 
-// MESSAGE_INBOX (B-4).
+// messageInbox returns the tool MESSAGE_INBOX.
 func messageInbox(cfg Config) tools.Tool {
 	return tools.Define(tools.Spec{
 		Name:        "MESSAGE_INBOX",

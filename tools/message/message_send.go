@@ -33,7 +33,7 @@ type messageSendOut struct {
 	Displaced   []string  `json:"displaced,omitempty" jsonschema:"Less urgent messages that made room for it in full inboxes"`
 }
 
-// MESSAGE_SEND (B-4).
+// messageSend returns the tool MESSAGE_SEND.
 func messageSend(cfg Config) tools.Tool {
 	return tools.Define(tools.Spec{
 		Name:        "MESSAGE_SEND",

@@ -1,5 +1,5 @@
 // Package refusal makes the errors of the Firebase tools: each carries the name that seed 003 gives it
-// as its reason, and the code of the registry that stands for it (S3-025, S3-035, S3-147…157).
+// as its reason, and the code of the registry that stands for it (S3-025, S3-035, S3-147 to S3-157).
 package refusal
 
 import "github.com/orch-dev/orch/fault"
