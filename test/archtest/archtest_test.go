@@ -36,6 +36,15 @@ func TestRepository(t *testing.T) {
 	}
 }
 
+func TestRequirements(t *testing.T) {
+	t.Parallel()
+	findings, err := archtest.CheckRequirements(os.DirFS("../.."))
+	require.NoError(t, err)
+	for _, finding := range findings {
+		t.Error(finding)
+	}
+}
+
 func TestModulePath(t *testing.T) {
 	t.Parallel()
 	mod, err := os.ReadFile("../../go.mod")

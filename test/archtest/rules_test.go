@@ -60,6 +60,43 @@ func TestTypes(t *testing.T) {
 	assert.Equal(t, []string{"a/type.go:3: bag has 61 methods, at most 60: which two jobs does it have?"}, archtest.CheckTypes(files))
 }
 
+// The ids of this test are written with a ~, for the check reads this file too.
+func TestUndefinedRequirements(t *testing.T) {
+	t.Parallel()
+	tree := fstest.MapFS{}
+	for name, text := range map[string]string{
+		"docs/requirements.yaml": "groups:\n- title: All\n  rules:\n    X~01: One.\n    X~03: Three.\n    X~02: Two.\n" +
+			"- title: More\n  rules:\n    X~01: One.\n    S9~001: No kind.\n    T~1: No sentence\n",
+		"a/a.go":             "package a\n\n// A is one (X~01 to X~03, X~04).\nconst A = \"S0~001 [A~Z0~9] UTF~8\" // W~03, A~F05\n",
+		"docs/a.md":          "X~01, X~05\n",
+		"scripts/run":        "# AC~01\n",
+		"a/testdata/b.txtar": "# N~4\n",
+		"a/testdata/c.json":  "Q~77",
+		"bin/orch":           "Q~77",
+		".git/config.txt":    "Q~77",
+	} {
+		tree[name] = &fstest.MapFile{Data: []byte(strings.ReplaceAll(text, "~", "-"))}
+	}
+	findings, err := archtest.CheckRequirements(tree)
+	require.NoError(t, err)
+	assert.Equal(t, []string{
+		"docs/requirements.yaml: X~02 stands behind X~03",
+		"docs/requirements.yaml: X~01 is there twice",
+		"docs/requirements.yaml: S9~001 is no id of a known kind",
+		"docs/requirements.yaml: T~1 has no sentence",
+		"a/a.go:3: X~04 is in no rule of docs/requirements.yaml",
+		"a/a.go:4: S0~001 is in no rule of docs/requirements.yaml",
+		"a/a.go:4: W~03 is in no rule of docs/requirements.yaml",
+		"a/a.go:4: A~F05 is in no rule of docs/requirements.yaml",
+		"a/testdata/b.txtar:1: N~4 is in no rule of docs/requirements.yaml",
+		"docs/a.md:1: X~05 is in no rule of docs/requirements.yaml",
+		"scripts/run:1: AC~01 is in no rule of docs/requirements.yaml",
+	}, strings.Split(strings.ReplaceAll(strings.Join(findings, "\n"), "-", "~"), "\n"))
+
+	_, err = archtest.CheckRequirements(fstest.MapFS{})
+	require.Error(t, err)
+}
+
 // load parses sources, path → text.
 func load(t *testing.T, sources map[string]string) []*archtest.File {
 	t.Helper()

@@ -1,0 +1,33 @@
+package archtest
+
+import (
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/orch-dev/orch/test/requirements"
+)
+
+// CheckRequirements returns what is wrong with the list of requirements below root, and the ids in code, documentation,
+// scripts and stories that it does not define: an id that nobody can look up tells a reader nothing.
+func CheckRequirements(root fs.FS) ([]string, error) {
+	list, err := requirements.Load(root)
+	if err != nil {
+		return nil, err
+	}
+	findings, ids := list.Check(), list.IDs()
+	err = requirements.Files(root, func(name, text string) error {
+		for _, m := range requirements.Mentions(text, nil) {
+			if !slices.Contains(ids, m.ID) && !slices.Contains(notIDs(), m.ID) {
+				line := 1 + strings.Count(text[:m.Offset], "\n")
+				findings = append(findings, fmt.Sprintf("%s:%d: %s is in no rule of %s", name, line, m.ID, requirements.ListFile))
+			}
+		}
+		return nil
+	})
+	return findings, err
+}
+
+// notIDs are words that only look like ids: a wrong id of a step, in the tests of plans.
+func notIDs() []string { return []string{"A-1"} }

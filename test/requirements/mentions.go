@@ -1,0 +1,86 @@
+package requirements
+
+import (
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Mention is an id in a text.
+type Mention struct {
+	ID string
+	// Offset is where it stands, in bytes; of an id inside of a range, where the end of the range stands.
+	Offset int
+}
+
+var (
+	// like matches what looks like an id, also of a kind that is not known. What may stand before it is in prefixed.
+	like = regexp.MustCompile(`[A-Z]{1,2}[0-9]?-[A-Z]?[0-9]{1,3}\b`)
+	// between matches what makes a range of two ids, maybe with the beginning of a line of a comment.
+	between = regexp.MustCompile(`^\s*(?:to|…)\s+(?://\s*)?$|^…$`)
+)
+
+// Mentions returns the ids in a text, those inside of ranges such as "X-02 to X-05" as far as they are known.
+func Mentions(text string, known []string) []Mention {
+	var mentions []Mention
+	last, end := "", 0
+	for _, at := range like.FindAllStringIndex(text, -1) {
+		if prefixed(text[:at[0]]) {
+			continue
+		}
+		id := text[at[0]:at[1]]
+		if last != "" && kind(last) == kind(id) && between.MatchString(text[end:at[0]]) {
+			for _, inside := range known {
+				if kind(inside) == kind(id) && last < inside && inside < id {
+					mentions = append(mentions, Mention{inside, at[0]})
+				}
+			}
+		}
+		mentions = append(mentions, Mention{id, at[0]})
+		last, end = id, at[1]
+	}
+	return mentions
+}
+
+// prefixed reports whether a token that follows the text is the end of a longer word or a range of characters, as in
+// [A-Z0-9].
+func prefixed(before string) bool {
+	if before == "" {
+		return false
+	}
+	c := before[len(before)-1]
+	return c == '-' || c == '[' || c == '_' || '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z'
+}
+
+// Files calls visit with each text below root in which ids may stand: Go, documentation, scripts, settings and the
+// stories of tests.
+func Files(root fs.FS, visit func(name, text string) error) error {
+	return fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && passedOver(name):
+			return fs.SkipDir
+		case !entry.Type().IsRegular() || !slices.Contains(extensions(), path.Ext(name)):
+			return nil
+		}
+		text, err := fs.ReadFile(root, name)
+		if err != nil {
+			return err
+		}
+		return visit(name, string(text))
+	})
+}
+
+func extensions() []string {
+	return []string{"", ".go", ".md", ".mjs", ".sh", ".txt", ".txtar", ".yaml", ".yml"}
+}
+
+// passedOver reports whether a folder holds no texts of this module.
+func passedOver(dir string) bool {
+	base := path.Base(dir)
+	hidden := dir != "." && base != ".ci" && strings.HasPrefix(base, ".")
+	return hidden || dir == "Working" || dir == "bin" || base == "node_modules"
+}
