@@ -15,7 +15,7 @@ import (
 	"github.com/orch-dev/orch/internal/config"
 )
 
-//go:generate go run . -out ../../docs
+//go:generate go run . -root ../.. -out ../../docs
 
 // page is one generated file.
 type page struct {
@@ -28,19 +28,23 @@ func pages() []page {
 }
 
 func main() {
+	root := flag.String("root", ".", "the `folder` of the module")
 	out := flag.String("out", "docs", "the `folder` to write to")
 	flag.Parse()
-	if err := write(*out); err != nil {
+	if err := write(*root, *out); err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "gendocs:", err)
 		os.Exit(1) //nolint:forbidigo // this is main
 	}
 }
 
-func write(folder string) error {
+func write(root, folder string) error {
 	for _, p := range pages() {
 		if err := os.WriteFile(filepath.Join(folder, p.name), []byte(p.text()), 0o644); err != nil { //nolint:gosec // a public page
 			return err
 		}
+	}
+	if err := writeRequirements(root, folder); err != nil {
+		return err
 	}
 	return writeSettings(filepath.Join(folder, "settings.md"))
 }
