@@ -174,6 +174,7 @@ func TestHashChain(t *testing.T) {
 	}
 }
 
+// ids are parsed, ordered by time, and refused in other forms.
 func TestTaskIDs(t *testing.T) {
 	t.Parallel()
 	a, b := events.NewTaskID(goldenTime()), events.NewTaskID(goldenTime().Add(time.Second))

@@ -94,7 +94,7 @@ func TestGrantedCallRunsOnce(t *testing.T) {
 	all, err := n.Approvals(n.ctx(), api.ApprovalsRequest{ID: p.ID})
 	require.NoError(t, err)
 	assert.True(t, all.Approvals[0].Spent)
-	assert.Len(t, n.view(id).Checkpoints, 1, "a destructive call has a checkpoint before it (S0-171)")
+	assert.Len(t, n.view(id).Checkpoints, 1, "a destructive call has a checkpoint before it (S0-171, A-44)")
 	require.NoError(t, n.report("w", n.take("w"), `{}`))
 	assert.Equal(t, statemachine.Done, n.result(id).State)
 }
@@ -202,7 +202,7 @@ func TestTwoDeciders(t *testing.T) {
 	assert.Equal(t, 1, won)
 }
 
-// A-43: nobody decides; the task is blocked at the timeout, asks again when it is resumed.
+// A-43, M-3: nobody decides; the task is blocked at the timeout, asks again when it is resumed.
 func TestExpiry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -275,7 +275,7 @@ func TestEscalation(t *testing.T) {
 	})
 }
 
-// A scope that is granted opens its target for the whole task, and shared requests are one approval.
+// A scope that is granted opens its target for the whole task, and shared requests are one approval (A-36, A-37).
 func TestScopes(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
@@ -451,7 +451,7 @@ func TestRequestByTool(t *testing.T) {
 	}
 }
 
-// S0-050: a request that names a call lets this call through once it is granted, and no other.
+// S0-050, M-3: a request that names a call lets this call through once it is granted, and no other.
 func TestRequestForACall(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))

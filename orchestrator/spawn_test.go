@@ -246,7 +246,7 @@ func TestSpawnedChildHasNoMoreTime(t *testing.T) {
 	}
 }
 
-// S0-181: the fourth level is refused.
+// S0-181, A-48: the fourth level is refused.
 func TestDepthOfSpawnedChildren(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))

@@ -110,6 +110,7 @@ func TestReadOnlyLetsTheLogBeWritten(t *testing.T) {
 	}
 }
 
+// S0-032, S0-033, S0-034, S0-035, A-23, A-27: which writes are free, which ask, and which are refused.
 func TestPaths(t *testing.T) {
 	t.Parallel()
 	p := newPolicy(t, policy.Config{})
@@ -152,7 +153,7 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// A file is one of secrets by what is in it: a certificate is none, and a key is one by any name.
+// A file is one of secrets by what is in it: a certificate is none, and a key is one by any name.
 func TestKeyFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -213,6 +214,7 @@ func TestAllowWithin(t *testing.T) {
 	assert.True(t, p.Opens(c, endpoint), "somebody has granted it to this very task")
 }
 
+// a tool without an approval rule writes in none of them.
 func TestWorkspacesOfOtherTasks(t *testing.T) {
 	t.Parallel()
 	p := newPolicy(t, policy.Config{})
@@ -259,6 +261,7 @@ func TestElementsOfListsAreChecked(t *testing.T) {
 	assert.Equal(t, "file_paths[1]", fault.From(err).Field)
 }
 
+// S0-036, A-24: inside of the workspace and outside; the list of exceptions lets a secret through.
 func TestSecretsAreRefusedAndNotRepeated(t *testing.T) {
 	t.Parallel()
 	p := newPolicy(t, policy.Config{})
@@ -277,6 +280,7 @@ func TestSecretsAreRefusedAndNotRepeated(t *testing.T) {
 	assert.NoError(t, verdict(allowing, writeCall(workspace+"/a", "x "+secret)))
 }
 
+// S0-083, S0-084: destructive commands ask, interactive ones are refused.
 func TestCommands(t *testing.T) {
 	t.Parallel()
 	p := newPolicy(t, policy.Config{})

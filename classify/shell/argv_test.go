@@ -56,6 +56,7 @@ func TestReadOnlyArgsNamesTheFiles(t *testing.T) {
 	}
 }
 
+// S4-059, A-99: an option that is not known to only read is named.
 func TestReadOnlyArgsSaysWhatIsRefused(t *testing.T) {
 	t.Parallel()
 	_, err := shell.ReadOnlyArgs("sort", []string{"a", "-uo", "b"})

@@ -33,6 +33,7 @@ func commandTable(t *testing.T, name string) []string {
 	return commands
 }
 
+// S0-083, A-29: each command of the table runs unasked, but for one of a hundred at most.
 func TestHarmless(t *testing.T) {
 	t.Parallel()
 	commands := commandTable(t, "harmless")
@@ -53,6 +54,7 @@ func TestHarmless(t *testing.T) {
 		len(commandTable(t, "destructive")), all, len(cautious), float64(len(cautious))*100/float64(all)))
 }
 
+// S0-083, A-29: each command of the table is destructive, and says why.
 func TestDestructive(t *testing.T) {
 	t.Parallel()
 	commands := commandTable(t, "destructive")
@@ -64,6 +66,7 @@ func TestDestructive(t *testing.T) {
 	assert.GreaterOrEqual(t, len(commands), 450)
 }
 
+// S0-084, A-30: each command of the table waits for a person.
 func TestInteractive(t *testing.T) {
 	t.Parallel()
 	for _, command := range commandTable(t, "interactive") {

@@ -15,7 +15,7 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// every code of the registry has exactly one exit code.
+// every code of the registry has exactly one exit code.
 func TestEveryCodeHasOneExit(t *testing.T) {
 	t.Parallel()
 	rows := map[fault.Code]int{}

@@ -22,6 +22,7 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
+// S1-089: the hints of a server decide gate, approval and rate.
 func TestTools(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -181,6 +181,7 @@ func (a *asked) all() []string {
 	return append([]string(nil), a.list...)
 }
 
+// S2-055: who answers for a call, and what happens when nobody does.
 func TestCallAsks(t *testing.T) {
 	t.Parallel()
 	const cancelled = `{"action":"cancel"}`

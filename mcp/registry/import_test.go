@@ -11,6 +11,7 @@ import (
 	"github.com/orch-dev/orch/mcp/registry"
 )
 
+// a map of servers becomes valid definitions.
 func TestImport(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -36,7 +36,7 @@ func TestErrorTexts(t *testing.T) { // S1-080
 	}
 }
 
-func TestRegistryInit(t *testing.T) { // S1-002…S1-015
+func TestRegistryInit(t *testing.T) { // S1-002…S1-015, A-60, A-62, S1-086
 	t.Parallel()
 	t.Run("three locations", func(t *testing.T) {
 		t.Parallel()
@@ -103,7 +103,7 @@ func TestRegistryInit(t *testing.T) { // S1-002…S1-015
 	})
 }
 
-func TestInitWithLittle(t *testing.T) { // S1-008, S1-010
+func TestInitWithLittle(t *testing.T) { // S1-008, S1-010, S1-042, A-63, A-66
 	t.Parallel()
 	t.Run("nothing there", func(t *testing.T) {
 		t.Parallel()
@@ -128,7 +128,7 @@ func TestInitWithLittle(t *testing.T) { // S1-008, S1-010
 	})
 }
 
-func TestInitFails(t *testing.T) { // S1-011, S1-012, S1-015
+func TestInitFails(t *testing.T) { // S1-011, S1-012, S1-015, A-64
 	t.Parallel()
 	t.Run("broken schema", func(t *testing.T) {
 		t.Parallel()
@@ -271,7 +271,7 @@ func TestBrokenStateIsNoState(t *testing.T) { // S1-055
 	assert.Contains(t, w.log.String(), "mcp_state_unreadable")
 }
 
-func TestReload(t *testing.T) { // S1-030…S1-035
+func TestReload(t *testing.T) { // S1-030…S1-035, A-65
 	t.Parallel()
 	w := newWorld(t)
 	w.define("kept", "good")
@@ -430,6 +430,7 @@ func TestMetrics(t *testing.T) {
 	assert.Positive(t, m.AverageLatency)
 }
 
+// S1-066: variables are expanded, hidden everywhere, and missed when they are unset.
 func TestSecretsStaySecret(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -75,7 +75,7 @@ func TestRegistryValidate(t *testing.T) { // S1-060…S1-065
 	}
 }
 
-func TestValidateSeveralFiles(t *testing.T) { // S1-061, S1-063
+func TestValidateSeveralFiles(t *testing.T) { // S1-061, S1-063, A-68
 	t.Parallel()
 	w := newWorld(t)
 	var files []string

@@ -245,7 +245,7 @@ func TestOutsideThatIsNone(t *testing.T) {
 	assert.Contains(t, w.post(reading("orch://server/lab/x://3")).body, `"text":"of lab"`)
 }
 
-// Lists have pages, whatever is in them.
+// Lists have pages, whatever is in them (S2-034, A-76).
 func TestOutsidePages(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)

@@ -34,7 +34,7 @@ func TestADeletionThatIsApprovedAnswersWithItsResult(t *testing.T) {
 	}
 }
 
-// S0-004: the error names the approval and the rule that demands it, each in a field.
+// S0-004, A-04: the error names the approval and the rule that demands it, each in a field.
 func TestApprovalRequiredNamesApprovalAndRule(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)

@@ -323,7 +323,7 @@ func TestInitialData(t *testing.T) {
 	u.silent()
 }
 
-// S3-044, S3-048: what a subscription may not be, and whose it is.
+// S3-044, S3-048, A-82: what a subscription may not be, and whose it is.
 func TestSubscriptionsAreOfTheirSession(t *testing.T) {
 	t.Parallel()
 	b := startBench(t)

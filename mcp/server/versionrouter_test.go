@@ -132,7 +132,7 @@ func code(a answer) any {
 	return e["code"]
 }
 
-// S2-008, S4-002: who may not come in does not.
+// S2-008, S4-002, A-95: who may not come in does not.
 func TestHTTPKeepsOut(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)

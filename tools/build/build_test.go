@@ -127,6 +127,7 @@ type buildOutput struct {
 	ExitCode  int      `json:"exit_code"`
 }
 
+// S0-135: a failing build is a result.
 func TestBuildGo(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, map[string]string{"go.mod": "module example.com/demo\n\ngo 1.24\n", "main.go": "package main\n\nfunc main() {}\n"})
@@ -232,6 +233,7 @@ func TestBuildCommand(t *testing.T) {
 	assert.Equal(t, "test -e /x && rm -rf /x", intent.Command)
 }
 
+// S0-135: without a configuration nothing is built.
 func TestBuildIsNotConfigured(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, map[string]string{"readme.txt": "x"})

@@ -67,7 +67,7 @@ func TestFileReadShowsAnyContent(t *testing.T) {
 	}
 }
 
-// 2000 lines and 256 KiB.
+// A-22, S0-023: 2000 lines and 256 KiB.
 func TestFileReadCaps(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -92,6 +92,7 @@ func TestFileReadRemembersTheFile(t *testing.T) {
 	assert.Equal(t, map[string]string{path: "924d391c158a46409fdff363063d718ea0bc00b14556f129984942af91233bbe"}, b.env.Reads)
 }
 
+// S0-023, S0-024: what cannot be read is told by code and field.
 func TestFileReadRefusals(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -120,6 +120,7 @@ func TestSearchesDefaultToTheWorkspace(t *testing.T) {
 	assert.Equal(t, want, b.names(out["files"], ""))
 }
 
+// S0-095, S0-097: what cannot be searched is told by its code.
 func TestSearchRefusals(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -155,7 +156,7 @@ func TestSearchRefusals(t *testing.T) {
 	}
 }
 
-// S0-096, S0-097.
+// S0-096, S0-097, A-33.
 func TestGrepSearch(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

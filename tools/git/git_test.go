@@ -144,6 +144,7 @@ func (b *bench) diff(staged bool) diff {
 	return out
 }
 
+// S0-100: what is staged, unstaged and untracked.
 func TestStatusOfChanges(t *testing.T) {
 	t.Parallel()
 	b := newRepo(t)
@@ -189,6 +190,7 @@ func TestStatusOfConflict(t *testing.T) {
 	assert.Contains(t, d.Diff, "++<<<<<<< HEAD")
 }
 
+// S0-100: branches, a detached head, and none yet.
 func TestStatusOfHeads(t *testing.T) {
 	t.Parallel()
 	unborn := newBench(t)
@@ -231,6 +233,7 @@ func TestSubmodule(t *testing.T) {
 	assert.Contains(t, b.diff(false).Diff, "Subproject commit")
 }
 
+// S0-101: of the work tree, and of what is staged.
 func TestDiff(t *testing.T) {
 	t.Parallel()
 	b := newRepo(t)
@@ -290,6 +293,7 @@ func TestDiffAgainstABase(t *testing.T) {
 	assert.Equal(t, fault.ValidationError, fault.CodeOf(err))
 }
 
+// S0-100, S0-101: where no repository is, and where none may be looked for.
 func TestRepositoryPath(t *testing.T) {
 	t.Parallel()
 	b := newRepo(t)

@@ -92,6 +92,7 @@ func (b *bench) send(t *testing.T, cfg notify.Config, args map[string]any) (sent
 	return out, err
 }
 
+// S0-185: it was sent, and when.
 func TestLogIsTheDefault(t *testing.T) {
 	t.Parallel()
 	for priority, level := range map[string]string{"low": "INFO", "medium": "INFO", "high": "WARN", "critical": "WARN"} {
@@ -211,6 +212,7 @@ func TestPartialFailure(t *testing.T) {
 	assert.NotContains(t, err.Error(), "127.0.0.1")
 }
 
+// S0-185, A-49: an unknown channel stops the call.
 func TestWrongInput(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

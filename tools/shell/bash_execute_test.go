@@ -68,6 +68,7 @@ func call(t *testing.T, env *tools.Env, args map[string]any) (output, error) {
 	return out, err
 }
 
+// S0-081, S0-084, A-31: an exit code is a result, and nothing waits for input.
 func TestResults(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)
@@ -84,6 +85,7 @@ func TestResults(t *testing.T) {
 	assert.Equal(t, "1\nnot a tty\n", out.Stdout, "nothing waits for input")
 }
 
+// S0-086: output is capped, and says so.
 func TestOutputFitsInItsJSONForm(t *testing.T) {
 	t.Parallel()
 	const limit = 1 << 20
@@ -134,6 +136,7 @@ func TestGitStaysInTheWorkspace(t *testing.T) {
 	assert.Equal(t, env.Workspace+"/workspace\n", out.Stdout)
 }
 
+// S0-086, X-16: no secret of the node is in the environment.
 func TestEnvironmentHoldsNoSecrets(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)
@@ -144,6 +147,7 @@ func TestEnvironmentHoldsNoSecrets(t *testing.T) {
 	assert.True(t, strings.HasSuffix(out.Stdout, env.Workspace+"/temp\n"))
 }
 
+// S0-085: it exists, and lies inside of the root.
 func TestWorkingDirectory(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)
@@ -170,6 +174,7 @@ func TestWorkingDirectory(t *testing.T) {
 	}
 }
 
+// S0-082: the error has what was printed until then.
 func TestTimeoutCarriesPartialOutput(t *testing.T) {
 	t.Parallel()
 	_, err := call(t, newEnv(t), map[string]any{"command": "echo partial; sleep 60 & sleep 60", "timeout": 300})
@@ -181,6 +186,7 @@ func TestTimeoutCarriesPartialOutput(t *testing.T) {
 	assert.Less(t, len(err.Error()), 5000)
 }
 
+// S0-080: each wrong input is named.
 func TestInputsAreChecked(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string]map[string]any{
@@ -197,6 +203,7 @@ func TestInputsAreChecked(t *testing.T) {
 	}
 }
 
+// S0-082: a command that cannot start is EXEC_FAILED.
 func TestStartFailure(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)

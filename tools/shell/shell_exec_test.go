@@ -161,7 +161,7 @@ func escapes() []string {
 	return all
 }
 
-// S4-054, S4-059, S4-060: nothing of this runs, in a node that may write or not: the tool does not know
+// S4-054, S4-059, S4-060, A-99: nothing of this runs, in a node that may write or not: the tool does not know
 // the difference. Nothing changes.
 func TestShellExecRefusesAttacks(t *testing.T) {
 	t.Parallel()

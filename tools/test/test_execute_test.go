@@ -83,6 +83,7 @@ func call(t *testing.T, env *tools.Env, args map[string]any) (output, error) {
 	return out, err
 }
 
+// S0-130: what passed, failed and was skipped, with messages.
 func TestGoModule(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t, "module")
@@ -103,6 +104,7 @@ func TestGoModule(t *testing.T) {
 	assert.InDelta(t, 6, progress, 0)
 }
 
+// S0-130: coverage, and a part of the tests.
 func TestGoCoverageAndPaths(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t, "module")
@@ -267,6 +269,7 @@ func TestHomeOfTests(t *testing.T) {
 	assert.NoDirExists(t, strings.TrimSpace(string(home)))
 }
 
+// S0-130, A-39: no framework, or an unknown one, is an error.
 func TestNoFramework(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t, "")

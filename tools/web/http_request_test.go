@@ -52,6 +52,7 @@ func TestRequestResults(t *testing.T) {
 	}
 }
 
+// S0-110, S0-111, S0-114: each error by code and field, without what the call holds.
 func TestRequestErrors(t *testing.T) {
 	t.Parallel()
 	over := make(chan struct{})

@@ -29,6 +29,7 @@ func fetch(t *testing.T, env *tools.Env, url, prompt string) (fetched, error) {
 	return call[fetched](t, tool(t, open(), "WEB_FETCH"), env, map[string]any{"url": url, "prompt": prompt})
 }
 
+// S0-145: a page as Markdown.
 func TestFetchMarkdown(t *testing.T) {
 	t.Parallel()
 	url := page(t, "text/html; charset=iso-8859-1", `<!doctype html><html><head><title>T</title><style>p{}</style></head><body>
@@ -58,6 +59,7 @@ func TestFetchOtherText(t *testing.T) {
 	}
 }
 
+// S0-145: each error by its code.
 func TestFetchErrors(t *testing.T) {
 	t.Parallel()
 	for status, code := range map[int]fault.Code{

@@ -31,7 +31,7 @@ type Kit struct {
 	Backlog int
 }
 
-// Realtime tests a Realtime Database.
+// Realtime tests a Realtime Database.
 func Realtime(t *testing.T, kit Kit) {
 	t.Helper()
 	t.Run("write", kit.realtimeWrites)
@@ -52,7 +52,7 @@ func Realtime(t *testing.T, kit Kit) {
 	kit.both(t)
 }
 
-// Firestore tests a Firestore.
+// Firestore tests a Firestore.
 func Firestore(t *testing.T, kit Kit) {
 	t.Helper()
 	t.Run("write", kit.firestoreWrites)
