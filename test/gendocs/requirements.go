@@ -47,8 +47,8 @@ func requirementsOf(root fs.FS) (string, error) {
 	d.line("The rules that orch keeps. Comments and tests name a rule by its id, and a test of this repository refuses an id")
 	d.line("that is not in this table. %d of %d rules name a test.", tested, len(ids))
 	d.line("")
-	d.line("Change a rule in [requirements.yaml](%s). A test comes into the last column when its comment, its code or the top of", linkTo(requirements.ListFile))
-	d.line("its story names the rule.")
+	d.line("The last column links the tests whose comment, code or story names the rule. Change a rule in")
+	d.line("[requirements.yaml](%s).", linkTo(requirements.ListFile))
 	d.line("")
 	for _, group := range list {
 		d.line("## %s", group.Title)
