@@ -71,7 +71,7 @@ const (
 	// AgentCardPath is where the card of an agent lies, with its name for {name}.
 	AgentCardPath = "/agents/{name}/agent-card.json"
 
-	cardDocs      = "https://github.com/orch-dev/orch/blob/main/docs/agents.md"
+	cardDocs      = "https://github.com/orch-dev/orch/blob/main/docs/reference/agents.md"
 	cardExtension = cardDocs + "#agent-cards"
 )
 

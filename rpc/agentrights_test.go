@@ -53,7 +53,7 @@ func TestAnswersGoToInboxesAlone(t *testing.T) {
 	assert.Zero(t, queued)
 }
 
-// At a server of others its own users say who speaks, with the permissions that docs/agents.md names.
+// At a server of others its own users say who speaks, with the permissions that docs/reference/agents.md names.
 func TestAgentsAtAnExternalServer(t *testing.T) {
 	t.Parallel()
 	c := serveAgents(t)

@@ -78,17 +78,17 @@ func TestManualPages(t *testing.T) {
 	documented(t, row)
 }
 
-// documented checks that a row of figures stands in docs/security.md.
+// documented checks that a row of figures stands in docs/explanation/security.md.
 func documented(t *testing.T, row string) {
 	t.Helper()
-	docs, err := os.ReadFile("../../docs/security.md")
+	docs, err := os.ReadFile("../../docs/explanation/security.md")
 	require.NoError(t, err)
 	for line := range strings.Lines(string(docs)) {
 		if strings.TrimSpace(line) == row {
 			return
 		}
 	}
-	assert.Fail(t, "docs/security.md lacks a row", row)
+	assert.Fail(t, "docs/explanation/security.md lacks a row", row)
 }
 
 func count(yes bool) int {

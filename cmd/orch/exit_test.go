@@ -32,7 +32,7 @@ func exitPage() string {
 // Every error has its exit code, and the page says which.
 func TestExitCodes(t *testing.T) {
 	t.Parallel()
-	const page = "../../docs/exit-codes.md"
+	const page = "../../docs/reference/exit-codes.md"
 	if *update {
 		require.NoError(t, os.WriteFile(page, []byte(exitPage()), 0o600))
 	}

@@ -49,7 +49,7 @@ func TestImport(t *testing.T) {
 func TestDocumentedDefinitionsAreValid(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	page, err := os.ReadFile("../../docs/mcp-servers.md")
+	page, err := os.ReadFile("../../docs/reference/mcp-servers.md")
 	require.NoError(t, err)
 	blocks := regexp.MustCompile("(?s)```json\n(.*?)```").FindAllSubmatch(page, -1)
 	require.Len(t, blocks, 3)

@@ -15,7 +15,7 @@ import (
 
 func TestSchemaIsPublished(t *testing.T) { // O-2
 	t.Parallel()
-	published, err := os.ReadFile("../../docs/mcp-server.schema.json")
+	published, err := os.ReadFile("../../docs/reference/mcp-server.schema.json")
 	require.NoError(t, err)
 	assert.Equal(t, string(registry.Schema()), string(published), "copy mcp/registry/mcp-server.schema.json to docs")
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/orch-dev/orch/internal/config"
 )
 
-//go:generate go run . -root ../.. -out ../../docs
+//go:generate go run . -root ../.. -out ../../docs/reference
 
 // page is one generated file.
 type page struct {
@@ -29,7 +29,7 @@ func pages() []page {
 
 func main() {
 	root := flag.String("root", ".", "the `folder` of the module")
-	out := flag.String("out", "docs", "the `folder` to write to")
+	out := flag.String("out", "docs/reference", "the `folder` to write to")
 	flag.Parse()
 	if err := write(*root, *out); err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, "gendocs:", err)

@@ -17,9 +17,9 @@ import (
 func TestDocsAreCurrent(t *testing.T) {
 	t.Parallel()
 	for _, p := range pages() {
-		have, err := os.ReadFile(filepath.Join("..", "..", "docs", p.name))
+		have, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", p.name))
 		require.NoError(t, err, "run go generate ./...")
-		assert.Equal(t, p.text(), string(have), "docs/%s is out of date: run go generate ./...", p.name)
+		assert.Equal(t, p.text(), string(have), "docs/reference/%s is out of date: run go generate ./...", p.name)
 	}
 }
 
@@ -52,10 +52,10 @@ func TestRequirementsOf(t *testing.T) {
 // The page of the settings holds the table that orch help environment prints.
 func TestSettingsAreCurrent(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "settings.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "settings.md"))
 	require.NoError(t, err)
 	_, _, found := strings.Cut(string(page), config.Markdown())
-	assert.True(t, found, "docs/settings.md is out of date: run go generate ./...")
+	assert.True(t, found, "docs/reference/settings.md is out of date: run go generate ./...")
 }
 
 func TestWrite(t *testing.T) {

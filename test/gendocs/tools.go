@@ -18,14 +18,15 @@ func catalogue() string {
 	d.line("")
 	d.line("# Tools")
 	d.line("")
-	d.line("The tools that come with orch. `orch tools show NAME` says the same, `orch tools call NAME` calls one.")
-	d.line("What the approval rules mean is told in [approvals](approvals.md).")
+	d.line("This page is for authors of plans and of agents. It lists every built-in tool with its effect, the task states in which it may run,")
+	d.line("its approval rule, its inputs, outputs and errors. `orch tools show NAME` prints one tool, `orch tools call NAME` calls it.")
+	d.line("[Approvals](approvals.md) explains the approval rules.")
 	all := builtin.All(builtin.Config{})
 	slices.SortFunc(all, func(a, b tools.Tool) int { return strings.Compare(a.Spec().Name, b.Spec().Name) })
 	var rows [][]string
 	for _, t := range all {
 		s := t.Spec()
-		rows = append(rows, []string{"[" + s.Name + "](#" + strings.ToLower(s.Name) + ")", string(s.Effect), states(s.Gate), string(s.Approval), s.Purpose})
+		rows = append(rows, []string{"[" + s.Name + "](#" + anchor(s.Name) + ")", string(s.Effect), states(s.Gate), string(s.Approval), s.Purpose})
 	}
 	d.table([]string{"tool", "effect", "states of the task", "approval", "purpose"}, rows)
 	for _, t := range all {
@@ -33,6 +34,9 @@ func catalogue() string {
 	}
 	return d.String()
 }
+
+// anchor returns the anchor of the heading of a tool: lower case, without dots.
+func anchor(name string) string { return strings.ToLower(strings.ReplaceAll(name, ".", "")) }
 
 func states(g tools.Gate) string {
 	if len(g.States()) == len(statemachine.States()) {
@@ -52,7 +56,7 @@ func oneTool(d *document, t tools.Description) {
 	}
 	d.table([]string{"input", "type", "", "what it is"}, fields(t.Inputs))
 	if len(t.Example) > 0 {
-		d.line("Such as:")
+		d.line("Example:")
 		d.line("")
 		d.line("```json")
 		d.line("%s", indented(t.Example))

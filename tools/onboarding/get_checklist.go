@@ -111,7 +111,7 @@ func items(v agents.View, read bool) []item {
 	return []item{
 		{
 			ID: "register", Category: "identity", Title: "Register", Description: "Get an id and a credential.",
-			Required: new(true), Completed: new(true), CompletedAt: stamp(v.RegisteredAt), Resources: []string{"docs/agents.md"},
+			Required: new(true), Completed: new(true), CompletedAt: stamp(v.RegisteredAt), Resources: []string{"docs/reference/agents.md"},
 		},
 		{
 			ID: "heartbeat", Category: "presence", Title: "Send heartbeats", Required: new(true), Completed: &heard,
@@ -128,7 +128,7 @@ func items(v agents.View, read bool) []item {
 		},
 		{
 			ID: "messages", Category: "communication", Title: "Read the inbox", Description: "Look with " + inboxTool + " for what others have written.",
-			Required: new(false), Completed: &read, Dependencies: []string{"register"}, Resources: []string{"docs/messages.md", "orch://inbox"},
+			Required: new(false), Completed: &read, Dependencies: []string{"register"}, Resources: []string{"docs/reference/messages.md", "orch://inbox"},
 		},
 	}
 }

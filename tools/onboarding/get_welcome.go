@@ -74,7 +74,7 @@ func getWelcome(cfg Config) tools.Tool {
 			Welcome:    in.welcome(node, offered, r),
 			QuickStart: in.steps(offered, r),
 			Resources: resources{
-				Documentation: append([]string{"docs/agents.md", "docs/mcp.md", "docs/tools.md", "docs/plans.md"}, r.pages...),
+				Documentation: append([]string{"docs/reference/agents.md", "docs/reference/mcp.md", "docs/reference/tools.md", "docs/reference/plans.md"}, r.pages...),
 				Tutorials:     r.examples, Contacts: node.Contacts,
 			},
 		}, nil
@@ -144,7 +144,7 @@ func (in getWelcomeIn) joining() []step {
 		},
 		{
 			tool: register, request: "POST " + agents.ResultsPath + ` {"task":"TASK_…","step":"…","attempt":1,"result":{}}`, title: "Report what came of a call",
-			description: "With result, or with error. docs/agents.md has the whole protocol; orch agent run and the Go package agents/peer speak it for you.",
+			description: "With result, or with error. docs/reference/agents.md has the whole protocol; orch agent run and the Go package agents/peer speak it for you.",
 		},
 		{tool: "onboarding.getChecklist", args: object{"agentId": in.name()}, title: "Look at your checklist", description: "It says what is left to do before you are ready."},
 	}

@@ -120,7 +120,7 @@ func TestWelcomeSaysHowToTakePart(t *testing.T) {
 		for i, path := range []string{agents.TasksPath, agents.StatusPath, agents.ResultsPath} {
 			assert.True(t, strings.HasPrefix(g.Steps[i+1].Action, "POST "+path+" {"), g.Steps[i+1].Action)
 		}
-		assert.Contains(t, g.Resources.Documentation, "docs/agents.md")
+		assert.Contains(t, g.Resources.Documentation, "docs/reference/agents.md")
 	}
 }
 

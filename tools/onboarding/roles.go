@@ -19,7 +19,7 @@ func roles() map[string]role {
 				{tool: "github.searchCode", title: "Search code", description: "Finds how others have done it."},
 				{tool: "firebase.read", title: "Read shared data", description: "Sees what other agents have left."},
 			},
-			pages: []string{"docs/questions.md"}, examples: []string{"examples/repo-report.yaml"},
+			pages: []string{"docs/reference/questions.md"}, examples: []string{"examples/repo-report.yaml"},
 		},
 		"developer": {
 			greeting:    "There is code to write, and a log that remembers every change.",
@@ -30,7 +30,7 @@ func roles() map[string]role {
 				{tool: "TEST_EXECUTE", title: "Run the tests", description: "Says what passes and what fails, before and after a change."},
 				{tool: "GIT_COMMIT", title: "Commit", description: "Secrets are refused, and messages have a form."},
 			},
-			pages: []string{"docs/approvals.md", "docs/policy.md"}, examples: []string{"examples/verify-go.yaml"},
+			pages: []string{"docs/reference/approvals.md", "docs/reference/policy.md"}, examples: []string{"examples/verify-go.yaml"},
 		},
 		"coordinator": {
 			greeting:    "Others look to you for what comes next.",
@@ -48,7 +48,7 @@ func roles() map[string]role {
 				{tool: "APPROVAL_REQUEST", title: "Ask a person", description: "The task waits until somebody has decided."},
 				{tool: "NOTIFICATION_SEND", title: "Tell people", description: "Reaches the channels that the operator has configured."},
 			},
-			pages: []string{"docs/approvals.md"}, examples: []string{"examples/relay.yaml", "examples/fan-out.yaml", "examples/sub-plan.yaml", "examples/ask-agents.yaml"},
+			pages: []string{"docs/reference/approvals.md"}, examples: []string{"examples/relay.yaml", "examples/fan-out.yaml", "examples/sub-plan.yaml", "examples/ask-agents.yaml"},
 		},
 		"analyst": {
 			greeting:    "The figures are in; they want to be understood.",
@@ -59,7 +59,7 @@ func roles() map[string]role {
 				{tool: "firebase.read", title: "Read shared data", description: "Sees what other agents have left."},
 				{tool: "github.getWorkflowRuns", title: "Look at builds", description: "Says which workflows ran and how they ended."},
 			},
-			pages: []string{"docs/databases.md"}, examples: []string{"examples/count-matches.yaml"},
+			pages: []string{"docs/reference/databases.md"}, examples: []string{"examples/count-matches.yaml"},
 		},
 		"specialist": {
 			greeting:    "You know something that others do not.",
@@ -67,7 +67,7 @@ func roles() map[string]role {
 			steps: []step{
 				{tool: "system.getTaskQueue", args: object{"status": "pending"}, title: "See what waits", description: "Look for tasks whose required capabilities are yours."},
 			},
-			pages: []string{"docs/messages.md"}, examples: []string{"examples/sub-plan.yaml"},
+			pages: []string{"docs/reference/messages.md"}, examples: []string{"examples/sub-plan.yaml"},
 		},
 	}
 }
