@@ -72,7 +72,7 @@ func Find(id string) (Client, error) {
 		}
 	}
 	return Client{}, fault.New(fault.ValidationError, "no client is called %q", id).WithField("client").
-		WithHint("one of %s; for any other see docs/reference/mcp.md", strings.Join(IDs(), ", "))
+		WithHint("one of %s; for any other see docs/how-to/connect-an-mcp-client.md", strings.Join(IDs(), ", "))
 }
 
 // IDs are the names of all clients, sorted.

@@ -181,7 +181,7 @@ func pruned(m map[string]any, table []string) map[string]any {
 }
 
 func (c Client) conflict(file, format string, args ...any) *fault.Error {
-	return fault.New(fault.Conflict, format, args...).WithField(file).WithHint("edit it yourself, see docs/reference/mcp.md")
+	return fault.New(fault.Conflict, format, args...).WithField(file).WithHint("edit it yourself, see docs/how-to/connect-an-mcp-client.md")
 }
 
 // Snippet is the entry as people can paste it.

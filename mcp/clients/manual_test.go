@@ -10,10 +10,10 @@ import (
 	"github.com/orch-dev/orch/mcp/clients"
 )
 
-// TestTheManualIsCurrent: docs/reference/mcp.md shows the entries as they are written, and says where the facts come from.
+// TestTheManualIsCurrent: docs/how-to/connect-an-mcp-client.md shows the entries as they are written, and says where the facts come from.
 func TestTheManualIsCurrent(t *testing.T) {
 	t.Parallel()
-	raw, err := os.ReadFile("../../docs/reference/mcp.md")
+	raw, err := os.ReadFile("../../docs/how-to/connect-an-mcp-client.md")
 	require.NoError(t, err)
 	page := string(raw)
 	stdio := clients.Entry{Name: "orch", Command: "/usr/local/bin/orch", Args: []string{

@@ -54,9 +54,9 @@ func TestModulePath(t *testing.T) {
 
 func TestEveryLibraryIsDocumented(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/explanation/dependencies.md")
+	page, err := os.ReadFile("../../docs/reference/dependencies.md")
 	require.NoError(t, err)
 	for _, library := range archtest.Orch().Libraries {
-		assert.Contains(t, string(page), library.Path, "docs/explanation/dependencies.md has no line for it")
+		assert.Contains(t, string(page), library.Path, "docs/reference/dependencies.md has no line for it")
 	}
 }

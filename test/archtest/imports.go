@@ -128,7 +128,7 @@ func (c importCheck) library(target string) string {
 			return lib.Path + " is for " + strings.Join(lib.Users, ", ") + " only"
 		}
 	}
-	return target + " is no library of this module: enter it in test/archtest/table.go and docs/explanation/dependencies.md"
+	return target + " is no library of this module: enter it in test/archtest/table.go and docs/reference/dependencies.md"
 }
 
 func (c importCheck) standard(target string) string {
