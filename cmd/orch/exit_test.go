@@ -16,12 +16,14 @@ import (
 func exitPage() string {
 	var b strings.Builder
 	b.WriteString("<!-- Generated from cmd/orch/exit.go by its tests. Do not edit; run `go test ./cmd/orch -run ExitCodes -update`. -->\n\n# Exit codes\n\n" +
-		"What `orch` ends with; `orch help exit-codes` says the same. A command that waits for a task ends with what became of it. The\n" +
-		"errors are the names that stand behind the message, and in `name` of the JSON on stderr (`-o json`).\n\n" +
-		"Without a terminal `orch submit`, `watch`, `result`, `retry`, `redrive`, `plan run` and `tools call` end with 9 as soon as their task waits for a\n" +
-		"person (an approval, an answer, a decision about a call in doubt) and nothing else of it moves; they say what to do, and who may. The task is\n" +
-		"kept. `--approval-wait 30m` waits that long, as far as somebody can still decide; on a terminal they wait for ever. A task that\n" +
-		"goes on without a decision (an `on_expiry` other than `block` and `escalate`) is waited for.\n\n" +
+		"This page is for authors of scripts. It says what each exit code of `orch` means, and which errors lead to it; `orch help exit-codes` prints\n" +
+		"the same.\n\n" +
+		"A command that waits for a task ends with the outcome of the task. The errors are the names behind the message, and `name` of the JSON on\n" +
+		"stderr (`-o json`).\n\n" +
+		"Without a terminal `orch submit`, `watch`, `result`, `retry`, `redrive`, `plan run` and `tools call` end with 9 as soon as their task waits\n" +
+		"for a person (an approval, an answer, a decision about a call in doubt) and nothing else of it moves. They say what to do, and who may. The\n" +
+		"task is kept. `--approval-wait 30m` waits that long, if somebody can still decide; on a terminal they wait for ever. They also wait for a\n" +
+		"task that continues without a decision (an `on_expiry` other than `block` and `escalate`).\n\n" +
 		"| exit code | meaning | errors |\n|---|---|---|\n")
 	for _, row := range exits() {
 		b.WriteString("| " + strconv.Itoa(row.exit) + " | " + row.meaning + " | " + strings.ReplaceAll(joinCodes(row.codes), " ", ", ") + " |\n")

@@ -15,7 +15,8 @@ func stateMachine() string {
 	d.line("")
 	d.line("# State machine of tasks and steps")
 	d.line("")
-	d.line("The state of a task is the fold of its events. These tables are the ones that the program works with.")
+	d.line("This page is for authors of clients and plans. It lists the states of tasks and steps, the events that change them, and the error codes.")
+	d.line("The program works with the same tables. The state of a task is the fold of its events.")
 	d.line("")
 	d.line("## States of a task")
 	d.line("")
@@ -71,7 +72,7 @@ func steps(d *document) {
 		rows = append(rows, []string{"`" + string(row.Kind) + "`", list(row.From), string(row.To), row.Trigger})
 	}
 	d.table([]string{"kind", "from", "to", "trigger"}, rows)
-	d.line("`step.resolved` leads to succeeded, failed or, for a retry, pending, as it says itself.")
+	d.line("The target of `step.resolved` is in the event: succeeded, failed or, for a retry, pending.")
 }
 
 func views(d *document) {
