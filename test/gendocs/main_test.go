@@ -43,8 +43,8 @@ func TestRequirementsOf(t *testing.T) {
 	})
 	require.NoError(t, err)
 	assert.Contains(t, page, "2 of 3 rules name a test")
-	assert.Contains(t, page, "\n| X-01 | One \\| two. | [a/b.TestC](../a/b/c_test.go), [d.txtar](../a/testdata/d.txtar) |\n"+
-		"| X-02 | Three. | [a/b.TestC](../a/b/c_test.go) |\n| X-03 | Four. |  |\n")
+	assert.Contains(t, page, "\n| X-01 | One \\| two. | [a/b.TestC](../../a/b/c_test.go), [d.txtar](../../a/testdata/d.txtar) |\n"+
+		"| X-02 | Three. | [a/b.TestC](../../a/b/c_test.go) |\n| X-03 | Four. |  |\n")
 	_, err = requirementsOf(fstest.MapFS{})
 	require.Error(t, err)
 }

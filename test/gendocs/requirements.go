@@ -11,7 +11,7 @@ import (
 )
 
 // requirementsPage is where the page of the rules lies below the root of the module.
-const requirementsPage = "docs/requirements.md"
+const requirementsPage = "docs/reference/requirements.md"
 
 // writeRequirements renews the page of the rules in the folder from the sources below root.
 func writeRequirements(root, folder string) error {
