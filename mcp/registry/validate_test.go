@@ -17,7 +17,7 @@ func TestSchemaIsPublished(t *testing.T) { // O-2
 	t.Parallel()
 	published, err := os.ReadFile("../../docs/reference/mcp-server.schema.json")
 	require.NoError(t, err)
-	assert.Equal(t, string(registry.Schema()), string(published), "copy mcp/registry/mcp-server.schema.json to docs")
+	assert.Equal(t, string(registry.Schema()), string(published), "copy mcp/registry/mcp-server.schema.json to docs/reference")
 }
 
 func TestRegistryValidate(t *testing.T) { // S1-060…S1-065
