@@ -12,39 +12,40 @@ import (
 
 // The limits of questions and notes.
 const (
-	// MaxQuestions is how many questions a call may ask at once, MaxRounds how often it may ask or leave a note.
+	// MaxQuestions is how many questions a call may ask at once. MaxRounds is how often a call may ask or save a
+	// note.
 	MaxQuestions = 16
 	MaxRounds    = 10
-	// MaxNote bounds the bytes of a note; it has to stay below it.
+	// MaxNote is the size limit of a note in bytes, exclusive.
 	MaxNote = 16 << 10
-	// MaxParams bounds the bytes of the parameters of a question; they have to stay below it.
+	// MaxParams is the size limit of the parameters of a question in bytes, exclusive.
 	MaxParams = events.MaxInline
 	maxKey    = 64
 )
 
-// Asking is the error of a call that needs answers before it can go on. Nothing of the call has happened then, or
-// it may happen again: once all of the questions are answered, the tool is called again from its beginning,
-// with all the answers so far. Meanwhile the call holds no worker.
+// Asking is the error of a call that needs answers before it can continue. Such a call has had no effect yet, or only
+// effects that may be repeated: once all questions are answered, the tool is called again from the start with all
+// answers so far. While the call waits it occupies no worker.
 type Asking struct { //nolint:errname // it ends an attempt of the call, and is no failure
 	Questions []Question
-	// Note is kept together with the questions, and comes back with their answers; nil for none. It says nothing about
-	// whether the call may be made twice: that is what Noted is for.
+	// Note is stored with the questions and passed to the next attempt with their answers; nil for none. Unlike the
+	// note of Noted, it does not mark the call as safe to repeat.
 	Note json.RawMessage
 }
 
-// Noted is the error of a call that has begun something elsewhere, which goes on without it. The note is made
-// durable, and the tool is called again at once, from its beginning, with Env.Note. From then on the call only looks
-// after what it has begun: it may be made any number of times, whatever the effect of the tool, and the loss of its
-// worker leaves it in no doubt. What the attempt has recorded (Env.Record) is dropped.
+// Noted is the error of a call that has started work elsewhere, such as on another server, that continues without it.
+// The note is made durable, and the tool is called again at once, from the start, with Env.Note. From then on the
+// call only follows that work: it may be repeated any number of times, whatever the effect of the tool, and is not in
+// doubt when its worker is lost. Facts that the attempt recorded (Env.Record) are dropped.
 type Noted struct { //nolint:errname // it ends an attempt of the call, and is no failure
-	// Note is a JSON value other than null, of less than MaxNote bytes. Secrets in it are removed.
+	// Note is a JSON value other than null, shorter than MaxNote bytes. Secrets in it are removed.
 	Note json.RawMessage
 }
 
-// Error says that the call goes on.
+// Error implements error.
 func (n *Noted) Error() string { return "the call goes on elsewhere" }
 
-// Check returns why the note cannot be kept: VALIDATION_ERROR.
+// Check returns VALIDATION_ERROR for a note that cannot be stored.
 func (n *Noted) Check() error {
 	switch {
 	case len(n.Note) >= MaxNote:
@@ -56,17 +57,17 @@ func (n *Noted) Check() error {
 	return nil
 }
 
-// Question is one thing that a call wants to know.
+// Question is one question of a call to the client or to a person.
 type Question struct {
-	// Key names the question in the call, which uses a key once.
+	// Key identifies the question within the call; it must be unique there.
 	Key string `json:"key"`
 	// Kind is events.Elicitation, events.Sampling or events.Roots.
 	Kind string `json:"kind"`
-	// Params are those of the MCP request, an object; none for an empty one.
+	// Params are the parameters of the MCP request, an object; empty for none.
 	Params json.RawMessage `json:"params,omitempty"`
 }
 
-// Error says what is asked.
+// Error lists the keys of the questions.
 func (a *Asking) Error() string {
 	keys := make([]string, len(a.Questions))
 	for i, q := range a.Questions {
@@ -75,20 +76,21 @@ func (a *Asking) Error() string {
 	return "the call waits for answers to " + strings.Join(keys, ", ")
 }
 
-// Answer returns the MCP result that answers the question of a key, and whether it is answered. It is null for a
-// sampling, or for roots, that were declined; a declined elicitation says so itself.
+// Answer returns the MCP result that answers the question with the key, and whether it is answered. The result is
+// null for a declined sampling or roots request; the result of a declined elicitation says so itself.
 func (e *Env) Answer(key string) (json.RawMessage, bool) {
 	answer, ok := e.Answers[key]
 	return answer, ok
 }
 
-// Can reports whether there is a client that answers questions of a kind, as far as that was known when the task
-// was submitted. A question that it cannot answer waits for a person at the command line.
+// Can reports whether the client answers questions of the kind, as recorded when the task was submitted. A question
+// that the client cannot answer waits for a person at the command line.
 func (e *Env) Can(kind string) bool {
 	return e.Client != nil && slices.Contains(e.Client.Asks, kind)
 }
 
-// Check returns why the questions cannot be asked, or the note not be kept: VALIDATION_ERROR naming the field.
+// Check returns VALIDATION_ERROR, naming the field, for questions that cannot be asked or a note that cannot be
+// stored.
 func (a *Asking) Check() error {
 	if len(a.Note) > 0 {
 		if err := (&Noted{Note: a.Note}).Check(); err != nil {
@@ -111,7 +113,7 @@ func (a *Asking) Check() error {
 	return nil
 }
 
-// UsedKey is the error of a call that asks two questions of one key.
+// UsedKey is the error of a call that asks two questions with the same key.
 func UsedKey(key string) error {
 	return fault.New(fault.ValidationError, "the call has asked a question %q before", key).WithField("questions").
 		WithHint("a call uses the key of a question once")

@@ -11,40 +11,40 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Catalogue is the set of tools of a node, by name: its own, which stay, and those of outside servers, which come and
-// go. It is safe for concurrent use.
+// Catalogue is the set of tools of a node, by name. The built-in tools are fixed; those of outside servers are
+// replaced by Offer. It is safe for concurrent use.
 type Catalogue struct {
-	own     map[string]Tool
-	offer   sync.Mutex // orders offers
-	present atomic.Pointer[selection]
+	builtin map[string]Tool
+	mu      sync.Mutex // serializes Offer
+	current atomic.Pointer[selection]
 }
 
-// selection is what a catalogue holds at a time. It never changes.
+// selection is the content of a catalogue at one moment. It is immutable.
 type selection struct {
 	tools map[string]Tool
-	// names are those that stand in lists, refused those of unlisted tools.
-	names, refused []string
-	// replaced is closed when there is another selection.
+	// names are the listed tools, unlisted those with Spec.Unlisted; both are sorted.
+	names, unlisted []string
+	// replaced is closed when Offer replaces the selection.
 	replaced chan struct{}
 }
 
-// New returns a catalogue of the tools. VALIDATION_ERROR for a name outside of 1 to 128 characters
-// [A-Za-z0-9_.-] (S2-021), CONFLICT for a name that stands twice.
+// New returns a catalogue of the tools. It fails with VALIDATION_ERROR for a name that is not 1 to 128 characters of
+// [A-Za-z0-9_.-] (S2-021), and with CONFLICT for a duplicate name.
 func New(all ...Tool) (*Catalogue, error) {
-	c := &Catalogue{own: make(map[string]Tool, len(all))}
-	if err := collect(c.own, all); err != nil {
+	c := &Catalogue{builtin: make(map[string]Tool, len(all))}
+	if err := collect(c.builtin, all); err != nil {
 		return nil, err
 	}
-	c.present.Store(selectionOf(c.own))
+	c.current.Store(selectionOf(c.builtin))
 	return c, nil
 }
 
-// collect adds tools to those of a map.
+// collect adds the tools to the map.
 func collect(into map[string]Tool, all []Tool) error {
-	form := regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
+	valid := regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
 	for _, t := range all {
 		name := t.Spec().Name
-		if !form.MatchString(name) {
+		if !valid.MatchString(name) {
 			return fault.New(fault.ValidationError, "%q is no name for a tool", echo(name)).
 				WithHint("use 1 to 128 of the characters A-Z a-z 0-9 _ . -")
 		}
@@ -62,7 +62,7 @@ func selectionOf(all map[string]Tool) *selection {
 		switch spec := all[name].Spec(); {
 		case spec.Internal:
 		case spec.Unlisted:
-			s.refused = append(s.refused, name)
+			s.unlisted = append(s.unlisted, name)
 		default:
 			s.names = append(s.names, name)
 		}
@@ -70,25 +70,25 @@ func selectionOf(all map[string]Tool) *selection {
 	return s
 }
 
-// Offer replaces the tools of outside servers. The errors are those of New, and change nothing.
+// Offer replaces the tools of outside servers. It fails like New, and changes nothing then.
 func (c *Catalogue) Offer(outside []Tool) error {
-	c.offer.Lock()
-	defer c.offer.Unlock()
-	all := maps.Clone(c.own)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := maps.Clone(c.builtin)
 	if err := collect(all, outside); err != nil {
 		return err
 	}
-	close(c.present.Swap(selectionOf(all)).replaced)
+	close(c.current.Swap(selectionOf(all)).replaced)
 	return nil
 }
 
-// Replaced returns a channel that is closed with the next Offer.
-func (c *Catalogue) Replaced() <-chan struct{} { return c.present.Load().replaced }
+// Replaced returns a channel that is closed by the next Offer.
+func (c *Catalogue) Replaced() <-chan struct{} { return c.current.Load().replaced }
 
-// Get returns the tool with exactly this name, or the tool of an outside server that is written server.tool; the name
-// in its Spec is the one that counts (A-71).
+// Get returns the tool with exactly this name. The name server.tool finds a tool of an outside server, too; the
+// canonical name is the one in its Spec (A-71).
 func (c *Catalogue) Get(name string) (Tool, bool) {
-	all := c.present.Load().tools
+	all := c.current.Load().tools
 	t, ok := all[name]
 	if ok {
 		return t, true
@@ -99,17 +99,17 @@ func (c *Catalogue) Get(name string) (Tool, bool) {
 	return t, ok
 }
 
-// OutsideName is the name of a tool of an outside server in a catalogue. No name of a server has an underscore, so
-// that no two pairs have the same one, but for tools whose names differ in characters that no catalogue permits.
+// OutsideName returns the name in a catalogue of a tool of an outside server. Names of servers have no underscore, so
+// two pairs get the same name only when their tools differ in characters that no catalogue permits.
 func OutsideName(server, tool string) string {
 	return server + "__" + strings.ReplaceAll(tool, "/", "-")
 }
 
-// Names returns the names of all tools in order, but for internal and unlisted ones.
-func (c *Catalogue) Names() []string { return slices.Clone(c.present.Load().names) }
+// Names returns the sorted names of all tools except internal and unlisted ones.
+func (c *Catalogue) Names() []string { return slices.Clone(c.current.Load().names) }
 
-// Refused returns the names of all unlisted tools in order.
-func (c *Catalogue) Refused() []string { return slices.Clone(c.present.Load().refused) }
+// Refused returns the sorted names of all unlisted tools.
+func (c *Catalogue) Refused() []string { return slices.Clone(c.current.Load().unlisted) }
 
-// Suggest returns the name that an unknown name was probably meant to be, or "".
-func (c *Catalogue) Suggest(name string) string { return nearest(name, c.present.Load().names) }
+// Suggest returns the listed name closest to an unknown name, or "" when none is close.
+func (c *Catalogue) Suggest(name string) string { return nearest(name, c.current.Load().names) }

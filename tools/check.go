@@ -16,13 +16,13 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// maxEcho is the longest value, in bytes, that a message repeats: a longer one may be content or a
-// secret in the wrong place.
+// maxEcho is the length in bytes from which error messages truncate a value: a long one may be content, or a secret
+// in the wrong field.
 const maxEcho = 40
 
-// check validates args and returns them in their canonical form: the fields in the order of the
-// schema, each once, with defaults. The bytes of free objects stay as they are. No arguments at all
-// stand for an empty object, null for an absent optional field.
+// check validates args and returns them in canonical form: the fields in the order of the schema, each once, with
+// defaults. The bytes of free objects are not changed. Empty arguments mean an empty object, and null means an
+// absent optional field.
 func (s *shape) check(args json.RawMessage) (json.RawMessage, error) {
 	args = bytes.TrimSpace(args)
 	if len(args) == 0 || string(args) == "null" {
@@ -41,8 +41,8 @@ func (s *shape) check(args json.RawMessage) (json.RawMessage, error) {
 func (s *shape) value(field string, rule *jsonschema.Schema, v json.RawMessage) (json.RawMessage, error) {
 	v = bytes.TrimSpace(v)
 	kind := kindOf(v)
-	typ, fits := typeFor(rule, kind)
-	if !fits {
+	typ, matches := typeFor(rule, kind)
+	if !matches {
 		return nil, fault.New(fault.ValidationError, "must be %s, not %s", typ, kind).WithField(field)
 	}
 	switch typ {
@@ -59,7 +59,8 @@ func (s *shape) value(field string, rule *jsonschema.Schema, v json.RawMessage) 
 	}
 }
 
-// typeFor returns the type of a rule that a kind of value has, "" when every type will do; else what it must be.
+// typeFor returns the type of the rule that matches a kind of value, "" when every type does. When none matches it
+// returns the names of the permitted kinds and false.
 func typeFor(rule *jsonschema.Schema, kind string) (string, bool) {
 	types := rule.Types
 	if len(types) == 0 {
@@ -71,7 +72,7 @@ func typeFor(rule *jsonschema.Schema, kind string) (string, bool) {
 		if name == "" || name == kind {
 			return typ, true
 		}
-		if name != "null" { // a pointer to tell absent from zero
+		if name != "null" { // null only marks a pointer, which tells absent from zero
 			names = append(names, name)
 		}
 	}
@@ -82,19 +83,19 @@ func (s *shape) object(field string, rule *jsonschema.Schema, v json.RawMessage)
 	if rule.Properties == nil && rule.AdditionalProperties == nil {
 		return v, nil // a free object
 	}
-	var given map[string]json.RawMessage
-	if err := json.Unmarshal(v, &given); err != nil {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(v, &fields); err != nil {
 		return nil, fault.Wrap(fault.InvalidFormat, err, "is no valid object").WithField(field)
 	}
 	if rule.Properties == nil {
-		return s.mapping(field, rule, given)
+		return s.mapping(field, rule, fields)
 	}
-	if err := known(field, rule, given); err != nil {
+	if err := rejectUnknown(field, rule, fields); err != nil {
 		return nil, err
 	}
 	out := make([]byte, 0, len(v)+32)
 	for _, name := range rule.PropertyOrder {
-		value, ok := given[name]
+		value, ok := fields[name]
 		required := slices.Contains(rule.Required, name)
 		if !ok || string(value) == "null" && (!required || !takesNull(rule.Properties[name])) {
 			if required {
@@ -115,17 +116,18 @@ func (s *shape) object(field string, rule *jsonschema.Schema, v json.RawMessage)
 	return wrap('{', out, '}'), nil
 }
 
-// takesNull reports whether null is a value of its own: beside one other type alone it stands for a pointer.
+// takesNull reports whether null is a value in its own right. Next to only one other type it stands for a nil
+// pointer.
 func takesNull(rule *jsonschema.Schema) bool {
 	return len(rule.Types) > 2 && slices.Contains(rule.Types, "null")
 }
 
-// mapping checks an object with free keys and values of one type, and writes each key once, in order: people who
-// see the arguments see the value that counts.
-func (s *shape) mapping(field string, rule *jsonschema.Schema, given map[string]json.RawMessage) (json.RawMessage, error) {
+// mapping checks an object with free keys and values of one type. It writes each key once, in order, so that people
+// who review the arguments see the value that is used.
+func (s *shape) mapping(field string, rule *jsonschema.Schema, fields map[string]json.RawMessage) (json.RawMessage, error) {
 	var out []byte
-	for _, key := range slices.Sorted(maps.Keys(given)) {
-		value, err := s.value(join(field, echo(key)), rule.AdditionalProperties, given[key])
+	for _, key := range slices.Sorted(maps.Keys(fields)) {
+		value, err := s.value(join(field, echo(key)), rule.AdditionalProperties, fields[key])
 		if err != nil {
 			return nil, err
 		}
@@ -160,7 +162,7 @@ func (s *shape) list(field string, rule *jsonschema.Schema, v json.RawMessage) (
 	return wrap('[', out, ']'), nil
 }
 
-// str checks a string; it is only decoded when there is a rule about its content.
+// str checks a string. It decodes the string only when a rule constrains the content.
 func (s *shape) str(field string, rule *jsonschema.Schema, v json.RawMessage) error {
 	if rule.Enum == nil && rule.Pattern == "" && rule.MinLength == nil && (rule.MaxLength == nil || len(v) <= *rule.MaxLength) {
 		return nil
@@ -178,7 +180,7 @@ func (s *shape) str(field string, rule *jsonschema.Schema, v json.RawMessage) er
 	return between(field, utf8.RuneCountInString(text), rule.MinLength, rule.MaxLength, "characters")
 }
 
-// numeric checks a number and writes integers without fraction and exponent, as Go reads them.
+// numeric checks a number. It writes integers without fraction and exponent, so that Go can decode them.
 func numeric(field, typ string, rule *jsonschema.Schema, v json.RawMessage) (json.RawMessage, error) {
 	const exact = 1 << 53 // the integers up to here are exact in a float64
 	f, err := strconv.ParseFloat(string(v), 64)
@@ -203,10 +205,10 @@ func numeric(field, typ string, rule *jsonschema.Schema, v json.RawMessage) (jso
 	return v, nil
 }
 
-// known refuses fields that the schema does not name, with a guess at what was meant.
-func known(field string, rule *jsonschema.Schema, given map[string]json.RawMessage) error {
+// rejectUnknown returns VALIDATION_ERROR for a field that the schema does not name, with the closest field as a hint.
+func rejectUnknown(field string, rule *jsonschema.Schema, fields map[string]json.RawMessage) error {
 	var unknown []string
-	for name := range given {
+	for name := range fields {
 		if rule.Properties[name] == nil {
 			unknown = append(unknown, name)
 		}
@@ -243,7 +245,7 @@ func between(field string, n int, low, high *int, unit string) error {
 	}
 }
 
-// kindOf names the type of a JSON text that is known to be valid.
+// kindOf returns the name of the type of a valid JSON text.
 func kindOf(v json.RawMessage) string {
 	switch v[0] {
 	case '{':
@@ -261,7 +263,7 @@ func kindOf(v json.RawMessage) string {
 	}
 }
 
-// kindNamed returns what kindOf calls a type of JSON Schema, "" for any type.
+// kindNamed returns the name that kindOf uses for a type of JSON Schema, "" for any type.
 func kindNamed(typ string) string {
 	switch typ {
 	case "object":
@@ -277,7 +279,7 @@ func kindNamed(typ string) string {
 	}
 }
 
-// wrap puts brackets around fields that begin with a comma each.
+// wrap puts brackets around fields, each of which begins with a comma.
 func wrap(open byte, fields []byte, end byte) json.RawMessage {
 	if len(fields) == 0 {
 		return json.RawMessage{open, end}
@@ -293,7 +295,8 @@ func join(field, name string) string {
 	return field + "." + name
 }
 
-// echo cuts a value of the user down to what a message may repeat. Secrets go first: what is cut is known as one no more.
+// echo shortens a value of the user for an error message. It removes secrets first: a truncated secret would not be
+// recognized.
 func echo(v string) string {
 	const searched = 4096
 	v = secrets.Clean(v[:min(len(v), searched)])

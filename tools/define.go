@@ -9,16 +9,16 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Func does the work of a tool. A plain error of the file system or of the context gets its code from
-// package fault; everything else that a user may meet should be a *fault.Error.
+// Func does the work of a tool. A plain error of the file system or of the context gets its code from package fault;
+// every other error that a user may meet should be a *fault.Error.
 type Func[In, Out any] func(ctx context.Context, env *Env, in In) (Out, error)
 
-// Define makes a tool of a contract and a function. In and Out are structs; their JSON Schemas are
-// inferred from json and jsonschema tags and from the rule tags that are listed in schema.go. A field
-// with omitempty or omitzero is optional. The schemas are built when they are first needed, because
-// building those of the whole catalogue would burden every start of the program.
+// Define returns a tool with the contract spec that runs do. In and Out are structs; their JSON Schemas are inferred
+// from json and jsonschema tags and from the rule tags that are listed in schema.go. A field with omitempty or
+// omitzero is optional. Each schema is built on first use, because building those of the whole catalogue would slow
+// down every start of the program.
 //
-// A type that no schema can describe is a mistake of the programmer: the first use panics.
+// Define accepts any types, but the first use panics when no schema can describe them: that is a programming error.
 func Define[In, Out any](spec Spec, do Func[In, Out]) Tool {
 	return &tool[In, Out]{
 		spec:   spec,
@@ -45,12 +45,12 @@ func (t *tool[In, Out]) InputSchema() json.RawMessage { return bytes.Clone(t.inp
 // OutputSchema returns a copy of the schema of Out.
 func (t *tool[In, Out]) OutputSchema() json.RawMessage { return bytes.Clone(t.output().text) }
 
-// Check applies the rules of In.
+// Check validates args against the schema of In.
 func (t *tool[In, Out]) Check(args json.RawMessage) (json.RawMessage, error) {
 	return t.input().check(args)
 }
 
-// Call decodes the arguments, does the work and encodes its result.
+// Call decodes the arguments, runs the function and encodes its result.
 func (t *tool[In, Out]) Call(ctx context.Context, env *Env, args json.RawMessage) (json.RawMessage, error) {
 	in, err := t.decode(args)
 	if err != nil {

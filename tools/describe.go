@@ -15,8 +15,8 @@ type Annotations struct {
 	OpenWorldHint   bool   `json:"openWorldHint"`
 }
 
-// Description is everything that the catalogue says about a tool, generated from the same data that
-// the dispatcher obeys (S0-011).
+// Description is the entry of a tool in the catalogue, generated from the same data that the dispatcher enforces
+// (S0-011).
 type Description struct {
 	Name        string               `json:"name"`
 	Title       string               `json:"title,omitempty"`
@@ -34,7 +34,7 @@ type Description struct {
 	Example json.RawMessage `json:"example,omitempty"`
 }
 
-// Annotate returns the hints that follow from a contract.
+// Annotate derives the hints from a contract.
 func Annotate(s Spec) Annotations {
 	return Annotations{
 		Title:           s.Title,

@@ -2,14 +2,14 @@ package tools
 
 import "encoding/json"
 
-// TaskMode says how a call becomes a task of an MCP client (S2-026). Whatever it says, the call is a task of orch.
+// TaskMode says how a call becomes a task of an MCP client (S2-026). In every mode the call is a task of orch.
 type TaskMode string
 
 // The modes.
 const (
-	// MayBeTask: the caller decides where it can, else a call that takes long becomes a task. The zero value.
+	// MayBeTask: the caller decides if it can; otherwise a slow call becomes a task. The zero value.
 	MayBeTask TaskMode = ""
-	// AtOnce: a client that lets the server decide is given a task at once, because calls usually take long.
+	// AtOnce: a client that lets the server decide gets a task at once, because calls usually take long.
 	AtOnce TaskMode = "at_once"
 	// NoTask: never a task of the client.
 	NoTask TaskMode = "forbidden"
@@ -17,7 +17,7 @@ const (
 	OnlyTask TaskMode = "required"
 )
 
-// SessionUse says what calls of a tool do to the session of an MCP client.
+// SessionUse says what calls of a tool do with the session of an MCP client.
 type SessionUse string
 
 // The uses.
@@ -28,9 +28,9 @@ const (
 	Unsubscribes SessionUse = "unsubscribes"
 )
 
-// Replier is a tool whose output stands for a whole result of MCP: blocks of content, structured content and the
-// mark of an error, as tools of other servers return it.
+// Replier is a tool whose output represents a complete MCP result: content blocks, structured content and the error
+// flag, as tools of other servers return them.
 type Replier interface {
-	// Reply returns the result of MCP for a result of Call.
+	// Reply returns the MCP result for an output of Call.
 	Reply(out json.RawMessage) json.RawMessage
 }

@@ -7,25 +7,25 @@ import (
 	"github.com/orch-dev/orch/events"
 )
 
-// maxTokens bounds what a language model says to a prompt.
+// maxTokens limits the answer of a language model to a prompt.
 const maxTokens = 2000
 
-// Sample asks the language model of the client of the task (S2-051). It returns false when there is none, or when
-// it has nothing to say. The error is Asking as long as the answer is not known: the call ends with it, and is made
-// again when there is one. key names the question in the call.
+// Sample sends the prompt to the language model of the client of the task (S2-051). It returns the answer, and false
+// when there is no model or the answer is empty. Until the answer is known the error is Asking: the call must return
+// it, and is repeated once the answer is there. key identifies the question within the call.
 func (e *Env) Sample(key, prompt string) (string, bool, error) {
 	if !e.Can(events.Sampling) {
 		return "", false, nil
 	}
-	raw, known := e.Answer(key)
-	if !known {
+	raw, answered := e.Answer(key)
+	if !answered {
 		return "", false, &Asking{Questions: []Question{{Key: key, Kind: events.Sampling, Params: samplingParams(prompt)}}}
 	}
-	said := saidBy(raw)
-	return said, strings.TrimSpace(said) != "", nil
+	text := samplingText(raw)
+	return text, strings.TrimSpace(text) != "", nil
 }
 
-// samplingParams are the parameters of a request of MCP for one prompt.
+// samplingParams returns the parameters of an MCP sampling request for one prompt.
 func samplingParams(prompt string) json.RawMessage {
 	raw, _ := json.Marshal(map[string]any{ // plain data can be encoded
 		"messages":       []any{map[string]any{"role": "user", "content": map[string]any{"type": "text", "text": prompt}}},
@@ -35,8 +35,8 @@ func samplingParams(prompt string) json.RawMessage {
 	return raw
 }
 
-// saidBy is the text of a result of sampling, whose content is one block or a list of them.
-func saidBy(raw json.RawMessage) string {
+// samplingText returns the text of a sampling result, whose content is one block or a list of them.
+func samplingText(raw json.RawMessage) string {
 	type block struct {
 		Type string `json:"type"`
 		Text string `json:"text"`

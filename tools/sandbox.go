@@ -10,57 +10,60 @@ import (
 	"github.com/orch-dev/orch/internal/proc"
 )
 
-// UndoFolder is the folder beside the workspaces that holds what sessions are undone with.
+// UndoFolder is the folder next to the workspaces that holds the backups for undoing sessions.
 const UndoFolder = ".undo"
 
-// Sandbox is the usual confinement of a child process: it reads the root, writes in the workspace of the
-// task and at the further places, and has a loopback network of its own, so that tests can start servers.
-// A call that somebody has approved writes in the root. One whose session writes in the project does so too, but for what
-// makes git and orch run or obey something: repositories and settings.
+// Sandbox returns the default confinement of a child process: it reads the root, writes in the workspace of the task
+// and in the given directories, and has a private loopback network, so that tests can start servers.
+//
+// An approved call may write anywhere in the root. So may a call whose session may write in the project, except in
+// files that control what git and orch run or obey: repositories and settings.
 func (e *Env) Sandbox(write ...string) proc.Sandbox {
 	return e.sandbox(func(repository string) []string { return []string{repository} }, write...)
 }
 
-// GitSandbox is Sandbox for a script that calls git alone in a folder: it writes in the repository there, but for what makes git run or
-// obey something. Other repositories stay as they are, since git obeys those that programs have made as well.
+// GitSandbox is Sandbox for a script that runs only git in a folder. It may write in the repository there, except in
+// files that control what git runs. Other repositories stay read-only, because programs of the task may have made
+// them and git would obey them as well.
 func (e *Env) GitSandbox(folder string) proc.Sandbox {
-	own := ""
-	for _, place := range e.Writable {
-		for _, repository := range e.Repositories(place) {
-			if below(folder, filepath.Dir(repository)) && len(repository) > len(own) {
-				own = repository
+	writable := ""
+	for _, dir := range e.Writable {
+		for _, repository := range e.Repositories(dir) {
+			if below(folder, filepath.Dir(repository)) && len(repository) > len(writable) {
+				writable = repository
 			}
 		}
 	}
 	return e.sandbox(func(repository string) []string {
-		if repository != own {
+		if repository != writable {
 			return []string{repository}
 		}
-		keep := make([]string, len(steersGit))
-		for i, name := range steersGit {
-			keep[i] = filepath.Join(repository, name)
+		protected := make([]string, len(gitControlFiles))
+		for i, name := range gitControlFiles {
+			protected[i] = filepath.Join(repository, name)
 		}
-		return keep
+		return protected
 	})
 }
 
-// steersGit are the files and folders of a repository that make git run something, or take its settings from elsewhere.
-var steersGit = []string{"hooks", "config", "config.worktree", "commondir", "gitdir", "modules", "worktrees", "info"}
+// gitControlFiles are the files and folders of a repository that make git run programs or read settings from
+// elsewhere.
+var gitControlFiles = []string{"hooks", "config", "config.worktree", "commondir", "gitdir", "modules", "worktrees", "info"}
 
-func (e *Env) sandbox(keep func(repository string) []string, write ...string) proc.Sandbox {
+func (e *Env) sandbox(protect func(repository string) []string, write ...string) proc.Sandbox {
 	s := proc.Sandbox{Read: e.Reach(), Write: slices.Concat([]string{e.Workspace}, e.Writable, write), Loopback: true}
 	if e.Approval != "" {
 		s.Write = append(s.Write, e.Reach()...)
 		return s
 	}
-	for _, place := range e.Writable {
-		s.Keep = append(s.Keep, filepath.Join(place, ".git", "hooks"), filepath.Join(place, ".git", "config"), filepath.Join(place, ".orch"))
-		for _, repository := range e.Repositories(place) {
+	for _, dir := range e.Writable {
+		s.Keep = append(s.Keep, filepath.Join(dir, ".git", "hooks"), filepath.Join(dir, ".git", "config"), filepath.Join(dir, ".orch"))
+		for _, repository := range e.Repositories(dir) {
 			if info, err := os.Lstat(repository); err == nil && !info.IsDir() {
-				s.KeepInView = append(s.KeepInView, repository) // it names the folder of a repository
+				s.KeepInView = append(s.KeepInView, repository) // a .git file points to the repository
 				continue
 			}
-			s.KeepInView = append(s.KeepInView, keep(repository)...)
+			s.KeepInView = append(s.KeepInView, protect(repository)...)
 		}
 	}
 	if len(e.Writable) > 0 {
@@ -70,32 +73,34 @@ func (e *Env) sandbox(keep func(repository string) []string, write ...string) pr
 }
 
 const (
-	// maxRepositories bounds the repositories below a place that are kept, maxLooked the files and folders that are looked at for them.
-	maxRepositories, maxLooked = 64, 50_000
+	// maxRepositories limits the repositories below a directory that are protected, maxVisited the files and folders
+	// that are searched for them.
+	maxRepositories, maxVisited = 64, 50_000
 )
 
-// madeAgain are folders that programs fill and that nobody keeps repositories in.
-var madeAgain = []string{"node_modules", ".venv", "venv", "target", "__pycache__"}
+// generatedFolders are folders that programs fill and in which nobody keeps repositories.
+var generatedFolders = []string{"node_modules", ".venv", "venv", "target", "__pycache__"}
 
-// Repositories are the places named .git in a folder and below it, as they were when the call first asked.
-func (e *Env) Repositories(place string) []string {
+// Repositories returns the .git files and folders in a directory and below it, as they were on the first call.
+func (e *Env) Repositories(dir string) []string {
 	if e.repositories == nil {
 		e.repositories = map[string][]string{}
 	}
-	if _, known := e.repositories[place]; !known {
-		e.repositories[place] = RepositoriesIn(place, filepath.Dir(e.Workspace))
+	if _, cached := e.repositories[dir]; !cached {
+		e.repositories[dir] = RepositoriesIn(dir, filepath.Dir(e.Workspace))
 	}
-	return e.repositories[place]
+	return e.repositories[dir]
 }
 
-// RepositoriesIn are the places named .git in a folder and below it, and the settings of repositories without a work tree, but for one
-// folder, such as that of the workspaces: at most 64 of them, among the first 50,000 files.
-func RepositoriesIn(place, without string) (found []string) {
-	looked := 0
-	_ = filepath.WalkDir(place, func(path string, d fs.DirEntry, err error) error {
-		looked++
+// RepositoriesIn returns the .git files and folders in a directory and below it, and the configuration files of bare
+// repositories. It skips one folder, such as that of the workspaces. It returns at most 64 of them, found among the
+// first 50,000 files.
+func RepositoriesIn(dir, without string) (found []string) {
+	visited := 0
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		visited++
 		switch {
-		case err != nil && path == place || looked > maxLooked || len(found) == maxRepositories:
+		case err != nil && path == dir || visited > maxVisited || len(found) == maxRepositories:
 			return fs.SkipAll
 		case d.Name() == ".git":
 			found = append(found, path)
@@ -104,7 +109,7 @@ func RepositoriesIn(place, without string) (found []string) {
 			}
 		case d.Name() == "HEAD" && bare(filepath.Dir(path)):
 			found = append(found, filepath.Join(filepath.Dir(path), "config"))
-		case d.IsDir() && (err != nil || path == without || path != place && slices.Contains(madeAgain, d.Name())):
+		case d.IsDir() && (err != nil || path == without || path != dir && slices.Contains(generatedFolders, d.Name())):
 			return fs.SkipDir
 		}
 		return nil
@@ -112,7 +117,7 @@ func RepositoriesIn(place, without string) (found []string) {
 	return found
 }
 
-// bare reports whether git takes a folder for a repository.
+// bare reports whether git would treat a folder as a repository.
 func bare(folder string) bool {
 	for _, name := range []string{"objects", "refs", "config"} {
 		if _, err := os.Lstat(filepath.Join(folder, name)); err != nil {
@@ -122,7 +127,7 @@ func bare(folder string) bool {
 	return true
 }
 
-// Start is the absolute path of the directory in which a call starts that names none: the project of its session, else
+// Start returns the absolute path of the default working directory of a call: the project of its session, else
 // workspace/ of its task.
 func (e *Env) Start() string {
 	if project := e.Project(); len(project) > 0 {
@@ -131,22 +136,22 @@ func (e *Env) Start() string {
 	return filepath.Join(e.Workspace, "workspace")
 }
 
-// Project are the folders in which the session of the call works: the root, or what its client leaves of it. None outside of
-// sessions.
+// Project returns the folders in which the session of the call works: the root, or the part of it that the client
+// permits. It is empty outside of sessions.
 func (e *Env) Project() []string {
 	if e.Session == "" {
 		return nil
 	}
-	folders := slices.DeleteFunc(e.Reach(), func(place string) bool { return place == e.Workspace })
+	folders := slices.DeleteFunc(e.Reach(), func(folder string) bool { return folder == e.Workspace })
 	if len(folders) == 0 {
 		return nil // the client works somewhere else
 	}
 	return folders
 }
 
-// Own returns where the absolute path of something in the workspace lies below the root, for what a tool itself
-// writes, reads and removes there. The programs of the task write in the workspace as well: PROTECTED_PATH when a
-// link on the way leads elsewhere. The last element is not followed.
+// Own returns the path below the root of a workspace file that a tool itself writes, reads or removes. The programs
+// of the task can write in the workspace as well, so a link on the way that leads elsewhere is PROTECTED_PATH. The
+// last element is not followed.
 func (e *Env) Own(path string) (string, error) {
 	rel, err := e.Root.ResolveEntry(path)
 	if err == nil && e.Root.Abs(rel) != path {
@@ -155,8 +160,8 @@ func (e *Env) Own(path string) (string, error) {
 	return rel, err
 }
 
-// Reach is what the programs of the task read: the root, or what the client of the task leaves of it (S2-050) with
-// the workspace.
+// Reach returns the directories that the programs of the task may read: the root, or the part of it that the client
+// of the task permits (S2-050) and the workspace.
 func (e *Env) Reach() []string {
 	if e.Client == nil || len(e.Client.Roots) == 0 {
 		return []string{e.Root.Name()}
@@ -173,7 +178,7 @@ func (e *Env) Reach() []string {
 	return roots
 }
 
-// below reports whether a path is a directory or lies below it.
+// below reports whether path is dir or lies below it.
 func below(path, dir string) bool {
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && filepath.IsLocal(rel)

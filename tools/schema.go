@@ -26,15 +26,15 @@ import (
 //
 // They become the JSON Schema keywords of the same name.
 
-// shape is a schema together with what checking needs.
+// shape is a schema with its JSON text and its compiled patterns.
 type shape struct {
 	schema   *jsonschema.Schema
 	text     json.RawMessage
 	patterns map[string]*regexp.Regexp
 }
 
-// knownTypes are the types whose schema does not follow from their Go form. One that permits everything has a
-// description, because without any keyword it would be the bare word true, which some MCP hosts do not take.
+// knownTypes returns the schemas of types that cannot be inferred from their Go form. One that permits everything has
+// a description, because without any keyword it would be the bare word true, which some MCP hosts reject.
 func knownTypes() map[reflect.Type]*jsonschema.Schema {
 	return map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[Object]():          {Type: "object"},
@@ -66,18 +66,18 @@ type builder struct {
 	patterns map[string]*regexp.Regexp
 }
 
-// refine follows the type t and its schema s side by side.
+// refine walks the type t and its schema s in parallel.
 func (b *builder) refine(t reflect.Type, s *jsonschema.Schema) {
 	if b.known[t] != nil {
 		return
 	}
-	switch t.Kind() { //nolint:exhaustive // the other kinds hold no further types
+	switch t.Kind() { //nolint:exhaustive // the other kinds contain no further types
 	case reflect.Pointer:
 		b.refine(t.Elem(), s)
 	case reflect.Map:
 		b.refine(t.Elem(), s.AdditionalProperties)
 	case reflect.Slice, reflect.Array:
-		// A nil slice is no excuse for null: lists are always lists.
+		// A nil slice does not permit null: lists are always lists.
 		dropNull(s)
 		b.refine(t.Elem(), s.Items)
 	case reflect.Struct:
@@ -92,7 +92,7 @@ func (b *builder) refine(t reflect.Type, s *jsonschema.Schema) {
 }
 
 func (b *builder) field(f reflect.StructField, s *jsonschema.Schema, required bool) {
-	if !required { // a pointer to tell absent from zero
+	if !required { // null only marks a pointer, which tells absent from zero
 		dropNull(s)
 	}
 	s.Minimum, s.Maximum = number(f, "minimum", s.Minimum), number(f, "maximum", s.Maximum)
@@ -127,7 +127,7 @@ func dropNull(s *jsonschema.Schema) {
 	}
 }
 
-// literal returns the JSON text of a tag's value for a field of the schema s.
+// literal returns the JSON text of the value of a tag for a field with the schema s.
 func literal(s *jsonschema.Schema, v string) json.RawMessage {
 	if s.Type == "string" {
 		return json.RawMessage(strconv.Quote(v))
@@ -135,10 +135,10 @@ func literal(s *jsonschema.Schema, v string) json.RawMessage {
 	return json.RawMessage(v)
 }
 
-func number(f reflect.StructField, key string, otherwise *float64) *float64 {
+func number(f reflect.StructField, key string, fallback *float64) *float64 {
 	v, ok := f.Tag.Lookup(key)
 	if !ok {
-		return otherwise
+		return fallback
 	}
 	n, err := strconv.ParseFloat(v, 64)
 	if err != nil {

@@ -2,8 +2,7 @@ package tools
 
 import "strings"
 
-// nearest returns the candidate that word was probably meant to be, or "" when none is close. Upper
-// and lower case count as equal.
+// nearest returns the candidate closest to word, ignoring case, or "" when none is close.
 func nearest(word string, candidates []string) string {
 	best, bound := "", len(word)/3+2
 	for _, c := range candidates {
@@ -14,7 +13,7 @@ func nearest(word string, candidates []string) string {
 	return best
 }
 
-// distance is the number of inserted, deleted and replaced bytes between a and b.
+// distance returns the number of bytes to insert, delete or replace to get from a to b.
 func distance(a, b string) int {
 	const longest = 200 // names are short; anything longer is not worth the quadratic work
 	if len(a) > longest || len(b) > longest {
