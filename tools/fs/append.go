@@ -17,7 +17,7 @@ type append004Out struct {
 	Size          int64  `json:"size" jsonschema:"Size of the file afterwards, in bytes; others may write, too"`
 }
 
-// append (S4-030, S4-031): the kernel puts every piece behind those of other writers.
+// append004 is append (S4-030, S4-031). The kernel appends each write atomically, after those of other writers.
 var append004 = define004(tools.Spec{
 	Name:       "append",
 	Title:      "Append to a file",
@@ -36,7 +36,7 @@ var append004 = define004(tools.Spec{
 	}
 	size, err := env.Root.Append(rel, []byte(in.Content))
 	if err != nil {
-		return append004Out{}, about("path", err)
+		return append004Out{}, withField("path", err)
 	}
 	return append004Out{Path: env.Root.Abs(rel), BytesAppended: len(in.Content), Size: size}, nil
 })

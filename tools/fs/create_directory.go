@@ -16,7 +16,7 @@ type createDirectory004Out struct {
 	Created bool   `json:"created" jsonschema:"The directory did not exist before"`
 }
 
-// create_directory (S4-040): an existing directory is a success.
+// createDirectory004 is create_directory (S4-040). An existing directory is a success.
 var createDirectory004 = define004(tools.Spec{
 	Name:       "create_directory",
 	Title:      "Create a directory and its parents",
@@ -34,7 +34,7 @@ var createDirectory004 = define004(tools.Spec{
 	}
 	_, before := env.Root.Lstat(rel)
 	if err := env.Root.MkdirAll(rel, 0o755); err != nil {
-		return createDirectory004Out{}, about("path", err)
+		return createDirectory004Out{}, withField("path", err)
 	}
 	return createDirectory004Out{Path: env.Root.Abs(rel), Created: fault.Has(before, fault.NotFound)}, nil
 })

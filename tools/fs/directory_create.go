@@ -16,7 +16,7 @@ type directoryCreateOut struct {
 	Created       bool   `json:"created" jsonschema:"The directory did not exist before; always true"`
 }
 
-// DIRECTORY_CREATE (S0-060, S0-061): the parent must exist, the directory must not.
+// directoryCreate is DIRECTORY_CREATE (S0-060, S0-061). The parent must exist, the directory must not.
 var directoryCreate = tools.Define(tools.Spec{
 	Name:       "DIRECTORY_CREATE",
 	Title:      "Create a directory",

@@ -26,7 +26,7 @@ type directoryDeleteOut struct {
 	ApprovalID    string `json:"approval_id" jsonschema:"The approval that permitted it"`
 }
 
-// DIRECTORY_DELETE (S0-070 to S0-072, A-28).
+// directoryDelete is DIRECTORY_DELETE (S0-070 to S0-072, A-28).
 var directoryDelete = tools.DefineIntent(tools.Spec{
 	Name:    "DIRECTORY_DELETE",
 	Title:   "Delete a directory",
@@ -42,7 +42,7 @@ var directoryDelete = tools.DefineIntent(tools.Spec{
 	Timeout:  10 * time.Minute,
 	Errors:   []string{"NOT_FOUND", "PERMISSION_DENIED", "INVALID_PATH", "CONFLICT", "OUTSIDE_ROOT", "PROTECTED_PATH", "APPROVAL_REQUIRED", "DISK_FULL"},
 }, func(_ context.Context, env *tools.Env, in directoryDeleteIn) (tools.Intent, error) {
-	return tools.Intent{}, worthAsking(env, in)
+	return tools.Intent{}, checkDeletable(env, in)
 }, func(ctx context.Context, env *tools.Env, in directoryDeleteIn) (out directoryDeleteOut, err error) {
 	rel, err := resolveEntry(env, "directory_path", in.DirectoryPath)
 	if err != nil {
@@ -54,7 +54,7 @@ var directoryDelete = tools.DefineIntent(tools.Spec{
 	}
 	tree, err := env.Root.Tree(ctx, rel)
 	if err != nil {
-		return out, about("directory_path", err)
+		return out, withField("directory_path", err)
 	}
 	defer func() { err = errors.Join(err, tree.Close()) }()
 	if !tree.Empty() && !in.Recursive {
@@ -63,35 +63,35 @@ var directoryDelete = tools.DefineIntent(tools.Spec{
 	out = directoryDeleteOut{DirectoryPath: env.Root.Abs(rel), ApprovalID: env.Approval}
 	if !tree.Empty() {
 		if out.BackupPath, err = backUp(ctx, env, tree, backups); err != nil {
-			return out, about("directory_path", err)
+			return out, withField("directory_path", err)
 		}
 	}
 	if err := tree.Remove(ctx); err != nil {
-		return out, keptIn(out.BackupPath, fault.From(about("directory_path", err)))
+		return out, withBackupHint(out.BackupPath, fault.From(withField("directory_path", err)))
 	}
 	return out, nil
 })
 
-// worthAsking refuses what could not be deleted with an approval either: nobody is asked about it.
-func worthAsking(env *tools.Env, in directoryDeleteIn) error {
+// checkDeletable rejects a call that would fail even with an approval, so that nobody is asked to approve it.
+func checkDeletable(env *tools.Env, in directoryDeleteIn) error {
 	rel, err := env.Root.ResolveEntry(in.DirectoryPath)
 	if err != nil {
-		return about("directory_path", err)
+		return withField("directory_path", err)
 	}
 	entries, err := env.Root.ReadDir(rel)
 	if err == nil && len(entries) > 0 && !in.Recursive {
 		return notEmpty(env.Root.Abs(rel))
 	}
-	return about("directory_path", err)
+	return withField("directory_path", err)
 }
 
 func notEmpty(path string) error {
 	return fault.New(fault.Conflict, "%s is not empty", path).WithField("directory_path").WithHint("set recursive to delete what is in it, too")
 }
 
-// backupFolder returns the folder for backups of the task, relative to the root (A-28). PROTECTED_PATH
-// when the directory to delete is one of the task's folders, or holds one: its work, or the backup itself,
-// would go.
+// backupFolder returns the folder for backups of the task, relative to the root (A-28). It fails with PROTECTED_PATH
+// when the directory to delete is, or contains, a folder of the task: the work of the task or the backup itself would
+// be deleted.
 func backupFolder(env *tools.Env, rel string) (string, error) {
 	folders := make([]string, 0, 4)
 	for _, name := range []string{"", "workspace", "outputs", filepath.Join("temp", "backups")} {
@@ -110,7 +110,7 @@ func backupFolder(env *tools.Env, rel string) (string, error) {
 	return folders[len(folders)-1], nil
 }
 
-// backUp writes a tree to a new archive in the folder and returns its absolute path.
+// backUp writes a tree to a new archive in folder and returns the absolute path of the archive.
 func backUp(ctx context.Context, env *tools.Env, tree *pathguard.Tree, folder string) (string, error) {
 	if err := env.Root.MkdirAll(folder, 0o755); err != nil {
 		return "", err
@@ -126,8 +126,8 @@ func backUp(ctx context.Context, env *tools.Env, tree *pathguard.Tree, folder st
 	return env.Root.Abs(rel), nil
 }
 
-// keptIn adds to an error where the backup of a directory is that is perhaps half deleted.
-func keptIn(backup string, err *fault.Error) *fault.Error {
+// withBackupHint adds the path of the backup to the error of a deletion that may have removed some files.
+func withBackupHint(backup string, err *fault.Error) *fault.Error {
 	if backup == "" {
 		return err
 	}

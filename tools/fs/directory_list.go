@@ -27,7 +27,7 @@ type entry struct {
 	ModifiedAt time.Time `json:"modified_at" jsonschema:"Time of the last change"`
 }
 
-// DIRECTORY_LIST (S0-065, S0-066).
+// directoryList is DIRECTORY_LIST (S0-065, S0-066).
 var directoryList = tools.Define(tools.Spec{
 	Name:       "DIRECTORY_LIST",
 	Title:      "List a directory",
@@ -52,7 +52,7 @@ var directoryList = tools.Define(tools.Spec{
 			out.Truncated = true
 			return fs.SkipAll
 		}
-		if info, err := d.Info(); err == nil { // else it has just vanished
+		if info, err := d.Info(); err == nil { // otherwise it was just removed
 			out.Entries = append(out.Entries, newEntry(env.Root.Abs(at), info))
 		}
 		if d.IsDir() && !in.Recursive {

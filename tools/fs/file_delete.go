@@ -16,7 +16,7 @@ type fileDeleteOut struct {
 	ApprovalID string `json:"approval_id" jsonschema:"The approval that permitted it"`
 }
 
-// FILE_DELETE (S0-050 to S0-053, A-20).
+// fileDelete is FILE_DELETE (S0-050 to S0-053, A-20).
 var fileDelete = tools.DefineIntent(tools.Spec{
 	Name:       "FILE_DELETE",
 	Title:      "Delete a file",
@@ -28,19 +28,19 @@ var fileDelete = tools.DefineIntent(tools.Spec{
 	Paths:      []tools.Path{{Field: "file_path", Access: tools.DeletePath}},
 	Errors:     []string{"NOT_FOUND", "PERMISSION_DENIED", "INVALID_PATH", "OUTSIDE_ROOT", "PROTECTED_PATH", "APPROVAL_REQUIRED"},
 }, func(_ context.Context, env *tools.Env, in fileDeleteIn) (tools.Intent, error) {
-	// Nobody is asked about what is not there.
+	// Nobody is asked to approve the deletion of a file that does not exist.
 	rel, err := env.Root.ResolveEntry(in.FilePath)
 	if err == nil {
 		_, err = env.Root.Lstat(rel)
 	}
-	return tools.Intent{}, about("file_path", err)
+	return tools.Intent{}, withField("file_path", err)
 }, func(_ context.Context, env *tools.Env, in fileDeleteIn) (fileDeleteOut, error) {
 	rel, err := resolveEntry(env, "file_path", in.FilePath)
 	if err != nil {
 		return fileDeleteOut{}, err
 	}
 	if err := env.Root.RemoveFile(rel); err != nil {
-		return fileDeleteOut{}, about("file_path", err)
+		return fileDeleteOut{}, withField("file_path", err)
 	}
 	return fileDeleteOut{FilePath: env.Root.Abs(rel), ApprovalID: env.Approval}, nil
 })

@@ -20,7 +20,7 @@ type fileEditOut struct {
 	Replacements int    `json:"replacements" jsonschema:"Number of occurrences replaced"`
 }
 
-// FILE_EDIT (S0-040 to S0-046, A-25).
+// fileEdit is FILE_EDIT (S0-040 to S0-046, A-25).
 var fileEdit = tools.Define(tools.Spec{
 	Name:    "FILE_EDIT",
 	Title:   "Edit a file",
@@ -45,24 +45,24 @@ var fileEdit = tools.Define(tools.Spec{
 	if err != nil {
 		return fileEditOut{}, err
 	}
-	text, err := readAgain(env, rel)
+	text, err := readUnchanged(env, rel)
 	if err != nil {
 		return fileEditOut{}, err
 	}
 	n := strings.Count(text, in.OldString)
-	if err := enough(n, in.ReplaceAll); err != nil {
+	if err := checkOccurrences(n, in.ReplaceAll); err != nil {
 		return fileEditOut{}, err
 	}
 	data := []byte(strings.ReplaceAll(text, in.OldString, in.NewString))
 	if _, err := env.Root.WriteAtomic(rel, data, 0o644); err != nil {
 		return fileEditOut{}, err
 	}
-	remember(env, rel, digest(data))
+	recordRead(env, rel, digest(data))
 	return fileEditOut{FilePath: env.Root.Abs(rel), Replacements: n}, nil
 })
 
-// readAgain returns the content of a file that the task has read before and that is still the same.
-func readAgain(env *tools.Env, rel string) (string, error) {
+// readUnchanged returns the content of a file that the task has read and that has not changed since.
+func readUnchanged(env *tools.Env, rel string) (string, error) {
 	data, err := env.Root.ReadFile(rel, maxFile)
 	if err != nil {
 		return "", err
@@ -79,8 +79,8 @@ func readAgain(env *tools.Env, rel string) (string, error) {
 	}
 }
 
-// enough checks the number of occurrences of old_string.
-func enough(n int, all bool) error {
+// checkOccurrences checks the number of occurrences of old_string.
+func checkOccurrences(n int, all bool) error {
 	switch {
 	case n == 0:
 		return fault.New(fault.NotFound, "the file does not contain this text").

@@ -21,7 +21,7 @@ type fileReadOut struct {
 	Truncated  bool   `json:"truncated" jsonschema:"More lines follow, or a line longer than 2000 characters was cut"`
 }
 
-// FILE_READ (S0-020 to S0-025, A-22).
+// fileRead is FILE_READ (S0-020 to S0-025, A-22).
 var fileRead = tools.Define(tools.Spec{
 	Name:       "FILE_READ",
 	Title:      "Read a file",
@@ -31,7 +31,7 @@ var fileRead = tools.Define(tools.Spec{
 	Gate:       tools.AnyState,
 	Approval:   tools.NoApproval,
 	Paths:      []tools.Path{{Field: "file_path", Access: tools.ReadPath}},
-	// An absolute path needs no folder of the task.
+	// The path is absolute, so the call needs no workspace.
 	NoWorkspace: true,
 	Errors:      []string{"NOT_FOUND", "PERMISSION_DENIED", "INVALID_PATH", "OUTSIDE_ROOT"},
 }, func(ctx context.Context, env *tools.Env, in fileReadIn) (fileReadOut, error) {
@@ -48,9 +48,9 @@ var fileRead = tools.Define(tools.Spec{
 	if err := v.scan(ctx, f); err != nil {
 		return fileReadOut{}, err
 	}
-	remember(env, rel, v.sha256())
+	recordRead(env, rel, v.sha256())
 	return fileReadOut{
 		FilePath: env.Root.Abs(rel), Content: v.text.String(), StartLine: v.from,
-		LineCount: v.shown, TotalLines: v.lines, Truncated: v.cut,
+		LineCount: v.shown, TotalLines: v.lines, Truncated: v.truncated,
 	}, nil
 })

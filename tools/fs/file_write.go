@@ -19,7 +19,7 @@ type fileWriteOut struct {
 	Created      bool   `json:"created" jsonschema:"The file did not exist before"`
 }
 
-// FILE_WRITE (S0-030 to S0-038). Writing the same bytes again changes nothing more.
+// fileWrite is FILE_WRITE (S0-030 to S0-038). Writing the same bytes again changes nothing.
 var fileWrite = tools.Define(tools.Spec{
 	Name:    "FILE_WRITE",
 	Title:   "Write a file",
@@ -48,6 +48,6 @@ var fileWrite = tools.Define(tools.Spec{
 	if err != nil {
 		return fileWriteOut{}, err
 	}
-	remember(env, rel, digest(data))
+	recordRead(env, rel, digest(data))
 	return fileWriteOut{FilePath: env.Root.Abs(rel), BytesWritten: len(data), Created: created}, nil
 })

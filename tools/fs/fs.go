@@ -1,5 +1,5 @@
-// Package fs is the family of tools for files and directories (seeds 000 and 004). All of them reach the disk
-// through the root of their Env alone.
+// Package fs is the family of tools for files and directories (seeds 000 and 004). They access the disk only through
+// the root of their Env.
 package fs
 
 import (
@@ -14,15 +14,15 @@ import (
 
 // The limits of the family.
 const (
-	// maxFile is the largest file in bytes that FILE_EDIT changes.
+	// maxFile is the size in bytes of the largest file that FILE_EDIT changes.
 	maxFile = 16 << 20
-	// maxText bounds the text in one result, in bytes.
+	// maxText limits the text in one result, in bytes.
 	maxText = 256 << 10
-	// maxEntries bounds the number of entries, files or matches in one result.
+	// maxEntries limits the number of entries, files or matches in one result.
 	maxEntries = 10_000
 )
 
-// Tools returns the family.
+// Tools returns the tools of the family.
 func Tools() []tools.Tool {
 	return []tools.Tool{
 		fileRead, fileWrite, fileEdit, fileDelete, directoryCreate, directoryList, directoryDelete, globSearch, grepSearch,
@@ -30,7 +30,7 @@ func Tools() []tools.Tool {
 	}
 }
 
-// resolve confines the path of an input field; an error names the field.
+// resolve confines the path of an input field to the root; an error names the field.
 func resolve(env *tools.Env, field, path string) (string, error) {
 	rel, err := env.Root.Resolve(path)
 	if err != nil {
@@ -47,7 +47,7 @@ func resolveOptional(env *tools.Env, field, path string) (string, error) {
 	return resolve(env, field, path)
 }
 
-// defaultDirectory is where a call works that names no directory: its workspace, in a session the project.
+// defaultDirectory returns the directory for a call that names none: the project of its session, else its workspace.
 func defaultDirectory(env *tools.Env) string {
 	if env.Session != "" {
 		return env.Start()
@@ -55,7 +55,7 @@ func defaultDirectory(env *tools.Env) string {
 	return env.Workspace
 }
 
-// isDir checks that rel is a directory; INVALID_PATH for anything else that exists.
+// isDir returns INVALID_PATH when rel exists but is not a directory.
 func isDir(env *tools.Env, field, rel string) error {
 	info, err := env.Root.Stat(rel)
 	if err == nil && !info.IsDir() {
@@ -64,13 +64,13 @@ func isDir(env *tools.Env, field, rel string) error {
 	return err
 }
 
-// invalidPath is INVALID_FORMAT with the reason INVALID_PATH of seed 000.
+// invalidPath returns INVALID_FORMAT with the reason INVALID_PATH of seed 000.
 func invalidPath(field, format string, args ...any) error {
 	return fault.New(fault.InvalidFormat, format, args...).WithReason("INVALID_PATH").WithField(field)
 }
 
-// below returns the path at relative to the directory dir that it lies in.
-func below(dir, at string) string {
+// relativeTo returns the path at, which lies below dir, relative to dir.
+func relativeTo(dir, at string) string {
 	if dir == "." {
 		return at
 	}
@@ -83,7 +83,7 @@ func digest(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// remember records that the task knows the content of a file, by its real path.
-func remember(env *tools.Env, rel, hash string) {
+// recordRead records that the task has read or written the current content of a file, by its real path.
+func recordRead(env *tools.Env, rel, hash string) {
 	env.Record(events.FileRead, &events.Read{Path: env.Root.Abs(rel), SHA256: hash})
 }

@@ -24,7 +24,7 @@ type globSearchOut struct {
 	Truncated bool     `json:"truncated" jsonschema:"There are more than 10000; these are the newest"`
 }
 
-// GLOB_SEARCH (S0-090, A-32). It looks into .git only when the pattern or the path names it.
+// globSearch is GLOB_SEARCH (S0-090, A-32). It searches .git only when the pattern or the path names it.
 var globSearch = tools.Define(tools.Spec{
 	Name:       "GLOB_SEARCH",
 	Title:      "Find files by name",
@@ -64,9 +64,9 @@ var globSearch = tools.Define(tools.Spec{
 // glob is a pattern, split into a fixed directory and the rest.
 type glob struct {
 	base, rest string
-	// depth is the number of directories that rest can go down, -1 for any.
+	// depth is the number of directory levels that rest can match, -1 for any.
 	depth int
-	// git tells that rest names the directory .git.
+	// git is true when rest names the directory .git.
 	git bool
 }
 
@@ -87,7 +87,7 @@ func newGlob(pattern string) (*glob, error) {
 	return g, nil
 }
 
-// find returns the files below the directory dir that match.
+// find returns the matching files below the directory dir.
 func (g *glob) find(ctx context.Context, env *tools.Env, dir string) (*newestFiles, error) {
 	found, start := &newestFiles{}, path.Join(dir, g.base)
 	switch err := isDir(env, "pattern", start); {
@@ -97,7 +97,7 @@ func (g *glob) find(ctx context.Context, env *tools.Env, dir string) (*newestFil
 		return nil, err
 	}
 	err := env.Root.Walk(ctx, start, func(at string, d fs.DirEntry) error {
-		name := below(start, at)
+		name := relativeTo(start, at)
 		switch {
 		case d.IsDir() && (d.Name() == ".git" && !g.git || g.depth >= 0 && strings.Count(name, "/") >= g.depth):
 			return fs.SkipDir
@@ -106,6 +106,6 @@ func (g *glob) find(ctx context.Context, env *tools.Env, dir string) (*newestFil
 		}
 		return nil
 	})
-	found.cut(maxEntries)
+	found.truncate(maxEntries)
 	return found, err
 }

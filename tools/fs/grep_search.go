@@ -34,8 +34,8 @@ type grepCount struct {
 	Count int    `json:"count" jsonschema:"Number of matching lines"`
 }
 
-// GREP_SEARCH (S0-095 to S0-097, A-33). It looks into .git only when the path or the glob names it, and
-// passes over binary files and files that cannot be read.
+// grepSearch is GREP_SEARCH (S0-095 to S0-097, A-33). It searches .git only when the path or the glob names it, and
+// skips binary and unreadable files.
 var grepSearch = tools.Define(tools.Spec{
 	Name:       "GREP_SEARCH",
 	Title:      "Search in files",

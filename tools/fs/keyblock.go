@@ -2,15 +2,15 @@ package fs
 
 import "bytes"
 
-// hiddenLine takes the place of a line of a private key. A line by itself does not show what it belongs to, so whoever
-// returns lines hides them; a key that is returned as a whole is found by its first line.
+// hiddenLine replaces a line of a private key. A single line does not show that it belongs to a key, so tools that
+// return lines redact them; a whole key in other output is recognized by its first line.
 const hiddenLine = "[REDACTED:private_key]"
 
-// keyBlock tells which lines of a file, taken one after the other, belong to private keys in PEM.
+// keyBlock finds the lines of private keys in PEM while it reads a file line by line.
 type keyBlock struct{ inside bool }
 
-// holds reports whether the next line is one between the first and the last line of a key.
-func (b *keyBlock) holds(line []byte) bool {
+// contains reports whether the next line lies between the first and the last line of a private key.
+func (b *keyBlock) contains(line []byte) bool {
 	switch {
 	case bytes.Contains(line, []byte("-----END ")):
 		b.inside = false
@@ -22,8 +22,8 @@ func (b *keyBlock) holds(line []byte) bool {
 	return false
 }
 
-// inKey reports whether what follows before, the text of a file as far as it is known, belongs to a private key.
-func inKey(before []byte) bool {
+// insideKey reports whether the text after before, the known beginning of a file, belongs to a private key.
+func insideKey(before []byte) bool {
 	const farthest = 8 << 10
 	before = before[max(0, len(before)-farthest):]
 	begin := bytes.LastIndex(before, []byte("-----BEGIN "))

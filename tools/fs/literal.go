@@ -7,16 +7,16 @@ import (
 	"unicode/utf8"
 )
 
-// literal is a text that every match of an expression contains. Looking for it first is several times
-// faster than the expression.
+// literal is a text that every match of an expression contains. Searching for it first is several times faster than
+// running the expression.
 type literal struct {
 	text string
-	// fold tells that text is in lower case and stands for upper case as well.
+	// fold is true when text is in lower case and also matches upper case.
 	fold bool
 }
 
-// required returns the longest such text that is easy to see, an empty one if there is none.
-func required(pattern string) literal {
+// requiredLiteral returns the longest literal that the syntax tree of pattern shows directly, or an empty one.
+func requiredLiteral(pattern string) literal {
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
 		return literal{}
@@ -25,12 +25,12 @@ func required(pattern string) literal {
 }
 
 func literalOf(re *syntax.Regexp) literal {
-	switch re.Op { //nolint:exhaustive // nothing is required by the other operators
+	switch re.Op { //nolint:exhaustive // the other operators require no literal
 	case syntax.OpLiteral:
 		if re.Flags&syntax.FoldCase != 0 {
 			return literal{foldable(re.Rune), true}
 		}
-		if !slices.Contains(re.Rune, utf8.RuneError) { // which also stands for invalid bytes
+		if !slices.Contains(re.Rune, utf8.RuneError) { // RuneError also matches invalid bytes
 			return literal{string(re.Rune), false}
 		}
 	case syntax.OpCapture, syntax.OpPlus:
@@ -51,8 +51,8 @@ func literalOf(re *syntax.Regexp) literal {
 	return literal{}
 }
 
-// foldable returns the longest part of a text, in lower case, whose letters have no upper or lower
-// case outside of ASCII: k and s have one, the Kelvin sign and the long s.
+// foldable returns the longest part of a text, in lower case, without characters that have upper or lower case forms
+// outside of ASCII. The letters k and s have such forms: the Kelvin sign and the long s.
 func foldable(runes []rune) string {
 	longest := ""
 	for part := range strings.FieldsFuncSeq(strings.ToLower(string(runes)), func(r rune) bool {
@@ -65,7 +65,7 @@ func foldable(runes []rune) string {
 	return longest
 }
 
-// lower writes text with ASCII letters in lower case to buf, which is large enough.
+// lower copies text to buf, which must be large enough, with ASCII letters in lower case.
 func lower(buf, text []byte) []byte {
 	buf = buf[:len(text)]
 	for i, c := range text {

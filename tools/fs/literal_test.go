@@ -27,7 +27,7 @@ func TestRequired(t *testing.T) {
 		`\bword\b`:          {"word", false},
 		`(?P<name>x{3}y)zz`: {"zz", false},
 	} {
-		assert.Equal(t, want, required(pattern), pattern)
+		assert.Equal(t, want, requiredLiteral(pattern), pattern)
 	}
 }
 

@@ -19,7 +19,7 @@ type moveFile004Out struct {
 	Replaced    bool   `json:"replaced" jsonschema:"A file, or an empty directory, was there before"`
 }
 
-// move_file (S4-045, S4-046, A-97). Both paths are confined before anything else is looked at.
+// moveFile004 is move_file (S4-045, S4-046, A-97). Both paths are confined before any other check.
 var moveFile004 = define004(tools.Spec{
 	Name:       "move_file",
 	Title:      "Move a file or directory",
@@ -40,7 +40,7 @@ var moveFile004 = define004(tools.Spec{
 		return moveFile004Out{}, err
 	}
 	if _, err := env.Root.Lstat(from); err != nil {
-		return moveFile004Out{}, about("source", err)
+		return moveFile004Out{}, withField("source", err)
 	}
 	if from == to {
 		return moveFile004Out{}, fault.New(fault.ValidationError, "is the same file as source").WithField("destination")
@@ -50,17 +50,17 @@ var moveFile004 = define004(tools.Spec{
 	}
 	replaced, err := env.Root.Move(from, to)
 	if err != nil {
-		return moveFile004Out{}, about("destination", err)
+		return moveFile004Out{}, withField("destination", err)
 	}
 	return moveFile004Out{Source: env.Root.Abs(from), Destination: env.Root.Abs(to), Replaced: replaced}, nil
 })
 
-// parentExists is INVALID_PATH unless the directory of rel exists.
+// parentExists returns INVALID_PATH unless the directory of rel exists.
 func parentExists(env *tools.Env, field, rel string) error {
 	dir := filepath.Dir(rel)
 	err := isDir(env, field, dir)
 	if fault.Has(err, fault.NotFound) {
 		return invalidPath(field, "the directory %s does not exist", env.Root.Abs(dir))
 	}
-	return about(field, err)
+	return withField(field, err)
 }

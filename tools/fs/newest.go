@@ -9,19 +9,18 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// newestFiles keeps the most recently changed files of a search, and forgets the others soon enough to
-// keep its memory bounded.
+// newestFiles collects the most recently changed files of a search. It drops older ones early, to bound its memory.
 type newestFiles struct {
 	files     []datedFile
 	truncated bool
 }
 
 type datedFile struct {
-	rel string
-	at  time.Time
+	rel     string
+	modTime time.Time
 }
 
-// add takes a regular file, or a link to one inside the root.
+// add adds a regular file, or a link to one inside the root.
 func (n *newestFiles) add(env *tools.Env, rel string, d fs.DirEntry) {
 	info, err := d.Info()
 	if err == nil && d.Type()&fs.ModeSymlink != 0 {
@@ -35,14 +34,14 @@ func (n *newestFiles) add(env *tools.Env, rel string, d fs.DirEntry) {
 	}
 	n.files = append(n.files, datedFile{rel, info.ModTime()})
 	if len(n.files) >= 2*maxEntries {
-		n.cut(maxEntries)
+		n.truncate(maxEntries)
 	}
 }
 
-// cut sorts, newest first and ties by path, and keeps the first limit files.
-func (n *newestFiles) cut(limit int) {
+// truncate sorts the files, newest first and ties by path, and drops all but the first limit.
+func (n *newestFiles) truncate(limit int) {
 	slices.SortFunc(n.files, func(a, b datedFile) int {
-		return cmp.Or(b.at.Compare(a.at), cmp.Compare(a.rel, b.rel))
+		return cmp.Or(b.modTime.Compare(a.modTime), cmp.Compare(a.rel, b.rel))
 	})
 	if len(n.files) > limit {
 		n.files, n.truncated = n.files[:limit], true

@@ -21,7 +21,7 @@ type patchApply004Out struct {
 	BytesWritten int    `json:"bytes_written" jsonschema:"Size of the file in bytes"`
 }
 
-// patch_apply (S4-020 to S4-027, A-96): all hunks or nothing, in one step.
+// patchApply004 is patch_apply (S4-020 to S4-027, A-96). It applies all hunks or none, in one atomic write.
 var patchApply004 = define004(tools.Spec{
 	Name:       "patch_apply",
 	Title:      "Apply a patch to a file",
@@ -44,8 +44,8 @@ var patchApply004 = define004(tools.Spec{
 	if err == nil {
 		err = diff.Names(filepath.Clean(in.Path), env.Root.Abs(rel))
 	}
-	if missing != nil && !patch.Creates(in.Patch) { // comes before what is wrong with the patch (S4-011)
-		return patchApply004Out{}, about("path", missing)
+	if missing != nil && !patch.Creates(in.Patch) { // takes precedence over errors of the patch (S4-011)
+		return patchApply004Out{}, withField("path", missing)
 	}
 	if err != nil {
 		return patchApply004Out{}, err
@@ -53,7 +53,7 @@ var patchApply004 = define004(tools.Spec{
 	return patchFile(env, rel, diff, old)
 })
 
-// readWritable returns the content of a file that may be written, too.
+// readWritable returns the content of a file, and fails when the file is not writable.
 func readWritable(env *tools.Env, rel string) ([]byte, error) {
 	f, err := env.Root.OpenAppend(rel)
 	if err != nil {
@@ -63,7 +63,7 @@ func readWritable(env *tools.Env, rel string) ([]byte, error) {
 	return env.Root.ReadFile(rel, maxFile)
 }
 
-// patchFile writes what diff makes of the content of a file.
+// patchFile applies diff to the content of a file and writes the result.
 func patchFile(env *tools.Env, rel string, diff *patch.Diff, old []byte) (patchApply004Out, error) {
 	data, err := diff.Apply(old)
 	if err != nil {
@@ -75,11 +75,11 @@ func patchFile(env *tools.Env, rel string, diff *patch.Diff, old []byte) (patchA
 	}
 	created, err := writeWithParents(env, rel, data)
 	if err != nil {
-		return patchApply004Out{}, about("path", err)
+		return patchApply004Out{}, withField("path", err)
 	}
 	path := env.Root.Abs(rel)
-	if diff.Create() || env.Reads[path] == digest(old) { // the task knows all of it
-		remember(env, rel, digest(data))
+	if diff.Create() || env.Reads[path] == digest(old) { // the task knows the whole content
+		recordRead(env, rel, digest(data))
 	}
 	return patchApply004Out{Path: path, Created: created, Hunks: diff.Hunks(), BytesWritten: len(data)}, nil
 }

@@ -21,7 +21,7 @@ type projectUndoOut struct {
 	Conflicts []string `json:"conflicts" jsonschema:"Files that have changed since and stay as they are"`
 }
 
-// PROJECT_UNDO puts back what the calls of a session have changed in the project.
+// projectUndo is PROJECT_UNDO. It restores the files of the project that calls of a session have changed.
 var projectUndo = tools.Define(tools.Spec{
 	Name:       "PROJECT_UNDO",
 	Title:      "Undo the changes of a session",

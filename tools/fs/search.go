@@ -20,11 +20,11 @@ import (
 )
 
 const (
-	// maxPiece is the size in bytes of the buffer of a search; a longer line is searched in pieces.
-	maxPiece = 1 << 20
-	// sniff is the number of bytes in which a NUL marks a file as binary.
-	sniff = 8000
-	// progressEvery is the number of files between two reports of progress.
+	// bufferSize is the size in bytes of the buffer of a search; a longer line is searched in parts.
+	bufferSize = 1 << 20
+	// sniffLen is the number of leading bytes in which a NUL marks a file as binary.
+	sniffLen = 8000
+	// progressEvery is the number of files between two progress reports.
 	progressEvery = 1000
 )
 
@@ -32,13 +32,13 @@ const (
 type search struct {
 	env *tools.Env
 	re  *regexp.Regexp
-	// literal is in every match; empty if nothing is known to be.
+	// literal is contained in every match; empty if none is known.
 	literal []byte
 	glob    string
 	buf     []byte
-	// folded is a buffer for the text in lower case; nil when the literal is to be found as it is.
+	// folded is a buffer for the text in lower case; nil when the literal is case-sensitive.
 	folded []byte
-	files  int // looked into
+	files  int // number of files searched
 	size   int // of the text in out, in bytes
 	out    grepSearchOut
 }
@@ -55,10 +55,10 @@ func newSearch(env *tools.Env, in grepSearchIn) (*search, error) {
 	if !doublestar.ValidatePattern(in.Glob) {
 		return nil, fault.New(fault.InvalidFormat, "is no valid glob pattern").WithField("glob")
 	}
-	first := required(pattern)
-	s := &search{env: env, re: re, literal: []byte(first.text), glob: in.Glob, buf: make([]byte, maxPiece)}
+	first := requiredLiteral(pattern)
+	s := &search{env: env, re: re, literal: []byte(first.text), glob: in.Glob, buf: make([]byte, bufferSize)}
 	if first.fold && first.text != "" {
-		s.folded = make([]byte, maxPiece)
+		s.folded = make([]byte, bufferSize)
 	}
 	s.out.Mode = in.OutputMode
 	switch in.OutputMode {
@@ -72,7 +72,7 @@ func newSearch(env *tools.Env, in grepSearchIn) (*search, error) {
 	return s, nil
 }
 
-// invalidPattern tells what is wrong with a pattern without repeating all of it.
+// invalidPattern describes the error in a pattern without repeating all of it.
 func invalidPattern(err error) error {
 	reason := "it cannot be read"
 	if e := (*syntax.Error)(nil); errors.As(err, &e) {
@@ -81,44 +81,44 @@ func invalidPattern(err error) error {
 	return fault.Wrap(fault.InvalidFormat, err, "is no regular expression: "+reason).WithField("pattern")
 }
 
-// run searches the file or directory rel.
+// run searches a file, or all files below a directory.
 func (s *search) run(ctx context.Context, rel string) error {
 	info, err := s.env.Root.Stat(rel)
 	if err != nil {
 		return err
 	}
 	if !info.IsDir() {
-		return s.file(ctx, rel)
+		return s.searchFile(ctx, rel)
 	}
 	inGit := slices.Contains(strings.Split(s.glob, "/"), ".git")
 	return s.env.Root.Walk(ctx, rel, func(at string, d fs.DirEntry) error {
 		if d.IsDir() && d.Name() == ".git" && !inGit {
 			return fs.SkipDir
 		}
-		if !d.Type().IsRegular() || !s.wanted(rel, at) {
+		if !d.Type().IsRegular() || !s.matchesGlob(rel, at) {
 			return nil
 		}
-		if err := s.file(ctx, at); err != nil && ctx.Err() != nil {
+		if err := s.searchFile(ctx, at); err != nil && ctx.Err() != nil {
 			return err
 		}
 		return nil
 	})
 }
 
-// wanted applies the file filter to a path below dir.
-func (s *search) wanted(dir, at string) bool {
+// matchesGlob applies the file filter to a path below dir.
+func (s *search) matchesGlob(dir, at string) bool {
 	if s.glob == "" {
 		return true
 	}
 	name := path.Base(at)
 	if strings.Contains(s.glob, "/") {
-		name = below(dir, at)
+		name = relativeTo(dir, at)
 	}
 	return doublestar.MatchUnvalidated(s.glob, name)
 }
 
-// file searches one file, piece by piece at line breaks.
-func (s *search) file(ctx context.Context, rel string) error {
+// searchFile searches one file, one buffer of whole lines at a time.
+func (s *search) searchFile(ctx context.Context, rel string) error {
 	f, err := s.env.Root.Open(rel)
 	if err != nil {
 		return err
@@ -128,30 +128,30 @@ func (s *search) file(ctx context.Context, rel string) error {
 		s.env.Progress(float64(s.files), 0, strconv.Itoa(s.files)+" files searched")
 	}
 	hits := hits{search: s, file: s.env.Root.Abs(rel), line: 1}
-	for kept, first := 0, true; ; first = false {
+	for carried, first := 0, true; ; first = false {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		n, err := io.ReadFull(f, s.buf[kept:])
-		piece, last := s.buf[:kept+n], err != nil
-		if first && bytes.IndexByte(piece[:min(sniff, len(piece))], 0) >= 0 {
+		n, err := io.ReadFull(f, s.buf[carried:])
+		chunk, last := s.buf[:carried+n], err != nil
+		if first && bytes.IndexByte(chunk[:min(sniffLen, len(chunk))], 0) >= 0 {
 			return nil
 		}
-		end := len(piece)
-		if i := bytes.LastIndexByte(piece, '\n'); i >= 0 && !last {
+		end := len(chunk)
+		if i := bytes.LastIndexByte(chunk, '\n'); i >= 0 && !last {
 			end = i + 1
 		}
-		if hits.scan(piece[:end]) || last {
+		if hits.scan(chunk[:end]) || last {
 			break
 		}
-		kept = copy(s.buf, piece[end:])
+		carried = copy(s.buf, chunk[end:])
 	}
-	hits.done()
+	hits.finish()
 	return nil
 }
 
-// room reports whether an item of the size given still fits into the result, and takes its place.
-func (s *search) room(items, size int) bool {
+// reserve reports whether an item of size bytes still fits into the result, and counts the bytes if so.
+func (s *search) reserve(items, size int) bool {
 	if items >= maxEntries || s.size+size > maxText {
 		s.out.Truncated = true
 		return false
@@ -168,10 +168,10 @@ type hits struct {
 	count int
 }
 
-// scan searches whole lines. It returns true when the rest of the file does not matter.
+// scan searches whole lines. It returns true when the rest of the file need not be searched.
 func (h *hits) scan(text []byte) bool {
 	all := text
-	low := text // the text to find the literal in, always as long as the rest of text
+	low := text // the text in which to find the literal; always as long as text
 	if h.folded != nil {
 		low = lower(h.folded, text)
 	}
@@ -189,10 +189,10 @@ func (h *hits) scan(text []byte) bool {
 		line, rest, ended := bytes.Cut(text, []byte("\n"))
 		line = bytes.TrimSuffix(line, []byte("\r"))
 		if h.re.Match(line) {
-			if inKey(all[:len(all)-len(text)]) && !bytes.HasPrefix(line, []byte("-----")) {
+			if insideKey(all[:len(all)-len(text)]) && !bytes.HasPrefix(line, []byte("-----")) {
 				line = []byte(hiddenLine)
 			}
-			h.hit(line)
+			h.add(line)
 			if h.out.Files != nil {
 				return true
 			}
@@ -205,27 +205,27 @@ func (h *hits) scan(text []byte) bool {
 	return false
 }
 
-// hit takes a matching line.
-func (h *hits) hit(line []byte) {
+// add adds a matching line to the result.
+func (h *hits) add(line []byte) {
 	h.count++
 	h.out.Total++
 	if h.out.Matches == nil {
 		return
 	}
 	text, cut := clip(line, maxLine)
-	if h.room(len(h.out.Matches), len(h.file)+len(text)) {
+	if h.reserve(len(h.out.Matches), len(h.file)+len(text)) {
 		h.out.Matches = append(h.out.Matches, grepMatch{h.file, h.line, text})
 		h.out.Truncated = h.out.Truncated || cut
 	}
 }
 
-// done adds the file to the results that are kept by file.
-func (h *hits) done() {
+// finish adds the file to results that are grouped by file.
+func (h *hits) finish() {
 	switch {
 	case h.count == 0:
-	case h.out.Files != nil && h.room(len(h.out.Files), len(h.file)):
+	case h.out.Files != nil && h.reserve(len(h.out.Files), len(h.file)):
 		h.out.Files = append(h.out.Files, h.file)
-	case h.out.Counts != nil && h.room(len(h.out.Counts), len(h.file)):
+	case h.out.Counts != nil && h.reserve(len(h.out.Counts), len(h.file)):
 		h.out.Counts = append(h.out.Counts, grepCount{h.file, h.count})
 	}
 }

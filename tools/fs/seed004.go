@@ -7,30 +7,31 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// define004 is tools.Define for a tool of seed 004: its errors carry the names of that document (S4-010).
+// define004 is tools.Define for a tool of seed 004: the reasons of its errors are the names of that document
+// (S4-010).
 //
-// The order of the checks is: the schema of the input, the read-only switch, the confinement of every
-// path, whether the file is there and permitted, the operation (S4-011).
+// Checks run in this order: the schema of the input, the read-only switch, the confinement of every path, the
+// existence and permissions of the file, the operation (S4-011).
 func define004[In, Out any](spec tools.Spec, do tools.Func[In, Out]) tools.Tool {
 	return tools.Define(spec, func(ctx context.Context, env *tools.Env, in In) (Out, error) {
 		out, err := do(ctx, env, in)
 		if err != nil {
-			return out, named(fault.From(err))
+			return out, withSourceName(fault.From(err))
 		}
 		return out, nil
 	})
 }
 
-// named sets the reason of an error to its name in seed 004, if it has one.
-func named(err *fault.Error) *fault.Error {
+// withSourceName sets the reason of an error to its name in seed 004, if it has one.
+func withSourceName(err *fault.Error) *fault.Error {
 	if name := tools.SourceName(err.Code); name != "" {
 		return err.WithReason(name)
 	}
 	return err
 }
 
-// about names the field at fault, unless the error names one already; nil stays nil.
-func about(field string, err error) error {
+// withField sets the field of an error unless it has one already; nil stays nil.
+func withField(field string, err error) error {
 	coded := fault.From(err)
 	if coded == nil {
 		return nil

@@ -20,14 +20,14 @@ const maxLine = 2000
 // maxShown is the number of bytes of a line that may be needed for that, with its line break.
 const maxShown = maxLine*utf8.UTFMax + 1
 
-// view collects the numbered lines from..from+limit-1 of a file in one pass over all of it. Its memory
-// does not depend on the size of the file or of its lines.
+// view collects the numbered lines from..from+limit-1 of a file in one pass over the whole file. Its memory does not
+// depend on the size of the file or of its lines.
 type view struct {
 	from, limit int64
 	text        strings.Builder
 	shown       int64
 	lines       int64
-	cut         bool
+	truncated   bool
 	hash        hash.Hash
 	key         keyBlock
 }
@@ -36,7 +36,7 @@ type view struct {
 func (v *view) scan(ctx context.Context, r io.Reader) error {
 	v.hash = sha256.New()
 	in := bufio.NewReaderSize(r, 16<<10)
-	var line []byte // the beginning of the current line, as far as it can be shown
+	var line []byte // the displayable beginning of the current line
 	for open := false; ; {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -52,7 +52,7 @@ func (v *view) scan(ctx context.Context, r io.Reader) error {
 			v.add(line, err == nil)
 		}
 		if errors.Is(err, io.EOF) {
-			v.cut = v.cut || v.lines >= v.from+v.shown
+			v.truncated = v.truncated || v.lines >= v.from+v.shown
 			return nil
 		}
 		if err != nil {
@@ -62,10 +62,10 @@ func (v *view) scan(ctx context.Context, r io.Reader) error {
 	}
 }
 
-// add takes the next line; ended tells whether a line break ends it.
+// add adds the next line; ended reports whether it ends with a line break.
 func (v *view) add(line []byte, ended bool) {
 	v.lines++
-	inKey := v.key.holds(line)
+	inKey := v.key.contains(line)
 	if v.lines != v.from+v.shown || v.shown == v.limit {
 		return
 	}
@@ -84,12 +84,12 @@ func (v *view) add(line []byte, ended bool) {
 		v.text.WriteByte('\n')
 	}
 	v.shown++
-	v.cut = v.cut || cut || len(body) == maxShown
+	v.truncated = v.truncated || cut || len(body) == maxShown
 }
 
 func (v *view) sha256() string { return hex.EncodeToString(v.hash.Sum(nil)) }
 
-// clip returns at most limit characters of line as valid UTF-8 and whether it left out any.
+// clip returns at most limit characters of line as valid UTF-8, and whether it dropped any.
 func clip(line []byte, limit int) (string, bool) {
 	text := strings.ToValidUTF8(string(line), string(utf8.RuneError))
 	if len(text) <= limit {

@@ -18,7 +18,7 @@ type writeFile004Out struct {
 	Created      bool   `json:"created" jsonschema:"The file did not exist before"`
 }
 
-// write_file (S4-035 to S4-037): FILE_WRITE that makes missing directories, too.
+// writeFile004 is write_file (S4-035 to S4-037). It is FILE_WRITE that also creates missing directories.
 var writeFile004 = define004(tools.Spec{
 	Name:       "write_file",
 	Title:      "Write a file and its directories",
@@ -38,13 +38,13 @@ var writeFile004 = define004(tools.Spec{
 	data := []byte(in.Content)
 	created, err := writeWithParents(env, rel, data)
 	if err != nil {
-		return writeFile004Out{}, about("path", err)
+		return writeFile004Out{}, withField("path", err)
 	}
-	remember(env, rel, digest(data))
+	recordRead(env, rel, digest(data))
 	return writeFile004Out{Path: env.Root.Abs(rel), BytesWritten: len(data), Created: created}, nil
 })
 
-// writeWithParents writes a file and makes the directories that it needs.
+// writeWithParents writes a file and creates the directories that it needs.
 func writeWithParents(env *tools.Env, rel string, data []byte) (bool, error) {
 	if err := env.Root.MkdirAll(filepath.Dir(rel), 0o755); err != nil {
 		return false, err
