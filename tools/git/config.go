@@ -8,33 +8,34 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Config is what the operator decides for the family. The zero value is the narrowest: everything counts
-// as secret, so that nothing is staged or committed.
+// Config configures the family. The zero value is the most restrictive: everything counts as secret, so nothing is
+// staged or committed.
 type Config struct {
-	// FindSecret names the rule by which data holds a secret. Default: everything does.
+	// FindSecret returns the name of the rule that found a secret in data. Default: it finds one in everything.
 	FindSecret func(data []byte) (rule string, found bool)
-	// IsSecretFile reports whether the name of a file is one of files with secrets. Default: every name is.
+	// IsSecretFile reports whether a file name is typical of files with secrets. Default: every name is.
 	IsSecretFile func(path string) bool
-	// Conventions is the RE2 expression that the first line of a message has to match (A-34). Default:
+	// Conventions is the RE2 expression that the first line of a commit message must match (A-34). Default:
 	// Conventional Commits.
 	Conventions string
-	// Name and Email say who commits. Default: what the configuration of the repository says.
+	// Name and Email identify the committer. Default: the configuration of the repository.
 	Name, Email string
-	// Own says who the user of the node is to git, for repositories that do not say who commits. Default: nobody.
+	// Own returns the git identity of the user of the node, for repositories that configure none. Default: no
+	// identity.
 	Own func(context.Context) (name, email string)
-	// SSHCommand is the command line that starts ssh, to which git adds host and command. Default: remotes
-	// over ssh are refused.
+	// SSHCommand is the command line that starts ssh, to which git appends host and command. Default: remotes over
+	// ssh are rejected.
 	SSHCommand string
 	// CredentialHelper is the value of git's credential.helper for remotes over https and http. Default: none.
 	CredentialHelper string
-	// Read are absolute paths that git and what it starts may read while it talks to a remote elsewhere, beside
-	// the root: the credential helper and what it reads, a key of ssh, known hosts. Other calls cannot.
+	// Read are absolute paths, besides the root, that git and its child processes may read while they access a remote
+	// outside the root: the credential helper and its files, an ssh key, known hosts. Other calls cannot read them.
 	Read []string
-	// PlainHTTP reports whether a host may be reached over http, without encryption. Default: none.
+	// PlainHTTP reports whether a host may be accessed over unencrypted http. Default: none.
 	PlainHTTP func(host, port string) bool
 }
 
-// conventionalCommits is the form of a first line such as "fix(parser)!: read empty lines".
+// conventionalCommits matches a first line such as "fix(parser)!: read empty lines".
 const conventionalCommits = `^(build|chore|ci|docs|feat|fix|perf|refactor|revert|style|test)(\([^()]+\))?!?: \S`
 
 func (c Config) withDefaults() Config {

@@ -1,10 +1,9 @@
 // Package git is the family of tools for git repositories (seed 000). They call the git binary.
 //
-// A repository may be hostile: its configuration can name programs for git to run. Everything that
-// the reading tools could be made to run is therefore switched off on the command line, and they take no
-// locks, ask nothing and never use a repository above the root (S0-109). Of the writing tools only
-// GIT_COMMIT runs something of the repository, its hooks, in the sandbox; GIT_PUSH pushes from a repository
-// of its own, in which no foreign configuration counts.
+// A repository may be hostile: its configuration can name programs for git to run. The reading tools therefore
+// disable all of those on the command line; they take no locks, never prompt and never use a repository above the
+// root (S0-109). Of the writing tools only GIT_COMMIT runs programs of the repository, its hooks, in the sandbox.
+// GIT_PUSH pushes from a temporary repository, to which the configuration of the real one does not apply.
 package git
 
 import (
@@ -20,10 +19,10 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// maxOutput is how many bytes of a diff or a list of changes are kept: 1 MiB.
+// maxOutput limits a diff or a list of changes to 1 MiB.
 const maxOutput = 1 << 20
 
-// Tools returns the family.
+// Tools returns the tools of the family.
 func Tools(cfg Config) []tools.Tool {
 	cfg = cfg.withDefaults()
 	return []tools.Tool{gitStatus, gitDiff, gitAdd(cfg), gitCommit(cfg), gitPush(cfg)}
@@ -32,17 +31,19 @@ func Tools(cfg Config) []tools.Tool {
 // repository is a git work tree inside the root.
 type repository struct {
 	env *tools.Env
-	// dir is the real absolute path that the caller named: the work tree or a folder of it.
+	// dir is the real absolute path that the caller named: the work tree or a folder in it.
 	dir string
-	// top is the work tree; stores are where the repository lies, and hold what was committed.
-	top    string
-	stores []string
+	// top is the root folder of the work tree. gitDirs are the git directory and the common directory, which hold the
+	// committed contents.
+	top     string
+	gitDirs []string
 	// filters are the sections of the configuration that define filters: "filter.<name>".
 	filters []string
 }
 
-// open finds the repository of a path; the default is the workspace of the task. NOT_FOUND with the
-// reason REPO_NOT_FOUND when there is none, OUTSIDE_ROOT when its work tree begins above the root.
+// open opens the repository that contains path; the default is the starting directory of the call. It fails with
+// NOT_FOUND and the reason REPO_NOT_FOUND when there is none, and with OUTSIDE_ROOT when its work tree begins above
+// the root.
 func open(ctx context.Context, env *tools.Env, path string) (*repository, error) {
 	if path == "" {
 		path = env.Start()
@@ -58,24 +59,24 @@ func open(ctx context.Context, env *tools.Env, path string) (*repository, error)
 	}
 	lines := strings.Split(strings.TrimSuffix(res.Stdout, "\n"), "\n")
 	if res.ExitCode != 0 || len(lines) != 4 || lines[0] != "true" {
-		return nil, r.missing(ctx)
+		return nil, r.notFound(ctx)
 	}
-	// The configuration may put the work tree or the repository somewhere else.
-	for i, place := range lines[1:] {
-		if lines[i+1], err = env.Root.ExistingDir(place); err != nil {
+	// The configuration may place the work tree or the repository elsewhere.
+	for i, dir := range lines[1:] {
+		if lines[i+1], err = env.Root.ExistingDir(dir); err != nil {
 			return nil, fault.From(err).WithField("repository_path")
 		}
 	}
-	r.top, r.stores = lines[1], lines[2:]
-	if err := r.borrowed(); err != nil {
+	r.top, r.gitDirs = lines[1], lines[2:]
+	if err := r.checkBorrowed(); err != nil {
 		return nil, err
 	}
-	return r, r.disarm(ctx)
+	return r, r.loadFilters(ctx)
 }
 
-// missing tells why there is no work tree: none at all, or one that lies outside of the root or whose repository does.
-// To find that one, git reads everywhere here; it runs nothing, and what it answers is not shown.
-func (r *repository) missing(ctx context.Context) error {
+// notFound explains why there is no work tree: there is none at all, or it or its repository lies outside of the
+// root. To find the latter, git may read everywhere here; it runs no programs, and its answer is not shown.
+func (r *repository) notFound(ctx context.Context) error {
 	c := r.command("rev-parse", "--is-inside-work-tree", "--show-toplevel")
 	delete(c.Env, ceiling)
 	c.Sandbox.Read = []string{"/"}
@@ -103,15 +104,15 @@ func (r *repository) inRoot(dir string) bool {
 	return err == nil
 }
 
-// disarm finds the filters that the configuration defines, which status and diff would run on changed
-// files, and takes their commands away.
-func (r *repository) disarm(ctx context.Context) error {
+// loadFilters reads which filters the configuration defines. status and diff would run them on changed files, so
+// environment overrides their commands.
+func (r *repository) loadFilters(ctx context.Context) error {
 	res, err := r.run(ctx, "config", "--null", "--name-only", "--get-regexp", `^filter\.`)
 	if err != nil {
 		return err
 	}
-	if res.ExitCode > 1 || res.Truncated { // 1: there are none
-		return failed("git config", res)
+	if res.ExitCode > 1 || res.Truncated { // 1: no filter is defined
+		return exitError("git config", res)
 	}
 	names := map[string]bool{}
 	for key := range strings.SplitSeq(res.Stdout, "\x00") {
@@ -123,7 +124,7 @@ func (r *repository) disarm(ctx context.Context) error {
 	return nil
 }
 
-// run runs git in the repository. An exit status other than 0 is no error.
+// run runs git in the repository. An exit status other than 0 is not an error.
 func (r *repository) run(ctx context.Context, args ...string) (proc.Result, error) {
 	return r.env.Exec.Run(ctx, r.command(args...))
 }
@@ -131,11 +132,11 @@ func (r *repository) run(ctx context.Context, args ...string) (proc.Result, erro
 func (r *repository) command(args ...string) proc.Command {
 	return proc.Command{
 		Name: "git", Args: append(overrides(), args...), Dir: r.dir, Env: r.environment(), Limit: maxOutput,
-		Sandbox: proc.Sandbox{Read: r.env.Reach(), Undeny: r.stores},
+		Sandbox: proc.Sandbox{Read: r.env.Reach(), Undeny: r.gitDirs},
 	}
 }
 
-// ceiling is the variable that names the folder where git stops to look for a repository.
+// ceiling is the variable with the folder at which git stops searching for a repository.
 const ceiling = "GIT_CEILING_DIRECTORIES"
 
 func (r *repository) environment() map[string]string {
@@ -157,12 +158,12 @@ func (r *repository) environment() map[string]string {
 	return env
 }
 
-// literalPathspecs makes git take paths as they are.
+// literalPathspecs makes git use paths literally.
 const literalPathspecs = "--literal-pathspecs"
 
-// overrides switches off what a repository's configuration may run, filters aside. The work tree may
-// belong to another user than the node: it lies in the root, which the operator has chosen, and
-// nothing of it is run, so git's own check of the owner is off for these calls.
+// overrides returns arguments that disable every program that the configuration of a repository may run, except
+// filters. The work tree may belong to another user than the node. The operator chose the root in which it lies, and
+// none of its programs run, so these calls disable git's own check of the owner.
 func overrides() []string {
 	args := []string{"--no-pager", "--no-replace-objects", literalPathspecs}
 	for _, setting := range []string{
@@ -176,12 +177,12 @@ func overrides() []string {
 	return args
 }
 
-// failed turns an unexpected exit of git into an error with what git said.
-func failed(what string, res proc.Result) error {
+// exitError converts an unexpected exit of git into an error with the message of git.
+func exitError(command string, res proc.Result) error {
 	const most = 1000 // bytes
-	said := strings.TrimSpace(res.Stderr)
-	if len(said) > most {
-		said = strings.ToValidUTF8(said[:most], "") + "…"
+	message := strings.TrimSpace(res.Stderr)
+	if len(message) > most {
+		message = strings.ToValidUTF8(message[:most], "") + "…"
 	}
-	return fault.New(fault.ExecFailed, "%s ended with status %d: %s", what, res.ExitCode, said)
+	return fault.New(fault.ExecFailed, "%s ended with status %d: %s", command, res.ExitCode, message)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// maxIndex is how large an index may be: 256 MiB.
+// maxIndex is the largest size of an index in bytes.
 const maxIndex = 256 << 20
 
 type gitAddIn struct {
@@ -26,8 +26,8 @@ type gitAddOut struct {
 	Staged []string `json:"staged" jsonschema:"Paths of the staged files, relative to the top of the work tree"`
 }
 
-// gitAdd is GIT_ADD (S0-102, S0-103, S0-109). Files are staged in a copy of the index, which takes the place
-// of the index when all are staged and none holds a secret.
+// gitAdd is GIT_ADD (S0-102, S0-103, S0-109). Files are staged in a copy of the index, which replaces the index once
+// all are staged and none contains a secret.
 func gitAdd(cfg Config) tools.Tool {
 	return tools.Define(tools.Spec{
 		Name:       "GIT_ADD",
@@ -47,7 +47,7 @@ func gitAdd(cfg Config) tools.Tool {
 		if err != nil {
 			return gitAddOut{}, err
 		}
-		paths, err := w.stageable(ctx, cfg, in.FilePaths)
+		paths, err := w.stagePaths(ctx, cfg, in.FilePaths)
 		if err != nil {
 			return gitAddOut{}, err
 		}
@@ -55,32 +55,32 @@ func gitAdd(cfg Config) tools.Tool {
 	})
 }
 
-// stageable returns the paths relative to the top of the work tree, sorted and once each, when every one of
-// them can be staged.
-func (w *writable) stageable(ctx context.Context, cfg Config, paths []string) ([]string, error) {
-	var names, gone []string
+// stagePaths returns the paths relative to the top of the work tree, sorted and without duplicates. It fails when one
+// of them cannot be staged.
+func (w *writable) stagePaths(ctx context.Context, cfg Config, paths []string) ([]string, error) {
+	var names, deleted []string
 	for i, path := range paths {
-		name, exists, err := w.candidate(cfg, path)
+		name, exists, err := w.checkPath(cfg, path)
 		if err != nil {
 			return nil, fault.From(err).WithField("file_paths[" + strconv.Itoa(i) + "]")
 		}
 		if !exists {
-			gone = append(gone, name)
+			deleted = append(deleted, name)
 		}
 		names = append(names, name)
 	}
-	if len(gone) > 0 {
-		if err := w.tracked(ctx, gone); err != nil {
+	if len(deleted) > 0 {
+		if err := w.checkTracked(ctx, deleted); err != nil {
 			return nil, err
 		}
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
-	return names, w.unfiltered(ctx, names)
+	return names, w.checkFilters(ctx, names)
 }
 
-// candidate checks one path: where it lies, its name and its content.
-func (w *writable) candidate(cfg Config, path string) (name string, exists bool, err error) {
+// checkPath checks the location, the name and the content of one path.
+func (w *writable) checkPath(cfg Config, path string) (name string, exists bool, err error) {
 	if !filepath.IsAbs(path) && path != "" {
 		path = filepath.Join(w.top, path)
 	}
@@ -98,16 +98,16 @@ func (w *writable) candidate(cfg Config, path string) (name string, exists bool,
 			return "", false, fault.New(fault.ProtectedPath, "%s belongs to the repository itself", abs)
 		}
 	}
-	if err := foreign(w.env, abs); err != nil {
+	if err := checkForeign(w.env, abs); err != nil {
 		return "", false, err
 	}
-	exists, err = w.harmless(cfg, rel)
+	exists, err = w.checkContent(cfg, rel)
 	return name, exists, err
 }
 
-// harmless refuses what is no file, and files with secrets, before anything of them gets into the
-// repository. A link is staged as what it names and not followed.
-func (w *writable) harmless(cfg Config, rel string) (exists bool, err error) {
+// checkContent rejects folders and files with secrets before git stores any of their content. A link is staged as the
+// path that it names and not followed.
+func (w *writable) checkContent(cfg Config, rel string) (exists bool, err error) {
 	info, err := w.env.Root.Lstat(rel)
 	switch {
 	case fault.Has(err, fault.NotFound):
@@ -131,23 +131,23 @@ func (w *writable) harmless(cfg Config, rel string) (exists bool, err error) {
 	return true, nil
 }
 
-// tracked refuses missing files that the index does not know either.
-func (w *writable) tracked(ctx context.Context, names []string) error {
-	known, err := w.entries(ctx, "", names...)
+// checkTracked rejects missing files that the index does not contain either.
+func (w *writable) checkTracked(ctx context.Context, names []string) error {
+	tracked, err := w.entries(ctx, "", names...)
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
-		if !slices.ContainsFunc(known, func(e entry) bool { return e.path == name }) {
+		if !slices.ContainsFunc(tracked, func(e entry) bool { return e.path == name }) {
 			return fault.New(fault.NotFound, "there is no file %s", filepath.Join(w.top, name)).WithField("file_paths")
 		}
 	}
 	return nil
 }
 
-// unfiltered refuses files whose content a program of the configuration would have to convert: it is not
-// run, and without it git would store something else than is meant.
-func (w *writable) unfiltered(ctx context.Context, names []string) error {
+// checkFilters rejects files that a filter program of the configuration would convert. The filter does not run, and
+// git would store the wrong content without it.
+func (w *writable) checkFilters(ctx context.Context, names []string) error {
 	c := w.command(append([]string{"check-attr", "-z", "filter", "--"}, names...)...)
 	c.Dir = w.top
 	res, err := w.env.Exec.Run(ctx, c)
@@ -155,7 +155,7 @@ func (w *writable) unfiltered(ctx context.Context, names []string) error {
 		return err
 	}
 	if res.ExitCode != 0 || res.Truncated {
-		return failed("git check-attr", res)
+		return exitError("git check-attr", res)
 	}
 	fields := strings.Split(res.Stdout, "\x00") // path, attribute, value
 	for i := 0; i+2 < len(fields); i += 3 {
@@ -167,15 +167,15 @@ func (w *writable) unfiltered(ctx context.Context, names []string) error {
 	return nil
 }
 
-// stage stages the files in a copy of the index and puts it in the place of the index.
+// stage stages the files in a copy of the index and replaces the index with it.
 func (w *writable) stage(ctx context.Context, cfg Config, names []string) error {
 	dir, err := w.env.Root.Resolve(w.gitDir)
 	if err != nil {
 		return err
 	}
 	index, temp := filepath.Join(dir, "index"), filepath.Join(dir, "index.orch-"+rand.Text())
-	defer func() { _ = w.env.Root.Remove(temp) }() // it is gone when all went well
-	before, err := w.index(index)
+	defer func() { _ = w.env.Root.Remove(temp) }() // after success it has been renamed
+	before, err := w.readIndex(index)
 	if err != nil {
 		return err
 	}
@@ -186,33 +186,33 @@ func (w *writable) stage(ctx context.Context, cfg Config, names []string) error 
 	}
 	file := w.env.Root.Abs(temp)
 	args := append([]string{"-C", w.top, "add", "--"}, names...)
-	res, err := w.change(ctx, map[string]string{"GIT_INDEX_FILE": file}, nil, args...)
+	res, err := w.runWriting(ctx, map[string]string{"GIT_INDEX_FILE": file}, nil, args...)
 	if err != nil {
 		return err
 	}
 	if res.ExitCode != 0 {
-		return notStaged(failed("git add", res), res.Stderr)
+		return stageError(exitError("git add", res), res.Stderr)
 	}
 	staged, err := w.entries(ctx, file, names...)
 	if err == nil {
-		err = w.noSecrets(ctx, cfg, staged) // a file may have changed since it was read
+		err = w.checkSecrets(ctx, cfg, staged) // a file may have changed since checkContent read it
 	}
 	if err != nil {
 		return err
 	}
-	return w.swap(index, temp, before)
+	return w.replaceIndex(index, temp, before)
 }
 
-func notStaged(err error, said string) error {
-	if strings.Contains(said, "ignored by one of your .gitignore files") {
-		return fault.New(fault.ValidationError, "the repository ignores one of the files: %s", strings.TrimSpace(said)).
+func stageError(err error, output string) error {
+	if strings.Contains(output, "ignored by one of your .gitignore files") {
+		return fault.New(fault.ValidationError, "the repository ignores one of the files: %s", strings.TrimSpace(output)).
 			WithReason("IGNORED").WithField("file_paths")
 	}
 	return err
 }
 
-// index reads an index, nil when there is none yet.
-func (w *writable) index(rel string) ([]byte, error) {
+// readIndex reads an index; nil when it does not exist yet.
+func (w *writable) readIndex(rel string) ([]byte, error) {
 	data, err := w.env.Root.ReadFile(rel, maxIndex)
 	if fault.Has(err, fault.NotFound) {
 		return nil, nil
@@ -220,16 +220,16 @@ func (w *writable) index(rel string) ([]byte, error) {
 	return data, err
 }
 
-// swap puts the copy in the place of the index unless that has changed. The lock is the one of git, which
-// does not mind that it is a folder.
-func (w *writable) swap(index, temp string, before []byte) error {
+// replaceIndex replaces the index with the copy unless it has changed since. The lock is that of git, which does not
+// mind that it is a folder.
+func (w *writable) replaceIndex(index, temp string, before []byte) error {
 	busy := fault.New(fault.Conflict, "something else is changing the index of %s", w.top).WithHint("try again")
 	lock := index + ".lock"
 	if err := w.env.Root.Mkdir(lock, 0o700); err != nil {
 		return busy
 	}
-	defer func() { _ = w.env.Root.Remove(lock) }() // an empty folder that is ours
-	now, err := w.index(index)
+	defer func() { _ = w.env.Root.Remove(lock) }() // the empty folder made above
+	now, err := w.readIndex(index)
 	if err != nil {
 		return err
 	}

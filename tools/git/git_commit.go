@@ -15,7 +15,7 @@ import (
 const (
 	// maxSubject is the longest first line of a message, in characters.
 	maxSubject = 72
-	// maxChangeTime is how long a commit with its hooks, or a push, may take.
+	// maxChangeTime is the time limit of a commit with its hooks, or of a push.
 	maxChangeTime = 10 * time.Minute
 )
 
@@ -47,22 +47,22 @@ func gitCommit(cfg Config) tools.Tool {
 			"OUTSIDE_ROOT", "PROTECTED_PATH", "INVALID_PATH", "VALIDATION_ERROR", "EXEC_FAILED", "TIMEOUT",
 		},
 	}, func(ctx context.Context, env *tools.Env, in gitCommitIn) (gitCommitOut, error) {
-		if err := cfg.proper(in.Message); err != nil {
+		if err := cfg.checkMessage(in.Message); err != nil {
 			return gitCommitOut{}, err
 		}
 		w, err := openWritable(ctx, env, in.RepositoryPath)
 		if err != nil {
 			return gitCommitOut{}, err
 		}
-		if err := w.committable(ctx, cfg); err != nil {
+		if err := w.checkStaged(ctx, cfg); err != nil {
 			return gitCommitOut{}, err
 		}
 		return w.commit(ctx, cfg, in.Message)
 	})
 }
 
-// proper checks a message against the conventions.
-func (c Config) proper(message string) error {
+// checkMessage checks a commit message against the conventions.
+func (c Config) checkMessage(message string) error {
 	bad := func(why string) error {
 		return fault.New(fault.ValidationError, "the commit message does not follow the conventions: %s", why).WithReason("BAD_MESSAGE").
 			WithField("message").WithHint("begin with a line such as fix: read empty lines, of at most %d characters", maxSubject)
@@ -85,14 +85,14 @@ func (c Config) proper(message string) error {
 	return nil
 }
 
-// committable checks what would be committed.
-func (w *writable) committable(ctx context.Context, cfg Config) error {
+// checkStaged checks that something is staged and that no staged file contains a secret.
+func (w *writable) checkStaged(ctx context.Context, cfg Config) error {
 	res, err := w.run(ctx, "diff", "--cached", "--name-only", "-z", "--no-renames", "--no-ext-diff", "--ignore-submodules=dirty", "--no-relative", "-O/dev/null", "--")
 	if err != nil {
 		return err
 	}
 	if res.ExitCode != 0 || res.Truncated {
-		return failed("git diff", res)
+		return exitError("git diff", res)
 	}
 	names := splitNames(res.Stdout)
 	if len(names) == 0 {
@@ -112,7 +112,7 @@ func (w *writable) committable(ctx context.Context, cfg Config) error {
 			staged = append(staged, e)
 		}
 	}
-	return w.noSecrets(ctx, cfg, staged)
+	return w.checkSecrets(ctx, cfg, staged)
 }
 
 func (w *writable) commit(ctx context.Context, cfg Config, message string) (gitCommitOut, error) {
@@ -125,19 +125,19 @@ func (w *writable) commit(ctx context.Context, cfg Config, message string) (gitC
 		return gitCommitOut{}, err
 	}
 	write := []string{w.top, w.env.Workspace}
-	res, err := w.change(ctx, identity, write, "-c", "core.hooksPath="+hooks, "-c", "user.useConfigOnly=true", "-C", w.top,
+	res, err := w.runWriting(ctx, identity, write, "-c", "core.hooksPath="+hooks, "-c", "user.useConfigOnly=true", "-C", w.top,
 		"commit", "--quiet", "--no-status", "--no-edit", "--cleanup=whitespace", "--no-gpg-sign", "--message="+message)
 	if err != nil {
 		return gitCommitOut{}, err
 	}
 	if res.ExitCode != 0 {
-		return gitCommitOut{}, notCommitted(res)
+		return gitCommitOut{}, commitError(res)
 	}
-	return w.committed(ctx)
+	return w.describeCommit(ctx)
 }
 
-// identity says who commits, as variables of git: whom the node names, else whom the configuration of the repository names, else the
-// user of the node.
+// identity returns the git variables that name the committer: the identity configured for the node. Without one they
+// are empty if the repository configures its own, else they name the user of the node.
 func (w *writable) identity(ctx context.Context, cfg Config) (map[string]string, error) {
 	name, email := cfg.Name, cfg.Email
 	if name == "" || email == "" {
@@ -161,8 +161,8 @@ func (w *writable) identity(ctx context.Context, cfg Config) (map[string]string,
 	return identity, nil
 }
 
-// hooks returns the folder of the hooks: only one inside the root, because the sandbox lets programs run
-// that the system has (S0-104).
+// hooks returns the folder of the hooks. It must lie inside the root: the sandbox would also run programs of the
+// system (S0-104).
 func (w *writable) hooks(ctx context.Context) (string, error) {
 	c := w.command("config", "--local", "--type=path", "--get", "core.hooksPath")
 	res, err := w.env.Exec.Run(ctx, c)
@@ -180,28 +180,28 @@ func (w *writable) hooks(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fault.From(err).WithField("repository_path").WithHint("the hooks of the repository have to lie inside the root")
 	}
-	return w.env.Root.Abs(rel), foreign(w.env, w.env.Root.Abs(rel))
+	return w.env.Root.Abs(rel), checkForeign(w.env, w.env.Root.Abs(rel))
 }
 
-// notCommitted tells why git did not commit.
-func notCommitted(res proc.Result) error {
-	said := strings.TrimSpace(res.Stderr + "\n" + res.Stdout)
+// commitError explains why git did not commit.
+func commitError(res proc.Result) error {
+	output := strings.TrimSpace(res.Stderr + "\n" + res.Stdout)
 	switch {
-	case strings.Contains(said, "unmerged files"):
-		return fault.New(fault.Conflict, "the index holds conflicts: %s", shorten(said)).WithHint("resolve the conflicts and stage the files")
-	case strings.Contains(said, "index.lock"), strings.Contains(said, "cannot lock ref"):
-		return fault.New(fault.Conflict, "something else is changing the repository: %s", shorten(said)).WithHint("try again")
-	case strings.Contains(said, "no name was given"), strings.Contains(said, "no email was given"), strings.Contains(said, "auto-detection is disabled"):
+	case strings.Contains(output, "unmerged files"):
+		return fault.New(fault.Conflict, "the index holds conflicts: %s", shorten(output)).WithHint("resolve the conflicts and stage the files")
+	case strings.Contains(output, "index.lock"), strings.Contains(output, "cannot lock ref"):
+		return fault.New(fault.Conflict, "something else is changing the repository: %s", shorten(output)).WithHint("try again")
+	case strings.Contains(output, "no name was given"), strings.Contains(output, "no email was given"), strings.Contains(output, "auto-detection is disabled"):
 		return fault.New(fault.ValidationError, "nobody is named as the author").WithReason("IDENTITY_MISSING").
 			WithHint("git config user.name and user.email in the repository or, with --global, for the user of the node; or GIT_AUTHOR_NAME and GIT_AUTHOR_EMAIL for the node")
 	case res.ExitCode == 1: // git itself ends with 128 when something is wrong
-		return fault.New(fault.ExecFailed, "a hook of the repository refused the commit: %s", shorten(said)).WithReason("HOOK_FAILED")
+		return fault.New(fault.ExecFailed, "a hook of the repository refused the commit: %s", shorten(output)).WithReason("HOOK_FAILED")
 	}
-	return failed("git commit", res)
+	return exitError("git commit", res)
 }
 
-// committed describes the commit that was made.
-func (w *writable) committed(ctx context.Context) (gitCommitOut, error) {
+// describeCommit returns the hash and the files of the new commit.
+func (w *writable) describeCommit(ctx context.Context) (gitCommitOut, error) {
 	head, err := w.run(ctx, "rev-parse", "--verify", "HEAD")
 	if err != nil {
 		return gitCommitOut{}, err
@@ -211,16 +211,16 @@ func (w *writable) committed(ctx context.Context) (gitCommitOut, error) {
 		return gitCommitOut{}, err
 	}
 	if head.ExitCode != 0 || files.ExitCode != 0 {
-		return gitCommitOut{}, failed("git rev-parse", head)
+		return gitCommitOut{}, exitError("git rev-parse", head)
 	}
 	return gitCommitOut{CommitHash: strings.TrimSpace(head.Stdout), Files: w.reachable(splitNames(files.Stdout))}, nil
 }
 
-// shorten keeps the end of what a program said, where the reason stands.
-func shorten(said string) string {
+// shorten keeps the end of the output of a program, which usually states the reason.
+func shorten(output string) string {
 	const most = 4000 // bytes
-	if len(said) > most {
-		said = "…" + strings.ToValidUTF8(said[len(said)-most:], "")
+	if len(output) > most {
+		output = "…" + strings.ToValidUTF8(output[len(output)-most:], "")
 	}
-	return said
+	return output
 }

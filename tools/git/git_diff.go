@@ -21,7 +21,7 @@ type gitDiffOut struct {
 	Truncated bool     `json:"truncated" jsonschema:"The diff or the list of files was cut"`
 }
 
-// GIT_DIFF (S0-101, S0-109).
+// gitDiff is GIT_DIFF (S0-101, S0-109).
 var gitDiff = tools.Define(tools.Spec{
 	Name:       "GIT_DIFF",
 	Title:      "Show changes of a git work tree",
@@ -37,35 +37,35 @@ var gitDiff = tools.Define(tools.Spec{
 	if err != nil {
 		return gitDiffOut{}, err
 	}
-	of, err := repo.changesOf(ctx, in)
+	comparison, err := repo.comparison(ctx, in)
 	if err != nil {
 		return gitDiffOut{}, err
 	}
-	without, err := repo.excludes(ctx, of)
+	excluded, err := repo.excludes(ctx, comparison)
 	if err != nil {
 		return gitDiffOut{}, err
 	}
-	diff, cutDiff, err := repo.diff(ctx, of, without, "--patch")
+	diff, cutDiff, err := repo.diff(ctx, comparison, excluded, "--patch")
 	if err != nil {
 		return gitDiffOut{}, err
 	}
-	names, cutNames, err := repo.diff(ctx, of, without, "--name-only", "-z")
+	names, cutNames, err := repo.diff(ctx, comparison, excluded, "--name-only", "-z")
 	if err != nil {
 		return gitDiffOut{}, err
 	}
 	return gitDiffOut{Diff: diff, Files: repo.reachable(splitNames(names)), Truncated: cutDiff || cutNames}, nil
 })
 
-// changesOf are the arguments of git diff that say what is compared: the work tree or the index, with the index, with HEAD, or with the
-// commit at which HEAD has left a base.
-func (r *repository) changesOf(ctx context.Context, in gitDiffIn) (args []string, err error) {
+// comparison returns the arguments of git diff that select what is compared: the work tree or the index, with the
+// index, with HEAD, or with the merge base of HEAD and another commit.
+func (r *repository) comparison(ctx context.Context, in gitDiffIn) (args []string, err error) {
 	if in.Staged {
 		args = append(args, "--cached")
 	}
 	if in.Base == "" {
 		return args, nil
 	}
-	base, err := r.commit(ctx, in.Base)
+	base, err := r.resolveCommit(ctx, in.Base)
 	if err != nil {
 		return nil, err
 	}
@@ -79,8 +79,8 @@ func (r *repository) changesOf(ctx context.Context, in gitDiffIn) (args []string
 	return append(args, strings.TrimSpace(res.Stdout)), nil
 }
 
-// commit is the id of the commit that somebody names.
-func (r *repository) commit(ctx context.Context, name string) (string, error) {
+// resolveCommit returns the id of a commit that is given by any name.
+func (r *repository) resolveCommit(ctx context.Context, name string) (string, error) {
 	res, err := r.run(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", name+"^{commit}")
 	if err != nil {
 		return "", err
@@ -95,51 +95,51 @@ func isCommitID(id string) bool {
 	return len(id) >= 40 && strings.Trim(id, "0123456789abcdef") == ""
 }
 
-// excludes returns the pathspecs that leave out of a diff what the call must not reach.
-func (r *repository) excludes(ctx context.Context, of []string) ([]string, error) {
+// excludes returns the pathspecs that exclude files that the call must not access from a diff.
+func (r *repository) excludes(ctx context.Context, comparison []string) ([]string, error) {
 	if !r.env.Root.Narrowed() {
 		return nil, nil
 	}
-	names, cut, err := r.diff(ctx, of, nil, "--name-only", "--no-renames", "-z")
+	names, cut, err := r.diff(ctx, comparison, nil, "--name-only", "--no-renames", "-z")
 	if err != nil {
 		return nil, err
 	}
-	var without []string
+	var excluded []string
 	for _, name := range splitNames(names) {
 		if r.denies(name) {
-			without = append(without, ":(top,exclude,literal)"+name)
+			excluded = append(excluded, ":(top,exclude,literal)"+name)
 		}
 	}
-	if cut || len(without) > maxDenied {
+	if cut || len(excluded) > maxDenied {
 		return nil, fault.New(fault.ValidationError, "too many files have changed to leave out of the diff what the call must not reach").
 			WithReason("LIMIT_EXCEEDED").WithField("repository_path").WithHint("at most %d files can be left out, and the names of all be 1 MiB", maxDenied)
 	}
-	return without, nil
+	return excluded, nil
 }
 
-// diff runs git diff without anything that a configuration could add to it, and without what the pathspecs exclude.
-func (r *repository) diff(ctx context.Context, of, without []string, form ...string) (text string, cut bool, err error) {
+// diff runs git diff without additions from the configuration, and without the files that the pathspecs exclude.
+func (r *repository) diff(ctx context.Context, comparison, excluded []string, form ...string) (text string, cut bool, err error) {
 	args := append([]string{
 		"diff", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty", "--submodule=short", "--find-renames",
 		"--src-prefix=a/", "--dst-prefix=b/", "--no-relative", "-O/dev/null",
 	}, form...)
-	c := r.command(append(append(args, of...), "--")...)
-	if len(without) > 0 {
+	c := r.command(append(append(args, comparison...), "--")...)
+	if len(excluded) > 0 {
 		c.Args = slices.DeleteFunc(c.Args, func(arg string) bool { return arg == literalPathspecs })
-		c.Args = append(append(c.Args, ":(top)"), without...)
+		c.Args = append(append(c.Args, ":(top)"), excluded...)
 	}
 	res, err := r.env.Exec.Run(ctx, c)
 	if err != nil {
 		return "", false, err
 	}
 	if res.ExitCode != 0 {
-		return "", false, failed("git diff", res)
+		return "", false, exitError("git diff", res)
 	}
 	return res.Stdout, res.Truncated, nil
 }
 
-// splitNames reads names that end with NUL; a name that was cut off is left out. A file in conflict is
-// named once for each of its sides.
+// splitNames parses names that end with NUL and drops an incomplete last name. git lists a file in conflict once for
+// each side; it is returned once.
 func splitNames(text string) []string {
 	names := []string{}
 	for name := range strings.SplitSeq(text[:strings.LastIndexByte(text, 0)+1], "\x00") {

@@ -27,12 +27,12 @@ type gitPushOut struct {
 	CommitHash string `json:"commit_hash" jsonschema:"Commit that the remote branch has now"`
 }
 
-// push is one push, checked.
+// push is one validated push.
 type push struct {
 	remote
 
 	repo *writable
-	// name is that of the remote, commit the tip of the branch.
+	// name is the name of the remote, commit the tip of the branch.
 	name, branch, commit string
 	force                bool
 }
@@ -76,7 +76,7 @@ func gitPush(cfg Config) tools.Tool {
 		if err != nil {
 			return gitPushOut{}, err
 		}
-		// The repository may have changed since the policy has judged the call.
+		// The repository may have changed since the policy checked the call.
 		for _, target := range p.targets() {
 			if env.Allows == nil || !env.Allows(target) {
 				return gitPushOut{}, fault.New(fault.Conflict, "the %s %s is not the one that was judged", target.Kind, target.Name).WithHint("try again")
@@ -104,47 +104,47 @@ func newPush(ctx context.Context, cfg Config, env *tools.Env, in gitPushIn) (pus
 	}
 	if p.commit = strings.TrimSpace(res.Stdout); res.ExitCode != 0 || p.commit == "" {
 		if in.Branch == "" {
-			return push{}, p.nothing()
+			return push{}, p.nothingToPush()
 		}
 		return push{}, fault.New(fault.NotFound, "there is no local branch %s", p.branch).WithField("branch")
 	}
 	return p, nil
 }
 
-func (p push) nothing() error {
+func (p push) nothingToPush() error {
 	return fault.New(fault.ValidationError, "the branch %s has no commits that %s lacks", p.branch, p.name).WithReason("NOTHING_TO_PUSH")
 }
 
-// run pushes from an empty repository of its own that borrows the objects: so nothing that the configuration
-// of the real one says, such as programs, proxies or further addresses, has any effect.
+// run pushes from an empty temporary repository that borrows the objects of the real one. The configuration of the
+// real one, such as programs, proxies or further addresses, therefore has no effect.
 func (p push) run(ctx context.Context, cfg Config) (gitPushOut, error) {
-	place := filepath.Join(p.repo.env.Workspace, "temp", "push-"+rand.Text())
-	rel, err := p.repo.env.Own(place)
+	dir := filepath.Join(p.repo.env.Workspace, "temp", "push-"+rand.Text())
+	rel, err := p.repo.env.Own(dir)
 	if err != nil {
 		return gitPushOut{}, err
 	}
-	defer func() { _ = p.repo.env.Root.RemoveAll(rel) }() // what is left goes with the workspace
-	if err := p.borrow(ctx, rel); err != nil {
+	defer func() { _ = p.repo.env.Root.RemoveAll(rel) }() // anything left is removed with the workspace
+	if err := p.createTemporary(ctx, rel); err != nil {
 		return gitPushOut{}, err
 	}
 	res, err := p.repo.env.Exec.Run(ctx, p.command(cfg, p.repo.env.Root.Abs(rel)))
 	if err != nil {
 		return gitPushOut{}, err
 	}
-	flag, summary := pushed(res.Stdout)
+	flag, summary := parsePushResult(res.Stdout)
 	switch flag {
 	case " ", "*", "+":
 	case "=":
-		return gitPushOut{}, p.nothing()
+		return gitPushOut{}, p.nothingToPush()
 	default:
-		return gitPushOut{}, p.failed(res, flag, summary)
+		return gitPushOut{}, p.pushError(res, flag, summary)
 	}
-	p.remember(ctx)
+	p.updateTrackingRef(ctx)
 	return gitPushOut{Remote: p.name, Branch: p.branch, Forced: flag == "+", CommitHash: p.commit}, nil
 }
 
-// borrow makes the repository to push from.
-func (p push) borrow(ctx context.Context, rel string) error {
+// createTemporary creates the repository from which to push.
+func (p push) createTemporary(ctx context.Context, rel string) error {
 	root := p.repo.env.Root
 	if strings.Contains(p.repo.common, "\n") {
 		return fault.New(fault.InvalidFormat, "the path of the repository holds a line break").WithReason("INVALID_PATH").WithField("repository_path")
@@ -154,7 +154,7 @@ func (p push) borrow(ctx context.Context, rel string) error {
 		return err
 	}
 	if format.ExitCode != 0 {
-		return failed("git rev-parse", format)
+		return exitError("git rev-parse", format)
 	}
 	if err := root.MkdirAll(rel, 0o700); err != nil {
 		return err
@@ -166,7 +166,7 @@ func (p push) borrow(ctx context.Context, rel string) error {
 		return err
 	}
 	if res.ExitCode != 0 {
-		return failed("git init", res)
+		return exitError("git init", res)
 	}
 	if err := root.MkdirAll(filepath.Join(rel, "objects", "info"), 0o700); err != nil {
 		return err
@@ -178,7 +178,7 @@ func (p push) borrow(ctx context.Context, rel string) error {
 	return p.copyShallow(rel)
 }
 
-// copyShallow tells the borrowing repository where the history of a shallow one ends.
+// copyShallow copies the boundary of a shallow history to the temporary repository.
 func (p push) copyShallow(rel string) error {
 	root := p.repo.env.Root
 	from, err := root.Resolve(filepath.Join(p.repo.common, "shallow"))
@@ -195,7 +195,7 @@ func (p push) copyShallow(rel string) error {
 	return err
 }
 
-// command is the push: one commit to one branch of one address, over one protocol.
+// command returns the push command: one commit to one branch of one address, over one protocol.
 func (p push) command(cfg Config, dir string) proc.Command {
 	args := []string{
 		"-c", "protocol.allow=never", "-c", "protocol." + p.protocol + ".allow=always", "-c", "http.followRedirects=false", "-c", "http.proxy=",
@@ -222,8 +222,8 @@ func (p push) command(cfg Config, dir string) proc.Command {
 	return c
 }
 
-// pushed reads the one line of the answer about the branch: a flag and what happened.
-func pushed(text string) (flag, summary string) {
+// parsePushResult returns the flag and the summary from the line of the output about the branch.
+func parsePushResult(text string) (flag, summary string) {
 	for line := range strings.SplitSeq(text, "\n") {
 		if fields := strings.SplitN(line, "\t", 3); len(fields) == 3 && strings.Contains(fields[1], ":refs/heads/") {
 			return fields[0], fields[2]
@@ -232,32 +232,32 @@ func pushed(text string) (flag, summary string) {
 	return "", ""
 }
 
-// failed tells why a push failed (S0-107).
-func (p push) failed(res proc.Result, flag, summary string) error {
-	said := shorten(strings.TrimSpace(res.Stderr))
-	has := func(texts ...string) bool {
-		return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(said, text) })
+// pushError explains why a push failed (S0-107).
+func (p push) pushError(res proc.Result, flag, summary string) error {
+	message := shorten(strings.TrimSpace(res.Stderr))
+	contains := func(texts ...string) bool {
+		return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(message, text) })
 	}
 	switch {
 	case flag == "!" && strings.HasPrefix(summary, "[rejected]"):
 		return fault.New(fault.Conflict, "%s has commits that the branch %s lacks: %s", p.name, p.branch, summary).WithReason("NON_FAST_FORWARD").
 			WithHint("bring them in first")
 	case flag == "!":
-		return fault.New(fault.Conflict, "%s rejected the branch %s: %s: %s", p.name, p.branch, summary, said).WithReason("REMOTE_REJECTED")
-	case has("Authentication failed", "could not read Username", "could not read Password", "Permission denied (", "error: 401", "error: 403"):
-		return fault.New(fault.Unauthorized, "%s did not accept the credentials of the node: %s", p.name, said)
+		return fault.New(fault.Conflict, "%s rejected the branch %s: %s: %s", p.name, p.branch, summary, message).WithReason("REMOTE_REJECTED")
+	case contains("Authentication failed", "could not read Username", "could not read Password", "Permission denied (", "error: 401", "error: 403"):
+		return fault.New(fault.Unauthorized, "%s did not accept the credentials of the node: %s", p.name, message)
 	default:
-		return fault.New(fault.NetworkError, "%s cannot be reached: %s", p.name, said)
+		return fault.New(fault.NetworkError, "%s cannot be reached: %s", p.name, message)
 	}
 }
 
-// remember lets the repository know what the remote branch has, as git does. The push has succeeded already,
-// so a failure is only logged.
-func (p push) remember(ctx context.Context) {
+// updateTrackingRef sets the remote-tracking branch of the repository, as git push does. The push has already
+// succeeded, so a failure is only logged.
+func (p push) updateTrackingRef(ctx context.Context) {
 	ref := "refs/remotes/" + p.name + "/" + p.branch
-	res, err := p.repo.change(ctx, nil, nil, "update-ref", "--no-deref", "-m", "update by push", ref, p.commit)
+	res, err := p.repo.runWriting(ctx, nil, nil, "update-ref", "--no-deref", "-m", "update by push", ref, p.commit)
 	if err == nil && res.ExitCode != 0 {
-		err = failed("git update-ref", res)
+		err = exitError("git update-ref", res)
 	}
 	if err != nil {
 		p.repo.env.Log.WarnContext(ctx, "tracking_branch_not_updated",

@@ -30,7 +30,7 @@ type change struct {
 	OldPath string `json:"old_path,omitempty" jsonschema:"Former path of a renamed or copied file"`
 }
 
-// GIT_STATUS (S0-100, S0-109).
+// gitStatus is GIT_STATUS (S0-100, S0-109).
 var gitStatus = tools.Define(tools.Spec{
 	Name:       "GIT_STATUS",
 	Title:      "Show the state of a git work tree",
@@ -46,35 +46,34 @@ var gitStatus = tools.Define(tools.Spec{
 	if err != nil {
 		return gitStatusOut{}, err
 	}
-	// Submodules are compared by their commit alone: looking into one would read its configuration.
+	// Submodules are compared only by their commit: inspecting one would read its configuration.
 	res, err := repo.run(ctx, "status", "--porcelain=v2", "--branch", "-z", "--untracked-files=normal", "--ignore-submodules=dirty", "--find-renames")
 	if err != nil {
 		return gitStatusOut{}, err
 	}
 	if res.ExitCode != 0 {
-		return gitStatusOut{}, failed("git status", res)
+		return gitStatusOut{}, exitError("git status", res)
 	}
 	out := parseStatus(res.Stdout)
 	out.Truncated = res.Truncated
-	out.clear(repo)
+	out.removeDenied(repo)
 	return out, nil
 })
 
-// parseStatus reads the porcelain format 2 with NUL as separator. What it does not know, or what was
-// cut off, it leaves out.
+// parseStatus parses the porcelain format 2 with NUL separators. It skips unknown and incomplete entries.
 func parseStatus(text string) gitStatusOut {
 	out := gitStatusOut{Staged: []change{}, Unstaged: []change{}, Untracked: []string{}}
 	entries := strings.Split(text, "\x00")
-	for i := 0; i < len(entries)-1; i++ { // what follows the last NUL is empty or cut off
+	for i := 0; i < len(entries)-1; i++ { // the part after the last NUL is empty or incomplete
 		kind, rest, _ := strings.Cut(entries[i], " ")
 		switch kind {
 		case "#":
-			out.header(rest)
+			out.parseHeader(rest)
 		case "1":
-			out.changed(rest, 7, "")
+			out.parseChange(rest, 7, "")
 		case "2":
 			if i++; i < len(entries)-1 {
-				out.changed(rest, 8, entries[i])
+				out.parseChange(rest, 8, entries[i])
 			}
 		case "u":
 			if fields := strings.SplitN(rest, " ", 10); len(fields) == 10 {
@@ -87,8 +86,8 @@ func parseStatus(text string) gitStatusOut {
 	return out
 }
 
-// header reads "branch.head main" and its like.
-func (o *gitStatusOut) header(line string) {
+// parseHeader parses a header such as "branch.head main".
+func (o *gitStatusOut) parseHeader(line string) {
 	name, value, _ := strings.Cut(line, " ")
 	switch name {
 	case "branch.oid":
@@ -101,12 +100,12 @@ func (o *gitStatusOut) header(line string) {
 		o.Upstream = value
 	case "branch.ab":
 		ahead, behind, _ := strings.Cut(value, " ")
-		o.Ahead, o.Behind = count(ahead), count(behind)
+		o.Ahead, o.Behind = parseCount(ahead), parseCount(behind)
 	}
 }
 
-// count reads +3 or -3 as 3.
-func count(s string) int {
+// parseCount parses +3 or -3 as 3; 0 if invalid.
+func parseCount(s string) int {
 	n, err := strconv.Atoi(strings.TrimLeft(s, "+-"))
 	if err != nil {
 		return 0
@@ -114,9 +113,9 @@ func count(s string) int {
 	return n
 }
 
-// changed reads an entry: two letters, for the index and the work tree, and the path after the given
+// parseChange parses an entry: two status letters, for the index and the work tree, and the path after the given
 // number of fields.
-func (o *gitStatusOut) changed(entry string, fields int, oldPath string) {
+func (o *gitStatusOut) parseChange(entry string, fields int, oldPath string) {
 	parts := strings.SplitN(entry, " ", fields+1)
 	if len(parts) != fields+1 || len(parts[0]) != 2 {
 		return

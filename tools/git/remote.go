@@ -13,27 +13,27 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// remoteNames and branchNames are the forms that are permitted: nothing that an option, a URL, a path, a
-// refspec or a revision could be made of. A remote has no slash, because the name of a target is
-// remote/branch and the branch begins after the first one.
+// remoteNames, branchNames and sshAddresses match the permitted forms. They exclude anything that git could parse as
+// an option, a URL, a path, a refspec or a revision. The name of a remote has no slash, because the name of a target
+// is remote/branch, split at the first slash.
 const (
-	remoteNames = `^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$`
-	branchNames = `^[\pL\pN_][\pL\pN\pM_.,+=#%&!@/-]{0,199}$`
-	sshPlaces   = `^(?:([A-Za-z0-9_][A-Za-z0-9_.-]*)@)?([A-Za-z0-9][A-Za-z0-9.-]*):([^:].*)$`
+	remoteNames  = `^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$`
+	branchNames  = `^[\pL\pN_][\pL\pN\pM_.,+=#%&!@/-]{0,199}$`
+	sshAddresses = `^(?:([A-Za-z0-9_][A-Za-z0-9_.-]*)@)?([A-Za-z0-9][A-Za-z0-9.-]*):([^:].*)$`
 )
 
-// remote is where a push goes.
+// remote is the destination of a push.
 type remote struct {
-	// protocol is file, https, http or ssh, url what git is given.
+	// protocol is file, https, http or ssh; url is the address that is passed to git.
 	protocol, url string
-	// endpoint is the target of a remote elsewhere, "" for one inside the root.
+	// endpoint is the target of a remote outside the root, "" for one inside.
 	endpoint string
 	// dir is the repository of a remote inside the root.
 	dir string
 }
 
-// remoteOf reads where a remote of the configuration is. Rewriting by the configuration (insteadOf) does not
-// count.
+// remoteOf returns the remote with a name in the configuration. URL rewriting of the configuration (insteadOf) does
+// not apply.
 func (w *writable) remoteOf(ctx context.Context, cfg Config, name string) (remote, error) {
 	if !regexp.MustCompile(remoteNames).MatchString(name) || strings.Contains(name, "..") {
 		return remote{}, fault.New(fault.InvalidFormat, "%q is no name of a remote", name).WithField("remote").
@@ -60,14 +60,14 @@ func (w *writable) remoteOf(ctx context.Context, cfg Config, name string) (remot
 	return remote{}, fault.New(fault.NotFound, "the repository has no remote %s", name).WithReason("REMOTE_NOT_FOUND").WithField("remote")
 }
 
-// parseRemote reads an address: a folder inside the root, https, and http or ssh when the operator has set it
-// up.
+// parseRemote parses an address: a folder inside the root, https, and http or ssh when the operator has configured
+// it.
 func (w *writable) parseRemote(ctx context.Context, cfg Config, text string) (remote, error) {
 	if text == "" || strings.HasPrefix(text, "-") || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return remote{}, refusedRemote("it is empty, an option, or holds control characters")
+		return remote{}, remoteError("it is empty, an option, or holds control characters")
 	}
 	if helper, _, found := strings.Cut(text, "::"); found && !strings.ContainsAny(helper, "/") {
-		return remote{}, refusedRemote("it names a helper program")
+		return remote{}, remoteError("it names a helper program")
 	}
 	if strings.Contains(text, "://") {
 		return w.parseURL(ctx, cfg, text)
@@ -79,25 +79,25 @@ func (w *writable) parseRemote(ctx context.Context, cfg Config, text string) (re
 		}
 		return w.parseFile(ctx, text)
 	}
-	m := regexp.MustCompile(sshPlaces).FindStringSubmatch(text)
+	m := regexp.MustCompile(sshAddresses).FindStringSubmatch(text)
 	if m == nil {
-		return remote{}, refusedRemote("it has no known form")
+		return remote{}, remoteError("it has no known form")
 	}
-	return overSSH(cfg, text, m[2], "")
+	return sshRemote(cfg, text, m[2], "")
 }
 
 func (w *writable) parseURL(ctx context.Context, cfg Config, text string) (remote, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Opaque != "" || u.Fragment != "" || u.RawQuery != "" {
-		return remote{}, refusedRemote("it has no known form") // an error of url.Parse may repeat a password
+		return remote{}, remoteError("it has no known form") // an error of url.Parse may repeat a password
 	}
 	host, err := netguard.Host(u.Hostname())
-	// The host that git reads has to be the one that is judged, not another spelling of it.
+	// The host that git parses must be the one that the policy checks, not another spelling of it.
 	named := err == nil && regexp.MustCompile(`^([a-zA-Z0-9][a-zA-Z0-9.-]*|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*)$`).MatchString(u.Hostname())
 	_, password := u.User.Password()
 	switch {
 	case password:
-		return remote{}, refusedRemote("it holds a password")
+		return remote{}, remoteError("it holds a password")
 	case u.Scheme == "file" && u.Host == "" && u.User == nil:
 		return w.parseFile(ctx, u.Path)
 	case u.Scheme == "https" && named:
@@ -105,27 +105,27 @@ func (w *writable) parseURL(ctx context.Context, cfg Config, text string) (remot
 	case u.Scheme == "http" && named && cfg.PlainHTTP(host, cmp.Or(u.Port(), "80")):
 		return remote{protocol: "http", url: u.String(), endpoint: endpoint("http", host, u.Port(), "80")}, nil
 	case u.Scheme == "http" && named:
-		return remote{}, refusedRemote("http without encryption is for hosts that the operator lists in net_allow")
+		return remote{}, remoteError("http without encryption is for hosts that the operator lists in net_allow")
 	case u.Scheme == "ssh" && named && !strings.HasPrefix(u.User.Username(), "-"):
-		return overSSH(cfg, u.String(), host, u.Port())
+		return sshRemote(cfg, u.String(), host, u.Port())
 	}
-	return remote{}, refusedRemote("only https, ssh and folders inside the root are permitted")
+	return remote{}, remoteError("only https, ssh and folders inside the root are permitted")
 }
 
-func overSSH(cfg Config, text, host, port string) (remote, error) {
+func sshRemote(cfg Config, text, host, port string) (remote, error) {
 	if cfg.SSHCommand == "" {
-		return remote{}, refusedRemote("ssh is not set up for the node")
+		return remote{}, remoteError("ssh is not set up for the node")
 	}
 	plain, err := netguard.Host(host)
 	if err != nil {
-		return remote{}, refusedRemote("its host has no known form")
+		return remote{}, remoteError("its host has no known form")
 	}
 	return remote{protocol: "ssh", url: text, endpoint: endpoint("ssh", plain, port, "22")}, nil
 }
 
-func endpoint(scheme, host, port, usual string) string {
+func endpoint(scheme, host, port, defaultPort string) string {
 	if port = strings.TrimLeft(port, "0"); port == "" {
-		port = usual
+		port = defaultPort
 	}
 	if strings.Contains(host, ":") {
 		host = "[" + host + "]"
@@ -133,7 +133,7 @@ func endpoint(scheme, host, port, usual string) string {
 	return scheme + "://" + host + ":" + port
 }
 
-// parseFile finds the repository in a folder. What git would follow to elsewhere has to stay in the root too.
+// parseFile returns the repository in a folder. Every folder to which git would follow it must lie in the root, too.
 func (w *writable) parseFile(ctx context.Context, path string) (remote, error) {
 	dir, err := w.env.Root.ExistingDir(path)
 	if fault.Has(err, fault.NotFound) {
@@ -148,34 +148,34 @@ func (w *writable) parseFile(ctx context.Context, path string) (remote, error) {
 	if err != nil {
 		return remote{}, err
 	}
-	places := strings.Split(strings.TrimSuffix(res.Stdout, "\n"), "\n")
-	if res.ExitCode != 0 || len(places) != 2 {
+	dirs := strings.Split(strings.TrimSuffix(res.Stdout, "\n"), "\n")
+	if res.ExitCode != 0 || len(dirs) != 2 {
 		return remote{}, fault.New(fault.NetworkError, "the remote cannot be reached: %s is no repository", dir)
 	}
-	for i, place := range places {
-		if places[i], err = w.env.Root.ExistingDir(place); err == nil {
-			err = foreign(w.env, places[i])
+	for i, gitDir := range dirs {
+		if dirs[i], err = w.env.Root.ExistingDir(gitDir); err == nil {
+			err = checkForeign(w.env, dirs[i])
 		}
 		if err != nil {
 			return remote{}, err
 		}
 	}
-	// Given this folder, git would look for one named .git in it first.
-	nested, err := w.env.Root.ResolveEntry(filepath.Join(places[0], ".git"))
+	// git would first search this folder for one named .git.
+	nested, err := w.env.Root.ResolveEntry(filepath.Join(dirs[0], ".git"))
 	if err == nil {
 		_, err = w.env.Root.Lstat(nested)
 	}
-	if !fault.Has(err, fault.NotFound) || places[0] != places[1] {
-		return remote{}, refusedRemote("its repository points to another one")
+	if !fault.Has(err, fault.NotFound) || dirs[0] != dirs[1] {
+		return remote{}, remoteError("its repository points to another one")
 	}
-	return remote{protocol: "file", url: places[0], dir: places[0]}, nil
+	return remote{protocol: "file", url: dirs[0], dir: dirs[0]}, nil
 }
 
-func refusedRemote(why string) *fault.Error {
+func remoteError(why string) *fault.Error {
 	return fault.New(fault.Forbidden, "the address of the remote is refused: %s", why).WithReason("REMOTE_REFUSED")
 }
 
-// targets are what a push acts on outside of the repository.
+// targets returns the targets of a push outside of the repository.
 func (p push) targets() []tools.Target {
 	targets := []tools.Target{{Kind: tools.Branch, Name: p.name + "/" + p.branch, Force: p.force}}
 	if p.endpoint != "" {
@@ -184,7 +184,7 @@ func (p push) targets() []tools.Target {
 	return targets
 }
 
-// branchOf returns the branch that is meant, the current one by default.
+// branchOf validates the name of a branch; the default is the current branch.
 func (w *writable) branchOf(ctx context.Context, name string) (string, error) {
 	if name == "" {
 		res, err := w.run(ctx, "symbolic-ref", "--quiet", "HEAD")

@@ -12,36 +12,36 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// maxScanned is how large a file may be that is searched for secrets: 16 MiB. Larger ones are refused.
+// maxScanned is the size in bytes of the largest file that is searched for secrets. Larger ones are rejected.
 const maxScanned = 16 << 20
 
-// writable is a repository that a call changes. Its places are real absolute paths inside the root, in no
+// writable is a repository that a call changes. Its directories are real absolute paths inside the root, and in no
 // workspace of another task.
 type writable struct {
 	*repository
 
-	// gitDir is the repository and common what its work trees share.
+	// gitDir is the git directory of the work tree, common the one that all its work trees share.
 	gitDir, common string
 }
 
-// openWritable is open for a call that changes the repository.
+// openWritable opens a repository that the call changes.
 func openWritable(ctx context.Context, env *tools.Env, path string) (*writable, error) {
 	r, err := open(ctx, env, path)
 	if err != nil {
 		return nil, err
 	}
-	for _, place := range append([]string{r.top}, r.stores...) {
-		if err := foreign(env, place); err != nil {
+	for _, dir := range append([]string{r.top}, r.gitDirs...) {
+		if err := checkForeign(env, dir); err != nil {
 			return nil, fault.From(err).WithField("repository_path")
 		}
 	}
-	w := &writable{repository: r, gitDir: r.stores[0], common: r.stores[1]}
-	return w, w.reach()
+	w := &writable{repository: r, gitDir: r.gitDirs[0], common: r.gitDirs[1]}
+	return w, w.checkWorkTree()
 }
 
-// reach refuses a repository of the workspace whose configuration puts the work tree elsewhere: its hooks, which
-// are the work of the task itself, would write there.
-func (w *writable) reach() error {
+// checkWorkTree rejects a repository in the workspace whose configuration places the work tree elsewhere: its hooks,
+// which the task itself may have written, would write there.
+func (w *writable) checkWorkTree() error {
 	own := func(path string) bool { return within(path, w.env.Workspace) }
 	if own(w.top) || (!own(w.gitDir) && !own(w.common)) {
 		return nil
@@ -50,8 +50,8 @@ func (w *writable) reach() error {
 		WithField("repository_path").WithHint("use the repository that the work tree belongs to")
 }
 
-// foreign refuses what belongs to the workspace of another task.
-func foreign(env *tools.Env, path string) error {
+// checkForeign rejects a path in the workspace of another task.
+func checkForeign(env *tools.Env, path string) error {
 	if within(path, filepath.Dir(env.Workspace)) && !within(path, env.Workspace) && path != filepath.Dir(env.Workspace) {
 		return fault.New(fault.ProtectedPath, "%s belongs to the workspace of another task", path)
 	}
@@ -61,19 +61,19 @@ func foreign(env *tools.Env, path string) error {
 // within reports whether path is dir or lies below it; both are clean.
 func within(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
 
-// change runs git where it may write in the repository and at the further places. An exit status other
-// than 0 is no error.
-func (w *writable) change(ctx context.Context, extra map[string]string, write []string, args ...string) (proc.Result, error) {
+// runWriting runs git with write access to the repository and to the given directories. An exit status other than 0
+// is not an error.
+func (w *writable) runWriting(ctx context.Context, extra map[string]string, write []string, args ...string) (proc.Result, error) {
 	c := w.command(args...)
 	c.Sandbox.Write = append([]string{w.gitDir, w.common}, write...)
 	maps.Copy(c.Env, extra)
 	return w.env.Exec.Run(ctx, c)
 }
 
-// entry is a file of an index.
+// entry is one file of an index.
 type entry struct{ mode, object, path string }
 
-// entries lists files of an index; index is "" for that of the repository.
+// entries returns the entries of an index; index "" is that of the repository.
 func (w *writable) entries(ctx context.Context, index string, paths ...string) ([]entry, error) {
 	c := w.command(append([]string{"ls-files", "--stage", "-z", "--full-name", "--"}, paths...)...)
 	c.Dir, c.Limit = w.top, maxIndex
@@ -85,20 +85,20 @@ func (w *writable) entries(ctx context.Context, index string, paths ...string) (
 		return nil, err
 	}
 	if res.ExitCode != 0 || res.Truncated {
-		return nil, failed("git ls-files", res)
+		return nil, exitError("git ls-files", res)
 	}
 	var found []entry
 	for line := range strings.SplitSeq(res.Stdout, "\x00") {
-		about, path, _ := strings.Cut(line, "\t")
-		if fields := strings.Fields(about); len(fields) == 3 {
+		info, path, _ := strings.Cut(line, "\t")
+		if fields := strings.Fields(info); len(fields) == 3 {
 			found = append(found, entry{mode: fields[0], object: fields[1], path: path})
 		}
 	}
 	return found, nil
 }
 
-// noSecrets refuses entries with the name or the content of a secret (S0-103, A-24).
-func (w *writable) noSecrets(ctx context.Context, cfg Config, entries []entry) error {
+// checkSecrets rejects entries with the name or the content of a secret (S0-103, A-24).
+func (w *writable) checkSecrets(ctx context.Context, cfg Config, entries []entry) error {
 	for _, e := range entries {
 		if cfg.IsSecretFile(e.path) {
 			return secretName(e.path)
@@ -117,7 +117,7 @@ func (w *writable) noSecrets(ctx context.Context, cfg Config, entries []entry) e
 	return nil
 }
 
-// blob reads the content of an entry.
+// blob returns the content of an entry.
 func (w *writable) blob(ctx context.Context, e entry) ([]byte, error) {
 	var content bytes.Buffer
 	size, err := w.run(ctx, "cat-file", "-s", e.object)
@@ -125,8 +125,8 @@ func (w *writable) blob(ctx context.Context, e entry) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case size.ExitCode != 0:
-		return nil, failed("git cat-file", size)
-	case count(strings.TrimSpace(size.Stdout)) > maxScanned:
+		return nil, exitError("git cat-file", size)
+	case parseCount(strings.TrimSpace(size.Stdout)) > maxScanned:
 		return nil, fault.New(fault.ValidationError, "%s is larger than %d bytes, too large to look for secrets in it", e.path, maxScanned).
 			WithReason("SIZE_LIMIT_EXCEEDED")
 	}
@@ -134,7 +134,7 @@ func (w *writable) blob(ctx context.Context, e entry) ([]byte, error) {
 	c.Stdout = &content
 	res, err := w.env.Exec.Run(ctx, c)
 	if err == nil && res.ExitCode != 0 {
-		err = failed("git cat-file", res)
+		err = exitError("git cat-file", res)
 	}
 	return content.Bytes(), err
 }

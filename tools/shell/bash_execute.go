@@ -18,16 +18,16 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// Tools returns the family.
+// Tools returns the tools of the family.
 func Tools() []tools.Tool { return []tools.Tool{bashExecute, shellExec} }
 
-// maxTime is the longest timeout that a caller may ask for.
+// maxTime is the longest timeout that a caller may request.
 const maxTime = time.Hour
 
 type bashExecuteIn struct {
 	Command string `json:"command" jsonschema:"Shell command to execute with bash; standard input is empty and there is no terminal" minLength:"1"`
 	Timeout int64  `json:"timeout,omitempty" jsonschema:"Timeout in milliseconds" default:"120000" minimum:"1" maximum:"3600000"`
-	// Env and Argv hand values to a command that no shell reads as a part of it.
+	// Env and Argv pass values to a command without any shell parsing them.
 	Env              map[string]string `json:"env,omitempty" jsonschema:"Variables of the command beside those of the node; it reads them as \"$NAME\""`
 	Argv             []string          `json:"argv,omitempty" jsonschema:"Positional parameters of the command; it reads them as \"$1\", \"$2\" or \"$@\""`
 	WorkingDirectory string            `json:"working_directory,omitempty" jsonschema:"Absolute path of the working directory; default: the project of a session, else the workspace of the task"`
@@ -41,8 +41,8 @@ type bashExecuteOut struct {
 	Truncated  bool   `json:"truncated" jsonschema:"Output beyond 1 MiB was dropped"`
 }
 
-// BASH_EXECUTE (S0-080 to S0-086, A-29 to A-31). Whether a command is destructive or interactive is
-// decided by package policy before the tool runs.
+// bashExecute is BASH_EXECUTE (S0-080 to S0-086, A-29 to A-31). Package policy decides before the tool runs whether a
+// command is destructive or interactive.
 var bashExecute = tools.Define(tools.Spec{
 	Name:    "BASH_EXECUTE",
 	Title:   "Run a shell command",
@@ -96,15 +96,15 @@ var bashExecute = tools.Define(tools.Spec{
 	if err != nil {
 		return bashExecuteOut{}, withOutput(err, res)
 	}
-	stdout, cutOut := fitJSON(res.Stdout)
-	stderr, cutErr := fitJSON(res.Stderr + repositoryHint(res))
+	stdout, cutOut := truncateJSON(res.Stdout)
+	stderr, cutErr := truncateJSON(res.Stderr + repositoryHint(res))
 	return bashExecuteOut{
 		Stdout: stdout, Stderr: stderr, ExitCode: res.ExitCode,
 		DurationMS: res.Duration.Milliseconds(), Truncated: res.Truncated || cutOut || cutErr,
 	}, nil
 })
 
-// repositoryHint says what to do where a script could not write in a repository.
+// repositoryHint explains why a script could not write in a repository, or returns "".
 func repositoryHint(res proc.Result) string {
 	if res.ExitCode == 0 || !strings.Contains(res.Stderr, "Read-only file system") || !strings.Contains(res.Stderr, ".git/") {
 		return ""
@@ -112,7 +112,7 @@ func repositoryHint(res proc.Result) string {
 	return "orch: only a command that calls nothing but git writes in .git; call git in a command of its own\n"
 }
 
-// environment returns the variables of the command.
+// environment returns the environment variables of the command.
 func (in bashExecuteIn) environment(workspace string) (map[string]string, error) {
 	variables := environment(workspace)
 	for _, name := range slices.Sorted(maps.Keys(in.Env)) {
@@ -133,8 +133,8 @@ func (in bashExecuteIn) environment(workspace string) (map[string]string, error)
 	return variables, nil
 }
 
-// environment is what a command gets beside the environment of the node. Git does not look for a
-// repository above the workspace, where the one of the user would be.
+// environment returns the variables that a command gets in addition to the environment of the node. Git does not
+// search for a repository above the workspace, where it would find that of the user.
 func environment(workspace string) map[string]string {
 	temp := filepath.Join(workspace, "temp")
 	return map[string]string{"HOME": temp, "TMPDIR": temp, "GIT_CEILING_DIRECTORIES": filepath.Dir(workspace)}
@@ -152,7 +152,7 @@ func workingDirectory(env *tools.Env, path string) (string, error) {
 	return dir, env.StillAt("working_directory", dir)
 }
 
-// withOutput adds the end of the output so far to the error of a command that was ended (S0-082).
+// withOutput adds the last output of a stopped command to its error (S0-082).
 func withOutput(err error, res proc.Result) error {
 	const most = 2048 // bytes of each stream
 	e := fault.From(err)

@@ -6,9 +6,9 @@ import (
 	"github.com/orch-dev/orch/internal/proc"
 )
 
-// fitJSON returns the longest beginning of text whose JSON string is at most 1 MiB long with its
-// quotes, and whether something was cut. Control characters grow to six bytes there.
-func fitJSON(text string) (string, bool) {
+// truncateJSON returns the longest prefix of text whose JSON string, with its quotes, is at most 1 MiB long, and
+// whether it dropped anything. Control characters take six bytes there.
+func truncateJSON(text string) (string, bool) {
 	size := len(`""`)
 	for i, r := range text {
 		if size += jsonSize(r); size > proc.DefaultLimit {
@@ -18,7 +18,7 @@ func fitJSON(text string) (string, bool) {
 	return text, false
 }
 
-// jsonSize returns how many bytes encoding/json writes for a character of a string.
+// jsonSize returns the number of bytes that encoding/json writes for a character of a string.
 func jsonSize(r rune) int {
 	switch r {
 	case '"', '\\', '\b', '\f', '\n', '\r', '\t':

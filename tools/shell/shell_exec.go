@@ -26,7 +26,7 @@ type shellExecOut struct {
 	Truncated bool   `json:"truncated" jsonschema:"Output beyond 1 MiB was dropped"`
 }
 
-// shell_exec (S4-050 to S4-060, A-98, A-99). The commands read: package policy refuses the arguments
+// shellExec is shell_exec (S4-050 to S4-060, A-98, A-99). Its commands only read: package policy rejects arguments
 // that would make them write, run programs or leave the root.
 var shellExec = shellExecTool{tools.Define(tools.Spec{
 	Name:    "shell_exec",
@@ -56,15 +56,15 @@ var shellExec = shellExecTool{tools.Define(tools.Spec{
 	if err != nil {
 		return shellExecOut{}, withOutput(err, res)
 	}
-	stdout, cutOut := fitJSON(res.Stdout)
-	stderr, cutErr := fitJSON(res.Stderr)
+	stdout, cutOut := truncateJSON(res.Stdout)
+	stderr, cutErr := truncateJSON(res.Stderr)
 	return shellExecOut{ExitCode: res.ExitCode, Stdout: stdout, Stderr: stderr, Truncated: res.Truncated || cutOut || cutErr}, nil
 })}
 
-// shellExecTool adds the text form of the source document.
+// shellExecTool adds the text form of the source document to the tool.
 type shellExecTool struct{ tools.Tool }
 
-// Text returns the three parts of a result, each behind its name (S4-055).
+// Text returns the three parts of a result, each after its name (S4-055).
 func (shellExecTool) Text(out json.RawMessage) string {
 	var o shellExecOut
 	if json.Unmarshal(out, &o) != nil {
@@ -73,13 +73,13 @@ func (shellExecTool) Text(out json.RawMessage) string {
 	return "exit_code: " + strconv.Itoa(o.ExitCode) + "\nstdout:\n" + o.Stdout + "\nstderr:\n" + o.Stderr
 }
 
-// confine checks that what a command would open lies in the root, links included.
+// confine checks that every path that a command would open lies in the root, links included.
 func confine(ctx context.Context, env *tools.Env, operands []shell.Operand) error {
 	w := linkWalk{root: env.Root, seen: map[string]bool{}}
 	for _, o := range operands {
 		path := o.Path
 		if !filepath.IsAbs(path) {
-			// Not joined: a .. behind a link belongs to where the link leads.
+			// Not joined: a .. after a link is relative to the target of the link.
 			path = env.Root.Name() + "/" + path
 		}
 		rel, err := env.Root.Resolve(path)
@@ -87,30 +87,30 @@ func confine(ctx context.Context, env *tools.Env, operands []shell.Operand) erro
 			err = w.follow(ctx, rel)
 		}
 		if err != nil {
-			return fault.From(err).WithField(field(o))
+			return fault.From(err).WithField(fieldOf(o))
 		}
 	}
 	return nil
 }
 
-func field(o shell.Operand) string {
+func fieldOf(o shell.Operand) string {
 	if o.Arg < 0 {
 		return "args"
 	}
 	return "args[" + strconv.Itoa(o.Arg) + "]"
 }
 
-// linkWalk looks for links that leave the root.
+// linkWalk searches for links that leave the root.
 type linkWalk struct {
 	root *pathguard.Root
 	seen map[string]bool
 }
 
-// follow visits a directory and those that links in it lead to. What cannot be opened is left to the
-// command, which says so itself.
+// follow visits a directory and the directories to which links in it point. It ignores what it cannot open: the
+// command reports that itself.
 func (w linkWalk) follow(ctx context.Context, rel string) error {
 	if info, err := w.root.Stat(rel); err != nil || !info.IsDir() || w.seen[rel] {
-		return nil //nolint:nilerr // the command says so itself
+		return nil //nolint:nilerr // the command reports it itself
 	}
 	w.seen[rel] = true
 	return w.root.Walk(ctx, rel, func(at string, entry fs.DirEntry) error {
@@ -123,7 +123,7 @@ func (w linkWalk) follow(ctx context.Context, rel string) error {
 				WithReason(fault.From(err).Reason).WithHint("use options that do not follow links")
 		}
 		if err != nil {
-			return nil //nolint:nilerr // a link that nobody can follow
+			return nil //nolint:nilerr // the command cannot follow the link either
 		}
 		return w.follow(ctx, target)
 	})
