@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// stamp is how a file is told from a changed one.
-type stamp struct {
+// fileStamp detects a change of a file.
+type fileStamp struct {
 	size     int64
 	modified time.Time
 }
 
-// files returns the regular files of the project, by absolute path. What managers of packages and of
-// versions keep to themselves does not count, nor do the workspaces and caches of the node in a root that is built.
-func (p project) files(ctx context.Context) (map[string]stamp, error) {
-	found := map[string]stamp{}
+// stampFiles returns the regular files of the project by absolute path. It skips the internal directories of package
+// managers and of git, and the workspaces and caches of the node if the project is the root.
+func (p project) stampFiles(ctx context.Context) (map[string]fileStamp, error) {
+	found := map[string]fileStamp{}
 	rel, err := p.env.Root.Resolve(p.dir)
 	if err != nil {
 		return nil, err
@@ -33,15 +33,15 @@ func (p project) files(ctx context.Context) (map[string]stamp, error) {
 		}
 		info, err := entry.Info()
 		if err == nil && info.Mode().IsRegular() {
-			found[p.env.Root.Abs(filepath.Clean(at))] = stamp{info.Size(), info.ModTime()}
+			found[p.env.Root.Abs(filepath.Clean(at))] = fileStamp{info.Size(), info.ModTime()}
 		}
-		return nil // a file that has just gone is no artifact
+		return nil // a file that was just removed is not an artifact
 	})
 }
 
-// changed returns the new and changed files, sorted.
-func changed(before, after map[string]stamp) []string {
-	maps.DeleteFunc(after, func(path string, s stamp) bool { return before[path] == s })
+// changedFiles returns the new and changed files, sorted, at most maxMessages of them. It modifies after.
+func changedFiles(before, after map[string]fileStamp) []string {
+	maps.DeleteFunc(after, func(path string, s fileStamp) bool { return before[path] == s })
 	paths := slices.Sorted(maps.Keys(after))
 	return append([]string{}, paths[:min(len(paths), maxMessages)]...)
 }

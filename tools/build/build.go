@@ -1,5 +1,5 @@
-// Package build is the family of tools that build software and install the packages that it needs
-// (seed 000). Both work in the workspace of the task.
+// Package build is the family of tools that build software and install packages (seed 000). Both work in the starting
+// directory of the call.
 package build
 
 import (
@@ -12,41 +12,42 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// Config configures the family. The zero value works: every manager asks its public registry.
+// Config configures the family. With the zero value every manager uses its public registry.
 type Config struct {
 	// NPMRegistry is the URL of the registry of npm and yarn. Default: that of the manager.
 	NPMRegistry string
 	// PipIndex is the URL of the package index of pip. Default: that of pip.
 	PipIndex string
-	// CAFile has certificates of authorities, as PEM, that npm and yarn trust beside those of Node. Empty for none.
+	// CAFile is a PEM file with certificate authorities that npm and yarn trust besides those of Node. Empty for
+	// none.
 	CAFile string
 }
 
-// Tools returns the family.
+// Tools returns the tools of the family.
 func Tools(cfg Config) []tools.Tool {
 	return []tools.Tool{buildExecute(), packageInstall(cfg)}
 }
 
 // The limits of the family (X-18).
 const (
-	// maxTime is how long a build or an installation may take.
+	// maxTime is the time limit of a build or an installation.
 	maxTime = 30 * time.Minute
-	// maxManifest bounds a manifest that is read, in bytes.
+	// maxManifest limits the size of a manifest in bytes.
 	maxManifest = 4 << 20
-	// maxMessages bounds the errors, the warnings and the artifacts of one result.
+	// maxMessages limits the number of errors, warnings and artifacts in one result.
 	maxMessages = 100
-	// maxMessage bounds one message, in bytes.
+	// maxMessage limits the size of one message in bytes.
 	maxMessage = 4 << 10
 )
 
-// project is the directory that a call works in.
+// project is the directory in which a call works.
 type project struct {
 	env *tools.Env
 	// dir is its absolute path.
 	dir string
 }
 
-// newProject returns the project of a call that is about to run.
+// newProject returns the project of a call that runs.
 func newProject(env *tools.Env) (project, error) {
 	dir, err := env.Root.ExistingDir(env.Start())
 	if err != nil {
@@ -55,8 +56,9 @@ func newProject(env *tools.Env) (project, error) {
 	return project{env: env, dir: dir}, nil
 }
 
-// judgedProject returns the project of a call that is judged, when the workspace may not be there yet: it is empty then.
-func judgedProject(env *tools.Env) (project, error) {
+// intentProject returns the project of a call that the policy checks. Its directory may not exist yet; then it counts
+// as empty.
+func intentProject(env *tools.Env) (project, error) {
 	rel, err := env.Root.Resolve(env.Start())
 	if err != nil {
 		return project{}, err
@@ -77,10 +79,10 @@ func (p project) read(name string) ([]byte, error) {
 	return data, err
 }
 
-// olderThan reports whether all the named files that are there were last changed before a time. Programs can set the
-// time of a modification, but not that of the change. In doubt they were not.
+// olderThan reports whether all existing files among names last changed before a time. It uses the change time of the
+// inode, because programs can set the modification time. When in doubt it returns false.
 func (p project) olderThan(at time.Time, names []string) bool {
-	const skew = time.Second // of the clock of a file system, which runs behind
+	const skew = time.Second // the clock of a file system runs behind
 	for _, name := range names {
 		rel, err := p.env.Root.Resolve(filepath.Join(p.dir, name))
 		if err != nil {
@@ -97,7 +99,7 @@ func (p project) olderThan(at time.Time, names []string) bool {
 	return true
 }
 
-// has reports whether the project holds a file.
+// has reports whether the project contains a file.
 func (p project) has(name string) bool {
 	rel, err := p.env.Root.Resolve(filepath.Join(p.dir, name))
 	if err != nil {
@@ -107,7 +109,8 @@ func (p project) has(name string) bool {
 	return err == nil
 }
 
-// variables is what programs get beside the environment of the node: a home of their own.
+// variables returns the environment variables of programs, besides those of the node: a private home and temporary
+// directory.
 func (p project) variables() (map[string]string, error) {
 	temp := filepath.Join(p.env.Workspace, "temp")
 	rel, err := p.env.Root.Resolve(temp)
@@ -119,7 +122,7 @@ func (p project) variables() (map[string]string, error) {
 	}, p.env.Root.MkdirAll(rel, 0o755)
 }
 
-// shorten bounds a message and takes user names and passwords out of the URLs in it.
+// shorten truncates a message to its end and removes user names and passwords from URLs in it.
 func shorten(s string) string {
 	s = regexp.MustCompile(`://[^/\s@]*@`).ReplaceAllString(strings.TrimSpace(s), "://…@")
 	if len(s) > maxMessage {

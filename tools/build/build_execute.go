@@ -25,7 +25,7 @@ type buildExecuteOut struct {
 	ExitCode  int      `json:"exit_code" jsonschema:"Exit status; 128+n after signal n"`
 }
 
-// buildExecute is BUILD_EXECUTE (S0-135, S0-136). Its command is judged like one of BASH_EXECUTE.
+// buildExecute is BUILD_EXECUTE (S0-135, S0-136). Its command is checked like one of BASH_EXECUTE.
 func buildExecute() tools.Tool {
 	return tools.DefineIntent(tools.Spec{
 		Name:    "BUILD_EXECUTE",
@@ -46,7 +46,7 @@ func buildExecute() tools.Tool {
 }
 
 func buildIntent(_ context.Context, env *tools.Env, in buildExecuteIn) (tools.Intent, error) {
-	p, err := judgedProject(env)
+	p, err := intentProject(env)
 	if err != nil {
 		return tools.Intent{}, err
 	}
@@ -72,7 +72,7 @@ func build(ctx context.Context, env *tools.Env, in buildExecuteIn) (buildExecute
 	if err != nil {
 		return buildExecuteOut{}, err
 	}
-	before, err := p.files(ctx)
+	before, err := p.stampFiles(ctx)
 	if err != nil {
 		return buildExecuteOut{}, err
 	}
@@ -83,11 +83,11 @@ func build(ctx context.Context, env *tools.Env, in buildExecuteIn) (buildExecute
 	if err != nil {
 		return buildExecuteOut{}, err
 	}
-	after, err := p.files(ctx)
+	after, err := p.stampFiles(ctx)
 	if err != nil {
 		return buildExecuteOut{}, err
 	}
-	out := buildExecuteOut{Success: res.ExitCode == 0, ExitCode: res.ExitCode, Artifacts: changed(before, after)}
+	out := buildExecuteOut{Success: res.ExitCode == 0, ExitCode: res.ExitCode, Artifacts: changedFiles(before, after)}
 	out.Errors, out.Warnings = messages(res.Stdout + "\n" + res.Stderr)
 	if !out.Success && len(out.Errors) == 0 {
 		out.Errors = append(out.Errors, shorten(res.Stdout+"\n"+res.Stderr))
@@ -95,8 +95,8 @@ func build(ctx context.Context, env *tools.Env, in buildExecuteIn) (buildExecute
 	return out, nil
 }
 
-// buildCommand returns the command that builds the project, and the program that it starts when the
-// project and not the caller chose it. Targets hold nothing that a shell would read.
+// buildCommand returns the command that builds the project. program is the executable that it needs, or "" when the
+// caller chose the command. The pattern of targets excludes characters that a shell would interpret.
 func (p project) buildCommand(in buildExecuteIn) (command, program string, err error) {
 	if strings.Contains("/"+in.Target+"/", "/../") {
 		return "", "", fault.New(fault.ValidationError, "the target must not leave the workspace").WithField("target")
@@ -139,17 +139,17 @@ func (p project) hasScript(name string) error {
 	return nil
 }
 
-// messages returns the errors and warnings in the output of a build: of go, gcc, clang, rustc, tsc,
-// make and npm, with the place that rustc writes into the next line.
+// messages extracts the errors and warnings from the output of a build with go, gcc, clang, rustc, tsc, make or npm.
+// It adds the source location that rustc writes on the next line.
 func messages(output string) (errs, warnings []string) {
 	errs, warnings = []string{}, []string{}
 	isError := regexp.MustCompile(`(?i)^error(\[\w+\])?:|: (fatal )?error( TS\d+)?:|\): error |- error |^[^\s:]+\.go:\d+(:\d+)?: |^go: |\*\*\* .*(Error|Stop)|^npm (ERR!|error) |: undefined reference to `)
 	isWarning := regexp.MustCompile(`(?i)^warning(\[\w+\])?:|: warning( TS\d+)?:|\): warning |- warning |^npm (WARN|warn) `)
-	place := regexp.MustCompile(`^\s*--> (\S+:\d+:\d+)`)
+	location := regexp.MustCompile(`^\s*--> (\S+:\d+:\d+)`)
 	last := (*[]string)(nil)
 	for line := range strings.Lines(output) {
 		line = strings.TrimRight(line, "\r\n")
-		if at := place.FindStringSubmatch(line); at != nil && last != nil {
+		if at := location.FindStringSubmatch(line); at != nil && last != nil {
 			list := *last
 			list[len(list)-1] = at[1] + ": " + list[len(list)-1]
 			last = nil

@@ -18,32 +18,32 @@ func cargo() manager {
 		names:    regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`),
 		versions: regexp.MustCompile(`^[=~^]?\d+(\.\d+){0,2}(-[0-9A-Za-z.-]+)?$`),
 		ranges:   regexp.MustCompile(`^[0-9A-Za-z.*^~<>=, +-]+$`), and: ",",
-		canonical: func(name string) string { return name }, holds: sameCrate, accepts: cargoAccepts,
-		climbs:   []string{".cargo/config", ".cargo/config.toml", "rust-toolchain", "rust-toolchain.toml"},
-		required: inCargo, locked: lockedCrate, members: cargoMembers, others: inCargoFiles,
+		canonical: func(name string) string { return name }, provides: sameCrate, accepts: cargoAccepts,
+		parentSettings: []string{".cargo/config", ".cargo/config.toml", "rust-toolchain", "rust-toolchain.toml"},
+		required:       cargoRequirements, locked: lockedCrate, members: cargoMembers, others: cargoFileRequirements,
 		install: func(ctx context.Context, j job) (string, error) { return j.cargoInstall(ctx) },
 	}
 }
 
-// cargoInstall fetches into a home of its own, for an index that lies in the one of the task may be its work. Programs of
-// the task build with what was fetched: it takes the place of what they had.
+// cargoInstall downloads into a fresh cargo home, because the task could have changed the index in its own one. The
+// download then replaces that of the task, whose programs build with it.
 func (j job) cargoInstall(ctx context.Context) (string, error) {
-	variables := map[string]string{"CARGO_HOME": j.fresh}
+	variables := map[string]string{"CARGO_HOME": j.cacheDir}
 	for _, args := range [][]string{{"add", "--quiet", "--", j.cargoSpec()}, {"fetch"}} {
 		if _, err := j.run(ctx, variables, "cargo", args...); err != nil {
 			return "", err
 		}
 	}
 	for _, part := range []string{"registry", "git"} {
-		if err := j.keep(filepath.Join(j.fresh, part), j.temp(filepath.Join(".cargo", part))); err != nil {
+		if err := j.replaceFolder(filepath.Join(j.cacheDir, part), j.temp(filepath.Join(".cargo", part))); err != nil {
 			return "", err
 		}
 	}
 	return j.installedCrate()
 }
 
-// keep moves a folder, if it is there, into the place of another one.
-func (j job) keep(from, to string) error {
+// replaceFolder moves the folder from, if it exists, to the path to, and removes what was there before.
+func (j job) replaceFolder(from, to string) error {
 	source, err := j.env.Own(from)
 	if err != nil {
 		return err
@@ -64,7 +64,8 @@ func (j job) keep(from, to string) error {
 	return j.env.Root.Rename(source, target)
 }
 
-// cargoSpec is the crate with its version. A whole version means that one; cargo would take what is compatible, too.
+// cargoSpec returns the crate with its version. A full version means exactly that one; cargo by itself would also
+// accept compatible ones.
 func (j job) cargoSpec() string {
 	switch {
 	case j.want == "":
@@ -81,7 +82,7 @@ func sameCrate(a, b string) bool {
 	return strings.ReplaceAll(a, "-", "_") == strings.ReplaceAll(b, "-", "_")
 }
 
-// cargoTables are the tables of dependencies in a Cargo.toml.
+// cargoTables are the dependency tables of a Cargo.toml.
 type cargoTables struct {
 	Normal map[string]any `toml:"dependencies"`
 	Dev    map[string]any `toml:"dev-dependencies"`
@@ -91,10 +92,10 @@ type cargoTables struct {
 	Build2 map[string]any `toml:"build_dependencies"`
 }
 
-// inCargo reads the tables of dependencies of the Cargo.toml of a project.
-func inCargo(p project) ([]requirement, error) { return p.inCargo("Cargo.toml") }
+// cargoRequirements returns the dependencies in the Cargo.toml of a project.
+func cargoRequirements(p project) ([]requirement, error) { return p.cargoRequirements("Cargo.toml") }
 
-func (p project) inCargo(file string) ([]requirement, error) {
+func (p project) cargoRequirements(file string) ([]requirement, error) {
 	var manifest struct {
 		cargoTables
 
@@ -115,13 +116,14 @@ func (p project) inCargo(file string) ([]requirement, error) {
 	return all, nil
 }
 
-// cargoMembers returns the manifests of a workspace, and of crates in folders: every Cargo.toml of a project that has some.
+// cargoMembers returns every Cargo.toml of a project that is a workspace or depends on crates in folders; nil for
+// another project.
 func cargoMembers(p project) ([]string, error) {
 	var manifest map[string]any
 	if err := p.readTOML("Cargo.toml", &manifest); err != nil {
 		return nil, err
 	}
-	all, err := inCargoFiles(Config{}, p, []string{"Cargo.toml"})
+	all, err := cargoFileRequirements(Config{}, p, []string{"Cargo.toml"})
 	inFolder := func(r requirement) bool { return r.elsewhere && strings.Contains(r.version, "path=") }
 	if err != nil || manifest["workspace"] == nil && !slices.ContainsFunc(all, inFolder) {
 		return nil, err
@@ -129,14 +131,15 @@ func cargoMembers(p project) ([]string, error) {
 	return p.manifests("Cargo.toml")
 }
 
-// inCargoFiles returns what the manifests of a project make cargo fetch: what they name, and put in the place of other crates.
-func inCargoFiles(_ Config, p project, files []string) ([]requirement, error) {
+// cargoFileRequirements returns the packages that the manifests of a project make cargo download: dependencies, and
+// replacements of other crates.
+func cargoFileRequirements(_ Config, p project, files []string) ([]requirement, error) {
 	var all []requirement
 	for _, file := range files {
 		if path.Base(file) != "Cargo.toml" {
 			continue
 		}
-		named, err := p.inCargo(file)
+		named, err := p.cargoRequirements(file)
 		if err != nil {
 			return nil, err
 		}
@@ -154,7 +157,7 @@ func inCargoFiles(_ Config, p project, files []string) ([]requirement, error) {
 	return all, nil
 }
 
-// patches reads the tables by which a Cargo.toml puts crates in the place of others.
+// patches returns the crates with which a Cargo.toml replaces others.
 func (p project) patches(file string) ([]requirement, error) {
 	var manifest struct {
 		Patch   map[string]map[string]any `toml:"patch"`
@@ -175,7 +178,7 @@ func (p project) patches(file string) ([]requirement, error) {
 	return all, nil
 }
 
-// crate reads a dependency, which may have another name than the crate.
+// crate parses a dependency, whose key may differ from the name of the crate.
 func crate(name string, value any) requirement {
 	if fields, ok := value.(map[string]any); ok {
 		if original, renamed := fields["package"].(string); renamed {
@@ -185,8 +188,8 @@ func crate(name string, value any) requirement {
 	return tomlRequirement(name, value, "git", "path", "registry", "registry-index")
 }
 
-// crates returns the versions of a crate in Cargo.lock.
-func crates(p project, name string) ([]string, error) {
+// lockedCrateVersions returns the versions of a crate in Cargo.lock.
+func lockedCrateVersions(p project, name string) ([]string, error) {
 	var lock struct {
 		Package []struct {
 			Name    string `toml:"name"`
@@ -203,19 +206,19 @@ func crates(p project, name string) ([]string, error) {
 	return versions, err
 }
 
-// lockedCrate returns the version of a crate in Cargo.lock, when there is one alone.
+// lockedCrate returns the version of a crate in Cargo.lock, or "" unless there is exactly one.
 func lockedCrate(p project, name string) (string, error) {
-	versions, err := crates(p, name)
+	versions, err := lockedCrateVersions(p, name)
 	if len(versions) != 1 {
 		return "", err
 	}
 	return versions[0], err
 }
 
-// installedCrate returns the version of the crate in Cargo.lock; of several the one that was asked for, or the last,
-// which is the newest.
+// installedCrate returns the version of the crate in Cargo.lock. Of several it returns the one that matches the
+// wanted version, or else the last, which is the newest.
 func (j job) installedCrate() (string, error) {
-	versions, err := crates(j.project, j.name)
+	versions, err := lockedCrateVersions(j.project, j.name)
 	if len(versions) == 0 {
 		return "", err
 	}

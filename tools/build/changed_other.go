@@ -7,5 +7,5 @@ import (
 	"time"
 )
 
-// changedAt returns now: the time of a modification, which programs can set, says nothing.
+// changedAt returns the current time, because programs can set the modification time.
 func changedAt(fs.FileInfo) time.Time { return time.Now() }

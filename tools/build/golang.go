@@ -13,8 +13,8 @@ func golang() manager {
 		versions:  regexp.MustCompile(`^(latest|v\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?(\+incompatible)?|[0-9a-f]{7,40})$`),
 		ranges:    regexp.MustCompile(`^v[0-9A-Za-z.+-]+$`),
 		canonical: func(name string) string { return name }, accepts: goAccepts,
-		holds:    func(module, name string) bool { return strings.HasPrefix(name+"/", module+"/") },
-		required: inGoMod, locked: unlocked, others: replaced,
+		provides: func(module, name string) bool { return strings.HasPrefix(name+"/", module+"/") },
+		required: goModRequirements, locked: noLockFile, others: goModReplacements,
 		install: func(ctx context.Context, j job) (string, error) {
 			spec := j.name + "@latest"
 			if j.want != "" {
@@ -29,11 +29,11 @@ func golang() manager {
 	}
 }
 
-// unlocked is for managers whose manifest says it all.
-func unlocked(project, string) (string, error) { return "", nil }
+// noLockFile is manager.locked for managers whose manifest contains the exact versions.
+func noLockFile(project, string) (string, error) { return "", nil }
 
-// inGoMod reads the modules that go.mod requires.
-func inGoMod(p project) ([]requirement, error) {
+// goModRequirements returns the modules that go.mod requires.
+func goModRequirements(p project) ([]requirement, error) {
 	data, err := p.read("go.mod")
 	var all []requirement
 	block := false
@@ -56,8 +56,8 @@ func inGoMod(p project) ([]requirement, error) {
 	return all, err
 }
 
-// replaced reads the modules and folders that go.mod puts in the place of modules.
-func replaced(_ Config, p project, _ []string) ([]requirement, error) {
+// goModReplacements returns the modules and folders with which go.mod replaces modules.
+func goModReplacements(_ Config, p project, _ []string) ([]requirement, error) {
 	data, err := p.read("go.mod")
 	var all []requirement
 	for line := range strings.Lines(string(data)) {

@@ -9,58 +9,60 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// settings are the files, in a project or a home, by which a task could tell a manager where packages come from and
-// what to run: with the network, that would lead to the services of this machine.
-func settings() []string {
+// managerSettings returns the files, in a project or a home, with which a task could change where a manager downloads
+// packages from and what it runs. With network access, that could reach services on this machine.
+func managerSettings() []string {
 	return []string{
 		".npmrc", ".yarnrc", ".yarnrc.yml", ".pip/pip.conf", ".config/pip/pip.conf", "pip.conf", ".cargo/config", ".cargo/config.toml",
 		".config/go/env", ".gitconfig", ".config/git/config", ".netrc", ".rustup/settings.toml",
 	}
 }
 
-// unconfigured refuses to install where a manager would obey settings that the task could have written. Registries are
-// a matter of the operator.
-func (j job) unconfigured() error {
+// rejectSettings refuses to install where a manager would obey settings that the task could have written. Only the
+// operator chooses registries.
+func (j job) rejectSettings() error {
 	home := project{env: j.env, dir: filepath.Join(j.env.Workspace, "temp")}
-	for _, place := range []project{j.project, home} {
-		for _, file := range settings() {
-			if place.has(file) {
-				return place.configured(file)
+	for _, p := range []project{j.project, home} {
+		for _, file := range managerSettings() {
+			if p.has(file) {
+				return p.settingsError(file)
 			}
 		}
 	}
-	if err := j.sameToolchain(); err != nil {
+	if err := j.checkToolchain(); err != nil {
 		return err
 	}
-	return j.unconfiguredAbove()
+	return j.rejectSettingsAbove()
 }
 
-func (p project) configured(file string) error {
+func (p project) settingsError(file string) error {
 	return fault.New(fault.Forbidden, "%s in %s could choose where packages come from", file, p.dir).WithReason("MANAGER_SETTINGS").
 		WithHint("remove it; the operator names registries in the settings npm_registry and pip_index")
 }
 
-// unconfiguredAbove looks into the folders above the project. Those of the root count as they were before the task.
-func (j job) unconfiguredAbove() error {
+// rejectSettingsAbove checks the folders above the project. In the root itself only settings that are newer than the
+// task are rejected.
+func (j job) rejectSettingsAbove() error {
 	root := j.root()
-	for dir := filepath.Dir(j.dir); len(j.manager.climbs) > 0 && len(dir) > len(root.dir); dir = filepath.Dir(dir) {
-		place := project{env: j.env, dir: dir}
-		for _, file := range append(j.manager.manifests, j.manager.climbs...) {
-			if place.has(file) {
-				return place.configured(file)
+	for dir := filepath.Dir(j.dir); len(j.manager.parentSettings) > 0 && len(dir) > len(root.dir); dir = filepath.Dir(dir) {
+		folder := project{env: j.env, dir: dir}
+		for _, file := range append(j.manager.manifests, j.manager.parentSettings...) {
+			if folder.has(file) {
+				return folder.settingsError(file)
 			}
 		}
 	}
-	for _, file := range j.manager.climbs {
+	for _, file := range j.manager.parentSettings {
 		if !root.olderThan(j.env.Since, []string{file}) {
-			return root.configured(file)
+			return root.settingsError(file)
 		}
 	}
 	return nil
 }
 
-// sameToolchain refuses a choice of another tool chain for Rust, which may be a program of the task, than that of the root.
-func (j job) sameToolchain() error {
+// checkToolchain rejects a Rust tool chain file that differs from that of the root, because it may name a program of
+// the task.
+func (j job) checkToolchain() error {
 	if j.manager.name != "cargo" {
 		return nil
 	}
@@ -81,14 +83,15 @@ func (j job) sameToolchain() error {
 	return nil
 }
 
-// root is the project in the root.
+// root returns the root as a project.
 func (j job) root() project { return project{env: j.env, dir: j.env.Root.Name()} }
 
-// chosen are the lines by which a project takes packages from a registry of its own.
-var chosen = regexp.MustCompile(`(?m)^\s*(?:"?(?:@[^\s:=]+:)?registry"?[ \t]*[=: ]|npmRegistryServer|npmScopes|(?:extra-)?index-url|find-links|no-index|(?:-i|-f|--index-url|--extra-index-url|--find-links|--no-index)\b|\[\[tool\.(?:poetry\.source|uv\.index|pdm\.source)\]\]|\[\[source\]\]).*`)
+// registryLines matches the lines with which a project chooses its package registry.
+var registryLines = regexp.MustCompile(`(?m)^\s*(?:"?(?:@[^\s:=]+:)?registry"?[ \t]*[=: ]|npmRegistryServer|npmScopes|(?:extra-)?index-url|find-links|no-index|(?:-i|-f|--index-url|--extra-index-url|--find-links|--no-index)\b|\[\[tool\.(?:poetry\.source|uv\.index|pdm\.source)\]\]|\[\[source\]\]).*`)
 
-// otherRegistry returns what in the root says that the project has its packages from another registry than the one
-// that would be asked, where somebody else may have put a package of the same name: "" when the operator has named one.
+// otherRegistry returns the setting in the root that takes the package from another registry than the one that the
+// manager would use, where somebody else may have published a package of the same name. It returns "" when there is
+// no such setting or the operator configured a registry.
 func (j job) otherRegistry() (string, error) {
 	files, configured := []string{".npmrc", ".yarnrc", ".yarnrc.yml"}, j.cfg.NPMRegistry
 	switch j.manager.name {
@@ -103,7 +106,7 @@ func (j job) otherRegistry() (string, error) {
 		if err != nil {
 			return "", err
 		}
-		for _, line := range chosen.FindAllString(string(data), -1) {
+		for _, line := range registryLines.FindAllString(string(data), -1) {
 			scope, _, scoped := strings.Cut(strings.TrimLeft(line, "\" \t"), ":registry")
 			if scoped && !strings.HasPrefix(j.name, scope+"/") {
 				continue

@@ -13,10 +13,10 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// nodeLocks are the lock files that npm and yarn obey: npm reads that of yarn when it has none of its own.
+// nodeLocks returns the lock files that npm and yarn obey: npm reads yarn.lock when it has no lock file itself.
 func nodeLocks() []string { return []string{"npm-shrinkwrap.json", "package-lock.json", "yarn.lock"} }
 
-// nodeMembers returns the lock files, and the manifests of workspaces: every package.json of a project that has some.
+// nodeMembers returns the lock files, and every package.json of a project with workspaces.
 func nodeMembers(p project) ([]string, error) {
 	manifest, err := p.readObject("package.json")
 	if err != nil || manifest["workspaces"] == nil {
@@ -26,7 +26,7 @@ func nodeMembers(p project) ([]string, error) {
 	return append(nodeLocks(), more...), err
 }
 
-// manifests returns the files of a name below the project, without those in some folders.
+// manifests returns the files called name in the project, except those in the given folders.
 func (p project) manifests(name string, without ...string) ([]string, error) {
 	rel, err := p.env.Root.Resolve(p.dir)
 	if err != nil {
@@ -41,24 +41,24 @@ func (p project) manifests(name string, without ...string) ([]string, error) {
 			return nil
 		}
 		file, err := filepath.Rel(rel, at)
-		if found = append(found, file); len(found) > mostMembers {
-			return fault.New(fault.ValidationError, "the workspace has more than %d files %s, too many to judge an installation by", mostMembers, name)
+		if found = append(found, file); len(found) > maxMembers {
+			return fault.New(fault.ValidationError, "the workspace has more than %d files %s, too many to judge an installation by", maxMembers, name)
 		}
 		return err
 	})
 	return found, err
 }
 
-// inNodeFiles returns what the manifests and lock files of a project make npm or yarn fetch.
-func inNodeFiles(cfg Config, p project, files []string) ([]requirement, error) {
+// nodeFileRequirements returns the packages that the manifests and lock files of a project make npm or yarn download.
+func nodeFileRequirements(cfg Config, p project, files []string) ([]requirement, error) {
 	var all []requirement
 	for _, file := range files {
-		read := func() ([]requirement, error) { return inNodeManifest(p, file) }
+		read := func() ([]requirement, error) { return nodeManifestRequirements(p, file) }
 		switch {
 		case file == "yarn.lock":
-			read = func() ([]requirement, error) { return inYarnLock(cfg, p) }
+			read = func() ([]requirement, error) { return yarnLockRequirements(cfg, p) }
 		case path.Base(file) != "package.json":
-			read = func() ([]requirement, error) { return inNPMLock(cfg, p, file) }
+			read = func() ([]requirement, error) { return npmLockRequirements(cfg, p, file) }
 		}
 		more, err := read()
 		if err != nil {
@@ -69,9 +69,9 @@ func inNodeFiles(cfg Config, p project, files []string) ([]requirement, error) {
 	return all, nil
 }
 
-// inNodeManifest reads what a package.json names or puts in the place of other packages.
-func inNodeManifest(p project, file string) ([]requirement, error) {
-	all, err := p.inPackageJSON(file)
+// nodeManifestRequirements returns the dependencies and the overrides of a package.json.
+func nodeManifestRequirements(p project, file string) ([]requirement, error) {
+	all, err := p.packageJSONRequirements(file)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,8 @@ func inNodeManifest(p project, file string) ([]requirement, error) {
 	return all, err
 }
 
-// object returns a table of a manifest; one that is something else, which managers would read in their own way, is refused.
+// object returns a table of a manifest. It rejects any other type of value, which managers could interpret in their
+// own way.
 func object(p project, file string, manifest map[string]any, key string) (map[string]any, error) {
 	table, ok := manifest[key].(map[string]any)
 	if !ok && manifest[key] != nil {
@@ -101,7 +102,7 @@ func object(p project, file string, manifest map[string]any, key string) (map[st
 	return table, nil
 }
 
-// appendOverrides reads an object of versions, in which "." is the package that the object is for.
+// appendOverrides parses an object of overrides, in which "." means the package that contains the object.
 func appendOverrides(all []requirement, of string, overrides map[string]any) []requirement {
 	for _, name := range slices.Sorted(maps.Keys(overrides)) {
 		value := overrides[name]
@@ -120,7 +121,7 @@ func appendOverrides(all []requirement, of string, overrides map[string]any) []r
 	return all
 }
 
-// nodeRequirement is a package with the version that a manifest asks for.
+// nodeRequirement returns a package with the version range of a manifest.
 func nodeRequirement(name, version string) requirement {
 	if version == "*" || version == "x" {
 		version = ""
@@ -128,8 +129,9 @@ func nodeRequirement(name, version string) requirement {
 	return requirement{name: name, version: version, elsewhere: !regexp.MustCompile(npmRanges).MatchString(version)}
 }
 
-// inNPMLock returns the packages that a lock file of npm takes from elsewhere than the registry, or in the place of others.
-func inNPMLock(cfg Config, p project, file string) ([]requirement, error) {
+// npmLockRequirements returns the packages that a lock file of npm takes from outside the registry, or under another
+// name.
+func npmLockRequirements(cfg Config, p project, file string) ([]requirement, error) {
 	lock, err := p.readObject(file)
 	if err != nil || lock == nil {
 		return nil, err
@@ -151,7 +153,7 @@ func inNPMLock(cfg Config, p project, file string) ([]requirement, error) {
 	return appendTree(all, bases, file, dependencies), err
 }
 
-// appendTree reads the packages of an older lock file, which hold those that lie in them.
+// appendTree parses the packages of an older lock file, which are nested.
 func appendTree(all []requirement, bases []string, file string, packages map[string]any) []requirement {
 	for _, name := range slices.Sorted(maps.Keys(packages)) {
 		all = appendLocked(all, bases, file, name, packages[name])
@@ -163,7 +165,7 @@ func appendTree(all []requirement, bases []string, file string, packages map[str
 	return all
 }
 
-// appendLocked reads an entry of a lock file of npm.
+// appendLocked parses one entry of a lock file of npm.
 func appendLocked(all []requirement, bases []string, file, name string, entry any) []requirement {
 	fields, _ := entry.(map[string]any)
 	text := func(key string) string { s, _ := fields[key].(string); return s }
@@ -184,8 +186,8 @@ func appendLocked(all []requirement, bases []string, file, name string, entry an
 	return append(all, requirement{name: name, version: from, elsewhere: true, file: file})
 }
 
-// registries are where the archives of a lock file come from when they come from the registry. npm takes those of its
-// public registry from the one that is configured.
+// registries returns the base URLs of archives that count as coming from the registry. npm rewrites URLs of its
+// public registry to the configured one.
 func registries(cfg Config, npm bool) []string {
 	const public, mirror = "https://registry.npmjs.org/", "https://registry.yarnpkg.com/"
 	switch {
@@ -197,9 +199,9 @@ func registries(cfg Config, npm bool) []string {
 	return []string{strings.TrimSuffix(cfg.NPMRegistry, "/") + "/"}
 }
 
-// fromRegistry reports whether a URL is that of the archive of this package in this version in one of the registries.
+// fromRegistry reports whether url is the archive of this version of the package in one of the registries.
 func fromRegistry(bases []string, name, version, url string) bool {
-	url, _, _ = strings.Cut(url, "#") // the digest that yarn writes
+	url, _, _ = strings.Cut(url, "#") // yarn appends a digest
 	for _, base := range bases {
 		rest, ok := strings.CutPrefix(url, base)
 		rest = strings.Replace(rest, "%2f", "/", 1)
@@ -211,9 +213,9 @@ func fromRegistry(bases []string, name, version, url string) bool {
 	return false
 }
 
-// inYarnLock returns the packages that yarn.lock takes from elsewhere than the registry, or in the place of others. npm and
-// yarn read this file each in its own way: what one of them could take for something else is refused.
-func inYarnLock(cfg Config, p project) ([]requirement, error) {
+// yarnLockRequirements returns the packages that yarn.lock takes from outside the registry, or under another name.
+// npm and yarn parse this file differently, so it rejects lines that they could interpret differently.
+func yarnLockRequirements(cfg Config, p project) ([]requirement, error) {
 	data, err := p.read("yarn.lock")
 	if err != nil {
 		return nil, err
@@ -228,7 +230,7 @@ func inYarnLock(cfg Config, p project) ([]requirement, error) {
 		switch {
 		case !ok:
 			return nil, fault.New(fault.InvalidFormat, "yarn.lock in %s has a line that managers read in more than one way: %s", p.dir, shorten(line)).WithReason("MANIFEST")
-		case line == "" || line[0] == '#' || strings.HasPrefix(line, "   "): // a comment, or what a package depends on
+		case line == "" || line[0] == '#' || strings.HasPrefix(line, "   "): // a comment or a dependency of a package
 		case line[0] != ' ':
 			names, version = yarnNames(line), ""
 		case key == "version":
@@ -244,7 +246,7 @@ func inYarnLock(cfg Config, p project) ([]requirement, error) {
 	return all, nil
 }
 
-// yarnField reads a key and its value. ok is false where a part of the line could be taken for another field.
+// yarnField parses a key and its value. ok is false when a part of the line could be taken for another field.
 func yarnField(line string) (key, value string, ok bool) {
 	words := strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(" \",", r) })
 	if len(words) == 0 {
@@ -262,7 +264,7 @@ func yarnField(line string) (key, value string, ok bool) {
 	return key, value, !strings.Contains(line, `\`)
 }
 
-// yarnElsewhere reports whether a field of a package has it fetched from elsewhere, or another one fetched.
+// yarnElsewhere reports whether a field makes yarn download a package from outside the registry, or another package.
 func yarnElsewhere(bases []string, name, version, key, value string) bool {
 	switch key {
 	case "resolved":
@@ -275,7 +277,8 @@ func yarnElsewhere(bases []string, name, version, key, value string) bool {
 	return false
 }
 
-// yarnNames returns the names in the first line of an entry, each once: name@range, several with commas.
+// yarnNames returns the names in the first line of an entry, without duplicates. The line lists name@range with
+// commas.
 func yarnNames(line string) []string {
 	var names []string
 	for spec := range strings.SplitSeq(line, ",") {
@@ -286,7 +289,7 @@ func yarnNames(line string) []string {
 	return names
 }
 
-// yarnName returns the name in name@range, which may be that of a scope.
+// yarnName returns the name in name@range; the name of a scoped package begins with @, too.
 func yarnName(text string) string {
 	if i := strings.Index(text[min(1, len(text)):], "@"); i >= 0 {
 		return text[:i+1]
@@ -294,9 +297,9 @@ func yarnName(text string) string {
 	return text
 }
 
-// holdsNode reports whether a package is installed in a version that is wanted and that the lock file names, so that it is not
-// fetched.
-func holdsNode(p project, r requirement) bool {
+// nodeInstalled reports whether a package is already installed in a version that matches the requirement and the lock
+// file, so that it is not downloaded.
+func nodeInstalled(p project, r requirement) bool {
 	if r.elsewhere {
 		return false
 	}

@@ -10,13 +10,14 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// npmNames are the names of packages of npm, with or without scope.
+// npmNames matches names of npm packages, with or without scope.
 const npmNames = `^(@[a-z0-9][a-z0-9._~-]*/)?[a-z0-9][a-z0-9._~-]*$`
 
-// npmVersions are versions, ranges of one comparator, and tags.
+// npmVersions matches versions, ranges with one comparator, and tags.
 const npmVersions = `^([~^]?v?\d+(\.\d+){0,2}(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?|[a-z][a-z0-9-]*)$`
 
-// npmRanges are what a manifest may ask for: ranges and tags of the registry, no URL, path, alias or repository.
+// npmRanges matches the permitted versions in a manifest: ranges and tags of the registry, but no URL, path, alias or
+// repository.
 const npmRanges = `^[0-9A-Za-z.*^~<>=| +-]*$`
 
 func npm() manager {
@@ -24,8 +25,8 @@ func npm() manager {
 	m.name, m.locks, m.locked = "npm", []string{"package-lock.json", "npm-shrinkwrap.json"}, lockedNPM
 	m.install = func(ctx context.Context, j job) (string, error) {
 		_, err := j.run(ctx, map[string]string{
-			"npm_config_registry": j.cfg.NPMRegistry, "NODE_EXTRA_CA_CERTS": j.cfg.CAFile, "npm_config_update_notifier": "false", "npm_config_cache": j.fresh,
-			// It waits 10 s and more before it asks again; the call is tried again, too.
+			"npm_config_registry": j.cfg.NPMRegistry, "NODE_EXTRA_CA_CERTS": j.cfg.CAFile, "npm_config_update_notifier": "false", "npm_config_cache": j.cacheDir,
+			// By default npm waits 10 s and more before it retries; the call itself is retried, too.
 			"npm_config_fetch_retry_mintimeout": "1000", "npm_config_fetch_retry_maxtimeout": "5000",
 		}, "npm",
 			"install", "--prefix", j.dir, "--ignore-scripts", "--no-audit", "--no-fund", "--save", "--", j.npmSpec())
@@ -40,9 +41,9 @@ func npm() manager {
 func yarn() manager {
 	m := nodeManager()
 	m.name, m.locks, m.locked = "yarn", []string{"yarn.lock"}, lockedYarn
-	m.climbs = []string{".npmrc", ".yarnrc", ".yarnrc.yml"}
+	m.parentSettings = []string{".npmrc", ".yarnrc", ".yarnrc.yml"}
 	m.install = func(ctx context.Context, j job) (string, error) {
-		_, err := j.run(ctx, map[string]string{"npm_config_registry": j.cfg.NPMRegistry, "NODE_EXTRA_CA_CERTS": j.cfg.CAFile, "YARN_CACHE_FOLDER": j.fresh, "COREPACK_ENABLE_PROJECT_SPEC": "0"}, "yarn",
+		_, err := j.run(ctx, map[string]string{"npm_config_registry": j.cfg.NPMRegistry, "NODE_EXTRA_CA_CERTS": j.cfg.CAFile, "YARN_CACHE_FOLDER": j.cacheDir, "COREPACK_ENABLE_PROJECT_SPEC": "0"}, "yarn",
 			"add", "--ignore-scripts", "--non-interactive", j.npmSpec())
 		if err != nil {
 			return "", err
@@ -52,19 +53,19 @@ func yarn() manager {
 	return m
 }
 
-// nodeManager is what the managers of Node.js have in common.
+// nodeManager returns the settings that npm and yarn share.
 func nodeManager() manager {
 	return manager{
 		manifests: []string{"package.json"},
 		names:     regexp.MustCompile(npmNames), versions: regexp.MustCompile(npmVersions), ranges: regexp.MustCompile(npmRanges), and: " ",
-		canonical: func(name string) string { return name }, holds: same, accepts: npmAccepts, required: inPackageJSON,
-		members: nodeMembers, others: inNodeFiles, present: holdsNode,
+		canonical: func(name string) string { return name }, provides: same, accepts: npmAccepts, required: packageJSONRequirements,
+		members: nodeMembers, others: nodeFileRequirements, installed: nodeInstalled,
 	}
 }
 
 func same(a, b string) bool { return a == b }
 
-// npmSpec is the package with its version.
+// npmSpec returns the package with its version.
 func (j job) npmSpec() string {
 	if j.want == "" {
 		return j.name + "@latest"
@@ -72,7 +73,7 @@ func (j job) npmSpec() string {
 	return j.name + "@" + j.want
 }
 
-// nodeVersion reads the version of an installed package, "" when it is not there.
+// nodeVersion returns the version of an installed package, "" when it is not installed.
 func (j job) nodeVersion() (string, error) {
 	data, err := j.read("node_modules/" + j.name + "/package.json")
 	if err != nil || data == nil {
@@ -91,10 +92,12 @@ func (j job) nodeVersion() (string, error) {
 	return manifest.Version, nil
 }
 
-// inPackageJSON reads the tables of dependencies of the package.json of a project.
-func inPackageJSON(p project) ([]requirement, error) { return p.inPackageJSON("package.json") }
+// packageJSONRequirements returns the dependencies in the package.json of a project.
+func packageJSONRequirements(p project) ([]requirement, error) {
+	return p.packageJSONRequirements("package.json")
+}
 
-func (p project) inPackageJSON(file string) ([]requirement, error) {
+func (p project) packageJSONRequirements(file string) ([]requirement, error) {
 	manifest, err := p.readObject(file)
 	if err != nil {
 		return nil, err
@@ -117,7 +120,7 @@ func (p project) inPackageJSON(file string) ([]requirement, error) {
 	return all, nil
 }
 
-// readObject reads a file of JSON, nil when there is none. Names are taken as they are written, as npm does.
+// readObject decodes a JSON file; nil when there is none. Keys are case-sensitive, as for npm.
 func (p project) readObject(name string) (map[string]any, error) {
 	data, err := p.read(name)
 	if err != nil || data == nil {
@@ -130,7 +133,7 @@ func (p project) readObject(name string) (map[string]any, error) {
 	return into, nil
 }
 
-// lockedNPM returns the version of a package in the lock file, which has one of two forms.
+// lockedNPM returns the version of a package in the lock file, which has one of two formats.
 func lockedNPM(p project, name string) (string, error) {
 	for _, file := range []string{"npm-shrinkwrap.json", "package-lock.json"} {
 		lock, err := p.readObject(file)
@@ -148,12 +151,12 @@ func lockedNPM(p project, name string) (string, error) {
 	return "", nil
 }
 
-// exactNPM reports whether a text is one version.
+// exactNPM reports whether a text is one exact version.
 func exactNPM(version string) bool {
 	return regexp.MustCompile(`^\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$`).MatchString(version)
 }
 
-// lockedYarn returns the version of a package in yarn.lock, when there is one alone.
+// lockedYarn returns the version of a package in yarn.lock, or "" unless there is exactly one.
 func lockedYarn(p project, name string) (string, error) {
 	data, err := p.read("yarn.lock")
 	mine, versions := false, []string{}

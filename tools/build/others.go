@@ -8,14 +8,15 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// mostOthers bounds what one installation may fetch beside the package that is asked for, and mostMembers the manifests that say so.
+// maxOthers limits the packages that one installation may download besides the requested one, and maxMembers the
+// manifests that may name them.
 const (
-	mostOthers  = 100
-	mostMembers = 200
+	maxOthers  = 100
+	maxMembers = 200
 )
 
-// targets are the package, and what else the files in the workspace, which the task may have written, make the
-// manager fetch with it.
+// targets returns the requested package and all other packages that the files in the workspace, which the task may
+// have written, make the manager download.
 func (j job) targets() ([]tools.Target, error) {
 	all := []tools.Target{j.target()}
 	if j.manager.others == nil {
@@ -30,27 +31,27 @@ func (j job) targets() ([]tools.Target, error) {
 		return nil, err
 	}
 	root := j.root()
-	own, err := j.manager.others(j.cfg, root, files)
+	rootRequirements, err := j.manager.others(j.cfg, root, files)
 	if err != nil {
 		return nil, err
 	}
-	settled := root.olderThan(j.env.Since, files)
+	unmodified := root.olderThan(j.env.Since, files)
 	for _, r := range others {
-		if !r.elsewhere && !r.replaces && j.manager.holds(r.name, j.name) || settled && slices.Contains(own, r) || j.manager.present != nil && j.manager.present(j.project, r) {
+		if !r.elsewhere && !r.replaces && j.manager.provides(r.name, j.name) || unmodified && slices.Contains(rootRequirements, r) || j.manager.installed != nil && j.manager.installed(j.project, r) {
 			continue
 		}
-		if t := j.other(root, r, settled); !slices.Contains(all, t) {
+		if t := j.otherTarget(root, r, unmodified); !slices.Contains(all, t) {
 			all = append(all, t)
 		}
 	}
-	if len(all) > mostOthers {
-		return nil, fault.New(fault.ValidationError, "the files in the workspace make %s install %d packages that the project does not pin, at most %d can be asked for at once", j.manager.name, len(all), mostOthers).
+	if len(all) > maxOthers {
+		return nil, fault.New(fault.ValidationError, "the files in the workspace make %s install %d packages that the project does not pin, at most %d can be asked for at once", j.manager.name, len(all), maxOthers).
 			WithHint("let the manifests and lock files in the workspace be those of the root")
 	}
 	return all, nil
 }
 
-// files are the manifests and lock files that the manager obeys in the workspace.
+// files returns the manifests and lock files that the manager obeys in the workspace.
 func (j job) files() ([]string, error) {
 	files := slices.Concat(j.manager.manifests, j.manager.locks)
 	if j.manager.members == nil {
@@ -65,17 +66,17 @@ func (j job) files() ([]string, error) {
 	return files, err
 }
 
-// other is the target of a package that is installed beside the one that was asked for.
-func (j job) other(root project, r requirement, settled bool) tools.Target {
+// otherTarget returns the target of a package that is installed besides the requested one.
+func (j job) otherTarget(root project, r requirement, unmodified bool) tools.Target {
 	t := tools.Target{Kind: tools.Package, Name: j.manager.name + ":" + shorten(r.name), Version: shorten(r.version)}
-	own, err := j.manager.pin(root, r.name)
+	rootPin, err := j.manager.pin(root, r.name)
 	switch {
-	case err == nil && own.named() && j.manager.covers(own, r.version) && !r.elsewhere && settled:
+	case err == nil && rootPin.named() && j.manager.covers(rootPin, r.version) && !r.elsewhere && unmodified:
 		t.Known = true
-	case err == nil && own.named() && !r.elsewhere:
-		t.Pinned = own.String()
+	case err == nil && rootPin.named() && !r.elsewhere:
+		t.Pinned = rootPin.String()
 	case r.elsewhere:
-		t.Pinned = cmp.Or(own.String(), "the registry")
+		t.Pinned = cmp.Or(rootPin.String(), "the registry")
 		t.Note = cmp.Or(r.file, j.manager.manifests[0]) + " in the workspace takes it from elsewhere than the registry"
 	default:
 		t.Note = cmp.Or(r.file, j.manager.manifests[0]) + " in the workspace makes " + j.manager.name + " install it too"
@@ -83,8 +84,8 @@ func (j job) other(root project, r requirement, settled bool) tools.Target {
 	return t
 }
 
-// unchanged reports a conflict when the call would install what it was not judged by.
-func (j job) unchanged() error {
+// checkUnchanged returns CONFLICT when the call would install a package that the policy did not check.
+func (j job) checkUnchanged() error {
 	targets, err := j.targets()
 	if err != nil {
 		return err

@@ -26,8 +26,8 @@ type packageInstallOut struct {
 	PackageManager   string `json:"package_manager" jsonschema:"Manager that installed it"`
 }
 
-// packageInstall is PACKAGE_INSTALL (S0-140 to S0-142, A-40). Code of a package does not run while it
-// is installed: scripts are off, and pip takes no sources that it would have to build.
+// packageInstall is PACKAGE_INSTALL (S0-140 to S0-142, A-40). No code of a package runs during the installation:
+// scripts are disabled, and pip uses no source packages, which it would have to build.
 func packageInstall(cfg Config) tools.Tool {
 	return tools.DefineIntent(tools.Spec{
 		Name:    "PACKAGE_INSTALL",
@@ -54,21 +54,21 @@ func packageInstall(cfg Config) tools.Tool {
 		if err != nil {
 			return packageInstallOut{}, err
 		}
-		if err := j.unchanged(); err != nil {
+		if err := j.checkUnchanged(); err != nil {
 			return packageInstallOut{}, err
 		}
 		version, err := j.manager.install(ctx, j)
 		if err == nil {
 			err = j.verify(version)
 		}
-		err = cmp.Or(err, j.removeTemp(j.fresh))
+		err = cmp.Or(err, j.removeTemp(j.cacheDir))
 		return packageInstallOut{PackageName: in.PackageName, InstalledVersion: version, PackageManager: j.manager.name}, err
 	})
 }
 
 func packageIntent(cfg Config) func(context.Context, *tools.Env, packageInstallIn) (tools.Intent, error) {
 	return func(_ context.Context, env *tools.Env, in packageInstallIn) (tools.Intent, error) {
-		p, err := judgedProject(env)
+		p, err := intentProject(env)
 		if err != nil {
 			return tools.Intent{}, err
 		}
@@ -89,44 +89,48 @@ type job struct {
 	manager manager
 	// name is the canonical name of the package.
 	name string
-	// fresh is a folder for what the manager keeps for later: what lies there from before could be the work of the task.
-	fresh string
-	// want is the version, the range or the tag that is installed, "" for the latest version: what the call asks for,
-	// else what the project pins, else what the workspace names.
+	// cacheDir is an empty folder for the caches of the manager: the task could have changed existing ones.
+	cacheDir string
+	// want is the version, range or tag to install, "" for the latest: the one that the call requests, else the one
+	// that the root pins, else the one that the workspace names.
 	want string
-	// pinned is what the manifests and lock files in the root say of the package, listed what those in the workspace do.
-	pinned, listed pin
-	// foreign is what in the root says that the package comes from another registry, "" for nothing.
-	foreign string
+	// rootPin is the entry for the package in the manifests and lock files of the root, workspacePin the one in the
+	// workspace.
+	rootPin, workspacePin pin
+	// otherRegistryNote is the setting in the root that takes the package from another registry, "" for none.
+	otherRegistryNote string
 }
 
-// manager is a package manager as data.
+// manager describes a package manager.
 type manager struct {
 	name string
-	// locks and manifests are the files that show which manager a project uses.
+	// locks and manifests are the files that identify the manager of a project.
 	locks, manifests []string
-	// names and versions are the forms that are permitted (S0-142): nothing that an option, a path, a
-	// URL, an alias or a shell could be made of.
+	// names and versions match the permitted forms (S0-142). They exclude options, paths, URLs, aliases and shell
+	// syntax.
 	names, versions *regexp.Regexp
-	// ranges are the forms of versions in a manifest that can be passed on; several are joined by and.
+	// ranges matches the version ranges in a manifest that can be passed on; several are joined with and.
 	ranges *regexp.Regexp
 	and    string
-	// canonical returns the one form of a name, holds reports whether a name in a manifest is that of a package.
+	// canonical returns the canonical form of a name. provides reports whether a required package provides the named
+	// one.
 	canonical func(name string) string
-	holds     func(required, name string) bool
+	provides  func(required, name string) bool
 	accepts   acceptance
-	// climbs are the settings that the manager obeys in the folders above the project, too.
-	climbs []string
-	// required returns what the manifests of a project name, locked the version of one package in its lock file.
+	// parentSettings are the settings files that the manager also obeys in the folders above the project.
+	parentSettings []string
+	// required returns the requirements in the manifests of a project, locked the version of one package in its lock
+	// file.
 	required func(p project) ([]requirement, error)
 	locked   func(p project, name string) (string, error)
-	// members returns more manifests and lock files that the manager obeys, relative to the project; nil is none.
+	// members returns further manifests and lock files that the manager obeys, relative to the project; nil for none.
 	members func(p project) ([]string, error)
-	// others returns what the manager fetches beside a package because these files of a project name it; nil is nothing.
+	// others returns the packages that these files of a project make the manager download besides the requested one;
+	// nil for none.
 	others func(cfg Config, p project, files []string) ([]requirement, error)
-	// present reports whether what is wanted is there already, so that it is not fetched; nil is never.
-	present func(p project, r requirement) bool
-	// install returns the version that is installed.
+	// installed reports whether a requirement is already installed, so that it is not downloaded; nil means never.
+	installed func(p project, r requirement) bool
+	// install installs the package and returns its version.
 	install func(ctx context.Context, j job) (string, error)
 }
 
@@ -146,28 +150,28 @@ func newJob(cfg Config, p project, in packageInstallIn) (job, error) {
 			WithHint("give one version, such as 1.2.3")
 	}
 	j := job{project: p, cfg: cfg, manager: m, name: m.canonical(in.PackageName), want: in.Version}
-	j.fresh = j.temp("packages-" + rand.Text())
-	if err := j.unconfigured(); err != nil {
+	j.cacheDir = j.temp("packages-" + rand.Text())
+	if err := j.rejectSettings(); err != nil {
 		return job{}, err
 	}
 	return j.pins()
 }
 
-// pins reads what the manifests say of the package, and which version follows when the call asks for none.
+// pins reads the manifest entries of the package. They set the version when the call requests none.
 func (j job) pins() (job, error) {
 	var err error
-	if j.foreign, err = j.otherRegistry(); err != nil {
+	if j.otherRegistryNote, err = j.otherRegistry(); err != nil {
 		return job{}, err
 	}
-	if j.pinned, err = j.manager.pin(j.root(), j.name); err != nil {
+	if j.rootPin, err = j.manager.pin(j.root(), j.name); err != nil {
 		return job{}, err
 	}
-	if j.listed, err = j.manager.pin(j.project, j.name); err != nil {
+	if j.workspacePin, err = j.manager.pin(j.project, j.name); err != nil {
 		return job{}, err
 	}
-	pin := j.pinned
+	pin := j.rootPin
 	if !pin.named() {
-		pin = j.listed
+		pin = j.workspacePin
 	}
 	if text, ok := j.manager.version(pin); j.want == "" && ok {
 		j.want = text
@@ -175,7 +179,7 @@ func (j job) pins() (job, error) {
 	return j, nil
 }
 
-// isFile reports whether a name is one that managers take for the file of an archive.
+// isFile reports whether managers would treat a name as an archive file.
 func isFile(name string) bool {
 	name = strings.ToLower(name)
 	return slices.ContainsFunc(strings.Fields(".tgz .tar .tar.gz .whl .zip .tar.bz2 .tbz .tar.xz .txz .tlz .tar.lz .tar.lzma .git"), func(end string) bool {
@@ -183,8 +187,8 @@ func isFile(name string) bool {
 	})
 }
 
-// manager returns the manager that is asked for, or the one that the files of the project show: one
-// with a lock file before one with a manifest alone (A-40).
+// manager returns the manager with the name. For an empty name it detects the manager by the files of the project:
+// one with a lock file takes precedence over one with only a manifest (A-40).
 func (p project) manager(name string) (manager, error) {
 	all := managers()
 	if name != "" {
@@ -195,7 +199,7 @@ func (p project) manager(name string) (manager, error) {
 		}
 		return all[i], nil
 	}
-	languages := map[string]manager{} // the managers of one language compete, those of two are ambiguous
+	languages := map[string]manager{} // by manifest; more than one language is ambiguous
 	for _, m := range all {
 		if slices.ContainsFunc(m.manifests, p.has) {
 			if _, other := languages[m.manifests[0]]; !other {
@@ -232,10 +236,10 @@ func sameLanguage(locked []manager) bool {
 	return false
 }
 
-// temp is a path in the folder for what is not kept.
+// temp returns a path in the temporary folder of the workspace.
 func (j job) temp(name string) string { return filepath.Join(j.env.Workspace, "temp", name) }
 
-// removeTemp removes a folder of the installation, whatever the programs of the task have put there meanwhile.
+// removeTemp removes a folder of the installation, including files that programs of the task created in it.
 func (j job) removeTemp(path string) error {
 	rel, err := j.env.Own(path)
 	if err != nil {
@@ -244,17 +248,17 @@ func (j job) removeTemp(path string) error {
 	return j.env.Root.RemoveAll(rel)
 }
 
-// run runs a program of a manager in the project, with the network.
+// run runs a program of the manager in the project, with network access.
 func (j job) run(ctx context.Context, extra map[string]string, program string, args ...string) (proc.Result, error) {
-	return j.start(ctx, true, extra, program, args...)
+	return j.execute(ctx, true, extra, program, args...)
 }
 
-// offline runs what may run code of the project: without the network.
+// offline runs a program that may execute code of the project, without network access.
 func (j job) offline(ctx context.Context, extra map[string]string, program string, args ...string) (proc.Result, error) {
-	return j.start(ctx, false, extra, program, args...)
+	return j.execute(ctx, false, extra, program, args...)
 }
 
-func (j job) start(ctx context.Context, network bool, extra map[string]string, program string, args ...string) (proc.Result, error) {
+func (j job) execute(ctx context.Context, network bool, extra map[string]string, program string, args ...string) (proc.Result, error) {
 	variables, err := j.variables()
 	if err != nil {
 		return proc.Result{}, err
@@ -268,27 +272,27 @@ func (j job) start(ctx context.Context, network bool, extra map[string]string, p
 		}
 		variables[name] = value
 	}
-	walls := j.env.Sandbox()
-	walls.Network, walls.Loopback = network, false // it fetches the package
+	sandbox := j.env.Sandbox()
+	sandbox.Network, sandbox.Loopback = network, false
 	if ca := j.cfg.CAFile; network && ca != "" {
-		walls.Read = append(slices.Clone(walls.Read), ca)
+		sandbox.Read = append(slices.Clone(sandbox.Read), ca)
 	}
-	res, err := j.env.Exec.Run(ctx, proc.Command{Name: program, Args: args, Dir: j.dir, Env: variables, Sandbox: walls, Output: j.env.Output})
+	res, err := j.env.Exec.Run(ctx, proc.Command{Name: program, Args: args, Dir: j.dir, Env: variables, Sandbox: sandbox, Output: j.env.Output})
 	if err == nil && res.ExitCode != 0 {
-		err = j.failed(program, res)
+		err = j.installError(program, res)
 	}
 	return res, err
 }
 
-// failed tells why a manager failed, as far as its output shows (S0-140).
-func (j job) failed(program string, res proc.Result) error {
+// installError explains why a manager failed, as far as its output shows the reason (S0-140).
+func (j job) installError(program string, res proc.Result) error {
 	text := res.Stdout + "\n" + res.Stderr
 	missing := regexp.MustCompile(`E404|404 Not Found|ETARGET|notarget|No matching distribution|could not be found|no matching package|unknown revision|no matching versions|Couldn't find (any versions|package)|could not find .* in registry|does not contain package|: not found|: invalid version|: unrecognized import path|did not match`)
 	conflict := regexp.MustCompile(`ERESOLVE|ResolutionImpossible|conflicting dependencies|failed to select a version|EPEERINVALID|conflicts? with`)
 	unreachable := regexp.MustCompile(`ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|[Nn]ame or service not known|[Nn]ame resolution|no such host|Could not resolve host|Couldn't resolve host|Failed to establish a new connection|[Cc]onnection refused|[Nn]etwork is unreachable|CERTIFICATE_VERIFY_FAILED|SELF_SIGNED_CERT|UNABLE_TO_[A-Z_]*CERT|x509: ` +
 		`|EHOSTUNREACH|server misbehaving|dial tcp|i/o timeout|[Rr]ead timed out|ConnectTimeout|spurious network error|not a trusted or secure host`)
 	switch {
-	case unreachable.MatchString(text): // some say then that they do not find the package
+	case unreachable.MatchString(text): // first, because some managers then also report a missing package
 		return fault.New(fault.NetworkError, "%s does not reach its index: %s", program, shorten(text)).
 			WithHint("a person looks at the network, the certificates and the address of the index")
 	case conflict.MatchString(text):

@@ -8,31 +8,31 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// requirement is a package as a manifest names it.
+// requirement is a package in a manifest.
 type requirement struct {
 	// name is canonical.
 	name string
-	// version is the range that the manifest permits, "" for any.
+	// version is the permitted range, "" for any.
 	version string
-	// elsewhere is true for a package that does not come from the registry. Its version says from where.
+	// elsewhere is true for a package from outside the registry; version then describes its source.
 	elsewhere bool
-	// replaces is true when it takes the place of what something else asks for.
+	// replaces is true when the package replaces another requirement.
 	replaces bool
-	// file is what names it when that is not the first manifest of the manager.
+	// file is the file with the requirement, unless it is the first manifest of the manager.
 	file string
 }
 
-// pin is what a project says of one package.
+// pin is the version that a project permits of one package.
 type pin struct {
-	// ranges are what its manifests permit, each once. There are none when they do not name the package.
+	// ranges are the different ranges in its manifests; empty when they do not name the package.
 	ranges []string
-	// locked is the one version that the lock file of the project names, "" for none.
+	// locked is the version in the lock file, "" for none.
 	locked string
 }
 
 func (p pin) named() bool { return len(p.ranges) > 0 }
 
-// String is the pin as people read it.
+// String returns the pin as text for people.
 func (p pin) String() string {
 	if p.locked != "" {
 		return p.locked
@@ -40,14 +40,14 @@ func (p pin) String() string {
 	return strings.Join(p.ranges, " and ")
 }
 
-// pin returns what a project says of a package, by the requirements with the longest name that holds it: of go the
-// modules, of all others the package itself.
+// pin returns the pin of a package in a project. Of the requirements that provide the package it uses those with the
+// longest name: for go the closest enclosing module, for the others the package itself.
 func (m manager) pin(p project, name string) (pin, error) {
 	all, err := m.required(p)
 	if err != nil {
 		return pin{}, err
 	}
-	all = slices.DeleteFunc(all, func(r requirement) bool { return !m.holds(r.name, name) })
+	all = slices.DeleteFunc(all, func(r requirement) bool { return !m.provides(r.name, name) })
 	var found pin
 	longest := 0
 	for _, r := range all {
@@ -69,8 +69,8 @@ func (m manager) pin(p project, name string) (pin, error) {
 	return found, err
 }
 
-// version returns what the manager is asked for to stay within a pin: the locked version, or the range. ok is false
-// where that cannot be said.
+// version returns the version to request from the manager to stay within a pin: the locked version, or the ranges. ok
+// is false when the ranges cannot be expressed.
 func (m manager) version(p pin) (text string, ok bool) {
 	if p.locked != "" {
 		return p.locked, true
@@ -84,7 +84,7 @@ func (m manager) version(p pin) (text string, ok bool) {
 	return strings.Join(ranges, m.and), p.named()
 }
 
-// covers reports whether a version, a range or a tag stays within a pin. In doubt it does not.
+// covers reports whether a version, a range or a tag stays within a pin. When in doubt it returns false.
 func (m manager) covers(p pin, want string) bool {
 	if text, ok := m.version(p); ok && want == text {
 		return true
@@ -96,27 +96,27 @@ func (m manager) covers(p pin, want string) bool {
 	return p.named() && !slices.ContainsFunc(p.ranges, outside)
 }
 
-// target is what the installation is judged by. The project is what lies in the root and was there before the task: a
-// manifest that the task has written, or could have, must not speak for it (S0-141).
+// target returns the target by which the policy checks the installation. Only files of the root that are older than
+// the task count as the project: a manifest that the task could have written must not approve a package (S0-141).
 func (j job) target() tools.Target {
 	t := tools.Target{Kind: tools.Package, Name: j.manager.name + ":" + j.name, Version: j.want}
 	root := j.root()
 	switch {
-	case j.pinned.named() && !j.manager.covers(j.pinned, j.want):
-		t.Pinned = j.pinned.String()
-	case j.pinned.named() && j.foreign != "":
-		t.Note = j.foreign
-	case j.pinned.named() && root.olderThan(j.env.Since, slices.Concat(j.manager.manifests, j.manager.locks)):
+	case j.rootPin.named() && !j.manager.covers(j.rootPin, j.want):
+		t.Pinned = j.rootPin.String()
+	case j.rootPin.named() && j.otherRegistryNote != "":
+		t.Note = j.otherRegistryNote
+	case j.rootPin.named() && root.olderThan(j.env.Since, slices.Concat(j.manager.manifests, j.manager.locks)):
 		t.Known = true
-	case j.pinned.named():
+	case j.rootPin.named():
 		t.Note = "a manifest of the project names it, but it was changed after the task began"
-	case j.listed.named():
+	case j.workspacePin.named():
 		t.Note = "a manifest names it in the workspace, where this task itself writes"
 	}
 	return t
 }
 
-// verify holds what is installed against what the call was judged by.
+// verify checks that the installed version matches the version that the policy checked.
 func (j job) verify(version string) error {
 	if version == "" {
 		return fault.New(fault.ExecFailed, "%s ended well, but %s is not installed", j.manager.name, j.name)

@@ -16,18 +16,18 @@ func pip() manager {
 		versions:  regexp.MustCompile(`^([0-9]+!)?[0-9]+(\.[0-9]+)*((a|b|rc)[0-9]+)?(\.post[0-9]+)?(\.dev[0-9]+)?(\+[a-z0-9]+(\.[a-z0-9]+)*)?$`),
 		ranges:    pythonRanges,
 		and:       ",",
-		canonical: pypiName, holds: same, accepts: pythonAccepts,
-		required: inPython, locked: lockedPython,
+		canonical: pypiName, provides: same, accepts: pythonAccepts,
+		required: pythonRequirements, locked: lockedPython,
 		install: func(ctx context.Context, j job) (string, error) { return j.pipInstall(ctx) },
 	}
 }
 
-// pypiName is the one form of a name: lower case, with one hyphen for every run of separators.
+// pypiName returns the canonical form of a name: lower case, with one hyphen for each run of separators.
 func pypiName(name string) string {
 	return strings.ToLower(regexp.MustCompile(`[-_.]+`).ReplaceAllString(name, "-"))
 }
 
-// pipSpec is the package with its version, which may be a list of specifiers.
+// pipSpec returns the package with its version, which may be a list of specifiers.
 func (j job) pipSpec() string {
 	if j.want != "" && j.manager.versions.MatchString(j.want) {
 		return j.name + "==" + j.want
@@ -35,9 +35,9 @@ func (j job) pipSpec() string {
 	return j.name + j.want
 }
 
-// pipInstall installs into the virtual environment .venv of the project, which it makes when there is
-// none: the Python of the system stays as it is. That environment may be the work of the task, whose programs have no
-// network: only what fetches the wheels has it, and that runs nothing of the project or of its home.
+// pipInstall installs into the virtual environment .venv of the project, and creates it when it is missing: the
+// Python of the system is not changed. The task, whose programs have no network, could have changed that environment.
+// So only the download of wheels has network access, and it runs no code of the project or of its home.
 func (j job) pipInstall(ctx context.Context) (string, error) {
 	variables := map[string]string{"PIP_INDEX_URL": j.cfg.PipIndex, "PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_CONFIG_FILE": "/dev/null", "PYTHONNOUSERSITE": "1", "PIP_NO_CACHE_DIR": "1"}
 	if _, err := j.env.Exec.LookPath("pip"); err != nil {
@@ -50,7 +50,7 @@ func (j job) pipInstall(ctx context.Context) (string, error) {
 	}
 	spec := j.pipSpec()
 	environment := filepath.Join(j.dir, ".venv")
-	wheels := j.fresh
+	wheels := j.cacheDir
 	if _, err := j.run(ctx, variables, "pip", "download", "--only-binary", ":all:", "--dest", wheels, "--", spec); err != nil {
 		return "", err
 	}
@@ -72,17 +72,17 @@ func (j job) pipInstall(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// inPython reads requirements.txt, and the lists of dependencies in pyproject.toml.
-func inPython(p project) ([]requirement, error) {
+// pythonRequirements returns the dependencies in requirements.txt and pyproject.toml.
+func pythonRequirements(p project) ([]requirement, error) {
 	all, err := p.requirements("requirements.txt")
 	if err != nil {
 		return nil, err
 	}
-	more, err := inPyproject(p)
+	more, err := pyprojectRequirements(p)
 	return append(all, more...), err
 }
 
-// lockedPython returns the one version of a package in requirements.lock.
+// lockedPython returns the version of a package in requirements.lock, "" if none.
 func lockedPython(p project, name string) (string, error) {
 	all, err := p.requirements("requirements.lock")
 	for _, r := range all {
@@ -102,8 +102,8 @@ func (p project) requirements(file string) ([]requirement, error) {
 	return all, err
 }
 
-// appendRequirement reads a requirement: a name, extras, versions, options and markers. Options, comments, paths and
-// URLs are none.
+// appendRequirement parses a requirement: a name, extras, versions, options and markers. It skips lines that only
+// contain an option, a comment, a path or a URL.
 func appendRequirement(all []requirement, line string) []requirement {
 	line, _, _ = strings.Cut(strings.TrimSpace(line), " --")
 	found := regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._-]*)\s*(\[[^\]]*\]\s*)?(\(?[<>=!~][^;#]*|)([;#]|$)`).FindStringSubmatch(strings.TrimSpace(line))
@@ -114,8 +114,8 @@ func appendRequirement(all []requirement, line string) []requirement {
 	return append(all, requirement{name: pypiName(found[1]), version: version})
 }
 
-// inPyproject reads the tables that name dependencies: lists of requirements, and tables of Poetry.
-func inPyproject(p project) ([]requirement, error) {
+// pyprojectRequirements returns the dependencies in pyproject.toml: lists of requirements, and tables of Poetry.
+func pyprojectRequirements(p project) ([]requirement, error) {
 	type table = map[string]any
 	var manifest struct {
 		Project struct {

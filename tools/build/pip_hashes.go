@@ -13,16 +13,16 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// hashed is a package with the digests that a file of requirements permits its wheels, algorithm:digest.
-type hashed struct {
+// hashedRequirement is a package with the permitted digests of its wheels, algorithm:digest.
+type hashedRequirement struct {
 	requirement
 
 	digests []string
 }
 
-// hashes returns the requirements of a project that name digests.
-func (p project) hashes() ([]hashed, error) {
-	var all []hashed
+// hashedRequirements returns the requirements of a project that have digests.
+func (p project) hashedRequirements() ([]hashedRequirement, error) {
+	var all []hashedRequirement
 	for _, file := range []string{"requirements.txt", "requirements.lock"} {
 		data, err := p.read(file)
 		if err != nil {
@@ -34,7 +34,7 @@ func (p project) hashes() ([]hashed, error) {
 			if len(found) == 0 || len(digests) == 0 {
 				continue
 			}
-			h := hashed{requirement: found[0]}
+			h := hashedRequirement{requirement: found[0]}
 			for _, d := range digests {
 				h.digests = append(h.digests, strings.ToLower(d[1]))
 			}
@@ -44,7 +44,7 @@ func (p project) hashes() ([]hashed, error) {
 	return all, nil
 }
 
-// checkWheels holds the wheels that were fetched against the digests that the root, and the workspace, name for them.
+// checkWheels checks the downloaded wheels against the digests in the root and in the workspace.
 func (j job) checkWheels(dir string) error {
 	rel, err := j.env.Own(dir)
 	if err != nil {
@@ -54,13 +54,13 @@ func (j job) checkWheels(dir string) error {
 	if err != nil {
 		return err
 	}
-	for _, place := range []project{j.root(), j.project} {
-		named, err := place.hashes()
+	for _, source := range []project{j.root(), j.project} {
+		named, err := source.hashedRequirements()
 		if err != nil {
 			return err
 		}
 		for _, wheel := range wheels {
-			if err := j.checkWheel(place, named, dir, wheel.Name()); err != nil {
+			if err := j.checkWheel(source, named, dir, wheel.Name()); err != nil {
 				return err
 			}
 		}
@@ -68,8 +68,9 @@ func (j job) checkWheels(dir string) error {
 	return nil
 }
 
-// checkWheel reports a wheel whose digest is not among those that are named for its package in its version.
-func (j job) checkWheel(place project, named []hashed, dir, wheel string) error {
+// checkWheel returns CONFLICT when requirements list digests for this version of the package, but not that of the
+// wheel.
+func (j job) checkWheel(source project, named []hashedRequirement, dir, wheel string) error {
 	parts := strings.SplitN(wheel, "-", 3)
 	if len(parts) < 3 {
 		return nil
@@ -85,7 +86,7 @@ func (j job) checkWheel(place project, named []hashed, dir, wheel string) error 
 	}
 	ok, err := j.hasDigest(dir+"/"+wheel, permitted)
 	if err == nil && !ok {
-		err = fault.New(fault.Conflict, "%s has none of the digests that %s permits", wheel, place.dir).WithField("package_name").WithReason("OTHER_DIGEST").
+		err = fault.New(fault.Conflict, "%s has none of the digests that %s permits", wheel, source.dir).WithField("package_name").WithReason("OTHER_DIGEST").
 			WithHint("the index has another file than the one that was pinned: nothing was installed")
 	}
 	return err
@@ -113,7 +114,7 @@ func (j job) hasDigest(file string, permitted []string) (bool, error) {
 	return false, nil
 }
 
-// joinedLines are the lines of a file of requirements, with those that a backslash continues in one.
+// joinedLines joins the lines of a requirements file that a backslash continues.
 func joinedLines(data []byte) string {
 	return strings.NewReplacer("\\\r\n", " ", "\\\n", " ").Replace(string(data))
 }

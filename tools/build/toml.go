@@ -11,7 +11,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// readTOML decodes a file of the project, if it is there.
+// readTOML decodes a file of the project, if it exists.
 func (p project) readTOML(name string, into any) error {
 	data, err := p.read(name)
 	if err != nil || data == nil {
@@ -23,8 +23,8 @@ func (p project) readTOML(name string, into any) error {
 	return nil
 }
 
-// tomlRequirement reads the value of a dependency: its versions, or a table with them. A table with one of the keys
-// in elsewhere does not take it from the registry, and one without a version takes any.
+// tomlRequirement parses the value of a dependency: a version range, or a table with one. A table with one of the
+// keys in elsewhere names a package from outside the registry. Without a version any is permitted.
 func tomlRequirement(name string, value any, elsewhere ...string) requirement {
 	r := requirement{name: name}
 	fields, isTable := value.(map[string]any)
@@ -33,14 +33,14 @@ func tomlRequirement(name string, value any, elsewhere ...string) requirement {
 		value = fields["version"]
 	}
 	if r.elsewhere {
-		r.version = place(fields)
+		r.version = describeSource(fields)
 		return r
 	}
 	switch version := value.(type) {
 	case string:
 		r.version = version
 	case nil:
-	default: // such as several tables for several systems
+	default: // such as a list of tables, one for each platform
 		r.version = "what cannot be read"
 	}
 	if r.version == "*" {
@@ -49,8 +49,8 @@ func tomlRequirement(name string, value any, elsewhere ...string) requirement {
 	return r
 }
 
-// place is the table of a dependency that does not come from the registry, in a line.
-func place(fields map[string]any) string {
+// describeSource returns the table of a package from outside the registry as one line.
+func describeSource(fields map[string]any) string {
 	var words []string
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
 		words = append(words, fmt.Sprintf("%s=%v", key, fields[key]))

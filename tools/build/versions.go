@@ -9,11 +9,12 @@ import (
 	"github.com/Masterminds/semver/v3"
 )
 
-// acceptance reports whether a range holds one version. known is false for what is no range, such as a tag, and for
-// ranges that cannot be read.
+// acceptance reports whether a range contains a version. known is false for text that is not a range, such as a tag,
+// and for ranges that cannot be parsed.
 type acceptance func(want, version string) (ok, known bool)
 
-// npmAccepts judges ranges of npm. A prerelease is held only by a range that names one of the same version, as npm does.
+// npmAccepts implements acceptance for npm. As in npm, a range contains a prerelease only when it names a prerelease
+// of the same version.
 func npmAccepts(want, version string) (ok, known bool) {
 	constraint, err := semver.NewConstraint(want)
 	if err != nil {
@@ -29,8 +30,8 @@ func npmAccepts(want, version string) (ok, known bool) {
 	return constraint.Check(v), true
 }
 
-// cargoAccepts judges requirements of cargo: those of npm, in which a version without an operator permits what is
-// compatible with it.
+// cargoAccepts implements acceptance for cargo. Its ranges are those of npm, but a version without an operator
+// permits compatible versions.
 func cargoAccepts(want, version string) (ok, known bool) {
 	parts := strings.Split(want, ",")
 	for i, part := range parts {
@@ -43,7 +44,7 @@ func cargoAccepts(want, version string) (ok, known bool) {
 	return npmAccepts(strings.Join(parts, ", "), strings.TrimPrefix(version, "="))
 }
 
-// goAccepts holds a version against itself, and a commit against the pseudo-version that go makes of it.
+// goAccepts implements acceptance for go: a version contains itself, and a commit its pseudo-version.
 func goAccepts(want, version string) (ok, known bool) {
 	const inPseudoVersion = 12
 	switch {
@@ -55,11 +56,11 @@ func goAccepts(want, version string) (ok, known bool) {
 	return want == version, true
 }
 
-// pythonRanges are lists of version specifiers.
+// pythonRanges matches lists of version specifiers.
 var pythonRanges = regexp.MustCompile(`^((==|!=|<=|>=|<|>|~=)[0-9][0-9A-Za-z.!+]*(\.\*)?,?)*$`)
 
-// pythonAccepts judges a list of version specifiers, or a version alone. It compares releases (1.2.3); of all other
-// versions it knows only whether they are the same text.
+// pythonAccepts implements acceptance for a list of version specifiers, or a single version. It compares releases
+// (1.2.3); other versions are only tested for equality.
 func pythonAccepts(want, version string) (ok, known bool) {
 	if want != "" && want[0] >= '0' && want[0] <= '9' {
 		want = "==" + want
@@ -112,7 +113,7 @@ func pythonSpecifier(specifier, version string) (ok, known bool) {
 	}
 }
 
-// release reads the numbers of a version that has nothing else.
+// release parses a version that consists only of numbers.
 func release(version string) ([]int, bool) {
 	var numbers []int
 	for part := range strings.SplitSeq(version, ".") {
@@ -125,10 +126,10 @@ func release(version string) ([]int, bool) {
 	return numbers, true
 }
 
-// compare orders two releases; missing numbers are zero.
+// compare compares two releases; missing numbers are zero.
 func compare(a, b []int) int {
 	for i := range max(len(a), len(b)) {
-		if d := at(a, i) - at(b, i); d != 0 {
+		if d := component(a, i) - component(b, i); d != 0 {
 			return d
 		}
 	}
@@ -137,14 +138,14 @@ func compare(a, b []int) int {
 
 func startsWith(version, prefix []int) bool {
 	for i, n := range prefix {
-		if at(version, i) != n {
+		if component(version, i) != n {
 			return false
 		}
 	}
 	return true
 }
 
-func at(numbers []int, i int) int {
+func component(numbers []int, i int) int {
 	if i < len(numbers) {
 		return numbers[i]
 	}
