@@ -17,21 +17,21 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// connection says which database, and how to get in.
+// connection is a parsed connection string: a database and the credentials for it.
 type connection struct {
 	dialect sql.Dialect
-	// host, port and database name a server; the host is in lower case.
+	// host, port and database identify a database on a server; host is in lower case.
 	host           string
 	port           uint16
 	database       string
 	user, password string
-	// tls is disable, prefer, require or verify-full, as PostgreSQL names them.
+	// tls is disable, prefer, require or verify-full, as for PostgreSQL.
 	tls string
-	// file is the real absolute path of a file of SQLite.
+	// file is the real absolute path of an SQLite file.
 	file string
 }
 
-// name names the database for people and policies, never with user or password.
+// name returns the name of the database for people and policies, without user and password.
 func (c connection) name() string {
 	if c.dialect == sql.SQLite {
 		return "sqlite:" + c.file
@@ -43,7 +43,7 @@ func (c connection) target() tools.Target {
 	return tools.Target{Kind: tools.Connection, Name: c.name()}
 }
 
-// files lists the file that a statement of the level uses, none for a server.
+// files returns the file that a statement of the level accesses, none for a server.
 func (c connection) files(level sql.Level) []tools.File {
 	if c.dialect != sql.SQLite {
 		return nil
@@ -57,16 +57,16 @@ func (c connection) files(level sql.Level) []tools.File {
 
 func (c connection) address() string { return net.JoinHostPort(c.host, strconv.Itoa(int(c.port))) }
 
-// secretScheme begins the reference to a named connection.
+// secretScheme is the prefix of a reference to a named connection.
 const secretScheme = "secret://"
 
-// open finds out what a connection string stands for. Nothing that it returns, errors included, repeats
-// the text of a URL, which may hold a password (S0-124).
+// open resolves a connection string. Results and errors never repeat the text of a URL, which may contain a password
+// (S0-124).
 func (cfg Config) open(env *tools.Env, text string) (connection, error) {
-	name, known := strings.CutPrefix(text, secretScheme)
-	if known {
+	name, named := strings.CutPrefix(text, secretScheme)
+	if named {
 		var err error
-		if text, err = cfg.named(name); err != nil {
+		if text, err = cfg.namedURL(name); err != nil {
 			return connection{}, err
 		}
 	}
@@ -77,7 +77,7 @@ func (cfg Config) open(env *tools.Env, text string) (connection, error) {
 	switch {
 	case c.dialect == sql.SQLite:
 		return c.confined(env)
-	case known:
+	case named:
 		return c, nil
 	case c.password != "":
 		return connection{}, fault.New(fault.SecretDetected, "the connection string holds a password").WithField(connectionField).
@@ -91,8 +91,8 @@ func (cfg Config) open(env *tools.Env, text string) (connection, error) {
 
 const connectionField = "connection_string"
 
-// named reads the URL of a named connection.
-func (cfg Config) named(name string) (string, error) {
+// namedURL reads the URL of a named connection.
+func (cfg Config) namedURL(name string) (string, error) {
 	const longest = 4096 // bytes
 	missing := fault.New(fault.NotFound, "this node knows no such connection").WithField(connectionField).
 		WithHint("the operator puts its URL into the file connections/NAME of the data directory")
@@ -115,8 +115,8 @@ func (cfg Config) named(name string) (string, error) {
 	return strings.TrimSpace(string(data)), nil
 }
 
-// parse reads a URL. Only what is listed here has a meaning, so that no option of a driver can change
-// the server, name a file or switch off a guard.
+// parse parses a URL. It accepts only the listed parts and options, so that no driver option can change the server,
+// name a file or disable a safeguard.
 func parse(text string) (connection, *fault.Error) {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -148,7 +148,7 @@ func parse(text string) (connection, *fault.Error) {
 	return c, c.complete(u)
 }
 
-// complete checks the parts and reads the options of the URL of a server.
+// complete validates the parts of a server URL and reads its options.
 func (c *connection) complete(u *url.URL) *fault.Error {
 	switch {
 	case !regexp.MustCompile(`^[a-z0-9._-]+$`).MatchString(c.host) && net.ParseIP(c.host) == nil:
@@ -185,8 +185,8 @@ func malformed(why string) *fault.Error {
 		WithHint("write postgres://user@host:5432/name, mysql://user@host:3306/name, sqlite:/absolute/path or secret://NAME")
 }
 
-// confined resolves the file of SQLite inside the root. The data directory and the metadata of
-// repositories and nodes are closed (A-27).
+// confined resolves an SQLite file inside the root. The data directory and the metadata of repositories and nodes are
+// protected (A-27).
 func (c connection) confined(env *tools.Env) (connection, error) {
 	rel, err := env.Root.Resolve(c.file)
 	if err != nil {

@@ -22,8 +22,8 @@ type databaseQueryOut struct {
 	Truncated    bool                `json:"truncated" jsonschema:"More rows were there than fit"`
 }
 
-// databaseQuery makes DATABASE_QUERY (S0-120 to S0-124, A-37, A-38). What a call needs follows from its
-// Intent: the database that it reaches, and the class of its statement.
+// databaseQuery is DATABASE_QUERY (S0-120 to S0-124, A-37, A-38). Its Intent tells the policy which database a call
+// accesses, and the class of its statement.
 func databaseQuery(cfg Config) tools.Tool {
 	return tools.DefineIntent(tools.Spec{
 		Name:    "DATABASE_QUERY",
@@ -72,7 +72,7 @@ func databaseQuery(cfg Config) tools.Tool {
 		out := &table{maxRows: cfg.MaxRows, maxBytes: cfg.MaxBytes, columns: []string{}, rows: [][]json.RawMessage{}}
 		affected, err := c.engine()(ctx, c, q, out)
 		if err != nil {
-			return databaseQueryOut{}, c.discreet(ctx, err)
+			return databaseQueryOut{}, c.sanitize(ctx, err)
 		}
 		return databaseQueryOut{Columns: out.columns, Rows: out.rows, RowsAffected: affected, Truncated: out.truncated}, nil
 	})
@@ -89,17 +89,17 @@ func effect(level sql.Level) tools.Effect {
 	}
 }
 
-// query is one statement with its parameters, ready to run.
+// query is one statement with its parameters.
 type query struct {
 	text  string
 	class sql.Class
-	// params are nil, bool, json.Number and string.
+	// params are of type nil, bool, json.Number or string.
 	params []any
 }
 
 func (q query) reads() bool { return q.class.Level == sql.Read }
 
-// engine runs a query on a connection. It returns the number of changed rows.
+// engine runs a query on a connection. It adds the rows to out and returns the number of changed rows.
 type engine func(ctx context.Context, c connection, q query, out *table) (int64, error)
 
 func (c connection) engine() engine {
@@ -113,7 +113,7 @@ func (c connection) engine() engine {
 	}
 }
 
-// newQuery classifies the text and decodes the parameters.
+// newQuery classifies the statement and decodes the parameters.
 func newQuery(d sql.Dialect, in databaseQueryIn) (query, error) {
 	q := query{text: in.Query, class: sql.Classify(d, in.Query)}
 	if q.class.Statements > 1 {

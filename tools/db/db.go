@@ -1,31 +1,30 @@
 // Package db is the family of tools for databases (seed 000): PostgreSQL, MySQL with MariaDB, and SQLite.
 //
-// Package classify/sql says what a statement would do, and package policy decides whether it may. What it
-// counts as then holds in the engine too: a read runs in a session that cannot write, whatever functions
-// and views do behind its back, and is rolled back. Every call has a connection of its own, so that
-// nothing of one call is left for the next.
+// Package classify/sql determines what a statement would do, and package policy decides whether it may. The engine
+// enforces that class, too: a read runs in a session that cannot write, even through functions and views, and is
+// rolled back. Every call opens a new connection, so that no session state is shared between calls.
 package db
 
 import "github.com/orch-dev/orch/tools"
 
-// The limits of one result, when Config sets none.
+// The default limits of one result.
 const (
-	// DefaultMaxRows is the largest number of rows.
+	// DefaultMaxRows is the maximum number of rows.
 	DefaultMaxRows = 10_000
-	// DefaultMaxBytes bounds the rows as JSON, in bytes.
+	// DefaultMaxBytes is the maximum size of the rows as JSON, in bytes.
 	DefaultMaxBytes = 1 << 20
 )
 
-// Config configures the family. The zero value works: it knows no named connections.
+// Config configures the family. The zero value has no named connections.
 type Config struct {
-	// Connections is a directory with one file for each named connection: the file orders holds the URL,
-	// with user and password, that secret://orders stands for. It should lie in the data directory of
-	// the node, which is closed to tools. Default: there are none.
+	// Connections is a directory with one file for each named connection: the file orders contains the URL, with user
+	// and password, of secret://orders. It should be in the data directory of the node, which tools cannot access.
+	// Default: no named connections.
 	Connections string
-	// Hosts are the servers, host:port in lower case, that a call may name by itself. Named connections
-	// may lead anywhere. Default, when nil: every server that the policy lets through.
+	// Hosts are the servers, host:port in lower case, to which a URL in a call may connect. Named connections may use
+	// any server. Default, when nil: every server that the policy permits.
 	Hosts []string
-	// MaxRows and MaxBytes bound the rows of a result. Default: DefaultMaxRows, DefaultMaxBytes.
+	// MaxRows and MaxBytes limit the rows of a result. Default: DefaultMaxRows, DefaultMaxBytes.
 	MaxRows, MaxBytes int
 }
 
@@ -39,5 +38,5 @@ func (cfg Config) withDefaults() Config {
 	return cfg
 }
 
-// Tools returns the family.
+// Tools returns the tools of the family.
 func Tools(cfg Config) []tools.Tool { return []tools.Tool{databaseQuery(cfg.withDefaults())} }

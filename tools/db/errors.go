@@ -12,25 +12,25 @@ import (
 
 // The reasons of DATABASE_ERROR.
 const (
-	// connectionFailed: there is no connection, so that nothing was run.
+	// connectionFailed: the connection failed, so nothing ran.
 	connectionFailed = "CONNECTION_FAILED"
-	// queryFailed: the database refused the statement or broke it off; it has changed nothing.
+	// queryFailed: the database rejected or aborted the statement, which has changed nothing.
 	queryFailed = "QUERY_FAILED"
-	// readOnly: a statement that counts as a read wanted to write, so it was refused.
+	// readOnly: a statement that was classified as a read tried to write, so it was rejected.
 	readOnly = "READ_ONLY"
 )
 
-// unreachable says why there is no connection.
-func unreachable(c connection, err error, said string) *fault.Error {
-	if said == "" {
-		said = networkSays(err)
+// connectError returns DATABASE_ERROR for a connection that failed. message is the reason from the server, if any.
+func connectError(c connection, err error, message string) *fault.Error {
+	if message == "" {
+		message = networkMessage(err)
 	}
-	return fault.Wrap(fault.DatabaseError, err, "cannot connect to "+c.name()+": "+said).
+	return fault.Wrap(fault.DatabaseError, err, "cannot connect to "+c.name()+": "+message).
 		WithReason(connectionFailed).WithField(connectionField)
 }
 
-// networkSays returns what is wrong with the network, without addresses.
-func networkSays(err error) string {
+// networkMessage returns the reason of a network error, without addresses.
+func networkMessage(err error) string {
 	var op *net.OpError
 	var dns *net.DNSError
 	switch {
@@ -44,48 +44,50 @@ func networkSays(err error) string {
 	return "the server speaks another protocol, or refuses the way of connecting"
 }
 
-// refused says what the database has against a statement.
-func refused(err error, said string) *fault.Error {
-	return fault.Wrap(fault.DatabaseError, err, said).WithReason(queryFailed).WithField("query")
+// queryError returns DATABASE_ERROR for a statement that the database rejected.
+func queryError(err error, message string) *fault.Error {
+	return fault.Wrap(fault.DatabaseError, err, message).WithReason(queryFailed).WithField("query")
 }
 
-// wroteInRead says that a statement only looked like a read.
-func wroteInRead(err error, said string) *fault.Error {
-	return fault.Wrap(fault.DatabaseError, err, said).WithReason(readOnly).WithField("query").
+// readOnlyError returns DATABASE_ERROR for a write by a statement that was classified as a read.
+func readOnlyError(err error, message string) *fault.Error {
+	return fault.Wrap(fault.DatabaseError, err, message).WithReason(readOnly).WithField("query").
 		WithHint("the statement counts as a read and runs read-only; change data by a statement that says so")
 }
 
-// tookTooLong says that the server has ended the statement.
-func tookTooLong(err error) *fault.Error {
+// timeoutError returns TIMEOUT for a statement that the server stopped.
+func timeoutError(err error) *fault.Error {
 	return fault.Wrap(fault.Timeout, err, "the database ended the statement because it took too long").WithField("query")
 }
 
-// broken says that the connection broke while a statement ran.
-func broken(q query, err error) *fault.Error {
+// brokenConnection returns the error of a connection that broke during a statement: IN_DOUBT if it may have changed
+// data.
+func brokenConnection(q query, err error) *fault.Error {
 	if q.reads() {
-		return fault.Wrap(fault.DatabaseError, err, "the connection broke: "+networkSays(err)).WithReason(connectionFailed)
+		return fault.Wrap(fault.DatabaseError, err, "the connection broke: "+networkMessage(err)).WithReason(connectionFailed)
 	}
 	return fault.Wrap(fault.InDoubt, err, "the connection broke, and it is unknown whether the statement has changed anything")
 }
 
-// discreet returns err as it may leave the tool: the end of ctx goes before what it led to, and neither
-// the message nor the cause repeats the password, whatever a server or a driver says (S0-124).
-func (c connection) discreet(ctx context.Context, err error) error {
+// sanitize returns err as the tool reports it. When ctx has ended, its cause takes precedence over the errors that
+// this led to. Neither the message nor the cause contains the password, whatever a server or a driver returned
+// (S0-124).
+func (c connection) sanitize(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	known := *fault.From(err)
+	sanitized := *fault.From(err)
 	if c.password == "" {
-		return &known
+		return &sanitized
 	}
-	known.Message = c.without(known.Message)
-	if known.Err != nil {
-		known.Err = errors.New(c.without(known.Err.Error()))
+	sanitized.Message = c.redact(sanitized.Message)
+	if sanitized.Err != nil {
+		sanitized.Err = errors.New(c.redact(sanitized.Err.Error()))
 	}
-	return &known
+	return &sanitized
 }
 
-func (c connection) without(text string) string {
+func (c connection) redact(text string) string {
 	for _, form := range []string{c.password, url.QueryEscape(c.password), url.PathEscape(c.password)} {
 		text = strings.ReplaceAll(text, form, "[REDACTED]")
 	}

@@ -16,23 +16,22 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// runMySQL runs a query on MariaDB or MySQL. A read runs in a session that is read-only, because a
-// read-only transaction is ended by any DROP TABLE. The driver takes one statement, and with parameters
-// prepares it.
+// runMySQL runs a query on MariaDB or MySQL. A read runs in a read-only session, because DROP TABLE would commit a
+// read-only transaction. The driver accepts one statement, and prepares it when there are parameters.
 func runMySQL(ctx context.Context, c connection, q query, out *table) (int64, error) {
 	if q.class.Verb == "LOAD" {
 		return 0, fault.New(fault.ValidationError, "LOAD has nowhere to read").WithField("query").WithHint("use INSERT")
 	}
 	pool, err := mysqlPool(c)
 	if err != nil {
-		return 0, unreachable(c, err, "")
+		return 0, connectError(c, err, "")
 	}
 	defer func() { _ = pool.Close() }()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	conn, err := pool.Conn(ctx)
 	if err != nil {
-		return 0, unreachable(c, err, mysqlSays(err))
+		return 0, connectError(c, err, mysqlMessage(err))
 	}
 	defer func() { _ = conn.Close() }()
 	id, err := prepareMySQL(ctx, conn, q)
@@ -40,12 +39,12 @@ func runMySQL(ctx context.Context, c connection, q query, out *table) (int64, er
 		return 0, mysqlError(q, err)
 	}
 	killed := make(chan struct{})
-	spare := context.AfterFunc(ctx, func() {
+	stopKill := context.AfterFunc(ctx, func() {
 		defer close(killed)
 		killMySQL(ctx, pool, id)
 	})
-	affected, err := askMySQL(ctx, cancel, conn, q, out)
-	if !spare() {
+	affected, err := queryMySQL(ctx, cancel, conn, q, out)
+	if !stopKill() {
 		<-killed
 	}
 	if err != nil && (!out.truncated || !q.reads()) {
@@ -62,7 +61,7 @@ func mysqlPool(c connection) (*sql.DB, error) {
 	cfg.TLSConfig = map[string]string{"disable": "false", "prefer": "preferred", "require": "skip-verify", "verify-full": "true"}[c.tls]
 	cfg.Params = map[string]string{
 		"time_zone": "'+00:00'",
-		// Strings are lexed as package classify/sql does: no ANSI_QUOTES, no NO_BACKSLASH_ESCAPES.
+		// The server tokenizes strings as package classify/sql does: no ANSI_QUOTES, no NO_BACKSLASH_ESCAPES.
 		"sql_mode": "'STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'",
 	}
 	connector, err := mysql.NewConnector(cfg)
@@ -74,14 +73,14 @@ func mysqlPool(c connection) (*sql.DB, error) {
 	return pool, nil
 }
 
-// prepareMySQL sets the session up and returns its id.
+// prepareMySQL configures the session and returns its id.
 func prepareMySQL(ctx context.Context, conn *sql.Conn, q query) (id int64, err error) {
 	var version string
 	if err := conn.QueryRowContext(ctx, "SELECT CONNECTION_ID(), VERSION()").Scan(&id, &version); err != nil {
 		return 0, err
 	}
 	var settings []string
-	if at, ok := ctx.Deadline(); ok { // the server ends it when nobody is left to kill it
+	if at, ok := ctx.Deadline(); ok { // the server stops the statement if KILL fails
 		left := max(time.Until(at)+time.Second, time.Second)
 		if strings.Contains(version, "MariaDB") {
 			settings = append(settings, fmt.Sprintf("SET SESSION max_statement_time = %.3f", left.Seconds()))
@@ -100,14 +99,14 @@ func prepareMySQL(ctx context.Context, conn *sql.Conn, q query) (id int64, err e
 	return id, nil
 }
 
-// killMySQL ends a session. Without it a server goes on although the connection was closed.
+// killMySQL kills a session. Otherwise the server would continue the statement although the connection is closed.
 func killMySQL(ctx context.Context, pool *sql.DB, id int64) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), partingTime)
 	defer cancel()
-	_, _ = pool.ExecContext(ctx, "KILL "+strconv.FormatInt(id, 10)) // the session may be gone
+	_, _ = pool.ExecContext(ctx, "KILL "+strconv.FormatInt(id, 10)) // the session may have ended already
 }
 
-func askMySQL(ctx context.Context, cancel func(), conn *sql.Conn, q query, out *table) (int64, error) {
+func queryMySQL(ctx context.Context, cancel func(), conn *sql.Conn, q query, out *table) (int64, error) {
 	params := mysqlParameters(q.params)
 	if !mysqlReturnsRows(q) {
 		result, err := conn.ExecContext(ctx, q.text, params...)
@@ -130,20 +129,20 @@ func askMySQL(ctx context.Context, cancel func(), conn *sql.Conn, q query, out *
 	return 0, rows.Err()
 }
 
-// readMySQL collects the rows. When those of a read do not fit, the query is cancelled.
+// readMySQL collects the rows. When the rows of a read exceed the limits, it cancels the query.
 func readMySQL(rows *sql.Rows, cancel func(), q query, out *table) error {
 	types, err := rows.ColumnTypes()
 	if err != nil {
 		return err
 	}
 	values := make([]any, len(types))
-	places := make([]any, len(types))
+	targets := make([]any, len(types))
 	for i, t := range types {
 		out.columns = append(out.columns, t.Name())
-		places[i] = &values[i]
+		targets[i] = &values[i]
 	}
 	for rows.Next() {
-		if err := rows.Scan(places...); err != nil {
+		if err := rows.Scan(targets...); err != nil {
 			return err
 		}
 		row := make([]json.RawMessage, len(types))
@@ -158,14 +157,14 @@ func readMySQL(rows *sql.Rows, cancel func(), q query, out *table) error {
 	return rows.Err()
 }
 
-// mysqlReturnsRows reports whether to wait for rows instead of a count.
+// mysqlReturnsRows reports whether the statement returns rows instead of a count.
 func mysqlReturnsRows(q query) bool {
 	return q.class.Returning || !slices.Contains([]string{
 		"INSERT", "UPDATE", "DELETE", "REPLACE", "CREATE", "DROP", "ALTER", "TRUNCATE", "RENAME", "GRANT", "REVOKE", "SET", "DO",
 	}, q.class.Verb)
 }
 
-// mysqlParameters passes numbers that are no integers as text, so that no digit is lost.
+// mysqlParameters passes non-integer numbers as text, so that no digit is lost.
 func mysqlParameters(params []any) []any {
 	values := make([]any, len(params))
 	for i, p := range params {
@@ -180,7 +179,7 @@ func mysqlParameters(params []any) []any {
 	return values
 }
 
-// mysqlCell turns a value of the driver into JSON.
+// mysqlCell converts a value of the driver to JSON.
 func mysqlCell(kind string, v any) json.RawMessage {
 	switch v := v.(type) {
 	case nil:
@@ -215,9 +214,9 @@ func mysqlBytes(kind string, b []byte) json.RawMessage {
 	case "DECIMAL", "UNSIGNED BIGINT":
 		return num(string(b))
 	case "DATETIME":
-		return moment(string(b), "")
+		return timestamp(string(b), "")
 	case "TIMESTAMP":
-		return moment(string(b), "Z")
+		return timestamp(string(b), "Z")
 	case "JSON":
 		if json.Valid(b) {
 			return slices.Clone(b)
@@ -226,31 +225,31 @@ func mysqlBytes(kind string, b []byte) json.RawMessage {
 	return str(string(b))
 }
 
-func mysqlSays(err error) string {
+func mysqlMessage(err error) string {
 	if server, ok := errors.AsType[*mysql.MySQLError](err); ok {
 		return fmt.Sprintf("%s (%d)", server.Message, server.Number)
 	}
 	return ""
 }
 
-// mysqlError turns what the server, the driver or the connection says into a coded error.
+// mysqlError converts an error of the server, the driver or the connection to a coded error.
 func mysqlError(q query, err error) *fault.Error {
 	var server *mysql.MySQLError
-	if known, ok := errors.AsType[*fault.Error](err); ok {
-		return known
+	if coded, ok := errors.AsType[*fault.Error](err); ok {
+		return coded
 	}
 	if !errors.As(err, &server) {
 		var want, got int
 		if n, _ := fmt.Sscanf(err.Error(), "sql: expected %d arguments, got %d", &want, &got); n == 2 {
 			return wrongCount(want, got)
 		}
-		return broken(q, err)
+		return brokenConnection(q, err)
 	}
 	switch server.Number {
 	case 1792, 1290: // read-only transaction, read-only server
-		return wroteInRead(err, mysqlSays(err))
+		return readOnlyError(err, mysqlMessage(err))
 	case 1969, 3024: // max_statement_time, max_execution_time
-		return tookTooLong(err)
+		return timeoutError(err)
 	}
-	return refused(err, mysqlSays(err))
+	return queryError(err, mysqlMessage(err))
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// decodeParameters turns JSON values into nil, bool, json.Number and string.
+// decodeParameters converts JSON values to nil, bool, json.Number and string.
 func decodeParameters(list []json.RawMessage) ([]any, error) {
 	params := make([]any, len(list))
 	for i, raw := range list {
@@ -36,7 +36,7 @@ func decodeParameters(list []json.RawMessage) ([]any, error) {
 
 func parameterField(i int) string { return "parameters[" + strconv.Itoa(i) + "]" }
 
-// wrongCount says that there are more or fewer parameters than placeholders.
+// wrongCount is the error for more or fewer parameters than placeholders.
 func wrongCount(placeholders, parameters int) *fault.Error {
 	return fault.New(fault.ValidationError, "the statement has %d placeholders, but %d parameters were given", placeholders, parameters).
 		WithField("parameters")

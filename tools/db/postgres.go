@@ -17,18 +17,18 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// The patience with servers.
+// The limits for servers.
 const (
 	connectTime = 15 * time.Second
-	// partingTime is for ending a statement and a connection after the call has ended.
+	// partingTime is the time limit for stopping a statement and closing a connection after the call has ended.
 	partingTime = 5 * time.Second
-	// maxMessage is the largest row that is taken from a server, in bytes.
+	// maxMessage is the largest row that is accepted from a server, in bytes.
 	maxMessage = 64 << 20
 )
 
-// runPostgres runs a query by the extended protocol, which takes one statement and binds parameters. A
-// read runs in a read-only transaction that can no longer be turned into another one, because a first
-// query has been run in it; it is always rolled back.
+// runPostgres runs a query with the extended protocol, which accepts one statement and binds parameters. A read runs
+// in a read-only transaction, which is always rolled back. A statement cannot make it read-write, because an initial
+// query has already run in it.
 func runPostgres(ctx context.Context, c connection, q query, out *table) (int64, error) {
 	if q.class.Verb == "COPY" {
 		return 0, fault.New(fault.ValidationError, "COPY has nowhere to read or write").WithField("query").WithHint("use SELECT or INSERT")
@@ -39,11 +39,11 @@ func runPostgres(ctx context.Context, c connection, q query, out *table) (int64,
 	}
 	defer closePostgres(ctx, conn)
 	if q.reads() {
-		if err := simple(ctx, conn, "BEGIN READ ONLY; SELECT 1"); err != nil {
+		if err := execSimple(ctx, conn, "BEGIN READ ONLY; SELECT 1"); err != nil {
 			return 0, postgresError(q, err)
 		}
 	}
-	affected, err := askPostgres(ctx, conn, q, out)
+	affected, err := queryPostgres(ctx, conn, q, out)
 	if err != nil {
 		return 0, postgresError(q, err)
 	}
@@ -54,9 +54,9 @@ func dialPostgres(ctx context.Context, c connection, q query) (*pgconn.PgConn, e
 	address := url.URL{Scheme: "postgres", Host: c.address(), Path: "/", RawQuery: "sslmode=" + c.tls}
 	cfg, err := pgconn.ParseConfig(address.String())
 	if err != nil {
-		return nil, unreachable(c, err, "the settings of PostgreSQL in the environment of the node are malformed")
+		return nil, connectError(c, err, "the settings of PostgreSQL in the environment of the node are malformed")
 	}
-	// What the environment of the node says about PostgreSQL is for its user, not for tasks.
+	// The PostgreSQL settings in the environment of the node are for its user, not for tasks.
 	cfg.User, cfg.Password, cfg.Database = c.user, c.password, c.database
 	cfg.ConnectTimeout = connectTime
 	cfg.MaxProtocolMessageBodyLen = maxMessage
@@ -66,17 +66,17 @@ func dialPostgres(ctx context.Context, c connection, q query) (*pgconn.PgConn, e
 	}
 	conn, err := pgconn.ConnectConfig(ctx, cfg)
 	if err != nil {
-		said := ""
+		message := ""
 		if server, ok := errors.AsType[*pgconn.PgError](err); ok {
-			said = server.Message + " (" + server.Code + ")"
+			message = server.Message + " (" + server.Code + ")"
 		}
-		return nil, unreachable(c, err, said)
+		return nil, connectError(c, err, message)
 	}
 	return conn, nil
 }
 
-// postgresSettings makes values readable in one way, strings lexed as package classify/sql does, and a
-// statement end at the server when nobody is left to cancel it.
+// postgresSettings returns settings that fix the format of values, make the server tokenize strings as package
+// classify/sql does, and stop the statement on the server if it cannot be cancelled.
 func postgresSettings(ctx context.Context, q query) map[string]string {
 	settings := map[string]string{
 		"application_name": "orch", "client_encoding": "UTF8", "TimeZone": "UTC", "DateStyle": "ISO, YMD",
@@ -92,7 +92,7 @@ func postgresSettings(ctx context.Context, q query) map[string]string {
 	return settings
 }
 
-// closePostgres ends the connection although the call may have ended, and waits until that is done.
+// closePostgres closes the connection even if ctx has ended, and waits until that is done.
 func closePostgres(ctx context.Context, conn *pgconn.PgConn) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), partingTime)
 	defer cancel()
@@ -103,14 +103,14 @@ func closePostgres(ctx context.Context, conn *pgconn.PgConn) {
 	}
 }
 
-// simple runs text of our own.
-func simple(ctx context.Context, conn *pgconn.PgConn, text string) error {
+// execSimple runs trusted text.
+func execSimple(ctx context.Context, conn *pgconn.PgConn, text string) error {
 	_, err := conn.Exec(ctx, text).ReadAll()
 	return err
 }
 
-// askPostgres runs the query. When the rows of a read do not fit, the rest is cancelled.
-func askPostgres(ctx context.Context, conn *pgconn.PgConn, q query, out *table) (int64, error) {
+// queryPostgres runs the query. When the rows of a read exceed the limits, it cancels the rest.
+func queryPostgres(ctx context.Context, conn *pgconn.PgConn, q query, out *table) (int64, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	result := conn.ExecParams(ctx, q.text, postgresParameters(q.params), nil, nil, nil)
@@ -129,7 +129,7 @@ func askPostgres(ctx context.Context, conn *pgconn.PgConn, q query, out *table) 
 	}
 	if out.truncated && q.reads() {
 		cancel()
-		_, _ = result.Close() // says that it was cancelled
+		_, _ = result.Close() // returns the cancellation error
 		return 0, nil
 	}
 	tag, err := result.Close()
@@ -139,7 +139,7 @@ func askPostgres(ctx context.Context, conn *pgconn.PgConn, q query, out *table) 
 	return tag.RowsAffected(), nil
 }
 
-// postgresParameters are texts; the server knows the type of each placeholder.
+// postgresParameters returns the parameters as text; the server knows the type of each placeholder.
 func postgresParameters(params []any) [][]byte {
 	values := make([][]byte, len(params))
 	for i, p := range params {
@@ -150,13 +150,13 @@ func postgresParameters(params []any) [][]byte {
 	return values
 }
 
-// The types of PostgreSQL whose text is no JSON string, by their object ids, which never change.
+// The object ids, which never change, of the PostgreSQL types whose text is not returned as a plain JSON string.
 const (
 	oidBool, oidBytea, oidJSON, oidJSONB, oidTimestamp, oidTimestamptz  = 16, 17, 114, 3802, 1114, 1184
 	oidInt8, oidInt2, oidInt4, oidOID, oidFloat4, oidFloat8, oidNumeric = 20, 21, 23, 26, 700, 701, 1700
 )
 
-// postgresCell turns the text of a value into JSON.
+// postgresCell converts the text of a value to JSON.
 func postgresCell(oid uint32, value []byte) json.RawMessage {
 	if value == nil {
 		return null()
@@ -176,34 +176,34 @@ func postgresCell(oid uint32, value []byte) json.RawMessage {
 			return blob(b)
 		}
 	case oidTimestamp:
-		return moment(s, "")
+		return timestamp(s, "")
 	case oidTimestamptz:
 		if utc, ok := strings.CutSuffix(s, "+00"); ok {
-			return moment(utc, "Z")
+			return timestamp(utc, "Z")
 		}
 	}
 	return str(s)
 }
 
-// postgresError turns what the server or the connection says into a coded error.
+// postgresError converts an error of the server or the connection to a coded error.
 func postgresError(q query, err error) *fault.Error {
 	var server *pgconn.PgError
 	if !errors.As(err, &server) {
-		return broken(q, err)
+		return brokenConnection(q, err)
 	}
-	said := server.Message + " (" + server.Code + ")"
+	message := server.Message + " (" + server.Code + ")"
 	if server.Position > 0 {
-		said += fmt.Sprintf(" at character %d", server.Position)
+		message += fmt.Sprintf(" at character %d", server.Position)
 	}
 	switch server.Code {
 	case "25006": // read_only_sql_transaction
-		return wroteInRead(err, said)
+		return readOnlyError(err, message)
 	case "57014": // query_canceled, by statement_timeout
-		return tookTooLong(err)
+		return timeoutError(err)
 	case "08P01": // protocol_violation: the number of parameters
 		return fault.Wrap(fault.ValidationError, err, server.Message).WithField("parameters")
 	}
-	e := refused(err, said)
+	e := queryError(err, message)
 	if server.Hint != "" {
 		e.Hint = server.Hint
 	}

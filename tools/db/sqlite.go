@@ -16,17 +16,17 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// The bounds of SQLite, which runs inside of this process.
+// The limits of SQLite, which runs inside of this process.
 const (
-	// sqliteValue is the largest value, sqliteHeap the most memory of a connection, in bytes.
+	// sqliteValue is the largest value, sqliteHeap the maximum memory of a connection, in bytes.
 	sqliteValue = 16 << 20
 	sqliteHeap  = 128 << 20
-	// sqliteBusy is how long a statement waits for the lock of another one.
+	// sqliteBusy is how long a statement waits for the lock of another process.
 	sqliteBusy = 10 * time.Second
 )
 
-// runSQLite runs a query on a file. An authorizer sees every table, function and action that the
-// statement is compiled to, those of views and triggers too.
+// runSQLite runs a query on a file. An authorizer checks every table, function and action to which the statement
+// compiles, including those of views and triggers.
 func runSQLite(ctx context.Context, c connection, q query, out *table) (int64, error) {
 	conn, err := openSQLite(ctx, c, q)
 	if err != nil {
@@ -41,11 +41,11 @@ func runSQLite(ctx context.Context, c connection, q query, out *table) (int64, e
 		return 0, fault.New(fault.ValidationError, "there is no statement").WithField("query")
 	}
 	defer func() { _ = stmt.Close() }()
-	if err := alone(conn, tail); err != nil {
+	if err := checkSingle(conn, tail); err != nil {
 		return 0, err
 	}
 	if q.reads() && !stmt.ReadOnly() {
-		return 0, wroteInRead(nil, "the statement would change the database")
+		return 0, readOnlyError(nil, "the statement would change the database")
 	}
 	if err := bindSQLite(stmt, q.params); err != nil {
 		return 0, err
@@ -64,7 +64,7 @@ func runSQLite(ctx context.Context, c connection, q query, out *table) (int64, e
 	return conn.Changes(), nil
 }
 
-// openSQLite opens the file; only a statement that a person has looked at makes a new one.
+// openSQLite opens the file. Only a destructive statement, which a person approved, may create it.
 func openSQLite(ctx context.Context, c connection, q query) (*sqlite3.Conn, error) {
 	flags := sqlite3.OPEN_READWRITE
 	switch q.class.Level {
@@ -79,11 +79,11 @@ func openSQLite(ctx context.Context, c connection, q query) (*sqlite3.Conn, erro
 	}
 	conn, err := sqlite3.OpenFlags(c.file, flags|sqlite3.OPEN_NOFOLLOW)
 	if err != nil {
-		return nil, unreachable(c, err, sqliteSays(err))
+		return nil, connectError(c, err, sqliteMessage(err))
 	}
 	conn.SetInterrupt(ctx)
 	if err := guardSQLite(conn, q); err != nil {
-		return nil, errors.Join(unreachable(c, err, sqliteSays(err)), conn.Close())
+		return nil, errors.Join(connectError(c, err, sqliteMessage(err)), conn.Close())
 	}
 	return conn, nil
 }
@@ -100,8 +100,8 @@ func guardSQLite(conn *sqlite3.Conn, q query) error {
 	return errors.Join(err, conn.SetAuthorizer(authorizer(q.class.Level)))
 }
 
-// authorizer allows what a statement of the level may be compiled to. No level opens other files or
-// changes settings.
+// authorizer permits the actions to which a statement of the level may compile. No level may open other files or
+// change settings.
 func authorizer(level sql.Level) func(sqlite3.AuthorizerActionCode, string, string, string, string) sqlite3.AuthorizerReturnCode {
 	return func(action sqlite3.AuthorizerActionCode, first, second, _, inner string) sqlite3.AuthorizerReturnCode {
 		if permits(level, action, first, second, inner != "") {
@@ -112,7 +112,7 @@ func authorizer(level sql.Level) func(sqlite3.AuthorizerActionCode, string, stri
 }
 
 func permits(level sql.Level, action sqlite3.AuthorizerActionCode, first, second string, inside bool) bool {
-	switch action { //nolint:exhaustive // the others are for destructive statements
+	switch action { //nolint:exhaustive // only destructive statements may do the rest
 	case sqlite3.AUTH_SELECT, sqlite3.AUTH_READ, sqlite3.AUTH_RECURSIVE:
 		return true
 	case sqlite3.AUTH_FUNCTION:
@@ -123,14 +123,14 @@ func permits(level sql.Level, action sqlite3.AuthorizerActionCode, first, second
 		return level == sql.Destructive && first == ""
 	case sqlite3.AUTH_INSERT, sqlite3.AUTH_UPDATE:
 		return level >= sql.Write
-	case sqlite3.AUTH_DELETE: // by a trigger, which somebody made who was allowed to
+	case sqlite3.AUTH_DELETE: // a write may delete through an existing trigger
 		return level == sql.Destructive || level == sql.Write && inside
 	}
 	return level == sql.Destructive
 }
 
-// alone checks that nothing but comments and semicolons follows a statement.
-func alone(conn *sqlite3.Conn, tail string) error {
+// checkSingle returns VALIDATION_ERROR unless only comments and semicolons follow a statement.
+func checkSingle(conn *sqlite3.Conn, tail string) error {
 	for strings.TrimSpace(tail) != "" {
 		next, rest, err := conn.Prepare(tail)
 		if err != nil || next != nil {
@@ -153,7 +153,7 @@ func bindSQLite(stmt *sqlite3.Stmt, params []any) error {
 	}
 	for i, p := range params {
 		if err := bindOne(stmt, i+1, p); err != nil {
-			return fault.Wrap(fault.ValidationError, err, "cannot be bound: "+sqliteSays(err)).WithField(parameterField(i))
+			return fault.Wrap(fault.ValidationError, err, "cannot be bound: "+sqliteMessage(err)).WithField(parameterField(i))
 		}
 	}
 	return nil
@@ -200,21 +200,21 @@ func sqliteRow(stmt *sqlite3.Stmt) []json.RawMessage {
 	return row
 }
 
-// sqliteSays returns the message of SQLite without its prefix.
-func sqliteSays(err error) string { return strings.TrimPrefix(err.Error(), "sqlite3: ") }
+// sqliteMessage returns the message of SQLite without its prefix.
+func sqliteMessage(err error) string { return strings.TrimPrefix(err.Error(), "sqlite3: ") }
 
-// sqliteError turns what SQLite says into a coded error.
+// sqliteError converts an error of SQLite to a coded error.
 func sqliteError(q query, err error) *fault.Error {
 	switch {
 	case errors.Is(err, sqlite3.AUTH), errors.Is(err, sqlite3.READONLY):
 		if q.reads() {
-			return wroteInRead(err, sqliteSays(err))
+			return readOnlyError(err, sqliteMessage(err))
 		}
-		return fault.Wrap(fault.Forbidden, err, "other files and settings of SQLite are closed: "+sqliteSays(err)).WithField("query")
+		return fault.Wrap(fault.Forbidden, err, "other files and settings of SQLite are closed: "+sqliteMessage(err)).WithField("query")
 	case errors.Is(err, sqlite3.BUSY):
 		return fault.Wrap(fault.Conflict, err, "the database is locked by somebody else").WithField(connectionField)
 	case errors.Is(err, sqlite3.NOTADB):
 		return fault.Wrap(fault.InvalidFormat, err, "the file is no database of SQLite").WithField(connectionField)
 	}
-	return refused(err, sqliteSays(err))
+	return queryError(err, sqliteMessage(err))
 }

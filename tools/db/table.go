@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// table collects the rows of a result as far as they fit.
+// table collects the rows of a result within limits.
 type table struct {
 	maxRows, maxBytes int
 
@@ -19,7 +19,7 @@ type table struct {
 	truncated bool
 }
 
-// add keeps a row and reports whether it fitted. After the first that did not, none fits.
+// add adds a row and reports whether it fits. Once a row did not fit, all following ones are dropped, too.
 func (t *table) add(row []json.RawMessage) bool {
 	size := 2
 	for _, cell := range row {
@@ -34,21 +34,21 @@ func (t *table) add(row []json.RawMessage) bool {
 	return true
 }
 
-// null is the cell of NULL.
+// null returns the cell of NULL.
 func null() json.RawMessage { return json.RawMessage("null") }
 
-// str is a JSON string. Bytes that are no UTF-8 are replaced.
+// str returns a JSON string. Invalid UTF-8 is replaced.
 func str(s string) json.RawMessage {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(s); err != nil {
-		return json.RawMessage(strconv.QuoteToASCII(s)) // a string always has a form in JSON
+		return json.RawMessage(strconv.QuoteToASCII(s)) // cannot happen: every string can be encoded
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// num is a JSON number with the digits of s, or a string where JSON has no such number, such as NaN.
+// num returns a JSON number with the digits of s, or a string for values such as NaN that are not JSON numbers.
 func num(s string) json.RawMessage {
 	if s != "" && strings.IndexByte("-0123456789", s[0]) >= 0 && json.Valid([]byte(s)) {
 		return json.RawMessage(s)
@@ -66,14 +66,14 @@ func float(f float64, bits int) json.RawMessage {
 	return num(strconv.FormatFloat(f, 'g', -1, bits))
 }
 
-// blob is base64.
+// blob returns the bytes in base64.
 func blob(b []byte) json.RawMessage {
 	return json.RawMessage(`"` + base64.StdEncoding.EncodeToString(b) + `"`)
 }
 
-// moment turns "2006-01-02 15:04:05.999" into the form of RFC 3339, with zone behind it. Times that have
-// no such form, such as infinity, stay as they are.
-func moment(s, zone string) json.RawMessage {
+// timestamp converts "2006-01-02 15:04:05.999" to RFC 3339 and appends zone. It does not change values without such a
+// form, such as infinity.
+func timestamp(s, zone string) json.RawMessage {
 	if len(s) < 19 || s[4] != '-' || s[10] != ' ' || strings.HasPrefix(s, "0000-00-00") || strings.HasSuffix(s, " BC") {
 		return str(s)
 	}

@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	// maxRequestTime is the longest timeout that a caller may ask for.
+	// maxRequestTime is the longest timeout that a caller may request.
 	maxRequestTime = 10 * time.Minute
-	// maxAnswer is how many bytes of a body are kept: in the worst case of JSON, six bytes for one, it
-	// still fits into the output of a call.
+	// maxAnswer is how many bytes of a response body are returned. Even if JSON needs six bytes for each, it fits
+	// into the output of a call.
 	maxAnswer = 512 << 10
-	// keyHeader carries the key that is the same for every attempt of a call.
+	// keyHeader contains the idempotency key, which is the same for every attempt of a call.
 	keyHeader = "Idempotency-Key"
 )
 
@@ -39,7 +39,7 @@ type httpRequestOut struct {
 	RedirectRefused string            `json:"redirect_refused,omitempty" jsonschema:"Why the redirect in this response was not followed"`
 }
 
-// HTTP_REQUEST (S0-110 to S0-114, A-36).
+// httpRequest is HTTP_REQUEST (S0-110 to S0-114, A-36).
 func httpRequest(client *netguard.Client) tools.Tool {
 	return tools.DefineIntent(tools.Spec{
 		Name:    "HTTP_REQUEST",
@@ -84,15 +84,15 @@ func httpRequest(client *netguard.Client) tools.Tool {
 			Follow: func(name string) bool { return env.Allows != nil && env.Allows(endpoint(name)) },
 		})
 		if err != nil {
-			return httpRequestOut{}, ofURL(err)
+			return httpRequestOut{}, withURLField(err)
 		}
-		return answer(res, newScrubber(header, env.Secrets)), nil
+		return httpResult(res, newScrubber(header, env.Secrets)), nil
 	})
 }
 
 func endpoint(name string) tools.Target { return tools.Target{Kind: tools.Endpoint, Name: name} }
 
-// effect follows the methods of RFC 9110.
+// effect returns the effect of the method according to RFC 9110.
 func (in httpRequestIn) effect() tools.Effect {
 	switch in.Method {
 	case http.MethodGet:
@@ -107,21 +107,21 @@ func (in httpRequestIn) effect() tools.Effect {
 func (in httpRequestIn) check(client *netguard.Client) (*url.URL, http.Header, error) {
 	u, err := client.Parse(in.URL)
 	if err != nil {
-		return nil, nil, ofURL(err)
+		return nil, nil, withURLField(err)
 	}
 	header, err := netguard.Headers(in.Headers)
 	return u, header, err
 }
 
-func answer(res *netguard.Response, s scrubber) httpRequestOut {
+func httpResult(res *netguard.Response, s scrubber) httpRequestOut {
 	out := httpRequestOut{
-		StatusCode: res.Status, Headers: s.headers(res.Header), Truncated: res.Truncated,
+		StatusCode: res.Status, Headers: s.redactHeaders(res.Header), Truncated: res.Truncated,
 		RedirectRefused: res.Refused, BodyEncoding: "utf-8",
 	}
 	body := res.Body
-	body = s.bytes(body)
+	body = s.redact(body)
 	if res.Truncated {
-		body = wholeRunes(s.given.Trim(body))
+		body = wholeRunes(s.planSecrets.Trim(body))
 	}
 	if !utf8.Valid(body) {
 		out.BodyEncoding, out.Body = "base64", base64.StdEncoding.EncodeToString(body)
@@ -131,7 +131,7 @@ func answer(res *netguard.Response, s scrubber) httpRequestOut {
 	return out
 }
 
-// wholeRunes drops a character that was cut in two at the end.
+// wholeRunes drops an incomplete character at the end.
 func wholeRunes(b []byte) []byte {
 	for cut := 1; cut < utf8.UTFMax && cut <= len(b); cut++ {
 		if at := len(b) - cut; utf8.RuneStart(b[at]) {

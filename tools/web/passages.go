@@ -8,22 +8,22 @@ import (
 	"unicode"
 )
 
-// maxContent is how many bytes of a page are returned.
+// maxContent is the maximum size of the returned content of a page, in bytes.
 const maxContent = 16 << 10
 
-// passage is a block of a page with the headings it stands below.
+// passage is a block of a page with the headings above it.
 type passage struct {
 	text string
-	// terms counts the words of the prompt in it.
+	// terms counts the occurrences of each word of the prompt.
 	terms map[string]int
 	words int
 	score float64
-	at    int
+	index int
 }
 
-// bestPassages returns the passages that fit the prompt best, in the order of the page, at most
-// maxContent bytes, and whether that is all of it. The same page and prompt give the same answer. When
-// no word of the prompt occurs, it is the beginning of the page.
+// bestPassages returns the passages that match the prompt best, in the order of the page, at most maxContent bytes in
+// all. whole reports whether that is the complete page. The result is deterministic. If no word of the prompt occurs,
+// it is the beginning of the page.
 func bestPassages(page, prompt string) (text string, whole bool) {
 	if len(page) <= maxContent {
 		return page, true
@@ -31,30 +31,30 @@ func bestPassages(page, prompt string) (text string, whole bool) {
 	all := split(page)
 	rank(all, terms(prompt))
 	slices.SortStableFunc(all, func(a, b *passage) int { return cmp.Compare(b.score, a.score) })
-	var kept []*passage
+	var chosen []*passage
 	size := 0
 	for _, p := range all {
-		if p.score == 0 && len(kept) > 0 && all[0].score > 0 {
+		if p.score == 0 && len(chosen) > 0 && all[0].score > 0 {
 			break
 		}
 		if size+len(p.text)+len(gap) > maxContent {
 			continue
 		}
-		kept, size = append(kept, p), size+len(p.text)+len(gap)
+		chosen, size = append(chosen, p), size+len(p.text)+len(gap)
 	}
-	slices.SortFunc(kept, func(a, b *passage) int { return cmp.Compare(a.at, b.at) })
-	return joinPassages(kept), false
+	slices.SortFunc(chosen, func(a, b *passage) int { return cmp.Compare(a.index, b.index) })
+	return joinPassages(chosen), false
 }
 
-// gap stands where passages were left out.
+// gap replaces omitted passages.
 const gap = "\n\n[…]\n\n"
 
-func joinPassages(kept []*passage) string {
+func joinPassages(chosen []*passage) string {
 	var b strings.Builder
-	for i, p := range kept {
+	for i, p := range chosen {
 		switch {
 		case i == 0:
-		case kept[i-1].at+1 == p.at:
+		case chosen[i-1].index+1 == p.index:
 			b.WriteString("\n\n")
 		default:
 			b.WriteString(gap)
@@ -64,13 +64,13 @@ func joinPassages(kept []*passage) string {
 	return b.String()
 }
 
-// split cuts a page at blank lines. A heading goes with what follows, and a block of more than 2 KiB
-// becomes several.
+// split splits a page at blank lines. A heading belongs to the block after it, and a block of more than 2 KiB is
+// split further.
 func split(page string) []*passage {
 	const most = 2 << 10
 	var all []*passage
 	heading := ""
-	add := func(text string) { all = append(all, &passage{text: text, at: len(all)}) }
+	add := func(text string) { all = append(all, &passage{text: text, index: len(all)}) }
 	for block := range strings.SplitSeq(page, "\n\n") {
 		block = strings.Trim(block, "\n")
 		switch {
@@ -94,7 +94,7 @@ func split(page string) []*passage {
 	return all
 }
 
-// cutPoint returns where to cut a text at its end: after a line, else after a word, else after a character.
+// cutPoint returns where to split a text near its end: after a line, else after a word, else after a character.
 func cutPoint(text string) int {
 	for _, at := range []int{strings.LastIndexByte(text, '\n'), strings.LastIndexByte(text, ' ')} {
 		if at > len(text)/2 {
@@ -104,7 +104,7 @@ func cutPoint(text string) int {
 	return len(wholeRunes([]byte(text)))
 }
 
-// rank scores passages by the words of the prompt they hold (BM25).
+// rank scores passages by the words of the prompt in them (BM25).
 func rank(all []*passage, wanted []string) {
 	const k, b = 1.2, 0.75
 	holding, total := map[string]int{}, 0
@@ -117,7 +117,7 @@ func rank(all []*passage, wanted []string) {
 	}
 	average := float64(total)/float64(len(all)) + 1
 	for _, p := range all {
-		for _, word := range wanted { // a fixed order: sums of floats depend on it
+		for _, word := range wanted { // in a fixed order, because float addition is not associative
 			n, f := float64(holding[word]), float64(p.terms[word])
 			idf := math.Log(1 + (float64(len(all))-n+0.5)/(n+0.5))
 			p.score += idf * f * (k + 1) / (f + k*(1-b+b*float64(p.words)/average))
@@ -135,18 +135,18 @@ func (p *passage) count(wanted []string) {
 	}
 }
 
-// terms returns the different words of a prompt that say something.
+// terms returns the distinct words of a prompt without filler words.
 func terms(prompt string) []string {
 	var all []string
 	for word := range words(prompt) {
-		if len(word) > 1 && !slices.Contains(fillers(), word) && !slices.Contains(all, word) && len(all) < 64 {
+		if len(word) > 1 && !slices.Contains(fillerWords(), word) && !slices.Contains(all, word) && len(all) < 64 {
 			all = append(all, word)
 		}
 	}
 	return all
 }
 
-// words yields the words of a text in lower case, without the s of a plural.
+// words yields the words of a text in lower case, without a plural s.
 func words(text string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		for word := range strings.FieldsFuncSeq(strings.ToLower(text), func(r rune) bool {
@@ -162,7 +162,7 @@ func words(text string) func(yield func(string) bool) {
 	}
 }
 
-func fillers() []string {
+func fillerWords() []string {
 	return strings.Fields("the and for are was were what which who how when where why does did this that these those " +
 		"with from into about page website site tell give list find extract show please all any is it in of on to an as at be by do or")
 }

@@ -10,19 +10,19 @@ import (
 )
 
 const (
-	// maxSample is how many bytes of a page a language model gets, maxReply how many of its answer are kept.
+	// maxSample limits the bytes of a page that a language model receives, maxReply those of its answer.
 	maxSample = 24 << 10
 	maxReply  = 64 << 10
 )
 
-// process answers the prompt: by the language model of the client, if it has one that answers, else by
-// the passages that fit best.
+// process answers the prompt with the language model of the client, or without one with the passages that match the
+// prompt best. by tells which.
 func process(env *tools.Env, prompt, page string) (content, by string, err error) {
-	reply, said, err := env.Sample("answer", question(prompt, page))
+	reply, answered, err := env.Sample("answer", question(prompt, page))
 	switch {
 	case err != nil:
 		return "", "", err
-	case said:
+	case answered:
 		return shorten(reply, maxReply), "model", nil
 	}
 	content, whole := bestPassages(page, prompt)
@@ -32,7 +32,8 @@ func process(env *tools.Env, prompt, page string) (content, by string, err error
 	return content, "passages", nil
 }
 
-// question puts the page between two lines that it cannot hold itself, because they depend on all of it.
+// question returns the prompt with the page between two lines that the page cannot contain, because they depend on
+// its hash.
 func question(prompt, page string) string {
 	page = shorten(page, maxSample)
 	sum := sha256.Sum256([]byte(page))
@@ -42,7 +43,7 @@ func question(prompt, page string) string {
 		"Request: %s\n\n%s\n%s\n%s\n", fence, prompt, fence, page, fence)
 }
 
-// shorten cuts a text after at most limit bytes.
+// shorten truncates a text to at most limit bytes of valid UTF-8.
 func shorten(text string, limit int) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	if len(text) <= limit {

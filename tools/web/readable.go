@@ -19,14 +19,14 @@ import (
 	"github.com/orch-dev/orch/internal/netguard"
 )
 
-// readable returns the text of a page in UTF-8: HTML as Markdown, other text as it is. INVALID_FORMAT for
-// what is no text.
+// readable returns the text of a page in UTF-8: HTML as Markdown, other text unchanged. It returns INVALID_FORMAT for
+// other content types.
 func readable(res *netguard.Response) (string, error) {
 	kind, _, err := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	if err != nil || kind == "" {
 		kind, _, _ = strings.Cut(http.DetectContentType(res.Body), ";")
 	}
-	if !textual(kind) {
+	if !isText(kind) {
 		return "", fault.New(fault.InvalidFormat, "%s sent %.80q, which holds no text", netguard.Endpoint(res.URL), kind).
 			WithReason("CONTENT_TYPE")
 	}
@@ -37,7 +37,7 @@ func readable(res *netguard.Response) (string, error) {
 	return text, nil
 }
 
-func textual(kind string) bool {
+func isText(kind string) bool {
 	switch kind {
 	case "application/json", "application/xml", "application/xhtml+xml", "application/javascript",
 		"application/yaml", "application/x-ndjson", "application/toml":
@@ -46,7 +46,7 @@ func textual(kind string) bool {
 	return strings.HasPrefix(kind, "text/") || strings.HasSuffix(kind, "+json") || strings.HasSuffix(kind, "+xml")
 }
 
-// decode finds out the encoding as browsers do: a mark at the beginning, the header, the page itself.
+// decode detects the encoding as browsers do: by a byte order mark, the header, the page itself.
 func decode(body []byte, contentType string) string {
 	encoding, _, _ := charset.DetermineEncoding(body, contentType)
 	text, err := encoding.NewDecoder().Bytes(body)
@@ -56,7 +56,7 @@ func decode(body []byte, contentType string) string {
 	return strings.ToValidUTF8(strings.TrimPrefix(string(text), "\uFEFF"), "\uFFFD")
 }
 
-// markdown converts a page, or takes the plain text of one that costs too much. Links become absolute.
+// markdown converts a page to Markdown, or to plain text if that would take too long. Links become absolute.
 func markdown(page string, from *url.URL) (string, error) {
 	doc, err := html.Parse(strings.NewReader(page))
 	if err != nil {
@@ -73,36 +73,36 @@ func markdown(page string, from *url.URL) (string, error) {
 	return text, nil
 }
 
-// convert writes Markdown without escapes: readers take a lone * or [ for what it is, and to find out
-// which ones need an escape would cost the square of the length of a text.
+// convert writes Markdown without escapes. Readers understand a lone * or [, and finding those that need an escape
+// would take quadratic time.
 func convert(doc *html.Node, domain string) (string, error) {
 	conv := converter.NewConverter(converter.WithEscapeMode(converter.EscapeModeDisabled), converter.WithPlugins(
 		base.NewBasePlugin(), commonmark.NewCommonmarkPlugin(),
-		// Aligned columns would make a wide cell cost as much in every row.
+		// Aligned columns would pad every row to the width of the widest cell.
 		table.NewTablePlugin(table.WithCellPaddingBehavior(table.CellPaddingBehaviorMinimal)),
 	))
 	text, err := conv.ConvertNode(doc, converter.WithDomain(domain))
 	return string(bytes.TrimSpace(text)), err
 }
 
-// trim takes out what is no content, and bounds how far a cell reaches.
+// trim removes elements that are not content, and limits the spans of table cells.
 func trim(doc *html.Node) {
-	var gone []*html.Node
+	var removed []*html.Node
 	for n := range doc.Descendants() {
 		if n.Type != html.ElementNode {
 			continue
 		}
 		if hidden(n) {
-			gone = append(gone, n)
+			removed = append(removed, n)
 		}
 		n.Attr = attributes(n.Attr)
 	}
-	for _, n := range gone {
+	for _, n := range removed {
 		n.Parent.RemoveChild(n)
 	}
 }
 
-// hidden reports whether readers do not see an element, or see it on every page of a site.
+// hidden reports whether an element is invisible, or typically the same on every page of a site.
 func hidden(n *html.Node) bool {
 	switch n.Data {
 	case "script", "style", "template", "noscript", "svg", "nav", "iframe", "object":
@@ -116,7 +116,7 @@ func hidden(n *html.Node) bool {
 	return false
 }
 
-// attributes drops spans of more than 20 cells: a page of 100 bytes could ask for millions.
+// attributes drops spans of more than 20 cells: a page of 100 bytes could request millions.
 func attributes(all []html.Attribute) []html.Attribute {
 	const most = 20
 	kept := all[:0]

@@ -11,21 +11,21 @@ import (
 )
 
 const (
-	leftOut = "[REDACTED]"
-	// minSecret is the shortest text, in bytes, that is looked for: shorter ones occur by chance.
+	redacted = "[REDACTED]"
+	// minSecret is the length in bytes of the shortest secret to remove: shorter texts occur by chance.
 	minSecret = 6
 )
 
-// scrubber takes the credentials of a request out of its response: some servers repeat what they get.
+// scrubber removes the credentials of a request from its response, because some servers echo them.
 type scrubber struct {
 	secrets []string
-	// given are the secrets of the plan, which any header may have carried.
-	given *secret.Set
+	// planSecrets are the secrets of the plan, which any header may contain.
+	planSecrets *secret.Set
 }
 
-func newScrubber(sent http.Header, given *secret.Set) scrubber {
-	s := scrubber{given: given}
-	for name, values := range sent {
+func newScrubber(header http.Header, planSecrets *secret.Set) scrubber {
+	s := scrubber{planSecrets: planSecrets}
+	for name, values := range header {
 		if netguard.Secret(name) {
 			for _, value := range values {
 				s.add(value)
@@ -35,7 +35,7 @@ func newScrubber(sent http.Header, given *secret.Set) scrubber {
 	return s
 }
 
-// add keeps a value, the credential after its scheme, the password inside of Basic, and each cookie.
+// add registers a header value, the credential after its scheme, the password in Basic credentials, and each cookie.
 func (s *scrubber) add(value string) {
 	found := []string{value}
 	if scheme, rest, ok := strings.Cut(value, " "); ok {
@@ -57,28 +57,28 @@ func (s *scrubber) add(value string) {
 	}
 }
 
-func (s scrubber) bytes(b []byte) []byte {
+func (s scrubber) redact(b []byte) []byte {
 	for _, text := range s.secrets {
-		b = bytes.ReplaceAll(b, []byte(text), []byte(leftOut))
+		b = bytes.ReplaceAll(b, []byte(text), []byte(redacted))
 	}
-	b, _ = s.given.Redact(b)
+	b, _ = s.planSecrets.Redact(b)
 	return b
 }
 
-// headers joins the values of each header and leaves out those that carry credentials.
-func (s scrubber) headers(h http.Header) map[string]string {
+// headers joins the values of each header and redacts credentials.
+func (s scrubber) redactHeaders(h http.Header) map[string]string {
 	out := make(map[string]string, len(h))
 	for name, values := range h {
 		value := strings.ToValidUTF8(strings.Join(values, ", "), "\uFFFD")
 		if netguard.Secret(name) && !challenge(name) {
-			value = leftOut
+			value = redacted
 		}
-		out[strings.ToValidUTF8(name, "\uFFFD")] = string(s.bytes([]byte(value)))
+		out[strings.ToValidUTF8(name, "\uFFFD")] = string(s.redact([]byte(value)))
 	}
 	return out
 }
 
-// challenge reports whether a response header only talks about credentials.
+// challenge reports whether a response header only describes how to authenticate.
 func challenge(name string) bool {
 	return strings.HasSuffix(name, "-Authenticate") || strings.HasPrefix(name, "Access-Control-")
 }

@@ -21,21 +21,21 @@ type Provider string
 
 // The providers.
 const (
-	// SearXNG is an instance that offers the format json; it needs a URL.
+	// SearXNG is an instance of SearXNG that offers the format json; it needs a URL.
 	SearXNG Provider = "searxng"
-	// Brave and Tavily are services that need a key.
+	// Brave and Tavily are services that need an API key.
 	Brave  Provider = "brave"
 	Tavily Provider = "tavily"
 )
 
 // Search is the configuration of WEB_SEARCH.
 type Search struct {
-	// Provider; empty switches the tool off.
+	// Provider selects the service; empty disables the tool.
 	Provider Provider
-	// URL is the base of the service, such as http://localhost:8888; its endpoint may be private.
-	// Default: the public one of Brave or Tavily.
+	// URL is the base URL of the service, such as http://localhost:8888; it may be private. Default: the public one
+	// of Brave or Tavily.
 	URL string
-	// Key is the credential of the service. It is sent to the service alone and shown nowhere.
+	// Key is the credential of the service. It is sent only to the service and never shown.
 	Key string
 }
 
@@ -45,14 +45,14 @@ const (
 	searchTime = 30 * time.Second
 )
 
-// searcher asks the configured provider.
+// searcher queries the configured provider.
 type searcher struct {
 	cfg    Search
 	client *netguard.Client
 	base   *url.URL
 }
 
-// newSearcher prepares a client that may reach the provider wherever it is.
+// newSearcher creates a client that may access the provider even at a private address.
 func newSearcher(cfg Config) *searcher {
 	s := &searcher{cfg: cfg.Search}
 	raw := s.cfg.URL
@@ -66,19 +66,19 @@ func newSearcher(cfg Config) *searcher {
 	return s
 }
 
-// search returns what the provider finds. TOOL_UNAVAILABLE without a usable configuration.
-func (s *searcher) search(ctx context.Context, query string, only []string) ([]searchResult, error) {
+// search returns the results of the provider. It fails with TOOL_UNAVAILABLE without a usable configuration.
+func (s *searcher) search(ctx context.Context, query string, allowed []string) ([]searchResult, error) {
 	if err := s.ready(); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, searchTime)
 	defer cancel()
-	res, err := s.client.Do(ctx, s.request(query, only))
+	res, err := s.client.Do(ctx, s.request(query, allowed))
 	if err != nil {
 		return nil, err
 	}
 	if res.Status != http.StatusOK {
-		return nil, s.refused(res)
+		return nil, s.statusError(res)
 	}
 	all, err := s.cfg.Provider.results(res.Body)
 	if err != nil || res.Truncated {
@@ -108,11 +108,11 @@ func (s *searcher) ready() error {
 	return nil
 }
 
-// request puts a question into the form of the provider. One allowed domain goes along as an operator
-// that every engine knows; the results are filtered here in any case.
-func (s *searcher) request(query string, only []string) netguard.Request {
-	if len(only) == 1 && s.cfg.Provider != Tavily {
-		query += " site:" + only[0]
+// request encodes a query for the provider. A single allowed domain is added as a site: operator, which every engine
+// supports; the results are filtered locally in any case.
+func (s *searcher) request(query string, allowed []string) netguard.Request {
+	if len(allowed) == 1 && s.cfg.Provider != Tavily {
+		query += " site:" + allowed[0]
 	}
 	r := netguard.Request{Method: http.MethodGet, Limit: maxPage, Header: http.Header{"Accept": {"application/json"}}}
 	switch s.cfg.Provider {
@@ -121,7 +121,7 @@ func (s *searcher) request(query string, only []string) netguard.Request {
 		r.URL.RawQuery = url.Values{"q": {query}, "count": {strconv.Itoa(maxResults)}}.Encode()
 		r.Header.Set("X-Subscription-Token", s.cfg.Key)
 	case Tavily:
-		body, _ := json.Marshal(map[string]any{"query": query, "max_results": maxResults, "include_domains": only}) // texts always have a form in JSON
+		body, _ := json.Marshal(map[string]any{"query": query, "max_results": maxResults, "include_domains": allowed}) // strings can always be encoded
 		r.Method, r.URL, r.Body = http.MethodPost, s.base.JoinPath("search"), string(body)
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set("Authorization", "Bearer "+s.cfg.Key)
@@ -135,7 +135,7 @@ func (s *searcher) request(query string, only []string) netguard.Request {
 	return r
 }
 
-func (s *searcher) refused(res *netguard.Response) error {
+func (s *searcher) statusError(res *netguard.Response) error {
 	e := fault.New(fault.NetworkError, "the search service answered with status %d %s", res.Status, http.StatusText(res.Status)).
 		WithReason("SEARCH_FAILED")
 	switch res.Status {
@@ -148,7 +148,7 @@ func (s *searcher) refused(res *netguard.Response) error {
 	return e
 }
 
-// results reads the answer of a provider.
+// results parses the response of a provider.
 func (p Provider) results(body []byte) ([]searchResult, error) {
 	type item struct{ Title, URL, Content, Description string }
 	var reply struct {
@@ -162,7 +162,7 @@ func (p Provider) results(body []byte) ([]searchResult, error) {
 	switch {
 	case p == Brave && reply.Web != nil:
 		items = reply.Web.Results
-	case p == Brave: // leaves it out when there is none
+	case p == Brave: // Brave omits the field when there are no results
 	case reply.Results == nil:
 		return nil, fault.New(fault.NetworkError, "no results")
 	default:
@@ -176,15 +176,15 @@ func (p Provider) results(body []byte) ([]searchResult, error) {
 	return all, nil
 }
 
-// plain takes the mark-up out of a text in a result.
+// plain removes the markup from a text in a result.
 func plain(tags *regexp.Regexp, text string) string {
 	text = tags.ReplaceAllString(text, "")
 	return shorten(strings.Join(strings.Fields(html.UnescapeString(text)), " "), maxSnippet)
 }
 
-// choose applies the filters (S0-147): blocked goes before allowed, and a domain stands for its
-// subdomains. What has no host is dropped.
-func choose(all []searchResult, only, never []string) []searchResult {
+// filter applies the domain filters (S0-147). Blocked domains take precedence over allowed ones, and a domain
+// includes its subdomains. Results without a host are dropped.
+func filter(all []searchResult, allowed, blocked []string) []searchResult {
 	kept := make([]searchResult, 0, maxResults)
 	for _, f := range all {
 		u, err := url.Parse(f.URL)
@@ -192,7 +192,7 @@ func choose(all []searchResult, only, never []string) []searchResult {
 			continue
 		}
 		host, err := netguard.Host(u.Hostname())
-		if err != nil || among(host, never) || (len(only) > 0 && !among(host, only)) || len(kept) == maxResults {
+		if err != nil || matchesDomain(host, blocked) || (len(allowed) > 0 && !matchesDomain(host, allowed)) || len(kept) == maxResults {
 			continue
 		}
 		kept = append(kept, f)
@@ -200,7 +200,7 @@ func choose(all []searchResult, only, never []string) []searchResult {
 	return kept
 }
 
-func among(host string, list []string) bool {
+func matchesDomain(host string, list []string) bool {
 	return slices.ContainsFunc(list, func(d string) bool { return host == d || strings.HasSuffix(host, "."+d) })
 }
 

@@ -1,5 +1,5 @@
-// Package web is the family of tools that speak HTTP (seed 000). They share the client of package
-// netguard: public addresses alone, and what the operator lists.
+// Package web is the family of tools that use HTTP (seed 000). They share the client of package netguard, which
+// accesses only public addresses and those that the operator lists.
 package web
 
 import (
@@ -8,20 +8,19 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// Config is what the operator decides for the family. The zero value works: public addresses alone and
-// no search.
+// Config configures the family. The zero value permits only public addresses and disables the search.
 type Config struct {
-	// Net says what may be reached beside public addresses, such as private services.
+	// Net configures the permitted addresses besides public ones, such as private services.
 	Net netguard.Config
-	// Search is where WEB_SEARCH asks.
+	// Search configures WEB_SEARCH.
 	Search Search
 }
 
-// Tools returns the family.
+// Tools returns the tools of the family.
 func Tools(cfg Config) []tools.Tool {
 	client := netguard.New(cfg.Net)
 	return []tools.Tool{httpRequest(client), webFetch(client), webSearch(cfg)}
 }
 
-// ofURL gives an error of the client the field that held the URL.
-func ofURL(err error) error { return fault.From(err).WithField("url") }
+// withURLField sets the field of an error of the client to url.
+func withURLField(err error) error { return fault.From(err).WithField("url") }

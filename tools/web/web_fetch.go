@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// fetchTime bounds the loading of a page.
+	// fetchTime is the time limit for loading a page.
 	fetchTime = 30 * time.Second
-	// maxPage is how many bytes of a page are read, after decompression.
+	// maxPage is the maximum number of bytes of a page that are read, after decompression.
 	maxPage = 2 << 20
 )
 
@@ -29,7 +29,7 @@ type webFetchOut struct {
 	Truncated   bool   `json:"truncated" jsonschema:"The page is longer than 2 MiB and its rest was not read"`
 }
 
-// WEB_FETCH (S0-145, A-46).
+// webFetch is WEB_FETCH (S0-145, A-46).
 func webFetch(client *netguard.Client) tools.Tool {
 	return tools.Define(tools.Spec{
 		Name:        "WEB_FETCH",
@@ -46,11 +46,11 @@ func webFetch(client *netguard.Client) tools.Tool {
 	}, func(ctx context.Context, env *tools.Env, in webFetchIn) (webFetchOut, error) {
 		res, err := load(ctx, client, in.URL)
 		if err != nil {
-			return webFetchOut{}, ofURL(err)
+			return webFetchOut{}, withURLField(err)
 		}
 		text, err := readable(res)
 		if err != nil {
-			return webFetchOut{}, ofURL(err)
+			return webFetchOut{}, withURLField(err)
 		}
 		out := webFetchOut{URL: res.URL.String(), Truncated: res.Truncated}
 		out.Content, out.ProcessedBy, err = process(env, in.Prompt, text)
@@ -58,8 +58,8 @@ func webFetch(client *netguard.Client) tools.Tool {
 	})
 }
 
-// load gets a page. Redirects are followed to every public endpoint, because any of them could have been
-// asked for. A status other than 2xx is an error: there is no page.
+// load loads a page. It follows redirects to every public endpoint, because the caller could have requested any of
+// them directly. A status other than 2xx is an error.
 func load(ctx context.Context, client *netguard.Client, raw string) (*netguard.Response, error) {
 	u, err := client.Parse(raw)
 	if err != nil {
@@ -77,12 +77,12 @@ func load(ctx context.Context, client *netguard.Client, raw string) (*netguard.R
 	case res.Refused != "":
 		return nil, fault.New(fault.Forbidden, "the redirect of %s is not followed: %s", netguard.Endpoint(res.URL), res.Refused)
 	case res.Status/100 != 2:
-		return nil, badStatus(res)
+		return nil, pageStatusError(res)
 	}
 	return res, nil
 }
 
-func badStatus(res *netguard.Response) *fault.Error {
+func pageStatusError(res *netguard.Response) *fault.Error {
 	code := fault.NetworkError
 	switch res.Status {
 	case http.StatusNotFound, http.StatusGone:

@@ -25,7 +25,7 @@ type searchResult struct {
 	Snippet string `json:"snippet" jsonschema:"What the page says, at most 1000 bytes"`
 }
 
-// WEB_SEARCH (S0-146, S0-147, A-47).
+// webSearch is WEB_SEARCH (S0-146, S0-147, A-47).
 func webSearch(cfg Config) tools.Tool {
 	s := newSearcher(cfg)
 	return tools.Define(tools.Spec{
@@ -44,26 +44,27 @@ func webSearch(cfg Config) tools.Tool {
 		if strings.TrimSpace(in.Query) == "" {
 			return webSearchOut{}, fault.New(fault.ValidationError, "must not be empty").WithField("query")
 		}
-		only, err := domains("allowed_domains", in.AllowedDomains)
+		allowed, err := domains("allowed_domains", in.AllowedDomains)
 		if err != nil {
 			return webSearchOut{}, err
 		}
-		never, err := domains("blocked_domains", in.BlockedDomains)
+		blocked, err := domains("blocked_domains", in.BlockedDomains)
 		if err != nil {
 			return webSearchOut{}, err
 		}
-		all, err := s.search(ctx, in.Query, only)
+		all, err := s.search(ctx, in.Query, allowed)
 		if err != nil {
 			return webSearchOut{}, err
 		}
-		return webSearchOut{Results: choose(all, only, never)}, nil
+		return webSearchOut{Results: filter(all, allowed, blocked)}, nil
 	})
 }
 
-// domains brings a filter into the form of hosts. VALIDATION_ERROR names the entry that is no domain.
-func domains(field string, given []string) ([]string, error) {
-	out := make([]string, len(given))
-	for i, d := range given {
+// domains normalizes the domains of a filter to host names. It returns VALIDATION_ERROR, naming the entry, for an
+// invalid domain.
+func domains(field string, list []string) ([]string, error) {
+	out := make([]string, len(list))
+	for i, d := range list {
 		d = strings.TrimPrefix(strings.TrimPrefix(strings.TrimSpace(d), "*."), ".")
 		name, err := netguard.Host(d)
 		if err != nil {

@@ -7,22 +7,21 @@ import (
 	"golang.org/x/net/html"
 )
 
-// conversionCost estimates what the conversion of a page to Markdown costs. Each quotation or list repeats the
-// work for all that is in it, and each span fills the cells it covers, so that a small page may ask for
-// much.
+// conversionCost estimates the cost of converting a page to Markdown. Each quotation or list processes its content
+// again, and each span fills the cells that it covers, so even a small page can be expensive.
 type conversionCost struct {
 	elements, text, cells int
 }
 
-// tooExpensive reports whether the conversion might take more than a few seconds; such a page is read as plain
-// text. Ordinary pages stay far below.
+// tooExpensive reports whether the conversion might take more than a few seconds; such a page is read as plain text.
+// Ordinary pages cost far less.
 func tooExpensive(doc *html.Node) bool {
 	var w conversionCost
 	w.add(doc, 1)
 	return w.elements > 60_000 || w.text > 8<<20 || w.cells > 20_000
 }
 
-// add counts what is below n; nesting is one more than the quotations and lists around it.
+// add adds the cost of the nodes below n; nesting is one more than the number of quotations and lists around it.
 func (w *conversionCost) add(n *html.Node, nesting int) {
 	for c := range n.ChildNodes() {
 		if c.Type == html.TextNode {

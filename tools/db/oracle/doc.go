@@ -1,3 +1,3 @@
-// Package oracle holds the classes of package classify/sql against parsers that know the whole language: that
-// of PostgreSQL itself, and that of TiDB for MySQL. They are large, so this is a module of its own.
+// Package oracle tests the classes of package classify/sql against complete parsers: that of PostgreSQL itself, and
+// that of TiDB for MySQL. They are large dependencies, so this is a separate module.
 package oracle
