@@ -14,17 +14,17 @@ import (
 
 const (
 	publicURL = "https://api.github.com"
-	// callTime bounds a call with all its requests.
+	// callTime is the time limit of a call with all its requests.
 	callTime = 30 * time.Second
-	// maxAnswer is how many bytes of an answer are read: a hundred runs of a workflow are some 2 MiB.
+	// maxAnswer is how many bytes of a response are read: a hundred workflow runs are about 2 MiB.
 	maxAnswer = 8 << 20
 )
 
-// api is the client that the tools share. It remembers the limits of GitHub: as long as one is used up, calls fail
-// without a request.
+// api is the client that the tools share. It stores the rate limits of GitHub: until an exhausted one is reset, calls
+// fail without a request.
 type api struct {
 	client *github.Client
-	// endpoint is where requests go, in the form of tools.Endpoint; empty when the configuration is unusable.
+	// endpoint is the server of the API in the form of tools.Endpoint; empty when the configuration is unusable.
 	endpoint string
 	token    string
 }
@@ -69,8 +69,8 @@ func (a *api) ready() error {
 	return nil
 }
 
-// authorized is ready for what GitHub lets nobody do without a token.
-func (a *api) authorized() error {
+// requireToken is ready for calls that GitHub permits only with a token.
+func (a *api) requireToken() error {
 	if a.token == "" {
 		return fault.New(fault.Forbidden, "GitHub asks for a token, and none is configured").WithReason("ACCESS_DENIED").
 			WithHint("the operator sets github_token")
@@ -78,15 +78,15 @@ func (a *api) authorized() error {
 	return a.ready()
 }
 
-// intent says that a call writes to the server of the API (S3-068).
+// intent returns the Intent of a call that writes to the server of the API (S3-068).
 func (a *api) intent(reason string) (tools.Intent, error) {
-	if err := a.authorized(); err != nil {
+	if err := a.requireToken(); err != nil {
 		return tools.Intent{}, err
 	}
 	return tools.Intent{Effect: tools.Write, Reason: reason, Targets: []tools.Target{{Kind: tools.Endpoint, Name: a.endpoint}}}, nil
 }
 
-// bounded gives a call its time.
-func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+// withCallTimeout sets the time limit of a call.
+func withCallTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, callTime)
 }

@@ -18,9 +18,9 @@ type createIssueIn struct {
 	Milestone *int     `json:"milestone,omitempty" jsonschema:"Milestone number"`
 }
 
-// github.createIssue (S3-060, S3-068).
+// createIssue is github.createIssue (S3-060, S3-068).
 func createIssue(a *api) tools.Tool {
-	return creating(a, "create an issue", tools.Spec{
+	return defineCreate(a, "create an issue", tools.Spec{
 		Name:    "github.createIssue",
 		Title:   "Create an issue on GitHub",
 		Purpose: "Create a new issue in a GitHub repository",
@@ -34,8 +34,8 @@ func createIssue(a *api) tools.Tool {
 }
 
 func (in createIssueIn) check() error {
-	if err := inRepository(in.Owner, in.Repo); err != nil {
+	if err := checkRepository(in.Owner, in.Repo); err != nil {
 		return err
 	}
-	return described(in.Body)
+	return checkBody(in.Body)
 }

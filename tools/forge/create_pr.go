@@ -20,9 +20,9 @@ type createPRIn struct {
 	MaintainerCanModify bool    `json:"maintainer_can_modify,omitempty" jsonschema:"Maintainers may push to the branch" default:"true"`
 }
 
-// github.createPR (S3-065, S3-068).
+// createPR is github.createPR (S3-065, S3-068).
 func createPR(a *api) tools.Tool {
-	return creating(a, "create a pull request", tools.Spec{
+	return defineCreate(a, "create a pull request", tools.Spec{
 		Name:    "github.createPR",
 		Title:   "Create a pull request on GitHub",
 		Purpose: "Create a pull request",
@@ -36,21 +36,21 @@ func createPR(a *api) tools.Tool {
 }
 
 func (in createPRIn) check() error {
-	if err := inRepository(in.Owner, in.Repo); err != nil {
+	if err := checkRepository(in.Owner, in.Repo); err != nil {
 		return err
 	}
 	head := in.Head
 	if owner, name, ok := strings.Cut(head, ":"); ok { // a branch of a fork
-		if err := plain("head", owner, `^[a-zA-Z0-9-]+$`); err != nil {
+		if err := checkName("head", owner, `^[a-zA-Z0-9-]+$`); err != nil {
 			return err
 		}
 		head = name
 	}
-	if err := branch("head", head); err != nil {
+	if err := checkRef("head", head); err != nil {
 		return err
 	}
-	if err := branch("base", in.Base); err != nil {
+	if err := checkRef("base", in.Base); err != nil {
 		return err
 	}
-	return described(in.Body)
+	return checkBody(in.Body)
 }

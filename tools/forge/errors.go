@@ -16,32 +16,33 @@ import (
 )
 
 const (
-	// usualWait is when to try again after a limit that does not say it; GitHub asks for a minute at least.
-	usualWait = time.Minute
-	// longestWait is the period of the limits of GitHub: none is used up for longer.
-	longestWait = time.Hour
+	// defaultWait is the wait before a retry when a rate limit does not specify one; GitHub requires at least a
+	// minute.
+	defaultWait = time.Minute
+	// maxWait is the period of the limits of GitHub: no limit is exhausted for longer.
+	maxWait = time.Hour
 )
 
-// failed turns an error of the library into a fault (S3-071, S3-158). What GitHub says stays in its cause, for the log
-// of the node: RATE_LIMITED with the time of the next attempt, FORBIDDEN with the reason ACCESS_DENIED, NOT_FOUND,
-// CONFLICT, VALIDATION_ERROR, TIMEOUT, CANCELLED, GITHUB_ERROR.
-func (a *api) failed(err error, now time.Time) *fault.Error {
+// apiError converts an error of the library to a coded error (S3-071, S3-158): RATE_LIMITED with the time of the next
+// attempt, FORBIDDEN with the reason ACCESS_DENIED, NOT_FOUND, CONFLICT, VALIDATION_ERROR, TIMEOUT, CANCELLED or
+// GITHUB_ERROR. The message of GitHub is only in its cause, for the log of the node.
+func (a *api) apiError(err error, now time.Time) *fault.Error {
 	var (
 		primary   *github.RateLimitError
 		secondary *github.AbuseRateLimitError
-		answer    *github.ErrorResponse
-		known     *fault.Error
+		response  *github.ErrorResponse
+		coded     *fault.Error
 		e         *fault.Error
 	)
 	switch {
 	case errors.As(err, &primary):
-		e = limited(primary.Rate.Reset.Time, now)
+		e = rateLimited(primary.Rate.Reset.Time, now)
 	case errors.As(err, &secondary):
-		e = limited(now.Add(secondary.GetRetryAfter()), now)
-	case errors.As(err, &answer):
-		e = a.refused(answer, now)
-	case errors.As(err, &known):
-		e = unreached(known)
+		e = rateLimited(now.Add(secondary.GetRetryAfter()), now)
+	case errors.As(err, &response):
+		e = a.statusError(response, now)
+	case errors.As(err, &coded):
+		e = connectionError(coded)
 	case errors.Is(err, context.DeadlineExceeded):
 		e = fault.New(fault.Timeout, "GitHub did not answer in time")
 	case errors.Is(err, context.Canceled):
@@ -50,16 +51,16 @@ func (a *api) failed(err error, now time.Time) *fault.Error {
 		e = fault.New(fault.GithubError, "GitHub sent something else than an answer of its API").
 			WithHint("check that github_url is the base of the API, such as https://github.example.com/api/v3")
 	}
-	e.Err = a.withoutToken(err)
+	e.Err = a.redactToken(err)
 	return e
 }
 
-// limited is RATE_LIMITED until a time, in whole seconds that are not too early.
-func limited(until, now time.Time) *fault.Error {
+// rateLimited returns RATE_LIMITED until a time, rounded up to whole seconds.
+func rateLimited(until, now time.Time) *fault.Error {
 	if !until.After(now) {
-		until = now.Add(usualWait)
+		until = now.Add(defaultWait)
 	}
-	until = earlier(until, now.Add(longestWait))
+	until = earlier(until, now.Add(maxWait))
 	until = until.UTC().Add(time.Second - 1).Truncate(time.Second)
 	e := fault.New(fault.RateLimited, "the rate limit of GitHub is used up until %s", until.Format(time.RFC3339)).WithReason("RATE_LIMIT").
 		WithHint("calls that are tried again wait until then; with github_token the limit is higher")
@@ -73,13 +74,13 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// refused tells an answer with a status that is no success.
-func (a *api) refused(answer *github.ErrorResponse, now time.Time) *fault.Error {
-	status, header := answer.Response.StatusCode, answer.Response.Header
+// statusError returns the error for a response with an unsuccessful status.
+func (a *api) statusError(response *github.ErrorResponse, now time.Time) *fault.Error {
+	status, header := response.Response.StatusCode, response.Response.Header
 	after, err := strconv.Atoi(header.Get("Retry-After"))
 	switch {
 	case status == http.StatusTooManyRequests, status == http.StatusForbidden && err == nil:
-		return limited(now.Add(time.Duration(after)*time.Second), now)
+		return rateLimited(now.Add(time.Duration(after)*time.Second), now)
 	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusUnavailableForLegalReasons:
 		return a.denied(status)
 	case status == http.StatusNotFound:
@@ -89,7 +90,7 @@ func (a *api) refused(answer *github.ErrorResponse, now time.Time) *fault.Error 
 	case status == http.StatusConflict:
 		return fault.New(fault.Conflict, "the state of the repository does not allow this")
 	case status == http.StatusUnprocessableEntity, status == http.StatusBadRequest:
-		return invalid(answer)
+		return invalidInput(response)
 	default:
 		return fault.New(fault.GithubError, "GitHub answered with status %d %s", status, http.StatusText(status))
 	}
@@ -115,10 +116,11 @@ func repoNotFound(token string) *fault.Error {
 	return e.WithHint("a private one is found only when github_token may read it")
 }
 
-// invalid names the first input that GitHub finds fault with, and repeats nothing of what it says.
-func invalid(answer *github.ErrorResponse) *fault.Error {
+// invalidInput returns the error for rejected input. It names the first rejected field, and repeats no text of
+// GitHub.
+func invalidInput(response *github.ErrorResponse) *fault.Error {
 	e := fault.New(fault.ValidationError, "GitHub refuses the input")
-	for _, detail := range answer.Errors {
+	for _, detail := range response.Errors {
 		if strings.HasPrefix(detail.Message, "A pull request already exists") {
 			return fault.New(fault.Conflict, "there is a pull request for this branch already").WithField("head")
 		}
@@ -133,8 +135,9 @@ func invalid(answer *github.ErrorResponse) *fault.Error {
 	return e
 }
 
-// unreached is an error of the way to GitHub: what the call itself ended with, else GITHUB_ERROR.
-func unreached(e *fault.Error) *fault.Error {
+// connectionError returns the error of a failed connection: with the code of the call itself if it has one, else
+// GITHUB_ERROR.
+func connectionError(e *fault.Error) *fault.Error {
 	switch e.Code {
 	case fault.Timeout, fault.Cancelled, fault.Forbidden, fault.GithubError:
 		return &fault.Error{Code: e.Code, Message: e.Message, Reason: e.Reason, Hint: e.Hint}
@@ -143,9 +146,10 @@ func unreached(e *fault.Error) *fault.Error {
 	}
 }
 
-// failedWrite is failed for a call that changes something: when no answer tells what became of it, it is IN_DOUBT.
-func (a *api) failedWrite(err error, now time.Time) *fault.Error {
-	e := a.failed(err, now)
+// writeError is apiError for a call that changes something. When no response tells whether it had an effect, it
+// returns IN_DOUBT.
+func (a *api) writeError(err error, now time.Time) *fault.Error {
+	e := a.apiError(err, now)
 	if e.Code != fault.GithubError || neverSent(err) || redirected(err) {
 		return e
 	}
@@ -153,7 +157,7 @@ func (a *api) failedWrite(err error, now time.Time) *fault.Error {
 		WithHint("look at the repository before it is done again")
 }
 
-// neverSent reports whether a connection was not even made.
+// neverSent reports whether the connection was never established.
 func neverSent(err error) bool {
 	var (
 		op          *net.OpError
@@ -164,24 +168,24 @@ func neverSent(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial" || errors.As(err, &dns) || errors.As(err, &certificate) || errors.As(err, &record)
 }
 
-// redirected reports whether the server has sent the request elsewhere instead of doing it.
+// redirected reports whether the server redirected the request instead of executing it.
 func redirected(err error) bool {
 	var r *github.RedirectionError
 	return errors.As(err, &r)
 }
 
-// withoutToken is the cause for the log: a server may repeat what it was sent.
-func (a *api) withoutToken(err error) error {
+// redactToken returns the cause for the log without the token, which a server may echo.
+func (a *api) redactToken(err error) error {
 	if text := err.Error(); a.token != "" && strings.Contains(text, a.token) {
 		return errors.New(strings.ReplaceAll(text, a.token, "[github_token]"))
 	}
 	return err
 }
 
-// status returns that of the answer behind an error, 0 for none.
+// status returns the HTTP status behind an error, 0 for none.
 func status(err error) int {
-	if answer, ok := errors.AsType[*github.ErrorResponse](err); ok {
-		return answer.Response.StatusCode
+	if response, ok := errors.AsType[*github.ErrorResponse](err); ok {
+		return response.Response.StatusCode
 	}
 	return 0
 }

@@ -1,5 +1,5 @@
-// Package forge is the family of tools that speak to GitHub (seed 003). They share one client of one base URL, and
-// that of package netguard below it: redirects to other servers are not followed, answers are bounded.
+// Package forge is the family of tools that use GitHub (seed 003). They share one client with one base URL, based on
+// package netguard: it follows no redirects to other servers and limits the size of responses.
 package forge
 
 import (
@@ -7,18 +7,17 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// Config is what the operator decides for the family. The zero value works: what is public on github.com can be read.
+// Config configures the family. The zero value can read everything that is public on github.com.
 type Config struct {
-	// Net says what may be reached beside public addresses. The server of URL always may.
+	// Net configures the permitted addresses besides public ones. The server of URL is always permitted.
 	Net netguard.Config
-	// URL is the base of the API, such as https://github.example.com/api/v3. Default: https://api.github.com.
+	// URL is the base URL of the API, such as https://github.example.com/api/v3. Default: https://api.github.com.
 	URL string
-	// Token is the credential. It is sent to the server of URL alone and shown nowhere. Without one there are no
-	// writes and no searches.
+	// Token is the credential. It is sent only to the server of URL and never shown. Writes and searches require it.
 	Token string
 }
 
-// Tools returns the family.
+// Tools returns the tools of the family.
 func Tools(cfg Config) []tools.Tool {
 	a := newAPI(cfg)
 	return []tools.Tool{readFile(a), searchCode(a), createIssue(a), createPR(a), getWorkflowRuns(a)}

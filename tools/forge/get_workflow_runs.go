@@ -46,7 +46,7 @@ type workflowRun struct {
 	UpdatedAt  time.Time `json:"updated_at" jsonschema:"When it changed last"`
 }
 
-// github.getWorkflowRuns (S3-070).
+// getWorkflowRuns is github.getWorkflowRuns (S3-070).
 func getWorkflowRuns(a *api) tools.Tool {
 	return tools.Define(tools.Spec{
 		Name:        "github.getWorkflowRuns",
@@ -71,26 +71,26 @@ func getWorkflowRuns(a *api) tools.Tool {
 		if err := a.ready(); err != nil {
 			return getWorkflowRunsOut{}, err
 		}
-		ctx, cancel := bounded(ctx)
+		ctx, cancel := withCallTimeout(ctx)
 		defer cancel()
 		runs, err := a.runs(ctx, in, workflow)
 		switch {
 		case status(err) == http.StatusNotFound && workflow != "":
-			return getWorkflowRunsOut{}, a.noWorkflow(ctx, in, env.Now())
+			return getWorkflowRunsOut{}, a.workflowError(ctx, in, env.Now())
 		case err != nil:
-			return getWorkflowRunsOut{}, a.failed(err, env.Now())
+			return getWorkflowRunsOut{}, a.apiError(err, env.Now())
 		}
 		return in.output(runs), nil
 	})
 }
 
-// check returns the workflow as a part of a URL, empty for all of them.
+// check returns the workflow as a URL segment, empty for all of them.
 func (in getWorkflowRunsIn) check() (string, error) {
-	if err := inRepository(in.Owner, in.Repo); err != nil {
+	if err := checkRepository(in.Owner, in.Repo); err != nil {
 		return "", err
 	}
 	if in.Branch != "" {
-		if err := branch("branch", in.Branch); err != nil {
+		if err := checkRef("branch", in.Branch); err != nil {
 			return "", err
 		}
 	}
@@ -104,7 +104,7 @@ func (in getWorkflowRunsIn) check() (string, error) {
 	if err := json.Unmarshal(in.WorkflowID, &name); err != nil {
 		return "", fault.Wrap(fault.InvalidFormat, err, "is no id and no name of a file").WithField("workflow_id")
 	}
-	if name == "" || name == "." || name == ".." || len(name) > maxRef || strings.Contains(name, "/") || hidden(name) {
+	if name == "" || name == "." || name == ".." || len(name) > maxRef || strings.Contains(name, "/") || hasControl(name) {
 		return "", fault.New(fault.InvalidFormat, "is no id and no name of a file").WithField("workflow_id").
 			WithHint("write it as ci.yml, without its folder")
 	}
@@ -121,10 +121,10 @@ func (a *api) runs(ctx context.Context, in getWorkflowRunsIn, workflow string) (
 	return runs, err
 }
 
-// noWorkflow finds out whether it is the workflow or the repository that GitHub does not know.
-func (a *api) noWorkflow(ctx context.Context, in getWorkflowRunsIn, now time.Time) error {
+// workflowError finds out whether the workflow or the repository does not exist.
+func (a *api) workflowError(ctx context.Context, in getWorkflowRunsIn, now time.Time) error {
 	if _, _, err := a.client.Repositories.Get(ctx, in.Owner, in.Repo); err != nil {
-		return a.failed(err, now)
+		return a.apiError(err, now)
 	}
 	return fault.New(fault.NotFound, "is no workflow of the repository").WithField("workflow_id").WithReason("WORKFLOW_NOT_FOUND")
 }

@@ -8,18 +8,18 @@ import (
 )
 
 const (
-	// The longest names, in bytes: an owner and a repository of GitHub are shorter, a path of git may be that long.
+	// The maximum lengths in bytes. Owners and repositories of GitHub are shorter; a path in git may be that long.
 	maxName = 100
 	maxRef  = 255
 	maxPath = 4096
 )
 
-// inRepository checks the two names of a repository, which become part of a URL.
-func inRepository(owner, repo string) error {
-	if err := plain("owner", owner, `^[a-zA-Z0-9-]+$`); err != nil {
+// checkRepository checks the owner and name of a repository, which become part of a URL.
+func checkRepository(owner, repo string) error {
+	if err := checkName("owner", owner, `^[a-zA-Z0-9-]+$`); err != nil {
 		return err
 	}
-	if err := plain("repo", repo, `^[a-zA-Z0-9-_.]+$`); err != nil {
+	if err := checkName("repo", repo, `^[a-zA-Z0-9-_.]+$`); err != nil {
 		return err
 	}
 	if repo == "." || repo == ".." {
@@ -28,7 +28,7 @@ func inRepository(owner, repo string) error {
 	return nil
 }
 
-func plain(field, name, pattern string) error {
+func checkName(field, name, pattern string) error {
 	switch {
 	case !regexp.MustCompile(pattern).MatchString(name):
 		return fault.New(fault.InvalidFormat, "must match the pattern %s", pattern).WithField(field)
@@ -39,26 +39,26 @@ func plain(field, name, pattern string) error {
 	}
 }
 
-// branch checks the name of a branch, a tag or a commit by the rules of git-check-ref-format that keep it apart from
-// the rest of a URL.
-func branch(field, name string) error {
+// checkRef checks the name of a branch, a tag or a commit. It applies the rules of git-check-ref-format that separate
+// the name from the rest of a URL.
+func checkRef(field, name string) error {
 	switch {
 	case len(name) > maxRef:
 		return tooLong(field, maxRef)
-	case name == "", strings.ContainsAny(name, " ~^:?*[\\"), strings.Contains(name, ".."), strings.Contains("/"+name+"/", "//"), hidden(name):
+	case name == "", strings.ContainsAny(name, " ~^:?*[\\"), strings.Contains(name, ".."), strings.Contains("/"+name+"/", "//"), hasControl(name):
 		return fault.New(fault.InvalidFormat, "is no name of a branch, a tag or a commit").WithField(field)
 	default:
 		return nil
 	}
 }
 
-// filePath checks a path within a repository.
-func filePath(path string) error {
+// checkPath checks a path within a repository.
+func checkPath(path string) error {
 	if len(path) > maxPath {
 		return tooLong("path", maxPath)
 	}
 	for part := range strings.SplitSeq(path, "/") {
-		if part == "" || part == "." || part == ".." || hidden(part) {
+		if part == "" || part == "." || part == ".." || hasControl(part) {
 			return fault.New(fault.InvalidFormat, "is no path within a repository").WithField("path").WithReason("INVALID_PATH").
 				WithHint("write it as docs/readme.md, without a slash before and after it")
 		}
@@ -66,8 +66,8 @@ func filePath(path string) error {
 	return nil
 }
 
-// hidden reports whether a text has characters that do not show.
-func hidden(text string) bool {
+// hasControl reports whether a text contains control characters.
+func hasControl(text string) bool {
 	return strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
 

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Probe asks GitHub how it is, by its rate limit: a request that uses up nothing.
+// Probe checks the state of GitHub by its rate limit. That request does not count against the limit.
 type Probe struct {
 	api        *api
 	configured bool
@@ -14,26 +14,26 @@ type Probe struct {
 // Rate is the rate limit of GitHub.
 type Rate struct {
 	Limit, Remaining int
-	// Reset is when the limit is whole again.
+	// Reset is when the limit is reset.
 	Reset time.Time
 }
 
-// NewProbe returns a probe of the server of a configuration.
+// NewProbe returns a probe of the configured server.
 func NewProbe(cfg Config) *Probe {
 	return &Probe{newAPI(cfg), cfg.URL != "" || cfg.Token != ""}
 }
 
-// Configured reports whether somebody has set up GitHub: who has not does not mind when it cannot be reached.
+// Configured reports whether GitHub is configured. Otherwise it does not matter when it cannot be reached.
 func (p *Probe) Configured() bool { return p.configured }
 
-// Ask makes one request. The errors are those of the tools.
+// Ask makes one request. It returns the same errors as the tools.
 func (p *Probe) Ask(ctx context.Context) (Rate, error) {
 	if err := p.api.ready(); err != nil {
 		return Rate{}, err
 	}
 	limits, _, err := p.api.client.RateLimit.Get(ctx)
 	if err != nil {
-		return Rate{}, p.api.failed(err, time.Now())
+		return Rate{}, p.api.apiError(err, time.Now())
 	}
 	core := limits.GetCore()
 	if core == nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// maxFile is the largest file in bytes: in the worst case of JSON, six bytes for one, it still fits into the output of
-// a call.
+// maxFile is the size in bytes of the largest file. Even if JSON needs six bytes for each byte, it fits into the
+// output of a call.
 const maxFile = 512 << 10
 
 type readFileIn struct {
@@ -40,7 +40,7 @@ type fileMetadata struct {
 	Type     string `json:"type,omitempty" jsonschema:"The content of a symlink is its target, that of a submodule its URL" enum:"file,symlink,submodule"`
 }
 
-// github.readFile (S3-050 to S3-053).
+// readFile is github.readFile (S3-050 to S3-053).
 func readFile(a *api) tools.Tool {
 	return tools.Define(tools.Spec{
 		Name:        "github.readFile",
@@ -58,17 +58,17 @@ func readFile(a *api) tools.Tool {
 			"GITHUB_ERROR", "TIMEOUT", "TOOL_UNAVAILABLE",
 		},
 	}, func(ctx context.Context, env *tools.Env, in readFileIn) (readFileOut, error) {
-		if err := a.readable(in); err != nil {
+		if err := a.checkRead(in); err != nil {
 			return readFileOut{}, err
 		}
-		ctx, cancel := bounded(ctx)
+		ctx, cancel := withCallTimeout(ctx)
 		defer cancel()
 		file, _, _, err := a.client.Repositories.GetContents(ctx, in.Owner, in.Repo, in.Path, &github.RepositoryContentGetOptions{Ref: in.Ref})
 		switch {
 		case status(err) == http.StatusNotFound:
 			return readFileOut{}, a.missing(ctx, in, env.Now())
 		case err != nil:
-			return readFileOut{}, a.failed(err, env.Now())
+			return readFileOut{}, a.apiError(err, env.Now())
 		case file == nil:
 			return readFileOut{}, fileNotFound("is a directory")
 		}
@@ -76,24 +76,25 @@ func readFile(a *api) tools.Tool {
 	})
 }
 
-func (a *api) readable(in readFileIn) error {
-	if err := inRepository(in.Owner, in.Repo); err != nil {
+func (a *api) checkRead(in readFileIn) error {
+	if err := checkRepository(in.Owner, in.Repo); err != nil {
 		return err
 	}
-	if err := filePath(in.Path); err != nil {
+	if err := checkPath(in.Path); err != nil {
 		return err
 	}
-	if err := branch("ref", in.Ref); err != nil {
+	if err := checkRef("ref", in.Ref); err != nil {
 		return err
 	}
 	return a.ready()
 }
 
-// missing finds out which part of a file's name leads nowhere: GitHub gives the same answer for all of them (S3-053).
+// missing finds out which part of a file name does not exist: GitHub returns the same response for all of them
+// (S3-053).
 func (a *api) missing(ctx context.Context, in readFileIn, now time.Time) error {
 	repo, _, err := a.client.Repositories.Get(ctx, in.Owner, in.Repo)
 	if err != nil {
-		return a.failed(err, now)
+		return a.apiError(err, now)
 	}
 	_, _, err = a.client.Repositories.GetCommit(ctx, in.Owner, in.Repo, segments(in.Ref), &github.ListOptions{PerPage: 1})
 	switch status(err) {
@@ -101,7 +102,7 @@ func (a *api) missing(ctx context.Context, in readFileIn, now time.Time) error {
 		return refNotFound(repo.GetDefaultBranch())
 	}
 	if err != nil {
-		return a.failed(err, now)
+		return a.apiError(err, now)
 	}
 	return fileNotFound("does not exist there")
 }
@@ -119,15 +120,15 @@ func fileNotFound(why string) *fault.Error {
 	return fault.New(fault.NotFound, "%s", why).WithField("path").WithReason("FILE_NOT_FOUND")
 }
 
-func refNotFound(usual string) *fault.Error {
+func refNotFound(defaultBranch string) *fault.Error {
 	e := fault.New(fault.NotFound, "is no branch, tag or commit of the repository").WithField("ref").WithReason("REF_NOT_FOUND")
-	if branch("ref", usual) == nil {
-		return e.WithHint("its default branch is %s", usual)
+	if checkRef("ref", defaultBranch) == nil {
+		return e.WithHint("its default branch is %s", defaultBranch)
 	}
 	return e
 }
 
-// output gives the content in the encoding that was asked for.
+// output returns the content in the requested encoding.
 func (in readFileIn) output(file *github.RepositoryContent) (readFileOut, error) {
 	if file.GetSize() > maxFile {
 		return readFileOut{}, fault.New(fault.ValidationError, "has %d bytes, more than the %d that can be read", file.GetSize(), maxFile).
@@ -148,7 +149,8 @@ func (in readFileIn) output(file *github.RepositoryContent) (readFileOut, error)
 	return out, nil
 }
 
-// contentOf is what the object holds: the bytes of a file, the target of a symbolic link, the URL of a submodule.
+// contentOf returns the content of an object: the bytes of a file, the target of a symbolic link, the URL of a
+// submodule.
 func contentOf(file *github.RepositoryContent) (string, error) {
 	switch file.GetType() {
 	case "symlink":

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// reachable is how many results of a search GitHub shows.
-	reachable = 1000
-	// maxFilter is the longest filter in bytes.
+	// maxReachable is how many results of a search GitHub returns in all.
+	maxReachable = 1000
+	// maxFilter is the maximum length of a filter in bytes.
 	maxFilter = 256
 )
 
@@ -60,7 +60,7 @@ type codeMatch struct {
 	Highlight string `json:"highlight,omitempty" jsonschema:"What of it matches"`
 }
 
-// github.searchCode (S3-055, S3-056).
+// searchCode is github.searchCode (S3-055, S3-056).
 func searchCode(a *api) tools.Tool {
 	return tools.Define(tools.Spec{
 		Name:        "github.searchCode",
@@ -75,14 +75,14 @@ func searchCode(a *api) tools.Tool {
 		NoWorkspace: true,
 		Errors:      []string{"VALIDATION_ERROR", "INVALID_FORMAT", "ACCESS_DENIED", "RATE_LIMIT", "GITHUB_ERROR", "TIMEOUT", "TOOL_UNAVAILABLE"},
 	}, func(ctx context.Context, env *tools.Env, in searchCodeIn) (searchCodeOut, error) {
-		query, err := in.question()
+		query, err := in.searchQuery()
 		if err != nil {
 			return searchCodeOut{}, err
 		}
-		if err := a.authorized(); err != nil {
+		if err := a.requireToken(); err != nil {
 			return searchCodeOut{}, err
 		}
-		ctx, cancel := bounded(ctx)
+		ctx, cancel := withCallTimeout(ctx)
 		defer cancel()
 		options := &github.SearchOptions{TextMatch: true, ListOptions: github.ListOptions{Page: in.Page, PerPage: in.PerPage}}
 		if in.Sort == "indexed" {
@@ -90,7 +90,7 @@ func searchCode(a *api) tools.Tool {
 		}
 		found, _, err := a.client.Search.Code(ctx, query, options)
 		if err != nil {
-			e := a.failed(err, env.Now())
+			e := a.apiError(err, env.Now())
 			if e.Code == fault.ValidationError {
 				return searchCodeOut{}, e.WithField("query").WithHint("repositories in filters must exist and be open to github_token")
 			}
@@ -103,16 +103,16 @@ func searchCode(a *api) tools.Tool {
 	})
 }
 
-// question is the query with the filters as qualifiers.
-func (in searchCodeIn) question() (string, error) {
+// searchQuery returns the query with the filters as qualifiers.
+func (in searchCodeIn) searchQuery() (string, error) {
 	if strings.TrimSpace(in.Query) == "" {
 		return "", fault.New(fault.ValidationError, "must not be empty").WithField("query")
 	}
-	if (in.Page-1)*in.PerPage >= reachable || in.Page > reachable {
-		return "", fault.New(fault.ValidationError, "lies beyond the first %d results, which GitHub shows", reachable).WithField("page")
+	if (in.Page-1)*in.PerPage >= maxReachable || in.Page > maxReachable {
+		return "", fault.New(fault.ValidationError, "lies beyond the first %d results, which GitHub shows", maxReachable).WithField("page")
 	}
 	parts := []string{in.Query}
-	where, err := in.Filters.repositories()
+	where, err := in.Filters.repositoryQualifier()
 	if err != nil {
 		return "", err
 	}
@@ -126,7 +126,7 @@ func (in searchCodeIn) question() (string, error) {
 		if q.value == "" {
 			continue
 		}
-		value, err := qualified("filters."+q.name, q.value)
+		value, err := qualifierValue("filters."+q.name, q.value)
 		if err != nil {
 			return "", err
 		}
@@ -135,8 +135,8 @@ func (in searchCodeIn) question() (string, error) {
 	return strings.Join(parts, " "), nil
 }
 
-// repositories is the qualifier of the owner and the repository.
-func (f searchFilters) repositories() (string, error) {
+// repositoryQualifier returns the qualifier for the owner and the repository.
+func (f searchFilters) repositoryQualifier() (string, error) {
 	owner, repo := f.Owner, f.Repo
 	if before, after, ok := strings.Cut(repo, "/"); ok && (owner == "" || strings.EqualFold(owner, before)) {
 		owner, repo = before, after
@@ -148,13 +148,13 @@ func (f searchFilters) repositories() (string, error) {
 		return "", fault.New(fault.RequiredField, "is required beside filters.repo").WithField("filters.owner").
 			WithHint("or write filters.repo as owner/name")
 	case repo == "":
-		return "user:" + owner, inFilters(inRepository(owner, "-"))
+		return "user:" + owner, withFilterField(checkRepository(owner, "-"))
 	default:
-		return "repo:" + owner + "/" + repo, inFilters(inRepository(owner, repo))
+		return "repo:" + owner + "/" + repo, withFilterField(checkRepository(owner, repo))
 	}
 }
 
-func inFilters(err error) error {
+func withFilterField(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -162,12 +162,12 @@ func inFilters(err error) error {
 	return e.WithField("filters." + e.Field)
 }
 
-// qualified is the value of a qualifier: in quotes unless it is one plain word, so that it stays one.
-func qualified(field, value string) (string, error) {
+// qualifierValue returns the value of a qualifier, quoted if it is more than one plain word.
+func qualifierValue(field, value string) (string, error) {
 	switch {
 	case len(value) > maxFilter:
 		return "", tooLong(field, maxFilter)
-	case strings.ContainsAny(value, `"\`) || hidden(value):
+	case strings.ContainsAny(value, `"\`) || hasControl(value):
 		return "", fault.New(fault.InvalidFormat, "must hold neither quotes nor backslashes nor control characters").WithField(field)
 	case strings.ContainsAny(value, " :()"):
 		return `"` + value + `"`, nil
@@ -188,7 +188,7 @@ func (in searchCodeIn) output(found *github.CodeSearchResult) searchCodeOut {
 		}
 		for _, m := range c.TextMatches {
 			if m.GetProperty() == "content" {
-				one.Matches = append(one.Matches, lines(m)...)
+				one.Matches = append(one.Matches, lineMatches(m)...)
 			}
 		}
 		out.Results = append(out.Results, one)
@@ -196,8 +196,8 @@ func (in searchCodeIn) output(found *github.CodeSearchResult) searchCodeOut {
 	return out
 }
 
-// lines are the matches of a fragment, each with the lines around it.
-func lines(m *github.TextMatch) []codeMatch {
+// lineMatches returns the matches of a fragment, each with its complete lines.
+func lineMatches(m *github.TextMatch) []codeMatch {
 	var all []codeMatch
 	fragment, from := m.GetFragment(), 0
 	for _, match := range m.Matches {

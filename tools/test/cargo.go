@@ -9,17 +9,17 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// cargo runs `cargo test`: the package of the directory, or the one integration test of a file.
+// cargo runs `cargo test` for the package of the directory, or for the integration test in the file.
 func cargo(ctx context.Context, s *suite) error {
 	args := []string{"test", "--no-fail-fast", "--color=never"}
 	if s.file != "" && filepath.Base(s.dir) == "tests" {
 		args = append(args, "--test="+strings.TrimSuffix(s.file, ".rs"))
 	}
-	res, err := s.program(ctx, s.dir, "cargo", args...)
+	res, err := s.run(ctx, s.dir, "cargo", args...)
 	if err != nil {
 		return err
 	}
-	s.libtest(res.Stdout)
+	s.parseLibtest(res.Stdout)
 	switch {
 	case res.ExitCode == 0 || s.out.Failed > 0:
 	case contains(res.Stderr, "could not compile", "test failed", "tests failed", "target failed", "targets failed"):
@@ -31,16 +31,16 @@ func cargo(ctx context.Context, s *suite) error {
 	return nil
 }
 
-// libtest counts the tests in the output of Rust's test programs. What a failed test said follows in a
-// section of its own.
-func (s *suite) libtest(output string) {
-	ended := regexp.MustCompile(`^test (.+) \.\.\. (ok|FAILED|ignored)(,.*)?$`)
+// parseLibtest counts the tests in the output of Rust's test programs. The output of each failed test follows in a
+// separate section.
+func (s *suite) parseLibtest(output string) {
+	result := regexp.MustCompile(`^test (.+) \.\.\. (ok|FAILED|ignored)(,.*)?$`)
 	section := regexp.MustCompile(`^---- (.+) stdout ----$`)
 	var failed []string
-	said, current := map[string]*strings.Builder{}, ""
+	outputs, current := map[string]*strings.Builder{}, ""
 	for line := range strings.Lines(output) {
 		line = strings.TrimRight(line, "\r\n")
-		if found := ended.FindStringSubmatch(line); found != nil && current == "" {
+		if found := result.FindStringSubmatch(line); found != nil && current == "" {
 			switch found[2] {
 			case "ok":
 				s.out.Passed++
@@ -53,19 +53,19 @@ func (s *suite) libtest(output string) {
 		}
 		if found := section.FindStringSubmatch(line); found != nil {
 			current = found[1]
-			said[current] = &strings.Builder{}
+			outputs[current] = &strings.Builder{}
 			continue
 		}
 		if line == "failures:" || strings.HasPrefix(line, "test result: ") || strings.HasPrefix(line, "running ") {
 			current = ""
 		}
-		if b := said[current]; current != "" && b.Len() <= maxMessage {
+		if b := outputs[current]; current != "" && b.Len() <= maxMessage {
 			b.WriteString(line + "\n")
 		}
 	}
 	for _, name := range failed {
 		message := ""
-		if b := said[name]; b != nil {
+		if b := outputs[name]; b != nil {
 			message = b.String()
 		}
 		s.out.fail(name, message)

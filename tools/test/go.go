@@ -13,7 +13,7 @@ import (
 	"github.com/orch-dev/orch/internal/proc"
 )
 
-// goTest runs `go test -json`: all packages below the directory, or the package of the one file.
+// goTest runs `go test -json` for all packages below the directory, or for the package of the file.
 func goTest(ctx context.Context, s *suite) error {
 	temp, err := s.temp()
 	if err != nil {
@@ -30,7 +30,7 @@ func goTest(ctx context.Context, s *suite) error {
 	}
 	events := &goEvents{suite: s, output: map[string]*strings.Builder{}}
 	res, err := s.env.Exec.Run(ctx, proc.Command{
-		Name: "go", Args: append(args, target), Dir: s.dir, Stdout: &lineWriter{line: events.line},
+		Name: "go", Args: append(args, target), Dir: s.dir, Stdout: &lineWriter{line: events.handleLine},
 		Env: map[string]string{"HOME": s.home, "TMPDIR": temp}, Sandbox: s.sandbox(),
 	})
 	if err != nil {
@@ -43,52 +43,52 @@ func goTest(ctx context.Context, s *suite) error {
 	if !s.coverage {
 		return nil
 	}
-	data, err := s.report(profile)
+	data, err := s.readReport(profile)
 	s.out.CoveragePercent = coverPercent(data)
 	return err
 }
 
-// goEvent is a line of `go test -json`.
+// goEvent is one line of `go test -json`.
 type goEvent struct {
 	Action, Package, ImportPath, Test, Output, FailedBuild string
 }
 
-// goEvents folds the events of go test.
+// goEvents processes the events of go test.
 type goEvents struct {
 	suite *suite
-	// output is what running tests, packages and builds have said so far.
+	// output is the output so far of running tests, packages and builds.
 	output map[string]*strings.Builder
-	// failed holds the packages with a failed test.
+	// failed contains the packages with a failed test.
 	failed map[string]bool
 }
 
-func (g *goEvents) line(line []byte) {
+func (g *goEvents) handleLine(line []byte) {
 	var e goEvent
 	if json.Unmarshal(line, &e) != nil {
-		return // a line that the go command has not made
+		return // not a line of the go command
 	}
 	key := e.Package + "\x00" + e.Test
 	switch e.Action {
 	case "output":
-		g.say(key, e.Output)
-		g.suite.show(e.Output)
+		g.appendOutput(key, e.Output)
+		g.suite.stream(e.Output)
 	case "build-output":
-		g.say(e.ImportPath, e.Output)
-		g.suite.show(e.Output)
+		g.appendOutput(e.ImportPath, e.Output)
+		g.suite.stream(e.Output)
 	case "pass", "skip", "fail":
-		g.ended(e, key)
+		g.finish(e, key)
 	}
 }
 
-// show shows output to those who watch.
-func (s *suite) show(text string) {
+// stream sends output to observers.
+func (s *suite) stream(text string) {
 	if s.env.Output != nil {
 		s.env.Output([]byte(text))
 	}
 }
 
-// say keeps what is said, up to the size of a message.
-func (g *goEvents) say(key, text string) {
+// appendOutput stores output up to the size of a message.
+func (g *goEvents) appendOutput(key, text string) {
 	b := g.output[key]
 	if b == nil {
 		b = &strings.Builder{}
@@ -99,16 +99,16 @@ func (g *goEvents) say(key, text string) {
 	}
 }
 
-func (g *goEvents) ended(e goEvent, key string) {
-	said := g.output[key]
+func (g *goEvents) finish(e goEvent, key string) {
+	output := g.output[key]
 	delete(g.output, key)
 	message := ""
-	if said != nil {
-		message = said.String()
+	if output != nil {
+		message = output.String()
 	}
 	switch {
 	case e.Test == "":
-		g.packageEnded(e, message)
+		g.finishPackage(e, message)
 		return
 	case e.Action == "pass":
 		g.suite.out.Passed++
@@ -124,9 +124,9 @@ func (g *goEvents) ended(e goEvent, key string) {
 	g.suite.progress(e.Package + "." + e.Test)
 }
 
-// packageEnded counts a package as a failure when it failed without a failed test: it could not be
-// built, or its test program died.
-func (g *goEvents) packageEnded(e goEvent, message string) {
+// finishPackage counts a package as a failure when it failed without a failed test: it did not compile, or its test
+// program crashed.
+func (g *goEvents) finishPackage(e goEvent, message string) {
 	if e.Action != "fail" || g.failed[e.Package] {
 		return
 	}
@@ -137,14 +137,14 @@ func (g *goEvents) packageEnded(e goEvent, message string) {
 	g.suite.progress(e.Package)
 }
 
-// lineWriter calls line for every line written to it. Lines beyond a mebibyte are dropped.
+// lineWriter calls line for every line written to it. Lines longer than 1 MiB are dropped.
 type lineWriter struct {
 	line func(line []byte)
 	rest []byte
 	drop bool
 }
 
-// Write never fails.
+// Write implements io.Writer and never fails.
 func (w *lineWriter) Write(p []byte) (int, error) {
 	const longest = 1 << 20
 	n := len(p)
@@ -163,8 +163,8 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 	}
 }
 
-// coverPercent returns the share of covered statements of a cover profile, nil without a statement. A
-// block that several test programs report counts once.
+// coverPercent returns the percentage of covered statements in a cover profile, nil if it has no statements. A block
+// that several test programs report counts once.
 func coverPercent(profile []byte) *float64 {
 	type block struct {
 		statements int
@@ -174,7 +174,7 @@ func coverPercent(profile []byte) *float64 {
 	for line := range strings.Lines(string(profile)) {
 		fields := strings.Fields(line)
 		if len(fields) != 3 {
-			continue // the mode
+			continue // the line with the mode
 		}
 		n, err := strconv.Atoi(fields[1])
 		if err == nil {

@@ -37,10 +37,10 @@ func vitest(ctx context.Context, s *suite) error {
 	})
 }
 
-// jestLike runs a program of node_modules that reports in the form of jest.
+// jestLike runs a program in node_modules whose report has the format of jest.
 func (s *suite) jestLike(ctx context.Context, name string, arguments func(report, coverage string) []string) error {
 	program := filepath.Join("node_modules", ".bin", name)
-	dir, ok := s.above(program)
+	dir, ok := s.findAbove(program)
 	if !ok {
 		return fault.New(fault.ExecFailed, "%s is not installed: there is no %s in %s or above", name, program, s.dir).
 			WithHint("install it, for example with PACKAGE_INSTALL")
@@ -51,11 +51,11 @@ func (s *suite) jestLike(ctx context.Context, name string, arguments func(report
 	}
 	id := rand.Text()
 	report, coverage := filepath.Join(temp, name+"-"+id+".json"), filepath.Join(temp, "cover-"+id)
-	res, err := s.program(ctx, dir, filepath.Join(dir, program), arguments(report, coverage)...)
+	res, err := s.run(ctx, dir, filepath.Join(dir, program), arguments(report, coverage)...)
 	if err != nil {
 		return err
 	}
-	data, err := s.report(report)
+	data, err := s.readReport(report)
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (s *suite) jestLike(ctx context.Context, name string, arguments func(report
 	return s.jestReport(name, res, data)
 }
 
-// jestFiles is the report of jest and vitest.
+// jestFiles is the report of jest or vitest.
 type jestFiles struct {
 	TestResults []struct {
 		Name             string
@@ -81,7 +81,7 @@ type jestFiles struct {
 	}
 }
 
-// jestReport counts the tests of a report. A file that could not be run is a failure.
+// jestReport counts the tests of a report. A file that could not be run counts as a failure.
 func (s *suite) jestReport(name string, res proc.Result, report []byte) error {
 	var files jestFiles
 	if json.Unmarshal(report, &files) != nil {
@@ -109,9 +109,9 @@ func (s *suite) jestReport(name string, res proc.Result, report []byte) error {
 	return nil
 }
 
-// coverageSummary reads the share of covered statements and removes the report; nil when there is none.
+// coverageSummary returns the percentage of covered statements, nil if none was measured, and removes the report.
 func (s *suite) coverageSummary(dir string) (*float64, error) {
-	data, err := s.report(filepath.Join(dir, "coverage-summary.json"))
+	data, err := s.readReport(filepath.Join(dir, "coverage-summary.json"))
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +130,7 @@ func (s *suite) coverageSummary(dir string) (*float64, error) {
 			} `json:"statements"`
 		} `json:"total"`
 	}
-	_ = json.Unmarshal(data, &summary) // of nothing there is no share, and the report holds a word
+	_ = json.Unmarshal(data, &summary) // without statements Pct is the string "Unknown"
 	if summary.Total.Statements.Total == 0 {
 		return nil, nil //nolint:nilnil // nothing was measured
 	}

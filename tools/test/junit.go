@@ -8,7 +8,7 @@ import (
 	"github.com/orch-dev/orch/internal/proc"
 )
 
-// junitSuite is a testsuite or the testsuites element around them.
+// junitSuite is a testsuite element, or the testsuites element around them.
 type junitSuite struct {
 	Name   string       `xml:"name,attr"`
 	Suites []junitSuite `xml:"testsuite"`
@@ -28,20 +28,20 @@ type junitMessage struct {
 	Text    string `xml:",chardata"`
 }
 
-// junit counts the tests of a report. A program that failed without one could not run the tests.
-func (s *suite) junit(program string, res proc.Result, report []byte) error {
+// parseJUnit counts the tests of a report. A program that failed without a failed test counts as a failure itself.
+func (s *suite) parseJUnit(program string, res proc.Result, report []byte) error {
 	var all junitSuite
 	if err := xml.Unmarshal(bytes.Map(printable, report), &all); err != nil {
 		return fault.New(fault.ExecFailed, "%s ended with status %d and no report: %s", program, res.ExitCode, shorten(res.Stderr+res.Stdout))
 	}
-	s.count(all, "")
+	s.countJUnit(all, "")
 	if res.ExitCode != 0 && s.out.Failed == 0 {
 		s.out.fail(program, res.Stderr)
 	}
 	return nil
 }
 
-// printable replaces the control characters that tests print and XML does not permit.
+// printable replaces control characters, which tests may print but XML does not permit.
 func printable(r rune) rune {
 	if r < ' ' && r != '\t' && r != '\n' && r != '\r' {
 		return ' '
@@ -49,9 +49,9 @@ func printable(r rune) rune {
 	return r
 }
 
-func (s *suite) count(in junitSuite, prefix string) {
+func (s *suite) countJUnit(in junitSuite, prefix string) {
 	for _, inner := range in.Suites {
-		s.count(inner, prefix+inner.Name+" › ")
+		s.countJUnit(inner, prefix+inner.Name+" › ")
 	}
 	for _, c := range in.Cases {
 		name := prefix + c.Name

@@ -11,7 +11,7 @@ import (
 // node runs the test runner of Node.js in the tested directory.
 func node(ctx context.Context, s *suite) error { return s.nodeTest(ctx, s.dir, nil) }
 
-// nodeTest runs the test runner of Node.js: the one file, or what the arguments name.
+// nodeTest runs the test runner of Node.js for the file, or else with the arguments.
 func (s *suite) nodeTest(ctx context.Context, dir string, args []string) error {
 	temp, err := s.temp()
 	if err != nil {
@@ -26,21 +26,21 @@ func (s *suite) nodeTest(ctx context.Context, dir string, args []string) error {
 	if s.file != "" && s.file != "package.json" {
 		args = []string{filepath.Join(s.dir, s.file)}
 	}
-	res, err := s.program(ctx, dir, "node", append(options, args...)...)
+	res, err := s.run(ctx, dir, "node", append(options, args...)...)
 	if err != nil {
 		return err
 	}
 	if s.coverage {
-		data, err := s.report(report)
+		data, err := s.readReport(report)
 		if err != nil {
 			return err
 		}
 		s.out.CoveragePercent = lcovPercent(string(data))
 	}
-	return s.junit("node --test", res, []byte(res.Stdout))
+	return s.parseJUnit("node --test", res, []byte(res.Stdout))
 }
 
-// lcovPercent returns the share of covered lines of a report in the form of lcov, nil without a line.
+// lcovPercent returns the percentage of covered lines in an lcov report, nil if it has no lines.
 func lcovPercent(report string) *float64 {
 	found, hit := 0, 0
 	for line := range strings.Lines(report) {

@@ -13,11 +13,11 @@ import (
 	"github.com/orch-dev/orch/internal/proc"
 )
 
-// npmTest runs the test script of package.json. A script that is a plain `node --test …` is run with
-// a report of every test. Of any other script the summary of its output is read where it is one of
-// TAP, jest, vitest or mocha; failing that, the script counts as one test.
+// npmTest runs the test script of package.json. It runs a plain `node --test …` with a report of every test. For any
+// other script it parses the summary in the output of TAP, jest, vitest or mocha; without one, the script counts as
+// one test.
 func npmTest(ctx context.Context, s *suite) error {
-	dir, ok := s.above("package.json")
+	dir, ok := s.findAbove("package.json")
 	if !ok {
 		return fault.New(fault.ExecFailed, "there is no package.json in %s", s.dir)
 	}
@@ -28,15 +28,15 @@ func npmTest(ctx context.Context, s *suite) error {
 	if args, ok := nodeTestArgs(script); ok {
 		return s.nodeTest(ctx, dir, args)
 	}
-	res, err := s.program(ctx, dir, "npm", "test", "--silent")
+	res, err := s.run(ctx, dir, "npm", "test", "--silent")
 	if err != nil {
 		return err
 	}
 	text := res.Stdout + "\n" + res.Stderr
-	s.out.Passed, s.out.Failed, s.out.Skipped = summary(text)
+	s.out.Passed, s.out.Failed, s.out.Skipped = parseSummary(text)
 	switch {
 	case res.ExitCode != 0:
-		// The summary tells how many tests failed; which ones is in the text.
+		// The summary has the number of failed tests, the text their names.
 		failed := s.out.Failed
 		s.out.fail("npm test", text)
 		s.out.Failed = max(failed, 1)
@@ -69,7 +69,7 @@ func (s *suite) testScript(dir string) (string, error) {
 	return script, nil
 }
 
-// nodeTestArgs returns the arguments of a script that is node --test without anything of a shell.
+// nodeTestArgs returns the arguments of a script that is node --test without shell syntax.
 func nodeTestArgs(script string) ([]string, bool) {
 	words := strings.Fields(script)
 	if len(words) < 2 || words[0] != "node" || words[1] != "--test" || strings.ContainsAny(script, "|&;<>()$`\\\"'*?[]{}#~\n") {
@@ -78,13 +78,13 @@ func nodeTestArgs(script string) ([]string, bool) {
 	return words[2:], true
 }
 
-// program runs a program of a framework with a home of its own.
-func (s *suite) program(ctx context.Context, dir, name string, args ...string) (proc.Result, error) {
-	return s.programWith(ctx, nil, dir, name, args...)
+// run runs a program of a framework with a private home.
+func (s *suite) run(ctx context.Context, dir, name string, args ...string) (proc.Result, error) {
+	return s.runWith(ctx, nil, dir, name, args...)
 }
 
-// programWith runs a program with further variables.
-func (s *suite) programWith(ctx context.Context, vars map[string]string, dir, name string, args ...string) (proc.Result, error) {
+// runWith runs a program with additional environment variables.
+func (s *suite) runWith(ctx context.Context, vars map[string]string, dir, name string, args ...string) (proc.Result, error) {
 	temp, err := s.temp()
 	if err != nil {
 		return proc.Result{}, err
@@ -94,8 +94,8 @@ func (s *suite) programWith(ctx context.Context, vars map[string]string, dir, na
 	return s.env.Exec.Run(ctx, proc.Command{Name: name, Args: args, Dir: dir, Limit: maxReport, Env: env, Sandbox: s.sandbox(), Output: s.env.Output})
 }
 
-// summary reads the numbers of passed, failed and skipped tests from the last lines of a test runner.
-func summary(text string) (passed, failed, skipped int) {
+// parseSummary returns the numbers of passed, failed and skipped tests in the final lines of a test runner.
+func parseSummary(text string) (passed, failed, skipped int) {
 	number := func(expr string) int {
 		found := regexp.MustCompile(`(?m)`+expr).FindAllStringSubmatch(text, -1)
 		if len(found) == 0 {

@@ -13,8 +13,8 @@ import (
 	"github.com/orch-dev/orch/internal/proc"
 )
 
-// pytest runs pytest in the directory of the project, with a report in the form of JUnit. Whatever it and coverage.py
-// keep goes to the home of the run and not to the project.
+// pytest runs pytest in the project directory, with a JUnit report. Its caches and those of coverage.py are written
+// to the home of the run, not to the project.
 func pytest(ctx context.Context, s *suite) error {
 	temp, err := s.temp()
 	if err != nil {
@@ -32,24 +32,24 @@ func pytest(ctx context.Context, s *suite) error {
 	if err != nil {
 		return err
 	}
-	data, err := s.report(report)
+	data, err := s.readReport(report)
 	if err != nil {
 		return err
 	}
-	measured, err := s.report(p.cover)
+	measured, err := s.readReport(p.cover)
 	if err != nil {
 		return err
 	}
 	s.out.CoveragePercent = coberturaPercent(measured)
-	const noTests = 5 // pytest's status when it has collected nothing
+	const noTests = 5 // exit status of pytest when it collected no tests
 	if res.ExitCode == noTests {
 		return nil
 	}
-	return s.junit("pytest", res, data)
+	return s.parseJUnit("pytest", res, data)
 }
 
-// pythonProject is the nearest directory, from the tested one up to the root, with a configuration of pytest; the tested
-// one when there is none.
+// pythonProject returns the nearest directory, from the tested one up to the root, with a configuration of pytest.
+// Without one it returns the tested directory.
 func (s *suite) pythonProject() string {
 	for dir := s.dir; ; dir = filepath.Dir(dir) {
 		for _, file := range []string{"pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg", "setup.py"} {
@@ -66,42 +66,42 @@ func (s *suite) pythonProject() string {
 // pytestRun is one run of pytest in a project.
 type pytestRun struct {
 	suite *suite
-	// dir is that of the project, cover the file for the report of coverage.
+	// dir is the project directory, cover the file for the coverage report.
 	dir, cover string
 	args       []string
 }
 
-// run runs pytest, with coverage where it is wanted and can be measured: by pytest-cov, else by coverage.py.
+// run runs pytest. If requested and possible it measures coverage: with pytest-cov, else with coverage.py.
 func (p *pytestRun) run(ctx context.Context) (proc.Result, error) {
 	if !p.suite.coverage {
 		return p.python(ctx, "pytest", p.args...)
 	}
 	res, err := p.python(ctx, "pytest", append(p.covArgs(), p.args...)...)
-	const wrongUsage = 4 // pytest's status when it does not know an option
+	const wrongUsage = 4 // exit status of pytest for an unknown option
 	if err != nil || res.ExitCode != wrongUsage || !strings.Contains(res.Stderr, "unrecognized arguments: --cov") {
 		return res, err
 	}
 	return p.coveragePy(ctx)
 }
 
-// covArgs make pytest-cov measure what the project says, or all of the project: without a source it measures every
-// module that is loaded, those of pytest among them.
+// covArgs returns the arguments that make pytest-cov measure the configured sources, or else the whole project:
+// without a source it measures every loaded module, including those of pytest.
 func (p *pytestRun) covArgs() []string {
 	args := []string{"--cov-report=xml:" + p.cover}
 	switch {
-	case p.says(`--cov\b`, "pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg"):
+	case p.configures(`--cov\b`, "pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg"):
 		return args
-	case p.says(coverageSource, coverageFiles()...):
+	case p.configures(coverageSource, coverageFiles()...):
 		return append(args, "--cov")
 	default:
 		return append(args, "--cov="+p.dir)
 	}
 }
 
-// coveragePy runs pytest under coverage.py, and without it when that is not installed either.
+// coveragePy runs pytest under coverage.py, or without coverage if that is not installed.
 func (p *pytestRun) coveragePy(ctx context.Context) (proc.Result, error) {
 	args := []string{"run"}
-	if !p.says(coverageSource, coverageFiles()...) {
+	if !p.configures(coverageSource, coverageFiles()...) {
 		args = append(args, "--source="+p.dir)
 	}
 	res, err := p.python(ctx, "python3", slices.Concat([]string{"-m", "coverage"}, args, []string{"-m", "pytest"}, p.args)...)
@@ -115,16 +115,16 @@ func (p *pytestRun) coveragePy(ctx context.Context) (proc.Result, error) {
 	return res, err
 }
 
-// coverageSource finds what a configuration says is to be measured.
+// coverageSource matches a configuration that selects the sources to measure.
 const coverageSource = `(?m)^\[(tool\.coverage\.run|coverage:run|run)\][^\[]*^\s*(source|source_pkgs|source_dirs|include)\s*=`
 
-// coverageFiles are those in which coverage.py looks for its configuration.
+// coverageFiles returns the files in which coverage.py searches for its configuration.
 func coverageFiles() []string {
 	return []string{".coveragerc", "setup.cfg", "tox.ini", "pyproject.toml"}
 }
 
-// says reports whether one of the files of the project has a text.
-func (p *pytestRun) says(expr string, files ...string) bool {
+// configures reports whether one of the files of the project matches expr.
+func (p *pytestRun) configures(expr string, files ...string) bool {
 	text := regexp.MustCompile(expr)
 	for _, name := range files {
 		rel, err := p.suite.env.Root.Resolve(filepath.Join(p.dir, name))
@@ -138,7 +138,7 @@ func (p *pytestRun) says(expr string, files ...string) bool {
 	return false
 }
 
-// python runs a program of the environment of the project (.venv, venv), or of the system.
+// python runs a program of the virtual environment of the project (.venv, venv), or of the system.
 func (p *pytestRun) python(ctx context.Context, name string, args ...string) (proc.Result, error) {
 	for _, venv := range []string{".venv", "venv"} {
 		if own := filepath.Join(p.dir, venv, "bin", name); p.suite.exists(own) {
@@ -146,12 +146,13 @@ func (p *pytestRun) python(ctx context.Context, name string, args ...string) (pr
 			break
 		}
 	}
-	return p.suite.programWith(ctx, map[string]string{
+	return p.suite.runWith(ctx, map[string]string{
 		"COVERAGE_FILE": filepath.Join(p.suite.home, "coverage"), "PYTHONDONTWRITEBYTECODE": "1",
 	}, p.dir, name, args...)
 }
 
-// coberturaPercent returns the share of covered lines and branches of a report of coverage.py, nil without a line.
+// coberturaPercent returns the percentage of covered lines and branches in a report of coverage.py, nil if it has no
+// lines.
 func coberturaPercent(report []byte) *float64 {
 	var total struct {
 		Lines           int `xml:"lines-valid,attr"`

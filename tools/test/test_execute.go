@@ -15,18 +15,18 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// Tools returns the family.
+// Tools returns the tools of the family.
 func Tools() []tools.Tool { return []tools.Tool{testExecute} }
 
 // The limits of the family (X-18).
 const (
-	// maxFailures bounds the failures in one result.
+	// maxFailures limits the failures in one result.
 	maxFailures = 100
-	// maxMessage bounds the message of one failure, in bytes.
+	// maxMessage limits the message of one failure, in bytes.
 	maxMessage = 4 << 10
-	// maxReport bounds a report file that is read, in bytes.
+	// maxReport limits the size of a report file, in bytes.
 	maxReport = 16 << 20
-	// maxTime is how long a run of tests may take.
+	// maxTime is the time limit of a test run.
 	maxTime = 10 * time.Minute
 )
 
@@ -52,7 +52,7 @@ type failure struct {
 	Message string `json:"message" jsonschema:"What it said, at most 4 KiB"`
 }
 
-// fail counts a failure and keeps it while there is room.
+// fail counts a failure, and adds it to the result up to maxFailures.
 func (o *testExecuteOut) fail(name, message string) {
 	o.Failed++
 	if len(o.Failures) < maxFailures {
@@ -67,8 +67,8 @@ func shorten(s string) string {
 	return s
 }
 
-// TEST_EXECUTE (S0-130, A-39). It runs the code of the project; by the registry it may do so in any
-// state of the task.
+// testExecute is TEST_EXECUTE (S0-130, A-39). It runs the code of the project; the registry permits that in any state
+// of the task.
 var testExecute = tools.Define(tools.Spec{
 	Name:       "TEST_EXECUTE",
 	Title:      "Run tests",
@@ -94,48 +94,48 @@ var testExecute = tools.Define(tools.Spec{
 			WithField("framework")
 	}
 	if err := s.withHome(ctx, run); err != nil {
-		return testExecuteOut{}, s.hinted(err)
+		return testExecuteOut{}, s.withWriteHint(err)
 	}
 	s.out.Note = s.note()
 	return s.out, nil
 })
 
-// note says that tests could not write in the project, when that is why some have failed.
+// note explains failures that occurred because tests cannot write in the project; "" if there are none.
 func (s *suite) note() string {
-	if s.writes() || !slices.ContainsFunc(s.out.Failures, func(f failure) bool { return notWritten(f.Message) }) {
+	if s.canWrite() || !slices.ContainsFunc(s.out.Failures, func(f failure) bool { return isWriteError(f.Message) }) {
 		return ""
 	}
-	return s.closed()
+	return s.writeHint()
 }
 
-// hinted adds to an error what note says of failures.
-func (s *suite) hinted(err error) error {
-	if e := fault.From(err); e.Hint == "" && !s.writes() && notWritten(e.Message) {
-		return e.WithHint("%s", s.closed())
+// withWriteHint adds the explanation of note to an error.
+func (s *suite) withWriteHint(err error) error {
+	if e := fault.From(err); e.Hint == "" && !s.canWrite() && isWriteError(e.Message) {
+		return e.WithHint("%s", s.writeHint())
 	}
 	return err
 }
 
-// writes reports whether the tests may write in the directory.
-func (s *suite) writes() bool {
-	return slices.ContainsFunc(s.sandbox().Write, func(place string) bool { return strings.HasPrefix(s.dir+"/", strings.TrimSuffix(place, "/")+"/") })
+// canWrite reports whether the tests may write in the directory.
+func (s *suite) canWrite() bool {
+	return slices.ContainsFunc(s.sandbox().Write, func(dir string) bool { return strings.HasPrefix(s.dir+"/", strings.TrimSuffix(dir, "/")+"/") })
 }
 
-// notWritten reports whether a text says that something could not be written.
-func notWritten(text string) bool {
+// isWriteError reports whether a text contains the error of a failed write.
+func isWriteError(text string) bool {
 	return contains(strings.ToLower(text), "read-only file system", "erofs", "permission denied", "eacces")
 }
 
-func (s *suite) closed() string {
+func (s *suite) writeHint() string {
 	return "tests may write in the workspace, and not in " + s.dir + ": a person opens it for the session by granting a call that writes there, such as a build or bash with the command of the tests; or the setting writes does"
 }
 
 // suite is one run of tests.
 type suite struct {
 	env *tools.Env
-	// dir is the real path of the directory to test, file the name of the one file in it or "".
+	// dir is the real path of the directory to test, file the name of a single file in it, or "".
 	dir, file string
-	// home is the absolute path of the directory that is HOME of the tests.
+	// home is the absolute path of the HOME directory of the tests.
 	home     string
 	coverage bool
 	out      testExecuteOut
@@ -166,7 +166,7 @@ func newSuite(env *tools.Env, in testExecuteIn) (*suite, error) {
 	return s, err
 }
 
-// markers are the files that show the framework of the directory that they lie in.
+// markers returns the files that identify the framework of their directory.
 func markers() []struct{ file, framework string } {
 	return []struct{ file, framework string }{
 		{"go.mod", "go"},
@@ -180,8 +180,8 @@ func markers() []struct{ file, framework string } {
 	}
 }
 
-// detect looks for the nearest marker in the directory and those above it, up to the workspace when
-// the directory lies in it and up to the root otherwise.
+// detect returns the framework of the nearest marker. It searches the directory and those above it, up to the
+// workspace when the directory lies in it, and up to the root otherwise.
 func (s *suite) detect() (string, error) {
 	for dir := s.dir; ; dir = filepath.Dir(dir) {
 		for _, m := range markers() {
@@ -205,8 +205,8 @@ func (s *suite) exists(path string) bool {
 	return err == nil
 }
 
-// above returns the nearest directory, from the tested one up to the root, that holds a file.
-func (s *suite) above(file string) (string, bool) {
+// findAbove returns the nearest directory, from the tested one up to the root, that contains a file.
+func (s *suite) findAbove(file string) (string, bool) {
 	for dir := s.dir; ; dir = filepath.Dir(dir) {
 		if s.exists(filepath.Join(dir, file)) {
 			return dir, true
@@ -217,7 +217,7 @@ func (s *suite) above(file string) (string, bool) {
 	}
 }
 
-// temp returns the absolute path of the directory for temporary files, which it makes when needed.
+// temp returns the absolute path of the directory for temporary files, and creates it when necessary.
 func (s *suite) temp() (string, error) {
 	temp := filepath.Join(s.env.Workspace, "temp")
 	rel, err := s.env.Own(temp)
@@ -227,8 +227,8 @@ func (s *suite) temp() (string, error) {
 	return temp, s.env.Root.MkdirAll(rel, 0o755)
 }
 
-// withHome runs tests with a new directory as HOME, which is removed afterwards: npm, go and Python run what the one
-// of the workspace names, and that is the work of the task itself.
+// withHome runs tests with a new directory as HOME and then removes it. npm, go and Python run programs that files in
+// HOME name, and the task itself could have written those in a home in its workspace.
 func (s *suite) withHome(ctx context.Context, run func(context.Context, *suite) error) error {
 	temp, err := s.temp()
 	if err != nil {
@@ -245,9 +245,9 @@ func (s *suite) withHome(ctx context.Context, run func(context.Context, *suite) 
 	return errors.Join(run(ctx, s), s.env.Root.RemoveAll(rel))
 }
 
-// report reads and removes a file that a framework has written; nil when it has not. The tests could have put a link
-// there, which is not followed.
-func (s *suite) report(path string) ([]byte, error) {
+// readReport reads and removes a file that a framework wrote; nil when there is none. The tests could have put a link
+// there, which it does not follow.
+func (s *suite) readReport(path string) ([]byte, error) {
 	rel, err := s.env.Own(path)
 	if err != nil {
 		return nil, err
@@ -266,16 +266,16 @@ func (s *suite) report(path string) ([]byte, error) {
 	return data, s.env.Root.RemoveFile(rel)
 }
 
-// sandbox lets tests write in the workspace of the task (A-39) and where the operator lets programs write: a task may
-// have written the tests itself, and nobody has approved what they do.
+// sandbox lets tests write only in the workspace of the task (A-39) and where the operator lets programs write: a
+// task may have written the tests itself, and nobody has approved them.
 func (s *suite) sandbox() proc.Sandbox { return s.env.Sandbox() }
 
-// progress tells how many tests have ended.
+// progress reports the number of finished tests.
 func (s *suite) progress(name string) {
 	s.env.Progress(float64(s.out.Passed+s.out.Failed+s.out.Skipped), 0, name)
 }
 
-// contains reports whether text has one of the words.
+// contains reports whether text contains one of the words.
 func contains(text string, words ...string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) })
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// maxBody is the longest description in characters, the limit of GitHub.
+// maxBody is the maximum length of a description in characters, a limit of GitHub.
 const maxBody = 65536
 
-// created is what createIssue and createPR have made (A-87).
+// created is the result of createIssue and createPR (A-87).
 type created struct {
 	Number int    `json:"number" jsonschema:"Number in the repository"`
 	URL    string `json:"url" jsonschema:"Page for people"`
@@ -18,9 +18,9 @@ type created struct {
 	State  string `json:"state" jsonschema:"State, such as open"`
 }
 
-// creating defines a tool that makes something on GitHub. what says for people what that is, spec what is special about the
-// tool, and do makes it.
-func creating[In interface{ check() error }](a *api, what string, spec tools.Spec, do func(context.Context, In) (created, error)) tools.Tool {
+// defineCreate defines a tool that creates something on GitHub. what names that for people, spec contains the fields
+// of the Spec that differ between tools, and do creates it.
+func defineCreate[In interface{ check() error }](a *api, what string, spec tools.Spec, do func(context.Context, In) (created, error)) tools.Tool {
 	spec.Conditions, spec.Content = writeConditions(), []string{"title", "body"}
 	spec.Effect, spec.Gate, spec.Approval, spec.Rate = tools.Write, tools.InProgress, tools.ByIntent, tools.External
 	spec.OpenWorld, spec.NoWorkspace = true, true
@@ -33,16 +33,16 @@ func creating[In interface{ check() error }](a *api, what string, spec tools.Spe
 		if err := in.check(); err != nil {
 			return created{}, err
 		}
-		if err := a.authorized(); err != nil {
+		if err := a.requireToken(); err != nil {
 			return created{}, err
 		}
-		ctx, cancel := bounded(ctx)
+		ctx, cancel := withCallTimeout(ctx)
 		defer cancel()
 		c, err := do(ctx, in)
 		if err != nil {
-			return created{}, a.failedWrite(err, env.Now())
+			return created{}, a.writeError(err, env.Now())
 		}
-		return made(c)
+		return checkCreated(c)
 	})
 }
 
@@ -61,16 +61,17 @@ func writeErrors() []string {
 	}
 }
 
-// described checks a description.
-func described(body *string) error {
+// checkBody checks the length of a description.
+func checkBody(body *string) error {
 	if body != nil && len([]rune(*body)) > maxBody {
 		return fault.New(fault.ValidationError, "must have at most %d characters", maxBody).WithField("body").WithReason("SIZE_LIMIT_EXCEEDED")
 	}
 	return nil
 }
 
-// made holds an answer against what GitHub always says: without a number nobody knows what it has done.
-func made(c created) (created, error) {
+// checkCreated returns IN_DOUBT when the response lacks fields that GitHub always sends: without a number the result
+// is unknown.
+func checkCreated(c created) (created, error) {
 	if c.Number == 0 || c.URL == "" {
 		return created{}, fault.New(fault.InDoubt, "GitHub did not say what it has made").WithReason("GITHUB_ERROR").
 			WithHint("look at the repository before it is done again")
