@@ -1,6 +1,6 @@
-// Package firebase is what orch knows of Firebase: the port that every database behind the firebase.*
-// tools of seed 003 implements. Package tree holds the semantics of the Realtime Database, package
-// document those of Firestore, package firebasetest the kits that every backend passes.
+// Package firebase defines the Backend interface, which every database behind the firebase.* tools of seed 003
+// implements, and the tools themselves. Package tree contains the semantics of the Realtime Database, package
+// document those of Firestore, and package firebasetest the conformance tests for backends.
 package firebase
 
 import (
@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Database names a database in the inputs of the tools.
+// Database is the name of a database in the inputs of the tools.
 type Database string
 
 // The databases (S3-020).
@@ -18,7 +18,7 @@ const (
 	Firestore Database = "firestore"
 )
 
-// Operation is what a write does.
+// Operation is the kind of a write.
 type Operation string
 
 // The operations (S3-031).
@@ -29,10 +29,10 @@ const (
 	Delete Operation = "delete"
 )
 
-// EventType is what a watcher wants to learn.
+// EventType is a type of events that a watch reports.
 type EventType string
 
-// The types of events (S3-040): Value is for both databases, child events are for the Realtime Database,
+// The types of events (S3-040). Value is for both databases, the child events are for the Realtime Database, and the
 // document events for Firestore.
 const (
 	Value            EventType = "value"
@@ -44,58 +44,57 @@ const (
 	DocumentDeleted  EventType = "document_deleted"
 )
 
-// Backend is one database: a Realtime Database or a Firestore. Data is JSON as encoding/json decodes it
-// into an any; the caller may change what it gets and what it gave. All methods are safe for concurrent
-// use and end with their context.
+// Backend is one database: a Realtime Database or a Firestore. Data is JSON as encoding/json decodes it into an any.
+// The caller may modify data that it receives and data that it has passed in. All methods are safe for concurrent use
+// and return when their context ends.
 //
-// Errors are of package refusal: INVALID_PATH, PERMISSION_DENIED, QUOTA_EXCEEDED and CONNECTION_ERROR from
-// every method, and those that the methods name.
+// Errors are those of package refusal: INVALID_PATH, PERMISSION_DENIED, QUOTA_EXCEEDED and CONNECTION_ERROR from
+// every method, and the ones that each method lists.
 type Backend interface {
-	// Read returns what is at a path. A path with nothing at it is no error: Snapshot.Exists is false.
-	// Errors: VALIDATION_ERROR for a query that is none.
+	// Read returns the data at a path. A path without data is not an error: Snapshot.Exists is false. Errors:
+	// VALIDATION_ERROR for an invalid query.
 	Read(ctx context.Context, path string, q Query) (Snapshot, error)
-	// Write changes what is at a path, entirely or not at all, and returns when the change is durable as
-	// far as the backend promises. Errors: CONFLICT when Write.If does not hold, NOT_FOUND for the update
-	// of a missing document, INVALID_DATA_TYPE, SIZE_LIMIT_EXCEEDED, VALIDATION_ERROR.
+	// Write changes the data at a path atomically, and returns when the change is as durable as the backend
+	// guarantees. Errors: CONFLICT when Write.If does not match, NOT_FOUND for the update of a missing document,
+	// INVALID_DATA_TYPE, SIZE_LIMIT_EXCEEDED, VALIDATION_ERROR.
 	Write(ctx context.Context, path string, w Write) (Written, error)
-	// Watch begins to listen for events of one type at a path and below it. It lasts until the context
-	// ends. Errors: VALIDATION_ERROR for a type that the database or the path does not have.
+	// Watch starts to watch for events of one type at a path and below it, until the context ends. Errors:
+	// VALIDATION_ERROR for a type that the database or the path does not support.
 	Watch(ctx context.Context, path string, events EventType) (Watching, error)
 }
 
-// Query says what to read. The zero value reads everything.
+// Query selects the data to read. The zero value reads everything.
 type Query struct {
-	// OrderBy is what the children or documents are ordered by: the name of a child or field, or in the
-	// Realtime Database also $key, $value and $priority, in Firestore __name__.
+	// OrderBy is the key by which the children or documents are sorted: the name of a child or field, or in the
+	// Realtime Database $key, $value or $priority, in Firestore __name__.
 	OrderBy string
-	// StartAt and EndAt are inclusive bounds of what is ordered by: bool, float64 or string; nil is none.
+	// StartAt and EndAt are inclusive bounds of the sort key: bool, float64 or string; nil for none.
 	StartAt, EndAt any
-	// Limit is the greatest number of children or documents; 0 is no limit.
+	// Limit is the maximum number of children or documents; 0 means no limit.
 	Limit int
-	// Shallow asks for the keys at the path alone (Realtime Database, without a query).
+	// Shallow reads only the keys at the path (Realtime Database, without a query).
 	Shallow bool
 }
 
-// Selects reports whether the query orders, bounds or limits.
+// Selects reports whether the query sorts, bounds or limits the result.
 func (q Query) Selects() bool {
 	return q.OrderBy != "" || q.StartAt != nil || q.EndAt != nil || q.Limit != 0
 }
 
-// Version stands for the content of a path at one moment, also for its absence. It is opaque, and "" is
-// no version.
+// Version identifies the content of a path at one moment, including its absence. It is opaque, and "" is no version.
 type Version string
 
-// Snapshot is what was at a path at one moment.
+// Snapshot is the data at a path at one moment.
 type Snapshot struct {
-	// Exists tells null and a missing document from data. A collection exists while it has documents.
+	// Exists distinguishes data from null and from a missing document. A collection exists while it has documents.
 	Exists bool
-	// Data is the content: JSON of the Realtime Database, the fields of a document, or the documents of a
-	// collection by id. After a query it holds what was selected.
+	// Data is the content: JSON of the Realtime Database, the fields of a document, or the documents of a collection
+	// by id. For a query it contains only the selected data.
 	Data any
-	// Children are what a query selected, and the documents of a collection, in their order.
+	// Children are the selected children of a query, or the documents of a collection, in their order.
 	Children []Child
-	// Version is for Write.If; "" after a query, for the keys alone, for a collection, and where a remote
-	// Realtime Database tells what a watch began with.
+	// Version is for Write.If. It is "" for a query, a shallow read, a collection, and the initial snapshot of a watch
+	// of a remote Realtime Database.
 	Version Version
 	// At is the time of the snapshot.
 	At time.Time
@@ -107,22 +106,22 @@ type Child struct {
 	Data any
 }
 
-// Write is a change of what is at a path.
+// Write is a change of the data at a path.
 type Write struct {
-	// Operation says how Data is used; Delete uses none.
+	// Operation determines how Data is used; Delete ignores it.
 	Operation Operation
 	// Data is what to write.
 	Data any
-	// Merge makes a Set of a document keep the fields that Data does not name (Firestore).
+	// Merge makes a Set of a document preserve the fields that Data does not contain (Firestore).
 	Merge bool
-	// If makes the write depend on the version of the path: nothing is written when it has changed. "" is
-	// no condition. A Push has none.
+	// If is the version that the path must have; otherwise nothing is written. "" is no condition. A Push cannot have
+	// one.
 	If Version
 }
 
-// Written is the answer to a write.
+// Written is the result of a write.
 type Written struct {
-	// Key is that of the new child or document after a Push.
+	// Key is the key of the new child or document after a Push.
 	Key string
 	// At is the time of the write.
 	At time.Time
@@ -130,23 +129,22 @@ type Written struct {
 
 // Watching is a running watch.
 type Watching struct {
-	// Initial is what was at the path when the watch began.
+	// Initial is the data at the path when the watch started.
 	Initial Snapshot
-	// Events are the later events in the order of the writes; a write that changes nothing has none. They
-	// are ranged over once, and end after an error or with the context, whose error is not yielded.
-	// QUOTA_EXCEEDED ends the events of a reader that fell too far behind: all up to a point came, and
-	// the rest is lost.
+	// Events are the later events in the order of the writes; a write that changes nothing causes none. The sequence
+	// can be iterated once. It ends after an error, or when the context ends, without yielding the error of the
+	// context. It ends with QUOTA_EXCEEDED when the reader is too far behind: events after some point are lost then.
 	Events iter.Seq2[Event, error]
 }
 
 // Event is one event of a watch.
 type Event struct {
 	Type EventType
-	// Key is that of the child or document, "" for Value.
+	// Key is the key of the child or document, "" for Value.
 	Key string
-	// Data is what is there after the write, and for a removed child or document what was there before.
+	// Data is the data after the write, or before it for a removed child or document.
 	Data any
-	// Previous is what was there before the write, nil if nothing was.
+	// Previous is the data before the write, nil if there was none.
 	Previous any
 	// At is the time of the write.
 	At time.Time

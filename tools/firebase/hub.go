@@ -17,76 +17,80 @@ import (
 
 // The limits of a Hub.
 const (
-	// MaxSubscriptions is how many subscriptions one session has, MaxAll how many all have.
+	// MaxSubscriptions limits the subscriptions of one session, MaxAll those of all sessions.
 	MaxSubscriptions = 2_000
 	MaxAll           = 20_000
-	// Pace is the least time between two batches of messages to a session, and MaxBatch how many are in one: a session
-	// hears of 3,200 events a second at most. Values that change more often than the pace are merged.
+	// Pace is the minimum interval between two batches of messages to a session, and MaxBatch the maximum number of
+	// messages in one: a session receives at most 3,200 events a second. Values that change faster are merged.
 	Pace     = 20 * time.Millisecond
 	MaxBatch = 64
-	// MaxBatchBytes is how many bytes are in a batch; one message of any size always fits.
+	// MaxBatchBytes limits the bytes in a batch; a single message may exceed it.
 	MaxBatchBytes = 1 << 20
-	// MaxQueue and MaxQueueBytes are what waits for one session at most. The subscription whose next event has no room ends.
+	// MaxQueue and MaxQueueBytes limit the messages that wait for one session. A subscription ends when its next
+	// event exceeds them.
 	MaxQueue      = 10_000
 	MaxQueueBytes = 16 << 20
-	// MaxLarge are the bytes that wait for all sessions in messages above MaxSmall, what is being sent included. Without
-	// room for its next event a subscription waits, MaxPatience at most, and then ends.
+	// MaxLarge limits the bytes of messages larger than MaxSmall that wait for all sessions or are being sent. A
+	// subscription waits for space for its next event for at most MaxPatience, and then ends.
 	MaxLarge    = 96 << 20
 	MaxSmall    = 64 << 10
 	MaxPatience = time.Minute
-	// MaxWaiting are those in smaller messages. A session has no more of them than are left: however many sessions do not
-	// read, there is room for one more that does.
+	// MaxWaiting limits the bytes of smaller messages. One session may use at most as many bytes as are still free,
+	// so that there is always space for one more session that reads its messages.
 	MaxWaiting = 64 << 20
-	// MaxSending is how long a message may still be on its way to a client when its subscription has ended.
+	// MaxSending is how long a message may still be in transit to a client after its subscription has ended.
 	MaxSending = 30 * time.Second
-	// MaxMessage is how many bytes a message has; an event that is larger ends its subscription.
+	// MaxMessage limits the bytes of a message; a larger event ends its subscription.
 	MaxMessage = 4 << 20
-	// MaxIdle is how long a session lives whose messages nobody asks for.
+	// MaxIdle is how long a session exists without a request for its messages.
 	MaxIdle = 10 * time.Minute
-	// MaxEnded is how many subscriptions that have ended a session remembers, the last ones.
+	// MaxEnded is how many ended subscriptions a session remembers, the most recent ones.
 	MaxEnded = 100
 )
 
-// Closed is the event type of the last message of a subscription that the server has ended. Its data says why.
+// Closed is the event type of the last message of a subscription that the server ended. Its data contains the reason.
 const Closed = "closed"
 
-// HubConfig is the configuration of a Hub.
+// HubConfig configures a Hub.
 type HubConfig struct {
 	// Realtime and Firestore are the databases.
 	Realtime, Firestore Backend
-	// Idle is how long a session lives whose messages nobody asks for; 0 means MaxIdle. Patience is how long a subscription
-	// waits for room; 0 means MaxPatience.
+	// Idle is how long a session exists without a request for its messages; 0 means MaxIdle. Patience is how long a
+	// subscription waits for space; 0 means MaxPatience.
 	Idle, Patience time.Duration
-	// Large and Small are how many bytes wait for all sessions in large and in small messages; 0 means MaxLarge and MaxWaiting.
+	// Large and Small limit the bytes of large and of small messages that wait for all sessions; 0 means MaxLarge and
+	// MaxWaiting.
 	Large, Small int
-	// Logger gets subscriptions that the hub has ended; nil discards it.
+	// Logger logs subscriptions that the hub ended; nil discards the records.
 	Logger *slog.Logger
 }
 
-// Hub keeps the subscriptions of sessions and what the sessions have not heard yet. Whoever speaks to the clients opens a
-// session, asks for its messages and closes it. It is safe for concurrent use.
+// Hub stores the subscriptions of sessions and the messages that the sessions have not acknowledged. The server that
+// communicates with a client opens a session for it, requests the messages of the session and closes it. A Hub is
+// safe for concurrent use.
 type Hub struct {
-	cfg  HubConfig
-	life context.Context //nolint:containedctx // the life of the hub, which calls do not end
-	end  context.CancelFunc
-	// pumps are the goroutines that read events.
-	pumps sync.WaitGroup
-	room  *room
+	cfg    HubConfig
+	ctx    context.Context //nolint:containedctx // the lifetime of the hub, independent of calls
+	cancel context.CancelFunc
+	// readers are the goroutines that read events.
+	readers sync.WaitGroup
+	budget  *budget
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the following fields
 	sessions map[string]*session
-	count    int // of subscriptions
-	// leaving gives back what may be on its way to clients of sessions that have ended.
-	leaving map[string][]func()
+	count    int // number of subscriptions
+	// draining contains functions that release the budget of messages possibly still in transit to clients of closed
+	// sessions.
+	draining map[string][]func()
 }
 
-// Message is what a session hears.
+// Message is a message to a session.
 type Message struct {
-	// No counts the messages of a session.
+	// No is the sequence number of the message in its session.
 	No uint64 `json:"no"`
-	// ID is that of the subscription.
+	// ID is the id of the subscription.
 	ID string `json:"id"`
-	// Params are those of the notification firebase.event.
+	// Params are the parameters of the notification firebase.event.
 	Params json.RawMessage `json:"params"`
 	// Last is true for the message that ends the subscription.
 	Last bool `json:"last,omitempty"`
@@ -99,15 +103,15 @@ func NewHub(cfg HubConfig) *Hub {
 	}
 	cfg.Idle, cfg.Patience = cmp.Or(cfg.Idle, MaxIdle), cmp.Or(cfg.Patience, MaxPatience)
 	cfg.Large, cfg.Small = cmp.Or(cfg.Large, MaxLarge), cmp.Or(cfg.Small, MaxWaiting)
-	h := &Hub{cfg: cfg, sessions: map[string]*session{}, leaving: map[string][]func(){}, room: newRoom(cfg)}
-	h.life, h.end = context.WithCancel(context.Background())
+	h := &Hub{cfg: cfg, sessions: map[string]*session{}, draining: map[string][]func(){}, budget: newBudget(cfg)}
+	h.ctx, h.cancel = context.WithCancel(context.Background())
 	return h
 }
 
-// Close ends all sessions.
+// Close closes all sessions and waits for their goroutines.
 func (h *Hub) Close() {
 	h.mu.Lock()
-	h.end()
+	h.cancel()
 	names := make([]string, 0, len(h.sessions))
 	for name := range h.sessions {
 		names = append(names, name)
@@ -116,18 +120,18 @@ func (h *Hub) Close() {
 	for _, name := range names {
 		h.CloseSession(name)
 	}
-	h.pumps.Wait()
+	h.readers.Wait()
 }
 
-// OpenSession begins a session, unless there is one of that name. A single one is for one subscription, and over when
-// that is cancelled.
+// OpenSession opens a session, unless one with the name exists. A single session is for one subscription, and closes
+// when that is cancelled.
 func (h *Hub) OpenSession(name string, single bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.sessions[name] != nil || h.life.Err() != nil {
+	if h.sessions[name] != nil || h.ctx.Err() != nil {
 		return
 	}
-	s := newSession(h.life, h.room)
+	s := newSession(h.ctx, h.budget)
 	s.single = single
 	s.idle = time.AfterFunc(h.cfg.Idle, func() {
 		h.cfg.Logger.Warn("firebase_session_forgotten", slog.String("session", name))
@@ -136,8 +140,8 @@ func (h *Hub) OpenSession(name string, single bool) {
 	h.sessions[name] = s
 }
 
-// CloseSession ends a session and its subscriptions (S3-045): who asked for its messages sends none any more. It is no error
-// when there is none.
+// CloseSession closes a session and its subscriptions (S3-045). The caller must not be sending messages of it any
+// more. It does nothing if there is no such session.
 func (h *Hub) CloseSession(name string) {
 	h.mu.Lock()
 	s := h.sessions[name]
@@ -145,49 +149,50 @@ func (h *Hub) CloseSession(name string) {
 	if s != nil {
 		h.closeThis(name, s)
 	}
-	h.left(name)
+	h.drained(name)
 }
 
-// leave counts what may be on its way to the client of a session that has ended.
-func (h *Hub) leave(name string, s *session, sending load) {
-	if sending == (load{}) {
+// drain keeps the budget of messages that may be in transit to the client of a closed session, for at most
+// MaxSending.
+func (h *Hub) drain(name string, s *session, inTransit load) {
+	if inTransit == (load{}) {
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	late := time.AfterFunc(MaxSending, func() { h.left(name) })
-	h.leaving[name] = append(h.leaving[name], func() {
-		late.Stop()
-		s.free(sending)
+	timer := time.AfterFunc(MaxSending, func() { h.drained(name) })
+	h.draining[name] = append(h.draining[name], func() {
+		timer.Stop()
+		s.release(inTransit)
 	})
 }
 
-// left gives back what leave has counted.
-func (h *Hub) left(name string) {
+// drained releases the budget that drain kept.
+func (h *Hub) drained(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, free := range h.leaving[name] {
+	for _, free := range h.draining[name] {
 		free()
 	}
-	delete(h.leaving, name)
+	delete(h.draining, name)
 }
 
-// closeThis ends a session. What was handed out counts until the session is closed by who sends it, or for MaxSending.
+// closeThis closes a session. Messages that were handed out keep their budget until CloseSession or for MaxSending.
 func (h *Hub) closeThis(name string, s *session) {
 	h.mu.Lock()
 	if h.sessions[name] == s {
 		delete(h.sessions, name)
-		h.count -= len(s.all)
-		s.all = map[string]*subscribed{}
+		h.count -= len(s.subscriptions)
+		s.subscriptions = map[string]*subscription{}
 		s.idle.Stop()
 	}
 	h.mu.Unlock()
-	s.end()
-	h.leave(name, s, s.clear())
+	s.cancel()
+	h.drain(name, s, s.clear())
 }
 
-// of returns an open session.
-func (h *Hub) of(name string) (*session, error) {
+// lookup returns an open session. h.mu must be held.
+func (h *Hub) lookup(name string) (*session, error) {
 	s := h.sessions[name]
 	if s == nil {
 		return nil, fault.New(fault.NotFound, "the session is over, or another process has it").WithField("session").
@@ -197,159 +202,161 @@ func (h *Hub) of(name string) (*session, error) {
 }
 
 // Subscribe implements Subscriptions.
-func (h *Hub) Subscribe(ctx context.Context, name string, wanted Subscription) (Snapshot, error) {
-	backend, err := Config{Realtime: h.cfg.Realtime, Firestore: h.cfg.Firestore}.backend(wanted.Database)
+func (h *Hub) Subscribe(ctx context.Context, name string, request Subscription) (Snapshot, error) {
+	backend, err := Config{Realtime: h.cfg.Realtime, Firestore: h.cfg.Firestore}.backend(request.Database)
 	if err != nil {
 		return Snapshot{}, err
 	}
-	s, mine, err := h.reserve(name, wanted)
+	s, sub, err := h.reserve(name, request)
 	if err != nil {
 		return Snapshot{}, err
 	}
-	w, err := begin(ctx, s, mine, backend)
+	w, err := startWatch(ctx, s, sub, backend)
 	if err != nil {
-		h.drop(s, mine)
+		h.remove(s, sub)
 		return Snapshot{}, err
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if s.all[wanted.ID] != mine || h.life.Err() != nil {
+	if s.subscriptions[request.ID] != sub || h.ctx.Err() != nil {
 		return Snapshot{}, fault.New(fault.NotFound, "the session has ended meanwhile")
 	}
-	h.pumps.Go(func() { h.pump(s, mine, w.Events) })
+	h.readers.Go(func() { h.forward(s, sub, w.Events) })
 	return w.Initial, nil
 }
 
-// begin begins a watch that outlives ctx. When ctx ends before it has begun, it does not.
-func begin(ctx context.Context, s *session, mine *subscribed, backend Backend) (Watching, error) {
-	stop := context.AfterFunc(ctx, mine.end)
-	life := WithTurns(mine.life, func(ctx context.Context, size int) (func(), error) { return s.turn(ctx, mine, size) })
-	w, err := backend.Watch(life, mine.wanted.Path, mine.wanted.Events)
+// startWatch starts a watch whose lifetime is that of the subscription, not of ctx. It fails when ctx ends before the
+// watch has started.
+func startWatch(ctx context.Context, s *session, sub *subscription, backend Backend) (Watching, error) {
+	stop := context.AfterFunc(ctx, sub.cancel)
+	watchCtx := WithTurns(sub.ctx, func(ctx context.Context, size int) (func(), error) { return s.turn(ctx, sub, size) })
+	w, err := backend.Watch(watchCtx, sub.request.Path, sub.request.Events)
 	if !stop() && err == nil {
 		err = fault.From(context.Cause(ctx))
 	}
 	return w, err
 }
 
-// reserve takes the id of a subscription. Another attempt of the call that has taken it takes its place.
-func (h *Hub) reserve(name string, wanted Subscription) (*session, *subscribed, error) {
+// reserve registers the id of a subscription. A repeated attempt of the same call replaces the earlier registration.
+func (h *Hub) reserve(name string, request Subscription) (*session, *subscription, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s, err := h.of(name)
+	s, err := h.lookup(name)
 	if err != nil {
 		return nil, nil, err
 	}
-	if old := s.all[wanted.ID]; old != nil {
-		if old.wanted.Call != wanted.Call {
-			return nil, nil, refusal.New(refusal.Conflict, "the session has a subscription %q already", wanted.ID).
+	if old := s.subscriptions[request.ID]; old != nil {
+		if old.request.Call != request.Call {
+			return nil, nil, refusal.New(refusal.Conflict, "the session has a subscription %q already", request.ID).
 				WithField("subscriptionId").WithHint("end it with firebase.unsubscribe, or choose another id")
 		}
-		h.forget(s, old)
+		h.removeLocked(s, old)
 	}
-	if len(s.all) >= MaxSubscriptions || h.count >= MaxAll {
+	if len(s.subscriptions) >= MaxSubscriptions || h.count >= MaxAll {
 		return nil, nil, refusal.New(refusal.QuotaExceeded, "there are too many subscriptions: at most %d of a session, and %d of all", MaxSubscriptions, MaxAll).
 			WithHint("end some with firebase.unsubscribe")
 	}
-	mine := &subscribed{wanted: wanted}
-	mine.life, mine.end = context.WithCancel(s.life)
-	s.all[wanted.ID] = mine
+	sub := &subscription{request: request}
+	sub.ctx, sub.cancel = context.WithCancel(s.ctx)
+	s.subscriptions[request.ID] = sub
 	h.count++
-	return s, mine, nil
+	return s, sub, nil
 }
 
-// Unsubscribe implements Subscriptions. What was not handed out of the subscription never is.
+// Unsubscribe implements Subscriptions. Messages of the subscription that were not handed out are dropped.
 func (h *Hub) Unsubscribe(_ context.Context, name, id string) error {
-	s, err := h.cancel(name, id)
+	s, err := h.cancelSubscription(name, id)
 	if err == nil && s.single {
 		h.closeThis(name, s)
 	}
 	return err
 }
 
-func (h *Hub) cancel(name, id string) (*session, error) {
+func (h *Hub) cancelSubscription(name, id string) (*session, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := h.sessions[name]
 	switch {
-	case s == nil || s.all[id] == nil && !slices.Contains(s.ended, id):
+	case s == nil || s.subscriptions[id] == nil && !slices.Contains(s.ended, id):
 		return nil, refusal.New(refusal.NotFound, "the session has no such subscription").WithField("subscriptionId")
-	case s.all[id] == nil:
+	case s.subscriptions[id] == nil:
 		return nil, fault.New(fault.Gone, "the subscription has ended already").WithField("subscriptionId").
 			WithHint("there is nothing left to cancel; firebase.subscribe begins a new one")
 	}
-	h.forget(s, s.all[id])
-	s.noteEnd(id)
+	h.removeLocked(s, s.subscriptions[id])
+	s.recordEnded(id)
 	return s, nil
 }
 
-// drop is forget without the lock.
-func (h *Hub) drop(s *session, mine *subscribed) {
+// remove ends a subscription.
+func (h *Hub) remove(s *session, sub *subscription) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.forget(s, mine)
+	h.removeLocked(s, sub)
 }
 
-// forget ends a subscription. The lock is held.
-func (h *Hub) forget(s *session, mine *subscribed) {
-	mine.end()
-	if s.all[mine.wanted.ID] == mine {
-		delete(s.all, mine.wanted.ID)
+// removeLocked ends a subscription. h.mu must be held.
+func (h *Hub) removeLocked(s *session, sub *subscription) {
+	sub.cancel()
+	if s.subscriptions[sub.request.ID] == sub {
+		delete(s.subscriptions, sub.request.ID)
 		h.count--
 	}
-	s.withdraw(mine)
+	s.withdraw(sub)
 }
 
-// pump brings the events of a subscription to its session.
-func (h *Hub) pump(s *session, mine *subscribed, events iter.Seq2[Event, error]) {
-	defer mine.end()
+// forward passes the events of a subscription to its session.
+func (h *Hub) forward(s *session, sub *subscription, events iter.Seq2[Event, error]) {
+	defer sub.cancel()
 	for e, err := range events {
 		if err == nil {
-			err = s.put(mine, e)
+			err = s.enqueue(sub, e)
 		}
-		if mine.life.Err() != nil {
+		if sub.ctx.Err() != nil {
 			return
 		}
 		if err != nil {
-			h.closeSubscription(s, mine, fault.From(err))
+			h.endSubscription(s, sub, fault.From(err))
 			return
 		}
 	}
-	if mine.life.Err() == nil {
-		h.closeSubscription(s, mine, refusal.New(refusal.ConnectionError, "the database has ended the events").WithHint("subscribe again"))
+	if sub.ctx.Err() == nil {
+		h.endSubscription(s, sub, refusal.New(refusal.ConnectionError, "the database has ended the events").WithHint("subscribe again"))
 	}
 }
 
-// closeSubscription ends a subscription that cannot go on, and says so behind its last event.
-func (h *Hub) closeSubscription(s *session, mine *subscribed, why *fault.Error) {
+// endSubscription ends a subscription that cannot continue, and queues the reason as its last message.
+func (h *Hub) endSubscription(s *session, sub *subscription, why *fault.Error) {
 	h.cfg.Logger.Warn("firebase_subscription_closed",
-		slog.String("subscription", mine.wanted.ID), slog.String("path", mine.wanted.Path), slog.Any("error", why))
-	s.last(mine, closing(mine.wanted.ID, why))
+		slog.String("subscription", sub.request.ID), slog.String("path", sub.request.Path), slog.Any("error", why))
+	s.enqueueLast(sub, closedParams(sub.request.ID, why))
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if s.all[mine.wanted.ID] == mine { // its last message stays
-		delete(s.all, mine.wanted.ID)
+	if s.subscriptions[sub.request.ID] == sub { // without removeLocked, so that the last message remains queued
+		delete(s.subscriptions, sub.request.ID)
 		h.count--
-		s.noteEnd(mine.wanted.ID)
+		s.recordEnded(sub.request.ID)
 	}
 }
 
-// closing are the params of the last message of a subscription.
-func closing(id string, why *fault.Error) params {
-	return params{ID: id, Type: Closed, Data: map[string]any{"reason": why.Reason, "message": why.Message}, At: stamp(time.Now())}
+// closedParams returns the parameters of the last message of a subscription.
+func closedParams(id string, why *fault.Error) params {
+	return params{ID: id, Type: Closed, Data: map[string]any{"reason": why.Reason, "message": why.Message}, At: timestamp(time.Now())}
 }
 
-// Ended is the last message of a subscription whose session the hub does not know any more.
+// Ended returns the last message of a subscription whose session the hub does not know, such as after a restart.
 func Ended(id string) Message {
 	why := refusal.New(refusal.ConnectionError, "the node has forgotten the subscription; subscribe again")
-	m, _ := newMessage(nil, closing(id, why)) // texts have a form in JSON
+	m, _ := newMessage(nil, closedParams(id, why)) // strings can always be encoded
 	return Message{ID: id, Params: m.text, Last: true}
 }
 
-// Next returns messages of a session behind one that has arrived, in their order; none when there are none for a time.
-// Who asks again with the same number hears the same again. Errors: NOT_FOUND for a session that is over.
+// Next acknowledges the messages of a session up to number arrived and returns following ones in order; none if none
+// arrive within wait. A repeated call with the same number returns the same messages again. Errors: NOT_FOUND for a
+// closed session.
 func (h *Hub) Next(ctx context.Context, name string, arrived uint64, wait time.Duration) ([]Message, error) {
 	h.mu.Lock()
-	s, err := h.of(name)
+	s, err := h.lookup(name)
 	if err == nil {
 		s.idle.Reset(h.cfg.Idle)
 	}
@@ -366,7 +373,7 @@ func (h *Hub) Next(ctx context.Context, name string, arrived uint64, wait time.D
 	return batch, err
 }
 
-// Count is the number of subscriptions of all sessions.
+// Count returns the number of subscriptions of all sessions.
 func (h *Hub) Count() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -7,43 +7,44 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/refusal"
 )
 
-// message is a message that waits. It keeps its text alone: data as a backend gives it is many times as large.
+// message is a queued message. It stores only the encoded text, because data as a backend returns it takes many times
+// more memory.
 type message struct {
-	of   *subscribed
+	sub  *subscription
 	no   uint64
 	text json.RawMessage
-	// previous is where the text has what the client heard before; nil when there is nothing.
+	// previous is the part of text with the previous data that the client knows; nil if there is none.
 	previous json.RawMessage
 	last     bool
 }
 
-// large reports whether a message shares the room of large ones.
+// large reports whether a message counts against the budget of large ones.
 func (m *message) large() bool { return len(m.text) > MaxSmall }
 
-// params are those of firebase.event (S3-042).
+// params are the parameters of firebase.event (S3-042).
 type params struct {
 	ID       string
 	Type     string
 	Data     any
-	Previous any // json.RawMessage is left as it is
+	Previous any // a json.RawMessage is already encoded
 	Key      string
 	At       string
 }
 
-// newMessage encodes params: SIZE_LIMIT_EXCEEDED when the text is too long.
-func newMessage(of *subscribed, p params) (*message, error) {
-	data, err := encoded(p.Data)
+// newMessage encodes params. It returns SIZE_LIMIT_EXCEEDED when the text is too long.
+func newMessage(sub *subscription, p params) (*message, error) {
+	data, err := encode(p.Data)
 	if err != nil {
 		return nil, err
 	}
 	previous, ok := p.Previous.(json.RawMessage)
 	if p.Previous != nil && !ok {
-		if previous, err = encoded(p.Previous); err != nil {
+		if previous, err = encode(p.Previous); err != nil {
 			return nil, err
 		}
 	}
-	m := &message{of: of, last: p.Type == Closed}
-	if m.text, m.previous = p.around(data, previous); len(m.text) > MaxMessage {
+	m := &message{sub: sub, last: p.Type == Closed}
+	if m.text, m.previous = p.encodeAround(data, previous); len(m.text) > MaxMessage {
 		return nil, tooLarge(len(m.text))
 	}
 	return m, nil
@@ -53,10 +54,10 @@ func tooLarge(size int) error {
 	return refusal.New(refusal.SizeLimitExceeded, "an event has %d bytes, at most %d", size, MaxMessage).WithHint("subscribe to less")
 }
 
-// around puts the other params around data, and returns where what was there before lies in the text.
-func (p params) around(data, previous []byte) (text, at json.RawMessage) {
+// encodeAround returns the encoded params with data and previous, and the part of the text that contains previous.
+func (p params) encodeAround(data, previous []byte) (text, previousText json.RawMessage) {
 	quoted := func(name, value string) []byte {
-		text, _ := encoded(value) // a text has a form in JSON
+		text, _ := encode(value) // a string can always be encoded
 		return append([]byte(name), text...)
 	}
 	parts := [][]byte{quoted(`{"subscriptionId":`, p.ID), quoted(`,"eventType":`, p.Type), []byte(`,"data":`), data, nil, nil, nil, quoted(`,"timestamp":`, p.At), []byte("}")}

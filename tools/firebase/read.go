@@ -27,16 +27,16 @@ type queryIn struct {
 type readOut struct {
 	Success  bool            `json:"success" jsonschema:"Always true; a read that fails has an error instead"`
 	Data     json.RawMessage `json:"data" jsonschema:"Retrieved data" types:"object,array,null"`
-	Metadata *readAbout      `json:"metadata,omitempty" jsonschema:"What was read, and when"`
+	Metadata *readMetadata   `json:"metadata,omitempty" jsonschema:"What was read, and when"`
 }
 
-type readAbout struct {
+type readMetadata struct {
 	Path      string `json:"path,omitempty" jsonschema:"The path as it was given"`
 	Timestamp string `json:"timestamp,omitempty" jsonschema:"Time of the read, in UTC" format:"date-time"`
 	Count     *int   `json:"count,omitempty" jsonschema:"Number of children or documents; 1 for a document and a scalar"`
 }
 
-// firebase.read (S3-020 to S3-026).
+// readTool is firebase.read (S3-020 to S3-026).
 func readTool(cfg Config) tools.Tool {
 	return tools.Define(tools.Spec{
 		Name:        "firebase.read",
@@ -48,7 +48,7 @@ func readTool(cfg Config) tools.Tool {
 		Approval:    tools.NoApproval,
 		NoWorkspace: true,
 		Timeout:     callTime,
-		Errors:      refusals("NOT_FOUND"),
+		Errors:      errorNames("NOT_FOUND"),
 	}, func(ctx context.Context, _ *tools.Env, in readIn) (readOut, error) {
 		b, err := cfg.backend(in.Database)
 		if err != nil {
@@ -75,36 +75,36 @@ func (in readIn) query() (q Query, err error) {
 		return q, nil
 	}
 	q.OrderBy, q.Limit = in.Query.OrderBy, in.Query.Limit
-	if q.StartAt, err = decoded("query.startAt", in.Query.StartAt); err != nil {
+	if q.StartAt, err = decodeInput("query.startAt", in.Query.StartAt); err != nil {
 		return q, err
 	}
-	q.EndAt, err = decoded("query.endAt", in.Query.EndAt)
+	q.EndAt, err = decodeInput("query.endAt", in.Query.EndAt)
 	return q, err
 }
 
 func (in readIn) output(q Query, s Snapshot) (out readOut, err error) {
 	out.Success = true
 	count := 0
-	if in.lists(q, s) {
+	if in.isList(q, s) {
 		count = len(s.Children)
-		out.Data, err = inOrder(s.Children)
+		out.Data, err = orderedObject(s.Children)
 	} else {
 		count = in.count(s.Data)
-		out.Data, err = shown(s)
+		out.Data, err = outputData(s)
 	}
-	out.Metadata = &readAbout{Path: in.Path, Timestamp: stamp(s.At), Count: &count}
+	out.Metadata = &readMetadata{Path: in.Path, Timestamp: timestamp(s.At), Count: &count}
 	return out, err
 }
 
-// lists reports whether a snapshot is a selection of children, which may be empty, or a collection.
-func (in readIn) lists(q Query, s Snapshot) bool {
+// isList reports whether a snapshot is a selection of children, which may be empty, or a collection.
+func (in readIn) isList(q Query, s Snapshot) bool {
 	if in.Database == Firestore {
 		return strings.Count(in.Path, "/")%2 == 0
 	}
 	return s.Children != nil || s.Data == nil && q.Selects()
 }
 
-// count is the number of items of what was read without a query (S3-023).
+// count returns the number of items in a result without a query (S3-023).
 func (in readIn) count(data any) int {
 	if in.Database == Firestore {
 		return 1
@@ -119,15 +119,15 @@ func (in readIn) count(data any) int {
 	}
 }
 
-// inOrder returns children as an object whose text has them in their order.
-func inOrder(children []Child) (json.RawMessage, error) {
+// orderedObject returns children as a JSON object with the keys in the order of children.
+func orderedObject(children []Child) (json.RawMessage, error) {
 	text := []byte{'{'}
 	for i, c := range children {
-		key, err := encoded(c.Key)
+		key, err := encode(c.Key)
 		if err != nil {
 			return nil, err
 		}
-		data, err := encoded(c.Data)
+		data, err := encode(c.Data)
 		if err != nil {
 			return nil, err
 		}

@@ -11,49 +11,49 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/refusal"
 )
 
-// session is what a Hub knows of a session.
+// session is the state of a session in a Hub.
 type session struct {
-	life context.Context //nolint:containedctx // the life of the session, which calls do not end
-	end  context.CancelFunc
-	// all are the subscriptions by id, ended the ids of the last ones that have ended, and idle ends the session that nobody
-	// asks for; the hub guards them.
-	all   map[string]*subscribed
-	ended []string
-	idle  *time.Timer
-	// single is true for a session that is over when a subscription of it is cancelled.
+	ctx    context.Context //nolint:containedctx // the lifetime of the session, independent of calls
+	cancel context.CancelFunc
+	// subscriptions are the open subscriptions by id, ended the ids of the most recently ended ones, and idle is the
+	// timer that closes an idle session. Hub.mu guards them.
+	subscriptions map[string]*subscription
+	ended         []string
+	idle          *time.Timer
+	// single is true for a session that closes when its subscription is cancelled.
 	single bool
-	// room is what all sessions share.
-	room *room
-	// heard is when messages have arrived last, in nanoseconds, bytes are those of the queue.
-	heard, bytes atomic.Int64
+	// budget is shared by all sessions.
+	budget *budget
+	// lastAck is the time of the last acknowledgement in nanoseconds, bytes the size of the queue.
+	lastAck, bytes atomic.Int64
 
-	mu sync.Mutex // guards what follows
-	// queue are the messages that have not arrived, in their order; handed is the number of the last one that was handed out.
-	queue  []*message
-	handed uint64
-	no     uint64
-	paced  time.Time // when the last batch was handed out
-	over   bool      // nothing is queued any more
-	// small are the bytes of its small messages.
+	mu sync.Mutex // guards the following fields
+	// queue contains the unacknowledged messages in order; handed is the number of the last one that was handed out.
+	queue     []*message
+	handed    uint64
+	no        uint64
+	lastBatch time.Time // time of the last batch
+	closed    bool      // no more messages are accepted
+	// small is the size of the small messages in the queue.
 	small int
-	// sent are messages that were taken back while they may be on their way to the client.
-	sent load
-	// filled is closed when there is more in the queue.
-	filled chan struct{}
+	// inTransit counts messages that were removed from the queue but may be in transit to the client.
+	inTransit load
+	// added is closed when a message is added to the queue.
+	added chan struct{}
 }
 
-// subscribed is a subscription of a session.
-type subscribed struct {
-	wanted Subscription
-	life   context.Context //nolint:containedctx // the life of the subscription
-	end    context.CancelFunc
-	// reserved is the room that the event has which is being made. The goroutine that reads the events has it.
+// subscription is one subscription of a session.
+type subscription struct {
+	request Subscription
+	ctx     context.Context //nolint:containedctx // the lifetime of the subscription
+	cancel  context.CancelFunc
+	// reserved is the budget of the event that is being encoded. Only the goroutine that reads the events uses it.
 	reserved int
-	// value is the newest message of a value; the lock of the session guards it.
+	// value is the latest queued message of a value; session.mu guards it.
 	value *message
 }
 
-// load is how many bytes messages have.
+// load counts the bytes of small and of large messages.
 type load struct{ small, large int }
 
 func (l *load) add(m *message) {
@@ -64,14 +64,14 @@ func (l *load) add(m *message) {
 	}
 }
 
-func newSession(ctx context.Context, room *room) *session {
-	s := &session{all: map[string]*subscribed{}, filled: make(chan struct{}), room: room}
-	s.life, s.end = context.WithCancel(ctx)
+func newSession(ctx context.Context, budget *budget) *session {
+	s := &session{subscriptions: map[string]*subscription{}, added: make(chan struct{}), budget: budget}
+	s.ctx, s.cancel = context.WithCancel(ctx)
 	return s
 }
 
-// noteEnd remembers that a subscription has ended. The lock of the hub is held.
-func (s *session) noteEnd(id string) {
+// recordEnded remembers that a subscription has ended. Hub.mu must be held.
+func (s *session) recordEnded(id string) {
 	s.ended = append(slices.DeleteFunc(s.ended, func(old string) bool { return old == id }), id)
 	if len(s.ended) > MaxEnded {
 		s.ended = slices.Delete(s.ended, 0, len(s.ended)-MaxEnded)
@@ -79,44 +79,46 @@ func (s *session) noteEnd(id string) {
 }
 
 const (
-	// turnFrom is the size from which an event waits for its turn. It is less than MaxSmall since texts are larger than data.
-	turnFrom = MaxSmall / 4
-	// hopeless is a size from which an event certainly is no message: a number that counts as 15 bytes may have 2.
-	hopeless = 8 * MaxMessage
+	// minTurnSize is the size from which an event waits for its turn. It is less than MaxSmall because encoded texts
+	// are larger than the estimated size of data.
+	minTurnSize = MaxSmall / 4
+	// maxEventSize is an estimated size from which an event certainly exceeds MaxMessage: a number is estimated at 15
+	// bytes and may have 2.
+	maxEventSize = 8 * MaxMessage
 )
 
-// turn waits for the room of an event and the turn to make it: QUOTA_EXCEEDED when there is none for too long. An event that
-// cannot be a message is refused before it takes memory.
-func (s *session) turn(ctx context.Context, of *subscribed, size int) (done func(), err error) {
+// turn implements Turns for a subscription: it waits for budget and an encoding slot. It returns QUOTA_EXCEEDED after
+// the maximum wait, and rejects an event that is certainly too large before that uses memory.
+func (s *session) turn(ctx context.Context, sub *subscription, size int) (done func(), err error) {
 	switch {
-	case size < turnFrom:
+	case size < minTurnSize:
 		return func() {}, nil
-	case size > hopeless:
+	case size > maxEventSize:
 		return nil, tooLarge(size)
 	}
-	if err := s.room.enter(ctx, s, size); err != nil {
+	if err := s.budget.acquire(ctx, s, size); err != nil {
 		return nil, err
 	}
-	of.reserved = size
+	sub.reserved = size
 	return func() {
-		s.room.leave(of.reserved)
-		of.reserved = 0
+		s.budget.release(sub.reserved)
+		sub.reserved = 0
 	}, nil
 }
 
-// put queues an event. A value takes the place of the one of the same subscription that was not handed out yet. Errors:
-// QUOTA_EXCEEDED when there is no room, SIZE_LIMIT_EXCEEDED.
-func (s *session) put(of *subscribed, e Event) error {
-	p := params{ID: of.wanted.ID, Type: string(e.Type), Data: e.Data, Key: e.Key, At: stamp(e.At)}
+// enqueue queues an event. A value replaces the previous one of its subscription if that was not handed out yet.
+// Errors: QUOTA_EXCEEDED when the queue or the budget is full, SIZE_LIMIT_EXCEEDED.
+func (s *session) enqueue(sub *subscription, e Event) error {
+	p := params{ID: sub.request.ID, Type: string(e.Type), Data: e.Data, Key: e.Key, At: timestamp(e.At)}
 	switch e.Type {
 	case Value, ChildChanged, DocumentModified:
 		p.Previous = e.Previous
 	case ChildAdded, ChildRemoved, DocumentAdded, DocumentDeleted:
 	}
 	if e.Type == Value {
-		return s.putValue(of, p)
+		return s.enqueueValue(sub, p)
 	}
-	m, err := newMessage(of, p)
+	m, err := newMessage(sub, p)
 	if err != nil {
 		return err
 	}
@@ -125,14 +127,14 @@ func (s *session) put(of *subscribed, e Event) error {
 	return s.add(m)
 }
 
-// putValue queues a value, or puts it in the place of one that still waits. The text is made without the lock.
-func (s *session) putValue(of *subscribed, p params) error {
+// enqueueValue queues a value, or replaces one that was not handed out. It encodes the text without holding s.mu.
+func (s *session) enqueueValue(sub *subscription, p params) error {
 	for previous := p.Previous; ; {
-		old := s.unheard(of)
+		old := s.pendingValue(sub)
 		if p.Previous = previous; old != nil {
 			p.Previous = old.previous
 		}
-		m, err := newMessage(of, p)
+		m, err := newMessage(sub, p)
 		if err != nil {
 			return err
 		}
@@ -142,17 +144,17 @@ func (s *session) putValue(of *subscribed, p params) error {
 	}
 }
 
-// unheard returns the message of a value that waits and was not handed out; nil if there is none.
-func (s *session) unheard(of *subscribed) *message {
+// pendingValue returns the queued message of a value that was not handed out; nil if there is none.
+func (s *session) pendingValue(sub *subscription) *message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if of.value == nil || of.value.no <= s.handed {
+	if sub.value == nil || sub.value.no <= s.handed {
 		return nil
 	}
-	return of.value
+	return sub.value
 }
 
-// replace puts a value in the place of another, nil for none. It reports false when that was handed out meanwhile.
+// replace replaces old, nil for none, with a new value. It returns false when old was handed out in the meantime.
 func (s *session) replace(old, m *message) (done bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,57 +163,58 @@ func (s *session) replace(old, m *message) (done bool, err error) {
 		if err := s.add(m); err != nil {
 			return false, err
 		}
-		m.of.value = m
+		m.sub.value = m
 		return true, nil
-	case s.over || m.of.life.Err() != nil:
+	case s.closed || m.sub.ctx.Err() != nil:
 		return true, nil
 	case old.no <= s.handed:
 		return false, nil
 	}
-	if err := s.fits(m, -len(old.text)); err != nil {
+	if err := s.checkSpace(m, -len(old.text)); err != nil {
 		return false, err
 	}
-	s.uncount(old)
-	s.count(m)
+	s.uncharge(old)
+	s.charge(m)
 	m.no = old.no
 	*old = *m
-	m.of.value = old
+	m.sub.value = old
 	return true, nil
 }
 
-// add queues a message if there is room. The lock is held.
+// add queues a message if it fits. s.mu must be held.
 func (s *session) add(m *message) error {
 	if len(s.queue) >= MaxQueue {
-		return s.behind()
+		return s.behindError()
 	}
-	if err := s.fits(m, 0); err != nil {
+	if err := s.checkSpace(m, 0); err != nil {
 		return err
 	}
 	s.push(m)
 	return nil
 }
 
-// fits refuses a message that has no room: in the session, or in what all sessions have. The lock is held.
-func (s *session) fits(m *message, instead int) error {
+// checkSpace returns QUOTA_EXCEEDED when a message exceeds the limits of the session or of all sessions. change is added
+// to the size of the queue; it is negative for a message that is replaced. s.mu must be held.
+func (s *session) checkSpace(m *message, change int) error {
 	size := len(m.text)
 	switch {
-	case int(s.bytes.Load())+instead+size > MaxQueueBytes:
-	case m.large() && (m.of.reserved > 0 || s.room.has(size)):
+	case int(s.bytes.Load())+change+size > MaxQueueBytes:
+	case m.large() && (m.sub.reserved > 0 || s.budget.has(size)):
 		return nil
-	case !m.large() && int64(s.small+size) <= s.room.mostSmall-s.room.small.Load():
+	case !m.large() && int64(s.small+size) <= s.budget.smallLimit-s.budget.small.Load():
 		return nil
 	}
-	return s.behind()
+	return s.behindError()
 }
 
-func (s *session) behind() error {
+func (s *session) behindError() error {
 	return refusal.New(refusal.QuotaExceeded, "the client fell too far behind: %d events with %d bytes wait for it", len(s.queue), s.bytes.Load()).
 		WithHint("subscribe again, to less, and read faster")
 }
 
-// last queues the last message of a subscription, for which there always is room.
-func (s *session) last(of *subscribed, p params) {
-	m, err := newMessage(of, p)
+// enqueueLast queues the last message of a subscription, which is exempt from the limits.
+func (s *session) enqueueLast(sub *subscription, p params) {
+	m, err := newMessage(sub, p)
 	if err != nil {
 		return
 	}
@@ -220,44 +223,45 @@ func (s *session) last(of *subscribed, p params) {
 	s.push(m)
 }
 
-// push queues a message. The lock is held.
+// push queues a message. s.mu must be held.
 func (s *session) push(m *message) {
-	if s.over || m.of.life.Err() != nil {
+	if s.closed || m.sub.ctx.Err() != nil {
 		return
 	}
 	s.no++
 	m.no = s.no
 	s.queue = append(s.queue, m)
-	s.count(m)
-	close(s.filled)
-	s.filled = make(chan struct{})
+	s.charge(m)
+	close(s.added)
+	s.added = make(chan struct{})
 }
 
-// count counts a message that waits; what was reserved for it is used. The lock is held.
-func (s *session) count(m *message) {
+// charge counts a queued message, and uses the budget that was reserved for it. s.mu must be held.
+func (s *session) charge(m *message) {
 	size := len(m.text)
 	s.bytes.Add(int64(size))
 	if !m.large() {
 		s.small += size
-		s.room.small.Add(int64(size))
+		s.budget.small.Add(int64(size))
 		return
 	}
-	s.room.take(size - m.of.reserved)
-	m.of.reserved = 0
+	s.budget.adjust(size - m.sub.reserved)
+	m.sub.reserved = 0
 }
 
-// uncount is the end of count. The lock is held.
-func (s *session) uncount(m *message) {
-	s.forget(m)
+// uncharge reverses charge. s.mu must be held.
+func (s *session) uncharge(m *message) {
+	s.unchargeSession(m)
 	var one load
 	one.add(m)
-	s.free(one)
+	s.release(one)
 }
 
-// forget counts a message for the session no more; it goes on to count for all. The lock is held.
-func (s *session) forget(m *message) {
-	if m.of.value == m {
-		m.of.value = nil
+// unchargeSession removes a message from the counts of the session, but not from the shared budget. s.mu must be
+// held.
+func (s *session) unchargeSession(m *message) {
+	if m.sub.value == m {
+		m.sub.value = nil
 	}
 	s.bytes.Add(-int64(len(m.text)))
 	if !m.large() {
@@ -265,100 +269,102 @@ func (s *session) forget(m *message) {
 	}
 }
 
-// free gives back what messages have of what all sessions have.
-func (s *session) free(l load) {
-	s.room.small.Add(-int64(l.small))
+// release returns the bytes of messages to the shared budget.
+func (s *session) release(l load) {
+	s.budget.small.Add(-int64(l.small))
 	if l.large > 0 {
-		s.room.take(-l.large)
+		s.budget.adjust(-l.large)
 	}
 }
 
-// clear forgets all messages, and takes no more. It returns those that may be on their way to the client, which count until
-// they are freed.
+// clear removes all messages, and stops accepting new ones. It returns the load of messages that may be in transit to
+// the client, which keep their budget until release.
 func (s *session) clear() load {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.over = true
-	s.takeBack(func(*message) bool { return true })
-	left := s.sent
-	s.sent = load{}
-	return left
+	s.closed = true
+	s.removeQueued(func(*message) bool { return true })
+	inTransit := s.inTransit
+	s.inTransit = load{}
+	return inTransit
 }
 
-// withdraw takes the messages of a subscription back.
-func (s *session) withdraw(of *subscribed) {
+// withdraw removes the messages of a subscription.
+func (s *session) withdraw(sub *subscription) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.takeBack(func(m *message) bool { return m.of == of })
+	s.removeQueued(func(m *message) bool { return m.sub == sub })
 }
 
-// takeBack takes messages out of the queue that have not arrived. The lock is held.
-func (s *session) takeBack(which func(*message) bool) {
+// removeQueued removes unacknowledged messages for which match returns true. s.mu must be held.
+func (s *session) removeQueued(match func(*message) bool) {
 	s.queue = slices.DeleteFunc(s.queue, func(m *message) bool {
 		switch {
-		case !which(m):
+		case !match(m):
 			return false
 		case m.no <= s.handed:
-			s.forget(m)
-			s.sent.add(m)
+			s.unchargeSession(m)
+			s.inTransit.add(m)
 		default:
-			s.uncount(m)
+			s.uncharge(m)
 		}
 		return true
 	})
 }
 
-// next waits for messages behind one that has arrived, and for the pace. Who asks is not sending any.
+// next acknowledges messages up to number arrived, and waits for further ones and for Pace. The caller must not be
+// sending any.
 func (s *session) next(ctx context.Context, arrived uint64) ([]Message, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.arrive(arrived)
+	s.acknowledge(arrived)
 	for {
-		wait := time.Until(s.paced.Add(Pace))
+		wait := time.Until(s.lastBatch.Add(Pace))
 		if len(s.queue) > 0 && wait <= 0 {
-			s.paced = time.Now()
+			s.lastBatch = time.Now()
 			return s.batch(), nil
 		}
-		if err := s.rest(ctx, wait); err != nil {
+		if err := s.wait(ctx, wait); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// arrive takes messages out of the queue that have arrived. The lock is held.
-func (s *session) arrive(arrived uint64) {
-	s.free(s.sent)
-	s.sent, s.handed = load{}, arrived
+// acknowledge removes the messages up to number arrived. s.mu must be held.
+func (s *session) acknowledge(arrived uint64) {
+	s.release(s.inTransit)
+	s.inTransit, s.handed = load{}, arrived
 	n := 0
 	for ; n < len(s.queue) && s.queue[n].no <= arrived; n++ {
-		s.uncount(s.queue[n])
+		s.uncharge(s.queue[n])
 	}
 	if n > 0 {
 		s.queue = slices.Delete(s.queue, 0, n)
-		s.heard.Store(time.Now().UnixNano())
+		s.lastAck.Store(time.Now().UnixNano())
 	}
 }
 
-// rest waits until there is something in the queue, or for the pace when there is. The lock is held before and after.
-func (s *session) rest(ctx context.Context, pace time.Duration) error {
-	filled, due := s.filled, (<-chan time.Time)(nil)
+// wait waits until a message is added, or if there are some, for the given time. s.mu must be held; it is released
+// while waiting.
+func (s *session) wait(ctx context.Context, pace time.Duration) error {
+	added, due := s.added, (<-chan time.Time)(nil)
 	if len(s.queue) > 0 {
-		filled, due = nil, time.After(pace)
+		added, due = nil, time.After(pace)
 	}
 	s.mu.Unlock()
 	defer s.mu.Lock()
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-s.life.Done():
+	case <-s.ctx.Done():
 		return fault.New(fault.NotFound, "the session is over").WithField("session")
-	case <-filled:
+	case <-added:
 	case <-due:
 	}
 	return nil
 }
 
-// batch hands messages out, of which there are some. The lock is held.
+// batch returns the next messages of the queue, which must not be empty. s.mu must be held.
 func (s *session) batch() []Message {
 	var all []Message
 	bytes := 0
@@ -366,7 +372,7 @@ func (s *session) batch() []Message {
 		if bytes += len(m.text); len(all) == MaxBatch || len(all) > 0 && bytes > MaxBatchBytes {
 			break
 		}
-		all = append(all, Message{No: m.no, ID: m.of.wanted.ID, Params: m.text, Last: m.last})
+		all = append(all, Message{No: m.no, ID: m.sub.request.ID, Params: m.text, Last: m.last})
 	}
 	s.handed = all[len(all)-1].No
 	return all

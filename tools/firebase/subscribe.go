@@ -32,10 +32,10 @@ type unsubscribeOut struct {
 	SubscriptionID string `json:"subscriptionId" jsonschema:"The id as it was given"`
 }
 
-// maxID is the greatest length of the id of a subscription.
+// maxID is the maximum length of the id of a subscription in bytes.
 const maxID = 256
 
-// firebase.subscribe (S3-040 to S3-045).
+// subscribeTool is firebase.subscribe (S3-040 to S3-045).
 func subscribeTool(cfg Config) tools.Tool {
 	return tools.Define(tools.Spec{
 		Name:    "firebase.subscribe",
@@ -52,7 +52,7 @@ func subscribeTool(cfg Config) tools.Tool {
 		Session:     tools.Subscribes,
 		AtNode:      true,
 		Timeout:     callTime,
-		Errors:      refusals("CONFLICT", "NOT_FOUND"),
+		Errors:      errorNames("CONFLICT", "NOT_FOUND"),
 	}, func(ctx context.Context, env *tools.Env, in subscribeIn) (subscribeOut, error) {
 		session, err := cfg.session(env)
 		if err != nil {
@@ -68,13 +68,13 @@ func subscribeTool(cfg Config) tools.Tool {
 		}
 		out := subscribeOut{Success: true, SubscriptionID: in.SubscriptionID}
 		if in.IncludeInitial {
-			out.InitialData, err = shown(initial)
+			out.InitialData, err = outputData(initial)
 		}
 		return out, err
 	})
 }
 
-// session returns the session that the call belongs to.
+// session returns the session to which the call belongs.
 func (c Config) session(env *tools.Env) (string, error) {
 	if env.Client == nil || env.Client.Session == "" || c.Subscriptions == nil {
 		return "", fault.New(fault.ValidationError, "a subscription belongs to a session of an MCP client, and this call comes from none").WithReason("NO_SESSION").
@@ -83,7 +83,7 @@ func (c Config) session(env *tools.Env) (string, error) {
 	return env.Client.Session, nil
 }
 
-// check refuses what no database has (A-82).
+// check rejects event types of the other database (A-82), and ids that are too long.
 func (s Subscription) check() error {
 	of := Realtime
 	switch s.Events {
@@ -102,7 +102,7 @@ func (s Subscription) check() error {
 	return nil
 }
 
-// firebase.unsubscribe (S3-048).
+// unsubscribeTool is firebase.unsubscribe (S3-048).
 func unsubscribeTool(cfg Config) tools.Tool {
 	return tools.Define(tools.Spec{
 		Name:        "firebase.unsubscribe",

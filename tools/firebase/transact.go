@@ -10,10 +10,10 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/refusal"
 )
 
-// MaxAttempts is how often Transact tries; the client libraries of Firebase try as often.
+// MaxAttempts is how often Transact tries, as often as the client libraries of Firebase.
 const MaxAttempts = 25
 
-// Transact makes a write from what is at a path, and again when somebody else wrote there in between
+// Transact computes a write from the data at a path, and repeats that if somebody else wrote there in between
 // (S3-033). An error of change ends it. Errors: CONFLICT after MaxAttempts, and those of Backend.
 func Transact(ctx context.Context, b Backend, path string, change func(Snapshot) (Write, error)) (Written, error) {
 	for attempt := range MaxAttempts {
@@ -30,7 +30,7 @@ func Transact(ctx context.Context, b Backend, path string, change func(Snapshot)
 		if !fault.Has(err, fault.Conflict) {
 			return written, err
 		}
-		if err := giveWay(ctx, attempt); err != nil {
+		if err := backoff(ctx, attempt); err != nil {
 			return Written{}, err
 		}
 	}
@@ -38,9 +38,9 @@ func Transact(ctx context.Context, b Backend, path string, change func(Snapshot)
 		WithField("path").WithHint("try again when fewer write there")
 }
 
-// giveWay waits a moment by chance, longer after more attempts: who has lost often would lose again to those that come at
-// the same time.
-func giveWay(ctx context.Context, attempt int) error {
+// backoff waits for a random time, whose maximum grows with the attempts. Otherwise competing writers would retry at
+// the same time and conflict again.
+func backoff(ctx context.Context, attempt int) error {
 	if err := pause.For(ctx, rand.N(time.Duration(attempt+1)*2*time.Millisecond)); err != nil { //nolint:gosec // no secret
 		return fault.From(err)
 	}

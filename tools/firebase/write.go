@@ -17,18 +17,18 @@ type writeIn struct {
 }
 
 type writeOut struct {
-	Success  bool        `json:"success" jsonschema:"Always true; a write that fails has an error instead"`
-	Key      string      `json:"key,omitempty" jsonschema:"Generated key for push operations"`
-	Metadata *writeAbout `json:"metadata,omitempty" jsonschema:"What was written, and when"`
+	Success  bool           `json:"success" jsonschema:"Always true; a write that fails has an error instead"`
+	Key      string         `json:"key,omitempty" jsonschema:"Generated key for push operations"`
+	Metadata *writeMetadata `json:"metadata,omitempty" jsonschema:"What was written, and when"`
 }
 
-type writeAbout struct {
+type writeMetadata struct {
 	Path      string    `json:"path,omitempty" jsonschema:"The path as it was given"`
 	Timestamp string    `json:"timestamp,omitempty" jsonschema:"Time of the write, in UTC" format:"date-time"`
 	Operation Operation `json:"operation,omitempty" jsonschema:"The operation that was done"`
 }
 
-// firebase.write (S3-030 to S3-036).
+// writeTool is firebase.write (S3-030 to S3-036).
 func writeTool(cfg Config) tools.Tool {
 	return tools.DefineIntent(tools.Spec{
 		Name:        "firebase.write",
@@ -42,7 +42,7 @@ func writeTool(cfg Config) tools.Tool {
 		Content:     []string{"data"},
 		NoWorkspace: true,
 		Timeout:     callTime,
-		Errors:      refusals("NOT_FOUND", "CONFLICT", "SIZE_LIMIT_EXCEEDED", "INVALID_DATA_TYPE", "SECRET_DETECTED", "IN_DOUBT"),
+		Errors:      errorNames("NOT_FOUND", "CONFLICT", "SIZE_LIMIT_EXCEEDED", "INVALID_DATA_TYPE", "SECRET_DETECTED", "IN_DOUBT"),
 	}, func(_ context.Context, _ *tools.Env, in writeIn) (tools.Intent, error) {
 		return in.intent(), nil
 	}, func(ctx context.Context, _ *tools.Env, in writeIn) (writeOut, error) {
@@ -56,12 +56,12 @@ func writeTool(cfg Config) tools.Tool {
 		}
 		return writeOut{
 			Success: true, Key: written.Key,
-			Metadata: &writeAbout{Path: in.Path, Timestamp: stamp(written.At), Operation: in.Operation},
+			Metadata: &writeMetadata{Path: in.Path, Timestamp: timestamp(written.At), Operation: in.Operation},
 		}, nil
 	})
 }
 
-// intent says what the call does: to take something away cannot be undone, and to set null is to take away.
+// intent returns the effect of the call. A removal cannot be undone, and setting null is a removal.
 func (in writeIn) intent() tools.Intent {
 	if in.Operation == Delete || in.Operation == Set && string(in.Data) == "null" {
 		return tools.Intent{Effect: tools.Destructive, Reason: "deletes what is at the path"}
@@ -70,17 +70,17 @@ func (in writeIn) intent() tools.Intent {
 }
 
 func (in writeIn) write(ctx context.Context, b Backend) (Written, error) {
-	data, err := decoded("data", in.Data)
+	data, err := decodeInput("data", in.Data)
 	if err != nil {
 		return Written{}, err
 	}
 	w := Write{Operation: in.Operation, Data: data, Merge: in.Merge}
-	if !in.Transaction || in.Operation == Push { // a new child is in nobody's way
+	if !in.Transaction || in.Operation == Push { // a new child cannot conflict
 		return b.Write(ctx, in.Path, w)
 	}
 	return Transact(ctx, b, in.Path, func(Snapshot) (Write, error) {
 		again := w
-		again.Data, err = decoded("data", in.Data) // the backend may have changed the data of the last attempt
+		again.Data, err = decodeInput("data", in.Data) // the backend may have modified the data of the last attempt
 		return again, err
 	})
 }

@@ -1,9 +1,8 @@
-// Package docstore is a client of Cloud Firestore, the one of Google or its emulator. It is a
-// firebase.Backend.
+// Package docstore is a client of Cloud Firestore, at Google or in an emulator. It implements firebase.Backend.
 //
-// What is written is checked here first, with the rules of package document, so that refusals are the same
-// for every backend; the server has the last word. Watches and reads go through the library of Google,
-// writes to the protocol itself: it has conditions for each kind of write, the library for some.
+// Writes are first checked locally with the rules of package document, so that every backend returns the same errors;
+// the server has the final decision. Watches and reads use the Google library. Writes use the protocol directly,
+// which supports conditions for every kind of write.
 package docstore
 
 import (
@@ -28,32 +27,32 @@ import (
 )
 
 const (
-	// DefaultAnswer is how many bytes the documents of an answer, and those that are watched, may have.
+	// DefaultAnswer limits the bytes of the documents in a response or a watch.
 	DefaultAnswer = 32 << 20
-	// DefaultCall bounds a call with all its requests.
+	// DefaultCall is the time limit of a call with all its requests.
 	DefaultCall = 30 * time.Second
-	// server is where Google serves it.
+	// server is the server of Google.
 	server = "firestore.googleapis.com:443"
 )
 
-// Config is the configuration of a client: either Credentials or Emulator is needed.
+// Config configures a client. Either Credentials or Emulator is required.
 type Config struct {
-	// Net says what may be reached beside public addresses. The emulator always may.
+	// Net configures the permitted addresses besides public ones. The emulator is always permitted.
 	Net netguard.Config
-	// Project is the id of the project; "" is that of Credentials.
+	// Project is the id of the project; "" means that of Credentials.
 	Project string
-	// Database is the id of the database; "" is the default one.
+	// Database is the id of the database; "" means the default one.
 	Database string
-	// Credentials is the JSON of a service account.
+	// Credentials is the JSON key of a service account.
 	Credentials string
-	// Emulator is host:port of an emulator, which takes no credentials.
+	// Emulator is the host:port of an emulator, which accepts no credentials.
 	Emulator string
-	// Backlog is how many events a watcher may be behind before it is cut off; 0 is backlog.Default.
+	// Backlog is how many events a watcher may be behind before its watch ends; 0 means backlog.Default.
 	Backlog int
-	// MaxAnswer and Call are DefaultAnswer and DefaultCall when they are 0.
+	// MaxAnswer and Call default to DefaultAnswer and DefaultCall when 0.
 	MaxAnswer int
 	Call      time.Duration
-	// Now is the clock; nil is time.Now.
+	// Now returns the current time; nil means time.Now.
 	Now func() time.Time
 }
 
@@ -76,7 +75,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Client is a Firestore. It is closed after use.
+// Client is a client of a Firestore database. It must be closed after use.
 type Client struct {
 	cfg    Config
 	client *firestore.Client
@@ -85,17 +84,17 @@ type Client struct {
 
 var _ firebase.Backend = (*Client)(nil)
 
-// Open returns a client. It sends nothing. Errors: VALIDATION_ERROR with the name of the setting.
+// Open returns a client. It sends no request. Errors: VALIDATION_ERROR with the name of the setting.
 func Open(cfg Config) (*Client, error) { return openAt(cfg, server) }
 
-// openAt returns a client of Google's server at host:port, unless an emulator is configured.
+// openAt returns a client of the server at host:port, unless an emulator is configured.
 func openAt(cfg Config, server string) (*Client, error) {
 	cfg = cfg.withDefaults()
 	conn, err := dial(&cfg, server)
 	if err != nil {
 		return nil, err
 	}
-	// The connection is made when it is used, so nothing here waits for the context.
+	// The connection is established on first use, so nothing here waits for the context.
 	ctx := context.Background()
 	library, err := firestore.NewClientWithDatabase(ctx, cfg.Project, cfg.Database, option.WithGRPCConn(conn))
 	if err != nil {
@@ -105,20 +104,20 @@ func openAt(cfg Config, server string) (*Client, error) {
 	return &Client{cfg: cfg, client: library, raw: firestorepb.NewFirestoreClient(conn)}, nil
 }
 
-// Close ends the connection. What runs ends with CONNECTION_ERROR.
+// Close closes the connection. Running calls return CONNECTION_ERROR.
 func (c *Client) Close() error { return c.client.Close() }
 
-// dial returns the connection that the configuration asks for, and completes that.
+// dial returns the configured connection, and sets the project in cfg.
 func dial(cfg *Config, server string) (*grpc.ClientConn, error) {
 	var to string
-	var trust credentials.TransportCredentials
-	var who credentials.PerRPCCredentials
+	var transport credentials.TransportCredentials
+	var perCall credentials.PerRPCCredentials
 	switch {
 	case cfg.Emulator != "":
 		if _, _, err := net.SplitHostPort(cfg.Emulator); err != nil {
 			return nil, fault.New(fault.ValidationError, "it is no host:port").WithField("firestore_emulator")
 		}
-		to, trust, who = cfg.Emulator, insecure.NewCredentials(), emulatorOwner{}
+		to, transport, perCall = cfg.Emulator, insecure.NewCredentials(), emulatorOwner{}
 	case cfg.Credentials != "":
 		key, err := account.New(cfg.Net, cfg.Credentials, "https://www.googleapis.com/auth/datastore")
 		if err != nil {
@@ -127,7 +126,7 @@ func dial(cfg *Config, server string) (*grpc.ClientConn, error) {
 		if cfg.Project == "" {
 			cfg.Project = key.Project()
 		}
-		to, trust, who = server, credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS12, RootCAs: cfg.Net.RootCAs}), serviceAccount{key}
+		to, transport, perCall = server, credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS12, RootCAs: cfg.Net.RootCAs}), serviceAccount{key}
 	default:
 		return nil, fault.New(fault.ValidationError, "Firestore needs the key of a service account, or an emulator").
 			WithField("firestore_credentials").WithHint("such as file:~/.orch/firestore.json")
@@ -135,17 +134,17 @@ func dial(cfg *Config, server string) (*grpc.ClientConn, error) {
 	if cfg.Project == "" {
 		return nil, fault.New(fault.ValidationError, "Firestore needs the id of a project").WithField("firestore_project")
 	}
-	return connection(cfg.Net, to, trust, who)
+	return connection(cfg.Net, to, transport, perCall)
 }
 
-// connection makes its TCP connections under the rules of package netguard, and knows no proxy.
+// connection returns a connection that dials under the rules of package netguard and uses no proxy.
 func connection(
-	network netguard.Config, to string, trust credentials.TransportCredentials, who credentials.PerRPCCredentials,
+	network netguard.Config, to string, transport credentials.TransportCredentials, perCall credentials.PerRPCCredentials,
 ) (*grpc.ClientConn, error) {
 	network.Hosts = append(append([]string{}, network.Hosts...), to)
 	guard := netguard.New(network)
 	conn, err := grpc.NewClient("passthrough:///"+to,
-		grpc.WithTransportCredentials(trust), grpc.WithPerRPCCredentials(who), grpc.WithNoProxy(),
+		grpc.WithTransportCredentials(transport), grpc.WithPerRPCCredentials(perCall), grpc.WithNoProxy(),
 		grpc.WithContextDialer(guard.Dial), grpc.WithUserAgent("orch"), grpc.WithDisableServiceConfig(),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)),
 	)
@@ -155,7 +154,7 @@ func connection(
 	return conn, nil
 }
 
-// emulatorOwner is whom an emulator lets do everything.
+// emulatorOwner is the credential that an emulator accepts as administrator.
 type emulatorOwner struct{}
 
 // GetRequestMetadata implements credentials.PerRPCCredentials.
@@ -166,14 +165,14 @@ func (emulatorOwner) GetRequestMetadata(context.Context, ...string) (map[string]
 // RequireTransportSecurity implements credentials.PerRPCCredentials.
 func (emulatorOwner) RequireTransportSecurity() bool { return false }
 
-// serviceAccount is a service account.
+// serviceAccount obtains access tokens for a service account.
 type serviceAccount struct{ *account.Account }
 
 // GetRequestMetadata implements credentials.PerRPCCredentials.
 func (h serviceAccount) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
 	token, err := h.Token(ctx)
 	if err != nil {
-		return nil, statusOf(err)
+		return nil, tokenStatus(err)
 	}
 	return map[string]string{"authorization": "Bearer " + token}, nil
 }

@@ -16,28 +16,28 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/refusal"
 )
 
-// missing is the version of a document that does not exist.
-const missing firebase.Version = "none"
+// missingVersion is the version of a document that does not exist.
+const missingVersion firebase.Version = "none"
 
 // versionOf returns the version of a document: the time of its last change.
 func versionOf(d *firestore.DocumentSnapshot) firebase.Version {
 	if !d.Exists() {
-		return missing
+		return missingVersion
 	}
 	return firebase.Version(d.UpdateTime.UTC().Format(time.RFC3339Nano))
 }
 
-// Read implements firebase.Backend. A query has no meaning for a document and is passed over. A query that
-// selects nothing costs a second request, which tells whether the collection has documents.
+// Read implements firebase.Backend. It ignores a query for a document. A query without results needs a second
+// request, to find out whether the collection has documents.
 func (c *Client) Read(ctx context.Context, path string, q firebase.Query) (firebase.Snapshot, error) {
 	at, err := document.ParsePath(path)
 	if err != nil {
 		return firebase.Snapshot{}, err
 	}
-	if err := check(q); err != nil {
+	if err := checkQuery(q); err != nil {
 		return firebase.Snapshot{}, err
 	}
-	ctx, cancel, err := c.bounded(ctx)
+	ctx, cancel, err := c.withCallTimeout(ctx)
 	if err != nil {
 		return firebase.Snapshot{}, err
 	}
@@ -48,8 +48,8 @@ func (c *Client) Read(ctx context.Context, path string, q firebase.Query) (fireb
 	return c.collection(ctx, at, q)
 }
 
-// check refuses what is no query.
-func check(q firebase.Query) error {
+// checkQuery rejects an invalid query.
+func checkQuery(q firebase.Query) error {
 	if q.Shallow {
 		return refusal.New(refusal.ValidationError, "shallow is for the Realtime Database").WithField("shallow")
 	}
@@ -62,43 +62,43 @@ func (c *Client) document(ctx context.Context, at document.Path) (firebase.Snaps
 	if err != nil {
 		return firebase.Snapshot{}, err
 	}
-	return c.one(d), nil
+	return c.documentSnapshot(d), nil
 }
 
-// get reads a document. One that does not exist is no error.
+// get reads a document. A missing document is not an error.
 func (c *Client) get(ctx context.Context, at document.Path) (*firestore.DocumentSnapshot, error) {
 	d, err := c.client.Doc(at.String()).Get(ctx)
 	if status.Code(err) == codes.NotFound && d != nil {
 		return d, nil
 	}
 	if err != nil {
-		return nil, c.unread(ctx, err)
+		return nil, c.readError(ctx, err)
 	}
 	return d, nil
 }
 
-// one is the snapshot of a document.
-func (c *Client) one(d *firestore.DocumentSnapshot) firebase.Snapshot {
-	return firebase.Snapshot{Exists: d.Exists(), Data: value(contents(d)), Version: versionOf(d), At: c.cfg.Now()}
+// documentSnapshot returns the snapshot of a document.
+func (c *Client) documentSnapshot(d *firestore.DocumentSnapshot) firebase.Snapshot {
+	return firebase.Snapshot{Exists: d.Exists(), Data: dataOf(fieldsOf(d)), Version: versionOf(d), At: c.cfg.Now()}
 }
 
 func (c *Client) collection(ctx context.Context, at document.Path, q firebase.Query) (firebase.Snapshot, error) {
-	found, err := c.selected(ctx, c.query(at, q))
+	found, err := c.runQuery(ctx, c.query(at, q))
 	if err != nil {
 		return firebase.Snapshot{}, err
 	}
 	exists := len(found) > 0
 	if !exists && q.Selects() {
-		some, err := c.selected(ctx, c.client.Collection(at.String()).Limit(1))
+		some, err := c.runQuery(ctx, c.client.Collection(at.String()).Limit(1))
 		if err != nil {
 			return firebase.Snapshot{}, err
 		}
 		exists = len(some) > 0
 	}
-	return c.many(found, exists), nil
+	return c.collectionSnapshot(found, exists), nil
 }
 
-// query returns a query in the form of the library.
+// query converts a query for the library.
 func (c *Client) query(at document.Path, q firebase.Query) firestore.Query {
 	found := c.client.Collection(at.String()).Query
 	switch q.OrderBy {
@@ -120,8 +120,8 @@ func (c *Client) query(at document.Path, q firebase.Query) firestore.Query {
 	return found
 }
 
-// selected reads the documents of a query.
-func (c *Client) selected(ctx context.Context, q firestore.Query) (found []document.Document, err error) {
+// runQuery reads the documents of a query.
+func (c *Client) runQuery(ctx context.Context, q firestore.Query) (found []document.Document, err error) {
 	documents := q.Documents(ctx)
 	defer documents.Stop()
 	for size := 0; ; {
@@ -130,9 +130,9 @@ func (c *Client) selected(ctx context.Context, q firestore.Query) (found []docum
 			return found, nil
 		}
 		if err != nil {
-			return nil, c.unread(ctx, err)
+			return nil, c.readError(ctx, err)
 		}
-		f := contents(d)
+		f := fieldsOf(d)
 		if size += f.Size(nil); size > c.cfg.MaxAnswer {
 			return nil, tooLarge(c.cfg.MaxAnswer)
 		}
@@ -140,8 +140,8 @@ func (c *Client) selected(ctx context.Context, q firestore.Query) (found []docum
 	}
 }
 
-// many is the snapshot of a collection.
-func (c *Client) many(found []document.Document, exists bool) firebase.Snapshot {
+// collectionSnapshot returns the snapshot of a collection.
+func (c *Client) collectionSnapshot(found []document.Document, exists bool) firebase.Snapshot {
 	s := firebase.Snapshot{Exists: exists, At: c.cfg.Now()}
 	byID := make(map[string]any, len(found))
 	for _, d := range found {

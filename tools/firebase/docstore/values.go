@@ -14,69 +14,69 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/document"
 )
 
-// exact bounds the integers that a JSON number holds exactly: they are stored as integers.
-const exact = 1 << 53
+// maxExact limits the integers that a JSON number represents exactly. They are stored as integers.
+const maxExact = 1 << 53
 
-// stored returns a value of JSON, checked before, as the protocol has it.
-func stored(value any) *firestorepb.Value {
+// encodeValue encodes a validated JSON value for the protocol.
+func encodeValue(value any) *firestorepb.Value {
 	switch v := value.(type) {
 	case bool:
 		return &firestorepb.Value{ValueType: &firestorepb.Value_BooleanValue{BooleanValue: v}}
 	case float64:
-		return number(v)
+		return encodeNumber(v)
 	case string:
 		return &firestorepb.Value{ValueType: &firestorepb.Value_StringValue{StringValue: v}}
 	case []any:
 		array := &firestorepb.ArrayValue{}
 		for _, element := range v {
-			array.Values = append(array.Values, stored(element))
+			array.Values = append(array.Values, encodeValue(element))
 		}
 		return &firestorepb.Value{ValueType: &firestorepb.Value_ArrayValue{ArrayValue: array}}
 	case map[string]any:
-		return &firestorepb.Value{ValueType: &firestorepb.Value_MapValue{MapValue: &firestorepb.MapValue{Fields: fields(v)}}}
+		return &firestorepb.Value{ValueType: &firestorepb.Value_MapValue{MapValue: &firestorepb.MapValue{Fields: encodeFields(v)}}}
 	default:
 		return &firestorepb.Value{ValueType: &firestorepb.Value_NullValue{NullValue: structpb.NullValue_NULL_VALUE}}
 	}
 }
 
-func number(v float64) *firestorepb.Value {
-	if v == math.Trunc(v) && math.Abs(v) < exact && !(v == 0 && math.Signbit(v)) {
+func encodeNumber(v float64) *firestorepb.Value {
+	if v == math.Trunc(v) && math.Abs(v) < maxExact && !(v == 0 && math.Signbit(v)) {
 		return &firestorepb.Value{ValueType: &firestorepb.Value_IntegerValue{IntegerValue: int64(v)}}
 	}
 	return &firestorepb.Value{ValueType: &firestorepb.Value_DoubleValue{DoubleValue: v}}
 }
 
-func fields(object map[string]any) map[string]*firestorepb.Value {
+func encodeFields(object map[string]any) map[string]*firestorepb.Value {
 	all := make(map[string]*firestorepb.Value, len(object))
 	for name, value := range object {
-		all[name] = stored(value)
+		all[name] = encodeValue(value)
 	}
 	return all
 }
 
-// contents returns the fields of a document, nil if there is none.
-func contents(d *firestore.DocumentSnapshot) document.Fields {
+// fieldsOf returns the fields of a document, nil if it does not exist.
+func fieldsOf(d *firestore.DocumentSnapshot) document.Fields {
 	if d == nil || !d.Exists() {
 		return nil
 	}
 	all := document.Fields{}
 	for name, value := range d.Data() {
-		all[name] = plainValue(value)
+		all[name] = decodeValue(value)
 	}
 	return all
 }
 
-// value returns fields as data of a snapshot or an event.
-func value(f document.Fields) any {
+// dataOf returns fields as the data of a snapshot or an event.
+func dataOf(f document.Fields) any {
 	if f == nil {
 		return nil
 	}
 	return f.Value()
 }
 
-// plainValue returns a value of Firestore as JSON. What JSON lacks becomes what its form in the REST protocol is:
-// times and references are strings, bytes base64, a place its two numbers. Integers beyond 2^53 lose digits.
-func plainValue(value any) any {
+// decodeValue converts a Firestore value to JSON. Types that JSON lacks are encoded as in the REST protocol: times
+// and references as strings, bytes as base64, a geographic point as two numbers. Integers beyond 2^53 lose digits.
+func decodeValue(value any) any {
 	switch v := value.(type) {
 	case nil, bool, string:
 		return v
@@ -95,13 +95,13 @@ func plainValue(value any) any {
 	case []any:
 		all := make([]any, len(v))
 		for i, element := range v {
-			all[i] = plainValue(element)
+			all[i] = decodeValue(element)
 		}
 		return all
 	case map[string]any:
 		all := make(map[string]any, len(v))
 		for name, element := range v {
-			all[name] = plainValue(element)
+			all[name] = decodeValue(element)
 		}
 		return all
 	case firestore.Vector64:
@@ -115,7 +115,7 @@ func plainValue(value any) any {
 	}
 }
 
-// finite returns a number, or the name of one that JSON does not have.
+// finite returns a number, or its name if JSON cannot represent it.
 func finite(v float64) any {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return fmt.Sprint(v)

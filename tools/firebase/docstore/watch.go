@@ -14,29 +14,29 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/refusal"
 )
 
-// Watch implements firebase.Backend. The value of a collection cannot be watched, its documents can. A
-// connection that breaks is made again; what changed meanwhile comes as the events of one write.
+// Watch implements firebase.Backend. The value of a collection cannot be watched, only its documents. A broken
+// connection is re-established; changes in between are reported as the events of a single write.
 func (c *Client) Watch(ctx context.Context, path string, events firebase.EventType) (firebase.Watching, error) {
 	at, err := document.ParsePath(path)
 	if err != nil {
 		return firebase.Watching{}, err
 	}
-	if err := watchable(at, events); err != nil {
+	if err := checkEvents(at, events); err != nil {
 		return firebase.Watching{}, err
 	}
-	// The library goes on trying whatever the reason; a read says at once what is wrong.
+	// The library retries after any error; a read reports an error at once.
 	if _, err := c.Read(ctx, path, firebase.Query{Limit: 1}); err != nil {
 		return firebase.Watching{}, err
 	}
 	running, stop := context.WithCancel(ctx)
-	w := &watcher{client: c, wants: events, queue: backlog.New(c.cfg.Backlog, 0), first: make(chan initialState, 1)}
+	w := &watcher{client: c, events: events, queue: backlog.New(c.cfg.Backlog, 0), first: make(chan initialState, 1)}
 	if at.IsDocument() {
-		w.next = w.ofDocument(running, at)
+		w.next = w.watchDocument(running, at)
 	} else {
-		w.next = w.ofCollection(running, at)
+		w.next = w.watchCollection(running, at)
 	}
 	go func() {
-		defer stop() // also of the stream, when nobody reads the events to their end
+		defer stop() // also ends the stream if the events are not read to their end
 		w.run(running)
 	}()
 	initial, err := w.initial(ctx)
@@ -47,7 +47,7 @@ func (c *Client) Watch(ctx context.Context, path string, events firebase.EventTy
 	return firebase.Watching{Initial: initial, Events: w.queue.Events(ctx, stop)}, nil
 }
 
-func watchable(at document.Path, events firebase.EventType) error {
+func checkEvents(at document.Path, events firebase.EventType) error {
 	switch events {
 	case firebase.DocumentAdded, firebase.DocumentModified, firebase.DocumentDeleted:
 		return nil
@@ -55,100 +55,100 @@ func watchable(at document.Path, events firebase.EventType) error {
 		if at.IsDocument() {
 			return nil
 		}
-		return noSuchEvents(events, "a collection")
+		return unsupportedEvents(events, "a collection")
 	default:
-		return noSuchEvents(events, "Firestore")
+		return unsupportedEvents(events, "Firestore")
 	}
 }
 
-func noSuchEvents(events firebase.EventType, where string) error {
+func unsupportedEvents(events firebase.EventType, where string) error {
 	return refusal.New(refusal.ValidationError, "%s has no events %q", where, events).WithField("eventType")
 }
 
 // watcher is a running watch.
 type watcher struct {
 	client *Client
-	wants  firebase.EventType
+	events firebase.EventType
 	queue  *backlog.Queue
-	// next waits for another state of what is watched. The first one is that at the beginning.
+	// next waits for the next state of the watched data. The first one is the initial state.
 	next  func() (state, error)
 	first chan initialState
-	size  int // of what is watched, in bytes
+	size  int // size of the watched data in bytes
 }
 
-// initialState is how a watch begins.
+// initialState is the result of starting a watch.
 type initialState struct {
 	snapshot firebase.Snapshot
 	err      error
 }
 
-// state is what a watch hears at one time.
+// state is one update of the watched data.
 type state struct {
 	snapshot func() firebase.Snapshot
 	changes  []change
 	at       time.Time
 }
 
-// change is what became of a document. Fields are nil where it does not exist.
+// change is the change of one document. Fields are nil where it does not exist.
 type change struct {
 	id          string
 	before, now document.Fields
 	at          time.Time
 }
 
-// initial waits for the state at the beginning.
+// initial waits for the initial state.
 func (w *watcher) initial(ctx context.Context) (firebase.Snapshot, error) {
-	late := time.NewTimer(w.client.cfg.Call)
-	defer late.Stop()
+	timer := time.NewTimer(w.client.cfg.Call)
+	defer timer.Stop()
 	select {
 	case first := <-w.first:
 		return first.snapshot, first.err
 	case <-ctx.Done():
 		return firebase.Snapshot{}, ctx.Err()
-	case <-late.C:
+	case <-timer.C:
 		return firebase.Snapshot{}, refusal.New(refusal.ConnectionError, "there was no answer within %s", w.client.cfg.Call)
 	}
 }
 
-// run passes on what changes, until the context or the queue ends.
+// run queues the events of changes, until the context or the queue ends.
 func (w *watcher) run(ctx context.Context) {
 	state, err := w.next()
 	if err == nil {
-		err = w.grow(state.changes)
+		err = w.addSize(state.changes)
 	}
 	if err != nil {
-		w.first <- initialState{err: w.client.ended(ctx, err)}
+		w.first <- initialState{err: w.client.watchError(ctx, err)}
 		return
 	}
 	w.first <- initialState{snapshot: state.snapshot()}
 	for {
 		state, err := w.next()
 		if err == nil {
-			err = w.grow(state.changes)
+			err = w.addSize(state.changes)
 		}
 		switch {
 		case ctx.Err() != nil:
 			w.queue.End(nil)
 			return
 		case err != nil:
-			w.queue.End(w.client.ended(ctx, err))
+			w.queue.End(w.client.watchError(ctx, err))
 			return
-		case !w.tell(state):
+		case !w.emit(state):
 			return
 		}
 	}
 }
 
-// ended tells why a watch ends.
-func (c *Client) ended(ctx context.Context, err error) error {
+// watchError returns the error that ends a watch.
+func (c *Client) watchError(ctx context.Context, err error) error {
 	if _, ok := errors.AsType[*fault.Error](err); ok {
 		return err
 	}
-	return c.unread(ctx, err)
+	return c.readError(ctx, err)
 }
 
-// grow counts the bytes of what is watched.
-func (w *watcher) grow(changes []change) error {
+// addSize updates the size of the watched data. It returns QUOTA_EXCEEDED beyond the limit.
+func (w *watcher) addSize(changes []change) error {
 	for _, c := range changes {
 		w.size += c.now.Size(nil) - c.before.Size(nil)
 	}
@@ -158,13 +158,13 @@ func (w *watcher) grow(changes []change) error {
 	return nil
 }
 
-// tell queues the events of a state that the reader wants. It reports false when the queue has ended.
-func (w *watcher) tell(s state) bool {
+// emit queues the events of a state that match the watched type. It returns false when the queue has ended.
+func (w *watcher) emit(s state) bool {
 	for _, c := range s.changes {
-		if w.wants != firebase.Value && w.wants != c.kind() {
+		if w.events != firebase.Value && w.events != c.kind() {
 			continue
 		}
-		if !w.queue.Add(c.event(w.wants), c.before.Size(nil)+c.now.Size(nil)) {
+		if !w.queue.Add(c.event(w.events), c.before.Size(nil)+c.now.Size(nil)) {
 			return false
 		}
 	}
@@ -184,10 +184,10 @@ func (c change) kind() firebase.EventType {
 
 func (c change) event(wanted firebase.EventType) func() firebase.Event {
 	return func() firebase.Event {
-		e := firebase.Event{Type: wanted, Key: c.id, Data: value(c.now), Previous: value(c.before), At: c.at}
+		e := firebase.Event{Type: wanted, Key: c.id, Data: dataOf(c.now), Previous: dataOf(c.before), At: c.at}
 		switch wanted {
 		case firebase.DocumentDeleted:
-			e.Data = value(c.before)
+			e.Data = dataOf(c.before)
 		case firebase.Value:
 			e.Key = ""
 		default:
@@ -196,8 +196,8 @@ func (c change) event(wanted firebase.EventType) func() firebase.Event {
 	}
 }
 
-// ofDocument listens to a document.
-func (w *watcher) ofDocument(ctx context.Context, at document.Path) func() (state, error) {
+// watchDocument listens to a document.
+func (w *watcher) watchDocument(ctx context.Context, at document.Path) func() (state, error) {
 	snapshots := w.client.client.Doc(at.String()).Snapshots(ctx)
 	var before document.Fields
 	return func() (state, error) {
@@ -206,9 +206,9 @@ func (w *watcher) ofDocument(ctx context.Context, at document.Path) func() (stat
 			snapshots.Stop()
 			return state{}, err
 		}
-		c := change{id: at.ID(), before: before, now: contents(d), at: d.ReadTime}
+		c := change{id: at.ID(), before: before, now: fieldsOf(d), at: d.ReadTime}
 		before = c.now
-		s := state{snapshot: func() firebase.Snapshot { return w.client.one(d) }}
+		s := state{snapshot: func() firebase.Snapshot { return w.client.documentSnapshot(d) }}
 		if c.before != nil || c.now != nil {
 			s.changes = []change{c}
 		}
@@ -216,8 +216,8 @@ func (w *watcher) ofDocument(ctx context.Context, at document.Path) func() (stat
 	}
 }
 
-// ofCollection listens to the documents of a collection.
-func (w *watcher) ofCollection(ctx context.Context, at document.Path) func() (state, error) {
+// watchCollection listens to the documents of a collection.
+func (w *watcher) watchCollection(ctx context.Context, at document.Path) func() (state, error) {
 	snapshots := w.client.client.Collection(at.String()).Snapshots(ctx)
 	return func() (state, error) {
 		q, err := snapshots.Next()
@@ -227,28 +227,28 @@ func (w *watcher) ofCollection(ctx context.Context, at document.Path) func() (st
 		}
 		s := state{at: q.ReadTime}
 		for _, d := range q.Changes {
-			s.changes = append(s.changes, changed(d, q.ReadTime))
+			s.changes = append(s.changes, newChange(d, q.ReadTime))
 		}
 		s.snapshot = func() firebase.Snapshot {
 			var found []document.Document
-			for _, c := range s.changes { // the first state has all documents as added
+			for _, c := range s.changes { // the first state reports all documents as added
 				found = append(found, document.Document{ID: c.id, Fields: c.now})
 			}
-			return w.client.many(found, len(found) > 0)
+			return w.client.collectionSnapshot(found, len(found) > 0)
 		}
 		return s, nil
 	}
 }
 
-func changed(d firestore.DocumentChange, at time.Time) change {
+func newChange(d firestore.DocumentChange, at time.Time) change {
 	c := change{id: d.Doc.Ref.ID, at: at}
 	switch d.Kind {
 	case firestore.DocumentAdded:
-		c.now = contents(d.Doc)
+		c.now = fieldsOf(d.Doc)
 	case firestore.DocumentRemoved:
-		c.before = contents(d.Doc)
+		c.before = fieldsOf(d.Doc)
 	default:
-		c.before, c.now = contents(d.OldDoc), contents(d.Doc)
+		c.before, c.now = fieldsOf(d.OldDoc), fieldsOf(d.Doc)
 	}
 	return c
 }

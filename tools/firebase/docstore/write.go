@@ -20,14 +20,14 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/refusal"
 )
 
-// Write implements firebase.Backend. Nothing is sent twice: after a CONNECTION_ERROR the write may have
-// happened or not.
+// Write implements firebase.Backend. It never sends a write twice: after a CONNECTION_ERROR it is unknown whether the
+// write was applied.
 func (c *Client) Write(ctx context.Context, path string, w firebase.Write) (firebase.Written, error) {
 	to, err := document.ParsePath(path)
 	if err != nil {
 		return firebase.Written{}, err
 	}
-	if err := allowed(to, w); err != nil {
+	if err := checkWrite(to, w); err != nil {
 		return firebase.Written{}, err
 	}
 	written := firebase.Written{}
@@ -39,20 +39,20 @@ func (c *Client) Write(ctx context.Context, path string, w firebase.Write) (fire
 	if err != nil {
 		return firebase.Written{}, err
 	}
-	ctx, cancel, err := c.bounded(ctx)
+	ctx, cancel, err := c.withCallTimeout(ctx)
 	if err != nil {
 		return firebase.Written{}, err
 	}
 	defer cancel()
-	if w.Operation == firebase.Update && w.If == missing {
-		return firebase.Written{}, c.updateOfNothing(ctx, to)
+	if w.Operation == firebase.Update && w.If == missingVersion {
+		return firebase.Written{}, c.updateMissing(ctx, to)
 	}
 	written.At, err = c.commit(ctx, write)
-	return written, c.because(err, to, w)
+	return written, c.writeError(err, to, w)
 }
 
-// allowed refuses what no document or collection can have done to it.
-func allowed(to document.Path, w firebase.Write) error {
+// checkWrite rejects operations that the document or the collection does not support.
+func checkWrite(to document.Path, w firebase.Write) error {
 	switch w.Operation {
 	case firebase.Set, firebase.Update, firebase.Delete:
 		if !to.IsDocument() {
@@ -74,7 +74,7 @@ func allowed(to document.Path, w firebase.Write) error {
 	return nil
 }
 
-// newID returns the id of a new document: 20 letters and digits, as the libraries of Google make them.
+// newID returns the id of a new document: 20 letters and digits, as the Google libraries generate them.
 func newID() string {
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 	id := make([]byte, 0, 20)
@@ -90,9 +90,9 @@ func newID() string {
 	return string(id)
 }
 
-// prepare returns a write as the protocol has it.
+// prepare encodes a write for the protocol.
 func (c *Client) prepare(to document.Path, w firebase.Write) (*firestorepb.Write, error) {
-	name := c.name() + "/documents/" + to.String()
+	name := c.databaseName() + "/documents/" + to.String()
 	when, err := condition(w)
 	if err != nil {
 		return nil, err
@@ -106,10 +106,10 @@ func (c *Client) prepare(to document.Path, w firebase.Write) (*firestorepb.Write
 	switch {
 	case w.Operation == firebase.Update:
 		content, err = content.Update(w.Data)
-		write.UpdateMask = &firestorepb.DocumentMask{FieldPaths: named(w.Data)}
+		write.UpdateMask = &firestorepb.DocumentMask{FieldPaths: updatePaths(w.Data)}
 	case w.Merge:
 		content, err = document.New(w.Data)
-		write.UpdateMask = &firestorepb.DocumentMask{FieldPaths: leaves(content, "")}
+		write.UpdateMask = &firestorepb.DocumentMask{FieldPaths: mergePaths(content, "")}
 	default:
 		content, err = document.New(w.Data)
 	}
@@ -119,51 +119,51 @@ func (c *Client) prepare(to document.Path, w firebase.Write) (*firestorepb.Write
 	if err := content.CheckSize(to); err != nil {
 		return nil, err
 	}
-	write.Operation = &firestorepb.Write_Update{Update: &firestorepb.Document{Name: name, Fields: fields(content)}}
+	write.Operation = &firestorepb.Write_Update{Update: &firestorepb.Document{Name: name, Fields: encodeFields(content)}}
 	return write, nil
 }
 
-// condition returns what a write depends on.
+// condition returns the precondition of a write, nil for none.
 func condition(w firebase.Write) (*firestorepb.Precondition, error) {
 	exists := func(yes bool) *firestorepb.Precondition {
 		return &firestorepb.Precondition{ConditionType: &firestorepb.Precondition_Exists{Exists: yes}}
 	}
 	switch {
-	case w.Operation == firebase.Push, w.If == missing:
+	case w.Operation == firebase.Push, w.If == missingVersion:
 		return exists(false), nil
 	case w.If == "" && w.Operation == firebase.Update:
 		return exists(true), nil
 	case w.If == "":
-		return nil, nil //nolint:nilnil // nothing is the condition that always holds
+		return nil, nil //nolint:nilnil // nil is no condition
 	}
 	at, err := time.Parse(time.RFC3339Nano, string(w.If))
-	if err != nil { // no version of this database
-		return nil, changedMeanwhile()
+	if err != nil { // not a version of this database
+		return nil, conflictError()
 	}
 	return &firestorepb.Precondition{ConditionType: &firestorepb.Precondition_UpdateTime{UpdateTime: timestamppb.New(at)}}, nil
 }
 
-// named returns the paths of fields that an update names.
-func named(data any) []string {
+// updatePaths returns the field paths in the data of an update.
+func updatePaths(data any) []string {
 	changes, _ := data.(map[string]any)
 	var paths []string
 	for _, name := range slices.Sorted(maps.Keys(changes)) {
 		parts := strings.Split(name, ".")
 		for i, part := range parts {
-			parts[i] = quoted(part)
+			parts[i] = quoteField(part)
 		}
 		paths = append(paths, strings.Join(parts, "."))
 	}
 	return paths
 }
 
-// leaves returns the paths of the fields that a merge replaces: all that are no object, and empty objects.
-func leaves(object map[string]any, prefix string) []string {
+// mergePaths returns the paths of the fields that a merge replaces: all values except non-empty objects.
+func mergePaths(object map[string]any, prefix string) []string {
 	var paths []string
 	for _, name := range slices.Sorted(maps.Keys(object)) {
-		path := prefix + quoted(name)
+		path := prefix + quoteField(name)
 		if inner, ok := object[name].(map[string]any); ok && len(inner) > 0 {
-			paths = append(paths, leaves(inner, path+".")...)
+			paths = append(paths, mergePaths(inner, path+".")...)
 			continue
 		}
 		paths = append(paths, path)
@@ -171,39 +171,41 @@ func leaves(object map[string]any, prefix string) []string {
 	return paths
 }
 
-// simple are the names that a path of fields holds as they are.
-var simple = regexp.MustCompile(`^[A-Za-z_][A-Za-z_0-9]*$`)
+// plainName matches the field names that need no quotes in a field path.
+var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z_0-9]*$`)
 
-func quoted(name string) string {
-	if simple.MatchString(name) {
+func quoteField(name string) string {
+	if plainName.MatchString(name) {
 		return name
 	}
 	return "`" + strings.NewReplacer("\\", "\\\\", "`", "\\`").Replace(name) + "`"
 }
 
-// name is that of the database in the protocol.
-func (c *Client) name() string { return "projects/" + c.cfg.Project + "/databases/" + c.cfg.Database }
+// databaseName returns the name of the database in the protocol.
+func (c *Client) databaseName() string {
+	return "projects/" + c.cfg.Project + "/databases/" + c.cfg.Database
+}
 
-// commit makes one write and returns its time.
+// commit sends one write and returns its time.
 func (c *Client) commit(ctx context.Context, write *firestorepb.Write) (time.Time, error) {
 	outgoing := metadata.AppendToOutgoingContext(ctx,
-		"google-cloud-resource-prefix", c.name(), "x-goog-request-params", "database="+url.QueryEscape(c.name()))
-	done, err := c.raw.Commit(outgoing, &firestorepb.CommitRequest{Database: c.name(), Writes: []*firestorepb.Write{write}})
+		"google-cloud-resource-prefix", c.databaseName(), "x-goog-request-params", "database="+url.QueryEscape(c.databaseName()))
+	done, err := c.raw.Commit(outgoing, &firestorepb.CommitRequest{Database: c.databaseName(), Writes: []*firestorepb.Write{write}})
 	if err != nil {
-		return time.Time{}, c.failed(ctx, err)
+		return time.Time{}, c.protocolError(ctx, err)
 	}
 	return done.GetCommitTime().AsTime(), nil
 }
 
-// because tells what a missing document means for a write.
-func (c *Client) because(err error, to document.Path, w firebase.Write) error {
+// writeError returns the error of a write, with the meaning that NOT_FOUND has for it.
+func (c *Client) writeError(err error, to document.Path, w firebase.Write) error {
 	switch {
 	case err == nil:
 		return nil
 	case fault.From(err).Reason != refusal.NotFound:
 		return err
 	case w.If != "":
-		return changedMeanwhile()
+		return conflictError()
 	case w.Operation == firebase.Update:
 		return refusal.New(refusal.NotFound, "there is no document %q to update", to).WithField("path")
 	default:
@@ -211,14 +213,14 @@ func (c *Client) because(err error, to document.Path, w firebase.Write) error {
 	}
 }
 
-// updateOfNothing refuses an update on the condition that there is nothing to update.
-func (c *Client) updateOfNothing(ctx context.Context, to document.Path) error {
+// updateMissing returns the error of an update under the condition that the document does not exist.
+func (c *Client) updateMissing(ctx context.Context, to document.Path) error {
 	d, err := c.get(ctx, to)
 	switch {
 	case err != nil:
 		return err
 	case d.Exists():
-		return changedMeanwhile()
+		return conflictError()
 	default:
 		return refusal.New(refusal.NotFound, "there is no document %q to update", to).WithField("path")
 	}

@@ -147,7 +147,7 @@ func (r *Realtime) Replay(c Change) error {
 		if err != nil {
 			return err
 		}
-		root = root.Put(tree.Put{Path: path, Node: node})
+		root = root.Assign(tree.Assignment{Path: path, Node: node})
 	}
 	r.become(root, c.At)
 	return nil

@@ -10,14 +10,14 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/account"
 )
 
-// credential shows a server who asks.
+// credential authenticates requests to a server.
 type credential interface {
-	// apply puts the credential into a request.
+	// apply adds the credential to a request.
 	apply(ctx context.Context, header http.Header, query url.Values) error
-	// renew makes the next apply show another one. It reports false when there is no other.
-	renew() bool
-	// conceal takes the credential out of a text.
-	conceal(text string) string
+	// refresh makes the next apply use a new credential. It returns false when there is none.
+	refresh() bool
+	// redact removes the credential from a text.
+	redact(text string) string
 }
 
 func newCredential(cfg Config) (credential, error) {
@@ -38,37 +38,37 @@ func newCredential(cfg Config) (credential, error) {
 	}
 }
 
-// noCredential shows nothing.
+// noCredential is for requests without authentication.
 type noCredential struct{}
 
 func (noCredential) apply(context.Context, http.Header, url.Values) error { return nil }
-func (noCredential) renew() bool                                          { return false }
-func (noCredential) conceal(text string) string                           { return text }
+func (noCredential) refresh() bool                                        { return false }
+func (noCredential) redact(text string) string                            { return text }
 
-// accessToken is an access token that somebody else renews.
+// accessToken is an access token that is renewed externally.
 type accessToken string
 
 func (b accessToken) apply(_ context.Context, header http.Header, _ url.Values) error {
 	header.Set("Authorization", string(b))
 	return nil
 }
-func (accessToken) renew() bool { return false }
+func (accessToken) refresh() bool { return false }
 
-func (b accessToken) conceal(text string) string {
-	return concealed(text, strings.TrimSpace(strings.TrimPrefix(string(b), "Bearer ")))
+func (b accessToken) redact(text string) string {
+	return redactToken(text, strings.TrimSpace(strings.TrimPrefix(string(b), "Bearer ")))
 }
 
-// queryToken is an ID token or a secret of the database: the protocol has no header for it.
+// queryToken is an ID token or a secret of the database, for which the protocol has no header.
 type queryToken string
 
 func (s queryToken) apply(_ context.Context, _ http.Header, query url.Values) error {
 	query.Set("auth", string(s))
 	return nil
 }
-func (queryToken) renew() bool                  { return false }
-func (s queryToken) conceal(text string) string { return concealed(text, string(s)) }
+func (queryToken) refresh() bool               { return false }
+func (s queryToken) redact(text string) string { return redactToken(text, string(s)) }
 
-func concealed(text, token string) string {
+func redactToken(text, token string) string {
 	if token == "" {
 		return text
 	}
@@ -78,7 +78,7 @@ func concealed(text, token string) string {
 	return text
 }
 
-// serviceAccount is a service account.
+// serviceAccount obtains access tokens for a service account.
 type serviceAccount struct{ *account.Account }
 
 func (r serviceAccount) apply(ctx context.Context, header http.Header, _ url.Values) error {
@@ -89,9 +89,9 @@ func (r serviceAccount) apply(ctx context.Context, header http.Header, _ url.Val
 	return err
 }
 
-func (r serviceAccount) renew() bool {
+func (r serviceAccount) refresh() bool {
 	r.Forget()
 	return true
 }
 
-func (r serviceAccount) conceal(text string) string { return concealed(text, r.Known()) }
+func (r serviceAccount) redact(text string) string { return redactToken(text, r.Known()) }

@@ -12,10 +12,10 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/refusal"
 )
 
-// maxSaid is how many bytes of what a server says are repeated.
-const maxSaid = 300
+// maxMessage is how many bytes of a message of a server are repeated.
+const maxMessage = 300
 
-// errTooLarge marks an answer that no further attempt makes smaller.
+// errTooLarge marks a response that is too large, for which a retry is useless.
 var errTooLarge = errors.New("the answer is too large")
 
 func tooLarge(limit int64) error {
@@ -23,18 +23,18 @@ func tooLarge(limit int64) error {
 		WithHint("choose a path further down, a query with a limit, or shallow")
 }
 
-func noDatabase(endpoint string) error {
+func notDatabaseError(endpoint string) error {
 	return refusal.New(refusal.ConnectionError, "%s does not answer like a Realtime Database", endpoint).
 		WithHint("check firebase_realtime_url")
 }
 
-func changedMeanwhile() error {
+func conflictError() error {
 	return refusal.New(refusal.Conflict, "somebody else wrote there meanwhile").WithField("path").
 		WithHint("read again and decide again")
 }
 
-// failed tells why there is no answer. An end of the caller's context stays what it is.
-func (c *Client) failed(ctx context.Context, err error) error {
+// transportError converts the error of a request without a response. When ctx has ended it returns the error of ctx.
+func (c *Client) transportError(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(context.Cause(ctx), errSlow):
 		return refusal.New(refusal.ConnectionError, "there was no answer within %s", c.cfg.Call)
@@ -47,39 +47,39 @@ func (c *Client) failed(ctx context.Context, err error) error {
 	return broken
 }
 
-// ended returns err, unless the end of the context is behind it.
-func (c *Client) ended(ctx context.Context, err error) error {
+// contextError returns err, or the error of ctx if that has ended.
+func (c *Client) contextError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return c.failed(ctx, err)
+		return c.transportError(ctx, err)
 	}
 	return err
 }
 
-// refused tells what a status means.
-func (c *Client) refused(r request, status int, body []byte) error {
-	said := c.said(body)
+// statusError converts an unsuccessful status to an error.
+func (c *Client) statusError(r request, status int, body []byte) error {
+	message := c.serverMessage(body)
 	switch {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
-		return refusal.New(refusal.PermissionDenied, "the database refused: %s", said).
+		return refusal.New(refusal.PermissionDenied, "the database refused: %s", message).
 			WithHint("its rules and firebase_realtime_token decide what may be read and written")
 	case status == http.StatusPreconditionFailed:
-		return changedMeanwhile()
+		return conflictError()
 	case status == http.StatusTooManyRequests, status == http.StatusPaymentRequired:
-		return refusal.New(refusal.QuotaExceeded, "a quota of the database is used up: %s", said)
-	case status == http.StatusRequestEntityTooLarge, status == http.StatusBadRequest && strings.Contains(said, "exceeds the maximum"):
-		return refusal.New(refusal.SizeLimitExceeded, "the database refused: %s", said).WithField("data")
-	case status == http.StatusBadRequest && strings.Contains(strings.ToLower(said), "invalid path"):
-		return refusal.New(refusal.InvalidPath, "the database refused: %s", said).WithField("path")
+		return refusal.New(refusal.QuotaExceeded, "a quota of the database is used up: %s", message)
+	case status == http.StatusRequestEntityTooLarge, status == http.StatusBadRequest && strings.Contains(message, "exceeds the maximum"):
+		return refusal.New(refusal.SizeLimitExceeded, "the database refused: %s", message).WithField("data")
+	case status == http.StatusBadRequest && strings.Contains(strings.ToLower(message), "invalid path"):
+		return refusal.New(refusal.InvalidPath, "the database refused: %s", message).WithField("path")
 	case status == http.StatusBadRequest:
-		return refusal.New(refusal.ValidationError, "the database refused: %s", said).WithField(r.field())
+		return refusal.New(refusal.ValidationError, "the database refused: %s", message).WithField(r.field())
 	case status == http.StatusNotFound, status < 400:
-		return refusal.New(refusal.ConnectionError, "there is no database at firebase_realtime_url: status %d: %s", status, said)
+		return refusal.New(refusal.ConnectionError, "there is no database at firebase_realtime_url: status %d: %s", status, message)
 	default:
-		return refusal.New(refusal.ConnectionError, "the database failed: status %d: %s", status, said)
+		return refusal.New(refusal.ConnectionError, "the database failed: status %d: %s", status, message)
 	}
 }
 
-// field is the input that a bad request is about.
+// field returns the input field to which a bad request relates.
 func (r request) field() string {
 	if r.method == http.MethodGet {
 		return "query"
@@ -87,27 +87,27 @@ func (r request) field() string {
 	return "data"
 }
 
-// said returns what a server says about an error, without the credential, on one line.
-func (c *Client) said(body []byte) string {
-	var answer struct {
+// serverMessage returns the error message of a server, sanitized.
+func (c *Client) serverMessage(body []byte) string {
+	var response struct {
 		Error string `json:"error"`
 	}
-	if json.Unmarshal(body, &answer) != nil || answer.Error == "" {
+	if json.Unmarshal(body, &response) != nil || response.Error == "" {
 		return "it does not say why"
 	}
-	return c.plain(answer.Error)
+	return c.sanitize(response.Error)
 }
 
-// plain returns a text of a server as it may be shown.
-func (c *Client) plain(text string) string {
+// sanitize prepares a text of a server for display: printable, without the credential and truncated.
+func (c *Client) sanitize(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
 			return ' '
 		}
 		return r
-	}, c.credential.conceal(text))
-	if len(text) > maxSaid {
-		text = strings.ToValidUTF8(text[:maxSaid], "") + "…"
+	}, c.credential.redact(text))
+	if len(text) > maxMessage {
+		text = strings.ToValidUTF8(text[:maxMessage], "") + "…"
 	}
 	return text
 }

@@ -15,7 +15,7 @@ import (
 func (c *Client) Told(body io.Reader) (root *tree.Node, revoked bool, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	alive := time.AfterFunc(time.Hour, cancel)
-	s := &stream{client: c, ctx: ctx, cancel: cancel, body: io.NopCloser(nil), alive: alive, reader: newReader(body, c.cfg.MaxAnswer)}
+	s := &stream{client: c, ctx: ctx, cancel: cancel, body: io.NopCloser(nil), idleTimer: alive, reader: newReader(body, c.cfg.MaxAnswer)}
 	defer s.close()
 	for err == nil {
 		_, err = s.next()

@@ -13,117 +13,117 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/tree"
 )
 
-// Read implements firebase.Backend. A query that selects nothing costs a second request, which tells
-// whether there is anything at the path.
+// Read implements firebase.Backend. A query without results needs a second request, to find out whether there is any
+// data at the path.
 func (c *Client) Read(ctx context.Context, path string, q firebase.Query) (firebase.Snapshot, error) {
 	at, err := tree.ParsePath(path)
 	if err != nil {
 		return firebase.Snapshot{}, err
 	}
-	if err := check(q); err != nil {
+	if err := checkQuery(q); err != nil {
 		return firebase.Snapshot{}, err
 	}
-	ctx, cancel, err := c.bounded(ctx)
+	ctx, cancel, err := c.withCallTimeout(ctx)
 	if err != nil {
 		return firebase.Snapshot{}, err
 	}
 	defer cancel()
 	switch {
 	case q.Shallow:
-		return c.shallow(ctx, at)
+		return c.readKeys(ctx, at)
 	case q.Selects():
-		return c.selected(ctx, at, q)
+		return c.readQuery(ctx, at, q)
 	default:
-		return c.whole(ctx, at)
+		return c.readAll(ctx, at)
 	}
 }
 
-// check refuses what is no query.
-func check(q firebase.Query) error {
+// checkQuery rejects an invalid query.
+func checkQuery(q firebase.Query) error {
 	switch {
 	case q.Shallow && q.Selects():
 		return refusal.New(refusal.ValidationError, "a shallow read has no query").WithField("shallow")
 	case q.Selects():
-		var nothing *tree.Node
-		_, _, err := nothing.Select(local(q))
+		var empty *tree.Node
+		_, _, err := empty.Select(treeQuery(q))
 		return err
 	default:
 		return nil
 	}
 }
 
-// local returns a query as package tree understands it.
-func local(q firebase.Query) tree.Query {
+// treeQuery converts a query for package tree.
+func treeQuery(q firebase.Query) tree.Query {
 	return tree.Query{OrderBy: q.OrderBy, StartAt: q.StartAt, EndAt: q.EndAt, Limit: q.Limit}
 }
 
-// whole reads everything at a path, with its version.
-func (c *Client) whole(ctx context.Context, at tree.Path) (firebase.Snapshot, error) {
-	data, version, err := c.versioned(ctx, at, nil)
+// readAll reads all data at a path, with its version.
+func (c *Client) readAll(ctx context.Context, at tree.Path) (firebase.Snapshot, error) {
+	data, version, err := c.getVersioned(ctx, at, nil)
 	if err != nil {
 		return firebase.Snapshot{}, err
 	}
 	return firebase.Snapshot{Exists: data != nil, Data: data, Version: firebase.Version(version), At: c.cfg.Now()}, nil
 }
 
-func (c *Client) versioned(ctx context.Context, at tree.Path, query url.Values) (data any, version string, err error) {
+func (c *Client) getVersioned(ctx context.Context, at tree.Path, query url.Values) (data any, version string, err error) {
 	data, version, err = c.get(ctx, request{path: at, query: query, header: http.Header{"X-Firebase-Etag": {"true"}}})
-	if err == nil && version == "" { // a write that depends on it would depend on nothing
+	if err == nil && version == "" { // a conditional write would become unconditional
 		err = refusal.New(refusal.ConnectionError, "%s left out the version of what it sent", netguard.Endpoint(c.base)).
 			WithHint("a server between here and the database may drop the header ETag")
 	}
 	return data, version, err
 }
 
-func (c *Client) shallow(ctx context.Context, at tree.Path) (firebase.Snapshot, error) {
+func (c *Client) readKeys(ctx context.Context, at tree.Path) (firebase.Snapshot, error) {
 	data, _, err := c.get(ctx, request{path: at, query: url.Values{"shallow": {"true"}}})
 	if err != nil {
 		return firebase.Snapshot{}, err
 	}
-	node, err := c.told(data)
+	node, err := c.parse(data)
 	if err != nil {
 		return firebase.Snapshot{}, err
 	}
 	return firebase.Snapshot{Exists: node != nil, Data: node.Shallow(), At: c.cfg.Now()}, nil
 }
 
-// told returns what the server sent as a tree.
-func (c *Client) told(data any) (*tree.Node, error) {
-	var nothing *tree.Node
-	node, err := nothing.Told(nil, data)
+// parse converts a response to a tree.
+func (c *Client) parse(data any) (*tree.Node, error) {
+	var empty *tree.Node
+	node, err := empty.Replace(nil, data)
 	if err != nil {
-		return nil, noDatabase(netguard.Endpoint(c.base))
+		return nil, notDatabaseError(netguard.Endpoint(c.base))
 	}
 	return node, nil
 }
 
-func (c *Client) selected(ctx context.Context, at tree.Path, q firebase.Query) (firebase.Snapshot, error) {
-	data, _, err := c.get(ctx, request{path: at, query: parameters(q)})
+func (c *Client) readQuery(ctx context.Context, at tree.Path, q firebase.Query) (firebase.Snapshot, error) {
+	data, _, err := c.get(ctx, request{path: at, query: queryParameters(q)})
 	if err != nil {
 		return firebase.Snapshot{}, err
 	}
-	node, err := c.told(data)
+	node, err := c.parse(data)
 	if err != nil {
 		return firebase.Snapshot{}, err
 	}
-	left, found, err := node.Select(local(q))
+	selected, found, err := node.Select(treeQuery(q))
 	if err != nil {
 		return firebase.Snapshot{}, err
 	}
-	s := firebase.Snapshot{Exists: node != nil, Data: left.Value(), At: c.cfg.Now()}
+	s := firebase.Snapshot{Exists: node != nil, Data: selected.Value(), At: c.cfg.Now()}
 	for _, child := range found {
 		s.Children = append(s.Children, firebase.Child{Key: child.Key, Data: child.Node.Value()})
 	}
 	if !s.Exists {
-		keys, err := c.shallow(ctx, at)
+		keys, err := c.readKeys(ctx, at)
 		s.Exists = keys.Exists
 		return s, err
 	}
 	return s, nil
 }
 
-// parameters returns a query as the protocol has it: values are JSON. Priorities are told on demand alone.
-func parameters(q firebase.Query) url.Values {
+// queryParameters encodes a query for the protocol: values are JSON. The server sends priorities only on request.
+func queryParameters(q firebase.Query) url.Values {
 	p := url.Values{"orderBy": {literal(q.OrderBy)}}
 	if q.StartAt != nil {
 		p.Set("startAt", literal(q.StartAt))
@@ -142,6 +142,6 @@ func parameters(q firebase.Query) url.Values {
 
 // literal returns a scalar as JSON.
 func literal(value any) string {
-	text, _ := json.Marshal(value) // a scalar, checked before
+	text, _ := json.Marshal(value) // a valid scalar
 	return string(text)
 }

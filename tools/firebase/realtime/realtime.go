@@ -1,9 +1,8 @@
-// Package realtime is a client of the Firebase Realtime Database: its REST protocol for reads and writes, its
-// stream of server-sent events for watches. It is a firebase.Backend.
+// Package realtime is a client of the Firebase Realtime Database: it uses the REST protocol for reads and writes, and
+// a stream of server-sent events for watches. It implements firebase.Backend.
 //
-// What is written is checked here first, with the rules of package tree, so that refusals are the same for
-// every backend; the server has the last word. The server sorts nothing, so the children of a query are
-// put in order here.
+// Writes are first checked locally with the rules of package tree, so that every backend returns the same errors; the
+// server has the final decision. The server does not sort, so the children of a query are sorted here.
 package realtime
 
 import (
@@ -18,35 +17,34 @@ import (
 )
 
 const (
-	// DefaultAnswer is how many bytes of JSON an answer, an event and what is watched may have.
+	// DefaultAnswer limits the bytes of JSON in a response, in an event and at a watched path.
 	DefaultAnswer = 32 << 20
-	// DefaultCall bounds a call with all its requests.
+	// DefaultCall is the time limit of a call with all its requests.
 	DefaultCall = 30 * time.Second
-	// DefaultIdle is how long a stream may be silent; the server says every 30 seconds that it lives.
+	// DefaultIdle is how long a stream may be silent; the server sends a keep-alive every 30 seconds.
 	DefaultIdle = 75 * time.Second
-	// DefaultRetry is the first wait before a broken stream is opened again; each further one is twice as long.
+	// DefaultRetry is the initial backoff before a broken stream is reopened; it doubles with each attempt.
 	DefaultRetry = 500 * time.Millisecond
 )
 
-// Config is the configuration of a client. Only URL is needed.
+// Config configures a client. Only URL is required.
 type Config struct {
-	// Net says what may be reached beside public addresses. The server of URL always may.
+	// Net configures the permitted addresses besides public ones. The server of URL is always permitted.
 	Net netguard.Config
-	// URL is that of the database, such as https://NAME.firebaseio.com. Its query goes along with each
-	// request: http://127.0.0.1:9000?ns=NAME.
+	// URL is the URL of the database, such as https://NAME.firebaseio.com. Its query is added to each request:
+	// http://127.0.0.1:9000?ns=NAME.
 	URL string
-	// Token is the credential: the JSON of a service account; "Bearer " and what goes into the header
-	// Authorization; or an ID token or a secret of the database, which the protocol takes in the query
-	// alone. "" is none.
+	// Token is the credential: the JSON key of a service account; "Bearer " and a token for the header Authorization;
+	// or an ID token or a secret of the database, which the protocol accepts only in the query. "" means none.
 	Token string
-	// Backlog is how many events a watcher may be behind before it is cut off; 0 is backlog.Default.
+	// Backlog is how many events a watcher may be behind before its watch ends; 0 means backlog.Default.
 	Backlog int
-	// MaxAnswer, Call, Idle and Retry are DefaultAnswer, DefaultCall, DefaultIdle and DefaultRetry when they are 0.
+	// MaxAnswer, Call, Idle and Retry default to DefaultAnswer, DefaultCall, DefaultIdle and DefaultRetry when 0.
 	MaxAnswer         int64
 	Call, Idle, Retry time.Duration
-	// Now is the clock; nil is time.Now.
+	// Now returns the current time; nil means time.Now.
 	Now func() time.Time
-	// Log is told of streams that break; nil logs nothing.
+	// Log logs broken streams; nil discards the records.
 	Log *slog.Logger
 }
 
@@ -58,11 +56,11 @@ func (c Config) withDefaults() Config {
 		c.MaxAnswer = DefaultAnswer
 	}
 	for _, d := range []struct {
-		value *time.Duration
-		usual time.Duration
+		value    *time.Duration
+		fallback time.Duration
 	}{{&c.Call, DefaultCall}, {&c.Idle, DefaultIdle}, {&c.Retry, DefaultRetry}} {
 		if *d.value == 0 {
-			*d.value = d.usual
+			*d.value = d.fallback
 		}
 	}
 	if c.Now == nil {
@@ -74,7 +72,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Client is a Realtime Database. It holds nothing that needs closing: watches end with their contexts.
+// Client is a client of a Realtime Database. It need not be closed: watches end with their contexts.
 type Client struct {
 	cfg        Config
 	net        *netguard.Client
@@ -84,7 +82,7 @@ type Client struct {
 
 var _ firebase.Backend = (*Client)(nil)
 
-// Open returns a client. It sends nothing. Errors: VALIDATION_ERROR with the name of the setting.
+// Open returns a client. It sends no request. Errors: VALIDATION_ERROR with the name of the setting.
 func Open(cfg Config) (*Client, error) {
 	cfg = cfg.withDefaults()
 	c := &Client{cfg: cfg, net: netguard.New(cfg.Net.Reaching(cfg.URL))}

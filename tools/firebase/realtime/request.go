@@ -16,7 +16,7 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/tree"
 )
 
-// maxHops is how many redirects to other servers are followed.
+// maxHops limits the redirects to other servers that are followed.
 const maxHops = 5
 
 // request is one request of the protocol.
@@ -50,11 +50,11 @@ func (c *Client) prepare(ctx context.Context, r request) (netguard.Request, erro
 	if r.body != "" {
 		header.Set("Content-Type", "application/json")
 	}
-	return c.signed(ctx, netguard.Request{Method: r.method, URL: &u, Header: header, Body: r.body, Limit: c.cfg.MaxAnswer}, query)
+	return c.authorize(ctx, netguard.Request{Method: r.method, URL: &u, Header: header, Body: r.body, Limit: c.cfg.MaxAnswer}, query)
 }
 
-// signed returns a request with the credential and a query in place of its own.
-func (c *Client) signed(ctx context.Context, r netguard.Request, query url.Values) (netguard.Request, error) {
+// authorize returns a request with the credential and with query instead of its query.
+func (c *Client) authorize(ctx context.Context, r netguard.Request, query url.Values) (netguard.Request, error) {
 	if err := c.credential.apply(ctx, r.Header, query); err != nil {
 		return r, err
 	}
@@ -68,37 +68,36 @@ func (c *Client) signed(ctx context.Context, r netguard.Request, query url.Value
 	return r, nil
 }
 
-// answer is what a request led to; its body is of the type of the caller.
-type answer interface {
+// response is the type of a response, which depends on how the caller reads the body.
+type response interface {
 	*netguard.Response | *netguard.Stream
 }
 
-// through sends a request, and again to where the database is: its servers answer with a redirect when it
-// lives on another one.
-func through[A answer](
+// roundTrip sends a request, and follows redirects: the servers redirect to the one that hosts the database.
+func roundTrip[A response](
 	ctx context.Context, c *Client, r request, send func(context.Context, netguard.Request) (A, error), redirect func(A) *redirection,
 ) (A, error) {
 	next, err := c.prepare(ctx, r)
 	if err != nil {
-		return nil, c.ended(ctx, err)
+		return nil, c.contextError(ctx, err)
 	}
 	for range maxHops {
-		got, err := send(ctx, next)
+		res, err := send(ctx, next)
 		if err != nil {
-			return nil, c.failed(ctx, err)
+			return nil, c.transportError(ctx, err)
 		}
-		to := redirect(got)
+		to := redirect(res)
 		if to == nil {
-			return got, nil
+			return res, nil
 		}
 		if next, err = c.follow(ctx, next, to); err != nil {
-			return nil, c.ended(ctx, err)
+			return nil, c.contextError(ctx, err)
 		}
 	}
 	return nil, refusal.New(refusal.ConnectionError, "there were %d redirects, and still no answer", maxHops)
 }
 
-// redirection is a redirect that the transport did not follow, because it leads to another server.
+// redirection is a redirect that the transport did not follow, because it points to another server.
 type redirection struct {
 	from     *url.URL
 	location string
@@ -111,8 +110,8 @@ func redirected(status int, header http.Header, from *url.URL) *redirection {
 	return &redirection{from: from, location: header.Get("Location")}
 }
 
-// follow returns the request that a redirect asks for. The credential goes along, so the place must be one
-// of the database's owner: a server of Google if the database is, or what the operator lists.
+// follow returns the request for a redirect. It contains the credential, so the destination must belong to the owner
+// of the database: a Google server if the database is at Google, or a server that the operator lists.
 func (c *Client) follow(ctx context.Context, r netguard.Request, to *redirection) (netguard.Request, error) {
 	target, err := to.from.Parse(to.location)
 	if err != nil || to.location == "" {
@@ -124,10 +123,10 @@ func (c *Client) follow(ctx context.Context, r netguard.Request, to *redirection
 			WithHint("firebase_realtime_url may be that of another place; net_allow lists further servers")
 	}
 	r.URL = parsed
-	return c.signed(ctx, r, parsed.Query())
+	return c.authorize(ctx, r, parsed.Query())
 }
 
-// trusts reports whether a redirect may lead to a URL.
+// trusts reports whether a redirect to u may be followed.
 func (c *Client) trusts(u *url.URL) bool {
 	if u.Scheme != c.base.Scheme && u.Scheme != "https" {
 		return false
@@ -139,26 +138,26 @@ func (c *Client) trusts(u *url.URL) bool {
 	if port == "" {
 		_, port, _ = net.SplitHostPort(strings.TrimPrefix(netguard.Endpoint(u), u.Scheme+"://"))
 	}
-	return atGoogle(u) && atGoogle(c.base) || c.cfg.Net.Lists(u.Hostname(), port)
+	return isGoogle(u) && isGoogle(c.base) || c.cfg.Net.Lists(u.Hostname(), port)
 }
 
-// atGoogle reports whether a URL is that of a database at Google.
-func atGoogle(u *url.URL) bool {
+// isGoogle reports whether a URL is that of a database at Google.
+func isGoogle(u *url.URL) bool {
 	host := u.Hostname()
 	return u.Scheme == "https" && u.Port() == "" &&
 		(strings.HasSuffix(host, ".firebaseio.com") || strings.HasSuffix(host, ".firebasedatabase.app"))
 }
 
-// do makes a request and returns the answer with a status of success.
+// do sends a request and returns the response if its status is successful.
 func (c *Client) do(ctx context.Context, r request) (*netguard.Response, error) {
-	res, err := through(ctx, c, r, c.net.Do, func(res *netguard.Response) *redirection {
+	res, err := roundTrip(ctx, c, r, c.net.Do, func(res *netguard.Response) *redirection {
 		return redirected(res.Status, res.Header, res.URL)
 	})
 	switch {
 	case err != nil:
 		return nil, err
 	case res.Status >= 300:
-		return nil, c.refused(r, res.Status, res.Body)
+		return nil, c.statusError(r, res.Status, res.Body)
 	case res.Truncated:
 		return nil, tooLarge(c.cfg.MaxAnswer)
 	default:
@@ -174,13 +173,13 @@ func (c *Client) get(ctx context.Context, r request) (data any, version string, 
 		return nil, "", err
 	}
 	if err := json.Unmarshal(res.Body, &data); err != nil {
-		return nil, "", noDatabase(netguard.Endpoint(res.URL))
+		return nil, "", notDatabaseError(netguard.Endpoint(res.URL))
 	}
 	return data, res.Header.Get("ETag"), nil
 }
 
-// bounded gives a call its time, unless its context has ended.
-func (c *Client) bounded(ctx context.Context) (context.Context, context.CancelFunc, error) {
+// withCallTimeout sets the time limit of a call. It fails if ctx has already ended.
+func (c *Client) withCallTimeout(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	if err := ctx.Err(); err != nil {
 		return ctx, nil, err
 	}
@@ -188,5 +187,5 @@ func (c *Client) bounded(ctx context.Context) (context.Context, context.CancelFu
 	return bounded, cancel, nil
 }
 
-// errSlow is why a call ends that takes longer than Config.Call.
+// errSlow is the cause when a call exceeds Config.Call.
 var errSlow = errors.New("the call took too long")

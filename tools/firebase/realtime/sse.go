@@ -26,8 +26,8 @@ func newReader(body io.Reader, limit int64) *reader {
 	return &reader{lines, limit}
 }
 
-// next returns the next event. Errors: errTooLarge, those of the body, io.EOF at its end: what is there of an
-// unfinished event is dropped.
+// next returns the next event. It drops an incomplete last event. Errors: errTooLarge, those of the body, and io.EOF
+// at its end.
 func (r *reader) next() (message, error) {
 	var m message
 	for r.lines.Scan() {
@@ -65,12 +65,12 @@ func (r *reader) next() (message, error) {
 
 // change is the data of the events put and patch.
 type change struct {
-	// Path is relative to what is listened to, with a slash before each key.
+	// Path is relative to the watched path, with a slash before each key.
 	Path string `json:"path"`
 	Data any    `json:"data"`
 }
 
-// keys returns the path key by key.
+// keys returns the keys of the path.
 func (c change) keys() []string {
 	if path := strings.Trim(c.Path, "/"); path != "" {
 		return strings.Split(path, "/")

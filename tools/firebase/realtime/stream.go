@@ -15,27 +15,27 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/tree"
 )
 
-// errRevoked says that the credential of a stream is no longer good.
+// errRevoked means that the server no longer accepts the credential of a stream.
 var errRevoked = errors.New("the credential was revoked")
 
-// stream is one connection that tells what is at a path, and every change of it.
+// stream is one connection that receives the data at a path, and every change of it.
 type stream struct {
-	client *Client
-	ctx    context.Context //nolint:containedctx // it is the life of the connection
-	cancel context.CancelFunc
-	body   io.Closer
-	reader *reader
-	alive  *time.Timer // ends the connection when it is silent for too long
-	root   *tree.Node  // what is at the path
+	client    *Client
+	ctx       context.Context //nolint:containedctx // the lifetime of the connection
+	cancel    context.CancelFunc
+	body      io.Closer
+	reader    *reader
+	idleTimer *time.Timer // closes an idle connection
+	root      *tree.Node  // the data at the path
 }
 
-// connect opens a stream and waits for what is at the path.
+// connect opens a stream and waits for the initial data.
 func (c *Client) connect(ctx context.Context, at tree.Path) (*stream, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	s := &stream{client: c, ctx: ctx, cancel: cancel, body: io.NopCloser(nil), alive: time.AfterFunc(c.cfg.Call, cancel)}
+	s := &stream{client: c, ctx: ctx, cancel: cancel, body: io.NopCloser(nil), idleTimer: time.AfterFunc(c.cfg.Call, cancel)}
 	err := s.open(at)
 	if err == nil {
-		err = s.first()
+		err = s.waitInitial()
 	}
 	if err != nil {
 		s.close()
@@ -49,7 +49,7 @@ func (s *stream) open(at tree.Path) error {
 		"Accept": {"text/event-stream"}, "Accept-Encoding": {"identity"}, "Cache-Control": {"no-cache"},
 	}}
 	limit := s.client.cfg.MaxAnswer
-	res, err := through(s.ctx, s.client, r, s.client.net.Stream, func(res *netguard.Stream) *redirection {
+	res, err := roundTrip(s.ctx, s.client, r, s.client.net.Stream, func(res *netguard.Stream) *redirection {
 		to := redirected(res.Status, res.Header, res.URL)
 		if to != nil {
 			res.Body.Close()
@@ -61,37 +61,36 @@ func (s *stream) open(at tree.Path) error {
 	}
 	s.body = res.Body
 	if res.Status >= 300 {
-		said, _ := io.ReadAll(io.LimitReader(res.Body, 16<<10)) // what is there of it is enough
-		return s.client.refused(r, res.Status, said)
+		body, _ := io.ReadAll(io.LimitReader(res.Body, 16<<10)) // a partial message is enough
+		return s.client.statusError(r, res.Status, body)
 	}
 	if kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); kind != "text/event-stream" {
-		return noDatabase(netguard.Endpoint(res.URL))
+		return notDatabaseError(netguard.Endpoint(res.URL))
 	}
 	s.reader = newReader(res.Body, limit)
 	return nil
 }
 
-// close ends the connection.
+// close closes the connection.
 func (s *stream) close() {
-	s.alive.Stop()
+	s.idleTimer.Stop()
 	s.cancel()
 	s.body.Close()
 }
 
-// first waits for the event that tells what is at the path.
-func (s *stream) first() error {
+// waitInitial waits for the event with the initial data.
+func (s *stream) waitInitial() error {
 	for {
-		told, err := s.next()
-		if told || err != nil {
+		changed, err := s.next()
+		if changed || err != nil {
 			return err
 		}
 	}
 }
 
-// next takes one event and brings root up to date. It reports whether the event was about that. Errors:
-// errRevoked; QUOTA_EXCEEDED with errTooLarge; PERMISSION_DENIED when the rules end the stream;
-// CONNECTION_ERROR when it broke.
-func (s *stream) next() (told bool, err error) {
+// next reads one event and applies it to root. changed reports whether the event changed data. Errors: errRevoked;
+// QUOTA_EXCEEDED with errTooLarge; PERMISSION_DENIED when the rules end the stream; CONNECTION_ERROR when it breaks.
+func (s *stream) next() (changed bool, err error) {
 	m, err := s.reader.next()
 	switch {
 	case errors.Is(err, errTooLarge):
@@ -101,22 +100,22 @@ func (s *stream) next() (told bool, err error) {
 	case s.ctx.Err() != nil:
 		return false, refusal.New(refusal.ConnectionError, "the stream was silent for too long")
 	case err != nil:
-		return false, s.client.failed(s.ctx, err)
+		return false, s.client.transportError(s.ctx, err)
 	}
-	s.alive.Reset(s.client.cfg.Idle)
+	s.idleTimer.Reset(s.client.cfg.Idle)
 	switch m.name {
 	case "put", "patch":
 		return true, s.apply(m)
 	case "cancel":
 		return false, refusal.New(refusal.PermissionDenied, "the database ended the watch: its rules no longer let it be read")
 	case "auth_revoked":
-		return false, fmt.Errorf("%w: %s", errRevoked, s.client.plain(string(m.data)))
-	default: // keep-alive, and what later versions of the protocol may add
+		return false, fmt.Errorf("%w: %s", errRevoked, s.client.sanitize(string(m.data)))
+	default: // keep-alive, and events of later protocol versions
 		return false, nil
 	}
 }
 
-// apply makes the change of root that an event tells.
+// apply applies the change in an event to root.
 func (s *stream) apply(m message) error {
 	var c change
 	err := json.Unmarshal(m.data, &c)
@@ -124,11 +123,11 @@ func (s *stream) apply(m message) error {
 	switch {
 	case err != nil:
 	case m.name == "put":
-		root, err = root.Told(c.keys(), c.Data)
+		root, err = root.Replace(c.keys(), c.Data)
 	default:
 		children, ok := c.Data.(map[string]any)
 		if err = errors.New("a patch holds an object"); ok {
-			root, err = root.ToldUpdate(c.keys(), children)
+			root, err = root.ReplaceChildren(c.keys(), children)
 		}
 	}
 	if err != nil {

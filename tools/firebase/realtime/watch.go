@@ -14,13 +14,13 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/tree"
 )
 
-// doublings is how often the wait before another attempt doubles: from 500 ms to 32 s.
+// doublings is how often the backoff doubles: from 500 ms to 32 s.
 const doublings = 6
 
-// Watch implements firebase.Backend. What it began with has no version: the protocol tells none. A stream
-// that breaks is opened again; what changed meanwhile comes as the events of one write. The events end with
-// PERMISSION_DENIED when the rules or the credential no longer let the path be read, and with QUOTA_EXCEEDED
-// when there is more than Config.MaxAnswer at the path.
+// Watch implements firebase.Backend. The initial snapshot has no version, because the protocol sends none. A broken
+// stream is reopened; changes in between are reported as the events of a single write. The events end with
+// PERMISSION_DENIED when the rules or the credential no longer permit reads of the path, and with QUOTA_EXCEEDED when
+// the data at the path exceeds Config.MaxAnswer.
 func (c *Client) Watch(ctx context.Context, path string, events firebase.EventType) (firebase.Watching, error) {
 	at, err := tree.ParsePath(path)
 	if err != nil {
@@ -38,21 +38,21 @@ func (c *Client) Watch(ctx context.Context, path string, events firebase.EventTy
 	s, err := c.connect(running, at)
 	if err != nil {
 		stop()
-		return firebase.Watching{}, c.notBegun(ctx, err)
+		return firebase.Watching{}, c.startError(ctx, err)
 	}
-	w := &watcher{client: c, at: at, wants: tree.Kind(events), queue: backlog.New(c.cfg.Backlog, 0), root: s.root}
+	w := &watcher{client: c, at: at, kind: tree.Kind(events), queue: backlog.New(c.cfg.Backlog, 0), root: s.root}
 	initial := firebase.Snapshot{Exists: w.root != nil, Data: w.root.Value(), At: c.cfg.Now()}
 	go w.run(running, s)
 	return firebase.Watching{Initial: initial, Events: w.queue.Events(ctx, stop)}, nil
 }
 
-// notBegun tells why a watch does not begin.
-func (c *Client) notBegun(ctx context.Context, err error) error {
+// startError converts the error of a watch that did not start.
+func (c *Client) startError(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, errRevoked):
-		return revoked(err)
+		return revokedError(err)
 	case errors.Is(err, context.Canceled):
 		return refusal.New(refusal.ConnectionError, "there was no answer within %s", c.cfg.Call)
 	default:
@@ -60,7 +60,7 @@ func (c *Client) notBegun(ctx context.Context, err error) error {
 	}
 }
 
-func revoked(err error) error {
+func revokedError(err error) error {
 	return refusal.New(refusal.PermissionDenied, "the database ended the watch: %w", err).
 		WithHint("the credential in firebase_realtime_token has expired or was withdrawn")
 }
@@ -69,53 +69,53 @@ func revoked(err error) error {
 type watcher struct {
 	client *Client
 	at     tree.Path
-	wants  tree.Kind
+	kind   tree.Kind
 	queue  *backlog.Queue
-	root   *tree.Node // what the reader knows or will
+	root   *tree.Node // the data after all queued events
 }
 
-// run follows one stream after the other until the context or the queue ends.
+// run processes one stream after the other until the context or the queue ends.
 func (w *watcher) run(ctx context.Context, s *stream) {
 	for failures := 0; ; {
-		begun := time.Now()
+		started := time.Now()
 		err := w.follow(s)
 		s.close()
-		if time.Since(begun) > w.client.cfg.Retry<<doublings {
+		if time.Since(started) > w.client.cfg.Retry<<doublings {
 			failures = 0
 		}
-		if ctx.Err() != nil || !w.passing(err) {
-			w.queue.End(w.why(ctx, err))
+		if ctx.Err() != nil || !w.retryable(err) {
+			w.queue.End(w.endError(ctx, err))
 			return
 		}
 		w.client.cfg.Log.WarnContext(ctx, "firebase_stream_broken", slog.Any("error", err))
 		if s, err = w.reconnect(ctx, &failures); err != nil {
-			w.queue.End(w.why(ctx, err))
+			w.queue.End(w.endError(ctx, err))
 			return
 		}
-		w.became(s.root)
+		w.update(s.root)
 	}
 }
 
-// follow passes on what a stream tells, until it breaks or nobody wants to hear.
+// follow forwards the changes of a stream, until it breaks or the queue ends.
 func (w *watcher) follow(s *stream) error {
 	for {
-		told, err := s.next()
+		changed, err := s.next()
 		if err != nil {
 			return err
 		}
-		if told && !w.became(s.root) {
+		if changed && !w.update(s.root) {
 			return nil
 		}
 	}
 }
 
-// became queues the events that follow from another content. It reports false when the queue has ended.
-func (w *watcher) became(root *tree.Node) bool {
+// update queues the events for the change to root. It returns false when the queue has ended.
+func (w *watcher) update(root *tree.Node) bool {
 	changes := tree.Diff(w.root, root)
 	w.root = root
 	at := w.client.cfg.Now()
 	for _, change := range changes {
-		if change.Kind == w.wants && !w.queue.Add(event(change, at), change.Now.Size()+change.Before.Size()) {
+		if change.Kind == w.kind && !w.queue.Add(event(change, at), change.Now.Size()+change.Before.Size()) {
 			return false
 		}
 	}
@@ -128,47 +128,46 @@ func event(c tree.Change, at time.Time) func() firebase.Event {
 	}
 }
 
-// reconnect opens a stream as soon as that is possible. Errors: those that another attempt does not mend.
+// reconnect opens a stream, with retries. It returns only errors for which a retry is useless.
 func (w *watcher) reconnect(ctx context.Context, failures *int) (*stream, error) {
 	for {
-		if err := pause.For(ctx, w.client.wait(*failures)); err != nil {
+		if err := pause.For(ctx, w.client.backoff(*failures)); err != nil {
 			return nil, err
 		}
 		*failures++
 		s, err := w.client.connect(ctx, w.at)
-		if err == nil || ctx.Err() != nil || !w.passing(err) {
+		if err == nil || ctx.Err() != nil || !w.retryable(err) {
 			return s, err
 		}
 	}
 }
 
-// passing reports whether another stream may go on where one failed. It has the credential renewed that was
-// revoked.
-func (w *watcher) passing(err error) bool {
+// retryable reports whether a new stream may succeed after err. It refreshes a revoked credential.
+func (w *watcher) retryable(err error) bool {
 	switch {
 	case err == nil, errors.Is(err, errTooLarge):
 		return false
 	case errors.Is(err, errRevoked):
-		return w.client.credential.renew()
+		return w.client.credential.refresh()
 	}
 	reason := fault.From(err).Reason
 	return reason == refusal.ConnectionError || reason == refusal.QuotaExceeded || errors.Is(err, context.Canceled)
 }
 
-// why is what the reader is told at the end.
-func (w *watcher) why(ctx context.Context, err error) error {
+// endError returns the error that ends the events.
+func (w *watcher) endError(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
-		return nil //nolint:nilerr // the end of the context is no error of the events
+		return nil //nolint:nilerr // the events do not yield the error of ctx
 	case errors.Is(err, errRevoked):
-		return revoked(err)
+		return revokedError(err)
 	default:
 		return err
 	}
 }
 
-// wait is how long to wait after a number of failures: half of it is chance, so that the watchers of a server
-// that was away do not return in step.
-func (c *Client) wait(failures int) time.Duration {
+// backoff returns the wait after a number of failures. Half of it is random, so that watchers do not reconnect at the
+// same time after an outage of the server.
+func (c *Client) backoff(failures int) time.Duration {
 	return pause.Backoff(c.cfg.Retry, c.cfg.Retry<<doublings, failures)
 }

@@ -16,17 +16,17 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/tree"
 )
 
-// Write implements firebase.Backend. Nothing is sent twice: after a CONNECTION_ERROR the write may have
-// happened or not.
+// Write implements firebase.Backend. It never sends a write twice: after a CONNECTION_ERROR it is unknown whether the
+// write was applied.
 func (c *Client) Write(ctx context.Context, path string, w firebase.Write) (firebase.Written, error) {
 	to, err := tree.ParsePath(path)
 	if err != nil {
 		return firebase.Written{}, err
 	}
-	if err := allowed(to, w, c.cfg.Now()); err != nil {
+	if err := checkWrite(to, w, c.cfg.Now()); err != nil {
 		return firebase.Written{}, err
 	}
-	ctx, cancel, err := c.bounded(ctx)
+	ctx, cancel, err := c.withCallTimeout(ctx)
 	if err != nil {
 		return firebase.Written{}, err
 	}
@@ -38,9 +38,9 @@ func (c *Client) Write(ctx context.Context, path string, w firebase.Write) (fire
 	return firebase.Written{Key: key, At: c.cfg.Now()}, nil
 }
 
-// allowed refuses what no Realtime Database does.
-func allowed(to tree.Path, w firebase.Write, now time.Time) (err error) {
-	var nothing *tree.Node
+// checkWrite rejects writes that no Realtime Database accepts.
+func checkWrite(to tree.Path, w firebase.Write, now time.Time) (err error) {
+	var empty *tree.Node
 	switch {
 	case w.Merge:
 		return refusal.New(refusal.ValidationError, "merge is for Firestore").
@@ -50,11 +50,11 @@ func allowed(to tree.Path, w firebase.Write, now time.Time) (err error) {
 	}
 	switch w.Operation {
 	case firebase.Set:
-		_, err = nothing.Set(to, w.Data, now)
+		_, err = empty.Set(to, w.Data, now)
 	case firebase.Push:
-		_, err = nothing.Set(to.Child(strings.Repeat("-", tree.KeyLength)), w.Data, now)
+		_, err = empty.Set(to.Child(strings.Repeat("-", tree.KeyLength)), w.Data, now)
 	case firebase.Update:
-		_, err = nothing.Update(to, w.Data, now)
+		_, err = empty.Update(to, w.Data, now)
 	case firebase.Delete:
 	default:
 		err = refusal.New(refusal.ValidationError, "there is no operation %q", w.Operation).WithField("operation")
@@ -67,11 +67,11 @@ func (c *Client) write(ctx context.Context, to tree.Path, w firebase.Write) (key
 	case w.Operation == firebase.Push:
 		return c.push(ctx, to, w.Data)
 	case w.Operation == firebase.Delete:
-		return "", c.change(ctx, http.MethodDelete, to, "", w.If)
+		return "", c.send(ctx, http.MethodDelete, to, "", w.If)
 	case w.Operation == firebase.Update && w.If != "":
 		return "", c.updateIf(ctx, to, w)
 	}
-	body, err := encoded(w.Data)
+	body, err := encode(w.Data)
 	if err != nil {
 		return "", err
 	}
@@ -79,20 +79,20 @@ func (c *Client) write(ctx context.Context, to tree.Path, w firebase.Write) (key
 	if w.Operation == firebase.Update {
 		method = http.MethodPatch
 	}
-	return "", c.change(ctx, method, to, body, w.If)
+	return "", c.send(ctx, method, to, body, w.If)
 }
 
-// change makes a request whose answer need not repeat what it wrote.
-func (c *Client) change(ctx context.Context, method string, to tree.Path, body string, when firebase.Version) error {
+// send sends a write. Its response does not repeat the data.
+func (c *Client) send(ctx context.Context, method string, to tree.Path, body string, version firebase.Version) error {
 	r := request{method: method, path: to, query: url.Values{"print": {"silent"}}, body: body}
-	if when != "" {
-		r.header = http.Header{"If-Match": {string(when)}}
+	if version != "" {
+		r.header = http.Header{"If-Match": {string(version)}}
 	}
 	_, err := c.do(ctx, r)
 	return err
 }
 
-func encoded(data any) (string, error) {
+func encode(data any) (string, error) {
 	body, err := json.Marshal(data)
 	if err != nil {
 		return "", refusal.New(refusal.InvalidDataType, "the data has no form in JSON").WithField("data")
@@ -100,9 +100,9 @@ func encoded(data any) (string, error) {
 	return string(body), nil
 }
 
-// push lets the server make the key.
+// push creates a child, whose key the server generates.
 func (c *Client) push(ctx context.Context, to tree.Path, data any) (string, error) {
-	body, err := encoded(data)
+	body, err := encode(data)
 	if err != nil {
 		return "", err
 	}
@@ -114,47 +114,47 @@ func (c *Client) push(ctx context.Context, to tree.Path, data any) (string, erro
 		Name string `json:"name"`
 	}
 	if json.Unmarshal(res.Body, &made) != nil || made.Name == "" {
-		return "", noDatabase(netguard.Endpoint(res.URL))
+		return "", notDatabaseError(netguard.Endpoint(res.URL))
 	}
 	return made.Name, nil
 }
 
-// updateIf makes an update that depends on a version. The protocol has conditions for a write of the whole
-// path alone, so that is what is written, with the priorities that are there.
+// updateIf makes a conditional update. The protocol supports conditions only for writes of the whole path, so it
+// reads the data with priorities, and writes all of it.
 func (c *Client) updateIf(ctx context.Context, to tree.Path, w firebase.Write) error {
-	now, version, err := c.versioned(ctx, to, url.Values{"format": {"export"}})
+	now, version, err := c.getVersioned(ctx, to, url.Values{"format": {"export"}})
 	if err != nil {
 		return err
 	}
 	if firebase.Version(version) != w.If {
-		return changedMeanwhile()
+		return conflictError()
 	}
-	changes, _ := w.Data.(map[string]any) // allowed has seen it
+	changes, _ := w.Data.(map[string]any) // checkWrite has validated it
 	for name, value := range changes {
 		now = graft(now, strings.Split(strings.TrimPrefix(name, "/"), "/"), value)
 	}
-	body, err := encoded(now)
+	body, err := encode(now)
 	if err != nil {
 		return err
 	}
-	return c.change(ctx, http.MethodPut, to, body, w.If)
+	return c.send(ctx, http.MethodPut, to, body, w.If)
 }
 
-// graft puts a value at a path into exported JSON. What is no object on the way gives way.
+// graft stores a value at a path in exported JSON. It replaces scalars on the way.
 func graft(data any, path []string, value any) any {
 	if len(path) == 0 {
 		return value
 	}
-	object := children(data)
+	object := asObject(data)
 	object[path[0]] = graft(object[path[0]], path[1:], value)
 	return object
 }
 
-// children returns exported JSON as an object that may be changed.
-func children(data any) map[string]any {
+// asObject returns exported JSON as an object that may be modified.
+func asObject(data any) map[string]any {
 	switch v := data.(type) {
 	case map[string]any:
-		delete(v, ".value") // a scalar gives way; its priority stays
+		delete(v, ".value") // the scalar is replaced, its priority remains
 		return v
 	case []any:
 		object := make(map[string]any, len(v))

@@ -5,7 +5,7 @@ import "slices"
 // Kind is a kind of event, by its name in the protocol.
 type Kind string
 
-// The kinds, in the order in which one write gives them to a listener.
+// The kinds, in the order in which a listener receives the events of one write.
 const (
 	ChildRemoved Kind = "child_removed"
 	ChildAdded   Kind = "child_added"
@@ -13,30 +13,30 @@ const (
 	Value        Kind = "value"
 )
 
-// Change is one event of a listener.
+// Change is one event for a listener.
 type Change struct {
 	Kind Kind
-	// Key is that of the child, "" for Value.
+	// Key is the key of the child, "" for Value.
 	Key string
-	// Now is the child or the value after the write, for ChildRemoved the child that was removed.
+	// Now is the child or the value after the write; for ChildRemoved the removed child.
 	Now *Node
-	// Before is what stood there before the write, nil if nothing did.
+	// Before is the child or the value before the write, nil if there was none.
 	Before *Node
 }
 
-// Diff returns what a listener of a node learns when before becomes after, in the order of the protocol.
-// Nothing follows from a write that changes nothing.
+// Diff returns the events for a listener of a node that changes from before to after, in the order of the protocol.
+// It returns none if the nodes are equal.
 func Diff(before, after *Node) []Change {
 	if before.Equal(after) {
 		return nil
 	}
 	var removed, added, changed []Change
-	for key, old := range before.each() {
+	for key, old := range before.childMap() {
 		if after.At(Path{key}) == nil {
 			removed = append(removed, Change{ChildRemoved, key, old, old})
 		}
 	}
-	for key, now := range after.each() {
+	for key, now := range after.childMap() {
 		switch old := before.At(Path{key}); {
 		case old == nil:
 			added = append(added, Change{ChildAdded, key, now, nil})
@@ -50,15 +50,15 @@ func Diff(before, after *Node) []Change {
 	return append(slices.Concat(removed, added, changed), Change{Kind: Value, Now: after, Before: before})
 }
 
-// each returns the children, none of nothing.
-func (n *Node) each() map[string]*Node {
+// childMap returns the children of a node, which may be nil.
+func (n *Node) childMap() map[string]*Node {
 	if n == nil {
 		return nil
 	}
 	return n.children
 }
 
-// compareChanges orders changes as children are ordered without a query: by priority, then by key.
+// compareChanges compares changes in the default order of children: by priority, then by key.
 func compareChanges(a, b Change) int {
 	return order{by: priorityNode}.compare(Child{a.Key, a.Now}, Child{b.Key, b.Now})
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/refusal"
 )
 
-// check returns what is wrong with a path, nil if nothing is.
+// check validates a path; it returns nil if the path is valid.
 func (p Path) check() *fault.Error {
 	length := 0
 	for _, key := range p {
@@ -43,8 +43,8 @@ func checkKey(key string) *fault.Error {
 
 func forbidden(r rune) bool { return r < ' ' || r == 0x7f || strings.ContainsRune(".#$[]/", r) }
 
-// CompareKeys orders keys as the Realtime Database does: those that are 32-bit integers first, by their
-// number, then the others by code point.
+// CompareKeys compares keys as the Realtime Database does: 32-bit integers come first, in numeric order, then all
+// other keys by code point.
 func CompareKeys(a, b string) int {
 	x, aIsInt := integer(a)
 	y, bIsInt := integer(b)
@@ -60,7 +60,7 @@ func CompareKeys(a, b string) int {
 	}
 }
 
-// integer returns the number of a key that is a 32-bit integer; leading zeros do not matter.
+// integer parses a key that is a 32-bit integer; leading zeros are permitted.
 func integer(key string) (int32, bool) {
 	if strings.HasPrefix(key, "+") {
 		return 0, false
@@ -69,7 +69,7 @@ func integer(key string) (int32, bool) {
 	return int32(n), err == nil
 }
 
-// index returns the number of a key that may be an index of an array: decimal, without leading zeros.
+// index parses a key that is an array index: decimal, without leading zeros.
 func index(key string) (int, bool) {
 	n, ok := integer(key)
 	return int(n), ok && n >= 0 && strconv.Itoa(int(n)) == key

@@ -1,9 +1,9 @@
-// Package tree is the data model of the Firebase Realtime Database without the database: one tree of
-// JSON, what a write makes of it, the order of its keys and values, queries, and the difference between
-// two versions as events. It computes only; a backend keeps a tree and gives its changes to watchers.
+// Package tree is the data model of the Firebase Realtime Database: a tree of JSON, with writes, the order of keys
+// and values, queries, and the difference between two versions as events. It contains no storage; a backend stores a
+// tree and sends its changes to watchers.
 //
-// A tree is immutable. A write returns a new root that shares all that it did not touch with the old
-// one, so old versions cost little and may be read without a lock.
+// A tree is immutable. A write returns a new root that shares all unchanged nodes with the old one, so old versions
+// use little memory and can be read without a lock.
 package tree
 
 import (
@@ -11,8 +11,8 @@ import (
 	"slices"
 )
 
-// Node is a value of the tree: a scalar, or children by key. The nil *Node is null, which is never
-// stored: nothing, a removed child and an empty object are the same.
+// Node is a value of the tree: a scalar, or children by key. The nil *Node is null. It is never stored: an absent
+// value, a removed child and an empty object are the same.
 type Node struct {
 	scalar   any // bool, float64 or string; nil when there are children
 	priority any // nil, float64 or string
@@ -20,19 +20,19 @@ type Node struct {
 	size     int
 }
 
-// scalarSize is what a number or a boolean counts for in a size.
+// scalarSize is the size that counts for a number or a boolean.
 const scalarSize = 8
 
-// leaf returns the node of a scalar.
-func leaf(scalar any) *Node {
+// newLeaf returns the node of a scalar.
+func newLeaf(scalar any) *Node {
 	if text, ok := scalar.(string); ok {
 		return &Node{scalar: scalar, size: len(text)}
 	}
 	return &Node{scalar: scalar, size: scalarSize}
 }
 
-// parent returns the node with children, nil if there are none.
-func parent(children map[string]*Node, priority any) *Node {
+// newParent returns a node with children, nil if there are none.
+func newParent(children map[string]*Node, priority any) *Node {
 	if len(children) == 0 {
 		return nil
 	}
@@ -63,9 +63,9 @@ func (n *Node) At(path Path) *Node {
 }
 
 // Keys returns the keys of the children in their order.
-func (n *Node) Keys() []string { return slices.SortedFunc(maps.Keys(n.each()), CompareKeys) }
+func (n *Node) Keys() []string { return slices.SortedFunc(maps.Keys(n.childMap()), CompareKeys) }
 
-// Equal reports whether two nodes hold the same, priorities included.
+// Equal reports whether two nodes have the same content and priorities.
 func (n *Node) Equal(other *Node) bool {
 	if n == other {
 		return true
@@ -76,9 +76,8 @@ func (n *Node) Equal(other *Node) bool {
 	return maps.EqualFunc(n.children, other.children, (*Node).Equal)
 }
 
-// Value returns the node as JSON: nil, bool, float64, string, []any or map[string]any. Children whose
-// keys are integers come back as an array when more than half of its places are taken. The caller may
-// change what it gets.
+// Value returns the node as JSON: nil, bool, float64, string, []any or map[string]any. Children with integer keys
+// become an array when more than half of its elements exist. The caller may modify the result.
 func (n *Node) Value() any {
 	switch {
 	case n == nil:
@@ -101,7 +100,7 @@ func (n *Node) Value() any {
 	return values
 }
 
-// array returns the length of the array that the children come back as, if they do.
+// array returns the length of the array that Value returns for the children, if it does.
 func (n *Node) array() (length int, ok bool) {
 	highest := -1
 	for key := range n.children {
@@ -114,7 +113,7 @@ func (n *Node) array() (length int, ok bool) {
 	return highest + 1, highest < 2*len(n.children)
 }
 
-// Shallow returns a scalar as it is, and of children only their keys, as {key: true} (S3-024).
+// Shallow returns a scalar unchanged, and for children only their keys, as {key: true} (S3-024).
 func (n *Node) Shallow() any {
 	switch {
 	case n == nil:
@@ -129,8 +128,8 @@ func (n *Node) Shallow() any {
 	return keys
 }
 
-// with returns n with another node at a path; nil removes. What is left without children vanishes, and a
-// scalar on the way gives way to the child.
+// with returns a copy of n with value at a path; nil removes. Parents without children are removed, and scalars on
+// the way are replaced.
 func (n *Node) with(path Path, value *Node) *Node {
 	if len(path) == 0 {
 		return value
@@ -154,5 +153,5 @@ func (n *Node) with(path Path, value *Node) *Node {
 	} else {
 		delete(next, key)
 	}
-	return parent(next, priority)
+	return newParent(next, priority)
 }

@@ -5,41 +5,41 @@ import (
 	"time"
 )
 
-// Put is one place of a tree and what stands there; nil is nothing.
-type Put struct {
+// Assignment is a path of a tree and its new node; nil removes it.
+type Assignment struct {
 	Path Path
 	Node *Node
 }
 
-// Patch returns what has to be put into before, one after the other, to make it after: no more than what differs. It costs
-// what a write has touched, because versions of a tree share the rest.
-func Patch(before, after *Node) []Put { return patch(nil, before, after, nil) }
+// Patch returns the assignments that turn before into after when applied in order. There are no more than
+// differences. The cost depends only on the changed nodes, because versions of a tree share the others.
+func Patch(before, after *Node) []Assignment { return patch(nil, before, after, nil) }
 
-func patch(at Path, before, after *Node, puts []Put) []Put {
+func patch(at Path, before, after *Node, assignments []Assignment) []Assignment {
 	if before == after {
-		return puts
+		return assignments
 	}
-	if len(before.each()) == 0 || len(after.each()) == 0 || before.priority != after.priority {
+	if len(before.childMap()) == 0 || len(after.childMap()) == 0 || before.priority != after.priority {
 		if before.Equal(after) {
-			return puts
+			return assignments
 		}
-		return append(puts, Put{at, after})
+		return append(assignments, Assignment{at, after})
 	}
 	for _, key := range after.Keys() {
-		puts = patch(at.Child(key), before.children[key], after.children[key], puts)
+		assignments = patch(at.Child(key), before.children[key], after.children[key], assignments)
 	}
 	for _, key := range before.Keys() {
-		if after.children[key] == nil { // last: without children, a node and its priority would vanish on the way
-			puts = append(puts, Put{Path: at.Child(key)})
+		if after.children[key] == nil { // last, because a node without children would be removed with its priority
+			assignments = append(assignments, Assignment{Path: at.Child(key)})
 		}
 	}
-	return puts
+	return assignments
 }
 
-// Put returns the root n with a node in a place.
-func (n *Node) Put(p Put) *Node { return n.with(p.Path, p.Node) }
+// Assign returns the root n with an assignment applied.
+func (n *Node) Assign(a Assignment) *Node { return n.with(a.Path, a.Node) }
 
-// Export returns the node as JSON that Import reads: with priorities, and with objects in the place of arrays.
+// Export returns the node as JSON for Import: with priorities, and with objects instead of arrays.
 func (n *Node) Export() any {
 	switch {
 	case n == nil:
@@ -59,9 +59,9 @@ func (n *Node) Export() any {
 	return object
 }
 
-// Import returns the node that was exported, of any size. Errors: those of Set.
+// Import returns the node of exported data, without a size limit. Errors: those of Set.
 func Import(data any) (*Node, error) {
-	w := writer{at: time.Time{}, most: math.MaxInt}
+	w := writer{at: time.Time{}, limit: math.MaxInt}
 	node, err := w.node(nil, data, nil)
 	if err != nil {
 		return nil, err

@@ -51,7 +51,7 @@ func TestPatchAndExport(t *testing.T) {
 		assert.Equal(t, root.Equal(next), len(puts) == 0)
 		patched := root
 		for _, p := range puts {
-			patched = patched.Put(through(t, p))
+			patched = patched.Assign(through(t, p))
 		}
 		require.True(t, next.Equal(patched), "%v", puts)
 		require.Equal(t, next.Version(), patched.Version())
@@ -60,7 +60,7 @@ func TestPatchAndExport(t *testing.T) {
 }
 
 // through returns a put whose node went through JSON.
-func through(t *testing.T, p tree.Put) tree.Put {
+func through(t *testing.T, p tree.Assignment) tree.Assignment {
 	t.Helper()
 	text, err := json.Marshal(p.Node.Export())
 	require.NoError(t, err)
@@ -68,7 +68,7 @@ func through(t *testing.T, p tree.Put) tree.Put {
 	require.NoError(t, json.Unmarshal(text, &data))
 	node, err := tree.Import(data)
 	require.NoError(t, err)
-	return tree.Put{Path: slices.Clone(p.Path), Node: node}
+	return tree.Assignment{Path: slices.Clone(p.Path), Node: node}
 }
 
 // A patch holds what differs, and no more.

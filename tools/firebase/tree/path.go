@@ -6,21 +6,21 @@ import (
 
 // The limits of the Realtime Database.
 const (
-	// MaxDepth is the greatest number of keys from the root to a value.
+	// MaxDepth is the maximum number of keys from the root to a value.
 	MaxDepth = 32
-	// MaxPath is the greatest length of a path in bytes, with one slash before each key.
+	// MaxPath is the maximum length of a path in bytes, with one slash before each key.
 	MaxPath = 768
-	// MaxString is the greatest length of a string in bytes.
+	// MaxString is the maximum length of a string in bytes.
 	MaxString = 10 << 20
-	// MaxWrite is the greatest size of what one call writes, in bytes as Size counts them.
+	// MaxWrite is the maximum size of one write, in bytes as returned by Size.
 	MaxWrite = 16 << 20
 )
 
-// Path leads from the root to a node, key by key. The empty path is the root.
+// Path is the keys from the root to a node. The empty path is the root.
 type Path []string
 
-// ParsePath reads a path such as "rooms/a/messages"; "" is the root. Slashes separate keys and stand
-// nowhere else (S3-026). Errors: INVALID_PATH.
+// ParsePath parses a path such as "rooms/a/messages"; "" is the root. Slashes are only permitted between keys
+// (S3-026). Errors: INVALID_PATH.
 func ParsePath(text string) (Path, error) {
 	if text == "" {
 		return nil, nil
@@ -32,10 +32,10 @@ func ParsePath(text string) (Path, error) {
 	return path, nil
 }
 
-// String returns the path as ParsePath reads it.
+// String returns the path in the form of ParsePath.
 func (p Path) String() string { return strings.Join(p, "/") }
 
-// Child returns the path of a child. It shares nothing with p.
+// Child returns the path of a child. It does not alias p.
 func (p Path) Child(keys ...string) Path {
 	child := make(Path, 0, len(p)+len(keys))
 	return append(append(child, p...), keys...)

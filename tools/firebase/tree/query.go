@@ -9,7 +9,7 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/refusal"
 )
 
-// The orders that are not the name of a child.
+// The sort orders other than by a child.
 const (
 	ByKey      = "$key"
 	ByValue    = "$value"
@@ -20,10 +20,10 @@ const (
 type Query struct {
 	// OrderBy is ByKey, ByValue, ByPriority or the path of a child such as "size/width".
 	OrderBy string
-	// StartAt and EndAt bound what the children are ordered by, inclusively: bool, float64 or string;
-	// nil is no bound. Bounds of another type than the values count by the order of types.
+	// StartAt and EndAt are inclusive bounds of the sort key: bool, float64 or string; nil for none. A bound of
+	// another type than a value is compared by the order of types.
 	StartAt, EndAt any
-	// Limit is the greatest number of children, counted from the first; 0 is no limit.
+	// Limit is the maximum number of children, from the first; 0 means no limit.
 	Limit int
 }
 
@@ -33,10 +33,10 @@ type Child struct {
 	Node *Node
 }
 
-// Select returns the children of n that the query asks for, in its order, and the node of those alone;
-// ties are in the order of keys. A scalar has no children: it is left by a query that only orders, and
-// lost to any other. Errors: VALIDATION_ERROR for a query that is none.
-func (n *Node) Select(q Query) (left *Node, children []Child, err error) {
+// Select returns the selected children of n in the order of the query, with ties in key order, and selected, the node
+// with only those children. A scalar has no children: selected is the scalar if the query only sorts, and nil
+// otherwise. Errors: VALIDATION_ERROR for an invalid query.
+func (n *Node) Select(q Query) (selected *Node, children []Child, err error) {
 	order, err := q.order()
 	if err != nil {
 		return nil, nil, err
@@ -56,22 +56,22 @@ func (n *Node) Select(q Query) (left *Node, children []Child, err error) {
 	if q.StartAt == nil && q.EndAt == nil && q.Limit == 0 {
 		return n, found, nil
 	}
-	return only(found), found, nil
+	return fromChildren(found), found, nil
 }
 
-// only returns the node that has just these children.
-func only(children []Child) *Node {
+// fromChildren returns the node with these children.
+func fromChildren(children []Child) *Node {
 	byKey := make(map[string]*Node, len(children))
 	for _, c := range children {
 		byKey[c.Key] = c.Node
 	}
-	return parent(byKey, nil)
+	return newParent(byKey, nil)
 }
 
-// order says what children are ordered by.
+// order is a sort order of children.
 type order struct {
 	keys bool
-	// by returns what counts of a child, unless keys do.
+	// by returns the sort key of a child; unused if keys is true.
 	by func(*Node) *Node
 }
 
@@ -116,17 +116,17 @@ func (q Query) check() *fault.Error {
 	return nil
 }
 
-// inside reports whether a child lies between two bounds, of which nil is none.
+// inside reports whether a child lies between two bounds; nil means no bound.
 func (o order) inside(c Child, start, end any) bool {
-	return (start == nil || o.position(c, start) >= 0) && (end == nil || o.position(c, end) <= 0)
+	return (start == nil || o.compareBound(c, start) >= 0) && (end == nil || o.compareBound(c, end) <= 0)
 }
 
-// position compares a child with a bound.
-func (o order) position(c Child, bound any) int {
+// compareBound compares a child with a bound.
+func (o order) compareBound(c Child, bound any) int {
 	if key, ok := bound.(string); ok && o.keys {
 		return CompareKeys(c.Key, key)
 	}
-	return compareNodes(o.by(c.Node), leaf(bound))
+	return compareNodes(o.by(c.Node), newLeaf(bound))
 }
 
 func (o order) compare(a, b Child) int {
@@ -140,10 +140,10 @@ func priorityNode(n *Node) *Node {
 	if n == nil || n.priority == nil {
 		return nil
 	}
-	return leaf(n.priority)
+	return newLeaf(n.priority)
 }
 
-// compareNodes orders values: null, false, true, numbers, strings, objects. Objects are all equal.
+// compareNodes compares values: null, false, true, numbers, strings, objects. All objects are equal.
 func compareNodes(a, b *Node) int {
 	if c := cmp.Compare(rank(a), rank(b)); c != 0 || a == nil {
 		return c
@@ -160,14 +160,14 @@ func compareNodes(a, b *Node) int {
 	}
 }
 
-// rank is the place of the type of a node among the types; each boolean has its own.
+// rank returns the rank of the type of a node in the order of types; false and true have different ranks.
 func rank(n *Node) int {
 	if n == nil {
 		return 0
 	}
 	switch v := n.scalar.(type) {
 	case bool:
-		return 1 + count(v)
+		return 1 + boolInt(v)
 	case float64:
 		return 3
 	case string:

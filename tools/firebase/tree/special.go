@@ -7,7 +7,7 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/refusal"
 )
 
-// serverValue works out a server value where old is now: the time in milliseconds, or a number more.
+// serverValue evaluates a server value for a node that is currently old: the time in milliseconds, or an increment.
 func (w *writer) serverValue(server any, old *Node) (any, *fault.Error) {
 	if server == "timestamp" {
 		return float64(w.at.UnixMilli()), nil
@@ -27,7 +27,7 @@ func (w *writer) serverValue(server any, old *Node) (any, *fault.Error) {
 	return now + by, nil
 }
 
-// priorityOf returns the priority that an object gives its node.
+// priorityOf returns the priority in an object.
 func priorityOf(object map[string]any) (any, *fault.Error) {
 	switch priority := object[".priority"].(type) {
 	case nil, float64, string:

@@ -93,19 +93,19 @@ func TestTold(t *testing.T) {
 	for i := range 5 {
 		large[string(rune('a'+i))] = strings.Repeat("s", tree.MaxWrite/4)
 	}
-	root, err := grow(t, `{"p":{"q":1}}`).Told(tree.Path{"p", "r"}, large)
+	root, err := grow(t, `{"p":{"q":1}}`).Replace(tree.Path{"p", "r"}, large)
 	require.NoError(t, err)
 	assert.Greater(t, root.Size(), tree.MaxWrite)
 	assert.InDelta(t, 1, root.At(tree.Path{"p", "q"}).Value(), 0)
-	root, err = grow(t, `{"p":{"q":1,"r":2,"s":3}}`).ToldUpdate(tree.Path{"p"}, map[string]any{"q": nil, "r": "x", "t/u": true})
+	root, err = grow(t, `{"p":{"q":1,"r":2,"s":3}}`).ReplaceChildren(tree.Path{"p"}, map[string]any{"q": nil, "r": "x", "t/u": true})
 	require.NoError(t, err)
 	assert.True(t, root.Equal(grow(t, `{"p":{"r":"x","s":3,"t":{"u":true}}}`)))
 	for _, data := range []any{map[string]any{"a.b": 1.0}, struct{}{}, map[string]any{".value": []any{}}} {
-		_, err := root.Told(nil, data)
+		_, err := root.Replace(nil, data)
 		require.Error(t, err)
 	}
 	for _, data := range []map[string]any{{"a": 1.0, "a/b": 1.0}, {"a": struct{}{}}} {
-		_, err := root.ToldUpdate(nil, data)
+		_, err := root.ReplaceChildren(nil, data)
 		require.Error(t, err)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"math"
 )
 
-// Version returns the digest of what the node holds, priorities included: two nodes have the same one
-// when they are Equal. Nothing has a version too, so that a write can insist on it.
+// Version returns the digest of the content of the node, priorities included: Equal nodes have the same version. A
+// nil node has one too, so that a write can require it.
 func (n *Node) Version() string {
 	digest := sha256.New()
 	n.digest(digest)
@@ -19,33 +19,33 @@ func (n *Node) Version() string {
 
 func (n *Node) digest(to hash.Hash) {
 	if n == nil {
-		tag(to, '0', "")
+		writeTagged(to, '0', "")
 		return
 	}
 	digestScalar(to, n.priority)
 	digestScalar(to, n.scalar)
 	for _, key := range n.Keys() {
-		tag(to, 'k', key)
+		writeTagged(to, 'k', key)
 		n.children[key].digest(to)
 	}
-	tag(to, 'e', "")
+	writeTagged(to, 'e', "")
 }
 
 func digestScalar(to hash.Hash, value any) {
 	switch v := value.(type) {
 	case string:
-		tag(to, 's', v)
+		writeTagged(to, 's', v)
 	case float64:
-		tag(to, 'n', string(binary.BigEndian.AppendUint64(nil, math.Float64bits(v+0)))) // -0 and 0 are Equal
+		writeTagged(to, 'n', string(binary.BigEndian.AppendUint64(nil, math.Float64bits(v+0)))) // -0 and 0 are Equal
 	case bool:
-		tag(to, 'b', alphabet[count(v):count(v)+1])
+		writeTagged(to, 'b', alphabet[boolInt(v):boolInt(v)+1])
 	default:
-		tag(to, '-', "")
+		writeTagged(to, '-', "")
 	}
 }
 
-// tag writes a text with its kind and length, so that no two contents run together.
-func tag(to hash.Hash, kind byte, text string) {
+// writeTagged writes a text with its kind and length, so that different contents never produce the same bytes.
+func writeTagged(to hash.Hash, kind byte, text string) {
 	head := binary.AppendUvarint([]byte{kind}, uint64(len(text)))
 	_, _ = to.Write(head) // a hash never fails
 	_, _ = io.WriteString(to, text)

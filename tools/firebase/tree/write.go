@@ -12,11 +12,11 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/refusal"
 )
 
-// Set returns the root n with JSON data in place of what was at the path; null removes it. Server values
-// in the data are worked out with the time at and with what was in their places. Errors: INVALID_PATH (a
-// key of the data or the depth), INVALID_DATA_TYPE, SIZE_LIMIT_EXCEEDED.
+// Set returns the root n with JSON data at the path; null removes it. Server values in the data are evaluated with
+// the time at and with the nodes that they replace. Errors: INVALID_PATH (a key of the data or the depth),
+// INVALID_DATA_TYPE, SIZE_LIMIT_EXCEEDED.
 func (n *Node) Set(path Path, data any, at time.Time) (*Node, error) {
-	w := writer{at: at, most: MaxWrite}
+	w := writer{at: at, limit: MaxWrite}
 	value, err := w.node(path, data, n.At(path))
 	if err != nil {
 		return nil, err.WithField("data")
@@ -24,22 +24,22 @@ func (n *Node) Set(path Path, data any, at time.Time) (*Node, error) {
 	return n.with(path, value), nil
 }
 
-// Delete returns the root n without what was at the path.
+// Delete returns the root n without the node at the path.
 func (n *Node) Delete(path Path) *Node { return n.with(path, nil) }
 
-// Update returns the root n in which each child that data names is replaced and the others stay. A name
-// may be a path, such as "a/b"; all is written or nothing. Errors: those of Set, INVALID_DATA_TYPE for
-// data that is no object, VALIDATION_ERROR for one path inside another.
+// Update returns the root n with each child in data replaced; the others are not changed. A name may be a path, such
+// as "a/b". The update is atomic. Errors: those of Set, INVALID_DATA_TYPE for data that is not an object,
+// VALIDATION_ERROR for one path inside another.
 func (n *Node) Update(path Path, data any, at time.Time) (*Node, error) {
 	changes, ok := data.(map[string]any)
 	if !ok {
 		return nil, refusal.New(refusal.InvalidDataType, "an update takes an object, this is %s", refusal.KindOf(data)).WithField("data")
 	}
-	targets, err := updated(path, slices.Collect(maps.Keys(changes)))
+	targets, err := updateTargets(path, slices.Collect(maps.Keys(changes)))
 	if err != nil {
 		return nil, err.WithField("data")
 	}
-	w, root := writer{at: at, most: MaxWrite}, n
+	w, root := writer{at: at, limit: MaxWrite}, n
 	for name, target := range targets {
 		value, err := w.node(target, changes[name], n.At(target))
 		if err != nil {
@@ -50,8 +50,8 @@ func (n *Node) Update(path Path, data any, at time.Time) (*Node, error) {
 	return root, nil
 }
 
-// updated returns the path of each name of an update, and refuses a path inside another.
-func updated(base Path, names []string) (map[string]Path, *fault.Error) {
+// updateTargets returns the path of each name of an update. It rejects a path inside another.
+func updateTargets(base Path, names []string) (map[string]Path, *fault.Error) {
 	targets := make(map[string]Path, len(names))
 	for _, name := range names {
 		target := base.Child(strings.Split(strings.TrimPrefix(name, "/"), "/")...)
@@ -70,20 +70,20 @@ func updated(base Path, names []string) (map[string]Path, *fault.Error) {
 	return targets, nil
 }
 
-// writer turns the JSON of one write into nodes and counts its size.
+// writer converts the JSON of one write to nodes and counts its size.
 type writer struct {
 	at time.Time
-	// size is how many bytes it has met, most how many it may meet.
-	size, most int
+	// size is the number of bytes so far, limit its maximum.
+	size, limit int
 }
 
-// node returns the node for data that goes to a path where old is now.
+// node returns the node for data that replaces old at a path.
 func (w *writer) node(path Path, data any, old *Node) (*Node, *fault.Error) {
 	switch v := data.(type) {
 	case nil:
 		return nil, path.check()
 	case []any:
-		return w.children(path, indexed(v), old)
+		return w.children(path, arrayObject(v), old)
 	case map[string]any:
 		return w.object(path, v, old)
 	default:
@@ -91,8 +91,8 @@ func (w *writer) node(path Path, data any, old *Node) (*Node, *fault.Error) {
 	}
 }
 
-// indexed returns an array as an object.
-func indexed(values []any) map[string]any {
+// arrayObject returns an array as an object.
+func arrayObject(values []any) map[string]any {
 	object := make(map[string]any, len(values))
 	for i, value := range values {
 		object[strconv.Itoa(i)] = value
@@ -100,8 +100,7 @@ func indexed(values []any) map[string]any {
 	return object
 }
 
-// object returns the node for a JSON object, which may stand for a server value, or for a value with a
-// priority.
+// object returns the node for a JSON object, which may represent a server value, or a value with a priority.
 func (w *writer) object(path Path, object map[string]any, old *Node) (*Node, *fault.Error) {
 	if server, ok := object[".sv"]; ok {
 		if len(object) != 1 {
@@ -126,15 +125,15 @@ func (w *writer) object(path Path, object map[string]any, old *Node) (*Node, *fa
 	return &prioritised, nil
 }
 
-// content returns the node for an object without regard to its priority.
+// content returns the node for an object without its priority.
 func (w *writer) content(path Path, object map[string]any, old *Node) (*Node, *fault.Error) {
 	_, prioritised := object[".priority"]
 	value, scalar := object[".value"]
-	switch named := len(object) - count(prioritised) - count(scalar); {
+	switch named := len(object) - boolInt(prioritised) - boolInt(scalar); {
 	case scalar && named > 0:
 		return nil, refusal.New(refusal.InvalidDataType, `".value" stands in one object with other children`)
 	case scalar:
-		return w.plain(path, value)
+		return w.value(path, value)
 	case prioritised:
 		object = maps.Clone(object)
 		delete(object, ".priority")
@@ -142,15 +141,15 @@ func (w *writer) content(path Path, object map[string]any, old *Node) (*Node, *f
 	return w.children(path, object, old)
 }
 
-func count(present bool) int {
+func boolInt(present bool) int {
 	if present {
 		return 1
 	}
 	return 0
 }
 
-// plain returns the node for what stands in ".value".
-func (w *writer) plain(path Path, value any) (*Node, *fault.Error) {
+// value returns the node for the value of ".value".
+func (w *writer) value(path Path, value any) (*Node, *fault.Error) {
 	if value == nil {
 		return nil, path.check()
 	}
@@ -174,7 +173,7 @@ func (w *writer) children(path Path, object map[string]any, old *Node) (*Node, *
 			children[key] = child
 		}
 	}
-	return parent(children, nil), nil
+	return newParent(children, nil), nil
 }
 
 func (w *writer) scalar(path Path, value any) (*Node, *fault.Error) {
@@ -187,18 +186,18 @@ func (w *writer) scalar(path Path, value any) (*Node, *fault.Error) {
 	default:
 		return nil, refusal.New(refusal.InvalidDataType, "the database stores no %s", refusal.KindOf(value))
 	}
-	node := leaf(value)
+	node := newLeaf(value)
 	if err := cmp.Or(path.check(), w.add(node.size)); err != nil {
 		return nil, err
 	}
 	return node, nil
 }
 
-// add counts bytes of the write.
+// add counts bytes of the write, and returns SIZE_LIMIT_EXCEEDED beyond the limit.
 func (w *writer) add(bytes int) *fault.Error {
 	w.size += bytes
-	if w.size > w.most {
-		return refusal.New(refusal.SizeLimitExceeded, "one write holds at most %d bytes", w.most)
+	if w.size > w.limit {
+		return refusal.New(refusal.SizeLimitExceeded, "one write holds at most %d bytes", w.limit)
 	}
 	return nil
 }
