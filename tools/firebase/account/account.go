@@ -1,4 +1,4 @@
-// Package account gets access tokens of Google for the key of a service account.
+// Package account obtains Google access tokens with the key of a service account.
 package account
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/refusal"
 )
 
-// maxToken is how many bytes the answer of a token server may have.
+// maxToken is the maximum size of the response of a token server in bytes.
 const maxToken = 64 << 10
 
 // Account is a service account. It is safe for concurrent use.
@@ -25,83 +25,83 @@ type Account struct {
 	key     *jwt.Config
 	project string
 	client  *http.Client
-	turn    chan struct{} // holds a token while nobody asks for one
+	sem     chan struct{} // semaphore: contains a value while no request runs
 
-	mu  sync.Mutex // guards now
-	now *oauth2.Token
+	mu    sync.Mutex // guards token
+	token *oauth2.Token
 }
 
-// New returns the account of a key, the JSON file that the console of Firebase makes, for some scopes. The
-// server for tokens that the key names is reached wherever it is. Errors: VALIDATION_ERROR without a field.
+// New returns the account of a key, a JSON file from the Firebase console, for some scopes. The token server in the
+// key may be at any address. Errors: VALIDATION_ERROR without a field.
 func New(net netguard.Config, key string, scopes ...string) (*Account, error) {
-	a := &Account{turn: make(chan struct{}, 1)}
+	a := &Account{sem: make(chan struct{}, 1)}
 	var named struct {
 		Project string `json:"project_id"`
 	}
 	config, err := google.JWTConfigFromJSON([]byte(key), scopes...)
-	if err != nil || json.Unmarshal([]byte(key), &named) != nil { // an error may repeat a part of the key
+	if err != nil || json.Unmarshal([]byte(key), &named) != nil { // the error may contain a part of the key
 		return nil, fault.New(fault.ValidationError, "it is no key of a service account").
 			WithHint("use the JSON file that the console of Firebase makes for a private key")
 	}
 	a.key, a.project = config, named.Project
 	a.client = &http.Client{Transport: netguard.Transport{Client: netguard.New(net.Reaching(config.TokenURL)), Limit: maxToken}}
-	a.turn <- struct{}{}
+	a.sem <- struct{}{}
 	return a, nil
 }
 
-// Project is the project that the key belongs to, "" if it does not say.
+// Project returns the project of the key, "" if the key does not contain it.
 func (a *Account) Project() string { return a.project }
 
-// Token returns an access token. One caller at a time asks for a new one. Errors: PERMISSION_DENIED,
+// Token returns an access token. Only one caller at a time requests a new one. Errors: PERMISSION_DENIED,
 // CONNECTION_ERROR, and that of the context.
 func (a *Account) Token(ctx context.Context) (string, error) {
 	select {
-	case <-a.turn:
-		defer func() { a.turn <- struct{}{} }()
+	case <-a.sem:
+		defer func() { a.sem <- struct{}{} }()
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
-	if now := a.known(); now.Valid() {
+	if now := a.current(); now.Valid() {
 		return now.AccessToken, nil
 	}
 	token, err := a.key.TokenSource(context.WithValue(ctx, oauth2.HTTPClient, a.client)).Token()
 	if err != nil {
-		return "", refused(ctx, err)
+		return "", tokenError(ctx, err)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.now = token
+	a.token = token
 	return token.AccessToken, nil
 }
 
-func (a *Account) known() *oauth2.Token {
+func (a *Account) current() *oauth2.Token {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.now
+	return a.token
 }
 
-// Known returns the access token that the account has at the moment, "" without one.
+// Known returns the current access token, "" without one.
 func (a *Account) Known() string {
-	if now := a.known(); now != nil {
+	if now := a.current(); now != nil {
 		return now.AccessToken
 	}
 	return ""
 }
 
-// Forget makes the next Token ask for another one.
+// Forget makes the next Token request a new token.
 func (a *Account) Forget() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.now = nil
+	a.token = nil
 }
 
-// refused tells why there is no token. The answer of the token server is not repeated.
-func refused(ctx context.Context, err error) error {
+// tokenError converts the error of a token request. It does not repeat the response of the token server.
+func tokenError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if answer, ok := errors.AsType[*oauth2.RetrieveError](err); ok && answer.Response != nil && answer.Response.StatusCode < 500 {
-		return refusal.New(refusal.PermissionDenied, "the service account got no access token (status %d)", answer.Response.StatusCode).
+	if retrieve, ok := errors.AsType[*oauth2.RetrieveError](err); ok && retrieve.Response != nil && retrieve.Response.StatusCode < 500 {
+		return refusal.New(refusal.PermissionDenied, "the service account got no access token (status %d)", retrieve.Response.StatusCode).
 			WithHint("its key may be revoked, or the clock of this machine be wrong")
 	}
 	return refusal.New(refusal.ConnectionError, "the server for access tokens does not answer as it should")

@@ -1,5 +1,5 @@
-// Package backlog is what lies between a stream of events and its reader: a bounded queue. Who adds never
-// waits, and a reader that falls too far behind learns that it did.
+// Package backlog provides a bounded queue between a stream of events and its reader. Add never blocks, and a reader
+// that is too far behind gets an error.
 package backlog
 
 import (
@@ -14,29 +14,29 @@ import (
 // Default is how many events a reader may be behind.
 const Default = 1024
 
-// MaxHeld is how many bytes of data a reader may be behind unless New is told otherwise; one event of any size always fits.
+// MaxHeld is the default for how many bytes of data a reader may be behind; a single event may exceed it.
 const MaxHeld = 32 << 20
 
-// Queue is the queue of one reader. New makes it.
+// Queue is the queue of one reader. It is created by New.
 type Queue struct {
 	limit int
 	most  int           // bytes
-	wake  chan struct{} // has a token when something changed
+	wake  chan struct{} // contains a token after a change
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the following fields
 	waiting []entry
 	held    int
 	ended   bool
-	err     error // why it ended, yielded after what waits
+	err     error // error that ended the queue, yielded after the queued events
 }
 
-// entry is an event that is made when it is read.
+// entry is a queued event. The event is built when it is read.
 type entry struct {
 	event func() firebase.Event
 	size  int
 }
 
-// New returns a queue of at most limit events and most bytes; 0 is Default and MaxHeld.
+// New returns a queue of at most limit events and most bytes; 0 means Default and MaxHeld.
 func New(limit, most int) *Queue {
 	if limit == 0 {
 		limit = Default
@@ -47,8 +47,8 @@ func New(limit, most int) *Queue {
 	return &Queue{limit: limit, most: most, wake: make(chan struct{}, 1)}
 }
 
-// Add queues an event of a size in bytes, which is made when it is read. It reports false from when the
-// queue has ended; a reader that is too far behind ends it with QUOTA_EXCEEDED.
+// Add queues an event with a size in bytes. event is called when the reader reaches it. Add returns false once the
+// queue has ended; it ends the queue with QUOTA_EXCEEDED when the reader is too far behind.
 func (q *Queue) Add(event func() firebase.Event, size int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -62,12 +62,12 @@ func (q *Queue) Add(event func() firebase.Event, size int) bool {
 	}
 	q.waiting = append(q.waiting, entry{event, size})
 	q.held += size
-	q.rouse()
+	q.notify()
 	return true
 }
 
-// End says that nothing is added any more: the reader gets what waits, and then err, unless it is nil. The
-// first end counts.
+// End ends the queue. The reader gets the queued events and then err, unless it is nil. Only the first call has an
+// effect.
 func (q *Queue) End(err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -78,17 +78,17 @@ func (q *Queue) End(err error) {
 
 func (q *Queue) finish(err error) {
 	q.ended, q.err = true, err
-	q.rouse()
+	q.notify()
 }
 
-func (q *Queue) rouse() {
+func (q *Queue) notify() {
 	select {
 	case q.wake <- struct{}{}:
 	default:
 	}
 }
 
-// next takes the oldest event; ended says that none will follow, and why.
+// next removes the oldest event. If there is none, ended and err report whether and why the queue has ended.
 func (q *Queue) next() (first entry, ok, ended bool, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -102,15 +102,16 @@ func (q *Queue) next() (first entry, ok, ended bool, err error) {
 	return first, true, false, nil
 }
 
-// Events yields until the context ends, whose error is not yielded, or the queue; stop is called then. It
-// is ranged over once. Each event is made when it is its turn (firebase.WithTurns).
+// Events returns a sequence of the events, which can be iterated once. It ends with the queue, or when ctx ends,
+// without yielding the error of ctx. Then it calls stop. Each event waits for its turn (firebase.WithTurns) before it
+// is built.
 func (q *Queue) Events(ctx context.Context, stop func()) iter.Seq2[firebase.Event, error] {
 	return func(yield func(firebase.Event, error) bool) {
 		defer stop()
 		for ctx.Err() == nil {
 			first, ok, ended, err := q.next()
 			switch {
-			case ok && !made(ctx, first, yield):
+			case ok && !yieldEvent(ctx, first, yield):
 				return
 			case ok:
 			case ended && err != nil:
@@ -128,8 +129,8 @@ func (q *Queue) Events(ctx context.Context, stop func()) iter.Seq2[firebase.Even
 	}
 }
 
-// made yields an event when it is its turn. It reports false when no more is wanted.
-func made(ctx context.Context, e entry, yield func(firebase.Event, error) bool) bool {
+// yieldEvent yields an event when it is its turn. It returns false when the iteration must end.
+func yieldEvent(ctx context.Context, e entry, yield func(firebase.Event, error) bool) bool {
 	done, err := firebase.Turn(ctx, e.size)
 	switch {
 	case ctx.Err() != nil && err != nil:

@@ -9,11 +9,11 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/refusal"
 )
 
-// Fields is the content of a document. It is never changed once it was made.
+// Fields is the content of a document. It is immutable.
 type Fields map[string]any
 
-// New returns the content of a document from JSON data. Errors: INVALID_DATA_TYPE for data that is no
-// object and for an array in an array, VALIDATION_ERROR for the name of a field, SIZE_LIMIT_EXCEEDED.
+// New returns the content of a document from JSON data. Errors: INVALID_DATA_TYPE for data that is not an object and
+// for nested arrays, VALIDATION_ERROR for an invalid field name, SIZE_LIMIT_EXCEEDED.
 func New(data any) (Fields, error) {
 	object, err := objectOf(data)
 	if err != nil {
@@ -36,7 +36,7 @@ func objectOf(data any) (map[string]any, *fault.Error) {
 	return object, nil
 }
 
-// field returns the copy of a field of a document.
+// field returns a validated copy of a field of a document.
 func field(name string, value any) (any, *fault.Error) {
 	if err := checkName(name); err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func checkName(name string) *fault.Error {
 	}
 }
 
-// clone returns a copy of a value that a document may hold at a depth; fields are at depth 1.
+// clone returns a validated copy of a value at a depth; fields are at depth 1.
 func clone(value any, depth int) (any, *fault.Error) {
 	switch v := value.(type) {
 	case nil, bool, float64:
@@ -78,7 +78,7 @@ func clone(value any, depth int) (any, *fault.Error) {
 	}
 }
 
-// checkDepth refuses an array or an object that lies too deep.
+// checkDepth rejects an array or an object that is nested too deeply.
 func checkDepth(depth int) *fault.Error {
 	if depth > MaxDepth {
 		return refusal.New(refusal.SizeLimitExceeded, "the data is more than %d levels deep", MaxDepth)
@@ -121,7 +121,7 @@ func cloneObject(object map[string]any, depth int) (any, *fault.Error) {
 	return copied, nil
 }
 
-// Value returns the content as JSON that the caller may change.
+// Value returns a copy of the content as JSON.
 func (f Fields) Value() map[string]any { return copyObject(f) }
 
 func copyObject(object map[string]any) map[string]any {
@@ -147,7 +147,7 @@ func copyValue(value any) any {
 	}
 }
 
-// Equal reports whether two documents hold the same.
+// Equal reports whether two documents have the same content.
 func (f Fields) Equal(other Fields) bool {
 	return Compare(map[string]any(f), map[string]any(other)) == 0
 }
@@ -160,8 +160,8 @@ func (f Fields) CheckSize(path Path) error {
 	return nil
 }
 
-// Size returns the size of a document in bytes, by the rules that Firestore publishes: the ids of the
-// path, the names and values of the fields, and 32.
+// Size returns the size of a document in bytes, by the rules that Firestore publishes: the ids of the path, the names
+// and values of the fields, and 32.
 func (f Fields) Size(path Path) int {
 	size := 16 + 32
 	for _, id := range path {
@@ -193,5 +193,5 @@ func sizeOf(value any) int {
 	}
 }
 
-// names returns the names of an object in the order of their bytes.
+// names returns the names of an object in byte order.
 func names(object map[string]any) []string { return slices.Sorted(maps.Keys(object)) }

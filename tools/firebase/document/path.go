@@ -1,8 +1,8 @@
-// Package document is the data model of Firestore without the database: documents in collections, what
-// a write makes of a document, the order of values, and queries. It computes only.
+// Package document is the data model of Firestore: documents in collections, writes, the order of values, and
+// queries. It contains no storage.
 //
-// Values are those of JSON: nil, bool, float64, string, []any and map[string]any. What the functions
-// return shares nothing with what they were given, unless they say so.
+// Values are those of JSON: nil, bool, float64, string, []any and map[string]any. Results share no memory with
+// arguments unless a function says so.
 package document
 
 import (
@@ -15,25 +15,25 @@ import (
 
 // The limits of Firestore.
 const (
-	// MaxID is the greatest length in bytes of the id of a document or a collection, and of a field's name.
+	// MaxID is the maximum length in bytes of the id of a document or a collection, and of a field name.
 	MaxID = 1500
-	// MaxPath is the greatest length of a path in bytes.
+	// MaxPath is the maximum length of a path in bytes.
 	MaxPath = 6 << 10
-	// MaxSegments is the greatest number of segments: 100 levels of collections and documents.
+	// MaxSegments is the maximum number of segments: 100 levels of collections and documents.
 	MaxSegments = 200
-	// MaxDepth is how many arrays and objects may lie in one another below the document.
+	// MaxDepth is the maximum nesting of arrays and objects in a document.
 	MaxDepth = 20
-	// MaxSize is the greatest size of a document in bytes, as Size counts them.
+	// MaxSize is the maximum size of a document in bytes, as returned by Size.
 	MaxSize = 1 << 20
-	// MaxString is the greatest length of a string in bytes.
+	// MaxString is the maximum length of a string in bytes.
 	MaxString = MaxSize - 89
 )
 
-// Path names a document or a collection: ids of collections and documents in turn.
+// Path identifies a document or a collection: alternating ids of collections and documents.
 type Path []string
 
-// ParsePath reads a path such as "rooms/a". Slashes separate ids and stand nowhere else (S3-026). An even
-// number of segments is a document, an odd one a collection (S3-022). Errors: INVALID_PATH.
+// ParsePath parses a path such as "rooms/a". Slashes are only permitted between ids (S3-026). An even number of
+// segments is a document, an odd one a collection (S3-022). Errors: INVALID_PATH.
 func ParsePath(text string) (Path, error) {
 	if err := checkPath(text); err != nil {
 		return nil, err.WithField("path")
@@ -72,26 +72,26 @@ func checkID(id string) *fault.Error {
 	}
 }
 
-// reserved reports whether Firestore keeps a name for itself: __.*__.
+// reserved reports whether Firestore reserves a name: __.*__.
 func reserved(name string) bool {
 	return len(name) >= 4 && strings.HasPrefix(name, "__") && strings.HasSuffix(name, "__")
 }
 
-// IsDocument reports whether the path names a document; else it names a collection.
+// IsDocument reports whether the path identifies a document; otherwise it identifies a collection.
 func (p Path) IsDocument() bool { return len(p)%2 == 0 }
 
 // ID returns the last segment.
 func (p Path) ID() string { return p[len(p)-1] }
 
-// Parent returns the path of the collection of a document, or of the document of a collection. That of a
-// collection at the top is empty.
+// Parent returns the path of the collection of a document, or of the document of a collection. It is empty for a
+// top-level collection.
 func (p Path) Parent() Path { return p[:len(p)-1] }
 
-// Child returns the path of a document in a collection. It shares nothing with p.
+// Child returns the path of a document in a collection. It does not alias p.
 func (p Path) Child(id string) Path {
 	child := make(Path, 0, len(p)+1)
 	return append(append(child, p...), id)
 }
 
-// String returns the path as ParsePath reads it.
+// String returns the path in the form of ParsePath.
 func (p Path) String() string { return strings.Join(p, "/") }

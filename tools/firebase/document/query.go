@@ -9,7 +9,7 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/refusal"
 )
 
-// ByID orders documents by their ids.
+// ByID sorts documents by their ids.
 const ByID = "__name__"
 
 // Document is a document of a collection.
@@ -20,18 +20,17 @@ type Document struct {
 
 // Query selects documents of a collection.
 type Query struct {
-	// OrderBy is a path of fields, such as "size.width", or ByID. Documents without the field are left
-	// out. "" is ByID.
+	// OrderBy is a field path, such as "size.width", or ByID. Documents without the field are omitted. "" means ByID.
 	OrderBy string
-	// StartAt and EndAt bound what documents are ordered by, inclusively: bool, float64 or string; nil is
-	// no bound. They need OrderBy. Bounds of another type than the values count by the order of types.
+	// StartAt and EndAt are inclusive bounds of the sort key: bool, float64 or string; nil for none. They require
+	// OrderBy. A bound of another type than a value is compared by the order of types.
 	StartAt, EndAt any
-	// Limit is the greatest number of documents; 0 is no limit.
+	// Limit is the maximum number of documents; 0 means no limit.
 	Limit int
 }
 
-// Select returns the documents that the query asks for, in its order; ties are in the order of ids. Errors:
-// VALIDATION_ERROR for a query that is none.
+// Select returns the selected documents in the order of the query, with ties in the order of ids. Errors:
+// VALIDATION_ERROR for an invalid query.
 func Select(documents []Document, q Query) ([]Document, error) {
 	by, err := q.order()
 	if err != nil {
@@ -60,7 +59,7 @@ func Select(documents []Document, q Query) ([]Document, error) {
 	return selected, nil
 }
 
-// order returns what a document is ordered by, if it has that.
+// order returns a function that returns the sort key of a document, if it has one.
 func (q Query) order() (func(Document) (any, bool), *fault.Error) {
 	if err := q.check(); err != nil {
 		return nil, err
@@ -104,7 +103,7 @@ func (q Query) inside(value any) bool {
 	return (q.StartAt == nil || Compare(value, q.StartAt) >= 0) && (q.EndAt == nil || Compare(value, q.EndAt) <= 0)
 }
 
-// lookup returns the value at a path of fields, if there is one; null is one.
+// lookup returns the value at a field path, if it exists; it may be null.
 func lookup(object map[string]any, path []string) (any, bool) {
 	value, ok := object[path[0]]
 	if !ok || len(path) == 1 {
@@ -114,8 +113,8 @@ func lookup(object map[string]any, path []string) (any, bool) {
 	return lookup(inner, path[1:])
 }
 
-// Compare orders values as Firestore does: null, false, true, numbers, strings by their bytes, arrays by
-// their elements, objects by their names and values in the order of names.
+// Compare compares values as Firestore does: null, false, true, numbers, strings by bytes, arrays by elements,
+// objects by names and values in the order of names.
 func Compare(a, b any) int {
 	if c := cmp.Compare(rank(a), rank(b)); c != 0 {
 		return c
@@ -148,7 +147,7 @@ func compareObjects(a, b map[string]any) int {
 	return cmp.Compare(len(x), len(y))
 }
 
-// rank is the place of the type of a value among the types; each boolean has its own.
+// rank returns the rank of the type of a value in the order of types; false and true have different ranks.
 func rank(value any) int {
 	switch v := value.(type) {
 	case nil:

@@ -9,17 +9,17 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/refusal"
 )
 
-// Merge returns f with the fields of data, deeply: objects are merged, all else is replaced, also by an
-// empty object. Errors: those of New.
+// Merge returns f deeply merged with data: objects are merged, other values, including empty objects, replace the old
+// ones. Errors: those of New.
 func (f Fields) Merge(data any) (Fields, error) {
 	added, err := New(data)
 	if err != nil {
 		return nil, err
 	}
-	return merged(f, added), nil
+	return merge(f, added), nil
 }
 
-func merged(old, added map[string]any) map[string]any {
+func merge(old, added map[string]any) map[string]any {
 	all := maps.Clone(old)
 	if all == nil {
 		all = map[string]any{}
@@ -28,21 +28,21 @@ func merged(old, added map[string]any) map[string]any {
 		before, _ := all[name].(map[string]any)
 		after, isObject := value.(map[string]any)
 		if isObject && len(after) > 0 {
-			value = merged(before, after)
+			value = merge(before, after)
 		}
 		all[name] = value
 	}
 	return all
 }
 
-// Update returns f with each field that data names replaced. A name may be a path of fields, such as
-// "size.width". Errors: those of New, VALIDATION_ERROR for one path inside another.
+// Update returns f with each field in data replaced. A name may be a field path, such as "size.width". Errors: those
+// of New, VALIDATION_ERROR for one path inside another.
 func (f Fields) Update(data any) (Fields, error) {
 	changes, err := objectOf(data)
 	if err != nil {
 		return nil, err.WithField("data")
 	}
-	targets, err := updated(changes)
+	targets, err := updateTargets(changes)
 	if err != nil {
 		return nil, err.WithField("data")
 	}
@@ -60,8 +60,8 @@ func (f Fields) Update(data any) (Fields, error) {
 	return fields, nil
 }
 
-// updated returns the path of each name of an update, and refuses a path inside another.
-func updated(changes map[string]any) (map[string][]string, *fault.Error) {
+// updateTargets returns the path of each name of an update. It rejects a path inside another.
+func updateTargets(changes map[string]any) (map[string][]string, *fault.Error) {
 	targets := make(map[string][]string, len(changes))
 	for name := range changes {
 		path, err := fieldPath(name)
@@ -81,7 +81,7 @@ func updated(changes map[string]any) (map[string][]string, *fault.Error) {
 	return targets, nil
 }
 
-// fieldPath reads a path of fields such as "size.width".
+// fieldPath parses a field path such as "size.width".
 func fieldPath(text string) ([]string, *fault.Error) {
 	if strings.ContainsAny(text, "~*/[]") {
 		return nil, refusal.New(refusal.ValidationError, "the path of fields %q holds one of ~ * / [ ]", text)
@@ -98,7 +98,7 @@ func fieldPath(text string) ([]string, *fault.Error) {
 	return path, nil
 }
 
-// with returns an object with a value at a path of fields; what is no object on the way gives way.
+// with returns a copy of an object with a value at a field path; values on the way that are not objects are replaced.
 func with(object map[string]any, path []string, value any) map[string]any {
 	all := maps.Clone(object)
 	if all == nil {

@@ -1,8 +1,10 @@
-// Package embedded keeps both databases of Firebase in a journal of their changes: the default backend of the firebase
-// tools, which needs no account and no network. What a database holds is in memory; a snapshot bounds what a start reads.
+// Package embedded stores both Firebase databases in a journal of their changes. It is the default backend of the
+// firebase tools and needs no account and no network. The data is in memory; snapshots limit how many entries must be
+// read at startup.
 //
-// A change is in the journal before anybody sees it. A write is decided on what the database holds, and appended on the
-// condition that nothing was appended since; if something was, it is taken over and the write decided once more.
+// A change is appended to the journal before it becomes visible. A write is computed from the current data and
+// appended under the condition that the journal has no newer entries. If it has some, they are applied first and the
+// write is computed again.
 package embedded
 
 import (
@@ -18,23 +20,24 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/refusal"
 )
 
-// Journal is a durable list of entries, and a snapshot that stands for its beginning.
+// Journal is a durable list of entries, with a snapshot that replaces the oldest ones.
 type Journal interface {
-	// Append appends an entry behind the one at a position and returns its own position once it is durable. Errors:
-	// CONFLICT when another was first; after any other it is unknown whether the entry is there.
+	// Append appends an entry after the one at position after, and returns the position of the new entry once it is
+	// durable. Errors: CONFLICT when another entry was appended first; after any other error it is unknown whether
+	// the entry was appended.
 	Append(ctx context.Context, after uint64, data []byte) (uint64, error)
-	// Read calls each for the entries behind a position. DATA_LOSS when one is missing.
+	// Read calls each for the entries after a position. It returns DATA_LOSS when one is missing.
 	Read(ctx context.Context, after uint64, each func(position uint64, data []byte) error) error
-	// Snapshot returns the newest snapshot and the position of the last entry in it; nil and 0 when there is none.
+	// Snapshot returns the latest snapshot and the position of the last entry in it; nil and 0 when there is none.
 	Snapshot(ctx context.Context) (data []byte, position uint64, err error)
-	// SaveSnapshot replaces the snapshot and lets go of the entries up to the position.
+	// SaveSnapshot replaces the snapshot and deletes the entries up to the position.
 	SaveSnapshot(ctx context.Context, position uint64, data []byte) error
-	// Largest is how many bytes an entry may have.
+	// Largest returns the maximum size of an entry in bytes.
 	Largest() int
-	// Last returns the position of the newest entry, 0 when there never was one.
+	// Last returns the position of the latest entry, 0 for a new journal.
 	Last(ctx context.Context) (uint64, error)
-	// Follow calls changed until ctx ends, soon after each entry with its position, and now and then with 0: there may be
-	// entries that nobody has told of.
+	// Follow calls changed soon after each new entry with its position, until ctx ends. From time to time it also
+	// calls changed with 0, because a notification may have been lost.
 	Follow(ctx context.Context, changed func(position uint64)) error
 }
 
@@ -43,39 +46,39 @@ const (
 	// DefaultBacklog and DefaultHeld are how many events and bytes a watcher may be behind.
 	DefaultBacklog = 256
 	DefaultHeld    = 8 << 20
-	// DefaultMost is how many bytes of data a database holds.
+	// DefaultMost is the maximum size of the data of a database in bytes.
 	DefaultMost = 128 << 20
-	// DefaultEntries and DefaultBytes are how much the journal grows at least before a snapshot is taken.
+	// DefaultEntries and DefaultBytes are the minimum growth of the journal before a snapshot is saved.
 	DefaultEntries = 10_000
 	DefaultBytes   = 16 << 20
 )
 
-// Config is the configuration of a database. Journal is required.
+// Config configures a database. Journal is required.
 type Config struct {
-	// Journal opens the journal when the database is first used, and again if that failed.
+	// Journal opens the journal on first use of the database, and again after a failure.
 	Journal func(context.Context) (Journal, error)
 	// Backlog and Held are how many events and bytes a watcher may be behind; 0 means the defaults.
 	Backlog, Held int
-	// Most is how many bytes of data the database may hold; 0 means DefaultMost.
+	// Most is the maximum size of the data in bytes; 0 means DefaultMost.
 	Most int
-	// Entries and Bytes are how much the journal grows before a snapshot is taken, Bytes at least the size of the last
-	// snapshot; 0 means the defaults.
+	// Entries and Bytes are the growth of the journal after which a snapshot is saved. Bytes is at least the size of
+	// the last snapshot. 0 means the defaults.
 	Entries, Bytes int
-	// Shared says that others write to the journal, too, and that what they have confirmed has to be seen at once: each read
-	// asks for it. Without it, what others write is seen soon after.
+	// Shared is true when other processes write to the journal, too, and each read must see their confirmed writes:
+	// it asks the journal for new entries. Otherwise their writes become visible with a short delay.
 	Shared bool
-	// Logger gets what nobody waits for; nil discards it.
+	// Logger logs errors in the background; nil discards the records.
 	Logger *slog.Logger
-	// Now is the clock; nil is time.Now.
+	// Now returns the current time; nil means time.Now.
 	Now func() time.Time
 }
 
 func (c Config) withDefaults() Config {
-	for value, usual := range map[*int]int{
+	for value, fallback := range map[*int]int{
 		&c.Backlog: DefaultBacklog, &c.Held: DefaultHeld, &c.Most: DefaultMost, &c.Entries: DefaultEntries, &c.Bytes: DefaultBytes,
 	} {
 		if *value == 0 {
-			*value = usual
+			*value = fallback
 		}
 	}
 	if c.Logger == nil {
@@ -94,18 +97,19 @@ type projection interface {
 	End(err error)
 }
 
-// Database is a Realtime Database or a Firestore that outlives the process. It implements firebase.Backend.
+// Database is a persistent Realtime Database or Firestore. It implements firebase.Backend.
 type Database struct {
-	cfg  Config
-	make func(memory.Config) projection
+	cfg           Config
+	newProjection func(memory.Config) projection
 
-	// opening has a token while somebody reads the journal or closes the database; who waits for that can go away.
-	opening chan struct{}
-	open    atomic.Pointer[persister] // nil until the first use
-	closed  atomic.Bool
-	// life ends with the database, and followers with it.
-	life      context.Context //nolint:containedctx // the life of the database, which calls do not end
-	end       context.CancelFunc
+	// opening contains a token while a goroutine reads the journal or closes the database. It is a channel so that
+	// waiting can be cancelled.
+	opening   chan struct{}
+	persister atomic.Pointer[persister] // nil until first use
+	closed    atomic.Bool
+	// ctx ends when the database is closed, and ends the followers.
+	ctx       context.Context //nolint:containedctx // the lifetime of the database, independent of calls
+	cancel    context.CancelFunc
 	followers sync.WaitGroup
 	saves     saves
 }
@@ -122,18 +126,18 @@ func NewFirestore(cfg Config) *Database {
 	return newDatabase(cfg, func(c memory.Config) projection { return memory.NewFirestore(c) })
 }
 
-func newDatabase(cfg Config, of func(memory.Config) projection) *Database {
-	d := &Database{cfg: cfg.withDefaults(), make: of, opening: make(chan struct{}, 1)}
-	d.life, d.end = context.WithCancel(context.Background())
+func newDatabase(cfg Config, newProjection func(memory.Config) projection) *Database {
+	d := &Database{cfg: cfg.withDefaults(), newProjection: newProjection, opening: make(chan struct{}, 1)}
+	d.ctx, d.cancel = context.WithCancel(context.Background())
 	return d
 }
 
-// ready returns the persister of the database once its journal was read.
+// ready returns the persister of the database, after it has read the journal.
 func (d *Database) ready(ctx context.Context) (*persister, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fault.From(err)
 	}
-	if k := d.open.Load(); k == nil || k.stale.Load() {
+	if p := d.persister.Load(); p == nil || p.stale.Load() {
 		select {
 		case <-ctx.Done():
 			return nil, fault.From(ctx.Err())
@@ -141,24 +145,24 @@ func (d *Database) ready(ctx context.Context) (*persister, error) {
 		}
 		defer func() { <-d.opening }()
 	}
-	k := d.open.Load()
+	p := d.persister.Load()
 	if d.closed.Load() {
 		return nil, refusal.New(refusal.ConnectionError, "the database is closed")
 	}
-	if k != nil && !k.stale.Load() {
-		return k, nil
+	if p != nil && !p.stale.Load() {
+		return p, nil
 	}
 	fresh, err := d.start(ctx)
 	if err != nil {
-		return nil, unreached(err)
+		return nil, databaseError(err)
 	}
-	if k != nil {
-		k.retire()
+	if p != nil {
+		p.retire()
 	}
-	var following context.Context
-	following, fresh.stop = context.WithCancel(d.life)
-	d.followers.Go(func() { d.follow(following, fresh) })
-	d.open.Store(fresh)
+	var followCtx context.Context
+	followCtx, fresh.stop = context.WithCancel(d.ctx)
+	d.followers.Go(func() { d.follow(followCtx, fresh) })
+	d.persister.Store(fresh)
 	return fresh, nil
 }
 
@@ -169,13 +173,13 @@ func (d *Database) start(ctx context.Context) (*persister, error) {
 		return nil, err
 	}
 	for tries := 3; ; tries-- {
-		k := &persister{cfg: d.cfg, journal: journal, saves: &d.saves}
-		k.projection = d.make(memory.Config{
-			Backlog: d.cfg.Backlog, Held: d.cfg.Held, Most: d.cfg.Most, Keep: k.keep, Now: d.cfg.Now,
+		p := &persister{cfg: d.cfg, journal: journal, saves: &d.saves}
+		p.projection = d.newProjection(memory.Config{
+			Backlog: d.cfg.Backlog, Held: d.cfg.Held, Most: d.cfg.Most, Persist: p.persist, Now: d.cfg.Now,
 		})
-		err := k.restore(ctx)
-		if tries == 0 || !fault.Has(err, fault.DataLoss) || !k.outdated(ctx) {
-			return k, err
+		err := p.restore(ctx)
+		if tries == 0 || !fault.Has(err, fault.DataLoss) || !p.outdated(ctx) {
+			return p, err
 		}
 	}
 }
@@ -198,18 +202,18 @@ func (d *Database) Watch(ctx context.Context, path string, events firebase.Event
 	return w, err
 }
 
-// Close waits for the snapshots that are being taken. What was written is durable already.
+// Close closes the database and waits for running snapshots. Confirmed writes are already durable.
 func (d *Database) Close() {
 	d.closed.Store(true)
-	d.end()
+	d.cancel()
 	d.opening <- struct{}{}
 	defer func() { <-d.opening }()
-	d.saves.end()
+	d.saves.close()
 	d.followers.Wait()
 }
 
-// unreached is an error of the journal as one of a database.
-func unreached(err error) error {
+// databaseError converts an error of the journal to an error of a database.
+func databaseError(err error) error {
 	e := fault.From(err)
 	switch {
 	case e == nil:
@@ -217,15 +221,15 @@ func unreached(err error) error {
 	case e.Code == fault.Cancelled, e.Reason == refusal.SizeLimitExceeded:
 		return e
 	case e.Code == fault.DiskFull:
-		return refused(refusal.QuotaExceeded, "the node has no room for the change", e)
+		return wrap(refusal.QuotaExceeded, "the node has no room for the change", e)
 	case e.Code == fault.DataLoss:
-		return refused(refusal.ConnectionError, "the database is damaged", e)
+		return wrap(refusal.ConnectionError, "the database is damaged", e)
 	default:
-		return refused(refusal.ConnectionError, "the database cannot be reached", e)
+		return wrap(refusal.ConnectionError, "the database cannot be reached", e)
 	}
 }
 
-// refused keeps the cause for the log of the node: its message is for people, what it wraps is not.
-func refused(reason, message string, cause *fault.Error) error {
+// wrap returns an error with the message of its cause. The cause is only for the log of the node.
+func wrap(reason, message string, cause *fault.Error) error {
 	return fault.Wrap(refusal.Code(reason), cause, message+": "+cause.Message).WithReason(reason).WithHint("%s", cause.Hint)
 }

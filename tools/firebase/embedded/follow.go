@@ -10,17 +10,18 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/refusal"
 )
 
-// errStale is why a write was not made whose database has to be read anew.
+// errStale is why a write was not made: the database must be reloaded first.
 var errStale = errors.New("the database has to be read anew")
 
-// follow lets a persister take over what others have written, as it hears of it, until ctx ends. One that cannot is replaced.
-func (d *Database) follow(ctx context.Context, k *persister) {
-	err := k.journal.Follow(ctx, func(position uint64) {
-		if position != 0 && position <= k.position.Load() {
+// follow applies entries of other processes as they are appended, until ctx ends. It replaces a persister that became
+// stale.
+func (d *Database) follow(ctx context.Context, p *persister) {
+	err := p.journal.Follow(ctx, func(position uint64) {
+		if position != 0 && position <= p.position.Load() {
 			return
 		}
-		err := k.comeUp(ctx)
-		if k.stale.Load() {
+		err := p.refresh(ctx)
+		if p.stale.Load() {
 			_, err = d.ready(ctx)
 		}
 		if err != nil && ctx.Err() == nil {
@@ -32,49 +33,51 @@ func (d *Database) follow(ctx context.Context, k *persister) {
 	}
 }
 
-// comeUp takes over what others have written before the call.
-func (k *persister) comeUp(ctx context.Context) error {
-	last, err := k.journal.Last(ctx)
-	if err != nil || last <= k.position.Load() {
+// refresh applies entries that other processes appended before the call.
+func (p *persister) refresh(ctx context.Context) error {
+	last, err := p.journal.Last(ctx)
+	if err != nil || last <= p.position.Load() {
 		return err
 	}
-	return k.projection.Exclusive(func() error { return k.takeOver(ctx, nil) })
+	return p.projection.Exclusive(func() error { return p.catchUp(ctx, nil) })
 }
 
-// takeOver is catchUp, and notes when what is missing is in a snapshot alone: then the database has to be read anew.
-func (k *persister) takeOver(ctx context.Context, mine []byte) error {
-	err := k.catchUp(ctx, mine)
-	if fault.Has(err, fault.DataLoss) && k.outdated(ctx) {
-		k.stale.Store(true)
+// catchUp is replay, but marks the persister stale when missing entries are only in a newer snapshot: then the
+// database must be reloaded.
+func (p *persister) catchUp(ctx context.Context, own []byte) error {
+	err := p.replay(ctx, own)
+	if fault.Has(err, fault.DataLoss) && p.outdated(ctx) {
+		p.stale.Store(true)
 	}
 	return err
 }
 
-// use lets an operation work on the database, once more when it was not done because the database had to be read anew.
+// use calls do with the database. It reloads a stale database and repeats do if that was the reason for an error. If
+// fresh is true, do sees all confirmed writes of other processes.
 func (d *Database) use(ctx context.Context, fresh bool, do func(firebase.Backend) error) error {
 	for tries := 3; ; tries-- {
-		k, err := d.ready(ctx)
+		p, err := d.ready(ctx)
 		if err != nil {
 			return err
 		}
 		if fresh && d.cfg.Shared {
-			err = unreached(k.comeUp(ctx))
+			err = databaseError(p.refresh(ctx))
 		}
 		if err == nil {
-			err = do(k.projection)
+			err = do(p.projection)
 			if err == nil || !errors.Is(err, errStale) {
 				return err
 			}
 		}
-		if !k.stale.Load() || tries == 0 {
+		if !p.stale.Load() || tries == 0 {
 			return err
 		}
 	}
 }
 
-// retire ends what a persister does whose database is read anew: its watchers have missed something.
-func (k *persister) retire() {
-	k.stop()
-	k.projection.End(refusal.New(refusal.ConnectionError, "others wrote more than could be followed; the database was read anew").
+// retire stops a stale persister and ends its watches, which have missed events.
+func (p *persister) retire() {
+	p.stop()
+	p.projection.End(refusal.New(refusal.ConnectionError, "others wrote more than could be followed; the database was read anew").
 		WithHint("subscribe again"))
 }

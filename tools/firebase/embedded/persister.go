@@ -15,192 +15,194 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/refusal"
 )
 
-// settleWithin is how long the journal is asked for the fate of an entry.
-const settleWithin = 10 * time.Second
+// resolveTime is how long the journal is asked whether it contains an entry.
+const resolveTime = 10 * time.Second
 
-// entry is an entry of a journal.
+// entry is one entry of a journal.
 type entry struct {
-	// ID tells the entry from all others with the same content.
+	// ID distinguishes entries with the same content.
 	ID string `json:"id"`
 	memory.Change
 }
 
-// persister keeps the changes of a database in a journal. But for saving, one write after the other uses it.
+// persister stores the changes of a database in a journal. Except for save, its methods must not be called
+// concurrently.
 type persister struct {
 	cfg        Config
 	journal    Journal
 	projection projection
 
-	// stop ends that the persister follows the others, stale is set when what they wrote can be followed no more.
+	// stop stops the follower. stale is set when entries of other processes can no longer be followed.
 	stop  context.CancelFunc
 	stale atomic.Bool
 
-	// began is the position of the snapshot that was restored, position that of the newest entry in the projection; entries
-	// and bytes are what came since the last snapshot, whose size is last. Whoever writes changes them.
-	began                uint64
-	position             atomic.Uint64
-	entries, bytes, last int
+	// snapshotPosition is the position of the restored snapshot, position that of the latest entry in the projection.
+	// entries and bytes count the entries since the last snapshot, lastSize is the size of that snapshot. Only the
+	// current writer changes them.
+	snapshotPosition         uint64
+	position                 atomic.Uint64
+	entries, bytes, lastSize int
 
-	// saves are the snapshots of the database; busy is true while one of this persister is being taken.
-	saves *saves
-	mu    sync.Mutex // guards what follows
-	busy  bool
-	done  int // the size of the snapshot that was taken last
+	// saves are the running snapshots of the database; saving is true while one of this persister is running.
+	saves     *saves
+	mu        sync.Mutex // guards the following fields
+	saving    bool
+	savedSize int // size of a snapshot that was just saved
 }
 
-// restore makes the projection of the snapshot and of the entries behind it.
-func (k *persister) restore(ctx context.Context) error {
-	data, position, err := k.journal.Snapshot(ctx)
+// restore loads the snapshot and the entries after it into the projection.
+func (p *persister) restore(ctx context.Context) error {
+	data, position, err := p.journal.Snapshot(ctx)
 	if err != nil {
 		return err
 	}
 	if data != nil {
 		var state memory.State
 		if err := json.Unmarshal(data, &state); err != nil {
-			return damaged(err)
+			return dataLoss(err)
 		}
-		if err := k.projection.Load(state); err != nil {
-			return damaged(err)
+		if err := p.projection.Load(state); err != nil {
+			return dataLoss(err)
 		}
 	}
-	k.began, k.last = position, len(data)
-	k.position.Store(position)
-	return k.catchUp(ctx, nil)
+	p.snapshotPosition, p.lastSize = position, len(data)
+	p.position.Store(position)
+	return p.replay(ctx, nil)
 }
 
-// outdated reports whether the snapshot that was restored is the newest no longer: entries behind it may be gone.
-func (k *persister) outdated(ctx context.Context) bool {
-	_, position, err := k.journal.Snapshot(ctx)
-	return err == nil && position > k.began
+// outdated reports whether there is a newer snapshot than the restored one: entries after the latter may be deleted.
+func (p *persister) outdated(ctx context.Context) bool {
+	_, position, err := p.journal.Snapshot(ctx)
+	return err == nil && position > p.snapshotPosition
 }
 
-func damaged(err error) error {
+func dataLoss(err error) error {
 	return fault.Wrap(fault.DataLoss, err, "what was kept cannot be read")
 }
 
-// catchUp takes over what is in the journal and not in the projection, but for an entry of this persister whose fate was
-// unknown. It returns found when that one is next.
-func (k *persister) catchUp(ctx context.Context, mine []byte) error {
-	return k.journal.Read(ctx, k.position.Load(), func(position uint64, data []byte) error {
-		if mine != nil && bytes.Equal(data, mine) {
-			k.note(position, data)
-			return errMine
+// replay applies journal entries that are not in the projection yet. own is an entry of this persister that may or
+// may not have been appended; replay returns errFound when it is the next one.
+func (p *persister) replay(ctx context.Context, own []byte) error {
+	return p.journal.Read(ctx, p.position.Load(), func(position uint64, data []byte) error {
+		if own != nil && bytes.Equal(data, own) {
+			p.advance(position, data)
+			return errFound
 		}
 		var e entry
 		if err := json.Unmarshal(data, &e); err != nil {
-			return damaged(err)
+			return dataLoss(err)
 		}
-		if err := k.projection.Replay(e.Change); err != nil {
-			return damaged(err)
+		if err := p.projection.Replay(e.Change); err != nil {
+			return dataLoss(err)
 		}
-		k.note(position, data)
+		p.advance(position, data)
 		return nil
 	})
 }
 
-// errMine ends the reading of a journal at the entry that was looked for.
-var errMine = fault.New(fault.Conflict, "the entry is there")
+// errFound stops replay at the entry that it searches.
+var errFound = fault.New(fault.Conflict, "the entry is there")
 
-// note counts an entry that is in the journal and in the projection, or about to be.
-func (k *persister) note(position uint64, data []byte) {
-	k.position.Store(position)
-	k.entries++
-	k.bytes += len(data)
+// advance counts an entry that is in the journal and is, or is about to be, in the projection.
+func (p *persister) advance(position uint64, data []byte) {
+	p.position.Store(position)
+	p.entries++
+	p.bytes += len(data)
 }
 
-// keep implements memory.Config.Keep.
-func (k *persister) keep(ctx context.Context, c memory.Change) error {
-	k.snapshotIfDue(ctx)
+// persist implements memory.Config.Persist.
+func (p *persister) persist(ctx context.Context, c memory.Change) error {
+	p.snapshotIfDue(ctx)
 	data, err := json.Marshal(entry{ID: rand.Text(), Change: c})
 	if err != nil {
 		return fault.Wrap(fault.Internal, err, "the change has no form in JSON")
 	}
-	if largest := k.journal.Largest(); len(data) > largest {
+	if largest := p.journal.Largest(); len(data) > largest {
 		return refusal.New(refusal.SizeLimitExceeded, "the change has %d bytes, at most %d", len(data), largest).WithField("data").
 			WithHint("write it in parts")
 	}
-	position, err := k.journal.Append(ctx, k.position.Load(), data)
+	position, err := p.journal.Append(ctx, p.position.Load(), data)
 	if err == nil {
-		k.note(position, data)
+		p.advance(position, data)
 		return nil
 	}
-	return k.settle(ctx, data, err)
+	return p.resolveAppend(ctx, data, err)
 }
 
-// settle finds out what became of an entry that was not confirmed. It is not there if another follows, because then it
-// cannot be appended any more.
-func (k *persister) settle(ctx context.Context, data []byte, failed error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleWithin)
+// resolveAppend finds out whether an unconfirmed entry was appended. If another entry follows instead, it was not,
+// and cannot be any more.
+func (p *persister) resolveAppend(ctx context.Context, data []byte, failed error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resolveTime)
 	defer cancel()
-	before := k.position.Load()
-	err := k.takeOver(ctx, data)
+	before := p.position.Load()
+	err := p.catchUp(ctx, data)
 	switch {
-	case err == errMine && fault.Has(failed, fault.Unavailable) && fault.From(failed).Reason == "": //nolint:errorlint // the very one
+	case err == errFound && fault.Has(failed, fault.Unavailable) && fault.From(failed).Reason == "": //nolint:errorlint // the identical error
 		return nil
-	case err == errMine: //nolint:errorlint // it is there, and nobody may rely on it
-		k.cfg.Logger.LogAttrs(ctx, slog.LevelError, "firebase_not_durable", slog.Any("error", failed))
-		return unreached(failed)
-	case k.stale.Load() && fault.Has(failed, fault.Conflict):
+	case err == errFound: //nolint:errorlint // appended, but not reliably
+		p.cfg.Logger.LogAttrs(ctx, slog.LevelError, "firebase_not_durable", slog.Any("error", failed))
+		return databaseError(failed)
+	case p.stale.Load() && fault.Has(failed, fault.Conflict):
 		return errStale
-	case k.position.Load() != before:
+	case p.position.Load() != before:
 		return memory.ErrOvertaken
 	case err != nil:
-		return unreached(err)
+		return databaseError(err)
 	default:
-		return unreached(failed)
+		return databaseError(failed)
 	}
 }
 
-// snapshotIfDue begins a snapshot of what the projection holds when the journal has grown enough.
-func (k *persister) snapshotIfDue(ctx context.Context) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.done > 0 {
-		k.last, k.done = k.done, 0
+// snapshotIfDue starts a snapshot of the projection when the journal has grown enough.
+func (p *persister) snapshotIfDue(ctx context.Context) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.savedSize > 0 {
+		p.lastSize, p.savedSize = p.savedSize, 0
 	}
-	if k.busy || k.entries < k.cfg.Entries && k.bytes < max(k.cfg.Bytes, k.last) {
+	if p.saving || p.entries < p.cfg.Entries && p.bytes < max(p.cfg.Bytes, p.lastSize) {
 		return
 	}
-	k.entries, k.bytes = 0, 0
-	state, position := k.projection.Capture(), k.position.Load()
-	k.busy = k.saves.begin(func() { k.save(context.WithoutCancel(ctx), state, position) })
+	p.entries, p.bytes = 0, 0
+	state, position := p.projection.Capture(), p.position.Load()
+	p.saving = p.saves.start(func() { p.save(context.WithoutCancel(ctx), state, position) })
 }
 
-// saves are the snapshots of a database that are being taken, also those of persisters that were replaced.
+// saves are the running snapshots of a database, including those of retired persisters.
 type saves struct {
-	mu    sync.Mutex // guards over, and that group does not grow once somebody waits for it
-	over  bool
-	group sync.WaitGroup
+	mu     sync.Mutex // guards closed; group must not grow during Wait
+	closed bool
+	group  sync.WaitGroup
 }
 
-// begin lets a snapshot be taken; false when the database is closed.
-func (s *saves) begin(save func()) bool {
+// start runs save in the background; it returns false when the database is closed.
+func (s *saves) start(save func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.over {
+	if !s.closed {
 		s.group.Go(save)
 	}
-	return !s.over
+	return !s.closed
 }
 
-// end waits for the snapshots that are being taken and lets no other begin.
-func (s *saves) end() {
+// close waits for running snapshots and prevents new ones.
+func (s *saves) close() {
 	s.mu.Lock()
-	s.over = true
+	s.closed = true
 	s.mu.Unlock()
 	s.group.Wait()
 }
 
-// save takes a snapshot. One that fails is taken later: the journal has it all.
-func (k *persister) save(ctx context.Context, state func() memory.State, position uint64) {
+// save saves a snapshot. After a failure it is saved later: the journal still contains all entries.
+func (p *persister) save(ctx context.Context, state func() memory.State, position uint64) {
 	data, err := json.Marshal(state())
 	if err == nil {
-		err = k.journal.SaveSnapshot(ctx, position, data)
+		err = p.journal.SaveSnapshot(ctx, position, data)
 	}
 	if err != nil {
-		k.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "firebase_snapshot_failed", slog.Any("error", err))
+		p.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "firebase_snapshot_failed", slog.Any("error", err))
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.busy, k.done = false, len(data)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.saving, p.savedSize = false, len(data)
 }

@@ -47,22 +47,22 @@ func (k Kit) firestoreWrites(t *testing.T) {
 			t.Parallel()
 			b := k.Open(t)
 			apply(t, b, test.steps...)
-			holds(t, b, path, test.want)
+			requireData(t, b, path, test.want)
 		})
 	}
 	t.Run("documents below", k.firestoreBelow)
 }
 
-// A document may lie below one that does not exist, and outlives one that is deleted.
+// A document may exist below a missing one, and survives the deletion of its parent.
 func (k Kit) firestoreBelow(t *testing.T) {
 	t.Parallel()
 	b := k.Open(t)
 	apply(t, b, set("rooms/a/in/x", `{"n":1}`))
-	holds(t, b, "rooms/a", `null`)
-	holds(t, b, "rooms", `null`)
+	requireData(t, b, "rooms/a", `null`)
+	requireData(t, b, "rooms", `null`)
 	apply(t, b, set("rooms/a", `{"n":2}`), remove("rooms/a"))
-	holds(t, b, "rooms/a/in/x", `{"n":1}`)
-	holds(t, b, "rooms/a/in", `{"x":{"n":1}}`)
+	requireData(t, b, "rooms/a/in/x", `{"n":1}`)
+	requireData(t, b, "rooms/a/in", `{"x":{"n":1}}`)
 }
 
 func (k Kit) firestoreRefusals(t *testing.T) {
@@ -103,24 +103,24 @@ func (k Kit) firestoreRefusals(t *testing.T) {
 			large := `{"s":"` + strings.Repeat("s", 600<<10) + `"}`
 			apply(t, b, set("rooms/a", `{"old":1}`), set("rooms/large", large))
 			_, err := b.Write(t.Context(), test.step.path, test.step.write(t))
-			refused(t, err, test.reason)
-			holds(t, b, "rooms", `{"a":{"old":1},"large":`+large+`}`)
+			requireReason(t, err, test.reason)
+			requireData(t, b, "rooms", `{"a":{"old":1},"large":`+large+`}`)
 		})
 	}
 }
 
-// Merge is a way to set, and no other operation has it.
+// Only set supports merge.
 func (k Kit) firestoreMergeIsForSet(t *testing.T) {
 	t.Parallel()
 	b := k.Open(t)
 	for path, op := range map[string]firebase.Operation{"rooms/a": firebase.Update, "rooms/b": firebase.Delete, "rooms": firebase.Push} {
 		_, err := b.Write(t.Context(), path, firebase.Write{Operation: op, Data: counter(1), Merge: true})
-		refused(t, err, refusal.ValidationError)
+		requireReason(t, err, refusal.ValidationError)
 	}
-	holds(t, b, "rooms", `null`)
+	requireData(t, b, "rooms", `null`)
 }
 
-// Push is Add: a new document with an id of 20 characters.
+// Push creates a new document with an id of 20 characters.
 func (k Kit) firestorePush(t *testing.T) {
 	t.Parallel()
 	b := k.Open(t)
@@ -131,7 +131,7 @@ func (k Kit) firestorePush(t *testing.T) {
 		assert.Len(t, written.Key, 20)
 		assert.False(t, written.At.IsZero())
 		seen[written.Key] = true
-		holds(t, b, "rooms/a/messages/"+written.Key, `{"n":1}`)
+		requireData(t, b, "rooms/a/messages/"+written.Key, `{"n":1}`)
 	}
 	assert.Len(t, seen, 20)
 	assert.Len(t, read(t, b, "rooms/a/messages").Children, 20)
@@ -197,12 +197,12 @@ func (k Kit) firestoreQueryRefusals(t *testing.T) {
 		{Shallow: true},
 	} {
 		_, err := b.Read(t.Context(), "w", q)
-		refused(t, err, refusal.ValidationError)
+		requireReason(t, err, refusal.ValidationError)
 	}
 }
 
-// Each type of event, with what one write after the other gives. A write that changes nothing gives
-// nothing, and so does one elsewhere.
+// Each type of event, with the events of a sequence of writes. A write that changes nothing, or another path, causes
+// no events.
 func (k Kit) firestoreEvents(t *testing.T) {
 	t.Parallel()
 	steps := []step{
@@ -239,7 +239,7 @@ func (k Kit) firestoreEvents(t *testing.T) {
 			w := listen(t, b, test.path, test.events)
 			assert.Equal(t, read(t, b, test.path).Data, w.initial.Data)
 			apply(t, b, steps...)
-			w.gives(test.events, test.want...)
+			w.expect(test.events, test.want...)
 		})
 	}
 }

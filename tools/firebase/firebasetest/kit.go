@@ -1,5 +1,5 @@
-// Package firebasetest holds the conformance kits that every backend of the Firebase tools passes: one
-// for the Realtime Database and one for Firestore, with what the real servers were seen to do as tables.
+// Package firebasetest contains the conformance tests for every backend of the Firebase tools: one kit for the
+// Realtime Database and one for Firestore. Their tables record the observed behaviour of the real servers.
 package firebasetest
 
 import (
@@ -20,14 +20,14 @@ import (
 // patience is how long a test waits for an event before it fails.
 const patience = 2 * time.Minute
 
-// Kit says how to test a backend.
+// Kit configures the tests of a backend.
 type Kit struct {
-	// Open returns an empty database that lasts as long as the test.
+	// Open returns an empty database that exists until the end of the test.
 	Open func(tb testing.TB) firebase.Backend
-	// Reopen ends a database as a restart of its process does, and returns what is there afterwards. Nil for databases
-	// that outlive nothing.
+	// Reopen closes and reopens a database like a restart of its process, and returns the reopened one. It is nil for
+	// databases that are not persistent.
 	Reopen func(tb testing.TB, b firebase.Backend) firebase.Backend
-	// Backlog is how many events a watcher of that database may be behind before it is cut off.
+	// Backlog is how many events a watcher of the database may be behind before its watch ends.
 	Backlog int
 }
 
@@ -49,7 +49,7 @@ func Realtime(t *testing.T, kit Kit) {
 		t.Parallel()
 		kit.refusedEvents(t, "rooms", firebase.DocumentAdded, firebase.DocumentModified, firebase.DocumentDeleted, "no_event", "")
 	})
-	kit.both(t)
+	kit.common(t)
 }
 
 // Firestore tests a Firestore.
@@ -70,10 +70,10 @@ func Firestore(t *testing.T, kit Kit) {
 		kit.refusedEvents(t, "rooms", firebase.Value, firebase.ChildAdded, firebase.ChildChanged, firebase.ChildRemoved, "no_event")
 		kit.refusedEvents(t, "rooms/a", firebase.ChildAdded, firebase.ChildChanged, firebase.ChildRemoved, "")
 	})
-	kit.both(t)
+	kit.common(t)
 }
 
-// step is one write of a table; Data is JSON.
+// step is one write of a table; data is JSON.
 type step struct {
 	op   firebase.Operation
 	path string
@@ -84,7 +84,7 @@ func set(path, data string) step    { return step{firebase.Set, path, data} }
 func update(path, data string) step { return step{firebase.Update, path, data} }
 func remove(path string) step       { return step{firebase.Delete, path, "null"} }
 
-// merge stands for a Set with Merge.
+// merge represents a Set with Merge.
 const merge firebase.Operation = "merge"
 
 func (s step) write(tb testing.TB) firebase.Write {
@@ -95,7 +95,7 @@ func (s step) write(tb testing.TB) firebase.Write {
 	return firebase.Write{Operation: s.op, Data: parse(tb, s.data)}
 }
 
-// apply makes writes that must succeed.
+// apply executes writes that must succeed.
 func apply(tb testing.TB, b firebase.Backend, steps ...step) {
 	tb.Helper()
 	for _, s := range steps {
@@ -104,7 +104,7 @@ func apply(tb testing.TB, b firebase.Backend, steps ...step) {
 	}
 }
 
-// read returns what is at a path.
+// read returns the data at a path.
 func read(tb testing.TB, b firebase.Backend, path string) firebase.Snapshot {
 	tb.Helper()
 	s, err := b.Read(tb.Context(), path, firebase.Query{})
@@ -112,16 +112,16 @@ func read(tb testing.TB, b firebase.Backend, path string) firebase.Snapshot {
 	return s
 }
 
-// holds fails the test unless the path holds the JSON; null stands for nothing at all.
-func holds(tb testing.TB, b firebase.Backend, path, want string) {
+// requireData fails the test unless the data at the path equals the JSON; null means no data.
+func requireData(tb testing.TB, b firebase.Backend, path, want string) {
 	tb.Helper()
 	s := read(tb, b, path)
 	assert.Equal(tb, parse(tb, want), s.Data, "at %s", path)
 	assert.Equal(tb, want != "null", s.Exists, "at %s", path)
 }
 
-// refused fails the test unless err has the reason, and the code that belongs to it.
-func refused(tb testing.TB, err error, reason string) {
+// requireReason fails the test unless err has the reason and its code.
+func requireReason(tb testing.TB, err error, reason string) {
 	tb.Helper()
 	require.Error(tb, err)
 	assert.Equal(tb, reason, fault.From(err).Reason, "%v", err)
@@ -150,7 +150,7 @@ type watch struct {
 	next    func() (firebase.Event, error, bool)
 }
 
-// listen begins a watch that ends with the test.
+// listen starts a watch that ends with the test.
 func listen(tb testing.TB, b firebase.Backend, path string, events firebase.EventType) *watch {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), patience)
@@ -171,13 +171,13 @@ func (w *watch) event() firebase.Event {
 	return e
 }
 
-// event is an event of a table; Data and Previous are JSON.
+// event is an event of a table; data and previous are JSON.
 type event struct {
 	key, data, previous string
 }
 
-// gives fails the test unless the next events are those.
-func (w *watch) gives(events firebase.EventType, all ...event) {
+// expect fails the test unless the next events are the given ones.
+func (w *watch) expect(events firebase.EventType, all ...event) {
 	w.tb.Helper()
 	for _, want := range all {
 		got := w.event()
@@ -194,6 +194,6 @@ func (k Kit) refusedEvents(t *testing.T, path string, all ...firebase.EventType)
 	b := k.Open(t)
 	for _, events := range all {
 		_, err := b.Watch(t.Context(), path, events)
-		refused(t, err, refusal.ValidationError)
+		requireReason(t, err, refusal.ValidationError)
 	}
 }

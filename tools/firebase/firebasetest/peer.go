@@ -14,14 +14,14 @@ import (
 	"time"
 )
 
-// startTime is how long a peer may take to start, with the installation of what it needs.
+// startTime is the time limit for the start of a peer, including the installation of its dependencies.
 const startTime = 5 * time.Minute
 
-// stopTime is how long a peer may take to end by itself.
+// stopTime is the time limit for a peer to exit by itself.
 const stopTime = 20 * time.Second
 
-// Peer is a server for the tests of one package, started for the first test that asks. Its program prints
-// {"port": N} when it listens on loopback, and ends with its standard input, also when the tests are killed.
+// Peer is a server for the tests of one package, started on first use. Its program prints {"port": N} when it listens
+// on loopback, and exits when its standard input is closed, even when the tests are killed.
 type Peer struct {
 	// Command is the program with its arguments.
 	Command []string
@@ -34,7 +34,7 @@ type Peer struct {
 	names atomic.Int64
 }
 
-// Address returns host:port of the running peer.
+// Address returns the host:port of the running peer.
 func (p *Peer) Address(tb testing.TB) string {
 	tb.Helper()
 	p.once.Do(func() { p.err = p.start() })
@@ -44,11 +44,11 @@ func (p *Peer) Address(tb testing.TB) string {
 	return fmt.Sprintf("127.0.0.1:%d", p.port)
 }
 
-// Name returns a name that no test had before.
+// Name returns a unique name.
 func (p *Peer) Name() string { return fmt.Sprintf("orch-%d", p.names.Add(1)) }
 
 func (p *Peer) start() error {
-	p.cmd = exec.Command(p.Command[0], p.Command[1:]...) //nolint:noctx // it lives as long as the tests of the package
+	p.cmd = exec.Command(p.Command[0], p.Command[1:]...) //nolint:noctx // it runs until the tests of the package end
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	p.cmd.Stderr = os.Stderr
 	var err error
@@ -62,36 +62,35 @@ func (p *Peer) start() error {
 	if err := p.cmd.Start(); err != nil {
 		return err
 	}
-	late := time.AfterFunc(startTime, p.kill)
-	defer late.Stop()
+	timer := time.AfterFunc(startTime, p.kill)
+	defer timer.Stop()
 	line, err := bufio.NewReader(stdout).ReadBytes('\n')
 	if err != nil {
 		return fmt.Errorf("it ended before it listened: %w", err)
 	}
-	var said struct {
+	var ready struct {
 		Port int `json:"port"`
 	}
-	err = json.Unmarshal(line, &said)
-	p.port = said.Port
+	err = json.Unmarshal(line, &ready)
+	p.port = ready.Port
 	return err
 }
 
 func (p *Peer) kill() { _ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) }
 
-// Stop ends the peer, with all processes that it started.
+// Stop stops the peer and all processes that it started.
 func (p *Peer) Stop() {
 	if p.cmd == nil || p.cmd.Process == nil {
 		return
 	}
 	p.stdin.Close()
-	late := time.AfterFunc(stopTime, p.kill)
-	_ = p.cmd.Wait() // how it ended does not matter
-	late.Stop()
-	p.kill() // what it left behind
+	timer := time.AfterFunc(stopTime, p.kill)
+	_ = p.cmd.Wait() // the exit status does not matter
+	timer.Stop()
+	p.kill() // remaining child processes
 }
 
-// Main runs the tests of a package and stops the peer before goroutines are counted: goleak.VerifyTestMain
-// takes it in place of m.
+// Main returns a runner for goleak.VerifyTestMain that runs m and then stops the peer, before goroutines are counted.
 func (p *Peer) Main(m *testing.M) interface{ Run() int } { return stopping{p, m} }
 
 type stopping struct {

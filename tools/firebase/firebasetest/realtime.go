@@ -61,7 +61,7 @@ func (k Kit) realtimeWrites(t *testing.T) {
 			t.Parallel()
 			b := k.Open(t)
 			apply(t, b, test.steps...)
-			holds(t, b, "w", test.want)
+			requireData(t, b, "w", test.want)
 		})
 	}
 	t.Run("timestamp", k.realtimeTimestamp)
@@ -113,31 +113,31 @@ func (k Kit) realtimeRefusals(t *testing.T) {
 			b := k.Open(t)
 			apply(t, b, set("w", `{"old":1}`))
 			_, err := b.Write(t.Context(), test.step.path, test.step.write(t))
-			refused(t, err, test.reason)
-			holds(t, b, "w", `{"old":1}`)
+			requireReason(t, err, test.reason)
+			requireData(t, b, "w", `{"old":1}`)
 		})
 	}
 }
 
-// S3-031: push makes keys of 20 characters that sort in the order of the calls.
+// S3-031: push generates keys of 20 characters that sort in the order of the calls.
 func (k Kit) realtimePush(t *testing.T) {
 	t.Parallel()
 	b := k.Open(t)
-	var made []string
+	var keysInOrder []string
 	for range 50 {
 		written, err := b.Write(t.Context(), "list", firebase.Write{Operation: firebase.Push, Data: counter(1)})
 		require.NoError(t, err)
 		assert.Len(t, written.Key, 20)
 		assert.False(t, written.At.IsZero())
-		made = append(made, written.Key)
+		keysInOrder = append(keysInOrder, written.Key)
 	}
-	assert.True(t, slices.IsSorted(made), "%v", made)
+	assert.True(t, slices.IsSorted(keysInOrder), "%v", keysInOrder)
 	s, err := b.Read(t.Context(), "list", firebase.Query{OrderBy: "$key"})
 	require.NoError(t, err)
-	assert.Equal(t, made, keys(s.Children))
+	assert.Equal(t, keysInOrder, keys(s.Children))
 }
 
-// ranked has a child of each type, as what to order by.
+// ranked has a child of each type as sort key.
 const ranked = `{"n1":{"v":null,"k":1},"b1":{"v":true},"b0":{"v":false},"i2":{"v":2},"i1":{"v":-1.5},
 	"s2":{"v":"b"},"s1":{"v":"a"},"s10":{"v":"B"},"o1":{"v":{"q":1}},"o0":{"v":{"z":0}}}`
 
@@ -187,7 +187,7 @@ func (k Kit) realtimeQueries(t *testing.T) {
 	}
 }
 
-// A scalar is left by a query that only orders, and lost to any other.
+// A query that only sorts returns a scalar; any other query returns nil for it.
 func (k Kit) realtimeQueryOfScalar(t *testing.T) {
 	t.Parallel()
 	b := k.Open(t)
@@ -219,7 +219,7 @@ func (k Kit) realtimeQueryRefusals(t *testing.T) {
 		{OrderBy: "v", Shallow: true},
 	} {
 		_, err := b.Read(t.Context(), "w", q)
-		refused(t, err, refusal.ValidationError)
+		requireReason(t, err, refusal.ValidationError)
 	}
 }
 
@@ -238,8 +238,8 @@ func (k Kit) realtimeShallow(t *testing.T) {
 	}
 }
 
-// Each type of event, with what one write after the other gives (S3-042, S3-043). A write that changes
-// nothing gives nothing.
+// Each type of event, with the events of a sequence of writes (S3-042, S3-043). A write that changes nothing causes
+// no events.
 func (k Kit) realtimeEvents(t *testing.T) {
 	t.Parallel()
 	const initial = `{"a":{"x":{"y":1}},"b":2}`
@@ -279,7 +279,7 @@ func (k Kit) realtimeEvents(t *testing.T) {
 			w := listen(t, b, "g", events)
 			assert.Equal(t, parse(t, initial), w.initial.Data)
 			apply(t, b, steps...)
-			w.gives(events, want...)
+			w.expect(events, want...)
 			sentinels := map[firebase.EventType]event{
 				firebase.Value: {"", `{"z":{"end":1}}`, `{"z":1}`}, firebase.ChildAdded: {"end", `1`, `null`},
 				firebase.ChildChanged: {"z", `{"end":1}`, `1`}, firebase.ChildRemoved: {"z", `1`, `1`},
@@ -289,7 +289,7 @@ func (k Kit) realtimeEvents(t *testing.T) {
 				firebase.ChildChanged: set("g/z/end", `1`), firebase.ChildRemoved: remove("g/z"),
 			}
 			apply(t, b, ends[events])
-			w.gives(events, sentinels[events])
+			w.expect(events, sentinels[events])
 		})
 	}
 	t.Run("of nothing", func(t *testing.T) {

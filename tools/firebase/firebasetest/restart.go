@@ -11,7 +11,7 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/refusal"
 )
 
-// S3-036: what a write has confirmed is there after a restart: values, priorities, versions and what was deleted.
+// S3-036: confirmed writes survive a restart: values, priorities, versions and deletions.
 func (k Kit) realtimeRestart(t *testing.T) {
 	t.Parallel()
 	b := k.Open(t)
@@ -31,7 +31,7 @@ func (k Kit) realtimeRestart(t *testing.T) {
 		assert.Equal(t, before.Data, got.Data)
 		assert.Equal(t, before.Version, got.Version)
 		assert.Equal(t, pushed.Data, read(t, b, "pushed").Data)
-		holds(t, b, "gone", `null`)
+		requireData(t, b, "gone", `null`)
 		s, err := b.Read(t.Context(), "w", firebase.Query{OrderBy: "$priority", StartAt: 1.0, EndAt: 9.0})
 		require.NoError(t, err)
 		assert.Equal(t, []string{"c", "b"}, keys(s.Children))
@@ -41,10 +41,10 @@ func (k Kit) realtimeRestart(t *testing.T) {
 	written, err := b.Write(t.Context(), "pushed", firebase.Write{Operation: firebase.Push, Data: 1.0})
 	require.NoError(t, err)
 	assert.Greater(t, written.Key, last)
-	holds(t, k.Reopen(t, b), "w", `null`)
+	requireData(t, k.Reopen(t, b), "w", `null`)
 }
 
-// S3-036, and a version of before a restart never means something else after it.
+// S3-036; also, a version from before a restart never matches other data after it.
 func (k Kit) firestoreRestart(t *testing.T) {
 	t.Parallel()
 	b := k.Open(t)
@@ -59,13 +59,13 @@ func (k Kit) firestoreRestart(t *testing.T) {
 		b = k.Reopen(t, b)
 		assert.Equal(t, rooms.Data, read(t, b, "rooms").Data)
 		assert.Equal(t, one.Version, read(t, b, "rooms/r9").Version)
-		holds(t, b, "rooms/r8/in/x", `{}`)
-		holds(t, b, "rooms/r7", `null`)
+		requireData(t, b, "rooms/r8/in/x", `{}`)
+		requireData(t, b, "rooms/r7", `null`)
 	}
 	apply(t, b, set("rooms/gone", `{"n":2}`))
 	_, err := b.Write(t.Context(), "rooms/gone", firebase.Write{Operation: firebase.Set, Data: counter(3), If: gone})
-	refused(t, err, refusal.Conflict)
+	requireReason(t, err, refusal.Conflict)
 	_, err = b.Write(t.Context(), "rooms/r9", firebase.Write{Operation: firebase.Set, Data: counter(3), If: one.Version})
 	require.NoError(t, err)
-	holds(t, k.Reopen(t, b), "rooms/r9", `{"n":3}`)
+	requireData(t, k.Reopen(t, b), "rooms/r9", `{"n":3}`)
 }

@@ -5,14 +5,14 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/backlog"
 )
 
-// feed is what one watcher wants, and the queue of what it did not read yet. Writers never wait for its reader.
+// feed is the event type and the queue of one watcher. Writers never wait for its reader.
 type feed struct {
 	*backlog.Queue
 
-	wants firebase.EventType
+	events firebase.EventType
 }
 
-// feedsByPath holds the feeds of the watchers of each path; none of the sets is empty.
+// feedsByPath contains the feeds of each path; no set is empty.
 type feedsByPath map[string]map[*feed]bool
 
 func (a feedsByPath) add(path string, f *feed) {
@@ -39,6 +39,6 @@ func (a feedsByPath) end(err error) {
 	clear(a)
 }
 
-func newFeed(wants firebase.EventType, cfg Config) *feed {
-	return &feed{backlog.New(cfg.Backlog, cfg.Held), wants}
+func newFeed(events firebase.EventType, cfg Config) *feed {
+	return &feed{backlog.New(cfg.Backlog, cfg.Held), events}
 }

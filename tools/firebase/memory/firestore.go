@@ -17,17 +17,17 @@ import (
 type Firestore struct {
 	cfg Config
 
-	writing  sync.Mutex // held by one write after the other, from its decision on; guards what follows
+	writing  sync.Mutex // serializes writes; guards the following fields
 	keys     tree.Keys
 	revision uint64
-	size     int // of all documents
+	size     int // of all documents in bytes
 
-	mu          sync.Mutex                   // guards what follows
-	collections map[string]map[string]stored // by path, then by id; none is empty
+	mu          sync.Mutex                   // guards the following fields
+	collections map[string]map[string]stored // by path, then by id; no inner map is empty
 	feeds       feedsByPath
 }
 
-// stored is a document. One that does not exist has no fields and revision 0.
+// stored is a stored document. One that does not exist has no fields and revision 0.
 type stored struct {
 	fields   document.Fields
 	revision uint64
@@ -39,7 +39,7 @@ func (s stored) version() firebase.Version {
 	return firebase.Version(strconv.FormatUint(s.revision, 10))
 }
 
-// value returns the fields as JSON, nil if there is no document.
+// value returns the fields as JSON, nil if the document does not exist.
 func (s stored) value() any {
 	if !s.exists() {
 		return nil
@@ -54,7 +54,7 @@ func NewFirestore(cfg Config) *Firestore {
 	return &Firestore{cfg: cfg.withDefaults(), collections: map[string]map[string]stored{}, feeds: feedsByPath{}}
 }
 
-// Read implements firebase.Backend. A query has no meaning for a document and is passed over.
+// Read implements firebase.Backend. It ignores a query for a document.
 func (f *Firestore) Read(ctx context.Context, path string, q firebase.Query) (firebase.Snapshot, error) {
 	at, err := document.ParsePath(path)
 	if err != nil {
@@ -71,7 +71,7 @@ func (f *Firestore) Read(ctx context.Context, path string, q firebase.Query) (fi
 	return f.read(at, q)
 }
 
-// read returns what is at a path. The lock is held.
+// read returns the data at a path. f.mu must be held.
 func (f *Firestore) read(at document.Path, q firebase.Query) (firebase.Snapshot, error) {
 	if at.IsDocument() {
 		d := f.document(at)
@@ -85,10 +85,10 @@ func (f *Firestore) read(at document.Path, q firebase.Query) (firebase.Snapshot,
 	if err != nil {
 		return firebase.Snapshot{}, err
 	}
-	return collection(found, len(all) > 0, f.cfg.Now()), nil
+	return collectionSnapshot(found, len(all) > 0, f.cfg.Now()), nil
 }
 
-func collection(found []document.Document, exists bool, at time.Time) firebase.Snapshot {
+func collectionSnapshot(found []document.Document, exists bool, at time.Time) firebase.Snapshot {
 	s := firebase.Snapshot{Exists: exists, At: at}
 	byID := make(map[string]any, len(found))
 	for _, d := range found {
@@ -114,10 +114,10 @@ func (f *Firestore) Write(ctx context.Context, path string, w firebase.Write) (f
 	if err := checkFirestore(to, w); err != nil {
 		return firebase.Written{}, err
 	}
-	return untilDecided(func() (firebase.Written, error) { return f.write(ctx, to, w) })
+	return retryOvertaken(func() (firebase.Written, error) { return f.write(ctx, to, w) })
 }
 
-// write decides a write, keeps it and lets others see it.
+// write computes a write, persists it and makes it visible.
 func (f *Firestore) write(ctx context.Context, to document.Path, w firebase.Write) (firebase.Written, error) {
 	f.writing.Lock()
 	defer f.writing.Unlock()
@@ -129,13 +129,13 @@ func (f *Firestore) write(ctx context.Context, to document.Path, w firebase.Writ
 		written.Key = nextKey(&f.keys, written.At)
 		to = to.Child(written.Key)
 	}
-	old := f.present(to)
+	old := f.current(to)
 	if w.If != "" && w.If != old.version() {
-		return firebase.Written{}, changedMeanwhile()
+		return firebase.Written{}, conflictError()
 	}
 	fields, err := content(old, to, w)
 	if err == nil {
-		err = f.keep(ctx, to, old, fields, written.At)
+		err = f.persist(ctx, to, old, fields, written.At)
 	}
 	if err != nil {
 		return firebase.Written{}, err
@@ -143,33 +143,33 @@ func (f *Firestore) write(ctx context.Context, to document.Path, w firebase.Writ
 	return written, nil
 }
 
-// present is a document now.
-func (f *Firestore) present(at document.Path) stored {
+// current returns the current state of a document.
+func (f *Firestore) current(at document.Path) stored {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.document(at)
 }
 
-// keep makes the fields of a document durable, nil for its end, and lets others see them.
-func (f *Firestore) keep(ctx context.Context, to document.Path, old stored, fields document.Fields, at time.Time) error {
+// persist makes the new fields of a document durable, nil for a deletion, and then visible. f.writing must be held.
+func (f *Firestore) persist(ctx context.Context, to document.Path, old stored, fields document.Fields, at time.Time) error {
 	if fields != nil && old.exists() && old.fields.Equal(fields) || fields == nil && !old.exists() {
 		return nil
 	}
-	if err := f.cfg.full(f.size, f.size+sizeOf(to, fields)-sizeOf(to, old.fields)); err != nil {
+	if err := f.cfg.checkSize(f.size, f.size+sizeOf(to, fields)-sizeOf(to, old.fields)); err != nil {
 		return err
 	}
-	p := Put{Path: to.String()}
+	p := Assignment{Path: to.String()}
 	if fields != nil {
 		p.Data, p.Revision = fields.Value(), f.revision+1
 	}
-	if err := f.cfg.Keep(ctx, Change{At: at, Puts: []Put{p}}); err != nil {
+	if err := f.cfg.Persist(ctx, Change{At: at, Assignments: []Assignment{p}}); err != nil {
 		return err
 	}
-	f.become(to, stored{fields, p.Revision}, at)
+	f.commit(to, stored{fields, p.Revision}, at)
 	return nil
 }
 
-// sizeOf is what a document counts for, 0 for one that is not there.
+// sizeOf returns the size of a document, 0 for a missing one.
 func sizeOf(at document.Path, fields document.Fields) int {
 	if fields == nil {
 		return 0
@@ -177,10 +177,10 @@ func sizeOf(at document.Path, fields document.Fields) int {
 	return fields.Size(at)
 }
 
-// Replay makes a change that was kept before, here or elsewhere. Only Config.Keep may call it while there are writes.
-// Errors: those of a change that no write makes.
+// Replay applies a change that was persisted before, by this or another process. While there are writes, only
+// Config.Persist and functions called by Exclusive may call it. Errors: those of an invalid change.
 func (f *Firestore) Replay(c Change) error {
-	for _, p := range c.Puts {
+	for _, p := range c.Assignments {
 		to, err := document.ParsePath(p.Path)
 		if err != nil {
 			return err
@@ -191,58 +191,58 @@ func (f *Firestore) Replay(c Change) error {
 				return err
 			}
 		}
-		f.become(to, now, c.At)
+		f.commit(to, now, c.At)
 	}
 	return nil
 }
 
-// Exclusive calls fn while nobody writes, so that it may call Replay.
+// Exclusive calls fn while no write runs, so that fn may call Replay.
 func (f *Firestore) Exclusive(fn func() error) error {
 	f.writing.Lock()
 	defer f.writing.Unlock()
 	return fn()
 }
 
-// End ends all watches with an error, behind the events that wait.
+// End ends all watches with an error, after their queued events.
 func (f *Firestore) End(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.feeds.end(err)
 }
 
-// Load makes a state that was captured the present one.
+// Load replaces the content with a captured state.
 func (f *Firestore) Load(s State) error {
-	if err := f.Replay(Change{At: f.cfg.Now(), Puts: s.Puts}); err != nil {
+	if err := f.Replay(Change{At: f.cfg.Now(), Assignments: s.Assignments}); err != nil {
 		return err
 	}
 	f.revision = max(f.revision, s.Revision)
 	return nil
 }
 
-// Capture holds on to what the database holds now; what it returns makes the state of it, which costs more. Only
-// Config.Keep may call it while there are writes.
+// Capture takes a snapshot of the content. The returned function converts it to a State, which takes longer. While
+// there are writes, only Config.Persist may call Capture.
 func (f *Firestore) Capture() func() State {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	held := make(map[string]map[string]stored, len(f.collections))
+	captured := make(map[string]map[string]stored, len(f.collections))
 	for path, documents := range f.collections {
-		held[path] = maps.Clone(documents)
+		captured[path] = maps.Clone(documents)
 	}
 	revision := f.revision
-	return func() State { return stateOf(held, revision) }
+	return func() State { return stateOf(captured, revision) }
 }
 
 func stateOf(collections map[string]map[string]stored, revision uint64) State {
-	s := State{Revision: revision, Puts: []Put{}}
+	s := State{Revision: revision, Assignments: []Assignment{}}
 	for path, documents := range collections {
 		for id, d := range documents {
-			s.Puts = append(s.Puts, Put{Path: path + "/" + id, Data: d.fields.Value(), Revision: d.revision})
+			s.Assignments = append(s.Assignments, Assignment{Path: path + "/" + id, Data: d.fields.Value(), Revision: d.revision})
 		}
 	}
 	return s
 }
 
-// checkFirestore refuses what no document or collection can have done to it.
+// checkFirestore rejects operations that the document or the collection does not support.
 func checkFirestore(to document.Path, w firebase.Write) error {
 	switch w.Operation {
 	case firebase.Set, firebase.Update, firebase.Delete:
@@ -254,10 +254,10 @@ func checkFirestore(to document.Path, w firebase.Write) error {
 			return refusal.New(refusal.InvalidPath, "the path is that of a document, push takes a collection").WithField("path")
 		}
 		if w.If != "" {
-			return unconditionalPush()
+			return conditionalPush()
 		}
 	default:
-		return noSuchOperation(w.Operation)
+		return unknownOperation(w.Operation)
 	}
 	if w.Merge && w.Operation != firebase.Set {
 		return refusal.New(refusal.ValidationError, "merge is for set").WithField("merge")
@@ -285,8 +285,8 @@ func content(old stored, to document.Path, w firebase.Write) (fields document.Fi
 	return fields, fields.CheckSize(to)
 }
 
-// become stores a document, or removes it when it does not exist any more, and tells the watchers.
-func (f *Firestore) become(to document.Path, now stored, at time.Time) {
+// commit stores a document, or removes a deleted one, and notifies the watchers.
+func (f *Firestore) commit(to document.Path, now stored, at time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	in, id, old := to.Parent().String(), to.ID(), f.document(to)
@@ -306,23 +306,23 @@ func (f *Firestore) become(to document.Path, now stored, at time.Time) {
 	f.publish(to, old, now, at)
 }
 
-// publish tells the watchers of a document and of its collection.
+// publish notifies the watchers of a document and of its collection. f.mu must be held.
 func (f *Firestore) publish(to document.Path, old, now stored, at time.Time) {
-	what := kind(old, now)
+	kind := kindOf(old, now)
 	size := old.fields.Size(to) + now.fields.Size(to)
 	for _, path := range []string{to.String(), to.Parent().String()} {
 		for watcher := range f.feeds[path] {
-			if watcher.wants != what && watcher.wants != firebase.Value {
+			if watcher.events != kind && watcher.events != firebase.Value {
 				continue
 			}
-			if !watcher.Add(happened(watcher.wants, to.ID(), old, now, at), size) {
+			if !watcher.Add(newEvent(watcher.events, to.ID(), old, now, at), size) {
 				f.feeds.remove(path, watcher)
 			}
 		}
 	}
 }
 
-func kind(old, now stored) firebase.EventType {
+func kindOf(old, now stored) firebase.EventType {
 	switch {
 	case !old.exists():
 		return firebase.DocumentAdded
@@ -333,10 +333,10 @@ func kind(old, now stored) firebase.EventType {
 	}
 }
 
-func happened(what firebase.EventType, id string, old, now stored, at time.Time) func() firebase.Event {
+func newEvent(kind firebase.EventType, id string, old, now stored, at time.Time) func() firebase.Event {
 	return func() firebase.Event {
-		e := firebase.Event{Type: what, Key: id, Data: now.value(), Previous: old.value(), At: at}
-		switch what {
+		e := firebase.Event{Type: kind, Key: id, Data: now.value(), Previous: old.value(), At: at}
+		switch kind {
 		case firebase.DocumentDeleted:
 			e.Data = old.value()
 		case firebase.Value:
@@ -347,7 +347,7 @@ func happened(what firebase.EventType, id string, old, now stored, at time.Time)
 	}
 }
 
-// Watch implements firebase.Backend. The value of a collection cannot be watched, its documents can.
+// Watch implements firebase.Backend. The value of a collection cannot be watched, only its documents.
 func (f *Firestore) Watch(ctx context.Context, path string, events firebase.EventType) (firebase.Watching, error) {
 	at, err := document.ParsePath(path)
 	if err != nil {
@@ -357,10 +357,10 @@ func (f *Firestore) Watch(ctx context.Context, path string, events firebase.Even
 	case firebase.DocumentAdded, firebase.DocumentModified, firebase.DocumentDeleted:
 	case firebase.Value:
 		if !at.IsDocument() {
-			return firebase.Watching{}, noSuchEvents(events, "a collection")
+			return firebase.Watching{}, unsupportedEvents(events, "a collection")
 		}
 	default:
-		return firebase.Watching{}, noSuchEvents(events, "Firestore")
+		return firebase.Watching{}, unsupportedEvents(events, "Firestore")
 	}
 	if err := ctx.Err(); err != nil {
 		return firebase.Watching{}, err
@@ -373,12 +373,12 @@ func (f *Firestore) Watch(ctx context.Context, path string, events firebase.Even
 	}
 	watcher := newFeed(events, f.cfg)
 	f.feeds.add(path, watcher)
-	forget := func() { f.forget(path, watcher) }
-	context.AfterFunc(ctx, forget)
-	return firebase.Watching{Initial: initial, Events: watcher.Events(ctx, forget)}, nil
+	unwatch := func() { f.unwatch(path, watcher) }
+	context.AfterFunc(ctx, unwatch)
+	return firebase.Watching{Initial: initial, Events: watcher.Events(ctx, unwatch)}, nil
 }
 
-func (f *Firestore) forget(path string, watcher *feed) {
+func (f *Firestore) unwatch(path string, watcher *feed) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.feeds.remove(path, watcher)

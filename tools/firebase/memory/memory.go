@@ -1,5 +1,5 @@
-// Package memory holds both databases of Firebase in memory: for tests, as the measure of what the other backends do,
-// and as what the embedded databases are made of. Nothing outlives the process, unless Config.Keep sees to it.
+// Package memory implements both Firebase databases in memory. It is used in tests, as the reference for other
+// backends, and by package embedded. The data is lost with the process unless Config.Persist stores it.
 package memory
 
 import (
@@ -13,50 +13,51 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/tree"
 )
 
-// Config is the configuration of a database. The zero value is valid.
+// Config configures a database. The zero value is valid.
 type Config struct {
-	// Backlog is how many events a watcher may be behind before it is cut off; 0 is backlog.Default.
+	// Backlog is how many events a watcher may be behind before its watch ends; 0 means backlog.Default.
 	Backlog int
-	// Held is how many bytes of data a watcher may be behind; 0 is backlog.MaxHeld.
+	// Held is how many bytes of data a watcher may be behind; 0 means backlog.MaxHeld.
 	Held int
-	// Most is how many bytes of data the database holds, about; more is refused with QUOTA_EXCEEDED. 0 is no bound.
+	// Most is the approximate maximum size of the data in bytes; writes beyond it fail with QUOTA_EXCEEDED. 0 means
+	// no limit.
 	Most int
-	// Keep makes a change durable before anybody sees it; writes wait for one another meanwhile, reads do not. An
-	// error refuses the write. Nil keeps nothing.
-	Keep func(context.Context, Change) error
-	// Now is the clock; nil is time.Now.
+	// Persist makes a change durable before it becomes visible. Writes wait for it, reads do not. An error rejects
+	// the write. Nil persists nothing.
+	Persist func(context.Context, Change) error
+	// Now returns the current time; nil means time.Now.
 	Now func() time.Time
 }
 
-// ErrOvertaken is what Config.Keep returns when others wrote first and Replay has brought their changes: the write is
-// decided once more.
+// ErrOvertaken is returned by Config.Persist when others wrote first and their changes were applied with Replay: the
+// write is computed again.
 var ErrOvertaken = errors.New("others wrote first")
 
-// Put is one place of a database and what stands there after a change; nil is nothing.
-type Put struct {
+// Assignment is a path of a database and its new data; nil removes it.
+type Assignment struct {
 	Path string `json:"path"`
-	// Data is the fields of a document, or a node of a Realtime Database as tree.Node.Export returns it.
+	// Data is the fields of a document, or a node of a Realtime Database as returned by tree.Node.Export.
 	Data any `json:"data"`
-	// Revision is that of a document.
+	// Revision is the revision of a document.
 	Revision uint64 `json:"revision,omitempty"`
 }
 
-// Change is what one write makes of a database.
+// Change is the effect of one write.
 type Change struct {
-	At   time.Time `json:"at"`
-	Puts []Put     `json:"puts"`
+	At          time.Time    `json:"at"`
+	Assignments []Assignment `json:"puts"`
 }
 
-// State is all that a database holds.
+// State is the complete content of a database.
 type State struct {
-	Puts []Put `json:"puts"`
-	// Revision is the newest one that any document had.
+	Assignments []Assignment `json:"puts"`
+	// Revision is the latest revision of any document.
 	Revision uint64 `json:"revision,omitempty"`
 }
 
 func (c Config) withDefaults() Config {
-	if c.Keep == nil {
-		c.Keep = func(context.Context, Change) error { return nil }
+	if c.Persist == nil {
+		c.Persist = func(context.Context, Change) error { return nil }
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -71,25 +72,25 @@ func nextKey(keys *tree.Keys, at time.Time) string {
 	return keys.Next(at, random)
 }
 
-func changedMeanwhile() error {
+func conflictError() error {
 	return refusal.New(refusal.Conflict, "somebody else wrote there meanwhile").WithField("path").
 		WithHint("read again and decide again")
 }
 
-func noSuchEvents(events firebase.EventType, where string) error {
+func unsupportedEvents(events firebase.EventType, where string) error {
 	return refusal.New(refusal.ValidationError, "%s has no events %q", where, events).WithField("eventType")
 }
 
-func noSuchOperation(operation firebase.Operation) error {
+func unknownOperation(operation firebase.Operation) error {
 	return refusal.New(refusal.ValidationError, "there is no operation %q", operation).WithField("operation")
 }
 
-func unconditionalPush() error {
+func conditionalPush() error {
 	return refusal.New(refusal.ValidationError, "a push depends on no version").WithField("operation")
 }
 
-// full refuses a write that makes a database larger than it may be.
-func (c Config) full(before, after int) error {
+// checkSize returns QUOTA_EXCEEDED for a write that grows a database beyond its limit.
+func (c Config) checkSize(before, after int) error {
 	if c.Most == 0 || after <= c.Most || after <= before {
 		return nil
 	}
@@ -97,8 +98,8 @@ func (c Config) full(before, after int) error {
 		WithHint("delete what nobody needs")
 }
 
-// untilDecided makes a write, anew after each time that others were first.
-func untilDecided(write func() (firebase.Written, error)) (firebase.Written, error) {
+// retryOvertaken calls write, and repeats it while it returns ErrOvertaken.
+func retryOvertaken(write func() (firebase.Written, error)) (firebase.Written, error) {
 	for {
 		written, err := write()
 		if !errors.Is(err, ErrOvertaken) {

@@ -2,7 +2,7 @@ package refusal
 
 import "fmt"
 
-// KindOf names the type of a JSON value for people.
+// KindOf returns the name of the type of a JSON value for people.
 func KindOf(value any) string {
 	switch value.(type) {
 	case nil:

@@ -1,10 +1,10 @@
-// Package refusal makes the errors of the Firebase tools: each carries the name that seed 003 gives it
-// as its reason, and the code of the registry that stands for it (S3-025, S3-035, S3-147 to S3-157).
+// Package refusal creates the errors of the Firebase tools. Each has its name in seed 003 as reason, and the
+// corresponding code of the registry (S3-025, S3-035, S3-147…157).
 package refusal
 
 import "github.com/orch-dev/orch/fault"
 
-// The names of seed 003, as reasons of faults.
+// The error names of seed 003, used as reasons.
 const (
 	PermissionDenied  = "PERMISSION_DENIED"
 	NotFound          = "NOT_FOUND"
@@ -39,7 +39,7 @@ func Code(reason string) fault.Code {
 	}
 }
 
-// New returns an error of the reason with a formatted message. A %w verb sets the cause.
+// New returns an error with the reason and a formatted message. A %w verb sets the cause.
 func New(reason, format string, args ...any) *fault.Error {
 	return fault.New(Code(reason), format, args...).WithReason(reason)
 }

@@ -14,11 +14,11 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/refusal"
 )
 
-// place is a path that is a document in Firestore and a node like any other in the Realtime Database.
-const place = "rooms/a"
+// docPath is a path that is a document in Firestore and an ordinary node in the Realtime Database.
+const docPath = "rooms/a"
 
-// both tests what the two databases have in common.
-func (k Kit) both(t *testing.T) {
+// common runs the tests that apply to both databases.
+func (k Kit) common(t *testing.T) {
 	t.Helper()
 	t.Run("paths", k.paths)
 	t.Run("condition", k.conditions)
@@ -32,20 +32,20 @@ func (k Kit) both(t *testing.T) {
 
 func counter(n int) map[string]any { return map[string]any{"n": float64(n)} }
 
-// count returns the n of counter(n), 0 of nothing.
+// count returns the n of counter(n), or 0 for null.
 func count(data any) int {
 	fields, _ := data.(map[string]any)
 	n, _ := fields["n"].(float64)
 	return int(n)
 }
 
-func put(tb testing.TB, b firebase.Backend, n int) {
+func setCounter(tb testing.TB, b firebase.Backend, n int) {
 	tb.Helper()
-	_, err := b.Write(tb.Context(), place, firebase.Write{Operation: firebase.Set, Data: counter(n)})
+	_, err := b.Write(tb.Context(), docPath, firebase.Write{Operation: firebase.Set, Data: counter(n)})
 	require.NoError(tb, err)
 }
 
-// S3-026: slashes stand between segments and nowhere else; no path leads upwards.
+// S3-026: slashes are only permitted between segments, and no path leads upwards.
 func (k Kit) paths(t *testing.T) {
 	t.Parallel()
 	b := k.Open(t)
@@ -54,45 +54,45 @@ func (k Kit) paths(t *testing.T) {
 		"rooms/\xff", "rooms/" + strings.Repeat("long", 400), strings.Repeat("a/", 250) + "a",
 	} {
 		_, err := b.Read(t.Context(), path, firebase.Query{})
-		refused(t, err, refusal.InvalidPath)
+		requireReason(t, err, refusal.InvalidPath)
 		_, err = b.Write(t.Context(), path, firebase.Write{Operation: firebase.Set, Data: counter(1)})
-		refused(t, err, refusal.InvalidPath)
+		requireReason(t, err, refusal.InvalidPath)
 		_, err = b.Watch(t.Context(), path, firebase.Value)
-		refused(t, err, refusal.InvalidPath)
+		requireReason(t, err, refusal.InvalidPath)
 	}
-	for _, path := range []string{place, "rooms/-A_z-09"} {
+	for _, path := range []string{docPath, "rooms/-A_z-09"} {
 		apply(t, b, set(path, `{"n":1}`))
-		holds(t, b, path, `{"n":1}`)
+		requireData(t, b, path, `{"n":1}`)
 	}
 }
 
-// A write with a version happens while the path still has it, also when that is the version of nothing.
+// A conditional write succeeds only while the path has that version, including the version of a missing value.
 func (k Kit) conditions(t *testing.T) {
 	t.Parallel()
 	b := k.Open(t)
 	write := func(op firebase.Operation, n int, version firebase.Version) error {
-		_, err := b.Write(t.Context(), place, firebase.Write{Operation: op, Data: counter(n), If: version})
+		_, err := b.Write(t.Context(), docPath, firebase.Write{Operation: op, Data: counter(n), If: version})
 		return err
 	}
-	nothing := read(t, b, place).Version
+	nothing := read(t, b, docPath).Version
 	require.NotEmpty(t, nothing)
 	require.NoError(t, write(firebase.Set, 1, nothing))
-	refused(t, write(firebase.Set, 2, nothing), refusal.Conflict)
-	one := read(t, b, place).Version
+	requireReason(t, write(firebase.Set, 2, nothing), refusal.Conflict)
+	one := read(t, b, docPath).Version
 	assert.NotEqual(t, nothing, one)
 	apply(t, b, set("rooms/b", `{"n":5}`))
-	assert.Equal(t, one, read(t, b, place).Version, "a write elsewhere")
+	assert.Equal(t, one, read(t, b, docPath).Version, "a write elsewhere")
 	require.NoError(t, write(firebase.Update, 2, one))
-	refused(t, write(firebase.Update, 3, one), refusal.Conflict)
-	refused(t, write(firebase.Delete, 0, one), refusal.Conflict)
-	holds(t, b, place, `{"n":2}`)
-	require.NoError(t, write(firebase.Delete, 0, read(t, b, place).Version))
-	holds(t, b, place, `null`)
+	requireReason(t, write(firebase.Update, 3, one), refusal.Conflict)
+	requireReason(t, write(firebase.Delete, 0, one), refusal.Conflict)
+	requireData(t, b, docPath, `{"n":2}`)
+	require.NoError(t, write(firebase.Delete, 0, read(t, b, docPath).Version))
+	requireData(t, b, docPath, `null`)
 	_, err := b.Write(t.Context(), "rooms", firebase.Write{Operation: firebase.Push, Data: counter(1), If: nothing})
-	refused(t, err, refusal.ValidationError)
+	requireReason(t, err, refusal.ValidationError)
 }
 
-// S3-033: of 100 concurrent increments by read-modify-write none is lost; those that did not happen say so.
+// S3-033: of 100 concurrent increments by read-modify-write none is lost; the ones that failed return an error.
 func (k Kit) transactions(t *testing.T) {
 	t.Parallel()
 	const writers = 100
@@ -103,7 +103,7 @@ func (k Kit) transactions(t *testing.T) {
 	errs := make([]error, writers)
 	var running sync.WaitGroup
 	for i := range writers {
-		running.Go(func() { _, errs[i] = firebase.Transact(t.Context(), b, place, increment) })
+		running.Go(func() { _, errs[i] = firebase.Transact(t.Context(), b, docPath, increment) })
 	}
 	running.Wait()
 	done := 0
@@ -112,37 +112,37 @@ func (k Kit) transactions(t *testing.T) {
 			done++
 			continue
 		}
-		refused(t, err, refusal.Conflict)
+		requireReason(t, err, refusal.Conflict)
 	}
 	require.Positive(t, done)
-	assert.Equal(t, done, count(read(t, b, place).Data))
+	assert.Equal(t, done, count(read(t, b, docPath).Data))
 	t.Logf("%d of %d transactions succeeded", done, writers)
 }
 
 func (k Kit) sharesNothing(t *testing.T) {
 	t.Parallel()
 	b := k.Open(t)
-	given := map[string]any{"n": 1.0, "in": map[string]any{"list": []any{"x"}}}
-	_, err := b.Write(t.Context(), place, firebase.Write{Operation: firebase.Set, Data: given})
+	data := map[string]any{"n": 1.0, "in": map[string]any{"list": []any{"x"}}}
+	_, err := b.Write(t.Context(), docPath, firebase.Write{Operation: firebase.Set, Data: data})
 	require.NoError(t, err)
-	spoil(given)
-	got := read(t, b, place).Data
+	modify(data)
+	got := read(t, b, docPath).Data
 	assert.Equal(t, parse(t, `{"n":1,"in":{"list":["x"]}}`), got)
-	spoil(got)
-	holds(t, b, place, `{"n":1,"in":{"list":["x"]}}`)
+	modify(got)
+	requireData(t, b, docPath, `{"n":1,"in":{"list":["x"]}}`)
 }
 
-// spoil changes JSON at every depth.
-func spoil(data any) {
+// modify changes JSON at every depth.
+func modify(data any) {
 	switch v := data.(type) {
 	case map[string]any:
 		for _, value := range v {
-			spoil(value)
+			modify(value)
 		}
 		v["more"] = "spoiled"
 	case []any:
 		for i := range v {
-			spoil(v[i])
+			modify(v[i])
 			v[i] = "spoiled"
 		}
 	default:
@@ -154,35 +154,35 @@ func (k Kit) endedContext(t *testing.T) {
 	b := k.Open(t)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := b.Read(ended, place, firebase.Query{})
+	_, err := b.Read(ended, docPath, firebase.Query{})
 	assert.Equal(t, fault.Cancelled, fault.CodeOf(err))
-	_, err = b.Write(ended, place, firebase.Write{Operation: firebase.Set, Data: counter(1)})
+	_, err = b.Write(ended, docPath, firebase.Write{Operation: firebase.Set, Data: counter(1)})
 	assert.Equal(t, fault.Cancelled, fault.CodeOf(err))
-	_, err = b.Watch(ended, place, firebase.Value)
+	_, err = b.Watch(ended, docPath, firebase.Value)
 	assert.Equal(t, fault.Cancelled, fault.CodeOf(err))
-	holds(t, b, place, `null`)
+	requireData(t, b, docPath, `null`)
 }
 
-// S3-043: events come in the order of the writes, without gaps, from the moment of the initial data on.
+// S3-043: events arrive in the order of the writes, without gaps, from the initial data on.
 func (k Kit) ordered(t *testing.T) {
 	t.Parallel()
 	b := k.Open(t)
-	put(t, b, 0)
+	setCounter(t, b, 0)
 	var writing sync.WaitGroup
-	begun := make(chan struct{})
+	started := make(chan struct{})
 	last := min(k.Backlog, 100)
 	writing.Go(func() {
 		for n := range last {
-			if _, err := b.Write(t.Context(), place, firebase.Write{Operation: firebase.Set, Data: counter(n + 1)}); !assert.NoError(t, err) {
+			if _, err := b.Write(t.Context(), docPath, firebase.Write{Operation: firebase.Set, Data: counter(n + 1)}); !assert.NoError(t, err) {
 				return
 			}
 			if n == 0 {
-				close(begun)
+				close(started)
 			}
 		}
 	})
-	<-begun
-	w := listen(t, b, place, firebase.Value)
+	<-started
+	w := listen(t, b, docPath, firebase.Value)
 	seen := w.initial.Data
 	for n := count(seen); n < last; n++ {
 		e := w.event()
@@ -193,15 +193,14 @@ func (k Kit) ordered(t *testing.T) {
 	writing.Wait()
 }
 
-// S3-045: a reader that does not read costs a bounded amount, learns that it lost events, and holds up
-// nobody else.
+// S3-045: a reader that does not read uses bounded memory, is told that it lost events, and blocks nobody else.
 func (k Kit) slowReader(t *testing.T) {
 	t.Parallel()
 	b := k.Open(t)
-	slow, quick := listen(t, b, place, firebase.Value), listen(t, b, place, firebase.Value)
+	slow, quick := listen(t, b, docPath, firebase.Value), listen(t, b, docPath, firebase.Value)
 	writes := 2*k.Backlog + 2
 	for n := range writes {
-		put(t, b, n+1)
+		setCounter(t, b, n+1)
 		assert.Equal(t, any(counter(n+1)), quick.event().Data)
 	}
 	n := 0
@@ -209,7 +208,7 @@ func (k Kit) slowReader(t *testing.T) {
 		e, err, ok := slow.next()
 		require.True(t, ok, "the events ended without an error")
 		if err != nil {
-			refused(t, err, refusal.QuotaExceeded)
+			requireReason(t, err, refusal.QuotaExceeded)
 			break
 		}
 		n++
@@ -225,7 +224,7 @@ func (k Kit) watchEnds(t *testing.T) {
 	b := k.Open(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	w, err := b.Watch(ctx, place, firebase.Value)
+	w, err := b.Watch(ctx, docPath, firebase.Value)
 	require.NoError(t, err)
 	ended := make(chan struct{})
 	got := make(chan firebase.Event, 1)
@@ -236,10 +235,10 @@ func (k Kit) watchEnds(t *testing.T) {
 			got <- e
 		}
 	}()
-	put(t, b, 1)
+	setCounter(t, b, 1)
 	<-got
 	cancel()
 	<-ended
-	put(t, b, 2)
+	setCounter(t, b, 2)
 	assert.Empty(t, got)
 }
