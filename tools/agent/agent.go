@@ -1,5 +1,5 @@
-// Package agent is the family of tools that give work to agents (seed 000, A-48). An agent is a child task:
-// of a plan template below the root, or of one step that runs a command of the configuration.
+// Package agent is the family of tools for agents (seed 000, A-48). An agent works as a child task: of a plan
+// template below the root, or of one step that runs a configured command.
 package agent
 
 import (
@@ -15,49 +15,50 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// Config names the agents that are commands. The zero value has none.
+// Config configures the agents. The zero value has no commands.
 type Config struct {
-	// Commands are agents by type.
+	// Commands are the agents that are commands, by type.
 	Commands map[string]Command
-	// Registered returns the node that knows the registered agents; nil where there is none.
+	// Registered returns the service for registered agents; nil if there is none.
 	Registered func() agents.Service
-	// Dispatcher returns where registered agents take work; nil where there is none.
+	// Dispatcher returns the dispatcher from which registered agents claim work; nil if there is none.
 	Dispatcher func() Dispatcher
 }
 
-// Command is a program that is an agent. It reads the prompt from its standard input and prints its report.
+// Command is a program that works as an agent. It reads the prompt from its standard input and prints its report.
 type Command struct {
-	// Argv is the program with its arguments. An argument with {prompt} or {model} holds them instead; one with
-	// {model} is left out when the call names no model.
+	// Argv is the program with its arguments. {prompt} and {model} in an argument are replaced; the prompt is then
+	// not on standard input. An argument with {model} is omitted when the call names no model.
 	Argv []string
-	// Timeout ends the program; 0 means one hour.
+	// Timeout is the time limit of the program; 0 means one hour.
 	Timeout time.Duration
-	// Network lets the program reach other machines.
+	// Network permits the program to access other machines.
 	Network bool
 }
 
-// Tools returns the family.
+// Tools returns the tools of the family.
 func Tools(cfg Config) []tools.Tool {
 	return []tools.Tool{taskSpawn(sources(cfg)), agentTask(), agentClaim(cfg), agentHeartbeat(cfg), agentReport(cfg)}
 }
 
-// Internal returns the tool that the task of a command has as its only step.
+// Internal returns the tool that is the only step of the task of a command.
 func Internal(cfg Config) []tools.Tool { return []tools.Tool{agentExecute(cfg.Commands)} }
 
-// agentSource knows agents of one kind. The first source that knows a type has it.
+// agentSource knows the agents of one kind. The first source that knows a type is used.
 type agentSource interface {
-	// spawn returns the child that is the agent of a type, without inputs; false when there is no such agent.
+	// spawn returns the child task for an agent type, without inputs; false if the source does not know the type.
 	spawn(ctx context.Context, env *tools.Env, agent string) (tools.Spawn, bool, error)
-	// types lists the types of the agents.
+	// types returns the types of the agents.
 	types(ctx context.Context, env *tools.Env) []string
 }
 
-// sources are the kinds of agents that there are.
+// sources returns the sources of all kinds of agents.
 func sources(cfg Config) []agentSource {
 	return []agentSource{templateAgents{}, commandAgents(cfg.Commands), registeredAgents{cfg.Registered}}
 }
 
-// findAgent returns the child that is the agent of a type. NOT_FOUND names those that there are.
+// findAgent returns the child task for an agent type. It returns NOT_FOUND, with the known types, if no source knows
+// the type.
 func findAgent(ctx context.Context, env *tools.Env, all []agentSource, agent string) (tools.Spawn, error) {
 	var known []string
 	for _, s := range all {
@@ -75,19 +76,19 @@ func findAgent(ctx context.Context, env *tools.Env, all []agentSource, agent str
 	return tools.Spawn{}, err.WithHint("there are: %s", strings.Join(slices.Compact(known), ", "))
 }
 
-// typeForm is what a type looks like: never a path.
-const typeForm = `^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`
+// typePattern matches agent types; a type is never a path.
+const typePattern = `^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`
 
-// isType reports whether a name can be that of an agent.
-func isType(name string) bool { return regexp.MustCompile(typeForm).MatchString(name) }
+// isType reports whether a name is a valid agent type.
+func isType(name string) bool { return regexp.MustCompile(typePattern).MatchString(name) }
 
-// inputs are those of every agent.
+// inputs are the inputs of every agent.
 type inputs struct {
 	Prompt string `json:"prompt"`
 	Model  string `json:"model,omitempty"`
 }
 
-// encode encodes what always can be: texts, numbers, lists and maps of them.
+// encode encodes texts, numbers, lists and maps of them, which cannot fail.
 func encode(v any) json.RawMessage {
 	text, err := json.Marshal(v)
 	if err != nil {

@@ -13,10 +13,10 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// usualTimeout ends a command that has no timeout of its own.
-const usualTimeout = time.Hour
+// defaultTimeout is the time limit of a command without Timeout.
+const defaultTimeout = time.Hour
 
-// commandAgents are agents that are programs.
+// commandAgents are the agents that are commands, by type.
 type commandAgents map[string]Command
 
 func (c commandAgents) spawn(_ context.Context, _ *tools.Env, agent string) (tools.Spawn, bool, error) {
@@ -24,15 +24,15 @@ func (c commandAgents) spawn(_ context.Context, _ *tools.Env, agent string) (too
 	if !ok {
 		return tools.Spawn{}, false, nil
 	}
-	return tools.Spawn{Agent: agent, Plan: planOf(agent, command)}, true, nil
+	return tools.Spawn{Agent: agent, Plan: commandPlan(agent, command)}, true, nil
 }
 
 func (c commandAgents) types(context.Context, *tools.Env) []string {
 	return slices.Collect(maps.Keys(c))
 }
 
-// planOf is the plan of an agent that is a command: one step.
-func planOf(agent string, c Command) []byte {
+// commandPlan returns the plan of an agent that is a command: one step.
+func commandPlan(agent string, c Command) []byte {
 	type object = map[string]any
 	return encode(object{
 		"orch": "v1",
@@ -53,7 +53,7 @@ func (c Command) timeout() time.Duration {
 	if c.Timeout > 0 {
 		return c.Timeout
 	}
-	return usualTimeout
+	return defaultTimeout
 }
 
 const executeName = "AGENT_EXECUTE"
@@ -68,8 +68,8 @@ type agentExecuteOut struct {
 	Report string `json:"report" jsonschema:"What the command has printed"`
 }
 
-// agentExecute runs the command of an agent in the sandbox of all programs that tools start.
-func agentExecute(known commandAgents) tools.Tool {
+// agentExecute runs the command of an agent in the same sandbox as the programs of other tools.
+func agentExecute(commands commandAgents) tools.Tool {
 	return tools.Define(tools.Spec{
 		Name:       executeName,
 		Title:      "Run the command of an agent",
@@ -81,10 +81,10 @@ func agentExecute(known commandAgents) tools.Tool {
 		Content:    []string{"prompt"},
 		OpenWorld:  true,
 		Internal:   true,
-		Timeout:    usualTimeout,
+		Timeout:    defaultTimeout,
 		Errors:     []string{"NOT_FOUND", "EXEC_FAILED", "TIMEOUT", "CANCELLED", "VALIDATION_ERROR"},
 	}, func(ctx context.Context, env *tools.Env, in agentExecuteIn) (agentExecuteOut, error) {
-		command, ok := known[in.SubagentType]
+		command, ok := commands[in.SubagentType]
 		if !ok {
 			return agentExecuteOut{}, fault.New(fault.NotFound, "this worker has no agent %q", in.SubagentType).
 				WithHint("give all workers of the queue the same agents")
@@ -123,9 +123,9 @@ func (c Command) run(ctx context.Context, env *tools.Env, in agentExecuteIn) (ag
 	return agentExecuteOut{Report: strings.TrimSuffix(res.Stdout, "\n")}, nil
 }
 
-// invocation returns the arguments of the program and its standard input. The prompt is an argument only where
-// the command says so. An argument that the operator began with neither an option nor text of his own, and that
-// would become an option of the program by what the caller says, is refused, unless it stands behind `--`.
+// invocation returns the arguments of the program and its standard input. The prompt is an argument only if the
+// command contains {prompt}. It rejects an argument that is not an option in the configuration but that the prompt or
+// the model would turn into one, unless it follows `--`.
 func (c Command) invocation(in agentExecuteIn) (argv []string, stdin string, err error) {
 	const prompt, model = "{prompt}", "{model}"
 	fill := strings.NewReplacer(prompt, in.Prompt, model, in.Model)
@@ -147,7 +147,7 @@ func (c Command) invocation(in agentExecuteIn) (argv []string, stdin string, err
 	return argv, stdin, nil
 }
 
-// tail is the end of what a program has said about its failure.
+// tail returns the end of the error output of a program.
 func tail(stderr string) string {
 	const most = 2048
 	if stderr = strings.TrimSpace(stderr); len(stderr) > most {

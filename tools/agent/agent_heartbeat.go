@@ -14,7 +14,7 @@ type agentHeartbeatIn struct {
 }
 
 type callHeartbeat struct {
-	refOf
+	callRef
 
 	Progress *callProgress `json:"progress,omitempty" jsonschema:"How far the call is"`
 }
@@ -26,10 +26,10 @@ type callProgress struct {
 }
 
 type agentHeartbeatOut struct {
-	Stop []refOf `json:"stop" jsonschema:"Calls to end without a report: they were cancelled, took too long, or are somebody else's now"`
+	Stop []callRef `json:"stop" jsonschema:"Calls to end without a report: they were cancelled, took too long, or are somebody else's now"`
 }
 
-// AGENT_HEARTBEAT.
+// agentHeartbeat is AGENT_HEARTBEAT.
 func agentHeartbeat(cfg Config) tools.Tool {
 	return tools.Define(directSpec(tools.Spec{
 		Name:    "AGENT_HEARTBEAT",
@@ -51,6 +51,6 @@ func agentHeartbeat(cfg Config) tools.Tool {
 			b.Calls = append(b.Calls, p)
 		}
 		got, err := dispatcher.Heartbeat(ctx, m, b)
-		return agentHeartbeatOut{Stop: refsOf(got.Stop)}, err
+		return agentHeartbeatOut{Stop: callRefs(got.Stop)}, err
 	})
 }

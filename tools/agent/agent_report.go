@@ -11,7 +11,7 @@ import (
 )
 
 type agentReportIn struct {
-	refOf
+	callRef
 
 	Result  json.RawMessage `json:"result,omitempty" jsonschema:"What came of the call: any JSON value but null" types:"object,array,string,number,boolean"`
 	Summary string          `json:"summary,omitempty" jsonschema:"What came of it, in a line; alone it is an end without a result" maxLength:"1024"`
@@ -32,7 +32,7 @@ type agentReportOut struct {
 	Accepted bool `json:"accepted" jsonschema:"Always true: the report is in the log"`
 }
 
-// AGENT_REPORT.
+// agentReport is AGENT_REPORT.
 func agentReport(cfg Config) tools.Tool {
 	return tools.Define(directSpec(tools.Spec{
 		Name:    "AGENT_REPORT",

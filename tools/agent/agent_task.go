@@ -24,11 +24,11 @@ type agentTaskOut struct {
 	Summary string          `json:"summary,omitempty" jsonschema:"What came of it, in a line"`
 }
 
-// TaskName is the name of the tool whose calls registered agents make.
+// TaskName is the name of the tool for calls that registered agents execute.
 const TaskName = "AGENT_TASK"
 
-// agentTask is AGENT_TASK. Its calls pass the gates like those of any tool, and are then made by a registered agent
-// that fits.
+// agentTask is AGENT_TASK. The policy checks its calls like those of any tool; then a matching registered agent
+// executes them.
 func agentTask() tools.Tool {
 	return tools.Define(tools.Spec{
 		Name:        TaskName,

@@ -12,17 +12,17 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// Dispatcher is where registered agents take work and bring it back.
+// Dispatcher assigns work to registered agents and accepts their reports.
 type Dispatcher interface {
-	// Member returns the agent of an id: UNAUTHORIZED when it is registered no longer, TOKEN_EXPIRED.
+	// Member returns the agent with an id. Errors: UNAUTHORIZED when it is no longer registered, TOKEN_EXPIRED.
 	Member(ctx context.Context, id string) (agents.Member, error)
 	Claim(ctx context.Context, m agents.Member, c agents.Claim) (agents.Work, error)
 	Heartbeat(ctx context.Context, m agents.Member, b agents.Heartbeat) (agents.Work, error)
 	Report(ctx context.Context, m agents.Member, r agents.Report) error
 }
 
-// directSpec makes the contract of a tool by which a registered agent speaks for itself. Its calls are no tasks: they would fill
-// the log with heartbeats, and a claim that waits would hold a worker that has to do what it waits for.
+// directSpec sets the fields that the Direct tools of registered agents share. Their calls are not tasks: heartbeats
+// would fill the log, and a waiting claim would occupy a worker that is needed for the work for which it waits.
 func directSpec(s tools.Spec) tools.Spec {
 	s.Conditions = append([]string{"No task is made of the call", "The caller is a registered agent, with its own credential"}, s.Conditions...)
 	s.Gate, s.Approval = tools.AnyState, tools.NoApproval
@@ -31,7 +31,7 @@ func directSpec(s tools.Spec) tools.Spec {
 	return s
 }
 
-// caller says who makes a call: FORBIDDEN for who is no registered agent.
+// caller returns the registered agent that makes a call; FORBIDDEN if it is none.
 func (c Config) caller(ctx context.Context, env *tools.Env) (Dispatcher, agents.Member, error) {
 	if env.Agent == "" {
 		return nil, agents.Member{}, fault.New(fault.Forbidden, "only a registered agent may do this, with its own credential").
@@ -48,28 +48,28 @@ func (c Config) caller(ctx context.Context, env *tools.Env) (Dispatcher, agents.
 	return dispatcher, m, err
 }
 
-// refOf names a call, as every tool of agents does.
-type refOf struct {
+// callRef identifies a call in the inputs and outputs of the tools.
+type callRef struct {
 	Task    string `json:"task" jsonschema:"Task of the call" minLength:"1" maxLength:"64"`
 	Step    string `json:"step" jsonschema:"Step of the call" minLength:"1" maxLength:"512"`
 	Attempt int    `json:"attempt" jsonschema:"Attempt of the call" minimum:"1"`
 }
 
-func (r refOf) ref() work.Ref {
+func (r callRef) ref() work.Ref {
 	return work.Ref{Task: events.TaskID(r.Task), Step: r.Step, Attempt: r.Attempt}
 }
 
-func refsOf(all []work.Ref) []refOf {
-	refs := make([]refOf, len(all))
+func callRefs(all []work.Ref) []callRef {
+	refs := make([]callRef, len(all))
 	for i, r := range all {
-		refs[i] = refOf{string(r.Task), r.Step, r.Attempt}
+		refs[i] = callRef{string(r.Task), r.Step, r.Attempt}
 	}
 	return refs
 }
 
-// callOut is a call in the hands of an agent.
+// callOut is a call that is assigned to an agent.
 type callOut struct {
-	refOf
+	callRef
 
 	Call        string       `json:"call" jsonschema:"The call as text: orch_submit takes it in for, any other call in _meta as orch/call, so that what is started belongs to it"`
 	Key         string       `json:"key" jsonschema:"The same for every attempt of the call: what is done twice by it is done once"`
@@ -84,16 +84,16 @@ type callOut struct {
 	Lease       float64      `json:"lease_seconds" jsonschema:"After so many seconds without AGENT_HEARTBEAT the call is taken away"`
 }
 
-// handed is what was handed over, nil for nothing.
-func handed(data json.RawMessage) any {
+// handoverData returns the data that was handed over, nil for none.
+func handoverData(data json.RawMessage) any {
 	if len(data) == 0 {
 		return nil
 	}
 	return data
 }
 
-// callsOf are calls as a model reads them: with what is to be done, and times in seconds.
-func callsOf(all []agents.Assignment) ([]callOut, error) {
+// callOuts converts calls for a model: with the work to do, and durations in seconds.
+func callOuts(all []agents.Assignment) ([]callOut, error) {
 	calls := make([]callOut, len(all))
 	for i, a := range all {
 		var args agentTaskIn
@@ -101,7 +101,7 @@ func callsOf(all []agents.Assignment) ([]callOut, error) {
 			return nil, fault.Wrap(fault.Internal, err, "the arguments of a call cannot be read")
 		}
 		calls[i] = callOut{
-			refOf: refOf{string(a.Task), a.Step, a.Attempt}, Call: a.String(), Key: a.Key, Name: a.Name, Handover: a.Handover, Handed: handed(a.HandoverData),
+			callRef: callRef{string(a.Task), a.Step, a.Attempt}, Call: a.String(), Key: a.Key, Name: a.Name, Handover: a.Handover, Handed: handoverData(a.HandoverData),
 			Title: args.Title, Description: args.Description, Data: args.Data,
 			Deadline: a.Deadline, Left: a.Left.Round(time.Millisecond).Seconds(), Lease: a.Lease.Seconds(),
 		}

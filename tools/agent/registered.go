@@ -8,12 +8,13 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// registeredAgents are the agents that have registered: each by its name, and all of a role by that.
+// registeredAgents are the registered agents: each is known by its name, and all agents of a role by the role.
 type registeredAgents struct {
 	service func() agents.Service
 }
 
-// spawn implements source. Nobody gets what is for a role, or for the model of the client, by registering under its name.
+// spawn implements agentSource. An agent cannot receive work for a role or for the model of the client by registering
+// under that name.
 func (r registeredAgents) spawn(ctx context.Context, _ *tools.Env, agent string) (tools.Spawn, bool, error) {
 	if agent == clientModel {
 		return tools.Spawn{}, false, nil
@@ -26,16 +27,16 @@ func (r registeredAgents) spawn(ctx context.Context, _ *tools.Env, agent string)
 	for _, v := range all {
 		switch {
 		case agent == v.Name && !role:
-			return tools.Spawn{Agent: agent, Plan: planFor(agent, "agent")}, true, nil
+			return tools.Spawn{Agent: agent, Plan: registeredPlan(agent, "agent")}, true, nil
 		case agent == v.Type:
-			return tools.Spawn{Agent: agent, Plan: planFor(agent, "type")}, true, nil
+			return tools.Spawn{Agent: agent, Plan: registeredPlan(agent, "type")}, true, nil
 		}
 	}
 	return tools.Spawn{}, false, nil
 }
 
 func (r registeredAgents) types(ctx context.Context, _ *tools.Env) []string {
-	all, _ := r.all(ctx) // the list is a help
+	all, _ := r.all(ctx) // the list is only for a hint
 	var types []string
 	for _, v := range all {
 		types = append(types, v.Name, v.Type)
@@ -50,8 +51,8 @@ func (r registeredAgents) all(ctx context.Context) ([]agents.View, error) {
 	return r.service().Agents(ctx)
 }
 
-// planFor is the plan of what registered agents do that are selected by a field: one step.
-func planFor(agent, field string) []byte {
+// registeredPlan returns the plan for registered agents that a field selects: one step.
+func registeredPlan(agent, field string) []byte {
 	type object = map[string]any
 	return encode(object{
 		"orch": "v1",

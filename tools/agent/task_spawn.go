@@ -20,9 +20,9 @@ type taskSpawnOut struct {
 	Report any    `json:"report" jsonschema:"Final report of the agent: the outputs of its plan, or what its command has printed"`
 }
 
-// taskSpawn is TASK_SPAWN (S0-180, S0-181, A-48). The tool only finds out what the child is. The node starts it
-// in the commit that takes the call from its worker, and answers the call when the child has ended: a call that
-// is repeated before has no second child, so it counts as idempotent.
+// taskSpawn is TASK_SPAWN (S0-180, S0-181, A-48). The tool only determines the child task. The node starts the child
+// in the commit that ends the call at the worker, and completes the call when the child ends. A repeated call starts
+// no second child, so the tool is idempotent.
 func taskSpawn(all []agentSource) tools.Tool {
 	return tools.Define(tools.Spec{
 		Name:        "TASK_SPAWN",
@@ -40,7 +40,7 @@ func taskSpawn(all []agentSource) tools.Tool {
 	}, func(ctx context.Context, env *tools.Env, in taskSpawnIn) (taskSpawnOut, error) {
 		child, err := findAgent(ctx, env, all, in.SubagentType)
 		if fault.Has(err, fault.NotFound) && in.SubagentType == clientModel {
-			return askClient(env, in, err)
+			return promptClient(env, in, err)
 		}
 		if err != nil {
 			return taskSpawnOut{}, err
@@ -51,20 +51,20 @@ func taskSpawn(all []agentSource) tools.Tool {
 	})
 }
 
-// clientModel is the agent that is nothing but the language model of the MCP client (S2-051).
+// clientModel is the agent type for the language model of the MCP client (S2-051).
 const clientModel = "model"
 
-// askClient answers the prompt by the model of the client. Nothing is to be done but to think, so there is no child:
-// the task of the call itself stands for it.
-func askClient(env *tools.Env, in taskSpawnIn, unknown error) (taskSpawnOut, error) {
-	said, ok, err := env.Sample("report", in.Prompt)
+// promptClient answers the prompt with the model of the client. That needs no tools, so there is no child: the result
+// names the task of the call itself.
+func promptClient(env *tools.Env, in taskSpawnIn, notFound error) (taskSpawnOut, error) {
+	report, ok, err := env.Sample("report", in.Prompt)
 	switch {
 	case err != nil:
 		return taskSpawnOut{}, err
 	case !ok && !env.Can(events.Sampling):
-		return taskSpawnOut{}, fault.From(unknown).WithHint("the agent %q is the model of an MCP client that offers sampling; this task has none", clientModel)
+		return taskSpawnOut{}, fault.From(notFound).WithHint("the agent %q is the model of an MCP client that offers sampling; this task has none", clientModel)
 	case !ok:
 		return taskSpawnOut{}, fault.New(fault.Cancelled, "the model of the client gave no answer")
 	}
-	return taskSpawnOut{TaskID: string(env.Task), Status: "DONE", Report: said}, nil
+	return taskSpawnOut{TaskID: string(env.Task), Status: "DONE", Report: report}, nil
 }

@@ -9,15 +9,15 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// folder is where the templates lie below the root. No tool writes there.
+// folder contains the templates, below the root. No tool may write there.
 const folder = ".orch/agents"
 
 const (
 	suffix      = ".yaml"
-	maxTemplate = 1 << 20 // bytes, as of every plan
+	maxTemplate = 1 << 20 // bytes, the limit of every plan
 )
 
-// templateAgents are agents that are plans below the root.
+// templateAgents are the agents that are plans below the root.
 type templateAgents struct{}
 
 func (templateAgents) spawn(_ context.Context, env *tools.Env, agent string) (tools.Spawn, bool, error) {
@@ -35,7 +35,7 @@ func (templateAgents) spawn(_ context.Context, env *tools.Env, agent string) (to
 func (templateAgents) types(_ context.Context, env *tools.Env) []string {
 	entries, err := env.Root.ReadDir(folder)
 	if err != nil {
-		return nil // there are none
+		return nil // there is no folder
 	}
 	var names []string
 	for _, e := range entries {

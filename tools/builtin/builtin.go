@@ -1,4 +1,4 @@
-// Package builtin is the one list of the tools that come with orch.
+// Package builtin is the list of the tools that are part of orch.
 package builtin
 
 import (
@@ -20,37 +20,36 @@ import (
 	"github.com/orch-dev/orch/tools/web"
 )
 
-// Config holds what the families need to know of the node, a field for each family that needs anything.
-// The zero value works: tools that depend on a setting then say which one is missing.
+// Config configures the families. With the zero value, tools that need a setting return an error that names it.
 type Config struct {
 	// Database configures DATABASE_QUERY.
 	Database db.Config
 	Web      web.Config
 	Notify   notify.Config
-	// GitHub names the server of the API and holds the token.
+	// GitHub configures the server of the API and the token.
 	GitHub forge.Config
-	// Firebase has the databases and the subscriptions of sessions.
+	// Firebase configures the databases and the subscriptions of sessions.
 	Firebase firebase.Config
-	// Git knows secrets, the form of messages and who commits.
+	// Git configures the detection of secrets, the form of messages and the committer.
 	Git git.Config
-	// Build names the registries of packages.
+	// Build configures the package registries.
 	Build build.Config
-	// Agent names the agents that are commands.
+	// Agent configures the agents that are commands.
 	Agent agent.Config
-	// Onboarding and System know the node with its registered agents.
+	// Onboarding and System connect their families with the node and its registered agents.
 	Onboarding onboarding.Config
 	System     system.Config
-	// Message has the broker of the node.
+	// Message contains the broker of the node.
 	Message message.Config
 }
 
-// Family is a group of tools with the name under which they are listed as skills.
+// Family is a group of tools with the category under which they are listed as skills.
 type Family struct {
 	Category string
 	Tools    []tools.Tool
 }
 
-// Families returns all families, one line each.
+// Families returns all families.
 func Families(cfg Config) []Family {
 	return []Family{
 		{"files", fs.Tools()},
@@ -80,5 +79,5 @@ func All(cfg Config) []tools.Tool {
 	return all
 }
 
-// Internal returns the tools that only the node itself calls. They stand in no list.
+// Internal returns the tools that only the node itself calls. They are in no list.
 func Internal(cfg Config) []tools.Tool { return agent.Internal(cfg.Agent) }

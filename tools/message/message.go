@@ -1,5 +1,5 @@
-// Package message is the family of tools by which agents and people speak to each other (the Sartor network behind
-// seed 003). A tool acts for whoever made its call: the broker of the node finds out who that is.
+// Package message is the family of tools with which agents and people exchange messages (the Sartor network of seed
+// 003). A tool acts for the identity that made its call, which the broker of the node determines.
 package message
 
 import (
@@ -10,18 +10,18 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// Config is what the family needs of the node.
+// Config configures the family.
 type Config struct {
-	// Broker takes and gives out messages. Nil refuses all calls.
+	// Broker sends and delivers messages. If it is nil, all calls fail.
 	Broker messages.Broker[messages.Call]
 }
 
-// Tools returns the family.
+// Tools returns the tools of the family.
 func Tools(cfg Config) []tools.Tool {
 	return []tools.Tool{messageSend(cfg), messageInbox(cfg), messageAck(cfg), messageGroup(cfg)}
 }
 
-// broker returns the broker, UNAVAILABLE when there is none.
+// broker returns the broker; UNAVAILABLE when there is none.
 func (c Config) broker() (messages.Broker[messages.Call], error) {
 	if c.Broker == nil {
 		return nil, fault.New(fault.Unavailable, "nobody takes messages here")
@@ -29,7 +29,7 @@ func (c Config) broker() (messages.Broker[messages.Call], error) {
 	return c.Broker, nil
 }
 
-// callOf names the call for the broker.
+// callOf identifies the call for the broker.
 func callOf(env *tools.Env) messages.Call {
 	return messages.Call{Task: string(env.Task), Step: env.Step, Attempt: env.Attempt}
 }

@@ -15,7 +15,7 @@ type messageAckOut struct {
 	Unknown      []string `json:"unknown,omitempty" jsonschema:"Messages that do not wait for the caller: acknowledged before, expired, or never sent to them"`
 }
 
-// messageAck returns the tool MESSAGE_ACK.
+// messageAck is MESSAGE_ACK (B-4).
 func messageAck(cfg Config) tools.Tool {
 	return tools.Define(tools.Spec{
 		Name:        "MESSAGE_ACK",

@@ -40,7 +40,7 @@ type messageInboxOut struct {
 	More     bool         `json:"more" jsonschema:"Whether there are more"`
 }
 
-// messageInbox returns the tool MESSAGE_INBOX.
+// messageInbox is MESSAGE_INBOX (B-4).
 func messageInbox(cfg Config) tools.Tool {
 	return tools.Define(tools.Spec{
 		Name:        "MESSAGE_INBOX",
@@ -59,7 +59,7 @@ func messageInbox(cfg Config) tools.Tool {
 		}
 		p, err := broker.Inbox(ctx, callOf(env), messages.Query{
 			Type: in.Type, Sender: in.Sender, Correlation: in.Correlation, MinPriority: in.MinPriority,
-			Limit: in.Limit, After: uint64(in.After), Wait: seconds(in.WaitSeconds), //nolint:gosec // the schema wants 0 and above
+			Limit: in.Limit, After: uint64(in.After), Wait: seconds(in.WaitSeconds), //nolint:gosec // the schema requires at least 0
 		})
 		if err != nil {
 			return messageInboxOut{}, err

@@ -33,7 +33,7 @@ type messageSendOut struct {
 	Displaced   []string  `json:"displaced,omitempty" jsonschema:"Less urgent messages that made room for it in full inboxes"`
 }
 
-// messageSend returns the tool MESSAGE_SEND.
+// messageSend is MESSAGE_SEND (B-4).
 func messageSend(cfg Config) tools.Tool {
 	return tools.Define(tools.Spec{
 		Name:        "MESSAGE_SEND",
@@ -68,7 +68,7 @@ func messageSend(cfg Config) tools.Tool {
 	})
 }
 
-// draft is what a call sends.
+// draft returns the message of a call.
 func (in messageSendIn) draft(call string) (messages.Draft, error) {
 	payload := json.RawMessage(in.Payload)
 	switch {

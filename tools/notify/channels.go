@@ -16,38 +16,38 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// sendTime bounds the delivery to all channels of a call.
+// sendTime is the time limit for the delivery to all channels of a call.
 const sendTime = 30 * time.Second
 
-// send delivers a notice to one channel. Its errors hold no URL.
+// send delivers a notice to one channel. Its errors contain no URL.
 type send func(ctx context.Context, env *tools.Env, n Notice) error
 
-// channels are those of a node.
+// channels are the notification channels of a node.
 type channels struct {
-	known    map[string]send
-	standard []string
+	senders  map[string]send
+	defaults []string
 }
 
 func newChannels(cfg Config) *channels {
-	c := &channels{known: map[string]send{}, standard: cfg.Default}
+	c := &channels{senders: map[string]send{}, defaults: cfg.Default}
 	for name, raw := range cfg.Channels {
-		c.known[name] = remote(cfg, raw)
+		c.senders[name] = newSender(cfg, raw)
 	}
-	c.known["log"] = toLog
-	c.known["file"] = toFile
+	c.senders["log"] = toLog
+	c.senders["file"] = toFile
 	if cfg.Publish != nil {
-		c.known["nats"] = func(ctx context.Context, _ *tools.Env, n Notice) error { return cfg.Publish(ctx, n) }
+		c.senders["nats"] = func(ctx context.Context, _ *tools.Env, n Notice) error { return cfg.Publish(ctx, n) }
 	}
-	if len(c.standard) == 0 {
-		c.standard = []string{"log"}
+	if len(c.defaults) == 0 {
+		c.defaults = []string{"log"}
 	}
 	return c
 }
 
-func (c *channels) names() []string { return slices.Sorted(maps.Keys(c.known)) }
+func (c *channels) names() []string { return slices.Sorted(maps.Keys(c.senders)) }
 
-// toLog writes to the log of the task and to that of the node. The entry of the task joins the commit of
-// the result.
+// toLog writes to the log of the task and to that of the node. The entry in the log of the task is committed with the
+// result.
 func toLog(ctx context.Context, env *tools.Env, n Notice) error {
 	level, logged := "INFO", slog.LevelInfo
 	if n.Priority == "high" || n.Priority == "critical" {
@@ -63,15 +63,15 @@ func toLog(ctx context.Context, env *tools.Env, n Notice) error {
 	return nil
 }
 
-// remote chooses the way to a service by the scheme of its URL.
-func remote(cfg Config, raw string) send {
+// newSender returns the function for a service, by the scheme of its URL.
+func newSender(cfg Config, raw string) send {
 	if strings.HasPrefix(raw, "http://") || strings.HasPrefix(raw, "https://") {
 		return webhook(netguard.New(cfg.Net.Reaching(raw)), raw)
 	}
 	return newService(raw).send
 }
 
-// webhook posts a notice as JSON. A redirect is no delivery.
+// webhook posts a notice as JSON. It follows no redirects; a redirect is a failure.
 func webhook(client *netguard.Client, raw string) send {
 	return func(ctx context.Context, _ *tools.Env, n Notice) error {
 		u, err := client.Parse(raw)

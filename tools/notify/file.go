@@ -10,8 +10,8 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// toFile writes a notice to a file of its own, outputs/notifications/<time>-<key>.json in the workspace
-// of the task: files of their own need no lock, and their names sort by time.
+// toFile writes a notice to a new file, outputs/notifications/<time>-<key>.json in the workspace of the task.
+// Separate files need no lock, and their names sort by time.
 func toFile(_ context.Context, env *tools.Env, n Notice) error {
 	data, err := json.MarshalIndent(n, "", "  ")
 	if err != nil {

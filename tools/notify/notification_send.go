@@ -32,7 +32,7 @@ type delivery struct {
 	Error string `json:"error,omitempty" jsonschema:"Why it did not"`
 }
 
-// NOTIFICATION_SEND (S0-185, A-49).
+// notificationSend is NOTIFICATION_SEND (S0-185, A-49).
 func notificationSend(c *channels) tools.Tool {
 	return tools.Define(tools.Spec{
 		Name:       "NOTIFICATION_SEND",
@@ -47,7 +47,7 @@ func notificationSend(c *channels) tools.Tool {
 		Content:    []string{"subject", "message"},
 		Errors:     []string{"VALIDATION_ERROR", "SECRET_DETECTED", "NETWORK_ERROR", "RATE_LIMITED"},
 	}, func(ctx context.Context, env *tools.Env, in notificationSendIn) (notificationSendOut, error) {
-		names, err := c.choose(in.Channels)
+		names, err := c.resolve(in.Channels)
 		if err != nil {
 			return notificationSendOut{}, err
 		}
@@ -57,21 +57,21 @@ func notificationSend(c *channels) tools.Tool {
 		}
 		done := c.deliver(ctx, env, n, names)
 		if !slices.ContainsFunc(done, func(d delivery) bool { return d.OK }) {
-			return notificationSendOut{}, undelivered(ctx, done)
+			return notificationSendOut{}, deliveryError(ctx, done)
 		}
 		return notificationSendOut{Sent: true, DeliveredAt: events.Time(env.Now()), Channels: done}, nil
 	})
 }
 
-// choose returns the channels to use, each once. An unknown one is a VALIDATION_ERROR before anything is
-// sent.
-func (c *channels) choose(asked []string) ([]string, error) {
-	if len(asked) == 0 {
-		asked = c.standard
+// resolve returns the channels to use, without duplicates. It returns VALIDATION_ERROR for an unknown one, before
+// anything is sent.
+func (c *channels) resolve(requested []string) ([]string, error) {
+	if len(requested) == 0 {
+		requested = c.defaults
 	}
 	var names []string
-	for i, name := range asked {
-		if c.known[name] == nil {
+	for i, name := range requested {
+		if c.senders[name] == nil {
 			return nil, fault.New(fault.ValidationError, "is no channel of this node").
 				WithField("channels["+strconv.Itoa(i)+"]").WithHint("the channels are %s", strings.Join(c.names(), ", "))
 		}
@@ -82,7 +82,7 @@ func (c *channels) choose(asked []string) ([]string, error) {
 	return names, nil
 }
 
-// deliver sends to all channels at the same time and waits for each.
+// deliver sends to all channels concurrently and waits for each.
 func (c *channels) deliver(ctx context.Context, env *tools.Env, n Notice, names []string) []delivery {
 	ctx, cancel := context.WithTimeout(ctx, sendTime)
 	defer cancel()
@@ -91,7 +91,7 @@ func (c *channels) deliver(ctx context.Context, env *tools.Env, n Notice, names 
 	for i, name := range names {
 		all.Go(func() {
 			done[i] = delivery{Name: name, OK: true}
-			if err := c.known[name](ctx, env, n); err != nil {
+			if err := c.senders[name](ctx, env, n); err != nil {
 				done[i] = delivery{Name: name, Error: fault.From(err).Error()}
 			}
 		})
@@ -100,8 +100,8 @@ func (c *channels) deliver(ctx context.Context, env *tools.Env, n Notice, names 
 	return done
 }
 
-// undelivered is the error of a notification that no channel took.
-func undelivered(ctx context.Context, done []delivery) error {
+// deliveryError returns the error of a notification that no channel accepted.
+func deliveryError(ctx context.Context, done []delivery) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-// Package notify is the family of tools that tell people something (seed 000).
+// Package notify is the family of tools that notify people (seed 000).
 package notify
 
 import (
@@ -10,11 +10,11 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// Notice is a notification on its way.
+// Notice is one notification.
 type Notice struct {
 	Task events.TaskID `json:"task"`
 	Step string        `json:"step,omitempty"`
-	// Key is the same for every attempt, so that a receiver can drop what it knows.
+	// Key is the same for every attempt, so that a receiver can drop duplicates.
 	Key string `json:"key"`
 	// Priority is low, medium, high or critical.
 	Priority string    `json:"priority"`
@@ -23,20 +23,19 @@ type Notice struct {
 	At       time.Time `json:"at"`
 }
 
-// Config is what the operator decides for the family. The zero value works: there are the channels log
-// and file.
+// Config configures the family. The zero value has the channels log and file.
 type Config struct {
-	// Channels maps names to the URLs of services, which may hold credentials and are shown nowhere:
-	// http and https receive a Notice as JSON by POST; other schemes are those of shoutrrr, such as
-	// smtp://, slack://, ntfy://. A name may not be that of a built-in channel.
+	// Channels maps names to the URLs of services. The URLs may contain credentials and are never shown. http and
+	// https receive a Notice as JSON by POST; other schemes are those of shoutrrr, such as smtp://, slack://,
+	// ntfy://. A name may not be that of a built-in channel.
 	Channels map[string]string
-	// Default are the channels of a call that names none. Default: log.
+	// Default are the channels for calls that name none. Default: log.
 	Default []string
-	// Publish hands a notice to the bus of the node; nil means that there is no channel nats.
+	// Publish publishes a notice on the bus of the node; nil means that there is no channel nats.
 	Publish func(ctx context.Context, n Notice) error
-	// Net says what webhooks may reach beside public addresses and their own URLs.
+	// Net configures the permitted addresses of webhooks besides public ones and their own URLs.
 	Net netguard.Config
 }
 
-// Tools returns the family.
+// Tools returns the tools of the family.
 func Tools(cfg Config) []tools.Tool { return []tools.Tool{notificationSend(newChannels(cfg))} }

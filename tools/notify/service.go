@@ -13,19 +13,18 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// maxHanging is how many deliveries to one service may be under way. Some services know no deadline, so a
-// delivery that was given up goes on until its connection ends.
-const maxHanging = 4
+// maxPending limits the concurrent deliveries to one service. Some services support no deadline, so an abandoned
+// delivery continues until its connection ends.
+const maxPending = 4
 
-// service is a service of shoutrrr. It is reached as its URL says, without the check of addresses: the
-// URL is the operator's.
+// service is a service of shoutrrr. Its address is not checked, because the operator configured the URL.
 type service struct {
 	url   string
 	slots chan struct{}
 }
 
 func newService(raw string) *service {
-	return &service{url: raw, slots: make(chan struct{}, maxHanging)}
+	return &service{url: raw, slots: make(chan struct{}, maxPending)}
 }
 
 func (s *service) send(ctx context.Context, _ *tools.Env, n Notice) error {
@@ -47,11 +46,11 @@ func (s *service) send(ctx context.Context, _ *tools.Env, n Notice) error {
 	}
 }
 
-// call delivers without a deadline. The errors of shoutrrr repeat URLs with their credentials, so nothing
-// of their text is kept.
+// call delivers without a deadline. The errors of shoutrrr may contain URLs with credentials, so their text is
+// dropped.
 func (s *service) call(n Notice) (err error) {
 	defer func() {
-		if recover() != nil { // here nobody else would
+		if recover() != nil { // nothing else recovers in this goroutine
 			err = fault.New(fault.Internal, "the library of the service failed")
 		}
 	}()
@@ -63,17 +62,17 @@ func (s *service) call(n Notice) (err error) {
 	params := types.Params{}
 	params.SetTitle(n.Subject)
 	if err := to.Send(text(n), &params); err != nil {
-		return fault.New(fault.NetworkError, "the service %s", refusal(err))
+		return fault.New(fault.NetworkError, "the service %s", failureText(err))
 	}
 	return nil
 }
 
-// text is the message with what a person needs to find the task.
+// text returns the message with the information that a person needs to find the task.
 func text(n Notice) string {
 	return n.Message + "\n\nPriority: " + n.Priority + "\nTask: " + string(n.Task)
 }
 
-func refusal(err error) string {
+func failureText(err error) string {
 	var dns *net.DNSError
 	switch {
 	case errors.As(err, &dns):

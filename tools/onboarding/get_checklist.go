@@ -39,7 +39,7 @@ type progress struct {
 	RequiredRemaining *int     `json:"requiredRemaining,omitempty" jsonschema:"Required items that are not done"`
 }
 
-// onboarding.getChecklist (S3-090, S3-091).
+// getChecklist is onboarding.getChecklist (S3-090, S3-091).
 func getChecklist(cfg Config) tools.Tool {
 	return tools.Define(tools.Spec{
 		Name:        "onboarding.getChecklist",
@@ -70,11 +70,11 @@ func getChecklist(cfg Config) tools.Tool {
 	})
 }
 
-// hasRead reports whether an agent has ever looked into its inbox.
+// hasRead reports whether an agent has ever read its inbox.
 func (c Config) hasRead(ctx context.Context, v agents.View) (bool, error) {
 	node, err := c.node()
 	if err != nil || node.Called == nil {
-		return false, nil //nolint:nilerr // where there is no node there are no messages
+		return false, nil //nolint:nilerr // without a node there are no messages
 	}
 	return node.Called(ctx, v.Actor(), inboxTool, v.RegisteredAt)
 }
@@ -82,7 +82,7 @@ func (c Config) hasRead(ctx context.Context, v agents.View) (bool, error) {
 // inboxTool is the tool that reads an inbox.
 const inboxTool = "MESSAGE_INBOX"
 
-// checklist is what an agent has done of what every agent does first. The progress is that of all items.
+// checklist returns the checklist of an agent. Progress counts all items, even those that are not listed.
 func checklist(v agents.View, read, completed bool) getChecklistOut {
 	items := items(v, read)
 	out, done, left := getChecklistOut{Checklist: []item{}}, 0, 0
@@ -103,7 +103,8 @@ func checklist(v agents.View, read, completed bool) getChecklistOut {
 	return out
 }
 
-// items are the steps of joining, and which of them the agent has taken. read says whether it has looked into its inbox.
+// items returns the onboarding steps, and which of them the agent has completed. read reports whether it has read its
+// inbox.
 func items(v agents.View, read bool) []item {
 	done := v.Record.Completed > 0
 	worked := done || v.Record.Failed > 0 || v.Current > 0
@@ -111,11 +112,11 @@ func items(v agents.View, read bool) []item {
 	return []item{
 		{
 			ID: "register", Category: "identity", Title: "Register", Description: "Get an id and a credential.",
-			Required: new(true), Completed: new(true), CompletedAt: stamp(v.RegisteredAt), Resources: []string{"docs/reference/agents.md"},
+			Required: new(true), Completed: new(true), CompletedAt: timestamp(v.RegisteredAt), Resources: []string{"docs/reference/agents.md"},
 		},
 		{
 			ID: "heartbeat", Category: "presence", Title: "Send heartbeats", Required: new(true), Completed: &heard,
-			Description: "Say every " + agents.Interval.String() + " that the agent is there.", CompletedAt: at(v.LastSeen, heard),
+			Description: "Say every " + agents.Interval.String() + " that the agent is there.", CompletedAt: completedAt(v.LastSeen, heard),
 			Dependencies: []string{"register"}, Resources: []string{agents.StatusPath},
 		},
 		{
@@ -133,10 +134,10 @@ func items(v agents.View, read bool) []item {
 	}
 }
 
-// at is when something was completed, as far as that is known.
-func at(t time.Time, completed bool) string {
+// completedAt formats the time of a completion, "" if unknown.
+func completedAt(t time.Time, completed bool) string {
 	if !completed || t.IsZero() {
 		return ""
 	}
-	return stamp(t)
+	return timestamp(t)
 }

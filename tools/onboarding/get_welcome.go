@@ -44,10 +44,10 @@ type resources struct {
 	Contacts      []string `json:"contacts,omitempty" jsonschema:"Who can be asked"`
 }
 
-// maxSpecializations bounds the specializations that steps are made of.
+// maxSpecializations limits the specializations that add steps.
 const maxSpecializations = 5
 
-// onboarding.getWelcome (S3-080, S3-081).
+// getWelcome is onboarding.getWelcome (S3-080, S3-081).
 func getWelcome(cfg Config) tools.Tool {
 	return tools.Define(tools.Spec{
 		Name:        "onboarding.getWelcome",
@@ -100,15 +100,15 @@ func (in getWelcomeIn) welcome(node *Node, offered map[string][]string, r role) 
 	return w
 }
 
-// steps are those of the role, as far as the agent may call their tools.
+// steps returns the steps of the role whose tools the agent may call.
 func (in getWelcomeIn) steps(offered map[string][]string, r role) []quickStart {
-	may := map[string]bool{}
+	callable := map[string]bool{}
 	for _, names := range offered {
 		for _, name := range names {
-			may[name] = true
+			callable[name] = true
 		}
 	}
-	all := append(in.joining(), step{tool: "system.listSkills", title: "See what there is", description: "Lists the tools that you may call and what other agents can do."})
+	all := append(in.joinSteps(), step{tool: "system.listSkills", title: "See what there is", description: "Lists the tools that you may call and what other agents can do."})
 	all = append(all, r.steps...)
 	for _, topic := range in.Specializations[:min(len(in.Specializations), maxSpecializations)] {
 		all = append(all, step{
@@ -121,19 +121,18 @@ func (in getWelcomeIn) steps(offered map[string][]string, r role) []quickStart {
 	)
 	list := []quickStart{}
 	for _, s := range all {
-		if may[s.tool] {
+		if callable[s.tool] {
 			list = append(list, quickStart{len(list) + 1, s.title, s.description, s.action()})
 		}
 	}
 	return list
 }
 
-// joining are the steps by which an agent takes part in the work: it registers, and then speaks HTTP with the credential
-// that it got.
-func (in getWelcomeIn) joining() []step {
+// joinSteps returns the steps to join the work: the agent registers, and then uses HTTP with its credential.
+func (in getWelcomeIn) joinSteps() []step {
 	const register = RegisterAgent
 	return []step{
-		{tool: register, args: in.registration(), title: "Register", description: "The node then knows what you can do, and gives you a credential of your own: its secret is shown only now."},
+		{tool: register, args: in.exampleRegistration(), title: "Register", description: "The node then knows what you can do, and gives you a credential of your own: its secret is shown only now."},
 		{
 			tool: register, request: "POST " + agents.TasksPath + ` {"free":1,"wait":20000000000}`, title: "Claim work",
 			description: "Send it to endpoints.tasks of your registration, with the secret as bearer token: the answer holds the calls that are for you, as soon as there are any. Ask again and again.",
@@ -146,34 +145,34 @@ func (in getWelcomeIn) joining() []step {
 			tool: register, request: "POST " + agents.ResultsPath + ` {"task":"TASK_…","step":"…","attempt":1,"result":{}}`, title: "Report what came of a call",
 			description: "With result, or with error. docs/reference/agents.md has the whole protocol; orch agent run and the Go package agents/peer speak it for you.",
 		},
-		{tool: "onboarding.getChecklist", args: object{"agentId": in.name()}, title: "Look at your checklist", description: "It says what is left to do before you are ready."},
+		{tool: "onboarding.getChecklist", args: object{"agentId": in.exampleName()}, title: "Look at your checklist", description: "It says what is left to do before you are ready."},
 	}
 }
 
-// name is that of the agent where it can be one.
-func (in getWelcomeIn) name() string {
+// exampleName returns the name of the agent if it is valid, else a placeholder.
+func (in getWelcomeIn) exampleName() string {
 	if agents.IsName(in.AgentName) {
 		return in.AgentName
 	}
 	return "your-name"
 }
 
-// registration is how the agent would register.
-func (in getWelcomeIn) registration() object {
-	can := in.Specializations[:min(len(in.Specializations), maxSpecializations)]
-	if len(can) == 0 {
-		can = []string{in.Role}
+// exampleRegistration returns the arguments with which the agent can register.
+func (in getWelcomeIn) exampleRegistration() object {
+	skills := in.Specializations[:min(len(in.Specializations), maxSpecializations)]
+	if len(skills) == 0 {
+		skills = []string{in.Role}
 	}
 	var capabilities []object
-	for _, name := range can {
+	for _, name := range skills {
 		capabilities = append(capabilities, object{"name": name, "category": "general"})
 	}
-	return object{"agentInfo": object{"name": in.name(), "type": in.Role, "version": "1.0.0"}, "capabilities": capabilities}
+	return object{"agentInfo": object{"name": in.exampleName(), "type": in.Role, "version": "1.0.0"}, "capabilities": capabilities}
 }
 
 type object = map[string]any
 
-// step is a call that an agent may begin with, or a request that it may send when it has the tool.
+// step is a first call for an agent, or a request that it may send if it may call the tool.
 type step struct {
 	tool               string
 	args               object
@@ -190,7 +189,7 @@ func (s step) action() string {
 	}
 	text, err := json.Marshal(s.args)
 	if err != nil {
-		return s.tool // texts always have a form in JSON
+		return s.tool // strings can always be encoded
 	}
 	return s.tool + " " + string(text)
 }

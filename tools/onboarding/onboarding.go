@@ -1,5 +1,5 @@
-// Package onboarding is the family of tools that make agents at home (seed 003). What it tells an agent follows from what
-// the node offers to that agent, so it learns both from the node.
+// Package onboarding is the family of tools that introduce agents to the node (seed 003). Their answers depend on the
+// tools that the node offers to the agent.
 package onboarding
 
 import (
@@ -12,22 +12,22 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// Config connects the family with a node. The zero value works: the tools then say that there is none.
+// Config connects the family with a node. With the zero value the tools return TOOL_UNAVAILABLE.
 type Config struct {
-	// Node returns what the node can be asked; nil where there is no node, or none yet.
+	// Node returns the node; nil if there is none, or none yet.
 	Node func() *Node
-	// Agents returns what knows the registered agents; nil where there is none.
+	// Agents returns the service for registered agents; nil if there is none.
 	Agents func() agents.Service
 }
 
-// Node is what the family learns from the node. All fields but Contacts and Called are required.
+// Node is the interface of the node to the family. All fields except Contacts and Called are required.
 type Node struct {
 	Version string
 	// Offered returns the tools that a task may call, by category.
 	Offered func(ctx context.Context, task events.TaskID) (map[string][]string, error)
-	// Called reports whether somebody has called a tool, and that has ended well, since a time.
+	// Called reports whether an identity has successfully called a tool since a time.
 	Called func(ctx context.Context, who, tool string, since time.Time) (bool, error)
-	// Contacts are the people to ask.
+	// Contacts are the people who can help.
 	Contacts []string
 }
 
@@ -40,12 +40,12 @@ func (c Config) node() (*Node, error) {
 	return nil, fault.New(fault.ToolUnavailable, "only a node can answer this").WithHint("start one: orch serve")
 }
 
-// Tools returns the family.
+// Tools returns the tools of the family.
 func Tools(cfg Config) []tools.Tool {
 	return []tools.Tool{getWelcome(cfg), registerAgent(cfg), getChecklist(cfg)}
 }
 
-// agents returns the node that knows the agents.
+// agents returns the service for registered agents.
 func (c Config) agents() (agents.Service, error) {
 	if c.Agents != nil {
 		if service := c.Agents(); service != nil {

@@ -61,17 +61,17 @@ type endpoints struct {
 	Status   string `json:"status,omitempty" jsonschema:"Where it sends heartbeats" format:"uri"`
 }
 
-// Once and OnceKey, with the id of the agent, stand in the log for the secret of a credential and its id: whoever asked gets
-// them in their place, once.
+// Once and OnceKey, formatted with the id of the agent, are placeholders in the log for the secret of a credential
+// and its id. Reveal replaces them once, for the identity that registered the agent.
 const (
 	Once    = "(the secret of %s is shown once, to whoever registered the agent)"
 	OnceKey = "(the key of %s is shown once, with the secret)"
 )
 
-// RegisterAgent is the name of the tool whose result holds Once.
+// RegisterAgent is the name of the tool whose result contains Once.
 const RegisterAgent = "onboarding.registerAgent"
 
-// onboarding.registerAgent (S3-085 to S3-089).
+// registerAgent is onboarding.registerAgent (S3-085 to S3-089).
 func registerAgent(cfg Config) tools.Tool {
 	return tools.Define(tools.Spec{
 		Name:       RegisterAgent,
@@ -100,15 +100,15 @@ func registerAgent(cfg Config) tools.Tool {
 		if err != nil {
 			return registerAgentOut{}, err
 		}
-		return registered(m), nil
+		return registeredOut(m), nil
 	})
 }
 
-// registered is the answer. The secret is not in it, because the answer is in the log.
-func registered(m agents.Registered) registerAgentOut {
+// registeredOut returns the output. It does not contain the secret, because the output is in the log.
+func registeredOut(m agents.Registered) registerAgentOut {
 	out := registerAgentOut{
-		AgentID: m.ID, RegisteredAt: stamp(m.RegisteredAt),
-		Credentials: credentials{APIKey: fmt.Sprintf(OnceKey, m.ID), Secret: fmt.Sprintf(Once, m.ID), ExpiresAt: stamp(m.ExpiresAt)},
+		AgentID: m.ID, RegisteredAt: timestamp(m.RegisteredAt),
+		Credentials: credentials{APIKey: fmt.Sprintf(OnceKey, m.ID), Secret: fmt.Sprintf(Once, m.ID), ExpiresAt: timestamp(m.ExpiresAt)},
 		Endpoints:   endpoints{Messages: "orch://inbox"},
 	}
 	if m.URL != "" {
@@ -117,37 +117,37 @@ func registered(m agents.Registered) registerAgentOut {
 	return out
 }
 
-// stamp writes a time as seed 003 does (S3-005).
-func stamp(at time.Time) string { return at.UTC().Format(time.RFC3339) }
+// timestamp formats a time as in seed 003 (S3-005).
+func timestamp(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 
-// profile is what the registry keeps.
+// profile returns the profile for the registry.
 func (in registerAgentIn) profile() (agents.Profile, error) {
-	c := in.configured()
+	cfg := in.withDefaults()
 	p := agents.Profile{
 		Type: in.AgentInfo.Type, Version: in.AgentInfo.Version, Description: in.AgentInfo.Description, Creator: in.AgentInfo.Creator,
-		MaxTasks: *c.MaxConcurrentTasks, Timeout: ms(*c.Timeout),
-		MaxRetries: *c.RetryPolicy.MaxRetries, Backoff: ms(*c.RetryPolicy.BackoffMs),
+		MaxTasks: *cfg.MaxConcurrentTasks, Timeout: ms(*cfg.Timeout),
+		MaxRetries: *cfg.RetryPolicy.MaxRetries, Backoff: ms(*cfg.RetryPolicy.BackoffMs),
 	}
-	for _, said := range in.Capabilities {
-		kept := agents.Capability{Name: said.Name, Category: said.Category}
-		if len(said.Parameters) > 0 {
-			if err := json.Unmarshal(said.Parameters, &kept.Parameters); err != nil {
+	for _, declared := range in.Capabilities {
+		c := agents.Capability{Name: declared.Name, Category: declared.Category}
+		if len(declared.Parameters) > 0 {
+			if err := json.Unmarshal(declared.Parameters, &c.Parameters); err != nil {
 				return p, fault.Wrap(fault.InvalidFormat, err, "is no object").WithField("capabilities")
 			}
 		}
-		p.Capabilities = append(p.Capabilities, kept)
+		p.Capabilities = append(p.Capabilities, c)
 	}
 	return p, nil
 }
 
-// ms is a number of milliseconds; one that is too large for that is kept too large.
+// ms converts milliseconds to a Duration. Numbers out of range are clamped to values that validation rejects.
 func ms(n int) time.Duration {
 	const most = int(1<<62) / int(time.Millisecond)
 	return time.Duration(max(min(n, most), -most)) * time.Millisecond
 }
 
-// configured is the configuration with all defaults (S3-004).
-func (in registerAgentIn) configured() configuration {
+// withDefaults returns the configuration with all defaults (S3-004).
+func (in registerAgentIn) withDefaults() configuration {
 	c := configuration{}
 	if in.Configuration != nil {
 		c = *in.Configuration
@@ -156,14 +156,14 @@ func (in registerAgentIn) configured() configuration {
 	if c.RetryPolicy != nil {
 		r = *c.RetryPolicy
 	}
-	r.MaxRetries, r.BackoffMs = or(r.MaxRetries, 3), or(r.BackoffMs, 1000)
-	return configuration{MaxConcurrentTasks: or(c.MaxConcurrentTasks, 5), Timeout: or(c.Timeout, 30000), RetryPolicy: &r}
+	r.MaxRetries, r.BackoffMs = orDefault(r.MaxRetries, 3), orDefault(r.BackoffMs, 1000)
+	return configuration{MaxConcurrentTasks: orDefault(c.MaxConcurrentTasks, 5), Timeout: orDefault(c.Timeout, 30000), RetryPolicy: &r}
 }
 
-// or is the number, or for none another one.
-func or(n *int, otherwise int) *int {
+// orDefault returns n, or a pointer to fallback if n is nil.
+func orDefault(n *int, fallback int) *int {
 	if n == nil {
-		return &otherwise
+		return &fallback
 	}
 	return n
 }

@@ -12,19 +12,19 @@ import (
 	"github.com/orch-dev/orch/events"
 )
 
-// once finds the placeholders of secrets.
-var once = regexp.MustCompile(strings.Replace(regexp.QuoteMeta(Once), "%s", "(agent-[0-9a-z]{26})", 1))
+// oncePattern matches the placeholders of secrets.
+var oncePattern = regexp.MustCompile(strings.Replace(regexp.QuoteMeta(Once), "%s", "(agent-[0-9a-z]{26})", 1))
 
-// Reveal puts the secrets of new credentials into the result of a task that has registered agents, for whoever asked
-// for that, and the first time only. Any other result comes back as it is.
+// Reveal replaces the placeholders in the result of a task that registered agents by the secrets of their
+// credentials, the first time that the requester asks. Any other result is returned unchanged.
 func Reveal(ctx context.Context, service agents.Service, task events.TaskID, by string, result json.RawMessage) json.RawMessage {
-	asked := map[string]bool{}
-	for _, found := range once.FindAllSubmatch(result, -1) {
+	seen := map[string]bool{}
+	for _, found := range oncePattern.FindAllSubmatch(result, -1) {
 		id := string(found[1])
-		if asked[id] {
+		if seen[id] {
 			continue
 		}
-		asked[id] = true
+		seen[id] = true
 		got, err := service.Collect(ctx, agents.Collection{Task: task, Agent: id, By: by})
 		if err != nil {
 			continue

@@ -1,13 +1,13 @@
 package onboarding
 
-// role is what an agent of a role is told.
+// role is the information for agents of a role.
 type role struct {
 	greeting, description string
 	steps                 []step
 	pages, examples       []string
 }
 
-// roles are those of the specification.
+// roles returns the roles of the specification.
 func roles() map[string]role {
 	return map[string]role{
 		"researcher": {

@@ -41,8 +41,8 @@ type agentMetrics struct {
 	Uptime          *int64   `json:"uptime,omitempty" jsonschema:"Seconds since it was last offline"`
 }
 
-// summary counts all agents, those that are filtered away included. The error is ours: without it the parts would not
-// add up (A-84).
+// summary counts all agents, including those that a filter excludes. The field error is an addition to the
+// specification: without it the counts would not add up to the total (A-84).
 type summary struct {
 	Total   *int `json:"total,omitempty" jsonschema:"How many there are"`
 	Active  *int `json:"active,omitempty" jsonschema:"Agents with tasks and room for more"`
@@ -52,9 +52,9 @@ type summary struct {
 	Error   *int `json:"error,omitempty" jsonschema:"Agents in trouble"`
 }
 
-// system.getAgents (S3-105 to S3-107).
+// getAgents is system.getAgents (S3-105 to S3-107).
 func getAgents(cfg Config) tools.Tool {
-	return tools.Define(spec(tools.Spec{
+	return tools.Define(readSpec(tools.Spec{
 		Name:    "system.getAgents",
 		Title:   "List the agents",
 		Purpose: "List active agents in the system",
@@ -68,17 +68,17 @@ func getAgents(cfg Config) tools.Tool {
 		if err != nil {
 			return getAgentsOut{}, err
 		}
-		out := getAgentsOut{Agents: []agent{}, Summary: count(all)}
+		out := getAgentsOut{Agents: []agent{}, Summary: countByStatus(all)}
 		for _, v := range all {
-			if in.selects(v) {
-				out.Agents = append(out.Agents, shown(v, in.IncludeMetrics))
+			if in.matches(v) {
+				out.Agents = append(out.Agents, agentOut(v, in.IncludeMetrics))
 			}
 		}
 		return out, nil
 	})
 }
 
-func (in getAgentsIn) selects(v agents.View) bool {
+func (in getAgentsIn) matches(v agents.View) bool {
 	if in.Status != "" && in.Status != string(v.Status) || in.Type != "" && in.Type != v.Type {
 		return false
 	}
@@ -86,7 +86,7 @@ func (in getAgentsIn) selects(v agents.View) bool {
 	return !slices.ContainsFunc(in.Capabilities, func(c string) bool { return !slices.Contains(names, c) })
 }
 
-func shown(v agents.View, measured bool) agent {
+func agentOut(v agents.View, includeMetrics bool) agent {
 	a := agent{
 		ID: v.ID, Name: v.Name, Type: v.Type, Status: string(v.Status), Capabilities: v.Names(),
 		CurrentTasks: &v.Current, MaxTasks: v.MaxTasks,
@@ -94,13 +94,13 @@ func shown(v agents.View, measured bool) agent {
 	if !v.LastSeen.IsZero() {
 		a.LastSeen = v.LastSeen.UTC().Format(time.RFC3339)
 	}
-	if measured {
-		a.Metrics = measure(v)
+	if includeMetrics {
+		a.Metrics = metricsOf(v)
 	}
 	return a
 }
 
-func measure(v agents.View) *agentMetrics {
+func metricsOf(v agents.View) *agentMetrics {
 	m := &agentMetrics{TasksCompleted: &v.Record.Completed, SuccessRate: new(v.Record.SuccessRate()), Uptime: new(int64(v.Uptime / time.Second))}
 	if n := v.Record.Completed + v.Record.Failed; n > 0 {
 		m.AvgResponseTime = new(float64(v.Record.Busy.Milliseconds()) / float64(n))
@@ -108,7 +108,7 @@ func measure(v agents.View) *agentMetrics {
 	return m
 }
 
-func count(all []agents.View) *summary {
+func countByStatus(all []agents.View) *summary {
 	by := map[agents.Status]int{}
 	for _, v := range all {
 		by[v.Status]++

@@ -12,24 +12,24 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// The states of a part of the system.
+// The states of a component of the system.
 const (
-	// Up answers, Down does not, Off is not configured or switched off by somebody.
+	// Up components answer, Down ones do not, Off ones are not configured or were switched off.
 	Up   = "up"
 	Down = "down"
 	Off  = "off"
 )
 
-// Part is what a probe has found.
+// Part is the result of probing one component.
 type Part struct {
 	Name string
 	// Status is Up, Down or Off.
 	Status string
-	// Latency is how long the probe took; 0 when nothing was asked.
+	// Latency is the duration of the probe; 0 when there was none.
 	Latency time.Duration
-	// Why says why it is Down, for everybody: no addresses, no texts of others.
+	// Why is the public reason for Down, without addresses and texts of other systems.
 	Why string
-	// Limit is what GitHub says of its rate limit; nil when it was not asked.
+	// Limit is the rate limit of GitHub; nil when it was not queried.
 	Limit *Limit
 }
 
@@ -40,38 +40,38 @@ type Limit struct {
 	ResetAt   time.Time `json:"reset_at"`
 }
 
-// Health probes the parts of the system. A probe ends when its context does.
+// Health probes the components of the system. A probe ends when its context does.
 type Health interface {
-	// NATS and JetStream are the server and the log: JetStream is Down when it takes no commits.
+	// NATS and JetStream probe the server and the log. JetStream is Down when it accepts no commits.
 	NATS(ctx context.Context) Part
 	JetStream(ctx context.Context) Part
-	// Servers are the servers of tools that are defined: one that is enabled and not ready is Down.
+	// Servers probes the configured tool servers: one that is enabled but not ready is Down.
 	Servers(ctx context.Context) []Part
 	Firebase(ctx context.Context) Part
 	GitHub(ctx context.Context) Part
-	// Process is measured when it is asked for.
+	// Process measures the process of the node.
 	Process() Process
 }
 
-// Process is how the process of the node is.
+// Process is the state of the process of the node.
 type Process struct {
 	Uptime time.Duration
-	// Memory is what it holds, in MiB.
+	// Memory is the memory in use, in MiB.
 	Memory float64
-	// CPU is the share of one core that it used lately, in percent.
+	// CPU is the recent usage of one core, in percent.
 	CPU float64
-	// Paused says that the node starts no calls.
+	// Paused is true when the node starts no calls.
 	Paused bool
 }
 
-// The status of the whole (S3-122).
+// The overall status (S3-122).
 const (
 	healthy  = "healthy"
 	degraded = "degraded"
 	critical = "critical"
 )
 
-// probeTime bounds all probes of a call.
+// probeTime is the time limit for all probes of a call.
 const probeTime = 5 * time.Second
 
 type getSystemStatusIn struct {
@@ -136,9 +136,9 @@ type dependency struct {
 	Latency *float64 `json:"latency,omitempty" jsonschema:"Time of the probe in milliseconds"`
 }
 
-// system.getSystemStatus (S3-120 to S3-122).
+// getSystemStatus is system.getSystemStatus (S3-120 to S3-122).
 func getSystemStatus(cfg Config) tools.Tool {
-	return tools.Define(spec(tools.Spec{
+	return tools.Define(readSpec(tools.Spec{
 		Name:       "system.getSystemStatus",
 		Title:      "Show the status of the system",
 		Purpose:    "Get overall system status and health",
@@ -152,40 +152,40 @@ func getSystemStatus(cfg Config) tools.Tool {
 		}
 		ctx, stop := context.WithTimeout(ctx, probeTime)
 		defer stop()
-		now := *stamp(env.Now())
-		found := node.probe(ctx)
-		out := getSystemStatusOut{Status: found.judge(), Timestamp: now, Version: node.Version, Alerts: found.alerts(now)}
+		now := *timestamp(env.Now())
+		results := node.probe(ctx)
+		out := getSystemStatusOut{Status: results.status(), Timestamp: now, Version: node.Version, Alerts: results.alerts(now)}
 		if in.IncludeServices == nil || *in.IncludeServices {
-			out.Services = node.services(found)
+			out.Services = node.services(results)
 		}
 		if in.IncludeMetrics == nil || *in.IncludeMetrics {
-			if out.Metrics, err = node.metrics(ctx, found.process, QueueRequest{Limit: 1, Except: env.Task}); err != nil {
+			if out.Metrics, err = node.metrics(ctx, results.process, QueueRequest{Limit: 1, Except: env.Task}); err != nil {
 				return getSystemStatusOut{}, err
 			}
 		}
 		if in.IncludeDependencies {
-			out.Dependencies = found.dependencies()
+			out.Dependencies = results.dependencies()
 		}
 		return out, nil
 	})
 }
 
-// findings are what all probes have found.
-type findings struct {
+// probeResults are the results of all probes.
+type probeResults struct {
 	nats, log, firebase, github Part
 	servers                     []Part
 	process                     Process
 }
 
-func (n *Node) probe(ctx context.Context) findings {
+func (n *Node) probe(ctx context.Context) probeResults {
 	h := n.Health
-	return findings{
+	return probeResults{
 		nats: h.NATS(ctx), log: h.JetStream(ctx), servers: h.Servers(ctx), firebase: h.Firebase(ctx), github: h.GitHub(ctx), process: h.Process(),
 	}
 }
 
-// judge is the rule of S3-122.
-func (f findings) judge() string {
+// status returns the overall status by the rule of S3-122.
+func (f probeResults) status() string {
 	if f.nats.Status == Down || f.log.Status == Down {
 		return critical
 	}
@@ -197,9 +197,9 @@ func (f findings) judge() string {
 	return healthy
 }
 
-func (f findings) alerts(now time.Time) []alert {
+func (f probeResults) alerts(now time.Time) []alert {
 	var all []alert
-	say := func(level string, p Part) {
+	add := func(level string, p Part) {
 		if p.Status != Down {
 			return
 		}
@@ -209,10 +209,10 @@ func (f findings) alerts(now time.Time) []alert {
 		}
 		all = append(all, alert{level, message, now})
 	}
-	say(critical, f.nats)
-	say(critical, f.log)
+	add(critical, f.nats)
+	add(critical, f.log)
 	for _, p := range append(f.servers, f.firebase, f.github) {
-		say("warning", p)
+		add("warning", p)
 	}
 	if f.process.Paused {
 		all = append(all, alert{"info", "the node is paused and starts no calls", now})
@@ -227,7 +227,7 @@ func (p Part) latency() *float64 {
 	return new(millis(p.Latency))
 }
 
-func (f findings) dependencies() *dependencies {
+func (f probeResults) dependencies() *dependencies {
 	one := func(p Part) dependency { return dependency{p.Name, p.Status, p.latency()} }
 	d := &dependencies{NATS: one(f.nats), JetStream: one(f.log), Servers: []dependency{}}
 	for _, p := range f.servers {
@@ -236,7 +236,7 @@ func (f findings) dependencies() *dependencies {
 	return d
 }
 
-func (n *Node) services(f findings) *services {
+func (n *Node) services(f probeResults) *services {
 	failed := 0
 	for name, uses := range n.Usage.Tools() {
 		if strings.HasPrefix(name, "firebase.") {
@@ -273,10 +273,10 @@ func (n *Node) metrics(ctx context.Context, p Process, r QueueRequest) (*metrics
 	var all Uses
 	for _, u := range n.Usage.Tools() {
 		all.Count, all.Successes, all.Took = all.Count+u.Count, all.Successes+u.Successes, all.Took+u.Took
-		all.add(u.Errors)
+		all.addErrors(u.Errors)
 	}
 	m := &metrics{
-		ActiveAgents: &active, TasksInQueue: &queue.Total, SuccessRate: all.rate(), Errors: all.errors(), Uptime: new(int(p.Uptime.Seconds())),
+		ActiveAgents: &active, TasksInQueue: &queue.Total, SuccessRate: all.successRate(), Errors: all.errorCounts(), Uptime: new(int(p.Uptime.Seconds())),
 		MemoryUsage: &p.Memory, CPUUsage: &p.CPU,
 	}
 	if all.Count > 0 {

@@ -15,15 +15,15 @@ import (
 
 // QueueRequest filters the open tasks; zero fields do not filter.
 type QueueRequest struct {
-	// Agent asks for tasks that are assigned to it, and those of nobody that an agent of this name, of the role AgentType
-	// and with Capabilities may take.
+	// Agent selects the tasks that are assigned to the agent, and unassigned ones that an agent with this name, the
+	// role AgentType and Capabilities may claim.
 	Agent, AgentType       string
 	Capabilities           []string
 	Priority, Status, Type string
 	IncludeAssigned        bool
 	// Limit is 1 to 100.
 	Limit int
-	// Except is the task of the call itself, which is neither listed nor counted.
+	// Except is the task of the call itself; it is neither listed nor counted.
 	Except events.TaskID
 }
 
@@ -32,7 +32,7 @@ type QueuedTask struct {
 	ID       events.TaskID
 	Type     string
 	Requires []string
-	// AssignedTo is the name of the agent that has it.
+	// AssignedTo is the name of the agent to which the task is assigned.
 	AssignedTo           string
 	Priority, Status     string
 	State, Block, Reason string
@@ -45,10 +45,10 @@ type QueuedTask struct {
 	DependsOn            []events.TaskID
 }
 
-// QueueStats are those of the whole queue.
+// QueueStats are statistics of the whole queue.
 type QueueStats struct {
 	Total, Pending, Assigned, InProgress, Blocked int
-	// Wait is how long the pending ones have been waiting, on average.
+	// Wait is the average waiting time of pending tasks.
 	Wait   time.Duration
 	Oldest *time.Time
 }
@@ -97,9 +97,9 @@ type queueStats struct {
 	OldestTask  *time.Time `json:"oldestTask,omitempty" jsonschema:"When the oldest one was submitted"`
 }
 
-// system.getTaskQueue (S3-110 to S3-115).
+// getTaskQueue is system.getTaskQueue (S3-110 to S3-115).
 func getTaskQueue(cfg Config) tools.Tool {
-	return tools.Define(spec(tools.Spec{
+	return tools.Define(readSpec(tools.Spec{
 		Name:       "system.getTaskQueue",
 		Title:      "Show the task queue",
 		Purpose:    "Get pending tasks from the task queue",
@@ -125,19 +125,19 @@ func getTaskQueue(cfg Config) tools.Tool {
 		if err != nil {
 			return getTaskQueueOut{}, err
 		}
-		ids, err := node.idsOf(ctx, list)
+		ids, err := node.agentIDs(ctx, list)
 		if err != nil {
 			return getTaskQueueOut{}, err
 		}
-		out := getTaskQueueOut{Tasks: []queued{}, QueueStats: statsOf(all)}
+		out := getTaskQueueOut{Tasks: []queued{}, QueueStats: newStats(all)}
 		for _, q := range list {
-			out.Tasks = append(out.Tasks, queuedOf(q, ids))
+			out.Tasks = append(out.Tasks, newQueued(q, ids))
 		}
 		return out, nil
 	})
 }
 
-// agent returns the agent of an id.
+// agent returns the agent with an id.
 func (n *Node) agent(ctx context.Context, id string) (agents.View, error) {
 	registered, err := n.agents(ctx)
 	if err != nil {
@@ -151,10 +151,11 @@ func (n *Node) agent(ctx context.Context, id string) (agents.View, error) {
 	return agents.View{}, fault.New(fault.NotFound, "there is no such agent").WithField("agentId").WithHint("see system.getAgents")
 }
 
-// idsOf returns the ids of the agents that have tasks, by name. One that was removed has none.
-func (n *Node) idsOf(ctx context.Context, list []QueuedTask) (map[string]string, error) {
+// agentIDs returns the ids of the registered agents by name, if any task in the list is assigned. A removed agent has
+// none.
+func (n *Node) agentIDs(ctx context.Context, list []QueuedTask) (map[string]string, error) {
 	if !slices.ContainsFunc(list, func(q QueuedTask) bool { return q.AssignedTo != "" }) {
-		return nil, nil //nolint:nilnil // an empty map is read like any other
+		return nil, nil //nolint:nilnil // a nil map can be read
 	}
 	registered, err := n.agents(ctx)
 	ids := make(map[string]string, len(registered))
@@ -164,13 +165,13 @@ func (n *Node) idsOf(ctx context.Context, list []QueuedTask) (map[string]string,
 	return ids, err
 }
 
-func queuedOf(q QueuedTask, ids map[string]string) queued {
+func newQueued(q QueuedTask, ids map[string]string) queued {
 	one := queued{
 		ID: string(q.ID), Type: q.Type, Priority: q.Priority, Status: q.Status, Title: q.Name, Description: q.Summary,
-		RequiredCapabilities: q.Requires, AssignedTo: cmp.Or(ids[q.AssignedTo], q.AssignedTo), CreatedAt: stamp(q.CreatedAt), Metadata: metadata(q),
+		RequiredCapabilities: q.Requires, AssignedTo: cmp.Or(ids[q.AssignedTo], q.AssignedTo), CreatedAt: timestamp(q.CreatedAt), Metadata: metadata(q),
 	}
 	if q.Deadline != nil {
-		one.Deadline = stamp(*q.Deadline)
+		one.Deadline = timestamp(*q.Deadline)
 	}
 	for _, id := range q.DependsOn {
 		one.Dependencies = append(one.Dependencies, string(id))
@@ -189,18 +190,18 @@ func metadata(q QueuedTask) tools.Object {
 		Paused bool          `json:"paused,omitempty"`
 	}{q.State, q.Block, q.Reason, q.AssignedTo, q.Queue, q.Parent, q.Paused})
 	if err != nil {
-		return nil // texts always have a form in JSON
+		return nil // strings can always be encoded
 	}
 	return text
 }
 
-func statsOf(s QueueStats) queueStats {
+func newStats(s QueueStats) queueStats {
 	out := queueStats{
 		Total: &s.Total, Pending: &s.Pending, Assigned: &s.Assigned, InProgress: &s.InProgress, Blocked: &s.Blocked,
 		AvgWaitTime: new(millis(s.Wait)),
 	}
 	if s.Oldest != nil {
-		out.OldestTask = stamp(*s.Oldest)
+		out.OldestTask = timestamp(*s.Oldest)
 	}
 	return out
 }

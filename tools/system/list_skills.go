@@ -43,9 +43,9 @@ type skill struct {
 	LastUsed     *time.Time        `json:"lastUsed,omitempty" jsonschema:"When it was used last"`
 }
 
-// system.listSkills (S3-100 to S3-102).
+// listSkills is system.listSkills (S3-100 to S3-102).
 func listSkills(cfg Config) tools.Tool {
-	return tools.Define(spec(tools.Spec{
+	return tools.Define(readSpec(tools.Spec{
 		Name:    "system.listSkills",
 		Title:   "List skills",
 		Purpose: "List available skills in the system",
@@ -59,11 +59,11 @@ func listSkills(cfg Config) tools.Tool {
 		if err != nil {
 			return listSkillsOut{}, err
 		}
-		return in.choose(all), nil
+		return in.page(all), nil
 	})
 }
 
-// skills are the tools that a task may call and what agents can do, by id.
+// skills returns the tools that a task may call and the capabilities of agents, by id.
 func (n *Node) skills(ctx context.Context, task events.TaskID) ([]skill, error) {
 	offered, err := n.Skills(ctx, task)
 	if err != nil {
@@ -71,36 +71,36 @@ func (n *Node) skills(ctx context.Context, task events.TaskID) ([]skill, error) 
 	}
 	var all []skill
 	for _, t := range offered {
-		all = append(all, n.skillOf(t))
+		all = append(all, n.toolSkill(t))
 	}
 	registered, err := n.agents(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, a := range registered {
-		all = append(all, n.skillsOf(a)...)
+		all = append(all, n.agentSkills(a)...)
 	}
 	slices.SortFunc(all, func(a, b skill) int { return cmp.Compare(a.ID, b.ID) })
 	return all, nil
 }
 
-func (n *Node) skillOf(t Tool) skill {
+func (n *Node) toolSkill(t Tool) skill {
 	s, uses := t.Spec(), n.Usage.Tool(t.Spec().Name)
 	return skill{
 		ID: s.Name, Name: s.Name, Category: t.Category, Description: s.Purpose, Version: t.Version, Author: t.Author,
 		Requirements: s.Conditions, Parameters: tools.Object(t.InputSchema()), Deprecated: &s.Deprecated,
-		SuccessRate: uses.rate(), Errors: uses.errors(), LastUsed: stamp(uses.LastUsed),
+		SuccessRate: uses.successRate(), Errors: uses.errorCounts(), LastUsed: timestamp(uses.LastUsed),
 	}
 }
 
-// skillsOf are the capabilities of an agent, with what became of the calls that it has made.
-func (n *Node) skillsOf(a agents.View) []skill {
+// agentSkills returns the capabilities of an agent, with the statistics of its calls.
+func (n *Node) agentSkills(a agents.View) []skill {
 	uses := n.Usage.Agent(a.Name)
 	var all []skill
 	for _, c := range a.Capabilities {
 		all = append(all, skill{
 			ID: "agent:" + a.ID + "/" + c.Name, Name: c.Name, Category: c.Category, Description: "Capability of the agent " + a.Name + " (" + a.Type + ")",
-			Version: a.Version, Author: a.Name, Parameters: parametersOf(c), Deprecated: new(false), SuccessRate: uses.rate(), Errors: uses.errors(), LastUsed: stamp(uses.LastUsed),
+			Version: a.Version, Author: a.Name, Parameters: parametersOf(c), Deprecated: new(false), SuccessRate: uses.successRate(), Errors: uses.errorCounts(), LastUsed: timestamp(uses.LastUsed),
 		})
 	}
 	return all
@@ -114,8 +114,8 @@ func parametersOf(c agents.Capability) tools.Object {
 	return text
 }
 
-// choose filters and cuts. The categories are those of all skills, so that somebody can choose among them.
-func (in listSkillsIn) choose(all []skill) listSkillsOut {
+// page applies the filters, limit and offset. Categories are those of all skills, so that callers can choose one.
+func (in listSkillsIn) page(all []skill) listSkillsOut {
 	out := listSkillsOut{Skills: []skill{}}
 	for _, s := range all {
 		if s.Deprecated != nil && *s.Deprecated && !in.IncludeDeprecated {
@@ -124,7 +124,7 @@ func (in listSkillsIn) choose(all []skill) listSkillsOut {
 		if s.Category != "" && !slices.Contains(out.Categories, s.Category) {
 			out.Categories = append(out.Categories, s.Category)
 		}
-		if !in.fits(s) {
+		if !in.matches(s) {
 			continue
 		}
 		if out.Total++; out.Total > in.Offset && len(out.Skills) < in.Limit {
@@ -135,7 +135,7 @@ func (in listSkillsIn) choose(all []skill) listSkillsOut {
 	return out
 }
 
-func (in listSkillsIn) fits(s skill) bool {
+func (in listSkillsIn) matches(s skill) bool {
 	if in.Category != "" && !strings.EqualFold(in.Category, s.Category) {
 		return false
 	}

@@ -22,7 +22,8 @@ type approvalCheckOut struct {
 	Reason     string     `json:"reason,omitempty" jsonschema:"Why it was granted or rejected"`
 }
 
-// APPROVAL_CHECK (S0-165). A request of another task cannot be told from an unknown one: both are NOT_FOUND.
+// approvalCheck is APPROVAL_CHECK (S0-165). It returns NOT_FOUND both for an unknown request and for one of another
+// task.
 var approvalCheck = tools.Define(tools.Spec{
 	Name:           "APPROVAL_CHECK",
 	Title:          "Look how an approval stands",

@@ -26,10 +26,11 @@ type approvalRequestOut struct {
 	TimeoutAt  time.Time `json:"timeout_at" jsonschema:"When the request expires"`
 }
 
-// maxDetails bounds the details in bytes.
+// maxDetails is the maximum size of the details in bytes.
 const maxDetails = 32 << 10
 
-// APPROVAL_REQUEST (S0-160 to S0-162, A-41). The task waits from the result of the call on.
+// approvalRequest is APPROVAL_REQUEST (S0-160 to S0-162, A-41). The task waits once the result of the call is
+// committed.
 var approvalRequest = tools.Define(tools.Spec{
 	Name:        "APPROVAL_REQUEST",
 	Title:       "Ask people for an approval",

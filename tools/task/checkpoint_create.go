@@ -9,7 +9,7 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// location is where the node keeps the checkpoints of all tasks; each is the key <task>.<id> there.
+// location is where the node stores the checkpoints of all tasks, each under the key <task>.<id>.
 const location = "KV/ORCH_CHECKPOINTS/"
 
 type checkpointCreateIn struct {
@@ -23,7 +23,7 @@ type checkpointCreateOut struct {
 	Location     string    `json:"location" jsonschema:"Where the checkpoint is kept"`
 }
 
-// CHECKPOINT_CREATE (S0-170).
+// checkpointCreate is CHECKPOINT_CREATE (S0-170).
 var checkpointCreate = tools.Define(tools.Spec{
 	Name:        "CHECKPOINT_CREATE",
 	Title:       "Create a checkpoint",

@@ -19,8 +19,8 @@ type checkpointRestoreOut struct {
 	RestoredAt   time.Time    `json:"restored_at" jsonschema:"Restoration timestamp"`
 }
 
-// CHECKPOINT_RESTORE (S0-175, A-45): it hands the state data back and leaves the state of the task as
-// it is. A checkpoint of another task cannot be told from an unknown one here: both are NOT_FOUND.
+// checkpointRestore is CHECKPOINT_RESTORE (S0-175, A-45). It returns the state data and does not change the state of
+// the task.
 var checkpointRestore = tools.Define(tools.Spec{
 	Name:             "CHECKPOINT_RESTORE",
 	Title:            "Restore a checkpoint",

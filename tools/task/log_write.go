@@ -10,7 +10,7 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// maxContext is the largest context of a log entry in bytes: it lies in the event itself.
+// maxContext is the maximum size of the context of a log entry in bytes, because it is stored in the event itself.
 const maxContext = 64 << 10
 
 type logWriteIn struct {
@@ -24,7 +24,7 @@ type logWriteOut struct {
 	Timestamp time.Time `json:"timestamp" jsonschema:"Time of the entry"`
 }
 
-// LOG_WRITE (S0-150, S0-151).
+// logWrite is LOG_WRITE (S0-150, S0-151).
 var logWrite = tools.Define(tools.Spec{
 	Name:        "LOG_WRITE",
 	Title:       "Write to the log",

@@ -15,9 +15,9 @@ import (
 
 type object = map[string]any
 
-// Specified fails the test unless the schemas of the tool are those that a file has for its name, as "input" and
-// "output" (S3-002, S3-003). The schemas of orch say more: they are closed, they describe fields that the file does not
-// describe, and have the fields in more, named by their path such as "summary.error".
+// Specified fails the test unless the schemas of the tool match those in the file under its name, as "input" and
+// "output" (S3-002, S3-003). The schemas of orch may say more: they are closed, describe more fields, and have the
+// additional fields in more, given by their path such as "summary.error".
 func Specified(tb testing.TB, tool tools.Tool, file string, more ...string) {
 	tb.Helper()
 	text, err := os.ReadFile(file)
@@ -34,15 +34,15 @@ func Specified(tb testing.TB, tool tools.Tool, file string, more ...string) {
 		var got object
 		require.NoError(tb, json.Unmarshal(schema, &got))
 		delete(want, "$schema")
-		n := normaliser{more}
-		assert.Equal(tb, n.normal("", want, want), n.normal("", got, want), "%s: %s", name, kind)
+		n := normalizer{more}
+		assert.Equal(tb, n.normalize("", want, want), n.normalize("", got, want), "%s: %s", name, kind)
 	}
 }
 
-// normaliser sorts what has no order, and leaves out what the specification does not say.
-type normaliser struct{ more []string }
+// normalizer sorts unordered lists, and removes keywords that the specification does not contain.
+type normalizer struct{ more []string }
 
-func (n normaliser) normal(at string, schema, want object) object {
+func (n normalizer) normalize(at string, schema, want object) object {
 	out := object{}
 	for key, value := range schema {
 		switch key {
@@ -61,7 +61,7 @@ func (n normaliser) normal(at string, schema, want object) object {
 		case "properties":
 			value = n.properties(at, value, want["properties"])
 		case "items":
-			value = n.one(at, value, want["items"])
+			value = n.schema(at, value, want["items"])
 		}
 		out[key] = value
 	}
@@ -76,25 +76,25 @@ func sorted(list []any) []any {
 	})
 }
 
-func (n normaliser) properties(at string, properties, want any) any {
-	given, _ := properties.(object)
-	wanted, _ := want.(object)
+func (n normalizer) properties(at string, properties, want any) any {
+	got, _ := properties.(object)
+	expected, _ := want.(object)
 	out := object{}
-	for name, p := range given {
+	for name, p := range got {
 		path := name
 		if at != "" {
 			path = at + "." + name
 		}
-		if wanted[name] == nil && slices.Contains(n.more, path) {
+		if expected[name] == nil && slices.Contains(n.more, path) {
 			continue
 		}
-		out[name] = n.one(path, p, wanted[name])
+		out[name] = n.schema(path, p, expected[name])
 	}
 	return out
 }
 
-func (n normaliser) one(at string, schema, want any) any {
-	given, _ := schema.(object)
-	wanted, _ := want.(object)
-	return n.normal(at, given, wanted)
+func (n normalizer) schema(at string, schema, want any) any {
+	got, _ := schema.(object)
+	expected, _ := want.(object)
+	return n.normalize(at, got, expected)
 }

@@ -1,4 +1,4 @@
-// Package toolstest helps to test tools.
+// Package toolstest provides helpers for tests of tools.
 package toolstest
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// Compile reads a JSON Schema of draft 2020-12 with a validator that shares no code with the tools.
+// Compile compiles a JSON Schema of draft 2020-12 with a validator that shares no code with package tools.
 func Compile(tb testing.TB, schema json.RawMessage) *jsonschema.Schema {
 	tb.Helper()
 	c := jsonschema.NewCompiler()
@@ -23,13 +23,13 @@ func Compile(tb testing.TB, schema json.RawMessage) *jsonschema.Schema {
 	return compiled
 }
 
-// Output fails the test unless out fits the output schema of the tool (S0-012).
+// Output fails the test unless out matches the output schema of the tool (S0-012).
 func Output(tb testing.TB, tool tools.Tool, out json.RawMessage) {
 	tb.Helper()
 	require.NoError(tb, Compile(tb, tool.OutputSchema()).Validate(parse(tb, out)), "the output of %s", tool.Spec().Name)
 }
 
-// Valid reports whether args fit the input schema of the tool.
+// Valid reports whether args match the input schema of the tool.
 func Valid(tb testing.TB, tool tools.Tool, args json.RawMessage) bool {
 	tb.Helper()
 	return Compile(tb, tool.InputSchema()).Validate(parse(tb, args)) == nil
