@@ -46,7 +46,7 @@ func TestCatalogueRefusesNames(t *testing.T) {
 	assert.Equal(t, fault.Conflict, fault.CodeOf(err))
 }
 
-// Tools of outside servers come and go; those of the node stay, and cannot be shadowed (S1-090).
+// Tools of outside servers can be replaced. Built-in ones stay, and cannot be shadowed (S1-090).
 func TestOffer(t *testing.T) {
 	t.Parallel()
 	c, err := tools.New(named("FILE_READ"), named("github.readFile"))

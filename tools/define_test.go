@@ -164,7 +164,7 @@ func TestCheckGuessesFields(t *testing.T) {
 	assert.Contains(t, fault.From(err).Hint, "the fields are name, count,")
 }
 
-// The canonical form: order of the schema, defaults, each field once, free values as they came.
+// The canonical form: fields in the order of the schema, with defaults, each once; free values unchanged.
 func TestCheckReturnsCanonicalArguments(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
@@ -192,8 +192,8 @@ func TestCheckReturnsCanonicalArguments(t *testing.T) {
 	}
 }
 
-// A pointer that is not optional may be null where the schema says so, but still has its type; a
-// required input is never null.
+// A required pointer may be null if the schema permits it, but otherwise has its type. A required input that is not a
+// pointer is never null.
 func TestCheckPointers(t *testing.T) {
 	t.Parallel()
 	type in struct {
@@ -213,7 +213,7 @@ func TestCheckPointers(t *testing.T) {
 	}
 }
 
-// A value that may have several types has one of them.
+// A value of a field with several types must have one of them.
 func TestCheckTypes(t *testing.T) {
 	t.Parallel()
 	type in struct {
@@ -257,8 +257,8 @@ func TestCallReturnsCodedErrors(t *testing.T) {
 	assert.Equal(t, fault.ValidationError, fault.CodeOf(err))
 }
 
-// FuzzCheck: what is accepted can be decoded, fits the published schema in the eyes of another
-// validator, and is canonical.
+// FuzzCheck checks that accepted arguments can be decoded, match the published schema according to another validator,
+// and are canonical.
 func FuzzCheck(f *testing.F) {
 	for _, seed := range []string{
 		`{"name":"x"}`, `{"name":"x","count":4.0,"tags":["a"]}`, `{"name":"x","data":{"a":[1]},"any":[null]}`,
@@ -312,7 +312,7 @@ type freeIn struct {
 	Data json.RawMessage `json:"data" jsonschema:"anything" types:"object,array,string,number,boolean,null"`
 }
 
-// A field of any type takes null as a value, and lists whose items nobody describes.
+// A field of any type accepts null as a value, and lists with items of any type.
 func TestCheckAnyType(t *testing.T) {
 	t.Parallel()
 	tool := tools.Define(tools.Spec{Name: "free"}, func(_ context.Context, _ *tools.Env, in freeIn) (freeIn, error) { return in, nil })

@@ -16,7 +16,7 @@ type paintIn struct {
 	Colour string `json:"colour" jsonschema:"Which one" enum:"red,green"`
 }
 
-// A refusal shows nothing of a secret, also where it cuts what it repeats within one.
+// An error shows no part of a secret, even when it truncates a value inside of one.
 func TestRefusalsRepeatNoSecret(t *testing.T) {
 	t.Parallel()
 	paint := tools.Define(tools.Spec{

@@ -10,7 +10,7 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// S4-010: the text begins with the name that the source document of the tool uses.
+// S4-010: the text starts with the name in the source document of the tool.
 func TestErrorText(t *testing.T) {
 	t.Parallel()
 	seed004 := tools.Spec{Errors: []string{"OutsideRoot", "NotFound", "PatchFailed", "ReadOnly", "PermissionDenied", "CommandNotAllowed"}}

@@ -10,7 +10,7 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// foreign is a tool with a schema of somebody else.
+// foreign is a tool with an arbitrary schema.
 type foreign struct {
 	tools.Tool
 

@@ -27,7 +27,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// bench is a root with an Env that keeps the child that a call asks for.
+// bench is a root with an Env that stores the child task that a call starts.
 type bench struct {
 	t     *testing.T
 	root  string
@@ -59,7 +59,7 @@ func newBench(t *testing.T, cfg agent.Config) *bench {
 	return b
 }
 
-// template writes a file below the root.
+// file writes a file below the root.
 func (b *bench) file(name, text string) {
 	b.t.Helper()
 	path := filepath.Join(b.root, name)
@@ -133,7 +133,7 @@ func TestUnknownAgents(t *testing.T) {
 	assert.Nil(t, b.child)
 }
 
-// A type is a name and never a path.
+// A type is a name, never a path.
 func TestTypesAreNames(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, agent.Config{})
@@ -145,7 +145,7 @@ func TestTypesAreNames(t *testing.T) {
 	require.ErrorIs(t, b.spawn("x", "", ""), &fault.Error{Code: fault.ValidationError})
 }
 
-// A template is read inside the root alone.
+// A template is only read inside the root.
 func TestTemplatesStayInsideTheRoot(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, agent.Config{})
@@ -157,7 +157,7 @@ func TestTemplatesStayInsideTheRoot(t *testing.T) {
 	assert.Nil(t, b.child)
 }
 
-// The plan of a command is one that the checker takes, and asks for nothing but the prompt.
+// The plan of a command is valid, and its only required input is the prompt.
 func TestPlanOfACommand(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, agent.Config{Commands: map[string]agent.Command{"writer": {Argv: []string{"cat"}, Timeout: time.Minute}}})
@@ -201,7 +201,7 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// What the caller says becomes no option of the program.
+// The prompt and the model cannot become options of the program.
 func TestPromptAndModelAreNoOptions(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, agent.Config{Commands: map[string]agent.Command{
@@ -222,7 +222,7 @@ func TestPromptAndModelAreNoOptions(t *testing.T) {
 	assert.Equal(t, "---n", said)
 }
 
-// The program works in the workspace, with a home that is not that of the user.
+// The program runs in the workspace, and its home is not that of the user.
 func TestCommandsRunInTheWorkspace(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, agent.Config{Commands: map[string]agent.Command{"a": {Argv: []string{"bash", "-c", "cat >/dev/null; pwd; echo $HOME"}}}})
@@ -262,7 +262,7 @@ func TestCommandIsCancelled(t *testing.T) {
 	require.ErrorIs(t, err, &fault.Error{Code: fault.Cancelled})
 }
 
-// S2-051: the model of the client is an agent, where the client offers it.
+// S2-051: the model of the client is an agent if the client offers it.
 func TestModelOfTheClient(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, agent.Config{})

@@ -17,7 +17,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// fakeDispatcher notes what it hears from the agent ada, the only one that it knows.
+// fakeDispatcher records the requests of the agent ada, the only registered one.
 type fakeDispatcher struct {
 	claim  agents.Claim
 	beat   agents.Heartbeat
@@ -107,7 +107,7 @@ func TestToolsOfAgents(t *testing.T) {
 	assert.Equal(t, "result", fault.From(err).Field)
 }
 
-// The tools act for a registered agent that has shown its credential: by no other name.
+// The tools act for a registered agent that authenticated with its credential, and for nobody else.
 func TestToolsOfAgentsAreForAgents(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string]string{"AGENT_CLAIM": `{}`, "AGENT_HEARTBEAT": `{}`, "AGENT_REPORT": `{"task":"T","step":"a","attempt":1,"result":1}`} {

@@ -25,7 +25,8 @@ type roll struct {
 
 func (r roll) Agents(context.Context) ([]agents.View, error) { return r.members, nil }
 
-// Registered agents are found by name and by role. A name that is a role, or the model of the client, takes nothing away.
+// Registered agents are found by name and by role. An agent whose name is a role, or the model of the client, does
+// not take over its work.
 func TestRegisteredAgents(t *testing.T) {
 	t.Parallel()
 	all := roll{members: []agents.View{
@@ -44,7 +45,7 @@ func TestRegisteredAgents(t *testing.T) {
 	}
 }
 
-// What AGENT_TASK may require is what an agent may be able to do.
+// The inputs of AGENT_TASK accept every capability that an agent may have.
 func TestRequiredNamesAreThoseOfCapabilities(t *testing.T) {
 	t.Parallel()
 	var task tools.Tool

@@ -35,7 +35,7 @@ type project struct {
 	cfg build.Config
 }
 
-// newProject returns a workspace with files, and programs that stand before those of the system.
+// newProject returns a workspace with files, and programs that come first in the search path.
 func newProject(t *testing.T, files map[string]string, programs ...string) project {
 	t.Helper()
 	root, err := pathguard.Open(t.TempDir())
@@ -59,7 +59,7 @@ func newProject(t *testing.T, files map[string]string, programs ...string) proje
 	return p
 }
 
-// goCache is where the Go tool chain of this test keeps what it has compiled.
+// goCache is the build cache of the Go tool chain for this test.
 func goCache(t *testing.T) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "env", "GOCACHE").Output()
@@ -67,7 +67,7 @@ func goCache(t *testing.T) string {
 	return strings.TrimSpace(string(out))
 }
 
-// search sets the search path of programs.
+// search sets the search path for programs.
 func (p *project) search(t *testing.T, path ...string) {
 	t.Helper()
 	runner, err := proc.New(proc.Config{Path: path, Environ: append(os.Environ(), "ORCH_TOKEN=canary", "NPM_TOKEN=canary"), Write: []string{goCache(t)}})
@@ -93,7 +93,7 @@ func (p project) tool(t *testing.T, name string) tools.Tool {
 	return all[i]
 }
 
-// call asks for the intent and runs the tool.
+// call gets the intent and runs the tool.
 func call[Out any](t *testing.T, p project, name string, args map[string]any) (intent tools.Intent, out Out, err error) {
 	t.Helper()
 	tool := p.tool(t, name)
@@ -164,7 +164,7 @@ func TestBuildMake(t *testing.T) {
 	assert.Contains(t, out.Errors, "x.c:3:1: error: no")
 }
 
-// TestBuildInTheRoot: in a session the project is the root, and what the node keeps in it is no artifact.
+// TestBuildInTheRoot: in a session the project is the root, and internal files of the node are not artifacts.
 func TestBuildInTheRoot(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, nil)
@@ -211,7 +211,7 @@ exit 101`)
 	}, out)
 }
 
-// The intent holds the very command that runs, for the classification of S0-136.
+// The intent contains exactly the command that runs, for the classification of S0-136.
 func TestBuildCommand(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, nil)
@@ -243,14 +243,14 @@ func TestBuildIsNotConfigured(t *testing.T) {
 	for _, target := range []string{"-f", "--eval=x", "a b", "a;b", "$(x)", "`x`", "a|b", "a&b", ">x", "/abs", "~x", "a'b", "a\"b", "a\nb", "*", "../x", "a/../../b", "a=b", "", "{a,b}", "!x", "#x"} {
 		_, _, err := call[buildOutput](t, p, "BUILD_EXECUTE", map[string]any{"build_command": "echo", "target": target})
 		if target == "" {
-			continue // as if it were absent, or refused: either way it adds nothing
+			continue // ignored or rejected: it adds nothing in either case
 		}
 		require.Error(t, err, target)
 		assert.Equal(t, "target", fault.From(err).Field, target)
 	}
 }
 
-// The workspace is made after the approval: what is judged before the first call of a task sees an empty project.
+// The workspace is created after the approval: the policy sees an empty project before the first call of a task.
 func TestIntentBeforeTheWorkspace(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, nil)

@@ -73,7 +73,7 @@ func serve(mux *http.ServeMux, path, text string) {
 	mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) })
 }
 
-// npmRegistry serves the package demo, whose installation script would make a file.
+// npmRegistry serves the package demo, whose install script would create a file.
 func npmRegistry(t *testing.T) string {
 	t.Helper()
 	manifest := func(version string) string {
@@ -97,7 +97,7 @@ func npmRegistry(t *testing.T) string {
 	return server.URL
 }
 
-// The real npm, asking a registry of the test.
+// The real npm, with a registry of the test.
 func TestInstallNPM(t *testing.T) {
 	t.Parallel()
 	need.Program(t, "npm")
@@ -151,7 +151,7 @@ func pipIndex(t *testing.T, versions ...string) string {
 	return server.URL + "/simple"
 }
 
-// The real pip, asking an index of the test.
+// The real pip, with an index of the test.
 func TestInstallPip(t *testing.T) {
 	t.Parallel()
 	need.Program(t, "pip")
@@ -169,7 +169,7 @@ func TestInstallPip(t *testing.T) {
 	}
 }
 
-// The environment of the project may be the work of the task: its Python has no network.
+// The task may have changed the virtual environment of the project: its Python has no network.
 func TestInstallPipRunsNothingWithTheNetwork(t *testing.T) {
 	t.Parallel()
 	need.Program(t, "pip")
@@ -196,7 +196,7 @@ func TestInstallPipRunsNothingWithTheNetwork(t *testing.T) {
 	assert.NoFileExists(t, p.path(".venv/bin/reached"))
 }
 
-// The real go command, asking a proxy of the test.
+// The real go command, with a proxy of the test.
 func TestInstallGo(t *testing.T) {
 	t.Parallel()
 	mux := http.NewServeMux()
@@ -228,7 +228,7 @@ func TestInstallGo(t *testing.T) {
 	}
 }
 
-// Managers that do what the words behind the name say (S0-140).
+// Fake managers that run the given script (S0-140).
 func TestInstallWithFakeManagers(t *testing.T) {
 	t.Parallel()
 	yarn := newProject(t, map[string]string{"package.json": "{}", "yarn.lock": ""},
@@ -261,7 +261,7 @@ func TestInstallFailures(t *testing.T) {
 		`echo 'WARNING: The repository located at pip.example is not a trusted or secure host and is being ignored.'; echo 'ERROR: No matching distribution found for demo' >&2; exit 1`: fault.NetworkError,
 		`echo 'go: demo: unrecognized import path "demo": dial tcp: lookup demo on 127.0.0.53:53: server misbehaving' >&2; exit 1`:                                                       fault.NetworkError,
 		`echo 'npm error something https://user:canary@registry.example failed' >&2; exit 1`:                                                                                             fault.ExecFailed,
-		`exit 0`: fault.ExecFailed, // and nothing is there
+		`exit 0`: fault.ExecFailed, // but nothing is installed
 		`mkdir -p node_modules/demo; echo nonsense > node_modules/demo/package.json`: fault.ExecFailed,
 	} {
 		p := newProject(t, map[string]string{"package.json": "{}"}, "npm:"+script)
@@ -280,7 +280,7 @@ func TestInstallFailures(t *testing.T) {
 	assert.Equal(t, fault.ExecFailed, fault.CodeOf(err))
 }
 
-// What the task has written does not choose where packages come from.
+// Files that the task wrote do not choose the package registry.
 func TestSettingsOfTheTask(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"workspace/.npmrc", "workspace/.yarnrc.yml", "workspace/.cargo/config.toml", "temp/.npmrc", "temp/.cargo/config", "temp/.netrc", "temp/.gitconfig"} {
@@ -305,7 +305,7 @@ func TestManagerIsMissing(t *testing.T) {
 	}
 }
 
-// A-40: the manager follows from the lock file or the manifest.
+// A-40: the manager is detected by the lock file or the manifest.
 func TestManagerIsDetected(t *testing.T) {
 	t.Parallel()
 	for files, want := range map[string]string{
@@ -347,7 +347,7 @@ func TestManagerIsDetected(t *testing.T) {
 	assert.Contains(t, err.Error(), "npm, yarn, pip, go and cargo")
 }
 
-// S0-142: neither options nor paths, URLs, aliases or anything of a shell.
+// S0-142: no options, paths, URLs, aliases or shell syntax.
 func TestHostileNames(t *testing.T) {
 	t.Parallel()
 	cases := 0
@@ -381,7 +381,7 @@ func TestHostileNames(t *testing.T) {
 	t.Logf("%d hostile names and versions, 0 accepted", cases)
 }
 
-// Ordinary names and versions get as far as the manager.
+// Ordinary names and versions are passed to the manager.
 func TestOrdinaryNames(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, nil)
@@ -406,7 +406,7 @@ func TestOrdinaryNames(t *testing.T) {
 	}
 }
 
-// S0-141: a package that a manifest of the project names is known; one that it only mentions is not, and none is when
+// S0-141: a package that a manifest of the project requires is known; one that it only mentions is not, nor is any if
 // the task may have written the manifest.
 func TestKnownPackages(t *testing.T) {
 	t.Parallel()
@@ -444,7 +444,7 @@ func TestKnownPackages(t *testing.T) {
 			}
 		}
 	}
-	// The time of a modification can be set, that of the change cannot.
+	// The modification time can be set by programs, the change time cannot.
 	p := newProject(t, nil)
 	p.search(t, "/nowhere")
 	manifest := filepath.Join(p.Root.Name(), "package.json")
@@ -455,7 +455,7 @@ func TestKnownPackages(t *testing.T) {
 	require.Error(t, err)
 	assert.False(t, intent.Targets[0].Known)
 
-	// A manifest that the task can write does not lead the registry elsewhere.
+	// A manifest that the task can write does not select another registry.
 	for _, place := range []string{"https://evil.example/a.tgz", "git+ssh://evil.example/a", "evil/a", "npm:evil@1", "file:../a", "link:../a"} {
 		p := newProject(t, map[string]string{"package.json": `{"dependencies":{"a":"` + place + `"}}`})
 		_, _, err := install(t, p, map[string]any{"package_name": "a", "package_manager": "npm"})
@@ -467,7 +467,7 @@ func TestKnownPackages(t *testing.T) {
 	assert.Equal(t, fault.OutsideRoot, fault.CodeOf(err), filepath.Base(p.path("package.json"))+" leads out of the root")
 }
 
-// Who has certificates of their own has them in the managers too.
+// Configured certificates are used by the managers, too.
 func TestInstallTrustsTheCertificatesOfTheNode(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, map[string]string{"package.json": "{}"},

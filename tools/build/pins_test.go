@@ -14,7 +14,7 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// inRoot writes files of the project that were there before the task.
+// inRoot writes files of the project that are older than the task.
 func (p project) inRoot(t *testing.T, files map[string]string) {
 	t.Helper()
 	for name, text := range files {
@@ -23,7 +23,7 @@ func (p project) inRoot(t *testing.T, files map[string]string) {
 	p.Since = time.Now().Add(time.Hour)
 }
 
-// What the root pins is what the real pip installs; another version is asked for.
+// The real pip installs the version that the root pins; another version needs an approval.
 func TestPinnedByPip(t *testing.T) {
 	t.Parallel()
 	need.Program(t, "pip")
@@ -84,7 +84,7 @@ func TestPinnedByNPM(t *testing.T) {
 	}
 }
 
-// Each manager has its own idea of what a version permits; what cannot be told asks.
+// Each manager has its own range syntax; a range that cannot be parsed needs an approval.
 func TestCoveredVersions(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -136,7 +136,7 @@ func TestCoveredVersions(t *testing.T) {
 	}
 }
 
-// A manager that installs something else than what was judged fails the call.
+// A manager that installs another version than the one that was checked fails the call.
 func TestInstalledIsWhatWasJudged(t *testing.T) {
 	t.Parallel()
 	for _, manifest := range []string{`{"name":"demo","version":"2.0.0"}`, `{"name":"other","version":"1.0.0"}`} {
@@ -152,7 +152,7 @@ func TestInstalledIsWhatWasJudged(t *testing.T) {
 	}
 }
 
-// A manifest that changes after the call was judged does not change what is installed.
+// A manifest that changes after the check does not change what is installed.
 func TestManifestsThatChangeMeanwhile(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, map[string]string{"package.json": `{"dependencies":{"demo":"1.0.0"}}`}, "npm:touch ran")
@@ -168,7 +168,7 @@ func TestManifestsThatChangeMeanwhile(t *testing.T) {
 	assert.NoFileExists(t, p.path("ran"))
 }
 
-// What else the manifest of the workspace makes a manager fetch is asked for too.
+// Other packages that the manifest of the workspace makes a manager download need an approval, too.
 func TestPackagesBesideTheOneThatIsAsked(t *testing.T) {
 	t.Parallel()
 	other := func(name, version string) tools.Target {

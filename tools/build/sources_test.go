@@ -22,7 +22,7 @@ import (
 	"github.com/orch-dev/orch/test/need"
 )
 
-// writeAll writes files below a folder, and the folders that they lie in.
+// writeAll writes files below a folder, and creates their folders.
 func writeAll(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
 	for name, text := range files {
@@ -31,11 +31,12 @@ func writeAll(t *testing.T, dir string, files map[string]string) {
 	}
 }
 
-// elsewhere is a file of the workspace that makes a manager fetch something from elsewhere, or more than the root names.
+// elsewhere is a file of the workspace that makes a manager download a package from outside the registry, or more
+// packages than the root requires.
 type elsewhere struct {
 	manager string
 	files   map[string]string
-	// want is name and version of what is asked for.
+	// want is the name and version in the target.
 	want string
 }
 
@@ -78,8 +79,8 @@ func elsewheres() []elsewhere {
 	}
 }
 
-// Whatever in the workspace takes something from elsewhere than the registry is asked for with its place, unless the
-// root says the very same.
+// A package that the workspace takes from outside the registry needs an approval that names its source, unless the
+// root contains the same entry.
 func TestSourcesInTheWorkspace(t *testing.T) {
 	t.Parallel()
 	roots := map[string]map[string]string{
@@ -115,7 +116,7 @@ func TestSourcesInTheWorkspace(t *testing.T) {
 	}
 }
 
-// What comes from the registry is not asked for, whichever way the lock file says so.
+// A package from the registry needs no approval, in any format of the lock file.
 func TestLockFilesOfTheRegistry(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ registry, manager, file, text string }{
@@ -134,7 +135,7 @@ func TestLockFilesOfTheRegistry(t *testing.T) {
 	}
 }
 
-// Manifests that npm reads in its own way are refused, and so are more than anybody would judge.
+// Manifests that npm interprets differently are rejected, and so are too many of them.
 func TestManifestsThatCannotBeJudged(t *testing.T) {
 	t.Parallel()
 	packages := map[string]string{}
@@ -158,7 +159,7 @@ func TestManifestsThatCannotBeJudged(t *testing.T) {
 	}
 }
 
-// Lines that yarn and npm read each in its own way are refused.
+// Lines that yarn and npm interpret differently are rejected.
 func TestLinesOfYarnLock(t *testing.T) {
 	t.Parallel()
 	for _, line := range []string{
@@ -172,7 +173,7 @@ func TestLinesOfYarnLock(t *testing.T) {
 	}
 }
 
-// Settings in the folders above the workspace, which yarn and cargo obey, and another tool chain are refused.
+// Settings in the folders above the workspace, which yarn and cargo obey, and another tool chain are rejected.
 func TestSettingsAboveTheWorkspace(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ manager, file string }{
@@ -202,7 +203,7 @@ func TestSettingsAboveTheWorkspace(t *testing.T) {
 	assert.FileExists(t, p.path("ran"))
 }
 
-// counted serves a folder of a test and counts the requests for one path, whose answers may be kept for an hour.
+// counted serves a folder of a test and counts the requests for one path, whose responses may be cached for an hour.
 func counted(t *testing.T, to, path string) (string, *atomic.Int64) {
 	t.Helper()
 	n := new(atomic.Int64)
@@ -224,7 +225,7 @@ func counted(t *testing.T, to, path string) (string, *atomic.Int64) {
 	return server.URL, n
 }
 
-// What the registry said before lies where the task writes: npm asks it again.
+// A cached response is in a folder that the task can write: npm requests it again.
 func TestRegistryIsAskedEachTime(t *testing.T) {
 	t.Parallel()
 	need.Program(t, "npm")
@@ -245,7 +246,7 @@ func TestRegistryIsAskedEachTime(t *testing.T) {
 	assert.Empty(t, left)
 }
 
-// digestOf returns the digest of a file of a server, as requirements name it.
+// digestOf returns the digest of a file on a server in the format of requirements files.
 func digestOf(t *testing.T, url string) string {
 	t.Helper()
 	res, err := http.Get(url)
@@ -257,7 +258,7 @@ func digestOf(t *testing.T, url string) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// The real pip installs only a wheel with a digest that the root names.
+// The real pip installs only a wheel with a digest in the root.
 func TestDigestsOfWheels(t *testing.T) {
 	t.Parallel()
 	need.Program(t, "pip")
@@ -292,7 +293,7 @@ func TestDigestsOfWheels(t *testing.T) {
 	}
 }
 
-// Options in the requirements of the workspace lead pip nowhere.
+// Options in the requirements of the workspace have no effect on pip.
 func TestIndexOfTheWorkspace(t *testing.T) {
 	t.Parallel()
 	need.Program(t, "pip")
@@ -311,8 +312,8 @@ func TestIndexOfTheWorkspace(t *testing.T) {
 	assert.Zero(t, evil.Load())
 }
 
-// A package that the project has from a registry of its own is not taken unasked from the public one, where anybody may have
-// put one of that name.
+// A package that the project has from a private registry is not installed from the public one without an approval,
+// because anybody may have published a package of that name there.
 func TestRegistryOfTheProject(t *testing.T) {
 	t.Parallel()
 	const named = `{"dependencies":{"@s/demo":"1.0.0","demo":"1.0.0"}}`

@@ -17,8 +17,8 @@ import (
 	"github.com/orch-dev/orch/tools/toolstest"
 )
 
-// schema is the part of a JSON Schema that the invariants look at. A schema that is just true or
-// false reads as an empty one.
+// schema is the part of a JSON Schema that the tests use. A schema that is just true or false is decoded as an empty
+// one.
 type schema struct {
 	Type        any
 	Description string
@@ -53,7 +53,7 @@ func TestAllMakeACatalogue(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Every contract is complete and agrees with itself.
+// Every contract is complete and consistent.
 func TestSpecs(t *testing.T) {
 	t.Parallel()
 	upper := regexp.MustCompile(`^([A-Z][A-Z_]+|OutsideRoot|NotFound|PatchFailed|ReadOnly|PermissionDenied|CommandNotAllowed)$`)
@@ -98,7 +98,7 @@ func TestSpecs(t *testing.T) {
 	}
 }
 
-// S0-010: the hints of MCP are true for exactly these tools.
+// S0-010: the MCP hints are true for exactly these tools.
 func TestAnnotations(t *testing.T) {
 	t.Parallel()
 	destructive := []string{"FILE_DELETE", "DIRECTORY_DELETE", "BASH_EXECUTE", "DATABASE_QUERY", "GIT_PUSH", "PROJECT_UNDO", "firebase.write"}
@@ -127,7 +127,7 @@ func TestAnnotations(t *testing.T) {
 	}
 }
 
-// Every input that is called a path is declared as one, so that the dispatcher confines it (S0-007).
+// Every path input is declared as one, so that the dispatcher confines it (S0-007).
 func TestPathsAreDeclared(t *testing.T) {
 	t.Parallel()
 	for _, tool := range builtin.All(builtin.Config{}) {
@@ -142,7 +142,7 @@ func TestPathsAreDeclared(t *testing.T) {
 	}
 }
 
-// Schemas are valid, closed and described to the last field.
+// Schemas are valid, closed and describe every field.
 func TestSchemas(t *testing.T) {
 	t.Parallel()
 	var described func(t *testing.T, at string, s *schema)
@@ -172,7 +172,7 @@ func TestSchemas(t *testing.T) {
 	}
 }
 
-// sample returns the smallest arguments that fit the schema.
+// sample returns the smallest arguments that match the schema.
 func sample(s *schema) map[string]any {
 	args := map[string]any{}
 	for _, name := range s.Required {
@@ -200,7 +200,7 @@ func fitting(s *schema) any {
 	}
 }
 
-// wrong returns values that a field of the schema must not take (S0-006).
+// wrong returns values that a field of the schema must reject (S0-006).
 func wrong(s *schema) []string {
 	if several, ok := s.Type.([]any); ok {
 		var values []string
@@ -231,12 +231,12 @@ func wrong(s *schema) []string {
 	}
 }
 
-// mixed returns lists in which the second item does not fit.
+// mixed returns lists whose second item does not match.
 func mixed(items *schema) []string {
 	if items.Type == nil {
-		return nil // anything goes
+		return nil // any item is valid
 	}
-	good, _ := json.Marshal(fitting(items)) // plain values always have a form in JSON
+	good, _ := json.Marshal(fitting(items)) // plain values can always be encoded
 	lists := []string{}
 	for _, bad := range wrong(items) {
 		lists = append(lists, `[`+string(good)+`,`+bad+`]`)
@@ -254,7 +254,7 @@ func with(t *testing.T, args map[string]any, field, text string) json.RawMessage
 	return raw
 }
 
-// S0-005: each required input, left out or null, is named.
+// S0-005: the error names each required input that is missing or null.
 func TestRequiredInputs(t *testing.T) {
 	t.Parallel()
 	for _, tool := range builtin.All(builtin.Config{}) {
@@ -290,7 +290,7 @@ func TestRequiredInputs(t *testing.T) {
 	}
 }
 
-// S0-006: each input refuses each wrong type and names the field; the published schema agrees.
+// S0-006: each input rejects each wrong type with an error that names the field; the published schema agrees.
 func TestWrongInputs(t *testing.T) {
 	t.Parallel()
 	for _, tool := range builtin.All(builtin.Config{}) {

@@ -12,7 +12,7 @@ import (
 	"github.com/orch-dev/orch/tools/builtin"
 )
 
-// S3-001: the tools of the Sartor network are these sixteen, and no other name has a dot.
+// S3-001: exactly these sixteen tools, those of the Sartor network, have a dot in their names.
 func TestDottedNames(t *testing.T) {
 	t.Parallel()
 	var names []string
@@ -29,7 +29,7 @@ func TestDottedNames(t *testing.T) {
 	}, names)
 }
 
-// S3-004: what is left out has its default before the tool is called.
+// S3-004: omitted inputs have their defaults before the tool is called.
 func TestDefaultsOfDottedTools(t *testing.T) {
 	t.Parallel()
 	catalogue, err := tools.New(builtin.All(builtin.Config{})...)

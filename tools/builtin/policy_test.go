@@ -17,7 +17,7 @@ import (
 
 const ownWorkspace = "/root/Working/TASK_01JD0000000000000000000000"
 
-// decide asks the policy about a call whose paths are all the one given.
+// decide asks the policy about a call with the same path in every path field.
 func decide(t *testing.T, cfg policy.Config, name, path, text string) error {
 	t.Helper()
 	catalogue, err := tools.New(builtin.All(builtin.Config{})...)
@@ -50,7 +50,7 @@ func decide(t *testing.T, cfg policy.Config, name, path, text string) error {
 	return err
 }
 
-// S4-037, A-03, S4-008: the writers of seed 004 obey the rules of FILE_WRITE.
+// S4-037, A-03, S4-008: the rules of FILE_WRITE apply to the writing tools of seed 004.
 func TestSeed004LikeFileWrite(t *testing.T) {
 	t.Parallel()
 	secret := "password = \"" + strings.Repeat("hunter2", 3) + "\"\n+AKIA" + strings.Repeat("Q", 16)
@@ -78,7 +78,7 @@ func TestSeed004LikeFileWrite(t *testing.T) {
 	}
 }
 
-// S0-052, S0-072, A-27: every default pattern, before anybody is asked.
+// S0-052, S0-072, A-27: every default pattern is rejected, without an approval request.
 func TestDeletionOfProtectedPaths(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"FILE_DELETE", "DIRECTORY_DELETE"} {

@@ -15,7 +15,7 @@ import (
 	"github.com/orch-dev/orch/tools/db"
 )
 
-// intent asks for the target of a connection string.
+// target returns the target of a connection string.
 func (b *bench) target(connection string) (string, error) {
 	b.t.Helper()
 	intender, ok := b.tool.(tools.Intender)
@@ -27,7 +27,7 @@ func (b *bench) target(connection string) (string, error) {
 	return intent.Targets[0].Name, nil
 }
 
-// the forms of a connection string and the name of what they reach.
+// the forms of a connection string and the names of their targets.
 func TestConnectionStrings(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -149,7 +149,7 @@ func TestHosts(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// What the user of the node has set for PostgreSQL never reaches a server that a task names.
+// PostgreSQL settings in the environment of the node are never sent to a server that a task names.
 func TestEnvironmentIsNotUsed(t *testing.T) {
 	needServer(t, "postgres")
 	b := newBench(t)

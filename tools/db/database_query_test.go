@@ -47,7 +47,7 @@ func TestQueries(t *testing.T) {
 	})
 }
 
-// S0-121: parameters are bound, whatever they hold.
+// S0-121: parameters are bound, whatever they contain.
 func TestParametersAreBound(t *testing.T) {
 	t.Parallel()
 	eachEngine(t, func(t *testing.T, b *bench, c string) {
@@ -78,7 +78,7 @@ func TestParametersAreBound(t *testing.T) {
 	})
 }
 
-// S0-123, A-37: what a call would do, before it is done.
+// S0-123, A-37: the intent of a call.
 func TestIntent(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -113,7 +113,7 @@ func TestIntent(t *testing.T) {
 	}
 }
 
-// A call takes one statement, and the engines agree.
+// A call accepts one statement, and the engines agree.
 func TestSeveralStatements(t *testing.T) {
 	t.Parallel()
 	eachEngine(t, func(t *testing.T, b *bench, c string) {
@@ -154,7 +154,7 @@ func TestResultsAreBounded(t *testing.T) {
 	})
 }
 
-// A write goes through although its rows do not fit.
+// A write succeeds even if its rows exceed the limits.
 func TestTruncatedReturning(t *testing.T) {
 	t.Parallel()
 	eachEngine(t, func(t *testing.T, b *bench, c string) {
@@ -170,7 +170,7 @@ func TestTruncatedReturning(t *testing.T) {
 	})
 }
 
-// The end of a call ends its query, also on the server.
+// When a call ends, its query ends too, also on the server.
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	endless := map[string]string{

@@ -10,7 +10,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// What counts as a read cannot write, whatever a function does behind its back.
+// A statement that is classified as a read cannot write, whatever a function does.
 func TestReadsCannotWrite(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
@@ -45,7 +45,7 @@ func TestReadsCannotWrite(t *testing.T) {
 	})
 }
 
-// Even an approved statement of SQLite opens no other file and changes no setting.
+// Even an approved SQLite statement opens no other file and changes no setting.
 func TestSQLiteStaysInItsFile(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -59,7 +59,7 @@ func TestSQLiteStaysInItsFile(t *testing.T) {
 		e := b.refuse(fault.Forbidden, "sqlite", query)
 		assert.Equal(t, "query", e.Field)
 	}
-	_ = b.refuse(fault.DatabaseError, "sqlite", "SELECT load_extension('x')") // there is none
+	_ = b.refuse(fault.DatabaseError, "sqlite", "SELECT load_extension('x')") // the function does not exist
 	assert.NoFileExists(t, other)
 	b.run("sqlite", "VACUUM")
 	b.run("sqlite", "CREATE TABLE log (a integer)")
@@ -70,7 +70,7 @@ func TestSQLiteStaysInItsFile(t *testing.T) {
 	assert.Equal(t, "0", b.count("sqlite", "log"), "a trigger may delete")
 }
 
-// The files of the server are closed to reads, and COPY does not hang.
+// A read cannot access files of the server, and COPY does not hang.
 func TestFilesOfTheServer(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -79,7 +79,7 @@ func TestFilesOfTheServer(t *testing.T) {
 	_ = b.refuse(fault.ValidationError, "mariadb", "LOAD DATA LOCAL INFILE '/etc/hostname' INTO TABLE t")
 }
 
-// A constraint that is checked at the end of the transaction fails the call.
+// A violated deferred constraint fails the call.
 func TestDeferredConstraint(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -31,9 +31,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(servers{m}) }
 
-// servers runs tests beside a PostgreSQL and a MariaDB server, whose URLs are in the variables
-// ORCH_TEST_POSTGRES and ORCH_TEST_MARIADB. Unless they are set, scripts/databases starts the servers; where they
-// are not installed the URLs are of nobody, and what asks the servers is left out.
+// servers runs tests with a PostgreSQL and a MariaDB server, whose URLs are in the variables ORCH_TEST_POSTGRES and
+// ORCH_TEST_MARIADB. Unless they are set, scripts/databases starts the servers. Where the servers are not installed,
+// the URLs are unreachable, and tests that need a server are skipped.
 type servers struct{ tests *testing.M }
 
 // Run starts the servers, runs the tests and stops the servers.
@@ -84,10 +84,10 @@ func (s servers) run() (int, error) {
 	return code, cmd.Wait()
 }
 
-// noServers is true where the servers are not installed.
+// noServers is true when the servers are not installed.
 var noServers bool
 
-// needServer leaves a test out that asks a server which is not there.
+// needServer skips a test that needs a server which is not installed.
 func needServer(t *testing.T, connection string) {
 	t.Helper()
 	switch connection {
@@ -104,7 +104,7 @@ type bench struct {
 	env  *tools.Env
 	cfg  db.Config
 	tool tools.Tool
-	// passwords are what no output may show.
+	// passwords must not appear in any output.
 	passwords []string
 }
 
@@ -129,7 +129,7 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-// file is the path of a database of SQLite.
+// file returns the path of an SQLite database.
 func (b *bench) file() string { return filepath.Join(b.env.Root.Name(), "test.db") }
 
 func (b *bench) configure(cfg db.Config) {
@@ -137,7 +137,7 @@ func (b *bench) configure(cfg db.Config) {
 	b.tool = db.Tools(cfg)[0]
 }
 
-// connect makes a named connection.
+// connect creates a named connection.
 func (b *bench) connect(name, text string) {
 	b.t.Helper()
 	require.NoError(b.t, os.WriteFile(filepath.Join(b.cfg.Connections, name), []byte(text+"\n"), 0o600))
@@ -148,7 +148,7 @@ func (b *bench) connect(name, text string) {
 	}
 }
 
-// result is what a query returned.
+// result is the result of a query.
 type result struct {
 	Columns      []string `json:"columns"`
 	Rows         [][]any  `json:"rows"`
@@ -157,7 +157,7 @@ type result struct {
 	text         string
 }
 
-// args are the arguments of a call.
+// args returns the arguments of a call.
 func (b *bench) args(connection, query string, params ...any) json.RawMessage {
 	b.t.Helper()
 	m := map[string]any{"connection_string": connection, "query": query}
@@ -171,7 +171,7 @@ func (b *bench) args(connection, query string, params ...any) json.RawMessage {
 	return raw
 }
 
-// try runs a query on a named connection, or on the URL that connection is.
+// try runs a query on a named connection, or on a URL.
 func (b *bench) try(connection, query string, params ...any) (result, error) {
 	b.t.Helper()
 	needServer(b.t, connection)
@@ -192,7 +192,7 @@ func (b *bench) try(connection, query string, params ...any) (result, error) {
 	return r, nil
 }
 
-// discreet checks that neither an output nor an error, with all its causes, shows a password (S0-124).
+// discreet checks that neither an output nor an error, with all its causes, contains a password (S0-124).
 func (b *bench) discreet(out string, err error) {
 	b.t.Helper()
 	if err != nil {
@@ -208,7 +208,7 @@ func (b *bench) discreet(out string, err error) {
 	}
 }
 
-// run is try for a query that succeeds.
+// run is try for a query that must succeed.
 func (b *bench) run(connection, query string, params ...any) result {
 	b.t.Helper()
 	r, err := b.try(connection, query, params...)
@@ -216,7 +216,7 @@ func (b *bench) run(connection, query string, params ...any) result {
 	return r
 }
 
-// refuse is try for a query that fails with the code.
+// refuse is try for a query that must fail with the code.
 func (b *bench) refuse(code fault.Code, connection, query string, params ...any) *fault.Error {
 	b.t.Helper()
 	r, err := b.try(connection, query, params...)
@@ -226,7 +226,7 @@ func (b *bench) refuse(code fault.Code, connection, query string, params ...any)
 	return e
 }
 
-// fresh makes a table with a name of its own on a connection, from columns and rows.
+// fresh creates a table with a unique name on a connection, from columns and rows.
 func (b *bench) fresh(connection, columns string, rows ...string) string {
 	b.t.Helper()
 	name := strings.ToLower(strings.NewReplacer("/", "_", "-", "_", " ", "_").Replace(b.t.Name()))
@@ -256,7 +256,7 @@ func eachEngine(t *testing.T, test func(t *testing.T, b *bench, connection strin
 	}
 }
 
-// mark returns the n-th placeholder of an engine.
+// mark returns the n-th placeholder for an engine.
 func mark(connection string, n int) string {
 	if connection == "postgres" {
 		return fmt.Sprintf("$%d", n)

@@ -18,10 +18,10 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/refusal"
 )
 
-// bulk is an event of which some fill a hub.
+// bulk is the size of an event; a few of them fill a hub.
 const bulk = 100 << 10
 
-// narrow is a world whose hub has room for few events.
+// narrow returns a world whose hub has budget for few events.
 func narrow(tb testing.TB, cfg firebase.HubConfig) *world {
 	tb.Helper()
 	w := &world{realtime: memory.NewRealtime(memory.Config{Backlog: 100_000}), log: &logs{}}
@@ -31,13 +31,14 @@ func narrow(tb testing.TB, cfg firebase.HubConfig) *world {
 	return w
 }
 
-// large writes an event of bulk to a list.
+// large writes an event of size bulk to a list.
 func (w *world) large(tb testing.TB, path string, n int) {
 	tb.Helper()
 	w.set(tb, path+"/k"+strconv.Itoa(n), strings.Repeat("x", bulk))
 }
 
-// stuck opens sessions that take one batch of messages of a list, and ask for no more. handed counts those that have one.
+// stuck opens sessions that request one batch of messages of a list, and then no more. handed counts the sessions
+// that got one.
 func (w *world) stuck(tb testing.TB, sessions int, path string) (handed *atomic.Int64, names chan string) {
 	tb.Helper()
 	handed, names = &atomic.Int64{}, make(chan string, sessions)
@@ -58,7 +59,7 @@ func (w *world) stuck(tb testing.TB, sessions int, path string) (handed *atomic.
 	return handed, names
 }
 
-// hears reports whether something comes soon.
+// hears reports whether a message arrives soon.
 func (l *listener) hears() bool {
 	l.tb.Helper()
 	got, err := l.hub.Next(l.tb.Context(), l.session, l.arrived, 50*time.Millisecond)
@@ -66,8 +67,8 @@ func (l *listener) hears() bool {
 	return len(got) > 0
 }
 
-// Streams that are stuck with large events have so many bytes and no more, however many they are. A session with small events
-// goes on beside them, and one with large events that reads is the next one when a stream gives its share back.
+// Sessions that are stuck with large events use limited memory, however many they are. A session with small events
+// continues next to them, and a reading one with large events is next when a stuck one releases its share.
 func TestStuckReadersOfLargeEvents(t *testing.T) {
 	t.Parallel()
 	const fit, sessions = 10, 30
@@ -90,18 +91,18 @@ func TestStuckReadersOfLargeEvents(t *testing.T) {
 	}
 	assert.EqualValues(t, fit, handed.Load(), "the others wait")
 
-	w.hub.CloseSession(<-names) // its client has not read for too long
+	w.hub.CloseSession(<-names) // its client did not read for too long
 	assert.Equal(t, "k1", reads.next().Key)
 	assert.EqualValues(t, fit, handed.Load())
 	assert.False(t, reads.hears(), "it has arrived")
-	for range sessions - fit { // the others have their turn, too
+	for range sessions - fit { // the others get their turn, too
 		w.hub.CloseSession(<-names)
 	}
 	require.Eventually(t, func() bool { return handed.Load() == sessions }, patience, time.Millisecond)
 	assert.Equal(t, 2+fit-1, w.hub.Count(), "nobody else was closed")
 }
 
-// A session that does not read takes no more of the room than it leaves.
+// A session that does not read uses at most as many bytes as it leaves free.
 func TestStuckSessionLeavesRoom(t *testing.T) {
 	t.Parallel()
 	w := narrow(t, firebase.HubConfig{Large: 10 * bulk, Patience: time.Hour})
@@ -119,7 +120,7 @@ func TestStuckSessionLeavesRoom(t *testing.T) {
 	assert.Equal(t, 2, w.hub.Count())
 }
 
-// A subscription whose event has no room for too long ends, with a word about it.
+// A subscription whose event waits too long for budget ends, with a message about it.
 func TestNoRoomForTooLong(t *testing.T) {
 	t.Parallel()
 	w := narrow(t, firebase.HubConfig{Large: bulk + bulk/2, Patience: 100 * time.Millisecond})
@@ -135,7 +136,7 @@ func TestNoRoomForTooLong(t *testing.T) {
 	assert.Equal(t, refusal.QuotaExceeded, data["reason"])
 }
 
-// What is on its way to a client counts also when its subscription was cancelled meanwhile.
+// Messages in transit to a client keep their budget after their subscription was cancelled.
 func TestCancelledWhileItIsSent(t *testing.T) {
 	t.Parallel()
 	for name, single := range map[string]bool{"a stream": true, "a session": false} {
@@ -164,7 +165,7 @@ func TestCancelledWhileItIsSent(t *testing.T) {
 	}
 }
 
-// Sessions that do not read leave room for the small events of one that does, however many they are.
+// Sessions that do not read leave budget for the small events of one that does, however many they are.
 func TestStuckReadersOfSmallEvents(t *testing.T) {
 	t.Parallel()
 	const sessions, events = 40, 200
@@ -179,7 +180,7 @@ func TestStuckReadersOfSmallEvents(t *testing.T) {
 	require.Eventually(t, func() bool { return w.hub.Count() == 1 }, patience, time.Millisecond, "the others were closed")
 }
 
-// A value that waits is replaced also when it is large, and what it held is free again.
+// A queued value is replaced even when it is large, and the bytes of the old one are released.
 func TestLargeValuesAreMerged(t *testing.T) {
 	t.Parallel()
 	w := narrow(t, firebase.HubConfig{Large: 5 * bulk, Patience: time.Hour})

@@ -20,10 +20,10 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/refusal"
 )
 
-// patience bounds waits that normally take no time.
+// patience limits waits that normally take no time.
 const patience = time.Minute
 
-// listener asks a hub for the messages of a session.
+// listener receives the messages of a session from a hub.
 type listener struct {
 	tb      testing.TB
 	hub     *firebase.Hub
@@ -32,7 +32,7 @@ type listener struct {
 	waiting []firebase.Message
 }
 
-// event is the params of a message.
+// event is the parameters of a message.
 type event struct {
 	ID       string `json:"subscriptionId"`
 	Type     string `json:"eventType"`
@@ -57,7 +57,7 @@ func (l *listener) next() event {
 	return e
 }
 
-// world is a hub on databases in memory.
+// world is a hub with databases in memory.
 type world struct {
 	realtime *memory.Realtime
 	hub      *firebase.Hub
@@ -93,7 +93,7 @@ func (w *world) set(tb testing.TB, path string, data any) {
 	require.NoError(tb, err)
 }
 
-// logs is a log that many write to.
+// logs is a concurrency-safe buffer for log output.
 type logs struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -113,8 +113,8 @@ func (l *logs) String() string {
 	return l.b.String()
 }
 
-// S3-010: values that change faster than the pace are merged. The newest always comes, and what came before it is what
-// the client heard last.
+// S3-010: values that change faster than the pace are merged. The latest one always arrives, and its previous value
+// is the last one that the client received.
 func TestValuesAreMerged(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, memory.Config{Backlog: 100_000})
@@ -138,7 +138,7 @@ func TestValuesAreMerged(t *testing.T) {
 	t.Logf("%d of %d values were sent", heard, writes)
 }
 
-// S3-010, S3-045: between two batches is a pace, and in one there is only so much. Nothing is merged but values.
+// S3-010, S3-045: the pace separates two batches, and the size of a batch is limited. Only values are merged.
 func TestBatchesAreBounded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, memory.Config{})
@@ -165,7 +165,7 @@ func TestBatchesAreBounded(t *testing.T) {
 	assert.GreaterOrEqual(t, time.Since(begun), time.Duration(batches)*firebase.Pace)
 }
 
-// S3-045: a session that nobody reads holds a bounded amount, holds up no other, and is told what it has lost.
+// S3-045: a session that nobody reads uses limited memory, does not block others, and is told that it lost events.
 func TestStuckSession(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, memory.Config{})
@@ -197,7 +197,7 @@ func TestStuckSession(t *testing.T) {
 	w.subscribe(t, "stuck", "s", "list", firebase.ChildAdded)
 }
 
-// S3-045: what waits for a session is also bounded in bytes.
+// S3-045: the queue of a session is also limited in bytes.
 func TestStuckSessionOfLargeEvents(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, memory.Config{})
@@ -219,7 +219,7 @@ func TestStuckSessionOfLargeEvents(t *testing.T) {
 	assert.Equal(t, "other", l.next().ID, "the other subscriptions go on")
 }
 
-// An event that no message holds ends its subscription, with a word about it.
+// An event that exceeds the size of a message ends its subscription, with a message about it.
 func TestLargeEventEndsItsSubscription(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, memory.Config{})
@@ -234,7 +234,7 @@ func TestLargeEventEndsItsSubscription(t *testing.T) {
 	assert.Equal(t, refusal.SizeLimitExceeded, data["reason"])
 }
 
-// A call that is tried again has its subscription, and no other has (S3-044).
+// A repeated call gets its own subscription, and no other call does (S3-044).
 func TestAttemptsOfACall(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, memory.Config{})
@@ -251,7 +251,7 @@ func TestAttemptsOfACall(t *testing.T) {
 	assert.Equal(t, event{ID: "v", Type: "value", Data: 2.0, Previous: 1.0}, l.next(), "there is one subscription")
 }
 
-// S3-048: after the end nothing comes, not even what was waiting.
+// S3-048: after the end no message arrives, not even a queued one.
 func TestUnsubscribeTakesBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, memory.Config{})
@@ -266,7 +266,7 @@ func TestUnsubscribeTakesBack(t *testing.T) {
 	assert.True(t, fault.Has(w.hub.Unsubscribe(t.Context(), "s", "a"), fault.Gone), "S3-151")
 	assert.Equal(t, refusal.NotFound, fault.From(w.hub.Unsubscribe(t.Context(), "s", "c")).Reason)
 	assert.Equal(t, refusal.NotFound, fault.From(w.hub.Unsubscribe(t.Context(), "other", "b")).Reason)
-	l.waiting = nil // asked anew
+	l.waiting = nil // request again
 	w.set(t, "list/last", 1.0)
 	for key := ""; key != "last"; {
 		e := l.next()
@@ -275,7 +275,7 @@ func TestUnsubscribeTakesBack(t *testing.T) {
 	}
 }
 
-// S3-045: what nobody asks for ends by itself, and so does what waits at the end of a session or of the hub.
+// S3-045: a session without requests ends by itself, and so does a waiting request when the session or the hub ends.
 func TestSessionsEnd(t *testing.T) {
 	t.Parallel()
 	realtime := memory.NewRealtime(memory.Config{})
@@ -305,7 +305,8 @@ func TestSessionsEnd(t *testing.T) {
 	assert.True(t, fault.Has(err, fault.NotFound))
 }
 
-// A session remembers so many subscriptions that have ended, also those that the hub has ended, and none that never began.
+// A session remembers a limited number of ended subscriptions, including those that the hub ended, but none that
+// failed to start.
 func TestEndedSubscriptionsAreRemembered(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, memory.Config{})
@@ -327,7 +328,7 @@ func TestEndedSubscriptionsAreRemembered(t *testing.T) {
 	assert.Equal(t, fault.Gone, ended("large"))
 }
 
-// A session for one subscription is over when that is cancelled: who waits for its messages learns so.
+// A session for one subscription closes when that is cancelled, and a waiting request returns that.
 func TestSingleSessions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, memory.Config{})
@@ -348,7 +349,7 @@ func TestSingleSessions(t *testing.T) {
 	assert.Zero(t, w.hub.Count())
 }
 
-// One session has so many subscriptions.
+// The number of subscriptions of a session is limited.
 func TestSubscriptionsAreBounded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, memory.Config{})

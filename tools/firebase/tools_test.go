@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// kit is the family on databases in memory.
+// kit is the family with databases in memory.
 type kit struct {
 	t   *testing.T
 	cfg firebase.Config
@@ -54,7 +54,7 @@ func (k *kit) tool(name string) tools.Tool {
 	return nil
 }
 
-// call checks and calls as the dispatcher does; every output fits its schema.
+// call checks and calls as the dispatcher does; every output must match its schema.
 func (k *kit) call(name string, args object) (object, error) {
 	k.t.Helper()
 	tool := k.tool(name)
@@ -86,13 +86,13 @@ func (k *kit) write(database, path string, data any) {
 	k.do("firebase.write", object{"database": database, "path": path, "data": data})
 }
 
-// data is what firebase.read returns.
+// data returns the data in the output of firebase.read.
 func (k *kit) data(database, path string) any {
 	k.t.Helper()
 	return k.do("firebase.read", object{"database": database, "path": path})["data"]
 }
 
-// about is the metadata of an output, without the time, which is one of today in UTC (S3-005).
+// about returns the metadata of an output, without the time, which must be today's in UTC (S3-005).
 func (k *kit) about(out object) object {
 	k.t.Helper()
 	about, _ := out["metadata"].(object)
@@ -105,7 +105,7 @@ func (k *kit) about(out object) object {
 	return about
 }
 
-// S3-004, S3-020, S3-026, S3-030, S3-040: every bound, one step to each side.
+// S3-004, S3-020, S3-026, S3-030, S3-040: values on both sides of every bound.
 func TestInputs(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
@@ -166,7 +166,7 @@ func TestInputs(t *testing.T) {
 	}
 }
 
-// S3-021 to S3-024, A-80: what a read returns.
+// S3-021 to S3-024, A-80: the output of a read.
 func TestRead(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
@@ -204,7 +204,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// S3-023: the text of an answer has what a query selects in its order.
+// S3-023: the JSON text of an output has the selected children in their order.
 func TestQueryKeepsItsOrder(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
@@ -256,7 +256,7 @@ func TestWrite(t *testing.T) {
 	assert.Equal(t, object{"keep": 1.0, "o": object{"x": 1.0, "y": 2.0}}, k.data("firestore", "c/d"))
 }
 
-// S3-033: a hundred calls of the tool at the same time lose no increment.
+// S3-033: a hundred concurrent calls of the tool lose no increment.
 func TestTransactionsOfTheTool(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
@@ -283,7 +283,7 @@ func TestTransactionsOfTheTool(t *testing.T) {
 	assert.Equal(t, object{".value": done}, k.data("realtime", "n"))
 }
 
-// failing is a database of which every method fails.
+// failing is a database whose methods all fail.
 type failing struct{ err error }
 
 // Read implements firebase.Backend.
@@ -301,7 +301,8 @@ func (f failing) Watch(context.Context, string, firebase.EventType) (firebase.Wa
 	return firebase.Watching{}, f.err
 }
 
-// S3-025, S3-035: each error of a database is the one of the tool, with its number, and its causes stay inside.
+// S3-025, S3-035: each error of a database becomes the error of the tool, with its code, and its causes are not
+// shown.
 func TestErrorsOfDatabases(t *testing.T) {
 	t.Parallel()
 	for reason, number := range map[string]int{
@@ -355,7 +356,7 @@ func TestRefusedWrites(t *testing.T) {
 	}
 }
 
-// What takes something away is destructive, and says so before it is done.
+// A call that removes data is destructive, and its intent says so.
 func TestIntents(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
@@ -377,7 +378,7 @@ func TestIntents(t *testing.T) {
 	}
 }
 
-// Without a session there is no subscription, and without databases there is nothing: both say what to do.
+// Without a session there is no subscription, and without databases no tool works: both errors have a hint.
 func TestWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)

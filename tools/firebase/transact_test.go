@@ -14,7 +14,7 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/refusal"
 )
 
-// increment counts up what is at a path, after a rival has written there as often as rivals says.
+// increment increments the value at a path, after a competing write in each of the first rivals attempts.
 func increment(t *testing.T, b firebase.Backend, rivals int) func(firebase.Snapshot) (firebase.Write, error) {
 	t.Helper()
 	return func(s firebase.Snapshot) (firebase.Write, error) {

@@ -17,7 +17,7 @@ import (
 	"github.com/orch-dev/orch/tools/forge"
 )
 
-// limit is an answer without success because there were too many requests, and how long to wait for the next one.
+// limit is the response to too many requests, and the wait until the next one.
 type limit struct {
 	status int
 	page   string
@@ -46,8 +46,8 @@ func limits(now time.Time) map[string]limit {
 	}
 }
 
-// S3-071, S3-155: every form of a limit becomes RATE_LIMITED with the time of the next attempt, for reads and writes.
-// Nothing waits for it, and a limit that is known needs no request.
+// S3-071, S3-155: every form of a rate limit becomes RATE_LIMITED with the time of the next attempt, for reads and
+// writes. The call does not wait for it, and a known limit needs no request.
 func TestRateLimits(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -76,7 +76,7 @@ func TestRateLimits(t *testing.T) {
 	}
 }
 
-// The token goes to the server of the API alone, whatever that says.
+// The token is sent only to the server of the API, whatever that returns.
 func TestRedirects(t *testing.T) {
 	t.Parallel()
 	var stolen []string
@@ -102,7 +102,7 @@ func TestRedirects(t *testing.T) {
 	assert.Equal(t, "moved", out["content"], "a repository with a new name")
 }
 
-// A server that repeats the token does not bring it into errors, causes for the log included.
+// A server that echoes the token does not bring it into errors, including causes for the log.
 func TestTokenIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -113,7 +113,7 @@ func TestTokenIsNotRepeated(t *testing.T) {
 	assert.Contains(t, causes(e), "verbatim", "the log has the details")
 }
 
-// S3-158: the ways on which nothing arrives.
+// S3-158: failures before a request arrives.
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")

@@ -31,26 +31,26 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // secret is the token of the tests.
 const secret = "ghp_hunter2hunter2"
 
-// answer is what the server says to a request.
+// answer is a response of the server.
 type answer struct {
 	status int
 	body   any
 	header map[string]string
-	// raw is sent instead of the body, and not held against the description.
+	// raw is sent instead of the body, and not validated.
 	raw string
 }
 
-// server stands for GitHub. Every request, and every answer with a status that GitHub documents, is held against
-// GitHub's description.
+// server is a fake GitHub. Every request, and every response with a documented status, is validated against the
+// OpenAPI description of GitHub.
 type server struct {
 	description
 
 	t   *testing.T
 	url string
 	mu  sync.Mutex
-	// answers by "METHOD /path"; what has none is not found.
+	// answers by "METHOD /path"; other requests get 404.
 	answers map[string]answer
-	// requests are the lines of those that came, bodies what they held, headers those of the last one.
+	// requests are the received request lines, bodies their bodies, headers those of the last one.
 	requests []string
 	bodies   []string
 	header   http.Header
@@ -118,10 +118,10 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	w.WriteHeader(a.status)
-	_, _ = w.Write(text) // a reader that has enough closes early
+	_, _ = w.Write(text) // the reader may close at its limit
 }
 
-// problem is an answer without success. Its message must stay in the log.
+// problem is an unsuccessful response. Its message must appear only in the log.
 func (s *server) problem(status int, details ...object) answer {
 	body := object{"message": "verbatim words of GitHub", "documentation_url": "https://docs.github.com/rest"}
 	if status == http.StatusUnprocessableEntity {
@@ -130,12 +130,12 @@ func (s *server) problem(status int, details ...object) answer {
 	return answer{status: status, body: body}
 }
 
-// file is the answer with an object of a repository.
+// file is the response with an object of a repository.
 func (s *server) file(schema string, own object) answer {
 	return answer{status: http.StatusOK, body: s.object(s.t, schema, own)}
 }
 
-// repository makes o/r exist, with the branch main.
+// repository creates o/r with the branch main.
 func (s *server) repository() {
 	s.on("GET /repos/o/r", answer{status: http.StatusOK, body: s.object(s.t, "full-repository", object{"default_branch": "trunk"})})
 	s.on("GET /repos/o/r/commits/main", answer{status: http.StatusOK, body: s.object(s.t, "commit", nil)})
@@ -163,7 +163,7 @@ func tool(t *testing.T, cfg forge.Config, name string) tools.Tool {
 	return nil
 }
 
-// call checks the arguments, runs the tool and holds its output against its schema and the one of the specification.
+// call checks the arguments, runs the tool and validates its output against its schema and that of the specification.
 func call(t *testing.T, tool tools.Tool, args object) (object, error) {
 	t.Helper()
 	raw, err := json.Marshal(args)
@@ -189,7 +189,7 @@ func call(t *testing.T, tool tools.Tool, args object) (object, error) {
 	return out, nil
 }
 
-// failed holds an error against its code, reason and field, and against what no error may tell.
+// failed checks the code, reason and field of an error, and that it contains nothing secret.
 func failed(t *testing.T, err error, code fault.Code, reason, field string) fault.Error {
 	t.Helper()
 	e := fault.From(err)
@@ -205,7 +205,7 @@ func failed(t *testing.T, err error, code fault.Code, reason, field string) faul
 	return *e
 }
 
-// causes is what the log of the node has of an error.
+// causes returns the text of an error for the log of the node.
 func causes(e fault.Error) string {
 	if e.Err == nil {
 		return ""

@@ -15,7 +15,7 @@ import (
 // object is a JSON object.
 type object = map[string]any
 
-// description is what GitHub publishes about its API.
+// description is the OpenAPI description of GitHub.
 type description struct{ doc *openapi3.T }
 
 func describe(t *testing.T) description {
@@ -36,7 +36,7 @@ func (d description) route(r *http.Request, path string) (*routers.Route, map[st
 	return nil, nil
 }
 
-// match reads the parameters of a path; the last one may hold slashes where it is a path or a branch.
+// match parses the parameters of a path; the last one may contain slashes if it is a path or a branch.
 func match(template, path string) (map[string]string, bool) {
 	want, got := strings.Split(template, "/"), strings.Split(path, "/")
 	if last := want[len(want)-1]; (last == "{path}" || last == "{ref}") && len(got) > len(want) {
@@ -61,7 +61,7 @@ func options() *openapi3filter.Options {
 	return &openapi3filter.Options{AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, IncludeResponseStatus: true}
 }
 
-// object returns the smallest object of a schema with some fields of its own.
+// object returns the smallest object of a schema, with additional fields.
 func (d description) object(t *testing.T, schema string, own object) object {
 	t.Helper()
 	ref := d.doc.Components.Schemas[schema]
@@ -72,7 +72,7 @@ func (d description) object(t *testing.T, schema string, own object) object {
 	return o
 }
 
-// smallest returns a value that fits a schema.
+// smallest returns a value that matches a schema.
 func smallest(s *openapi3.Schema) any {
 	switch {
 	case s.Nullable:

@@ -12,7 +12,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// holding is a file in the form of GitHub.
+// holding returns a file in the format of GitHub.
 func (s *server) holding(path, content string) answer {
 	return s.file("content-file", object{
 		"path": path, "size": len(content), "sha": "3d21ec53a331a6f037a91c368710b99387d012c1", "encoding": "base64",
@@ -65,7 +65,7 @@ func TestReadWhatIsNoFile(t *testing.T) {
 	failed(t, err, fault.NotFound, "FILE_NOT_FOUND", "path")
 }
 
-// The largest file, one byte more, and answers that are none.
+// The largest file, one byte more, and invalid responses.
 func TestReadFileBounds(t *testing.T) {
 	t.Parallel()
 	const largest = 512 << 10
@@ -95,7 +95,7 @@ func TestReadFileBounds(t *testing.T) {
 	}
 }
 
-// S3-053: GitHub gives one answer for three kinds of absence.
+// S3-053: GitHub returns the same response for three kinds of missing resources.
 func TestReadFileNotFound(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -122,7 +122,7 @@ func TestReadFileNotFound(t *testing.T) {
 	failed(t, err, fault.Forbidden, "ACCESS_DENIED", "")
 }
 
-// S3-071: what is public is read without a token.
+// S3-071: public data can be read without a token.
 func TestReadFileWithoutToken(t *testing.T) {
 	t.Parallel()
 	s := serve(t)

@@ -25,8 +25,8 @@ func specified(t *testing.T, name string) map[string]object {
 	return all[name]
 }
 
-// S3-001 to S3-003: the schemas are those of the specification. They say more about fields that have no description
-// there, and they are closed: orch refuses fields that a tool does not know.
+// S3-001 to S3-003: the schemas are those of the specification. They describe more fields, and they are closed: orch
+// rejects unknown fields.
 func TestSchemasAreThoseOfTheSpecification(t *testing.T) {
 	t.Parallel()
 	var names []string
@@ -38,7 +38,7 @@ func TestSchemasAreThoseOfTheSpecification(t *testing.T) {
 	assert.Equal(t, []string{"github.readFile", "github.searchCode", "github.createIssue", "github.createPR", "github.getWorkflowRuns"}, names)
 }
 
-// S3-002, S3-004: the bounds, one step to each side, and the names that would lead elsewhere.
+// S3-002, S3-004: values on both sides of the bounds, and names that would lead elsewhere.
 func TestInputs(t *testing.T) {
 	t.Parallel()
 	s := serve(t)

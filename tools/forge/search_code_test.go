@@ -12,7 +12,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// hit is a result in the form of GitHub.
+// hit is a result in the format of GitHub.
 func (s *server) hit(path string, matches ...object) object {
 	repo := s.object(s.t, "minimal-repository", object{
 		"name": "r", "description": "A thing", "owner": s.object(s.t, "simple-user", object{"login": "o"}),
@@ -64,7 +64,7 @@ func TestSearchCode(t *testing.T) {
 	assert.Equal(t, object{"results": []any{}, "total": 0.0, "page": 1000.0, "perPage": 1.0}, out)
 }
 
-// S3-055: filters become qualifiers, of which none can hide in another.
+// S3-055: filters become qualifiers, and none can be injected into another.
 func TestSearchQueries(t *testing.T) {
 	t.Parallel()
 	s := serve(t)

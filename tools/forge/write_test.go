@@ -20,7 +20,7 @@ const (
 	pulls  = "POST /repos/o/r/pulls"
 )
 
-// writer is one of the two tools that change something, with arguments that it takes.
+// writer is one of the two tools that change something, with valid arguments.
 type writer struct {
 	name, request string
 	args          object
@@ -40,7 +40,7 @@ func (s *server) created(schema string, own object) answer {
 	return answer{status: http.StatusCreated, body: s.object(s.t, schema, o)}
 }
 
-// S3-060, S3-065: what was asked for is sent, with the defaults, and the number and the URL come back.
+// S3-060, S3-065: the input is sent with defaults, and the number and the URL are returned.
 func TestWrites(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -75,7 +75,8 @@ func TestWrites(t *testing.T) {
 	}
 }
 
-// S3-068: a write names the server of the API, so that the plan or a person has to allow it. Nothing is sent.
+// S3-068: the intent of a write names the server of the API, so that the plan or a person must permit it. Nothing is
+// sent.
 func TestIntents(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -100,7 +101,7 @@ func TestIntents(t *testing.T) {
 	assert.Empty(t, s.seen())
 }
 
-// What GitHub refuses has not happened.
+// A request that GitHub rejects had no effect.
 func TestRefusedWrites(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -126,7 +127,7 @@ func TestRefusedWrites(t *testing.T) {
 			{s.problem(http.StatusTeapot), fault.GithubError, "", ""},
 		} {
 			if tc.a.status == http.StatusTeapot {
-				tc.code = fault.InDoubt // nobody knows what that means
+				tc.code = fault.InDoubt // unknown status
 				tc.reason = "GITHUB_ERROR"
 			}
 			s.on(w.request, tc.a)
@@ -142,7 +143,7 @@ func TestRefusedWrites(t *testing.T) {
 	}
 }
 
-// A write whose answer is lost may have happened: it is in doubt, and not made again.
+// A write without a response may have succeeded: it is in doubt and not repeated.
 func TestWritesInDoubt(t *testing.T) {
 	t.Parallel()
 	s := serve(t)

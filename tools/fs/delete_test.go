@@ -36,7 +36,7 @@ func TestFileDelete(t *testing.T) {
 	assert.Equal(t, "x", b.content(kept), "only the link goes")
 }
 
-// Nobody is asked about what cannot be deleted with an approval either.
+// Nobody is asked to approve a deletion that would fail even with an approval.
 func TestDeleteIsWorthAsking(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -83,7 +83,7 @@ func TestFileDeleteRefusals(t *testing.T) {
 	assert.DirExists(t, b.path("empty"))
 }
 
-// plant makes a directory of all kinds of things.
+// plant creates a directory with all kinds of entries.
 func (b *bench) plant(dir string) {
 	b.t.Helper()
 	b.file(dir+"/a.txt", "A")
@@ -215,7 +215,7 @@ func TestDirectoryDeleteRefusals(t *testing.T) {
 		b.path("absent"):                    {fault.NotFound, ""},
 		file:                                {fault.InvalidFormat, "INVALID_PATH"},
 		"full":                              {fault.InvalidFormat, "INVALID_PATH"},
-		b.path("alias"):                     {fault.InvalidFormat, "INVALID_PATH"}, // a link is no directory
+		b.path("alias"):                     {fault.InvalidFormat, "INVALID_PATH"}, // a link is not a directory
 		b.path("exit"):                      {fault.InvalidFormat, "INVALID_PATH"},
 		b.path("exit/x"):                    {fault.OutsideRoot, "OutsideRoot"},
 		b.path(".."):                        {fault.OutsideRoot, "OutsideRoot"},

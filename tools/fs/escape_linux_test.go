@@ -15,13 +15,13 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// prison is a bench whose root lies beside what must not be reached, with links of all kinds into it.
+// prison is a bench whose root is next to a forbidden directory, with links of all kinds into that.
 type prison struct {
 	*bench
 	base string
 }
 
-// newPrison keeps all of it in memory, because the tries are many.
+// newPrison creates it in memory, because there are many attempts.
 func newPrison(t *testing.T) prison {
 	t.Helper()
 	base, err := os.MkdirTemp("/dev/shm", "orch-test-") //nolint:usetesting // t.TempDir lies on a disk
@@ -45,8 +45,8 @@ func newPrison(t *testing.T) prison {
 	return p
 }
 
-// escapes returns paths that lead outside through something before their last element, and those that
-// do so by a link in the last element.
+// escapes returns paths that lead outside through an element before the last one, and paths that lead outside through
+// a link in the last element.
 func (p prison) escapes() (paths, links []string) {
 	outs := []string{
 		"/..", "/../outside", "/dir-link", "/abs-dir", "/chain1", "/slash", "/up", "/up2", "/dir/sub/up4", "/dir/back", "/evil", "/proc", "/cwd",
@@ -71,7 +71,7 @@ func (p prison) escapes() (paths, links []string) {
 	return paths, links
 }
 
-// attempts returns a call of each writing tool for the path.
+// attempts returns one call of each writing tool for the path.
 func (p prison) attempts(path string) []attempt {
 	return []attempt{
 		{"patch_apply", args{"path": path, "patch": creation(filepath.Base(path), "x")}},
@@ -89,7 +89,7 @@ type attempt struct {
 	in   args
 }
 
-// S4-004, S0-007: no path of the corpus gets through, for any tool, and what lies outside stays.
+// S4-004, S0-007: every tool rejects every path of the corpus, and nothing outside changes.
 func TestEscapes(t *testing.T) {
 	t.Parallel()
 	p := newPrison(t)
@@ -128,7 +128,7 @@ func TestEscapes(t *testing.T) {
 	t.Logf("escapes: %d paths, %d calls, %d wrongly allowed", len(paths)+len(links), calls, wrong)
 }
 
-// S4-005: strange ways to a place inside are ways inside.
+// S4-005: unusual spellings of a path inside are accepted.
 func TestNoEscapes(t *testing.T) {
 	t.Parallel()
 	p := newPrison(t)
@@ -152,8 +152,8 @@ func TestNoEscapes(t *testing.T) {
 	t.Logf("ways inside: %d paths, none refused", cases)
 }
 
-// S4-006: while a directory is swapped for a link to the outside again and again, nothing outside is
-// read, written, moved or removed.
+// S4-006: while a directory is repeatedly replaced by a link to the outside, nothing outside is read, written, moved
+// or removed.
 func TestRacesCannotEscape(t *testing.T) {
 	t.Parallel()
 	p := newPrison(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// S0-022: the numbers are those of the file, also with an offset.
+// S0-022: line numbers are those of the file, also with an offset.
 func TestFileReadNumbersLines(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -34,7 +34,7 @@ func TestFileReadNumbersLines(t *testing.T) {
 	assert.Equal(t, false, past["truncated"])
 }
 
-// S0-025: no content is a reason to fail, and the file stays as it is.
+// S0-025: no content makes a read fail, and the file is not changed.
 func TestFileReadShowsAnyContent(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("é", 3000)
@@ -81,7 +81,7 @@ func TestFileReadCaps(t *testing.T) {
 	assert.Equal(t, true, out["truncated"])
 }
 
-// S0-042: the whole file is remembered under its real path, also when a part of it is read over a link.
+// S0-042: the read of the whole file is recorded under its real path, even when only a part is read through a link.
 func TestFileReadRemembersTheFile(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

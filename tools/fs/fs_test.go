@@ -20,7 +20,7 @@ import (
 	"github.com/orch-dev/orch/tools/toolstest"
 )
 
-// bench is a root directory with a workspace and an Env over it.
+// bench is a root directory with a workspace, and an Env for it.
 type bench struct {
 	t    *testing.T
 	root string
@@ -104,7 +104,7 @@ func (b *bench) tool(name string) tools.Tool {
 	return all[i]
 }
 
-// run is callContext without a look at the result.
+// run is callContext without decoding the result.
 func (b *bench) run(ctx context.Context, name string, in args) (tools.Tool, json.RawMessage, error) {
 	b.t.Helper()
 	tool := b.tool(name)

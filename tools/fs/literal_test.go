@@ -12,7 +12,7 @@ func TestRequired(t *testing.T) {
 		`func`:              {"func", false},
 		`func \w+ error`:    {" error", false},
 		`(abc)+(de){2,}`:    {"abc", false},
-		`abc|abd`:           {"ab", false}, // the parser factors out the common beginning
+		`abc|abd`:           {"ab", false}, // the parser factors out the common prefix
 		`abc|def`:           {"", false},
 		"a\ufffdb":          {"", false},
 		`(abc)?x*`:          {"", false},

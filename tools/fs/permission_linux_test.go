@@ -14,8 +14,8 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// unprivileged runs do so that the kernel checks file permissions: the superuser lends the thread the
-// file system identity of nobody. The thread is never unlocked, so it ends with its goroutine.
+// unprivileged runs do so that the kernel checks file permissions: root gives the thread the file system identity of
+// nobody. The thread is never unlocked, so it ends with its goroutine.
 func unprivileged(do func()) {
 	if os.Geteuid() != 0 {
 		do()
@@ -37,7 +37,7 @@ func unprivileged(do func()) {
 func TestPermissionDenied(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	require.NoError(t, os.Chmod(filepath.Dir(b.root), 0o755)) // the directory of the test is closed to others
+	require.NoError(t, os.Chmod(filepath.Dir(b.root), 0o755)) // the test directory is not accessible to others
 	secret, shut := b.file("secret", "x"), b.path("shut")
 	fixed := b.file("fixed/file", "x")
 	b.file("shut/file", "x")
@@ -70,7 +70,7 @@ func TestPermissionDenied(t *testing.T) {
 		assert.Equal(t, fault.Forbidden, e.Code, "%s: %v", name, e)
 		assert.Equal(t, "PERMISSION_DENIED", e.Reason, name)
 	}
-	// A search passes over what it may not read.
+	// A search skips files that it may not read.
 	var out map[string]any
 	unprivileged(func() {
 		out, _ = b.call("GREP_SEARCH", args{"pattern": "x", "path": b.root, "output_mode": "files_with_matches"})
@@ -79,7 +79,7 @@ func TestPermissionDenied(t *testing.T) {
 	assert.Equal(t, "x", b.content(fixed))
 }
 
-// S0-051, S0-072, S4-035: the same for what deletes and for the tools of seed 004, under its name there.
+// S0-051, S0-072, S4-035: the same for deletions and for the tools of seed 004, with the name of that document.
 // Nothing changes.
 func TestPermissionDeniedToWriters(t *testing.T) {
 	t.Parallel()
@@ -126,7 +126,7 @@ func TestPermissionDeniedToWriters(t *testing.T) {
 	}
 	assert.Equal(t, "x", b.content(full))
 	assert.Equal(t, before, tree(t, b.root))
-	// A directory that loses its rights half way tells where its backup is.
+	// When the deletion of a directory fails halfway, the error contains the path of its backup.
 	b.file("open/part/fixed/x", "x")
 	require.NoError(t, os.Chmod(b.path("open/part"), 0o777))
 	require.NoError(t, os.Chmod(b.path("open/part/fixed"), 0o555))

@@ -28,7 +28,7 @@ func (b *bench) names(list any, key string) []string {
 	return out
 }
 
-// S0-065, S0-066: sorted, links are named and not followed.
+// S0-065, S0-066: entries are sorted, links are listed but not followed.
 func TestDirectoryList(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -56,7 +56,7 @@ func TestDirectoryListRefusals(t *testing.T) {
 	refused(t, err, fault.OutsideRoot, "OutsideRoot")
 }
 
-// 10 000 entries and no more.
+// at most 10 000 entries.
 func TestDirectoryListCap(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -203,8 +203,7 @@ func TestGrepSearch(t *testing.T) {
 	assert.InDelta(t, 5, out["total"], 0)
 }
 
-// Line numbers hold across the pieces in which a large file is read, and a line longer than a piece
-// does no harm.
+// Line numbers are right across the buffers of a large file, and a line longer than the buffer is searched, too.
 func TestGrepSearchLargeFile(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

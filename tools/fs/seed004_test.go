@@ -71,7 +71,7 @@ func TestPatchApply(t *testing.T) {
 	assert.Equal(t, "c\n", b.content(path))
 }
 
-// S4-024, S4-026, S4-027, S4-009: the file stays as it is, down to its time, and nothing lies beside it.
+// S4-024, S4-026, S4-027: the file is unchanged, including its time, and no other file is created.
 func TestPatchApplyRefusals(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -110,7 +110,7 @@ func TestPatchApplyRefusals(t *testing.T) {
 	assert.NoDirExists(t, b.path("no"))
 }
 
-// a file that the task knew stays known through a patch; one that it did not does not become so.
+// a file that the task has read counts as read after a patch; another file does not.
 func TestPatchApplyRemembers(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -129,7 +129,7 @@ func TestPatchApplyRemembers(t *testing.T) {
 	b.must("FILE_EDIT", args{"file_path": b.path("h"), "old_string": "x", "new_string": "y"})
 }
 
-// S4-025: a reader sees the old content or the new one.
+// S4-025: a concurrent reader sees either the old or the new content.
 func TestPatchApplyIsAtomic(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -296,7 +296,7 @@ func TestMoveFileRefusals(t *testing.T) {
 	assert.FileExists(t, outside+"/secret")
 }
 
-// S4-037, A-03: the contracts give policy what it needs to treat them like FILE_WRITE.
+// S4-037, A-03: the contracts contain what the policy needs to treat the tools like FILE_WRITE.
 func TestSeed004ObeysFileWrite(t *testing.T) {
 	t.Parallel()
 	like := spec(t, "FILE_WRITE")
@@ -314,7 +314,7 @@ func TestSeed004ObeysFileWrite(t *testing.T) {
 	}
 }
 
-// S4-011: of two things that are wrong, the first in the order is told.
+// S4-011: of two errors, the first in the order of checks is returned.
 func TestOrderOfChecks(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

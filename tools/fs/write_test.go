@@ -70,7 +70,7 @@ func TestFileWriteRefusals(t *testing.T) {
 	assert.Empty(t, entries)
 }
 
-// A link inside the root is followed: the target changes, the link stays.
+// A link inside the root is followed: its target changes, the link remains.
 func TestFileWriteThroughLink(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -84,7 +84,7 @@ func TestFileWriteThroughLink(t *testing.T) {
 	assert.Equal(t, "real", target)
 }
 
-// S0-042 to S0-044: read first; edits follow each other without reading again.
+// S0-042 to S0-044: a file must be read first; further edits need no new read.
 func TestFileEdit(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -101,7 +101,7 @@ func TestFileEdit(t *testing.T) {
 	assert.Equal(t, "cost: $2\n \n", b.content(path))
 }
 
-// A file that the task wrote itself is known to it.
+// A file that the task wrote itself counts as read.
 func TestFileEditAfterWrite(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -111,7 +111,7 @@ func TestFileEditAfterWrite(t *testing.T) {
 	assert.Equal(t, "b", b.content(path))
 }
 
-// S0-043, S0-045, S0-046: the file stays as it is.
+// S0-043, S0-045, S0-046: the file is not changed.
 func TestFileEditRefusals(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

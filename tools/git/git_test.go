@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// bench is a root with a workspace, and a repository in it once init was called.
+// bench is a root with a workspace, which contains a repository after init.
 type bench struct {
 	t    *testing.T
 	env  *tools.Env
@@ -257,7 +257,7 @@ func TestDiff(t *testing.T) {
 	assert.Equal(t, []string{"a.txt"}, long.Files)
 }
 
-// With a base the diff shows what the work has changed since it left that, committed or not, and nothing that others did there.
+// With a base the diff shows the changes since the merge base, committed or not, but no changes of others since then.
 func TestDiffAgainstABase(t *testing.T) {
 	t.Parallel()
 	b := newRepo(t)
@@ -323,7 +323,7 @@ func TestRepositoryPath(t *testing.T) {
 	assert.Equal(t, "REPO_NOT_FOUND", fault.From(err).Reason)
 }
 
-// A repository above the root is not used, and the answer says that it is there.
+// A repository above the root is not used; the error tells that it exists.
 func TestDiscoveryStaysBelowTheRoot(t *testing.T) {
 	t.Parallel()
 	outer := newRepo(t)
@@ -347,7 +347,7 @@ func TestDiscoveryStaysBelowTheRoot(t *testing.T) {
 	}
 }
 
-// A work tree whose repository is above the root is told from one that is above the root itself.
+// A work tree whose repository is above the root has another error than one that is above the root itself.
 func TestLinkedWorkTree(t *testing.T) {
 	t.Parallel()
 	outer := newRepo(t)
@@ -365,7 +365,7 @@ func TestLinkedWorkTree(t *testing.T) {
 	assert.Contains(t, f.Hint, "clone")
 }
 
-// Whatever the configuration of a repository names, nothing of it runs and nothing outside is shown.
+// No program in the configuration of a repository runs, and nothing outside is shown.
 func TestHostileRepository(t *testing.T) {
 	t.Parallel()
 	b := newRepo(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// hostileNames are no names of remotes, nor, but for those that a branch may have, of branches.
+// hostileNames are not names of remotes, and except for some that are valid for branches not names of branches.
 func hostileNames() []string {
 	names := []string{
 		"-x", "--upload-pack=x", "--receive-pack=touch x", "--exec=touch x", "--all", "--mirror", "--delete", "-d", "-f", "--force", "--tags", "--prune",
@@ -26,7 +26,7 @@ func hostileNames() []string {
 	return names
 }
 
-// hostileAddresses are refused wherever a remote has them.
+// hostileAddresses are rejected in every setting of a remote.
 func hostileAddresses(outside string) []string {
 	return []string{
 		"ext::sh -c touch%20mark", "ext::x", "EXT::x", "fd::0", "fd::17/x", "foo::bar", "file::/x", "https::x", "hg::https://x", "-x", "--upload-pack=x",
@@ -41,7 +41,7 @@ func hostileAddresses(outside string) []string {
 	}
 }
 
-// S0-109: what looks like an option, a URL, a path or a refspec is data, and no data that is allowed.
+// S0-109: a value that looks like an option, a URL, a path or a refspec is treated as data, and rejected.
 func TestHostileNames(t *testing.T) {
 	t.Parallel()
 	b, bare := withRemote(t)
@@ -99,7 +99,7 @@ func TestHostileAddresses(t *testing.T) {
 	assert.NoFileExists(t, filepath.Join(b.repo, "mark"))
 }
 
-// hostileSettings are what a configuration may say to run something or to push elsewhere.
+// hostileSettings are settings of a repository that would run a program or push elsewhere.
 func hostileSettings(run, bare, other string) [][2]string {
 	return [][2]string{
 		{"core.fsmonitor", run},
@@ -171,11 +171,11 @@ func hostileSettings(run, bare, other string) [][2]string {
 	}
 }
 
-// S0-109: whatever the configuration names, adding, committing and pushing run none of it.
+// S0-109: adding, committing and pushing run none of the configured programs.
 func TestHostileConfigurationOfWriters(t *testing.T) {
 	t.Parallel()
 	b, bare := withRemote(t)
-	// Places that the calls may write: the repository and, for a push, the remote.
+	// The calls may only write in the repository and, for a push, in the remote.
 	mark, far := filepath.Join(b.repo, ".git", "ran"), filepath.Join(bare, "ran")
 	run := "touch " + mark + " " + far + "; false #"
 	other := filepath.Join(b.repo, "other.git")
@@ -199,7 +199,7 @@ func TestHostileConfigurationOfWriters(t *testing.T) {
 	assert.NoFileExists(t, far)
 	assert.Empty(t, b.at(other).git("for-each-ref"))
 
-	// What may run would have left its mark.
+	// A program that ran would have left its mark.
 	require.NoError(t, os.Rename(hook, filepath.Join(filepath.Dir(hook), "pre-commit")))
 	b.write("b.txt", "again\n")
 	_, err = b.add("b.txt")
@@ -209,7 +209,7 @@ func TestHostileConfigurationOfWriters(t *testing.T) {
 	assert.FileExists(t, mark)
 }
 
-// A repository that the task has made in its workspace does not lend its hooks the work tree of another one.
+// Hooks of a repository that the task created in its workspace cannot write in the work tree of another one.
 func TestWorkTreeOutsideOfTheWorkspace(t *testing.T) {
 	t.Parallel()
 	b := newWriter(t)

@@ -20,8 +20,8 @@ import (
 
 const password = "correct-horse-battery"
 
-// smartHTTP serves the bare repositories of a folder with git's own server, for one user. seen gets the
-// command lines of all processes while a request with the password is answered.
+// smartHTTP serves the bare repositories of a folder with git's own server, for one user. While it answers a request
+// with the password, it stores the command lines of all processes in seen.
 func smartHTTP(t *testing.T, folder string, seen *atomic.Pointer[string]) string {
 	t.Helper()
 	core, err := exec.CommandContext(t.Context(), "git", "--exec-path").Output()
@@ -44,18 +44,18 @@ func smartHTTP(t *testing.T, folder string, seen *atomic.Pointer[string]) string
 	return s.URL
 }
 
-// commandLines returns what everybody on this machine may see of all processes.
+// commandLines returns the command lines of all processes, which any user can read.
 func commandLines() string {
-	files, _ := filepath.Glob("/proc/[0-9]*/cmdline") // the pattern is right
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline") // the pattern is valid
 	var all strings.Builder
 	for _, file := range files {
-		line, _ := os.ReadFile(file) // the process may be over
+		line, _ := os.ReadFile(file) // the process may have exited
 		all.Write(append(line, '\n'))
 	}
 	return all.String()
 }
 
-// helper writes a credential helper that reads the password from a file beside it.
+// helper writes a credential helper that reads the password from a file next to it.
 func helper(t *testing.T, secret string) (script, folder string) {
 	t.Helper()
 	folder = t.TempDir()
@@ -66,7 +66,7 @@ func helper(t *testing.T, secret string) (script, folder string) {
 	return script, folder
 }
 
-// S0-106 over http, against git's own server: the credentials come from the helper and show up nowhere.
+// S0-106 over http, against git's own server: the credentials come from the helper and are never shown.
 func TestPushOverHTTP(t *testing.T) {
 	t.Parallel()
 	b := newWriter(t)

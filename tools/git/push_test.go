@@ -145,7 +145,7 @@ func TestPushToProtectedBranch(t *testing.T) {
 	assert.Nil(t, ask)
 	assert.Equal(t, tools.Destructive, c.Intent.Effect)
 
-	// The branch that is checked out when the push runs is not the one that was judged.
+	// The branch that is checked out when the push runs is not the one that was checked.
 	b.git("checkout", "-q", "topic")
 	ask, c, err = decide(map[string]any{})
 	require.NoError(t, err)

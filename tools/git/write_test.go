@@ -20,7 +20,7 @@ import (
 
 const token = "ghp_"
 
-// newWriter is newRepo for the writing tools, with an author and a finder of secrets.
+// newWriter is newRepo for the writing tools, with an author and a secret detector.
 func newWriter(t *testing.T) *bench {
 	t.Helper()
 	b := newRepo(t)
@@ -50,7 +50,7 @@ func withRemote(t *testing.T) (b *bench, bare string) {
 
 func (b *bench) at(dir string) *bench { return &bench{t: b.t, repo: dir} }
 
-// commits makes a commit of a new file.
+// commits commits a new file.
 func (b *bench) commits(name string) {
 	b.t.Helper()
 	b.write(name, name+"\n")
@@ -90,7 +90,7 @@ func (b *bench) push(args map[string]any) (pushed, error) {
 	return call[pushed](b, "GIT_PUSH", args)
 }
 
-// intent asks what a push would do.
+// intent returns the intent of a push.
 func (b *bench) intent(args map[string]any) (tools.Intent, error) {
 	b.t.Helper()
 	for _, tool := range git.Tools(b.cfg) {
@@ -138,7 +138,7 @@ func TestAdd(t *testing.T) {
 	assert.Equal(t, []string{"new.txt"}, again)
 }
 
-// S0-102, S0-103: whatever is wrong with one file, none is staged.
+// S0-102, S0-103: if one file is rejected, none is staged.
 func TestAddAllOrNone(t *testing.T) {
 	t.Parallel()
 	b := newWriter(t)
@@ -269,7 +269,7 @@ func TestCommitNeedsAuthorAndNoSecrets(t *testing.T) {
 	}
 }
 
-// S0-104: hooks run, in the sandbox, and what they say is told.
+// S0-104: hooks run in the sandbox, and their output is returned.
 func TestCommitHooks(t *testing.T) {
 	t.Parallel()
 	b := newWriter(t)

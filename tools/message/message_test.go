@@ -18,7 +18,7 @@ import (
 	"github.com/orch-dev/orch/tools/toolstest"
 )
 
-// kit calls the tools for identities: the task of a call is who made it.
+// kit calls the tools for identities: the task of a call is its identity.
 type kit struct {
 	t         *testing.T
 	catalogue *tools.Catalogue
@@ -63,7 +63,7 @@ func (k *kit) must(who, key, name, args string) map[string]any {
 	return out
 }
 
-// A key may be as long as the schema says.
+// A key may have the maximum length of the schema.
 func TestLongKey(t *testing.T) {
 	t.Parallel()
 	sent := newKit(t).must("user:ada", "a", "MESSAGE_SEND", `{"to":["user:eve"],"text":"x","key":"`+strings.Repeat("k", 200)+`"}`)
@@ -134,7 +134,7 @@ func TestRefusals(t *testing.T) {
 	assert.Equal(t, fault.Forbidden, fault.CodeOf(err))
 }
 
-// Without a broker the tools say so.
+// Without a broker the tools return an error.
 func TestNoBroker(t *testing.T) {
 	t.Parallel()
 	for _, tool := range message.Tools(message.Config{}) {

@@ -45,7 +45,7 @@ type channel struct {
 	Error string
 }
 
-// bench is an environment that keeps what a call recorded and logged.
+// bench is an environment that stores what a call recorded and logged.
 type bench struct {
 	env    *tools.Env
 	logged []*events.Logged
@@ -133,7 +133,7 @@ func TestFileAndBus(t *testing.T) {
 	assert.Empty(t, b.logged)
 }
 
-// The programs of the task may have put a link where the notifications lie.
+// The programs of the task may have put a link in place of the folder for notifications.
 func TestFileStaysInTheWorkspace(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -180,7 +180,8 @@ func TestWebhook(t *testing.T) {
 	}
 }
 
-// what becomes of each channel is told; the call fails when no channel took it. No URL is shown.
+// the result of each channel is returned; the call fails when no channel accepted the notification. No URL is
+// shown.
 func TestPartialFailure(t *testing.T) {
 	t.Parallel()
 	cfg := notify.Config{
@@ -232,7 +233,7 @@ func TestWrongInput(t *testing.T) {
 	assert.Empty(t, b.logged, "an unknown channel stops the call before anything is sent")
 }
 
-// smtpServer takes one mail and returns it.
+// smtpServer accepts one mail and returns it.
 func smtpServer(t *testing.T) (address string, mail <-chan string) {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -252,7 +253,7 @@ func smtpServer(t *testing.T) (address string, mail <-chan string) {
 }
 
 func dialogue(conn io.ReadWriter) string {
-	say := func(line string) { _, _ = io.WriteString(conn, line+"\r\n") } // the client notices what is missing
+	say := func(line string) { _, _ = io.WriteString(conn, line+"\r\n") } // a failed write fails the client
 	r := bufio.NewReader(conn)
 	say("220 mail.example")
 	for {
@@ -292,7 +293,7 @@ func TestMail(t *testing.T) {
 	assert.Contains(t, text, "Priority: high")
 }
 
-// A service that never answers holds nobody up, and not more than a few deliveries hang on it.
+// A service that never answers blocks nobody, and only a few deliveries wait for it.
 func TestHangingService(t *testing.T) {
 	t.Parallel()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")

@@ -11,7 +11,7 @@ import (
 	"github.com/orch-dev/orch/tools/notify"
 )
 
-// The node's own notices go out on its channels, and an error tells which did not take one.
+// Notifications of the node are sent to its channels, and an error names the failed ones.
 func TestSender(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

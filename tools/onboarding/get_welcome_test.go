@@ -59,7 +59,7 @@ func offering(offered map[string][]string) onboarding.Config {
 	}}
 }
 
-// everything is what a node with all built-in tools offers.
+// everything is the configuration of a node with all built-in tools.
 func everything() onboarding.Config {
 	offered := map[string][]string{}
 	for _, f := range builtin.Families(builtin.Config{}) {
@@ -78,7 +78,7 @@ func TestSchemasAreThoseOfTheSpecification(t *testing.T) {
 	}
 }
 
-// S3-081: the message has the name, the roles differ, steps are numbered and name tools that are there.
+// S3-081: the message contains the name, the roles differ, steps are numbered and name existing tools.
 func TestWelcome(t *testing.T) {
 	t.Parallel()
 	cfg, seen := everything(), map[string]bool{}
@@ -105,7 +105,7 @@ func TestWelcome(t *testing.T) {
 	}
 }
 
-// An agent that may register is told how, with arguments that are right, and what it does with its credential.
+// An agent that may register gets the steps for that, with valid arguments, and for using its credential.
 func TestWelcomeSaysHowToTakePart(t *testing.T) {
 	t.Parallel()
 	register := onboarding.Tools(onboarding.Config{})[1]
@@ -124,7 +124,7 @@ func TestWelcomeSaysHowToTakePart(t *testing.T) {
 	}
 }
 
-// The steps follow from what the agent may call: nothing else is named.
+// The steps depend on the tools that the agent may call: no others are named.
 func TestStepsAreThoseOfToolsThatAreOffered(t *testing.T) {
 	t.Parallel()
 	g, err := welcome(t, offering(map[string][]string{"system": {"system.listSkills"}, "files": {"FILE_READ"}}),

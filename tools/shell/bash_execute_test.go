@@ -112,7 +112,7 @@ func TestOutputFitsInItsJSONForm(t *testing.T) {
 	}
 }
 
-// The user's own repository lies above the workspaces.
+// The user's own repository is above the workspaces.
 func TestGitStaysInTheWorkspace(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)
@@ -224,7 +224,7 @@ func TestProgressCountsOutput(t *testing.T) {
 	assert.InDelta(t, 7, last, 0)
 }
 
-// TestValuesAreNoCode hands hostile values over by env and argv: no shell reads them as a part of the command.
+// TestValuesAreNoCode passes hostile values in env and argv: no shell interprets them.
 func TestValuesAreNoCode(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)

@@ -12,7 +12,8 @@ import (
 	"github.com/orch-dev/orch/internal/proc"
 )
 
-// Programs of a session write in its project, but not in repositories: git would run what they put there. Git itself does.
+// Programs of a session may write in its project, but not in repositories, because git would run files there. Git
+// itself may.
 func TestProgramsDoNotWriteInRepositories(t *testing.T) {
 	t.Parallel()
 	if !proc.Probe().Views {
@@ -55,7 +56,7 @@ func TestProgramsDoNotWriteInRepositories(t *testing.T) {
 		code, said = run(command)
 		assert.Zero(t, code, "%s: %s", command, said)
 	}
-	// A repository whose settings run something does not reach the others.
+	// A repository whose configuration runs programs cannot affect the others.
 	write("e.sh", "#!/bin/sh\ntouch "+root+"/ran\necho ../fake > "+root+"/.git/commondir\n")
 	require.NoError(t, os.Chmod(filepath.Join(root, "e.sh"), 0o700))
 	out, err := exec.CommandContext(t.Context(), "git", "-C", filepath.Join(root, "deep", "sub"), "config", "core.fsmonitor", filepath.Join(root, "e.sh")).CombinedOutput()

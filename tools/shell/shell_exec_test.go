@@ -44,7 +44,7 @@ func shellExec(t *testing.T) tools.Tool {
 	return tool
 }
 
-// world is a root with files and links, and a secret beside it.
+// world is a root with files and links, next to a secret.
 type world struct{ *tools.Env }
 
 const secret = "CANARY-outside-of-the-root"
@@ -87,7 +87,7 @@ func newWorld(t *testing.T) world {
 	return world{env}
 }
 
-// run calls shell_exec with a line in the quoting of a shell; ROOT stands for the root.
+// run calls shell_exec with a command line in shell quoting; ROOT stands for the root.
 func (w world) run(t *testing.T, line string) (execOutput, error) {
 	t.Helper()
 	words, err := sh.Fields(strings.ReplaceAll(line, "ROOT", w.Root.Name()), func(string) string { return "" })
@@ -114,7 +114,7 @@ func (w world) exec(t *testing.T, command string, args ...string) (execOutput, e
 	return out, err
 }
 
-// tree returns a digest of everything beside and in the root: names, types, sizes, times, contents.
+// tree returns a digest of everything in and next to the root: names, types, sizes, times, contents.
 func (w world) tree(t *testing.T) string {
 	t.Helper()
 	sum := sha256.New()
@@ -145,7 +145,7 @@ func lines(t *testing.T, name string) []string {
 	return strings.Split(strings.TrimSpace(string(data)), "\n")
 }
 
-// escapes returns, for every command that takes files, each way to spell a file outside of the root.
+// escapes returns, for every command with file arguments, each way to name a file outside of the root.
 func escapes() []string {
 	var all []string
 	for _, command := range []string{
@@ -161,8 +161,8 @@ func escapes() []string {
 	return all
 }
 
-// S4-054, S4-059, S4-060, A-99: nothing of this runs, in a node that may write or not: the tool does not know
-// the difference. Nothing changes.
+// S4-054, S4-059, S4-060: none of these runs, on a read-only node or any other: the tool does not know the
+// difference. Nothing changes.
 func TestShellExecRefusesAttacks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -183,7 +183,7 @@ func TestShellExecRefusesAttacks(t *testing.T) {
 	t.Logf("%d attacks, %d wrongly allowed", len(attacks), allowed)
 }
 
-// Ordinary use goes through; it changes nothing and shows nothing from outside.
+// Ordinary commands are accepted; they change nothing and show nothing from outside.
 func TestShellExecAllowsHarmless(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -210,7 +210,7 @@ func TestShellExecAllowsHarmless(t *testing.T) {
 	}
 }
 
-// Whatever the policy lets through of random arguments changes nothing and shows nothing from outside.
+// Random arguments that the policy accepts change nothing and show nothing from outside.
 func TestShellExecRandomArguments(t *testing.T) {
 	t.Parallel()
 	const rounds = 1200
@@ -303,7 +303,7 @@ func TestShellExecText(t *testing.T) {
 	assert.Equal(t, "exit_code: 0\nstdout:\n\nstderr:\n", text.Text(json.RawMessage(`{}`)))
 }
 
-// S4-057, A-98: the error of a command that is not on the machine.
+// S4-057, A-98: the error for a command that is not installed.
 func TestShellExecNotInstalled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -315,7 +315,7 @@ func TestShellExecNotInstalled(t *testing.T) {
 	assert.Contains(t, err.Error(), "not installed")
 }
 
-// S4-058: a command that waits ends with the time of the call.
+// S4-058: a command that blocks is stopped at the time limit of the call.
 func TestShellExecEndsInTime(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -326,7 +326,7 @@ func TestShellExecEndsInTime(t *testing.T) {
 	assert.Equal(t, fault.Timeout, fault.CodeOf(err))
 }
 
-// The links of a directory are looked at as far as a command would follow them.
+// Links in a directory are checked only if a command would follow them.
 func TestShellExecFollowsLinksInside(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -341,7 +341,7 @@ func TestShellExecFollowsLinksInside(t *testing.T) {
 	assert.NoError(t, err)
 }
 
-// Scripts that are put together at random, and that the policy lets through, print only.
+// Random scripts that the policy accepts only print.
 func TestShellExecRandomScripts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -383,10 +383,10 @@ func TestShellExecRandomScripts(t *testing.T) {
 	}
 }
 
-// randomScripts bounds the scripts that are run for each command.
+// randomScripts limits the scripts that are run for each command.
 const randomScripts = 300
 
-// A command reads as much of the root as the client of the task has opened, also where no argument names a path
+// A command can read only the part of the root that the client of the task permits, even if no argument is a path
 // (S2-050).
 func TestCommandsStayInTheRootsOfTheClient(t *testing.T) {
 	t.Parallel()

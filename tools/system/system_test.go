@@ -21,7 +21,7 @@ import (
 
 type object = map[string]any
 
-// world is a node of a test: each part answers as it is set.
+// world is a fake node: each component answers as configured.
 type world struct {
 	skills []system.Tool
 	agents []agents.View
@@ -72,7 +72,7 @@ func (w *world) Process() system.Process {
 
 var at = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// call calls a tool of the family and checks its output against the schema of the specification.
+// call calls a tool of the family and validates its output against the schema of the specification.
 func call(t *testing.T, cfg system.Config, name string, args object) (object, error) {
 	t.Helper()
 	for _, tool := range system.Tools(cfg) {
@@ -160,7 +160,7 @@ func TestListSkills(t *testing.T) {
 	all, err := call(t, w.config(), "system.listSkills", object{"limit": 1000})
 	require.NoError(t, err)
 	listed := list(t, all, "skills")
-	total := len(w.skills) // one is deprecated, one is the agent's
+	total := len(w.skills) // one is deprecated, one is of the agent
 	assert.InDelta(t, total, all["total"], 0)
 	assert.Len(t, listed, total)
 	by := map[any]object{}
@@ -220,7 +220,7 @@ func TestListSkillsFiltersAndPages(t *testing.T) {
 	}
 }
 
-// S3-105, S3-106, A-84: filters choose agents, the summary counts all, and metrics are there when they are asked for.
+// S3-105, S3-106, A-84: filters select agents, the summary counts all, and metrics are included on request.
 func TestGetAgents(t *testing.T) {
 	t.Parallel()
 	w := &world{}
@@ -259,7 +259,7 @@ func TestGetAgents(t *testing.T) {
 	require.ErrorIs(t, err, &fault.Error{Code: fault.ValidationError})
 }
 
-// S3-110, S3-111: what is asked reaches the queue, and what it says the caller.
+// S3-110, S3-111: the request is passed to the queue, and its result is returned.
 func TestGetTaskQueue(t *testing.T) {
 	t.Parallel()
 	deadline := at.Add(time.Hour)
@@ -294,7 +294,7 @@ func TestGetTaskQueue(t *testing.T) {
 	}
 }
 
-// S3-122: the rule, with each fault.
+// S3-122: the rule, with each failing component.
 func TestSystemStatusRule(t *testing.T) {
 	t.Parallel()
 	down := func(name string) system.Part { return system.Part{Name: name, Status: system.Down, Why: "it fails"} }
@@ -326,7 +326,7 @@ func TestSystemStatusRule(t *testing.T) {
 	}
 }
 
-// S3-120, S3-121, A-85, A-88: the parts and their units.
+// S3-120, S3-121, A-85, A-88: the components and their units.
 func TestSystemStatusParts(t *testing.T) {
 	t.Parallel()
 	w := skilled()

@@ -18,7 +18,7 @@ import (
 
 const taskID = events.TaskID("TASK_01JD0000000000000000000000")
 
-// call checks the arguments, runs the tool and returns its output and the facts it records.
+// call checks the arguments, runs the tool and returns its output and the recorded facts.
 func call(t *testing.T, name, args string, checkpoints map[string]json.RawMessage) (string, []events.Event, error) {
 	t.Helper()
 	catalogue, err := tools.New(task.Tools()...)
@@ -46,7 +46,7 @@ func call(t *testing.T, name, args string, checkpoints map[string]json.RawMessag
 
 func at() time.Time { return time.Date(2026, 1, 2, 2, 4, 5, 678_901_000, time.UTC) }
 
-// S0-150, S0-151: one entry, whatever the message holds.
+// S0-150, S0-151: one entry, whatever the message contains.
 func TestLogWrite(t *testing.T) {
 	t.Parallel()
 	out, facts, err := call(t, "LOG_WRITE", `{"level":"WARN","message":"a\n[…] [INFO] forged","context":{"n":12345678901234567890,"a":"<"}}`, nil)
@@ -77,7 +77,7 @@ func TestLogWriteRefusals(t *testing.T) {
 	}
 }
 
-// S0-170: the state data stays byte for byte.
+// S0-170: the state data is unchanged byte for byte.
 func TestCheckpointCreate(t *testing.T) {
 	t.Parallel()
 	state := `{"big":12345678901234567890123,"é":null,"a":[1.0,"<&>"]}`
@@ -102,7 +102,7 @@ func TestCheckpointCreate(t *testing.T) {
 	assert.NotContains(t, second, got.ID)
 }
 
-// S0-165: what belongs to another task is not shown, and people are told where it is.
+// S0-165: data of another task is not shown, but the error names that task.
 func TestCheckOfAnotherTask(t *testing.T) {
 	t.Parallel()
 	for id, hint := range map[string]string{

@@ -30,7 +30,7 @@ func report(t *testing.T, name string) string {
 	return path
 }
 
-// withCargo returns an Env with a crate and a cargo that does what the script says.
+// withCargo returns an Env with a crate and a fake cargo that runs the script.
 func withCargo(t *testing.T, text string) *tools.Env {
 	t.Helper()
 	env := newEnv(t, "")
@@ -79,7 +79,7 @@ func TestCargoThatCannotTest(t *testing.T) {
 	assert.Contains(t, err.Error(), "failed to parse manifest")
 }
 
-// TestCargoThatMayNotWrite: it says how to open the project for its lock file.
+// TestCargoThatMayNotWrite: the error tells how to permit writes in the project for its lock file.
 func TestCargoThatMayNotWrite(t *testing.T) {
 	t.Parallel()
 	env := withCargo(t, "echo 'error: failed to open Cargo.lock: Read-only file system (os error 30)' >&2; exit 101")
@@ -90,7 +90,7 @@ func TestCargoThatMayNotWrite(t *testing.T) {
 	assert.Contains(t, fault.From(err).Hint, "not in "+project+": a person opens it")
 }
 
-// jest and vitest write the same report, where they are told to.
+// jest and vitest write the same report to the given path.
 func TestJestAndVitest(t *testing.T) {
 	t.Parallel()
 	for _, framework := range []string{"jest", "vitest"} {
@@ -136,7 +136,7 @@ exit 1`)
 	}
 }
 
-// A link in the place of a report leads to nothing that is read or removed, a link above it nowhere at all.
+// A link in place of a report is not followed, nor is a link above it.
 func TestReportsAreNoLinks(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t, "script")

@@ -16,14 +16,14 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// needPytest wants pytest and pytest-cov of the system's Python.
+// needPytest requires pytest and pytest-cov for the system's Python.
 func needPytest(t *testing.T) {
 	t.Helper()
 	err := exec.CommandContext(t.Context(), "/usr/bin/python3", "-c", "import pytest, pytest_cov, coverage").Run()
 	need.That(t, "pytest", err == nil)
 }
 
-// shop is a project whose code is half covered by its tests; more are further files.
+// shop is a project whose tests cover half of its code; more are further files.
 func shop(t *testing.T, more map[string]string) (*tools.Env, string) {
 	t.Helper()
 	env := newEnv(t, "")
@@ -42,7 +42,7 @@ func shop(t *testing.T, more map[string]string) (*tools.Env, string) {
 	return env, dir
 }
 
-// tree is every path below a directory.
+// tree returns every path below a directory.
 func tree(t *testing.T, dir string) []string {
 	t.Helper()
 	var all []string
@@ -53,7 +53,7 @@ func tree(t *testing.T, dir string) []string {
 	return all
 }
 
-// TestPytestMeasuresTheProject, and not pytest; nothing is left in the project.
+// TestPytestMeasuresTheProject and not pytest itself; no files are left in the project.
 func TestPytestMeasuresTheProject(t *testing.T) {
 	t.Parallel()
 	needPytest(t)
@@ -62,7 +62,7 @@ func TestPytestMeasuresTheProject(t *testing.T) {
 		path string
 		want float64
 	}{
-		// 7 statements of the package, 4 of them run, and the 3 of the test.
+		// The package has 7 statements, of which 4 run; the test has 3.
 		"all":         {nil, "", 70},
 		"a folder":    {nil, "tests", 70},
 		"a file":      {nil, "tests/test_cart.py", 70},
@@ -88,7 +88,7 @@ func TestPytestMeasuresTheProject(t *testing.T) {
 	}
 }
 
-// TestPytestBesideTheWorkspace: a green suite stays green where programs may not write.
+// TestPytestBesideTheWorkspace: passing tests still pass where programs may not write.
 func TestPytestBesideTheWorkspace(t *testing.T) {
 	t.Parallel()
 	needPytest(t)
@@ -105,7 +105,7 @@ func TestPytestBesideTheWorkspace(t *testing.T) {
 	assert.Equal(t, before, tree(t, project))
 }
 
-// TestPytestWithoutPlugin: coverage.py measures where pytest-cov is missing, and without both the tests run all the same.
+// TestPytestWithoutPlugin: coverage.py is used without pytest-cov, and without both the tests still run.
 func TestPytestWithoutPlugin(t *testing.T) {
 	t.Parallel()
 	needPytest(t)
@@ -131,7 +131,7 @@ exec /usr/bin/python3 -m pytest "$@"`)
 	assert.Equal(t, before, tree(t, dir))
 }
 
-// TestPytestOfTheProject: the environment of the project goes before that of the system.
+// TestPytestOfTheProject: the virtual environment of the project takes precedence over the system.
 func TestPytestOfTheProject(t *testing.T) {
 	t.Parallel()
 	env, dir := shop(t, nil)
@@ -148,7 +148,7 @@ echo "$PWD $*" > args`)
 	assert.True(t, strings.HasSuffix(string(args), " "+filepath.Join(dir, "tests")+"\n"), string(args))
 }
 
-// TestTestsThatMayNotWrite: a suite that writes in the project is red before that is opened, and says why.
+// TestTestsThatMayNotWrite: tests that write in the project fail until that is permitted, and the note explains it.
 func TestTestsThatMayNotWrite(t *testing.T) {
 	t.Parallel()
 	needPytest(t)

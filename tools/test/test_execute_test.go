@@ -41,7 +41,7 @@ type output struct {
 	Note      string    `json:"note"`
 }
 
-// newEnv returns an Env whose workspace holds a copy of the fixture.
+// newEnv returns an Env whose workspace contains a copy of the fixture.
 func newEnv(t *testing.T, fixture string) *tools.Env {
 	t.Helper()
 	root, err := pathguard.Open(t.TempDir())
@@ -197,7 +197,8 @@ func TestNPMScript(t *testing.T) {
 	}
 }
 
-// Tests write in the workspace of their task, wherever they lie: the task may have changed those of a project too.
+// Tests may write only in the workspace of their task, wherever they are: the task may have changed those of a
+// project, too.
 func TestWhereTestsWrite(t *testing.T) {
 	t.Parallel()
 	need.Program(t, "npm")
@@ -228,7 +229,7 @@ func TestWhereTestsWrite(t *testing.T) {
 	assert.NoFileExists(t, filepath.Join(project, "inside"))
 }
 
-// Tests read as much of the root as the client of the task has opened (S2-050).
+// Tests can read only the part of the root that the client of the task permits (S2-050).
 func TestTestsStayInTheRootsOfTheClient(t *testing.T) {
 	t.Parallel()
 	need.Program(t, "npm")
@@ -246,7 +247,7 @@ func TestTestsStayInTheRootsOfTheClient(t *testing.T) {
 	assert.Equal(t, 1, out.Failed)
 }
 
-// The home of the workspace may name programs for npm, go or Python to run; the tests of a project have another one.
+// Files in the home of the workspace may name programs that npm, go or Python run; tests get another home.
 func TestHomeOfTests(t *testing.T) {
 	t.Parallel()
 	need.Program(t, "npm")
@@ -328,7 +329,7 @@ func TestDetectionStopsAtTheWorkspace(t *testing.T) {
 	assert.NotContains(t, err.Error(), "go test")
 }
 
-// cache is where the Go tool chain of this test keeps what it has compiled.
+// cache is the build cache of the Go tool chain for this test.
 func cache(t *testing.T) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "env", "GOCACHE").Output()

@@ -92,7 +92,7 @@ func TestRequestErrors(t *testing.T) {
 	}
 }
 
-// S0-112: what the call would do, before anything is sent.
+// S0-112: the intent of a call, before anything is sent.
 func TestRequestIntent(t *testing.T) {
 	t.Parallel()
 	it, ok := tool(t, open(), "HTTP_REQUEST").(tools.Intender)
@@ -128,7 +128,7 @@ func TestRequestKey(t *testing.T) {
 	assert.Equal(t, "[own]", out.Body)
 }
 
-// S0-114: a redirect to an endpoint that is not open comes back as it is; an open one is followed.
+// S0-114: a redirect to an endpoint that is not permitted is returned; a permitted one is followed.
 func TestRequestRedirects(t *testing.T) {
 	t.Parallel()
 	hits := 0
@@ -159,7 +159,7 @@ func TestRequestRedirects(t *testing.T) {
 	assert.Equal(t, 1, hits)
 }
 
-// A server that repeats what it gets does not bring credentials into the result.
+// A server that echoes requests does not bring credentials into the result.
 func TestRequestLeavesCredentialsOut(t *testing.T) {
 	t.Parallel()
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -197,7 +197,7 @@ func TestRequestBodies(t *testing.T) {
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		_, err := w.Write(bodies[r.URL.Path])
 		if err != nil {
-			return // the reader has enough
+			return // the reader stops at the limit
 		}
 	})
 	out, err := request(t, newEnv(), map[string]any{"url": url + "/binary", "method": "GET"})
@@ -207,7 +207,7 @@ func TestRequestBodies(t *testing.T) {
 	out, err = request(t, newEnv(), map[string]any{"url": url + "/empty", "method": "GET"})
 	require.NoError(t, err)
 	assert.Empty(t, out.Body)
-	for path, kept := range map[string]int{"/long": 512<<10 - 1, "/control": 512 << 10} { // a half ü is dropped
+	for path, kept := range map[string]int{"/long": 512<<10 - 1, "/control": 512 << 10} { // an incomplete ü is dropped
 		out, err = request(t, newEnv(), map[string]any{"url": url + path, "method": "GET"})
 		require.NoError(t, err)
 		assert.True(t, out.Truncated)

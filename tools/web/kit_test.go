@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// open lists 127.0.0.2, which stands for public addresses in these tests.
+// open permits 127.0.0.2, which represents public addresses in these tests.
 func open() web.Config {
 	return web.Config{Net: netguard.Config{Prefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.2/32")}}}
 }
@@ -50,7 +50,7 @@ func page(t *testing.T, contentType, text string) string {
 		w.Header().Set("Content-Type", contentType)
 		_, err := w.Write([]byte(text))
 		if err != nil {
-			return // a reader that has enough closes early
+			return // the reader may close at its limit
 		}
 	})
 }
@@ -75,7 +75,7 @@ func tool(t *testing.T, cfg web.Config, name string) tools.Tool {
 	return nil
 }
 
-// call checks the arguments, runs the tool and holds its output against its schema.
+// call checks the arguments, runs the tool and validates its output against its schema.
 func call[Out any](t *testing.T, tool tools.Tool, env *tools.Env, args map[string]any) (Out, error) {
 	t.Helper()
 	var out Out
@@ -92,7 +92,7 @@ func call[Out any](t *testing.T, tool tools.Tool, env *tools.Env, args map[strin
 	return out, err
 }
 
-// reply writes the body of an answer.
+// reply writes the body of a response.
 func reply(t *testing.T, w io.Writer, format string, args ...any) {
 	t.Helper()
 	_, err := fmt.Fprintf(w, format, args...)

@@ -13,7 +13,7 @@ import (
 	"github.com/orch-dev/orch/internal/secret"
 )
 
-// TestRequestLeavesSecretsOut asks servers that repeat a secret in every form, and where the body is cut.
+// TestRequestLeavesSecretsOut uses servers that echo a secret in every encoding, and at the end of a truncated body.
 func TestRequestLeavesSecretsOut(t *testing.T) {
 	t.Parallel()
 	const value = "correct-horse-battery"

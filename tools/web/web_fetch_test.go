@@ -89,7 +89,7 @@ func TestFetchErrors(t *testing.T) {
 	}
 }
 
-// Other endpoints may be asked for at any time, so redirects to them are followed.
+// Other endpoints could be requested directly, so redirects to them are followed.
 func TestFetchFollowsRedirects(t *testing.T) {
 	t.Parallel()
 	other := page(t, "text/plain", "there")
@@ -176,7 +176,7 @@ func TestFetchHeavyPage(t *testing.T) {
 	assert.True(t, strings.HasPrefix(out.Content, "Title\n\none two\nthree\n\none two\n"), out.Content[:60])
 }
 
-// Pages that are made to cost much: each is read in bounded time and memory, or refused.
+// Pages that are expensive to convert: each is read in bounded time and memory, or rejected.
 func TestFetchHostilePages(t *testing.T) {
 	t.Parallel()
 	const n = 1 << 20

@@ -19,7 +19,7 @@ type results struct {
 	Results []struct{ Title, URL, Snippet string } `json:"results"`
 }
 
-// provider starts a private search service, which the configuration makes reachable.
+// provider starts a private search service, which the configuration permits.
 func provider(t *testing.T, h http.HandlerFunc) string {
 	t.Helper()
 	s := httptest.NewServer(h)
@@ -32,7 +32,7 @@ func search(t *testing.T, cfg web.Search, args map[string]any) (results, error) 
 	return call[results](t, tool(t, web.Config{Search: cfg}, "WEB_SEARCH"), newEnv(), args)
 }
 
-// Each provider is asked in its own form and its key goes into a header (S0-146).
+// Each provider is queried in its own format, with its key in a header.
 func TestSearchProviders(t *testing.T) {
 	t.Parallel()
 	var seen *http.Request
@@ -68,7 +68,7 @@ func TestSearchProviders(t *testing.T) {
 	}
 }
 
-// S0-147: a domain stands for its subdomains, blocked goes before allowed, and likeness does not count.
+// S0-147: a domain includes its subdomains, blocked domains take precedence, and similar names do not match.
 func TestSearchDomains(t *testing.T) {
 	t.Parallel()
 	hosts := []string{
@@ -121,7 +121,7 @@ func TestSearchDomains(t *testing.T) {
 	}
 }
 
-// A-47, and what a service can do wrong. No error shows the key.
+// A-47, and errors of a service. No error shows the key.
 func TestSearchErrors(t *testing.T) {
 	t.Parallel()
 	status, text := http.StatusOK, ""
@@ -186,7 +186,7 @@ func TestSearchErrors(t *testing.T) {
 	}
 }
 
-// The provider is reachable for searches alone.
+// The address of the provider is permitted only for searches.
 func TestSearchOpensNothingElse(t *testing.T) {
 	t.Parallel()
 	hits := 0

@@ -17,14 +17,14 @@ import (
 	"github.com/orch-dev/orch/classify/sql"
 )
 
-// judge returns what a parser says about a text; false when it is no valid SQL.
+// judge returns the level of a text according to a parser; false for invalid SQL.
 type judge func(query string) (sql.Level, bool)
 
 func judges() map[sql.Dialect]judge {
 	return map[sql.Dialect]judge{sql.Postgres: postgres, sql.MySQL: mysql}
 }
 
-// postgres looks for statements anywhere in the tree that the parser of PostgreSQL makes.
+// postgres searches for statements in the syntax tree of the PostgreSQL parser.
 func postgres(query string) (sql.Level, bool) {
 	text, err := pgquery.ParseToJSON(query)
 	if err != nil {
@@ -69,13 +69,13 @@ func node(key string, v any) sql.Level {
 	case "FuncCall":
 		return function(v)
 	}
-	if strings.HasSuffix(key, "Stmt") && key[0] < 'a' { // nodes begin with a capital, fields do not
+	if strings.HasSuffix(key, "Stmt") && key[0] < 'a' { // names of nodes are capitalized, names of fields are not
 		return sql.Destructive
 	}
 	return sql.Read
 }
 
-// function knows some functions that no read may call.
+// function returns the level of functions that a read must not call.
 func function(v any) sql.Level {
 	call, _ := v.(map[string]any)
 	names, _ := json.Marshal(call["funcname"])
@@ -90,10 +90,10 @@ func function(v any) sql.Level {
 	return sql.Read
 }
 
-// mysql asks the parser of TiDB.
+// mysql uses the parser of TiDB.
 func mysql(query string) (sql.Level, bool) {
 	if strings.Contains(query, "/*T!") || strings.Contains(query, "/*t!") {
-		return 0, false // code for TiDB alone
+		return 0, false // code only for TiDB
 	}
 	statements, _, err := parser.New().ParseSQL(query)
 	if err != nil || len(statements) == 0 {
@@ -148,7 +148,7 @@ func corpus(tb testing.TB) []string {
 	return list
 }
 
-// mutants returns n texts made of pieces of the corpus and of what splits texts in odd places.
+// mutants returns n texts made of pieces of the corpus and of characters that split texts in odd places.
 func mutants(list []string, n int) []string {
 	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // repeatable on purpose
 	glue := []string{
@@ -177,7 +177,7 @@ func mutants(list []string, n int) []string {
 	return out
 }
 
-// check fails when the class is below what the parser says, and reports whether the parser took the text.
+// check fails when the class is below the level of the parser, and reports whether the text is valid.
 func check(tb testing.TB, d sql.Dialect, ask judge, query string) (valid, stricter bool) {
 	tb.Helper()
 	want, ok := ask(query)
@@ -213,7 +213,7 @@ func TestClassesAreNoLaxerThanParsers(t *testing.T) {
 	}
 }
 
-// FuzzAgainstParsers looks for texts whose class is below what the parser says.
+// FuzzAgainstParsers searches for texts whose class is below the level of a parser.
 func FuzzAgainstParsers(f *testing.F) {
 	for _, query := range corpus(f) {
 		f.Add(query)

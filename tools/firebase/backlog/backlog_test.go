@@ -18,7 +18,7 @@ func numbered(i int) func() firebase.Event {
 	return func() firebase.Event { return firebase.Event{Data: i} }
 }
 
-// drain returns the data of all events, and the error at their end.
+// drain returns the data of all events, and the error that ended them.
 func drain(ctx context.Context, t *testing.T, q *backlog.Queue) (data []any, err error) {
 	t.Helper()
 	stopped := 0
@@ -68,7 +68,7 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// A reader waits for what is added later, and ends with its context.
+// A reader waits for later events, and ends with its context.
 func TestQueueWakesItsReader(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -90,7 +90,8 @@ func TestQueueWakesItsReader(t *testing.T) {
 	<-ended
 }
 
-// An event is made when it is its turn, which lasts until the next one is asked for. Without a turn the events end.
+// An event is built when it is its turn, which lasts until the next event is requested. An error of the turn ends the
+// events.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	q := backlog.New(0, 0)

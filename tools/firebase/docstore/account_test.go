@@ -31,7 +31,7 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/refusal"
 )
 
-// google is a Firestore that lets in who has the token.
+// google is a Firestore that accepts only a valid token.
 type google struct {
 	firestorepb.UnimplementedFirestoreServer
 	t *testing.T
@@ -47,7 +47,7 @@ func (g google) Commit(ctx context.Context, r *firestorepb.CommitRequest) (*fire
 	return &firestorepb.CommitResponse{CommitTime: timestamppb.New(time.Unix(7, 0))}, nil
 }
 
-// serveTLS starts a server and returns its address, and the authority that signed its certificate.
+// serveTLS starts a server and returns its address, and a pool with the CA of its certificate.
 func serveTLS(t *testing.T) (address string, roots *x509.CertPool) {
 	t.Helper()
 	certified := httptest.NewTLSServer(nil)
@@ -81,7 +81,7 @@ func key(t *testing.T, tokens string) string {
 	return string(file)
 }
 
-// A service account shows a token for its key, over TLS alone, and the project is that of the key.
+// A service account sends a token for its key, only over TLS, and the project is that of the key.
 func TestServiceAccount(t *testing.T) {
 	t.Parallel()
 	address, roots := serveTLS(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/firebasetest"
 )
 
-// emulator is that of Google.
+// emulator is Google's emulator.
 var emulator = firebasetest.Peer{Command: []string{"../../../scripts/firebase/firestore"}}
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(emulator.Main(m)) }

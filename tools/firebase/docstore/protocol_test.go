@@ -43,7 +43,7 @@ func (f failing) RunQuery(*firestorepb.RunQueryRequest, firestorepb.Firestore_Ru
 	return f.err
 }
 
-// serve starts a server that fails, and returns a client of it.
+// serve starts a failing server and returns a client for it.
 func serve(t *testing.T, err error) *docstore.Client {
 	t.Helper()
 	l, failure := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -71,7 +71,7 @@ func refused(t *testing.T, err error, reason string) {
 	assert.NotContains(t, e.Message, "\x1b")
 }
 
-// What the server answers, as the names of seed 003 (S3-025, S3-035).
+// Responses of the server, as the names of seed 003 (S3-025, S3-035).
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -105,7 +105,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// The library repeats reads of a server that is away or out of quota; a write is sent once.
+// The library retries reads when a server is unavailable or out of quota; a write is sent once.
 func TestServerThatIsAway(t *testing.T) {
 	t.Parallel()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -144,7 +144,7 @@ func TestSettings(t *testing.T) {
 	assert.NotContains(t, err.Error(), "hunter2")
 }
 
-// What others stored that JSON does not have is read in the form of the REST protocol.
+// Stored values that JSON lacks are read in the form of the REST protocol.
 func TestForeignTypes(t *testing.T) {
 	t.Parallel()
 	var cfg docstore.Config
@@ -169,7 +169,7 @@ func TestForeignTypes(t *testing.T) {
 	}, s.Data)
 }
 
-// More than the limit is neither read nor watched.
+// Data beyond the limit is neither read nor watched.
 func TestHugeAnswers(t *testing.T) {
 	t.Parallel()
 	c := open(t, func(cfg *docstore.Config) { cfg.MaxAnswer = 4096 })

@@ -55,7 +55,7 @@ func TestPathLimits(t *testing.T) {
 	}
 }
 
-// The limits of a document, at the last value that is fine and the first that is not.
+// The limits of a document: the last valid value and the first invalid one.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	nest := func(depth int) map[string]any {
@@ -91,7 +91,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// The example of Firestore's documentation of sizes: 147 bytes.
+// The example in Firestore's documentation of sizes: 147 bytes.
 func TestSize(t *testing.T) {
 	t.Parallel()
 	path, err := document.ParsePath("users/jeff/tasks/my_task_id")
@@ -134,7 +134,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// What a write makes shares nothing with its data that a caller could change, and leaves the old content alone.
+// The result of a write shares no mutable data with its argument, and the old content is not changed.
 func TestWritesLeaveTheOldAlone(t *testing.T) {
 	t.Parallel()
 	old, err := document.New(map[string]any{"o": map[string]any{"x": 1.0}})
@@ -152,7 +152,7 @@ func TestWritesLeaveTheOldAlone(t *testing.T) {
 	assert.False(t, merged.Equal(updated))
 }
 
-// A path that is read is written as it was.
+// A parsed path is formatted unchanged.
 func FuzzPath(f *testing.F) {
 	for _, seed := range []string{"", "a", "a/b", "/", "a//b", "..", "a/__b__", "é/😀", "\xff", "a/b/"} {
 		f.Add(seed)
@@ -169,7 +169,7 @@ func FuzzPath(f *testing.F) {
 	})
 }
 
-// Whatever an update names, it is refused or found in the document.
+// Every field in an update is either rejected or found in the document.
 func FuzzUpdate(f *testing.F) {
 	for _, seed := range []string{"a", "a.b", "a..b", "", ".", "__a__", "a/b", "\xff", strings.Repeat("a.", 20)} {
 		f.Add(seed)

@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// journal is a journal in memory that fails when it is told to.
+// journal is a journal in memory whose methods can be made to fail.
 type journal struct {
 	mu       sync.Mutex
 	first    uint64 // the position before the first entry
@@ -30,11 +30,11 @@ type journal struct {
 	snapshot []byte
 	at       uint64
 	saved    int
-	// lost makes the next append fail although the entry is there, refused makes it fail without; silent makes all
-	// reads fail.
+	// lost makes the next append fail although the entry is stored, refused makes it fail without storing it; silent
+	// makes all reads fail.
 	lost, refused error
 	silent        error
-	// news is true when the journal tells of entries.
+	// news is true when Follow reports new entries.
 	news bool
 }
 
@@ -86,7 +86,7 @@ func (j *journal) SaveSnapshot(_ context.Context, position uint64, data []byte) 
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if position <= j.at {
-		return nil // another one was first
+		return nil // another one was saved first
 	}
 	j.snapshot, j.at = data, position
 	j.entries = j.entries[position-j.first:]
@@ -131,7 +131,7 @@ func (j *journal) open(tb testing.TB, open func(embedded.Config) *embedded.Datab
 
 const backlog = 64
 
-// Who waits for the journal to be read can go away; the others get the database.
+// A caller that waits for the journal can be cancelled; others still get the database.
 func TestWaitingForTheJournal(t *testing.T) {
 	t.Parallel()
 	began, goOn := make(chan struct{}), make(chan struct{})
@@ -159,7 +159,7 @@ func TestWaitingForTheJournal(t *testing.T) {
 	require.NoError(t, <-errs)
 }
 
-// The conformance kits; every few writes there is a snapshot.
+// The conformance kits, with a snapshot every few writes.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -202,7 +202,7 @@ func read(tb testing.TB, b firebase.Backend, path string) any {
 	return s.Data
 }
 
-// A write whose confirmation was lost happens once, and is confirmed when the journal has it.
+// A write whose confirmation was lost is applied once, and confirmed when the journal contains it.
 func TestLostConfirmations(t *testing.T) {
 	t.Parallel()
 	j := &journal{}
@@ -230,7 +230,7 @@ func TestLostConfirmations(t *testing.T) {
 	assert.Equal(t, any(5.0), read(t, j.open(t, embedded.NewRealtime, embedded.Config{}), "n"))
 }
 
-// What cannot be made durable is not confirmed, even if it is written down.
+// A write that may not be durable is not confirmed, even if the journal contains it.
 func TestNothingIsConfirmedThatIsNotDurable(t *testing.T) {
 	t.Parallel()
 	j := &journal{}
@@ -240,7 +240,7 @@ func TestNothingIsConfirmedThatIsNotDurable(t *testing.T) {
 	assert.Equal(t, refusal.ConnectionError, fault.From(err).Reason)
 }
 
-// Errors of a journal are those of a database; one that did not open is opened again.
+// Errors of a journal become errors of a database; a journal that failed to open is opened again.
 func TestErrorsOfTheJournal(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -273,7 +273,7 @@ func TestErrorsOfTheJournal(t *testing.T) {
 	}
 }
 
-// Damage is said, and not passed over.
+// A damaged journal is reported, not skipped.
 func TestDamage(t *testing.T) {
 	t.Parallel()
 	for name, j := range map[string]*journal{
@@ -292,7 +292,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// Snapshots come by the number of entries and by their size, and the journal stays short.
+// Snapshots are saved by the number of entries and by their size, and the journal remains short.
 func TestSnapshots(t *testing.T) {
 	t.Parallel()
 	j := &journal{}

@@ -17,10 +17,10 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/refusal"
 )
 
-// patience bounds waits that normally take no time.
+// patience limits waits that normally take no time.
 const patience = time.Minute
 
-// heard is what a watcher hears: events, and the error at their end.
+// heard is the events of a watcher, and the error that ended them.
 type heard struct {
 	events chan firebase.Event
 	ended  chan error
@@ -58,8 +58,8 @@ func (h heard) next(t *testing.T) firebase.Event {
 	}
 }
 
-// Two nodes on one journal: what one has confirmed the other reads at once, its watchers hear of it in order, and no
-// increment is lost.
+// Two nodes with one journal: each reads confirmed writes of the other at once, its watchers get the events in order,
+// and no increment is lost.
 func TestTwoNodesOnOneJournal(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(embedded.Config) *embedded.Database{"realtime": embedded.NewRealtime, "firestore": embedded.NewFirestore} {
@@ -99,8 +99,8 @@ func TestTwoNodesOnOneJournal(t *testing.T) {
 	}
 }
 
-// A node that is so far behind that what it lacks is in a snapshot alone reads the database anew, by itself: writes and
-// reads go on, and its watchers are told that they have missed something.
+// A node that is so far behind that missing entries are only in a snapshot reloads the database by itself: writes and
+// reads continue, and its watchers are told that they missed events.
 func TestNodeThatFellBehindReadsAnew(t *testing.T) {
 	t.Parallel()
 	for name, use := range map[string]func(*testing.T, *journal, firebase.Backend){
@@ -146,7 +146,7 @@ func TestNodeThatFellBehindReadsAnew(t *testing.T) {
 	}
 }
 
-// slowly is a journal that saves no snapshot before it is told to.
+// slowly is a journal that saves a snapshot only when it is released.
 type slowly struct {
 	*journal
 
@@ -163,7 +163,7 @@ func (j slowly) SaveSnapshot(ctx context.Context, position uint64, data []byte) 
 	return err
 }
 
-// Close also waits for a snapshot that was begun before the database was read anew.
+// Close also waits for a snapshot that was started before the database was reloaded.
 func TestCloseWaitsForFormerSnapshots(t *testing.T) {
 	t.Parallel()
 	j := &journal{}
@@ -174,19 +174,19 @@ func TestCloseWaitsForFormerSnapshots(t *testing.T) {
 	}
 	<-slow.saving
 	h := watch(t, b, "n", firebase.Value)
-	for n := range 2 { // the second one saves what the first one wrote
+	for n := range 2 { // the second one saves the entries of the first one
 		a := embedded.NewRealtime(embedded.Config{Entries: 1, Journal: func(context.Context) (embedded.Journal, error) { return j, nil }})
 		require.NoError(t, set(t, a, "n", 10+float64(n)))
 		a.Close()
 	}
 	assert.Equal(t, any(11.0), read(t, b, "n"))
 	select {
-	case err := <-h.ended: // the database was read anew
+	case err := <-h.ended: // the database was reloaded
 		require.Error(t, err)
 	case <-time.After(patience):
 		require.FailNow(t, "the watcher was not told")
 	}
-	time.AfterFunc(50*time.Millisecond, func() { close(slow.release) }) // when Close waits, or has returned
+	time.AfterFunc(50*time.Millisecond, func() { close(slow.release) }) // while Close waits, or after it returned
 	b.Close()
 	assert.True(t, slow.ended.Load())
 }

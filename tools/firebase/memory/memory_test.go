@@ -38,8 +38,8 @@ func TestFirestore(t *testing.T) {
 	})
 }
 
-// Few events of much data are as much as many of little: a reader is also bounded in bytes, but one event of
-// any size always reaches it.
+// A reader is also limited in bytes: a few large events count as much as many small ones, but a single event of any
+// size is always delivered.
 func TestReaderIsBoundedInBytes(t *testing.T) {
 	t.Parallel()
 	b := memory.NewRealtime(memory.Config{})
@@ -65,7 +65,7 @@ func TestReaderIsBoundedInBytes(t *testing.T) {
 	assert.LessOrEqual(t, held, queue.MaxHeld)
 }
 
-// A key of push sorts after the one before it, whatever the clock does.
+// A key of push sorts after the previous one, whatever the clock does.
 func TestPushWhenTheClockStepsBack(t *testing.T) {
 	t.Parallel()
 	clock := time.UnixMilli(1_800_000_000_000)

@@ -24,7 +24,7 @@ import (
 
 func set(data any) firebase.Write { return firebase.Write{Operation: firebase.Set, Data: data} }
 
-// What the server answers, as the names of seed 003 (S3-025, S3-035).
+// Responses of the server, as the names of seed 003 (S3-025, S3-035).
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -70,7 +70,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// An answer that a proxy has robbed of its version must not make a transaction unconditional.
+// A response from which a proxy removed the version must not make a transaction unconditional.
 func TestAnswerWithoutVersion(t *testing.T) {
 	t.Parallel()
 	c := at(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -90,7 +90,7 @@ func TestUnreachable(t *testing.T) {
 	closed := "http://" + l.Addr().String()
 	require.NoError(t, l.Close())
 	hang := serve(t, func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // a server notices that a client left when it has read the request
+		_, _ = io.Copy(io.Discard, r.Body) // a server notices a closed connection only after it has read the request
 		<-r.Context().Done()
 	})
 	for _, url := range []string{closed, hang} {
@@ -111,7 +111,7 @@ func TestUnreachable(t *testing.T) {
 	assert.Equal(t, fault.Timeout, fault.CodeOf(err))
 }
 
-// More than the limit is not kept, however it comes.
+// Data beyond the limit is not stored, in any form.
 func TestHugeAnswers(t *testing.T) {
 	t.Parallel()
 	const limit = 4096
@@ -130,7 +130,7 @@ func TestHugeAnswers(t *testing.T) {
 					return
 				}
 				w.Header().Set("Content-Type", "text/event-stream")
-				_, _ = io.WriteString(w, text) // the client leaves when it has seen enough
+				_, _ = io.WriteString(w, text) // the client disconnects at the limit
 				_ = http.NewResponseController(w).Flush()
 				<-r.Context().Done()
 			})
@@ -150,12 +150,12 @@ func TestHugeAnswers(t *testing.T) {
 	}
 }
 
-// request is what a server saw.
+// seen is a request that a server received.
 type seen struct {
 	method, path, query, authorization, body string
 }
 
-// recorder is a server that remembers what it saw and answers with a redirect or null.
+// recorder returns a server that records requests and answers with a redirect or null.
 func recorder(t *testing.T, into chan<- seen, redirect func(*http.Request) string) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -178,7 +178,7 @@ func recorder(t *testing.T, into chan<- seen, redirect func(*http.Request) strin
 	return s
 }
 
-// A credential is in the header where the protocol has one for it, and the URL is what the path says.
+// A credential is sent in the header if the protocol supports that, and the URL matches the path.
 func TestRequests(t *testing.T) {
 	t.Parallel()
 	const path = "a b/ö?x=1&y%2F/+"
@@ -209,8 +209,8 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// A database may live on another server. Its redirects are followed, with credential, method and body, to
-// where the operator lets them lead, and nowhere else.
+// A database may be on another server. Redirects are followed, with credential, method and body, to permitted servers
+// only.
 func TestRedirects(t *testing.T) {
 	t.Parallel()
 	first, second := make(chan seen, 100), make(chan seen, 100)
@@ -247,7 +247,7 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
-// Google moves databases between its own servers, and to nobody else's.
+// Google moves databases only between its own servers.
 func TestRedirectsOfGoogle(t *testing.T) {
 	t.Parallel()
 	const home = "https://p-default-rtdb.firebaseio.com"
@@ -265,7 +265,7 @@ func TestRedirectsOfGoogle(t *testing.T) {
 	assert.False(t, at(t, "https://db.example").Trusts("https://p.firebaseio.com/"))
 }
 
-// Two servers that send a request to each other get it a few times.
+// Two servers that redirect to each other receive a request only a few times.
 func TestRedirectsInACircle(t *testing.T) {
 	t.Parallel()
 	var a, b string
@@ -297,8 +297,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// An update on a condition leaves what it does not name as it is, priorities included, and has the server
-// work out its values.
+// A conditional update does not change other data, priorities included, and the server evaluates its server values.
 func TestConditionalUpdate(t *testing.T) {
 	t.Parallel()
 	c := open(t)

@@ -10,9 +10,9 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/tree"
 )
 
-// Told returns what a stream of bytes from the server tells is at the path, and how it ends; revoked is
-// true when that is for the sake of the credential.
-func (c *Client) Told(body io.Reader) (root *tree.Node, revoked bool, err error) {
+// ReadStream returns the data at the path after a stream from the server, and the error that ends it. revoked is true
+// when the server revoked the credential.
+func (c *Client) ReadStream(body io.Reader) (root *tree.Node, revoked bool, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	alive := time.AfterFunc(time.Hour, cancel)
 	s := &stream{client: c, ctx: ctx, cancel: cancel, body: io.NopCloser(nil), idleTimer: alive, reader: newReader(body, c.cfg.MaxAnswer)}
@@ -23,7 +23,7 @@ func (c *Client) Told(body io.Reader) (root *tree.Node, revoked bool, err error)
 	return s.root, errors.Is(err, errRevoked), err
 }
 
-// Trusts reports whether a redirect may lead to a URL.
+// Trusts reports whether a redirect to a URL may be followed.
 func (c *Client) Trusts(raw string) bool {
 	u, err := url.Parse(raw)
 	return err == nil && c.trusts(u)

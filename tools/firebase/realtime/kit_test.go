@@ -18,13 +18,13 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/refusal"
 )
 
-// token is a secret of a database: no error and no log repeats it.
+// token is a secret of a database, which no error and no log may contain.
 const token = "hunter2/+secret"
 
-// patience bounds what a test waits for.
+// patience limits the waits of a test.
 const patience = time.Minute
 
-// serve starts a server that ends with the test, after the watches of the test.
+// serve starts a server that stops with the test, after the watches of the test.
 func serve(t *testing.T, handle http.HandlerFunc) string {
 	t.Helper()
 	s := httptest.NewServer(handle)
@@ -62,7 +62,7 @@ func refused(t *testing.T, err error, reason string) {
 	assert.NotContains(t, e.Hint, "hunter2")
 }
 
-// reply writes an answer.
+// reply writes a response.
 func reply(t *testing.T, w http.ResponseWriter, status int, body string) {
 	t.Helper()
 	w.Header().Set("Content-Type", "application/json")
@@ -72,7 +72,7 @@ func reply(t *testing.T, w http.ResponseWriter, status int, body string) {
 	assert.NoError(t, err)
 }
 
-// say writes parts of a stream and sends them.
+// say writes parts of a stream and flushes them.
 func say(t *testing.T, w http.ResponseWriter, text string) {
 	t.Helper()
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -81,7 +81,7 @@ func say(t *testing.T, w http.ResponseWriter, text string) {
 	assert.NoError(t, http.NewResponseController(w).Flush())
 }
 
-// put is an event of a stream.
+// put returns a put event of a stream.
 func put(path, data string) string {
 	return fmt.Sprintf("event: put\ndata: {\"path\":%q,\"data\":%s}\n\n", path, data)
 }

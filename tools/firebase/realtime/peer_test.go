@@ -13,7 +13,7 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/realtime"
 )
 
-// engine is the engine of Google behind the protocol of the server.
+// engine is Google's engine behind the protocol of the server.
 var engine = firebasetest.Peer{Command: []string{"../../../scripts/firebase/run", "realtime.mjs"}}
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(engine.Main(m)) }

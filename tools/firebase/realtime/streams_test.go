@@ -25,7 +25,7 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/refusal"
 )
 
-// script answers each connection with its own part. The last one stays open if it is a stream.
+// script answers each connection with the next part. The last one remains open if it is a stream.
 func script(t *testing.T, parts ...func(w http.ResponseWriter, r *http.Request)) string {
 	t.Helper()
 	var turn atomic.Int64
@@ -48,8 +48,8 @@ func answers(t *testing.T, status int) func(http.ResponseWriter, *http.Request) 
 	return func(w http.ResponseWriter, _ *http.Request) { reply(t, w, status, `{}`) }
 }
 
-// A broken stream is opened again. It begins with all that is there: only what differs is an event, and what
-// happened meanwhile is one write.
+// A broken stream is reopened. It starts with all data: only differences become events, and changes in between are a
+// single write.
 func TestReconnect(t *testing.T) {
 	t.Parallel()
 	url := script(t,
@@ -74,7 +74,7 @@ func TestReconnect(t *testing.T) {
 	l.hears(whole(2.0, 1.0, nil), whole(5.0, nil, 1.0), whole(5.0, nil, 2.0))
 }
 
-// What ends a watch, and what does not.
+// Errors that end a watch, and errors that do not.
 func TestEnds(t *testing.T) {
 	t.Parallel()
 	first := put("/", `1`)
@@ -98,13 +98,13 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// A watch does not begin with what is no beginning.
+// A watch does not start without a valid first event.
 func TestNoBeginning(t *testing.T) {
 	t.Parallel()
 	for text, reason := range map[string]string{
 		"event: cancel\ndata: null\n\n":                       refusal.PermissionDenied,
 		"event: auth_revoked\ndata: \"expired\"\n\n":          refusal.PermissionDenied,
-		"event: put\ndata: {\"path\":\"/\",\"data\":1}\n":     refusal.ConnectionError, // it stays unfinished
+		"event: put\ndata: {\"path\":\"/\",\"data\":1}\n":     refusal.ConnectionError, // incomplete
 		"event: put\ndata: 1\n\n":                             refusal.ConnectionError,
 		"event: put\ndata: {\"data\":{\"a.b\":1}}\n\n":        refusal.ConnectionError,
 		"event: patch\ndata: {\"path\":\"/\",\"data\":1}\n\n": refusal.ConnectionError,
@@ -122,7 +122,7 @@ func TestNoBeginning(t *testing.T) {
 	refused(t, err, refusal.ConnectionError)
 }
 
-// A patch names paths; children come in the order of the protocol.
+// A patch contains paths; children are reported in the order of the protocol.
 func TestPatch(t *testing.T) {
 	t.Parallel()
 	url := script(t, says(t, put("/", `{"a":{"x":1,"y":2},"b":1}`)+
@@ -132,8 +132,8 @@ func TestPatch(t *testing.T) {
 	l.hears(map[string]any{"a": map[string]any{"x": 5.0, "y": 2.0}, "c": 1.0}, map[string]any{"a": map[string]any{"x": 5.0}, "c": 1.0})
 }
 
-// A stream that is silent for too long is broken: the server says every 30 seconds that it lives. The log
-// tells of it, without the credential.
+// A stream that is silent for too long counts as broken, because the server sends a keep-alive every 30 seconds. The
+// log records it, without the credential.
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
@@ -154,7 +154,7 @@ func TestSilence(t *testing.T) {
 	assert.NotContains(t, log.String(), "hunter2")
 }
 
-// google is a server for tokens, and a database that knows the last one.
+// google is a token server, and a database that accepts only the latest token.
 type google struct {
 	t      *testing.T
 	mu     sync.Mutex
@@ -183,7 +183,7 @@ func (g *google) knows(r *http.Request) bool {
 	return r.Header.Get("Authorization") == fmt.Sprintf("Bearer t%d", g.tokens) && r.URL.RawQuery == ""
 }
 
-// account returns the JSON of a service account.
+// account returns the JSON key of a service account.
 func account(t *testing.T, tokens string) string {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -197,7 +197,7 @@ func account(t *testing.T, tokens string) string {
 	return string(file)
 }
 
-// A service account gets tokens for its key: one for many calls, and another one when it is revoked.
+// A service account requests tokens with its key: one for many calls, and a new one after revocation.
 func TestServiceAccount(t *testing.T) {
 	t.Parallel()
 	g := &google{t: t}
@@ -247,7 +247,7 @@ func TestServiceAccountWithoutToken(t *testing.T) {
 	}
 }
 
-// Whatever a server sends is a tree within the limit, and ends with a reason.
+// Any bytes from a server lead to a tree within the limit, and an error with a reason.
 func FuzzStream(f *testing.F) {
 	for _, seed := range []string{
 		"", "\n\n", "event: put\n\n", "data: {}\n\n", put("/", `{"a":{"b":1},"c":[1,null,2]}`) + put("/a/b", `null`), put("//a//b", `1`),
@@ -259,7 +259,7 @@ func FuzzStream(f *testing.F) {
 	f.Fuzz(func(t *testing.T, sent []byte) {
 		c, err := realtime.Open(realtime.Config{URL: "http://127.0.0.1:1", MaxAnswer: 2048})
 		require.NoError(t, err)
-		root, revoked, err := c.Told(bytes.NewReader(sent))
+		root, revoked, err := c.ReadStream(bytes.NewReader(sent))
 		require.LessOrEqual(t, root.Size(), 2048)
 		if !revoked {
 			require.Contains(t, []string{refusal.ConnectionError, refusal.PermissionDenied, refusal.QuotaExceeded}, fault.From(err).Reason)

@@ -11,7 +11,7 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/refusal"
 )
 
-// Each name of seed 003 has the code of the registry that stands for it (M-4).
+// Each name of seed 003 has the code of section S3-E.
 func TestCodes(t *testing.T) {
 	t.Parallel()
 	for reason, number := range map[string]int{

@@ -14,8 +14,8 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/tree"
 )
 
-// turn is one line of testdata/engine.jsonl: an operation, and what Google's own engine (@firebase/database
-// 1.1.5, offline) made of it.
+// turn is one line of testdata/engine.jsonl: an operation, and the result of Google's own engine (@firebase/database
+// 1.1.5, offline).
 type turn struct {
 	Op    string `json:"op"`
 	ID    string `json:"id"`
@@ -36,7 +36,7 @@ type turn struct {
 	} `json:"want"`
 }
 
-// heard is an event at a listener.
+// heard is an event of a listener.
 type heard struct {
 	ID   string    `json:"id"`
 	Type tree.Kind `json:"type"`
@@ -44,8 +44,8 @@ type heard struct {
 	Data any       `json:"data"`
 }
 
-// The tree does what Google's engine does: values, the order of children, queries, refusals, and the events
-// of several listeners, over a long random history.
+// The tree behaves like Google's engine: values, the order of children, queries, errors, and the events of several
+// listeners, over a long random history.
 func TestLikeTheEngine(t *testing.T) {
 	t.Parallel()
 	recorded, err := os.ReadFile("testdata/engine.jsonl")

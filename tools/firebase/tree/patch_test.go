@@ -13,7 +13,7 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/tree"
 )
 
-// randomTree returns JSON as a write may bring it, with priorities and values that are null.
+// randomTree returns JSON for a write, with priorities and null values.
 func randomTree(r *rand.Rand, depth int) any {
 	switch n := r.IntN(10); {
 	case n < 2 && depth > 0:
@@ -34,7 +34,7 @@ func randomTree(r *rand.Rand, depth int) any {
 	}
 }
 
-// A patch makes one tree of another, and what was exported is the same once it is imported.
+// Applying a patch turns one tree into another, and exported data is the same after Import.
 func TestPatchAndExport(t *testing.T) {
 	t.Parallel()
 	const seed = 7
@@ -59,7 +59,7 @@ func TestPatchAndExport(t *testing.T) {
 	}
 }
 
-// through returns a put whose node went through JSON.
+// through encodes and decodes the node of an assignment as JSON.
 func through(t *testing.T, p tree.Assignment) tree.Assignment {
 	t.Helper()
 	text, err := json.Marshal(p.Node.Export())
@@ -71,7 +71,7 @@ func through(t *testing.T, p tree.Assignment) tree.Assignment {
 	return tree.Assignment{Path: slices.Clone(p.Path), Node: node}
 }
 
-// A patch holds what differs, and no more.
+// A patch contains only differences.
 func TestPatchIsSmall(t *testing.T) {
 	t.Parallel()
 	before, err := (*tree.Node)(nil).Set(nil, map[string]any{"a": map[string]any{"x": 1.0, "y": 2.0}, "b": 3.0, "c": 4.0}, time.Now())

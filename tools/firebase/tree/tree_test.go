@@ -40,7 +40,7 @@ func TestCompareKeys(t *testing.T) {
 	}
 }
 
-// The limits, at the last value that is fine and the first that is not.
+// The limits: the last valid value and the first invalid one.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	nest := func(depth int) any {
@@ -86,7 +86,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// What a server says may be more than one write holds, but not what no server can hold.
+// Data from a server may exceed the limits of a write, but must be valid.
 func TestTold(t *testing.T) {
 	t.Parallel()
 	large := map[string]any{}
@@ -118,7 +118,7 @@ func TestServerTime(t *testing.T) {
 	assert.InDelta(t, 1_700_000_000_123, root.At(tree.Path{"a", "b"}).Value(), 0)
 }
 
-// A write leaves the old version as it was, and shares with it what it did not touch.
+// A write does not change the old version, and shares unchanged nodes with it.
 func TestVersionsAreImmutable(t *testing.T) {
 	t.Parallel()
 	const text = `{"a":{"x":1},"b":{"y":2}}`
@@ -164,7 +164,7 @@ func TestPushKeys(t *testing.T) {
 		made.Next(clock, [12]byte{}), // the same millisecond
 		made.Next(clock.Add(-time.Hour), [12]byte{}),
 		made.Next(clock.Add(time.Millisecond), full),
-		made.Next(clock.Add(time.Millisecond), full), // nothing is left of that millisecond
+		made.Next(clock.Add(time.Millisecond), full), // the random part overflows
 		made.Next(clock.Add(2*time.Millisecond), [12]byte{}),
 		made.Next(clock.Add(time.Hour), [12]byte{}),
 	}
@@ -190,7 +190,7 @@ func TestPathRelations(t *testing.T) {
 	assert.Equal(t, "a/b", grown.String())
 }
 
-// A path that is read is written as it was, and each of its keys can be written to.
+// A parsed path is formatted unchanged, and each of its keys can be written.
 func FuzzPath(f *testing.F) {
 	for _, seed := range []string{"", "a", "a/b", "/", "a//b", "..", "a.b", "é/😀", "a\x00", "\xff", strings.Repeat("a/", 33), "-0/007"} {
 		f.Add(seed)
