@@ -46,12 +46,12 @@ func knownTypes() map[reflect.Type]*jsonschema.Schema {
 
 // shapeOf infers the shape of the struct T.
 func shapeOf[T any]() *shape {
-	known, t := knownTypes(), reflect.TypeFor[T]()
-	schema, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: known})
+	typeSchemas, t := knownTypes(), reflect.TypeFor[T]()
+	schema, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: typeSchemas})
 	if err != nil {
 		panic(fmt.Sprintf("tools: no schema for %s: %v", t, err))
 	}
-	b := builder{known: known, patterns: map[string]*regexp.Regexp{}}
+	b := builder{typeSchemas: typeSchemas, patterns: map[string]*regexp.Regexp{}}
 	b.refine(t, schema)
 	text, err := json.Marshal(schema)
 	if err != nil {
@@ -62,13 +62,13 @@ func shapeOf[T any]() *shape {
 
 // builder adds the rule tags to an inferred schema.
 type builder struct {
-	known    map[reflect.Type]*jsonschema.Schema
-	patterns map[string]*regexp.Regexp
+	typeSchemas map[reflect.Type]*jsonschema.Schema
+	patterns    map[string]*regexp.Regexp
 }
 
 // refine walks the type t and its schema s in parallel.
 func (b *builder) refine(t reflect.Type, s *jsonschema.Schema) {
-	if b.known[t] != nil {
+	if b.typeSchemas[t] != nil {
 		return
 	}
 	switch t.Kind() { //nolint:exhaustive // the other kinds contain no further types

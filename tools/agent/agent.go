@@ -60,20 +60,20 @@ func sources(cfg Config) []agentSource {
 // findAgent returns the child task for an agent type. It returns NOT_FOUND, with the known types, if no source knows
 // the type.
 func findAgent(ctx context.Context, env *tools.Env, all []agentSource, agent string) (tools.Spawn, error) {
-	var known []string
+	var types []string
 	for _, s := range all {
 		spawn, ok, err := s.spawn(ctx, env, agent)
 		if ok || err != nil {
 			return spawn, err
 		}
-		known = append(known, s.types(ctx, env)...)
+		types = append(types, s.types(ctx, env)...)
 	}
-	slices.Sort(known)
+	slices.Sort(types)
 	err := fault.New(fault.NotFound, "there is no agent of the type %q", agent).WithField("subagent_type")
-	if len(known) == 0 {
+	if len(types) == 0 {
 		return tools.Spawn{}, err.WithHint("write a plan into %s/%s.yaml, or configure a command under agents, or register an agent", folder, agent)
 	}
-	return tools.Spawn{}, err.WithHint("there are: %s", strings.Join(slices.Compact(known), ", "))
+	return tools.Spawn{}, err.WithHint("there are: %s", strings.Join(slices.Compact(types), ", "))
 }
 
 // typePattern matches agent types; a type is never a path.

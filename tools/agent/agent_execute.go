@@ -149,9 +149,9 @@ func (c Command) invocation(in agentExecuteIn) (argv []string, stdin string, err
 
 // tail returns the end of the error output of a program.
 func tail(stderr string) string {
-	const most = 2048
-	if stderr = strings.TrimSpace(stderr); len(stderr) > most {
-		return "…" + strings.ToValidUTF8(stderr[len(stderr)-most:], "")
+	const limit = 2048
+	if stderr = strings.TrimSpace(stderr); len(stderr) > limit {
+		return "…" + strings.ToValidUTF8(stderr[len(stderr)-limit:], "")
 	}
 	return stderr
 }

@@ -67,15 +67,15 @@ func (j job) checkToolchain() error {
 		return nil
 	}
 	for _, file := range []string{"rust-toolchain", "rust-toolchain.toml"} {
-		mine, err := j.read(file)
+		own, err := j.read(file)
 		if err != nil {
 			return err
 		}
-		theirs, err := j.root().read(file)
+		rootFile, err := j.root().read(file)
 		if err != nil {
 			return err
 		}
-		if mine != nil && (!bytes.Equal(mine, theirs) || !j.root().olderThan(j.env.Since, []string{file})) {
+		if own != nil && (!bytes.Equal(own, rootFile) || !j.root().olderThan(j.env.Since, []string{file})) {
 			return fault.New(fault.Forbidden, "%s in %s could choose what is run as cargo", file, j.dir).WithReason("MANAGER_SETTINGS").
 				WithHint("remove it, or let it be that of the root")
 		}

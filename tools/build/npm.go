@@ -159,14 +159,14 @@ func exactNPM(version string) bool {
 // lockedYarn returns the version of a package in yarn.lock, or "" unless there is exactly one.
 func lockedYarn(p project, name string) (string, error) {
 	data, err := p.read("yarn.lock")
-	mine, versions := false, []string{}
+	inEntry, versions := false, []string{}
 	for line := range strings.Lines(string(data)) {
 		words := strings.Fields(strings.ReplaceAll(line, `"`, ""))
 		switch {
 		case len(words) == 0:
 		case !strings.HasPrefix(line, " "):
-			mine = strings.HasPrefix(words[0], name+"@")
-		case mine && len(words) == 2 && strings.TrimSuffix(words[0], ":") == "version" && exactNPM(words[1]):
+			inEntry = strings.HasPrefix(words[0], name+"@")
+		case inEntry && len(words) == 2 && strings.TrimSuffix(words[0], ":") == "version" && exactNPM(words[1]):
 			versions = append(versions, words[1])
 		}
 	}

@@ -81,11 +81,11 @@ func prepareMySQL(ctx context.Context, conn *sql.Conn, q query) (id int64, err e
 	}
 	var settings []string
 	if at, ok := ctx.Deadline(); ok { // the server stops the statement if KILL fails
-		left := max(time.Until(at)+time.Second, time.Second)
+		timeout := max(time.Until(at)+time.Second, time.Second)
 		if strings.Contains(version, "MariaDB") {
-			settings = append(settings, fmt.Sprintf("SET SESSION max_statement_time = %.3f", left.Seconds()))
+			settings = append(settings, fmt.Sprintf("SET SESSION max_statement_time = %.3f", timeout.Seconds()))
 		} else {
-			settings = append(settings, fmt.Sprintf("SET SESSION max_execution_time = %d", left.Milliseconds()))
+			settings = append(settings, fmt.Sprintf("SET SESSION max_execution_time = %d", timeout.Milliseconds()))
 		}
 	}
 	if q.reads() {

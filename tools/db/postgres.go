@@ -86,8 +86,8 @@ func postgresSettings(ctx context.Context, q query) map[string]string {
 		settings["default_transaction_read_only"] = "on"
 	}
 	if at, ok := ctx.Deadline(); ok {
-		left := max(time.Until(at)+time.Second, time.Second)
-		settings["statement_timeout"] = strconv.FormatInt(left.Milliseconds(), 10)
+		timeout := max(time.Until(at)+time.Second, time.Second)
+		settings["statement_timeout"] = strconv.FormatInt(timeout.Milliseconds(), 10)
 	}
 	return settings
 }

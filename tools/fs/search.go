@@ -186,7 +186,7 @@ func (h *hits) scan(text []byte) bool {
 			h.line += bytes.Count(text[:start], []byte("\n"))
 			text, low = text[start:], low[start:]
 		}
-		line, rest, ended := bytes.Cut(text, []byte("\n"))
+		line, rest, hasBreak := bytes.Cut(text, []byte("\n"))
 		line = bytes.TrimSuffix(line, []byte("\r"))
 		if h.re.Match(line) {
 			if insideKey(all[:len(all)-len(text)]) && !bytes.HasPrefix(line, []byte("-----")) {
@@ -197,7 +197,7 @@ func (h *hits) scan(text []byte) bool {
 				return true
 			}
 		}
-		if ended {
+		if hasBreak {
 			h.line++
 		}
 		text, low = rest, low[len(low)-len(rest):]

@@ -62,8 +62,8 @@ func (v *view) scan(ctx context.Context, r io.Reader) error {
 	}
 }
 
-// add adds the next line; ended reports whether it ends with a line break.
-func (v *view) add(line []byte, ended bool) {
+// add adds the next line; hasBreak reports whether it ends with a line break.
+func (v *view) add(line []byte, hasBreak bool) {
 	v.lines++
 	inKey := v.key.contains(line)
 	if v.lines != v.from+v.shown || v.shown == v.limit {
@@ -80,7 +80,7 @@ func (v *view) add(line []byte, ended bool) {
 		return
 	}
 	v.text.WriteString(number + "\t" + text)
-	if ended {
+	if hasBreak {
 		v.text.WriteByte('\n')
 	}
 	v.shown++

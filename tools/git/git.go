@@ -179,10 +179,10 @@ func overrides() []string {
 
 // exitError converts an unexpected exit of git into an error with the message of git.
 func exitError(command string, res proc.Result) error {
-	const most = 1000 // bytes
+	const limit = 1000 // bytes
 	message := strings.TrimSpace(res.Stderr)
-	if len(message) > most {
-		message = strings.ToValidUTF8(message[:most], "") + "…"
+	if len(message) > limit {
+		message = strings.ToValidUTF8(message[:limit], "") + "…"
 	}
 	return fault.New(fault.ExecFailed, "%s ended with status %d: %s", command, res.ExitCode, message)
 }

@@ -150,12 +150,12 @@ func (w *writable) identity(ctx context.Context, cfg Config) (map[string]string,
 		}
 	}
 	identity := map[string]string{}
-	for _, who := range []string{"GIT_AUTHOR_", "GIT_COMMITTER_"} {
+	for _, prefix := range []string{"GIT_AUTHOR_", "GIT_COMMITTER_"} {
 		if name != "" {
-			identity[who+"NAME"] = name
+			identity[prefix+"NAME"] = name
 		}
 		if email != "" {
-			identity[who+"EMAIL"] = email
+			identity[prefix+"EMAIL"] = email
 		}
 	}
 	return identity, nil
@@ -218,9 +218,9 @@ func (w *writable) describeCommit(ctx context.Context) (gitCommitOut, error) {
 
 // shorten keeps the end of the output of a program, which usually states the reason.
 func shorten(output string) string {
-	const most = 4000 // bytes
-	if len(output) > most {
-		output = "…" + strings.ToValidUTF8(output[len(output)-most:], "")
+	const limit = 4000 // bytes
+	if len(output) > limit {
+		output = "…" + strings.ToValidUTF8(output[len(output)-limit:], "")
 	}
 	return output
 }

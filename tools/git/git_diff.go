@@ -100,7 +100,7 @@ func (r *repository) excludes(ctx context.Context, comparison []string) ([]strin
 	if !r.env.Root.Narrowed() {
 		return nil, nil
 	}
-	names, cut, err := r.diff(ctx, comparison, nil, "--name-only", "--no-renames", "-z")
+	names, truncated, err := r.diff(ctx, comparison, nil, "--name-only", "--no-renames", "-z")
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +110,7 @@ func (r *repository) excludes(ctx context.Context, comparison []string) ([]strin
 			excluded = append(excluded, ":(top,exclude,literal)"+name)
 		}
 	}
-	if cut || len(excluded) > maxDenied {
+	if truncated || len(excluded) > maxDenied {
 		return nil, fault.New(fault.ValidationError, "too many files have changed to leave out of the diff what the call must not reach").
 			WithReason("LIMIT_EXCEEDED").WithField("repository_path").WithHint("at most %d files can be left out, and the names of all be 1 MiB", maxDenied)
 	}
@@ -118,7 +118,7 @@ func (r *repository) excludes(ctx context.Context, comparison []string) ([]strin
 }
 
 // diff runs git diff without additions from the configuration, and without the files that the pathspecs exclude.
-func (r *repository) diff(ctx context.Context, comparison, excluded []string, form ...string) (text string, cut bool, err error) {
+func (r *repository) diff(ctx context.Context, comparison, excluded []string, form ...string) (text string, truncated bool, err error) {
 	args := append([]string{
 		"diff", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty", "--submodule=short", "--find-renames",
 		"--src-prefix=a/", "--dst-prefix=b/", "--no-relative", "-O/dev/null",

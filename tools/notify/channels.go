@@ -53,11 +53,11 @@ func toLog(ctx context.Context, env *tools.Env, n Notice) error {
 	if n.Priority == "high" || n.Priority == "critical" {
 		level, logged = "WARN", slog.LevelWarn
 	}
-	note, err := json.Marshal(map[string]string{"notification": n.Priority, "subject": n.Subject})
+	logContext, err := json.Marshal(map[string]string{"notification": n.Priority, "subject": n.Subject})
 	if err != nil {
 		return err
 	}
-	env.Record(events.LogWritten, &events.Logged{Step: n.Step, Level: level, Message: n.Subject + ": " + n.Message, Context: note, At: n.At})
+	env.Record(events.LogWritten, &events.Logged{Step: n.Step, Level: level, Message: n.Subject + ": " + n.Message, Context: logContext, At: n.At})
 	env.Log.LogAttrs(ctx, logged, "notification", slog.String("task", string(n.Task)), slog.String("priority", n.Priority),
 		slog.String("subject", n.Subject))
 	return nil

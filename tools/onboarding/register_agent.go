@@ -142,8 +142,8 @@ func (in registerAgentIn) profile() (agents.Profile, error) {
 
 // ms converts milliseconds to a Duration. Numbers out of range are clamped to values that validation rejects.
 func ms(n int) time.Duration {
-	const most = int(1<<62) / int(time.Millisecond)
-	return time.Duration(max(min(n, most), -most)) * time.Millisecond
+	const limit = int(1<<62) / int(time.Millisecond)
+	return time.Duration(max(min(n, limit), -limit)) * time.Millisecond
 }
 
 // withDefaults returns the configuration with all defaults (S3-004).

@@ -154,12 +154,12 @@ func workingDirectory(env *tools.Env, path string) (string, error) {
 
 // withOutput adds the last output of a stopped command to its error (S0-082).
 func withOutput(err error, res proc.Result) error {
-	const most = 2048 // bytes of each stream
+	const limit = 2048 // bytes of each stream
 	e := fault.From(err)
 	for _, stream := range []struct{ name, text string }{{"stdout", res.Stdout}, {"stderr", res.Stderr}} {
 		if text := stream.text; text != "" {
-			if len(text) > most {
-				text = "…" + strings.ToValidUTF8(text[len(text)-most:], "")
+			if len(text) > limit {
+				text = "…" + strings.ToValidUTF8(text[len(text)-limit:], "")
 			}
 			e.Message += "\n" + stream.name + " so far:\n" + text
 		}

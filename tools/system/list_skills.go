@@ -139,6 +139,6 @@ func (in listSkillsIn) matches(s skill) bool {
 	if in.Category != "" && !strings.EqualFold(in.Category, s.Category) {
 		return false
 	}
-	wanted := strings.ToLower(in.Search)
-	return strings.Contains(strings.ToLower(s.Name), wanted) || strings.Contains(strings.ToLower(s.Description), wanted)
+	query := strings.ToLower(in.Search)
+	return strings.Contains(strings.ToLower(s.Name), query) || strings.Contains(strings.ToLower(s.Description), query)
 }

@@ -67,7 +67,7 @@ func joinPassages(chosen []*passage) string {
 // split splits a page at blank lines. A heading belongs to the block after it, and a block of more than 2 KiB is
 // split further.
 func split(page string) []*passage {
-	const most = 2 << 10
+	const maxBlock = 2 << 10
 	var all []*passage
 	heading := ""
 	add := func(text string) { all = append(all, &passage{text: text, index: len(all)}) }
@@ -76,13 +76,13 @@ func split(page string) []*passage {
 		switch {
 		case strings.TrimSpace(block) == "":
 			continue
-		case strings.HasPrefix(block, "#") && len(heading)+len(block) < most:
+		case strings.HasPrefix(block, "#") && len(heading)+len(block) < maxBlock:
 			heading += block + "\n\n"
 			continue
 		}
 		block, heading = heading+block, ""
-		for len(block) > most {
-			cut := cutPoint(block[:most])
+		for len(block) > maxBlock {
+			cut := cutPoint(block[:maxBlock])
 			add(block[:cut])
 			block = block[cut:]
 		}
@@ -105,31 +105,31 @@ func cutPoint(text string) int {
 }
 
 // rank scores passages by the words of the prompt in them (BM25).
-func rank(all []*passage, wanted []string) {
+func rank(all []*passage, terms []string) {
 	const k, b = 1.2, 0.75
-	holding, total := map[string]int{}, 0
+	documents, total := map[string]int{}, 0
 	for _, p := range all {
-		p.count(wanted)
+		p.count(terms)
 		total += p.words
 		for word := range p.terms {
-			holding[word]++
+			documents[word]++
 		}
 	}
 	average := float64(total)/float64(len(all)) + 1
 	for _, p := range all {
-		for _, word := range wanted { // in a fixed order, because float addition is not associative
-			n, f := float64(holding[word]), float64(p.terms[word])
+		for _, word := range terms { // in a fixed order, because float addition is not associative
+			n, f := float64(documents[word]), float64(p.terms[word])
 			idf := math.Log(1 + (float64(len(all))-n+0.5)/(n+0.5))
 			p.score += idf * f * (k + 1) / (f + k*(1-b+b*float64(p.words)/average))
 		}
 	}
 }
 
-func (p *passage) count(wanted []string) {
+func (p *passage) count(terms []string) {
 	p.terms = map[string]int{}
 	for word := range words(p.text) {
 		p.words++
-		if slices.Contains(wanted, word) {
+		if slices.Contains(terms, word) {
 			p.terms[word]++
 		}
 	}

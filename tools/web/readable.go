@@ -118,15 +118,15 @@ func hidden(n *html.Node) bool {
 
 // attributes drops spans of more than 20 cells: a page of 100 bytes could request millions.
 func attributes(all []html.Attribute) []html.Attribute {
-	const most = 20
-	kept := all[:0]
+	const maxSpan = 20
+	allowed := all[:0]
 	for _, a := range all {
 		if a.Key == "colspan" || a.Key == "rowspan" {
-			if n, err := strconv.Atoi(a.Val); err != nil || n > most {
+			if n, err := strconv.Atoi(a.Val); err != nil || n > maxSpan {
 				continue
 			}
 		}
-		kept = append(kept, a)
+		allowed = append(allowed, a)
 	}
-	return kept
+	return allowed
 }

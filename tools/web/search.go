@@ -185,19 +185,19 @@ func plain(tags *regexp.Regexp, text string) string {
 // filter applies the domain filters (S0-147). Blocked domains take precedence over allowed ones, and a domain
 // includes its subdomains. Results without a host are dropped.
 func filter(all []searchResult, allowed, blocked []string) []searchResult {
-	kept := make([]searchResult, 0, maxResults)
+	results := make([]searchResult, 0, maxResults)
 	for _, f := range all {
 		u, err := url.Parse(f.URL)
 		if err != nil || (u.Scheme != "http" && u.Scheme != "https") {
 			continue
 		}
 		host, err := netguard.Host(u.Hostname())
-		if err != nil || matchesDomain(host, blocked) || (len(allowed) > 0 && !matchesDomain(host, allowed)) || len(kept) == maxResults {
+		if err != nil || matchesDomain(host, blocked) || (len(allowed) > 0 && !matchesDomain(host, allowed)) || len(results) == maxResults {
 			continue
 		}
-		kept = append(kept, f)
+		results = append(results, f)
 	}
-	return kept
+	return results
 }
 
 func matchesDomain(host string, list []string) bool {

@@ -54,7 +54,7 @@ func plainText(doc *html.Node) string {
 	var b strings.Builder
 	writeText(&b, doc)
 	lines := strings.Split(b.String(), "\n")
-	var kept strings.Builder
+	var out strings.Builder
 	blank := true
 	for _, line := range lines {
 		line = strings.Join(strings.Fields(line), " ")
@@ -62,9 +62,9 @@ func plainText(doc *html.Node) string {
 			continue
 		}
 		blank = line == ""
-		kept.WriteString(line + "\n")
+		out.WriteString(line + "\n")
 	}
-	return strings.TrimSpace(kept.String())
+	return strings.TrimSpace(out.String())
 }
 
 func writeText(b *strings.Builder, n *html.Node) {

@@ -19,13 +19,13 @@ const MaxHeld = 32 << 20
 
 // Queue is the queue of one reader. It is created by New.
 type Queue struct {
-	limit int
-	most  int           // bytes
-	wake  chan struct{} // contains a token after a change
+	maxEvents int
+	maxBytes  int
+	wake      chan struct{} // contains a token after a change
 
 	mu      sync.Mutex // guards the following fields
-	waiting []entry
-	held    int
+	entries []entry
+	bytes   int
 	ended   bool
 	err     error // error that ended the queue, yielded after the queued events
 }
@@ -36,15 +36,15 @@ type entry struct {
 	size  int
 }
 
-// New returns a queue of at most limit events and most bytes; 0 means Default and MaxHeld.
-func New(limit, most int) *Queue {
-	if limit == 0 {
-		limit = Default
+// New returns a queue of at most maxEvents events and maxBytes bytes; 0 means Default and MaxHeld.
+func New(maxEvents, maxBytes int) *Queue {
+	if maxEvents == 0 {
+		maxEvents = Default
 	}
-	if most == 0 {
-		most = MaxHeld
+	if maxBytes == 0 {
+		maxBytes = MaxHeld
 	}
-	return &Queue{limit: limit, most: most, wake: make(chan struct{}, 1)}
+	return &Queue{maxEvents: maxEvents, maxBytes: maxBytes, wake: make(chan struct{}, 1)}
 }
 
 // Add queues an event with a size in bytes. event is called when the reader reaches it. Add returns false once the
@@ -55,13 +55,13 @@ func (q *Queue) Add(event func() firebase.Event, size int) bool {
 	if q.ended {
 		return false
 	}
-	if len(q.waiting) >= q.limit || len(q.waiting) > 0 && q.held+size > q.most {
-		q.finish(refusal.New(refusal.QuotaExceeded, "the reader fell too far behind: more than %d events or %d bytes", q.limit, q.most).
+	if len(q.entries) >= q.maxEvents || len(q.entries) > 0 && q.bytes+size > q.maxBytes {
+		q.finish(refusal.New(refusal.QuotaExceeded, "the reader fell too far behind: more than %d events or %d bytes", q.maxEvents, q.maxBytes).
 			WithHint("subscribe again, and read faster"))
 		return false
 	}
-	q.waiting = append(q.waiting, entry{event, size})
-	q.held += size
+	q.entries = append(q.entries, entry{event, size})
+	q.bytes += size
 	q.notify()
 	return true
 }
@@ -92,13 +92,13 @@ func (q *Queue) notify() {
 func (q *Queue) next() (first entry, ok, ended bool, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.waiting) == 0 {
+	if len(q.entries) == 0 {
 		return entry{}, false, q.ended, q.err
 	}
-	first = q.waiting[0]
-	q.waiting[0] = entry{}
-	q.waiting = q.waiting[1:]
-	q.held -= first.size
+	first = q.entries[0]
+	q.entries[0] = entry{}
+	q.entries = q.entries[1:]
+	q.bytes -= first.size
 	return first, true, false, nil
 }
 

@@ -182,10 +182,10 @@ func (c change) kind() firebase.EventType {
 	}
 }
 
-func (c change) event(wanted firebase.EventType) func() firebase.Event {
+func (c change) event(kind firebase.EventType) func() firebase.Event {
 	return func() firebase.Event {
-		e := firebase.Event{Type: wanted, Key: c.id, Data: dataOf(c.now), Previous: dataOf(c.before), At: c.at}
-		switch wanted {
+		e := firebase.Event{Type: kind, Key: c.id, Data: dataOf(c.now), Previous: dataOf(c.before), At: c.at}
+		switch kind {
 		case firebase.DocumentDeleted:
 			e.Data = dataOf(c.before)
 		case firebase.Value:

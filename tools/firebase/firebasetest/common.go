@@ -152,13 +152,13 @@ func modify(data any) {
 func (k Kit) endedContext(t *testing.T) {
 	t.Parallel()
 	b := k.Open(t)
-	ended, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := b.Read(ended, docPath, firebase.Query{})
+	_, err := b.Read(ctx, docPath, firebase.Query{})
 	assert.Equal(t, fault.Cancelled, fault.CodeOf(err))
-	_, err = b.Write(ended, docPath, firebase.Write{Operation: firebase.Set, Data: counter(1)})
+	_, err = b.Write(ctx, docPath, firebase.Write{Operation: firebase.Set, Data: counter(1)})
 	assert.Equal(t, fault.Cancelled, fault.CodeOf(err))
-	_, err = b.Watch(ended, docPath, firebase.Value)
+	_, err = b.Watch(ctx, docPath, firebase.Value)
 	assert.Equal(t, fault.Cancelled, fault.CodeOf(err))
 	requireData(t, b, docPath, `null`)
 }
@@ -226,10 +226,10 @@ func (k Kit) watchEnds(t *testing.T) {
 	defer cancel()
 	w, err := b.Watch(ctx, docPath, firebase.Value)
 	require.NoError(t, err)
-	ended := make(chan struct{})
+	done := make(chan struct{})
 	got := make(chan firebase.Event, 1)
 	go func() {
-		defer close(ended)
+		defer close(done)
 		for e, err := range w.Events {
 			assert.NoError(t, err)
 			got <- e
@@ -238,7 +238,7 @@ func (k Kit) watchEnds(t *testing.T) {
 	setCounter(t, b, 1)
 	<-got
 	cancel()
-	<-ended
+	<-done
 	setCounter(t, b, 2)
 	assert.Empty(t, got)
 }

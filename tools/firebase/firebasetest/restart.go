@@ -52,7 +52,7 @@ func (k Kit) firestoreRestart(t *testing.T) {
 		apply(t, b, set("rooms/r"+strconv.Itoa(i%50), `{"n":`+strconv.Itoa(i)+`,"in":{"list":[{"x":null}]}}`))
 	}
 	apply(t, b, set("rooms/gone", `{"n":1}`), remove("rooms/r7"), set("rooms/r8/in/x", `{}`))
-	gone := read(t, b, "rooms/gone").Version
+	deletedVersion := read(t, b, "rooms/gone").Version
 	apply(t, b, remove("rooms/gone"))
 	rooms, one := read(t, b, "rooms"), read(t, b, "rooms/r9")
 	for range 2 {
@@ -63,7 +63,7 @@ func (k Kit) firestoreRestart(t *testing.T) {
 		requireData(t, b, "rooms/r7", `null`)
 	}
 	apply(t, b, set("rooms/gone", `{"n":2}`))
-	_, err := b.Write(t.Context(), "rooms/gone", firebase.Write{Operation: firebase.Set, Data: counter(3), If: gone})
+	_, err := b.Write(t.Context(), "rooms/gone", firebase.Write{Operation: firebase.Set, Data: counter(3), If: deletedVersion})
 	requireReason(t, err, refusal.Conflict)
 	_, err = b.Write(t.Context(), "rooms/r9", firebase.Write{Operation: firebase.Set, Data: counter(3), If: one.Version})
 	require.NoError(t, err)

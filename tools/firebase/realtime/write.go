@@ -110,13 +110,13 @@ func (c *Client) push(ctx context.Context, to tree.Path, data any) (string, erro
 	if err != nil {
 		return "", err
 	}
-	var made struct {
+	var created struct {
 		Name string `json:"name"`
 	}
-	if json.Unmarshal(res.Body, &made) != nil || made.Name == "" {
+	if json.Unmarshal(res.Body, &created) != nil || created.Name == "" {
 		return "", notDatabaseError(netguard.Endpoint(res.URL))
 	}
-	return made.Name, nil
+	return created.Name, nil
 }
 
 // updateIf makes a conditional update. The protocol supports conditions only for writes of the whole path, so it
