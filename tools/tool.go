@@ -79,7 +79,7 @@ const (
 	Always Approval = "always"
 )
 
-// Rate is a class of calls that share one limit per task and minute (B-1).
+// Rate is a class of calls that share one limit per task and minute (S0-113).
 type Rate string
 
 // The classes of calls.

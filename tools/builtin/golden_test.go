@@ -16,7 +16,9 @@ import (
 )
 
 // TestGolden compares the description of every tool, with its schemas, with testdata/<name>.json.
-// ORCH_UPDATE_GOLDEN=1 rewrites the files.
+// ORCH_UPDATE_GOLDEN=1 rewrites the files. They contain the names (S0-001, S4-001), the inputs (S0-021, S0-041,
+// S0-080, S0-095, S0-110, S0-120, S0-130, S0-160, S4-020, S4-050) with their units, the approval rules
+// (S0-020, S0-040) and the outputs (O-1, A-50).
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	want := map[string]bool{}

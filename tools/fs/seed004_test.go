@@ -71,7 +71,7 @@ func TestPatchApply(t *testing.T) {
 	assert.Equal(t, "c\n", b.content(path))
 }
 
-// S4-024, S4-026, S4-027: the file is unchanged, including its time, and no other file is created.
+// S4-024, S4-026, S4-027, S4-009: the file is unchanged, including its time, and no other file is created.
 func TestPatchApplyRefusals(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

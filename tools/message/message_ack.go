@@ -15,7 +15,7 @@ type messageAckOut struct {
 	Unknown      []string `json:"unknown,omitempty" jsonschema:"Messages that do not wait for the caller: acknowledged before, expired, or never sent to them"`
 }
 
-// messageAck is MESSAGE_ACK (B-4).
+// messageAck is MESSAGE_ACK.
 func messageAck(cfg Config) tools.Tool {
 	return tools.Define(tools.Spec{
 		Name:        "MESSAGE_ACK",

@@ -16,7 +16,7 @@ type messageGroupOut struct {
 	Groups []string `json:"groups" jsonschema:"Groups that the caller is in then, each as group:NAME"`
 }
 
-// messageGroup is MESSAGE_GROUP (B-4).
+// messageGroup is MESSAGE_GROUP.
 func messageGroup(cfg Config) tools.Tool {
 	return tools.Define(tools.Spec{
 		Name:        "MESSAGE_GROUP",

@@ -40,7 +40,7 @@ type messageInboxOut struct {
 	More     bool         `json:"more" jsonschema:"Whether there are more"`
 }
 
-// messageInbox is MESSAGE_INBOX (B-4).
+// messageInbox is MESSAGE_INBOX.
 func messageInbox(cfg Config) tools.Tool {
 	return tools.Define(tools.Spec{
 		Name:        "MESSAGE_INBOX",

@@ -33,7 +33,7 @@ type messageSendOut struct {
 	Displaced   []string  `json:"displaced,omitempty" jsonschema:"Less urgent messages that made room for it in full inboxes"`
 }
 
-// messageSend is MESSAGE_SEND (B-4).
+// messageSend is MESSAGE_SEND.
 func messageSend(cfg Config) tools.Tool {
 	return tools.Define(tools.Spec{
 		Name:        "MESSAGE_SEND",

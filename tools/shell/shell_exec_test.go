@@ -161,7 +161,7 @@ func escapes() []string {
 	return all
 }
 
-// S4-054, S4-059, S4-060: none of these runs, on a read-only node or any other: the tool does not know the
+// S4-054, S4-059, S4-060, A-99: none of these runs, on a read-only node or any other: the tool does not know the
 // difference. Nothing changes.
 func TestShellExecRefusesAttacks(t *testing.T) {
 	t.Parallel()

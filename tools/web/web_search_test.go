@@ -32,7 +32,7 @@ func search(t *testing.T, cfg web.Search, args map[string]any) (results, error) 
 	return call[results](t, tool(t, web.Config{Search: cfg}, "WEB_SEARCH"), newEnv(), args)
 }
 
-// Each provider is queried in its own format, with its key in a header.
+// Each provider is queried in its own format, with its key in a header (S0-146).
 func TestSearchProviders(t *testing.T) {
 	t.Parallel()
 	var seen *http.Request

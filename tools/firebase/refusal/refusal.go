@@ -1,5 +1,5 @@
 // Package refusal creates the errors of the Firebase tools. Each has its name in seed 003 as reason, and the
-// corresponding code of the registry (S3-025, S3-035, S3-147…157).
+// corresponding code of the registry (S3-025, S3-035, S3-147 to S3-157).
 package refusal
 
 import "github.com/orch-dev/orch/fault"
