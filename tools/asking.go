@@ -119,6 +119,7 @@ func UsedKey(key string) error {
 		WithHint("a call uses the key of a question once")
 }
 
+// check returns VALIDATION_ERROR for a question that cannot be asked.
 func (q Question) check() error {
 	field := "questions." + q.Key
 	switch {

@@ -56,6 +56,7 @@ func collect(into map[string]Tool, all []Tool) error {
 	return nil
 }
 
+// selectionOf returns the selection of a set of tools.
 func selectionOf(all map[string]Tool) *selection {
 	s := &selection{tools: all, replaced: make(chan struct{})}
 	for _, name := range slices.Sorted(maps.Keys(all)) {

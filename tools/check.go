@@ -79,6 +79,7 @@ func typeFor(rule *jsonschema.Schema, kind string) (string, bool) {
 	return strings.Join(names, " or "), false
 }
 
+// object checks an object and writes its fields in the order of the schema, with defaults.
 func (s *shape) object(field string, rule *jsonschema.Schema, v json.RawMessage) (json.RawMessage, error) {
 	if rule.Properties == nil && rule.AdditionalProperties == nil {
 		return v, nil // a free object
@@ -140,12 +141,13 @@ func (s *shape) mapping(field string, rule *jsonschema.Schema, fields map[string
 	return wrap('{', out, '}'), nil
 }
 
+// list checks a list and its items.
 func (s *shape) list(field string, rule *jsonschema.Schema, v json.RawMessage) (json.RawMessage, error) {
 	var items []json.RawMessage
 	if err := json.Unmarshal(v, &items); err != nil {
 		return nil, fault.Wrap(fault.InvalidFormat, err, "is no valid list").WithField(field)
 	}
-	if err := between(field, len(items), rule.MinItems, rule.MaxItems, "items"); err != nil {
+	if err := checkRange(field, len(items), rule.MinItems, rule.MaxItems, "items"); err != nil {
 		return nil, err
 	}
 	if rule.Items == nil {
@@ -172,12 +174,12 @@ func (s *shape) str(field string, rule *jsonschema.Schema, v json.RawMessage) er
 		return fault.Wrap(fault.InvalidFormat, err, "is no valid string").WithField(field)
 	}
 	if rule.Enum != nil && !slices.Contains(rule.Enum, any(text)) {
-		return fault.New(fault.ValidationError, "must be one of %s, not %q", words(rule.Enum), echo(text)).WithField(field)
+		return fault.New(fault.ValidationError, "must be one of %s, not %q", joinStrings(rule.Enum), echo(text)).WithField(field)
 	}
 	if rule.Pattern != "" && !s.patterns[rule.Pattern].MatchString(text) {
 		return fault.New(fault.InvalidFormat, "must match the pattern %s", rule.Pattern).WithField(field)
 	}
-	return between(field, utf8.RuneCountInString(text), rule.MinLength, rule.MaxLength, "characters")
+	return checkRange(field, utf8.RuneCountInString(text), rule.MinLength, rule.MaxLength, "characters")
 }
 
 // numeric checks a number. It writes integers without fraction and exponent, so that Go can decode them.
@@ -231,7 +233,8 @@ func missing(field string, isNull bool) error {
 	return fault.New(fault.RequiredField, "is required").WithField(field)
 }
 
-func between(field string, n int, low, high *int, unit string) error {
+// checkRange checks a size n against optional bounds; unit is for the message.
+func checkRange(field string, n int, low, high *int, unit string) error {
 	switch {
 	case low != nil && n < *low && *low == 1:
 		return fault.New(fault.ValidationError, "must not be empty").WithField(field)
@@ -306,7 +309,7 @@ func echo(v string) string {
 	return strings.ToValidUTF8(v[:maxEcho], "") + "…"
 }
 
-func words(list []any) string {
+func joinStrings(list []any) string {
 	out := make([]string, len(list))
 	for i, w := range list {
 		out[i], _ = w.(string)

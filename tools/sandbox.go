@@ -50,6 +50,7 @@ func (e *Env) GitSandbox(folder string) proc.Sandbox {
 // elsewhere.
 var gitControlFiles = []string{"hooks", "config", "config.worktree", "commondir", "gitdir", "modules", "worktrees", "info"}
 
+// sandbox returns the confinement of a child process. protect returns the paths in a repository that stay read-only.
 func (e *Env) sandbox(protect func(repository string) []string, write ...string) proc.Sandbox {
 	s := proc.Sandbox{Read: e.Reach(), Write: slices.Concat([]string{e.Workspace}, e.Writable, write), Loopback: true}
 	if e.Approval != "" {

@@ -85,23 +85,24 @@ func (b *builder) refine(t reflect.Type, s *jsonschema.Schema) {
 			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 			if p := s.Properties[name]; p != nil {
 				b.refine(f.Type, p)
-				b.field(f, p, slices.Contains(s.Required, name))
+				b.applyTags(f, p, slices.Contains(s.Required, name))
 			}
 		}
 	}
 }
 
-func (b *builder) field(f reflect.StructField, s *jsonschema.Schema, required bool) {
+// applyTags adds the rule tags of a struct field to its schema.
+func (b *builder) applyTags(f reflect.StructField, s *jsonschema.Schema, required bool) {
 	if !required { // null only marks a pointer, which tells absent from zero
 		dropNull(s)
 	}
-	s.Minimum, s.Maximum = number(f, "minimum", s.Minimum), number(f, "maximum", s.Maximum)
-	s.MinItems, s.MaxItems = count(f, "minItems"), count(f, "maxItems")
+	s.Minimum, s.Maximum = numberTag(f, "minimum", s.Minimum), numberTag(f, "maximum", s.Maximum)
+	s.MinItems, s.MaxItems = countTag(f, "minItems"), countTag(f, "maxItems")
 	one := s
 	if s.Items != nil {
 		one = s.Items
 	}
-	one.MinLength, one.MaxLength = count(f, "minLength"), count(f, "maxLength")
+	one.MinLength, one.MaxLength = countTag(f, "minLength"), countTag(f, "maxLength")
 	if v, ok := f.Tag.Lookup("types"); ok {
 		s.Types = strings.Split(v, ",")
 	}
@@ -121,6 +122,7 @@ func (b *builder) field(f reflect.StructField, s *jsonschema.Schema, required bo
 	}
 }
 
+// dropNull removes null from a schema with one other type.
 func dropNull(s *jsonschema.Schema) {
 	if i := slices.Index(s.Types, "null"); i >= 0 && len(s.Types) == 2 {
 		s.Type, s.Types = s.Types[1-i], nil
@@ -135,7 +137,8 @@ func literal(s *jsonschema.Schema, v string) json.RawMessage {
 	return json.RawMessage(v)
 }
 
-func number(f reflect.StructField, key string, fallback *float64) *float64 {
+// numberTag returns the value of a tag, or fallback if the field has none.
+func numberTag(f reflect.StructField, key string, fallback *float64) *float64 {
 	v, ok := f.Tag.Lookup(key)
 	if !ok {
 		return fallback
@@ -147,7 +150,8 @@ func number(f reflect.StructField, key string, fallback *float64) *float64 {
 	return &n
 }
 
-func count(f reflect.StructField, key string) *int {
+// countTag returns the value of a tag, or nil if the field has none.
+func countTag(f reflect.StructField, key string) *int {
 	v, ok := f.Tag.Lookup(key)
 	if !ok {
 		return nil

@@ -93,6 +93,7 @@ func agentExecute(commands commandAgents) tools.Tool {
 	})
 }
 
+// run runs the program in the sandbox and returns its report.
 func (c Command) run(ctx context.Context, env *tools.Env, in agentExecuteIn) (agentExecuteOut, error) {
 	argv, stdin, err := c.invocation(in)
 	if err != nil {

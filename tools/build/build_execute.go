@@ -54,6 +54,7 @@ func buildIntent(_ context.Context, env *tools.Env, in buildExecuteIn) (tools.In
 	return tools.Intent{Command: command}, err
 }
 
+// build runs the build command and collects the changed files and the messages.
 func build(ctx context.Context, env *tools.Env, in buildExecuteIn) (buildExecuteOut, error) {
 	p, err := newProject(env)
 	if err != nil {
@@ -122,6 +123,7 @@ func (p project) buildCommand(in buildExecuteIn) (command, program string, err e
 		WithHint("supported are Makefile, go.mod, Cargo.toml and package.json with a build script; or give build_command")
 }
 
+// hasScript returns EXEC_FAILED unless package.json has the script.
 func (p project) hasScript(name string) error {
 	data, err := p.read("package.json")
 	if err != nil {

@@ -95,6 +95,7 @@ type cargoTables struct {
 // cargoRequirements returns the dependencies in the Cargo.toml of a project.
 func cargoRequirements(p project) ([]requirement, error) { return p.cargoRequirements("Cargo.toml") }
 
+// cargoRequirements returns the dependencies in a Cargo.toml of the project.
 func (p project) cargoRequirements(file string) ([]requirement, error) {
 	var manifest struct {
 		cargoTables

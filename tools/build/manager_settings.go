@@ -35,6 +35,7 @@ func (j job) rejectSettings() error {
 	return j.rejectSettingsAbove()
 }
 
+// settingsError is the error for a settings file that the task could have written.
 func (p project) settingsError(file string) error {
 	return fault.New(fault.Forbidden, "%s in %s could choose where packages come from", file, p.dir).WithReason("MANAGER_SETTINGS").
 		WithHint("remove it; the operator names registries in the settings npm_registry and pip_index")

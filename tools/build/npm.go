@@ -97,6 +97,7 @@ func packageJSONRequirements(p project) ([]requirement, error) {
 	return p.packageJSONRequirements("package.json")
 }
 
+// packageJSONRequirements returns the dependencies in a package.json of the project, sorted.
 func (p project) packageJSONRequirements(file string) ([]requirement, error) {
 	manifest, err := p.readObject(file)
 	if err != nil {

@@ -66,6 +66,7 @@ func packageInstall(cfg Config) tools.Tool {
 	})
 }
 
+// packageIntent returns the function for the intent of PACKAGE_INSTALL.
 func packageIntent(cfg Config) func(context.Context, *tools.Env, packageInstallIn) (tools.Intent, error) {
 	return func(_ context.Context, env *tools.Env, in packageInstallIn) (tools.Intent, error) {
 		p, err := intentProject(env)
@@ -136,6 +137,7 @@ type manager struct {
 
 func managers() []manager { return []manager{npm(), yarn(), pip(), golang(), cargo()} }
 
+// newJob validates the input and selects the manager and the version.
 func newJob(cfg Config, p project, in packageInstallIn) (job, error) {
 	m, err := p.manager(in.PackageManager)
 	if err != nil {
@@ -258,6 +260,7 @@ func (j job) offline(ctx context.Context, extra map[string]string, program strin
 	return j.execute(ctx, false, extra, program, args...)
 }
 
+// execute runs a program in the project. An exit status other than 0 is an error.
 func (j job) execute(ctx context.Context, network bool, extra map[string]string, program string, args ...string) (proc.Result, error) {
 	variables, err := j.variables()
 	if err != nil {

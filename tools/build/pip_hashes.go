@@ -92,6 +92,7 @@ func (j job) checkWheel(source project, named []hashedRequirement, dir, wheel st
 	return err
 }
 
+// hasDigest reports whether a file has one of the permitted digests.
 func (j job) hasDigest(file string, permitted []string) (bool, error) {
 	rel, err := j.env.Own(file)
 	if err != nil {

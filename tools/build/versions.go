@@ -76,6 +76,7 @@ func pythonAccepts(want, version string) (ok, known bool) {
 	return true, true
 }
 
+// pythonSpecifier reports whether one specifier permits a version; known is false if it cannot tell.
 func pythonSpecifier(specifier, version string) (ok, known bool) {
 	if specifier == "" {
 		return true, true

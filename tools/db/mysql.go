@@ -53,6 +53,7 @@ func runMySQL(ctx context.Context, c connection, q query, out *table) (int64, er
 	return affected, nil
 }
 
+// mysqlPool returns a connection pool for c.
 func mysqlPool(c connection) (*sql.DB, error) {
 	cfg := mysql.NewConfig()
 	cfg.Net, cfg.Addr, cfg.DBName, cfg.User, cfg.Passwd = "tcp", c.address(), c.database, c.user, c.password
@@ -106,6 +107,7 @@ func killMySQL(ctx context.Context, pool *sql.DB, id int64) {
 	_, _ = pool.ExecContext(ctx, "KILL "+strconv.FormatInt(id, 10)) // the session may have ended already
 }
 
+// queryMySQL runs the query. It returns the number of changed rows.
 func queryMySQL(ctx context.Context, cancel func(), conn *sql.Conn, q query, out *table) (int64, error) {
 	params := mysqlParameters(q.params)
 	if !mysqlReturnsRows(q) {
@@ -201,6 +203,7 @@ func mysqlCell(kind string, v any) json.RawMessage {
 	}
 }
 
+// mysqlBytes converts the text or bytes of a value to JSON, by the name of its type.
 func mysqlBytes(kind string, b []byte) json.RawMessage {
 	switch kind {
 	case "BINARY", "VARBINARY", "TINYBLOB", "BLOB", "MEDIUMBLOB", "LONGBLOB", "GEOMETRY", "VECTOR":

@@ -50,6 +50,7 @@ func runPostgres(ctx context.Context, c connection, q query, out *table) (int64,
 	return affected, nil // closing the connection rolls a read back
 }
 
+// dialPostgres opens a connection that is configured for the query.
 func dialPostgres(ctx context.Context, c connection, q query) (*pgconn.PgConn, error) {
 	address := url.URL{Scheme: "postgres", Host: c.address(), Path: "/", RawQuery: "sslmode=" + c.tls}
 	cfg, err := pgconn.ParseConfig(address.String())

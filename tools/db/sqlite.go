@@ -88,6 +88,7 @@ func openSQLite(ctx context.Context, c connection, q query) (*sqlite3.Conn, erro
 	return conn, nil
 }
 
+// guardSQLite limits the resources of a connection and restricts it to the level of the query.
 func guardSQLite(conn *sqlite3.Conn, q query) error {
 	conn.Limit(sqlite3.LIMIT_LENGTH, sqliteValue)
 	conn.HardHeapLimit(sqliteHeap)
@@ -111,6 +112,7 @@ func authorizer(level sql.Level) func(sqlite3.AuthorizerActionCode, string, stri
 	}
 }
 
+// permits reports whether a statement of the level may do an action; inside is true within a trigger or view.
 func permits(level sql.Level, action sqlite3.AuthorizerActionCode, first, second string, inside bool) bool {
 	switch action { //nolint:exhaustive // only destructive statements may do the rest
 	case sqlite3.AUTH_SELECT, sqlite3.AUTH_READ, sqlite3.AUTH_RECURSIVE:
@@ -152,30 +154,31 @@ func bindSQLite(stmt *sqlite3.Stmt, params []any) error {
 		return wrongCount(stmt.BindCount(), len(params))
 	}
 	for i, p := range params {
-		if err := bindOne(stmt, i+1, p); err != nil {
+		if err := bindParameter(stmt, i+1, p); err != nil {
 			return fault.Wrap(fault.ValidationError, err, "cannot be bound: "+sqliteMessage(err)).WithField(parameterField(i))
 		}
 	}
 	return nil
 }
 
-func bindOne(stmt *sqlite3.Stmt, at int, p any) error {
+// bindParameter binds a parameter to the placeholder at an index, from 1.
+func bindParameter(stmt *sqlite3.Stmt, index int, p any) error {
 	switch p := p.(type) {
 	case nil:
-		return stmt.BindNull(at)
+		return stmt.BindNull(index)
 	case bool:
-		return stmt.BindBool(at, p)
+		return stmt.BindBool(index, p)
 	case json.Number:
 		if n, err := p.Int64(); err == nil {
-			return stmt.BindInt64(at, n)
+			return stmt.BindInt64(index, n)
 		}
 		f, err := p.Float64()
 		if err != nil {
 			return err
 		}
-		return stmt.BindFloat(at, f)
+		return stmt.BindFloat(index, f)
 	case string:
-		return stmt.BindText(at, p)
+		return stmt.BindText(index, p)
 	default:
 		return errors.New("it has no form in SQLite")
 	}

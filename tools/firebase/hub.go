@@ -272,6 +272,7 @@ func (h *Hub) Unsubscribe(_ context.Context, name, id string) error {
 	return err
 }
 
+// cancelSubscription ends a subscription and returns its session.
 func (h *Hub) cancelSubscription(name, id string) (*session, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -69,6 +69,7 @@ func (in writeIn) intent() tools.Intent {
 	return tools.Intent{Effect: tools.Write, Reason: string(in.Operation)}
 }
 
+// write executes the operation, in a transaction if requested.
 func (in writeIn) write(ctx context.Context, b Backend) (Written, error) {
 	data, err := decodeInput("data", in.Data)
 	if err != nil {

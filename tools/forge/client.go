@@ -29,6 +29,7 @@ type api struct {
 	token    string
 }
 
+// newAPI returns a client for the configuration. An unusable configuration leaves endpoint empty.
 func newAPI(cfg Config) *api {
 	a := &api{token: cfg.Token}
 	if cfg.URL == "" {

@@ -82,7 +82,7 @@ func (a *api) statusError(response *github.ErrorResponse, now time.Time) *fault.
 	case status == http.StatusTooManyRequests, status == http.StatusForbidden && err == nil:
 		return rateLimited(now.Add(time.Duration(after)*time.Second), now)
 	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusUnavailableForLegalReasons:
-		return a.denied(status)
+		return a.deniedError(status)
 	case status == http.StatusNotFound:
 		return repoNotFound(a.token)
 	case status == http.StatusGone:
@@ -96,7 +96,7 @@ func (a *api) statusError(response *github.ErrorResponse, now time.Time) *fault.
 	}
 }
 
-func (a *api) denied(status int) *fault.Error {
+func (a *api) deniedError(status int) *fault.Error {
 	e := fault.New(fault.Forbidden, "GitHub does not permit this").WithReason("ACCESS_DENIED")
 	switch {
 	case a.token == "":

@@ -28,6 +28,7 @@ func checkRepository(owner, repo string) error {
 	return nil
 }
 
+// checkName checks a name against a pattern and the maximum length.
 func checkName(field, name, pattern string) error {
 	switch {
 	case !regexp.MustCompile(pattern).MatchString(name):

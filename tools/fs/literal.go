@@ -24,6 +24,7 @@ func requiredLiteral(pattern string) literal {
 	return literalOf(re)
 }
 
+// literalOf returns the longest literal that every match of a syntax tree contains.
 func literalOf(re *syntax.Regexp) literal {
 	switch re.Op { //nolint:exhaustive // the other operators require no literal
 	case syntax.OpLiteral:

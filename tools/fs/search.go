@@ -43,6 +43,7 @@ type search struct {
 	out    grepSearchOut
 }
 
+// newSearch validates the input and prepares a search.
 func newSearch(env *tools.Env, in grepSearchIn) (*search, error) {
 	pattern := in.Pattern
 	if in.CaseInsensitive {

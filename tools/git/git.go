@@ -129,6 +129,7 @@ func (r *repository) run(ctx context.Context, args ...string) (proc.Result, erro
 	return r.env.Exec.Run(ctx, r.command(args...))
 }
 
+// command returns a git command for the repository with all safeguards.
 func (r *repository) command(args ...string) proc.Command {
 	return proc.Command{
 		Name: "git", Args: append(overrides(), args...), Dir: r.dir, Env: r.environment(), Limit: maxOutput,
@@ -139,6 +140,7 @@ func (r *repository) command(args ...string) proc.Command {
 // ceiling is the variable with the folder at which git stops searching for a repository.
 const ceiling = "GIT_CEILING_DIRECTORIES"
 
+// environment returns variables that isolate git from the user and the system, and disable the filters.
 func (r *repository) environment() map[string]string {
 	temp := filepath.Join(r.env.Workspace, "temp")
 	env := map[string]string{

@@ -203,6 +203,7 @@ func (w *writable) stage(ctx context.Context, cfg Config, names []string) error 
 	return w.replaceIndex(index, temp, before)
 }
 
+// stageError returns the error of a failed git add.
 func stageError(err error, output string) error {
 	if strings.Contains(output, "ignored by one of your .gitignore files") {
 		return fault.New(fault.ValidationError, "the repository ignores one of the files: %s", strings.TrimSpace(output)).

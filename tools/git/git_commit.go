@@ -115,6 +115,7 @@ func (w *writable) checkStaged(ctx context.Context, cfg Config) error {
 	return w.checkSecrets(ctx, cfg, staged)
 }
 
+// commit runs git commit with the hooks of the repository.
 func (w *writable) commit(ctx context.Context, cfg Config, message string) (gitCommitOut, error) {
 	hooks, err := w.hooks(ctx)
 	if err != nil {

@@ -86,6 +86,7 @@ func gitPush(cfg Config) tools.Tool {
 	})
 }
 
+// newPush validates the input and resolves the remote, the branch and the commit.
 func newPush(ctx context.Context, cfg Config, env *tools.Env, in gitPushIn) (push, error) {
 	w, err := openWritable(ctx, env, in.RepositoryPath)
 	if err != nil {

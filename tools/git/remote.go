@@ -86,6 +86,7 @@ func (w *writable) parseRemote(ctx context.Context, cfg Config, text string) (re
 	return sshRemote(cfg, text, m[2], "")
 }
 
+// parseURL parses an address with a scheme.
 func (w *writable) parseURL(ctx context.Context, cfg Config, text string) (remote, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Opaque != "" || u.Fragment != "" || u.RawQuery != "" {
@@ -112,6 +113,7 @@ func (w *writable) parseURL(ctx context.Context, cfg Config, text string) (remot
 	return remote{}, remoteError("only https, ssh and folders inside the root are permitted")
 }
 
+// sshRemote returns a remote over ssh, if the operator has configured ssh.
 func sshRemote(cfg Config, text, host, port string) (remote, error) {
 	if cfg.SSHCommand == "" {
 		return remote{}, remoteError("ssh is not set up for the node")
@@ -123,6 +125,7 @@ func sshRemote(cfg Config, text, host, port string) (remote, error) {
 	return remote{protocol: "ssh", url: text, endpoint: endpoint("ssh", plain, port, "22")}, nil
 }
 
+// endpoint returns the name of an endpoint target.
 func endpoint(scheme, host, port, defaultPort string) string {
 	if port = strings.TrimLeft(port, "0"); port == "" {
 		port = defaultPort

@@ -27,6 +27,7 @@ func newService(raw string) *service {
 	return &service{url: raw, slots: make(chan struct{}, maxPending)}
 }
 
+// send delivers a notice, or gives up when ctx ends.
 func (s *service) send(ctx context.Context, _ *tools.Env, n Notice) error {
 	select {
 	case s.slots <- struct{}{}:

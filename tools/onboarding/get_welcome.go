@@ -180,6 +180,7 @@ type step struct {
 	title, description string
 }
 
+// action returns the call or the request of the step as text.
 func (s step) action() string {
 	switch {
 	case s.request != "":

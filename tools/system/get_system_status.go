@@ -197,6 +197,7 @@ func (f probeResults) status() string {
 	return healthy
 }
 
+// alerts returns an alert for each component that is down, and for a paused node.
 func (f probeResults) alerts(now time.Time) []alert {
 	var all []alert
 	add := func(level string, p Part) {
@@ -236,6 +237,7 @@ func (f probeResults) dependencies() *dependencies {
 	return d
 }
 
+// services returns the status of the services outside of the node.
 func (n *Node) services(f probeResults) *services {
 	failed := 0
 	for name, uses := range n.Usage.Tools() {
@@ -255,6 +257,7 @@ func (n *Node) services(f probeResults) *services {
 	return s
 }
 
+// metrics returns the metrics of the node.
 func (n *Node) metrics(ctx context.Context, p Process, r QueueRequest) (*metrics, error) {
 	_, queue, err := n.Queue.Queue(ctx, r)
 	if err != nil {

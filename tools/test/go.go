@@ -62,6 +62,7 @@ type goEvents struct {
 	failed map[string]bool
 }
 
+// handleLine processes one line of the output of go test.
 func (g *goEvents) handleLine(line []byte) {
 	var e goEvent
 	if json.Unmarshal(line, &e) != nil {
@@ -99,6 +100,7 @@ func (g *goEvents) appendOutput(key, text string) {
 	}
 }
 
+// finish counts a finished test, or handles a finished package.
 func (g *goEvents) finish(e goEvent, key string) {
 	output := g.output[key]
 	delete(g.output, key)

@@ -49,6 +49,7 @@ func printable(r rune) rune {
 	return r
 }
 
+// countJUnit counts the tests of a suite and of those in it.
 func (s *suite) countJUnit(in junitSuite, prefix string) {
 	for _, inner := range in.Suites {
 		s.countJUnit(inner, prefix+inner.Name+" › ")

@@ -47,6 +47,7 @@ func npmTest(ctx context.Context, s *suite) error {
 	return nil
 }
 
+// testScript returns the test script in the package.json of a directory.
 func (s *suite) testScript(dir string) (string, error) {
 	rel, err := s.env.Root.Resolve(filepath.Join(dir, "package.json"))
 	if err != nil {

@@ -42,6 +42,7 @@ func Specified(tb testing.TB, tool tools.Tool, file string, more ...string) {
 // normalizer sorts unordered lists, and removes keywords that the specification does not contain.
 type normalizer struct{ more []string }
 
+// normalize returns the comparable form of a schema; want is the schema of the specification.
 func (n normalizer) normalize(at string, schema, want object) object {
 	out := object{}
 	for key, value := range schema {

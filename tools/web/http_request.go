@@ -113,6 +113,7 @@ func (in httpRequestIn) check(client *netguard.Client) (*url.URL, http.Header, e
 	return u, header, err
 }
 
+// httpResult converts a response to the output, without credentials.
 func httpResult(res *netguard.Response, s scrubber) httpRequestOut {
 	out := httpRequestOut{
 		StatusCode: res.Status, Headers: s.redactHeaders(res.Header), Truncated: res.Truncated,

@@ -88,6 +88,7 @@ func (s *searcher) search(ctx context.Context, query string, allowed []string) (
 	return all, nil
 }
 
+// ready returns TOOL_UNAVAILABLE without a usable configuration.
 func (s *searcher) ready() error {
 	unavailable := func(message, hint string) error {
 		return fault.New(fault.ToolUnavailable, "%s", message).WithHint("%s", hint)

@@ -67,6 +67,7 @@ func plainText(doc *html.Node) string {
 	return strings.TrimSpace(out.String())
 }
 
+// writeText writes the text of the nodes below n, with line breaks around blocks.
 func writeText(b *strings.Builder, n *html.Node) {
 	for c := range n.ChildNodes() {
 		switch {

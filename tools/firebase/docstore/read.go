@@ -82,6 +82,7 @@ func (c *Client) documentSnapshot(d *firestore.DocumentSnapshot) firebase.Snapsh
 	return firebase.Snapshot{Exists: d.Exists(), Data: dataOf(fieldsOf(d)), Version: versionOf(d), At: c.cfg.Now()}
 }
 
+// collection reads the documents of a collection that a query selects.
 func (c *Client) collection(ctx context.Context, at document.Path, q firebase.Query) (firebase.Snapshot, error) {
 	found, err := c.runQuery(ctx, c.query(at, q))
 	if err != nil {

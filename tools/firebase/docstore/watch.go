@@ -47,6 +47,7 @@ func (c *Client) Watch(ctx context.Context, path string, events firebase.EventTy
 	return firebase.Watching{Initial: initial, Events: w.queue.Events(ctx, stop)}, nil
 }
 
+// checkEvents returns VALIDATION_ERROR for a type of events that the path does not support.
 func checkEvents(at document.Path, events firebase.EventType) error {
 	switch events {
 	case firebase.DocumentAdded, firebase.DocumentModified, firebase.DocumentDeleted:
@@ -182,6 +183,7 @@ func (c change) kind() firebase.EventType {
 	}
 }
 
+// event returns a function that builds the event of a change.
 func (c change) event(kind firebase.EventType) func() firebase.Event {
 	return func() firebase.Event {
 		e := firebase.Event{Type: kind, Key: c.id, Data: dataOf(c.now), Previous: dataOf(c.before), At: c.at}
@@ -240,6 +242,7 @@ func (w *watcher) watchCollection(ctx context.Context, at document.Path) func() 
 	}
 }
 
+// newChange converts a change of the library.
 func newChange(d firestore.DocumentChange, at time.Time) change {
 	c := change{id: d.Doc.Ref.ID, at: at}
 	switch d.Kind {

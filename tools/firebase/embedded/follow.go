@@ -53,7 +53,7 @@ func (p *persister) catchUp(ctx context.Context, own []byte) error {
 }
 
 // use calls do with the database. It reloads a stale database and repeats do if that was the reason for an error. If
-// fresh is true, do sees all confirmed writes of other processes.
+// fresh and Config.Shared are true, do sees all confirmed writes of other processes.
 func (d *Database) use(ctx context.Context, fresh bool, do func(firebase.Backend) error) error {
 	for tries := 3; ; tries-- {
 		p, err := d.ready(ctx)

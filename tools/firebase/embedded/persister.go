@@ -25,8 +25,8 @@ type entry struct {
 	memory.Change
 }
 
-// persister stores the changes of a database in a journal. Except for save, its methods must not be called
-// concurrently.
+// persister stores the changes of a database in a journal. The lock for writes of the projection serializes the methods
+// that append or apply entries; save runs concurrently.
 type persister struct {
 	cfg        Config
 	journal    Journal

@@ -333,6 +333,7 @@ func kindOf(old, now stored) firebase.EventType {
 	}
 }
 
+// newEvent returns a function that builds the event of a write to a document.
 func newEvent(kind firebase.EventType, id string, old, now stored, at time.Time) func() firebase.Event {
 	return func() firebase.Event {
 		e := firebase.Event{Type: kind, Key: id, Data: now.value(), Previous: old.value(), At: at}

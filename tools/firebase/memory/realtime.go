@@ -57,6 +57,7 @@ func snapshot(node *tree.Node, at time.Time) firebase.Snapshot {
 	return firebase.Snapshot{Exists: node != nil, Data: node.Value(), Version: firebase.Version(node.Version()), At: at}
 }
 
+// querySnapshot returns the children of a node that a query selects.
 func querySnapshot(node *tree.Node, q firebase.Query, at time.Time) (firebase.Snapshot, error) {
 	selected, found, err := node.Select(tree.Query{OrderBy: q.OrderBy, StartAt: q.StartAt, EndAt: q.EndAt, Limit: q.Limit})
 	if err != nil {
@@ -237,6 +238,7 @@ func notify(f *feed, changes []tree.Change, at time.Time) bool {
 	return true
 }
 
+// changeEvent returns a function that builds the event of a change.
 func changeEvent(c tree.Change, at time.Time) func() firebase.Event {
 	return func() firebase.Event {
 		return firebase.Event{

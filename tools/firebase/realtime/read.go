@@ -66,6 +66,7 @@ func (c *Client) readAll(ctx context.Context, at tree.Path) (firebase.Snapshot, 
 	return firebase.Snapshot{Exists: data != nil, Data: data, Version: firebase.Version(version), At: c.cfg.Now()}, nil
 }
 
+// getVersioned reads JSON with its version, which must not be missing.
 func (c *Client) getVersioned(ctx context.Context, at tree.Path, query url.Values) (data any, version string, err error) {
 	data, version, err = c.get(ctx, request{path: at, query: query, header: http.Header{"X-Firebase-Etag": {"true"}}})
 	if err == nil && version == "" { // a conditional write would become unconditional
@@ -75,6 +76,7 @@ func (c *Client) getVersioned(ctx context.Context, at tree.Path, query url.Value
 	return data, version, err
 }
 
+// readKeys reads only the keys at a path.
 func (c *Client) readKeys(ctx context.Context, at tree.Path) (firebase.Snapshot, error) {
 	data, _, err := c.get(ctx, request{path: at, query: url.Values{"shallow": {"true"}}})
 	if err != nil {
@@ -97,6 +99,7 @@ func (c *Client) parse(data any) (*tree.Node, error) {
 	return node, nil
 }
 
+// readQuery reads the children that a query selects.
 func (c *Client) readQuery(ctx context.Context, at tree.Path, q firebase.Query) (firebase.Snapshot, error) {
 	data, _, err := c.get(ctx, request{path: at, query: queryParameters(q)})
 	if err != nil {

@@ -44,6 +44,7 @@ func (c *Client) connect(ctx context.Context, at tree.Path) (*stream, error) {
 	return s, nil
 }
 
+// open sends the request of the stream and checks the response.
 func (s *stream) open(at tree.Path) error {
 	r := request{method: http.MethodGet, path: at, header: http.Header{
 		"Accept": {"text/event-stream"}, "Accept-Encoding": {"identity"}, "Cache-Control": {"no-cache"},

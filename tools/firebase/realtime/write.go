@@ -62,6 +62,7 @@ func checkWrite(to tree.Path, w firebase.Write, now time.Time) (err error) {
 	return err
 }
 
+// write sends a validated write. It returns the key of a push.
 func (c *Client) write(ctx context.Context, to tree.Path, w firebase.Write) (key string, err error) {
 	switch {
 	case w.Operation == firebase.Push:

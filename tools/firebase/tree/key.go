@@ -34,14 +34,14 @@ func checkKey(key string) *fault.Error {
 		return refusal.New(refusal.InvalidPath, "a key is empty: one slash stands between two keys, none at the ends")
 	case !utf8.ValidString(key):
 		return refusal.New(refusal.InvalidPath, "the key %q is no valid UTF-8", key)
-	case strings.ContainsFunc(key, forbidden):
+	case strings.ContainsFunc(key, isForbidden):
 		return refusal.New(refusal.InvalidPath, "the key %q holds a control character or one of . # $ [ ] /", key)
 	default:
 		return nil
 	}
 }
 
-func forbidden(r rune) bool { return r < ' ' || r == 0x7f || strings.ContainsRune(".#$[]/", r) }
+func isForbidden(r rune) bool { return r < ' ' || r == 0x7f || strings.ContainsRune(".#$[]/", r) }
 
 // CompareKeys compares keys as the Realtime Database does: 32-bit integers come first, in numeric order, then all
 // other keys by code point.

@@ -15,6 +15,7 @@ type Assignment struct {
 // differences. The cost depends only on the changed nodes, because versions of a tree share the others.
 func Patch(before, after *Node) []Assignment { return patch(nil, before, after, nil) }
 
+// patch appends the assignments for the node at a path.
 func patch(at Path, before, after *Node, assignments []Assignment) []Assignment {
 	if before == after {
 		return assignments

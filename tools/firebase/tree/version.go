@@ -17,6 +17,7 @@ func (n *Node) Version() string {
 	return base64.RawURLEncoding.EncodeToString(digest.Sum(nil))
 }
 
+// digest writes an unambiguous encoding of the node to a hash.
 func (n *Node) digest(to hash.Hash) {
 	if n == nil {
 		writeTagged(to, '0', "")
