@@ -37,7 +37,9 @@ func (j job) targets() ([]tools.Target, error) {
 	}
 	unmodified := root.olderThan(j.env.Since, files)
 	for _, r := range others {
-		if !r.elsewhere && !r.replaces && j.manager.provides(r.name, j.name) || unmodified && slices.Contains(rootRequirements, r) || j.manager.installed != nil && j.manager.installed(j.project, r) {
+		requested := !r.elsewhere && !r.replaces && j.manager.provides(r.name, j.name)
+		sameInRoot := unmodified && slices.Contains(rootRequirements, r)
+		if requested || sameInRoot || j.manager.installed != nil && j.manager.installed(j.project, r) {
 			continue
 		}
 		if t := j.otherTarget(root, r, unmodified); !slices.Contains(all, t) {

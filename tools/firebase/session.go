@@ -28,10 +28,11 @@ type session struct {
 	lastAck, bytes atomic.Int64
 
 	mu sync.Mutex // guards the following fields
-	// queue contains the unacknowledged messages in order; handed is the number of the last one that was handed out.
+	// queue contains the unacknowledged messages in order. no is the number of the last message that was queued, handed
+	// that of the last one that was handed out.
 	queue     []*message
-	handed    uint64
 	no        uint64
+	handed    uint64
 	lastBatch time.Time // time of the last batch
 	closed    bool      // no more messages are accepted
 	// small is the size of the small messages in the queue.
