@@ -57,41 +57,41 @@ func readAck(data []byte) (pubAck, error) {
 // plainAck is how an answer begins that says nothing but the position.
 const plainAck = `{"stream":"` + liveStream + `"`
 
-// acknowledged takes one answer. Answers to messages that have landed otherwise are ignored: their
+// onAck takes one answer. Answers to messages that have landed otherwise are ignored: their
 // appends are settled by reading the log.
-func (a *appender) acknowledged(m *nats.Msg) {
+func (a *appender) onAck(m *nats.Msg) {
 	id, err := strconv.ParseUint(m.Subject[strings.LastIndexByte(m.Subject, '.')+1:], 36, 64)
 	if err != nil {
 		return
 	}
-	p := a.land(id)
+	p := a.untrack(id)
 	if p == nil {
 		return
 	}
 	ack, err := readAck(m.Data)
 	switch {
 	case err != nil: // no stream listens, or it is a mirror
-		a.settleLater(p)
+		a.resolveLater(p)
 	case ack.Error == nil:
 		failpoint.Pass(failpoint.Written)
-		a.conclude(verdict{p: p, seq: ack.Seq})
+		a.enqueueVerdict(verdict{p: p, seq: ack.Seq})
 	case p.tries > 1: // an earlier message may have been the one that was taken
-		a.settleLater(p)
+		a.resolveLater(p)
 	default:
-		a.conclude(verdict{p: p, err: appendFault(p, ack.Error)})
+		a.enqueueVerdict(verdict{p: p, err: appendFault(p, ack.Error)})
 	}
 }
 
-// conclude tells a verdict, at once or after the next sync. A refusal waits as well: it says that
+// enqueueVerdict tells a verdict, at once or after the next sync. A refusal waits as well: it says that
 // another commit was first, and that one may not be durable yet.
-func (a *appender) conclude(v verdict) {
+func (a *appender) enqueueVerdict(v verdict) {
 	if a.barrier == nil {
-		a.note(v)
+		a.recordVerdict(v)
 		a.finish(v.p, v.seq, v.err)
 		return
 	}
 	a.mu.Lock()
-	ended := a.ended
+	ended := a.terminated
 	if !ended {
 		a.verdicts = append(a.verdicts, v)
 	}
@@ -100,18 +100,18 @@ func (a *appender) conclude(v verdict) {
 		a.finish(v.p, 0, unknownOutcome(v.p))
 		return
 	}
-	signal(a.written)
+	signal(a.syncSignal)
 }
 
-// confirm syncs for what waits, again and again, until the appender stops. The next sync runs while the
+// syncLoop syncs for what waits, again and again, until the appender stops. The next sync runs while the
 // verdicts of the last one are told.
-func (a *appender) confirm() {
+func (a *appender) syncLoop() {
 	defer close(a.groups)
 	for {
 		select {
 		case <-a.stop:
 			return
-		case <-a.written:
+		case <-a.syncSignal:
 		}
 		a.mu.Lock()
 		g := group{verdicts: a.verdicts}
@@ -128,20 +128,20 @@ type group struct {
 	err      error // of the sync
 }
 
-// tell ends the appends of each group.
-func (a *appender) tell() {
+// reportLoop ends the appends of each group.
+func (a *appender) reportLoop() {
 	for g := range a.groups {
-		a.tellAll(g.verdicts, g.err)
+		a.report(g.verdicts, g.err)
 	}
 }
 
-// tellAll ends the appends of a group, with the error of its sync if there is one.
-func (a *appender) tellAll(verdicts []verdict, err error) {
+// report ends the appends of a group, with the error of its sync if there is one.
+func (a *appender) report(verdicts []verdict, err error) {
 	for _, v := range verdicts {
 		if err != nil {
 			v.seq, v.err = 0, err
 		}
-		a.note(v)
+		a.recordVerdict(v)
 		failpoint.Pass(failpoint.Appended)
 		a.finish(v.p, v.seq, v.err)
 	}
@@ -164,13 +164,13 @@ func conflict(p *pending) error {
 		WithField("task").WithHint("read the task and decide again")
 }
 
-// note remembers the newest commit for the high-water mark, and whether the server takes any.
-func (a *appender) note(v verdict) {
+// recordVerdict remembers the newest commit for the high-water mark, and whether the server takes any.
+func (a *appender) recordVerdict(v verdict) {
 	switch full, ok := errors.AsType[*fault.Error](v.err); {
 	case v.err == nil:
-		a.refused.Store(nil)
+		a.serverRefusal.Store(nil)
 	case ok && full.Code == fault.DiskFull:
-		a.refused.CompareAndSwap(nil, &refusal{err: full, since: events.Time(time.Now())})
+		a.serverRefusal.CompareAndSwap(nil, &refusal{err: full, since: events.Time(time.Now())})
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// window is the number of appends in flight; more wait in Append.
-	window = 4000
+	// maxInFlight is the number of appends in flight; more wait in Append.
+	maxInFlight = 4000
 	// ackWithin is how long an acknowledgement may take until the log itself is asked.
 	ackWithin = 2 * time.Second
 	// ackWithinFull is the same on a full disk, where most likely none will come.
@@ -35,8 +35,8 @@ type pending struct {
 	tries int
 	since time.Time // of the call
 	sent  time.Time // of the last message
-	// life is that of the embedded server that the last message went to.
-	life uint64
+	// incarnation is that of the embedded server that the last message went to.
+	incarnation uint64
 }
 
 // verdict is what the log says about an append. It is told when what it rests on is durable.
@@ -53,46 +53,46 @@ type appender struct {
 	inbox string
 	lease Lease
 	// root begins the subjects of appends in an epoch, which is the value of their header; "" for none.
-	root, epoch string
-	barrier     *barrier
-	slots       chan struct{}           // one for each append between Append and done
-	written     chan struct{}           // a verdict waits for the barrier
-	groups      chan group              // verdicts that passed it
-	refused     atomic.Pointer[refusal] // why an external server takes no more, until it takes something
-	disturbed   chan struct{}           // something is to be settled
-	stop        chan struct{}
-	stopped     sync.WaitGroup
+	root, epoch   string
+	barrier       *barrier
+	slots         chan struct{}           // one for each append between Append and done
+	syncSignal    chan struct{}           // a verdict waits for the barrier
+	groups        chan group              // verdicts that passed it
+	serverRefusal atomic.Pointer[refusal] // why an external server takes no more, until it takes something
+	lostSignal    chan struct{}           // something is to be settled
+	stop          chan struct{}
+	loops         sync.WaitGroup
 
-	mu       sync.Mutex // guards what follows
-	closed   bool
-	ended    bool // what comes from now on is answered at once: nobody else will
-	last     uint64
-	flights  map[uint64]*pending // on their way, by the number in the reply subject
-	verdicts []verdict           // waiting for the barrier
-	lost     []*pending          // to be settled by reading the log
-	newest   head                // the newest acknowledged commit
+	mu         sync.Mutex // guards what follows
+	draining   bool
+	terminated bool // what comes from now on is answered at once: nobody else will
+	lastID     uint64
+	inFlight   map[uint64]*pending // on their way, by the number in the reply subject
+	verdicts   []verdict           // waiting for the barrier
+	lost       []*pending          // to be settled by reading the log
+	newest     head                // the newest acknowledged commit
 }
 
 func (s *Store) openAppender(ctx context.Context) error {
 	a := &appender{
-		barrier:   s.barrier(),
-		slots:     make(chan struct{}, window),
-		written:   make(chan struct{}, 1),
-		groups:    make(chan group, 1),
-		disturbed: make(chan struct{}, 1),
-		stop:      make(chan struct{}),
-		flights:   map[uint64]*pending{},
-		lease:     s.cfg.Lease,
+		barrier:    s.barrier(),
+		slots:      make(chan struct{}, maxInFlight),
+		syncSignal: make(chan struct{}, 1),
+		groups:     make(chan group, 1),
+		lostSignal: make(chan struct{}, 1),
+		stop:       make(chan struct{}),
+		inFlight:   map[uint64]*pending{},
+		lease:      s.cfg.Lease,
 	}
 	if s.epoch > 0 {
 		a.root, a.epoch = inputRootOf(s.epoch), strconv.FormatUint(s.epoch, 10)
 	}
 	var err error
-	if a.conn, err = s.conn.another(ctx, "appends", a.reconnected); err != nil {
+	if a.conn, err = s.conn.openSecond(ctx, "appends", a.onReconnect); err != nil {
 		return err
 	}
 	a.inbox = a.conn.nc.NewInbox() + "."
-	sub, err := a.conn.nc.Subscribe(a.inbox+"*", a.acknowledged)
+	sub, err := a.conn.nc.Subscribe(a.inbox+"*", a.onAck)
 	if err == nil {
 		err = sub.SetPendingLimits(-1, -1) // bounded by the window
 	}
@@ -100,9 +100,9 @@ func (s *Store) openAppender(ctx context.Context) error {
 		a.conn.Close()
 		return fault.Wrap(fault.Unavailable, err, "the log cannot be opened")
 	}
-	s.app = a
-	a.stopped.Go(a.confirm)
-	a.stopped.Go(a.tell)
+	s.appender = a
+	a.loops.Go(a.syncLoop)
+	a.loops.Go(a.reportLoop)
 	return nil
 }
 
@@ -110,13 +110,13 @@ func (s *Store) openAppender(ctx context.Context) error {
 func (s *Store) Append(r events.Record, done func(seq uint64, err error)) {
 	failpoint.Pass(failpoint.BeforeAppend)
 	now := time.Now()
-	if err := s.admit(&r, now); err != nil {
+	if err := s.checkAppend(&r, now); err != nil {
 		done(0, err)
 		return
 	}
 	select {
-	case s.app.slots <- struct{}{}:
-	case <-s.app.stop:
+	case s.appender.slots <- struct{}{}:
+	case <-s.appender.stop:
 		done(0, stopping())
 		return
 	}
@@ -125,31 +125,31 @@ func (s *Store) Append(r events.Record, done func(seq uint64, err error)) {
 		go s.sendIfNew(p) // ends with the append, which drain waits for
 		return
 	}
-	s.app.send(p)
+	s.appender.send(p)
 }
 
-// admit refuses what cannot or must not reach the log.
-func (b *streams) admit(r *events.Record, now time.Time) error {
+// checkAppend refuses what cannot or must not reach the log.
+func (b *streams) checkAppend(r *events.Record, now time.Time) error {
 	if _, err := events.ParseTaskID(string(r.Task)); err != nil {
 		return err
 	}
 	if loss := b.loss.Load(); loss != nil {
 		return loss
 	}
-	if err := b.given.gone(r.Task); err != nil {
+	if err := b.lostData.goneFault(r.Task); err != nil {
 		return err
 	}
-	if err := b.app.barrier.broken(); err != nil {
+	if err := b.appender.barrier.err(); err != nil {
 		return err
 	}
-	if lost(b.cfg.Lease) {
+	if leaseLost(b.cfg.Lease) {
 		return fenced()
 	}
-	if limit := b.conn.largest(); len(r.Data) > limit {
+	if limit := b.conn.maxCommit(); len(r.Data) > limit {
 		return fault.New(fault.ValidationError, "a commit of %d bytes is larger than the limit of %d", len(r.Data), limit).
 			WithHint("put large values into the blob store")
 	}
-	return b.space.admit(len(r.Data), now)
+	return b.space.checkRoom(len(r.Data), now)
 }
 
 func stopping() error {
@@ -159,39 +159,39 @@ func stopping() error {
 // send puts an append on its way.
 func (a *appender) send(p *pending) {
 	a.mu.Lock()
-	if a.closed {
+	if a.draining {
 		a.mu.Unlock()
 		a.finish(p, 0, stopping())
 		return
 	}
-	id := a.launch(p)
+	id := a.track(p)
 	a.mu.Unlock()
 	a.publish(id, p)
 }
 
-// launch registers a message that is about to be sent; a.mu is held.
-func (a *appender) launch(p *pending) uint64 {
-	a.last++
-	a.flights[a.last] = p
+// track registers a message that is about to be sent; a.mu is held.
+func (a *appender) track(p *pending) uint64 {
+	a.lastID++
+	a.inFlight[a.lastID] = p
 	p.tries++
 	p.sent = time.Now()
-	p.life = a.conn.life()
-	return a.last
+	p.incarnation = a.conn.incarnation()
+	return a.lastID
 }
 
-// land takes a message off the books and returns its append, or nil when it has landed before.
-func (a *appender) land(id uint64) *pending {
+// untrack takes a message off the books and returns its append, or nil when it has landed before.
+func (a *appender) untrack(id uint64) *pending {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	p := a.flights[id]
-	delete(a.flights, id)
+	p := a.inFlight[id]
+	delete(a.inFlight, id)
 	return p
 }
 
 // publish sends an append, unless the lease is not held: then it waits until that is settled.
 func (a *appender) publish(id uint64, p *pending) {
 	if a.lease != nil && !a.lease.Held() {
-		if p = a.land(id); p != nil {
+		if p = a.untrack(id); p != nil {
 			a.park(p)
 		}
 		return
@@ -207,7 +207,7 @@ func (a *appender) publish(id uint64, p *pending) {
 		m.Header[epochHeader] = []string{a.epoch}
 	}
 	if err := a.conn.nc.PublishMsg(m); err != nil {
-		a.unsent(id, err)
+		a.sendFailed(id, err)
 	}
 }
 
@@ -223,10 +223,10 @@ func (a *appender) subject(task events.TaskID) string {
 // expectHeader makes an append conditional on the newest commit of the same task.
 const expectHeader = "Nats-Expected-Last-Subject-Sequence"
 
-// unsent deals with a message that the connection did not take. What was refused while there is no
+// sendFailed deals with a message that the connection did not take. What was refused while there is no
 // connection is not in the log for sure; for the rest the log has to tell.
-func (a *appender) unsent(id uint64, err error) {
-	p := a.land(id)
+func (a *appender) sendFailed(id uint64, err error) {
+	p := a.untrack(id)
 	if p == nil {
 		return
 	}
@@ -234,7 +234,7 @@ func (a *appender) unsent(id uint64, err error) {
 	if refused && p.tries == 1 {
 		a.finish(p, 0, readFault(err))
 	} else {
-		a.settleLater(p)
+		a.resolveLater(p)
 	}
 }
 
@@ -246,16 +246,16 @@ func (a *appender) finish(p *pending, seq uint64, err error) {
 	<-a.slots
 }
 
-// settleLater queues an append whose fate the log has to tell, soon.
-func (a *appender) settleLater(p *pending) {
+// resolveLater queues an append whose fate the log has to tell, soon.
+func (a *appender) resolveLater(p *pending) {
 	a.park(p)
-	signal(a.disturbed)
+	signal(a.lostSignal)
 }
 
 // park queues an append whose fate the log has to tell.
 func (a *appender) park(p *pending) {
 	a.mu.Lock()
-	ended := a.ended
+	ended := a.terminated
 	if !ended {
 		a.lost = append(a.lost, p)
 	}
@@ -265,19 +265,19 @@ func (a *appender) park(p *pending) {
 	}
 }
 
-// reconnected runs after the connection came back: acknowledgements of before will not come.
-func (a *appender) reconnected() {
+// onReconnect runs after the connection came back: acknowledgements of before will not come.
+func (a *appender) onReconnect() {
 	a.expire(time.Now(), 0)
-	signal(a.disturbed)
+	signal(a.lostSignal)
 }
 
 // expire moves messages that have been on their way for longer than patience to the settling.
 func (a *appender) expire(now time.Time, patience time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for id, p := range a.flights {
+	for id, p := range a.inFlight {
 		if now.Sub(p.sent) >= patience {
-			delete(a.flights, id)
+			delete(a.inFlight, id)
 			a.lost = append(a.lost, p)
 		}
 	}
@@ -286,9 +286,9 @@ func (a *appender) expire(now time.Time, patience time.Duration) {
 // drain stops new appends and waits for those in flight, until ctx ends.
 func (a *appender) drain(ctx context.Context) {
 	a.mu.Lock()
-	a.closed = true
+	a.draining = true
 	a.mu.Unlock()
-	for range window {
+	for range maxInFlight {
 		select {
 		case a.slots <- struct{}{}:
 		case <-ctx.Done():
@@ -300,14 +300,14 @@ func (a *appender) drain(ctx context.Context) {
 // close ends the telling and answers what is still open with UNAVAILABLE.
 func (a *appender) close() {
 	close(a.stop)
-	a.stopped.Wait()
+	a.loops.Wait()
 	a.conn.Close()
 	a.mu.Lock()
-	open := slices.Concat(a.lost, slices.Collect(maps.Values(a.flights)))
+	open := slices.Concat(a.lost, slices.Collect(maps.Values(a.inFlight)))
 	for _, v := range a.verdicts {
 		open = append(open, v.p)
 	}
-	a.flights, a.verdicts, a.lost, a.ended = map[uint64]*pending{}, nil, nil, true
+	a.inFlight, a.verdicts, a.lost, a.terminated = map[uint64]*pending{}, nil, nil, true
 	a.mu.Unlock()
 	for _, p := range open {
 		a.finish(p, 0, unknownOutcome(p))

@@ -42,7 +42,7 @@ func (ar *archive) Archive(ctx context.Context, task events.TaskID) error {
 	if loss := ar.loss.Load(); loss != nil {
 		return loss
 	}
-	release, err := ar.pause.begin(time.Now())
+	release, err := ar.gate.begin(time.Now())
 	if err != nil {
 		return err
 	}
@@ -59,10 +59,10 @@ func (ar *archive) Archive(ctx context.Context, task events.TaskID) error {
 	if !awaitHeld(ctx, ar.cfg.Lease) {
 		return fenced()
 	}
-	if err := ar.leaveLive(ctx, task, upTo); err != nil {
+	if err := ar.removeLive(ctx, task, upTo); err != nil {
 		return err
 	}
-	if lost(ar.cfg.Lease) {
+	if leaseLost(ar.cfg.Lease) {
 		return fenced()
 	}
 	return nil
@@ -81,10 +81,10 @@ func (ar *archive) copyToArchive(ctx context.Context, task events.TaskID) (upTo 
 	}
 }
 
-// leaveLive removes an archived history from the live log, its first commit before the others: the server
+// removeLive removes an archived history from the live log, its first commit before the others: the server
 // removes whole files before it notes what else is gone, and a history that has lost its end, but not its
 // beginning, would look like one that goes on. What came after the archived commits stays.
-func (ar *archive) leaveLive(ctx context.Context, task events.TaskID, upTo uint64) error {
+func (ar *archive) removeLive(ctx context.Context, task events.TaskID, upTo uint64) error {
 	subject := liveSubject(task)
 	first, err := ar.conn.page(ctx, liveStream, subject, 1, 1)
 	if err != nil || len(first) == 0 {
@@ -143,14 +143,14 @@ func (ar *archive) parts(ctx context.Context, task events.TaskID) (parts []entry
 
 // writeArchive copies the live history of a task into the archive, in the place of the parts of an attempt that was cut
 // short. Nothing else is removed: a server that has missed the newest messages may have told of none.
-func (ar *archive) writeArchive(ctx context.Context, task events.TaskID, cut []entry) (upTo uint64, err error) {
+func (ar *archive) writeArchive(ctx context.Context, task events.TaskID, partial []entry) (upTo uint64, err error) {
 	subject := archiveSubject(task)
 	head, err := ar.newest(ctx, task) // nothing may be removed of a task that is nowhere else
 	if err != nil {
 		return 0, err
 	}
-	if len(cut) > 0 {
-		if err := ar.purge(ctx, ar.old, subject, cut[len(cut)-1].Seq+1); err != nil {
+	if len(partial) > 0 {
+		if err := ar.purge(ctx, ar.past, subject, partial[len(partial)-1].Seq+1); err != nil {
 			return 0, err
 		}
 	}
@@ -160,7 +160,7 @@ func (ar *archive) writeArchive(ctx context.Context, task events.TaskID, cut []e
 		if err != nil {
 			return 0, err
 		}
-		if !ar.fits(&body, c.Data) {
+		if !ar.hasRoom(&body, c.Data) {
 			parts++
 			if after, err = ar.publishPart(ctx, subject, body.Bytes(), after, nil); err != nil {
 				return 0, err
@@ -190,7 +190,7 @@ func (ar *archive) extendArchive(ctx context.Context, task events.TaskID, parts 
 	for count := len(parts) + 1; len(tail) > 0; count++ {
 		var body bytes.Buffer
 		n := 0
-		for ; n < len(tail) && ar.fits(&body, tail[n].Data); n++ {
+		for ; n < len(tail) && ar.hasRoom(&body, tail[n].Data); n++ {
 			frame(&body, tail[n].Stored)
 		}
 		head := lastHead{value: tail[n-1].header.Get(headHeader), seq: tail[n-1].Seq}
@@ -202,9 +202,9 @@ func (ar *archive) extendArchive(ctx context.Context, task events.TaskID, parts 
 	return upTo, ar.barrier().wait(archiveStream)
 }
 
-// fits reports whether a commit goes into the same message as others. One alone always fits: it was one.
-func (b *streams) fits(body *bytes.Buffer, data []byte) bool {
-	return body.Len() == 0 || body.Len()+len(data) <= min(partBytes, b.conn.largest())
+// hasRoom reports whether a commit goes into the same message as others. One alone always fits: it was one.
+func (b *streams) hasRoom(body *bytes.Buffer, data []byte) bool {
+	return body.Len() == 0 || body.Len()+len(data) <= min(partBytes, b.conn.maxCommit())
 }
 
 // tail returns the live commits of a task that come after its archived history. Older ones are left over. upTo is the position of the newest of all.
@@ -260,7 +260,7 @@ func (h lastHead) headers(parts int) nats.Header {
 
 // publishPart adds a message to the archive; only the last one of a history has headers.
 func (ar *archive) publishPart(ctx context.Context, subject string, data []byte, after uint64, header nats.Header) (uint64, error) {
-	if err := ar.space.admitArchive(len(data)); err != nil {
+	if err := ar.space.checkArchiveRoom(len(data)); err != nil {
 		return 0, err
 	}
 	defer ar.touched.Store(true)
@@ -298,7 +298,7 @@ func frame(b *bytes.Buffer, c events.Stored) {
 func unframe(data []byte) iter.Seq2[events.Stored, error] {
 	return func(yield func(events.Stored, error) bool) {
 		for len(data) > 0 {
-			c, rest, ok := cutFrame(data)
+			c, rest, ok := splitFrame(data)
 			if !ok {
 				yield(events.Stored{}, fault.New(fault.DataLoss, "an archived history is damaged").
 					WithHint("run: orch verify"))
@@ -312,7 +312,7 @@ func unframe(data []byte) iter.Seq2[events.Stored, error] {
 	}
 }
 
-func cutFrame(data []byte) (c events.Stored, rest []byte, ok bool) {
+func splitFrame(data []byte) (c events.Stored, rest []byte, ok bool) {
 	line, body, found := bytes.Cut(data, []byte("\n"))
 	seq, size, two := bytes.Cut(line, []byte(" "))
 	if !found || !two {
@@ -341,7 +341,7 @@ func (ar *archive) readArchived(ctx context.Context, task events.TaskID, from ui
 func (ar *archive) readParts(ctx context.Context, task events.TaskID, parts []entry, err error, from uint64, yield func(events.Stored, error) bool) {
 	left := false
 	if err == nil && len(parts) > 0 && ar.live != nil {
-		_, left, err = ar.following(ctx, task, 0)
+		_, left, err = ar.nextCommit(ctx, task, 0)
 	}
 	var tail []entry
 	if err == nil && left {
@@ -352,7 +352,7 @@ func (ar *archive) readParts(ctx context.Context, task events.TaskID, parts []en
 		return
 	}
 	if len(parts) == 0 {
-		if err := ar.removed(ctx, task); err != nil {
+		if err := ar.removedFault(ctx, task); err != nil {
 			yield(events.Stored{}, err)
 		}
 		return

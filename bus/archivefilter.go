@@ -9,8 +9,8 @@ import (
 	"github.com/orch-dev/orch/events"
 )
 
-// young is the age from which on a new task's id is looked up in the archive.
-const young = time.Minute
+// freshAge is the age from which on a new task's id is looked up in the archive.
+const freshAge = time.Minute
 
 // archiveFilter tells which ids may be in the archive. An archived history has left the live log, so a first
 // commit under the same id would be taken there; most first commits are of ids made just now, and
@@ -29,7 +29,7 @@ func newArchiveFilter() *archiveFilter {
 // mayContain reports whether the archive has to be asked about a task.
 func (f *archiveFilter) mayContain(task events.TaskID, now time.Time) bool {
 	made := task.Time()
-	if made.Before(f.opened) || now.Sub(made) > young || made.After(now) {
+	if made.Before(f.opened) || now.Sub(made) > freshAge || made.After(now) {
 		return true
 	}
 	f.mu.Lock()
@@ -42,11 +42,11 @@ func (f *archiveFilter) mayContain(task events.TaskID, now time.Time) bool {
 func (f *archiveFilter) add(task events.TaskID, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if now.Sub(f.swept) > young {
+	if now.Sub(f.swept) > freshAge {
 		f.swept = now
-		maps.DeleteFunc(f.recent, func(old events.TaskID, _ struct{}) bool { return now.Sub(old.Time()) > young })
+		maps.DeleteFunc(f.recent, func(old events.TaskID, _ struct{}) bool { return now.Sub(old.Time()) > freshAge })
 	}
-	if now.Sub(task.Time()) <= young {
+	if now.Sub(task.Time()) <= freshAge {
 		f.recent[task] = struct{}{}
 	}
 }
@@ -56,14 +56,14 @@ func (s *Store) sendIfNew(p *pending) {
 	found, err := s.conn.page(context.Background(), archiveStream, archiveSubject(p.record.Task), 1, 1)
 	switch {
 	case err != nil:
-		s.app.finish(p, 0, err)
+		s.appender.finish(p, 0, err)
 	case len(found) > 0:
-		s.app.finish(p, 0, conflict(p))
+		s.appender.finish(p, 0, conflict(p))
 	default:
-		if err := s.removed(context.Background(), p.record.Task); err != nil {
-			s.app.finish(p, 0, err)
+		if err := s.removedFault(context.Background(), p.record.Task); err != nil {
+			s.appender.finish(p, 0, err)
 			return
 		}
-		s.app.send(p)
+		s.appender.send(p)
 	}
 }

@@ -51,13 +51,13 @@ func (a *authenticator) Check(c server.ClientAuthentication) bool {
 	switch {
 	case c.Kind() != server.CLIENT:
 		return false
-	case said.Username == OperatorUser && same(said.Password, a.auth.Operator):
+	case said.Username == OperatorUser && equalSecrets(said.Password, a.auth.Operator):
 		c.RegisterUser(&server.User{Username: OperatorUser, Permissions: &server.Permissions{
 			Publish: &server.SubjectPermission{Deny: []string{IdentitySubjects + ".>"}},
 		}})
 		return true
-	case said.Username == WorkerUser && same(said.Password, a.auth.Worker):
-		c.RegisterUser(&server.User{Username: WorkerUser, Permissions: permits(
+	case said.Username == WorkerUser && equalSecrets(said.Password, a.auth.Worker):
+		c.RegisterUser(&server.User{Username: WorkerUser, Permissions: permissions(
 			[]string{WorkPrefix + ".>", NoticePrefix + ".*"}, workerInbox+".>",
 		)})
 		return true
@@ -66,13 +66,13 @@ func (a *authenticator) Check(c server.ClientAuthentication) bool {
 	}
 }
 
-// same compares secrets in a time that does not depend on them.
-func same(said, known string) bool {
-	a, b := sha256.Sum256([]byte(said)), sha256.Sum256([]byte(known))
-	return known != "" && subtle.ConstantTimeCompare(a[:], b[:]) == 1
+// equalSecrets compares secrets in a time that does not depend on them.
+func equalSecrets(got, want string) bool {
+	a, b := sha256.Sum256([]byte(got)), sha256.Sum256([]byte(want))
+	return want != "" && subtle.ConstantTimeCompare(a[:], b[:]) == 1
 }
 
-func permits(publish []string, subscribe ...string) *server.Permissions {
+func permissions(publish []string, subscribe ...string) *server.Permissions {
 	return &server.Permissions{
 		Publish:   &server.SubjectPermission{Allow: publish},
 		Subscribe: &server.SubjectPermission{Allow: subscribe},
@@ -90,9 +90,9 @@ func (a *authenticator) admitToken(c server.ClientAuthentication, said *server.C
 	if err != nil {
 		return false
 	}
-	user := personOf(t, secret)
+	user := personUser(t, secret)
 	if t.Agent != nil {
-		user = agentOf(t)
+		user = agentUser(t)
 	}
 	if user == nil || said.Username != "" && said.Username != t.Name && said.Username != user.Username {
 		return false
@@ -108,23 +108,23 @@ func (a *authenticator) admitToken(c server.ClientAuthentication, said *server.C
 	return true
 }
 
-// agentOf returns what a registered agent may do.
-func agentOf(t Token) *server.User {
+// agentUser returns what a registered agent may do.
+func agentUser(t Token) *server.User {
 	return &server.User{
 		Username: t.Agent.ID, ConnectionDeadline: t.ExpiresAt,
-		Permissions: permits([]string{AgentSubjects + "." + t.Agent.ID + ".>"}, AgentInbox(t.Agent.ID)+".>"),
+		Permissions: permissions([]string{AgentSubjects + "." + t.Agent.ID + ".>"}, AgentInbox(t.Agent.ID)+".>"),
 	}
 }
 
-// personOf returns what somebody with a token may do, nil when that is nothing.
-func personOf(t Token, secret string) *server.User {
-	if t.operates() != nil {
+// personUser returns what somebody with a token may do, nil when that is nothing.
+func personUser(t Token, secret string) *server.User {
+	if t.checkOperator() != nil {
 		return nil
 	}
 	digest := agents.DigestOf(secret)
 	return &server.User{
 		Username: t.ID, ConnectionDeadline: t.ExpiresAt,
-		Permissions: permits([]string{IdentitySubjects + "." + digest + ".*"}, IdentityInbox(digest)+".>", nodesNews),
+		Permissions: permissions([]string{IdentitySubjects + "." + digest + ".*"}, IdentityInbox(digest)+".>", nodesNews),
 	}
 }
 
@@ -169,7 +169,7 @@ func (a *authenticator) disconnect(token string) {
 // that it was made with; a little later when the agent has renewed that.
 func (s *Server) AdmitAgents(t *Tokens) {
 	s.agents.Store(t)
-	t.whenEnded(func(token Token, renewed bool) {
+	t.notifyInvalid(func(token Token, renewed bool) {
 		if renewed {
 			time.AfterFunc(RenewedWithin, func() { s.disconnectAgent(token.ID) })
 			return

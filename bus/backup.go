@@ -90,7 +90,7 @@ func (c *Conn) Backup(ctx context.Context, path string, report Report, cfg Backu
 			WithHint("orch verify names all that is damaged; orch restore brings an earlier backup back")
 	}
 	if exists(path) {
-		return Manifest{}, taken(path)
+		return Manifest{}, fileExists(path)
 	}
 	temp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".part-*")
 	if err != nil {
@@ -106,7 +106,7 @@ func (c *Conn) Backup(ctx context.Context, path string, report Report, cfg Backu
 	}
 	err = errors.Join(err, temp.Close())
 	if err == nil {
-		err = publish(temp.Name(), path)
+		err = commitFile(temp.Name(), path)
 	}
 	err = errors.Join(err, removeFile(temp.Name()))
 	if err == nil {
@@ -115,23 +115,23 @@ func (c *Conn) Backup(ctx context.Context, path string, report Report, cfg Backu
 	return m, backupFault(path, err)
 }
 
-func taken(path string) *fault.Error {
+func fileExists(path string) *fault.Error {
 	return fault.New(fault.Conflict, "%s exists already", path).WithField("file").WithHint("choose another name")
 }
 
-// publish gives a file its name, unless there is another one of that name: a link never replaces a file, as a
+// commitFile gives a file its name, unless there is another one of that name: a link never replaces a file, as a
 // rename does. Where there are no links, an empty file takes the name first.
-func publish(temp, path string) error {
+func commitFile(temp, path string) error {
 	err := os.Link(temp, path)
 	if err == nil {
 		return nil
 	}
 	if errors.Is(err, fs.ErrExist) {
-		return taken(path)
+		return fileExists(path)
 	}
 	claim, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return taken(path)
+		return fileExists(path)
 	}
 	if err == nil {
 		err = claim.Close()
@@ -170,7 +170,7 @@ func (c *Conn) writeBackup(ctx context.Context, to io.Writer, lost *Lost, cfg Ba
 			}
 		}
 		done := uint64(0)
-		b.begin(stream)
+		b.startPart(stream)
 		config, err := c.snapshot(ctx, stream, func(piece []byte, size uint64) error {
 			done += uint64(len(piece))
 			if cfg.Progress != nil {
@@ -179,13 +179,13 @@ func (c *Conn) writeBackup(ctx context.Context, to io.Writer, lost *Lost, cfg Ba
 			if err := renew(); err != nil {
 				return err
 			}
-			return b.add(piece)
+			return b.addPiece(piece)
 		})
 		if err != nil {
 			return b.manifest, err
 		}
 		b.part.Config = config
-		b.end()
+		b.endPart()
 	}
 	if cfg.Credentials != "" {
 		if err := b.addCredentials(cfg.Credentials); err != nil {
@@ -204,11 +204,11 @@ type backupWriter struct {
 	sum      hash.Hash
 }
 
-func (b *backupWriter) begin(name string) {
+func (b *backupWriter) startPart(name string) {
 	b.part, b.pieces, b.sum = Part{Name: name}, 0, sha256.New()
 }
 
-func (b *backupWriter) add(piece []byte) error {
+func (b *backupWriter) addPiece(piece []byte) error {
 	b.pieces++
 	b.part.Bytes += int64(len(piece))
 	_, _ = b.sum.Write(piece) // a hash never fails
@@ -225,7 +225,7 @@ func (b *backupWriter) entry(name string, data []byte) error {
 	return err
 }
 
-func (b *backupWriter) end() {
+func (b *backupWriter) endPart() {
 	b.part.SHA256 = hex.EncodeToString(b.sum.Sum(nil))
 	b.manifest.Parts = append(b.manifest.Parts, b.part)
 	b.manifest.Bytes += b.part.Bytes
@@ -236,9 +236,9 @@ func (b *backupWriter) addCredentials(dataDir string) error {
 	if err != nil {
 		return fault.Wrap(fault.CodeOf(err), err, "the credentials cannot be read")
 	}
-	b.begin(authFile)
-	defer b.end()
-	return b.add(data)
+	b.startPart(authFile)
+	defer b.endPart()
+	return b.addPiece(data)
 }
 
 func (b *backupWriter) close() error {

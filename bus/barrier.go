@@ -61,8 +61,8 @@ func (b *barrier) watch(stream string) error {
 		return nil
 	}
 	files := &blockFiles{dir: filepath.Join(b.root, stream, blockDir), fsync: b.fsync}
-	files.ended.L = &files.mu
-	if err := files.follow(); err != nil { // not under the lock: who waits for another stream does not wait for this one
+	files.roundDone.L = &files.mu
+	if err := files.openNew(); err != nil { // not under the lock: who waits for another stream does not wait for this one
 		return b.fail(err)
 	}
 	b.mu.Lock()
@@ -84,7 +84,7 @@ func (b *barrier) wait(stream string) error {
 	b.mu.Lock()
 	files := b.streams[stream]
 	b.mu.Unlock()
-	if err := b.broken(); err != nil {
+	if err := b.err(); err != nil {
 		return err
 	}
 	if files == nil { // the log is lost, or the server is closed
@@ -104,8 +104,8 @@ func (b *barrier) failure() *fault.Error {
 	return b.failed.Load()
 }
 
-// broken is failure as an error.
-func (b *barrier) broken() error {
+// err is failure as an error.
+func (b *barrier) err() error {
 	if f := b.failure(); f != nil {
 		return f
 	}
@@ -140,41 +140,41 @@ type blockFiles struct {
 	dir   string
 	fsync syncFunc
 
-	mu    sync.Mutex // guards what follows
-	ended sync.Cond  // a round ended
-	begun uint64     // rounds
-	done  uint64
-	err   error // of the round that failed; there are none after it
+	mu        sync.Mutex // guards what follows
+	roundDone sync.Cond  // a round ended
+	rounds    uint64     // rounds
+	done      uint64
+	err       error // of the round that failed; there are none after it
 
 	// What follows belongs to the round that runs.
-	newest uint32
-	open   []*os.File // the newest block of the last round, and those that came since
-	moved  bool       // the directory has changed since it was synced
+	newest     uint32
+	open       []*os.File // the newest block of the last round, and those that came since
+	dirChanged bool       // the directory has changed since it was synced
 }
 
 // wait takes part in the first round that begins after the call.
 func (b *blockFiles) wait() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	mine := b.begun + 1
+	mine := b.rounds + 1
 	for b.err == nil && b.done < mine {
-		if b.begun > b.done {
-			b.ended.Wait()
+		if b.rounds > b.done {
+			b.roundDone.Wait()
 			continue
 		}
-		b.begun++
+		b.rounds++
 		b.mu.Unlock()
-		err := b.round()
+		err := b.syncRound()
 		b.mu.Lock()
-		b.done, b.err = b.begun, err
-		b.ended.Broadcast()
+		b.done, b.err = b.rounds, err
+		b.roundDone.Broadcast()
 	}
 	return b.err
 }
 
-// round syncs the older files first: what is in a newer one is later, and must not survive it alone.
-func (b *blockFiles) round() error {
-	if err := b.follow(); err != nil {
+// syncRound syncs the older files first: what is in a newer one is later, and must not survive it alone.
+func (b *blockFiles) syncRound() error {
+	if err := b.openNew(); err != nil {
 		return err
 	}
 	for _, f := range b.open {
@@ -182,11 +182,11 @@ func (b *blockFiles) round() error {
 			return err
 		}
 	}
-	if b.moved {
+	if b.dirChanged {
 		if err := syncDir(b.dir); err != nil {
 			return err
 		}
-		b.moved = false
+		b.dirChanged = false
 	}
 	for len(b.open) > 1 {
 		if err := b.open[0].Close(); err != nil {
@@ -197,9 +197,9 @@ func (b *blockFiles) round() error {
 	return nil
 }
 
-// follow opens the blocks that came since the last round. The newest file stays open between rounds, so
+// openNew opens the blocks that came since the last round. The newest file stays open between rounds, so
 // that an error that the kernel reports once is not reported to somebody else.
-func (b *blockFiles) follow() error {
+func (b *blockFiles) openNew() error {
 	if len(b.open) > 0 && b.isNewest(b.open[len(b.open)-1]) {
 		return nil
 	}
@@ -207,14 +207,14 @@ func (b *blockFiles) follow() error {
 	if err != nil {
 		return err
 	}
-	b.moved = true
+	b.dirChanged = true
 	first := len(b.open) == 0
 	for i, index := range indexes {
 		newest := i == len(indexes)-1 // taken even if it is an older one: a restart may drop an empty block
 		if !newest && (first || index <= b.newest) {
 			continue
 		}
-		if err := b.take(index); err != nil {
+		if err := b.openBlock(index); err != nil {
 			return err
 		}
 	}
@@ -235,7 +235,7 @@ func (b *blockFiles) isNewest(f *os.File) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-func (b *blockFiles) take(index uint32) error {
+func (b *blockFiles) openBlock(index uint32) error {
 	f, err := os.OpenFile(blockPath(b.dir, index), os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) { // emptied and removed meanwhile
 		return nil

@@ -29,7 +29,7 @@ func (sd *sideStore) Put(ctx context.Context, data []byte) (string, error) {
 	if err == nil && info.Size == uint64(len(data)) {
 		return ref, sd.barrier().wait(blobsStream) // another call may just have stored it
 	}
-	if err := sd.space.admit(len(data), time.Now()); err != nil {
+	if err := sd.space.checkRoom(len(data), time.Now()); err != nil {
 		return "", err
 	}
 	defer sd.touched.Store(true)
@@ -106,7 +106,7 @@ func (sd *sideStore) Save(ctx context.Context, task events.TaskID, id string, da
 	if err != nil {
 		return "", err
 	}
-	if err := sd.space.admit(len(data), time.Now()); err != nil {
+	if err := sd.space.checkRoom(len(data), time.Now()); err != nil {
 		return "", err
 	}
 	failpoint.Pass(failpoint.BeforeCheckpoint)

@@ -156,7 +156,7 @@ func connect(ctx context.Context, t target) (*Conn, error) {
 	lost := &lossNotifier{}
 	opts := t.options(lost)
 	if deadline, ok := ctx.Deadline(); ok {
-		opts = append(opts, nats.Timeout(min(time.Until(deadline), t.patience())))
+		opts = append(opts, nats.Timeout(min(time.Until(deadline), t.dialTimeout())))
 	}
 	nc, err := nats.Connect(t.config.URL, opts...)
 	if err != nil {
@@ -168,15 +168,15 @@ func connect(ctx context.Context, t target) (*Conn, error) {
 		return nil, fault.Wrap(fault.Internal, err, "JetStream cannot be used")
 	}
 	c := &Conn{nc: nc, js: js, target: t, link: lost, lease: t.config.Lease}
-	if err := c.heedNodes(); err != nil {
+	if err := c.watchNodes(); err != nil {
 		nc.Close()
 		return nil, err
 	}
 	return c, nil
 }
 
-// patience is how long one attempt to connect may take: where there are several servers the next one may be better.
-func (t *target) patience() time.Duration {
+// dialTimeout is how long one attempt to connect may take: where there are several servers the next one may be better.
+func (t *target) dialTimeout() time.Duration {
 	if strings.Contains(t.config.URL, ",") {
 		return greetWithin
 	}
@@ -193,7 +193,7 @@ func (t *target) options(lost *lossNotifier) []nats.Option {
 		nats.ReconnectWait(reconnectWait),
 		nats.ReconnectJitter(reconnectWait, reconnectWait),
 		nats.ReconnectBufSize(-1),
-		nats.Timeout(t.patience()),
+		nats.Timeout(t.dialTimeout()),
 		nats.SyncQueueLen(2 * pageCount), // readers ask page by page; the default costs each 0.5 MB
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			lost.lost()
@@ -237,9 +237,9 @@ func noNode(dir string, err error) error {
 	return fault.Wrap(fault.Unavailable, err, "no node runs on the data directory "+dir).WithHint("start one with: orch serve")
 }
 
-// left reports whether the node of the data directory was killed: its address is still there, and another server may be at
+// nodeDied reports whether the node of the data directory was killed: its address is still there, and another server may be at
 // it by now, which refuses the credential.
-func (t *target) left() bool {
+func (t *target) nodeDied() bool {
 	info, err := readNode(t.nodeDir)
 	return t.nodeDir != "" && err == nil && errors.Is(syscall.Kill(info.PID, 0), syscall.ESRCH)
 }
@@ -247,7 +247,7 @@ func (t *target) left() bool {
 func (t *target) fault(err error) error {
 	url := secrets.URL(t.config.URL)
 	switch refused := errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired); {
-	case refused && t.left():
+	case refused && t.nodeDied():
 		return noNode(t.nodeDir, err)
 	case refused:
 		return fault.Wrap(fault.Unauthorized, err, "the server refuses the credential").
@@ -260,8 +260,8 @@ func (t *target) fault(err error) error {
 	}
 }
 
-// another opens a second connection to the same server.
-func (c *Conn) another(ctx context.Context, name string, reconnected func()) (*Conn, error) {
+// openSecond opens a second connection to the same server.
+func (c *Conn) openSecond(ctx context.Context, name string, reconnected func()) (*Conn, error) {
 	t := c.target
 	t.config.Name += " " + name
 	t.reconnected = reconnected
@@ -271,18 +271,18 @@ func (c *Conn) another(ctx context.Context, name string, reconnected func()) (*C
 // External reports whether the server belongs to no node: nodes come and go, and requests go to whichever is active.
 func (c *Conn) External() bool { return c.target.server == nil && c.target.nodeDir == "" }
 
-// largest returns the bytes of commits that a message has room for.
-func (c *Conn) largest() int {
+// maxCommit returns the bytes of commits that a message has room for.
+func (c *Conn) maxCommit() int {
 	const headers = 4 << 10 // more than the headers of a commit or of a part of the archive ever need
 	return int(c.nc.MaxPayload()) - headers
 }
 
-// life is that of the embedded server, 0 for an external one.
-func (c *Conn) life() uint64 {
+// incarnation is that of the embedded server, 0 for an external one.
+func (c *Conn) incarnation() uint64 {
 	if c.target.server == nil {
 		return 0
 	}
-	return c.target.server.life.Load()
+	return c.target.server.incarnation.Load()
 }
 
 // Close drops the connection. It is idempotent.

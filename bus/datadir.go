@@ -86,7 +86,7 @@ func lockDataDir(dir, guest string) (*os.File, error) {
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		defer f.Close()
-		return nil, inUse(dir, f)
+		return nil, inUseFault(dir, f)
 	}
 	if err == nil {
 		err = writeHolder(f, guest)
@@ -113,7 +113,7 @@ func writeHolder(f *os.File, guest string) error {
 	return f.Truncate(int64(len(text)))
 }
 
-func inUse(dir string, lock *os.File) error {
+func inUseFault(dir string, lock *os.File) error {
 	holder, address := holderOf(lock), "not yet known"
 	if info, err := readNode(dir); err == nil && info.PID == holder.PID {
 		address = info.URL

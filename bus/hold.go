@@ -27,30 +27,30 @@ type Hold struct {
 // HoldFunc asks the store of a node.
 type HoldFunc func(ctx context.Context, h Hold) error
 
-// archivePause is the store's side of a hold.
-type archivePause struct {
+// archiveGate is the store's side of a hold.
+type archiveGate struct {
 	moving sync.RWMutex // held for reading while a history moves
 	until  time.Time    // guarded by moving
 }
 
 // Hold begins, renews or ends a hold; beginning one waits for the histories that are moving right now. CONFLICT for one that has run out.
 func (ar *archive) Hold(_ context.Context, h Hold) error {
-	ar.pause.moving.Lock()
-	defer ar.pause.moving.Unlock()
+	ar.gate.moving.Lock()
+	defer ar.gate.moving.Unlock()
 	now := time.Now()
 	switch {
 	case h.End:
-		ar.pause.until = time.Time{}
+		ar.gate.until = time.Time{}
 		return nil
-	case h.Again && now.After(ar.pause.until):
+	case h.Again && now.After(ar.gate.until):
 		return fault.New(fault.Conflict, "the hold of the backup has run out").WithHint("take the backup again")
 	}
-	ar.pause.until = now.Add(holdTime)
+	ar.gate.until = now.Add(holdTime)
 	return nil
 }
 
 // begin begins to move a history; release ends it.
-func (s *archivePause) begin(now time.Time) (release func(), err error) {
+func (s *archiveGate) begin(now time.Time) (release func(), err error) {
 	s.moving.RLock()
 	if now.Before(s.until) {
 		s.moving.RUnlock()

@@ -31,68 +31,68 @@ func Inspect(ctx context.Context, dataDir string) (Report, error) {
 	return second.report, err
 }
 
-// admit is Inspect before a server is started. The server is only let at a store that is whole: it would
+// prepareStore is Inspect before a server is started. The server is only let at a store that is whole: it would
 // cut off what it cannot read, and allocates by positions that it has not checked. What costs nothing or little is
 // mended, and said in the log. Damaged records of the archive cost their tasks and no start; salvage gives up more.
-func admit(ctx context.Context, dataDir string, salvage bool, log *slog.Logger) error {
+func prepareStore(ctx context.Context, dataDir string, salvage bool, log *slog.Logger) error {
 	i := inspection{dir: dataDir}
 	if err := i.run(ctx); err != nil {
 		return err
 	}
-	if i.uncut > 0 || len(i.cuts) > 0 && !salvage && !i.onlyArchive() {
-		return i.refusal()
+	if i.otherProblems > 0 || len(i.damagedBlocks) > 0 && !salvage && !i.onlyArchive() {
+		return i.damageFault()
 	}
-	if len(i.cuts) > 0 || salvage {
+	if len(i.damagedBlocks) > 0 || salvage {
 		if err := i.salvage(ctx, log); err != nil {
 			return err
 		}
 	}
-	return i.mends.apply(ctx, dataDir, i.streams(), i.report.Mended, log)
+	return i.repairs.apply(ctx, dataDir, i.streams(), i.report.Mended, log)
 }
 
 // inspection compares the files of the store with the high-water mark.
 type inspection struct {
-	dir    string
-	mark   mark
-	report Report
-	mends  mends
-	// cuts are the blocks that a salvage would cut damaged records out of, uncut the number of other problems.
-	cuts  []cut
-	uncut int
+	dir     string
+	mark    mark
+	report  Report
+	repairs repairs
+	// damagedBlocks are the blocks that a salvage would cut damaged records out of, uncut the number of other problems.
+	damagedBlocks []damagedBlock
+	otherProblems int
 }
 
 // onlyArchive reports whether all damage is in archived histories.
 func (i *inspection) onlyArchive() bool {
-	return !slices.ContainsFunc(i.cuts, func(c cut) bool { return c.stream != archiveStream })
+	return !slices.ContainsFunc(i.damagedBlocks, func(c damagedBlock) bool { return c.stream != archiveStream })
 }
 
 func (i *inspection) streams() string { return storefile.Dir(filepath.Join(i.dir, storeDir)) }
 
-func (i *inspection) found(p Problem) {
-	i.uncut++
+func (i *inspection) addProblem(p Problem) {
+	i.otherProblems++
 	i.report.add(p)
 }
 
-// foundRecord is found for a damaged record, which a salvage may cut out.
-func (i *inspection) foundRecord(s storefile.Stream, d storefile.Damage, reached uint64) {
+// addDamagedRecord is found for a damaged record, which a salvage may cut out.
+func (i *inspection) addDamagedRecord(s storefile.Stream, d storefile.Damage, reached uint64) {
 	p := problemOf(s.Name, d)
 	if d.Meta || !salvageable(s.Name) {
-		i.found(p)
+		i.addProblem(p)
 		return
 	}
 	i.report.add(p)
-	if c := (cut{stream: s.Name, file: d.File, reached: reached}); !slices.Contains(i.cuts, c) {
-		i.cuts = append(i.cuts, c)
+	if c := (damagedBlock{stream: s.Name, file: d.File, reached: reached}); !slices.Contains(i.damagedBlocks, c) {
+		i.damagedBlocks = append(i.damagedBlocks, c)
 	}
 }
 
-func (i *inspection) mended(p Problem) { i.report.Mended = append(i.report.Mended, p) }
+func (i *inspection) addMended(p Problem) { i.report.Mended = append(i.report.Mended, p) }
 
 func (i *inspection) path(stream, file string) string {
 	return filepath.Join(i.streams(), stream, filepath.FromSlash(file))
 }
 
-func (i *inspection) refusal() *fault.Error {
+func (i *inspection) damageFault() *fault.Error {
 	first := i.report.Problems[0]
 	text := first.String()
 	if more := i.report.Found - 1; more > 0 {
@@ -115,7 +115,7 @@ func (i *inspection) run(ctx context.Context) error {
 		return fault.Wrap(fault.CodeOf(err), err, "the files of the store cannot be read")
 	}
 	for _, s := range streams {
-		i.judge(s)
+		i.examine(s)
 		i.report.Records += s.Records
 		if s.Name == liveStream {
 			i.report.Last = s.Last
@@ -131,12 +131,12 @@ func (i *inspection) readMark() error {
 	err := readMarkFile(filepath.Join(i.dir, markFile), &i.mark)
 	switch {
 	case fault.Has(err, fault.DataLoss):
-		i.found(Problem{File: markFile, What: "it is damaged; if nothing else is, delete it: the store has a copy"})
+		i.addProblem(Problem{File: markFile, What: "it is damaged; if nothing else is, delete it: the store has a copy"})
 	case err != nil && !fault.Has(err, fault.NotFound):
 		return err
 	}
 	if exists(filepath.Join(i.dir, authFile)) && !exists(filepath.Join(i.dir, storeDir)) {
-		i.found(Problem{File: storeDir, What: "the store is gone"})
+		i.addProblem(Problem{File: storeDir, What: "the store is gone"})
 	}
 	return nil
 }
@@ -146,22 +146,22 @@ func (i *inspection) readMark() error {
 func (i *inspection) readSmall() {
 	var auth credentials
 	if fault.Has(readSealed(filepath.Join(i.dir, authFile), &auth), fault.DataLoss) {
-		i.found(Problem{File: authFile, What: "the credentials are damaged; delete the file: the next start makes new ones, which workers elsewhere need"})
+		i.addProblem(Problem{File: authFile, What: "the credentials are damaged; delete the file: the next start makes new ones, which workers elsewhere need"})
 	}
 	lost, err := readLost(i.dir)
 	if fault.Has(err, fault.DataLoss) {
-		i.found(Problem{File: lostFile, What: "the list of what was lost before is damaged"})
+		i.addProblem(Problem{File: lostFile, What: "the list of what was lost before is damaged"})
 	} else {
 		i.report.Lost = lost.orNil()
 	}
 	var version storeVersion
 	if fault.Has(readSealed(filepath.Join(i.dir, versionFile), &version), fault.DataLoss) {
-		i.found(Problem{File: versionFile, What: "the version of the store is damaged; if no newer orch has used this directory, delete the file"})
+		i.addProblem(Problem{File: versionFile, What: "the version of the store is damaged; if no newer orch has used this directory, delete the file"})
 	}
 	var worker workerInfo
 	if path := filepath.Join(i.dir, workFile); fault.Has(readSealed(path, &worker), fault.DataLoss) {
-		i.mended(Problem{File: workFile, What: "the name of the last worker is damaged; its calls are waited for until their leases end"})
-		i.mends.dropped = append(i.mends.dropped, path)
+		i.addMended(Problem{File: workFile, What: "the name of the last worker is damaged; its calls are waited for until their leases end"})
+		i.repairs.removed = append(i.repairs.removed, path)
 	}
 }
 
@@ -170,53 +170,53 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// judge decides about what is wrong in a stream. What holds for any of them comes first: the server must read no file
+// examine decides about what is wrong in a stream. What holds for any of them comes first: the server must read no file
 // that nobody has checked.
-func (i *inspection) judge(s storefile.Stream) {
-	i.judgeStrays(s)
+func (i *inspection) examine(s storefile.Stream) {
+	i.examineStrays(s)
 	switch {
 	case slices.Contains(ownStreams(), s.Name) || slices.Contains(ofJournals(), s.Name):
-		i.judgeOwn(s)
+		i.examineOwn(s)
 	case len(s.Damage) == 0:
 	case s.Name == sessionsStream:
-		i.drop(s, "the sessions of MCP clients are damaged; clients open new ones")
+		i.dropStream(s, "the sessions of MCP clients are damaged; clients open new ones")
 	case s.Name == probeStream:
-		i.drop(s, "what the last start tried there is damaged; it is tried anew")
+		i.dropStream(s, "what the last start tried there is damaged; it is tried anew")
 	case s.Name == messagesStream:
-		i.judgeMessages(s)
+		i.examineMessages(s)
 	default:
-		i.setAside(s.Name, problemOf(s.Name, s.Damage[0]))
+		i.quarantineStream(s.Name, problemOf(s.Name, s.Damage[0]))
 	}
 }
 
-// judgeStrays gets files out of the way of the server. A running one has some of its own, of which nothing is said.
-func (i *inspection) judgeStrays(s storefile.Stream) {
+// examineStrays gets files out of the way of the server. A running one has some of its own, of which nothing is said.
+func (i *inspection) examineStrays(s storefile.Stream) {
 	for _, name := range s.Strays {
 		if storefile.Derived(name) {
-			i.mends.dropped = append(i.mends.dropped, i.path(s.Name, name))
+			i.repairs.removed = append(i.repairs.removed, i.path(s.Name, name))
 			continue
 		}
 		p := Problem{Stream: s.Name, File: name, What: "it is none of the files that orch writes; the start sets it aside"}
-		i.mended(p)
-		i.mends.move(i.path(s.Name, name), p)
+		i.addMended(p)
+		i.repairs.quarantine(i.path(s.Name, name), p)
 	}
 }
 
-// setAside moves a damaged stream out of the way of the server that nothing of orch's depends on.
-func (i *inspection) setAside(stream string, p Problem) {
+// quarantineStream moves a damaged stream out of the way of the server that nothing of orch's depends on.
+func (i *inspection) quarantineStream(stream string, p Problem) {
 	p.What += "; nothing of orch's depends on the stream, and the start sets it aside"
-	i.mended(p)
-	i.mends.move(i.path(stream, ""), p)
+	i.addMended(p)
+	i.repairs.quarantine(i.path(stream, ""), p)
 }
 
-// drop removes a damaged stream that begins anew.
-func (i *inspection) drop(s storefile.Stream, what string) {
-	i.mended(Problem{Stream: s.Name, What: what})
-	i.mends.dropped = append(i.mends.dropped, i.path(s.Name, ""))
+// dropStream removes a damaged stream that begins anew.
+func (i *inspection) dropStream(s storefile.Stream, what string) {
+	i.addMended(Problem{Stream: s.Name, What: what})
+	i.repairs.removed = append(i.repairs.removed, i.path(s.Name, ""))
 }
 
-// judgeOwn tells damage from the end of a write that was cut short and was never acknowledged.
-func (i *inspection) judgeOwn(s storefile.Stream) {
+// examineOwn tells damage from the end of a write that was cut short and was never acknowledged.
+func (i *inspection) examineOwn(s storefile.Stream) {
 	reached, marked := i.mark.reached(s.Name)
 	if !marked && s.Last == 0 && len(s.Damage) == 1 && s.Damage[0].Meta { // its creation was cut short
 		return
@@ -224,40 +224,40 @@ func (i *inspection) judgeOwn(s storefile.Stream) {
 	mended, torn := len(i.report.Mended), false
 	for _, d := range s.Damage {
 		if d.Meta || marked && d.After < reached || !marked && !d.Tail {
-			i.foundRecord(s, d, reached)
+			i.addDamagedRecord(s, d, reached)
 			torn = true
 		} else {
-			i.mended(problemOf(s.Name, d))
+			i.addMended(problemOf(s.Name, d))
 		}
 	}
 	if s.Name == metaStream && marked && s.Last == 0 {
-		i.mended(Problem{Stream: s.Name, What: "the second copy of the high-water mark is gone"})
+		i.addMended(Problem{Stream: s.Name, What: "the second copy of the high-water mark is gone"})
 	}
 	if torn || len(i.report.Mended) > mended {
-		i.mends.torn = append(i.mends.torn, s.Name)
+		i.repairs.reindex = append(i.repairs.reindex, s.Name)
 	}
-	if marked && s.Last < reached && !i.cutAtEnd(s) {
-		i.found(Problem{Stream: s.Name, Seq: s.Last + 1, What: fmt.Sprintf("it ends at position %d but had reached %d", s.Last, reached)})
+	if marked && s.Last < reached && !i.endsInDamage(s) {
+		i.addProblem(Problem{Stream: s.Name, Seq: s.Last + 1, What: fmt.Sprintf("it ends at position %d but had reached %d", s.Last, reached)})
 	}
 }
 
-// cutAtEnd reports whether a stream ends early because its last record is damaged, which keeps its position when it is cut out.
-func (i *inspection) cutAtEnd(s storefile.Stream) bool {
+// endsInDamage reports whether a stream ends early because its last record is damaged, which keeps its position when it is cut out.
+func (i *inspection) endsInDamage(s storefile.Stream) bool {
 	return salvageable(s.Name) && slices.ContainsFunc(s.Damage, func(d storefile.Damage) bool { return d.Tail })
 }
 
-// judgeMessages keeps what was written before a damage: what was acknowledged before a power loss is in front of what it
+// examineMessages keeps what was written before a damage: what was acknowledged before a power loss is in front of what it
 // tore. A message or a membership behind it is lost, and what was dealt with may come again.
-func (i *inspection) judgeMessages(s storefile.Stream) {
+func (i *inspection) examineMessages(s storefile.Stream) {
 	if slices.ContainsFunc(s.Damage, func(d storefile.Damage) bool { return d.Meta }) {
-		i.drop(s, "the messages between agents are damaged; all of them are dropped, and groups have to be joined again")
+		i.dropStream(s, "the messages between agents are damaged; all of them are dropped, and groups have to be joined again")
 		return
 	}
-	i.mends.torn = append(i.mends.torn, s.Name)
+	i.repairs.reindex = append(i.repairs.reindex, s.Name)
 	for _, d := range s.Damage {
-		i.mended(problemOf(s.Name, d))
+		i.addMended(problemOf(s.Name, d))
 		if !d.Tail {
-			i.mends.clip(i.path(s.Name, d.File), int64(d.Offset))
+			i.repairs.truncate(i.path(s.Name, d.File), int64(d.Offset))
 		}
 	}
 }
@@ -279,7 +279,7 @@ func problemOf(stream string, d storefile.Damage) Problem {
 func (i *inspection) missing(streams []storefile.Stream) {
 	for _, name := range i.mark.names() {
 		if !slices.ContainsFunc(streams, func(s storefile.Stream) bool { return s.Name == name }) {
-			i.found(Problem{Stream: name, What: "the stream is gone"})
+			i.addProblem(Problem{Stream: name, What: "the stream is gone"})
 		}
 	}
 }

@@ -22,8 +22,8 @@ const (
 	// snapsBucket holds the snapshots of journals.
 	snapsBucket = "ORCH_SNAPSHOTS"
 	snapsStream = "OBJ_" + snapsBucket
-	// keepWithin is how long an entry may take that its caller waits for no longer.
-	keepWithin = 20 * time.Second
+	// appendWithin is how long an entry may take that its caller waits for no longer.
+	appendWithin = 20 * time.Second
 )
 
 // The journals.
@@ -90,19 +90,19 @@ func (j *Journal) streamName() string { return journalPrefix + j.name }
 func (j *Journal) subject() string { return journalRoot + "." + j.name }
 
 // Largest is how many bytes an entry may have.
-func (j *Journal) Largest() int { return j.store.conn.largest() }
+func (j *Journal) Largest() int { return j.store.conn.maxCommit() }
 
 // Append appends an entry behind the one at a position, 0 for the beginning, and returns its own position when it is
 // durable; the end of ctx does not end it. Errors: CONFLICT when another entry was first, DISK_FULL, and UNAVAILABLE,
 // after which only Read tells whether it is there.
 func (j *Journal) Append(ctx context.Context, after uint64, data []byte) (uint64, error) {
-	if err := j.store.space.admit(len(data), time.Now()); err != nil {
+	if err := j.store.space.checkRoom(len(data), time.Now()); err != nil {
 		return 0, err
 	}
-	if err := j.store.barrier().broken(); err != nil {
+	if err := j.store.barrier().err(); err != nil {
 		return 0, err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepWithin)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), appendWithin)
 	defer cancel()
 	m := &nats.Msg{Subject: j.subject(), Data: data, Header: nats.Header{headHeader: {"change"}}}
 	ack, err := j.store.conn.js.PublishMsg(ctx, m, jetstream.WithExpectLastSequence(after))
@@ -114,7 +114,7 @@ func (j *Journal) Append(ctx context.Context, after uint64, data []byte) (uint64
 	}
 	err = j.store.barrier().wait(j.streamName())
 	if err == nil {
-		_ = j.store.conn.nc.Publish(j.news(), []byte(strconv.FormatUint(ack.Sequence, 10))) // others look by themselves, later
+		_ = j.store.conn.nc.Publish(j.newsSubject(), []byte(strconv.FormatUint(ack.Sequence, 10))) // others look by themselves, later
 	}
 	return ack.Sequence, err
 }
@@ -168,17 +168,17 @@ func (j *Journal) Last(ctx context.Context) (uint64, error) {
 	return info.State.LastSeq, nil
 }
 
-// lookForEntries is how often a node looks for entries of other nodes without being told.
-const lookForEntries = time.Second
+// journalPollEvery is how often a node looks for entries of other nodes without being told.
+const journalPollEvery = time.Second
 
-// news is where nodes tell each other of entries. Nothing is lost with such a word.
-func (j *Journal) news() string { return "orch.news.journal." + j.name }
+// newsSubject is where nodes tell each other of entries. Nothing is lost with such a word.
+func (j *Journal) newsSubject() string { return "orch.news.journal." + j.name }
 
 // Follow calls changed until ctx ends, soon after each entry with its position, and now and then with 0: there may be
 // entries that nobody has told of. UNAVAILABLE when the connection is closed.
 func (j *Journal) Follow(ctx context.Context, changed func(position uint64)) error {
 	told := make(chan uint64, 1)
-	sub, err := j.store.conn.nc.Subscribe(j.news(), func(m *nats.Msg) {
+	sub, err := j.store.conn.nc.Subscribe(j.newsSubject(), func(m *nats.Msg) {
 		position, _ := strconv.ParseUint(string(m.Data), 10, 64) // else it is looked for
 		select {
 		case <-told: // the newest word stands for all
@@ -190,7 +190,7 @@ func (j *Journal) Follow(ctx context.Context, changed func(position uint64)) err
 		return sideFault(err, "the database cannot be followed")
 	}
 	defer func() { _ = sub.Unsubscribe() }() // only fails on a closed connection
-	tick := time.NewTicker(lookForEntries)
+	tick := time.NewTicker(journalPollEvery)
 	defer tick.Stop()
 	for {
 		select {
@@ -242,12 +242,12 @@ func damagedSnapshot(name string, err error) error {
 func (j *Journal) SaveSnapshot(ctx context.Context, position uint64, data []byte) error {
 	j.saving.Lock()
 	defer j.saving.Unlock()
-	release, err := j.store.pause.begin(time.Now())
+	release, err := j.store.gate.begin(time.Now())
 	if err != nil {
 		return err
 	}
 	defer release()
-	if err := j.store.space.admit(len(data), time.Now()); err != nil {
+	if err := j.store.space.checkRoom(len(data), time.Now()); err != nil {
 		return err
 	}
 	old, err := j.snaps.GetInfo(ctx, j.name)
@@ -257,7 +257,7 @@ func (j *Journal) SaveSnapshot(ctx context.Context, position uint64, data []byte
 	if old != nil && positionOf(old.Headers) >= position {
 		return nil // another node was first: what this one lacks is gone from the journal
 	}
-	if err := j.settled(); err != nil { // what is in a snapshot must not be gone from the journal
+	if err := j.syncRelaxed(); err != nil { // what is in a snapshot must not be gone from the journal
 		return err
 	}
 	header := nats.Header{positionHeader: {strconv.FormatUint(position, 10)}}
@@ -267,10 +267,10 @@ func (j *Journal) SaveSnapshot(ctx context.Context, position uint64, data []byte
 	if err := j.store.barrier().wait(snapsStream); err != nil {
 		return err
 	}
-	if err := j.settled(); err != nil { // nor may entries be gone before there is the snapshot
+	if err := j.syncRelaxed(); err != nil { // nor may entries be gone before there is the snapshot
 		return err
 	}
-	return j.forget(ctx, position, old)
+	return j.prune(ctx, position, old)
 }
 
 // positionOf is how far a snapshot goes; 0 for one that does not tell.
@@ -282,17 +282,17 @@ func positionOf(header nats.Header) uint64 {
 	return position
 }
 
-// settled makes durable what was written so far where nothing else does it at once: on a node that is relaxed.
-func (j *Journal) settled() error {
+// syncRelaxed makes durable what was written so far where nothing else does it at once: on a node that is relaxed.
+func (j *Journal) syncRelaxed() error {
 	if j.store.barrier() != nil {
 		return nil
 	}
 	return j.store.syncMeta()
 }
 
-// forget lets go of what a snapshot has replaced: the one before it, and entries. The newest entry of all stays, so
+// prune lets go of what a snapshot has replaced: the one before it, and entries. The newest entry of all stays, so
 // that the journal tells how far it went.
-func (j *Journal) forget(ctx context.Context, position uint64, old *jetstream.ObjectInfo) error {
+func (j *Journal) prune(ctx context.Context, position uint64, old *jetstream.ObjectInfo) error {
 	if old != nil {
 		stream, err := j.store.conn.js.Stream(ctx, snapsStream)
 		if err == nil {

@@ -9,9 +9,9 @@ type workerInfo struct {
 	Name string `json:"name"`
 }
 
-// NoteWorker notes the name of the worker that runs inside of the node, so that the next node on the data directory
+// RecordWorker notes the name of the worker that runs inside of the node, so that the next node on the data directory
 // knows that it has ended.
-func (s *Server) NoteWorker(name string) error {
+func (s *Server) RecordWorker(name string) error {
 	return writeSealed(filepath.Join(s.cfg.DataDir, workFile), workerInfo{name})
 }
 

@@ -33,8 +33,8 @@ func fenced() error {
 		WithHint("try again; see orch nodes")
 }
 
-// lost reports whether a lease is over for good; none never is.
-func lost(l Lease) bool {
+// leaseLost reports whether a lease is over for good; none never is.
+func leaseLost(l Lease) bool {
 	if l == nil {
 		return false
 	}
@@ -115,7 +115,7 @@ func (c *Conn) Epoch(ctx context.Context) (uint64, error) {
 // between its look at its own lease and the change of the log, for which the server knows no condition. The next holder opens the log anew.
 func (s *Store) resignIfOvertaken(ctx context.Context) {
 	l := s.cfg.Lease
-	if l == nil || lost(l) {
+	if l == nil || leaseLost(l) {
 		return
 	}
 	epoch, err := s.conn.Epoch(ctx)

@@ -19,9 +19,9 @@ type LocalToken struct {
 	DataDir, User string
 }
 
-// Keep makes the token at the first start, and a new one when its file is gone or the token is no longer good. The
+// Ensure makes the token at the first start, and a new one when its file is gone or the token is no longer good. The
 // one that it replaces is revoked.
-func (l LocalToken) Keep(ctx context.Context, t *Tokens) error {
+func (l LocalToken) Ensure(ctx context.Context, t *Tokens) error {
 	data, err := readLocalToken(l.path())
 	if err != nil && !fault.Has(err, fault.NotFound) {
 		return err
@@ -35,7 +35,7 @@ func (l LocalToken) Keep(ctx context.Context, t *Tokens) error {
 
 // Rotate makes a new token, writes it to the file, and so revokes the one before.
 func (l LocalToken) Rotate(ctx context.Context, store TokenStore) (Token, error) {
-	place, err := l.place()
+	place, err := l.location()
 	if err != nil {
 		return Token{}, err
 	}
@@ -50,8 +50,8 @@ func (l LocalToken) Rotate(ctx context.Context, store TokenStore) (Token, error)
 
 func (l LocalToken) path() string { return filepath.Join(l.DataDir, LocalTokenFile) }
 
-// place is where the node lives: each has a token of its own.
-func (l LocalToken) place() (string, error) {
+// location is where the node lives: each has a token of its own.
+func (l LocalToken) location() (string, error) {
 	host, err := os.Hostname()
 	if err != nil {
 		return "", fault.Wrap(fault.Internal, err, "the name of this machine cannot be read")

@@ -24,7 +24,7 @@ func (ar *archive) Read(ctx context.Context, task events.TaskID, from uint64) it
 			yield(events.Stored{}, err)
 			return
 		}
-		if err := ar.given.gone(task); err != nil {
+		if err := ar.lostData.goneFault(task); err != nil {
 			yield(events.Stored{}, err)
 			return
 		}
@@ -145,13 +145,13 @@ func (s *Store) Heads(ctx context.Context) iter.Seq2[events.Head, error] {
 // Past implements events.Log: a scan of the headers of all messages of the archive.
 func (s *Store) Past(ctx context.Context) iter.Seq2[events.Head, error] {
 	return func(yield func(events.Head, error) bool) {
-		s.conn.scanHeads(ctx, s.old, archiveAll, pastHead, yield)
+		s.conn.scanHeads(ctx, s.past, archiveAll, pastHead, yield)
 	}
 }
 
 // HasPast implements events.Log by the number of messages that the archive has.
 func (s *Store) HasPast(ctx context.Context) (bool, error) {
-	info, err := s.old.Info(ctx)
+	info, err := s.past.Info(ctx)
 	if err != nil {
 		return false, readFault(err)
 	}

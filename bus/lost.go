@@ -92,8 +92,8 @@ func (l *Lost) positions() map[uint64]bool {
 	return all
 }
 
-// gone returns GONE for a task that was given up, nil for any other one.
-func (l *Lost) gone(task events.TaskID) error {
+// goneFault returns GONE for a task that was given up, nil for any other one.
+func (l *Lost) goneFault(task events.TaskID) error {
 	if l == nil {
 		return nil
 	}
@@ -102,14 +102,14 @@ func (l *Lost) gone(task events.TaskID) error {
 		return nil
 	}
 	return fault.New(fault.Gone, "the task %s was lost to damage and given up on %s: %s", task, t.At.Format(time.DateOnly), t.What).
-		WithField("id").WithHint("what could still be read of it lies in the folder %q of the data directory; a backup may hold it", asideDir)
+		WithField("id").WithHint("what could still be read of it lies in the folder %q of the data directory; a backup may hold it", quarantineDir)
 }
 
-// readGiven reads what was given up; nothing is with an external server, whose files are not here.
-func (b *streams) readGiven() (err error) {
-	b.given = &Lost{}
+// readLostData reads what was given up; nothing is with an external server, whose files are not here.
+func (b *streams) readLostData() (err error) {
+	b.lostData = &Lost{}
 	if server := b.conn.target.server; server != nil {
-		b.given, err = readLost(server.cfg.DataDir)
+		b.lostData, err = readLost(server.cfg.DataDir)
 	}
 	return err
 }

@@ -43,12 +43,12 @@ type sideMark struct {
 	Msgs uint64 `json:"msgs,omitempty"`
 }
 
-func (m mark) known() bool { return !m.Stream.IsZero() }
+func (m mark) isSet() bool { return !m.Stream.IsZero() }
 
 // reached returns the position that a stream had reached, and whether the mark knows the stream.
 func (m mark) reached(stream string) (uint64, bool) {
 	if stream == liveStream {
-		return m.Seq, m.known()
+		return m.Seq, m.isSet()
 	}
 	s, ok := m.Sides[stream]
 	return s.Seq, ok
@@ -56,7 +56,7 @@ func (m mark) reached(stream string) (uint64, bool) {
 
 // names returns the streams that the mark knows, the log first.
 func (m mark) names() []string {
-	if !m.known() {
+	if !m.isSet() {
 		return nil
 	}
 	return append([]string{liveStream}, slices.Sorted(maps.Keys(m.Sides))...)
@@ -108,11 +108,11 @@ type marker struct {
 	stream  time.Time
 	written mark
 	waiting mark
-	// fresh is how far the streams beside the log are.
-	fresh map[string]sideMark
+	// current is how far the streams beside the log are.
+	current map[string]sideMark
 }
 
-func (m *marker) known() bool { return m.written.known() }
+func (m *marker) isSet() bool { return m.written.isSet() }
 
 // load reads the mark from the file and the bucket; the later one counts. A damaged one is DATA_LOSS,
 // after the other was read.
@@ -124,7 +124,7 @@ func (m *marker) load(ctx context.Context, kv jetstream.KeyValue) error {
 		errFile = readMarkFile(m.path, &fromFile)
 	}
 	m.written = fromKV
-	if fromFile.Seq > fromKV.Seq || !fromKV.known() {
+	if fromFile.Seq > fromKV.Seq || !fromKV.isSet() {
 		m.written = fromFile
 	}
 	for _, err := range []error{errKV, errFile} {
@@ -158,7 +158,7 @@ func readMark(ctx context.Context, kv jetstream.KeyValue, into *mark) error {
 // what is there: after a kill it may be behind.
 func (hw *highWater) checkMark(ctx context.Context) error {
 	if hw.live == nil {
-		hw.lose("the live log is gone; it had reached position %d", hw.mark.written.Seq)
+		hw.refuseAppends("the live log is gone; it had reached position %d", hw.mark.written.Seq)
 		return nil
 	}
 	info, err := hw.live.Info(ctx)
@@ -169,8 +169,8 @@ func (hw *highWater) checkMark(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	hw.mark.stream, hw.opened = info.Created, info.State.LastSeq
-	if err := hw.compare(ctx, info, sides); err != nil || hw.lost() {
+	hw.mark.stream, hw.startSeq = info.Created, info.State.LastSeq
+	if err := hw.compare(ctx, info, sides); err != nil || hw.hasLoss() {
 		return err
 	}
 	return hw.raiseMark(ctx, info.State.LastSeq, sides)
@@ -178,25 +178,25 @@ func (hw *highWater) checkMark(ctx context.Context) error {
 
 func (hw *highWater) compare(ctx context.Context, info *jetstream.StreamInfo, sides map[string]sideMark) error {
 	w := hw.mark.written
-	if !w.known() || hw.given.Pending { // then the check of the whole log tells what is missing
+	if !w.isSet() || hw.lostData.Pending { // then the check of the whole log tells what is missing
 		return nil
 	}
 	for name, was := range w.Sides {
 		is := sides[name]
 		switch {
 		case !is.Created.Equal(was.Created):
-			hw.lose("the stream %s is not the one that was there", name)
+			hw.refuseAppends("the stream %s is not the one that was there", name)
 		case is.Seq < was.Seq:
-			hw.lose("the stream %s ends at position %d but had reached %d", name, is.Seq, was.Seq)
+			hw.refuseAppends("the stream %s ends at position %d but had reached %d", name, is.Seq, was.Seq)
 		case is.Msgs < was.Msgs:
-			hw.lose("the stream %s has %d messages of %d", name, is.Msgs, was.Msgs)
+			hw.refuseAppends("the stream %s has %d messages of %d", name, is.Msgs, was.Msgs)
 		}
 	}
 	switch {
 	case !w.Stream.Equal(info.Created):
-		hw.lose("the live log is not the one that had reached position %d", w.Seq)
+		hw.refuseAppends("the live log is not the one that had reached position %d", w.Seq)
 	case info.State.LastSeq < w.Seq:
-		hw.lose("the log ends at position %d but had reached %d", info.State.LastSeq, w.Seq)
+		hw.refuseAppends("the log ends at position %d but had reached %d", info.State.LastSeq, w.Seq)
 	case w.Seq > 0:
 		return hw.checkMarked(ctx, w)
 	}
@@ -217,7 +217,7 @@ func (hw *highWater) raiseMark(ctx context.Context, last uint64, sides map[strin
 			m.At = events.Time(time.Now())
 		}
 	}
-	hw.mark.waiting, hw.mark.fresh = m, sides
+	hw.mark.waiting, hw.mark.current = m, sides
 	return hw.writeMark(ctx, m)
 }
 
@@ -229,7 +229,7 @@ func (hw *highWater) sides(ctx context.Context) (map[string]sideMark, error) {
 	for i, name := range names {
 		asks[i] = func() (err error) { found[i], err = hw.side(ctx, name); return err }
 	}
-	if err := together(asks...); err != nil {
+	if err := runAll(asks...); err != nil {
 		return nil, err
 	}
 	all := map[string]sideMark{}
@@ -267,7 +267,7 @@ func (hw *highWater) checkMarked(ctx context.Context, w mark) error {
 	}
 	if len(page) > 0 && page[0].Seq == w.Seq {
 		if events.Hash(page[0].Data) != w.Hash {
-			hw.lose("the commit at position %d of task %s was changed", w.Seq, w.Task)
+			hw.refuseAppends("the commit at position %d of task %s was changed", w.Seq, w.Task)
 		}
 		return nil
 	}
@@ -285,27 +285,27 @@ func (hw *highWater) checkMarked(ctx context.Context, w mark) error {
 	if hw.cfg.ArchiveAge > 0 && time.Since(w.At) > hw.cfg.ArchiveAge {
 		return nil // archived and, by now, dropped from the archive as configured
 	}
-	if hw.given.positions()[w.Seq] {
+	if hw.lostData.positions()[w.Seq] {
 		return nil
 	}
 	if _, gone, err := hw.archive.removedAt(ctx, w.Task); err != nil || gone {
 		return err
 	}
-	hw.lose("the commit at position %d of task %s cannot be read", w.Seq, w.Task)
+	hw.refuseAppends("the commit at position %d of task %s cannot be read", w.Seq, w.Task)
 	return nil
 }
 
-func (b *streams) lost() bool { return b.loss.Load() != nil }
+func (b *streams) hasLoss() bool { return b.loss.Load() != nil }
 
-// lose makes the log refuse appends from now on.
-func (b *streams) lose(format string, args ...any) {
+// refuseAppends makes the log refuse appends from now on.
+func (b *streams) refuseAppends(format string, args ...any) {
 	b.loss.CompareAndSwap(nil, fault.New(fault.DataLoss, format, args...).
 		WithHint("the log is read-only; restore the data directory from a backup, or see orch verify for what is gone"))
 }
 
 // moveMark writes the mark when the log or a stream beside it has grown since.
 func (hw *highWater) moveMark(ctx context.Context) error {
-	if hw.lost() {
+	if hw.hasLoss() {
 		return nil
 	}
 	next := hw.mark.waiting
@@ -313,10 +313,10 @@ func (hw *highWater) moveMark(ctx context.Context) error {
 	if !hw.mark.lag {
 		next = hw.mark.waiting
 	}
-	next.Sides = hw.mark.fresh // always a round behind: not all that is counted has been acknowledged
+	next.Sides = hw.mark.current // always a round behind: not all that is counted has been acknowledged
 	if hw.touched.Swap(false) {
 		var err error
-		if hw.mark.fresh, err = hw.sides(ctx); err != nil {
+		if hw.mark.current, err = hw.sides(ctx); err != nil {
 			hw.touched.Store(true)
 			return err
 		}
@@ -326,7 +326,7 @@ func (hw *highWater) moveMark(ctx context.Context) error {
 
 // closeMark writes the mark for the last commit, after the store stopped appending.
 func (hw *highWater) closeMark(ctx context.Context) error {
-	if hw.lost() {
+	if hw.hasLoss() {
 		return nil
 	}
 	if hw.mark.lag {
@@ -335,7 +335,7 @@ func (hw *highWater) closeMark(ctx context.Context) error {
 		}
 	}
 	m := hw.newestMark()
-	m.Sides = hw.mark.fresh
+	m.Sides = hw.mark.current
 	if sides, err := hw.sides(ctx); err == nil { // a server that has ended takes no mark either
 		m.Sides = sides
 	}
@@ -348,9 +348,9 @@ func (hw *highWater) newestMark() mark {
 	if hw.barrier().failure() != nil {
 		return mark{}
 	}
-	hw.app.mu.Lock()
-	h := hw.app.newest
-	hw.app.mu.Unlock()
+	hw.appender.mu.Lock()
+	h := hw.appender.newest
+	hw.appender.mu.Unlock()
 	m := hw.mark.written
 	if h.seq > m.Seq {
 		m.Seq, m.Task, m.Hash, m.At = h.seq, h.task, events.Hash(h.data), events.Time(h.at)
@@ -360,11 +360,11 @@ func (hw *highWater) newestMark() mark {
 
 func (hw *highWater) writeMark(ctx context.Context, m mark) error {
 	w := hw.mark.written
-	moved := !w.known() || m.Seq > w.Seq || !maps.Equal(m.Sides, w.Sides)
-	if !moved || hw.barrier().broken() != nil {
+	moved := !w.isSet() || m.Seq > w.Seq || !maps.Equal(m.Sides, w.Sides)
+	if !moved || hw.barrier().err() != nil {
 		return nil //nolint:nilerr // everybody has been told of the failure
 	}
-	if w.known() && !hw.space.admitsMark() {
+	if w.isSet() && !hw.space.hasRoomForMark() {
 		return nil // a later one says the same; a write that fails would stop the server
 	}
 	m, err := m.sealed()
@@ -378,7 +378,7 @@ func (hw *highWater) writeMark(ctx context.Context, m mark) error {
 	failpoint.Pass(failpoint.BeforeMark)
 	if _, err := hw.meta.Put(ctx, markKey, data); err != nil {
 		err = sideFault(err, "the high-water mark cannot be stored")
-		if w.known() && fault.Has(err, fault.DiskFull) { // an external server takes nothing, commits neither
+		if w.isSet() && fault.Has(err, fault.DiskFull) { // an external server takes nothing, commits neither
 			return nil
 		}
 		return err

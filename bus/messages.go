@@ -21,8 +21,8 @@ const (
 	messagesRoot = "orch.msg"
 	// messagesNews is where nodes tell each other that there is a new record. Nothing is lost with such a word.
 	messagesNews = "orch.news.messages"
-	// lookForMessages is how often a node looks for records of other nodes without being told.
-	lookForMessages = time.Second
+	// messagesPollEvery is how often a node looks for records of other nodes without being told.
+	messagesPollEvery = time.Second
 )
 
 // Messages is the broker of a node: its messages are in the stream ORCH_MESSAGES, which all nodes of a server follow.
@@ -73,7 +73,7 @@ func (m *Messages) Close() {
 
 // follow reads what is new whenever a node says so, and now and then.
 func (m *Messages) follow(ctx context.Context, s *Store, wake <-chan struct{}, log *slog.Logger) {
-	tick := time.NewTicker(lookForMessages)
+	tick := time.NewTicker(messagesPollEvery)
 	defer tick.Stop()
 	for {
 		select {
@@ -156,7 +156,7 @@ func (m messageStore) Append(ctx context.Context, r messages.Record) (uint64, er
 	if err != nil {
 		return 0, fault.Wrap(fault.Internal, err, "a message cannot be encoded")
 	}
-	if err := m.s.space.admit(len(data), time.Now()); err != nil {
+	if err := m.s.space.checkRoom(len(data), time.Now()); err != nil {
 		return 0, err
 	}
 	msg := &nats.Msg{Subject: messageSubject(r), Data: data, Header: nats.Header{headHeader: {"message"}}}

@@ -15,13 +15,13 @@ import (
 // with requests, which would wait for their answers as long as they can.
 const nodesNews = "orch.news.nodes"
 
-// toldWithin is how long the server may take to hear of a node.
-const toldWithin = time.Second
+// announceWithin is how long the server may take to hear of a node.
+const announceWithin = time.Second
 
-// TakeOver tells all who use the server that requests to the node before are not answered any more. The active node of a cluster
+// AnnounceTakeover tells all who use the server that requests to the node before are not answered any more. The active node of a cluster
 // does so once it serves: what was asked until then may have gone to one that stands still. UNAVAILABLE.
-func (c *Conn) TakeOver(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, toldWithin)
+func (c *Conn) AnnounceTakeover(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, announceWithin)
 	defer cancel()
 	err := c.nc.Publish(nodesNews, nil)
 	if err == nil {
@@ -33,16 +33,16 @@ func (c *Conn) TakeOver(ctx context.Context) error {
 	return nil
 }
 
-// TellReturns tells all who use the server, each time that the connection has been made again, that requests to the node may
+// AnnounceReturns tells all who use the server, each time that the connection has been made again, that requests to the node may
 // have been lost meanwhile. Where the node was connected to a server of a cluster that hangs, others sent them there.
-func (c *Conn) TellReturns() {
+func (c *Conn) AnnounceReturns() {
 	c.nc.SetReconnectHandler(func(nc *nats.Conn) {
 		_ = nc.Publish(nodesNews, nil) // who is not told waits for as long as it asked to
 	})
 }
 
-// heedNodes ends the requests that wait when another node takes over or one returns, where that does not end the connection.
-func (c *Conn) heedNodes() error {
+// watchNodes ends the requests that wait when another node takes over or one returns, where that does not end the connection.
+func (c *Conn) watchNodes() error {
 	if !c.External() || c.lease != nil { // the news are those of the node itself
 		return nil
 	}

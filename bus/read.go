@@ -69,8 +69,8 @@ func (c *Conn) page(ctx context.Context, stream, subject string, from uint64, co
 // answerWithin is how long one of several servers may take: one that is about to go, or has just come, does not answer.
 const answerWithin = 3 * time.Second
 
-// patiently asks again as long as ctx lasts, where there are several servers.
-func (c *Conn) patiently(ctx context.Context, ask func(context.Context) error) error {
+// retry asks again as long as ctx lasts, where there are several servers.
+func (c *Conn) retry(ctx context.Context, ask func(context.Context) error) error {
 	if !c.replicated.Load() {
 		return ask(ctx)
 	}
@@ -87,7 +87,7 @@ func (c *Conn) patiently(ctx context.Context, ask func(context.Context) error) e
 
 // anyPage is page as any server tells it that has the stream: what it tells is true, but the newest may be missing.
 func (c *Conn) anyPage(ctx context.Context, stream, subject string, from uint64, count int) (page []entry, err error) {
-	err = c.patiently(ctx, func(ctx context.Context) error {
+	err = c.retry(ctx, func(ctx context.Context) error {
 		page, err = c.onePage(ctx, stream, subject, from, count)
 		return err
 	})
@@ -121,7 +121,7 @@ func collect(ctx context.Context, sub *nats.Subscription) ([]entry, error) {
 		}
 		switch status := m.Header.Get("Status"); status {
 		case "":
-			e, err := asEntry(m)
+			e, err := decodeEntry(m)
 			if err != nil {
 				return nil, err
 			}
@@ -145,13 +145,13 @@ func (c *Conn) leaderNext(ctx context.Context, stream, subject string, from uint
 	if subject == "" {
 		subject = ">"
 	}
-	return c.askLeader(ctx, stream, map[string]any{"seq": max(from, 1), "next_by_subj": subject})
+	return c.requestLeader(ctx, stream, map[string]any{"seq": max(from, 1), "next_by_subj": subject})
 }
 
 // newest returns the newest message of a subject; nil when there is none.
 func (c *Conn) newest(ctx context.Context, stream jetstream.Stream, subject string) (*entry, error) {
 	if c.replicated.Load() {
-		return c.askLeader(ctx, stream.CachedInfo().Config.Name, map[string]any{"last_by_subj": subject})
+		return c.requestLeader(ctx, stream.CachedInfo().Config.Name, map[string]any{"last_by_subj": subject})
 	}
 	m, err := stream.GetLastMsgForSubject(ctx, subject)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
@@ -163,15 +163,15 @@ func (c *Conn) newest(ctx context.Context, stream jetstream.Stream, subject stri
 	return &entry{Stored: events.Stored{Seq: m.Sequence, Data: m.Data}, subject: m.Subject, header: m.Header}, nil
 }
 
-func (c *Conn) askLeader(ctx context.Context, stream string, question map[string]any) (*entry, error) {
-	request, err := json.Marshal(question)
+func (c *Conn) requestLeader(ctx context.Context, stream string, query map[string]any) (*entry, error) {
+	request, err := json.Marshal(query)
 	if err != nil {
 		return nil, fault.Wrap(fault.Internal, err, "a read request cannot be encoded")
 	}
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
 	defer cancel()
 	var m *nats.Msg
-	err = c.patiently(ctx, func(ctx context.Context) error {
+	err = c.retry(ctx, func(ctx context.Context) error {
 		m, err = c.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+stream, request)
 		return err
 	})
@@ -209,7 +209,7 @@ func (c *Conn) askLeader(ctx context.Context, stream string, question map[string
 	}
 }
 
-func asEntry(m *nats.Msg) (entry, error) {
+func decodeEntry(m *nats.Msg) (entry, error) {
 	seq, err := strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64)
 	if err != nil {
 		return entry{}, readFault(err)
@@ -244,7 +244,7 @@ func (c *Conn) walk(ctx context.Context, stream, subject string, from, to uint64
 			return
 		}
 		ctx, cancel := context.WithCancel(ctx)
-		next := c.ahead(ctx, stream, subject, from, pageCount/40) // most histories are short
+		next := c.prefetch(ctx, stream, subject, from, pageCount/40) // most histories are short
 		defer func() { cancel(); <-next }()
 		for pending := ""; ; {
 			got := <-next
@@ -262,7 +262,7 @@ func (c *Conn) walk(ctx context.Context, stream, subject string, from, to uint64
 			pending, from = last.pending, last.Seq+1
 			ends := pending == "0" || pending == "" || from > to
 			if !ends {
-				next = c.ahead(ctx, stream, subject, from, pageCount)
+				next = c.prefetch(ctx, stream, subject, from, pageCount)
 			}
 			for _, e := range got.page {
 				if e.Seq > to || !yield(e, nil) {
@@ -282,8 +282,8 @@ type fetched struct {
 	err  error
 }
 
-// ahead asks for a page; the channel is closed after the answer.
-func (c *Conn) ahead(ctx context.Context, stream, subject string, from uint64, count int) <-chan fetched {
+// prefetch asks for a page; the channel is closed after the answer.
+func (c *Conn) prefetch(ctx context.Context, stream, subject string, from uint64, count int) <-chan fetched {
 	answer := make(chan fetched, 1)
 	go func() {
 		defer close(answer)
@@ -293,8 +293,8 @@ func (c *Conn) ahead(ctx context.Context, stream, subject string, from uint64, c
 	return answer
 }
 
-// following returns the commit of a task that follows position after.
-func (b *streams) following(ctx context.Context, task events.TaskID, after uint64) (events.Stored, bool, error) {
+// nextCommit returns the commit of a task that follows position after.
+func (b *streams) nextCommit(ctx context.Context, task events.TaskID, after uint64) (events.Stored, bool, error) {
 	page, err := b.conn.page(ctx, liveStream, liveSubject(task), after+1, 1)
 	if err != nil || len(page) == 0 {
 		return events.Stored{}, false, err

@@ -44,7 +44,7 @@ func (ar *archive) Remove(ctx context.Context, tasks []events.TaskID) error {
 	if loss := ar.loss.Load(); loss != nil {
 		return loss
 	}
-	release, err := ar.pause.begin(time.Now())
+	release, err := ar.gate.begin(time.Now())
 	if err != nil {
 		return err
 	}
@@ -70,10 +70,10 @@ func (ar *archive) Remove(ctx context.Context, tasks []events.TaskID) error {
 		return fenced()
 	}
 	for task, upTo := range named {
-		if err := ar.leaveLive(ctx, task, upTo); err != nil { // what the server brought back after a kill
+		if err := ar.removeLive(ctx, task, upTo); err != nil { // what the server brought back after a kill
 			return err
 		}
-		if err := ar.purge(ctx, ar.old, archiveSubject(task), all); err != nil {
+		if err := ar.purge(ctx, ar.past, archiveSubject(task), all); err != nil {
 			return err
 		}
 	}
@@ -95,7 +95,7 @@ func (ar *archive) addRemoved(ctx context.Context, records map[string]*bytes.Buf
 	if err != nil {
 		return 0, false, err
 	}
-	if _, more, err := ar.following(ctx, task, newest.Seq); err != nil || more {
+	if _, more, err := ar.nextCommit(ctx, task, newest.Seq); err != nil || more {
 		return 0, false, err
 	}
 	if !whole { // the rest of a removal that was cut short, or an archiving that was: then the live log has the history
@@ -122,7 +122,7 @@ func (ar *archive) addRemoved(ctx context.Context, records map[string]*bytes.Buf
 func (ar *archive) writeRemoved(ctx context.Context, records map[string]*bytes.Buffer) error {
 	defer ar.touched.Store(true)
 	for subject, body := range records {
-		if err := ar.space.admitArchive(body.Len()); err != nil {
+		if err := ar.space.checkArchiveRoom(body.Len()); err != nil {
 			return err
 		}
 		ar.removals.Store(true)
@@ -153,7 +153,7 @@ func formatPositions(positions []uint64) string {
 }
 
 // parsePositions calls note for each position; DATA_LOSS for what formatPositions does not return.
-func parsePositions(text string, note func(uint64)) error {
+func parsePositions(text string, add func(uint64)) error {
 	for one := range strings.SplitSeq(text, ",") {
 		from, to, isRange := strings.Cut(one, "-")
 		if !isRange {
@@ -168,7 +168,7 @@ func parsePositions(text string, note func(uint64)) error {
 			return damagedRemoval()
 		}
 		for seq := first; seq <= last; seq++ {
-			note(seq)
+			add(seq)
 		}
 	}
 	return nil
@@ -180,7 +180,7 @@ func damagedRemoval() error {
 
 // findRemovals notes whether the archive has records of removed tasks: without any, nobody has to look.
 func (ar *archive) findRemovals(ctx context.Context) error {
-	info, err := ar.old.Info(ctx, jetstream.WithSubjectFilter(removedRoot+".*"))
+	info, err := ar.past.Info(ctx, jetstream.WithSubjectFilter(removedRoot+".*"))
 	if err != nil {
 		return readFault(err)
 	}
@@ -209,8 +209,8 @@ func (ar *archive) removedAt(ctx context.Context, task events.TaskID) (time.Time
 	return time.Time{}, false, nil
 }
 
-// removed returns GONE for a task that was removed from the archive, nil for any other one.
-func (ar *archive) removed(ctx context.Context, task events.TaskID) error {
+// removedFault returns GONE for a task that was removed from the archive, nil for any other one.
+func (ar *archive) removedFault(ctx context.Context, task events.TaskID) error {
 	at, gone, err := ar.removedAt(ctx, task)
 	if err != nil || !gone {
 		return err
@@ -222,8 +222,8 @@ func (ar *archive) removed(ctx context.Context, task events.TaskID) error {
 func (v *verifier) readRemoved(e entry) {
 	for line := range bytes.Lines(e.Data) {
 		task, positions, _ := strings.Cut(strings.TrimSuffix(string(line), "\n"), " ")
-		if err := parsePositions(positions, v.note); err != nil || !isTask(events.TaskID(task)) {
-			v.found(0, "", "the record "+e.subject+" of removed tasks is damaged")
+		if err := parsePositions(positions, v.markSeen); err != nil || !isTask(events.TaskID(task)) {
+			v.addProblem(0, "", "the record "+e.subject+" of removed tasks is damaged")
 			return
 		}
 		if id := events.TaskID(task); !v.removed[id] {

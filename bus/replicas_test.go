@@ -110,7 +110,7 @@ func TestTakeOverEndsRequests(t *testing.T) {
 	answer := make(chan error, 1)
 	go func() { answer <- rpc.Call(context.Background(), c, "orch.silent.ask", strconv.Itoa(1), nil) }()
 	<-arrived
-	require.NoError(t, n.Conn.TakeOver(t.Context()))
+	require.NoError(t, n.Conn.AnnounceTakeover(t.Context()))
 	err = <-answer
 	assert.True(t, fault.Has(err, fault.Unavailable), "%v", err)
 	assert.Equal(t, bus.OutcomeUnknown, fault.From(err).Reason)

@@ -17,38 +17,38 @@ const reserveFile = "reserve"
 type reserve struct {
 	path string
 	size int64
-	// none is set where the file system cannot set space aside.
-	none bool
+	// unsupported is set where the file system cannot set space aside.
+	unsupported bool
 }
 
 func newReserve(cfg *ServerConfig) *reserve {
 	const most, share = 4 << 20, 4
 	size := min(most, cfg.MinFree/share)
-	return &reserve{path: filepath.Join(cfg.DataDir, reserveFile), size: size, none: size <= 0}
+	return &reserve{path: filepath.Join(cfg.DataDir, reserveFile), size: size, unsupported: size <= 0}
 }
 
-// tend gives the reserve up or takes it back, as the free space says.
-func (r *reserve) tend(cfg *ServerConfig) error {
+// update gives the reserve up or takes it back, as the free space says.
+func (r *reserve) update(cfg *ServerConfig) error {
 	free, _, err := diskSpace(cfg.DataDir)
 	switch there := exists(r.path); {
 	case err != nil:
 		return err
 	case there && free < cfg.leastForMarks():
 		return removeFile(r.path)
-	case !there && !r.none && free >= cfg.MinFree+2*r.size:
-		return r.take()
+	case !there && !r.unsupported && free >= cfg.MinFree+2*r.size:
+		return r.allocate()
 	}
 	return nil
 }
 
-func (r *reserve) take() error {
+func (r *reserve) allocate() error {
 	f, err := os.OpenFile(r.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return writeFault(r.path, err)
 	}
 	err = unix.Fallocate(int(f.Fd()), 0, 0, r.size)
 	if err = errors.Join(err, f.Close()); err != nil {
-		r.none = true
+		r.unsupported = true
 		return errors.Join(writeFault(r.path, err), removeFile(r.path))
 	}
 	return nil

@@ -129,7 +129,7 @@ func (c *RestoreConfig) fill(ctx context.Context, server *Server, m Manifest) (r
 		if name == authFile {
 			return writeCredentials(server.DataDir(), data)
 		}
-		return conn.implant(ctx, name, m.config(name), data)
+		return conn.restoreStream(ctx, name, m.config(name), data)
 	})
 	if err != nil {
 		return report, err

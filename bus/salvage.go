@@ -24,8 +24,8 @@ func salvageable(stream string) bool {
 	return slices.Contains([]string{liveStream, archiveStream, blobsStream, pointsStream}, stream)
 }
 
-// cut is a block with damaged records.
-type cut struct {
+// damagedBlock is a block with damaged records.
+type damagedBlock struct {
 	stream, file string
 	// reached is the position that the stream had reached.
 	reached uint64
@@ -34,11 +34,11 @@ type cut struct {
 // salvager cuts damaged records out of the files of a store, with copies of the blocks set aside.
 type salvager struct {
 	i    *inspection
-	to   setAside
+	to   quarantine
 	lost *Lost
 	log  *slog.Logger
-	// notes are written when all that is damaged can be cut out.
-	notes []salvageNote
+	// losses are written when all that is damaged can be cut out.
+	losses []loss
 }
 
 // salvage cuts out what is damaged. The note of what is lost is on the disk before the first block changes, and a salvage that was
@@ -48,14 +48,14 @@ func (i *inspection) salvage(ctx context.Context, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	s := salvager{i: i, to: newSetAside(i.dir), lost: lost, log: log}
-	blocks := map[cut][]byte{}
-	for _, c := range i.cuts {
-		if blocks[c], err = s.examine(c); err != nil {
+	s := salvager{i: i, to: newQuarantine(i.dir), lost: lost, log: log}
+	blocks := map[damagedBlock][]byte{}
+	for _, c := range i.damagedBlocks {
+		if blocks[c], err = s.cleanBlock(c); err != nil {
 			return err
 		}
 	}
-	if err := s.writeNotes(ctx); err != nil { // a salvage that is refused before notes nothing
+	if err := s.writeLosses(ctx); err != nil { // a salvage that is refused before notes nothing
 		return err
 	}
 	s.lost.Pending = true
@@ -65,16 +65,16 @@ func (i *inspection) salvage(ctx context.Context, log *slog.Logger) error {
 	if err := removeFile(filepath.Join(i.dir, indexFile)); err != nil { // it names tasks that are given up
 		return err
 	}
-	for _, c := range i.cuts {
-		if err := s.replace(c, blocks[c]); err != nil {
+	for _, c := range i.damagedBlocks {
+		if err := s.replaceBlock(c, blocks[c]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// examine returns a block without its damaged records, and notes the tasks that they belong to.
-func (s *salvager) examine(c cut) ([]byte, error) {
+// cleanBlock returns a block without its damaged records, and notes the tasks that they belong to.
+func (s *salvager) cleanBlock(c damagedBlock) ([]byte, error) {
 	dir := s.i.path(c.stream, "")
 	hold := uint64(0)
 	newest, err := storefile.Newest(dir, c.file)
@@ -84,21 +84,21 @@ func (s *salvager) examine(c cut) ([]byte, error) {
 	if err != nil {
 		return nil, fault.Wrap(fault.CodeOf(err), err, "the blocks of "+c.stream+" cannot be read")
 	}
-	content, regions, err := storefile.Cut(dir, c.file, hold, believable)
+	content, regions, err := storefile.RemoveDamage(dir, c.file, hold, believable)
 	if err != nil {
 		return nil, fault.Wrap(fault.CodeOf(err), err, "the block "+c.file+" of "+c.stream+" cannot be read")
 	}
 	for _, r := range regions {
-		if err := s.note(c, r); err != nil {
+		if err := s.recordLoss(c, r); err != nil {
 			return nil, err
 		}
 	}
 	return content, nil
 }
 
-// note notes a line about each task that what is cut out belongs to. A damaged commit whose task nobody can tell is not given
+// recordLoss notes a line about each task that what is cut out belongs to. A damaged commit whose task nobody can tell is not given
 // up, nor are commits that nobody can count: their tasks would go on as if the commits had never been.
-func (s *salvager) note(c cut, r storefile.Region) error {
+func (s *salvager) recordLoss(c damagedBlock, r storefile.Region) error {
 	p := Problem{Stream: c.stream, File: c.file, Seq: r.After + 1, What: fmt.Sprintf("%d bytes at byte %d, after position %d, were cut out: a record has %s", len(r.Data), r.Offset, r.After, r.What)}
 	tasks, err := tasksOf(r)
 	if c.stream == liveStream && err != nil {
@@ -106,45 +106,45 @@ func (s *salvager) note(c cut, r storefile.Region) error {
 			WithHint("the store is as it was; orch restore brings a backup back")
 	}
 	if c.stream != liveStream && c.stream != archiveStream || len(tasks) == 0 {
-		s.notes = append(s.notes, salvageNote{s.place(c), p})
+		s.losses = append(s.losses, loss{s.quarantinePath(c), p})
 	} else {
 		for _, p.Task = range tasks {
 			s.lost.addTask(p.Task, "a record of its history is damaged ("+c.stream+", "+c.file+")")
-			s.notes = append(s.notes, salvageNote{s.place(c), p})
+			s.losses = append(s.losses, loss{s.quarantinePath(c), p})
 		}
 	}
 	return nil
 }
 
-// salvageNote is a line of the list of what was set aside.
-type salvageNote struct {
-	place string
-	why   Problem
+// loss is a line of the list of what was set aside.
+type loss struct {
+	location string
+	why      Problem
 }
 
-// writeNotes writes the lines about what is about to be cut out.
-func (s *salvager) writeNotes(ctx context.Context) error {
-	for _, n := range s.notes {
+// writeLosses writes the lines about what is about to be cut out.
+func (s *salvager) writeLosses(ctx context.Context) error {
+	for _, n := range s.losses {
 		s.log.LogAttrs(ctx, slog.LevelError, "record_salvaged", slog.String("problem", n.why.String()))
-		if err := s.to.note(n.place, n.why); err != nil {
+		if err := s.to.record(n.location, n.why); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *salvager) place(c cut) string {
+func (s *salvager) quarantinePath(c damagedBlock) string {
 	name, err := filepath.Rel(s.i.dir, s.i.path(c.stream, c.file))
 	if err != nil {
 		name = filepath.Join(c.stream, c.file)
 	}
-	return s.to.place(name)
+	return s.to.location(name)
 }
 
-// replace sets the damaged block aside and puts what is left of it in its place.
-func (s *salvager) replace(c cut, content []byte) error {
+// replaceBlock sets the damaged block aside and puts what is left of it in its place.
+func (s *salvager) replaceBlock(c damagedBlock, content []byte) error {
 	path := s.i.path(c.stream, c.file)
-	copied := filepath.Join(s.i.dir, s.place(c))
+	copied := filepath.Join(s.i.dir, s.quarantinePath(c))
 	data, err := os.ReadFile(path)
 	if err == nil {
 		err = os.MkdirAll(filepath.Dir(copied), 0o700)
@@ -203,10 +203,10 @@ func tasksIn(p storefile.Piece) []events.TaskID {
 	return tasks
 }
 
-// settleLost deals with what a salvage has left of the store: every task that is not whole any more is set aside and given up, and so are
+// finishSalvage deals with what a salvage has left of the store: every task that is not whole any more is set aside and given up, and so are
 // the positions and values that are gone. Afterwards the check of the whole log finds nothing, or the log refuses appends.
-func (s *Store) settleLost(ctx context.Context) error {
-	if s.given == nil || !s.given.Pending {
+func (s *Store) finishSalvage(ctx context.Context) error {
+	if s.lostData == nil || !s.lostData.Pending {
 		return nil
 	}
 	dataDir := s.conn.target.server.cfg.DataDir
@@ -221,18 +221,18 @@ func (s *Store) settleLost(ctx context.Context) error {
 		}
 		switch {
 		case p.Value != "":
-			s.given.addValue(p.Value, p.Task)
+			s.lostData.addValue(p.Value, p.Task)
 		case p.Task != "":
-			s.given.addTask(p.Task, p.What)
+			s.lostData.addTask(p.Task, p.What)
 		}
 	}
-	to := newSetAside(dataDir)
-	for _, task := range slices.Sorted(maps.Keys(s.given.Tasks)) {
-		if err := s.giveUp(ctx, to, task, gone); err != nil {
+	to := newQuarantine(dataDir)
+	for _, task := range slices.Sorted(maps.Keys(s.lostData.Tasks)) {
+		if err := s.abandonTask(ctx, to, task, gone); err != nil {
 			return err
 		}
 	}
-	s.given.addPositions(gone)
+	s.lostData.addPositions(gone)
 	if report, err = s.verifyAll(ctx); err != nil {
 		return err
 	}
@@ -241,18 +241,18 @@ func (s *Store) settleLost(ctx context.Context) error {
 			gone[p.Seq] = true
 		}
 	}
-	s.given.addPositions(gone)
+	s.lostData.addPositions(gone)
 	if report, err = s.verifyAll(ctx); err != nil {
 		return err
 	}
 	if report.Found > 0 {
-		s.lose("%s", report.Problems[0])
+		s.refuseAppends("%s", report.Problems[0])
 		return nil
 	}
-	s.cfg.Logger.LogAttrs(ctx, slog.LevelError, "given_up", slog.Int("tasks", len(s.given.Tasks)), slog.Int("commits", len(s.given.positions())),
-		slog.Int("values", len(s.given.Values)))
-	s.given.Pending = false
-	return s.given.write(dataDir)
+	s.cfg.Logger.LogAttrs(ctx, slog.LevelError, "given_up", slog.Int("tasks", len(s.lostData.Tasks)), slog.Int("commits", len(s.lostData.positions())),
+		slog.Int("values", len(s.lostData.Values)))
+	s.lostData.Pending = false
+	return s.lostData.write(dataDir)
 }
 
 // verifyAll is a check that keeps every problem.
@@ -262,8 +262,8 @@ func (s *Store) verifyAll(ctx context.Context) (Report, error) {
 	return v.run(ctx)
 }
 
-// giveUp sets aside what is left of a task and removes it from the log, so that nobody takes half a history for a whole one.
-func (s *Store) giveUp(ctx context.Context, to setAside, task events.TaskID, gone map[uint64]bool) error {
+// abandonTask sets aside what is left of a task and removes it from the log, so that nobody takes half a history for a whole one.
+func (s *Store) abandonTask(ctx context.Context, to quarantine, task events.TaskID, gone map[uint64]bool) error {
 	var kept bytes.Buffer
 	for _, place := range []struct{ stream, subject string }{{archiveStream, archiveSubject(task)}, {liveStream, liveSubject(task)}} {
 		for e, err := range s.conn.walk(ctx, place.stream, place.subject, 1, math.MaxUint64) {
@@ -291,18 +291,18 @@ func (s *Store) giveUp(ctx context.Context, to setAside, task events.TaskID, gon
 		return nil
 	}
 	name := string(task) + ".commits"
-	path := filepath.Join(to.dataDir, to.place(name))
+	path := filepath.Join(to.dataDir, to.location(name))
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return writeFault(path, err)
 	}
 	if err := writeFile(path, kept.Bytes()); err != nil {
 		return err
 	}
-	if err := to.note(to.place(name), Problem{Task: task, What: "its history is not whole; what was left of it was set aside: " + s.given.Tasks[task].What}); err != nil {
+	if err := to.record(to.location(name), Problem{Task: task, What: "its history is not whole; what was left of it was set aside: " + s.lostData.Tasks[task].What}); err != nil {
 		return err
 	}
-	s.cfg.Logger.LogAttrs(ctx, slog.LevelError, "task_given_up", slog.String("task", string(task)), slog.String("why", s.given.Tasks[task].What))
-	return errors.Join(s.purge(ctx, s.live, liveSubject(task), all), s.purge(ctx, s.old, archiveSubject(task), all),
+	s.cfg.Logger.LogAttrs(ctx, slog.LevelError, "task_given_up", slog.String("task", string(task)), slog.String("why", s.lostData.Tasks[task].What))
+	return errors.Join(s.purge(ctx, s.live, liveSubject(task), all), s.purge(ctx, s.past, archiveSubject(task), all),
 		s.barrier().wait(liveStream), s.barrier().wait(archiveStream))
 }
 
@@ -322,7 +322,7 @@ type Salvaged struct {
 // goes on. Copies of what it changes are set aside. Errors: CONFLICT when a node runs on it, DATA_LOSS for what no salvage can tell the
 // limits of.
 func Salvage(ctx context.Context, dataDir string, log *slog.Logger) (Salvaged, error) {
-	done := Salvaged{Aside: filepath.Join(dataDir, asideDir)}
+	done := Salvaged{Aside: filepath.Join(dataDir, quarantineDir)}
 	before, err := Inspect(ctx, dataDir)
 	if err != nil {
 		return done, err

@@ -37,8 +37,8 @@ type Server struct {
 	port          int
 	closed        bool
 
-	healing sync.Mutex    // held during a restart in place
-	life    atomic.Uint64 // counts the restarts in place
+	healing     sync.Mutex    // held during a restart in place
+	incarnation atomic.Uint64 // counts the restarts in place
 
 	// agents are the credentials of registered agents; nil before AdmitAgents.
 	agents atomic.Pointer[Tokens]
@@ -74,7 +74,7 @@ func (s *Server) start(ctx context.Context) error {
 		return err
 	}
 	s.reserve = newReserve(&s.cfg)
-	if err = s.reserve.tend(&s.cfg); err != nil {
+	if err = s.reserve.update(&s.cfg); err != nil {
 		s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "no space is set aside for a full disk", slog.Any("error", err))
 	}
 	if err = s.discardPageCache(ctx); err != nil {
@@ -83,7 +83,7 @@ func (s *Server) start(ctx context.Context) error {
 	if s.newer, err = checkVersion(&s.cfg); err != nil {
 		return err
 	}
-	if err = admit(ctx, s.cfg.DataDir, s.cfg.Salvage, s.cfg.Logger); err != nil {
+	if err = prepareStore(ctx, s.cfg.DataDir, s.cfg.Salvage, s.cfg.Logger); err != nil {
 		return err
 	}
 	if err = makeStoreDir(s.cfg.DataDir); err != nil {

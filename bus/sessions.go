@@ -29,7 +29,7 @@ func (sd *sideStore) SaveSession(ctx context.Context, id string, data []byte) er
 	if len(data) > sessionRecord {
 		return fault.New(fault.ValidationError, "the record of the session has %d bytes, the limit is %d", len(data), sessionRecord)
 	}
-	if err := sd.space.admit(len(data), time.Now()); err != nil {
+	if err := sd.space.checkRoom(len(data), time.Now()); err != nil {
 		return err
 	}
 	if err := sd.roomForSession(ctx); err != nil {

@@ -48,7 +48,7 @@ func (c *Conn) snapshot(ctx context.Context, stream string, use func(piece []byt
 	}
 	defer func() { _ = sub.Unsubscribe() }() // only fails on a closed connection
 	var reply snapshotReply
-	err = c.ask(ctx, "$JS.API.STREAM.SNAPSHOT."+stream, snapshotRequest{inbox, true, pieceSize, windowSize}, &reply)
+	err = c.request(ctx, "$JS.API.STREAM.SNAPSHOT."+stream, snapshotRequest{inbox, true, pieceSize, windowSize}, &reply)
 	if err == nil && reply.Error != nil {
 		err = errors.New(reply.Error.Description)
 	}
@@ -75,8 +75,8 @@ func (c *Conn) snapshot(ctx context.Context, stream string, use func(piece []byt
 	}
 }
 
-// ask sends a request of the server's own protocol.
-func (c *Conn) ask(ctx context.Context, subject string, request, reply any) error {
+// request sends a request of the server's own protocol.
+func (c *Conn) request(ctx context.Context, subject string, request, reply any) error {
 	ctx, cancel := context.WithTimeout(ctx, pieceWithin)
 	defer cancel()
 	body, err := json.Marshal(request)
@@ -125,19 +125,19 @@ type apiError struct {
 	Description string `json:"description"`
 }
 
-// implant makes a stream of a snapshot, on a server that does not have it.
-func (c *Conn) implant(ctx context.Context, stream string, config json.RawMessage, data io.Reader) error {
+// restoreStream makes a stream of a snapshot, on a server that does not have it.
+func (c *Conn) restoreStream(ctx context.Context, stream string, config json.RawMessage, data io.Reader) error {
 	request := restoreRequest{}
 	if err := json.Unmarshal(config, &request.Config); err != nil {
 		return damagedBackup(err)
 	}
 	request.Config.MaxBytes, request.Config.Replicas = -1, 1 // those of this server follow when the store is opened
 	var reply restoreReply
-	if err := c.ask(ctx, "$JS.API.STREAM.RESTORE."+stream, request, &reply); err != nil {
-		return implantFault(stream, err)
+	if err := c.request(ctx, "$JS.API.STREAM.RESTORE."+stream, request, &reply); err != nil {
+		return restoreStreamFault(stream, err)
 	}
 	if reply.Error != nil {
-		return implantFault(stream, errors.New(reply.Error.Description))
+		return restoreStreamFault(stream, errors.New(reply.Error.Description))
 	}
 	piece := make([]byte, pieceSize)
 	for {
@@ -145,8 +145,8 @@ func (c *Conn) implant(ctx context.Context, stream string, config json.RawMessag
 		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 			return err
 		}
-		if err := c.givePiece(ctx, reply.DeliverSubject, piece[:n]); err != nil {
-			return implantFault(stream, err)
+		if err := c.sendPiece(ctx, reply.DeliverSubject, piece[:n]); err != nil {
+			return restoreStreamFault(stream, err)
 		}
 		if n == 0 {
 			return nil
@@ -154,8 +154,8 @@ func (c *Conn) implant(ctx context.Context, stream string, config json.RawMessag
 	}
 }
 
-// givePiece hands one piece over; the empty one is the end. Only the end has an answer, or an error.
-func (c *Conn) givePiece(ctx context.Context, subject string, piece []byte) error {
+// sendPiece hands one piece over; the empty one is the end. Only the end has an answer, or an error.
+func (c *Conn) sendPiece(ctx context.Context, subject string, piece []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, pieceWithin)
 	defer cancel()
 	m, err := c.nc.RequestWithContext(ctx, subject, piece)
@@ -172,7 +172,7 @@ func (c *Conn) givePiece(ctx context.Context, subject string, piece []byte) erro
 	return nil
 }
 
-func implantFault(stream string, err error) error {
+func restoreStreamFault(stream string, err error) error {
 	if errors.Is(err, context.Canceled) {
 		return fault.From(err)
 	}

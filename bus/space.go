@@ -8,8 +8,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// lookEvery is how often appends look at the free space.
-const lookEvery = 500 * time.Millisecond
+// measureEvery is how often appends look at the free space.
+const measureEvery = 500 * time.Millisecond
 
 // What is left below the watermark is for the node itself: to archive takes what the server compresses, and
 // frees more; a mark takes next to nothing.
@@ -42,9 +42,9 @@ type refusal struct {
 
 func newSpace(s *Server) *space { return &space{server: s} }
 
-// admit is check for an append of so many bytes. A fast disk fills within lookEvery, so it also looks
+// checkRoom is check for an append of so many bytes. A fast disk fills within lookEvery, so it also looks
 // whenever a part of the watermark, or of the configured size, was written.
-func (s *space) admit(size int, now time.Time) error {
+func (s *space) checkRoom(size int, now time.Time) error {
 	const overhead, share, shareOfStore = 256, 16, 64
 	if s.server == nil {
 		return nil
@@ -55,7 +55,7 @@ func (s *space) admit(size int, now time.Time) error {
 	}
 	if s.bytes.Add(int64(size)+overhead) > stride {
 		s.bytes.Store(0)
-		s.look()
+		s.measure()
 	}
 	return s.check(now)
 }
@@ -66,8 +66,8 @@ func (s *space) check(now time.Time) error {
 		return nil
 	}
 	due := s.next.Load()
-	if now.UnixNano() >= due && s.next.CompareAndSwap(due, now.Add(lookEvery).UnixNano()) {
-		s.look()
+	if now.UnixNano() >= due && s.next.CompareAndSwap(due, now.Add(measureEvery).UnixNano()) {
+		s.measure()
 	}
 	if r := s.full.Load(); r != nil {
 		return r.err
@@ -75,12 +75,12 @@ func (s *space) check(now time.Time) error {
 	return nil
 }
 
-// look measures now and returns why appends are refused, nil when they are not.
-func (s *space) look() *refusal {
+// measure measures now and returns why appends are refused, nil when they are not.
+func (s *space) measure() *refusal {
 	if s.server == nil {
 		return nil
 	}
-	r := s.server.cramped()
+	r := s.server.shortage()
 	if was := s.full.Load(); r != nil && was != nil && was.disk == r.disk {
 		r.since = was.since
 	}
@@ -91,15 +91,15 @@ func (s *space) look() *refusal {
 	return r
 }
 
-// short measures now and reports whether the disk is short of space.
-func (s *space) short() bool {
-	r := s.look()
+// diskShort measures now and reports whether the disk is short of space.
+func (s *space) diskShort() bool {
+	r := s.measure()
 	return r != nil && r.disk
 }
 
-// admitArchive returns DISK_FULL when even the archive cannot take so many bytes now. It may use a part of
+// checkArchiveRoom returns DISK_FULL when even the archive cannot take so many bytes now. It may use a part of
 // the space that appends leave.
-func (s *space) admitArchive(size int) error {
+func (s *space) checkArchiveRoom(size int) error {
 	if s.server == nil {
 		return nil
 	}
@@ -111,8 +111,8 @@ func (s *space) admitArchive(size int) error {
 	return nil
 }
 
-// admitsMark reports whether there is room for a mark.
-func (s *space) admitsMark() bool {
+// hasRoomForMark reports whether there is room for a mark.
+func (s *space) hasRoomForMark() bool {
 	if s.server == nil {
 		return true
 	}
@@ -121,8 +121,8 @@ func (s *space) admitsMark() bool {
 	return err != nil || free >= cfg.leastForMarks()
 }
 
-// cramped returns why appends are to be refused, nil when there is room.
-func (s *Server) cramped() *refusal {
+// shortage returns why appends are to be refused, nil when there is room.
+func (s *Server) shortage() *refusal {
 	cfg, now := &s.cfg, events.Time(time.Now())
 	if free, _, err := diskSpace(cfg.DataDir); err == nil && free < cfg.MinFree {
 		return &refusal{err: diskFull(free, cfg.MinFree), since: now, disk: true}

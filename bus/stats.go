@@ -36,11 +36,11 @@ func (sd *sideStore) SaveStats(ctx context.Context, data []byte) error {
 	if sd.live == nil {
 		return sd.loss.Load()
 	}
-	record, err := json.Marshal(statsRecord{sd.live.CachedInfo().Created, sd.old.CachedInfo().Created, data})
+	record, err := json.Marshal(statsRecord{sd.live.CachedInfo().Created, sd.past.CachedInfo().Created, data})
 	if err != nil {
 		return fault.Wrap(fault.Internal, err, "the statistics cannot be encoded")
 	}
-	if err := sd.space.admit(len(record), time.Now()); err != nil {
+	if err := sd.space.checkRoom(len(record), time.Now()); err != nil {
 		return err
 	}
 	m := &nats.Msg{Subject: kvSubject(metaBucket, statsKey), Data: record, Header: nats.Header{headHeader: {"stats"}}}
@@ -61,7 +61,7 @@ func (sd *sideStore) LoadStats(ctx context.Context) ([]byte, error) {
 		return nil, sideFault(err, "the statistics cannot be read")
 	}
 	var r statsRecord
-	if json.Unmarshal(e.Value(), &r) != nil || !r.Live.Equal(sd.live.CachedInfo().Created) || !r.Past.Equal(sd.old.CachedInfo().Created) {
+	if json.Unmarshal(e.Value(), &r) != nil || !r.Live.Equal(sd.live.CachedInfo().Created) || !r.Past.Equal(sd.past.CachedInfo().Created) {
 		return nil, none
 	}
 	return r.Data, nil
@@ -69,7 +69,7 @@ func (sd *sideStore) LoadStats(ctx context.Context) ([]byte, error) {
 
 // Positions implements stats.Log.
 func (s *Store) Positions(ctx context.Context) (past, live uint64, err error) {
-	info, err := s.old.Info(ctx)
+	info, err := s.past.Info(ctx)
 	if err != nil {
 		return 0, 0, readFault(err)
 	}
@@ -80,7 +80,7 @@ func (s *Store) Positions(ctx context.Context) (past, live uint64, err error) {
 // PastAfter implements stats.Log: a scan of the headers of the messages of the archive after a position.
 func (s *Store) PastAfter(ctx context.Context, position uint64) iter.Seq2[events.Head, error] {
 	return func(yield func(events.Head, error) bool) {
-		info, err := s.old.Info(ctx)
+		info, err := s.past.Info(ctx)
 		if err != nil {
 			yield(events.Head{}, readFault(err))
 			return
@@ -89,7 +89,7 @@ func (s *Store) PastAfter(ctx context.Context, position uint64) iter.Seq2[events
 			return
 		}
 		pos := headScan{conn: s.conn, head: pastHead}
-		if err := pos.run(ctx, s.old, scanAfter(position), yield); err != nil {
+		if err := pos.run(ctx, s.past, scanAfter(position), yield); err != nil {
 			yield(events.Head{}, err)
 		}
 	}

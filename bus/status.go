@@ -40,9 +40,9 @@ type Status struct {
 // Status returns the state of the store.
 func (s *Store) Status(ctx context.Context) (Status, error) {
 	st := Status{Durability: Unknown, Syncing: SyncExternal, At: events.Time(time.Now())}
-	if r := s.space.look(); r != nil {
+	if r := s.space.measure(); r != nil {
 		st.Refusing, st.Since = r.err, r.since
-	} else if r := s.app.refused.Load(); r != nil {
+	} else if r := s.appender.serverRefusal.Load(); r != nil {
 		st.Refusing, st.Since = r.err, r.since
 	}
 	if f := s.barrier().failure(); f != nil {
@@ -60,7 +60,7 @@ func (s *Store) Status(ctx context.Context) (Status, error) {
 			return st, err
 		}
 	}
-	old, err := s.old.Info(ctx)
+	old, err := s.past.Info(ctx)
 	if err != nil {
 		return st, readFault(err)
 	}

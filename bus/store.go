@@ -61,9 +61,9 @@ type Store struct {
 	*archive
 	*highWater
 
-	end    context.CancelFunc
-	ended  sync.WaitGroup
-	closed sync.Once
+	cancel     context.CancelFunc
+	background sync.WaitGroup
+	closed     sync.Once
 }
 
 // streams are the streams and buckets of a store, and what every part of it knows of them.
@@ -71,7 +71,7 @@ type streams struct {
 	cfg    StoreConfig
 	conn   *Conn
 	live   jetstream.Stream
-	old    jetstream.Stream
+	past   jetstream.Stream
 	points jetstream.KeyValue
 	meta   jetstream.KeyValue
 	tokens jetstream.KeyValue
@@ -79,16 +79,16 @@ type streams struct {
 	// sessions are those of MCP clients.
 	sessions jetstream.KeyValue
 	messages jetstream.Stream
-	app      *appender
+	appender *appender
 	space    *space
 	// epoch is that of the lease; 0 without one.
 	epoch uint64
-	// given is what was given up; it only changes while the store is opened.
-	given *Lost
+	// lostData is what was given up; it only changes while the store is opened.
+	lostData *Lost
 	// touched is set when a stream beside the log may have grown.
-	touched atomic.Bool
-	opened  uint64                      // the position of the live log at the start, durable since
-	loss    atomic.Pointer[fault.Error] // set once a loss is detected: no more appends
+	touched  atomic.Bool
+	startSeq uint64                      // the position of the live log at the start, durable since
+	loss     atomic.Pointer[fault.Error] // set once a loss is detected: no more appends
 }
 
 // sideStore keeps what lies beside the log: large values, checkpoints, sessions, figures and indexes.
@@ -99,7 +99,7 @@ type archive struct {
 	*streams
 
 	filter *archiveFilter
-	pause  archivePause
+	gate   archiveGate
 	// removals is set when the archive has records of removed tasks.
 	removals atomic.Bool
 }
@@ -130,7 +130,7 @@ func (c *Conn) OpenStore(ctx context.Context, cfg StoreConfig) (*Store, error) {
 		s.loss.Store(server.newer)
 	}
 	c.replicated.Store(cfg.Replicas > 1)
-	if err := s.readGiven(); err != nil {
+	if err := s.readLostData(); err != nil {
 		return nil, err
 	}
 	if err := s.openStreams(ctx); err != nil {
@@ -143,10 +143,10 @@ func (c *Conn) OpenStore(ctx context.Context, cfg StoreConfig) (*Store, error) {
 		return nil, err
 	}
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	s.end = cancel
-	s.ended.Go(func() { s.tend(background) })
-	s.ended.Go(func() { s.watchEpoch(background) })
-	err := s.settleLost(ctx)
+	s.cancel = cancel
+	s.background.Go(func() { s.maintain(background) })
+	s.background.Go(func() { s.watchEpoch(background) })
+	err := s.finishSalvage(ctx)
 	if err == nil {
 		err = s.verifyAfterSyncFailure(ctx)
 	}
@@ -176,13 +176,13 @@ func (b *streams) barrier() *barrier {
 
 // unconfirmed returns the failure of the disk for a commit that it may not hold: nobody may rely on it.
 func (b *streams) unconfirmed(seq uint64) error {
-	err := b.barrier().broken()
-	if err == nil || seq <= b.opened {
+	err := b.barrier().err()
+	if err == nil || seq <= b.startSeq {
 		return nil
 	}
-	b.app.mu.Lock()
-	defer b.app.mu.Unlock()
-	if seq <= b.app.newest.seq {
+	b.appender.mu.Lock()
+	defer b.appender.mu.Unlock()
+	if seq <= b.appender.newest.seq {
 		return nil
 	}
 	return err
@@ -193,10 +193,10 @@ func (b *streams) unconfirmed(seq uint64) error {
 func (s *Store) Close(ctx context.Context) error {
 	var err error
 	s.closed.Do(func() {
-		s.app.drain(ctx)
-		s.end()
-		s.ended.Wait()
-		s.app.close()
+		s.appender.drain(ctx)
+		s.cancel()
+		s.background.Wait()
+		s.appender.close()
 		err = s.lastMark(ctx)
 	})
 	return err
@@ -213,39 +213,39 @@ func (hw *highWater) lastMark(ctx context.Context) error {
 	return err
 }
 
-// tendEvery is the beat of the store's housekeeping.
-const tendEvery = 250 * time.Millisecond
+// maintainEvery is the beat of the store's housekeeping.
+const maintainEvery = 250 * time.Millisecond
 
-// tend settles lost acknowledgements, restarts a server that no longer writes, and moves the
+// maintain settles lost acknowledgements, restarts a server that no longer writes, and moves the
 // high-water mark, until ctx ends.
-func (s *Store) tend(ctx context.Context) {
-	tick := time.NewTicker(tendEvery)
+func (s *Store) maintain(ctx context.Context) {
+	tick := time.NewTicker(maintainEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.app.disturbed:
-			s.settleAll(ctx)
+		case <-s.appender.lostSignal:
+			s.resolveLost(ctx)
 		case <-tick.C:
-			s.app.expire(time.Now(), s.patience())
-			s.settleAll(ctx)
-			s.beat(ctx)
+			s.appender.expire(time.Now(), s.ackTimeout())
+			s.resolveLost(ctx)
+			s.maintainDisk(ctx)
 		}
 	}
 }
 
-// patience is how long an acknowledgement may take now.
-func (s *Store) patience() time.Duration {
-	if r := s.space.full.Load(); r != nil && r.disk || s.space.short() {
+// ackTimeout is how long an acknowledgement may take now.
+func (s *Store) ackTimeout() time.Duration {
+	if r := s.space.full.Load(); r != nil && r.disk || s.space.diskShort() {
 		return ackWithinFull
 	}
 	return ackWithin
 }
 
-func (s *Store) beat(ctx context.Context) {
+func (s *Store) maintainDisk(ctx context.Context) {
 	if server := s.conn.target.server; server != nil {
-		if err := server.reserve.tend(&server.cfg); err != nil {
+		if err := server.reserve.update(&server.cfg); err != nil {
 			s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "no space is set aside for a full disk", slog.Any("error", err))
 		}
 	}

@@ -76,18 +76,18 @@ func (s *Store) openStreams(ctx context.Context) (err error) {
 	if err = s.openMeta(ctx); err != nil {
 		return err
 	}
-	js := opener{s.conn.js, s.lost()} // what a newer orch has written is only read
+	js := opener{s.conn.js, s.hasLoss()} // what a newer orch has written is only read
 	if err = s.openSides(ctx, js); err != nil {
 		return openFault(err)
 	}
 	if err = s.mark.load(ctx, s.meta); fault.Has(err, fault.DataLoss) {
-		s.lose("%s", fault.From(err).Message)
+		s.refuseAppends("%s", fault.From(err).Message)
 	} else if err != nil {
 		return err
 	}
 	s.live, err = s.conn.js.Stream(ctx, liveStream)
 	switch {
-	case errors.Is(err, jetstream.ErrStreamNotFound) && s.mark.known():
+	case errors.Is(err, jetstream.ErrStreamNotFound) && s.mark.isSet():
 		s.live = nil
 		return nil
 	case err == nil, errors.Is(err, jetstream.ErrStreamNotFound):
@@ -103,7 +103,7 @@ func (s *Store) openStreams(ctx context.Context) (err error) {
 
 // openArchive opens the archive, and finds out whether tasks were removed from it.
 func (ar *archive) openArchive(ctx context.Context, js opener) (err error) {
-	if ar.old, err = js.stream(ctx, ar.cfg.archiveConfig()); err != nil {
+	if ar.past, err = js.stream(ctx, ar.cfg.archiveConfig()); err != nil {
 		return err
 	}
 	return ar.findRemovals(ctx)
@@ -157,7 +157,7 @@ func (b *streams) watchAll() error {
 
 // openMeta opens the bucket that says of which version the store is, before anything else is touched.
 func (b *streams) openMeta(ctx context.Context) (err error) {
-	b.meta, err = opener{b.conn.js, b.lost()}.keyValue(ctx, jetstream.KeyValueConfig{
+	b.meta, err = opener{b.conn.js, b.hasLoss()}.keyValue(ctx, jetstream.KeyValueConfig{
 		Bucket: metaBucket, Description: "high-water mark of the log", Replicas: b.cfg.Replicas,
 	})
 	if err != nil {
@@ -198,7 +198,7 @@ func (o opener) objects(ctx context.Context, cfg jetstream.ObjectStoreConfig) (j
 
 // openSides opens what is beside the log, all at the same time: each takes the servers of a cluster some round trips.
 func (s *Store) openSides(ctx context.Context, js opener) error {
-	return together(
+	return runAll(
 		func() (err error) {
 			s.points, err = js.keyValue(ctx, jetstream.KeyValueConfig{
 				Bucket: pointsBucket, Description: "named checkpoints of tasks", Replicas: s.cfg.Replicas,
@@ -230,8 +230,8 @@ func (s *Store) openSides(ctx context.Context, js opener) error {
 	)
 }
 
-// together calls functions at the same time and returns the first of their errors, in their order.
-func together(fns ...func() error) error {
+// runAll calls functions at the same time and returns the first of their errors, in their order.
+func runAll(fns ...func() error) error {
 	errs := make([]error, len(fns))
 	var group sync.WaitGroup
 	for i, fn := range fns {

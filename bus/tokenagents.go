@@ -13,7 +13,7 @@ import (
 // AgentToken returns the token of a registered agent, by the id of the agent. UNAUTHORIZED when there is none,
 // TOKEN_EXPIRED.
 func (t *Tokens) AgentToken(id string) (Token, error) {
-	r, err := t.agent(id)
+	r, err := t.agentRecord(id)
 	if err != nil {
 		return Token{}, err
 	}
@@ -23,7 +23,7 @@ func (t *Tokens) AgentToken(id string) (Token, error) {
 // WhileAgent is While for the token of a registered agent, by the id of the agent. The context of one that is no agent any
 // more has ended.
 func (t *Tokens) WhileAgent(ctx context.Context, id string) (while context.Context, cancel context.CancelFunc) {
-	r, err := t.agent(id)
+	r, err := t.agentRecord(id)
 	if err != nil {
 		while, cancel = context.WithCancel(ctx)
 		cancel()
@@ -32,14 +32,14 @@ func (t *Tokens) WhileAgent(ctx context.Context, id string) (while context.Conte
 	return r.while(ctx)
 }
 
-func (t *Tokens) agent(id string) (*tokenRecord, error) {
+func (t *Tokens) agentRecord(id string) (*tokenRecord, error) {
 	t.mu.RLock()
 	r := t.agents[id]
 	t.mu.RUnlock()
 	if r == nil {
 		return nil, fault.New(fault.Unauthorized, "there is no registered agent of this id").WithHint("see: orch agents")
 	}
-	return r, r.good(t.now())
+	return r, r.checkExpiry(t.now())
 }
 
 // ShareOf returns the identity in whose share a registered agent counts that has the name of an identity, such as agent:builder; "" for its
@@ -69,9 +69,9 @@ func (t *Tokens) JustRenewed(id string) bool {
 	return r != nil && !r.renewed.IsZero() && time.Since(r.renewed) < 2*RenewedWithin
 }
 
-// whenEnded lets tell hear of each token that is good no longer, and whether another one of the same agent is in its place.
-func (t *Tokens) whenEnded(tell func(token Token, renewed bool)) {
+// notifyInvalid lets tell hear of each token that is good no longer, and whether another one of the same agent is in its place.
+func (t *Tokens) notifyInvalid(notify func(token Token, renewed bool)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.onEnd = tell
+	t.onInvalid = notify
 }

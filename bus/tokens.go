@@ -185,8 +185,8 @@ type tokenRecord struct {
 	Token
 
 	SHA256 string `json:"sha256"`
-	// ended is closed when the token is revoked or replaced.
-	ended chan struct{}
+	// done is closed when the token is revoked or replaced.
+	done chan struct{}
 	// renewed is when this node saw it take the place of an earlier one of the same agent.
 	renewed time.Time
 }
@@ -207,7 +207,7 @@ func (t *Tokens) CreateToken(ctx context.Context, in NewToken) (Token, error) {
 	if in.Local == "" && t.count() >= maxTokens {
 		return Token{}, fault.New(fault.QuotaExceeded, "there are %d tokens", maxTokens).WithHint("revoke some: orch token list")
 	}
-	if err := t.store.space.admit(1<<10, time.Now()); err != nil {
+	if err := t.store.space.checkRoom(1<<10, time.Now()); err != nil {
 		return Token{}, err
 	}
 	free, err := t.reserve(in.SHA256)
@@ -215,24 +215,24 @@ func (t *Tokens) CreateToken(ctx context.Context, in NewToken) (Token, error) {
 		return Token{}, err
 	}
 	defer free()
-	after, err := t.place(ctx, in)
+	after, err := t.previousRevision(ctx, in)
 	if err != nil {
 		return Token{}, err
 	}
 	now := events.Time(t.now())
 	token := Token{
 		ID: events.NewTokenID(now), Name: in.Name, Role: in.Role, CreatedBy: in.Actor, CreatedAt: now,
-		Tools: in.Tools, ReadOnly: in.ReadOnly, Local: in.Local, Agent: in.Agent, Sponsor: in.Sponsor, Share: in.Share, ExpiresAt: in.ends(now),
+		Tools: in.Tools, ReadOnly: in.ReadOnly, Local: in.Local, Agent: in.Agent, Sponsor: in.Sponsor, Share: in.Share, ExpiresAt: in.expiry(now),
 	}
-	if err := t.put(ctx, in.key(), after, &tokenRecord{Token: token, SHA256: in.SHA256}); err != nil {
+	if err := t.writeRecord(ctx, in.key(), after, &tokenRecord{Token: token, SHA256: in.SHA256}); err != nil {
 		return Token{}, err
 	}
-	t.log.LogAttrs(ctx, slog.LevelInfo, "token_created", about(token, in.Actor))
+	t.log.LogAttrs(ctx, slog.LevelInfo, "token_created", tokenAttr(token, in.Actor))
 	return token, nil
 }
 
-// ends is when a token ends that begins now; zero for never.
-func (n *NewToken) ends(now time.Time) time.Time {
+// expiry is when a token ends that begins now; zero for never.
+func (n *NewToken) expiry(now time.Time) time.Time {
 	end := n.Until
 	if n.Life > 0 && (end.IsZero() || now.Add(n.Life).Before(end)) {
 		end = now.Add(n.Life)
@@ -240,9 +240,9 @@ func (n *NewToken) ends(now time.Time) time.Time {
 	return end
 }
 
-// place returns the revision that a new record follows: 0 for a new key, otherwise that of an expired or revoked
+// previousRevision returns the revision that a new record follows: 0 for a new key, otherwise that of an expired or revoked
 // token, or that of the one that it replaces. CONFLICT when the name is taken, UNAUTHORIZED when what it replaces has ended.
-func (t *Tokens) place(ctx context.Context, in NewToken) (uint64, error) {
+func (t *Tokens) previousRevision(ctx context.Context, in NewToken) (uint64, error) {
 	last, err := t.store.conn.last(ctx, tokensStream, kvSubject(tokensBucket, in.key()))
 	if err != nil {
 		return 0, err
@@ -283,9 +283,9 @@ const (
 	kvDeleted   = "DEL"
 )
 
-// put writes a record, or for nil its end, provided that nobody has written since the revision after. It counts
+// writeRecord writes a record, or for nil its end, provided that nobody has written since the revision after. It counts
 // here before it returns, and survives a power loss.
-func (t *Tokens) put(ctx context.Context, key string, after uint64, r *tokenRecord) error {
+func (t *Tokens) writeRecord(ctx context.Context, key string, after uint64, r *tokenRecord) error {
 	m := &nats.Msg{Subject: kvSubject(tokensBucket, key), Header: nats.Header{headHeader: {"token"}}}
 	if r == nil {
 		m.Header.Set(kvOperation, kvDeleted)
@@ -330,10 +330,10 @@ func (t *Tokens) RevokeToken(ctx context.Context, in RevokeToken) (Token, error)
 		return Token{}, fault.New(fault.NotFound, "there is no token of that id or name").WithField("token").
 			WithHint("see: orch token list")
 	}
-	if err := t.put(ctx, key, h.revision, nil); err != nil {
+	if err := t.writeRecord(ctx, key, h.revision, nil); err != nil {
 		return Token{}, err
 	}
-	t.log.LogAttrs(ctx, slog.LevelInfo, "token_revoked", about(h.record.Token, in.Actor))
+	t.log.LogAttrs(ctx, slog.LevelInfo, "token_revoked", tokenAttr(h.record.Token, in.Actor))
 	return h.record.Token, nil
 }
 
@@ -346,7 +346,7 @@ func (t *Tokens) Revoked(name string) bool {
 }
 
 // find returns the token of an id, or else the one that somebody made under a name.
-func (t *Tokens) find(text string) (key string, found grant) {
+func (t *Tokens) find(text string) (key string, found keyRecord) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	for k, h := range t.keys {
@@ -361,8 +361,8 @@ func (t *Tokens) find(text string) (key string, found grant) {
 	return key, found
 }
 
-// operates returns FORBIDDEN for a token that may not do everything: faces that know its bounds take it.
-func (t Token) operates() error {
+// checkOperator returns FORBIDDEN for a token that may not do everything: faces that know its bounds take it.
+func (t Token) checkOperator() error {
 	if t.Role != RoleOperator || len(t.Tools) > 0 || t.ReadOnly {
 		return fault.New(fault.Forbidden, "the command line takes tokens of the role operator that show all tools").
 			WithHint("use this one over MCP, or make another one: orch token create NAME --role operator")

@@ -36,20 +36,20 @@ type Tokens struct {
 	mu sync.RWMutex // guards what follows
 	// agents are the tokens of registered agents, by the ids of those.
 	agents map[string]*tokenRecord
-	// onEnd is told each token that is good no longer, and whether another one of the same agent is in its place.
-	onEnd func(token Token, renewed bool)
+	// onInvalid is told each token that is good no longer, and whether another one of the same agent is in its place.
+	onInvalid func(token Token, renewed bool)
 	// keys has every key of the bucket; that of a revoked token stays, without a record.
-	keys map[string]grant
+	keys map[string]keyRecord
 	sums map[tokenDigest]*tokenRecord
-	// making are the digests of tokens that are being made.
-	making map[tokenDigest]bool
+	// reserved are the digests of tokens that are being made.
+	reserved map[tokenDigest]bool
 }
 
 // tokenDigest is the digest of a secret.
 type tokenDigest [sha256.Size]byte
 
-// grant is the newest record of a key.
-type grant struct {
+// keyRecord is the newest record of a key.
+type keyRecord struct {
 	revision uint64
 	record   *tokenRecord // nil for a revoked token
 }
@@ -64,8 +64,8 @@ func (s *Store) OpenTokens(ctx context.Context, cfg TokensConfig) (*Tokens, erro
 	}
 	t := &Tokens{
 		store: s, now: cfg.Now, log: cfg.Logger, ended: make(chan struct{}),
-		keys: map[string]grant{}, sums: map[tokenDigest]*tokenRecord{}, agents: map[string]*tokenRecord{},
-		making: map[tokenDigest]bool{},
+		keys: map[string]keyRecord{}, sums: map[tokenDigest]*tokenRecord{}, agents: map[string]*tokenRecord{},
+		reserved: map[tokenDigest]bool{},
 	}
 	follow, stop := context.WithCancel(context.WithoutCancel(ctx))
 	t.end = stop
@@ -123,7 +123,7 @@ func (t *Tokens) follow(ctx context.Context, ready chan<- error) {
 // that was there is read. The server that tells of a replicated bucket may lag behind its leader: until it has told what
 // the leader has, tokens are missing, and revoked ones are not.
 func (t *Tokens) watch(ctx context.Context, ready func()) error {
-	newest, err := t.leads(ctx)
+	newest, err := t.leaderRevision(ctx)
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (t *Tokens) watch(ctx context.Context, ready func()) error {
 			case e == nil:
 				told = true
 			default:
-				t.learn(ctx, e)
+				t.applyEntry(ctx, e)
 				learned = max(learned, e.Revision())
 			}
 			if told && learned >= newest {
@@ -162,21 +162,21 @@ func (t *Tokens) watch(ctx context.Context, ready func()) error {
 	}
 }
 
-// leads is the newest revision that the leader of a replicated bucket has; 0 where there is one server.
-func (t *Tokens) leads(ctx context.Context) (uint64, error) {
+// leaderRevision is the newest revision that the leader of a replicated bucket has; 0 where there is one server.
+func (t *Tokens) leaderRevision(ctx context.Context) (uint64, error) {
 	c := t.store.conn
 	if !c.replicated.Load() {
 		return 0, nil
 	}
-	newest, err := c.askLeader(ctx, tokensStream, map[string]any{"last_by_subj": ">"})
+	newest, err := c.requestLeader(ctx, tokensStream, map[string]any{"last_by_subj": ">"})
 	if err != nil || newest == nil {
 		return 0, err
 	}
 	return newest.Seq, nil
 }
 
-// learn takes a change of the bucket. A record that cannot be read is none.
-func (t *Tokens) learn(ctx context.Context, e jetstream.KeyValueEntry) {
+// applyEntry takes a change of the bucket. A record that cannot be read is none.
+func (t *Tokens) applyEntry(ctx context.Context, e jetstream.KeyValueEntry) {
 	if e.Operation() != jetstream.KeyValuePut {
 		t.apply(e.Key(), e.Revision(), nil)
 		return
@@ -212,13 +212,13 @@ func (t *Tokens) replace(key string, revision uint64, r *tokenRecord) (*tokenRec
 		return nil, nil
 	}
 	if was.record != nil {
-		t.drop(was.record)
+		t.invalidate(was.record)
 	}
-	t.keys[key] = grant{revision, r}
+	t.keys[key] = keyRecord{revision, r}
 	if r == nil {
-		return was.record, t.onEnd
+		return was.record, t.onInvalid
 	}
-	r.ended = make(chan struct{})
+	r.done = make(chan struct{})
 	if r.renews(was.record) {
 		r.renewed = time.Now()
 	}
@@ -231,18 +231,18 @@ func (t *Tokens) replace(key string, revision uint64, r *tokenRecord) (*tokenRec
 		}
 		t.agents[r.Agent.ID] = r
 	}
-	return was.record, t.onEnd
+	return was.record, t.onInvalid
 }
 
-// drop ends a token. The lock is held.
-func (t *Tokens) drop(r *tokenRecord) {
+// invalidate ends a token. The lock is held.
+func (t *Tokens) invalidate(r *tokenRecord) {
 	if sum, _ := r.digest(); t.sums[sum] == r {
 		delete(t.sums, sum)
 	}
 	if r.Agent != nil && t.agents[r.Agent.ID] == r {
 		delete(t.agents, r.Agent.ID)
 	}
-	close(r.ended)
+	close(r.done)
 }
 
 func (r *tokenRecord) digest() (sum tokenDigest, ok bool) {
@@ -267,10 +267,10 @@ func (t *Tokens) Operator(digest string) (identity string, err error) {
 	if r == nil {
 		return "", unknownToken()
 	}
-	if err := r.good(t.now()); err != nil {
+	if err := r.checkExpiry(t.now()); err != nil {
 		return "", err
 	}
-	return "user:" + r.Name, r.operates()
+	return "user:" + r.Name, r.checkOperator()
 }
 
 // reserve keeps others from making a token of the same digest meanwhile: VALIDATION_ERROR when there is one, or will be.
@@ -278,14 +278,14 @@ func (t *Tokens) reserve(digest string) (free func(), err error) {
 	sum := digestIn(digest)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.sums[sum] != nil || t.making[sum] {
+	if t.sums[sum] != nil || t.reserved[sum] {
 		return nil, fault.New(fault.ValidationError, "is the digest of another token").WithField("sha256").WithHint("make a secret at random")
 	}
-	t.making[sum] = true
+	t.reserved[sum] = true
 	return func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		delete(t.making, sum)
+		delete(t.reserved, sum)
 	}, nil
 }
 
@@ -332,7 +332,7 @@ func (r *tokenRecord) while(ctx context.Context) (while context.Context, cancel 
 	}
 	go func() {
 		select {
-		case <-r.ended:
+		case <-r.done:
 			cancel()
 		case <-while.Done():
 		}
@@ -356,11 +356,11 @@ func (t *Tokens) verify(secret string) (*tokenRecord, error) {
 	if known, ok := r.digest(); !ok || subtle.ConstantTimeCompare(known[:], sum[:]) != 1 {
 		return nil, unknownToken()
 	}
-	return r, r.good(t.now())
+	return r, r.checkExpiry(t.now())
 }
 
-// good returns TOKEN_EXPIRED for a token that was.
-func (r *tokenRecord) good(now time.Time) error {
+// checkExpiry returns TOKEN_EXPIRED for a token that was.
+func (r *tokenRecord) checkExpiry(now time.Time) error {
 	if r.Expired(now) {
 		return fault.New(fault.TokenExpired, "the token %s has expired", r.ID).WithHint("make a new one: orch token create")
 	}
@@ -371,7 +371,7 @@ func unknownToken() error {
 	return fault.New(fault.Unauthorized, "this is no token of the node").WithHint("make one: orch token create")
 }
 
-// about is what the log of the node says of a token, and who did something to it.
-func about(t Token, actor string) slog.Attr {
+// tokenAttr is what the log of the node says of a token, and who did something to it.
+func tokenAttr(t Token, actor string) slog.Attr {
 	return slog.Group("token", slog.String("id", t.ID), slog.String("name", t.Name), slog.String("role", t.Role), slog.String("actor", actor))
 }

@@ -85,8 +85,8 @@ const (
 	turnAgain = 10 * time.Millisecond
 )
 
-// TakeTurn asks the command that holds a data directory to give it up. CONFLICT when another node waits for it already.
-func TakeTurn(ctx context.Context, dir string) (*Turn, error) {
+// ClaimTurn asks the command that holds a data directory to give it up. CONFLICT when another node waits for it already.
+func ClaimTurn(ctx context.Context, dir string) (*Turn, error) {
 	path := filepath.Join(dir, turnFile)
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -110,8 +110,8 @@ func TakeTurn(ctx context.Context, dir string) (*Turn, error) {
 	return nil, errors.Join(err, f.Close())
 }
 
-// End gives the right back.
-func (t *Turn) End() error { return unlock(t.file) }
+// Release gives the right back.
+func (t *Turn) Release() error { return unlock(t.file) }
 
 // Wanted reports whether a node waits for a data directory.
 func Wanted(dir string) bool {

@@ -98,7 +98,7 @@ func (s *Store) Verify(ctx context.Context, progress func(done, total uint64)) (
 	report, err := s.verify(ctx, progress)
 	switch {
 	case report.Found > 0:
-		s.lose("%s", report.Problems[0])
+		s.refuseAppends("%s", report.Problems[0])
 	case report.Newer > 0:
 		s.loss.CompareAndSwap(nil, fault.New(fault.NewerStore, "a newer orch has written %d commits of the log", report.Newer).
 			WithHint("the log is read-only; use the newer orch"))
@@ -125,20 +125,20 @@ func (v *verifier) run(ctx context.Context) (Report, error) {
 		if v.report = files; err != nil || v.report.Found > 0 {
 			return v.report, err
 		}
-		v.report.FilesOnly, v.report.Lost = false, s.given.orNil()
+		v.report.FilesOnly, v.report.Lost = false, s.lostData.orNil()
 	}
 	if loss := s.loss.Load(); loss != nil && !s.newer() {
-		v.found(0, "", loss.Message)
+		v.addProblem(0, "", loss.Message)
 	}
 	var err error
 	if v.report.Last, err = s.lastSeq(ctx); err != nil && !fault.Has(err, fault.DataLoss) {
 		return v.report, err
 	}
 	v.seen = make([]uint64, v.report.Last/64+1)
-	for seq := range s.given.positions() {
-		v.note(seq)
+	for seq := range s.lostData.positions() {
+		v.markSeen(seq)
 	}
-	for _, step := range []func(context.Context) error{v.readArchive, v.readLive, v.account, v.readBlobs} {
+	for _, step := range []func(context.Context) error{v.readArchive, v.readLive, v.checkGaps, v.readBlobs} {
 		if err := step(ctx); err != nil {
 			return v.report, err
 		}
@@ -168,21 +168,21 @@ type verifier struct {
 	values   map[string]events.TaskID // the large values that commits name
 }
 
-func (v *verifier) found(seq uint64, task events.TaskID, what string) {
+func (v *verifier) addProblem(seq uint64, task events.TaskID, what string) {
 	v.report.add(Problem{Seq: seq, Task: task, What: what})
 }
 
-func (v *verifier) note(seq uint64) {
+func (v *verifier) markSeen(seq uint64) {
 	if seq <= v.report.Last {
 		v.seen[seq/64] |= 1 << (seq % 64)
 	}
 }
 
-func (v *verifier) noted(seq uint64) bool { return v.seen[seq/64]&(1<<(seq%64)) != 0 }
+func (v *verifier) isSeen(seq uint64) bool { return v.seen[seq/64]&(1<<(seq%64)) != 0 }
 
 // readArchive checks the archived histories and notes the positions that they came from.
 func (v *verifier) readArchive(ctx context.Context) error {
-	return v.each(ctx, archiveStream, v.store.old, v.readPart)
+	return v.each(ctx, archiveStream, v.store.past, v.readPart)
 }
 
 // readPart checks one message of an archived history.
@@ -195,12 +195,12 @@ func (v *verifier) readPart(e entry) {
 	c := v.archive[task]
 	for commit, err := range unframe(e.Data) {
 		if err != nil {
-			v.found(0, task, fault.From(err).Message)
+			v.addProblem(0, task, fault.From(err).Message)
 			break
 		}
 		v.report.Archived++
-		v.note(commit.Seq)
-		v.link(&c, task, commit)
+		v.markSeen(commit.Seq)
+		v.checkLink(&c, task, commit)
 	}
 	c.parts++
 	c.whole = e.header.Get(partHeader) == strconv.Itoa(c.parts)
@@ -208,8 +208,8 @@ func (v *verifier) readPart(e entry) {
 	v.checkPast(e, task, c.rev)
 }
 
-// archivedSince reads a history that may have come into the archive after that was read.
-func (v *verifier) archivedSince(ctx context.Context, task events.TaskID) {
+// checkArchivedSince reads a history that may have come into the archive after that was read.
+func (v *verifier) checkArchivedSince(ctx context.Context, task events.TaskID) {
 	parts, err := v.store.archived(ctx, task)
 	if err != nil || parts == nil {
 		return // the live commits without a beginning tell
@@ -225,9 +225,9 @@ func (v *verifier) checkPast(e entry, task events.TaskID, rev uint64) {
 	h, last, err := pastHead(e.subject, e.header, e.Seq)
 	switch {
 	case err != nil:
-		v.found(0, task, fault.From(err).Message)
+		v.addProblem(0, task, fault.From(err).Message)
 	case last && h.Rev != rev:
-		v.found(h.Seq, task, "the header of the archived history says revision "+strconv.FormatUint(h.Rev, 10))
+		v.addProblem(h.Seq, task, "the header of the archived history says revision "+strconv.FormatUint(h.Rev, 10))
 	}
 }
 
@@ -241,13 +241,13 @@ func (v *verifier) readLive(ctx context.Context) error {
 			return
 		}
 		v.report.Live++
-		v.note(e.Seq)
+		v.markSeen(e.Seq)
 		task := taskOf(e.subject)
 		v.checkEpoch(e, task)
 		h, err := decodeHead(e.subject, e.header.Get(headHeader), e.Seq)
 		c, chains := v.chains[task], v.chains
 		if c.rev == 0 && h.Rev > 1 && !v.archive[task].whole {
-			v.archivedSince(ctx, task) // it may just be leaving, its beginning first
+			v.checkArchivedSince(ctx, task) // it may just be leaving, its beginning first
 		}
 		if a := v.archive[task]; a.whole && c.rev == 0 {
 			if err == nil && h.Rev <= a.rev {
@@ -256,11 +256,11 @@ func (v *verifier) readLive(ctx context.Context) error {
 			c, chains = a, v.archive // the task has gone on since
 		}
 		if err != nil {
-			v.found(e.Seq, task, fault.From(err).Message)
+			v.addProblem(e.Seq, task, fault.From(err).Message)
 		}
-		v.link(&c, task, e.Stored)
+		v.checkLink(&c, task, e.Stored)
 		if err == nil && h.Rev != c.rev {
-			v.found(e.Seq, task, "the header says revision "+strconv.FormatUint(h.Rev, 10))
+			v.addProblem(e.Seq, task, "the header says revision "+strconv.FormatUint(h.Rev, 10))
 		}
 		chains[task] = c
 		if v.progress != nil {
@@ -278,17 +278,17 @@ func (v *verifier) checkEpoch(e entry, task events.TaskID) {
 	epoch, err := strconv.ParseUint(text, 10, 64)
 	switch {
 	case err != nil:
-		v.found(e.Seq, task, "the header says epoch "+strconv.Quote(text))
+		v.addProblem(e.Seq, task, "the header says epoch "+strconv.Quote(text))
 	case epoch < v.epoch:
-		v.found(e.Seq, task, "the commit is of epoch "+strconv.FormatUint(epoch, 10)+", after one of epoch "+strconv.FormatUint(v.epoch, 10)+
+		v.addProblem(e.Seq, task, "the commit is of epoch "+strconv.FormatUint(epoch, 10)+", after one of epoch "+strconv.FormatUint(v.epoch, 10)+
 			": a node appended that was not active any more")
 	default:
 		v.epoch = epoch
 	}
 }
 
-// link checks that a commit goes on where its task's history ended.
-func (v *verifier) link(c *chain, task events.TaskID, s events.Stored) {
+// checkLink checks that a commit goes on where its task's history ended.
+func (v *verifier) checkLink(c *chain, task events.TaskID, s events.Stored) {
 	commit, err := events.Decode(s.Data)
 	if err == nil && commit.Task != task {
 		err = fault.New(fault.DataLoss, "the commit belongs to task %s", commit.Task)
@@ -300,7 +300,7 @@ func (v *verifier) link(c *chain, task events.TaskID, s events.Stored) {
 	case fault.Has(err, fault.NewerStore):
 		v.report.Newer++
 	case err != nil:
-		v.found(s.Seq, task, fault.From(err).Message)
+		v.addProblem(s.Seq, task, fault.From(err).Message)
 	}
 	c.rev++
 	if commit != nil {
@@ -308,12 +308,12 @@ func (v *verifier) link(c *chain, task events.TaskID, s events.Stored) {
 			v.values[ref] = task
 		}
 		c.rev = commit.Rev
-		v.noteAge(s.Seq, commit.At)
+		v.recordAge(s.Seq, commit.At)
 	}
 	c.hash = events.Hash(s.Data)
 }
 
-func (v *verifier) noteAge(seq uint64, at time.Time) {
+func (v *verifier) recordAge(seq uint64, at time.Time) {
 	if age := v.store.cfg.ArchiveAge; age == 0 || time.Since(at) < age {
 		v.youngest = min(v.youngest, seq)
 	}
@@ -338,21 +338,21 @@ func (v *verifier) each(ctx context.Context, name string, stream jetstream.Strea
 		if len(page) > 0 {
 			continue
 		}
-		for from++; name == liveStream && from <= v.report.Last && v.noted(from); from++ {
+		for from++; name == liveStream && from <= v.report.Last && v.isSeen(from); from++ {
 		}
 	}
 	return nil
 }
 
-// account finds the positions that nothing was read from.
-func (v *verifier) account(ctx context.Context) error {
+// checkGaps finds the positions that nothing was read from.
+func (v *verifier) checkGaps(ctx context.Context) error {
 	for task, c := range v.archive {
 		if _, live := v.chains[task]; !c.whole && !live && !v.removed[task] {
-			v.found(0, task, "the archived history is incomplete")
+			v.addProblem(0, task, "the archived history is incomplete")
 		}
 	}
 	if !v.complete() { // tasks may have been archived meanwhile
-		err := v.each(ctx, archiveStream, v.store.old, func(e entry) {
+		err := v.each(ctx, archiveStream, v.store.past, func(e entry) {
 			if isRemovedSubject(e.subject) {
 				v.readRemoved(e) // a task may have been removed meanwhile
 				return
@@ -361,7 +361,7 @@ func (v *verifier) account(ctx context.Context) error {
 				if err != nil {
 					break // the positions that it hides are found below
 				}
-				v.note(commit.Seq)
+				v.markSeen(commit.Seq)
 			}
 		})
 		if err != nil {
@@ -370,11 +370,11 @@ func (v *verifier) account(ctx context.Context) error {
 	}
 	for seq := uint64(1); seq <= v.report.Last; seq++ {
 		switch {
-		case v.noted(seq):
+		case v.isSeen(seq):
 		case v.store.cfg.ArchiveAge > 0 && seq < v.youngest:
 			v.report.Expired++
 		default:
-			v.found(seq, "", "the commit at position "+strconv.FormatUint(seq, 10)+" cannot be read and is not archived")
+			v.addProblem(seq, "", "the commit at position "+strconv.FormatUint(seq, 10)+" cannot be read and is not archived")
 		}
 	}
 	return nil
@@ -382,7 +382,7 @@ func (v *verifier) account(ctx context.Context) error {
 
 func (v *verifier) complete() bool {
 	for seq := uint64(1); seq <= v.report.Last; seq++ {
-		if !v.noted(seq) {
+		if !v.isSeen(seq) {
 			return false
 		}
 	}
@@ -405,7 +405,7 @@ func (v *verifier) readBlobs(ctx context.Context) error {
 		return err
 	}
 	if readable < info.State.Msgs {
-		v.found(0, "", strconv.FormatUint(info.State.Msgs-readable, 10)+" parts of large values cannot be read")
+		v.addProblem(0, "", strconv.FormatUint(info.State.Msgs-readable, 10)+" parts of large values cannot be read")
 	}
 	all, err := v.store.blobs.List(ctx)
 	if err != nil && !errors.Is(err, jetstream.ErrNoObjectsFound) {
@@ -426,7 +426,7 @@ func (v *verifier) readBlobs(ctx context.Context) error {
 
 // lostValue is a problem unless the value was given up.
 func (v *verifier) lostValue(ref string, task events.TaskID, what string) {
-	if _, given := v.store.given.Values[ref]; !given {
+	if _, given := v.store.lostData.Values[ref]; !given {
 		v.report.add(Problem{Task: task, Value: ref, What: "the value " + ref + " " + what})
 	}
 }

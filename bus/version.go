@@ -35,15 +35,15 @@ func checkVersion(cfg *ServerConfig) (*fault.Error, error) {
 	if err != nil {
 		return nil, err
 	}
-	return v.admit(cfg.ReadNewer)
+	return v.check(cfg.ReadNewer)
 }
 
 func thisVersion() storeVersion {
 	return storeVersion{Version: StoreVersion, ReadableFrom: StoreVersion}
 }
 
-// admit decides about a store of a version: the first result is why it may only be read.
-func (v storeVersion) admit(readNewer bool) (*fault.Error, error) {
+// check decides about a store of a version: the first result is why it may only be read.
+func (v storeVersion) check(readNewer bool) (*fault.Error, error) {
 	if v.Version <= StoreVersion {
 		return nil, nil //nolint:nilnil // nothing forbids anything
 	}
@@ -100,7 +100,7 @@ func (b *streams) checkExternalVersion(ctx context.Context) error {
 	if v.Version < StoreVersion {
 		return b.raiseVersion(ctx, e.Revision())
 	}
-	newer, err := v.admit(b.cfg.ReadNewer)
+	newer, err := v.check(b.cfg.ReadNewer)
 	if newer != nil {
 		b.loss.Store(newer)
 	}

@@ -90,7 +90,7 @@ func (n *Node) handOver(ctx context.Context) {
 	n.calls.handOver()
 	var err error
 	if n.server != nil {
-		err = n.server.NoteWorker("") // it has not ended
+		err = n.server.RecordWorker("") // it has not ended
 	}
 	err = errors.Join(err, n.ends.runFor(ctx, untilHandover))
 	n.cfg.logger().LogAttrs(ctx, slog.LevelInfo, "the node was handed over; its calls go on", slog.Any("error", err))
@@ -110,11 +110,11 @@ func StartInTurn(ctx context.Context, cfg Config, waits func(bus.Holder)) (*Node
 	if !inUse(err) || holder.Guest == "" {
 		return n, err
 	}
-	turn, err := bus.TakeTurn(ctx, cfg.DataDir)
+	turn, err := bus.ClaimTurn(ctx, cfg.DataDir)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = turn.End() }() // the kernel does so at the latest when the process ends
+	defer func() { _ = turn.Release() }() // the kernel does so at the latest when the process ends
 	waits(holder)
 	return startSoon(ctx, cfg)
 }

@@ -76,15 +76,15 @@ func TestTurnIsRespected(t *testing.T) {
 	require.True(t, fault.Has(err, fault.Conflict), "%v", err)
 	require.NoError(t, g.Stop(t.Context()))
 
-	turn, err := bus.TakeTurn(t.Context(), cfg.DataDir)
+	turn, err := bus.ClaimTurn(t.Context(), cfg.DataDir)
 	require.NoError(t, err)
-	_, err = bus.TakeTurn(t.Context(), cfg.DataDir)
+	_, err = bus.ClaimTurn(t.Context(), cfg.DataDir)
 	require.True(t, fault.Has(err, fault.Conflict), "%v", err)
 	assert.True(t, bus.Wanted(cfg.DataDir))
 	cfg.Guest = "orch list"
 	_, err = node.Start(t.Context(), cfg)
 	require.True(t, fault.Has(err, fault.Conflict), "%v", err)
-	require.NoError(t, turn.End())
+	require.NoError(t, turn.Release())
 	assert.False(t, bus.Wanted(cfg.DataDir))
 	start(t, cfg)
 }

@@ -153,7 +153,7 @@ const retryAfter = time.Second
 func (m *member) takeTurns(ctx context.Context, ready func()) error {
 	var making sync.WaitGroup
 	defer making.Wait()
-	lease, err := m.seat.Try(ctx)
+	lease, err := m.seat.TryAcquire(ctx)
 	for first := true; ; first = false {
 		taken := fault.Has(err, fault.Conflict)
 		if err == nil {

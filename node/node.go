@@ -161,8 +161,8 @@ func (n *Node) takeOver(ctx context.Context) error {
 	if n.server != nil {
 		return nil
 	}
-	n.requests.TellReturns()
-	return n.requests.TakeOver(ctx)
+	n.requests.AnnounceReturns()
+	return n.requests.AnnounceTakeover(ctx)
 }
 
 // serve answers faces and workers elsewhere. Clients take the node for ready from then on, so that what else they may ask

@@ -36,7 +36,7 @@ func (n *Node) startWorker(ctx context.Context) error {
 		return err
 	}
 	if n.server != nil {
-		if err := n.server.NoteWorker(name); err != nil {
+		if err := n.server.RecordWorker(name); err != nil {
 			return err
 		}
 	}

@@ -61,7 +61,7 @@ func (cr *credentials) keepLocalToken(ctx context.Context) {
 	if cr.cfg.User == "" {
 		return
 	}
-	if err := (bus.LocalToken{DataDir: cr.cfg.DataDir, User: cr.cfg.User}).Keep(ctx, cr.tokens); err != nil {
+	if err := (bus.LocalToken{DataDir: cr.cfg.DataDir, User: cr.cfg.User}).Ensure(ctx, cr.tokens); err != nil {
 		cr.cfg.logger().LogAttrs(ctx, slog.LevelWarn, "local_token_not_made", slog.Any("error", err),
 			slog.String("hint", "mend the cause and run: orch token rotate-local"))
 	}

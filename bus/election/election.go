@@ -122,12 +122,12 @@ func Join(ctx context.Context, cfg Config) (*Member, error) {
 		return nil, unavailable(err)
 	}
 	m := &Member{cfg: cfg, js: js, kv: kv}
-	if err := m.show(ctx); err != nil {
+	if err := m.writeMember(ctx); err != nil {
 		return nil, err
 	}
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	m.stop = stop
-	m.done.Go(func() { m.stay(run) })
+	m.done.Go(func() { m.renewMembership(run) })
 	return m, nil
 }
 
@@ -156,28 +156,28 @@ func unavailable(err error) error {
 		WithHint("check that most servers of the NATS cluster run and that the credential may use JetStream")
 }
 
-// stay renews the key of the member until ctx ends.
-func (m *Member) stay(ctx context.Context) {
+// renewMembership renews the key of the member until ctx ends.
+func (m *Member) renewMembership(ctx context.Context) {
 	every(ctx, RenewEvery, func() bool {
-		if err := m.show(ctx); err != nil && ctx.Err() == nil {
+		if err := m.writeMember(ctx); err != nil && ctx.Err() == nil {
 			m.cfg.Logger.LogAttrs(ctx, slog.LevelDebug, "member_not_renewed", slog.Any("error", err))
 		}
 		return true
 	})
 }
 
-// show writes the key of the member.
-func (m *Member) show(ctx context.Context) error {
+// writeMember writes the key of the member.
+func (m *Member) writeMember(ctx context.Context) error {
 	data, err := json.Marshal(m.cfg.Self)
 	if err != nil {
 		return fault.Wrap(fault.Internal, err, "the member cannot be encoded")
 	}
-	_, err = m.put(ctx, memberPrefix+m.cfg.Self.ID, data)
+	_, err = m.writeKey(ctx, memberPrefix+m.cfg.Self.ID, data)
 	return err
 }
 
-// put writes a key that lives for TTL. Update of the library would make it live for ever.
-func (m *Member) put(ctx context.Context, key string, data []byte, opts ...jetstream.PublishOpt) (revision uint64, err error) {
+// writeKey writes a key that lives for TTL. Update of the library would make it live for ever.
+func (m *Member) writeKey(ctx context.Context, key string, data []byte, opts ...jetstream.PublishOpt) (revision uint64, err error) {
 	ctx, stop := context.WithTimeout(ctx, answerWithin)
 	defer stop()
 	ack, err := m.js.PublishMsg(ctx, message(key, data), append(opts, jetstream.WithMsgTTL(TTL))...)
@@ -187,8 +187,8 @@ func (m *Member) put(ctx context.Context, key string, data []byte, opts ...jetst
 	return ack.Sequence, nil
 }
 
-// Try takes the lease if nobody holds it; CONFLICT when somebody does.
-func (m *Member) Try(ctx context.Context) (*Lease, error) {
+// TryAcquire takes the lease if nobody holds it; CONFLICT when somebody does.
+func (m *Member) TryAcquire(ctx context.Context) (*Lease, error) {
 	ctx, stop := context.WithTimeout(ctx, answerWithin)
 	defer stop()
 	self := m.cfg.Self
@@ -205,7 +205,7 @@ func (m *Member) Try(ctx context.Context) (*Lease, error) {
 	case err != nil:
 		return nil, unavailable(err)
 	}
-	return m.hold(data, revision, asked), nil
+	return m.newLease(data, revision, asked), nil
 }
 
 // lostRace reports whether another writer was first.
@@ -220,8 +220,8 @@ func (m *Member) Campaign(ctx context.Context) (*Lease, error) {
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	var won *Lease
-	everyOr(ctx, m.cfg.TryEvery, m.changed(watching, free), func() bool {
-		lease, err := m.Try(ctx)
+	everyOr(ctx, m.cfg.TryEvery, m.watch(watching, isFree), func() bool {
+		lease, err := m.TryAcquire(ctx)
 		if err != nil && !fault.Has(err, fault.Conflict) && ctx.Err() == nil {
 			m.cfg.Logger.LogAttrs(ctx, slog.LevelDebug, "lease_not_taken", slog.Any("error", err))
 		}
@@ -234,11 +234,11 @@ func (m *Member) Campaign(ctx context.Context) (*Lease, error) {
 	return won, nil
 }
 
-// free reports whether an entry of the bucket says that nobody holds the lease.
-func free(entry jetstream.KeyValueEntry) bool { return entry.Operation() != jetstream.KeyValuePut }
+// isFree reports whether an entry of the bucket says that nobody holds the lease.
+func isFree(entry jetstream.KeyValueEntry) bool { return entry.Operation() != jetstream.KeyValuePut }
 
-// changed tells when the bucket says something of the lease that counts, until ctx ends. Where the bucket cannot be watched it tells nothing.
-func (m *Member) changed(ctx context.Context, counts func(jetstream.KeyValueEntry) bool) <-chan struct{} {
+// watch tells when the bucket says something of the lease that counts, until ctx ends. Where the bucket cannot be watched it tells nothing.
+func (m *Member) watch(ctx context.Context, counts func(jetstream.KeyValueEntry) bool) <-chan struct{} {
 	told := make(chan struct{}, 1)
 	go func() {
 		changes, err := m.kv.Watch(ctx, leaseKey, jetstream.UpdatesOnly())
@@ -254,7 +254,7 @@ func (m *Member) changed(ctx context.Context, counts func(jetstream.KeyValueEntr
 					return
 				}
 				if entry != nil && counts(entry) {
-					tell(told)
+					notify(told)
 				}
 			}
 		}
@@ -262,8 +262,8 @@ func (m *Member) changed(ctx context.Context, counts func(jetstream.KeyValueEntr
 	return told
 }
 
-// tell leaves word, unless there is some already.
-func tell(told chan<- struct{}) {
+// notify leaves word, unless there is some already.
+func notify(told chan<- struct{}) {
 	select {
 	case told <- struct{}{}:
 	default:

@@ -53,7 +53,7 @@ func TestOneHolds(t *testing.T) {
 	a := join(t, nc, "a")
 	for range cap(won) {
 		group.Go(func() {
-			l, err := a.Try(t.Context())
+			l, err := a.TryAcquire(t.Context())
 			if err == nil {
 				won <- l
 				return
@@ -66,7 +66,7 @@ func TestOneHolds(t *testing.T) {
 	l := <-won
 	assert.True(t, l.Held())
 	for began := time.Now(); time.Since(began) < election.TTL+election.TTL/2; {
-		_, err := a.Try(t.Context())
+		_, err := a.TryAcquire(t.Context())
 		require.True(t, fault.Has(err, fault.Conflict), "%v", err)
 		pause(t, election.RenewEvery/2)
 	}
@@ -92,7 +92,7 @@ func TestTheNextOne(t *testing.T) {
 	first, err := a.Campaign(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, first.Release(t.Context()))
-	second, err := b.Try(t.Context())
+	second, err := b.TryAcquire(t.Context())
 	require.NoError(t, err, "at once")
 	assert.Greater(t, second.Epoch(), first.Epoch())
 
@@ -179,7 +179,7 @@ func TestALeaseRunsOutAsleep(t *testing.T) {
 	var up atomic.Int64
 	m, err := election.Join(t.Context(), election.Config{Conn: nc, Clock: func() time.Duration { return time.Duration(up.Load()) }})
 	require.NoError(t, err)
-	l, err := m.Try(t.Context())
+	l, err := m.TryAcquire(t.Context())
 	require.NoError(t, err)
 	nc.Close() // no renewal comes
 	assert.True(t, l.Held())
@@ -215,7 +215,7 @@ func TestACandidateIsTold(t *testing.T) {
 			t.Parallel()
 			s := startServer(t)
 			theirs, ours := connect(t, s), connect(t, s)
-			held, err := join(t, theirs, "holder").Try(t.Context())
+			held, err := join(t, theirs, "holder").TryAcquire(t.Context())
 			require.NoError(t, err)
 			defer func() { _ = held.Release(context.WithoutCancel(t.Context())) }()
 			m, err := election.Join(t.Context(), election.Config{Conn: ours, Self: election.Info{ID: "candidate"}, TryEvery: time.Hour})
@@ -266,7 +266,7 @@ func TestAHolderIsTold(t *testing.T) {
 			m, err := election.Join(t.Context(), election.Config{Conn: nc, RenewEvery: time.Hour})
 			require.NoError(t, err)
 			defer m.Leave(context.WithoutCancel(t.Context()))
-			l, err := m.Try(t.Context())
+			l, err := m.TryAcquire(t.Context())
 			require.NoError(t, err)
 			require.Eventually(t, func() bool { return watchers(t, nc) == 1 }, time.Minute, time.Millisecond)
 			js, err := jetstream.New(nc)

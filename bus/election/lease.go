@@ -26,25 +26,25 @@ type Lease struct {
 	lost  chan struct{}
 	stop  context.CancelFunc
 	done  sync.WaitGroup
-	// over is held while the lease is released.
-	over sync.Mutex
+	// releasing is held while the lease is released.
+	releasing sync.Mutex
 }
 
-// hold keeps a lease that was asked for at a time.
-func (m *Member) hold(data []byte, revision uint64, asked time.Duration) *Lease {
+// newLease keeps a lease that was asked for at a time.
+func (m *Member) newLease(data []byte, revision uint64, asked time.Duration) *Lease {
 	l := &Lease{m: m, data: data, epoch: revision, revision: revision, lost: make(chan struct{})}
 	l.extend(asked)
 	ctx, stop := context.WithCancel(context.Background())
 	l.stop = stop
 	l.done.Go(func() {
-		everyOr(ctx, m.cfg.RenewEvery, m.changed(ctx, l.others), func() bool { return l.renew(ctx) })
+		everyOr(ctx, m.cfg.RenewEvery, m.watch(ctx, l.supersededBy), func() bool { return l.renew(ctx) })
 	})
 	return l
 }
 
-// others reports whether an entry of the bucket is no renewal of this lease. The renewal that follows finds out what that means.
-func (l *Lease) others(entry jetstream.KeyValueEntry) bool {
-	return free(entry) || string(entry.Value()) != string(l.data)
+// supersededBy reports whether an entry of the bucket is no renewal of this lease. The renewal that follows finds out what that means.
+func (l *Lease) supersededBy(entry jetstream.KeyValueEntry) bool {
+	return isFree(entry) || string(entry.Value()) != string(l.data)
 }
 
 // extend notes that the server has renewed the lease, at the earliest at a time.
@@ -71,12 +71,12 @@ func (l *Lease) Lost() <-chan struct{} { return l.lost }
 // takes later proves that nobody held the lease meanwhile.
 func (l *Lease) renew(ctx context.Context) bool {
 	asked := l.m.cfg.Clock()
-	revision, err := l.m.put(context.WithoutCancel(ctx), leaseKey, l.data, jetstream.WithExpectLastSequencePerSubject(l.revision))
+	revision, err := l.m.writeKey(context.WithoutCancel(ctx), leaseKey, l.data, jetstream.WithExpectLastSequencePerSubject(l.revision))
 	switch {
 	case err == nil:
 		l.revision = revision
 		l.extend(asked)
-	case lostRace(err) && !l.mine(ctx):
+	case lostRace(err) && !l.isNewest(ctx):
 		l.m.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "lease_lost", slog.Uint64("epoch", l.epoch))
 		close(l.lost)
 		return false
@@ -86,8 +86,8 @@ func (l *Lease) renew(ctx context.Context) bool {
 	return true
 }
 
-// mine reports whether the newest word about the lease is a renewal whose acknowledgement was lost.
-func (l *Lease) mine(ctx context.Context) bool {
+// isNewest reports whether the newest word about the lease is a renewal whose acknowledgement was lost.
+func (l *Lease) isNewest(ctx context.Context) bool {
 	ctx, stop := context.WithTimeout(ctx, answerWithin)
 	defer stop()
 	entry, err := l.m.kv.Get(ctx, leaseKey)
@@ -103,8 +103,8 @@ func (l *Lease) mine(ctx context.Context) bool {
 
 // Release gives the lease up, so that another node can take it at once. It is idempotent.
 func (l *Lease) Release(ctx context.Context) error {
-	l.over.Lock()
-	defer l.over.Unlock()
+	l.releasing.Lock()
+	defer l.releasing.Unlock()
 	l.stop()
 	l.done.Wait()
 	select {

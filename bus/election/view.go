@@ -43,11 +43,11 @@ func (m *Member) Members(ctx context.Context) ([]View, error) {
 		case err != nil:
 			return nil, unavailable(err)
 		}
-		if err := sort(entry, &all, &holder); err != nil {
+		if err := addEntry(entry, &all, &holder); err != nil {
 			return nil, err
 		}
 	}
-	return arrange(all, holder), nil
+	return sortViews(all, holder), nil
 }
 
 // keys are those of the bucket. A watch of the bucket tells at times of a key that is renewed meanwhile only after its list has ended.
@@ -66,8 +66,8 @@ func (m *Member) keys(ctx context.Context) (keys []string, err error) {
 	return keys, nil
 }
 
-// sort puts an entry where it belongs.
-func sort(entry jetstream.KeyValueEntry, all *[]View, holder *Info) error {
+// addEntry puts an entry where it belongs.
+func addEntry(entry jetstream.KeyValueEntry, all *[]View, holder *Info) error {
 	v := View{Seen: entry.Created().UTC()}
 	if err := json.Unmarshal(entry.Value(), &v.Info); err != nil {
 		return fault.Wrap(fault.Internal, err, "the key "+entry.Key()+" of the bucket "+Bucket+" cannot be read").
@@ -82,7 +82,7 @@ func sort(entry jetstream.KeyValueEntry, all *[]View, holder *Info) error {
 	return nil
 }
 
-func arrange(all []View, holder Info) []View {
+func sortViews(all []View, holder Info) []View {
 	for i := range all {
 		if all[i].ID == holder.ID {
 			all[i].Active, all[i].ActiveSince = true, &holder.Since
@@ -90,14 +90,14 @@ func arrange(all []View, holder Info) []View {
 	}
 	slices.SortFunc(all, func(a, b View) int {
 		if a.Active != b.Active {
-			return cmp.Compare(boolean(b.Active), boolean(a.Active))
+			return cmp.Compare(boolToInt(b.Active), boolToInt(a.Active))
 		}
 		return a.Since.Compare(b.Since)
 	})
 	return all
 }
 
-func boolean(b bool) int {
+func boolToInt(b bool) int {
 	if b {
 		return 1
 	}

@@ -44,10 +44,10 @@ func (p Piece) Subject() string {
 	return readable(string(p[headSize : headSize+size]))
 }
 
-// Cut returns the content of a block without what is damaged in it, as the server itself leaves a block behind that it has
+// RemoveDamage returns the content of a block without what is damaged in it, as the server itself leaves a block behind that it has
 // compacted, and what was cut out. hold is a position that the block has to keep, 0 for none: where it would end before, the note
 // of an erased message stands for it, so that it is not used again. The content is not compressed; the server reads both.
-func Cut(dir, file string, hold uint64, good Believable) (content []byte, out []Region, err error) {
+func RemoveDamage(dir, file string, keepSeq uint64, good Believable) (content []byte, out []Region, err error) {
 	packed, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(file)))
 	if err != nil {
 		return nil, nil, err
@@ -69,24 +69,24 @@ func Cut(dir, file string, hold uint64, good Believable) (content []byte, out []
 		}
 		next := c.search(data, at+1)
 		r := Region{Offset: at, After: c.Last, What: what, Data: data[at:next]}
-		c.split(&r, data[next:], hold)
+		c.split(&r, data[next:], keepSeq)
 		out = append(out, r)
 		at = next
 	}
-	if hold > c.Last {
-		content = append(content, c.reader.erasure(hold)...)
+	if keepSeq > c.Last {
+		content = append(content, c.reader.erasedRecord(keepSeq)...)
 	}
 	return content, out, nil
 }
 
 // split finds the records of a region: by their lengths when these fit together, otherwise by what can only be the head of one.
 // rest is what follows in the block, hold the position that the stream had reached if the block is its newest one.
-func (c *checker) split(r *Region, rest []byte, hold uint64) {
+func (c *checker) split(r *Region, rest []byte, keepSeq uint64) {
 	if r.Pieces = byLengths(r.Data); r.Pieces != nil {
 		return
 	}
-	before, last := uint64(math.MaxUint64), hold
-	if seq := c.firstOf(rest); seq > 0 {
+	before, last := uint64(math.MaxUint64), keepSeq
+	if seq := c.firstSeq(rest); seq > 0 {
 		before, last = seq, seq-1
 	}
 	from := 0
@@ -112,9 +112,9 @@ func byLengths(data []byte) (all []Piece) {
 	return all
 }
 
-// firstOf returns the position of the next message that is whole, 0 when there is none. Notes of erased messages may be of any
+// firstSeq returns the position of the next message that is whole, 0 when there is none. Notes of erased messages may be of any
 // position.
-func (c *checker) firstOf(data []byte) uint64 {
+func (c *checker) firstSeq(data []byte) uint64 {
 	for at := 0; at < len(data); {
 		rec, what := c.reader.next(data[at:])
 		if what != "" {
@@ -139,8 +139,8 @@ func (c *checker) isHead(buf []byte, after, before uint64) bool {
 	return rec.Seq > after && rec.Seq < before && rec.Subject != "" && c.good(c.Name, rec)
 }
 
-// erasure is the record of an erased message.
-func (r *reader) erasure(seq uint64) []byte {
+// erasedRecord is the record of an erased message.
+func (r *reader) erasedRecord(seq uint64) []byte {
 	b := binary.LittleEndian.AppendUint32(nil, emptySize)
 	b = binary.LittleEndian.AppendUint64(b, seq|erased)
 	b = binary.LittleEndian.AppendUint64(b, uint64(time.Now().UnixNano()))
@@ -164,7 +164,7 @@ func inflateAll(data []byte) []byte {
 		at += chunkHead
 		chunk := body[at:min(at+size, end)]
 		at += size
-		out = append(out, unchunk(kind, chunk)...)
+		out = append(out, decodeChunk(kind, chunk)...)
 	}
 	return append(out, body[end:]...)
 }
@@ -177,8 +177,8 @@ const (
 	maxChunk  = 4 << 20
 )
 
-// unchunk returns the content of a chunk as far as it can be read: as many zeros when none of it can.
-func unchunk(kind byte, chunk []byte) []byte {
+// decodeChunk returns the content of a chunk as far as it can be read: as many zeros when none of it can.
+func decodeChunk(kind byte, chunk []byte) []byte {
 	const compressed, plain = 0, 1
 	if kind > plain || len(chunk) < chunkSum {
 		return nil

@@ -78,7 +78,7 @@ func measure(buf []byte) (l lengths, ok bool) {
 }
 
 // next reads the record that begins at buf; what says what is wrong with it, "" when nothing is.
-func (r *reader) next(buf []byte) (rec Record, what string) {
+func (r *reader) next(buf []byte) (rec Record, problem string) {
 	l, ok := measure(buf)
 	if !ok {
 		return rec, "lengths that contradict each other"

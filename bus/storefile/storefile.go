@@ -110,7 +110,7 @@ func (c *checker) check(ctx context.Context) error {
 	if err := c.checkMeta(); err != nil {
 		return err
 	}
-	if err := c.stray(); err != nil {
+	if err := c.findStrays(); err != nil {
 		return err
 	}
 	for last := 0; ; { // a running server may go on to another block, and remove the one that was the newest
@@ -137,7 +137,7 @@ func (c *checker) checkMeta() error {
 	for i, name := range []string{"meta.inf", "meta.sum"} {
 		data, err := c.read(name)
 		if errors.Is(err, fs.ErrNotExist) {
-			c.found(Damage{File: name, What: "lost its description", Meta: true})
+			c.addDamage(Damage{File: name, What: "lost its description", Meta: true})
 			return nil
 		}
 		if err != nil {
@@ -147,13 +147,13 @@ func (c *checker) checkMeta() error {
 	}
 	c.reader.key(c.Name)
 	if hex.EncodeToString(c.reader.checksum([]byte(sums[0]))) != sums[1] {
-		c.found(Damage{File: "meta.inf", What: "a description that does not fit its checksum", Meta: true})
+		c.addDamage(Damage{File: "meta.inf", What: "a description that does not fit its checksum", Meta: true})
 	}
 	return nil
 }
 
-// stray finds the files that are neither checked here nor, as the index of the blocks is, by the server.
-func (c *checker) stray() error {
+// findStrays finds the files that are neither checked here nor, as the index of the blocks is, by the server.
+func (c *checker) findStrays() error {
 	return fs.WalkDir(os.DirFS(c.dir), ".", func(name string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
@@ -181,7 +181,7 @@ func blockNumber(name string, inBlocks bool) (int, bool) {
 	return n, inBlocks && isBlock && err == nil && n > 0 && strconv.Itoa(n) == digits
 }
 
-func (c *checker) found(d Damage) {
+func (c *checker) addDamage(d Damage) {
 	d.After = c.Last
 	c.Damage = append(c.Damage, d)
 }
@@ -213,7 +213,7 @@ func (c *checker) checkBlock(n int, newest bool) error {
 	}
 	data, ok := inflate(packed)
 	if !ok {
-		c.found(Damage{File: name, What: "compressed data that cannot be read"})
+		c.addDamage(Damage{File: name, What: "compressed data that cannot be read"})
 		return nil
 	}
 	c.reader.key(c.Name + "-" + strconv.Itoa(n))
@@ -229,7 +229,7 @@ func (c *checker) checkBlock(n int, newest bool) error {
 			continue
 		}
 		next := c.search(data, at+1)
-		c.found(Damage{File: name, Offset: at, Subject: readable(rec.Subject), What: what, Tail: newest && next == len(data)})
+		c.addDamage(Damage{File: name, Offset: at, Subject: readable(rec.Subject), What: what, Tail: newest && next == len(data)})
 		at = next
 	}
 	return nil

@@ -5,11 +5,11 @@ import (
 	"log/slog"
 )
 
-// heal restarts the embedded server when it has stopped writing, and tries again when that failed:
+// restartIfStuck restarts the embedded server when it has stopped writing, and tries again when that failed:
 // after a failed write, such as one on a full disk, JetStream answers no append any more until then,
 // even when there is space again. A restart also settles what is not in the log: nothing of the last
 // server is on its way any more.
-func (s *Store) heal(ctx context.Context, lost []*pending) {
+func (s *Store) restartIfStuck(ctx context.Context, lost []*pending) {
 	server := s.conn.target.server
 	if server == nil || !s.stuck(server, lost) {
 		return
@@ -29,14 +29,14 @@ func (s *Store) stuck(server *Server, lost []*pending) bool {
 	}
 	tries := 0
 	for _, p := range lost {
-		if p.life == server.life.Load() { // sent to the server that runs now
+		if p.incarnation == server.incarnation.Load() { // sent to the server that runs now
 			tries = max(tries, p.tries)
 		}
 	}
 	if tries == 0 {
 		return false
 	}
-	return s.space.short() || s.space.wasFull.Swap(false) || tries >= healAfter
+	return s.space.diskShort() || s.space.wasFull.Swap(false) || tries >= stuckAfter
 }
 
 // Restart stops the server and starts another one on the same store and port. Connections of this
@@ -53,6 +53,6 @@ func (s *Server) Restart() error {
 		return nil
 	}
 	stop(ns)
-	s.life.Add(1)
+	s.incarnation.Add(1)
 	return s.run()
 }

@@ -1,0 +1,147 @@
+package bus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/orch-dev/orch/events"
+	"github.com/orch-dev/orch/fault"
+)
+
+const (
+	// quarantineDir is the folder of the data directory for what was set aside because it is damaged or nobody's.
+	quarantineDir = "aside"
+	// quarantineList is the list in it: a line of JSON for each entry.
+	quarantineList = "list.jsonl"
+)
+
+// quarantineEntry is one line of the list.
+type quarantineEntry struct {
+	At time.Time `json:"at"`
+	// Copy is where it lies now, relative to the data directory.
+	Copy string `json:"copy,omitempty"`
+	Problem
+}
+
+// quarantine is the folder of one start or salvage.
+type quarantine struct {
+	dataDir string
+	at      time.Time
+}
+
+func newQuarantine(dataDir string) quarantine {
+	return quarantine{dataDir: dataDir, at: events.Time(time.Now())}
+}
+
+// move moves a file or a folder of the data directory aside and notes why.
+func (a quarantine) move(path string, why Problem) error {
+	name, err := filepath.Rel(a.dataDir, path)
+	if err != nil {
+		return fault.Wrap(fault.Internal, err, "the path of what is set aside")
+	}
+	to := a.location(name)
+	if err = os.MkdirAll(filepath.Join(a.dataDir, filepath.Dir(to)), 0o700); err == nil {
+		err = os.Rename(path, filepath.Join(a.dataDir, to))
+	}
+	if err != nil {
+		return writeFault(to, err)
+	}
+	return a.record(to, why)
+}
+
+// location is where an entry of the data directory goes, relative to it.
+func (a quarantine) location(name string) string {
+	return filepath.Join(quarantineDir, a.at.Format("20060102T150405.000"), name)
+}
+
+// record adds a line to the list.
+func (a quarantine) record(location string, why Problem) error {
+	line, err := json.Marshal(quarantineEntry{At: a.at, Copy: location, Problem: why})
+	if err != nil {
+		return fault.Wrap(fault.Internal, err, "the list of what is set aside cannot be encoded")
+	}
+	path := filepath.Join(a.dataDir, quarantineDir, quarantineList)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return writeFault(path, err)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return writeFault(path, err)
+	}
+	_, err = f.Write(append(line, '\n'))
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return writeFault(path, err)
+	}
+	return nil
+}
+
+// repairs are what is done to the files of a store before a server reads them.
+type repairs struct {
+	reindex     []string           // streams whose index is removed, so that the server looks at every checksum
+	removed     []string           // paths that are removed
+	quarantined map[string]Problem // paths that are set aside
+	truncated   map[string]int64   // files that are worth something up to a size
+}
+
+func (m *repairs) quarantine(path string, why Problem) {
+	if m.quarantined == nil {
+		m.quarantined = map[string]Problem{}
+	}
+	m.quarantined[path] = why
+}
+
+// truncate keeps a file up to a size, the smallest that it is called with.
+func (m *repairs) truncate(path string, size int64) {
+	if m.truncated == nil {
+		m.truncated = map[string]int64{}
+	}
+	if before, ok := m.truncated[path]; !ok || size < before {
+		m.truncated[path] = size
+	}
+}
+
+// apply mends the store of a data directory and logs what was found.
+func (m *repairs) apply(ctx context.Context, dataDir, streams string, found []Problem, log *slog.Logger) error {
+	for _, p := range found {
+		log.LogAttrs(ctx, slog.LevelWarn, "the store had a damage that costs nothing or little", slog.String("problem", p.String()))
+	}
+	for _, stream := range m.reindex {
+		if err := removeFile(filepath.Join(streams, stream, filepath.FromSlash(stateFile))); err != nil {
+			return err
+		}
+	}
+	for path, size := range m.truncated {
+		if err := truncateFile(path, size); err != nil {
+			return err
+		}
+	}
+	to := newQuarantine(dataDir)
+	for path, why := range m.quarantined {
+		if err := to.move(path, why); err != nil {
+			return err
+		}
+	}
+	for _, path := range m.removed {
+		if err := os.RemoveAll(path); err != nil {
+			return writeFault(path, err)
+		}
+	}
+	return nil
+}
+
+// truncateFile cuts a file off, and removes it when nothing is left.
+func truncateFile(path string, size int64) error {
+	err := os.Truncate(path, size)
+	if size == 0 {
+		err = os.Remove(path)
+	}
+	if err != nil {
+		return writeFault(path, err)
+	}
+	return nil
+}
