@@ -16,7 +16,7 @@ import (
 	"github.com/orch-dev/orch/internal/failpoint"
 )
 
-// The server's codes that an append has to tell apart.
+// The server's error codes that an append distinguishes.
 const (
 	codeWrongLast   jetstream.ErrorCode = 10071 // another commit was first
 	codeConcurrent  jetstream.ErrorCode = 10164 // … and is still on its way (clusters)
@@ -32,8 +32,8 @@ func isFullCode(c jetstream.ErrorCode) bool {
 	return c == codeStoreFailed || c == codeNoStorage || c == codeResources || c == codeAccount
 }
 
-// serverLimits is the hint when a server refuses by its own limits: an external one, because the embedded
-// one has none.
+// serverLimits is the hint for an append that a server refuses by its own limits. Only external servers
+// have limits of their own.
 const serverLimits = "raise the JetStream limits of the NATS server or of its account"
 
 // pubAck is the server's answer to an append.
@@ -42,7 +42,7 @@ type pubAck struct {
 	Error *jetstream.APIError `json:"error"`
 }
 
-// readAck reads an answer. Nearly all are {"stream":"…","seq":n}, which needs no decoder.
+// readAck decodes an answer. Nearly all are {"stream":"…","seq":n}, which needs no decoder.
 func readAck(data []byte) (pubAck, error) {
 	if before, rest, _ := bytes.Cut(data, []byte(`,"seq":`)); bytes.Equal(before, []byte(plainAck)) {
 		if seq, err := strconv.ParseUint(string(bytes.TrimSuffix(rest, []byte("}"))), 10, 64); err == nil {
@@ -54,11 +54,11 @@ func readAck(data []byte) (pubAck, error) {
 	return ack, err
 }
 
-// plainAck is how an answer begins that says nothing but the position.
+// plainAck is the beginning of an answer that contains only the position.
 const plainAck = `{"stream":"` + liveStream + `"`
 
-// onAck takes one answer. Answers to messages that have landed otherwise are ignored: their
-// appends are settled by reading the log.
+// onAck handles one acknowledgement. Those of messages that are no longer tracked are ignored: their
+// appends are resolved by reading the log.
 func (a *appender) onAck(m *nats.Msg) {
 	id, err := strconv.ParseUint(m.Subject[strings.LastIndexByte(m.Subject, '.')+1:], 36, 64)
 	if err != nil {
@@ -75,15 +75,15 @@ func (a *appender) onAck(m *nats.Msg) {
 	case ack.Error == nil:
 		failpoint.Pass(failpoint.Written)
 		a.enqueueVerdict(verdict{p: p, seq: ack.Seq})
-	case p.tries > 1: // an earlier message may have been the one that was taken
+	case p.tries > 1: // an earlier message may have been stored
 		a.resolveLater(p)
 	default:
 		a.enqueueVerdict(verdict{p: p, err: appendFault(p, ack.Error)})
 	}
 }
 
-// enqueueVerdict tells a verdict, at once or after the next sync. A refusal waits as well: it says that
-// another commit was first, and that one may not be durable yet.
+// enqueueVerdict reports a verdict, at once or after the next sync. A conflict waits as well: the commit
+// that was first may not be durable yet.
 func (a *appender) enqueueVerdict(v verdict) {
 	if a.barrier == nil {
 		a.recordVerdict(v)
@@ -103,8 +103,8 @@ func (a *appender) enqueueVerdict(v verdict) {
 	signal(a.syncSignal)
 }
 
-// syncLoop syncs for what waits, again and again, until the appender stops. The next sync runs while the
-// verdicts of the last one are told.
+// syncLoop syncs for waiting verdicts until the appender stops. The next sync runs while the
+// verdicts of the last one are reported.
 func (a *appender) syncLoop() {
 	defer close(a.groups)
 	for {
@@ -128,14 +128,14 @@ type group struct {
 	err      error // of the sync
 }
 
-// reportLoop ends the appends of each group.
+// reportLoop reports each group of verdicts.
 func (a *appender) reportLoop() {
 	for g := range a.groups {
 		a.report(g.verdicts, g.err)
 	}
 }
 
-// report ends the appends of a group, with the error of its sync if there is one.
+// report reports the verdicts of a group, or err, the error of its sync, if it is not nil.
 func (a *appender) report(verdicts []verdict, err error) {
 	for _, v := range verdicts {
 		if err != nil {
@@ -164,7 +164,7 @@ func conflict(p *pending) error {
 		WithField("task").WithHint("read the task and decide again")
 }
 
-// recordVerdict remembers the newest commit for the high-water mark, and whether the server takes any.
+// recordVerdict records the newest commit for the high-water mark, and whether the server accepts appends.
 func (a *appender) recordVerdict(v verdict) {
 	switch full, ok := errors.AsType[*fault.Error](v.err); {
 	case v.err == nil:

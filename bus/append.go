@@ -19,11 +19,11 @@ import (
 )
 
 const (
-	// maxInFlight is the number of appends in flight; more wait in Append.
+	// maxInFlight is the most appends in flight; further calls of Append wait.
 	maxInFlight = 4000
-	// ackWithin is how long an acknowledgement may take until the log itself is asked.
+	// ackWithin is how long to wait for an acknowledgement before reading the log.
 	ackWithin = 2 * time.Second
-	// ackWithinFull is the same on a full disk, where most likely none will come.
+	// ackWithinFull is the same on a full disk, where most likely no acknowledgement arrives.
 	ackWithinFull = time.Second
 )
 
@@ -31,45 +31,45 @@ const (
 type pending struct {
 	record events.Record
 	done   func(seq uint64, err error)
-	// tries counts the messages sent for it; with more than one only the log knows what happened.
+	// tries counts the messages sent for it; with more than one only the log can tell which took effect.
 	tries int
 	since time.Time // of the call
 	sent  time.Time // of the last message
-	// incarnation is that of the embedded server that the last message went to.
+	// incarnation is the incarnation of the embedded server that the last message was sent to.
 	incarnation uint64
 }
 
-// verdict is what the log says about an append. It is told when what it rests on is durable.
+// verdict is the outcome of an append. The caller gets it once the commits that it relies on are durable.
 type verdict struct {
 	p   *pending
 	seq uint64
 	err error
 }
 
-// appender sends appends as conditional messages and takes their acknowledgements. With a barrier, the
-// verdicts that come in while a sync runs wait for the next one, and are told together after it.
+// appender sends appends as conditional messages and receives their acknowledgements. With a barrier, verdicts
+// that arrive while a sync runs wait for the next one, and are reported together after it.
 type appender struct {
 	conn  *Conn
 	inbox string
 	lease Lease
-	// root begins the subjects of appends in an epoch, which is the value of their header; "" for none.
+	// root is the prefix of the subjects of appends in an epoch; epoch is the value of their header. Both are "" without a lease.
 	root, epoch   string
 	barrier       *barrier
-	slots         chan struct{}           // one for each append between Append and done
-	syncSignal    chan struct{}           // a verdict waits for the barrier
-	groups        chan group              // verdicts that passed it
-	serverRefusal atomic.Pointer[refusal] // why an external server takes no more, until it takes something
-	lostSignal    chan struct{}           // something is to be settled
+	slots         chan struct{} // one token for each append between Append and done
+	syncSignal    chan struct{} // signals that a verdict waits for the barrier
+	groups        chan group // verdicts whose sync is done
+	serverRefusal atomic.Pointer[refusal] // why an external server refuses appends; cleared by the next success
+	lostSignal    chan struct{} // signals that lost has entries
 	stop          chan struct{}
 	loops         sync.WaitGroup
 
-	mu         sync.Mutex // guards what follows
+	mu         sync.Mutex // guards the fields below
 	draining   bool
-	terminated bool // what comes from now on is answered at once: nobody else will
+	terminated bool // no goroutine is left to report verdicts: answer at once
 	lastID     uint64
-	inFlight   map[uint64]*pending // on their way, by the number in the reply subject
-	verdicts   []verdict           // waiting for the barrier
-	lost       []*pending          // to be settled by reading the log
+	inFlight   map[uint64]*pending // sent messages, by the number in the reply subject
+	verdicts   []verdict // waiting for the barrier
+	lost       []*pending // acknowledgement lost: to be resolved by reading the log
 	newest     head                // the newest acknowledged commit
 }
 
@@ -128,7 +128,7 @@ func (s *Store) Append(r events.Record, done func(seq uint64, err error)) {
 	s.appender.send(p)
 }
 
-// checkAppend refuses what cannot or must not reach the log.
+// checkAppend refuses records that cannot or must not be appended.
 func (b *streams) checkAppend(r *events.Record, now time.Time) error {
 	if _, err := events.ParseTaskID(string(r.Task)); err != nil {
 		return err
@@ -156,7 +156,7 @@ func stopping() error {
 	return fault.New(fault.Unavailable, "the log is closing").WithHint("try again when the node runs")
 }
 
-// send puts an append on its way.
+// send sends an append for the first time.
 func (a *appender) send(p *pending) {
 	a.mu.Lock()
 	if a.draining {
@@ -169,7 +169,7 @@ func (a *appender) send(p *pending) {
 	a.publish(id, p)
 }
 
-// track registers a message that is about to be sent; a.mu is held.
+// track registers a message that is about to be sent. a.mu must be held.
 func (a *appender) track(p *pending) uint64 {
 	a.lastID++
 	a.inFlight[a.lastID] = p
@@ -179,7 +179,7 @@ func (a *appender) track(p *pending) uint64 {
 	return a.lastID
 }
 
-// untrack takes a message off the books and returns its append, or nil when it has landed before.
+// untrack unregisters a message and returns its append, or nil if it was unregistered before.
 func (a *appender) untrack(id uint64) *pending {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -188,7 +188,7 @@ func (a *appender) untrack(id uint64) *pending {
 	return p
 }
 
-// publish sends an append, unless the lease is not held: then it waits until that is settled.
+// publish sends an append. If the lease is not held it parks the append until that is resolved.
 func (a *appender) publish(id uint64, p *pending) {
 	if a.lease != nil && !a.lease.Held() {
 		if p = a.untrack(id); p != nil {
@@ -211,7 +211,7 @@ func (a *appender) publish(id uint64, p *pending) {
 	}
 }
 
-// subject is where the commits of a task are appended.
+// subject returns the subject to which commits of a task are published.
 func (a *appender) subject(task events.TaskID) string {
 	stored := liveSubject(task)
 	if a.root == "" {
@@ -220,11 +220,11 @@ func (a *appender) subject(task events.TaskID) string {
 	return a.root + strings.TrimPrefix(stored, liveRoot)
 }
 
-// expectHeader makes an append conditional on the newest commit of the same task.
+// expectHeader makes an append conditional on the position of the newest commit of its task.
 const expectHeader = "Nats-Expected-Last-Subject-Sequence"
 
-// sendFailed deals with a message that the connection did not take. What was refused while there is no
-// connection is not in the log for sure; for the rest the log has to tell.
+// sendFailed handles a message that the connection refused. A message refused for want of a connection is
+// certainly not in the log; for all others the log must be read.
 func (a *appender) sendFailed(id uint64, err error) {
 	p := a.untrack(id)
 	if p == nil {
@@ -240,19 +240,19 @@ func (a *appender) sendFailed(id uint64, err error) {
 
 func (a *appender) reply(id uint64) string { return a.inbox + strconv.FormatUint(id, 36) }
 
-// finish answers a caller and frees its slot.
+// finish reports the outcome to the caller and frees its slot.
 func (a *appender) finish(p *pending, seq uint64, err error) {
 	p.done(seq, err)
 	<-a.slots
 }
 
-// resolveLater queues an append whose fate the log has to tell, soon.
+// resolveLater queues an append to be resolved by reading the log, and signals that.
 func (a *appender) resolveLater(p *pending) {
 	a.park(p)
 	signal(a.lostSignal)
 }
 
-// park queues an append whose fate the log has to tell.
+// park queues an append to be resolved by reading the log.
 func (a *appender) park(p *pending) {
 	a.mu.Lock()
 	ended := a.terminated
@@ -265,13 +265,13 @@ func (a *appender) park(p *pending) {
 	}
 }
 
-// onReconnect runs after the connection came back: acknowledgements of before will not come.
+// onReconnect runs after the connection came back: acknowledgements of earlier messages will not arrive.
 func (a *appender) onReconnect() {
 	a.expire(time.Now(), 0)
 	signal(a.lostSignal)
 }
 
-// expire moves messages that have been on their way for longer than patience to the settling.
+// expire moves messages that were sent at least patience ago to the lost ones.
 func (a *appender) expire(now time.Time, patience time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -297,7 +297,7 @@ func (a *appender) drain(ctx context.Context) {
 	}
 }
 
-// close ends the telling and answers what is still open with UNAVAILABLE.
+// close stops the goroutines and answers the remaining appends with UNAVAILABLE.
 func (a *appender) close() {
 	close(a.stop)
 	a.loops.Wait()

@@ -18,23 +18,23 @@ import (
 )
 
 const (
-	// partBytes is the size from which on a history is archived in several messages.
+	// partBytes is the size from which a history is archived in several messages.
 	partBytes = 4 << 20
-	// partHeader is on the last message of an archived history: the number of messages.
+	// partHeader, on the last message of an archived history, is the number of its messages.
 	partHeader = "Orch-Parts"
-	// seqHeader is beside it: the position that the newest commit had in the live log. The head of the
-	// task is there as well, so that Past scans headers alone.
+	// seqHeader, on the same message, is the position that the newest commit had in the live log. The head of
+	// the task is on it as well, so that Past scans only headers.
 	seqHeader = "Orch-Seq"
 )
 
-// archiveSubject is "orch.ar.<yyyymmdd>.<task>"; the day comes from the id, so that a lookup is direct.
+// archiveSubject returns "orch.ar.<yyyymmdd>.<task>"; the day comes from the id, so that a lookup is direct.
 func archiveSubject(task events.TaskID) string {
 	return archiveRoot + "." + task.Time().UTC().Format("20060102") + "." + string(task)
 }
 
-// Archive implements events.Log. The history is durable in the archive before it leaves the live log;
-// an archiving that was cut short is finished by the next call. A node that has lost its lease leaves it to the next one: the
-// server removes what it is asked to, whatever the epoch.
+// Archive implements events.Log. The history is durable in the archive before it is removed from the live log.
+// The next call completes an interrupted one. A node that has lost its lease leaves that to the next node: the
+// server purges on request, whatever the epoch.
 func (ar *archive) Archive(ctx context.Context, task events.TaskID) error {
 	if _, err := events.ParseTaskID(string(task)); err != nil {
 		return err
@@ -68,7 +68,7 @@ func (ar *archive) Archive(ctx context.Context, task events.TaskID) error {
 	return nil
 }
 
-// copyToArchive has the archive hold the whole history of a task, and returns the position of its newest commit in the live log.
+// copyToArchive copies the whole history of a task to the archive, and returns the position of its newest commit in the live log.
 func (ar *archive) copyToArchive(ctx context.Context, task events.TaskID) (upTo uint64, err error) {
 	parts, whole, err := ar.parts(ctx, task)
 	switch {
@@ -82,8 +82,8 @@ func (ar *archive) copyToArchive(ctx context.Context, task events.TaskID) (upTo 
 }
 
 // removeLive removes an archived history from the live log, its first commit before the others: the server
-// removes whole files before it notes what else is gone, and a history that has lost its end, but not its
-// beginning, would look like one that goes on. What came after the archived commits stays.
+// removes whole files before it records other removals, and a history that has lost its end, but not its
+// beginning, would look like an open one. Commits after the archived ones stay.
 func (ar *archive) removeLive(ctx context.Context, task events.TaskID, upTo uint64) error {
 	subject := liveSubject(task)
 	first, err := ar.conn.page(ctx, liveStream, subject, 1, 1)
@@ -104,11 +104,11 @@ func (ar *archive) removeLive(ctx context.Context, task events.TaskID, upTo uint
 	return nil
 }
 
-// all stands for a position behind all messages that there are.
+// all, as a limit of purge, stands for a position after all messages.
 const all = 0
 
-// purge removes the messages of a subject below a position. A server of a cluster that starts again repeats what was asked of
-// it: then one of all ends where it ended the first time, but one that names a position behind all takes what came later.
+// purge removes the messages of a subject below a position. A server of a cluster repeats its purges when it restarts:
+// a repeated purge of all messages ends where it ended the first time, but one with a limit beyond the end would remove later messages.
 func (ar *archive) purge(ctx context.Context, stream jetstream.Stream, subject string, below uint64) error {
 	opts := []jetstream.StreamPurgeOpt{jetstream.WithPurgeSubject(subject)}
 	if below != all {
@@ -120,7 +120,7 @@ func (ar *archive) purge(ctx context.Context, stream jetstream.Stream, subject s
 	return nil
 }
 
-// archived returns the messages of an archived history, nil when there is none or only a part of it.
+// archived returns the messages of an archived history, or nil if the archive has none or only a part of it.
 func (ar *archive) archived(ctx context.Context, task events.TaskID) ([]entry, error) {
 	parts, whole, err := ar.parts(ctx, task)
 	if err != nil || !whole {
@@ -129,7 +129,7 @@ func (ar *archive) archived(ctx context.Context, task events.TaskID) ([]entry, e
 	return parts, nil
 }
 
-// parts returns the messages that the archive has of a history, and whether they are all of it.
+// parts returns the messages of a history in the archive, and whether the history is complete.
 func (ar *archive) parts(ctx context.Context, task events.TaskID) (parts []entry, whole bool, err error) {
 	for e, err := range ar.conn.walk(ctx, archiveStream, archiveSubject(task), 1, math.MaxUint64) {
 		if err != nil {
@@ -141,11 +141,11 @@ func (ar *archive) parts(ctx context.Context, task events.TaskID) (parts []entry
 	return parts, n > 0 && parts[n-1].header.Get(partHeader) == strconv.Itoa(n), nil
 }
 
-// writeArchive copies the live history of a task into the archive, in the place of the parts of an attempt that was cut
-// short. Nothing else is removed: a server that has missed the newest messages may have told of none.
+// writeArchive copies the live history of a task into the archive and replaces the parts of an interrupted attempt.
+// It removes nothing else: a server that lags may not have reported the newest messages.
 func (ar *archive) writeArchive(ctx context.Context, task events.TaskID, partial []entry) (upTo uint64, err error) {
 	subject := archiveSubject(task)
-	head, err := ar.newest(ctx, task) // nothing may be removed of a task that is nowhere else
+	head, err := ar.newest(ctx, task) // remove nothing unless the live log has the task
 	if err != nil {
 		return 0, err
 	}
@@ -179,8 +179,8 @@ func (ar *archive) writeArchive(ctx context.Context, task events.TaskID, partial
 	return last, ar.barrier().wait(archiveStream)
 }
 
-// extendArchive adds to an archived history what the task has gone on with since an archiving was cut short.
-// With each of its messages the history is whole, so that none is lost when this is cut short as well.
+// extendArchive appends the commits to an archived history that the task got after an interrupted archiving.
+// The history is complete after each of its messages, so that another interruption loses nothing.
 func (ar *archive) extendArchive(ctx context.Context, task events.TaskID, parts []entry) (upTo uint64, err error) {
 	tail, upTo, err := ar.tail(ctx, task, parts)
 	if err != nil || len(tail) == 0 {
@@ -202,12 +202,12 @@ func (ar *archive) extendArchive(ctx context.Context, task events.TaskID, parts 
 	return upTo, ar.barrier().wait(archiveStream)
 }
 
-// hasRoom reports whether a commit goes into the same message as others. One alone always fits: it was one.
+// hasRoom reports whether a commit fits into the same message as others. A single commit always fits: it was one message.
 func (b *streams) hasRoom(body *bytes.Buffer, data []byte) bool {
 	return body.Len() == 0 || body.Len()+len(data) <= min(partBytes, b.conn.maxCommit())
 }
 
-// tail returns the live commits of a task that come after its archived history. Older ones are left over. upTo is the position of the newest of all.
+// tail returns the live commits of a task after its archived history, without older ones. upTo is the position of the newest commit of all.
 func (ar *archive) tail(ctx context.Context, task events.TaskID, parts []entry) (tail []entry, upTo uint64, err error) {
 	end := parts[len(parts)-1]
 	newest, _, err := pastHead(end.subject, end.header, end.Seq)
@@ -233,7 +233,7 @@ func (ar *archive) tail(ctx context.Context, task events.TaskID, parts []entry) 
 	return tail, upTo, nil
 }
 
-// lastHead is the head of a history that goes into the archive, as the live log has it.
+// lastHead is the head of a history to be archived, as it is in the live log.
 type lastHead struct {
 	value string
 	seq   uint64
@@ -251,14 +251,14 @@ func (ar *archive) newest(ctx context.Context, task events.TaskID) (lastHead, er
 	return lastHead{value: m.header.Get(headHeader), seq: m.Seq}, nil
 }
 
-// headers are those of the last message of an archived history of so many messages.
+// headers returns the headers of the last message of an archived history of that many messages.
 func (h lastHead) headers(parts int) nats.Header {
 	return nats.Header{
 		partHeader: {strconv.Itoa(parts)}, headHeader: {h.value}, seqHeader: {strconv.FormatUint(h.seq, 10)},
 	}
 }
 
-// publishPart adds a message to the archive; only the last one of a history has headers.
+// publishPart appends a message to the archive; only the last one of a history has headers.
 func (ar *archive) publishPart(ctx context.Context, subject string, data []byte, after uint64, header nats.Header) (uint64, error) {
 	if err := ar.space.checkArchiveRoom(len(data)); err != nil {
 		return 0, err
@@ -287,14 +287,14 @@ func archiveFault(err error) error {
 	}
 }
 
-// frame appends "<position> <length>\n<commit>\n".
+// frame appends "<position> <length>\n<commit>\n" to b.
 func frame(b *bytes.Buffer, c events.Stored) {
 	b.WriteString(strconv.FormatUint(c.Seq, 10) + " " + strconv.Itoa(len(c.Data)) + "\n")
 	b.Write(c.Data)
 	b.WriteByte('\n')
 }
 
-// unframe yields the commits of an archive message; DATA_LOSS when it is damaged.
+// unframe yields the commits of an archive message, or DATA_LOSS if it is damaged.
 func unframe(data []byte) iter.Seq2[events.Stored, error] {
 	return func(yield func(events.Stored, error) bool) {
 		for len(data) > 0 {
@@ -335,9 +335,9 @@ func (ar *archive) readArchived(ctx context.Context, task events.TaskID, from ui
 	ar.readParts(ctx, task, parts, err, from, yield)
 }
 
-// readParts yields the commits in the messages of an archived history, or the error of getting them. It
-// does not call them archived as long as something of the task is in the live log: Archive removes it. If
-// the task has gone on there, the rest follows.
+// readParts yields the commits in the messages of an archived history, or err. It does not mark them as archived
+// while the live log still has commits of the task: Archive removes those. If the task got more commits
+// there, they follow.
 func (ar *archive) readParts(ctx context.Context, task events.TaskID, parts []entry, err error, from uint64, yield func(events.Stored, error) bool) {
 	left := false
 	if err == nil && len(parts) > 0 && ar.live != nil {

@@ -9,24 +9,24 @@ import (
 	"github.com/orch-dev/orch/events"
 )
 
-// freshAge is the age from which on a new task's id is looked up in the archive.
+// freshAge is the age from which the id of a new task is looked up in the archive.
 const freshAge = time.Minute
 
-// archiveFilter tells which ids may be in the archive. An archived history has left the live log, so a first
-// commit under the same id would be taken there; most first commits are of ids made just now, and
-// those need no look into the archive.
+// archiveFilter reports which ids may be in the archive. An archived history is no longer in the live log, so
+// the live log would accept a first commit under the same id. Most first commits have ids made just now;
+// those need no lookup in the archive.
 type archiveFilter struct {
 	opened time.Time
 	mu     sync.Mutex
-	recent map[events.TaskID]struct{} // archived while young
-	swept  time.Time                  // when those that are not were last taken out
+	recent map[events.TaskID]struct{} // archived at an age below freshAge
+	swept  time.Time // when older ones were last removed from recent
 }
 
 func newArchiveFilter() *archiveFilter {
 	return &archiveFilter{opened: time.Now(), recent: map[events.TaskID]struct{}{}}
 }
 
-// mayContain reports whether the archive has to be asked about a task.
+// mayContain reports whether the archive may have a history of the task.
 func (f *archiveFilter) mayContain(task events.TaskID, now time.Time) bool {
 	made := task.Time()
 	if made.Before(f.opened) || now.Sub(made) > freshAge || made.After(now) {
@@ -38,7 +38,7 @@ func (f *archiveFilter) mayContain(task events.TaskID, now time.Time) bool {
 	return ok
 }
 
-// add notes a task that is being archived.
+// add records a task that is being archived.
 func (f *archiveFilter) add(task events.TaskID, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

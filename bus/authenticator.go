@@ -15,32 +15,32 @@ import (
 	"github.com/orch-dev/orch/agents"
 )
 
-// RenewedWithin is how long a connection of an agent outlives its credential when the agent has renewed that: the answer with
-// the new one has to arrive. It renews nothing in that time.
+// RenewedWithin is how long a connection of an agent stays open after the agent has renewed its credential: the answer with
+// the new one has to arrive. The connection can renew nothing in that time.
 const RenewedWithin = 10 * time.Second
 
 const (
-	// maxAgentConns bounds the connections with tokens to the embedded server, connsPerAgent those of one agent or person.
+	// maxAgentConns limits the connections with tokens to the embedded server, connsPerAgent those of one agent or person.
 	maxAgentConns = 4096
 	connsPerAgent = 8
 )
 
-// authenticator says who may connect to the embedded server, and what for: the operator, workers, and registered agents and
-// people with their own credentials. Every start of the server in this process has an authenticator of its own.
+// authenticator decides who may connect to the embedded server, and with which permissions: the operator, workers, and
+// agents and people with tokens. Every incarnation of the server has its own authenticator.
 type authenticator struct {
 	auth credentials
 	log  *slog.Logger
-	// tokens are the credentials of agents and people; nil until the node has read them.
+	// tokens are the tokens of agents and people; nil until the node has read them.
 	tokens *atomic.Pointer[Tokens]
 	// server is set before anybody can connect.
 	server *server.Server
 
 	mu sync.Mutex
-	// conns are the connections with tokens, by number. Those that have ended are dropped when the next one begins.
+	// conns are the connections with tokens, by number. Closed ones are removed when the next one opens.
 	conns map[uint64]tokenConn
 }
 
-// tokenConn is a connection of an agent, or of somebody with a token.
+// tokenConn is a connection with a token.
 type tokenConn struct{ user, token string }
 
 var _ server.Authentication = (*authenticator)(nil)
@@ -66,7 +66,7 @@ func (a *authenticator) Check(c server.ClientAuthentication) bool {
 	}
 }
 
-// equalSecrets compares secrets in a time that does not depend on them.
+// equalSecrets compares secrets in constant time.
 func equalSecrets(got, want string) bool {
 	a, b := sha256.Sum256([]byte(got)), sha256.Sum256([]byte(want))
 	return want != "" && subtle.ConstantTimeCompare(a[:], b[:]) == 1
@@ -79,8 +79,8 @@ func permissions(publish []string, subscribe ...string) *server.Permissions {
 	}
 }
 
-// admitToken lets a registered agent in, or somebody with a token of an operator, for as long as the credential is good: to
-// speak as itself, and to hear what it is answered.
+// admitToken accepts a connection with a token of an agent or of a person, until the token ends. The connection may
+// publish as its own identity and receive the replies to that.
 func (a *authenticator) admitToken(c server.ClientAuthentication, said *server.ClientOpts) bool {
 	tokens, secret := a.tokens.Load(), cmp.Or(said.Token, said.Password)
 	if tokens == nil {
@@ -101,14 +101,14 @@ func (a *authenticator) admitToken(c server.ClientAuthentication, said *server.C
 		a.log.Warn("agent_not_connected", slog.String("agent", t.Name), slog.String("why", "too many connections"))
 		return false
 	}
-	if _, err := tokens.VerifyToken(secret); err != nil { // it ended before the connection was noted
+	if _, err := tokens.VerifyToken(secret); err != nil { // it ended before the connection was tracked
 		return false
 	}
 	c.RegisterUser(user)
 	return true
 }
 
-// agentUser returns what a registered agent may do.
+// agentUser returns the user and permissions of a registered agent.
 func agentUser(t Token) *server.User {
 	return &server.User{
 		Username: t.Agent.ID, ConnectionDeadline: t.ExpiresAt,
@@ -116,7 +116,7 @@ func agentUser(t Token) *server.User {
 	}
 }
 
-// personUser returns what somebody with a token may do, nil when that is nothing.
+// personUser returns the user and permissions of the owner of a token, or nil if the token permits nothing here.
 func personUser(t Token, secret string) *server.User {
 	if t.checkOperator() != nil {
 		return nil
@@ -128,7 +128,7 @@ func personUser(t Token, secret string) *server.User {
 	}
 }
 
-// track counts a connection in; false when there are too many.
+// track registers a connection; it returns false if there are too many.
 func (a *authenticator) track(id uint64, v tokenConn) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -149,7 +149,7 @@ func (a *authenticator) track(id uint64, v tokenConn) bool {
 	return true
 }
 
-// disconnect closes the connections that were made with a credential.
+// disconnect closes the connections that use a token.
 func (a *authenticator) disconnect(token string) {
 	var out []uint64
 	a.mu.Lock()
@@ -161,12 +161,12 @@ func (a *authenticator) disconnect(token string) {
 	}
 	a.mu.Unlock()
 	for _, id := range out {
-		_ = a.server.DisconnectClientByID(id) // it may have gone by itself
+		_ = a.server.DisconnectClientByID(id) // it may be closed already
 	}
 }
 
-// AdmitAgents lets registered agents, and people with tokens, connect with their credentials from now on. A connection ends with the credential
-// that it was made with; a little later when the agent has renewed that.
+// AdmitAgents lets agents and people connect with their tokens from now on. A connection ends with its token, or
+// RenewedWithin later if the agent has renewed it.
 func (s *Server) AdmitAgents(t *Tokens) {
 	s.agents.Store(t)
 	t.notifyInvalid(func(token Token, renewed bool) {

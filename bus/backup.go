@@ -21,29 +21,29 @@ import (
 )
 
 // The entries of a backup, which is a tar file: "<stream>/<number>" are the pieces of the server's
-// snapshot of a stream, in order; manifestEntry is the last one.
+// snapshot of a stream, in order; manifestEntry is the last entry.
 const (
 	manifestEntry = "manifest.json"
 	backupFormat  = 1
 )
 
-// backedUp returns the streams in the order in which they are copied: the log before all that its commits
-// refer to. The mark is not copied: what is restored gets one of its own. Of tokens there are digests alone; the key
-// of the node and the sessions of MCP clients are not copied. Snapshots come before the journals that go on from them.
+// backedUp returns the streams in the order in which they are copied: the log before everything that its commits
+// refer to, and snapshots before the journals that continue them. The mark is not copied: a restored store gets a new
+// one. Of tokens only digests are copied; the key of the node and the sessions of MCP clients are not.
 func backedUp() []string {
 	return append([]string{liveStream, archiveStream, pointsStream, blobsStream, tokensStream}, ofJournals()...)
 }
 
-// Manifest says what a backup holds.
+// Manifest describes the content of a backup.
 type Manifest struct {
 	Format int `json:"format"`
-	// Version is that of the program that wrote it, TakenAt when it began.
+	// Version is the version of the program that wrote it, TakenAt when it started.
 	Version string    `json:"version,omitempty"`
 	TakenAt time.Time `json:"taken_at"`
-	// Store is the version of the form of the store; 0 is before the first.
+	// Store is the version of the store's format; 0 is before the first.
 	Store int    `json:"store,omitempty"`
 	Parts []Part `json:"parts"`
-	// Lost is what had been given up before.
+	// Lost lists the losses that were accepted before.
 	Lost *Lost `json:"lost,omitempty"`
 	// Bytes is the size of all parts.
 	Bytes int64 `json:"bytes"`
@@ -54,7 +54,7 @@ type Part struct {
 	Name   string `json:"name"`
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"`
-	// Config is that of the stream.
+	// Config is the configuration of the stream.
 	Config json.RawMessage `json:"config,omitempty"`
 }
 
@@ -62,15 +62,15 @@ type Part struct {
 type BackupConfig struct {
 	// Version of the program, for the manifest.
 	Version string
-	// Credentials is the data directory whose credentials go into the backup; none unless set.
+	// Credentials is the data directory whose credentials go into the backup; none if empty.
 	Credentials string
-	// Progress, which may be nil, gets the stream in work, and its bytes done and in all; the latter is
-	// an estimate.
+	// Progress, which may be nil, gets the current stream, its bytes done, and an estimate of its total
+	// bytes.
 	Progress func(stream string, done, total uint64)
 }
 
-// Backup checks the whole store (see Verify) and then writes it to a new file, while the node goes on.
-// Whatever had been acknowledged when it began is in it. A backup that fails leaves no file. Errors:
+// Backup verifies the whole store (see Verify) and then writes it to a new file, while the node keeps working.
+// It contains everything acknowledged before it started. A backup that fails leaves no file. Errors:
 // DATA_LOSS for a damaged store, CONFLICT when the file exists, DISK_FULL, UNAVAILABLE.
 func (s *Store) Backup(ctx context.Context, path string, cfg BackupConfig) (Manifest, error) {
 	if s.newer() {
@@ -83,7 +83,7 @@ func (s *Store) Backup(ctx context.Context, path string, cfg BackupConfig) (Mani
 	return s.conn.Backup(ctx, path, report, cfg, s.Hold)
 }
 
-// Backup writes what Store.Backup does of a store whose owner has made the report, and holds still when it is asked.
+// Backup does what Store.Backup does for a store in another process, which has made the report and pauses archiving on request.
 func (c *Conn) Backup(ctx context.Context, path string, report Report, cfg BackupConfig, ask HoldFunc) (Manifest, error) {
 	if report.Found > 0 {
 		return Manifest{}, fault.New(fault.DataLoss, "a damaged store is not backed up: %s", report.Problems[0]).
@@ -119,8 +119,8 @@ func fileExists(path string) *fault.Error {
 	return fault.New(fault.Conflict, "%s exists already", path).WithField("file").WithHint("choose another name")
 }
 
-// commitFile gives a file its name, unless there is another one of that name: a link never replaces a file, as a
-// rename does. Where there are no links, an empty file takes the name first.
+// commitFile renames a temporary file to path unless that exists: unlike a rename, a link never replaces a file.
+// Where the file system has no links, an empty file reserves the name first.
 func commitFile(temp, path string) error {
 	err := os.Link(temp, path)
 	if err == nil {
@@ -145,7 +145,7 @@ func commitFile(temp, path string) error {
 	return nil
 }
 
-// backupFault keeps an error that says what failed; the others are about the file.
+// backupFault returns errors with a code as they are; all others are about the file.
 func backupFault(path string, err error) error {
 	if err == nil {
 		return nil

@@ -16,21 +16,21 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// SyncFailed is the reason of the UNAVAILABLE that everything gets that should be durable, once the disk
+// SyncFailed is the reason of the UNAVAILABLE that every durable operation returns after the disk
 // has not confirmed a sync.
 const SyncFailed = "SYNC_FAILED"
 
-// barrier makes durable what the embedded server has written. The server writes a message to the newest
-// block file of its stream before it acknowledges it, and syncs the file much later; so before anything
-// is acknowledged here, the files that its stream has grown by are synced. Whoever waits meanwhile
-// shares the next sync. StartServer tries at every start whether the server still works like this.
+// barrier makes the writes of the embedded server durable. The server writes a message to the newest
+// block file of its stream before it acknowledges it, and syncs the file much later. So before anything
+// is acknowledged here, the barrier syncs the files that have grown. Concurrent callers
+// share the next sync. StartServer tests at every start whether the server still works like this.
 //
 // A sync that failed is never repeated: the kernel forgets what it could not write, and the next sync
 // would say that all is well. From then on every sync fails with the same error.
 //
-// All methods of a nil barrier do nothing: the server syncs as its configuration says.
+// All methods of a nil barrier do nothing: the server then syncs as configured.
 type barrier struct {
-	root  string // the directory that has one directory a stream
+	root  string // the directory with one directory a stream
 	fsync syncFunc
 	// onFailure is called once, with the first failure.
 	onFailure func(*fault.Error)
@@ -49,7 +49,7 @@ func newBarrier(root string, fsync syncFunc, onFailure func(*fault.Error)) *barr
 
 func fdatasync(f *os.File) error { return unix.Fdatasync(int(f.Fd())) }
 
-// watch begins to follow a stream. What it holds by now has to be made durable in another way.
+// watch starts to follow a stream. Its present content must be made durable in another way.
 func (b *barrier) watch(stream string) error {
 	if b == nil {
 		return nil
@@ -62,12 +62,12 @@ func (b *barrier) watch(stream string) error {
 	}
 	files := &blockFiles{dir: filepath.Join(b.root, stream, blockDir), fsync: b.fsync}
 	files.roundDone.L = &files.mu
-	if err := files.openNew(); err != nil { // not under the lock: who waits for another stream does not wait for this one
+	if err := files.openNew(); err != nil { // without b.mu, so that callers for other streams do not wait for this one
 		return b.fail(err)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.streams[stream] != nil { // somebody else was faster
+	if b.streams[stream] != nil { // another call was first
 		files.close()
 		return nil
 	}
@@ -75,8 +75,8 @@ func (b *barrier) watch(stream string) error {
 	return nil
 }
 
-// wait returns when everything is durable that a stream had written before the call, or with the error
-// that every later call returns as well.
+// wait returns when all writes to a stream before the call are durable, or with the error
+// that all later calls return as well.
 func (b *barrier) wait(stream string) error {
 	if b == nil {
 		return nil
@@ -96,7 +96,7 @@ func (b *barrier) wait(stream string) error {
 	return nil
 }
 
-// failure returns the first failure, nil when there was none.
+// failure returns the first failure, or nil.
 func (b *barrier) failure() *fault.Error {
 	if b == nil {
 		return nil
@@ -104,7 +104,7 @@ func (b *barrier) failure() *fault.Error {
 	return b.failed.Load()
 }
 
-// err is failure as an error.
+// err returns failure as an error.
 func (b *barrier) err() error {
 	if f := b.failure(); f != nil {
 		return f
@@ -133,26 +133,26 @@ func (b *barrier) close() {
 	clear(b.streams)
 }
 
-// blockFiles are the block files of one stream. The server appends to the newest one only. One that is full
-// it may rewrite (to compress or to compact it), or remove when it has become empty, after it has
-// synced what it puts in its place.
+// blockFiles are the block files of one stream. The server appends only to the newest one. It may rewrite a
+// full one to compress or compact it, after it has synced the replacement, or remove it when it has become
+// empty.
 type blockFiles struct {
 	dir   string
 	fsync syncFunc
 
-	mu        sync.Mutex // guards what follows
-	roundDone sync.Cond  // a round ended
-	rounds    uint64     // rounds
+	mu        sync.Mutex // guards the fields below
+	roundDone sync.Cond // signals the end of a round
+	rounds    uint64 // rounds started
 	done      uint64
-	err       error // of the round that failed; there are none after it
+	err       error // of the round that failed, which was the last
 
-	// What follows belongs to the round that runs.
+	// The fields below belong to the round that runs.
 	newest     uint32
-	open       []*os.File // the newest block of the last round, and those that came since
-	dirChanged bool       // the directory has changed since it was synced
+	open       []*os.File // the newest block of the last round, and those created since
+	dirChanged bool // the directory has changed since its last sync
 }
 
-// wait takes part in the first round that begins after the call.
+// wait takes part in the first round that starts after the call.
 func (b *blockFiles) wait() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -172,7 +172,7 @@ func (b *blockFiles) wait() error {
 	return b.err
 }
 
-// syncRound syncs the older files first: what is in a newer one is later, and must not survive it alone.
+// syncRound syncs older files first: the data of a newer file is later, and must not survive alone.
 func (b *blockFiles) syncRound() error {
 	if err := b.openNew(); err != nil {
 		return err
@@ -197,8 +197,8 @@ func (b *blockFiles) syncRound() error {
 	return nil
 }
 
-// openNew opens the blocks that came since the last round. The newest file stays open between rounds, so
-// that an error that the kernel reports once is not reported to somebody else.
+// openNew opens the blocks created since the last round. The newest file stays open between rounds, so
+// that an error that the kernel reports once is not reported to another process.
 func (b *blockFiles) openNew() error {
 	if len(b.open) > 0 && b.isNewest(b.open[len(b.open)-1]) {
 		return nil
@@ -210,7 +210,7 @@ func (b *blockFiles) openNew() error {
 	b.dirChanged = true
 	first := len(b.open) == 0
 	for i, index := range indexes {
-		newest := i == len(indexes)-1 // taken even if it is an older one: a restart may drop an empty block
+		newest := i == len(indexes)-1 // opened even if it is an older one: a restart may drop an empty block
 		if !newest && (first || index <= b.newest) {
 			continue
 		}
@@ -221,7 +221,7 @@ func (b *blockFiles) openNew() error {
 	return nil
 }
 
-// isNewest reports whether the server still writes to a file: it is in its place, and there is no next.
+// isNewest reports whether the server still writes to a file: it still has its name, and no newer one exists.
 func (b *blockFiles) isNewest(f *os.File) bool {
 	have, err := f.Stat()
 	if err != nil {
@@ -237,7 +237,7 @@ func (b *blockFiles) isNewest(f *os.File) bool {
 
 func (b *blockFiles) openBlock(index uint32) error {
 	f, err := os.OpenFile(blockPath(b.dir, index), os.O_RDWR, 0)
-	if errors.Is(err, fs.ErrNotExist) { // emptied and removed meanwhile
+	if errors.Is(err, fs.ErrNotExist) { // emptied and removed in the meantime
 		return nil
 	}
 	if err != nil {
@@ -250,7 +250,7 @@ func (b *blockFiles) openBlock(index uint32) error {
 
 func (b *blockFiles) close() {
 	for _, f := range b.open {
-		_ = f.Close() // it was synced, or the failure is known
+		_ = f.Close() // it was synced, or the failure is recorded
 	}
 	b.open = nil
 }
@@ -266,7 +266,7 @@ func blockPath(dir string, index uint32) string {
 	return filepath.Join(dir, strconv.FormatUint(uint64(index), 10)+blockSuffix)
 }
 
-// blockIndexes lists the blocks of a directory in their order.
+// blockIndexes lists the blocks of a directory in order.
 func blockIndexes(dir string) ([]uint32, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

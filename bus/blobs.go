@@ -27,7 +27,7 @@ func (sd *sideStore) Put(ctx context.Context, data []byte) (string, error) {
 	ref := digest(data)
 	info, err := sd.blobs.GetInfo(ctx, ref)
 	if err == nil && info.Size == uint64(len(data)) {
-		return ref, sd.barrier().wait(blobsStream) // another call may just have stored it
+		return ref, sd.barrier().wait(blobsStream) // another call may have stored it just now
 	}
 	if err := sd.space.checkRoom(len(data), time.Now()); err != nil {
 		return "", err
@@ -39,12 +39,12 @@ func (sd *sideStore) Put(ctx context.Context, data []byte) (string, error) {
 	return ref, sd.barrier().wait(blobsStream)
 }
 
-// chunkSize is that of the client library.
+// chunkSize is the chunk size of the client library.
 const chunkSize = 128 << 10
 
-// putObject stores an object as the client library does, which reads it: its chunks, and then what
-// describes them, in the place of an earlier description. The library's own way publishes
-// asynchronously and may leave a goroutine behind each time.
+// putObject stores an object in the format of the client library, which reads it: the chunks, and then the
+// description, which replaces an earlier one. The library's own function publishes
+// asynchronously and may leak a goroutine each time.
 func (sd *sideStore) putObject(ctx context.Context, o object, data []byte) error {
 	info := jetstream.ObjectInfo{
 		ObjectMeta: jetstream.ObjectMeta{Name: o.name, Headers: o.header, Opts: &jetstream.ObjectMetaOptions{ChunkSize: chunkSize}},
@@ -135,7 +135,7 @@ func (sd *sideStore) Load(ctx context.Context, task events.TaskID, id string) ([
 	return e.Value(), nil
 }
 
-// pointKey is "<task>.<id>". An id is made of letters, digits, '-' and '_'.
+// pointKey returns "<task>.<id>". An id consists of letters, digits, '-' and '_'.
 func pointKey(task events.TaskID, id string) (string, error) {
 	if _, err := events.ParseTaskID(string(task)); err != nil {
 		return "", err

@@ -10,7 +10,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Durability says what an acknowledged append survives.
+// Durability is what an acknowledged append survives.
 type Durability string
 
 const (
@@ -18,7 +18,7 @@ const (
 	Fsync Durability = "fsync"
 	// Relaxed survives the death of every process; a power loss may take the last 100 ms.
 	Relaxed Durability = "relaxed"
-	// Unknown is the level of an external server, which tells nobody but its own operator when it syncs. It cannot be asked for.
+	// Unknown is the level of an external server: only its operator knows when it syncs. It cannot be configured.
 	Unknown Durability = "unknown"
 )
 
@@ -35,16 +35,16 @@ func (d Durability) orDefault() (Durability, error) {
 }
 
 const (
-	// MaxPayload is the largest message in bytes that a server started here takes (X-18).
+	// MaxPayload is the largest message in bytes that the embedded server accepts (X-18).
 	MaxPayload = 8 << 20
 	// maxFree is the upper bound of the default free-space watermark.
 	maxFree = 256 << 20
-	// unbounded is the size of the store for the server, in bytes. At its own limit the server would refuse
-	// marks and the archive as well, so the limit is kept here.
+	// unbounded is the limit of the store that the server gets, in bytes. At a limit of its own the server would
+	// refuse marks and the archive as well, so this package enforces MaxStore itself.
 	unbounded = 1 << 60
-	// maxSubscriptions bounds those of a connection, so that an agent cannot fill the memory of the server with them. The
-	// server knows one bound for all: the node's own connections, with a subscription for each answer that somebody waits
-	// for, need more than agents do.
+	// maxSubscriptions limits the subscriptions of a connection, so that an agent cannot fill the memory of the server. The
+	// server has one limit for all connections: the node's own, with a subscription for each awaited reply,
+	// need more than those of agents.
 	maxSubscriptions = 32_768
 	// maxMemory bounds memory streams of the embedded server; the log uses none.
 	maxMemory = 64 << 20
@@ -52,33 +52,33 @@ const (
 
 // ServerConfig configures the embedded server.
 type ServerConfig struct {
-	// DataDir is the directory of everything that the node keeps. It is made with mode 0700. Required.
+	// DataDir is the directory of all data of the node. It is created with mode 0700. Required.
 	DataDir string
-	// Guest is the command, such as "orch submit", of a server that gives the data directory up for one that stays, see
-	// Wanted; empty for one that stays.
+	// Guest is the command, such as "orch submit", of a temporary server, which releases the data directory when a node
+	// wants it (see Wanted); empty for a server that stays.
 	Guest string
-	// Durability is Fsync unless set.
+	// Durability defaults to Fsync.
 	Durability Durability
 	// Logger gets the server's log; nil discards it.
 	Logger *slog.Logger
-	// ReadNewer allows a start on a store that a newer orch has written, if it may be read by this one. Nothing is appended.
+	// ReadNewer allows opening a store that a newer orch has written, if this version can read it. Nothing is appended.
 	ReadNewer bool
-	// Salvage gives up tasks of which a record is damaged, as a start does by itself where only the archive is damaged. See Salvage.
+	// Salvage gives up the tasks of damaged records. A start does that without it if only the archive is damaged. See Salvage.
 	Salvage bool
-	// MaxStore is the size in bytes of all streams, before compression, from which on the log refuses
-	// appends; 0 leaves it to MinFree.
+	// MaxStore is the size in bytes of all streams, before compression, from which the log refuses
+	// appends; 0 means that only MinFree limits it.
 	MaxStore int64
 	// MinFree is the free space in bytes below which the log refuses appends; default: 2 % of the file
-	// system, at most 256 MiB. The node itself goes on below it: it archives, and notes how far the log went.
+	// system, at most 256 MiB. The node itself keeps working below it: it archives, and writes the high-water mark.
 	MinFree int64
-	// Host is the address to listen on, 127.0.0.1 unless set (X-15).
+	// Host is the address to listen on, 127.0.0.1 by default (X-15).
 	Host string
 	// Port is the port to listen on; 0 lets the system choose.
 	Port int
-	// Sync makes the data of a file durable; default fdatasync(2). Tests put a slow or a failing disk here.
+	// Sync makes the data of a file durable; default fdatasync(2). Tests replace it with a slow or failing disk.
 	Sync func(*os.File) error
-	// SyncAlways lets the server sync every write by itself, as on a file system that a group sync cannot
-	// be trusted on. It only matters with Fsync.
+	// SyncAlways makes the server sync every write itself, as on a file system that a group sync cannot
+	// rely on. It only matters with Fsync.
 	SyncAlways bool
 }
 
@@ -104,7 +104,7 @@ func (c *ServerConfig) validate() error {
 	return err
 }
 
-// syncing is how the level is reached, if the server works as expected.
+// syncing returns how the level is reached, if the server works as expected.
 func (c *ServerConfig) syncing() Syncing {
 	switch {
 	case c.Durability == Relaxed:
@@ -116,7 +116,7 @@ func (c *ServerConfig) syncing() Syncing {
 	}
 }
 
-// interval is the server's word for when it syncs. With a group sync it only does so to tidy up: it
+// interval returns the value of the server's sync_interval. With a group sync the server only syncs to tidy up: it
 // compacts its blocks on the same occasion.
 func (s Syncing) interval() string {
 	switch s {
@@ -129,7 +129,7 @@ func (s Syncing) interval() string {
 	return "2m"
 }
 
-// DefaultMinFree returns the default of ServerConfig.MinFree on a file system of so many bytes.
+// DefaultMinFree returns the default of ServerConfig.MinFree on a file system of total bytes.
 func DefaultMinFree(total int64) int64 { return min(total/50, maxFree) }
 
 // withSpace fills the defaults that depend on the file system of the data directory.
@@ -144,7 +144,7 @@ func (c *ServerConfig) withSpace() error {
 	return nil
 }
 
-// portIsFree asks the system, because the server only logs that a port is taken and waits.
+// portIsFree returns an error for a port in use. The server itself would only log that, and wait.
 func (c *ServerConfig) portIsFree(ctx context.Context) error {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(c.Host, strconv.Itoa(c.Port)))
 	if err != nil {
@@ -157,8 +157,8 @@ func (c *ServerConfig) portIsFree(ctx context.Context) error {
 	return nil
 }
 
-// text is the configuration of the server in its own language. Everything that is not named here and
-// could listen (monitoring, cluster, gateways, leaf nodes, WebSocket, MQTT) stays off. Who may connect says an authenticator.
+// text returns the configuration in the format of the NATS server. Every other listener (monitoring, cluster,
+// gateways, leaf nodes, WebSocket, MQTT) stays off. The authenticator decides who may connect.
 func (c *ServerConfig) text(syncing Syncing) string {
 	return `server_name: "orch"
 host: ` + strconv.Quote(c.Host) + `
@@ -173,7 +173,7 @@ jetstream {
 `
 }
 
-// orAny returns the server's word for "any free port" when none is given.
+// orAny returns the port, or -1, the server's value for "any free port", if port is 0.
 func orAny(port int) int {
 	if port == 0 {
 		return -1

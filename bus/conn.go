@@ -22,48 +22,48 @@ import (
 const (
 	// OperatorUser may do everything; the node and the command line use it.
 	OperatorUser = "operator"
-	// WorkerUser may call the work protocol, publish notifications, and nothing else.
+	// WorkerUser may only call the work protocol and publish notifications.
 	WorkerUser = "worker"
 )
 
 const (
 	reconnectWait = 100 * time.Millisecond
 	dialWithin    = 5 * time.Second
-	// greetWithin is how long a server of a cluster may take to greet before the next one is tried.
+	// greetWithin is how long a server of a cluster may take to send its greeting before the next one is tried.
 	greetWithin = 2 * time.Second
 )
 
-// A server that hangs keeps its connections open. So the link is watched: a server that has left maxSilentPings pings
-// without an answer, or takes nothing for writeWithin, has lost its client, who goes to another one.
+// A server that hangs keeps its connections open. So the client disconnects from a server that has not answered
+// maxSilentPings pings, or accepts no data for writeWithin, and connects to another one.
 const (
 	pingEvery      = time.Second
 	maxSilentPings = 2
 	writeWithin    = 2 * time.Second
 )
 
-// DialConfig says which server to connect to, and as whom.
+// DialConfig says which server to connect to, and as which user.
 type DialConfig struct {
 	// URL of the server, or several with commas. When it is empty the address and the credentials
 	// come from DataDir.
 	URL string
 	// DataDir of a running node on this machine.
 	DataDir string
-	// User and Password; with a DataDir and no password the one of its auth.json, for OperatorUser
-	// unless User says otherwise.
+	// User and Password of the connection; with a DataDir and no password the one in its auth.json, for OperatorUser
+	// by default.
 	User     string
 	Password string
-	// Token is the secret of a token of the node, to speak as its identity instead of as the operator.
+	// Token is the secret of a token of the node. The connection then acts as the token's identity instead of as the operator.
 	Token string
 	// CredsFile is a NATS credentials file, for servers that use them.
 	CredsFile string
-	// Worker keeps the answers to this connection where those to workers are, as WorkerUser has them: at an external server
+	// Worker selects the inbox prefix of workers, as for WorkerUser: at an external server
 	// the users have other names.
 	Worker bool
-	// Lease lets what is served over the connection be answered by its holder alone; nil where nobody else could.
+	// Lease makes the connection answer requests only while the lease is held; nil answers always.
 	Lease Lease
-	// Name shows in the server's list of connections; default "orch".
+	// Name is the name in the server's list of connections; default "orch".
 	Name string
-	// Logger gets disconnects and asynchronous errors; nil discards them.
+	// Logger logs disconnects and asynchronous errors; nil discards them.
 	Logger *slog.Logger
 }
 
@@ -73,22 +73,22 @@ type Conn struct {
 	js     jetstream.JetStream
 	target target
 	link   *lossNotifier
-	// lease is that of the node which serves here; nil where none is needed.
+	// lease is the lease of the node that answers requests here; nil if none is needed.
 	lease Lease
-	// replicated is set when the streams are on several servers, of which one may know less than another.
+	// replicated is set when the streams are on several servers, some of which may lag behind.
 	replicated atomic.Bool
 }
 
-// target is all that is needed to connect once more.
+// target describes how to connect, for reconnects and further connections.
 type target struct {
 	config DialConfig
-	// nodeDir is the data directory whose node is meant, wherever it listens; empty for a fixed address.
+	// nodeDir is the data directory of the node, wherever it listens; empty for a fixed address.
 	nodeDir     string
-	server      *Server // set inside the process of the server
+	server      *Server // set in the process of the server
 	reconnected func()
 }
 
-// Dial connects to a server over the network. Errors: UNAVAILABLE when none answers or no node runs
+// Dial connects to a server over the network. Errors: UNAVAILABLE if no server answers or no node runs
 // on the data directory, UNAUTHORIZED.
 func Dial(ctx context.Context, cfg DialConfig) (*Conn, error) {
 	if cfg.Logger == nil {
@@ -108,8 +108,8 @@ func Dial(ctx context.Context, cfg DialConfig) (*Conn, error) {
 	return connect(ctx, t)
 }
 
-// nodeDialer finds the node of a data directory anew for every connection: after a restart it may
-// listen on another port than the one that the client knows.
+// nodeDialer looks up the address of the node in its data directory for every connection: after a restart it may
+// listen on another port.
 type nodeDialer string
 
 // Dial implements nats.CustomDialer.
@@ -175,7 +175,7 @@ func connect(ctx context.Context, t target) (*Conn, error) {
 	return c, nil
 }
 
-// dialTimeout is how long one attempt to connect may take: where there are several servers the next one may be better.
+// dialTimeout returns how long one attempt to connect may take. It is short if there are several servers to try.
 func (t *target) dialTimeout() time.Duration {
 	if strings.Contains(t.config.URL, ",") {
 		return greetWithin
@@ -183,7 +183,7 @@ func (t *target) dialTimeout() time.Duration {
 	return dialWithin
 }
 
-// options never lets the client keep messages while it is disconnected: who sends must learn at once
+// options disables buffering in the client while it is disconnected: a sender must learn at once
 // that nothing was sent.
 func (t *target) options(lost *lossNotifier) []nats.Option {
 	c, log := t.config, t.config.Logger
@@ -237,8 +237,8 @@ func noNode(dir string, err error) error {
 	return fault.Wrap(fault.Unavailable, err, "no node runs on the data directory "+dir).WithHint("start one with: orch serve")
 }
 
-// nodeDied reports whether the node of the data directory was killed: its address is still there, and another server may be at
-// it by now, which refuses the credential.
+// nodeDied reports whether the node of the data directory was killed: its address is still published, and another
+// server may listen there by now, which refuses the credential.
 func (t *target) nodeDied() bool {
 	info, err := readNode(t.nodeDir)
 	return t.nodeDir != "" && err == nil && errors.Is(syscall.Kill(info.PID, 0), syscall.ESRCH)
@@ -268,16 +268,16 @@ func (c *Conn) openSecond(ctx context.Context, name string, reconnected func()) 
 	return connect(ctx, t)
 }
 
-// External reports whether the server belongs to no node: nodes come and go, and requests go to whichever is active.
+// External reports whether the server belongs to no node. Requests then go to whichever node is active.
 func (c *Conn) External() bool { return c.target.server == nil && c.target.nodeDir == "" }
 
-// maxCommit returns the bytes of commits that a message has room for.
+// maxCommit returns the most bytes of commits that fit into a message.
 func (c *Conn) maxCommit() int {
-	const headers = 4 << 10 // more than the headers of a commit or of a part of the archive ever need
+	const headers = 4 << 10 // more than the headers of a commit or of an archive part ever need
 	return int(c.nc.MaxPayload()) - headers
 }
 
-// incarnation is that of the embedded server, 0 for an external one.
+// incarnation returns the incarnation of the embedded server, 0 for an external one.
 func (c *Conn) incarnation() uint64 {
 	if c.target.server == nil {
 		return 0
@@ -285,17 +285,17 @@ func (c *Conn) incarnation() uint64 {
 	return c.target.server.incarnation.Load()
 }
 
-// Close drops the connection. It is idempotent.
+// Close closes the connection. It is idempotent.
 func (c *Conn) Close() { c.nc.Close() }
 
-// NATS returns the connection itself, for requests and their answers.
+// NATS returns the underlying connection, for requests and replies.
 func (c *Conn) NATS() *nats.Conn { return c.nc }
 
-// Token returns the secret with which the connection speaks as an identity; empty when it is the operator's, or a worker's.
+// Token returns the secret of the token that the connection uses; empty for the operator or a worker.
 func (c *Conn) Token() string { return c.target.config.Token }
 
-// OnLoss calls f when the connection is lost the next time, unless stop came first. It does not wait for f.
+// OnLoss calls f at the next loss of the connection, unless stop is called first. It does not wait for f.
 func (c *Conn) OnLoss(f func()) (stop func()) { return c.link.onLoss(f) }
 
-// Leased reports whether a lease says who answers what is served over the connection, see DialConfig.Lease.
+// Leased reports whether a lease decides whether the connection answers requests, see DialConfig.Lease.
 func (c *Conn) Leased() bool { return c.lease != nil }

@@ -39,7 +39,7 @@ type nodeInfo struct {
 	PID int    `json:"pid"`
 }
 
-// OpenDataDir makes a data directory when it is missing and closes it to everybody else.
+// OpenDataDir creates a data directory if it is missing and denies access to other users.
 func OpenDataDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return dirFault(err, "the data directory "+dir+" cannot be made")
@@ -58,7 +58,7 @@ func OpenDataDir(dir string) error {
 	return nil
 }
 
-// makeStoreDir makes the directory of the store before anything else says that there is one.
+// makeStoreDir creates the directory of the store before anything else indicates that there is one.
 func makeStoreDir(dir string) error {
 	path := filepath.Join(dir, storeDir)
 	err := os.Mkdir(path, 0o700)
@@ -71,9 +71,9 @@ func makeStoreDir(dir string) error {
 	return nil
 }
 
-// lockDataDir takes the lock of the directory. The kernel drops it when the process ends, however it
-// ends. The server itself takes none: two of them on one store both acknowledge, and half is lost. A guest is a command
-// that gives the directory up for a node; it lets one that waits go first.
+// lockDataDir locks the directory. The kernel releases the lock when the process ends. The NATS server itself
+// locks nothing: two of them on one store both acknowledge, and half is lost. A guest is a command that releases
+// the directory for a node; it does not lock a directory that a node waits for.
 func lockDataDir(dir, guest string) (*os.File, error) {
 	if guest != "" && Wanted(dir) {
 		return nil, fault.New(fault.Conflict, "a node is about to start on the data directory %s", dir).
@@ -98,13 +98,13 @@ func lockDataDir(dir, guest string) (*os.File, error) {
 	return f, nil
 }
 
-// unlock gives the directory back at once. Closing the file alone would not do: a child that this
-// process is just starting holds a copy of the descriptor until it runs its program.
+// unlock releases the lock at once. Closing the file would not be enough: a child that this
+// process is starting holds a copy of the descriptor until it runs its program.
 func unlock(f *os.File) error {
 	return errors.Join(syscall.Flock(int(f.Fd()), syscall.LOCK_UN), f.Close())
 }
 
-// writeHolder writes over what is there, which needs no space on the disk.
+// writeHolder overwrites the file in place, which needs no disk space.
 func writeHolder(f *os.File, guest string) error {
 	text := Holder{PID: os.Getpid(), Guest: guest}.text()
 	if _, err := f.WriteAt(text, 0); err != nil {
@@ -123,7 +123,7 @@ func inUseFault(dir string, lock *os.File) error {
 		WithHint("use the running node, stop it, or give another data directory")
 }
 
-// loadCredentials reads the passwords of the directory, and makes them at the first start.
+// loadCredentials reads the passwords of the directory, and creates them at the first start.
 func loadCredentials(dir string) (credentials, error) {
 	auth, err := readCredentials(dir)
 	if !fault.Has(err, fault.NotFound) {
@@ -152,7 +152,7 @@ func readNode(dir string) (nodeInfo, error) {
 	return info, readJSON(filepath.Join(dir, nodeFile), &info)
 }
 
-// readJSON reads a small file: NOT_FOUND when there is none, DATA_LOSS when it is damaged.
+// readJSON decodes a small file: NOT_FOUND if there is none, DATA_LOSS if it is damaged.
 func readJSON(path string, into any) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -172,7 +172,7 @@ func writeJSON(path string, value any) error {
 	return writeFile(path, append(data, '\n'))
 }
 
-// writeFile replaces a small file so that a crash or a power loss leaves the old one or the new one.
+// writeFile replaces a small file atomically: a crash or a power loss leaves the old content or the new.
 func writeFile(path string, data []byte) error {
 	temp := path + ".new"
 	err := writeSynced(temp, data)
@@ -195,7 +195,7 @@ func writeFault(path string, err error) error {
 	return dirFault(err, "the file "+path+" cannot be written")
 }
 
-// dirFault is an error of the operating system about the data directory or a file in it, with what to do where that is clear.
+// dirFault wraps an error of the operating system about the data directory or a file in it, with a hint where one is known.
 func dirFault(err error, message string) error {
 	e := fault.Wrap(fault.CodeOf(err), err, message)
 	switch {
@@ -237,8 +237,8 @@ func removeFile(path string) error {
 	return nil
 }
 
-// OwnerOf returns the identity that the operator's credential of a data directory speaks as: the user of the operating
-// system to whom the directory belongs, however a process came to read it. One that is missing will belong to whoever runs
+// OwnerOf returns the identity of the operator's credential of a data directory: the operating system's user
+// who owns the directory, whichever process reads it. A missing directory will belong to the user who runs
 // this process.
 func OwnerOf(dir string) string {
 	uid := os.Geteuid()

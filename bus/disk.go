@@ -9,7 +9,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// diskSpace returns the free and the total bytes of the file system that dir lies on.
+// diskSpace returns the free and the total bytes of the file system of dir.
 func diskSpace(dir string) (free, total int64, err error) {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(dir, &st); err != nil {
@@ -19,7 +19,7 @@ func diskSpace(dir string) (free, total int64, err error) {
 	return int64(st.Bavail * size), int64(st.Blocks * size), nil //nolint:gosec // no disk has 2^63 bytes
 }
 
-// syncDisk writes the file system of dir to the disk: files, directories and their entries.
+// syncDisk syncs the file system of dir: files, directories and their entries.
 func syncDisk(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// headHeader carries the head of a task on every commit, so that a restart scans headers alone.
-	// One header with a compact value costs less on the wire and in the store than one a field.
+	// headHeader carries the head of a task on every commit, so that a restart scans only headers.
+	// One header with a compact value takes less space than one header a field.
 	headHeader = "Orch"
 	// maxName bounds the name of a task in a header, in bytes before escaping.
 	maxName = 128
@@ -24,8 +24,8 @@ const (
 	noParent = "-"
 )
 
-// encodeHead returns "rev state at created parent name", the times in microseconds, the name in URL
-// encoding.
+// encodeHead returns "rev state at created parent name", with times in microseconds and the name
+// URL-encoded.
 func encodeHead(h *events.Head) string {
 	parent := string(h.Parent)
 	if parent == "" {
@@ -51,7 +51,7 @@ func shorten(name string) string {
 	return name[:cut]
 }
 
-// decodeHead is the inverse of encodeHead; the subject holds the task. DATA_LOSS when it is damaged.
+// decodeHead is the inverse of encodeHead; the task comes from the subject. DATA_LOSS if it is damaged.
 func decodeHead(subject, value string, seq uint64) (events.Head, error) {
 	h := events.Head{Task: taskOf(subject), Seq: seq}
 	fields := strings.Split(value, " ")
@@ -78,14 +78,14 @@ func decodeHead(subject, value string, seq uint64) (events.Head, error) {
 	return h, nil
 }
 
-// liveHead is the head of a task, from the newest of its messages in the live log.
+// liveHead returns the head of a task, from its newest message in the live log.
 func liveHead(subject string, header nats.Header, seq uint64) (events.Head, bool, error) {
 	h, err := decodeHead(subject, header.Get(headHeader), seq)
 	return h, err == nil, err
 }
 
-// pastHead is the head of an archived task, from the last of its messages; false when the archiving
-// was cut short before that. The position is the one that the commit had in the live log.
+// pastHead returns the head of an archived task, from the last of its messages; false if the archiving
+// was interrupted before that. Its position is the one that the commit had in the live log.
 func pastHead(subject string, header nats.Header, _ uint64) (events.Head, bool, error) {
 	if header.Get(partHeader) == "" {
 		return events.Head{}, false, nil
@@ -106,14 +106,14 @@ func damagedHead(task events.TaskID, seq uint64, err error) error {
 const (
 	liveRoot    = "orch.ev"
 	archiveRoot = "orch.ar"
-	// liveAll and archiveAll are all of them, letter for letter as the streams have them: for such a pattern the server
-	// goes from message to message. For another one that means the same ("orch.ev.>") it compares every subject of a
+	// liveAll and archiveAll match all of them and are spelled exactly as in the streams: then the server
+	// iterates over the messages. For an equivalent pattern ("orch.ev.>") it would compare every subject of a
 	// block with it, for each message.
 	liveAll    = liveRoot + ".*.*"
 	archiveAll = archiveRoot + ".*.*"
 )
 
-// liveSubject is "orch.ev.<partition>.<task>"; the partition is two hexadecimal digits of a hash, so
+// liveSubject returns "orch.ev.<partition>.<task>"; the partition is two hexadecimal digits of a hash, so
 // that the log can be spread over several streams without renaming anything.
 func liveSubject(task events.TaskID) string {
 	sum := fnv.New32a()

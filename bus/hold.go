@@ -9,31 +9,31 @@ import (
 )
 
 const (
-	// holdTime is how long nothing is archived after the last word of a backup, holdAgain how often a
-	// backup speaks. A backup whose process ends is forgotten by then.
+	// holdTime is how long archiving stays paused after the last request of a backup, holdRenewEvery how often a
+	// backup renews the pause. The pause expires if the process of the backup ends.
 	holdTime       = 5 * time.Minute
 	holdRenewEvery = 20 * time.Second
 )
 
 // Hold asks a store not to move histories to the archive while its streams are copied one after the
-// other: one that moved meanwhile could be missing in both copies.
+// other: a history that moved in the meantime could be missing in both copies.
 type Hold struct {
-	// Again is set to go on with a hold; it is refused when the hold has run out meanwhile.
+	// Again is set to renew a hold; an expired one cannot be renewed.
 	Again bool `json:"again,omitempty"`
 	// End is set to end it.
 	End bool `json:"end,omitempty"`
 }
 
-// HoldFunc asks the store of a node.
+// HoldFunc sends a Hold to the store of a node.
 type HoldFunc func(ctx context.Context, h Hold) error
 
 // archiveGate is the store's side of a hold.
 type archiveGate struct {
-	moving sync.RWMutex // held for reading while a history moves
+	moving sync.RWMutex // read-locked while a history moves
 	until  time.Time    // guarded by moving
 }
 
-// Hold begins, renews or ends a hold; beginning one waits for the histories that are moving right now. CONFLICT for one that has run out.
+// Hold starts, renews or ends a hold. To start one it waits for the histories that are moving. CONFLICT for an expired one.
 func (ar *archive) Hold(_ context.Context, h Hold) error {
 	ar.gate.moving.Lock()
 	defer ar.gate.moving.Unlock()
@@ -49,7 +49,7 @@ func (ar *archive) Hold(_ context.Context, h Hold) error {
 	return nil
 }
 
-// begin begins to move a history; release ends it.
+// begin is called before a history moves, and release after it.
 func (s *archiveGate) begin(now time.Time) (release func(), err error) {
 	s.moving.RLock()
 	if now.Before(s.until) {
@@ -60,12 +60,12 @@ func (s *archiveGate) begin(now time.Time) (release func(), err error) {
 	return s.moving.RUnlock, nil
 }
 
-// withHold runs fn under a hold. fn calls renew often; it speaks to the node when it is time.
+// withHold runs fn under a hold. fn must call renew often; renew sends a request only when it is due.
 func withHold(ctx context.Context, ask HoldFunc, fn func(renew func() error) error) error {
 	if err := ask(ctx, Hold{}); err != nil {
 		return err
 	}
-	defer func() { _ = ask(context.WithoutCancel(ctx), Hold{End: true}) }() // else it runs out by itself
+	defer func() { _ = ask(context.WithoutCancel(ctx), Hold{End: true}) }() // otherwise it expires
 	spoke := time.Now()
 	return fn(func() error {
 		if time.Since(spoke) < holdRenewEvery {

@@ -18,11 +18,11 @@ import (
 	"github.com/orch-dev/orch/internal/failpoint"
 )
 
-// indexFile is the file of the index in the data directory: a line of sealed JSON, indexHeader, a line a head,
-// "task rev state at created parent name", and a line a sleeper, "task note".
+// indexFile is the file of the index in the data directory: a line of sealed JSON (indexHeader), one line a head,
+// "task rev state at created parent name", and one line a sleeping task, "task note".
 const indexFile = "heads.idx"
 
-// indexVersion is that of the form of the file. Other versions are passed over.
+// indexVersion is the version of the file format. Files of other versions are ignored.
 const indexVersion = 3
 
 type indexHeader struct {
@@ -31,15 +31,15 @@ type indexHeader struct {
 	Stream  time.Time `json:"stream"`
 	Seq     uint64    `json:"seq"`
 	Partial bool      `json:"partial"`
-	// Heads is the number of heads; sleepers follow.
+	// Heads is the number of heads; the sleeping tasks follow them.
 	Heads int `json:"heads"`
-	// SHA256 is that of all that follows the header.
+	// SHA256 is the digest of everything after the header.
 	SHA256 string `json:"sha256"`
 }
 
 var _ events.Indexes = (*Store)(nil)
 
-// indexPath returns "" with an external server: others may write to that log.
+// indexPath returns the path of the index, or "" with an external server: others may write to that log.
 func (sd *sideStore) indexPath() string {
 	if sd.conn.target.server == nil || sd.live == nil || sd.loss.Load() != nil {
 		return ""
@@ -47,8 +47,8 @@ func (sd *sideStore) indexPath() string {
 	return filepath.Join(sd.conn.target.server.cfg.DataDir, indexFile)
 }
 
-// SaveIndex implements events.Indexes. The file need not be durable: what a power loss leaves of it does
-// not fit its digest.
+// SaveIndex implements events.Indexes. The file need not be durable: if a power loss damages it, its digest
+// no longer matches.
 func (sd *sideStore) SaveIndex(_ context.Context, index events.Index) error {
 	path := sd.indexPath()
 	if path == "" {
@@ -84,8 +84,8 @@ func (sd *sideStore) SaveIndex(_ context.Context, index events.Index) error {
 	return nil
 }
 
-// LoadIndex implements events.Indexes. An index that does not fit is removed, so that it cannot seem to
-// fit later, when the log has grown past it.
+// LoadIndex implements events.Indexes. An index that does not match the log is removed, so that it cannot seem
+// to match later, when the log has grown past it.
 func (sd *sideStore) LoadIndex(ctx context.Context) (events.Index, error) {
 	path := sd.indexPath()
 	if path == "" {
@@ -111,7 +111,7 @@ func (sd *sideStore) LoadIndex(ctx context.Context) (events.Index, error) {
 
 func noIndex() error { return fault.New(fault.NotFound, "there is no index of tasks") }
 
-// readIndex reports false for an index of another log or version and for a damaged one.
+// readIndex decodes an index; false if it is damaged or belongs to another log or version.
 func readIndex(data []byte, stream time.Time) (events.Index, bool) {
 	line, body, _ := bytes.Cut(data, []byte("\n"))
 	var h indexHeader

@@ -14,13 +14,13 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// stateFile is what the server makes again from the blocks when it is not there.
+// stateFile is the server's index of a stream; the server rebuilds it from the blocks if it is missing.
 const stateFile = "msgs/index.db"
 
-// Inspect reads the files of a data directory, without a server, and reports what is damaged in them:
-// records, descriptions of streams, streams and ends of streams that were there and are gone. It changes
-// nothing. The report counts records alone. A node may run meanwhile: what is only found once was being written. The error is about reading,
-// not about what was found.
+// Inspect reads the files of a data directory, without a server, and reports damage: damaged
+// records and stream descriptions, missing streams, and streams that end too early. It changes
+// nothing. The report counts records alone. A node may run at the same time: damage reported by a single run may be a write in progress.
+// The error is about reading, not about the damage found.
 func Inspect(ctx context.Context, dataDir string) (Report, error) {
 	first := inspection{dir: dataDir, report: Report{FilesOnly: true}}
 	if err := first.run(ctx); err != nil || first.report.Found == 0 {
@@ -31,9 +31,9 @@ func Inspect(ctx context.Context, dataDir string) (Report, error) {
 	return second.report, err
 }
 
-// prepareStore is Inspect before a server is started. The server is only let at a store that is whole: it would
-// cut off what it cannot read, and allocates by positions that it has not checked. What costs nothing or little is
-// mended, and said in the log. Damaged records of the archive cost their tasks and no start; salvage gives up more.
+// prepareStore inspects the store before a server is started. The server may only open an undamaged store: it would
+// truncate what it cannot read, and allocate by positions that it has not checked. Damage that costs little or nothing is
+// repaired and logged. Damaged records of the archive cost their tasks but do not prevent a start; salvage gives up more.
 func prepareStore(ctx context.Context, dataDir string, salvage bool, log *slog.Logger) error {
 	i := inspection{dir: dataDir}
 	if err := i.run(ctx); err != nil {
@@ -56,7 +56,7 @@ type inspection struct {
 	mark    mark
 	report  Report
 	repairs repairs
-	// damagedBlocks are the blocks that a salvage would cut damaged records out of, uncut the number of other problems.
+	// damagedBlocks are the blocks that a salvage would remove damaged records from, otherProblems counts all other problems.
 	damagedBlocks []damagedBlock
 	otherProblems int
 }
@@ -73,7 +73,7 @@ func (i *inspection) addProblem(p Problem) {
 	i.report.add(p)
 }
 
-// addDamagedRecord is found for a damaged record, which a salvage may cut out.
+// addDamagedRecord is addProblem for a damaged record, which a salvage may remove.
 func (i *inspection) addDamagedRecord(s storefile.Stream, d storefile.Damage, reached uint64) {
 	p := problemOf(s.Name, d)
 	if d.Meta || !salvageable(s.Name) {
@@ -125,8 +125,8 @@ func (i *inspection) run(ctx context.Context) error {
 	return nil
 }
 
-// readMark reads the mark beside the store. It is written before anything is appended, and the directory
-// of the store is made before the credentials.
+// readMark reads the mark beside the store. The mark is written before anything is appended, and the directory
+// of the store is created before the credentials.
 func (i *inspection) readMark() error {
 	err := readMarkFile(filepath.Join(i.dir, markFile), &i.mark)
 	switch {
@@ -141,8 +141,8 @@ func (i *inspection) readMark() error {
 	return nil
 }
 
-// readSmall reads the files of the data directory beside the store. Those that cannot be read are named by whoever uses
-// them.
+// readSmall checks the files of the data directory beside the store. Those that cannot be read are reported by their
+// users.
 func (i *inspection) readSmall() {
 	var auth credentials
 	if fault.Has(readSealed(filepath.Join(i.dir, authFile), &auth), fault.DataLoss) {
@@ -170,8 +170,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// examine decides about what is wrong in a stream. What holds for any of them comes first: the server must read no file
-// that nobody has checked.
+// examine decides how to handle damage in a stream. Stray files come first: the server must not read a file
+// that was not checked.
 func (i *inspection) examine(s storefile.Stream) {
 	i.examineStrays(s)
 	switch {
@@ -189,7 +189,7 @@ func (i *inspection) examine(s storefile.Stream) {
 	}
 }
 
-// examineStrays gets files out of the way of the server. A running one has some of its own, of which nothing is said.
+// examineStrays removes or quarantines stray files. A running server has some, which are not reported.
 func (i *inspection) examineStrays(s storefile.Stream) {
 	for _, name := range s.Strays {
 		if storefile.Derived(name) {
@@ -202,23 +202,23 @@ func (i *inspection) examineStrays(s storefile.Stream) {
 	}
 }
 
-// quarantineStream moves a damaged stream out of the way of the server that nothing of orch's depends on.
+// quarantineStream quarantines a damaged stream that orch does not need.
 func (i *inspection) quarantineStream(stream string, p Problem) {
 	p.What += "; nothing of orch's depends on the stream, and the start sets it aside"
 	i.addMended(p)
 	i.repairs.quarantine(i.path(stream, ""), p)
 }
 
-// dropStream removes a damaged stream that begins anew.
+// dropStream removes a damaged stream that is created again when it is needed.
 func (i *inspection) dropStream(s storefile.Stream, what string) {
 	i.addMended(Problem{Stream: s.Name, What: what})
 	i.repairs.removed = append(i.repairs.removed, i.path(s.Name, ""))
 }
 
-// examineOwn tells damage from the end of a write that was cut short and was never acknowledged.
+// examineOwn distinguishes damage from an interrupted write that was never acknowledged.
 func (i *inspection) examineOwn(s storefile.Stream) {
 	reached, marked := i.mark.reached(s.Name)
-	if !marked && s.Last == 0 && len(s.Damage) == 1 && s.Damage[0].Meta { // its creation was cut short
+	if !marked && s.Last == 0 && len(s.Damage) == 1 && s.Damage[0].Meta { // its creation was interrupted
 		return
 	}
 	mended, torn := len(i.report.Mended), false
@@ -241,13 +241,13 @@ func (i *inspection) examineOwn(s storefile.Stream) {
 	}
 }
 
-// endsInDamage reports whether a stream ends early because its last record is damaged, which keeps its position when it is cut out.
+// endsInDamage reports whether a stream ends early because its last record is damaged. Its position stays used after the record is removed.
 func (i *inspection) endsInDamage(s storefile.Stream) bool {
 	return salvageable(s.Name) && slices.ContainsFunc(s.Damage, func(d storefile.Damage) bool { return d.Tail })
 }
 
-// examineMessages keeps what was written before a damage: what was acknowledged before a power loss is in front of what it
-// tore. A message or a membership behind it is lost, and what was dealt with may come again.
+// examineMessages truncates the stream at the first damage: messages acknowledged before a power loss are in front of what it
+// damaged. Messages and memberships behind it are lost, and handled messages may be delivered again.
 func (i *inspection) examineMessages(s storefile.Stream) {
 	if slices.ContainsFunc(s.Damage, func(d storefile.Damage) bool { return d.Meta }) {
 		i.dropStream(s, "the messages between agents are damaged; all of them are dropped, and groups have to be joined again")
@@ -275,7 +275,7 @@ func problemOf(stream string, d storefile.Damage) Problem {
 	return p
 }
 
-// missing finds the streams that the mark names and the store does not have.
+// missing reports the streams that the mark names and the store does not have.
 func (i *inspection) missing(streams []storefile.Stream) {
 	for _, name := range i.mark.names() {
 		if !slices.ContainsFunc(streams, func(s storefile.Stream) bool { return s.Name == name }) {
@@ -284,8 +284,8 @@ func (i *inspection) missing(streams []storefile.Stream) {
 	}
 }
 
-// believable reports whether the subject of a record is one that its stream has. Where a message has headers
-// the checksum tells the two apart; that is why checkpoints have one.
+// believable reports whether the subject of a record is possible in its stream. If a message has headers, the
+// checksum detects a shifted subject; that is why checkpoints have one.
 func believable(stream string, r storefile.Record) bool {
 	task := taskOf(r.Subject)
 	switch stream {
@@ -314,7 +314,7 @@ func believable(stream string, r storefile.Record) bool {
 	}
 }
 
-// believableOther judges the subjects of journals, and of streams that are not orch's: it only tells what no subject is.
+// believableOther checks the subjects of journals and of foreign streams: it only rejects invalid subjects.
 func believableOther(stream, subject string) bool {
 	if name, isJournal := strings.CutPrefix(stream, journalPrefix); isJournal {
 		return subject == journalRoot+"."+name

@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// journalPrefix begins the names of the streams of journals, journalRoot their subjects.
+	// journalPrefix is the prefix of the streams of journals, journalRoot that of their subjects.
 	journalPrefix = "ORCH_JOURNAL_"
 	journalRoot   = "orch.journal"
 	// snapsBucket holds the snapshots of journals.
 	snapsBucket = "ORCH_SNAPSHOTS"
 	snapsStream = "OBJ_" + snapsBucket
-	// appendWithin is how long an entry may take that its caller waits for no longer.
+	// appendWithin is how long an append may continue after its caller has stopped waiting.
 	appendWithin = 20 * time.Second
 )
 
@@ -32,12 +32,12 @@ const (
 	FirestoreJournal = "FIRESTORE"
 )
 
-// ofJournals are the streams of journals; those that nobody has opened are not there.
+// ofJournals returns the names of the streams of journals. Streams of journals that were never opened do not exist.
 func ofJournals() []string {
 	return []string{snapsStream, journalPrefix + RealtimeJournal, journalPrefix + FirestoreJournal}
 }
 
-// hasStream reports whether there is a stream.
+// hasStream reports whether a stream exists.
 func (c *Conn) hasStream(ctx context.Context, name string) (bool, error) {
 	_, err := c.js.Stream(ctx, name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -49,8 +49,8 @@ func (c *Conn) hasStream(ctx context.Context, name string) (bool, error) {
 	return true, nil
 }
 
-// Journal is a list of entries beside the log of tasks, each appended on the condition that it follows the newest one,
-// and a snapshot that stands for its beginning. Durable is what the log would call durable. It is safe for concurrent
+// Journal is a sequence of entries beside the log of tasks, and a snapshot that replaces its beginning. Each append is
+// conditional on the newest entry. Its durability is that of the log. It is safe for concurrent
 // use.
 type Journal struct {
 	store  *Store
@@ -60,7 +60,7 @@ type Journal struct {
 	saving sync.Mutex
 }
 
-// OpenJournal creates or finds a journal: RealtimeJournal or FirestoreJournal. Errors: DISK_FULL, UNAVAILABLE.
+// OpenJournal opens or creates a journal: RealtimeJournal or FirestoreJournal. Errors: DISK_FULL, UNAVAILABLE.
 func (s *Store) OpenJournal(ctx context.Context, name string) (*Journal, error) {
 	j := &Journal{store: s, name: name}
 	var err error
@@ -89,12 +89,12 @@ func (j *Journal) streamName() string { return journalPrefix + j.name }
 
 func (j *Journal) subject() string { return journalRoot + "." + j.name }
 
-// Largest is how many bytes an entry may have.
+// Largest returns the most bytes that an entry may have.
 func (j *Journal) Largest() int { return j.store.conn.maxCommit() }
 
-// Append appends an entry behind the one at a position, 0 for the beginning, and returns its own position when it is
-// durable; the end of ctx does not end it. Errors: CONFLICT when another entry was first, DISK_FULL, and UNAVAILABLE,
-// after which only Read tells whether it is there.
+// Append appends an entry after the one at a position, 0 for the beginning, and returns its position when it is
+// durable. It continues after ctx ends. Errors: CONFLICT when another entry was first, DISK_FULL, and UNAVAILABLE,
+// after which only Read shows whether the entry exists.
 func (j *Journal) Append(ctx context.Context, after uint64, data []byte) (uint64, error) {
 	if err := j.store.space.checkRoom(len(data), time.Now()); err != nil {
 		return 0, err
@@ -114,13 +114,13 @@ func (j *Journal) Append(ctx context.Context, after uint64, data []byte) (uint64
 	}
 	err = j.store.barrier().wait(j.streamName())
 	if err == nil {
-		_ = j.store.conn.nc.Publish(j.newsSubject(), []byte(strconv.FormatUint(ack.Sequence, 10))) // others look by themselves, later
+		_ = j.store.conn.nc.Publish(j.newsSubject(), []byte(strconv.FormatUint(ack.Sequence, 10))) // other nodes poll, if this fails
 	}
 	return ack.Sequence, err
 }
 
-// Read calls each for the entries behind a position that are durable when it is called, in their order, until each
-// returns an error. DATA_LOSS when one is missing, UNAVAILABLE.
+// Read calls each for the entries after a position that are durable when it is called, in order, until each
+// returns an error. Errors: DATA_LOSS when an entry is missing, UNAVAILABLE.
 func (j *Journal) Read(ctx context.Context, after uint64, each func(seq uint64, data []byte) error) error {
 	info, err := j.stream.Info(ctx)
 	if err != nil {
@@ -159,7 +159,7 @@ func journalLoss(name string, seq uint64) error {
 		WithHint("orch restore brings a backup back")
 }
 
-// Last returns the position of the newest entry, 0 when there never was one.
+// Last returns the position of the newest entry, 0 if there never was one.
 func (j *Journal) Last(ctx context.Context) (uint64, error) {
 	info, err := j.stream.Info(ctx)
 	if err != nil {
@@ -168,20 +168,20 @@ func (j *Journal) Last(ctx context.Context) (uint64, error) {
 	return info.State.LastSeq, nil
 }
 
-// journalPollEvery is how often a node looks for entries of other nodes without being told.
+// journalPollEvery is how often a node polls for entries of other nodes.
 const journalPollEvery = time.Second
 
-// newsSubject is where nodes tell each other of entries. Nothing is lost with such a word.
+// newsSubject is where nodes notify each other of entries. A lost notification costs only time.
 func (j *Journal) newsSubject() string { return "orch.news.journal." + j.name }
 
-// Follow calls changed until ctx ends, soon after each entry with its position, and now and then with 0: there may be
-// entries that nobody has told of. UNAVAILABLE when the connection is closed.
+// Follow calls changed soon after each entry with its position, and with 0 at every poll: there may be entries
+// without a notification. It returns when ctx ends, or UNAVAILABLE when the connection is closed.
 func (j *Journal) Follow(ctx context.Context, changed func(position uint64)) error {
 	told := make(chan uint64, 1)
 	sub, err := j.store.conn.nc.Subscribe(j.newsSubject(), func(m *nats.Msg) {
-		position, _ := strconv.ParseUint(string(m.Data), 10, 64) // else it is looked for
+		position, _ := strconv.ParseUint(string(m.Data), 10, 64) // otherwise the next poll finds it
 		select {
-		case <-told: // the newest word stands for all
+		case <-told: // the newest notification replaces older ones
 		default:
 		}
 		told <- position
@@ -204,10 +204,10 @@ func (j *Journal) Follow(ctx context.Context, changed func(position uint64)) err
 	}
 }
 
-// positionHeader is the header of a snapshot with the position that it stands for.
+// positionHeader is the header of a snapshot with the position of its last entry.
 const positionHeader = "Orch-Position"
 
-// Snapshot returns the newest snapshot and the position of the last entry that is in it; nil and 0 when there is none.
+// Snapshot returns the newest snapshot and the position of the last entry in it; nil and 0 if there is none.
 func (j *Journal) Snapshot(ctx context.Context) ([]byte, uint64, error) {
 	got, err := j.snaps.Get(ctx, j.name)
 	if errors.Is(err, jetstream.ErrObjectNotFound) {
@@ -237,8 +237,8 @@ func damagedSnapshot(name string, err error) error {
 		WithHint("orch restore brings a backup back")
 }
 
-// SaveSnapshot makes a state the snapshot that stands for all entries up to a position, and lets go of them. A crash
-// at any moment leaves the old one or the new one. UNAVAILABLE while a backup is taken, DISK_FULL.
+// SaveSnapshot stores a state as the snapshot of all entries up to a position, and deletes those. A crash
+// at any moment leaves the old snapshot or the new one. Errors: UNAVAILABLE while a backup is taken, DISK_FULL.
 func (j *Journal) SaveSnapshot(ctx context.Context, position uint64, data []byte) error {
 	j.saving.Lock()
 	defer j.saving.Unlock()
@@ -255,9 +255,9 @@ func (j *Journal) SaveSnapshot(ctx context.Context, position uint64, data []byte
 		return sideFault(err, "the snapshot cannot be stored")
 	}
 	if old != nil && positionOf(old.Headers) >= position {
-		return nil // another node was first: what this one lacks is gone from the journal
+		return nil // another node was first: the entries are already deleted
 	}
-	if err := j.syncRelaxed(); err != nil { // what is in a snapshot must not be gone from the journal
+	if err := j.syncRelaxed(); err != nil { // the entries of a snapshot must be durable before it
 		return err
 	}
 	header := nats.Header{positionHeader: {strconv.FormatUint(position, 10)}}
@@ -267,13 +267,13 @@ func (j *Journal) SaveSnapshot(ctx context.Context, position uint64, data []byte
 	if err := j.store.barrier().wait(snapsStream); err != nil {
 		return err
 	}
-	if err := j.syncRelaxed(); err != nil { // nor may entries be gone before there is the snapshot
+	if err := j.syncRelaxed(); err != nil { // the snapshot must be durable before the entries are deleted
 		return err
 	}
 	return j.prune(ctx, position, old)
 }
 
-// positionOf is how far a snapshot goes; 0 for one that does not tell.
+// positionOf returns the position of a snapshot; 0 if it has none.
 func positionOf(header nats.Header) uint64 {
 	position, err := strconv.ParseUint(header.Get(positionHeader), 10, 64)
 	if err != nil {
@@ -282,7 +282,7 @@ func positionOf(header nats.Header) uint64 {
 	return position
 }
 
-// syncRelaxed makes durable what was written so far where nothing else does it at once: on a node that is relaxed.
+// syncRelaxed syncs what was written so far on a relaxed node; other nodes have synced it already.
 func (j *Journal) syncRelaxed() error {
 	if j.store.barrier() != nil {
 		return nil
@@ -290,8 +290,8 @@ func (j *Journal) syncRelaxed() error {
 	return j.store.syncMeta()
 }
 
-// prune lets go of what a snapshot has replaced: the one before it, and entries. The newest entry of all stays, so
-// that the journal tells how far it went.
+// prune deletes what a snapshot has replaced: the previous snapshot, and entries. The newest entry stays, so
+// that the journal keeps its last position.
 func (j *Journal) prune(ctx context.Context, position uint64, old *jetstream.ObjectInfo) error {
 	if old != nil {
 		stream, err := j.store.conn.js.Stream(ctx, snapsStream)
@@ -314,7 +314,7 @@ type object struct {
 	header       nats.Header
 }
 
-// subject is where the description of an object stands.
+// subject returns the subject of the description of an object.
 func (o object) subject() string {
 	return "$O." + o.bucket + ".M." + base64.URLEncoding.EncodeToString([]byte(o.name))
 }

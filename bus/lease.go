@@ -13,27 +13,27 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Lease says whether this process is the active one of those that share a cluster, see package election.
+// Lease is the lease of the active node among those that share a cluster, see package election.
 type Lease interface {
-	// Epoch is the number of the lease; later leases have higher ones.
+	// Epoch returns the number of the lease; later leases have higher ones.
 	Epoch() uint64
-	// Held reports whether nobody else can hold a lease now. It may be true again later, until Lost is closed.
+	// Held reports whether no other node can hold a lease now. It may become true again until Lost is closed.
 	Held() bool
 	Lost() <-chan struct{}
-	// Release gives the lease up, so that somebody else, or this process again, can take one.
+	// Release releases the lease, so that another node, or this process again, can acquire one.
 	Release(ctx context.Context) error
 }
 
-// Fenced is the reason of an UNAVAILABLE of a node that is not the active one any more: nothing was done.
+// Fenced is the reason of the UNAVAILABLE of a node that is no longer active: nothing was done.
 const Fenced = "FENCED"
 
-// fenced says that the log belongs to another node by now.
+// fenced returns the error of an append after another node has become active.
 func fenced() error {
 	return fault.New(fault.Unavailable, "another node of the cluster is active").WithReason(Fenced).
 		WithHint("try again; see orch nodes")
 }
 
-// leaseLost reports whether a lease is over for good; none never is.
+// leaseLost reports whether a lease is permanently lost; false without a lease.
 func leaseLost(l Lease) bool {
 	if l == nil {
 		return false
@@ -46,10 +46,10 @@ func leaseLost(l Lease) bool {
 	}
 }
 
-// heldEvery is how often a request looks whether a lease is renewed that was not in time.
+// heldEvery is how often a waiting request checks whether the lease was renewed.
 const heldEvery = 20 * time.Millisecond
 
-// awaitHeld waits until a lease is held; false when it is lost, or ctx ends.
+// awaitHeld waits until a lease is held; false if it is lost or ctx ends.
 func awaitHeld(ctx context.Context, l Lease) bool {
 	if l == nil || l.Held() {
 		return true
@@ -70,35 +70,35 @@ func awaitHeld(ctx context.Context, l Lease) bool {
 	}
 }
 
-// epochHeader is the epoch of a commit.
+// epochHeader is the header with the epoch of a commit.
 const epochHeader = "Orch-Epoch"
 
-// inputRoot begins the subjects to which the active node of an epoch appends. The stream takes no others, and stores the commits
-// where all of them are: what a node of an earlier epoch sends reaches nobody.
+// inputRoot is the root of the subjects to which the active node of an epoch appends. The stream accepts only those of its epoch, and
+// stores the commits under their usual subjects: messages of a node of an earlier epoch reach no stream.
 const inputRoot = "orch.in"
 
-// inputRootOf begins the subjects of appends in an epoch, where commits have liveRoot.
+// inputRootOf returns the root of the subjects of appends in an epoch, in the place of liveRoot.
 func inputRootOf(epoch uint64) string { return inputRoot + "." + strconv.FormatUint(epoch, 10) }
 
-// fence lets the log take commits of one epoch alone.
+// fence restricts the log to commits of one epoch.
 func fence(cfg *jetstream.StreamConfig, epoch uint64) {
 	input := inputRootOf(epoch) + ".*.*"
 	cfg.Subjects = []string{input}
 	cfg.SubjectTransform = &jetstream.SubjectTransformConfig{Source: input, Destination: liveRoot + ".{{wildcard(1)}}.{{wildcard(2)}}"}
 }
 
-// epochOf is the epoch of the commits that a log takes; 0 when it takes all.
+// epochOf returns the epoch that a log is restricted to; 0 if there is none.
 func epochOf(cfg *jetstream.StreamConfig) uint64 {
 	if cfg.SubjectTransform == nil {
 		return 0
 	}
 	rest, _ := strings.CutPrefix(cfg.SubjectTransform.Source, inputRoot+".")
 	number, _, _ := strings.Cut(rest, ".")
-	epoch, _ := strconv.ParseUint(number, 10, 64) // 0 for what is not ours
+	epoch, _ := strconv.ParseUint(number, 10, 64) // 0 for a foreign subject
 	return epoch
 }
 
-// Epoch is the number of the lease under which the log of the cluster takes commits; 0 when there is no log yet.
+// Epoch returns the epoch that the log of the cluster is restricted to; 0 if there is no log yet.
 func (c *Conn) Epoch(ctx context.Context) (uint64, error) {
 	live, err := c.js.Stream(ctx, liveStream)
 	switch {
@@ -111,8 +111,8 @@ func (c *Conn) Epoch(ctx context.Context) (uint64, error) {
 	}
 }
 
-// resignIfOvertaken gives the lease up when the log takes commits of another epoch. Then a node has opened it that was late: it stood still
-// between its look at its own lease and the change of the log, for which the server knows no condition. The next holder opens the log anew.
+// resignIfOvertaken releases the lease if the log is restricted to another epoch. Then a late node has opened the log: it was suspended
+// between checking its own lease and changing the log, and the server has no condition for that. The next holder opens the log again.
 func (s *Store) resignIfOvertaken(ctx context.Context) {
 	l := s.cfg.Lease
 	if l == nil || leaseLost(l) {
@@ -128,10 +128,10 @@ func (s *Store) resignIfOvertaken(ctx context.Context) {
 	}
 }
 
-// epochEvery is how often the active node looks whose the log is.
+// epochEvery is how often the active node checks the epoch of the log.
 const epochEvery = 2 * time.Second
 
-// watchEpoch looks now and then whether the log is still this node's, until ctx ends: a node that appends nothing would not find out.
+// watchEpoch checks the epoch of the log regularly until ctx ends: a node that appends nothing would not notice a change.
 func (s *Store) watchEpoch(ctx context.Context) {
 	if s.cfg.Lease == nil {
 		return
@@ -148,11 +148,11 @@ func (s *Store) watchEpoch(ctx context.Context) {
 	}
 }
 
-// AwaitLease waits until the lease of a connection is held; false when it is lost, or ctx ends. A connection without one need not wait.
+// AwaitLease waits until the lease of a connection is held; false if it is lost or ctx ends. Without a lease it returns true at once.
 func (c *Conn) AwaitLease(ctx context.Context) bool { return awaitHeld(ctx, c.lease) }
 
-// nextEpoch is that of a lease, or the next one of the log when that is further: the bucket of the leases was lost and they count from 1
-// again, or a node that was late has taken the log. Whether the lease is held is asked before.
+// nextEpoch returns the epoch of a lease, or the next one of the log if that is higher: the bucket of the leases was lost and counts from 1
+// again, or a late node has opened the log. The caller must have checked that the lease is held.
 func nextEpoch(l Lease, last uint64) uint64 {
 	if l.Epoch() > last {
 		return l.Epoch()

@@ -9,18 +9,18 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// LocalTokenFile is the name of the file, in the data directory, with the secret of the token of who runs the node.
+// LocalTokenFile is the name of the file in the data directory with the secret of the token of the user who runs the node.
 const LocalTokenFile = "mcp.token"
 
-// LocalToken is the token of the user who runs a node. Its identity is the one with which the user's command line
-// speaks (S2-074).
+// LocalToken is the token of the user who runs a node. Its identity is also that of the user's command line
+// (S2-074).
 type LocalToken struct {
-	// DataDir is the data directory of the node, User the name of the user of the operating system.
+	// DataDir is the data directory of the node, User the name of the operating system's user.
 	DataDir, User string
 }
 
-// Ensure makes the token at the first start, and a new one when its file is gone or the token is no longer good. The
-// one that it replaces is revoked.
+// Ensure creates the token at the first start, and a new one if its file is missing or the token is no longer valid. It
+// revokes the one that it replaces.
 func (l LocalToken) Ensure(ctx context.Context, t *Tokens) error {
 	data, err := readLocalToken(l.path())
 	if err != nil && !fault.Has(err, fault.NotFound) {
@@ -33,7 +33,7 @@ func (l LocalToken) Ensure(ctx context.Context, t *Tokens) error {
 	return err
 }
 
-// Rotate makes a new token, writes it to the file, and so revokes the one before.
+// Rotate creates a new token, writes it to the file, and revokes the previous one.
 func (l LocalToken) Rotate(ctx context.Context, store TokenStore) (Token, error) {
 	place, err := l.location()
 	if err != nil {
@@ -50,7 +50,7 @@ func (l LocalToken) Rotate(ctx context.Context, store TokenStore) (Token, error)
 
 func (l LocalToken) path() string { return filepath.Join(l.DataDir, LocalTokenFile) }
 
-// location is where the node lives: each has a token of its own.
+// location returns "HOST:DIRECTORY" of the node; each has a token of its own.
 func (l LocalToken) location() (string, error) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -59,7 +59,7 @@ func (l LocalToken) location() (string, error) {
 	return host + ":" + realPath(l.DataDir), nil
 }
 
-// readLocalToken returns the secret in a file, or what else stands there.
+// readLocalToken returns the secret in a file, or whatever else it contains.
 func readLocalToken(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -71,7 +71,7 @@ func readLocalToken(path string) (string, error) {
 	return string(data[:n]), nil
 }
 
-// closeFile closes a file to everybody else.
+// closeFile denies other users access to a file.
 func closeFile(path string) error {
 	if err := os.Chmod(path, 0o600); err != nil {
 		return fault.Wrap(fault.CodeOf(err), err, "the file "+path+" cannot be closed to others")

@@ -14,9 +14,9 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Read implements events.Log. A history is in the live log or, as a whole, in the archive. The archive is
-// asked first: after a kill the server brings messages back that it had removed, the last ones of a block
-// that holds notes of other removals, and the first commits of an archived history must not pass for an
+// Read implements events.Log. A history is in the live log or, as a whole, in the archive. It reads the archive
+// first: after a kill the server brings removed messages back, the last ones of a block that
+// records other removals, and the first commits of an archived history must not look like an
 // open task.
 func (ar *archive) Read(ctx context.Context, task events.TaskID, from uint64) iter.Seq2[events.Stored, error] {
 	return func(yield func(events.Stored, error) bool) {
@@ -40,7 +40,7 @@ func (ar *archive) Read(ctx context.Context, task events.TaskID, from uint64) it
 	}
 }
 
-// readLive yields the live commits of a task. It reports whether there is a whole history, and whether
+// readLive yields the live commits of a task. It reports whether the history is complete, and whether
 // the reader wants more.
 func (ar *archive) readLive(ctx context.Context, task events.TaskID, from uint64, yield func(events.Stored, error) bool) (whole, goOn bool) {
 	rev := uint64(0)
@@ -55,7 +55,7 @@ func (ar *archive) readLive(ctx context.Context, task events.TaskID, from uint64
 		}
 		h, err := decodeHead(e.subject, e.header.Get(headHeader), e.Seq)
 		if err == nil && rev == 0 && h.Rev > 1 {
-			return false, true // what an archiving that was cut short has left over
+			return false, true // the rest of an interrupted archiving
 		}
 		rev++
 		if err == nil && h.Rev != rev {
@@ -86,8 +86,8 @@ func missingRevision(task events.TaskID, rev, seq uint64) error {
 		WithField("task").WithHint("run: orch verify")
 }
 
-// liveName is the live stream, or the archive when the live one is lost: it has no such subjects, so
-// that readers find only what was archived.
+// liveName returns the name of the live stream, or of the archive if the live one is lost: the archive has no live
+// subjects, so that readers find only archived histories.
 func (b *streams) liveName() string {
 	if b.live == nil {
 		return archiveStream
@@ -124,10 +124,10 @@ func (b *streams) lastSeq(ctx context.Context) (uint64, error) {
 }
 
 const (
-	// headBatch is the most headers fetched at once.
+	// headBatch is the most headers of one fetch.
 	headBatch = 4096
-	// headWait is how long one fetch may wait; it only does when tasks left the log during the scan, or
-	// the connection lost something.
+	// headWait is how long one fetch may wait; it only waits if tasks left the log during the scan, or
+	// the connection lost messages.
 	headWait = 250 * time.Millisecond
 )
 
@@ -149,7 +149,7 @@ func (s *Store) Past(ctx context.Context) iter.Seq2[events.Head, error] {
 	}
 }
 
-// HasPast implements events.Log by the number of messages that the archive has.
+// HasPast implements events.Log. It counts the messages of the archive.
 func (s *Store) HasPast(ctx context.Context) (bool, error) {
 	info, err := s.past.Info(ctx)
 	if err != nil {
@@ -158,12 +158,12 @@ func (s *Store) HasPast(ctx context.Context) (bool, error) {
 	return info.State.Msgs > 0, nil
 }
 
-// headOf makes a head of a message; false for a message that says nothing about a task.
+// headOf returns the head in a message; false for a message without one.
 type headOf func(subject string, header nats.Header, seq uint64) (events.Head, bool, error)
 
-// scanHeads scans all messages and yields the last head of each task. The scan of the newest message of
-// each subject would be half as long, but the server leaves subjects out of it at times (seen after a
-// kill, with 2.15.2), and says nothing.
+// scanHeads scans all messages and yields the last head of each task. A scan of only the newest message of
+// each subject would be half as long, but the server sometimes leaves subjects out of it (seen after a
+// kill, with 2.15.2), and reports nothing.
 func (c *Conn) scanHeads(ctx context.Context, stream jetstream.Stream, all string, head headOf, yield func(events.Head, error) bool) {
 	last := map[events.TaskID]events.Head{}
 	pos := headScan{conn: c, head: head}
@@ -183,7 +183,7 @@ func (c *Conn) scanHeads(ctx context.Context, stream jetstream.Stream, all strin
 	}
 }
 
-// run pulls batch after batch; a fetch that comes back short is asked again, so a lost wake-up of
+// run fetches batch after batch. It repeats a fetch that returns too few messages, so that a lost wake-up of
 // the client costs at most headWait.
 func (p *headScan) run(ctx context.Context, stream jetstream.Stream, cfg jetstream.ConsumerConfig, yield func(events.Head, error) bool) error {
 	if p.conn.replicated.Load() {
@@ -194,7 +194,7 @@ func (p *headScan) run(ctx context.Context, stream jetstream.Stream, cfg jetstre
 	if err != nil {
 		return readFault(err)
 	}
-	defer func() { // a consumer that stays ends by itself
+	defer func() { // if this fails, the consumer expires
 		_ = stream.DeleteConsumer(context.WithoutCancel(ctx), c.CachedInfo().Name)
 	}()
 	p.left = c.CachedInfo().NumPending
@@ -207,7 +207,7 @@ func (p *headScan) run(ctx context.Context, stream jetstream.Stream, cfg jetstre
 	return err
 }
 
-// walk reads the messages themselves: the server that has a consumer of a replicated stream may lag behind its leader.
+// walk reads the messages without a consumer: the server of a consumer of a replicated stream may lag behind the leader.
 func (p *headScan) walk(ctx context.Context, stream jetstream.Stream, cfg jetstream.ConsumerConfig, yield func(events.Head, error) bool) error {
 	for e, err := range p.conn.walk(ctx, stream.CachedInfo().Config.Name, cfg.FilterSubject, max(cfg.OptStartSeq, 1), math.MaxUint64) {
 		if err != nil {
@@ -225,7 +225,7 @@ func (p *headScan) walk(ctx context.Context, stream jetstream.Stream, cfg jetstr
 	return nil
 }
 
-// createScan gives the server the time to look at every subject, of which there may be millions.
+// createScan creates a consumer. It allows the server time to visit every subject, of which there may be millions.
 func createScan(ctx context.Context, stream jetstream.Stream, cfg jetstream.ConsumerConfig) (jetstream.Consumer, error) {
 	const within = 2 * time.Minute
 	ctx, cancel := context.WithTimeout(ctx, within)
@@ -238,8 +238,8 @@ type headScan struct {
 	conn    *Conn
 	head    headOf
 	seen    uint64 // messages delivered
-	left    uint64 // messages that the server still has
-	stopped bool   // the reader wants no more
+	left    uint64 // messages not yet delivered
+	stopped bool // the reader wants no more
 }
 
 func (p *headScan) fetch(c jetstream.Consumer, yield func(events.Head, error) bool) error {
@@ -251,7 +251,7 @@ func (p *headScan) fetch(c jetstream.Consumer, yield func(events.Head, error) bo
 	before := p.seen
 	for m := range batch.Messages() {
 		if p.stopped {
-			continue // the channel has to be emptied
+			continue // the channel must be emptied
 		}
 		if err := p.take(m, yield); err != nil {
 			p.stopped = true
@@ -261,7 +261,7 @@ func (p *headScan) fetch(c jetstream.Consumer, yield func(events.Head, error) bo
 	if err := batch.Error(); err != nil && !errors.Is(err, jetstream.ErrNoHeartbeat) {
 		return readFault(err)
 	}
-	if p.seen < before+count && !p.stopped { // some of it was archived meanwhile, or a message got lost
+	if p.seen < before+count && !p.stopped { // some were archived in the meantime, or a message was lost
 		return p.recount(c)
 	}
 	return nil

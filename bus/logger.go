@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// serverLog hands the log of the embedded server to slog. Its notices are details here.
+// serverLog is the logger of the embedded server. It logs the server's notices at debug level.
 type serverLog struct{ log *slog.Logger }
 
 func (l serverLog) emit(level slog.Level, format string, args []any) {
@@ -25,14 +25,14 @@ func (l serverLog) emit(level slog.Level, format string, args []any) {
 // Noticef implements the logger of the server, as the other methods do.
 func (l serverLog) Noticef(format string, v ...any) { l.emit(slog.LevelDebug, format, v) }
 
-// indexRebuilt are in the formats of the warnings that the index of a stream cannot be used or is behind.
-// After an unclean end that is to be expected and harmless: the server reads the blocks instead.
+// indexRebuilt recognizes the formats of the warnings that the index of a stream is unusable or behind.
+// After an unclean shutdown that is expected and harmless: the server reads the blocks instead.
 func indexRebuilt(format string) bool {
 	return strings.Contains(format, "Recovering stream state from index errored") ||
 		strings.Contains(format, "Stream state outdated, last block has additional entries")
 }
 
-// Warnf logs a warning, or a detail when there is nothing to be done about it.
+// Warnf logs a warning, or a debug message if nothing needs to be done about it.
 func (l serverLog) Warnf(format string, v ...any) {
 	level := slog.LevelWarn
 	if indexRebuilt(format) {
@@ -44,7 +44,7 @@ func (l serverLog) Warnf(format string, v ...any) {
 // Fatalf logs an error; the server never ends the process here.
 func (l serverLog) Fatalf(format string, v ...any) { l.emit(slog.LevelError, format, v) }
 
-// Errorf logs an error. What a client may not do the client is told: an agent could fill the log by that.
+// Errorf logs an error. It drops permission violations, which the client gets itself: an agent could fill the log with them.
 func (l serverLog) Errorf(format string, v ...any) {
 	level := slog.LevelError
 	if strings.Contains(format, "Violation") {
@@ -53,8 +53,8 @@ func (l serverLog) Errorf(format string, v ...any) {
 	l.emit(level, format, v)
 }
 
-// Debugf logs a detail.
+// Debugf logs a debug message.
 func (l serverLog) Debugf(format string, v ...any) { l.emit(slog.LevelDebug, format, v) }
 
-// Tracef logs a detail.
+// Tracef logs a debug message.
 func (l serverLog) Tracef(format string, v ...any) { l.emit(slog.LevelDebug, format, v) }

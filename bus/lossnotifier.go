@@ -2,14 +2,14 @@ package bus
 
 import "sync"
 
-// lossNotifier tells calls that wait for a reply that the connection was lost.
+// lossNotifier notifies calls that wait for a reply of the loss of the connection.
 type lossNotifier struct {
 	mu      sync.Mutex
 	last    int
 	waiting map[int]func()
 }
 
-// onLoss calls f at the next loss of the connection, unless the returned function came first.
+// onLoss calls f at the next loss of the connection, unless stop is called first.
 func (l *lossNotifier) onLoss(f func()) (stop func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,22 +10,22 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// lostFile says what of the store was lost to damage and given up, so that the check of the log does not miss it any more.
+// lostFile lists the losses that a salvage has accepted, so that later checks of the log do not report them again.
 const lostFile = "lost.json"
 
-// Lost is what a store has lost to damage and was given up by a salvage.
+// Lost is the data that a store has lost to damage and that a salvage has given up.
 type Lost struct {
-	// Pending is set from the moment at which records were cut out until the rest of their tasks was dealt with.
+	// Pending is set from the removal of damaged records until the rest of their tasks is handled.
 	Pending bool `json:"pending,omitempty"`
-	// Tasks are those whose history is not whole any more; what could still be read was set aside.
+	// Tasks are the tasks with incomplete histories; their readable commits were set aside.
 	Tasks map[events.TaskID]LostTask `json:"tasks,omitempty"`
-	// Positions are those of commits that are gone, as pairs of the first and the last one.
+	// Positions are those of lost commits, as pairs of the first and the last one.
 	Positions [][2]uint64 `json:"positions,omitempty"`
-	// Values are large values that are gone, with a task that names them.
+	// Values are lost large values, each with a task that refers to it.
 	Values map[string]events.TaskID `json:"values,omitempty"`
 }
 
-// LostTask says of a lost task when it was given up, and why.
+// LostTask records when and why a task was given up.
 type LostTask struct {
 	At   time.Time `json:"at"`
 	What string    `json:"what"`
@@ -42,7 +42,7 @@ func readLost(dataDir string) (*Lost, error) {
 
 func (l *Lost) write(dataDir string) error { return writeSealed(filepath.Join(dataDir, lostFile), l) }
 
-// orNil returns nil when nothing is lost.
+// orNil returns nil if nothing is lost.
 func (l *Lost) orNil() *Lost {
 	if l == nil || len(l.Tasks)+len(l.Positions)+len(l.Values) == 0 {
 		return nil
@@ -50,7 +50,7 @@ func (l *Lost) orNil() *Lost {
 	return l
 }
 
-// addTask gives a task up; what was said first stays.
+// addTask gives a task up; the first reason stays.
 func (l *Lost) addTask(task events.TaskID, what string) {
 	if l.Tasks == nil {
 		l.Tasks = map[events.TaskID]LostTask{}
@@ -105,7 +105,7 @@ func (l *Lost) goneFault(task events.TaskID) error {
 		WithField("id").WithHint("what could still be read of it lies in the folder %q of the data directory; a backup may hold it", quarantineDir)
 }
 
-// readLostData reads what was given up; nothing is with an external server, whose files are not here.
+// readLostData reads the accepted losses; there are none with an external server, whose files are elsewhere.
 func (b *streams) readLostData() (err error) {
 	b.lostData = &Lost{}
 	if server := b.conn.target.server; server != nil {

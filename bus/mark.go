@@ -18,34 +18,34 @@ import (
 // markKey is the key of the high-water mark in the bucket ORCH_META.
 const markKey = "highwater"
 
-// mark says how far the log went: what it names was acknowledged and durable.
+// mark records how far the log went: the commit that it names was acknowledged and durable.
 type mark struct {
-	// Stream is when the live stream was created; another value is another stream.
+	// Stream is when the live stream was created. It identifies the stream.
 	Stream time.Time `json:"stream"`
-	// Seq is the position of the commit, and so the number of commits ever appended: the log skips
-	// none. Task and Hash are its own.
+	// Seq is the position of the newest commit, and so the number of commits ever appended: the log skips
+	// no position. Task and Hash are those of that commit.
 	Seq  uint64        `json:"seq"`
 	Task events.TaskID `json:"task"`
 	Hash string        `json:"hash"`
 	// At is when the commit was acknowledged.
 	At time.Time `json:"at"`
-	// Sides says how far the other streams went, by name.
+	// Sides records how far the other streams went, by name.
 	Sides map[string]sideMark `json:"sides"`
-	// Sum is the hash of the mark without it.
+	// Sum is the hash of the mark without this field.
 	Sum string `json:"sum"`
 }
 
-// sideMark says how far a stream beside the log went.
+// sideMark records how far a stream beside the log went.
 type sideMark struct {
 	Created time.Time `json:"created"`
 	Seq     uint64    `json:"seq"`
-	// Msgs is the number of its messages, in streams that lose none.
+	// Msgs is the number of its messages, in streams that never lose one.
 	Msgs uint64 `json:"msgs,omitempty"`
 }
 
 func (m mark) isSet() bool { return !m.Stream.IsZero() }
 
-// reached returns the position that a stream had reached, and whether the mark knows the stream.
+// reached returns the position that a stream had reached, and whether the mark includes the stream.
 func (m mark) reached(stream string) (uint64, bool) {
 	if stream == liveStream {
 		return m.Seq, m.isSet()
@@ -54,7 +54,7 @@ func (m mark) reached(stream string) (uint64, bool) {
 	return s.Seq, ok
 }
 
-// names returns the streams that the mark knows, the log first.
+// names returns the streams in the mark, the log first.
 func (m mark) names() []string {
 	if !m.isSet() {
 		return nil
@@ -62,7 +62,7 @@ func (m mark) names() []string {
 	return append([]string{liveStream}, slices.Sorted(maps.Keys(m.Sides))...)
 }
 
-// sealed returns the mark with its hash.
+// sealed returns the mark with its hash set.
 func (m mark) sealed() (mark, error) {
 	m.Sum = ""
 	data, err := json.Marshal(m)
@@ -73,7 +73,7 @@ func (m mark) sealed() (mark, error) {
 	return m, nil
 }
 
-// check returns DATA_LOSS when the mark is not as it was sealed. Marks of the first versions, which name no
+// check returns DATA_LOSS if the mark was changed after it was sealed. Marks of the first versions, which contain no
 // other streams, have no hash.
 func (m mark) check() error {
 	if m.Sum == "" && m.Sides == nil {
@@ -86,7 +86,7 @@ func (m mark) check() error {
 	return err
 }
 
-// readMarkFile reads a mark beside the store: NOT_FOUND when there is none, DATA_LOSS when it is damaged.
+// readMarkFile reads a mark beside the store: NOT_FOUND if there is none, DATA_LOSS if it is damaged.
 func readMarkFile(path string, into *mark) error {
 	var m mark
 	if err := readJSON(path, &m); err != nil {
@@ -99,23 +99,23 @@ func readMarkFile(path string, into *mark) error {
 	return nil
 }
 
-// marker keeps the mark up to date. Only the store's housekeeping uses it.
+// marker keeps the mark up to date. Only the store's maintenance goroutine uses it.
 type marker struct {
 	path string
-	// lag is set when acknowledged commits reach the disk later: the mark then follows a round behind,
-	// so that it never claims what a power loss may take.
+	// lag is set if acknowledged commits reach the disk later: the mark is then written one round late,
+	// so that it never includes commits that a power loss may take.
 	lag     bool
 	stream  time.Time
 	written mark
 	waiting mark
-	// current is how far the streams beside the log are.
+	// current records how far the streams beside the log are.
 	current map[string]sideMark
 }
 
 func (m *marker) isSet() bool { return m.written.isSet() }
 
-// load reads the mark from the file and the bucket; the later one counts. A damaged one is DATA_LOSS,
-// after the other was read.
+// load reads the mark from the file and the bucket, and uses the later one. It returns DATA_LOSS for a damaged
+// one, after it has read the other.
 func (m *marker) load(ctx context.Context, kv jetstream.KeyValue) error {
 	var fromKV, fromFile mark
 	errKV := readMark(ctx, kv, &fromKV)
@@ -154,8 +154,8 @@ func readMark(ctx context.Context, kv jetstream.KeyValue, into *mark) error {
 	return nil
 }
 
-// checkMark compares the log with the mark and remembers a loss. Without one the mark is brought up to
-// what is there: after a kill it may be behind.
+// checkMark compares the log with the mark and records a loss. Without a loss it raises the mark to
+// the newest commit in the log: after a kill the mark may be behind.
 func (hw *highWater) checkMark(ctx context.Context) error {
 	if hw.live == nil {
 		hw.refuseAppends("the live log is gone; it had reached position %d", hw.mark.written.Seq)
@@ -178,7 +178,7 @@ func (hw *highWater) checkMark(ctx context.Context) error {
 
 func (hw *highWater) compare(ctx context.Context, info *jetstream.StreamInfo, sides map[string]sideMark) error {
 	w := hw.mark.written
-	if !w.isSet() || hw.lostData.Pending { // then the check of the whole log tells what is missing
+	if !w.isSet() || hw.lostData.Pending { // then the check of the whole log reports what is missing
 		return nil
 	}
 	for name, was := range w.Sides {
@@ -203,7 +203,7 @@ func (hw *highWater) compare(ctx context.Context, info *jetstream.StreamInfo, si
 	return nil
 }
 
-// raiseMark moves the mark to the newest commit that is in the log at the start, on the disk by now.
+// raiseMark advances the mark to the newest commit in the log at the start, which is durable.
 func (hw *highWater) raiseMark(ctx context.Context, last uint64, sides map[string]sideMark) error {
 	m := hw.mark.written
 	m.Stream, m.Sides = hw.mark.stream, sides
@@ -212,7 +212,7 @@ func (hw *highWater) raiseMark(ctx context.Context, last uint64, sides map[strin
 		if err != nil {
 			return err
 		}
-		if len(page) > 0 { // else it is archived
+		if len(page) > 0 { // otherwise it is archived
 			m.Seq, m.Task, m.Hash = page[0].Seq, taskOf(page[0].subject), events.Hash(page[0].Data)
 			m.At = events.Time(time.Now())
 		}
@@ -246,7 +246,7 @@ func (hw *highWater) side(ctx context.Context, name string) (sideMark, error) {
 		return sideMark{}, readFault(err)
 	}
 	info := stream.CachedInfo()
-	if err := hw.barrier().wait(name); err != nil { // what is claimed is durable
+	if err := hw.barrier().wait(name); err != nil { // only durable messages count
 		return sideMark{}, err
 	}
 	is := sideMark{Created: info.Created, Seq: info.State.LastSeq}
@@ -254,7 +254,7 @@ func (hw *highWater) side(ctx context.Context, name string) (sideMark, error) {
 	case pointsStream:
 		is.Msgs = info.State.Msgs
 	case metaStream:
-		is.Seq = 0 // it holds the mark
+		is.Seq = 0 // this stream contains the mark
 	}
 	return is, nil
 }
@@ -283,7 +283,7 @@ func (hw *highWater) checkMarked(ctx context.Context, w mark) error {
 		}
 	}
 	if hw.cfg.ArchiveAge > 0 && time.Since(w.At) > hw.cfg.ArchiveAge {
-		return nil // archived and, by now, dropped from the archive as configured
+		return nil // archived and, by now, expired from the archive as configured
 	}
 	if hw.lostData.positions()[w.Seq] {
 		return nil
@@ -297,13 +297,13 @@ func (hw *highWater) checkMarked(ctx context.Context, w mark) error {
 
 func (b *streams) hasLoss() bool { return b.loss.Load() != nil }
 
-// refuseAppends makes the log refuse appends from now on.
+// refuseAppends records a loss: the log refuses appends from now on.
 func (b *streams) refuseAppends(format string, args ...any) {
 	b.loss.CompareAndSwap(nil, fault.New(fault.DataLoss, format, args...).
 		WithHint("the log is read-only; restore the data directory from a backup, or see orch verify for what is gone"))
 }
 
-// moveMark writes the mark when the log or a stream beside it has grown since.
+// moveMark writes the mark if the log or a stream beside it has grown since the last one.
 func (hw *highWater) moveMark(ctx context.Context) error {
 	if hw.hasLoss() {
 		return nil
@@ -313,7 +313,7 @@ func (hw *highWater) moveMark(ctx context.Context) error {
 	if !hw.mark.lag {
 		next = hw.mark.waiting
 	}
-	next.Sides = hw.mark.current // always a round behind: not all that is counted has been acknowledged
+	next.Sides = hw.mark.current // always a round behind: some counted messages may not be acknowledged yet
 	if hw.touched.Swap(false) {
 		var err error
 		if hw.mark.current, err = hw.sides(ctx); err != nil {
@@ -324,7 +324,7 @@ func (hw *highWater) moveMark(ctx context.Context) error {
 	return hw.writeMark(ctx, next)
 }
 
-// closeMark writes the mark for the last commit, after the store stopped appending.
+// closeMark writes the mark for the last commit, after the store has stopped appending.
 func (hw *highWater) closeMark(ctx context.Context) error {
 	if hw.hasLoss() {
 		return nil
@@ -336,14 +336,14 @@ func (hw *highWater) closeMark(ctx context.Context) error {
 	}
 	m := hw.newestMark()
 	m.Sides = hw.mark.current
-	if sides, err := hw.sides(ctx); err == nil { // a server that has ended takes no mark either
+	if sides, err := hw.sides(ctx); err == nil { // a stopped server cannot store a mark either
 		m.Sides = sides
 	}
 	return hw.writeMark(ctx, m)
 }
 
-// newestMark is the mark for the newest acknowledged commit, empty when there was none, and when the disk
-// has failed, which is known.
+// newestMark returns the mark for the newest acknowledged commit. It is empty if there was none or
+// if the disk has failed, which is recorded elsewhere.
 func (hw *highWater) newestMark() mark {
 	if hw.barrier().failure() != nil {
 		return mark{}
@@ -362,10 +362,10 @@ func (hw *highWater) writeMark(ctx context.Context, m mark) error {
 	w := hw.mark.written
 	moved := !w.isSet() || m.Seq > w.Seq || !maps.Equal(m.Sides, w.Sides)
 	if !moved || hw.barrier().err() != nil {
-		return nil //nolint:nilerr // everybody has been told of the failure
+		return nil //nolint:nilerr //nolint:nilerr // every caller gets the failure already
 	}
 	if w.isSet() && !hw.space.hasRoomForMark() {
-		return nil // a later one says the same; a write that fails would stop the server
+		return nil // a later mark includes this one; a failed write would stop the server
 	}
 	m, err := m.sealed()
 	if err != nil {
@@ -378,7 +378,7 @@ func (hw *highWater) writeMark(ctx context.Context, m mark) error {
 	failpoint.Pass(failpoint.BeforeMark)
 	if _, err := hw.meta.Put(ctx, markKey, data); err != nil {
 		err = sideFault(err, "the high-water mark cannot be stored")
-		if w.isSet() && fault.Has(err, fault.DiskFull) { // an external server takes nothing, commits neither
+		if w.isSet() && fault.Has(err, fault.DiskFull) { // an external server that is full accepts no commits either
 			return nil
 		}
 		return err

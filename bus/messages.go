@@ -16,16 +16,16 @@ import (
 )
 
 const (
-	// messagesRoot is the prefix of the subjects of ORCH_MESSAGES; what follows says what a record is about:
-	// "m.<message>", "a.<message>.<recipient>" or "g.<group>.<member>", names as digests.
+	// messagesRoot is the root of the subjects of ORCH_MESSAGES. The rest identifies the subject of a record:
+	// "m.<message>", "a.<message>.<recipient>" or "g.<group>.<member>", with digests of the names.
 	messagesRoot = "orch.msg"
-	// messagesNews is where nodes tell each other that there is a new record. Nothing is lost with such a word.
+	// messagesNews is where nodes notify each other of new records. A lost notification costs only time.
 	messagesNews = "orch.news.messages"
-	// messagesPollEvery is how often a node looks for records of other nodes without being told.
+	// messagesPollEvery is how often a node polls for records of other nodes.
 	messagesPollEvery = time.Second
 )
 
-// Messages is the broker of a node: its messages are in the stream ORCH_MESSAGES, which all nodes of a server follow.
+// Messages is the message broker of a node. Its messages are in the stream ORCH_MESSAGES, which all nodes of a server follow.
 type Messages struct {
 	*messages.Service
 
@@ -33,8 +33,8 @@ type Messages struct {
 	ended chan struct{}
 }
 
-// OpenMessages reads what is known of the messages of the store and follows them until Close. The field Store of cfg
-// is set here. UNAVAILABLE when they cannot be read.
+// OpenMessages reads the messages of the store and follows them until Close. It sets the field Store of cfg.
+// UNAVAILABLE if they cannot be read.
 func (s *Store) OpenMessages(ctx context.Context, cfg messages.Config) (*Messages, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -45,7 +45,7 @@ func (s *Store) OpenMessages(ctx context.Context, cfg messages.Config) (*Message
 	news, err := s.conn.nc.Subscribe(messagesNews, func(*nats.Msg) {
 		select {
 		case wake <- struct{}{}:
-		default: // one reading for all that was said
+		default: // one read covers all pending notifications
 		}
 	})
 	if err != nil {
@@ -65,13 +65,13 @@ func (s *Store) OpenMessages(ctx context.Context, cfg messages.Config) (*Message
 	return m, nil
 }
 
-// Close ends the following. It is idempotent.
+// Close stops following the stream. It is idempotent.
 func (m *Messages) Close() {
 	m.end()
 	<-m.ended
 }
 
-// follow reads what is new whenever a node says so, and now and then.
+// follow reads new records after each notification, and at every poll.
 func (m *Messages) follow(ctx context.Context, s *Store, wake <-chan struct{}, log *slog.Logger) {
 	tick := time.NewTicker(messagesPollEvery)
 	defer tick.Stop()
@@ -88,7 +88,7 @@ func (m *Messages) follow(ctx context.Context, s *Store, wake <-chan struct{}, l
 	}
 }
 
-// readAll takes all records that there are. The newest of all may have expired: what readers have seen goes as far.
+// readAll reads all present records. The newest one may have expired; then it uses the last position of the stream.
 func (m *Messages) readAll(ctx context.Context, s *Store) error {
 	info, err := s.messages.Info(ctx)
 	if err != nil {
@@ -101,7 +101,7 @@ func (m *Messages) readAll(ctx context.Context, s *Store) error {
 	return nil
 }
 
-// read takes all records that are not known yet.
+// read reads all records after the last one read.
 func (m *Messages) read(ctx context.Context, s *Store) error {
 	for {
 		page, err := s.conn.page(ctx, messagesStream, "", m.Next(), pageCount)
@@ -138,7 +138,7 @@ func decodeMessage(e entry) (messages.Record, error) {
 // messageStore implements messages.Store.
 type messageStore struct{ s *Store }
 
-// messageSubject says what a record is about.
+// messageSubject returns the subject of a record.
 func messageSubject(r messages.Record) string {
 	switch r.Kind {
 	case messages.Taken:
@@ -175,11 +175,11 @@ func (m messageStore) Append(ctx context.Context, r messages.Record) (uint64, er
 	if err != nil {
 		return 0, sideFault(err, "the message cannot be stored")
 	}
-	_ = m.s.conn.nc.Publish(messagesNews, nil) // others look by themselves, later
+	_ = m.s.conn.nc.Publish(messagesNews, nil) // other nodes poll, if this fails
 	return ack.Sequence, nil
 }
 
-// wholeSeconds rounds up: the server knows no parts of seconds.
+// wholeSeconds rounds up to seconds, the unit of the server's TTL.
 func wholeSeconds(d time.Duration) time.Duration {
 	return time.Duration(math.Ceil(d.Seconds())) * time.Second
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// nodesNews is where a node says that it takes over, or that it was away. A server that lives on does not tell that the node before has died
-// with requests, which would wait for their answers as long as they can.
+// nodesNews is where a node announces that it takes over, or that it was disconnected. When a node dies and the server survives, the server
+// does not end the requests to the node, which would wait until their timeouts.
 const nodesNews = "orch.news.nodes"
 
-// announceWithin is how long the server may take to hear of a node.
+// announceWithin is how long the server may take to confirm an announcement.
 const announceWithin = time.Second
 
-// AnnounceTakeover tells all who use the server that requests to the node before are not answered any more. The active node of a cluster
-// does so once it serves: what was asked until then may have gone to one that stands still. UNAVAILABLE.
+// AnnounceTakeover tells all clients of the server that requests to the previous node will not be answered. The active node of a
+// cluster calls it once it serves: earlier requests may have gone to a node that is suspended. UNAVAILABLE.
 func (c *Conn) AnnounceTakeover(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, announceWithin)
 	defer cancel()
@@ -33,17 +33,17 @@ func (c *Conn) AnnounceTakeover(ctx context.Context) error {
 	return nil
 }
 
-// AnnounceReturns tells all who use the server, each time that the connection has been made again, that requests to the node may
-// have been lost meanwhile. Where the node was connected to a server of a cluster that hangs, others sent them there.
+// AnnounceReturns tells all clients of the server, after each reconnect, that requests to the node may have been
+// lost. If the node was connected to a hanging server of a cluster, other clients sent requests there.
 func (c *Conn) AnnounceReturns() {
 	c.nc.SetReconnectHandler(func(nc *nats.Conn) {
-		_ = nc.Publish(nodesNews, nil) // who is not told waits for as long as it asked to
+		_ = nc.Publish(nodesNews, nil) // without the announcement, clients wait until their timeouts
 	})
 }
 
-// watchNodes ends the requests that wait when another node takes over or one returns, where that does not end the connection.
+// watchNodes cancels waiting requests when another node takes over or a node reconnects, which does not end this connection.
 func (c *Conn) watchNodes() error {
-	if !c.External() || c.lease != nil { // the news are those of the node itself
+	if !c.External() || c.lease != nil { // the announcements are the node's own
 		return nil
 	}
 	if _, err := c.nc.Subscribe(nodesNews, func(*nats.Msg) { c.link.lost() }); err != nil {
@@ -52,8 +52,8 @@ func (c *Conn) watchNodes() error {
 	return nil
 }
 
-// KnownServers returns the addresses of the servers that the connection was made to, and of those that these have told of, with
-// commas between them.
+// KnownServers returns the addresses, separated by commas, of the servers that the connection was made to and of those
+// that they announced.
 func (c *Conn) KnownServers() string {
 	known := []string{c.target.config.URL}
 	first, _, _ := strings.Cut(known[0], ",")

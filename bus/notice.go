@@ -7,8 +7,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// NoticePrefix is the prefix of the subjects of notifications, "orch.notice.<task>". No stream keeps them:
-// who listens at the moment hears them, nobody else does.
+// NoticePrefix is the prefix of the subjects of notifications, "orch.notice.<task>". No stream stores them:
+// only current subscribers get them.
 const NoticePrefix = "orch.notice"
 
 // Notify publishes a notification about a task and returns when the server has it. Errors: UNAVAILABLE when

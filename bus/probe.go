@@ -19,18 +19,18 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Syncing says who makes the log durable, and when.
+// Syncing is which process syncs the log, and when.
 type Syncing string
 
 const (
-	// SyncGroup has the node sync the files of the embedded server before it acknowledges, once for all
-	// that wait. This is what Fsync does.
+	// SyncGroup: the node syncs the files of the embedded server before it acknowledges, once for all
+	// waiting appends. This is what Fsync does.
 	SyncGroup Syncing = "group"
-	// SyncAlways has the embedded server sync every write. This is what Fsync falls back to.
+	// SyncAlways: the embedded server syncs every write. Fsync falls back to it.
 	SyncAlways Syncing = "always"
-	// SyncInterval has the embedded server sync every 100 ms. This is what Relaxed does.
+	// SyncInterval: the embedded server syncs every 100 ms. This is what Relaxed does.
 	SyncInterval Syncing = "interval"
-	// SyncExternal has an external server do what it is configured to do.
+	// SyncExternal: an external server syncs as it is configured.
 	SyncExternal Syncing = "external"
 )
 
@@ -40,8 +40,8 @@ const (
 	probeWithin  = 5 * time.Second
 )
 
-// chooseSyncing starts the server in the way that its durability asks for. A group sync rests on how the
-// server and the file system work, so it is tried first; if it does not hold, the server syncs by itself.
+// chooseSyncing starts the server in the mode of its durability. A group sync depends on how the server
+// and the file system work, so it is tested first; if the test fails, the server syncs by itself.
 func (s *Server) chooseSyncing(ctx context.Context) error {
 	s.syncing = s.cfg.syncing()
 	if err := s.run(); err != nil || s.syncing != SyncGroup {
@@ -62,8 +62,8 @@ func (s *Server) streamsDir() string {
 	return filepath.Join(s.cfg.DataDir, storeDir, filepath.FromSlash(streamsDir))
 }
 
-// probe checks what the barrier rests on: a rename does not reach the disk before the data of the file
-// (the server compacts blocks like this), and what was acknowledged is in the newest block file.
+// probe tests what the barrier relies on: a rename does not reach the disk before the data of the file
+// (the server compacts blocks like this), and an acknowledged message is in the newest block file.
 func (s *Server) probe(ctx context.Context) error {
 	if err := ordersRenames(s.cfg.DataDir); err != nil {
 		return err
@@ -75,8 +75,8 @@ func (s *Server) probe(ctx context.Context) error {
 		return err
 	}
 	defer c.Close()
-	// The stream stays: after the removal of the last one the server removes the directory above it as
-	// well, some time later, and by then the log may be about to be created there.
+	// The stream stays: after the removal of the last stream the server also removes the directory above it,
+	// some time later, when the log may be about to be created there.
 	_, err = c.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
 		Name: probeStream, Description: "tried at every start", Subjects: []string{probeSubject},
 		Storage: jetstream.FileStorage, MaxMsgs: 1,
@@ -87,7 +87,7 @@ func (s *Server) probe(ctx context.Context) error {
 	return s.probeAppends(ctx, c)
 }
 
-// probeAppends publishes twice and finds each text at the end of the file once it is acknowledged.
+// probeAppends publishes twice and checks that each text is at the end of the file once it is acknowledged.
 func (s *Server) probeAppends(ctx context.Context, c *Conn) error {
 	dir := filepath.Join(s.streamsDir(), probeStream, blockDir)
 	for i := range 2 {
@@ -109,7 +109,7 @@ func (s *Server) probeAppends(ctx context.Context, c *Conn) error {
 	return nil
 }
 
-// endsWith finds a text in the last record of a block: a hash of 8 bytes follows it.
+// endsWith checks that the last record of a block ends with a text; a hash of 8 bytes follows it.
 func endsWith(path string, text []byte) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -129,8 +129,8 @@ func endsWith(path string, text []byte) error {
 	return nil
 }
 
-// ordersRenames knows the file systems that write a file before a rename that puts it in the place of
-// another one. Others may lose both in a power cut when the server compacts a block.
+// ordersRenames accepts only file systems that write a file before a rename that replaces another
+// one with it. Others may lose both files in a power cut when the server compacts a block.
 func ordersRenames(dir string) error {
 	const zfs = 0x2fc12fc1
 	var st syscall.Statfs_t

@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// pageCount and pageBytes bound one answer of the server to a reader.
+	// pageCount and pageBytes limit one answer of the server to a reader.
 	pageCount = 2000
 	pageBytes = 4 << 20
-	// readWithin is how long one page may take when the caller sets no earlier deadline.
+	// readWithin is how long one page may take unless the caller has an earlier deadline.
 	readWithin = 20 * time.Second
 )
 
@@ -28,11 +28,11 @@ type entry struct {
 	events.Stored
 	subject string
 	header  nats.Header
-	// pending is the number of messages that the store counts after this one.
+	// pending is the server's count of messages after this one.
 	pending string
 }
 
-// getRequest asks for the messages from a position on, directly from the store, without a consumer.
+// getRequest requests messages from a position on, directly from the store, without a consumer.
 type getRequest struct {
 	Seq      uint64 `json:"seq"`
 	Next     string `json:"next_by_subj,omitempty"`
@@ -40,7 +40,7 @@ type getRequest struct {
 	MaxBytes int    `json:"max_bytes"`
 }
 
-// page fetches up to count messages of a stream whose subject matches, from position from on. An
+// page returns up to count messages of a stream with a matching subject, from position from on. An
 // empty page is the end.
 func (c *Conn) page(ctx context.Context, stream, subject string, from uint64, count int) ([]entry, error) {
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
@@ -66,10 +66,10 @@ func (c *Conn) page(ctx context.Context, stream, subject string, from uint64, co
 	return page, err
 }
 
-// answerWithin is how long one of several servers may take: one that is about to go, or has just come, does not answer.
+// answerWithin is how long one of several servers may take: one that is stopping or starting may not answer.
 const answerWithin = 3 * time.Second
 
-// retry asks again as long as ctx lasts, where there are several servers.
+// retry repeats ask until it succeeds or ctx ends, if there are several servers.
 func (c *Conn) retry(ctx context.Context, ask func(context.Context) error) error {
 	if !c.replicated.Load() {
 		return ask(ctx)
@@ -85,7 +85,7 @@ func (c *Conn) retry(ctx context.Context, ask func(context.Context) error) error
 	}
 }
 
-// anyPage is page as any server tells it that has the stream: what it tells is true, but the newest may be missing.
+// anyPage is page from any server that has the stream: its messages are correct, but the newest may be missing.
 func (c *Conn) anyPage(ctx context.Context, stream, subject string, from uint64, count int) (page []entry, err error) {
 	err = c.retry(ctx, func(ctx context.Context) error {
 		page, err = c.onePage(ctx, stream, subject, from, count)
@@ -111,7 +111,7 @@ func (c *Conn) onePage(ctx context.Context, stream, subject string, from uint64,
 	return collect(ctx, sub)
 }
 
-// collect takes messages until the server says that the page ends.
+// collect receives messages until the server marks the end of the page.
 func collect(ctx context.Context, sub *nats.Subscription) ([]entry, error) {
 	var page []entry
 	for {
@@ -136,11 +136,11 @@ func collect(ctx context.Context, sub *nats.Subscription) ([]entry, error) {
 	}
 }
 
-// moreMayFollow is what an entry counts after itself when nobody has told.
+// moreMayFollow is the pending count of an entry from a server that sends none.
 const moreMayFollow = "?"
 
-// leaderNext asks the leader of a replicated stream for the first message from a position on whose subject matches; nil
-// when there is none. Other servers may lag behind it.
+// leaderNext requests from the leader of a replicated stream the first message with a matching subject from a position on; nil
+// if there is none. Other servers may lag behind it.
 func (c *Conn) leaderNext(ctx context.Context, stream, subject string, from uint64) (*entry, error) {
 	if subject == "" {
 		subject = ">"
@@ -148,7 +148,7 @@ func (c *Conn) leaderNext(ctx context.Context, stream, subject string, from uint
 	return c.requestLeader(ctx, stream, map[string]any{"seq": max(from, 1), "next_by_subj": subject})
 }
 
-// newest returns the newest message of a subject; nil when there is none.
+// newest returns the newest message of a subject; nil if there is none.
 func (c *Conn) newest(ctx context.Context, stream jetstream.Stream, subject string) (*entry, error) {
 	if c.replicated.Load() {
 		return c.requestLeader(ctx, stream.CachedInfo().Config.Name, map[string]any{"last_by_subj": subject})
@@ -231,13 +231,13 @@ func readFault(err error) error {
 	return fault.Wrap(fault.Unavailable, err, "the log cannot be reached now").WithHint("try again in a moment")
 }
 
-// errHole is what walk yields where the store counts a message that it cannot read.
+// errHole is the error of walk for a message that the server counts but cannot read.
 func errHole(after uint64) *fault.Error {
 	return fault.New(fault.DataLoss, "a commit after position %d cannot be read", after).WithHint("run: orch verify")
 }
 
-// walk yields the messages of a stream on a subject from position from to position to. While a page is
-// being used, the next one is on its way.
+// walk yields the messages of a stream on a subject from position from to position to. It fetches the
+// next page while the caller uses the present one.
 func (c *Conn) walk(ctx context.Context, stream, subject string, from, to uint64) iter.Seq2[entry, error] {
 	return func(yield func(entry, error) bool) {
 		if from > to {
@@ -276,13 +276,13 @@ func (c *Conn) walk(ctx context.Context, stream, subject string, from, to uint64
 	}
 }
 
-// fetched is the outcome of a request for a page.
+// fetched is the result of a request for a page.
 type fetched struct {
 	page []entry
 	err  error
 }
 
-// prefetch asks for a page; the channel is closed after the answer.
+// prefetch requests a page; the channel is closed after the result.
 func (c *Conn) prefetch(ctx context.Context, stream, subject string, from uint64, count int) <-chan fetched {
 	answer := make(chan fetched, 1)
 	go func() {
@@ -293,7 +293,7 @@ func (c *Conn) prefetch(ctx context.Context, stream, subject string, from uint64
 	return answer
 }
 
-// nextCommit returns the commit of a task that follows position after.
+// nextCommit returns the commit of a task after a position.
 func (b *streams) nextCommit(ctx context.Context, task events.TaskID, after uint64) (events.Stored, bool, error) {
 	page, err := b.conn.page(ctx, liveStream, liveSubject(task), after+1, 1)
 	if err != nil || len(page) == 0 {

@@ -17,13 +17,13 @@ import (
 // backupReader reads the parts of a backup one after the other.
 type backupReader struct {
 	tar   *tar.Reader
-	name  string // of the part in work
+	name  string // of the current part
 	next  *tar.Header
 	bytes int64
 }
 
-// readBackup reads a whole backup and compares it with its manifest. use gets each part and has to read it
-// to its end; nil only checks. Errors: DATA_LOSS when the backup is damaged or incomplete.
+// readBackup reads a whole backup and compares it with its manifest. It calls use for each part, which must read
+// it to its end; nil only checks. Errors: DATA_LOSS if the backup is damaged or incomplete.
 func readBackup(ctx context.Context, from io.Reader, use func(name string, data io.Reader) error) (Manifest, error) {
 	b := backupReader{tar: tar.NewReader(from)}
 	var parts []Part
@@ -45,7 +45,7 @@ func readBackup(ctx context.Context, from io.Reader, use func(name string, data 
 	}
 }
 
-// advance goes to the next entry when none is waiting.
+// advance moves to the next entry, unless one is already waiting.
 func (b *backupReader) advance() (err error) {
 	if b.next == nil {
 		b.next, err = b.tar.Next()
@@ -104,7 +104,7 @@ func (b *backupReader) manifest(parts []Part) (Manifest, error) {
 		}
 	}
 	for _, stream := range backedUp() {
-		if stream == tokensStream || slices.Contains(ofJournals(), stream) { // not every store has them
+		if stream == tokensStream || slices.Contains(ofJournals(), stream) { // optional in a store
 			continue
 		}
 		if !slices.ContainsFunc(parts, func(p Part) bool { return p.Name == stream }) {
@@ -114,7 +114,7 @@ func (b *backupReader) manifest(parts []Part) (Manifest, error) {
 	return m, nil
 }
 
-// version returns ": " and the version that wrote the backup, nothing when it does not say.
+// version returns ": " and the version that wrote the backup, or "" if that is not recorded.
 func (m Manifest) version() string {
 	if m.Version == "" {
 		return ""
@@ -128,7 +128,7 @@ func (m Manifest) config(stream string) json.RawMessage {
 	return m.Parts[i].Config
 }
 
-// partReader reads the entries of the part in work as one.
+// partReader concatenates the entries of the current part.
 type partReader struct{ b *backupReader }
 
 // Read implements io.Reader.

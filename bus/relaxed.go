@@ -4,5 +4,5 @@ package bus
 
 import "time"
 
-// RelaxedEvery is how often the embedded server of a node that is relaxed syncs.
+// RelaxedEvery is how often the embedded server of a relaxed node syncs.
 const RelaxedEvery = 100 * time.Millisecond

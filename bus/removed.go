@@ -19,17 +19,17 @@ import (
 	"github.com/orch-dev/orch/internal/failpoint"
 )
 
-// This file holds the removal of archived histories. What is left of one is a line in a record of the archive: its task, and
+// This file removes archived histories. A removed history leaves a line in a record of the archive, with its task and
 // the positions that its commits had in the live log, so that a check of the whole log does not miss them.
 
 const (
-	// removedRoot is that of the records; the last token is a hash of the tasks that a record names.
+	// removedRoot is the root of the subjects of the records; the last token is a hash of the tasks in a record.
 	removedRoot = archiveRoot + ".removed"
 	// removedHeader is the time of the removal, in seconds since 1970.
 	removedHeader = "Orch-Removed"
 )
 
-// removedSubject is "orch.ar.removed.<two hexadecimal digits>".
+// removedSubject returns "orch.ar.removed.<two hexadecimal digits>".
 func removedSubject(task events.TaskID) string {
 	sum := fnv.New32a()
 	_, _ = sum.Write([]byte(task)) // never fails
@@ -38,8 +38,8 @@ func removedSubject(task events.TaskID) string {
 
 func isRemovedSubject(subject string) bool { return strings.HasPrefix(subject, removedRoot+".") }
 
-// Remove implements events.Log. The records are durable before the first history goes, so that a removal that was cut short is
-// finished by the next call. A node that has lost its lease leaves it to the next one.
+// Remove implements events.Log. The records are durable before the first history is removed, so that the next call
+// completes an interrupted removal. A node that has lost its lease leaves that to the next node.
 func (ar *archive) Remove(ctx context.Context, tasks []events.TaskID) error {
 	if loss := ar.loss.Load(); loss != nil {
 		return loss
@@ -70,7 +70,7 @@ func (ar *archive) Remove(ctx context.Context, tasks []events.TaskID) error {
 		return fenced()
 	}
 	for task, upTo := range named {
-		if err := ar.removeLive(ctx, task, upTo); err != nil { // what the server brought back after a kill
+		if err := ar.removeLive(ctx, task, upTo); err != nil { // messages that the server brought back after a kill
 			return err
 		}
 		if err := ar.purge(ctx, ar.past, archiveSubject(task), all); err != nil {
@@ -80,8 +80,8 @@ func (ar *archive) Remove(ctx context.Context, tasks []events.TaskID) error {
 	return ar.barrier().wait(archiveStream)
 }
 
-// addRemoved adds the line of a task to the record that it belongs to, and returns the position of its newest archived commit. It
-// reports false for a task that has no archived history, or that has gone on since.
+// addRemoved adds the line of a task to its record, and returns the position of its newest archived commit. It returns
+// false for a task that has no archived history, or that got more commits since.
 func (ar *archive) addRemoved(ctx context.Context, records map[string]*bytes.Buffer, task events.TaskID) (upTo uint64, ok bool, err error) {
 	if _, err := events.ParseTaskID(string(task)); err != nil {
 		return 0, false, err
@@ -98,7 +98,7 @@ func (ar *archive) addRemoved(ctx context.Context, records map[string]*bytes.Buf
 	if _, more, err := ar.nextCommit(ctx, task, newest.Seq); err != nil || more {
 		return 0, false, err
 	}
-	if !whole { // the rest of a removal that was cut short, or an archiving that was: then the live log has the history
+	if !whole { // the rest of an interrupted removal, or of an interrupted archiving: then the live log has the history
 		_, gone, err := ar.removedAt(ctx, task)
 		return newest.Seq, gone, err
 	}
@@ -152,7 +152,7 @@ func formatPositions(positions []uint64) string {
 	return string(b)
 }
 
-// parsePositions calls note for each position; DATA_LOSS for what formatPositions does not return.
+// parsePositions calls add for each position; DATA_LOSS if formatPositions cannot have returned the text.
 func parsePositions(text string, add func(uint64)) error {
 	for one := range strings.SplitSeq(text, ",") {
 		from, to, isRange := strings.Cut(one, "-")
@@ -178,7 +178,7 @@ func damagedRemoval() error {
 	return fault.New(fault.DataLoss, "a record of removed tasks is damaged").WithHint("run: orch verify")
 }
 
-// findRemovals notes whether the archive has records of removed tasks: without any, nobody has to look.
+// findRemovals records whether the archive has records of removed tasks: without any, lookups are skipped.
 func (ar *archive) findRemovals(ctx context.Context) error {
 	info, err := ar.past.Info(ctx, jetstream.WithSubjectFilter(removedRoot+".*"))
 	if err != nil {
@@ -218,7 +218,7 @@ func (ar *archive) removedFault(ctx context.Context, task events.TaskID) error {
 	return events.RemovedTask(task, at)
 }
 
-// readRemoved notes the positions of the tasks that a record of removals names.
+// readRemoved marks the positions of the tasks in a record of removals as seen.
 func (v *verifier) readRemoved(e entry) {
 	for line := range bytes.Lines(e.Data) {
 		task, positions, _ := strings.Cut(strings.TrimSuffix(string(line), "\n"), " ")

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// quarantineDir is the folder of the data directory for what was set aside because it is damaged or nobody's.
+	// quarantineDir is the directory, in the data directory, for files set aside because they are damaged or foreign.
 	quarantineDir = "aside"
 	// quarantineList is the list in it: a line of JSON for each entry.
 	quarantineList = "list.jsonl"
@@ -23,12 +23,12 @@ const (
 // quarantineEntry is one line of the list.
 type quarantineEntry struct {
 	At time.Time `json:"at"`
-	// Copy is where it lies now, relative to the data directory.
+	// Copy is its present path, relative to the data directory.
 	Copy string `json:"copy,omitempty"`
 	Problem
 }
 
-// quarantine is the folder of one start or salvage.
+// quarantine is the quarantine directory of one start or salvage.
 type quarantine struct {
 	dataDir string
 	at      time.Time
@@ -38,7 +38,7 @@ func newQuarantine(dataDir string) quarantine {
 	return quarantine{dataDir: dataDir, at: events.Time(time.Now())}
 }
 
-// move moves a file or a folder of the data directory aside and notes why.
+// move moves a file or a directory of the data directory to the quarantine and records why.
 func (a quarantine) move(path string, why Problem) error {
 	name, err := filepath.Rel(a.dataDir, path)
 	if err != nil {
@@ -54,12 +54,12 @@ func (a quarantine) move(path string, why Problem) error {
 	return a.record(to, why)
 }
 
-// location is where an entry of the data directory goes, relative to it.
+// location returns the path of an entry in the quarantine, relative to the data directory.
 func (a quarantine) location(name string) string {
 	return filepath.Join(quarantineDir, a.at.Format("20060102T150405.000"), name)
 }
 
-// record adds a line to the list.
+// record appends a line to the list.
 func (a quarantine) record(location string, why Problem) error {
 	line, err := json.Marshal(quarantineEntry{At: a.at, Copy: location, Problem: why})
 	if err != nil {
@@ -80,12 +80,12 @@ func (a quarantine) record(location string, why Problem) error {
 	return nil
 }
 
-// repairs are what is done to the files of a store before a server reads them.
+// repairs are the changes to the files of a store before a server reads them.
 type repairs struct {
-	reindex     []string           // streams whose index is removed, so that the server looks at every checksum
-	removed     []string           // paths that are removed
-	quarantined map[string]Problem // paths that are set aside
-	truncated   map[string]int64   // files that are worth something up to a size
+	reindex     []string // streams whose index is removed, so that the server checks every checksum
+	removed     []string // paths to remove
+	quarantined map[string]Problem // paths to quarantine
+	truncated   map[string]int64 // sizes to truncate files to
 }
 
 func (m *repairs) quarantine(path string, why Problem) {
@@ -95,7 +95,7 @@ func (m *repairs) quarantine(path string, why Problem) {
 	m.quarantined[path] = why
 }
 
-// truncate keeps a file up to a size, the smallest that it is called with.
+// truncate truncates a file to a size, the smallest of several calls.
 func (m *repairs) truncate(path string, size int64) {
 	if m.truncated == nil {
 		m.truncated = map[string]int64{}
@@ -105,7 +105,7 @@ func (m *repairs) truncate(path string, size int64) {
 	}
 }
 
-// apply mends the store of a data directory and logs what was found.
+// apply repairs the store of a data directory and logs the problems found.
 func (m *repairs) apply(ctx context.Context, dataDir, streams string, found []Problem, log *slog.Logger) error {
 	for _, p := range found {
 		log.LogAttrs(ctx, slog.LevelWarn, "the store had a damage that costs nothing or little", slog.String("problem", p.String()))
@@ -134,7 +134,7 @@ func (m *repairs) apply(ctx context.Context, dataDir, streams string, found []Pr
 	return nil
 }
 
-// truncateFile cuts a file off, and removes it when nothing is left.
+// truncateFile truncates a file, and removes it if nothing is left.
 func truncateFile(path string, size int64) error {
 	err := os.Truncate(path, size)
 	if size == 0 {

@@ -11,13 +11,13 @@ import (
 // reserveFile is the file of the reserve in the data directory.
 const reserveFile = "reserve"
 
-// reserve is a file that sets some of the disk aside. When somebody else has filled the disk it is given up,
-// so that there is room for what a node must write to start, to note how far the log went, and to remove
-// what it has archived. It comes back when there is room again.
+// reserve is a file that reserves disk space. When something else has filled the disk it is removed,
+// so that the node can write what it needs to start, to record how far the log went, and to remove
+// archived histories. It is allocated again when there is space again.
 type reserve struct {
 	path string
 	size int64
-	// unsupported is set where the file system cannot set space aside.
+	// unsupported is set if the file system cannot allocate space.
 	unsupported bool
 }
 
@@ -27,7 +27,7 @@ func newReserve(cfg *ServerConfig) *reserve {
 	return &reserve{path: filepath.Join(cfg.DataDir, reserveFile), size: size, unsupported: size <= 0}
 }
 
-// update gives the reserve up or takes it back, as the free space says.
+// update removes the reserve or allocates it again, depending on the free space.
 func (r *reserve) update(cfg *ServerConfig) error {
 	free, _, err := diskSpace(cfg.DataDir)
 	switch there := exists(r.path); {

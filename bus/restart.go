@@ -5,10 +5,10 @@ import (
 	"log/slog"
 )
 
-// restartIfStuck restarts the embedded server when it has stopped writing, and tries again when that failed:
-// after a failed write, such as one on a full disk, JetStream answers no append any more until then,
-// even when there is space again. A restart also settles what is not in the log: nothing of the last
-// server is on its way any more.
+// restartIfStuck restarts the embedded server if it has stopped writing, and tries again if that failed:
+// after a failed write, such as one on a full disk, JetStream answers no append until a restart,
+// even when there is space again. A restart also decides which appends are not in the log: no message to the
+// previous incarnation is in flight any more.
 func (s *Store) restartIfStuck(ctx context.Context, lost []*pending) {
 	server := s.conn.target.server
 	if server == nil || !s.stuck(server, lost) {
@@ -21,7 +21,7 @@ func (s *Store) restartIfStuck(ctx context.Context, lost []*pending) {
 }
 
 func (s *Store) stuck(server *Server, lost []*pending) bool {
-	if server.barrier.failure() != nil { // another start would read what the disk does not hold
+	if server.barrier.failure() != nil { // a new server would read what is not on the disk
 		return false
 	}
 	if server.running() == nil {
@@ -29,7 +29,7 @@ func (s *Store) stuck(server *Server, lost []*pending) bool {
 	}
 	tries := 0
 	for _, p := range lost {
-		if p.incarnation == server.incarnation.Load() { // sent to the server that runs now
+		if p.incarnation == server.incarnation.Load() { // sent to the current incarnation
 			tries = max(tries, p.tries)
 		}
 	}
@@ -39,8 +39,8 @@ func (s *Store) stuck(server *Server, lost []*pending) bool {
 	return s.space.diskShort() || s.space.wasFull.Swap(false) || tries >= stuckAfter
 }
 
-// Restart stops the server and starts another one on the same store and port. Connections of this
-// process and of others find it by themselves.
+// Restart stops the server and starts a new one on the same store and port. Connections of all
+// processes reconnect by themselves.
 func (s *Server) Restart() error {
 	s.healing.Lock()
 	defer s.healing.Unlock()

@@ -18,8 +18,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// salvageable reports whether single records may be cut out of a stream: what is lost with one is known then. A database
-// is its whole journal, and a token that is missing may be one that was revoked.
+// salvageable reports whether single records may be removed from a stream: then the loss is limited to known tasks. A database
+// needs its whole journal, and a missing token may be one that was revoked.
 func salvageable(stream string) bool {
 	return slices.Contains([]string{liveStream, archiveStream, blobsStream, pointsStream}, stream)
 }
@@ -31,18 +31,18 @@ type damagedBlock struct {
 	reached uint64
 }
 
-// salvager cuts damaged records out of the files of a store, with copies of the blocks set aside.
+// salvager removes damaged records from the files of a store, after it has quarantined copies of the blocks.
 type salvager struct {
 	i    *inspection
 	to   quarantine
 	lost *Lost
 	log  *slog.Logger
-	// losses are written when all that is damaged can be cut out.
+	// losses are written once all damage is known to be removable.
 	losses []loss
 }
 
-// salvage cuts out what is damaged. The note of what is lost is on the disk before the first block changes, and a salvage that was
-// cut short goes on at the next start.
+// salvage removes damaged records. The list of losses is on the disk before the first block changes, and the next start
+// continues an interrupted salvage.
 func (i *inspection) salvage(ctx context.Context, log *slog.Logger) error {
 	lost, err := readLost(i.dir)
 	if err != nil {
@@ -55,14 +55,14 @@ func (i *inspection) salvage(ctx context.Context, log *slog.Logger) error {
 			return err
 		}
 	}
-	if err := s.writeLosses(ctx); err != nil { // a salvage that is refused before notes nothing
+	if err := s.writeLosses(ctx); err != nil { // written last: a refused salvage records nothing
 		return err
 	}
 	s.lost.Pending = true
 	if err := s.lost.write(i.dir); err != nil {
 		return err
 	}
-	if err := removeFile(filepath.Join(i.dir, indexFile)); err != nil { // it names tasks that are given up
+	if err := removeFile(filepath.Join(i.dir, indexFile)); err != nil { // it contains tasks that are given up
 		return err
 	}
 	for _, c := range i.damagedBlocks {
@@ -73,7 +73,7 @@ func (i *inspection) salvage(ctx context.Context, log *slog.Logger) error {
 	return nil
 }
 
-// cleanBlock returns a block without its damaged records, and notes the tasks that they belong to.
+// cleanBlock returns a block without its damaged records, and records the loss of their tasks.
 func (s *salvager) cleanBlock(c damagedBlock) ([]byte, error) {
 	dir := s.i.path(c.stream, "")
 	hold := uint64(0)
@@ -96,8 +96,8 @@ func (s *salvager) cleanBlock(c damagedBlock) ([]byte, error) {
 	return content, nil
 }
 
-// recordLoss notes a line about each task that what is cut out belongs to. A damaged commit whose task nobody can tell is not given
-// up, nor are commits that nobody can count: their tasks would go on as if the commits had never been.
+// recordLoss records a loss for each task of the removed records. It refuses damaged commits of unknown tasks, and commits of
+// unknown number: their tasks would continue as if the commits had never existed.
 func (s *salvager) recordLoss(c damagedBlock, r storefile.Region) error {
 	p := Problem{Stream: c.stream, File: c.file, Seq: r.After + 1, What: fmt.Sprintf("%d bytes at byte %d, after position %d, were cut out: a record has %s", len(r.Data), r.Offset, r.After, r.What)}
 	tasks, err := tasksOf(r)
@@ -116,13 +116,13 @@ func (s *salvager) recordLoss(c damagedBlock, r storefile.Region) error {
 	return nil
 }
 
-// loss is a line of the list of what was set aside.
+// loss is a line of the quarantine list.
 type loss struct {
 	location string
 	why      Problem
 }
 
-// writeLosses writes the lines about what is about to be cut out.
+// writeLosses writes the lines about the records to be removed.
 func (s *salvager) writeLosses(ctx context.Context) error {
 	for _, n := range s.losses {
 		s.log.LogAttrs(ctx, slog.LevelError, "record_salvaged", slog.String("problem", n.why.String()))
@@ -141,7 +141,7 @@ func (s *salvager) quarantinePath(c damagedBlock) string {
 	return s.to.location(name)
 }
 
-// replaceBlock sets the damaged block aside and puts what is left of it in its place.
+// replaceBlock quarantines a copy of the damaged block and replaces the block with the rest of it.
 func (s *salvager) replaceBlock(c damagedBlock, content []byte) error {
 	path := s.i.path(c.stream, c.file)
 	copied := filepath.Join(s.i.dir, s.quarantinePath(c))
@@ -161,7 +161,7 @@ func (s *salvager) replaceBlock(c damagedBlock, content []byte) error {
 	return writeFile(path, content)
 }
 
-// tasksOf returns the tasks that the records of a region belong to, as far as they can be told. An error says that there may be more.
+// tasksOf returns the known tasks of the records of a region, and an error if there may be more.
 func tasksOf(r storefile.Region) (tasks []events.TaskID, err error) {
 	if r.Unsure {
 		err = errors.New("more positions are missing than records can be told apart")
@@ -178,8 +178,8 @@ func tasksOf(r storefile.Region) (tasks []events.TaskID, err error) {
 }
 
 // tasksIn returns the tasks that a damaged record of a history may belong to: its subject and its message name one each, and
-// the damage may be in either. Where a commit begins in its message another one may be named: records in a record are only
-// told apart where their heads are whole. No text in a commit has the line break before its beginning.
+// either may be damaged. A commit that begins inside the message may name another one: records inside records are only
+// recognized by intact heads. No text in a commit contains a line break followed by that beginning.
 func tasksIn(p storefile.Piece) []events.TaskID {
 	const field, begin = `"task":"`, "\n" + `{"v":`
 	var tasks []events.TaskID
@@ -203,8 +203,8 @@ func tasksIn(p storefile.Piece) []events.TaskID {
 	return tasks
 }
 
-// finishSalvage deals with what a salvage has left of the store: every task that is not whole any more is set aside and given up, and so are
-// the positions and values that are gone. Afterwards the check of the whole log finds nothing, or the log refuses appends.
+// finishSalvage handles what a salvage has left of the store: it quarantines every incomplete task and gives it up, together with
+// the lost positions and values. Afterwards the check of the whole log finds no problem, or the log refuses appends.
 func (s *Store) finishSalvage(ctx context.Context) error {
 	if s.lostData == nil || !s.lostData.Pending {
 		return nil
@@ -236,7 +236,7 @@ func (s *Store) finishSalvage(ctx context.Context) error {
 	if report, err = s.verifyAll(ctx); err != nil {
 		return err
 	}
-	for _, p := range report.Problems { // positions of histories that were set aside just now
+	for _, p := range report.Problems { // positions of histories that were quarantined just now
 		if p.Seq > 0 && p.Task == "" {
 			gone[p.Seq] = true
 		}
@@ -255,14 +255,14 @@ func (s *Store) finishSalvage(ctx context.Context) error {
 	return s.lostData.write(dataDir)
 }
 
-// verifyAll is a check that keeps every problem.
+// verifyAll is verify without a limit on the number of problems.
 func (s *Store) verifyAll(ctx context.Context) (Report, error) {
 	v := newVerifier(s, nil)
 	v.report.limit = math.MaxInt
 	return v.run(ctx)
 }
 
-// abandonTask sets aside what is left of a task and removes it from the log, so that nobody takes half a history for a whole one.
+// abandonTask quarantines the rest of a task and removes it from the log, so that nobody takes half a history for a whole one.
 func (s *Store) abandonTask(ctx context.Context, to quarantine, task events.TaskID, gone map[uint64]bool) error {
 	var kept bytes.Buffer
 	for _, place := range []struct{ stream, subject string }{{archiveStream, archiveSubject(task)}, {liveStream, liveSubject(task)}} {
@@ -306,21 +306,21 @@ func (s *Store) abandonTask(ctx context.Context, to quarantine, task events.Task
 		s.barrier().wait(liveStream), s.barrier().wait(archiveStream))
 }
 
-// Salvaged is what a salvage has done.
+// Salvaged is the result of a salvage.
 type Salvaged struct {
-	// Cut are the damaged records, which were cut out.
+	// Cut are the damaged records that were removed.
 	Cut []Problem `json:"cut,omitempty"`
-	// Lost is all that was given up so far, nil when nothing was.
+	// Lost is everything that was given up so far, nil if nothing was.
 	Lost *Lost `json:"lost,omitempty"`
-	// Aside is the folder with the copies and the list.
+	// Aside is the quarantine directory with the copies and the list.
 	Aside string `json:"aside"`
 	// Report is the check of the whole log afterwards.
 	Report Report `json:"report"`
 }
 
-// Salvage cuts damaged records out of the store of a data directory and gives up the tasks that they belong to; all else
-// goes on. Copies of what it changes are set aside. Errors: CONFLICT when a node runs on it, DATA_LOSS for what no salvage can tell the
-// limits of.
+// Salvage removes damaged records from the store of a data directory and gives up the tasks that they belong to; the rest
+// stays. It quarantines copies of what it changes. Errors: CONFLICT if a node runs on the directory, DATA_LOSS if the extent
+// of the damage is unknown.
 func Salvage(ctx context.Context, dataDir string, log *slog.Logger) (Salvaged, error) {
 	done := Salvaged{Aside: filepath.Join(dataDir, quarantineDir)}
 	before, err := Inspect(ctx, dataDir)

@@ -9,11 +9,11 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// sealField begins the last field of a sealed JSON object: the hash of the object without it.
+// sealField is the beginning of the last field of a sealed JSON object: the hash of the object without it.
 const sealField = `,"sum":"`
 
-// seal returns a value, which must encode as an object with fields, as a line of JSON with its hash. Programs that
-// know no seals read it all the same.
+// seal returns a value, which must encode as an object with fields, as a line of JSON with its hash. Programs
+// that do not know seals can read it too.
 func seal(value any) ([]byte, error) {
 	data, err := json.Marshal(value)
 	if err != nil {
@@ -23,7 +23,7 @@ func seal(value any) ([]byte, error) {
 	return append(data[:len(data)-1], sealField+sum+"\"}\n"...), nil
 }
 
-// unseal decodes what seal returned, or DATA_LOSS when it was changed since. Objects without a hash are of older programs.
+// unseal decodes the result of seal, or returns DATA_LOSS if it was changed. Objects of older programs have no hash.
 func unseal(data []byte, into any) error {
 	if at := bytes.LastIndex(data, []byte(sealField)); at >= 0 {
 		body := append(bytes.Clone(data[:at]), '}')
@@ -45,7 +45,7 @@ func writeSealed(path string, value any) error {
 	return writeFile(path, data)
 }
 
-// readSealed reads a sealed file: NOT_FOUND when there is none, DATA_LOSS when it is damaged.
+// readSealed reads a sealed file: NOT_FOUND if there is none, DATA_LOSS if it is damaged.
 func readSealed(path string, into any) error {
 	data, err := os.ReadFile(path)
 	if err != nil {

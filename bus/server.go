@@ -16,7 +16,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// readyWithin is how long a server may take to accept connections once its streams are recovered.
+// readyWithin is how long a server may take to accept connections after its streams are recovered.
 const readyWithin = 10 * time.Second
 
 // Server is an embedded NATS server with JetStream on one data directory. It is safe for concurrent use.
@@ -28,19 +28,19 @@ type Server struct {
 	syncing Syncing
 	reserve *reserve
 	barrier *barrier     // nil when the server syncs by itself
-	suspect bool         // the directory was left by a node whose disk had failed
-	newer   *fault.Error // why the store is only read: a newer orch has written it
+	suspect bool // the previous node on the directory had a disk failure
+	newer   *fault.Error // why the store is read-only: a newer orch has written it
 
-	mu            sync.RWMutex // guards what follows
+	mu            sync.RWMutex // guards the fields below
 	current       *server.Server
-	authenticator *authenticator // that of current
+	authenticator *authenticator // the one of current
 	port          int
 	closed        bool
 
-	healing     sync.Mutex    // held during a restart in place
+	healing     sync.Mutex // locked during a restart in place
 	incarnation atomic.Uint64 // counts the restarts in place
 
-	// agents are the credentials of registered agents; nil before AdmitAgents.
+	// agents are the tokens of agents and people; nil before AdmitAgents.
 	agents atomic.Pointer[Tokens]
 }
 
@@ -104,7 +104,7 @@ func (s *Server) start(ctx context.Context) error {
 	return writeJSON(filepath.Join(s.cfg.DataDir, nodeFile), nodeInfo{URL: s.Addr(), PID: os.Getpid()})
 }
 
-// run starts one incarnation of the server, on the port of the last one if there was one.
+// run starts one incarnation of the server, on the port of the previous one if there was one.
 func (s *Server) run() error {
 	s.mu.RLock()
 	cfg := s.cfg
@@ -145,8 +145,8 @@ func (s *Server) notReady(cfg ServerConfig) error {
 		WithHint("the log names the cause; a port that is taken and a store that cannot be written are the usual ones")
 }
 
-// options builds the options from text, as the server does itself, and then takes from it what a
-// server inside another program must not have.
+// options parses text, as the server does itself, and then disables what a server
+// inside another program must not have.
 func (c *ServerConfig) options(syncing Syncing) (*server.Options, error) {
 	opts := &server.Options{}
 	if err := opts.ProcessConfigString(c.text(syncing)); err != nil {
@@ -157,7 +157,7 @@ func (c *ServerConfig) options(syncing Syncing) (*server.Options, error) {
 	opts.NoSigs = true
 	opts.NoLog = true
 	opts.DisableJetStreamBanner = true
-	// As patient as those who dial: the 2 s of the server itself end logins on a machine with too much to do.
+	// The server's own 2 s end logins on a loaded machine; so it waits as long as a client does.
 	opts.AuthTimeout = dialWithin.Seconds()
 	return opts, nil
 }
@@ -177,8 +177,8 @@ func (s *Server) running() *server.Server {
 	return s.current
 }
 
-// InProcessConn returns one end of a pipe to the server that runs now, so that a connection finds its
-// way to the next one after a restart in place.
+// InProcessConn returns one end of a pipe to the current incarnation of the server, so that a connection
+// finds the next one after a restart in place.
 func (s *Server) InProcessConn() (net.Conn, error) {
 	ns := s.running()
 	if ns == nil {
@@ -187,14 +187,14 @@ func (s *Server) InProcessConn() (net.Conn, error) {
 	return ns.InProcessConn()
 }
 
-// Connect returns a connection inside the process with the operator's credential. Close it before the
-// server.
+// Connect returns a connection inside the process with the operator's credential. It must be closed before
+// the server.
 func (s *Server) Connect(ctx context.Context) (*Conn, error) {
 	d := DialConfig{User: OperatorUser, Password: s.auth.Operator, Name: "node", Logger: s.cfg.Logger}
 	return connect(ctx, target{server: s, config: d})
 }
 
-// Close stops the server, withdraws its address and releases the data directory. It is idempotent.
+// Close stops the server, removes its published address and unlocks the data directory. It is idempotent.
 func (s *Server) Close(context.Context) error {
 	s.healing.Lock()
 	defer s.healing.Unlock()
@@ -218,5 +218,5 @@ func stop(ns *server.Server) {
 	ns.WaitForShutdown()
 }
 
-// DataDir returns the directory of everything that the server keeps.
+// DataDir returns the data directory of the server.
 func (s *Server) DataDir() string { return s.cfg.DataDir }

@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// sessionTTL is how long the record of a session outlives its last change.
+	// sessionTTL is how long the record of a session is stored after its last change.
 	sessionTTL = 7 * 24 * time.Hour
-	// sessionRecord is the size of a record in bytes, sessionBytes that of all together.
+	// sessionRecord is the largest record in bytes, sessionBytes the total of all records.
 	sessionRecord = 64 << 10
 	sessionBytes  = 64 << 20
 )
 
-// SaveSession keeps what a session of an MCP client needs to be opened again, at most 64 KiB, for seven days. It
-// survives the death of every process; a power loss may take the newest ones. VALIDATION_ERROR when it is too
+// SaveSession stores the state from which a session of an MCP client can be reopened, at most 64 KiB, for seven days. It
+// survives the death of every process; a power loss may take the newest ones. Errors: VALIDATION_ERROR if it is too
 // large, QUOTA_EXCEEDED, DISK_FULL, UNAVAILABLE.
 func (sd *sideStore) SaveSession(ctx context.Context, id string, data []byte) error {
 	if len(data) > sessionRecord {
@@ -44,7 +44,7 @@ func (sd *sideStore) SaveSession(ctx context.Context, id string, data []byte) er
 	return nil
 }
 
-// roomForSession bounds the sessions. The bucket has no bound of its own, because the server would set so much aside.
+// roomForSession limits the total size of the sessions. The bucket has no limit, because the server would reserve that space.
 func (sd *sideStore) roomForSession(ctx context.Context) error {
 	status, err := sd.sessions.Status(ctx)
 	if err != nil {
@@ -57,7 +57,7 @@ func (sd *sideStore) roomForSession(ctx context.Context) error {
 	return nil
 }
 
-// LoadSession returns what was saved last, nil for an unknown id, whatever it looks like.
+// LoadSession returns the last saved state, or nil for an unknown or invalid id.
 func (sd *sideStore) LoadSession(ctx context.Context, id string) ([]byte, error) {
 	e, err := sd.sessions.Get(ctx, hashed(id))
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
@@ -69,7 +69,7 @@ func (sd *sideStore) LoadSession(ctx context.Context, id string) ([]byte, error)
 	return e.Value(), nil
 }
 
-// DeleteSession forgets a session. It is no error when there is none.
+// DeleteSession deletes a session. A missing session is no error.
 func (sd *sideStore) DeleteSession(ctx context.Context, id string) error {
 	if err := sd.sessions.Purge(ctx, hashed(id)); err != nil {
 		return sideFault(err, "the session cannot be deleted")
@@ -77,7 +77,7 @@ func (sd *sideStore) DeleteSession(ctx context.Context, id string) error {
 	return nil
 }
 
-// hashed makes a key of any text: what clients send stays out of subjects, and ids stay out of the store.
+// hashed returns a key for any text: subjects contain no text of clients, and the store contains no ids.
 func hashed(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return hex.EncodeToString(sum[:])
@@ -90,10 +90,10 @@ const (
 	faceKeySize = 32
 )
 
-// FaceKey returns the secret of 32 bytes with which the nodes of this store sign what MCP clients carry between
-// two rounds of a call. The first call makes it. It is in no backup: a restored store gets a new one.
+// FaceKey returns the secret of 32 bytes with which the nodes of this store sign the state that MCP clients carry between
+// two rounds of a call. The first call creates it. Backups do not contain it: a restored store gets a new one.
 func (sd *sideStore) FaceKey(ctx context.Context) ([]byte, error) {
-	const tries = 3 // another node may make it at the same moment
+	const tries = 3 // another node may create it at the same moment
 	var err error
 	for range tries {
 		var e jetstream.KeyValueEntry

@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// pieceSize is the size of the pieces of a snapshot in bytes, windowSize how much is on its way.
+	// pieceSize is the size of the pieces of a snapshot in bytes, windowSize the most bytes in flight.
 	pieceSize  = 512 << 10
 	windowSize = 8 << 20
-	// pieceWithin is how long the next piece may take; the server copies a block under its lock.
+	// pieceWithin is how long the next piece may take; the server copies a block while it holds a lock.
 	pieceWithin = time.Minute
 )
 
-// snapshotRequest and snapshotReply are the server's; the client library has no function for them.
+// snapshotRequest and snapshotReply are messages of the server; the client library has no function for them.
 type snapshotRequest struct {
 	DeliverSubject string `json:"deliver_subject"`
 	NoConsumers    bool   `json:"no_consumers"`
@@ -37,8 +37,8 @@ type snapshotReply struct {
 	} `json:"state"`
 }
 
-// snapshot takes a snapshot of a stream: its messages up to the newest one of this moment with their
-// positions, as a compressed archive of the server's in pieces. size is about that of the stream in bytes.
+// snapshot calls use with the pieces of a snapshot of a stream: a compressed archive, in the server's format, of its
+// messages up to the present newest one, with their positions. size is about the size of the stream in bytes.
 // It returns the configuration of the stream.
 func (c *Conn) snapshot(ctx context.Context, stream string, use func(piece []byte, size uint64) error) (json.RawMessage, error) {
 	inbox := c.nc.NewInbox()
@@ -96,7 +96,7 @@ func nextPiece(ctx context.Context, sub *nats.Subscription) (*nats.Msg, error) {
 	return sub.NextMsgWithContext(ctx)
 }
 
-// endOfSnapshot returns the error that the server ended a snapshot with.
+// endOfSnapshot returns the error with which the server ended a snapshot.
 func endOfSnapshot(stream string, m *nats.Msg) error {
 	if status := m.Header.Get("Status"); status != "" && status != "204" {
 		return snapshotFault(stream, errors.New(status+" "+m.Header.Get("Description")))
@@ -125,13 +125,13 @@ type apiError struct {
 	Description string `json:"description"`
 }
 
-// restoreStream makes a stream of a snapshot, on a server that does not have it.
+// restoreStream creates a stream from a snapshot, on a server that does not have it.
 func (c *Conn) restoreStream(ctx context.Context, stream string, config json.RawMessage, data io.Reader) error {
 	request := restoreRequest{}
 	if err := json.Unmarshal(config, &request.Config); err != nil {
 		return damagedBackup(err)
 	}
-	request.Config.MaxBytes, request.Config.Replicas = -1, 1 // those of this server follow when the store is opened
+	request.Config.MaxBytes, request.Config.Replicas = -1, 1 // opening the store sets those of this server
 	var reply restoreReply
 	if err := c.request(ctx, "$JS.API.STREAM.RESTORE."+stream, request, &reply); err != nil {
 		return restoreStreamFault(stream, err)
@@ -154,7 +154,7 @@ func (c *Conn) restoreStream(ctx context.Context, stream string, config json.Raw
 	}
 }
 
-// sendPiece hands one piece over; the empty one is the end. Only the end has an answer, or an error.
+// sendPiece sends one piece; the empty one is the end. Only the end is answered, or an error.
 func (c *Conn) sendPiece(ctx context.Context, subject string, piece []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, pieceWithin)
 	defer cancel()

@@ -8,28 +8,28 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// measureEvery is how often appends look at the free space.
+// measureEvery is how often appends measure the free space.
 const measureEvery = 500 * time.Millisecond
 
-// What is left below the watermark is for the node itself: to archive takes what the server compresses, and
-// frees more; a mark takes next to nothing.
+// The space below the watermark is reserved for the node itself: archiving needs the size of the compressed history and
+// frees more than that; a mark needs almost nothing.
 const (
-	archiveShare = 4  // the part of the watermark that archiving leaves
-	markShare    = 16 // the same of marks, at most maxForMarks
+	archiveShare = 4 // the part of the watermark that archiving leaves free
+	markShare    = 16 // the part that marks leave free, at most maxForMarks
 	maxForMarks  = 512 << 10
 )
 
-// leastForMarks is the free space below which marks wait.
+// leastForMarks returns the free space below which no mark is written.
 func (c *ServerConfig) leastForMarks() int64 { return min(c.MinFree/markShare, maxForMarks) }
 
-// space watches the free space of an embedded server's disk, and the size of its store. JetStream stops for
-// good when a write fails, so appends are refused before that.
+// space watches the free space of an embedded server's disk, and the size of its store. JetStream stops
+// permanently when a write fails, so appends are refused before that.
 type space struct {
-	server *Server      // nil for an external server: nothing to watch
-	next   atomic.Int64 // when to look again, in ns since 1970
-	bytes  atomic.Int64 // appended since the last look
+	server *Server // nil for an external server, which is not watched
+	next   atomic.Int64 // when to measure again, in ns since 1970
+	bytes  atomic.Int64 // appended since the last measurement
 	full   atomic.Pointer[refusal]
-	// wasFull is set when the disk was full since the server started.
+	// wasFull is set if the disk was full at some time since the server started.
 	wasFull atomic.Bool
 }
 
@@ -42,8 +42,8 @@ type refusal struct {
 
 func newSpace(s *Server) *space { return &space{server: s} }
 
-// checkRoom is check for an append of so many bytes. A fast disk fills within lookEvery, so it also looks
-// whenever a part of the watermark, or of the configured size, was written.
+// checkRoom is check for an append of size bytes. A fast disk fills within measureEvery, so it also measures
+// after every part of the watermark, or of the configured size, that was written.
 func (s *space) checkRoom(size int, now time.Time) error {
 	const overhead, share, shareOfStore = 256, 16, 64
 	if s.server == nil {
@@ -60,7 +60,7 @@ func (s *space) checkRoom(size int, now time.Time) error {
 	return s.check(now)
 }
 
-// check returns DISK_FULL when appends are refused. It looks at the disk at most every lookEvery.
+// check returns DISK_FULL if appends are refused. It measures the disk at most every measureEvery.
 func (s *space) check(now time.Time) error {
 	if s.server == nil {
 		return nil
@@ -75,7 +75,7 @@ func (s *space) check(now time.Time) error {
 	return nil
 }
 
-// measure measures now and returns why appends are refused, nil when they are not.
+// measure measures now and returns why appends are refused, or nil.
 func (s *space) measure() *refusal {
 	if s.server == nil {
 		return nil
@@ -97,8 +97,8 @@ func (s *space) diskShort() bool {
 	return r != nil && r.disk
 }
 
-// checkArchiveRoom returns DISK_FULL when even the archive cannot take so many bytes now. It may use a part of
-// the space that appends leave.
+// checkArchiveRoom returns DISK_FULL if even the archive has no room for size bytes now. The archive may use a part of
+// the space that appends leave free.
 func (s *space) checkArchiveRoom(size int) error {
 	if s.server == nil {
 		return nil
@@ -121,7 +121,7 @@ func (s *space) hasRoomForMark() bool {
 	return err != nil || free >= cfg.leastForMarks()
 }
 
-// shortage returns why appends are to be refused, nil when there is room.
+// shortage returns why appends must be refused, or nil.
 func (s *Server) shortage() *refusal {
 	cfg, now := &s.cfg, events.Time(time.Now())
 	if free, _, err := diskSpace(cfg.DataDir); err == nil && free < cfg.MinFree {
@@ -133,7 +133,7 @@ func (s *Server) shortage() *refusal {
 	return nil
 }
 
-// used returns the bytes of all streams, before compression; 0 while the server does not run.
+// used returns the bytes of all streams, before compression; 0 while the server is not running.
 func (s *Server) used() int64 {
 	ns := s.running()
 	if ns == nil {

@@ -8,11 +8,11 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Status says how the store is.
+// Status is the state of the store.
 type Status struct {
-	// Durability is the level that runs; Unknown with an external server.
+	// Durability is the level in effect; Unknown with an external server.
 	Durability Durability `json:"durability"`
-	// Syncing is how it is reached.
+	// Syncing is how the level is reached.
 	Syncing Syncing `json:"syncing"`
 	// First and Last are positions of the live log, Commits and Bytes its size, Tasks its histories.
 	First   uint64 `json:"first"`
@@ -29,9 +29,9 @@ type Status struct {
 	Used     int64 `json:"used,omitempty"`
 	MaxStore int64 `json:"max_store,omitempty"`
 	// Refusing is why appends are refused: DATA_LOSS, DISK_FULL, or UNAVAILABLE with reason SYNC_FAILED;
-	// nil when they are not.
+	// nil if they are not.
 	Refusing *fault.Error `json:"refusing,omitempty"`
-	// Since is when there was no more space, with DISK_FULL.
+	// Since is when the space ran out, with DISK_FULL.
 	Since time.Time `json:"since,omitzero"`
 	// At is the time of the report.
 	At time.Time `json:"at"`

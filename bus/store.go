@@ -16,23 +16,23 @@ import (
 
 // StoreConfig configures the log and its side stores.
 type StoreConfig struct {
-	// Durability is that of the embedded server unless set. With an external server it only says what
+	// Durability defaults to that of the embedded server. With an external server it only states what
 	// that server is known to do.
 	Durability Durability
-	// Logger gets what the store finds out by itself; nil discards it.
+	// Logger logs background work of the store; nil discards it.
 	Logger *slog.Logger
-	// HighWaterFile keeps the high-water mark outside the store. Default: highwater.json in the data
+	// HighWaterFile is the file with the second copy of the high-water mark. Default: highwater.json in the data
 	// directory of the embedded server, none with an external server.
 	HighWaterFile string
-	// Replicas of every stream, 1 unless set; 3 in a cluster.
+	// Replicas is the number of copies of every stream, 1 by default; 3 in a cluster.
 	Replicas int
-	// ReadNewer allows that the store of an external server is read that a newer orch has written; for the embedded server
-	// it is in ServerConfig.
+	// ReadNewer allows reading a store of an external server that a newer orch has written; for the embedded server
+	// the setting is in ServerConfig.
 	ReadNewer bool
-	// Lease is that of the active node of a cluster: the log then takes nothing from nodes that were active before. nil lets
-	// everybody append.
+	// Lease is the lease of the active node of a cluster: the log then refuses nodes that were active before. With nil
+	// every process may append.
 	Lease Lease
-	// ArchiveAge is how long finished tasks are kept in the archive; 0 is for ever.
+	// ArchiveAge is how long finished tasks stay in the archive; 0 means forever.
 	ArchiveAge time.Duration
 }
 
@@ -66,7 +66,7 @@ type Store struct {
 	closed     sync.Once
 }
 
-// streams are the streams and buckets of a store, and what every part of it knows of them.
+// streams holds the streams and buckets of a store, and the state that all its parts share.
 type streams struct {
 	cfg    StoreConfig
 	conn   *Conn
@@ -76,25 +76,25 @@ type streams struct {
 	meta   jetstream.KeyValue
 	tokens jetstream.KeyValue
 	blobs  jetstream.ObjectStore
-	// sessions are those of MCP clients.
+	// sessions are the sessions of MCP clients.
 	sessions jetstream.KeyValue
 	messages jetstream.Stream
 	appender *appender
 	space    *space
-	// epoch is that of the lease; 0 without one.
+	// epoch is the epoch of the lease; 0 without one.
 	epoch uint64
-	// lostData is what was given up; it only changes while the store is opened.
+	// lostData lists the losses that a salvage has accepted; it only changes while the store is opened.
 	lostData *Lost
 	// touched is set when a stream beside the log may have grown.
 	touched  atomic.Bool
-	startSeq uint64                      // the position of the live log at the start, durable since
+	startSeq uint64 // the newest position of the live log when the store was opened: durable
 	loss     atomic.Pointer[fault.Error] // set once a loss is detected: no more appends
 }
 
-// sideStore keeps what lies beside the log: large values, checkpoints, sessions, figures and indexes.
+// sideStore stores data beside the log: large values, checkpoints, sessions, statistics and indexes.
 type sideStore struct{ *streams }
 
-// archive moves histories out of the live log, reads them wherever they are, and removes old ones.
+// archive moves histories out of the live log, reads them from either stream, and removes old ones.
 type archive struct {
 	*streams
 
@@ -104,7 +104,7 @@ type archive struct {
 	removals atomic.Bool
 }
 
-// highWater says how far the log went, beside the log: what was acknowledged and is gone is noticed by it.
+// highWater maintains the high-water mark, a record of how far the log went. It detects the loss of acknowledged commits.
 type highWater struct {
 	*streams
 
@@ -119,8 +119,8 @@ var (
 )
 
 // OpenStore creates or checks the streams and buckets and compares the log with its high-water mark.
-// A log that lost something opens all the same: it can be read, Status and every append say what is
-// gone. Errors: UNAVAILABLE, DISK_FULL, VALIDATION_ERROR.
+// If the log has lost commits it opens all the same: it can be read, and Status and every append report the
+// loss. Errors: UNAVAILABLE, DISK_FULL, VALIDATION_ERROR.
 func (c *Conn) OpenStore(ctx context.Context, cfg StoreConfig) (*Store, error) {
 	if err := cfg.validate(c.target.server); err != nil {
 		return nil, err
@@ -163,10 +163,10 @@ func newStore(cfg StoreConfig, c *Conn) *Store {
 	return &Store{streams: b, sideStore: &sideStore{b}, archive: ar, highWater: &highWater{streams: b, archive: ar, mark: mark}}
 }
 
-// Epoch is the number under which this process appends; 0 when every process may.
+// Epoch returns the epoch under which this process appends; 0 when every process may append.
 func (b *streams) Epoch() uint64 { return b.epoch }
 
-// barrier is what makes the writes of an embedded server durable; nil when the server does so itself.
+// barrier makes the writes of an embedded server durable; it is nil when the server does that itself.
 func (b *streams) barrier() *barrier {
 	if b.conn.target.server == nil {
 		return nil
@@ -174,7 +174,7 @@ func (b *streams) barrier() *barrier {
 	return b.conn.target.server.barrier
 }
 
-// unconfirmed returns the failure of the disk for a commit that it may not hold: nobody may rely on it.
+// unconfirmed returns the sync failure for a commit that may not be on the disk: nobody may rely on it.
 func (b *streams) unconfirmed(seq uint64) error {
 	err := b.barrier().err()
 	if err == nil || seq <= b.startSeq {
@@ -188,8 +188,8 @@ func (b *streams) unconfirmed(seq uint64) error {
 	return err
 }
 
-// Close waits for the appends in flight, writes the high-water mark and ends all that OpenStore began.
-// The connection stays open. It is idempotent.
+// Close waits for the appends in flight, writes the high-water mark and stops all goroutines that OpenStore
+// started. The connection stays open. It is idempotent.
 func (s *Store) Close(ctx context.Context) error {
 	var err error
 	s.closed.Do(func() {
@@ -202,8 +202,8 @@ func (s *Store) Close(ctx context.Context) error {
 	return err
 }
 
-// lastMark writes the mark for the last commit. That an external server which is away takes none is no failure of the store: the
-// mark before says the same of less, and the next node to append writes another.
+// lastMark writes the mark for the last commit. An external server that cannot be reached is no failure of the store: the
+// previous mark is still correct, and the next node that appends writes a newer one.
 func (hw *highWater) lastMark(ctx context.Context) error {
 	err := hw.closeMark(ctx)
 	if hw.conn.External() && fault.Has(err, fault.Unavailable) {
@@ -213,10 +213,10 @@ func (hw *highWater) lastMark(ctx context.Context) error {
 	return err
 }
 
-// maintainEvery is the beat of the store's housekeeping.
+// maintainEvery is the interval of the store's maintenance.
 const maintainEvery = 250 * time.Millisecond
 
-// maintain settles lost acknowledgements, restarts a server that no longer writes, and moves the
+// maintain resolves lost acknowledgements, restarts a server that no longer writes, and advances the
 // high-water mark, until ctx ends.
 func (s *Store) maintain(ctx context.Context) {
 	tick := time.NewTicker(maintainEvery)
@@ -235,7 +235,7 @@ func (s *Store) maintain(ctx context.Context) {
 	}
 }
 
-// ackTimeout is how long an acknowledgement may take now.
+// ackTimeout returns how long to wait for an acknowledgement at present.
 func (s *Store) ackTimeout() time.Duration {
 	if r := s.space.full.Load(); r != nil && r.disk || s.space.diskShort() {
 		return ackWithinFull

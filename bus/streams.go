@@ -23,10 +23,10 @@ const (
 	metaStream    = "KV_" + metaBucket
 	tokensBucket  = "ORCH_TOKENS" //nolint:gosec // the name of a bucket
 	tokensStream  = "KV_" + tokensBucket
-	// The sessions are not the store's own: they are for convenience, and begin anew when they are damaged.
+	// The sessions are not the store's own: they are for convenience, and start empty if they are damaged.
 	sessionsBucket = "ORCH_SESSIONS"
 	sessionsStream = "KV_" + sessionsBucket
-	// The messages are not the store's own either: they live for days at most, and damage to them stops no task.
+	// The messages are not the store's own either: they live for days at most, and their loss stops no task.
 	messagesStream = "ORCH_MESSAGES"
 )
 
@@ -57,7 +57,7 @@ func (c *StoreConfig) archiveConfig() jetstream.StreamConfig {
 	}
 }
 
-// messagesConfig keeps the newest record about each thing, for as long as the record says itself.
+// messagesConfig returns the configuration of a stream that stores the newest record of each subject, for as long as the record specifies.
 func (c *StoreConfig) messagesConfig() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name: messagesStream, Description: "messages between agents, and what became of them",
@@ -66,17 +66,17 @@ func (c *StoreConfig) messagesConfig() jetstream.StreamConfig {
 	}
 }
 
-// pointsHistory keeps older values of a key for a while: a backup must find the one of its moment even when
+// pointsHistory is the number of values stored a key: a backup must find the value of its moment even if
 // the key is written again.
 const pointsHistory = 8
 
-// openStreams creates what is missing, except a live log that the mark says has been there: it must
+// openStreams creates missing streams, except a live log that existed according to the mark: it must
 // not come back empty.
 func (s *Store) openStreams(ctx context.Context) (err error) {
 	if err = s.openMeta(ctx); err != nil {
 		return err
 	}
-	js := opener{s.conn.js, s.hasLoss()} // what a newer orch has written is only read
+	js := opener{s.conn.js, s.hasLoss()} // a store of a newer orch is only read
 	if err = s.openSides(ctx, js); err != nil {
 		return openFault(err)
 	}
@@ -109,8 +109,8 @@ func (ar *archive) openArchive(ctx context.Context, js opener) (err error) {
 	return ar.findRemovals(ctx)
 }
 
-// openLive opens the log for this process alone, if it holds the lease. The server does not compare before it changes a stream: a node that
-// lost the lease meanwhile does not use what it has opened, and the active one finds out (resignIfOvertaken).
+// openLive opens the log for this process alone, if it holds the lease. The server changes a stream without a condition: a node that
+// lost the lease in the meantime does not use the log that it has opened, and the active one notices (resignIfOvertaken).
 func (b *streams) openLive(ctx context.Context, js opener) (err error) {
 	if !awaitHeld(ctx, b.cfg.Lease) {
 		return fenced()
@@ -124,7 +124,7 @@ func (b *streams) openLive(ctx context.Context, js opener) (err error) {
 	return nil
 }
 
-// fencedConfig is that of the log as this process may use it: for its own epoch, or as it is.
+// fencedConfig returns the configuration of the log for this process: restricted to its own epoch, or as it is.
 func (b *streams) fencedConfig() jetstream.StreamConfig {
 	cfg, last := b.cfg.liveConfig(), uint64(0)
 	if b.live != nil {
@@ -140,12 +140,12 @@ func (b *streams) fencedConfig() jetstream.StreamConfig {
 	return cfg
 }
 
-// ownStreams are all streams of the store, the log first.
+// ownStreams returns all streams of the store, the log first.
 func ownStreams() []string {
 	return []string{liveStream, archiveStream, blobsStream, pointsStream, metaStream, tokensStream}
 }
 
-// watchAll puts the streams under the barrier, and makes durable what they hold by now.
+// watchAll adds the streams to the barrier, and makes their present content durable.
 func (b *streams) watchAll() error {
 	for _, stream := range append(ownStreams(), messagesStream) {
 		if err := b.barrier().watch(stream); err != nil {
@@ -155,7 +155,7 @@ func (b *streams) watchAll() error {
 	return b.syncMeta()
 }
 
-// openMeta opens the bucket that says of which version the store is, before anything else is touched.
+// openMeta opens the bucket with the version of the store, before anything else is changed.
 func (b *streams) openMeta(ctx context.Context) (err error) {
 	b.meta, err = opener{b.conn.js, b.hasLoss()}.keyValue(ctx, jetstream.KeyValueConfig{
 		Bucket: metaBucket, Description: "high-water mark of the log", Replicas: b.cfg.Replicas,
@@ -163,13 +163,13 @@ func (b *streams) openMeta(ctx context.Context) (err error) {
 	if err != nil {
 		return openFault(err)
 	}
-	if b.conn.target.server != nil { // its file has said so
+	if b.conn.target.server != nil { // the version is in a file
 		return nil
 	}
 	return b.checkExternalVersion(ctx)
 }
 
-// opener opens streams and buckets, and creates those that are missing or differ, unless they are only to be read.
+// opener opens streams and buckets. It creates or updates them unless the store is read-only.
 type opener struct {
 	js       jetstream.JetStream
 	existing bool
@@ -196,7 +196,7 @@ func (o opener) objects(ctx context.Context, cfg jetstream.ObjectStoreConfig) (j
 	return o.js.CreateOrUpdateObjectStore(ctx, cfg)
 }
 
-// openSides opens what is beside the log, all at the same time: each takes the servers of a cluster some round trips.
+// openSides opens the streams beside the log concurrently: each takes the servers of a cluster some round trips.
 func (s *Store) openSides(ctx context.Context, js opener) error {
 	return runAll(
 		func() (err error) {
@@ -215,7 +215,7 @@ func (s *Store) openSides(ctx context.Context, js opener) error {
 		func() (err error) {
 			s.sessions, err = js.keyValue(ctx, jetstream.KeyValueConfig{
 				Bucket: sessionsBucket, Description: "sessions of MCP clients", Replicas: s.cfg.Replicas,
-				TTL: sessionTTL, MaxValueSize: sessionRecord + 1<<10, // with headers
+				TTL: sessionTTL, MaxValueSize: sessionRecord + 1<<10, // including headers
 			})
 			return err
 		},
@@ -230,7 +230,7 @@ func (s *Store) openSides(ctx context.Context, js opener) error {
 	)
 }
 
-// runAll calls functions at the same time and returns the first of their errors, in their order.
+// runAll calls functions concurrently and returns the first of their errors, in the order of the functions.
 func runAll(fns ...func() error) error {
 	errs := make([]error, len(fns))
 	var group sync.WaitGroup
@@ -247,7 +247,7 @@ func runAll(fns ...func() error) error {
 }
 
 // syncMeta makes the files that describe the streams durable: the server does not, and after a power
-// loss a stream without them is gone as a whole.
+// loss a stream without them is lost as a whole.
 func (b *streams) syncMeta() error {
 	if b.conn.target.server == nil {
 		return nil

@@ -4,54 +4,54 @@ package bus
 const (
 	// CommandPrefix is the prefix of the commands of faces to the node.
 	CommandPrefix = "orch.cmd"
-	// WorkPrefix is the prefix of the calls of workers to the node. Beside it a worker may publish notifications.
+	// WorkPrefix is the prefix of the calls of workers to the node. Workers may also publish notifications.
 	WorkPrefix = "orch.work"
-	// ServersPrefix is the prefix of the requests about the MCP servers of a node. Only the credential of the operator
-	// may send them: they start programs, and accept what servers say.
+	// ServersPrefix is the prefix of the requests about the MCP servers of a node. Only the operator's credential may send
+	// them: they start programs and accept definitions of servers.
 	ServersPrefix = "orch.servers"
 	// NodesPrefix is the prefix of the requests about the nodes that share a log.
 	NodesPrefix = "orch.nodes"
-	// AuditPrefix is the prefix of what faces in other processes report of their clients. Only the credential of the operator
-	// may send that.
+	// AuditPrefix is the prefix of audit reports that faces in other processes send about their clients. Only the operator's
+	// credential may send them.
 	AuditPrefix = "orch.audit"
 	// DatabasePrefix is the prefix of the requests of workers about the databases of a node.
 	DatabasePrefix = WorkPrefix + ".firebase"
-	// SessionPrefix is the prefix of the requests of faces about sessions that have subscriptions. Only the credential of
-	// the operator may send them.
+	// SessionPrefix is the prefix of the requests of faces about sessions with subscriptions. Only the operator's
+	// credential may send them.
 	SessionPrefix = "orch.session"
-	// AgentPrefix is the prefix of the requests about agents. Only the credential of the operator may send them: they say for
-	// whom they are, and collect secrets.
+	// AgentPrefix is the prefix of the requests about agents. Only the operator's credential may send them: they name the
+	// identity they are for, and fetch secrets.
 	AgentPrefix = "orch.agents"
-	// TokenPrefix is the prefix of the requests about tokens. Only the credential of the operator may send them.
+	// TokenPrefix is the prefix of the requests about tokens. Only the operator's credential may send them.
 	TokenPrefix = "orch.token"
-	// MessagesPrefix is the prefix of the requests of faces about messages. Only the credential of the operator may send
-	// them: they say for whom they are.
+	// MessagesPrefix is the prefix of the requests of faces about messages. Only the operator's credential may send them:
+	// they name the identity they are for.
 	MessagesPrefix = "orch.messages"
-	// WorkMessagesPrefix is that of running calls, whose requests say which call it is: the node knows whom it acts for.
+	// WorkMessagesPrefix is the prefix of requests about messages from running calls. They name the call; the node knows the identity it runs for.
 	WorkMessagesPrefix = WorkPrefix + ".messages"
-	// TunnelSubject is where the active node of a cluster takes tunnels to its HTTP faces. Who may use it, and the inboxes of
-	// those who do, speaks to them as over the network; credentials count there as well.
+	// TunnelSubject is where the active node of a cluster accepts tunnels to its HTTP faces. A tunnel is like a connection
+	// over the network: requests inside it still need a credential.
 	TunnelSubject = "orch.tunnel"
 	// AgentSubjects is the prefix of the subjects at which registered agents speak for themselves:
-	// "orch.agent.<id of the agent>.tasks", .status, .results and .credential. The id says who speaks, because the server lets
-	// nobody publish there but the agent.
+	// AgentSubjects is the root of "orch.agent.<id of the agent>.tasks", .status, .results and .credential. The id identifies
+	// the sender, because the server lets only that agent publish there.
 	AgentSubjects = "orch.agent"
 	// IdentitySubjects is the prefix of the subjects at which people speak for themselves, with tokens of their own:
-	// "orch.as.<digest of the secret>.<method>". The digest says who speaks: the embedded server lets nobody publish there but
-	// whoever has connected with the secret, the operator no more than others. An external server lets in whom its own permissions let in.
+	// IdentitySubjects is the root of "orch.as.<digest of the secret>.<method>". The digest identifies the sender: the embedded server
+	// lets only connections with that secret publish there, not even the operator. An external server applies its own permissions.
 	IdentitySubjects = "orch.as"
 )
 
-// The subjects of answers.
+// The subjects of replies.
 const (
-	// Inboxes begin the subjects at which answers are awaited.
+	// Inboxes is the root of the subjects of replies.
 	Inboxes = "_INBOX"
-	// workerInbox keeps replies to workers apart, so that a worker cannot read those to others.
+	// workerInbox separates replies to workers, so that a worker cannot read the replies to others.
 	workerInbox = "_INBOX_worker"
 )
 
-// AgentInbox is the prefix of the subjects at which an agent is answered. It may listen to no others.
+// AgentInbox returns the prefix of the reply subjects of an agent. The agent may subscribe to no others.
 func AgentInbox(id string) string { return Inboxes + "." + id }
 
-// IdentityInbox is the prefix of the subjects at which who has a token is answered, by the digest of its secret.
+// IdentityInbox returns the prefix of the reply subjects of the owner of a token, by the digest of its secret.
 func IdentityInbox(digest string) string { return Inboxes + "." + digest }

@@ -10,7 +10,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// AgentToken returns the token of a registered agent, by the id of the agent. UNAUTHORIZED when there is none,
+// AgentToken returns the token of a registered agent, by the id of the agent. Errors: UNAUTHORIZED if there is none,
 // TOKEN_EXPIRED.
 func (t *Tokens) AgentToken(id string) (Token, error) {
 	r, err := t.agentRecord(id)
@@ -20,8 +20,8 @@ func (t *Tokens) AgentToken(id string) (Token, error) {
 	return r.Token, nil
 }
 
-// WhileAgent is While for the token of a registered agent, by the id of the agent. The context of one that is no agent any
-// more has ended.
+// WhileAgent is While for the token of a registered agent, by the id of the agent. If the agent is no longer
+// registered, the context has ended.
 func (t *Tokens) WhileAgent(ctx context.Context, id string) (while context.Context, cancel context.CancelFunc) {
 	r, err := t.agentRecord(id)
 	if err != nil {
@@ -42,9 +42,9 @@ func (t *Tokens) agentRecord(id string) (*tokenRecord, error) {
 	return r, r.checkExpiry(t.now())
 }
 
-// ShareOf returns the identity in whose share a registered agent counts that has the name of an identity, such as agent:builder; "" for its
-// own, and for anybody else. It was resolved when the agent was registered; before there were shares, an agent that was registered by
-// somebody else than an operator worked for nobody else.
+// ShareOf returns the identity whose share the registered agent with the identity who, such as agent:builder, counts against. It returns ""
+// if the agent has a share of its own, and for any other identity. The share is set when the agent is registered. Agents registered
+// by non-operators before there were shares count against their sponsors.
 func (t *Tokens) ShareOf(who string) string {
 	name, ok := strings.CutPrefix(who, agents.Prefix)
 	if !ok {
@@ -60,8 +60,8 @@ func (t *Tokens) ShareOf(who string) string {
 	return cmp.Or(r.Share, r.Agent.For)
 }
 
-// JustRenewed reports whether the credential of an agent was renewed so lately that a connection of the one before may be
-// there.
+// JustRenewed reports whether the credential of an agent was renewed within RenewedWithin, so that a connection with the
+// previous one may still be open.
 func (t *Tokens) JustRenewed(id string) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -69,7 +69,7 @@ func (t *Tokens) JustRenewed(id string) bool {
 	return r != nil && !r.renewed.IsZero() && time.Since(r.renewed) < 2*RenewedWithin
 }
 
-// notifyInvalid lets tell hear of each token that is good no longer, and whether another one of the same agent is in its place.
+// notifyInvalid sets the function to call for each token that becomes invalid; renewed reports whether a new token of the same agent replaces it.
 func (t *Tokens) notifyInvalid(notify func(token Token, renewed bool)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -32,61 +32,61 @@ const (
 // TokenRoles returns the roles that a token may have, the one with the most rights first.
 func TokenRoles() []string { return []string{RoleOperator, RoleSubmitter, RoleAgent, RoleViewer} }
 
-// Token is what is known of a bearer token, without its secret (S4-002).
+// Token describes a bearer token, without its secret (S4-002).
 type Token struct {
 	// ID is "TOK_" and a ULID.
 	ID string `json:"id"`
-	// Name is that of who uses it. Among the tokens that people made and that have not expired it is unique.
+	// Name is the name of its user. It is unique among the unexpired tokens that people made.
 	Name string `json:"name"`
 	Role string `json:"role"`
-	// CreatedBy is the actor who made it.
+	// CreatedBy is the actor who created it.
 	CreatedBy string    `json:"created_by"`
 	CreatedAt time.Time `json:"created_at"`
 	// ExpiresAt is zero for a token that never expires.
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
-	// Tools are names or globs of the tools that it shows, all when it is empty; ReadOnly shows only those that
+	// Tools are names or globs of the tools that it permits, all if empty; ReadOnly permits only tools that
 	// change nothing.
 	Tools    []string `json:"tools,omitempty"`
 	ReadOnly bool     `json:"read_only,omitempty"`
-	// Local is "HOST:DIRECTORY" for the token that a node made for the user who started it.
+	// Local is "HOST:DIRECTORY" for the token that a node created for the user who started it.
 	Local string `json:"local,omitempty"`
-	// Agent is what the agent has said of itself that was registered with the token; nil for any other. Sponsor is the
-	// identity whose tokens bound that of the agent, such as user:ada; empty for none.
+	// Agent is the profile of the agent that was registered with the token; nil for any other token. Sponsor is the
+	// identity whose tokens limit that of the agent, such as user:ada; may be empty.
 	Agent   *agents.Profile `json:"agent,omitempty"`
 	Sponsor string          `json:"sponsor,omitempty"`
-	// Share is the identity in whose share the agent counts: who has registered it, or the one in whose share that counts. Empty for its
-	// own, as that of an agent which an operator has registered.
+	// Share is the identity whose share the agent counts against: that of its registrar, or the one which the registrar counts against.
+	// Empty if the agent has a share of its own, because an operator has registered it.
 	Share string `json:"share,omitempty"`
 }
 
-// Expired reports whether a token is no longer good at a time.
+// Expired reports whether a token has expired at a time.
 func (t Token) Expired(now time.Time) bool { return !t.ExpiresAt.IsZero() && !now.Before(t.ExpiresAt) }
 
-// NewToken asks for a token. Whoever asks makes the secret (see IssueToken), so that it never travels.
+// NewToken is a request for a token. The caller creates the secret (see IssueToken), so that it never travels.
 type NewToken struct {
 	Name  string `json:"name"`
 	Role  string `json:"role"`
 	Actor string `json:"actor"`
 	// SHA256 is the digest of the secret, in hex.
 	SHA256 string `json:"sha256"`
-	// Life is how long the token is good; 0 is for ever. It ends at Until, unless that is zero, when it is good for longer.
+	// Life is how long the token is valid; 0 means forever. It ends at Until at the latest, unless that is zero.
 	Life     time.Duration `json:"life,omitempty"`
 	Until    time.Time     `json:"until,omitzero"`
 	Tools    []string      `json:"tools,omitempty"`
 	ReadOnly bool          `json:"read_only,omitempty"`
-	// Local is set for the token of a node, which replaces the one that it had; see Token.Local.
+	// Local is set for the token of a node, which replaces the previous one; see Token.Local.
 	Local string `json:"local,omitempty"`
-	// Agent is set for the token of a registered agent, maybe with a Sponsor and a Share; see Token.
+	// Agent is set for the token of a registered agent, with an optional Sponsor and Share; see Token.
 	Agent   *agents.Profile `json:"agent,omitempty"`
 	Sponsor string          `json:"sponsor,omitempty"`
 	Share   string          `json:"share,omitempty"`
-	// Replaces is the id of a token of the same name that ends when this one begins.
+	// Replaces is the id of a token of the same name that ends when this one becomes valid.
 	Replaces string `json:"replaces,omitempty"`
 }
 
-// RevokeToken asks for the end of a token.
+// RevokeToken is a request to revoke a token.
 type RevokeToken struct {
-	// Token is an id, or the name of a token that somebody made.
+	// Token is an id, or the name of a token that a person made.
 	Token string `json:"token"`
 	Actor string `json:"actor"`
 }
@@ -99,18 +99,18 @@ func (r *RevokeToken) Acting() []*string { return []*string{&r.Actor} }
 
 var _ TokenStore = (*Tokens)(nil)
 
-// TokenStore makes, lists and revokes tokens: a node here, or one elsewhere.
+// TokenStore creates, lists and revokes tokens, in this process or on a node.
 type TokenStore interface {
-	// CreateToken errors: VALIDATION_ERROR, also for the digest of another token, INVALID_FORMAT, CONFLICT when the name is
-	// taken.
+	// CreateToken creates a token. Errors: VALIDATION_ERROR, also for the digest of another token, INVALID_FORMAT, CONFLICT if the
+	// name is in use.
 	CreateToken(ctx context.Context, in NewToken) (Token, error)
-	// ListTokens returns all tokens, also expired ones, the oldest first.
+	// ListTokens returns all tokens, including expired ones, the oldest first.
 	ListTokens(ctx context.Context) ([]Token, error)
-	// RevokeToken refuses a token from now on and returns what it was. NOT_FOUND when there is none.
+	// RevokeToken revokes a token and returns its description. NOT_FOUND if there is none.
 	RevokeToken(ctx context.Context, in RevokeToken) (Token, error)
 }
 
-// IssueToken makes a token with a new secret, which only the caller ever sees.
+// IssueToken creates a token with a new secret, which it returns to the caller alone.
 func IssueToken(ctx context.Context, store TokenStore, in NewToken) (Token, string, error) {
 	secret := agents.NewSecret()
 	in.SHA256 = agents.DigestOf(secret)
@@ -122,17 +122,17 @@ func IssueToken(ctx context.Context, store TokenStore, in NewToken) (Token, stri
 }
 
 const (
-	// maxTools and maxGlob bound the selection of a token, longestName the name of a user. That of an agent may be the names
-	// of all that the task sees which registers it: maxNames.
+	// maxTools and maxGlob limit the tools of a token, longestName the name of a user. A token of an agent may list
+	// all tools that the registering task sees: maxNames.
 	maxTools    = 64
 	maxNames    = 1000
 	maxGlob     = 128
 	longestName = 256
-	// maxTokens bounds the tokens that people made, expired ones included.
+	// maxTokens limits the tokens that people made, including expired ones.
 	maxTokens = 10000
 )
 
-// tokenName is the form of the names that people give.
+// tokenName is the format of the names that people choose.
 var tokenName = regexp.MustCompile(`^[a-z0-9._-]{1,64}$`)
 
 func (n *NewToken) validate() error {
@@ -187,11 +187,11 @@ type tokenRecord struct {
 	SHA256 string `json:"sha256"`
 	// done is closed when the token is revoked or replaced.
 	done chan struct{}
-	// renewed is when this node saw it take the place of an earlier one of the same agent.
+	// renewed is when this node saw it replace an earlier token of the same agent.
 	renewed time.Time
 }
 
-// key is that of the record of a token: one for each name, and one for each node.
+// key returns the key of the record of a token: one for each name, and one for each node.
 func (n *NewToken) key() string {
 	if n.Local != "" {
 		return "local." + hashed(n.Local)
@@ -199,7 +199,7 @@ func (n *NewToken) key() string {
 	return "name." + hex.EncodeToString([]byte(n.Name))
 }
 
-// CreateToken implements TokenStore. The token is good, here and on disk, when it returns.
+// CreateToken implements TokenStore. The token is valid here and durable when it returns.
 func (t *Tokens) CreateToken(ctx context.Context, in NewToken) (Token, error) {
 	if err := in.validate(); err != nil {
 		return Token{}, err
@@ -231,7 +231,7 @@ func (t *Tokens) CreateToken(ctx context.Context, in NewToken) (Token, error) {
 	return token, nil
 }
 
-// expiry is when a token ends that begins now; zero for never.
+// expiry returns when a token created now expires; zero for never.
 func (n *NewToken) expiry(now time.Time) time.Time {
 	end := n.Until
 	if n.Life > 0 && (end.IsZero() || now.Add(n.Life).Before(end)) {
@@ -241,7 +241,7 @@ func (n *NewToken) expiry(now time.Time) time.Time {
 }
 
 // previousRevision returns the revision that a new record follows: 0 for a new key, otherwise that of an expired or revoked
-// token, or that of the one that it replaces. CONFLICT when the name is taken, UNAUTHORIZED when what it replaces has ended.
+// token, or that of the token that it replaces. CONFLICT if the name is in use, UNAUTHORIZED if the replaced token has ended.
 func (t *Tokens) previousRevision(ctx context.Context, in NewToken) (uint64, error) {
 	last, err := t.store.conn.last(ctx, tokensStream, kvSubject(tokensBucket, in.key()))
 	if err != nil {
@@ -277,14 +277,14 @@ func (c *Conn) last(ctx context.Context, stream, subject string) (*jetstream.Raw
 	return m, nil
 }
 
-// The header with which a bucket marks that a key was deleted.
+// The header with which a bucket marks a deleted key.
 const (
 	kvOperation = "KV-Operation"
 	kvDeleted   = "DEL"
 )
 
-// writeRecord writes a record, or for nil its end, provided that nobody has written since the revision after. It counts
-// here before it returns, and survives a power loss.
+// writeRecord writes a record, or a deletion for nil, if the newest revision of the key is still after. The record is in
+// effect here and durable when it returns.
 func (t *Tokens) writeRecord(ctx context.Context, key string, after uint64, r *tokenRecord) error {
 	m := &nats.Msg{Subject: kvSubject(tokensBucket, key), Header: nats.Header{headHeader: {"token"}}}
 	if r == nil {
@@ -322,8 +322,8 @@ func (t *Tokens) ListTokens(context.Context) ([]Token, error) {
 	return list, nil
 }
 
-// RevokeToken implements TokenStore. The token is refused here when it returns, and elsewhere within the time
-// that a message takes.
+// RevokeToken implements TokenStore. The token is refused here when it returns, and on other nodes after the latency
+// of a message.
 func (t *Tokens) RevokeToken(ctx context.Context, in RevokeToken) (Token, error) {
 	key, h := t.find(in.Token)
 	if h.record == nil {
@@ -337,7 +337,7 @@ func (t *Tokens) RevokeToken(ctx context.Context, in RevokeToken) (Token, error)
 	return h.record.Token, nil
 }
 
-// Revoked reports whether there was a token of a name, made by somebody, that was revoked and has no successor.
+// Revoked reports whether the last token that a person made under a name was revoked.
 func (t *Tokens) Revoked(name string) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -345,7 +345,7 @@ func (t *Tokens) Revoked(name string) bool {
 	return known && h.record == nil
 }
 
-// find returns the token of an id, or else the one that somebody made under a name.
+// find returns the token with an id, or else the one that a person made under that name.
 func (t *Tokens) find(text string) (key string, found keyRecord) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -361,7 +361,7 @@ func (t *Tokens) find(text string) (key string, found keyRecord) {
 	return key, found
 }
 
-// checkOperator returns FORBIDDEN for a token that may not do everything: faces that know its bounds take it.
+// checkOperator returns FORBIDDEN for a token with restrictions: those can only be used over faces that enforce them.
 func (t Token) checkOperator() error {
 	if t.Role != RoleOperator || len(t.Tools) > 0 || t.ReadOnly {
 		return fault.New(fault.Forbidden, "the command line takes tokens of the role operator that show all tools").

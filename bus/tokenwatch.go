@@ -20,12 +20,12 @@ import (
 type TokensConfig struct {
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
-	// Logger gets who made and who revoked which token; nil discards it.
+	// Logger logs who created and who revoked which token; nil discards it.
 	Logger *slog.Logger
 }
 
-// Tokens is the list of bearer tokens that a node knows, and which it follows as other nodes change it. A node that
-// has lost its server knows what it knew before. It is safe for concurrent use.
+// Tokens is a node's list of bearer tokens. It follows the changes of other nodes. A node that
+// is disconnected from its server keeps its last list. It is safe for concurrent use.
 type Tokens struct {
 	store *Store
 	now   func() time.Time
@@ -33,15 +33,15 @@ type Tokens struct {
 	end   context.CancelFunc
 	ended chan struct{}
 
-	mu sync.RWMutex // guards what follows
-	// agents are the tokens of registered agents, by the ids of those.
+	mu sync.RWMutex // guards the fields below
+	// agents are the tokens of registered agents, by agent id.
 	agents map[string]*tokenRecord
-	// onInvalid is told each token that is good no longer, and whether another one of the same agent is in its place.
+	// onInvalid is called for each token that becomes invalid; renewed reports whether a new token of the same agent replaces it.
 	onInvalid func(token Token, renewed bool)
-	// keys has every key of the bucket; that of a revoked token stays, without a record.
+	// keys has every key of the bucket; the key of a revoked token stays, without a record.
 	keys map[string]keyRecord
 	sums map[tokenDigest]*tokenRecord
-	// reserved are the digests of tokens that are being made.
+	// reserved are the digests of tokens that are being created.
 	reserved map[tokenDigest]bool
 }
 
@@ -54,7 +54,7 @@ type keyRecord struct {
 	record   *tokenRecord // nil for a revoked token
 }
 
-// OpenTokens reads the tokens of the store and follows them until Close. UNAVAILABLE when they cannot be read.
+// OpenTokens reads the tokens of the store and follows them until Close. UNAVAILABLE if they cannot be read.
 func (s *Store) OpenTokens(ctx context.Context, cfg TokensConfig) (*Tokens, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -84,17 +84,17 @@ func (s *Store) OpenTokens(ctx context.Context, cfg TokensConfig) (*Tokens, erro
 	}
 }
 
-// Close ends the following. It is idempotent.
+// Close stops following the bucket. It is idempotent.
 func (t *Tokens) Close() {
 	t.end()
 	<-t.ended
 }
 
-// followAgain is how long a lost watch waits until it is begun anew.
+// followAgain is how long to wait before a lost watch is started again.
 const followAgain = 250 * time.Millisecond
 
-// follow watches the bucket, anew after each loss of the connection. ready is told when all that was there is read, or why
-// it cannot be.
+// follow watches the bucket, again after each loss of the connection. It sends nil to ready when the present content is
+// read, or the error why it cannot be.
 func (t *Tokens) follow(ctx context.Context, ready chan<- error) {
 	defer close(t.ended)
 	tick := time.NewTicker(followAgain)
@@ -119,9 +119,9 @@ func (t *Tokens) follow(ctx context.Context, ready chan<- error) {
 	}
 }
 
-// watch reads the bucket and then its changes until ctx ends or the connection is lost; ready is called when all
-// that was there is read. The server that tells of a replicated bucket may lag behind its leader: until it has told what
-// the leader has, tokens are missing, and revoked ones are not.
+// watch reads the bucket and then its changes until ctx ends or the connection is lost; it calls ready when the
+// present content is read. The server of a replicated bucket may lag behind its leader: until it has caught up
+// with the leader, tokens are missing and revoked ones are still listed.
 func (t *Tokens) watch(ctx context.Context, ready func()) error {
 	newest, err := t.leaderRevision(ctx)
 	if err != nil {
@@ -137,7 +137,7 @@ func (t *Tokens) watch(ctx context.Context, ready func()) error {
 	defer func() {
 		_ = w.Stop() // only fails on a closed connection
 		for range w.Updates() {
-		} // else the library waits for a reader for ever
+		} // otherwise the library waits for a reader forever
 	}()
 	for told, learned := false, uint64(0); ; {
 		select {
@@ -162,7 +162,7 @@ func (t *Tokens) watch(ctx context.Context, ready func()) error {
 	}
 }
 
-// leaderRevision is the newest revision that the leader of a replicated bucket has; 0 where there is one server.
+// leaderRevision returns the newest revision on the leader of a replicated bucket; 0 if there is only one server.
 func (t *Tokens) leaderRevision(ctx context.Context) (uint64, error) {
 	c := t.store.conn
 	if !c.replicated.Load() {
@@ -175,7 +175,7 @@ func (t *Tokens) leaderRevision(ctx context.Context) (uint64, error) {
 	return newest.Seq, nil
 }
 
-// applyEntry takes a change of the bucket. A record that cannot be read is none.
+// applyEntry applies a change of the bucket. It ignores a record that cannot be decoded.
 func (t *Tokens) applyEntry(ctx context.Context, e jetstream.KeyValueEntry) {
 	if e.Operation() != jetstream.KeyValuePut {
 		t.apply(e.Key(), e.Revision(), nil)
@@ -189,8 +189,8 @@ func (t *Tokens) applyEntry(ctx context.Context, e jetstream.KeyValueEntry) {
 	t.apply(e.Key(), e.Revision(), r)
 }
 
-// apply makes a record the one of its key, unless a newer one is known. The token that was there before is good
-// no longer.
+// apply sets the record of a key, unless a newer one is set. The previous token of the key becomes
+// invalid.
 func (t *Tokens) apply(key string, revision uint64, r *tokenRecord) {
 	was, told := t.replace(key, revision, r)
 	if was != nil && told != nil {
@@ -198,12 +198,12 @@ func (t *Tokens) apply(key string, revision uint64, r *tokenRecord) {
 	}
 }
 
-// renews reports whether a token is the next one of an agent.
+// renews reports whether a token is the successor of was for the same agent.
 func (r *tokenRecord) renews(was *tokenRecord) bool {
 	return r != nil && was != nil && r.Agent != nil && was.Agent != nil && r.Agent.ID == was.Agent.ID
 }
 
-// replace returns the record whose place another one has taken, nil when there was none, and who is told.
+// replace sets the record of a key. It returns the previous record, or nil, and the function to notify.
 func (t *Tokens) replace(key string, revision uint64, r *tokenRecord) (*tokenRecord, func(Token, bool)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -234,7 +234,7 @@ func (t *Tokens) replace(key string, revision uint64, r *tokenRecord) (*tokenRec
 	return was.record, t.onInvalid
 }
 
-// invalidate ends a token. The lock is held.
+// invalidate ends a token. t.mu must be held.
 func (t *Tokens) invalidate(r *tokenRecord) {
 	if sum, _ := r.digest(); t.sums[sum] == r {
 		delete(t.sums, sum)
@@ -250,7 +250,7 @@ func (r *tokenRecord) digest() (sum tokenDigest, ok bool) {
 	return sum, err == nil && n == len(sum)
 }
 
-// HasDigest reports whether a token is known by its id, and the digest of its secret is the one in hex.
+// HasDigest reports whether a token with the id exists and the digest of its secret, in hex, is digest.
 func (t *Tokens) HasDigest(id, digest string) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -258,8 +258,8 @@ func (t *Tokens) HasDigest(id, digest string) bool {
 	return r != nil && r.ID == id
 }
 
-// Operator returns who acts with a token of the role operator, such as user:ada, by the digest of its secret in hex. Errors:
-// UNAUTHORIZED, TOKEN_EXPIRED, and FORBIDDEN for a token with bounds.
+// Operator returns the identity, such as user:ada, of a token of the role operator, by the digest of its secret in hex. Errors:
+// UNAUTHORIZED, TOKEN_EXPIRED, and FORBIDDEN for a restricted token.
 func (t *Tokens) Operator(digest string) (identity string, err error) {
 	t.mu.RLock()
 	r := t.sums[digestIn(digest)]
@@ -273,7 +273,7 @@ func (t *Tokens) Operator(digest string) (identity string, err error) {
 	return "user:" + r.Name, r.checkOperator()
 }
 
-// reserve keeps others from making a token of the same digest meanwhile: VALIDATION_ERROR when there is one, or will be.
+// reserve reserves a digest, so that no other call can create a token with it. VALIDATION_ERROR if it is in use or reserved.
 func (t *Tokens) reserve(digest string) (free func(), err error) {
 	sum := digestIn(digest)
 	t.mu.Lock()
@@ -289,7 +289,7 @@ func (t *Tokens) reserve(digest string) (free func(), err error) {
 	}, nil
 }
 
-// digestIn reads a digest in hex; what is none is that of no secret.
+// digestIn decodes a digest in hex; for invalid text it returns a digest that no secret has.
 func digestIn(text string) tokenDigest {
 	sum, _ := (&tokenRecord{SHA256: text}).digest()
 	return sum
@@ -302,9 +302,9 @@ func (t *Tokens) count() int {
 	return len(t.sums)
 }
 
-// VerifyToken returns whose secret it is. It looks for the digest of what was sent, which tells by its time at most
-// something about digests, and compares that in constant time (S4-003). Errors: UNAUTHORIZED for whatever is not
-// exactly the secret of a token, TOKEN_EXPIRED.
+// VerifyToken returns the token of a secret. It looks up the digest of the secret, so that its duration reveals at most
+// something about digests, and compares the digest in constant time (S4-003). Errors: UNAUTHORIZED unless the secret
+// is exactly that of a token, TOKEN_EXPIRED.
 func (t *Tokens) VerifyToken(secret string) (Token, error) {
 	r, err := t.verify(secret)
 	if err != nil {
@@ -313,8 +313,8 @@ func (t *Tokens) VerifyToken(secret string) (Token, error) {
 	return r.Token, nil
 }
 
-// While returns a context that ends with a token: when it expires, is revoked or is replaced. Long answers are sent
-// under it. For what is no token it is ctx. The caller has to call cancel.
+// While returns a context that ends when the token expires, is revoked or is replaced. Long answers are sent
+// under it. If the secret is that of no token, the context is ctx. The caller must call cancel.
 func (t *Tokens) While(ctx context.Context, secret string) (while context.Context, cancel context.CancelFunc) {
 	r, err := t.verify(secret)
 	if err != nil {
@@ -359,7 +359,7 @@ func (t *Tokens) verify(secret string) (*tokenRecord, error) {
 	return r, r.checkExpiry(t.now())
 }
 
-// checkExpiry returns TOKEN_EXPIRED for a token that was.
+// checkExpiry returns TOKEN_EXPIRED for an expired token.
 func (r *tokenRecord) checkExpiry(now time.Time) error {
 	if r.Expired(now) {
 		return fault.New(fault.TokenExpired, "the token %s has expired", r.ID).WithHint("make a new one: orch token create")
@@ -371,7 +371,7 @@ func unknownToken() error {
 	return fault.New(fault.Unauthorized, "this is no token of the node").WithHint("make one: orch token create")
 }
 
-// tokenAttr is what the log of the node says of a token, and who did something to it.
+// tokenAttr returns the log attributes of a token and of the actor who changed it.
 func tokenAttr(t Token, actor string) slog.Attr {
 	return slog.Group("token", slog.String("id", t.ID), slog.String("name", t.Name), slog.String("role", t.Role), slog.String("actor", actor))
 }

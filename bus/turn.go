@@ -15,16 +15,16 @@ import (
 	"github.com/orch-dev/orch/internal/pause"
 )
 
-// turnFile is locked by the node that is the next one on a data directory.
+// turnFile is locked by the node that is next in line for a data directory.
 const turnFile = "NEXT"
 
-// maxHolder bounds what is read of who holds a data directory.
+// maxHolder is the most bytes read of the description of a holder.
 const maxHolder = 256
 
-// Holder is the process that holds a data directory.
+// Holder is the process that holds the lock of a data directory.
 type Holder struct {
 	PID int
-	// Guest is the command, such as "orch submit", that gives the directory up for a node; empty for a node that stays.
+	// Guest is the command, such as "orch submit", that releases the directory for a node; empty for a node.
 	Guest string
 }
 
@@ -40,7 +40,7 @@ func (h Holder) String() string {
 	}
 }
 
-// text is what the lock says of its holder.
+// text returns the content of the lock file.
 func (h Holder) text() []byte {
 	text := strconv.Itoa(h.PID) + "\n"
 	if h.Guest != "" {
@@ -49,7 +49,7 @@ func (h Holder) text() []byte {
 	return []byte(text)
 }
 
-// parseHolder reads what a lock says; the zero Holder when it says nothing yet.
+// parseHolder decodes the content of a lock file; the zero Holder if it is empty.
 func parseHolder(text []byte) Holder {
 	pid, rest, _ := strings.Cut(string(text), "\n")
 	guest, _, _ := strings.Cut(rest, "\n")
@@ -60,7 +60,7 @@ func parseHolder(text []byte) Holder {
 	return Holder{PID: n, Guest: guest}
 }
 
-// ReadHolder returns who holds a data directory or did so last, the zero Holder when that is not known.
+// ReadHolder returns the present or last holder of a data directory, the zero Holder if that is unknown.
 func ReadHolder(dir string) Holder {
 	f, err := os.Open(filepath.Join(dir, lockFile))
 	if err != nil {
@@ -72,20 +72,20 @@ func ReadHolder(dir string) Holder {
 
 func holderOf(lock *os.File) Holder {
 	buf := make([]byte, maxHolder)
-	n, _ := lock.ReadAt(buf, 0) // what cannot be read says nothing
+	n, _ := lock.ReadAt(buf, 0) // an unreadable file yields the zero Holder
 	return parseHolder(buf[:n])
 }
 
-// Turn is the right to be the next node on a data directory. The kernel ends it with the process.
+// Turn is the right to be the next node on a data directory. The kernel releases it when the process ends.
 type Turn struct{ file *os.File }
 
 const (
-	// turnTries and turnAgain bound the wait for those who only look whether somebody waits.
+	// turnTries and turnAgain limit the wait for processes that lock the file only to check it.
 	turnTries = 20
 	turnAgain = 10 * time.Millisecond
 )
 
-// ClaimTurn asks the command that holds a data directory to give it up. CONFLICT when another node waits for it already.
+// ClaimTurn asks the command that holds a data directory to release it. CONFLICT if another node already waits for it.
 func ClaimTurn(ctx context.Context, dir string) (*Turn, error) {
 	path := filepath.Join(dir, turnFile)
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -110,19 +110,19 @@ func ClaimTurn(ctx context.Context, dir string) (*Turn, error) {
 	return nil, errors.Join(err, f.Close())
 }
 
-// Release gives the right back.
+// Release gives up the turn.
 func (t *Turn) Release() error { return unlock(t.file) }
 
 // Wanted reports whether a node waits for a data directory.
 func Wanted(dir string) bool {
 	f, err := os.Open(filepath.Join(dir, turnFile))
 	if err != nil {
-		return false // mostly because nobody has ever waited
+		return false // usually because no node has ever waited
 	}
 	defer f.Close()
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
 	if err == nil {
-		_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN) // closing the file does it too
+		_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN) // closing the file unlocks it too
 	}
 	return errors.Is(err, syscall.EWOULDBLOCK)
 }

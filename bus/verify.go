@@ -14,22 +14,22 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// maxProblems bounds a report.
+// maxProblems limits the problems in a report.
 const maxProblems = 1000
 
-// Problem is one thing that is not as it was written.
+// Problem is one damage or inconsistency.
 type Problem struct {
-	// Seq is the position in the log, 0 when it does not have one.
+	// Seq is the position in the log, 0 if there is none.
 	Seq uint64 `json:"seq,omitempty"`
-	// Task is the task concerned, where it is known.
+	// Task is the affected task, if known.
 	Task events.TaskID `json:"task,omitempty"`
-	// Stream is where it is, the live log unless set; File is the damaged file, where it is known,
+	// Stream is the affected stream, the live log if empty; File is the damaged file, if known,
 	// relative to the stream or else to the data directory.
 	Stream string `json:"stream,omitempty"`
 	File   string `json:"file,omitempty"`
-	// Value is the large value concerned.
+	// Value is the affected large value.
 	Value string `json:"value,omitempty"`
-	// What is one sentence.
+	// What is a description in one sentence.
 	What string `json:"what"`
 }
 
@@ -48,36 +48,36 @@ func (p Problem) String() string {
 	return where + ": " + p.What
 }
 
-// Report is the outcome of Verify.
+// Report is the result of Verify.
 type Report struct {
 	// Last is the newest position that was checked, Records the number of undamaged records in the files of
 	// an embedded server.
 	Last    uint64 `json:"last"`
 	Records uint64 `json:"records,omitempty"`
-	// FilesOnly says that damaged files ended the check: the server must not read them, so nothing of what
-	// follows was counted.
+	// FilesOnly is set if damaged files ended the check: the server must not read them, so the fields
+	// below were not counted.
 	FilesOnly bool `json:"files_only,omitempty"`
 	// Live and Archived count readable commits, Tasks the histories they belong to, Blobs large values.
 	Live     uint64 `json:"live"`
 	Archived uint64 `json:"archived"`
 	Tasks    uint64 `json:"tasks"`
 	Blobs    uint64 `json:"blobs"`
-	// Newer counts commits that a newer orch has written. They are no problems; what they say was not checked.
+	// Newer counts commits that a newer orch has written. They are no problems; their content was not checked.
 	Newer uint64 `json:"newer,omitempty"`
-	// Removed counts the tasks that were removed from the archive because they were old.
+	// Removed counts the tasks that were removed from the archive because of their age.
 	Removed uint64 `json:"removed,omitempty"`
-	// Expired counts positions that may have left the archive by its configured age.
+	// Expired counts positions that may have expired from the archive by its configured age.
 	Expired uint64 `json:"expired,omitempty"`
-	// Problems is empty when all is well; it ends after 1,000 entries, Found counts all.
+	// Problems lists the first 1,000 problems, Found counts all.
 	Problems []Problem `json:"problems,omitempty"`
 	Found    int       `json:"found"`
-	// Mended are damages without a loss, which the next start mends by itself: a write that was cut short, or
-	// a record of the second copy of the high-water mark.
+	// Mended lists harmless damage, which the next start repairs: an interrupted write, or a record of
+	// the second copy of the high-water mark.
 	Mended []Problem `json:"mended,omitempty"`
-	// Lost is what a salvage has given up; it is not missed any more.
+	// Lost lists the losses that a salvage has accepted; they are no problems.
 	Lost *Lost `json:"lost,omitempty"`
 
-	// limit is how many problems are kept, 0 stands for maxProblems.
+	// limit is the most problems to list; 0 stands for maxProblems.
 	limit int
 }
 
@@ -88,12 +88,12 @@ func (r *Report) add(p Problem) {
 	}
 }
 
-// Verify reads everything: every record of the store's files is as it was written, every position of the
-// log up to the newest is readable or archived, every history is complete and its hash chain unbroken,
-// the high-water mark is reached, every large value that a commit names is there and fits its digest.
-// Damaged files end it early: the server must not read them. progress, which may be nil, gets the
-// positions done and in all. After a problem the store refuses to append. The error is about reading,
-// not about what was found.
+// Verify checks the whole store: every record of its files has its checksum, every position of the
+// log up to the newest is readable or archived, every history is complete with an unbroken hash chain,
+// the log reaches the high-water mark, and every large value that a commit names exists and has its digest.
+// Damaged files end the check early: the server must not read them. progress, which may be nil, gets the
+// positions done and in total. After a problem the store refuses appends. The error is about reading,
+// not about the problems found.
 func (s *Store) Verify(ctx context.Context, progress func(done, total uint64)) (Report, error) {
 	report, err := s.verify(ctx, progress)
 	switch {
@@ -147,7 +147,7 @@ func (v *verifier) run(ctx context.Context) (Report, error) {
 	return v.report, nil
 }
 
-// chain is the end of a history that was read so far.
+// chain is the end of a history, as far as it was read.
 type chain struct {
 	rev   uint64
 	hash  string
@@ -160,12 +160,12 @@ type verifier struct {
 	progress func(done, total uint64)
 	report   Report
 	seen     []uint64 // one bit a position
-	epoch    uint64   // the highest one so far
-	youngest uint64   // the first position too young to have left the archive by age
+	epoch    uint64 // the highest epoch so far
+	youngest uint64 // the first position too young to have expired from the archive
 	chains   map[events.TaskID]chain
 	archive  map[events.TaskID]chain
 	removed  map[events.TaskID]bool
-	values   map[string]events.TaskID // the large values that commits name
+	values   map[string]events.TaskID // the large values that commits refer to
 }
 
 func (v *verifier) addProblem(seq uint64, task events.TaskID, what string) {
@@ -180,7 +180,7 @@ func (v *verifier) markSeen(seq uint64) {
 
 func (v *verifier) isSeen(seq uint64) bool { return v.seen[seq/64]&(1<<(seq%64)) != 0 }
 
-// readArchive checks the archived histories and notes the positions that they came from.
+// readArchive checks the archived histories and marks the positions of their commits as seen.
 func (v *verifier) readArchive(ctx context.Context) error {
 	return v.each(ctx, archiveStream, v.store.past, v.readPart)
 }
@@ -208,19 +208,19 @@ func (v *verifier) readPart(e entry) {
 	v.checkPast(e, task, c.rev)
 }
 
-// checkArchivedSince reads a history that may have come into the archive after that was read.
+// checkArchivedSince checks a history that may have been archived after the archive was read.
 func (v *verifier) checkArchivedSince(ctx context.Context, task events.TaskID) {
 	parts, err := v.store.archived(ctx, task)
 	if err != nil || parts == nil {
-		return // the live commits without a beginning tell
+		return // the live commits without a beginning are reported
 	}
-	delete(v.archive, task) // a part of it may have been there
+	delete(v.archive, task) // a part of it may have been read
 	for _, e := range parts {
 		v.readPart(e)
 	}
 }
 
-// checkPast checks the head of an archived history, which the last of its messages has.
+// checkPast checks the head of an archived history, which is on the last of its messages.
 func (v *verifier) checkPast(e entry, task events.TaskID, rev uint64) {
 	h, last, err := pastHead(e.subject, e.header, e.Seq)
 	switch {
@@ -247,13 +247,13 @@ func (v *verifier) readLive(ctx context.Context) error {
 		h, err := decodeHead(e.subject, e.header.Get(headHeader), e.Seq)
 		c, chains := v.chains[task], v.chains
 		if c.rev == 0 && h.Rev > 1 && !v.archive[task].whole {
-			v.checkArchivedSince(ctx, task) // it may just be leaving, its beginning first
+			v.checkArchivedSince(ctx, task) // it may just be moving to the archive, its beginning first
 		}
 		if a := v.archive[task]; a.whole && c.rev == 0 {
 			if err == nil && h.Rev <= a.rev {
-				return // what an archiving that was cut short has left over
+				return // the rest of an interrupted archiving
 			}
-			c, chains = a, v.archive // the task has gone on since
+			c, chains = a, v.archive // the task got more commits since
 		}
 		if err != nil {
 			v.addProblem(e.Seq, task, fault.From(err).Message)
@@ -269,7 +269,7 @@ func (v *verifier) readLive(ctx context.Context) error {
 	})
 }
 
-// checkEpoch checks that no node of a cluster has appended after the next one was active.
+// checkEpoch checks that no node of a cluster has appended after the next one became active.
 func (v *verifier) checkEpoch(e entry, task events.TaskID) {
 	text := e.header.Get(epochHeader)
 	if text == "" {
@@ -287,7 +287,7 @@ func (v *verifier) checkEpoch(e entry, task events.TaskID) {
 	}
 }
 
-// checkLink checks that a commit goes on where its task's history ended.
+// checkLink checks that a commit continues the history of its task.
 func (v *verifier) checkLink(c *chain, task events.TaskID, s events.Stored) {
 	commit, err := events.Decode(s.Data)
 	if err == nil && commit.Task != task {
@@ -319,8 +319,8 @@ func (v *verifier) recordAge(seq uint64, at time.Time) {
 	}
 }
 
-// each reads a whole stream. The server ends a page at a message that it cannot read, and does not
-// tell it from the end of the stream, so every position up to the last is tried that was not noted.
+// each reads a whole stream. The server ends a page at a message that it cannot read, without distinguishing
+// that from the end of the stream, so each also tries every unseen position up to the last.
 func (v *verifier) each(ctx context.Context, name string, stream jetstream.Stream, use func(entry)) error {
 	info, err := stream.Info(ctx)
 	if err != nil {
@@ -344,22 +344,22 @@ func (v *verifier) each(ctx context.Context, name string, stream jetstream.Strea
 	return nil
 }
 
-// checkGaps finds the positions that nothing was read from.
+// checkGaps reports the positions that nothing was read from.
 func (v *verifier) checkGaps(ctx context.Context) error {
 	for task, c := range v.archive {
 		if _, live := v.chains[task]; !c.whole && !live && !v.removed[task] {
 			v.addProblem(0, task, "the archived history is incomplete")
 		}
 	}
-	if !v.complete() { // tasks may have been archived meanwhile
+	if !v.complete() { // tasks may have been archived in the meantime
 		err := v.each(ctx, archiveStream, v.store.past, func(e entry) {
 			if isRemovedSubject(e.subject) {
-				v.readRemoved(e) // a task may have been removed meanwhile
+				v.readRemoved(e) // a task may have been removed in the meantime
 				return
 			}
 			for commit, err := range unframe(e.Data) {
 				if err != nil {
-					break // the positions that it hides are found below
+					break // the hidden positions are reported below
 				}
 				v.markSeen(commit.Seq)
 			}
@@ -389,8 +389,8 @@ func (v *verifier) complete() bool {
 	return true
 }
 
-// readBlobs checks the large values against their digests. The store counts messages that it cannot
-// read, so one that is missing among those read is damaged.
+// readBlobs checks the large values against their digests. The server counts messages that it cannot
+// read, so a counted message that was not read is damaged.
 func (v *verifier) readBlobs(ctx context.Context) error {
 	stream, err := v.store.conn.js.Stream(ctx, blobsStream)
 	if err != nil {
@@ -424,7 +424,7 @@ func (v *verifier) readBlobs(ctx context.Context) error {
 	return nil
 }
 
-// lostValue is a problem unless the value was given up.
+// lostValue reports a missing value, unless a salvage has given it up.
 func (v *verifier) lostValue(ref string, task events.TaskID, what string) {
 	if _, given := v.store.lostData.Values[ref]; !given {
 		v.report.add(Problem{Task: task, Value: ref, What: "the value " + ref + " " + what})

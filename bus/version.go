@@ -10,27 +10,27 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// versionFile says beside the store which version of its form it has. Stores of the first versions have no such file.
+// versionFile is the file beside the store with the version of its format. Stores of the first versions have none.
 const versionFile = "store.json"
 
-// StoreVersion is the version of the form of the store that this package writes: of its streams, subjects, headers and
+// StoreVersion is the version of the store's format that this package writes: of its streams, subjects, headers and
 // of the files beside them. Commits have a version of their own, events.Version.
 const StoreVersion = 1
 
 // storeVersion is the content of versionFile.
 type storeVersion struct {
 	Version int `json:"version"`
-	// ReadableFrom is the oldest version whose programs may read the store, and keep sessions, tokens and messages in it.
+	// ReadableFrom is the oldest version whose programs may read the store, and write sessions, tokens and messages to it.
 	ReadableFrom int `json:"readable_from"`
 }
 
-// checkVersion refuses a store that a newer orch has written with NEWER_STORE. Where it may be read, and the
-// configuration allows no more than that, it returns why nothing is appended.
+// checkVersion returns NEWER_STORE for a store that a newer orch has written. If that may be read, and the
+// configuration allows only that, the first result is why nothing is appended.
 func checkVersion(cfg *ServerConfig) (*fault.Error, error) {
 	var v storeVersion
 	err := readSealed(filepath.Join(cfg.DataDir, versionFile), &v)
-	if fault.Has(err, fault.NotFound) || fault.Has(err, fault.DataLoss) { // the check of the files names the damage
-		return nil, nil //nolint:nilnil // nothing forbids anything
+	if fault.Has(err, fault.NotFound) || fault.Has(err, fault.DataLoss) { // the check of the files reports the damage
+		return nil, nil //nolint:nilnil //nolint:nilnil // no restriction
 	}
 	if err != nil {
 		return nil, err
@@ -42,10 +42,10 @@ func thisVersion() storeVersion {
 	return storeVersion{Version: StoreVersion, ReadableFrom: StoreVersion}
 }
 
-// check decides about a store of a version: the first result is why it may only be read.
+// check decides whether a store of a version may be used: the first result is why it may only be read.
 func (v storeVersion) check(readNewer bool) (*fault.Error, error) {
 	if v.Version <= StoreVersion {
-		return nil, nil //nolint:nilnil // nothing forbids anything
+		return nil, nil //nolint:nilnil //nolint:nilnil // no restriction
 	}
 	if v.ReadableFrom > StoreVersion {
 		return nil, newerStore(v, "this one cannot read it")
@@ -61,12 +61,12 @@ func newerStore(v storeVersion, so string) *fault.Error {
 		WithHint("use the newer orch; nothing is damaged")
 }
 
-// writeVersion gives a store the version of this package when it has none yet or an older one: older programs must not take it for theirs.
+// writeVersion writes the version of this package if the store has none or an older one, so that older programs refuse the store.
 func writeVersion(dataDir string) error {
 	path := filepath.Join(dataDir, versionFile)
 	var v storeVersion
 	switch err := readSealed(path, &v); {
-	case fault.Has(err, fault.DataLoss), err == nil && v.Version >= StoreVersion: // the check of the files names the damage
+	case fault.Has(err, fault.DataLoss), err == nil && v.Version >= StoreVersion: // the check of the files reports the damage
 		return nil
 	case err != nil && !fault.Has(err, fault.NotFound):
 		return err
@@ -77,7 +77,7 @@ func writeVersion(dataDir string) error {
 // versionKey is the key of the version in the bucket ORCH_META of an external server.
 const versionKey = "version"
 
-// checkExternalVersion is checkVersion for the store of an external server, and gives it a version that has none yet.
+// checkExternalVersion is checkVersion for the store of an external server. It also writes the version if there is none.
 func (b *streams) checkExternalVersion(ctx context.Context) error {
 	var v storeVersion
 	e, err := b.meta.Get(ctx, versionKey)
@@ -107,7 +107,7 @@ func (b *streams) checkExternalVersion(ctx context.Context) error {
 	return err
 }
 
-// raiseVersion gives the store of an external server the version of this package, unless another node was first.
+// raiseVersion writes the version of this package to the store of an external server, unless another node was first.
 func (b *streams) raiseVersion(ctx context.Context, revision uint64) error {
 	data, err := seal(thisVersion())
 	if err != nil {
@@ -124,7 +124,7 @@ func (b *streams) raiseVersion(ctx context.Context, revision uint64) error {
 	}
 }
 
-// newer reports whether a newer orch has written the store, so that it is only read.
+// newer reports whether a newer orch has written the store, so that it is read-only.
 func (b *streams) newer() bool {
 	loss := b.loss.Load()
 	return loss != nil && loss.Code == fault.NewerStore

@@ -1,4 +1,4 @@
-// Package bustest starts embedded servers with open stores, for tests of what stands on package bus, and cuts connections to them.
+// Package bustest starts embedded servers with open stores, for tests of packages that use package bus, and interrupts connections to them.
 package bustest
 
 import (
@@ -31,7 +31,7 @@ type Node struct {
 	open        bool
 }
 
-// NewNode starts a server, and opens its store, until the test ends.
+// NewNode starts a server and opens its store. Both are closed when the test ends.
 func NewNode(tb testing.TB, cfg bus.ServerConfig) *Node {
 	tb.Helper()
 	if cfg.DataDir == "" {
@@ -50,7 +50,7 @@ func (n *Node) Start(tb testing.TB) {
 	n.OpenStore(tb)
 }
 
-// Serve starts the server alone.
+// Serve starts the server without opening the store.
 func (n *Node) Serve(tb testing.TB) (err error) {
 	tb.Helper()
 	n.Server, err = bus.StartServer(tb.Context(), n.Config)
@@ -68,7 +68,7 @@ func (n *Node) OpenStore(tb testing.TB) {
 	require.NoError(tb, err, "%v", errors.Unwrap(err))
 }
 
-// Stop closes what is open. It is idempotent.
+// Stop closes the store and the server. It is idempotent.
 func (n *Node) Stop(tb testing.TB) {
 	tb.Helper()
 	if !n.open {
@@ -89,7 +89,7 @@ func (n *Node) Reopen(t *testing.T) events.Log {
 	return n
 }
 
-// Proxy is a loopback TCP proxy that can lose answers and cut connections.
+// Proxy is a loopback TCP proxy that can drop answers and close connections.
 type Proxy struct {
 	listener net.Listener
 	target   string
@@ -99,7 +99,7 @@ type Proxy struct {
 	ended    sync.WaitGroup
 }
 
-// NewProxy returns a proxy of a server until the test ends.
+// NewProxy returns a proxy of a server; it is closed when the test ends.
 func NewProxy(t *testing.T, target string) *Proxy {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -114,7 +114,7 @@ func NewProxy(t *testing.T, target string) *Proxy {
 	return p
 }
 
-// Address is the URL of the proxy.
+// Address returns the URL of the proxy.
 func (p *Proxy) Address() string { return "nats://" + p.listener.Addr().String() }
 
 func (p *Proxy) accept() {
@@ -162,7 +162,7 @@ func (p *Proxy) Cut() {
 	clear(p.open)
 }
 
-// Operator returns the option of a plain client that has the operator's credential of a directory.
+// Operator returns the option of a plain NATS client that uses the operator's credential of a directory.
 func Operator(tb testing.TB, dir string) nats.Option {
 	tb.Helper()
 	return nats.UserInfo(bus.OperatorUser, Passwords(tb, dir)[bus.OperatorUser])
@@ -178,7 +178,7 @@ func Passwords(tb testing.TB, dir string) map[string]string {
 	return auth
 }
 
-// Dial connects to a node as a user until the test ends; the operator when it is empty.
+// Dial connects to a node as a user until the test ends; an empty user is the operator.
 func Dial(t *testing.T, n *Node, user string) *bus.Conn {
 	t.Helper()
 	c, err := bus.Dial(t.Context(), bus.DialConfig{DataDir: n.Config.DataDir, User: user})
@@ -187,12 +187,12 @@ func Dial(t *testing.T, n *Node, user string) *bus.Conn {
 	return c
 }
 
-// ConnectPlain connects with nothing of ours, as slow as the machine may be.
+// ConnectPlain connects without this package's options. Its timeout allows for a slow machine.
 func ConnectPlain(url string, opts ...nats.Option) (*nats.Conn, error) {
 	return nats.Connect(url, append(opts, nats.Timeout(time.Minute))...)
 }
 
-// Issue makes a token, and returns it with its secret.
+// Issue creates a token and returns it with its secret.
 func Issue(t *testing.T, store bus.TokenStore, in bus.NewToken) (bus.Token, string) {
 	t.Helper()
 	token, secret, err := bus.IssueToken(t.Context(), store, in)

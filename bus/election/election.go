@@ -1,8 +1,8 @@
-// Package election decides which of the nodes on one NATS cluster is active: the one that holds a lease in a replicated
-// bucket. A lease has a number, the epoch, which no other lease has and which only grows.
+// Package election elects the active node of those on one NATS cluster: the one that holds a lease in a replicated
+// bucket. A lease has a number, the epoch. No two leases have the same epoch, and later leases have higher ones.
 //
-// A lease alone is no fence: a process that stood still may believe that it holds one which has run out. The log refuses what
-// such a process appends, by its epoch (package bus).
+// A lease alone is no fence: a suspended process may believe that it still holds a lease that has expired. The log refuses
+// the appends of such a process by its epoch (package bus).
 package election
 
 import (
@@ -27,7 +27,7 @@ import (
 const (
 	// Bucket holds a key for each member, and one for the lease.
 	Bucket = "ORCH_MEMBERS"
-	// TTL is how long a lease, or the key of a member, lives without being renewed.
+	// TTL is how long a lease, or the key of a member, lives without a renewal.
 	TTL = 2 * time.Second
 	// RenewEvery is how often they are renewed.
 	RenewEvery = 500 * time.Millisecond
@@ -36,46 +36,46 @@ const (
 const (
 	leaseKey     = "active"
 	memberPrefix = "member."
-	// guard is how much earlier than the server a holder gives up its lease.
+	// guard is how much earlier than the server a holder treats its lease as expired.
 	guard = 250 * time.Millisecond
-	// campaignEvery is how often a candidate asks for the lease unless it is told that nobody holds it.
+	// campaignEvery is how often a candidate tries to acquire the lease, unless the bucket notifies it earlier.
 	campaignEvery = 100 * time.Millisecond
 	// answerWithin is how long the bucket may take to answer.
 	answerWithin = time.Second
-	// markersFor is how long the server keeps the marker of a key that has run out.
+	// markersFor is how long the server stores the marker of an expired key.
 	markersFor = time.Minute
 )
 
-// Info is what a member says of itself.
+// Info describes a member.
 type Info struct {
-	// ID is the name of the member, unlike all others; Join chooses it.
+	// ID is the unique name of the member; Join chooses it.
 	ID      string `json:"id"`
 	Host    string `json:"host"`
 	PID     int    `json:"pid"`
 	Version string `json:"version"`
-	// HTTP is where the member serves HTTP; empty when it does not.
+	// HTTP is the address at which the member serves HTTP; empty if it does not.
 	HTTP string `json:"http,omitempty"`
-	// Since is when the member started; in a lease, when it was taken.
+	// Since is when the member started; in a lease, when it was acquired.
 	Since time.Time `json:"since"`
 }
 
-// Config says who takes part in the election.
+// Config configures a member.
 type Config struct {
 	Conn *nats.Conn
-	// Replicas is on how many servers the bucket is at least: more make it grow, fewer change nothing. Default: 1.
+	// Replicas is the least number of replicas of the bucket: a higher number raises it, a lower one changes nothing. Default: 1.
 	Replicas int
 	Self     Info
-	// Logger gets what goes wrong while keys are renewed; nil discards it.
+	// Logger logs failures to renew keys; nil discards them.
 	Logger *slog.Logger
-	// Clock measures how long a lease lives; time in which the machine sleeps counts. Default: uptime.Now.
+	// Clock measures how long a lease lives, including the time in which the machine sleeps. Default: uptime.Now.
 	Clock func() time.Duration
-	// TryEvery is how often a candidate asks for the lease, beside each time that the bucket says that nobody holds it. Default: 100 ms.
+	// TryEvery is how often a candidate tries to acquire the lease, beside each notification that it is free. Default: 100 ms.
 	TryEvery time.Duration
-	// RenewEvery is how often a holder renews its lease, beside each time that the bucket says that it is another's. Default: 500 ms.
+	// RenewEvery is how often a holder renews its lease, beside each notification that another node has it. Default: 500 ms.
 	RenewEvery time.Duration
 }
 
-// Member takes part in the election. Others see it until it is closed, or its process ends.
+// Member takes part in the election. Others see it until it leaves, or its process ends.
 type Member struct {
 	cfg  Config
 	js   jetstream.JetStream
@@ -84,11 +84,11 @@ type Member struct {
 	done sync.WaitGroup
 }
 
-// checkServer refuses servers whose buckets have no keys that run out: VALIDATION_ERROR. One whose version cannot be read is let through.
+// checkServer returns VALIDATION_ERROR for servers whose buckets do not support expiring keys. It accepts a version that it cannot parse.
 func checkServer(version string) error {
 	var major, minor int
 	if n, err := fmt.Sscanf(strings.TrimPrefix(version, "v"), "%d.%d", &major, &minor); err != nil || n < 2 {
-		return nil //nolint:nilerr // the bucket is refused by the server then
+		return nil //nolint:nilerr //nolint:nilerr // the server itself then refuses the bucket
 	}
 	if major > 2 || major == 2 && minor >= 11 {
 		return nil
@@ -131,8 +131,8 @@ func Join(ctx context.Context, cfg Config) (*Member, error) {
 	return m, nil
 }
 
-// openBucket opens the bucket, or makes it. Whoever joins may be a command that knows nothing of the cluster's settings: it never makes
-// the bucket of the others less safe.
+// openBucket opens or creates the bucket. The caller may be a command that does not know the cluster's settings, so it never
+// reduces the number of replicas.
 func openBucket(ctx context.Context, js jetstream.JetStream, replicas int) (jetstream.KeyValue, error) {
 	cfg := jetstream.KeyValueConfig{
 		Bucket: Bucket, Description: "the nodes, and which of them is active", Replicas: replicas, LimitMarkerTTL: markersFor,
@@ -176,7 +176,7 @@ func (m *Member) writeMember(ctx context.Context) error {
 	return err
 }
 
-// writeKey writes a key that lives for TTL. Update of the library would make it live for ever.
+// writeKey writes a key that lives for TTL. Update of the library would make it permanent.
 func (m *Member) writeKey(ctx context.Context, key string, data []byte, opts ...jetstream.PublishOpt) (revision uint64, err error) {
 	ctx, stop := context.WithTimeout(ctx, answerWithin)
 	defer stop()
@@ -187,7 +187,7 @@ func (m *Member) writeKey(ctx context.Context, key string, data []byte, opts ...
 	return ack.Sequence, nil
 }
 
-// TryAcquire takes the lease if nobody holds it; CONFLICT when somebody does.
+// TryAcquire acquires the lease if it is free; CONFLICT if another node holds it.
 func (m *Member) TryAcquire(ctx context.Context) (*Lease, error) {
 	ctx, stop := context.WithTimeout(ctx, answerWithin)
 	defer stop()
@@ -210,12 +210,12 @@ func (m *Member) TryAcquire(ctx context.Context) (*Lease, error) {
 
 // lostRace reports whether another writer was first.
 func lostRace(err error) bool {
-	const wrongLast, concurrent = 10071, 10164 // as the server counts errors; the second one is that of clusters
+	const wrongLast, concurrent = 10071, 10164 // error codes of the server; the second one is that of clusters
 	api, ok := errors.AsType[*jetstream.APIError](err)
 	return ok && (api.ErrorCode == wrongLast || api.ErrorCode == concurrent)
 }
 
-// Campaign waits for the lease. It returns an error only when ctx ends.
+// Campaign waits until it acquires the lease. It returns an error only when ctx ends.
 func (m *Member) Campaign(ctx context.Context) (*Lease, error) {
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
@@ -234,10 +234,10 @@ func (m *Member) Campaign(ctx context.Context) (*Lease, error) {
 	return won, nil
 }
 
-// isFree reports whether an entry of the bucket says that nobody holds the lease.
+// isFree reports whether an entry of the bucket means that nobody holds the lease.
 func isFree(entry jetstream.KeyValueEntry) bool { return entry.Operation() != jetstream.KeyValuePut }
 
-// watch tells when the bucket says something of the lease that counts, until ctx ends. Where the bucket cannot be watched it tells nothing.
+// watch returns a channel that is notified of each entry of the lease for which counts returns true, until ctx ends. If the bucket cannot be watched it is never notified.
 func (m *Member) watch(ctx context.Context, counts func(jetstream.KeyValueEntry) bool) <-chan struct{} {
 	told := make(chan struct{}, 1)
 	go func() {
@@ -262,7 +262,7 @@ func (m *Member) watch(ctx context.Context, counts func(jetstream.KeyValueEntry)
 	return told
 }
 
-// notify leaves word, unless there is some already.
+// notify sends to a channel, unless one notification is already pending.
 func notify(told chan<- struct{}) {
 	select {
 	case told <- struct{}{}:
@@ -270,10 +270,10 @@ func notify(told chan<- struct{}) {
 	}
 }
 
-// every calls fn now and then again and again, until it returns false or ctx ends.
+// every calls fn at once and then at every interval, until it returns false or ctx ends.
 func every(ctx context.Context, d time.Duration, fn func() bool) { everyOr(ctx, d, nil, fn) }
 
-// everyOr is every, and calls fn also when it is told to.
+// everyOr is every, and also calls fn after each notification.
 func everyOr(ctx context.Context, d time.Duration, told <-chan struct{}, fn func() bool) {
 	tick := time.NewTicker(d)
 	defer tick.Stop()
@@ -286,11 +286,11 @@ func everyOr(ctx context.Context, d time.Duration, told <-chan struct{}, fn func
 	}
 }
 
-// Leave ends the membership. A lease is released before.
+// Leave ends the membership. The lease must be released before.
 func (m *Member) Leave(ctx context.Context) {
 	m.stop()
 	m.done.Wait()
 	ctx, stop := context.WithTimeout(ctx, answerWithin)
 	defer stop()
-	_ = m.kv.Delete(ctx, memberPrefix+m.cfg.Self.ID) // else it runs out
+	_ = m.kv.Delete(ctx, memberPrefix+m.cfg.Self.ID) // otherwise it expires
 }

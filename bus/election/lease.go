@@ -14,23 +14,23 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Lease makes its holder the active node, as long as it is renewed.
+// Lease makes its holder the active node while it is renewed.
 type Lease struct {
 	m     *Member
 	data  []byte
 	epoch uint64
-	// revision is that of the last renewal; only the renewals touch it.
+	// revision is that of the last renewal; only the renewing goroutine uses it.
 	revision uint64
-	// until is when the lease runs out unless it is renewed, by the clock of the member.
+	// until is when the lease expires unless it is renewed, by the clock of the member.
 	until atomic.Int64
 	lost  chan struct{}
 	stop  context.CancelFunc
 	done  sync.WaitGroup
-	// releasing is held while the lease is released.
+	// releasing is locked while the lease is renewed or released.
 	releasing sync.Mutex
 }
 
-// newLease keeps a lease that was asked for at a time.
+// newLease returns a lease that was requested at a time, and starts its renewal.
 func (m *Member) newLease(data []byte, revision uint64, asked time.Duration) *Lease {
 	l := &Lease{m: m, data: data, epoch: revision, revision: revision, lost: make(chan struct{})}
 	l.extend(asked)
@@ -42,19 +42,19 @@ func (m *Member) newLease(data []byte, revision uint64, asked time.Duration) *Le
 	return l
 }
 
-// supersededBy reports whether an entry of the bucket is no renewal of this lease. The renewal that follows finds out what that means.
+// supersededBy reports whether an entry of the bucket is not a renewal of this lease. The next renewal finds out what it means.
 func (l *Lease) supersededBy(entry jetstream.KeyValueEntry) bool {
 	return isFree(entry) || string(entry.Value()) != string(l.data)
 }
 
-// extend notes that the server has renewed the lease, at the earliest at a time.
+// extend records a renewal. asked, the time of its request, is the earliest time at which the server renewed the lease.
 func (l *Lease) extend(asked time.Duration) { l.until.Store(int64(asked + TTL - guard)) }
 
-// Epoch is the number of the lease.
+// Epoch returns the number of the lease.
 func (l *Lease) Epoch() uint64 { return l.epoch }
 
-// Held reports whether nobody else can hold a lease now. It asks a clock that goes on while the process is
-// stopped and while the machine sleeps.
+// Held reports whether no other node can hold a lease now. Its clock continues while the process is
+// suspended and while the machine sleeps.
 func (l *Lease) Held() bool {
 	select {
 	case <-l.lost:
@@ -64,11 +64,11 @@ func (l *Lease) Held() bool {
 	}
 }
 
-// Lost is closed when another node has taken the lease, or may take it at once.
+// Lost returns a channel that is closed when another node has acquired the lease, or may acquire it at once.
 func (l *Lease) Lost() <-chan struct{} { return l.lost }
 
-// renew renews the lease and reports whether it is to go on. A bucket that does not answer decides nothing: the renewal that it
-// takes later proves that nobody held the lease meanwhile.
+// renew renews the lease and reports whether to continue. A bucket that does not answer decides nothing: a later successful
+// renewal proves that nobody else held the lease in the meantime.
 func (l *Lease) renew(ctx context.Context) bool {
 	asked := l.m.cfg.Clock()
 	revision, err := l.m.writeKey(context.WithoutCancel(ctx), leaseKey, l.data, jetstream.WithExpectLastSequencePerSubject(l.revision))
@@ -86,7 +86,7 @@ func (l *Lease) renew(ctx context.Context) bool {
 	return true
 }
 
-// isNewest reports whether the newest word about the lease is a renewal whose acknowledgement was lost.
+// isNewest reports whether the newest entry of the lease is a renewal whose acknowledgement was lost.
 func (l *Lease) isNewest(ctx context.Context) bool {
 	ctx, stop := context.WithTimeout(ctx, answerWithin)
 	defer stop()
@@ -101,7 +101,7 @@ func (l *Lease) isNewest(ctx context.Context) bool {
 	return true
 }
 
-// Release gives the lease up, so that another node can take it at once. It is idempotent.
+// Release releases the lease, so that another node can acquire it at once. It is idempotent.
 func (l *Lease) Release(ctx context.Context) error {
 	l.releasing.Lock()
 	defer l.releasing.Unlock()
@@ -121,10 +121,10 @@ func (l *Lease) Release(ctx context.Context) error {
 	return nil
 }
 
-// subjectPrefix stands before the keys of the bucket in its stream.
+// subjectPrefix is the prefix of the subjects of the bucket's keys in its stream.
 const subjectPrefix = "$KV." + Bucket + "."
 
-// message is a value of the bucket on its way.
+// message returns the message that writes a value of the bucket.
 func message(key string, data []byte) *nats.Msg {
 	return &nats.Msg{Subject: subjectPrefix + key, Data: data}
 }

@@ -18,14 +18,14 @@ import (
 type View struct {
 	Info
 
-	// Seen is when the member was last heard of, by the clock of the server.
+	// Seen is when the member last renewed its key, by the clock of the server.
 	Seen time.Time `json:"seen"`
-	// Active says that the member holds the lease, since ActiveSince.
+	// Active is set if the member holds the lease, since ActiveSince.
 	Active      bool       `json:"active"`
 	ActiveSince *time.Time `json:"active_since,omitempty"`
 }
 
-// Members lists those who take part, the active one first.
+// Members lists the members, the active one first.
 func (m *Member) Members(ctx context.Context) ([]View, error) {
 	ctx, stop := context.WithTimeout(ctx, 2*answerWithin)
 	defer stop()
@@ -38,7 +38,7 @@ func (m *Member) Members(ctx context.Context) ([]View, error) {
 	for _, key := range keys {
 		entry, err := m.kv.Get(ctx, key)
 		switch {
-		case errors.Is(err, jetstream.ErrKeyNotFound): // it was given up, or has run out
+		case errors.Is(err, jetstream.ErrKeyNotFound): // it was released, or has expired
 			continue
 		case err != nil:
 			return nil, unavailable(err)
@@ -50,7 +50,7 @@ func (m *Member) Members(ctx context.Context) ([]View, error) {
 	return sortViews(all, holder), nil
 }
 
-// keys are those of the bucket. A watch of the bucket tells at times of a key that is renewed meanwhile only after its list has ended.
+// keys returns the keys of the bucket. A watch of the bucket may list a key that is renewed meanwhile only after the end of its initial list.
 func (m *Member) keys(ctx context.Context) (keys []string, err error) {
 	stream, err := m.js.Stream(ctx, "KV_"+Bucket)
 	if err != nil {
@@ -66,7 +66,7 @@ func (m *Member) keys(ctx context.Context) (keys []string, err error) {
 	return keys, nil
 }
 
-// addEntry puts an entry where it belongs.
+// addEntry adds an entry to the list of members, or sets holder.
 func addEntry(entry jetstream.KeyValueEntry, all *[]View, holder *Info) error {
 	v := View{Seen: entry.Created().UTC()}
 	if err := json.Unmarshal(entry.Value(), &v.Info); err != nil {

@@ -15,24 +15,24 @@ import (
 
 // Region is a damaged part of a block.
 type Region struct {
-	// Offset is where it is, after decompression.
+	// Offset is its offset in the block, after decompression.
 	Offset int
-	// After is the newest position of the block that was read before it.
+	// After is the newest position read before it.
 	After uint64
-	// What completes "… has".
+	// What describes the damage; it completes "… has".
 	What string
-	// Data is what is there.
+	// Data is its content.
 	Data []byte
-	// Pieces are the records in Data, one after the other.
+	// Pieces are the records in Data, in order.
 	Pieces []Piece
-	// Unsure is set when there may have been more records than Pieces: the lengths do not fit together, and more positions are missing.
+	// Unsure is set if there may have been more records than Pieces: the lengths are inconsistent, and more positions are missing.
 	Unsure bool
 }
 
 // Piece is a damaged record, or a record that cannot be reached because of one.
 type Piece []byte
 
-// Subject is what stands where the record has its subject, "" when there is no room for one.
+// Subject returns the bytes in the place of the record's subject, "" if the record is too short.
 func (p Piece) Subject() string {
 	if len(p) < emptySize {
 		return ""
@@ -44,9 +44,9 @@ func (p Piece) Subject() string {
 	return readable(string(p[headSize : headSize+size]))
 }
 
-// RemoveDamage returns the content of a block without what is damaged in it, as the server itself leaves a block behind that it has
-// compacted, and what was cut out. hold is a position that the block has to keep, 0 for none: where it would end before, the note
-// of an erased message stands for it, so that it is not used again. The content is not compressed; the server reads both.
+// RemoveDamage returns the content of a block without its damaged records, in the form of a block that the server has
+// compacted, and the removed regions. keepSeq is a position that the block must keep, 0 for none: if the block would end earlier,
+// an erased message with that position is appended, so that it is not used again. The content is not compressed; the server reads both.
 func RemoveDamage(dir, file string, keepSeq uint64, good Believable) (content []byte, out []Region, err error) {
 	packed, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(file)))
 	if err != nil {
@@ -79,8 +79,8 @@ func RemoveDamage(dir, file string, keepSeq uint64, good Believable) (content []
 	return content, out, nil
 }
 
-// split finds the records of a region: by their lengths when these fit together, otherwise by what can only be the head of one.
-// rest is what follows in the block, hold the position that the stream had reached if the block is its newest one.
+// split finds the records of a region: by their lengths if these are consistent, otherwise by searching for possible record heads.
+// rest is what follows in the block, keepSeq the position that the stream had reached if the block is its newest one.
 func (c *checker) split(r *Region, rest []byte, keepSeq uint64) {
 	if r.Pieces = byLengths(r.Data); r.Pieces != nil {
 		return
@@ -99,7 +99,7 @@ func (c *checker) split(r *Region, rest []byte, keepSeq uint64) {
 	r.Unsure = last == 0 || last > r.After && last-r.After > uint64(len(r.Pieces))
 }
 
-// byLengths returns records that fill the data, nil when their lengths do not.
+// byLengths returns the records if their lengths fill the data exactly, otherwise nil.
 func byLengths(data []byte) (all []Piece) {
 	for at := 0; at < len(data); {
 		l, ok := measure(data[at:])
@@ -112,7 +112,7 @@ func byLengths(data []byte) (all []Piece) {
 	return all
 }
 
-// firstSeq returns the position of the next message that is whole, 0 when there is none. Notes of erased messages may be of any
+// firstSeq returns the position of the next undamaged message, 0 if there is none. It skips erased messages, which may have any
 // position.
 func (c *checker) firstSeq(data []byte) uint64 {
 	for at := 0; at < len(data); {
@@ -129,8 +129,8 @@ func (c *checker) firstSeq(data []byte) uint64 {
 	return 0
 }
 
-// isHead reports whether a record begins at buf, however long it is, whose position is between two others. No message has one in it:
-// messages are text.
+// isHead reports whether a record begins at buf, of whatever length, with a position between after and before. No message contains
+// such a head: messages are text.
 func (c *checker) isHead(buf []byte, after, before uint64) bool {
 	if len(buf) < emptySize {
 		return false
@@ -139,7 +139,7 @@ func (c *checker) isHead(buf []byte, after, before uint64) bool {
 	return rec.Seq > after && rec.Seq < before && rec.Subject != "" && c.good(c.Name, rec)
 }
 
-// erasedRecord is the record of an erased message.
+// erasedRecord returns the record of an erased message.
 func (r *reader) erasedRecord(seq uint64) []byte {
 	b := binary.LittleEndian.AppendUint32(nil, emptySize)
 	b = binary.LittleEndian.AppendUint64(b, seq|erased)
@@ -148,8 +148,8 @@ func (r *reader) erasedRecord(seq uint64) []byte {
 	return append(b, r.checksum(b[4:20])...)
 }
 
-// inflateAll is inflate for a damaged block: it does not look at the checksums of the compression, because those of the
-// records tell what is whole.
+// inflateAll is inflate for a damaged block: it ignores the checksums of the compression, because those of the
+// records show what is undamaged.
 func inflateAll(data []byte) []byte {
 	if out, ok := inflate(data); ok {
 		return out
@@ -169,7 +169,7 @@ func inflateAll(data []byte) []byte {
 	return append(out, body[end:]...)
 }
 
-// chunkHead is the size of the head of a chunk of a compressed stream, chunkSum that of the checksum in it, and maxChunk bounds
+// chunkHead is the size of the head of a chunk of a compressed stream, chunkSum that of the checksum in it, and maxChunk limits
 // its content.
 const (
 	chunkHead = 4
@@ -177,7 +177,7 @@ const (
 	maxChunk  = 4 << 20
 )
 
-// decodeChunk returns the content of a chunk as far as it can be read: as many zeros when none of it can.
+// decodeChunk returns the content of a chunk as far as it is readable, or zeros of the same length if none of it is.
 func decodeChunk(kind byte, chunk []byte) []byte {
 	const compressed, plain = 0, 1
 	if kind > plain || len(chunk) < chunkSum {

@@ -20,13 +20,13 @@ const (
 	withHeads = uint32(1) << 31
 	erased    = uint64(1) << 63
 	tombstone = uint64(1) << 62
-	// maxSubject bounds what is taken for a subject; the server allows more, nobody uses it.
+	// maxSubject is the longest plausible subject; the server allows longer ones, which nobody uses.
 	maxSubject = 1024
 )
 
-// Record is one record that is as it was written.
+// Record is one undamaged record.
 type Record struct {
-	// Seq is the position; for a tombstone that of the message that was deleted.
+	// Seq is the position; for a tombstone, that of the deleted message.
 	Seq uint64
 	// Deleted is set for tombstones and erased messages; they have neither subject nor message.
 	Deleted bool
@@ -36,25 +36,25 @@ type Record struct {
 	size    int
 }
 
-// reader takes records out of a block.
+// reader reads records from a block.
 type reader struct {
 	hash *highwayhash.Digest64
 	sum  [sumSize]byte
 }
 
-// key sets the key of the checksums: each block has its own, so that a block is no other one's.
+// key sets the key of the checksums. Each block has its own, so that a record is only valid in its block.
 func (r *reader) key(name string) {
 	key := sha256.Sum256([]byte(name))
 	r.hash, _ = highwayhash.NewDigest64(key[:]) // only fails for a key of another length
 }
 
-// lengths are those of the parts of a record.
+// lengths are the lengths of the parts of a record.
 type lengths struct {
-	record, subject, heads int // heads counts the length field too; 0 without headers
+	record, subject, heads int // heads includes the length field; 0 without headers
 }
 
-// measure returns the lengths of the record that begins at buf, and false when they contradict each
-// other or the end of the block.
+// measure returns the lengths of the record at buf, and false if they are inconsistent or exceed
+// the block.
 func measure(buf []byte) (l lengths, ok bool) {
 	if len(buf) < emptySize {
 		return l, false
@@ -77,7 +77,7 @@ func measure(buf []byte) (l lengths, ok bool) {
 	return l, l.heads <= room
 }
 
-// next reads the record that begins at buf; what says what is wrong with it, "" when nothing is.
+// next decodes the record at buf; problem describes its damage, "" if there is none.
 func (r *reader) next(buf []byte) (rec Record, problem string) {
 	l, ok := measure(buf)
 	if !ok {
@@ -110,12 +110,12 @@ func (r *reader) checksum(parts ...[]byte) []byte {
 	return r.hash.Sum(r.sum[:0])
 }
 
-// isHeader reports whether a header block begins and ends like one: its length is under no checksum.
+// isHeader reports whether b begins and ends like a header block. The checksum does not cover its length.
 func isHeader(b []byte) bool {
 	return len(b) == 0 || bytes.HasPrefix(b, []byte("NATS/1.0")) && bytes.HasSuffix(b, []byte("\r\n\r\n"))
 }
 
-// plausible reports cheaply whether a record could begin at buf, for the search behind a damage.
+// plausible is a cheap test whether a record could begin at buf, for the search after a damage.
 func plausible(buf []byte) bool {
 	l, ok := measure(buf)
 	if !ok {

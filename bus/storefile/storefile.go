@@ -1,9 +1,9 @@
 // Package storefile reads the files of a JetStream file store (nats-server 2.15) without the server, and
-// finds what is damaged in them.
+// finds damage in them.
 //
-// The server itself is no judge of its files. It does not look at every checksum when it starts, cuts a
-// block off at the first record that it cannot read, and allocates by positions that it has not checked.
-// So this is asked first, and the server is only let at files that are whole. It never writes.
+// The server itself does not detect all damage. It does not check every checksum when it starts, truncates a
+// block at the first record that it cannot read, and allocates by positions that it has not checked.
+// So this package checks the files first, and the server only opens undamaged ones. It never writes.
 package storefile
 
 import (
@@ -23,38 +23,38 @@ import (
 	"github.com/klauspost/compress/s2"
 )
 
-// Damage is something in the files of a stream that is not as it was written.
+// Damage is a damaged part of the files of a stream.
 type Damage struct {
-	// File is relative to the directory of the stream; Offset is where in it, after decompression.
+	// File is relative to the directory of the stream; Offset is the offset in it, after decompression.
 	File   string
 	Offset int
-	// After is the newest position that was read before it.
+	// After is the newest position read before it.
 	After uint64
-	// Subject is that of the damaged record, as far as it can be read.
+	// Subject is the subject of the damaged record, as far as it is readable.
 	Subject string
-	// What completes "… has".
+	// What describes the damage; it completes "… has".
 	What string
-	// Tail is set in the newest block when no undamaged record follows: a write that was cut short
-	// looks like that, too.
+	// Tail is set in the newest block if no undamaged record follows. An interrupted write also
+	// looks like that.
 	Tail bool
-	// Meta is set when the stream's own description is damaged, and the server would pass it over.
+	// Meta is set if the stream's own description is damaged. The server would ignore the stream.
 	Meta bool
 }
 
-// Stream is what the files of one stream say.
+// Stream is the result of the check of one stream.
 type Stream struct {
 	Name string
 	// Last is the newest position that was read, of a message or of its deletion; Records counts both.
 	Last    uint64
 	Records uint64
 	Damage  []Damage
-	// Strays are what else is in the directory of the stream, relative to it, with slashes: files of which nothing tells
-	// whether they are as they were written. The server makes some of them again when they are gone (see Derived).
+	// Strays are other files in the directory of the stream, relative to it, with slashes. They have no checksum.
+	// The server creates some of them again if they are missing (see Derived).
 	Strays []string
 }
 
-// Derived reports whether a stray file is gone for no loss: an index without a checksum, or what a write that was cut
-// short left behind. The server makes it again, or would remove it.
+// Derived reports whether a stray file can be removed without a loss: an index without a checksum, or the rest of an
+// interrupted write. The server rebuilds the one and would remove the other.
 func Derived(stray string) bool {
 	switch stray {
 	case "msgs/thw.db", "msgs/sched.db", "sources.db":
@@ -64,15 +64,15 @@ func Derived(stray string) bool {
 	}
 }
 
-// Believable judges a record by its content: the lengths that tell the subject from the message are
-// under no checksum.
+// Believable reports whether the content of a record is possible in a stream. The checksum does not cover the lengths that
+// separate subject and message.
 type Believable func(stream string, r Record) bool
 
 // Dir returns the directory of the streams below the store directory of a server with one account.
 func Dir(store string) string { return filepath.Join(store, "jetstream", "$G", "streams") }
 
-// Check reads all streams below dir, ordered by name. A directory that is not there has none. The error
-// is about reading; a file that vanishes meanwhile is none, because a running server removes blocks.
+// Check reads all streams below dir, ordered by name. A missing directory has none. The error
+// is about reading; a file that vanishes meanwhile is no error, because a running server removes blocks.
 func Check(ctx context.Context, dir string, good Believable) ([]Stream, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -103,7 +103,7 @@ type checker struct {
 	dir    string
 	good   Believable
 	reader reader
-	buf    []byte // of the last file, to be used again
+	buf    []byte // of the last file, to be reused
 }
 
 func (c *checker) check(ctx context.Context) error {
@@ -113,7 +113,7 @@ func (c *checker) check(ctx context.Context) error {
 	if err := c.findStrays(); err != nil {
 		return err
 	}
-	for last := 0; ; { // a running server may go on to another block, and remove the one that was the newest
+	for last := 0; ; { // a running server may start another block, and remove the one that was the newest
 		blocks, err := c.list(last)
 		if err != nil || len(blocks) == 0 {
 			return err
@@ -131,7 +131,7 @@ func (c *checker) check(ctx context.Context) error {
 }
 
 // checkMeta compares the description of the stream with its checksum, as the server does; the server
-// passes over a stream where they differ.
+// ignores a stream if they differ.
 func (c *checker) checkMeta() error {
 	var sums [2]string
 	for i, name := range []string{"meta.inf", "meta.sum"} {
@@ -152,7 +152,7 @@ func (c *checker) checkMeta() error {
 	return nil
 }
 
-// findStrays finds the files that are neither checked here nor, as the index of the blocks is, by the server.
+// findStrays finds the files that neither this package nor, as for the index of the blocks, the server checks.
 func (c *checker) findStrays() error {
 	return fs.WalkDir(os.DirFS(c.dir), ".", func(name string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -235,7 +235,7 @@ func (c *checker) checkBlock(n int, newest bool) error {
 	return nil
 }
 
-// search returns where the next undamaged record begins, or the end.
+// search returns the offset of the next undamaged record, or of the end.
 func (c *checker) search(data []byte, from int) int {
 	for at := from; at < len(data); at++ {
 		if !plausible(data[at:]) {
@@ -248,14 +248,14 @@ func (c *checker) search(data []byte, from int) int {
 	return len(data)
 }
 
-// inflate returns the content of a block: the server compresses those of some streams when they are
-// full, all but the last checksum. false when it cannot be read.
+// inflate returns the content of a block, and false if it cannot be decompressed. The server compresses full blocks
+// of some streams, except for the last checksum.
 func inflate(data []byte) ([]byte, bool) {
 	body, compressed := bytes.CutPrefix(data, []byte("cmp\x01"))
 	if !compressed || len(body) < sumSize {
 		return data, true
 	}
-	_, n := binary.Uvarint(body) // the size; the end of the data says it, too
+	_, n := binary.Uvarint(body) // the size, which the length of the data also gives
 	if n <= 0 || n > len(body)-sumSize {
 		return nil, false
 	}
@@ -264,7 +264,7 @@ func inflate(data []byte) ([]byte, bool) {
 	return append(out, body[end:]...), err == nil
 }
 
-// readable drops what no subject has.
+// readable removes characters that no subject has.
 func readable(subject string) string {
 	return strings.Map(func(c rune) rune {
 		if c <= ' ' || c > '~' {
