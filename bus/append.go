@@ -55,11 +55,11 @@ type appender struct {
 	// root is the prefix of the subjects of appends in an epoch; epoch is the value of their header. Both are "" without a lease.
 	root, epoch   string
 	barrier       *barrier
-	slots         chan struct{} // one token for each append between Append and done
-	syncSignal    chan struct{} // signals that a verdict waits for the barrier
-	groups        chan group // verdicts whose sync is done
+	slots         chan struct{}           // one token for each append between Append and done
+	syncSignal    chan struct{}           // signals that a verdict waits for the barrier
+	groups        chan group              // verdicts whose sync is done
 	serverRefusal atomic.Pointer[refusal] // why an external server refuses appends; cleared by the next success
-	lostSignal    chan struct{} // signals that lost has entries
+	lostSignal    chan struct{}           // signals that lost has entries
 	stop          chan struct{}
 	loops         sync.WaitGroup
 
@@ -68,8 +68,8 @@ type appender struct {
 	terminated bool // no goroutine is left to report verdicts: answer at once
 	lastID     uint64
 	inFlight   map[uint64]*pending // sent messages, by the number in the reply subject
-	verdicts   []verdict // waiting for the barrier
-	lost       []*pending // acknowledgement lost: to be resolved by reading the log
+	verdicts   []verdict           // waiting for the barrier
+	lost       []*pending          // acknowledgement lost: to be resolved by reading the log
 	newest     head                // the newest acknowledged commit
 }
 

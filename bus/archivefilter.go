@@ -19,7 +19,7 @@ type archiveFilter struct {
 	opened time.Time
 	mu     sync.Mutex
 	recent map[events.TaskID]struct{} // archived at an age below freshAge
-	swept  time.Time // when older ones were last removed from recent
+	swept  time.Time                  // when older ones were last removed from recent
 }
 
 func newArchiveFilter() *archiveFilter {

@@ -141,15 +141,15 @@ type blockFiles struct {
 	fsync syncFunc
 
 	mu        sync.Mutex // guards the fields below
-	roundDone sync.Cond // signals the end of a round
-	rounds    uint64 // rounds started
+	roundDone sync.Cond  // signals the end of a round
+	rounds    uint64     // rounds started
 	done      uint64
 	err       error // of the round that failed, which was the last
 
 	// The fields below belong to the round that runs.
 	newest     uint32
 	open       []*os.File // the newest block of the last round, and those created since
-	dirChanged bool // the directory has changed since its last sync
+	dirChanged bool       // the directory has changed since its last sync
 }
 
 // wait takes part in the first round that starts after the call.

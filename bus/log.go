@@ -239,7 +239,7 @@ type headScan struct {
 	head    headOf
 	seen    uint64 // messages delivered
 	left    uint64 // messages not yet delivered
-	stopped bool // the reader wants no more
+	stopped bool   // the reader wants no more
 }
 
 func (p *headScan) fetch(c jetstream.Consumer, yield func(events.Head, error) bool) error {

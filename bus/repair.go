@@ -82,10 +82,10 @@ func (a quarantine) record(location string, why Problem) error {
 
 // repairs are the changes to the files of a store before a server reads them.
 type repairs struct {
-	reindex     []string // streams whose index is removed, so that the server checks every checksum
-	removed     []string // paths to remove
+	reindex     []string           // streams whose index is removed, so that the server checks every checksum
+	removed     []string           // paths to remove
 	quarantined map[string]Problem // paths to quarantine
-	truncated   map[string]int64 // sizes to truncate files to
+	truncated   map[string]int64   // sizes to truncate files to
 }
 
 func (m *repairs) quarantine(path string, why Problem) {

@@ -28,7 +28,7 @@ type Server struct {
 	syncing Syncing
 	reserve *reserve
 	barrier *barrier     // nil when the server syncs by itself
-	suspect bool // the previous node on the directory had a disk failure
+	suspect bool         // the previous node on the directory had a disk failure
 	newer   *fault.Error // why the store is read-only: a newer orch has written it
 
 	mu            sync.RWMutex // guards the fields below
@@ -37,7 +37,7 @@ type Server struct {
 	port          int
 	closed        bool
 
-	healing     sync.Mutex // locked during a restart in place
+	healing     sync.Mutex    // locked during a restart in place
 	incarnation atomic.Uint64 // counts the restarts in place
 
 	// agents are the tokens of agents and people; nil before AdmitAgents.

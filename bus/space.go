@@ -14,7 +14,7 @@ const measureEvery = 500 * time.Millisecond
 // The space below the watermark is reserved for the node itself: archiving needs the size of the compressed history and
 // frees more than that; a mark needs almost nothing.
 const (
-	archiveShare = 4 // the part of the watermark that archiving leaves free
+	archiveShare = 4  // the part of the watermark that archiving leaves free
 	markShare    = 16 // the part that marks leave free, at most maxForMarks
 	maxForMarks  = 512 << 10
 )
@@ -25,7 +25,7 @@ func (c *ServerConfig) leastForMarks() int64 { return min(c.MinFree/markShare, m
 // space watches the free space of an embedded server's disk, and the size of its store. JetStream stops
 // permanently when a write fails, so appends are refused before that.
 type space struct {
-	server *Server // nil for an external server, which is not watched
+	server *Server      // nil for an external server, which is not watched
 	next   atomic.Int64 // when to measure again, in ns since 1970
 	bytes  atomic.Int64 // appended since the last measurement
 	full   atomic.Pointer[refusal]

@@ -87,7 +87,7 @@ type streams struct {
 	lostData *Lost
 	// touched is set when a stream beside the log may have grown.
 	touched  atomic.Bool
-	startSeq uint64 // the newest position of the live log when the store was opened: durable
+	startSeq uint64                      // the newest position of the live log when the store was opened: durable
 	loss     atomic.Pointer[fault.Error] // set once a loss is detected: no more appends
 }
 

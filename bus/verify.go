@@ -160,8 +160,8 @@ type verifier struct {
 	progress func(done, total uint64)
 	report   Report
 	seen     []uint64 // one bit a position
-	epoch    uint64 // the highest epoch so far
-	youngest uint64 // the first position too young to have expired from the archive
+	epoch    uint64   // the highest epoch so far
+	youngest uint64   // the first position too young to have expired from the archive
 	chains   map[events.TaskID]chain
 	archive  map[events.TaskID]chain
 	removed  map[events.TaskID]bool
