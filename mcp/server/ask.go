@@ -78,7 +78,7 @@ func (qs *questioner) pendingOf(ctx context.Context, c client, t api.TaskView) (
 		all = append(all, question{id: q.ID, key: q.Key, method: methodOf(q.Kind), params: orEmpty(q.Params)})
 	}
 	for _, q := range all {
-		if qs.may(c, q) {
+		if qs.mayAnswer(c, q) {
 			mine = append(mine, q)
 		}
 	}
@@ -106,8 +106,8 @@ func (q question) page() (mode, id string) {
 	return p.Mode, p.ID
 }
 
-// may reports whether a question can be put to a client. Who only looks answers nothing.
-func (qs *questioner) may(c client, q question) bool {
+// mayAnswer reports whether a question can be put to a client. Who only looks answers nothing.
+func (qs *questioner) mayAnswer(c client, q question) bool {
 	if !c.who.Role.submits() {
 		return false
 	}
@@ -116,7 +116,7 @@ func (qs *questioner) may(c client, q question) bool {
 		if q.isLink() {
 			return c.caps.Elicitation != nil && c.caps.Elicitation.URL != nil
 		}
-		return c.fills() && (q.kind == askedByCall || c.who.Role.decides() && !qs.cfg.OutsideApprovals)
+		return c.showsForms() && (q.kind == askedByCall || c.who.Role.decides() && !qs.cfg.OutsideApprovals)
 	case methodSample:
 		return c.caps.Sampling != nil
 	default:
@@ -211,7 +211,7 @@ func (qs *questioner) answer(ctx context.Context, c client, q question, response
 	case approval:
 		return qs.decide(ctx, c, q, response)
 	case doubt:
-		return qs.settle(ctx, c, q, response)
+		return qs.decideDoubt(ctx, c, q, response)
 	default:
 		_, err := qs.cfg.API.Answer(ctx, api.AnswerRequest{Question: q.id, Response: response, Actor: c.who.Name})
 		if fault.Has(err, fault.Conflict) { // somebody else was first

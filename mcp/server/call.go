@@ -22,8 +22,8 @@ type taskStartedError struct{ status taskStatus }
 // Error implements error; routeCall turns it into a result.
 func (h *taskStartedError) Error() string { return "the call goes on as task " + h.status.id }
 
-// fits refuses a call whose way of calling its tool does not allow (S2-026).
-func fits(c client, tool tools.Tool) error {
+// checkTaskMode refuses a call whose way of calling its tool does not allow (S2-026).
+func checkTaskMode(c client, tool tools.Tool) error {
 	mode := support(tool)
 	switch {
 	case c.task != nil && mode == tools.NoTask:
@@ -51,7 +51,7 @@ func missing(capabilities object) error {
 func (cl *caller) callTool(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	c := clientFrom(ctx)
 	if !c.who.Role.submits() {
-		return nil, cl.refuse(c, req.Params.Name, req.Params.Arguments, fault.New(fault.Forbidden, "%s may not call tools", c.who.Name))
+		return nil, cl.reportRefusal(c, req.Params.Name, req.Params.Arguments, fault.New(fault.Forbidden, "%s may not call tools", c.who.Name))
 	}
 	if id, ok := req.Params.Meta[metaTask].(string); ok {
 		return cl.callInside(ctx, c, id, req.Params)
@@ -65,26 +65,26 @@ func (cl *caller) callTool(ctx context.Context, req *mcp.CallToolRequest) (*mcp.
 		if err != nil {
 			return cl.answers.refusal(c, req.Params.Name, fault.From(err))
 		}
-		return cl.answers.shown(c, "", req.Params.Name, cl.answers.success(req.Params.Name, out)), nil
+		return cl.answers.present(c, "", req.Params.Name, cl.answers.success(req.Params.Name, out)), nil
 	}
-	run, err := cl.begin(ctx, c, tool, req.Params)
+	run, err := cl.start(ctx, c, tool, req.Params)
 	if err != nil {
 		out, err := cl.unlogged(ctx, tool, req.Params.Arguments, err)
 		if err != nil {
 			return cl.answers.refusal(c, req.Params.Name, err)
 		}
-		return cl.answers.shown(c, "", req.Params.Name, cl.answers.success(req.Params.Name, out)), nil
+		return cl.answers.present(c, "", req.Params.Name, cl.answers.success(req.Params.Name, out)), nil
 	}
 	run.token = req.Params.GetProgressToken()
 	switch {
 	case c.task != nil:
-		cl.announce(c, run)
-		return nil, &taskStartedError{begun(run.id, run.at, run.ttl)}
+		cl.reportStatus(c, run)
+		return nil, &taskStartedError{submittedStatus(run.id, run.at, run.ttl)}
 	case run.atOnce(c) && !run.spec.AsksFirst:
-		return nil, &taskStartedError{begun(run.id, run.at, run.ttl)}
+		return nil, &taskStartedError{submittedStatus(run.id, run.at, run.ttl)}
 	}
-	result, err := cl.attend(ctx, c, run)
-	return cl.answers.shown(c, run.id, req.Params.Name, result), err
+	result, err := cl.await(ctx, c, run)
+	return cl.answers.present(c, run.id, req.Params.Name, result), err
 }
 
 func (o outcome) unpack() (*mcp.CallToolResult, error) {
@@ -123,8 +123,8 @@ func (r *run) atOnce(c client) bool {
 	return c.knowsTasks() && (r.spec.Tasks == tools.AtOnce || r.spec.Tasks == tools.OnlyTask)
 }
 
-// begin submits the task of a call, or goes on with the one whose questions the client answers.
-func (cl *caller) begin(ctx context.Context, c client, tool tools.Tool, p *mcp.CallToolParamsRaw) (*run, error) {
+// start submits the task of a call, or goes on with the one whose questions the client answers.
+func (cl *caller) start(ctx context.Context, c client, tool tools.Tool, p *mcp.CallToolParamsRaw) (*run, error) {
 	r := &run{spec: tool.Spec(), at: cl.cfg.Now(), ttl: c.task.ttl(cl.cfg.DefaultTTL, cl.cfg.MaxTTL)}
 	if p.RequestState != "" {
 		return r, cl.questions.resume(ctx, c, r, p)
@@ -132,7 +132,7 @@ func (cl *caller) begin(ctx context.Context, c client, tool tools.Tool, p *mcp.C
 	r.answers = p.InputResponses
 	args, err := tool.Check(orEmpty(p.Arguments))
 	if err != nil {
-		return nil, cl.refuse(c, p.Name, p.Arguments, err)
+		return nil, cl.reportRefusal(c, p.Name, p.Arguments, err)
 	}
 	program, err := plan.FromCall(p.Name, args)
 	if err != nil {
@@ -147,11 +147,11 @@ func (cl *caller) begin(ctx context.Context, c client, tool tools.Tool, p *mcp.C
 		return nil, err
 	}
 	wanted := api.SubmitRequest{
-		Plan: program.JSON(), Actor: c.who.Name, Labels: ttlLabel(r.ttl), Client: helper(c.asks(), reach, session),
+		Plan: program.JSON(), Actor: c.who.Name, Labels: ttlLabel(r.ttl), Client: clientAbilities(c.questionKinds(), reach, session),
 		Cause: c.cause,
 	}
-	if err := cl.tools.bound(c, &wanted); err != nil {
-		return nil, cl.refuse(c, p.Name, p.Arguments, err)
+	if err := cl.tools.restrict(c, &wanted); err != nil {
+		return nil, cl.reportRefusal(c, p.Name, p.Arguments, err)
 	}
 	r.id, r.session, err = cl.submitInContext(ctx, c, wanted)
 	return r, err
@@ -173,21 +173,21 @@ func (cl *caller) submitInContext(ctx context.Context, c client, r api.SubmitReq
 	return "", "", err
 }
 
-// attend waits for the end of a call, lets people decide what it asks, and hands a task back when that takes long.
-func (cl *caller) attend(ctx context.Context, c client, r *run) (*mcp.CallToolResult, error) {
+// await waits for the end of a call, lets people decide what it asks, and hands a task back when that takes long.
+func (cl *caller) await(ctx context.Context, c client, r *run) (*mcp.CallToolResult, error) {
 	limit := cl.cfg.Now().Add(cl.cfg.SyncWait)
 	for {
 		now, err := cl.watch(ctx, c, r, limit.Sub(cl.cfg.Now()))
 		switch {
 		case ctx.Err() != nil:
-			cl.leave(c, r)
+			cl.requestEnded(c, r)
 			return nil, fault.From(ctx.Err())
 		case err != nil:
 			return nil, err
 		case now.Over:
 			return cl.finish(ctx, c, r, now)
 		case now.Waits:
-			result, err := cl.desks.askOn(ctx, c, r)
+			result, err := cl.desks.askDuringCall(ctx, c, r)
 			if result != nil || err != nil {
 				return result, err
 			}
@@ -203,7 +203,7 @@ func (cl *caller) finish(ctx context.Context, c client, r *run, now api.ResultRe
 		cl.subscriptions.sessionChanged(c, r)
 	}
 	if r.atOnce(c) {
-		return nil, &taskStartedError{begun(r.id, r.at, r.ttl)}
+		return nil, &taskStartedError{submittedStatus(r.id, r.at, r.ttl)}
 	}
 	if now.State == statemachine.Done && r.spec.Name == toolAskPeople {
 		if asks := cl.desks.askInSession(ctx, c, r); asks != nil {
@@ -225,10 +225,10 @@ func (cl *caller) finish(ctx context.Context, c client, r *run, now api.ResultRe
 	return cl.answers.outcomeFor(ctx, c.who, t).unpack()
 }
 
-// leave is what becomes of a call whose request has ended: the client has cancelled it, or is gone. Only a call
+// requestEnded is what becomes of a call whose request has ended: the client has cancelled it, or is gone. Only a call
 // that was cancelled stops (S2-011); a client that is gone finds the task again.
-func (cl *caller) leave(c client, r *run) {
-	if cl.life.Err() != nil || !cl.clients.withdrawn(c) {
+func (cl *caller) requestEnded(c client, r *run) {
+	if cl.life.Err() != nil || !cl.clients.cancelled(c) {
 		return
 	}
 	cl.background(func(ctx context.Context) {
@@ -254,11 +254,11 @@ func (cl *caller) callInside(ctx context.Context, c client, id string, p *mcp.Ca
 		return cl.answers.failure(p.Name, got.Error).unpack()
 	case !got.State.Over():
 		return cl.answers.handBackStep(ctx, c, t.ID, p.Name, got.Step)
-	case !c.room.take(len(got.Output)):
+	case !c.reservation.tryReserve(len(got.Output)):
 		return cl.answers.handleText(id, "the call has succeeded in task "+id+" as step "+got.Step+", but too many large answers have not been read. "+
 			"Read the others, then call "+toolStatus+` with {"task_id": "`+id+`"}.`), nil
 	default:
-		return cl.answers.shown(c, "", p.Name, cl.answers.success(p.Name, got.Output)), nil
+		return cl.answers.present(c, "", p.Name, cl.answers.success(p.Name, got.Output)), nil
 	}
 }
 
@@ -272,7 +272,7 @@ type caller struct {
 	subscriptions *subscriber
 	sessions      *sessionTasks
 	questions     *questioner
-	desks         *desks
+	desks         *relays
 }
 
 // unlogged answers a call whose task the log does not take, when the tool is one for that; otherwise it returns why the
@@ -293,7 +293,7 @@ func (cl *caller) unlogged(ctx context.Context, tool tools.Tool, args json.RawMe
 func (cl *caller) direct(ctx context.Context, c client, tool tools.Tool, args json.RawMessage) (json.RawMessage, error) {
 	checked, err := tool.Check(orEmpty(args))
 	if err != nil {
-		return nil, cl.refuse(c, tool.Spec().Name, args, err)
+		return nil, cl.reportRefusal(c, tool.Spec().Name, args, err)
 	}
 	if cl.cfg.Direct == nil {
 		return nil, fault.New(fault.Forbidden, "%s is for registered agents, who speak over HTTP", tool.Spec().Name).

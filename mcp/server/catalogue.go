@@ -38,7 +38,7 @@ func (s *Server) offerTools() {
 			s.sdk.AddTool(described, s.calls.callTool)
 		}
 	}
-	s.sdk.RemoveTools(keysGone(s.offered, offered)...)
+	s.sdk.RemoveTools(missingKeys(s.offered, offered)...)
 	s.offered = offered
 	s.tools.descriptions.forget()
 }

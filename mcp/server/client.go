@@ -66,8 +66,8 @@ type client struct {
 	// sessionless is true for clients of another face, which have no session; listener hears what follows from their call.
 	sessionless bool
 	listener    *Listener
-	// room bounds the memory of the answer, nil for none.
-	room *room
+	// reservation bounds the memory of the answer, nil for none.
+	reservation *reservation
 }
 
 // taskRequest is the `task` parameter of 2025-11-25.
@@ -108,14 +108,14 @@ func (c *client) knowsTasks() bool {
 	return c.modern && ok
 }
 
-// fills reports whether the client can show forms to its user.
-func (c *client) fills() bool {
+// showsForms reports whether the client can show forms to its user.
+func (c *client) showsForms() bool {
 	e := c.caps.Elicitation
 	return e != nil && (e.Form != nil || e.URL == nil)
 }
 
-// asks are the kinds of questions that the client answers while a call runs.
-func (c *client) asks() []string {
+// questionKinds are the kinds of questions that the client answers while a call runs.
+func (c *client) questionKinds() []string {
 	var kinds []string
 	if c.caps.Elicitation != nil {
 		kinds = append(kinds, events.Elicitation)

@@ -79,7 +79,7 @@ func (cm *completer) approvalIDs(ctx context.Context, c client) ([]string, error
 
 func (cm *completer) toolNames(c client) []string {
 	return slices.DeleteFunc(slices.Clone(cm.cfg.Catalogue.Names()), func(name string) bool {
-		_, ok := cm.tools.serves(c, name)
+		_, ok := cm.tools.find(c, name)
 		return !ok
 	})
 }

@@ -36,7 +36,7 @@ type contexts struct {
 	// process is the key of the client over stdio, which is this process.
 	process string
 	mu      sync.Mutex
-	known   map[string]*sessionUse
+	cache   map[string]*sessionUse
 }
 
 // sessionUse is a session that was used.
@@ -48,7 +48,7 @@ type sessionUse struct {
 }
 
 func newContexts() contexts {
-	return contexts{process: rand.Text(), known: map[string]*sessionUse{}}
+	return contexts{process: rand.Text(), cache: map[string]*sessionUse{}}
 }
 
 // sessionKey is how a client names its session, "" when its calls belong to none. idle is true when it says nothing of the end.
@@ -92,7 +92,7 @@ func (st *sessionTasks) contextOf(ctx context.Context, c client) (events.TaskID,
 		}
 	}
 	use.used = now
-	st.contexts.put(of, use)
+	st.contexts.set(of, use)
 	return use.id, nil
 }
 
@@ -109,7 +109,7 @@ func (st *sessionTasks) openContext(ctx context.Context, c client, of string, ge
 	if c.who.Role.decides() {
 		r.Writes = st.cfg.Writes
 	}
-	if err := st.tools.bound(c, &r); err != nil {
+	if err := st.tools.restrict(c, &r); err != nil {
 		return "", err
 	}
 	r.Tools = nil // it calls none
@@ -129,7 +129,7 @@ func (st *sessionTasks) sessionOver(c client, err error) bool {
 		return false
 	}
 	if key, _, err := st.sessionKey(c); err == nil {
-		st.contexts.drop(c.who.Name + " " + key)
+		st.contexts.remove(c.who.Name + " " + key)
 	}
 	return true
 }
@@ -146,7 +146,7 @@ func (st *sessionTasks) endContext(ctx context.Context, id events.TaskID, who st
 func (st *sessionTasks) endSession(ctx context.Context, id, owner string) {
 	if use := st.contexts.get(owner + " session " + id); use.id != "" {
 		st.endContext(ctx, use.id, owner)
-		st.contexts.drop(owner + " session " + id)
+		st.contexts.remove(owner + " session " + id)
 	}
 }
 
@@ -163,25 +163,25 @@ func (st *sessionTasks) endProcess() {
 func (a *contexts) get(of string) sessionUse {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if use := a.known[of]; use != nil {
+	if use := a.cache[of]; use != nil {
 		return *use
 	}
 	return sessionUse{}
 }
 
-func (a *contexts) put(of string, use sessionUse) {
+func (a *contexts) set(of string, use sessionUse) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.known[of] == nil && len(a.known) >= maxContexts {
-		clear(a.known) // the log knows them
+	if a.cache[of] == nil && len(a.cache) >= maxContexts {
+		clear(a.cache) // the log knows them
 	}
-	a.known[of] = &use
+	a.cache[of] = &use
 }
 
-func (a *contexts) drop(of string) {
+func (a *contexts) remove(of string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.known, of)
+	delete(a.cache, of)
 }
 
 // programOf is the name of the program of a client, as far as it can stand in the name of a task.

@@ -66,14 +66,14 @@ func unknownTask(text string) error {
 
 // hidden reports whether a task is somebody else's, or no longer shown to MCP clients.
 func (co *core) hidden(ctx context.Context, who Identity, t api.TaskView) bool {
-	if end := until(t); !end.IsZero() && co.cfg.Now().After(end) {
+	if end := visibleUntil(t); !end.IsZero() && co.cfg.Now().After(end) {
 		return true
 	}
 	return !who.Role.seesAll() && co.ownerOf(ctx, t) != who.Name
 }
 
-// until is when a task stops being shown to clients; zero for one that always is.
-func until(t api.TaskView) time.Time {
+// visibleUntil is when a task stops being shown to clients; zero for one that always is.
+func visibleUntil(t api.TaskView) time.Time {
 	ttl, ok := ttlOf(t.Labels)
 	if !ok {
 		return time.Time{}
@@ -107,8 +107,8 @@ func (co *core) recover(method string, err *error) {
 	}
 }
 
-// refuse reports a call that the API never hears of, and returns why.
-func (co *core) refuse(c client, tool string, args json.RawMessage, why error) error {
+// reportRefusal reports a call that the API never hears of, and returns why.
+func (co *core) reportRefusal(c client, tool string, args json.RawMessage, why error) error {
 	co.cfg.Refused(c.who.Name, tool, args, why)
 	return why
 }
@@ -129,8 +129,8 @@ func (co *core) approvalsFor(ctx context.Context, who Identity) (api.ApprovalsRe
 // maxApprovals bounds a list of approvals.
 const maxApprovals = 100
 
-// past returns a task that somebody might have seen once.
-func (co *core) past(ctx context.Context, who Identity, text string) (api.TaskView, bool) {
+// pastTask returns a task that somebody might have seen once.
+func (co *core) pastTask(ctx context.Context, who Identity, text string) (api.TaskView, bool) {
 	id, err := events.ParseTaskID(text)
 	if err != nil {
 		return api.TaskView{}, false

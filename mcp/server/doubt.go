@@ -42,8 +42,8 @@ func doubtForm(step api.StepView) json.RawMessage {
 	})
 }
 
-// settle decides about a call in doubt as its form was filled in; a form that was put away decides nothing.
-func (qs *questioner) settle(ctx context.Context, c client, q question, response json.RawMessage) (bool, error) {
+// decideDoubt decides about a call in doubt as its form was filled in; a form that was put away decides nothing.
+func (qs *questioner) decideDoubt(ctx context.Context, c client, q question, response json.RawMessage) (bool, error) {
 	var r struct {
 		Action  string `json:"action"`
 		Content struct {

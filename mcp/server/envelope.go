@@ -74,8 +74,8 @@ func (p envelope) mayBeLarge() bool {
 	return p.Method != nil && slices.Contains([]string{"tools/call", "resources/read", "tasks/result", "tasks/get"}, *p.Method)
 }
 
-// look reads what the server has to know of a message, and refuses what is none (S2-009).
-func look(body []byte) (envelope, *jsonrpc.Error) {
+// parseEnvelope reads what the server has to know of a message, and refuses what is none (S2-009).
+func parseEnvelope(body []byte) (envelope, *jsonrpc.Error) {
 	var p envelope
 	err := json.Unmarshal(body, &p)
 	if _, syntax := errors.AsType[*json.SyntaxError](err); syntax {
@@ -90,7 +90,7 @@ func look(body []byte) (envelope, *jsonrpc.Error) {
 	}
 	switch {
 	case bytes.TrimSpace(body)[0] != '{', err != nil && (p.Method == nil || *p.Method == ""), p.Version != "2.0":
-		return p, notOne()
+		return p, notOneMessage()
 	case p.Method == nil && p.Result == nil && p.Error == nil:
 		return p, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the message has no method"}
 	}

@@ -28,11 +28,11 @@ func (s *Server) ListOf(profile string, who Identity, list *mcp.ListToolsResult)
 
 // ListenSessionOf is a session of a client that listens: note notes that a subscription has begun, closing gives the ids back.
 func ListenSessionOf(ids ...string) (note func(id string), closing func()) {
-	f := &feed{subscriber: &subscriber{}, name: "n", stop: func() {}, known: map[string]bool{}, ever: map[string]bool{}}
+	f := &feed{subscriber: &subscriber{}, name: "n", stop: func() {}, active: map[string]bool{}, ever: map[string]bool{}}
 	e := &listenSession{feed: f}
 	for _, id := range ids {
 		key := listenerKey{"ada", id}
-		if f.subscriber.listeners.begin(key, f.name, f) == nil {
+		if f.subscriber.listeners.register(key, f.name, f) == nil {
 			e.keys = append(e.keys, key)
 		}
 	}
@@ -42,7 +42,7 @@ func ListenSessionOf(ids ...string) (note func(id string), closing func()) {
 // Metered counts requests of identities in, and tells how many identities are known.
 func Metered() (enter func(who string) (leave func(), ok bool), known func() int) {
 	m := &meter{share: func(who string) string { return who }}
-	return m.enter, func() int {
+	return m.acquire, func() int {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		return len(m.byID)

@@ -24,30 +24,30 @@ type feed struct {
 	arrived uint64
 	// replies are the calls whose answers come before the messages of a subscription, by its id.
 	replies map[string]<-chan struct{}
-	// known are the subscriptions that there are, as far as the feed knows.
-	known map[string]bool
+	// active are the subscriptions that there are, as far as the feed knows.
+	active map[string]bool
 	// ever are those that there ever were, where somebody wants to know.
 	ever map[string]bool
 	// opened is closed when the node has opened the session, or has not: failed says why.
 	opened chan struct{}
 	failed error
-	// asked counts what makes the answer to a request for messages useless; stop ends the request.
-	asked int
+	// polls counts what makes the answer to a request for messages useless; stop ends the request.
+	polls int
 	stop  context.CancelFunc
-	// keeping is set when what is known will be kept with the session.
-	keeping *time.Timer
+	// saveTimer is set when what is known will be kept with the session.
+	saveTimer *time.Timer
 }
 
 // newFeed returns a feed without a name at the node.
 func newFeed(s *subscriber, id string) *feed {
-	return &feed{subscriber: s, id: id, replies: map[string]<-chan struct{}{}, known: map[string]bool{}, stop: func() {}}
+	return &feed{subscriber: s, id: id, replies: map[string]<-chan struct{}{}, active: map[string]bool{}, stop: func() {}}
 }
 
 // saveSoon sees to it that the ids of subscriptions are kept with their session: after a restart the client hears that
 // they have ended. The lock is held.
 func (f *feed) saveSoon() {
-	if f.id != "" && f.keeping == nil && f.name != "" && f.ever == nil {
-		f.keeping = time.AfterFunc(keepAfter, func() { f.save(f.subscriber.life) })
+	if f.id != "" && f.saveTimer == nil && f.name != "" && f.ever == nil {
+		f.saveTimer = time.AfterFunc(saveAfter, func() { f.save(f.subscriber.life) })
 	}
 }
 
@@ -56,18 +56,18 @@ func (f *feed) save(ctx context.Context) {
 		return
 	}
 	f.mu.Lock()
-	f.keeping = nil
-	ids := slices.Sorted(maps.Keys(f.known))
+	f.saveTimer = nil
+	ids := slices.Sorted(maps.Keys(f.active))
 	f.mu.Unlock()
-	f.subscriber.clients.changeKnown(ctx, f.id, func(r *record) { r.Listening = bounded(ids, maxKept) })
+	f.subscriber.clients.updateOpen(ctx, f.id, func(r *record) { r.Listening = bounded(ids, maxSaved) })
 }
 
 // saveNow keeps what saveSoon would have.
 func (f *feed) saveNow(ctx context.Context) {
 	f.mu.Lock()
-	due := f.keeping != nil
+	due := f.saveTimer != nil
 	if due {
-		f.keeping.Stop()
+		f.saveTimer.Stop()
 	}
 	f.mu.Unlock()
 	if due {
@@ -81,7 +81,7 @@ func (f *feed) open(ctx context.Context) {
 	f.failed = f.subscriber.cfg.Subscriptions.OpenSession(opening, f.name, false)
 	stop()
 	if f.failed != nil {
-		f.leave()
+		f.detach()
 	}
 	close(f.opened)
 	if f.failed == nil {
@@ -93,11 +93,11 @@ func (f *feed) open(ctx context.Context) {
 func (f *feed) run(ctx context.Context) {
 	defer f.close(context.WithoutCancel(ctx))
 	for ctx.Err() == nil {
-		err := f.ask(ctx)
+		err := f.poll(ctx)
 		switch {
 		case fault.Has(err, fault.NotFound):
 			f.subscriber.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "mcp_subscriptions_ended", slog.Any("error", err))
-			f.giveUp(ctx)
+			f.endAll(ctx)
 			return
 		case err != nil && ctx.Err() == nil:
 			_ = pause.For(ctx, feedAgain)
@@ -107,20 +107,20 @@ func (f *feed) run(ctx context.Context) {
 	}
 }
 
-// giveUp tells the client of the end of its subscriptions. Those of calls that come now belong to another feed.
-func (f *feed) giveUp(ctx context.Context) {
-	f.leave()
+// endAll tells the client of the end of its subscriptions. Those of calls that come now belong to another feed.
+func (f *feed) endAll(ctx context.Context) {
+	f.detach()
 	f.mu.Lock()
 	f.batch = nil
-	for id := range f.known {
+	for id := range f.active {
 		f.batch = append(f.batch, f.subscriber.cfg.Subscriptions.Ended(id))
 	}
 	f.mu.Unlock()
 	f.sendAll(ctx)
 }
 
-// leave lets the next call that needs a feed make another one.
-func (f *feed) leave() {
+// detach lets the next call that needs a feed make another one.
+func (f *feed) detach() {
 	f.subscriber.feeds.mu.Lock()
 	defer f.subscriber.feeds.mu.Unlock()
 	if f.subscriber.feeds.byID[f.id] == f {
@@ -128,18 +128,18 @@ func (f *feed) leave() {
 	}
 }
 
-// ask asks for messages. An answer that came too late is none.
-func (f *feed) ask(ctx context.Context) error {
+// poll asks for messages. An answer that came too late is none.
+func (f *feed) poll(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	f.mu.Lock()
 	f.stop = stop
-	asked, arrived := f.asked, f.arrived
+	asked, arrived := f.polls, f.arrived
 	f.mu.Unlock()
 	batch, err := f.subscriber.cfg.Subscriptions.Messages(ctx, f.name, arrived)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.asked != asked {
+	if f.polls != asked {
 		return nil
 	}
 	f.batch = batch
@@ -183,13 +183,13 @@ func (f *feed) trySend() (reply <-chan struct{}, done bool) {
 			return nil, false
 		}
 		f.batch, f.arrived = f.batch[1:], m.No
-		f.note(m.Subscription, !m.Last)
+		f.record(m.Subscription, !m.Last)
 	}
 	return nil, true
 }
 
-// after lets the messages of a subscription wait for the answer to a call.
-func (f *feed) after(subscription string, reply <-chan struct{}) {
+// sendAfter lets the messages of a subscription wait for the answer to a call.
+func (f *feed) sendAfter(subscription string, reply <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	maps.DeleteFunc(f.replies, func(_ string, out <-chan struct{}) bool { // those of calls that nothing followed from
@@ -203,18 +203,18 @@ func (f *feed) after(subscription string, reply <-chan struct{}) {
 	f.replies[subscription] = reply
 }
 
-// note notes whether there is a subscription. The lock is held.
-func (f *feed) note(subscription string, there bool) {
+// record notes whether there is a subscription. The lock is held.
+func (f *feed) record(subscription string, there bool) {
 	switch {
-	case f.known[subscription] == there:
+	case f.active[subscription] == there:
 		return
 	case there:
-		f.known[subscription] = true
+		f.active[subscription] = true
 		if f.ever != nil {
 			f.ever[subscription] = true
 		}
 	default:
-		delete(f.known, subscription)
+		delete(f.active, subscription)
 	}
 	f.saveSoon()
 }
@@ -223,15 +223,15 @@ func (f *feed) note(subscription string, there bool) {
 func (f *feed) refresh(subscription string, there bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.note(subscription, there)
+	f.record(subscription, there)
 	f.batch = nil
-	f.asked++
+	f.polls++
 	f.stop()
 }
 
 // close ends the session at the node. The next call that needs one opens another.
 func (f *feed) close(ctx context.Context) {
-	f.leave()
+	f.detach()
 	keeping, stop := context.WithTimeout(ctx, feedAgain)
 	f.saveNow(keeping) // first: a node that is gone takes all the time that it is given
 	stop()
@@ -251,10 +251,10 @@ func bounded(names []string, most int) []string {
 }
 
 const (
-	// keepAfter is how long after a change of them the ids of the subscriptions of a session are kept.
-	keepAfter = time.Second
-	// maxKept is how many bytes of ids are kept of a session.
-	maxKept = 16 << 10
+	// saveAfter is how long after a change of them the ids of the subscriptions of a session are kept.
+	saveAfter = time.Second
+	// maxSaved is how many bytes of ids are kept of a session.
+	maxSaved = 16 << 10
 )
 
 // feedAgain is how long a feed waits after a node did not answer.

@@ -32,8 +32,8 @@ func (a *feeds) has(id string) bool {
 	return a.byID[id] != nil
 }
 
-// begunAnew takes back that a subscription has ended: the client begins one of the same id, and has not heard of the end.
-func (a *feeds) begunAnew(id, subscription string) {
+// clearEnded takes back that a subscription has ended: the client begins one of the same id, and has not heard of the end.
+func (a *feeds) clearEnded(id, subscription string) {
 	a.mu.Lock()
 	f := a.lost[id]
 	a.mu.Unlock()
@@ -42,12 +42,12 @@ func (a *feeds) begunAnew(id, subscription string) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.known, subscription)
+	delete(f.active, subscription)
 	f.batch = slices.DeleteFunc(f.batch, func(m SubscriptionMessage) bool { return m.Subscription == subscription })
 }
 
-// of returns the feed of a session, and whether it is a new one, which its maker has to open.
-func (a *feeds) of(s *subscriber, id string) (f *feed, made bool) {
+// get returns the feed of a session, and whether it is a new one, which its maker has to open.
+func (a *feeds) get(s *subscriber, id string) (f *feed, made bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if f := a.byID[id]; f != nil {

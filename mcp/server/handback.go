@@ -65,8 +65,8 @@ func waitsFor(cause api.Cause, forAgent bool) string {
 	}
 }
 
-// goesOn is what is said of a task that goes on: what it waits for, and how its result is to be had.
-func (pr *presenter) goesOn(ctx context.Context, c client, id events.TaskID, step string) (handedBack, error) {
+// describePending is what is said of a task that goes on: what it waits for, and how its result is to be had.
+func (pr *presenter) describePending(ctx context.Context, c client, id events.TaskID, step string) (handedBack, error) {
 	h := handedBack{TaskID: id, Step: step, Status: "working", WaitsFor: "running", Reason: "The call is running.", PollIntervalMs: pollInterval.Milliseconds()}
 	t, err := pr.cfg.API.Get(ctx, api.GetRequest{ID: id})
 	if err != nil {
@@ -127,9 +127,9 @@ func (h handedBack) result(tool, did string) *mcp.CallToolResult {
 // handBack lets a call go on without its caller. A client without tasks is told what the call waits for, and how to hear of its end.
 func (pr *presenter) handBack(ctx context.Context, c client, r *run) (*mcp.CallToolResult, error) {
 	if c.knowsTasks() && r.spec.Tasks != tools.NoTask {
-		return nil, &taskStartedError{begun(r.id, r.at, r.ttl)}
+		return nil, &taskStartedError{submittedStatus(r.id, r.at, r.ttl)}
 	}
-	h, err := pr.goesOn(ctx, c, r.id, plan.CallID)
+	h, err := pr.describePending(ctx, c, r.id, plan.CallID)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +139,7 @@ func (pr *presenter) handBack(ctx context.Context, c client, r *run) (*mcp.CallT
 
 // handBackStep lets a call inside of a task go on without its caller.
 func (pr *presenter) handBackStep(ctx context.Context, c client, id events.TaskID, tool, step string) (*mcp.CallToolResult, error) {
-	h, err := pr.goesOn(ctx, c, id, step)
+	h, err := pr.describePending(ctx, c, id, step)
 	if err != nil {
 		return nil, err
 	}

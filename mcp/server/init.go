@@ -31,8 +31,8 @@ func (s *Server) initialize(ctx context.Context, c client, next mcp.MethodHandle
 	return &reply{fields: fields}, nil
 }
 
-// refusedInitialize is why a request cannot open a session; nil when it can, or when the SDK says why not.
-func refusedInitialize(request []byte) *jsonrpc.Error {
+// initializeError is why a request cannot open a session; nil when it can, or when the SDK says why not.
+func initializeError(request []byte) *jsonrpc.Error {
 	var p struct {
 		Params *mcp.InitializeParams `json:"params"`
 	}

@@ -28,8 +28,8 @@ type usage struct {
 	held     int64
 }
 
-// hold counts the bytes of a request in, those of unknown length as the most; false when the identity has too many.
-func (m *meter) hold(who string, size int64) (release func(), ok bool) {
+// acquireBytes counts the bytes of a request in, those of unknown length as the most; false when the identity has too many.
+func (m *meter) acquireBytes(who string, size int64) (release func(), ok bool) {
 	if size < 0 || size > MaxBody {
 		size = MaxBody
 	}
@@ -53,8 +53,8 @@ func tooMany(w http.ResponseWriter) {
 	http.Error(w, "too many requests", http.StatusTooManyRequests)
 }
 
-// enter counts a request in; false when the identity has too many.
-func (m *meter) enter(who string) (leave func(), ok bool) {
+// acquire counts a request in; false when the identity has too many.
+func (m *meter) acquire(who string) (release func(), ok bool) {
 	who = m.share(who)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -93,11 +93,11 @@ func (m *meter) prune() {
 
 // Admit counts in a request of an identity on another path than those of MCP, as ToolCaller.Admit does.
 func (s *Server) Admit(who string, size int64) (leave func(), err error) {
-	exit, ok := s.meter.enter(who)
+	exit, ok := s.meter.acquire(who)
 	if !ok {
 		return nil, s.tooMany(who)
 	}
-	release, ok := s.meter.hold(who, size)
+	release, ok := s.meter.acquireBytes(who, size)
 	if !ok {
 		exit()
 		return nil, s.tooMany(who)

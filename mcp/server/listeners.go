@@ -34,8 +34,8 @@ type listeners struct {
 // listenerKey names a subscription by who has it and its id.
 type listenerKey struct{ who, subscription string }
 
-// begin takes the id of a subscription: CONFLICT when the identity has one of that id, QUOTA_EXCEEDED.
-func (l *listeners) begin(key listenerKey, name string, by *feed) error {
+// register takes the id of a subscription: CONFLICT when the identity has one of that id, QUOTA_EXCEEDED.
+func (l *listeners) register(key listenerKey, name string, by *feed) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.byKey[key] != "" {
@@ -80,8 +80,8 @@ func (l *listeners) feedOf(key listenerKey) *feed {
 	return l.feeds[key]
 }
 
-// end gives the id of a subscription back. One that had begun is remembered.
-func (l *listeners) end(key listenerKey, name string, begun bool) {
+// unregister gives the id of a subscription back. One that had begun is remembered.
+func (l *listeners) unregister(key listenerKey, name string, begun bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.byKey[key] != name {
@@ -148,7 +148,7 @@ func (l *Listener) Close() {
 	ctx, stop := context.WithTimeout(context.Background(), feedAgain)
 	defer stop()
 	_ = l.s.cfg.Subscriptions.CloseSession(ctx, l.name) // else the node forgets it by itself
-	l.s.listeners.end(l.key, l.name, l.begun)
+	l.s.listeners.unregister(l.key, l.name, l.begun)
 }
 
 // listenerFor returns the name of the session in which a client without one acts: that of its listener, or the one of the
@@ -164,7 +164,7 @@ func (b *subscriber) listenerFor(ctx context.Context, c client, r *run) (string,
 	case l == nil:
 		return "", nil
 	}
-	if err := b.listeners.begin(key, l.name, nil); err != nil {
+	if err := b.listeners.register(key, l.name, nil); err != nil {
 		return "", err
 	}
 	l.key = key
@@ -185,6 +185,6 @@ func (b *subscriber) listenerEnded(c client, r *run) {
 		return
 	}
 	if name, err := b.listeners.find(key); err == nil {
-		b.listeners.end(key, name, true)
+		b.listeners.unregister(key, name, true)
 	}
 }

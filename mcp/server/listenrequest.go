@@ -85,6 +85,6 @@ func (f *versionRouter) standing(w http.ResponseWriter, r *http.Request, id stri
 		leave = f.s.clients.streams.open(id, stream)
 		f.s.desks.standingOpened(id, requestIdentity(r))
 	}
-	defer func() { leave(); f.s.desks.kickDesks(id) }()
+	defer func() { leave(); f.s.desks.recheckAll(id) }()
 	f.stateful.ServeHTTP(stream, r)
 }

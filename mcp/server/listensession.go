@@ -66,7 +66,7 @@ func (b *subscriber) openListenSession(ctx context.Context, who Identity, ids []
 	e.feed.name, e.feed.ever = rand.Text(), map[string]bool{}
 	for _, id := range ids {
 		key := listenerKey{who.Name, id}
-		if b.listeners.begin(key, e.feed.name, e.feed) == nil {
+		if b.listeners.register(key, e.feed.name, e.feed) == nil {
 			e.keys = append(e.keys, key)
 		}
 	}
@@ -119,7 +119,7 @@ func (e *listenSession) close() {
 	ever := maps.Clone(e.feed.ever) // calls that began before may still note theirs
 	e.feed.mu.Unlock()
 	for _, key := range e.keys {
-		e.feed.subscriber.listeners.end(key, e.feed.name, ever[key.subscription])
+		e.feed.subscriber.listeners.unregister(key, e.feed.name, ever[key.subscription])
 	}
 }
 
@@ -134,8 +134,8 @@ func (b *subscriber) listenSessionOf(c client, r *run) (string, error) {
 		return "", nil //nolint:nilerr // there is none: the tool says so
 	}
 	if r.feed = b.listeners.feedOf(key); r.feed != nil {
-		if reply := b.clients.replies.of(noteReply, c.note(noteReply)); reply != nil {
-			r.feed.after(r.subscription, reply)
+		if reply := b.clients.replies.done(noteReply, c.note(noteReply)); reply != nil {
+			r.feed.sendAfter(r.subscription, reply)
 		}
 	}
 	return name, nil

@@ -38,8 +38,8 @@ func (s *streams) standing(id string) *outlet {
 	return s.byID[id]
 }
 
-// request registers the stream of a request, under a key that is noted on the request, and returns how to end that.
-func (s *streams) request(key string, to sink) func() {
+// openRequest registers the stream of a request, under a key that is noted on the request, and returns how to end that.
+func (s *streams) openRequest(key string, to sink) func() {
 	o := newOutlet(to)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,8 +55,8 @@ func (s *streams) request(key string, to sink) func() {
 	}
 }
 
-// of is the stream on which a client reads what belongs to its request; nil for none.
-func (s *streams) of(c client) *outlet {
+// forClient is the stream on which a client reads what belongs to its request; nil for none.
+func (s *streams) forClient(c client) *outlet {
 	key := c.note(noteStream)
 	if key == "" && c.session != nil && c.session.ID() == "" {
 		return s.standing("")
@@ -66,9 +66,9 @@ func (s *streams) of(c client) *outlet {
 	return s.requests[key]
 }
 
-// displace ends the standing stream of a session for a new one: the client has opened that because it reads the former one no more,
+// replaceStanding ends the standing stream of a session for a new one: the client has opened that because it reads the former one no more,
 // even where the connection still seems to be there. The context is that of the new one.
-func (n *connections) displace(ctx context.Context, id, owner string) (context.Context, func()) {
+func (n *connections) replaceStanding(ctx context.Context, id, owner string) (context.Context, func()) {
 	known := n.sessions.ownedBy(id, owner)
 	ctx, stop := context.WithCancel(ctx)
 	if known == nil {

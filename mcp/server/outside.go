@@ -87,8 +87,8 @@ func (ov *outsideView) offerOutside() {
 		}
 	}
 	ov.showTemplates(templates)
-	ov.sdk.RemoveResources(keysGone(ov.features.resources, resources)...)
-	ov.sdk.RemovePrompts(keysGone(ov.features.prompts, prompts)...)
+	ov.sdk.RemoveResources(missingKeys(ov.features.resources, resources)...)
+	ov.sdk.RemovePrompts(missingKeys(ov.features.prompts, prompts)...)
 	ov.features.resources, ov.features.prompts = resources, prompts
 }
 
@@ -105,8 +105,8 @@ func (ov *outsideView) showTemplates(templates []*mcp.ResourceTemplate) {
 	}
 }
 
-// keysGone returns the keys of one map that another one lacks.
-func keysGone(from, in map[string]string) []string {
+// missingKeys returns the keys of one map that another one lacks.
+func missingKeys(from, in map[string]string) []string {
 	var keys []string
 	for key := range from {
 		if _, there := in[key]; !there {

@@ -53,12 +53,12 @@ type ownInput struct {
 	answers mcp.InputResponseMap
 }
 
-func text(description string) *jsonschema.Schema {
+func textSchema(description string) *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "string", Description: description}
 }
 
 func (tt *taskTools) ownTools() []ownTool {
-	id := map[string]*jsonschema.Schema{"task_id": text("the id of the task, TASK_…")}
+	id := map[string]*jsonschema.Schema{"task_id": textSchema("the id of the task, TASK_…")}
 	return []ownTool{
 		{
 			toolSubmit, "Submit a plan: a task of one or many tool calls, with dependencies, retries and approvals. Answers with its id as soon as it is durable, or with every problem of the plan. Resource " + planSchemaURI + " describes all of a plan.", false,
@@ -66,10 +66,10 @@ func (tt *taskTools) ownTools() []ownTool {
 				"plan":              planSchema(),
 				"validate_only":     {Type: "boolean", Description: "only check the plan and its inputs, and submit nothing"},
 				"inputs":            {Type: "object", Description: "the inputs that the plan declares"},
-				"name":              text("a name for lists, in place of that of the plan"),
-				"idempotency_key":   text("a second submission with the same key is the same task, unless that has failed"),
-				"idempotency_scope": text("how long the task holds that key: forever, until_end, or a duration such as 24h"),
-				"for":               text("for registered agents: the call that it is for, as AGENT_CLAIM says in `call`; an agent that has only one need not say it"),
+				"name":              textSchema("a name for lists, in place of that of the plan"),
+				"idempotency_key":   textSchema("a second submission with the same key is the same task, unless that has failed"),
+				"idempotency_scope": textSchema("how long the task holds that key: forever, until_end, or a duration such as 24h"),
+				"for":               textSchema("for registered agents: the call that it is for, as AGENT_CLAIM says in `call`; an agent that has only one need not say it"),
 			},
 			[]string{"plan"},
 			tt.ownSubmit,
@@ -79,7 +79,7 @@ func (tt *taskTools) ownTools() []ownTool {
 			toolResult, "Wait for the end of a task, and show its result, or a piece of a large one.", true,
 			map[string]*jsonschema.Schema{
 				"task_id": id["task_id"], "wait_seconds": {Type: "number", Description: "how long to wait at most, 20 by default, 50 at most"},
-				"field":  text("only this field of the result"),
+				"field":  textSchema("only this field of the result"),
 				"offset": {Type: "integer", Description: "only a piece of at most 15 KiB, from this byte on"},
 			},
 			[]string{"task_id"},
@@ -89,13 +89,13 @@ func (tt *taskTools) ownTools() []ownTool {
 			toolList, "List tasks, the newest first.", true,
 			map[string]*jsonschema.Schema{
 				"states": {Type: "array", Items: &jsonschema.Schema{Type: "string"}, Description: "only tasks in these states"},
-				"limit":  {Type: "integer", Description: "1 to 100, 20 by default"}, "cursor": text("next of the page before"),
+				"limit":  {Type: "integer", Description: "1 to 100, 20 by default"}, "cursor": textSchema("next of the page before"),
 			},
 			nil, tt.ownList,
 		},
 		{
 			toolCancel, "Cancel a task, its children and its running calls.", false,
-			map[string]*jsonschema.Schema{"task_id": id["task_id"], "reason": text("why, for the log")},
+			map[string]*jsonschema.Schema{"task_id": id["task_id"], "reason": textSchema("why, for the log")},
 			[]string{"task_id"},
 			tt.ownCancel,
 		},
@@ -122,16 +122,16 @@ func (tt *taskTools) addOwnTools() {
 func (tt *taskTools) handler(t ownTool) mcp.ToolHandler {
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		c := clientFrom(ctx)
-		in, err := t.read(req.Params.Arguments)
+		in, err := t.decodeInput(req.Params.Arguments)
 		if err == nil && !t.reads && !c.who.Role.submits() {
 			err = fault.New(fault.Forbidden, "%s may not do that", c.who.Name)
 		}
 		if err != nil {
-			err = tt.refuse(c, t.name, req.Params.Arguments, err)
+			err = tt.reportRefusal(c, t.name, req.Params.Arguments, err)
 		}
 		var out any
 		if err == nil {
-			in.round(req.Params)
+			in.readRound(req.Params)
 			out, err = t.do(ctx, &c, &in)
 		}
 		if err != nil {
@@ -140,7 +140,7 @@ func (tt *taskTools) handler(t ownTool) mcp.ToolHandler {
 		if whole, ok := out.(*mcp.CallToolResult); ok {
 			return whole, nil
 		}
-		return tt.answers.shown(c, resultTask(t, in), t.name, structured(mustJSON(out))), nil
+		return tt.answers.present(c, resultTask(t, in), t.name, structured(mustJSON(out))), nil
 	}
 }
 
@@ -152,8 +152,8 @@ func resultTask(t ownTool, in ownInput) events.TaskID {
 	return events.TaskID(in.TaskID)
 }
 
-// read decodes and checks the input of a tool of the face.
-func (t ownTool) read(raw json.RawMessage) (ownInput, error) {
+// decodeInput decodes and checks the input of a tool of the face.
+func (t ownTool) decodeInput(raw json.RawMessage) (ownInput, error) {
 	var in ownInput
 	given := map[string]json.RawMessage{}
 	if err := json.Unmarshal(orEmpty(raw), &given); err != nil {
@@ -161,7 +161,7 @@ func (t ownTool) read(raw json.RawMessage) (ownInput, error) {
 	}
 	for name := range given {
 		if t.in[name] == nil {
-			return in, t.unknown(name)
+			return in, t.unknownField(name)
 		}
 	}
 	for _, name := range t.need {
@@ -179,12 +179,12 @@ func (t ownTool) read(raw json.RawMessage) (ownInput, error) {
 	return in, nil
 }
 
-// unknown refuses an input that the tool does not have. Names in another form, such as taskId, mean those that it has.
-func (t ownTool) unknown(name string) error {
+// unknownField refuses an input that the tool does not have. Names in another form, such as taskId, mean those that it has.
+func (t ownTool) unknownField(name string) error {
 	e := fault.New(fault.ValidationError, "is not known").WithField(name)
 	known := slices.Sorted(maps.Keys(t.in))
 	for _, is := range known {
-		if plainLetters(is) == plainLetters(name) {
+		if normalizeName(is) == normalizeName(name) {
 			return e.WithHint("did you mean %s?", is)
 		}
 	}
@@ -197,8 +197,8 @@ func (t ownTool) unknown(name string) error {
 	return e.WithHint("its inputs are %s", strings.Join(known, ", "))
 }
 
-// plainLetters is a name without what tells taskId from task_id.
-func plainLetters(name string) string {
+// normalizeName is a name without what tells taskId from task_id.
+func normalizeName(name string) string {
 	return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(name))
 }
 
@@ -212,10 +212,10 @@ func (tt *taskTools) ownSubmit(ctx context.Context, c *client, in *ownInput) (an
 	}
 	r := api.SubmitRequest{
 		Plan: in.Plan, Inputs: in.Inputs, Name: in.Name, IdempotencyKey: in.Key, IdempotencyScope: in.Scope, Actor: c.who.Name, Labels: ttlLabel(tt.cfg.DefaultTTL),
-		Client: helper(nil, reach, ""), NoSecrets: true,
+		Client: clientAbilities(nil, reach, ""), NoSecrets: true,
 	}
 	c.call = cmp.Or(in.For, c.call)
-	if err := tt.tools.bound(*c, &r); err != nil {
+	if err := tt.tools.restrict(*c, &r); err != nil {
 		return nil, err
 	}
 	task, err := tt.cfg.API.Submit(ctx, r)
@@ -243,11 +243,11 @@ func (tt *taskTools) ownStatus(ctx context.Context, c *client, in *ownInput) (an
 	if err != nil {
 		return nil, err
 	}
-	if t, err = tt.withRoom(ctx, *c, t); err != nil {
+	if t, err = tt.readWithinMemory(ctx, *c, t); err != nil {
 		return nil, err
 	}
 	if tt.answers.showsAll(*c) {
-		c.room.spareTask(&t)
+		c.reservation.extractTask(&t)
 	}
 	why, err := tt.cfg.API.Explain(ctx, api.GetRequest{ID: t.ID})
 	return object{"task": t, "causes": why.Causes}, err
@@ -259,8 +259,8 @@ func (tt *taskTools) ownTask(ctx context.Context, c *client, in *ownInput) (api.
 	if !fault.Has(err, fault.NotFound) {
 		return t, err
 	}
-	if past, there := tt.past(ctx, c.who, in.TaskID); there {
-		err = fault.New(fault.Gone, "clients saw the task for as long as it was to be shown, until %s", until(past).UTC().Format(time.RFC3339)).
+	if past, there := tt.pastTask(ctx, c.who, in.TaskID); there {
+		err = fault.New(fault.Gone, "clients saw the task for as long as it was to be shown, until %s", visibleUntil(past).UTC().Format(time.RFC3339)).
 			WithHint("the log has it: orch get %s", past.ID)
 	}
 	e := *fault.From(err)
@@ -311,5 +311,5 @@ type taskTools struct {
 	plans     *planChecks
 	clients   *connections
 	questions *questioner
-	desks     *desks
+	desks     *relays
 }

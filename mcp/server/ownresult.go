@@ -45,14 +45,14 @@ func (tt *taskTools) ownResult(ctx context.Context, c *client, in *ownInput) (an
 	case r.State == statemachine.Done && (in.Field != "" || in.Offset != nil):
 		return pieceOf(r, in)
 	case r.Over && !tt.answers.showsAll(*c):
-		return flat(r), nil
+		return flatten(r), nil
 	}
-	r.Output = c.room.value(r.Output)
+	r.Output = c.reservation.valueKey(r.Output)
 	if r.Over {
 		return r, nil
 	}
 	fields := fieldsOf(r)
-	h, err := tt.answers.goesOn(ctx, *c, id, "")
+	h, err := tt.answers.describePending(ctx, *c, id, "")
 	fields["waits_for"], fields["reason"], fields["poll_interval_ms"] = h.WaitsFor, h.Reason, h.PollIntervalMs
 	return fields, err
 }
@@ -62,7 +62,7 @@ func (tt *taskTools) ownResult(ctx context.Context, c *client, in *ownInput) (an
 func (tt *taskTools) resultWithAnswers(ctx context.Context, c client, id events.TaskID, limit time.Time) (api.ResultReply, error) {
 	asked := !c.sessionless && c.session != nil && !c.modern
 	for attend := asked || c.modern; ; {
-		r, err := tt.result(ctx, c.room, api.ResultRequest{ID: id, Wait: max(limit.Sub(tt.cfg.Now()), 0), Attend: attend})
+		r, err := tt.result(ctx, c.reservation, api.ResultRequest{ID: id, Wait: max(limit.Sub(tt.cfg.Now()), 0), Attend: attend})
 		switch {
 		case err != nil || r.Over || !r.Waits || !attend || !tt.cfg.Now().Before(limit):
 			return r, err
@@ -85,8 +85,8 @@ func (tt *taskTools) resultWithAnswers(ctx context.Context, c client, id events.
 func (tt *taskTools) askUntil(ctx context.Context, c client, id events.TaskID, limit time.Time) error {
 	within, stop := context.WithTimeout(ctx, limit.Sub(tt.cfg.Now()))
 	defer stop()
-	desk := tt.desks.attendDesk(c, id, false)
-	defer desk.leave()
+	desk := tt.desks.join(c, id, false)
+	defer desk.stop()
 	if _, err := desk.wait(within, false); err != nil && within.Err() == nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func (tt *taskTools) answerRound(ctx context.Context, c client, id events.TaskID
 	return err
 }
 
-// round takes over what a request says beside the arguments of its tool.
-func (in *ownInput) round(p *mcp.CallToolParamsRaw) {
+// readRound takes over what a request says beside the arguments of its tool.
+func (in *ownInput) readRound(p *mcp.CallToolParamsRaw) {
 	in.state, in.answers = p.RequestState, p.InputResponses
 }

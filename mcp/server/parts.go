@@ -26,7 +26,7 @@ type part struct {
 }
 
 // part returns the key of a new part.
-func (of *room) part(size int, open func() io.Reader) string {
+func (of *reservation) part(size int, open func() io.Reader) string {
 	key := "orch-part-" + rand.Text()
 	of.rooms.mu.Lock()
 	defer of.rooms.mu.Unlock()
@@ -34,8 +34,8 @@ func (of *room) part(size int, open func() io.Reader) string {
 	return key
 }
 
-// spared is the size of all parts.
-func (of *room) spared() (size int) {
+// partsSize is the size of all parts.
+func (of *reservation) partsSize() (size int) {
 	of.rooms.mu.Lock()
 	defer of.rooms.mu.Unlock()
 	for _, p := range of.parts {
@@ -44,15 +44,15 @@ func (of *room) spared() (size int) {
 	return size
 }
 
-// drop forgets the parts of an answer that is made again.
-func (of *room) drop() {
+// dropParts forgets the parts of an answer that is made again.
+func (of *reservation) dropParts() {
 	of.rooms.mu.Lock()
 	defer of.rooms.mu.Unlock()
 	of.parts = nil
 }
 
-// value is a key in place of a JSON value, if that is large.
-func (of *room) value(raw json.RawMessage) json.RawMessage {
+// valueKey is a key in place of a JSON value, if that is large.
+func (of *reservation) valueKey(raw json.RawMessage) json.RawMessage {
 	if of == nil || len(raw) < largeAnswer {
 		return raw
 	}
@@ -60,8 +60,8 @@ func (of *room) value(raw json.RawMessage) json.RawMessage {
 	return json.RawMessage(`"` + of.part(len(line), func() io.Reader { return bytes.NewReader(line) }) + `"`)
 }
 
-// text is a key in place of a text, if that is large.
-func (of *room) text(text string) string {
+// textKey is a key in place of a text, if that is large.
+func (of *reservation) textKey(text string) string {
 	if of == nil || len(text) < largeAnswer {
 		return text
 	}
@@ -69,29 +69,29 @@ func (of *room) text(text string) string {
 	return of.part(len(text), func() io.Reader { return quote(strings.NewReader(text)) })
 }
 
-// spare leaves the large parts out of a result.
-func (of *room) spare(result mcp.Result) mcp.Result {
+// extract leaves the large parts out of a result.
+func (of *reservation) extract(result mcp.Result) mcp.Result {
 	if of == nil {
 		return result
 	}
 	switch r := result.(type) {
 	case *mcp.CallToolResult:
-		of.spareCall(r)
+		of.extractCall(r)
 	case *mcp.ReadResourceResult:
 		for _, c := range r.Contents {
-			c.Text = of.text(c.Text)
+			c.Text = of.textKey(c.Text)
 		}
 	}
 	return result
 }
 
-// spareCall leaves the large parts out of the result of a call. A text that says the same as the data is no part of its own.
-func (of *room) spareCall(r *mcp.CallToolResult) {
+// extractCall leaves the large parts out of the result of a call. A text that says the same as the data is no part of its own.
+func (of *reservation) extractCall(r *mcp.CallToolResult) {
 	if of == nil {
 		return
 	}
 	data, _ := r.StructuredContent.(json.RawMessage)
-	spared := of.value(data)
+	spared := of.valueKey(data)
 	for _, c := range r.Content {
 		t, ok := c.(*mcp.TextContent)
 		switch {
@@ -99,7 +99,7 @@ func (of *room) spareCall(r *mcp.CallToolResult) {
 		case len(data) >= largeAnswer && t.Text == string(data) && !bytes.ContainsAny(data, "\r\n"):
 			t.Text = string(spared)
 		default:
-			t.Text = of.text(t.Text)
+			t.Text = of.textKey(t.Text)
 		}
 	}
 	if len(data) > 0 {
@@ -107,11 +107,11 @@ func (of *room) spareCall(r *mcp.CallToolResult) {
 	}
 }
 
-// spareTask leaves the large parts out of the view of a task.
-func (of *room) spareTask(t *api.TaskView) {
-	t.Output = of.value(t.Output)
+// extractTask leaves the large parts out of the view of a task.
+func (of *reservation) extractTask(t *api.TaskView) {
+	t.Output = of.valueKey(t.Output)
 	for i := range t.Steps {
-		t.Steps[i].Output = of.value(t.Steps[i].Output)
+		t.Steps[i].Output = of.valueKey(t.Steps[i].Output)
 	}
 }
 
@@ -131,12 +131,12 @@ func oneLine(raw json.RawMessage) []byte {
 
 // fill replaces the keys of parts in an encoded message by the parts; nil when there is none. Inside of a string a part is
 // escaped.
-func (of *room) fill(message []byte) io.Reader {
+func (of *reservation) fill(message []byte) io.Reader {
 	of.rooms.mu.Lock()
 	defer of.rooms.mu.Unlock()
 	var pieces []io.Reader
 	for {
-		before, p, inText, after := of.cut(message)
+		before, p, inText, after := of.splitAtKey(message)
 		if p == nil {
 			break
 		}
@@ -153,8 +153,8 @@ func (of *room) fill(message []byte) io.Reader {
 	return io.MultiReader(append(pieces, bytes.NewReader(bytes.Clone(message)))...)
 }
 
-// cut finds the first key in a message. The lock is held.
-func (of *room) cut(message []byte) (before []byte, first *part, inText bool, after []byte) {
+// splitAtKey finds the first key in a message. The lock is held.
+func (of *reservation) splitAtKey(message []byte) (before []byte, first *part, inText bool, after []byte) {
 	at := len(message)
 	for i, p := range of.parts {
 		for _, quoted := range []string{`"` + p.key + `"`, `\"` + p.key + `\"`} {
@@ -167,8 +167,8 @@ func (of *room) cut(message []byte) (before []byte, first *part, inText bool, af
 	return before, first, inText, after
 }
 
-// whole is a JSON value with its parts in it, in one piece.
-func (of *room) whole(raw json.RawMessage) json.RawMessage {
+// inline is a JSON value with its parts in it, in one piece.
+func (of *reservation) inline(raw json.RawMessage) json.RawMessage {
 	if of == nil {
 		return raw
 	}
@@ -177,7 +177,7 @@ func (of *room) whole(raw json.RawMessage) json.RawMessage {
 		return raw
 	}
 	var b bytes.Buffer
-	b.Grow(of.spared() + len(raw) + bytes.MinRead)
+	b.Grow(of.partsSize() + len(raw) + bytes.MinRead)
 	_, _ = b.ReadFrom(filled) // from memory
 	return b.Bytes()
 }

@@ -45,10 +45,10 @@ func TestLargePartsArriveAsTheyWere(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			of, sent := newRooms().room("ada"), httptest.NewRecorder()
-			message := mustJSON(of.spare(result()))
+			of, sent := newAnswerMemory().newReservation("ada"), httptest.NewRecorder()
+			message := mustJSON(of.extract(result()))
 			assert.Less(t, len(message), largeAnswer)
-			late := &lateWriter{ResponseWriter: sent, room: of}
+			late := &deferredWriter{ResponseWriter: sent, room: of}
 			_, err := late.Write(message)
 			require.NoError(t, err)
 			late.send()
@@ -61,10 +61,10 @@ func TestLargePartsArriveAsTheyWere(t *testing.T) {
 // A part that stands in a value, whose text is sent as well, is there in both.
 func TestAPartInsideOfAValue(t *testing.T) {
 	t.Parallel()
-	of := newRooms().room("ada")
+	of := newAnswerMemory().newReservation("ada")
 	want := object{"state": "DONE", "output": object{"text": awkward()}}
-	got := object{"state": "DONE", "output": of.value(mustJSON(want["output"]))}
-	assert.JSONEq(t, string(mustJSON(want)), string(of.whole(mustJSON(got))))
+	got := object{"state": "DONE", "output": of.valueKey(mustJSON(want["output"]))}
+	assert.JSONEq(t, string(mustJSON(want)), string(of.inline(mustJSON(got))))
 	filled, err := io.ReadAll(of.fill(mustJSON(structured(mustJSON(got)))))
 	require.NoError(t, err)
 	var read struct {
@@ -79,10 +79,10 @@ func TestAPartInsideOfAValue(t *testing.T) {
 // Nothing is taken for the key of a part but one: not what looks like it.
 func TestNothingLooksLikeAPart(t *testing.T) {
 	t.Parallel()
-	of := newRooms().room("ada")
-	of.text(strings.Repeat("x", largeAnswer))
+	of := newAnswerMemory().newReservation("ada")
+	of.textKey(strings.Repeat("x", largeAnswer))
 	assert.Nil(t, of.fill([]byte(`{"text":"orch-part-AAAAAAAAAAAAAAAAAAAAAAAAAA"}`)))
-	assert.Nil(t, (&room{rooms: newRooms()}).fill([]byte(of.parts[0].key)), "a part of another request")
+	assert.Nil(t, (&reservation{rooms: newAnswerMemory()}).fill([]byte(of.parts[0].key)), "a part of another request")
 }
 
 func TestEscaperReadsInAnyPieces(t *testing.T) {
@@ -106,8 +106,8 @@ func TestEscaperReadsInAnyPieces(t *testing.T) {
 func TestAnAnswerThatWaitsForItsStreamStopsNobody(t *testing.T) {
 	t.Parallel()
 	s := wire(newCore(Config{}.withDefaults()))
-	of, req := s.rooms.room("ada"), httptest.NewRequest(http.MethodPost, "/", nil)
-	defer s.rooms.note(req, of)()
+	of, req := s.rooms.newReservation("ada"), httptest.NewRequest(http.MethodPost, "/", nil)
+	defer s.rooms.attach(req, of)()
 	answer := s.route(func(context.Context, string, mcp.Request) (mcp.Result, error) {
 		assert.Len(t, s.rooms.making, 1)
 		return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{Text: strings.Repeat("x", largeAnswer)}}}, nil
@@ -117,6 +117,6 @@ func TestAnAnswerThatWaitsForItsStreamStopsNobody(t *testing.T) {
 	})
 	require.NoError(t, err)
 	assert.Empty(t, s.rooms.making)
-	assert.True(t, of.holds(), "its memory is held")
+	assert.True(t, of.isLarge(), "its memory is held")
 	assert.Less(t, len(mustJSON(result)), largeAnswer, "and encoded by nobody else")
 }

@@ -68,18 +68,18 @@ func ruleOf(a api.ApprovalView) string {
 	return details.Rule
 }
 
-// needsOthers is the result of a call that waits for people whom its client does not reach, or whose answer
+// waitsForOthers is the result of a call that waits for people whom its client does not reach, or whose answer
 // was refused. nil when it goes on meanwhile.
-func (qs *questioner) needsOthers(ctx context.Context, c client, r *run, refused error) (*mcp.CallToolResult, error) {
+func (qs *questioner) waitsForOthers(ctx context.Context, c client, r *run, refused error) (*mcp.CallToolResult, error) {
 	e, asked, err := qs.waitsForPeople(ctx, c, r.id)
 	if err != nil || e == nil {
 		return nil, err
 	}
 	if c.knowsTasks() && r.spec.Tasks != tools.NoTask {
-		return nil, &taskStartedError{begun(r.id, r.at, r.ttl)}
+		return nil, &taskStartedError{submittedStatus(r.id, r.at, r.ttl)}
 	}
 	if c.modern && asked.question != "" {
-		return nil, qs.lacks(ctx, c, r)
+		return nil, qs.missingCapability(ctx, c, r)
 	}
 	if refused != nil {
 		e.Message = "the answer was refused (" + fault.From(refused).Message + "), and " + e.Message
@@ -111,8 +111,8 @@ func withData(result *mcp.CallToolResult, more object) {
 	}
 }
 
-// lacks ends a call that asks what its client of 2026-07-28 has not declared to answer.
-func (qs *questioner) lacks(ctx context.Context, c client, r *run) error {
+// missingCapability ends a call that asks what its client of 2026-07-28 has not declared to answer.
+func (qs *questioner) missingCapability(ctx context.Context, c client, r *run) error {
 	asked, err := qs.cfg.API.Questions(ctx, api.QuestionsRequest{Task: r.id})
 	if err != nil {
 		return err

@@ -96,7 +96,7 @@ func (pc *planChecks) loadPlan(c client, raw json.RawMessage) (*plan.Plan, *plan
 	}
 	var names []string
 	for _, name := range pc.cfg.Catalogue.Names() {
-		if _, ok := pc.tools.serves(c, name); ok {
+		if _, ok := pc.tools.find(c, name); ok {
 			names = append(names, name)
 		}
 	}
@@ -146,7 +146,7 @@ func (pc *planChecks) planRefused(c client, in *ownInput, err error) (any, error
 		return nil, err
 	}
 	problems := problemsOf(list)
-	nameInPlans(problems, narrowed(pc.tools.profileOf(c)))
+	nameInPlans(problems, profileTools(pc.tools.profileOf(c)))
 	e := fault.New(fault.InvalidPlan, "the plan is not valid, and nothing of it was run; problems: %d", len(problems)).WithField("plan").
 		WithHint("mend all of them and submit it again; validate_only checks without running; resource %s has all keys", planSchemaURI)
 	result, err := pc.answers.failure(toolSubmit, e).unpack()

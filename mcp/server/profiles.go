@@ -55,8 +55,8 @@ type profileTool struct {
 	fill map[string]string
 }
 
-// narrowed are the profiles with tools of their own words; nil for any other.
-func narrowed(profile string) []profileTool {
+// profileTools are the profiles with tools of their own words; nil for any other.
+func profileTools(profile string) []profileTool {
 	if profile == ProfileCoding {
 		return codingTools()
 	}
@@ -65,7 +65,7 @@ func narrowed(profile string) []profileTool {
 
 // Behind returns the tool of the catalogue that a profile shows under a name of its own, empty for none.
 func Behind(profile, name string) string {
-	for _, t := range narrowed(profile) {
+	for _, t := range profileTools(profile) {
 		if t.name == name {
 			return t.tool
 		}
@@ -93,8 +93,8 @@ func (v *toolView) profileOf(c client) string {
 	return cmp.Or(c.note(noteProfile), v.cfg.Profile)
 }
 
-// takeProfile notes the profile that the URL of a request names. It refuses the request when there is none such.
-func takeProfile(w http.ResponseWriter, r *http.Request) bool {
+// readProfile notes the profile that the URL of a request names. It refuses the request when there is none such.
+func readProfile(w http.ResponseWriter, r *http.Request) bool {
 	profile := r.URL.Query().Get("profile")
 	if err := CheckProfile(profile); err != nil {
 		http.Error(w, fault.From(err).Message+"; "+fault.From(err).Hint, http.StatusBadRequest)
@@ -108,7 +108,7 @@ func takeProfile(w http.ResponseWriter, r *http.Request) bool {
 
 // inProfile finds a tool that a client names in its profile. own is false when the profile has no words of its own.
 func (v *toolView) inProfile(c client, name string) (tool profileTool, own, ok bool) {
-	list := narrowed(v.profileOf(c))
+	list := profileTools(v.profileOf(c))
 	for _, t := range list {
 		if t.name == name {
 			return t, true, true
@@ -121,12 +121,12 @@ func (v *toolView) inProfile(c client, name string) (tool profileTool, own, ok b
 	return profileTool{name: name, tool: name}, list != nil, list == nil
 }
 
-// enter turns a call of a tool of the client's profile into one of the catalogue: its name, inputs that are not shown, and paths
+// translate turns a call of a tool of the client's profile into one of the catalogue: its name, inputs that are not shown, and paths
 // that are relative to the project.
-func (v *toolView) enter(c client, p *mcp.CallToolParamsRaw) error {
+func (v *toolView) translate(c client, p *mcp.CallToolParamsRaw) error {
 	t, own, ok := v.inProfile(c, p.Name)
 	if !ok {
-		return invalidParams("the profile " + v.profileOf(c) + " has no tool " + quoted(p.Name) + v.meant(c, p.Name))
+		return invalidParams("the profile " + v.profileOf(c) + " has no tool " + quoted(p.Name) + v.suggestion(c, p.Name))
 	}
 	p.Name = t.tool
 	tool, found := v.cfg.Catalogue.Get(t.tool)
@@ -137,16 +137,16 @@ func (v *toolView) enter(c client, p *mcp.CallToolParamsRaw) error {
 	if json.Unmarshal(orEmpty(p.Arguments), &fields) != nil || fields == nil {
 		return nil //nolint:nilerr // the tool refuses it
 	}
-	v.complement(t, tool, fields)
+	v.completeArgs(t, tool, fields)
 	if t.tool == toolAskPeople {
-		v.enterPlanned(c, fields)
+		v.translatePlanned(c, fields)
 	}
 	p.Arguments = mustJSON(fields)
 	return nil
 }
 
-// complement adds the inputs of a tool that its profile does not show, and makes its paths absolute.
-func (v *toolView) complement(t profileTool, tool tools.Tool, fields map[string]json.RawMessage) {
+// completeArgs adds the inputs of a tool that its profile does not show, and makes its paths absolute.
+func (v *toolView) completeArgs(t profileTool, tool tools.Tool, fields map[string]json.RawMessage) {
 	for name, value := range t.fill {
 		if fields[name] == nil {
 			fields[name] = json.RawMessage(value)
@@ -159,8 +159,8 @@ func (v *toolView) complement(t profileTool, tool tools.Tool, fields map[string]
 	}
 }
 
-// enterPlanned turns the call for which an approval is asked into one of the catalogue, as enter does when it is made.
-func (v *toolView) enterPlanned(c client, fields map[string]json.RawMessage) {
+// translatePlanned turns the call for which an approval is asked into one of the catalogue, as enter does when it is made.
+func (v *toolView) translatePlanned(c client, fields map[string]json.RawMessage) {
 	var details, args map[string]json.RawMessage
 	var name string
 	if json.Unmarshal(fields["details"], &details) != nil || json.Unmarshal(details["tool"], &name) != nil {
@@ -171,7 +171,7 @@ func (v *toolView) enterPlanned(c client, fields map[string]json.RawMessage) {
 	if !own || !ok || !found || json.Unmarshal(orEmpty(details["arguments"]), &args) != nil || args == nil {
 		return
 	}
-	v.complement(t, tool, args)
+	v.completeArgs(t, tool, args)
 	details["tool"], details["arguments"] = mustJSON(t.tool), mustJSON(args)
 	fields["details"] = mustJSON(details)
 }
@@ -188,9 +188,9 @@ func (v *toolView) absolute(raw json.RawMessage) json.RawMessage {
 	return mustJSON(filepath.Join(v.cfg.Root, name))
 }
 
-// meant is what the client probably means, as the end of a sentence.
-func (v *toolView) meant(c client, name string) string {
-	for _, t := range narrowed(v.profileOf(c)) {
+// suggestion is what the client probably means, as the end of a sentence.
+func (v *toolView) suggestion(c client, name string) string {
+	for _, t := range profileTools(v.profileOf(c)) {
 		if t.tool == name {
 			return "; it is " + t.name + " here"
 		}
@@ -200,8 +200,8 @@ func (v *toolView) meant(c client, name string) string {
 
 // listNarrowed are the tools of a profile with words of its own that a client sees.
 func (v *toolView) listNarrowed(c client, profile string) (shown []json.RawMessage) {
-	for _, t := range narrowed(profile) {
-		if !v.lists(c, t.tool) {
+	for _, t := range profileTools(profile) {
+		if !v.isListed(c, t.tool) {
 			continue
 		}
 		described := v.descriptions.of(descriptionKey{profile: profile, name: t.name}, func() json.RawMessage { return v.describe(t) })
@@ -216,7 +216,7 @@ func (v *toolView) listNarrowed(c client, profile string) (shown []json.RawMessa
 func (v *toolView) listSelected(c client, profile string, list *mcp.ListToolsResult) (shown []json.RawMessage) {
 	patterns, names := patternsOf(profile), v.withoutDots()
 	for _, t := range list.Tools {
-		if !patterns.names(t.Name) || !v.lists(c, t.Name) {
+		if !patterns.names(t.Name) || !v.isListed(c, t.Name) {
 			continue
 		}
 		key := descriptionKey{tool: t, profile: profile, name: shownName(t.Name, names)}
@@ -229,9 +229,9 @@ func (v *toolView) listSelected(c client, profile string, list *mcp.ListToolsRes
 	return shown
 }
 
-// lists reports whether a tool stands in the lists of a client.
-func (v *toolView) lists(c client, name string) bool {
-	tool, ok := v.serves(c, name)
+// isListed reports whether a tool stands in the lists of a client.
+func (v *toolView) isListed(c client, name string) bool {
+	tool, ok := v.find(c, name)
 	return ok && (tool == nil || !tool.Spec().Unlisted)
 }
 
@@ -322,7 +322,7 @@ func narrowSchema(schema json.RawMessage, fields []string) object {
 
 // nameIn is the name that a tool without dots has in a profile, empty when it has none.
 func nameIn(profile, tool string) string {
-	list := narrowed(profile)
+	list := profileTools(profile)
 	for _, t := range list {
 		if t.tool == tool {
 			return t.name

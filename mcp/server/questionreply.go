@@ -19,27 +19,27 @@ import (
 const questionPrefix = "question:"
 
 // questionID is the id of the request that puts a question to the client of a session.
-func (ds *desks) questionID(who Identity, session string, task events.TaskID, question string) string {
-	return questionPrefix + ds.questions.seal.seal(holder(who, session), string(task)+" "+question+" "+rand.Text()[:8])
+func (ds *relays) questionID(who Identity, session string, task events.TaskID, question string) string {
+	return questionPrefix + ds.questions.seal.seal(sealOwner(who, session), string(task)+" "+question+" "+rand.Text()[:8])
 }
 
-func holder(who Identity, session string) string { return who.Name + "\n" + session + "\nquestion" }
+func sealOwner(who Identity, session string) string { return who.Name + "\n" + session + "\nquestion" }
 
-// questionOf is what the id of an answer says of its question; false for an id that was not given out for one.
-func (ds *desks) questionOf(who Identity, session, id string) (task, question string, ok bool) {
+// openQuestionID is what the id of an answer says of its question; false for an id that was not given out for one.
+func (ds *relays) openQuestionID(who Identity, session, id string) (task, question string, ok bool) {
 	sealed, ok := strings.CutPrefix(id, questionPrefix)
 	if !ok {
 		return "", "", false
 	}
-	state, ok := ds.questions.seal.open(holder(who, session), sealed)
+	state, ok := ds.questions.seal.open(sealOwner(who, session), sealed)
 	if parts := strings.Split(state, " "); ok && len(parts) == 3 {
 		return parts[0], parts[1], true
 	}
 	return "", "", false
 }
 
-// takeReply takes the answer to a question, for which its session is opened again if need be; false for any other message.
-func (f *versionRouter) takeReply(r *http.Request, p envelope) bool {
+// handleReply takes the answer to a question, for which its session is opened again if need be; false for any other message.
+func (f *versionRouter) handleReply(r *http.Request, p envelope) bool {
 	who, session := requestIdentity(r), r.Header.Get(headerSession)
 	if p.Method != nil || !f.s.desks.isReply(who, session, p) {
 		return false
@@ -47,22 +47,22 @@ func (f *versionRouter) takeReply(r *http.Request, p envelope) bool {
 	if f.s.clients.sessions.ownedBy(session, ownerOf(r)) == nil && !f.reopen(r, session) {
 		return false
 	}
-	return f.s.desks.takeReply(context.WithoutCancel(r.Context()), who, session, p)
+	return f.s.desks.handleReply(context.WithoutCancel(r.Context()), who, session, p)
 }
 
 // isReply reports whether a message answers a question that was put to the client of a session.
-func (ds *desks) isReply(who Identity, session string, p envelope) bool {
+func (ds *relays) isReply(who Identity, session string, p envelope) bool {
 	var id string
 	_ = json.Unmarshal(p.ID, &id)
-	_, _, ok := ds.questionOf(who, session, id)
+	_, _, ok := ds.openQuestionID(who, session, id)
 	return ok
 }
 
-// takeReply takes a message that answers a question; false when it is none.
-func (ds *desks) takeReply(ctx context.Context, who Identity, session string, p envelope) bool {
+// handleReply takes a message that answers a question; false when it is none.
+func (ds *relays) handleReply(ctx context.Context, who Identity, session string, p envelope) bool {
 	var id string
 	_ = json.Unmarshal(p.ID, &id)
-	task, question, ok := ds.questionOf(who, session, id)
+	task, question, ok := ds.openQuestionID(who, session, id)
 	if !ok {
 		return false
 	}
@@ -71,19 +71,19 @@ func (ds *desks) takeReply(ctx context.Context, who Identity, session string, p 
 		ds.cfg.Logger.LogAttrs(ctx, slog.LevelDebug, "mcp_question_not_answered", slog.String("question", question), slog.Any("error", err),
 			slog.String("client", string(p.Error)))
 	}
-	known := ds.clients.sessions.of(session)
+	known := ds.clients.sessions.get(session)
 	known.mu.Lock()
-	d := known.desks[events.TaskID(task)]
+	d := known.relays[events.TaskID(task)]
 	known.mu.Unlock()
 	if d != nil {
-		d.answered(question, id, taken, err)
+		d.recordAnswer(question, id, taken, err)
 	}
 	return true
 }
 
 // reply hands over the answer of a client to a question; false when that decides nothing. A client that says it cannot, or fills a
 // form in wrongly, has decided nothing, as one whose user puts the form away (S2-053).
-func (ds *desks) reply(ctx context.Context, who Identity, session, task, question string, result json.RawMessage) (bool, error) {
+func (ds *relays) reply(ctx context.Context, who Identity, session, task, question string, result json.RawMessage) (bool, error) {
 	if len(result) == 0 {
 		return false, nil
 	}
@@ -100,7 +100,7 @@ func (ds *desks) reply(ctx context.Context, who Identity, session, task, questio
 		if q.id != question {
 			continue
 		}
-		response, err := tidyResponse(q, result)
+		response, err := cleanResponse(q, result)
 		if err != nil {
 			return false, err
 		}
@@ -114,11 +114,11 @@ func (ds *desks) reply(ctx context.Context, who Identity, session, task, questio
 }
 
 // askedClient is the client of a session that was asked about a task.
-func (ds *desks) askedClient(who Identity, session string, task events.TaskID) client {
-	known := ds.clients.sessions.of(session)
+func (ds *relays) askedClient(who Identity, session string, task events.TaskID) client {
+	known := ds.clients.sessions.get(session)
 	known.mu.Lock()
 	defer known.mu.Unlock()
-	if d := known.desks[task]; d != nil {
+	if d := known.relays[task]; d != nil {
 		return d.c
 	}
 	c := clientOfInitialize(known.Initialize)
@@ -147,8 +147,8 @@ func clientThat(capabilities json.RawMessage) client {
 	return c
 }
 
-// tidyResponse is the result of a request that puts a question, without what does not belong there.
-func tidyResponse(q question, result json.RawMessage) (json.RawMessage, error) {
+// cleanResponse is the result of a request that puts a question, without what does not belong there.
+func cleanResponse(q question, result json.RawMessage) (json.RawMessage, error) {
 	var into any
 	switch q.method {
 	case methodElicit:
@@ -165,7 +165,7 @@ func tidyResponse(q question, result json.RawMessage) (json.RawMessage, error) {
 }
 
 // params are the parameters of the request that puts a question.
-func (d *desk) params(q question) (json.RawMessage, error) {
+func (d *relay) params(q question) (json.RawMessage, error) {
 	request := inputRequest(q)
 	if p, ok := request.(*mcp.ElicitParams); ok && p.Mode == "" {
 		p.Mode = "form"

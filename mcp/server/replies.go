@@ -11,8 +11,8 @@ type replies struct {
 // replyKey names a request by its session and its id.
 type replyKey struct{ session, request string }
 
-// begin notes a call and returns how to end that.
-func (r *replies) begin(session, request string) (end func()) {
+// register notes a call and returns how to end that.
+func (r *replies) register(session, request string) (end func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.open == nil {
@@ -30,8 +30,8 @@ func (r *replies) begin(session, request string) (end func()) {
 	}
 }
 
-// of returns the channel of a call, nil when it is answered.
-func (r *replies) of(session, request string) <-chan struct{} {
+// done returns the channel of a call, nil when it is answered.
+func (r *replies) done(session, request string) <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if out, ok := r.open[replyKey{session, request}]; ok {

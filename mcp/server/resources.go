@@ -84,7 +84,7 @@ func (rv *resourceView) readView(v view) mcp.ResourceHandler {
 }
 
 func (rv *resourceView) stateView(ctx context.Context, t api.TaskView) (any, error) {
-	clientFrom(ctx).room.spareTask(&t)
+	clientFrom(ctx).reservation.extractTask(&t)
 	return t, nil
 }
 
@@ -226,7 +226,7 @@ func (rv *resourceView) subscribe(ctx context.Context, req *mcp.SubscribeRequest
 	if err != nil {
 		return noResource(c, mcp.ResourceNotFoundError(uri))
 	}
-	if err := rv.clients.noteSubscription(ctx, c, uri); err != nil {
+	if err := rv.clients.saveSubscription(ctx, c, uri); err != nil {
 		return err
 	}
 	return rv.watchResource(uri, func(ctx context.Context) { rv.reportChanges(ctx, t.ID, uri) })
@@ -235,7 +235,7 @@ func (rv *resourceView) subscribe(ctx context.Context, req *mcp.SubscribeRequest
 // unsubscribe ends that; the task is watched on for others.
 func (rv *resourceView) unsubscribe(ctx context.Context, req *mcp.UnsubscribeRequest) error {
 	c := clientFrom(ctx)
-	rv.clients.change(ctx, c, func(r *record) {
+	rv.clients.update(ctx, c, func(r *record) {
 		r.Subscribed = slices.DeleteFunc(r.Subscribed, func(uri string) bool { return uri == req.Params.URI })
 	})
 	if rv.isInbox(req.Params.URI) {
@@ -289,7 +289,7 @@ func (rv *resourceView) reportChanges(ctx context.Context, id events.TaskID, uri
 func (rv *resourceView) routeRead(ctx context.Context, c client, next mcp.MethodHandler, req mcp.Request) (mcp.Result, error) {
 	read := func() (mcp.Result, error) { return next(ctx, "resources/read", req) }
 	if p, ok := req.GetParams().(*mcp.ReadResourceParams); ok && strings.HasPrefix(p.URI, resourcePrefix) {
-		return inRoom(ctx, c, read)
+		return withinMemory(ctx, c, read)
 	}
 	return read()
 }

@@ -80,8 +80,8 @@ func fieldText(output json.RawMessage, name string) (string, error) {
 	return "", fault.New(fault.ValidationError, "the result has no such field").WithField("field").WithHint("it has %s", strings.Join(names, ", "))
 }
 
-// flat shows the result of a task with the fields of its output beside the state, where no name is taken.
-func flat(r api.ResultReply) any {
+// flatten shows the result of a task with the fields of its output beside the state, where no name is taken.
+func flatten(r api.ResultReply) any {
 	output := callResult(r.Output)
 	r.Output = nil
 	own := mustJSON(r)

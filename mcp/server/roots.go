@@ -13,8 +13,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// helper is what a client can do for a task; nil for nothing.
-func helper(asks, roots []string, session string) *events.Client {
+// clientAbilities is what a client can do for a task; nil for nothing.
+func clientAbilities(asks, roots []string, session string) *events.Client {
 	if len(asks) == 0 && len(roots) == 0 && session == "" {
 		return nil
 	}
@@ -30,7 +30,7 @@ func (n *connections) rootsOf(ctx context.Context, c client) ([]string, error) {
 	if !c.roots || c.modern {
 		return nil, nil
 	}
-	known := n.sessions.of(c.session.ID())
+	known := n.sessions.get(c.session.ID())
 	known.mu.Lock()
 	roots, fresh := known.roots, known.rooted
 	known.mu.Unlock()
@@ -72,7 +72,7 @@ func pathsOf(roots []*mcp.Root) []string {
 
 // newRoots lets the roots of a session be asked for again.
 func (n *connections) newRoots(_ context.Context, req *mcp.RootsListChangedRequest) {
-	known := n.sessions.of(req.Session.ID())
+	known := n.sessions.get(req.Session.ID())
 	known.mu.Lock()
 	defer known.mu.Unlock()
 	known.rooted = false

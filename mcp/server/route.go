@@ -19,7 +19,7 @@ func (s *Server) route(next mcp.MethodHandler) mcp.MethodHandler {
 		defer s.recover(method, &err)
 		c := s.clientOf(req)
 		ctx = context.WithValue(ctx, clientKey{}, &c)
-		ctx, stop := s.clients.within(ctx, c)
+		ctx, stop := s.clients.requestContext(ctx, c)
 		defer stop()
 		switch method {
 		case "tools/call":
@@ -31,7 +31,7 @@ func (s *Server) route(next mcp.MethodHandler) mcp.MethodHandler {
 		case "resources/templates/list":
 			result, err = s.outside.listTemplates(ctx, c, next, req)
 		case "tools/list", "tasks/get":
-			result, err = inRoom(ctx, c, func() (mcp.Result, error) { return next(ctx, method, req) })
+			result, err = withinMemory(ctx, c, func() (mcp.Result, error) { return next(ctx, method, req) })
 		case "resources/read":
 			result, err = s.resources.routeRead(ctx, c, next, req)
 		default:
@@ -53,8 +53,8 @@ func (s *Server) route(next mcp.MethodHandler) mcp.MethodHandler {
 		case *mcp.ListPromptsResult:
 			s.outside.listPrompts(c, list)
 		}
-		result = c.room.spare(result)
-		c.room.made() // before anything waits for the client
+		result = c.reservation.extract(result)
+		c.reservation.doneMaking() // before anything waits for the client
 		return result, nil
 	}
 }
@@ -68,16 +68,16 @@ func (s *Server) routeCall(ctx context.Context, c client, next mcp.MethodHandler
 	if c.badTask {
 		return nil, invalidParams("task must be an object, such as {\"ttl\": 60000}; ttl is a number of milliseconds")
 	}
-	if err := s.tools.enter(c, p); err != nil {
+	if err := s.tools.translate(c, p); err != nil {
 		return nil, err
 	}
 	p.Name = s.tools.plainName(p.Name)
-	tool, ok := s.tools.serves(c, p.Name)
+	tool, ok := s.tools.find(c, p.Name)
 	if _, own := s.tools.ownTool(p.Name); !ok || tool == nil && !own {
-		_ = s.refuse(c, p.Name, p.Arguments, fault.New(fault.MethodNotFound, "there is no such tool for the client"))
+		_ = s.reportRefusal(c, p.Name, p.Arguments, fault.New(fault.MethodNotFound, "there is no such tool for the client"))
 		return nil, s.tools.unknownTool(c, p.Name)
 	}
-	if err := fits(c, tool); err != nil {
+	if err := checkTaskMode(c, tool); err != nil {
 		return nil, err
 	}
 	result, err := next(ctx, "tools/call", req)
@@ -94,7 +94,7 @@ func (s *Server) clientOf(req mcp.Request) client {
 	c.session, _ = req.GetSession().(*mcp.ServerSession)
 	if extra := req.GetExtra(); extra != nil && extra.Header != nil {
 		c.note = extra.Header.Get
-		c.room = s.rooms.noted(c.note(noteRoom))
+		c.reservation = s.rooms.attached(c.note(noteRoom))
 		c.call = c.note(headerCall)
 	}
 	if c.session != nil {

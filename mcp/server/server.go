@@ -26,7 +26,7 @@ type Server struct {
 	subscriptions *subscriber
 	sessions      *sessionTasks
 	questions     *questioner
-	desks         *desks
+	desks         *relays
 	calls         *caller
 	taskTools     *taskTools
 	outside       *outsideView
@@ -41,7 +41,7 @@ type Server struct {
 	// New use it.
 	offered map[string]string
 	// rooms bounds the memory of large answers.
-	rooms *rooms
+	rooms *answerMemory
 }
 
 // New returns a server. VALIDATION_ERROR when the configuration lacks something.
@@ -70,7 +70,7 @@ func New(cfg Config) (*Server, error) {
 		cfg.Extend(s.sdk)
 	}
 	s.sdk.AddReceivingMiddleware(s.route)
-	s.background(s.clients.tidy)
+	s.background(s.clients.removeIdle)
 	s.background(func(ctx context.Context) { s.followTools(ctx, replaced) })
 	return s, nil
 }
@@ -118,7 +118,7 @@ func cacheable(_ context.Context, _ mcp.Request, c *mcp.Cacheable) {
 
 // wire makes the parts of a server and gives each those that it works with.
 func wire(co *core) *Server {
-	s := &Server{core: co, rooms: newRooms(), meter: meter{share: co.cfg.share}}
+	s := &Server{core: co, rooms: newAnswerMemory(), meter: meter{share: co.cfg.share}}
 	s.rooms.share = co.cfg.share
 	s.tools = &toolView{core: co}
 	s.answers = &presenter{co, s.tools}
@@ -127,7 +127,7 @@ func wire(co *core) *Server {
 	s.subscriptions = &subscriber{core: co, clients: s.clients}
 	s.sessions = &sessionTasks{co, s.tools, newContexts()}
 	s.questions = &questioner{co, s.answers, s.tools, newSealer(co.cfg.Key)}
-	s.desks = &desks{co, s.clients, s.questions}
+	s.desks = &relays{co, s.clients, s.questions}
 	s.calls = &caller{co, s.tools, s.answers, s.clients, s.subscriptions, s.sessions, s.questions, s.desks}
 	s.taskTools = &taskTools{co, s.tools, s.answers, s.plans, s.clients, s.questions, s.desks}
 	s.tools.own = s.taskTools.ownTools()

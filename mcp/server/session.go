@@ -49,12 +49,12 @@ type sessionTable struct {
 type session struct {
 	mu sync.Mutex
 	record
-	// desks put the questions of tasks to the client.
-	desks map[events.TaskID]*desk
+	// relays put the questions of tasks to the client.
+	relays map[events.TaskID]*relay
 	// displace ends the standing stream of the client and waits until it has ended.
 	displace func()
-	// withdrawn are the ids of requests that the client has cancelled, the newest last.
-	withdrawn []string
+	// cancelled are the ids of requests that the client has cancelled, the newest last.
+	cancelled []string
 	// roots are those of the client, once rooted says that it was asked.
 	roots  []string
 	rooted bool
@@ -67,11 +67,11 @@ type session struct {
 
 func newSession() *session {
 	life, end := context.WithCancel(context.Background())
-	return &session{desks: map[events.TaskID]*desk{}, life: life, end: end}
+	return &session{relays: map[events.TaskID]*relay{}, life: life, end: end}
 }
 
-// of returns what is known of a session.
-func (a *sessionTable) of(id string) *session {
+// get returns what is known of a session.
+func (a *sessionTable) get(id string) *session {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.byID == nil {
@@ -114,8 +114,8 @@ func (a *sessionTable) count() int {
 	return len(a.byID)
 }
 
-// forget drops a session.
-func (a *sessionTable) forget(id string) {
+// remove drops a session.
+func (a *sessionTable) remove(id string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if known := a.byID[id]; known != nil {
@@ -124,21 +124,21 @@ func (a *sessionTable) forget(id string) {
 	}
 }
 
-// within returns a context for a request that ends with the server and with the session of the client: the SDK
+// requestContext returns a context for a request that ends with the server and with the session of the client: the SDK
 // waits for the requests of a session that it closes.
-func (n *connections) within(ctx context.Context, c client) (context.Context, context.CancelFunc) {
+func (n *connections) requestContext(ctx context.Context, c client) (context.Context, context.CancelFunc) {
 	ctx, stop := context.WithCancel(ctx)
 	leave := context.AfterFunc(n.life, stop)
 	if c.session == nil || c.modern || c.session.ID() == "" {
 		return ctx, func() { leave(); stop() }
 	}
-	part := context.AfterFunc(n.sessions.of(c.session.ID()).life, stop)
+	part := context.AfterFunc(n.sessions.get(c.session.ID()).life, stop)
 	return ctx, func() { leave(); part(); stop() }
 }
 
-// drop forgets the sessions that have not changed since a time, but for those that live: they may be used all the
+// removeUnused forgets the sessions that have not changed since a time, but for those that live: they may be used all the
 // while without a change.
-func (a *sessionTable) drop(before time.Time, live map[string]bool) {
+func (a *sessionTable) removeUnused(before time.Time, live map[string]bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for id, s := range a.byID {
@@ -151,42 +151,42 @@ func (a *sessionTable) drop(before time.Time, live map[string]bool) {
 	}
 }
 
-// maxWithdrawn bounds the cancelled requests that a session remembers.
-const maxWithdrawn = 64
+// maxCancelled bounds the cancelled requests that a session remembers.
+const maxCancelled = 64
 
-// withdraw notes that the client has cancelled a request.
-func (s *session) withdraw(request string) {
+// recordCancelled notes that the client has cancelled a request.
+func (s *session) recordCancelled(request string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.withdrawn = append(s.withdrawn, request); len(s.withdrawn) > maxWithdrawn {
-		s.withdrawn = s.withdrawn[1:]
+	if s.cancelled = append(s.cancelled, request); len(s.cancelled) > maxCancelled {
+		s.cancelled = s.cancelled[1:]
 	}
 }
 
-func (s *session) hasWithdrawn(request string) bool {
+func (s *session) hasCancelled(request string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Contains(s.withdrawn, request)
+	return slices.Contains(s.cancelled, request)
 }
 
-// hears reports whether the client has asked for log entries.
-func (n *connections) hears(c client) bool {
+// wantsLogs reports whether the client has asked for log entries.
+func (n *connections) wantsLogs(c client) bool {
 	if c.modern || c.session == nil {
 		return c.level
 	}
-	known := n.sessions.of(c.session.ID())
+	known := n.sessions.get(c.session.ID())
 	known.mu.Lock()
 	defer known.mu.Unlock()
 	return known.Level != ""
 }
 
-// withdrawn reports whether the client has cancelled the request, rather than gone away. Over HTTP, a client of
+// cancelled reports whether the client has cancelled the request, rather than gone away. Over HTTP, a client of
 // 2026-07-28 cancels by closing the stream of the answer.
-func (n *connections) withdrawn(c client) bool {
+func (n *connections) cancelled(c client) bool {
 	if c.session == nil {
 		return false
 	}
-	return c.modern && c.note(noteHTTP) != "" || n.sessions.of(c.session.ID()).hasWithdrawn(c.note(noteID))
+	return c.modern && c.note(noteHTTP) != "" || n.sessions.get(c.session.ID()).hasCancelled(c.note(noteID))
 }
 
 // sessionIDs hands the SDK the id of the session that is being opened.
@@ -213,17 +213,17 @@ func (n *connections) routeLevel(ctx context.Context, c client, next mcp.MethodH
 	if !ok || !slices.Contains(levels(), p.Level) {
 		return nil, invalidParams("the level must be one of debug, info, notice, warning, error, critical, alert, emergency")
 	}
-	n.change(ctx, c, func(r *record) { r.Level = p.Level })
+	n.update(ctx, c, func(r *record) { r.Level = p.Level })
 	return next(ctx, "logging/setLevel", req)
 }
 
-// change changes what is kept of a session.
-func (n *connections) change(ctx context.Context, c client, change func(*record)) {
+// update changes what is kept of a session.
+func (n *connections) update(ctx context.Context, c client, change func(*record)) {
 	if c.session == nil || c.modern {
 		return
 	}
 	id := c.session.ID()
-	known := n.sessions.of(id)
+	known := n.sessions.get(id)
 	known.mu.Lock()
 	change(&known.record)
 	known.At = n.cfg.Now()
@@ -251,8 +251,8 @@ type connections struct {
 	replies replies
 }
 
-// tidy forgets the sessions that nobody has used for long; they can be opened again.
-func (n *connections) tidy(ctx context.Context) {
+// removeIdle forgets the sessions that nobody has used for long; they can be opened again.
+func (n *connections) removeIdle(ctx context.Context) {
 	tick := time.NewTicker(n.cfg.SessionTimeout / 4)
 	defer tick.Stop()
 	for {
@@ -264,13 +264,13 @@ func (n *connections) tidy(ctx context.Context) {
 			for session := range n.sdk.Sessions() {
 				live[session.ID()] = true
 			}
-			n.sessions.drop(n.cfg.Now().Add(-2*n.cfg.SessionTimeout), live)
+			n.sessions.removeUnused(n.cfg.Now().Add(-2*n.cfg.SessionTimeout), live)
 		}
 	}
 }
 
-// changeKnown changes what is kept of a session, unless that is over.
-func (n *connections) changeKnown(ctx context.Context, id string, change func(*record)) {
+// updateOpen changes what is kept of a session, unless that is over.
+func (n *connections) updateOpen(ctx context.Context, id string, change func(*record)) {
 	n.sessions.mu.Lock()
 	known := n.sessions.byID[id]
 	n.sessions.mu.Unlock()
@@ -288,7 +288,7 @@ func (n *connections) changeKnown(ctx context.Context, id string, change func(*r
 func (n *connections) whileOpen(session *mcp.ServerSession) (context.Context, context.CancelFunc) {
 	life, end := context.WithCancel(n.life)
 	if id := session.ID(); id != "" {
-		context.AfterFunc(n.sessions.of(id).life, end)
+		context.AfterFunc(n.sessions.get(id).life, end)
 	}
 	n.group.Go(func() { // until Close at the latest
 		defer end()
@@ -297,10 +297,10 @@ func (n *connections) whileOpen(session *mcp.ServerSession) (context.Context, co
 	return life, end
 }
 
-// noteSubscription keeps what a session subscribes to, for when it is opened again.
-func (n *connections) noteSubscription(ctx context.Context, c client, uri string) error {
+// saveSubscription keeps what a session subscribes to, for when it is opened again.
+func (n *connections) saveSubscription(ctx context.Context, c client, uri string) error {
 	full := false
-	n.change(ctx, c, func(r *record) {
+	n.update(ctx, c, func(r *record) {
 		if slices.Contains(r.Subscribed, uri) {
 			return
 		}

@@ -30,8 +30,8 @@ func (pr *presenter) showsAll(c client) bool {
 	return profile == "" || profile == ProfileAll
 }
 
-// shown is a result as the profile of a client shows it. task is where the log has the whole, empty for nowhere.
-func (pr *presenter) shown(c client, task events.TaskID, tool string, r *mcp.CallToolResult) *mcp.CallToolResult {
+// present is a result as the profile of a client shows it. task is where the log has the whole, empty for nowhere.
+func (pr *presenter) present(c client, task events.TaskID, tool string, r *mcp.CallToolResult) *mcp.CallToolResult {
 	if r == nil || pr.showsAll(c) {
 		return r
 	}
@@ -53,7 +53,7 @@ func (pr *presenter) shown(c client, task events.TaskID, tool string, r *mcp.Cal
 
 // belowRoot shows paths of files as the calls of a profile with words of its own take them: relative to the root. Texts stay as they are.
 func (pr *presenter) belowRoot(c client, data json.RawMessage) json.RawMessage {
-	if narrowed(pr.tools.profileOf(c)) == nil {
+	if profileTools(pr.tools.profileOf(c)) == nil {
 		return data
 	}
 	root := bytes.Trim(plainJSON(pr.cfg.Root+"/"), `"`)
@@ -72,7 +72,7 @@ func (pr *presenter) nameInHint(c client, r *mcp.CallToolResult) {
 		return
 	}
 	renamed := hint
-	for _, t := range narrowed(pr.tools.profileOf(c)) {
+	for _, t := range profileTools(pr.tools.profileOf(c)) {
 		renamed = regexp.MustCompile(`\b`+t.tool+`\b`).ReplaceAllString(renamed, t.name)
 	}
 	for _, block := range r.Content {
@@ -99,7 +99,7 @@ func onlyText(r *mcp.CallToolResult) (string, bool) {
 func boundTexts(content []mcp.Content) {
 	for _, block := range content {
 		if t, ok := block.(*mcp.TextContent); ok {
-			t.Text, _ = cutText(t.Text, maxResult/len(content), true)
+			t.Text, _ = shortenText(t.Text, maxResult/len(content), true)
 		}
 	}
 }
@@ -128,8 +128,8 @@ type shownField struct {
 	raw  json.RawMessage
 	text string
 	long bool
-	// note says what is left out.
-	note string
+	// omitted says what is left out.
+	omitted string
 }
 
 func (f shownField) size() int {
@@ -143,7 +143,7 @@ func (f shownField) size() int {
 func (v resultView) render(object json.RawMessage) string {
 	fields, err := fieldsInOrder(object)
 	if err != nil { // no object
-		text, _ := cutText(string(object), maxResult, false)
+		text, _ := shortenText(string(object), maxResult, false)
 		return text
 	}
 	whole := textOf(fields)
@@ -151,39 +151,39 @@ func (v resultView) render(object json.RawMessage) string {
 		return whole
 	}
 	for budget := maxResult - 256; budget > 1024; budget -= 512 { // the notes take room as well
-		if whole = textOf(v.cut(fields, budget)); len(whole) <= maxResult {
+		if whole = textOf(v.fitFields(fields, budget)); len(whole) <= maxResult {
 			return whole
 		}
 	}
-	whole, _ = cutText(whole, maxResult, false)
+	whole, _ = shortenText(whole, maxResult, false)
 	return whole
 }
 
-// cut shortens the largest fields until all fit.
-func (v resultView) cut(fields []shownField, budget int) []shownField {
+// fitFields shortens the largest fields until all fit.
+func (v resultView) fitFields(fields []shownField, budget int) []shownField {
 	limit := fairLimit(fields, budget)
 	out := slices.Clone(fields)
 	for i, f := range out {
 		switch {
 		case f.size() <= limit:
 		case f.long:
-			out[i] = v.cutLong(f, limit, fields)
+			out[i] = v.shortenField(f, limit, fields)
 		default:
-			short, kept := cutJSON(f.raw, limit-len(f.name))
-			out[i].raw, out[i].note = short, kept+v.more(f.name, 0)
+			short, kept := shortenJSON(f.raw, limit-len(f.name))
+			out[i].raw, out[i].omitted = short, kept+v.more(f.name, 0)
 		}
 	}
 	return out
 }
 
-// cutLong shortens a text. What a program says has its point at the end; everything else is read from the beginning.
-func (v resultView) cutLong(f shownField, limit int, all []shownField) shownField {
-	short, next := cutText(f.text, limit-len(f.name), slices.Contains([]string{"stdout", "stderr", "output"}, f.name))
-	f.note = fmt.Sprintf("%d of %d bytes are not shown", len(f.text)-min(len(short), len(f.text)), len(f.text))
+// shortenField shortens a text. What a program says has its point at the end; everything else is read from the beginning.
+func (v resultView) shortenField(f shownField, limit int, all []shownField) shownField {
+	short, next := shortenText(f.text, limit-len(f.name), slices.Contains([]string{"stdout", "stderr", "output"}, f.name))
+	f.omitted = fmt.Sprintf("%d of %d bytes are not shown", len(f.text)-min(len(short), len(f.text)), len(f.text))
 	if v.tool == "FILE_READ" {
-		f.note = linesLeft(all, strings.Count(short, "\n"))
+		f.omitted = linesLeft(all, strings.Count(short, "\n"))
 	} else {
-		f.note += v.more(f.name, next)
+		f.omitted += v.more(f.name, next)
 	}
 	f.text = short
 	return f
@@ -208,8 +208,8 @@ func textOf(fields []shownField) string {
 	var notes []string
 	line.WriteByte('{')
 	for _, f := range fields {
-		if f.note != "" {
-			notes = append(notes, f.name+": "+f.note)
+		if f.omitted != "" {
+			notes = append(notes, f.name+": "+f.omitted)
 		}
 		if f.long {
 			texts.WriteString("\n" + f.name + ":\n" + f.text)
@@ -273,9 +273,9 @@ func fairLimit(fields []shownField, budget int) int {
 	return budget
 }
 
-// cutText shortens a text, at the end of a line where one is near: its beginning, and its end as well if both matter. next is where
+// shortenText shortens a text, at the end of a line where one is near: its beginning, and its end as well if both matter. next is where
 // what is not shown begins.
-func cutText(text string, limit int, both bool) (short string, next int) {
+func shortenText(text string, limit int, both bool) (short string, next int) {
 	limit = max(limit, 64)
 	if len(text) <= limit {
 		return text, len(text)

@@ -6,26 +6,26 @@ import (
 	"fmt"
 )
 
-// cutJSON shortens a JSON value to about so many bytes, and says what it has left out.
-func cutJSON(raw json.RawMessage, limit int) (json.RawMessage, string) {
+// shortenJSON shortens a JSON value to about so many bytes, and says what it has left out.
+func shortenJSON(raw json.RawMessage, limit int) (json.RawMessage, string) {
 	var items []json.RawMessage
 	if raw[0] != '[' || json.Unmarshal(raw, &items) != nil || len(items) == 0 {
 		return shortened(raw, limit), fmt.Sprintf("%d bytes, shortened", len(raw))
 	}
-	kept, texts := cutList(items, limit)
+	kept, texts := shortenList(items, limit)
 	if len(kept) == len(items) {
 		return texts, fmt.Sprintf("all %d items, with long texts cut", len(items))
 	}
 	return texts, fmt.Sprintf("the first %d of %d items", len(kept), len(items))
 }
 
-// cutList keeps all items, with their long texts cut, if that is enough, and else the first.
-func cutList(items []json.RawMessage, limit int) (kept []json.RawMessage, text json.RawMessage) {
+// shortenList keeps all items, with their long texts cut, if that is enough, and else the first.
+func shortenList(items []json.RawMessage, limit int) (kept []json.RawMessage, text json.RawMessage) {
 	for _, longest := range []int{1 << 30, 2000, 500, 150} {
 		kept = nil
 		size := 2
 		for _, item := range items {
-			short := shortTexts(item, longest)
+			short := shortenTexts(item, longest)
 			if size += len(short) + 1; size > limit {
 				break
 			}
@@ -53,7 +53,7 @@ func joined(items []json.RawMessage) json.RawMessage {
 func shortened(raw json.RawMessage, limit int) json.RawMessage {
 	fields, err := fieldsInOrder(raw)
 	if err != nil {
-		return shortTexts(raw, max(limit, 64))
+		return shortenTexts(raw, max(limit, 64))
 	}
 	for i := range fields {
 		fields[i].long = false
@@ -63,7 +63,7 @@ func shortened(raw json.RawMessage, limit int) json.RawMessage {
 	b.WriteByte('{')
 	for i, f := range fields {
 		if f.size() > share {
-			f.raw, _ = cutJSON(f.raw, share-len(f.name)-len(`"":,`))
+			f.raw, _ = shortenJSON(f.raw, share-len(f.name)-len(`"":,`))
 		}
 		if i > 0 {
 			b.WriteByte(',')
@@ -80,8 +80,8 @@ func shortened(raw json.RawMessage, limit int) json.RawMessage {
 	return b.Bytes()
 }
 
-// shortTexts cuts the texts of a value.
-func shortTexts(raw json.RawMessage, longest int) json.RawMessage {
+// shortenTexts cuts the texts of a value.
+func shortenTexts(raw json.RawMessage, longest int) json.RawMessage {
 	if len(raw) <= longest {
 		return raw
 	}
@@ -91,10 +91,10 @@ func shortTexts(raw json.RawMessage, longest int) json.RawMessage {
 	if d.Decode(&value) != nil {
 		return raw
 	}
-	return plainJSON(cutTexts(value, longest))
+	return plainJSON(shortenValue(value, longest))
 }
 
-func cutTexts(value any, longest int) any {
+func shortenValue(value any, longest int) any {
 	switch v := value.(type) {
 	case string:
 		if len(v) > longest {
@@ -102,11 +102,11 @@ func cutTexts(value any, longest int) any {
 		}
 	case []any:
 		for i := range v {
-			v[i] = cutTexts(v[i], longest)
+			v[i] = shortenValue(v[i], longest)
 		}
 	case map[string]any:
 		for name := range v {
-			v[name] = cutTexts(v[name], longest)
+			v[name] = shortenValue(v[name], longest)
 		}
 	}
 	return value

@@ -11,11 +11,11 @@ import (
 // maxWatched bounds the tasks of one session whose status is reported; the others are found by asking.
 const maxWatched = 256
 
-// announce reports the status of a task to the session that asked for it, until it is over (S2-067). Nobody may
+// reportStatus reports the status of a task to the session that asked for it, until it is over (S2-067). Nobody may
 // rely on that: clients ask.
-func (cl *caller) announce(c client, r *run) {
+func (cl *caller) reportStatus(c client, r *run) {
 	id := c.session.ID()
-	known := cl.clients.sessions.of(id)
+	known := cl.clients.sessions.get(id)
 	known.mu.Lock()
 	full := known.watched >= maxWatched
 	if !full {
@@ -33,7 +33,7 @@ func (cl *caller) announce(c client, r *run) {
 		}()
 		cl.follow(ctx, r.id, func(t api.TaskView) bool {
 			return cl.clients.streams.notify(id, "notifications/tasks/status", taskStatusOf(t).v1())
-		}, func() { _ = cl.tell(ctx, c, r, 0) })
+		}, func() { _ = cl.reportNews(ctx, c, r, 0) })
 	})
 }
 

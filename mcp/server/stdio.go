@@ -45,7 +45,7 @@ type stdioTransport struct {
 func (l *stdioTransport) Connect(context.Context) (mcp.Connection, error) {
 	c := &stdioConn{stdioTransport: l, came: make(chan line), closed: make(chan struct{})}
 	go c.listen()
-	c.leave = l.s.clients.streams.open("", c)
+	c.endStream = l.s.clients.streams.open("", c)
 	return c, nil
 }
 
@@ -63,8 +63,8 @@ type stdioConn struct {
 	came    chan line
 	closed  chan struct{}
 	closing sync.Once
-	// leave ends the stream on which the server speaks by itself.
-	leave func()
+	// endStream ends the stream on which the server speaks by itself.
+	endStream func()
 	// writing is held while a message is written.
 	writing sync.Mutex
 	// calling are the calls that are being answered, by their ids: functions that note that the answer is out.
@@ -78,7 +78,7 @@ func (*stdioConn) SessionID() string { return "" }
 func (c *stdioConn) Close() (err error) {
 	c.closing.Do(func() {
 		close(c.closed)
-		c.leave()
+		c.endStream()
 		err = errors.Join(c.in.Close(), c.out.Close())
 	})
 	return err
@@ -130,51 +130,51 @@ func (c *stdioConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 			if l.err != nil {
 				return nil, l.err
 			}
-			if m, err := c.understand(l); m != nil || err != nil {
+			if m, err := c.decodeLine(l); m != nil || err != nil {
 				return m, err
 			}
 		}
 	}
 }
 
-// understand returns the message of a line; nil for an empty line, and for one that was refused.
-func (c *stdioConn) understand(l line) (jsonrpc.Message, error) {
+// decodeLine returns the message of a line; nil for an empty line, and for one that was refused.
+func (c *stdioConn) decodeLine(l line) (jsonrpc.Message, error) {
 	if len(bytes.TrimSpace(l.data)) == 0 && !l.long {
 		return nil, nil //nolint:nilnil // nothing was said
 	}
-	p, wrong := look(l.data)
+	p, wrong := parseEnvelope(l.data)
 	if l.long {
 		wrong = &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the message is longer than 16 MiB"}
 	}
 	if wrong != nil {
 		return nil, c.send(refusal(p.ID, wrong))
 	}
-	if c.takesReply(p) {
+	if c.handleReply(p) {
 		return nil, nil //nolint:nilnil // it was for the server itself
 	}
 	m, err := jsonrpc.DecodeMessage(l.data)
 	if err != nil {
-		return nil, c.send(refusal(p.ID, notOne()))
+		return nil, c.send(refusal(p.ID, notOneMessage()))
 	}
 	if req, ok := m.(*jsonrpc.Request); ok {
-		c.note(req, p)
+		c.annotate(req, p)
 	}
 	return m, nil
 }
 
-// takesReply takes a message that may answer a question. What that says is looked at apart: the next message does not wait.
-func (c *stdioConn) takesReply(p envelope) bool {
+// handleReply takes a message that may answer a question. What that says is looked at apart: the next message does not wait.
+func (c *stdioConn) handleReply(p envelope) bool {
 	if p.Method != nil || !bytes.HasPrefix(p.ID, []byte(`"`+questionPrefix)) {
 		return false
 	}
-	c.s.background(func(ctx context.Context) { c.s.desks.takeReply(ctx, c.s.cfg.Local, "", p) })
+	c.s.background(func(ctx context.Context) { c.s.desks.handleReply(ctx, c.s.cfg.Local, "", p) })
 	return true
 }
 
-// note leaves on a request what the SDK's decoding of it drops.
-func (c *stdioConn) note(req *jsonrpc.Request, p envelope) {
+// annotate leaves on a request what the SDK's decoding of it drops.
+func (c *stdioConn) annotate(req *jsonrpc.Request, p envelope) {
 	if req.Method == "notifications/cancelled" {
-		c.s.clients.sessions.of("").withdraw(string(p.Params.RequestID))
+		c.s.clients.sessions.get("").recordCancelled(string(p.Params.RequestID))
 	}
 	header := http.Header{}
 	header.Set(noteID, string(p.ID))
@@ -183,7 +183,7 @@ func (c *stdioConn) note(req *jsonrpc.Request, p envelope) {
 	}
 	req.Extra = &mcp.RequestExtra{Header: header}
 	if req.Method == "tools/call" && len(p.ID) > 0 {
-		c.calling.Store(req.ID.Raw(), c.s.clients.replies.begin("", string(p.ID)))
+		c.calling.Store(req.ID.Raw(), c.s.clients.replies.register("", string(p.ID)))
 	}
 }
 
@@ -199,7 +199,7 @@ func (c *stdioConn) Write(ctx context.Context, m jsonrpc.Message) error {
 		}
 	}
 	if r, ok := m.(*jsonrpc.Response); ok {
-		defer c.answered(r.ID.Raw())
+		defer c.callAnswered(r.ID.Raw())
 	}
 	data, err := jsonrpc.EncodeMessage(m)
 	if err != nil {
@@ -208,8 +208,8 @@ func (c *stdioConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	return c.send(data)
 }
 
-// answered notes that the answer to a call is out.
-func (c *stdioConn) answered(id any) {
+// callAnswered notes that the answer to a call is out.
+func (c *stdioConn) callAnswered(id any) {
 	if end, ok := c.calling.LoadAndDelete(id); ok {
 		end.(func())() //nolint:forcetypeassert // note puts nothing else there
 	}

@@ -39,7 +39,7 @@ func (b *subscriber) feedOf(ctx context.Context, c client) (*feed, error) {
 	if b.cfg.Subscriptions == nil || c.session == nil || c.modern && c.note(noteHTTP) != "" || b.life.Err() != nil {
 		return nil, nil //nolint:nilnil,nilerr // a client without a session has none, nor has one at the end
 	}
-	f, mine := b.feeds.of(b, c.session.ID())
+	f, mine := b.feeds.get(b, c.session.ID())
 	if mine { // who comes meanwhile waits as well, and for no lock
 		life, end := b.clients.whileOpen(c.session)
 		b.group.Go(func() {
@@ -75,9 +75,9 @@ func (b *subscriber) sessionFor(ctx context.Context, c client, r *run, args json
 	if f == nil || err != nil {
 		return "", err
 	}
-	b.feeds.begunAnew(f.id, r.subscription)
-	if reply := b.clients.replies.of(f.id, c.note(noteID)); reply != nil {
-		f.after(r.subscription, reply)
+	b.feeds.clearEnded(f.id, r.subscription)
+	if reply := b.clients.replies.done(f.id, c.note(noteID)); reply != nil {
+		f.sendAfter(r.subscription, reply)
 	}
 	return f.name, nil
 }
@@ -114,22 +114,22 @@ type subscriber struct {
 	listeners listeners
 }
 
-// tellLost tells the client of a session that was opened again of the subscriptions that have ended meanwhile.
-func (b *subscriber) tellLost(id string, subscriptions []string) {
+// reportLost tells the client of a session that was opened again of the subscriptions that have ended meanwhile.
+func (b *subscriber) reportLost(id string, subscriptions []string) {
 	f := newFeed(b, id) // the node knows no such session
 	for _, subscription := range subscriptions {
-		f.known[subscription] = true
+		f.active[subscription] = true
 	}
 	b.feeds.setLost(id, f)
 	ctx, end := context.WithCancel(b.life)
-	context.AfterFunc(b.clients.sessions.of(id).life, end)
+	context.AfterFunc(b.clients.sessions.get(id).life, end)
 	b.group.Go(func() {
 		defer end()
 		defer b.feeds.setLost(id, nil)
-		f.giveUp(ctx)
+		f.endAll(ctx)
 		if b.feeds.has(id) || ctx.Err() != nil { // what there is now is kept by whom it belongs to
 			return
 		}
-		b.clients.changeKnown(ctx, id, func(r *record) { r.Listening = nil })
+		b.clients.updateOpen(ctx, id, func(r *record) { r.Listening = nil })
 	})
 }

@@ -34,7 +34,7 @@ func (tm *taskMethods) addTaskMethods() error {
 			if p == nil {
 				p = &taskParams{}
 			}
-			if err := allowed(c, method); err != nil {
+			if err := checkMethod(c, method); err != nil {
 				return nil, err
 			}
 			return do(ctx, c, p)
@@ -46,8 +46,8 @@ func (tm *taskMethods) addTaskMethods() error {
 	return nil
 }
 
-// allowed refuses a method that the generation of the client does not have, or that it has not declared.
-func allowed(c client, method string) error {
+// checkMethod refuses a method that the generation of the client does not have, or that it has not declared.
+func checkMethod(c client, method string) error {
 	switch {
 	case c.older, c.modern && (method == "tasks/result" || method == "tasks/list"), !c.modern && method == "tasks/update":
 		return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: method + " is not part of this version"}
@@ -65,7 +65,7 @@ func (tm *taskMethods) getTask(ctx context.Context, c client, p *taskParams) (*r
 	}
 	if !c.modern {
 		if statemachine.ViewOf(t.State, t.Block).MCP == "input_required" {
-			tm.desks.askSoon(c, t.ID)
+			tm.desks.askOnStanding(c, t.ID)
 		}
 		return &reply{fields: taskStatusOf(t).v1()}, nil
 	}
@@ -89,9 +89,9 @@ func (tm *taskMethods) detailed(ctx context.Context, c client, t api.TaskView) (
 	fields := st.v2()
 	switch {
 	case o.result != nil:
-		o.result = tm.answers.shown(c, t.ID, toolOfTask(t), o.result)
-		c.room.spareCall(o.result)
-		fields["result"] = whole(o.result)
+		o.result = tm.answers.present(c, t.ID, toolOfTask(t), o.result)
+		c.reservation.extractCall(o.result)
+		fields["result"] = embeddedResult(o.result)
 	case o.err != nil:
 		fields["error"] = o.err
 	case st.status == "input_required":
@@ -108,8 +108,8 @@ func (tm *taskMethods) detailed(ctx context.Context, c client, t api.TaskView) (
 	return fields, nil
 }
 
-// whole is a result as 2026-07-28 wants it inside of a task.
-func whole(r *mcp.CallToolResult) object {
+// embeddedResult is a result as 2026-07-28 wants it inside of a task.
+func embeddedResult(r *mcp.CallToolResult) object {
 	fields := fieldsOf(r)
 	fields["resultType"] = "complete"
 	return fields
@@ -122,7 +122,7 @@ func (tm *taskMethods) taskResult(ctx context.Context, c client, p *taskParams) 
 	if err != nil {
 		return nil, err
 	}
-	var desk *attendance
+	var desk *waiter
 	for !t.State.Terminal() {
 		now, err := tm.cfg.API.Result(ctx, api.ResultRequest{ID: t.ID, Wait: time.Minute, Attend: true})
 		if err != nil {
@@ -130,8 +130,8 @@ func (tm *taskMethods) taskResult(ctx context.Context, c client, p *taskParams) 
 		}
 		if now.Waits {
 			if desk == nil {
-				desk = tm.desks.attendDesk(c, t.ID, true)
-				defer desk.leave()
+				desk = tm.desks.join(c, t.ID, true)
+				defer desk.stop()
 			}
 			if _, err := desk.wait(ctx, false); err != nil {
 				return nil, err
@@ -141,15 +141,15 @@ func (tm *taskMethods) taskResult(ctx context.Context, c client, p *taskParams) 
 			return nil, err
 		}
 	}
-	if t, err = tm.withRoom(ctx, c, t); err != nil {
+	if t, err = tm.readWithinMemory(ctx, c, t); err != nil {
 		return nil, err
 	}
 	result, err := tm.answers.outcomeFor(ctx, c.who, t).unpack()
 	if err != nil {
 		return nil, err
 	}
-	result = tm.answers.shown(c, t.ID, toolOfTask(t), result)
-	c.room.spareCall(result)
+	result = tm.answers.present(c, t.ID, toolOfTask(t), result)
+	c.reservation.extractCall(result)
 	meta := mcp.Meta{}
 	maps.Copy(meta, result.Meta)
 	meta[relatedTask] = object{"taskId": string(t.ID)}
@@ -235,5 +235,5 @@ type taskMethods struct {
 
 	answers   *presenter
 	questions *questioner
-	desks     *desks
+	desks     *relays
 }

@@ -67,7 +67,7 @@ func (s *Server) ToolCaller(ctx context.Context, token string) (*ToolCaller, err
 		return nil, fault.New(fault.TokenExpired, "the token has expired").WithHint("get a new one")
 	}
 	return &ToolCaller{s, client{
-		sessionless: true, who: who, caps: &mcp.ClientCapabilities{}, note: programNote, room: s.rooms.room(who.Name),
+		sessionless: true, who: who, caps: &mcp.ClientCapabilities{}, note: programNote, reservation: s.rooms.newReservation(who.Name),
 	}}, nil
 }
 
@@ -81,7 +81,7 @@ func programNote(name string) string {
 
 // FromHere refuses requests of web pages of other origins, and those to another host than this one, as the MCP face
 // does.
-func (s *Server) FromHere(next http.Handler) http.Handler { return s.fromHere(next) }
+func (s *Server) FromHere(next http.Handler) http.Handler { return s.checkOrigin(next) }
 
 // Name is the actor in the log.
 func (b *ToolCaller) Name() string { return b.c.who.Name }
@@ -93,12 +93,12 @@ func (b *ToolCaller) Admit(size int64) (leave func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	return func() { exit(); b.c.room.leave() }, nil
+	return func() { exit(); b.c.reservation.release() }, nil
 }
 
 // Sees reports whether there is a tool of the name for the identity.
 func (b *ToolCaller) Sees(name string) bool {
-	tool, ok := b.s.tools.serves(b.c, b.s.tools.plainName(name))
+	tool, ok := b.s.tools.find(b.c, b.s.tools.plainName(name))
 	_, own := b.s.tools.ownTool(name)
 	return ok && (tool != nil || own)
 }
@@ -109,7 +109,7 @@ func (b *ToolCaller) Unseen(name string, args json.RawMessage) {
 }
 
 func (b *ToolCaller) unseen(name string, args json.RawMessage) error {
-	return b.s.refuse(b.c, name, args, fault.New(fault.MethodNotFound, "there is no method %s", quoted(name)))
+	return b.s.reportRefusal(b.c, name, args, fault.New(fault.MethodNotFound, "there is no method %s", quoted(name)))
 }
 
 // Nearest is the tool that somebody probably means by a name, among those that the identity sees; empty for none.
@@ -123,7 +123,7 @@ func (b *ToolCaller) Call(ctx context.Context, call ToolCall) (ToolReply, error)
 
 func (b *ToolCaller) call(ctx context.Context, c client, call ToolCall) (reply ToolReply, err error) {
 	var broken error
-	defer c.room.made()
+	defer c.reservation.doneMaking()
 	defer func() {
 		if broken != nil {
 			err = fault.New(fault.Internal, "internal error")
@@ -141,14 +141,14 @@ func (b *ToolCaller) call(ctx context.Context, c client, call ToolCall) (reply T
 		return reply, coded(err)
 	}
 	if !b.c.who.Role.submits() {
-		return reply, b.s.refuse(c, call.Tool, call.Args, fault.New(fault.Forbidden, "%s may not call tools", b.Name()))
+		return reply, b.s.reportRefusal(c, call.Tool, call.Args, fault.New(fault.Forbidden, "%s may not call tools", b.Name()))
 	}
 	tool, _ := b.s.cfg.Catalogue.Get(call.Tool)
 	if tool.Spec().Direct {
 		reply.Output, err = b.s.calls.direct(ctx, c, tool, call.Args)
 		return reply, coded(err)
 	}
-	run, err := b.s.calls.begin(ctx, c, tool, &mcp.CallToolParamsRaw{Name: call.Tool, Arguments: call.Args})
+	run, err := b.s.calls.start(ctx, c, tool, &mcp.CallToolParamsRaw{Name: call.Tool, Arguments: call.Args})
 	if err != nil {
 		reply.Output, err = b.s.calls.unlogged(ctx, tool, call.Args, err)
 		return reply, coded(err)
@@ -160,18 +160,18 @@ func (b *ToolCaller) call(ctx context.Context, c client, call ToolCall) (reply T
 
 // callOwn calls a tool of the face itself.
 func (b *ToolCaller) callOwn(ctx context.Context, c client, t *ownTool, args json.RawMessage) (json.RawMessage, error) {
-	in, err := t.read(args)
+	in, err := t.decodeInput(args)
 	if err != nil {
-		return nil, b.s.refuse(b.c, t.name, args, err)
+		return nil, b.s.reportRefusal(b.c, t.name, args, err)
 	}
 	if !t.reads && !b.c.who.Role.submits() {
-		return nil, b.s.refuse(b.c, t.name, args, fault.New(fault.Forbidden, "%s may not do that", b.Name()))
+		return nil, b.s.reportRefusal(b.c, t.name, args, fault.New(fault.Forbidden, "%s may not do that", b.Name()))
 	}
 	out, err := t.do(ctx, &c, &in)
 	if err != nil {
 		return nil, err
 	}
-	return b.c.room.whole(mustJSON(out)), nil
+	return b.c.reservation.inline(mustJSON(out)), nil
 }
 
 // await waits for the end of a call. Whoever stops waiting leaves the call alone: it goes on.
@@ -182,7 +182,7 @@ func (b *ToolCaller) await(ctx context.Context, r *run, wait time.Duration, repl
 	limit := b.s.cfg.Now().Add(wait)
 	for {
 		left := limit.Sub(b.s.cfg.Now())
-		now, err := b.s.result(ctx, b.c.room, api.ResultRequest{ID: r.id, Wait: max(left, 0), Attend: true})
+		now, err := b.s.result(ctx, b.c.reservation, api.ResultRequest{ID: r.id, Wait: max(left, 0), Attend: true})
 		switch {
 		case err != nil:
 			return err
@@ -190,7 +190,7 @@ func (b *ToolCaller) await(ctx context.Context, r *run, wait time.Duration, repl
 			reply.Output, err = b.outcome(ctx, r, now)
 			return err
 		case now.Waits:
-			if err := b.asks(ctx, r.id, reply); err != nil {
+			if err := b.peopleFault(ctx, r.id, reply); err != nil {
 				return err
 			}
 		case left <= 0:
@@ -261,8 +261,8 @@ func coded(err error) error {
 	return fault.From(err)
 }
 
-// asks is the error of a call that waits for people; nil when it does not any more.
-func (b *ToolCaller) asks(ctx context.Context, id events.TaskID, reply *ToolReply) error {
+// peopleFault is the error of a call that waits for people; nil when it does not any more.
+func (b *ToolCaller) peopleFault(ctx context.Context, id events.TaskID, reply *ToolReply) error {
 	e, asked, err := b.s.questions.waitsForPeople(ctx, b.c, id)
 	if err != nil || e == nil {
 		return err

@@ -15,7 +15,7 @@ func (v *toolView) listTools(c client, list *mcp.ListToolsResult) mcp.Result {
 	rest.Tools = nil
 	var shown []json.RawMessage
 	switch profile := v.profileOf(c); {
-	case narrowed(profile) != nil:
+	case profileTools(profile) != nil:
 		shown, rest.NextCursor = v.listNarrowed(c, profile), ""
 	case patternsOf(profile) != nil:
 		shown = v.listSelected(c, profile, list)
@@ -23,7 +23,7 @@ func (v *toolView) listTools(c client, list *mcp.ListToolsResult) mcp.Result {
 		shown = v.listAll(c, list)
 	}
 	decode(mustJSON(&rest), &whole)
-	whole["tools"] = c.room.value(jsonList(shown))
+	whole["tools"] = c.reservation.valueKey(jsonList(shown))
 	if c.modern {
 		whole["resultType"] = "complete"
 	}

@@ -20,8 +20,8 @@ type toolView struct {
 	descriptions descriptions
 }
 
-// serves reports whether a client may call a tool by name; tool is nil for one of the face itself.
-func (v *toolView) serves(c client, name string) (tool tools.Tool, ok bool) {
+// find reports whether a client may call a tool by name; tool is nil for one of the face itself.
+func (v *toolView) find(c client, name string) (tool tools.Tool, ok bool) {
 	if tool, ok = v.cfg.Catalogue.Get(name); ok {
 		return tool, v.cfg.Show.shows(tool) && c.who.sees(tool)
 	}
@@ -31,10 +31,10 @@ func (v *toolView) serves(c client, name string) (tool tools.Tool, ok bool) {
 // narrowed reports whether there are tools that the client may not call.
 func (v *toolView) narrowed(c client) bool { return !v.cfg.Show.all() || !c.who.Show.all() }
 
-// bound narrows a submission to what the client may reach: no plan, and no child of a call, calls a tool that the
+// restrict narrows a submission to what the client may reach: no plan, and no child of a call, calls a tool that the
 // client may not call itself, what a program says that decides about nothing opens nothing, and who sees its own tasks
 // alone neither meets nor takes the idempotency keys of others.
-func (v *toolView) bound(c client, r *api.SubmitRequest) error {
+func (v *toolView) restrict(c client, r *api.SubmitRequest) error {
 	if !c.who.Role.decides() {
 		r.Within = []events.Allow{{}}
 	}
@@ -52,7 +52,7 @@ func (v *toolView) bound(c client, r *api.SubmitRequest) error {
 		return nil
 	}
 	r.Tools = slices.DeleteFunc(slices.Clone(v.cfg.Catalogue.Names()), func(name string) bool {
-		_, ok := v.serves(c, name)
+		_, ok := v.find(c, name)
 		return !ok
 	})
 	if len(r.Tools) == 0 {
@@ -66,7 +66,7 @@ func (v *toolView) nearestTool(c client, name string) string {
 	var names []string
 	shown := v.portableNames()
 	for _, known := range v.cfg.Catalogue.Names() {
-		if _, ok := v.serves(c, known); ok {
+		if _, ok := v.find(c, known); ok {
 			names = append(names, shownName(known, shown))
 		}
 	}
@@ -110,7 +110,7 @@ func (v *toolView) instructions(profile string) string {
 	}
 	switch {
 	case v.cfg.Root == "":
-	case narrowed(profile) != nil:
+	case profileTools(profile) != nil:
 		text += " Paths are relative to " + v.cfg.Root + ", or absolute and lie below it."
 	default:
 		text += " Paths are absolute and lie below " + v.cfg.Root + "."

@@ -44,11 +44,11 @@ func (s *Server) Handler() http.Handler {
 		},
 		&auth.RequireBearerTokenOptions{AllowMissingExpiration: true, ResourceMetadataURL: s.cfg.ResourceMetadata},
 	)
-	return s.fromHere(protect(s.limited(f)))
+	return s.checkOrigin(protect(s.limitRequests(f)))
 }
 
-// fromHere refuses requests of web pages of other origins, and those to another host than this one (S2-008).
-func (s *Server) fromHere(next http.Handler) http.Handler {
+// checkOrigin refuses requests of web pages of other origins, and those to another host than this one (S2-008).
+func (s *Server) checkOrigin(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		origin := r.Header.Get("Origin")
 		if origin != "" && !slices.Contains(s.cfg.Origins, origin) && !sameHost(origin, r.Host) || Rebound(r) {
@@ -99,14 +99,14 @@ func (f *versionRouter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	r.Header.Set(noteHTTP, "1")
-	if !takeProfile(w, r) {
+	if !readProfile(w, r) {
 		return
 	}
 	if r.Method != http.MethodPost {
-		f.session(w, r, nil)
+		f.serveSession(w, r, nil)
 		return
 	}
-	release, ok := f.s.meter.hold(ownerOf(r), r.ContentLength)
+	release, ok := f.s.meter.acquireBytes(ownerOf(r), r.ContentLength)
 	if !ok {
 		tooMany(w)
 		return
@@ -121,7 +121,7 @@ func (f *versionRouter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the body cannot be read", http.StatusBadRequest)
 		return
 	}
-	p, wrong := look(body)
+	p, wrong := parseEnvelope(body)
 	if wrong != nil {
 		refuse(w, http.StatusBadRequest, p.ID, wrong)
 		return
@@ -129,7 +129,7 @@ func (f *versionRouter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.s.rooms.serve(w, r, p.mayBeLarge(), func(w http.ResponseWriter) { f.post(w, r, p, body) })
 }
 
-func notOne() *jsonrpc.Error {
+func notOneMessage() *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "this is not one message of JSON-RPC 2.0"}
 }
 
@@ -154,7 +154,7 @@ func (f *versionRouter) post(w http.ResponseWriter, r *http.Request, p envelope,
 		return
 	}
 	switch {
-	case len(p.ID) > 0 && p.Method != nil && !known(method):
+	case len(p.ID) > 0 && p.Method != nil && !hasMethod(method):
 		refuse(w, http.StatusOK, p.ID, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "there is no method " + quoted(method)})
 	case method == "initialize" && r.Header.Get(headerSession) != "":
 		refuse(w, http.StatusBadRequest, p.ID, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the session has begun already"})
@@ -166,9 +166,9 @@ func (f *versionRouter) post(w http.ResponseWriter, r *http.Request, p envelope,
 		refuse(w, http.StatusBadRequest, p.ID, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the session has to begin with initialize"})
 	default:
 		if known := f.s.clients.sessions.ownedBy(r.Header.Get(headerSession), ownerOf(r)); known != nil && method == "notifications/cancelled" {
-			known.withdraw(string(p.Params.RequestID))
+			known.recordCancelled(string(p.Params.RequestID))
 		}
-		if f.takeReply(r, p) {
+		if f.handleReply(r, p) {
 			w.WriteHeader(http.StatusAccepted)
 			return
 		}
@@ -176,9 +176,9 @@ func (f *versionRouter) post(w http.ResponseWriter, r *http.Request, p envelope,
 			r.Header.Set(noteStream, newStreamKey())
 		}
 		if method == "tools/call" && len(p.ID) > 0 {
-			defer f.s.clients.replies.begin(r.Header.Get(headerSession), string(p.ID))()
+			defer f.s.clients.replies.register(r.Header.Get(headerSession), string(p.ID))()
 		}
-		f.session(w, r, body)
+		f.serveSession(w, r, body)
 	}
 }
 
@@ -202,7 +202,7 @@ func (f *versionRouter) postStateless(w http.ResponseWriter, r *http.Request, p 
 	if method == "tools/call" { // what follows from the call comes after its answer
 		reply := rand.Text()
 		r.Header.Set(noteReply, reply)
-		defer f.s.clients.replies.begin(noteReply, reply)()
+		defer f.s.clients.replies.register(noteReply, reply)()
 	}
 	f.stateless.ServeHTTP(w, r)
 }
@@ -235,7 +235,7 @@ func (f *versionRouter) open(w http.ResponseWriter, r *http.Request, request jso
 		http.Error(w, "the request that opens a session is larger than 64 KiB", http.StatusRequestEntityTooLarge)
 		return
 	}
-	if err := refusedInitialize(body); err != nil {
+	if err := initializeError(body); err != nil {
 		refuse(w, http.StatusOK, request, err)
 		return
 	}
@@ -246,10 +246,10 @@ func (f *versionRouter) open(w http.ResponseWriter, r *http.Request, request jso
 	}
 	id := newSessionID()
 	kept := record{Owner: ownerOf(r), Initialize: body, At: f.s.cfg.Now()}
-	if !f.openAs(&keepFirst{ResponseWriter: w, id: id, keep: func() { f.s.clients.save(r.Context(), id, mustJSON(kept)) }}, r, id) {
+	if !f.openAs(&saveFirstWriter{ResponseWriter: w, id: id, keep: func() { f.s.clients.save(r.Context(), id, mustJSON(kept)) }}, r, id) {
 		return
 	}
-	known := f.s.clients.sessions.of(id)
+	known := f.s.clients.sessions.get(id)
 	known.mu.Lock()
 	known.record = kept
 	known.mu.Unlock()
@@ -264,8 +264,8 @@ func (f *versionRouter) openAs(w http.ResponseWriter, r *http.Request, id string
 	return w.Header().Get(headerSession) == id
 }
 
-// session serves a request of an open session. One that a restart has ended is opened again, unnoticed.
-func (f *versionRouter) session(w http.ResponseWriter, r *http.Request, body []byte) {
+// serveSession serves a request of an open session. One that a restart has ended is opened again, unnoticed.
+func (f *versionRouter) serveSession(w http.ResponseWriter, r *http.Request, body []byte) {
 	id := r.Header.Get(headerSession)
 	if known := f.s.clients.sessions.ownedBy(id, ownerOf(r)); known != nil {
 		known.mu.Lock()
@@ -294,7 +294,7 @@ func (f *versionRouter) session(w http.ResponseWriter, r *http.Request, body []b
 // serve gives a request to the sessions; a GET becomes the stream on which the server notifies.
 func (f *versionRouter) serve(w http.ResponseWriter, r *http.Request, id string) {
 	if r.Method == http.MethodGet && id != "" {
-		ctx, leave := f.s.clients.displace(r.Context(), id, ownerOf(r))
+		ctx, leave := f.s.clients.replaceStanding(r.Context(), id, ownerOf(r))
 		defer leave()
 		r = r.WithContext(ctx)
 		f.standing(w, r, id)
@@ -304,14 +304,14 @@ func (f *versionRouter) serve(w http.ResponseWriter, r *http.Request, id string)
 		stream := newEventStream(w)
 		stream.opens = true
 		defer stream.end()
-		defer f.s.clients.streams.request(key, stream)()
+		defer f.s.clients.streams.openRequest(key, stream)()
 		w = stream
 	}
 	f.stateful.ServeHTTP(w, r)
 }
 
 func (f *versionRouter) forget(ctx context.Context, id string) {
-	f.s.clients.sessions.forget(id)
+	f.s.clients.sessions.remove(id)
 	if f.s.cfg.Sessions != nil {
 		_ = f.s.cfg.Sessions.DeleteSession(ctx, id)
 	}
@@ -331,7 +331,7 @@ func (f *versionRouter) reopen(r *http.Request, id string) bool {
 	if !f.openAs(newDiscardWriter(), f.inner(r, "", kept.Initialize), id) {
 		return false
 	}
-	known := f.s.clients.sessions.of(id)
+	known := f.s.clients.sessions.get(id)
 	known.mu.Lock()
 	known.record = kept
 	known.At = f.s.cfg.Now()
@@ -344,7 +344,7 @@ func (f *versionRouter) reopen(r *http.Request, id string) bool {
 		f.replay(r, id, object{"id": "orch-" + string(rune('a'+i%26)), "method": "resources/subscribe", "params": object{"uri": uri}})
 	}
 	if len(kept.Listening) > 0 && f.s.cfg.Subscriptions != nil {
-		f.s.subscriptions.tellLost(id, kept.Listening)
+		f.s.subscriptions.reportLost(id, kept.Listening)
 	}
 	return true
 }
@@ -415,8 +415,8 @@ func (*discardWriter) WriteHeader(int) {}
 // Write implements http.ResponseWriter.
 func (*discardWriter) Write(data []byte) (int, error) { return len(data), nil }
 
-// known reports whether the server of 2025-11-25 has a method.
-func known(method string) bool {
+// hasMethod reports whether the server of 2025-11-25 has a method.
+func hasMethod(method string) bool {
 	switch method {
 	case "initialize", "ping", "tools/list", "tools/call", "resources/list", "resources/read", "resources/templates/list",
 		"resources/subscribe", "resources/unsubscribe", "prompts/list", "prompts/get", "completion/complete", "logging/setLevel",
@@ -427,10 +427,10 @@ func known(method string) bool {
 	}
 }
 
-// limited refuses the requests of an identity that sends too many.
-func (s *Server) limited(next http.Handler) http.Handler {
+// limitRequests refuses the requests of an identity that sends too many.
+func (s *Server) limitRequests(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		leave, ok := s.meter.enter(ownerOf(r))
+		leave, ok := s.meter.acquire(ownerOf(r))
 		if !ok {
 			tooMany(w)
 			return

@@ -79,8 +79,8 @@ func taskStatusOfSummary(t api.Summary) taskStatus {
 	}
 }
 
-// begun is the status of a task that was submitted a moment ago.
-func begun(id events.TaskID, at time.Time, ttl time.Duration) taskStatus {
+// submittedStatus is the status of a task that was submitted a moment ago.
+func submittedStatus(id events.TaskID, at time.Time, ttl time.Duration) taskStatus {
 	return taskStatus{id: string(id), status: "working", created: at, updated: at, ttl: ttl}
 }
 

@@ -13,12 +13,12 @@ import (
 // watch waits until a task is over or waits for people, at most for a time. A client that wants to hear of
 // progress or of log entries hears of them meanwhile.
 func (cl *caller) watch(ctx context.Context, c client, r *run, wait time.Duration) (api.ResultReply, error) {
-	if r.token == nil && !cl.clients.hears(c) {
-		return cl.result(ctx, c.room, api.ResultRequest{ID: r.id, Wait: max(wait, 0), Attend: true})
+	if r.token == nil && !cl.clients.wantsLogs(c) {
+		return cl.result(ctx, c.reservation, api.ResultRequest{ID: r.id, Wait: max(wait, 0), Attend: true})
 	}
 	limit := cl.cfg.Now().Add(wait)
 	for {
-		now, err := cl.result(ctx, c.room, api.ResultRequest{ID: r.id, Attend: true})
+		now, err := cl.result(ctx, c.reservation, api.ResultRequest{ID: r.id, Attend: true})
 		if err != nil {
 			return now, err
 		}
@@ -27,31 +27,31 @@ func (cl *caller) watch(ctx context.Context, c client, r *run, wait time.Duratio
 		if done {
 			left = 0
 		}
-		if err := cl.tell(ctx, c, r, left); err != nil || done {
+		if err := cl.reportNews(ctx, c, r, left); err != nil || done {
 			return now, err
 		}
 	}
 }
 
-// tell waits for what is new of a task and tells the client of its progress and its log.
-func (cl *caller) tell(ctx context.Context, c client, r *run, wait time.Duration) error {
+// reportNews waits for what is new of a task and tells the client of its progress and its log.
+func (cl *caller) reportNews(ctx context.Context, c client, r *run, wait time.Duration) error {
 	w, err := cl.cfg.API.Watch(ctx, api.WatchRequest{ID: r.id, After: r.rev, Seen: r.seen, Wait: wait})
 	if err != nil {
 		return err
 	}
 	r.seen = w.Version
 	for _, p := range w.Progress {
-		cl.tellProgress(ctx, c, r, p.Done, p.Total, p.Message)
+		cl.sendProgress(ctx, c, r, p.Done, p.Total, p.Message)
 	}
 	for _, commit := range w.Commits {
 		r.rev = commit.Rev
-		cl.tellLog(ctx, c, r.id, commit)
+		cl.sendLog(ctx, c, r.id, commit)
 	}
 	return nil
 }
 
-// tellProgress passes progress on; MCP wants it to increase (S2-012).
-func (cl *caller) tellProgress(ctx context.Context, c client, r *run, done, total float64, message string) {
+// sendProgress passes progress on; MCP wants it to increase (S2-012).
+func (cl *caller) sendProgress(ctx context.Context, c client, r *run, done, total float64, message string) {
 	if r.token == nil || r.told && done <= r.progress {
 		return
 	}
@@ -59,8 +59,8 @@ func (cl *caller) tellProgress(ctx context.Context, c client, r *run, done, tota
 	_ = c.session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: r.token, Progress: done, Total: total, Message: message})
 }
 
-// tellLog passes the log entries of a commit on, those of the level that the client wants (S2-043).
-func (cl *caller) tellLog(ctx context.Context, c client, id events.TaskID, commit api.CommitView) {
+// sendLog passes the log entries of a commit on, those of the level that the client wants (S2-043).
+func (cl *caller) sendLog(ctx context.Context, c client, id events.TaskID, commit api.CommitView) {
 	for _, e := range commit.Events {
 		d, ok := e.Data.(*events.Logged)
 		if !ok {

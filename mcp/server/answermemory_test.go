@@ -19,24 +19,24 @@ import (
 func TestUnreadAnswersTakeTheirPart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := newRooms()
+		r := newAnswerMemory()
 		const size = MaxAnswersEach / answerCopies
-		first, second, other := r.room("a"), r.room("a"), r.room("b")
-		require.NoError(t, first.hold(t.Context(), size))
-		assert.False(t, second.take(size))
-		assert.True(t, second.take(largeAnswer-1), "small answers wait for nothing")
-		require.NoError(t, other.hold(t.Context(), 10*size), "no answer is too large for an empty node")
-		err := second.hold(t.Context(), size)
+		first, second, other := r.newReservation("a"), r.newReservation("a"), r.newReservation("b")
+		require.NoError(t, first.reserve(t.Context(), size))
+		assert.False(t, second.tryReserve(size))
+		assert.True(t, second.tryReserve(largeAnswer-1), "small answers wait for nothing")
+		require.NoError(t, other.reserve(t.Context(), 10*size), "no answer is too large for an empty node")
+		err := second.reserve(t.Context(), size)
 		assert.True(t, fault.Has(err, fault.RateLimited), "%v", err)
 		got := make(chan error)
-		go func() { got <- second.hold(context.Background(), size) }()
+		go func() { got <- second.reserve(context.Background(), size) }()
 		synctest.Wait()
-		other.leave()
+		other.release()
 		synctest.Wait()
-		assert.False(t, second.holds(), "the memory of others is not for everybody")
-		first.leave()
+		assert.False(t, second.isLarge(), "the memory of others is not for everybody")
+		first.release()
 		require.NoError(t, <-got)
-		second.leave()
+		second.release()
 		assert.Zero(t, r.held)
 		assert.Empty(t, r.each)
 		assert.Empty(t, r.line)
@@ -46,22 +46,22 @@ func TestUnreadAnswersTakeTheirPart(t *testing.T) {
 // A large answer goes out when it was made, in order, and what is made after the end of its request holds nothing.
 func TestLargeAnswersAreLate(t *testing.T) {
 	t.Parallel()
-	r := newRooms()
-	of, sent := r.room("a"), httptest.NewRecorder()
-	late := &lateWriter{ResponseWriter: sent, room: of}
+	r := newAnswerMemory()
+	of, sent := r.newReservation("a"), httptest.NewRecorder()
+	late := &deferredWriter{ResponseWriter: sent, room: of}
 	_, _ = late.Write([]byte("small "))
-	require.NoError(t, of.hold(t.Context(), largeAnswer))
-	require.NoError(t, of.begin(t.Context()))
+	require.NoError(t, of.reserve(t.Context(), largeAnswer))
+	require.NoError(t, of.startMaking(t.Context()))
 	_, _ = late.Write(make([]byte, largeAnswer))
 	late.Flush()
 	_, _ = late.Write([]byte("end"))
 	assert.Equal(t, "small ", sent.Body.String())
-	of.made()
+	of.doneMaking()
 	late.send()
 	assert.Equal(t, len("small ")+largeAnswer+len("end"), sent.Body.Len())
-	of.leave()
-	require.NoError(t, of.hold(t.Context(), largeAnswer))
-	require.NoError(t, of.begin(t.Context()))
+	of.release()
+	require.NoError(t, of.reserve(t.Context(), largeAnswer))
+	require.NoError(t, of.startMaking(t.Context()))
 	assert.Zero(t, r.held)
 	assert.Empty(t, r.making)
 }
@@ -80,8 +80,8 @@ func (u unread) Write(data []byte) (int, error) {
 
 func (u unread) Flush() { <-u.opened }
 
-func answerIn(of *room, answer func() (mcp.Result, error)) {
-	if _, err := inRoom(context.Background(), client{room: of}, answer); err != nil {
+func answerIn(of *reservation, answer func() (mcp.Result, error)) {
+	if _, err := withinMemory(context.Background(), client{reservation: of}, answer); err != nil {
 		panic(err)
 	}
 }
@@ -91,20 +91,20 @@ func TestAClientThatReadsNothingStopsNobody(t *testing.T) {
 	t.Parallel()
 	small := func() (mcp.Result, error) { return &mcp.ReadResourceResult{}, nil }
 	list := func() (mcp.Result, error) { return &mcp.ListToolsResult{Tools: make([]*mcp.Tool, largeAnswer)}, nil }
-	for name, answer := range map[string]func(of *room, w http.ResponseWriter){
-		"a small answer": func(of *room, w http.ResponseWriter) {
+	for name, answer := range map[string]func(of *reservation, w http.ResponseWriter){
+		"a small answer": func(of *reservation, w http.ResponseWriter) {
 			answerIn(of, small)
-			_, _ = w.(*lateWriter).ResponseWriter.Write(nil) // as by a layer that unwraps
+			_, _ = w.(*deferredWriter).ResponseWriter.Write(nil) // as by a layer that unwraps
 		},
-		"the beginning of a large one": func(of *room, w http.ResponseWriter) {
+		"the beginning of a large one": func(of *reservation, w http.ResponseWriter) {
 			answerIn(of, list)
 			_, _ = w.Write([]byte("data: "))
 		},
-		"its header": func(of *room, w http.ResponseWriter) {
+		"its header": func(of *reservation, w http.ResponseWriter) {
 			answerIn(of, list)
 			w.(http.Flusher).Flush()
 		},
-		"all of it": func(of *room, w http.ResponseWriter) {
+		"all of it": func(of *reservation, w http.ResponseWriter) {
 			answerIn(of, list)
 			_, _ = w.Write(make([]byte, largeAnswer))
 		},
@@ -112,17 +112,17 @@ func TestAClientThatReadsNothingStopsNobody(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				r, open := newRooms(), make(chan struct{})
+				r, open := newAnswerMemory(), make(chan struct{})
 				req := httptest.NewRequest(http.MethodPost, "/", nil)
 				ended := make(chan struct{})
 				go func() {
 					defer close(ended)
-					r.serve(unread{httptest.NewRecorder(), open}, req, true, func(w http.ResponseWriter) { answer(r.noted(req.Header.Get(noteRoom)), w) })
+					r.serve(unread{httptest.NewRecorder(), open}, req, true, func(w http.ResponseWriter) { answer(r.attached(req.Header.Get(noteRoom)), w) })
 				}()
 				synctest.Wait()
 				ctx, stop := context.WithTimeout(t.Context(), 2*time.Second)
 				defer stop()
-				_, err := inRoom(ctx, client{room: r.room("other")}, list)
+				_, err := withinMemory(ctx, client{reservation: r.newReservation("other")}, list)
 				require.NoError(t, err)
 				close(open)
 				<-ended
@@ -137,39 +137,39 @@ func TestAClientThatReadsNothingStopsNobody(t *testing.T) {
 func TestManyUnreadAnswersWaitAtTheDoor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := newRooms()
-		holder := r.room("")
-		require.NoError(t, holder.hold(t.Context(), MaxAnswersEach/answerCopies))
-		entered, statuses := make(chan struct{}, 3*maxInLine), make(chan int, 3*maxInLine)
+		r := newAnswerMemory()
+		holder := r.newReservation("")
+		require.NoError(t, holder.reserve(t.Context(), MaxAnswersEach/answerCopies))
+		entered, statuses := make(chan struct{}, 3*maxWaiting), make(chan int, 3*maxWaiting)
 		ask := func(large bool, size int) {
 			req := httptest.NewRequest(http.MethodPost, "/", nil)
 			w := httptest.NewRecorder()
 			r.serve(w, req, large, func(http.ResponseWriter) {
 				entered <- struct{}{}
-				_ = r.noted(req.Header.Get(noteRoom)).hold(t.Context(), size)
+				_ = r.attached(req.Header.Get(noteRoom)).reserve(t.Context(), size)
 			})
 			statuses <- w.Code
 		}
-		for range 2 * maxInLine {
+		for range 2 * maxWaiting {
 			go ask(true, MaxAnswersEach/answerCopies)
 			synctest.Wait()
 		}
-		assert.Len(t, entered, maxInLine)
-		assert.Len(t, r.line, maxInLine)
-		assert.True(t, r.enter(t.Context(), "other"))
+		assert.Len(t, entered, maxWaiting)
+		assert.Len(t, r.line, maxWaiting)
+		assert.True(t, r.waitTurn(t.Context(), "other"))
 		ask(false, 1)
-		assert.Len(t, entered, maxInLine+1, "a cancellation")
+		assert.Len(t, entered, maxWaiting+1, "a cancellation")
 		ctx, stop := context.WithTimeout(t.Context(), time.Second)
-		assert.False(t, r.enter(ctx, ""), "its client has gone")
+		assert.False(t, r.waitTurn(ctx, ""), "its client has gone")
 		stop()
 
-		holder.leave() // one gets the memory and ends, then the next one, and for each a new one comes in
+		holder.release() // one gets the memory and ends, then the next one, and for each a new one comes in
 		synctest.Wait()
-		assert.Len(t, entered, 2*maxInLine+1)
-		for range 2*maxInLine + 1 {
+		assert.Len(t, entered, 2*maxWaiting+1)
+		for range 2*maxWaiting + 1 {
 			assert.Equal(t, http.StatusOK, <-statuses)
 		}
-		assert.Empty(t, r.doors)
+		assert.Empty(t, r.requests)
 		assert.Empty(t, r.line)
 		assert.Zero(t, r.held)
 	})
@@ -179,26 +179,26 @@ func TestManyUnreadAnswersWaitAtTheDoor(t *testing.T) {
 func TestTheDoorStaysShut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := newRooms()
-		for range maxInLine {
-			r.line = append(r.line, &roomWaiter{room: r.room("")})
+		r := newAnswerMemory()
+		for range maxWaiting {
+			r.line = append(r.line, &memoryWaiter{room: r.newReservation("")})
 		}
 		w := httptest.NewRecorder()
 		r.serve(w, httptest.NewRequest(http.MethodPost, "/", nil), true, func(http.ResponseWriter) { assert.Fail(t, "it was let in") })
 		assert.Equal(t, http.StatusTooManyRequests, w.Code)
 		assert.Equal(t, "1", w.Header().Get("Retry-After"))
-		assert.Empty(t, r.doors)
+		assert.Empty(t, r.requests)
 	})
 }
 
 // A request that ends in a panic leaves nothing behind.
 func TestARequestThatPanicsLeavesNothing(t *testing.T) {
 	t.Parallel()
-	r := newRooms()
+	r := newAnswerMemory()
 	req := httptest.NewRequest(http.MethodPost, "/", nil)
 	assert.Panics(t, func() {
 		r.serve(httptest.NewRecorder(), req, true, func(http.ResponseWriter) {
-			require.NoError(t, r.noted(req.Header.Get(noteRoom)).begin(t.Context()))
+			require.NoError(t, r.attached(req.Header.Get(noteRoom)).startMaking(t.Context()))
 			panic("no")
 		})
 	})

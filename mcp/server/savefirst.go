@@ -5,15 +5,15 @@ import (
 	"sync"
 )
 
-// keepFirst keeps a session that was opened before its client hears of it: a crash then takes none away that a client has.
-type keepFirst struct {
+// saveFirstWriter keeps a session that was opened before its client hears of it: a crash then takes none away that a client has.
+type saveFirstWriter struct {
 	http.ResponseWriter
 	id   string
 	keep func()
 	once sync.Once
 }
 
-func (k *keepFirst) begin() {
+func (k *saveFirstWriter) begin() {
 	k.once.Do(func() {
 		if k.Header().Get(headerSession) == k.id {
 			k.keep()
@@ -22,22 +22,22 @@ func (k *keepFirst) begin() {
 }
 
 // WriteHeader implements http.ResponseWriter.
-func (k *keepFirst) WriteHeader(status int) {
+func (k *saveFirstWriter) WriteHeader(status int) {
 	k.begin()
 	k.ResponseWriter.WriteHeader(status)
 }
 
 // Write implements http.ResponseWriter.
-func (k *keepFirst) Write(data []byte) (int, error) {
+func (k *saveFirstWriter) Write(data []byte) (int, error) {
 	k.begin()
 	return k.ResponseWriter.Write(data)
 }
 
 // Flush implements http.Flusher.
-func (k *keepFirst) Flush() {
+func (k *saveFirstWriter) Flush() {
 	k.begin()
 	_ = http.NewResponseController(k.ResponseWriter).Flush()
 }
 
 // Unwrap gives access to deadlines.
-func (k *keepFirst) Unwrap() http.ResponseWriter { return k.ResponseWriter }
+func (k *saveFirstWriter) Unwrap() http.ResponseWriter { return k.ResponseWriter }

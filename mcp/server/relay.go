@@ -14,8 +14,8 @@ import (
 // that until they are settled: a question goes out again on the next stream when the one ends on which it was. It works while a
 // request waits for the task, or while the client reads the standing stream of the session and knows of the task. Nothing of it has
 // to outlive the process: what is open is in the log, and the names of the tasks are kept with the session.
-type desk struct {
-	desks   *desks
+type relay struct {
+	desks   *relays
 	session string
 	known   *session
 	task    events.TaskID
@@ -24,33 +24,33 @@ type desk struct {
 
 	// c is who is asked.
 	c client
-	// handed are the questions that were handed over, away those that were put away, with why their answer was refused. taken are
+	// sent are the questions that were handed over, away those that were put away, with why their answer was refused. taken are
 	// those whose answer was taken, with the round meanwhile: what that has read of the task may be older than the answer.
-	handed map[string]handedQuestion
-	away   map[string]error
-	taken  map[string]int
-	told   bool
+	sent     map[string]sentQuestion
+	declined map[string]error
+	accepted map[string]int
+	told     bool
 	// related is true when the client knows the id of the task.
 	related bool
 	// waiting are the requests that wait for the task, the newest last.
-	waiting []*attendance
+	waiting []*waiter
 	// running is set while a goroutine works at the desk; wake lets it look again at once, and kicked notes that it has to.
-	running, kicked bool
-	wake            context.CancelFunc
+	running, stale bool
+	wake           context.CancelFunc
 	// rounds counts how often the desk has begun to look at the task; seen is what it saw the last time.
 	rounds int
-	seen   deskView
+	seen   roundResult
 	looked chan struct{}
 }
 
-// handedQuestion is a question in the hands of the client: the stream, and the id of the request there.
-type handedQuestion struct {
+// sentQuestion is a question in the hands of the client: the stream, and the id of the request there.
+type sentQuestion struct {
 	at *outlet
 	id string
 }
 
-// deskView is what a round has found out: err when it could not look.
-type deskView struct {
+// roundResult is what a round has found out: err when it could not look.
+type roundResult struct {
 	round int
 	// waits says that the task waits for people, idle that nothing will come of asking the client, refused why an answer was.
 	waits, idle bool
@@ -58,26 +58,26 @@ type deskView struct {
 	err         error
 }
 
-// attendance is a request that waits at a desk.
-type attendance struct {
-	d    *desk
+// waiter is a request that waits at a desk.
+type waiter struct {
+	d    *relay
 	at   *outlet
 	from int // the round before
 }
 
-// leave ends the wait of a request. A question that was put on its stream is withdrawn from there, and goes to another stream.
-func (a *attendance) leave() {
+// stop ends the wait of a request. A question that was put on its stream is withdrawn from there, and goes to another stream.
+func (a *waiter) stop() {
 	d := a.d
 	d.known.mu.Lock()
-	d.waiting = slices.DeleteFunc(d.waiting, func(other *attendance) bool { return other == a })
-	var withdrawn []handedQuestion
-	for question, h := range d.handed {
+	d.waiting = slices.DeleteFunc(d.waiting, func(other *waiter) bool { return other == a })
+	var withdrawn []sentQuestion
+	for question, h := range d.sent {
 		if h.at == a.at && h.at != d.desks.clients.streams.standing(d.session) {
 			withdrawn = append(withdrawn, h)
-			delete(d.handed, question)
+			delete(d.sent, question)
 		}
 	}
-	d.start()
+	d.startLoop()
 	d.known.mu.Unlock()
 	for _, h := range withdrawn {
 		h.withdraw("the request that waited has ended")
@@ -86,7 +86,7 @@ func (a *attendance) leave() {
 
 // wait waits until the task goes on, or until nothing will come of asking the client if that is enough. An error says that the
 // request has ended, or that the task cannot be looked at.
-func (a *attendance) wait(ctx context.Context, untilIdle bool) (deskView, error) {
+func (a *waiter) wait(ctx context.Context, untilIdle bool) (roundResult, error) {
 	gone := ctx.Done()
 	if a.at != nil {
 		gone = a.at.life.Done()
@@ -101,9 +101,9 @@ func (a *attendance) wait(ctx context.Context, untilIdle bool) (deskView, error)
 		select {
 		case <-looked:
 		case <-ctx.Done():
-			return deskView{}, ctx.Err()
+			return roundResult{}, ctx.Err()
 		case <-gone:
-			return deskView{}, context.Canceled
+			return roundResult{}, context.Canceled
 		}
 	}
 }
@@ -111,14 +111,14 @@ func (a *attendance) wait(ctx context.Context, untilIdle bool) (deskView, error)
 // maxAsked bounds the tasks of a session that are asked about on its standing stream; the oldest are found by asking.
 const maxAsked = 100
 
-// keep keeps the name of the task with the session: after a restart the client is asked again.
-func (d *desk) keep() {
-	d.desks.clients.changeKnown(d.desks.life, d.session, func(r *record) {
+// saveTask keeps the name of the task with the session: after a restart the client is asked again.
+func (d *relay) saveTask() {
+	d.desks.clients.updateOpen(d.desks.life, d.session, func(r *record) {
 		if !slices.Contains(r.Asked, d.task) {
 			r.Asked = append(r.Asked, d.task)
 		}
 		for len(r.Asked) > maxAsked {
-			if old := d.known.desks[r.Asked[0]]; old != nil {
+			if old := d.known.relays[r.Asked[0]]; old != nil {
 				old.told = false
 			}
 			r.Asked = r.Asked[1:]
@@ -126,10 +126,10 @@ func (d *desk) keep() {
 	})
 }
 
-// start lets somebody work at the desk. known.mu is held.
-func (d *desk) start() {
+// startLoop lets somebody work at the desk. known.mu is held.
+func (d *relay) startLoop() {
 	if d.running {
-		d.kicked = true
+		d.stale = true
 		d.wake()
 		return
 	}
@@ -140,15 +140,15 @@ func (d *desk) start() {
 	d.desks.background(d.run)
 }
 
-// kick lets the desk look again at the streams there are.
-func (d *desk) kick() {
+// recheck lets the desk look again at the streams there are.
+func (d *relay) recheck() {
 	d.known.mu.Lock()
 	defer d.known.mu.Unlock()
-	d.start()
+	d.startLoop()
 }
 
 // run works at the desk until nobody needs it.
-func (d *desk) run(ctx context.Context) {
+func (d *relay) run(ctx context.Context) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	defer context.AfterFunc(d.known.life, stop)()
@@ -157,10 +157,10 @@ func (d *desk) run(ctx context.Context) {
 }
 
 // round looks at the task, hands over what is to be handed over, and waits until there is something new; false at the end.
-func (d *desk) round(ctx context.Context) bool {
+func (d *relay) round(ctx context.Context) bool {
 	next, wake := context.WithCancel(ctx)
 	defer wake()
-	c, round := d.begin(wake)
+	c, round := d.beginRound(wake)
 	t, err := d.desks.cfg.API.Get(ctx, api.GetRequest{ID: d.task})
 	var open []question
 	if err == nil {
@@ -172,9 +172,9 @@ func (d *desk) round(ctx context.Context) bool {
 	}
 	waits := err == nil && now.Waits
 	if err == nil {
-		d.hand(open)
+		d.deliver(open)
 	}
-	if !d.looks(deskView{round: round, waits: waits, err: err}, open) || ctx.Err() != nil {
+	if !d.report(roundResult{round: round, waits: waits, err: err}, open) || ctx.Err() != nil {
 		return false
 	}
 	if err == nil {
@@ -182,7 +182,7 @@ func (d *desk) round(ctx context.Context) bool {
 		if err == nil || next.Err() != nil {
 			return true
 		}
-		if !d.looks(deskView{round: round, err: err}, nil) {
+		if !d.report(roundResult{round: round, err: err}, nil) {
 			return false
 		}
 	}
@@ -190,22 +190,22 @@ func (d *desk) round(ctx context.Context) bool {
 	return true
 }
 
-// begin begins a round.
-func (d *desk) begin(wake context.CancelFunc) (client, int) {
+// beginRound begins a round.
+func (d *relay) beginRound(wake context.CancelFunc) (client, int) {
 	d.known.mu.Lock()
 	defer d.known.mu.Unlock()
 	d.rounds++
-	d.wake, d.kicked = wake, false
+	d.wake, d.stale = wake, false
 	return d.c, d.rounds
 }
 
-// looks tells those who wait what a round has found out; false when the desk is needed no more. known.mu is not held.
-func (d *desk) looks(v deskView, open []question) bool {
+// report tells those who wait what a round has found out; false when the desk is needed no more. known.mu is not held.
+func (d *relay) report(v roundResult, open []question) bool {
 	d.known.mu.Lock()
 	defer d.known.mu.Unlock()
-	v.idle = d.situation(open).idle()
+	v.idle = d.deliveryState(open).idle()
 	for _, q := range open {
-		if why := d.away[q.id]; why != nil {
+		if why := d.declined[q.id]; why != nil {
 			v.refused = why
 		}
 	}
@@ -213,7 +213,7 @@ func (d *desk) looks(v deskView, open []question) bool {
 	close(d.looked)
 	d.looked = make(chan struct{})
 	switch {
-	case v.err == nil && (d.kicked || len(d.waiting) > 0):
+	case v.err == nil && (d.stale || len(d.waiting) > 0):
 		return true
 	case v.err == nil && !v.waits && len(open) == 0:
 		d.close()
@@ -225,16 +225,16 @@ func (d *desk) looks(v deskView, open []question) bool {
 }
 
 // close drops the desk of a task that asks nothing more. known.mu is held.
-func (d *desk) close() {
-	delete(d.known.desks, d.task)
+func (d *relay) close() {
+	delete(d.known.relays, d.task)
 	d.known.Asked = slices.DeleteFunc(d.known.Asked, func(id events.TaskID) bool { return id == d.task })
 }
 
-// situation is how things stand. known.mu is held.
-func (d *desk) situation(open []question) situation {
-	st := situation{
-		told: d.told, standing: d.desks.clients.streams.standing(d.session).number(),
-		handed: map[string]streamNo{}, away: map[string]bool{}, taken: map[string]bool{},
+// deliveryState is how things stand. known.mu is held.
+func (d *relay) deliveryState(open []question) deliveryState {
+	st := deliveryState{
+		knowsTask: d.told, standing: d.desks.clients.streams.standing(d.session).number(),
+		sent: map[string]streamNo{}, declined: map[string]bool{}, accepted: map[string]bool{},
 	}
 	for _, q := range open {
 		st.open = append(st.open, q.id)
@@ -244,28 +244,28 @@ func (d *desk) situation(open []question) situation {
 			st.requests = append(st.requests, no)
 		}
 	}
-	for question, h := range d.handed {
-		st.handed[question] = h.at.no
+	for question, h := range d.sent {
+		st.sent[question] = h.at.no
 	}
-	for question := range d.away {
-		st.away[question] = true
+	for question := range d.declined {
+		st.declined[question] = true
 	}
-	for question, round := range d.taken {
-		st.taken[question] = round == d.rounds
+	for question, round := range d.accepted {
+		st.accepted[question] = round == d.rounds
 	}
 	return st
 }
 
-// hand hands over what is to be handed over, and withdraws what is settled.
-func (d *desk) hand(open []question) {
+// deliver hands over what is to be handed over, and withdraws what is settled.
+func (d *relay) deliver(open []question) {
 	d.known.mu.Lock()
-	send, settled := d.situation(open).deal()
+	send, settled := d.deliveryState(open).plan()
 	to := d.outlets()
-	var withdrawn []handedQuestion
+	var withdrawn []sentQuestion
 	for _, question := range settled {
-		withdrawn = append(withdrawn, d.handed[question])
-		delete(d.handed, question)
-		delete(d.away, question)
+		withdrawn = append(withdrawn, d.sent[question])
+		delete(d.sent, question)
+		delete(d.declined, question)
 	}
 	d.known.mu.Unlock()
 	for _, h := range withdrawn {
@@ -273,12 +273,12 @@ func (d *desk) hand(open []question) {
 	}
 	for _, one := range send {
 		at := slices.IndexFunc(open, func(q question) bool { return q.id == one.question })
-		d.put(open[at], to[one.to])
+		d.send(open[at], to[one.to])
 	}
 }
 
 // outlets are the streams to the client. known.mu is held.
-func (d *desk) outlets() map[streamNo]*outlet {
+func (d *relay) outlets() map[streamNo]*outlet {
 	all := map[streamNo]*outlet{}
 	if o := d.desks.clients.streams.standing(d.session); o != nil {
 		all[o.no] = o
@@ -291,11 +291,11 @@ func (d *desk) outlets() map[streamNo]*outlet {
 	return all
 }
 
-// put sends one question. Only one that the stream has taken stays in the hands of the client; its answer may come at once.
-func (d *desk) put(q question, to *outlet) {
+// send sends one question. Only one that the stream has taken stays in the hands of the client; its answer may come at once.
+func (d *relay) send(q question, to *outlet) {
 	id := d.desks.questionID(d.c.who, d.session, d.task, q.id)
 	d.known.mu.Lock()
-	d.handed[q.id] = handedQuestion{to, id}
+	d.sent[q.id] = sentQuestion{to, id}
 	d.known.mu.Unlock()
 	params, err := d.params(q)
 	if err == nil {
@@ -311,32 +311,32 @@ func (d *desk) put(q question, to *outlet) {
 	d.told = true
 	d.known.mu.Unlock()
 	if fresh {
-		d.keep()
+		d.saveTask()
 	}
 }
 
 // withdraw tells the client that a question is not to be answered any more.
-func (h handedQuestion) withdraw(why string) {
+func (h sentQuestion) withdraw(why string) {
 	if h.at.life.Err() == nil {
 		_ = h.at.to.send(notification("notifications/cancelled", object{"requestId": h.id, "reason": why}))
 	}
 }
 
-// answered notes what became of the answer with an id to a question. One that decides nothing counts if it was given to the newest
+// recordAnswer notes what became of the answer with an id to a question. One that decides nothing counts if it was given to the newest
 // copy of the question; one that was lost on its way lets the question be put again.
-func (d *desk) answered(question, id string, taken bool, refused error) {
+func (d *relay) recordAnswer(question, id string, taken bool, refused error) {
 	d.known.mu.Lock()
 	defer d.known.mu.Unlock()
-	h, ok := d.handed[question]
+	h, ok := d.sent[question]
 	switch {
 	case taken:
-		delete(d.handed, question)
-		d.taken[question] = d.rounds
+		delete(d.sent, question)
+		d.accepted[question] = d.rounds
 	case ok && h.id == id && isPassing(refused):
-		delete(d.handed, question)
+		delete(d.sent, question)
 	case ok && h.id == id:
-		delete(d.handed, question)
-		d.away[question] = refused
+		delete(d.sent, question)
+		d.declined[question] = refused
 	}
-	d.start()
+	d.startLoop()
 }
