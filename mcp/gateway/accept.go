@@ -50,15 +50,15 @@ func (rec *serverRecord) observe(offered map[string]json.RawMessage, now time.Ti
 	changed, known := false, len(rec.Tools) > 0
 	twins := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(rec.Tools)) {
-		twins[folded(name)] = name
+		twins[foldName(name)] = name
 	}
 	for _, name := range slices.Sorted(maps.Keys(offered)) {
 		if p := rec.Tools[name]; p != nil {
 			changed = p.observe(offered[name]) || changed
 			continue
 		}
-		rec.Tools[name], changed = rec.first(name, twins[folded(name)], offered[name], known, now), true
-		twins[folded(name)] = name
+		rec.Tools[name], changed = rec.newToolRecord(name, twins[foldName(name)], offered[name], known, now), true
+		twins[foldName(name)] = name
 	}
 	for name, p := range rec.Tools {
 		if _, there := offered[name]; !there && !p.Gone {
@@ -68,8 +68,8 @@ func (rec *serverRecord) observe(offered map[string]json.RawMessage, now time.Ti
 	return changed
 }
 
-// concerns counts the tools of a record, and those that wait for somebody once more.
-func (rec *serverRecord) concerns() int {
+// countPending counts the tools of a record, and those that wait for somebody once more.
+func (rec *serverRecord) countPending() int {
 	n := len(rec.Tools)
 	for _, p := range rec.Tools {
 		if p.Seen != nil && !p.Gone {
@@ -79,13 +79,13 @@ func (rec *serverRecord) concerns() int {
 	return n
 }
 
-// folded is what the names of tools have in common that people take for the same: the name in the catalogue, by whatever case.
+// foldName is what the names of tools have in common that people take for the same: the name in the catalogue, by whatever case.
 // The registry lets no other characters through than those of ASCII.
-func folded(tool string) string { return strings.ToLower(tools.OutsideName("", tool)) }
+func foldName(tool string) string { return strings.ToLower(tools.OutsideName("", tool)) }
 
-// first is the record of a tool that was not known before. What is called like another one, its twin, becomes a change of
+// newToolRecord is the record of a tool that was not known before. What is called like another one, its twin, becomes a change of
 // that, by which people and rules know it; what a known server adds waits for somebody.
-func (rec *serverRecord) first(name, twin string, d json.RawMessage, known bool, now time.Time) *toolRecord {
+func (rec *serverRecord) newToolRecord(name, twin string, d json.RawMessage, known bool, now time.Time) *toolRecord {
 	p := &toolRecord{Seen: d}
 	if twin != "" && tools.OutsideName("", twin) != tools.OutsideName("", name) {
 		p.Twin = twin
@@ -109,15 +109,15 @@ func (rec *serverRecord) complete(offered []*registry.Tool) bool {
 	}
 	rec.Version = recordVersion
 	for _, t := range offered {
-		if p := rec.Tools[t.Name]; p != nil && bytes.Equal(p.Accepted, defineInPart(t)) {
-			p.Accepted = define(t)
+		if p := rec.Tools[t.Name]; p != nil && bytes.Equal(p.Accepted, pinnedPartV1(t)) {
+			p.Accepted = pinnedPart(t)
 		}
 	}
 	return true
 }
 
-// gone reports whether the server does not offer a tool, or never did.
-func (p *toolRecord) gone() bool { return p == nil || p.Gone }
+// removed reports whether the server does not offer a tool, or never did.
+func (p *toolRecord) removed() bool { return p == nil || p.Gone }
 
 func (p *toolRecord) observe(d json.RawMessage) bool {
 	before := *p
@@ -177,7 +177,7 @@ func (p *toolRecord) describe(server, tool string) Definition {
 // without a record, CONFLICT when a definition has changed again.
 func (r Records) Accept(server string, wanted map[string]string, by string, now time.Time) ([]Definition, error) {
 	if !slices.Contains(r.servers(), server) {
-		return nil, fault.New(fault.NotFound, "no tool of the server %q was ever seen", plain(server, maxTitle)).WithHint("orch mcp list")
+		return nil, fault.New(fault.NotFound, "no tool of the server %q was ever seen", escape(server, maxTitle)).WithHint("orch mcp list")
 	}
 	var refused error
 	accepted := []Definition{}
@@ -187,7 +187,7 @@ func (r Records) Accept(server string, wanted map[string]string, by string, now 
 		}
 		for _, tool := range slices.Sorted(maps.Keys(rec.Tools)) {
 			p := rec.Tools[tool]
-			if _, named := wanted[tool]; p == nil || p.Seen == nil || p.Gone || wanted != nil && !named || p.Twin != "" && !rec.Tools[p.Twin].gone() {
+			if _, named := wanted[tool]; p == nil || p.Seen == nil || p.Gone || wanted != nil && !named || p.Twin != "" && !rec.Tools[p.Twin].removed() {
 				continue
 			}
 			delete(rec.Tools, p.Twin) // should it come back, it has the name of a known tool
@@ -207,12 +207,12 @@ func (rec *serverRecord) mayAccept(server string, wanted map[string]string) erro
 		p := rec.Tools[tool]
 		switch {
 		case p == nil || p.Gone:
-			return fault.New(fault.NotFound, "%s has no tool %q", server, plain(tool, maxTitle)).WithHint("orch mcp accept")
-		case p.Twin != "" && !rec.Tools[p.Twin].gone():
-			return fault.New(fault.Conflict, "%s of %s has the name of its tool %s but for case, and both are there", plain(tool, maxTitle), server, p.Twin).
+			return fault.New(fault.NotFound, "%s has no tool %q", server, escape(tool, maxTitle)).WithHint("orch mcp accept")
+		case p.Twin != "" && !rec.Tools[p.Twin].removed():
+			return fault.New(fault.Conflict, "%s of %s has the name of its tool %s but for case, and both are there", escape(tool, maxTitle), server, p.Twin).
 				WithHint("ask whoever makes the server to take one of them out")
 		case sum != "" && sum != digest(p.current()):
-			return fault.New(fault.Conflict, "the definition of %s of %s has changed again", plain(tool, maxTitle), server).
+			return fault.New(fault.Conflict, "the definition of %s of %s has changed again", escape(tool, maxTitle), server).
 				WithHint("look at it again: orch mcp accept %s", server)
 		}
 	}

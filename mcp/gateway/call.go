@@ -27,10 +27,10 @@ func (g *Gateway) call(ctx context.Context, env *tools.Env, t *outsideTool, args
 	if err := g.Ready(ctx); err != nil {
 		return nil, err
 	}
-	if err := g.unchanged(t); err != nil {
+	if err := g.checkRecorded(t); err != nil {
 		return nil, err
 	}
-	n, err := noteOf(env.Note)
+	n, err := parseNote(env.Note)
 	if err != nil {
 		return nil, err
 	}
@@ -38,27 +38,27 @@ func (g *Gateway) call(ctx context.Context, env *tools.Env, t *outsideTool, args
 	if err != nil {
 		return nil, err
 	}
-	reply, err := g.round(ctx, env, t, registry.CallRequest{
+	reply, err := g.joinOrStart(ctx, env, t, registry.CallRequest{
 		Server: t.Server, Tool: t.Tool, Args: args, Task: n.Task, State: string(n.State), Answers: answers,
-		Fit: t.isStill,
+		Fit: t.checkOffered,
 	})
 	switch {
 	case err != nil:
 		if n.Task != nil && ctx.Err() != nil {
 			g.cancelTask(ctx, t.Server, n.Task)
 		}
-		return nil, t.doubted(legible(err))
+		return nil, t.inDoubtFault(escapeFault(err))
 	case reply.Task != nil:
 		return nil, &tools.Noted{Note: encode(note{Task: reply.Task})}
 	case len(reply.Asks) > 0:
-		return nil, n.asking(reply, env.Answers)
+		return nil, n.questions(reply, env.Answers)
 	}
 	return t.output(reply.Result)
 }
 
-// doubted turns the error of a call that may have happened into IN_DOUBT, so that nobody repeats it unasked: it was sent,
+// inDoubtFault turns the error of a call that may have happened into IN_DOUBT, so that nobody repeats it unasked: it was sent,
 // it has effects, and no answer came.
-func (t *outsideTool) doubted(err error) error {
+func (t *outsideTool) inDoubtFault(err error) error {
 	coded, ok := errors.AsType[*fault.Error](err)
 	if !ok || !errors.Is(err, registry.ErrUnanswered) || !t.Spec().Effect.AtMostOnce() {
 		return err
@@ -70,19 +70,19 @@ func (t *outsideTool) doubted(err error) error {
 		WithHint("find out whether it did, then decide: orch resolve")
 }
 
-// legible makes the words of a server in an error safe to show.
-func legible(err error) error {
+// escapeFault makes the words of a server in an error safe to show.
+func escapeFault(err error) error {
 	coded, ok := errors.AsType[*fault.Error](err)
 	if !ok {
 		return err
 	}
 	clean := *coded
-	clean.Message = plain(coded.Message, maxDescription)
+	clean.Message = escape(coded.Message, maxDescription)
 	return &clean
 }
 
-// round attends the call that an earlier attempt has begun, or begins it.
-func (g *Gateway) round(ctx context.Context, env *tools.Env, t *outsideTool, request registry.CallRequest) (registry.Reply, error) {
+// joinOrStart attends the call that an earlier attempt has begun, or begins it.
+func (g *Gateway) joinOrStart(ctx context.Context, env *tools.Env, t *outsideTool, request registry.CallRequest) (registry.Reply, error) {
 	of := Call{Task: env.Task, Step: env.Step}
 	f := g.pendingCalls.get(of.key())
 	if f == nil {
@@ -110,7 +110,7 @@ func (g *Gateway) cancelTask(ctx context.Context, server string, task json.RawMe
 	g.endTask(ctx, server, task)
 }
 
-func noteOf(raw json.RawMessage) (note, error) {
+func parseNote(raw json.RawMessage) (note, error) {
 	var n note
 	if len(raw) > 0 && json.Unmarshal(raw, &n) != nil {
 		return n, fault.New(fault.DataLoss, "the note of the call cannot be read")
@@ -135,8 +135,8 @@ func (n note) answers(known map[string]json.RawMessage) (map[string]json.RawMess
 	return all, nil
 }
 
-// asking puts the questions of a round.
-func (note) asking(reply registry.Reply, known map[string]json.RawMessage) error {
+// questions puts the questions of a round.
+func (note) questions(reply registry.Reply, known map[string]json.RawMessage) error {
 	next := note{State: []byte(reply.State), Keys: map[string]string{}}
 	asking := &tools.Asking{}
 	for _, a := range reply.Asks {
@@ -154,8 +154,8 @@ func (note) asking(reply registry.Reply, known map[string]json.RawMessage) error
 	return asking
 }
 
-// unchanged returns TOOL_DISABLED when the definition of a tool is another one than that which the call was judged by.
-func (g *Gateway) unchanged(t *outsideTool) error {
+// checkRecorded returns TOOL_DISABLED when the definition of a tool is another one than that which the call was judged by.
+func (g *Gateway) checkRecorded(t *outsideTool) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	i := slices.IndexFunc(g.present[t.Server], func(now *outsideTool) bool { return now.Tool == t.Tool })
@@ -167,23 +167,23 @@ func (g *Gateway) unchanged(t *outsideTool) error {
 	case now.Refused != nil:
 		return now.Refused
 	case now.pinned != t.pinned, now.Spec().Effect != t.Spec().Effect:
-		return t.changed()
+		return t.changedFault()
 	}
 	return nil
 }
 
-// isStill returns CONFLICT when a tool as a server offers it is another one than that which the call was judged by.
-func (t *outsideTool) isStill(offered *registry.Tool) error {
-	if t.known.Load() == offered {
+// checkOffered returns CONFLICT when a tool as a server offers it is another one than that which the call was judged by.
+func (t *outsideTool) checkOffered(offered *registry.Tool) error {
+	if t.verified.Load() == offered {
 		return nil
 	}
-	if digest(define(offered)) != t.pinned {
-		return t.changed()
+	if digest(pinnedPart(offered)) != t.pinned {
+		return t.changedFault()
 	}
-	t.known.Store(offered)
+	t.verified.Store(offered)
 	return nil
 }
 
-func (t *outsideTool) changed() error {
+func (t *outsideTool) changedFault() error {
 	return fault.New(fault.Conflict, "the definition of %s has changed since the call was judged", t.Spec().Name).WithHint("call it again")
 }

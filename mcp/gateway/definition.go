@@ -30,9 +30,9 @@ type definition struct {
 // unpinned is the property of a tool that may be another one each time.
 const unpinned = "_meta"
 
-// define returns the pinned part of what a server says about a tool, in canonical form: keys in order, no spaces. That is all
+// pinnedPart returns the pinned part of what a server says about a tool, in canonical form: keys in order, no spaces. That is all
 // of it but unpinned, so that nothing that a client may go by changes unseen: icons, the support of tasks, what is null.
-func define(t *registry.Tool) json.RawMessage {
+func pinnedPart(t *registry.Tool) json.RawMessage {
 	var tree map[string]any
 	if err := decode(t.Said, &tree); err != nil {
 		panic(err) // the registry has read it
@@ -41,8 +41,8 @@ func define(t *registry.Tool) json.RawMessage {
 	return encode(tree)
 }
 
-// defineInPart is define as records of the first version have it: without what was not pinned then.
-func defineInPart(t *registry.Tool) json.RawMessage {
+// pinnedPartV1 is define as records of the first version have it: without what was not pinned then.
+func pinnedPartV1(t *registry.Tool) json.RawMessage {
 	raw, err := json.Marshal(definition{t.Name, t.Title, t.Description, t.InputSchema, t.OutputSchema, t.Annotations})
 	if err != nil {
 		panic(err) // it came from JSON
@@ -95,10 +95,10 @@ func pretty(d json.RawMessage) []byte {
 
 // effectOf returns what a tool does to the world: what the operator says, else its hints; without hints it writes
 // (S1-089).
-func effectOf(hints *mcp.ToolAnnotations, said tools.Effect) tools.Effect {
+func effectOf(hints *mcp.ToolAnnotations, configured tools.Effect) tools.Effect {
 	switch {
-	case said != "":
-		return said
+	case configured != "":
+		return configured
 	case hints == nil:
 		return tools.Write
 	case hints.ReadOnlyHint:
@@ -118,8 +118,8 @@ const (
 	maxDescription = 4 << 10
 )
 
-// plain makes the text of a server safe to show: what is hidden becomes visible, and what is too long is cut.
-func plain(text string, limit int) string {
+// escape makes the text of a server safe to show: what is hidden becomes visible, and what is too long is cut.
+func escape(text string, limit int) string {
 	var b strings.Builder
 	for r, hidden := range unseen.Runes(strings.ToValidUTF8(text, "\uFFFD")) {
 		if hidden {

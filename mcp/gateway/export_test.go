@@ -5,7 +5,7 @@ func (g *Gateway) Orphan() {
 	g.pendingCalls.mu.Lock()
 	defer g.pendingCalls.mu.Unlock()
 	for _, f := range g.pendingCalls.byKey {
-		f.alone.Reset(0)
+		f.abandonTimer.Reset(0)
 	}
 }
 

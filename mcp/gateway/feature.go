@@ -76,18 +76,18 @@ func featureOf(server string, kind Kind, raw json.RawMessage) (Feature, error) {
 func resourceOf(server string, raw json.RawMessage, key *string) (*mcp.Resource, error) {
 	var said mcp.Resource
 	if json.Unmarshal(raw, &said) != nil {
-		return nil, unfit("its definition is none")
+		return nil, notOfferable("its definition is none")
 	}
 	*key = said.URI
-	if flagged(said.URI) || flagged(said.Name) {
-		return nil, unfit("it holds hidden characters")
+	if hasInvisible(said.URI) || hasInvisible(said.Name) {
+		return nil, notOfferable("it holds hidden characters")
 	}
 	if !isURI(said.URI) || !isURI(OutsideURI(server, said.URI)) {
-		return nil, unfit("its URI is none")
+		return nil, notOfferable("its URI is none")
 	}
 	return &mcp.Resource{
-		URI: OutsideURI(server, said.URI), Name: plain(said.Name, maxTitle), Title: plain(said.Title, maxTitle),
-		Description: plain(said.Description, maxDescription), MIMEType: plain(said.MIMEType, maxTitle), Size: max(said.Size, 0),
+		URI: OutsideURI(server, said.URI), Name: escape(said.Name, maxTitle), Title: escape(said.Title, maxTitle),
+		Description: escape(said.Description, maxDescription), MIMEType: escape(said.MIMEType, maxTitle), Size: max(said.Size, 0),
 		Annotations: annotationsOf(said.Annotations),
 	}, nil
 }
@@ -95,53 +95,53 @@ func resourceOf(server string, raw json.RawMessage, key *string) (*mcp.Resource,
 func templateOf(server string, raw json.RawMessage, key *string) (*mcp.ResourceTemplate, error) {
 	var said mcp.ResourceTemplate
 	if json.Unmarshal(raw, &said) != nil {
-		return nil, unfit("its definition is none")
+		return nil, notOfferable("its definition is none")
 	}
 	*key = said.URITemplate
-	if flagged(said.URITemplate) || flagged(said.Name) {
-		return nil, unfit("it holds hidden characters")
+	if hasInvisible(said.URITemplate) || hasInvisible(said.Name) {
+		return nil, notOfferable("it holds hidden characters")
 	}
 	if !isTemplate(said.URITemplate) {
-		return nil, unfit("its template is none")
+		return nil, notOfferable("its template is none")
 	}
 	return &mcp.ResourceTemplate{
-		URITemplate: OutsideURI(server, said.URITemplate), Name: plain(said.Name, maxTitle), Title: plain(said.Title, maxTitle),
-		Description: plain(said.Description, maxDescription), MIMEType: plain(said.MIMEType, maxTitle), Annotations: annotationsOf(said.Annotations),
+		URITemplate: OutsideURI(server, said.URITemplate), Name: escape(said.Name, maxTitle), Title: escape(said.Title, maxTitle),
+		Description: escape(said.Description, maxDescription), MIMEType: escape(said.MIMEType, maxTitle), Annotations: annotationsOf(said.Annotations),
 	}, nil
 }
 
 func promptOf(server string, raw json.RawMessage, key *string) (*mcp.Prompt, error) {
 	var said mcp.Prompt
 	if json.Unmarshal(raw, &said) != nil {
-		return nil, unfit("its definition is none")
+		return nil, notOfferable("its definition is none")
 	}
 	*key = said.Name
 	clean := &mcp.Prompt{
-		Name: OutsidePrompt(server, said.Name), Title: plain(said.Title, maxTitle), Description: plain(said.Description, maxDescription),
+		Name: OutsidePrompt(server, said.Name), Title: escape(said.Title, maxTitle), Description: escape(said.Description, maxDescription),
 	}
 	switch {
-	case flagged(said.Name):
-		return nil, unfit("it holds hidden characters")
+	case hasInvisible(said.Name):
+		return nil, notOfferable("it holds hidden characters")
 	case said.Name == "" || len(clean.Name) > maxName:
-		return nil, unfit("its name is none")
+		return nil, notOfferable("its name is none")
 	case len(said.Arguments) > maxArguments:
-		return nil, unfit("it has more than 100 arguments")
+		return nil, notOfferable("it has more than 100 arguments")
 	}
 	for _, a := range said.Arguments {
-		if a == nil || a.Name == "" || len(a.Name) > maxName || flagged(a.Name) {
-			return nil, unfit("the name of an argument is none, or holds hidden characters")
+		if a == nil || a.Name == "" || len(a.Name) > maxName || hasInvisible(a.Name) {
+			return nil, notOfferable("the name of an argument is none, or holds hidden characters")
 		}
 		clean.Arguments = append(clean.Arguments, &mcp.PromptArgument{
-			Name: a.Name, Title: plain(a.Title, maxTitle), Description: plain(a.Description, maxDescription), Required: a.Required,
+			Name: a.Name, Title: escape(a.Title, maxTitle), Description: escape(a.Description, maxDescription), Required: a.Required,
 		})
 	}
 	return clean, nil
 }
 
-func unfit(why string) error { return fault.New(fault.ValidationError, "%s", why) }
+func notOfferable(why string) error { return fault.New(fault.ValidationError, "%s", why) }
 
-// flagged reports whether a name holds what people do not see. Names are one line, and need no parts of emoji.
-func flagged(name string) bool {
+// hasInvisible reports whether a name holds what people do not see. Names are one line, and need no parts of emoji.
+func hasInvisible(name string) bool {
 	return unseen.In(name) || strings.ContainsFunc(name, func(r rune) bool {
 		return !unicode.IsGraphic(r) || unicode.Is(unicode.Variation_Selector, r)
 	})
@@ -164,7 +164,7 @@ func annotationsOf(said *mcp.Annotations) *mcp.Annotations {
 	if said == nil {
 		return nil
 	}
-	clean := &mcp.Annotations{LastModified: plain(said.LastModified, maxTitle), Priority: min(max(said.Priority, 0), 1)}
+	clean := &mcp.Annotations{LastModified: escape(said.LastModified, maxTitle), Priority: min(max(said.Priority, 0), 1)}
 	for _, role := range []mcp.Role{"user", "assistant"} {
 		if slices.Contains(said.Audience, role) {
 			clean.Audience = append(clean.Audience, role)
@@ -199,7 +199,7 @@ func contentsOf(server, uri string, raw json.RawMessage) (json.RawMessage, error
 }
 
 func embeddedOf(server string, c *mcp.ResourceContents) *mcp.ResourceContents {
-	return &mcp.ResourceContents{URI: OutsideURI(server, plain(c.URI, maxURI)), MIMEType: plain(c.MIMEType, maxTitle), Text: c.Text, Blob: c.Blob}
+	return &mcp.ResourceContents{URI: OutsideURI(server, escape(c.URI, maxURI)), MIMEType: escape(c.MIMEType, maxTitle), Text: c.Text, Blob: c.Blob}
 }
 
 // messagesOf is a prompt with URIs of orch, and without what is not of MCP. TOOL_FAILED when it is none.
@@ -208,7 +208,7 @@ func messagesOf(server string, raw json.RawMessage) (json.RawMessage, error) {
 	if json.Unmarshal(raw, &said) != nil {
 		return nil, noPrompt(server)
 	}
-	clean := &mcp.GetPromptResult{Description: plain(said.Description, maxDescription), Messages: []*mcp.PromptMessage{}}
+	clean := &mcp.GetPromptResult{Description: escape(said.Description, maxDescription), Messages: []*mcp.PromptMessage{}}
 	for _, m := range said.Messages {
 		if m == nil || m.Role != "user" && m.Role != "assistant" {
 			return nil, noPrompt(server)
@@ -232,9 +232,9 @@ func contentOf(server string, said mcp.Content) (mcp.Content, bool) {
 	case *mcp.TextContent:
 		return &mcp.TextContent{Text: c.Text, Annotations: annotationsOf(c.Annotations)}, true
 	case *mcp.ImageContent:
-		return &mcp.ImageContent{Data: c.Data, MIMEType: plain(c.MIMEType, maxTitle), Annotations: annotationsOf(c.Annotations)}, true
+		return &mcp.ImageContent{Data: c.Data, MIMEType: escape(c.MIMEType, maxTitle), Annotations: annotationsOf(c.Annotations)}, true
 	case *mcp.AudioContent:
-		return &mcp.AudioContent{Data: c.Data, MIMEType: plain(c.MIMEType, maxTitle), Annotations: annotationsOf(c.Annotations)}, true
+		return &mcp.AudioContent{Data: c.Data, MIMEType: escape(c.MIMEType, maxTitle), Annotations: annotationsOf(c.Annotations)}, true
 	case *mcp.EmbeddedResource:
 		if c.Resource == nil {
 			return nil, false
@@ -242,8 +242,8 @@ func contentOf(server string, said mcp.Content) (mcp.Content, bool) {
 		return &mcp.EmbeddedResource{Resource: embeddedOf(server, c.Resource), Annotations: annotationsOf(c.Annotations)}, true
 	case *mcp.ResourceLink:
 		return &mcp.ResourceLink{
-			URI: OutsideURI(server, plain(c.URI, maxURI)), Name: plain(c.Name, maxTitle), Title: plain(c.Title, maxTitle),
-			Description: plain(c.Description, maxDescription), MIMEType: plain(c.MIMEType, maxTitle), Size: c.Size, Annotations: annotationsOf(c.Annotations),
+			URI: OutsideURI(server, escape(c.URI, maxURI)), Name: escape(c.Name, maxTitle), Title: escape(c.Title, maxTitle),
+			Description: escape(c.Description, maxDescription), MIMEType: escape(c.MIMEType, maxTitle), Size: c.Size, Annotations: annotationsOf(c.Annotations),
 		}, true
 	default:
 		return nil, false

@@ -20,11 +20,11 @@ import (
 const maxFeatures = 1000
 
 const (
-	// settling is how long the features of a server are left alone after it said that they changed: it may say so
+	// collectDelay is how long the features of a server are left alone after it said that they changed: it may say so
 	// again and again.
-	settling = 250 * time.Millisecond
-	// again is after how long features are read again that could not be read.
-	again = time.Minute
+	collectDelay = 250 * time.Millisecond
+	// retryAfter is after how long features are read again that could not be read.
+	retryAfter = time.Minute
 )
 
 // features are what the connected servers offer beside tools.
@@ -42,8 +42,8 @@ type serverFeatures struct {
 	changed chan struct{}
 	// lists are guarded by features.mu.
 	lists map[Kind][]Feature
-	// told are the problems that were logged, so that each is logged once; only gather uses it.
-	told map[string]bool
+	// logged are the problems that were logged, so that each is logged once; only gather uses it.
+	logged map[string]bool
 }
 
 // Features returns the resources, templates and prompts of the servers that are connected, as far as they are known:
@@ -74,8 +74,8 @@ func (f *features) notify() {
 	f.replaced = make(chan struct{})
 }
 
-// put takes over what a server offers of a kind.
-func (f *features) put(server string, s *serverFeatures, kind Kind, list []Feature) {
+// set takes over what a server offers of a kind.
+func (f *features) set(server string, s *serverFeatures, kind Kind, list []Feature) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	same := func(a, b Feature) bool { return a.Key == b.Key && bytes.Equal(a.Definition, b.Definition) }
@@ -108,17 +108,17 @@ func (g *Gateway) followFeatures(defined map[string]registry.Defined, stirred ma
 		case d.Tools == nil:
 		case s == nil:
 			ctx, stop := context.WithCancel(g.life)
-			s = &serverFeatures{stop: stop, changed: make(chan struct{}, 1), lists: map[Kind][]Feature{}, told: map[string]bool{}}
+			s = &serverFeatures{stop: stop, changed: make(chan struct{}, 1), lists: map[Kind][]Feature{}, logged: map[string]bool{}}
 			f.byServer[server] = s
 			g.group.Go(func() { g.gather(ctx, server, s) })
 		case stirred[server]:
-			nudge(s.changed)
+			signal(s.changed)
 		}
 	}
 }
 
-// nudge leaves a message in a channel of one, unless one is there.
-func nudge(c chan<- struct{}) {
+// signal leaves a message in a channel of one, unless one is there.
+func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
@@ -127,12 +127,12 @@ func nudge(c chan<- struct{}) {
 
 // gather reads the features of a server until ctx ends: now, after each change, and a while after it failed.
 func (g *Gateway) gather(ctx context.Context, server string, s *serverFeatures) {
-	timer := time.NewTimer(again)
+	timer := time.NewTimer(retryAfter)
 	defer timer.Stop()
 	for ctx.Err() == nil {
 		timer.Stop()
 		if !g.collect(ctx, server, s) {
-			timer.Reset(again)
+			timer.Reset(retryAfter)
 		}
 		select {
 		case <-ctx.Done():
@@ -141,7 +141,7 @@ func (g *Gateway) gather(ctx context.Context, server string, s *serverFeatures) 
 			continue
 		case <-s.changed:
 		}
-		timer.Reset(settling)
+		timer.Reset(collectDelay)
 		select {
 		case <-ctx.Done():
 		case <-timer.C:
@@ -162,12 +162,12 @@ func (g *Gateway) collect(ctx context.Context, server string, s *serverFeatures)
 		}
 		if err != nil {
 			whole = false
-			if why := plain(fault.From(err).Message, maxDescription); s.tells(string(part.kind), why) {
+			if why := escape(fault.From(err).Message, maxDescription); s.firstTime(string(part.kind), why) {
 				g.log.WarnContext(ctx, "mcp_features_unreadable", slog.String("server", server), slog.String("kind", string(part.kind)), slog.String("error", why))
 			}
 			continue
 		}
-		g.features.put(server, s, part.kind, g.usable(server, s, part.kind, raw))
+		g.features.set(server, s, part.kind, g.usable(server, s, part.kind, raw))
 	}
 	return whole
 }
@@ -190,7 +190,7 @@ func (g *Gateway) usable(server string, s *serverFeatures, kind Kind, raw []json
 		f, err := featureOf(server, kind, one)
 		switch {
 		case err != nil:
-			leaveOut(1, plain(f.Key, maxTitle)+": "+fault.From(err).Message)
+			leaveOut(1, escape(f.Key, maxTitle)+": "+fault.From(err).Message)
 		case known[f.Key]:
 			leaveOut(1, f.Key+": another one is called that")
 		default:
@@ -198,22 +198,22 @@ func (g *Gateway) usable(server string, s *serverFeatures, kind Kind, raw []json
 			list = append(list, f)
 		}
 	}
-	if left > 0 && s.tells(string(kind), strconv.Itoa(left), first) {
+	if left > 0 && s.firstTime(string(kind), strconv.Itoa(left), first) {
 		g.log.Warn("mcp_features_left_out", slog.String("server", server), slog.String("kind", string(kind)), slog.Int("count", left), slog.String("first", first))
 	}
 	return list
 }
 
-// maxTold bounds what is remembered of what was logged of a server.
-const maxTold = 100
+// maxLogged bounds what is remembered of what was logged of a server.
+const maxLogged = 100
 
-// tells reports whether a problem is one that was not logged yet.
-func (s *serverFeatures) tells(problem ...string) bool {
+// firstTime reports whether a problem is one that was not logged yet.
+func (s *serverFeatures) firstTime(problem ...string) bool {
 	key := strings.Join(problem, " ")
-	if s.told[key] || len(s.told) == maxTold {
+	if s.logged[key] || len(s.logged) == maxLogged {
 		return false
 	}
-	s.told[key] = true
+	s.logged[key] = true
 	return true
 }
 
@@ -227,9 +227,9 @@ func (g *Gateway) ReadResource(ctx context.Context, server, uri string) (json.Ra
 	raw, err := g.servers.ReadResource(ctx, server, uri)
 	switch {
 	case fault.Has(err, fault.InvalidParams): // it has no other one
-		return nil, fault.New(fault.NotFound, "%s has no resource %q", server, plain(uri, maxTitle)).WithField("uri")
+		return nil, fault.New(fault.NotFound, "%s has no resource %q", server, escape(uri, maxTitle)).WithField("uri")
 	case err != nil:
-		return nil, legible(err)
+		return nil, escapeFault(err)
 	}
 	return contentsOf(server, uri, raw)
 }
@@ -242,7 +242,7 @@ func (g *Gateway) GetPrompt(ctx context.Context, server, name string, args map[s
 	}
 	raw, err := g.servers.GetPrompt(ctx, server, name, args)
 	if err != nil {
-		return nil, legible(err)
+		return nil, escapeFault(err)
 	}
 	return messagesOf(server, raw)
 }

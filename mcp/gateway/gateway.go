@@ -65,13 +65,13 @@ type Gateway struct {
 	pendingCalls pendingCalls
 	features     features
 	begin        sync.Once
-	// begun is closed when the servers had their time to connect.
-	begun chan struct{}
-	// news wakes run; stirred are the servers that may offer other things than before.
-	news chan struct{}
+	// started is closed when the servers had their time to connect.
+	started chan struct{}
+	// wake wakes run; stirred are the servers that may offer other things than before.
+	wake chan struct{}
 
-	told    sync.Mutex // guards stirred, and orders what is told
-	stirred map[string]bool
+	notifyMu sync.Mutex // guards stirred, and orders what is told
+	stirred  map[string]bool
 	// offering orders the ways to a new catalogue; it guards refused and watcher.
 	offering sync.Mutex
 	// watcher tells of changes of the records; nil when nobody does.
@@ -96,7 +96,7 @@ func New(cfg Config) (*Gateway, error) {
 	}
 	g := &Gateway{
 		cfg: cfg, log: cfg.Logger, records: OpenRecords(cfg.Servers.Home, cfg.Logger),
-		begun: make(chan struct{}), news: make(chan struct{}, 1), stirred: map[string]bool{},
+		started: make(chan struct{}), wake: make(chan struct{}, 1), stirred: map[string]bool{},
 		features:     features{byServer: map[string]*serverFeatures{}, replaced: make(chan struct{})},
 		pendingCalls: pendingCalls{byKey: map[string]*pendingCall{}}, present: map[string][]*outsideTool{}, refused: map[string]string{},
 	}
@@ -136,7 +136,7 @@ func (g *Gateway) connect() {
 	g.begin.Do(func() {
 		g.watchRecords()
 		g.group.Go(func() {
-			defer close(g.begun)
+			defer close(g.started)
 			n, err := g.servers.Init(g.life)
 			if err != nil && !errors.Is(err, registry.ErrNoConfigDirs) {
 				g.log.Error("mcp_servers_not_started", slog.Any("error", err), slog.Any("cause", errors.Unwrap(err)))
@@ -151,7 +151,7 @@ func (g *Gateway) connect() {
 func (g *Gateway) Ready(ctx context.Context) error {
 	g.connect()
 	select {
-	case <-g.begun:
+	case <-g.started:
 		return nil
 	case <-ctx.Done():
 		return fault.From(context.Cause(ctx))
@@ -160,24 +160,24 @@ func (g *Gateway) Ready(ctx context.Context) error {
 
 // Close ends all calls and connections. Who makes calls is to be stopped before.
 func (g *Gateway) Close(ctx context.Context) error {
-	g.begin.Do(func() { close(g.begun) }) // it cannot begin any more
+	g.begin.Do(func() { close(g.started) }) // it cannot begin any more
 	g.end()
-	err := g.servers.Close(ctx, farewell)
+	err := g.servers.Close(ctx, closeGrace)
 	g.group.Wait()
 	return err
 }
 
-// farewell is how long calls may take to notice that they are ended.
-const farewell = time.Second
+// closeGrace is how long calls may take to notice that they are ended.
+const closeGrace = time.Second
 
 // Servers is the registry behind the gateway.
 func (g *Gateway) Servers() *registry.Registry { return g.servers }
 
 // notify is told of changes by the registry, and does not block. What servers offer is no change of servers.
 func (g *Gateway) notify(c registry.Change) {
-	defer nudge(g.news)
-	g.told.Lock()
-	defer g.told.Unlock()
+	defer signal(g.wake)
+	g.notifyMu.Lock()
+	defer g.notifyMu.Unlock()
 	switch c.Kind {
 	case registry.ToolsChanged, registry.ResourcesChanged, registry.PromptsChanged:
 		g.stirred[c.Server] = true
@@ -192,12 +192,12 @@ func (g *Gateway) run() {
 		select {
 		case <-g.life.Done():
 			return
-		case <-g.news:
+		case <-g.wake:
 		}
-		g.told.Lock()
+		g.notifyMu.Lock()
 		stirred := g.stirred
 		g.stirred = map[string]bool{}
-		g.told.Unlock()
+		g.notifyMu.Unlock()
 		if defined, ok := g.refresh(); ok {
 			g.followFeatures(defined, stirred)
 		}
@@ -298,10 +298,10 @@ func (g *Gateway) recordOf(server string, d registry.Defined, why updateCause) s
 	}
 	offered := definitionsOf(d.Tools)
 	rec, err := g.records.update(server, func(rec *serverRecord) bool {
-		before, whole := rec.concerns(), !rec.broken // somebody may be writing a broken one by hand
+		before, whole := rec.countPending(), !rec.broken // somebody may be writing a broken one by hand
 		completed := rec.complete(d.Tools)
 		changed := rec.observe(offered, g.cfg.Now().UTC()) || completed && len(rec.Tools) > 0
-		return changed && (why == localChange || whole && rec.concerns() > before)
+		return changed && (why == localChange || whole && rec.countPending() > before)
 	})
 	if err != nil {
 		g.log.Error("mcp_definitions_unrecorded", slog.String("server", server), slog.Any("error", err), slog.Any("cause", errors.Unwrap(err)))
@@ -339,7 +339,7 @@ func (g *Gateway) leaveOut(server, tool, why string) {
 		return
 	}
 	g.refused[key] = why
-	g.log.Warn("mcp_tool_left_out", slog.String("server", server), slog.String("tool", plain(tool, maxTitle)), slog.String("reason", why))
+	g.log.Warn("mcp_tool_left_out", slog.String("server", server), slog.String("tool", escape(tool, maxTitle)), slog.String("reason", why))
 }
 
 // Entries returns the tools that are in the catalogue, and those that are refused for now.

@@ -32,8 +32,8 @@ type pendingCall struct {
 	done  chan struct{}
 	reply registry.Reply
 	err   error
-	// alone ends the pending call, and forgets it, when nobody attends it for long.
-	alone *time.Timer
+	// abandonTimer ends the pending call, and forgets it, when nobody attends it for long.
+	abandonTimer *time.Timer
 
 	mu sync.Mutex
 	// attended says whether an attempt attends, progress is that of the attempt; nil while none does.
@@ -74,11 +74,11 @@ func (g *Gateway) startCall(of Call, answers map[string]json.RawMessage, request
 		stop: stop, asks: make(chan tools.Question), done: make(chan struct{}),
 		answers: map[string]json.RawMessage{}, waiting: map[string]chan json.RawMessage{}, asked: map[string]int{},
 	}
-	f.alone = time.AfterFunc(orphanTimeout, func() {
+	f.abandonTimer = time.AfterFunc(orphanTimeout, func() {
 		g.pendingCalls.remove(of.key(), f) // also one that has ended meanwhile
 		stop()
 	})
-	f.take(answers)
+	f.deliverAnswers(answers)
 	request.Ask, request.Progress = f.ask, f.report
 	g.pendingCalls.mu.Lock()
 	g.pendingCalls.byKey[of.key()] = f
@@ -93,16 +93,16 @@ func (g *Gateway) startCall(of Call, answers map[string]json.RawMessage, request
 
 // attend waits until a call ends or asks something. The end of ctx ends the call.
 func (g *Gateway) attend(ctx context.Context, env *tools.Env, key string, f *pendingCall) (registry.Reply, error) {
-	f.alone.Stop()
-	f.hear(true, env.Progress)
-	defer f.hear(false, nil)
-	f.take(env.Answers)
+	f.abandonTimer.Stop()
+	f.setAttended(true, env.Progress)
+	defer f.setAttended(false, nil)
+	f.deliverAnswers(env.Answers)
 	select {
 	case <-f.done:
 		g.pendingCalls.remove(key, f)
 		return f.reply, f.err
 	case q := <-f.asks:
-		f.alone.Reset(orphanTimeout)
+		f.abandonTimer.Reset(orphanTimeout)
 		return registry.Reply{}, &tools.Asking{Questions: []tools.Question{q}}
 	case <-ctx.Done():
 		f.stop()
@@ -112,8 +112,8 @@ func (g *Gateway) attend(ctx context.Context, env *tools.Env, key string, f *pen
 	}
 }
 
-// hear sets whether somebody attends, and is told of progress.
-func (f *pendingCall) hear(attended bool, progress func(done, total float64, message string)) {
+// setAttended sets whether somebody attends, and is told of progress.
+func (f *pendingCall) setAttended(attended bool, progress func(done, total float64, message string)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.attended, f.progress = attended, progress
@@ -124,12 +124,12 @@ func (f *pendingCall) report(done, total float64, message string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.progress != nil {
-		f.progress(done, total, plain(message, maxTitle))
+		f.progress(done, total, escape(message, maxTitle))
 	}
 }
 
-// take hands answers to those who wait for them.
-func (f *pendingCall) take(answers map[string]json.RawMessage) {
+// deliverAnswers hands answers to those who wait for them.
+func (f *pendingCall) deliverAnswers(answers map[string]json.RawMessage) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for key, answer := range answers {
@@ -148,9 +148,9 @@ func (f *pendingCall) ask(ctx context.Context, method string, params json.RawMes
 	if err != nil {
 		return nil, err
 	}
-	answer, wait := f.await(&q)
+	answer, wait := f.register(&q)
 	if wait == nil {
-		return given(q, answer)
+		return resultOf(q, answer)
 	}
 	select {
 	case f.asks <- q:
@@ -159,14 +159,14 @@ func (f *pendingCall) ask(ctx context.Context, method string, params json.RawMes
 	}
 	select {
 	case answer := <-wait:
-		return given(q, answer)
+		return resultOf(q, answer)
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-// await gives a question its key, and returns its answer, or where to wait for it.
-func (f *pendingCall) await(q *tools.Question) (json.RawMessage, <-chan json.RawMessage) {
+// register gives a question its key, and returns its answer, or where to wait for it.
+func (f *pendingCall) register(q *tools.Question) (json.RawMessage, <-chan json.RawMessage) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.asked[q.Key]++
@@ -191,7 +191,7 @@ func questionOf(method string, params json.RawMessage) (tools.Question, error) {
 	case "sampling/createMessage":
 		q.Kind = events.Sampling
 	default:
-		return q, fault.New(fault.ValidationError, "nobody here answers %s", plain(method, maxTitle))
+		return q, fault.New(fault.ValidationError, "nobody here answers %s", escape(method, maxTitle))
 	}
 	var tree map[string]any
 	if decode(params, &tree) != nil || tree == nil {
@@ -199,7 +199,7 @@ func questionOf(method string, params json.RawMessage) (tools.Question, error) {
 	}
 	delete(tree, "_meta")
 	if q.Kind == events.Sampling {
-		if err := modest(tree); err != nil {
+		if err := stripContext(tree); err != nil {
 			return q, err
 		}
 	}
@@ -215,8 +215,8 @@ func questionOf(method string, params json.RawMessage) (tools.Question, error) {
 	return q, nil
 }
 
-// modest takes out of a sampling what was not offered to servers: what the client knows from elsewhere is not for them.
-func modest(params map[string]any) error {
+// stripContext takes out of a sampling what was not offered to servers: what the client knows from elsewhere is not for them.
+func stripContext(params map[string]any) error {
 	if params["includeContext"] != nil {
 		params["includeContext"] = "none"
 	}
@@ -226,8 +226,8 @@ func modest(params map[string]any) error {
 	return nil
 }
 
-// given turns the answer of a question into that of a request. A declined sampling is an error to a server.
-func given(q tools.Question, answer json.RawMessage) (json.RawMessage, error) {
+// resultOf turns the answer of a question into that of a request. A declined sampling is an error to a server.
+func resultOf(q tools.Question, answer json.RawMessage) (json.RawMessage, error) {
 	if q.Kind == events.Sampling && (len(answer) == 0 || string(answer) == "null") {
 		return nil, errors.New("it was declined")
 	}

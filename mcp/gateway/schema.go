@@ -40,7 +40,7 @@ func compile(raw json.RawMessage) (*compiledSchema, error) {
 		return nil, errors.New("it is no JSON")
 	}
 	c := costCounter{root: doc, known: map[string]schemaCost{}}
-	w := c.weigh(doc)
+	w := c.count(doc)
 	switch {
 	case c.foreign:
 		return nil, errors.New("it uses references that are not followed: only # and pointers into the schema are")
@@ -92,13 +92,13 @@ type costCounter struct {
 	foreign bool
 }
 
-// weigh counts the values in a schema as often as references lead there, up to maxRules and one.
-func (c *costCounter) weigh(v any) schemaCost {
+// count counts the values in a schema as often as references lead there, up to maxRules and one.
+func (c *costCounter) count(v any) schemaCost {
 	w := schemaCost{rules: 1}
 	switch v := v.(type) {
 	case []any:
 		for _, item := range v {
-			w = w.plus(c.weigh(item))
+			w = w.plus(c.count(item))
 		}
 	case map[string]any:
 		for key, item := range v {
@@ -112,7 +112,7 @@ func (c *costCounter) property(key string, v any) schemaCost {
 	text, ok := v.(string)
 	switch {
 	case !ok:
-		return c.weigh(v)
+		return c.count(v)
 	case key == "$ref":
 		return c.reference(text)
 	case slices.Contains([]string{"$dynamicRef", "$recursiveRef", "$anchor", "$dynamicAnchor", "$id"}, key):
@@ -132,7 +132,7 @@ func (c *costCounter) reference(ref string) schemaCost {
 		return schemaCost{rules: 1}
 	}
 	c.known[ref] = schemaCost{rules: 1, back: 1}
-	w := c.weigh(to).plus(schemaCost{rules: 1})
+	w := c.count(to).plus(schemaCost{rules: 1})
 	c.known[ref], c.branches = w, max(c.branches, w.back)
 	return w
 }
@@ -185,7 +185,7 @@ func (s *compiledSchema) check(value any) error {
 	if missing, ok := invalid.ErrorKind.(*kind.Required); ok {
 		return fault.New(fault.RequiredField, "is required").WithField(field(append(invalid.InstanceLocation, missing.Missing[0])))
 	}
-	text := plain(invalid.ErrorKind.LocalizedString(message.NewPrinter(language.English)), maxTitle)
+	text := escape(invalid.ErrorKind.LocalizedString(message.NewPrinter(language.English)), maxTitle)
 	return fault.New(fault.ValidationError, "%s", text).WithField(field(invalid.InstanceLocation))
 }
 
@@ -205,4 +205,4 @@ func (s *compiledSchema) steps(value any, each int) int {
 	return n
 }
 
-func field(path []string) string { return plain(strings.Join(path, "."), maxTitle) }
+func field(path []string) string { return escape(strings.Join(path, "."), maxTitle) }

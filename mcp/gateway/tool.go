@@ -40,8 +40,8 @@ type outsideTool struct {
 
 	// pinned is the digest of the definition of which this tool was made.
 	pinned string
-	// known is the tool as a connection offers it that was found to be this one.
-	known atomic.Pointer[registry.Tool]
+	// verified is the tool as a connection offers it that was found to be this one.
+	verified atomic.Pointer[registry.Tool]
 	// call calls it; nil in processes that only know of it.
 	call func(ctx context.Context, env *tools.Env, t *outsideTool, args json.RawMessage) (json.RawMessage, error)
 	// input and result are compiled when they are first needed.
@@ -52,7 +52,7 @@ type outsideTool struct {
 // the entry comes from. VALIDATION_ERROR for an entry that is none.
 func Mirror(e Entry) (tools.Tool, error) {
 	if e.Spec.Name != tools.OutsideName(e.Server, e.Tool) || e.Server == "" || e.Tool == "" {
-		return nil, fault.New(fault.ValidationError, "the entry of the tool %q is none", plain(e.Spec.Name, maxTitle))
+		return nil, fault.New(fault.ValidationError, "the entry of the tool %q is none", escape(e.Spec.Name, maxTitle))
 	}
 	return newOutsideTool(e, nil), nil
 }
@@ -77,7 +77,7 @@ func entryOf(server string, d json.RawMessage, effect tools.Effect) (Entry, erro
 	}
 	hints := said.Annotations
 	e.Spec = tools.Spec{
-		Name: tools.OutsideName(server, said.Name), Title: titleOf(said), Purpose: plain(said.Description, maxDescription),
+		Name: tools.OutsideName(server, said.Name), Title: titleOf(said), Purpose: escape(said.Description, maxDescription),
 		Conditions: []string{"A tool of the MCP server " + server},
 		Effect:     effectOf(hints, effect), Gate: tools.InProgress, Approval: tools.NoApproval,
 		OpenWorld: hints == nil || hints.OpenWorldHint == nil || *hints.OpenWorldHint,
@@ -97,7 +97,7 @@ func entryOf(server string, d json.RawMessage, effect tools.Effect) (Entry, erro
 			continue
 		}
 		if _, err := compile(schema); err != nil {
-			return Entry{}, fault.New(fault.ValidationError, "its schema cannot be used: %s", plain(err.Error(), maxTitle))
+			return Entry{}, fault.New(fault.ValidationError, "its schema cannot be used: %s", escape(err.Error(), maxTitle))
 		}
 	}
 	return e, nil
@@ -107,7 +107,7 @@ func titleOf(d definition) string {
 	if d.Title == "" && d.Annotations != nil {
 		d.Title = d.Annotations.Title
 	}
-	return plain(d.Title, maxTitle)
+	return escape(d.Title, maxTitle)
 }
 
 // Spec implements tools.Tool.
@@ -198,7 +198,7 @@ func (t *outsideTool) output(result json.RawMessage) (json.RawMessage, error) {
 		return nil, fault.New(fault.ToolFailed, "%s returned no result of MCP", name)
 	}
 	if r.IsError {
-		return nil, fault.New(fault.ToolFailed, "%s", complaint(name, r.Content))
+		return nil, fault.New(fault.ToolFailed, "%s", errorText(name, r.Content))
 	}
 	if string(r.Structured) == "null" {
 		r.Structured = nil
@@ -206,14 +206,14 @@ func (t *outsideTool) output(result json.RawMessage) (json.RawMessage, error) {
 	if r.Structured != nil && !isObject(r.Structured) {
 		return nil, fault.New(fault.ToolFailed, "%s returned no result of MCP", name)
 	}
-	if err := t.fits(r.Structured); err != nil {
+	if err := t.checkStructured(r.Structured); err != nil {
 		return nil, err
 	}
-	return whole(r.Content, r.Structured), nil
+	return joinResult(r.Content, r.Structured), nil
 }
 
-// whole is a result of its parts, which are JSON.
-func whole(content []json.RawMessage, structured json.RawMessage) json.RawMessage {
+// joinResult is a result of its parts, which are JSON.
+func joinResult(content []json.RawMessage, structured json.RawMessage) json.RawMessage {
 	var b bytes.Buffer
 	b.WriteString(`{"content":[`)
 	for i, block := range content {
@@ -234,9 +234,9 @@ func whole(content []json.RawMessage, structured json.RawMessage) json.RawMessag
 // isObject reports whether JSON without spaces around it is an object.
 func isObject(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] == '{' }
 
-// fits holds structured content against the schema that the server has promised. A schema that refers to itself may
+// checkStructured holds structured content against the schema that the server has promised. A schema that refers to itself may
 // follow the content for ever, and both are the server's: such a promise is not held against it.
-func (t *outsideTool) fits(structured json.RawMessage) error {
+func (t *outsideTool) checkStructured(structured json.RawMessage) error {
 	if t.Structured == nil {
 		return nil
 	}
@@ -258,15 +258,15 @@ func (t *outsideTool) fits(structured json.RawMessage) error {
 	return nil
 }
 
-// complaint is the text of a result that is an error.
-func complaint(name string, content []json.RawMessage) string {
+// errorText is the text of a result that is an error.
+func errorText(name string, content []json.RawMessage) string {
 	var texts []string
 	for _, raw := range content {
 		var block struct {
 			Text string `json:"text"`
 		}
 		if json.Unmarshal(raw, &block) == nil && block.Text != "" {
-			texts = append(texts, plain(block.Text, maxDescription))
+			texts = append(texts, escape(block.Text, maxDescription))
 		}
 	}
 	if len(texts) == 0 {
@@ -279,7 +279,7 @@ func complaint(name string, content []json.RawMessage) string {
 func definitionsOf(list []*registry.Tool) map[string]json.RawMessage {
 	all := make(map[string]json.RawMessage, len(list))
 	for _, t := range list {
-		all[t.Name] = define(t)
+		all[t.Name] = pinnedPart(t)
 	}
 	return all
 }

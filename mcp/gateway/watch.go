@@ -8,8 +8,8 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// quiet is how long records have to be left alone before they are read again.
-const quiet = 200 * time.Millisecond
+// debounce is how long records have to be left alone before they are read again.
+const debounce = 200 * time.Millisecond
 
 // watchRecords takes over what other processes accept, where files are watched. Without a watcher, which is logged, it is
 // taken over with the next change of a server.
@@ -38,7 +38,7 @@ func (g *Gateway) watchDir() {
 // followRecords reads the records again after each burst of changes. Those that are written here are among them.
 func (g *Gateway) followRecords(watcher *fsnotify.Watcher) {
 	defer func() { _ = watcher.Close() }() // nothing is written
-	timer := time.NewTimer(quiet)
+	timer := time.NewTimer(debounce)
 	timer.Stop()
 	defer timer.Stop()
 	for {
@@ -47,11 +47,11 @@ func (g *Gateway) followRecords(watcher *fsnotify.Watcher) {
 			return
 		case event := <-watcher.Events:
 			if filepath.Ext(event.Name) == ".json" && event.Op != fsnotify.Chmod {
-				timer.Reset(quiet)
+				timer.Reset(debounce)
 			}
 		case err := <-watcher.Errors:
 			g.log.Warn("mcp_watcher_failed", slog.Any("error", err))
-			timer.Reset(quiet) // something was lost: look for oneself
+			timer.Reset(debounce) // something was lost: look for oneself
 		case <-timer.C:
 			if _, err := g.update(recordsChange); err != nil {
 				g.log.Error("mcp_tools_not_offered", slog.Any("error", err))

@@ -52,7 +52,7 @@ type Ask struct {
 // TOOL_UNAVAILABLE, TIMEOUT, both with ErrUnanswered when the call was sent; INVALID_PARAMS when the server refuses the
 // arguments; RATE_LIMITED; CANCELLED; ErrTaskLost; UNAVAILABLE when the registry is closed.
 func (r *Registry) Call(ctx context.Context, c CallRequest) (Reply, error) {
-	if err := r.usable(); err != nil {
+	if err := r.checkUsable(); err != nil {
 		return Reply{}, err
 	}
 	s, ok := r.server(c.Server)
@@ -60,7 +60,7 @@ func (r *Registry) Call(ctx context.Context, c CallRequest) (Reply, error) {
 		return Reply{}, notFound(c.Server)
 	}
 	if len(c.Task) > 0 {
-		return s.await(ctx, c)
+		return s.awaitTask(ctx, c)
 	}
 	return s.call(ctx, c)
 }
@@ -68,7 +68,7 @@ func (r *Registry) Call(ctx context.Context, c CallRequest) (Reply, error) {
 // CancelTask asks a server to cancel a task of a former Reply. A task that is over is no error. ErrTaskLost, and the
 // errors of Call.
 func (r *Registry) CancelTask(ctx context.Context, server string, task json.RawMessage) error {
-	if err := r.usable(); err != nil {
+	if err := r.checkUsable(); err != nil {
 		return err
 	}
 	s, ok := r.server(server)

@@ -342,7 +342,7 @@ func TestAskTooMuch(t *testing.T) {
 	}
 	go func() {
 		defer close(release)
-		assert.Eventually(t, func() bool { return len(w.requests("replied")) == 50 && n.Load() == 100 }, patience, 10*time.Millisecond)
+		assert.Eventually(t, func() bool { return len(w.requests("replied")) == 50 && n.Load() == 100 }, maxDebounce, 10*time.Millisecond)
 	}()
 	reply, err := w.Call(t.Context(), c)
 	require.NoError(t, err)

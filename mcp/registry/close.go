@@ -38,11 +38,11 @@ func (r *Registry) finish(a *activeSession) {
 		case <-a.idle:
 			waiting = false
 		case <-timer.C:
-			waiting = a.conn.pendingCalls.asking() > 0
+			waiting = a.conn.pendingCalls.suspended() > 0
 			timer.Reset(a.timeout)
 		case <-a.conn.done:
 			waiting = false
-		case <-r.hurry:
+		case <-r.abortCalls:
 			waiting = false
 		}
 	}
@@ -54,7 +54,7 @@ func (r *Registry) finish(a *activeSession) {
 
 // Close implements MCPRegistry. A second one does nothing.
 func (r *Registry) Close(ctx context.Context, timeout time.Duration) error {
-	unwatch, first := r.leave()
+	unwatch, first := r.beginClose()
 	if !first {
 		return nil
 	}
@@ -68,17 +68,17 @@ func (r *Registry) Close(ctx context.Context, timeout time.Duration) error {
 		}
 	}
 	for _, s := range servers {
-		s.halt()
+		s.stopSupervisor()
 		s.mu.Lock()
 		former := s.live
 		s.live, s.lastError = nil, ""
-		s.turned()
-		s.moved(func() { s.health.status = Offline })
+		s.wake()
+		s.updateHealth(func() { s.health.status = Offline })
 		s.mu.Unlock()
 		r.retire(s, former)
 	}
-	inTime := r.drained(ctx, timeout)
-	close(r.hurry)
+	inTime := r.waitIdle(ctx, timeout)
+	close(r.abortCalls)
 	r.ends.Wait()
 	if err := r.services.Close(); err != nil {
 		r.log.WarnContext(ctx, "mcp_reaper_failed", slog.Any("error", err))
@@ -89,18 +89,18 @@ func (r *Registry) Close(ctx context.Context, timeout time.Duration) error {
 	return nil
 }
 
-// leave refuses new calls from now on. It returns how to stop the watcher, whose Reload may be waiting for r.admin; and
+// beginClose refuses new calls from now on. It returns how to stop the watcher, whose Reload may be waiting for r.admin; and
 // whether there is something to close.
-func (r *Registry) leave() (unwatch func(), first bool) {
+func (r *Registry) beginClose() (unwatch func(), first bool) {
 	r.admin.Lock()
 	defer r.admin.Unlock()
-	first = r.lived() == running
-	r.live(over)
+	first = r.currentState() == running
+	r.setState(over)
 	return r.unwatch, first
 }
 
-// drained waits until no connection has a call, and reports whether that was in time.
-func (r *Registry) drained(ctx context.Context, timeout time.Duration) bool {
+// waitIdle waits until no connection has a call, and reports whether that was in time.
+func (r *Registry) waitIdle(ctx context.Context, timeout time.Duration) bool {
 	r.mu.RLock()
 	var waiting []*activeSession
 	for a := range r.retiring {

@@ -27,13 +27,13 @@ func TestCloseWaits(t *testing.T) {
 		_, err := w.try(t.Context(), "one", "slow", `{"ms": 3000}`)
 		answered <- err
 	}()
-	require.Eventually(t, func() bool { return w.busy(t, "one") }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return w.busy(t, "one") }, maxDebounce, time.Millisecond)
 	closed := make(chan error, 1)
-	go func() { closed <- w.Close(t.Context(), patience) }()
+	go func() { closed <- w.Close(t.Context(), maxDebounce) }()
 	require.Eventually(t, func() bool {
 		_, err := w.try(t.Context(), "one", "pid", "")
 		return fault.Has(err, fault.Unavailable)
-	}, patience, time.Millisecond)
+	}, maxDebounce, time.Millisecond)
 	select {
 	case err := <-answered:
 		t.Errorf("the call was over before Close was tried: %v", err)
@@ -42,7 +42,7 @@ func TestCloseWaits(t *testing.T) {
 	require.NoError(t, <-answered)
 	require.NoError(t, <-closed)
 	gone(t, pid)
-	require.NoError(t, w.Close(t.Context(), patience), "twice is once")
+	require.NoError(t, w.Close(t.Context(), maxDebounce), "twice is once")
 	for name, err := range map[string]error{
 		"Enable": w.Enable(t.Context(), "one"), "Disable": w.Disable(t.Context(), "one"),
 		"CancelTask": w.CancelTask(t.Context(), "one", nil),
@@ -65,7 +65,7 @@ func TestCloseTimeout(t *testing.T) { // S1-021
 		_, err := w.try(t.Context(), "one", "slow", `{"ms": 60000}`)
 		failed <- err
 	}()
-	require.Eventually(t, func() bool { return w.busy(t, "one") }, patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return w.busy(t, "one") }, maxDebounce, 5*time.Millisecond)
 	require.ErrorIs(t, w.Close(t.Context(), 10*time.Millisecond), registry.ErrCloseTimeout)
 	require.Error(t, <-failed)
 	gone(t, pid)
@@ -109,7 +109,7 @@ func TestConcurrentUse(t *testing.T) { // S1-081
 		})
 	}
 	group.Wait()
-	require.NoError(t, w.Close(t.Context(), patience))
+	require.NoError(t, w.Close(t.Context(), maxDebounce))
 }
 
 // Lists and single servers can be had at every moment of the life of a registry, and of its definitions (S1-081).
@@ -160,7 +160,7 @@ func TestWholeLifeAtOnce(t *testing.T) {
 		require.NoError(t, change())
 	}
 	for range 2 {
-		lives.Go(func() { assert.NoError(t, w.Close(t.Context(), patience)) })
+		lives.Go(func() { assert.NoError(t, w.Close(t.Context(), maxDebounce)) })
 	}
 	lives.Wait()
 	close(stop)

@@ -31,13 +31,13 @@ const (
 // link is the way to a server, below the protocol.
 type link interface {
 	mcp.Transport
-	// end closes the way. It may be called more than once.
-	end()
-	// tail is the end of what a process wrote to stderr, with secrets hidden; "" for a URL.
-	tail() string
-	// ended tells why the way is closed when it was not end that closed it; nil when that is unknown. The error matches
+	// close closes the way. It may be called more than once.
+	close()
+	// stderrTail is the end of what a process wrote to stderr, with secrets hidden; "" for a URL.
+	stderrTail() string
+	// closeReason tells why the way is closed when it was not end that closed it; nil when that is unknown. The error matches
 	// oauth.ErrLogin when only a person can help.
-	ended() error
+	closeReason() error
 }
 
 // connection is a session with a server.
@@ -45,8 +45,8 @@ type connection struct {
 	session      *mcp.ClientSession
 	link         link
 	pendingCalls *pendingCalls
-	// takesTasks tells that calls of tools may be made tasks, in the older generation of the protocol.
-	takesTasks bool
+	// supportsTasks tells that calls of tools may be made tasks, in the older generation of the protocol.
+	supportsTasks bool
 	// done is closed when the session is over and its link closed, for whatever reason.
 	done chan struct{}
 }
@@ -83,26 +83,26 @@ func handshake(ctx context.Context, l link, o connectOptions, version string) (*
 	client := mcp.NewClient(&mcp.Implementation{Name: "orch", Version: "1"}, o.options)
 	client.AddReceivingMiddleware(o.pendingCalls.middleware)
 	if err := addAliases(client); err != nil {
-		l.end()
+		l.close()
 		return nil, err
 	}
 	heard := &handshakeCapture{}
 	ctx = context.WithValue(ctx, handshakeCaptureKey{}, heard)
 	// The SDK reads for as long as the session lives, but not all that it does ends with ctx.
-	stop := context.AfterFunc(ctx, l.end)
+	stop := context.AfterFunc(ctx, l.close)
 	session, err := client.Connect(ctx, l, &mcp.ClientSessionOptions{ProtocolVersion: version})
 	if !stop() {
 		err = ctx.Err() // what the SDK says of a link that was ended under it is not the reason
 	}
 	if err != nil {
-		l.end()
+		l.close()
 		return nil, explain(err, l)
 	}
-	c := &connection{session: session, link: l, pendingCalls: o.pendingCalls, takesTasks: heard.end(), done: make(chan struct{})}
+	c := &connection{session: session, link: l, pendingCalls: o.pendingCalls, supportsTasks: heard.finish(), done: make(chan struct{})}
 	go func() {
 		defer close(c.done)
 		_ = session.Wait() // who uses the session learns more
-		l.end()
+		l.close()
 		_ = session.Close() // it is over, but the SDK listens for changes until then
 	}()
 	return c, nil
@@ -111,7 +111,7 @@ func handshake(ctx context.Context, l link, o connectOptions, version string) (*
 // explain adds what is known of the link to an error. A login that is needed is the whole reason: the link is ended for
 // it, and what the SDK says of that depends on what it was about to do.
 func explain(err error, l link) error {
-	reason := l.ended()
+	reason := l.closeReason()
 	if errors.Is(reason, oauth.ErrLogin) {
 		return reason
 	}
@@ -130,7 +130,7 @@ func (c *connection) tools(ctx context.Context, refused func(tool, reason string
 	var all []*Tool
 	traits := map[string]trait{}
 	for _, raw := range list {
-		tool, t, reason := readTool(raw)
+		tool, t, reason := parseTool(raw)
 		if _, known := traits[tool.Name]; known && reason == "" {
 			reason = "another one has the same name"
 		}
@@ -144,8 +144,8 @@ func (c *connection) tools(ctx context.Context, refused func(tool, reason string
 	return all, traits, nil
 }
 
-// readTool reads the definition of a tool, and says why it cannot be used; "" when it can.
-func readTool(raw json.RawMessage) (*Tool, trait, string) {
+// parseTool reads the definition of a tool, and says why it cannot be used; "" when it can.
+func parseTool(raw json.RawMessage) (*Tool, trait, string) {
 	tool := &Tool{Said: raw}
 	if len(raw) > maxToolBytes {
 		_ = json.Unmarshal(raw, &struct {
@@ -156,7 +156,7 @@ func readTool(raw json.RawMessage) (*Tool, trait, string) {
 	if json.Unmarshal(raw, &tool.Tool) != nil {
 		return tool, trait{}, "its definition is none"
 	}
-	if reason := unusable(&tool.Tool); reason != "" {
+	if reason := toolProblem(&tool.Tool); reason != "" {
 		return tool, trait{}, reason
 	}
 	t, reason := traitOf(raw)
@@ -203,8 +203,8 @@ func (c *connection) list(ctx context.Context, method, key string, most listLimi
 	}
 }
 
-// unusable says why a tool cannot be used; "" when it can.
-func unusable(tool *mcp.Tool) string {
+// toolProblem says why a tool cannot be used; "" when it can.
+func toolProblem(tool *mcp.Tool) string {
 	if !regexp.MustCompile(`^[A-Za-z0-9_./-]+$`).MatchString(tool.Name) || len(tool.Name) > maxToolName {
 		return "its name is none"
 	}
@@ -236,7 +236,7 @@ func (c *connection) close() {
 	select {
 	case <-c.done:
 	case <-timer.C:
-		c.link.end()
+		c.link.close()
 		<-c.done
 	}
 }
@@ -259,7 +259,7 @@ func options(fs *pendingCalls, changed func(ChangeKind)) *mcp.ClientOptions {
 	}
 	caps.AddExtension(tasksExtension, nil)
 	o := &mcp.ClientOptions{
-		Capabilities: caps, Logger: slog.New(slog.DiscardHandler), ProgressNotificationHandler: fs.progressed,
+		Capabilities: caps, Logger: slog.New(slog.DiscardHandler), ProgressNotificationHandler: fs.onProgress,
 		MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true},
 	}
 	if changed != nil {

@@ -39,7 +39,7 @@ func (r *Registry) Defined() (map[string]Defined, error) {
 	if r.off {
 		return all, nil
 	}
-	if r.lived() == fresh {
+	if r.currentState() == fresh {
 		return all, r.readDefined(all)
 	}
 	for _, s := range r.all() {

@@ -34,8 +34,8 @@ type session struct {
 
 func (s *session) close() { s.conn.close() }
 
-// lack says what is missing; "" when nothing is.
-func (s *session) lack() string {
+// missingText says what is missing; "" when nothing is.
+func (s *session) missingText() string {
 	if len(s.missing) == 0 {
 		return ""
 	}
@@ -44,36 +44,36 @@ func (s *session) lack() string {
 
 // dialOptions is how a session is opened.
 type dialOptions struct {
-	// stage is told of each step; nil when nobody asks.
-	stage func(name string, took time.Duration, err error)
-	// changed is told that the server offers something else; nil when nobody asks.
-	changed func(ChangeKind)
-	// confused is told that the server asks something that may belong to several calls; nil when nobody calls.
-	confused func(method string)
-	// again is an attempt after one that failed: what the definition lacks has been told.
-	again bool
-	// tail is told what a process wrote to stderr, when the session cannot be opened; nil when nobody asks.
-	tail func(string)
+	// onStage is told of each step; nil when nobody asks.
+	onStage func(name string, took time.Duration, err error)
+	// onChange is told that the server offers something else; nil when nobody asks.
+	onChange func(ChangeKind)
+	// onAmbiguous is told that the server asks something that may belong to several calls; nil when nobody calls.
+	onAmbiguous func(method string)
+	// retry is an attempt after one that failed: what the definition lacks has been told.
+	retry bool
+	// onStderr is told what a process wrote to stderr, when the session cannot be opened; nil when nobody asks.
+	onStderr func(string)
 }
 
 // dial opens a session with the server of a definition, within its timeout. ErrHandshakeFailed; its text holds no
 // secrets.
 func (r *Registry) dial(ctx context.Context, def definition, d dialOptions) (*session, error) {
-	if d.stage == nil {
-		d.stage = func(string, time.Duration, error) {}
+	if d.onStage == nil {
+		d.onStage = func(string, time.Duration, error) {}
 	}
-	release, err := r.slot(ctx)
+	release, err := r.acquireSlot(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
 	begin := time.Now()
 	e, err := expand(def.MCPConfig, r.variable)
-	d.stage("config", time.Since(begin), err)
+	d.onStage("config", time.Since(begin), err)
 	if err != nil {
 		return nil, handshakeFailed(def.Name, fault.From(err).Message)
 	}
-	if d.again {
+	if d.retry {
 		e.unset = nil
 	}
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(e.unset))) {
@@ -135,7 +135,7 @@ func (r *Registry) open(ctx context.Context, e expandedConfig, d dialOptions) (*
 	fs := r.pendingCalls(e, d)
 	begin := time.Now()
 	conn, err := connect(ctx, e.timeout(), connectOptions{
-		options:      options(fs, d.changed),
+		options:      options(fs, d.onChange),
 		pendingCalls: fs,
 		open: func() (link, error) {
 			from := time.Now()
@@ -148,91 +148,91 @@ func (r *Registry) open(ctx context.Context, e expandedConfig, d dialOptions) (*
 		},
 	})
 	latency := time.Since(begin)
-	d.begun(last, starting, latency, err)
+	d.reportConnect(last, starting, latency, err)
 	if err != nil {
 		return nil, err
 	}
 	s := &session{conn: conn, latency: latency, conceal: e.conceal, guard: e.guard}
 	begin = time.Now()
-	s.tools, s.traits, err = conn.tools(ctx, r.refusing(ctx, e.Name, e.conceal))
-	d.stage("tools", time.Since(begin), err)
+	s.tools, s.traits, err = conn.tools(ctx, r.logRefused(ctx, e.Name, e.conceal))
+	d.onStage("tools", time.Since(begin), err)
 	if err != nil {
 		conn.close()
 		return nil, err
 	}
-	s.missing = missing(e.MCPConfig, conn.session.InitializeResult().Capabilities, s.tools)
+	s.missing = missingCapabilities(e.MCPConfig, conn.session.InitializeResult().Capabilities, s.tools)
 	return s, nil
 }
 
 // pendingCalls returns those of a new connection.
 func (r *Registry) pendingCalls(e expandedConfig, d dialOptions) *pendingCalls {
 	fs := newPendingCalls(e.timeout())
-	fs.unowned = func(method string) {
+	fs.onUnowned = func(method string) {
 		r.log.Warn("mcp_request_refused", slog.String("server", e.Name), slog.String("method", method),
 			slog.String("reason", "it belongs to no call"))
 	}
-	if d.confused != nil {
-		fs.confused = d.confused
+	if d.onAmbiguous != nil {
+		fs.onAmbiguous = d.onAmbiguous
 	}
 	return fs
 }
 
-// refusing logs tools that are left out.
-func (r *Registry) refusing(ctx context.Context, server string, conceal func(string) string) func(tool, reason string) {
+// logRefused logs tools that are left out.
+func (r *Registry) logRefused(ctx context.Context, server string, conceal func(string) string) func(tool, reason string) {
 	return func(tool, reason string) {
 		r.log.WarnContext(ctx, "mcp_tool_refused", slog.String("server", server), slog.String("tool", conceal(tool)), slog.String("reason", reason))
 	}
 }
 
-// begun tells of the stages connect and initialize.
-func (d dialOptions) begun(l link, starting, both time.Duration, err error) {
+// reportConnect tells of the stages connect and initialize.
+func (d dialOptions) reportConnect(l link, starting, both time.Duration, err error) {
 	if l == nil {
-		d.stage("connect", starting, err)
+		d.onStage("connect", starting, err)
 		return
 	}
-	d.stage("connect", starting, nil)
-	d.stage("initialize", both-starting, err)
-	if err != nil && d.tail != nil {
-		d.tail(l.tail())
+	d.onStage("connect", starting, nil)
+	d.onStage("initialize", both-starting, err)
+	if err != nil && d.onStderr != nil {
+		d.onStderr(l.stderrTail())
 	}
 }
 
 // link returns the way to the server of a definition.
 func (r *Registry) link(e expandedConfig) (link, error) {
 	if e.Transport == TransportHTTP {
-		return reach(e)
+		return newRemote(e)
 	}
 	return spawn(r.services, e, r.dir, r.getenv)
 }
 
-// missing returns the capabilities of a definition that a server does not offer (S1-073).
-func missing(c MCPConfig, has *mcp.ServerCapabilities, tools []*Tool) []string {
+// missingCapabilities returns the capabilities of a definition that a server does not offer (S1-073).
+func missingCapabilities(c MCPConfig, has *mcp.ServerCapabilities, tools []*Tool) []string {
 	offered := map[string]bool{}
 	if has != nil {
 		offered["tools"], offered["resources"], offered["prompts"] = has.Tools != nil, has.Resources != nil, has.Prompts != nil
 		offered["logging"], offered["completions"] = has.Logging != nil, has.Completions != nil
 	}
 	for _, tool := range tools {
-		offered[plainName(tool.Name)] = true
-		offered[plainName(c.Name)+"-"+plainName(tool.Name)] = true
+		offered[normalizeName(tool.Name)] = true
+		offered[normalizeName(c.Name)+"-"+normalizeName(tool.Name)] = true
 	}
 	var lacking []string
 	for _, capability := range c.Capabilities {
-		if !offered[plainName(capability)] {
+		if !offered[normalizeName(capability)] {
 			lacking = append(lacking, capability)
 		}
 	}
 	return lacking
 }
 
-// plainName makes names of tools comparable with capabilities: lower case, and hyphens for all but letters and digits.
-func plainName(name string) string {
+// normalizeName makes names of tools comparable with capabilities: lower case, and hyphens for all but letters and digits.
+func normalizeName(name string) string {
 	return regexp.MustCompile(`[^a-z0-9]`).ReplaceAllString(strings.ToLower(name), "-")
 }
 
-// slot waits for the right to open a session: many at once would slow each other down. It is given back after a while
+// acquireSlot waits for the right to open a session: many at once would slow each other down. It is given back after a while
 // even when the session still is not open, so that silent servers do not delay the others (S1-007).
-func (r *Registry) slot(ctx context.Context) (func(), error) {
+func (r *Registry) acquireSlot(ctx context.Context) (func(), error) {
 	select {
 	case r.slots <- struct{}{}:
 	case <-ctx.Done():

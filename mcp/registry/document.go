@@ -120,11 +120,11 @@ func (d document) position(path []string) (line, column int) {
 		}
 		value = next
 	}
-	return d.place(value.StartOffset)
+	return d.lineColumn(value.StartOffset)
 }
 
-// place turns an offset into a line and a column, from 1, in characters.
-func (d document) place(offset int) (line, column int) {
+// lineColumn turns an offset into a line and a column, from 1, in characters.
+func (d document) lineColumn(offset int) (line, column int) {
 	before := d.content[:min(offset, len(d.content))]
 	return bytes.Count(before, []byte("\n")) + 1, utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:]) + 1
 }
@@ -154,8 +154,8 @@ func nameOf(value hujson.Value) string {
 	return literal.String()
 }
 
-// repeated returns the names that stand twice in an object: one of them would be lost without a word.
-func (d document) repeated(value hujson.Value, path []string) []SchemaError {
+// duplicateNames returns the names that stand twice in an object: one of them would be lost without a word.
+func (d document) duplicateNames(value hujson.Value, path []string) []SchemaError {
 	var found []SchemaError
 	switch in := value.Value.(type) {
 	case *hujson.Object:
@@ -164,15 +164,15 @@ func (d document) repeated(value hujson.Value, path []string) []SchemaError {
 			name := nameOf(m.Name)
 			below := slices.Concat(path, []string{name})
 			if seen[name] {
-				line, column := d.place(m.Name.StartOffset)
+				line, column := d.lineColumn(m.Name.StartOffset)
 				found = append(found, SchemaError{File: d.file, Line: line, Column: column, Path: pointer(below), Message: "stands twice"})
 			}
 			seen[name] = true
-			found = append(found, d.repeated(m.Value, below)...)
+			found = append(found, d.duplicateNames(m.Value, below)...)
 		}
 	case *hujson.Array:
 		for i, element := range in.Elements {
-			found = append(found, d.repeated(element, slices.Concat(path, []string{strconv.Itoa(i)}))...)
+			found = append(found, d.duplicateNames(element, slices.Concat(path, []string{strconv.Itoa(i)}))...)
 		}
 	}
 	return found

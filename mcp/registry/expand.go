@@ -46,7 +46,7 @@ func expand(c MCPConfig, getenv func(string) string) (expandedConfig, error) {
 	c.Env, c.Headers, c.Bearer = e.values(c.Env), e.values(c.Headers), e.secret(c.Bearer)
 	c.BaseURL, c.OAuth = e.text(c.BaseURL, false), e.oauth(c.OAuth)
 	if u, err := url.Parse(c.BaseURL); err == nil {
-		e.keepURL(u)
+		e.addURLSecrets(u)
 	}
 	if len(e.refused) > 0 {
 		return expandedConfig{}, fault.New(fault.ValidationError, "the command line of %s names the secret %s, and every user of the machine can see it", c.Name, e.refused[0]).
@@ -55,10 +55,10 @@ func expand(c MCPConfig, getenv func(string) string) (expandedConfig, error) {
 	return expandedConfig{MCPConfig: c, conceal: concealer(e.secrets), guard: concealer(e.guarded), unset: e.unset}, nil
 }
 
-// keepURL remembers the secrets in a URL.
-func (e *expander) keepURL(u *url.URL) {
+// addURLSecrets remembers the secrets in a URL.
+func (e *expander) addURLSecrets(u *url.URL) {
 	if password, ok := u.User.Password(); ok {
-		e.keep(password)
+		e.addSecret(password)
 	}
 	for _, values := range u.Query() {
 		for _, value := range values {
@@ -73,13 +73,13 @@ func (e *expander) public(text string) string { return e.text(text, true) }
 // secret expands a text that nobody may see.
 func (e *expander) secret(text string) string {
 	value := e.text(text, false)
-	e.keep(value)
-	e.keep(strings.TrimPrefix(value, "Bearer "))
+	e.addSecret(value)
+	e.addSecret(strings.TrimPrefix(value, "Bearer "))
 	return value
 }
 
-// keep remembers a value that surely is a secret.
-func (e *expander) keep(value string) {
+// addSecret remembers a value that surely is a secret.
+func (e *expander) addSecret(value string) {
 	e.secrets, e.guarded = append(e.secrets, value), append(e.guarded, value)
 }
 
@@ -130,7 +130,7 @@ func (e *expander) text(text string, public bool) string {
 		case value == "":
 			e.unset = append(e.unset, name)
 		case secretName(name):
-			e.keep(value)
+			e.addSecret(value)
 		}
 		return value
 	})

@@ -35,9 +35,9 @@ func (h *Health) Breaker() BreakerState { return h.breaker.State }
 // Connected, Answered, Silent, Failed and Barred are what happens to it.
 func (h *Health) Connected(complete bool)       { h.connected(complete) }
 func (h *Health) Answered()                     { h.answered() }
-func (h *Health) Silent() bool                  { return h.silent(time.Time{}) }
+func (h *Health) Silent() bool                  { return h.unanswered(time.Time{}) }
 func (h *Health) Failed()                       { h.failed(time.Time{}) }
-func (h *Health) Barred()                       { h.barred() }
+func (h *Health) Barred()                       { h.loginRequired() }
 func (h *Health) Delay(r float64) time.Duration { return h.delay(r) }
 
 // NewCheck returns what Validate does with the content of a file.
@@ -65,9 +65,9 @@ type Dead struct {
 // Connect implements mcp.Transport. The SDK only sees that the link is closed.
 func (d *Dead) Connect(context.Context) (mcp.Connection, error) { return nil, io.EOF }
 
-func (d *Dead) end()         {}
-func (d *Dead) tail() string { return "" }
-func (d *Dead) ended() error { return d.Reason }
+func (d *Dead) close()             {}
+func (d *Dead) stderrTail() string { return "" }
+func (d *Dead) closeReason() error { return d.Reason }
 
 // Dial is what opening a session on the link ends with, in the words for people too.
 func (d *Dead) Dial(ctx context.Context) (text string, err error) {

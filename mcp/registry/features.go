@@ -57,7 +57,7 @@ func hasPrompts(c *mcp.ServerCapabilities) bool { return c.Prompts != nil }
 // list reads a list where the server has the capability for it.
 func (r *Registry) list(ctx context.Context, server, method, key string, has func(*mcp.ServerCapabilities) bool) ([]json.RawMessage, error) {
 	all := []json.RawMessage{}
-	err := r.query(ctx, server, method, func(ctx context.Context, a *activeSession) error {
+	err := r.withConnection(ctx, server, method, func(ctx context.Context, a *activeSession) error {
 		caps := a.conn.session.InitializeResult().Capabilities
 		if caps == nil || !has(caps) {
 			return nil
@@ -74,13 +74,13 @@ func (r *Registry) list(ctx context.Context, server, method, key string, has fun
 
 // get reads one thing. To the limits of the server that is a call.
 func (r *Registry) get(ctx context.Context, server, method, name string, fields object) (json.RawMessage, error) {
-	leave, err := r.enter(ctx, server)
+	leave, err := r.acquireLimits(ctx, server)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
 	var raw json.RawMessage
-	err = r.query(ctx, server, method, func(ctx context.Context, a *activeSession) error {
+	err = r.withConnection(ctx, server, method, func(ctx context.Context, a *activeSession) error {
 		var err error
 		if raw, err = a.conn.request(ctx, method, &rawParams{fields: fields}, requestMeta{name: name}); err != nil {
 			return err
@@ -103,9 +103,9 @@ func (r *Registry) get(ctx context.Context, server, method, name string, fields 
 	return raw, nil
 }
 
-// enter waits until the limits of a server let one more request through, which leave ends. RATE_LIMITED, CANCELLED.
-func (r *Registry) enter(ctx context.Context, name string) (leave func(), err error) {
-	if err := r.usable(); err != nil {
+// acquireLimits waits until the limits of a server let one more request through, which leave ends. RATE_LIMITED, CANCELLED.
+func (r *Registry) acquireLimits(ctx context.Context, name string) (leave func(), err error) {
+	if err := r.checkUsable(); err != nil {
 		return nil, err
 	}
 	s, ok := r.server(name)
@@ -113,23 +113,23 @@ func (r *Registry) enter(ctx context.Context, name string) (leave func(), err er
 		return nil, notFound(name)
 	}
 	s.mu.Lock()
-	err, l, timeout := s.unusable(), s.limits, s.def.timeout()
+	err, l, timeout := s.unavailable(), s.limits, s.def.timeout()
 	s.mu.Unlock()
 	if err == nil {
-		err = l.pace(ctx, name, timeout)
+		err = l.waitRate(ctx, name, timeout)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := l.gate.enter(ctx); err != nil {
+	if err := l.gate.acquire(ctx); err != nil {
 		return nil, fault.From(err)
 	}
-	return l.gate.leave, nil
+	return l.gate.release, nil
 }
 
-// query does something with the connection of a server, within its timeout.
-func (r *Registry) query(ctx context.Context, name, what string, do func(context.Context, *activeSession) error) error {
-	if err := r.usable(); err != nil {
+// withConnection does something with the connection of a server, within its timeout.
+func (r *Registry) withConnection(ctx context.Context, name, what string, do func(context.Context, *activeSession) error) error {
+	if err := r.checkUsable(); err != nil {
 		return err
 	}
 	s, ok := r.server(name)
@@ -147,7 +147,7 @@ func (r *Registry) query(ctx context.Context, name, what string, do func(context
 		if bounded.Err() != nil && ctx.Err() == nil {
 			err = errOvertime
 		}
-		return s.failure(ctx, a, what+" of "+name, err)
+		return s.callError(ctx, a, what+" of "+name, err)
 	}
 	return nil
 }

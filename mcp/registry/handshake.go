@@ -22,8 +22,8 @@ type handshakeCapture struct {
 	mu     sync.Mutex
 	over   bool
 	bodies []*capturedBody
-	// takesTasks tells that calls of tools may be made tasks in the older generation of the protocol.
-	takesTasks bool
+	// supportsTasks tells that calls of tools may be made tasks in the older generation of the protocol.
+	supportsTasks bool
 }
 
 // handshakeCaptureKey is the key of the capture of a context.
@@ -35,20 +35,20 @@ func handshakeCaptureOf(ctx context.Context) *handshakeCapture {
 	return g
 }
 
-// told hears a result.
-func (g *handshakeCapture) told(result json.RawMessage) {
+// onResult hears a result.
+func (g *handshakeCapture) onResult(result json.RawMessage) {
 	if g == nil {
 		return
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.over {
-		g.hear(result)
+		g.readCapabilities(result)
 	}
 }
 
-// hear looks for the capabilities in a result. g.mu is held.
-func (g *handshakeCapture) hear(result json.RawMessage) {
+// readCapabilities looks for the capabilities in a result. g.mu is held.
+func (g *handshakeCapture) readCapabilities(result json.RawMessage) {
 	var r struct {
 		ProtocolVersion string `json:"protocolVersion"`
 		Capabilities    struct {
@@ -62,12 +62,12 @@ func (g *handshakeCapture) hear(result json.RawMessage) {
 		} `json:"capabilities"`
 	}
 	if json.Unmarshal(result, &r) == nil && r.ProtocolVersion != "" {
-		g.takesTasks = r.Capabilities.Tasks.Requests.Tools.Call != nil
+		g.supportsTasks = r.Capabilities.Tasks.Requests.Tools.Call != nil
 	}
 }
 
-// listen hears the body of an answer while it is read.
-func (g *handshakeCapture) listen(body io.ReadCloser) io.ReadCloser {
+// capture hears the body of an answer while it is read.
+func (g *handshakeCapture) capture(body io.ReadCloser) io.ReadCloser {
 	if g == nil {
 		return body
 	}
@@ -81,19 +81,19 @@ func (g *handshakeCapture) listen(body io.ReadCloser) io.ReadCloser {
 	return l
 }
 
-// end ends the hearing, and reports whether calls of tools may be made tasks in the older generation.
-func (g *handshakeCapture) end() bool {
+// finish ends the hearing, and reports whether calls of tools may be made tasks in the older generation.
+func (g *handshakeCapture) finish() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, l := range g.bodies {
 		for _, msg := range messages(l.heard) {
 			if resp, ok := msg.(*jsonrpc.Response); ok {
-				g.hear(resp.Result)
+				g.readCapabilities(resp.Result)
 			}
 		}
 	}
 	g.over, g.bodies = true, nil
-	return g.takesTasks
+	return g.supportsTasks
 }
 
 // capturedBody is a body whose beginning is kept. What is kept is guarded by the capture.

@@ -27,8 +27,8 @@ type health struct {
 	fixed bool
 	// login says that only a person can help, by logging in.
 	login bool
-	// silences counts pings in a row without an answer.
-	silences int
+	// missedPings counts pings in a row without an answer.
+	missedPings int
 }
 
 // newHealth returns that of a server that is about to be connected.
@@ -48,7 +48,7 @@ func newHealth(policy *RetryPolicy) health {
 
 // connected notes a handshake. A breaker that was open lets the server be used, and watches.
 func (h *health) connected(complete bool) {
-	h.silences, h.login = 0, false
+	h.missedPings, h.login = 0, false
 	h.status = Ready
 	if !complete {
 		h.status = Degraded
@@ -57,29 +57,29 @@ func (h *health) connected(complete bool) {
 		h.breaker.State, h.breaker.Successes = BreakerHalfOpen, 0
 	}
 	h.breaker.Successes++
-	h.close()
+	h.closeBreaker()
 }
 
 // answered notes a sign of life of a connected server.
 func (h *health) answered() {
-	h.silences = 0
+	h.missedPings = 0
 	h.breaker.Successes++
 	if h.breaker.State == BreakerClosed {
 		h.breaker.Failures = 0
 	}
-	h.close()
+	h.closeBreaker()
 }
 
-// close closes a breaker that was half open for long enough.
-func (h *health) close() {
+// closeBreaker closes a breaker that was half open for long enough.
+func (h *health) closeBreaker() {
 	if h.breaker.State == BreakerHalfOpen && h.breaker.Successes >= closesAfter {
 		h.breaker.State, h.breaker.Failures = BreakerClosed, 0
 	}
 }
 
-// silent notes a ping without an answer, and reports whether the connection is to be given up.
-func (h *health) silent(now time.Time) bool {
-	if h.silences++; h.silences <= silencesAllowed {
+// unanswered notes a ping without an answer, and reports whether the connection is to be given up.
+func (h *health) unanswered(now time.Time) bool {
+	if h.missedPings++; h.missedPings <= silencesAllowed {
 		return false
 	}
 	h.failed(now)
@@ -88,7 +88,7 @@ func (h *health) silent(now time.Time) bool {
 
 // failed notes that the server could not be connected, or that the connection was lost.
 func (h *health) failed(now time.Time) {
-	h.silences, h.login = 0, false
+	h.missedPings, h.login = 0, false
 	h.breaker.Failures++
 	h.breaker.Successes, h.breaker.LastFailure = 0, now
 	h.status = Degraded
@@ -97,11 +97,11 @@ func (h *health) failed(now time.Time) {
 	}
 }
 
-// barred notes that the server demands a login. That is no failure: the server answers, and is not to be left alone.
-func (h *health) barred() { h.silences, h.login, h.status = 0, true, Degraded }
+// loginRequired notes that the server demands a login. That is no failure: the server answers, and is not to be left alone.
+func (h *health) loginRequired() { h.missedPings, h.login, h.status = 0, true, Degraded }
 
-// troubled tells whether an attempt has failed since all was well.
-func (h *health) troubled() bool { return h.login || h.breaker.Failures > 0 }
+// hasFailed tells whether an attempt has failed since all was well.
+func (h *health) hasFailed() bool { return h.login || h.breaker.Failures > 0 }
 
 // delay is how long to wait before the next attempt. random is in [0,1).
 func (h *health) delay(random float64) time.Duration {
@@ -119,7 +119,7 @@ func (h *health) delay(random float64) time.Duration {
 	return time.Duration(float64(delay) * (1 - jitter + 2*jitter*random))
 }
 
-// chance is a random number in [0,1).
-func chance() float64 {
+// randomFraction is a random number in [0,1).
+func randomFraction() float64 {
 	return rand.Float64() //nolint:gosec // it only spreads attempts
 }

@@ -38,7 +38,7 @@ func TestHostileServer(t *testing.T) { // S1-088
 	require.True(t, fault.Has(err, fault.ToolUnavailable), "%v", err)
 	require.Eventually(t, func() bool {
 		return w.get("bad").LastError == "a message has more than 16 MiB"
-	}, patience, time.Millisecond, "%v", w.get("bad").LastError)
+	}, maxDebounce, time.Millisecond, "%v", w.get("bad").LastError)
 	w.call("good", "pid")
 	w.become("bad", registry.Ready)
 }
@@ -53,13 +53,13 @@ func TestHangingServerDelaysNobody(t *testing.T) { // S1-082
 	}
 	begin := time.Now()
 	w.start()
-	assert.Less(t, time.Since(begin), patience)
+	assert.Less(t, time.Since(begin), maxDebounce)
 	begin = time.Now()
 	_, err := w.List(t.Context())
 	require.NoError(t, err)
 	assert.Less(t, time.Since(begin), 10*time.Second)
 	w.become("good", registry.Ready)
 	w.call("good", "pid")
-	require.NoError(t, w.Close(t.Context(), patience))
+	require.NoError(t, w.Close(t.Context(), maxDebounce))
 	assert.Equal(t, registry.Offline, w.get("good").Status)
 }

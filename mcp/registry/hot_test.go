@@ -18,7 +18,7 @@ func (w *world) described(name, description string) {
 	require.Eventually(w.t, func() bool {
 		tool, err := w.Get(w.t.Context(), name)
 		return err == nil && tool.Config.Description == description && tool.Status == registry.Ready
-	}, patience, 10*time.Millisecond, "%s never became %q", name, description)
+	}, maxDebounce, 10*time.Millisecond, "%s never became %q", name, description)
 }
 
 // forgotten waits until a server is not there.
@@ -27,7 +27,7 @@ func (w *world) forgotten(name string) {
 	require.Eventually(w.t, func() bool {
 		_, err := w.Get(w.t.Context(), name)
 		return err != nil
-	}, patience, 10*time.Millisecond, "%s is still there", name)
+	}, maxDebounce, 10*time.Millisecond, "%s is still there", name)
 }
 
 // says is a definition with a description.

@@ -33,8 +33,8 @@ type remote struct {
 	refused error
 }
 
-// reach prepares the link to the URL of a definition. VALIDATION_ERROR.
-func reach(e expandedConfig) (*remote, error) {
+// newRemote prepares the link to the URL of a definition. VALIDATION_ERROR.
+func newRemote(e expandedConfig) (*remote, error) {
 	u, err := url.Parse(e.BaseURL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, fault.New(fault.ValidationError, "it is no http or https URL").WithField("baseURL").
@@ -48,17 +48,17 @@ func reach(e expandedConfig) (*remote, error) {
 	r := &remote{endpoint: e.BaseURL, idle: base.CloseIdleConnections, conceal: e.conceal}
 	var way http.RoundTripper = base
 	if e.login != nil {
-		way = &tokenTransport{base: base, source: e.login, origin: u, barred: r.barred}
+		way = &tokenTransport{base: base, source: e.login, origin: u, onLoginRequired: r.loginRequired}
 	}
 	r.client = &http.Client{
-		Transport:     aliasTransport{&headerTransport{base: way, origin: u, set: headersOf(e.MCPConfig), told: r.told}},
-		CheckRedirect: func(to *http.Request, via []*http.Request) error { return r.redirected(u, to.URL, len(via)) },
+		Transport:     aliasTransport{&headerTransport{base: way, origin: u, set: headersOf(e.MCPConfig), told: r.recordRefusal}},
+		CheckRedirect: func(to *http.Request, via []*http.Request) error { return r.checkRedirect(u, to.URL, len(via)) },
 	}
 	return r, nil
 }
 
-// redirected refuses to follow the server to another origin: what is sent was meant for the one of the definition.
-func (r *remote) redirected(from, to *url.URL, hops int) error {
+// checkRedirect refuses to follow the server to another origin: what is sent was meant for the one of the definition.
+func (r *remote) checkRedirect(from, to *url.URL, hops int) error {
 	const most = 10
 	if to.Scheme == from.Scheme && to.Host == from.Host && hops < most {
 		return nil
@@ -82,8 +82,8 @@ func headersOf(c MCPConfig) http.Header {
 	return h
 }
 
-// told remembers that the server has refused a request.
-func (r *remote) told(status string) {
+// recordRefusal remembers that the server has refused a request.
+func (r *remote) recordRefusal(status string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if errors.Is(r.refused, oauth.ErrLogin) {
@@ -92,15 +92,15 @@ func (r *remote) told(status string) {
 	r.refused = errors.New("the server answers " + status)
 }
 
-// barred remembers that there is no token for the server. Without one the link is of no use, and it ends.
-func (r *remote) barred(err error) {
+// loginRequired remembers that there is no token for the server. Without one the link is of no use, and it ends.
+func (r *remote) loginRequired(err error) {
 	if !errors.Is(err, oauth.ErrLogin) {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.refused = err
-	go r.end() // it says goodbye, which is a request too
+	go r.close() // it says goodbye, which is a request too
 }
 
 // Connect implements mcp.Transport.
@@ -112,7 +112,7 @@ func (r *remote) Connect(ctx context.Context) (mcp.Connection, error) {
 	return conn, err
 }
 
-func (r *remote) end() {
+func (r *remote) close() {
 	r.mu.Lock()
 	conn := r.conn
 	r.mu.Unlock()
@@ -122,9 +122,9 @@ func (r *remote) end() {
 	r.idle()
 }
 
-func (*remote) tail() string { return "" }
+func (*remote) stderrTail() string { return "" }
 
-func (r *remote) ended() error {
+func (r *remote) closeReason() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.refused

@@ -61,7 +61,7 @@ func Import(file string) (Imported, error) {
 			in.Skipped = append(in.Skipped, Skipped{def.Name, "it is orch itself"})
 		default:
 			in.Servers = append(in.Servers, def.MCPConfig)
-			in.Left = append(in.Left, def.left()...)
+			in.Left = append(in.Left, def.ignoredParts()...)
 		}
 	}
 	return in, nil
@@ -77,8 +77,8 @@ func (d document) definesServers() bool {
 	return false
 }
 
-// left says what of a server is not taken over.
-func (d definition) left() []Skipped {
+// ignoredParts says what of a server is not taken over.
+func (d definition) ignoredParts() []Skipped {
 	var left []Skipped
 	if len(d.ignored) > 0 {
 		left = append(left, Skipped{d.Name, "without " + strings.Join(d.ignored, ", ") + ", which orch does not know"})

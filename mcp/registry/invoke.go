@@ -34,39 +34,39 @@ const (
 
 // call calls a tool of the server.
 func (s *server) call(ctx context.Context, c CallRequest) (Reply, error) {
-	l, timeout, err := s.admit(c.Tool)
+	l, timeout, err := s.callLimits(c.Tool)
 	if err != nil {
 		return Reply{}, err
 	}
-	if err := l.pace(ctx, s.name, timeout); err != nil {
+	if err := l.waitRate(ctx, s.name, timeout); err != nil {
 		return Reply{}, err
 	}
-	if err := l.gate.enter(ctx); err != nil {
-		return Reply{}, s.givenUp(ctx, c.Tool)
+	if err := l.gate.acquire(ctx); err != nil {
+		return Reply{}, s.notSentError(ctx, c.Tool)
 	}
 	a, err := s.acquire()
 	if err != nil {
-		l.gate.leave()
+		l.gate.release()
 		return Reply{}, err
 	}
 	defer s.release(a)
-	if err := s.fit(a, c); err != nil {
-		l.gate.leave()
+	if err := s.checkTool(a, c); err != nil {
+		l.gate.release()
 		return Reply{}, err
 	}
 	begin := s.r.now()
-	f := a.conn.pendingCalls.begin(ctx, a.discreet(c), func(f *pendingCall) {
-		f.token, f.gate, f.held, f.open = newToken(), l.gate, true, true
+	f := a.conn.pendingCalls.add(ctx, a.redactCall(c), func(f *pendingCall) {
+		f.token, f.semaphore, f.held, f.open = newToken(), l.gate, true, true
 		f.limit(a.timeout)
 	})
-	defer f.end()
+	defer f.remove()
 	reply, err := a.send(f, s.traitOf(a, c.Tool))
-	s.count(begin, err != nil || isError(reply.Result))
+	s.countCall(begin, err != nil || isError(reply.Result))
 	if err != nil {
 		if f.overtime() {
 			err = errOvertime
 		}
-		return Reply{}, s.failure(ctx, a, s.name+"__"+c.Tool, err)
+		return Reply{}, s.callError(ctx, a, s.name+"__"+c.Tool, err)
 	}
 	if reply.Result != nil {
 		reply.Result = a.redact(reply.Result)
@@ -77,11 +77,11 @@ func (s *server) call(ctx context.Context, c CallRequest) (Reply, error) {
 	return reply, nil
 }
 
-// admit tells what limits calls of a tool, or why it cannot be called now.
-func (s *server) admit(tool string) (*limits, time.Duration, error) {
+// callLimits tells what limits calls of a tool, or why it cannot be called now.
+func (s *server) callLimits(tool string) (*limits, time.Duration, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.unusable(); err != nil {
+	if err := s.unavailable(); err != nil {
 		return nil, 0, err
 	}
 	if !s.live.def.offers(tool) {
@@ -91,8 +91,8 @@ func (s *server) admit(tool string) (*limits, time.Duration, error) {
 	return s.limits, s.live.timeout, nil
 }
 
-// fit asks whether the tool of a connection is the one that is meant. TOOL_UNAVAILABLE when it has none.
-func (s *server) fit(a *activeSession, c CallRequest) error {
+// checkTool asks whether the tool of a connection is the one that is meant. TOOL_UNAVAILABLE when it has none.
+func (s *server) checkTool(a *activeSession, c CallRequest) error {
 	if c.Fit == nil {
 		return nil
 	}
@@ -112,16 +112,16 @@ func (s *server) traitOf(a *activeSession, tool string) trait {
 	return a.traits[tool]
 }
 
-// givenUp is the error of a call whose context ended before it was sent.
-func (s *server) givenUp(ctx context.Context, tool string) error {
+// notSentError is the error of a call whose context ended before it was sent.
+func (s *server) notSentError(ctx context.Context, tool string) error {
 	return fault.Wrap(fault.CodeOf(ctx.Err()), ctx.Err(), "the call of "+s.name+"__"+tool+" was given up")
 }
 
 // rejected is what the SDK makes of a request that did not reach its server.
 var rejected = jsonrpc.Error{Code: -32005, Message: "rejected by transport"}
 
-// failure says what became of a request, with the secrets of the definition hidden.
-func (s *server) failure(ctx context.Context, a *activeSession, what string, err error) error {
+// callError says what became of a request, with the secrets of the definition hidden.
+func (s *server) callError(ctx context.Context, a *activeSession, what string, err error) error {
 	said, answered := errors.AsType[*jsonrpc.Error](err)
 	answered = answered && (said.Code != rejected.Code || said.Message != rejected.Message)
 	switch {
@@ -167,7 +167,7 @@ func (c *connection) modern() bool {
 func (a *activeSession) send(f *pendingCall, t trait) (Reply, error) {
 	c := f.call
 	o := requestMeta{name: c.Tool, headers: t.headersOf(c.Args), token: f.token}
-	asTask := t.task && a.conn.takesTasks && !a.conn.modern()
+	asTask := t.task && a.conn.supportsTasks && !a.conn.modern()
 	state := c.State
 	for try := range busyTries {
 		if try > 0 {
@@ -180,7 +180,7 @@ func (a *activeSession) send(f *pendingCall, t trait) (Reply, error) {
 		if err != nil {
 			return Reply{}, err
 		}
-		reply, again, err := a.read(f, raw, asTask)
+		reply, again, err := a.readReply(f, raw, asTask)
 		if err != nil || !again {
 			return reply, err
 		}
@@ -229,8 +229,8 @@ func urlsOf(err error) []Ask {
 	return asks
 }
 
-// read makes a reply of the result of a call. again says that the server puts the call off.
-func (a *activeSession) read(f *pendingCall, raw json.RawMessage, asTask bool) (reply Reply, again bool, err error) {
+// readReply makes a reply of the result of a call. again says that the server puts the call off.
+func (a *activeSession) readReply(f *pendingCall, raw json.RawMessage, asTask bool) (reply Reply, again bool, err error) {
 	var r struct {
 		taskState
 
@@ -250,7 +250,7 @@ func (a *activeSession) read(f *pendingCall, raw json.RawMessage, asTask bool) (
 		reply.Task, err = r.Task.handle(olderVersion, f)
 	case modern && r.ResultType == "input_required":
 		reply.State = r.RequestState
-		reply.Asks, err = asksOf(r.InputRequests)
+		reply.Asks, err = inputRequests(r.InputRequests)
 		again = len(reply.Asks) == 0
 	default:
 		reply.Result = raw
@@ -264,8 +264,8 @@ type request struct {
 	Params json.RawMessage `json:"params"`
 }
 
-// asksOf returns requests in the order of their keys.
-func asksOf(requests map[string]request) ([]Ask, error) {
+// inputRequests returns requests in the order of their keys.
+func inputRequests(requests map[string]request) ([]Ask, error) {
 	if len(requests) > maxAsks {
 		return nil, fmt.Errorf("the server asks more than %d things", maxAsks)
 	}

@@ -24,7 +24,7 @@ import (
 
 var _ registry.MCPRegistry = (*registry.Registry)(nil) // S1-001
 
-const patience = time.Minute
+const maxDebounce = time.Minute
 
 // world is a home, a project and a registry.
 type world struct {
@@ -53,7 +53,7 @@ func (w *world) another(change ...func(*registry.Config)) *registry.Registry {
 	w.t.Helper()
 	c := registry.Config{
 		Dir: w.project, Home: w.home, Getenv: func(name string) string { return w.env[name] },
-		Logger: slog.New(slog.NewTextHandler(w.log, nil)), Still: true, Handshake: patience,
+		Logger: slog.New(slog.NewTextHandler(w.log, nil)), Still: true, Handshake: maxDebounce,
 		Notify: func(c registry.Change) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -65,7 +65,7 @@ func (w *world) another(change ...func(*registry.Config)) *registry.Registry {
 	}
 	r, err := registry.New(c)
 	require.NoError(w.t, err)
-	w.t.Cleanup(func() { assert.NoError(w.t, r.Close(w.t.Context(), patience)) })
+	w.t.Cleanup(func() { assert.NoError(w.t, r.Close(w.t.Context(), maxDebounce)) })
 	return r
 }
 
@@ -147,7 +147,7 @@ func (w *world) become(name string, status registry.Status) {
 	require.Eventually(w.t, func() bool {
 		tool, err := w.Get(w.t.Context(), name)
 		return err == nil && tool.Status == status
-	}, patience, 10*time.Millisecond, "%s never was %s", name, status)
+	}, maxDebounce, 10*time.Millisecond, "%s never was %s", name, status)
 }
 
 // becameDegraded waits until a server that was ready was degraded so many times: it may be ready again before anybody looks.
@@ -155,7 +155,7 @@ func (w *world) become(name string, status registry.Status) {
 func (w *world) becameDegraded(name string, times int) (reason string) {
 	w.t.Helper()
 	told := "mcp_tool_status server=" + name + " from=ready to=degraded "
-	require.Eventually(w.t, func() bool { return strings.Count(w.log.String(), told) >= times }, patience, 10*time.Millisecond)
+	require.Eventually(w.t, func() bool { return strings.Count(w.log.String(), told) >= times }, maxDebounce, 10*time.Millisecond)
 	log := w.log.String()
 	reason, _, _ = strings.Cut(log[strings.LastIndex(log, told):], "\n")
 	return reason
@@ -192,7 +192,7 @@ func gone(t *testing.T, pid string) {
 	t.Helper()
 	number, err := strconv.Atoi(pid)
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return syscall.Kill(number, 0) != nil }, patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return syscall.Kill(number, 0) != nil }, maxDebounce, 10*time.Millisecond)
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }

@@ -18,14 +18,14 @@ const DefaultConcurrency = 32
 
 // limits are what a definition allows at once and in a minute.
 type limits struct {
-	gate *gate
+	gate *semaphore
 	// rate is nil where there is no limit.
 	rate *rate.Limiter
 }
 
 // newLimits returns the limits of a definition. Of the calls of a minute a tenth may come at once.
 func newLimits(c MCPConfig) *limits {
-	l := &limits{gate: &gate{limit: cmp.Or(c.Concurrency, DefaultConcurrency)}}
+	l := &limits{gate: &semaphore{limit: cmp.Or(c.Concurrency, DefaultConcurrency)}}
 	if c.RateLimit > 0 {
 		const burst = 10
 		l.rate = rate.NewLimiter(rate.Limit(float64(c.RateLimit)/time.Minute.Seconds()), max(1, c.RateLimit/burst))
@@ -33,8 +33,8 @@ func newLimits(c MCPConfig) *limits {
 	return l
 }
 
-// pace waits until the rate allows another call, at most for the given time. RATE_LIMITED.
-func (l *limits) pace(ctx context.Context, server string, within time.Duration) error {
+// waitRate waits until the rate allows another call, at most for the given time. RATE_LIMITED.
+func (l *limits) waitRate(ctx context.Context, server string, within time.Duration) error {
 	if l.rate == nil {
 		return nil
 	}
@@ -52,16 +52,16 @@ func (l *limits) pace(ctx context.Context, server string, within time.Duration) 
 	return nil
 }
 
-// gate lets a number of calls through at once, in the order in which they come.
-type gate struct {
+// semaphore lets a number of calls through at once, in the order in which they come.
+type semaphore struct {
 	mu      sync.Mutex
 	limit   int
 	inside  int
 	waiting []chan struct{}
 }
 
-// enter waits for a place, which leave gives back.
-func (g *gate) enter(ctx context.Context) error {
+// acquire waits for a place, which leave gives back.
+func (g *semaphore) acquire(ctx context.Context) error {
 	g.mu.Lock()
 	if g.inside < g.limit && len(g.waiting) == 0 {
 		g.inside++
@@ -82,21 +82,21 @@ func (g *gate) enter(ctx context.Context) error {
 		g.waiting = slices.Delete(g.waiting, i, i+1)
 	} else { // it was called at the same time
 		g.inside--
-		g.call()
+		g.wake()
 	}
 	return context.Cause(ctx)
 }
 
-// leave gives a place back.
-func (g *gate) leave() {
+// release gives a place back.
+func (g *semaphore) release() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.inside--
-	g.call()
+	g.wake()
 }
 
-// call lets those in who wait for a place that is free. g.mu is held.
-func (g *gate) call() {
+// wake lets those in who wait for a place that is free. g.mu is held.
+func (g *semaphore) wake() {
 	for g.inside < g.limit && len(g.waiting) > 0 {
 		g.inside++
 		close(g.waiting[0])
@@ -104,8 +104,8 @@ func (g *gate) call() {
 	}
 }
 
-// narrow lets one call through at once from now on.
-func (g *gate) narrow() {
+// serialize lets one call through at once from now on.
+func (g *semaphore) serialize() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.limit = 1

@@ -90,8 +90,8 @@ func (r *Registry) withLogin(e expandedConfig) expandedConfig {
 	return e
 }
 
-// loggedIn makes a definition with another login another definition, so that it is taken over as one.
-func (r *Registry) loggedIn(def definition) definition {
+// withLoginDigest makes a definition with another login another definition, so that it is taken over as one.
+func (r *Registry) withLoginDigest(def definition) definition {
 	if def.Transport == TransportHTTP {
 		def.digest += r.logins.ID(def.Name)
 	}
@@ -103,8 +103,8 @@ type tokenTransport struct {
 	base   http.RoundTripper
 	source *oauth.Source
 	origin *url.URL
-	// barred is told that only a person can help.
-	barred func(error)
+	// onLoginRequired is told that only a person can help.
+	onLoginRequired func(error)
 }
 
 // RoundTrip implements http.RoundTripper. An error that matches oauth.ErrLogin when only a person can help.
@@ -143,7 +143,7 @@ func (b *tokenTransport) fail(req *http.Request, err error) error {
 	if req.Body != nil {
 		_ = req.Body.Close() // it may have been read already
 	}
-	b.barred(err)
+	b.onLoginRequired(err)
 	return err
 }
 

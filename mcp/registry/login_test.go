@@ -117,7 +117,7 @@ func TestServerThatDemandsALogin(t *testing.T) {
 	assert.Zero(t, web.Good())
 	assert.NoFileExists(t, w.tokenFile("notes"))
 	w.become("notes", registry.Degraded)
-	require.Eventually(t, func() bool { return w.get("notes").LastError == demand }, patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return w.get("notes").LastError == demand }, maxDebounce, 10*time.Millisecond)
 	_, err = w.Logout(t.Context(), "notes")
 	require.True(t, fault.Has(err, fault.NotFound), "%v", err)
 	w.untold(web, report.LastError)

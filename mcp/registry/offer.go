@@ -13,13 +13,13 @@ func (c MCPConfig) offers(tool string) bool {
 	asked, wanted := false, false
 	for _, pattern := range c.Tools {
 		if without, ok := strings.CutPrefix(pattern, "!"); ok {
-			if fits(without, tool) {
+			if matches(without, tool) {
 				return false
 			}
 			continue
 		}
 		asked = true
-		wanted = wanted || fits(pattern, tool)
+		wanted = wanted || matches(pattern, tool)
 	}
 	return wanted || !asked
 }
@@ -32,15 +32,15 @@ func (c MCPConfig) effectOf(tool string) string {
 	}
 	best := ""
 	for pattern := range c.Effects {
-		if fits(pattern, tool) && (len(pattern) > len(best) || len(pattern) == len(best) && pattern < best) {
+		if matches(pattern, tool) && (len(pattern) > len(best) || len(pattern) == len(best) && pattern < best) {
 			best = pattern
 		}
 	}
 	return c.Effects[best]
 }
 
-// fits reports whether a name fits a pattern of path.Match.
-func fits(pattern, name string) bool {
+// matches reports whether a name fits a pattern of path.Match.
+func matches(pattern, name string) bool {
 	ok, err := path.Match(pattern, name)
 	return ok && err == nil
 }

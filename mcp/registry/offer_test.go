@@ -104,7 +104,7 @@ func TestConcurrency(t *testing.T) {
 		c.Progress = func(float64, float64, string) { working.Add(1) }
 		group.Go(func() { _, _ = w.Call(long, c) })
 	}
-	require.Eventually(t, func() bool { return working.Load() == 2 }, patience, time.Millisecond, "two work at once")
+	require.Eventually(t, func() bool { return working.Load() == 2 }, maxDebounce, time.Millisecond, "two work at once")
 	ctx, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer stop()
 	_, err := w.Call(ctx, request("raw", ""))
@@ -199,7 +199,7 @@ func TestBulkyListOfTools(t *testing.T) {
 	w.start()
 	require.Eventually(t, func() bool {
 		return strings.Contains(w.get("peer").LastError, "the tools of the server have more than 32 MiB")
-	}, 4*patience, 10*time.Millisecond, "%s", w.get("peer").LastError)
+	}, 4*maxDebounce, 10*time.Millisecond, "%s", w.get("peer").LastError)
 	assert.NotEqual(t, registry.Ready, w.get("peer").Status)
 }
 
@@ -231,7 +231,7 @@ func TestResourcesAndPromptsChange(t *testing.T) {
 			for _, kind := range []registry.ChangeKind{registry.PromptsChanged, registry.ResourcesChanged} {
 				require.Eventually(t, func() bool {
 					return slices.Contains(w.told(), registry.Change{Kind: kind, Server: "web"})
-				}, patience, 10*time.Millisecond, kind)
+				}, maxDebounce, 10*time.Millisecond, kind)
 			}
 			prompts, err := w.Prompts(t.Context(), "web")
 			require.NoError(t, err)

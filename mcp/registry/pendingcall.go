@@ -26,8 +26,8 @@ var errOvertime = errors.New("the call worked for too long")
 type pendingCalls struct {
 	// patience is how long a request of a task waits until somebody waits for the task.
 	patience time.Duration
-	// confused is told of a request that might belong to several calls, unowned of one that belongs to none.
-	confused, unowned func(method string)
+	// onAmbiguous is told of a request that might belong to several calls, unowned of one that belongs to none.
+	onAmbiguous, onUnowned func(method string)
 
 	mu      sync.Mutex
 	all     map[*pendingCall]bool
@@ -46,8 +46,8 @@ type pendingCall struct {
 	ctx context.Context //nolint:containedctx // requests of the server belong to the life of the call
 	// token is that of its progress.
 	token string
-	// gate is where it holds a place while held; nil for none.
-	gate *gate
+	// semaphore is where it holds a place while held; nil for none.
+	semaphore *semaphore
 
 	// task is the id of the task that it waits for.
 	task string
@@ -58,8 +58,8 @@ type pendingCall struct {
 	// asked counts the requests that wait for an answer.
 	asked int
 	clock *workTimer
-	// turn lets one answered request after the other back to work.
-	turn sync.Mutex
+	// resuming lets one answered request after the other back to work.
+	resuming sync.Mutex
 	// reporting is held while progress is told.
 	reporting   sync.Mutex
 	done, total float64
@@ -74,26 +74,26 @@ type workTimer struct {
 
 func newPendingCalls(patience time.Duration) *pendingCalls {
 	none := func(string) {}
-	return &pendingCalls{patience: patience, confused: none, unowned: none, all: map[*pendingCall]bool{}, changed: make(chan struct{})}
+	return &pendingCalls{patience: patience, onAmbiguous: none, onUnowned: none, all: map[*pendingCall]bool{}, changed: make(chan struct{})}
 }
 
 // newToken returns a token of progress that no other call has.
 func newToken() string { return "orch-" + rand.Text() }
 
-// begin adds a pending call, whose context ends when it does. prepare sets its fields.
-func (fs *pendingCalls) begin(ctx context.Context, c CallRequest, prepare func(*pendingCall)) *pendingCall {
+// add adds a pending call, whose context ends when it does. prepare sets its fields.
+func (fs *pendingCalls) add(ctx context.Context, c CallRequest, prepare func(*pendingCall)) *pendingCall {
 	f := &pendingCall{of: fs, call: c}
 	f.ctx, f.cancel = context.WithCancelCause(ctx)
 	prepare(f)
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	fs.all[f] = true
-	fs.tell()
+	fs.notify()
 	return f
 }
 
-// tell wakes those that wait for a pending call. fs.mu is held.
-func (fs *pendingCalls) tell() {
+// notify wakes those that wait for a pending call. fs.mu is held.
+func (fs *pendingCalls) notify() {
 	close(fs.changed)
 	fs.changed = make(chan struct{})
 }
@@ -103,14 +103,14 @@ func (f *pendingCall) limit(d time.Duration) {
 	f.clock = &workTimer{left: d, since: time.Now(), timer: time.AfterFunc(d, func() { f.cancel(errOvertime) })}
 }
 
-// end takes the pending call out. Nothing is told to its call afterwards.
-func (f *pendingCall) end() {
+// remove takes the pending call out. Nothing is told to its call afterwards.
+func (f *pendingCall) remove() {
 	f.of.mu.Lock()
 	f.over = true
 	delete(f.of.all, f)
 	if f.held {
 		f.held = false
-		f.gate.leave()
+		f.semaphore.release()
 	}
 	if f.clock != nil {
 		f.clock.timer.Stop()
@@ -121,8 +121,8 @@ func (f *pendingCall) end() {
 	defer f.reporting.Unlock()
 }
 
-// opened says whether requests that name no call may mean the pending call.
-func (f *pendingCall) opened(open bool) {
+// setOpen says whether requests that name no call may mean the pending call.
+func (f *pendingCall) setOpen(open bool) {
 	f.of.mu.Lock()
 	defer f.of.mu.Unlock()
 	f.open = open
@@ -131,8 +131,8 @@ func (f *pendingCall) opened(open bool) {
 // overtime reports whether it has worked for too long.
 func (f *pendingCall) overtime() bool { return errors.Is(context.Cause(f.ctx), errOvertime) }
 
-// asking counts the pending calls that wait for answers.
-func (fs *pendingCalls) asking() int {
+// suspended counts the pending calls that wait for answers.
+func (fs *pendingCalls) suspended() int {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	n := 0
@@ -155,24 +155,24 @@ func (f *pendingCall) suspend() {
 	}
 	if f.held {
 		f.held = false
-		f.gate.leave()
+		f.semaphore.release()
 	}
 }
 
 // resume lets the call work again before the answer is given.
 func (f *pendingCall) resume() {
-	f.turn.Lock()
-	defer f.turn.Unlock()
+	f.resuming.Lock()
+	defer f.resuming.Unlock()
 	f.of.mu.Lock()
 	last := f.asked == 1
 	f.of.mu.Unlock()
-	entered := last && f.gate != nil && f.gate.enter(f.ctx) == nil
+	entered := last && f.semaphore != nil && f.semaphore.acquire(f.ctx) == nil
 	f.of.mu.Lock()
 	defer f.of.mu.Unlock()
 	f.asked--
 	if entered {
 		if f.asked > 0 || f.over {
-			f.gate.leave()
+			f.semaphore.release()
 		} else {
 			f.held = true
 		}
@@ -183,14 +183,14 @@ func (f *pendingCall) resume() {
 	}
 }
 
-// taken finds the pending call that a request belongs to, and suspends it. nil when there is none, or several.
-func (fs *pendingCalls) taken(ctx context.Context, method string, meta map[string]any) *pendingCall {
+// suspendOwner finds the pending call that a request belongs to, and suspends it. nil when there is none, or several.
+func (fs *pendingCalls) suspendOwner(ctx context.Context, method string, meta map[string]any) *pendingCall {
 	if task := relatedTask(meta); task != "" {
-		return fs.ofTask(ctx, method, task)
+		return fs.suspendTaskOwner(ctx, method, task)
 	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	if f := fs.called(meta[metaCall]); f != nil {
+	if f := fs.byToken(meta[metaCall]); f != nil {
 		f.suspend()
 		return f
 	}
@@ -209,18 +209,18 @@ func (fs *pendingCalls) taken(ctx context.Context, method string, meta map[strin
 	case len(working) == 0 && len(waiting) == 1: // it asks several things at once
 		working = waiting
 	case len(working)+len(waiting) == 0:
-		fs.unowned(method)
+		fs.onUnowned(method)
 		return nil
 	default:
-		fs.confused(method)
+		fs.onAmbiguous(method)
 		return nil
 	}
 	working[0].suspend()
 	return working[0]
 }
 
-// called returns the pending call of a token; nil when there is none. fs.mu is held.
-func (fs *pendingCalls) called(token any) *pendingCall {
+// byToken returns the pending call of a token; nil when there is none. fs.mu is held.
+func (fs *pendingCalls) byToken(token any) *pendingCall {
 	for f := range fs.all {
 		if f.token != "" && f.token == token {
 			return f
@@ -229,13 +229,13 @@ func (fs *pendingCalls) called(token any) *pendingCall {
 	return nil
 }
 
-// ofTask finds the pending call that waits for a task. The server may ask before the handle of the task has arrived, or
+// suspendTaskOwner finds the pending call that waits for a task. The server may ask before the handle of the task has arrived, or
 // while nobody waits for it.
-func (fs *pendingCalls) ofTask(ctx context.Context, method, task string) *pendingCall {
+func (fs *pendingCalls) suspendTaskOwner(ctx context.Context, method, task string) *pendingCall {
 	timer := time.NewTimer(fs.patience)
 	defer timer.Stop()
 	for {
-		f, changed := fs.findTask(task)
+		f, changed := fs.findTaskOwner(task)
 		if f != nil {
 			return f
 		}
@@ -244,14 +244,14 @@ func (fs *pendingCalls) ofTask(ctx context.Context, method, task string) *pendin
 		case <-ctx.Done():
 			return nil
 		case <-timer.C:
-			fs.unowned(method)
+			fs.onUnowned(method)
 			return nil
 		}
 	}
 }
 
-// findTask returns the pending call that waits for a task, suspended; or what is closed when there are other pending calls.
-func (fs *pendingCalls) findTask(task string) (*pendingCall, <-chan struct{}) {
+// findTaskOwner returns the pending call that waits for a task, suspended; or what is closed when there are other pending calls.
+func (fs *pendingCalls) findTaskOwner(task string) (*pendingCall, <-chan struct{}) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	for f := range fs.all {
@@ -281,11 +281,11 @@ func (fs *pendingCalls) answer(ctx context.Context, method string, params mcp.Pa
 	if err != nil {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "the request has no parameters"}
 	}
-	defer fs.counted(-1)
-	if fs.counted(1) > maxAsks {
+	defer fs.addRequests(-1)
+	if fs.addRequests(1) > maxAsks {
 		return refusal(method)
 	}
-	f := fs.taken(ctx, method, params.GetMeta())
+	f := fs.suspendOwner(ctx, method, params.GetMeta())
 	if f == nil {
 		return refusal(method)
 	}
@@ -297,8 +297,8 @@ func (fs *pendingCalls) answer(ctx context.Context, method string, params mcp.Pa
 	return &rawResult{raw: answer}, nil
 }
 
-// counted changes how many requests are being answered.
-func (fs *pendingCalls) counted(change int) int {
+// addRequests changes how many requests are being answered.
+func (fs *pendingCalls) addRequests(change int) int {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	fs.requests += change
@@ -361,18 +361,18 @@ func relatedTask(meta map[string]any) string {
 	return id
 }
 
-// progressed hands on what the server reports of a call.
-func (fs *pendingCalls) progressed(_ context.Context, req *mcp.ProgressNotificationClientRequest) {
+// onProgress hands on what the server reports of a call.
+func (fs *pendingCalls) onProgress(_ context.Context, req *mcp.ProgressNotificationClientRequest) {
 	fs.mu.Lock()
-	found := fs.called(req.Params.ProgressToken)
+	found := fs.byToken(req.Params.ProgressToken)
 	fs.mu.Unlock()
 	if found != nil {
 		found.report(func() { found.done, found.total = req.Params.Progress, req.Params.Total }, req.Params.Message)
 	}
 }
 
-// noted tells a message without figures.
-func (f *pendingCall) noted(message string) { f.report(func() {}, message) }
+// reportMessage tells a message without figures.
+func (f *pendingCall) reportMessage(message string) { f.report(func() {}, message) }
 
 // report tells the caller of progress, unless the call is over.
 func (f *pendingCall) report(change func(), message string) {

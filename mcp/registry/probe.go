@@ -9,7 +9,7 @@ import (
 
 // Test implements MCPRegistry. The connection of calls is not touched.
 func (r *Registry) Test(ctx context.Context, name string) (MCPHealthReport, error) {
-	if err := r.usable(); err != nil {
+	if err := r.checkUsable(); err != nil {
 		return MCPHealthReport{}, err
 	}
 	s, ok := r.server(name)
@@ -20,7 +20,7 @@ func (r *Registry) Test(ctx context.Context, name string) (MCPHealthReport, erro
 	def := s.def
 	s.mu.Unlock()
 	report := MCPHealthReport{Tool: name, Status: Offline, Timestamp: r.now(), Capabilities: []string{}, Tools: []string{}}
-	opened, err := r.dial(ctx, def, dialOptions{stage: report.stage, tail: func(text string) { report.Stderr = text }})
+	opened, err := r.dial(ctx, def, dialOptions{onStage: report.addStage, onStderr: func(text string) { report.Stderr = text }})
 	if err != nil {
 		report.LastError = fault.From(err).Message
 		return report, err
@@ -31,8 +31,8 @@ func (r *Registry) Test(ctx context.Context, name string) (MCPHealthReport, erro
 	defer cancel()
 	begin := time.Now()
 	err = opened.conn.ping(bounded)
-	report.stage("ping", time.Since(begin), err)
-	report.Stderr = opened.conn.link.tail()
+	report.addStage("ping", time.Since(begin), err)
+	report.Stderr = opened.conn.link.stderrTail()
 	if err != nil {
 		err = handshakeFailed(name, "it does not answer a ping: "+opened.conceal(err.Error()))
 		report.Status, report.LastError = Degraded, fault.From(err).Message
@@ -41,8 +41,8 @@ func (r *Registry) Test(ctx context.Context, name string) (MCPHealthReport, erro
 	return report, nil
 }
 
-// stage notes one step. The texts of errors are in LastError, without secrets.
-func (m *MCPHealthReport) stage(name string, took time.Duration, err error) {
+// addStage notes one step. The texts of errors are in LastError, without secrets.
+func (m *MCPHealthReport) addStage(name string, took time.Duration, err error) {
 	stage := Stage{Name: name, Duration: took}
 	if err != nil {
 		stage.Error = "failed"
@@ -57,7 +57,7 @@ func (m *MCPHealthReport) fill(def definition, opened *session) {
 	for _, tool := range opened.tools {
 		m.Tools = append(m.Tools, opened.conceal(tool.Name))
 	}
-	m.Missing, m.LastError = opened.missing, opened.lack()
+	m.Missing, m.LastError = opened.missing, opened.missingText()
 	lacking := map[string]bool{}
 	for _, capability := range opened.missing {
 		lacking[capability] = true

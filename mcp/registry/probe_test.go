@@ -122,8 +122,8 @@ func TestHTTP(t *testing.T) {
 			assert.Equal(t, test.version, report.ProtocolVersion)
 			assert.Contains(t, w.get("stranger").LastError, "401")
 			w.call("one", "grow")
-			require.Eventually(t, func() bool { return w.get("one").Tools == 7 }, patience, 10*time.Millisecond)
-			require.NoError(t, w.Close(t.Context(), patience))
+			require.Eventually(t, func() bool { return w.get("one").Tools == 7 }, maxDebounce, 10*time.Millisecond)
+			require.NoError(t, w.Close(t.Context(), maxDebounce))
 			assert.NotContains(t, w.log.String(), "secret")
 		})
 	}

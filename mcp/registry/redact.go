@@ -36,8 +36,8 @@ func (s *session) redact(result json.RawMessage) json.RawMessage {
 	return bytes.TrimSpace(out.Bytes())
 }
 
-// discreet is a call to whose caller nothing is said that holds secrets of the definition: neither questions nor progress.
-func (s *session) discreet(c CallRequest) CallRequest {
+// redactCall is a call to whose caller nothing is said that holds secrets of the definition: neither questions nor progress.
+func (s *session) redactCall(c CallRequest) CallRequest {
 	if ask := c.Ask; ask != nil {
 		c.Ask = func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 			return ask(ctx, method, s.redact(params))

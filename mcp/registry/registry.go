@@ -119,8 +119,8 @@ type Registry struct {
 	// retiring are connections whose last calls are awaited; ends counts those that are not closed yet.
 	retiring map[*activeSession]bool
 	ends     sync.WaitGroup
-	// hurry is closed when Close waits for calls no longer.
-	hurry chan struct{}
+	// abortCalls is closed when Close waits for calls no longer.
+	abortCalls chan struct{}
 }
 
 // registryState is how far a registry is.
@@ -154,7 +154,7 @@ func New(c Config) (*Registry, error) {
 		bound: cmp.Or(c.Handshake, defaultHandshake), ping: cmp.Or(c.Ping, healthInterval), state: stateFile{filepath.Join(c.Home, ".orch", "state", "mcp-tools.json")},
 		logins: oauth.New(oauth.Config{Dir: loginDir(c.Home), Logger: c.Logger}),
 		now:    time.Now, services: proc.NewServices(c.Logger), slots: make(chan struct{}, dialsAtOnce),
-		unwatch: func() {}, servers: map[string]*server{}, retiring: map[*activeSession]bool{}, hurry: make(chan struct{}),
+		unwatch: func() {}, servers: map[string]*server{}, retiring: map[*activeSession]bool{}, abortCalls: make(chan struct{}),
 	}, nil
 }
 
@@ -162,7 +162,7 @@ func New(c Config) (*Registry, error) {
 func (r *Registry) Init(ctx context.Context) (int, error) {
 	r.admin.Lock()
 	defer r.admin.Unlock()
-	switch r.lived() {
+	switch r.currentState() {
 	case running:
 		return r.countConnected(r.all()), nil
 	case over:
@@ -178,7 +178,7 @@ func (r *Registry) Init(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	if r.off {
-		r.live(running)
+		r.setState(running)
 		return 0, nil
 	}
 	all := r.checker.scan(dirs, r.log)
@@ -187,7 +187,7 @@ func (r *Registry) Init(ctx context.Context) (int, error) {
 			return 0, err
 		}
 	}
-	r.live(running)
+	r.setState(running)
 	if !r.still {
 		r.unwatch = r.watchFiles(ctx, dirs)
 	}
@@ -204,7 +204,7 @@ func (r *Registry) Init(ctx context.Context) (int, error) {
 func (r *Registry) Reload(ctx context.Context) (int, error) {
 	r.admin.Lock()
 	defer r.admin.Unlock()
-	if err := r.usable(); err != nil || r.off {
+	if err := r.checkUsable(); err != nil || r.off {
 		return 0, err
 	}
 	dirs, err := Directories(r.dir, r.home, r.getenv)
@@ -226,7 +226,7 @@ func (r *Registry) apply(ctx context.Context, all scanResult) []*server {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(all.servers)) {
-		def := r.loggedIn(all.servers[name])
+		def := r.withLoginDigest(all.servers[name])
 		enabled := !def.Disabled
 		if a, ok := state[name]; ok {
 			enabled = a.Enabled
@@ -243,7 +243,7 @@ func (r *Registry) apply(ctx context.Context, all scanResult) []*server {
 			r.redefine(ctx, s, def)
 		}
 		if s.enabled != enabled {
-			r.administer(ctx, s, enabled)
+			r.switchServer(ctx, s, enabled)
 		}
 	}
 	return touched
@@ -258,13 +258,13 @@ func (r *Registry) add(ctx context.Context, def definition, enabled bool) *serve
 	if enabled {
 		s.start(ctx)
 	}
-	r.changed(Change{Kind: ToolLoaded, Server: s.name})
+	r.publish(Change{Kind: ToolLoaded, Server: s.name})
 	return s
 }
 
 // redefine gives a server another definition. Calls use the former connection until there is a new one.
 func (r *Registry) redefine(ctx context.Context, s *server, def definition) {
-	s.halt()
+	s.stopSupervisor()
 	s.mu.Lock()
 	s.def, s.limits = def, newLimits(def.MCPConfig)
 	enabled := s.enabled
@@ -272,52 +272,56 @@ func (r *Registry) redefine(ctx context.Context, s *server, def definition) {
 	if enabled {
 		s.start(ctx)
 	}
-	r.changed(Change{Kind: ToolLoaded, Server: s.name})
+	r.publish(Change{Kind: ToolLoaded, Server: s.name})
 }
 
 // remove forgets a server whose definition is gone.
 func (r *Registry) remove(s *server) {
-	s.halt()
+	s.stopSupervisor()
 	r.mu.Lock()
 	delete(r.servers, s.name)
 	r.mu.Unlock()
 	s.mu.Lock()
 	former := s.live
-	s.live, s.gone = nil, true
-	s.turned()
+	s.live, s.removed = nil, true
+	s.wake()
 	s.mu.Unlock()
 	r.retire(s, former)
-	r.changed(Change{Kind: ToolRemoved, Server: s.name})
+	r.publish(Change{Kind: ToolRemoved, Server: s.name})
 }
 
-// administer switches a server on or off. r.admin is held.
-func (r *Registry) administer(ctx context.Context, s *server, enabled bool) {
-	s.halt()
+// switchServer switches a server on or off. r.admin is held.
+func (r *Registry) switchServer(ctx context.Context, s *server, enabled bool) {
+	s.stopSupervisor()
 	s.mu.Lock()
 	s.enabled = enabled
 	former := s.live
 	s.live = nil
-	s.turned()
+	s.wake()
 	s.mu.Unlock()
 	r.retire(s, former)
 	if enabled {
 		s.start(ctx)
-		r.changed(Change{Kind: ToolEnabled, Server: s.name, By: actorOf(ctx)})
+		r.publish(Change{Kind: ToolEnabled, Server: s.name, By: actorOf(ctx)})
 		return
 	}
-	r.changed(Change{Kind: ToolDisabled, Server: s.name, By: actorOf(ctx)})
+	r.publish(Change{Kind: ToolDisabled, Server: s.name, By: actorOf(ctx)})
 }
 
 // Enable implements MCPRegistry.
-func (r *Registry) Enable(ctx context.Context, name string) error { return r.set(ctx, name, true) }
+func (r *Registry) Enable(ctx context.Context, name string) error {
+	return r.setEnabled(ctx, name, true)
+}
 
 // Disable implements MCPRegistry.
-func (r *Registry) Disable(ctx context.Context, name string) error { return r.set(ctx, name, false) }
+func (r *Registry) Disable(ctx context.Context, name string) error {
+	return r.setEnabled(ctx, name, false)
+}
 
-func (r *Registry) set(ctx context.Context, name string, enabled bool) error {
+func (r *Registry) setEnabled(ctx context.Context, name string, enabled bool) error {
 	r.admin.Lock()
 	defer r.admin.Unlock()
-	if err := r.usable(); err != nil {
+	if err := r.checkUsable(); err != nil {
 		return err
 	}
 	s, ok := r.server(name)
@@ -328,7 +332,7 @@ func (r *Registry) set(ctx context.Context, name string, enabled bool) error {
 		return err
 	}
 	if s.enabled != enabled {
-		r.administer(ctx, s, enabled)
+		r.switchServer(ctx, s, enabled)
 		r.await(ctx, []*server{s})
 	}
 	return nil
@@ -354,7 +358,7 @@ func (r *Registry) await(ctx context.Context, servers []*server) {
 
 // List implements MCPRegistry.
 func (r *Registry) List(context.Context) ([]MCPTool, error) {
-	if r.lived() == fresh {
+	if r.currentState() == fresh {
 		return nil, uninitialized()
 	}
 	list := []MCPTool{}
@@ -366,7 +370,7 @@ func (r *Registry) List(context.Context) ([]MCPTool, error) {
 
 // Get implements MCPRegistry.
 func (r *Registry) Get(_ context.Context, name string) (MCPTool, error) {
-	if r.lived() == fresh {
+	if r.currentState() == fresh {
 		return MCPTool{}, uninitialized()
 	}
 	s, ok := r.server(name)
@@ -396,9 +400,9 @@ func (r *Registry) Validate(_ context.Context, paths ...string) ([]SchemaError, 
 	return problems, errors.Join(unread...)
 }
 
-// usable tells why nothing can be done with the registry.
-func (r *Registry) usable() error {
-	switch r.lived() {
+// checkUsable tells why nothing can be done with the registry.
+func (r *Registry) checkUsable() error {
+	switch r.currentState() {
 	case fresh:
 		return uninitialized()
 	case over:
@@ -408,13 +412,13 @@ func (r *Registry) usable() error {
 	return nil
 }
 
-func (r *Registry) lived() registryState {
+func (r *Registry) currentState() registryState {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.life
 }
 
-func (r *Registry) live(l registryState) {
+func (r *Registry) setState(l registryState) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.life = l
@@ -444,8 +448,8 @@ func (r *Registry) countConnected(servers []*server) int {
 	return n
 }
 
-// changed tells of a change.
-func (r *Registry) changed(c Change) {
+// publish logs a change and passes it to Config.Notify.
+func (r *Registry) publish(c Change) {
 	switch c.Kind {
 	case ToolLoaded, ToolRemoved, ToolEnabled, ToolDisabled:
 		r.log.Info(string(c.Kind), slog.String("server", c.Server), slog.String("by", c.By)) //nolint:sloglint // the kinds are constants

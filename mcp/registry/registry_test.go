@@ -92,7 +92,7 @@ func TestRegistryInit(t *testing.T) { // S1-002…S1-015, A-60, A-62, S1-086
 		begin := time.Now()
 		n, err := w.Init(t.Context())
 		require.NoError(t, err)
-		assert.Less(t, time.Since(begin), patience)
+		assert.Less(t, time.Since(begin), maxDebounce)
 		assert.Equal(t, 2, n)
 		assert.Contains(t, w.log.String(), "mcp_config_invalid")
 		tools, err := w.List(t.Context())
@@ -161,7 +161,7 @@ func TestInitFails(t *testing.T) { // S1-011, S1-012, S1-015, A-64
 		w.define("one", "good")
 		w.start()
 		pid := w.call("one", "pid")
-		require.NoError(t, w.Close(t.Context(), patience))
+		require.NoError(t, w.Close(t.Context(), maxDebounce))
 		gone(t, pid)
 		_, err := w.Init(t.Context())
 		require.True(t, fault.Has(err, fault.Unavailable))
@@ -180,7 +180,7 @@ func TestRegistryList(t *testing.T) { // S1-040, S1-041
 	}
 	begin := time.Now()
 	w.start()
-	assert.Less(t, time.Since(begin), patience)
+	assert.Less(t, time.Since(begin), maxDebounce)
 	tools, err := w.List(t.Context())
 	require.NoError(t, err)
 	require.Len(t, tools, servers)
@@ -347,7 +347,7 @@ func TestSwapWithoutAFailedCall(t *testing.T) { // S1-033
 		require.NoError(t, err)
 		assert.Equal(t, 1, n)
 		pid := w.call("one", "pid")
-		require.Eventually(t, func() bool { _, ok := pids.Load(pid); return ok }, patience, time.Millisecond)
+		require.Eventually(t, func() bool { _, ok := pids.Load(pid); return ok }, maxDebounce, time.Millisecond)
 	}
 	close(stop)
 	group.Wait()
@@ -388,7 +388,7 @@ func TestListChanged(t *testing.T) {
 	w.define("one", "good")
 	w.start()
 	w.call("one", "grow")
-	require.Eventually(t, func() bool { return w.get("one").Tools == 7 }, patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return w.get("one").Tools == 7 }, maxDebounce, 10*time.Millisecond)
 	assert.Len(t, w.offered("one"), 7)
 }
 
@@ -407,7 +407,7 @@ func TestListChangesAgainAndAgain(t *testing.T) {
 	heard := len(w.told()) - before
 	assert.LessOrEqual(t, heard, 2+int(time.Since(begin)/(250*time.Millisecond)))
 	assert.Greater(t, heard, 1)
-	require.Eventually(t, func() bool { return w.get("one").Tools == 7 }, patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return w.get("one").Tools == 7 }, maxDebounce, 10*time.Millisecond)
 }
 
 func TestMetrics(t *testing.T) {
@@ -462,9 +462,9 @@ func TestHang(t *testing.T) { // S1-082, S1-083
 	w := newWorld(t, func(c *registry.Config) { c.Handshake, c.Ping = 4*time.Second, 50*time.Millisecond })
 	w.define("one", "good")
 	w.start()
-	require.Eventually(t, func() bool { return w.get("one").Status == registry.Ready }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return w.get("one").Status == registry.Ready }, maxDebounce, time.Millisecond)
 	first := w.get("one").LastHealthCheck
-	require.Eventually(t, func() bool { return w.get("one").LastHealthCheck.After(first) }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return w.get("one").LastHealthCheck.After(first) }, maxDebounce, time.Millisecond)
 	pid := w.call("one", "pid")
 	number, err := strconv.Atoi(pid)
 	require.NoError(t, err)

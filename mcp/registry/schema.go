@@ -47,7 +47,7 @@ func newChecker(source []byte) (*checker, error) {
 
 // check returns everything that is wrong with a document, in its order.
 func (c *checker) check(d document) []SchemaError {
-	found := d.repeated(d.tree, nil)
+	found := d.duplicateNames(d.tree, nil)
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(d.plain))
 	if err != nil {
 		return append(found, d.problem(nil, nil, "it holds no single value"))

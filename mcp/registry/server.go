@@ -15,9 +15,9 @@ import (
 const (
 	// averaged is how many calls the average latency is of.
 	averaged = 100
-	// settling is how long the tools of a server are left alone after they were read: it may say again and again that
+	// relistDelay is how long the tools of a server are left alone after they were read: it may say again and again that
 	// they have changed.
-	settling = 250 * time.Millisecond
+	relistDelay = 250 * time.Millisecond
 )
 
 // server is a definition and what became of it.
@@ -37,14 +37,14 @@ type server struct {
 	lastError string
 	// limits are those of the definition.
 	limits *limits
-	// gone servers were removed; turn is closed, and another one made, when calls may find it otherwise than before.
-	gone bool
-	turn chan struct{}
+	// removed servers were removed; turn is closed, and another one made, when calls may find it otherwise than before.
+	removed bool
+	changed chan struct{}
 
 	// stop ends the supervisor, over is closed when it has ended; both are nil before the first one. first is closed
 	// when it has made its first attempt. They belong to whoever holds Registry.admin.
 	stop        context.CancelFunc
-	over, first chan struct{}
+	done, first chan struct{}
 }
 
 // activeSession is a connection in use. Its counters are guarded by server.mu.
@@ -62,22 +62,22 @@ type activeSession struct {
 func newServer(r *Registry, def definition, enabled bool) *server {
 	return &server{
 		name: def.Name, r: r, def: def, enabled: enabled, health: newHealth(def.RetryPolicy), limits: newLimits(def.MCPConfig),
-		turn: make(chan struct{}),
+		changed: make(chan struct{}),
 	}
 }
 
-// turned wakes those that wait for the server. s.mu is held.
-func (s *server) turned() {
-	close(s.turn)
-	s.turn = make(chan struct{})
+// wake wakes those that wait for the server. s.mu is held.
+func (s *server) wake() {
+	close(s.changed)
+	s.changed = make(chan struct{})
 }
 
-// confused notes that the server asks something during several calls: from now on one works at a time.
-func (s *server) confused(method string) {
+// serialize notes that the server asks something during several calls: from now on one works at a time.
+func (s *server) serialize(method string) {
 	s.mu.Lock()
 	l := s.limits
 	s.mu.Unlock()
-	l.gate.narrow()
+	l.gate.serialize()
 	s.r.log.Warn("mcp_request_refused", slog.String("server", s.name), slog.String("method", method),
 		slog.String("reason", "it does not say to which of several calls it belongs; calls of the server come one by one now"),
 		slog.String("hint", `set "concurrency": 1 in its definition`))
@@ -92,18 +92,18 @@ func (s *server) start(ctx context.Context) {
 	s.mu.Unlock()
 	ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx)) // it outlives the call
 	over, first := make(chan struct{}), make(chan struct{})
-	s.over, s.first = over, first
+	s.done, s.first = over, first
 	go func() {
 		defer close(over)
 		s.supervise(ctx, def, sync.OnceFunc(func() { close(first) }))
 	}()
 }
 
-// halt ends the supervisor. The connection stays.
-func (s *server) halt() {
+// stopSupervisor ends the supervisor. The connection stays.
+func (s *server) stopSupervisor() {
 	if s.stop != nil {
 		s.stop()
-		<-s.over
+		<-s.done
 		s.stop = nil
 	}
 }
@@ -113,12 +113,12 @@ func (s *server) supervise(ctx context.Context, def definition, tried func()) {
 	defer tried()
 	for again := false; ctx.Err() == nil; again = true {
 		changed := make(chan struct{}, 1)
-		opened, err := s.r.dial(ctx, def, dialOptions{again: again, confused: s.confused, changed: func(kind ChangeKind) {
+		opened, err := s.r.dial(ctx, def, dialOptions{retry: again, onAmbiguous: s.serialize, onChange: func(kind ChangeKind) {
 			if kind == ToolsChanged {
-				nudge(changed)
+				signal(changed)
 				return
 			}
-			s.r.changed(Change{Kind: kind, Server: s.name})
+			s.r.publish(Change{Kind: kind, Server: s.name})
 		}})
 		switch {
 		case err == nil && ctx.Err() != nil:
@@ -129,15 +129,15 @@ func (s *server) supervise(ctx context.Context, def definition, tried func()) {
 			tried()
 			s.watch(ctx, a, changed)
 		case ctx.Err() == nil:
-			s.failed(fault.From(err).Message, errors.Is(err, oauth.ErrLogin))
+			s.recordFailure(fault.From(err).Message, errors.Is(err, oauth.ErrLogin))
 			tried()
 		}
 		_ = pause.For(ctx, s.delay())
 	}
 }
 
-// nudge leaves a message in a channel of one, unless one is there.
-func nudge(c chan<- struct{}) {
+// signal leaves a message in a channel of one, unless one is there.
+func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
@@ -147,7 +147,7 @@ func nudge(c chan<- struct{}) {
 func (s *server) delay() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.health.delay(chance())
+	return s.health.delay(randomFraction())
 }
 
 // attach lets calls use a new connection. Those in flight on the former one finish there (S1-033).
@@ -156,34 +156,34 @@ func (s *server) attach(opened *session, timeout time.Duration) *activeSession {
 	s.mu.Lock()
 	former := s.live
 	s.live = a
-	s.turned()
-	s.metrics.HandshakeLatency, s.checked, s.lastError = opened.latency, s.r.now(), opened.lack()
-	s.moved(func() { s.health.connected(len(opened.missing) == 0) })
+	s.wake()
+	s.metrics.HandshakeLatency, s.checked, s.lastError = opened.latency, s.r.now(), opened.missingText()
+	s.updateHealth(func() { s.health.connected(len(opened.missing) == 0) })
 	s.mu.Unlock()
 	s.r.retire(s, former)
-	s.r.changed(Change{Kind: ToolsChanged, Server: s.name})
+	s.r.publish(Change{Kind: ToolsChanged, Server: s.name})
 	return a
 }
 
-// moved changes the health and logs another status, and the first failure of a server that was not ready before. s.mu
+// updateHealth changes the health and logs another status, and the first failure of a server that was not ready before. s.mu
 // is held.
-func (s *server) moved(change func()) {
-	before, troubled := s.health.status, s.health.troubled()
+func (s *server) updateHealth(change func()) {
+	before, troubled := s.health.status, s.health.hasFailed()
 	change()
-	if after := s.health.status; after != before || s.health.troubled() && !troubled {
+	if after := s.health.status; after != before || s.health.hasFailed() && !troubled {
 		s.r.log.Info("mcp_tool_status", slog.String("server", s.name), slog.String("from", string(before)),
 			slog.String("to", string(after)), slog.String("error", s.lastError))
 	}
 }
 
-// failed notes that the server could not be connected, or was lost; login that it waits for a person to log in.
-func (s *server) failed(reason string, login bool) {
+// recordFailure notes that the server could not be connected, or was lost; login that it waits for a person to log in.
+func (s *server) recordFailure(reason string, login bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lastError, s.checked = reason, s.r.now()
-	s.moved(func() {
+	s.updateHealth(func() {
 		if login {
-			s.health.barred()
+			s.health.loginRequired()
 			return
 		}
 		s.health.failed(s.checked)
@@ -201,19 +201,19 @@ func (s *server) watch(ctx context.Context, a *activeSession, changed <-chan str
 		case <-ctx.Done():
 			return
 		case <-a.conn.done:
-			reason := a.conn.link.ended()
+			reason := a.conn.link.closeReason()
 			if reason == nil {
 				reason = errors.New("the connection was closed by the server")
 			}
 			s.detach(a)
-			s.failed(a.conceal(reasonOf(reason)), errors.Is(reason, oauth.ErrLogin))
+			s.recordFailure(a.conceal(reasonOf(reason)), errors.Is(reason, oauth.ErrLogin))
 			return
 		case <-settled.C:
 			stirred = changed
 		case <-stirred:
 			s.relist(ctx, a)
 			stirred = nil
-			settled.Reset(settling)
+			settled.Reset(relistDelay)
 		case <-timer.C:
 			if !s.check(ctx, a) {
 				return
@@ -227,7 +227,7 @@ func (s *server) watch(ctx context.Context, a *activeSession, changed <-chan str
 func (s *server) untilNextCheck() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.health.silences > 0 {
+	if s.health.missedPings > 0 {
 		return min(firstDelay, s.r.ping)
 	}
 	return s.r.ping
@@ -248,7 +248,7 @@ func (s *server) check(ctx context.Context, a *activeSession) bool {
 	if ctx.Err() != nil {
 		return true
 	}
-	if s.heard(err, a) {
+	if s.recordPing(err, a) {
 		return true
 	}
 	s.detach(a)
@@ -256,18 +256,18 @@ func (s *server) check(ctx context.Context, a *activeSession) bool {
 	return false
 }
 
-// heard notes the outcome of a ping. It returns false when the connection is to be given up.
-func (s *server) heard(err error, a *activeSession) bool {
+// recordPing notes the outcome of a ping. It returns false when the connection is to be given up.
+func (s *server) recordPing(err error, a *activeSession) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.checked = s.r.now()
 	if err == nil {
-		s.moved(s.health.answered)
+		s.updateHealth(s.health.answered)
 		return true
 	}
 	s.lastError = "it does not answer a ping: " + a.conceal(err.Error())
 	givenUp := false
-	s.moved(func() { givenUp = s.health.silent(s.checked) })
+	s.updateHealth(func() { givenUp = s.health.unanswered(s.checked) })
 	return !givenUp
 }
 
@@ -275,7 +275,7 @@ func (s *server) heard(err error, a *activeSession) bool {
 func (s *server) relist(ctx context.Context, a *activeSession) {
 	bounded, cancel := context.WithTimeout(ctx, s.r.bound)
 	defer cancel()
-	tools, traits, err := a.conn.tools(bounded, s.r.refusing(ctx, s.name, a.conceal))
+	tools, traits, err := a.conn.tools(bounded, s.r.logRefused(ctx, s.name, a.conceal))
 	if err != nil && ctx.Err() != nil {
 		return
 	}
@@ -286,7 +286,7 @@ func (s *server) relist(ctx context.Context, a *activeSession) {
 	s.mu.Lock()
 	a.tools, a.traits = tools, traits
 	s.mu.Unlock()
-	s.r.changed(Change{Kind: ToolsChanged, Server: s.name})
+	s.r.publish(Change{Kind: ToolsChanged, Server: s.name})
 }
 
 // detach takes a connection out of use that is over.
@@ -296,7 +296,7 @@ func (s *server) detach(a *activeSession) {
 		s.live = nil
 	}
 	s.mu.Unlock()
-	s.r.changed(Change{Kind: ToolsChanged, Server: s.name})
+	s.r.publish(Change{Kind: ToolsChanged, Server: s.name})
 }
 
 // acquire returns the connection for a call, which release gives back. TOOL_UNAVAILABLE, ErrToolDisabled,
@@ -304,17 +304,17 @@ func (s *server) detach(a *activeSession) {
 func (s *server) acquire() (*activeSession, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.unusable(); err != nil {
+	if err := s.unavailable(); err != nil {
 		return nil, err
 	}
 	s.live.calls++
 	return s.live, nil
 }
 
-// unusable says why calls have no connection. s.mu is held.
-func (s *server) unusable() error {
+// unavailable says why calls have no connection. s.mu is held.
+func (s *server) unavailable() error {
 	switch {
-	case s.gone:
+	case s.removed:
 		return notFound(s.name)
 	case !s.enabled:
 		return disabled(s.name)
@@ -325,21 +325,21 @@ func (s *server) unusable() error {
 	return nil
 }
 
-// reach is acquire for those who wait for the server to come back, at most for its timeout.
-func (s *server) reach(ctx context.Context) (*activeSession, error) {
+// waitAcquire is acquire for those who wait for the server to come back, at most for its timeout.
+func (s *server) waitAcquire(ctx context.Context) (*activeSession, error) {
 	s.mu.Lock()
 	timer := time.NewTimer(s.def.timeout())
 	s.mu.Unlock()
 	defer timer.Stop()
 	for {
 		s.mu.Lock()
-		turn := s.turn
+		turn := s.changed
 		s.mu.Unlock()
 		a, err := s.acquire()
 		if err == nil || !fault.Has(err, fault.ToolUnavailable) {
 			return a, err
 		}
-		if s.r.lived() == over {
+		if s.r.currentState() == over {
 			return nil, closed()
 		}
 		select {
@@ -370,8 +370,8 @@ func (s *server) release(a *activeSession) {
 	}
 }
 
-// count counts a call; one whose tool says that it failed has failed.
-func (s *server) count(begin time.Time, failed bool) {
+// countCall counts a call; one whose tool says that it failed has failed.
+func (s *server) countCall(begin time.Time, failed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := &s.metrics

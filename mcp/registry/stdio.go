@@ -27,8 +27,8 @@ const (
 	maxLine = 16 << 20
 	// writePatience is how long a process may leave a message unread.
 	writePatience = 10 * time.Second
-	// lastWords is how long the output of a process is read after its end.
-	lastWords = 100 * time.Millisecond
+	// drainTime is how long the output of a process is read after its end.
+	drainTime = 100 * time.Millisecond
 )
 
 // process is a link to a child process.
@@ -40,8 +40,8 @@ type process struct {
 	conceal func(string) string
 
 	once sync.Once
-	// leaving is closed when end was called, over when it is over.
-	leaving, over chan struct{}
+	// closing is closed when end was called, over when it is over.
+	closing, exited chan struct{}
 	// killed is set before over is closed when the process had to be told.
 	killed bool
 }
@@ -68,7 +68,7 @@ func spawn(services *proc.Services, e expandedConfig, dir string, getenv func(st
 	defer outWrite.Close()
 	p := &process{
 		stdin: inWrite, stderr: &tailBuffer{}, conceal: e.conceal,
-		leaving: make(chan struct{}), over: make(chan struct{}),
+		closing: make(chan struct{}), exited: make(chan struct{}),
 	}
 	p.stdout = newMessageReader(outRead, p.stderr)
 	// It outlives the call that starts it, so the context of that is not its own.
@@ -78,14 +78,14 @@ func spawn(services *proc.Services, e expandedConfig, dir string, getenv func(st
 		_, _ = inWrite.Close(), outRead.Close()
 		return nil, fault.New(fault.ExecFailed, "the program %s cannot be started: %s", e.Command, e.conceal(err.Error()))
 	}
-	go p.hearOut()
+	go p.stopReading()
 	return p, nil
 }
 
-// hearOut ends the reading of a process that is over, even when its output is still open somewhere.
-func (p *process) hearOut() {
+// stopReading ends the reading of a process that is over, even when its output is still open somewhere.
+func (p *process) stopReading() {
 	<-p.service.Done()
-	_ = p.stdout.file.SetReadDeadline(time.Now().Add(lastWords))
+	_ = p.stdout.file.SetReadDeadline(time.Now().Add(drainTime))
 }
 
 // environment is all that a process sees: PATH and HOME, and what the definition names.
@@ -130,38 +130,38 @@ func absolute(dir, path string) string {
 // Connect implements mcp.Transport.
 func (p *process) Connect(ctx context.Context) (mcp.Connection, error) {
 	conn, err := (&mcp.IOTransport{Reader: p.stdout, Writer: deadlineWriter{p.stdin}, MaxLineLength: maxLine}).Connect(ctx)
-	return throughPipe(ctx, conn), err
+	return wrapProcessConn(ctx, conn), err
 }
 
-// end closes stdin, and ends the process group when it does not take the hint.
-func (p *process) end() {
+// close closes stdin, and ends the process group when it does not take the hint.
+func (p *process) close() {
 	p.once.Do(func() {
-		close(p.leaving)
+		close(p.closing)
 		_ = p.stdin.Close()
 		p.killed = !p.service.End(endGrace)
 		_ = p.stdout.Close()
-		close(p.over)
+		close(p.exited)
 	})
-	<-p.over
+	<-p.exited
 }
 
-func (p *process) tail() string { return p.conceal(p.stderr.String()) }
+func (p *process) stderrTail() string { return p.conceal(p.stderr.String()) }
 
-func (p *process) ended() error {
-	if complaint := p.stdout.complaint(); complaint != "" {
+func (p *process) closeReason() error {
+	if complaint := p.stdout.problem(); complaint != "" {
 		return errors.New(complaint)
 	}
-	if !isClosed(p.service.Done()) || isClosed(p.over) && p.killed {
+	if !isClosed(p.service.Done()) || isClosed(p.exited) && p.killed {
 		return nil
 	}
 	status := "exit status 0"
 	if err := p.service.Err(); err != nil {
 		status = err.Error()
-	} else if isClosed(p.leaving) {
+	} else if isClosed(p.closing) {
 		return nil // it was asked to
 	}
 	text := "the process has ended: " + status
-	if last := lastLine(p.tail()); last != "" {
+	if last := lastLine(p.stderrTail()); last != "" {
 		text += ": " + last
 	}
 	return errors.New(text)
@@ -206,22 +206,22 @@ func newMessageReader(file *os.File, aside io.Writer) *messageReader {
 func (l *messageReader) Read(b []byte) (int, error) {
 	for len(l.rest) == 0 {
 		if !l.scanner.Scan() {
-			return 0, l.over(l.scanner.Err())
+			return 0, l.endError(l.scanner.Err())
 		}
 		line := bytes.TrimSpace(l.scanner.Bytes())
 		if len(line) > 0 && (line[0] == '{' || line[0] == '[') && json.Valid(line) {
 			l.rest = slices.Concat(line, []byte{'\n'})
 			break
 		}
-		l.drop(line)
+		l.logLine(line)
 	}
 	n := copy(b, l.rest)
 	l.rest = l.rest[n:]
 	return n, nil
 }
 
-// over says how the messages end.
-func (l *messageReader) over(err error) error {
+// endError says how the messages end.
+func (l *messageReader) endError(err error) error {
 	if errors.Is(err, bufio.ErrTooLong) {
 		l.mu.Lock()
 		l.failure = fmt.Sprintf("a message has more than %d MiB", maxLine>>20)
@@ -233,7 +233,7 @@ func (l *messageReader) over(err error) error {
 	return err
 }
 
-func (l *messageReader) drop(line []byte) {
+func (l *messageReader) logLine(line []byte) {
 	if len(line) == 0 {
 		return
 	}
@@ -244,8 +244,8 @@ func (l *messageReader) drop(line []byte) {
 	_, _ = fmt.Fprintf(l.aside, "stdout: %s\n", line[:min(len(line), shown)]) // a tail buffer takes everything
 }
 
-// complaint tells what is wrong with the messages, or of lines that were none.
-func (l *messageReader) complaint() string {
+// problem tells what is wrong with the messages, or of lines that were none.
+func (l *messageReader) problem() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.garbage == 0 || l.failure != "" {

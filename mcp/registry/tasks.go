@@ -23,8 +23,8 @@ const (
 // errAgain is why a look at a task came to nothing that another one may come to.
 var errAgain = errors.New("the server did not answer")
 
-// handle is what is known of a task of a server.
-type handle struct {
+// taskHandle is what is known of a task of a server.
+type taskHandle struct {
 	// Generation is the version of the protocol whose tasks it is of.
 	Generation string `json:"generation"`
 	ID         string `json:"id"`
@@ -52,15 +52,15 @@ func (t taskState) handle(generation string, f *pendingCall) (json.RawMessage, e
 	if t.TaskID == "" || len(t.TaskID) > maxTaskID {
 		return nil, errors.New("the server makes a task of the call whose id is none")
 	}
-	return json.Marshal(handle{
+	return json.Marshal(taskHandle{
 		Generation: generation, ID: t.TaskID, Tool: f.call.Tool, Token: f.token,
 		Poll: max(t.Poll, t.PollMs), TTL: max(t.TTL, t.TTLMs),
 	})
 }
 
 // parseHandle reads what Call gave out.
-func parseHandle(raw json.RawMessage) (handle, error) {
-	var h handle
+func parseHandle(raw json.RawMessage) (taskHandle, error) {
+	var h taskHandle
 	if err := json.Unmarshal(raw, &h); err != nil || h.ID == "" || h.Generation == "" {
 		return h, fault.New(fault.InvalidParams, "it is no handle of a task").WithField("Task")
 	}
@@ -68,13 +68,13 @@ func parseHandle(raw json.RawMessage) (handle, error) {
 }
 
 // taskLost is the error for a task that its server does not know.
-func taskLost(server string, h handle) error {
+func taskLost(server string, h taskHandle) error {
 	return fault.Wrap(fault.InDoubt, ErrTaskLost, "the MCP server "+server+" does not know the task of "+h.Tool+" any more: what became of it is unknown")
 }
 
 // taskWait is the wait for a task.
 type taskWait struct {
-	handle
+	taskHandle
 
 	s    *server
 	call CallRequest
@@ -83,9 +83,9 @@ type taskWait struct {
 	f *pendingCall
 	// open says whether requests that name no call may mean it.
 	open bool
-	// silent is when the server stopped answering; zero while it answers.
-	silent  time.Time
-	message string
+	// silentSince is when the server stopped answering; zero while it answers.
+	silentSince time.Time
+	message     string
 	// asked are the keys of requests that were put to the caller, answers those that the server has to be told.
 	asked    map[string]bool
 	answers  map[string]json.RawMessage
@@ -100,8 +100,8 @@ type answer struct {
 	err    error
 }
 
-// await waits for the end of a task.
-func (s *server) await(ctx context.Context, c CallRequest) (Reply, error) {
+// awaitTask waits for the end of a task.
+func (s *server) awaitTask(ctx context.Context, c CallRequest) (Reply, error) {
 	h, err := parseHandle(c.Task)
 	if err != nil {
 		return Reply{}, err
@@ -109,13 +109,13 @@ func (s *server) await(ctx context.Context, c CallRequest) (Reply, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	v := &taskWait{
-		handle: h, s: s, call: c,
+		taskHandle: h, s: s, call: c,
 		asked: map[string]bool{}, answers: map[string]json.RawMessage{}, answered: make(chan answer),
 	}
-	defer v.leave()
-	look := v.lookOlder
+	defer v.detach()
+	look := v.pollOlder
 	if h.Generation >= newerVersion {
-		look = v.lookNewer
+		look = v.pollNewer
 	}
 	for {
 		result, err := look(ctx)
@@ -123,11 +123,11 @@ func (s *server) await(ctx context.Context, c CallRequest) (Reply, error) {
 			return Reply{Result: v.a.redact(result)}, nil
 		}
 		if errors.Is(err, errAgain) && ctx.Err() == nil {
-			err = v.rest(ctx)
+			err = v.pause(ctx)
 		}
 		switch {
 		case ctx.Err() != nil:
-			return Reply{}, s.givenUp(ctx, h.Tool)
+			return Reply{}, s.notSentError(ctx, h.Tool)
 		case err != nil:
 			return Reply{}, v.failure(ctx, err)
 		}
@@ -139,11 +139,11 @@ func (v *taskWait) failure(ctx context.Context, err error) error {
 	if _, ok := errors.AsType[*fault.Error](err); ok {
 		return err
 	}
-	return v.s.failure(ctx, v.a, v.s.name+"__"+v.Tool, err)
+	return v.s.callError(ctx, v.a, v.s.name+"__"+v.Tool, err)
 }
 
-// rest waits for the next look, or for an answer that the server can be told.
-func (v *taskWait) rest(ctx context.Context) error {
+// pause waits for the next look, or for an answer that the server can be told.
+func (v *taskWait) pause(ctx context.Context) error {
 	poll := usualPoll
 	if v.Poll > 0 {
 		poll = time.Duration(min(v.Poll, float64(longestPoll.Milliseconds())) * float64(time.Millisecond))
@@ -153,35 +153,35 @@ func (v *taskWait) rest(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 	case <-timer.C:
-	case <-v.s.r.hurry:
+	case <-v.s.r.abortCalls:
 		return closed()
 	case got := <-v.answered:
-		return v.take(ctx, got)
+		return v.recordAnswer(ctx, got)
 	}
 	return nil
 }
 
-// leave takes the wait out of the connection.
-func (v *taskWait) leave() {
+// detach takes the wait out of the connection.
+func (v *taskWait) detach() {
 	if v.f != nil {
-		v.f.end()
+		v.f.remove()
 	}
 }
 
-// board makes the wait known to a connection.
-func (v *taskWait) board(ctx context.Context, a *activeSession) {
+// attach makes the wait known to a connection.
+func (v *taskWait) attach(ctx context.Context, a *activeSession) {
 	if v.a == a {
 		return
 	}
-	v.leave()
+	v.detach()
 	v.a = a
-	v.f = a.conn.pendingCalls.begin(ctx, a.discreet(v.call), func(f *pendingCall) { f.token, f.task, f.open = v.Token, v.ID, v.open })
+	v.f = a.conn.pendingCalls.add(ctx, a.redactCall(v.call), func(f *pendingCall) { f.token, f.task, f.open = v.Token, v.ID, v.open })
 }
 
 // request sends a request about the task. errAgain when the way to the server is disturbed, ErrTaskLost when it does
 // not know the task; *jsonrpc.Error is another answer of the server. It waits for a server that is not connected.
 func (v *taskWait) request(ctx context.Context, method string, within bool, more object) (json.RawMessage, error) {
-	a, err := v.s.reach(ctx)
+	a, err := v.s.waitAcquire(ctx)
 	if err != nil {
 		if coded := fault.From(err); coded.Code == fault.ToolUnavailable {
 			coded.Err = ErrUnanswered
@@ -189,9 +189,9 @@ func (v *taskWait) request(ctx context.Context, method string, within bool, more
 		return nil, err
 	}
 	defer v.s.release(a)
-	v.board(ctx, a)
+	v.attach(ctx, a)
 	if a.conn.modern() != (v.Generation >= newerVersion) {
-		return nil, taskLost(v.s.name, v.handle)
+		return nil, taskLost(v.s.name, v.taskHandle)
 	}
 	if within {
 		bounded, cancel := context.WithTimeout(ctx, a.timeout)
@@ -202,19 +202,19 @@ func (v *taskWait) request(ctx context.Context, method string, within bool, more
 	maps.Copy(fields, more)
 	raw, err := a.conn.request(ctx, method, &rawParams{fields: fields}, requestMeta{name: v.ID, token: v.Token})
 	if _, answered := errors.AsType[*jsonrpc.Error](err); err == nil || answered {
-		v.silent = time.Time{}
+		v.silentSince = time.Time{}
 		return raw, err
 	}
-	return nil, v.disturbed(a, err)
+	return nil, v.recordDisturbance(a, err)
 }
 
-// disturbed notes that the server did not answer. It is an error when that has lasted for its timeout.
-func (v *taskWait) disturbed(a *activeSession, err error) error {
+// recordDisturbance notes that the server did not answer. It is an error when that has lasted for its timeout.
+func (v *taskWait) recordDisturbance(a *activeSession, err error) error {
 	now := v.s.r.now()
-	if v.silent.IsZero() {
-		v.silent = now
+	if v.silentSince.IsZero() {
+		v.silentSince = now
 	}
-	if now.Sub(v.silent) > a.timeout {
+	if now.Sub(v.silentSince) > a.timeout {
 		return err
 	}
 	return fmt.Errorf("%w: %w", errAgain, err)
@@ -224,7 +224,7 @@ func (v *taskWait) disturbed(a *activeSession, err error) error {
 func (v *taskWait) get(ctx context.Context, state any) error {
 	raw, err := v.request(ctx, "tasks/get", true, nil)
 	if said, ok := errors.AsType[*jsonrpc.Error](err); ok && unknownTask(said) {
-		return taskLost(v.s.name, v.handle)
+		return taskLost(v.s.name, v.taskHandle)
 	}
 	if err != nil {
 		return err
@@ -240,13 +240,13 @@ func unknownTask(said *jsonrpc.Error) bool {
 	return said.Code == jsonrpc.CodeInvalidParams || said.Code == jsonrpc.CodeMethodNotFound
 }
 
-// note takes over what the server says of the task.
-func (v *taskWait) note(t taskState) {
+// record takes over what the server says of the task.
+func (v *taskWait) record(t taskState) {
 	if poll := max(t.Poll, t.PollMs); poll > 0 {
 		v.Poll = poll
 	}
 	if t.StatusMessage != "" && t.StatusMessage != v.message && t.Status == "working" {
-		v.f.noted(v.a.conceal(t.StatusMessage))
+		v.f.reportMessage(v.a.conceal(t.StatusMessage))
 	}
 	v.message = t.StatusMessage
 }
@@ -256,13 +256,13 @@ func (v *taskWait) cancelled() error {
 	return fault.New(fault.Cancelled, "the task of %s__%s was cancelled: %s", v.s.name, v.Tool, v.a.conceal(v.message))
 }
 
-// lookOlder looks at a task of 2025-11-25. The result is nil while there is none.
-func (v *taskWait) lookOlder(ctx context.Context) (json.RawMessage, error) {
+// pollOlder looks at a task of 2025-11-25. The result is nil while there is none.
+func (v *taskWait) pollOlder(ctx context.Context) (json.RawMessage, error) {
 	var t taskState
 	if err := v.get(ctx, &t); err != nil {
 		return nil, err
 	}
-	v.note(t)
+	v.record(t)
 	switch t.Status {
 	case "cancelled":
 		return nil, v.cancelled()
@@ -276,23 +276,23 @@ func (v *taskWait) lookOlder(ctx context.Context) (json.RawMessage, error) {
 // result asks for the result. Some servers put what they ask only to those who wait for it.
 func (v *taskWait) result(ctx context.Context, status string) (json.RawMessage, error) {
 	over := status != "input_required"
-	v.opened(true)
+	v.setOpen(true)
 	raw, err := v.request(ctx, "tasks/result", over, nil)
-	v.opened(false)
+	v.setOpen(false)
 	said, answered := errors.AsType[*jsonrpc.Error](err)
 	switch {
 	case answered && !over:
 		return nil, errAgain // the next look tells why
 	case answered && status == "completed" && unknownTask(said):
-		return nil, taskLost(v.s.name, v.handle)
+		return nil, taskLost(v.s.name, v.taskHandle)
 	}
 	return raw, err
 }
 
-// opened says whether requests that name no call may mean the wait.
-func (v *taskWait) opened(open bool) {
+// setOpen says whether requests that name no call may mean the wait.
+func (v *taskWait) setOpen(open bool) {
 	v.open = open
-	v.f.opened(open)
+	v.f.setOpen(open)
 }
 
 // newerState is a task of the extension of 2026-07-28.
@@ -304,16 +304,16 @@ type newerState struct {
 	InputRequests map[string]request `json:"inputRequests"`
 }
 
-// lookNewer looks at a task of the extension of 2026-07-28.
-func (v *taskWait) lookNewer(ctx context.Context) (json.RawMessage, error) {
-	if err := v.update(ctx); err != nil {
+// pollNewer looks at a task of the extension of 2026-07-28.
+func (v *taskWait) pollNewer(ctx context.Context) (json.RawMessage, error) {
+	if err := v.sendAnswers(ctx); err != nil {
 		return nil, err
 	}
 	var t newerState
 	if err := v.get(ctx, &t); err != nil {
 		return nil, err
 	}
-	v.note(t.taskState)
+	v.record(t.taskState)
 	switch t.Status {
 	case "cancelled":
 		return nil, v.cancelled()
@@ -328,16 +328,16 @@ func (v *taskWait) lookNewer(ctx context.Context) (json.RawMessage, error) {
 		}
 		return nil, t.Error
 	}
-	if err := v.putAll(ctx, t.InputRequests); err != nil {
+	if err := v.askAll(ctx, t.InputRequests); err != nil {
 		v.abandon(ctx)
 		return nil, err
 	}
 	return nil, errAgain
 }
 
-// putAll puts requests to the caller that it does not know yet.
-func (v *taskWait) putAll(ctx context.Context, requests map[string]request) error {
-	asks, err := asksOf(requests)
+// askAll puts requests to the caller that it does not know yet.
+func (v *taskWait) askAll(ctx context.Context, requests map[string]request) error {
+	asks, err := inputRequests(requests)
 	if err != nil {
 		return err
 	}
@@ -349,13 +349,13 @@ func (v *taskWait) putAll(ctx context.Context, requests map[string]request) erro
 			return fmt.Errorf("the server asks more than %d things", maxAsks)
 		}
 		v.asked[ask.Key], ask.Params = true, v.a.redact(ask.Params)
-		go v.put(ctx, ask)
+		go v.ask(ctx, ask)
 	}
 	return nil
 }
 
-// put puts a request to the caller.
-func (v *taskWait) put(ctx context.Context, ask Ask) {
+// ask puts a request to the caller.
+func (v *taskWait) ask(ctx context.Context, ask Ask) {
 	got := answer{Ask: ask, err: errors.New("nobody answers")}
 	if v.call.Ask != nil {
 		got.result, got.err = v.call.Ask(ctx, ask.Method, ask.Params)
@@ -366,9 +366,9 @@ func (v *taskWait) put(ctx context.Context, ask Ask) {
 	}
 }
 
-// take notes an answer for the server. A question that nobody answers is cancelled; where the protocol has no such
+// recordAnswer notes an answer for the server. A question that nobody answers is cancelled; where the protocol has no such
 // answer, the task is.
-func (v *taskWait) take(ctx context.Context, got answer) error {
+func (v *taskWait) recordAnswer(ctx context.Context, got answer) error {
 	if got.err != nil || !json.Valid(got.result) {
 		if got.Method != methodElicit {
 			v.abandon(ctx)
@@ -380,14 +380,14 @@ func (v *taskWait) take(ctx context.Context, got answer) error {
 	return nil
 }
 
-// update tells the server the answers that it has not got yet.
-func (v *taskWait) update(ctx context.Context) error {
+// sendAnswers tells the server the answers that it has not got yet.
+func (v *taskWait) sendAnswers(ctx context.Context) error {
 	if len(v.answers) == 0 {
 		return nil
 	}
 	_, err := v.request(ctx, "tasks/update", true, object{"inputResponses": v.answers})
 	if said, ok := errors.AsType[*jsonrpc.Error](err); ok && unknownTask(said) {
-		return taskLost(v.s.name, v.handle)
+		return taskLost(v.s.name, v.taskHandle)
 	}
 	if err == nil {
 		clear(v.answers)
@@ -406,15 +406,15 @@ func (s *server) cancelTask(ctx context.Context, raw json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	v := &taskWait{handle: h, s: s, call: CallRequest{Server: s.name, Tool: h.Tool}}
-	defer v.leave()
+	v := &taskWait{taskHandle: h, s: s, call: CallRequest{Server: s.name, Tool: h.Tool}}
+	defer v.detach()
 	_, err = v.request(ctx, "tasks/cancel", true, nil)
 	if said, ok := errors.AsType[*jsonrpc.Error](err); ok && unknownTask(said) {
 		var t taskState
 		err = v.get(ctx, &t) // it is over, or unknown
 	}
 	if ctx.Err() != nil {
-		return s.givenUp(ctx, h.Tool)
+		return s.notSentError(ctx, h.Tool)
 	}
 	if err != nil {
 		return v.failure(ctx, err)

@@ -190,7 +190,7 @@ func TestTaskAsksEarly(t *testing.T) {
 	w.begin(`{"early":true}`)
 	require.Eventually(t, func() bool {
 		return strings.Contains(w.log.String(), `reason="it belongs to no call"`)
-	}, patience, 10*time.Millisecond)
+	}, maxDebounce, 10*time.Millisecond)
 }
 
 // The wait goes on when the server was started again and still knows the task.
@@ -245,8 +245,8 @@ func TestTaskOfAServerThatStaysAway(t *testing.T) {
 			_, err := w.Call(t.Context(), c)
 			failed <- err
 		}()
-		require.Eventually(t, func() bool { return len(w.requests("tasks/get")) > 0 }, patience, 10*time.Millisecond)
-		require.NoError(t, w.Close(t.Context(), patience))
+		require.Eventually(t, func() bool { return len(w.requests("tasks/get")) > 0 }, maxDebounce, 10*time.Millisecond)
+		require.NoError(t, w.Close(t.Context(), maxDebounce))
 		require.True(t, fault.Has(<-failed, fault.Unavailable))
 	})
 	t.Run("disabled", func(t *testing.T) {
@@ -258,7 +258,7 @@ func TestTaskOfAServerThatStaysAway(t *testing.T) {
 			_, err := w.Call(t.Context(), c)
 			failed <- err
 		}()
-		require.Eventually(t, func() bool { return len(w.requests("tasks/get")) > 0 }, patience, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return len(w.requests("tasks/get")) > 0 }, maxDebounce, 10*time.Millisecond)
 		require.NoError(t, w.Disable(t.Context(), "peer"))
 		require.ErrorIs(t, <-failed, registry.ErrToolDisabled)
 	})

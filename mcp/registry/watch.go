@@ -15,8 +15,8 @@ import (
 const (
 	// debounce is how long files have to be left alone before they are read again.
 	debounce = 500 * time.Millisecond
-	// patience is how long a burst of changes may put that off.
-	patience = 3 * time.Second
+	// maxDebounce is how long a burst of changes may put that off.
+	maxDebounce = 3 * time.Second
 )
 
 // watcher tells when the directories, or the state, may have changed.
@@ -39,7 +39,7 @@ func (r *Registry) watchFiles(ctx context.Context, dirs []string) func() {
 		return func() {}
 	}
 	w := &watcher{fs: system, dirs: dirs, log: r.log, watched: map[string]bool{}, state: r.state.path, logins: loginDir(r.home)}
-	w.renew()
+	w.updateWatches()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // it outlives the call of Init
 	over := make(chan struct{})
 	go func() {
@@ -71,13 +71,13 @@ func (w *watcher) run(ctx context.Context, reload func()) {
 			if !ok {
 				return
 			}
-			if !w.matters(event) {
+			if !w.isRelevant(event) {
 				continue
 			}
 			if since.IsZero() {
 				since = time.Now()
 			}
-			timer.Reset(max(0, min(debounce, patience-time.Since(since))))
+			timer.Reset(max(0, min(debounce, maxDebounce-time.Since(since))))
 		case err, ok := <-w.fs.Errors:
 			if !ok {
 				return
@@ -86,15 +86,15 @@ func (w *watcher) run(ctx context.Context, reload func()) {
 			timer.Reset(debounce) // something was lost: look for oneself
 		case <-timer.C:
 			since = time.Time{}
-			w.renew()
+			w.updateWatches()
 			reload()
-			w.renew()
+			w.updateWatches()
 		}
 	}
 }
 
-// matters tells changes of definitions from the rest of what happens in the watched directories.
-func (w *watcher) matters(event fsnotify.Event) bool {
+// isRelevant tells changes of definitions from the rest of what happens in the watched directories.
+func (w *watcher) isRelevant(event fsnotify.Event) bool {
 	if event.Op == fsnotify.Chmod {
 		return false
 	}
@@ -140,9 +140,9 @@ func (w *watcher) targets() []string {
 	return all
 }
 
-// renew watches what there is to watch now: the directories, or the nearest one above that is there, those where links
+// updateWatches watches what there is to watch now: the directories, or the nearest one above that is there, those where links
 // lead to, and that of the state.
-func (w *watcher) renew() {
+func (w *watcher) updateWatches() {
 	wanted := map[string]bool{}
 	for _, dir := range append(slices.Clone(w.dirs), filepath.Dir(w.state), w.logins) {
 		for _, near := range []string{dir, filepath.Dir(dir)} {

@@ -131,8 +131,8 @@ type processConn struct {
 	capture *handshakeCapture
 }
 
-// throughPipe wraps the connection to a process.
-func throughPipe(ctx context.Context, conn mcp.Connection) mcp.Connection {
+// wrapProcessConn wraps the connection to a process.
+func wrapProcessConn(ctx context.Context, conn mcp.Connection) mcp.Connection {
 	return &processConn{Connection: conn, capture: handshakeCaptureOf(ctx)}
 }
 
@@ -146,7 +146,7 @@ func (p *processConn) Write(ctx context.Context, msg jsonrpc.Message) error {
 func (p *processConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	msg, err := p.Connection.Read(ctx)
 	if resp, ok := msg.(*jsonrpc.Response); ok && err == nil {
-		p.capture.told(resp.Result)
+		p.capture.onResult(resp.Result)
 	}
 	return msg, err
 }
@@ -171,7 +171,7 @@ func (r aliasTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	resp.Body = handshakeCaptureOf(ctx).listen(resp.Body)
+	resp.Body = handshakeCaptureOf(ctx).capture(resp.Body)
 	if o.token != "" && strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
 		resp.Body = tagStream(resp.Body, o.token)
 	}

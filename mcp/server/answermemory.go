@@ -55,9 +55,9 @@ type answerMemory struct {
 
 // reservation is what the answer to one request may take. A nil room is unbounded: there is one client over stdio.
 type reservation struct {
-	rooms *answerMemory
-	who   string
-	held  int
+	memory *answerMemory
+	who    string
+	held   int
 	// making is set while the answer is being made, over when the request has ended.
 	making, ended bool
 	// parts are left out of what the SDK encodes of the answer.
@@ -65,9 +65,9 @@ type reservation struct {
 }
 
 type memoryWaiter struct {
-	room  *reservation
-	cost  int
-	ready chan struct{}
+	reservation *reservation
+	cost        int
+	ready       chan struct{}
 }
 
 func newAnswerMemory() *answerMemory {
@@ -76,7 +76,7 @@ func newAnswerMemory() *answerMemory {
 
 // newReservation is that of one request of an identity, in the share of that. It has to be left.
 func (r *answerMemory) newReservation(who string) *reservation {
-	return &reservation{rooms: r, who: r.share(who)}
+	return &reservation{memory: r, who: r.share(who)}
 }
 
 // serve lets the SDK answer a request in a room, which is noted on the request. One whose answer may be large waits while many
@@ -88,11 +88,11 @@ func (r *answerMemory) serve(w http.ResponseWriter, req *http.Request, large boo
 		return
 	}
 	defer of.release()
-	late := &deferredWriter{ResponseWriter: w, room: of}
-	shut := r.attach(req, of)
-	defer shut()
+	late := &deferredWriter{ResponseWriter: w, reservation: of}
+	detach := r.attach(req, of)
+	defer detach()
 	next(late)
-	shut()
+	detach()
 	late.send()
 }
 
@@ -103,18 +103,18 @@ func (r *answerMemory) waitTurn(ctx context.Context, share string) bool {
 		r.mu.Unlock()
 		return true
 	}
-	door := make(chan struct{})
-	r.requests[share] = append(r.requests[share], door)
+	ready := make(chan struct{})
+	r.requests[share] = append(r.requests[share], ready)
 	r.mu.Unlock()
 	late := time.NewTimer(MaxAnswerWait)
 	defer late.Stop()
 	select {
-	case <-door:
+	case <-ready:
 		return true
 	case <-late.C:
 	case <-ctx.Done():
 	}
-	return !r.dequeueRequest(share, door)
+	return !r.dequeueRequest(share, ready)
 }
 
 // dequeueRequest takes a request out of those before the SDK; false when it was let in.
@@ -131,9 +131,9 @@ func (r *answerMemory) dequeueRequest(share string, request chan struct{}) bool 
 // admitRequest lets one request of a share in that waits before the SDK, if few wait inside. Each that ends does so, so that none
 // is forgotten. The lock is held.
 func (r *answerMemory) admitRequest(share string) {
-	if doors := r.requests[share]; len(doors) > 0 && r.waiting(share) < maxWaiting {
-		close(doors[0])
-		r.setRequests(share, doors[1:])
+	if queue := r.requests[share]; len(queue) > 0 && r.waiting(share) < maxWaiting {
+		close(queue[0])
+		r.setRequests(share, queue[1:])
 	}
 }
 
@@ -146,7 +146,7 @@ func (r *answerMemory) setRequests(share string, requests []chan struct{}) {
 // waiting counts the requests of a share that wait for memory. The lock is held.
 func (r *answerMemory) waiting(share string) (n int) {
 	for _, w := range r.line {
-		if w.room.who == share {
+		if w.reservation.who == share {
 			n++
 		}
 	}
@@ -186,7 +186,7 @@ func (of *reservation) startMaking(ctx context.Context) error {
 		return nil
 	}
 	select {
-	case of.rooms.making <- struct{}{}:
+	case of.memory.making <- struct{}{}:
 		of.setMaking()
 		return nil
 	case <-ctx.Done():
@@ -195,17 +195,17 @@ func (of *reservation) startMaking(ctx context.Context) error {
 }
 
 func (of *reservation) isMaking() bool {
-	of.rooms.mu.Lock()
-	defer of.rooms.mu.Unlock()
+	of.memory.mu.Lock()
+	defer of.memory.mu.Unlock()
 	return of.making
 }
 
 // setMaking notes that the room has a place among those who make answers, unless its request has ended.
 func (of *reservation) setMaking() {
-	of.rooms.mu.Lock()
-	defer of.rooms.mu.Unlock()
+	of.memory.mu.Lock()
+	defer of.memory.mu.Unlock()
 	if of.ended || of.making {
-		<-of.rooms.making
+		<-of.memory.making
 		return
 	}
 	of.making = true
@@ -216,11 +216,11 @@ func (of *reservation) doneMaking() {
 	if of == nil {
 		return
 	}
-	of.rooms.mu.Lock()
-	defer of.rooms.mu.Unlock()
+	of.memory.mu.Lock()
+	defer of.memory.mu.Unlock()
 	if of.making {
 		of.making = false
-		<-of.rooms.making
+		<-of.memory.making
 	}
 }
 
@@ -236,7 +236,7 @@ func (of *reservation) tryReserve(size int) bool {
 	if of == nil || size < largeAnswer {
 		return true
 	}
-	r, cost := of.rooms, min(size*answerCopies, MaxAnswersEach)
+	r, cost := of.memory, min(size*answerCopies, MaxAnswersEach)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if of.ended {
@@ -254,7 +254,7 @@ func (of *reservation) reserve(ctx context.Context, size int) error {
 	if of.tryReserve(size) {
 		return nil
 	}
-	w := of.rooms.enqueue(of, min(size*answerCopies, MaxAnswersEach))
+	w := of.memory.enqueue(of, min(size*answerCopies, MaxAnswersEach))
 	late := time.NewTimer(MaxAnswerWait)
 	defer late.Stop()
 	select {
@@ -263,7 +263,7 @@ func (of *reservation) reserve(ctx context.Context, size int) error {
 	case <-late.C:
 	case <-ctx.Done():
 	}
-	if of.rooms.dequeue(w) {
+	if of.memory.dequeue(w) {
 		return fault.New(fault.RateLimited, "too many large answers of %s have not been read", of.who).WithReason("UNREAD_ANSWERS").
 			WithRetryAt(time.Now().Add(time.Second)).WithHint("read the other answers, then ask again")
 	}
@@ -293,14 +293,14 @@ func (r *answerMemory) dequeue(w *memoryWaiter) bool {
 
 // isLarge reports whether the answer is a large one.
 func (of *reservation) isLarge() bool {
-	of.rooms.mu.Lock()
-	defer of.rooms.mu.Unlock()
+	of.memory.mu.Lock()
+	defer of.memory.mu.Unlock()
 	return of.held > 0
 }
 
 // release gives back what a room holds, to those in the line.
 func (of *reservation) release() {
-	r := of.rooms
+	r := of.memory
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	defer r.admitRequest(of.who)
@@ -324,11 +324,11 @@ func (of *reservation) release() {
 // lock is held.
 func (r *answerMemory) grantWaiting() {
 	r.line = slices.DeleteFunc(r.line, func(w *memoryWaiter) bool {
-		if !w.room.ended && !r.hasMemory(w.room.who, w.cost) {
+		if !w.reservation.ended && !r.hasMemory(w.reservation.who, w.cost) {
 			return false
 		}
-		if !w.room.ended {
-			r.grant(w.room, w.cost)
+		if !w.reservation.ended {
+			r.grant(w.reservation, w.cost)
 		}
 		close(w.ready)
 		return true

@@ -48,7 +48,7 @@ func TestLargeAnswersAreLate(t *testing.T) {
 	t.Parallel()
 	r := newAnswerMemory()
 	of, sent := r.newReservation("a"), httptest.NewRecorder()
-	late := &deferredWriter{ResponseWriter: sent, room: of}
+	late := &deferredWriter{ResponseWriter: sent, reservation: of}
 	_, _ = late.Write([]byte("small "))
 	require.NoError(t, of.reserve(t.Context(), largeAnswer))
 	require.NoError(t, of.startMaking(t.Context()))
@@ -181,7 +181,7 @@ func TestTheDoorStaysShut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newAnswerMemory()
 		for range maxWaiting {
-			r.line = append(r.line, &memoryWaiter{room: r.newReservation("")})
+			r.line = append(r.line, &memoryWaiter{reservation: r.newReservation("")})
 		}
 		w := httptest.NewRecorder()
 		r.serve(w, httptest.NewRequest(http.MethodPost, "/", nil), true, func(http.ResponseWriter) { assert.Fail(t, "it was let in") })

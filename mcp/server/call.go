@@ -187,7 +187,7 @@ func (cl *caller) await(ctx context.Context, c client, r *run) (*mcp.CallToolRes
 		case now.Over:
 			return cl.finish(ctx, c, r, now)
 		case now.Waits:
-			result, err := cl.desks.askDuringCall(ctx, c, r)
+			result, err := cl.relays.askDuringCall(ctx, c, r)
 			if result != nil || err != nil {
 				return result, err
 			}
@@ -206,7 +206,7 @@ func (cl *caller) finish(ctx context.Context, c client, r *run, now api.ResultRe
 		return nil, &taskStartedError{submittedStatus(r.id, r.at, r.ttl)}
 	}
 	if now.State == statemachine.Done && r.spec.Name == toolAskPeople {
-		if asks := cl.desks.askInSession(ctx, c, r); asks != nil {
+		if asks := cl.relays.askInSession(ctx, c, r); asks != nil {
 			return asks, nil
 		}
 	}
@@ -272,7 +272,7 @@ type caller struct {
 	subscriptions *subscriber
 	sessions      *sessionTasks
 	questions     *questioner
-	desks         *relays
+	relays        *relays
 }
 
 // unlogged answers a call whose task the log does not take, when the tool is one for that; otherwise it returns why the

@@ -12,20 +12,20 @@ import (
 type deferredWriter struct {
 	http.ResponseWriter
 
-	room *reservation
-	late []io.Reader
+	reservation *reservation
+	late        []io.Reader
 }
 
 // Write implements http.ResponseWriter.
 func (l *deferredWriter) Write(data []byte) (int, error) {
-	filled := l.room.fill(data)
+	filled := l.reservation.fill(data)
 	switch {
 	case filled != nil:
 		l.late = append(l.late, filled)
-	case len(l.late) > 0 || len(data) >= largeAnswer && l.room.isLarge():
+	case len(l.late) > 0 || len(data) >= largeAnswer && l.reservation.isLarge():
 		l.late = append(l.late, bytes.NewReader(bytes.Clone(data)))
 	default:
-		l.room.doneMaking()
+		l.reservation.doneMaking()
 		return l.ResponseWriter.Write(data)
 	}
 	return len(data), nil
@@ -34,7 +34,7 @@ func (l *deferredWriter) Write(data []byte) (int, error) {
 // Flush implements http.Flusher.
 func (l *deferredWriter) Flush() {
 	if len(l.late) == 0 {
-		l.room.doneMaking()
+		l.reservation.doneMaking()
 		_ = http.NewResponseController(l.ResponseWriter).Flush()
 	}
 }

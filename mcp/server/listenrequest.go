@@ -83,8 +83,8 @@ func (f *versionRouter) standing(w http.ResponseWriter, r *http.Request, id stri
 	leave := func() {}
 	stream.onBegin = func() {
 		leave = f.s.clients.streams.open(id, stream)
-		f.s.desks.standingOpened(id, requestIdentity(r))
+		f.s.relays.standingOpened(id, requestIdentity(r))
 	}
-	defer func() { leave(); f.s.desks.recheckAll(id) }()
+	defer func() { leave(); f.s.relays.recheckAll(id) }()
 	f.stateful.ServeHTTP(stream, r)
 }

@@ -311,5 +311,5 @@ type taskTools struct {
 	plans     *planChecks
 	clients   *connections
 	questions *questioner
-	desks     *relays
+	relays    *relays
 }

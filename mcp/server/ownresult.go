@@ -85,9 +85,9 @@ func (tt *taskTools) resultWithAnswers(ctx context.Context, c client, id events.
 func (tt *taskTools) askUntil(ctx context.Context, c client, id events.TaskID, limit time.Time) error {
 	within, stop := context.WithTimeout(ctx, limit.Sub(tt.cfg.Now()))
 	defer stop()
-	desk := tt.desks.join(c, id, false)
-	defer desk.stop()
-	if _, err := desk.wait(within, false); err != nil && within.Err() == nil {
+	waiter := tt.relays.join(c, id, false)
+	defer waiter.stop()
+	if _, err := waiter.wait(within, false); err != nil && within.Err() == nil {
 		return err
 	}
 	return ctx.Err()

@@ -28,16 +28,16 @@ type part struct {
 // part returns the key of a new part.
 func (of *reservation) part(size int, open func() io.Reader) string {
 	key := "orch-part-" + rand.Text()
-	of.rooms.mu.Lock()
-	defer of.rooms.mu.Unlock()
+	of.memory.mu.Lock()
+	defer of.memory.mu.Unlock()
 	of.parts = append(of.parts, part{key, size, open})
 	return key
 }
 
 // partsSize is the size of all parts.
 func (of *reservation) partsSize() (size int) {
-	of.rooms.mu.Lock()
-	defer of.rooms.mu.Unlock()
+	of.memory.mu.Lock()
+	defer of.memory.mu.Unlock()
 	for _, p := range of.parts {
 		size += p.size
 	}
@@ -46,8 +46,8 @@ func (of *reservation) partsSize() (size int) {
 
 // dropParts forgets the parts of an answer that is made again.
 func (of *reservation) dropParts() {
-	of.rooms.mu.Lock()
-	defer of.rooms.mu.Unlock()
+	of.memory.mu.Lock()
+	defer of.memory.mu.Unlock()
 	of.parts = nil
 }
 
@@ -132,8 +132,8 @@ func oneLine(raw json.RawMessage) []byte {
 // fill replaces the keys of parts in an encoded message by the parts; nil when there is none. Inside of a string a part is
 // escaped.
 func (of *reservation) fill(message []byte) io.Reader {
-	of.rooms.mu.Lock()
-	defer of.rooms.mu.Unlock()
+	of.memory.mu.Lock()
+	defer of.memory.mu.Unlock()
 	var pieces []io.Reader
 	for {
 		before, p, inText, after := of.splitAtKey(message)

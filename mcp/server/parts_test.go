@@ -48,7 +48,7 @@ func TestLargePartsArriveAsTheyWere(t *testing.T) {
 			of, sent := newAnswerMemory().newReservation("ada"), httptest.NewRecorder()
 			message := mustJSON(of.extract(result()))
 			assert.Less(t, len(message), largeAnswer)
-			late := &deferredWriter{ResponseWriter: sent, room: of}
+			late := &deferredWriter{ResponseWriter: sent, reservation: of}
 			_, err := late.Write(message)
 			require.NoError(t, err)
 			late.send()
@@ -82,7 +82,7 @@ func TestNothingLooksLikeAPart(t *testing.T) {
 	of := newAnswerMemory().newReservation("ada")
 	of.textKey(strings.Repeat("x", largeAnswer))
 	assert.Nil(t, of.fill([]byte(`{"text":"orch-part-AAAAAAAAAAAAAAAAAAAAAAAAAA"}`)))
-	assert.Nil(t, (&reservation{rooms: newAnswerMemory()}).fill([]byte(of.parts[0].key)), "a part of another request")
+	assert.Nil(t, (&reservation{memory: newAnswerMemory()}).fill([]byte(of.parts[0].key)), "a part of another request")
 }
 
 func TestEscaperReadsInAnyPieces(t *testing.T) {
@@ -106,17 +106,17 @@ func TestEscaperReadsInAnyPieces(t *testing.T) {
 func TestAnAnswerThatWaitsForItsStreamStopsNobody(t *testing.T) {
 	t.Parallel()
 	s := wire(newCore(Config{}.withDefaults()))
-	of, req := s.rooms.newReservation("ada"), httptest.NewRequest(http.MethodPost, "/", nil)
-	defer s.rooms.attach(req, of)()
+	of, req := s.memory.newReservation("ada"), httptest.NewRequest(http.MethodPost, "/", nil)
+	defer s.memory.attach(req, of)()
 	answer := s.route(func(context.Context, string, mcp.Request) (mcp.Result, error) {
-		assert.Len(t, s.rooms.making, 1)
+		assert.Len(t, s.memory.making, 1)
 		return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{Text: strings.Repeat("x", largeAnswer)}}}, nil
 	})
 	result, err := answer(t.Context(), "resources/read", &mcp.ReadResourceRequest{
 		Params: &mcp.ReadResourceParams{URI: resourcePrefix + "x"}, Extra: &mcp.RequestExtra{Header: req.Header},
 	})
 	require.NoError(t, err)
-	assert.Empty(t, s.rooms.making)
+	assert.Empty(t, s.memory.making)
 	assert.True(t, of.isLarge(), "its memory is held")
 	assert.Less(t, len(mustJSON(result)), largeAnswer, "and encoded by nobody else")
 }

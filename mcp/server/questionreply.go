@@ -41,13 +41,13 @@ func (ds *relays) openQuestionID(who Identity, session, id string) (task, questi
 // handleReply takes the answer to a question, for which its session is opened again if need be; false for any other message.
 func (f *versionRouter) handleReply(r *http.Request, p envelope) bool {
 	who, session := requestIdentity(r), r.Header.Get(headerSession)
-	if p.Method != nil || !f.s.desks.isReply(who, session, p) {
+	if p.Method != nil || !f.s.relays.isReply(who, session, p) {
 		return false
 	}
 	if f.s.clients.sessions.ownedBy(session, ownerOf(r)) == nil && !f.reopen(r, session) {
 		return false
 	}
-	return f.s.desks.handleReply(context.WithoutCancel(r.Context()), who, session, p)
+	return f.s.relays.handleReply(context.WithoutCancel(r.Context()), who, session, p)
 }
 
 // isReply reports whether a message answers a question that was put to the client of a session.
@@ -174,9 +174,9 @@ func (d *relay) params(q question) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.known.mu.Lock()
+	d.session.mu.Lock()
 	related := d.related
-	d.known.mu.Unlock()
+	d.session.mu.Unlock()
 	if !related {
 		return raw, nil
 	}

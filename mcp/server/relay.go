@@ -15,10 +15,10 @@ import (
 // request waits for the task, or while the client reads the standing stream of the session and knows of the task. Nothing of it has
 // to outlive the process: what is open is in the log, and the names of the tasks are kept with the session.
 type relay struct {
-	desks   *relays
-	session string
-	known   *session
-	task    events.TaskID
+	relays    *relays
+	sessionID string
+	session   *session
+	task      events.TaskID
 
 	// known.mu guards what follows.
 
@@ -26,10 +26,10 @@ type relay struct {
 	c client
 	// sent are the questions that were handed over, away those that were put away, with why their answer was refused. taken are
 	// those whose answer was taken, with the round meanwhile: what that has read of the task may be older than the answer.
-	sent     map[string]sentQuestion
-	declined map[string]error
-	accepted map[string]int
-	told     bool
+	sent      map[string]sentQuestion
+	declined  map[string]error
+	accepted  map[string]int
+	knowsTask bool
 	// related is true when the client knows the id of the task.
 	related bool
 	// waiting are the requests that wait for the task, the newest last.
@@ -38,9 +38,9 @@ type relay struct {
 	running, stale bool
 	wake           context.CancelFunc
 	// rounds counts how often the desk has begun to look at the task; seen is what it saw the last time.
-	rounds int
-	seen   roundResult
-	looked chan struct{}
+	rounds    int
+	seen      roundResult
+	roundDone chan struct{}
 }
 
 // sentQuestion is a question in the hands of the client: the stream, and the id of the request there.
@@ -68,17 +68,17 @@ type waiter struct {
 // stop ends the wait of a request. A question that was put on its stream is withdrawn from there, and goes to another stream.
 func (a *waiter) stop() {
 	d := a.d
-	d.known.mu.Lock()
+	d.session.mu.Lock()
 	d.waiting = slices.DeleteFunc(d.waiting, func(other *waiter) bool { return other == a })
 	var withdrawn []sentQuestion
 	for question, h := range d.sent {
-		if h.at == a.at && h.at != d.desks.clients.streams.standing(d.session) {
+		if h.at == a.at && h.at != d.relays.clients.streams.standing(d.sessionID) {
 			withdrawn = append(withdrawn, h)
 			delete(d.sent, question)
 		}
 	}
 	d.startLoop()
-	d.known.mu.Unlock()
+	d.session.mu.Unlock()
 	for _, h := range withdrawn {
 		h.withdraw("the request that waited has ended")
 	}
@@ -92,9 +92,9 @@ func (a *waiter) wait(ctx context.Context, untilIdle bool) (roundResult, error) 
 		gone = a.at.life.Done()
 	}
 	for {
-		a.d.known.mu.Lock()
-		seen, looked := a.d.seen, a.d.looked
-		a.d.known.mu.Unlock()
+		a.d.session.mu.Lock()
+		seen, looked := a.d.seen, a.d.roundDone
+		a.d.session.mu.Unlock()
 		if seen.round > a.from && (seen.err != nil || !seen.waits || untilIdle && seen.idle) {
 			return seen, seen.err
 		}
@@ -113,13 +113,13 @@ const maxAsked = 100
 
 // saveTask keeps the name of the task with the session: after a restart the client is asked again.
 func (d *relay) saveTask() {
-	d.desks.clients.updateOpen(d.desks.life, d.session, func(r *record) {
+	d.relays.clients.updateOpen(d.relays.life, d.sessionID, func(r *record) {
 		if !slices.Contains(r.Asked, d.task) {
 			r.Asked = append(r.Asked, d.task)
 		}
 		for len(r.Asked) > maxAsked {
-			if old := d.known.relays[r.Asked[0]]; old != nil {
-				old.told = false
+			if old := d.session.relays[r.Asked[0]]; old != nil {
+				old.knowsTask = false
 			}
 			r.Asked = r.Asked[1:]
 		}
@@ -133,17 +133,17 @@ func (d *relay) startLoop() {
 		d.wake()
 		return
 	}
-	if d.desks.life.Err() != nil || d.known.life.Err() != nil {
+	if d.relays.life.Err() != nil || d.session.life.Err() != nil {
 		return
 	}
 	d.running = true
-	d.desks.background(d.run)
+	d.relays.background(d.run)
 }
 
 // recheck lets the desk look again at the streams there are.
 func (d *relay) recheck() {
-	d.known.mu.Lock()
-	defer d.known.mu.Unlock()
+	d.session.mu.Lock()
+	defer d.session.mu.Unlock()
 	d.startLoop()
 }
 
@@ -151,7 +151,7 @@ func (d *relay) recheck() {
 func (d *relay) run(ctx context.Context) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	defer context.AfterFunc(d.known.life, stop)()
+	defer context.AfterFunc(d.session.life, stop)()
 	for d.round(ctx) {
 	}
 }
@@ -161,14 +161,14 @@ func (d *relay) round(ctx context.Context) bool {
 	next, wake := context.WithCancel(ctx)
 	defer wake()
 	c, round := d.beginRound(wake)
-	t, err := d.desks.cfg.API.Get(ctx, api.GetRequest{ID: d.task})
+	t, err := d.relays.cfg.API.Get(ctx, api.GetRequest{ID: d.task})
 	var open []question
 	if err == nil {
-		open, err = d.desks.questions.pendingOf(ctx, c, t)
+		open, err = d.relays.questions.pendingOf(ctx, c, t)
 	}
 	var now api.ResultReply
 	if err == nil {
-		now, err = d.desks.cfg.API.Result(ctx, api.ResultRequest{ID: d.task, SizeOnly: true})
+		now, err = d.relays.cfg.API.Result(ctx, api.ResultRequest{ID: d.task, SizeOnly: true})
 	}
 	waits := err == nil && now.Waits
 	if err == nil {
@@ -178,7 +178,7 @@ func (d *relay) round(ctx context.Context) bool {
 		return false
 	}
 	if err == nil {
-		_, err = d.desks.cfg.API.Watch(next, api.WatchRequest{ID: d.task, After: t.Rev, Wait: 10 * pollInterval})
+		_, err = d.relays.cfg.API.Watch(next, api.WatchRequest{ID: d.task, After: t.Rev, Wait: 10 * pollInterval})
 		if err == nil || next.Err() != nil {
 			return true
 		}
@@ -192,8 +192,8 @@ func (d *relay) round(ctx context.Context) bool {
 
 // beginRound begins a round.
 func (d *relay) beginRound(wake context.CancelFunc) (client, int) {
-	d.known.mu.Lock()
-	defer d.known.mu.Unlock()
+	d.session.mu.Lock()
+	defer d.session.mu.Unlock()
 	d.rounds++
 	d.wake, d.stale = wake, false
 	return d.c, d.rounds
@@ -201,8 +201,8 @@ func (d *relay) beginRound(wake context.CancelFunc) (client, int) {
 
 // report tells those who wait what a round has found out; false when the desk is needed no more. known.mu is not held.
 func (d *relay) report(v roundResult, open []question) bool {
-	d.known.mu.Lock()
-	defer d.known.mu.Unlock()
+	d.session.mu.Lock()
+	defer d.session.mu.Unlock()
 	v.idle = d.deliveryState(open).idle()
 	for _, q := range open {
 		if why := d.declined[q.id]; why != nil {
@@ -210,14 +210,14 @@ func (d *relay) report(v roundResult, open []question) bool {
 		}
 	}
 	d.seen = v
-	close(d.looked)
-	d.looked = make(chan struct{})
+	close(d.roundDone)
+	d.roundDone = make(chan struct{})
 	switch {
 	case v.err == nil && (d.stale || len(d.waiting) > 0):
 		return true
 	case v.err == nil && !v.waits && len(open) == 0:
 		d.close()
-	case (v.err == nil || isPassing(v.err)) && d.told && d.desks.clients.streams.standing(d.session) != nil:
+	case (v.err == nil || isPassing(v.err)) && d.knowsTask && d.relays.clients.streams.standing(d.sessionID) != nil:
 		return true
 	}
 	d.running = false
@@ -226,14 +226,14 @@ func (d *relay) report(v roundResult, open []question) bool {
 
 // close drops the desk of a task that asks nothing more. known.mu is held.
 func (d *relay) close() {
-	delete(d.known.relays, d.task)
-	d.known.Asked = slices.DeleteFunc(d.known.Asked, func(id events.TaskID) bool { return id == d.task })
+	delete(d.session.relays, d.task)
+	d.session.Asked = slices.DeleteFunc(d.session.Asked, func(id events.TaskID) bool { return id == d.task })
 }
 
 // deliveryState is how things stand. known.mu is held.
 func (d *relay) deliveryState(open []question) deliveryState {
 	st := deliveryState{
-		knowsTask: d.told, standing: d.desks.clients.streams.standing(d.session).number(),
+		knowsTask: d.knowsTask, standing: d.relays.clients.streams.standing(d.sessionID).number(),
 		sent: map[string]streamNo{}, declined: map[string]bool{}, accepted: map[string]bool{},
 	}
 	for _, q := range open {
@@ -258,7 +258,7 @@ func (d *relay) deliveryState(open []question) deliveryState {
 
 // deliver hands over what is to be handed over, and withdraws what is settled.
 func (d *relay) deliver(open []question) {
-	d.known.mu.Lock()
+	d.session.mu.Lock()
 	send, settled := d.deliveryState(open).plan()
 	to := d.outlets()
 	var withdrawn []sentQuestion
@@ -267,7 +267,7 @@ func (d *relay) deliver(open []question) {
 		delete(d.sent, question)
 		delete(d.declined, question)
 	}
-	d.known.mu.Unlock()
+	d.session.mu.Unlock()
 	for _, h := range withdrawn {
 		h.withdraw("the question is settled")
 	}
@@ -280,7 +280,7 @@ func (d *relay) deliver(open []question) {
 // outlets are the streams to the client. known.mu is held.
 func (d *relay) outlets() map[streamNo]*outlet {
 	all := map[streamNo]*outlet{}
-	if o := d.desks.clients.streams.standing(d.session); o != nil {
+	if o := d.relays.clients.streams.standing(d.sessionID); o != nil {
 		all[o.no] = o
 	}
 	for _, a := range d.waiting {
@@ -293,23 +293,23 @@ func (d *relay) outlets() map[streamNo]*outlet {
 
 // send sends one question. Only one that the stream has taken stays in the hands of the client; its answer may come at once.
 func (d *relay) send(q question, to *outlet) {
-	id := d.desks.questionID(d.c.who, d.session, d.task, q.id)
-	d.known.mu.Lock()
+	id := d.relays.questionID(d.c.who, d.sessionID, d.task, q.id)
+	d.session.mu.Lock()
 	d.sent[q.id] = sentQuestion{to, id}
-	d.known.mu.Unlock()
+	d.session.mu.Unlock()
 	params, err := d.params(q)
 	if err == nil {
 		err = to.to.send(mustJSON(object{"jsonrpc": "2.0", "id": id, "method": q.method, "params": params}))
 	}
 	if err != nil {
-		d.desks.cfg.Logger.LogAttrs(d.desks.life, slog.LevelDebug, "mcp_question_not_sent", slog.String("question", q.id), slog.Any("error", err))
+		d.relays.cfg.Logger.LogAttrs(d.relays.life, slog.LevelDebug, "mcp_question_not_sent", slog.String("question", q.id), slog.Any("error", err))
 		to.end() // nobody reads it: what was handed over there is in nobody's hands
 		return
 	}
-	d.known.mu.Lock()
-	fresh := !d.told
-	d.told = true
-	d.known.mu.Unlock()
+	d.session.mu.Lock()
+	fresh := !d.knowsTask
+	d.knowsTask = true
+	d.session.mu.Unlock()
 	if fresh {
 		d.saveTask()
 	}
@@ -325,8 +325,8 @@ func (h sentQuestion) withdraw(why string) {
 // recordAnswer notes what became of the answer with an id to a question. One that decides nothing counts if it was given to the newest
 // copy of the question; one that was lost on its way lets the question be put again.
 func (d *relay) recordAnswer(question, id string, taken bool, refused error) {
-	d.known.mu.Lock()
-	defer d.known.mu.Unlock()
+	d.session.mu.Lock()
+	defer d.session.mu.Unlock()
 	h, ok := d.sent[question]
 	switch {
 	case taken:

@@ -40,8 +40,8 @@ func (ds *relays) relayFor(known *session, c client, session string, id events.T
 	d := known.relays[id]
 	if d == nil {
 		d = &relay{
-			desks: ds, session: session, known: known, task: id, sent: map[string]sentQuestion{}, declined: map[string]error{},
-			accepted: map[string]int{}, wake: func() {}, looked: make(chan struct{}),
+			relays: ds, sessionID: session, session: known, task: id, sent: map[string]sentQuestion{}, declined: map[string]error{},
+			accepted: map[string]int{}, wake: func() {}, roundDone: make(chan struct{}),
 		}
 		known.relays[id] = d
 	}
@@ -55,8 +55,8 @@ func (ds *relays) askOnStanding(c client, id events.TaskID) {
 	known := ds.clients.sessions.get(session)
 	known.mu.Lock()
 	d := ds.relayFor(known, c, session, id)
-	fresh := !d.told
-	d.told, d.related = true, true
+	fresh := !d.knowsTask
+	d.knowsTask, d.related = true, true
 	d.startLoop()
 	known.mu.Unlock()
 	if fresh {
@@ -76,7 +76,7 @@ func (ds *relays) standingOpened(session string, who Identity) {
 	c.who = who
 	for _, id := range known.Asked {
 		d := ds.relayFor(known, c, session, id)
-		d.told = true
+		d.knowsTask = true
 		d.startLoop()
 	}
 }
@@ -115,9 +115,9 @@ func (ds *relays) askDuringCall(ctx context.Context, c client, r *run) (*mcp.Cal
 	if c.modern {
 		return ds.questions.inputRequired(c, r, mine), nil
 	}
-	desk := ds.join(c, r.id, false)
-	defer desk.stop()
-	seen, err := desk.wait(ctx, true)
+	waiter := ds.join(c, r.id, false)
+	defer waiter.stop()
+	seen, err := waiter.wait(ctx, true)
 	if err != nil || !seen.waits {
 		return nil, err
 	}
@@ -136,8 +136,8 @@ func (ds *relays) askInSession(ctx context.Context, c client, r *run) *mcp.CallT
 		}
 		return nil
 	}
-	desk := ds.join(c, r.session, false)
-	defer desk.stop()
-	_, _ = desk.wait(ctx, true)
+	waiter := ds.join(c, r.session, false)
+	defer waiter.stop()
+	_, _ = waiter.wait(ctx, true)
 	return nil
 }

@@ -94,7 +94,7 @@ func (s *Server) clientOf(req mcp.Request) client {
 	c.session, _ = req.GetSession().(*mcp.ServerSession)
 	if extra := req.GetExtra(); extra != nil && extra.Header != nil {
 		c.note = extra.Header.Get
-		c.reservation = s.rooms.attached(c.note(noteRoom))
+		c.reservation = s.memory.attached(c.note(noteRoom))
 		c.call = c.note(headerCall)
 	}
 	if c.session != nil {

@@ -26,7 +26,7 @@ type Server struct {
 	subscriptions *subscriber
 	sessions      *sessionTasks
 	questions     *questioner
-	desks         *relays
+	relays        *relays
 	calls         *caller
 	taskTools     *taskTools
 	outside       *outsideView
@@ -40,8 +40,8 @@ type Server struct {
 	// offered are the tools of the catalogue that the SDK knows, by name, as they are described. Only followTools and
 	// New use it.
 	offered map[string]string
-	// rooms bounds the memory of large answers.
-	rooms *answerMemory
+	// memory bounds the memory of large answers.
+	memory *answerMemory
 }
 
 // New returns a server. VALIDATION_ERROR when the configuration lacks something.
@@ -118,8 +118,8 @@ func cacheable(_ context.Context, _ mcp.Request, c *mcp.Cacheable) {
 
 // wire makes the parts of a server and gives each those that it works with.
 func wire(co *core) *Server {
-	s := &Server{core: co, rooms: newAnswerMemory(), meter: meter{share: co.cfg.share}}
-	s.rooms.share = co.cfg.share
+	s := &Server{core: co, memory: newAnswerMemory(), meter: meter{share: co.cfg.share}}
+	s.memory.share = co.cfg.share
 	s.tools = &toolView{core: co}
 	s.answers = &presenter{co, s.tools}
 	s.plans = &planChecks{co, s.tools, s.answers}
@@ -127,15 +127,15 @@ func wire(co *core) *Server {
 	s.subscriptions = &subscriber{core: co, clients: s.clients}
 	s.sessions = &sessionTasks{co, s.tools, newContexts()}
 	s.questions = &questioner{co, s.answers, s.tools, newSealer(co.cfg.Key)}
-	s.desks = &relays{co, s.clients, s.questions}
-	s.calls = &caller{co, s.tools, s.answers, s.clients, s.subscriptions, s.sessions, s.questions, s.desks}
-	s.taskTools = &taskTools{co, s.tools, s.answers, s.plans, s.clients, s.questions, s.desks}
+	s.relays = &relays{co, s.clients, s.questions}
+	s.calls = &caller{co, s.tools, s.answers, s.clients, s.subscriptions, s.sessions, s.questions, s.relays}
+	s.taskTools = &taskTools{co, s.tools, s.answers, s.plans, s.clients, s.questions, s.relays}
 	s.tools.own = s.taskTools.ownTools()
 	s.outside = &outsideView{core: co}
 	s.resources = &resourceView{core: co, tools: s.tools, clients: s.clients, outside: s.outside}
 	s.completions = &completer{co, s.tools, s.outside}
 	s.prompts = &prompter{co}
-	s.tasks = &taskMethods{co, s.answers, s.questions, s.desks}
+	s.tasks = &taskMethods{co, s.answers, s.questions, s.relays}
 	co.sdk = mcp.NewServer(&mcp.Implementation{Name: "orch", Title: "orch", Version: co.cfg.Version}, s.options())
 	return s
 }

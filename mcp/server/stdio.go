@@ -167,7 +167,7 @@ func (c *stdioConn) handleReply(p envelope) bool {
 	if p.Method != nil || !bytes.HasPrefix(p.ID, []byte(`"`+questionPrefix)) {
 		return false
 	}
-	c.s.background(func(ctx context.Context) { c.s.desks.handleReply(ctx, c.s.cfg.Local, "", p) })
+	c.s.background(func(ctx context.Context) { c.s.relays.handleReply(ctx, c.s.cfg.Local, "", p) })
 	return true
 }
 

@@ -65,7 +65,7 @@ func (tm *taskMethods) getTask(ctx context.Context, c client, p *taskParams) (*r
 	}
 	if !c.modern {
 		if statemachine.ViewOf(t.State, t.Block).MCP == "input_required" {
-			tm.desks.askOnStanding(c, t.ID)
+			tm.relays.askOnStanding(c, t.ID)
 		}
 		return &reply{fields: taskStatusOf(t).v1()}, nil
 	}
@@ -122,18 +122,18 @@ func (tm *taskMethods) taskResult(ctx context.Context, c client, p *taskParams) 
 	if err != nil {
 		return nil, err
 	}
-	var desk *waiter
+	var waiter *waiter
 	for !t.State.Terminal() {
 		now, err := tm.cfg.API.Result(ctx, api.ResultRequest{ID: t.ID, Wait: time.Minute, Attend: true})
 		if err != nil {
 			return nil, err
 		}
 		if now.Waits {
-			if desk == nil {
-				desk = tm.desks.join(c, t.ID, true)
-				defer desk.stop()
+			if waiter == nil {
+				waiter = tm.relays.join(c, t.ID, true)
+				defer waiter.stop()
 			}
-			if _, err := desk.wait(ctx, false); err != nil {
+			if _, err := waiter.wait(ctx, false); err != nil {
 				return nil, err
 			}
 		}
@@ -235,5 +235,5 @@ type taskMethods struct {
 
 	answers   *presenter
 	questions *questioner
-	desks     *relays
+	relays    *relays
 }

@@ -67,7 +67,7 @@ func (s *Server) ToolCaller(ctx context.Context, token string) (*ToolCaller, err
 		return nil, fault.New(fault.TokenExpired, "the token has expired").WithHint("get a new one")
 	}
 	return &ToolCaller{s, client{
-		sessionless: true, who: who, caps: &mcp.ClientCapabilities{}, note: programNote, reservation: s.rooms.newReservation(who.Name),
+		sessionless: true, who: who, caps: &mcp.ClientCapabilities{}, note: programNote, reservation: s.memory.newReservation(who.Name),
 	}}, nil
 }
 

@@ -126,7 +126,7 @@ func (f *versionRouter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, p.ID, wrong)
 		return
 	}
-	f.s.rooms.serve(w, r, p.mayBeLarge(), func(w http.ResponseWriter) { f.post(w, r, p, body) })
+	f.s.memory.serve(w, r, p.mayBeLarge(), func(w http.ResponseWriter) { f.post(w, r, p, body) })
 }
 
 func notOneMessage() *jsonrpc.Error {
