@@ -15,52 +15,52 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Limits of the answers that are made, or wait for their clients to read them, over HTTP.
+// Limits of the answers over HTTP that are being made, or that wait for their clients to read them.
 const (
 	// MaxAnswers is the bytes of memory of all large answers, MaxAnswersEach those of one identity.
 	MaxAnswers     = 16 << 20
 	MaxAnswersEach = MaxAnswers / 2
-	// MaxAnswerWait is how long an answer waits until there is memory for it.
+	// MaxAnswerWait is how long an answer may wait for memory.
 	MaxAnswerWait = 10 * time.Second
 )
 
 const (
-	// largeAnswer is the size from which on an answer is counted.
+	// largeAnswer is the size from which an answer counts.
 	largeAnswer = 64 << 10
-	// answerCopies is how often the bytes of a result are in memory until its answer is read.
+	// answerCopies is the number of copies of a result in memory until its answer is read.
 	answerCopies = 2
-	// maxWaiting is how many requests of one share wait for memory inside of the SDK. More of them wait before it, where
-	// each costs a part of that.
+	// maxWaiting is how many requests of one share wait for memory inside the SDK. Further ones wait before it, where
+	// each needs less memory.
 	maxWaiting = 32
-	// makers is how many large answers are made at the same time: that takes some more copies, for a moment.
+	// makers is how many large answers are made concurrently: making one temporarily takes more copies.
 	makers = 1
 )
 
-// answerMemory bounds the memory of large answers, so that clients that do not read theirs cost no more than that. Who finds none waits
-// in a line, and holds nothing of its answer meanwhile.
+// answerMemory limits the memory of large answers, so that clients that do not read their answers cannot exhaust it. A request without
+// memory waits in a queue, without its answer.
 type answerMemory struct {
 	mu   sync.Mutex
 	held int
 	each map[string]int
 	line []*memoryWaiter
-	// requests are the requests of a share that wait before the SDK.
+	// requests are the requests of each share that wait before the SDK.
 	requests map[string][]chan struct{}
-	// open are the rooms of requests that the SDK answers, by their notes.
+	// open are the reservations of requests inside the SDK, by the key recorded on the request.
 	open map[string]*reservation
-	// making has a place for each large answer that is being made.
+	// making is the semaphore for large answers being made.
 	making chan struct{}
-	// share returns the identity under which another one counts.
+	// share returns the identity whose share another one counts against.
 	share func(who string) string
 }
 
-// reservation is what the answer to one request may take. A nil room is unbounded: there is one client over stdio.
+// reservation is the memory reserved for the answer to one request. A nil reservation is unlimited: stdio has only one client.
 type reservation struct {
 	memory *answerMemory
 	who    string
 	held   int
-	// making is set while the answer is being made, over when the request has ended.
+	// making is set while the answer is being made, ended when the request has ended.
 	making, ended bool
-	// parts are left out of what the SDK encodes of the answer.
+	// parts are extracted from the answer before the SDK encodes it.
 	parts []part
 }
 
@@ -74,13 +74,13 @@ func newAnswerMemory() *answerMemory {
 	return &answerMemory{each: map[string]int{}, open: map[string]*reservation{}, requests: map[string][]chan struct{}{}, making: make(chan struct{}, makers), share: func(who string) string { return who }}
 }
 
-// newReservation is that of one request of an identity, in the share of that. It has to be left.
+// newReservation returns the reservation of a request of an identity, which counts against its share. It must be released.
 func (r *answerMemory) newReservation(who string) *reservation {
 	return &reservation{memory: r, who: r.share(who)}
 }
 
-// serve lets the SDK answer a request in a room, which is noted on the request. One whose answer may be large waits while many
-// of its share do.
+// serve runs the SDK on a request with a reservation, which it records on the request. A request whose answer may be large
+// first waits while many of its share wait.
 func (r *answerMemory) serve(w http.ResponseWriter, req *http.Request, large bool, next func(http.ResponseWriter)) {
 	of := r.newReservation(ownerOf(req))
 	if large && !r.waitTurn(req.Context(), of.who) {
@@ -96,7 +96,7 @@ func (r *answerMemory) serve(w http.ResponseWriter, req *http.Request, large boo
 	late.send()
 }
 
-// waitTurn waits while many requests of a share wait for memory; false when that takes too long.
+// waitTurn waits while many requests of a share wait for memory; false if that takes too long.
 func (r *answerMemory) waitTurn(ctx context.Context, share string) bool {
 	r.mu.Lock()
 	if r.waiting(share) < maxWaiting {
@@ -117,7 +117,7 @@ func (r *answerMemory) waitTurn(ctx context.Context, share string) bool {
 	return !r.dequeueRequest(share, ready)
 }
 
-// dequeueRequest takes a request out of those before the SDK; false when it was let in.
+// dequeueRequest removes a request from those before the SDK; false if it was admitted.
 func (r *answerMemory) dequeueRequest(share string, request chan struct{}) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -128,8 +128,8 @@ func (r *answerMemory) dequeueRequest(share string, request chan struct{}) bool 
 	return at >= 0
 }
 
-// admitRequest lets one request of a share in that waits before the SDK, if few wait inside. Each that ends does so, so that none
-// is forgotten. The lock is held.
+// admitRequest admits one request of a share that waits before the SDK, if few wait inside. Every ending request calls it, so
+// that none waits forever. r.mu must be held.
 func (r *answerMemory) admitRequest(share string) {
 	if queue := r.requests[share]; len(queue) > 0 && r.waiting(share) < maxWaiting {
 		close(queue[0])
@@ -143,7 +143,7 @@ func (r *answerMemory) setRequests(share string, requests []chan struct{}) {
 	}
 }
 
-// waiting counts the requests of a share that wait for memory. The lock is held.
+// waiting returns how many requests of a share wait for memory. r.mu must be held.
 func (r *answerMemory) waiting(share string) (n int) {
 	for _, w := range r.line {
 		if w.reservation.who == share {
@@ -153,7 +153,7 @@ func (r *answerMemory) waiting(share string) (n int) {
 	return n
 }
 
-// attach notes a room on a request. shut takes the note back, and the place among those who make answers.
+// attach records a reservation on a request. detach removes it, and releases the semaphore for making answers.
 func (r *answerMemory) attach(req *http.Request, of *reservation) (detach func()) {
 	key := rand.Text()
 	req.Header.Set(noteRoom, key)
@@ -168,19 +168,19 @@ func (r *answerMemory) attach(req *http.Request, of *reservation) (detach func()
 	})
 }
 
-// attached is the room that was noted on a request, nil for none.
+// attached returns the reservation recorded under a key, nil for none.
 func (r *answerMemory) attached(key string) *reservation {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.open[key]
 }
 
-// hasMemory reports whether an identity may hold more. The lock is held.
+// hasMemory reports whether an identity may reserve cost more bytes. r.mu must be held.
 func (r *answerMemory) hasMemory(who string, cost int) bool {
 	return r.held+cost <= MaxAnswers && r.each[who]+cost <= MaxAnswersEach
 }
 
-// startMaking waits until the answer may be made beside few others.
+// startMaking acquires the semaphore for making answers.
 func (of *reservation) startMaking(ctx context.Context) error {
 	if of == nil || of.isMaking() {
 		return nil
@@ -200,7 +200,7 @@ func (of *reservation) isMaking() bool {
 	return of.making
 }
 
-// setMaking notes that the room has a place among those who make answers, unless its request has ended.
+// setMaking records that the reservation has the semaphore, or releases it again if the request has ended.
 func (of *reservation) setMaking() {
 	of.memory.mu.Lock()
 	defer of.memory.mu.Unlock()
@@ -211,7 +211,7 @@ func (of *reservation) setMaking() {
 	of.making = true
 }
 
-// doneMaking lets others make theirs.
+// doneMaking releases the semaphore for making answers.
 func (of *reservation) doneMaking() {
 	if of == nil {
 		return
@@ -224,14 +224,14 @@ func (of *reservation) doneMaking() {
 	}
 }
 
-// grant gives a room what it needs. The lock is held.
+// grant reserves memory for a request. r.mu must be held.
 func (r *answerMemory) grant(of *reservation, cost int) {
 	r.held += cost
 	r.each[of.who] += cost
 	of.held += cost
 }
 
-// tryReserve holds the memory of a large result, and reports whether there is enough now.
+// tryReserve reserves memory for a large result, and reports whether there was enough.
 func (of *reservation) tryReserve(size int) bool {
 	if of == nil || size < largeAnswer {
 		return true
@@ -249,7 +249,7 @@ func (of *reservation) tryReserve(size int) bool {
 	return true
 }
 
-// reserve waits until there is memory for a large result: RATE_LIMITED when that takes too long.
+// reserve waits until there is memory for a large result: RATE_LIMITED if that takes too long.
 func (of *reservation) reserve(ctx context.Context, size int) error {
 	if of.tryReserve(size) {
 		return nil
@@ -270,7 +270,7 @@ func (of *reservation) reserve(ctx context.Context, size int) error {
 	return nil
 }
 
-// enqueue puts a room into the line.
+// enqueue appends a waiter to the queue.
 func (r *answerMemory) enqueue(of *reservation, cost int) *memoryWaiter {
 	w := &memoryWaiter{of, cost, make(chan struct{})}
 	r.mu.Lock()
@@ -280,7 +280,7 @@ func (r *answerMemory) enqueue(of *reservation, cost int) *memoryWaiter {
 	return w
 }
 
-// dequeue takes a waiter out of the line; false when it has got what it waits for.
+// dequeue removes a waiter from the queue; false if it already got its memory.
 func (r *answerMemory) dequeue(w *memoryWaiter) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -291,14 +291,14 @@ func (r *answerMemory) dequeue(w *memoryWaiter) bool {
 	return at >= 0
 }
 
-// isLarge reports whether the answer is a large one.
+// isLarge reports whether memory is reserved, that is, the answer is large.
 func (of *reservation) isLarge() bool {
 	of.memory.mu.Lock()
 	defer of.memory.mu.Unlock()
 	return of.held > 0
 }
 
-// release gives back what a room holds, to those in the line.
+// release frees the reserved memory and gives it to waiters.
 func (of *reservation) release() {
 	r := of.memory
 	r.mu.Lock()
@@ -320,8 +320,8 @@ func (of *reservation) release() {
 	r.grantWaiting()
 }
 
-// grantWaiting gives those in the line what there is, the first ones first. One whose identity holds its part lets the others by. The
-// lock is held.
+// grantWaiting gives free memory to waiters in order. It skips waiters whose identity has reached its limit.
+// r.mu must be held.
 func (r *answerMemory) grantWaiting() {
 	r.line = slices.DeleteFunc(r.line, func(w *memoryWaiter) bool {
 		if !w.reservation.ended && !r.hasMemory(w.reservation.who, w.cost) {
@@ -335,7 +335,7 @@ func (r *answerMemory) grantWaiting() {
 	})
 }
 
-// result is Result of the API in the room of a request: a large output is read when there is memory for it.
+// result is API.Result within the reservation of a request: it reads a large output once there is memory for it.
 func (co *core) result(ctx context.Context, of *reservation, r api.ResultRequest) (api.ResultReply, error) {
 	r.SizeOnly = of != nil
 	now, err := co.cfg.API.Result(ctx, r)
@@ -352,7 +352,7 @@ func (co *core) result(ctx context.Context, of *reservation, r api.ResultRequest
 	return co.cfg.API.Result(ctx, r)
 }
 
-// withinMemory makes an answer that changes nothing. One for which there is no memory is dropped, and made again when there is.
+// withinMemory makes an answer without side effects. If there is no memory for it, it is dropped, and made again when there is.
 func withinMemory(ctx context.Context, c client, answer func() (mcp.Result, error)) (mcp.Result, error) {
 	if c.reservation == nil {
 		return answer()
@@ -370,7 +370,7 @@ func withinMemory(ctx context.Context, c client, answer func() (mcp.Result, erro
 	return answer()
 }
 
-// attempt makes an answer beside few others, and drops it when there is no memory for it. Only a large one keeps its place.
+// attempt makes an answer, and drops it if there is no memory for it. It keeps the semaphore only for a large one.
 func (of *reservation) attempt(ctx context.Context, answer func() (mcp.Result, error)) (result mcp.Result, size int, err error) {
 	if err := of.startMaking(ctx); err != nil {
 		return nil, 0, err
@@ -392,7 +392,7 @@ func (of *reservation) attempt(ctx context.Context, answer func() (mcp.Result, e
 	return result, size, nil
 }
 
-// sizeOf is about the size of an answer.
+// sizeOf returns the approximate size of an answer.
 func sizeOf(result mcp.Result) (size int) {
 	const definition = 2 << 10
 	switch r := result.(type) {
@@ -408,7 +408,7 @@ func sizeOf(result mcp.Result) (size int) {
 	return size
 }
 
-// sizeOfFields is that of the parts of an object that are JSON already.
+// sizeOfFields returns the size of those fields of an object that are JSON already.
 func sizeOfFields(o object) (size int) {
 	for _, value := range o {
 		switch v := value.(type) {
@@ -421,7 +421,7 @@ func sizeOfFields(o object) (size int) {
 	return size
 }
 
-// readWithinMemory is a task that is over in the room of a request: read again, if there was no memory for its output at first.
+// readWithinMemory returns a finished task; it reads the task again if there was no memory for its output at first.
 func (co *core) readWithinMemory(ctx context.Context, c client, t api.TaskView) (api.TaskView, error) {
 	size := len(t.Output)
 	for _, step := range t.Steps {

@@ -14,39 +14,39 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// question is something that a task waits for and a client may answer.
+// question is a question of a task that a client may answer.
 type question struct {
-	// id names it for good, key in the call that asks.
+	// id identifies it permanently, key only within the call that asks it.
 	id, key string
-	// method is the request of MCP that puts it, params its parameters.
+	// method is the MCP request that asks it, params are its parameters.
 	method string
 	params json.RawMessage
-	// kind says what becomes of the answer.
+	// kind decides how the answer is used.
 	kind questionKind
-	// task and step are set with doubt.
+	// task and step are only set for doubt.
 	task events.TaskID
 	step string
 }
 
-// questionKind says what becomes of an answer.
+// questionKind decides how an answer is used.
 type questionKind int
 
 const (
-	// askedByCall goes back to the call that has asked.
+	// askedByCall: the answer goes to the call that has asked.
 	askedByCall questionKind = iota
-	// approval and doubt are decided by people.
+	// approval and doubt: the answer is a decision of a person.
 	approval
 	doubt
 )
 
-// The requests of MCP that put questions.
+// The MCP requests that ask questions.
 const (
 	methodElicit = "elicitation/create"
 	methodSample = "sampling/createMessage"
 	methodRoots  = "roots/list"
 )
 
-// methodOf is the request that puts a question of a kind.
+// methodOf returns the MCP request for a kind of question.
 func methodOf(kind string) string {
 	switch kind {
 	case events.Sampling:
@@ -58,7 +58,7 @@ func methodOf(kind string) string {
 	}
 }
 
-// pending are the questions that a task waits for and that the client can be asked.
+// pending returns the questions of a waiting task that the client can be asked.
 func (qs *questioner) pending(ctx context.Context, c client, id events.TaskID) ([]question, error) {
 	t, err := qs.cfg.API.Get(ctx, api.GetRequest{ID: id})
 	if err != nil {
@@ -67,7 +67,7 @@ func (qs *questioner) pending(ctx context.Context, c client, id events.TaskID) (
 	return qs.pendingOf(ctx, c, t)
 }
 
-// pendingOf is pending for a task that was read a moment ago.
+// pendingOf is pending for a task that was just read.
 func (qs *questioner) pendingOf(ctx context.Context, c client, t api.TaskView) (mine []question, err error) {
 	all, err := qs.approvalsOf(ctx, c, t.ID)
 	if err != nil {
@@ -85,13 +85,13 @@ func (qs *questioner) pendingOf(ctx context.Context, c client, t api.TaskView) (
 	return mine, nil
 }
 
-// isLink reports whether the question is put by a page that the user opens (url mode), not by a form.
+// isLink reports whether the user answers the question on a page (url mode), not in a form.
 func (q question) isLink() bool {
 	mode, _ := q.page()
 	return mode == "url"
 }
 
-// link names the page by which a question is put; empty for any other.
+// link returns the id of the page of the question; empty for a form.
 func (q question) link() string {
 	_, id := q.page()
 	return id
@@ -106,7 +106,7 @@ func (q question) page() (mode, id string) {
 	return p.Mode, p.ID
 }
 
-// mayAnswer reports whether a question can be put to a client. Who only looks answers nothing.
+// mayAnswer reports whether a client may answer a question. Viewers answer nothing.
 func (qs *questioner) mayAnswer(c client, q question) bool {
 	if !c.who.Role.submits() {
 		return false
@@ -124,7 +124,7 @@ func (qs *questioner) mayAnswer(c client, q question) bool {
 	}
 }
 
-// approvalsOf are the pending approvals of a task, as forms. Who operates the node may grant for good.
+// approvalsOf returns the pending approvals of a task, as forms. Only operators may also grant permanently.
 func (qs *questioner) approvalsOf(ctx context.Context, c client, id events.TaskID) ([]question, error) {
 	got, err := qs.cfg.API.Approvals(ctx, api.ApprovalsRequest{Task: id})
 	if err != nil {
@@ -142,7 +142,7 @@ func (qs *questioner) approvalsOf(ctx context.Context, c client, id events.TaskI
 	return list, nil
 }
 
-// approvalForm is the form of an approval (S2-053).
+// approvalForm returns the form of an approval (S2-053).
 func approvalForm(a api.ApprovalView) json.RawMessage {
 	return mustJSON(object{
 		"mode": "form", "message": approvalText(a),
@@ -157,14 +157,14 @@ func approvalForm(a api.ApprovalView) json.RawMessage {
 	})
 }
 
-// The beginnings of decisions that open something, which is named behind them: for the session of the call, or for all sessions of its
-// user from then on.
+// The prefixes of decisions that grant the named resource beyond this call: for the session of the call, or for all later sessions of
+// its user.
 const (
 	forSession = "approve for this session: "
 	forGood    = "approve always: "
 )
 
-// decisionsFor are the decisions that a form offers.
+// decisionsFor returns the decisions that a form offers.
 func decisionsFor(a api.ApprovalView) []string {
 	choices := []string{"approve"}
 	for _, offer := range a.Offers {
@@ -176,7 +176,7 @@ func decisionsFor(a api.ApprovalView) []string {
 	return append(choices, "deny")
 }
 
-// maxShown bounds the bytes of arguments that a form shows.
+// maxShown is the most bytes of arguments that a form shows.
 const maxShown = 2000
 
 func approvalText(a api.ApprovalView) string {
@@ -205,7 +205,7 @@ func orNone(s string) string {
 	return s
 }
 
-// answer hands over what the client answered; false when that decides nothing, and the question stays (S2-053).
+// answer delivers the answer of the client. It returns false if that decides nothing and the question stays open (S2-053).
 func (qs *questioner) answer(ctx context.Context, c client, q question, response json.RawMessage) (bool, error) {
 	switch q.kind {
 	case approval:
@@ -214,14 +214,14 @@ func (qs *questioner) answer(ctx context.Context, c client, q question, response
 		return qs.decideDoubt(ctx, c, q, response)
 	default:
 		_, err := qs.cfg.API.Answer(ctx, api.AnswerRequest{Question: q.id, Response: response, Actor: c.who.Name})
-		if fault.Has(err, fault.Conflict) { // somebody else was first
+		if fault.Has(err, fault.Conflict) { // another answer was first
 			err = nil
 		}
 		return err == nil, err
 	}
 }
 
-// decide decides about an approval as its form was filled in; a form that was put away decides nothing.
+// decide decides an approval according to a form. A declined form decides nothing.
 func (qs *questioner) decide(ctx context.Context, c client, q question, response json.RawMessage) (bool, error) {
 	var r struct {
 		Action  string `json:"action"`
@@ -255,13 +255,13 @@ func (qs *questioner) decide(ctx context.Context, c client, q question, response
 		reason = "denied in the MCP client"
 	}
 	_, err := qs.cfg.API.Decide(ctx, api.DecideRequest{ID: q.id, As: as, Reason: reason, Opens: opens, Always: always, Actor: c.who.Name})
-	if fault.Has(err, fault.Conflict) { // somebody else was first
+	if fault.Has(err, fault.Conflict) { // another decision was first
 		return true, nil
 	}
 	return err == nil, err
 }
 
-// inputRequired asks a client of 2026-07-28, which calls again with its answers.
+// inputRequired returns a result that asks questions of a client of 2026-07-28. The client calls again with its answers.
 func (qs *questioner) inputRequired(c client, r *run, list []question) *mcp.CallToolResult {
 	requests := mcp.InputRequestMap{}
 	for _, q := range list {
@@ -272,12 +272,12 @@ func (qs *questioner) inputRequired(c client, r *run, list []question) *mcp.Call
 	return &mcp.CallToolResult{InputRequests: requests, RequestState: qs.seal.seal(c.who.Name, string(r.id)+" "+list[0].id)}
 }
 
-// inputRequest is a question in the SDK's types.
+// inputRequest returns a question in the SDK's types.
 func inputRequest(q question) mcp.InputRequest {
 	switch q.method {
 	case methodElicit:
 		p := &mcp.ElicitParams{}
-		decode(q.params, p) // a call that asks with other parameters asks with those that fit
+		decode(q.params, p) // of a call with unknown parameters, only the known ones are used
 		return p
 	case methodSample:
 		p := &mcp.CreateMessageParams{}
@@ -290,7 +290,7 @@ func inputRequest(q question) mcp.InputRequest {
 	}
 }
 
-// resume goes on with a call whose questions the client has answered.
+// resume continues a call after the client has answered its questions.
 func (qs *questioner) resume(ctx context.Context, c client, r *run, p *mcp.CallToolParamsRaw) error {
 	state, ok := qs.seal.open(c.who.Name, p.RequestState)
 	if !ok {
@@ -307,7 +307,7 @@ func (qs *questioner) resume(ctx context.Context, c client, r *run, p *mcp.CallT
 	r.id, r.at, r.resumed = t.ID, t.CreatedAt, true
 	r.ttl, _ = ttlOf(t.Labels)
 	list, err := qs.pending(ctx, c, t.ID)
-	if err == nil && p.Name == toolAskPeople && t.Session != "" { // what it has asked belongs to its session
+	if err == nil && p.Name == toolAskPeople && t.Session != "" { // its questions belong to its session
 		var more []question
 		more, err = qs.pending(ctx, c, t.Session)
 		list = append(list, more...)
@@ -319,7 +319,7 @@ func (qs *questioner) resume(ctx context.Context, c client, r *run, p *mcp.CallT
 	return err
 }
 
-// answerAll hands over the answers to questions that have come with a call; it reports whether there was one.
+// answerAll delivers the answers that came with a call; it reports whether there were any.
 func (qs *questioner) answerAll(ctx context.Context, c client, list []question, given mcp.InputResponseMap) (bool, error) {
 	answered := false
 	for _, q := range list {
@@ -335,12 +335,12 @@ func (qs *questioner) answerAll(ctx context.Context, c client, list []question, 
 	return answered, nil
 }
 
-// questioner knows what tasks ask, and who may answer it.
+// questioner reads the questions of tasks, and accepts answers from clients that may give them.
 type questioner struct {
 	*core
 
 	answers *presenter
 	tools   *toolView
-	// seal signs what clients carry between two rounds of a call.
+	// seal signs the state that clients carry between two rounds of a call.
 	seal sealer
 }

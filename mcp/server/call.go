@@ -16,13 +16,13 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// taskStartedError is the answer to a call that goes on as a task of the client.
+// taskStartedError ends a call that continues as a task of the client.
 type taskStartedError struct{ status taskStatus }
 
 // Error implements error; routeCall turns it into a result.
 func (h *taskStartedError) Error() string { return "the call goes on as task " + h.status.id }
 
-// checkTaskMode refuses a call whose way of calling its tool does not allow (S2-026).
+// checkTaskMode returns an error if the tool does not support the requested mode, with or without a task (S2-026).
 func checkTaskMode(c client, tool tools.Tool) error {
 	mode := support(tool)
 	switch {
@@ -37,7 +37,7 @@ func checkTaskMode(c client, tool tools.Tool) error {
 	}
 }
 
-// codeMissing says that the client has not declared what an answer needs (2026-07-28).
+// codeMissing is the code for a capability that the client would have to declare for this answer (2026-07-28).
 const codeMissing = -32021
 
 func missing(capabilities object) error {
@@ -47,7 +47,7 @@ func missing(capabilities object) error {
 	}
 }
 
-// callTool calls a tool of the catalogue: inside of a task that the request names, else as a task of its own.
+// callTool calls a tool of the catalogue: inside the task that the request names, otherwise as a task of its own.
 func (cl *caller) callTool(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	c := clientFrom(ctx)
 	if !c.who.Role.submits() {
@@ -94,36 +94,36 @@ func (o outcome) unpack() (*mcp.CallToolResult, error) {
 	return o.result, nil
 }
 
-// run is one call of a tool that is a task of its own.
+// run is one tool call with a task of its own.
 type run struct {
 	id events.TaskID
-	// session is the one that the call works in, "" for none.
+	// session is the session of the call, "" for none.
 	session events.TaskID
-	// resumed is true when a client of 2026-07-28 has called again with its answers.
+	// resumed is set if a client of 2026-07-28 has called again with its answers.
 	resumed bool
 	spec    tools.Spec
 	at      time.Time
 	ttl     time.Duration
-	// token is the progress token of the client, nil when it wants to hear of none; told and progress are what it
-	// heard last, rev and seen how far the task was looked at.
+	// token is the client's progress token, nil if it wants no progress; told and progress are the last
+	// message and value sent, rev and seen the position up to which the task was read.
 	token     any
 	told      bool
 	progress  float64
 	rev, seen uint64
-	// subscription is the one that a tool of Session acts on.
+	// subscription is the id of the subscription that a tool with Spec.Session changes.
 	subscription string
-	// feed brings the messages of that, when it was known as the call began.
+	// feed delivers the messages of the subscription. It is set if the feed existed when the call started.
 	feed *feed
-	// answers came with the call itself, to questions that it is known to ask.
+	// answers came with the call itself, for questions that are known in advance.
 	answers mcp.InputResponseMap
 }
 
-// atOnce reports whether the client gets the task without waiting.
+// atOnce reports whether the client gets the task handle without waiting.
 func (r *run) atOnce(c client) bool {
 	return c.knowsTasks() && (r.spec.Tasks == tools.AtOnce || r.spec.Tasks == tools.OnlyTask)
 }
 
-// start submits the task of a call, or goes on with the one whose questions the client answers.
+// start submits the task of a call, or continues the one whose questions the client answers.
 func (cl *caller) start(ctx context.Context, c client, tool tools.Tool, p *mcp.CallToolParamsRaw) (*run, error) {
 	r := &run{spec: tool.Spec(), at: cl.cfg.Now(), ttl: c.task.ttl(cl.cfg.DefaultTTL, cl.cfg.MaxTTL)}
 	if p.RequestState != "" {
@@ -157,7 +157,7 @@ func (cl *caller) start(ctx context.Context, c client, tool tools.Tool, p *mcp.C
 	return r, err
 }
 
-// submitInContext submits a call in the session of its client, or in a new one when that is over.
+// submitInContext submits a call in the session of its client, or in a new one if that session has ended.
 func (cl *caller) submitInContext(ctx context.Context, c client, r api.SubmitRequest) (id, session events.TaskID, err error) {
 	for range 2 {
 		if r.Session, err = cl.sessions.contextOf(ctx, c); err != nil {
@@ -173,7 +173,7 @@ func (cl *caller) submitInContext(ctx context.Context, c client, r api.SubmitReq
 	return "", "", err
 }
 
-// await waits for the end of a call, lets people decide what it asks, and hands a task back when that takes long.
+// await waits for the end of a call, lets people answer its questions, and returns a task handle if it takes too long.
 func (cl *caller) await(ctx context.Context, c client, r *run) (*mcp.CallToolResult, error) {
 	limit := cl.cfg.Now().Add(cl.cfg.SyncWait)
 	for {
@@ -197,7 +197,7 @@ func (cl *caller) await(ctx context.Context, c client, r *run) (*mcp.CallToolRes
 	}
 }
 
-// finish is the result of a call that is over.
+// finish returns the result of a finished call.
 func (cl *caller) finish(ctx context.Context, c client, r *run, now api.ResultReply) (*mcp.CallToolResult, error) {
 	if r.spec.Session != tools.NoSession && now.State == statemachine.Done {
 		cl.subscriptions.sessionChanged(c, r)
@@ -225,8 +225,8 @@ func (cl *caller) finish(ctx context.Context, c client, r *run, now api.ResultRe
 	return cl.answers.outcomeFor(ctx, c.who, t).unpack()
 }
 
-// requestEnded is what becomes of a call whose request has ended: the client has cancelled it, or is gone. Only a call
-// that was cancelled stops (S2-011); a client that is gone finds the task again.
+// requestEnded handles the end of the request before that of its call: the client has cancelled it, or has disconnected.
+// Only cancelling stops the call (S2-011); a client that has disconnected can find the task again.
 func (cl *caller) requestEnded(c client, r *run) {
 	if cl.life.Err() != nil || !cl.clients.cancelled(c) {
 		return
@@ -238,7 +238,7 @@ func (cl *caller) requestEnded(c client, r *run) {
 	})
 }
 
-// callInside calls a tool inside of an existing task, as its state allows (S0-003).
+// callInside calls a tool inside an existing task, if the state of the task allows it (S0-003).
 func (cl *caller) callInside(ctx context.Context, c client, id string, p *mcp.CallToolParamsRaw) (*mcp.CallToolResult, error) {
 	t, err := cl.taskOf(ctx, c.who, id)
 	if err != nil {
@@ -262,7 +262,7 @@ func (cl *caller) callInside(ctx context.Context, c client, id string, p *mcp.Ca
 	}
 }
 
-// caller makes a task of a call, and waits for its end as long as the client does.
+// caller makes a task of each call, and waits for its end while the client waits.
 type caller struct {
 	*core
 
@@ -275,8 +275,8 @@ type caller struct {
 	relays        *relays
 }
 
-// unlogged answers a call whose task the log does not take, when the tool is one for that; otherwise it returns why the
-// log does not.
+// unlogged answers a call whose task the log does not accept, if the tool supports that; otherwise it returns why,
+// the error of the log.
 func (cl *caller) unlogged(ctx context.Context, tool tools.Tool, args json.RawMessage, why error) (json.RawMessage, error) {
 	refuses := fault.Has(why, fault.DiskFull) || fault.Has(why, fault.DataLoss) || fault.Has(why, fault.NewerStore) || fault.Has(why, fault.Unavailable)
 	if !refuses || tool == nil || !tool.Spec().Unlogged || cl.cfg.Unlogged == nil {
@@ -289,7 +289,7 @@ func (cl *caller) unlogged(ctx context.Context, tool tools.Tool, args json.RawMe
 	return cl.cfg.Unlogged(ctx, tool, checked)
 }
 
-// direct calls a tool by which the client speaks for itself. No task is made of that: the call ends with the request.
+// direct calls a tool with Spec.Direct. There is no task: the call ends with the request.
 func (cl *caller) direct(ctx context.Context, c client, tool tools.Tool, args json.RawMessage) (json.RawMessage, error) {
 	checked, err := tool.Check(orEmpty(args))
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// followTools offers the tools that are there now, and clients hear that the list has changed (S1-037).
+// followTools offers the current tools after each change, and the SDK notifies clients of the changed list (S1-037).
 func (s *Server) followTools(ctx context.Context, replaced <-chan struct{}) {
 	for {
 		select {
@@ -23,8 +23,8 @@ func (s *Server) followTools(ctx context.Context, replaced <-chan struct{}) {
 	}
 }
 
-// offerTools brings the SDK up to the catalogue (S2-020, S2-021). Tools that stand in no list can be called, so that who
-// calls them hears why that is refused.
+// offerTools updates the SDK's tools to those of the catalogue (S2-020, S2-021). Unlisted tools can be called too,
+// so that the caller gets the reason for the refusal.
 func (s *Server) offerTools() {
 	offered := map[string]string{}
 	for _, name := range slices.Concat(s.cfg.Catalogue.Names(), s.cfg.Catalogue.Refused()) {
@@ -43,7 +43,7 @@ func (s *Server) offerTools() {
 	s.tools.descriptions.forget()
 }
 
-// toolOf describes a tool as MCP does, with the hints that follow from its contract (S0-010).
+// toolOf returns the MCP definition of a tool, with hints derived from its contract (S0-010).
 func toolOf(t tools.Tool) *mcp.Tool {
 	spec := t.Spec()
 	hints := tools.Annotate(spec)

@@ -11,22 +11,22 @@ import (
 	"github.com/orch-dev/orch/events"
 )
 
-// The names that the protocol gives to things (seed 002 and the tasks extension of 2026-07-28).
+// Names that the protocol defines (seed 002 and the tasks extension of 2026-07-28).
 const (
 	tasksExtension = "io.modelcontextprotocol/tasks"
 	relatedTask    = "io.modelcontextprotocol/related-task"
 	statelessFrom  = "2026-07-28"
 	lastOfSessions = "2025-11-25"
-	// metaTask names the task in which a tool is to be called (A-04), metaError holds the whole error of a call (M-4).
+	// metaTask names the task in which a tool is to be called (A-04), metaError is the whole error of a call (M-4).
 	metaTask  = "orch/taskId"
 	metaError = "orch/error"
-	// metaCall names the call that an agent holds and asks for something for, as headerCall does over HTTP.
+	// metaCall identifies the call that an agent works on and sends this request for, as headerCall does over HTTP.
 	metaCall   = "orch/call"
 	headerCall = "Orch-Call"
 )
 
-// Headers of this process: the router of versions and the stdio reader note in them what the SDK's decoding of a request drops.
-// Those that come from outside are taken away first.
+// Internal headers: the version router and the stdio reader record in them what the SDK drops when it decodes a request.
+// They are first removed from requests from outside.
 const (
 	notePrefix = "Orch-Note-"
 	noteTask   = notePrefix + "Task"
@@ -34,53 +34,53 @@ const (
 	noteHTTP   = notePrefix + "Http"
 	noteReply  = notePrefix + "Reply"
 	noteRoom   = notePrefix + "Room"
-	// noteProfile is the profile that the URL of a request names.
+	// noteProfile is the profile in the URL of a request.
 	noteProfile = notePrefix + "Profile"
 	// noteStream is the key of the stream that answers a request.
 	noteStream = notePrefix + "Stream"
 )
 
-// client is what a request says about who sent it and what it understands.
+// client is the sender of a request, and what it supports.
 type client struct {
 	who     Identity
 	session *mcp.ServerSession
-	// modern is true for 2026-07-28 and later, older for what came before the tasks of 2025-11-25.
+	// modern is set for 2026-07-28 and later, older for versions before the tasks of 2025-11-25.
 	modern, older bool
 	caps          *mcp.ClientCapabilities
-	// roots is true when the client says where it works.
+	// roots is set if the client offers its roots.
 	roots bool
-	// task is set when the caller of 2025-11-25 wants a task.
+	// task is set if a caller of 2025-11-25 wants a task.
 	task *taskRequest
-	// badTask is true when that is none.
+	// badTask is set if that parameter is malformed.
 	badTask bool
-	// level is true when a request of 2026-07-28 asks for log entries.
+	// level is set if a request of 2026-07-28 asks for log entries.
 	level bool
-	// program is the name of the client's program, sessionName how it names its session, if it does.
+	// program is the name of the client's program, sessionName its name for its session; both may be empty.
 	program, sessionName string
-	// call is the call of an agent that the request is for, as text; empty when the request names none.
+	// call is the call of an agent that the request is for, as text; may be empty.
 	call string
-	// cause is the id of the request, for the log; empty when it has none.
+	// cause is the id of the request, for the log; may be empty.
 	cause string
-	// note returns what was noted on the request (notePrefix).
+	// note returns a value recorded on the request (notePrefix).
 	note func(string) string
-	// sessionless is true for clients of another face, which have no session; listener hears what follows from their call.
+	// sessionless is set for clients of another face, which have no session; listener receives the notifications that follow their call.
 	sessionless bool
 	listener    *Listener
-	// reservation bounds the memory of the answer, nil for none.
+	// reservation is the memory reserved for the answer, nil for no limit.
 	reservation *reservation
 }
 
 // taskRequest is the `task` parameter of 2025-11-25.
 type taskRequest struct {
-	// TTL is in milliseconds; nil leaves it to the server.
+	// TTL is in milliseconds; with nil the server chooses.
 	TTL *float64 `json:"ttl"`
 }
 
-// readMeta takes over what the request itself says of its version and capabilities: over stdio one connection
+// readMeta reads the version and capabilities in the request itself: over stdio one connection
 // carries requests of both generations.
 func (c *client) readMeta(req mcp.Request) {
 	p := req.GetParams()
-	if p == nil || reflect.ValueOf(p).IsNil() { // params that are not there are a nil pointer
+	if p == nil || reflect.ValueOf(p).IsNil() { // missing params are a nil pointer
 		return
 	}
 	meta := p.GetMeta()
@@ -102,7 +102,7 @@ func (c *client) readMeta(req mcp.Request) {
 	}
 }
 
-// knowsTasks reports whether the client of 2026-07-28 can be given a task.
+// knowsTasks reports whether a client of 2026-07-28 supports tasks.
 func (c *client) knowsTasks() bool {
 	_, ok := c.caps.Extensions[tasksExtension]
 	return c.modern && ok
@@ -114,7 +114,7 @@ func (c *client) showsForms() bool {
 	return e != nil && (e.Form != nil || e.URL == nil)
 }
 
-// questionKinds are the kinds of questions that the client answers while a call runs.
+// questionKinds returns the kinds of questions that the client answers while a call runs.
 func (c *client) questionKinds() []string {
 	var kinds []string
 	if c.caps.Elicitation != nil {
@@ -129,7 +129,7 @@ func (c *client) questionKinds() []string {
 	return kinds
 }
 
-// ttl is how long the client sees the task it asks for.
+// ttl returns how long the client can see the task.
 func (w *taskRequest) ttl(usual, most time.Duration) time.Duration {
 	if w == nil || w.TTL == nil || *w.TTL <= 0 {
 		return usual
@@ -140,7 +140,7 @@ func (w *taskRequest) ttl(usual, most time.Duration) time.Duration {
 	return time.Duration(*w.TTL) * time.Millisecond
 }
 
-// clientKey finds the client of a request in its context.
+// clientKey is the context key of the client of a request.
 type clientKey struct{}
 
 func clientFrom(ctx context.Context) client {

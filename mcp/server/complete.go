@@ -21,7 +21,7 @@ func (cm *completer) complete(ctx context.Context, req *mcp.CompleteRequest) (*m
 	switch {
 	case cm.cfg.Complete != nil && cm.cfg.Complete(req.Params) != nil:
 		all = cm.cfg.Complete(req.Params)
-	case cm.ofOutside(req.Params.Ref): // only the server would know
+	case cm.ofOutside(req.Params.Ref): // only that server could complete it
 	case req.Params.Argument.Name == "task_id", req.Params.Argument.Name == "taskId":
 		all, err = cm.taskIDs(ctx, c)
 	case req.Params.Argument.Name == "approval_id":
@@ -45,7 +45,7 @@ func (cm *completer) complete(ctx context.Context, req *mcp.CompleteRequest) (*m
 	return &mcp.CompleteResult{Completion: mcp.CompletionResultDetails{Values: fit, Total: total, HasMore: total > len(fit)}}, nil
 }
 
-// ofOutside reports whether a completion is asked for a prompt or resource of an outside server.
+// ofOutside reports whether a completion is for a prompt or resource of an outside server.
 func (cm *completer) ofOutside(ref *mcp.CompleteReference) bool {
 	if ref == nil {
 		return false

@@ -18,79 +18,79 @@ import (
 type Catalogue interface {
 	Get(name string) (tools.Tool, bool)
 	Names() []string
-	// Refused are the names of tools whose calls are refused for now; they stand in no list.
+	// Refused returns the names of tools whose calls are refused at present; they are in no list.
 	Refused() []string
-	// Replaced is closed when there are other tools.
+	// Replaced returns a channel that is closed when the tools change.
 	Replaced() <-chan struct{}
 }
 
-// Config says what a server works with. API and Catalogue are required.
+// Config configures a server. API and Catalogue are required.
 type Config struct {
 	API       api.API
 	Catalogue Catalogue
-	// Local is who speaks over stdio. Over HTTP the bearer token says it.
+	// Local is the identity of the client over stdio. Over HTTP the bearer token decides.
 	Local Identity
-	// Tokens knows the bearer tokens; it is required for Handler.
+	// Tokens verifies bearer tokens; it is required for Handler.
 	Tokens Tokens
-	// Sessions keeps what a session needs to be opened again after a restart. Nil keeps nothing.
+	// Sessions stores sessions so that they can be reopened after a restart. Nil stores nothing.
 	Sessions Sessions
 	// Show selects the tools that clients see. The zero value shows all.
 	Show Selection
 	// SyncWait is how long a plain tools/call waits before it hands a task back. Default 20 s.
 	SyncWait time.Duration
-	// DefaultTTL and MaxTTL are how long a task is visible to MCP clients after its submission, when a client
-	// does not say and at most (S2-068). Default 24 h and 30 days.
+	// DefaultTTL and MaxTTL are how long a task is visible to MCP clients after its submission, by default
+	// and at most (S2-068). Default 24 h and 30 days.
 	DefaultTTL, MaxTTL time.Duration
-	// SessionTimeout ends a session over HTTP that sends no request for this long. Default 1 h.
+	// SessionTimeout ends an HTTP session without requests after this time. Default 1 h.
 	SessionTimeout time.Duration
-	// OutsideApprovals demands that a person outside of the client decides about approvals: none are asked for
-	// by elicitation.
+	// OutsideApprovals requires that approvals are decided outside of the client: no elicitation
+	// asks for them.
 	OutsideApprovals bool
-	// Outputs gives access to the files that tasks hand over. Nil shows none.
+	// Outputs gives access to the output files of tasks. Nil shows none.
 	Outputs Outputs
 	// Outside gives access to the resources and prompts of outside servers. Nil offers none.
 	Outside Outside
-	// Inboxes has the messages that wait for identities. Nil offers no inbox.
+	// Inboxes gives access to the messages for identities. Nil offers no inbox.
 	Inboxes Inboxes
-	// Unlogged calls a tool outside of the log, with checked arguments: one whose contract says so, when the log takes
+	// Unlogged calls a tool outside of the log, with checked arguments, if its contract allows that and the log accepts
 	// nothing. Nil calls none.
 	Unlogged func(ctx context.Context, tool tools.Tool, args json.RawMessage) (json.RawMessage, error)
-	// ShareOf returns the identity in whose share another one counts, such as the one that has registered an agent; "" for its own. Nil is
-	// its own for everybody.
+	// ShareOf returns the identity whose share another one counts against, such as the registrar of an agent; "" for a share of its own. With nil
+	// every identity has a share of its own.
 	ShareOf func(who string) string
-	// Direct calls a tool of Spec.Direct for an identity, with checked arguments. Nil refuses such calls.
+	// Direct calls a tool with Spec.Direct for an identity, with checked arguments. Nil refuses such calls.
 	Direct func(ctx context.Context, who Identity, tool tools.Tool, args json.RawMessage) (json.RawMessage, error)
-	// Refused is told of calls that are refused before the API hears of them: whose, of which tool, with what, and why. It
-	// returns soon. Default: nobody is told.
+	// Refused is called for each call refused before it reaches the API: the identity, the tool, the arguments, and the reason. It
+	// must return soon. Default: none.
 	Refused func(who, tool string, args json.RawMessage, why error)
-	// Writes says how sessions write in the project: policy.WritesAsk, WritesSession or WritesAllow. Identities that decide nothing
+	// Writes is how sessions may write in the project: policy.WritesAsk, WritesSession or WritesAllow. Identities that may not decide
 	// always ask. Default: ask.
 	Writes string
-	// Profile is that of clients that name none: one of Profiles. Empty is ProfileAll.
+	// Profile is the profile of clients that name none: one of Profiles. Empty is ProfileAll.
 	Profile string
-	// PortableNames shows the names of tools with underscores in place of dots, to clients that take no dots. Both
+	// PortableNames shows the names of tools with underscores instead of dots, for clients that accept no dots. Both
 	// names can be called.
 	PortableNames bool
-	// Subscriptions keeps what tools have subscribed sessions to. Nil lets no tool subscribe.
+	// Subscriptions stores the messages of subscriptions that tools have made. With nil no tool subscribes.
 	Subscriptions Subscriptions
-	// Complete adds completions; nil values let the server find its own.
+	// Complete adds completions; if it returns nil, the server uses its own.
 	Complete func(*mcp.CompleteParams) []string
-	// Reveal puts what the log does not hold into the result of a call, for the one identity that may see it. Default:
-	// results are as they are in the log.
+	// Reveal adds data that the log does not contain to the result of a call, for the one identity that may see it. Default:
+	// results are as in the log.
 	Reveal func(ctx context.Context, task events.TaskID, who string, result json.RawMessage) json.RawMessage
-	// Root is the root that tools are confined to, for the instructions.
+	// Root is the directory that tools are confined to, for the instructions.
 	Root    string
 	Version string
 	Logger  *slog.Logger
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
-	// Key signs what clients carry between two rounds of a call; empty means a new one for each process.
+	// Key signs the state that clients carry between two rounds of a call; empty means a new key for each process.
 	Key []byte
-	// Origins are web origins beside that of the server itself whose pages may use it.
+	// Origins are additional web origins whose pages may use the server.
 	Origins []string
 	// ResourceMetadata is the URL that tells clients how to get a token (RFC 9728).
 	ResourceMetadata string
-	// Extend adds further features to the server of the SDK, such as those of the conformance suite.
+	// Extend adds features to the SDK's server, such as those of the conformance suite.
 	Extend func(*mcp.Server)
 }
 
@@ -130,10 +130,10 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// share returns the identity in whose share one counts.
+// share returns the identity whose share who counts against.
 func (c *Config) share(who string) string { return cmp.Or(c.ShareOf(who), who) }
 
-// pollInterval is how often clients are told to ask for a task.
+// pollInterval is the interval at which clients are told to poll a task.
 const pollInterval = time.Second
 
 // pageSize is the number of items on a page of a list (S2-020).

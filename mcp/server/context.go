@@ -16,33 +16,33 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// metaSession names the session in which a call of 2026-07-28 is made.
+// metaSession names the session of a call of 2026-07-28.
 const metaSession = "orch/session"
 
 const (
 	// sessionLife is how long a session lasts at most.
 	sessionLife = 7 * 24 * time.Hour
-	// maxSessionKey bounds the name that a client gives its session, in bytes.
+	// maxSessionKey is the most bytes of a client's name for its session.
 	maxSessionKey = 128
-	// maxContexts bounds the sessions that are kept at hand; others are found in the log.
+	// maxContexts is the most cached sessions; others are read from the log.
 	maxContexts = 10_000
-	// maxGenerations bounds the sessions that one client has had one after the other.
+	// maxGenerations is the most successive sessions of one client.
 	maxGenerations = 100_000
 )
 
-// contexts finds the durable session of a client (package orchestrator), which is made by the first call that is made in it.
-// Its id follows from whose it is and how the client names it, so that it is found again after a restart of the node.
+// contexts finds the durable session of a client (package orchestrator), which its first call creates.
+// The id of the session follows from its owner and the client's name for it, so that it is found again after a restart.
 type contexts struct {
-	// process is the key of the client over stdio, which is this process.
+	// process is the key of the stdio client, which is this process.
 	process string
 	mu      sync.Mutex
 	cache   map[string]*sessionUse
 }
 
-// sessionUse is a session that was used.
+// sessionUse is a session in use.
 type sessionUse struct {
 	id events.TaskID
-	// generation counts the sessions of the same key that are over.
+	// generation counts the ended sessions of the same key.
 	generation int
 	used       time.Time
 }
@@ -51,7 +51,7 @@ func newContexts() contexts {
 	return contexts{process: rand.Text(), cache: map[string]*sessionUse{}}
 }
 
-// sessionKey is how a client names its session, "" when its calls belong to none. idle is true when it says nothing of the end.
+// sessionKey returns the client's name for its session, "" if its calls belong to none. idle is set if the client never announces the end of the session.
 func (st *sessionTasks) sessionKey(c client) (key string, idle bool, err error) {
 	named, given := c.sessionName, c.sessionName != ""
 	switch {
@@ -70,7 +70,7 @@ func (st *sessionTasks) sessionKey(c client) (key string, idle bool, err error) 
 	}
 }
 
-// contextOf returns the session of a client, and makes it if need be; "" when its calls belong to none.
+// contextOf returns the session of a client, and creates it if necessary; "" if its calls belong to none.
 func (st *sessionTasks) contextOf(ctx context.Context, c client) (events.TaskID, error) {
 	key, idle, err := st.sessionKey(c)
 	if err != nil || key == "" {
@@ -96,7 +96,7 @@ func (st *sessionTasks) contextOf(ctx context.Context, c client) (events.TaskID,
 	return use.id, nil
 }
 
-// openContext makes a session or finds it; "" when that one is over.
+// openContext creates or finds a session; "" if that session has ended.
 func (st *sessionTasks) openContext(ctx context.Context, c client, of string, generation int) (events.TaskID, error) {
 	if generation > maxGenerations {
 		return "", fault.New(fault.QuotaExceeded, "the client has had more than %d sessions", maxGenerations).WithField(metaSession)
@@ -112,7 +112,7 @@ func (st *sessionTasks) openContext(ctx context.Context, c client, of string, ge
 	if err := st.tools.restrict(c, &r); err != nil {
 		return "", err
 	}
-	r.Tools = nil // it calls none
+	r.Tools = nil // the session calls no tools
 	got, err := st.cfg.API.Submit(ctx, r)
 	switch {
 	case fault.Has(err, fault.Gone), err == nil && got.State.Terminal():
@@ -123,7 +123,7 @@ func (st *sessionTasks) openContext(ctx context.Context, c client, of string, ge
 	return got.ID, nil
 }
 
-// sessionOver reports whether a call was refused because its session has ended, and forgets that session.
+// sessionOver reports whether a call was refused because its session has ended, and removes that session from the cache.
 func (st *sessionTasks) sessionOver(c client, err error) bool {
 	if !fault.Has(err, fault.Conflict) || fault.From(err).Reason != api.ReasonSessionOver {
 		return false
@@ -134,15 +134,15 @@ func (st *sessionTasks) sessionOver(c client, err error) bool {
 	return true
 }
 
-// toolAskPeople asks for an approval, which belongs to the session of the call.
+// toolAskPeople requests an approval, which belongs to the session of the call.
 const toolAskPeople = "APPROVAL_REQUEST"
 
-// endContext ends a session for good.
+// endContext ends a session permanently.
 func (st *sessionTasks) endContext(ctx context.Context, id events.TaskID, who string) {
 	_, _ = st.cfg.API.Signal(ctx, api.SignalRequest{ID: id, Name: api.SessionEnd, Actor: who})
 }
 
-// endSession ends the session of 2025-11-25 that its client has ended.
+// endSession ends the session of a client of 2025-11-25 that has closed it.
 func (st *sessionTasks) endSession(ctx context.Context, id, owner string) {
 	if use := st.contexts.get(owner + " session " + id); use.id != "" {
 		st.endContext(ctx, use.id, owner)
@@ -150,7 +150,7 @@ func (st *sessionTasks) endSession(ctx context.Context, id, owner string) {
 	}
 }
 
-// endProcess ends the session of the client over stdio, which is gone.
+// endProcess ends the session of the stdio client, which has disconnected.
 func (st *sessionTasks) endProcess() {
 	of := st.cfg.Local.Name + " process " + st.contexts.process
 	if use := st.contexts.get(of); use.id != "" {
@@ -173,7 +173,7 @@ func (a *contexts) set(of string, use sessionUse) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.cache[of] == nil && len(a.cache) >= maxContexts {
-		clear(a.cache) // the log knows them
+		clear(a.cache) // the log still has them
 	}
 	a.cache[of] = &use
 }
@@ -184,7 +184,7 @@ func (a *contexts) remove(of string) {
 	delete(a.cache, of)
 }
 
-// programOf is the name of the program of a client, as far as it can stand in the name of a task.
+// programOf returns the name of a client's program, reduced to what the name of a task may contain.
 func programOf(info *mcp.Implementation) string {
 	if info == nil {
 		return "client"
@@ -202,7 +202,7 @@ func programOf(info *mcp.Implementation) string {
 	return name
 }
 
-// readSession takes over what a request of 2026-07-28 says of its session and its program.
+// readSession reads the session and the program from a request of 2026-07-28.
 func (c *client) readSession(meta mcp.Meta) {
 	c.sessionName, _ = meta[metaSession].(string)
 	var info mcp.Implementation
@@ -211,7 +211,7 @@ func (c *client) readSession(meta mcp.Meta) {
 	}
 }
 
-// sessionTasks keeps the task in the log that stands for the session of a client, to which its calls belong.
+// sessionTasks manages the tasks that represent client sessions in the log. The calls of a session belong to its task.
 type sessionTasks struct {
 	*core
 

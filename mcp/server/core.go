@@ -17,13 +17,13 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// core is what every part of a server works with: its configuration, the server of the SDK, and its life.
+// core is shared by all parts of a server: the configuration, the SDK's server, and its lifetime.
 type core struct {
 	cfg Config
 	sdk *mcp.Server
-	// sdkLogger is the log of the SDK.
+	// sdkLogger receives the log of the SDK.
 	sdkLogger *slog.Logger
-	// life ends with the server; work that outlives a request hangs on it.
+	// life ends with the server; work that outlives a request uses it.
 	life context.Context //nolint:containedctx // the life of the server, which requests do not end
 	stop context.CancelFunc
 	// group counts the goroutines that outlive their request.
@@ -36,7 +36,7 @@ func newCore(cfg Config) *core {
 	return co
 }
 
-// background runs fn until the server closes, apart from the request that caused it.
+// background runs fn in a goroutine until the server closes, independent of the current request.
 func (co *core) background(fn func(ctx context.Context)) {
 	if co.life.Err() != nil {
 		return
@@ -44,7 +44,7 @@ func (co *core) background(fn func(ctx context.Context)) {
 	co.group.Go(func() { fn(co.life) })
 }
 
-// taskOf reads a task that the identity may see. NOT_FOUND for all others, as for those that do not exist (S2-071).
+// taskOf reads a task that the identity may see. All others are NOT_FOUND, like tasks that do not exist (S2-071).
 func (co *core) taskOf(ctx context.Context, who Identity, text string) (api.TaskView, error) {
 	id, err := events.ParseTaskID(text)
 	if err != nil {
@@ -64,7 +64,7 @@ func unknownTask(text string) error {
 	return fault.New(fault.NotFound, "there is no task %q", text).WithField("taskId")
 }
 
-// hidden reports whether a task is somebody else's, or no longer shown to MCP clients.
+// hidden reports whether a task belongs to another identity, or is no longer shown to MCP clients.
 func (co *core) hidden(ctx context.Context, who Identity, t api.TaskView) bool {
 	if end := visibleUntil(t); !end.IsZero() && co.cfg.Now().After(end) {
 		return true
@@ -72,7 +72,7 @@ func (co *core) hidden(ctx context.Context, who Identity, t api.TaskView) bool {
 	return !who.Role.seesAll() && co.ownerOf(ctx, t) != who.Name
 }
 
-// visibleUntil is when a task stops being shown to clients; zero for one that always is.
+// visibleUntil returns when a task stops being shown to clients; zero for never.
 func visibleUntil(t api.TaskView) time.Time {
 	ttl, ok := ttlOf(t.Labels)
 	if !ok {
@@ -81,13 +81,13 @@ func visibleUntil(t api.TaskView) time.Time {
 	return t.CreatedAt.Add(ttl)
 }
 
-// maxDepth bounds the way from a part of a task to who submitted the whole.
+// maxDepth is the most levels from a part of a task up to the submitter of the whole.
 const maxDepth = 16
 
-// ownerOf is who submitted a task, or the one of which it is a part.
+// ownerOf returns the submitter of a task, or of the task that it is a part of.
 func (co *core) ownerOf(ctx context.Context, t api.TaskView) string {
 	for range maxDepth {
-		if t.Parent == "" || !strings.HasPrefix(t.Requestor, "task:") { // what an agent delegates is its own
+		if t.Parent == "" || !strings.HasPrefix(t.Requestor, "task:") { // an agent owns what it delegates
 			return t.Requestor
 		}
 		parent, err := co.cfg.API.Get(ctx, api.GetRequest{ID: t.Parent})
@@ -99,7 +99,7 @@ func (co *core) ownerOf(ctx context.Context, t api.TaskView) string {
 	return ""
 }
 
-// recover turns a panic into an error of the protocol (S3-144).
+// recover turns a panic into a protocol error (S3-144).
 func (co *core) recover(method string, err *error) {
 	if r := recover(); r != nil {
 		co.cfg.Logger.Error("mcp_panic", slog.String("method", method), slog.Any("panic", r), slog.String("stack", string(debug.Stack())))
@@ -107,13 +107,13 @@ func (co *core) recover(method string, err *error) {
 	}
 }
 
-// reportRefusal reports a call that the API never hears of, and returns why.
+// reportRefusal reports a call that was refused before it reached the API, and returns why.
 func (co *core) reportRefusal(c client, tool string, args json.RawMessage, why error) error {
 	co.cfg.Refused(c.who.Name, tool, args, why)
 	return why
 }
 
-// approvalsFor lists those that an identity may see.
+// approvalsFor returns the approvals that an identity may see.
 func (co *core) approvalsFor(ctx context.Context, who Identity) (api.ApprovalsReply, error) {
 	r := api.ApprovalsRequest{Limit: maxApprovals}
 	if !who.Role.seesAll() {
@@ -121,15 +121,15 @@ func (co *core) approvalsFor(ctx context.Context, who Identity) (api.ApprovalsRe
 	}
 	got, err := co.cfg.API.Approvals(ctx, r)
 	if !who.Role.seesAll() {
-		got.Unread = 0 // those of others are among them
+		got.Unread = 0 // the count includes those of other identities
 	}
 	return got, err
 }
 
-// maxApprovals bounds a list of approvals.
+// maxApprovals is the most approvals in a list.
 const maxApprovals = 100
 
-// pastTask returns a task that somebody might have seen once.
+// pastTask returns a task that the identity may have seen before it was hidden.
 func (co *core) pastTask(ctx context.Context, who Identity, text string) (api.TaskView, bool) {
 	id, err := events.ParseTaskID(text)
 	if err != nil {

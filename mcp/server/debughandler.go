@@ -5,8 +5,8 @@ import (
 	"log/slog"
 )
 
-// debugHandler is the log of the SDK, which counts what clients do as warnings and errors of the server. It all becomes
-// debugging.
+// debugHandler handles the log of the SDK, which reports mistakes of clients as warnings and errors of the server. It logs all
+// of them at debug level.
 type debugHandler struct{ slog.Handler }
 
 // Enabled implements slog.Handler.

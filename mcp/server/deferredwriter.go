@@ -6,9 +6,9 @@ import (
 	"net/http"
 )
 
-// deferredWriter keeps a large answer until who has made it is done with it, and needs no memory for it any more. Only then it waits
-// for the client to read. What is written at once gives the place among those who make answers back first: nobody waits for a
-// client in it. Parts that were left out of an answer are put in while it is sent.
+// deferredWriter buffers a large answer until its handler has returned and frees its memory. Only then does it write to the
+// client, which may be slow. The first write already releases the semaphore for making answers, so that no request waits for a slow
+// client. Parts that were extracted from the answer are inserted while it is sent.
 type deferredWriter struct {
 	http.ResponseWriter
 
@@ -39,13 +39,13 @@ func (l *deferredWriter) Flush() {
 	}
 }
 
-// send writes what was kept.
+// send writes the buffered answer.
 func (l *deferredWriter) send() {
 	if len(l.late) > 0 {
-		all := struct{ io.Reader }{io.MultiReader(l.late...)} // it would write each part as an answer of its own
-		_, _ = io.Copy(l.ResponseWriter, all)                 // who does not read loses the connection
+		all := struct{ io.Reader }{io.MultiReader(l.late...)} // WriteTo would write each part as an answer of its own
+		_, _ = io.Copy(l.ResponseWriter, all)                 // a client that does not read loses the connection
 	}
 }
 
-// Unwrap gives access to deadlines.
+// Unwrap returns the underlying writer, for deadlines.
 func (l *deferredWriter) Unwrap() http.ResponseWriter { return l.ResponseWriter }

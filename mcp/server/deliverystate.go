@@ -2,35 +2,35 @@ package server
 
 import "slices"
 
-// streamNo names a stream to a client for as long as the process lives; 0 is none.
+// streamNo identifies a stream to a client while the process lives; 0 is none.
 type streamNo uint64
 
-// deliveryState is what decides where the open questions of one task go now, for one session of 2025-11-25.
+// deliveryState is the input of the decision on which streams the open questions of a task go, for one session of 2025-11-25.
 type deliveryState struct {
-	// open are the questions that the client may be asked, the oldest first.
+	// open are the questions that the client may answer, the oldest first.
 	open []string
 	// requests are the streams of requests that wait for the task, the newest last. standing is the stream of the session, 0 for
-	// none. Somebody reads all of them.
+	// none. All of them are open.
 	requests []streamNo
 	standing streamNo
-	// knowsTask is true when the client knows of the task that it asks. Before, it has no handle for what comes on the standing stream.
+	// knowsTask is set if the client knows that the task asks. Before that it has no handle for messages on the standing stream.
 	knowsTask bool
-	// sent says on which stream a question was handed over, the last time.
+	// sent is the last stream on which each question was sent.
 	sent map[string]streamNo
-	// declined are the questions that the user has put away, or that the client cannot show: they were asked and decide nothing.
+	// declined are the questions that the user has dismissed, or that the client cannot show: they were asked without a decision.
 	declined map[string]bool
-	// accepted are the questions whose answer was taken since it was read which are open: they may be open no more.
+	// accepted are the questions whose answer was accepted after open was read: they may no longer be open.
 	accepted map[string]bool
 }
 
-// delivery is a question that goes to a stream.
+// delivery is a question to send to a stream.
 type delivery struct {
 	question string
 	to       streamNo
 }
 
-// plan says what is to be sent, and which questions that were handed over are to be withdrawn because they are settled. A question
-// is in the hands of the client as long as the stream is read on which it was handed over, and goes to no other meanwhile.
+// plan returns the questions to send, and the sent questions to withdraw because they are resolved. A question
+// stays on the stream on which it was sent while that is open, and is sent to no other.
 func (s deliveryState) plan() (send []delivery, withdraw []string) {
 	for question := range s.sent {
 		if !slices.Contains(s.open, question) {
@@ -50,7 +50,7 @@ func (s deliveryState) plan() (send []delivery, withdraw []string) {
 	return send, withdraw
 }
 
-// target is the stream on which a question goes out: that of the newest request that waits for it, else the standing one.
+// target returns the stream for a question: the newest request that waits for it, otherwise the standing stream.
 func (s deliveryState) target() streamNo {
 	switch {
 	case len(s.requests) > 0:
@@ -62,12 +62,12 @@ func (s deliveryState) target() streamNo {
 	}
 }
 
-// isOpen reports whether somebody reads a stream.
+// isOpen reports whether a stream is open.
 func (s deliveryState) isOpen(no streamNo) bool {
 	return no != 0 && (no == s.standing || slices.Contains(s.requests, no))
 }
 
-// idle reports whether nothing will come of asking any more: all that is open was put away.
+// idle reports whether asking is pointless: all open questions were declined.
 func (s deliveryState) idle() bool {
 	return !slices.ContainsFunc(s.open, func(question string) bool { return !s.declined[question] })
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// doubtsOf are the calls of a task that may have happened or not, because their worker was lost: a person says.
+// doubtsOf returns the calls of a task whose effect is unknown because their worker was lost: a person decides.
 func doubtsOf(t api.TaskView) []question {
 	var list []question
 	for _, step := range t.Steps {
@@ -42,7 +42,7 @@ func doubtForm(step api.StepView) json.RawMessage {
 	})
 }
 
-// decideDoubt decides about a call in doubt as its form was filled in; a form that was put away decides nothing.
+// decideDoubt decides a call in doubt according to a form. A declined form decides nothing.
 func (qs *questioner) decideDoubt(ctx context.Context, c client, q question, response json.RawMessage) (bool, error) {
 	var r struct {
 		Action  string `json:"action"`
@@ -63,7 +63,7 @@ func (qs *questioner) decideDoubt(ctx context.Context, c client, q question, res
 	_, err := qs.cfg.API.Resolve(ctx, api.ResolveRequest{
 		ID: q.task, Step: q.step, As: r.Content.Outcome, Reason: r.Content.Reason, Actor: c.who.Name,
 	})
-	if fault.Has(err, fault.Conflict) || fault.Has(err, fault.StateNotAllowed) { // somebody else was first
+	if fault.Has(err, fault.Conflict) || fault.Has(err, fault.StateNotAllowed) { // another decision was first
 		return true, nil
 	}
 	return err == nil, err

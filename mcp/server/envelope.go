@@ -17,14 +17,14 @@ const (
 	headerVersion = "Mcp-Protocol-Version"
 	headerMethod  = "Mcp-Method"
 	headerName    = "Mcp-Name"
-	// codeHeader says that a header does not fit the body (2026-07-28).
+	// codeHeader is the code for a header that differs from the body (2026-07-28).
 	codeHeader = -32020
 )
 
-// envelope is what the router reads of a message.
+// envelope has the fields of a message that the router uses.
 type envelope struct {
 	Version string `json:"jsonrpc"`
-	// ID is empty for a notification, and for what is refused because its id is none.
+	// ID is empty for a notification, and for a message that is refused because its id is invalid.
 	ID     json.RawMessage `json:"id"`
 	Method *string         `json:"method"`
 	Params struct {
@@ -37,7 +37,7 @@ type envelope struct {
 		} `json:"_meta"`
 		Notifications struct {
 			TaskIDs []string `json:"taskIds"`
-			// Subscriptions are those of eventsExtension.
+			// Subscriptions is the field of eventsExtension.
 			Subscriptions []string `json:"orch/subscriptions"`
 		} `json:"notifications"`
 	} `json:"params"`
@@ -52,29 +52,29 @@ func ownerOf(r *http.Request) string {
 	return ""
 }
 
-// MaxBody is the most bytes of one request over HTTP; more is answered with 413.
+// MaxBody is the most bytes of one request over HTTP; larger ones get 413.
 const MaxBody = 4 << 20
 
-// Limits of one identity over HTTP (X-18).
+// Limits of an identity over HTTP (X-18).
 const (
-	// MaxRate is the requests a second that an identity may send in the long run.
+	// MaxRate is the sustained number of requests a second.
 	MaxRate = 5000
-	// MaxBurst is those that it may send at once.
+	// MaxBurst is the most requests at once.
 	MaxBurst = 10_000
-	// MaxInFlight is the requests of an identity that are answered at the same time; waiting ones count.
+	// MaxInFlight is the most concurrent requests, including waiting ones.
 	MaxInFlight = 4000
-	// MaxHeld is the bytes of the requests of an identity that are answered at the same time.
+	// MaxHeld is the total bytes of the concurrent requests.
 	MaxHeld = 64 << 20
-	// MaxSessions is the sessions that are open at the same time, of all identities.
+	// MaxSessions is the most open sessions, of all identities.
 	MaxSessions = 10_000
 )
 
-// mayBeLarge reports whether the answer to a message may be large; a cancellation, for one, never waits.
+// mayBeLarge reports whether the answer to a message may be large. Other messages, such as cancellations, never wait for memory.
 func (p envelope) mayBeLarge() bool {
 	return p.Method != nil && slices.Contains([]string{"tools/call", "resources/read", "tasks/result", "tasks/get"}, *p.Method)
 }
 
-// parseEnvelope reads what the server has to know of a message, and refuses what is none (S2-009).
+// parseEnvelope returns the routing fields of a message, or an error if it is not valid (S2-009).
 func parseEnvelope(body []byte) (envelope, *jsonrpc.Error) {
 	var p envelope
 	err := json.Unmarshal(body, &p)

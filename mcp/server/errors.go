@@ -9,14 +9,14 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// wireError gives an error its code. One that is not of the protocol would go out with code 0.
+// wireError converts an error to a protocol error. The SDK would send any other error with code 0.
 func wireError(err error) error {
 	var wire *jsonrpc.Error
 	var coded *fault.Error
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &wire) && len(wire.Data) > 0 && !json.Valid(wire.Data): // the SDK quotes URIs as Go does
+	case errors.As(err, &wire) && len(wire.Data) > 0 && !json.Valid(wire.Data): // the SDK quotes URIs in the syntax of Go
 		return &jsonrpc.Error{Code: wire.Code, Message: wire.Message}
 	case errors.As(err, &wire):
 		return err

@@ -12,39 +12,39 @@ import (
 	"github.com/orch-dev/orch/internal/pause"
 )
 
-// feed brings messages to a session, one after the other.
+// feed delivers subscription messages to a session, one after the other.
 type feed struct {
 	subscriber *subscriber
-	// id is that of the session, name what the node knows it as: an id would let others go on with the session.
+	// id is the id of the session, name its name at the node: with the id others could take the session over.
 	id, name string
 
-	mu sync.Mutex // held while a message is sent, and guards what follows
-	// batch are the messages that are being sent, arrived is the number of the last one that was.
+	mu sync.Mutex // held while a message is sent; guards the fields below
+	// batch are the messages being sent, arrived is the number of the last one sent.
 	batch   []SubscriptionMessage
 	arrived uint64
-	// replies are the calls whose answers come before the messages of a subscription, by its id.
+	// replies are the calls that must be answered before the messages of a subscription, by subscription id.
 	replies map[string]<-chan struct{}
-	// active are the subscriptions that there are, as far as the feed knows.
+	// active are the known subscriptions.
 	active map[string]bool
-	// ever are those that there ever were, where somebody wants to know.
+	// ever are all subscriptions so far, recorded only if it is not nil.
 	ever map[string]bool
-	// opened is closed when the node has opened the session, or has not: failed says why.
+	// opened is closed when the node has opened the session or failed to; failed is the error.
 	opened chan struct{}
 	failed error
-	// polls counts what makes the answer to a request for messages useless; stop ends the request.
+	// polls counts events that make the answer to a pending poll obsolete; stop cancels the poll.
 	polls int
 	stop  context.CancelFunc
-	// saveTimer is set when what is known will be kept with the session.
+	// saveTimer is set while a save is pending.
 	saveTimer *time.Timer
 }
 
-// newFeed returns a feed without a name at the node.
+// newFeed returns a feed whose session is not yet open at the node.
 func newFeed(s *subscriber, id string) *feed {
 	return &feed{subscriber: s, id: id, replies: map[string]<-chan struct{}{}, active: map[string]bool{}, stop: func() {}}
 }
 
-// saveSoon sees to it that the ids of subscriptions are kept with their session: after a restart the client hears that
-// they have ended. The lock is held.
+// saveSoon schedules saving the ids of the subscriptions with their session: after a restart the client is told that
+// they have ended. f.mu must be held.
 func (f *feed) saveSoon() {
 	if f.id != "" && f.saveTimer == nil && f.name != "" && f.ever == nil {
 		f.saveTimer = time.AfterFunc(saveAfter, func() { f.save(f.subscriber.life) })
@@ -52,7 +52,7 @@ func (f *feed) saveSoon() {
 }
 
 func (f *feed) save(ctx context.Context) {
-	if ctx.Err() != nil { // saveNow does it
+	if ctx.Err() != nil { // saveNow saves it
 		return
 	}
 	f.mu.Lock()
@@ -62,7 +62,7 @@ func (f *feed) save(ctx context.Context) {
 	f.subscriber.clients.updateOpen(ctx, f.id, func(r *record) { r.Listening = bounded(ids, maxSaved) })
 }
 
-// saveNow keeps what saveSoon would have.
+// saveNow runs a pending save.
 func (f *feed) saveNow(ctx context.Context) {
 	f.mu.Lock()
 	due := f.saveTimer != nil
@@ -75,7 +75,7 @@ func (f *feed) saveNow(ctx context.Context) {
 	}
 }
 
-// open opens the session at the node and brings its messages until the session is over.
+// open opens the session at the node and delivers its messages until the session ends.
 func (f *feed) open(ctx context.Context) {
 	opening, stop := context.WithTimeout(ctx, openWithin)
 	f.failed = f.subscriber.cfg.Subscriptions.OpenSession(opening, f.name, false)
@@ -89,7 +89,7 @@ func (f *feed) open(ctx context.Context) {
 	}
 }
 
-// run carries messages until the session or the server is over.
+// run delivers messages until the session or the server ends.
 func (f *feed) run(ctx context.Context) {
 	defer f.close(context.WithoutCancel(ctx))
 	for ctx.Err() == nil {
@@ -107,7 +107,7 @@ func (f *feed) run(ctx context.Context) {
 	}
 }
 
-// endAll tells the client of the end of its subscriptions. Those of calls that come now belong to another feed.
+// endAll tells the client that its subscriptions have ended. Later calls get another feed.
 func (f *feed) endAll(ctx context.Context) {
 	f.detach()
 	f.mu.Lock()
@@ -119,7 +119,7 @@ func (f *feed) endAll(ctx context.Context) {
 	f.sendAll(ctx)
 }
 
-// detach lets the next call that needs a feed make another one.
+// detach removes the feed, so that the next call creates another one.
 func (f *feed) detach() {
 	f.subscriber.feeds.mu.Lock()
 	defer f.subscriber.feeds.mu.Unlock()
@@ -128,7 +128,7 @@ func (f *feed) detach() {
 	}
 }
 
-// poll asks for messages. An answer that came too late is none.
+// poll waits for messages from the node. It drops an answer that has become obsolete.
 func (f *feed) poll(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -146,7 +146,7 @@ func (f *feed) poll(ctx context.Context) error {
 	return err
 }
 
-// sendAll sends the batch: each message when the client has the answer that comes before it, and a stream to hear it on.
+// sendAll sends the batch: each message after the answer to its call, and while a stream is open.
 func (f *feed) sendAll(ctx context.Context) {
 	for ctx.Err() == nil {
 		changed := f.subscriber.clients.streams.changes()
@@ -164,8 +164,8 @@ func (f *feed) sendAll(ctx context.Context) {
 	}
 }
 
-// trySend sends messages. It returns the answer that has to come before the next one, if that is missing, and whether
-// there is nothing left to send.
+// trySend sends messages until one must wait. It returns the answer that the next one waits for, or done
+// if nothing is left.
 func (f *feed) trySend() (reply <-chan struct{}, done bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -188,11 +188,11 @@ func (f *feed) trySend() (reply <-chan struct{}, done bool) {
 	return nil, true
 }
 
-// sendAfter lets the messages of a subscription wait for the answer to a call.
+// sendAfter makes the messages of a subscription wait for the answer to a call.
 func (f *feed) sendAfter(subscription string, reply <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	maps.DeleteFunc(f.replies, func(_ string, out <-chan struct{}) bool { // those of calls that nothing followed from
+	maps.DeleteFunc(f.replies, func(_ string, out <-chan struct{}) bool { // calls without subscription messages
 		select {
 		case <-out:
 			return true
@@ -203,7 +203,7 @@ func (f *feed) sendAfter(subscription string, reply <-chan struct{}) {
 	f.replies[subscription] = reply
 }
 
-// record notes whether there is a subscription. The lock is held.
+// record records that a subscription has started or ended. f.mu must be held.
 func (f *feed) record(subscription string, there bool) {
 	switch {
 	case f.active[subscription] == there:
@@ -219,7 +219,7 @@ func (f *feed) record(subscription string, there bool) {
 	f.saveSoon()
 }
 
-// refresh asks the node anew for what was not sent: a call has begun or ended a subscription.
+// refresh polls again for all unsent messages, after a call has started or ended a subscription.
 func (f *feed) refresh(subscription string, there bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -229,18 +229,18 @@ func (f *feed) refresh(subscription string, there bool) {
 	f.stop()
 }
 
-// close ends the session at the node. The next call that needs one opens another.
+// close ends the session at the node. The next call that needs a session opens another one.
 func (f *feed) close(ctx context.Context) {
 	f.detach()
 	keeping, stop := context.WithTimeout(ctx, feedAgain)
-	f.saveNow(keeping) // first: a node that is gone takes all the time that it is given
+	f.saveNow(keeping) // first: an unreachable node uses up the whole timeout
 	stop()
 	ctx, stop = context.WithTimeout(ctx, feedAgain)
 	defer stop()
-	_ = f.subscriber.cfg.Subscriptions.CloseSession(ctx, f.name) // else the node forgets it by itself
+	_ = f.subscriber.cfg.Subscriptions.CloseSession(ctx, f.name) // otherwise the node removes it after a while
 }
 
-// bounded returns the first names of a list that have so many bytes together.
+// bounded returns the first names of a list whose total is at most most bytes.
 func bounded(names []string, most int) []string {
 	for i, name := range names {
 		if most -= len(name); most < 0 {
@@ -251,11 +251,11 @@ func bounded(names []string, most int) []string {
 }
 
 const (
-	// saveAfter is how long after a change of them the ids of the subscriptions of a session are kept.
+	// saveAfter is how long after a change the ids of the subscriptions are saved.
 	saveAfter = time.Second
-	// maxSaved is how many bytes of ids are kept of a session.
+	// maxSaved is the most bytes of ids saved for a session.
 	maxSaved = 16 << 10
 )
 
-// feedAgain is how long a feed waits after a node did not answer.
+// feedAgain is how long a feed waits after a failed poll.
 const feedAgain = time.Second

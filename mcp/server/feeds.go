@@ -6,11 +6,11 @@ import (
 	"sync"
 )
 
-// feeds are the feeds of sessions, by the id of the session; "" is that of stdio.
+// feeds holds the feeds of sessions, by session id; "" is stdio.
 type feeds struct {
 	mu   sync.Mutex
 	byID map[string]*feed
-	// lost are those of sessions that were opened again, until they have said what has ended meanwhile.
+	// lost are feeds of reopened sessions, until they have reported the subscriptions that have ended.
 	lost map[string]*feed
 }
 
@@ -32,7 +32,7 @@ func (a *feeds) has(id string) bool {
 	return a.byID[id] != nil
 }
 
-// clearEnded takes back that a subscription has ended: the client begins one of the same id, and has not heard of the end.
+// clearEnded cancels the pending report that a subscription has ended: the client starts one with the same id before it got the report.
 func (a *feeds) clearEnded(id, subscription string) {
 	a.mu.Lock()
 	f := a.lost[id]
@@ -46,7 +46,7 @@ func (a *feeds) clearEnded(id, subscription string) {
 	f.batch = slices.DeleteFunc(f.batch, func(m SubscriptionMessage) bool { return m.Subscription == subscription })
 }
 
-// get returns the feed of a session, and whether it is a new one, which its maker has to open.
+// get returns the feed of a session, and whether it is new; the caller must open a new one.
 func (a *feeds) get(s *subscriber, id string) (f *feed, made bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -16,31 +16,31 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// handedBackField stands in the result of a call that goes on without its caller, in place of all else.
+// handedBackField is the only field in the result of a call that continues without its caller.
 const handedBackField = "handed_back"
 
-// handedBack is what is said of a call that goes on without its caller.
+// handedBack describes a call that continues without its caller.
 type handedBack struct {
 	TaskID events.TaskID `json:"task_id"`
-	// Step is that of the call, when the task has more.
+	// Step is the step of the call, if the task has several.
 	Step string `json:"step,omitempty"`
-	// Status is that of the task in the words of MCP.
+	// Status is the status of the task in terms of MCP.
 	Status string `json:"status"`
-	// WaitsFor is running, person, agent, worker, time, task, resume or store; Reason says it in a sentence.
+	// WaitsFor is running, person, agent, worker, time, task, resume or store; Reason is a sentence.
 	WaitsFor string `json:"waits_for"`
 	Reason   string `json:"reason"`
-	// PollIntervalMs is how often to ask, Next how.
+	// PollIntervalMs is the interval for polling, Next the call to poll with.
 	PollIntervalMs int64     `json:"poll_interval_ms"`
 	Next           *nextCall `json:"next,omitempty"`
 }
 
-// nextCall is a call of a tool that goes on with something.
+// nextCall is a tool call with which the client continues.
 type nextCall struct {
 	Tool      string `json:"tool"`
 	Arguments object `json:"arguments"`
 }
 
-// waitKinds says for whom a task waits, by the kind of its cause (api.Cause).
+// waitKinds maps the kind of a cause (api.Cause) to WaitsFor.
 func waitKinds() map[string]string {
 	return map[string]string{
 		"approval": "person", "question": "person", "in_doubt": "person", "blocked": "person", "signal": "person",
@@ -52,7 +52,7 @@ func waitKinds() map[string]string {
 	}
 }
 
-// waitsFor says for whom a cause waits: running for one that waits for nobody.
+// waitsFor returns WaitsFor for a cause: running if the task waits for nothing.
 func waitsFor(cause api.Cause, forAgent bool) string {
 	kind := waitKinds()[cause.Kind]
 	switch {
@@ -65,7 +65,7 @@ func waitsFor(cause api.Cause, forAgent bool) string {
 	}
 }
 
-// describePending is what is said of a task that goes on: what it waits for, and how its result is to be had.
+// describePending describes an unfinished task: what it waits for, and how to get its result.
 func (pr *presenter) describePending(ctx context.Context, c client, id events.TaskID, step string) (handedBack, error) {
 	h := handedBack{TaskID: id, Step: step, Status: "working", WaitsFor: "running", Reason: "The call is running.", PollIntervalMs: pollInterval.Milliseconds()}
 	t, err := pr.cfg.API.Get(ctx, api.GetRequest{ID: id})
@@ -85,7 +85,7 @@ func (pr *presenter) describePending(ctx context.Context, c client, id events.Ta
 	return h, nil
 }
 
-// nextCall is a call of a tool of the face about a task, nil when the client does not see the tool.
+// nextCall returns a call of a tool of the face about a task, nil if the client does not see the tool.
 func (pr *presenter) nextCall(c client, tool string, id events.TaskID) *nextCall {
 	name := pr.tools.nameFor(c, tool)
 	if name == "" || !pr.cfg.Show.showsOwn(tool) || !c.who.Show.showsOwn(tool) {
@@ -94,7 +94,7 @@ func (pr *presenter) nextCall(c client, tool string, id events.TaskID) *nextCall
 	return &nextCall{name, object{"task_id": string(id)}}
 }
 
-// causeOf is why a task does not move, or a step of it if one is meant and has a cause of its own.
+// causeOf returns why a task does not progress, or why one of its steps does not, if that has a cause of its own.
 func causeOf(causes []api.Cause, step string) *api.Cause {
 	for i := range causes {
 		if causes[i].Step == step {
@@ -107,7 +107,7 @@ func causeOf(causes []api.Cause, step string) *api.Cause {
 	return &causes[0]
 }
 
-// text says the same to a model.
+// text returns the description as text for a model.
 func (h handedBack) text(tool, did string) string {
 	text := did + " as task " + string(h.TaskID) + ", by itself. " + h.Reason + " This is no failure: do not call " + tool + " again, which would do the work twice."
 	if h.Next != nil {
@@ -116,7 +116,7 @@ func (h handedBack) text(tool, did string) string {
 	return text
 }
 
-// result is the result of a call that goes on: no error, and none of the fields that the tool promises (openOutput).
+// result returns the description as a result: no error, and without the fields of the tool's output schema (openOutput).
 func (h handedBack) result(tool, did string) *mcp.CallToolResult {
 	return &mcp.CallToolResult{
 		StructuredContent: mustJSON(object{handedBackField: h}),
@@ -124,7 +124,7 @@ func (h handedBack) result(tool, did string) *mcp.CallToolResult {
 	}
 }
 
-// handBack lets a call go on without its caller. A client without tasks is told what the call waits for, and how to hear of its end.
+// handBack ends the wait for a call, which continues. A client without tasks gets a description of what the call waits for, and how to poll it.
 func (pr *presenter) handBack(ctx context.Context, c client, r *run) (*mcp.CallToolResult, error) {
 	if c.knowsTasks() && r.spec.Tasks != tools.NoTask {
 		return nil, &taskStartedError{submittedStatus(r.id, r.at, r.ttl)}
@@ -137,17 +137,17 @@ func (pr *presenter) handBack(ctx context.Context, c client, r *run) (*mcp.CallT
 	return h.result(cmp.Or(pr.tools.nameFor(c, r.spec.Name), r.spec.Name), "The call has not ended yet and goes on"), nil
 }
 
-// handBackStep lets a call inside of a task go on without its caller.
+// handBackStep is handBack for a call inside a task.
 func (pr *presenter) handBackStep(ctx context.Context, c client, id events.TaskID, tool, step string) (*mcp.CallToolResult, error) {
 	h, err := pr.describePending(ctx, c, id, step)
 	if err != nil {
 		return nil, err
 	}
-	h.Next = cmp.Or(pr.nextCall(c, toolStatus, id), h.Next) // the result of the task is another one
+	h.Next = cmp.Or(pr.nextCall(c, toolStatus, id), h.Next) // the result of the task is not that of the step
 	return h.result(cmp.Or(pr.tools.nameFor(c, tool), tool), "The call has not ended yet and goes on as step "+step), nil
 }
 
-// openOutput is the output schema of a tool with the way out for a call that is handed back: the fields that the tool promises, or
+// openOutput returns the output schema of a tool extended by the result of a handed-back call: either the tool's fields, or
 // handedBackField.
 func openOutput(schema json.RawMessage) json.RawMessage {
 	fields := map[string]json.RawMessage{}

@@ -9,53 +9,53 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// Role says what an identity may do.
+// Role is the set of permissions of an identity.
 type Role string
 
 // The roles.
 const (
 	// Operator sees every task, submits, cancels and decides.
 	Operator Role = "operator"
-	// Submitter submits and sees its own tasks, and decides about approvals by elicitation.
+	// Submitter submits and sees its own tasks, and decides approvals by elicitation.
 	Submitter Role = "submitter"
-	// Agent submits and sees its own tasks, and never decides about an approval.
+	// Agent submits and sees its own tasks, and never decides an approval.
 	Agent Role = "agent"
 	// Viewer sees every task and changes nothing.
 	Viewer Role = "viewer"
 )
 
-// Roles returns all roles, the one with the most rights first.
+// Roles returns all roles, the most powerful first.
 func Roles() []Role { return []Role{Operator, Submitter, Agent, Viewer} }
 
 func (r Role) seesAll() bool { return r == Operator || r == Viewer }
 func (r Role) submits() bool { return r != Viewer && slices.Contains(Roles(), r) }
 func (r Role) decides() bool { return r == Operator || r == Submitter }
 
-// Identity is who speaks to the server.
+// Identity is the authenticated sender of a request.
 type Identity struct {
 	// Name is the actor in the log, such as "user:ada" or "agent:builder".
 	Name string
 	Role Role
 	// Show narrows the tools that the identity sees and may call.
 	Show Selection
-	// Agent is the id of the registered agent whose credential was shown; empty for everybody else.
+	// Agent is the id of the registered agent that was authenticated; empty for other identities.
 	Agent string
 }
 
-// sees reports whether a tool is there for the identity. A registered agent always has those by which it speaks for itself.
+// sees reports whether a tool is visible to the identity. A registered agent always sees the tools with Spec.Direct.
 func (i Identity) sees(t tools.Tool) bool {
 	return i.Agent != "" && t.Spec().Direct || i.Show.shows(t)
 }
 
-// Selection says which tools a client sees; zero fields do not filter.
+// Selection selects the tools that a client sees; zero fields do not filter.
 type Selection struct {
 	// Tools lists names or globs, such as FILE_* or github.*.
 	Tools []string `json:"tools,omitempty"`
-	// ReadOnly leaves only tools that change nothing.
+	// ReadOnly selects only tools that change nothing.
 	ReadOnly bool `json:"read_only,omitempty"`
 }
 
-// shows reports whether a tool is among the selected ones.
+// shows reports whether a tool is selected.
 func (s Selection) shows(t tools.Tool) bool {
 	spec := t.Spec()
 	if spec.Internal || s.ReadOnly && spec.Effect != tools.Read && !spec.LogOnly {
@@ -70,7 +70,7 @@ func (s Selection) showsOwn(name string) bool {
 	return s.names(name) && (!s.ReadOnly || !changes)
 }
 
-// all reports whether nothing is left out.
+// all reports whether the selection is unrestricted.
 func (s Selection) all() bool { return len(s.Tools) == 0 && !s.ReadOnly }
 
 // names reports whether a name is selected.
@@ -81,11 +81,11 @@ func (s Selection) names(name string) bool {
 	})
 }
 
-// Tokens knows the bearer tokens of a node.
+// Tokens verifies the bearer tokens of a node.
 type Tokens interface {
-	// Verify returns whose token it is and when it expires; UNAUTHORIZED for an unknown one, TOKEN_EXPIRED.
+	// Verify returns the identity of a token and when it expires; UNAUTHORIZED for an unknown one, TOKEN_EXPIRED.
 	Verify(ctx context.Context, token string) (Identity, time.Time, error)
 }
 
-// identityKey is where the verifier leaves the identity among the facts about a token.
+// identityKey is the key of the identity in the extra data of a verified token.
 const identityKey = "orch"

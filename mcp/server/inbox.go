@@ -14,19 +14,19 @@ import (
 	"github.com/orch-dev/orch/messages"
 )
 
-// Inboxes has the messages that wait for identities.
+// Inboxes gives access to the messages for identities.
 type Inboxes interface {
-	// Inbox returns what waits for an identity, maybe after a wait.
+	// Inbox returns the messages for an identity. It may wait for one, as q says.
 	Inbox(ctx context.Context, who string, q messages.Query) (messages.Page, error)
 }
 
 const (
-	// inboxURI is the inbox of whoever asks. No URI leads to that of somebody else.
+	// inboxURI is the inbox of the requesting identity. There are no URIs of other inboxes.
 	inboxURI = "orch://inbox"
-	// inboxPrefix begins the names under which the SDK keeps the subscriptions to inboxes, apart by identity: who
-	// subscribes hears of their own alone. Clients never see them.
+	// inboxPrefix is the prefix of the internal names of subscriptions to inboxes, one for each identity, so that
+	// subscribers are only notified of their own. Clients never see them.
 	inboxPrefix = inboxURI + "/"
-	// inboxAgain is how long a watch of an inbox rests when the node did not answer.
+	// inboxAgain is how long to wait after the node did not answer.
 	inboxAgain = time.Second
 )
 
@@ -44,13 +44,13 @@ func (rv *resourceView) addInbox() {
 
 func (rv *resourceView) isInbox(uri string) bool { return rv.cfg.Inboxes != nil && uri == inboxURI }
 
-// seesInbox reports whether an identity may read its inbox: those may who see the tool for it.
+// seesInbox reports whether an identity may read its inbox: it may if it sees the inbox tool.
 func (rv *resourceView) seesInbox(c client) bool {
 	_, ok := rv.tools.find(c, "MESSAGE_INBOX")
 	return ok && messages.CheckIdentity(c.who.Name) == nil
 }
 
-// inboxOf names the inbox of an identity.
+// inboxOf returns the internal name of the inbox of an identity.
 func inboxOf(who Identity) string { return inboxPrefix + url.PathEscape(who.Name) }
 
 func (rv *resourceView) readInbox(ctx context.Context, _ *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
@@ -69,7 +69,7 @@ func (rv *resourceView) readInbox(ctx context.Context, _ *mcp.ReadResourceReques
 	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: inboxURI, MIMEType: "application/json", Text: string(data)}}}, nil
 }
 
-// subscribeInbox lets a session hear of new messages. The SDK notes the subscription under the name that is left in p.
+// subscribeInbox subscribes a session to new messages. The SDK registers the subscription under the name that this sets in p.
 func (rv *resourceView) subscribeInbox(ctx context.Context, c client, p *mcp.SubscribeParams) error {
 	if !rv.seesInbox(c) {
 		return noResource(c, mcp.ResourceNotFoundError(inboxURI))
@@ -85,7 +85,7 @@ func (rv *resourceView) subscribeInbox(ctx context.Context, c client, p *mcp.Sub
 	return rv.watchResource(p.URI, func(ctx context.Context) { rv.reportInbox(ctx, c.who, now) })
 }
 
-// reportInbox tells of each new message in an inbox until the server ends.
+// reportInbox notifies the subscribers of each new message in an inbox until the server ends.
 func (rv *resourceView) reportInbox(ctx context.Context, who Identity, page messages.Page) {
 	for ctx.Err() == nil {
 		q := messages.Query{After: page.Next, InOrder: true, Heads: true, Limit: messages.MaxPage}
@@ -104,7 +104,7 @@ func (rv *resourceView) reportInbox(ctx context.Context, who Identity, page mess
 	}
 }
 
-// renameInbox gives clients the name of their inbox that they know.
+// renameInbox replaces the internal name of an inbox by the URI that clients know.
 func renameInbox(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		p, ok := req.GetParams().(*mcp.ResourceUpdatedNotificationParams)

@@ -8,8 +8,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// initialize adds the tasks of 2025-11-25 to the capabilities, which the SDK does not know (S2-006). Whoever asks for
-// a newer version gets that one (S2-003), and has to be treated so: the SDK goes by what was asked for.
+// initialize adds the tasks of 2025-11-25, which the SDK does not know, to the capabilities (S2-006). A client that requests
+// a newer version gets 2025-11-25 (S2-003), and must be treated accordingly: the SDK goes by the requested version.
 func (s *Server) initialize(ctx context.Context, c client, next mcp.MethodHandler, req mcp.Request) (mcp.Result, error) {
 	p, _ := req.GetParams().(*mcp.InitializeParams)
 	if err := checkInitialize(p); err != nil {
@@ -31,18 +31,18 @@ func (s *Server) initialize(ctx context.Context, c client, next mcp.MethodHandle
 	return &reply{fields: fields}, nil
 }
 
-// initializeError is why a request cannot open a session; nil when it can, or when the SDK says why not.
+// initializeError returns why a request cannot open a session; nil if it can, or if the SDK itself reports the error.
 func initializeError(request []byte) *jsonrpc.Error {
 	var p struct {
 		Params *mcp.InitializeParams `json:"params"`
 	}
 	if err := json.Unmarshal(request, &p); err != nil {
-		return nil //nolint:nilerr // the SDK says what is wrong
+		return nil //nolint:nilerr // the SDK reports it
 	}
 	return checkInitialize(p.Params)
 }
 
-// checkInitialize refuses a request that lacks what every client has to say (S2-002).
+// checkInitialize returns an error for a request without a required field (S2-002).
 func checkInitialize(p *mcp.InitializeParams) *jsonrpc.Error {
 	switch {
 	case p == nil:

@@ -2,10 +2,10 @@ package server
 
 import "encoding/json"
 
-// object is JSON that is made here rather than by the SDK.
+// object is a JSON object built by this package.
 type object = map[string]any
 
-// fieldsOf are the fields of an object as they are: their numbers keep all digits.
+// fieldsOf returns the fields of an object. Numbers keep all digits.
 func fieldsOf(v any) object {
 	var raw map[string]json.RawMessage
 	decode(mustJSON(v), &raw)
@@ -19,7 +19,7 @@ func fieldsOf(v any) object {
 func mustJSON(v any) json.RawMessage {
 	raw, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // only values of this package
+		panic(err) // only values of this package are encoded
 	}
 	return raw
 }
@@ -38,5 +38,5 @@ func orEmpty(args json.RawMessage) json.RawMessage {
 	return args
 }
 
-// decode reads JSON that was written a moment ago; what does not fit is left out.
+// decode decodes JSON that this process has encoded; it ignores fields that do not match.
 func decode(raw json.RawMessage, into any) { _ = json.Unmarshal(raw, into) }

@@ -11,14 +11,14 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// meter counts the requests of each identity, with those of the agents that it has registered.
+// meter counts the requests of each identity, together with those of its registered agents.
 type meter struct {
-	// share returns the identity under which another one counts.
+	// share returns the identity whose share another one counts against.
 	share func(who string) string
 
 	mu   sync.Mutex
 	byID map[string]*usage
-	// next is how many identities there may be before they are looked at.
+	// next is the number of identities at which the next prune happens.
 	next int
 }
 
@@ -28,7 +28,7 @@ type usage struct {
 	held     int64
 }
 
-// acquireBytes counts the bytes of a request in, those of unknown length as the most; false when the identity has too many.
+// acquireBytes adds the bytes of a request, or the maximum if the size is unknown; false if the identity exceeds its limit.
 func (m *meter) acquireBytes(who string, size int64) (release func(), ok bool) {
 	if size < 0 || size > MaxBody {
 		size = MaxBody
@@ -53,7 +53,7 @@ func tooMany(w http.ResponseWriter) {
 	http.Error(w, "too many requests", http.StatusTooManyRequests)
 }
 
-// acquire counts a request in; false when the identity has too many.
+// acquire adds a request; false if the identity exceeds its limits.
 func (m *meter) acquire(who string) (release func(), ok bool) {
 	who = m.share(who)
 	m.mu.Lock()
@@ -78,11 +78,11 @@ func (m *meter) acquire(who string) (release func(), ok bool) {
 	}, true
 }
 
-// pruneFrom is how many identities are kept without a look at whether they are still there.
+// pruneFrom is the number of identities up to which nothing is pruned.
 const pruneFrom = 1000
 
-// prune drops the identities that have sent nothing for so long that nothing is known of them. It looks at them whenever
-// there are twice as many as after the last look. The lock is held.
+// prune removes identities that have been idle long enough to have no state. It runs when the number of identities
+// has doubled since the last run. m.mu must be held.
 func (m *meter) prune() {
 	if len(m.byID) < max(m.next, pruneFrom) {
 		return
@@ -91,7 +91,7 @@ func (m *meter) prune() {
 	m.next = 2 * len(m.byID)
 }
 
-// Admit counts in a request of an identity on another path than those of MCP, as ToolCaller.Admit does.
+// Admit adds a request of an identity on a path other than that of MCP, as ToolCaller.Admit does.
 func (s *Server) Admit(who string, size int64) (leave func(), err error) {
 	exit, ok := s.meter.acquire(who)
 	if !ok {

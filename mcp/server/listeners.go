@@ -13,28 +13,28 @@ import (
 )
 
 const (
-	// MaxListeners is how many subscriptions an identity has whose events come as the answers to requests of theirs.
+	// MaxListeners is the most subscriptions of an identity whose events are sent as answers to requests.
 	MaxListeners = 2000
-	// maxEnded is how many such subscriptions are remembered that have ended, of all identities.
+	// maxEnded is how many ended subscriptions are remembered, of all identities.
 	maxEnded = 4096
 )
 
-// listeners are the subscriptions of clients without a session, whose events come as the answer to a request. Each is a
-// session of its own at the node, so that one that does not read holds up no other; an identity finds its own by their ids.
+// listeners are the subscriptions of clients without a session, whose events are sent as the answer to a request. Each has a
+// session of its own at the node, so that a slow one delays no other; they are found by identity and subscription id.
 type listeners struct {
 	mu sync.Mutex
-	// byKey has the names of their sessions, feeds those that a feed brings, count how many an identity has, ended the last
-	// ones that have ended.
+	// byKey has the names of their sessions, feeds those with a feed, count the number of each identity, ended the most recently
+	// ended ones.
 	byKey map[listenerKey]string
 	feeds map[listenerKey]*feed
 	count map[string]int
 	ended []listenerKey
 }
 
-// listenerKey names a subscription by who has it and its id.
+// listenerKey identifies a subscription by its owner and its id.
 type listenerKey struct{ who, subscription string }
 
-// register takes the id of a subscription: CONFLICT when the identity has one of that id, QUOTA_EXCEEDED.
+// register registers a subscription: CONFLICT if the identity already uses its id, QUOTA_EXCEEDED.
 func (l *listeners) register(key listenerKey, name string, by *feed) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -57,7 +57,7 @@ func (l *listeners) register(key listenerKey, name string, by *feed) error {
 	return nil
 }
 
-// find returns the session of a subscription: NOT_FOUND for one that nobody knows, GONE for one that has ended.
+// find returns the session of a subscription: NOT_FOUND if it is unknown, GONE if it has ended.
 func (l *listeners) find(key listenerKey) (string, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,14 +73,14 @@ func (l *listeners) find(key listenerKey) (string, error) {
 	}
 }
 
-// feedOf returns what brings the messages of a subscription, nil when its listener asks for them itself.
+// feedOf returns the feed of a subscription, nil if its listener polls for the messages itself.
 func (l *listeners) feedOf(key listenerKey) *feed {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.feeds[key]
 }
 
-// unregister gives the id of a subscription back. One that had begun is remembered.
+// unregister frees the id of a subscription. A subscription that had started is remembered as ended.
 func (l *listeners) unregister(key listenerKey, name string, begun bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -101,21 +101,21 @@ func (l *listeners) unregister(key listenerKey, name string, begun bool) {
 	}
 }
 
-// Listener hears what follows from a call that subscribes. It is not safe for concurrent use.
+// Listener receives the notifications that follow from a call that subscribes. It is not safe for concurrent use.
 type Listener struct {
 	s    *subscriber
 	name string
-	// key is set when the node was asked for a session, begun when the call has subscribed it.
+	// key is set when a session at the node was requested, begun when the call has subscribed it.
 	key   listenerKey
 	begun bool
-	// arrived is the number of the last message that was taken, last is true when it was the last of all.
+	// arrived is the number of the last message received, last is set when that was the final one.
 	arrived uint64
 	last    bool
 }
 
-// Next waits for notifications of JSON-RPC, in their order; none when there are none for a time, or when ctx ends. Asking
-// again says that the last ones have arrived. io.EOF when the subscription has ended, or the server.
-// Each is in parts, one behind the other, of which the node has the large one: it is not to be changed.
+// Next waits for JSON-RPC notifications and returns them in order, or none after a while or when ctx ends. The next call
+// confirms that they have arrived. It returns io.EOF when the subscription has ended, or the server.
+// Each notification consists of consecutive parts; the node shares the large one, so that it must not be changed.
 func (l *Listener) Next(ctx context.Context) ([]net.Buffers, error) {
 	if l.last {
 		return nil, io.EOF
@@ -147,12 +147,12 @@ func (l *Listener) Close() {
 	}
 	ctx, stop := context.WithTimeout(context.Background(), feedAgain)
 	defer stop()
-	_ = l.s.cfg.Subscriptions.CloseSession(ctx, l.name) // else the node forgets it by itself
+	_ = l.s.cfg.Subscriptions.CloseSession(ctx, l.name) // otherwise the node removes it after a while
 	l.s.listeners.unregister(l.key, l.name, l.begun)
 }
 
-// listenerFor returns the name of the session in which a client without one acts: that of its listener, or the one of the
-// subscription that it wants to end. Empty when there is none.
+// listenerFor returns the name of the session that a client without a session uses: that of its listener, or that of the
+// subscription to end. Empty if there is none.
 func (b *subscriber) listenerFor(ctx context.Context, c client, r *run) (string, error) {
 	key := listenerKey{c.who.Name, r.subscription}
 	l := c.listener
@@ -173,14 +173,14 @@ func (b *subscriber) listenerFor(ctx context.Context, c client, r *run) (string,
 	return l.name, b.cfg.Subscriptions.OpenSession(ctx, l.name, true)
 }
 
-// openWithin bounds how long a node takes to open a session.
+// openWithin is how long a node may take to open a session.
 const openWithin = 10 * time.Second
 
-// listenerEnded is called when a call of a client without a session has ended a subscription, before its answer goes out:
-// its id is free again from then on.
+// listenerEnded is called when a call of a client without a session has ended a subscription, before its answer is sent:
+// from then on the id can be used again.
 func (b *subscriber) listenerEnded(c client, r *run) {
 	key := listenerKey{c.who.Name, r.subscription}
-	if r.feed = b.listeners.feedOf(key); r.feed != nil { // the request that listens goes on
+	if r.feed = b.listeners.feedOf(key); r.feed != nil { // the listening request continues
 		r.feed.refresh(r.subscription, false)
 		return
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// listen serves subscriptions/listen of a client that wants to hear of tasks. What else it wants to hear of, the
-// SDK sends on the same stream.
+// listen serves subscriptions/listen for a client that subscribes to tasks. The SDK sends its other notifications
+// on the same stream.
 func (f *versionRouter) listen(w http.ResponseWriter, r *http.Request, p envelope, alone bool) {
 	wants := p.Params.Notifications
 	if len(wants.TaskIDs) > maxListened || len(wants.Subscriptions) > maxListened {
@@ -52,7 +52,7 @@ func (f *versionRouter) listen(w http.ResponseWriter, r *http.Request, p envelop
 	_ = stream.send(mustJSON(object{"jsonrpc": "2.0", "id": p.ID, "result": object{"_meta": meta, "resultType": "complete"}}))
 }
 
-// report sends the status of the tasks of a subscription until all are over, or the client is gone.
+// report sends the status of the tasks of a subscription until all have ended, or the client has disconnected.
 func (f *versionRouter) report(ctx context.Context, stream *eventStream, r *http.Request, p envelope) {
 	c := clientThat(p.Params.Meta.Capabilities)
 	c.who, c.modern, c.note = requestIdentity(r), true, r.Header.Get
@@ -76,7 +76,7 @@ func (f *versionRouter) report(ctx context.Context, stream *eventStream, r *http
 	group.Wait()
 }
 
-// standing serves the stream of a session on which the server speaks by itself.
+// standing serves the stream of a session for messages that no request asks for.
 func (f *versionRouter) standing(w http.ResponseWriter, r *http.Request, id string) {
 	stream := newEventStream(w)
 	defer stream.end()

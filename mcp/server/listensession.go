@@ -16,11 +16,11 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// eventsExtension is the extension of 2026-07-28 by which clients without a session hear of what they subscribe to: the
-// filter of subscriptions/listen names the ids, and calls with these ids belong to the stream.
+// eventsExtension is the extension of 2026-07-28 through which clients without a session receive subscription events: the
+// filter of subscriptions/listen has the ids, and calls with these ids belong to the stream.
 const eventsExtension = "orch/subscriptions"
 
-// taggedStream is a stream whose notifications name the request that they belong to, as 2026-07-28 wants it.
+// taggedStream is a stream whose notifications carry the id of the request that they belong to, as 2026-07-28 requires.
 type taggedStream struct {
 	*eventStream
 
@@ -29,7 +29,7 @@ type taggedStream struct {
 
 // send implements sink.
 func (s *taggedStream) send(parts ...[]byte) error {
-	if len(parts) > 1 && len(parts[1]) > len("{}") { // its params are an object with fields
+	if len(parts) > 1 && len(parts[1]) > len("{}") { // params are an object with fields
 		meta := mustJSON(object{mcp.MetaKeySubscriptionID: s.request})
 		head := slices.Concat(parts[0], []byte(`{"_meta":`), meta, []byte(","))
 		return s.eventStream.send(append([][]byte{head, parts[1][1:]}, parts[2:]...)...)
@@ -41,14 +41,14 @@ func (s *taggedStream) send(parts ...[]byte) error {
 	return s.eventStream.send(mustJSON(m))
 }
 
-// listenSession is a session at the node of a client that has none itself. It lasts as long as a request that listens.
+// listenSession is the session at the node of a client that has none itself. It lasts as long as the listening request.
 type listenSession struct {
 	feed *feed
-	// keys are the subscriptions that the client may begin.
+	// keys are the subscriptions that the client may start.
 	keys []listenerKey
 }
 
-// requestIdentity is the identity of a request over HTTP.
+// requestIdentity returns the identity of a request over HTTP.
 func requestIdentity(r *http.Request) (who Identity) {
 	if info := auth.TokenInfoFromContext(r.Context()); info != nil {
 		who, _ = info.Extra[identityKey].(Identity)
@@ -56,11 +56,11 @@ func requestIdentity(r *http.Request) (who Identity) {
 	return who
 }
 
-// openListenSession opens the session of a client that wants to hear of subscriptions. Ids that are in use are left out; nil when none
+// openListenSession opens a session for a client that listens to subscriptions. It skips ids that are in use, and returns nil if none
 // is left.
 func (b *subscriber) openListenSession(ctx context.Context, who Identity, ids []string) (*listenSession, error) {
 	if b.cfg.Subscriptions == nil || len(ids) == 0 {
-		return nil, nil //nolint:nilnil // nothing is to be heard
+		return nil, nil //nolint:nilnil //nolint:nilnil // no session is needed
 	}
 	e := &listenSession{feed: newFeed(b, "listen "+rand.Text())}
 	e.feed.name, e.feed.ever = rand.Text(), map[string]bool{}
@@ -71,7 +71,7 @@ func (b *subscriber) openListenSession(ctx context.Context, who Identity, ids []
 		}
 	}
 	if len(e.keys) == 0 {
-		return nil, nil //nolint:nilnil // nothing is to be heard
+		return nil, nil //nolint:nilnil //nolint:nilnil // no session is needed
 	}
 	opening, stop := context.WithTimeout(ctx, openWithin)
 	defer stop()
@@ -82,7 +82,7 @@ func (b *subscriber) openListenSession(ctx context.Context, who Identity, ids []
 	return e, nil
 }
 
-// ids are those of the subscriptions that the client may begin.
+// ids returns the ids of the subscriptions that the client may start.
 func (e *listenSession) ids() []string {
 	var ids []string
 	if e != nil {
@@ -93,8 +93,8 @@ func (e *listenSession) ids() []string {
 	return ids
 }
 
-// forward sends what follows from subscriptions, once the stream has begun, until ctx ends, or the node knows of the session no
-// more.
+// forward sends the messages of the subscriptions after the stream has begun, until ctx ends, or the node no longer knows the
+// session.
 func (e *listenSession) forward(ctx context.Context, stream *eventStream, begun <-chan struct{}, request json.RawMessage) {
 	if e == nil {
 		return
@@ -110,20 +110,20 @@ func (e *listenSession) forward(ctx context.Context, stream *eventStream, begun 
 	e.feed.run(ctx)
 }
 
-// close gives the ids back.
+// close frees the ids.
 func (e *listenSession) close() {
 	if e == nil {
 		return
 	}
 	e.feed.mu.Lock()
-	ever := maps.Clone(e.feed.ever) // calls that began before may still note theirs
+	ever := maps.Clone(e.feed.ever) // calls that started before may still record theirs
 	e.feed.mu.Unlock()
 	for _, key := range e.keys {
 		e.feed.subscriber.listeners.unregister(key, e.feed.name, ever[key.subscription])
 	}
 }
 
-// listenSessionOf returns the name of the session in which a client of 2026-07-28 acts over HTTP: that of a request that listens.
+// listenSessionOf returns the name of the session that a client of 2026-07-28 uses over HTTP: that of its listening request.
 func (b *subscriber) listenSessionOf(c client, r *run) (string, error) {
 	key := listenerKey{c.who.Name, r.subscription}
 	name, err := b.listeners.find(key)
@@ -131,7 +131,7 @@ func (b *subscriber) listenSessionOf(c client, r *run) (string, error) {
 		return "", err
 	}
 	if err != nil {
-		return "", nil //nolint:nilerr // there is none: the tool says so
+		return "", nil //nolint:nilerr //nolint:nilerr // without one, the tool reports the error
 	}
 	if r.feed = b.listeners.feedOf(key); r.feed != nil {
 		if reply := b.clients.replies.done(noteReply, c.note(noteReply)); reply != nil {

@@ -6,24 +6,24 @@ import (
 	"sync/atomic"
 )
 
-// outlet is a stream to a client, for as long as somebody reads it.
+// outlet is an open stream to a client.
 type outlet struct {
 	no streamNo
 	to sink
 	// life ends with the stream.
-	life context.Context //nolint:containedctx // it is the life of a stream
+	life context.Context //nolint:containedctx //nolint:containedctx // the lifetime of a stream
 	end  context.CancelFunc
 }
 
 // outlets counts the streams of the process.
-var outlets atomic.Uint64 //nolint:gochecknoglobals // numbers that are never used again
+var outlets atomic.Uint64 //nolint:gochecknoglobals //nolint:gochecknoglobals // numbers that are never reused
 
 func newOutlet(to sink) *outlet {
 	life, end := context.WithCancel(context.Background())
 	return &outlet{streamNo(outlets.Add(1)), to, life, end}
 }
 
-// number is that of a stream that is read, 0 for any other.
+// number returns the number of an open stream, 0 otherwise.
 func (o *outlet) number() streamNo {
 	if o == nil || o.life.Err() != nil {
 		return 0
@@ -31,14 +31,14 @@ func (o *outlet) number() streamNo {
 	return o.no
 }
 
-// standing is the stream of a session on which the server speaks by itself; nil for none.
+// standing returns the stream of a session for messages that no request asks for; nil for none.
 func (s *streams) standing(id string) *outlet {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.byID[id]
 }
 
-// openRequest registers the stream of a request, under a key that is noted on the request, and returns how to end that.
+// openRequest registers the stream of a request under the key recorded on the request, and returns the function that unregisters it.
 func (s *streams) openRequest(key string, to sink) func() {
 	o := newOutlet(to)
 	s.mu.Lock()
@@ -55,7 +55,7 @@ func (s *streams) openRequest(key string, to sink) func() {
 	}
 }
 
-// forClient is the stream on which a client reads what belongs to its request; nil for none.
+// forClient returns the stream on which a client reads messages that belong to its request; nil for none.
 func (s *streams) forClient(c client) *outlet {
 	key := c.note(noteStream)
 	if key == "" && c.session != nil && c.session.ID() == "" {
@@ -66,8 +66,8 @@ func (s *streams) forClient(c client) *outlet {
 	return s.requests[key]
 }
 
-// replaceStanding ends the standing stream of a session for a new one: the client has opened that because it reads the former one no more,
-// even where the connection still seems to be there. The context is that of the new one.
+// replaceStanding ends the standing stream of a session in favour of a new one: a client that opens one no longer reads the previous one,
+// even if that connection seems alive. It returns the context of the new stream.
 func (n *connections) replaceStanding(ctx context.Context, id, owner string) (context.Context, func()) {
 	known := n.sessions.ownedBy(id, owner)
 	ctx, stop := context.WithCancel(ctx)

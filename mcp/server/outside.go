@@ -15,35 +15,35 @@ import (
 	"github.com/orch-dev/orch/mcp/gateway"
 )
 
-// Outside gives access to what outside servers offer beside their tools.
+// Outside gives access to the resources and prompts of outside servers.
 type Outside interface {
-	// Features are the resources, templates and prompts of the servers that are connected.
+	// Features returns the resources, templates and prompts of the connected servers.
 	Features() []gateway.Feature
-	// FeaturesReplaced is closed when there are others.
+	// FeaturesReplaced returns a channel that is closed when the features change.
 	FeaturesReplaced() <-chan struct{}
-	// ReadResource returns a ReadResourceResult, GetPrompt a GetPromptResult of MCP, by the URI or name that the server
-	// knows. NOT_FOUND for what is not there.
+	// ReadResource returns a ReadResourceResult, GetPrompt a GetPromptResult of MCP, by the server's own URI or
+	// name. NOT_FOUND if there is none.
 	ReadResource(ctx context.Context, server, uri string) (json.RawMessage, error)
 	GetPrompt(ctx context.Context, server, name string, args map[string]string) (json.RawMessage, error)
 }
 
-// outsideTemplate is that of all resources of outside servers. The SDK knows this one alone: it would try every template
-// of every server for each reading. It stands in no list.
+// outsideTemplate matches all resources of outside servers. The SDK knows only this one: otherwise it would try every template
+// of every server at each read. It is in no list.
 const outsideTemplate = gateway.URIPrefix + "{server}/{+uri}"
 
-// outsideFeatures are the features of outside servers that are offered.
+// outsideFeatures are the offered features of outside servers.
 type outsideFeatures struct {
-	// resources and prompts are known to the SDK: definition by URI or name. Only offerOutside uses them.
+	// resources and prompts are those registered with the SDK: definition by URI or name. Only offerOutside uses them.
 	resources, prompts map[string]string
 
-	mu sync.Mutex // guards what is below
+	mu sync.Mutex // guards the fields below
 	// templates are in the order of their texts; shown says that they were there once.
 	templates []*mcp.ResourceTemplate
 	shown     bool
 }
 
-// followOutside offers the features of outside servers that are there now, and clients hear that the lists have
-// changed.
+// followOutside offers the current features of outside servers after each change, and the SDK notifies clients of changed
+// lists.
 func (ov *outsideView) followOutside(ctx context.Context, replaced <-chan struct{}) {
 	for {
 		select {
@@ -56,7 +56,7 @@ func (ov *outsideView) followOutside(ctx context.Context, replaced <-chan struct
 	}
 }
 
-// offerOutside brings the SDK up to the features of outside servers. What it would panic at is left out.
+// offerOutside updates the SDK to the features of outside servers. It skips those at which the SDK would panic.
 func (ov *outsideView) offerOutside() {
 	resources, prompts := map[string]string{}, map[string]string{}
 	var templates []*mcp.ResourceTemplate
@@ -92,7 +92,7 @@ func (ov *outsideView) offerOutside() {
 	ov.features.resources, ov.features.prompts = resources, prompts
 }
 
-// showTemplates takes over templates, of which the SDK knows only one. Clients hear of others because that is added again.
+// showTemplates sets the templates. The SDK knows only one; adding that again notifies clients of the change.
 func (ov *outsideView) showTemplates(templates []*mcp.ResourceTemplate) {
 	slices.SortFunc(templates, func(a, b *mcp.ResourceTemplate) int { return strings.Compare(a.URITemplate, b.URITemplate) })
 	o := &ov.features
@@ -105,7 +105,7 @@ func (ov *outsideView) showTemplates(templates []*mcp.ResourceTemplate) {
 	}
 }
 
-// missingKeys returns the keys of one map that another one lacks.
+// missingKeys returns the keys of from that are not in the map in.
 func missingKeys(from, in map[string]string) []string {
 	var keys []string
 	for key := range from {
@@ -121,8 +121,8 @@ func isURI(text string) bool {
 	return err == nil
 }
 
-// seesOutside says of which outside servers a client sees the resources and prompts: of those whose tools it may name,
-// if it may submit calls at all. That it may only read is no matter: this is reading.
+// seesOutside returns a function that reports whether a client sees the resources and prompts of a server. It does if it may
+// call tools of the server and may submit calls at all. A read-only identity may read them too.
 func (ov *outsideView) seesOutside(c client) func(server string) bool {
 	if ov.cfg.Outside == nil || !c.who.Role.submits() {
 		return func(string) bool { return false }
@@ -139,7 +139,7 @@ func (ov *outsideView) seesOutside(c client) func(server string) bool {
 	return func(server string) bool { return seen[server] }
 }
 
-// outsideOf returns the server and the URI there of a resource of an outside server.
+// outsideOf splits the URI of a resource of an outside server into the server and the URI there.
 func outsideOf(uri string) (server, theirs string, ok bool) {
 	rest, ok := strings.CutPrefix(uri, gateway.URIPrefix)
 	if ok {
@@ -148,7 +148,7 @@ func outsideOf(uri string) (server, theirs string, ok bool) {
 	return server, theirs, ok
 }
 
-// readOutside reads a resource of an outside server, listed or not: what there is, is for the server to say.
+// readOutside reads a resource of an outside server, listed or not: the server decides whether it exists.
 func (ov *outsideView) readOutside(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 	uri := req.Params.URI
 	server, theirs, ok := outsideOf(uri)
@@ -169,7 +169,7 @@ func (ov *outsideView) readOutside(ctx context.Context, req *mcp.ReadResourceReq
 	return result, nil
 }
 
-// getOutside is the handler of a prompt of an outside server.
+// getOutside returns the handler of a prompt of an outside server.
 func (ov *outsideView) getOutside(server, name string) mcp.PromptHandler {
 	return func(ctx context.Context, req *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 		if !ov.seesOutside(clientFrom(ctx))(server) {
@@ -187,13 +187,13 @@ func (ov *outsideView) getOutside(server, name string) mcp.PromptHandler {
 	}
 }
 
-// promptOf returns the server of a prompt of an outside server; no other one has two underscores in its name.
+// promptOf returns the server of a prompt of an outside server; only those have two underscores in their names.
 func (ov *outsideView) promptOf(name string) (server string, ok bool) {
 	server, _, ok = strings.Cut(name, "__")
 	return server, ok && ov.cfg.Outside != nil
 }
 
-// listPrompts leaves out the prompts of outside servers that the identity does not see.
+// listPrompts removes the prompts of outside servers that the identity does not see.
 func (ov *outsideView) listPrompts(c client, list *mcp.ListPromptsResult) {
 	sees := ov.seesOutside(c)
 	list.Prompts = slices.DeleteFunc(list.Prompts, func(p *mcp.Prompt) bool {
@@ -202,7 +202,7 @@ func (ov *outsideView) listPrompts(c client, list *mcp.ListPromptsResult) {
 	})
 }
 
-// outsideCursor begins the cursors of pages that are not the SDK's; the last template of the page before follows.
+// outsideCursor is the prefix of the cursors of pages that are not the SDK's; the last template of the previous page follows.
 const outsideCursor = "after "
 
 // listTemplates lists the templates of the face, and then those of outside servers that the identity sees.
@@ -231,7 +231,7 @@ func (ov *outsideView) listTemplates(ctx context.Context, c client, next mcp.Met
 	return list, nil
 }
 
-// addOutside fills a page with the templates of outside servers after one of them.
+// addOutside appends the templates of outside servers after a given one to a page.
 func (ov *outsideView) addOutside(c client, list *mcp.ListResourceTemplatesResult, after string) {
 	sees := ov.seesOutside(c)
 	ov.features.mu.Lock()

@@ -20,10 +20,10 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// ownTool is a tool of the face.
+// ownTool is a tool of the face itself.
 type ownTool struct {
 	name, purpose string
-	// reads is false for one that changes something.
+	// reads is false for a tool that changes something.
 	reads bool
 	in    map[string]*jsonschema.Schema
 	need  []string
@@ -48,7 +48,7 @@ type ownInput struct {
 	Limit  int             `json:"limit"`
 	Cursor string          `json:"cursor"`
 
-	// state and answers are those of the next round of a call.
+	// state and answers belong to the next round of a call.
 	state   string
 	answers mcp.InputResponseMap
 }
@@ -118,7 +118,7 @@ func (tt *taskTools) addOwnTools() {
 	}
 }
 
-// handler is the handler of a tool of the face.
+// handler returns the handler of a tool of the face.
 func (tt *taskTools) handler(t ownTool) mcp.ToolHandler {
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		c := clientFrom(ctx)
@@ -144,7 +144,7 @@ func (tt *taskTools) handler(t ownTool) mcp.ToolHandler {
 	}
 }
 
-// resultTask is the task whose result a tool of the face shows.
+// resultTask returns the task whose result a tool of the face shows.
 func resultTask(t ownTool, in ownInput) events.TaskID {
 	if t.name != toolResult {
 		return ""
@@ -179,7 +179,7 @@ func (t ownTool) decodeInput(raw json.RawMessage) (ownInput, error) {
 	return in, nil
 }
 
-// unknownField refuses an input that the tool does not have. Names in another form, such as taskId, mean those that it has.
+// unknownField returns an error for an input field that the tool does not have, with the likely name for variants such as taskId.
 func (t ownTool) unknownField(name string) error {
 	e := fault.New(fault.ValidationError, "is not known").WithField(name)
 	known := slices.Sorted(maps.Keys(t.in))
@@ -197,7 +197,7 @@ func (t ownTool) unknownField(name string) error {
 	return e.WithHint("its inputs are %s", strings.Join(known, ", "))
 }
 
-// normalizeName is a name without what tells taskId from task_id.
+// normalizeName returns a name without the differences between taskId and task_id.
 func normalizeName(name string) string {
 	return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(name))
 }
@@ -231,7 +231,7 @@ func (tt *taskTools) ownSubmit(ctx context.Context, c *client, in *ownInput) (an
 	return submitted{task, task.ID}, nil
 }
 
-// submitted is what orch_submit answers: the task under the name that the other tools have for it, too.
+// submitted is the answer of orch_submit. It has the task id also under the name that the other tools use.
 type submitted struct {
 	api.SubmitReply
 
@@ -253,7 +253,7 @@ func (tt *taskTools) ownStatus(ctx context.Context, c *client, in *ownInput) (an
 	return object{"task": t, "causes": why.Causes}, err
 }
 
-// ownTask is the task that a call of a tool of the face names. NOT_FOUND, GONE for one that was shown once (S3-151).
+// ownTask returns the task that a call of a tool of the face names. NOT_FOUND, or GONE for one that was visible before (S3-151).
 func (tt *taskTools) ownTask(ctx context.Context, c *client, in *ownInput) (api.TaskView, error) {
 	t, err := tt.taskOf(ctx, c.who, in.TaskID)
 	if !fault.Has(err, fault.NotFound) {
@@ -268,7 +268,7 @@ func (tt *taskTools) ownTask(ctx context.Context, c *client, in *ownInput) (api.
 	return t, &e
 }
 
-// ownTaskID is ownTask for a call that waits, perhaps with many others: the view of the task does not stay on its stack meanwhile.
+// ownTaskID is ownTask for a call that waits, perhaps with many others: the task view does not stay on its stack.
 //
 //go:noinline
 func (tt *taskTools) ownTaskID(ctx context.Context, c *client, in *ownInput) (events.TaskID, error) {
@@ -302,7 +302,7 @@ func (tt *taskTools) ownApprovals(ctx context.Context, c *client, _ *ownInput) (
 	return tt.approvalsFor(ctx, c.who)
 }
 
-// taskTools are the tools of the face itself, for hosts without tasks.
+// taskTools are the tools of the face itself, for hosts that do not support tasks.
 type taskTools struct {
 	*core
 

@@ -13,10 +13,10 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// maxWait keeps a waiting tool below the time after which clients give a call up.
+// maxWait keeps the wait of a tool below the usual timeouts of clients.
 const maxWait = 50 * time.Second
 
-// ownResult waits for the end of a task, and lets the client answer what that asks meanwhile.
+// ownResult waits for the end of a task, and lets the client answer its questions meanwhile.
 func (tt *taskTools) ownResult(ctx context.Context, c *client, in *ownInput) (any, error) {
 	id, err := tt.ownTaskID(ctx, c, in)
 	if err != nil {
@@ -57,8 +57,8 @@ func (tt *taskTools) ownResult(ctx context.Context, c *client, in *ownInput) (an
 	return fields, err
 }
 
-// resultWithAnswers waits for the end of a task until a time. A client of 2025-11-25 is asked meanwhile what the task asks; the wait of
-// one of 2026-07-28 ends when the task asks what that can answer.
+// resultWithAnswers waits for the end of a task until limit. It asks a client of 2025-11-25 the questions of the task; for
+// one of 2026-07-28 the wait ends when the task asks a question that the client can answer.
 func (tt *taskTools) resultWithAnswers(ctx context.Context, c client, id events.TaskID, limit time.Time) (api.ResultReply, error) {
 	asked := !c.sessionless && c.session != nil && !c.modern
 	for attend := asked || c.modern; ; {
@@ -81,7 +81,7 @@ func (tt *taskTools) resultWithAnswers(ctx context.Context, c client, id events.
 	}
 }
 
-// askUntil puts what a task asks to the client of a request that waits, until the task goes on or a time has come.
+// askUntil asks the client of a waiting request the questions of a task, until the task continues or the limit is reached.
 func (tt *taskTools) askUntil(ctx context.Context, c client, id events.TaskID, limit time.Time) error {
 	within, stop := context.WithTimeout(ctx, limit.Sub(tt.cfg.Now()))
 	defer stop()
@@ -93,7 +93,7 @@ func (tt *taskTools) askUntil(ctx context.Context, c client, id events.TaskID, l
 	return ctx.Err()
 }
 
-// answerRound takes the answers that a client of 2026-07-28 has sent with its next call.
+// answerRound delivers the answers that a client of 2026-07-28 has sent with its next call.
 func (tt *taskTools) answerRound(ctx context.Context, c client, id events.TaskID, in *ownInput) error {
 	if in.state == "" {
 		return nil
@@ -110,7 +110,7 @@ func (tt *taskTools) answerRound(ctx context.Context, c client, id events.TaskID
 	return err
 }
 
-// readRound takes over what a request says beside the arguments of its tool.
+// readRound reads the fields of a request beside the arguments of its tool.
 func (in *ownInput) readRound(p *mcp.CallToolParamsRaw) {
 	in.state, in.answers = p.RequestState, p.InputResponses
 }

@@ -13,19 +13,19 @@ import (
 	"github.com/orch-dev/orch/api"
 )
 
-// The SDK encodes an answer several times over, and the buffers of encoding/json stay as large as they once were. So the large parts of
-// an answer over HTTP are left out of what it encodes: a key stands in their place, and the lateWriter puts the part there while it sends.
+// The SDK encodes an answer several times, and the buffers of encoding/json keep their largest size. So the large parts of
+// an answer over HTTP are removed before the SDK encodes it: a key replaces each part, and the deferredWriter inserts the part when it sends the answer.
 
-// part is a large part of an answer. key is random: nothing that a client sends or a tool returns is taken for one.
+// part is a large part of an answer. key is random, so that no data of a client or tool is mistaken for one.
 type part struct {
 	key string
-	// size is about how many bytes it is.
+	// size is the approximate size in bytes.
 	size int
-	// open reads the part as JSON.
+	// open returns a reader of the part as JSON.
 	open func() io.Reader
 }
 
-// part returns the key of a new part.
+// part adds a part and returns its key.
 func (of *reservation) part(size int, open func() io.Reader) string {
 	key := "orch-part-" + rand.Text()
 	of.memory.mu.Lock()
@@ -34,7 +34,7 @@ func (of *reservation) part(size int, open func() io.Reader) string {
 	return key
 }
 
-// partsSize is the size of all parts.
+// partsSize returns the total size of the parts.
 func (of *reservation) partsSize() (size int) {
 	of.memory.mu.Lock()
 	defer of.memory.mu.Unlock()
@@ -44,14 +44,14 @@ func (of *reservation) partsSize() (size int) {
 	return size
 }
 
-// dropParts forgets the parts of an answer that is made again.
+// dropParts removes the parts of an answer that will be made again.
 func (of *reservation) dropParts() {
 	of.memory.mu.Lock()
 	defer of.memory.mu.Unlock()
 	of.parts = nil
 }
 
-// valueKey is a key in place of a JSON value, if that is large.
+// valueKey replaces a large JSON value by a key.
 func (of *reservation) valueKey(raw json.RawMessage) json.RawMessage {
 	if of == nil || len(raw) < largeAnswer {
 		return raw
@@ -60,7 +60,7 @@ func (of *reservation) valueKey(raw json.RawMessage) json.RawMessage {
 	return json.RawMessage(`"` + of.part(len(line), func() io.Reader { return bytes.NewReader(line) }) + `"`)
 }
 
-// textKey is a key in place of a text, if that is large.
+// textKey replaces a large text by a key.
 func (of *reservation) textKey(text string) string {
 	if of == nil || len(text) < largeAnswer {
 		return text
@@ -69,7 +69,7 @@ func (of *reservation) textKey(text string) string {
 	return of.part(len(text), func() io.Reader { return quote(strings.NewReader(text)) })
 }
 
-// extract leaves the large parts out of a result.
+// extract replaces the large parts of a result by keys.
 func (of *reservation) extract(result mcp.Result) mcp.Result {
 	if of == nil {
 		return result
@@ -85,7 +85,7 @@ func (of *reservation) extract(result mcp.Result) mcp.Result {
 	return result
 }
 
-// extractCall leaves the large parts out of the result of a call. A text that says the same as the data is no part of its own.
+// extractCall replaces the large parts of the result of a call. A text that repeats the data is no part of its own.
 func (of *reservation) extractCall(r *mcp.CallToolResult) {
 	if of == nil {
 		return
@@ -107,7 +107,7 @@ func (of *reservation) extractCall(r *mcp.CallToolResult) {
 	}
 }
 
-// extractTask leaves the large parts out of the view of a task.
+// extractTask replaces the large parts of a task view.
 func (of *reservation) extractTask(t *api.TaskView) {
 	t.Output = of.valueKey(t.Output)
 	for i := range t.Steps {
@@ -115,7 +115,7 @@ func (of *reservation) extractTask(t *api.TaskView) {
 	}
 }
 
-// oneLine is a JSON value as one line of valid UTF-8, for a stream of events.
+// oneLine returns a JSON value as one line of valid UTF-8, for a stream of events.
 func oneLine(raw json.RawMessage) []byte {
 	if bytes.ContainsAny(raw, "\r\n") {
 		var b bytes.Buffer
@@ -129,7 +129,7 @@ func oneLine(raw json.RawMessage) []byte {
 	return raw
 }
 
-// fill replaces the keys of parts in an encoded message by the parts; nil when there is none. Inside of a string a part is
+// fill replaces the keys in an encoded message by their parts; nil if it contains none. A part inside a string is
 // escaped.
 func (of *reservation) fill(message []byte) io.Reader {
 	of.memory.mu.Lock()
@@ -153,7 +153,7 @@ func (of *reservation) fill(message []byte) io.Reader {
 	return io.MultiReader(append(pieces, bytes.NewReader(bytes.Clone(message)))...)
 }
 
-// splitAtKey finds the first key in a message. The lock is held.
+// splitAtKey splits a message at its first key. The mutex of the memory must be held.
 func (of *reservation) splitAtKey(message []byte) (before []byte, first *part, inText bool, after []byte) {
 	at := len(message)
 	for i, p := range of.parts {
@@ -167,7 +167,7 @@ func (of *reservation) splitAtKey(message []byte) (before []byte, first *part, i
 	return before, first, inText, after
 }
 
-// inline is a JSON value with its parts in it, in one piece.
+// inline returns a JSON value with its parts inserted.
 func (of *reservation) inline(raw json.RawMessage) json.RawMessage {
 	if of == nil {
 		return raw
@@ -178,19 +178,19 @@ func (of *reservation) inline(raw json.RawMessage) json.RawMessage {
 	}
 	var b bytes.Buffer
 	b.Grow(of.partsSize() + len(raw) + bytes.MinRead)
-	_, _ = b.ReadFrom(filled) // from memory
+	_, _ = b.ReadFrom(filled) // reads memory only
 	return b.Bytes()
 }
 
-// quote reads a text as a JSON string.
+// quote returns a reader of a text as a JSON string.
 func quote(text io.Reader) io.Reader {
 	return io.MultiReader(strings.NewReader(`"`), &escaper{from: text}, strings.NewReader(`"`))
 }
 
-// escaper reads a text as it stands inside of a JSON string.
+// escaper reads a text in the escaped form of a JSON string.
 type escaper struct {
 	from io.Reader
-	// escaped was read, and not handed on yet.
+	// escaped was read from the source and escaped, but not yet returned.
 	escaped []byte
 	room    [4 << 10]byte
 }

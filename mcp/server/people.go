@@ -15,10 +15,10 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// pendingDecisions are the ids of what people are asked, and the rule that demands the approval (S0-004).
+// pendingDecisions are the ids of an approval and a question that wait for people, and the rule that requires the approval (S0-004).
 type pendingDecisions struct{ approval, rule, question string }
 
-// fields are those that are not empty, by the names that programs read.
+// fields returns the non-empty ids by their JSON names.
 func (p pendingDecisions) fields() object {
 	o := object{}
 	for name, value := range map[string]string{"approval_id": p.approval, "rule": p.rule, "question_id": p.question} {
@@ -29,7 +29,7 @@ func (p pendingDecisions) fields() object {
 	return o
 }
 
-// waitsForPeople says what a task waits for that only people can give; nil when it waits for nothing.
+// waitsForPeople returns the error of a task that waits for people, and what it asks; nil if it does not wait for them.
 func (qs *questioner) waitsForPeople(ctx context.Context, c client, id events.TaskID) (e *fault.Error, asked pendingDecisions, err error) {
 	now, err := qs.cfg.API.Result(ctx, api.ResultRequest{ID: id, Attend: true})
 	if err != nil || !now.Waits {
@@ -59,7 +59,7 @@ func (qs *questioner) waitsForPeople(ctx context.Context, c client, id events.Ta
 	return e, asked, err
 }
 
-// ruleOf is the rule that demands an approval; empty for one that nobody but a plan or a tool has asked for.
+// ruleOf returns the rule that requires an approval; empty if a plan or a tool has asked for it.
 func ruleOf(a api.ApprovalView) string {
 	var details struct {
 		Rule string `json:"rule"`
@@ -68,8 +68,8 @@ func ruleOf(a api.ApprovalView) string {
 	return details.Rule
 }
 
-// waitsForOthers is the result of a call that waits for people whom its client does not reach (A-04), or whose answer
-// was refused. nil when it goes on meanwhile.
+// waitsForOthers returns the result of a call that waits for people whom its client cannot ask (A-04), or whose answer
+// was refused. It is nil if the call continues.
 func (qs *questioner) waitsForOthers(ctx context.Context, c client, r *run, refused error) (*mcp.CallToolResult, error) {
 	e, asked, err := qs.waitsForPeople(ctx, c, r.id)
 	if err != nil || e == nil {
@@ -96,7 +96,7 @@ func (qs *questioner) waitsForOthers(ctx context.Context, c client, r *run, refu
 	return result, nil
 }
 
-// withData adds to the data of an error of a call.
+// withData adds fields to the error data of a result.
 func withData(result *mcp.CallToolResult, more object) {
 	shown, ok := result.Meta[metaError].(object)
 	if !ok {
@@ -111,7 +111,7 @@ func withData(result *mcp.CallToolResult, more object) {
 	}
 }
 
-// missingCapability ends a call that asks what its client of 2026-07-28 has not declared to answer.
+// missingCapability ends a call that asks for something that its client of 2026-07-28 has not declared.
 func (qs *questioner) missingCapability(ctx context.Context, c client, r *run) error {
 	asked, err := qs.cfg.API.Questions(ctx, api.QuestionsRequest{Task: r.id})
 	if err != nil {

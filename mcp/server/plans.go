@@ -21,19 +21,19 @@ import (
 //go:embed planschema.json
 var planSchemaSource []byte
 
-// planSchemaURI is the resource that describes the whole of a plan.
+// planSchemaURI is the resource with the full schema of a plan.
 const planSchemaURI = "orch://plan-schema"
 
-// planSchema describes a plan as far as models need it to write most of them.
+// planSchema is a shorter schema, sufficient for models to write most plans.
 func planSchema() *jsonschema.Schema {
 	var schema jsonschema.Schema
 	if err := json.Unmarshal(planSchemaSource, &schema); err != nil {
-		panic(err) // it is part of the program
+		panic(err) // it is embedded in the program
 	}
 	return &schema
 }
 
-// addPlanSchema offers the schema of the whole format.
+// addPlanSchema offers the full schema as a resource.
 func (pc *planChecks) addPlanSchema() {
 	pc.sdk.AddResource(&mcp.Resource{
 		URI: planSchemaURI, Name: "plan-schema", Title: "JSON Schema of a plan for orch_submit, with all keys", MIMEType: "application/schema+json",
@@ -44,7 +44,7 @@ func (pc *planChecks) addPlanSchema() {
 	})
 }
 
-// planProblem is one fault of a plan, in words for a client of MCP.
+// planProblem is one error in a plan, worded for an MCP client.
 type planProblem struct {
 	Path       string     `json:"path,omitempty"`
 	Line       int        `json:"line"`
@@ -54,7 +54,7 @@ type planProblem struct {
 	Suggestion string     `json:"suggestion,omitempty"`
 }
 
-// planHints are the words of MCP for hints that name commands of a shell.
+// planHints replaces hints that name shell commands.
 func planHints() map[string]string {
 	return map[string]string{
 		plan.HintNew:     `begin with {"orch": "v1", "steps": [{"id": "a", "tool": "NAME", "with": {}}]}; resource ` + planSchemaURI + ` has all keys`,
@@ -75,8 +75,8 @@ func problemsOf(list plan.Problems) []planProblem {
 	return shown
 }
 
-// nameInPlans says of tools that a plan names as the profile of its client does what they are called in plans: there each tool has the
-// name and the inputs of the catalogue.
+// nameInPlans adds a hint to problems with tools that a plan names as the client's profile does: plans use the names and
+// inputs of the catalogue.
 func nameInPlans(problems []planProblem, profile []profileTool) {
 	for i, p := range problems {
 		for _, t := range profile {
@@ -109,7 +109,7 @@ func (pc *planChecks) loadPlan(c client, raw json.RawMessage) (*plan.Plan, *plan
 	}})
 }
 
-// toolInfo is what the check of a plan has to know of a tool.
+// toolInfo returns the properties of a tool that the check of a plan needs.
 func toolInfo(tool tools.Tool) plan.ToolInfo {
 	spec := tool.Spec()
 	required, fields := tools.Fields(tool)
@@ -119,7 +119,7 @@ func toolInfo(tool tools.Tool) plan.ToolInfo {
 	}
 }
 
-// validatePlan says whether a plan could be submitted, and submits nothing.
+// validatePlan reports whether a plan could be submitted, without submitting it.
 func (pc *planChecks) validatePlan(c client, in *ownInput) (any, error) {
 	parsed, program, err := pc.loadPlan(c, in.Plan)
 	if err != nil {
@@ -134,10 +134,10 @@ func (pc *planChecks) validatePlan(c client, in *ownInput) (any, error) {
 	return object{"valid": true, "name": parsed.Name, "steps": len(parsed.Steps), "tools": parsed.Tools()}, nil
 }
 
-// planRefused is the result of a plan that is not valid: every problem, as data and as text.
+// planRefused returns the result for an invalid plan: every problem, as data and as text.
 func (pc *planChecks) planRefused(c client, in *ownInput, err error) (any, error) {
 	var list plan.Problems
-	if !errors.As(err, &list) { // the node is another process: it has sent the first problem alone
+	if !errors.As(err, &list) { // a node in another process sends only the first problem
 		if _, _, here := pc.loadPlan(c, in.Plan); !errors.As(here, &list) {
 			return nil, err
 		}
@@ -179,7 +179,7 @@ func orPlan(path string) string {
 	return path
 }
 
-// planChecks checks the plans of clients, and tells them all problems at once.
+// planChecks checks the plans of clients, and reports all problems at once.
 type planChecks struct {
 	*core
 

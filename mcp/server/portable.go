@@ -2,12 +2,12 @@ package server
 
 import "strings"
 
-// Some hosts take no dots in the names of tools. For them a tool is shown with underscores in their place, as long
-// as that is the name of no other tool; both names can be called.
+// Some hosts accept no dots in the names of tools. For them a tool is shown with underscores instead, unless
+// another tool has that name; both names can be called.
 
 func portable(name string) string { return strings.ReplaceAll(name, ".", "_") }
 
-// portableNames are the tools with dots that are shown under another name, by that name, to clients that name no profile.
+// portableNames returns the tools with dots by their shown names, for clients that name no profile.
 func (v *toolView) portableNames() map[string]string {
 	if !v.cfg.PortableNames {
 		return nil
@@ -15,7 +15,7 @@ func (v *toolView) portableNames() map[string]string {
 	return v.withoutDots()
 }
 
-// withoutDots are the tools with dots that can be shown under another name, by that name. Nobody changes them.
+// withoutDots returns the tools with dots by their names without dots. The map must not be changed.
 func (v *toolView) withoutDots() map[string]string { return v.descriptions.namesOf(v.findWithoutDots) }
 
 func (v *toolView) findWithoutDots() map[string]string {
@@ -28,14 +28,14 @@ func (v *toolView) findWithoutDots() map[string]string {
 		if _, taken := v.cfg.Catalogue.Get(other); taken {
 			continue
 		}
-		if _, taken := shown[other]; !taken { // names come in order: it is always the same one
+		if _, taken := shown[other]; !taken { // names are sorted, so that the choice is stable
 			shown[other] = name
 		}
 	}
 	return shown
 }
 
-// shownName is the name under which a tool is listed.
+// shownName returns the name under which a tool is listed.
 func shownName(name string, shown map[string]string) string {
 	if other := portable(name); shown[other] == name {
 		return other
@@ -43,7 +43,7 @@ func shownName(name string, shown map[string]string) string {
 	return name
 }
 
-// plainName is the name in the catalogue of a tool that somebody calls.
+// plainName returns the catalogue name of a called tool.
 func (v *toolView) plainName(name string) string {
 	if _, ok := v.cfg.Catalogue.Get(name); ok || !v.cfg.PortableNames {
 		return name

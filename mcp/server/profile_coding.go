@@ -1,6 +1,6 @@
 package server
 
-// codingTools are the tools for work on a project. Together they stay below 8 KiB in a list.
+// codingTools returns the tools for work on a project. Their definitions take less than 8 KiB in a list.
 func codingTools() []profileTool {
 	return []profileTool{
 		{"find", "GLOB_SEARCH", "Find files by name, newest first, such as **/*.go. For their text use grep.", []string{"pattern", "path?: folder"}, nil},

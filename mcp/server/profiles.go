@@ -15,26 +15,26 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// A profile is a view of the tools for clients of one kind: which there are, under which names, with which words and inputs. It is no
-// wall: the policy decides what a call may do, under whatever name it is made.
+// A profile is a view of the tools for one kind of clients: a selection of tools, with names, descriptions and inputs of its own. It is no
+// security boundary: the policy decides what a call may do, under whatever name it is made.
 
 // The profiles.
 const (
-	// ProfileAll has every tool under the name of its source document.
+	// ProfileAll has every tool under its catalogue name.
 	ProfileAll = "all"
-	// ProfileCoding has the tools for work on a project, without doubles, with names that every client takes.
+	// ProfileCoding has the tools for work on a project, without duplicates, with names that every client accepts.
 	ProfileCoding = "coding"
-	// ProfileOperations has the tools for looking after tasks, ProfileNetwork those for agents that work together.
+	// ProfileOperations has the tools for managing tasks, ProfileNetwork those for agents that work together.
 	ProfileOperations = "operations"
 	ProfileNetwork    = "network"
 )
 
-// Profiles are the names of the profiles.
+// Profiles returns the names of the profiles.
 func Profiles() []string {
 	return []string{ProfileAll, ProfileCoding, ProfileOperations, ProfileNetwork}
 }
 
-// CheckProfile refuses a name that is none of a profile.
+// CheckProfile returns an error for an unknown profile.
 func CheckProfile(name string) error {
 	if name == "" || slices.Contains(Profiles(), name) {
 		return nil
@@ -47,15 +47,15 @@ func CheckProfile(name string) error {
 type profileTool struct {
 	// name is what the client calls, tool the name in the catalogue or of a tool of the face.
 	name, tool string
-	// use says when to use it, and when not.
+	// use describes when to use it, and when not.
 	use string
-	// fields are the inputs that are shown, as "name: what it is"; one that may be left out ends in "?".
+	// fields are the shown inputs, as "name: description"; the name of an optional one ends in "?".
 	fields []string
-	// fill holds inputs that the tool demands and the profile does not show, as JSON by name.
+	// fill has inputs that the tool requires and the profile hides, as JSON by name.
 	fill map[string]string
 }
 
-// profileTools are the profiles with tools of their own words; nil for any other.
+// profileTools returns the tools of a profile with descriptions of its own; nil for any other profile.
 func profileTools(profile string) []profileTool {
 	if profile == ProfileCoding {
 		return codingTools()
@@ -63,7 +63,7 @@ func profileTools(profile string) []profileTool {
 	return nil
 }
 
-// Behind returns the tool of the catalogue that a profile shows under a name of its own, empty for none.
+// Behind returns the catalogue tool that a profile shows under a name of its own, empty for none.
 func Behind(profile, name string) string {
 	for _, t := range profileTools(profile) {
 		if t.name == name {
@@ -73,7 +73,7 @@ func Behind(profile, name string) string {
 	return ""
 }
 
-// patternsOf are the names in the catalogue that a profile without words of its own shows; nil for all.
+// patternsOf returns the selection of a profile without descriptions of its own; nil for all tools.
 func patternsOf(profile string) *Selection {
 	switch profile {
 	case ProfileOperations:
@@ -85,7 +85,7 @@ func patternsOf(profile string) *Selection {
 	}
 }
 
-// profileOf is the profile of a client: what it asks for, else that of the face.
+// profileOf returns the profile that a client requests, or the default.
 func (v *toolView) profileOf(c client) string {
 	if c.note == nil {
 		return v.cfg.Profile
@@ -93,7 +93,7 @@ func (v *toolView) profileOf(c client) string {
 	return cmp.Or(c.note(noteProfile), v.cfg.Profile)
 }
 
-// readProfile notes the profile that the URL of a request names. It refuses the request when there is none such.
+// readProfile records the profile in the URL of a request. It refuses the request if there is no such profile.
 func readProfile(w http.ResponseWriter, r *http.Request) bool {
 	profile := r.URL.Query().Get("profile")
 	if err := CheckProfile(profile); err != nil {
@@ -106,7 +106,7 @@ func readProfile(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// inProfile finds a tool that a client names in its profile. own is false when the profile has no words of its own.
+// inProfile finds a tool by its name in the client's profile. own is false if the profile has no descriptions of its own.
 func (v *toolView) inProfile(c client, name string) (tool profileTool, own, ok bool) {
 	list := profileTools(v.profileOf(c))
 	for _, t := range list {
@@ -121,8 +121,8 @@ func (v *toolView) inProfile(c client, name string) (tool profileTool, own, ok b
 	return profileTool{name: name, tool: name}, list != nil, list == nil
 }
 
-// translate turns a call of a tool of the client's profile into one of the catalogue: its name, inputs that are not shown, and paths
-// that are relative to the project.
+// translate turns a call of a profile tool into a call of the catalogue: its name, hidden inputs, and paths
+// relative to the project.
 func (v *toolView) translate(c client, p *mcp.CallToolParamsRaw) error {
 	t, own, ok := v.inProfile(c, p.Name)
 	if !ok {
@@ -135,7 +135,7 @@ func (v *toolView) translate(c client, p *mcp.CallToolParamsRaw) error {
 	}
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(orEmpty(p.Arguments), &fields) != nil || fields == nil {
-		return nil //nolint:nilerr // the tool refuses it
+		return nil //nolint:nilerr //nolint:nilerr // the tool reports the error
 	}
 	v.completeArgs(t, tool, fields)
 	if t.tool == toolAskPeople {
@@ -145,7 +145,7 @@ func (v *toolView) translate(c client, p *mcp.CallToolParamsRaw) error {
 	return nil
 }
 
-// completeArgs adds the inputs of a tool that its profile does not show, and makes its paths absolute.
+// completeArgs adds the hidden inputs of a profile tool, and makes its paths absolute.
 func (v *toolView) completeArgs(t profileTool, tool tools.Tool, fields map[string]json.RawMessage) {
 	for name, value := range t.fill {
 		if fields[name] == nil {
@@ -159,7 +159,7 @@ func (v *toolView) completeArgs(t profileTool, tool tools.Tool, fields map[strin
 	}
 }
 
-// translatePlanned turns the call for which an approval is asked into one of the catalogue, as enter does when it is made.
+// translatePlanned translates the call for which an approval is requested, as translate does when the call is made.
 func (v *toolView) translatePlanned(c client, fields map[string]json.RawMessage) {
 	var details, args map[string]json.RawMessage
 	var name string
@@ -176,10 +176,10 @@ func (v *toolView) translatePlanned(c client, fields map[string]json.RawMessage)
 	fields["details"] = mustJSON(details)
 }
 
-// nameFor is the name under which a client calls a tool, empty when its profile has none for it.
+// nameFor returns the name under which a client calls a tool, empty if its profile has none.
 func (v *toolView) nameFor(c client, tool string) string { return nameIn(v.profileOf(c), tool) }
 
-// absolute is a path below the root, where it is relative.
+// absolute returns a relative path as one below the root.
 func (v *toolView) absolute(raw json.RawMessage) json.RawMessage {
 	var name string
 	if json.Unmarshal(raw, &name) != nil || name == "" || filepath.IsAbs(name) {
@@ -188,7 +188,7 @@ func (v *toolView) absolute(raw json.RawMessage) json.RawMessage {
 	return mustJSON(filepath.Join(v.cfg.Root, name))
 }
 
-// suggestion is what the client probably means, as the end of a sentence.
+// suggestion returns the end of a sentence that names the tool probably meant.
 func (v *toolView) suggestion(c client, name string) string {
 	for _, t := range profileTools(v.profileOf(c)) {
 		if t.tool == name {
@@ -198,7 +198,7 @@ func (v *toolView) suggestion(c client, name string) string {
 	return "; tools/list has them"
 }
 
-// listNarrowed are the tools of a profile with words of its own that a client sees.
+// listNarrowed returns the tools that a client sees in a profile with descriptions of its own.
 func (v *toolView) listNarrowed(c client, profile string) (shown []json.RawMessage) {
 	for _, t := range profileTools(profile) {
 		if !v.isListed(c, t.tool) {
@@ -212,7 +212,7 @@ func (v *toolView) listNarrowed(c client, profile string) (shown []json.RawMessa
 	return shown
 }
 
-// listSelected are the tools of a list that a profile without words of its own shows to a client.
+// listSelected returns the tools of a list that a client sees in a profile without descriptions of its own.
 func (v *toolView) listSelected(c client, profile string, list *mcp.ListToolsResult) (shown []json.RawMessage) {
 	patterns, names := patternsOf(profile), v.withoutDots()
 	for _, t := range list.Tools {
@@ -222,20 +222,20 @@ func (v *toolView) listSelected(c client, profile string, list *mcp.ListToolsRes
 		key := descriptionKey{tool: t, profile: profile, name: shownName(t.Name, names)}
 		shown = append(shown, v.descriptions.of(key, func() json.RawMessage {
 			other := *t
-			other.Name, other.OutputSchema = key.name, nil // results are texts
+			other.Name, other.OutputSchema = key.name, nil // profiles show results as text
 			return terseJSON(&other)
 		}))
 	}
 	return shown
 }
 
-// isListed reports whether a tool stands in the lists of a client.
+// isListed reports whether a tool is in the list of a client.
 func (v *toolView) isListed(c client, name string) bool {
 	tool, ok := v.find(c, name)
 	return ok && (tool == nil || !tool.Spec().Unlisted)
 }
 
-// describe is a tool in the words of a profile, nil when the face does not have it.
+// describe returns the definition of a profile tool, nil if the tool does not exist.
 func (v *toolView) describe(t profileTool) json.RawMessage {
 	m := &mcp.Tool{Name: t.name, Description: t.use}
 	var schema json.RawMessage
@@ -257,10 +257,10 @@ func (v *toolView) describe(t profileTool) json.RawMessage {
 	return terseJSON(m)
 }
 
-// terse leaves out the hints that are as clients take them to be when they are not there.
+// terse removes hints that equal the defaults of MCP.
 func terse(hints *mcp.ToolAnnotations) *mcp.ToolAnnotations {
 	if hints.ReadOnlyHint || hints.DestructiveHint != nil && *hints.DestructiveHint {
-		hints.DestructiveHint = nil // what only reads destroys nothing
+		hints.DestructiveHint = nil // a read-only tool destroys nothing
 	}
 	if hints.OpenWorldHint != nil && *hints.OpenWorldHint {
 		hints.OpenWorldHint = nil
@@ -271,7 +271,7 @@ func terse(hints *mcp.ToolAnnotations) *mcp.ToolAnnotations {
 	return hints
 }
 
-// terseJSON encodes a tool without the hints that are false, which is what clients take them to be.
+// terseJSON encodes a tool without false hints, which clients assume by default.
 func terseJSON(t *mcp.Tool) json.RawMessage {
 	fields := fieldsOf(t)
 	hints := map[string]any{}
@@ -289,7 +289,7 @@ func terseJSON(t *mcp.Tool) json.RawMessage {
 	return mustJSON(fields)
 }
 
-// narrowSchema keeps the fields of a schema that a profile shows, with its words.
+// narrowSchema reduces a schema to the fields that a profile shows, with its descriptions.
 func narrowSchema(schema json.RawMessage, fields []string) object {
 	var whole struct {
 		Properties map[string]map[string]json.RawMessage `json:"properties"`
@@ -320,7 +320,7 @@ func narrowSchema(schema json.RawMessage, fields []string) object {
 	return narrow
 }
 
-// nameIn is the name that a tool without dots has in a profile, empty when it has none.
+// nameIn returns the name of a catalogue tool in a profile, empty if it has none.
 func nameIn(profile, tool string) string {
 	list := profileTools(profile)
 	for _, t := range list {

@@ -26,7 +26,7 @@ func (pm *prompter) addPrompts() {
 	}, pm.runPlan)
 }
 
-// required returns an argument of a prompt that has to be there (S2-040).
+// required returns a required argument of a prompt (S2-040).
 func required(req *mcp.GetPromptRequest, name string) (string, error) {
 	if v := req.Params.Arguments[name]; v != "" {
 		return v, nil
@@ -42,7 +42,7 @@ func promptResult(description string, parts ...mcp.Content) *mcp.GetPromptResult
 	return p
 }
 
-// embedded shows JSON inside of a prompt, as data and not as something that is said.
+// embedded embeds JSON in a prompt, as a resource instead of text.
 func embedded(uri string, v any) mcp.Content {
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {

@@ -14,18 +14,18 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// questionPrefix begins the ids of the requests that put questions. The rest is signed: an answer is that to its own question, also
-// after a restart of the node, and no other process, session or identity can have given the id out.
+// questionPrefix is the prefix of the ids of requests that ask questions. The rest is signed, so that an answer belongs to its own
+// question, even after a restart of the node, and only this node, session and identity can have issued the id.
 const questionPrefix = "question:"
 
-// questionID is the id of the request that puts a question to the client of a session.
+// questionID returns the id of the request that asks a question of the client of a session.
 func (ds *relays) questionID(who Identity, session string, task events.TaskID, question string) string {
 	return questionPrefix + ds.questions.seal.seal(sealOwner(who, session), string(task)+" "+question+" "+rand.Text()[:8])
 }
 
 func sealOwner(who Identity, session string) string { return who.Name + "\n" + session + "\nquestion" }
 
-// openQuestionID is what the id of an answer says of its question; false for an id that was not given out for one.
+// openQuestionID returns the task and question in the id of an answer; false for an id that was not issued for a question.
 func (ds *relays) openQuestionID(who Identity, session, id string) (task, question string, ok bool) {
 	sealed, ok := strings.CutPrefix(id, questionPrefix)
 	if !ok {
@@ -38,7 +38,7 @@ func (ds *relays) openQuestionID(who Identity, session, id string) (task, questi
 	return "", "", false
 }
 
-// handleReply takes the answer to a question, for which its session is opened again if need be; false for any other message.
+// handleReply handles an answer to a question, and reopens its session if necessary; false for any other message.
 func (f *versionRouter) handleReply(r *http.Request, p envelope) bool {
 	who, session := requestIdentity(r), r.Header.Get(headerSession)
 	if p.Method != nil || !f.s.relays.isReply(who, session, p) {
@@ -50,7 +50,7 @@ func (f *versionRouter) handleReply(r *http.Request, p envelope) bool {
 	return f.s.relays.handleReply(context.WithoutCancel(r.Context()), who, session, p)
 }
 
-// isReply reports whether a message answers a question that was put to the client of a session.
+// isReply reports whether a message answers a question to the client of a session.
 func (ds *relays) isReply(who Identity, session string, p envelope) bool {
 	var id string
 	_ = json.Unmarshal(p.ID, &id)
@@ -58,7 +58,7 @@ func (ds *relays) isReply(who Identity, session string, p envelope) bool {
 	return ok
 }
 
-// handleReply takes a message that answers a question; false when it is none.
+// handleReply handles a message that answers a question; false for any other message.
 func (ds *relays) handleReply(ctx context.Context, who Identity, session string, p envelope) bool {
 	var id string
 	_ = json.Unmarshal(p.ID, &id)
@@ -81,8 +81,8 @@ func (ds *relays) handleReply(ctx context.Context, who Identity, session string,
 	return true
 }
 
-// reply hands over the answer of a client to a question; false when that decides nothing. A client that says it cannot, or fills a
-// form in wrongly, has decided nothing, as one whose user puts the form away (S2-053).
+// reply delivers the answer of a client to a question; false if it decides nothing. An error, a form with
+// invalid content, and a declined form all decide nothing (S2-053).
 func (ds *relays) reply(ctx context.Context, who Identity, session, task, question string, result json.RawMessage) (bool, error) {
 	if len(result) == 0 {
 		return false, nil
@@ -110,10 +110,10 @@ func (ds *relays) reply(ctx context.Context, who Identity, session, task, questi
 		}
 		return taken, err
 	}
-	return true, nil // somebody else was first
+	return true, nil // another answer was first
 }
 
-// askedClient is the client of a session that was asked about a task.
+// askedClient returns the client of a session that was asked about a task.
 func (ds *relays) askedClient(who Identity, session string, task events.TaskID) client {
 	known := ds.clients.sessions.get(session)
 	known.mu.Lock()
@@ -126,7 +126,7 @@ func (ds *relays) askedClient(who Identity, session string, task events.TaskID) 
 	return c
 }
 
-// clientOfInitialize is the client that has opened a session with a request.
+// clientOfInitialize returns the client described by an initialize request.
 func clientOfInitialize(request json.RawMessage) client {
 	var p struct {
 		Params struct {
@@ -137,7 +137,7 @@ func clientOfInitialize(request json.RawMessage) client {
 	return clientThat(p.Params.Capabilities)
 }
 
-// clientThat is a client that has declared capabilities.
+// clientThat returns a client with declared capabilities.
 func clientThat(capabilities json.RawMessage) client {
 	c := client{caps: &mcp.ClientCapabilities{}}
 	decode(capabilities, c.caps)
@@ -147,7 +147,7 @@ func clientThat(capabilities json.RawMessage) client {
 	return c
 }
 
-// cleanResponse is the result of a request that puts a question, without what does not belong there.
+// cleanResponse returns the result of a request that asks a question, reduced to its known fields.
 func cleanResponse(q question, result json.RawMessage) (json.RawMessage, error) {
 	var into any
 	switch q.method {
@@ -164,7 +164,7 @@ func cleanResponse(q question, result json.RawMessage) (json.RawMessage, error) 
 	return json.Marshal(into)
 }
 
-// params are the parameters of the request that puts a question.
+// params returns the parameters of the request that asks a question.
 func (d *relay) params(q question) (json.RawMessage, error) {
 	request := inputRequest(q)
 	if p, ok := request.(*mcp.ElicitParams); ok && p.Mode == "" {
@@ -185,7 +185,7 @@ func (d *relay) params(q question) (json.RawMessage, error) {
 	return mustJSON(fields), nil
 }
 
-// isPassing reports whether an answer was refused for a reason that passes, such as a node that is away.
+// isPassing reports whether an answer was refused for a temporary reason, such as an unreachable node.
 func isPassing(err error) bool {
 	return fault.Has(err, fault.Unavailable) || fault.Has(err, fault.Timeout)
 }

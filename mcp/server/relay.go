@@ -10,62 +10,62 @@ import (
 	"github.com/orch-dev/orch/internal/pause"
 )
 
-// A desk puts the questions of one task to the client of one session of 2025-11-25, and sees to it that they stay in the hands of
-// that until they are settled: a question goes out again on the next stream when the one ends on which it was. It works while a
-// request waits for the task, or while the client reads the standing stream of the session and knows of the task. Nothing of it has
-// to outlive the process: what is open is in the log, and the names of the tasks are kept with the session.
+// A relay sends the questions of one task to the client of one session of 2025-11-25, and resends them until they are
+// resolved: when the stream of a question ends, the question is sent again on the next stream. A relay works while a
+// request waits for the task, or while the client reads the standing stream of the session and knows the task. Its state need
+// not outlive the process: open questions are in the log, and the ids of the tasks are stored with the session.
 type relay struct {
 	relays    *relays
 	sessionID string
 	session   *session
 	task      events.TaskID
 
-	// known.mu guards what follows.
+	// session.mu guards the fields below.
 
-	// c is who is asked.
+	// c is the client to ask.
 	c client
-	// sent are the questions that were handed over, away those that were put away, with why their answer was refused. taken are
-	// those whose answer was taken, with the round meanwhile: what that has read of the task may be older than the answer.
+	// sent are the questions sent to the client, declined the declined ones with the reason why an answer was refused. accepted are
+	// those whose answer was accepted, with the number of the current round: that round may have read the task before the answer.
 	sent      map[string]sentQuestion
 	declined  map[string]error
 	accepted  map[string]int
 	knowsTask bool
-	// related is true when the client knows the id of the task.
+	// related is set if the client knows the id of the task.
 	related bool
 	// waiting are the requests that wait for the task, the newest last.
 	waiting []*waiter
-	// running is set while a goroutine works at the desk; wake lets it look again at once, and kicked notes that it has to.
+	// running is set while a goroutine runs; wake makes it read the task at once, and stale records that it has to.
 	running, stale bool
 	wake           context.CancelFunc
-	// rounds counts how often the desk has begun to look at the task; seen is what it saw the last time.
+	// rounds counts the rounds started; seen is the result of the last one.
 	rounds    int
 	seen      roundResult
 	roundDone chan struct{}
 }
 
-// sentQuestion is a question in the hands of the client: the stream, and the id of the request there.
+// sentQuestion is a question sent to the client: the stream, and the id of the request on it.
 type sentQuestion struct {
 	at *outlet
 	id string
 }
 
-// roundResult is what a round has found out: err when it could not look.
+// roundResult is the result of a round; err is set if the task could not be read.
 type roundResult struct {
 	round int
-	// waits says that the task waits for people, idle that nothing will come of asking the client, refused why an answer was.
+	// waits is set if the task waits for people, idle if asking the client is pointless, refused is why an answer was refused.
 	waits, idle bool
 	refused     error
 	err         error
 }
 
-// waiter is a request that waits at a desk.
+// waiter is a request that waits for a task with questions.
 type waiter struct {
 	d    *relay
 	at   *outlet
-	from int // the round before
+	from int // the round before the wait
 }
 
-// stop ends the wait of a request. A question that was put on its stream is withdrawn from there, and goes to another stream.
+// stop ends the wait of a request. Questions sent on its stream are withdrawn there, and sent on another stream.
 func (a *waiter) stop() {
 	d := a.d
 	d.session.mu.Lock()
@@ -84,8 +84,8 @@ func (a *waiter) stop() {
 	}
 }
 
-// wait waits until the task goes on, or until nothing will come of asking the client if that is enough. An error says that the
-// request has ended, or that the task cannot be looked at.
+// wait waits until the task continues or, with untilIdle, until asking the client is pointless. An error means that the
+// request has ended, or that the task cannot be read.
 func (a *waiter) wait(ctx context.Context, untilIdle bool) (roundResult, error) {
 	gone := ctx.Done()
 	if a.at != nil {
@@ -108,10 +108,10 @@ func (a *waiter) wait(ctx context.Context, untilIdle bool) (roundResult, error) 
 	}
 }
 
-// maxAsked bounds the tasks of a session that are asked about on its standing stream; the oldest are found by asking.
+// maxAsked is the most tasks of a session whose questions go to its standing stream; the client finds older ones by polling.
 const maxAsked = 100
 
-// saveTask keeps the name of the task with the session: after a restart the client is asked again.
+// saveTask stores the id of the task with the session: after a restart the client is asked again.
 func (d *relay) saveTask() {
 	d.relays.clients.updateOpen(d.relays.life, d.sessionID, func(r *record) {
 		if !slices.Contains(r.Asked, d.task) {
@@ -126,7 +126,7 @@ func (d *relay) saveTask() {
 	})
 }
 
-// startLoop lets somebody work at the desk. known.mu is held.
+// startLoop starts the goroutine, or wakes it. session.mu must be held.
 func (d *relay) startLoop() {
 	if d.running {
 		d.stale = true
@@ -140,14 +140,14 @@ func (d *relay) startLoop() {
 	d.relays.background(d.run)
 }
 
-// recheck lets the desk look again at the streams there are.
+// recheck makes the relay check the open streams again.
 func (d *relay) recheck() {
 	d.session.mu.Lock()
 	defer d.session.mu.Unlock()
 	d.startLoop()
 }
 
-// run works at the desk until nobody needs it.
+// run runs rounds until the relay is no longer needed.
 func (d *relay) run(ctx context.Context) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -156,7 +156,7 @@ func (d *relay) run(ctx context.Context) {
 	}
 }
 
-// round looks at the task, hands over what is to be handed over, and waits until there is something new; false at the end.
+// round reads the task, delivers its questions, and waits for a change; false at the end.
 func (d *relay) round(ctx context.Context) bool {
 	next, wake := context.WithCancel(ctx)
 	defer wake()
@@ -186,11 +186,11 @@ func (d *relay) round(ctx context.Context) bool {
 			return false
 		}
 	}
-	_ = pause.For(next, pollInterval) // the node is away
+	_ = pause.For(next, pollInterval) // the node does not answer
 	return true
 }
 
-// beginRound begins a round.
+// beginRound starts a round.
 func (d *relay) beginRound(wake context.CancelFunc) (client, int) {
 	d.session.mu.Lock()
 	defer d.session.mu.Unlock()
@@ -199,7 +199,7 @@ func (d *relay) beginRound(wake context.CancelFunc) (client, int) {
 	return d.c, d.rounds
 }
 
-// report tells those who wait what a round has found out; false when the desk is needed no more. known.mu is not held.
+// report passes the result of a round to the waiters; false if the relay is no longer needed. session.mu must not be held.
 func (d *relay) report(v roundResult, open []question) bool {
 	d.session.mu.Lock()
 	defer d.session.mu.Unlock()
@@ -224,13 +224,13 @@ func (d *relay) report(v roundResult, open []question) bool {
 	return false
 }
 
-// close drops the desk of a task that asks nothing more. known.mu is held.
+// close removes the relay of a task without questions. session.mu must be held.
 func (d *relay) close() {
 	delete(d.session.relays, d.task)
 	d.session.Asked = slices.DeleteFunc(d.session.Asked, func(id events.TaskID) bool { return id == d.task })
 }
 
-// deliveryState is how things stand. known.mu is held.
+// deliveryState returns the present state. session.mu must be held.
 func (d *relay) deliveryState(open []question) deliveryState {
 	st := deliveryState{
 		knowsTask: d.knowsTask, standing: d.relays.clients.streams.standing(d.sessionID).number(),
@@ -256,7 +256,7 @@ func (d *relay) deliveryState(open []question) deliveryState {
 	return st
 }
 
-// deliver hands over what is to be handed over, and withdraws what is settled.
+// deliver sends the questions that are due, and withdraws resolved ones.
 func (d *relay) deliver(open []question) {
 	d.session.mu.Lock()
 	send, settled := d.deliveryState(open).plan()
@@ -277,7 +277,7 @@ func (d *relay) deliver(open []question) {
 	}
 }
 
-// outlets are the streams to the client. known.mu is held.
+// outlets returns the open streams to the client. session.mu must be held.
 func (d *relay) outlets() map[streamNo]*outlet {
 	all := map[streamNo]*outlet{}
 	if o := d.relays.clients.streams.standing(d.sessionID); o != nil {
@@ -291,7 +291,7 @@ func (d *relay) outlets() map[streamNo]*outlet {
 	return all
 }
 
-// send sends one question. Only one that the stream has taken stays in the hands of the client; its answer may come at once.
+// send sends one question. It is recorded as sent before that, because the answer may arrive at once.
 func (d *relay) send(q question, to *outlet) {
 	id := d.relays.questionID(d.c.who, d.sessionID, d.task, q.id)
 	d.session.mu.Lock()
@@ -303,7 +303,7 @@ func (d *relay) send(q question, to *outlet) {
 	}
 	if err != nil {
 		d.relays.cfg.Logger.LogAttrs(d.relays.life, slog.LevelDebug, "mcp_question_not_sent", slog.String("question", q.id), slog.Any("error", err))
-		to.end() // nobody reads it: what was handed over there is in nobody's hands
+		to.end() // the stream is closed: none of its questions counts as sent
 		return
 	}
 	d.session.mu.Lock()
@@ -315,15 +315,15 @@ func (d *relay) send(q question, to *outlet) {
 	}
 }
 
-// withdraw tells the client that a question is not to be answered any more.
+// withdraw tells the client that the question needs no answer any more.
 func (h sentQuestion) withdraw(why string) {
 	if h.at.life.Err() == nil {
 		_ = h.at.to.send(notification("notifications/cancelled", object{"requestId": h.id, "reason": why}))
 	}
 }
 
-// recordAnswer notes what became of the answer with an id to a question. One that decides nothing counts if it was given to the newest
-// copy of the question; one that was lost on its way lets the question be put again.
+// recordAnswer records the outcome of an answer with an id to a question. An answer without a decision counts only for the newest
+// copy of the question; after a temporary failure the question is sent again.
 func (d *relay) recordAnswer(question, id string, taken bool, refused error) {
 	d.session.mu.Lock()
 	defer d.session.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/orch-dev/orch/events"
 )
 
-// relays put the questions of tasks to the clients of sessions, and take their answers.
+// relays send the questions of tasks to the clients of sessions, and accept their answers.
 type relays struct {
 	*core
 
@@ -16,8 +16,8 @@ type relays struct {
 	questions *questioner
 }
 
-// join lets a request wait at the desk of a task, which its client knows by its id or not. It asks anew what was put away
-// before. It has to be left.
+// join makes a request wait for a task at its relay; related is set if the client knows the id of the task. Declined
+// questions are asked again. The caller must call stop.
 func (ds *relays) join(c client, id events.TaskID, related bool) *waiter {
 	session := c.session.ID()
 	known := ds.clients.sessions.get(session)
@@ -35,7 +35,7 @@ func (ds *relays) join(c client, id events.TaskID, related bool) *waiter {
 	return a
 }
 
-// relayFor returns the desk of a task, a new one if need be. known.mu is held.
+// relayFor returns the relay of a task, and creates it if necessary. session.mu must be held.
 func (ds *relays) relayFor(known *session, c client, session string, id events.TaskID) *relay {
 	d := known.relays[id]
 	if d == nil {
@@ -49,7 +49,7 @@ func (ds *relays) relayFor(known *session, c client, session string, id events.T
 	return d
 }
 
-// askOnStanding notes that the client of a session knows of a task that asks, so that it may be asked on its standing stream.
+// askOnStanding records that the client of a session knows a task with questions, so that these may go to its standing stream.
 func (ds *relays) askOnStanding(c client, id events.TaskID) {
 	session := c.session.ID()
 	known := ds.clients.sessions.get(session)
@@ -64,7 +64,7 @@ func (ds *relays) askOnStanding(c client, id events.TaskID) {
 	}
 }
 
-// standingOpened lets the client of a session be asked on its standing stream what it was asked before.
+// standingOpened sends the known tasks' questions on the standing stream of a session, which was just opened.
 func (ds *relays) standingOpened(session string, who Identity) {
 	known := ds.clients.sessions.find(session)
 	if known == nil {
@@ -81,7 +81,7 @@ func (ds *relays) standingOpened(session string, who Identity) {
 	}
 }
 
-// recheckAll lets the desks of a session look again at the streams there are.
+// recheckAll makes the relays of a session check the open streams again.
 func (ds *relays) recheckAll(session string) {
 	known := ds.clients.sessions.find(session)
 	if known == nil {
@@ -96,7 +96,7 @@ func (ds *relays) recheckAll(session string) {
 	}
 }
 
-// askDuringCall lets the client of a waiting call answer what the call asks. A result means that the call is handed back.
+// askDuringCall lets the client of a waiting call answer the questions of the call. A result ends the wait: the call is handed back.
 func (ds *relays) askDuringCall(ctx context.Context, c client, r *run) (*mcp.CallToolResult, error) {
 	if r.atOnce(c) && !r.spec.AsksFirst {
 		return nil, &taskStartedError{submittedStatus(r.id, r.at, r.ttl)}
@@ -124,8 +124,8 @@ func (ds *relays) askDuringCall(ctx context.Context, c client, r *run) (*mcp.Cal
 	return ds.questions.waitsForOthers(ctx, c, r, seen.refused)
 }
 
-// askInSession lets the user of a client answer what a call has just asked for its session, before the call returns. A result asks a
-// client of 2026-07-28, which calls again with the answer and is asked once.
+// askInSession lets the user of a client answer a question for its session before the call returns. For a client of 2026-07-28
+// it returns a result that asks; that client calls again with the answer and is asked only once.
 func (ds *relays) askInSession(ctx context.Context, c client, r *run) *mcp.CallToolResult {
 	if r.session == "" || r.resumed || c.session == nil || !c.showsForms() {
 		return nil

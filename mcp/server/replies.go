@@ -2,16 +2,16 @@ package server
 
 import "sync"
 
-// replies are the calls that are being answered: their channels are closed when the answer is out.
+// replies are the calls in progress: their channels are closed when the answer was sent.
 type replies struct {
 	mu   sync.Mutex
 	open map[replyKey]chan struct{}
 }
 
-// replyKey names a request by its session and its id.
+// replyKey identifies a request by its session and its id.
 type replyKey struct{ session, request string }
 
-// register notes a call and returns how to end that.
+// register registers a call and returns the function to call after its answer was sent.
 func (r *replies) register(session, request string) (end func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -30,7 +30,7 @@ func (r *replies) register(session, request string) (end func()) {
 	}
 }
 
-// done returns the channel of a call, nil when it is answered.
+// done returns the channel of a call, nil if it is answered.
 func (r *replies) done(session, request string) <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()

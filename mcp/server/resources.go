@@ -20,22 +20,22 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Outputs gives access to what tasks hand over: the files below outputs/ in their workspaces.
+// Outputs gives access to the output files of tasks: those below outputs/ in their workspaces.
 type Outputs interface {
-	// ListOutputs returns the names of the files, with slashes, in order.
+	// ListOutputs returns the names of the files, with slashes, sorted.
 	ListOutputs(ctx context.Context, task events.TaskID) ([]string, error)
-	// ReadOutput returns a file: NOT_FOUND, OUTSIDE_ROOT for a name that leads elsewhere, and VALIDATION_ERROR for one
+	// ReadOutput returns a file: NOT_FOUND, OUTSIDE_ROOT for a name that leads elsewhere, and VALIDATION_ERROR for a file
 	// that is too large.
 	ReadOutput(ctx context.Context, task events.TaskID, name string) ([]byte, error)
 }
 
-// resourcePrefix begins the URIs of the resources of a task (S2-031).
+// resourcePrefix is the prefix of the URIs of a task's resources (S2-031).
 const resourcePrefix = "orch://task/"
 
-// codeNoResource says in 2025-11-25 that there is no such resource.
+// codeNoResource is the code of 2025-11-25 for an unknown resource.
 const codeNoResource = -32002
 
-// views are the resources of every task by the last part of their URI.
+// views returns the resources of every task by the last part of their URI.
 func (rv *resourceView) views() []view {
 	return []view{
 		{"", "state", "State of a task: its steps, their results, and what it waits for", rv.stateView},
@@ -51,7 +51,7 @@ type view struct {
 	read                func(ctx context.Context, t api.TaskView) (any, error)
 }
 
-// addResources offers the resources of tasks as templates; those of the newest tasks of clients are listed too.
+// addResources offers the resources of tasks as templates; those of the newest tasks of clients are also listed.
 func (rv *resourceView) addResources() {
 	for _, v := range rv.views() {
 		rv.sdk.AddResourceTemplate(&mcp.ResourceTemplate{
@@ -63,7 +63,7 @@ func (rv *resourceView) addResources() {
 	}, rv.readOutput)
 }
 
-// readView is the handler of a resource of a task.
+// readView returns the handler of a resource of a task.
 func (rv *resourceView) readView(v view) mcp.ResourceHandler {
 	return func(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 		id, _, _ := strings.Cut(strings.TrimPrefix(req.Params.URI, resourcePrefix), "/")
@@ -88,7 +88,7 @@ func (rv *resourceView) stateView(ctx context.Context, t api.TaskView) (any, err
 	return t, nil
 }
 
-// maxHistory bounds the commits of a log that one reading returns.
+// maxHistory is the most commits of a log in one read.
 const maxHistory = 1000
 
 func (rv *resourceView) logView(ctx context.Context, t api.TaskView) (any, error) {
@@ -123,7 +123,7 @@ func (rv *resourceView) outputsView(ctx context.Context, t api.TaskView) (any, e
 	return object{"files": files}, err
 }
 
-// readOutput shows a file of the outputs of a task: text as text, anything else as a blob.
+// readOutput returns an output file of a task: text as text, anything else as a blob.
 func (rv *resourceView) readOutput(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 	uri := req.Params.URI
 	id, name, _ := strings.Cut(strings.TrimPrefix(uri, resourcePrefix), "/outputs/")
@@ -148,7 +148,7 @@ func (rv *resourceView) readOutput(ctx context.Context, req *mcp.ReadResourceReq
 	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{shown}}, nil
 }
 
-// noResource gives an unknown resource the code of 2025-11-25.
+// noResource sets the code of 2025-11-25 for an unknown resource.
 func noResource(c client, err error) error {
 	var wire *jsonrpc.Error
 	if c.modern || !asWire(err, &wire) || wire.Code != mcp.CodeResourceNotFound {
@@ -157,7 +157,7 @@ func noResource(c client, err error) error {
 	return &jsonrpc.Error{Code: codeNoResource, Message: wire.Message, Data: wire.Data}
 }
 
-// maxListed bounds the tasks whose state is a resource of the list.
+// maxListed is the most tasks whose state is a listed resource.
 const maxListed = 100
 
 // published are the tasks in the list of resources, the newest last.
@@ -166,7 +166,7 @@ type published struct {
 	tasks []events.TaskID
 }
 
-// publish puts a task into the list of resources, so that clients hear that it is there (S2-035).
+// publish adds a task to the list of resources, so that clients are notified of it (S2-035).
 func (rv *resourceView) publish(id events.TaskID, name string) {
 	rv.published.mu.Lock()
 	defer rv.published.mu.Unlock()
@@ -179,7 +179,7 @@ func (rv *resourceView) publish(id events.TaskID, name string) {
 	}
 }
 
-// listResources leaves out the tasks of others, and the outside servers that the identity does not see.
+// listResources removes the tasks of others, and the outside servers that the identity does not see.
 func (rv *resourceView) listResources(ctx context.Context, c client, list *mcp.ListResourcesResult) {
 	sees, inbox := rv.outside.seesOutside(c), rv.seesInbox(c)
 	list.Resources = slices.DeleteFunc(list.Resources, func(r *mcp.Resource) bool {
@@ -198,7 +198,7 @@ func (rv *resourceView) listResources(ctx context.Context, c client, list *mcp.L
 	})
 }
 
-// maxSubscribed bounds the resources that are watched for all sessions together.
+// maxSubscribed is the most watched resources, of all sessions together.
 const maxSubscribed = 10_000
 
 // watched counts the subscriptions to the resources of tasks.
@@ -207,14 +207,14 @@ type watched struct {
 	byURI map[string]struct{}
 }
 
-// subscribe lets a session hear of changes of a resource of a task (S2-033).
+// subscribe subscribes a session to changes of a task's resource (S2-033).
 func (rv *resourceView) subscribe(ctx context.Context, req *mcp.SubscribeRequest) error {
 	uri, c := req.Params.URI, clientFrom(ctx)
 	if rv.isInbox(uri) {
 		return rv.subscribeInbox(ctx, c, req.Params)
 	}
 	id, ours := strings.CutPrefix(uri, resourcePrefix)
-	if _, _, outside := outsideOf(uri); !ours && !outside && rv.cfg.Extend != nil { // one of theirs
+	if _, _, outside := outsideOf(uri); !ours && !outside && rv.cfg.Extend != nil { // a resource of Config.Extend
 		return nil
 	}
 	id, suffix, _ := strings.Cut(id, "/")
@@ -232,7 +232,7 @@ func (rv *resourceView) subscribe(ctx context.Context, req *mcp.SubscribeRequest
 	return rv.watchResource(uri, func(ctx context.Context) { rv.reportChanges(ctx, t.ID, uri) })
 }
 
-// unsubscribe ends that; the task is watched on for others.
+// unsubscribe removes a subscription; the task is still watched for other subscribers.
 func (rv *resourceView) unsubscribe(ctx context.Context, req *mcp.UnsubscribeRequest) error {
 	c := clientFrom(ctx)
 	rv.clients.update(ctx, c, func(r *record) {
@@ -244,7 +244,7 @@ func (rv *resourceView) unsubscribe(ctx context.Context, req *mcp.UnsubscribeReq
 	return nil
 }
 
-// watchResource lets report tell the SDK of each change of a resource, once for all who subscribe.
+// watchResource starts report, which notifies the SDK of each change of a resource, once for all subscribers.
 func (rv *resourceView) watchResource(uri string, report func(context.Context)) error {
 	rv.watched.mu.Lock()
 	defer rv.watched.mu.Unlock()
@@ -285,7 +285,7 @@ func (rv *resourceView) reportChanges(ctx context.Context, id events.TaskID, uri
 	}
 }
 
-// routeRead lets a resource be read. Those of outside servers may take long, and no answer is made twice of them.
+// routeRead reads a resource. Those of outside servers may take long, and are read only once.
 func (rv *resourceView) routeRead(ctx context.Context, c client, next mcp.MethodHandler, req mcp.Request) (mcp.Result, error) {
 	read := func() (mcp.Result, error) { return next(ctx, "resources/read", req) }
 	if p, ok := req.GetParams().(*mcp.ReadResourceParams); ok && strings.HasPrefix(p.URI, resourcePrefix) {
@@ -294,14 +294,14 @@ func (rv *resourceView) routeRead(ctx context.Context, c client, next mcp.Method
 	return read()
 }
 
-// resourceView offers tasks and what they hand over as resources.
+// resourceView offers tasks and their outputs as resources.
 type resourceView struct {
 	*core
 
 	tools   *toolView
 	clients *connections
 	outside *outsideView
-	// published and watched are the resources that are listed, and those that are subscribed to.
+	// published are the listed resources, watched the subscribed ones.
 	published published
 	watched   watched
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// maxPiece is how many bytes of a result one piece has at most; with what stands around it, it is shown whole.
+// maxPiece is the most bytes of a result in one piece; with its envelope it is still shown whole.
 const maxPiece = 15 << 10
 
 // resultPiece is a piece of a large result.
@@ -18,13 +18,13 @@ type resultPiece struct {
 	TaskID events.TaskID `json:"task_id"`
 	Field  string        `json:"field,omitempty"`
 	Offset int           `json:"offset"`
-	// Next is where the next piece begins; none after the last.
+	// Next is the offset of the next piece; nil after the last.
 	Next *int   `json:"next_offset,omitempty"`
 	Size int    `json:"size"`
 	Text string `json:"text"`
 }
 
-// pieceOf is the piece of a result that a client asks for: of a field, or of the JSON of the whole.
+// pieceOf returns the requested piece of a result: of a field, or of the JSON of the whole.
 func pieceOf(r api.ResultReply, in *ownInput) (resultPiece, error) {
 	text, err := fieldText(callResult(r.Output), in.Field)
 	if err != nil {
@@ -49,7 +49,7 @@ func pieceOf(r api.ResultReply, in *ownInput) (resultPiece, error) {
 	return piece, nil
 }
 
-// callResult is what the call of a task has returned, or the outputs of a plan.
+// callResult returns the result of a task's only call, or the outputs of a plan.
 func callResult(output json.RawMessage) json.RawMessage {
 	fields, err := fieldsInOrder(output)
 	if err == nil && len(fields) == 1 && fields[0].name == "result" && fields[0].raw[0] == '{' {
@@ -58,7 +58,7 @@ func callResult(output json.RawMessage) json.RawMessage {
 	return output
 }
 
-// fieldText is the text of a field, or its JSON if it is none; the JSON of all without a name.
+// fieldText returns the text of a field, or its JSON if it is no text; without a name, the JSON of the whole.
 func fieldText(output json.RawMessage, name string) (string, error) {
 	if name == "" {
 		return string(output), nil
@@ -80,7 +80,7 @@ func fieldText(output json.RawMessage, name string) (string, error) {
 	return "", fault.New(fault.ValidationError, "the result has no such field").WithField("field").WithHint("it has %s", strings.Join(names, ", "))
 }
 
-// flatten shows the result of a task with the fields of its output beside the state, where no name is taken.
+// flatten returns the result of a task with the fields of its output beside the state, unless names collide.
 func flatten(r api.ResultReply) any {
 	output := callResult(r.Output)
 	r.Output = nil

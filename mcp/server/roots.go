@@ -13,7 +13,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// clientAbilities is what a client can do for a task; nil for nothing.
+// clientAbilities returns what a client can answer for a task; nil for nothing.
 func clientAbilities(asks, roots []string, session string) *events.Client {
 	if len(asks) == 0 && len(roots) == 0 && session == "" {
 		return nil
@@ -21,11 +21,11 @@ func clientAbilities(asks, roots []string, session string) *events.Client {
 	return &events.Client{Asks: asks, Roots: roots, Session: session}
 }
 
-// rootsTime is how long a client may take to say where it works.
+// rootsTime is how long a client may take to return its roots.
 const rootsTime = 10 * time.Second
 
-// rootsOf are the folders in which a client of 2025-11-25 works: its calls reach nothing else (S2-050). They are
-// asked for once, and again when the client says that they have changed.
+// rootsOf returns the roots of a client of 2025-11-25; its calls are confined to them (S2-050). It requests them
+// once, and again when the client reports a change.
 func (n *connections) rootsOf(ctx context.Context, c client) ([]string, error) {
 	if !c.roots || c.modern {
 		return nil, nil
@@ -53,7 +53,7 @@ func (n *connections) rootsOf(ctx context.Context, c client) ([]string, error) {
 	return roots, nil
 }
 
-// pathsOf are the paths of file URIs; other roots mean nothing to tools.
+// pathsOf returns the paths of file URIs; tools have no use for other roots.
 func pathsOf(roots []*mcp.Root) []string {
 	var paths []string
 	for _, r := range roots {
@@ -70,7 +70,7 @@ func pathsOf(roots []*mcp.Root) []string {
 	return paths
 }
 
-// newRoots lets the roots of a session be asked for again.
+// newRoots makes the next call request the roots of a session again.
 func (n *connections) newRoots(_ context.Context, req *mcp.RootsListChangedRequest) {
 	known := n.sessions.get(req.Session.ID())
 	known.mu.Lock()

@@ -12,8 +12,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// route is what every request passes first: faults become errors of the protocol, a panic ends no process, and the
-// end of the server ends what waits. The SDK would wait for it, also after the client is gone.
+// route is the outermost middleware: it turns faults into protocol errors, recovers from panics, and cancels waiting requests
+// when the server ends. Otherwise the SDK would wait for them, even after the client has disconnected.
 func (s *Server) route(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (result mcp.Result, err error) {
 		defer s.recover(method, &err)
@@ -59,7 +59,7 @@ func (s *Server) route(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// routeCall lets a tools/call through to its tool, and hands its task back where the client gets one.
+// routeCall passes a tools/call to its tool, and returns the task handle if the client gets one.
 func (s *Server) routeCall(ctx context.Context, c client, next mcp.MethodHandler, req mcp.Request) (mcp.Result, error) {
 	p, ok := req.GetParams().(*mcp.CallToolParamsRaw)
 	if !ok {
@@ -88,7 +88,7 @@ func (s *Server) routeCall(ctx context.Context, c client, next mcp.MethodHandler
 	return result, err
 }
 
-// clientOf gathers what a request says.
+// clientOf collects the properties of the client of a request.
 func (s *Server) clientOf(req mcp.Request) client {
 	c := client{who: s.identify(req), caps: &mcp.ClientCapabilities{}, note: func(string) string { return "" }}
 	c.session, _ = req.GetSession().(*mcp.ServerSession)
@@ -115,7 +115,7 @@ func (s *Server) clientOf(req mcp.Request) client {
 	return c
 }
 
-// identify says who sent a request.
+// identify returns the identity of a request.
 func (s *Server) identify(req mcp.Request) Identity {
 	extra := req.GetExtra()
 	if extra == nil || extra.TokenInfo == nil {

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// saveFirstWriter keeps a session that was opened before its client hears of it: a crash then takes none away that a client has.
+// saveFirstWriter saves a new session before its client gets the response: then a crash loses no session that a client has.
 type saveFirstWriter struct {
 	http.ResponseWriter
 	id   string
@@ -39,5 +39,5 @@ func (k *saveFirstWriter) Flush() {
 	_ = http.NewResponseController(k.ResponseWriter).Flush()
 }
 
-// Unwrap gives access to deadlines.
+// Unwrap returns the underlying writer, for deadlines.
 func (k *saveFirstWriter) Unwrap() http.ResponseWriter { return k.ResponseWriter }

@@ -11,7 +11,7 @@ import (
 // sealer signs the state that a client carries from one round of a call to the next, for one identity.
 type sealer struct{ key []byte }
 
-// newSealer returns a sealer with a key, a new one when it is empty.
+// newSealer returns a sealer with a key, or with a new key if it is empty.
 func newSealer(key []byte) sealer {
 	if len(key) == 0 {
 		key = make([]byte, 32)
@@ -25,7 +25,7 @@ func (s sealer) seal(who, state string) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(state)) + "." + base64.RawURLEncoding.EncodeToString(s.sum(who, state))
 }
 
-// open returns the state that was sealed for an identity; false when it was changed, or is somebody else's.
+// open returns the state that was sealed for an identity; false if it was changed, or belongs to another identity.
 func (s sealer) open(who, text string) (string, bool) {
 	head, tail, ok := strings.Cut(text, ".")
 	state, err := base64.RawURLEncoding.DecodeString(head)

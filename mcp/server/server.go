@@ -2,9 +2,9 @@
 // gated, durable and replayable, and tasks/* are views of that log.
 //
 // One server speaks both generations of the protocol: 2025-11-25 with sessions, and 2026-07-28 without. Over HTTP
-// a router (versionrouter.go) sends each request to the half that understands it; over stdio one connection carries both.
-// Nothing that a client must be able to rely on is kept in memory here: a handle that was given out is a task
-// whose submission the log has acknowledged, and a session that a restart has ended is opened again under its id.
+// a router (versionrouter.go) sends each request to the handler of its generation; over stdio one connection carries both.
+// Nothing that a client relies on is only in memory: the submission of a task is in the log before the client gets
+// its handle, and a session that a restart has ended is reopened under its id.
 package server
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Server is the MCP face of one node. Each of its parts has one job; a part knows those before it.
+// Server is the MCP face of one node. Each of its parts has one job; a part uses only the parts before it.
 type Server struct {
 	*core
 
@@ -37,14 +37,14 @@ type Server struct {
 
 	fresh sessionIDs
 	meter meter
-	// offered are the tools of the catalogue that the SDK knows, by name, as they are described. Only followTools and
+	// offered are the tools registered with the SDK, by name, with their definitions. Only followTools and
 	// New use it.
 	offered map[string]string
-	// memory bounds the memory of large answers.
+	// memory limits the memory of large answers.
 	memory *answerMemory
 }
 
-// New returns a server. VALIDATION_ERROR when the configuration lacks something.
+// New returns a server. VALIDATION_ERROR if the configuration is incomplete.
 func New(cfg Config) (*Server, error) {
 	if cfg.API == nil || cfg.Catalogue == nil {
 		return nil, fault.New(fault.ValidationError, "a server needs an API and a catalogue")
@@ -75,7 +75,7 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Close ends the open sessions, which clients can go on with at another server, and what goes on in the background.
+// Close ends the open sessions, which clients can continue at another server, and all background work.
 func (s *Server) Close() {
 	s.sessions.endProcess()
 	s.stop()
@@ -99,7 +99,7 @@ func (s *Server) options() *mcp.ServerOptions {
 	}
 }
 
-// capabilities are those of the server beside what follows from its features (S2-006).
+// capabilities returns the capabilities of the server that do not follow from its features (S2-006).
 func capabilities() *mcp.ServerCapabilities {
 	c := &mcp.ServerCapabilities{
 		Tools:   &mcp.ToolCapabilities{ListChanged: true},
@@ -111,12 +111,12 @@ func capabilities() *mcp.ServerCapabilities {
 	return c
 }
 
-// cacheable lets no answer be shared between clients: what they see depends on who they are.
+// cacheable marks answers as private to a client: their content depends on the identity.
 func cacheable(_ context.Context, _ mcp.Request, c *mcp.Cacheable) {
 	c.TTLMs, c.CacheScope = 0, "private"
 }
 
-// wire makes the parts of a server and gives each those that it works with.
+// wire creates the parts of a server and connects them.
 func wire(co *core) *Server {
 	s := &Server{core: co, memory: newAnswerMemory(), meter: meter{share: co.cfg.share}}
 	s.memory.share = co.cfg.share

@@ -15,7 +15,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Sessions keeps what a session needs to be opened again after a restart of the node.
+// Sessions stores the state from which a session can be reopened after a restart of the node.
 type Sessions interface {
 	SaveSession(ctx context.Context, id string, data []byte) error
 	// LoadSession returns nil for an unknown id.
@@ -23,23 +23,23 @@ type Sessions interface {
 	DeleteSession(ctx context.Context, id string) error
 }
 
-// record is what is kept of a session.
+// record is the stored state of a session.
 type record struct {
-	// Owner is who opened it: nobody else may go on with it.
+	// Owner is the identity that opened it: no other may use it.
 	Owner string `json:"owner"`
-	// Initialize is the request that opened it, as it came.
+	// Initialize is the request that opened it, unchanged.
 	Initialize json.RawMessage `json:"initialize"`
-	// Level is the log level that was set last, Subscribed the resources that are subscribed to.
+	// Level is the last log level, Subscribed the subscribed resources.
 	Level      mcp.LoggingLevel `json:"level,omitempty"`
 	Subscribed []string         `json:"subscribed,omitempty"`
-	// Listening are the subscriptions of tools (tools.Spec.Session), which end with the process.
+	// Listening are the subscriptions made by tools (tools.Spec.Session), which end with the process.
 	Listening []string `json:"listening,omitempty"`
-	// Asked are the tasks whose questions the client knows of.
+	// Asked are the tasks whose questions the client knows.
 	Asked []events.TaskID `json:"asked,omitempty"`
 	At    time.Time       `json:"at"`
 }
 
-// sessionTable is what is known of sessions beside what the SDK knows, by session id; "" is that of stdio.
+// sessionTable is the state of sessions beside that of the SDK, by session id; "" is stdio.
 type sessionTable struct {
 	mu   sync.Mutex
 	byID map[string]*session
@@ -49,19 +49,19 @@ type sessionTable struct {
 type session struct {
 	mu sync.Mutex
 	record
-	// relays put the questions of tasks to the client.
+	// relays send the questions of tasks to the client.
 	relays map[events.TaskID]*relay
 	// displace ends the standing stream of the client and waits until it has ended.
 	displace func()
 	// cancelled are the ids of requests that the client has cancelled, the newest last.
 	cancelled []string
-	// roots are those of the client, once rooted says that it was asked.
+	// roots are the client's roots, valid if rooted is set.
 	roots  []string
 	rooted bool
 	// watched counts the tasks whose status is reported.
 	watched int
-	// life ends with the session, and its requests with it, answered or not.
-	life context.Context //nolint:containedctx // it is the life of a session, which outlives the requests
+	// life ends with the session, and with it all its requests, answered or not.
+	life context.Context //nolint:containedctx //nolint:containedctx // the lifetime of a session, which outlives its requests
 	end  context.CancelFunc
 }
 
@@ -70,7 +70,7 @@ func newSession() *session {
 	return &session{relays: map[events.TaskID]*relay{}, life: life, end: end}
 }
 
-// get returns what is known of a session.
+// get returns the state of a session, and creates it if necessary.
 func (a *sessionTable) get(id string) *session {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -85,14 +85,14 @@ func (a *sessionTable) get(id string) *session {
 	return known
 }
 
-// find returns what is known of a session that was heard of, nil for any other.
+// find returns the state of a session, nil if there is none.
 func (a *sessionTable) find(id string) *session {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.byID[id]
 }
 
-// ownedBy returns what is known of an open session of an owner, nil for any other.
+// ownedBy returns the state of an open session of an owner, nil otherwise.
 func (a *sessionTable) ownedBy(id, owner string) *session {
 	a.mu.Lock()
 	known := a.byID[id]
@@ -114,7 +114,7 @@ func (a *sessionTable) count() int {
 	return len(a.byID)
 }
 
-// remove drops a session.
+// remove removes a session.
 func (a *sessionTable) remove(id string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -124,8 +124,8 @@ func (a *sessionTable) remove(id string) {
 	}
 }
 
-// requestContext returns a context for a request that ends with the server and with the session of the client: the SDK
-// waits for the requests of a session that it closes.
+// requestContext returns a context for a request that also ends with the server and with the session of the client: when the
+// SDK closes a session, it waits for its requests.
 func (n *connections) requestContext(ctx context.Context, c client) (context.Context, context.CancelFunc) {
 	ctx, stop := context.WithCancel(ctx)
 	leave := context.AfterFunc(n.life, stop)
@@ -136,8 +136,8 @@ func (n *connections) requestContext(ctx context.Context, c client) (context.Con
 	return ctx, func() { leave(); part(); stop() }
 }
 
-// removeUnused forgets the sessions that have not changed since a time, but for those that live: they may be used all the
-// while without a change.
+// removeUnused removes the sessions that have not changed since before, except live ones: those may be in use
+// without a change.
 func (a *sessionTable) removeUnused(before time.Time, live map[string]bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -151,10 +151,10 @@ func (a *sessionTable) removeUnused(before time.Time, live map[string]bool) {
 	}
 }
 
-// maxCancelled bounds the cancelled requests that a session remembers.
+// maxCancelled is how many cancelled requests a session remembers.
 const maxCancelled = 64
 
-// recordCancelled notes that the client has cancelled a request.
+// recordCancelled records that the client has cancelled a request.
 func (s *session) recordCancelled(request string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,7 +180,7 @@ func (n *connections) wantsLogs(c client) bool {
 	return known.Level != ""
 }
 
-// cancelled reports whether the client has cancelled the request, rather than gone away. Over HTTP, a client of
+// cancelled reports whether the client has cancelled the request, as opposed to disconnected. Over HTTP, a client of
 // 2026-07-28 cancels by closing the stream of the answer.
 func (n *connections) cancelled(c client) bool {
 	if c.session == nil {
@@ -189,9 +189,9 @@ func (n *connections) cancelled(c client) bool {
 	return c.modern && c.note(noteHTTP) != "" || n.sessions.get(c.session.ID()).hasCancelled(c.note(noteID))
 }
 
-// sessionIDs hands the SDK the id of the session that is being opened.
+// sessionIDs passes the id of the session being opened to the SDK.
 type sessionIDs struct {
-	// opening is held while a session is opened, so that it gets the id that is meant for it.
+	// opening is locked while a session is opened, so that it gets the intended id.
 	opening sync.Mutex
 	next    string
 }
@@ -202,12 +202,12 @@ func (f *sessionIDs) id() string { return f.next }
 // newSessionID returns an id with more than 120 random bits.
 func newSessionID() string { return rand.Text() }
 
-// levels are the log levels of MCP (S2-042).
+// levels returns the log levels of MCP (S2-042).
 func levels() []mcp.LoggingLevel {
 	return []mcp.LoggingLevel{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 }
 
-// routeLevel notes the log level that a session sets.
+// routeLevel records the log level that a session sets.
 func (n *connections) routeLevel(ctx context.Context, c client, next mcp.MethodHandler, req mcp.Request) (mcp.Result, error) {
 	p, ok := req.GetParams().(*mcp.SetLoggingLevelParams)
 	if !ok || !slices.Contains(levels(), p.Level) {
@@ -217,7 +217,7 @@ func (n *connections) routeLevel(ctx context.Context, c client, next mcp.MethodH
 	return next(ctx, "logging/setLevel", req)
 }
 
-// update changes what is kept of a session.
+// update changes the stored state of a session.
 func (n *connections) update(ctx context.Context, c client, change func(*record)) {
 	if c.session == nil || c.modern {
 		return
@@ -241,17 +241,17 @@ func (n *connections) save(ctx context.Context, id string, data []byte) {
 	}
 }
 
-// connections are the clients that are there: their sessions, and the streams on which they hear of something.
+// connections holds the connected clients: their sessions, and the open streams to them.
 type connections struct {
 	*core
 
 	sessions sessionTable
 	streams  streams
-	// replies are the answers that are under way.
+	// replies are the answers in progress.
 	replies replies
 }
 
-// removeIdle forgets the sessions that nobody has used for long; they can be opened again.
+// removeIdle removes sessions that have been idle for long; they can be reopened.
 func (n *connections) removeIdle(ctx context.Context) {
 	tick := time.NewTicker(n.cfg.SessionTimeout / 4)
 	defer tick.Stop()
@@ -269,7 +269,7 @@ func (n *connections) removeIdle(ctx context.Context) {
 	}
 }
 
-// updateOpen changes what is kept of a session, unless that is over.
+// updateOpen changes the stored state of a session, unless it has ended.
 func (n *connections) updateOpen(ctx context.Context, id string, change func(*record)) {
 	n.sessions.mu.Lock()
 	known := n.sessions.byID[id]
@@ -290,14 +290,14 @@ func (n *connections) whileOpen(session *mcp.ServerSession) (context.Context, co
 	if id := session.ID(); id != "" {
 		context.AfterFunc(n.sessions.get(id).life, end)
 	}
-	n.group.Go(func() { // until Close at the latest
+	n.group.Go(func() { // ends with Close at the latest
 		defer end()
-		_ = session.Wait() // why it has ended does not matter
+		_ = session.Wait() // the reason does not matter
 	})
 	return life, end
 }
 
-// saveSubscription keeps what a session subscribes to, for when it is opened again.
+// saveSubscription stores a resource subscription of a session, for reopening it.
 func (n *connections) saveSubscription(ctx context.Context, c client, uri string) error {
 	full := false
 	n.update(ctx, c, func(r *record) {

@@ -15,22 +15,22 @@ import (
 	"github.com/orch-dev/orch/events"
 )
 
-// In a profile a result goes to a model: once, as text, and no more of it than a model can use. It is one line of JSON with what is
-// short, and then each long text under its name. What is left out stays in the log, and the line says how to get it.
+// A profile shows a result to a model: once, as text, and limited in size. The text is one line of JSON with all short fields,
+// followed by each long text under its name. Omitted data stays in the log, and the line says how to get it.
 
-// maxResult is how many bytes of one result a profile shows.
+// maxResult is the most bytes of a result that a profile shows.
 const maxResult = 16 << 10
 
-// longText is from how many bytes on a text stands below the line of JSON; one of several lines always does.
+// longText is the size from which a text is shown below the line of JSON; texts of several lines always are.
 const longText = 400
 
-// showsAll reports whether a client gets results as the catalogue has them, with their data.
+// showsAll reports whether a client gets results in the form of the catalogue, with their data.
 func (pr *presenter) showsAll(c client) bool {
 	profile := pr.tools.profileOf(c)
 	return profile == "" || profile == ProfileAll
 }
 
-// present is a result as the profile of a client shows it. task is where the log has the whole, empty for nowhere.
+// present returns a result in the form of the client's profile. task is the task with the whole result, empty for none.
 func (pr *presenter) present(c client, task events.TaskID, tool string, r *mcp.CallToolResult) *mcp.CallToolResult {
 	if r == nil || pr.showsAll(c) {
 		return r
@@ -51,7 +51,7 @@ func (pr *presenter) present(c client, task events.TaskID, tool string, r *mcp.C
 	return r
 }
 
-// belowRoot shows paths of files as the calls of a profile with words of its own take them: relative to the root. Texts stay as they are.
+// belowRoot makes file paths relative to the root, as the calls of a profile with descriptions of its own accept them. It leaves texts unchanged.
 func (pr *presenter) belowRoot(c client, data json.RawMessage) json.RawMessage {
 	if profileTools(pr.tools.profileOf(c)) == nil {
 		return data
@@ -63,7 +63,7 @@ func (pr *presenter) belowRoot(c client, data json.RawMessage) json.RawMessage {
 	return data
 }
 
-// nameInHint names tools in the hint of an error as the profile of the client does.
+// nameInHint replaces the names of tools in the hint of an error by those of the client's profile.
 func (pr *presenter) nameInHint(c client, r *mcp.CallToolResult) {
 	e, _ := r.Meta[metaError].(object)
 	data, _ := e["data"].(object)
@@ -83,7 +83,7 @@ func (pr *presenter) nameInHint(c client, r *mcp.CallToolResult) {
 	data["hint"] = renamed
 }
 
-// onlyText is the content of a result that is a single text.
+// onlyText returns the text of a result that consists of a single text.
 func onlyText(r *mcp.CallToolResult) (string, bool) {
 	if len(r.Content) != 1 {
 		return "", false
@@ -95,7 +95,7 @@ func onlyText(r *mcp.CallToolResult) (string, bool) {
 	return t.Text, true
 }
 
-// boundTexts cuts the texts of a result that has no data in which something could be found again.
+// boundTexts shortens the texts of a result without data.
 func boundTexts(content []mcp.Content) {
 	for _, block := range content {
 		if t, ok := block.(*mcp.TextContent); ok {
@@ -104,7 +104,7 @@ func boundTexts(content []mcp.Content) {
 	}
 }
 
-// moreOf says how a client gets at the rest of a field of the result of a task.
+// moreOf returns a function that describes how the client gets the rest of a field of a task's result.
 func (pr *presenter) moreOf(c client, task events.TaskID) func(field string, from int) string {
 	if task == "" {
 		return func(string, int) string { return "" }
@@ -115,20 +115,20 @@ func (pr *presenter) moreOf(c client, task events.TaskID) func(field string, fro
 	}
 }
 
-// resultView shows one result.
+// resultView renders one result.
 type resultView struct {
 	tool string
-	// more says how to get the rest of a field, from an offset on.
+	// more describes how to get the rest of a field, from an offset on.
 	more func(field string, from int) string
 }
 
-// shownField is one field of a result: JSON, or a text that stands below the line.
+// shownField is one field of a result: JSON, or a text below the line.
 type shownField struct {
 	name string
 	raw  json.RawMessage
 	text string
 	long bool
-	// omitted says what is left out.
+	// omitted describes what is left out.
 	omitted string
 }
 
@@ -139,10 +139,10 @@ func (f shownField) size() int {
 	return len(f.name) + len(f.raw) + len(`"":,`)
 }
 
-// render is an object as text of at most maxResult bytes.
+// render returns an object as text of at most maxResult bytes.
 func (v resultView) render(object json.RawMessage) string {
 	fields, err := fieldsInOrder(object)
-	if err != nil { // no object
+	if err != nil { // not an object
 		text, _ := shortenText(string(object), maxResult, false)
 		return text
 	}
@@ -150,7 +150,7 @@ func (v resultView) render(object json.RawMessage) string {
 	if len(whole) <= maxResult {
 		return whole
 	}
-	for budget := maxResult - 256; budget > 1024; budget -= 512 { // the notes take room as well
+	for budget := maxResult - 256; budget > 1024; budget -= 512 { // the descriptions of omissions need space too
 		if whole = textOf(v.fitFields(fields, budget)); len(whole) <= maxResult {
 			return whole
 		}
@@ -176,7 +176,7 @@ func (v resultView) fitFields(fields []shownField, budget int) []shownField {
 	return out
 }
 
-// shortenField shortens a text. What a program says has its point at the end; everything else is read from the beginning.
+// shortenField shortens a text. The output of a program matters at its end as well; everything else only at its beginning.
 func (v resultView) shortenField(f shownField, limit int, all []shownField) shownField {
 	short, next := shortenText(f.text, limit-len(f.name), slices.Contains([]string{"stdout", "stderr", "output"}, f.name))
 	f.omitted = fmt.Sprintf("%d of %d bytes are not shown", len(f.text)-min(len(short), len(f.text)), len(f.text))
@@ -189,7 +189,7 @@ func (v resultView) shortenField(f shownField, limit int, all []shownField) show
 	return f
 }
 
-// linesLeft says with which offset a file is read on.
+// linesLeft returns the offset from which to continue reading a file.
 func linesLeft(fields []shownField, lines int) string {
 	number := map[string]int{}
 	for _, f := range fields {
@@ -202,7 +202,7 @@ func linesLeft(fields []shownField, lines int) string {
 	return fmt.Sprintf("ends before line %d of %d; read on with offset %d", next, number["total_lines"], next)
 }
 
-// textOf is the line of JSON, and the long texts.
+// textOf returns the line of JSON, and the long texts.
 func textOf(fields []shownField) string {
 	var line, texts strings.Builder
 	var notes []string
@@ -223,7 +223,7 @@ func textOf(fields []shownField) string {
 	return strings.TrimSuffix(line.String(), ",") + "}" + texts.String()
 }
 
-// plainJSON is JSON for readers: without escapes that only web pages need.
+// plainJSON encodes a value without the escapes for HTML.
 func plainJSON(value any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -232,7 +232,7 @@ func plainJSON(value any) []byte {
 	return bytes.TrimSpace(b.Bytes())
 }
 
-// fieldsInOrder are the fields of an object as they stand there.
+// fieldsInOrder returns the fields of an object in their order.
 func fieldsInOrder(object json.RawMessage) ([]shownField, error) {
 	d := json.NewDecoder(bytes.NewReader(object))
 	if open, err := d.Token(); err != nil || open != json.Delim('{') {
@@ -257,7 +257,7 @@ func fieldsInOrder(object json.RawMessage) ([]shownField, error) {
 	return fields, nil
 }
 
-// fairLimit is the size to which the largest fields are cut so that all fit into a budget.
+// fairLimit returns the size to which the largest fields must be shortened so that all fit into a budget.
 func fairLimit(fields []shownField, budget int) int {
 	sizes := make([]int, len(fields))
 	for i, f := range fields {
@@ -273,8 +273,8 @@ func fairLimit(fields []shownField, budget int) int {
 	return budget
 }
 
-// shortenText shortens a text, at the end of a line where one is near: its beginning, and its end as well if both matter. next is where
-// what is not shown begins.
+// shortenText shortens a text, near a line break if possible: it keeps the beginning, and with both also the end. next is the
+// offset of the omitted part.
 func shortenText(text string, limit int, both bool) (short string, next int) {
 	limit = max(limit, 64)
 	if len(text) <= limit {
@@ -291,7 +291,7 @@ func shortenText(text string, limit int, both bool) (short string, next int) {
 	return fmt.Sprintf("%s\n[… %d bytes are not shown …]\n%s", strings.TrimSuffix(head, "\n"), left, tail), len(head)
 }
 
-// beginning is the beginning of a text in at most so many bytes.
+// beginning returns the first bytes of a text, at most limit.
 func beginning(text string, limit int) string {
 	for limit > 0 && !utf8.RuneStart(text[limit]) {
 		limit--
@@ -302,7 +302,7 @@ func beginning(text string, limit int) string {
 	return text[:limit]
 }
 
-// ending is the end of a text in at most so many bytes.
+// ending returns the last bytes of a text, at most limit.
 func ending(text string, limit int) string {
 	from := max(len(text)-limit, 0)
 	for from < len(text) && !utf8.RuneStart(text[from]) {

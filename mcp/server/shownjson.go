@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// shortenJSON shortens a JSON value to about so many bytes, and says what it has left out.
+// shortenJSON shortens a JSON value to about limit bytes, and describes what it has omitted.
 func shortenJSON(raw json.RawMessage, limit int) (json.RawMessage, string) {
 	var items []json.RawMessage
 	if raw[0] != '[' || json.Unmarshal(raw, &items) != nil || len(items) == 0 {
@@ -19,7 +19,7 @@ func shortenJSON(raw json.RawMessage, limit int) (json.RawMessage, string) {
 	return texts, fmt.Sprintf("the first %d of %d items", len(kept), len(items))
 }
 
-// shortenList keeps all items, with their long texts cut, if that is enough, and else the first.
+// shortenList keeps all items, with shortened texts, if that is enough, otherwise the first items.
 func shortenList(items []json.RawMessage, limit int) (kept []json.RawMessage, text json.RawMessage) {
 	for _, longest := range []int{1 << 30, 2000, 500, 150} {
 		kept = nil
@@ -49,7 +49,7 @@ func joined(items []json.RawMessage) json.RawMessage {
 	return append(append([]byte("["), bytes.Join(parts, []byte(","))...), ']')
 }
 
-// shortened cuts what is nested in a value until it fits.
+// shortened shortens nested values until the value fits.
 func shortened(raw json.RawMessage, limit int) json.RawMessage {
 	fields, err := fieldsInOrder(raw)
 	if err != nil {
@@ -80,7 +80,7 @@ func shortened(raw json.RawMessage, limit int) json.RawMessage {
 	return b.Bytes()
 }
 
-// shortenTexts cuts the texts of a value.
+// shortenTexts shortens the texts of a value.
 func shortenTexts(raw json.RawMessage, longest int) json.RawMessage {
 	if len(raw) <= longest {
 		return raw

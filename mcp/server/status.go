@@ -8,11 +8,11 @@ import (
 	"github.com/orch-dev/orch/events"
 )
 
-// maxWatched bounds the tasks of one session whose status is reported; the others are found by asking.
+// maxWatched is the most tasks of one session whose status is reported; clients poll the others.
 const maxWatched = 256
 
-// reportStatus reports the status of a task to the session that asked for it, until it is over (S2-067). Nobody may
-// rely on that: clients ask.
+// reportStatus reports the status of a task to the session that requested it, until it ends (S2-067). Clients must not
+// rely on that: they poll.
 func (cl *caller) reportStatus(c client, r *run) {
 	id := c.session.ID()
 	known := cl.clients.sessions.get(id)
@@ -37,8 +37,8 @@ func (cl *caller) reportStatus(c client, r *run) {
 	})
 }
 
-// follow calls changed whenever the status of a task has changed, and each on everything that is new of it, until
-// the task is over or changed returns false.
+// follow calls changed after every change of the status of a task, and each after every new commit, until
+// the task ends or changed returns false.
 func (cl *caller) follow(ctx context.Context, id events.TaskID, changed func(api.TaskView) bool, each func()) {
 	last := "working"
 	var rev, seen uint64
@@ -68,10 +68,10 @@ func (cl *caller) follow(ctx context.Context, id events.TaskID, changed func(api
 	}
 }
 
-// maxListened bounds the tasks that one subscription names.
+// maxListened is the most tasks of one subscription.
 const maxListened = 100
 
-// accepted is what of the wishes of a client is fulfilled.
+// accepted returns the accepted part of a client's filter.
 func accepted(tasks, subscriptions []string) object {
 	all := object{}
 	if len(tasks) > 0 {
@@ -83,7 +83,7 @@ func accepted(tasks, subscriptions []string) object {
 	return all
 }
 
-// onlyTasks reports whether a subscription names nothing but tasks and the subscriptions of tools.
+// onlyTasks reports whether a filter contains only tasks and the subscriptions of tools.
 func onlyTasks(raw []byte) bool {
 	var body struct {
 		Params struct {

@@ -16,7 +16,7 @@ import (
 // MaxLine is the most bytes of one message over stdio; a longer one is refused and skipped.
 const MaxLine = 16 << 20
 
-// Serve speaks over a pair of streams, one message a line, until in ends or ctx does (S2-007).
+// Serve serves one client over a pair of streams, one message a line, until in ends or ctx does (S2-007).
 func (s *Server) Serve(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
 	session, err := s.sdk.Connect(ctx, &stdioTransport{s, in, out}, nil)
 	if err != nil {
@@ -33,8 +33,8 @@ func (s *Server) Serve(ctx context.Context, in io.ReadCloser, out io.WriteCloser
 	return err
 }
 
-// stdioTransport is the stdio transport. It is not that of the SDK, which ends at the first line that is no message, and
-// drops what the rest of the server has to know of a request.
+// stdioTransport is the stdio transport. It replaces that of the SDK, which ends at the first invalid line, and
+// drops fields of a request that the server needs.
 type stdioTransport struct {
 	s   *Server
 	in  io.ReadCloser
@@ -49,7 +49,7 @@ func (l *stdioTransport) Connect(context.Context) (mcp.Connection, error) {
 	return c, nil
 }
 
-// line is a line that was read: what it says, or why it could not be read. One that is too long has no data.
+// line is a line that was read, or the error. One that is too long has no data.
 type line struct {
 	data []byte
 	long bool
@@ -63,11 +63,11 @@ type stdioConn struct {
 	came    chan line
 	closed  chan struct{}
 	closing sync.Once
-	// endStream ends the stream on which the server speaks by itself.
+	// endStream ends the standing stream.
 	endStream func()
-	// writing is held while a message is written.
+	// writing is locked while a message is written.
 	writing sync.Mutex
-	// calling are the calls that are being answered, by their ids: functions that note that the answer is out.
+	// calling are the unanswered calls, by id; the values are functions to call after the answer.
 	calling sync.Map
 }
 
@@ -84,7 +84,7 @@ func (c *stdioConn) Close() (err error) {
 	return err
 }
 
-// listen reads lines until the first error. A read cannot be ended otherwise than by closing what is read.
+// listen reads lines until the first error. Only closing the input interrupts a read.
 func (c *stdioConn) listen() {
 	for r := bufio.NewReader(c.in); ; {
 		l := readLine(r)
@@ -99,7 +99,7 @@ func (c *stdioConn) listen() {
 	}
 }
 
-// readLine reads a line and keeps no more than MaxLine bytes of it.
+// readLine reads a line, of which it keeps at most MaxLine bytes.
 func readLine(r *bufio.Reader) (l line) {
 	for {
 		part, err := r.ReadSlice('\n')
@@ -112,13 +112,13 @@ func readLine(r *bufio.Reader) (l line) {
 			continue
 		}
 		if len(l.data) == 0 && !l.long {
-			l.err = err // otherwise the next line has it
+			l.err = err // otherwise the next line returns it
 		}
 		return l
 	}
 }
 
-// Read implements mcp.Connection. What is no message is answered with its error, and hurts no other (S2-009).
+// Read implements mcp.Connection. An invalid message is answered with its error, and affects no other (S2-009).
 func (c *stdioConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	for {
 		select {
@@ -137,10 +137,10 @@ func (c *stdioConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	}
 }
 
-// decodeLine returns the message of a line; nil for an empty line, and for one that was refused.
+// decodeLine returns the message of a line; nil for an empty line, and for one that was handled here.
 func (c *stdioConn) decodeLine(l line) (jsonrpc.Message, error) {
 	if len(bytes.TrimSpace(l.data)) == 0 && !l.long {
-		return nil, nil //nolint:nilnil // nothing was said
+		return nil, nil //nolint:nilnil //nolint:nilnil // the line is empty
 	}
 	p, wrong := parseEnvelope(l.data)
 	if l.long {
@@ -150,7 +150,7 @@ func (c *stdioConn) decodeLine(l line) (jsonrpc.Message, error) {
 		return nil, c.send(refusal(p.ID, wrong))
 	}
 	if c.handleReply(p) {
-		return nil, nil //nolint:nilnil // it was for the server itself
+		return nil, nil //nolint:nilnil //nolint:nilnil // it was for the server itself
 	}
 	m, err := jsonrpc.DecodeMessage(l.data)
 	if err != nil {
@@ -162,7 +162,7 @@ func (c *stdioConn) decodeLine(l line) (jsonrpc.Message, error) {
 	return m, nil
 }
 
-// handleReply takes a message that may answer a question. What that says is looked at apart: the next message does not wait.
+// handleReply handles a message that may answer a question, in a goroutine: the next message does not wait.
 func (c *stdioConn) handleReply(p envelope) bool {
 	if p.Method != nil || !bytes.HasPrefix(p.ID, []byte(`"`+questionPrefix)) {
 		return false
@@ -171,7 +171,7 @@ func (c *stdioConn) handleReply(p envelope) bool {
 	return true
 }
 
-// annotate leaves on a request what the SDK's decoding of it drops.
+// annotate records on a request what the SDK drops when it decodes it.
 func (c *stdioConn) annotate(req *jsonrpc.Request, p envelope) {
 	if req.Method == "notifications/cancelled" {
 		c.s.clients.sessions.get("").recordCancelled(string(p.Params.RequestID))
@@ -187,7 +187,7 @@ func (c *stdioConn) annotate(req *jsonrpc.Request, p envelope) {
 	}
 }
 
-// Write implements mcp.Connection. An error that the SDK gives no code is one of the order of requests.
+// Write implements mcp.Connection. An SDK error without a code is one about the order of requests.
 func (c *stdioConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -208,10 +208,10 @@ func (c *stdioConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	return c.send(data)
 }
 
-// callAnswered notes that the answer to a call is out.
+// callAnswered runs the function registered for an answered call.
 func (c *stdioConn) callAnswered(id any) {
 	if end, ok := c.calling.LoadAndDelete(id); ok {
-		end.(func())() //nolint:forcetypeassert // note puts nothing else there
+		end.(func())() //nolint:forcetypeassert //nolint:forcetypeassert // annotate stores nothing else
 	}
 }
 
@@ -219,6 +219,6 @@ func (c *stdioConn) callAnswered(id any) {
 func (c *stdioConn) send(parts ...[]byte) error {
 	c.writing.Lock()
 	defer c.writing.Unlock()
-	_, err := c.out.Write(append(bytes.Join(parts, nil), '\n')) // one client has this process
+	_, err := c.out.Write(append(bytes.Join(parts, nil), '\n')) // this process has only one client
 	return err
 }

@@ -8,17 +8,17 @@ import (
 	"sync"
 )
 
-// sink takes notifications that the SDK does not know, in parts, one behind the other. Where there are several, the second one
-// are the params: they are sent as the node keeps them, so that a client that does not read takes no copy of them.
+// sink sends notifications that the SDK does not know, in consecutive parts. If there are several, the second one
+// contains the params: the node's own bytes, so that no copy is made for a client that does not read.
 type sink interface {
 	send(parts ...[]byte) error
 }
 
-// streams finds the open stream of a session by its id; "" is that of stdio.
+// streams finds the open stream of a session by its id; "" is stdio.
 type streams struct {
 	mu   sync.Mutex
 	byID map[string]*outlet
-	// requests are the streams of requests that may wait for people, by the keys that are noted on them.
+	// requests are the streams of requests that may wait for people, by the key recorded on the request.
 	requests map[string]*outlet
 	// opened is closed when a stream opens.
 	opened chan struct{}
@@ -34,7 +34,7 @@ func (s *streams) changes() <-chan struct{} {
 	return s.opened
 }
 
-// open registers the stream of a session and returns how to end that.
+// open registers the stream of a session and returns the function that unregisters it.
 func (s *streams) open(id string, to sink) func() {
 	o := newOutlet(to)
 	s.mu.Lock()
@@ -63,7 +63,7 @@ func (s *streams) notify(id, method string, params any) bool {
 	return o != nil && o.to.send(notificationParts(method, params)...) == nil
 }
 
-// notificationParts is a notification whose params stay as they are if they are JSON already.
+// notificationParts returns a notification whose params are not copied if they are JSON already.
 func notificationParts(method string, params any) net.Buffers {
 	if text, ok := params.(json.RawMessage); ok && len(text) > 0 {
 		return net.Buffers{[]byte(`{"jsonrpc":"2.0","method":"` + method + `","params":`), text, []byte("}")}
@@ -75,15 +75,15 @@ func notification(method string, params any) json.RawMessage {
 	return mustJSON(object{"jsonrpc": "2.0", "method": method, "params": params})
 }
 
-// eventStream is a stream of server-sent events that the SDK writes, and the server too.
+// eventStream is a stream of server-sent events that both the SDK and the server write.
 type eventStream struct {
 	mu sync.Mutex
 	w  http.ResponseWriter
 	rc *http.ResponseController
-	// begun is set when the header is out: notifications come after it; refused when the client got an error
-	// instead; ended when the request is over. opens is set when the server may send the header: it answers the request.
+	// begun is set when the header was sent: notifications come after it; refused if the client got an error
+	// instead; ended when the request has ended; opens if the server itself may send the header.
 	begun, refused, ended, opens bool
-	// onBegin is called once, when the client has got the stream.
+	// onBegin is called once, when the header was sent.
 	onBegin func()
 }
 
@@ -104,7 +104,7 @@ func (e *eventStream) WriteHeader(status int) {
 	}
 }
 
-// begin notes that the header is out. The lock is held.
+// begin records that the header was sent. e.mu must be held.
 func (e *eventStream) begin() {
 	if e.begun || e.refused {
 		return
@@ -130,7 +130,7 @@ func (e *eventStream) Flush() {
 	_ = e.rc.Flush()
 }
 
-// end keeps the server from writing to a request that is over.
+// end prevents later writes to a request that has ended.
 func (e *eventStream) end() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -8,39 +8,39 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// Subscriptions keeps what sessions hear of what tools have subscribed them to (tools.Spec.Session). A tool that
-// subscribes is called like any other; the face only carries what follows from it.
+// Subscriptions stores the messages of subscriptions that tools have made for sessions (tools.Spec.Session). A tool that
+// subscribes is called like any other; the face only delivers the messages that follow.
 type Subscriptions interface {
-	// OpenSession begins a session, unless there is one of that name. A single one is for one subscription, and over when
+	// OpenSession opens a session, unless one of that name exists. A single session is for one subscription, and ends when
 	// that is cancelled.
 	OpenSession(ctx context.Context, session string, single bool) error
 	// CloseSession ends a session with all its subscriptions.
 	CloseSession(ctx context.Context, session string) error
-	// Messages waits a while for messages behind one that has arrived. NOT_FOUND when the session is over.
+	// Messages waits a while for messages after the last one that has arrived. NOT_FOUND if the session has ended.
 	Messages(ctx context.Context, session string, arrived uint64) ([]SubscriptionMessage, error)
-	// Ended is the last message of a subscription of a session that is over although its client is there, as after a
+	// Ended returns the final message of a subscription whose session has ended while its client is connected, as after a
 	// restart of the node.
 	Ended(subscription string) SubscriptionMessage
 }
 
-// SubscriptionMessage is a notification that a subscription gives a client.
+// SubscriptionMessage is a notification of a subscription to a client.
 type SubscriptionMessage struct {
-	// No counts the messages of a session; Subscription is the id that the client has given.
+	// No numbers the messages of a session; Subscription is the id chosen by the client.
 	No           uint64
 	Subscription string
 	Method       string
 	Params       json.RawMessage
-	// Last is true for the message that ends the subscription.
+	// Last is set for the message that ends the subscription.
 	Last bool
 }
 
-// feedOf returns the feed of the session of a client, which begins with it; nil for a client that has no session.
+// feedOf returns the feed of a client's session, and opens it if necessary; nil for a client without a session.
 func (b *subscriber) feedOf(ctx context.Context, c client) (*feed, error) {
 	if b.cfg.Subscriptions == nil || c.session == nil || c.modern && c.note(noteHTTP) != "" || b.life.Err() != nil {
-		return nil, nil //nolint:nilnil,nilerr // a client without a session has none, nor has one at the end
+		return nil, nil //nolint:nilnil,nilerr //nolint:nilnil,nilerr // there is no session, or it has ended
 	}
 	f, mine := b.feeds.get(b, c.session.ID())
-	if mine { // who comes meanwhile waits as well, and for no lock
+	if mine { // concurrent callers wait for opened, without a lock
 		life, end := b.clients.whileOpen(c.session)
 		b.group.Go(func() {
 			defer end()
@@ -58,8 +58,8 @@ func (b *subscriber) feedOf(ctx context.Context, c client) (*feed, error) {
 	return f, nil
 }
 
-// sessionFor returns the name of the session in which a tool acts, "" for a tool that acts in none, and for a client that
-// has none. What the client hears of the subscription comes after the answer to this call (S3-043).
+// sessionFor returns the name of the session for a tool, "" for a tool without Spec.Session and for a client
+// without a session. The client gets the messages of the subscription after the answer to this call (S3-043).
 func (b *subscriber) sessionFor(ctx context.Context, c client, r *run, args json.RawMessage) (string, error) {
 	if r.spec.Session == tools.NoSession {
 		return "", nil
@@ -90,7 +90,7 @@ func subscriptionOf(args json.RawMessage) string {
 	return names.Subscription
 }
 
-// sessionChanged is called when a call of a tool has acted on the session, before its answer goes out.
+// sessionChanged is called when a call of a tool has changed the session, before its answer is sent.
 func (b *subscriber) sessionChanged(c client, r *run) {
 	f := r.feed
 	if f == nil {
@@ -103,20 +103,20 @@ func (b *subscriber) sessionChanged(c client, r *run) {
 	}
 }
 
-// subscriber brings clients what they have subscribed to with tools.
+// subscriber delivers to clients the messages of subscriptions made with tools.
 type subscriber struct {
 	*core
 
 	clients *connections
-	// feeds bring it to sessions, behind the answers that clients.replies knows of.
+	// feeds deliver them to sessions, after the answers registered in clients.replies.
 	feeds feeds
 	// listeners are the subscriptions of clients without a session.
 	listeners listeners
 }
 
-// reportLost tells the client of a session that was opened again of the subscriptions that have ended meanwhile.
+// reportLost tells the client of a reopened session which subscriptions have ended.
 func (b *subscriber) reportLost(id string, subscriptions []string) {
-	f := newFeed(b, id) // the node knows no such session
+	f := newFeed(b, id) // the node does not have this session
 	for _, subscription := range subscriptions {
 		f.active[subscription] = true
 	}
@@ -127,7 +127,7 @@ func (b *subscriber) reportLost(id string, subscriptions []string) {
 		defer end()
 		defer b.feeds.setLost(id, nil)
 		f.endAll(ctx)
-		if b.feeds.has(id) || ctx.Err() != nil { // what there is now is kept by whom it belongs to
+		if b.feeds.has(id) || ctx.Err() != nil { // the present feed saves its own subscriptions
 			return
 		}
 		b.clients.updateOpen(ctx, id, func(r *record) { r.Listening = nil })

@@ -14,16 +14,16 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// taskParams are the parameters of all methods of tasks.
+// taskParams are the parameters of all task methods.
 type taskParams struct {
 	mcp.ParamsBase
 	TaskID string `json:"taskId"`
 	Cursor string `json:"cursor"`
-	// InputResponses are those of tasks/update.
+	// InputResponses is the field of tasks/update.
 	InputResponses map[string]json.RawMessage `json:"inputResponses"`
 }
 
-// addTaskMethods adds the methods of both generations; each refuses the other's.
+// addTaskMethods adds the methods of both generations; each method refuses clients of the other.
 func (tm *taskMethods) addTaskMethods() error {
 	for method, do := range map[string]func(context.Context, client, *taskParams) (*reply, error){
 		"tasks/get": tm.getTask, "tasks/result": tm.taskResult, "tasks/list": tm.listTasks,
@@ -46,7 +46,7 @@ func (tm *taskMethods) addTaskMethods() error {
 	return nil
 }
 
-// checkMethod refuses a method that the generation of the client does not have, or that it has not declared.
+// checkMethod returns an error for a method that the client's generation does not have, or that it has not declared.
 func checkMethod(c client, method string) error {
 	switch {
 	case c.older, c.modern && (method == "tasks/result" || method == "tasks/list"), !c.modern && method == "tasks/update":
@@ -57,7 +57,7 @@ func checkMethod(c client, method string) error {
 	return nil
 }
 
-// getTask shows a task (S2-062). To a client of 2026-07-28 it shows the result and the questions as well.
+// getTask shows a task (S2-062). For a client of 2026-07-28 it includes the result and the questions.
 func (tm *taskMethods) getTask(ctx context.Context, c client, p *taskParams) (*reply, error) {
 	t, err := tm.taskOf(ctx, c.who, p.TaskID)
 	if err != nil {
@@ -77,13 +77,13 @@ func (tm *taskMethods) getTask(ctx context.Context, c client, p *taskParams) (*r
 	return &reply{fields: fields}, nil
 }
 
-// detailed is a task of the extension with what belongs to its status.
+// detailed returns a task of the extension with the fields of its status.
 func (tm *taskMethods) detailed(ctx context.Context, c client, t api.TaskView) (object, error) {
 	st := taskStatusOf(t)
 	o := outcome{}
 	if t.State.Terminal() && t.State != statemachine.Cancelled {
 		if o = tm.answers.outcomeFor(ctx, c.who, t); o.err == nil {
-			st.status = "completed" // an error inside of the result is a result
+			st.status = "completed" // a tool error inside the result is still a result
 		}
 	}
 	fields := st.v2()
@@ -108,15 +108,15 @@ func (tm *taskMethods) detailed(ctx context.Context, c client, t api.TaskView) (
 	return fields, nil
 }
 
-// embeddedResult is a result as 2026-07-28 wants it inside of a task.
+// embeddedResult returns a result in the form of 2026-07-28 inside a task.
 func embeddedResult(r *mcp.CallToolResult) object {
 	fields := fieldsOf(r)
 	fields["resultType"] = "complete"
 	return fields
 }
 
-// taskResult waits for the end of a task and returns what the call would have returned (S2-064). What the task
-// asks meanwhile is put to the client on the stream of this request (S2-065).
+// taskResult waits for the end of a task and returns the result of its call (S2-064). Meanwhile it asks the
+// client the questions of the task on the stream of this request (S2-065).
 func (tm *taskMethods) taskResult(ctx context.Context, c client, p *taskParams) (*reply, error) {
 	t, err := tm.taskOf(ctx, c.who, p.TaskID)
 	if err != nil {
@@ -182,7 +182,7 @@ func (tm *taskMethods) listTasks(ctx context.Context, c client, p *taskParams) (
 	return &reply{fields: fields}, nil
 }
 
-// cancelTask ends a task (S2-066). For 2026-07-28 that may be asked for again and again.
+// cancelTask cancels a task (S2-066). For 2026-07-28 cancelling is idempotent.
 func (tm *taskMethods) cancelTask(ctx context.Context, c client, p *taskParams) (*reply, error) {
 	t, err := tm.taskOf(ctx, c.who, p.TaskID)
 	if err == nil && !c.who.Role.submits() {
@@ -209,7 +209,7 @@ func (tm *taskMethods) cancelTask(ctx context.Context, c client, p *taskParams) 
 
 func complete() *reply { return &reply{fields: object{"resultType": "complete"}} }
 
-// updateTask takes answers to questions of a task; what it does not know is ignored.
+// updateTask delivers answers to questions of a task; it ignores unknown questions.
 func (tm *taskMethods) updateTask(ctx context.Context, c client, p *taskParams) (*reply, error) {
 	t, err := tm.taskOf(ctx, c.who, p.TaskID)
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// ToolCaller lets a face that is not MCP call tools for an identity, on the way that tools/call takes: what the identity sees,
-// what it may reach, the task in the log and the limits are the same (A-02).
+// ToolCaller lets another face call tools for an identity, in the same way as tools/call: visibility,
+// permissions, the task in the log and the limits are the same (A-02).
 type ToolCaller struct {
 	s *Server
 	c client
@@ -30,31 +30,31 @@ type ToolCall struct {
 	Tool string
 	// Args is a JSON object, or empty.
 	Args json.RawMessage
-	// Cause is the id of the request; it stands in the first commit of the task.
+	// Cause is the id of the request, which is recorded in the first commit of the task.
 	Cause string
-	// For is the call that the client holds and makes this one for (work.Ref); empty when it does not say.
+	// For is the call that the client works on and makes this one for (work.Ref); may be empty.
 	For string
-	// Wait is how long to wait for the end of the call at most; 0 only waits until the call is durable.
+	// Wait is how long to wait for the end of the call; 0 waits only until the call is durable.
 	Wait time.Duration
 }
 
-// ToolReply is what became of a call. Task and Approval are also set beside an error.
+// ToolReply is the outcome of a call. Task and Approval may also be set beside an error.
 type ToolReply struct {
 	// Output is the structured output of the tool.
 	Output json.RawMessage
 	// Task is the task of the call, empty when there is none.
 	Task string
-	// Approval is what a person has to decide first.
+	// Approval is the id of an approval that a person must decide first.
 	Approval string
-	// Rule is the rule that demands the approval.
+	// Rule is the rule that requires the approval.
 	Rule string
-	// Question is what a person has to answer first.
+	// Question is the id of a question that a person must answer first.
 	Question string
-	// Tool is the name of the tool in the catalogue, which may be another one than that of the call.
+	// Tool is the catalogue name of the tool, which may differ from the called name.
 	Tool string
 }
 
-// ToolCaller returns access for whom a bearer token stands for: UNAUTHORIZED, TOKEN_EXPIRED.
+// ToolCaller returns a caller for the identity of a bearer token: UNAUTHORIZED, TOKEN_EXPIRED.
 func (s *Server) ToolCaller(ctx context.Context, token string) (*ToolCaller, error) {
 	if s.cfg.Tokens == nil || token == "" {
 		return nil, fault.New(fault.Unauthorized, "a bearer token is required").WithHint("orch token create makes one")
@@ -71,7 +71,7 @@ func (s *Server) ToolCaller(ctx context.Context, token string) (*ToolCaller, err
 	}}, nil
 }
 
-// programNote is what the requests of a program note: it gets results as they are in the catalogue.
+// programNote returns the values recorded on requests of programs: they get results in the form of the catalogue.
 func programNote(name string) string {
 	if name == noteProfile {
 		return ProfileAll
@@ -79,15 +79,15 @@ func programNote(name string) string {
 	return ""
 }
 
-// FromHere refuses requests of web pages of other origins, and those to another host than this one, as the MCP face
+// CheckOrigin refuses requests of web pages of other origins, and those to another host than this one, as the MCP face
 // does.
 func (s *Server) FromHere(next http.Handler) http.Handler { return s.checkOrigin(next) }
 
-// Name is the actor in the log.
+// Name returns the actor in the log.
 func (b *ToolCaller) Name() string { return b.c.who.Name }
 
-// Admit counts a request of so many bytes in, with those of MCP: RATE_LIMITED when the identity has too many. The bytes
-// are those of the body, -1 when that is not known. It is counted out, with the memory of its answer, when that was written.
+// Admit counts a request of size bytes together with those of MCP: RATE_LIMITED if the identity exceeds its limits. The
+// size is that of the body, -1 if unknown. The caller must call leave after it has written the answer.
 func (b *ToolCaller) Admit(size int64) (leave func(), err error) {
 	exit, err := b.s.Admit(b.Name(), size)
 	if err != nil {
@@ -96,14 +96,14 @@ func (b *ToolCaller) Admit(size int64) (leave func(), err error) {
 	return func() { exit(); b.c.reservation.release() }, nil
 }
 
-// Sees reports whether there is a tool of the name for the identity.
+// Sees reports whether the identity sees a tool of that name.
 func (b *ToolCaller) Sees(name string) bool {
 	tool, ok := b.s.tools.find(b.c, b.s.tools.plainName(name))
 	_, own := b.s.tools.ownTool(name)
 	return ok && (tool != nil || own)
 }
 
-// Unseen notes that a call was refused because the identity sees no tool of the name. Nothing is called, even if there is one by now.
+// Unseen reports that a call was refused because the identity sees no tool of that name. It calls nothing, even if there is one by now.
 func (b *ToolCaller) Unseen(name string, args json.RawMessage) {
 	_ = b.unseen(b.s.tools.plainName(name), args)
 }
@@ -112,11 +112,11 @@ func (b *ToolCaller) unseen(name string, args json.RawMessage) error {
 	return b.s.reportRefusal(b.c, name, args, fault.New(fault.MethodNotFound, "there is no method %s", quoted(name)))
 }
 
-// Nearest is the tool that somebody probably means by a name, among those that the identity sees; empty for none.
+// Nearest returns the visible tool with the most similar name; empty for none.
 func (b *ToolCaller) Nearest(name string) string { return b.s.tools.nearestTool(b.c, name) }
 
-// Call calls a tool. All errors are coded: METHOD_NOT_FOUND for a tool that the identity does not see, APPROVAL_REQUIRED
-// when a person is asked, TIMEOUT when the call goes on longer than the wait, and those of the call itself.
+// Call calls a tool. All errors have codes: METHOD_NOT_FOUND for a tool that the identity does not see, APPROVAL_REQUIRED
+// if a person must decide, TIMEOUT if the call takes longer than the wait, and those of the call itself.
 func (b *ToolCaller) Call(ctx context.Context, call ToolCall) (ToolReply, error) {
 	return b.call(ctx, b.c, call)
 }
@@ -174,7 +174,7 @@ func (b *ToolCaller) callOwn(ctx context.Context, c client, t *ownTool, args jso
 	return b.c.reservation.inline(mustJSON(out)), nil
 }
 
-// await waits for the end of a call. Whoever stops waiting leaves the call alone: it goes on.
+// await waits for the end of a call. When it stops waiting, the call continues.
 func (b *ToolCaller) await(ctx context.Context, r *run, wait time.Duration, reply *ToolReply) error {
 	if wait <= 0 {
 		return nil
@@ -203,7 +203,7 @@ func (b *ToolCaller) await(ctx context.Context, r *run, wait time.Duration, repl
 	}
 }
 
-// rateLimit is the error of a call that waits until a rate limit ends; nil for any other.
+// rateLimit returns the error of a call that waits for a rate limit; nil for any other.
 func (s *Server) rateLimit(ctx context.Context, id events.TaskID) error {
 	t, err := s.cfg.API.Get(ctx, api.GetRequest{ID: id})
 	call := callOf(t)
@@ -215,7 +215,7 @@ func (s *Server) rateLimit(ctx context.Context, id events.TaskID) error {
 		WithRetryAt(*call.Due).WithHint(toolResult+` with {"task_id": %q} waits for its result`, string(id))
 }
 
-// outcome is the output of a call that is over, or why it has failed.
+// outcome returns the output of a finished call, or its error.
 func (b *ToolCaller) outcome(ctx context.Context, r *run, now api.ResultReply) (json.RawMessage, error) {
 	var out struct {
 		Result json.RawMessage `json:"result"`
@@ -246,7 +246,7 @@ func (b *ToolCaller) outcome(ctx context.Context, r *run, now api.ResultReply) (
 	}
 }
 
-// coded gives an error of the protocol the code of the registry.
+// coded converts a protocol error to one with a code of the registry.
 func coded(err error) error {
 	if wire, ok := errors.AsType[*jsonrpc.Error](err); ok {
 		for _, e := range fault.Registry() {
@@ -261,7 +261,7 @@ func coded(err error) error {
 	return fault.From(err)
 }
 
-// peopleFault is the error of a call that waits for people; nil when it does not any more.
+// peopleFault returns the error of a call that waits for people; nil if it does not.
 func (b *ToolCaller) peopleFault(ctx context.Context, id events.TaskID, reply *ToolReply) error {
 	e, asked, err := b.s.questions.waitsForPeople(ctx, b.c, id)
 	if err != nil || e == nil {
@@ -271,7 +271,7 @@ func (b *ToolCaller) peopleFault(ctx context.Context, id events.TaskID, reply *T
 	return e
 }
 
-// Listens reports whether a tool is one of those that Listen calls.
+// Listens reports whether a tool must be called with Listen.
 func (b *ToolCaller) Listens(name string) bool {
 	name = b.s.tools.plainName(name)
 	if b.s.cfg.Subscriptions == nil || !b.Sees(name) {
@@ -281,14 +281,14 @@ func (b *ToolCaller) Listens(name string) bool {
 	return ok && tool.Spec().Session == tools.Subscribes
 }
 
-// Listen calls a tool that subscribes (tools.Spec.Session). What follows from the call is heard from the listener, which
-// has to be closed and is nil beside an error: one that is returned while the call goes on ends what the call would have
-// begun. Errors: those of Call; CONFLICT and QUOTA_EXCEEDED of the subscriptions that the identity has.
+// Listen calls a tool that subscribes (tools.Spec.Session). The listener receives the messages of the subscription. It
+// must be closed and is nil beside an error; if the wait ends before the call, the subscription is cancelled as
+// well. Errors: those of Call; CONFLICT and QUOTA_EXCEEDED of the identity's subscriptions.
 func (b *ToolCaller) Listen(ctx context.Context, call ToolCall) (ToolReply, *Listener, error) {
 	l := &Listener{s: b.s.subscriptions, name: rand.Text()}
 	c := b.c
 	c.listener = l
-	call.Wait = max(call.Wait, time.Millisecond) // what goes on by itself is not listened to
+	call.Wait = max(call.Wait, time.Millisecond) // a call that was not awaited has no listener
 	reply, err := b.call(ctx, c, call)
 	if err != nil {
 		l.Close()

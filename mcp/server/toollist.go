@@ -9,7 +9,7 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// listTools is a list as a client sees it: in its profile, without what its identity does not see, with the task support of 2025-11-25.
+// listTools returns a list as a client sees it: in its profile, without hidden tools, with the task support of 2025-11-25.
 func (v *toolView) listTools(c client, list *mcp.ListToolsResult) mcp.Result {
 	whole, rest := object{}, *list
 	rest.Tools = nil
@@ -30,7 +30,7 @@ func (v *toolView) listTools(c client, list *mcp.ListToolsResult) mcp.Result {
 	return &reply{fields: whole}
 }
 
-// jsonList is a list of values.
+// jsonList is a list of encoded values.
 func jsonList(items []json.RawMessage) json.RawMessage {
 	size := len("[]") + len(items)
 	for _, item := range items {
@@ -46,7 +46,7 @@ func jsonList(items []json.RawMessage) json.RawMessage {
 	return append(list, ']')
 }
 
-// listAll are the tools of a list that a client sees, as the catalogue describes them.
+// listAll returns the tools of a list that a client sees, with the definitions of the catalogue.
 func (v *toolView) listAll(c client, list *mcp.ListToolsResult) (shown []json.RawMessage) {
 	names := v.portableNames()
 	for _, t := range list.Tools {
@@ -63,7 +63,7 @@ func (v *toolView) listAll(c client, list *mcp.ListToolsResult) (shown []json.Ra
 	return shown
 }
 
-// support is the taskSupport of a tool (S2-026): the tools that only ask about tasks are not tasks themselves.
+// support returns the taskSupport of a tool (S2-026): tools that only query tasks are not tasks themselves.
 func support(t tools.Tool) tools.TaskMode {
 	if t == nil {
 		return tools.NoTask
@@ -76,16 +76,16 @@ func support(t tools.Tool) tools.TaskMode {
 	}
 }
 
-// descriptions are those of tools as lists have them, so that each is encoded once and not for everybody who asks. There are at most as
-// many as tools in each profile.
+// descriptions caches the encoded definitions of listed tools, so that each is encoded once. It has at most
+// one entry for each tool in each profile.
 type descriptions struct {
 	mu     sync.Mutex
 	byTool map[descriptionKey]json.RawMessage
-	// names are those of withoutDots.
+	// names caches withoutDots.
 	names map[string]string
 }
 
-// of is a description, which is made if need be; nil when there is none.
+// of returns a cached definition, or creates it with describe; nil if there is none.
 func (d *descriptions) of(key descriptionKey, describe func() json.RawMessage) json.RawMessage {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -99,7 +99,7 @@ func (d *descriptions) of(key descriptionKey, describe func() json.RawMessage) j
 	return d.byTool[key]
 }
 
-// namesOf are the names without dots, which are found if need be.
+// namesOf returns the cached names without dots, or creates them with find.
 func (d *descriptions) namesOf(find func() map[string]string) map[string]string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -109,22 +109,22 @@ func (d *descriptions) namesOf(find func() map[string]string) map[string]string 
 	return d.names
 }
 
-// forget drops the descriptions of tools that may be offered no more.
+// forget clears the cache; tools may have been removed.
 func (d *descriptions) forget() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.byTool, d.names = nil, nil
 }
 
-// descriptionKey is all that a description follows from. The SDK keeps one definition until another one is offered.
+// descriptionKey is everything that a definition depends on. The SDK keeps one definition until the tool is offered again.
 type descriptionKey struct {
-	// tool is nil for one in the words of its profile, profile empty for all tools.
+	// tool is nil for a tool described by its profile; profile is empty for all tools.
 	tool          *mcp.Tool
 	profile, name string
 	support       tools.TaskMode
 }
 
-// describeWhole encodes a tool under a name. It has no task support where that is empty.
+// describeWhole encodes a tool under a name. An empty support adds no task support.
 func describeWhole(tool *mcp.Tool, name string, support tools.TaskMode) json.RawMessage {
 	fields := object{}
 	decode(mustJSON(tool), &fields)

@@ -1,6 +1,6 @@
 package server
 
-// The tools of the face itself, for hosts without tasks: they make tasks and ask about them.
+// The tools of the face itself, for hosts that do not support tasks: they create tasks and query them.
 const (
 	toolSubmit    = "orch_submit"
 	toolStatus    = "orch_status"

@@ -11,7 +11,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// toolView is the catalogue as a client sees it: which tools, under which names, in which words.
+// toolView is the catalogue as a client sees it: the visible tools, with their names and descriptions.
 type toolView struct {
 	*core
 
@@ -20,7 +20,7 @@ type toolView struct {
 	descriptions descriptions
 }
 
-// find reports whether a client may call a tool by name; tool is nil for one of the face itself.
+// find returns a tool that a client may call by name; tool is nil for one of the face itself.
 func (v *toolView) find(c client, name string) (tool tools.Tool, ok bool) {
 	if tool, ok = v.cfg.Catalogue.Get(name); ok {
 		return tool, v.cfg.Show.shows(tool) && c.who.sees(tool)
@@ -31,9 +31,9 @@ func (v *toolView) find(c client, name string) (tool tools.Tool, ok bool) {
 // narrowed reports whether there are tools that the client may not call.
 func (v *toolView) narrowed(c client) bool { return !v.cfg.Show.all() || !c.who.Show.all() }
 
-// restrict narrows a submission to what the client may reach: no plan, and no child of a call, calls a tool that the
-// client may not call itself, what a program says that decides about nothing opens nothing, and who sees its own tasks
-// alone neither meets nor takes the idempotency keys of others.
+// restrict restricts a submission to what the client may do: no plan and no child of a call may use a tool that the
+// client may not call, a program that may not decide cannot grant permissions, and the idempotency keys of an identity that
+// sees only its own tasks are separate from those of others.
 func (v *toolView) restrict(c client, r *api.SubmitRequest) error {
 	if !c.who.Role.decides() {
 		r.Within = []events.Allow{{}}
@@ -61,7 +61,7 @@ func (v *toolView) restrict(c client, r *api.SubmitRequest) error {
 	return nil
 }
 
-// nearestTool is the tool that a client probably means by a name, as it is shown to it; empty for none.
+// nearestTool returns the tool with the most similar name, as the client sees it; empty for none.
 func (v *toolView) nearestTool(c client, name string) string {
 	var names []string
 	shown := v.portableNames()
@@ -78,7 +78,7 @@ func (v *toolView) nearestTool(c client, name string) string {
 	return spell.Nearest(name, names)
 }
 
-// unknownTool refuses a call of a tool that is not there for a client.
+// unknownTool returns the error for a tool that the client does not see.
 func (v *toolView) unknownTool(c client, name string) error {
 	text := "unknown tool " + quoted(name)
 	if near := v.nearestTool(c, name); near != "" {
@@ -87,7 +87,7 @@ func (v *toolView) unknownTool(c client, name string) error {
 	return invalidParams(text)
 }
 
-// ownTool is a tool of the face itself.
+// ownTool returns a tool of the face itself.
 func (v *toolView) ownTool(name string) (ownTool, bool) {
 	for _, t := range v.own {
 		if t.name == name && v.cfg.Show.showsOwn(name) {
@@ -97,7 +97,7 @@ func (v *toolView) ownTool(name string) (ownTool, bool) {
 	return ownTool{}, false
 }
 
-// instructions tell a client how to work with the tools of its profile, under the names that they have there.
+// instructions explains to a client how to use the tools of its profile, under their names there.
 func (v *toolView) instructions(profile string) string {
 	text := "Every call of a tool is a durable task: it survives restarts, may wait for the approval of a person, and stays in an audit log. " +
 		"A call that takes long answers with handed_back and a task id, and goes on: do not repeat it"

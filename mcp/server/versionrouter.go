@@ -22,15 +22,15 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// versionRouter is one URL for both generations of the protocol: it looks at a request and gives it to the half that
-// understands it.
+// versionRouter serves both generations of the protocol at one URL: it inspects a request and passes it to the handler of
+// its generation.
 type versionRouter struct {
 	s                   *Server
 	stateful, stateless http.Handler
 }
 
-// Handler serves the face over Streamable HTTP. Every request needs a bearer token (S4-002). Who serves it bounds how long
-// clients may take to send and to read.
+// Handler serves the face over Streamable HTTP. Every request needs a bearer token (S4-002). The caller sets the timeouts for
+// reading requests and writing responses.
 func (s *Server) Handler() http.Handler {
 	get := func(*http.Request) *mcp.Server { return s.sdk }
 	f := &versionRouter{
@@ -59,7 +59,7 @@ func (s *Server) checkOrigin(next http.Handler) http.Handler {
 	})
 }
 
-// Metadata tells clients how to authorise themselves (RFC 9728): with a bearer token that somebody gave them.
+// Metadata tells clients how to authorise themselves (RFC 9728): with a bearer token from the operator.
 func Metadata(resource string) http.Handler {
 	var scopes []string
 	for _, r := range Roles() {
@@ -75,7 +75,7 @@ func sameHost(origin, host string) bool {
 	return err == nil && u.Host == host
 }
 
-// Rebound reports whether a request reached a loopback address under a name that is not one of it.
+// Rebound reports whether a request reached a loopback address under a host name that is not local (DNS rebinding).
 func Rebound(r *http.Request) bool {
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	return ok && isLoopback(local.String()) && !isLoopback(r.Host)
@@ -133,12 +133,12 @@ func notOneMessage() *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "this is not one message of JSON-RPC 2.0"}
 }
 
-// isID reports whether a message has an id as MCP wants it, or none.
+// isID reports whether id is a valid id of MCP, or absent.
 func isID(id json.RawMessage) bool {
 	return len(id) == 0 || id[0] == '"' || id[0] == '-' || id[0] >= '0' && id[0] <= '9'
 }
 
-// post sends a message to its half.
+// post passes a message to the handler of its generation.
 func (f *versionRouter) post(w http.ResponseWriter, r *http.Request, p envelope, body []byte) {
 	r.Header.Set(noteID, string(p.ID))
 	if len(p.Params.Task) > 0 && string(p.Params.Task) != "null" {
@@ -182,7 +182,7 @@ func (f *versionRouter) post(w http.ResponseWriter, r *http.Request, p envelope,
 	}
 }
 
-// mayAsk reports whether the request of a session may wait for people, who are asked on its stream.
+// mayAsk reports whether a request may wait for people, who are asked on its stream.
 func mayAsk(method string) bool { return method == "tools/call" || method == "tasks/result" }
 
 // postStateless serves a request of 2026-07-28.
@@ -199,7 +199,7 @@ func (f *versionRouter) postStateless(w http.ResponseWriter, r *http.Request, p 
 		f.listen(w, r, p, onlyTasks(body))
 		return
 	}
-	if method == "tools/call" { // what follows from the call comes after its answer
+	if method == "tools/call" { // subscription messages are sent after the answer
 		reply := rand.Text()
 		r.Header.Set(noteReply, reply)
 		defer f.s.clients.replies.register(noteReply, reply)()
@@ -207,12 +207,12 @@ func (f *versionRouter) postStateless(w http.ResponseWriter, r *http.Request, p 
 	f.stateless.ServeHTTP(w, r)
 }
 
-// refuse answers with an error of the protocol.
+// refuse answers with a protocol error.
 func refuse(w http.ResponseWriter, status int, id json.RawMessage, err *jsonrpc.Error) {
 	respond(w, status, refusal(id, err))
 }
 
-// refusal is an answer with an error of the protocol.
+// refusal returns an answer with a protocol error.
 func refusal(id json.RawMessage, err *jsonrpc.Error) json.RawMessage {
 	if len(id) == 0 {
 		id = json.RawMessage("null")
@@ -226,7 +226,7 @@ func respond(w http.ResponseWriter, status int, message json.RawMessage) {
 	_, _ = w.Write(message)
 }
 
-// maxInitialize is the most bytes of the request that opens a session, which is kept as long as the session.
+// maxInitialize is the most bytes of the request that opens a session, which is stored with the session.
 const maxInitialize = 64 << 10
 
 // open opens a session.
@@ -255,7 +255,7 @@ func (f *versionRouter) open(w http.ResponseWriter, r *http.Request, request jso
 	known.mu.Unlock()
 }
 
-// openAs lets the SDK open a session under an id.
+// openAs makes the SDK open a session under an id.
 func (f *versionRouter) openAs(w http.ResponseWriter, r *http.Request, id string) bool {
 	f.s.fresh.opening.Lock()
 	defer f.s.fresh.opening.Unlock()
@@ -264,7 +264,7 @@ func (f *versionRouter) openAs(w http.ResponseWriter, r *http.Request, id string
 	return w.Header().Get(headerSession) == id
 }
 
-// serveSession serves a request of an open session. One that a restart has ended is opened again, unnoticed.
+// serveSession serves a request of a session. It transparently reopens one that a restart has ended.
 func (f *versionRouter) serveSession(w http.ResponseWriter, r *http.Request, body []byte) {
 	id := r.Header.Get(headerSession)
 	if known := f.s.clients.sessions.ownedBy(id, ownerOf(r)); known != nil {
@@ -291,7 +291,7 @@ func (f *versionRouter) serveSession(w http.ResponseWriter, r *http.Request, bod
 	}
 }
 
-// serve gives a request to the sessions; a GET becomes the stream on which the server notifies.
+// serve passes a request to the SDK's sessions; a GET becomes the standing stream.
 func (f *versionRouter) serve(w http.ResponseWriter, r *http.Request, id string) {
 	if r.Method == http.MethodGet && id != "" {
 		ctx, leave := f.s.clients.replaceStanding(r.Context(), id, ownerOf(r))
@@ -317,8 +317,8 @@ func (f *versionRouter) forget(ctx context.Context, id string) {
 	}
 }
 
-// reopen opens a session again whose process has ended: from the initialize request that was kept, with its level
-// and its subscriptions.
+// reopen reopens a session of an earlier process: it replays the stored initialize request, and restores the log level
+// and the subscriptions.
 func (f *versionRouter) reopen(r *http.Request, id string) bool {
 	if f.s.cfg.Sessions == nil {
 		return false
@@ -354,7 +354,7 @@ func (f *versionRouter) replay(r *http.Request, id string, message object) {
 	f.stateful.ServeHTTP(newDiscardWriter(), f.inner(r, id, mustJSON(message)))
 }
 
-// inner is a request of this process to itself, with the rights of one from outside.
+// inner returns an internal request with the permissions of one from outside.
 func (f *versionRouter) inner(r *http.Request, id string, body []byte) *http.Request {
 	in := r.Clone(r.Context())
 	in.Method, in.Body = http.MethodPost, io.NopCloser(bytes.NewReader(body))
@@ -369,7 +369,7 @@ func (f *versionRouter) inner(r *http.Request, id string, body []byte) *http.Req
 	return in
 }
 
-// sessionProbe lets everything through but the answer that a session is not there.
+// sessionProbe passes a response through unless it says that the session does not exist.
 type sessionProbe struct {
 	http.ResponseWriter
 	gone   bool
@@ -398,10 +398,10 @@ func (p *sessionProbe) Write(data []byte) (int, error) {
 // Flush implements http.Flusher.
 func (p *sessionProbe) Flush() { _ = http.NewResponseController(p.ResponseWriter).Flush() }
 
-// Unwrap gives access to deadlines.
+// Unwrap returns the underlying writer, for deadlines.
 func (p *sessionProbe) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 
-// discardWriter is an answer that nobody reads.
+// discardWriter is a ResponseWriter that discards the response.
 type discardWriter struct{ header http.Header }
 
 func newDiscardWriter() *discardWriter { return &discardWriter{http.Header{}} }
@@ -427,7 +427,7 @@ func hasMethod(method string) bool {
 	}
 }
 
-// limitRequests refuses the requests of an identity that sends too many.
+// limitRequests refuses the requests of an identity that exceeds its limits.
 func (s *Server) limitRequests(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		leave, ok := s.meter.acquire(ownerOf(r))
@@ -440,7 +440,7 @@ func (s *Server) limitRequests(next http.Handler) http.Handler {
 	})
 }
 
-// verify checks a bearer token for the SDK.
+// verify verifies a bearer token for the SDK.
 func (s *Server) verify(ctx context.Context, token string) (*auth.TokenInfo, error) {
 	who, expires, err := s.cfg.Tokens.Verify(ctx, token)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// labelTTL is the label that says how long MCP clients see a task, in milliseconds.
+// labelTTL is the label with the time in milliseconds for which MCP clients see a task.
 const labelTTL = "mcp/ttl-ms"
 
 func ttlOf(labels map[string]string) (time.Duration, bool) {
@@ -33,13 +33,13 @@ func ttlLabel(ttl time.Duration) map[string]string {
 	return map[string]string{labelTTL: strconv.FormatInt(ttl.Milliseconds(), 10)}
 }
 
-// reply is a result whose JSON is made here.
+// reply is a result encoded by this package.
 type reply struct {
 	mcp.ResultBase
 	fields object
 }
 
-// MarshalJSON writes the fields, with the meta that the SDK may have added.
+// MarshalJSON encodes the fields, with the meta that the SDK may have added.
 func (r *reply) MarshalJSON() ([]byte, error) {
 	if len(r.Meta) == 0 {
 		return json.Marshal(r.fields)
@@ -54,14 +54,14 @@ func (r *reply) MarshalJSON() ([]byte, error) {
 	return json.Marshal(fields)
 }
 
-// taskStatus is what both generations show of a task (S2-060, M-1).
+// taskStatus has the fields of a task that both generations show (S2-060, M-1).
 type taskStatus struct {
 	id, status, message string
 	created, updated    time.Time
 	ttl                 time.Duration // 0: unlimited
 }
 
-// taskStatusOf is row M-1 of a task.
+// taskStatusOf returns the status of a task according to M-1.
 func taskStatusOf(t api.TaskView) taskStatus {
 	ttl, _ := ttlOf(t.Labels)
 	return taskStatus{
@@ -70,7 +70,7 @@ func taskStatusOf(t api.TaskView) taskStatus {
 	}
 }
 
-// taskStatusOfSummary is taskStatusOf for a line of a list.
+// taskStatusOfSummary is taskStatusOf for an entry of a list.
 func taskStatusOfSummary(t api.Summary) taskStatus {
 	ttl, _ := ttlOf(t.Labels)
 	return taskStatus{
@@ -79,7 +79,7 @@ func taskStatusOfSummary(t api.Summary) taskStatus {
 	}
 }
 
-// submittedStatus is the status of a task that was submitted a moment ago.
+// submittedStatus returns the status of a task that was just submitted.
 func submittedStatus(id events.TaskID, at time.Time, ttl time.Duration) taskStatus {
 	return taskStatus{id: string(id), status: "working", created: at, updated: at, ttl: ttl}
 }
@@ -91,10 +91,10 @@ func messageOf(reason string, state statemachine.State) string {
 	return reason
 }
 
-// stamp is a time as ISO 8601 in UTC.
+// stamp formats a time as ISO 8601 in UTC.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// v1 is the Task of 2025-11-25.
+// v1 returns the Task of 2025-11-25.
 func (s taskStatus) v1() object {
 	o := object{
 		"taskId": s.id, "status": s.status, "createdAt": stamp(s.created), "lastUpdatedAt": stamp(s.updated),
@@ -109,7 +109,7 @@ func (s taskStatus) v1() object {
 	return o
 }
 
-// v2 is the Task of the extension of 2026-07-28.
+// v2 returns the Task of the extension of 2026-07-28.
 func (s taskStatus) v2() object {
 	o := s.v1()
 	delete(o, "ttl")
@@ -121,7 +121,7 @@ func (s taskStatus) v2() object {
 	return o
 }
 
-// handle is the answer to a tools/call that goes on as a task.
+// handle returns the answer to a tools/call that continues as a task.
 func (s taskStatus) handle(modern bool) *reply {
 	if !modern {
 		return &reply{fields: object{"task": s.v1()}}
@@ -131,13 +131,13 @@ func (s taskStatus) handle(modern bool) *reply {
 	return &reply{fields: o}
 }
 
-// outcome is how a task that is over looks to the caller of a tool: a result, or an error of the protocol.
+// outcome is a finished task as the caller of a tool sees it: a result, or a protocol error.
 type outcome struct {
 	result *mcp.CallToolResult
 	err    *jsonrpc.Error
 }
 
-// outcomeOf is the outcome of a task that is over. A task of one call has the result of its tool; that of a plan
+// outcomeOf returns the outcome of a finished task. A task of one call has the result of its tool; that of a plan
 // has the plan's outputs.
 func (pr *presenter) outcomeOf(t api.TaskView) outcome {
 	call := callOf(t)
@@ -169,7 +169,7 @@ func because(reason string) string {
 	return ": " + reason
 }
 
-// outcomeFor is outcomeOf for an identity, who may see what the log does not hold.
+// outcomeFor is outcomeOf for an identity, with Config.Reveal applied.
 func (pr *presenter) outcomeFor(ctx context.Context, who Identity, t api.TaskView) outcome {
 	if call := callOf(t); call != nil {
 		call.Output = pr.cfg.Reveal(ctx, t.ID, who.Name, call.Output)
@@ -179,7 +179,7 @@ func (pr *presenter) outcomeFor(ctx context.Context, who Identity, t api.TaskVie
 	return pr.outcomeOf(t)
 }
 
-// callOf is the only call of a task that was made for one, nil for a plan.
+// callOf returns the only call of a task that was made for one, nil for a plan.
 func callOf(t api.TaskView) *api.StepView {
 	for i := range t.Steps {
 		if t.Steps[i].Key == plan.CallID {
@@ -189,7 +189,7 @@ func callOf(t api.TaskView) *api.StepView {
 	return nil
 }
 
-// toolOfTask is the tool of a task that was made for one call, empty for a plan.
+// toolOfTask returns the tool of a task that was made for one call, empty for a plan.
 func toolOfTask(t api.TaskView) string {
 	if call := callOf(t); call != nil {
 		return call.Tool
@@ -197,7 +197,7 @@ func toolOfTask(t api.TaskView) string {
 	return ""
 }
 
-// success is the result of a tool that has ended well.
+// success returns the result of a successful tool call.
 func (pr *presenter) success(name string, out json.RawMessage) *mcp.CallToolResult {
 	tool, _ := pr.cfg.Catalogue.Get(name)
 	if r, ok := tool.(tools.Replier); ok {
@@ -213,7 +213,7 @@ func (pr *presenter) success(name string, out json.RawMessage) *mcp.CallToolResu
 	return result
 }
 
-// structured is a result that shows a JSON object, as data and as text.
+// structured returns a result with a JSON object, as data and as text.
 func structured(out json.RawMessage) *mcp.CallToolResult {
 	if len(out) == 0 || string(out) == "null" {
 		out = json.RawMessage("{}")
@@ -221,8 +221,8 @@ func structured(out json.RawMessage) *mcp.CallToolResult {
 	return &mcp.CallToolResult{StructuredContent: out, Content: []mcp.Content{&mcp.TextContent{Text: string(out)}}}
 }
 
-// failure is how a call that did not end well looks: an error inside of the result, which models can read.
-// Only a fault of orch itself is an error of the protocol (S3-144).
+// failure returns the outcome of a failed call: an error inside the result, which models can read.
+// Only a fault of orch itself is a protocol error (S3-144).
 func (pr *presenter) failure(name string, err *fault.Error) outcome {
 	err = err.Rewrite(secrets.Clean)
 	if err.Code == fault.Internal {
@@ -237,7 +237,7 @@ func (pr *presenter) failure(name string, err *fault.Error) outcome {
 	}}
 }
 
-// errorObject is an error as M-4 wants it shown: code, name, message, data.
+// errorObject returns an error in the form of M-4: code, name, message, data.
 func errorObject(err *fault.Error) object {
 	return object{"code": err.Code.RPC(), "name": err.Code, "message": err.Message, "data": errorData(err)}
 }
@@ -256,8 +256,8 @@ func errorData(err *fault.Error) object {
 	return data
 }
 
-// rpcError is an error of the protocol for a fault. What does not fit the request, or is not there, is invalid
-// params to MCP; codes of orch keep their number.
+// rpcError converts a fault to a protocol error. Errors of validation and NOT_FOUND become invalid
+// params, as in MCP; other codes of orch keep their number.
 func rpcError(err error) *jsonrpc.Error {
 	f := fault.From(err).Rewrite(secrets.Clean)
 	if f.Code == fault.Internal {
@@ -274,14 +274,14 @@ func invalidParams(message string) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: message}
 }
 
-// presenter makes answers of what became of calls, in the form that their client reads.
+// presenter makes answers from the outcomes of calls, in the form that the client expects.
 type presenter struct {
 	*core
 
 	tools *toolView
 }
 
-// refusal is a call that did not begin: a result that the model can read where the client waits for one (S2-023).
+// refusal returns the answer to a call that was not started: a result that the model can read, if the client expects one (S2-023).
 func (pr *presenter) refusal(c client, tool string, err error) (*mcp.CallToolResult, error) {
 	var coded *fault.Error
 	if !errors.As(err, &coded) || c.task != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/orch-dev/orch/events"
 )
 
-// watch waits until a task is over or waits for people, at most for a time. A client that wants to hear of
-// progress or of log entries hears of them meanwhile.
+// watch waits until a task ends or waits for people, at most for wait. Meanwhile it sends progress and log entries to a
+// client that wants them.
 func (cl *caller) watch(ctx context.Context, c client, r *run, wait time.Duration) (api.ResultReply, error) {
 	if r.token == nil && !cl.clients.wantsLogs(c) {
 		return cl.result(ctx, c.reservation, api.ResultRequest{ID: r.id, Wait: max(wait, 0), Attend: true})
@@ -33,7 +33,7 @@ func (cl *caller) watch(ctx context.Context, c client, r *run, wait time.Duratio
 	}
 }
 
-// reportNews waits for what is new of a task and tells the client of its progress and its log.
+// reportNews waits for news of a task and sends its progress and log entries to the client.
 func (cl *caller) reportNews(ctx context.Context, c client, r *run, wait time.Duration) error {
 	w, err := cl.cfg.API.Watch(ctx, api.WatchRequest{ID: r.id, After: r.rev, Seen: r.seen, Wait: wait})
 	if err != nil {
@@ -50,7 +50,7 @@ func (cl *caller) reportNews(ctx context.Context, c client, r *run, wait time.Du
 	return nil
 }
 
-// sendProgress passes progress on; MCP wants it to increase (S2-012).
+// sendProgress sends progress; MCP requires that it increases (S2-012).
 func (cl *caller) sendProgress(ctx context.Context, c client, r *run, done, total float64, message string) {
 	if r.token == nil || r.told && done <= r.progress {
 		return
@@ -59,7 +59,7 @@ func (cl *caller) sendProgress(ctx context.Context, c client, r *run, done, tota
 	_ = c.session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: r.token, Progress: done, Total: total, Message: message})
 }
 
-// sendLog passes the log entries of a commit on, those of the level that the client wants (S2-043).
+// sendLog sends the log entries of a commit that have the level the client wants (S2-043).
 func (cl *caller) sendLog(ctx context.Context, c client, id events.TaskID, commit api.CommitView) {
 	for _, e := range commit.Events {
 		d, ok := e.Data.(*events.Logged)
@@ -74,7 +74,7 @@ func (cl *caller) sendLog(ctx context.Context, c client, id events.TaskID, commi
 	}
 }
 
-// levelOf is the MCP level of a level of LOG_WRITE (S2-043).
+// levelOf returns the MCP level of a level of LOG_WRITE (S2-043).
 func levelOf(level string) mcp.LoggingLevel {
 	switch level {
 	case "DEBUG":
