@@ -56,12 +56,12 @@ func Agents(cfg AgentsConfig) http.Handler {
 		cfg.Admit = func(string, int64) (func(), error) { return func() {}, nil }
 	}
 	paths := map[string]http.Handler{
-		agents.StatusPath: agentCall(cfg, cfg.Dispatcher.Heartbeat),
-		agents.TasksPath:  agentCall(cfg, cfg.Dispatcher.Claim),
-		agents.ResultsPath: agentCall(cfg, func(ctx context.Context, m agents.Member, r agents.Report) (struct{}, error) {
+		agents.StatusPath: serveCall(cfg, cfg.Dispatcher.Heartbeat),
+		agents.TasksPath:  serveCall(cfg, cfg.Dispatcher.Claim),
+		agents.ResultsPath: serveCall(cfg, func(ctx context.Context, m agents.Member, r agents.Report) (struct{}, error) {
 			return struct{}{}, cfg.Dispatcher.Report(ctx, m, r)
 		}),
-		agents.CredentialPath: agentCall(cfg, func(ctx context.Context, m agents.Member, in agents.Renewal) (Credential, error) {
+		agents.CredentialPath: serveCall(cfg, func(ctx context.Context, m agents.Member, in agents.Renewal) (Credential, error) {
 			if err := in.Check(); err != nil {
 				return Credential{}, err
 			}
@@ -83,8 +83,8 @@ func Agents(cfg AgentsConfig) http.Handler {
 	})
 }
 
-// agentCall serves one path.
-func agentCall[In, Out any](cfg AgentsConfig, do func(context.Context, agents.Member, In) (Out, error)) http.Handler {
+// serveCall serves one path.
+func serveCall[In, Out any](cfg AgentsConfig, do func(context.Context, agents.Member, In) (Out, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		out, err := serveAgent(cfg, w, r, do)
 		if err != nil {
@@ -141,7 +141,7 @@ func decode(w http.ResponseWriter, r *http.Request, into any) error {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
-		return fault.Wrap(fault.InvalidParams, err, "the request is not what is expected: "+shapeOf(err))
+		return fault.Wrap(fault.InvalidParams, err, "the request is not what is expected: "+decodeProblem(err))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return fault.New(fault.ParseError, "something follows the object")
@@ -149,8 +149,8 @@ func decode(w http.ResponseWriter, r *http.Request, into any) error {
 	return nil
 }
 
-// shapeOf says what is wrong with a request, without its content.
-func shapeOf(err error) string {
+// decodeProblem says what is wrong with a request, without its content.
+func decodeProblem(err error) string {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return "the field " + wrong.Field + " is of another type"
 	}

@@ -61,8 +61,8 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 type clientRequest struct {
 	client Client
 	id     string
-	// leave counts the request out.
-	leave func()
+	// release counts the request out.
+	release func()
 }
 
 // bearer is the token of a request, empty for none.
@@ -99,7 +99,7 @@ func (e *endpoint) serve(w http.ResponseWriter, r *http.Request, v clientRequest
 	begin := time.Now()
 	m, err := parse(body)
 	c := Call{Tool: m.Method, Args: m.Params, Request: v.id, Wait: e.wait(r), For: r.Header.Get(HeaderCall)}
-	if err == nil && !m.notifies() && acceptsStream(r) && v.client.Listens(m.Method) {
+	if err == nil && !m.isNotification() && acceptsStream(r) && v.client.Listens(m.Method) {
 		e.listen(w, r, v, m, c)
 		return
 	}
@@ -107,9 +107,9 @@ func (e *endpoint) serve(w http.ResponseWriter, r *http.Request, v clientRequest
 	if err == nil {
 		reply, err = e.call(r.Context(), v.client, m, c)
 	}
-	e.note(r.Context(), v, m, reply, time.Since(begin), err)
+	e.logRequest(r.Context(), v, m, reply, time.Since(begin), err)
 	malformed := fault.Has(err, fault.ParseError) || fault.Has(err, fault.InvalidRequest)
-	if m.notifies() && !malformed {
+	if m.isNotification() && !malformed {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
@@ -124,9 +124,9 @@ func (e *endpoint) serve(w http.ResponseWriter, r *http.Request, v clientRequest
 func (e *endpoint) answer(m request, id string, reply Reply, err error) response {
 	out := answer(m.ID)
 	if err != nil {
-		out.Error = e.describe(err, m.Params, id, reply)
+		out.Error = e.errorOf(err, m.Params, id, reply)
 	} else {
-		out.Result = paged(cmp.Or(reply.Method, m.Method), m.Params, reply.Output)
+		out.Result = addPagination(cmp.Or(reply.Method, m.Method), m.Params, reply.Output)
 	}
 	return out
 }
@@ -141,7 +141,7 @@ func (e *endpoint) call(ctx context.Context, client Client, m request, c Call) (
 		}
 		return Reply{}, e.WithHint("system.listSkills lists the tools that can be called")
 	}
-	if m.notifies() {
+	if m.isNotification() {
 		c.Wait = 0
 	}
 	return client.Call(ctx, c)
@@ -161,8 +161,8 @@ func (e *endpoint) wait(r *http.Request) time.Duration {
 	return e.cfg.Wait
 }
 
-// note writes a request into the log of the node (S3-007). What went wrong inside stays there (S3-009).
-func (e *endpoint) note(ctx context.Context, v clientRequest, m request, reply Reply, took time.Duration, err error) {
+// logRequest writes a request into the log of the node (S3-007). What went wrong inside stays there (S3-009).
+func (e *endpoint) logRequest(ctx context.Context, v clientRequest, m request, reply Reply, took time.Duration, err error) {
 	attrs := []slog.Attr{
 		slog.String("request_id", v.id), slog.String("client", v.client.Name()), slog.String("method", clip(m.Method)),
 		slog.String("task", reply.Task), slog.Duration("took", took),

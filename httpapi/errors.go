@@ -61,9 +61,9 @@ func standard(c fault.Code) string {
 	}
 }
 
-// describe turns an error into its answer. params are those of the request, for the value of the field at fault.
-func (e *endpoint) describe(err error, params json.RawMessage, request string, reply Reply) *errorResponse {
-	f := fault.From(err).Rewrite(e.clean)
+// errorOf turns an error into its answer. params are those of the request, for the value of the field at fault.
+func (e *endpoint) errorOf(err error, params json.RawMessage, request string, reply Reply) *errorResponse {
+	f := fault.From(err).Rewrite(e.redact)
 	out := &errorResponse{Code: f.Code.RPC(), Message: f.Message, Data: errorData{
 		Name: f.Code, Field: f.Field, Reason: f.Reason, Suggestion: f.Hint, Task: reply.Task, Approval: reply.Approval, Question: reply.Question,
 		ApprovalID: reply.Approval, Rule: reply.Rule, Request: request,
@@ -87,8 +87,8 @@ func (e *endpoint) describe(err error, params json.RawMessage, request string, r
 	return out
 }
 
-// clean returns a text of an error without secrets.
-func (e *endpoint) clean(text string) string {
+// redact returns a text of an error without secrets.
+func (e *endpoint) redact(text string) string {
 	clean, _ := e.cfg.Redact([]byte(text))
 	return string(clean)
 }

@@ -67,8 +67,8 @@ func isID(id json.RawMessage) bool {
 	return len(id) > 0 && (id[0] == '"' || id[0] == '-' || id[0] >= '0' && id[0] <= '9')
 }
 
-// notifies reports whether the message wants no answer.
-func (r request) notifies() bool { return len(r.ID) == 0 }
+// isNotification reports whether the message wants no answer.
+func (r request) isNotification() bool { return len(r.ID) == 0 }
 
 // response is an answer: exactly one of Result and Error is set.
 type response struct {

@@ -30,8 +30,8 @@ func Paginate(page, perPage, total int) Pagination {
 // reachable is how many results of a search GitHub shows, whatever their total is.
 const reachable = 1000
 
-// paged adds the pagination to the result of methods that have pages. All others stay as they are.
-func paged(method string, params, result json.RawMessage) json.RawMessage {
+// addPagination adds the pagination to the result of methods that have pages. All others stay as they are.
+func addPagination(method string, params, result json.RawMessage) json.RawMessage {
 	var in struct{ Limit, Offset int }
 	var out struct {
 		Total         *int
@@ -57,11 +57,11 @@ func paged(method string, params, result json.RawMessage) json.RawMessage {
 	default:
 		return result
 	}
-	return with(result, "pagination", p)
+	return withField(result, "pagination", p)
 }
 
-// with adds a field to an object.
-func with(object json.RawMessage, name string, value any) json.RawMessage {
+// withField adds a field to an object.
+func withField(object json.RawMessage, name string, value any) json.RawMessage {
 	fields := map[string]json.RawMessage{}
 	added, err := json.Marshal(value)
 	if err != nil || json.Unmarshal(object, &fields) != nil {

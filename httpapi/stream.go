@@ -38,11 +38,11 @@ func acceptsStream(r *http.Request) bool {
 func (e *endpoint) listen(w http.ResponseWriter, r *http.Request, v clientRequest, m request, c Call) {
 	begin := time.Now()
 	reply, listener, err := v.client.Listen(r.Context(), c)
-	e.note(r.Context(), v, m, reply, time.Since(begin), err)
+	e.logRequest(r.Context(), v, m, reply, time.Since(begin), err)
 	if listener != nil {
 		defer listener.Close()
 	}
-	v.leave()
+	v.release()
 	text, _ := e.answer(m, v.id, reply, err).text()
 	text[len(text)-1] = bytes.TrimSpace(text[len(text)-1])
 	out := startEvents(w)

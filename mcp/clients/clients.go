@@ -31,8 +31,8 @@ type Client struct {
 	other string
 	// table is the path of keys to the servers.
 	table []string
-	// former reports whether a decoded file has servers in a way that the client has left; nil when it has left none.
-	former func(map[string]any) bool
+	// hasOldForm reports whether a decoded file has servers in a way that the client has left; nil when it has left none.
+	hasOldForm func(map[string]any) bool
 	// form is the language of the file.
 	form form
 	// stdio and http make an entry. A nil http means that the client cannot get a token without its file.
@@ -123,15 +123,15 @@ func (c Client) existing(path string) string {
 }
 
 // change returns the entry as the client wants it.
-func (c Client) change(e Entry) (change, error) {
+func (c Client) change(e Entry) (entryChange, error) {
 	if e.URL == "" {
-		return change{name: e.Name, entry: c.stdio(e)}, nil
+		return entryChange{name: e.Name, entry: c.stdio(e)}, nil
 	}
 	if c.http == nil {
-		return change{}, fault.New(fault.ValidationError, "%s cannot take a token from outside of its file, and no secret is written into that", c.Title).
+		return entryChange{}, fault.New(fault.ValidationError, "%s cannot take a token from outside of its file, and no secret is written into that", c.Title).
 			WithField("--http").WithHint("leave it out: stdin and stdout use the running node too")
 	}
-	return change{name: e.Name, entry: c.http(e), input: c.input}, nil
+	return entryChange{name: e.Name, entry: c.http(e), input: c.input}, nil
 }
 
 // field is one key of an entry; fields keep their order.

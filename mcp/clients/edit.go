@@ -12,8 +12,8 @@ import (
 // inputs is the list of what VS Code asks its user for.
 const inputs = "inputs"
 
-// change is what is to be in a file. Without an entry the old one goes away.
-type change struct {
+// entryChange is what is to be in a file. Without an entry the old one goes away.
+type entryChange struct {
 	name  string
 	entry fields
 	// input is what the client asks its user for, with the key id; nil is nothing.
@@ -33,7 +33,7 @@ func (c Client) Install(file string, content []byte, e Entry) ([]byte, error) {
 
 // Uninstall returns the content of the file without the entry of that name. Errors as in Install.
 func (c Client) Uninstall(file string, content []byte, name string) ([]byte, error) {
-	return c.edit(file, content, change{name: name})
+	return c.edit(file, content, entryChange{name: name})
 }
 
 // language edits files of one form.
@@ -43,8 +43,8 @@ type language interface {
 	// set returns the content with table.name set to the entry, and remove without it.
 	set(content []byte, table []string, name string, entry fields) ([]byte, error)
 	remove(content []byte, table []string, name string) ([]byte, error)
-	// ask returns the content with one input more.
-	ask(content []byte, input fields) ([]byte, error)
+	// addInput returns the content with one input more.
+	addInput(content []byte, input fields) ([]byte, error)
 	// snippet is the entry alone, for people who edit themselves.
 	snippet(table []string, name string, entry, input fields) string
 }
@@ -56,31 +56,31 @@ func (c Client) language() language {
 	return jsonFile{}
 }
 
-// mark is the byte order mark that some editors of Windows write.
-const mark = "\xef\xbb\xbf"
+// byteOrderMark is the byte order mark that some editors of Windows write.
+const byteOrderMark = "\xef\xbb\xbf"
 
-// withoutMark is the text behind the byte order mark.
-func withoutMark(content []byte) []byte { return bytes.TrimPrefix(content, []byte(mark)) }
+// trimMark is the text behind the byte order mark.
+func trimMark(content []byte) []byte { return bytes.TrimPrefix(content, []byte(byteOrderMark)) }
 
 // edit makes the change and proves that nothing else has changed.
-func (c Client) edit(file string, content []byte, want change) ([]byte, error) {
-	text, marked := bytes.CutPrefix(content, []byte(mark))
+func (c Client) edit(file string, content []byte, want entryChange) ([]byte, error) {
+	text, marked := bytes.CutPrefix(content, []byte(byteOrderMark))
 	before, err := c.language().decode(file, text)
 	if err != nil {
 		return nil, err
 	}
-	goal, err := c.goal(file, before, want)
+	goal, err := c.expected(file, before, want)
 	if err != nil {
 		return nil, err
 	}
-	if same(before, goal, c.table) {
+	if equalFiles(before, goal, c.table) {
 		return content, nil
 	}
 	after, err := c.apply(text, before, want)
 	if err != nil {
 		return nil, err
 	}
-	if got, err := c.language().decode(file, after); err != nil || !same(got, goal, c.table) {
+	if got, err := c.language().decode(file, after); err != nil || !equalFiles(got, goal, c.table) {
 		wrong := c.conflict(file, "the entry %q cannot be changed without touching the rest", want.name)
 		if want.entry != nil {
 			return nil, wrong.WithHint("edit it yourself; the entry is\n%s", c.language().snippet(c.table, want.name, want.entry, want.input))
@@ -88,18 +88,18 @@ func (c Client) edit(file string, content []byte, want change) ([]byte, error) {
 		return nil, wrong
 	}
 	if marked {
-		after = append([]byte(mark), after...)
+		after = append([]byte(byteOrderMark), after...)
 	}
 	return after, nil
 }
 
-// goal is the file after the change, decoded.
-func (c Client) goal(file string, before map[string]any, want change) (map[string]any, error) {
+// expected is the file after the change, decoded.
+func (c Client) expected(file string, before map[string]any, want entryChange) (map[string]any, error) {
 	servers, err := c.servers(file, before)
 	if err != nil {
 		return nil, err
 	}
-	if c.former != nil && want.entry != nil && c.former(before) {
+	if c.hasOldForm != nil && want.entry != nil && c.hasOldForm(before) {
 		return nil, c.conflict(file, "the servers in it are written as an older %s reads them", c.Title)
 	}
 	var entry any
@@ -107,7 +107,7 @@ func (c Client) goal(file string, before map[string]any, want change) (map[strin
 		entry = want.entry.asMap()
 	}
 	goal := withIn(before, c.table, with(servers, want.name, entry))
-	if want.input == nil || asks(before, want.input) {
+	if want.input == nil || hasInput(before, want.input) {
 		return goal, nil
 	}
 	list, ok := before[inputs].([]any)
@@ -132,8 +132,8 @@ func (c Client) servers(file string, decoded map[string]any) (map[string]any, er
 	return decoded, nil
 }
 
-// asks reports whether a file has an input of the same id already.
-func asks(file map[string]any, input fields) bool {
+// hasInput reports whether a file has an input of the same id already.
+func hasInput(file map[string]any, input fields) bool {
 	list, _ := file[inputs].([]any)
 	return slices.ContainsFunc(list, func(one any) bool {
 		in, _ := one.(map[string]any)
@@ -142,7 +142,7 @@ func asks(file map[string]any, input fields) bool {
 }
 
 // apply makes the change in the text.
-func (c Client) apply(text []byte, before map[string]any, want change) ([]byte, error) {
+func (c Client) apply(text []byte, before map[string]any, want entryChange) ([]byte, error) {
 	lang := c.language()
 	if want.entry == nil {
 		return lang.remove(text, c.table, want.name)
@@ -154,25 +154,25 @@ func (c Client) apply(text []byte, before map[string]any, want change) ([]byte, 
 			return nil, err
 		}
 	}
-	if want.input == nil || asks(before, want.input) {
+	if want.input == nil || hasInput(before, want.input) {
 		return text, nil
 	}
-	return lang.ask(text, want.input)
+	return lang.addInput(text, want.input)
 }
 
-// same compares decoded files; a table without entries is as good as none.
-func same(got, want map[string]any, table []string) bool {
-	return reflect.DeepEqual(pruned(got, table), pruned(want, table))
+// equalFiles compares decoded files; a table without entries is as good as none.
+func equalFiles(got, want map[string]any, table []string) bool {
+	return reflect.DeepEqual(withoutEmptyTables(got, table), withoutEmptyTables(want, table))
 }
 
-// pruned returns a decoded file without the table, and those around it, when nothing is in it.
-func pruned(m map[string]any, table []string) map[string]any {
+// withoutEmptyTables returns a decoded file without the table, and those around it, when nothing is in it.
+func withoutEmptyTables(m map[string]any, table []string) map[string]any {
 	inner, ok := m[table[0]].(map[string]any)
 	if !ok {
 		return m
 	}
 	if len(table) > 1 {
-		inner = pruned(inner, table[1:])
+		inner = withoutEmptyTables(inner, table[1:])
 	}
 	if len(inner) == 0 {
 		return with(m, table[0], nil)

@@ -61,7 +61,7 @@ func (jsonFile) remove(content []byte, table []string, name string) ([]byte, err
 		if at < 0 {
 			return content, nil
 		}
-		content = l.cut(servers, object, at)
+		content = l.removeMember(servers, object, at)
 	}
 }
 
@@ -114,8 +114,8 @@ func nested(path []string, value fields) fields {
 	return value
 }
 
-// ask adds something to the list of what the client asks its user for.
-func (jsonFile) ask(content []byte, input fields) ([]byte, error) {
+// addInput adds something to the list of what the client asks its user for.
+func (jsonFile) addInput(content []byte, input fields) ([]byte, error) {
 	l, err := readLayout(content)
 	if err != nil {
 		return nil, err
@@ -242,9 +242,9 @@ func (l layout) member(name string, value any) func(indent string) string {
 // that is not nil.
 func hasTrailingComma(last hujson.Value) bool { return last.AfterExtra != nil }
 
-// cut takes a member out, with the blanks before it and one comma. An object that holds nothing more, and no
+// removeMember takes a member out, with the blanks before it and one comma. An object that holds nothing more, and no
 // comment, becomes {}.
-func (l layout) cut(value hujson.Value, object *hujson.Object, at int) []byte {
+func (l layout) removeMember(value hujson.Value, object *hujson.Object, at int) []byte {
 	m := object.Members[at]
 	comments := slices.Concat(m.Name.BeforeExtra, m.Value.AfterExtra, object.AfterExtra)
 	if len(object.Members) == 1 && len(bytes.TrimSpace(comments)) == 0 {

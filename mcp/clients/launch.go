@@ -17,7 +17,7 @@ type Launch struct {
 // Launch reads the entry of a name as the client does. INVALID_FORMAT when the content is broken, NOT_FOUND without
 // such an entry, VALIDATION_ERROR when it names neither a command nor a URL.
 func (c Client) Launch(file string, content []byte, name string) (Launch, error) {
-	decoded, err := c.language().decode(file, withoutMark(content))
+	decoded, err := c.language().decode(file, trimMark(content))
 	if err != nil {
 		return Launch{}, err
 	}

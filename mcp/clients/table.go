@@ -71,7 +71,7 @@ func all() []Client {
 			ID: "opencode", Title: "OpenCode", Source: "https://opencode.ai/v2/docs/mcp-servers", Checked: checked,
 			Reload: "start OpenCode again, and look at opencode mcp list",
 			user:   openCode, project: "opencode.json", other: ".jsonc", table: []string{"mcp", "servers"}, form: jsonc,
-			former: firstOpenCode, stdio: commandLine, http: typed(url("url", "Bearer {env:"+TokenVariable+"}"), "remote"),
+			hasOldForm: firstOpenCode, stdio: commandLine, http: typed(url("url", "Bearer {env:"+TokenVariable+"}"), "remote"),
 		},
 		{
 			ID: "vscode", Title: "VS Code", Source: "https://code.visualstudio.com/docs/agents/reference/mcp-configuration", Checked: checked,

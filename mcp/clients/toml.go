@@ -43,11 +43,11 @@ func (t tomlFile) set(content []byte, table []string, name string, entry fields)
 	if from < to {
 		return splice(content, from, to, []byte(text)), nil
 	}
-	return append(ended(content), text...), nil
+	return append(endWithBlankLine(content), text...), nil
 }
 
-// ended returns content with an empty line at its end, ready for another table.
-func ended(content []byte) []byte {
+// endWithBlankLine returns content with an empty line at its end, ready for another table.
+func endWithBlankLine(content []byte) []byte {
 	content = bytes.Clone(content)
 	newline := "\n"
 	if bytes.Contains(content, []byte("\r\n")) {
@@ -80,8 +80,8 @@ func (tomlFile) remove(content []byte, table []string, name string) ([]byte, err
 	return splice(content, from, to, nil), nil
 }
 
-// ask is not for TOML: its client makes the header itself.
-func (tomlFile) ask(content []byte, _ fields) ([]byte, error) { return content, nil }
+// addInput is not for TOML: its client makes the header itself.
+func (tomlFile) addInput(content []byte, _ fields) ([]byte, error) { return content, nil }
 
 func (tomlFile) snippet(table []string, name string, entry, _ fields) string {
 	var b strings.Builder

@@ -19,7 +19,7 @@ const (
 	// tryTime is how long a server may take to start and to list its tools, tryEnd how long to end.
 	tryTime, tryEnd = time.Minute, 10 * time.Second
 	// maxMessage bounds one message of a server, in bytes, maxSaid what is kept of its stderr.
-	maxMessage, maxSaid = 16 << 20, 2 << 10
+	maxMessage, maxStderr = 16 << 20, 2 << 10
 	// maxPages bounds the pages of tools.
 	maxPages = 100
 )
@@ -56,7 +56,7 @@ func Try(ctx context.Context, l Launch, getenv func(string) string) (Trial, erro
 	}
 	unblock := context.AfterFunc(ctx, func() { _, _ = in.Close(), out.Close() })
 	defer unblock()
-	t, err := newDialogue(in, out).inspect()
+	t, err := newRPCConn(in, out).inspect()
 	_ = in.Close() // it ends with its input
 	if err != nil && ctx.Err() == nil {
 		stop()
@@ -100,15 +100,15 @@ func (l Launch) environment(getenv func(string) string) []string {
 	return env
 }
 
-// dialogue is a conversation in lines of JSON.
-type dialogue struct {
+// rpcConn is a conversation in lines of JSON.
+type rpcConn struct {
 	in   *json.Encoder
 	out  *bufio.Scanner
 	last int
 }
 
-func newDialogue(in io.Writer, out io.Reader) *dialogue {
-	d := &dialogue{in: json.NewEncoder(in), out: bufio.NewScanner(out)}
+func newRPCConn(in io.Writer, out io.Reader) *rpcConn {
+	d := &rpcConn{in: json.NewEncoder(in), out: bufio.NewScanner(out)}
 	d.out.Buffer(nil, maxMessage)
 	return d
 }
@@ -116,8 +116,8 @@ func newDialogue(in io.Writer, out io.Reader) *dialogue {
 type object = map[string]any
 
 // inspect says initialize and lists the tools.
-func (d *dialogue) inspect() (Trial, error) {
-	raw, err := d.ask("initialize", object{
+func (d *rpcConn) inspect() (Trial, error) {
+	raw, err := d.request("initialize", object{
 		"protocolVersion": "2025-11-25", "capabilities": object{}, "clientInfo": object{"name": "orch-mcp-install", "version": "1"},
 	})
 	if err != nil {
@@ -130,16 +130,16 @@ func (d *dialogue) inspect() (Trial, error) {
 		return Trial{}, fault.New(fault.InvalidFormat, "its answer to initialize is none: %w", err)
 	}
 	t := Trial{Server: hello.ServerInfo.Name, Version: hello.ServerInfo.Version}
-	d.say(object{"jsonrpc": "2.0", "method": "notifications/initialized"})
+	d.send(object{"jsonrpc": "2.0", "method": "notifications/initialized"})
 	err = d.tools(&t)
 	return t, err
 }
 
 // tools counts the tools of all pages.
-func (d *dialogue) tools(t *Trial) error {
+func (d *rpcConn) tools(t *Trial) error {
 	params := object{}
 	for range maxPages {
-		raw, err := d.ask("tools/list", params)
+		raw, err := d.request("tools/list", params)
 		if err != nil {
 			return err
 		}
@@ -164,14 +164,14 @@ func (d *dialogue) tools(t *Trial) error {
 	return fault.New(fault.ExecFailed, "its list of tools has no end")
 }
 
-// say sends a message. A program that ended reads none: what it answers, or that it answers nothing, says more than the
+// send sends a message. A program that ended reads none: what it answers, or that it answers nothing, says more than the
 // broken pipe, which only comes where the program was faster than this one.
-func (d *dialogue) say(message object) { _ = d.in.Encode(message) }
+func (d *rpcConn) send(message object) { _ = d.in.Encode(message) }
 
-// ask sends a request and returns the result.
-func (d *dialogue) ask(method string, params object) (json.RawMessage, error) {
+// request sends a request and returns the result.
+func (d *rpcConn) request(method string, params object) (json.RawMessage, error) {
 	d.last++
-	d.say(object{"jsonrpc": "2.0", "id": d.last, "method": method, "params": params})
+	d.send(object{"jsonrpc": "2.0", "id": d.last, "method": method, "params": params})
 	for d.out.Scan() {
 		var m struct {
 			ID     any
@@ -202,7 +202,7 @@ type tail struct{ text []byte }
 // Write never fails.
 func (t *tail) Write(p []byte) (int, error) {
 	t.text = append(t.text, p...)
-	t.text = t.text[max(0, len(t.text)-maxSaid):]
+	t.text = t.text[max(0, len(t.text)-maxStderr):]
 	return len(p), nil
 }
 

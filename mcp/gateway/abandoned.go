@@ -10,20 +10,20 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// sweepInterval is how often calls are looked at that nobody attends.
+// sweepInterval is how often abandoned calls are looked for.
 const sweepInterval = 5 * time.Second
 
-// Call names a call of a task.
+// Call identifies a call of a task.
 type Call struct {
 	Task events.TaskID
 	Step string
 }
 
-// key is that of a pending call.
+// key is the key of the pending call.
 func (c Call) key() string { return string(c.Task) + "/" + c.Step }
 
-// sweep ends calls that wait for an answer although they are over: those of tasks that were cancelled meanwhile, and those
-// whose questions have expired. The server would keep them open, and it may ask only so many things at a time.
+// sweep ends pending calls that wait for an answer although their call has ended: the task was cancelled, or the
+// question has expired. Otherwise the server would keep them open, and it may have only a limited number of open questions.
 func (g *Gateway) sweep() {
 	tick := time.NewTicker(sweepInterval)
 	defer tick.Stop()
@@ -37,8 +37,8 @@ func (g *Gateway) sweep() {
 	}
 }
 
-// EndAbandoned ends the calls that nobody attends and that are over by Config.Over, and the tasks that servers have made
-// of them. The gateway does that every five seconds by itself.
+// EndAbandoned ends the calls without an attempt that have ended according to Config.Over, and the tasks that servers have made
+// of them. The gateway itself does that every five seconds.
 func (g *Gateway) EndAbandoned(ctx context.Context) {
 	for key, f := range g.pendingCalls.unattended() {
 		if !g.cfg.Over(ctx, f.of) {
@@ -53,7 +53,7 @@ func (g *Gateway) EndAbandoned(ctx context.Context) {
 	}
 }
 
-// endTask tells a server that nobody waits for a task any more.
+// endTask asks a server to cancel a task that nobody waits for.
 func (g *Gateway) endTask(ctx context.Context, server string, task json.RawMessage) {
 	const patience = 5 * time.Second
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), patience)
@@ -63,7 +63,7 @@ func (g *Gateway) endTask(ctx context.Context, server string, task json.RawMessa
 	}
 }
 
-// unattended returns the pending calls that no attempt attends, by key.
+// unattended returns the pending calls without an attempt, by key.
 func (all *pendingCalls) unattended() map[string]*pendingCall {
 	all.mu.Lock()
 	defer all.mu.Unlock()

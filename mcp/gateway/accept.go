@@ -14,38 +14,38 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// DefinitionStatus is how the definition of a tool stands.
+// DefinitionStatus is the status of the definition of a tool.
 type DefinitionStatus string
 
 // The statuses.
 const (
-	// Accepted definitions count.
+	// Accepted definitions are in use.
 	Accepted DefinitionStatus = "accepted"
-	// Changed definitions are others than those that were accepted; calls are refused.
+	// Changed definitions differ from the accepted ones; calls are refused.
 	Changed DefinitionStatus = "changed"
-	// Unaccepted definitions are new ones that hold hidden characters, that a known server has added, or whose record was
+	// Unaccepted definitions are new ones that contain hidden characters, that a known server has added, or whose record was
 	// lost; calls are refused.
 	Unaccepted DefinitionStatus = "unaccepted"
 )
 
-// Definition tells how the definition of a tool stands. Its texts come from the server: escape them.
+// Definition is the state of the definition of a tool. Its texts come from the server: escape them.
 type Definition struct {
 	Server string           `json:"server"`
 	Tool   string           `json:"tool"`
 	Status DefinitionStatus `json:"standing"`
-	// Why says what is wrong with a definition that is not accepted.
+	// Why is why a definition is not accepted.
 	Why string `json:"why,omitempty"`
-	// SHA256 is the digest of what the server says now, AcceptedSHA256 that of what counts.
+	// SHA256 is the digest of the present definition, AcceptedSHA256 that of the accepted one.
 	SHA256         string `json:"sha256"`
 	AcceptedSHA256 string `json:"accepted_sha256,omitempty"`
-	// Diff is a unified diff from what counts to what the server says now, both as JSON; empty for an accepted one.
+	// Diff is a unified diff from the accepted to the present definition, both as JSON; empty for an accepted one.
 	Diff string `json:"diff,omitempty"`
-	// At and By say when the definition that counts was accepted, and by whom.
+	// At and By are when the accepted definition was accepted, and by whom.
 	At time.Time `json:"at,omitzero"`
 	By string    `json:"by,omitempty"`
 }
 
-// observe takes over what a server offers now: name → definition. It reports whether anything is new.
+// observe records the present offer of a server: definition by name. It reports whether the record has changed.
 func (rec *serverRecord) observe(offered map[string]json.RawMessage, now time.Time) bool {
 	changed, known := false, len(rec.Tools) > 0
 	twins := map[string]string{}
@@ -68,7 +68,7 @@ func (rec *serverRecord) observe(offered map[string]json.RawMessage, now time.Ti
 	return changed
 }
 
-// countPending counts the tools of a record, and those that wait for somebody once more.
+// countPending returns the number of tools in a record plus the number of those that wait to be accepted.
 func (rec *serverRecord) countPending() int {
 	n := len(rec.Tools)
 	for _, p := range rec.Tools {
@@ -79,12 +79,12 @@ func (rec *serverRecord) countPending() int {
 	return n
 }
 
-// foldName is what the names of tools have in common that people take for the same: the name in the catalogue, by whatever case.
-// The registry lets no other characters through than those of ASCII.
+// foldName maps names of tools that people confuse to the same text: the name in the catalogue in lower case.
+// The registry permits only ASCII names.
 func foldName(tool string) string { return strings.ToLower(tools.OutsideName("", tool)) }
 
-// newToolRecord is the record of a tool that was not known before. What is called like another one, its twin, becomes a change of
-// that, by which people and rules know it; what a known server adds waits for somebody.
+// newToolRecord returns the record of a new tool. If its name differs from that of a known tool, its twin, only by case, it is a change of
+// that tool, which people and rules know; a tool added by a known server must be accepted.
 func (rec *serverRecord) newToolRecord(name, twin string, d json.RawMessage, known bool, now time.Time) *toolRecord {
 	p := &toolRecord{Seen: d}
 	if twin != "" && tools.OutsideName("", twin) != tools.OutsideName("", name) {
@@ -102,7 +102,7 @@ func (rec *serverRecord) newToolRecord(name, twin string, d json.RawMessage, kno
 	return p
 }
 
-// complete pins what a record of an earlier version leaves out, as the server says it now.
+// complete adds the fields that a record of an earlier version lacks, from the present definitions.
 func (rec *serverRecord) complete(offered []*registry.Tool) bool {
 	if rec.Version == recordVersion {
 		return false
@@ -116,7 +116,7 @@ func (rec *serverRecord) complete(offered []*registry.Tool) bool {
 	return true
 }
 
-// removed reports whether the server does not offer a tool, or never did.
+// removed reports whether the server no longer offers a tool, or never did.
 func (p *toolRecord) removed() bool { return p == nil || p.Gone }
 
 func (p *toolRecord) observe(d json.RawMessage) bool {
@@ -128,7 +128,7 @@ func (p *toolRecord) observe(d json.RawMessage) bool {
 	return p.Gone != before.Gone || !bytes.Equal(p.Seen, before.Seen)
 }
 
-// status says whether calls are let through, and why not.
+// status returns whether calls are permitted, and why not.
 func (p *toolRecord) status() (DefinitionStatus, string) {
 	switch {
 	case p.Seen == nil:
@@ -147,7 +147,7 @@ func (p *toolRecord) status() (DefinitionStatus, string) {
 	return Unaccepted, "the record of what was accepted is lost"
 }
 
-// Definitions tells how the tools of a server stand, or those of all servers for "", in order.
+// Definitions returns the definitions of the tools of a server, or of all servers for "", sorted.
 func (r Records) Definitions(server string) []Definition {
 	list := []Definition{}
 	for _, name := range r.servers() {
@@ -172,9 +172,9 @@ func (p *toolRecord) describe(server, tool string) Definition {
 	return d
 }
 
-// Accept lets the definitions of tools count that a server has sent last: tool → SHA256 of what the person has seen,
-// "" for whatever it is; nil for all that wait. It returns those that were accepted. NOT_FOUND for a server or tool
-// without a record, CONFLICT when a definition has changed again.
+// Accept accepts the present definitions of tools: wanted maps each tool to the SHA256 that the person has seen,
+// or "" for any; nil accepts all waiting ones. It returns the accepted definitions. NOT_FOUND for a server or tool
+// without a record, CONFLICT if a definition has changed again.
 func (r Records) Accept(server string, wanted map[string]string, by string, now time.Time) ([]Definition, error) {
 	if !slices.Contains(r.servers(), server) {
 		return nil, fault.New(fault.NotFound, "no tool of the server %q was ever seen", escape(server, maxTitle)).WithHint("orch mcp list")
@@ -190,7 +190,7 @@ func (r Records) Accept(server string, wanted map[string]string, by string, now 
 			if _, named := wanted[tool]; p == nil || p.Seen == nil || p.Gone || wanted != nil && !named || p.Twin != "" && !rec.Tools[p.Twin].removed() {
 				continue
 			}
-			delete(rec.Tools, p.Twin) // should it come back, it has the name of a known tool
+			delete(rec.Tools, p.Twin) // if it comes back, it has the name of a known tool
 			p.Accepted, p.Seen, p.At, p.By, p.Added, p.Twin = p.Seen, nil, now, by, false, ""
 			accepted = append(accepted, p.describe(server, tool))
 		}

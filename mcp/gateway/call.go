@@ -11,12 +11,12 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// note is what a call keeps in the log between two attempts.
+// note is the state of a call that the log stores between two attempts.
 type note struct {
-	// Task is the handle of the task that the server has made of the call. It and State are what the server chose: as
-	// bytes they look like no secret, which the log would leave out.
+	// Task is the handle of the task that the server has made of the call. Task and State are chosen by the server: as
+	// bytes they do not look like secrets, which the log would redact.
 	Task []byte `json:"task,omitempty"`
-	// State lets a call of several rounds go on, with the answers to its questions: key of the question → key of the
+	// State continues a call of several rounds, with the answers to its questions: key of the question → key of the
 	// server.
 	State []byte            `json:"state,omitempty"`
 	Keys  map[string]string `json:"keys,omitempty"`
@@ -56,8 +56,8 @@ func (g *Gateway) call(ctx context.Context, env *tools.Env, t *outsideTool, args
 	return t.output(reply.Result)
 }
 
-// inDoubtFault turns the error of a call that may have happened into IN_DOUBT, so that nobody repeats it unasked: it was sent,
-// it has effects, and no answer came.
+// inDoubtFault turns the error of a call that may have had effects into IN_DOUBT, so that it is not repeated automatically: it was sent,
+// it has effects, and there was no answer.
 func (t *outsideTool) inDoubtFault(err error) error {
 	coded, ok := errors.AsType[*fault.Error](err)
 	if !ok || !errors.Is(err, registry.ErrUnanswered) || !t.Spec().Effect.AtMostOnce() {
@@ -70,7 +70,7 @@ func (t *outsideTool) inDoubtFault(err error) error {
 		WithHint("find out whether it did, then decide: orch resolve")
 }
 
-// escapeFault makes the words of a server in an error safe to show.
+// escapeFault escapes the texts of a server in an error.
 func escapeFault(err error) error {
 	coded, ok := errors.AsType[*fault.Error](err)
 	if !ok {
@@ -81,7 +81,7 @@ func escapeFault(err error) error {
 	return &clean
 }
 
-// joinOrStart attends the call that an earlier attempt has begun, or begins it.
+// joinOrStart joins the pending call of an earlier attempt, or starts a new one.
 func (g *Gateway) joinOrStart(ctx context.Context, env *tools.Env, t *outsideTool, request registry.CallRequest) (registry.Reply, error) {
 	of := Call{Task: env.Task, Step: env.Step}
 	f := g.pendingCalls.get(of.key())
@@ -95,13 +95,13 @@ func (g *Gateway) joinOrStart(ctx context.Context, env *tools.Env, t *outsideToo
 	return g.attend(ctx, env, of.key(), f)
 }
 
-// lost reports whether an earlier attempt has begun the call on a connection that is gone, and it must not be begun
-// again, unless a person says so.
+// lost reports whether an earlier attempt has started the call on a connection that was lost, and the call must not be repeated
+// unless a person decides so.
 func lost(env *tools.Env, t *outsideTool, request registry.CallRequest) bool {
 	return !env.Anew && len(env.Answers) > 0 && request.Task == nil && request.Answers == nil && t.Spec().Effect.AtMostOnce()
 }
 
-// cancelTask tells a server that nobody waits for a task any more, unless only this process ends: then the next one
+// cancelTask asks a server to cancel a task that nobody waits for, unless only this process ends: then the next process
 // waits for it.
 func (g *Gateway) cancelTask(ctx context.Context, server string, task json.RawMessage) {
 	if code := fault.CodeOf(context.Cause(ctx)); code != fault.Cancelled && code != fault.Timeout {
@@ -118,11 +118,11 @@ func parseNote(raw json.RawMessage) (note, error) {
 	return n, nil
 }
 
-// answers are those to the questions of the last round, by the keys of the server. A round has no word for a sampling
-// that was declined: the call ends there.
+// answers returns the answers to the questions of the last round, by the keys of the server. A round cannot express a declined
+// sampling: the call ends.
 func (n note) answers(known map[string]json.RawMessage) (map[string]json.RawMessage, error) {
 	if len(n.Keys) == 0 {
-		return nil, nil //nolint:nilnil // a call without rounds
+		return nil, nil //nolint:nilnil //nolint:nilnil // a call without rounds
 	}
 	all := make(map[string]json.RawMessage, len(n.Keys))
 	for ours, theirs := range n.Keys {
@@ -135,7 +135,7 @@ func (n note) answers(known map[string]json.RawMessage) (map[string]json.RawMess
 	return all, nil
 }
 
-// questions puts the questions of a round.
+// questions returns the questions of a round as an error.
 func (note) questions(reply registry.Reply, known map[string]json.RawMessage) error {
 	next := note{State: []byte(reply.State), Keys: map[string]string{}}
 	asking := &tools.Asking{}
@@ -154,7 +154,7 @@ func (note) questions(reply registry.Reply, known map[string]json.RawMessage) er
 	return asking
 }
 
-// checkRecorded returns TOOL_DISABLED when the definition of a tool is another one than that which the call was judged by.
+// checkRecorded returns TOOL_DISABLED if the definition of a tool differs from the one for which the call was permitted.
 func (g *Gateway) checkRecorded(t *outsideTool) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -172,7 +172,7 @@ func (g *Gateway) checkRecorded(t *outsideTool) error {
 	return nil
 }
 
-// checkOffered returns CONFLICT when a tool as a server offers it is another one than that which the call was judged by.
+// checkOffered returns CONFLICT if the tool that a server offers differs from the one for which the call was permitted.
 func (t *outsideTool) checkOffered(offered *registry.Tool) error {
 	if t.verified.Load() == offered {
 		return nil

@@ -17,7 +17,7 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// definition is what counts here of that which a server says about a tool.
+// definition has the fields of a tool definition that this package uses.
 type definition struct {
 	Name         string               `json:"name"`
 	Title        string               `json:"title,omitempty"`
@@ -27,25 +27,25 @@ type definition struct {
 	Annotations  *mcp.ToolAnnotations `json:"annotations,omitempty"`
 }
 
-// unpinned is the property of a tool that may be another one each time.
+// unpinned is the property of a tool that may change each time.
 const unpinned = "_meta"
 
-// pinnedPart returns the pinned part of what a server says about a tool, in canonical form: keys in order, no spaces. That is all
-// of it but unpinned, so that nothing that a client may go by changes unseen: icons, the support of tasks, what is null.
+// pinnedPart returns the pinned part of a tool definition, in canonical form: sorted keys, no spaces. That is everything except
+// unpinned, so that no property that a client may use changes unnoticed: icons, support of tasks, nulls.
 func pinnedPart(t *registry.Tool) json.RawMessage {
 	var tree map[string]any
 	if err := decode(t.Said, &tree); err != nil {
-		panic(err) // the registry has read it
+		panic(err) // the registry has parsed it
 	}
 	delete(tree, unpinned)
 	return encode(tree)
 }
 
-// pinnedPartV1 is define as records of the first version have it: without what was not pinned then.
+// pinnedPartV1 is pinnedPart for records of the first version, which pinned fewer properties.
 func pinnedPartV1(t *registry.Tool) json.RawMessage {
 	raw, err := json.Marshal(definition{t.Name, t.Title, t.Description, t.InputSchema, t.OutputSchema, t.Annotations})
 	if err != nil {
-		panic(err) // it came from JSON
+		panic(err) // it was decoded from JSON
 	}
 	var tree any
 	if err := decode(raw, &tree); err != nil {
@@ -54,25 +54,25 @@ func pinnedPartV1(t *registry.Tool) json.RawMessage {
 	return encode(tree)
 }
 
-// decode reads JSON whose numbers keep all their digits.
+// decode decodes JSON; numbers keep all their digits.
 func decode(raw []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
 	return d.Decode(into)
 }
 
-// encode writes JSON with keys in order, and without the escapes that are for HTML.
+// encode encodes JSON with sorted keys, without the escapes for HTML.
 func encode(v any) json.RawMessage {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
-		panic(err) // it came from JSON
+		panic(err) // it was decoded from JSON
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// digest is the SHA-256 of a definition, in hexadecimal; "" for none.
+// digest returns the SHA-256 of a definition, in hexadecimal; "" for none.
 func digest(d json.RawMessage) string {
 	if len(d) == 0 {
 		return ""
@@ -81,7 +81,7 @@ func digest(d json.RawMessage) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// pretty is a definition for people, one property a line, and the description line by line.
+// pretty formats a definition for people, one property a line, and the description line by line.
 func pretty(d json.RawMessage) []byte {
 	if len(d) == 0 {
 		return nil
@@ -93,7 +93,7 @@ func pretty(d json.RawMessage) []byte {
 	return append(b.Bytes(), '\n')
 }
 
-// effectOf returns what a tool does to the world: what the operator says, else its hints; without hints it writes
+// effectOf returns the effect of a tool: the configured one, otherwise that of its hints; without hints it is write
 // (S1-089).
 func effectOf(hints *mcp.ToolAnnotations, configured tools.Effect) tools.Effect {
 	switch {
@@ -112,13 +112,13 @@ func effectOf(hints *mcp.ToolAnnotations, configured tools.Effect) tools.Effect 
 	}
 }
 
-// The sizes in bytes to which texts of a server are cut.
+// The limits in bytes of texts of a server.
 const (
 	maxTitle       = 200
 	maxDescription = 4 << 10
 )
 
-// escape makes the text of a server safe to show: what is hidden becomes visible, and what is too long is cut.
+// escape makes the text of a server safe to show: it makes hidden characters visible, and shortens long texts.
 func escape(text string, limit int) string {
 	var b strings.Builder
 	for r, hidden := range unseen.Runes(strings.ToValidUTF8(text, "\uFFFD")) {
@@ -138,7 +138,7 @@ func escape(text string, limit int) string {
 	return b.String()
 }
 
-// suspicious says why a person should look at a definition before it is used at all; "" when nothing is.
+// suspicious returns why a person should check a definition before its first use; "" if there is no reason.
 func suspicious(d json.RawMessage) string {
 	var tree any
 	if decode(d, &tree) != nil {

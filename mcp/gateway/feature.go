@@ -14,7 +14,7 @@ import (
 	"github.com/orch-dev/orch/internal/unseen"
 )
 
-// Kind says what a feature is.
+// Kind is the kind of a feature.
 type Kind string
 
 // The kinds of features.
@@ -24,36 +24,36 @@ const (
 	Prompt   Kind = "prompt"
 )
 
-// Feature is what a server offers beside its tools, as it is handed to other processes.
+// Feature is a resource, template or prompt of a server, in the form sent to other processes.
 type Feature struct {
 	Kind   Kind   `json:"kind"`
 	Server string `json:"server"`
-	// Key is the URI, the template of URIs, or the name by which the server knows it.
+	// Key is the server's own URI, URI template or name of it.
 	Key string `json:"key"`
 	// Definition is a Resource, ResourceTemplate or Prompt of MCP with its name or URI in orch.
 	Definition json.RawMessage `json:"definition"`
 }
 
-// URIPrefix begins the URIs of resources of servers; the name of the server follows, a slash, and the URI that the
-// server knows.
+// URIPrefix is the prefix of the URIs of resources of servers; the name of the server follows, a slash, and the server's
+// own URI.
 const URIPrefix = "orch://server/"
 
-// OutsideURI is the URI in orch of a resource of a server, or of a template.
+// OutsideURI returns the URI in orch of a resource of a server, or of a template.
 func OutsideURI(server, uri string) string { return URIPrefix + server + "/" + uri }
 
-// OutsidePrompt is the name in orch of a prompt of a server.
+// OutsidePrompt returns the name in orch of a prompt of a server.
 func OutsidePrompt(server, name string) string { return server + "__" + name }
 
 const (
-	// maxURI bounds a URI in bytes.
+	// maxURI is the most bytes of a URI.
 	maxURI = 2048
-	// maxArguments bounds the arguments of a prompt, maxContents the contents of a resource: each gets a URI of orch,
-	// which may be longer than itself.
+	// maxArguments is the most arguments of a prompt, maxContents the most contents of a resource: each gets a URI of orch,
+	// which may be longer than the content.
 	maxArguments, maxContents = 100, 1000
 )
 
-// featureOf reads the definition of a feature. VALIDATION_ERROR says why it cannot be offered; the key is that of the
-// server then.
+// featureOf parses the definition of a feature. VALIDATION_ERROR if it cannot be offered; the feature then still has the
+// key of the server.
 func featureOf(server string, kind Kind, raw json.RawMessage) (Feature, error) {
 	f := Feature{Kind: kind, Server: server}
 	var clean any
@@ -140,7 +140,7 @@ func promptOf(server string, raw json.RawMessage, key *string) (*mcp.Prompt, err
 
 func notOfferable(why string) error { return fault.New(fault.ValidationError, "%s", why) }
 
-// hasInvisible reports whether a name holds what people do not see. Names are one line, and need no parts of emoji.
+// hasInvisible reports whether a name contains invisible characters. Names are one line, and need no parts of emoji.
 func hasInvisible(name string) bool {
 	return unseen.In(name) || strings.ContainsFunc(name, func(r rune) bool {
 		return !unicode.IsGraphic(r) || unicode.Is(unicode.Variation_Selector, r)
@@ -152,14 +152,14 @@ func isURI(text string) bool {
 	return err == nil && u.Scheme != "" && len(text) <= maxURI
 }
 
-// isTemplate reports whether a text is a template of URIs (RFC 6570).
+// isTemplate reports whether a text is a URI template (RFC 6570).
 func isTemplate(text string) bool {
 	const variable = `[A-Za-z0-9_%]+(\.[A-Za-z0-9_%]+)*(\*|:[1-9][0-9]{0,3})?`
 	ok, err := regexp.MatchString(`^[A-Za-z][A-Za-z0-9+.-]*:([^{}]|\{[+#./;?&]?`+variable+`(,`+variable+`)*\})+$`, text)
 	return ok && err == nil && len(text) <= maxURI
 }
 
-// annotationsOf are those of a server with plain texts, and the roles that MCP knows.
+// annotationsOf returns the annotations of a server with escaped texts, and only the roles that MCP defines.
 func annotationsOf(said *mcp.Annotations) *mcp.Annotations {
 	if said == nil {
 		return nil
@@ -173,7 +173,7 @@ func annotationsOf(said *mcp.Annotations) *mcp.Annotations {
 	return clean
 }
 
-// contentsOf is the result of a read with URIs of orch, and without what is not of MCP. TOOL_FAILED when it is none.
+// contentsOf returns the result of a read with URIs of orch, and only the fields of MCP. TOOL_FAILED if it is invalid.
 func contentsOf(server, uri string, raw json.RawMessage) (json.RawMessage, error) {
 	var said mcp.ReadResourceResult
 	if json.Unmarshal(raw, &said) != nil || said.Contents == nil {
@@ -202,7 +202,7 @@ func embeddedOf(server string, c *mcp.ResourceContents) *mcp.ResourceContents {
 	return &mcp.ResourceContents{URI: OutsideURI(server, escape(c.URI, maxURI)), MIMEType: escape(c.MIMEType, maxTitle), Text: c.Text, Blob: c.Blob}
 }
 
-// messagesOf is a prompt with URIs of orch, and without what is not of MCP. TOOL_FAILED when it is none.
+// messagesOf returns a prompt with URIs of orch, and only the fields of MCP. TOOL_FAILED if it is invalid.
 func messagesOf(server string, raw json.RawMessage) (json.RawMessage, error) {
 	var said mcp.GetPromptResult
 	if json.Unmarshal(raw, &said) != nil {
@@ -226,7 +226,7 @@ func noPrompt(server string) error {
 	return fault.New(fault.ToolFailed, "%s returned no messages of a prompt", server)
 }
 
-// contentOf is a block of a prompt with a URI of orch; false when prompts have no such.
+// contentOf returns a block of a prompt with a URI of orch; false if prompts have no such block.
 func contentOf(server string, said mcp.Content) (mcp.Content, bool) {
 	switch c := said.(type) {
 	case *mcp.TextContent:

@@ -16,37 +16,37 @@ import (
 	"github.com/orch-dev/orch/mcp/registry"
 )
 
-// maxFeatures bounds the features of a kind that are known of a server.
+// maxFeatures is the most features of a kind stored for a server.
 const maxFeatures = 1000
 
 const (
-	// collectDelay is how long the features of a server are left alone after it said that they changed: it may say so
-	// again and again.
+	// collectDelay is the delay between a server's report that its features changed and reading them: it may report
+	// changes in quick succession.
 	collectDelay = 250 * time.Millisecond
-	// retryAfter is after how long features are read again that could not be read.
+	// retryAfter is the delay before features that could not be read are read again.
 	retryAfter = time.Minute
 )
 
-// features are what the connected servers offer beside tools.
+// features are the features of the connected servers.
 type features struct {
 	mu       sync.Mutex
 	byServer map[string]*serverFeatures
-	// replaced is closed, and another one made, when there are others.
+	// replaced is closed and replaced when the features change.
 	replaced chan struct{}
 }
 
-// serverFeatures has the features of one server while that is connected.
+// serverFeatures are the features of one connected server.
 type serverFeatures struct {
 	stop context.CancelFunc
-	// changed says that the server may offer others.
+	// changed signals that the server's features may have changed.
 	changed chan struct{}
-	// lists are guarded by features.mu.
+	// features.mu guards lists.
 	lists map[Kind][]Feature
 	// logged are the problems that were logged, so that each is logged once; only gather uses it.
 	logged map[string]bool
 }
 
-// Features returns the resources, templates and prompts of the servers that are connected, as far as they are known:
+// Features returns the known resources, templates and prompts of the connected servers:
 // by server and kind, in the order of the server.
 func (g *Gateway) Features() []Feature {
 	f := &g.features
@@ -61,20 +61,20 @@ func (g *Gateway) Features() []Feature {
 	return all
 }
 
-// FeaturesReplaced returns a channel that is closed when Features returns others than now.
+// FeaturesReplaced returns a channel that is closed when the result of Features changes.
 func (g *Gateway) FeaturesReplaced() <-chan struct{} {
 	g.features.mu.Lock()
 	defer g.features.mu.Unlock()
 	return g.features.replaced
 }
 
-// notify says that there are others. f.mu is held.
+// notify signals that the features have changed. f.mu must be held.
 func (f *features) notify() {
 	close(f.replaced)
 	f.replaced = make(chan struct{})
 }
 
-// set takes over what a server offers of a kind.
+// set replaces the features of a kind of a server.
 func (f *features) set(server string, s *serverFeatures, kind Kind, list []Feature) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -86,8 +86,8 @@ func (f *features) set(server string, s *serverFeatures, kind Kind, list []Featu
 	f.notify()
 }
 
-// followFeatures looks after the features of the servers that are connected now, and forgets those of others. stirred
-// are servers that may offer others than before.
+// followFeatures starts reading the features of newly connected servers, and removes those of disconnected ones. stirred
+// are servers whose features may have changed.
 func (g *Gateway) followFeatures(defined map[string]registry.Defined, stirred map[string]bool) {
 	f := &g.features
 	f.mu.Lock()
@@ -117,7 +117,7 @@ func (g *Gateway) followFeatures(defined map[string]registry.Defined, stirred ma
 	}
 }
 
-// signal leaves a message in a channel of one, unless one is there.
+// signal sends to a channel of capacity one, unless it is full.
 func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -125,7 +125,7 @@ func signal(c chan<- struct{}) {
 	}
 }
 
-// gather reads the features of a server until ctx ends: now, after each change, and a while after it failed.
+// gather reads the features of a server until ctx ends: at once, after each change, and some time after a failure.
 func (g *Gateway) gather(ctx context.Context, server string, s *serverFeatures) {
 	timer := time.NewTimer(retryAfter)
 	defer timer.Stop()
@@ -149,7 +149,7 @@ func (g *Gateway) gather(ctx context.Context, server string, s *serverFeatures) 
 	}
 }
 
-// collect reads the features of a server. It returns false when some could not be read; those stay as they were.
+// collect reads the features of a server. It returns false if some could not be read; those stay as they were.
 func (g *Gateway) collect(ctx context.Context, server string, s *serverFeatures) bool {
 	whole := true
 	for _, part := range []struct {
@@ -172,7 +172,7 @@ func (g *Gateway) collect(ctx context.Context, server string, s *serverFeatures)
 	return whole
 }
 
-// usable returns the features of a list that can be offered. What is left out of it is logged together.
+// usable returns the features of a list that can be offered. It logs the others in one entry.
 func (g *Gateway) usable(server string, s *serverFeatures, kind Kind, raw []json.RawMessage) []Feature {
 	list := []Feature{}
 	known := map[string]bool{}
@@ -204,10 +204,10 @@ func (g *Gateway) usable(server string, s *serverFeatures, kind Kind, raw []json
 	return list
 }
 
-// maxLogged bounds what is remembered of what was logged of a server.
+// maxLogged is the most logged problems remembered for a server.
 const maxLogged = 100
 
-// firstTime reports whether a problem is one that was not logged yet.
+// firstTime reports whether a problem was not logged before.
 func (s *serverFeatures) firstTime(problem ...string) bool {
 	key := strings.Join(problem, " ")
 	if s.logged[key] || len(s.logged) == maxLogged {
@@ -217,16 +217,16 @@ func (s *serverFeatures) firstTime(problem ...string) bool {
 	return true
 }
 
-// ReadResource reads a resource of a server by the URI that the server knows, and returns a ReadResourceResult of MCP
-// of at most 4 MiB, whose URIs are those of orch. NOT_FOUND when there is no such server or resource, and otherwise the
-// errors of registry.Registry.ReadResource.
+// ReadResource reads a resource of a server by the server's own URI, and returns a ReadResourceResult of MCP
+// of at most 4 MiB, with URIs of orch. NOT_FOUND if there is no such server or resource; other
+// errors are those of registry.Registry.ReadResource.
 func (g *Gateway) ReadResource(ctx context.Context, server, uri string) (json.RawMessage, error) {
 	if err := g.Ready(ctx); err != nil {
 		return nil, err
 	}
 	raw, err := g.servers.ReadResource(ctx, server, uri)
 	switch {
-	case fault.Has(err, fault.InvalidParams): // it has no other one
+	case fault.Has(err, fault.InvalidParams): // the URI is the only parameter
 		return nil, fault.New(fault.NotFound, "%s has no resource %q", server, escape(uri, maxTitle)).WithField("uri")
 	case err != nil:
 		return nil, escapeFault(err)
@@ -234,8 +234,8 @@ func (g *Gateway) ReadResource(ctx context.Context, server, uri string) (json.Ra
 	return contentsOf(server, uri, raw)
 }
 
-// GetPrompt gets a prompt of a server by the name that the server knows, and returns a GetPromptResult of MCP of at most
-// 4 MiB, whose URIs are those of orch. Errors are those of registry.Registry.GetPrompt.
+// GetPrompt gets a prompt of a server by the server's own name, and returns a GetPromptResult of MCP of at most
+// 4 MiB, with URIs of orch. Errors are those of registry.Registry.GetPrompt.
 func (g *Gateway) GetPrompt(ctx context.Context, server, name string, args map[string]string) (json.RawMessage, error) {
 	if err := g.Ready(ctx); err != nil {
 		return nil, err

@@ -20,45 +20,45 @@ import (
 
 // Config configures a Gateway. Servers and Catalogue are required.
 type Config struct {
-	// Servers configures the registry; its Notify is taken.
+	// Servers configures the registry; Notify is replaced.
 	Servers registry.Config
-	// Catalogue gets the tools.
+	// Catalogue receives the tools.
 	Catalogue *tools.Catalogue
 	// Connect is when the servers are connected.
 	Connect Connect
-	// Tell is told of changes of servers, one at a time and in their order, before the catalogue follows. It must return
-	// soon. Default: nobody is told.
+	// Tell is called for changes of servers, one at a time and in order, before the catalogue changes. It must return
+	// soon. Default: none.
 	Tell func(context.Context, registry.Change)
-	// Over reports whether a call is over, so that nobody asks for its outcome any more. Default: it is unknown; such calls
-	// end with the time that questions have.
+	// Over reports whether a call has ended, so that nobody waits for its outcome. Default: unknown; such calls
+	// end after the time limit of questions.
 	Over func(context.Context, Call) bool
 	// Now is the clock. Default: time.Now.
 	Now    func() time.Time
 	Logger *slog.Logger
 }
 
-// Connect says when servers are connected.
+// Connect is when servers are connected.
 type Connect int
 
 // The times.
 const (
 	// AtOnce connects in the background from the start.
 	AtOnce Connect = iota
-	// OnCall connects with the first call of one of their tools, unless there is a server whose tools are not recorded
-	// yet: for processes that live for one task.
+	// OnCall connects with the first call of one of their tools, or at the start if a server has no recorded
+	// tools: for processes that live for one task.
 	OnCall
-	// Never only knows what is recorded: for processes that call nothing.
+	// Never connects to no server and uses only the records: for processes that call nothing.
 	Never
 )
 
-// Gateway keeps the tools of outside servers in a catalogue. It is safe for concurrent use.
+// Gateway maintains the tools of outside servers in a catalogue. It is safe for concurrent use.
 type Gateway struct {
 	cfg     Config
 	servers *registry.Registry
 	records Records
 	log     *slog.Logger
 	// life ends with the gateway.
-	life  context.Context //nolint:containedctx // calls outlive the attempts that begin them
+	life  context.Context //nolint:containedctx //nolint:containedctx // calls outlive the attempts that start them
 	end   context.CancelFunc
 	group sync.WaitGroup
 
@@ -67,23 +67,23 @@ type Gateway struct {
 	begin        sync.Once
 	// started is closed when the servers had their time to connect.
 	started chan struct{}
-	// wake wakes run; stirred are the servers that may offer other things than before.
+	// wake wakes run; stirred are the servers whose offer may have changed.
 	wake chan struct{}
 
-	notifyMu sync.Mutex // guards stirred, and orders what is told
+	notifyMu sync.Mutex // guards stirred, and serializes Config.Tell
 	stirred  map[string]bool
-	// offering orders the ways to a new catalogue; it guards refused and watcher.
+	// offering serializes changes of the catalogue; it guards refused and watcher.
 	offering sync.Mutex
-	// watcher tells of changes of the records; nil when nobody does.
+	// watcher watches the records; may be nil.
 	watcher *fsnotify.Watcher
 	mu      sync.Mutex // guards present
-	// present are the tools of each server that is defined, as the catalogue has them.
+	// present are the tools of each defined server that are in the catalogue.
 	present map[string][]*outsideTool
 	// refused are tools that were left out, with the reason, so that each is logged once.
 	refused map[string]string
 }
 
-// New returns a gateway. It does no I/O. VALIDATION_ERROR as registry.New.
+// New returns a gateway. It does no I/O. VALIDATION_ERROR as for registry.New.
 func New(cfg Config) (*Gateway, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -107,8 +107,8 @@ func New(cfg Config) (*Gateway, error) {
 	return g, err
 }
 
-// Start puts the recorded tools into the catalogue, and connects to the servers as configured. With OnCall it waits for
-// servers that were never seen before, because nothing else knows their tools.
+// Start adds the recorded tools to the catalogue, and connects to the servers as configured. With OnCall it waits for
+// servers without a record, whose tools are unknown.
 func (g *Gateway) Start(ctx context.Context) error {
 	defined, err := g.update(localChange)
 	if err != nil {
@@ -131,7 +131,7 @@ func (g *Gateway) Start(ctx context.Context) error {
 	return nil
 }
 
-// connect begins to connect to the servers, once.
+// connect starts to connect to the servers, once.
 func (g *Gateway) connect() {
 	g.begin.Do(func() {
 		g.watchRecords()
@@ -147,7 +147,7 @@ func (g *Gateway) connect() {
 	})
 }
 
-// Ready connects to the servers, and waits until they had their time for that.
+// Ready connects to the servers, and waits until they had their time to connect.
 func (g *Gateway) Ready(ctx context.Context) error {
 	g.connect()
 	select {
@@ -158,22 +158,22 @@ func (g *Gateway) Ready(ctx context.Context) error {
 	}
 }
 
-// Close ends all calls and connections. Who makes calls is to be stopped before.
+// Close ends all calls and connections. The caller must stop its calls first.
 func (g *Gateway) Close(ctx context.Context) error {
-	g.begin.Do(func() { close(g.started) }) // it cannot begin any more
+	g.begin.Do(func() { close(g.started) }) // connecting cannot start any more
 	g.end()
 	err := g.servers.Close(ctx, closeGrace)
 	g.group.Wait()
 	return err
 }
 
-// closeGrace is how long calls may take to notice that they are ended.
+// closeGrace is how long calls may take to end after their contexts have ended.
 const closeGrace = time.Second
 
-// Servers is the registry behind the gateway.
+// Servers returns the registry behind the gateway.
 func (g *Gateway) Servers() *registry.Registry { return g.servers }
 
-// notify is told of changes by the registry, and does not block. What servers offer is no change of servers.
+// notify is called by the registry for changes, and does not block. Changed offers are not passed to Config.Tell.
 func (g *Gateway) notify(c registry.Change) {
 	defer signal(g.wake)
 	g.notifyMu.Lock()
@@ -186,7 +186,7 @@ func (g *Gateway) notify(c registry.Change) {
 	}
 }
 
-// run follows the changes of servers.
+// run handles changes of servers.
 func (g *Gateway) run() {
 	for {
 		select {
@@ -204,7 +204,7 @@ func (g *Gateway) run() {
 	}
 }
 
-// refresh brings the catalogue up to date. It returns false when that failed.
+// refresh updates the catalogue. It returns false if that failed.
 func (g *Gateway) refresh() (map[string]registry.Defined, bool) {
 	defined, err := g.update(localChange)
 	if err != nil {
@@ -213,13 +213,13 @@ func (g *Gateway) refresh() (map[string]registry.Defined, bool) {
 	return defined, err == nil
 }
 
-// updateCause is why the catalogue is brought up to date.
+// updateCause is the cause of an update of the catalogue.
 type updateCause int
 
 const (
-	// localChange is whatever this process or a server has done.
+	// localChange is any change by this process or by a server.
 	localChange updateCause = iota
-	// recordsChange is a change of the records, maybe by another process.
+	// recordsChange is a change of the records, possibly by another process.
 	recordsChange
 )
 
@@ -231,12 +231,12 @@ func (g *Gateway) update(why updateCause) (map[string]registry.Defined, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.watchDir() // before they are read, so that no change is missed
+	g.watchDir() // before the records are read, so that no change is missed
 	defer g.watchDir()
 	return defined, g.offer(defined, why)
 }
 
-// offer puts the tools of the servers that are defined into the catalogue. What a server offers now is recorded first.
+// offer adds the tools of the defined servers to the catalogue. It first records what the servers offer now.
 func (g *Gateway) offer(defined map[string]registry.Defined, why updateCause) error {
 	present := map[string][]*outsideTool{}
 	var all []tools.Tool
@@ -262,7 +262,7 @@ func (g *Gateway) offer(defined map[string]registry.Defined, why updateCause) er
 	return g.cfg.Catalogue.Offer(all)
 }
 
-// same reports whether the catalogue holds these tools already.
+// same reports whether the catalogue already has these tools.
 func (g *Gateway) same(present map[string][]*outsideTool) bool {
 	return maps.EqualFunc(present, g.present, func(a, b []*outsideTool) bool {
 		return slices.EqualFunc(a, b, func(a, b *outsideTool) bool {
@@ -271,7 +271,7 @@ func (g *Gateway) same(present map[string][]*outsideTool) bool {
 	})
 }
 
-// toolsOf returns the tools of a server that calls may name.
+// toolsOf returns the tools of a server for the catalogue.
 func (g *Gateway) toolsOf(server string, d registry.Defined, why updateCause) []*outsideTool {
 	rec := g.recordOf(server, d, why)
 	var list []*outsideTool
@@ -290,15 +290,15 @@ func (g *Gateway) toolsOf(server string, d registry.Defined, why updateCause) []
 	return list
 }
 
-// recordOf returns the record of a server, after what it offers now is taken over. On an echo only what a person has to
-// know is written: two processes to which a server says different things would answer each other for ever.
+// recordOf returns the record of a server, updated with its present offer. After a recordsChange it writes only changes that
+// a person must see: otherwise two processes with different offers of a server would overwrite each other's records forever.
 func (g *Gateway) recordOf(server string, d registry.Defined, why updateCause) serverRecord {
 	if d.Tools == nil { // it is not connected
 		return g.records.read(server)
 	}
 	offered := definitionsOf(d.Tools)
 	rec, err := g.records.update(server, func(rec *serverRecord) bool {
-		before, whole := rec.countPending(), !rec.broken // somebody may be writing a broken one by hand
+		before, whole := rec.countPending(), !rec.broken // a broken record may be being edited
 		completed := rec.complete(d.Tools)
 		changed := rec.observe(offered, g.cfg.Now().UTC()) || completed && len(rec.Tools) > 0
 		return changed && (why == localChange || whole && rec.countPending() > before)
@@ -310,7 +310,7 @@ func (g *Gateway) recordOf(server string, d registry.Defined, why updateCause) s
 	return rec
 }
 
-// tool makes a tool of its record. One that is blocked, or whose server is switched off, stands in no list.
+// tool returns the tool of a record. A blocked tool, or one of a disabled server, is not listed.
 func (g *Gateway) tool(server, name string, p *toolRecord, d registry.Defined) (*outsideTool, error) {
 	e, err := entryOf(server, p.current(), tools.Effect(d.Effect(name)))
 	if err != nil {
@@ -342,7 +342,7 @@ func (g *Gateway) leaveOut(server, tool, why string) {
 	g.log.Warn("mcp_tool_left_out", slog.String("server", server), slog.String("tool", escape(tool, maxTitle)), slog.String("reason", why))
 }
 
-// Entries returns the tools that are in the catalogue, and those that are refused for now.
+// Entries returns the tools in the catalogue, including those that are refused at present.
 func (g *Gateway) Entries() []Entry {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -355,10 +355,10 @@ func (g *Gateway) Entries() []Entry {
 	return list
 }
 
-// Definitions tells how the definitions of the tools of a server stand, or those of all servers for "".
+// Definitions returns the definitions of the tools of a server, or of all servers for "".
 func (g *Gateway) Definitions(server string) []Definition { return g.records.Definitions(server) }
 
-// Accept is Records.Accept, and lets calls through at once.
+// Accept is Records.Accept, and permits calls at once.
 func (g *Gateway) Accept(server string, wanted map[string]string, by string) ([]Definition, error) {
 	accepted, err := g.records.Accept(server, wanted, by, g.cfg.Now().UTC())
 	if err == nil {

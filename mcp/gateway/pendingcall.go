@@ -15,38 +15,38 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// orphanTimeout is how long a call stays under way that nobody attends: its question has expired by then.
+// orphanTimeout is how long a call without an attempt stays pending: its question has expired by then.
 const orphanTimeout = 65 * time.Minute
 
-// pendingCall is a call that is under way at a server. It outlives the attempt that began it while the server waits for an
-// answer; the attempt that comes with the answer attends it on.
+// pendingCall is a call in progress at a server. It outlives the attempt that started it while the server waits for an
+// answer; the attempt that brings the answer joins it.
 type pendingCall struct {
 	of   Call
 	stop context.CancelFunc
-	// task is that of the server, for which the pending call waits; nil for a call that is none.
+	// task is the task of the server that the pending call waits for; nil for none.
 	server string
 	task   json.RawMessage
-	// asks hands over the questions of the server, one at a time.
+	// asks passes on the questions of the server, one at a time.
 	asks chan tools.Question
 	// done is closed when reply and err are set.
 	done  chan struct{}
 	reply registry.Reply
 	err   error
-	// abandonTimer ends the pending call, and forgets it, when nobody attends it for long.
+	// abandonTimer ends and removes the pending call after a long time without an attempt.
 	abandonTimer *time.Timer
 
 	mu sync.Mutex
-	// attended says whether an attempt attends, progress is that of the attempt; nil while none does.
+	// attended is set while an attempt waits for the call, progress is the function of that attempt; otherwise nil.
 	attended bool
 	progress func(done, total float64, message string)
-	// answers are those that are known, by the keys of the questions; waiting are who wait for others.
+	// answers are the known answers, by the keys of the questions; waiting are the waiters for others.
 	answers map[string]json.RawMessage
 	waiting map[string]chan json.RawMessage
-	// asked counts how often the same was asked.
+	// asked counts how often the same question was asked.
 	asked map[string]int
 }
 
-// pendingCalls are the calls that are under way, by their keys.
+// pendingCalls are the pending calls, by key.
 type pendingCalls struct {
 	mu    sync.Mutex
 	byKey map[string]*pendingCall
@@ -66,7 +66,7 @@ func (all *pendingCalls) remove(key string, f *pendingCall) {
 	}
 }
 
-// startCall begins a call.
+// startCall starts a call.
 func (g *Gateway) startCall(of Call, answers map[string]json.RawMessage, request registry.CallRequest) *pendingCall {
 	ctx, stop := context.WithCancel(g.life)
 	f := &pendingCall{
@@ -75,7 +75,7 @@ func (g *Gateway) startCall(of Call, answers map[string]json.RawMessage, request
 		answers: map[string]json.RawMessage{}, waiting: map[string]chan json.RawMessage{}, asked: map[string]int{},
 	}
 	f.abandonTimer = time.AfterFunc(orphanTimeout, func() {
-		g.pendingCalls.remove(of.key(), f) // also one that has ended meanwhile
+		g.pendingCalls.remove(of.key(), f) // even if it has ended in the meantime
 		stop()
 	})
 	f.deliverAnswers(answers)
@@ -91,7 +91,7 @@ func (g *Gateway) startCall(of Call, answers map[string]json.RawMessage, request
 	return f
 }
 
-// attend waits until a call ends or asks something. The end of ctx ends the call.
+// attend waits until a call ends or asks a question. If ctx ends, so does the call.
 func (g *Gateway) attend(ctx context.Context, env *tools.Env, key string, f *pendingCall) (registry.Reply, error) {
 	f.abandonTimer.Stop()
 	f.setAttended(true, env.Progress)
@@ -112,14 +112,14 @@ func (g *Gateway) attend(ctx context.Context, env *tools.Env, key string, f *pen
 	}
 }
 
-// setAttended sets whether somebody attends, and is told of progress.
+// setAttended sets whether an attempt waits for the call, and its progress function.
 func (f *pendingCall) setAttended(attended bool, progress func(done, total float64, message string)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.attended, f.progress = attended, progress
 }
 
-// report tells progress to who attends.
+// report reports progress to the waiting attempt.
 func (f *pendingCall) report(done, total float64, message string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -128,7 +128,7 @@ func (f *pendingCall) report(done, total float64, message string) {
 	}
 }
 
-// deliverAnswers hands answers to those who wait for them.
+// deliverAnswers passes answers to those that wait for them.
 func (f *pendingCall) deliverAnswers(answers map[string]json.RawMessage) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -141,8 +141,8 @@ func (f *pendingCall) deliverAnswers(answers map[string]json.RawMessage) {
 	}
 }
 
-// ask answers a request of the server: with an answer that is known, because the same was asked before a restart, else
-// with that of a question of the call.
+// ask answers a request of the server: with a known answer, if the same was asked before a restart, otherwise
+// by a question of the call.
 func (f *pendingCall) ask(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 	q, err := questionOf(method, params)
 	if err != nil {
@@ -165,7 +165,7 @@ func (f *pendingCall) ask(ctx context.Context, method string, params json.RawMes
 	}
 }
 
-// register gives a question its key, and returns its answer, or where to wait for it.
+// register assigns a key to a question, and returns its answer, or the channel on which the answer will arrive.
 func (f *pendingCall) register(q *tools.Question) (json.RawMessage, <-chan json.RawMessage) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -181,8 +181,8 @@ func (f *pendingCall) register(q *tools.Question) (json.RawMessage, <-chan json.
 	return nil, c
 }
 
-// questionOf turns a request of a server into a question. Its key follows from what is asked, so that the same question
-// has it again after a restart.
+// questionOf converts a request of a server to a question. Its key is derived from the content, so that the same question
+// has the same key after a restart.
 func questionOf(method string, params json.RawMessage) (tools.Question, error) {
 	q := tools.Question{Params: params}
 	switch method {
@@ -215,7 +215,7 @@ func questionOf(method string, params json.RawMessage) (tools.Question, error) {
 	return q, nil
 }
 
-// stripContext takes out of a sampling what was not offered to servers: what the client knows from elsewhere is not for them.
+// stripContext removes parameters of a sampling that were not offered to servers: they may not use other context of the client.
 func stripContext(params map[string]any) error {
 	if params["includeContext"] != nil {
 		params["includeContext"] = "none"
@@ -226,7 +226,7 @@ func stripContext(params map[string]any) error {
 	return nil
 }
 
-// resultOf turns the answer of a question into that of a request. A declined sampling is an error to a server.
+// resultOf converts the answer to a question to the result of a request. A declined sampling is an error for the server.
 func resultOf(q tools.Question, answer json.RawMessage) (json.RawMessage, error) {
 	if q.Kind == events.Sampling && (len(answer) == 0 || string(answer) == "null") {
 		return nil, errors.New("it was declined")

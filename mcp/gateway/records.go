@@ -17,7 +17,7 @@ import (
 	"github.com/orch-dev/orch/internal/wholefile"
 )
 
-// Records keeps the definitions of the tools of servers: those that count, and those that were seen last. Several
+// Records stores the definitions of the tools of servers: the accepted and the last seen ones. Several
 // processes may use the same directory.
 type Records struct {
 	dir string
@@ -29,34 +29,34 @@ func OpenRecords(home string, log *slog.Logger) Records {
 	return Records{filepath.Join(home, ".orch", "state", "mcp-tools"), log}
 }
 
-// serverRecord is what is known of a server.
+// serverRecord is the record of a server.
 type serverRecord struct {
-	// Tools are those of the server by name.
+	// Tools are the tools of the server by name.
 	Tools map[string]*toolRecord `json:"tools"`
-	// Version is recordVersion; a record of an earlier one is completed when the server is seen next.
+	// Version is recordVersion; a record of an earlier one is completed when the server connects next.
 	Version int `json:"version,omitempty"`
-	// broken says that the file could not be read: then nothing counts.
+	// broken is set if the file could not be read: then no definition is accepted.
 	broken bool
 }
 
 // toolRecord is the record of a tool.
 type toolRecord struct {
-	// Accepted is the definition that counts; none while a person has yet to look at the first one.
+	// Accepted is the accepted definition; none while the first one has not been accepted.
 	Accepted json.RawMessage `json:"accepted,omitempty"`
-	// Seen is the definition that the server has sent last, when it is another one.
+	// Seen is the last definition from the server, if it differs.
 	Seen json.RawMessage `json:"seen,omitempty"`
-	// At and By say when Accepted began to count, and who said so; "first use" when nobody was asked.
+	// At and By are when Accepted was accepted, and by whom; "first use" if nobody was asked.
 	At time.Time `json:"at,omitzero"`
 	By string    `json:"by,omitempty"`
-	// Added is true for a tool that the server has added since it was seen first, and that nobody has accepted yet.
+	// Added is set for a tool that the server has added after its first use, and that nobody has accepted yet.
 	Added bool `json:"added,omitempty"`
-	// Twin is the known tool whose name differs from that of this one only by case.
+	// Twin is the known tool whose name differs only by case.
 	Twin string `json:"twin,omitempty"`
-	// Gone is true when the server does not offer the tool any more.
+	// Gone is set if the server no longer offers the tool.
 	Gone bool `json:"gone,omitempty"`
 }
 
-// current is the definition that the server has sent last.
+// current returns the last definition from the server.
 func (p *toolRecord) current() json.RawMessage {
 	if p.Seen != nil {
 		return p.Seen
@@ -64,18 +64,18 @@ func (p *toolRecord) current() json.RawMessage {
 	return p.Accepted
 }
 
-// maxRecord bounds the record of a server, in bytes: tools that are gone stay in it, and a server may have others each time.
+// maxRecord is the most bytes of the record of a server: removed tools stay in it, and a server may offer different tools each time.
 const maxRecord = 64 << 20
 
-// recordVersion is that of records that pin the whole definition of a tool.
+// recordVersion is the version of records that pin the whole definition of a tool.
 const recordVersion = 2
 
-// firstUse is who accepts the first definition of a tool.
+// firstUse is the actor who accepts the first definition of a tool.
 const firstUse = "first use"
 
 // servers returns the names of all servers with a record.
 func (r Records) servers() []string {
-	files, _ := filepath.Glob(filepath.Join(r.dir, "*.json")) // the pattern has the right form
+	files, _ := filepath.Glob(filepath.Join(r.dir, "*.json")) // the pattern is valid
 	names := make([]string, len(files))
 	for i, file := range files {
 		names[i] = strings.TrimSuffix(filepath.Base(file), ".json")
@@ -85,7 +85,7 @@ func (r Records) servers() []string {
 
 func (r Records) file(server string) string { return filepath.Join(r.dir, server+".json") }
 
-// read returns the record of a server, an empty one for a server that was never used.
+// read returns the record of a server, an empty one if there is none.
 func (r Records) read(server string) serverRecord {
 	rec := serverRecord{Tools: map[string]*toolRecord{}}
 	content, err := os.ReadFile(r.file(server))
@@ -102,8 +102,8 @@ func (r Records) read(server string) serverRecord {
 	return rec
 }
 
-// update changes the record of a server and returns what it is then. change reports whether there is something to
-// write. No other process changes it meanwhile.
+// update changes the record of a server and returns the result. change reports whether to write the
+// record. It excludes other processes.
 func (r Records) update(server string, change func(*serverRecord) bool) (serverRecord, error) {
 	unlock, err := r.lock()
 	if err != nil {
@@ -118,7 +118,7 @@ func (r Records) update(server string, change func(*serverRecord) bool) (serverR
 	return rec, r.write(server, rec)
 }
 
-// lock keeps other processes from changing records.
+// lock locks the records against changes by other processes.
 func (r Records) lock() (unlock func(), err error) {
 	if err := os.MkdirAll(r.dir, 0o700); err != nil {
 		return nil, r.unsaved(err)

@@ -16,24 +16,24 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// maxRules bounds how many rules a schema may come to when each reference in it is followed: beyond that it would keep
-// a processor busy for ever.
+// maxRules is the most rules of a schema with all its references expanded: a larger schema could keep
+// a processor busy without end.
 const maxRules = 20_000
 
-// maxSteps bounds what the check of arguments may come to with a schema that refers to itself.
+// maxSteps is the most steps of a check of arguments against a recursive schema.
 const maxSteps = 20_000_000
 
-// compiledSchema checks values against the schema of a server.
+// compiledSchema validates values against the schema of a server.
 type compiledSchema struct {
 	schema *jsonschema.Schema
-	// rules are what the schema comes to, each time that it is followed.
+	// rules is the number of rules with all references expanded.
 	rules int
-	// branches is how often a schema that refers to itself does so: for each part of a value it may be followed that
-	// many times as often as for the part around it. 0 for one that does not refer to itself.
+	// branches is the number of recursive references: for each part of a value the schema may be followed that
+	// many times as often as for the enclosing part. 0 if it is not recursive.
 	branches int
 }
 
-// compile reads a schema. It loads nothing from elsewhere.
+// compile compiles a schema. It loads nothing from elsewhere.
 func compile(raw json.RawMessage) (*compiledSchema, error) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
@@ -60,7 +60,7 @@ func compile(raw json.RawMessage) (*compiledSchema, error) {
 	return &compiledSchema{schema, w.rules, c.branches}, nil
 }
 
-// noLoader loads no schema that another one refers to.
+// noLoader refuses to load referenced schemas.
 type noLoader struct{}
 
 // Load implements jsonschema.URLLoader.
@@ -73,26 +73,26 @@ func firstLine(text string) string {
 	return text
 }
 
-// schemaCost is what a part of a schema comes to when each reference in it is followed once: its values, and the references
-// that lead back into what is being followed.
+// schemaCost is the size of a part of a schema with each reference expanded once: the number of its values, and of the references
+// back into the part being expanded.
 type schemaCost struct{ rules, back int }
 
 func (w schemaCost) plus(v schemaCost) schemaCost {
 	return schemaCost{min(w.rules+v.rules, maxRules+1), min(w.back+v.back, maxRules+1)}
 }
 
-// costCounter counts what a schema comes to.
+// costCounter computes the size of a schema.
 type costCounter struct {
 	root any
-	// known keeps how much each reference comes to, and one way back for what is being counted.
+	// known caches the cost of each reference; for a reference being expanded it is one reference back.
 	known map[string]schemaCost
-	// branches is the most ways back that a reference has.
+	// branches is the most references back of any reference.
 	branches int
-	// foreign is set when the schema uses what is not understood here.
+	// foreign is set if the schema uses keywords that are not supported here.
 	foreign bool
 }
 
-// count counts the values in a schema as often as references lead there, up to maxRules and one.
+// count counts the values in a schema, each as often as references lead to it, up to maxRules plus one.
 func (c *costCounter) count(v any) schemaCost {
 	w := schemaCost{rules: 1}
 	switch v := v.(type) {
@@ -121,7 +121,7 @@ func (c *costCounter) property(key string, v any) schemaCost {
 	return schemaCost{rules: 1}
 }
 
-// reference counts what a reference inside of the document leads to.
+// reference returns the cost of a reference inside the document.
 func (c *costCounter) reference(ref string) schemaCost {
 	if w, counted := c.known[ref]; counted {
 		return w
@@ -137,7 +137,7 @@ func (c *costCounter) reference(ref string) schemaCost {
 	return w
 }
 
-// target finds what a reference leads to: # or a pointer into the document.
+// target resolves a reference: # or a pointer into the document.
 func target(root any, ref string) (any, bool) {
 	path, ok := strings.CutPrefix(ref, "#")
 	if path == "" || !ok {
@@ -166,7 +166,7 @@ func target(root any, ref string) (any, bool) {
 	return root, true
 }
 
-// check returns why a value does not fit, naming the field: VALIDATION_ERROR or REQUIRED_FIELD.
+// check returns why a value is invalid, naming the field: VALIDATION_ERROR or REQUIRED_FIELD.
 func (s *compiledSchema) check(value any) error {
 	if s.branches > 1 && s.steps(value, s.rules) > maxSteps {
 		return fault.New(fault.ValidationError, "the arguments are nested too deep for a schema that refers to itself %d times", s.branches)
@@ -189,7 +189,7 @@ func (s *compiledSchema) check(value any) error {
 	return fault.New(fault.ValidationError, "%s", text).WithField(field(invalid.InstanceLocation))
 }
 
-// steps estimates what the check of a value comes to, up to maxSteps and one.
+// steps estimates the steps of the check of a value, up to maxSteps plus one.
 func (s *compiledSchema) steps(value any, each int) int {
 	n, inside := each, min(each*s.branches, maxSteps+1)
 	switch v := value.(type) {

@@ -15,22 +15,22 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// longest bounds a call: a task of a server may take that long. The server has a limit of its own for calls that are
-// none.
+// longest is the most time of a call: a task of a server may take that long. The server's own timeout applies to calls
+// without a task.
 const longest = 24 * time.Hour
 
-// maxName bounds the name of a tool in the catalogue.
+// maxName is the most bytes of the name of a tool in the catalogue.
 const maxName = 128
 
-// Entry is a tool of a server as it is handed to other processes.
+// Entry is a tool of a server, in the form sent to other processes.
 type Entry struct {
 	Server string     `json:"server"`
 	Tool   string     `json:"tool"`
 	Spec   tools.Spec `json:"spec"`
-	// Input is the schema of its arguments, Structured that of its structured content; none where there is none.
+	// Input is the schema of its arguments, Structured that of its structured content; may be empty.
 	Input      json.RawMessage `json:"input"`
 	Structured json.RawMessage `json:"structured,omitempty"`
-	// Refused is why its calls are refused for now; nil when they are not.
+	// Refused is why its calls are refused at present; nil if they are not.
 	Refused *fault.Error `json:"refused,omitempty"`
 }
 
@@ -38,18 +38,18 @@ type Entry struct {
 type outsideTool struct {
 	Entry
 
-	// pinned is the digest of the definition of which this tool was made.
+	// pinned is the digest of the definition from which this tool was made.
 	pinned string
-	// verified is the tool as a connection offers it that was found to be this one.
+	// verified is the last offered tool that was found to be identical.
 	verified atomic.Pointer[registry.Tool]
-	// call calls it; nil in processes that only know of it.
+	// call calls it; nil in processes that make no calls.
 	call func(ctx context.Context, env *tools.Env, t *outsideTool, args json.RawMessage) (json.RawMessage, error)
-	// input and result are compiled when they are first needed.
+	// input and result compile the schemas when they are first needed.
 	input, result func() (*compiledSchema, error)
 }
 
-// Mirror returns a tool that is listed, and whose arguments are checked, as that of an entry; its calls are made where
-// the entry comes from. VALIDATION_ERROR for an entry that is none.
+// Mirror returns a tool for an entry of another process: it is listed, and its arguments are checked, but its calls are made in
+// that process. VALIDATION_ERROR for an invalid entry.
 func Mirror(e Entry) (tools.Tool, error) {
 	if e.Spec.Name != tools.OutsideName(e.Server, e.Tool) || e.Server == "" || e.Tool == "" {
 		return nil, fault.New(fault.ValidationError, "the entry of the tool %q is none", escape(e.Spec.Name, maxTitle))
@@ -65,7 +65,7 @@ func newOutsideTool(e Entry, call func(context.Context, *tools.Env, *outsideTool
 	}
 }
 
-// entryOf turns a definition into an entry, with what the operator says about its effect.
+// entryOf converts a definition to an entry, with the configured effect.
 func entryOf(server string, d json.RawMessage, effect tools.Effect) (Entry, error) {
 	var said definition
 	if err := decode(d, &said); err != nil {
@@ -126,7 +126,7 @@ func (t *outsideTool) OutputSchema() json.RawMessage {
 	return encode(whole)
 }
 
-// Check implements tools.Tool. A call that is refused for now says so: TOOL_DISABLED.
+// Check implements tools.Tool. TOOL_DISABLED for a call that is refused at present.
 func (t *outsideTool) Check(args json.RawMessage) (json.RawMessage, error) {
 	if t.Refused != nil {
 		return nil, t.Refused
@@ -159,7 +159,7 @@ func (t *outsideTool) Call(ctx context.Context, env *tools.Env, args json.RawMes
 	return t.call(ctx, env, t, args)
 }
 
-// Reply implements tools.Replier. Resources get their URIs in orch, by which a client can read them here.
+// Reply implements tools.Replier. Resources get their URIs in orch, which clients can read here.
 func (t *outsideTool) Reply(out json.RawMessage) json.RawMessage {
 	var result map[string]json.RawMessage
 	var content []map[string]any
@@ -179,11 +179,11 @@ func (t *outsideTool) Reply(out json.RawMessage) json.RawMessage {
 	return encode(result)
 }
 
-// maxResult bounds a result, in bytes, as the output of any call.
+// maxResult is the most bytes of a result, as of the output of any call.
 const maxResult = 4 << 20
 
-// output turns the result of a server into the output of the call. TOOL_FAILED when the server says that it failed, or
-// when the result is not what it promised.
+// output converts the result of a server to the output of the call. TOOL_FAILED if the server reports a failure, or
+// if the result violates its schema.
 func (t *outsideTool) output(result json.RawMessage) (json.RawMessage, error) {
 	name := t.Entry.Spec.Name
 	if len(result) > maxResult {
@@ -212,7 +212,7 @@ func (t *outsideTool) output(result json.RawMessage) (json.RawMessage, error) {
 	return joinResult(r.Content, r.Structured), nil
 }
 
-// joinResult is a result of its parts, which are JSON.
+// joinResult returns a result made of its parts, which are JSON.
 func joinResult(content []json.RawMessage, structured json.RawMessage) json.RawMessage {
 	var b bytes.Buffer
 	b.WriteString(`{"content":[`)
@@ -231,11 +231,11 @@ func joinResult(content []json.RawMessage, structured json.RawMessage) json.RawM
 	return b.Bytes()
 }
 
-// isObject reports whether JSON without spaces around it is an object.
+// isObject reports whether JSON without surrounding spaces is an object.
 func isObject(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] == '{' }
 
-// checkStructured holds structured content against the schema that the server has promised. A schema that refers to itself may
-// follow the content for ever, and both are the server's: such a promise is not held against it.
+// checkStructured validates structured content against the output schema of the server. It skips a recursive schema that would take
+// too many steps: both schema and content come from the server.
 func (t *outsideTool) checkStructured(structured json.RawMessage) error {
 	if t.Structured == nil {
 		return nil
@@ -258,7 +258,7 @@ func (t *outsideTool) checkStructured(structured json.RawMessage) error {
 	return nil
 }
 
-// errorText is the text of a result that is an error.
+// errorText returns the text of a result that is an error.
 func errorText(name string, content []json.RawMessage) string {
 	var texts []string
 	for _, raw := range content {
@@ -275,7 +275,7 @@ func errorText(name string, content []json.RawMessage) string {
 	return strings.Join(texts, "\n")
 }
 
-// definitionsOf are the pinned parts of what a server offers, by name.
+// definitionsOf returns the pinned parts of offered tools, by name.
 func definitionsOf(list []*registry.Tool) map[string]json.RawMessage {
 	all := make(map[string]json.RawMessage, len(list))
 	for _, t := range list {

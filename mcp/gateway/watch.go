@@ -8,11 +8,11 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// debounce is how long records have to be left alone before they are read again.
+// debounce is how long records must stay unchanged before they are read again.
 const debounce = 200 * time.Millisecond
 
-// watchRecords takes over what other processes accept, where files are watched. Without a watcher, which is logged, it is
-// taken over with the next change of a server.
+// watchRecords starts watching the records, to apply what other processes accept. If files cannot be watched, which is logged,
+// that is applied with the next change of a server.
 func (g *Gateway) watchRecords() {
 	if g.cfg.Servers.Still {
 		return
@@ -28,16 +28,16 @@ func (g *Gateway) watchRecords() {
 	g.group.Go(func() { g.followRecords(watcher) })
 }
 
-// watchDir watches the directory of the records, again too: it may be another one of the name. offering is held.
+// watchDir watches the directory of the records; again, because a new directory may have the same name. g.offering must be held.
 func (g *Gateway) watchDir() {
 	if g.watcher != nil {
-		_ = g.watcher.Add(g.records.dir) // it is not there before something is recorded
+		_ = g.watcher.Add(g.records.dir) // it does not exist before the first record
 	}
 }
 
-// followRecords reads the records again after each burst of changes. Those that are written here are among them.
+// followRecords reads the records again after each burst of changes, including this process's own.
 func (g *Gateway) followRecords(watcher *fsnotify.Watcher) {
-	defer func() { _ = watcher.Close() }() // nothing is written
+	defer func() { _ = watcher.Close() }() // only reads
 	timer := time.NewTimer(debounce)
 	timer.Stop()
 	defer timer.Stop()
@@ -51,7 +51,7 @@ func (g *Gateway) followRecords(watcher *fsnotify.Watcher) {
 			}
 		case err := <-watcher.Errors:
 			g.log.Warn("mcp_watcher_failed", slog.Any("error", err))
-			timer.Reset(debounce) // something was lost: look for oneself
+			timer.Reset(debounce) // events were lost: read everything
 		case <-timer.C:
 			if _, err := g.update(recordsChange); err != nil {
 				g.log.Error("mcp_tools_not_offered", slog.Any("error", err))

@@ -11,16 +11,16 @@ import (
 // maxAddress bounds a URL that somebody else has chosen, in bytes.
 const maxAddress = 2048
 
-// trusted parses a URL that secrets, or a person, may be sent to: https, or http on this machine where that is allowed.
+// parseTrusted parses a URL that secrets, or a person, may be sent to: https, or http on this machine where that is allowed.
 // FORBIDDEN.
-func trusted(address string, local bool) (*url.URL, error) {
+func parseTrusted(address string, local bool) (*url.URL, error) {
 	u, err := url.Parse(address)
 	switch {
 	case err != nil, u.Host == "", len(address) > maxAddress:
 		return nil, fault.New(fault.Forbidden, "it is no address: %q", clip(address))
 	case u.Fragment != "" || u.User != nil:
 		return nil, fault.New(fault.Forbidden, "it has a fragment or a user: %q", clip(address))
-	case here(u) && !local:
+	case mayBeLocal(u) && !local:
 		return nil, fault.New(fault.Forbidden, "it leads to this machine, and the server is elsewhere: %q", clip(address))
 	case u.Scheme == "https", u.Scheme == "http" && loopback(u):
 		return u, nil
@@ -33,8 +33,8 @@ func loopback(u *url.URL) bool {
 	return strings.EqualFold(u.Hostname(), "localhost") || net.ParseIP(u.Hostname()).IsLoopback()
 }
 
-// here reports whether a URL may lead to this machine.
-func here(u *url.URL) bool {
+// mayBeLocal reports whether a URL may lead to this machine.
+func mayBeLocal(u *url.URL) bool {
 	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
 	return loopback(u) || host == "localhost" || strings.HasSuffix(host, ".localhost") || net.ParseIP(host).IsUnspecified()
 }
@@ -48,8 +48,8 @@ func clip(text string) string {
 	return text
 }
 
-// canonical is the name of a server as a resource: without user, query and fragment, which may hold secrets.
-func canonical(u *url.URL) string {
+// resourceName is the name of a server as a resource: without user, query and fragment, which may hold secrets.
+func resourceName(u *url.URL) string {
 	return (&url.URL{Scheme: strings.ToLower(u.Scheme), Host: strings.ToLower(u.Host), Path: u.Path, RawPath: u.RawPath}).String()
 }
 

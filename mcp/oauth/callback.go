@@ -30,7 +30,7 @@ func listen(ctx context.Context) (*callback, error) {
 	const path = "/callback"
 	c := &callback{redirect: "http://" + listener.Addr().String() + path, answers: make(chan url.Values, 1), over: make(chan struct{})}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+path, c.receive)
+	mux.HandleFunc("GET "+path, c.handle)
 	const slow = 10 * time.Second
 	c.server = &http.Server{Handler: mux, ReadTimeout: slow, WriteTimeout: slow, MaxHeaderBytes: maxHeader}
 	go func() {
@@ -40,8 +40,8 @@ func listen(ctx context.Context) (*callback, error) {
 	return c, nil
 }
 
-// receive takes the first answer.
-func (c *callback) receive(w http.ResponseWriter, r *http.Request) {
+// handle takes the first answer.
+func (c *callback) handle(w http.ResponseWriter, r *http.Request) {
 	for name, value := range map[string]string{
 		"Cache-Control": "no-store", "Content-Security-Policy": "default-src 'none'", "Content-Type": "text/plain; charset=utf-8",
 		"Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff",

@@ -88,13 +88,13 @@ func (l *Logins) challenge(ctx context.Context, s Server) (c oauthex.Challenge, 
 
 // resource reads what a server tells of itself. One that tells nothing is its own authorization server, as in the first
 // version of the chapter. told is where it says to look; "" when it does not.
-func (l *Logins) resource(ctx context.Context, server *url.URL, told string) (oauthex.ProtectedResourceMetadata, error) {
+func (l *Logins) resource(ctx context.Context, server *url.URL, metadataURL string) (oauthex.ProtectedResourceMetadata, error) {
 	addresses := resourceAddresses(server)
-	if told != "" {
-		addresses = append([]string{told}, addresses...)
+	if metadataURL != "" {
+		addresses = append([]string{metadataURL}, addresses...)
 	}
 	for _, address := range addresses {
-		if _, err := trusted(address, loopback(server)); err != nil {
+		if _, err := parseTrusted(address, loopback(server)); err != nil {
 			return oauthex.ProtectedResourceMetadata{}, inField(err, "resource_metadata")
 		}
 		var about oauthex.ProtectedResourceMetadata
@@ -112,13 +112,13 @@ func (l *Logins) resource(ctx context.Context, server *url.URL, told string) (oa
 		return about, nil
 	}
 	return oauthex.ProtectedResourceMetadata{
-		Resource: canonical(server), AuthorizationServers: []string{server.Scheme + "://" + server.Host},
+		Resource: resourceName(server), AuthorizationServers: []string{server.Scheme + "://" + server.Host},
 	}, nil
 }
 
 // issuer reads what an authorization server tells of itself; nil when it tells nothing.
 func (l *Logins) issuer(ctx context.Context, server *url.URL, name string) (*oauthex.AuthServerMeta, error) {
-	u, err := trusted(name, loopback(server))
+	u, err := parseTrusted(name, loopback(server))
 	if err != nil {
 		return nil, inField(err, "authorization_servers")
 	}
@@ -150,7 +150,7 @@ func checkIssuer(meta *oauthex.AuthServerMeta, name string, local bool) error {
 		}
 	}
 	for field, address := range needed {
-		if _, err := trusted(address, local); err != nil {
+		if _, err := parseTrusted(address, local); err != nil {
 			return inField(err, field)
 		}
 	}

@@ -94,27 +94,27 @@ func (l *Logins) ID(name string) string {
 
 // check tells why a server cannot be logged in to.
 func (s Server) check() error {
-	if !goodName(s.Name) {
+	if !validName(s.Name) {
 		return fault.New(fault.ValidationError, "is no name of a server").WithField("name")
 	}
-	if _, err := trusted(s.URL, true); err != nil {
+	if _, err := parseTrusted(s.URL, true); err != nil {
 		return fault.New(fault.ValidationError, "a login is for https alone, and for http on this machine").WithField("baseURL")
 	}
 	return nil
 }
 
-// goodName reports whether a text is the name of a server. Each request with a login asks, so it compiles no expression.
-func goodName(name string) bool {
+// validName reports whether a text is the name of a server. Each request with a login asks, so it compiles no expression.
+func validName(name string) bool {
 	const longest = 64
 	return name != "" && len(name) <= longest && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
-// demanded is the error of a server that wants a login, and there is none.
-func demanded(name string) error {
+// loginRequired is the error of a server that wants a login, and there is none.
+func loginRequired(name string) error {
 	return fault.Wrap(fault.Unauthorized, ErrLogin, "the server demands a login: orch mcp login "+name)
 }
 
-// again is the error of a login that is not good any more.
-func again(name string) error {
+// loginExpired is the error of a login that is not good any more.
+func loginExpired(name string) error {
 	return fault.Wrap(fault.Unauthorized, ErrLogin, "log in again: orch mcp login "+name)
 }

@@ -8,7 +8,7 @@ import (
 
 // Trusted, Covers and the rest are the rules about what somebody else says, for tests.
 func Trusted(address string, local bool) error {
-	_, err := trusted(address, local)
+	_, err := parseTrusted(address, local)
 	return err
 }
 
@@ -19,7 +19,7 @@ func Covers(resource, server string) bool {
 }
 
 // Canonical, ResourceAddresses and IssuerAddresses are for a URL.
-func Canonical(address string) string           { return canonical(parsed(address)) }
+func Canonical(address string) string           { return resourceName(parsed(address)) }
 func ResourceAddresses(address string) []string { return resourceAddresses(parsed(address)) }
 func IssuerAddresses(address string) []string   { return issuerAddresses(parsed(address)) }
 

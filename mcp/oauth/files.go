@@ -33,8 +33,8 @@ type grant struct {
 	RenewAt time.Time `json:"renew_at,omitzero"`
 }
 
-// fits reports whether the grant was given for what the definition says now.
-func (g grant) fits(s Server) bool {
+// matches reports whether the grant was given for what the definition says now.
+func (g grant) matches(s Server) bool {
 	if g.URL != s.URL || g.Client.Preset != (s.ClientID != "") || s.Issuer != "" && !sameIssuer(g.Issuer, s.Issuer) {
 		return false
 	}
@@ -56,7 +56,7 @@ func (f files) path(name string) string { return filepath.Join(f.dir, name+".jso
 
 // read returns a grant. An error that matches fs.ErrNotExist when there is none.
 func (f files) read(name string) (grant, error) {
-	if !goodName(name) {
+	if !validName(name) {
 		return grant{}, fs.ErrNotExist
 	}
 	content, err := os.ReadFile(f.path(name))

@@ -94,7 +94,7 @@ func (l *Logins) register(ctx context.Context, s Server, q loginRequest) (client
 		TokenEndpointAuthMethod: authNone, Scope: strings.Join(q.scopes, " "),
 	}, l.http)
 	if err != nil {
-		return client{}, unregistered(ctx, err)
+		return client{}, registrationError(ctx, err)
 	}
 	if !sendable(registered.ClientID) || registered.ClientSecret != "" && !sendable(registered.ClientSecret) {
 		return client{}, fault.New(fault.Forbidden, "the authorization server gives a client id that cannot be sent").WithField("client_id")
@@ -106,8 +106,8 @@ func (l *Logins) register(ctx context.Context, s Server, q loginRequest) (client
 	return c, nil
 }
 
-// unregistered tells why there is no client. The text of the cause may quote the answer, which may hold a secret.
-func unregistered(ctx context.Context, err error) error {
+// registrationError tells why there is no client. The text of the cause may quote the answer, which may hold a secret.
+func registrationError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return fault.From(ctx.Err())
 	}
@@ -193,7 +193,7 @@ func (l *Logins) redeem(ctx context.Context, s Server, q loginRequest, code stri
 	if g.Client.Preset {
 		g.Client.Secret = ""
 	}
-	if err := g.take(answer, l.now()); err != nil {
+	if err := g.update(answer, l.now()); err != nil {
 		return Login{}, err
 	}
 	unlock, err := l.files.lock(ctx, s.Name)

@@ -24,7 +24,7 @@ func (l *Logins) Logout(ctx context.Context, s Server) (revoked bool, err error)
 		if token == "" {
 			continue
 		}
-		_, err := l.post(ctx, g.RevokeURL, g.Client.with(s), url.Values{"token": {token}, "token_type_hint": {hint}})
+		_, err := l.post(ctx, g.RevokeURL, g.Client.withSecretOf(s), url.Values{"token": {token}, "token_type_hint": {hint}})
 		if err != nil {
 			revoked = false
 			l.log.WarnContext(ctx, "mcp_token_not_revoked", slog.String("server", s.Name), slog.String("token", hint), slog.Any("error", err))
@@ -36,7 +36,7 @@ func (l *Logins) Logout(ctx context.Context, s Server) (revoked bool, err error)
 // forget removes the file of a login, and returns what was in it; nothing when it was damaged.
 func (l *Logins) forget(ctx context.Context, name string) (grant, error) {
 	none := fault.New(fault.NotFound, "there is no login at the MCP server %s", name)
-	if _, err := os.Stat(l.files.path(name)); !goodName(name) || errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(l.files.path(name)); !validName(name) || errors.Is(err, fs.ErrNotExist) {
 		return grant{}, none
 	}
 	unlock, err := l.files.lock(ctx, name)

@@ -19,8 +19,8 @@ type Source struct {
 	server Server
 
 	mu sync.Mutex
-	// seen are secrets that went through here, which must not be shown.
-	seen []string
+	// secrets are secrets that went through here, which must not be shown.
+	secrets []string
 }
 
 // Source returns that of a server. There need not be a login.
@@ -34,7 +34,7 @@ func (s *Source) Token(ctx context.Context) (string, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", nil
 	case err != nil || g.Access == "":
-		return "", again(s.server.Name)
+		return "", loginExpired(s.server.Name)
 	case !g.stale(s.l.now()):
 		return g.Access, nil
 	}
@@ -49,19 +49,19 @@ func (s *Source) Token(ctx context.Context) (string, error) {
 // error that matches ErrLogin when only a person can help.
 func (s *Source) Renew(ctx context.Context, refused string) (string, error) {
 	if refused == "" {
-		return "", demanded(s.server.Name)
+		return "", loginRequired(s.server.Name)
 	}
 	return s.renew(ctx, refused)
 }
 
 // Refused is the error of a server that does not take a token that was just renewed. It matches ErrLogin.
-func (s *Source) Refused() error { return again(s.server.Name) }
+func (s *Source) Refused() error { return loginExpired(s.server.Name) }
 
 // Conceal hides the tokens that went through here in a text.
 func (s *Source) Conceal(text string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, secret := range s.seen {
+	for _, secret := range s.secrets {
 		text = strings.ReplaceAll(text, secret, "***")
 	}
 	return text
@@ -74,7 +74,7 @@ func (s *Source) read() (grant, error) {
 	if err != nil {
 		return grant{}, err
 	}
-	if !g.fits(s.server) {
+	if !g.matches(s.server) {
 		return grant{}, fs.ErrNotExist
 	}
 	s.remember(g.Access, g.Refresh, g.Client.Secret)
@@ -86,11 +86,11 @@ func (s *Source) remember(secrets ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, secret := range secrets {
-		if secret != "" && !slices.Contains(s.seen, secret) {
-			s.seen = append(s.seen, secret)
+		if secret != "" && !slices.Contains(s.secrets, secret) {
+			s.secrets = append(s.secrets, secret)
 		}
 	}
-	s.seen = s.seen[max(0, len(s.seen)-most):]
+	s.secrets = s.secrets[max(0, len(s.secrets)-most):]
 }
 
 // renew asks for another token than the one that is not good any more, unless somebody else has done so. What the
@@ -124,23 +124,23 @@ func (s *Source) renewNow(ctx context.Context, former string) (string, error) {
 	g, err := s.read()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", demanded(s.server.Name)
+		return "", loginRequired(s.server.Name)
 	case err != nil:
-		return "", again(s.server.Name)
+		return "", loginExpired(s.server.Name)
 	case g.Access != "" && g.Access != former && !g.stale(s.l.now()):
 		return g.Access, nil
 	case g.Refresh == "":
-		return "", again(s.server.Name)
+		return "", loginExpired(s.server.Name)
 	}
-	answer, err := s.l.post(ctx, g.TokenURL, g.Client.with(s.server), url.Values{
+	answer, err := s.l.post(ctx, g.TokenURL, g.Client.withSecretOf(s.server), url.Values{
 		"grant_type": {"refresh_token"}, "refresh_token": {g.Refresh}, "resource": {g.Resource},
 	})
 	s.remember(answer.Access, answer.Refresh)
 	if err == nil {
-		err = g.take(answer, s.l.now())
+		err = g.update(answer, s.l.now())
 	}
 	if err != nil {
-		return "", s.spent(ctx, g, err)
+		return "", s.renewError(ctx, g, err)
 	}
 	if err := s.l.files.write(s.server.Name, g); err != nil {
 		return "", err
@@ -149,8 +149,8 @@ func (s *Source) renewNow(ctx context.Context, former string) (string, error) {
 	return g.Access, nil
 }
 
-// spent says what a renewal that failed means. A refresh token that is not good any more is not tried again.
-func (s *Source) spent(ctx context.Context, g grant, err error) error {
+// renewError says what a renewal that failed means. A refresh token that is not good any more is not tried again.
+func (s *Source) renewError(ctx context.Context, g grant, err error) error {
 	s.l.log.WarnContext(ctx, "mcp_login_not_renewed", slog.String("server", s.server.Name), slog.Any("error", err))
 	refused, ok := errors.AsType[*refusal](err)
 	if !ok {
@@ -162,5 +162,5 @@ func (s *Source) spent(ctx context.Context, g grant, err error) error {
 			return err
 		}
 	}
-	return again(s.server.Name)
+	return loginExpired(s.server.Name)
 }

@@ -31,8 +31,8 @@ type client struct {
 	Preset bool `json:"preset,omitempty"`
 }
 
-// with returns the client with the secret of a definition.
-func (c client) with(s Server) client {
+// withSecretOf returns the client with the secret of a definition.
+func (c client) withSecretOf(s Server) client {
 	if c.Preset {
 		c.Secret = s.ClientSecret
 	}
@@ -100,8 +100,8 @@ func errorCode(code, otherwise string) string {
 	return otherwise
 }
 
-// take puts tokens into a grant. What is not told stays as it was. FORBIDDEN.
-func (g *grant) take(t tokens, now time.Time) error {
+// update puts tokens into a grant. What is not told stays as it was. FORBIDDEN.
+func (g *grant) update(t tokens, now time.Time) error {
 	if !sendable(t.Access) || t.Refresh != "" && !sendable(t.Refresh) {
 		return fault.New(fault.Forbidden, "the authorization server gives no token that can be sent").WithField("access_token")
 	}

@@ -41,7 +41,7 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	code := s.secret("code")
-	s.codes[code] = asked{q.Get("client_id"), q.Get("code_challenge"), q.Get("redirect_uri"), q.Get("resource")}
+	s.codes[code] = codeGrant{q.Get("client_id"), q.Get("code_challenge"), q.Get("redirect_uri"), q.Get("resource")}
 	parameters := map[string]string{"code": code, "state": q.Get("state"), "iss": s.URL}
 	if s.Answer != nil {
 		s.Answer(parameters)
@@ -67,7 +67,7 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 		what, known := s.codes[form.Get("code")]
 		delete(s.codes, form.Get("code"))
 		sum := sha256.Sum256([]byte(form.Get("code_verifier")))
-		got := asked{id, base64.RawURLEncoding.EncodeToString(sum[:]), form.Get("redirect_uri"), form.Get("resource")}
+		got := codeGrant{id, base64.RawURLEncoding.EncodeToString(sum[:]), form.Get("redirect_uri"), form.Get("resource")}
 		if !known || got != what || len(form.Get("code_verifier")) < 43 {
 			refuse(w, "invalid_grant")
 			return
@@ -88,11 +88,11 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 		refuse(w, "unsupported_grant_type")
 		return
 	}
-	s.give(w)
+	s.issueTokens(w)
 }
 
-// give answers with new tokens.
-func (s *Server) give(w http.ResponseWriter) {
+// issueTokens answers with new tokens.
+func (s *Server) issueTokens(w http.ResponseWriter) {
 	access, refresh := s.secret("access"), s.secret("refresh")
 	s.access[access], s.refresh[refresh] = true, true
 	document := map[string]any{"access_token": access, "token_type": "bearer", "refresh_token": refresh, "scope": "notes"}

@@ -41,15 +41,15 @@ type Server struct {
 
 	mu       sync.Mutex
 	redirect map[string]string // of clients
-	codes    map[string]asked
+	codes    map[string]codeGrant
 	access   map[string]bool
 	refresh  map[string]bool // false when it was used
 	given    []string
 	requests []string
 }
 
-// asked is what a code was given for.
-type asked struct{ client, challenge, redirect, resource string }
+// codeGrant is what a code was given for.
+type codeGrant struct{ client, challenge, redirect, resource string }
 
 // New starts the servers, which end with the test.
 func New(tb testing.TB) *Server {
@@ -62,7 +62,7 @@ func New(tb testing.TB) *Server {
 // Start starts the servers until Close.
 func Start() *Server {
 	s := &Server{
-		Clients: map[string]string{}, redirect: map[string]string{}, codes: map[string]asked{},
+		Clients: map[string]string{}, redirect: map[string]string{}, codes: map[string]codeGrant{},
 		access: map[string]bool{}, refresh: map[string]bool{},
 	}
 	server := mcp.NewServer(&mcp.Implementation{Name: "protected", Version: "1"}, nil)
@@ -134,7 +134,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.URL.Path == "/mcp" {
-		s.protect(w, r)
+		s.requireToken(w, r)
 		return
 	}
 	s.mu.Lock()
@@ -143,9 +143,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.requests = append(s.requests, strings.TrimSpace(r.Method+" "+r.URL.Path+" "+r.PostForm.Get("grant_type")))
 	switch r.Method + " " + r.URL.Path {
 	case "GET /.well-known/oauth-protected-resource/mcp":
-		s.tell(w, r, map[string]any{"resource": s.URL + "/mcp", "authorization_servers": []string{s.URL}, "scopes_supported": []string{"notes"}})
+		s.writeMetadata(w, r, map[string]any{"resource": s.URL + "/mcp", "authorization_servers": []string{s.URL}, "scopes_supported": []string{"notes"}})
 	case "GET /.well-known/oauth-authorization-server":
-		s.tell(w, r, map[string]any{
+		s.writeMetadata(w, r, map[string]any{
 			"issuer": s.URL, "authorization_endpoint": s.URL + "/authorize", "token_endpoint": s.URL + "/token",
 			"registration_endpoint": s.URL + "/register", "revocation_endpoint": s.URL + "/revoke",
 			"scopes_supported": []string{"notes", "offline_access"}, "code_challenge_methods_supported": []string{"S256"},
@@ -165,8 +165,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// protect lets requests with a good token through to the MCP server.
-func (s *Server) protect(w http.ResponseWriter, r *http.Request) {
+// requireToken lets requests with a good token through to the MCP server.
+func (s *Server) requireToken(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	good := s.access[strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")]
 	s.mu.Unlock()
@@ -178,7 +178,7 @@ func (s *Server) protect(w http.ResponseWriter, r *http.Request) {
 	s.mcp.ServeHTTP(w, r)
 }
 
-func (s *Server) tell(w http.ResponseWriter, r *http.Request, document map[string]any) {
+func (s *Server) writeMetadata(w http.ResponseWriter, r *http.Request, document map[string]any) {
 	if s.Document != nil {
 		s.Document(r.URL.Path, document)
 	}

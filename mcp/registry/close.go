@@ -8,8 +8,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// retire closes a connection when its last call is over, or after the bound of a call; the time in which calls wait for
-// answers does not count.
+// retire closes a connection when its last call has ended, or after the timeout of a call, not counting the time in which
+// calls wait for answers.
 func (r *Registry) retire(s *server, a *activeSession) {
 	if a == nil {
 		return
@@ -52,7 +52,7 @@ func (r *Registry) finish(a *activeSession) {
 	delete(r.retiring, a)
 }
 
-// Close implements MCPRegistry. A second one does nothing.
+// Close implements MCPRegistry. A second call does nothing.
 func (r *Registry) Close(ctx context.Context, timeout time.Duration) error {
 	unwatch, first := r.beginClose()
 	if !first {
@@ -89,8 +89,8 @@ func (r *Registry) Close(ctx context.Context, timeout time.Duration) error {
 	return nil
 }
 
-// beginClose refuses new calls from now on. It returns how to stop the watcher, whose Reload may be waiting for r.admin; and
-// whether there is something to close.
+// beginClose refuses new calls from now on. It returns the function that stops the watcher, whose Reload may wait for r.admin, and
+// whether this is the first call.
 func (r *Registry) beginClose() (unwatch func(), first bool) {
 	r.admin.Lock()
 	defer r.admin.Unlock()

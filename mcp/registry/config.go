@@ -16,72 +16,72 @@ const (
 	TransportHTTP  = "http"
 )
 
-// DefaultTimeout bounds a call, and an attempt to connect, where the definition says nothing.
+// DefaultTimeout is the default timeout of a call, and of an attempt to connect.
 const DefaultTimeout = 30 * time.Second
 
-// MCPConfig is the definition of a server. ${NAME} and ${NAME:-default} stand for variables of the environment in
-// all its texts; the arguments of a process may not name secrets, because every user of the machine sees them.
+// MCPConfig is the definition of a server. All its texts may contain ${NAME} and ${NAME:-default} for environment
+// variables; the arguments of a process may not name secrets, because every user of the machine sees them.
 type MCPConfig struct {
 	SchemaVersion string `json:"schemaVersion"`
-	// Name has lower-case letters, digits and hyphens, at most 64.
+	// Name consists of lower-case letters, digits and hyphens, at most 64.
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`
 	// Transport is stdio or http.
 	Transport string `json:"transport"`
-	// Command, Args, Cwd and Env are those of a process. Command is a path, or a name that PATH finds; a relative
-	// Cwd counts from the directory of the registry, which is the default.
+	// Command, Args, Cwd and Env define a process. Command is a path, or a name to look up in PATH; a relative
+	// Cwd is relative to the directory of the registry, which is the default.
 	Command string            `json:"command,omitempty"`
 	Args    []string          `json:"args,omitempty"`
 	Cwd     string            `json:"cwd,omitempty"`
 	Env     map[string]string `json:"env,omitempty"`
-	// BaseURL, Headers and Bearer are those of a URL. Bearer becomes an Authorization header.
+	// BaseURL, Headers and Bearer define a URL. Bearer becomes an Authorization header.
 	BaseURL string            `json:"baseURL,omitempty"`
 	Headers map[string]string `json:"headers,omitempty"`
 	Bearer  string            `json:"bearer,omitempty"`
-	// OAuth is for logins at a URL without a token; nil leaves all to the server.
+	// OAuth configures logins at a URL without a token; with nil the server decides everything.
 	OAuth *OAuth `json:"oauth,omitempty"`
-	// Capabilities are what the server has to offer: names of its tools, or of features of MCP such as tools.
+	// Capabilities are required of the server: names of its tools, or of MCP features such as tools.
 	Capabilities []string `json:"capabilities"`
 	// Timeout is a Go duration; empty means DefaultTimeout.
 	Timeout     string       `json:"timeout,omitempty"`
 	RetryPolicy *RetryPolicy `json:"retryPolicy,omitempty"`
-	// Tools are patterns (path.Match) of the names of the tools that are offered; those that begin with an exclamation
-	// mark take out. Empty means all.
+	// Tools are patterns (path.Match) of the names of the offered tools; those that begin with an exclamation
+	// mark exclude tools. Empty means all.
 	Tools []string `json:"tools,omitempty"`
-	// Effects say of tools, by name or pattern, whether they are read, idempotent, write or destructive. They count
-	// more than what the server says of itself.
+	// Effects declares tools, by name or pattern, as read, idempotent, write or destructive. It takes precedence over
+	// the hints of the server.
 	Effects map[string]string `json:"effects,omitempty"`
-	// Concurrency is how many calls may work at once, 1 to 1000; 0 means DefaultConcurrency. Calls that wait for an
+	// Concurrency is the most concurrent calls, 1 to 1000; 0 means DefaultConcurrency. Calls that wait for an
 	// answer of a person do not count.
 	Concurrency int `json:"concurrency,omitempty"`
-	// RateLimit is how many calls may be made in a minute; 0 means any number.
+	// RateLimit is the most calls a minute; 0 means no limit.
 	RateLimit int            `json:"rateLimit,omitempty"`
 	Metadata  map[string]any `json:"metadata,omitempty"`
-	// Disabled servers of a client's map are not started unless they are enabled here.
+	// Disabled is set for servers in a client's file that are not started unless they are enabled here.
 	Disabled bool `json:"-"`
 }
 
-// OAuth says how a person logs in (orch mcp login).
+// OAuth configures the login of a person (orch mcp login).
 type OAuth struct {
-	// ClientID and ClientSecret are those of a client that is registered already; without them orch registers itself.
+	// ClientID and ClientSecret are those of an already registered client; without them orch registers itself.
 	ClientID     string `json:"clientId,omitempty"`
 	ClientSecret string `json:"clientSecret,omitempty"`
-	// Issuer is the one authorization server that gets them; without it the server may name any.
+	// Issuer is the only authorization server that gets them; without it the server may name any.
 	Issuer string `json:"issuer,omitempty"`
-	// Scopes are asked for in place of those that the server names.
+	// Scopes are requested instead of those that the server names.
 	Scopes []string `json:"scopes,omitempty"`
 }
 
-// RetryPolicy says how connecting is tried again.
+// RetryPolicy configures retries of connecting.
 type RetryPolicy struct {
-	// MaxAttempts is how many in a row may fail before the server is left alone for a while: 1 to 10, default 3.
+	// MaxAttempts is the number of consecutive failures after which the circuit breaker opens: 1 to 10, default 3.
 	// Without a policy it is 5.
 	MaxAttempts int `json:"maxAttempts,omitempty"`
 	// Backoff is exponential (1 s to 30 s, default) or fixed (1 s).
 	Backoff string `json:"backoff,omitempty"`
 }
 
-// timeout returns the bound of a call.
+// timeout returns the timeout of a call.
 func (c MCPConfig) timeout() time.Duration {
 	if d, err := time.ParseDuration(c.Timeout); err == nil && d > 0 {
 		return d
@@ -89,7 +89,7 @@ func (c MCPConfig) timeout() time.Duration {
 	return DefaultTimeout
 }
 
-// masked returns a deep copy without secrets: values that are no mere reference to a variable are hidden.
+// masked returns a deep copy without secrets: it hides values that are not just a reference to a variable.
 func (c MCPConfig) masked() MCPConfig {
 	c.Args, c.Capabilities = slices.Clone(c.Args), slices.Clone(c.Capabilities)
 	c.Tools, c.Effects = slices.Clone(c.Tools), maps.Clone(c.Effects)
@@ -106,7 +106,7 @@ func (c MCPConfig) masked() MCPConfig {
 	return c
 }
 
-// deepCopy returns a copy of what came from JSON.
+// deepCopy returns a deep copy of a decoded JSON value.
 func deepCopy(metadata map[string]any) map[string]any {
 	raw, err := json.Marshal(metadata)
 	if err != nil || metadata == nil {
@@ -128,7 +128,7 @@ func mask(value string) string {
 	return hidden
 }
 
-// withoutDefaults takes the defaults out of references, which may be secrets too.
+// withoutDefaults removes the defaults from references, which may be secrets too.
 func withoutDefaults(value string) string {
 	return regexp.MustCompile(`:-[^}]*\}`).ReplaceAllString(value, "}")
 }

@@ -16,27 +16,27 @@ import (
 )
 
 const (
-	// olderVersion is the newest version of the protocol that begins with initialize.
+	// olderVersion is the newest version of the protocol that starts with initialize.
 	olderVersion = "2025-11-25"
-	// maxTools bounds the list of tools of a server, maxToolsBytes the messages that it comes in, in bytes.
+	// maxTools is the most tools of a server, maxToolsBytes the most bytes of the messages with its list.
 	maxTools, maxToolsBytes = 10_000, 32 << 20
-	// maxToolName and maxToolBytes bound the name and the whole definition of a tool.
+	// maxToolName and maxToolBytes are the most bytes of the name and of the whole definition of a tool.
 	maxToolName, maxToolBytes = 128, 256 << 10
 	// tasksExtension is the extension of 2026-07-28 for tasks.
 	tasksExtension = "io.modelcontextprotocol/tasks"
-	// endGrace is how long a session may take to say goodbye, and a process to end after each hint.
+	// endGrace is how long a session may take to close, and a process to end after each signal.
 	endGrace = 2 * time.Second
 )
 
-// link is the way to a server, below the protocol.
+// link is the transport to a server, below the protocol.
 type link interface {
 	mcp.Transport
-	// close closes the way. It may be called more than once.
+	// close closes the transport. It may be called more than once.
 	close()
-	// stderrTail is the end of what a process wrote to stderr, with secrets hidden; "" for a URL.
+	// stderrTail returns the end of the stderr of a process, with secrets hidden; "" for a URL.
 	stderrTail() string
-	// closeReason tells why the way is closed when it was not end that closed it; nil when that is unknown. The error matches
-	// oauth.ErrLogin when only a person can help.
+	// closeReason returns why the transport is closed if close was not called; nil if that is unknown. The error matches
+	// oauth.ErrLogin if a person must log in.
 	closeReason() error
 }
 
@@ -45,22 +45,22 @@ type connection struct {
 	session      *mcp.ClientSession
 	link         link
 	pendingCalls *pendingCalls
-	// supportsTasks tells that calls of tools may be made tasks, in the older generation of the protocol.
+	// supportsTasks is set if tool calls may be made tasks, in the older generation of the protocol.
 	supportsTasks bool
-	// done is closed when the session is over and its link closed, for whatever reason.
+	// done is closed when the session has ended and its link is closed, for whatever reason.
 	done chan struct{}
 }
 
-// connectOptions is how a connection is opened.
+// connectOptions configures a connection.
 type connectOptions struct {
-	// open makes a link; its errors are final.
+	// open creates a link; its errors are final.
 	open         func() (link, error)
 	options      *mcp.ClientOptions
 	pendingCalls *pendingCalls
 }
 
-// connect opens a session. A server that is confused by the newer generation of the protocol is asked again in the
-// older one, on a link of its own, after half of the time that there is.
+// connect opens a session. If the server does not answer in the newer generation of the protocol, connect tries the
+// older one, on a new link, after half of the available time.
 func connect(ctx context.Context, within time.Duration, o connectOptions) (*connection, error) {
 	first, cancel := context.WithTimeout(ctx, within/2)
 	defer cancel()
@@ -78,7 +78,7 @@ func connect(ctx context.Context, within time.Duration, o connectOptions) (*conn
 	return handshake(ctx, l, o, olderVersion)
 }
 
-// handshake opens a session of a generation, or ends the link.
+// handshake opens a session in one generation of the protocol, or closes the link.
 func handshake(ctx context.Context, l link, o connectOptions, version string) (*connection, error) {
 	client := mcp.NewClient(&mcp.Implementation{Name: "orch", Version: "1"}, o.options)
 	client.AddReceivingMiddleware(o.pendingCalls.middleware)
@@ -88,11 +88,11 @@ func handshake(ctx context.Context, l link, o connectOptions, version string) (*
 	}
 	heard := &handshakeCapture{}
 	ctx = context.WithValue(ctx, handshakeCaptureKey{}, heard)
-	// The SDK reads for as long as the session lives, but not all that it does ends with ctx.
+	// The SDK reads while the session lives, but not all of its work ends with ctx.
 	stop := context.AfterFunc(ctx, l.close)
 	session, err := client.Connect(ctx, l, &mcp.ClientSessionOptions{ProtocolVersion: version})
 	if !stop() {
-		err = ctx.Err() // what the SDK says of a link that was ended under it is not the reason
+		err = ctx.Err() // the SDK's error about the closed link is not the reason
 	}
 	if err != nil {
 		l.close()
@@ -101,15 +101,15 @@ func handshake(ctx context.Context, l link, o connectOptions, version string) (*
 	c := &connection{session: session, link: l, pendingCalls: o.pendingCalls, supportsTasks: heard.finish(), done: make(chan struct{})}
 	go func() {
 		defer close(c.done)
-		_ = session.Wait() // who uses the session learns more
+		_ = session.Wait() // users of the session get the error
 		l.close()
-		_ = session.Close() // it is over, but the SDK listens for changes until then
+		_ = session.Close() // it has ended, but until then the SDK listens for changes
 	}()
 	return c, nil
 }
 
-// explain adds what is known of the link to an error. A login that is needed is the whole reason: the link is ended for
-// it, and what the SDK says of that depends on what it was about to do.
+// explain adds what is known of the link to an error. If a login is required, it returns only that: the link was closed
+// because of it, and the SDK's error depends on what it was doing.
 func explain(err error, l link) error {
 	reason := l.closeReason()
 	if errors.Is(reason, oauth.ErrLogin) {
@@ -118,7 +118,7 @@ func explain(err error, l link) error {
 	return errors.Join(reason, err)
 }
 
-// tools lists the tools of the server. Those that nobody could use are left out, and refused is told why (S1-088).
+// tools lists the tools of the server. It leaves out unusable ones, and calls refused with the reason (S1-088).
 func (c *connection) tools(ctx context.Context, refused func(tool, reason string)) ([]*Tool, map[string]trait, error) {
 	if caps := c.session.InitializeResult().Capabilities; caps == nil || caps.Tools == nil {
 		return nil, nil, nil
@@ -144,7 +144,7 @@ func (c *connection) tools(ctx context.Context, refused func(tool, reason string
 	return all, traits, nil
 }
 
-// parseTool reads the definition of a tool, and says why it cannot be used; "" when it can.
+// parseTool parses the definition of a tool. It also returns why the tool cannot be used; "" if it can.
 func parseTool(raw json.RawMessage) (*Tool, trait, string) {
 	tool := &Tool{Said: raw}
 	if len(raw) > maxToolBytes {
@@ -163,7 +163,7 @@ func parseTool(raw json.RawMessage) (*Tool, trait, string) {
 	return tool, t, reason
 }
 
-// listLimits are those of a list, bytes those of its pages together.
+// listLimits are the limits of a list; bytes is the total of its pages.
 type listLimits struct{ count, bytes int }
 
 // list reads all pages of a list.
@@ -203,7 +203,7 @@ func (c *connection) list(ctx context.Context, method, key string, most listLimi
 	}
 }
 
-// toolProblem says why a tool cannot be used; "" when it can.
+// toolProblem returns why a tool cannot be used; "" if it can.
 func toolProblem(tool *mcp.Tool) string {
 	if !regexp.MustCompile(`^[A-Za-z0-9_./-]+$`).MatchString(tool.Name) || len(tool.Name) > maxToolName {
 		return "its name is none"
@@ -218,7 +218,7 @@ func toolProblem(tool *mcp.Tool) string {
 	return ""
 }
 
-// ping asks for a sign of life. An error that the server itself answers is one too: the newer generation of the
+// ping checks that the server answers. An error answered by the server counts too: the newer generation of the
 // protocol has no ping.
 func (c *connection) ping(ctx context.Context) error {
 	err := c.session.Ping(ctx, nil)
@@ -228,9 +228,9 @@ func (c *connection) ping(ctx context.Context) error {
 	return err
 }
 
-// close says goodbye, and ends the link when that takes too long. Calls in flight fail.
+// close closes the session, and the link if that takes too long. Calls in flight fail.
 func (c *connection) close() {
-	go func() { _ = c.session.Close() }() // it waits for calls in flight, which only the end of the link ends
+	go func() { _ = c.session.Close() }() // it waits for calls in flight, which only closing the link ends
 	timer := time.NewTimer(endGrace)
 	defer timer.Stop()
 	select {
@@ -241,7 +241,7 @@ func (c *connection) close() {
 	}
 }
 
-// serverOf is the name and version that a server gives itself.
+// serverOf returns the name and version that a server reports.
 func (c *connection) serverOf() string {
 	info := c.session.InitializeResult().ServerInfo
 	if info == nil {
@@ -250,8 +250,8 @@ func (c *connection) serverOf() string {
 	return info.Name + " " + info.Version
 }
 
-// options are those of a client that offers to answer what servers ask during calls, and wants to know about changes.
-// It has no roots: what a server may see is for its definition to say.
+// options returns the options of a client that answers requests of servers during calls, and is notified of changes.
+// It offers no roots: the definition decides what a server may see.
 func options(fs *pendingCalls, changed func(ChangeKind)) *mcp.ClientOptions {
 	caps := &mcp.ClientCapabilities{
 		Elicitation: &mcp.ElicitationCapabilities{Form: &mcp.FormElicitationCapabilities{}, URL: &mcp.URLElicitationCapabilities{}},

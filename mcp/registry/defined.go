@@ -11,13 +11,13 @@ import (
 type Tool struct {
 	mcp.Tool
 
-	// Said is all that the server says of it, as JSON.
+	// Said is the whole definition from the server, as JSON.
 	Said json.RawMessage
 }
 
-// Defined is a server as its definition describes it, and what it offers.
+// Defined is a server according to its definition, with the tools that it offers.
 type Defined struct {
-	// Enabled is false for a server that is switched off.
+	// Enabled is false for a disabled server.
 	Enabled bool
 	// Tools are all tools that the server offers; nil while it is not connected.
 	Tools []*Tool
@@ -25,15 +25,15 @@ type Defined struct {
 	config MCPConfig
 }
 
-// Offers reports whether the definition lets a tool be used.
+// Offers reports whether the definition permits a tool.
 func (d Defined) Offers(tool string) bool { return d.config.offers(tool) }
 
-// Effect is what the definition says of the effect of a tool: read, idempotent, write or destructive; "" when it says
-// nothing.
+// Effect returns the effect of a tool according to the definition: read, idempotent, write or destructive; "" if it
+// declares none.
 func (d Defined) Effect(tool string) string { return d.config.effectOf(tool) }
 
-// Defined returns the servers that are defined, by name. Before Init it reads their definitions, and connects to none.
-// The errors are those of Init.
+// Defined returns the defined servers, by name. Before Init it reads their definitions, without connecting.
+// Errors are those of Init.
 func (r *Registry) Defined() (map[string]Defined, error) {
 	all := map[string]Defined{}
 	if r.off {
@@ -57,7 +57,7 @@ func (r *Registry) readDefined(all map[string]Defined) error {
 	if err != nil {
 		return err
 	}
-	silent := slog.New(slog.DiscardHandler) // Init tells what is wrong
+	silent := slog.New(slog.DiscardHandler) // Init reports the problems
 	state := r.state.load(silent)
 	for name, def := range c.scan(dirs, silent).servers {
 		enabled := !def.Disabled
@@ -69,7 +69,7 @@ func (r *Registry) readDefined(all map[string]Defined) error {
 	return nil
 }
 
-// defined tells what calls go by: while a changed definition has no connection yet, those of the former one.
+// defined returns the definition that calls use: while a changed definition has no connection yet, the previous one.
 func (s *server) defined() Defined {
 	s.mu.Lock()
 	defer s.mu.Unlock()

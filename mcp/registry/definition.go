@@ -17,15 +17,15 @@ import (
 type definition struct {
 	MCPConfig
 
-	// source is the file, digest that of the definition.
+	// source is the file, digest the digest of the definition.
 	source, digest string
-	// key is the name in the map of a client.
+	// key is the name in the file of a client.
 	key string
-	// ignored are properties in that map that orch does not know.
+	// ignored are unknown properties in that file.
 	ignored []string
 }
 
-// entry is a server in the map of a client.
+// entry is a server in the file of a client.
 type entry struct {
 	Type      string                     `json:"type"`
 	Command   string                     `json:"command"`
@@ -37,22 +37,22 @@ type entry struct {
 	ServerURL string                     `json:"serverUrl"`
 	Headers   map[string]string          `json:"headers"`
 	Disabled  bool                       `json:"disabled"`
-	// Disallowed are tools that are switched off in Windsurf; Include and Exclude are those of Gemini CLI.
+	// Disallowed are the disabled tools in Windsurf; Include and Exclude are properties of Gemini CLI.
 	Disallowed []string `json:"disabledTools"`
 	Include    []string `json:"includeTools"`
 	Exclude    []string `json:"excludeTools"`
 
-	// What orch adds.
+	// Additional properties of orch.
 	Tools       []string          `json:"tools"`
 	Effects     map[string]string `json:"effects"`
 	Concurrency int               `json:"concurrency"`
 	RateLimit   int               `json:"rateLimit"`
 }
 
-// serverKeys are the keys of a map of servers, in the order in which they count.
+// serverKeys returns the keys of a map of servers, in order of precedence.
 func serverKeys() []string { return []string{"mcpServers", "servers"} }
 
-// load returns the servers of a file, or what is wrong with it.
+// load returns the servers of a file, or its problems.
 func (c *checker) load(d document) ([]definition, []SchemaError) {
 	if problems := c.check(d); len(problems) > 0 {
 		return nil, problems
@@ -60,7 +60,7 @@ func (c *checker) load(d document) ([]definition, []SchemaError) {
 	return decodeServers(d)
 }
 
-// decodeServers reads the servers of a file that has been checked. Those of a map are read one by one.
+// decodeServers decodes the servers of a checked file. It decodes the entries of a map one by one.
 func decodeServers(d document) ([]definition, []SchemaError) {
 	var maybe struct {
 		Claude map[string]json.RawMessage `json:"mcpServers"`
@@ -80,7 +80,7 @@ func decodeServers(d document) ([]definition, []SchemaError) {
 			path := []string{serverKeys()[i], name}
 			var e entry
 			if json.Unmarshal(entries[name], &e) != nil {
-				continue // the schema has told why
+				continue // the schema check has reported it
 			}
 			config := e.config(name)
 			odd, pattern := config.malformed()
@@ -102,7 +102,7 @@ func decodeServers(d document) ([]definition, []SchemaError) {
 	return all, problems
 }
 
-// loadOne reads a file with one server.
+// loadOne decodes a file with one server.
 func loadOne(d document) ([]definition, []SchemaError) {
 	var config MCPConfig
 	if err := d.decode(&config); err != nil {
@@ -118,7 +118,7 @@ func loadOne(d document) ([]definition, []SchemaError) {
 	return []definition{define(d.file, config)}, nil
 }
 
-// badPattern reports a pattern that is none, in a property of the server of a path.
+// badPattern reports an invalid pattern in a property of the server at a path.
 func (d document) badPattern(server []string, property, pattern string) SchemaError {
 	path := slices.Concat(server, []string{property})
 	return d.problem(path, path, strconv.Quote(pattern)+" is no pattern")
@@ -127,13 +127,13 @@ func (d document) badPattern(server []string, property, pattern string) SchemaEr
 func define(file string, config MCPConfig) definition {
 	raw, err := json.Marshal(config)
 	if err != nil {
-		panic(err) // it came from JSON
+		panic(err) // it was decoded from JSON
 	}
 	sum := sha256.Sum256(append(raw, strconv.FormatBool(config.Disabled)...))
 	return definition{MCPConfig: config, source: file, digest: hex.EncodeToString(sum[:])}
 }
 
-// config returns the entry as a definition of its own.
+// config converts the entry to a definition.
 func (e entry) config(name string) MCPConfig {
 	c := MCPConfig{
 		SchemaVersion: "1.0.0", Name: serverName(name), Transport: TransportStdio, Capabilities: []string{"tools"},
@@ -157,7 +157,7 @@ func (e entry) config(name string) MCPConfig {
 	return c
 }
 
-// offered are the patterns of the tools that the client offers, in the words of orch.
+// offered returns the patterns of the tools that the client offers, in the syntax of orch.
 func (e entry) offered() []string {
 	tools := slices.Concat(e.Tools, e.Include)
 	for _, name := range slices.Concat(e.Disallowed, e.Exclude) {
@@ -166,7 +166,7 @@ func (e entry) offered() []string {
 	return tools
 }
 
-// ignored are the properties of an entry that orch does not know, in order.
+// ignored returns the unknown properties of an entry, sorted.
 func ignored(raw json.RawMessage) []string {
 	var properties map[string]json.RawMessage
 	if json.Unmarshal(raw, &properties) != nil {
@@ -178,7 +178,7 @@ func ignored(raw json.RawMessage) []string {
 	return slices.Sorted(maps.Keys(properties))
 }
 
-// textOf turns a scalar into the value of a variable.
+// textOf converts a scalar to the value of a variable.
 func textOf(raw json.RawMessage) string {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
@@ -187,7 +187,7 @@ func textOf(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// serverName makes a name of a client one of the registry: lower case, with hyphens for all that is not allowed.
+// serverName converts a name of a client to one of the registry: lower case, with hyphens for invalid characters.
 func serverName(name string) string {
 	name = regexp.MustCompile(`[^a-z0-9-]+`).ReplaceAllString(strings.ToLower(name), "-")
 	name = strings.Trim(name, "-")

@@ -16,25 +16,25 @@ import (
 	"github.com/orch-dev/orch/mcp/oauth"
 )
 
-// session is a connection whose tools are known.
+// session is a connection together with the tools of the server.
 type session struct {
 	conn *connection
-	// tools are those that the server offers, missing the capabilities of the definition that it does not.
+	// tools are those that the server offers, missing the required capabilities that it does not offer.
 	tools   []*Tool
 	traits  map[string]trait
 	missing []string
 	// def is the definition that it was opened with.
 	def MCPConfig
-	// latency is the time from the beginning to the end of the handshake.
+	// latency is the duration of the handshake.
 	latency time.Duration
 	digest  string
-	// conceal and guard are those of the expansion.
+	// conceal and guard are those of expandedConfig.
 	conceal, guard func(string) string
 }
 
 func (s *session) close() { s.conn.close() }
 
-// missingText says what is missing; "" when nothing is.
+// missingText names the missing capabilities; "" if there are none.
 func (s *session) missingText() string {
 	if len(s.missing) == 0 {
 		return ""
@@ -42,21 +42,21 @@ func (s *session) missingText() string {
 	return "the definition promises what the server does not offer: " + strings.Join(s.missing, ", ")
 }
 
-// dialOptions is how a session is opened.
+// dialOptions configures how a session is opened.
 type dialOptions struct {
-	// onStage is told of each step; nil when nobody asks.
+	// onStage is called after each step; may be nil.
 	onStage func(name string, took time.Duration, err error)
-	// onChange is told that the server offers something else; nil when nobody asks.
+	// onChange is called when the server's offer changes; may be nil.
 	onChange func(ChangeKind)
-	// onAmbiguous is told that the server asks something that may belong to several calls; nil when nobody calls.
+	// onAmbiguous is called for a request of the server that may belong to several calls; may be nil.
 	onAmbiguous func(method string)
-	// retry is an attempt after one that failed: what the definition lacks has been told.
+	// retry is set after a failed attempt: unset variables were logged before.
 	retry bool
-	// onStderr is told what a process wrote to stderr, when the session cannot be opened; nil when nobody asks.
+	// onStderr is called with the stderr of a process if the session cannot be opened; may be nil.
 	onStderr func(string)
 }
 
-// dial opens a session with the server of a definition, within its timeout. ErrHandshakeFailed; its text holds no
+// dial opens a session with the server of a definition, within its timeout. ErrHandshakeFailed; its text contains no
 // secrets.
 func (r *Registry) dial(ctx context.Context, def definition, d dialOptions) (*session, error) {
 	if d.onStage == nil {
@@ -94,7 +94,7 @@ func (r *Registry) dial(ctx context.Context, def definition, d dialOptions) (*se
 	return s, nil
 }
 
-// reasonOf is the text of an error for people.
+// reasonOf returns the text of an error for people.
 func reasonOf(err error) string {
 	if coded, ok := errors.AsType[*fault.Error](err); ok {
 		return coded.Message
@@ -111,7 +111,7 @@ func handshakeFailed(name, reason string) error {
 		WithHint("orch mcp test %s", name)
 }
 
-// variable is a variable of the environment, or one of those that clients define themselves.
+// variable returns a variable of the environment, or one of those that clients define themselves.
 func (r *Registry) variable(name string) string {
 	if value := r.getenv(name); value != "" {
 		return value
@@ -126,7 +126,7 @@ func (r *Registry) variable(name string) string {
 	}
 }
 
-// open does the stages that need the server.
+// open runs the stages that need the server.
 func (r *Registry) open(ctx context.Context, e expandedConfig, d dialOptions) (*session, error) {
 	var (
 		last     link
@@ -164,7 +164,7 @@ func (r *Registry) open(ctx context.Context, e expandedConfig, d dialOptions) (*
 	return s, nil
 }
 
-// pendingCalls returns those of a new connection.
+// pendingCalls returns the pending calls of a new connection.
 func (r *Registry) pendingCalls(e expandedConfig, d dialOptions) *pendingCalls {
 	fs := newPendingCalls(e.timeout())
 	fs.onUnowned = func(method string) {
@@ -177,14 +177,14 @@ func (r *Registry) pendingCalls(e expandedConfig, d dialOptions) *pendingCalls {
 	return fs
 }
 
-// logRefused logs tools that are left out.
+// logRefused returns a function that logs tools that are left out.
 func (r *Registry) logRefused(ctx context.Context, server string, conceal func(string) string) func(tool, reason string) {
 	return func(tool, reason string) {
 		r.log.WarnContext(ctx, "mcp_tool_refused", slog.String("server", server), slog.String("tool", conceal(tool)), slog.String("reason", reason))
 	}
 }
 
-// reportConnect tells of the stages connect and initialize.
+// reportConnect reports the stages connect and initialize.
 func (d dialOptions) reportConnect(l link, starting, both time.Duration, err error) {
 	if l == nil {
 		d.onStage("connect", starting, err)
@@ -197,7 +197,7 @@ func (d dialOptions) reportConnect(l link, starting, both time.Duration, err err
 	}
 }
 
-// link returns the way to the server of a definition.
+// link returns the link to the server of a definition.
 func (r *Registry) link(e expandedConfig) (link, error) {
 	if e.Transport == TransportHTTP {
 		return newRemote(e)
@@ -205,7 +205,7 @@ func (r *Registry) link(e expandedConfig) (link, error) {
 	return spawn(r.services, e, r.dir, r.getenv)
 }
 
-// missingCapabilities returns the capabilities of a definition that a server does not offer (S1-073).
+// missingCapabilities returns the required capabilities that a server does not offer (S1-073).
 func missingCapabilities(c MCPConfig, has *mcp.ServerCapabilities, tools []*Tool) []string {
 	offered := map[string]bool{}
 	if has != nil {
@@ -225,13 +225,13 @@ func missingCapabilities(c MCPConfig, has *mcp.ServerCapabilities, tools []*Tool
 	return lacking
 }
 
-// normalizeName makes names of tools comparable with capabilities: lower case, and hyphens for all but letters and digits.
+// normalizeName makes tool names comparable with capabilities: lower case, with hyphens for all but letters and digits.
 func normalizeName(name string) string {
 	return regexp.MustCompile(`[^a-z0-9]`).ReplaceAllString(strings.ToLower(name), "-")
 }
 
-// acquireSlot waits for the right to open a session: many at once would slow each other down. It is given back after a while
-// even when the session still is not open, so that silent servers do not delay the others (S1-007).
+// acquireSlot waits for the right to open a session: many at once would slow each other down. After a while the slot is released
+// even if the session is not open yet, so that silent servers do not delay the others (S1-007).
 func (r *Registry) acquireSlot(ctx context.Context) (func(), error) {
 	select {
 	case r.slots <- struct{}{}:

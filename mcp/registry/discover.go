@@ -15,7 +15,7 @@ import (
 // PathVariable names further directories with definitions, separated as in PATH.
 const PathVariable = "ORCH_MCP_PATH"
 
-// Directories returns where definitions are looked for, those that count more first (S1-002, S1-004): .orch/mcp of the
+// Directories returns the directories with definitions, in order of precedence (S1-002, S1-004): .orch/mcp of the
 // directory, .orch/mcp of the home, the directories of ORCH_MCP_PATH. ErrInvalidPath for a malformed list.
 func Directories(dir, home string, getenv func(string) string) ([]string, error) {
 	dirs := []string{filepath.Join(dir, ".orch", "mcp"), filepath.Join(home, ".orch", "mcp")}
@@ -38,7 +38,7 @@ func Directories(dir, home string, getenv func(string) string) ([]string, error)
 	return unique(dirs), nil
 }
 
-// unique drops repetitions, as where the project is the home.
+// unique removes duplicates: the project may be the home.
 func unique(dirs []string) []string {
 	var kept []string
 	for _, dir := range dirs {
@@ -49,18 +49,18 @@ func unique(dirs []string) []string {
 	return kept
 }
 
-// scanResult is what the directories hold.
+// scanResult is the content of the directories.
 type scanResult struct {
-	// servers are the definitions that count.
+	// servers are the effective definitions.
 	servers map[string]definition
 	// broken are files that could not be loaded.
 	broken map[string]bool
-	// dirs counts the directories that are there.
+	// dirs counts the existing directories.
 	dirs int
 }
 
-// scan reads the directories. Files that cannot be loaded are logged and left out (S1-006); so are definitions that
-// another one overrides (S1-005).
+// scan reads the directories. It logs and skips files that cannot be loaded (S1-006), and definitions that another
+// one overrides (S1-005).
 func (c *checker) scan(dirs []string, log *slog.Logger) scanResult {
 	all := scanResult{servers: map[string]definition{}, broken: map[string]bool{}}
 	for _, dir := range dirs {
@@ -80,7 +80,7 @@ func (c *checker) scan(dirs []string, log *slog.Logger) scanResult {
 	return all
 }
 
-// filesOf lists the definitions of a directory: its *.json, sorted, not those that editors hide.
+// filesOf lists the definitions of a directory: its *.json files, sorted, without hidden ones.
 func filesOf(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -17,13 +17,13 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// The bounds of a definition.
+// The limits of a definition.
 const (
 	maxFileBytes = 16 << 20
 	maxDepth     = 100
 )
 
-// document is a parsed file that knows where each of its values stands. Comments and trailing commas are allowed.
+// document is a parsed file with the positions of its values. Comments and trailing commas are allowed.
 type document struct {
 	file    string
 	content []byte
@@ -66,7 +66,7 @@ func parseDocument(file string, content []byte) (document, error) {
 	return document{file: file, content: content, tree: tree, plain: standard.Pack()}, nil
 }
 
-// tooDeep protects the parser, which recurs.
+// tooDeep protects the parser, which is recursive.
 func tooDeep(content []byte) bool {
 	depth, quoted := 0, false
 	for i := 0; i < len(content); i++ {
@@ -97,20 +97,20 @@ func brokenJSON(file string, err error) error {
 	return fault.Wrap(fault.InvalidFormat, ErrInvalidJSON, text[len(place[0]):]).WithField(file + ":" + place[1] + ":" + place[2])
 }
 
-// decode fills a value from a part of the document.
+// decode decodes the document.
 func (d document) decode(into any) error {
 	decoder := json.NewDecoder(bytes.NewReader(d.plain))
 	decoder.UseNumber()
 	return decoder.Decode(into)
 }
 
-// problem reports something at the value of a path.
+// problem returns a schema error at the value of a path.
 func (d document) problem(at []string, path []string, message string) SchemaError {
 	line, column := d.position(at)
 	return SchemaError{File: d.file, Line: line, Column: column, Path: pointer(path), Message: message}
 }
 
-// position returns where the value of a path stands; where a part of it is missing, the last object that is there.
+// position returns the position of the value at a path; if a part of the path is missing, that of the last existing object.
 func (d document) position(path []string) (line, column int) {
 	value := d.tree
 	for _, key := range path {
@@ -123,13 +123,13 @@ func (d document) position(path []string) (line, column int) {
 	return d.lineColumn(value.StartOffset)
 }
 
-// lineColumn turns an offset into a line and a column, from 1, in characters.
+// lineColumn converts an offset to a line and a column, from 1, in characters.
 func (d document) lineColumn(offset int) (line, column int) {
 	before := d.content[:min(offset, len(d.content))]
 	return bytes.Count(before, []byte("\n")) + 1, utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:]) + 1
 }
 
-// child returns the member or element of a value; of members of the same name the last one counts.
+// child returns a member or element of a value; the last one of several members with the same name.
 func child(value hujson.Value, key string) (hujson.Value, bool) {
 	switch in := value.Value.(type) {
 	case *hujson.Object:
@@ -154,7 +154,7 @@ func nameOf(value hujson.Value) string {
 	return literal.String()
 }
 
-// duplicateNames returns the names that stand twice in an object: one of them would be lost without a word.
+// duplicateNames reports duplicate names in objects: one of the values would be lost silently.
 func (d document) duplicateNames(value hujson.Value, path []string) []SchemaError {
 	var found []SchemaError
 	switch in := value.Value.(type) {
@@ -178,7 +178,7 @@ func (d document) duplicateNames(value hujson.Value, path []string) []SchemaErro
 	return found
 }
 
-// pointer writes a JSON pointer.
+// pointer formats a JSON pointer.
 func pointer(path []string) string {
 	var b strings.Builder
 	for _, key := range path {

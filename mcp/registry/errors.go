@@ -6,8 +6,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// The errors of the contract (S1-080) and those that it leaves without a name. What the registry returns carries a
-// code of package fault and matches one of them through errors.Is.
+// The errors of the contract (S1-080) and additional ones. An error that the registry returns has a
+// code of package fault and matches one of these with errors.Is.
 var (
 	ErrToolNotFound     = errors.New("mcp: tool not found in registry")
 	ErrToolDisabled     = errors.New("mcp: tool is administratively disabled")
@@ -22,9 +22,9 @@ var (
 	ErrInvalidPath      = errors.New("mcp: invalid config path")
 	ErrStateNotWritable = errors.New("mcp: state directory not writable")
 
-	// ErrUnanswered says of a call that it may have reached the server, and that its outcome is unknown.
+	// ErrUnanswered marks a call that may have reached the server, with an unknown outcome.
 	ErrUnanswered = errors.New("mcp: the call was sent and not answered")
-	// ErrTaskLost says that the server does not know a task any more; its outcome is unknown.
+	// ErrTaskLost means that the server no longer knows a task; its outcome is unknown.
 	ErrTaskLost = errors.New("mcp: the task is unknown to its server")
 )
 

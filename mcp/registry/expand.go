@@ -10,33 +10,33 @@ import (
 	"github.com/orch-dev/orch/mcp/oauth"
 )
 
-// expandedConfig is a definition with the values of its variables.
+// expandedConfig is a definition with its variables replaced by their values.
 type expandedConfig struct {
 	MCPConfig
 
-	// conceal hides secrets in a text.
+	// conceal hides all secrets in a text.
 	conceal func(string) string
-	// guard hides those of them in a text that surely are secrets: values of env and headers whose names say so, and
-	// tokens. It is for results, in which a path that happens to be in env too must stay.
+	// guard hides only certain secrets in a text: values of env and headers with names of secrets, and
+	// tokens. It is for results, in which a path that is also a value in env must stay.
 	guard func(string) string
 	// unset are variables without a value.
 	unset []string
-	// login gives the token of each request; nil when the definition has one, or has no use for it.
+	// login provides the token of each request; nil if the definition has a token, or needs none.
 	login *oauth.Source
 }
 
 // expander replaces references to variables.
 type expander struct {
 	getenv func(string) string
-	// secrets are values that must not be shown.
+	// secrets are values that must be hidden.
 	secrets []string
-	// guarded are those of them that surely are secrets.
+	// guarded are those that are certainly secrets.
 	guarded []string
-	// unset are variables without a value, refused those that an argument may not name.
+	// unset are variables without a value, refused those that an argument may not contain.
 	unset, refused []string
 }
 
-// expand returns a definition with the values of its variables. VALIDATION_ERROR when the command line names a secret.
+// expand replaces the variables in a definition. VALIDATION_ERROR if the command line contains a secret.
 func expand(c MCPConfig, getenv func(string) string) (expandedConfig, error) {
 	e := expander{getenv: getenv}
 	c.Command, c.Cwd, c.Args = e.public(c.Command), e.public(c.Cwd), slices.Clone(c.Args)
@@ -55,7 +55,7 @@ func expand(c MCPConfig, getenv func(string) string) (expandedConfig, error) {
 	return expandedConfig{MCPConfig: c, conceal: concealer(e.secrets), guard: concealer(e.guarded), unset: e.unset}, nil
 }
 
-// addURLSecrets remembers the secrets in a URL.
+// addURLSecrets adds the secrets in a URL.
 func (e *expander) addURLSecrets(u *url.URL) {
 	if password, ok := u.User.Password(); ok {
 		e.addSecret(password)
@@ -70,7 +70,7 @@ func (e *expander) addURLSecrets(u *url.URL) {
 // public expands a text that others can see.
 func (e *expander) public(text string) string { return e.text(text, true) }
 
-// secret expands a text that nobody may see.
+// secret expands a secret text.
 func (e *expander) secret(text string) string {
 	value := e.text(text, false)
 	e.addSecret(value)
@@ -78,12 +78,12 @@ func (e *expander) secret(text string) string {
 	return value
 }
 
-// addSecret remembers a value that surely is a secret.
+// addSecret adds a value that is certainly a secret.
 func (e *expander) addSecret(value string) {
 	e.secrets, e.guarded = append(e.secrets, value), append(e.guarded, value)
 }
 
-// oauth expands what is said of logins.
+// oauth expands the configuration of logins.
 func (e *expander) oauth(o *OAuth) *OAuth {
 	if o == nil {
 		return nil
@@ -95,7 +95,7 @@ func (e *expander) oauth(o *OAuth) *OAuth {
 	return &out
 }
 
-// values expands the values of a map. All of them count as secrets, but only some of their names say so.
+// values expands the values of a map. All of them count as secrets, but only those with names of secrets as certain ones.
 func (e *expander) values(m map[string]string) map[string]string {
 	out := make(map[string]string, len(m))
 	for name, value := range m {
@@ -109,8 +109,8 @@ func (e *expander) values(m map[string]string) map[string]string {
 	return out
 }
 
-// text replaces ${NAME}, ${env:NAME} and both with :-default. Other references stay as they are; what a client would ask
-// its user for (${input:NAME}) counts as unset.
+// text replaces ${NAME}, ${env:NAME} and both with :-default. Other references stay; a reference for which a client
+// would ask its user (${input:NAME}) counts as unset.
 func (e *expander) text(text string, public bool) string {
 	for _, found := range regexp.MustCompile(`\$\{(input:[^}]*)\}`).FindAllStringSubmatch(text, -1) {
 		e.unset = append(e.unset, found[1])
@@ -136,19 +136,19 @@ func (e *expander) text(text string, public bool) string {
 	})
 }
 
-// secretName tells names of variables that hold secrets.
+// secretName reports whether the name of a variable indicates a secret.
 func secretName(name string) bool {
 	return regexp.MustCompile(`(?i)SECRET|TOKEN|PASSW|PASSPHRASE|CREDENTIAL|API_?KEY|ACCESS_KEY|PRIVATE_KEY|_KEY$|^KEY$|AUTH`).MatchString(name)
 }
 
-// shortSecret is the length below which hiding a value would make texts unreadable, and would hide little.
+// shortSecret is the length below which hiding a value would make texts unreadable, and would protect little.
 const shortSecret = 6
 
 // concealer returns a function that hides values.
 func concealer(values []string) func(string) string {
 	var pairs []string
 	values = slices.Clone(values)
-	slices.SortFunc(values, func(a, b string) int { return len(b) - len(a) }) // a value may hold another
+	slices.SortFunc(values, func(a, b string) int { return len(b) - len(a) }) // a value may contain another
 	for _, value := range slices.Compact(values) {
 		if len(value) >= shortSecret {
 			pairs = append(pairs, value, hidden)

@@ -13,30 +13,30 @@ import (
 )
 
 const (
-	// maxFeatureBytes bounds a list of resources or prompts, and the content of one, in bytes.
+	// maxFeatureBytes is the most bytes of a list of resources or prompts, and of the content of one.
 	maxFeatureBytes = 4 << 20
-	// maxFeatures bounds such a list.
+	// maxFeatures is the most entries of such a list.
 	maxFeatures = 10_000
 )
 
-// Resources returns the resources of a server as it lists them; none where it has no such capability. At most 10,000,
+// Resources returns the resources that a server lists; none if it lacks the capability. At most 10,000,
 // and 4 MiB. Errors are those of Call.
 func (r *Registry) Resources(ctx context.Context, server string) ([]json.RawMessage, error) {
 	return r.list(ctx, server, "resources/list", "resources", hasResources)
 }
 
-// ResourceTemplates is Resources for templates of resources.
+// ResourceTemplates returns the resource templates of a server, like Resources.
 func (r *Registry) ResourceTemplates(ctx context.Context, server string) ([]json.RawMessage, error) {
 	return r.list(ctx, server, "resources/templates/list", "resourceTemplates", hasResources)
 }
 
-// Prompts is Resources for prompts.
+// Prompts returns the prompts of a server, like Resources.
 func (r *Registry) Prompts(ctx context.Context, server string) ([]json.RawMessage, error) {
 	return r.list(ctx, server, "prompts/list", "prompts", hasPrompts)
 }
 
-// ReadResource returns the ReadResourceResult of a server, at most 4 MiB. Errors are those of Call, and NOT_FOUND when
-// the server says that there is no such resource.
+// ReadResource returns the ReadResourceResult of a server, at most 4 MiB. Errors are those of Call, and NOT_FOUND if
+// the server reports that there is no such resource.
 func (r *Registry) ReadResource(ctx context.Context, server, uri string) (json.RawMessage, error) {
 	return r.get(ctx, server, "resources/read", uri, object{"uri": uri})
 }
@@ -54,7 +54,7 @@ func hasResources(c *mcp.ServerCapabilities) bool { return c.Resources != nil }
 
 func hasPrompts(c *mcp.ServerCapabilities) bool { return c.Prompts != nil }
 
-// list reads a list where the server has the capability for it.
+// list reads a list if the server has the capability for it.
 func (r *Registry) list(ctx context.Context, server, method, key string, has func(*mcp.ServerCapabilities) bool) ([]json.RawMessage, error) {
 	all := []json.RawMessage{}
 	err := r.withConnection(ctx, server, method, func(ctx context.Context, a *activeSession) error {
@@ -64,7 +64,7 @@ func (r *Registry) list(ctx context.Context, server, method, key string, has fun
 		}
 		var err error
 		all, err = a.conn.list(ctx, method, key, listLimits{count: maxFeatures, bytes: maxFeatureBytes})
-		if said, ok := errors.AsType[*jsonrpc.Error](err); ok && said.Code == jsonrpc.CodeMethodNotFound { // such as one without templates
+		if said, ok := errors.AsType[*jsonrpc.Error](err); ok && said.Code == jsonrpc.CodeMethodNotFound { // such as a server without templates
 			all, err = []json.RawMessage{}, nil
 		}
 		return err
@@ -72,7 +72,7 @@ func (r *Registry) list(ctx context.Context, server, method, key string, has fun
 	return all, err
 }
 
-// get reads one thing. To the limits of the server that is a call.
+// get reads one resource or prompt. The limits of the server count it as a call.
 func (r *Registry) get(ctx context.Context, server, method, name string, fields object) (json.RawMessage, error) {
 	leave, err := r.acquireLimits(ctx, server)
 	if err != nil {
@@ -103,7 +103,7 @@ func (r *Registry) get(ctx context.Context, server, method, name string, fields 
 	return raw, nil
 }
 
-// acquireLimits waits until the limits of a server let one more request through, which leave ends. RATE_LIMITED, CANCELLED.
+// acquireLimits waits until the limits of a server permit another request; leave releases them. RATE_LIMITED, CANCELLED.
 func (r *Registry) acquireLimits(ctx context.Context, name string) (leave func(), err error) {
 	if err := r.checkUsable(); err != nil {
 		return nil, err
@@ -127,7 +127,7 @@ func (r *Registry) acquireLimits(ctx context.Context, name string) (leave func()
 	return l.gate.release, nil
 }
 
-// withConnection does something with the connection of a server, within its timeout.
+// withConnection calls do with the connection of a server, within its timeout.
 func (r *Registry) withConnection(ctx context.Context, name, what string, do func(context.Context, *activeSession) error) error {
 	if err := r.checkUsable(); err != nil {
 		return err

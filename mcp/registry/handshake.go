@@ -10,32 +10,32 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// The bounds of what is kept of a handshake, in bytes and in answers.
+// The limits of a captured handshake, in bytes and in answers.
 const (
 	maxCaptured       = 1 << 20
 	maxCapturedBodies = 8
 )
 
-// handshakeCapture hears the handshake with a server: the SDK drops what it does not know of the capabilities, and tasks are
-// among that. A nil capture keeps nothing.
+// handshakeCapture reads the capabilities from the handshake with a server: the SDK drops the unknown ones, including
+// tasks. A nil capture does nothing.
 type handshakeCapture struct {
 	mu     sync.Mutex
 	over   bool
 	bodies []*capturedBody
-	// supportsTasks tells that calls of tools may be made tasks in the older generation of the protocol.
+	// supportsTasks is set if tool calls may be made tasks in the older generation of the protocol.
 	supportsTasks bool
 }
 
-// handshakeCaptureKey is the key of the capture of a context.
+// handshakeCaptureKey is the context key of the capture.
 type handshakeCaptureKey struct{}
 
-// handshakeCaptureOf returns the capture of a context; nil when there is none.
+// handshakeCaptureOf returns the capture in a context; nil if there is none.
 func handshakeCaptureOf(ctx context.Context) *handshakeCapture {
 	g, _ := ctx.Value(handshakeCaptureKey{}).(*handshakeCapture)
 	return g
 }
 
-// onResult hears a result.
+// onResult reads a result.
 func (g *handshakeCapture) onResult(result json.RawMessage) {
 	if g == nil {
 		return
@@ -47,7 +47,7 @@ func (g *handshakeCapture) onResult(result json.RawMessage) {
 	}
 }
 
-// readCapabilities looks for the capabilities in a result. g.mu is held.
+// readCapabilities looks for the capabilities in a result. g.mu must be held.
 func (g *handshakeCapture) readCapabilities(result json.RawMessage) {
 	var r struct {
 		ProtocolVersion string `json:"protocolVersion"`
@@ -66,7 +66,7 @@ func (g *handshakeCapture) readCapabilities(result json.RawMessage) {
 	}
 }
 
-// capture hears the body of an answer while it is read.
+// capture returns a body that is captured while it is read.
 func (g *handshakeCapture) capture(body io.ReadCloser) io.ReadCloser {
 	if g == nil {
 		return body
@@ -81,7 +81,7 @@ func (g *handshakeCapture) capture(body io.ReadCloser) io.ReadCloser {
 	return l
 }
 
-// finish ends the hearing, and reports whether calls of tools may be made tasks in the older generation.
+// finish ends the capture, and reports whether tool calls may be made tasks in the older generation.
 func (g *handshakeCapture) finish() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -96,7 +96,7 @@ func (g *handshakeCapture) finish() bool {
 	return g.supportsTasks
 }
 
-// capturedBody is a body whose beginning is kept. What is kept is guarded by the capture.
+// capturedBody is a body whose beginning is captured. The fields are guarded by the mutex of the capture.
 type capturedBody struct {
 	io.ReadCloser
 
@@ -115,7 +115,7 @@ func (l *capturedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// messages returns those of a body: one JSON document, or the events of a stream.
+// messages decodes a body: one JSON document, or the events of a stream.
 func messages(body []byte) []jsonrpc.Message {
 	if msg, err := jsonrpc.DecodeMessage(body); err == nil {
 		return []jsonrpc.Message{msg}

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// The figures of the health monitor (S1-083…S1-085, A-70).
+// The parameters of the health monitor (S1-083…S1-085, A-70).
 const (
 	healthInterval  = 30 * time.Second
 	openFor         = 15 * time.Second
@@ -17,21 +17,21 @@ const (
 	silencesAllowed = 1
 )
 
-// health is how a server is doing: its status and its circuit breaker. It computes; its user has the clock.
+// health is the status of a server and its circuit breaker. It only computes; the caller has the clock.
 type health struct {
 	status  Status
 	breaker CircuitBreaker
-	// opensAfter failures in a row the breaker opens.
+	// opensAfter is the number of consecutive failures after which the breaker opens.
 	opensAfter int
-	// fixed keeps the delays from growing.
+	// fixed disables the growth of delays.
 	fixed bool
-	// login says that only a person can help, by logging in.
+	// login is set if a person must log in.
 	login bool
-	// missedPings counts pings in a row without an answer.
+	// missedPings counts consecutive unanswered pings.
 	missedPings int
 }
 
-// newHealth returns that of a server that is about to be connected.
+// newHealth returns the health of a server that will be connected.
 func newHealth(policy *RetryPolicy) health {
 	h := health{status: Degraded, opensAfter: opensAfter}
 	h.breaker.State = BreakerClosed
@@ -46,7 +46,7 @@ func newHealth(policy *RetryPolicy) health {
 	return h
 }
 
-// connected notes a handshake. A breaker that was open lets the server be used, and watches.
+// connected records a handshake. An open breaker becomes half open.
 func (h *health) connected(complete bool) {
 	h.missedPings, h.login = 0, false
 	h.status = Ready
@@ -60,7 +60,7 @@ func (h *health) connected(complete bool) {
 	h.closeBreaker()
 }
 
-// answered notes a sign of life of a connected server.
+// answered records an answer of a connected server.
 func (h *health) answered() {
 	h.missedPings = 0
 	h.breaker.Successes++
@@ -77,7 +77,7 @@ func (h *health) closeBreaker() {
 	}
 }
 
-// unanswered notes a ping without an answer, and reports whether the connection is to be given up.
+// unanswered records a ping without an answer, and reports whether to give up the connection.
 func (h *health) unanswered(now time.Time) bool {
 	if h.missedPings++; h.missedPings <= silencesAllowed {
 		return false
@@ -86,7 +86,7 @@ func (h *health) unanswered(now time.Time) bool {
 	return true
 }
 
-// failed notes that the server could not be connected, or that the connection was lost.
+// failed records that the server could not be connected, or that the connection was lost.
 func (h *health) failed(now time.Time) {
 	h.missedPings, h.login = 0, false
 	h.breaker.Failures++
@@ -97,13 +97,13 @@ func (h *health) failed(now time.Time) {
 	}
 }
 
-// loginRequired notes that the server demands a login. That is no failure: the server answers, and is not to be left alone.
+// loginRequired records that the server requires a login. That is no failure of the server, and does not open the breaker.
 func (h *health) loginRequired() { h.missedPings, h.login, h.status = 0, true, Degraded }
 
-// hasFailed tells whether an attempt has failed since all was well.
+// hasFailed reports whether an attempt has failed since the last success.
 func (h *health) hasFailed() bool { return h.login || h.breaker.Failures > 0 }
 
-// delay is how long to wait before the next attempt. random is in [0,1).
+// delay returns how long to wait before the next attempt. random is in [0,1).
 func (h *health) delay(random float64) time.Duration {
 	switch {
 	case h.login:
@@ -119,7 +119,7 @@ func (h *health) delay(random float64) time.Duration {
 	return time.Duration(float64(delay) * (1 - jitter + 2*jitter*random))
 }
 
-// randomFraction is a random number in [0,1).
+// randomFraction returns a random number in [0,1).
 func randomFraction() float64 {
 	return rand.Float64() //nolint:gosec // it only spreads attempts
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/orch-dev/orch/mcp/oauth"
 )
 
-// maxBody bounds an answer that is one JSON document, and an event of a stream, in bytes.
+// maxBody is the most bytes of an answer that is one JSON document, and of an event of a stream.
 const maxBody = 16 << 20
 
 // remote is a link to a URL.
@@ -33,7 +33,7 @@ type remote struct {
 	refused error
 }
 
-// newRemote prepares the link to the URL of a definition. VALIDATION_ERROR.
+// newRemote returns the link to the URL of a definition. VALIDATION_ERROR.
 func newRemote(e expandedConfig) (*remote, error) {
 	u, err := url.Parse(e.BaseURL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -57,7 +57,7 @@ func newRemote(e expandedConfig) (*remote, error) {
 	return r, nil
 }
 
-// checkRedirect refuses to follow the server to another origin: what is sent was meant for the one of the definition.
+// checkRedirect refuses redirects to another origin: the request is meant only for the origin in the definition.
 func (r *remote) checkRedirect(from, to *url.URL, hops int) error {
 	const most = 10
 	if to.Scheme == from.Scheme && to.Host == from.Host && hops < most {
@@ -70,7 +70,7 @@ func (r *remote) checkRedirect(from, to *url.URL, hops int) error {
 	return r.refused
 }
 
-// headersOf are the headers of each request.
+// headersOf returns the headers of each request.
 func headersOf(c MCPConfig) http.Header {
 	h := http.Header{}
 	for name, value := range c.Headers {
@@ -82,7 +82,7 @@ func headersOf(c MCPConfig) http.Header {
 	return h
 }
 
-// recordRefusal remembers that the server has refused a request.
+// recordRefusal records that the server has refused a request.
 func (r *remote) recordRefusal(status string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -92,7 +92,7 @@ func (r *remote) recordRefusal(status string) {
 	r.refused = errors.New("the server answers " + status)
 }
 
-// loginRequired remembers that there is no token for the server. Without one the link is of no use, and it ends.
+// loginRequired records that there is no token for the server, and closes the link, which is useless without one.
 func (r *remote) loginRequired(err error) {
 	if !errors.Is(err, oauth.ErrLogin) {
 		return
@@ -100,7 +100,7 @@ func (r *remote) loginRequired(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.refused = err
-	go r.close() // it says goodbye, which is a request too
+	go r.close() // closing sends a request too
 }
 
 // Connect implements mcp.Transport.
@@ -117,7 +117,7 @@ func (r *remote) close() {
 	conn := r.conn
 	r.mu.Unlock()
 	if conn != nil {
-		_ = conn.Close() // it is over
+		_ = conn.Close() // it is closed anyway
 	}
 	r.idle()
 }
@@ -130,7 +130,7 @@ func (r *remote) closeReason() error {
 	return r.refused
 }
 
-// headerTransport adds the headers of a definition to requests to its own origin, and bounds answers.
+// headerTransport adds the headers of a definition to requests to its own origin, and limits the size of answers.
 type headerTransport struct {
 	base   http.RoundTripper
 	origin *url.URL
@@ -157,7 +157,7 @@ func (h *headerTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// limitedBody is a body that must not be longer than allowed.
+// limitedBody is a body with a size limit.
 type limitedBody struct {
 	io.ReadCloser
 

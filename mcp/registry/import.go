@@ -9,25 +9,25 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Imported is what a file of an MCP client holds.
+// Imported is the content of a file of an MCP client.
 type Imported struct {
-	// Servers are definitions, with the secrets that stand in the file.
+	// Servers are definitions, including the secrets in the file.
 	Servers []MCPConfig
-	// Skipped are servers that are not taken over.
+	// Skipped are servers that are not imported.
 	Skipped []Skipped
-	// Left are properties of servers that are taken over without them, and questions that only the client asks.
+	// Left are properties of imported servers that are not imported, and inputs that only the client can ask for.
 	Left []Skipped
-	// Problems are what is wrong with the file; servers with problems are not in Servers.
+	// Problems are the errors in the file; Servers does not include servers with problems.
 	Problems []SchemaError
 }
 
-// Skipped is a server of a client that is not taken over, or not wholly.
+// Skipped is a server of a client that is not imported, or only in part.
 type Skipped struct {
 	Name   string `json:"name"`
 	Reason string `json:"reason"`
 }
 
-// Import reads the servers of the file of an MCP client, or a definition. ErrFileNotFound, ErrInvalidJSON,
+// Import reads the servers in the file of an MCP client, or a definition. ErrFileNotFound, ErrInvalidJSON,
 // ErrSchemaLoadFailed.
 func Import(file string) (Imported, error) {
 	c, err := newChecker(Schema())
@@ -46,7 +46,7 @@ func Import(file string) (Imported, error) {
 	for _, p := range in.Problems {
 		parts := strings.Split(p.Path, "/")
 		if len(parts) < 3 || !slices.Contains(serverKeys(), parts[1]) {
-			return in, nil // it is not about one server of several
+			return in, nil // the problem does not concern a single server
 		}
 		wrong[parts[2]] = true
 	}
@@ -67,7 +67,7 @@ func Import(file string) (Imported, error) {
 	return in, nil
 }
 
-// definesServers tells files of MCP clients, and definitions, from other files.
+// definesServers distinguishes files of MCP clients and definitions from other files.
 func (d document) definesServers() bool {
 	for _, key := range append(serverKeys(), "name", "transport", "schemaVersion") {
 		if _, ok := child(d.tree, key); ok {
@@ -77,7 +77,7 @@ func (d document) definesServers() bool {
 	return false
 }
 
-// ignoredParts says what of a server is not taken over.
+// ignoredParts returns the parts of a server that are not imported.
 func (d definition) ignoredParts() []Skipped {
 	var left []Skipped
 	if len(d.ignored) > 0 {
@@ -95,7 +95,7 @@ func (d definition) ignoredParts() []Skipped {
 	return left
 }
 
-// isOrch tells an entry that orch mcp install has written: orch would call itself.
+// isOrch reports whether an entry was written by orch mcp install: orch would call itself.
 func isOrch(c MCPConfig) bool {
 	return strings.TrimSuffix(filepath.Base(c.Command), ".exe") == "orch" && len(c.Args) > 1 && c.Args[0] == "mcp" && c.Args[1] == "serve"
 }
@@ -104,7 +104,7 @@ func isOrch(c MCPConfig) bool {
 func (c MCPConfig) File() []byte {
 	raw, err := json.MarshalIndent(c, "", "  ")
 	if err != nil {
-		panic(err) // it came from JSON
+		panic(err) // it was decoded from JSON
 	}
 	return append(raw, '\n')
 }

@@ -22,13 +22,13 @@ import (
 const (
 	// newerVersion is the first version of the protocol without sessions.
 	newerVersion = "2026-07-28"
-	// codeNoResource says in the older generation that there is no such resource.
+	// codeNoResource is the code of the older generation for an unknown resource.
 	codeNoResource = -32002
-	// taskTTL is how long a server is asked to keep a task.
+	// taskTTL is how long the server is asked to store a task.
 	taskTTL = 24 * time.Hour
-	// maxAsks bounds what one call may ask.
+	// maxAsks is the most requests of the server during one call.
 	maxAsks = 100
-	// busyTries is how often a server may put a call off, and busyDelay the pause after the first time.
+	// busyTries is how often a call is retried when the server is busy, busyDelay the first delay.
 	busyTries, busyDelay = 4, 500 * time.Millisecond
 )
 
@@ -77,7 +77,7 @@ func (s *server) call(ctx context.Context, c CallRequest) (Reply, error) {
 	return reply, nil
 }
 
-// callLimits tells what limits calls of a tool, or why it cannot be called now.
+// callLimits returns the limits for calls of a tool, or why it cannot be called now.
 func (s *server) callLimits(tool string) (*limits, time.Duration, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,7 +91,7 @@ func (s *server) callLimits(tool string) (*limits, time.Duration, error) {
 	return s.limits, s.live.timeout, nil
 }
 
-// checkTool asks whether the tool of a connection is the one that is meant. TOOL_UNAVAILABLE when it has none.
+// checkTool checks the tool of a connection with CallRequest.Fit. TOOL_UNAVAILABLE if the connection does not have the tool.
 func (s *server) checkTool(a *activeSession, c CallRequest) error {
 	if c.Fit == nil {
 		return nil
@@ -112,15 +112,15 @@ func (s *server) traitOf(a *activeSession, tool string) trait {
 	return a.traits[tool]
 }
 
-// notSentError is the error of a call whose context ended before it was sent.
+// notSentError returns the error of a call whose context ended before it was sent.
 func (s *server) notSentError(ctx context.Context, tool string) error {
 	return fault.Wrap(fault.CodeOf(ctx.Err()), ctx.Err(), "the call of "+s.name+"__"+tool+" was given up")
 }
 
-// rejected is what the SDK makes of a request that did not reach its server.
+// rejected is the SDK's error for a request that did not reach its server.
 var rejected = jsonrpc.Error{Code: -32005, Message: "rejected by transport"}
 
-// callError says what became of a request, with the secrets of the definition hidden.
+// callError returns the error of a request, with the secrets of the definition hidden.
 func (s *server) callError(ctx context.Context, a *activeSession, what string, err error) error {
 	said, answered := errors.AsType[*jsonrpc.Error](err)
 	answered = answered && (said.Code != rejected.Code || said.Message != rejected.Message)
@@ -140,7 +140,7 @@ func (s *server) callError(ctx context.Context, a *activeSession, what string, e
 	return failed
 }
 
-// codeOf is the code of an error that a server answers.
+// codeOf returns the code for an error answered by a server.
 func codeOf(said *jsonrpc.Error) fault.Code {
 	switch said.Code {
 	case jsonrpc.CodeInvalidParams:
@@ -152,18 +152,18 @@ func codeOf(said *jsonrpc.Error) fault.Code {
 	}
 }
 
-// unsent reports whether a request surely did not reach its server.
+// unsent reports whether a request certainly did not reach its server.
 func unsent(err error) bool {
 	dial, ok := errors.AsType[*net.OpError](err)
 	return errors.Is(err, mcp.ErrConnectionClosed) || ok && dial.Op == "dial"
 }
 
-// modern reports whether the connection speaks the newer generation of the protocol.
+// modern reports whether the connection uses the newer generation of the protocol.
 func (c *connection) modern() bool {
 	return c.session.InitializeResult().ProtocolVersion >= newerVersion
 }
 
-// send sends a call, again when the server is too busy for it.
+// send sends a call, and retries it if the server is busy.
 func (a *activeSession) send(f *pendingCall, t trait) (Reply, error) {
 	c := f.call
 	o := requestMeta{name: c.Tool, headers: t.headersOf(c.Args), token: f.token}
@@ -189,7 +189,7 @@ func (a *activeSession) send(f *pendingCall, t trait) (Reply, error) {
 	return Reply{}, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the server is too busy"}
 }
 
-// params are those of a call.
+// params returns the parameters of a call.
 func (a *activeSession) params(f *pendingCall, state string, asTask bool) *rawParams {
 	c := f.call
 	p := &rawParams{fields: object{"name": c.Tool, "arguments": json.RawMessage("{}")}}
@@ -209,8 +209,8 @@ func (a *activeSession) params(f *pendingCall, state string, asTask bool) *rawPa
 	return p
 }
 
-// urlsOf are what a server asks that refuses a call until somebody has been at a URL. It knows by itself when that is so:
-// the answers do not matter to it.
+// urlsOf returns the URLs that the user must visit before the server accepts a call. The server itself knows when that
+// has happened: it ignores the answers.
 func urlsOf(err error) []Ask {
 	said, ok := errors.AsType[*jsonrpc.Error](err)
 	if !ok || said.Code != mcp.CodeURLElicitationRequired {
@@ -229,7 +229,7 @@ func urlsOf(err error) []Ask {
 	return asks
 }
 
-// readReply makes a reply of the result of a call. again says that the server puts the call off.
+// readReply decodes the result of a call. again is set if the server is busy.
 func (a *activeSession) readReply(f *pendingCall, raw json.RawMessage, asTask bool) (reply Reply, again bool, err error) {
 	var r struct {
 		taskState
@@ -240,7 +240,7 @@ func (a *activeSession) readReply(f *pendingCall, raw json.RawMessage, asTask bo
 		RequestState  string             `json:"requestState"`
 	}
 	if err := json.Unmarshal(raw, &r); err != nil {
-		r.ResultType, r.Task = "", nil // the caller may make more of it
+		r.ResultType, r.Task = "", nil // the result has further fields
 	}
 	modern := a.conn.modern()
 	switch {
@@ -258,13 +258,13 @@ func (a *activeSession) readReply(f *pendingCall, raw json.RawMessage, asTask bo
 	return reply, again, err
 }
 
-// request is what a server asks.
+// request is a request of a server to its client.
 type request struct {
 	Method string          `json:"method"`
 	Params json.RawMessage `json:"params"`
 }
 
-// inputRequests returns requests in the order of their keys.
+// inputRequests returns requests sorted by key.
 func inputRequests(requests map[string]request) ([]Ask, error) {
 	if len(requests) > maxAsks {
 		return nil, fmt.Errorf("the server asks more than %d things", maxAsks)

@@ -13,17 +13,17 @@ import (
 	"github.com/orch-dev/orch/internal/pause"
 )
 
-// DefaultConcurrency is how many calls of a server may work at once where its definition says nothing.
+// DefaultConcurrency is the default number of concurrent calls of a server.
 const DefaultConcurrency = 32
 
-// limits are what a definition allows at once and in a minute.
+// limits are the concurrency and rate limits of a definition.
 type limits struct {
 	gate *semaphore
-	// rate is nil where there is no limit.
+	// rate is nil if there is no limit.
 	rate *rate.Limiter
 }
 
-// newLimits returns the limits of a definition. Of the calls of a minute a tenth may come at once.
+// newLimits returns the limits of a definition. A burst may use a tenth of the calls of a minute.
 func newLimits(c MCPConfig) *limits {
 	l := &limits{gate: &semaphore{limit: cmp.Or(c.Concurrency, DefaultConcurrency)}}
 	if c.RateLimit > 0 {
@@ -33,7 +33,7 @@ func newLimits(c MCPConfig) *limits {
 	return l
 }
 
-// waitRate waits until the rate allows another call, at most for the given time. RATE_LIMITED.
+// waitRate waits until the rate permits another call, at most for within. RATE_LIMITED.
 func (l *limits) waitRate(ctx context.Context, server string, within time.Duration) error {
 	if l.rate == nil {
 		return nil
@@ -52,7 +52,7 @@ func (l *limits) waitRate(ctx context.Context, server string, within time.Durati
 	return nil
 }
 
-// semaphore lets a number of calls through at once, in the order in which they come.
+// semaphore is a counting semaphore that serves waiters in order.
 type semaphore struct {
 	mu      sync.Mutex
 	limit   int
@@ -60,7 +60,7 @@ type semaphore struct {
 	waiting []chan struct{}
 }
 
-// acquire waits for a place, which leave gives back.
+// acquire waits for a place; release frees it.
 func (g *semaphore) acquire(ctx context.Context) error {
 	g.mu.Lock()
 	if g.inside < g.limit && len(g.waiting) == 0 {
@@ -80,14 +80,14 @@ func (g *semaphore) acquire(ctx context.Context) error {
 	defer g.mu.Unlock()
 	if i := slices.Index(g.waiting, called); i >= 0 {
 		g.waiting = slices.Delete(g.waiting, i, i+1)
-	} else { // it was called at the same time
+	} else { // wake granted a place at the same time
 		g.inside--
 		g.wake()
 	}
 	return context.Cause(ctx)
 }
 
-// release gives a place back.
+// release frees a place.
 func (g *semaphore) release() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -95,7 +95,7 @@ func (g *semaphore) release() {
 	g.wake()
 }
 
-// wake lets those in who wait for a place that is free. g.mu is held.
+// wake grants free places to waiters. g.mu must be held.
 func (g *semaphore) wake() {
 	for g.inside < g.limit && len(g.waiting) > 0 {
 		g.inside++
@@ -104,7 +104,7 @@ func (g *semaphore) wake() {
 	}
 }
 
-// serialize lets one call through at once from now on.
+// serialize reduces the number of places to one.
 func (g *semaphore) serialize() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -10,12 +10,12 @@ import (
 	"github.com/orch-dev/orch/mcp/oauth"
 )
 
-// loginDir is where the logins of a user are.
+// loginDir returns the directory of a user's logins.
 func loginDir(home string) string { return filepath.Join(home, ".orch", "state", "mcp-oauth") }
 
-// Login lets a person log in to a server that demands it; show is told the address to open in a browser. It works before
-// Init too, and starts no server; a registry that watches files connects with the new login at once. ErrToolNotFound,
-// VALIDATION_ERROR for a server that has no use for it, and the errors of oauth.Logins.
+// Login lets a person log in to a server that requires it; show gets the address to open in a browser. It also works before
+// Init, and starts no server; a registry that watches files connects with the new login at once. Errors: ErrToolNotFound,
+// VALIDATION_ERROR for a server that needs no login, and those of oauth.Logins.
 func (r *Registry) Login(ctx context.Context, name string, show func(address string)) (oauth.Login, error) {
 	def, ok, err := r.defined(name)
 	if err != nil {
@@ -37,14 +37,14 @@ func (r *Registry) Login(ctx context.Context, name string, show func(address str
 	login, err := r.logins.Login(ctx, loginServer(e), show)
 	if err != nil {
 		coded := *fault.From(err)
-		coded.Message = e.conceal(coded.Message) // addresses may hold secrets of the definition
+		coded.Message = e.conceal(coded.Message) // addresses may contain secrets of the definition
 		return oauth.Login{}, &coded
 	}
 	return login, nil
 }
 
-// Logout forgets the login of a server, whose definition may be gone, and reports whether the authorization server did
-// so too. NOT_FOUND without a login.
+// Logout deletes the login of a server, even if its definition is gone, and reports whether the authorization server has
+// revoked it. NOT_FOUND without a login.
 func (r *Registry) Logout(ctx context.Context, name string) (revoked bool, err error) {
 	s := oauth.Server{Name: name}
 	if def, ok, err := r.defined(name); err == nil && ok {
@@ -55,7 +55,7 @@ func (r *Registry) Logout(ctx context.Context, name string) (revoked bool, err e
 	return r.logins.Logout(ctx, s)
 }
 
-// defined looks a definition up in its file.
+// defined reads a definition from its file.
 func (r *Registry) defined(name string) (definition, bool, error) {
 	c, err := newChecker(r.schema)
 	if err != nil {
@@ -69,7 +69,7 @@ func (r *Registry) defined(name string) (definition, bool, error) {
 	return def, ok, nil
 }
 
-// loginServer is what a login has to know of a definition.
+// loginServer returns the properties of a definition that a login needs.
 func loginServer(e expandedConfig) oauth.Server {
 	s := oauth.Server{Name: e.Name, URL: e.BaseURL, Headers: headersOf(e.MCPConfig)}
 	if e.OAuth != nil {
@@ -78,7 +78,7 @@ func loginServer(e expandedConfig) oauth.Server {
 	return s
 }
 
-// withLogin lets a server that has no token in its definition use that of a login, and hides it in texts.
+// withLogin lets a server without a token in its definition use the token of a login, and hides that in texts.
 func (r *Registry) withLogin(e expandedConfig) expandedConfig {
 	if e.Transport != TransportHTTP || headersOf(e.MCPConfig).Get("Authorization") != "" {
 		return e
@@ -90,7 +90,7 @@ func (r *Registry) withLogin(e expandedConfig) expandedConfig {
 	return e
 }
 
-// withLoginDigest makes a definition with another login another definition, so that it is taken over as one.
+// withLoginDigest includes the login in the digest of a definition, so that another login is applied like a changed definition.
 func (r *Registry) withLoginDigest(def definition) definition {
 	if def.Transport == TransportHTTP {
 		def.digest += r.logins.ID(def.Name)
@@ -98,16 +98,16 @@ func (r *Registry) withLoginDigest(def definition) definition {
 	return def
 }
 
-// tokenTransport sends the token of a login with the requests to its server, and another one when the server refuses it.
+// tokenTransport sends the token of a login with requests to its server, and retries with a renewed one if the server refuses it.
 type tokenTransport struct {
 	base   http.RoundTripper
 	source *oauth.Source
 	origin *url.URL
-	// onLoginRequired is told that only a person can help.
+	// onLoginRequired is called if a person must log in.
 	onLoginRequired func(error)
 }
 
-// RoundTrip implements http.RoundTripper. An error that matches oauth.ErrLogin when only a person can help.
+// RoundTrip implements http.RoundTripper. The error matches oauth.ErrLogin if a person must log in.
 func (b *tokenTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if !sameOrigin(req.URL, b.origin) {
 		return b.base.RoundTrip(req)
@@ -120,25 +120,25 @@ func (b *tokenTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil || resp.StatusCode != http.StatusUnauthorized {
 		return resp, err
 	}
-	_ = resp.Body.Close() // it only says no
+	_ = resp.Body.Close() // the body of a refusal
 	if token, err = b.source.Renew(req.Context(), token); err != nil {
 		return nil, b.fail(req, err)
 	}
 	again := authorized(req, token)
-	if req.GetBody != nil { // as that of each request of the SDK that has a body
+	if req.GetBody != nil { // requests of the SDK with a body have it
 		if again.Body, err = req.GetBody(); err != nil {
 			return nil, err
 		}
 	}
 	resp, err = b.base.RoundTrip(again)
 	if err == nil && resp.StatusCode == http.StatusUnauthorized {
-		_ = resp.Body.Close() // it only says no
+		_ = resp.Body.Close() // the body of a refusal
 		return nil, b.fail(req, b.source.Refused())
 	}
 	return resp, err
 }
 
-// fail ends a request that cannot be made.
+// fail ends a request that cannot be sent.
 func (b *tokenTransport) fail(req *http.Request, err error) error {
 	if req.Body != nil {
 		_ = req.Body.Close() // it may have been read already

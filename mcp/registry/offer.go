@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// offers reports whether the definition lets a tool be used: it fits a pattern, or there is none, and it fits none of
-// those that begin with an exclamation mark.
+// offers reports whether the definition permits a tool: it matches a pattern, or there is none, and it matches no
+// pattern with an exclamation mark.
 func (c MCPConfig) offers(tool string) bool {
 	asked, wanted := false, false
 	for _, pattern := range c.Tools {
@@ -24,8 +24,8 @@ func (c MCPConfig) offers(tool string) bool {
 	return wanted || !asked
 }
 
-// effectOf returns what the definition says of the effect of a tool; "" when it says nothing. The name itself counts
-// more than patterns, a longer pattern more than a shorter one.
+// effectOf returns the effect of a tool according to the definition; "" if it declares none. The exact name takes
+// precedence over patterns, a longer pattern over a shorter one.
 func (c MCPConfig) effectOf(tool string) string {
 	if effect, ok := c.Effects[tool]; ok {
 		return effect
@@ -39,13 +39,13 @@ func (c MCPConfig) effectOf(tool string) string {
 	return c.Effects[best]
 }
 
-// matches reports whether a name fits a pattern of path.Match.
+// matches reports whether a name matches a pattern of path.Match.
 func matches(pattern, name string) bool {
 	ok, err := path.Match(pattern, name)
 	return ok && err == nil
 }
 
-// malformed returns the patterns of a definition that are none, by the property that they are in.
+// malformed returns an invalid pattern in a definition, and its property.
 func (c MCPConfig) malformed() (property, pattern string) {
 	for _, p := range c.Tools {
 		if !isPattern(strings.TrimPrefix(p, "!")) {

@@ -13,59 +13,59 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// The methods with which a server asks its client.
+// The methods of requests from a server to its client.
 const (
 	methodElicit = "elicitation/create"
 	methodSample = "sampling/createMessage"
 )
 
-// errOvertime is why the context of a call ends that worked for too long.
+// errOvertime ends the context of a call that has worked for too long.
 var errOvertime = errors.New("the call worked for too long")
 
-// pendingCalls are the calls that a connection carries. They say to which of them belongs what the server asks and reports.
+// pendingCalls are the pending calls of a connection. They determine the call that a request or a progress report of the server belongs to.
 type pendingCalls struct {
 	// patience is how long a request of a task waits until somebody waits for the task.
 	patience time.Duration
-	// onAmbiguous is told of a request that might belong to several calls, unowned of one that belongs to none.
+	// onAmbiguous is called for a request that may belong to several calls, onUnowned for one that belongs to none.
 	onAmbiguous, onUnowned func(method string)
 
 	mu      sync.Mutex
 	all     map[*pendingCall]bool
 	changed chan struct{}
-	// requests counts those that are being answered.
+	// requests counts the requests being answered.
 	requests int
 }
 
-// pendingCall is a call on its way, or the wait for a task. Its fields are guarded by pendingCalls.mu but for those that do not
+// pendingCall is a call in progress, or the wait for a task. pendingCalls.mu guards the fields that
 // change.
 type pendingCall struct {
 	of     *pendingCalls
 	call   CallRequest
 	cancel context.CancelCauseFunc
 	// ctx ends with the call.
-	ctx context.Context //nolint:containedctx // requests of the server belong to the life of the call
-	// token is that of its progress.
+	ctx context.Context //nolint:containedctx //nolint:containedctx // requests of the server belong to the lifetime of the call
+	// token is its progress token.
 	token string
-	// semaphore is where it holds a place while held; nil for none.
+	// semaphore is where it has a place while held is set; nil for none.
 	semaphore *semaphore
 
 	// task is the id of the task that it waits for.
 	task string
-	// open pending calls may be meant by a request that does not say to which call it belongs.
+	// open is set if requests that name no call may belong to it.
 	open bool
 	held bool
 	over bool
 	// asked counts the requests that wait for an answer.
 	asked int
 	clock *workTimer
-	// resuming lets one answered request after the other back to work.
+	// resuming serializes answered requests that resume the call.
 	resuming sync.Mutex
-	// reporting is held while progress is told.
+	// reporting is locked while progress is reported.
 	reporting   sync.Mutex
 	done, total float64
 }
 
-// workTimer counts the time that a call works.
+// workTimer measures the time that a call works.
 type workTimer struct {
 	timer *time.Timer
 	left  time.Duration
@@ -77,10 +77,10 @@ func newPendingCalls(patience time.Duration) *pendingCalls {
 	return &pendingCalls{patience: patience, onAmbiguous: none, onUnowned: none, all: map[*pendingCall]bool{}, changed: make(chan struct{})}
 }
 
-// newToken returns a token of progress that no other call has.
+// newToken returns a unique progress token.
 func newToken() string { return "orch-" + rand.Text() }
 
-// add adds a pending call, whose context ends when it does. prepare sets its fields.
+// add adds a pending call, whose context ends when it is removed. prepare sets its fields.
 func (fs *pendingCalls) add(ctx context.Context, c CallRequest, prepare func(*pendingCall)) *pendingCall {
 	f := &pendingCall{of: fs, call: c}
 	f.ctx, f.cancel = context.WithCancelCause(ctx)
@@ -92,18 +92,18 @@ func (fs *pendingCalls) add(ctx context.Context, c CallRequest, prepare func(*pe
 	return f
 }
 
-// notify wakes those that wait for a pending call. fs.mu is held.
+// notify wakes those that wait for a pending call. fs.mu must be held.
 func (fs *pendingCalls) notify() {
 	close(fs.changed)
 	fs.changed = make(chan struct{})
 }
 
-// limit ends the pending call when it has worked for a time.
+// limit ends the pending call when it has worked for d.
 func (f *pendingCall) limit(d time.Duration) {
 	f.clock = &workTimer{left: d, since: time.Now(), timer: time.AfterFunc(d, func() { f.cancel(errOvertime) })}
 }
 
-// remove takes the pending call out. Nothing is told to its call afterwards.
+// remove removes the pending call. Its caller gets no reports afterwards.
 func (f *pendingCall) remove() {
 	f.of.mu.Lock()
 	f.over = true
@@ -117,21 +117,21 @@ func (f *pendingCall) remove() {
 	}
 	f.of.mu.Unlock()
 	f.cancel(nil)
-	f.reporting.Lock() // whoever is telling progress comes to an end
+	f.reporting.Lock() // wait for a report in progress
 	defer f.reporting.Unlock()
 }
 
-// setOpen says whether requests that name no call may mean the pending call.
+// setOpen sets whether requests that name no call may belong to the pending call.
 func (f *pendingCall) setOpen(open bool) {
 	f.of.mu.Lock()
 	defer f.of.mu.Unlock()
 	f.open = open
 }
 
-// overtime reports whether it has worked for too long.
+// overtime reports whether the call has worked for too long.
 func (f *pendingCall) overtime() bool { return errors.Is(context.Cause(f.ctx), errOvertime) }
 
-// suspended counts the pending calls that wait for answers.
+// suspended returns the number of pending calls that wait for answers.
 func (fs *pendingCalls) suspended() int {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -144,7 +144,7 @@ func (fs *pendingCalls) suspended() int {
 	return n
 }
 
-// suspend stops the clock while the server waits for an answer, and lets another call work.
+// suspend stops the clock while the server waits for an answer, and frees the place of the call.
 func (f *pendingCall) suspend() {
 	if f.asked++; f.asked > 1 {
 		return
@@ -159,7 +159,7 @@ func (f *pendingCall) suspend() {
 	}
 }
 
-// resume lets the call work again before the answer is given.
+// resume acquires a place again before the answer is returned.
 func (f *pendingCall) resume() {
 	f.resuming.Lock()
 	defer f.resuming.Unlock()
@@ -183,7 +183,7 @@ func (f *pendingCall) resume() {
 	}
 }
 
-// suspendOwner finds the pending call that a request belongs to, and suspends it. nil when there is none, or several.
+// suspendOwner finds the pending call that a request belongs to, and suspends it. It returns nil if there is none, or several.
 func (fs *pendingCalls) suspendOwner(ctx context.Context, method string, meta map[string]any) *pendingCall {
 	if task := relatedTask(meta); task != "" {
 		return fs.suspendTaskOwner(ctx, method, task)
@@ -206,7 +206,7 @@ func (fs *pendingCalls) suspendOwner(ctx context.Context, method string, meta ma
 	}
 	switch {
 	case len(working) == 1:
-	case len(working) == 0 && len(waiting) == 1: // it asks several things at once
+	case len(working) == 0 && len(waiting) == 1: // it asks several questions at once
 		working = waiting
 	case len(working)+len(waiting) == 0:
 		fs.onUnowned(method)
@@ -219,7 +219,7 @@ func (fs *pendingCalls) suspendOwner(ctx context.Context, method string, meta ma
 	return working[0]
 }
 
-// byToken returns the pending call of a token; nil when there is none. fs.mu is held.
+// byToken returns the pending call of a token; nil if there is none. fs.mu must be held.
 func (fs *pendingCalls) byToken(token any) *pendingCall {
 	for f := range fs.all {
 		if f.token != "" && f.token == token {
@@ -229,8 +229,8 @@ func (fs *pendingCalls) byToken(token any) *pendingCall {
 	return nil
 }
 
-// suspendTaskOwner finds the pending call that waits for a task. The server may ask before the handle of the task has arrived, or
-// while nobody waits for it.
+// suspendTaskOwner finds and suspends the pending call that waits for a task. The server may send a request before the handle of the
+// task has arrived, or while nobody waits for it.
 func (fs *pendingCalls) suspendTaskOwner(ctx context.Context, method, task string) *pendingCall {
 	timer := time.NewTimer(fs.patience)
 	defer timer.Stop()
@@ -250,7 +250,7 @@ func (fs *pendingCalls) suspendTaskOwner(ctx context.Context, method, task strin
 	}
 }
 
-// findTaskOwner returns the pending call that waits for a task, suspended; or what is closed when there are other pending calls.
+// findTaskOwner returns the suspended pending call that waits for a task; or a channel that is closed when the pending calls change.
 func (fs *pendingCalls) findTaskOwner(task string) (*pendingCall, <-chan struct{}) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -263,7 +263,7 @@ func (fs *pendingCalls) findTaskOwner(task string) (*pendingCall, <-chan struct{
 	return nil, fs.changed
 }
 
-// middleware answers what servers ask, and hands on what they report.
+// middleware answers requests of servers, and forwards their progress reports.
 func (fs *pendingCalls) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		switch method {
@@ -297,7 +297,7 @@ func (fs *pendingCalls) answer(ctx context.Context, method string, params mcp.Pa
 	return &rawResult{raw: answer}, nil
 }
 
-// addRequests changes how many requests are being answered.
+// addRequests changes the number of requests being answered.
 func (fs *pendingCalls) addRequests(change int) int {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -305,7 +305,7 @@ func (fs *pendingCalls) addRequests(change int) int {
 	return fs.requests
 }
 
-// paramsOf writes the parameters of a request, without what was added to them on the way.
+// paramsOf encodes the parameters of a request, without fields added by this package.
 func paramsOf(params mcp.Params) (json.RawMessage, error) {
 	raw, err := json.Marshal(params)
 	if err != nil {
@@ -328,7 +328,7 @@ func paramsOf(params mcp.Params) (json.RawMessage, error) {
 	return json.Marshal(fields)
 }
 
-// ask puts a request to the caller. The context ends with the call, and with that of the request.
+// ask passes a request to the caller. The context ends with the call, and with that of the request.
 func (f *pendingCall) ask(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 	if f.call.Ask == nil {
 		return nil, errors.New("nobody answers")
@@ -343,7 +343,7 @@ func (f *pendingCall) ask(ctx context.Context, method string, params json.RawMes
 	return answer, err
 }
 
-// refusal is the answer to a request that nobody answers. It says no more than that.
+// refusal returns the answer to a request that nobody answers. It reveals no more than that.
 func refusal(method string) (mcp.Result, error) {
 	if method == methodElicit {
 		return &rawResult{raw: json.RawMessage(`{"action":"cancel"}`)}, nil
@@ -351,7 +351,7 @@ func refusal(method string) (mcp.Result, error) {
 	return nil, &jsonrpc.Error{Code: -1, Message: "the request was refused"}
 }
 
-// relatedTask is the id of the task that a message says it belongs to; "" when it says nothing.
+// relatedTask returns the id of the task that a message belongs to; "" if it names none.
 func relatedTask(meta map[string]any) string {
 	related, ok := meta["io.modelcontextprotocol/related-task"].(map[string]any)
 	if !ok {
@@ -361,7 +361,7 @@ func relatedTask(meta map[string]any) string {
 	return id
 }
 
-// onProgress hands on what the server reports of a call.
+// onProgress forwards the progress that the server reports for a call.
 func (fs *pendingCalls) onProgress(_ context.Context, req *mcp.ProgressNotificationClientRequest) {
 	fs.mu.Lock()
 	found := fs.byToken(req.Params.ProgressToken)
@@ -371,10 +371,10 @@ func (fs *pendingCalls) onProgress(_ context.Context, req *mcp.ProgressNotificat
 	}
 }
 
-// reportMessage tells a message without figures.
+// reportMessage reports a message without figures.
 func (f *pendingCall) reportMessage(message string) { f.report(func() {}, message) }
 
-// report tells the caller of progress, unless the call is over.
+// report reports progress to the caller, unless the call has ended.
 func (f *pendingCall) report(change func(), message string) {
 	f.reporting.Lock()
 	defer f.reporting.Unlock()

@@ -7,7 +7,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Test implements MCPRegistry. The connection of calls is not touched.
+// Test implements MCPRegistry. It does not affect the connection of calls.
 func (r *Registry) Test(ctx context.Context, name string) (MCPHealthReport, error) {
 	if err := r.checkUsable(); err != nil {
 		return MCPHealthReport{}, err
@@ -41,7 +41,7 @@ func (r *Registry) Test(ctx context.Context, name string) (MCPHealthReport, erro
 	return report, nil
 }
 
-// addStage notes one step. The texts of errors are in LastError, without secrets.
+// addStage adds one step. The texts of errors are in LastError, without secrets.
 func (m *MCPHealthReport) addStage(name string, took time.Duration, err error) {
 	stage := Stage{Name: name, Duration: took}
 	if err != nil {
@@ -50,7 +50,7 @@ func (m *MCPHealthReport) addStage(name string, took time.Duration, err error) {
 	m.Stages = append(m.Stages, stage)
 }
 
-// fill notes what a session has shown.
+// fill adds the properties of an opened session.
 func (m *MCPHealthReport) fill(def definition, opened *session) {
 	m.Status, m.Handshake, m.HandshakeLatency = Ready, true, opened.latency
 	m.ProtocolVersion, m.Server = opened.conn.session.InitializeResult().ProtocolVersion, opened.conceal(opened.conn.serverOf())

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// redact hides the secrets of the definition in the texts of a result: all of them where it is an error, else those
-// that surely are some. A result without any stays as it is, byte for byte.
+// redact hides the secrets of the definition in the texts of a result: all of them in an error, otherwise only certain
+// ones. A result without secrets stays the same, byte for byte.
 func (s *session) redact(result json.RawMessage) json.RawMessage {
 	hide := s.guard
 	if isError(result) {
 		hide = s.conceal
 	}
 	if text := string(result); !strings.Contains(text, `\`) && hide(text) == text {
-		return result // without escapes its texts stand in it as they are
+		return result // without escapes the texts appear in it unchanged
 	}
 	d := json.NewDecoder(bytes.NewReader(result))
 	d.UseNumber()
@@ -31,12 +31,12 @@ func (s *session) redact(result json.RawMessage) json.RawMessage {
 	e := json.NewEncoder(&out)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(tree); err != nil {
-		panic(err) // it came from JSON
+		panic(err) // it was decoded from JSON
 	}
 	return bytes.TrimSpace(out.Bytes())
 }
 
-// redactCall is a call to whose caller nothing is said that holds secrets of the definition: neither questions nor progress.
+// redactCall hides the secrets of the definition in the questions and progress reports to the caller.
 func (s *session) redactCall(c CallRequest) CallRequest {
 	if ask := c.Ask; ask != nil {
 		c.Ask = func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
@@ -49,7 +49,7 @@ func (s *session) redactCall(c CallRequest) CallRequest {
 	return c
 }
 
-// isError reports whether a result is that of a tool that failed.
+// isError reports whether a result is that of a failed tool.
 func isError(result json.RawMessage) bool {
 	var head struct {
 		IsError bool `json:"isError"`
@@ -57,7 +57,7 @@ func isError(result json.RawMessage) bool {
 	return bytes.Contains(result, []byte(`"isError"`)) && json.Unmarshal(result, &head) == nil && head.IsError
 }
 
-// redacted returns a value whose texts have been through hide, and whether that has changed any.
+// redacted returns a value with hide applied to its texts, and whether that has changed any.
 func redacted(v any, hide func(string) string) (any, bool) {
 	changed := false
 	switch v := v.(type) {

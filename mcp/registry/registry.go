@@ -22,27 +22,27 @@ type Config struct {
 	// Dir is the directory of the project, Home that of the user; both absolute. Definitions are in .orch/mcp below
 	// them, and in the directories of ORCH_MCP_PATH. The state is in .orch/state below Home.
 	Dir, Home string
-	// Workspace is what ${workspaceFolder} stands for in a definition. Default: Dir.
+	// Workspace is the value of ${workspaceFolder} in a definition. Default: Dir.
 	Workspace string
 	// Getenv reads variables of the environment. Default: os.Getenv.
 	Getenv func(string) string
-	// Off leaves out all servers (mcp.enabled = false), Still the watcher of files (mcp.hotReload = false).
+	// Off disables all servers (mcp.enabled = false), Still disables watching files (mcp.hotReload = false).
 	Off, Still bool
-	// Handshake bounds how long Init, Reload and Enable wait for servers; those that need longer are degraded and go
-	// on. It bounds pings too. Default: 5 s.
+	// Handshake is how long Init, Reload and Enable wait for servers; slower servers are degraded and connect
+	// later. It is also the timeout of pings. Default: 5 s.
 	Handshake time.Duration
-	// Ping is how often an idle server is asked for a sign of life. Default: 30 s.
+	// Ping is the interval at which an idle server is pinged. Default: 30 s.
 	Ping time.Duration
 	// Schema replaces the schema of definitions. Default: Schema().
 	Schema []byte
-	// Notify is told of changes, in their order for each server. It must return soon and must not call the registry.
-	// Default: nobody is told.
+	// Notify is called for changes, in order for each server. It must return soon and must not call the registry.
+	// Default: none.
 	Notify func(Change)
-	// Logger gets changes and problems. Default: nothing is logged.
+	// Logger logs changes and problems. Default: nothing is logged.
 	Logger *slog.Logger
 }
 
-// ChangeKind names what has changed.
+// ChangeKind is the kind of a change.
 type ChangeKind string
 
 // The kinds of changes. The first four are those of the seed.
@@ -51,11 +51,11 @@ const (
 	ToolRemoved  ChangeKind = "mcp_tool_removed"
 	ToolEnabled  ChangeKind = "mcp_tool_enabled"
 	ToolDisabled ChangeKind = "mcp_tool_disabled"
-	// DefinitionAccepted says that a changed definition of a tool counts now; the gateway tells of it.
+	// DefinitionAccepted: a changed definition of a tool was accepted; the gateway reports it.
 	DefinitionAccepted ChangeKind = "mcp_definition_accepted"
-	// ToolsChanged says that Defined may answer something else now.
+	// ToolsChanged: the result of Defined may have changed.
 	ToolsChanged ChangeKind = "mcp_tools_changed"
-	// ResourcesChanged and PromptsChanged say that the server offers others now.
+	// ResourcesChanged and PromptsChanged: the server offers other resources or prompts.
 	ResourcesChanged ChangeKind = "mcp_resources_changed"
 	PromptsChanged   ChangeKind = "mcp_prompts_changed"
 )
@@ -66,14 +66,14 @@ type Change struct {
 	Server string
 	// Tool is set with DefinitionAccepted.
 	Tool string
-	// By is who has asked for it, such as user:ada; empty when nobody has, or that is not known.
+	// By is the actor who requested it, such as user:ada; may be empty.
 	By string
 }
 
-// actorKey finds who asks in a context.
+// actorKey is the context key of the actor.
 type actorKey struct{}
 
-// AsActor returns a context for what somebody asks for, such as user:ada; changes tell who it was.
+// AsActor returns a context for requests of an actor, such as user:ada; changes name the actor.
 func AsActor(ctx context.Context, who string) context.Context {
 	return context.WithValue(ctx, actorKey{}, who)
 }
@@ -86,7 +86,7 @@ func actorOf(ctx context.Context) string {
 // defaultHandshake is how long Init waits for servers.
 const defaultHandshake = 5 * time.Second
 
-// dialsAtOnce bounds how many servers are started at the same time.
+// dialsAtOnce is the most servers being connected concurrently.
 const dialsAtOnce = 16
 
 // Registry is an MCPRegistry. It is safe for concurrent use.
@@ -107,23 +107,23 @@ type Registry struct {
 	services  *proc.Services
 	slots     chan struct{}
 
-	// admin is held by who changes the set of servers.
+	// admin is held while the set of servers changes.
 	admin   sync.Mutex
 	checker *checker
 	unwatch func()
 
-	// mu guards the fields below. It is not held while anything is waited for.
+	// mu guards the fields below. It is not held while waiting.
 	mu      sync.RWMutex
 	life    registryState
 	servers map[string]*server
-	// retiring are connections whose last calls are awaited; ends counts those that are not closed yet.
+	// retiring are connections that wait for their last calls; ends counts those that are not closed yet.
 	retiring map[*activeSession]bool
 	ends     sync.WaitGroup
-	// abortCalls is closed when Close waits for calls no longer.
+	// abortCalls is closed when Close no longer waits for calls.
 	abortCalls chan struct{}
 }
 
-// registryState is how far a registry is.
+// registryState is the lifecycle state of a registry.
 type registryState int
 
 const (
@@ -132,7 +132,7 @@ const (
 	over
 )
 
-// New returns a registry that does nothing before Init. VALIDATION_ERROR for directories that are not absolute.
+// New returns a registry, which does nothing before Init. VALIDATION_ERROR for directories that are not absolute.
 func New(c Config) (*Registry, error) {
 	if !filepath.IsAbs(c.Dir) || !filepath.IsAbs(c.Home) {
 		return nil, fault.New(fault.ValidationError, "the directories of the project and of the user must be absolute").WithField("Dir")
@@ -158,7 +158,7 @@ func New(c Config) (*Registry, error) {
 	}, nil
 }
 
-// Init implements MCPRegistry. A second one changes nothing and counts again.
+// Init implements MCPRegistry. Further calls only count the connected servers.
 func (r *Registry) Init(ctx context.Context) (int, error) {
 	r.admin.Lock()
 	defer r.admin.Unlock()
@@ -216,7 +216,7 @@ func (r *Registry) Reload(ctx context.Context) (int, error) {
 	return r.countConnected(touched), nil
 }
 
-// apply makes the servers those that were found, and returns the new and the changed ones. r.admin is held.
+// apply applies a scan, and returns the new and the changed servers. r.admin must be held.
 func (r *Registry) apply(ctx context.Context, all scanResult) []*server {
 	state := r.state.load(r.log)
 	var touched []*server
@@ -236,7 +236,7 @@ func (r *Registry) apply(ctx context.Context, all scanResult) []*server {
 		case !known:
 			touched = append(touched, r.add(ctx, def, enabled))
 			continue
-		case all.broken[s.def.source] && s.def.source != def.source: // a definition that counts more is being mended
+		case all.broken[s.def.source] && s.def.source != def.source: // a definition with precedence is being edited
 			continue
 		case s.def.digest != def.digest || s.def.source != def.source:
 			touched = append(touched, s)
@@ -249,7 +249,7 @@ func (r *Registry) apply(ctx context.Context, all scanResult) []*server {
 	return touched
 }
 
-// add makes a server of a definition.
+// add adds the server of a definition.
 func (r *Registry) add(ctx context.Context, def definition, enabled bool) *server {
 	s := newServer(r, def, enabled)
 	r.mu.Lock()
@@ -262,7 +262,7 @@ func (r *Registry) add(ctx context.Context, def definition, enabled bool) *serve
 	return s
 }
 
-// redefine gives a server another definition. Calls use the former connection until there is a new one.
+// redefine changes the definition of a server. Calls use the old connection until there is a new one.
 func (r *Registry) redefine(ctx context.Context, s *server, def definition) {
 	s.stopSupervisor()
 	s.mu.Lock()
@@ -275,7 +275,7 @@ func (r *Registry) redefine(ctx context.Context, s *server, def definition) {
 	r.publish(Change{Kind: ToolLoaded, Server: s.name})
 }
 
-// remove forgets a server whose definition is gone.
+// remove removes a server whose definition was deleted.
 func (r *Registry) remove(s *server) {
 	s.stopSupervisor()
 	r.mu.Lock()
@@ -290,7 +290,7 @@ func (r *Registry) remove(s *server) {
 	r.publish(Change{Kind: ToolRemoved, Server: s.name})
 }
 
-// switchServer switches a server on or off. r.admin is held.
+// switchServer enables or disables a server. r.admin must be held.
 func (r *Registry) switchServer(ctx context.Context, s *server, enabled bool) {
 	s.stopSupervisor()
 	s.mu.Lock()
@@ -338,7 +338,7 @@ func (r *Registry) setEnabled(ctx context.Context, name string, enabled bool) er
 	return nil
 }
 
-// await waits for the first attempt of each server, at most for the bound of a handshake.
+// await waits for the first attempt of each server, at most for the handshake timeout.
 func (r *Registry) await(ctx context.Context, servers []*server) {
 	timer := time.NewTimer(r.bound)
 	defer timer.Stop()
@@ -380,7 +380,7 @@ func (r *Registry) Get(_ context.Context, name string) (MCPTool, error) {
 	return s.snapshot(), nil
 }
 
-// Validate implements MCPRegistry. It works before Init too.
+// Validate implements MCPRegistry. It also works before Init.
 func (r *Registry) Validate(_ context.Context, paths ...string) ([]SchemaError, error) {
 	c, err := newChecker(r.schema)
 	if err != nil {
@@ -400,7 +400,7 @@ func (r *Registry) Validate(_ context.Context, paths ...string) ([]SchemaError, 
 	return problems, errors.Join(unread...)
 }
 
-// checkUsable tells why nothing can be done with the registry.
+// checkUsable returns an error if the registry is not initialized, or closed.
 func (r *Registry) checkUsable() error {
 	switch r.currentState() {
 	case fresh:

@@ -21,7 +21,7 @@ var schemaSource string
 // Schema returns the JSON Schema (2020-12) of definitions, for editors.
 func Schema() []byte { return []byte(schemaSource) }
 
-// checker holds documents against the schema.
+// checker validates documents against the schema.
 type checker struct {
 	schema  *jsonschema.Schema
 	printer *message.Printer
@@ -45,7 +45,7 @@ func newChecker(source []byte) (*checker, error) {
 	return &checker{schema, message.NewPrinter(language.English)}, nil
 }
 
-// check returns everything that is wrong with a document, in its order.
+// check returns all problems of a document, in document order.
 func (c *checker) check(d document) []SchemaError {
 	found := d.duplicateNames(d.tree, nil)
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(d.plain))
@@ -69,7 +69,7 @@ func (c *checker) check(d document) []SchemaError {
 	return slices.Compact(found)
 }
 
-// flatten turns the tree of an error into its leaves.
+// flatten returns the leaves of a tree of validation errors.
 func (c *checker) flatten(d document, e *jsonschema.ValidationError) []SchemaError {
 	at := e.InstanceLocation
 	switch k := e.ErrorKind.(type) {
@@ -90,7 +90,7 @@ func (c *checker) flatten(d document, e *jsonschema.ValidationError) []SchemaErr
 		if k.Got == "sse" {
 			return []SchemaError{d.problem(at, at, "the old transport sse is not supported; many such servers have a URL for http, too")}
 		}
-	case *kind.AnyOf: // of an entry: what it lacks is better said once
+	case *kind.AnyOf: // of an entry: the missing property is reported once
 		return []SchemaError{d.problem(at, at, "has neither a command nor a url")}
 	}
 	if len(e.Causes) == 0 {

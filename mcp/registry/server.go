@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// averaged is how many calls the average latency is of.
+	// averaged is the number of calls in the average latency.
 	averaged = 100
-	// relistDelay is how long the tools of a server are left alone after they were read: it may say again and again that
-	// they have changed.
+	// relistDelay is the least time between two reads of the tools of a server, which may report changes in quick
+	// succession.
 	relistDelay = 250 * time.Millisecond
 )
 
-// server is a definition and what became of it.
+// server is a defined server, and its connection.
 type server struct {
 	name string
 	r    *Registry
@@ -29,36 +29,36 @@ type server struct {
 	def     definition
 	enabled bool
 	health  health
-	// live is the connection that calls use; nil while there is none.
+	// live is the connection that calls use; nil if there is none.
 	live      *activeSession
 	metrics   Metrics
 	latencies []time.Duration
 	checked   time.Time
 	lastError string
-	// limits are those of the definition.
+	// limits are the limits of the definition.
 	limits *limits
-	// removed servers were removed; turn is closed, and another one made, when calls may find it otherwise than before.
+	// removed is set for removed servers; changed is closed and replaced when the state that calls depend on changes.
 	removed bool
 	changed chan struct{}
 
-	// stop ends the supervisor, over is closed when it has ended; both are nil before the first one. first is closed
-	// when it has made its first attempt. They belong to whoever holds Registry.admin.
+	// stop ends the supervisor, done is closed when it has ended; both are nil before it was started. first is closed
+	// after its first attempt. Registry.admin guards these fields.
 	stop        context.CancelFunc
 	done, first chan struct{}
 }
 
-// activeSession is a connection in use. Its counters are guarded by server.mu.
+// activeSession is a connection in use. server.mu guards its counters.
 type activeSession struct {
 	*session
 
 	timeout time.Duration
 	calls   int
-	// retired connections get no new calls; idle is closed when the last one is over.
+	// retired connections get no new calls; idle is closed when the last call has ended.
 	retired bool
 	idle    chan struct{}
 }
 
-// newServer returns a server that is not connected.
+// newServer returns an unconnected server.
 func newServer(r *Registry, def definition, enabled bool) *server {
 	return &server{
 		name: def.Name, r: r, def: def, enabled: enabled, health: newHealth(def.RetryPolicy), limits: newLimits(def.MCPConfig),
@@ -66,13 +66,13 @@ func newServer(r *Registry, def definition, enabled bool) *server {
 	}
 }
 
-// wake wakes those that wait for the server. s.mu is held.
+// wake wakes those that wait for the server. s.mu must be held.
 func (s *server) wake() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
-// serialize notes that the server asks something during several calls: from now on one works at a time.
+// serialize limits the server to one call at a time, after it sent a request that may belong to several calls.
 func (s *server) serialize(method string) {
 	s.mu.Lock()
 	l := s.limits
@@ -83,7 +83,7 @@ func (s *server) serialize(method string) {
 		slog.String("hint", `set "concurrency": 1 in its definition`))
 }
 
-// start begins to supervise the server.
+// start starts the supervisor.
 func (s *server) start(ctx context.Context) {
 	s.mu.Lock()
 	s.health = newHealth(s.def.RetryPolicy)
@@ -99,7 +99,7 @@ func (s *server) start(ctx context.Context) {
 	}()
 }
 
-// stopSupervisor ends the supervisor. The connection stays.
+// stopSupervisor stops the supervisor. The connection stays open.
 func (s *server) stopSupervisor() {
 	if s.stop != nil {
 		s.stop()
@@ -136,7 +136,7 @@ func (s *server) supervise(ctx context.Context, def definition, tried func()) {
 	}
 }
 
-// signal leaves a message in a channel of one, unless one is there.
+// signal sends to a channel of capacity one, unless it is full.
 func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -150,7 +150,7 @@ func (s *server) delay() time.Duration {
 	return s.health.delay(randomFraction())
 }
 
-// attach lets calls use a new connection. Those in flight on the former one finish there (S1-033).
+// attach makes calls use a new connection. Calls in flight finish on the old one (S1-033).
 func (s *server) attach(opened *session, timeout time.Duration) *activeSession {
 	a := &activeSession{session: opened, timeout: timeout, idle: make(chan struct{})}
 	s.mu.Lock()
@@ -165,8 +165,8 @@ func (s *server) attach(opened *session, timeout time.Duration) *activeSession {
 	return a
 }
 
-// updateHealth changes the health and logs another status, and the first failure of a server that was not ready before. s.mu
-// is held.
+// updateHealth changes the health, and logs a changed status and the first failure of a server that was not ready before. s.mu
+// must be held.
 func (s *server) updateHealth(change func()) {
 	before, troubled := s.health.status, s.health.hasFailed()
 	change()
@@ -176,7 +176,7 @@ func (s *server) updateHealth(change func()) {
 	}
 }
 
-// recordFailure notes that the server could not be connected, or was lost; login that it waits for a person to log in.
+// recordFailure records that the server could not be connected, or was lost; login is set if a person must log in.
 func (s *server) recordFailure(reason string, login bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -190,7 +190,7 @@ func (s *server) recordFailure(reason string, login bool) {
 	})
 }
 
-// watch looks after a connection until it is over, or ctx ends.
+// watch monitors a connection until it ends, or ctx does.
 func (s *server) watch(ctx context.Context, a *activeSession, changed <-chan struct{}) {
 	timer := time.NewTimer(s.r.ping)
 	defer timer.Stop()
@@ -223,7 +223,7 @@ func (s *server) watch(ctx context.Context, a *activeSession, changed <-chan str
 	}
 }
 
-// untilNextCheck is short after a ping without an answer.
+// untilNextCheck returns the time to the next ping. It is short after an unanswered ping.
 func (s *server) untilNextCheck() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -233,8 +233,8 @@ func (s *server) untilNextCheck() time.Duration {
 	return s.r.ping
 }
 
-// check pings the server. It returns false when the connection was given up. A server that works is left in peace:
-// some do one thing at a time.
+// check pings the server. It returns false if the connection was given up. It does not ping a server with calls in progress:
+// some servers do one thing at a time.
 func (s *server) check(ctx context.Context, a *activeSession) bool {
 	s.mu.Lock()
 	busy := a.calls > 0
@@ -256,7 +256,7 @@ func (s *server) check(ctx context.Context, a *activeSession) bool {
 	return false
 }
 
-// recordPing notes the outcome of a ping. It returns false when the connection is to be given up.
+// recordPing records the outcome of a ping. It returns false if the connection is to be given up.
 func (s *server) recordPing(err error, a *activeSession) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -271,7 +271,7 @@ func (s *server) recordPing(err error, a *activeSession) bool {
 	return !givenUp
 }
 
-// relist reads the tools again after the server said that they changed.
+// relist reads the tools again after the server reported a change.
 func (s *server) relist(ctx context.Context, a *activeSession) {
 	bounded, cancel := context.WithTimeout(ctx, s.r.bound)
 	defer cancel()
@@ -289,7 +289,7 @@ func (s *server) relist(ctx context.Context, a *activeSession) {
 	s.r.publish(Change{Kind: ToolsChanged, Server: s.name})
 }
 
-// detach takes a connection out of use that is over.
+// detach stops using a connection that has ended.
 func (s *server) detach(a *activeSession) {
 	s.mu.Lock()
 	if s.live == a {
@@ -299,7 +299,7 @@ func (s *server) detach(a *activeSession) {
 	s.r.publish(Change{Kind: ToolsChanged, Server: s.name})
 }
 
-// acquire returns the connection for a call, which release gives back. TOOL_UNAVAILABLE, ErrToolDisabled,
+// acquire returns the connection for a call; release returns it. Errors: TOOL_UNAVAILABLE, ErrToolDisabled,
 // ErrToolNotFound.
 func (s *server) acquire() (*activeSession, error) {
 	s.mu.Lock()
@@ -311,7 +311,7 @@ func (s *server) acquire() (*activeSession, error) {
 	return s.live, nil
 }
 
-// unavailable says why calls have no connection. s.mu is held.
+// unavailable returns why calls have no connection. s.mu must be held.
 func (s *server) unavailable() error {
 	switch {
 	case s.removed:
@@ -325,7 +325,7 @@ func (s *server) unavailable() error {
 	return nil
 }
 
-// waitAcquire is acquire for those who wait for the server to come back, at most for its timeout.
+// waitAcquire is acquire, but waits for the server to reconnect, at most for its timeout.
 func (s *server) waitAcquire(ctx context.Context) (*activeSession, error) {
 	s.mu.Lock()
 	timer := time.NewTimer(s.def.timeout())
@@ -361,7 +361,7 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// release gives a connection back.
+// release returns a connection after a call.
 func (s *server) release(a *activeSession) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -370,7 +370,7 @@ func (s *server) release(a *activeSession) {
 	}
 }
 
-// countCall counts a call; one whose tool says that it failed has failed.
+// countCall counts a call. A result with isError counts as a failure.
 func (s *server) countCall(begin time.Time, failed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -393,7 +393,7 @@ func (s *server) countCall(begin time.Time, failed bool) {
 	m.AverageLatency = sum / time.Duration(len(s.latencies))
 }
 
-// snapshot returns a copy of all that is known.
+// snapshot returns a copy of the state.
 func (s *server) snapshot() MCPTool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -410,7 +410,7 @@ func (s *server) snapshot() MCPTool {
 	return t
 }
 
-// connected reports whether calls have a connection of the present definition.
+// connected reports whether there is a connection for the present definition.
 func (s *server) connected() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,14 +12,14 @@ import (
 	"github.com/orch-dev/orch/internal/wholefile"
 )
 
-// stateFile keeps which servers are enabled: {"github":{"enabled":true}} (S1-055).
+// stateFile stores which servers are enabled: {"github":{"enabled":true}} (S1-055).
 type stateFile struct{ path string }
 
 type serverState struct {
 	Enabled bool `json:"enabled"`
 }
 
-// writable makes sure that the state can be saved. ErrStateNotWritable.
+// writable checks that the state can be saved. ErrStateNotWritable.
 func (f stateFile) writable() error {
 	dir := filepath.Dir(f.path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -36,7 +36,7 @@ func unsaved(path string, err error) error {
 	return fault.Wrap(fault.Forbidden, errors.Join(ErrStateNotWritable, err), "the state of MCP servers cannot be written").WithField(path)
 }
 
-// load reads the state. A file that is broken counts as empty.
+// load reads the state. It treats a damaged file as empty.
 func (f stateFile) load(log *slog.Logger) map[string]serverState {
 	state := map[string]serverState{}
 	content, err := os.ReadFile(f.path)
@@ -53,7 +53,7 @@ func (f stateFile) load(log *slog.Logger) map[string]serverState {
 	return state
 }
 
-// set changes one server. What others wrote meanwhile stays.
+// set changes the state of one server, and keeps concurrent changes of others.
 func (f stateFile) set(name string, enabled bool, log *slog.Logger) error {
 	state := f.load(log)
 	if now, ok := state[name]; ok && now.Enabled == enabled {

@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// maxLine bounds a message of a process, in bytes.
+	// maxLine is the most bytes of a message of a process.
 	maxLine = 16 << 20
 	// writePatience is how long a process may leave a message unread.
 	writePatience = 10 * time.Second
@@ -40,9 +40,9 @@ type process struct {
 	conceal func(string) string
 
 	once sync.Once
-	// closing is closed when end was called, over when it is over.
+	// closing is closed when close is called, exited when the process has ended.
 	closing, exited chan struct{}
-	// killed is set before over is closed when the process had to be told.
+	// killed is set before exited is closed if the process had to be signalled.
 	killed bool
 }
 
@@ -71,7 +71,7 @@ func spawn(services *proc.Services, e expandedConfig, dir string, getenv func(st
 		closing: make(chan struct{}), exited: make(chan struct{}),
 	}
 	p.stdout = newMessageReader(outRead, p.stderr)
-	// It outlives the call that starts it, so the context of that is not its own.
+	// The process outlives the call that starts it, and so does not use its context.
 	cmd := exec.CommandContext(context.Background(), program, e.Args...)
 	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = dir, env, inRead, outWrite, p.stderr, endGrace
 	if p.service, err = services.Start(cmd); err != nil {
@@ -82,13 +82,13 @@ func spawn(services *proc.Services, e expandedConfig, dir string, getenv func(st
 	return p, nil
 }
 
-// stopReading ends the reading of a process that is over, even when its output is still open somewhere.
+// stopReading ends reading the output of an ended process, even if another process still has it open.
 func (p *process) stopReading() {
 	<-p.service.Done()
 	_ = p.stdout.file.SetReadDeadline(time.Now().Add(drainTime))
 }
 
-// environment is all that a process sees: PATH and HOME, and what the definition names.
+// environment returns the environment of a process: PATH and HOME, and the variables of the definition.
 func environment(named map[string]string, getenv func(string) string) []string {
 	var env []string
 	for _, name := range []string{"PATH", "HOME"} {
@@ -103,7 +103,7 @@ func environment(named map[string]string, getenv func(string) string) []string {
 	return env
 }
 
-// lookPath finds a program: a path counts from dir, a bare name is looked up in the PATH of the definition or of orch.
+// lookPath finds a program: a path is relative to dir, a bare name is looked up in the PATH of the definition or of orch.
 func lookPath(command, dir, own, inherited string) (string, error) {
 	if strings.ContainsRune(command, filepath.Separator) {
 		return absolute(dir, command), nil
@@ -133,7 +133,7 @@ func (p *process) Connect(ctx context.Context) (mcp.Connection, error) {
 	return wrapProcessConn(ctx, conn), err
 }
 
-// close closes stdin, and ends the process group when it does not take the hint.
+// close closes stdin, and ends the process group if it does not exit.
 func (p *process) close() {
 	p.once.Do(func() {
 		close(p.closing)
@@ -158,7 +158,7 @@ func (p *process) closeReason() error {
 	if err := p.service.Err(); err != nil {
 		status = err.Error()
 	} else if isClosed(p.closing) {
-		return nil // it was asked to
+		return nil // close was called
 	}
 	text := "the process has ended: " + status
 	if last := lastLine(p.stderrTail()); last != "" {
@@ -172,7 +172,7 @@ func lastLine(text string) string {
 	return text[strings.LastIndexByte(text, '\n')+1:]
 }
 
-// deadlineWriter bounds how long a write may take.
+// deadlineWriter sets a deadline for each write.
 type deadlineWriter struct{ *os.File }
 
 // Write implements io.Writer.
@@ -183,7 +183,7 @@ func (w deadlineWriter) Write(b []byte) (int, error) {
 	return w.File.Write(b)
 }
 
-// messageReader reads the messages of a process. Lines that are no JSON go where stderr goes: many servers greet their users.
+// messageReader reads the messages of a process. It passes lines that are not JSON to aside: many servers print a greeting.
 type messageReader struct {
 	file    *os.File
 	scanner *bufio.Scanner
@@ -220,7 +220,7 @@ func (l *messageReader) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// endError says how the messages end.
+// endError returns the error with which the messages end.
 func (l *messageReader) endError(err error) error {
 	if errors.Is(err, bufio.ErrTooLong) {
 		l.mu.Lock()
@@ -241,10 +241,10 @@ func (l *messageReader) logLine(line []byte) {
 	l.garbage++
 	l.mu.Unlock()
 	const shown = 200
-	_, _ = fmt.Fprintf(l.aside, "stdout: %s\n", line[:min(len(line), shown)]) // a tail buffer takes everything
+	_, _ = fmt.Fprintf(l.aside, "stdout: %s\n", line[:min(len(line), shown)]) // a tail buffer accepts everything
 }
 
-// problem tells what is wrong with the messages, or of lines that were none.
+// problem describes invalid messages, or lines that were no messages.
 func (l *messageReader) problem() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -257,13 +257,13 @@ func (l *messageReader) problem() string {
 // Close implements io.Closer.
 func (l *messageReader) Close() error { return l.file.Close() }
 
-// tailBuffer keeps the end of what is written to it.
+// tailBuffer keeps the end of the data written to it.
 type tailBuffer struct {
 	mu   sync.Mutex
 	kept []byte
 }
 
-// tailSize is how many bytes a tail buffer keeps.
+// tailSize is the capacity of a tail buffer in bytes.
 const tailSize = 8 << 10
 
 // Write implements io.Writer.
@@ -277,7 +277,7 @@ func (r *tailBuffer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// String returns what is kept as valid UTF-8.
+// String returns the buffered text as valid UTF-8.
 func (r *tailBuffer) String() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -11,11 +11,11 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// metaCall is the field of _meta that says to which call a request of the server belongs. orch puts it there itself.
+// metaCall is the field of _meta with the call that a request of the server belongs to. orch itself adds it.
 const metaCall = "orch/call"
 
-// taggedStream is the stream of answers to one request. What the server asks on it belongs to the call of that request, which
-// the SDK does not tell; so it is written into what it asks.
+// taggedStream is the stream of answers to one request. Requests of the server on it belong to the call of that request, which
+// the SDK does not report; so taggedStream adds the call to them.
 type taggedStream struct {
 	io.Closer
 
@@ -45,7 +45,7 @@ func (m *taggedStream) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// line reads a line, which must not be longer than an event may be.
+// line reads a line, up to the size limit of an event.
 func (m *taggedStream) line() ([]byte, error) {
 	var line []byte
 	for {
@@ -60,7 +60,7 @@ func (m *taggedStream) line() ([]byte, error) {
 	}
 }
 
-// withCall returns a line of a stream, with the token of the call when it holds a question of the server.
+// withCall returns a line of a stream, with the token of the call added if it is a request of the server.
 func withCall(line []byte, token string) []byte {
 	data, ok := bytes.CutPrefix(line, []byte("data:"))
 	if !ok || !bytes.Contains(data, []byte(methodElicit)) && !bytes.Contains(data, []byte(methodSample)) {

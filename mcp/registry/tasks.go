@@ -14,24 +14,24 @@ import (
 )
 
 const (
-	// shortestPoll and longestPoll bound how often a task is looked at, usualPoll is for servers that do not say.
+	// shortestPoll and longestPoll limit the polling interval of a task, usualPoll is the default.
 	shortestPoll, usualPoll, longestPoll = 100 * time.Millisecond, time.Second, 30 * time.Second
-	// maxTaskID bounds the id of a task, in bytes.
+	// maxTaskID is the most bytes of the id of a task.
 	maxTaskID = 1 << 10
 )
 
-// errAgain is why a look at a task came to nothing that another one may come to.
+// errAgain means that a poll of a task failed in a way that a later poll may not.
 var errAgain = errors.New("the server did not answer")
 
-// taskHandle is what is known of a task of a server.
+// taskHandle identifies a task of a server.
 type taskHandle struct {
-	// Generation is the version of the protocol whose tasks it is of.
+	// Generation is the version of the protocol of the task.
 	Generation string `json:"generation"`
 	ID         string `json:"id"`
 	Tool       string `json:"tool"`
-	// Token is that of its progress.
+	// Token is its progress token.
 	Token string `json:"progress_token"`
-	// Poll is how often the server wants to be asked, TTL how long it keeps the task; 0 when it does not say.
+	// Poll is the polling interval that the server wants, TTL how long it stores the task; 0 if unknown.
 	Poll float64 `json:"poll_ms,omitempty"`
 	TTL  float64 `json:"ttl_ms,omitempty"`
 }
@@ -47,7 +47,7 @@ type taskState struct {
 	PollMs        float64 `json:"pollIntervalMs"`
 }
 
-// handle returns what is to be kept of a new task.
+// handle returns the handle of a new task.
 func (t taskState) handle(generation string, f *pendingCall) (json.RawMessage, error) {
 	if t.TaskID == "" || len(t.TaskID) > maxTaskID {
 		return nil, errors.New("the server makes a task of the call whose id is none")
@@ -58,7 +58,7 @@ func (t taskState) handle(generation string, f *pendingCall) (json.RawMessage, e
 	})
 }
 
-// parseHandle reads what Call gave out.
+// parseHandle decodes a handle returned by Call.
 func parseHandle(raw json.RawMessage) (taskHandle, error) {
 	var h taskHandle
 	if err := json.Unmarshal(raw, &h); err != nil || h.ID == "" || h.Generation == "" {
@@ -67,7 +67,7 @@ func parseHandle(raw json.RawMessage) (taskHandle, error) {
 	return h, nil
 }
 
-// taskLost is the error for a task that its server does not know.
+// taskLost returns the error for a task that its server does not know.
 func taskLost(server string, h taskHandle) error {
 	return fault.Wrap(fault.InDoubt, ErrTaskLost, "the MCP server "+server+" does not know the task of "+h.Tool+" any more: what became of it is unknown")
 }
@@ -78,15 +78,15 @@ type taskWait struct {
 
 	s    *server
 	call CallRequest
-	// a is the connection whose pending calls know of it as f.
+	// a is the connection on which the wait is registered as f.
 	a *activeSession
 	f *pendingCall
-	// open says whether requests that name no call may mean it.
+	// open is set if requests that name no call may belong to it.
 	open bool
 	// silentSince is when the server stopped answering; zero while it answers.
 	silentSince time.Time
 	message     string
-	// asked are the keys of requests that were put to the caller, answers those that the server has to be told.
+	// asked are the keys of requests passed to the caller, answers those not yet sent to the server.
 	asked    map[string]bool
 	answers  map[string]json.RawMessage
 	answered chan answer
@@ -134,7 +134,7 @@ func (s *server) awaitTask(ctx context.Context, c CallRequest) (Reply, error) {
 	}
 }
 
-// failure is the error of a task for callers.
+// failure returns the error of a task for callers.
 func (v *taskWait) failure(ctx context.Context, err error) error {
 	if _, ok := errors.AsType[*fault.Error](err); ok {
 		return err
@@ -142,7 +142,7 @@ func (v *taskWait) failure(ctx context.Context, err error) error {
 	return v.s.callError(ctx, v.a, v.s.name+"__"+v.Tool, err)
 }
 
-// pause waits for the next look, or for an answer that the server can be told.
+// pause waits for the next poll, or for an answer to send to the server.
 func (v *taskWait) pause(ctx context.Context) error {
 	poll := usualPoll
 	if v.Poll > 0 {
@@ -161,14 +161,14 @@ func (v *taskWait) pause(ctx context.Context) error {
 	return nil
 }
 
-// detach takes the wait out of the connection.
+// detach unregisters the wait from the connection.
 func (v *taskWait) detach() {
 	if v.f != nil {
 		v.f.remove()
 	}
 }
 
-// attach makes the wait known to a connection.
+// attach registers the wait at a connection.
 func (v *taskWait) attach(ctx context.Context, a *activeSession) {
 	if v.a == a {
 		return
@@ -178,8 +178,8 @@ func (v *taskWait) attach(ctx context.Context, a *activeSession) {
 	v.f = a.conn.pendingCalls.add(ctx, a.redactCall(v.call), func(f *pendingCall) { f.token, f.task, f.open = v.Token, v.ID, v.open })
 }
 
-// request sends a request about the task. errAgain when the way to the server is disturbed, ErrTaskLost when it does
-// not know the task; *jsonrpc.Error is another answer of the server. It waits for a server that is not connected.
+// request sends a request about the task. It returns errAgain for a transport problem, ErrTaskLost if the server does
+// not know the task, and *jsonrpc.Error for other errors of the server. It waits for a server that is not connected.
 func (v *taskWait) request(ctx context.Context, method string, within bool, more object) (json.RawMessage, error) {
 	a, err := v.s.waitAcquire(ctx)
 	if err != nil {
@@ -208,7 +208,7 @@ func (v *taskWait) request(ctx context.Context, method string, within bool, more
 	return nil, v.recordDisturbance(a, err)
 }
 
-// recordDisturbance notes that the server did not answer. It is an error when that has lasted for its timeout.
+// recordDisturbance records that the server did not answer. It returns an error once that has lasted for the timeout of the server.
 func (v *taskWait) recordDisturbance(a *activeSession, err error) error {
 	now := v.s.r.now()
 	if v.silentSince.IsZero() {
@@ -220,7 +220,7 @@ func (v *taskWait) recordDisturbance(a *activeSession, err error) error {
 	return fmt.Errorf("%w: %w", errAgain, err)
 }
 
-// get looks at the task.
+// get polls the task.
 func (v *taskWait) get(ctx context.Context, state any) error {
 	raw, err := v.request(ctx, "tasks/get", true, nil)
 	if said, ok := errors.AsType[*jsonrpc.Error](err); ok && unknownTask(said) {
@@ -235,12 +235,12 @@ func (v *taskWait) get(ctx context.Context, state any) error {
 	return nil
 }
 
-// unknownTask tells the answer to a request about a task that is not there.
+// unknownTask reports whether an error means that the task does not exist.
 func unknownTask(said *jsonrpc.Error) bool {
 	return said.Code == jsonrpc.CodeInvalidParams || said.Code == jsonrpc.CodeMethodNotFound
 }
 
-// record takes over what the server says of the task.
+// record records the state of the task from the server.
 func (v *taskWait) record(t taskState) {
 	if poll := max(t.Poll, t.PollMs); poll > 0 {
 		v.Poll = poll
@@ -251,12 +251,12 @@ func (v *taskWait) record(t taskState) {
 	v.message = t.StatusMessage
 }
 
-// cancelled is the error of a task that was cancelled.
+// cancelled returns the error of a cancelled task.
 func (v *taskWait) cancelled() error {
 	return fault.New(fault.Cancelled, "the task of %s__%s was cancelled: %s", v.s.name, v.Tool, v.a.conceal(v.message))
 }
 
-// pollOlder looks at a task of 2025-11-25. The result is nil while there is none.
+// pollOlder polls a task of 2025-11-25. The result is nil until there is one.
 func (v *taskWait) pollOlder(ctx context.Context) (json.RawMessage, error) {
 	var t taskState
 	if err := v.get(ctx, &t); err != nil {
@@ -273,7 +273,7 @@ func (v *taskWait) pollOlder(ctx context.Context) (json.RawMessage, error) {
 	}
 }
 
-// result asks for the result. Some servers put what they ask only to those who wait for it.
+// result requests the result. Some servers send their requests only to a client that waits for it.
 func (v *taskWait) result(ctx context.Context, status string) (json.RawMessage, error) {
 	over := status != "input_required"
 	v.setOpen(true)
@@ -282,14 +282,14 @@ func (v *taskWait) result(ctx context.Context, status string) (json.RawMessage, 
 	said, answered := errors.AsType[*jsonrpc.Error](err)
 	switch {
 	case answered && !over:
-		return nil, errAgain // the next look tells why
+		return nil, errAgain // the next poll returns the reason
 	case answered && status == "completed" && unknownTask(said):
 		return nil, taskLost(v.s.name, v.taskHandle)
 	}
 	return raw, err
 }
 
-// setOpen says whether requests that name no call may mean the wait.
+// setOpen sets whether requests that name no call may belong to the wait.
 func (v *taskWait) setOpen(open bool) {
 	v.open = open
 	v.f.setOpen(open)
@@ -304,7 +304,7 @@ type newerState struct {
 	InputRequests map[string]request `json:"inputRequests"`
 }
 
-// pollNewer looks at a task of the extension of 2026-07-28.
+// pollNewer polls a task of the extension of 2026-07-28.
 func (v *taskWait) pollNewer(ctx context.Context) (json.RawMessage, error) {
 	if err := v.sendAnswers(ctx); err != nil {
 		return nil, err
@@ -335,7 +335,7 @@ func (v *taskWait) pollNewer(ctx context.Context) (json.RawMessage, error) {
 	return nil, errAgain
 }
 
-// askAll puts requests to the caller that it does not know yet.
+// askAll passes new requests to the caller.
 func (v *taskWait) askAll(ctx context.Context, requests map[string]request) error {
 	asks, err := inputRequests(requests)
 	if err != nil {
@@ -354,7 +354,7 @@ func (v *taskWait) askAll(ctx context.Context, requests map[string]request) erro
 	return nil
 }
 
-// ask puts a request to the caller.
+// ask passes a request to the caller.
 func (v *taskWait) ask(ctx context.Context, ask Ask) {
 	got := answer{Ask: ask, err: errors.New("nobody answers")}
 	if v.call.Ask != nil {
@@ -366,8 +366,8 @@ func (v *taskWait) ask(ctx context.Context, ask Ask) {
 	}
 }
 
-// recordAnswer notes an answer for the server. A question that nobody answers is cancelled; where the protocol has no such
-// answer, the task is.
+// recordAnswer records an answer for the server. An unanswered question is cancelled; where the protocol has no such
+// answer, the task is cancelled.
 func (v *taskWait) recordAnswer(ctx context.Context, got answer) error {
 	if got.err != nil || !json.Valid(got.result) {
 		if got.Method != methodElicit {
@@ -380,7 +380,7 @@ func (v *taskWait) recordAnswer(ctx context.Context, got answer) error {
 	return nil
 }
 
-// sendAnswers tells the server the answers that it has not got yet.
+// sendAnswers sends the recorded answers to the server.
 func (v *taskWait) sendAnswers(ctx context.Context) error {
 	if len(v.answers) == 0 {
 		return nil
@@ -395,9 +395,9 @@ func (v *taskWait) sendAnswers(ctx context.Context) error {
 	return err
 }
 
-// abandon asks the server to end a task that cannot go on.
+// abandon asks the server to cancel a task that cannot continue.
 func (v *taskWait) abandon(ctx context.Context) {
-	_, _ = v.request(ctx, "tasks/cancel", true, nil) // the caller is told why it cannot go on
+	_, _ = v.request(ctx, "tasks/cancel", true, nil) // the caller gets the reason
 }
 
 // cancelTask asks the server to cancel a task.
@@ -411,7 +411,7 @@ func (s *server) cancelTask(ctx context.Context, raw json.RawMessage) error {
 	_, err = v.request(ctx, "tasks/cancel", true, nil)
 	if said, ok := errors.AsType[*jsonrpc.Error](err); ok && unknownTask(said) {
 		var t taskState
-		err = v.get(ctx, &t) // it is over, or unknown
+		err = v.get(ctx, &t) // it has ended, or is unknown
 	}
 	if ctx.Err() != nil {
 		return s.notSentError(ctx, h.Tool)

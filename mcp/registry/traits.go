@@ -11,28 +11,28 @@ import (
 	"strings"
 )
 
-// trait is what calls need to know of a tool.
+// trait has the properties of a tool that calls need.
 type trait struct {
-	// task says that its calls may be made tasks in the older generation of the protocol.
+	// task is set if its calls may be made tasks in the older generation of the protocol.
 	task bool
-	// bindings are the arguments that go into headers too, in the newer generation over HTTP.
+	// bindings are the arguments that are also sent as headers, in the newer generation over HTTP.
 	bindings []binding
 }
 
-// binding is an argument that goes into a header.
+// binding is an argument that is also sent as a header.
 type binding struct {
 	path   []string
 	header string
 }
 
-// property is the part of a schema that says what goes into a header.
+// property is the part of a schema that declares headers.
 type property struct {
 	Type       string              `json:"type"`
 	Header     json.RawMessage     `json:"x-mcp-header"`
 	Properties map[string]property `json:"properties"`
 }
 
-// traitOf reads the trait of a tool. reason says why the tool cannot be used; "" when it can.
+// traitOf returns the trait of a tool. reason is why the tool cannot be used; "" if it can.
 func traitOf(raw json.RawMessage) (t trait, reason string) {
 	var tool struct {
 		Execution struct {
@@ -41,7 +41,7 @@ func traitOf(raw json.RawMessage) (t trait, reason string) {
 		InputSchema property `json:"inputSchema"`
 	}
 	if json.Unmarshal(raw, &tool) != nil {
-		return trait{}, "" // a schema may be of other forms
+		return trait{}, "" // other forms of schemas declare no headers
 	}
 	t.task = tool.Execution.TaskSupport == "optional" || tool.Execution.TaskSupport == "required"
 	seen := map[string]bool{}
@@ -57,7 +57,7 @@ func traitOf(raw json.RawMessage) (t trait, reason string) {
 	return t, ""
 }
 
-// bind finds the arguments that go into headers. It returns false when one of them cannot.
+// bind finds the arguments that are sent as headers. It returns false if one of them is invalid.
 func bind(in property, path []string, found func(binding) bool) bool {
 	for name, p := range in.Properties {
 		below := slices.Concat(path, []string{name})
@@ -75,7 +75,7 @@ func bind(in property, path []string, found func(binding) bool) bool {
 	return true
 }
 
-// headersOf returns the headers of the arguments of a call.
+// headersOf returns the headers for the arguments of a call.
 func (t trait) headersOf(args json.RawMessage) http.Header {
 	h := http.Header{}
 	for _, b := range t.bindings {
@@ -86,7 +86,7 @@ func (t trait) headersOf(args json.RawMessage) http.Header {
 	return h
 }
 
-// scalar returns the text of the argument of a path: a string, a boolean or a whole number.
+// scalar returns the text of the argument at a path: a string, a boolean or a whole number.
 func scalar(args json.RawMessage, path []string) (string, bool) {
 	for _, name := range path {
 		var in map[string]json.RawMessage
@@ -112,7 +112,7 @@ func scalar(args json.RawMessage, path []string) (string, bool) {
 	}
 }
 
-// headerText writes a text as the value of a header: in base64 where it cannot stand as it is.
+// headerText encodes a text as the value of a header: in base64 if necessary.
 func headerText(text string) string {
 	plain := text == strings.TrimSpace(text) && !strings.HasPrefix(text, "=?base64?")
 	for _, c := range []byte(text) {

@@ -13,25 +13,25 @@ import (
 )
 
 const (
-	// debounce is how long files have to be left alone before they are read again.
+	// debounce is how long files must stay unchanged before they are read again.
 	debounce = 500 * time.Millisecond
-	// maxDebounce is how long a burst of changes may put that off.
+	// maxDebounce is how long a burst of changes may delay that.
 	maxDebounce = 3 * time.Second
 )
 
-// watcher tells when the directories, or the state, may have changed.
+// watcher detects changes of the directories and of the state.
 type watcher struct {
 	fs   *fsnotify.Watcher
 	dirs []string
 	log  *slog.Logger
-	// watched are the directories that are being watched.
+	// watched are the watched directories.
 	watched map[string]bool
 	// state is the file of the state, logins the directory of logins.
 	state, logins string
 }
 
-// watchFiles reloads the registry when files change, until the returned function is called. Without a watcher, which
-// is logged, there is Reload.
+// watchFiles reloads the registry when files change, until the returned function is called. If files cannot be watched,
+// which is logged, only Reload reads them again.
 func (r *Registry) watchFiles(ctx context.Context, dirs []string) func() {
 	system, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -52,7 +52,7 @@ func (r *Registry) watchFiles(ctx context.Context, dirs []string) func() {
 	}()
 	return func() {
 		cancel()
-		_ = system.Close() // nothing is written
+		_ = system.Close() // only reads
 		<-over
 	}
 }
@@ -83,7 +83,7 @@ func (w *watcher) run(ctx context.Context, reload func()) {
 				return
 			}
 			w.log.WarnContext(ctx, "mcp_watcher_failed", slog.Any("error", err))
-			timer.Reset(debounce) // something was lost: look for oneself
+			timer.Reset(debounce) // events were lost: read everything
 		case <-timer.C:
 			since = time.Time{}
 			w.updateWatches()
@@ -93,7 +93,7 @@ func (w *watcher) run(ctx context.Context, reload func()) {
 	}
 }
 
-// isRelevant tells changes of definitions from the rest of what happens in the watched directories.
+// isRelevant reports whether an event may concern definitions, the state or logins.
 func (w *watcher) isRelevant(event fsnotify.Event) bool {
 	if event.Op == fsnotify.Chmod {
 		return false
@@ -112,8 +112,8 @@ func (w *watcher) isRelevant(event fsnotify.Event) bool {
 	return w.linked(event.Name)
 }
 
-// linked reports whether a name is where a link leads to, or close to that: editors and mounts swap such files, and
-// the directories that hold them.
+// linked reports whether a name is the target of a link, or a directory above it: editors and mounts replace both files
+// and directories.
 func (w *watcher) linked(name string) bool {
 	for _, target := range w.targets() {
 		if filepath.Dir(name) == filepath.Dir(target) || filepath.Dir(name) == target {
@@ -123,13 +123,13 @@ func (w *watcher) linked(name string) bool {
 	return false
 }
 
-// targets are the real places of directories and files that are links.
+// targets returns the resolved paths of directories and files that are links.
 func (w *watcher) targets() []string {
 	var all []string
 	for _, dir := range w.dirs {
 		files, err := filesOf(dir)
 		if err != nil {
-			continue // it is not there
+			continue // it does not exist
 		}
 		for _, path := range append(files, dir) {
 			if target, err := filepath.EvalSymlinks(path); err == nil && target != path {
@@ -140,8 +140,8 @@ func (w *watcher) targets() []string {
 	return all
 }
 
-// updateWatches watches what there is to watch now: the directories, or the nearest one above that is there, those where links
-// lead to, and that of the state.
+// updateWatches watches the present directories, or the nearest existing parents, the targets of links,
+// and the directory of the state.
 func (w *watcher) updateWatches() {
 	wanted := map[string]bool{}
 	for _, dir := range append(slices.Clone(w.dirs), filepath.Dir(w.state), w.logins) {
@@ -157,12 +157,12 @@ func (w *watcher) updateWatches() {
 	}
 	for dir := range w.watched {
 		if !wanted[dir] || !exists(dir) {
-			_ = w.fs.Remove(dir) // it may be gone
+			_ = w.fs.Remove(dir) // it may no longer exist
 			delete(w.watched, dir)
 		}
 	}
 	for dir := range wanted {
-		if exists(dir) && w.fs.Add(dir) == nil { // again, because it may be another directory of the name
+		if exists(dir) && w.fs.Add(dir) == nil { // again: a new directory may have the same name
 			w.watched[dir] = true
 		}
 	}

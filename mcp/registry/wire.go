@@ -15,11 +15,11 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// alias stands before the name of a method while the SDK handles it: what it knows itself it decodes, and drops the
-// fields that it does not know, those of tasks among them. The alias is taken off on the way out.
+// alias is the prefix of a method while the SDK handles it: the SDK decodes messages of methods that it knows, and drops
+// unknown fields, including those of tasks. The prefix is removed when the message is sent.
 const alias = "orch/"
 
-// aliased are the methods that are sent under an alias.
+// aliased returns the methods that are sent under an alias.
 func aliased() []string {
 	return []string{
 		"tools/list", "tools/call", "tasks/get", "tasks/result", "tasks/cancel", "tasks/update",
@@ -30,7 +30,7 @@ func aliased() []string {
 // object is a JSON object.
 type object = map[string]any
 
-// rawParams are parameters with fields of any name.
+// rawParams are parameters with arbitrary fields.
 type rawParams struct {
 	mcp.ParamsBase
 
@@ -61,7 +61,7 @@ func (p *rawParams) MarshalJSON() ([]byte, error) {
 	return append(out, '}'), nil
 }
 
-// rawResult is a result as it came.
+// rawResult is an undecoded result.
 type rawResult struct {
 	mcp.ResultBase
 
@@ -77,20 +77,20 @@ func (r *rawResult) UnmarshalJSON(b []byte) error {
 // MarshalJSON implements json.Marshaler.
 func (r *rawResult) MarshalJSON() ([]byte, error) { return r.raw, nil }
 
-// requestMeta is what a request needs beside its message.
+// requestMeta is the metadata of a request beside its message.
 type requestMeta struct {
-	// name is that of the tool, resource, prompt or task; headers are those of arguments; token is that of the call,
+	// name is the name of the tool, resource, prompt or task; headers are those of arguments; token is that of the call,
 	// "" for none. All are for HTTP.
 	name    string
 	headers http.Header
 	token   string
 }
 
-// requestMetaKey is the key of the request metadata of a context.
+// requestMetaKey is the context key of the request metadata.
 type requestMetaKey struct{}
 
-// request sends a method and returns its result as it came. *jsonrpc.Error is what the server answered; other errors
-// are about the way to it.
+// request calls a method and returns the undecoded result. A *jsonrpc.Error is an answer of the server; other errors
+// concern the transport.
 func (c *connection) request(ctx context.Context, method string, p *rawParams, o requestMeta) (json.RawMessage, error) {
 	ctx = context.WithValue(ctx, requestMetaKey{}, o)
 	result, err := mcp.CallCustomMethod[*rawParams, *rawResult](ctx, c.session, alias+method, p)
@@ -103,7 +103,7 @@ func (c *connection) request(ctx context.Context, method string, p *rawParams, o
 	return result.raw, nil
 }
 
-// addAliases makes a client able to send methods under their alias.
+// addAliases registers the aliases at a client.
 func addAliases(client *mcp.Client) error {
 	for _, method := range aliased() {
 		if err := mcp.AddSendingCustomMethod[*rawParams, *rawResult](client, alias+method); err != nil {
@@ -113,7 +113,7 @@ func addAliases(client *mcp.Client) error {
 	return nil
 }
 
-// unaliased returns a message with the true name of its method.
+// unaliased returns a message with the real name of its method.
 func unaliased(msg jsonrpc.Message) (jsonrpc.Message, bool) {
 	req, ok := msg.(*jsonrpc.Request)
 	if !ok || !strings.HasPrefix(req.Method, alias) {
@@ -151,7 +151,7 @@ func (p *processConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	return msg, err
 }
 
-// aliasTransport sends requests under their true names.
+// aliasTransport sends requests with the real names of their methods.
 type aliasTransport struct{ base http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
@@ -178,10 +178,10 @@ func (r aliasTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// rename returns a request with the true name of its method, and the headers that belong to it.
+// rename returns a request with the real name of its method, and the corresponding headers.
 func (o requestMeta) rename(req *http.Request) (*http.Request, error) {
 	body, err := io.ReadAll(req.Body)
-	_ = req.Body.Close() // it is in memory
+	_ = req.Body.Close() // the body is in memory
 	if err != nil {
 		return nil, err
 	}
