@@ -362,7 +362,7 @@ func (hw *highWater) writeMark(ctx context.Context, m mark) error {
 	w := hw.mark.written
 	moved := !w.isSet() || m.Seq > w.Seq || !maps.Equal(m.Sides, w.Sides)
 	if !moved || hw.barrier().err() != nil {
-		return nil //nolint:nilerr //nolint:nilerr // every caller gets the failure already
+		return nil //nolint:nilerr // every caller gets the failure already
 	}
 	if w.isSet() && !hw.space.hasRoomForMark() {
 		return nil // a later mark includes this one; a failed write would stop the server

@@ -30,7 +30,7 @@ func checkVersion(cfg *ServerConfig) (*fault.Error, error) {
 	var v storeVersion
 	err := readSealed(filepath.Join(cfg.DataDir, versionFile), &v)
 	if fault.Has(err, fault.NotFound) || fault.Has(err, fault.DataLoss) { // the check of the files reports the damage
-		return nil, nil //nolint:nilnil //nolint:nilnil // no restriction
+		return nil, nil //nolint:nilnil // no restriction
 	}
 	if err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func thisVersion() storeVersion {
 // check decides whether a store of a version may be used: the first result is why it may only be read.
 func (v storeVersion) check(readNewer bool) (*fault.Error, error) {
 	if v.Version <= StoreVersion {
-		return nil, nil //nolint:nilnil //nolint:nilnil // no restriction
+		return nil, nil //nolint:nilnil // no restriction
 	}
 	if v.ReadableFrom > StoreVersion {
 		return nil, newerStore(v, "this one cannot read it")

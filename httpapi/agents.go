@@ -15,15 +15,15 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Credential is what an agent speaks with: the answer at agents.CredentialPath.
+// Credential is the credential of an agent: the answer at agents.CredentialPath.
 type Credential struct {
-	// Key is its id, Secret the bearer token; "" when the agent has made it.
+	// Key is its id, Secret the bearer token; "" if the agent has made it.
 	Key       string    `json:"key"`
 	Secret    string    `json:"secret,omitempty"`
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
-// AgentDispatcher is what stands behind the paths.
+// AgentDispatcher handles the calls of agents.
 type AgentDispatcher interface {
 	Claim(ctx context.Context, m agents.Member, c agents.Claim) (agents.Work, error)
 	Heartbeat(ctx context.Context, m agents.Member, b agents.Heartbeat) (agents.Work, error)
@@ -33,21 +33,21 @@ type AgentDispatcher interface {
 // AgentsConfig configures Agents.
 type AgentsConfig struct {
 	Dispatcher AgentDispatcher
-	// Verify returns whose secret it is: UNAUTHORIZED, TOKEN_EXPIRED, FORBIDDEN for who is no registered agent.
+	// Verify returns the agent that a secret belongs to: UNAUTHORIZED, TOKEN_EXPIRED, FORBIDDEN for other identities.
 	Verify func(ctx context.Context, secret string) (agents.Member, error)
-	// Renew replaces the credential of an agent, by a renewal that was checked.
+	// Renew replaces the credential of an agent. The renewal has been checked.
 	Renew func(ctx context.Context, m agents.Member, in agents.Renewal) (Credential, error)
-	// Admit counts a request of so many bytes in, -1 when that is not known: RATE_LIMITED when the identity has too many.
-	// leave counts it out. Default: all are let in.
+	// Admit counts a request of size bytes, -1 if unknown: RATE_LIMITED if the identity exceeds its limits.
+	// leave must be called when the request has ended. Default: no limits.
 	Admit func(who string, size int64) (leave func(), err error)
-	// Logger gets the causes of internal errors. Default: nothing is logged.
+	// Logger logs the causes of internal errors. Default: nothing is logged.
 	Logger *slog.Logger
 }
 
-// maxBody bounds the bytes of a request of an agent.
+// maxBody is the most bytes of a request of an agent.
 const maxBody = 5 << 20
 
-// Agents serves what registered agents say. It answers errors as {name, message, …} with a status of HTTP.
+// Agents serves the requests of registered agents. It answers errors as {name, message, …} with an HTTP status.
 func Agents(cfg AgentsConfig) http.Handler {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -92,11 +92,11 @@ func serveCall[In, Out any](cfg AgentsConfig, do func(context.Context, agents.Me
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(out) // the agent is gone
+		_ = json.NewEncoder(w).Encode(out) // the agent has disconnected
 	})
 }
 
-// serveAgent finds out who it is, and what they say, and does that.
+// serveAgent authenticates the agent, decodes its request, and calls do.
 func serveAgent[In, Out any](cfg AgentsConfig, w http.ResponseWriter, r *http.Request, do func(context.Context, agents.Member, In) (Out, error)) (out Out, err error) {
 	m, err := authenticate(cfg, r)
 	if err != nil {
@@ -114,7 +114,7 @@ func serveAgent[In, Out any](cfg AgentsConfig, w http.ResponseWriter, r *http.Re
 	return do(r.Context(), m, in)
 }
 
-// authenticate says who speaks. A page of a browser is no agent.
+// authenticate returns the agent of a request. It refuses requests of browser pages.
 func authenticate(cfg AgentsConfig, r *http.Request) (agents.Member, error) {
 	if r.Header.Get("Origin") != "" {
 		return agents.Member{}, fault.New(fault.Forbidden, "pages of browsers are no agents")
@@ -126,7 +126,7 @@ func authenticate(cfg AgentsConfig, r *http.Request) (agents.Member, error) {
 	return cfg.Verify(r.Context(), secret)
 }
 
-// decode reads a request strictly: one object with known fields.
+// decode decodes a request strictly: one object with known fields.
 func decode(w http.ResponseWriter, r *http.Request, into any) error {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
@@ -149,7 +149,7 @@ func decode(w http.ResponseWriter, r *http.Request, into any) error {
 	return nil
 }
 
-// decodeProblem says what is wrong with a request, without its content.
+// decodeProblem describes what is wrong with a request, without quoting its content.
 func decodeProblem(err error) string {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return "the field " + wrong.Field + " is of another type"
@@ -178,10 +178,10 @@ func refuse(log *slog.Logger, w http.ResponseWriter, r *http.Request, err error)
 func answerError(w http.ResponseWriter, status int, f *fault.Error) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(f) // the agent is gone
+	_ = json.NewEncoder(w).Encode(f) // the agent has disconnected
 }
 
-// statusOf is the status of HTTP that says a code best.
+// statusOf returns the HTTP status for a code.
 func statusOf(code fault.Code) int {
 	switch code {
 	case fault.Unauthorized, fault.TokenExpired:

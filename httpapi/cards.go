@@ -14,11 +14,11 @@ import (
 
 // CardsConfig configures Cards.
 type CardsConfig struct {
-	// Node is the card of the node, which everybody may see.
+	// Node is the card of the node, which is public.
 	Node agents.Card
-	// Agent is the card of an agent, for the bearer of a secret: UNAUTHORIZED, FORBIDDEN for who sees no agents, NOT_FOUND.
+	// Agent returns the card of an agent for the bearer of a secret: UNAUTHORIZED, FORBIDDEN for an identity that sees no agents, NOT_FOUND.
 	Agent func(ctx context.Context, secret, name string) (agents.Card, error)
-	// Logger gets the causes of internal errors.
+	// Logger logs the causes of internal errors.
 	Logger *slog.Logger
 }
 
@@ -45,7 +45,7 @@ func agentCard(cfg CardsConfig, r *http.Request) (agents.Card, error) {
 	return cfg.Agent(r.Context(), secret, r.PathValue("name"))
 }
 
-// answerCard writes a card, or that the client has it.
+// answerCard writes a card, or Not Modified if the client has it.
 func answerCard(w http.ResponseWriter, r *http.Request, card agents.Card, who string) {
 	text, err := json.Marshal(card)
 	if err != nil {
@@ -61,5 +61,5 @@ func answerCard(w http.ResponseWriter, r *http.Request, card agents.Card, who st
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(text) // the client is gone
+	_, _ = w.Write(text) // the client may have disconnected
 }

@@ -19,10 +19,10 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// endpoint serves requests.
+// endpoint serves /rpc.
 type endpoint struct{ cfg Config }
 
-// headerRequest tells the client the id of its request.
+// headerRequest is the response header with the id of the request.
 const headerRequest = "X-Request-Id"
 
 // ServeHTTP implements http.Handler.
@@ -57,15 +57,15 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.serve(w, r, clientRequest{client, id, leave}, body)
 }
 
-// clientRequest is a request of a client.
+// clientRequest is an authenticated request.
 type clientRequest struct {
 	client Client
 	id     string
-	// release counts the request out.
+	// release ends the counting of the request.
 	release func()
 }
 
-// bearer is the token of a request, empty for none.
+// bearer returns the token of a request, empty for none.
 func bearer(r *http.Request) string {
 	parts := strings.Fields(r.Header.Get("Authorization"))
 	if len(parts) != 2 || !strings.EqualFold(parts[0], "Bearer") {
@@ -74,7 +74,7 @@ func bearer(r *http.Request) string {
 	return parts[1]
 }
 
-// unauthorized keeps to the two codes that a token can have.
+// unauthorized returns TOKEN_EXPIRED as it is, and UNAUTHORIZED for any other error.
 func unauthorized(err error) error {
 	if fault.Has(err, fault.TokenExpired) || fault.Has(err, fault.Unauthorized) {
 		return err
@@ -82,7 +82,7 @@ func unauthorized(err error) error {
 	return fault.Wrap(fault.Unauthorized, err, "the token cannot be checked now")
 }
 
-// read takes the body of a request.
+// read reads the body of a request.
 func read(w http.ResponseWriter, r *http.Request) (body []byte, status int, err error) {
 	body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
@@ -120,7 +120,7 @@ func (e *endpoint) serve(w http.ResponseWriter, r *http.Request, v clientRequest
 	write(w, http.StatusOK, e.answer(m, v.id, reply, err))
 }
 
-// answer is the answer to a message.
+// answer returns the response to a message.
 func (e *endpoint) answer(m request, id string, reply Reply, err error) response {
 	out := answer(m.ID)
 	if err != nil {
@@ -131,7 +131,7 @@ func (e *endpoint) answer(m request, id string, reply Reply, err error) response
 	return out
 }
 
-// call makes the call of a message. A notification waits until its call is durable, and no longer.
+// call calls the tool of a message. For a notification it waits only until the call is durable.
 func (e *endpoint) call(ctx context.Context, client Client, m request, c Call) (Reply, error) {
 	if !client.Sees(m.Method) {
 		client.Unseen(m.Method, m.Params)
@@ -147,7 +147,7 @@ func (e *endpoint) call(ctx context.Context, client Client, m request, c Call) (
 	return client.Call(ctx, c)
 }
 
-// wait is how long the client wants to wait: RFC 7240, Prefer: wait=SECONDS.
+// wait returns how long the client wants to wait: RFC 7240, Prefer: wait=SECONDS.
 func (e *endpoint) wait(r *http.Request) time.Duration {
 	for _, header := range r.Header.Values("Prefer") {
 		for preference := range strings.SplitSeq(header, ",") {
@@ -161,7 +161,7 @@ func (e *endpoint) wait(r *http.Request) time.Duration {
 	return e.cfg.Wait
 }
 
-// logRequest writes a request into the log of the node (S3-007). What went wrong inside stays there (S3-009).
+// logRequest logs a request (S3-007). Causes of internal errors are only logged (S3-009).
 func (e *endpoint) logRequest(ctx context.Context, v clientRequest, m request, reply Reply, took time.Duration, err error) {
 	attrs := []slog.Attr{
 		slog.String("request_id", v.id), slog.String("client", v.client.Name()), slog.String("method", clip(m.Method)),
@@ -188,7 +188,7 @@ func clip(name string) string {
 	return name
 }
 
-// refuse answers a request of which no message was read.
+// refuse answers a request without a valid message.
 func (e *endpoint) refuse(w http.ResponseWriter, status int, id string, err error) {
 	write(w, status, e.answer(request{}, id, Reply{}, err))
 }
@@ -201,16 +201,16 @@ func write(w http.ResponseWriter, status int, out response) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	for _, part := range text {
-		if _, err := w.Write(part); err != nil { //nolint:gosec // JSON, and declared so
+		if _, err := w.Write(part); err != nil { //nolint:gosec // JSON, with the matching content type
 			return
 		}
 	}
 }
 
-// largeResult is the size from which on a result is sent as it is: what encodes it would make copies, and keep their room.
+// largeResult is the size from which a result is sent without encoding it again: the encoder would make copies, and keep its buffers.
 const largeResult = 64 << 10
 
-// text is an answer as one line, in parts; false when it could not be made.
+// text returns a response as one line, in parts; false if it cannot be encoded.
 func (r response) text() (net.Buffers, bool) {
 	if len(r.Result) >= largeResult && r.Error == nil && json.Valid(r.Result) && !bytes.ContainsAny(r.Result, "\r\n") {
 		return net.Buffers{slices.Concat([]byte(`{"jsonrpc":"2.0","id":`), r.ID, []byte(`,"result":`)), r.Result, []byte("}\n")}, true

@@ -10,8 +10,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// errorResponse is ErrorResponse of seed 003 (S3-130). Beside its fields data has the name of the code and what helps to
-// go on.
+// errorResponse is ErrorResponse of seed 003 (S3-130). Its data additionally has the name of the code and hints for
+// the client.
 type errorResponse struct {
 	Code    int       `json:"code"`
 	Message string    `json:"message"`
@@ -21,21 +21,21 @@ type errorResponse struct {
 type errorData struct {
 	// Name is the name of the code in the registry.
 	Name fault.Code `json:"name"`
-	// Field is the input at fault, Value what it was, without secrets.
+	// Field is the invalid input, Value its value, without secrets.
 	Field string          `json:"field,omitempty"`
 	Value json.RawMessage `json:"value,omitempty"`
-	// Reason is the name that the specification has for the error, or the name of the code; of the codes of JSON-RPC itself,
-	// whose message is always the same, it says what is wrong.
+	// Reason is the specification's name for the error, or the name of the code. For the codes of JSON-RPC itself,
+	// whose message is always the same, it describes the problem.
 	Reason     string `json:"reason"`
 	Suggestion string `json:"suggestion,omitempty"`
-	// Task, Approval and Question name the task of the call and what a person has to decide or to answer.
+	// Task, Approval and Question are the task of the call, and what a person must decide or answer.
 	Task     string `json:"task,omitempty"`
 	Approval string `json:"approval,omitempty"`
 	Question string `json:"question,omitempty"`
-	// ApprovalID is Approval under the name that the specification has, Rule the rule that demands it (S0-004).
+	// ApprovalID is Approval under the name of the specification, Rule the rule that requires it (S0-004).
 	ApprovalID string `json:"approval_id,omitempty"`
 	Rule       string `json:"rule,omitempty"`
-	// RetryAt is when another attempt is worth while.
+	// RetryAt is when to retry.
 	RetryAt *time.Time `json:"retry_at,omitempty"`
 	// RetryAfter is the same in seconds from now (S0-113).
 	RetryAfter *int `json:"retry_after,omitempty"`
@@ -43,7 +43,7 @@ type errorData struct {
 	Request string `json:"request_id,omitempty"`
 }
 
-// standard are the messages that JSON-RPC has for its own codes.
+// standard returns the standard message of a code of JSON-RPC itself.
 func standard(c fault.Code) string {
 	switch c {
 	case fault.ParseError:
@@ -61,7 +61,7 @@ func standard(c fault.Code) string {
 	}
 }
 
-// errorOf turns an error into its answer. params are those of the request, for the value of the field at fault.
+// errorOf converts an error to a response. params are those of the request, for the value of the invalid field.
 func (e *endpoint) errorOf(err error, params json.RawMessage, request string, reply Reply) *errorResponse {
 	f := fault.From(err).Rewrite(e.redact)
 	out := &errorResponse{Code: f.Code.RPC(), Message: f.Message, Data: errorData{
@@ -93,17 +93,17 @@ func (e *endpoint) redact(text string) string {
 	return string(clean)
 }
 
-// validation is the range of codes of wrong inputs: -32300 to -32399.
+// validation is the start of the range of codes for invalid inputs: -32300 to -32399.
 const validation = -32300
 
 func inRange(code, begin int) bool { return code <= begin && code > begin-100 }
 
-// maxShown bounds the bytes of a value that an error shows.
+// maxShown is the most bytes of a value in an error.
 const maxShown = 256
 
 var hidden = json.RawMessage(`"[redacted]"`)
 
-// valueOf is the value of a field, such as filters.owner or labels[2], as an error may show it; nil when there is none.
+// valueOf returns the value of a field, such as filters.owner or labels[2], for an error; nil if there is none.
 func (e *endpoint) valueOf(params json.RawMessage, field string) json.RawMessage {
 	value := params
 	for _, part := range strings.FieldsFunc(field, func(r rune) bool { return r == '.' || r == '[' || r == ']' }) {
@@ -125,7 +125,7 @@ func (e *endpoint) valueOf(params json.RawMessage, field string) json.RawMessage
 	}
 }
 
-// member is the part of an object or a list with a name, nil when there is none.
+// member returns a member of an object, or an element of a list, nil if there is none.
 func member(value json.RawMessage, name string) json.RawMessage {
 	var object map[string]json.RawMessage
 	if json.Unmarshal(value, &object) == nil {
@@ -138,7 +138,7 @@ func member(value json.RawMessage, name string) json.RawMessage {
 	return nil
 }
 
-// secretName reports whether a field is named like a secret.
+// secretName reports whether the name of a field indicates a secret.
 func secretName(name string) bool {
 	letters := strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) {

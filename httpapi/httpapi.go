@@ -1,12 +1,12 @@
-// Package httpapi is the face of a node for programs that speak plain JSON over HTTP: registered agents (Agents), and /rpc,
-// bare JSON-RPC 2.0 for programs that speak no MCP.
+// Package httpapi is the face of a node for programs that use plain JSON over HTTP: registered agents (Agents), and /rpc,
+// bare JSON-RPC 2.0 for programs without MCP.
 //
-// A method is the name of a tool, its params are the arguments, its result is the structured output. The call goes the way
-// of tools/call of the MCP face, which is behind the ports of this package: the same identities, gates and limits, and a
-// task in the log. Errors have the codes of the registry (M-4) and the form of seed 003, ErrorResponse.
+// A method is the name of a tool, its params are the arguments, its result is the structured output. A call is handled like
+// tools/call of the MCP face, which this package uses through its interfaces: the same identities, gates and limits, and a
+// task in the log. Errors have the codes of the registry (M-4) and the format of seed 003, ErrorResponse.
 //
-// Answers are single JSON documents, whatever a request accepts, but for those of methods that notifications follow: one
-// that is asked for with "Accept: text/event-stream" is the first event of a stream of server-sent events.
+// Answers are single JSON documents, whatever a request accepts, except for methods with notifications: if such a
+// request has "Accept: text/event-stream", the answer is the first event of a stream of server-sent events.
 package httpapi
 
 import (
@@ -22,53 +22,53 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Path is where the endpoint is served.
+// Path is the path of the endpoint.
 const Path = "/rpc"
 
 const (
 	// MaxBody is the most bytes of one request.
 	MaxBody = 4 << 20
-	// DefaultWait is how long a request waits for the end of its call.
+	// DefaultWait is how long a request waits for the end of its call by default.
 	DefaultWait = time.Minute
-	// MaxWait is the longest wait that a client may ask for with the header Prefer: wait=SECONDS.
+	// MaxWait is the longest wait that a client may request with the header Prefer: wait=SECONDS.
 	MaxWait = 10 * time.Minute
-	// DefaultKeepAlive is how often a stream with nothing to say has a comment.
+	// DefaultKeepAlive is the default interval of comments on an idle stream.
 	DefaultKeepAlive = 15 * time.Second
 )
 
-// Authenticator lets clients in.
+// Authenticator authenticates clients.
 type Authenticator interface {
-	// Authenticate returns the client that a bearer token stands for: UNAUTHORIZED, TOKEN_EXPIRED.
+	// Authenticate returns the client of a bearer token: UNAUTHORIZED, TOKEN_EXPIRED.
 	Authenticate(ctx context.Context, token string) (Client, error)
 	// FromHere refuses requests of web pages of other origins.
 	FromHere(next http.Handler) http.Handler
 }
 
-// Client is who has sent a request.
+// Client is the authenticated sender of a request.
 type Client interface {
-	// Name is the actor in the log.
+	// Name returns the actor in the log.
 	Name() string
-	// Admit counts a request of so many bytes in: RATE_LIMITED. leave counts it out.
+	// Admit counts a request of size bytes: RATE_LIMITED. leave must be called when the request has ended.
 	Admit(size int64) (leave func(), err error)
-	// Sees reports whether a method is there for the client.
+	// Sees reports whether the client sees a method.
 	Sees(method string) bool
-	// Unseen notes that a call was refused because its method is not there for the client.
+	// Unseen records that a call was refused because the client does not see its method.
 	Unseen(method string, params json.RawMessage)
-	// Nearest is the method that is probably meant by another name; empty for none.
+	// Nearest returns the method with the most similar name; empty for none.
 	Nearest(method string) string
-	// Call calls a tool. Task and approval of the reply are also set beside an error.
+	// Call calls a tool. Task and Approval of the reply may also be set beside an error.
 	Call(ctx context.Context, c Call) (Reply, error)
-	// Listens reports whether a method is one that notifications follow. Listen is Call for such a method; what follows is
-	// heard from the listener, which has to be closed, and is nil beside an error.
+	// Listens reports whether a method sends notifications. Listen is Call for such a method; the listener receives
+	// the notifications. It must be closed, and is nil beside an error.
 	Listens(method string) bool
 	Listen(ctx context.Context, c Call) (Reply, Listener, error)
 }
 
-// Listener hears what follows from a call.
+// Listener receives the notifications that follow a call.
 type Listener interface {
-	// Next waits for messages, a while or until ctx ends; then there are none. Asking again says that the last ones have
-	// arrived. io.EOF when nothing will follow. A message is in parts, one behind the other, so that what is large is not
-	// copied; they are not to be changed.
+	// Next waits for messages until ctx ends, or for a while; then it returns none. The next call confirms that the last ones have
+	// arrived. It returns io.EOF after the last message. A message consists of consecutive parts, so that large ones are not
+	// copied; they must not be changed.
 	Next(ctx context.Context) ([]net.Buffers, error)
 	Close()
 }
@@ -80,41 +80,41 @@ type Call struct {
 	Args json.RawMessage
 	// Request is the id of the request, for the log.
 	Request string
-	// Wait is how long to wait for the end; 0 only until the call is durable.
+	// Wait is how long to wait for the end; 0 waits only until the call is durable.
 	Wait time.Duration
-	// For is the call that an agent holds and makes this one for, from the header HeaderCall; empty when it does not say.
+	// For is the call that an agent works on and makes this one for, from the header HeaderCall; may be empty.
 	For string
 }
 
-// HeaderCall names the call that an agent holds and sends a request for: TASK_…/ATTEMPT/STEP.
+// HeaderCall is the header with the call that an agent works on and sends a request for: TASK_…/ATTEMPT/STEP.
 const HeaderCall = "Orch-Call"
 
-// Reply is what became of a call.
+// Reply is the outcome of a call.
 type Reply struct {
 	Output json.RawMessage
-	// Task is the task of the call, Approval what a person has to decide, Question what one has to answer; empty when there
-	// is none.
+	// Task is the task of the call, Approval what a person must decide, Question what a person must answer; each may be
+	// empty.
 	Task, Approval, Question string
-	// Rule is the rule that demands the approval.
+	// Rule is the rule that requires the approval.
 	Rule string
-	// Method is the usual name of the method, which may have been called by another one.
+	// Method is the canonical name of the method, which may have been called by another name.
 	Method string
 }
 
-// Config says what the endpoint works with. Authenticator is required.
+// Config configures the endpoint. Authenticator is required.
 type Config struct {
 	Authenticator Authenticator
-	// Redact takes secrets out of what an error shows of the params. Default: nothing is taken out but fields that are
-	// named like secrets.
+	// Redact removes secrets from the params shown in an error. Default: only fields with names of secrets are
+	// redacted.
 	Redact func(data []byte) (clean []byte, changed bool)
 	// Wait is how long a request waits for the end of its call. Default: DefaultWait.
 	Wait time.Duration
-	// KeepAlive is how often a stream with nothing to say says so. Default: DefaultKeepAlive.
+	// KeepAlive is the interval of comments on an idle stream. Default: DefaultKeepAlive.
 	KeepAlive time.Duration
 	Logger    *slog.Logger
 }
 
-// New returns the handler. Who serves it bounds how long clients may take to send and to read. VALIDATION_ERROR without an
+// New returns the handler. The caller sets the timeouts for reading requests and writing responses. VALIDATION_ERROR without an
 // authenticator.
 func New(cfg Config) (http.Handler, error) {
 	if cfg.Authenticator == nil {
@@ -135,7 +135,7 @@ func New(cfg Config) (http.Handler, error) {
 	return cfg.Authenticator.FromHere(&endpoint{cfg}), nil
 }
 
-// newRequestID names a request, for the log of the node and that of the task (S3-007).
+// newRequestID returns a new request id, for the log of the node and that of the task (S3-007).
 func newRequestID() string {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails

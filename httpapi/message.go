@@ -8,7 +8,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// request is one message of JSON-RPC.
+// request is one JSON-RPC message.
 type request struct {
 	// ID is empty for a notification.
 	ID     json.RawMessage
@@ -17,8 +17,8 @@ type request struct {
 	Params json.RawMessage
 }
 
-// parse reads a message: PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS. The id is also set beside an error when the
-// message has a usable one.
+// parse decodes a message: PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS. Beside an error the id is set if the
+// message has a valid one.
 func parse(body []byte) (r request, err error) {
 	body = bytes.TrimSpace(body)
 	if !json.Valid(body) {
@@ -67,7 +67,7 @@ func isID(id json.RawMessage) bool {
 	return len(id) > 0 && (id[0] == '"' || id[0] == '-' || id[0] >= '0' && id[0] <= '9')
 }
 
-// isNotification reports whether the message wants no answer.
+// isNotification reports whether the message needs no answer.
 func (r request) isNotification() bool { return len(r.ID) == 0 }
 
 // response is an answer: exactly one of Result and Error is set.

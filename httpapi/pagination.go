@@ -16,7 +16,7 @@ type Pagination struct {
 
 const maxPerPage = 100
 
-// Paginate computes where a page lies. Values outside of the bounds are brought to them.
+// Paginate returns the pagination of a result. It clamps page and perPage to their limits.
 func Paginate(page, perPage, total int) Pagination {
 	p := Pagination{Page: max(page, 1), PerPage: min(max(perPage, 1), maxPerPage), Total: max(total, 0)}
 	p.TotalPages = p.Total / p.PerPage
@@ -27,10 +27,10 @@ func Paginate(page, perPage, total int) Pagination {
 	return p
 }
 
-// reachable is how many results of a search GitHub shows, whatever their total is.
+// reachable is the most results of a search that GitHub returns, whatever the total.
 const reachable = 1000
 
-// addPagination adds the pagination to the result of methods that have pages. All others stay as they are.
+// addPagination adds the pagination to the result of methods with pages. Other results stay as they are.
 func addPagination(method string, params, result json.RawMessage) json.RawMessage {
 	var in struct{ Limit, Offset int }
 	var out struct {
@@ -46,12 +46,12 @@ func addPagination(method string, params, result json.RawMessage) json.RawMessag
 		p = Paginate(out.Page, out.PerPage, min(*out.Total, reachable))
 		p.Total = *out.Total
 	case "system.listSkills":
-		_ = json.Unmarshal(params, &in) // the call has checked it
+		_ = json.Unmarshal(params, &in) // the call has validated it
 		if in.Limit == 0 {
 			in.Limit = maxPerPage
 		}
 		if in.Limit > maxPerPage || in.Offset%in.Limit != 0 {
-			return result // not on the border of a page
+			return result // not a multiple of the page size
 		}
 		p = Paginate(in.Offset/in.Limit+1, in.Limit, *out.Total)
 	default:

@@ -2,5 +2,5 @@ package httpapi
 
 import "github.com/orch-dev/orch/fault"
 
-// Status is the status of HTTP that says a code best.
+// Status returns the HTTP status for a code.
 func Status(code fault.Code) int { return statusOf(code) }

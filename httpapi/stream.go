@@ -16,10 +16,10 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// eventStream is the type of a stream of server-sent events.
+// eventStream is the media type of server-sent events.
 const eventStream = "text/event-stream"
 
-// acceptsStream reports whether a request names streams of events among what it accepts.
+// acceptsStream reports whether a request accepts server-sent events.
 func acceptsStream(r *http.Request) bool {
 	for _, header := range r.Header.Values("Accept") {
 		for accepted := range strings.SplitSeq(header, ",") {
@@ -33,8 +33,8 @@ func acceptsStream(r *http.Request) bool {
 	return false
 }
 
-// listen answers a message with a stream: the first event is the answer, the others are what follows from it. The stream
-// counts as a request no longer, since those that subscribe are counted elsewhere.
+// listen answers a message with a stream: the first event is the answer, the others are the notifications that follow. The
+// stream no longer counts as a request, because subscriptions are counted elsewhere.
 func (e *endpoint) listen(w http.ResponseWriter, r *http.Request, v clientRequest, m request, c Call) {
 	begin := time.Now()
 	reply, listener, err := v.client.Listen(r.Context(), c)
@@ -55,7 +55,7 @@ func (e *endpoint) listen(w http.ResponseWriter, r *http.Request, v clientReques
 		slog.String("reason", why))
 }
 
-// follow sends what follows until it ends, or the request does. It returns how many events there were, and why it ended.
+// follow sends the messages of a listener until it ends, or the request does. It returns the number of events, and why it ended.
 func (e *endpoint) follow(ctx context.Context, out *eventWriter, from Listener) (count int, why string) {
 	for ctx.Err() == nil {
 		waiting, stop := context.WithTimeout(ctx, e.cfg.KeepAlive)
@@ -65,7 +65,7 @@ func (e *endpoint) follow(ctx context.Context, out *eventWriter, from Listener) 
 		if errors.Is(err, io.EOF) {
 			return count, "the subscription has ended"
 		}
-		if err != nil { // nobody else ends it then, and asking in a row helps nobody
+		if err != nil { // nobody else ends the subscription, and retrying would fail again
 			return count, fault.From(err).Message
 		}
 		for _, m := range messages {
@@ -89,7 +89,7 @@ type eventWriter struct {
 
 func startEvents(w http.ResponseWriter) *eventWriter {
 	w.Header().Set("Content-Type", eventStream)
-	w.Header().Set("X-Accel-Buffering", "no") // a proxy in between would keep events back
+	w.Header().Set("X-Accel-Buffering", "no") // disables buffering in proxies
 	w.WriteHeader(http.StatusOK)
 	return &eventWriter{w, http.NewResponseController(w)}
 }
@@ -99,11 +99,11 @@ func (e *eventWriter) event(parts ...[]byte) error {
 	return e.write(slices.Concat([][]byte{[]byte("event: message\ndata: ")}, parts, [][]byte{[]byte("\n\n")})...)
 }
 
-// comment sends what clients pass over.
+// comment sends a comment, which clients ignore.
 func (e *eventWriter) comment() error { return e.write([]byte(": nothing new\n\n")) }
 
 func (e *eventWriter) write(parts ...[]byte) error {
-	for _, part := range parts { // events are large, and streams many
+	for _, part := range parts { // events are large, and there are many streams
 		if _, err := e.w.Write(part); err != nil {
 			return err
 		}

@@ -88,7 +88,7 @@ type Member struct {
 func checkServer(version string) error {
 	var major, minor int
 	if n, err := fmt.Sscanf(strings.TrimPrefix(version, "v"), "%d.%d", &major, &minor); err != nil || n < 2 {
-		return nil //nolint:nilerr //nolint:nilerr // the server itself then refuses the bucket
+		return nil //nolint:nilerr // the server itself then refuses the bucket
 	}
 	if major > 2 || major == 2 && minor >= 11 {
 		return nil

@@ -1,5 +1,5 @@
-// Package clients knows the configuration files of MCP clients: where they lie, what an entry for orch looks like in
-// them, and how to write one without changing anything else in the file.
+// Package clients knows the configuration files of MCP clients: where they are, the format of an entry for orch, and how to
+// write one without changing anything else in the file.
 package clients
 
 import (
@@ -12,59 +12,59 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// TokenVariable is the variable of the environment in which clients find their bearer token.
+// TokenVariable is the environment variable from which clients read their bearer token.
 const TokenVariable = "ORCH_TOKEN"
 
-// Client is a program that speaks MCP to orch.
+// Client is a program that connects to orch as an MCP client.
 type Client struct {
-	// ID is its name on the command line, Title that for people.
+	// ID is its name on the command line, Title its display name.
 	ID, Title string
-	// Source is the page that the facts come from, Checked the month in which somebody has looked.
+	// Source is the page that documents the configuration, Checked the month in which it was last checked.
 	Source, Checked string
-	// Reload says how the client takes notice of the change.
+	// Reload describes how the client picks up the change.
 	Reload string
 
-	// user and project name the file; an empty one means that the client has none.
+	// user and project are the path of the file; with an empty one the client has no such file.
 	user    func(Place) string
 	project string
-	// other is another ending that the file may have; it is used where such a file exists.
+	// other is an alternative extension of the file, used if such a file exists.
 	other string
 	// table is the path of keys to the servers.
 	table []string
-	// hasOldForm reports whether a decoded file has servers in a way that the client has left; nil when it has left none.
+	// hasOldForm reports whether a decoded file has servers in a format that the client no longer uses; may be nil.
 	hasOldForm func(map[string]any) bool
 	// form is the language of the file.
 	form form
-	// stdio and http make an entry. A nil http means that the client cannot get a token without its file.
+	// stdio and http return an entry. With a nil http the client can only get a token from its file.
 	stdio, http func(Entry) fields
-	// input is what the client asks its user for, for http; nil when it reads the environment.
+	// input is what the client prompts its user for, with http; nil if it reads the environment.
 	input fields
 }
 
-// Place says where files are looked for.
+// Place is where files are looked for.
 type Place struct {
-	// OS is one of GOOS: linux, darwin, windows.
+	// OS is a GOOS value: linux, darwin, windows.
 	OS string
 	// Home and Project are absolute directories.
 	Home, Project string
-	// Getenv reads the environment.
+	// Getenv reads an environment variable.
 	Getenv func(string) string
-	// InProject wants the file of the project instead of that of the user.
+	// InProject selects the file of the project instead of that of the user.
 	InProject bool
 }
 
-// Entry is what a client has to know about orch.
+// Entry is the content of an entry for orch.
 type Entry struct {
-	// Name is that of the server in the client.
+	// Name is the name of the server in the client.
 	Name string
 	// Command is the absolute path of orch, Args are its arguments; they start it on stdin and stdout.
 	Command string
 	Args    []string
-	// URL is that of a running node; it goes before Command.
+	// URL is the address of a running node; it takes precedence over Command.
 	URL string
 }
 
-// Find returns a client by its id. VALIDATION_ERROR when there is none.
+// Find returns a client by its id. VALIDATION_ERROR if there is none.
 func Find(id string) (Client, error) {
 	for _, c := range all() {
 		if c.ID == id {
@@ -75,7 +75,7 @@ func Find(id string) (Client, error) {
 		WithHint("one of %s; for any other see docs/how-to/connect-an-mcp-client.md", strings.Join(IDs(), ", "))
 }
 
-// IDs are the names of all clients, sorted.
+// IDs returns the ids of all clients, sorted.
 func IDs() []string {
 	var ids []string
 	for _, c := range all() {
@@ -88,17 +88,17 @@ func IDs() []string {
 // All returns every client.
 func All() []Client { return all() }
 
-// SpeaksHTTP reports whether the client takes the token from its environment or from its user. orch writes no secret
+// SpeaksHTTP reports whether the client can get the token from its environment or from its user. orch writes no secret
 // into files, so that other clients use stdin and stdout.
 func (c Client) SpeaksHTTP() bool { return c.http != nil }
 
-// AsksForToken reports whether the client asks its user for the token, and keeps it where it keeps secrets.
+// AsksForToken reports whether the client prompts its user for the token, and stores it with its secrets.
 func (c Client) AsksForToken() bool { return c.input != nil }
 
-// HasProject reports whether a project can have a file of its own for the client.
+// HasProject reports whether the client supports a file in a project.
 func (c Client) HasProject() bool { return c.project != "" }
 
-// File returns the path of the configuration. VALIDATION_ERROR when the client has no such file.
+// File returns the path of the configuration. VALIDATION_ERROR if the client has no such file.
 func (c Client) File(p Place) (string, error) {
 	if !p.InProject {
 		return c.existing(c.user(p)), nil
@@ -110,7 +110,7 @@ func (c Client) File(p Place) (string, error) {
 	return c.existing(filepath.Join(p.Project, filepath.FromSlash(c.project))), nil
 }
 
-// existing returns the path with the other ending when there is such a file.
+// existing returns the path with the alternative extension if such a file exists.
 func (c Client) existing(path string) string {
 	if c.other == "" {
 		return path
@@ -122,7 +122,7 @@ func (c Client) existing(path string) string {
 	return path
 }
 
-// change returns the entry as the client wants it.
+// change returns the change that adds an entry to the client's file.
 func (c Client) change(e Entry) (entryChange, error) {
 	if e.URL == "" {
 		return entryChange{name: e.Name, entry: c.stdio(e)}, nil
@@ -134,7 +134,7 @@ func (c Client) change(e Entry) (entryChange, error) {
 	return entryChange{name: e.Name, entry: c.http(e), input: c.input}, nil
 }
 
-// field is one key of an entry; fields keep their order.
+// field is one key of an entry; the order of fields is kept.
 type field struct {
 	key   string
 	value any
@@ -142,7 +142,7 @@ type field struct {
 
 type fields []field
 
-// asMap is the entry as a decoder returns it.
+// asMap returns the entry as a decoder returns it.
 func (f fields) asMap() map[string]any {
 	m := map[string]any{}
 	for _, one := range f {
@@ -162,7 +162,7 @@ func (f fields) asMap() map[string]any {
 	return m
 }
 
-// with returns a copy of a decoded table with another value under key; a nil value takes the key away.
+// with returns a copy of a decoded table with a value set under key; nil removes the key.
 func with(table map[string]any, key string, value any) map[string]any {
 	table = maps.Clone(table)
 	if table == nil {
@@ -175,7 +175,7 @@ func with(table map[string]any, key string, value any) map[string]any {
 	return table
 }
 
-// withIn returns a copy of a decoded file with another table at the end of a path of keys.
+// withIn returns a copy of a decoded file with the table at a path of keys replaced.
 func withIn(file map[string]any, path []string, table map[string]any) map[string]any {
 	if len(path) > 1 {
 		inner, _ := file[path[0]].(map[string]any)

@@ -9,20 +9,20 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// inputs is the list of what VS Code asks its user for.
+// inputs is the key of the list of values that VS Code prompts its user for.
 const inputs = "inputs"
 
-// entryChange is what is to be in a file. Without an entry the old one goes away.
+// entryChange is a change of a file. A nil entry removes the old one.
 type entryChange struct {
 	name  string
 	entry fields
-	// input is what the client asks its user for, with the key id; nil is nothing.
+	// input is what the client prompts its user for, identified by its key id; may be nil.
 	input fields
 }
 
-// Install returns the content of the file with the entry in it: new, changed, or as it is when nothing has to
-// change. All the rest stays byte for byte. INVALID_FORMAT with line and column when the content is broken;
-// CONFLICT when the entry cannot be written without touching the rest.
+// Install returns the content of the file with the entry added or replaced; it is unchanged if the entry is
+// up to date. The rest stays the same byte for byte. INVALID_FORMAT with line and column for invalid content;
+// CONFLICT if the entry cannot be written without changing the rest.
 func (c Client) Install(file string, content []byte, e Entry) ([]byte, error) {
 	want, err := c.change(e)
 	if err != nil {
@@ -31,21 +31,21 @@ func (c Client) Install(file string, content []byte, e Entry) ([]byte, error) {
 	return c.edit(file, content, want)
 }
 
-// Uninstall returns the content of the file without the entry of that name. Errors as in Install.
+// Uninstall returns the content of the file without the entry of that name. Errors are those of Install.
 func (c Client) Uninstall(file string, content []byte, name string) ([]byte, error) {
 	return c.edit(file, content, entryChange{name: name})
 }
 
-// language edits files of one form.
+// language edits files of one language.
 type language interface {
-	// decode returns the content as maps; an error has line and column.
+	// decode decodes the content to maps; an error has line and column.
 	decode(file string, content []byte) (map[string]any, error)
-	// set returns the content with table.name set to the entry, and remove without it.
+	// set returns the content with table.name set to the entry; remove returns it without that.
 	set(content []byte, table []string, name string, entry fields) ([]byte, error)
 	remove(content []byte, table []string, name string) ([]byte, error)
-	// addInput returns the content with one input more.
+	// addInput returns the content with an additional input.
 	addInput(content []byte, input fields) ([]byte, error)
-	// snippet is the entry alone, for people who edit themselves.
+	// snippet returns the entry alone, for people who edit the file themselves.
 	snippet(table []string, name string, entry, input fields) string
 }
 
@@ -56,13 +56,13 @@ func (c Client) language() language {
 	return jsonFile{}
 }
 
-// byteOrderMark is the byte order mark that some editors of Windows write.
+// byteOrderMark is the mark that some Windows editors write.
 const byteOrderMark = "\xef\xbb\xbf"
 
-// trimMark is the text behind the byte order mark.
+// trimMark returns the text after the byte order mark.
 func trimMark(content []byte) []byte { return bytes.TrimPrefix(content, []byte(byteOrderMark)) }
 
-// edit makes the change and proves that nothing else has changed.
+// edit makes the change and verifies that nothing else has changed.
 func (c Client) edit(file string, content []byte, want entryChange) ([]byte, error) {
 	text, marked := bytes.CutPrefix(content, []byte(byteOrderMark))
 	before, err := c.language().decode(file, text)
@@ -93,7 +93,7 @@ func (c Client) edit(file string, content []byte, want entryChange) ([]byte, err
 	return after, nil
 }
 
-// expected is the file after the change, decoded.
+// expected returns the decoded file after the change.
 func (c Client) expected(file string, before map[string]any, want entryChange) (map[string]any, error) {
 	servers, err := c.servers(file, before)
 	if err != nil {
@@ -117,7 +117,7 @@ func (c Client) expected(file string, before map[string]any, want entryChange) (
 	return with(goal, inputs, append(slices.Clone(list), any(want.input.asMap()))), nil
 }
 
-// servers are those of a decoded file, nil when it has none. CONFLICT when something else stands in their place.
+// servers returns the servers of a decoded file, nil if it has none. CONFLICT if the key has another kind of value.
 func (c Client) servers(file string, decoded map[string]any) (map[string]any, error) {
 	for i, key := range c.table {
 		next, there := decoded[key]
@@ -132,7 +132,7 @@ func (c Client) servers(file string, decoded map[string]any) (map[string]any, er
 	return decoded, nil
 }
 
-// hasInput reports whether a file has an input of the same id already.
+// hasInput reports whether a file already has an input with the same id.
 func hasInput(file map[string]any, input fields) bool {
 	list, _ := file[inputs].([]any)
 	return slices.ContainsFunc(list, func(one any) bool {
@@ -147,7 +147,7 @@ func (c Client) apply(text []byte, before map[string]any, want entryChange) ([]b
 	if want.entry == nil {
 		return lang.remove(text, c.table, want.name)
 	}
-	servers, _ := c.servers("", before) // they are a table: goal has looked
+	servers, _ := c.servers("", before) // expected has checked that they are a table
 	if !reflect.DeepEqual(servers[want.name], any(want.entry.asMap())) {
 		var err error
 		if text, err = lang.set(text, c.table, want.name, want.entry); err != nil {
@@ -160,12 +160,12 @@ func (c Client) apply(text []byte, before map[string]any, want entryChange) ([]b
 	return lang.addInput(text, want.input)
 }
 
-// equalFiles compares decoded files; a table without entries is as good as none.
+// equalFiles compares decoded files; an empty table equals a missing one.
 func equalFiles(got, want map[string]any, table []string) bool {
 	return reflect.DeepEqual(withoutEmptyTables(got, table), withoutEmptyTables(want, table))
 }
 
-// withoutEmptyTables returns a decoded file without the table, and those around it, when nothing is in it.
+// withoutEmptyTables returns a decoded file without the table, and its parents, if they are empty.
 func withoutEmptyTables(m map[string]any, table []string) map[string]any {
 	inner, ok := m[table[0]].(map[string]any)
 	if !ok {
@@ -184,7 +184,7 @@ func (c Client) conflict(file, format string, args ...any) *fault.Error {
 	return fault.New(fault.Conflict, format, args...).WithField(file).WithHint("edit it yourself, see docs/how-to/connect-an-mcp-client.md")
 }
 
-// Snippet is the entry as people can paste it.
+// Snippet returns the entry as people can paste it.
 func (c Client) Snippet(e Entry) (string, error) {
 	want, err := c.change(e)
 	if err != nil {

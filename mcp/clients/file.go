@@ -15,8 +15,8 @@ import (
 // MaxBytes is the largest configuration that is read.
 const MaxBytes = 16 << 20
 
-// Read returns the content of a configuration, nil when there is none. FORBIDDEN when it may not be read,
-// VALIDATION_ERROR when it is no ordinary file or too large.
+// Read returns the content of a configuration, nil if there is none. FORBIDDEN if it may not be read,
+// VALIDATION_ERROR if it is no regular file or too large.
 func Read(file string) ([]byte, error) {
 	info, err := os.Stat(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -32,9 +32,9 @@ func Read(file string) ([]byte, error) {
 	return content, nil
 }
 
-// Write replaces the content of a configuration that is still as it was read, in one step, and keeps what it was
-// beside it under the name that it returns; there is none for a new file. A symbolic link stays one. CONFLICT when
-// somebody has changed the file meanwhile.
+// Write atomically replaces the content of a configuration if it is still before. It stores the old content
+// beside the file, under the name that it returns; for a new file that is empty. A symbolic link stays one. CONFLICT if
+// the file was changed in the meantime.
 func Write(file string, before, after []byte, now time.Time) (backup string, err error) {
 	if target, err := filepath.EvalSymlinks(file); err == nil {
 		file = target

@@ -12,8 +12,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// jsonFile edits JSON with comments and trailing commas. It cuts and inserts text at the places that the parser
-// reports, so that all the rest stays as it is.
+// jsonFile edits JSON with comments and trailing commas. It removes and inserts text at the offsets that the parser
+// reports, so that the rest stays unchanged.
 type jsonFile struct{}
 
 func (jsonFile) decode(file string, content []byte) (map[string]any, error) {
@@ -45,7 +45,7 @@ func brokenJSON(file string, err error) error {
 		WithHint("mend the file first; it was not touched")
 }
 
-// remove cuts out every member of the name; a file may hold one twice.
+// remove removes every member of the name; a file may contain duplicates.
 func (jsonFile) remove(content []byte, table []string, name string) ([]byte, error) {
 	for {
 		l, err := readLayout(content)
@@ -89,7 +89,7 @@ func (jsonFile) set(content []byte, table []string, name string, entry fields) (
 	return l.insert(groupOf(servers), depth, l.member(name, entry)), nil
 }
 
-// walk goes down a path of keys. It returns the last value that is there, and the keys that are missing below it.
+// walk follows a path of keys. It returns the last existing value, and the keys missing below it.
 func (l layout) walk(path []string) (at hujson.Value, missing []string) {
 	at = l.value
 	for i, key := range path {
@@ -106,7 +106,7 @@ func (l layout) walk(path []string) (at hujson.Value, missing []string) {
 	return at, nil
 }
 
-// nested puts a value below keys.
+// nested returns a value nested below keys.
 func nested(path []string, value fields) fields {
 	for _, key := range slices.Backward(path) {
 		value = fields{{key, value}}
@@ -114,7 +114,7 @@ func nested(path []string, value fields) fields {
 	return value
 }
 
-// addInput adds something to the list of what the client asks its user for.
+// addInput adds an input to the list of values that the client prompts for.
 func (jsonFile) addInput(content []byte, input fields) ([]byte, error) {
 	l, err := readLayout(content)
 	if err != nil {
@@ -136,12 +136,12 @@ func (jsonFile) snippet(table []string, name string, entry, input fields) string
 	return string(l.render("", all))
 }
 
-// layout is a parsed file and how it is written.
+// layout is a parsed file with its formatting.
 type layout struct {
 	content []byte
 	value   hujson.Value
 	root    *hujson.Object
-	// unit is one step of indentation, newline the end of a line.
+	// unit is one level of indentation, newline the line separator.
 	unit, newline string
 }
 
@@ -166,7 +166,7 @@ func readLayout(content []byte) (layout, error) {
 	return l, nil
 }
 
-// find returns the last member of a name, which is the one that counts.
+// find returns the last member of a name, which takes precedence.
 func (l layout) find(object *hujson.Object, name string) (*hujson.Value, int) {
 	for i, m := range slices.Backward(object.Members) {
 		if lit, ok := m.Name.Value.(hujson.Literal); ok && lit.String() == name {
@@ -176,7 +176,7 @@ func (l layout) find(object *hujson.Object, name string) (*hujson.Value, int) {
 	return nil, -1
 }
 
-// indentAt returns the blanks before an offset when nothing else stands there in its line.
+// indentAt returns the blanks before an offset if there is nothing else before it in its line.
 func (l layout) indentAt(offset int) string {
 	line := l.content[bytes.LastIndexByte(l.content[:offset], '\n')+1 : offset]
 	if len(bytes.Trim(line, " \t")) > 0 {
@@ -185,13 +185,13 @@ func (l layout) indentAt(offset int) string {
 	return string(line)
 }
 
-// group is an object or a list that something is added to.
+// group is an object or a list to which an element is added.
 type group struct {
-	// closing is the offset of its last brace or bracket.
+	// closing is the offset of the closing brace or bracket.
 	closing int
-	// first and end are those of its last member; end is 0 when it has none.
+	// first and end are the offsets of the first member and the end of the last; end is 0 if there is none.
 	first, end int
-	// comma is true when one follows the last member.
+	// comma is set if a comma follows the last member.
 	comma bool
 }
 
@@ -212,7 +212,7 @@ func groupOf(v hujson.Value) group {
 	return g
 }
 
-// insert puts something at the end of a group that lies depth below the root.
+// insert adds an element at the end of a group at a nesting depth.
 func (l layout) insert(g group, depth int, item func(indent string) string) []byte {
 	end := len(bytes.TrimRight(l.content[:g.closing], " \t\r\n"))
 	outer := strings.Repeat(l.unit, depth)
@@ -233,17 +233,17 @@ func (l layout) insert(g group, depth int, item func(indent string) string) []by
 	return splice(content, end, g.closing, []byte(l.newline+indent+item(indent)+comma+l.newline+outer))
 }
 
-// member is what insert puts into an object.
+// member returns an item for insert that adds a member to an object.
 func (l layout) member(name string, value any) func(indent string) string {
 	return func(indent string) string { return string(quote(name)) + ": " + string(l.render(indent, value)) }
 }
 
-// hasTrailingComma reports whether a comma stands after the last value of a group: the parser says so by an extra
-// that is not nil.
+// hasTrailingComma reports whether a comma follows the last value of a group: the parser then sets
+// AfterExtra.
 func hasTrailingComma(last hujson.Value) bool { return last.AfterExtra != nil }
 
-// removeMember takes a member out, with the blanks before it and one comma. An object that holds nothing more, and no
-// comment, becomes {}.
+// removeMember removes a member, with the blanks before it and one comma. An object without other members
+// or comments becomes {}.
 func (l layout) removeMember(value hujson.Value, object *hujson.Object, at int) []byte {
 	m := object.Members[at]
 	comments := slices.Concat(m.Name.BeforeExtra, m.Value.AfterExtra, object.AfterExtra)
@@ -268,7 +268,7 @@ func (l layout) removeMember(value hujson.Value, object *hujson.Object, at int) 
 	return content
 }
 
-// render writes a value whose first line is indented already.
+// render formats a value; its first line is already indented.
 func (l layout) render(indent string, value any) []byte {
 	var b bytes.Buffer
 	l.write(&b, indent, value)
@@ -299,7 +299,7 @@ func (l layout) write(b *bytes.Buffer, indent string, value any) {
 	}
 }
 
-// comma is what stands before the item of an index.
+// comma returns the separator before the item at an index.
 func comma(i int) string {
 	if i == 0 {
 		return ""
@@ -307,13 +307,13 @@ func comma(i int) string {
 	return ","
 }
 
-// quote writes a string, a switch or a list of strings, without escapes for HTML.
+// quote encodes a string, a boolean or a list of strings, without escapes for HTML.
 func quote(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
-		panic(err) // only strings, switches and lists of strings
+		panic(err) // only strings, booleans and lists of strings
 	}
 	return bytes.TrimSpace(b.Bytes())
 }

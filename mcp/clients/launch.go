@@ -4,18 +4,18 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Launch is how a client reaches a server, read from its own configuration.
+// Launch describes how a client starts or reaches a server, according to its configuration.
 type Launch struct {
-	// Command and Args start the server, with Env beside what the client passes on.
+	// Command and Args start the server, with Env added to the variables that the client passes on.
 	Command string
 	Args    []string
 	Env     map[string]string
-	// URL is that of a server over HTTP, without Command.
+	// URL is the address of a server over HTTP; then Command is empty.
 	URL string
 }
 
-// Launch reads the entry of a name as the client does. INVALID_FORMAT when the content is broken, NOT_FOUND without
-// such an entry, VALIDATION_ERROR when it names neither a command nor a URL.
+// Launch reads the entry of a name as the client does. INVALID_FORMAT for invalid content, NOT_FOUND without
+// such an entry, VALIDATION_ERROR if it has neither a command nor a URL.
 func (c Client) Launch(file string, content []byte, name string) (Launch, error) {
 	decoded, err := c.language().decode(file, trimMark(content))
 	if err != nil {
@@ -36,7 +36,7 @@ func (c Client) Launch(file string, content []byte, name string) (Launch, error)
 	return l, nil
 }
 
-// launchOf reads an entry, whatever the client calls its parts.
+// launchOf decodes an entry, with the property names of any client.
 func launchOf(entry map[string]any) Launch {
 	l := Launch{Env: map[string]string{}}
 	for _, key := range []string{"url", "httpUrl", "serverUrl"} {
@@ -63,7 +63,7 @@ func launchOf(entry map[string]any) Launch {
 	return l
 }
 
-// texts are the strings of a decoded list.
+// texts returns the strings of a decoded list.
 func texts(list any) []string {
 	var all []string
 	values, _ := list.([]any)

@@ -6,15 +6,15 @@ import "path/filepath"
 type form int
 
 const (
-	// jsonc is JSON in which comments and trailing commas are kept; plain JSON is a part of it.
+	// jsonc is JSON with comments and trailing commas, which are kept; it includes plain JSON.
 	jsonc form = iota
 	tomlForm
 )
 
-// tokenInput names what VS Code asks for: it does not read the environment for headers (microsoft/vscode#336232).
+// tokenInput is the id of the input of VS Code: VS Code does not read the environment for headers (microsoft/vscode#336232).
 const tokenInput = "orch-token"
 
-// checked is when the pages of the table were last read.
+// checked is when the pages in the table were last checked.
 const checked = "2026-11"
 
 func all() []Client {
@@ -23,7 +23,7 @@ func all() []Client {
 			ID: "antigravity", Title: "Antigravity", Source: "https://antigravity.google/docs/mcp", Checked: checked,
 			Reload: "refresh the list in Manage MCP Servers",
 			user:   inHome(".gemini", "config", "mcp_config.json"), table: []string{"mcpServers"}, form: jsonc,
-			stdio: command, // its headers have no variables
+			stdio: command, // its headers do not support variables
 		},
 		{
 			ID: "claude-code", Title: "Claude Code", Source: "https://code.claude.com/docs/en/mcp", Checked: checked,
@@ -95,22 +95,22 @@ func all() []Client {
 	}
 }
 
-// command is an entry that starts orch.
+// command returns an entry that starts orch.
 func command(e Entry) fields {
 	return fields{{"command", e.Command}, {"args", e.Args}}
 }
 
-// commandLine is an entry whose command and arguments are one list.
+// commandLine returns an entry with command and arguments in one list.
 func commandLine(e Entry) fields {
 	return fields{{"type", "local"}, {"command", append([]string{e.Command}, e.Args...)}}
 }
 
-// withTools puts behind an entry that all tools of the server may be used.
+// withTools adds to an entry that all tools of the server may be used.
 func withTools(entry func(Entry) fields) func(Entry) fields {
 	return func(e Entry) fields { return append(entry(e), field{"tools", []string{"*"}}) }
 }
 
-// firstOpenCode reports whether servers lie right below mcp, as OpenCode 1 has them.
+// firstOpenCode reports whether servers are directly below mcp, as in OpenCode 1.
 func firstOpenCode(file map[string]any) bool {
 	servers, _ := file["mcp"].(map[string]any)
 	for name, one := range servers {
@@ -122,19 +122,19 @@ func firstOpenCode(file map[string]any) bool {
 	return false
 }
 
-// url makes entries of a running node; the header names the variable with the token in the way of the client.
+// url returns a function for entries of a running node; the header refers to the variable with the token in the syntax of the client.
 func url(key, authorization string) func(Entry) fields {
 	return func(e Entry) fields {
 		return fields{{key, e.URL}, {"headers", fields{{"Authorization", authorization}}}}
 	}
 }
 
-// typed puts the kind of the transport before an entry.
+// typed adds the kind of the transport at the beginning of an entry.
 func typed(entry func(Entry) fields, kind string) func(Entry) fields {
 	return func(e Entry) fields { return append(fields{{"type", kind}}, entry(e)...) }
 }
 
-// bearerVariable is an entry of Codex, which makes the header itself.
+// bearerVariable returns an entry for Codex, which makes the header itself.
 func bearerVariable(e Entry) fields {
 	return fields{{"url", e.URL}, {"bearer_token_env_var", TokenVariable}}
 }
@@ -143,7 +143,7 @@ func inHome(elements ...string) func(Place) string {
 	return func(p Place) string { return filepath.Join(append([]string{p.Home}, elements...)...) }
 }
 
-// appData names a file in the folder that the system has for settings of programs.
+// appData returns a path in the system's folder for settings of programs.
 func appData(elements ...string) func(Place) string {
 	return func(p Place) string {
 		dir := p.fromEnv("XDG_CONFIG_HOME", ".config")
@@ -157,7 +157,7 @@ func appData(elements ...string) func(Place) string {
 	}
 }
 
-// zed keeps to .config on macOS too.
+// zed uses .config on macOS too.
 func zed(p Place) string {
 	switch p.OS {
 	case "windows":
@@ -177,7 +177,7 @@ func copilot(p Place) string {
 	return filepath.Join(p.fromEnv("COPILOT_HOME", ".copilot"), "mcp-config.json")
 }
 
-// devin keeps to .config on macOS too.
+// devin uses .config on macOS too.
 func devin(p Place) string {
 	if p.OS == "windows" {
 		return filepath.Join(p.fromEnv("APPDATA", "AppData", "Roaming"), "devin", "mcp_config.json")
@@ -185,7 +185,7 @@ func devin(p Place) string {
 	return filepath.Join(p.Home, ".config", "devin", "mcp_config.json")
 }
 
-// openCode keeps to .config on every system.
+// openCode uses .config on every system.
 func openCode(p Place) string {
 	return filepath.Join(p.fromEnv("XDG_CONFIG_HOME", ".config"), "opencode", "opencode.json")
 }
@@ -194,7 +194,7 @@ func codex(p Place) string {
 	return filepath.Join(p.fromEnv("CODEX_HOME", ".codex"), "config.toml")
 }
 
-// fromEnv returns a directory that a variable names, or one below the home.
+// fromEnv returns the directory in a variable, or one below the home.
 func (p Place) fromEnv(name string, otherwise ...string) string {
 	if dir := p.Getenv(name); filepath.IsAbs(dir) {
 		return dir

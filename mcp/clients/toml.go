@@ -12,8 +12,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// tomlFile edits TOML whose entries are tables of their own, [table.name], as Codex writes them. What is written in
-// another way is left to people. Its servers lie right below one key of the file.
+// tomlFile edits TOML with a table for each entry, [table.name], as Codex writes it. It refuses to edit other
+// forms. The servers are directly below one key of the file.
 type tomlFile struct{}
 
 func (tomlFile) decode(file string, content []byte) (map[string]any, error) {
@@ -67,7 +67,7 @@ func (tomlFile) remove(content []byte, table []string, name string) ([]byte, err
 	if err != nil || from == to {
 		return content, err
 	}
-	if to == len(content) { // the empty line before it goes too
+	if to == len(content) { // the empty line before it is removed too
 		kept := bytes.TrimRight(content[:from], "\r\n")
 		if rest := content[len(kept):from]; len(kept) > 0 && len(rest) > 0 {
 			kept = content[:len(kept)+bytes.IndexByte(rest, '\n')+1]
@@ -80,7 +80,7 @@ func (tomlFile) remove(content []byte, table []string, name string) ([]byte, err
 	return splice(content, from, to, nil), nil
 }
 
-// addInput is not for TOML: its client makes the header itself.
+// addInput does nothing for TOML: the client makes the header itself.
 func (tomlFile) addInput(content []byte, _ fields) ([]byte, error) { return content, nil }
 
 func (tomlFile) snippet(table []string, name string, entry, _ fields) string {
@@ -94,7 +94,7 @@ func (tomlFile) snippet(table []string, name string, entry, _ fields) string {
 	return b.String()
 }
 
-// key writes a name as a bare key when it can be one.
+// key formats a name, as a bare key if possible.
 func key(name string) string {
 	bare := func(r rune) bool {
 		return r == '-' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
@@ -105,8 +105,8 @@ func key(name string) string {
 	return string(quote(name))
 }
 
-// block returns the lines of [table.name] and of the tables right below it; from and to are equal without one.
-// The comments and empty lines at its end belong to what follows.
+// block returns the lines of [table.name] and of its subtables; from and to are equal if there are none.
+// Comments and empty lines at the end belong to what follows.
 func block(content []byte, table, name string) (from, to int, err error) {
 	var p unstable.Parser
 	p.Reset(content)
@@ -135,7 +135,7 @@ func block(content []byte, table, name string) (from, to int, err error) {
 	return from, withoutComments(content, from, to), nil
 }
 
-// header returns the path of a table and where its name begins.
+// header returns the path of a table and the offset of its name.
 func header(e *unstable.Node) (path []string, offset int) {
 	if e.Kind != unstable.Table && e.Kind != unstable.ArrayTable {
 		return nil, 0
@@ -153,7 +153,7 @@ func lineStart(content []byte, offset int) int {
 	return bytes.LastIndexByte(content[:offset], '\n') + 1
 }
 
-// withoutComments moves the end of a block before its last empty lines and comments.
+// withoutComments moves the end of a block before its trailing empty lines and comments.
 func withoutComments(content []byte, from, to int) int {
 	for to > from {
 		start := lineStart(content, to-1)

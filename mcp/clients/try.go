@@ -16,26 +16,26 @@ import (
 )
 
 const (
-	// tryTime is how long a server may take to start and to list its tools, tryEnd how long to end.
+	// tryTime is how long a server may take to start and to list its tools, tryEnd how long to exit.
 	tryTime, tryEnd = time.Minute, 10 * time.Second
-	// maxMessage bounds one message of a server, in bytes, maxSaid what is kept of its stderr.
+	// maxMessage is the most bytes of one message of a server, maxStderr the most bytes kept of its stderr.
 	maxMessage, maxStderr = 16 << 20, 2 << 10
-	// maxPages bounds the pages of tools.
+	// maxPages is the most pages of tools.
 	maxPages = 100
 )
 
-// Trial is what a client finds when it starts a server.
+// Trial is the result of starting a server as a client does.
 type Trial struct {
-	// Server and Version are what the server says of itself.
+	// Server and Version are the name and version that the server reports.
 	Server  string `json:"server"`
 	Version string `json:"version"`
-	// Tools is how many it lists, Bytes the size of that list.
+	// Tools is the number of its tools, Bytes the size of that list.
 	Tools int `json:"tools"`
 	Bytes int `json:"bytes"`
 }
 
-// Try starts a server as a client does, without the environment of this shell and in another directory, says
-// initialize, asks for its tools, and ends it. EXEC_FAILED says what is wrong.
+// Try starts a server as a client does, without the environment of this shell and in another directory, sends
+// initialize, lists its tools, and stops it. EXEC_FAILED describes the problem.
 func Try(ctx context.Context, l Launch, getenv func(string) string) (Trial, error) {
 	ctx, stop := context.WithTimeout(ctx, tryTime)
 	defer stop()
@@ -57,7 +57,7 @@ func Try(ctx context.Context, l Launch, getenv func(string) string) (Trial, erro
 	unblock := context.AfterFunc(ctx, func() { _, _ = in.Close(), out.Close() })
 	defer unblock()
 	t, err := newRPCConn(in, out).inspect()
-	_ = in.Close() // it ends with its input
+	_ = in.Close() // the server exits at the end of its input
 	if err != nil && ctx.Err() == nil {
 		stop()
 	}
@@ -71,7 +71,7 @@ func Try(ctx context.Context, l Launch, getenv func(string) string) (Trial, erro
 	return t, nil
 }
 
-// endProcess asks a program to end, where the system can.
+// endProcess asks a program to exit, if the system supports that.
 func endProcess(cmd *exec.Cmd) error {
 	if runtime.GOOS == "windows" {
 		return cmd.Process.Kill()
@@ -79,7 +79,7 @@ func endProcess(cmd *exec.Cmd) error {
 	return cmd.Process.Signal(syscall.SIGTERM)
 }
 
-// environment is what clients pass on to servers, and what the entry names. The names are those of the SDKs of MCP.
+// environment returns the variables that clients pass on to servers, and those of the entry. The names are those of the MCP SDKs.
 func (l Launch) environment(getenv func(string) string) []string {
 	names := []string{"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"}
 	if runtime.GOOS == "windows" {
@@ -100,7 +100,7 @@ func (l Launch) environment(getenv func(string) string) []string {
 	return env
 }
 
-// rpcConn is a conversation in lines of JSON.
+// rpcConn is a JSON-RPC connection with one message a line.
 type rpcConn struct {
 	in   *json.Encoder
 	out  *bufio.Scanner
@@ -115,7 +115,7 @@ func newRPCConn(in io.Writer, out io.Reader) *rpcConn {
 
 type object = map[string]any
 
-// inspect says initialize and lists the tools.
+// inspect sends initialize and lists the tools.
 func (d *rpcConn) inspect() (Trial, error) {
 	raw, err := d.request("initialize", object{
 		"protocolVersion": "2025-11-25", "capabilities": object{}, "clientInfo": object{"name": "orch-mcp-install", "version": "1"},
@@ -164,8 +164,8 @@ func (d *rpcConn) tools(t *Trial) error {
 	return fault.New(fault.ExecFailed, "its list of tools has no end")
 }
 
-// send sends a message. A program that ended reads none: what it answers, or that it answers nothing, says more than the
-// broken pipe, which only comes where the program was faster than this one.
+// send sends a message. It ignores errors: if the program has exited, its output says more than the
+// broken pipe, which only occurs if the program was fast.
 func (d *rpcConn) send(message object) { _ = d.in.Encode(message) }
 
 // request sends a request and returns the result.
@@ -196,7 +196,7 @@ func (d *rpcConn) request(method string, params object) (json.RawMessage, error)
 	return nil, fault.New(fault.ExecFailed, "it ends, or its time does, before it answers %s", method)
 }
 
-// tail keeps the last of what a program says.
+// tail keeps the end of the output of a program.
 type tail struct{ text []byte }
 
 // Write never fails.
@@ -206,7 +206,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String is what was said, behind a colon.
+// String returns the text, after a colon.
 func (t *tail) String() string {
 	said := strings.ToValidUTF8(strings.TrimSpace(string(t.text)), "")
 	if said == "" {

@@ -122,7 +122,7 @@ func parseNote(raw json.RawMessage) (note, error) {
 // sampling: the call ends.
 func (n note) answers(known map[string]json.RawMessage) (map[string]json.RawMessage, error) {
 	if len(n.Keys) == 0 {
-		return nil, nil //nolint:nilnil //nolint:nilnil // a call without rounds
+		return nil, nil //nolint:nilnil // a call without rounds
 	}
 	all := make(map[string]json.RawMessage, len(n.Keys))
 	for ours, theirs := range n.Keys {

@@ -58,7 +58,7 @@ type Gateway struct {
 	records Records
 	log     *slog.Logger
 	// life ends with the gateway.
-	life  context.Context //nolint:containedctx //nolint:containedctx // calls outlive the attempts that start them
+	life  context.Context //nolint:containedctx // calls outlive the attempts that start them
 	end   context.CancelFunc
 	group sync.WaitGroup
 

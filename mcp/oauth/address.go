@@ -8,11 +8,11 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// maxAddress bounds a URL that somebody else has chosen, in bytes.
+// maxAddress is the most bytes of a URL from another party.
 const maxAddress = 2048
 
-// parseTrusted parses a URL that secrets, or a person, may be sent to: https, or http on this machine where that is allowed.
-// FORBIDDEN.
+// parseTrusted parses a URL that secrets, or a person, may be sent to: https, or http on this machine if local is set.
+// FORBIDDEN for any other.
 func parseTrusted(address string, local bool) (*url.URL, error) {
 	u, err := url.Parse(address)
 	switch {
@@ -28,7 +28,7 @@ func parseTrusted(address string, local bool) (*url.URL, error) {
 	return nil, fault.New(fault.Forbidden, "it is not https: %q", clip(address))
 }
 
-// loopback reports whether a URL leads to this machine for sure.
+// loopback reports whether a URL certainly leads to this machine.
 func loopback(u *url.URL) bool {
 	return strings.EqualFold(u.Hostname(), "localhost") || net.ParseIP(u.Hostname()).IsLoopback()
 }
@@ -39,7 +39,7 @@ func mayBeLocal(u *url.URL) bool {
 	return loopback(u) || host == "localhost" || strings.HasSuffix(host, ".localhost") || net.ParseIP(host).IsUnspecified()
 }
 
-// clip shortens what somebody else wrote, for an error.
+// clip shortens a text from another party, for an error.
 func clip(text string) string {
 	const shown = 200
 	if len(text) > shown {
@@ -48,12 +48,12 @@ func clip(text string) string {
 	return text
 }
 
-// resourceName is the name of a server as a resource: without user, query and fragment, which may hold secrets.
+// resourceName returns the name of a server as a resource: without user, query and fragment, which may contain secrets.
 func resourceName(u *url.URL) string {
 	return (&url.URL{Scheme: strings.ToLower(u.Scheme), Host: strings.ToLower(u.Host), Path: u.Path, RawPath: u.RawPath}).String()
 }
 
-// covers reports whether a resource is a server, or stands above it on the same host.
+// covers reports whether a resource is a server, or contains it on the same host.
 func covers(resource string, server *url.URL) bool {
 	r, err := url.Parse(resource)
 	if err != nil || r.User != nil || r.RawQuery != "" || r.Fragment != "" || origin(r) != origin(server) {
@@ -63,7 +63,7 @@ func covers(resource string, server *url.URL) bool {
 	return strings.HasPrefix(strings.TrimSuffix(server.EscapedPath(), "/")+"/", above)
 }
 
-// origin is scheme and host, with the port.
+// origin returns scheme and host, with the port.
 func origin(u *url.URL) string {
 	host := strings.ToLower(u.Host)
 	switch {
@@ -76,7 +76,7 @@ func origin(u *url.URL) string {
 	return strings.ToLower(u.Scheme) + "://" + host
 }
 
-// resourceAddresses are where a server may tell of itself, the best first (RFC 9728).
+// resourceAddresses returns the URLs of the possible metadata of a server, the best first (RFC 9728).
 func resourceAddresses(server *url.URL) []string {
 	root := server.Scheme + "://" + server.Host + "/.well-known/oauth-protected-resource"
 	if path := strings.Trim(server.EscapedPath(), "/"); path != "" {
@@ -85,7 +85,7 @@ func resourceAddresses(server *url.URL) []string {
 	return []string{root}
 }
 
-// issuerAddresses are where an authorization server may tell of itself, the best first (RFC 8414, OpenID Connect).
+// issuerAddresses returns the URLs of the possible metadata of an authorization server, the best first (RFC 8414, OpenID Connect).
 func issuerAddresses(issuer *url.URL) []string {
 	path := strings.Trim(issuer.EscapedPath(), "/")
 	root := issuer.Scheme + "://" + issuer.Host

@@ -12,16 +12,16 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// callback listens on this machine for the answer that a browser brings.
+// callback is a server on this machine for the redirect with the answer.
 type callback struct {
-	// redirect is where the browser has to go.
+	// redirect is the URL for the browser.
 	redirect string
 	answers  chan url.Values
 	server   *http.Server
 	over     chan struct{}
 }
 
-// listen opens a free port of the loopback address. UNAVAILABLE.
+// listen listens on a free port of the loopback address. UNAVAILABLE.
 func listen(ctx context.Context) (*callback, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -35,12 +35,12 @@ func listen(ctx context.Context) (*callback, error) {
 	c.server = &http.Server{Handler: mux, ReadTimeout: slow, WriteTimeout: slow, MaxHeaderBytes: maxHeader}
 	go func() {
 		defer close(c.over)
-		_ = c.server.Serve(listener) // it is closed when the answer is there
+		_ = c.server.Serve(listener) // it is closed after the answer
 	}()
 	return c, nil
 }
 
-// handle takes the first answer.
+// handle receives the first answer.
 func (c *callback) handle(w http.ResponseWriter, r *http.Request) {
 	for name, value := range map[string]string{
 		"Cache-Control": "no-store", "Content-Security-Policy": "default-src 'none'", "Content-Type": "text/plain; charset=utf-8",
@@ -56,7 +56,7 @@ func (c *callback) handle(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// await returns the answer to a question. TIMEOUT, CANCELLED.
+// await returns the parameters of the answer. TIMEOUT, CANCELLED.
 func (c *callback) await(ctx context.Context, within time.Duration) (url.Values, error) {
 	timer := time.NewTimer(within)
 	defer timer.Stop()
@@ -70,13 +70,13 @@ func (c *callback) await(ctx context.Context, within time.Duration) (url.Values,
 	}
 }
 
-// close ends listening, when the browser has its page.
+// close stops the server after the browser has its page.
 func (c *callback) close(ctx context.Context) {
 	const goodbye = time.Second
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), goodbye)
 	defer cancel()
 	if err := c.server.Shutdown(ctx); errors.Is(err, context.DeadlineExceeded) {
-		_ = c.server.Close() // somebody keeps a connection open
+		_ = c.server.Close() // a connection is still open
 	}
 	<-c.over
 }

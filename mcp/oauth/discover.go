@@ -12,16 +12,16 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// issuer is an authorization server, as far as it is needed for one server.
+// issuer is an authorization server, with the data for one MCP server.
 type issuer struct {
 	*oauthex.AuthServerMeta
 
-	// resource is what it calls the server, scopes are what the server wants.
+	// resource is its name for the server, scopes are those that the server requires.
 	resource string
 	scopes   []string
 }
 
-// discover finds the authorization server of a server. FORBIDDEN for what cannot be trusted, NOT_FOUND, TOOL_UNAVAILABLE.
+// discover finds the authorization server of a server. FORBIDDEN if it cannot be trusted, NOT_FOUND, TOOL_UNAVAILABLE.
 func (l *Logins) discover(ctx context.Context, s Server) (issuer, error) {
 	u, err := url.Parse(s.URL)
 	if err != nil {
@@ -56,7 +56,7 @@ func (l *Logins) discover(ctx context.Context, s Server) (issuer, error) {
 	return found, nil
 }
 
-// challenge asks a server without a token, and returns what it demands; demands reports whether it refused.
+// challenge sends a request without a token, and returns the challenge; demands reports whether the server refused it.
 func (l *Logins) challenge(ctx context.Context, s Server) (c oauthex.Challenge, demands bool, err error) {
 	const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},` +
 		`"clientInfo":{"name":"orch","version":"1"}}}`
@@ -76,7 +76,7 @@ func (l *Logins) challenge(ctx context.Context, s Server) (c oauthex.Challenge, 
 	defer resp.Body.Close()
 	all, err := oauthex.ParseWWWAuthenticate(resp.Header.Values("WWW-Authenticate"))
 	if err != nil {
-		all = nil // there are other ways to find out
+		all = nil // the metadata can also be found without it
 	}
 	for _, one := range all {
 		if one.Scheme == "bearer" {
@@ -86,8 +86,8 @@ func (l *Logins) challenge(ctx context.Context, s Server) (c oauthex.Challenge, 
 	return c, resp.StatusCode == http.StatusUnauthorized, nil
 }
 
-// resource reads what a server tells of itself. One that tells nothing is its own authorization server, as in the first
-// version of the chapter. told is where it says to look; "" when it does not.
+// resource reads the metadata of a server. A server without metadata is its own authorization server, as in the first
+// version of the specification. metadataURL is the URL from the challenge; "" if it had none.
 func (l *Logins) resource(ctx context.Context, server *url.URL, metadataURL string) (oauthex.ProtectedResourceMetadata, error) {
 	addresses := resourceAddresses(server)
 	if metadataURL != "" {
@@ -116,7 +116,7 @@ func (l *Logins) resource(ctx context.Context, server *url.URL, metadataURL stri
 	}, nil
 }
 
-// issuer reads what an authorization server tells of itself; nil when it tells nothing.
+// issuer reads the metadata of an authorization server; nil if it has none.
 func (l *Logins) issuer(ctx context.Context, server *url.URL, name string) (*oauthex.AuthServerMeta, error) {
 	u, err := parseTrusted(name, loopback(server))
 	if err != nil {
@@ -132,10 +132,10 @@ func (l *Logins) issuer(ctx context.Context, server *url.URL, name string) (*oau
 			return &meta, checkIssuer(&meta, name, loopback(server))
 		}
 	}
-	return nil, nil //nolint:nilnil // it is no error to tell nothing
+	return nil, nil //nolint:nilnil // missing metadata is no error
 }
 
-// checkIssuer tells why an authorization server is not to be trusted with a login. FORBIDDEN.
+// checkIssuer returns why an authorization server cannot be trusted with a login. FORBIDDEN.
 func checkIssuer(meta *oauthex.AuthServerMeta, name string, local bool) error {
 	if !sameIssuer(meta.Issuer, name) {
 		return fault.New(fault.Forbidden, "it is %q, and not %q", clip(meta.Issuer), clip(name)).WithField("issuer")
@@ -157,8 +157,8 @@ func checkIssuer(meta *oauthex.AuthServerMeta, name string, local bool) error {
 	return nil
 }
 
-// sameIssuer compares names of authorization servers. Some write one with a slash and without.
+// sameIssuer compares names of authorization servers. Some write theirs both with and without a slash.
 func sameIssuer(a, b string) bool { return strings.TrimSuffix(a, "/") == strings.TrimSuffix(b, "/") }
 
-// inField says what an error is about.
+// inField sets the field of an error.
 func inField(err error, field string) error { return fault.From(err).WithField(field) }

@@ -1,13 +1,13 @@
-// Package oauth logs orch in to MCP servers that demand it, and keeps what they give for that.
+// Package oauth logs orch in to MCP servers that require it, and stores the tokens.
 //
-// The way is that of the authorization chapter of MCP: the server tells its authorization server (RFC 9728), that one
-// tells its endpoints (RFC 8414, OpenID Connect Discovery) and takes orch as a client (RFC 7591) unless the definition
-// names one. A person decides in a browser; PKCE with S256, the state, the issuer (RFC 9207) and the resource (RFC 8707)
-// tie the answer to the question.
+// The flow is that of the authorization chapter of MCP: the server names its authorization server (RFC 9728), which
+// publishes its endpoints (RFC 8414, OpenID Connect Discovery) and registers orch as a client (RFC 7591) unless the definition
+// has one. A person decides in a browser; PKCE with S256, the state, the issuer (RFC 9207) and the resource (RFC 8707)
+// bind the answer to the request.
 //
-// What servers say is data, and some of them lie: all addresses are https, or loopback where the server itself is;
-// answers are bounded; secrets go to the one endpoint that they are for, and redirects are not followed with them. No
-// error and no log holds a token.
+// Everything that servers send is untrusted data: all addresses must be https, or loopback where the server itself is;
+// answers are limited in size; secrets are sent only to the endpoint that they are for, and redirects with them are not followed. No
+// error and no log contains a token.
 package oauth
 
 import (
@@ -20,44 +20,44 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// ErrLogin is matched by errors that only a person can mend, by logging in.
+// ErrLogin is matched by errors that require a person to log in.
 var ErrLogin = errors.New("mcp: a login is needed")
 
-// Server is what a definition says of a server, with the values of its variables.
+// Server is the definition of a server, with its variables replaced by their values.
 type Server struct {
-	// Name has lower-case letters, digits and hyphens, at most 64; it names the file of the login.
+	// Name consists of lower-case letters, digits and hyphens, at most 64; it names the file of the login.
 	Name string
-	// URL is the one that is logged in to. A login counts for no other.
+	// URL is the URL of the server. A login is valid for no other URL.
 	URL string
-	// Headers go with the question whether a login is demanded.
+	// Headers are sent with the request that finds out whether a login is required.
 	Headers http.Header
-	// ClientID and ClientSecret are those of a client that is registered already; both may be empty.
+	// ClientID and ClientSecret are those of an already registered client; both may be empty.
 	ClientID, ClientSecret string
-	// Issuer is the one authorization server to trust, so that the secret goes to no other; "" leaves that to the server.
+	// Issuer is the only authorization server to trust, so that the secret is sent to no other; with "" the server names it.
 	Issuer string
-	// Scopes are asked for; without them those that the server names.
+	// Scopes are requested; without them those that the server names.
 	Scopes []string
 }
 
-// Login is what is known of a login. It holds no secret.
+// Login describes a login. It contains no secret.
 type Login struct {
 	Server string `json:"server"`
 	// Issuer is the authorization server.
 	Issuer string   `json:"issuer"`
 	Scopes []string `json:"scopes"`
-	// Expires is when the access ends unless it is renewed; zero when that was not told.
+	// Expires is when the access token expires; zero if unknown.
 	Expires time.Time `json:"expires_at,omitzero"`
-	// Renewable says that no person is needed for that.
+	// Renewable is set if it can be renewed without a person.
 	Renewable bool `json:"renewable"`
 }
 
 // Config configures Logins.
 type Config struct {
-	// Dir is the directory of the files, absolute; it is made with mode 0700 when it is needed.
+	// Dir is the directory of the files, absolute; it is created with mode 0700 when it is needed.
 	Dir string
 	// Wait is how long a person may take to log in. Default: 5 min.
 	Wait time.Duration
-	// Logger gets logins and renewals. Default: nothing is logged.
+	// Logger logs logins and renewals. Default: nothing is logged.
 	Logger *slog.Logger
 }
 
@@ -70,7 +70,7 @@ type Logins struct {
 	now   func() time.Time
 }
 
-// New returns the logins of a directory, which need not be there.
+// New returns the logins in a directory, which need not exist.
 func New(c Config) *Logins {
 	if c.Wait == 0 {
 		const patience = 5 * time.Minute
@@ -82,7 +82,7 @@ func New(c Config) *Logins {
 	return &Logins{files: files{c.Dir}, wait: c.Wait, http: newClient(), log: c.Logger, now: time.Now}
 }
 
-// ID is that of the present login of a server: another login has another one, a renewed one the same. It is "" without
+// ID returns the id of the present login of a server: a new login has a new id, a renewed one the same. It is "" without
 // a login.
 func (l *Logins) ID(name string) string {
 	g, err := l.files.read(name)
@@ -92,7 +92,7 @@ func (l *Logins) ID(name string) string {
 	return g.ID
 }
 
-// check tells why a server cannot be logged in to.
+// check returns why a login to the server is impossible.
 func (s Server) check() error {
 	if !validName(s.Name) {
 		return fault.New(fault.ValidationError, "is no name of a server").WithField("name")
@@ -103,18 +103,18 @@ func (s Server) check() error {
 	return nil
 }
 
-// validName reports whether a text is the name of a server. Each request with a login asks, so it compiles no expression.
+// validName reports whether a text is the name of a server. It runs for each request with a login, so it uses no regular expression.
 func validName(name string) bool {
 	const longest = 64
 	return name != "" && len(name) <= longest && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
-// loginRequired is the error of a server that wants a login, and there is none.
+// loginRequired returns the error of a server that requires a login, without one.
 func loginRequired(name string) error {
 	return fault.Wrap(fault.Unauthorized, ErrLogin, "the server demands a login: orch mcp login "+name)
 }
 
-// loginExpired is the error of a login that is not good any more.
+// loginExpired returns the error of a login that is no longer valid.
 func loginExpired(name string) error {
 	return fault.Wrap(fault.Unauthorized, ErrLogin, "log in again: orch mcp login "+name)
 }

@@ -13,11 +13,11 @@ import (
 	"github.com/orch-dev/orch/internal/wholefile"
 )
 
-// grant is what an authorization server gave, and what is needed to renew it. It is the content of a file.
+// grant has the tokens of an authorization server, and the data to renew them. It is the content of a file.
 type grant struct {
-	// ID tells this login from others.
+	// ID identifies the login.
 	ID string `json:"id"`
-	// URL is the one of the server that it was given for; Resource is what the authorization server calls it.
+	// URL is the URL of the server that it is valid for; Resource is the authorization server's name for that.
 	URL      string `json:"url"`
 	Resource string `json:"resource"`
 	Issuer   string `json:"issuer"`
@@ -33,7 +33,7 @@ type grant struct {
 	RenewAt time.Time `json:"renew_at,omitzero"`
 }
 
-// matches reports whether the grant was given for what the definition says now.
+// matches reports whether the grant is valid for the present definition.
 func (g grant) matches(s Server) bool {
 	if g.URL != s.URL || g.Client.Preset != (s.ClientID != "") || s.Issuer != "" && !sameIssuer(g.Issuer, s.Issuer) {
 		return false
@@ -41,20 +41,20 @@ func (g grant) matches(s Server) bool {
 	return !g.Client.Preset || g.Client.ID == s.ClientID
 }
 
-// stale reports whether the access has ended, or is about to.
+// stale reports whether the access token has expired, or is about to.
 func (g grant) stale(now time.Time) bool { return !g.RenewAt.IsZero() && !now.Before(g.RenewAt) }
 
-// login is what may be shown of it.
+// login returns the public description of the grant.
 func (g grant) login(name string) Login {
 	return Login{Server: name, Issuer: g.Issuer, Scopes: g.Scopes, Expires: g.Expires, Renewable: g.Refresh != ""}
 }
 
-// files are the grants of a user, one file of mode 0600 for each server.
+// files stores the grants of a user, one file of mode 0600 for each server.
 type files struct{ dir string }
 
 func (f files) path(name string) string { return filepath.Join(f.dir, name+".json") }
 
-// read returns a grant. An error that matches fs.ErrNotExist when there is none.
+// read returns a grant. The error matches fs.ErrNotExist if there is none.
 func (f files) read(name string) (grant, error) {
 	if !validName(name) {
 		return grant{}, fs.ErrNotExist
@@ -70,7 +70,7 @@ func (f files) read(name string) (grant, error) {
 	return g, nil
 }
 
-// write replaces a grant as a whole. FORBIDDEN, DISK_FULL.
+// write atomically replaces a grant. FORBIDDEN, DISK_FULL.
 func (f files) write(name string, g grant) error {
 	if err := f.makeDir(); err != nil {
 		return f.unsaved(err)
@@ -85,7 +85,7 @@ func (f files) write(name string, g grant) error {
 	return nil
 }
 
-// makeDir makes the directory, and keeps others out of one that was there.
+// makeDir creates the directory, and denies others access to an existing one.
 func (f files) makeDir() error {
 	const private = 0o700
 	if err := os.MkdirAll(f.dir, private); err != nil {
@@ -102,7 +102,7 @@ func (f files) unsaved(err error) error {
 	return fault.Wrap(fault.CodeOf(err), err, "the login cannot be kept").WithField(f.dir)
 }
 
-// lock keeps other processes, and other users of the files in this one, from changing a grant until unlock is called.
+// lock excludes other processes, and other users of the files in this process, from changing a grant until unlock is called.
 // It waits until ctx ends.
 func (f files) lock(ctx context.Context, name string) (unlock func(), err error) {
 	if err := f.makeDir(); err != nil {

@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// maxAnswer bounds what an authorization server answers, maxHeader its headers, in bytes.
+	// maxAnswer is the most bytes of an answer of an authorization server, maxHeader those of its headers.
 	maxAnswer, maxHeader = 1 << 20, 64 << 10
-	// answerTime bounds a request, with its answer.
+	// answerTime is the timeout of a request, including its answer.
 	answerTime = 20 * time.Second
 )
 
-// newClient returns a client for requests to authorization servers. It follows a few redirects of documents, on their
-// own host alone; forms are sent nowhere else.
+// newClient returns a client for requests to authorization servers. It follows a few redirects of documents, only on
+// the same host; it never follows redirects of forms.
 func newClient() *http.Client {
 	const redirects = 3
 	return &http.Client{
@@ -40,7 +40,7 @@ func newClient() *http.Client {
 	}
 }
 
-// fetch reads a JSON document, and reports whether there is one. TOOL_UNAVAILABLE, FORBIDDEN.
+// fetch reads a JSON document, and reports whether it exists. TOOL_UNAVAILABLE, FORBIDDEN.
 func (l *Logins) fetch(ctx context.Context, address string, document any) (bool, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -77,7 +77,7 @@ func readAnswer(body io.Reader) ([]byte, error) {
 	return content, err
 }
 
-// unreachable tells of a request that got no answer. The address is told without its query, which may hold secrets.
+// unreachable returns the error of a request without an answer. The address is shown without its query, which may contain secrets.
 func unreachable(ctx context.Context, u *url.URL, err error) error {
 	if ctx.Err() != nil {
 		return fault.From(ctx.Err())

@@ -17,17 +17,17 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// loginRequest is one login that a person is asked for.
+// loginRequest is one login of a person.
 type loginRequest struct {
 	issuer issuer
 	client client
 	scopes []string
-	// redirect is where the answer goes; state and verifier tie it to the question.
+	// redirect is the URL for the answer; state and verifier bind the answer to the request.
 	redirect, state, verifier string
 }
 
-// Login lets a person log in: show is told the address to open in a browser, which is https, or http on this machine.
-// It waits for the answer, and keeps what comes of it. NOT_FOUND when the server demands no login, FORBIDDEN for servers
+// Login lets a person log in: show gets the address to open in a browser, which is https, or http on this machine.
+// It waits for the answer, and stores the tokens. NOT_FOUND if the server requires no login, FORBIDDEN for servers
 // that cannot be trusted and for a refusal, TIMEOUT, TOOL_UNAVAILABLE, VALIDATION_ERROR.
 func (l *Logins) Login(ctx context.Context, s Server, show func(address string)) (Login, error) {
 	if err := s.check(); err != nil {
@@ -65,8 +65,8 @@ func (l *Logins) Login(ctx context.Context, s Server, show func(address string))
 	return l.redeem(ctx, s, q, code)
 }
 
-// scopesOf are the scopes to ask for. Without a wish of the definition, those of the server, and the one for which many
-// give a refresh token.
+// scopesOf returns the scopes to request: those of the definition, otherwise those of the server and the one with which
+// many servers issue a refresh token.
 func scopesOf(s Server, from issuer) []string {
 	if len(s.Scopes) > 0 {
 		return slices.Clone(s.Scopes)
@@ -79,7 +79,7 @@ func scopesOf(s Server, from issuer) []string {
 	return scopes
 }
 
-// register returns the client of the definition, or one that the authorization server has just accepted.
+// register returns the client of the definition, or registers one at the authorization server.
 func (l *Logins) register(ctx context.Context, s Server, q loginRequest) (client, error) {
 	if s.ClientID != "" {
 		return client{ID: s.ClientID, Secret: s.ClientSecret, Auth: authOf(s.ClientSecret, q.issuer.TokenEndpointAuthMethodsSupported), Preset: true}, nil
@@ -106,7 +106,7 @@ func (l *Logins) register(ctx context.Context, s Server, q loginRequest) (client
 	return c, nil
 }
 
-// registrationError tells why there is no client. The text of the cause may quote the answer, which may hold a secret.
+// registrationError returns why there is no client. The text of the cause may quote the answer, which may contain a secret.
 func registrationError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return fault.From(ctx.Err())
@@ -117,7 +117,7 @@ func registrationError(ctx context.Context, err error) error {
 	return fault.New(fault.ToolUnavailable, "the authorization server does not accept orch as a client").WithField("registration_endpoint")
 }
 
-// authOf is how a client with a secret says who it is.
+// authOf returns how a client with a secret authenticates.
 func authOf(secret string, supported []string) string {
 	switch {
 	case secret == "":
@@ -129,7 +129,7 @@ func authOf(secret string, supported []string) string {
 	}
 }
 
-// address is where a person logs in.
+// address returns the URL at which a person logs in.
 func (q loginRequest) address() (string, error) {
 	u, err := url.Parse(q.issuer.AuthorizationEndpoint)
 	if err != nil {
@@ -154,7 +154,7 @@ func (q loginRequest) address() (string, error) {
 	return u.String(), nil
 }
 
-// code is that of an answer to the question. FORBIDDEN.
+// code returns the code in an answer to the request. FORBIDDEN.
 func (q loginRequest) code(answer url.Values) (string, error) {
 	iss, announced := answer.Get("iss"), q.issuer.AuthorizationResponseIssParameterSupported
 	switch {
@@ -171,7 +171,7 @@ func (q loginRequest) code(answer url.Values) (string, error) {
 	return answer.Get("code"), nil
 }
 
-// redeem turns a code into a login, and keeps it.
+// redeem exchanges a code for tokens, and stores them.
 func (l *Logins) redeem(ctx context.Context, s Server, q loginRequest, code string) (Login, error) {
 	answer, err := l.post(ctx, q.issuer.TokenEndpoint, q.client, url.Values{
 		"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {q.redirect},

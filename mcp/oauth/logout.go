@@ -11,8 +11,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Logout forgets the login of a server, and asks the authorization server to do the same where that can be asked. It
-// reports whether that one did. Of s only Name is needed, and ClientSecret where a definition has one. NOT_FOUND without
+// Logout deletes the login of a server, and asks the authorization server to revoke it if that is supported. It
+// reports whether it was revoked. Of s only Name is needed, and ClientSecret if the definition has one. NOT_FOUND without
 // a login.
 func (l *Logins) Logout(ctx context.Context, s Server) (revoked bool, err error) {
 	g, err := l.forget(ctx, s.Name)
@@ -33,7 +33,7 @@ func (l *Logins) Logout(ctx context.Context, s Server) (revoked bool, err error)
 	return revoked, nil
 }
 
-// forget removes the file of a login, and returns what was in it; nothing when it was damaged.
+// forget deletes the file of a login, and returns its content; the zero grant if it was damaged.
 func (l *Logins) forget(ctx context.Context, name string) (grant, error) {
 	none := fault.New(fault.NotFound, "there is no login at the MCP server %s", name)
 	if _, err := os.Stat(l.files.path(name)); !validName(name) || errors.Is(err, fs.ErrNotExist) {
@@ -46,7 +46,7 @@ func (l *Logins) forget(ctx context.Context, name string) (grant, error) {
 	defer unlock()
 	g, err := l.files.read(name)
 	if err != nil {
-		g = grant{} // what cannot be read is to go all the same
+		g = grant{} // delete an unreadable file all the same
 	}
 	switch err := os.Remove(l.files.path(name)); {
 	case errors.Is(err, fs.ErrNotExist):

@@ -13,21 +13,21 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Source gives the token of a login to the requests of one server. It is safe for concurrent use.
+// Source provides the token of a login for the requests to one server. It is safe for concurrent use.
 type Source struct {
 	l      *Logins
 	server Server
 
 	mu sync.Mutex
-	// secrets are secrets that went through here, which must not be shown.
+	// secrets are those that were used, which must be hidden.
 	secrets []string
 }
 
-// Source returns that of a server. There need not be a login.
+// Source returns the source for a server. There need not be a login.
 func (l *Logins) Source(s Server) *Source { return &Source{l: l, server: s} }
 
-// Token returns the token for a request; "" without a login for this server. One that is about to end is renewed first.
-// An error that matches ErrLogin when only a person can help.
+// Token returns the token for a request; "" without a login for this server. It first renews a token that is about to expire.
+// The error matches ErrLogin if a person must log in.
 func (s *Source) Token(ctx context.Context) (string, error) {
 	g, err := s.read()
 	switch {
@@ -40,13 +40,13 @@ func (s *Source) Token(ctx context.Context) (string, error) {
 	}
 	token, err := s.renew(ctx, g.Access)
 	if err != nil && !errors.Is(err, ErrLogin) && s.l.now().Before(g.Expires) {
-		return g.Access, nil // it is still good, and there will be another try
+		return g.Access, nil // it is still valid, and the next call tries again
 	}
 	return token, err
 }
 
-// Renew returns another token in place of one that the server has refused; "" is that of a request without one. An
-// error that matches ErrLogin when only a person can help.
+// Renew returns a new token in place of one that the server has refused; refused is "" for a request without a token. The
+// error matches ErrLogin if a person must log in.
 func (s *Source) Renew(ctx context.Context, refused string) (string, error) {
 	if refused == "" {
 		return "", loginRequired(s.server.Name)
@@ -54,10 +54,10 @@ func (s *Source) Renew(ctx context.Context, refused string) (string, error) {
 	return s.renew(ctx, refused)
 }
 
-// Refused is the error of a server that does not take a token that was just renewed. It matches ErrLogin.
+// Refused returns the error of a server that refuses a token that was just renewed. It matches ErrLogin.
 func (s *Source) Refused() error { return loginExpired(s.server.Name) }
 
-// Conceal hides the tokens that went through here in a text.
+// Conceal hides the used tokens in a text.
 func (s *Source) Conceal(text string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,7 +67,7 @@ func (s *Source) Conceal(text string) string {
 	return text
 }
 
-// read returns the grant of the server, and remembers its secrets. An error that matches fs.ErrNotExist when there is
+// read returns the grant of the server, and remembers its secrets. The error matches fs.ErrNotExist if there is
 // none, or one for another definition.
 func (s *Source) read() (grant, error) {
 	g, err := s.l.files.read(s.server.Name)
@@ -93,8 +93,8 @@ func (s *Source) remember(secrets ...string) {
 	s.secrets = s.secrets[max(0, len(s.secrets)-most):]
 }
 
-// renew asks for another token than the one that is not good any more, unless somebody else has done so. What the
-// authorization server answers is kept even when ctx ends before: it may have ended the former refresh token.
+// renew renews a token that is no longer valid, unless another process has done so. It stores the answer of the
+// authorization server even if ctx ends before: the former refresh token may have been invalidated.
 func (s *Source) renew(ctx context.Context, former string) (string, error) {
 	type outcome struct {
 		token string
@@ -149,7 +149,7 @@ func (s *Source) renewNow(ctx context.Context, former string) (string, error) {
 	return g.Access, nil
 }
 
-// renewError says what a renewal that failed means. A refresh token that is not good any more is not tried again.
+// renewError returns the error for a failed renewal. It deletes tokens that the server has rejected, so that they are not tried again.
 func (s *Source) renewError(ctx context.Context, g grant, err error) error {
 	s.l.log.WarnContext(ctx, "mcp_login_not_renewed", slog.String("server", s.server.Name), slog.Any("error", err))
 	refused, ok := errors.AsType[*refusal](err)

@@ -14,20 +14,20 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// The ways to say who the client is.
+// The methods of client authentication.
 const (
 	authNone  = "none"
 	authPost  = "client_secret_post"
 	authBasic = "client_secret_basic"
 )
 
-// client is orch as an authorization server knows it.
+// client is orch as a client of an authorization server.
 type client struct {
 	ID string `json:"id"`
-	// Secret is that of a client that was registered by orch; the one of a definition is not kept.
+	// Secret is that of a client registered by orch; that of a definition is not stored.
 	Secret string `json:"secret,omitempty"`
 	Auth   string `json:"auth"`
-	// Preset clients are those of a definition.
+	// Preset is set for the client of a definition.
 	Preset bool `json:"preset,omitempty"`
 }
 
@@ -39,7 +39,7 @@ func (c client) withSecretOf(s Server) client {
 	return c
 }
 
-// tokens is what a token endpoint answers.
+// tokens is the answer of a token endpoint.
 type tokens struct {
 	Access  string          `json:"access_token"`
 	Type    string          `json:"token_type"`
@@ -49,7 +49,7 @@ type tokens struct {
 	Error   string          `json:"error"`
 }
 
-// refusal is the error of an endpoint that understood, and said no.
+// refusal is the error of an endpoint that refused a valid request.
 type refusal struct{ code string }
 
 // Error implements error.
@@ -92,7 +92,7 @@ func (l *Logins) post(ctx context.Context, endpoint string, c client, form url.V
 	return tokens{}, &refusal{errorCode(answer.Error, "status "+strconv.Itoa(resp.StatusCode))}
 }
 
-// errorCode is the code of an OAuth error, or something else where it is none; nothing else of an answer is shown.
+// errorCode returns the code of an OAuth error, or otherwise if it is invalid; no other part of an answer is shown.
 func errorCode(code, otherwise string) string {
 	if regexp.MustCompile(`^[a-z_]{1,64}$`).MatchString(code) {
 		return code
@@ -100,7 +100,7 @@ func errorCode(code, otherwise string) string {
 	return otherwise
 }
 
-// update puts tokens into a grant. What is not told stays as it was. FORBIDDEN.
+// update stores tokens in a grant. Missing values stay as they were. FORBIDDEN.
 func (g *grant) update(t tokens, now time.Time) error {
 	if !sendable(t.Access) || t.Refresh != "" && !sendable(t.Refresh) {
 		return fault.New(fault.Forbidden, "the authorization server gives no token that can be sent").WithField("access_token")
@@ -128,7 +128,7 @@ func sendable(token string) bool {
 	return len(token) <= longest && regexp.MustCompile(`^[\x21-\x7e]+$`).MatchString(token)
 }
 
-// expiry is when a token ends that is good for so many seconds, a number or a text; zero when that is not told.
+// expiry returns when a token expires that is valid for seconds, a number or a text; zero if unknown.
 func expiry(seconds json.RawMessage, now time.Time) time.Time {
 	const longest = 10 * 365 * 24 * time.Hour
 	n, err := strconv.ParseFloat(strings.Trim(string(seconds), `"`), 64)

@@ -9,7 +9,7 @@ import (
 	"net/url"
 )
 
-// register takes a client.
+// register registers a client.
 func (s *Server) register(w http.ResponseWriter, r *http.Request) {
 	var wanted struct {
 		Redirects []string `json:"redirect_uris"`
@@ -29,7 +29,7 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusCreated, document)
 }
 
-// authorize agrees, and sends the browser back.
+// authorize approves the login, and redirects the browser.
 func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	_, known := s.Clients[q.Get("client_id")]
@@ -54,7 +54,7 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, back.String(), http.StatusFound) //nolint:gosec // it leads to this machine
 }
 
-// token gives tokens for a code, or for a refresh token, which is good once: a second use ends them all.
+// token issues tokens for a code, or for a refresh token, which is valid once: a second use revokes all tokens.
 func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 	id, ok := s.client(r)
 	if !ok {
@@ -74,7 +74,7 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 		}
 	case "refresh_token":
 		fresh, known := s.refresh[form.Get("refresh_token")]
-		if known && !fresh { // somebody has stolen it
+		if known && !fresh { // a second use: the token was stolen
 			clear(s.access)
 			clear(s.refresh)
 		}
@@ -102,11 +102,11 @@ func (s *Server) issueTokens(w http.ResponseWriter) {
 	answer(w, http.StatusOK, document)
 }
 
-// client tells who sends a form.
+// client returns the client that sends a form, and whether it is authenticated.
 func (s *Server) client(r *http.Request) (string, bool) {
 	id, secret := r.PostForm.Get("client_id"), r.PostForm.Get("client_secret")
 	if user, password, basic := r.BasicAuth(); basic {
-		id, _ = url.QueryUnescape(user) // what is wrong in it is no client
+		id, _ = url.QueryUnescape(user) // an invalid id matches no client
 		secret, _ = url.QueryUnescape(password)
 	}
 	want, known := s.Clients[id]

@@ -1,5 +1,5 @@
-// Package oauthtest is an authorization server with an MCP server behind it, for tests: small, and strict about what a
-// client has to send.
+// Package oauthtest is an authorization server with an MCP server behind it, for tests. It is small, and strict about the
+// requests of clients.
 package oauthtest
 
 import (
@@ -18,21 +18,21 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Server is both servers. Its fields are set before the first request; its person at the browser agrees at once.
+// Server is both servers. Its fields are set before the first request; the simulated person approves at once.
 type Server struct {
 	// URL is that of the authorization server; the MCP server is at /mcp below it, with the tool whoami.
 	URL string
-	// Life is how long an access token is good; 0 is not told to clients.
+	// Life is how long an access token is valid; with 0 clients are not told.
 	Life time.Duration
-	// Clients are registered already: their secrets by their ids.
+	// Clients are registered in advance: secrets by client id.
 	Clients map[string]string
-	// Secretive gives registered clients a secret, which they then have to send.
+	// Secretive gives registered clients a secret, which they must send.
 	Secretive bool
-	// Document changes what is told at a well-known path, before it is sent; nil changes nothing.
+	// Document changes the metadata at a well-known path before it is sent; may be nil.
 	Document func(path string, document map[string]any)
-	// Answer changes the parameters with which the browser comes back; nil changes nothing.
+	// Answer changes the parameters of the redirect; may be nil.
 	Answer func(parameters map[string]string)
-	// Intercept answers requests in place of the server when it returns true; nil answers none.
+	// Intercept answers requests in place of the server if it returns true; may be nil.
 	Intercept func(w http.ResponseWriter, r *http.Request) bool
 
 	web      *httptest.Server
@@ -40,7 +40,7 @@ type Server struct {
 	sessions func() iter.Seq[*mcp.ServerSession]
 
 	mu       sync.Mutex
-	redirect map[string]string // of clients
+	redirect map[string]string // by client
 	codes    map[string]codeGrant
 	access   map[string]bool
 	refresh  map[string]bool // false when it was used
@@ -48,7 +48,7 @@ type Server struct {
 	requests []string
 }
 
-// codeGrant is what a code was given for.
+// codeGrant is what a code was issued for.
 type codeGrant struct{ client, challenge, redirect, resource string }
 
 // New starts the servers, which end with the test.
@@ -72,28 +72,28 @@ func Start() *Server {
 	s.mcp = mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil)
 	s.sessions = server.Sessions
 	s.web = httptest.NewUnstartedServer(s)
-	s.URL = "http://" + s.web.Listener.Addr().String() // known before the first request
+	s.URL = "http://" + s.web.Listener.Addr().String() // set before the first request
 	s.web.Start()
 	return s
 }
 
-// Close ends the servers.
+// Close stops the servers.
 func (s *Server) Close() {
 	for session := range s.sessions() {
-		_ = session.Close() // its client may be gone
+		_ = session.Close() // its client may have disconnected
 	}
 	s.web.CloseClientConnections()
 	s.web.Close()
 }
 
-// Expire ends all access tokens; those for renewal stay.
+// Expire expires all access tokens; refresh tokens stay valid.
 func (s *Server) Expire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.access)
 }
 
-// Revoke ends all tokens.
+// Revoke revokes all tokens.
 func (s *Server) Revoke() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,21 +101,21 @@ func (s *Server) Revoke() {
 	clear(s.refresh)
 }
 
-// Secrets are all that must not be seen: tokens, codes and secrets of clients.
+// Secrets returns all secrets: tokens, codes and client secrets.
 func (s *Server) Secrets() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.given)
 }
 
-// Good counts the access tokens that are good.
+// Good returns the number of valid access tokens.
 func (s *Server) Good() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.access)
 }
 
-// Count counts the requests of a kind, such as "POST /token refresh_token".
+// Count returns the number of requests of a kind, such as "POST /token refresh_token".
 func (s *Server) Count(request string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,7 +139,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_ = r.ParseForm() // without a form it is refused below
+	_ = r.ParseForm() // a request without a form is refused below
 	s.requests = append(s.requests, strings.TrimSpace(r.Method+" "+r.URL.Path+" "+r.PostForm.Get("grant_type")))
 	switch r.Method + " " + r.URL.Path {
 	case "GET /.well-known/oauth-protected-resource/mcp":
@@ -165,7 +165,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// requireToken lets requests with a good token through to the MCP server.
+// requireToken passes requests with a valid token to the MCP server.
 func (s *Server) requireToken(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	good := s.access[strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")]
@@ -188,14 +188,14 @@ func (s *Server) writeMetadata(w http.ResponseWriter, r *http.Request, document 
 func answer(w http.ResponseWriter, status int, document any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(document) // the client may be gone
+	_ = json.NewEncoder(w).Encode(document) // the client may have disconnected
 }
 
 func refuse(w http.ResponseWriter, code string) {
 	answer(w, http.StatusBadRequest, map[string]string{"error": code, "error_description": "no \x1b[31m"})
 }
 
-// secret makes a secret.
+// secret returns a new secret.
 func (s *Server) secret(kind string) string {
 	text := kind + "-" + rand.Text()
 	s.given = append(s.given, text)

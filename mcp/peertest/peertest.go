@@ -1,4 +1,4 @@
-// Package peertest is the wire of MCP servers that tests write without an SDK, so that they can do what none does.
+// Package peertest implements the transport of MCP servers in tests without an SDK, so that they can misbehave as no SDK does.
 package peertest
 
 import (
@@ -20,7 +20,7 @@ const (
 // Object is a JSON object.
 type Object = map[string]any
 
-// Message is one of JSON-RPC.
+// Message is a JSON-RPC message.
 type Message struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
@@ -29,14 +29,14 @@ type Message struct {
 	Error  json.RawMessage `json:"error"`
 }
 
-// RefusalError is an error of JSON-RPC.
+// RefusalError is a JSON-RPC error.
 type RefusalError struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
 	Data    Object `json:"data,omitempty"`
 }
 
-// Refuse returns a refusal.
+// Refuse returns a JSON-RPC error.
 func Refuse(code int, message string) *RefusalError {
 	return &RefusalError{Code: code, Message: message}
 }
@@ -47,9 +47,9 @@ func (r *RefusalError) Error() string { return r.Message }
 // Handler answers a request; its error is a *RefusalError.
 type Handler func(method string, params json.RawMessage) (any, error)
 
-// Pipe is the wire of a server that is a child process.
+// Pipe is the transport of a server that is a child process.
 type Pipe struct {
-	// Replied, when it is not nil, hears of each answer of the client before whoever has asked.
+	// Replied, if not nil, is called with each answer of the client before it is delivered.
 	Replied func(Message)
 
 	writing sync.Mutex
@@ -60,7 +60,7 @@ type Pipe struct {
 	replies map[string]chan Message
 }
 
-// NewPipe returns the wire of a server that writes to out.
+// NewPipe returns the transport of a server that writes to out.
 func NewPipe(out io.Writer) *Pipe {
 	return &Pipe{out: json.NewEncoder(out), replies: map[string]chan Message{}}
 }
@@ -89,10 +89,10 @@ func (p *Pipe) Send(msg Object) {
 	p.writing.Lock()
 	defer p.writing.Unlock()
 	msg["jsonrpc"] = "2.0"
-	_ = p.out.Encode(msg) // a client that has gone hears nothing
+	_ = p.out.Encode(msg) // the client may have disconnected
 }
 
-// Ask asks the client and waits for its answer.
+// Ask sends a request to the client and waits for its answer.
 func (p *Pipe) Ask(method string, params Object) Message {
 	p.mu.Lock()
 	p.asked++
@@ -115,7 +115,7 @@ func (p *Pipe) replied(msg Message) {
 	}
 }
 
-// Handle answers a request over HTTP. Servers that look at headers return a refusal as the error of handle.
+// Handle answers a request over HTTP. Servers that check headers return a refusal as the error of handle.
 func Handle(w http.ResponseWriter, r *http.Request, handle Handler) {
 	body, _ := io.ReadAll(r.Body)
 	var msg Message
@@ -133,7 +133,7 @@ func Handle(w http.ResponseWriter, r *http.Request, handle Handler) {
 	_ = json.NewEncoder(w).Encode(reply)
 }
 
-// answer is what handle says to a request.
+// answer returns the response of handle to a request.
 func answer(msg Message, handle Handler) Object {
 	result, err := handle(msg.Method, msg.Params)
 	if err != nil {

@@ -43,7 +43,7 @@ type pendingCall struct {
 	call   CallRequest
 	cancel context.CancelCauseFunc
 	// ctx ends with the call.
-	ctx context.Context //nolint:containedctx //nolint:containedctx // requests of the server belong to the lifetime of the call
+	ctx context.Context //nolint:containedctx // requests of the server belong to the lifetime of the call
 	// token is its progress token.
 	token string
 	// semaphore is where it has a place while held is set; nil for none.

@@ -277,7 +277,7 @@ func inputRequest(q question) mcp.InputRequest {
 	switch q.method {
 	case methodElicit:
 		p := &mcp.ElicitParams{}
-		decode(q.params, p) // of a call with unknown parameters, only the known ones are used
+		decode(q.params, p) // invalid parameters are dropped
 		return p
 	case methodSample:
 		p := &mcp.CreateMessageParams{}

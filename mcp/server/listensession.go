@@ -60,7 +60,7 @@ func requestIdentity(r *http.Request) (who Identity) {
 // is left.
 func (b *subscriber) openListenSession(ctx context.Context, who Identity, ids []string) (*listenSession, error) {
 	if b.cfg.Subscriptions == nil || len(ids) == 0 {
-		return nil, nil //nolint:nilnil //nolint:nilnil // no session is needed
+		return nil, nil //nolint:nilnil // no session is needed
 	}
 	e := &listenSession{feed: newFeed(b, "listen "+rand.Text())}
 	e.feed.name, e.feed.ever = rand.Text(), map[string]bool{}
@@ -71,7 +71,7 @@ func (b *subscriber) openListenSession(ctx context.Context, who Identity, ids []
 		}
 	}
 	if len(e.keys) == 0 {
-		return nil, nil //nolint:nilnil //nolint:nilnil // no session is needed
+		return nil, nil //nolint:nilnil // no session is needed
 	}
 	opening, stop := context.WithTimeout(ctx, openWithin)
 	defer stop()
@@ -131,7 +131,7 @@ func (b *subscriber) listenSessionOf(c client, r *run) (string, error) {
 		return "", err
 	}
 	if err != nil {
-		return "", nil //nolint:nilerr //nolint:nilerr // without one, the tool reports the error
+		return "", nil //nolint:nilerr // without one, the tool reports the error
 	}
 	if r.feed = b.listeners.feedOf(key); r.feed != nil {
 		if reply := b.clients.replies.done(noteReply, c.note(noteReply)); reply != nil {

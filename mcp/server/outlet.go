@@ -11,12 +11,12 @@ type outlet struct {
 	no streamNo
 	to sink
 	// life ends with the stream.
-	life context.Context //nolint:containedctx //nolint:containedctx // the lifetime of a stream
+	life context.Context //nolint:containedctx // the lifetime of a stream
 	end  context.CancelFunc
 }
 
 // outlets counts the streams of the process.
-var outlets atomic.Uint64 //nolint:gochecknoglobals //nolint:gochecknoglobals // numbers that are never reused
+var outlets atomic.Uint64 //nolint:gochecknoglobals // numbers that are never reused
 
 func newOutlet(to sink) *outlet {
 	life, end := context.WithCancel(context.Background())

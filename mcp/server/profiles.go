@@ -135,7 +135,7 @@ func (v *toolView) translate(c client, p *mcp.CallToolParamsRaw) error {
 	}
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(orEmpty(p.Arguments), &fields) != nil || fields == nil {
-		return nil //nolint:nilerr //nolint:nilerr // the tool reports the error
+		return nil //nolint:nilerr // the tool reports the error
 	}
 	v.completeArgs(t, tool, fields)
 	if t.tool == toolAskPeople {

@@ -61,7 +61,7 @@ type session struct {
 	// watched counts the tasks whose status is reported.
 	watched int
 	// life ends with the session, and with it all its requests, answered or not.
-	life context.Context //nolint:containedctx //nolint:containedctx // the lifetime of a session, which outlives its requests
+	life context.Context //nolint:containedctx // the lifetime of a session, which outlives its requests
 	end  context.CancelFunc
 }
 

@@ -140,7 +140,7 @@ func (c *stdioConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 // decodeLine returns the message of a line; nil for an empty line, and for one that was handled here.
 func (c *stdioConn) decodeLine(l line) (jsonrpc.Message, error) {
 	if len(bytes.TrimSpace(l.data)) == 0 && !l.long {
-		return nil, nil //nolint:nilnil //nolint:nilnil // the line is empty
+		return nil, nil //nolint:nilnil // the line is empty
 	}
 	p, wrong := parseEnvelope(l.data)
 	if l.long {
@@ -150,7 +150,7 @@ func (c *stdioConn) decodeLine(l line) (jsonrpc.Message, error) {
 		return nil, c.send(refusal(p.ID, wrong))
 	}
 	if c.handleReply(p) {
-		return nil, nil //nolint:nilnil //nolint:nilnil // it was for the server itself
+		return nil, nil //nolint:nilnil // it was for the server itself
 	}
 	m, err := jsonrpc.DecodeMessage(l.data)
 	if err != nil {
@@ -211,7 +211,7 @@ func (c *stdioConn) Write(ctx context.Context, m jsonrpc.Message) error {
 // callAnswered runs the function registered for an answered call.
 func (c *stdioConn) callAnswered(id any) {
 	if end, ok := c.calling.LoadAndDelete(id); ok {
-		end.(func())() //nolint:forcetypeassert //nolint:forcetypeassert // annotate stores nothing else
+		end.(func())() //nolint:forcetypeassert // annotate stores nothing else
 	}
 }
 
