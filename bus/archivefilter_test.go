@@ -41,7 +41,7 @@ func TestPastOfALargeHistory(t *testing.T) {
 	assert.Len(t, eventstest.History(t, n, c.Task, 1), 3)
 }
 
-// The first messages of an archiving that was cut short are no archived history; the next archiving
+// The first messages of an interrupted archiving are no archived history; the next archiving
 // replaces them.
 func TestPastOfACutArchiving(t *testing.T) {
 	t.Parallel()

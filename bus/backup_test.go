@@ -23,7 +23,7 @@ import (
 	"github.com/orch-dev/orch/rpc"
 )
 
-// A backup brings every history back at its positions, and the log goes on behind them.
+// A backup restores every history at its positions, and the log continues after them.
 func TestBackupAndRestore(t *testing.T) {
 	t.Parallel()
 	n, last := filled(t)
@@ -73,7 +73,7 @@ func contentOf(t *testing.T, n *bustest.Node, task events.TaskID) map[events.Tas
 	return all
 }
 
-// A backup that is taken while tasks are written and archived is one moment of the log.
+// A backup taken while tasks are written and archived is a consistent snapshot of the log.
 func TestBackupUnderLoad(t *testing.T) {
 	t.Parallel()
 	n := bustest.NewNode(t, bus.ServerConfig{Durability: bus.Relaxed})
@@ -173,7 +173,7 @@ func TestBackupsToOneName(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A backup of another format is refused with what can read it, as far as it says.
+// A backup of another format is refused with the version that can read it, if that is recorded.
 func TestRestoreOfAnotherFormat(t *testing.T) {
 	t.Parallel()
 	for manifest, hint := range map[string]string{
@@ -264,7 +264,7 @@ func flipped(data []byte, at int) []byte {
 	return data
 }
 
-// FuzzRestore reads files of any content: what is no backup is refused, and nothing is left of it.
+// FuzzRestore reads files of any content: invalid backups are refused, and leave no files behind.
 func FuzzRestore(f *testing.F) {
 	f.Add([]byte("no backup"))
 	f.Add(make([]byte, 1024))

@@ -23,13 +23,13 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// soon and often are for what happens by itself.
+// soon is the timeout of events that happen without further action, often the polling interval.
 const (
 	soon  = time.Minute
 	often = 10 * time.Millisecond
 )
 
-// disk stands between the barrier and the disk. It remembers what was synced.
+// disk replaces the disk under the barrier. It records which files were synced.
 type disk struct {
 	fail  atomic.Bool
 	calls atomic.Int64
@@ -78,7 +78,7 @@ func (d *disk) seen() []string {
 	return streams
 }
 
-// unsynced lists the files of a stream that are longer than what was synced of them.
+// unsynced lists the files of a stream that are longer than their synced part.
 func (d *disk) unsynced(t *testing.T, n *bustest.Node, stream string) []string {
 	t.Helper()
 	var open []string
@@ -113,7 +113,7 @@ func TestAppendsShareASync(t *testing.T) {
 		chains[i] = eventstest.NewChain()
 		n.Append(chains[i].Next(t, "node"), answer)
 	}
-	for _, c := range chains { // the log has them, and nobody was told
+	for _, c := range chains { // the log has them, but no caller was answered
 		require.Eventually(t, func() bool { return len(eventstest.History(t, n, c.Task, 1)) == 1 }, soon, often)
 	}
 	assert.Empty(t, answers)
@@ -147,7 +147,7 @@ func TestEverythingIsSynced(t *testing.T) {
 	assert.Contains(t, d.seen(), "KV_ORCH_CHECKPOINTS")
 	d.seen()
 	require.NoError(t, n.Archive(t.Context(), c.Task))
-	synced := d.seen() // with all streams between, if the server looks after its files in this moment
+	synced := d.seen() // other streams are in between if the server syncs its files at the same time
 	copied := slices.Index(synced, "ORCH_ARCHIVE")
 	require.GreaterOrEqual(t, copied, 0, "%v", synced)
 	assert.Contains(t, synced[copied:], "ORCH_EVENTS", "the copy before the removal: %v", synced)
@@ -157,7 +157,7 @@ func TestEverythingIsSynced(t *testing.T) {
 	require.Eventually(t, func() bool { return len(d.unsynced(t, n, "KV_ORCH_META")) == 0 }, soon, often, "the high-water mark")
 }
 
-// The server begins new files, compresses full ones and removes empty ones.
+// The server creates new files, compresses full ones and removes empty ones.
 func TestSyncFollowsTheFiles(t *testing.T) {
 	t.Parallel()
 	d := newDisk()
@@ -202,7 +202,7 @@ func isSyncFailure(t *testing.T, err error) {
 	assert.NotEmpty(t, e.Hint)
 }
 
-// A sync that failed is never repeated and believed: the kernel has forgotten what it could not write.
+// A failed sync is not repeated: the kernel has discarded the pages that it could not write.
 func TestFailedSyncStopsAcknowledging(t *testing.T) {
 	t.Parallel()
 	d := newDisk()
@@ -242,7 +242,7 @@ func TestFailedSyncStopsAcknowledging(t *testing.T) {
 	requireIntact(t, n)
 }
 
-// A node that cannot trust the group sync lets the server sync every write, and says so.
+// A node that cannot rely on the group sync lets the server sync every write, and reports it.
 func TestFallback(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -90,7 +90,7 @@ func TestDiskBelowWatermark(t *testing.T) {
 	assert.Contains(t, e.Message, "8388608", "it says what is needed")
 	assert.Equal(t, stored, eventstest.History(t, n, before.Task, 1))
 	next := c.Next(t, "node")
-	require.Eventually(t, func() bool { // a slow machine may take its time once, but not each time
+	require.Eventually(t, func() bool { // a slow machine may be slow once, but not each time
 		began := time.Now()
 		_, err := eventstest.Append(n, next)
 		return fault.Has(err, fault.DiskFull) && time.Since(began) < time.Second
@@ -106,7 +106,7 @@ func TestDiskBelowWatermark(t *testing.T) {
 	requireIntact(t, n)
 }
 
-// goesOn waits until appends are taken again, without anybody's help.
+// goesOn waits until appends succeed again, without intervention.
 func goesOn(t *testing.T, n *bustest.Node, c *eventstest.Chain) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -120,8 +120,8 @@ func goesOn(t *testing.T, n *bustest.Node, c *eventstest.Chain) {
 	assert.Len(t, eventstest.History(t, n, c.Task, 1), int(c.Rev))
 }
 
-// The disk gets full behind the watermark's back: JetStream stops for good, and is brought back. On ext4
-// the space for what was written is reserved, so that the sync that follows finds it.
+// The disk fills up although the watermark is observed: JetStream stops permanently, and is restarted. On ext4
+// the space for written data is reserved, so that the sync that follows succeeds.
 func TestDiskFullRecovery(t *testing.T) {
 	t.Parallel()
 	t.Run("tmpfs", func(t *testing.T) {
@@ -141,7 +141,7 @@ func fullAndBack(t *testing.T, root string) {
 	before := eventstest.NewChain()
 	before.Grow(t, n, 10)
 	release := occupy(t, root, 3*mib)
-	chains, refused := burst(t, n, 16, 700<<10) // far more than there is room for, before anybody looks again
+	chains, refused := burst(t, n, 16, 700<<10) // far more than there is space for, before the next measurement
 	release()
 	began := time.Now()
 	goesOn(t, n, before)
@@ -158,7 +158,7 @@ func fullAndBack(t *testing.T, root string) {
 	goesOn(t, n, before)
 }
 
-// refusals are the appends of a burst that a full disk had no room for.
+// refusals are the refused appends of a burst that filled the disk.
 type refusals struct {
 	count   int
 	slowest time.Duration
@@ -195,7 +195,7 @@ func burst(t *testing.T, log events.Log, tasks, size int) ([]*eventstest.Chain, 
 	return chains, r
 }
 
-// The configured size is used up: appends are refused, everything else goes on, also over a restart, until
+// The configured size is used up: appends are refused, everything else works, also after a restart, until
 // the size is raised.
 func TestStoreFull(t *testing.T) {
 	t.Parallel()
@@ -228,7 +228,7 @@ func TestStoreFull(t *testing.T) {
 	requireIntact(t, n)
 }
 
-// A stream of an earlier version had a size of its own: it loses it.
+// A stream of an earlier version had a size limit, which is removed.
 func TestFormerBoundOfLog(t *testing.T) {
 	t.Parallel()
 	n := bustest.NewNode(t, bus.ServerConfig{})
@@ -251,7 +251,7 @@ func TestFormerBoundOfLog(t *testing.T) {
 	requireIntact(t, n)
 }
 
-// Below the watermark a node archives, which brings space back, and notes how far the log went.
+// Below the watermark a node archives, which frees space, and advances the high-water mark.
 func TestDiskUpkeepBelowWatermark(t *testing.T) {
 	t.Parallel()
 	const mib = 1 << 20
@@ -261,7 +261,7 @@ func TestDiskUpkeepBelowWatermark(t *testing.T) {
 	stored := done.Grow(t, n, 20)
 	release := occupy(t, dir, 12*mib)
 	defer release()
-	_, err := n.Status(t.Context()) // it looks at the disk
+	_, err := n.Status(t.Context()) // it measures the disk
 	require.NoError(t, err)
 	_, err = eventstest.Append(n, done.Next(t, "node"))
 	assert.Equal(t, fault.DiskFull, fault.CodeOf(err))
@@ -281,8 +281,8 @@ func archived(history []events.Stored) []events.Stored {
 	return moved
 }
 
-// Somebody else has filled the disk to the last block: a node starts, is read, refuses appends, and takes
-// them again when there is room.
+// Another program has filled the disk to the last block: a node starts, can be read, refuses appends, and accepts
+// them again when there is space.
 func TestDiskFullStart(t *testing.T) {
 	t.Parallel()
 	t.Run("tmpfs", func(t *testing.T) {
@@ -303,7 +303,7 @@ func startsFull(t *testing.T, root string) {
 	stored := c.Grow(t, n, 10)
 	n.Stop(t)
 	release := occupy(t, root, 0)
-	for range 2 { // what the first start has written does not keep the second one from it
+	for range 2 { // the files written by the first start do not prevent the second one
 		n.Start(t)
 		assert.Equal(t, stored, eventstest.History(t, n, c.Task, 1))
 		_, err := eventstest.Append(n, c.Next(t, "node"))
@@ -321,7 +321,7 @@ func startsFull(t *testing.T, root string) {
 	requireIntact(t, n)
 }
 
-// An external server with limits of its own: what it refuses is told, and for how long.
+// An external server with limits of its own: its refusals are reported, and since when.
 func TestExternalServerFull(t *testing.T) {
 	t.Parallel()
 	ns := externalServer(t, 128<<10)

@@ -10,7 +10,7 @@ import (
 // PretendReplicas makes a connection read as if the streams were on several servers.
 func (c *Conn) PretendReplicas() { c.replicated.Store(true) }
 
-// RecordRemoved does the first half of the removal of a task, as one that is cut short.
+// RecordRemoved does the first half of the removal of a task, like an interrupted removal.
 func (ar *archive) RecordRemoved(ctx context.Context, task events.TaskID) error {
 	records := map[string]*bytes.Buffer{}
 	if _, _, err := ar.addRemoved(ctx, records, task); err != nil {
@@ -28,10 +28,10 @@ func ParsePositions(text string) (positions []uint64, err error) {
 	return positions, err
 }
 
-// OldVersion is what a store of an older version says of itself.
+// OldVersion returns the version file of a store of an older version.
 func OldVersion() ([]byte, error) { return seal(storeVersion{}) }
 
-// VersionOf reads what OldVersion returns.
+// VersionOf decodes a version file.
 func VersionOf(data []byte) (int, error) {
 	var v storeVersion
 	err := unseal(data, &v)

@@ -27,7 +27,7 @@ import (
 
 const backlog = 64
 
-// databasesOf opens databases on one node, each on a journal of its own.
+// databasesOf opens databases on one node, each with its own journal.
 type databases struct {
 	node  *bustest.Node
 	make  func(embedded.Config) *embedded.Database
@@ -59,7 +59,7 @@ func (d *databases) again(tb testing.TB, name string) firebase.Backend {
 	return b
 }
 
-// reopen reads the journal of a database anew.
+// reopen reads the journal of a database again.
 func (d *databases) reopen(tb testing.TB, b firebase.Backend) firebase.Backend {
 	tb.Helper()
 	old, ok := b.(*embedded.Database)
@@ -127,7 +127,7 @@ func TestDatabaseOutlivesTheServer(t *testing.T) {
 	requireIntact(t, n)
 }
 
-// Two databases on one journal, as two processes have them: no write is lost, and none is decided on old data.
+// Two databases on one journal, as in two processes: no write is lost, and none is decided on old data.
 func TestWritesOfOthersAreTakenOver(t *testing.T) {
 	t.Parallel()
 	n := bustest.NewNode(t, bus.ServerConfig{})
@@ -152,7 +152,7 @@ func TestWritesOfOthersAreTakenOver(t *testing.T) {
 	assert.Equal(t, any(float64(2*each)), s.Data)
 }
 
-// A change that no message holds is refused, and so is more data than a database may hold.
+// A change larger than a message is refused, and so is more data than a database may hold.
 func TestDatabaseIsBounded(t *testing.T) {
 	t.Parallel()
 	n := bustest.NewNode(t, bus.ServerConfig{})
@@ -199,7 +199,7 @@ func mustJetStream(t *testing.T, n *bustest.Node) nats.JetStreamContext {
 	return js
 }
 
-// A backup holds the databases, also one that is taken while snapshots are.
+// A backup contains the databases, also while snapshots are taken.
 func TestBackupHoldsDatabases(t *testing.T) {
 	t.Parallel()
 	n := bustest.NewNode(t, bus.ServerConfig{})
@@ -223,7 +223,7 @@ func TestBackupHoldsDatabases(t *testing.T) {
 	assert.Len(t, s.Children, 33)
 }
 
-// A damaged journal is found before the server is let at it.
+// A damaged journal is found before the server opens it.
 func TestDamagedJournalIsFound(t *testing.T) {
 	t.Parallel()
 	n := bustest.NewNode(t, bus.ServerConfig{})
@@ -248,7 +248,7 @@ func TestDamagedJournalIsFound(t *testing.T) {
 	assert.Contains(t, err.Error(), "ORCH_JOURNAL_REALTIME")
 }
 
-// A node on an external server keeps its databases there.
+// A node on an external server stores its databases there.
 func TestDatabaseOverTheNetwork(t *testing.T) {
 	t.Parallel()
 	n := bustest.NewNode(t, bus.ServerConfig{})

@@ -20,7 +20,7 @@ import (
 	"github.com/orch-dev/orch/rpc"
 )
 
-// fakeLease is a lease whose holder may be wrong about it.
+// fakeLease is a lease whose Held may be wrong.
 type fakeLease struct {
 	epoch uint64
 	away  atomic.Bool
@@ -68,7 +68,7 @@ func TestOlderEpochsAreFenced(t *testing.T) {
 	second := openWith(t, n, after)
 	assert.Equal(t, uint64(9), second.Epoch())
 
-	other := eventstest.NewChain() // nobody else has written to it: no condition would refuse it
+	other := eventstest.NewChain() // nobody else has written to it: no condition would refuse the append
 	answer := make(chan error, 1)
 	first.Append(other.Next(t, "zombie"), func(_ uint64, err error) { answer <- err })
 	err := <-answer
@@ -86,7 +86,7 @@ func TestOlderEpochsAreFenced(t *testing.T) {
 	assert.Len(t, collected(t, second.Read(t.Context(), c.Task, 1)), 4)
 }
 
-// What a node archives that was active before stays where the next one has it, at whatever step the lease is lost.
+// Archiving by a node that has lost its lease damages nothing that the next node has archived, at whatever step the lease is lost.
 func TestALateNodeArchivesNothing(t *testing.T) {
 	t.Parallel()
 	for name, looks := range map[string]int64{"before it copies": 0, "before it removes": 1} {
@@ -102,7 +102,7 @@ func TestALateNodeArchivesNothing(t *testing.T) {
 			err := first.Archive(t.Context(), c.Task)
 			require.Equal(t, bus.Fenced, fault.From(err).Reason, "%v", err)
 			second := openWith(t, n, newLease(9))
-			c.Grow(t, second, 1) // it has gone on
+			c.Grow(t, second, 1) // it has got another commit
 			assert.Len(t, collected(t, second.Read(t.Context(), c.Task, 1)), 3)
 			require.NoError(t, second.Archive(t.Context(), c.Task))
 			assert.Len(t, collected(t, second.Read(t.Context(), c.Task, 1)), 3)
@@ -149,7 +149,7 @@ func (l lateLease) Held() bool {
 	return l.fakeLease.Held()
 }
 
-// refusedWith opens the store of a node as somebody whose lease is lost in between.
+// refusedWith opens the store of a node with a lease that is lost meanwhile.
 func refusedWith(t *testing.T, n *bustest.Node, l bus.Lease) {
 	t.Helper()
 	c, err := n.Server.Connect(t.Context())
@@ -173,8 +173,8 @@ func TestALateNodeTakesNothing(t *testing.T) {
 	eventstest.NewChain().Grow(t, s, 2)
 }
 
-// One that loses it in that moment has taken the log: it goes on with nothing, and the active node, which learns that from its next
-// append, gives its lease up and opens the log anew.
+// A node that loses its lease at that moment has opened the log: it appends nothing, and the active node, which notices at its next
+// append, releases its lease and opens the log again.
 func TestTheActiveNodeRecoversFromALateOne(t *testing.T) {
 	t.Parallel()
 	n := bustest.NewNode(t, bus.ServerConfig{})
@@ -200,7 +200,7 @@ func TestTheActiveNodeRecoversFromALateOne(t *testing.T) {
 	eventstest.NewChain().Grow(t, again, 2)
 }
 
-// When the bucket of the leases is lost, epochs go on where the log is.
+// When the bucket of the leases is lost, epochs continue after that of the log.
 func TestEpochsOnlyGrow(t *testing.T) {
 	t.Parallel()
 	n := bustest.NewNode(t, bus.ServerConfig{})
@@ -209,7 +209,7 @@ func TestEpochsOnlyGrow(t *testing.T) {
 	assert.Equal(t, uint64(80), openWith(t, n, newLease(80)).Epoch())
 }
 
-// A commit of an epoch that was over is named.
+// A commit of an earlier epoch is reported.
 func TestVerifyNamesOlderEpochs(t *testing.T) {
 	t.Parallel()
 	n := bustest.NewNode(t, bus.ServerConfig{})
@@ -240,7 +240,7 @@ func TestVerifyNamesOlderEpochs(t *testing.T) {
 	assert.True(t, named, report.Problems)
 }
 
-// A node whose lease is lost answers nothing; one that is waiting for a renewal answers then.
+// A node whose lease is lost answers nothing; one that waits for a renewal answers after it.
 func TestOnlyTheHolderAnswers(t *testing.T) {
 	t.Parallel()
 	n := bustest.NewNode(t, bus.ServerConfig{})

@@ -18,8 +18,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// After a kill the server may bring back messages that it had removed: those that were the last ones of
-// a block which holds notes of other removals. The archive knows better.
+// After a kill the server may bring back removed messages: the last ones of a
+// block that records other removals. The archive takes precedence.
 func TestArchiveKnowsBetterThanLeftovers(t *testing.T) {
 	t.Parallel()
 	n := bustest.NewNode(t, bus.ServerConfig{})
@@ -46,8 +46,8 @@ func TestArchiveKnowsBetterThanLeftovers(t *testing.T) {
 	assert.Len(t, eventstest.History(t, n, c.Task, 2), 3)
 }
 
-// A task that is found to be over may still go on a little, such as with a single call. What it says after
-// an archiving that was cut short is neither hidden behind the archived history nor removed.
+// A finished task may get further commits, such as those of a single call. Commits after
+// an interrupted archiving are neither hidden behind the archived history nor removed.
 func TestTaskGoesOnAfterAnArchivingThatWasCutShort(t *testing.T) {
 	t.Parallel()
 	n := bustest.NewNode(t, bus.ServerConfig{})
@@ -90,7 +90,7 @@ func cutShort(t *testing.T, n *bustest.Node) *eventstest.Chain {
 	return c
 }
 
-// What such a task goes on with may be more than one message has room for.
+// The further commits of such a task may need more than one message.
 func TestTaskGoesOnWithMuchAfterAnArchivingThatWasCutShort(t *testing.T) {
 	t.Parallel()
 	n := bustest.NewNode(t, bus.ServerConfig{})
@@ -156,7 +156,7 @@ func externalStore(t *testing.T, ns *server.Server) *bus.Store {
 	return store
 }
 
-// A store ends well also when the external server has gone: the mark that was there before says the same of less.
+// A store closes without an error if the external server is gone: the previous mark is still correct.
 func TestStoreEndsWithoutItsServer(t *testing.T) {
 	t.Parallel()
 	ns := externalServer(t, 1<<30)

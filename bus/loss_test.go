@@ -66,7 +66,7 @@ func flip(t *testing.T, path, text string, which float64) {
 	require.NoError(t, os.WriteFile(path, data, 0o600))
 }
 
-// Every damage to the files of a stopped node is noticed before a server is let at them, and named.
+// Every damage to the files of a stopped node is detected before a server opens them, and reported.
 func TestDamageIsDetected(t *testing.T) {
 	t.Parallel()
 	const live, blobs = "ORCH_EVENTS", "OBJ_ORCH_BLOBS"
@@ -168,7 +168,7 @@ func TestIndexMayGo(t *testing.T) {
 	last.Grow(t, n, 1)
 }
 
-// After a loss that the files do not show the log is read-only and says which position is gone.
+// After a loss that the files do not show the log is read-only and reports the lost position.
 func TestNoAppendAfterLoss(t *testing.T) {
 	t.Parallel()
 	n, last := filled(t)
@@ -199,8 +199,8 @@ func TestNoAppendAfterLoss(t *testing.T) {
 	assert.Equal(t, fault.DataLoss, fault.CodeOf(err), "a restart does not forget the loss")
 }
 
-// When the log is gone and only the mark in the store knows of it, what belongs to a commit is refused too:
-// nobody would make it durable.
+// If the log is lost and only the mark in the store records it, blobs and checkpoints are refused too:
+// nothing would make them durable.
 func TestNothingIsStoredWithoutTheLog(t *testing.T) {
 	t.Parallel()
 	n, last := filled(t)
@@ -215,8 +215,8 @@ func TestNothingIsStoredWithoutTheLog(t *testing.T) {
 	assert.Equal(t, fault.DataLoss, fault.CodeOf(err))
 }
 
-// A reader is told that a history goes on where it cannot be read, also by a server elsewhere, whose files
-// are not looked at.
+// A reader gets an error where a history cannot be read, also from a server elsewhere, whose files
+// are not checked.
 func TestUnreadableEnd(t *testing.T) {
 	t.Parallel()
 	n, last := filled(t)
@@ -346,8 +346,8 @@ func markSeq(data []byte) uint64 {
 	return m.Seq
 }
 
-// A history that somebody deleted from the archive through the front door is missed by the check, and
-// asking for it is no reason to wait.
+// A history that another client has deleted from the archive is reported by the check, and
+// reading it fails without a delay.
 func TestDeletedArchive(t *testing.T) {
 	t.Parallel()
 	n := bustest.NewNode(t, bus.ServerConfig{})

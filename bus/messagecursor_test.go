@@ -12,7 +12,7 @@ import (
 	"github.com/orch-dev/orch/messages"
 )
 
-// A cursor holds after a restart although the newest messages have expired: what it has passed does not come again.
+// A cursor is valid after a restart although the newest messages have expired: messages before it are not delivered again.
 func TestCursorOutlivesExpiredMessages(t *testing.T) {
 	t.Parallel()
 	n := bustest.NewNode(t, bus.ServerConfig{})

@@ -76,7 +76,7 @@ func TestMessagesOfTwoNodes(t *testing.T) {
 	assert.Equal(t, []string{"group:ops"}, groups.Groups)
 }
 
-// The server itself drops what has expired, so that the store does not grow while no node looks.
+// The server itself removes expired messages, so that the store does not grow while no node runs.
 func TestMessagesExpireInTheStore(t *testing.T) {
 	t.Parallel()
 	n := bustest.NewNode(t, bus.ServerConfig{})
@@ -101,7 +101,7 @@ func TestMessagesExpireInTheStore(t *testing.T) {
 	requireIntact(t, n)
 }
 
-// Damaged messages are worth no restore: the node starts with those before the damage, and says so.
+// Damaged messages need no restore: the node starts with those before the damage, and reports it.
 func TestDamagedMessagesAreDropped(t *testing.T) {
 	t.Parallel()
 	draft := messages.Draft{To: []string{"agent:bob"}, Payload: []byte(`"a text that is damaged"`)}
@@ -158,7 +158,7 @@ func TestDamagedMessagesAreDropped(t *testing.T) {
 	}
 }
 
-// A worker asks the node, in the name of its calls alone; faces ask with the credential of the operator.
+// A worker sends requests only in the name of its calls; faces send them with the operator's credential.
 func TestMessagesOverTheBus(t *testing.T) {
 	t.Parallel()
 	n := bustest.NewNode(t, bus.ServerConfig{})

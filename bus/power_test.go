@@ -43,7 +43,7 @@ const (
 )
 
 // TestPowerLoad is the process whose power is cut: it writes commits, blobs, checkpoints, archives and messages,
-// and a line for everything that was acknowledged.
+// and prints a line for everything that was acknowledged.
 func TestPowerLoad(t *testing.T) { //nolint:paralleltest // a child process that runs nothing else
 	dir := os.Getenv(powerDir)
 	if dir == "" {
@@ -71,7 +71,7 @@ func TestPowerLoad(t *testing.T) { //nolint:paralleltest // a child process that
 	}
 }
 
-// loadOne writes one task: some commits, and sometimes what goes beside them.
+// loadOne writes one task: some commits, and sometimes data beside them.
 func loadOne(t *testing.T, n *bustest.Node, mail *bus.Messages, acks chan<- string) {
 	t.Helper()
 	c := eventstest.NewChain()
@@ -132,7 +132,7 @@ func databasesOf(n *bustest.Node) map[string]*embedded.Database {
 	}
 }
 
-// loadDatabase writes places of a database, and now and then takes one away.
+// loadDatabase writes to places of a database, and sometimes removes one.
 func loadDatabase(t *testing.T, kind string, d *embedded.Database, acks chan<- string) {
 	t.Helper()
 	for number := 1; ; number++ {
@@ -161,7 +161,7 @@ type ack struct {
 	text string
 }
 
-// journal collects what a process was told, outside of it.
+// journal collects the acknowledgements of a process, outside of it.
 type journal struct {
 	mu   sync.Mutex
 	acks []ack
@@ -215,10 +215,10 @@ func mountImage(t *testing.T, image, dir string) (unmount func()) {
 	return unmount
 }
 
-// cut lets a process run until it was told so many things, and a moment longer. Then it halts it, takes
-// the state of the disk without what the kernel has only in memory, and returns it with all that had been
+// cut lets a process run until it has acknowledged least things, and a moment longer. Then it suspends it, takes
+// the state of the disk without the kernel's unwritten pages, and returns it with everything that had been
 // acknowledged. Nothing may be written while the state is taken, or its parts would be of different
-// moments; that is why the process is halted, and why the file system does not commit by itself.
+// moments; that is why the process is suspended, and why the file system does not commit by itself.
 func (m *machine) cut(t *testing.T, least int, moment time.Duration) (image string, acked []ack, at int64) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestPowerLoad$")
@@ -226,7 +226,7 @@ func (m *machine) cut(t *testing.T, least int, moment time.Duration) (image stri
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
-	t.Cleanup(func() { // when something fails before its end: it keeps the file system busy
+	t.Cleanup(func() { // after a failure the process would still use the file system
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
@@ -250,7 +250,7 @@ func (m *machine) cut(t *testing.T, least int, moment time.Duration) (image stri
 	return image, slices.Clone(m.journal.acks), at
 }
 
-// outcome is what became of what was acknowledged.
+// outcome compares the content of a node with what was acknowledged.
 type outcome struct {
 	commits, missing int
 	// oldest is the age of the oldest missing thing at the cut.
@@ -304,7 +304,7 @@ func (m *machine) recover(t *testing.T, level bus.Durability, image string, acke
 	return o
 }
 
-// held answers what a node holds; it reads every history once.
+// held is the content of a node; it reads every history once.
 type held struct {
 	n         *bustest.Node
 	mail      *bus.Messages
@@ -381,7 +381,7 @@ func TestPowerLoss(t *testing.T) {
 	}
 }
 
-// A power cut may take the last moments of a node that is relaxed, as its documentation says, and no more.
+// A power cut may take the last moments of a relaxed node, as its documentation says, and no more.
 func TestPowerLossRelaxed(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t, powerDisk, powerLevel+"="+string(bus.Relaxed))

@@ -39,7 +39,7 @@ func isRemoved(t *testing.T, n *bustest.Node, task events.TaskID) {
 	assert.Equal(t, 1, read)
 }
 
-// A store whose newest tasks were removed is whole: it opens again, and a check of all of it misses nothing.
+// A store whose newest tasks were removed is undamaged: it opens again, and a full check reports nothing.
 func TestStoreWithoutRemovedTasks(t *testing.T) {
 	t.Parallel()
 	n := bustest.NewNode(t, bus.ServerConfig{})
@@ -69,7 +69,7 @@ func TestStoreWithoutRemovedTasks(t *testing.T) {
 	assert.Nil(t, status.Refusing, "the mark named a task that was removed")
 }
 
-// A removal that was cut short after its record has lost nothing, and the next one finishes it.
+// A removal that was interrupted after its record has lost nothing, and the next one completes it.
 func TestRemovalIsFinished(t *testing.T) {
 	t.Parallel()
 	n := bustest.NewNode(t, bus.ServerConfig{})

@@ -17,7 +17,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// A stream of nobody's is checked as well, because the server reads it: when it is damaged it is set aside, and named.
+// A foreign stream is checked as well, because the server reads it: if it is damaged it is quarantined, and reported.
 func TestForeignStreams(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -91,7 +91,7 @@ func TestEveryByteOfTheProbe(t *testing.T) {
 		}
 		require.NoError(t, os.WriteFile(path, data, 0o600))
 	}
-	const lengths = 146 // of the second record: the server would have taken them at their word
+	const lengths = 146 // of the second record: the server would have trusted them
 	data, err := os.ReadFile(filepath.Join(dir, "msgs", "1.blk"))
 	require.NoError(t, err)
 	data[lengths] ^= 0x80

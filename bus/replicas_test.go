@@ -35,7 +35,7 @@ func collected[T any](t *testing.T, seq iter.Seq2[T, error]) []T {
 	return all
 }
 
-// What is asked of the leader of a replicated stream is the same as what a single server tells.
+// The leader of a replicated stream returns the same as a single server.
 func TestReadingReplicas(t *testing.T) {
 	t.Parallel()
 	n := bustest.NewNode(t, bus.ServerConfig{})
@@ -86,7 +86,7 @@ func TestMessagesOfReplicas(t *testing.T) {
 	})
 }
 
-// A node that takes over ends the requests to the one before, which has died without the server of both.
+// A node that takes over ends the requests to the previous node, which has died while the server of both survives.
 func TestTakeOverEndsRequests(t *testing.T) {
 	t.Parallel()
 	n := bustest.NewNode(t, bus.ServerConfig{})
@@ -116,8 +116,8 @@ func TestTakeOverEndsRequests(t *testing.T) {
 	assert.Equal(t, bus.OutcomeUnknown, fault.From(err).Reason)
 }
 
-// A server of a cluster makes the purges of its log again when it starts: none of those that come before something is written
-// may name a position behind that.
+// A server of a cluster repeats the purges of its log when it starts: a purge of all messages must not name a position,
+// or it would remove later messages.
 func TestArchivingPurgesNoFuture(t *testing.T) {
 	t.Parallel()
 	n := bustest.NewNode(t, bus.ServerConfig{})

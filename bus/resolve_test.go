@@ -32,8 +32,8 @@ func remoteStore(t *testing.T, level bus.Durability) (*bus.Store, *bus.Server, *
 	return s, server, p
 }
 
-// The server takes the commits, its answers are lost, the connection breaks: every caller still hears
-// the truth, and nothing is in the log twice.
+// The server stores the commits, its answers are lost, the connection breaks: every caller still gets
+// the right result, and no commit is in the log twice.
 func TestLostAcknowledgements(t *testing.T) {
 	t.Parallel()
 	for _, level := range []bus.Durability{bus.Fsync, bus.Relaxed} {
@@ -74,7 +74,7 @@ func TestLostAcknowledgements(t *testing.T) {
 	}
 }
 
-// The answer is lost without a trace: after a while the log itself is asked.
+// The answer is lost without an error: after a while the log is read.
 func TestLostAnswer(t *testing.T) {
 	t.Parallel()
 	s, server, p := remoteStore(t, bus.Relaxed)

@@ -21,7 +21,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// histories returns a stopped node with so many histories of three commits, each with a large value; archived ones if asked.
+// histories returns a stopped node with count histories of three commits, each with a large value; archived ones on request.
 func histories(t *testing.T, count int, archived bool) (*bustest.Node, []*eventstest.Chain) {
 	t.Helper()
 	n := bustest.NewNode(t, bus.ServerConfig{})
@@ -51,7 +51,7 @@ func spoil(t *testing.T, n *bustest.Node, stream string, task events.TaskID) {
 	require.NoError(t, os.WriteFile(path, data, 0o600))
 }
 
-// A damaged record of the archive costs its task alone: the node starts, says so, and everything else goes on.
+// A damaged record of the archive costs only its task: the node starts, reports it, and everything else works.
 func TestArchiveDamageCostsOneTask(t *testing.T) {
 	t.Parallel()
 	for _, which := range []int{0, 2, 4} {
@@ -71,7 +71,7 @@ func TestArchiveDamageCostsOneTask(t *testing.T) {
 	}
 }
 
-// requireOnlyLost checks that all histories but some can be read and go on, and that nothing else is missed.
+// requireOnlyLost checks that all histories except the victims can be read and continued, and that nothing else is reported.
 func requireOnlyLost(t *testing.T, n *bustest.Node, chains []*eventstest.Chain, victims ...events.TaskID) {
 	t.Helper()
 	for _, c := range chains {
@@ -97,7 +97,7 @@ func requireOnlyLost(t *testing.T, n *bustest.Node, chains []*eventstest.Chain, 
 	assert.Equal(t, last+1, stored[0].Seq)
 }
 
-// requireListed checks that the copies and the list of what was set aside are there.
+// requireListed checks that the quarantine has the copies and the list.
 func requireListed(t *testing.T, n *bustest.Node, victim events.TaskID) {
 	t.Helper()
 	list, err := os.ReadFile(filepath.Join(n.Config.DataDir, "aside", "list.jsonl"))
@@ -110,7 +110,7 @@ func requireListed(t *testing.T, n *bustest.Node, victim events.TaskID) {
 	}
 }
 
-// A damaged commit stops the node until somebody decides to give its task up; then all else goes on.
+// A damaged commit prevents a start until its task is given up; everything else then works.
 func TestSalvageGivesUpOneTask(t *testing.T) {
 	t.Parallel()
 	for _, which := range []int{0, 2, 4} {
@@ -171,10 +171,10 @@ func change(t *testing.T, n *bustest.Node, stream string, task events.TaskID, af
 	require.NoError(t, os.WriteFile(path, data, 0o600))
 }
 
-// lengthOf is where the length of a record is, seen from its subject.
+// lengthOf is the offset of the length of a record, relative to its subject.
 const lengthOf = -22
 
-// Damaged records beside each other cost the task of each, also where a task has no other sign of a loss.
+// Adjacent damaged records cost the task of each, even if nothing else shows the loss.
 func TestNeighboursAreAllGivenUp(t *testing.T) {
 	t.Parallel()
 	for _, which := range [][2]int{{1, 3}, {1, 4}, {3, 5}} { // the last ones are the end of the log
@@ -203,7 +203,7 @@ func TestNeighboursAreAllGivenUp(t *testing.T) {
 	}
 }
 
-// Where more commits may be gone than are named, nothing is salvaged, and nothing is changed.
+// If more commits may be lost than are known, nothing is salvaged, and nothing is changed.
 func TestUncountedCommitsAreNotGivenUp(t *testing.T) {
 	t.Parallel()
 	for _, last := range []int{3, 5} { // in the middle and at the end
@@ -243,7 +243,7 @@ func TestSalvageOfAValue(t *testing.T) {
 	requireIntact(t, n)
 }
 
-// Nothing is salvaged while a node runs, and what no salvage knows the limits of is left to a backup.
+// Nothing is salvaged while a node runs, and damage of unknown extent needs a backup.
 func TestSalvageRefuses(t *testing.T) {
 	t.Parallel()
 	n, _ := filled(t)
@@ -257,7 +257,7 @@ func TestSalvageRefuses(t *testing.T) {
 	assert.NoFileExists(t, filepath.Join(n.Config.DataDir, "lost.json"))
 }
 
-// A backup of a store that has lost tasks can be restored, and says so as well.
+// A backup of a store that has lost tasks can be restored, and reports them as well.
 func TestBackupKnowsWhatIsLost(t *testing.T) {
 	t.Parallel()
 	n, chains := histories(t, 3, true)

@@ -31,7 +31,7 @@ import (
 	"github.com/orch-dev/orch/rpc"
 )
 
-// a second node on the directory is told who has it.
+// a second node on the directory gets an error that names the first.
 func TestSecondServerIsRefused(t *testing.T) {
 	t.Parallel()
 	n := bustest.NewNode(t, bus.ServerConfig{})
@@ -47,7 +47,7 @@ func TestSecondServerIsRefused(t *testing.T) {
 }
 
 // A child that is being started holds copies of all descriptors until it runs its program; the
-// directory is free all the same.
+// directory is unlocked all the same.
 func TestDirectoryIsFreeThoughADescriptorLives(t *testing.T) {
 	t.Parallel()
 	n := bustest.NewNode(t, bus.ServerConfig{})
@@ -181,7 +181,7 @@ func TestCredentials(t *testing.T) {
 	require.ErrorIs(t, err, &fault.Error{Code: fault.Unavailable})
 }
 
-// A data directory of an earlier version holds credentials without the form of a token.
+// A data directory of an earlier version has credentials in another format.
 func TestOldCredentialsKeepWorking(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

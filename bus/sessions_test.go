@@ -65,7 +65,7 @@ func TestSessionsAreBounded(t *testing.T) {
 	assert.InDelta(t, 1000, full, 50, "64 MiB of 64 KiB each")
 }
 
-// Damaged sessions are worth no restore: the node starts without them, and says so.
+// Damaged sessions need no restore: the node starts without them, and reports it.
 func TestDamagedSessionsAreDropped(t *testing.T) {
 	t.Parallel()
 	n := bustest.NewNode(t, bus.ServerConfig{})

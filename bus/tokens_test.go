@@ -233,7 +233,7 @@ func TestTokenInputs(t *testing.T) {
 	}
 }
 
-// S4-002: a part of a secret, more than a secret and something beside it are none.
+// S4-002: a part of a secret, or a secret with additional text, is invalid.
 func TestWhatIsNoToken(t *testing.T) {
 	t.Parallel()
 	tokens := openTokens(t, bustest.NewNode(t, bus.ServerConfig{}), bus.TokensConfig{})
@@ -422,7 +422,7 @@ func TestLocalToken(t *testing.T) {
 	assertCode(t, fault.NotFound, err, "those are revoked by their ids alone")
 }
 
-// A node that loses its connection hears afterwards what was revoked meanwhile.
+// A node that loses its connection learns afterwards which tokens were revoked in the meantime.
 func TestTokensAfterALostConnection(t *testing.T) {
 	t.Parallel()
 	n := bustest.NewNode(t, bus.ServerConfig{})
@@ -451,8 +451,8 @@ func TestTokensAfterALostConnection(t *testing.T) {
 	}
 }
 
-// A secret stands for one token, also when two are made at the same moment. What does not look like a secret is none,
-// whatever its digest: nobody would take it out of a log.
+// A secret belongs to one token, also when two are created at the same moment. Text that does not have the form of a secret is refused,
+// whatever its digest: it would not be redacted in a log.
 func TestDigestsAreThoseOfOneToken(t *testing.T) {
 	t.Parallel()
 	tokens := openTokens(t, bustest.NewNode(t, bus.ServerConfig{}), bus.TokensConfig{})

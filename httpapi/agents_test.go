@@ -23,7 +23,7 @@ func (quiet) Heartbeat(context.Context, agents.Member, agents.Heartbeat) (agents
 	return agents.Work{}, nil
 }
 
-// Requests of agents are counted in and out, by identity and bytes; who sends too many hears when to come again.
+// Requests of agents are counted by identity and bytes; an identity over its limits is told when to retry.
 func TestAgentsAreMetered(t *testing.T) {
 	t.Parallel()
 	var who []string

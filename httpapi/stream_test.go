@@ -21,7 +21,7 @@ import (
 	"github.com/orch-dev/orch/internal/httplimit"
 )
 
-// openAuthenticator lets everybody in as a client that hears what a test says.
+// openAuthenticator accepts everybody as a client that receives the messages of a test.
 type openAuthenticator struct{ messages chan []net.Buffers }
 
 // Authenticate implements httpapi.Authenticator.
@@ -95,7 +95,7 @@ func ask(t *testing.T, h http.Handler, method, accept string) *http.Response {
 	return resp
 }
 
-// The form of a stream: the answer, then what follows, one event each, and comments while there is nothing.
+// The format of a stream: the answer, then the messages, one event each, and comments while there are none.
 func TestStreamOfEvents(t *testing.T) {
 	t.Parallel()
 	d := openAuthenticator{make(chan []net.Buffers)}
@@ -161,7 +161,7 @@ func TestWhoGetsAStream(t *testing.T) {
 	}
 }
 
-// A client that does not read loses its stream: who writes to it does not wait for ever.
+// A client that does not read loses its stream: the writer does not wait forever.
 func TestStuckClientLosesItsStream(t *testing.T) {
 	t.Parallel()
 	d := openAuthenticator{make(chan []net.Buffers)}

@@ -44,7 +44,7 @@ func join(t *testing.T, nc *nats.Conn, id string) *election.Member {
 	return m
 }
 
-// One of many candidates holds the lease, which it keeps longer than one lives that is not renewed.
+// One of many candidates holds the lease, for longer than the TTL of a lease without renewals.
 func TestOneHolds(t *testing.T) {
 	t.Parallel()
 	nc := connect(t, startServer(t))
@@ -83,7 +83,7 @@ func pause(t *testing.T, d time.Duration) {
 	}
 }
 
-// A lease that is released is taken at once, one whose holder is gone when it has run out; each has a higher epoch.
+// A released lease is acquired at once, one whose holder has died when it has expired; each has a higher epoch.
 func TestTheNextOne(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -96,17 +96,17 @@ func TestTheNextOne(t *testing.T) {
 	require.NoError(t, err, "at once")
 	assert.Greater(t, second.Epoch(), first.Epoch())
 
-	lost.Close() // b hears and renews nothing
+	lost.Close() // b receives and renews nothing
 	third, err := c.Campaign(t.Context())
 	require.NoError(t, err)
 	assert.False(t, second.Held(), "it knows by its clock")
 	assert.Greater(t, third.Epoch(), second.Epoch())
 	assert.True(t, third.Held())
 	require.NoError(t, third.Release(t.Context()))
-	_ = second.Release(t.Context()) // nobody hears it
+	_ = second.Release(t.Context()) // it reaches nobody
 }
 
-// Who finds another lease in the place of its own has lost it.
+// A holder that finds another lease in place of its own has lost it.
 func TestLost(t *testing.T) {
 	t.Parallel()
 	nc := connect(t, startServer(t))
@@ -150,7 +150,7 @@ func TestUnacknowledgedRenewal(t *testing.T) {
 	require.NoError(t, l.Release(t.Context()))
 }
 
-// Everybody sees who there is, and who is active.
+// Every member sees all members, and which one is active.
 func TestMembers(t *testing.T) {
 	t.Parallel()
 	nc := connect(t, startServer(t))
@@ -172,7 +172,7 @@ func TestMembers(t *testing.T) {
 	assert.False(t, all[0].Active || all[1].Active)
 }
 
-// A lease also runs out while the machine sleeps, in which the clock of the process stands still.
+// A lease also expires while the machine sleeps, when the clock of the process stops.
 func TestALeaseRunsOutAsleep(t *testing.T) {
 	t.Parallel()
 	nc := connect(t, startServer(t))
@@ -185,11 +185,11 @@ func TestALeaseRunsOutAsleep(t *testing.T) {
 	assert.True(t, l.Held())
 	up.Store(int64(election.TTL))
 	assert.False(t, l.Held())
-	_ = l.Release(t.Context()) // nobody hears it
+	_ = l.Release(t.Context()) // it reaches nobody
 	m.Leave(t.Context())
 }
 
-// Who joins with settings of its own leaves the bucket as the others have made it.
+// A member with other settings leaves the bucket unchanged.
 func TestJoiningLowersNothing(t *testing.T) {
 	t.Parallel()
 	nc := connect(t, startServer(t))
@@ -204,7 +204,7 @@ func TestJoiningLowersNothing(t *testing.T) {
 	assert.Equal(t, time.Hour, stream.CachedInfo().Config.SubjectDeleteMarkerTTL)
 }
 
-// A candidate is told that the lease is free: it does not wait until it asks anyway, whether the holder has released it or is gone.
+// A candidate is notified that the lease is free: it does not wait for its next try, whether the holder has released it or has died.
 func TestACandidateIsTold(t *testing.T) {
 	t.Parallel()
 	for name, give := range map[string]func(*nats.Conn, *election.Lease){
@@ -240,7 +240,7 @@ func TestACandidateIsTold(t *testing.T) {
 	}
 }
 
-// watchers counts who watches the bucket of the leases.
+// watchers returns the number of watches of the bucket.
 func watchers(t *testing.T, nc *nats.Conn) int {
 	t.Helper()
 	js, err := jetstream.New(nc)
@@ -250,7 +250,7 @@ func watchers(t *testing.T, nc *nats.Conn) int {
 	return stream.CachedInfo().State.Consumers
 }
 
-// A holder is told that its lease is another's: it does not find out only when it renews it.
+// A holder is notified that another node has the lease, before its next renewal.
 func TestAHolderIsTold(t *testing.T) {
 	t.Parallel()
 	for name, take := range map[string]func(jetstream.KeyValue) error{
@@ -284,7 +284,7 @@ func TestAHolderIsTold(t *testing.T) {
 	}
 }
 
-// Servers without what the lease needs are refused by name.
+// Servers without the required features are refused.
 func TestOldServersAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, version := range []string{"2.11.0", "2.12.3-RC.1", "v2.14.0", "3.0.0", "", "dev"} {

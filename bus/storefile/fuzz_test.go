@@ -10,7 +10,7 @@ import (
 	"github.com/orch-dev/orch/bus/storefile"
 )
 
-// FuzzBlock reads blocks of any content: whatever they hold, what is believed has the checksum of its block.
+// FuzzBlock reads blocks of any content: a record that is accepted has the checksum of its block.
 func FuzzBlock(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte("cmp\x01\x10 no compressed data"))

@@ -19,7 +19,7 @@ import (
 // few messages make a small block.
 const few = 10
 
-// fill lets a real server write a stream of n messages, some deleted, and returns its store directory.
+// fill makes a real server write a stream of n messages, some deleted, and returns its store directory.
 func fill(t *testing.T, n int, compression jetstream.StoreCompression, body []byte) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -46,7 +46,7 @@ func fill(t *testing.T, n int, compression jetstream.StoreCompression, body []by
 		require.NoError(t, err)
 	}
 	require.NoError(t, s.DeleteMsg(t.Context(), 2))
-	if n > few { // an erased message is noise, and nothing tells its subject from its body
+	if n > few { // an erased message has random content, so that its subject cannot be separated from its body
 		require.NoError(t, s.SecureDeleteMsg(t.Context(), 3))
 	}
 	require.NoError(t, s.DeleteMsg(t.Context(), uint64(n)))

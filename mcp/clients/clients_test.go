@@ -113,7 +113,7 @@ func TestFindTellsWhatThereIs(t *testing.T) {
 	assert.Contains(t, fault.From(err).Hint, "antigravity, claude-code, claude-desktop, codex, copilot, cursor")
 }
 
-// TestNoClientGetsASecret: an entry names the variable, or there is none over HTTP.
+// TestNoClientGetsASecret checks that an entry names the variable, or that there is none over HTTP.
 func TestNoClientGetsASecret(t *testing.T) {
 	t.Parallel()
 	for _, c := range clients.All() {

@@ -73,7 +73,7 @@ func TestNewFiles(t *testing.T) {
 	}
 }
 
-// TestWindows keeps the byte order mark and the ends of lines.
+// TestWindows checks that the byte order mark and the line ends are kept.
 func TestWindows(t *testing.T) {
 	t.Parallel()
 	got, err := client(t, "cursor").Install("f", []byte("\xef\xbb\xbf{\r\n\t\"mcpServers\": {}\r\n}\r\n"), overHTTP())

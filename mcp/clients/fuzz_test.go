@@ -12,8 +12,8 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// FuzzJSON: whatever file is taken, the entry is there afterwards and all the rest means what it meant; a second
-// time changes nothing; the way back leaves no trace but an empty table.
+// FuzzJSON checks that for any valid file the entry is there afterwards and the rest is unchanged, that a second
+// run changes nothing, and that uninstalling leaves at most an empty table.
 func FuzzJSON(f *testing.F) {
 	for _, seed := range []string{
 		"", "{}", "{ }", "// a\n{} // b\n", `{"mcpServers":{}}`, `{"mcpServers":{"orch":1}}`, `{"mcpServers":{"orch":{},"b":2,},}`,
@@ -67,7 +67,7 @@ func without(m map[string]any) map[string]any {
 	return m
 }
 
-// FuzzInputs: the list of inputs gets one more, once, and keeps what it had.
+// FuzzInputs checks that an input is added once to the list of inputs, which keeps its others.
 func FuzzInputs(f *testing.F) {
 	for _, seed := range []string{
 		"", "{}", `{"inputs":[],"servers":{}}`, "{\n  \"inputs\": [\n    {\"id\": \"a\"}, // b\n  ],\n}\n", `{"inputs":[{"id":"orch-token"}]}`,
@@ -94,7 +94,7 @@ func FuzzInputs(f *testing.F) {
 	})
 }
 
-// FuzzTOML: what is written can be read, a second time changes nothing, and the way back works.
+// FuzzTOML checks that the result can be read, that a second run changes nothing, and that uninstalling works.
 func FuzzTOML(f *testing.F) {
 	for _, seed := range []string{
 		"", "a = 1", "[mcp_servers]\n", "[mcp_servers.orch]\na = 1\n\n# c\n[b]\n", "[mcp_servers.orch.env]\nA = '''\n# x\n'''\n",

@@ -10,7 +10,7 @@ import (
 	"github.com/orch-dev/orch/mcp/clients"
 )
 
-// TestTheManualIsCurrent: docs/how-to/connect-an-mcp-client.md shows the entries as they are written, and says where the facts come from.
+// TestTheManualIsCurrent checks that docs/how-to/connect-an-mcp-client.md has the entries that are written, and the sources of the facts.
 func TestTheManualIsCurrent(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("../../docs/how-to/connect-an-mcp-client.md")

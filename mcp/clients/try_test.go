@@ -12,7 +12,7 @@ import (
 	"github.com/orch-dev/orch/mcp/clients"
 )
 
-// shell is an entry that runs a script, which has written where and with what it was started.
+// shell returns an entry that runs a script, which logs its directory and environment.
 func shell(script string) clients.Launch {
 	return clients.Launch{Command: "/bin/sh", Args: []string{"-c", script}, Env: map[string]string{"LEVEL": "7"}}
 }

@@ -13,18 +13,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// agent is a fixed policy over MCP. It knows what its client sees: the list of tools, their results, and forms.
+// agent is a fixed policy over MCP. It uses only what its client sees: the list of tools, their results, and forms.
 type agent struct {
 	*world
 
 	session *mcp.ClientSession
-	// name is that of its session, which a client of 2026-07-28 gives it.
+	// name is the name of its session, which a client of 2026-07-28 chooses.
 	name  string
 	tools map[string]tool
 	cost  cost
 }
 
-// tool is what the list says of a tool.
+// tool is a listed tool.
 type tool struct {
 	Name        string
 	InputSchema struct {
@@ -33,7 +33,7 @@ type tool struct {
 	}
 }
 
-// newAgent connects an agent and lets it read the list of tools.
+// newAgent connects an agent and reads the list of tools.
 func newAgent(w *world, version, over, name string) *agent {
 	w.t.Helper()
 	a := &agent{world: w, name: name, tools: map[string]tool{}, cost: cost{tasks: 1}}
@@ -51,13 +51,13 @@ func newAgent(w *world, version, over, name string) *agent {
 	return a
 }
 
-// seen is what a result shows: the fields of its first line, and all of its text.
+// seen is a result as shown: the fields of its first line, and all of its text.
 type seen struct {
 	fields map[string]any
 	text   string
 }
 
-// call calls a tool, after the node was killed. A call that takes long is handed back; the agent then asks for its result as it was told.
+// call calls a tool, after the node was killed. A call that takes long is handed back; the agent then requests its result as instructed.
 func (a *agent) call(tool string, args map[string]any) seen {
 	a.t.Helper()
 	a.crash()
@@ -95,7 +95,7 @@ func (a *agent) do(name string, args map[string]any) seen {
 	return got
 }
 
-// checkCall holds a call to what the list says of the tool.
+// checkCall checks a call against the definition of the tool.
 func (a *agent) checkCall(name string, args map[string]any) {
 	a.t.Helper()
 	require.Contains(a.t, a.tools, name, "the client does not see it")
@@ -108,7 +108,7 @@ func (a *agent) checkCall(name string, args map[string]any) {
 	}
 }
 
-// allow is a user who lets the session write in the project, and approves what else is asked.
+// allow is a user who permits the session to write in the project, and approves all other requests.
 func (a *agent) allow(r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 	a.cost.forms++
 	raw, err := json.Marshal(r.Params.RequestedSchema)
@@ -137,7 +137,7 @@ func (a *agent) edit(file, old, text string) {
 	a.call("edit", map[string]any{"file_path": file, "old_string": old, "new_string": text})
 }
 
-// save commits what was changed.
+// save commits the changes.
 func (a *agent) save(message string, files ...string) {
 	a.t.Helper()
 	a.call("git_add", map[string]any{"file_paths": files})
@@ -146,7 +146,7 @@ func (a *agent) save(message string, files ...string) {
 	assert.Empty(a.t, a.git("status", "--porcelain"))
 }
 
-// failed returns how many tests of the project fail, and what is shown of them.
+// failed returns the number of failing tests of the project, and their output.
 func (a *agent) failed() (n int, text string) {
 	a.t.Helper()
 	got := a.call("test", nil)
@@ -163,7 +163,7 @@ type kind struct {
 
 func kinds() []kind { return []kind{{"fix", fix}, {"document", document}, {"add", add}, {"ask", ask}} }
 
-// TestAgent lets the agent solve four tasks on each of five repositories, over both generations of MCP and both transports in turn, as
+// TestAgent makes the agent solve four tasks on each of five repositories, over both generations of MCP and both transports in turn, as
 // `orch mcp install` sets its client up. The node is killed before every call.
 func TestAgent(t *testing.T) {
 	t.Parallel()
@@ -179,7 +179,7 @@ func TestAgent(t *testing.T) {
 	costs.check(t)
 }
 
-// solveAll lets agents do a task of each kind, over the four combinations of generation and transport from the given one on.
+// solveAll makes agents do a task of each kind, over the four combinations of generation and transport, starting with from.
 func (w *world) solveAll(t *testing.T, from int, p project, costs *tally) {
 	t.Helper()
 	for i, k := range kinds() {
@@ -190,7 +190,7 @@ func (w *world) solveAll(t *testing.T, from int, p project, costs *tally) {
 	}
 }
 
-// solve lets an agent do a task.
+// solve makes an agent do a task.
 func (w *world) solve(t *testing.T, k kind, p project, version, over string, costs *tally) {
 	t.Helper()
 	w.t, w.kills = t, 0
@@ -218,7 +218,7 @@ func fix(a *agent, p project) {
 	a.save("fix: put the condition right", p.file)
 }
 
-// document changes a line of the README and looks at the difference.
+// document changes a line of the README and reads the diff.
 func document(a *agent, p project) {
 	first := a.call("find", map[string]any{"pattern": "README*"})
 	require.NotEmpty(a.t, first.fields["files"])
@@ -230,7 +230,7 @@ func document(a *agent, p project) {
 	a.save("docs: say what was checked", p.readme)
 }
 
-// add adds a feature with a test that fails without it, and takes all of it back.
+// add adds a feature with a test that fails without it, and undoes all of it.
 func add(a *agent, p project) {
 	a.call("write", map[string]any{"file_path": p.test, "content": p.asks})
 	failed, _ := a.failed()
@@ -248,7 +248,7 @@ func add(a *agent, p project) {
 	a.git("checkout", "-q", ".")
 }
 
-// ask asks a person before it deletes something, and goes on when that is granted.
+// ask asks a person before it deletes something, and continues when that is granted.
 func ask(a *agent, _ project) {
 	require.NoError(a.t, os.WriteFile(filepath.Join(a.project, "OLD.md"), []byte("old\n"), 0o644))
 	a.commit("chore: leave something behind")

@@ -15,7 +15,7 @@ import (
 	"github.com/orch-dev/orch/test/need"
 )
 
-// entry is what `orch mcp install` has written for a client.
+// entry is an entry that `orch mcp install` has written for a client.
 type entry struct {
 	Command string
 	Args    []string
@@ -36,7 +36,7 @@ func (w *world) installed(name string) entry {
 	return config.Servers[name]
 }
 
-// transport reaches orch as an entry says.
+// transport returns the transport that an entry describes.
 func (w *world) transport(e entry) mcp.Transport {
 	w.t.Helper()
 	if e.URL == "" {
@@ -65,7 +65,7 @@ func (h with) RoundTrip(r *http.Request) (*http.Response, error) {
 	return (&http.Transport{DisableKeepAlives: true}).RoundTrip(r)
 }
 
-// connect connects a client of a generation, whose user answers forms by the function.
+// connect connects a client of a generation, whose user answers forms with a function.
 func (w *world) connect(version, name string, answer func(*mcp.ElicitRequest) (*mcp.ElicitResult, error)) *mcp.ClientSession {
 	w.t.Helper()
 	client := mcp.NewClient(&mcp.Implementation{Name: "scripted", Version: "1"}, &mcp.ClientOptions{
@@ -79,7 +79,7 @@ func (w *world) connect(version, name string, answer func(*mcp.ElicitRequest) (*
 	return session
 }
 
-// unpack unpacks an npm package of the version and with the content that scripts/mcp/package-lock.json says.
+// unpack unpacks an npm package with the version and digest in scripts/mcp/package-lock.json.
 func (w *world) unpack(p project) {
 	w.t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "scripts", "mcp", "package-lock.json"))

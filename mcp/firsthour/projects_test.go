@@ -7,18 +7,18 @@ import (
 
 // project is a real repository, with a fault that its own tests find.
 type project struct {
-	// name is that of the test. The sources are those of a Go module, or of an npm package whose test script runs programs that are not
-	// there beside its tests; they run by node alone.
+	// name is the name of the test. The sources are those of a Go module, or of an npm package whose test script runs programs that are
+	// missing; its tests run with node alone.
 	name, module, npm, script string
 
 	readme string
-	// file has the right line, for which the fault stands, and find is what somebody looks for who has seen the test fail.
+	// file has the right line, which fault replaces; find is the text to search for after the test has failed.
 	file, right, fault, find string
-	// test is the file of a new test, which asks for a feature that does something.
+	// test is the file of a new test for a feature.
 	test, asks, feature, does string
 }
 
-// projects are all of them, or with -short one of each language: a project takes its agents half a minute of computing.
+// projects returns all projects, or with -short one of each language: a project takes its agents half a minute of computing.
 func projects() []project {
 	if testing.Short() {
 		return slices.DeleteFunc(allProjects(), func(p project) bool { return p.name != "pflag" && p.npm == "" })
@@ -42,7 +42,7 @@ func allProjects() []project {
 	}
 }
 
-// goProject is the project of a Go module, whose package has its name.
+// goProject returns the project of a Go module, whose package has its name.
 func goProject(name, module, readme, file, right, fault, find string) project {
 	return project{
 		name: name, module: module, readme: readme, file: file, right: right, fault: fault, find: find,

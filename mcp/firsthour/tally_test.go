@@ -7,10 +7,10 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// maxBytes bounds what an agent reads for 20 tasks, lists and results together: about twice what it was when this was written.
+// maxBytes is the most bytes that an agent reads for 20 tasks, lists and results together: about twice the value at the time of writing.
 const maxBytes = 640 << 10
 
-// cost is what tasks have cost their agents.
+// cost is the cost of tasks for their agents.
 type cost struct {
 	tasks, calls, forms int
 	// lists and results are bytes as the SDK encodes them again, with hints that the list leaves out.
@@ -30,7 +30,7 @@ func (y *tally) add(kind string, c cost) {
 	y.kinds[kind] = cost{sum.tasks + c.tasks, sum.calls + c.calls, sum.forms + c.forms, sum.lists + c.lists, sum.results + c.results}
 }
 
-// check prints the costs of each kind, and holds all of them to the bound.
+// check prints the costs of each kind, and checks their total.
 func (y *tally) check(t *testing.T) {
 	t.Helper()
 	bytes := 0

@@ -16,7 +16,7 @@ import (
 	"github.com/orch-dev/orch/test/need"
 )
 
-// patience bounds waits that normally take no time.
+// patience is the timeout of waits that normally take no time.
 const patience = time.Minute
 
 // orch is the path of the program that users run.
@@ -77,7 +77,7 @@ func (w *world) checkOut(module string) {
 	require.NoError(w.t, os.CopyFS(w.project, os.DirFS(found.Dir)))
 }
 
-// track makes a repository of the project, whose files the user may write.
+// track creates a repository of the project, whose files the user may write.
 func (w *world) track() {
 	w.t.Helper()
 	require.NoError(w.t, filepath.WalkDir(w.project, func(path string, entry os.DirEntry, err error) error {
@@ -116,7 +116,7 @@ func (w *world) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// run runs orch and returns what it prints.
+// run runs orch and returns its output.
 func (w *world) run(args ...string) string {
 	w.t.Helper()
 	out, err := w.command(args...).CombinedOutput()

@@ -17,7 +17,7 @@ import (
 	"github.com/orch-dev/orch/mcp/gateway"
 )
 
-// rawVariable makes the test binary an MCP server that says of its tools what stands in a file, byte for byte; its value is the
+// rawVariable makes the test binary an MCP server whose tool definitions come byte for byte from a file; its value is the
 // directory of the file tools.json.
 const rawVariable = "TEST_LAB_RAW"
 
@@ -55,7 +55,7 @@ func serveRaw(dir string, in io.Reader, out io.Writer) int {
 	return 0
 }
 
-// waitingOf are the definitions of a server that wait for somebody, by tool.
+// waitingOf returns the definitions of a server that wait to be accepted, by tool.
 func (w *world) waitingOf(server string) map[string]gateway.Definition {
 	w.t.Helper()
 	all := map[string]gateway.Definition{}
@@ -67,7 +67,7 @@ func (w *world) waitingOf(server string) map[string]gateway.Definition {
 	return all
 }
 
-// grow lets the server add a tool while it runs, and waits until that is known.
+// grow adds a tool to the running server, and waits until that is known.
 func (w *world) grow(tool string) {
 	w.t.Helper()
 	replaced := w.catalogue.Replaced()
@@ -76,7 +76,7 @@ func (w *world) grow(tool string) {
 	<-replaced
 }
 
-// What a known server adds is called by nobody before somebody has accepted it, restarts or not.
+// A tool added by a known server cannot be called before it is accepted, also after restarts.
 func TestAddedTool(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -108,7 +108,7 @@ func TestAddedTool(t *testing.T) {
 	require.NoError(t, err, "it is a known one now")
 }
 
-// A name that differs from a known one by case alone is that of no new tool, and cannot be accepted beside it.
+// A name that differs from a known one only by case is no new tool, and cannot be accepted beside it.
 func TestNameInAnotherCase(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -131,7 +131,7 @@ func TestNameInAnotherCase(t *testing.T) {
 	assert.Equal(t, "write x\n", w.ledger())
 }
 
-// What looks like the name of a known tool in another alphabet is no name of a tool.
+// A name that looks like that of a known tool in another alphabet is refused.
 func TestNameInAnotherAlphabet(t *testing.T) {
 	t.Parallel()
 	w := newRaw(t)
@@ -140,7 +140,7 @@ func TestNameInAnotherAlphabet(t *testing.T) {
 	assert.Len(t, w.Definitions("lab"), 1)
 }
 
-// newRaw makes a world whose server says what stands in a file.
+// newRaw returns a world whose server takes its definitions from a file.
 func newRaw(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
@@ -150,7 +150,7 @@ func newRaw(t *testing.T) *world {
 	return w
 }
 
-// says starts the server again with other tools.
+// says restarts the server with other tools.
 func (w *world) says(tools string) {
 	w.t.Helper()
 	w.write("tools.json", tools)
@@ -158,7 +158,7 @@ func (w *world) says(tools string) {
 	require.NoError(w.t, w.Ready(w.t.Context()))
 }
 
-// Everything that a server says of a tool is pinned, but for what may change each time.
+// Everything in the definition of a tool is pinned, except what may change each time.
 func TestWhatIsPinned(t *testing.T) {
 	t.Parallel()
 	const plain = `"name":"search","inputSchema":{"type":"object"}`

@@ -1,6 +1,6 @@
 package gateway
 
-// Orphan does what is done when nobody has attended the pending calls for long.
+// Orphan ends the pending calls as if they had been without an attempt for long.
 func (g *Gateway) Orphan() {
 	g.pendingCalls.mu.Lock()
 	defer g.pendingCalls.mu.Unlock()

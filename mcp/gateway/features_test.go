@@ -15,7 +15,7 @@ import (
 	"github.com/orch-dev/orch/mcp/gateway"
 )
 
-// keys are what the features are called, in their order.
+// keys returns the keys of features, in order.
 func keys(list []gateway.Feature) []string {
 	all := []string{}
 	for _, f := range list {
@@ -87,7 +87,7 @@ func TestFeatures(t *testing.T) {
 	}
 }
 
-// What comes with the features of a server is data: its URIs are those of orch, and it has a size.
+// The features of a server are data: their URIs become those of orch, and their size is limited.
 func TestReadFeatures(t *testing.T) {
 	t.Parallel()
 	for name, open := range generations() {
@@ -157,7 +157,7 @@ func TestManyFeatures(t *testing.T) {
 	require.Eventually(t, func() bool { return strings.Contains(w.log.String(), "kind=resource count=204") }, patience, 10*time.Millisecond)
 }
 
-// A server that does not answer for its resources is in nobody's way.
+// A server that does not answer requests for its resources delays no other.
 func TestHangingFeatures(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

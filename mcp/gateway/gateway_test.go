@@ -47,7 +47,7 @@ func TestTools(t *testing.T) {
 	assert.JSONEq(t, out, string(reply.Reply(json.RawMessage(out))))
 }
 
-// A call with effects that was sent, and to which no answer came, may have happened: nobody repeats it unasked.
+// A call with effects that was sent and not answered may have happened: it is not repeated automatically.
 func TestUnanswered(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -101,7 +101,7 @@ func TestErrors(t *testing.T) {
 func TestLargeResult(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	_, err := w.call("lab__echo", `{"text":"`+strings.Repeat("x", 2<<20-100)+`"}`) // which it says twice
+	_, err := w.call("lab__echo", `{"text":"`+strings.Repeat("x", 2<<20-100)+`"}`) // it returns the text twice
 	require.NoError(t, err)
 	_, err = w.call("lab__echo", `{"text":"`+strings.Repeat("x", 2<<20)+`"}`)
 	require.ErrorContains(t, err, "the result of lab__echo has more than 4194304 bytes")
@@ -109,7 +109,7 @@ func TestLargeResult(t *testing.T) {
 	assert.Equal(t, "SIZE_LIMIT_EXCEEDED", fault.From(err).Reason)
 }
 
-// A definition that changes blocks its tool until somebody accepts it.
+// A changed definition blocks its tool until it is accepted.
 func TestChangedDefinition(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -175,8 +175,8 @@ func (w *world) asked(name, answer string) *tools.Env {
 	return next
 }
 
-// A question of a server is one of the call: the attempt ends, and the one that comes with the answer goes on. Without a
-// word of the server's state that is possible in this process alone; afterwards a call that may not be repeated is in
+// A question of a server becomes one of the call: the attempt ends, and the attempt with the answer continues. Without a
+// state from the server only this process can continue it; after a restart a call that may not be repeated is in
 // doubt.
 func TestQuestions(t *testing.T) {
 	t.Parallel()
@@ -214,7 +214,7 @@ func TestQuestions(t *testing.T) {
 	}
 }
 
-// A call whose answer never comes is given up, and nothing is kept of it.
+// A call whose answer never arrives is given up, and leaves no state.
 func TestQuestionThatNobodyAnswers(t *testing.T) {
 	t.Parallel()
 	w := newOlder(t)
@@ -266,7 +266,7 @@ func TestProgressAndCancel(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// What is recorded is known without a server.
+// Recorded tools are known without a server.
 func TestRecorded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -311,7 +311,7 @@ func TestRecordHasASize(t *testing.T) {
 	assert.Equal(t, int64(len(full)), info.Size())
 }
 
-// A server that is switched off keeps its names, and says why it is not called (S1-052, S1-054).
+// A disabled server keeps its names, and its calls say why they are refused (S1-052, S1-054).
 func TestDisabled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -337,7 +337,7 @@ func TestDisabled(t *testing.T) {
 	}, w.changes)
 }
 
-// Two names that become one in the catalogue share its trust: what takes the place of a tool is a change of that tool.
+// Two names that become one in the catalogue share its trust: a tool that replaces another is a change of that tool.
 func TestTwins(t *testing.T) {
 	t.Parallel()
 	for name, first := range map[string]string{"one after the other": "one-two", "both": "one/two one-two"} {
@@ -377,7 +377,7 @@ func TestTwins(t *testing.T) {
 	}
 }
 
-// What nobody sees is shown before it is used, whatever hides it.
+// Hidden characters are shown before a tool is used, whatever hides them.
 func TestHiddenCharacters(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -392,7 +392,7 @@ func TestHiddenCharacters(t *testing.T) {
 	}
 }
 
-// A call goes by the definition of the connection that carries it, also while nothing else knows of that yet.
+// A call uses the definition of the connection that carries it, even before the catalogue has it.
 func TestCallOfChangedDefinition(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -416,7 +416,7 @@ func TestCallOfChangedDefinition(t *testing.T) {
 	require.Eventually(t, func() bool { return slices.Contains(w.catalogue.Refused(), "lab__shifty") }, patience, time.Millisecond)
 }
 
-// A call that waits for an answer ends at the server when its task is over.
+// A call that waits for an answer ends at the server when its task has ended.
 func TestAbandonedQuestions(t *testing.T) {
 	t.Parallel()
 	w := newOlder(t)
@@ -432,13 +432,13 @@ func TestAbandonedQuestions(t *testing.T) {
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"content":[{"type":"text","text":"accept Ada"}]}`, out)
 	over.Store(true)
-	for range 110 { // more than a server may ask at a time
+	for range 110 { // more than the limit of concurrent questions
 		w.asked("lab__look", ada)
 		w.EndAbandoned(t.Context())
 	}
 }
 
-// A server gets from the model of the client what it says itself, and nothing of other servers.
+// A server gets from the client's model only its own context, and nothing of other servers.
 func TestModestSampling(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

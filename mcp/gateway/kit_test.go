@@ -36,7 +36,7 @@ type world struct {
 	changes []registry.Change
 }
 
-// newWorld makes a world whose gateway is started.
+// newWorld returns a world whose gateway is started.
 func newWorld(t *testing.T, change ...func(*gateway.Config)) *world {
 	t.Helper()
 	w := &world{t: t, home: t.TempDir(), dir: t.TempDir(), log: &logtest.Buffer{}}
@@ -45,7 +45,7 @@ func newWorld(t *testing.T, change ...func(*gateway.Config)) *world {
 	return w
 }
 
-// newOlder makes a world whose server is of the older generation.
+// newOlder returns a world whose server uses the older generation.
 func newOlder(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
@@ -115,7 +115,7 @@ func (w *world) tool(name string) tools.Tool {
 	return tool
 }
 
-// env is that of the first attempt of a call.
+// env returns the environment of the first attempt of a call.
 func env(step string) *tools.Env {
 	return &tools.Env{
 		Task: "TASK_1", Step: step, Attempt: 1, State: statemachine.InProgress, Now: time.Now, Log: slog.New(slog.DiscardHandler),
@@ -140,7 +140,7 @@ func (w *world) attempt(ctx context.Context, e *tools.Env, name, args string) (s
 	return string(out), err
 }
 
-// ledger is what the lab has written.
+// ledger returns the log of the lab.
 func (w *world) ledger() string {
 	w.t.Helper()
 	content, _ := os.ReadFile(filepath.Join(w.dir, "ledger"))

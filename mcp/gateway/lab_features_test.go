@@ -27,8 +27,8 @@ func (l lab) addFeatures(s *mcp.Server) {
 	s.AddReceivingMiddleware(l.strange)
 }
 
-// strange makes lists that the SDK would not: with templates that are none, with very many resources when there is a
-// file many, and without an end when there is a file hang.
+// strange returns lists that the SDK would not: with invalid templates, with very many resources if there is a
+// file many, and without an end if there is a file hang.
 func (l lab) strange(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		_, hangs := os.Stat(l.dir + "/hang")

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// lab is a server whose tools do what tests need.
+// lab is a server with tools for tests.
 type lab struct{ dir string }
 
 func serveLab(dir string) int {
@@ -148,7 +148,7 @@ func (l lab) write(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolRe
 	return said("written"), errors.Join(err, f.Close())
 }
 
-// ask asks for a name, then writes it down.
+// ask asks for a name, then logs it.
 func (l lab) ask(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	answer, ok := req.Params.InputResponses["who"].(*mcp.ElicitResult)
 	if !ok {
@@ -193,7 +193,7 @@ func mustJSON(v any) string {
 	return string(raw)
 }
 
-// slow writes "begun" into the ledger and waits for the file go.
+// slow writes "begun" to the ledger and waits for the file go.
 func (l lab) slow(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	if _, err := l.write(ctx, req); err != nil {
 		return nil, err

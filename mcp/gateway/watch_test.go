@@ -42,7 +42,7 @@ func (w *world) refuses() bool { return slices.Contains(w.catalogue.Refused(), "
 
 func (w *world) offers() bool { return slices.Contains(w.catalogue.Names(), "lab__shifty") }
 
-// accept accepts what shifty is, as another process does.
+// accept accepts the definition of shifty, like another process.
 func (w *world) accept() {
 	w.t.Helper()
 	_, err := gateway.OpenRecords(w.home, slog.New(slog.DiscardHandler)).Accept("lab", map[string]string{"shifty": ""}, "user:ada", time.Now())
@@ -69,8 +69,8 @@ func TestWhatOthersAccept(t *testing.T) {
 	assert.NotContains(t, w.log.String(), "mcp_watcher")
 }
 
-// A server may say different things to two processes. Each blocks what nobody has accepted, people see it, and the two do
-// not answer each other for ever.
+// A server may offer different definitions to two processes. Each blocks unaccepted ones, people see them, and the two do
+// not overwrite each other's records forever.
 func TestDifferentThingsToTwoProcesses(t *testing.T) {
 	t.Parallel()
 	one := &world{t: t, home: t.TempDir(), dir: t.TempDir(), log: &logtest.Buffer{}}
@@ -103,7 +103,7 @@ func TestDifferentThingsToTwoProcesses(t *testing.T) {
 	quietFor(t, writes, 2*time.Second)
 }
 
-// writesOf returns what happens to the records in a directory.
+// writesOf returns the file events of the records in a directory.
 func writesOf(t *testing.T, dir string) <-chan fsnotify.Event {
 	t.Helper()
 	_, err := os.Stat(dir)

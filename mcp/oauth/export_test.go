@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Trusted, Covers and the rest are the rules about what somebody else says, for tests.
+// Trusted, Covers and the rest are the checks of data from other parties, for tests.
 func Trusted(address string, local bool) error {
 	_, err := parseTrusted(address, local)
 	return err

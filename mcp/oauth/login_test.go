@@ -42,7 +42,7 @@ func newPerson(t *testing.T) *person {
 
 func (p *person) server() oauth.Server { return oauth.Server{Name: "notes", URL: p.web.URL + "/mcp"} }
 
-// login logs in with a browser, which goes where it is sent.
+// login logs in with a browser that follows redirects.
 func (p *person) login(s oauth.Server) (oauth.Login, error) {
 	over := make(chan struct{})
 	close(over)
@@ -63,7 +63,7 @@ func (p *person) login(s oauth.Server) (oauth.Login, error) {
 	return login, err
 }
 
-// get opens a page, and returns it, or what went wrong.
+// get opens a page, and returns it, or the error.
 func (p *person) get(address string) string {
 	req, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, address, nil)
 	if err != nil {
@@ -260,7 +260,7 @@ func TestRedirects(t *testing.T) {
 	}{
 		"form to another server":     {"/token", "", true, fault.Forbidden},
 		"form to the same server":    {"/token", "?again", false, fault.Forbidden},
-		"question to another server": {"/mcp", "", true, ""}, // it is no answer; the well-known places have one
+		"question to another server": {"/mcp", "", true, ""}, // it is no answer; the well-known URLs have one
 		"document of another server": {"/.well-known/oauth-protected-resource/mcp", "", true, ""},
 		"document of the same":       {"/.well-known/oauth-protected-resource/mcp", "?again", false, ""},
 	} {
@@ -405,7 +405,7 @@ func TestRenewalLater(t *testing.T) {
 	assert.Empty(t, token, "another client has another login")
 }
 
-// Who does not wait for a renewal leaves it to itself: its tokens are kept.
+// A caller that does not wait for a renewal does not stop it: its tokens are stored.
 func TestRenewalIsKeptWithoutItsCaller(t *testing.T) {
 	t.Parallel()
 	p := newPerson(t)

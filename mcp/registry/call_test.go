@@ -58,7 +58,7 @@ func request(tool, args string) registry.CallRequest {
 	return registry.CallRequest{Server: "peer", Tool: tool, Args: json.RawMessage(args)}
 }
 
-// requests are what the peer was asked with a method.
+// requests returns the parameters of the peer's requests with a method.
 func (w *peerWorld) requests(method string) []string {
 	w.t.Helper()
 	raw, err := os.ReadFile(filepath.Join(w.dir, "requests"))
@@ -125,7 +125,7 @@ func TestCallProgress(t *testing.T) {
 	}
 }
 
-// A call of 2026-07-28 asks in rounds, which the caller may keep for as long as it likes.
+// A call of 2026-07-28 asks in rounds, which the caller may store for any time.
 func TestCallInRounds(t *testing.T) {
 	t.Parallel()
 	test := func(t *testing.T, w *peerWorld) {
@@ -156,7 +156,7 @@ func TestCallInRounds(t *testing.T) {
 	t.Run("URL", func(t *testing.T) { t.Parallel(); test(t, newPeerWeb(t, newer)) })
 }
 
-// asked collects what the server asks, and answers with a text.
+// asked collects the questions of the server, and answers with a text.
 type asked struct {
 	mu   sync.Mutex
 	list []string
@@ -259,7 +259,7 @@ func TestCallAsks(t *testing.T) {
 	})
 }
 
-// What may belong to several calls is answered by none of them.
+// A request that may belong to several calls is answered by none of them.
 func TestAskOfSeveralCalls(t *testing.T) {
 	t.Parallel()
 	w := newPeerWorld(t, older)
@@ -303,7 +303,7 @@ func TestCallError(t *testing.T) {
 	require.NotErrorIs(t, err, registry.ErrUnanswered)
 }
 
-// A server that wants its user to go to a URL first says so with an error.
+// A server that requires its user to visit a URL first answers with an error.
 func TestCallNeedsAURL(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, w *peerWorld) {
@@ -322,7 +322,7 @@ func TestCallNeedsAURL(t *testing.T) {
 	})
 }
 
-// A server may not ask any number of things at once.
+// The number of concurrent requests of a server is limited.
 func TestAskTooMuch(t *testing.T) {
 	t.Parallel()
 	w := newPeerWorld(t, older)
@@ -394,7 +394,7 @@ func TestReplacedWhileAsking(t *testing.T) {
 	require.NoError(t, <-replied)
 }
 
-// Questions, progress and what is read hold no secrets of the definition either.
+// Questions, progress and read resources contain no secrets of the definition either.
 func TestQuestionsHoldNoSecrets(t *testing.T) {
 	t.Parallel()
 	const args = `{"ask":["peer-secret-text"],"ms":50}`

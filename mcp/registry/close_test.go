@@ -15,7 +15,7 @@ import (
 	"github.com/orch-dev/orch/mcp/registry"
 )
 
-// Close waits for what is in flight, takes nothing new meanwhile, and then ends the processes (S1-020, S1-022).
+// Close waits for calls in flight, accepts no new ones meanwhile, and then ends the processes (S1-020, S1-022).
 func TestCloseWaits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, hot)
@@ -187,7 +187,7 @@ func TestPrecedenceOfPairs(t *testing.T) {
 	}
 }
 
-// Without hot reload files are read when somebody asks for it (S1-008).
+// Without hot reload files are read only on request (S1-008).
 func TestStill(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, hot)

@@ -8,7 +8,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// InFlight counts the calls of a server that are not over.
+// InFlight returns the number of calls of a server in progress.
 func (r *Registry) InFlight(name string) int {
 	s, ok := r.server(name)
 	if !ok {
@@ -28,11 +28,11 @@ type Health struct{ health }
 // NewHealth returns that of a server that is about to be connected.
 func NewHealth(policy *RetryPolicy) *Health { return &Health{newHealth(policy)} }
 
-// Status and Breaker are how it stands.
+// Status and Breaker return the state.
 func (h *Health) Status() Status        { return h.status }
 func (h *Health) Breaker() BreakerState { return h.breaker.State }
 
-// Connected, Answered, Silent, Failed and Barred are what happens to it.
+// Connected, Answered, Silent, Failed and Barred are the events.
 func (h *Health) Connected(complete bool)       { h.connected(complete) }
 func (h *Health) Answered()                     { h.answered() }
 func (h *Health) Silent() bool                  { return h.unanswered(time.Time{}) }
@@ -40,7 +40,7 @@ func (h *Health) Failed()                       { h.failed(time.Time{}) }
 func (h *Health) Barred()                       { h.loginRequired() }
 func (h *Health) Delay(r float64) time.Duration { return h.delay(r) }
 
-// NewCheck returns what Validate does with the content of a file.
+// NewCheck returns the check of Validate for the content of a file.
 func NewCheck() (func(content []byte) ([]SchemaError, error), error) {
 	c, err := newChecker(Schema())
 	return func(content []byte) ([]SchemaError, error) {
@@ -53,7 +53,7 @@ func NewCheck() (func(content []byte) ([]SchemaError, error), error) {
 	}, err
 }
 
-// Mark is what the stream of answers to a call goes through.
+// Mark wraps the stream of answers to a call.
 func Mark(body io.ReadCloser, token string) io.ReadCloser { return tagStream(body, token) }
 
 // Dead is a link that was closed for a reason before the SDK could use it. Opened counts how often it was tried.
@@ -69,7 +69,7 @@ func (d *Dead) close()             {}
 func (d *Dead) stderrTail() string { return "" }
 func (d *Dead) closeReason() error { return d.Reason }
 
-// Dial is what opening a session on the link ends with, in the words for people too.
+// Dial returns the error of opening a session on the link, also as text for people.
 func (d *Dead) Dial(ctx context.Context) (text string, err error) {
 	_, err = connect(ctx, time.Minute, connectOptions{pendingCalls: newPendingCalls(time.Minute), open: func() (link, error) {
 		d.Opened++

@@ -68,7 +68,7 @@ func TestDelays(t *testing.T) { // S1-085, A-70
 	assert.Equal(t, 15*time.Second, h.Delay(middle))
 }
 
-// A server that waits for a person is asked now and then, and counts as one that answers.
+// A server that waits for a login is retried slowly, and does not count as failed.
 func TestHealthOfAServerThatDemandsALogin(t *testing.T) {
 	t.Parallel()
 	h := registry.NewHealth(nil)

@@ -30,7 +30,7 @@ func (w *world) forgotten(name string) {
 	}, maxDebounce, 10*time.Millisecond, "%s is still there", name)
 }
 
-// says is a definition with a description.
+// says returns a definition with a description.
 func says(text string) map[string]any { return map[string]any{"description": text} }
 
 func TestRegistryHotReload(t *testing.T) { // S1-036
@@ -45,7 +45,7 @@ func TestRegistryHotReload(t *testing.T) { // S1-036
 		temp := w.put("one.json~", definition(t, "one", "good", says("replaced")))
 		require.NoError(t, os.Rename(temp, file))
 		w.described("one", "replaced")
-		require.NoError(t, os.Rename(file, file+".old")) // as editors do that keep a backup
+		require.NoError(t, os.Rename(file, file+".old")) // like editors that make a backup
 		w.define("one", "good", says("written anew"))
 		w.described("one", "written anew")
 		require.NoError(t, os.Remove(file))

@@ -60,7 +60,7 @@ func TestDocumentedDefinitionsAreValid(t *testing.T) {
 	}
 }
 
-// What a client allows stays so, and what is lost is told.
+// The permissions of a client stay the same, and lost properties are reported.
 func TestImportTellsWhatItLeaves(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

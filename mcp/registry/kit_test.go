@@ -39,7 +39,7 @@ type world struct {
 	changes []registry.Change
 }
 
-// newWorld makes a world whose registry is not started.
+// newWorld returns a world whose registry is not started.
 func newWorld(t *testing.T, change ...func(*registry.Config)) *world {
 	t.Helper()
 	w := &world{t: t, project: t.TempDir(), home: t.TempDir(), env: map[string]string{"PATH": os.Getenv("PATH")}, log: &logtest.Buffer{}}
@@ -150,7 +150,7 @@ func (w *world) become(name string, status registry.Status) {
 	}, maxDebounce, 10*time.Millisecond, "%s never was %s", name, status)
 }
 
-// becameDegraded waits until a server that was ready was degraded so many times: it may be ready again before anybody looks.
+// becameDegraded waits until a ready server was degraded the given number of times: it may be ready again at once.
 // It returns the newest reason.
 func (w *world) becameDegraded(name string, times int) (reason string) {
 	w.t.Helper()
@@ -187,7 +187,7 @@ func text(t *testing.T, raw json.RawMessage) string {
 	return content.Text
 }
 
-// gone waits until a process is no more.
+// gone waits until a process has ended.
 func gone(t *testing.T, pid string) {
 	t.Helper()
 	number, err := strconv.Atoi(pid)

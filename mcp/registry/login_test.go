@@ -32,7 +32,7 @@ func guarded(t *testing.T, change ...func(*registry.Config)) (*world, *oauthtest
 	return w, web
 }
 
-// browse is a person at a browser who agrees.
+// browse returns a person at a browser who approves.
 func browse(t *testing.T) func(string) {
 	t.Helper()
 	return func(address string) {
@@ -55,12 +55,12 @@ func (w *world) login(name string) {
 	require.NoError(w.t, err)
 }
 
-// tokenFile is the one place where tokens may be.
+// tokenFile returns the path of the only file that may contain tokens.
 func (w *world) tokenFile(name string) string {
 	return filepath.Join(w.home, ".orch", "state", "mcp-oauth", name+".json")
 }
 
-// untold holds everything that was written against the secrets.
+// untold checks that no output contains secrets.
 func (w *world) untold(web *oauthtest.Server, texts ...string) {
 	w.t.Helper()
 	secrets := web.Secrets()

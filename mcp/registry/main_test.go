@@ -33,7 +33,7 @@ func serve(mode string) int {
 	case "peer":
 		return servePipe()
 	case "silent":
-		for bufio.NewScanner(os.Stdin).Scan() { // it reads and says nothing
+		for bufio.NewScanner(os.Stdin).Scan() { // it reads and never answers
 		}
 		return 0
 	case "garbage":

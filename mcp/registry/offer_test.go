@@ -203,7 +203,7 @@ func TestBulkyListOfTools(t *testing.T) {
 	assert.NotEqual(t, registry.Ready, w.get("peer").Status)
 }
 
-// A server without the capability is not asked, and one that changes its lists is heard.
+// A server without the capability gets no request, and a server's reports of changed lists are handled.
 func TestResourcesAndPromptsChange(t *testing.T) {
 	t.Parallel()
 	for name, stateless := range map[string]bool{older: false, newer: true} {

@@ -23,26 +23,26 @@ const (
 
 type object = peertest.Object
 
-// peer is a server that is written without an SDK, so that it can do what none does. It keeps its tasks in a directory
-// and notes there what it was asked.
+// peer is a server without an SDK, so that it can misbehave. It stores its tasks in a directory
+// and logs its requests there.
 type peer struct {
 	generation string
 	dir        string
-	// pipe is the wire to the client; nil behind a URL, where it cannot be asked.
+	// pipe is the transport to the client; nil behind a URL, where the peer can send no requests.
 	pipe *peertest.Pipe
 
 	mu    sync.Mutex
 	tasks int
 }
 
-// jobArgs are those of the tool job, and what else the peer keeps of a task.
+// jobArgs are the arguments of the tool job, and the stored state of a task.
 type jobArgs struct {
 	MS int64 `json:"ms"`
 	// Ask are questions, each of which must be answered.
 	Ask []string `json:"ask"`
 	// Mute leaves out to which task a question belongs.
 	Mute bool `json:"mute"`
-	// Early asks before the handle of the task is sent.
+	// Early sends a request before the handle of the task.
 	Early bool `json:"early"`
 	// Fail is isError, error or cancelled.
 	Fail string `json:"fail"`
@@ -78,7 +78,7 @@ func servePipe() int {
 	return 0
 }
 
-// ServeHTTP serves a URL; it cannot ask.
+// ServeHTTP serves a URL; the peer then sends no requests.
 func (p *peer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	peertest.Handle(w, r, func(method string, params json.RawMessage) (any, error) {
 		result, err := p.handle(method, params)
@@ -253,14 +253,14 @@ func tells(text string) object {
 	return object{"resultType": "complete", "content": []object{{"type": "text", "text": text}}}
 }
 
-// report tells progress.
+// report reports progress.
 func (p *peer) report(token string, done int, message string) {
 	if p.pipe != nil && token != "" {
 		p.pipe.Send(object{"method": "notifications/progress", "params": object{"progressToken": token, "progress": done, "total": 2, "message": message}})
 	}
 }
 
-// ask asks the client something and waits for the answer.
+// ask sends a request to the client and waits for the answer.
 func (p *peer) ask(question string, meta object) json.RawMessage {
 	method, content := "elicitation/create", object{"message": question, "requestedSchema": object{"type": "object"}, "_meta": meta}
 	if question == "sample" {
@@ -270,7 +270,7 @@ func (p *peer) ask(question string, meta object) json.RawMessage {
 	return append(reply.Result, reply.Error...)
 }
 
-// begin makes a task.
+// begin creates a task.
 func (p *peer) begin(in params, args jobArgs) object {
 	p.mu.Lock()
 	p.tasks++
@@ -308,7 +308,7 @@ func (p *peer) keep(id string, args jobArgs) {
 	}
 }
 
-// status is how a task stands.
+// status returns the status of a task.
 func (a jobArgs) status() string {
 	switch {
 	case a.Ended:
@@ -381,7 +381,7 @@ func (p *peer) tend(method string, in params) (any, error) {
 	return t, nil
 }
 
-// outcome is what the call would have returned.
+// outcome returns the result of the call.
 func (a jobArgs) outcome() (any, error) {
 	switch a.Fail {
 	case "isError":
@@ -393,7 +393,7 @@ func (a jobArgs) outcome() (any, error) {
 	return tells("done " + string(raw)), nil
 }
 
-// result asks what has to be asked, and waits for the end. p.mu is held, but for that.
+// result sends the pending requests, and waits for the end. p.mu must be held; it is released meanwhile.
 func (p *peer) result(id string, args jobArgs) (any, error) {
 	p.mu.Unlock()
 	defer p.mu.Lock()
@@ -412,7 +412,7 @@ func (p *peer) result(id string, args jobArgs) (any, error) {
 	return args.outcome()
 }
 
-// note keeps what was asked.
+// note logs a request.
 func (p *peer) note(method string, raw json.RawMessage) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -392,7 +392,7 @@ func TestListChanged(t *testing.T) {
 	assert.Len(t, w.offered("one"), 7)
 }
 
-// A server that says again and again that its tools have changed is asked now and then.
+// A server that reports changed tools in quick succession is read only from time to time.
 func TestListChangesAgainAndAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

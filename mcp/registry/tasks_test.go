@@ -108,7 +108,7 @@ func TestTaskProgress(t *testing.T) {
 	}
 }
 
-// Each question is put once, and all of them at the same time where the server puts them so.
+// Each question is asked once, and several at the same time if the server sends them together.
 func TestTaskAsks(t *testing.T) {
 	t.Parallel()
 	test := func(t *testing.T, w *peerWorld, args string, want ...string) {
@@ -150,7 +150,7 @@ func TestTaskAsks(t *testing.T) {
 	}
 }
 
-// Two tasks ask at the same time; each question finds its task.
+// Two tasks ask at the same time; each question is assigned to its task.
 func TestTasksAskAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newPeerWorld(t, older)
@@ -176,7 +176,7 @@ func TestTasksAskAtOnce(t *testing.T) {
 	group.Wait()
 }
 
-// A server may ask before anybody waits for the task; what nobody ever waits for is refused.
+// A server may ask before anybody waits for the task; a question that nobody ever waits for is refused.
 func TestTaskAsksEarly(t *testing.T) {
 	t.Parallel()
 	w := newPeerWorld(t, older, map[string]any{"timeout": "5s"})
@@ -193,7 +193,7 @@ func TestTaskAsksEarly(t *testing.T) {
 	}, maxDebounce, 10*time.Millisecond)
 }
 
-// The wait goes on when the server was started again and still knows the task.
+// The wait continues after a restart of the server if it still knows the task.
 func TestTaskOutlivesItsConnection(t *testing.T) {
 	t.Parallel()
 	for _, generation := range []string{older, newer} {
@@ -210,7 +210,7 @@ func TestTaskOutlivesItsConnection(t *testing.T) {
 						return nil, err
 					}
 					if generation == older {
-						<-ctx.Done() // what it asked is gone with the connection
+						<-ctx.Done() // its request ended with the connection
 						return nil, ctx.Err()
 					}
 				}

@@ -15,7 +15,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Who has many answers that nobody reads waits for memory, while others get theirs at once.
+// An identity with many unread answers waits for memory, while others get their answers at once.
 func TestUnreadAnswersTakeTheirPart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -43,7 +43,7 @@ func TestUnreadAnswersTakeTheirPart(t *testing.T) {
 	})
 }
 
-// A large answer goes out when it was made, in order, and what is made after the end of its request holds nothing.
+// A large answer is sent after it was made, in order, and an answer made after the end of its request uses no memory.
 func TestLargeAnswersAreLate(t *testing.T) {
 	t.Parallel()
 	r := newAnswerMemory()
@@ -66,7 +66,7 @@ func TestLargeAnswersAreLate(t *testing.T) {
 	assert.Empty(t, r.making)
 }
 
-// unread is a client that reads nothing until it is let go.
+// unread is a client that reads nothing until it is released.
 type unread struct {
 	http.ResponseWriter
 
@@ -86,7 +86,7 @@ func answerIn(of *reservation, answer func() (mcp.Result, error)) {
 	}
 }
 
-// The place in which large answers are made is held by nobody who waits for a client, however the answer goes out.
+// No request that waits for its client holds the semaphore for large answers, however the answer is sent.
 func TestAClientThatReadsNothingStopsNobody(t *testing.T) {
 	t.Parallel()
 	small := func() (mcp.Result, error) { return &mcp.ReadResourceResult{}, nil }
@@ -132,8 +132,8 @@ func TestAClientThatReadsNothingStopsNobody(t *testing.T) {
 	}
 }
 
-// Of a share whose clients read nothing, few requests wait inside of the SDK. The others wait before it, where they cost less,
-// and come in when one of those ends; whoever waits for too long is refused. Others, and what is never large, wait for nothing.
+// If the clients of a share read nothing, few of its requests wait inside the SDK. The others wait before it, where they need less memory,
+// and are admitted when one of those ends; a request that waits too long is refused. Other shares, and small answers, do not wait.
 func TestManyUnreadAnswersWaitAtTheDoor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -175,7 +175,7 @@ func TestManyUnreadAnswersWaitAtTheDoor(t *testing.T) {
 	})
 }
 
-// Whoever waits at the door for too long is told to come again.
+// A request that waits too long before the SDK is refused.
 func TestTheDoorStaysShut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

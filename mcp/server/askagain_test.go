@@ -10,7 +10,7 @@ import (
 	"github.com/orch-dev/orch/mcp/server"
 )
 
-// late is an API that has looked at a task for a desk, and says so only when it may.
+// late is an API that reads a task for a relay, and returns only when it may.
 type late struct {
 	api.API
 
@@ -31,7 +31,7 @@ func (l *late) Result(ctx context.Context, r api.ResultRequest) (api.ResultReply
 	return reply, err
 }
 
-// A question that was answered while somebody looked at the task is not put again by what was seen before.
+// A question that was answered while the task was read is not asked again because of the older state.
 func TestAnsweredQuestionsAreNotPutAgain(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, kindsAsked()[0])

@@ -22,10 +22,10 @@ import (
 	"github.com/orch-dev/orch/mcp/server"
 )
 
-// asked is one kind of question: the tool that asks it, the method, an answer, and what the result shows of that.
+// asked is one kind of question: the tool that asks it, the method, an answer, and the result of that.
 type asked struct {
 	name, capability, tool, method, answer, shows string
-	// params are those that the question has.
+	// params are the parameters of the question.
 	params []string
 }
 
@@ -37,7 +37,7 @@ func kindsAsked() []asked {
 	}
 }
 
-// stand is a client of a face that may end and begin again over the same node.
+// stand is a client of a face that can be restarted over the same node.
 type stand struct {
 	*web
 
@@ -55,7 +55,7 @@ func newStand(t *testing.T, k asked) *stand {
 	return s
 }
 
-// begin begins a new face over the same node, as after a kill of the process.
+// begin starts a new face over the same node, as after a kill of the process.
 func (s *stand) begin(t *testing.T) {
 	t.Helper()
 	session := ""
@@ -73,7 +73,7 @@ func (s *stand) other() *stand {
 	return &stand{&web{t: s.t, url: s.url, token: s.token}, s.n, s.store, s.asked, 0}
 }
 
-// enter opens a session that can be asked. A client with roots says them once.
+// enter opens a session that can be asked. A client with roots returns them once.
 func (s *stand) enter() {
 	s.t.Helper()
 	a := s.post(strings.Replace(initialize, `"capabilities":{}`, `"capabilities":{"`+s.asked.capability+`":{}}`, 1))
@@ -89,7 +89,7 @@ func (s *stand) enter() {
 	first.result()
 }
 
-// stream is what comes on a stream of events.
+// stream receives the messages of an event stream.
 type stream struct {
 	t        *testing.T
 	messages <-chan map[string]any
@@ -122,7 +122,7 @@ func (s *stand) streamOf(r *http.Request) *stream {
 
 func (s *stand) get() *stream { return s.streamOf(s.request(http.MethodGet, "")) }
 
-// begins sends a request whose answer may take, for which it does not wait.
+// begins sends a request without waiting for its answer.
 func (s *stand) begins(body string) *stream { return s.streamOf(s.request(http.MethodPost, body)) }
 
 // next is the first message that fits.
@@ -180,7 +180,7 @@ func (s *stand) reply(id string) {
 	require.Equal(s.t, http.StatusAccepted, a.status, a.body)
 }
 
-// task begins a call as a task.
+// task starts a call as a task.
 func (s *stand) task() string {
 	s.t.Helper()
 	a := s.post(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"` + s.asked.tool + `","task":{}}}`)
@@ -191,7 +191,7 @@ func (s *stand) task() string {
 	return id
 }
 
-// poll asks for the status of a task until it asks something.
+// poll polls the status of a task until it asks something.
 func (s *stand) poll(id string) {
 	s.t.Helper()
 	require.Eventually(s.t, func() bool {
@@ -199,7 +199,7 @@ func (s *stand) poll(id string) {
 	}, time.Minute, 10*time.Millisecond)
 }
 
-// awaits asks for the result of a task.
+// awaits requests the result of a task.
 func (s *stand) awaits(id string) *stream {
 	s.requests++
 	return s.begins(`{"jsonrpc":"2.0","id":` + strconv.Itoa(100+s.requests) + `,"method":"tasks/result","params":{"taskId":"` + id + `"}}`)
@@ -239,7 +239,7 @@ func rowsOfStreams() map[string]func(*stand) {
 			s.reply(standing.question(s.asked))
 			s.shows(id)
 		},
-		"no stream": func(s *stand) { // a poll that finds no stream to ask on marks nothing as asked
+		"no stream": func(s *stand) { // a poll that finds no stream does not mark a question as sent
 			id := s.task()
 			s.poll(id)
 			s.poll(id)
@@ -260,7 +260,7 @@ func rowsOfStreams() map[string]func(*stand) {
 			standing.close()
 			second := s.get().question(s.asked)
 			assert.NotEqual(s.t, first, second)
-			s.reply(first) // what the user sees may be the older copy
+			s.reply(first) // the user may see the older copy
 			s.shows(id)
 		},
 		"a request that ends": func(s *stand) {
@@ -316,7 +316,7 @@ func rowsOfKills() map[string]func(*stand) {
 
 const able = `{"elicitation":{},"sampling":{},"roots":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`
 
-// started begins a call of 2026-07-28 that goes on as a task.
+// started starts a call of 2026-07-28 that continues as a task.
 func (s *stand) started() string {
 	s.t.Helper()
 	plan := `{"orch":"v1","steps":[{"id":"a","tool":"` + s.asked.tool + `"}]}`
@@ -358,7 +358,7 @@ func (s *stand) completes(id string) {
 	}, time.Minute, 10*time.Millisecond)
 }
 
-// plainRound begins a call of a client without tasks; its answer has the question and the state to go on with.
+// plainRound starts a call of a client without tasks; its answer has the question and the state to continue with.
 func (s *stand) plainRound(more string) map[string]any {
 	s.t.Helper()
 	a := s.modern("tools/call", s.asked.tool, `"name":"`+s.asked.tool+`",`+more, `{"elicitation":{},"sampling":{},"roots":{}}`)
@@ -367,7 +367,7 @@ func (s *stand) plainRound(more string) map[string]any {
 	return result
 }
 
-// A question reaches its client of 2026-07-28 whenever that asks.
+// A question reaches its client of 2026-07-28 with each of its requests.
 func TestQuestionsWithoutSessionsAreNotLost(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]func(*stand){
@@ -438,12 +438,12 @@ func TestQuestionsWithoutSessionsAreNotLost(t *testing.T) {
 	}
 }
 
-// away is an API whose node is away at times.
+// away is an API whose node is unreachable at times.
 type away struct {
 	api.API
 
 	gone atomic.Bool
-	// asked counts the questions to a node that is away.
+	// asked counts the requests to the unreachable node.
 	asked atomic.Int64
 }
 
@@ -465,7 +465,7 @@ func (a *away) Watch(ctx context.Context, r api.WatchRequest) (api.WatchReply, e
 	return w, err
 }
 
-// A question that was put before the node went away is withdrawn when somebody else has answered meanwhile.
+// A question sent before the node became unreachable is withdrawn if it was answered elsewhere in the meantime.
 func TestQuestionsOutliveANodeThatIsAway(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, kindsAsked()[0])

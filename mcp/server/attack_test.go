@@ -21,7 +21,7 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// narrow are tokens that name what they show as well: "bot.agent:echo,orch_*" and "eye.agent!" for reading only.
+// narrow are tokens whose text includes the permitted tools: "bot.agent:echo,orch_*", and "eye.agent!" for reading only.
 type narrow struct{}
 
 // Verify implements server.Tokens.
@@ -36,7 +36,7 @@ func (narrow) Verify(ctx context.Context, token string) (server.Identity, time.T
 	return who, until, err
 }
 
-// two are two clients of one face, each with a session of its own.
+// two returns two clients of one face, each with its own session.
 func two(t *testing.T, change ...func(*server.Config)) (ada, eve *web) {
 	t.Helper()
 	n := startNode(t)
@@ -48,7 +48,7 @@ func two(t *testing.T, change ...func(*server.Config)) (ada, eve *web) {
 
 const ping = `{"jsonrpc":"2.0","id":7,"method":"ping"}`
 
-// S2-009: a ping without a session learns nothing of one, and ends none.
+// S2-009: a ping without a session reveals no session, and ends none.
 func TestAPingWithoutASessionTouchesNone(t *testing.T) {
 	t.Parallel()
 	ada, eve := two(t)
@@ -59,7 +59,7 @@ func TestAPingWithoutASessionTouchesNone(t *testing.T) {
 	assert.Equal(t, http.StatusOK, ada.post(ping).status, "nothing is kept of the session, and it is still there")
 }
 
-// Who is refused by a session does not change what is known of it.
+// A client that is refused by a session does not change its state.
 func TestTheSessionOfSomebodyElseStaysWhole(t *testing.T) {
 	t.Parallel()
 	sessions := &kept{}
@@ -73,7 +73,7 @@ func TestTheSessionOfSomebodyElseStaysWhole(t *testing.T) {
 	assert.NotEmpty(t, raw, "it can be opened again after a restart")
 }
 
-// A second stream of a session is refused and takes nothing from the first, unless its owner opens it: that one takes its place.
+// A second stream of a session is refused and takes nothing from the first, unless its owner opens it: that one replaces the first.
 func TestARefusedStreamTakesNoNotifications(t *testing.T) {
 	t.Parallel()
 	ada, eve := two(t)
@@ -99,7 +99,7 @@ func (w *web) listen() <-chan string {
 	return messages(resp.Body, "notifications/tasks/status")
 }
 
-// What names no open session leaves nothing behind, so that it cannot keep others out.
+// Requests with unknown session ids leave no state behind, so that they cannot lock others out.
 func TestSessionsThatAreNotThereCountForNothing(t *testing.T) {
 	t.Parallel()
 	ada, eve := two(t)
@@ -120,7 +120,7 @@ func TestSessionsThatAreNotThereCountForNothing(t *testing.T) {
 	ada.open()
 }
 
-// A session is kept as it began: what begins it is small.
+// The size of the stored initialize request is limited.
 func TestWhatBeginsASessionIsSmall(t *testing.T) {
 	t.Parallel()
 	ada, _ := two(t)
@@ -181,7 +181,7 @@ func messages(stream io.Reader, what string) <-chan string {
 	return found
 }
 
-// Nothing that an agent says approves anything, the `allow` of its plans included.
+// No input of an agent approves anything, including the `allow` of its plans.
 func TestThePlanOfAnAgentOpensNothing(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
@@ -215,7 +215,7 @@ func TestATaskIsAsNarrowAsItsToken(t *testing.T) {
 	assert.Contains(t, inside("plain"), "FORBIDDEN")
 }
 
-// S2-007: a line that is no message is answered, and the connection goes on.
+// S2-007: an invalid line is answered, and the connection continues.
 func TestStdioOutlivesWhatIsNoMessage(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
@@ -244,7 +244,7 @@ func TestStdioOutlivesWhatIsNoMessage(t *testing.T) {
 	assert.NoError(t, <-ended)
 }
 
-// A session that its owner ends takes its waiting requests along, rather than wait for them.
+// When its owner closes a session, its waiting requests end at once.
 func TestASessionEndsWithItsRequests(t *testing.T) {
 	t.Parallel()
 	ada, _ := two(t)
@@ -261,7 +261,7 @@ func TestASessionEndsWithItsRequests(t *testing.T) {
 	<-ended
 }
 
-// One session cannot take the subscriptions of all.
+// One session cannot use up the subscriptions of all.
 func TestASessionSubscribesToSoMuch(t *testing.T) {
 	t.Parallel()
 	ada, _ := two(t)

@@ -18,7 +18,7 @@ func (c *countedSchema) MarshalJSON() ([]byte, error) {
 	return []byte(`{"type":"object"}`), nil
 }
 
-// Lists do not encode the tools for each client that asks: once for each way in which a tool is described.
+// Tools are encoded once for each form of their description, not for each client that lists them.
 func TestToolsAreDescribedOnce(t *testing.T) {
 	t.Parallel()
 	none, err := tools.New()
@@ -39,7 +39,7 @@ func TestToolsAreDescribedOnce(t *testing.T) {
 	assert.Equal(t, 3, schema.encoded, "tools may be others")
 }
 
-// Profiles describe their tools once as well, for whatever part of them a client sees.
+// Profiles describe their tools once as well, whichever of them a client sees.
 func TestProfilesAreDescribedOnce(t *testing.T) {
 	t.Parallel()
 	none, err := tools.New()

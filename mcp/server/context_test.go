@@ -17,10 +17,10 @@ import (
 	"github.com/orch-dev/orch/mcp/server"
 )
 
-// caller calls a tool in one session and returns what the answer says.
+// caller calls a tool in one session and returns the text of the answer.
 type caller func(tool, args string) string
 
-// sessionsOf are callers of both generations, whose sessions go on when the face is another one, as after a restart.
+// sessionsOf returns callers of both generations, whose sessions continue after a restart of the face.
 func sessionsOf(t *testing.T, n *node) map[string]func(name string) caller {
 	t.Helper()
 	store := &kept{}
@@ -47,7 +47,7 @@ func sessionsOf(t *testing.T, n *node) map[string]func(name string) caller {
 	}
 }
 
-// A session is one context for its calls, over a restart of the face; others do not have it.
+// A session is one context for its calls, across a restart of the face; others do not share it.
 func TestSessionsAreOneContext(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
@@ -68,7 +68,7 @@ func TestSessionsAreOneContext(t *testing.T) {
 	}
 }
 
-// What somebody grants to a session lets one call of it through.
+// A grant for a session permits one of its calls.
 func TestGrantsOfASession(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
@@ -90,7 +90,7 @@ func TestGrantsOfASession(t *testing.T) {
 	}
 }
 
-// The calls of a session stay tasks of their own, which are found by it; its end is that of the next call's context.
+// The calls of a session are separate tasks, which can be found by it; when it ends, the next call gets a new context.
 func TestSessionsEnd(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
@@ -116,7 +116,7 @@ func TestSessionsEnd(t *testing.T) {
 	assert.True(t, sessions()[0].State.Terminal(), "%s", sessions()[0].State)
 }
 
-// A call in a session that is over gets another one.
+// A call in an ended session gets a new one.
 func TestCallsGoOnInANewSession(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
@@ -130,7 +130,7 @@ func TestCallsGoOnInANewSession(t *testing.T) {
 	assert.Contains(t, mine("echo", `{"text":"b"}`), `"text":"b"`)
 }
 
-// Nobody works in the session of somebody else.
+// No identity can use the session of another.
 func TestSessionsBelongToTheirOwner(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The streams of the situations below: one that stands, two of requests, and one that has ended.
+// The streams of the states below: a standing one, two of requests, and one that has ended.
 const (
 	standing streamNo = iota + 1
 	firstRequest
@@ -19,7 +19,7 @@ const (
 
 // situations are all that there are of two questions.
 func situations() (all []deliveryState) {
-	states := 2 * 5 * 2 * 2 // open or not, handed to none or one of four streams, put away or not, its answer taken or not
+	states := 2 * 5 * 2 * 2 // open or not, sent to none or one of four streams, declined or not, its answer accepted or not
 	for _, requests := range [][]streamNo{nil, {firstRequest}, {firstRequest, secondRequest}} {
 		for n := range 4 * states * states {
 			s := deliveryState{knowsTask: n%2 == 1, requests: requests, sent: map[string]streamNo{}, declined: map[string]bool{}, accepted: map[string]bool{}}
@@ -64,7 +64,7 @@ func (s deliveryState) after() deliveryState {
 	return s
 }
 
-// A question that is open is in the hands of the client whenever the client reads anything on which it may be put.
+// An open question is sent to the client whenever the client reads a stream on which it may be sent.
 func TestDealLosesNoQuestion(t *testing.T) {
 	t.Parallel()
 	all := situations()

@@ -19,9 +19,9 @@ import (
 	"github.com/orch-dev/orch/mcp/server"
 )
 
-// A dialogue is a file of messages: `> ` sends one, `< ` waits for one that has at least what is written, `! ` says
-// that none such has come until then. "<any>" stands for any value, "<name=>" for one that later messages call
-// "<name>". `? ` is `< ` for the answer to the message before, which is sent again until it fits. Messages may come in
+// A dialogue is a file of messages: `> ` sends one, `< ` waits for one that has at least the given fields, `! ` checks
+// that no such message has arrived so far. "<any>" stands for any value, "<name=>" for one that later messages call
+// "<name>". `? ` is `< ` for the answer to the message before, which is sent again until it matches. Messages may arrive in
 // any order, as in MCP. ROOT is the root of the node.
 func TestDialogues(t *testing.T) {
 	t.Parallel()
@@ -38,7 +38,7 @@ func TestDialogues(t *testing.T) {
 	}
 }
 
-// quick shortens the wait of plain calls for the dialogues about what comes after it.
+// quick shortens the wait of plain calls, for dialogues about later messages.
 func quick(file string) func(*server.Config) {
 	return func(c *server.Config) {
 		if strings.Contains(file, "handed_back") {
@@ -125,7 +125,7 @@ func (d *talker) send(text string) {
 	require.NoError(d.t, err, d.at)
 }
 
-// ask repeats the last message until its answer fits.
+// ask repeats the last message until its answer matches.
 func (d *talker) ask(want map[string]any) {
 	require.Eventually(d.t, func() bool {
 		for m := range d.from {
@@ -170,7 +170,7 @@ func (d *talker) expect(want map[string]any) {
 	}
 }
 
-// fits reports whether a value has at least what is wanted.
+// fits reports whether a value has at least the wanted fields.
 func (d *talker) fits(want, got any, names map[string]string) bool {
 	switch w := want.(type) {
 	case string:

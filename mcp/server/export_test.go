@@ -26,7 +26,7 @@ func (s *Server) ListOf(profile string, who Identity, list *mcp.ListToolsResult)
 	return mustJSON(s.tools.listTools(client{who: who, caps: &mcp.ClientCapabilities{}, note: note}, list))
 }
 
-// ListenSessionOf is a session of a client that listens: note notes that a subscription has begun, closing gives the ids back.
+// ListenSessionOf returns a session of a listening client: note records that a subscription has started, closing frees the ids.
 func ListenSessionOf(ids ...string) (note func(id string), closing func()) {
 	f := &feed{subscriber: &subscriber{}, name: "n", stop: func() {}, active: map[string]bool{}, ever: map[string]bool{}}
 	e := &listenSession{feed: f}
@@ -39,7 +39,7 @@ func ListenSessionOf(ids ...string) (note func(id string), closing func()) {
 	return func(id string) { f.refresh(id, true) }, e.close
 }
 
-// Metered counts requests of identities in, and tells how many identities are known.
+// Metered returns functions that count requests of identities, and that return the number of known identities.
 func Metered() (enter func(who string) (leave func(), ok bool), known func() int) {
 	m := &meter{share: func(who string) string { return who }}
 	return m.acquire, func() int {

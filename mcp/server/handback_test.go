@@ -12,7 +12,7 @@ import (
 	"github.com/orch-dev/orch/mcp/server"
 )
 
-// handedBackBy is what a call says that was handed back.
+// handedBackBy returns the description of a call that was handed back.
 func handedBackBy(t *testing.T, a answer) (fields map[string]any, text string) {
 	t.Helper()
 	result, _ := a.message["result"].(map[string]any)
@@ -28,7 +28,7 @@ func handedBackBy(t *testing.T, a answer) (fields map[string]any, text string) {
 
 func impatient(c *server.Config) { c.Tokens, c.SyncWait = tokens{}, time.Millisecond }
 
-// A call that waits for an agent that is not there says so, and is no failure that a model would repeat.
+// A call that waits for an absent agent is handed back, and not as a failure, which a model would retry.
 func TestHandBackSaysWhatTheCallWaitsFor(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
@@ -45,7 +45,7 @@ func TestHandBackSaysWhatTheCallWaitsFor(t *testing.T) {
 	assert.Contains(t, a.body, `"waits_for":"agent"`)
 }
 
-// The schema of each tool holds for what comes when its call is handed back, and demands of other results what it did before.
+// The schema of each tool permits the result of a handed-back call, and requires of other results the same as before.
 func TestOutputSchemasAllowToHandBack(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
@@ -87,7 +87,7 @@ func TestOutputSchemasAllowToHandBack(t *testing.T) {
 	assert.Greater(t, seen, 20)
 }
 
-// Who waits for a result is asked what the task asks, whichever way the task was begun.
+// A client that waits for a result is asked the questions of the task, however the task was started.
 func TestWaitingForAResultAsks(t *testing.T) {
 	t.Parallel()
 	for _, k := range kindsAsked() {

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// node is what a face stands on: a real owner and a real worker over a log in memory.
+// node is the backend of a face: a real owner and a real worker over a log in memory.
 type node struct {
 	t         testing.TB
 	owner     *orchestrator.Orchestrator
@@ -166,7 +166,7 @@ func testTools() []tools.Tool {
 	}
 }
 
-// asksFor asks one question and shows its answer.
+// asksFor asks one question and returns its answer as text.
 func asksFor(kind, params string) func(context.Context, *tools.Env, none) (textOut, error) {
 	return func(_ context.Context, env *tools.Env, _ none) (textOut, error) {
 		raw, ok := env.Answer("it")

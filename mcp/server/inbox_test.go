@@ -66,7 +66,7 @@ func TestInboxFollowsTheSelection(t *testing.T) {
 	assert.EqualValues(t, -32002, code(w.post(`{"jsonrpc":"2.0","id":9,"method":"resources/subscribe","params":{"uri":"orch://inbox"}}`)))
 }
 
-// updates yields the names of the resources that a stream says have changed.
+// updates yields the names of the changed resources that a stream reports.
 func updates(t *testing.T, lines *bufio.Scanner) string {
 	t.Helper()
 	for lines.Scan() {
@@ -78,7 +78,7 @@ func updates(t *testing.T, lines *bufio.Scanner) string {
 	return ""
 }
 
-// A session that subscribes hears of messages to its identity and of no others, also at another server later.
+// A session that subscribes is notified of messages to its identity and of no others, also at another server later.
 func TestInboxOnTheStream(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
@@ -111,7 +111,7 @@ func TestInboxOnTheStream(t *testing.T) {
 	for name, stream := range streams {
 		assert.Contains(t, updates(t, stream), `"uri":"orch://inbox"`, name)
 	}
-	for _, text := range []string{"three", "four"} { // when the fourth is told, the third was, to whomever
+	for _, text := range []string{"three", "four"} { // when the fourth is reported, the third was, to whichever client
 		post(t, service, "user:bob", text)
 		assert.Contains(t, updates(t, streams["bob"]), `"uri":"orch://inbox"`)
 	}
@@ -129,7 +129,7 @@ func TestInboxOnTheStream(t *testing.T) {
 	assert.Contains(t, updates(t, again), `"uri":"orch://inbox"`)
 }
 
-// A client of 2026-07-28 hears of its inbox on the stream of its subscription.
+// A client of 2026-07-28 is notified of its inbox on the stream of its subscription.
 func TestInboxOfASubscription(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
@@ -172,7 +172,7 @@ func TestInboxWithManyMessages(t *testing.T) {
 	t.Cleanup(func() { _ = resp.Body.Close() })
 	stop := make(chan struct{})
 	defer close(stop)
-	go func() { // the watch may still be on its way through what was there before
+	go func() { // the watch may still be reading older messages
 		tick := time.NewTicker(50 * time.Millisecond)
 		defer tick.Stop()
 		for {

@@ -17,30 +17,30 @@ import (
 	"github.com/orch-dev/orch/mcp/server"
 )
 
-// envReader names a folder into which TestIntentions writes what a reader of the profile gets.
+// envReader names a directory into which TestIntentions writes the input for a reader of the profile.
 const envReader = "ORCH_READER"
 
-// noTool is the answer of a reader who would call nothing and speak to the user instead.
+// noTool is the answer of a reader who would call no tool.
 const noTool = "none"
 
-// intentions are what people want of an agent, and which tool of the profile for coding a reader has chosen first.
+// intentions are requests to an agent, and the tool of the coding profile that a reader has chosen first for each.
 type intentions struct {
 	Measured struct {
-		// List is the digest of the list that the reader had, Reader who that was.
+		// List is the digest of the list that the reader had, Reader is who that was.
 		List, Date, Reader string
 	}
 	Intentions []intention
 }
 
-// intention is what somebody wants. First are the tools with which an agent may well begin, Chosen the one that the reader has named.
+// intention is one request. First are the tools with which an agent may start, Chosen the one that the reader has named.
 type intention struct {
 	Says   string
 	First  []string
 	Chosen string
 }
 
-// The words of the profile for coding lead a reader to the right tool, measured by the list as it is. Whoever changes them has
-// it measured again: ORCH_READER=DIR go test ./mcp/server -run TestIntentions writes list.json and intentions.txt. A reader who has
+// The descriptions of the coding profile lead a reader to the right tool, as measured for the present list. A change of the list requires
+// a new measurement: ORCH_READER=DIR go test ./mcp/server -run TestIntentions writes list.json and intentions.txt. A reader who has
 // seen nothing else, such as a model in a new conversation, names a tool for each line. The answers, the date, the reader and
 // the digest go into testdata/intentions.json.
 func TestIntentions(t *testing.T) {

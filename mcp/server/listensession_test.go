@@ -15,8 +15,8 @@ import (
 	"github.com/orch-dev/orch/tools/firebase"
 )
 
-// A session over HTTP that a restart has ended is opened again, and its client hears that its subscriptions have ended, but
-// of one that it has begun anew before.
+// A session over HTTP that a restart has ended is reopened, and its client is notified that its subscriptions have ended, except
+// one that it has started again before.
 func TestSubscriptionsEndWithTheNode(t *testing.T) {
 	t.Parallel()
 	for name, gone := range map[string]bool{"node that answers": false, "node that is gone": true} {
@@ -73,7 +73,7 @@ func endsWithTheNode(t *testing.T, gone bool) {
 	assert.Equal(t, map[string]string{"a": "closed", "c": "closed", "b": "value"}, heard)
 }
 
-// The ids are given back while calls that have begun before still note what they have subscribed.
+// The ids are freed while calls that started before still record their subscriptions.
 func TestEarsAreClosedBesideCalls(t *testing.T) {
 	t.Parallel()
 	ids := make([]string, server.MaxListeners)
@@ -119,8 +119,8 @@ func heardOn(t *testing.T, lines *bufio.Scanner) (m object) {
 	return nil
 }
 
-// A client of 2026-07-28 over HTTP hears of what it subscribes to on a request that listens and names the ids; others are
-// NO_SESSION, and another identity has no part in it.
+// A client of 2026-07-28 over HTTP receives subscription messages on a listening request that names the ids; other ids get
+// NO_SESSION, and another identity has no access.
 func TestListeningForSubscriptions(t *testing.T) {
 	t.Parallel()
 	b := startBench(t)

@@ -8,7 +8,7 @@ import (
 	"github.com/orch-dev/orch/mcp/server"
 )
 
-// BenchmarkToolLists encodes the lists of tools of clients, as often as they ask.
+// BenchmarkToolLists encodes the lists of tools for clients.
 func BenchmarkToolLists(b *testing.B) {
 	n := startNode(b)
 	s := n.face(speaking)

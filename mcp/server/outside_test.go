@@ -25,12 +25,12 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// outside is a server.Outside whose features a test chooses.
+// outside is a server.Outside with features chosen by a test.
 type outside struct {
 	mu       sync.Mutex
 	list     []gateway.Feature
 	replaced chan struct{}
-	// asked are what was read and got.
+	// asked are the resources read and prompts gotten.
 	asked []string
 }
 
@@ -126,7 +126,7 @@ func (selecting) Verify(ctx context.Context, token string) (server.Identity, tim
 	return who, expires, err
 }
 
-// offer puts tools of the servers lab and far into the catalogue.
+// offer adds tools of the servers lab and far to the catalogue.
 func (n *node) offer() {
 	n.t.Helper()
 	var all []tools.Tool
@@ -153,7 +153,7 @@ func getting(name string) string {
 	return `{"jsonrpc":"2.0","id":2,"method":"prompts/get","params":{"name":"` + name + `","arguments":{"who":"Ada"}}}`
 }
 
-// Who may submit sees what outside servers offer; who may name only some tools sees it of the servers of those.
+// An identity that may submit sees the features of outside servers; one restricted to some tools sees those of the servers of these tools.
 func TestOutsideIsForThoseWhoMayCall(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
@@ -229,7 +229,7 @@ func TestOutsideErrors(t *testing.T) {
 	assert.Contains(t, a.body, `"values":[]`, "only the server would know")
 }
 
-// What a server says makes nothing of the face fail.
+// No definition of a server makes the face fail.
 func TestOutsideThatIsNone(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
@@ -290,7 +290,7 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// heard is what a client of a face was told.
+// heard receives the notifications of a client.
 type heard struct{ tools, resources, prompts chan struct{} }
 
 // connect connects a client to a face.
@@ -319,7 +319,7 @@ func (h heard) wait(t *testing.T, c <-chan struct{}, what string) {
 	}
 }
 
-// Tools come, are refused and go while a session is open, and the client hears of it (S1-037, S1-054).
+// Tools are added, refused and removed while a session is open, and the client is notified (S1-037, S1-054).
 func TestToolsComeAndGo(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
@@ -336,7 +336,7 @@ func TestToolsComeAndGo(t *testing.T) {
 	assert.False(t, listed())
 	n.offer()
 	h.wait(t, h.tools, "tools")
-	for !listed() { // the other one is there already, and it is told of again
+	for !listed() { // the other one is already there, and is reported again
 		h.wait(t, h.tools, "tools")
 	}
 	entry := gateway.Entry{
@@ -363,7 +363,7 @@ func TestToolsComeAndGo(t *testing.T) {
 	}
 }
 
-// Features come and go while a session is open, and the client hears of it.
+// Features are added and removed while a session is open, and the client is notified.
 func TestOutsideComesAndGoes(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
@@ -410,7 +410,7 @@ func serveChild() int {
 	return 0
 }
 
-// From a client through the face and the gateway to a server of its own process, and back.
+// From a client through the face and the gateway to a server in its own process, and back.
 func TestOutsideFromEndToEnd(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)

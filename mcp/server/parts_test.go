@@ -24,7 +24,7 @@ func awkward() string {
 	return strings.Repeat(string(every)+`ä \ "quoted" 😀`+"\u2028", largeAnswer/32)
 }
 
-// What a client gets of an answer with large parts is what the SDK would have sent of it.
+// An answer with large parts has the same content as the SDK would have sent.
 func TestLargePartsArriveAsTheyWere(t *testing.T) {
 	t.Parallel()
 	data := mustJSON(object{"text": awkward(), "n": 1})
@@ -58,7 +58,7 @@ func TestLargePartsArriveAsTheyWere(t *testing.T) {
 	}
 }
 
-// A part that stands in a value, whose text is sent as well, is there in both.
+// A part of a value whose text is sent as well appears in both.
 func TestAPartInsideOfAValue(t *testing.T) {
 	t.Parallel()
 	of := newAnswerMemory().newReservation("ada")
@@ -76,7 +76,7 @@ func TestAPartInsideOfAValue(t *testing.T) {
 	assert.JSONEq(t, string(mustJSON(want)), read.Content[0].Text)
 }
 
-// Nothing is taken for the key of a part but one: not what looks like it.
+// Only keys of parts are replaced, not similar text.
 func TestNothingLooksLikeAPart(t *testing.T) {
 	t.Parallel()
 	of := newAnswerMemory().newReservation("ada")
@@ -101,8 +101,8 @@ func TestEscaperReadsInAnyPieces(t *testing.T) {
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 }
 
-// A large answer holds no place among those that are made once it goes to the SDK: that waits until what was sent before on the
-// same stream, such as news of its progress, was read.
+// A large answer releases the semaphore before it goes to the SDK: the SDK waits until earlier messages on the
+// same stream, such as progress reports, were read.
 func TestAnAnswerThatWaitsForItsStreamStopsNobody(t *testing.T) {
 	t.Parallel()
 	s := wire(newCore(Config{}.withDefaults()))

@@ -76,7 +76,7 @@ func (d doubting) Result(ctx context.Context, r api.ResultRequest) (api.ResultRe
 	return now, err
 }
 
-// A call in doubt says so: it is not approved.
+// A call in doubt is reported as such: it cannot be approved.
 func TestACallInDoubtHasItsOwnCode(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)

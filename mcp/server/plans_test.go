@@ -22,7 +22,7 @@ func (w *web) submit(args string) map[string]any {
 	return result
 }
 
-// Every problem of a plan comes at once, with its place, a code and what to do, and without words of a shell.
+// Every problem of a plan is reported at once, with its place, a code and a hint, without shell commands.
 func TestAPlanIsRefusedWithAllItsProblems(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/orch-dev/orch/mcp/server"
 )
 
-// clients that take no dots see underscores, both names can be called, and without the option nothing is changed.
+// clients that accept no dots see underscores, both names can be called, and without the option nothing is changed.
 func TestPortableNames(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
@@ -62,5 +62,5 @@ func TestPortableNamesKeepTheSelection(t *testing.T) {
 	require.Error(t, err)
 }
 
-// speaking lets clients with tokens in.
+// speaking accepts clients with tokens.
 func speaking(c *server.Config) { c.Tokens = tokens{} }

@@ -22,7 +22,7 @@ func (n *node) listed(t *testing.T, profile string) (names []string, list string
 	return n.listedBy(t, profile, speaking)
 }
 
-// listedBy is listed at a face with a configuration of its own.
+// listedBy returns the list of a face with its own configuration.
 func (n *node) listedBy(t *testing.T, profile string, configure func(*server.Config)) (names []string, list string) {
 	t.Helper()
 	w := n.web(t, n.face(configure))
@@ -42,7 +42,7 @@ func (n *node) listedBy(t *testing.T, profile string, configure func(*server.Con
 	return names, string(raw)
 }
 
-// The tools of the profile for coding fit into 8 KiB, have names that every client takes, and are all there.
+// The tools of the coding profile take at most 8 KiB, have names that every client accepts, and all exist.
 func TestCodingProfile(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
@@ -65,7 +65,7 @@ func TestCodingProfile(t *testing.T) {
 	assert.Contains(t, all, "github.readFile")
 }
 
-// A profile takes paths below the project, fills in what it does not show, and says under which name it has a tool.
+// A profile accepts paths relative to the project, fills in hidden inputs, and names the profile's name for an unknown tool.
 func TestCallsInAProfile(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
@@ -95,7 +95,7 @@ func TestCallsInAProfile(t *testing.T) {
 	assert.Contains(t, a.body, "coding")
 }
 
-// A call that goes on names the tool that waits for it as the client calls it.
+// A call that continues names the tool to wait with as the client calls it.
 func TestWhatGoesOnIsNamedAsInTheProfile(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
@@ -127,7 +127,7 @@ func TestInstructionsFollowTheProfile(t *testing.T) {
 	assert.Contains(t, w.post(initialize).body, "Paths are relative to "+n.root)
 }
 
-// fewTokens are tokens of people who see one tool that only reads.
+// fewTokens are tokens of people who see one read-only tool.
 type fewTokens struct{ tokens }
 
 // Verify implements server.Tokens.
@@ -137,7 +137,7 @@ func (f fewTokens) Verify(ctx context.Context, token string) (server.Identity, t
 	return who, until, err
 }
 
-// A profile shows nobody a tool that the token leaves out.
+// A profile shows no tool that the token excludes.
 func TestProfilesShowWhatTheTokenShows(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)

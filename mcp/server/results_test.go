@@ -57,7 +57,7 @@ func textsOf(t *testing.T, a answer) string {
 	return text.String()
 }
 
-// largeCalls are calls with large results, and what of them is shown. Their arguments are of profile coding.
+// largeCalls are calls with large results, and the text that must be shown of them. Their arguments are those of the coding profile.
 var largeCalls = []struct{ tool, args, shows string }{
 	{"read", `{"file_path":"long.txt"}`, "read on with offset"},
 	{"grep", `{"pattern":"characters"}`, `items; result {`},

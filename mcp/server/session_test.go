@@ -15,7 +15,7 @@ import (
 	"github.com/orch-dev/orch/mcp/server"
 )
 
-// What is known of a session is not forgotten while it is in use.
+// The state of a session is not removed while it is in use.
 func TestSessionInUseIsKept(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
@@ -38,7 +38,7 @@ func TestSessionInUseIsKept(t *testing.T) {
 	}
 }
 
-// A viewer changes nothing: it is not asked, and its answers are not taken.
+// A viewer changes nothing: it is not asked, and its answers are refused.
 func TestViewerAnswersNothing(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
@@ -66,7 +66,7 @@ func TestViewerAnswersNothing(t *testing.T) {
 	}, time.Minute, 10*time.Millisecond)
 }
 
-// S2-064: the result of a task is what the call would have returned, to the last digit.
+// S2-064: the result of a task is that of the call, with all digits.
 func TestResultsKeepTheirNumbers(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)

@@ -19,15 +19,15 @@ import (
 	"github.com/orch-dev/orch/mcp/server"
 )
 
-// formUser answers the forms of a client by a choice, in which the checksum of a program may be left out, and puts away what does not
-// offer it.
+// formUser answers the forms of a client with a choice, in which the checksum of a program may be omitted, and declines forms without
+// that choice.
 type formUser struct {
 	mu      sync.Mutex
 	choice  string
 	offered [][]string
 }
 
-// choose sets what the next forms are answered by.
+// choose sets the answer to the next forms.
 func (u *formUser) choose(choice string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -63,7 +63,7 @@ func (u *formUser) answer(_ context.Context, r *mcp.ElicitRequest) (*mcp.ElicitR
 	return &mcp.ElicitResult{Action: "cancel"}, nil
 }
 
-// formClient is a client of a generation with forms, over stdio or HTTP.
+// formClient returns a client of a generation with forms, over stdio or HTTP.
 func (n *node) formClient(t *testing.T, u *formUser, version, over string) *mcp.ClientSession {
 	t.Helper()
 	s := n.face(func(c *server.Config) { c.Tokens, c.Profile, c.Writes = tokens{}, server.ProfileCoding, "ask" })
@@ -124,7 +124,7 @@ func everyClient(t *testing.T, test func(f *formTalk)) {
 	}
 }
 
-// A write of a session asks in a form what it offers, and what is accepted there holds for the session.
+// A write of a session asks in a form with choices, and an accepted grant is valid for the session.
 func TestFormsOpenForTheSession(t *testing.T) {
 	t.Parallel()
 	everyClient(t, func(f *formTalk) {
@@ -150,7 +150,7 @@ func TestFormsOpenForTheSession(t *testing.T) {
 	})
 }
 
-// What a call asks for its session is put to the user before it returns, and is asked once.
+// A question of a call for its session is asked before the call returns, and only once.
 func TestFormsForWhatASessionAsks(t *testing.T) {
 	t.Parallel()
 	everyClient(t, func(f *formTalk) {

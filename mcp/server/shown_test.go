@@ -18,7 +18,7 @@ func viewOf(tool string) resultView {
 	return resultView{tool: tool, more: func(field string, from int) string { return fmt.Sprintf("; %s from %d", field, from) }}
 }
 
-// What is short is a line of JSON, with its fields as they were; a long text stands below under its name.
+// Short fields are in a line of JSON; a long text is below it under its name.
 func TestShownResults(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
@@ -32,7 +32,7 @@ func TestShownResults(t *testing.T) {
 	}
 }
 
-// A text too long loses its end, or its middle if a program has said it; the line says what is missing and where it goes on.
+// A long text loses its end, or its middle if it is output of a program; the line says what is missing and at which offset it continues.
 func TestShownTextsAreCut(t *testing.T) {
 	t.Parallel()
 	lines := strings.Repeat("0123456789 äöü 日本\n", 10_000)

@@ -27,7 +27,7 @@ import (
 	"github.com/orch-dev/orch/tools/toolstest"
 )
 
-// patience bounds waits that normally take no time.
+// patience is the timeout of waits that normally take no time.
 const patience = time.Minute
 
 // bench is a node with databases in memory, and the hub of its sessions.
@@ -38,7 +38,7 @@ type bench struct {
 	hub                 *firebase.Hub
 	// sessions are the names of those that were opened.
 	sessions sync.Map
-	// gone is true when the end of a session gets no answer.
+	// gone is set if the end of a session gets no answer.
 	gone atomic.Bool
 }
 
@@ -61,7 +61,7 @@ func (b *bench) face(change ...func(*server.Config)) *server.Server {
 	})...)
 }
 
-// subscriptions are those of a hub, for a face.
+// subscriptions adapts a hub to a face.
 type subscriptions struct {
 	*bench
 }
@@ -100,7 +100,7 @@ func event(m firebase.Message) server.SubscriptionMessage {
 	return server.SubscriptionMessage{No: m.No, Subscription: m.ID, Method: "firebase.event", Params: m.Params, Last: m.Last}
 }
 
-// tap lets a test hear what the SDK does not know: it reads along on the stream of notifications.
+// tap receives notifications that the SDK does not know: it also reads the stream of notifications.
 type tap struct {
 	http.RoundTripper
 	heard chan json.RawMessage
@@ -236,7 +236,7 @@ func (u *user) next() object {
 	}
 }
 
-// silent fails the test when there was an event that nobody expected.
+// silent fails the test if there was an unexpected event.
 func (u *user) silent() {
 	u.t.Helper()
 	u.subscribe("sentinel", "realtime", "sentinel", "value")
@@ -246,7 +246,7 @@ func (u *user) silent() {
 	u.write("realtime", "sentinel", "delete", nil)
 }
 
-// S3-042, S3-043: a real client over HTTP hears each of the seven types of events, and no other.
+// S3-042, S3-043: a real client over HTTP receives each of the seven types of events, and no other.
 func TestEachTypeOfEvents(t *testing.T) {
 	t.Parallel()
 	b := startBench(t)
@@ -306,7 +306,7 @@ func TestEachTypeOfEvents(t *testing.T) {
 	u.silent()
 }
 
-// S3-041: the initial data are there exactly when they are asked for; a scalar has its own form.
+// S3-041: the initial data are sent exactly when they are requested; a scalar has its own form.
 func TestInitialData(t *testing.T) {
 	t.Parallel()
 	b := startBench(t)
@@ -323,7 +323,7 @@ func TestInitialData(t *testing.T) {
 	u.silent()
 }
 
-// S3-044, S3-048, A-82: what a subscription may not be, and whose it is.
+// S3-044, S3-048, A-82: invalid subscriptions, and subscriptions of others.
 func TestSubscriptionsAreOfTheirSession(t *testing.T) {
 	t.Parallel()
 	b := startBench(t)
@@ -365,7 +365,7 @@ func TestSubscriptionsAreOfTheirSession(t *testing.T) {
 	ada.silent()
 }
 
-// S3-043: events of one path come in the order of the writes, and none before the answer to the call.
+// S3-043: events of one path arrive in the order of the writes, and none before the answer to the call.
 func TestEventsAreInOrder(t *testing.T) {
 	t.Parallel()
 	b := startBench(t)
@@ -445,7 +445,7 @@ func (b *bench) pipe(t *testing.T) *talker {
 	return d
 }
 
-// Over stdio, requests of 2026-07-28 subscribe as well. Over HTTP they have no session, and are told what to do.
+// Over stdio, requests of 2026-07-28 subscribe as well. Over HTTP they have no session, and get an error with a hint.
 func TestSubscriptionsWithoutASession(t *testing.T) {
 	t.Parallel()
 	b := startBench(t)
@@ -494,7 +494,7 @@ func TestSubscriptionsEndWithTheirSession(t *testing.T) {
 	assert.Zero(t, b.hub.Count())
 }
 
-// A call that is a task of the client subscribes as well: events come after the handle of the task.
+// A call that is a task of the client subscribes as well: events arrive after the handle of the task.
 func TestSubscriptionAsATask(t *testing.T) {
 	t.Parallel()
 	b := startBench(t)
@@ -510,7 +510,7 @@ func TestSubscriptionAsATask(t *testing.T) {
 	d.expect(object{"method": "firebase.event", "params": object{"subscriptionId": "s", "data": 1.0}})
 }
 
-// A session whose subscriptions the node has forgotten, as after its restart, is told so of each, and can subscribe anew.
+// A session whose subscriptions the node has lost, as after its restart, is notified of each, and can subscribe again.
 func TestNodeForgetsASession(t *testing.T) {
 	t.Parallel()
 	b := startBench(t)

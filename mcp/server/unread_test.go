@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// deaf sends a request again and again over one connection, and reads no answer, until the other side takes no more.
+// deaf repeats a request over one connection without reading answers, until the server stops reading.
 func (w *web) deaf(body string) {
 	w.t.Helper()
 	at, err := url.Parse(w.url)
@@ -32,7 +32,7 @@ func (w *web) deaf(body string) {
 	require.ErrorIs(w.t, err, os.ErrDeadlineExceeded)
 }
 
-// Who sends many small requests and reads no answer keeps nobody else from theirs.
+// A client that sends many small requests and reads no answer delays no other.
 func TestADeafClientStopsNobody(t *testing.T) {
 	t.Parallel()
 	ada, eve := two(t)

@@ -31,7 +31,7 @@ func (tokens) Verify(_ context.Context, token string) (server.Identity, time.Tim
 	return server.Identity{Name: "user:" + name, Role: server.Role(role)}, time.Time{}, nil
 }
 
-// kept keeps sessions in memory.
+// kept stores sessions in memory.
 type kept struct{ m sync.Map }
 
 // SaveSession implements server.Sessions.
@@ -69,7 +69,7 @@ func (n *node) web(t *testing.T, s *server.Server) *web {
 	return &web{t: t, url: h.URL, token: "ada.operator"}
 }
 
-// answer is what came back.
+// answer is a response.
 type answer struct {
 	status  int
 	body    string
@@ -132,7 +132,7 @@ func code(a answer) any {
 	return e["code"]
 }
 
-// S2-008, S4-002, A-95: who may not come in does not.
+// S2-008, S4-002, A-95: unauthorized clients are refused.
 func TestHTTPKeepsOut(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
@@ -161,7 +161,7 @@ func TestHTTPKeepsOut(t *testing.T) {
 	assert.Equal(t, http.StatusRequestEntityTooLarge, w.post(`{"a":"`+strings.Repeat("x", server.MaxBody)+`"}`).status)
 }
 
-// S2-009, S3-140 to S3-143: what is malformed has its code, and hurts nobody.
+// S2-009, S3-140 to S3-143: malformed messages get their codes, and affect no others.
 func TestHTTPMalformed(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
@@ -186,8 +186,8 @@ func TestHTTPMalformed(t *testing.T) {
 	}
 }
 
-// A session is opened again under its id when the process behind it was another one, with what it had subscribed to
-// and only for whoever opened it.
+// A session of an earlier process is reopened under its id, with its subscriptions,
+// and only for its owner.
 func TestSessionSurvivesItsServer(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
@@ -265,7 +265,7 @@ func TestHTTPModern(t *testing.T) {
 	assert.EqualValues(t, -32101, code(w.modern("tasks/cancel", id, `"taskId":"`+id+`",`, withTasks)))
 }
 
-// A subscription to tasks begins with its acknowledgement and ends with the last of them.
+// A subscription to tasks starts with its acknowledgement and ends with the last of them.
 func TestListenToTasks(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
@@ -295,7 +295,7 @@ func TestListenToTasks(t *testing.T) {
 	assert.EqualValues(t, -32020, code(w.post(`{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"taskIds":["`+id+`"]}}}`)))
 }
 
-// S2-068: after its time a task is gone for clients, and there for the log.
+// S2-068: after its TTL a task is hidden from clients, and still in the log.
 func TestTaskIsGoneAfterItsTime(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
@@ -315,7 +315,7 @@ func TestTaskIsGoneAfterItsTime(t *testing.T) {
 	assert.Len(t, n.list(), 1, "the log has it")
 }
 
-// FuzzFront holds that no message brings the process down or gets past the bearer token.
+// FuzzFront checks that no message stops the process or bypasses the bearer token.
 func FuzzFront(f *testing.F) {
 	n := startNode(f)
 	s := n.face(func(c *server.Config) { c.Tokens = tokens{} })

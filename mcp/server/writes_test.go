@@ -18,7 +18,7 @@ import (
 	"github.com/orch-dev/orch/mcp/server"
 )
 
-// writing is a session whose face has a setting for what it writes in the project.
+// writing returns a session at a face with a setting for writes in the project.
 func (n *node) writing(t *testing.T, mode, token string) caller {
 	t.Helper()
 	w := n.web(t, n.face(func(c *server.Config) { c.Tokens, c.Writes = namedTokens{}, mode }))
@@ -29,7 +29,7 @@ func (n *node) writing(t *testing.T, mode, token string) caller {
 	}
 }
 
-// namedTokens are tokens whose agents are named as those of a node are.
+// namedTokens are tokens whose agents are named like those of a node.
 type namedTokens struct{}
 
 // Verify implements server.Tokens.
@@ -41,7 +41,7 @@ func (namedTokens) Verify(ctx context.Context, token string) (server.Identity, t
 	return who, until, err
 }
 
-// grant grants what a call has asked, and opens something for its session.
+// grant grants what a call has asked, with additional grants for its session.
 func (n *node) grant(answer string, opens ...string) {
 	n.t.Helper()
 	id := regexp.MustCompile(`APR_[0-9A-Za-z_]+`).FindString(answer)
@@ -56,7 +56,7 @@ func bash(command string) string {
 	return fmt.Sprintf(`{"command":%q}`, command)
 }
 
-// What somebody grants for a session, a path or the project, is not asked again in it, by files or by commands.
+// A grant for a session, for a path or the project, is not asked again in it, for files or for commands.
 func TestGrantsForTheSession(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
@@ -75,7 +75,7 @@ func TestGrantsForTheSession(t *testing.T) {
 	assert.Contains(t, n.writing(t, "ask", "ada.operator")("FILE_WRITE", fileWrite(filepath.Join(n.root, "e.txt"))), "APPROVAL_REQUIRED", "another session")
 }
 
-// A session that writes after one question asks once; one that need not ask does not, unless it belongs to who decides nothing.
+// A session that may write after one question asks once; one that need not ask does not, unless its identity may not decide.
 func TestHowASessionWrites(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
@@ -92,7 +92,7 @@ func TestHowASessionWrites(t *testing.T) {
 	assert.Contains(t, agent("FILE_WRITE", fileWrite(filepath.Join(n.root, "five.txt"))), "APPROVAL_REQUIRED")
 }
 
-// asked is the approval for which an answer says that a call waits.
+// asked returns the approval that an answer names.
 func (n *node) asked(answer string) api.ApprovalView {
 	n.t.Helper()
 	require.Contains(n.t, answer, "APPROVAL_REQUIRED")
@@ -102,7 +102,7 @@ func (n *node) asked(answer string) api.ApprovalView {
 	return all.Approvals[0]
 }
 
-// A program that is granted to a session is not asked about again in it, as long as it stays what it was.
+// A program granted to a session is not asked about again in it while the program is unchanged.
 func TestAProgramForTheSession(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
@@ -123,8 +123,8 @@ func TestAProgramForTheSession(t *testing.T) {
 	assert.Empty(t, n.asked(free).Offers, "the session may change it")
 }
 
-// What is granted for good is not asked again in any session of the same person until somebody takes it back.
-// It holds for nobody else, and neither for the root as a whole.
+// A permanent grant is not asked again in any session of the same person until it is revoked.
+// It is valid for nobody else, and not for the root as a whole.
 func TestGrantsForGood(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
@@ -202,7 +202,7 @@ func TestWhatWouldBeObeyedIsSetAside(t *testing.T) {
 	assert.DirExists(t, filepath.Join(n.root, ".git"))
 }
 
-// What a session has changed in the project, by files and by commands, is in the log and is put back when a person lets it.
+// Changes of a session in the project, by files and by commands, are in the log and are undone when a person permits it.
 func TestUndoOverMCP(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)

@@ -10,7 +10,7 @@ import (
 	"github.com/orch-dev/orch/mcp/registry"
 )
 
-// A server that cannot be started says why at the first attempt, and what it lacks once, however often it is tried.
+// The reason why a server cannot be started is logged at the first attempt, and unset variables once, however often connecting is retried.
 func TestServerThatNeverStartsIsInTheLog(t *testing.T) {
 	t.Parallel()
 	workspace := t.TempDir()
