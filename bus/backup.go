@@ -80,11 +80,11 @@ func (s *Store) Backup(ctx context.Context, path string, cfg BackupConfig) (Mani
 	if err != nil {
 		return Manifest{}, err
 	}
-	return s.conn.Backup(ctx, path, report, cfg, s.Hold)
+	return s.conn.Backup(ctx, path, report, cfg, s.PauseArchive)
 }
 
 // Backup does what Store.Backup does for a store in another process, which has made the report and pauses archiving on request.
-func (c *Conn) Backup(ctx context.Context, path string, report Report, cfg BackupConfig, ask HoldFunc) (Manifest, error) {
+func (c *Conn) Backup(ctx context.Context, path string, report Report, cfg BackupConfig, ask ArchivePauseFunc) (Manifest, error) {
 	if report.Found > 0 {
 		return Manifest{}, fault.New(fault.DataLoss, "a damaged store is not backed up: %s", report.Problems[0]).
 			WithHint("orch verify names all that is damaged; orch restore brings an earlier backup back")
@@ -97,7 +97,7 @@ func (c *Conn) Backup(ctx context.Context, path string, report Report, cfg Backu
 		return Manifest{}, writeFault(path, err)
 	}
 	var m Manifest
-	err = withHold(ctx, ask, func(renew func() error) (err error) {
+	err = withArchivePause(ctx, ask, func(renew func() error) (err error) {
 		m, err = c.writeBackup(ctx, temp, report.Lost, cfg, renew)
 		return err
 	})

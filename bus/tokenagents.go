@@ -20,9 +20,9 @@ func (t *Tokens) AgentToken(id string) (Token, error) {
 	return r.Token, nil
 }
 
-// WhileAgent is While for the token of a registered agent, by the id of the agent. If the agent is no longer
+// AgentContext is TokenContext for the token of a registered agent, by the id of the agent. If the agent is no longer
 // registered, the context has ended.
-func (t *Tokens) WhileAgent(ctx context.Context, id string) (while context.Context, cancel context.CancelFunc) {
+func (t *Tokens) AgentContext(ctx context.Context, id string) (while context.Context, cancel context.CancelFunc) {
 	r, err := t.agentRecord(id)
 	if err != nil {
 		while, cancel = context.WithCancel(ctx)

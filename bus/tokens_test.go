@@ -146,13 +146,13 @@ func TestWhileATokenIsGood(t *testing.T) {
 	in := agentToken("short")
 	in.Life = 20 * time.Millisecond
 	_, secret := bustest.Issue(t, tokens, in)
-	short, cancel := tokens.While(t.Context(), secret)
+	short, cancel := tokens.TokenContext(t.Context(), secret)
 	t.Cleanup(cancel)
 	<-short.Done()
 	require.ErrorIs(t, short.Err(), context.DeadlineExceeded)
 
 	token, secret := bustest.Issue(t, tokens, agentToken("long"))
-	long, cancel := tokens.While(t.Context(), secret)
+	long, cancel := tokens.TokenContext(t.Context(), secret)
 	t.Cleanup(cancel)
 	require.NoError(t, long.Err())
 	_, err := tokens.RevokeToken(t.Context(), bus.RevokeToken{Token: token.ID, Actor: "user:ada"})
@@ -160,11 +160,11 @@ func TestWhileATokenIsGood(t *testing.T) {
 	<-long.Done()
 	require.ErrorIs(t, long.Err(), context.Canceled)
 
-	other, cancel := tokens.While(t.Context(), "nobody's")
+	other, cancel := tokens.TokenContext(t.Context(), "nobody's")
 	cancel()
 	require.NoError(t, other.Err(), "it was not this one's to end")
 
-	gone, cancel := tokens.WhileAgent(t.Context(), "AGT_NOBODY")
+	gone, cancel := tokens.AgentContext(t.Context(), "AGT_NOBODY")
 	t.Cleanup(cancel)
 	require.ErrorIs(t, gone.Err(), context.Canceled, "what was removed a moment before waits for nothing")
 }

@@ -313,9 +313,9 @@ func (t *Tokens) VerifyToken(secret string) (Token, error) {
 	return r.Token, nil
 }
 
-// While returns a context that ends when the token expires, is revoked or is replaced. Long answers are sent
+// TokenContext returns a context that ends when the token expires, is revoked or is replaced. Long answers are sent
 // under it. If the secret is that of no token, the context is ctx. The caller must call cancel.
-func (t *Tokens) While(ctx context.Context, secret string) (while context.Context, cancel context.CancelFunc) {
+func (t *Tokens) TokenContext(ctx context.Context, secret string) (while context.Context, cancel context.CancelFunc) {
 	r, err := t.verify(secret)
 	if err != nil {
 		return ctx, func() {}

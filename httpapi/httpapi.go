@@ -40,8 +40,8 @@ const (
 type Authenticator interface {
 	// Authenticate returns the client of a bearer token: UNAUTHORIZED, TOKEN_EXPIRED.
 	Authenticate(ctx context.Context, token string) (Client, error)
-	// FromHere refuses requests of web pages of other origins.
-	FromHere(next http.Handler) http.Handler
+	// CheckOrigin refuses requests of web pages of other origins.
+	CheckOrigin(next http.Handler) http.Handler
 }
 
 // Client is the authenticated sender of a request.
@@ -132,7 +132,7 @@ func New(cfg Config) (http.Handler, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return cfg.Authenticator.FromHere(&endpoint{cfg}), nil
+	return cfg.Authenticator.CheckOrigin(&endpoint{cfg}), nil
 }
 
 // newRequestID returns a new request id, for the log of the node and that of the task (S3-007).

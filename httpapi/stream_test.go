@@ -29,8 +29,8 @@ func (d openAuthenticator) Authenticate(context.Context, string) (httpapi.Client
 	return guest{d, make(chan int)}, nil
 }
 
-// FromHere implements httpapi.Authenticator.
-func (openAuthenticator) FromHere(next http.Handler) http.Handler { return next }
+// CheckOrigin implements httpapi.Authenticator.
+func (openAuthenticator) CheckOrigin(next http.Handler) http.Handler { return next }
 
 type guest struct {
 	openAuthenticator

@@ -19,7 +19,7 @@ func (ag *agentDesk) serveAgentDispatcher(ctx context.Context) error {
 		return err
 	}
 	end, err := rpc.ServeAgentDispatcher(c, rpc.AgentsConfig{
-		Dispatcher: ag.agentDispatcher, Member: ag.member, While: ag.credentials.tokens.WhileAgent, Status: httpapi.Status, Logger: ag.cfg.logger(),
+		Dispatcher: ag.agentDispatcher, Member: ag.member, While: ag.credentials.tokens.AgentContext, Status: httpapi.Status, Logger: ag.cfg.logger(),
 		Renew: rpc.HandleAgent(ag.renewOverNATS), Admit: ag.admit,
 	})
 	if err != nil {
@@ -76,7 +76,7 @@ func (d *agentDispatcher) Member(ctx context.Context, id string) (agents.Member,
 
 // Claim implements agent.Dispatcher. Who is removed while it waits gets no call.
 func (d *agentDispatcher) Claim(ctx context.Context, m agents.Member, c agents.Claim) (agents.Work, error) {
-	ctx, cancel := d.n.credentials.tokens.WhileAgent(ctx, m.ID)
+	ctx, cancel := d.n.credentials.tokens.AgentContext(ctx, m.ID)
 	defer cancel()
 	return d.Dispatcher.Claim(ctx, m, c)
 }

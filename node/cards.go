@@ -15,7 +15,7 @@ const toolListAgents = "system.getAgents"
 
 // cards serves the agent cards of the node and of its agents.
 func (ag *agentDesk) cards(face *server.Server) http.Handler {
-	return face.FromHere(httpapi.Cards(httpapi.CardsConfig{
+	return face.CheckOrigin(httpapi.Cards(httpapi.CardsConfig{
 		Node: agents.NodeCard(ag.address(), ag.cfg.Version), Logger: ag.cfg.logger(),
 		Agent: func(ctx context.Context, secret, name string) (agents.Card, error) {
 			return ag.agentCard(ctx, face, secret, name)

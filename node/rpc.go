@@ -29,8 +29,10 @@ func (d rpcAuthenticator) Authenticate(ctx context.Context, token string) (httpa
 	return rpcClient{b}, nil
 }
 
-// FromHere implements httpapi.Authenticator.
-func (d rpcAuthenticator) FromHere(next http.Handler) http.Handler { return d.face.FromHere(next) }
+// CheckOrigin implements httpapi.Authenticator.
+func (d rpcAuthenticator) CheckOrigin(next http.Handler) http.Handler {
+	return d.face.CheckOrigin(next)
+}
 
 // rpcClient is a client of /rpc.
 type rpcClient struct{ *server.ToolCaller }

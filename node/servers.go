@@ -50,7 +50,7 @@ func (h *executor) openGateway(ctx context.Context, tell func(context.Context, r
 		return nil
 	}
 	cfg := s.gateway(h.catalogue, h.cfg.logger())
-	cfg.Tell, cfg.Over = tell, over
+	cfg.OnChange, cfg.CallEnded = tell, over
 	g, err := gateway.New(cfg)
 	if err != nil {
 		return err

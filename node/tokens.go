@@ -118,7 +118,7 @@ func (cr *credentials) whileGood(next http.Handler) http.Handler {
 func (cr *credentials) endingWithToken(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if said := strings.Fields(r.Header.Get("Authorization")); len(said) == 2 { // as the faces read it
-			ctx, cancel := cr.tokens.While(r.Context(), said[1])
+			ctx, cancel := cr.tokens.TokenContext(r.Context(), said[1])
 			defer cancel()
 			r = r.WithContext(ctx)
 		}

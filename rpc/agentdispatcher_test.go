@@ -51,7 +51,7 @@ func serveAgents(t *testing.T) *fakeDispatcher {
 
 func (c *fakeDispatcher) agents() rpc.AgentsConfig {
 	return rpc.AgentsConfig{
-		Dispatcher: c, Member: c.member, While: c.tokens.WhileAgent,
+		Dispatcher: c, Member: c.member, While: c.tokens.AgentContext,
 		Renew: rpc.HandleAgent(func(_ context.Context, m agents.Member, _ struct{}) (string, error) { return "for " + m.Name, nil }),
 		Status: func(code fault.Code) int {
 			if code == fault.Unauthorized || code == fault.TokenExpired {

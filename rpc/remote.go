@@ -23,7 +23,7 @@ var (
 // its verification, and that it holds still for a backup. Who acts is cfg.Identity.
 func ServeAPI(c *bus.Conn, a api.API, s *bus.Store, cfg EndpointConfig) (*Endpoint, error) {
 	methods := apiMethods(a)
-	methods["hold"] = Handle(answerless(s.Hold))
+	methods["hold"] = Handle(answerless(s.PauseArchive))
 	methods["verify"] = Handle(func(ctx context.Context, _ struct{}) (bus.Report, error) { return s.Verify(ctx, nil) })
 	return Serve(c, bus.CommandPrefix, methods, cfg)
 }
@@ -251,7 +251,7 @@ func (r *Remote) Backup(ctx context.Context, path string, cfg bus.BackupConfig) 
 	if err != nil {
 		return bus.Manifest{}, err
 	}
-	return r.conn.Backup(ctx, path, report, cfg, func(ctx context.Context, h bus.Hold) error {
+	return r.conn.Backup(ctx, path, report, cfg, func(ctx context.Context, h bus.ArchivePause) error {
 		return Call(ctx, r.conn, bus.CommandPrefix+".hold", h, nil)
 	})
 }

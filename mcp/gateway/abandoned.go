@@ -37,11 +37,11 @@ func (g *Gateway) sweep() {
 	}
 }
 
-// EndAbandoned ends the calls without an attempt that have ended according to Config.Over, and the tasks that servers have made
+// EndAbandoned ends the calls without an attempt that have ended according to Config.CallEnded, and the tasks that servers have made
 // of them. The gateway itself does that every five seconds.
 func (g *Gateway) EndAbandoned(ctx context.Context) {
 	for key, f := range g.pendingCalls.unattended() {
-		if !g.cfg.Over(ctx, f.of) {
+		if !g.cfg.CallEnded(ctx, f.of) {
 			continue
 		}
 		f.stop()

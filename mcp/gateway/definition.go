@@ -34,7 +34,7 @@ const unpinned = "_meta"
 // unpinned, so that no property that a client may use changes unnoticed: icons, support of tasks, nulls.
 func pinnedPart(t *registry.Tool) json.RawMessage {
 	var tree map[string]any
-	if err := decode(t.Said, &tree); err != nil {
+	if err := decode(t.Raw, &tree); err != nil {
 		panic(err) // the registry has parsed it
 	}
 	delete(tree, unpinned)

@@ -26,12 +26,12 @@ type Config struct {
 	Catalogue *tools.Catalogue
 	// Connect is when the servers are connected.
 	Connect Connect
-	// Tell is called for changes of servers, one at a time and in order, before the catalogue changes. It must return
+	// OnChange is called for changes of servers, one at a time and in order, before the catalogue changes. It must return
 	// soon. Default: none.
-	Tell func(context.Context, registry.Change)
-	// Over reports whether a call has ended, so that nobody waits for its outcome. Default: unknown; such calls
+	OnChange func(context.Context, registry.Change)
+	// CallEnded reports whether a call has ended, so that nobody waits for its outcome. Default: unknown; such calls
 	// end after the time limit of questions.
-	Over func(context.Context, Call) bool
+	CallEnded func(context.Context, Call) bool
 	// Now is the clock. Default: time.Now.
 	Now    func() time.Time
 	Logger *slog.Logger
@@ -70,7 +70,7 @@ type Gateway struct {
 	// wake wakes run; stirred are the servers whose offer may have changed.
 	wake chan struct{}
 
-	notifyMu sync.Mutex // guards stirred, and serializes Config.Tell
+	notifyMu sync.Mutex // guards stirred, and serializes Config.OnChange
 	stirred  map[string]bool
 	// offering serializes changes of the catalogue; it guards refused and watcher.
 	offering sync.Mutex
@@ -91,8 +91,8 @@ func New(cfg Config) (*Gateway, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	if cfg.Tell == nil {
-		cfg.Tell = func(context.Context, registry.Change) {}
+	if cfg.OnChange == nil {
+		cfg.OnChange = func(context.Context, registry.Change) {}
 	}
 	g := &Gateway{
 		cfg: cfg, log: cfg.Logger, records: OpenRecords(cfg.Servers.Home, cfg.Logger),
@@ -115,7 +115,7 @@ func (g *Gateway) Start(ctx context.Context) error {
 		return err
 	}
 	g.group.Go(g.run)
-	if g.cfg.Over != nil {
+	if g.cfg.CallEnded != nil {
 		g.group.Go(g.sweep)
 	}
 	known := g.records.servers()
@@ -173,7 +173,7 @@ const closeGrace = time.Second
 // Servers returns the registry behind the gateway.
 func (g *Gateway) Servers() *registry.Registry { return g.servers }
 
-// notify is called by the registry for changes, and does not block. Changed offers are not passed to Config.Tell.
+// notify is called by the registry for changes, and does not block. Changed offers are not passed to Config.OnChange.
 func (g *Gateway) notify(c registry.Change) {
 	defer signal(g.wake)
 	g.notifyMu.Lock()
@@ -182,7 +182,7 @@ func (g *Gateway) notify(c registry.Change) {
 	case registry.ToolsChanged, registry.ResourcesChanged, registry.PromptsChanged:
 		g.stirred[c.Server] = true
 	case registry.ToolLoaded, registry.ToolRemoved, registry.ToolEnabled, registry.ToolDisabled, registry.DefinitionAccepted:
-		g.cfg.Tell(g.life, c)
+		g.cfg.OnChange(g.life, c)
 	}
 }
 

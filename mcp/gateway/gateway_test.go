@@ -422,7 +422,7 @@ func TestAbandonedQuestions(t *testing.T) {
 	w := newOlder(t)
 	var over atomic.Bool
 	w.open(func(c *gateway.Config) {
-		c.Over = func(_ context.Context, call gateway.Call) bool {
+		c.CallEnded = func(_ context.Context, call gateway.Call) bool {
 			return call == gateway.Call{Task: "TASK_1", Step: "lab__look"} && over.Load()
 		}
 	})

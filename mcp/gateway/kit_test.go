@@ -84,7 +84,7 @@ func (w *world) open(change ...func(*gateway.Config)) {
 			Getenv: func(name string) string { return map[string]string{"PATH": os.Getenv("PATH"), "HOME": w.home}[name] },
 		},
 		Catalogue: w.catalogue, Connect: gateway.OnCall, Logger: slog.New(slog.NewTextHandler(w.log, nil)),
-		Tell: func(_ context.Context, c registry.Change) {
+		OnChange: func(_ context.Context, c registry.Change) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.changes = append(w.changes, c)

@@ -146,7 +146,7 @@ func (c *connection) tools(ctx context.Context, refused func(tool, reason string
 
 // parseTool parses the definition of a tool. It also returns why the tool cannot be used; "" if it can.
 func parseTool(raw json.RawMessage) (*Tool, trait, string) {
-	tool := &Tool{Said: raw}
+	tool := &Tool{Raw: raw}
 	if len(raw) > maxToolBytes {
 		_ = json.Unmarshal(raw, &struct {
 			Name *string `json:"name"`

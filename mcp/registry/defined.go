@@ -11,8 +11,8 @@ import (
 type Tool struct {
 	mcp.Tool
 
-	// Said is the whole definition from the server, as JSON.
-	Said json.RawMessage
+	// Raw is the whole definition from the server, as JSON.
+	Raw json.RawMessage
 }
 
 // Defined is a server according to its definition, with the tools that it offers.

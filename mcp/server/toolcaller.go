@@ -81,7 +81,7 @@ func programNote(name string) string {
 
 // CheckOrigin refuses requests of web pages of other origins, and those to another host than this one, as the MCP face
 // does.
-func (s *Server) FromHere(next http.Handler) http.Handler { return s.checkOrigin(next) }
+func (s *Server) CheckOrigin(next http.Handler) http.Handler { return s.checkOrigin(next) }
 
 // Name returns the actor in the log.
 func (b *ToolCaller) Name() string { return b.c.who.Name }
