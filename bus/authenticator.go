@@ -47,22 +47,22 @@ var _ server.Authentication = (*authenticator)(nil)
 
 // Check implements server.Authentication.
 func (a *authenticator) Check(c server.ClientAuthentication) bool {
-	said := c.GetOpts()
+	opts := c.GetOpts()
 	switch {
 	case c.Kind() != server.CLIENT:
 		return false
-	case said.Username == OperatorUser && equalSecrets(said.Password, a.auth.Operator):
+	case opts.Username == OperatorUser && equalSecrets(opts.Password, a.auth.Operator):
 		c.RegisterUser(&server.User{Username: OperatorUser, Permissions: &server.Permissions{
 			Publish: &server.SubjectPermission{Deny: []string{IdentitySubjects + ".>"}},
 		}})
 		return true
-	case said.Username == WorkerUser && equalSecrets(said.Password, a.auth.Worker):
+	case opts.Username == WorkerUser && equalSecrets(opts.Password, a.auth.Worker):
 		c.RegisterUser(&server.User{Username: WorkerUser, Permissions: permissions(
 			[]string{WorkPrefix + ".>", NoticePrefix + ".*"}, workerInbox+".>",
 		)})
 		return true
 	default:
-		return a.admitToken(c, said)
+		return a.admitToken(c, opts)
 	}
 }
 

@@ -156,8 +156,8 @@ type blockFiles struct {
 func (b *blockFiles) wait() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	mine := b.rounds + 1
-	for b.err == nil && b.done < mine {
+	round := b.rounds + 1
+	for b.err == nil && b.done < round {
 		if b.rounds > b.done {
 			b.roundDone.Wait()
 			continue

@@ -1,7 +1,7 @@
 // Package bus is the storage on NATS: the embedded server, the log of commits on JetStream and its side stores. Requests
 // between faces, workers and the node are in package rpc. Only these two packages know NATS.
 //
-// What it promises:
+// Guarantees:
 //
 //   - A data directory has one server. It locks the directory before anything else; a second process gets
 //     CONFLICT with the process id and the address of the first.

@@ -177,14 +177,14 @@ func (j *Journal) newsSubject() string { return "orch.news.journal." + j.name }
 // Follow calls changed soon after each entry with its position, and with 0 at every poll: there may be entries
 // without a notification. It returns when ctx ends, or UNAVAILABLE when the connection is closed.
 func (j *Journal) Follow(ctx context.Context, changed func(position uint64)) error {
-	told := make(chan uint64, 1)
+	notified := make(chan uint64, 1)
 	sub, err := j.store.conn.nc.Subscribe(j.newsSubject(), func(m *nats.Msg) {
 		position, _ := strconv.ParseUint(string(m.Data), 10, 64) // otherwise the next poll finds it
 		select {
-		case <-told: // the newest notification replaces older ones
+		case <-notified: // the newest notification replaces older ones
 		default:
 		}
-		told <- position
+		notified <- position
 	})
 	if err != nil {
 		return sideFault(err, "the database cannot be followed")
@@ -196,7 +196,7 @@ func (j *Journal) Follow(ctx context.Context, changed func(position uint64)) err
 		select {
 		case <-ctx.Done():
 			return nil
-		case position := <-told:
+		case position := <-notified:
 			changed(position)
 		case <-tick.C:
 			changed(0)

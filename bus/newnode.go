@@ -61,8 +61,8 @@ func (c *Conn) KnownServers() string {
 	if given, err := url.Parse(first); err == nil {
 		user = given.User
 	}
-	for _, told := range c.nc.DiscoveredServers() {
-		if u, err := url.Parse(told); err == nil {
+	for _, discovered := range c.nc.DiscoveredServers() {
+		if u, err := url.Parse(discovered); err == nil {
 			u.User = user
 			known = append(known, u.String())
 		}

@@ -15,28 +15,28 @@ import (
 
 // RestoreConfig configures a restore.
 type RestoreConfig struct {
-	// File is the backup, DataDir the directory that is made of it. Required.
+	// File is the backup, DataDir the directory to create from it. Required.
 	File, DataDir string
-	// Replace allows that the data directory has content; it is moved aside, not deleted.
+	// Replace permits a data directory with content, which is moved aside, not deleted.
 	Replace bool
-	// Logger gets the log of the server that checks the result; nil discards it.
+	// Logger logs the server that checks the result; nil discards it.
 	Logger *slog.Logger
-	// Progress, which may be nil, is told what begins.
+	// Progress, which may be nil, is called at the start of each step.
 	Progress func(step string)
 }
 
-// Restored is the outcome of a restore.
+// Restored is the result of a restore.
 type Restored struct {
 	Manifest Manifest `json:"manifest"`
-	// Report is what the check of the result found: no problems.
+	// Report is the check of the result: it has no problems.
 	Report Report `json:"report"`
-	// Aside is where the former content of the data directory lies now, if it had one.
+	// Aside is the new path of the former content of the data directory, if there was any.
 	Aside string `json:"aside,omitempty"`
 }
 
-// Restore makes a data directory of a backup. The backup is checked before anything is written, and the
-// result as a whole (see Verify) before it gets its name. Errors: DATA_LOSS for a damaged backup, CONFLICT
-// when the directory has content or a node runs on it, DISK_FULL.
+// Restore creates a data directory from a backup. It checks the backup before anything is written, and the
+// result as a whole (see Verify) before the directory gets its name. Errors: DATA_LOSS for a damaged backup, CONFLICT
+// if the directory has content or a node runs on it, DISK_FULL.
 func Restore(ctx context.Context, cfg RestoreConfig) (Restored, error) {
 	if cfg.Progress == nil {
 		cfg.Progress = func(string) {}
@@ -59,7 +59,7 @@ func Restore(ctx context.Context, cfg RestoreConfig) (Restored, error) {
 	if err != nil {
 		return r, writeFault(cfg.DataDir, err)
 	}
-	defer func() { _ = os.RemoveAll(staged) }() // it has its name by now, or is of no use
+	defer func() { _ = os.RemoveAll(staged) }() // it was renamed, or is useless
 	if r.Report, err = cfg.stage(ctx, staged, r.Manifest); err != nil {
 		return r, err
 	}
@@ -67,12 +67,12 @@ func Restore(ctx context.Context, cfg RestoreConfig) (Restored, error) {
 	return r, err
 }
 
-// realPath follows links, so that what a link leads to is replaced, and not the link.
+// realPath follows symbolic links, so that the target of a link is replaced instead of the link.
 func realPath(path string) string {
 	if followed, err := filepath.EvalSymlinks(path); err == nil {
 		return followed
 	}
-	return filepath.Clean(path) // it is not there yet
+	return filepath.Clean(path) // it does not exist yet
 }
 
 func (c *RestoreConfig) read(ctx context.Context, use func(string, io.Reader) error) (Manifest, error) {
@@ -96,7 +96,7 @@ func (c *RestoreConfig) checkTarget() error {
 	return nil
 }
 
-// stage makes the store in a directory, with a server of its own, and checks it.
+// stage creates the store in a directory, with a separate server, and checks it.
 func (c *RestoreConfig) stage(ctx context.Context, dir string, m Manifest) (Report, error) {
 	server, err := StartServer(ctx, ServerConfig{DataDir: dir, Logger: c.Logger, Durability: Relaxed})
 	if err != nil {
@@ -145,21 +145,21 @@ func (c *RestoreConfig) fill(ctx context.Context, server *Server, m Manifest) (r
 
 func writeCredentials(dir string, data io.Reader) error {
 	var auth credentials
-	if err := json.NewDecoder(data).Decode(&auth); err != nil { // the part has a digest
+	if err := json.NewDecoder(data).Decode(&auth); err != nil { // the digest of the part was correct
 		return damagedBackup(err)
 	}
 	return writeSealed(filepath.Join(dir, authFile), auth)
 }
 
-// install gives the staged directory its name, and moves what was there aside.
+// install renames the staged directory to its name, and moves existing content aside.
 func (c *RestoreConfig) install(staged string) (aside string, err error) {
-	err = os.Remove(c.DataDir) // when it is empty
+	err = os.Remove(c.DataDir) // succeeds if it is empty
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		lock, err := lockDataDir(c.DataDir, "orch restore")
 		if err != nil {
 			return "", err
 		}
-		defer func() { _ = unlock(lock) }() // the kernel does so at the latest when the process ends
+		defer func() { _ = unlock(lock) }() // otherwise the kernel unlocks it when the process ends
 		aside = c.DataDir + ".before-" + time.Now().UTC().Format("20060102T150405.000")
 		if err := os.Rename(c.DataDir, aside); err != nil {
 			return "", writeFault(aside, err)

@@ -32,11 +32,9 @@ const (
 	// TunnelSubject is where the active node of a cluster accepts tunnels to its HTTP faces. A tunnel is like a connection
 	// over the network: requests inside it still need a credential.
 	TunnelSubject = "orch.tunnel"
-	// AgentSubjects is the prefix of the subjects at which registered agents speak for themselves:
 	// AgentSubjects is the root of "orch.agent.<id of the agent>.tasks", .status, .results and .credential. The id identifies
 	// the sender, because the server lets only that agent publish there.
 	AgentSubjects = "orch.agent"
-	// IdentitySubjects is the prefix of the subjects at which people speak for themselves, with tokens of their own:
 	// IdentitySubjects is the root of "orch.as.<digest of the secret>.<method>". The digest identifies the sender: the embedded server
 	// lets only connections with that secret publish there, not even the operator. An external server applies its own permissions.
 	IdentitySubjects = "orch.as"

@@ -99,10 +99,10 @@ func (t *Tokens) follow(ctx context.Context, ready chan<- error) {
 	defer close(t.ended)
 	tick := time.NewTicker(followAgain)
 	defer tick.Stop()
-	told := false
+	reported := false
 	tell := func(err error) {
-		if !told {
-			told = true
+		if !reported {
+			reported = true
 			ready <- err
 		}
 	}
@@ -139,7 +139,7 @@ func (t *Tokens) watch(ctx context.Context, ready func()) error {
 		for range w.Updates() {
 		} // otherwise the library waits for a reader forever
 	}()
-	for told, learned := false, uint64(0); ; {
+	for reported, learned := false, uint64(0); ; {
 		select {
 		case <-ctx.Done():
 			return nil
@@ -150,12 +150,12 @@ func (t *Tokens) watch(ctx context.Context, ready func()) error {
 			case !ok:
 				return nil
 			case e == nil:
-				told = true
+				reported = true
 			default:
 				t.applyEntry(ctx, e)
 				learned = max(learned, e.Revision())
 			}
-			if told && learned >= newest {
+			if reported && learned >= newest {
 				ready()
 			}
 		}
@@ -192,9 +192,9 @@ func (t *Tokens) applyEntry(ctx context.Context, e jetstream.KeyValueEntry) {
 // apply sets the record of a key, unless a newer one is set. The previous token of the key becomes
 // invalid.
 func (t *Tokens) apply(key string, revision uint64, r *tokenRecord) {
-	was, told := t.replace(key, revision, r)
-	if was != nil && told != nil {
-		told(was.Token, r.renews(was))
+	was, notify := t.replace(key, revision, r)
+	if was != nil && notify != nil {
+		notify(was.Token, r.renews(was))
 	}
 }
 

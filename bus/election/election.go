@@ -239,7 +239,7 @@ func isFree(entry jetstream.KeyValueEntry) bool { return entry.Operation() != je
 
 // watch returns a channel that is notified of each entry of the lease for which counts returns true, until ctx ends. If the bucket cannot be watched it is never notified.
 func (m *Member) watch(ctx context.Context, counts func(jetstream.KeyValueEntry) bool) <-chan struct{} {
-	told := make(chan struct{}, 1)
+	notified := make(chan struct{}, 1)
 	go func() {
 		changes, err := m.kv.Watch(ctx, leaseKey, jetstream.UpdatesOnly())
 		if err != nil {
@@ -254,12 +254,12 @@ func (m *Member) watch(ctx context.Context, counts func(jetstream.KeyValueEntry)
 					return
 				}
 				if entry != nil && counts(entry) {
-					notify(told)
+					notify(notified)
 				}
 			}
 		}
 	}()
-	return told
+	return notified
 }
 
 // notify sends to a channel, unless one notification is already pending.

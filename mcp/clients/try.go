@@ -39,9 +39,9 @@ type Trial struct {
 func Try(ctx context.Context, l Launch, getenv func(string) string) (Trial, error) {
 	ctx, stop := context.WithTimeout(ctx, tryTime)
 	defer stop()
-	said := &tail{}
+	stderr := &tail{}
 	cmd := exec.CommandContext(ctx, l.Command, l.Args...)
-	cmd.Dir, cmd.Env, cmd.Stderr, cmd.WaitDelay = string(filepath.Separator), l.environment(getenv), said, tryEnd
+	cmd.Dir, cmd.Env, cmd.Stderr, cmd.WaitDelay = string(filepath.Separator), l.environment(getenv), stderr, tryEnd
 	cmd.Cancel = func() error { return endProcess(cmd) }
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -63,10 +63,10 @@ func Try(ctx context.Context, l Launch, getenv func(string) string) (Trial, erro
 	}
 	ended := cmd.Wait()
 	if err != nil {
-		return Trial{}, fault.New(fault.ExecFailed, "%s%s", fault.From(err).Message, said)
+		return Trial{}, fault.New(fault.ExecFailed, "%s%s", fault.From(err).Message, stderr)
 	}
 	if ended != nil {
-		return Trial{}, fault.New(fault.ExecFailed, "it lists its tools and then ends with %w%s", ended, said)
+		return Trial{}, fault.New(fault.ExecFailed, "it lists its tools and then ends with %w%s", ended, stderr)
 	}
 	return t, nil
 }
@@ -208,9 +208,9 @@ func (t *tail) Write(p []byte) (int, error) {
 
 // String returns the text, after a colon.
 func (t *tail) String() string {
-	said := strings.ToValidUTF8(strings.TrimSpace(string(t.text)), "")
-	if said == "" {
+	text := strings.ToValidUTF8(strings.TrimSpace(string(t.text)), "")
+	if text == "" {
 		return ""
 	}
-	return "; it said: " + said
+	return "; it said: " + text
 }

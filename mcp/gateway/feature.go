@@ -74,60 +74,60 @@ func featureOf(server string, kind Kind, raw json.RawMessage) (Feature, error) {
 }
 
 func resourceOf(server string, raw json.RawMessage, key *string) (*mcp.Resource, error) {
-	var said mcp.Resource
-	if json.Unmarshal(raw, &said) != nil {
+	var decoded mcp.Resource
+	if json.Unmarshal(raw, &decoded) != nil {
 		return nil, notOfferable("its definition is none")
 	}
-	*key = said.URI
-	if hasInvisible(said.URI) || hasInvisible(said.Name) {
+	*key = decoded.URI
+	if hasInvisible(decoded.URI) || hasInvisible(decoded.Name) {
 		return nil, notOfferable("it holds hidden characters")
 	}
-	if !isURI(said.URI) || !isURI(OutsideURI(server, said.URI)) {
+	if !isURI(decoded.URI) || !isURI(OutsideURI(server, decoded.URI)) {
 		return nil, notOfferable("its URI is none")
 	}
 	return &mcp.Resource{
-		URI: OutsideURI(server, said.URI), Name: escape(said.Name, maxTitle), Title: escape(said.Title, maxTitle),
-		Description: escape(said.Description, maxDescription), MIMEType: escape(said.MIMEType, maxTitle), Size: max(said.Size, 0),
-		Annotations: annotationsOf(said.Annotations),
+		URI: OutsideURI(server, decoded.URI), Name: escape(decoded.Name, maxTitle), Title: escape(decoded.Title, maxTitle),
+		Description: escape(decoded.Description, maxDescription), MIMEType: escape(decoded.MIMEType, maxTitle), Size: max(decoded.Size, 0),
+		Annotations: annotationsOf(decoded.Annotations),
 	}, nil
 }
 
 func templateOf(server string, raw json.RawMessage, key *string) (*mcp.ResourceTemplate, error) {
-	var said mcp.ResourceTemplate
-	if json.Unmarshal(raw, &said) != nil {
+	var decoded mcp.ResourceTemplate
+	if json.Unmarshal(raw, &decoded) != nil {
 		return nil, notOfferable("its definition is none")
 	}
-	*key = said.URITemplate
-	if hasInvisible(said.URITemplate) || hasInvisible(said.Name) {
+	*key = decoded.URITemplate
+	if hasInvisible(decoded.URITemplate) || hasInvisible(decoded.Name) {
 		return nil, notOfferable("it holds hidden characters")
 	}
-	if !isTemplate(said.URITemplate) {
+	if !isTemplate(decoded.URITemplate) {
 		return nil, notOfferable("its template is none")
 	}
 	return &mcp.ResourceTemplate{
-		URITemplate: OutsideURI(server, said.URITemplate), Name: escape(said.Name, maxTitle), Title: escape(said.Title, maxTitle),
-		Description: escape(said.Description, maxDescription), MIMEType: escape(said.MIMEType, maxTitle), Annotations: annotationsOf(said.Annotations),
+		URITemplate: OutsideURI(server, decoded.URITemplate), Name: escape(decoded.Name, maxTitle), Title: escape(decoded.Title, maxTitle),
+		Description: escape(decoded.Description, maxDescription), MIMEType: escape(decoded.MIMEType, maxTitle), Annotations: annotationsOf(decoded.Annotations),
 	}, nil
 }
 
 func promptOf(server string, raw json.RawMessage, key *string) (*mcp.Prompt, error) {
-	var said mcp.Prompt
-	if json.Unmarshal(raw, &said) != nil {
+	var decoded mcp.Prompt
+	if json.Unmarshal(raw, &decoded) != nil {
 		return nil, notOfferable("its definition is none")
 	}
-	*key = said.Name
+	*key = decoded.Name
 	clean := &mcp.Prompt{
-		Name: OutsidePrompt(server, said.Name), Title: escape(said.Title, maxTitle), Description: escape(said.Description, maxDescription),
+		Name: OutsidePrompt(server, decoded.Name), Title: escape(decoded.Title, maxTitle), Description: escape(decoded.Description, maxDescription),
 	}
 	switch {
-	case hasInvisible(said.Name):
+	case hasInvisible(decoded.Name):
 		return nil, notOfferable("it holds hidden characters")
-	case said.Name == "" || len(clean.Name) > maxName:
+	case decoded.Name == "" || len(clean.Name) > maxName:
 		return nil, notOfferable("its name is none")
-	case len(said.Arguments) > maxArguments:
+	case len(decoded.Arguments) > maxArguments:
 		return nil, notOfferable("it has more than 100 arguments")
 	}
-	for _, a := range said.Arguments {
+	for _, a := range decoded.Arguments {
 		if a == nil || a.Name == "" || len(a.Name) > maxName || hasInvisible(a.Name) {
 			return nil, notOfferable("the name of an argument is none, or holds hidden characters")
 		}
@@ -175,18 +175,18 @@ func annotationsOf(said *mcp.Annotations) *mcp.Annotations {
 
 // contentsOf returns the result of a read with URIs of orch, and only the fields of MCP. TOOL_FAILED if it is invalid.
 func contentsOf(server, uri string, raw json.RawMessage) (json.RawMessage, error) {
-	var said mcp.ReadResourceResult
-	if json.Unmarshal(raw, &said) != nil || said.Contents == nil {
+	var decoded mcp.ReadResourceResult
+	if json.Unmarshal(raw, &decoded) != nil || decoded.Contents == nil {
 		return nil, fault.New(fault.ToolFailed, "%s returned no contents of a resource", server)
 	}
-	if len(said.Contents) > maxContents {
+	if len(decoded.Contents) > maxContents {
 		return nil, fault.New(fault.ToolFailed, "%s returned more than %d contents of a resource", server, maxContents).WithReason("SIZE_LIMIT_EXCEEDED")
 	}
 	var clean struct {
 		Contents []*mcp.ResourceContents `json:"contents"`
 	}
 	clean.Contents = []*mcp.ResourceContents{}
-	for _, c := range said.Contents {
+	for _, c := range decoded.Contents {
 		if c == nil {
 			return nil, fault.New(fault.ToolFailed, "%s returned no contents of a resource", server)
 		}
@@ -204,12 +204,12 @@ func embeddedOf(server string, c *mcp.ResourceContents) *mcp.ResourceContents {
 
 // messagesOf returns a prompt with URIs of orch, and only the fields of MCP. TOOL_FAILED if it is invalid.
 func messagesOf(server string, raw json.RawMessage) (json.RawMessage, error) {
-	var said mcp.GetPromptResult
-	if json.Unmarshal(raw, &said) != nil {
+	var decoded mcp.GetPromptResult
+	if json.Unmarshal(raw, &decoded) != nil {
 		return nil, noPrompt(server)
 	}
-	clean := &mcp.GetPromptResult{Description: escape(said.Description, maxDescription), Messages: []*mcp.PromptMessage{}}
-	for _, m := range said.Messages {
+	clean := &mcp.GetPromptResult{Description: escape(decoded.Description, maxDescription), Messages: []*mcp.PromptMessage{}}
+	for _, m := range decoded.Messages {
 		if m == nil || m.Role != "user" && m.Role != "assistant" {
 			return nil, noPrompt(server)
 		}

@@ -240,15 +240,15 @@ func (g *Gateway) update(why updateCause) (map[string]registry.Defined, error) {
 func (g *Gateway) offer(defined map[string]registry.Defined, why updateCause) error {
 	present := map[string][]*outsideTool{}
 	var all []tools.Tool
-	taken := map[string]bool{}
+	used := map[string]bool{}
 	for _, server := range slices.Sorted(maps.Keys(defined)) {
 		for _, t := range g.toolsOf(server, defined[server], why) {
 			name := t.Spec().Name
-			if taken[name] {
+			if used[name] {
 				g.leaveOut(server, t.Tool, "another tool becomes "+name)
 				continue
 			}
-			taken[name] = true
+			used[name] = true
 			present[server] = append(present[server], t)
 			all = append(all, t)
 		}

@@ -67,17 +67,17 @@ func newOutsideTool(e Entry, call func(context.Context, *tools.Env, *outsideTool
 
 // entryOf converts a definition to an entry, with the configured effect.
 func entryOf(server string, d json.RawMessage, effect tools.Effect) (Entry, error) {
-	var said definition
-	if err := decode(d, &said); err != nil {
+	var def definition
+	if err := decode(d, &def); err != nil {
 		return Entry{}, fault.Wrap(fault.ValidationError, err, "the definition is none")
 	}
-	e := Entry{Server: server, Tool: said.Name, Input: encode(said.InputSchema)}
-	if said.OutputSchema != nil {
-		e.Structured = encode(said.OutputSchema)
+	e := Entry{Server: server, Tool: def.Name, Input: encode(def.InputSchema)}
+	if def.OutputSchema != nil {
+		e.Structured = encode(def.OutputSchema)
 	}
-	hints := said.Annotations
+	hints := def.Annotations
 	e.Spec = tools.Spec{
-		Name: tools.OutsideName(server, said.Name), Title: titleOf(said), Purpose: escape(said.Description, maxDescription),
+		Name: tools.OutsideName(server, def.Name), Title: titleOf(def), Purpose: escape(def.Description, maxDescription),
 		Conditions: []string{"A tool of the MCP server " + server},
 		Effect:     effectOf(hints, effect), Gate: tools.InProgress, Approval: tools.NoApproval,
 		OpenWorld: hints == nil || hints.OpenWorldHint == nil || *hints.OpenWorldHint,

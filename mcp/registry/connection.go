@@ -86,8 +86,8 @@ func handshake(ctx context.Context, l link, o connectOptions, version string) (*
 		l.close()
 		return nil, err
 	}
-	heard := &handshakeCapture{}
-	ctx = context.WithValue(ctx, handshakeCaptureKey{}, heard)
+	capture := &handshakeCapture{}
+	ctx = context.WithValue(ctx, handshakeCaptureKey{}, capture)
 	// The SDK reads while the session lives, but not all of its work ends with ctx.
 	stop := context.AfterFunc(ctx, l.close)
 	session, err := client.Connect(ctx, l, &mcp.ClientSessionOptions{ProtocolVersion: version})
@@ -98,7 +98,7 @@ func handshake(ctx context.Context, l link, o connectOptions, version string) (*
 		l.close()
 		return nil, explain(err, l)
 	}
-	c := &connection{session: session, link: l, pendingCalls: o.pendingCalls, supportsTasks: heard.finish(), done: make(chan struct{})}
+	c := &connection{session: session, link: l, pendingCalls: o.pendingCalls, supportsTasks: capture.finish(), done: make(chan struct{})}
 	go func() {
 		defer close(c.done)
 		_ = session.Wait() // users of the session get the error

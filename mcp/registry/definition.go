@@ -74,7 +74,7 @@ func decodeServers(d document) ([]definition, []SchemaError) {
 	}
 	var all []definition
 	var problems []SchemaError
-	taken := map[string]string{}
+	seen := map[string]string{}
 	for i, entries := range []map[string]json.RawMessage{maybe.Claude, maybe.Code} {
 		for _, name := range slices.Sorted(maps.Keys(entries)) {
 			path := []string{serverKeys()[i], name}
@@ -89,14 +89,14 @@ func decodeServers(d document) ([]definition, []SchemaError) {
 				problems = append(problems, d.badPattern(path, odd, pattern))
 			case config.Name == "":
 				problems = append(problems, d.problem(path, path, "has no letter or digit in its name"))
-			case taken[config.Name] != "":
-				problems = append(problems, d.problem(path, path, "becomes "+config.Name+", as "+taken[config.Name]+" does"))
+			case seen[config.Name] != "":
+				problems = append(problems, d.problem(path, path, "becomes "+config.Name+", as "+seen[config.Name]+" does"))
 			default:
 				def := define(d.file, config)
 				def.key, def.ignored = name, ignored(entries[name])
 				all = append(all, def)
 			}
-			taken[config.Name] = name
+			seen[config.Name] = name
 		}
 	}
 	return all, problems

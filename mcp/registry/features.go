@@ -64,7 +64,7 @@ func (r *Registry) list(ctx context.Context, server, method, key string, has fun
 		}
 		var err error
 		all, err = a.conn.list(ctx, method, key, listLimits{count: maxFeatures, bytes: maxFeatureBytes})
-		if said, ok := errors.AsType[*jsonrpc.Error](err); ok && said.Code == jsonrpc.CodeMethodNotFound { // such as a server without templates
+		if rpcErr, ok := errors.AsType[*jsonrpc.Error](err); ok && rpcErr.Code == jsonrpc.CodeMethodNotFound { // such as a server without templates
 			all, err = []json.RawMessage{}, nil
 		}
 		return err

@@ -86,7 +86,7 @@ func (g *handshakeCapture) finish() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, l := range g.bodies {
-		for _, msg := range messages(l.heard) {
+		for _, msg := range messages(l.data) {
 			if resp, ok := msg.(*jsonrpc.Response); ok {
 				g.readCapabilities(resp.Result)
 			}
@@ -101,7 +101,7 @@ type capturedBody struct {
 	io.ReadCloser
 
 	capture *handshakeCapture
-	heard   []byte
+	data    []byte
 }
 
 // Read implements io.Reader.
@@ -109,8 +109,8 @@ func (l *capturedBody) Read(p []byte) (int, error) {
 	n, err := l.ReadCloser.Read(p)
 	l.capture.mu.Lock()
 	defer l.capture.mu.Unlock()
-	if !l.capture.over && len(l.heard)+n <= maxCaptured {
-		l.heard = append(l.heard, p[:n]...)
+	if !l.capture.over && len(l.data)+n <= maxCaptured {
+		l.data = append(l.data, p[:n]...)
 	}
 	return n, err
 }

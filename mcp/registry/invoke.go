@@ -122,15 +122,15 @@ var rejected = jsonrpc.Error{Code: -32005, Message: "rejected by transport"}
 
 // callError returns the error of a request, with the secrets of the definition hidden.
 func (s *server) callError(ctx context.Context, a *activeSession, what string, err error) error {
-	said, answered := errors.AsType[*jsonrpc.Error](err)
-	answered = answered && (said.Code != rejected.Code || said.Message != rejected.Message)
+	rpcErr, answered := errors.AsType[*jsonrpc.Error](err)
+	answered = answered && (rpcErr.Code != rejected.Code || rpcErr.Message != rejected.Message)
 	switch {
 	case errors.Is(err, errOvertime):
 		return fault.Wrap(fault.Timeout, errors.Join(ErrUnanswered, context.DeadlineExceeded), what+" did not answer within "+a.timeout.String())
 	case ctx.Err() != nil:
 		return fault.Wrap(fault.CodeOf(ctx.Err()), errors.Join(ctx.Err(), ErrUnanswered), "the call of "+what+" was given up")
 	case answered:
-		return fault.New(codeOf(said), "the call of %s failed: %s", what, a.conceal(said.Message))
+		return fault.New(codeOf(rpcErr), "the call of %s failed: %s", what, a.conceal(rpcErr.Message))
 	}
 	text := strings.ReplaceAll(reasonOf(explain(err, a.conn.link)), alias, "")
 	failed := fault.New(fault.ToolUnavailable, "the call of %s failed: %s", what, a.conceal(text))
@@ -141,8 +141,8 @@ func (s *server) callError(ctx context.Context, a *activeSession, what string, e
 }
 
 // codeOf returns the code for an error answered by a server.
-func codeOf(said *jsonrpc.Error) fault.Code {
-	switch said.Code {
+func codeOf(rpcErr *jsonrpc.Error) fault.Code {
+	switch rpcErr.Code {
 	case jsonrpc.CodeInvalidParams:
 		return fault.InvalidParams
 	case codeNoResource:
@@ -212,14 +212,14 @@ func (a *activeSession) params(f *pendingCall, state string, asTask bool) *rawPa
 // urlsOf returns the URLs that the user must visit before the server accepts a call. The server itself knows when that
 // has happened: it ignores the answers.
 func urlsOf(err error) []Ask {
-	said, ok := errors.AsType[*jsonrpc.Error](err)
-	if !ok || said.Code != mcp.CodeURLElicitationRequired {
+	rpcErr, ok := errors.AsType[*jsonrpc.Error](err)
+	if !ok || rpcErr.Code != mcp.CodeURLElicitationRequired {
 		return nil
 	}
 	var data struct {
 		Elicitations []json.RawMessage `json:"elicitations"`
 	}
-	if json.Unmarshal(said.Data, &data) != nil || len(data.Elicitations) > maxAsks {
+	if json.Unmarshal(rpcErr.Data, &data) != nil || len(data.Elicitations) > maxAsks {
 		return nil
 	}
 	var asks []Ask

@@ -223,7 +223,7 @@ func (v *taskWait) recordDisturbance(a *activeSession, err error) error {
 // get polls the task.
 func (v *taskWait) get(ctx context.Context, state any) error {
 	raw, err := v.request(ctx, "tasks/get", true, nil)
-	if said, ok := errors.AsType[*jsonrpc.Error](err); ok && unknownTask(said) {
+	if rpcErr, ok := errors.AsType[*jsonrpc.Error](err); ok && unknownTask(rpcErr) {
 		return taskLost(v.s.name, v.taskHandle)
 	}
 	if err != nil {
@@ -236,8 +236,8 @@ func (v *taskWait) get(ctx context.Context, state any) error {
 }
 
 // unknownTask reports whether an error means that the task does not exist.
-func unknownTask(said *jsonrpc.Error) bool {
-	return said.Code == jsonrpc.CodeInvalidParams || said.Code == jsonrpc.CodeMethodNotFound
+func unknownTask(rpcErr *jsonrpc.Error) bool {
+	return rpcErr.Code == jsonrpc.CodeInvalidParams || rpcErr.Code == jsonrpc.CodeMethodNotFound
 }
 
 // record records the state of the task from the server.
@@ -279,11 +279,11 @@ func (v *taskWait) result(ctx context.Context, status string) (json.RawMessage, 
 	v.setOpen(true)
 	raw, err := v.request(ctx, "tasks/result", over, nil)
 	v.setOpen(false)
-	said, answered := errors.AsType[*jsonrpc.Error](err)
+	rpcErr, answered := errors.AsType[*jsonrpc.Error](err)
 	switch {
 	case answered && !over:
 		return nil, errAgain // the next poll returns the reason
-	case answered && status == "completed" && unknownTask(said):
+	case answered && status == "completed" && unknownTask(rpcErr):
 		return nil, taskLost(v.s.name, v.taskHandle)
 	}
 	return raw, err
@@ -386,7 +386,7 @@ func (v *taskWait) sendAnswers(ctx context.Context) error {
 		return nil
 	}
 	_, err := v.request(ctx, "tasks/update", true, object{"inputResponses": v.answers})
-	if said, ok := errors.AsType[*jsonrpc.Error](err); ok && unknownTask(said) {
+	if rpcErr, ok := errors.AsType[*jsonrpc.Error](err); ok && unknownTask(rpcErr) {
 		return taskLost(v.s.name, v.taskHandle)
 	}
 	if err == nil {
@@ -409,7 +409,7 @@ func (s *server) cancelTask(ctx context.Context, raw json.RawMessage) error {
 	v := &taskWait{taskHandle: h, s: s, call: CallRequest{Server: s.name, Tool: h.Tool}}
 	defer v.detach()
 	_, err = v.request(ctx, "tasks/cancel", true, nil)
-	if said, ok := errors.AsType[*jsonrpc.Error](err); ok && unknownTask(said) {
+	if rpcErr, ok := errors.AsType[*jsonrpc.Error](err); ok && unknownTask(rpcErr) {
 		var t taskState
 		err = v.get(ctx, &t) // it has ended, or is unknown
 	}

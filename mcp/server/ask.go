@@ -68,7 +68,7 @@ func (qs *questioner) pending(ctx context.Context, c client, id events.TaskID) (
 }
 
 // pendingOf is pending for a task that was just read.
-func (qs *questioner) pendingOf(ctx context.Context, c client, t api.TaskView) (mine []question, err error) {
+func (qs *questioner) pendingOf(ctx context.Context, c client, t api.TaskView) (answerable []question, err error) {
 	all, err := qs.approvalsOf(ctx, c, t.ID)
 	if err != nil {
 		return nil, err
@@ -79,10 +79,10 @@ func (qs *questioner) pendingOf(ctx context.Context, c client, t api.TaskView) (
 	}
 	for _, q := range all {
 		if qs.mayAnswer(c, q) {
-			mine = append(mine, q)
+			answerable = append(answerable, q)
 		}
 	}
-	return mine, nil
+	return answerable, nil
 }
 
 // isLink reports whether the user answers the question on a page (url mode), not in a form.

@@ -115,8 +115,8 @@ func renameInbox(next mcp.MethodHandler) mcp.MethodHandler {
 		if !ok {
 			return nil, fault.New(fault.Internal, "a notification has no session")
 		}
-		said := *p
-		said.URI = inboxURI
-		return next(ctx, method, &mcp.ServerRequest[*mcp.ResourceUpdatedNotificationParams]{Session: session, Params: &said})
+		renamed := *p
+		renamed.URI = inboxURI
+		return next(ctx, method, &mcp.ServerRequest[*mcp.ResourceUpdatedNotificationParams]{Session: session, Params: &renamed})
 	}
 }

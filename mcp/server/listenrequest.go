@@ -29,13 +29,13 @@ func (f *versionRouter) listen(w http.ResponseWriter, r *http.Request, p envelop
 	defer stream.end()
 	ctx, stop := context.WithCancel(r.Context())
 	defer stop()
-	begun := make(chan struct{})
-	stream.onBegin = sync.OnceFunc(func() { close(begun) })
+	started := make(chan struct{})
+	stream.onBegin = sync.OnceFunc(func() { close(started) })
 	var group sync.WaitGroup
 	defer group.Wait()
 	if !alone {
 		group.Go(func() { f.report(ctx, stream, r, p) })
-		group.Go(func() { listening.forward(ctx, stream, begun, p.ID) })
+		group.Go(func() { listening.forward(ctx, stream, started, p.ID) })
 		f.stateless.ServeHTTP(stream, r)
 		stop()
 		return
@@ -46,7 +46,7 @@ func (f *versionRouter) listen(w http.ResponseWriter, r *http.Request, p envelop
 	meta := object{mcp.MetaKeySubscriptionID: p.ID}
 	_ = stream.send(notification("notifications/subscriptions/acknowledged",
 		object{"_meta": meta, "notifications": accepted(wants.TaskIDs, listening.ids())}))
-	group.Go(func() { listening.forward(ctx, stream, begun, p.ID) })
+	group.Go(func() { listening.forward(ctx, stream, started, p.ID) })
 	f.report(ctx, stream, r, p)
 	group.Wait()
 	_ = stream.send(mustJSON(object{"jsonrpc": "2.0", "id": p.ID, "result": object{"_meta": meta, "resultType": "complete"}}))

@@ -66,8 +66,8 @@ func (ds *relays) handleReply(ctx context.Context, who Identity, session string,
 	if !ok {
 		return false
 	}
-	taken, err := ds.reply(ctx, who, session, task, question, p.Result)
-	if !taken {
+	accepted, err := ds.reply(ctx, who, session, task, question, p.Result)
+	if !accepted {
 		ds.cfg.Logger.LogAttrs(ctx, slog.LevelDebug, "mcp_question_not_answered", slog.String("question", question), slog.Any("error", err),
 			slog.String("client", string(p.Error)))
 	}
@@ -76,7 +76,7 @@ func (ds *relays) handleReply(ctx context.Context, who Identity, session string,
 	d := known.relays[events.TaskID(task)]
 	known.mu.Unlock()
 	if d != nil {
-		d.recordAnswer(question, id, taken, err)
+		d.recordAnswer(question, id, accepted, err)
 	}
 	return true
 }
@@ -104,11 +104,11 @@ func (ds *relays) reply(ctx context.Context, who Identity, session, task, questi
 		if err != nil {
 			return false, err
 		}
-		taken, err := ds.questions.answer(ctx, c, q, response)
+		accepted, err := ds.questions.answer(ctx, c, q, response)
 		if link := q.link(); link != "" && err == nil { // S2-054
 			ds.clients.streams.notify(session, "notifications/elicitation/complete", object{"elicitationId": link})
 		}
-		return taken, err
+		return accepted, err
 	}
 	return true, nil // another answer was first
 }

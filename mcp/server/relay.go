@@ -324,12 +324,12 @@ func (h sentQuestion) withdraw(why string) {
 
 // recordAnswer records the outcome of an answer with an id to a question. An answer without a decision counts only for the newest
 // copy of the question; after a temporary failure the question is sent again.
-func (d *relay) recordAnswer(question, id string, taken bool, refused error) {
+func (d *relay) recordAnswer(question, id string, accepted bool, refused error) {
 	d.session.mu.Lock()
 	defer d.session.mu.Unlock()
 	h, ok := d.sent[question]
 	switch {
-	case taken:
+	case accepted:
 		delete(d.sent, question)
 		d.accepted[question] = d.rounds
 	case ok && h.id == id && isPassing(refused):

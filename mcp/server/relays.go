@@ -101,19 +101,19 @@ func (ds *relays) askDuringCall(ctx context.Context, c client, r *run) (*mcp.Cal
 	if r.atOnce(c) && !r.spec.AsksFirst {
 		return nil, &taskStartedError{submittedStatus(r.id, r.at, r.ttl)}
 	}
-	mine, err := ds.questions.pending(ctx, c, r.id)
+	answerable, err := ds.questions.pending(ctx, c, r.id)
 	switch {
 	case err != nil:
 		return nil, err
-	case len(mine) == 0:
+	case len(answerable) == 0:
 		return ds.questions.waitsForOthers(ctx, c, r, nil)
 	}
-	if answered, err := ds.questions.answerAll(ctx, c, mine, r.answers); answered || err != nil {
+	if answered, err := ds.questions.answerAll(ctx, c, answerable, r.answers); answered || err != nil {
 		r.answers = nil
 		return nil, err
 	}
 	if c.modern {
-		return ds.questions.inputRequired(c, r, mine), nil
+		return ds.questions.inputRequired(c, r, answerable), nil
 	}
 	waiter := ds.join(c, r.id, false)
 	defer waiter.stop()
@@ -131,8 +131,8 @@ func (ds *relays) askInSession(ctx context.Context, c client, r *run) *mcp.CallT
 		return nil
 	}
 	if c.modern {
-		if mine, err := ds.questions.pending(ctx, c, r.session); err == nil && len(mine) > 0 {
-			return ds.questions.inputRequired(c, r, mine)
+		if answerable, err := ds.questions.pending(ctx, c, r.session); err == nil && len(answerable) > 0 {
+			return ds.questions.inputRequired(c, r, answerable)
 		}
 		return nil
 	}

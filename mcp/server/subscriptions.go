@@ -39,8 +39,8 @@ func (b *subscriber) feedOf(ctx context.Context, c client) (*feed, error) {
 	if b.cfg.Subscriptions == nil || c.session == nil || c.modern && c.note(noteHTTP) != "" || b.life.Err() != nil {
 		return nil, nil //nolint:nilnil,nilerr // there is no session, or it has ended
 	}
-	f, mine := b.feeds.get(b, c.session.ID())
-	if mine { // concurrent callers wait for opened, without a lock
+	f, isNew := b.feeds.get(b, c.session.ID())
+	if isNew { // concurrent callers wait for opened, without a lock
 		life, end := b.clients.whileOpen(c.session)
 		b.group.Go(func() {
 			defer end()
