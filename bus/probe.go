@@ -23,14 +23,14 @@ import (
 type Syncing string
 
 const (
-	// SyncGroup: the node syncs the files of the embedded server before it acknowledges, once for all
+	// SyncGroup means that the node syncs the files of the embedded server before it acknowledges, once for all
 	// waiting appends. This is what Fsync does.
 	SyncGroup Syncing = "group"
-	// SyncAlways: the embedded server syncs every write. Fsync falls back to it.
+	// SyncAlways means that the embedded server syncs every write. Fsync falls back to it.
 	SyncAlways Syncing = "always"
-	// SyncInterval: the embedded server syncs every 100 ms. This is what Relaxed does.
+	// SyncInterval means that the embedded server syncs every 100 ms. This is what Relaxed does.
 	SyncInterval Syncing = "interval"
-	// SyncExternal: an external server syncs as it is configured.
+	// SyncExternal means that an external server syncs as it is configured.
 	SyncExternal Syncing = "external"
 )
 

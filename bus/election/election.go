@@ -237,7 +237,8 @@ func (m *Member) Campaign(ctx context.Context) (*Lease, error) {
 // isFree reports whether an entry of the bucket means that nobody holds the lease.
 func isFree(entry jetstream.KeyValueEntry) bool { return entry.Operation() != jetstream.KeyValuePut }
 
-// watch returns a channel that is notified of each entry of the lease for which counts returns true, until ctx ends. If the bucket cannot be watched it is never notified.
+// watch returns a channel that is notified of each entry of the lease for which counts returns true, until ctx ends. It is never
+// notified if the bucket cannot be watched.
 func (m *Member) watch(ctx context.Context, counts func(jetstream.KeyValueEntry) bool) <-chan struct{} {
 	notified := make(chan struct{}, 1)
 	go func() {

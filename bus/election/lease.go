@@ -26,7 +26,7 @@ type Lease struct {
 	lost  chan struct{}
 	stop  context.CancelFunc
 	done  sync.WaitGroup
-	// releasing is locked while the lease is renewed or released.
+	// releasing is locked while the lease is released.
 	releasing sync.Mutex
 }
 

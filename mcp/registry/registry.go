@@ -51,11 +51,11 @@ const (
 	ToolRemoved  ChangeKind = "mcp_tool_removed"
 	ToolEnabled  ChangeKind = "mcp_tool_enabled"
 	ToolDisabled ChangeKind = "mcp_tool_disabled"
-	// DefinitionAccepted: a changed definition of a tool was accepted; the gateway reports it.
+	// DefinitionAccepted means that a changed definition of a tool was accepted; the gateway reports it.
 	DefinitionAccepted ChangeKind = "mcp_definition_accepted"
-	// ToolsChanged: the result of Defined may have changed.
+	// ToolsChanged means that the result of Defined may have changed.
 	ToolsChanged ChangeKind = "mcp_tools_changed"
-	// ResourcesChanged and PromptsChanged: the server offers other resources or prompts.
+	// ResourcesChanged and PromptsChanged mean that the server offers other resources or prompts.
 	ResourcesChanged ChangeKind = "mcp_resources_changed"
 	PromptsChanged   ChangeKind = "mcp_prompts_changed"
 )

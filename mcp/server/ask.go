@@ -32,9 +32,9 @@ type question struct {
 type questionKind int
 
 const (
-	// askedByCall: the answer goes to the call that has asked.
+	// askedByCall means that the answer goes to the call that has asked.
 	askedByCall questionKind = iota
-	// approval and doubt: the answer is a decision of a person.
+	// approval and doubt mean that the answer is a decision of a person.
 	approval
 	doubt
 )

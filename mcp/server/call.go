@@ -104,10 +104,10 @@ type run struct {
 	spec    tools.Spec
 	at      time.Time
 	ttl     time.Duration
-	// token is the client's progress token, nil if it wants no progress; told and progress are the last
-	// message and value sent, rev and seen the position up to which the task was read.
+	// token is the client's progress token, nil if it wants no progress. reported is set once progress was sent, progress is
+	// the last value. rev and seen are the newest commit and the version of the progress that were read.
 	token     any
-	told      bool
+	reported  bool
 	progress  float64
 	rev, seen uint64
 	// subscription is the id of the subscription that a tool with Spec.Session changes.

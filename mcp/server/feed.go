@@ -31,7 +31,7 @@ type feed struct {
 	// opened is closed when the node has opened the session or failed to; failed is the error.
 	opened chan struct{}
 	failed error
-	// polls counts events that make the answer to a pending poll obsolete; stop cancels the poll.
+	// polls is increased when the answer to the poll in progress becomes obsolete; stop cancels that poll.
 	polls int
 	stop  context.CancelFunc
 	// saveTimer is set while a save is pending.

@@ -52,10 +52,10 @@ func (cl *caller) reportNews(ctx context.Context, c client, r *run, wait time.Du
 
 // sendProgress sends progress; MCP requires that it increases (S2-012).
 func (cl *caller) sendProgress(ctx context.Context, c client, r *run, done, total float64, message string) {
-	if r.token == nil || r.told && done <= r.progress {
+	if r.token == nil || r.reported && done <= r.progress {
 		return
 	}
-	r.told, r.progress = true, done
+	r.reported, r.progress = true, done
 	_ = c.session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: r.token, Progress: done, Total: total, Message: message})
 }
 
