@@ -30,7 +30,7 @@ const SyncFailed = "SYNC_FAILED"
 //
 // All methods of a nil barrier do nothing: the server then syncs as configured.
 type barrier struct {
-	root  string // the directory with one directory a stream
+	root  string // the directory with one directory per stream
 	fsync syncFunc
 	// onFailure is called once, with the first failure.
 	onFailure func(*fault.Error)

@@ -16,7 +16,7 @@ import (
 
 const (
 	// headHeader carries the head of a task on every commit, so that a restart scans only headers.
-	// One header with a compact value takes less space than one header a field.
+	// One header with a compact value takes less space than one header per field.
 	headHeader = "Orch"
 	// maxName bounds the name of a task in a header, in bytes before escaping.
 	maxName = 128

@@ -18,8 +18,8 @@ import (
 	"github.com/orch-dev/orch/internal/failpoint"
 )
 
-// indexFile is the file of the index in the data directory: a line of sealed JSON (indexHeader), one line a head,
-// "task rev state at created parent name", and one line a sleeping task, "task note".
+// indexFile is the file of the index in the data directory: a line of sealed JSON (indexHeader), one line per head,
+// "task rev state at created parent name", and one line per sleeping task, "task note".
 const indexFile = "heads.idx"
 
 // indexVersion is the version of the file format. Files of other versions are ignored.

@@ -159,7 +159,7 @@ type verifier struct {
 	store    *Store
 	progress func(done, total uint64)
 	report   Report
-	seen     []uint64 // one bit a position
+	seen     []uint64 // one bit per position
 	epoch    uint64   // the highest epoch so far
 	youngest uint64   // the first position too young to have expired from the archive
 	chains   map[events.TaskID]chain

@@ -100,7 +100,7 @@ func (l Launch) environment(getenv func(string) string) []string {
 	return env
 }
 
-// rpcConn is a JSON-RPC connection with one message a line.
+// rpcConn is a JSON-RPC connection with one message per line.
 type rpcConn struct {
 	in   *json.Encoder
 	out  *bufio.Scanner

@@ -81,7 +81,7 @@ func digest(d json.RawMessage) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// pretty formats a definition for people, one property a line, and the description line by line.
+// pretty formats a definition for people, one property per line, and the description line by line.
 func pretty(d json.RawMessage) []byte {
 	if len(d) == 0 {
 		return nil

@@ -70,7 +70,7 @@ const maxRecord = 64 << 20
 // recordVersion is the version of records that pin the whole definition of a tool.
 const recordVersion = 2
 
-// firstUse is the actor who accepts the first definition of a tool.
+// firstUse is the actor recorded for a definition that was accepted at first use.
 const firstUse = "first use"
 
 // servers returns the names of all servers with a record.

@@ -16,7 +16,7 @@ import (
 // MaxLine is the most bytes of one message over stdio; a longer one is refused and skipped.
 const MaxLine = 16 << 20
 
-// Serve serves one client over a pair of streams, one message a line, until in ends or ctx does (S2-007).
+// Serve serves one client over a pair of streams, one message per line, until in ends or ctx does (S2-007).
 func (s *Server) Serve(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
 	session, err := s.sdk.Connect(ctx, &stdioTransport{s, in, out}, nil)
 	if err != nil {
@@ -56,7 +56,7 @@ type line struct {
 	err  error
 }
 
-// stdioConn is a connection with one message a line.
+// stdioConn is a connection with one message per line.
 type stdioConn struct {
 	*stdioTransport
 
