@@ -45,8 +45,8 @@ type relay struct {
 
 // sentQuestion is a question sent to the client: the stream, and the id of the request on it.
 type sentQuestion struct {
-	at *outlet
-	id string
+	outlet *outlet
+	id     string
 }
 
 // roundResult is the result of a round; err is set if the task could not be read.
@@ -60,19 +60,19 @@ type roundResult struct {
 
 // waiter is a request that waits for a task with questions.
 type waiter struct {
-	d    *relay
-	at   *outlet
-	from int // the round before the wait
+	relay  *relay
+	outlet *outlet
+	from   int // the round before the wait
 }
 
 // stop ends the wait of a request. Questions sent on its stream are withdrawn there, and sent on another stream.
 func (a *waiter) stop() {
-	d := a.d
+	d := a.relay
 	d.session.mu.Lock()
 	d.waiting = slices.DeleteFunc(d.waiting, func(other *waiter) bool { return other == a })
 	var withdrawn []sentQuestion
 	for question, h := range d.sent {
-		if h.at == a.at && h.at != d.relays.clients.streams.standing(d.sessionID) {
+		if h.outlet == a.outlet && h.outlet != d.relays.clients.streams.standing(d.sessionID) {
 			withdrawn = append(withdrawn, h)
 			delete(d.sent, question)
 		}
@@ -87,22 +87,22 @@ func (a *waiter) stop() {
 // wait waits until the task continues or, with untilIdle, until asking the client is pointless. An error means that the
 // request has ended, or that the task cannot be read.
 func (a *waiter) wait(ctx context.Context, untilIdle bool) (roundResult, error) {
-	gone := ctx.Done()
-	if a.at != nil {
-		gone = a.at.life.Done()
+	closed := ctx.Done()
+	if a.outlet != nil {
+		closed = a.outlet.life.Done()
 	}
 	for {
-		a.d.session.mu.Lock()
-		seen, looked := a.d.seen, a.d.roundDone
-		a.d.session.mu.Unlock()
+		a.relay.session.mu.Lock()
+		seen, roundDone := a.relay.seen, a.relay.roundDone
+		a.relay.session.mu.Unlock()
 		if seen.round > a.from && (seen.err != nil || !seen.waits || untilIdle && seen.idle) {
 			return seen, seen.err
 		}
 		select {
-		case <-looked:
+		case <-roundDone:
 		case <-ctx.Done():
 			return roundResult{}, ctx.Err()
-		case <-gone:
+		case <-closed:
 			return roundResult{}, context.Canceled
 		}
 	}
@@ -216,7 +216,7 @@ func (d *relay) report(v roundResult, open []question) bool {
 	case v.err == nil && (d.stale || len(d.waiting) > 0):
 		return true
 	case v.err == nil && !v.waits && len(open) == 0:
-		d.close()
+		d.remove()
 	case (v.err == nil || isPassing(v.err)) && d.knowsTask && d.relays.clients.streams.standing(d.sessionID) != nil:
 		return true
 	}
@@ -224,8 +224,8 @@ func (d *relay) report(v roundResult, open []question) bool {
 	return false
 }
 
-// close removes the relay of a task without questions. session.mu must be held.
-func (d *relay) close() {
+// remove removes the relay of a task without questions. session.mu must be held.
+func (d *relay) remove() {
 	delete(d.session.relays, d.task)
 	d.session.Asked = slices.DeleteFunc(d.session.Asked, func(id events.TaskID) bool { return id == d.task })
 }
@@ -240,12 +240,12 @@ func (d *relay) deliveryState(open []question) deliveryState {
 		st.open = append(st.open, q.id)
 	}
 	for _, a := range d.waiting {
-		if no := a.at.number(); no != 0 {
+		if no := a.outlet.number(); no != 0 {
 			st.requests = append(st.requests, no)
 		}
 	}
 	for question, h := range d.sent {
-		st.sent[question] = h.at.no
+		st.sent[question] = h.outlet.no
 	}
 	for question := range d.declined {
 		st.declined[question] = true
@@ -284,8 +284,8 @@ func (d *relay) outlets() map[streamNo]*outlet {
 		all[o.no] = o
 	}
 	for _, a := range d.waiting {
-		if a.at != nil {
-			all[a.at.no] = a.at
+		if a.outlet != nil {
+			all[a.outlet.no] = a.outlet
 		}
 	}
 	return all
@@ -317,8 +317,8 @@ func (d *relay) send(q question, to *outlet) {
 
 // withdraw tells the client that the question needs no answer any more.
 func (h sentQuestion) withdraw(why string) {
-	if h.at.life.Err() == nil {
-		_ = h.at.to.send(notification("notifications/cancelled", object{"requestId": h.id, "reason": why}))
+	if h.outlet.life.Err() == nil {
+		_ = h.outlet.to.send(notification("notifications/cancelled", object{"requestId": h.id, "reason": why}))
 	}
 }
 

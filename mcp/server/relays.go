@@ -26,10 +26,10 @@ func (ds *relays) join(c client, id events.TaskID, related bool) *waiter {
 	d := ds.relayFor(known, c, session, id)
 	clear(d.declined)
 	d.related = d.related || related
-	a := &waiter{d: d, at: ds.clients.streams.forClient(c), from: d.rounds}
+	a := &waiter{relay: d, outlet: ds.clients.streams.forClient(c), from: d.rounds}
 	d.waiting = append(d.waiting, a)
-	if a.at != nil {
-		context.AfterFunc(a.at.life, d.recheck)
+	if a.outlet != nil {
+		context.AfterFunc(a.outlet.life, d.recheck)
 	}
 	d.startLoop()
 	return a
