@@ -20,7 +20,7 @@ import (
 type TokensConfig struct {
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
-	// Logger logs who created and who revoked which token; nil discards it.
+	// Logger logs the creation and revocation of tokens, with the actor; nil discards it.
 	Logger *slog.Logger
 }
 

@@ -70,7 +70,7 @@ type MCPTool struct {
 	Enabled bool           `json:"enabled"`
 	Breaker CircuitBreaker `json:"circuit_breaker"`
 	Metrics Metrics        `json:"metrics"`
-	// Tools counts what the server offers.
+	// Tools is the number of tools that the server offers.
 	Tools int `json:"tools"`
 	// LastHealthCheck is zero if there was none.
 	LastHealthCheck time.Time `json:"last_health_check,omitzero"`

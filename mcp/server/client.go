@@ -25,7 +25,7 @@ const (
 	headerCall = "Orch-Call"
 )
 
-// Internal headers: the version router and the stdio reader record in them what the SDK drops when it decodes a request.
+// Internal headers: the version router and the stdio reader record in them the fields that the SDK drops when it decodes a request.
 // They are first removed from requests from outside.
 const (
 	notePrefix = "Orch-Note-"

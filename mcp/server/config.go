@@ -130,7 +130,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// share returns the identity whose share who counts against.
+// share returns the identity that owns the share of who.
 func (c *Config) share(who string) string { return cmp.Or(c.ShareOf(who), who) }
 
 // pollInterval is the interval at which clients are told to poll a task.
