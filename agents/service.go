@@ -63,14 +63,14 @@ type Removal struct {
 	By    string `json:"by"`
 }
 
-// Acting returns the field that names who acts.
-func (r *Registration) Acting() []*string { return []*string{&r.By} }
+// ActorFields returns the field that names who acts.
+func (r *Registration) ActorFields() []*string { return []*string{&r.By} }
 
-// Acting returns the field that names who acts.
-func (c *Collection) Acting() []*string { return []*string{&c.By} }
+// ActorFields returns the field that names who acts.
+func (c *Collection) ActorFields() []*string { return []*string{&c.By} }
 
-// Acting returns the field that names who acts.
-func (r *Removal) Acting() []*string { return []*string{&r.By} }
+// ActorFields returns the field that names who acts.
+func (r *Removal) ActorFields() []*string { return []*string{&r.By} }
 
 // registrationKey is where a secret is kept: a task may register many agents.
 type registrationKey struct {

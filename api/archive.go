@@ -10,8 +10,8 @@ import (
 // after a restart of the node; when one goes on already, that one does what both ask for.
 type ArchiveRequest struct {
 	Age time.Duration `json:"age"`
-	// Look begins nothing: it asks how the newest run stands.
-	Look bool `json:"look,omitempty"`
+	// StatusOnly begins nothing: it asks how the newest run stands.
+	StatusOnly bool `json:"look,omitempty"`
 	// Wait is how long to wait for the end of the run, at most 30 s.
 	Wait time.Duration `json:"wait,omitempty"`
 }
@@ -20,8 +20,8 @@ type ArchiveRequest struct {
 type ArchiveReply struct {
 	// Archived counts the tasks that were archived since the run began or, after a restart, since that.
 	Archived int `json:"archived"`
-	// Left counts those that were in use or could not be archived.
-	Left int `json:"left,omitempty"`
+	// Skipped counts those that were in use or could not be archived.
+	Skipped int `json:"left,omitempty"`
 	// Running is set as long as the run goes on.
 	Running bool `json:"running,omitempty"`
 	// Before is the time before which the tasks have ended.

@@ -30,14 +30,14 @@ type PauseRequest struct {
 
 // ControlReply lists what is paused on the node, and the task if the request named one.
 type ControlReply struct {
-	Paused []Hold    `json:"paused"`
+	Paused []PauseView    `json:"paused"`
 	Task   *TaskView `json:"task,omitempty"`
 	// Restored is set for a resume at a checkpoint.
 	Restored *RestoredView `json:"restored,omitempty"`
 }
 
-// Hold is one pause of the node.
-type Hold struct {
+// PauseView is one pause of the node.
+type PauseView struct {
 	// Kind is node, queue or tool.
 	Kind   string    `json:"kind"`
 	Name   string    `json:"name,omitempty"`

@@ -12,14 +12,14 @@ import (
 type WatchRequest struct {
 	ID    events.TaskID `json:"id"`
 	After uint64        `json:"after"`
-	// Seen is WatchReply.Version of the answer before; a change of progress answers as well.
-	Seen uint64        `json:"seen,omitempty"`
+	// SeenVersion is WatchReply.Version of the answer before; a change of progress answers as well.
+	SeenVersion uint64        `json:"seen,omitempty"`
 	Wait time.Duration `json:"wait,omitempty"`
 	// Limit is 1 to 500 commits, default 100.
 	Limit int `json:"limit,omitempty"`
 	// Output asks for what the programs of running calls write, from after the piece Heard on (Output.No).
 	Output bool   `json:"output,omitempty"`
-	Heard  uint64 `json:"heard,omitempty"`
+	AfterOutput  uint64 `json:"heard,omitempty"`
 }
 
 // WatchReply holds the next commits of a task, each exactly once and in order (I8).
@@ -31,16 +31,16 @@ type WatchReply struct {
 	Output  []Output           `json:"output,omitempty"`
 	Version uint64             `json:"version"`
 	State   statemachine.State `json:"state"`
-	// Over is true when the task is over and no further commit will come.
-	Over bool `json:"over"`
+	// Ended is true when the task is over and no further commit will come.
+	Ended bool `json:"over"`
 }
 
 // Output is a piece of what the programs of a running call write. It is in no history.
 type Output struct {
 	work.Output
 
-	// No grows from piece to piece of a task.
-	No      uint64 `json:"no"`
+	// Seq grows from piece to piece of a task.
+	Seq      uint64 `json:"no"`
 	Step    string `json:"step"`
 	Attempt int    `json:"attempt"`
 }
@@ -87,8 +87,8 @@ type ReplayReply struct {
 	// Live says whether the fold equals the state that the node holds, byte for byte; it is nil for a
 	// replay up to an earlier revision.
 	Live *bool `json:"live,omitempty"`
-	// Took is the time of reading and folding.
-	Took time.Duration `json:"took"`
+	// Duration is the time of reading and folding.
+	Duration time.Duration `json:"took"`
 }
 
 // ExplainReply holds one sentence per cause; the first is the most important.

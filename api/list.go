@@ -36,8 +36,8 @@ type ListRequest struct {
 type ListReply struct {
 	Tasks []Summary `json:"tasks"`
 	Next  string    `json:"next,omitempty"`
-	// Left counts the tasks of a tree that the page has no room for.
-	Left int `json:"left,omitempty"`
+	// Omitted counts the tasks of a tree that the page has no room for.
+	Omitted int `json:"left,omitempty"`
 }
 
 // Summary is one line of a list.

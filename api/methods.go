@@ -13,9 +13,9 @@ const (
 	Never Repeat = iota
 	// Unrecorded is for requests that one commit decides: they may be sent again if the log has not taken it.
 	Unrecorded
-	// Elsewhere is for requests that have one effect however often they are made: beyond Unrecorded, a client whose node is
+	// Idempotent is for requests that have one effect however often they are made: beyond Unrecorded, a client whose node is
 	// gone may send them to the next one. Who repeats a submission gives it an id.
-	Elsewhere
+	Idempotent
 	// Always is for requests that only read, or name what they make.
 	Always
 )
@@ -120,7 +120,7 @@ func (r CallRequest) wait() time.Duration   { return r.Wait }
 
 // The methods of API. Served methods, remote clients and clients that change their node follow from this table.
 var ( //nolint:gochecknoglobals // a constant table
-	submit      = method("submit", Elsewhere, API.Submit)
+	submit      = method("submit", Idempotent, API.Submit)
 	submitBatch = method("submit_batch", Always, API.SubmitBatch)
 	find        = method("find", Always, API.Find)
 	get         = method("get", Always, API.Get)
@@ -131,9 +131,9 @@ var ( //nolint:gochecknoglobals // a constant table
 	history     = method("history", Always, API.History)
 	replay      = method("replay", Always, API.Replay)
 	explain     = method("explain", Always, API.Explain)
-	cancel      = method("cancel", Elsewhere, API.Cancel)
-	pause       = method("pause", Elsewhere, API.Pause)
-	resume      = method("resume", Elsewhere, API.Resume)
+	cancel      = method("cancel", Idempotent, API.Cancel)
+	pause       = method("pause", Idempotent, API.Pause)
+	resume      = method("resume", Idempotent, API.Resume)
 	retry       = method("retry", Never, API.Retry)
 	redrive     = method("redrive", Never, API.Redrive)
 	signal      = method("signal", Unrecorded, API.Signal)
@@ -141,10 +141,10 @@ var ( //nolint:gochecknoglobals // a constant table
 	call        = method("call", Never, API.Call)
 	checkpoint  = method("checkpoint", Unrecorded, API.Checkpoint)
 	approvals   = method("approvals", Always, API.Approvals)
-	decide      = method("decide", Elsewhere, API.Decide)
+	decide      = method("decide", Idempotent, API.Decide)
 	questions   = method("questions", Always, API.Questions)
-	answer      = method("answer", Elsewhere, API.Answer)
-	archive     = method("archive", Elsewhere, API.Archive)
+	answer      = method("answer", Idempotent, API.Answer)
+	archive     = method("archive", Idempotent, API.Archive)
 	status      = method("status", Always, API.Status)
 
 	table = []entry{

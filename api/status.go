@@ -24,7 +24,7 @@ type StatusReply struct {
 	Queued   map[string]int `json:"queued"`
 	Running  int            `json:"running"`
 	Workers  []WorkerView   `json:"workers"`
-	Paused   []Hold         `json:"paused"`
+	Paused   []PauseView         `json:"paused"`
 	// Store is the health of the log: "ok", or why it refuses to append. Refusing says the same in parts.
 	Store     string    `json:"store"`
 	Refusing  *Refusal  `json:"refusing,omitempty"`
@@ -52,8 +52,8 @@ type WorkerView struct {
 	Silent bool `json:"silent,omitempty"`
 }
 
-// Refuse says in the answer that the log takes nothing, and since when.
-func (r *StatusReply) Refuse(why *fault.Error, since time.Time) {
+// SetRefusal says in the answer that the log takes nothing, and since when.
+func (r *StatusReply) SetRefusal(why *fault.Error, since time.Time) {
 	r.Store = why.Error()
 	r.Refusing = &Refusal{Code: why.Code, Message: why.Message, Hint: why.Hint, Since: since}
 }

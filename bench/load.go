@@ -162,7 +162,7 @@ func await(ctx context.Context, owner api.API, task api.SubmitReply) error {
 		switch {
 		case err != nil:
 			return err
-		case !r.Over:
+		case !r.Ended:
 		case r.Error != nil:
 			return r.Error
 		case r.State != "DONE":

@@ -74,7 +74,7 @@ func (l *lab) replay(ctx context.Context, owner api.API, id string, task events.
 	runs, err := repeat(l.Config, func() (float64, error) {
 		var err error
 		reply, err = replayed(ctx, owner, task)
-		return millis(reply.Took), err
+		return millis(reply.Duration), err
 	})
 	return figure(id, fmt.Sprintf("replay of %d events in %d commits, %s", reply.Events, reply.Commits, where), "ms", runs), err
 }

@@ -91,11 +91,11 @@ type RevokeToken struct {
 	Actor string `json:"actor"`
 }
 
-// Acting implements Acting.
-func (n *NewToken) Acting() []*string { return []*string{&n.Actor} }
+// ActorFields implements rpc.ActorRequest.
+func (n *NewToken) ActorFields() []*string { return []*string{&n.Actor} }
 
-// Acting implements Acting.
-func (r *RevokeToken) Acting() []*string { return []*string{&r.Actor} }
+// ActorFields implements rpc.ActorRequest.
+func (r *RevokeToken) ActorFields() []*string { return []*string{&r.Actor} }
 
 var _ TokenStore = (*Tokens)(nil)
 

@@ -33,8 +33,8 @@ type Delegation struct {
 	By  string `json:"by"`
 }
 
-// Acting returns the field that names who acts.
-func (d *Delegation) Acting() []*string { return []*string{&d.By} }
+// ActorFields returns the field that names who acts.
+func (d *Delegation) ActorFields() []*string { return []*string{&d.By} }
 
 // Receipt says what became of a message.
 type Receipt struct {

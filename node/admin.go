@@ -73,11 +73,11 @@ type (
 	}
 )
 
-// Acting implements bus.Acting.
-func (s *serverName) Acting() []*string { return []*string{&s.By} }
+// ActorFields implements rpc.ActorRequest.
+func (s *serverName) ActorFields() []*string { return []*string{&s.By} }
 
-// Acting implements bus.Acting.
-func (a *Acceptance) Acting() []*string { return []*string{&a.By} }
+// ActorFields implements rpc.ActorRequest.
+func (a *Acceptance) ActorFields() []*string { return []*string{&a.By} }
 
 // serversPatience bounds requests that start servers, whose definitions say how long that may take.
 const serversPatience = 10 * time.Minute

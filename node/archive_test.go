@@ -45,7 +45,7 @@ func TestArchiveManyTasks(t *testing.T) { //nolint:paralleltest // it measures t
 	require.NoError(t, n.Stop(context.Background()))
 
 	n = start(t, cfg)
-	look := api.ArchiveRequest{Look: true, Wait: 30 * time.Second}
+	look := api.ArchiveRequest{StatusOnly: true, Wait: 30 * time.Second}
 	began = time.Now()
 	for r.Running = true; r.Running; {
 		asked := time.Now()
@@ -54,7 +54,7 @@ func TestArchiveManyTasks(t *testing.T) { //nolint:paralleltest // it measures t
 		assert.Less(t, time.Since(asked), 35*time.Second)
 		t.Logf("%d archived after %s", r.Archived, time.Since(began).Round(time.Millisecond))
 	}
-	assert.Zero(t, r.Left)
+	assert.Zero(t, r.Skipped)
 	status, err := n.Store().Status(t.Context())
 	require.NoError(t, err)
 	assert.Positive(t, status.ArchiveBytes)

@@ -73,8 +73,8 @@ func TestNoRequestNamesItsSender(t *testing.T) {
 		tried++
 		acting, ok := reflect.TypeAssert[rpc.Acting](reflect.New(in))
 		require.True(t, ok, "%s says who acts", in)
-		require.Len(t, acting.Acting(), 1, in)
-		*acting.Acting()[0] = "user:nobody"
+		require.Len(t, acting.ActorFields(), 1, in)
+		*acting.ActorFields()[0] = "user:nobody"
 		method := bus.CommandPrefix + "." + strings.ToLower(capital.ReplaceAllString(m.Name, "${1}_$2"))
 		refused(t, remote.Ask(t.Context(), method, acting, nil), method)
 	}

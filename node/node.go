@@ -148,9 +148,9 @@ func (n *Node) describe(r *api.StatusReply) {
 	s, err := n.store.Status(ctx)
 	switch {
 	case err != nil:
-		r.Refuse(fault.From(err), time.Time{})
+		r.SetRefusal(fault.From(err), time.Time{})
 	case s.Refusing != nil:
-		r.Refuse(s.Refusing, s.Since)
+		r.SetRefusal(s.Refusing, s.Since)
 	}
 	r.Durability, r.Syncing = string(s.Durability), string(s.Syncing)
 }

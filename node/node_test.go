@@ -64,7 +64,7 @@ func result(t *testing.T, owner api.API, id events.TaskID) api.ResultReply {
 	t.Helper()
 	r, err := owner.Result(t.Context(), api.ResultRequest{ID: id, Wait: time.Minute})
 	require.NoError(t, err)
-	require.True(t, r.Over, "%s: %s", r.State, r.Reason)
+	require.True(t, r.Ended, "%s: %s", r.State, r.Reason)
 	return r
 }
 

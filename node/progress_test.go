@@ -36,11 +36,11 @@ func TestWatchSeesEachProgress(t *testing.T) {
 	for next := 1.0; next <= 5; {
 		reply, err := n.API().Watch(t.Context(), r)
 		require.NoError(t, err)
-		require.False(t, reply.Over)
+		require.False(t, reply.Ended)
 		if len(reply.Commits) > 0 {
 			r.After = reply.Commits[len(reply.Commits)-1].Rev
 		}
-		if r.Seen = reply.Version; reply.Progress["a"].Done == next {
+		if r.SeenVersion = reply.Version; reply.Progress["a"].Done == next {
 			next++
 			seen <- struct{}{}
 		}

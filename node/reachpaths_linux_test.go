@@ -102,10 +102,10 @@ func (w *closedWorld) run(who, tool string, args map[string]any) (events.TaskID,
 	var r api.ResultReply
 	require.Eventually(w.t, func() bool {
 		r, err = w.API().Result(w.t.Context(), api.ResultRequest{ID: reply.ID, Wait: 50 * time.Millisecond})
-		if err == nil && !r.Over {
+		if err == nil && !r.Ended {
 			w.grant(reply.ID)
 		}
-		return err == nil && r.Over
+		return err == nil && r.Ended
 	}, time.Minute, time.Millisecond, "%s %v", tool, args)
 	shown, err := json.Marshal(r)
 	require.NoError(w.t, err)

@@ -36,8 +36,8 @@ type Refusal struct {
 	Error *fault.Error `json:"error"`
 }
 
-// Acting implements bus.Acting.
-func (r *Refusal) Acting() []*string { return []*string{&r.By} }
+// ActorFields implements rpc.ActorRequest.
+func (r *Refusal) ActorFields() []*string { return []*string{&r.By} }
 
 // auditedAPI reports the submissions and calls that are refused.
 type auditedAPI struct {

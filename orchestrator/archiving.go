@@ -83,7 +83,7 @@ func (ar *archiver) Archive(ctx context.Context, r api.ArchiveRequest) (api.Arch
 const maxArchiveWait = 30 * time.Second
 
 func (r *archiveRun) reply() api.ArchiveReply {
-	reply := api.ArchiveReply{Archived: r.archived, Left: r.left, Running: true, Before: r.before, Error: r.err}
+	reply := api.ArchiveReply{Archived: r.archived, Skipped: r.left, Running: true, Before: r.before, Error: r.err}
 	select {
 	case <-r.over:
 		reply.Running = false
@@ -101,7 +101,7 @@ func (ar *archiver) beginArchiving(ctx context.Context, r api.ArchiveRequest) (*
 	ar.lock()
 	run, runs := ar.archiving, ar.archiving.runs()
 	ar.unlock()
-	if r.Look || runs && !before.After(run.before) {
+	if r.StatusOnly || runs && !before.After(run.before) {
 		return run, nil
 	}
 	if _, err := ar.cfg.Checkpoints.Save(ctx, controlTask, archiveID, decide.MustJSON(archiveNote{before})); err != nil {

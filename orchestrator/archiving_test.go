@@ -67,7 +67,7 @@ func TestArchiveGoesOnInTheBackground(t *testing.T) {
 		assert.True(t, r.Running)
 		assert.Zero(t, time.Since(began))
 		<-time.After(10 * time.Second)
-		r = n.archiving(api.ArchiveRequest{Look: true})
+		r = n.archiving(api.ArchiveRequest{StatusOnly: true})
 		assert.True(t, r.Running)
 		assert.Positive(t, r.Archived)
 		assert.Less(t, r.Archived, tasks)
@@ -78,10 +78,10 @@ func TestArchiveGoesOnInTheBackground(t *testing.T) {
 
 		n = startSlow(t, log)
 		synctest.Wait()
-		r = n.archiving(api.ArchiveRequest{Look: true, Wait: 30 * time.Second})
+		r = n.archiving(api.ArchiveRequest{StatusOnly: true, Wait: 30 * time.Second})
 		assert.True(t, r.Running, "the wait of a request is bounded")
 		for r.Running {
-			r = n.archiving(api.ArchiveRequest{Look: true, Wait: 30 * time.Second})
+			r = n.archiving(api.ArchiveRequest{StatusOnly: true, Wait: 30 * time.Second})
 		}
 		live := eventstest.HeadsOf(t, log)
 		assert.Len(t, live, 1, "what ended after the request stays")
@@ -108,7 +108,7 @@ func TestArchiveStandsStill(t *testing.T) {
 		require.NotNil(t, r.Error)
 		assert.Equal(t, fault.Unavailable, r.Error.Code)
 		log.refuse.Store(false)
-		r = n.archiving(api.ArchiveRequest{Look: true, Wait: 30 * time.Second})
+		r = n.archiving(api.ArchiveRequest{StatusOnly: true, Wait: 30 * time.Second})
 		assert.False(t, r.Running)
 		assert.Nil(t, r.Error)
 		assert.Equal(t, 1, r.Archived)
@@ -148,7 +148,7 @@ func TestArchiveIsOneRun(t *testing.T) {
 		before := n.archiving(api.ArchiveRequest{}).Before
 		assert.True(t, before.After(r.Before))
 		assert.Equal(t, before, n.archiving(api.ArchiveRequest{Age: time.Hour}).Before)
-		r = n.archiving(api.ArchiveRequest{Look: true, Wait: 30 * time.Second})
+		r = n.archiving(api.ArchiveRequest{StatusOnly: true, Wait: 30 * time.Second})
 		assert.Equal(t, 2, r.Archived)
 		assert.False(t, r.Running)
 	})
@@ -198,10 +198,10 @@ func TestAnOlderRunTakesNothingFromANewerOne(t *testing.T) {
 		n.stop()
 
 		n = start(t, log.Log, func(c *orchestrator.Config) { c.Log, c.Checkpoints = log, slowNotes{log.Log} })
-		assert.Equal(t, older.Before.UTC(), n.archiving(api.ArchiveRequest{Look: true}).Before.UTC(), "it goes on from the beginning")
+		assert.Equal(t, older.Before.UTC(), n.archiving(api.ArchiveRequest{StatusOnly: true}).Before.UTC(), "it goes on from the beginning")
 		newer := n.archiving(api.ArchiveRequest{}).Before
 		require.True(t, newer.After(older.Before))
-		r := n.archiving(api.ArchiveRequest{Look: true, Wait: 30 * time.Second})
+		r := n.archiving(api.ArchiveRequest{StatusOnly: true, Wait: 30 * time.Second})
 		assert.Equal(t, newer, r.Before)
 		assert.Equal(t, 1, r.Archived, "the move of the other one had begun, and ended with the first node")
 	})

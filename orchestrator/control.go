@@ -33,7 +33,7 @@ func (op *operations) Pause(ctx context.Context, r api.PauseRequest) (api.Contro
 	}
 	hold := holdOf(r)
 	hold.At, hold.Reason, hold.By = op.now(), op.rules.CleanText(r.Reason), cmp.Or(r.Actor, decide.ActorNode)
-	return op.setHolds(ctx, func(holds []api.Hold) ([]api.Hold, error) {
+	return op.setHolds(ctx, func(holds []api.PauseView) ([]api.PauseView, error) {
 		if holds = append(removeHold(holds, hold), hold); len(holds) > maxHolds {
 			return nil, fault.New(fault.QuotaExceeded, "%d things are paused, the limit", maxHolds).WithHint("orch resume some of them, or pause the node")
 		}
@@ -52,7 +52,7 @@ func (op *operations) Resume(ctx context.Context, r api.PauseRequest) (api.Contr
 		}
 		return op.pauseTask(ctx, r, events.TaskResumed)
 	}
-	return op.setHolds(ctx, func(holds []api.Hold) ([]api.Hold, error) { return removeHold(holds, holdOf(r)), nil })
+	return op.setHolds(ctx, func(holds []api.PauseView) ([]api.PauseView, error) { return removeHold(holds, holdOf(r)), nil })
 }
 
 // maxHolds bounds what can be paused at the same time.
@@ -126,7 +126,7 @@ func (op *operations) Status(context.Context, api.StatusRequest) (api.StatusRepl
 		Store: "ok", StartedAt: op.started, MemoryMiB: int(mem.Sys >> 20),
 	}
 	if op.loss != nil {
-		reply.Refuse(op.loss, time.Time{})
+		reply.SetRefusal(op.loss, time.Time{})
 	}
 	for name, w := range op.engine.queue.dispatcher.Workers() {
 		queues := slices.DeleteFunc(slices.Clone(w.Queues), func(q string) bool { return q == work.NodeQueue })

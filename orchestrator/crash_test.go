@@ -336,7 +336,7 @@ func (p crashPlan) finish(n *node, l *ledger, id events.TaskID, dead <-chan stru
 		}
 		person(n, l, id)
 		r, err := n.Result(context.Background(), api.ResultRequest{ID: id, Wait: time.Second})
-		if err == nil && r.Over {
+		if err == nil && r.Ended {
 			return true
 		}
 	}

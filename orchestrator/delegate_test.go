@@ -191,12 +191,12 @@ func TestTreeOfTasks(t *testing.T) {
 			ids = append(ids, line.ID)
 		}
 		assert.Equal(t, []events.TaskID{root, middle, low}, ids)
-		assert.Zero(t, got.Left)
+		assert.Zero(t, got.Omitted)
 	}
 	got, err := n.List(n.ctx(), api.ListRequest{Tree: low, Limit: 2})
 	require.NoError(t, err)
 	assert.Len(t, got.Tasks, 2)
-	assert.Equal(t, 1, got.Left)
+	assert.Equal(t, 1, got.Omitted)
 	assert.Equal(t, root, got.Tasks[0].ID)
 	assert.Equal(t, "a", n.get(low).ParentStep)
 	_, err = n.List(n.ctx(), api.ListRequest{Tree: low, Cursor: "x"})

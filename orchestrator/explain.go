@@ -38,7 +38,7 @@ func (rd *reader) refusal() *api.Refusal {
 	var status api.StatusReply
 	rd.lock()
 	if rd.loss != nil {
-		status.Refuse(rd.loss, time.Time{})
+		status.SetRefusal(rd.loss, time.Time{})
 	}
 	rd.unlock()
 	rd.cfg.Hooks.Describe(&status)

@@ -35,7 +35,7 @@ func TestDelayThatPassesBeforeTheAnswer(t *testing.T) {
 		n.serve(echoArgs)
 		r, err := n.Result(context.Background(), api.ResultRequest{ID: id, Wait: 50 * time.Second})
 		require.NoError(t, err)
-		assert.True(t, r.Over)
+		assert.True(t, r.Ended)
 	})
 }
 
@@ -47,7 +47,7 @@ func TestTimersAlmostAtOnce(t *testing.T) {
 		id := n.submit("orch: v1\nsteps:\n  - {id: a, wait: {for: 1s}}\n  - {id: b, wait: {for: 1002ms}}\n")
 		r, err := n.Result(context.Background(), api.ResultRequest{ID: id, Wait: 50 * time.Second})
 		require.NoError(t, err)
-		assert.True(t, r.Over)
+		assert.True(t, r.Ended)
 	})
 }
 
@@ -152,7 +152,7 @@ func TestKeyOfATaskThatNeverBegan(t *testing.T) {
 		n.serve(echoArgs)
 		r, err := n.Result(context.Background(), api.ResultRequest{ID: second, Wait: 50 * time.Second})
 		require.NoError(t, err)
-		assert.True(t, r.Over)
+		assert.True(t, r.Ended)
 	})
 }
 

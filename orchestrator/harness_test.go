@@ -200,11 +200,11 @@ func echoArgs(c work.Call) (string, *fault.Error) { return string(c.Args), nil }
 func (n *node) result(id events.TaskID) api.ResultReply {
 	n.t.Helper()
 	r, err := n.Result(context.Background(), api.ResultRequest{ID: id, Wait: time.Minute})
-	for more := 4; err == nil && !r.Over && more > 0; more-- { // a request waits for a minute at most
+	for more := 4; err == nil && !r.Ended && more > 0; more-- { // a request waits for a minute at most
 		r, err = n.Result(context.Background(), api.ResultRequest{ID: id, Wait: time.Minute})
 	}
 	require.NoError(n.t, err)
-	require.True(n.t, r.Over, "task is %s: %s", r.State, r.Reason)
+	require.True(n.t, r.Ended, "task is %s: %s", r.State, r.Reason)
 	n.checkReplay(id)
 	return r
 }

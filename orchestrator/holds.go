@@ -18,16 +18,16 @@ type holdList struct {
 
 	// holding serialises changes of holds and of the run of the archive, which are made durable before they count.
 	holding sync.Mutex
-	holds   []api.Hold
+	holds   []api.PauseView
 	// configured is the hold of the configuration, which ends with the process; the zero Hold for none.
-	configured api.Hold
+	configured api.PauseView
 }
 
 func newHoldList(c *core) *holdList {
 	h := &holdList{core: c}
 	if c.cfg.Paused {
-		h.configured = api.Hold{Kind: holdNode, Reason: "started paused", By: decide.ActorNode, At: c.cfg.Clock()}
-		h.holds = []api.Hold{h.configured}
+		h.configured = api.PauseView{Kind: holdNode, Reason: "started paused", By: decide.ActorNode, At: c.cfg.Clock()}
+		h.holds = []api.PauseView{h.configured}
 	}
 	return h
 }
@@ -54,23 +54,23 @@ func (hl *holdList) held(kind, name string) bool {
 	return false
 }
 
-func holdOf(r api.PauseRequest) api.Hold {
+func holdOf(r api.PauseRequest) api.PauseView {
 	switch {
 	case r.Queue != "":
-		return api.Hold{Kind: holdQueue, Name: r.Queue}
+		return api.PauseView{Kind: holdQueue, Name: r.Queue}
 	case r.Tool != "":
-		return api.Hold{Kind: holdTool, Name: r.Tool}
+		return api.PauseView{Kind: holdTool, Name: r.Tool}
 	default:
-		return api.Hold{Kind: holdNode}
+		return api.PauseView{Kind: holdNode}
 	}
 }
 
-func removeHold(holds []api.Hold, gone api.Hold) []api.Hold {
-	return slices.DeleteFunc(slices.Clone(holds), func(h api.Hold) bool { return h.Kind == gone.Kind && h.Name == gone.Name })
+func removeHold(holds []api.PauseView, gone api.PauseView) []api.PauseView {
+	return slices.DeleteFunc(slices.Clone(holds), func(h api.PauseView) bool { return h.Kind == gone.Kind && h.Name == gone.Name })
 }
 
 // setHolds makes a change of what is paused durable, then effective.
-func (op *operations) setHolds(ctx context.Context, change func([]api.Hold) ([]api.Hold, error)) (api.ControlReply, error) {
+func (op *operations) setHolds(ctx context.Context, change func([]api.PauseView) ([]api.PauseView, error)) (api.ControlReply, error) {
 	op.holds.holding.Lock()
 	defer op.holds.holding.Unlock()
 	op.lock()
@@ -79,7 +79,7 @@ func (op *operations) setHolds(ctx context.Context, change func([]api.Hold) ([]a
 	if err != nil {
 		return api.ControlReply{}, err
 	}
-	lasting := slices.DeleteFunc(slices.Clone(holds), func(h api.Hold) bool { return h == op.holds.configured })
+	lasting := slices.DeleteFunc(slices.Clone(holds), func(h api.PauseView) bool { return h == op.holds.configured })
 	if _, err := op.cfg.Checkpoints.Save(ctx, controlTask, controlID, decide.MustJSON(lasting)); err != nil {
 		return api.ControlReply{}, err
 	}
@@ -100,7 +100,7 @@ func (op *operations) restoreHolds(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var holds []api.Hold
+	var holds []api.PauseView
 	if err := json.Unmarshal(data, &holds); err != nil {
 		return fault.Wrap(fault.DataLoss, err, "the list of what is paused is damaged")
 	}

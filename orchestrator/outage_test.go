@@ -244,7 +244,7 @@ func TestWaitersHearOfAnUnansweredEnd(t *testing.T) {
 		go func() {
 			r, err := n.Result(context.Background(), api.ResultRequest{ID: id, Wait: 50 * time.Second})
 			assert.NoError(t, err)
-			assert.True(t, r.Over)
+			assert.True(t, r.Ended)
 			news <- time.Since(began)
 		}()
 		go func() {

@@ -28,7 +28,7 @@ type shownOutput struct {
 // newer are the pieces after one.
 func (s *shownOutput) newer(heard uint64) []api.Output {
 	for i := range s.pieces {
-		if s.pieces[i].No > heard {
+		if s.pieces[i].Seq > heard {
 			return append([]api.Output(nil), s.pieces[i:]...)
 		}
 	}
@@ -38,7 +38,7 @@ func (s *shownOutput) newer(heard uint64) []api.Output {
 // add keeps a piece. Its number follows from the time, so that numbers grow over a restart of the node as well.
 func (s *shownOutput) add(p api.Output, now time.Time) {
 	s.last = max(s.last+1, uint64(max(0, now.UnixMicro())))
-	p.No = s.last
+	p.Seq = s.last
 	s.pieces = append(s.pieces, p)
 	s.size += len(p.Text) + pieceSize
 	for s.size > maxShownOutput {
@@ -72,5 +72,5 @@ func (rd *reader) watchOutput(e *entry, r api.WatchRequest) []api.Output {
 		e.output = &shownOutput{}
 	}
 	e.output.until = rd.now().Add(min(r.Wait, maxWait) + watchedFor)
-	return e.output.newer(r.Heard)
+	return e.output.newer(r.AfterOutput)
 }

@@ -27,7 +27,7 @@ func TestOutputGoesToThoseWhoWatch(t *testing.T) {
 		return r.Show
 	}
 	watch := func(heard uint64) []api.Output {
-		r, err := n.Watch(t.Context(), api.WatchRequest{ID: id, After: 1000, Output: true, Heard: heard})
+		r, err := n.Watch(t.Context(), api.WatchRequest{ID: id, After: 1000, Output: true, AfterOutput: heard})
 		require.NoError(t, err)
 		return r.Output
 	}
@@ -37,12 +37,12 @@ func TestOutputGoesToThoseWhoWatch(t *testing.T) {
 	beat(&work.Output{From: 2, To: 4, Text: "b\n"})
 	all := watch(0)
 	require.Len(t, all, 2)
-	assert.Equal(t, api.Output{Output: work.Output{To: 2, Text: "a\n"}, No: all[0].No, Step: "a", Attempt: 1}, all[0])
-	assert.Equal(t, all[1:], watch(all[0].No))
-	assert.Empty(t, watch(all[1].No))
+	assert.Equal(t, api.Output{Output: work.Output{To: 2, Text: "a\n"}, Seq: all[0].Seq, Step: "a", Attempt: 1}, all[0])
+	assert.Equal(t, all[1:], watch(all[0].Seq))
+	assert.Empty(t, watch(all[1].Seq))
 
 	beat(&work.Output{From: 4, To: 5, Text: strings.Repeat("x", 1<<20)})
-	assert.Empty(t, watch(all[1].No), "a piece that is too large")
+	assert.Empty(t, watch(all[1].Seq), "a piece that is too large")
 	text := strings.Repeat("x", work.MaxOutput)
 	for i := range int64(100) {
 		beat(&work.Output{From: 5 + i*work.MaxOutput, To: 5 + (i+1)*work.MaxOutput, Text: text})

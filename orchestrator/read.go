@@ -196,12 +196,12 @@ func (rd *reader) Result(ctx context.Context, r api.ResultRequest) (api.ResultRe
 	}
 	err := rd.await(ctx, r.ID, r.Wait, wake, func(e *entry) (bool, error) {
 		waits := waitsForPeople(e.task)
-		reply = api.ResultReply{ID: e.id, State: e.task.State, Over: e.task.State.Terminal(), Waits: waits, Reason: e.task.Reason, Error: e.task.Error}
+		reply = api.ResultReply{ID: e.id, State: e.task.State, Ended: e.task.State.Terminal(), Waits: waits, Reason: e.task.Reason, Error: e.task.Error}
 		output = e.task.Output
-		return reply.Over || r.Attend && waits, nil
+		return reply.Ended || r.Attend && waits, nil
 	})
 	switch {
-	case err != nil || !reply.Over:
+	case err != nil || !reply.Ended:
 	case r.SizeOnly && output.Ref != "":
 		reply.Size = output.Size
 	default:
@@ -228,19 +228,19 @@ func (rd *reader) Watch(ctx context.Context, r api.WatchRequest) (api.WatchReply
 	var rev uint64
 	err := rd.await(ctx, r.ID, r.Wait, (*entry).change, func(e *entry) (bool, error) {
 		rev = e.task.Rev
-		reply = api.WatchReply{Version: e.version, State: e.task.State, Over: e.task.State.Terminal(), Progress: map[string]work.Progress{}}
+		reply = api.WatchReply{Version: e.version, State: e.task.State, Ended: e.task.State.Terminal(), Progress: map[string]work.Progress{}}
 		maps.Copy(reply.Progress, e.progress)
 		if r.Output {
 			reply.Output = rd.watchOutput(e, r)
 		}
-		return len(reply.Output) > 0 || rev > r.After || reply.Over || (r.Seen != 0 && e.version != r.Seen), nil
+		return len(reply.Output) > 0 || rev > r.After || reply.Ended || (r.SeenVersion != 0 && e.version != r.SeenVersion), nil
 	})
 	if err != nil || rev <= r.After {
 		return reply, err
 	}
 	reply.Commits, err = rd.commits(ctx, r.ID, failpoint.Skewed(failpoint.SkipOne, r.After+1), r.Limit)
 	if n := len(reply.Commits); n > 0 && reply.Commits[n-1].Rev < rev {
-		reply.Over = false // more commits follow in the next answer
+		reply.Ended = false // more commits follow in the next answer
 	}
 	return reply, err
 }
@@ -314,7 +314,7 @@ func (rd *reader) Replay(ctx context.Context, r api.ReplayRequest) (api.ReplayRe
 		rd.engine.noteDamage(r.ID, err)
 		return reply, err
 	}
-	reply.Took = time.Since(began)
+	reply.Duration = time.Since(began)
 	if upTo == rev {
 		folded, err := json.Marshal(reply.Task)
 		if err != nil {

@@ -131,7 +131,7 @@ func TestWatch(t *testing.T) {
 			seen++
 			assert.Equal(t, seen, c.Rev)
 		}
-		over = r.Over
+		over = r.Ended
 	}
 	watch(1)
 	for range 7 {
@@ -158,7 +158,7 @@ func TestWatchProgress(t *testing.T) {
 	require.NoError(t, err)
 	_, err = n.Heartbeat(context.Background(), work.Heartbeat{Worker: "w", Calls: []work.CallHeartbeat{{Ref: c.Ref, Tool: c.Tool, Progress: &work.Progress{Done: 1, Total: 4}}}})
 	require.NoError(t, err)
-	r, err := n.Watch(context.Background(), api.WatchRequest{ID: id, After: 1, Seen: first.Version, Wait: time.Minute})
+	r, err := n.Watch(context.Background(), api.WatchRequest{ID: id, After: 1, SeenVersion: first.Version, Wait: time.Minute})
 	require.NoError(t, err)
 	assert.InDelta(t, 4.0, r.Progress["a"].Total, 0)
 	assert.InDelta(t, 1.0, n.step(id, "a").Progress.Done, 0)

@@ -13,8 +13,8 @@ import (
 func (rd *reader) tree(ctx context.Context, r api.ListRequest, lines []api.Summary) (api.ListReply, error) {
 	lines = related(r.Tree, lines)
 	slices.SortFunc(lines, func(a, b api.Summary) int { return newer(b, a) })
-	reply := api.ListReply{Tasks: []api.Summary{}, Left: max(len(lines)-r.Limit, 0)}
-	for _, line := range lines[:len(lines)-reply.Left] {
+	reply := api.ListReply{Tasks: []api.Summary{}, Omitted: max(len(lines)-r.Limit, 0)}
+	for _, line := range lines[:len(lines)-reply.Omitted] {
 		if line.Priority == "" && line.Unreadable == "" {
 			var err error
 			if line, err = rd.complete(ctx, line); err != nil && !absent(err) && !unreadableHistory(err) {

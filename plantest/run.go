@@ -157,7 +157,7 @@ func (r *run) drive(ctx context.Context) error {
 			return err
 		}
 		result, err := r.Result(ctx, api.ResultRequest{ID: r.id})
-		if err != nil || result.Over {
+		if err != nil || result.Ended {
 			return err
 		}
 		moved, err := r.step(ctx)

@@ -11,8 +11,8 @@ const NotYourName = "IDENTITY_MISMATCH"
 
 // Acting is a request that says who acts. The credential of the sender decides about that, the request does not.
 type Acting interface {
-	// Acting returns the fields that name who acts.
-	Acting() []*string
+	// ActorFields returns the fields that name who acts.
+	ActorFields() []*string
 }
 
 type callerKey struct{}
@@ -35,7 +35,7 @@ func attribute(ctx context.Context, request any) error {
 	if !known || !ok {
 		return nil
 	}
-	for _, name := range acting.Acting() {
+	for _, name := range acting.ActorFields() {
 		if *name != "" && *name != who {
 			return fault.New(fault.Forbidden, "this credential speaks as %s, and the request names somebody else who acts", who).
 				WithField("actor").WithReason(NotYourName).WithHint("leave the name out, or send the request with a credential of that identity")

@@ -12,10 +12,10 @@ type messageRequest[Who, In any] struct {
 	In  In  `json:"in"`
 }
 
-// Acting implements Acting, as far as who asks does.
-func (r *messageRequest[Who, In]) Acting() []*string {
+// ActorFields implements ActorRequest if r.Who does.
+func (r *messageRequest[Who, In]) ActorFields() []*string {
 	if who, ok := any(&r.Who).(Acting); ok {
-		return who.Acting()
+		return who.ActorFields()
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ func TestACallSaysThatItWaits(t *testing.T) {
 	t.Parallel()
 	s := &fakeSession{
 		task: api.TaskView{ID: taskID, Steps: []api.StepView{{Key: plan.CallID, State: statemachine.StepSucceeded, Output: json.RawMessage(`{}`)}}},
-		watch: answers(reply(api.WatchReply{Over: true, State: statemachine.Done, Commits: []api.CommitView{
+		watch: answers(reply(api.WatchReply{Ended: true, State: statemachine.Done, Commits: []api.CommitView{
 			{Rev: 1, Events: []events.Event{{Kind: events.ApprovalRequested, Data: &events.Approval{ID: "APR_1"}}}},
 			{Rev: 2, Events: []events.Event{{Kind: events.QuestionAsked, Data: &events.Question{ID: "ASK_1", Kind: events.Elicitation}}}},
 		}})),

@@ -52,7 +52,7 @@ func (c *dataCommands) archive(ctx context.Context, o archiveOptions) error {
 		return fault.New(fault.InvalidFormat, "%q is no duration", o.age).WithField("--age").WithHint("write it as 12h or 7d")
 	}
 	return c.with(ctx, idle, func(s session) error {
-		r, err := s.Archive(ctx, api.ArchiveRequest{Age: d, Look: o.status, Wait: archiveMoment})
+		r, err := s.Archive(ctx, api.ArchiveRequest{Age: d, StatusOnly: o.status, Wait: archiveMoment})
 		if err == nil && r.Running && (o.wait || s.Embedded()) {
 			r, err = c.followArchive(ctx, s, r)
 		}
@@ -82,7 +82,7 @@ func (c *dataCommands) followArchive(ctx context.Context, s session, r api.Archi
 		default:
 			tell(screen.Plural(r.Archived, "task") + " archived so far")
 		}
-		r, err = s.Archive(ctx, api.ArchiveRequest{Look: true, Wait: archiveLook})
+		r, err = s.Archive(ctx, api.ArchiveRequest{StatusOnly: true, Wait: archiveLook})
 	}
 	return r, err
 }
@@ -92,8 +92,8 @@ func archiveLines(r api.ArchiveReply) []string {
 	if r.Running {
 		lines = []string{screen.Plural(r.Archived, "task") + " archived so far; it goes on in the background", "follow it with: orch archive --status --wait"}
 	}
-	if r.Left > 0 {
-		lines = append(lines, screen.Plural(r.Left, "task")+" could not be archived, and stay until the next run; the log of the node says why")
+	if r.Skipped > 0 {
+		lines = append(lines, screen.Plural(r.Skipped, "task")+" could not be archived, and stay until the next run; the log of the node says why")
 	}
 	return lines
 }

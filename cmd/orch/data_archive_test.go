@@ -36,12 +36,12 @@ func TestArchiveCommand(t *testing.T) {
 		assert.Equal(t, 0, p.run(t.Context(), test.args))
 		assert.Contains(t, p.out.String(), test.out)
 		assert.Len(t, asked, test.requests)
-		assert.Equal(t, test.args[1] == "--status", asked[0].Look)
-		if !asked[0].Look {
+		assert.Equal(t, test.args[1] == "--status", asked[0].StatusOnly)
+		if !asked[0].StatusOnly {
 			assert.Equal(t, 7*24*time.Hour, asked[0].Age)
 		}
 		for _, r := range asked[1:] {
-			assert.True(t, r.Look, "it is not begun again")
+			assert.True(t, r.StatusOnly, "it is not begun again")
 		}
 	}
 }

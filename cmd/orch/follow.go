@@ -65,7 +65,7 @@ func consume(ctx context.Context, feed <-chan followUpdate, every time.Duration,
 			if err := d.update(n); err != nil {
 				return "", err
 			}
-			if n.Over {
+			if n.Ended {
 				return n.State, nil
 			}
 		}
@@ -77,7 +77,7 @@ func (f *follower) feed(ctx context.Context, feed chan<- followUpdate, snapshots
 	send := func(n followUpdate) bool {
 		select {
 		case feed <- n:
-			return n.err == nil && !n.Over
+			return n.err == nil && !n.Ended
 		case <-ctx.Done():
 			return false
 		}
@@ -86,7 +86,7 @@ func (f *follower) feed(ctx context.Context, feed chan<- followUpdate, snapshots
 	for first := true; ; first = false { // mere progress needs no look at the task
 		reply, err := f.next(ctx)
 		n := followUpdate{WatchReply: reply, err: err}
-		if err == nil && snapshots && (len(reply.Commits) > 0 || reply.Over || first) {
+		if err == nil && snapshots && (len(reply.Commits) > 0 || reply.Ended || first) {
 			n.err = f.snapshot(ctx, &n)
 		}
 		if !send(n) {
@@ -109,7 +109,7 @@ func (f *follower) snapshot(ctx context.Context, n *followUpdate) error {
 		return err
 	}
 	n.task = &t
-	if n.Over || runs(t) {
+	if n.Ended || runs(t) {
 		return nil
 	}
 	if why, err := f.session.Explain(ctx, api.GetRequest{ID: f.id}); err == nil {

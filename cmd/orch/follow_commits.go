@@ -67,7 +67,7 @@ func (f *follower) release(ctx context.Context, first session) {
 
 // next waits for the next answer. It may hold no commits.
 func (f *follower) next(ctx context.Context) (api.WatchReply, error) {
-	request := api.WatchRequest{ID: f.id, After: f.after, Seen: f.seen, Wait: f.people.patience(watchWait), Limit: 500, Output: f.output, Heard: f.heard}
+	request := api.WatchRequest{ID: f.id, After: f.after, SeenVersion: f.seen, Wait: f.people.patience(watchWait), Limit: 500, Output: f.output, AfterOutput: f.heard}
 	reply, err := f.session.Watch(ctx, request)
 	if isLost(err) && f.redial != nil && ctx.Err() == nil {
 		f.tell("the connection to the node is lost; trying again")
@@ -80,7 +80,7 @@ func (f *follower) next(ctx context.Context) (api.WatchReply, error) {
 		f.after = reply.Commits[n-1].Rev
 	}
 	if n := len(reply.Output); n > 0 {
-		f.heard = reply.Output[n-1].No
+		f.heard = reply.Output[n-1].Seq
 	}
 	f.seen = reply.Version
 	return reply, nil
@@ -90,7 +90,7 @@ func (f *follower) next(ctx context.Context) (api.WatchReply, error) {
 func (f *follower) again(ctx context.Context, request api.WatchRequest) (api.WatchReply, error) {
 	limit, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	request.Seen = 0 // versions are those of one node's life
+	request.SeenVersion = 0 // versions are those of one node's life
 	for lost := retry; ; lost += retry {
 		if pause.For(limit, retry) != nil {
 			if ctx.Err() != nil {

@@ -69,7 +69,7 @@ func (w *peopleWatch) patience(most time.Duration) time.Duration {
 // check returns the end of the wait, nil when it goes on.
 func (w *peopleWatch) check(ctx context.Context, s session, id events.TaskID, r api.WatchReply) error {
 	waits := r.State == statemachine.AwaitingApproval || r.State == statemachine.Blocked
-	if w == nil || r.Over || len(r.Commits) > 0 && !waits {
+	if w == nil || r.Ended || len(r.Commits) > 0 && !waits {
 		return nil
 	}
 	left := maxPeopleTasks

@@ -41,12 +41,12 @@ func commit(rev uint64, kind events.Kind, data events.Payload) api.CommitView {
 func TestWatchWritesOneLineAnEvent(t *testing.T) {
 	t.Parallel()
 	s := &fakeSession{
-		result: api.ResultReply{ID: taskID, State: statemachine.Done, Over: true, Output: []byte(`{"n":1}`)},
+		result: api.ResultReply{ID: taskID, State: statemachine.Done, Ended: true, Output: []byte(`{"n":1}`)},
 		watch: answers(
 			reply(api.WatchReply{Commits: []api.CommitView{commit(1, events.TaskSubmitted, &events.Submitted{Name: "n"})}}),
 			reply(api.WatchReply{Progress: map[string]work.Progress{"a": {Done: 1, Total: 4}}}),
 			reply(api.WatchReply{Progress: map[string]work.Progress{"a": {Done: 1, Total: 4}}}),
-			reply(api.WatchReply{Commits: []api.CommitView{commit(2, events.TaskFinished, &events.Moved{})}, State: statemachine.Done, Over: true}),
+			reply(api.WatchReply{Commits: []api.CommitView{commit(2, events.TaskFinished, &events.Moved{})}, State: statemachine.Done, Ended: true}),
 		),
 	}
 	p := newProbe(t, s)
@@ -66,16 +66,16 @@ func TestWatchResumesAfterALostConnection(t *testing.T) {
 	)}
 	var resumed api.WatchRequest
 	second := &fakeSession{
-		result: api.ResultReply{ID: taskID, State: statemachine.Done, Over: true},
+		result: api.ResultReply{ID: taskID, State: statemachine.Done, Ended: true},
 		watch: func(_ context.Context, r api.WatchRequest) (api.WatchReply, error) {
 			resumed = r
-			return api.WatchReply{State: statemachine.Done, Over: true}, nil
+			return api.WatchReply{State: statemachine.Done, Ended: true}, nil
 		},
 	}
 	p := newProbe(t, first, second)
 	require.Zero(t, p.run(t.Context(), []string{"watch", "@last", "-o", "jsonl"}))
 	assert.Equal(t, uint64(4), resumed.After)
-	assert.Zero(t, resumed.Seen)
+	assert.Zero(t, resumed.SeenVersion)
 	assert.Equal(t, 1, strings.Count(p.out.String(), "\n"))
 	assert.True(t, first.closed)
 	assert.True(t, second.closed)
@@ -118,13 +118,13 @@ func TestWatchDrawsATree(t *testing.T) {
 	}
 	s := &fakeSession{
 		task: running, explain: api.ExplainReply{Causes: []api.Cause{{Sentence: "step a waits for signal go", Next: "orch signal X go"}}},
-		result: api.ResultReply{ID: taskID, State: statemachine.Cancelled, Over: true, Reason: "enough"},
+		result: api.ResultReply{ID: taskID, State: statemachine.Cancelled, Ended: true, Reason: "enough"},
 	}
 	s.watch = answers(reply(api.WatchReply{Version: 1, Progress: map[string]work.Progress{"a": {Done: 2}}}),
 		func(context.Context, api.WatchRequest) (api.WatchReply, error) {
 			s.task.State, s.task.EndedAt = statemachine.Cancelled, new(at(0))
 			s.task.Steps = []api.StepView{{Key: "a", Kind: "wait", State: statemachine.StepCancelled}}
-			return api.WatchReply{State: statemachine.Cancelled, Over: true}, nil
+			return api.WatchReply{State: statemachine.Cancelled, Ended: true}, nil
 		})
 	p := newProbe(t, s)
 	p.outTTY = true

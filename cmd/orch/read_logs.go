@@ -77,7 +77,7 @@ func (l *logBuilder) follow(ctx context.Context, f *follower) error {
 		if err := shown.rest(); err != nil {
 			return err
 		}
-		if reply.Over {
+		if reply.Ended {
 			return nil
 		}
 	}

@@ -68,7 +68,7 @@ func replayLine(r api.ReplayReply) string {
 	default:
 		live = ", fold DIFFERS from live"
 	}
-	return fmt.Sprintf("%s, %s, %s, 0 tool calls%s (%s)", chain, screen.Plural(r.Commits, "commit"), screen.Plural(r.Events, "event"), live, screen.Duration(r.Took))
+	return fmt.Sprintf("%s, %s, %s, 0 tool calls%s (%s)", chain, screen.Plural(r.Commits, "commit"), screen.Plural(r.Events, "event"), live, screen.Duration(r.Duration))
 }
 
 // folded draws the fold of a history as a task is drawn.

@@ -202,6 +202,6 @@ func (c *readCommands) family(ctx context.Context, s session, reply api.ListRepl
 	if root == nil {
 		return nil, fault.New(fault.NotFound, "the task is not there any more").WithField("ID")
 	}
-	root.Left = reply.Left
+	root.Left = reply.Omitted
 	return root, nil
 }

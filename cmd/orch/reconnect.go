@@ -132,7 +132,7 @@ func (l *reconnectingSession) send(ctx context.Context, c api.Call) error {
 	if !fault.Has(err, fault.Unavailable) || s.Embedded() {
 		return err
 	}
-	if c.Repeat < api.Elsewhere {
+	if c.Repeat < api.Idempotent {
 		l.renew(ctx, s)
 		return err
 	}

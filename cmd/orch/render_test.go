@@ -138,7 +138,7 @@ func TestLogEntriesCannotBeForged(t *testing.T) {
 
 func TestReplayVerdicts(t *testing.T) {
 	t.Parallel()
-	r := api.ReplayReply{Commits: 3, Events: 1234, Chain: true, Live: new(true), Took: 1500 * time.Microsecond}
+	r := api.ReplayReply{Commits: 3, Events: 1234, Chain: true, Live: new(true), Duration: 1500 * time.Microsecond}
 	assert.Equal(t, "chain ok, 3 commits, 1,234 events, 0 tool calls, fold == live (1ms)", replayLine(r))
 	r.Live = nil
 	assert.Equal(t, "chain ok, 3 commits, 1,234 events, 0 tool calls (1ms)", replayLine(r))
@@ -195,7 +195,7 @@ func TestDoctorOnFullStoreWithLostWorker(t *testing.T) {
 	status := api.StatusReply{Version: "v1", Ready: true, StartedAt: at(-60), Workers: []api.WorkerView{
 		{Name: "ada", SeenAt: at(-1)}, {Name: "bob", SeenAt: at(-3600), Silent: true},
 	}}
-	status.Refuse(fault.New(fault.DiskFull, "the disk has 3 bytes free").WithHint("free some space"), at(-30))
+	status.SetRefusal(fault.New(fault.DiskFull, "the disk has 3 bytes free").WithHint("free some space"), at(-30))
 	p := newProbe(t, &fakeSession{status: status})
 	assert.Equal(t, exitInternal, p.run(t.Context(), []string{"doctor"}))
 	assert.Regexp(t, `FAIL  store +it takes nothing since 2026-01-02T11:59:30.*: DISK_FULL: the disk has 3 bytes free\n +mend: free some space\n`, p.out.String())

@@ -155,7 +155,7 @@ func (c *steerCommands) showHolds(r api.ControlReply) error {
 	return c.emit(v)
 }
 
-func holdText(h api.Hold) string {
+func holdText(h api.PauseView) string {
 	text := strings.TrimSpace(fmt.Sprintf("%s %s", h.Kind, h.Name)) + " is paused since " + stamp(h.At)
 	if h.By != "" {
 		text += " by " + h.By

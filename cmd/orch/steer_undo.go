@@ -82,7 +82,7 @@ func undoArgs(ctx context.Context, s session, id events.TaskID, o undoOptions) (
 func (c *steerCommands) approveOwn(ctx context.Context, s session, id events.TaskID) (api.ResultReply, error) {
 	for {
 		r, err := s.Result(ctx, api.ResultRequest{ID: id, Wait: quick, Attend: true})
-		if err != nil || r.Over {
+		if err != nil || r.Ended {
 			return r, err
 		}
 		if !r.Waits {

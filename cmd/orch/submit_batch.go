@@ -335,7 +335,7 @@ func (b *batch) wait(ctx context.Context, s session, results []batchResult) erro
 func (b *batch) end(ctx context.Context, s session, id events.TaskID) (api.ResultReply, error) {
 	for {
 		r, err := s.Result(ctx, api.ResultRequest{ID: id, Wait: watchWait})
-		if err != nil || r.Over {
+		if err != nil || r.Ended {
 			return r, err
 		}
 		if ctx.Err() != nil {

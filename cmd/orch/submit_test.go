@@ -120,8 +120,8 @@ func TestSubmitWaitsForAnEmbeddedNode(t *testing.T) {
 	var got api.SubmitRequest
 	s := accepting(&got)
 	s.embedded = true
-	s.watch = answers(reply(api.WatchReply{State: statemachine.Done, Over: true}))
-	s.result = api.ResultReply{ID: taskID, State: statemachine.Done, Over: true}
+	s.watch = answers(reply(api.WatchReply{State: statemachine.Done, Ended: true}))
+	s.result = api.ResultReply{ID: taskID, State: statemachine.Done, Ended: true}
 	p := newProbe(t, s)
 	p.write(t, "report.md", "# Report")
 	s.result.Output = json.RawMessage(fmt.Sprintf(`{"report":%q,"n":2}`, filepath.Join(p.dir, "report.md")))
@@ -136,9 +136,9 @@ func TestAFailedTaskEndsWithSeven(t *testing.T) {
 	t.Parallel()
 	var got api.SubmitRequest
 	s := accepting(&got)
-	s.watch = answers(reply(api.WatchReply{State: statemachine.Failed, Over: true}))
+	s.watch = answers(reply(api.WatchReply{State: statemachine.Failed, Ended: true}))
 	s.result = api.ResultReply{
-		ID: taskID, State: statemachine.Failed, Over: true, Error: fault.New(fault.ExecFailed, "exit \x1b1").WithHint("read it"),
+		ID: taskID, State: statemachine.Failed, Ended: true, Error: fault.New(fault.ExecFailed, "exit \x1b1").WithHint("read it"),
 	}
 	p := newProbe(t, s)
 	p.write(t, "typed.yaml", typedPlan)
@@ -179,7 +179,7 @@ func TestBatchWaitsForTheWorstEnd(t *testing.T) {
 		batch: func(api.SubmitBatchRequest) (api.SubmitBatchReply, error) {
 			return api.SubmitBatchReply{Tasks: []api.SubmitBatchItem{{SubmitReply: api.SubmitReply{ID: taskID}}}}, nil
 		},
-		result: api.ResultReply{State: statemachine.Failed, Over: true},
+		result: api.ResultReply{State: statemachine.Failed, Ended: true},
 	}
 	p := newProbe(t, s)
 	p.write(t, "one.jsonl", `{"plan":{"orch":"v1","name":"x","steps":[{"id":"a","set":{"v":1}}]}}`)

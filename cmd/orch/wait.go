@@ -184,7 +184,7 @@ func (wt *waiter) showResult(r api.ResultReply) error {
 		if r.Error.Hint != "" {
 			wt.note("hint: %s", r.Error.Hint)
 		}
-	} else if !r.Over || len(r.Output) == 0 {
+	} else if !r.Ended || len(r.Output) == 0 {
 		wt.note("%s", strings.TrimSpace(string(r.ID)+" is "+string(r.State)+" "+r.Reason))
 	}
 	if len(r.Output) == 0 {

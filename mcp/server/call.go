@@ -184,7 +184,7 @@ func (cl *caller) await(ctx context.Context, c client, r *run) (*mcp.CallToolRes
 			return nil, fault.From(ctx.Err())
 		case err != nil:
 			return nil, err
-		case now.Over:
+		case now.Ended:
 			return cl.finish(ctx, c, r, now)
 		case now.Waits:
 			result, err := cl.relays.askDuringCall(ctx, c, r)

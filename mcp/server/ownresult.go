@@ -44,11 +44,11 @@ func (tt *taskTools) ownResult(ctx context.Context, c *client, in *ownInput) (an
 	switch {
 	case r.State == statemachine.Done && (in.Field != "" || in.Offset != nil):
 		return pieceOf(r, in)
-	case r.Over && !tt.answers.showsAll(*c):
+	case r.Ended && !tt.answers.showsAll(*c):
 		return flatten(r), nil
 	}
 	r.Output = c.reservation.valueKey(r.Output)
-	if r.Over {
+	if r.Ended {
 		return r, nil
 	}
 	fields := fieldsOf(r)
@@ -64,7 +64,7 @@ func (tt *taskTools) resultWithAnswers(ctx context.Context, c client, id events.
 	for attend := asked || c.modern; ; {
 		r, err := tt.result(ctx, c.reservation, api.ResultRequest{ID: id, Wait: max(limit.Sub(tt.cfg.Now()), 0), Attend: attend})
 		switch {
-		case err != nil || r.Over || !r.Waits || !attend || !tt.cfg.Now().Before(limit):
+		case err != nil || r.Ended || !r.Waits || !attend || !tt.cfg.Now().Before(limit):
 			return r, err
 		case asked:
 			err = tt.askUntil(ctx, c, id, limit)

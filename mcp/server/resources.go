@@ -279,7 +279,7 @@ func (rv *resourceView) reportChanges(ctx context.Context, id events.TaskID, uri
 			rev = w.Commits[len(w.Commits)-1].Rev
 			_ = rv.sdk.ResourceUpdated(ctx, &mcp.ResourceUpdatedNotificationParams{URI: uri})
 		}
-		if w.Over {
+		if w.Ended {
 			return
 		}
 	}

@@ -136,7 +136,7 @@ func TestPiecesOfResults(t *testing.T) {
 }
 
 func resultOf(output json.RawMessage) api.ResultReply {
-	return api.ResultReply{ID: "TASK_X", State: statemachine.Done, Over: true, Output: output}
+	return api.ResultReply{ID: "TASK_X", State: statemachine.Done, Ended: true, Output: output}
 }
 
 func pieceFrom(t *testing.T, output json.RawMessage, field string, next **int) string {

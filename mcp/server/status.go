@@ -43,7 +43,7 @@ func (cl *caller) follow(ctx context.Context, id events.TaskID, changed func(api
 	last := "working"
 	var rev, seen uint64
 	for ctx.Err() == nil {
-		w, err := cl.cfg.API.Watch(ctx, api.WatchRequest{ID: id, After: rev, Seen: seen, Wait: time.Minute})
+		w, err := cl.cfg.API.Watch(ctx, api.WatchRequest{ID: id, After: rev, SeenVersion: seen, Wait: time.Minute})
 		if err != nil {
 			return
 		}

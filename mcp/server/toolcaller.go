@@ -186,7 +186,7 @@ func (b *ToolCaller) await(ctx context.Context, r *run, wait time.Duration, repl
 		switch {
 		case err != nil:
 			return err
-		case now.Over:
+		case now.Ended:
 			reply.Output, err = b.outcome(ctx, r, now)
 			return err
 		case now.Waits:

@@ -23,7 +23,7 @@ func (cl *caller) watch(ctx context.Context, c client, r *run, wait time.Duratio
 			return now, err
 		}
 		left := limit.Sub(cl.cfg.Now())
-		done := now.Over || now.Waits || left <= 0
+		done := now.Ended || now.Waits || left <= 0
 		if done {
 			left = 0
 		}
@@ -35,7 +35,7 @@ func (cl *caller) watch(ctx context.Context, c client, r *run, wait time.Duratio
 
 // reportNews waits for news of a task and sends its progress and log entries to the client.
 func (cl *caller) reportNews(ctx context.Context, c client, r *run, wait time.Duration) error {
-	w, err := cl.cfg.API.Watch(ctx, api.WatchRequest{ID: r.id, After: r.rev, Seen: r.seen, Wait: wait})
+	w, err := cl.cfg.API.Watch(ctx, api.WatchRequest{ID: r.id, After: r.rev, SeenVersion: r.seen, Wait: wait})
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ func (l *load) watch(ctx context.Context, id events.TaskID, round int, afresh bo
 			w.Seen = append(w.Seen, crash.Sighting{Seq: c.Seq, Rev: c.Rev, Hash: c.Hash})
 			last = c.Rev
 		}
-		w.Over = reply.Over
+		w.Over = reply.Ended
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -187,7 +187,7 @@ func (f *flood) result(ctx context.Context, owner api.API, id events.TaskID) (ap
 		case err != nil:
 			f.t.Errorf("a result was refused: %v", err)
 			return reply, false
-		case reply.Over:
+		case reply.Ended:
 			return reply, assert.Equal(f.t, statemachine.Done, reply.State)
 		}
 	}
@@ -247,7 +247,7 @@ func (f *flood) watchSlowly(ctx context.Context, group *sync.WaitGroup) (finish 
 			assert.Equal(f.t, last+1, c.Rev, "a watcher sees every commit once, in order")
 			last = c.Rev
 		}
-		return w.Over
+		return w.Ended
 	}
 	group.Go(func() {
 		tick := time.NewTicker(time.Second)

@@ -180,7 +180,7 @@ func TestNetwork(t *testing.T) {
 	for i, id := range ids {
 		r, err := w.node.API().Result(t.Context(), api.ResultRequest{ID: id, Wait: 2 * time.Minute})
 		require.NoError(t, err)
-		require.True(t, r.Over, "task %d is %s: %s", i, r.State, r.Reason)
+		require.True(t, r.Ended, "task %d is %s: %s", i, r.State, r.Reason)
 		require.Equal(t, statemachine.Done, r.State, "task %d: %v", i, r.Error)
 		ended[id] = r
 		if i == len(ids)/2 {
@@ -297,7 +297,7 @@ func TestAgentIsKilledAndStartsAgain(t *testing.T) {
 	w.run("ada")
 	r, err := w.node.API().Result(t.Context(), api.ResultRequest{ID: id, Wait: time.Minute})
 	require.NoError(t, err)
-	require.True(t, r.Over, "the task is %s: %s", r.State, r.Reason)
+	require.True(t, r.Ended, "the task is %s: %s", r.State, r.Reason)
 	assert.Equal(t, statemachine.Done, r.State)
 	require.Eventually(t, func() bool {
 		task, err := w.node.API().Get(t.Context(), api.GetRequest{ID: write})

@@ -144,7 +144,7 @@ func (w *world) result(id events.TaskID) api.ResultReply {
 	w.t.Helper()
 	r, err := w.api.Result(w.t.Context(), api.ResultRequest{ID: id, Wait: patience})
 	require.NoError(w.t, err)
-	require.True(w.t, r.Over, "%s: %s", r.State, r.Reason)
+	require.True(w.t, r.Ended, "%s: %s", r.State, r.Reason)
 	return r
 }
 

@@ -285,7 +285,7 @@ func (w *world) result(id events.TaskID, wait time.Duration) {
 		reply, err = o.Result(ctx, api.ResultRequest{ID: id, Wait: wait})
 		return err
 	}, func(err error) {
-		if err == nil && reply.Over {
+		if err == nil && reply.Ended {
 			w.observed(id, reply.State)
 		}
 	})
