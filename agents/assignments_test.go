@@ -60,7 +60,7 @@ type endlessOwner struct {
 }
 
 func (m *endlessOwner) Poll(context.Context, work.Poll) (work.Batch, error) {
-	b := work.Batch{No: 7}
+	b := work.Batch{Number: 7}
 	for range m.each {
 		m.made++
 		b.Calls = append(b.Calls, work.Call{Ref: work.Ref{Task: "TASK_01JD0000000000000000000000", Step: strconv.Itoa(m.made), Attempt: 1}, Lease: time.Minute})
@@ -74,13 +74,13 @@ func (m *endlessOwner) Heartbeat(context.Context, work.Heartbeat) (work.Heartbea
 
 func (m *endlessOwner) Report(context.Context, work.Outcome) error { return nil }
 
-func (m *endlessOwner) Returned(no uint64) { m.returned = append(m.returned, no) }
+func (m *endlessOwner) Undelivered(no uint64) { m.returned = append(m.returned, no) }
 
 func (m *endlessOwner) Pass(context.Context, string, work.Call) (work.Outcome, error) {
 	if m.passed++; m.passed == m.breaks {
 		return work.Outcome{}, fault.New(fault.Internal, "the gates are broken")
 	}
-	return work.Outcome{With: &work.With{Timeout: time.Hour}}, nil
+	return work.Outcome{AgentCall: &work.AgentCall{Timeout: time.Hour}}, nil
 }
 
 // gates are those of an endlessOwner.

@@ -173,7 +173,7 @@ func (d *Dispatcher) Claim(ctx context.Context, m Member, c Claim) (Work, error)
 	for _, call := range batch.Calls {
 		a, ok, err := d.assign(ctx, m, call)
 		if err != nil {
-			d.returned(batch.No)
+			d.returned(batch.Number)
 			return answer, err
 		}
 		if ok {
@@ -186,7 +186,7 @@ func (d *Dispatcher) Claim(ctx context.Context, m Member, c Claim) (Work, error)
 // returned gives back the calls of a batch that were not begun, without a word in the log.
 func (d *Dispatcher) returned(no uint64) {
 	if s, ok := d.owner.(work.Source); ok {
-		s.Returned(no)
+		s.Undelivered(no)
 	}
 }
 
@@ -212,7 +212,7 @@ func (d *Dispatcher) lost(ctx context.Context, m Member, c Claim) ([]Assignment,
 	}
 	heartbeats := make([]work.CallHeartbeat, len(lost))
 	for i, a := range lost {
-		heartbeats[i] = work.CallHeartbeat{Ref: a.Ref, Tool: toolName, Unheard: true}
+		heartbeats[i] = work.CallHeartbeat{Ref: a.Ref, Tool: toolName, Undelivered: true}
 	}
 	reply, err := d.renew(ctx, m, Heartbeat{Calls: heartbeats})
 	if err != nil {
@@ -243,13 +243,13 @@ func (d *Dispatcher) assign(ctx context.Context, m Member, call work.Call) (Assi
 		return Assignment{}, false, err
 	case ctx.Err() != nil: // it was not begun, so nothing is to be said of it
 		return Assignment{}, false, fault.New(fault.Unavailable, "the call %s of task %s cannot begin now", call.Step, call.Task).WithHint("try again in a moment")
-	case out.With == nil:
+	case out.AgentCall == nil:
 		return Assignment{}, false, d.tell(ctx, out)
 	}
 	now := d.clock()
 	a := Assignment{
-		Ref: call.Ref, Call: call.String(), Key: call.Key(), Name: call.Name, Handover: call.Handover, HandoverData: call.Handed, Args: out.With.Args,
-		Deadline: events.Time(now.Add(out.With.Timeout)), Left: out.With.Timeout, Lease: call.Lease, began: now,
+		Ref: call.Ref, Call: call.String(), Key: call.Key(), Name: call.Name, Handover: call.Handover, HandoverData: call.Handed, Args: out.AgentCall.Args,
+		Deadline: events.Time(now.Add(out.AgentCall.Timeout)), Left: out.AgentCall.Timeout, Lease: call.Lease, began: now,
 	}
 	d.mu.Lock()
 	d.assigned[m.ID] = append(d.assigned[m.ID], a)
@@ -277,7 +277,7 @@ func (d *Dispatcher) Heartbeat(ctx context.Context, m Member, b Heartbeat) (Work
 	}
 	refs := make([]work.Ref, len(b.Calls))
 	for i := range b.Calls {
-		b.Calls[i].Tool, b.Calls[i].Effect, b.Calls[i].Unheard, refs[i] = toolName, "", false, b.Calls[i].Ref
+		b.Calls[i].Tool, b.Calls[i].Effect, b.Calls[i].Undelivered, refs[i] = toolName, "", false, b.Calls[i].Ref
 	}
 	if err := d.noteInstance(ctx, m, b.Instance, refs); err != nil {
 		return Work{}, err
@@ -293,7 +293,7 @@ func (d *Dispatcher) Heartbeat(ctx context.Context, m Member, b Heartbeat) (Work
 // renew renews the leases of calls, and ends those of the agent whose time is over.
 func (d *Dispatcher) renew(ctx context.Context, m Member, b Heartbeat) (Work, error) {
 	late := d.overdue(m)
-	reply, err := d.owner.Heartbeat(ctx, work.Heartbeat{Worker: m.Actor(), Queues: []string{work.AgentsQueue}, Calls: b.Calls, Leaving: b.Leaving})
+	reply, err := d.owner.Heartbeat(ctx, work.Heartbeat{Worker: m.Actor(), Queues: []string{work.AgentsQueue}, Calls: b.Calls, Final: b.Leaving})
 	if err != nil {
 		return Work{}, err
 	}

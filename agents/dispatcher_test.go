@@ -60,7 +60,7 @@ type goneOwner struct {
 
 func (o *goneOwner) Poll(context.Context, work.Poll) (work.Batch, error) {
 	o.leave()
-	return work.Batch{No: 2, Calls: []work.Call{o.call}}, nil
+	return work.Batch{Number: 2, Calls: []work.Call{o.call}}, nil
 }
 
 func (o *goneOwner) Report(_ context.Context, out work.Outcome) error {
@@ -98,7 +98,7 @@ func (o *willing) Poll(context.Context, work.Poll) (work.Batch, error) {
 
 func (o *willing) Pass(_ context.Context, _ string, c work.Call) (work.Outcome, error) {
 	o.passed = c
-	return work.Outcome{With: &work.With{Timeout: c.Timeout}}, nil
+	return work.Outcome{AgentCall: &work.AgentCall{Timeout: c.Timeout}}, nil
 }
 
 func (*willing) Vet(output json.RawMessage) (json.RawMessage, error) { return output, nil }

@@ -81,5 +81,5 @@ func TestRefusedHandoverStaysWithTheAgent(t *testing.T) {
 	assert.Zero(t, given)
 	require.Len(t, j.taken, 1)
 	assert.Equal(t, "cleo", j.taken[0].HandTo.Agent)
-	assert.False(t, j.taken[0].Stray, "the agent was known to have it")
+	assert.False(t, j.taken[0].Unleased, "the agent was known to have it")
 }

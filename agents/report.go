@@ -78,7 +78,7 @@ const releaseRest = 5 * time.Second
 func (d *Dispatcher) outcome(ctx context.Context, m Member, r Report) (work.Outcome, error) {
 	now := d.clock()
 	began, known := d.began(m, r.Ref, now)
-	out := work.Outcome{Ref: r.Ref, Worker: m.Actor(), StartedAt: events.Time(began), Duration: now.Sub(began), Stray: !known}
+	out := work.Outcome{Ref: r.Ref, Worker: m.Actor(), StartedAt: events.Time(began), Duration: now.Sub(began), Unleased: !known}
 	message, err := d.vetText("error", r.Error, maxMessage)
 	if err == nil {
 		out.Handed, err = d.vetHanded(r.Data)

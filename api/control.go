@@ -30,8 +30,8 @@ type PauseRequest struct {
 
 // ControlReply lists what is paused on the node, and the task if the request named one.
 type ControlReply struct {
-	Paused []PauseView    `json:"paused"`
-	Task   *TaskView `json:"task,omitempty"`
+	Paused []PauseView `json:"paused"`
+	Task   *TaskView   `json:"task,omitempty"`
 	// Restored is set for a resume at a checkpoint.
 	Restored *RestoredView `json:"restored,omitempty"`
 }

@@ -14,12 +14,12 @@ type WatchRequest struct {
 	After uint64        `json:"after"`
 	// SeenVersion is WatchReply.Version of the answer before; a change of progress answers as well.
 	SeenVersion uint64        `json:"seen,omitempty"`
-	Wait time.Duration `json:"wait,omitempty"`
+	Wait        time.Duration `json:"wait,omitempty"`
 	// Limit is 1 to 500 commits, default 100.
 	Limit int `json:"limit,omitempty"`
-	// Output asks for what the programs of running calls write, from after the piece Heard on (Output.No).
-	Output bool   `json:"output,omitempty"`
-	AfterOutput  uint64 `json:"heard,omitempty"`
+	// Output asks for what the programs of running calls write, from after the piece AfterOutput on (Output.Seq).
+	Output      bool   `json:"output,omitempty"`
+	AfterOutput uint64 `json:"heard,omitempty"`
 }
 
 // WatchReply holds the next commits of a task, each exactly once and in order (I8).
@@ -40,7 +40,7 @@ type Output struct {
 	work.Output
 
 	// Seq grows from piece to piece of a task.
-	Seq      uint64 `json:"no"`
+	Seq     uint64 `json:"no"`
 	Step    string `json:"step"`
 	Attempt int    `json:"attempt"`
 }

@@ -24,7 +24,7 @@ type StatusReply struct {
 	Queued   map[string]int `json:"queued"`
 	Running  int            `json:"running"`
 	Workers  []WorkerView   `json:"workers"`
-	Paused   []PauseView         `json:"paused"`
+	Paused   []PauseView    `json:"paused"`
 	// Store is the health of the log: "ok", or why it refuses to append. Refusing says the same in parts.
 	Store     string    `json:"store"`
 	Refusing  *Refusal  `json:"refusing,omitempty"`

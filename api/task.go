@@ -120,7 +120,7 @@ type ResultRequest struct {
 type ResultReply struct {
 	ID    events.TaskID      `json:"id"`
 	State statemachine.State `json:"state"`
-	Ended  bool               `json:"over"`
+	Ended bool               `json:"over"`
 	// Waits says that the task waits for people.
 	Waits  bool            `json:"waits,omitempty"`
 	Reason string          `json:"reason,omitempty"`

@@ -28,7 +28,7 @@ func parked(t *testing.T, n *node.Node, dir, worker string) (*bus.Conn, <-chan w
 	t.Cleanup(c.Close)
 	answer := make(chan work.Batch, 1)
 	go func() {
-		b, err := rpc.NewRemote(c).Poll(context.WithoutCancel(t.Context()), work.Poll{Worker: worker, Free: 1, Wait: 20 * time.Second, Got: 1})
+		b, err := rpc.NewRemote(c).Poll(context.WithoutCancel(t.Context()), work.Poll{Worker: worker, Free: 1, Wait: 20 * time.Second, LastBatch: 1})
 		if err == nil {
 			answer <- b
 		}

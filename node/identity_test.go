@@ -71,7 +71,7 @@ func TestNoRequestNamesItsSender(t *testing.T) {
 			continue
 		}
 		tried++
-		acting, ok := reflect.TypeAssert[rpc.Acting](reflect.New(in))
+		acting, ok := reflect.TypeAssert[rpc.ActorRequest](reflect.New(in))
 		require.True(t, ok, "%s says who acts", in)
 		require.Len(t, acting.ActorFields(), 1, in)
 		*acting.ActorFields()[0] = "user:nobody"

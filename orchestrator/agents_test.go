@@ -192,7 +192,7 @@ func TestAssigned(t *testing.T) {
 		require.NoError(t, err)
 		assert.Empty(t, reply.Stop)
 	}
-	pulse(work.CallHeartbeat{Ref: ref, Unheard: true})
+	pulse(work.CallHeartbeat{Ref: ref, Undelivered: true})
 	assert.Equal(t, statemachine.Assigned, n.get(id).State, "it was only sent")
 	pulse(work.CallHeartbeat{Ref: ref})
 	require.Eventually(t, func() bool { return n.get(id).State == statemachine.InProgress }, time.Minute, time.Millisecond)
@@ -290,7 +290,7 @@ func TestRepeatedReportsOfAgents(t *testing.T) {
 			ref := work.Ref{Task: id, Step: "a", Attempt: 1}
 			require.NoError(t, n.Start(n.ctx(), work.Started{Ref: ref, Worker: "agent:ada", Effect: test.effect}))
 			for _, o := range []*work.Outcome{&test.said, &test.other} {
-				o.Ref, o.Worker, o.Stray = ref, "agent:ada", true
+				o.Ref, o.Worker, o.Unleased = ref, "agent:ada", true
 			}
 			require.NoError(t, n.Report(n.ctx(), test.said))
 			for range 2 {
@@ -311,7 +311,7 @@ func TestExplainAfterAGoodbye(t *testing.T) {
 	require.Empty(t, n.askAs(&work.Agent{Name: "ada"}))
 	id := n.submit(onePlanForAgents)
 	assert.NotContains(t, n.cause(id).Sentence, "no such agent is online")
-	_, err := n.Heartbeat(n.ctx(), work.Heartbeat{Worker: "agent:ada", Leaving: true})
+	_, err := n.Heartbeat(n.ctx(), work.Heartbeat{Worker: "agent:ada", Final: true})
 	require.NoError(t, err)
 	assert.Contains(t, n.cause(id).Sentence, "no such agent is online")
 }

@@ -20,8 +20,8 @@ func scopes(t *statemachine.Task) []string {
 }
 
 // openOf is what the task may reach without a further approval, nil for nothing.
-func openOf(e *entry) *work.Open {
-	open := &work.Open{Scopes: scopes(e.task)}
+func openOf(e *entry) *work.Access {
+	open := &work.Access{Scopes: scopes(e.task)}
 	if allow := allowOf(e); allow != nil {
 		open.Paths, open.Endpoints, open.Connections, open.Packages = allow.Paths, allow.Endpoints, allow.Connections, allow.Packages
 		open.Programs = allow.Programs

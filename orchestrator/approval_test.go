@@ -33,14 +33,14 @@ steps:
     needs: [a]
 `
 
-func ask() *work.Ask {
-	return &work.Ask{Rule: "outside_workspace", Reason: "it lies outside", Type: "checkpoint", Risk: "medium", ArgsSHA256: "ab"}
+func ask() *work.ApprovalRequest {
+	return &work.ApprovalRequest{Rule: "outside_workspace", Reason: "it lies outside", Type: "checkpoint", Risk: "medium", ArgsSHA256: "ab"}
 }
 
 // park gives a call back that needs an approval.
-func (n *node) park(worker string, c work.Call, a *work.Ask) {
+func (n *node) park(worker string, c work.Call, a *work.ApprovalRequest) {
 	n.t.Helper()
-	require.NoError(n.t, n.Report(n.ctx(), work.Outcome{Ref: c.Ref, Worker: worker, Ask: a, StartedAt: time.Now()}))
+	require.NoError(n.t, n.Report(n.ctx(), work.Outcome{Ref: c.Ref, Worker: worker, ApprovalRequest: a, StartedAt: time.Now()}))
 }
 
 // pending returns the one approval that is pending.

@@ -21,7 +21,7 @@ const maxDelivery = 4 << 20
 // batch fetches the large values of what was handed out. Calls that do not fit into the answer go back
 // to the queue.
 func (ws *workSource) batch(ctx context.Context, worker string, d dispatch.Delivery) work.Batch {
-	b := work.Batch{No: d.No, Cancel: d.Cancel, Calls: make([]work.Call, 0, len(d.Offers))}
+	b := work.Batch{Number: d.Number, Cancel: d.Cancel, Calls: make([]work.Call, 0, len(d.Offers))}
 	room := maxDelivery
 	for i, of := range d.Offers {
 		call, err := ws.fill(ctx, of)

@@ -29,8 +29,8 @@ func (cq *callQueue) stays(e *entry, s *statemachine.Step) bool {
 
 // grant puts a call into the hands of a worker for one lease time. The lock is held.
 func (cq *callQueue) grant(e *entry, l *dispatch.Lease) {
-	l.Length, l.Share, l.Suspect = cq.leaseOf(e, l.Step), shareOf(e.task), decide.Suspect(e.task.Steps[l.Step])
-	cq.dispatcher.Give(&e.calls, l)
+	l.TTL, l.Share, l.Suspect = cq.leaseOf(e, l.Step), shareOf(e.task), decide.Suspect(e.task.Steps[l.Step])
+	cq.dispatcher.AddLease(&e.calls, l)
 }
 
 // minLease is the shortest lease: a worker has to beat several times in it.
@@ -128,7 +128,7 @@ func (en *engine) requeueCall(worker string, ref work.Ref) {
 // drop ends the lease of a step whose call is over. The lock is held.
 func (cq *callQueue) drop(e *entry, step string) {
 	delete(e.progress, step)
-	cq.dispatcher.Drop(&e.calls, step)
+	cq.dispatcher.EndLease(&e.calls, step)
 }
 
 // reviveLeases takes up the calls that workers are known to have begun, and ends those that the log
@@ -143,7 +143,7 @@ func (cq *callQueue) reviveLeases(e *entry) {
 		if s := e.task.Steps[key]; s.Executing() && e.calls.Leases[key] == nil {
 			l := &dispatch.Lease{Ref: work.Ref{Task: e.id, Step: key, Attempt: s.Attempt}, Worker: s.Worker, Tool: s.Tool, Called: true}
 			cq.grant(e, l)
-			l.Heard = time.Time{}
+			l.LastHeartbeat = time.Time{}
 		}
 	}
 }
@@ -192,10 +192,10 @@ func (cq *callQueue) startWithin(e *entry, s *statemachine.Step) time.Duration {
 
 // startBy is until when somebody has to take a queued call; zero for ever, and while nobody may take it.
 func (cq *callQueue) startBy(q *dispatch.Queued) time.Time {
-	if q == nil || q.Within == 0 || cq.holds.held(holdNode, "") || cq.holds.lanePaused(q.Lane) {
+	if q == nil || q.MaxWait == 0 || cq.holds.held(holdNode, "") || cq.holds.lanePaused(q.Lane) {
 		return time.Time{}
 	}
-	return q.Since.Add(q.Within)
+	return q.Since.Add(q.MaxWait)
 }
 
 // setTimer sets the timer of an open task to the next time that its history names, after a time up to
@@ -240,13 +240,13 @@ func (cq *callQueue) queueStep(e *entry, d *events.Ready) {
 // waiting.
 func (cq *callQueue) queueCall(e *entry, s *statemachine.Step) {
 	old := e.calls.Queued[s.Key]
-	q := cq.dispatcher.Queue(&e.calls, s.Key, s.Attempt, laneOf(e.task, s), e.task.Submitted.Priority, e.task.CreatedAt)
-	q.Since, q.Within = cq.now(), cq.startWithin(e, s)
+	q := cq.dispatcher.Enqueue(&e.calls, s.Key, s.Attempt, laneOf(e.task, s), e.task.Submitted.Priority, e.task.CreatedAt)
+	q.Since, q.MaxWait = cq.now(), cq.startWithin(e, s)
 	if old != nil && old.Attempt == s.Attempt {
 		q.Since = old.Since
 	}
-	if q.Within > 0 {
-		cq.timers.set(q.Since.Add(q.Within), e.id)
+	if q.MaxWait > 0 {
+		cq.timers.set(q.Since.Add(q.MaxWait), e.id)
 	}
 }
 

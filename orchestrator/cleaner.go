@@ -78,8 +78,8 @@ func (cl *cleaner) clean(r *work.Outcome) error {
 		clean.Reason, clean.Code = cl.rules.CleanText(clean.Reason), fault.Code(decide.Clip(cl.rules.CleanText(string(clean.Code))))
 		r.Error, r.Class = &clean, decide.Clip(cl.rules.CleanText(r.Class))
 	}
-	if r.Ask != nil {
-		if r.Ask, err = cl.cleanAsk(*r.Ask); err != nil {
+	if r.ApprovalRequest != nil {
+		if r.ApprovalRequest, err = cl.cleanAsk(*r.ApprovalRequest); err != nil {
 			return err
 		}
 	}
@@ -100,7 +100,7 @@ func (cl *cleaner) clean(r *work.Outcome) error {
 
 // cleanAsk returns a request of a worker as it may be shown to people: without secrets, and in known words. What its
 // grant would open is taken literally or not at all.
-func (cl *cleaner) cleanAsk(ask work.Ask) (*work.Ask, error) {
+func (cl *cleaner) cleanAsk(ask work.ApprovalRequest) (*work.ApprovalRequest, error) {
 	if len(ask.Impact) > maxNamed || len(ask.Scopes) > maxNamed {
 		return nil, fault.New(fault.ValidationError, "the request for approval names more than %d targets", maxNamed).WithField("ask")
 	}

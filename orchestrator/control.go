@@ -133,7 +133,7 @@ func (op *operations) Status(context.Context, api.StatusRequest) (api.StatusRepl
 		if len(queues) == 0 {
 			continue // it is there for the node itself
 		}
-		reply.Workers = append(reply.Workers, api.WorkerView{Name: name, Queues: queues, Running: w.Running(), SeenAt: w.Seen, Silent: op.engine.queue.dispatcher.Mute(w)})
+		reply.Workers = append(reply.Workers, api.WorkerView{Name: name, Queues: queues, Running: w.Running(), SeenAt: w.Seen, Silent: op.engine.queue.dispatcher.Offline(w)})
 	}
 	op.unlock()
 	slices.SortFunc(reply.Workers, func(a, b api.WorkerView) int { return compareText(a.Name, b.Name) })

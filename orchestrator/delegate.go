@@ -48,7 +48,7 @@ func (sm *submitter) callFor(r api.SubmitRequest) *work.Ref {
 	}
 	sm.lock()
 	defer sm.unlock()
-	if calls := sm.engine.queue.dispatcher.HeldBy(r.Actor); len(calls) == 1 {
+	if calls := sm.engine.queue.dispatcher.CallsOf(r.Actor); len(calls) == 1 {
 		return &calls[0]
 	}
 	return nil

@@ -141,7 +141,7 @@ func TestVerifyWaitsAcrossARestart(t *testing.T) {
 func TestVerifyWaitsForTheLimitOfTheCall(t *testing.T) {
 	t.Parallel()
 	const plan = "orch: v1\nsteps:\n  - {id: a, tool: WRITE, verify: {tool: READ, expect: output.n == 4}}\n"
-	for limit, wait := range map[time.Duration]time.Duration{0: work.UsualTimeout, 30 * time.Second: 30 * time.Second} {
+	for limit, wait := range map[time.Duration]time.Duration{0: work.DefaultTimeout, 30 * time.Second: 30 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			n := start(t, memlog.New(memlog.Config{}), short)
 			id, _ := n.doubtful(plan, limit)

@@ -334,17 +334,17 @@ func (e *entry) waitsForResume(s *statemachine.Step, now time.Time) bool {
 func (t *explanation) becauseSilent(s *statemachine.Step, c *api.Cause) {
 	l := t.e.calls.Leases[s.Key]
 	c.Kind = "running"
-	if l.Heard.IsZero() {
+	if l.LastHeartbeat.IsZero() {
 		c.Sentence = fmt.Sprintf("Step %s (%s) was running on %s before the node restarted; unless %s is heard of until %s, its call is given up.",
 			s.Key, s.Tool, named(l.Worker), plainName(l.Worker), decide.Clock(l.Expires))
 		return
 	}
 	silence := "which was last heard of %s ago"
-	if w := t.o.engine.queue.dispatcher.Worker(l.Worker); w != nil && w.Seen.After(l.Heard) {
+	if w := t.o.engine.queue.dispatcher.Worker(l.Worker); w != nil && w.Seen.After(l.LastHeartbeat) {
 		silence = "which has not spoken of it for %s"
 	}
 	c.Sentence = fmt.Sprintf("Step %s (%s) runs on %s, "+silence+"; at %s its call is given up.",
-		s.Key, s.Tool, named(l.Worker), t.Now.Sub(l.Heard).Round(time.Second), decide.Clock(l.Expires))
+		s.Key, s.Tool, named(l.Worker), t.Now.Sub(l.LastHeartbeat).Round(time.Second), decide.Clock(l.Expires))
 }
 
 // becauseReady says why a ready call is not executed.
@@ -365,9 +365,9 @@ func (t *explanation) becauseReady(s *statemachine.Step, c *api.Cause) {
 		t.becauseAgents(s, c)
 	case !t.o.engine.queue.dispatcher.Served(queue):
 		c.Kind, c.Sentence, c.Next = "no_worker", fmt.Sprintf("Step %s is ready, but no worker serves queue %s.", s.Key, queue), "orch worker --queue "+queue
-	case t.o.engine.queue.dispatcher.Keeper(t.e.calls.Queued[s.Key]) != "":
+	case t.o.engine.queue.dispatcher.ReservedBy(t.e.calls.Queued[s.Key]) != "":
 		c.Kind, c.Sentence = "queued", fmt.Sprintf("Step %s is ready and waits for another call to end: the last free slots of worker %s are kept for operators and critical calls.",
-			s.Key, t.o.engine.queue.dispatcher.Keeper(t.e.calls.Queued[s.Key]))
+			s.Key, t.o.engine.queue.dispatcher.ReservedBy(t.e.calls.Queued[s.Key]))
 	case decide.Suspect(s):
 		c.Kind, c.Sentence = "queued", fmt.Sprintf("Step %s has lost %d workers; it waits for a worker of queue %s that has no other such call.", s.Key, s.Lost, queue)
 	default:

@@ -39,9 +39,9 @@ func (t *explanation) becauseAgents(s *statemachine.Step, c *api.Cause) {
 // whyNoPoll says what the claims of agents tell.
 func (t *explanation) whyNoPoll(a *events.Agents, c *api.Cause) string {
 	switch who := askedFor(t.Task); {
-	case t.o.engine.queue.dispatcher.Bound(a, who):
+	case t.o.engine.queue.dispatcher.OnlineForOthers(a, who):
 		return onlyForOthers(who)
-	case !t.o.engine.queue.dispatcher.Online(a, who):
+	case !t.o.engine.queue.dispatcher.AgentOnline(a, who):
 		return ", and no such agent is online"
 	default:
 		c.Kind = "queued"
@@ -56,7 +56,7 @@ func onlyForOthers(who string) string {
 // whyNoAgent says what the registered agents tell.
 func (t *explanation) whyNoAgent(a *events.Agents, c *api.Cause) string {
 	who := askedFor(t.Task)
-	able := slices.DeleteFunc(slices.Clone(t.roster.agents), func(r RegisteredAgent) bool { return !dispatch.Fits(&r.Agent, a, r.For) })
+	able := slices.DeleteFunc(slices.Clone(t.roster.agents), func(r RegisteredAgent) bool { return !dispatch.Matches(&r.Agent, a, r.For) })
 	willing := slices.DeleteFunc(slices.Clone(able), func(r RegisteredAgent) bool { return !r.WorksFor(who) })
 	online := slices.DeleteFunc(slices.Clone(willing), func(r RegisteredAgent) bool { return !r.Online })
 	switch {

@@ -34,19 +34,19 @@ func (k *known) Holder(step string) (worker string, held bool) {
 // Untaken implements decide.Facts. It lets the time of a call begin anew after a pause.
 func (k *known) Untaken(step string, now time.Time) time.Duration {
 	q := k.calls.Queued[step]
-	if q == nil || q.Within == 0 {
+	if q == nil || q.MaxWait == 0 {
 		return 0
 	}
-	if by := q.Since.Add(q.Within); now.Before(by) {
+	if by := q.Since.Add(q.MaxWait); now.Before(by) {
 		k.Wake(by)
 		return 0
 	}
 	if k.owner.queue.startBy(q).IsZero() {
 		q.Since = now
-		k.Wake(now.Add(q.Within))
+		k.Wake(now.Add(q.MaxWait))
 		return 0
 	}
-	return q.Within
+	return q.MaxWait
 }
 
 // Recall implements decide.Facts.

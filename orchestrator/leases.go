@@ -53,7 +53,7 @@ func (ws *workSource) beginGrace() {
 	now := ws.now()
 	for _, e := range ws.engine.tasks {
 		for _, l := range e.calls.Leases {
-			l.Expires = now.Add(l.Length)
+			l.Expires = now.Add(l.TTL)
 			if slices.Contains(ws.cfg.Gone, l.Worker) {
 				l.Expires = now
 			}

@@ -21,7 +21,7 @@ func (rd *reader) describeGate(e *entry, s *statemachine.Step, spec tools.Spec, 
 		call.Grant = &work.Grant{ID: id, ArgsSHA256: a.Digest(s.Key), Whole: len(a.Covers) > 0}
 	}
 	if spec.Approval != tools.NoApproval {
-		call.Open = openOf(e)
+		call.Access = openOf(e)
 	}
 	if spec.Approval == tools.ByIntent {
 		call.Since = sinceOf(e)
@@ -41,8 +41,8 @@ func (d dispatchOwner) Paused(l dispatch.Lane) bool { return d.o.reader.holds.la
 // Requeue implements dispatch.Owner.
 func (d dispatchOwner) Requeue(worker string, call work.Ref) { d.o.engine.requeueCall(worker, call) }
 
-// Lend implements dispatch.Owner.
-func (d dispatchOwner) Lend(q *dispatch.Queued, worker string) (dispatch.Offer, bool) {
+// Lease implements dispatch.Owner.
+func (d dispatchOwner) Lease(q *dispatch.Queued, worker string) (dispatch.Offer, bool) {
 	e := d.o.engine.tasks[q.Task]
 	s := e.task.Steps[q.Step]
 	if s.State != statemachine.StepReady || s.Attempt != q.Attempt || d.o.queue.stays(e, s) {
@@ -58,7 +58,7 @@ func (ws *workSource) offer(e *entry, s *statemachine.Step) dispatch.Offer {
 		Ref:      work.Ref{Task: e.id, Step: s.Key, Attempt: s.Attempt},
 		Announce: !s.Noted() && (s.Attempt > 1 || s.Since.Before(ws.started)),
 		Tool:     s.Tool, Effect: s.Effect, State: ws.reader.gateState(e.task, s), Timeout: s.Timeout,
-		Lease: e.calls.Leases[s.Key].Length, Name: e.task.Submitted.Name, KeyOf: e.task.Submitted.KeyOf,
+		Lease: e.calls.Leases[s.Key].TTL, Name: e.task.Submitted.Name, KeyOf: e.task.Submitted.KeyOf,
 		Requester: ws.engine.caller(e, s), Declared: r.Declared(s),
 		Session: decide.ContextOf(e.task), Client: e.task.Submitted.Client, Note: s.Note, Away: s.Noted(), Anew: s.Anew,
 	}

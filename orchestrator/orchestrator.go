@@ -50,7 +50,7 @@ func New(cfg Config) (*Orchestrator, error) {
 	op := &operations{core: c, engine: en, reader: rd, submitter: sm, blobs: blobs, clean: clean, holds: holds}
 	ws := &workSource{core: c, engine: en, reader: rd, approver: ap, blobs: blobs, compiler: compile, clean: clean, queue: en.queue}
 	ws.queue.dispatcher = dispatch.New(dispatch.Config{
-		Owner: dispatchOwner{ws}, Now: c.now, Silence: maxPoll + 2*cfg.Limits.Lease, Batch: uint64(max(c.started.UnixNano(), 1)),
+		Owner: dispatchOwner{ws}, Now: c.now, OfflineAfter: maxPoll + 2*cfg.Limits.Lease, LastBatch: uint64(max(c.started.UnixNano(), 1)),
 	})
 	ar := &archiver{core: c, engine: en, reader: rd, holds: holds, archiveNow: make(chan struct{}, 1)}
 	return &Orchestrator{

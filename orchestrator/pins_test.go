@@ -43,10 +43,10 @@ func (n *node) programs(fail bool) []events.Program {
 	} else {
 		require.NoError(n.t, n.report("w", c, `{}`))
 	}
-	if c.Open == nil {
+	if c.Access == nil {
 		return nil
 	}
-	return c.Open.Programs
+	return c.Access.Programs
 }
 
 // The programs of a plan are those that were submitted, for its sub-plans and for those who try it again as well.

@@ -222,5 +222,5 @@ func suits(r api.QueueRequest, q queued) bool {
 		return q.AssignedTo == r.Agent
 	}
 	who := &work.Agent{Name: r.Agent, Type: r.AgentType, Capabilities: r.Capabilities}
-	return !slices.ContainsFunc(q.wanted, func(a *events.Agents) bool { return !dispatch.Fits(who, a, "") })
+	return !slices.ContainsFunc(q.wanted, func(a *events.Agents) bool { return !dispatch.Matches(who, a, "") })
 }

@@ -59,7 +59,7 @@ func (ws *workSource) addContext(ctx context.Context, of *dispatch.Offer) error 
 		}
 		call.Writes, whose = e.task.Submitted.Writes, e.task.Requestor
 		if open := scopes(e.task); len(open) > 0 {
-			call.Open = withScopes(call.Open, open)
+			call.Access = withScopes(call.Access, open)
 		}
 		return nil
 	})
@@ -72,9 +72,9 @@ func (ws *workSource) addContext(ctx context.Context, of *dispatch.Offer) error 
 	return ws.approver.addStanding(ctx, whose, call)
 }
 
-func withScopes(open *work.Open, granted []string) *work.Open {
+func withScopes(open *work.Access, granted []string) *work.Access {
 	if open == nil {
-		open = &work.Open{}
+		open = &work.Access{}
 	}
 	open.Scopes = slices.Concat(open.Scopes, granted)
 	return open
@@ -121,7 +121,7 @@ func textsIn(args json.RawMessage) (texts []string) {
 // held, also when then is called.
 func (ws *workSource) share(r *work.Outcome, then func(lent *statemachine.Approval, err error)) {
 	e := ws.engine.tasks[r.Task]
-	if e == nil || e.task == nil || decide.ContextOf(e.task) == "" || len(r.Facts) == 0 && r.Ask == nil {
+	if e == nil || e.task == nil || decide.ContextOf(e.task) == "" || len(r.Facts) == 0 && r.ApprovalRequest == nil {
 		then(nil, nil)
 		return
 	}

@@ -28,7 +28,7 @@ const spawnedStatus = string(statemachine.Done)
 func (ws *workSource) acceptSpawn(ctx context.Context, r *work.Outcome) (*events.Spawned, error) {
 	var err error
 	var spawned *events.Spawned
-	if r.Spawn != nil && r.Error == nil && r.Ask == nil {
+	if r.Spawn != nil && r.Error == nil && r.ApprovalRequest == nil {
 		spawned, err = ws.checkSpawn(ctx, r.Spawn)
 	}
 	if final(err) {

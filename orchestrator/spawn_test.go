@@ -422,7 +422,7 @@ func TestAllowOfInputs(t *testing.T) {
 			require.NoError(t, n.spawn("w", call, agentPlan, "p"))
 			continue
 		}
-		assert.Equal(t, opened.Paths, call.Open.Paths)
+		assert.Equal(t, opened.Paths, call.Access.Paths)
 	}
 	n.take("w") // the call of the child, which is there then
 	assert.Equal(t, []events.Allow{opened}, n.submitted(n.step(id, "s").Child).Within)

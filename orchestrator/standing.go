@@ -98,7 +98,7 @@ func (ap *approver) addStanding(ctx context.Context, of string, call *work.Call)
 	}
 	err := ap.engine.look(ctx, id, func(e *entry) error {
 		if open := slices.DeleteFunc(scopes(e.task), ap.rules.OpensRoot); decide.IsStanding(e.task) && len(open) > 0 {
-			call.Open = withScopes(call.Open, open)
+			call.Access = withScopes(call.Access, open)
 		}
 		return nil
 	})

@@ -121,7 +121,7 @@ always:
 		b, err := n.Poll(n.ctx(), work.Poll{Worker: "w", Queues: []string{"far"}, Free: 1})
 		require.NoError(t, err)
 		require.Len(t, b.Calls, 1)
-		n.Returned(b.No) // it was not delivered
+		n.Undelivered(b.Number) // it was not delivered
 		<-time.After(61 * time.Second)
 		assert.Equal(t, statemachine.StepFailed, n.step(id, "each[0].a").State)
 		assert.Equal(t, statemachine.StepFailed, n.step(id, "each[1].a").State)

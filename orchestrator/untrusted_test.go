@@ -41,7 +41,7 @@ func TestWorkersAreNotTrusted(t *testing.T) {
 	_, err := n.Heartbeat(n.ctx(), work.Heartbeat{Worker: "w", Calls: []work.CallHeartbeat{{Ref: c.Ref, Tool: c.Tool, Progress: &work.Progress{Message: hidden}}}})
 	require.NoError(t, err)
 	assert.Equal(t, "[REDACTED]", n.step(id, "a").Progress.Message)
-	n.park("w", c, &work.Ask{
+	n.park("w", c, &work.ApprovalRequest{
 		Rule: hidden, Reason: long, Type: hidden, Risk: hidden, ArgsSHA256: hidden, Impact: []string{"/ok", "/" + hidden},
 	})
 	p := n.pending()
@@ -72,7 +72,7 @@ func TestScopesOfAnAsk(t *testing.T) {
 	for _, scopes := range [][]string{{"connection " + hidden}, {strings.Repeat("x", 2000)}, make([]string, 2000)} {
 		a := ask()
 		a.Scopes = scopes
-		err := n.Report(n.ctx(), work.Outcome{Ref: c.Ref, Worker: "w", Ask: a, StartedAt: time.Now()})
+		err := n.Report(n.ctx(), work.Outcome{Ref: c.Ref, Worker: "w", ApprovalRequest: a, StartedAt: time.Now()})
 		assert.Equal(t, fault.ValidationError, fault.CodeOf(err))
 	}
 	n.park("w", c, ask())

@@ -70,21 +70,21 @@ func (ws *workSource) hear(worker string) error {
 func (ws *workSource) leave(p *dispatch.Poller) dispatch.Delivery {
 	ws.lock()
 	defer ws.unlock()
-	return ws.queue.dispatcher.Leave(p)
+	return ws.queue.dispatcher.EndPoll(p)
 }
 
 // giveBack queues calls again that could not be delivered.
 func (ws *workSource) giveBack(worker string, d dispatch.Delivery) {
 	ws.lock()
 	defer ws.unlock()
-	ws.queue.dispatcher.GiveBack(worker, d)
+	ws.queue.dispatcher.RequeueDelivery(worker, d)
 }
 
-// Returned implements work.Source.
-func (ws *workSource) Returned(no uint64) {
+// Undelivered implements work.Source.
+func (ws *workSource) Undelivered(no uint64) {
 	ws.lock()
 	defer ws.unlock()
-	ws.queue.dispatcher.Returned(no)
+	ws.queue.dispatcher.RequeueBatch(no)
 }
 
 // Start implements work.Owner.
@@ -129,8 +129,8 @@ func (ws *workSource) Heartbeat(_ context.Context, b work.Heartbeat) (work.Heart
 	ws.lock()
 	defer ws.unlock()
 	now := ws.now()
-	w := ws.queue.dispatcher.Hear(b.Worker, b.Queues, now)
-	if b.Leaving {
+	w := ws.queue.dispatcher.Touch(b.Worker, b.Queues, now)
+	if b.Final {
 		w.Seen = time.Time{} // it is online no more
 	}
 	var reply work.HeartbeatReply
@@ -164,9 +164,9 @@ func (ws *workSource) renew(worker string, p work.CallHeartbeat, now time.Time) 
 		l = &dispatch.Lease{Ref: p.Ref, Worker: worker, Tool: p.Tool, Called: e.task.Steps[p.Step].State == statemachine.StepRunning}
 		ws.queue.grant(e, l)
 	}
-	l.Heard, l.Expires = now, now.Add(l.Length)
+	l.LastHeartbeat, l.Expires = now, now.Add(l.TTL)
 	ws.showProgress(e, p)
-	if e.task.State == statemachine.Assigned && !p.Unheard {
+	if e.task.State == statemachine.Assigned && !p.Undelivered {
 		ws.engine.turn(p.Task, workerActor(worker), func(t *decide.Turn) error { t.Attempts().TakeUp(); return nil }, ignore)
 	}
 	if !l.Called {

@@ -25,7 +25,7 @@ func (rd *reader) HeldCalls() (map[string][]HeldCall, error) {
 	rd.lock()
 	defer rd.unlock()
 	held := map[string][]HeldCall{}
-	for worker, calls := range rd.engine.queue.dispatcher.Held() {
+	for worker, calls := range rd.engine.queue.dispatcher.CallsByAgent() {
 		for _, ref := range calls {
 			held[worker] = append(held[worker], rd.engine.tasks[ref.Task].heldCall(ref))
 		}

@@ -9,8 +9,8 @@ import (
 // NotYourName is the reason of the FORBIDDEN that a request gets which names somebody else than its credential.
 const NotYourName = "IDENTITY_MISMATCH"
 
-// Acting is a request that says who acts. The credential of the sender decides about that, the request does not.
-type Acting interface {
+// ActorRequest is a request that says who acts. The credential of the sender decides about that, the request does not.
+type ActorRequest interface {
 	// ActorFields returns the fields that name who acts.
 	ActorFields() []*string
 }
@@ -31,7 +31,7 @@ func callerOf(ctx context.Context) (who string, ok bool) {
 // attribute gives a request the identity of its credential: FORBIDDEN when it names another one.
 func attribute(ctx context.Context, request any) error {
 	who, known := callerOf(ctx)
-	acting, ok := request.(Acting)
+	acting, ok := request.(ActorRequest)
 	if !known || !ok {
 		return nil
 	}

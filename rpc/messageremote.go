@@ -14,7 +14,7 @@ type messageRequest[Who, In any] struct {
 
 // ActorFields implements ActorRequest if r.Who does.
 func (r *messageRequest[Who, In]) ActorFields() []*string {
-	if who, ok := any(&r.Who).(Acting); ok {
+	if who, ok := any(&r.Who).(ActorRequest); ok {
 		return who.ActorFields()
 	}
 	return nil

@@ -69,14 +69,14 @@ func ServeOwner(c *bus.Conn, owner Owner, cfg EndpointConfig) (*Endpoint, error)
 		"report": Handle(reportAll(owner, cfg)),
 	})
 	methods["poll"] = pollFor(owner)
-	return serve(c, bus.WorkPrefix, methods, owner.Returned, cfg)
+	return serve(c, bus.WorkPrefix, methods, owner.Undelivered, cfg)
 }
 
 // pollFor answers polls under the numbers of their batches.
 func pollFor(owner work.Owner) method {
 	return func(ctx context.Context, request []byte) (response, error) {
 		b, data, err := handle(ctx, request, owner.Poll)
-		return response{data: data, no: b.No}, err
+		return response{data: data, no: b.Number}, err
 	}
 }
 

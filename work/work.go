@@ -76,8 +76,8 @@ type Call struct {
 	Checkpoints map[string]json.RawMessage `json:"checkpoints,omitempty"`
 	// Grant is the approval that lets this attempt through, if somebody granted one.
 	Grant *Grant `json:"grant,omitempty"`
-	// Open says what the task may reach, only for tools that may need an approval.
-	Open *Open `json:"open,omitempty"`
+	// Access says what the task may reach, only for tools that may need an approval.
+	Access *Access `json:"open,omitempty"`
 	// Approvals lists the approvals of the task by id, only for tools that ask.
 	Approvals map[string]json.RawMessage `json:"approvals,omitempty"`
 	// Answers holds the answers to the questions that the call has asked so far, by key.
@@ -130,8 +130,8 @@ type Grant struct {
 	Whole bool `json:"whole,omitempty"`
 }
 
-// Open is what a task may reach without a further approval.
-type Open struct {
+// Access is what a task may reach without a further approval.
+type Access struct {
 	// Paths, Endpoints, Connections and Packages are those that its plan names.
 	Paths       []string `json:"paths,omitempty"`
 	Endpoints   []string `json:"endpoints,omitempty"`
@@ -139,16 +139,16 @@ type Open struct {
 	Packages    []string `json:"packages,omitempty"`
 	// Programs are those that its plan names, with the content that was submitted.
 	Programs []events.Program `json:"programs,omitempty"`
-	// Scopes are those that were granted to it (Ask.Scopes).
+	// Scopes are those that were granted to it (ApprovalRequest.Scopes).
 	Scopes []string `json:"scopes,omitempty"`
 	// Within is what the plans of the tasks above name that have spawned this one: what its own plan names
 	// counts only as far as each of these names it too.
 	Within []events.Allow `json:"within,omitempty"`
 }
 
-// Ask is what somebody has to allow before a call may run: the worker gives the call back, and the owner
+// ApprovalRequest is what somebody has to allow before a call may run: the worker gives the call back, and the owner
 // hands it out again once it is granted.
-type Ask struct {
+type ApprovalRequest struct {
 	Rule   string `json:"rule"`
 	Reason string `json:"reason"`
 	// Type is pre_execution, checkpoint or destructive_operation; Risk is low, medium or high.
@@ -214,9 +214,9 @@ type Poll struct {
 	Slots int `json:"slots,omitempty"`
 	// Wait is how long the owner may hold the poll open when there is nothing.
 	Wait time.Duration `json:"wait"`
-	// Got is the number of the newest batch with calls that the worker has received, 1 before the first. The
+	// LastBatch is the number of the newest batch with calls that the worker has received, 1 before the first. The
 	// calls of a later one were lost on their way: the owner hands them out again at once. 0 says nothing.
-	Got uint64 `json:"got,omitempty"`
+	LastBatch uint64 `json:"got,omitempty"`
 	// Agent is set when a registered agent asks, who gets the calls that are for agents like it and no others.
 	Agent *Agent `json:"agent,omitempty"`
 }
@@ -236,15 +236,15 @@ func (a *Agent) WorksFor(requester string) bool { return a.For == "" || a.For ==
 
 // Batch answers a poll. It may be empty.
 type Batch struct {
-	// No is the number of a batch with calls, unique for the worker also when the owner restarts.
-	No    uint64 `json:"no,omitempty"`
-	Calls []Call `json:"calls,omitempty"`
+	// Number is the number of a batch with calls, unique for the worker also when the owner restarts.
+	Number uint64 `json:"no,omitempty"`
+	Calls  []Call `json:"calls,omitempty"`
 	// Cancel lists running calls of this worker that must stop now.
 	Cancel []Ref `json:"cancel,omitempty"`
 }
 
-// UsualTimeout ends a call when neither the call nor its tool has a time limit.
-const UsualTimeout = 2 * time.Minute
+// DefaultTimeout ends a call when neither the call nor its tool has a time limit.
+const DefaultTimeout = 2 * time.Minute
 
 // Started asks the owner to make durable that a call with effects begins.
 type Started struct {
@@ -285,8 +285,8 @@ type CallHeartbeat struct {
 	Progress *Progress `json:"progress,omitempty"`
 	// Output is what is new of the output of a call that somebody watches.
 	Output *Output `json:"output,omitempty"`
-	// Unheard is true for a call that was sent to an agent which has not said yet that it has it.
-	Unheard bool `json:"unheard,omitempty"`
+	// Undelivered is true for a call that was sent to an agent which has not said yet that it has it.
+	Undelivered bool `json:"unheard,omitempty"`
 }
 
 // Heartbeat renews the leases of all running calls of a worker.
@@ -294,8 +294,8 @@ type Heartbeat struct {
 	Worker string          `json:"worker"`
 	Queues []string        `json:"queues,omitempty"`
 	Calls  []CallHeartbeat `json:"calls,omitempty"`
-	// Leaving is true for the last heartbeat of an agent that ends.
-	Leaving bool `json:"leaving,omitempty"`
+	// Final is true for the last heartbeat of an agent that ends.
+	Final bool `json:"leaving,omitempty"`
 }
 
 // HeartbeatReply answers a heartbeat.
@@ -322,8 +322,8 @@ type Outcome struct {
 	// Effect is that of this very call where it is another one than that of its tool: a SELECT, a GET. Empty also
 	// when the call ended before it was known.
 	Effect string `json:"effect,omitempty"`
-	// Ask is set instead of Output and Error when the call was not made because it needs an approval.
-	Ask *Ask `json:"ask,omitempty"`
+	// ApprovalRequest is set instead of Output and Error when the call was not made because it needs an approval.
+	ApprovalRequest *ApprovalRequest `json:"ask,omitempty"`
 	// Questions are set instead of Output and Error when the call cannot go on without answers. It is handed out
 	// again when all of them are there.
 	Questions []Question `json:"questions,omitempty"`
@@ -344,12 +344,12 @@ type Outcome struct {
 	Handed json.RawMessage `json:"handed,omitempty"`
 	// Retry is how the agent that had the call wishes it to be tried again. It never leaves the process.
 	Retry *Retry `json:"-"`
-	// With is set instead of Output and Error when the call has passed all gates and is made by an agent, who reports
+	// AgentCall is set instead of Output and Error when the call has passed all gates and is made by an agent, who reports
 	// its end. It never leaves the process.
-	With *With `json:"-"`
-	// Stray is set when the worker is not known to have had the attempt. A refusal of it is not noted in the log, which
+	AgentCall *AgentCall `json:"-"`
+	// Unleased is set when the worker is not known to have had the attempt. A refusal of it is not noted in the log, which
 	// anybody could fill by that. It never leaves the process.
-	Stray bool `json:"-"`
+	Unleased bool `json:"-"`
 }
 
 // Retry is a wish about calls that have failed: the plan goes first, and calls with effects are not made again by it.
@@ -360,8 +360,8 @@ type Retry struct {
 	Backoff time.Duration
 }
 
-// With is a call that has passed all gates, for the agent that makes it.
-type With struct {
+// AgentCall is a call that has passed all gates, for the agent that makes it.
+type AgentCall struct {
 	// Args are the arguments with all defaults.
 	Args json.RawMessage
 	// Timeout is how long the call may take from now on.
@@ -400,7 +400,7 @@ type Owner interface {
 // Source is the Owner at the other end: where the calls come from.
 type Source interface {
 	Owner
-	// Returned takes back the calls of the batch with a number, which nobody was there to receive. A number that
+	// Undelivered takes back the calls of the batch with a number, which nobody was there to receive. A number that
 	// is not the newest of its worker does nothing.
-	Returned(no uint64)
+	Undelivered(no uint64)
 }

@@ -143,7 +143,7 @@ func (a *attempt) timeout() time.Duration {
 	case a.spec.Timeout > 0:
 		return a.spec.Timeout
 	default:
-		return work.UsualTimeout
+		return work.DefaultTimeout
 	}
 }
 

@@ -49,7 +49,7 @@ func TestBuiltinTools(t *testing.T) {
 		c.State, c.Reads, c.Checkpoints = tc.state, reads, checkpoints
 		out := b.Execute(t.Context(), c)
 		if tc.code == fault.ApprovalRequired {
-			require.NotNil(t, out.Ask, tc.args)
+			require.NotNil(t, out.ApprovalRequest, tc.args)
 			continue
 		}
 		if tc.code != "" {

@@ -51,7 +51,7 @@ func (x *executor) pass(ctx context.Context, a *attempt) (res result, err error)
 		}
 	}
 	if a.spec.ForAgents {
-		return result{with: &work.With{Args: a.args, Timeout: a.timeout()}}, nil
+		return result{with: &work.AgentCall{Args: a.args, Timeout: a.timeout()}}, nil
 	}
 	output, err := x.invoke(ctx, a)
 	if err != nil {
@@ -153,7 +153,7 @@ func (x *executor) admit(_ context.Context, a *attempt) error {
 	if a.Client != nil {
 		a.asked.Roots = a.Client.Roots
 	}
-	if open := a.Open; open != nil {
+	if open := a.Access; open != nil {
 		a.asked.Allow = policy.Allow{Paths: open.Paths, Endpoints: open.Endpoints, Connections: open.Connections, Packages: open.Packages, Programs: open.Programs}
 		a.asked.Scopes = open.Scopes
 		for _, above := range open.Within {
@@ -202,7 +202,7 @@ func (x *executor) decide(_ context.Context, a *attempt) error {
 		a.env.Approval = a.Grant.ID
 		return nil
 	}
-	return &approvalError{ask.Error(), work.Ask{
+	return &approvalError{ask.Error(), work.ApprovalRequest{
 		Rule: ask.Rule, Reason: ask.Reason, Type: ask.Type, Risk: ask.Risk, Scopes: ask.Scopes, Offers: ask.Offers,
 		ArgsSHA256: digest, Impact: a.impact(),
 	}}
@@ -246,7 +246,7 @@ func hasNote(err error) bool {
 // approvalError ends a call that waits for an approval.
 type approvalError struct {
 	fault *fault.Error
-	ask   work.Ask
+	ask   work.ApprovalRequest
 }
 
 // Error is APPROVAL_REQUIRED with the reason.

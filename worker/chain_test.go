@@ -73,8 +73,8 @@ func TestRefusedCallsChangeNothing(t *testing.T) {
 		c.State = tc.state
 		out := b.Execute(t.Context(), c)
 		if tc.code == fault.ApprovalRequired {
-			require.NotNil(t, out.Ask, name)
-			assert.Equal(t, "always", out.Ask.Rule, name)
+			require.NotNil(t, out.ApprovalRequest, name)
+			assert.Equal(t, "always", out.ApprovalRequest.Rule, name)
 			assert.Nil(t, out.Error, name)
 		} else {
 			require.NotNil(t, out.Error, name)
@@ -108,7 +108,7 @@ func TestPermittedCall(t *testing.T) {
 		Output: json.RawMessage(`{"text":"new in ` + b.working() + `"}`),
 	}, out)
 	assert.FileExists(t, file)
-	assert.Equal(t, []work.Started{{Ref: out.Ref, Worker: "w1", Effect: "write", Timeout: work.UsualTimeout}}, b.owner.starts)
+	assert.Equal(t, []work.Started{{Ref: out.Ref, Worker: "w1", Effect: "write", Timeout: work.DefaultTimeout}}, b.owner.starts)
 	assert.DirExists(t, b.working("outputs"))
 	notes, err := os.ReadFile(b.working("PROGRESS.md"))
 	require.NoError(t, err)
@@ -124,7 +124,7 @@ func TestAnnouncedRead(t *testing.T) {
 	assert.Empty(t, b.owner.starts)
 	c.Announce = true
 	require.Nil(t, b.Execute(t.Context(), c).Error)
-	assert.Equal(t, []work.Started{{Ref: c.Ref, Worker: "w1", Effect: "read", Timeout: work.UsualTimeout}}, b.owner.starts)
+	assert.Equal(t, []work.Started{{Ref: c.Ref, Worker: "w1", Effect: "read", Timeout: work.DefaultTimeout}}, b.owner.starts)
 }
 
 // What is announced is the effect of this very call: a GET of a tool that can write is none, unless the plan
@@ -161,7 +161,7 @@ func TestAnnouncedByIntent(t *testing.T) {
 		assert.Equal(t, tc.worded, out.Effect, "%+v", tc)
 		var want []work.Started
 		if tc.announced != "" {
-			want = []work.Started{{Ref: c.Ref, Worker: "w1", Effect: tc.announced, Timeout: work.UsualTimeout}}
+			want = []work.Started{{Ref: c.Ref, Worker: "w1", Effect: tc.announced, Timeout: work.DefaultTimeout}}
 		}
 		assert.Equal(t, want, b.owner.starts, "%+v", tc)
 	}

@@ -65,7 +65,7 @@ func (cl *cleaner) public(ctx context.Context, a *attempt, err error) *fault.Err
 }
 
 // publicAsk returns a request for approval as it may leave the worker.
-func (cl *cleaner) publicAsk(a *attempt, ask work.Ask) *work.Ask {
+func (cl *cleaner) publicAsk(a *attempt, ask work.ApprovalRequest) *work.ApprovalRequest {
 	ask.Reason = cl.clean(a, ask.Reason)
 	for i, name := range ask.Impact {
 		ask.Impact[i] = cl.clean(a, name)
@@ -187,7 +187,7 @@ type result struct {
 	facts  []events.Event
 	values map[string]json.RawMessage
 	spawn  *work.Spawn
-	with   *work.With
+	with   *work.AgentCall
 }
 
 // The sizes in bytes to which texts are cut that leave the worker.

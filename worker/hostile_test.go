@@ -122,7 +122,7 @@ func TestTurnedLink(t *testing.T) {
 			return errors.Join(os.Remove(link), os.Symlink("../../../sub", link))
 		}
 		out := b.Execute(t.Context(), call(tool, strings.ReplaceAll(args, "LINK", link)))
-		require.Nil(t, out.Ask, tool)
+		require.Nil(t, out.ApprovalRequest, tool)
 		assert.Equal(t, fault.Conflict, codeOf(out), "%s: %v", tool, out.Error)
 		entries, err := os.ReadDir(outside)
 		require.NoError(t, err)
@@ -139,7 +139,7 @@ func TestHostileGrants(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, worker.Config{}, builtin.All(builtin.Config{})...)
 	file := filepath.Join(b.root.Name(), "a")
-	asked := b.Execute(t.Context(), call("FILE_WRITE", `{"file_path":"`+file+`","content":"good"}`)).Ask
+	asked := b.Execute(t.Context(), call("FILE_WRITE", `{"file_path":"`+file+`","content":"good"}`)).ApprovalRequest
 	require.NotNil(t, asked)
 	for args, same := range map[string]bool{
 		`{"file_path":"` + file + `","content":"evil"}`:                        false,
@@ -164,7 +164,7 @@ func TestHostileGrants(t *testing.T) {
 		c := call("FILE_WRITE", args)
 		c.Grant = &work.Grant{ID: "APR", ArgsSHA256: asked.ArgsSHA256}
 		out := b.Execute(t.Context(), c)
-		assert.Equal(t, same, out.Error == nil && out.Ask == nil, args)
+		assert.Equal(t, same, out.Error == nil && out.ApprovalRequest == nil, args)
 		data, err := os.ReadFile(file)
 		assert.Equal(t, same, err == nil, args)
 		assert.NotContains(t, string(data), "evil", args)
@@ -172,6 +172,6 @@ func TestHostileGrants(t *testing.T) {
 	for _, tool := range []string{"write_file", "append"} {
 		c := call(tool, `{"path":"`+file+`","content":"good"}`)
 		c.Grant = &work.Grant{ID: "APR", ArgsSHA256: asked.ArgsSHA256}
-		assert.NotNil(t, b.Execute(t.Context(), c).Ask, tool)
+		assert.NotNil(t, b.Execute(t.Context(), c).ApprovalRequest, tool)
 	}
 }

@@ -31,7 +31,7 @@ func (n *notebook) note(ctx context.Context, a *attempt, o work.Outcome) {
 	if a.env.Workspace != "" && a.spec.Effect != tools.Read {
 		result := "ok"
 		switch {
-		case o.Ask != nil:
+		case o.ApprovalRequest != nil:
 			result = string(fault.ApprovalRequired)
 		case len(o.Questions) > 0:
 			result = "asks"

@@ -19,7 +19,7 @@ func (x *executor) conclude(ctx context.Context, a *attempt, res result, err err
 		Effect: a.resolved(),
 	}
 	if err == nil {
-		o.Output, o.Facts, o.Values, o.Spawn, o.With = res.output, res.facts, res.values, res.spawn, res.with
+		o.Output, o.Facts, o.Values, o.Spawn, o.AgentCall = res.output, res.facts, res.values, res.spawn, res.with
 	} else {
 		x.failed(ctx, a, &o, err)
 	}
@@ -34,7 +34,7 @@ func (x *executor) conclude(ctx context.Context, a *attempt, res result, err err
 // has failed.
 func (x *executor) failed(ctx context.Context, a *attempt, o *work.Outcome, err error) {
 	if waits, ok := errors.AsType[*approvalError](err); ok {
-		o.Ask = x.texts.publicAsk(a, waits.ask)
+		o.ApprovalRequest = x.texts.publicAsk(a, waits.ask)
 		return
 	}
 	if asking, ok := errors.AsType[*tools.Asking](err); ok {

@@ -77,7 +77,7 @@ func (w *Worker) askForCancellations(ctx context.Context) (work.Batch, error) {
 }
 
 func (w *Worker) request(free int) work.Poll {
-	return work.Poll{Worker: w.cfg.Name, Queues: w.cfg.Queues, Tools: w.cfg.Tools, Free: free, Slots: w.cfg.Concurrency, Wait: w.cfg.PollWait, Got: w.got}
+	return work.Poll{Worker: w.cfg.Name, Queues: w.cfg.Queues, Tools: w.cfg.Tools, Free: free, Slots: w.cfg.Concurrency, Wait: w.cfg.PollWait, LastBatch: w.got}
 }
 
 // leave asks one last time, for nothing: the owner then forgets a poll that was broken off and may
@@ -100,8 +100,8 @@ const lastPoll = time.Second
 
 // take launches the calls of a batch and ends those that it cancels.
 func (w *Worker) take(b work.Batch, launch func(work.Call)) {
-	if b.No != 0 {
-		w.got = b.No
+	if b.Number != 0 {
+		w.got = b.Number
 	}
 	for _, ref := range b.Cancel {
 		if a := w.attempts.find(ref); a != nil {

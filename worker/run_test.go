@@ -28,7 +28,7 @@ func TestRunExecutesAndReports(t *testing.T) {
 		out := <-b.owner.outcomes
 		assert.Equal(t, c.Ref, out.Ref)
 		assert.JSONEq(t, `{"text":"hello"}`, string(out.Output))
-		assert.Equal(t, work.Poll{Worker: "w1", Queues: []string{"q"}, Tools: []string{"ECHO"}, Free: 3, Slots: 3, Wait: 20 * time.Second, Got: 1}, b.owner.firstPoll())
+		assert.Equal(t, work.Poll{Worker: "w1", Queues: []string{"q"}, Tools: []string{"ECHO"}, Free: 3, Slots: 3, Wait: 20 * time.Second, LastBatch: 1}, b.owner.firstPoll())
 		stop()
 	})
 }

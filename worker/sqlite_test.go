@@ -56,13 +56,13 @@ func TestFilesOfSQLite(t *testing.T) {
 		name := "sqlite:" + filepath.Clean(path)
 		for i, query := range []string{"CREATE TABLE t (a)", "SELECT 1"} {
 			c := call("DATABASE_QUERY", `{"connection_string":"sqlite:`+path+`","query":"`+query+`"}`)
-			c.Effect, c.Open = "write", &work.Open{Connections: []string{name}, Scopes: []string{"write " + name}}
+			c.Effect, c.Access = "write", &work.Access{Connections: []string{name}, Scopes: []string{"write " + name}}
 			out := b.Execute(t.Context(), c)
-			if out.Ask != nil { // every CREATE asks; with its grant it runs
-				c.Grant = &work.Grant{ID: "APR", ArgsSHA256: out.Ask.ArgsSHA256}
+			if out.ApprovalRequest != nil { // every CREATE asks; with its grant it runs
+				c.Grant = &work.Grant{ID: "APR", ArgsSHA256: out.ApprovalRequest.ArgsSHA256}
 				out = b.Execute(t.Context(), c)
 			}
-			require.Nil(t, out.Ask, path)
+			require.Nil(t, out.ApprovalRequest, path)
 			assert.Equal(t, codes[i], codeOf(out), "%s: %s: %v", path, query, out.Error)
 		}
 	}
@@ -94,8 +94,8 @@ func TestFileOfSQLiteIsTheJudgedOne(t *testing.T) {
 	c := call("DATABASE_QUERY", `{"connection_string":"sqlite:`+link+`/x.db","query":"CREATE TABLE t (a)"}`)
 	c.Effect = "write"
 	out := b.Execute(t.Context(), c)
-	require.NotNil(t, out.Ask)
-	c.Grant = &work.Grant{ID: "APR", ArgsSHA256: out.Ask.ArgsSHA256}
+	require.NotNil(t, out.ApprovalRequest)
+	c.Grant = &work.Grant{ID: "APR", ArgsSHA256: out.ApprovalRequest.ArgsSHA256}
 	assert.Equal(t, fault.Conflict, codeOf(b.Execute(t.Context(), c)))
 	assert.NoFileExists(t, filepath.Join(b.root.Name(), "secret", "x.db"))
 }

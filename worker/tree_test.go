@@ -65,10 +65,10 @@ func exists(path string) bool {
 func granted(t *testing.T, b *bench, c work.Call) fault.Code {
 	t.Helper()
 	out := b.Execute(t.Context(), c)
-	if out.Ask != nil {
-		c.Grant = &work.Grant{ID: "APR", ArgsSHA256: out.Ask.ArgsSHA256}
+	if out.ApprovalRequest != nil {
+		c.Grant = &work.Grant{ID: "APR", ArgsSHA256: out.ApprovalRequest.ArgsSHA256}
 		out = b.Execute(t.Context(), c)
 	}
-	require.Nil(t, out.Ask)
+	require.Nil(t, out.ApprovalRequest)
 	return codeOf(out)
 }

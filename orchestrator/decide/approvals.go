@@ -46,7 +46,7 @@ func approvalTime(kind string) time.Duration {
 
 // park puts a call aside until somebody has allowed it. A grant that fits it, or a request for the same
 // targets that is pending already, counts for it too, as does one that the session has lent.
-func (t Approvals) park(s *statemachine.Step, ask *work.Ask, lent *statemachine.Approval) {
+func (t Approvals) park(s *statemachine.Step, ask *work.ApprovalRequest, lent *statemachine.Approval) {
 	id := t.fitting(s, ask)
 	if id == "" && lent != nil {
 		id = t.Adopt(lent, s.Key)
@@ -65,7 +65,7 @@ func (t Approvals) park(s *statemachine.Step, ask *work.Ask, lent *statemachine.
 }
 
 // fitting returns the approval that an ask can share, "" when it needs its own.
-func (t Approvals) fitting(s *statemachine.Step, ask *work.Ask) string {
+func (t Approvals) fitting(s *statemachine.Step, ask *work.ApprovalRequest) string {
 	for _, a := range t.Task.Approvals {
 		same := len(ask.Scopes) > 0 && slices.Equal(a.Scopes, ask.Scopes) && a.Status == statemachine.ApprovalPending
 		granted := a.Step == "" && a.Usable(t.Now) && len(ask.Scopes) == 0 && a.Tool == s.Tool && a.ArgsSHA256 == ask.ArgsSHA256
@@ -159,7 +159,7 @@ func (t *Reading) keepsGrant(s *statemachine.Step, class string) bool {
 }
 
 // offers are what an approval may open for the session of its task, none outside of a session.
-func (t Approvals) offers(ask *work.Ask) []string {
+func (t Approvals) offers(ask *work.ApprovalRequest) []string {
 	if ContextOf(t.Task) == "" {
 		return nil
 	}

@@ -80,9 +80,9 @@ func heard(s *statemachine.Step, r work.Outcome) bool {
 	}
 	switch s.State {
 	case statemachine.StepSucceeded:
-		return r.Error == nil && r.Ask == nil && len(r.Questions) == 0 && !notes(r)
+		return r.Error == nil && r.ApprovalRequest == nil && len(r.Questions) == 0 && !notes(r)
 	case statemachine.StepParked:
-		return r.Ask != nil || len(r.Questions) > 0
+		return r.ApprovalRequest != nil || len(r.Questions) > 0
 	case statemachine.StepFailed, statemachine.StepPending:
 		judged := s.Class == fault.ClassUnexpected || s.Class == fault.ClassExpression || s.Class == "" && s.Repeats > 0
 		return r.Error != nil && r.Class == s.Class || r.Error == nil && judged
@@ -110,7 +110,7 @@ func same(s *statemachine.Step, r work.Outcome, in Received) bool {
 
 // refuse notes a result that came from an attempt that is no longer current (I7).
 func (t Attempts) refuse(s *statemachine.Step, r work.Outcome) {
-	if s == nil || r.Stray || nothingToSay(s, r) && !s.Awaited(r.Attempt, r.Worker) {
+	if s == nil || r.Unleased || nothingToSay(s, r) && !s.Awaited(r.Attempt, r.Worker) {
 		return
 	}
 	t.Emit(events.ResultRefused, &events.Refused{
@@ -128,8 +128,8 @@ func nothingToSay(s *statemachine.Step, r work.Outcome) bool {
 
 // outcome records the end of a call.
 func (t Attempts) outcome(s *statemachine.Step, r work.Outcome, in Received) {
-	if r.Ask != nil {
-		t.Approvals().park(s, r.Ask, in.Lent)
+	if r.ApprovalRequest != nil {
+		t.Approvals().park(s, r.ApprovalRequest, in.Lent)
 		return
 	}
 	if s.State == statemachine.StepReady {

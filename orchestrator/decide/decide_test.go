@@ -194,7 +194,7 @@ func TestOutcomes(t *testing.T) {
 		"a lost write is verified if it can":  {"steps: [{id: a, tool: WRITE, effect: write, verify: {tool: READ, expect: 'output.n == 1'}}]\n", bad(fault.ClassWorkerLost), "step.in_doubt a, step.ready a!verify1"},
 		"verification follows the last step":  {"steps: [{id: a, tool: READ}]\nverify: [{id: v, tool: READ}]\n", good(), "step.succeeded a, task.completed, step.ready v"},
 		"an unexpected result is a failure":   {"steps: [{id: a, tool: READ, expect: 'output.n == 2'}]\n", good(), "step.failed a, task.ending, task.failed"},
-		"what needs an approval is put aside": {"steps: [{id: a, tool: WRITE}]\n", work.Outcome{Ask: &work.Ask{Type: "pre_execution", Rule: "r", ArgsSHA256: "x"}}, "approval.requested a, task.approval_requested, step.parked a"},
+		"what needs an approval is put aside": {"steps: [{id: a, tool: WRITE}]\n", work.Outcome{ApprovalRequest: &work.ApprovalRequest{Type: "pre_execution", Rule: "r", ArgsSHA256: "x"}}, "approval.requested a, task.approval_requested, step.parked a"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -238,7 +238,7 @@ func TestApprovals(t *testing.T) {
 			w := submitted(t, "steps: [{id: a, tool: WRITE}]\n", nil)
 			w.wake()
 			w.begin("a")
-			w.end("a", work.Outcome{Ask: &work.Ask{Type: "pre_execution", Rule: "r", ArgsSHA256: "x"}})
+			w.end("a", work.Outcome{ApprovalRequest: &work.ApprovalRequest{Type: "pre_execution", Rule: "r", ArgsSHA256: "x"}})
 			a := w.task.Approvals[0]
 			r := api.DecideRequest{ID: a.ID, As: test.as, Reason: "because", Actor: test.by}
 			if test.wrong != "" {

@@ -117,10 +117,10 @@ func (t Approvals) Revoke(a *statemachine.Approval, r api.DecideRequest) error {
 // Lend uses up the grant of the session that fits what a call asks for, nil when there is none.
 func (t Approvals) Lend(to *Reading, r *work.Outcome) *statemachine.Approval {
 	step := to.Task.Steps[r.Step]
-	if r.Ask == nil || step == nil {
+	if r.ApprovalRequest == nil || step == nil {
 		return nil
 	}
-	a := t.Task.Approval(t.fitting(step, r.Ask))
+	a := t.Task.Approval(t.fitting(step, r.ApprovalRequest))
 	if a == nil || a.Status != statemachine.ApprovalGranted || !to.sameTerms(step, a) {
 		return nil
 	}

@@ -125,7 +125,7 @@ func (t *Reading) limitOf(s *statemachine.Step) time.Duration {
 	if tool, ok := t.Rules.Catalogue.Get(s.Tool); ok && tool.Spec().Timeout > 0 {
 		return tool.Spec().Timeout
 	}
-	return work.UsualTimeout
+	return work.DefaultTimeout
 }
 
 // effect is that of the step, else that of its tool, else write.

@@ -84,7 +84,7 @@ func Inquires(s *statemachine.Step) bool {
 
 // notes reports whether an outcome is that of a call which goes on elsewhere.
 func notes(r work.Outcome) bool {
-	return len(r.Note) > 0 && r.Error == nil && r.Ask == nil && r.Spawn == nil && len(r.Output) == 0
+	return len(r.Note) > 0 && r.Error == nil && r.ApprovalRequest == nil && r.Spawn == nil && len(r.Output) == 0
 }
 
 // goesOn reports whether a step waits for a worker to look after what its call has begun elsewhere.

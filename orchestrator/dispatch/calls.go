@@ -25,8 +25,8 @@ type Queued struct {
 
 	Lane Lane
 	// Since is when it was queued, Within how long it may be there; 0 for ever.
-	Since  time.Time
-	Within time.Duration
+	Since   time.Time
+	MaxWait time.Duration
 
 	calls    *Calls
 	priority int
@@ -47,15 +47,15 @@ type Lease struct {
 	Called, Suspect bool
 	// Undelivered is set when the call could not be sent to the worker for now.
 	Undelivered bool
-	// Heard is when the worker last spoke of the call, zero when it has not since the node restarted.
-	Heard time.Time
-	// Length is the silence after which the call is given up, Expires when that will be.
-	Length  time.Duration
+	// LastHeartbeat is when the worker last spoke of the call, zero when it has not since the node restarted.
+	LastHeartbeat time.Time
+	// TTL is the silence after which the call is given up, Expires when that will be.
+	TTL     time.Duration
 	Expires time.Time
 }
 
 // Silent reports whether the worker of a call was not heard of for so long that the call may be given up soon; never for nil.
-func (l *Lease) Silent(now time.Time) bool { return l != nil && now.Sub(l.Heard) > l.Length/2 }
+func (l *Lease) Silent(now time.Time) bool { return l != nil && now.Sub(l.LastHeartbeat) > l.TTL/2 }
 
 // callHeap orders by priority, then by the age of the task, then by arrival.
 type callHeap []*Queued

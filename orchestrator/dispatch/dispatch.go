@@ -21,9 +21,9 @@ type Owner interface {
 	// Halted reports whether no calls are handed out now, Paused whether those of a lane are not.
 	Halted() bool
 	Paused(l Lane) bool
-	// Lend gives a call that has left its queue to a worker (Dispatcher.Give) and describes it; false when a decision that is on its
+	// Lease gives a call that has left its queue to a worker (Dispatcher.AddLease) and describes it; false when a decision that is on its
 	// way to the log has overtaken it.
-	Lend(q *Queued, worker string) (Offer, bool)
+	Lease(q *Queued, worker string) (Offer, bool)
 	// Requeue queues a call again that its worker has never seen.
 	Requeue(worker string, call work.Ref)
 }
@@ -33,10 +33,10 @@ type Config struct {
 	Owner Owner
 	// Now is the time.
 	Now func() time.Time
-	// Silence is how long a worker may not be heard of until no call is expected to reach it.
-	Silence time.Duration
-	// Batch is the number before that of the first batch: no number may be used twice, also not by an earlier process.
-	Batch uint64
+	// OfflineAfter is how long a worker may not be heard of until no call is expected to reach it.
+	OfflineAfter time.Duration
+	// LastBatch is the number before that of the first batch: no number may be used twice, also not by an earlier process.
+	LastBatch uint64
 }
 
 // Dispatcher hands calls to workers. Its queued calls are exactly the ready calls that a worker may take, but for the pauses of
@@ -50,11 +50,11 @@ type Dispatcher struct {
 	pollers pollers
 	// fresh holds the lanes with calls that no poller was offered yet, told the workers with cancellations that
 	// they have not heard of.
-	fresh   map[Lane]bool
-	told    []string
-	order   uint64
-	running int
-	shares  shares
+	fresh     map[Lane]bool
+	cancelled []string
+	order     uint64
+	running   int
+	shares    shares
 	// batch is the number of the last batch.
 	batch uint64
 }
@@ -63,12 +63,12 @@ type Dispatcher struct {
 func New(cfg Config) *Dispatcher {
 	return &Dispatcher{
 		cfg: cfg, lanes: map[Lane]*callHeap{}, workers: map[string]*Worker{}, loads: map[string]*load{}, fresh: map[Lane]bool{},
-		pollers: newPollers(), shares: newShares(), batch: cfg.Batch,
+		pollers: newPollers(), shares: newShares(), batch: cfg.LastBatch,
 	}
 }
 
-// Queue queues a ready call. Priority is that of its task, age when the task was made.
-func (d *Dispatcher) Queue(c *Calls, step string, attempt int, l Lane, priority string, age time.Time) *Queued {
+// Enqueue queues a ready call. Priority is that of its task, age when the task was made.
+func (d *Dispatcher) Enqueue(c *Calls, step string, attempt int, l Lane, priority string, age time.Time) *Queued {
 	d.Remove(c, step)
 	d.order++
 	t := &Queued{
@@ -118,27 +118,27 @@ func (d *Dispatcher) refresh(which func(Lane) bool) {
 	}
 }
 
-// take hands out up to p.Free calls.
-func (d *Dispatcher) take(p work.Poll) []Offer {
+// dequeue hands out up to p.Free calls.
+func (d *Dispatcher) dequeue(p work.Poll) []Offer {
 	if d.cfg.Owner.Halted() {
 		return nil
 	}
 	var offers []Offer
 	for len(offers) < p.Free {
-		t := d.next(p)
+		t := d.best(p)
 		if t == nil {
 			break
 		}
 		d.Remove(t.calls, t.Step)
-		if call, ok := d.cfg.Owner.Lend(t, p.Worker); ok {
+		if call, ok := d.cfg.Owner.Lease(t, p.Worker); ok {
 			offers = append(offers, call)
 		}
 	}
 	return offers
 }
 
-// next returns the best queued call that a worker can take, nil when there is none.
-func (d *Dispatcher) next(p work.Poll) *Queued {
+// best returns the best queued call that a worker can take, nil when there is none.
+func (d *Dispatcher) best(p work.Poll) *Queued {
 	var best *Queued
 	w := d.workers[p.Worker]
 	for l, q := range d.lanes {
@@ -156,29 +156,29 @@ func (d *Dispatcher) open(l Lane, p work.Poll) bool {
 	if w := d.workers[p.Worker]; l.Suspect && w != nil && w.suspects > 0 {
 		return false
 	}
-	return served && able && l.takes(p.Agent) && !d.cfg.Owner.Paused(l)
+	return served && able && l.matches(p.Agent) && !d.cfg.Owner.Paused(l)
 }
 
-// Give puts a call into the hands of its worker for one lease; nobody else can have it meanwhile.
-func (d *Dispatcher) Give(c *Calls, l *Lease) {
+// AddLease puts a call into the hands of its worker for one lease; nobody else can have it meanwhile.
+func (d *Dispatcher) AddLease(c *Calls, l *Lease) {
 	d.Remove(c, l.Step)
-	l.Heard = d.cfg.Now()
-	l.Expires = l.Heard.Add(l.Length)
+	l.LastHeartbeat = d.cfg.Now()
+	l.Expires = l.LastHeartbeat.Add(l.TTL)
 	c.Leases[l.Step] = l
 	d.running++
 	d.shares.running[l.Share]++
 	load := d.loadOf(l.Worker)
 	load.leases++
 	if strings.HasPrefix(l.Worker, events.AgentPrefix) {
-		load.hold(l.Ref)
+		load.add(l.Ref)
 	}
 	if l.Suspect {
 		load.suspects++
 	}
 }
 
-// Drop ends the lease of a step whose call is over, if it has one.
-func (d *Dispatcher) Drop(c *Calls, step string) {
+// EndLease ends the lease of a step whose call is over, if it has one.
+func (d *Dispatcher) EndLease(c *Calls, step string) {
 	l := c.Leases[step]
 	if l == nil {
 		return
@@ -191,12 +191,12 @@ func (d *Dispatcher) Drop(c *Calls, step string) {
 		load.suspects--
 		d.refresh(func(l Lane) bool { return l.Suspect })
 	}
-	if w := d.workers[l.Worker]; w != nil && w.refused {
-		w.refused = false
+	if w := d.workers[l.Worker]; w != nil && w.reserving {
+		w.reserving = false
 		d.Refresh()
 	}
-	d.settle(l.Worker)
-	maps.Copy(d.fresh, d.shares.give(l.Share))
+	d.pruneLoad(l.Worker)
+	maps.Copy(d.fresh, d.shares.release(l.Share))
 	d.running = max(d.running-1, 0)
 }
 

@@ -28,7 +28,7 @@ type yard struct {
 
 func newYard() *yard {
 	y := &yard{now: noon(), tasks: map[events.TaskID]*dispatch.Calls{}, paused: map[string]bool{}, overtaken: map[string]bool{}}
-	y.Dispatcher = dispatch.New(dispatch.Config{Owner: y, Now: func() time.Time { return y.now }, Silence: time.Minute, Batch: 100})
+	y.Dispatcher = dispatch.New(dispatch.Config{Owner: y, Now: func() time.Time { return y.now }, OfflineAfter: time.Minute, LastBatch: 100})
 	return y
 }
 
@@ -36,11 +36,11 @@ func (y *yard) Halted() bool { return y.halted }
 
 func (y *yard) Paused(l dispatch.Lane) bool { return y.paused[l.Queue] }
 
-func (y *yard) Lend(q *dispatch.Queued, worker string) (dispatch.Offer, bool) {
+func (y *yard) Lease(q *dispatch.Queued, worker string) (dispatch.Offer, bool) {
 	if y.overtaken[q.Step] {
 		return dispatch.Offer{}, false
 	}
-	y.Give(y.tasks[q.Task], &dispatch.Lease{Ref: q.Ref, Worker: worker, Tool: q.Lane.Tool, Share: q.Lane.Share, Suspect: q.Lane.Suspect, Length: 15 * time.Second})
+	y.AddLease(y.tasks[q.Task], &dispatch.Lease{Ref: q.Ref, Worker: worker, Tool: q.Lane.Tool, Share: q.Lane.Share, Suspect: q.Lane.Suspect, TTL: 15 * time.Second})
 	return dispatch.Offer{Call: work.Call{Ref: q.Ref, Tool: q.Lane.Tool}}, true
 }
 
@@ -59,7 +59,7 @@ func (y *yard) ready(step, priority string, l dispatch.Lane) {
 	if l.Queue == "" {
 		l.Queue = work.DefaultQueue
 	}
-	y.Queue(y.calls("T"), step, 1, l, priority, noon())
+	y.Enqueue(y.calls("T"), step, 1, l, priority, noon())
 }
 
 func stepsOf(d dispatch.Delivery) []string {
@@ -218,7 +218,7 @@ func TestWaiting(t *testing.T) {
 	y.Dispatch()
 	assert.Equal(t, []work.Ref{{Task: "T", Step: "a", Attempt: 1}}, (<-third.Out).Cancel)
 	_, fourth := y.Poll(wait)
-	assert.Empty(t, y.Leave(fourth))
+	assert.Empty(t, y.EndPoll(fourth))
 	assert.Zero(t, y.Waiting())
 }
 
@@ -228,17 +228,17 @@ func TestLostDeliveries(t *testing.T) {
 	y := newYard()
 	y.ready("a", "normal", dispatch.Lane{})
 	d, _ := y.Poll(work.Poll{Worker: "ada", Free: 1})
-	assert.EqualValues(t, 101, d.No)
-	y.Poll(work.Poll{Worker: "ada", Got: d.No})
+	assert.EqualValues(t, 101, d.Number)
+	y.Poll(work.Poll{Worker: "ada", LastBatch: d.Number})
 	assert.Empty(t, y.back, "it has come")
-	y.Poll(work.Poll{Worker: "ada", Got: 7})
+	y.Poll(work.Poll{Worker: "ada", LastBatch: 7})
 	assert.Equal(t, []string{"ada a"}, y.back)
 
 	y.ready("b", "normal", dispatch.Lane{})
 	d, _ = y.Poll(work.Poll{Worker: "ada", Free: 1})
-	y.Returned(d.No)
+	y.RequeueBatch(d.Number)
 	assert.Equal(t, []string{"ada a", "ada b"}, y.back)
-	y.GiveBack("ada", dispatch.Delivery{Offers: d.Offers})
+	y.RequeueDelivery("ada", dispatch.Delivery{Offers: d.Offers})
 	assert.Equal(t, []string{"ada a", "ada b", "ada b"}, y.back)
 }
 
@@ -255,7 +255,7 @@ func TestNothingIsLeft(t *testing.T) {
 	assert.Equal(t, map[string]int{work.DefaultQueue: 1}, y.Lengths())
 	y.RemoveAll(y.calls("T"))
 	for _, step := range []string{"a", "b", "a"} {
-		y.Drop(y.calls("T"), step)
+		y.EndLease(y.calls("T"), step)
 	}
 	y.now = y.now.Add(time.Hour)
 	assert.False(t, y.Served(work.DefaultQueue), "its worker is silent")

@@ -21,42 +21,42 @@ type Lane struct {
 	Operator bool
 }
 
-// between separates the parts of a selection in a lane.
-const between = "\x1f"
+// selectionSeparator separates the parts of a selection in a lane.
+const selectionSeparator = "\x1f"
 
 // Selection is what a lane knows of the agents that its calls are for; "" stands for workers.
 func Selection(a *events.Agents) string {
 	if a == nil {
 		return ""
 	}
-	return strings.Join(append([]string{a.Agent, a.Type}, a.Requires...), between)
+	return strings.Join(append([]string{a.Agent, a.Type}, a.Requires...), selectionSeparator)
 }
 
-// takes reports whether a poll is from somebody whom the calls of the lane are for. It is asked for every lane and every
+// matches reports whether a poll is from somebody whom the calls of the lane are for. It is asked for every lane and every
 // call that is handed out, so it makes nothing.
-func (l Lane) takes(p *work.Agent) bool {
+func (l Lane) matches(p *work.Agent) bool {
 	if l.Agents == "" || p == nil {
 		return l.Agents == "" && p == nil
 	}
 	if !p.WorksFor(l.Requester) {
 		return false
 	}
-	name, rest, _ := strings.Cut(l.Agents, between)
-	kind, requires, some := strings.Cut(rest, between)
+	name, rest, _ := strings.Cut(l.Agents, selectionSeparator)
+	kind, requires, some := strings.Cut(rest, selectionSeparator)
 	if name != "" && name != p.Name || kind != "" && kind != p.Type {
 		return false
 	}
 	for some {
 		var one string
-		if one, requires, some = strings.Cut(requires, between); !slices.Contains(p.Capabilities, one) {
+		if one, requires, some = strings.Cut(requires, selectionSeparator); !slices.Contains(p.Capabilities, one) {
 			return false
 		}
 	}
 	return true
 }
 
-// Fits reports whether an agent is among those that are selected, and works for whoever asks.
-func Fits(p *work.Agent, a *events.Agents, requester string) bool {
+// Matches reports whether an agent is among those that are selected, and works for whoever asks.
+func Matches(p *work.Agent, a *events.Agents, requester string) bool {
 	if !p.WorksFor(requester) || a.Agent != "" && a.Agent != p.Name || a.Type != "" && a.Type != p.Type {
 		return false
 	}

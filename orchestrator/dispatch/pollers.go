@@ -18,8 +18,8 @@ type Offer struct {
 
 // Delivery is what a poll brings, before large values are fetched.
 type Delivery struct {
-	// No is the number of the batch, 0 for one without calls.
-	No     uint64
+	// Number is the number of the batch, 0 for one without calls.
+	Number uint64
 	Offers []Offer
 	Cancel []work.Ref
 }
@@ -34,8 +34,8 @@ type Poller struct {
 	Out chan Delivery
 
 	poll work.Poll
-	// place is its place among those who can take calls, nil for a worker without a free slot.
-	place *list.Element
+	// element is its place among those who can take calls, nil for a worker without a free slot.
+	element *list.Element
 }
 
 // pollers holds the workers that wait, each with one poll.
@@ -65,7 +65,7 @@ func (w *pollers) add(p *Poller) {
 	if p.poll.Free <= 0 {
 		return
 	}
-	p.place = w.queue.PushBack(p)
+	p.element = w.queue.PushBack(p)
 	for _, queue := range queuesOf(p.poll) {
 		w.serving[queue]++
 	}
@@ -76,11 +76,11 @@ func (w *pollers) remove(p *Poller) {
 	if w.byWorker[p.poll.Worker] == p {
 		delete(w.byWorker, p.poll.Worker)
 	}
-	if p.place == nil {
+	if p.element == nil {
 		return
 	}
-	w.queue.Remove(p.place)
-	p.place = nil
+	w.queue.Remove(p.element)
+	p.element = nil
 	for _, queue := range queuesOf(p.poll) {
 		if w.serving[queue]--; w.serving[queue] == 0 {
 			delete(w.serving, queue)
@@ -99,11 +99,11 @@ func (w *pollers) supersede(worker string) {
 
 // Poll returns what there is for a worker, or what waits for it until Leave: nil when the poll does not wait.
 func (d *Dispatcher) Poll(p work.Poll) (Delivery, *Poller) {
-	w := d.Hear(p.Worker, p.Queues, d.cfg.Now())
+	w := d.Touch(p.Worker, p.Queues, d.cfg.Now())
 	w.Agent, w.slots = p.Agent, p.Slots
 	d.pollers.supersede(p.Worker)
-	d.reclaim(p, w)
-	if now := d.deliver(p); !now.Empty() || p.Wait <= 0 {
+	d.requeueIfLost(p, w)
+	if now := d.nextDelivery(p); !now.Empty() || p.Wait <= 0 {
 		return now, nil
 	}
 	waiting := &Poller{poll: p, Out: make(chan Delivery, 1)}
@@ -111,8 +111,8 @@ func (d *Dispatcher) Poll(p work.Poll) (Delivery, *Poller) {
 	return Delivery{}, waiting
 }
 
-// Leave ends the wait of a poller and returns what it was given in that moment.
-func (d *Dispatcher) Leave(p *Poller) Delivery {
+// EndPoll ends the wait of a poller and returns what it was given in that moment.
+func (d *Dispatcher) EndPoll(p *Poller) Delivery {
 	d.pollers.remove(p)
 	select {
 	case now := <-p.Out:
@@ -122,11 +122,11 @@ func (d *Dispatcher) Leave(p *Poller) Delivery {
 	}
 }
 
-// GiveBack takes back what could not be delivered.
-func (d *Dispatcher) GiveBack(worker string, back Delivery) {
+// RequeueDelivery takes back what could not be delivered.
+func (d *Dispatcher) RequeueDelivery(worker string, back Delivery) {
 	if w := d.workers[worker]; w != nil {
 		w.cancel = append(back.Cancel, w.cancel...)
-		d.told = append(d.told, worker)
+		d.cancelled = append(d.cancelled, worker)
 	}
 	for _, of := range back.Offers {
 		d.cfg.Owner.Requeue(worker, of.Call.Ref)
@@ -134,11 +134,11 @@ func (d *Dispatcher) GiveBack(worker string, back Delivery) {
 	d.Dispatch()
 }
 
-// Returned takes back the calls of a batch that has found nobody.
-func (d *Dispatcher) Returned(no uint64) {
+// RequeueBatch takes back the calls of a batch that has found nobody.
+func (d *Dispatcher) RequeueBatch(no uint64) {
 	for name, w := range d.workers {
-		if w.sent == no {
-			d.requeueBatch(name, w)
+		if w.sentBatch == no {
+			d.requeueLast(name, w)
 			d.Dispatch()
 			return
 		}
@@ -149,41 +149,41 @@ func (d *Dispatcher) Returned(no uint64) {
 func (d *Dispatcher) Cancel(worker string, call work.Ref) {
 	if w := d.workers[worker]; w != nil {
 		w.cancel = append(w.cancel, call)
-		d.told = append(d.told, worker)
+		d.cancelled = append(d.cancelled, worker)
 	}
 }
 
-// deliver hands out what there is for a poll.
-func (d *Dispatcher) deliver(p work.Poll) Delivery {
-	now := Delivery{Offers: d.take(p), Cancel: d.takeCancels(p.Worker)}
+// nextDelivery hands out what there is for a poll.
+func (d *Dispatcher) nextDelivery(p work.Poll) Delivery {
+	now := Delivery{Offers: d.dequeue(p), Cancel: d.dequeueCancels(p.Worker)}
 	w := d.workers[p.Worker]
 	if len(now.Offers) == 0 || w == nil {
 		return now
 	}
 	d.batch++
-	now.No, w.sent, w.given = d.batch, d.batch, w.given[:0]
+	now.Number, w.sentBatch, w.sentCalls = d.batch, d.batch, w.sentCalls[:0]
 	for _, of := range now.Offers {
-		w.given = append(w.given, of.Call.Ref)
+		w.sentCalls = append(w.sentCalls, of.Call.Ref)
 	}
 	return now
 }
 
-// reclaim takes the calls of the last batch of a worker back if it was lost on its way.
-func (d *Dispatcher) reclaim(p work.Poll, w *Worker) {
-	if p.Got != 0 && w.sent != 0 && w.sent != p.Got {
-		d.requeueBatch(p.Worker, w)
+// requeueIfLost takes the calls of the last batch of a worker back if it was lost on its way.
+func (d *Dispatcher) requeueIfLost(p work.Poll, w *Worker) {
+	if p.LastBatch != 0 && w.sentBatch != 0 && w.sentBatch != p.LastBatch {
+		d.requeueLast(p.Worker, w)
 	}
 }
 
-// requeueBatch takes the calls of the last batch of a worker back.
-func (d *Dispatcher) requeueBatch(name string, w *Worker) {
-	for _, ref := range w.given {
+// requeueLast takes the calls of the last batch of a worker back.
+func (d *Dispatcher) requeueLast(name string, w *Worker) {
+	for _, ref := range w.sentCalls {
 		d.cfg.Owner.Requeue(name, ref)
 	}
-	w.sent, w.given = 0, nil
+	w.sentBatch, w.sentCalls = 0, nil
 }
 
-func (d *Dispatcher) takeCancels(worker string) []work.Ref {
+func (d *Dispatcher) dequeueCancels(worker string) []work.Ref {
 	w := d.workers[worker]
 	if w == nil {
 		return nil
@@ -195,12 +195,12 @@ func (d *Dispatcher) takeCancels(worker string) []work.Ref {
 
 // Dispatch serves the workers that wait.
 func (d *Dispatcher) Dispatch() {
-	for _, worker := range d.told {
+	for _, worker := range d.cancelled {
 		if p := d.pollers.byWorker[worker]; p != nil {
 			d.serve(p)
 		}
 	}
-	d.told = d.told[:0]
+	d.cancelled = d.cancelled[:0]
 	for at := d.pollers.queue.Front(); at != nil && d.hasFreshCalls(); {
 		next := at.Next()
 		if p, ok := at.Value.(*Poller); ok && d.wanted(p.poll) {
@@ -233,7 +233,7 @@ func (d *Dispatcher) wanted(p work.Poll) bool {
 
 // serve answers a poller if there is anything for it.
 func (d *Dispatcher) serve(p *Poller) {
-	if now := d.deliver(p.poll); !now.Empty() {
+	if now := d.nextDelivery(p.poll); !now.Empty() {
 		d.pollers.remove(p)
 		p.Out <- now
 	}

@@ -26,7 +26,7 @@ func (s shares) admit(t *Queued, w *Worker) bool {
 		return true
 	}
 	free := w.slots - w.leases
-	operators, urgent := w.kept()
+	operators, urgent := w.reserved()
 	if free > operators+urgent || operators == 0 {
 		return true
 	}
@@ -34,18 +34,18 @@ func (s shares) admit(t *Queued, w *Worker) bool {
 		if free > operators && s.running[t.Lane.Share] == 0 {
 			return true
 		}
-		s.wait(t.Lane)
+		s.addUrgent(t.Lane)
 	}
-	w.refused = true
+	w.reserving = true
 	return false
 }
 
 // manySlots is how many slots a worker has that keeps one of them for critical calls.
 const manySlots = 4
 
-// kept returns how many free slots of the worker are for operators alone, and how many for them and for critical calls of
+// reserved returns how many free slots of the worker are for operators alone, and how many for them and for critical calls of
 // agents of which no other call runs. One that has a single slot keeps none.
-func (w *Worker) kept() (operators, urgent int) {
+func (w *Worker) reserved() (operators, urgent int) {
 	switch {
 	case w.slots >= manySlots:
 		return 1, 1
@@ -56,16 +56,16 @@ func (w *Worker) kept() (operators, urgent int) {
 	}
 }
 
-// wait notes that a critical call of the lane waits until no other call of its identity runs.
-func (s shares) wait(l Lane) {
+// addUrgent notes that a critical call of the lane waits until no other call of its identity runs.
+func (s shares) addUrgent(l Lane) {
 	if s.urgent[l.Share] == nil {
 		s.urgent[l.Share] = map[Lane]bool{}
 	}
 	s.urgent[l.Share][l] = true
 }
 
-// give counts a call of an identity out, and returns the lanes that have waited for it to be the last one.
-func (s shares) give(share string) (urgent map[Lane]bool) {
+// release counts a call of an identity out, and returns the lanes that have waited for it to be the last one.
+func (s shares) release(share string) (urgent map[Lane]bool) {
 	if s.running[share]--; s.running[share] > 0 {
 		return nil
 	}
@@ -75,13 +75,13 @@ func (s shares) give(share string) (urgent map[Lane]bool) {
 	return urgent
 }
 
-// Keeper returns a worker that keeps its last free slot from a queued call, "" when none does.
-func (d *Dispatcher) Keeper(t *Queued) string {
+// ReservedBy returns a worker that keeps its last free slot from a queued call, "" when none does.
+func (d *Dispatcher) ReservedBy(t *Queued) string {
 	if t == nil {
 		return ""
 	}
 	for name, w := range d.workers {
-		if w.slots > w.leases && slices.Contains(w.Queues, t.Lane.Queue) && !d.shares.admit(t, w) && !d.Mute(w) {
+		if w.slots > w.leases && slices.Contains(w.Queues, t.Lane.Queue) && !d.shares.admit(t, w) && !d.Offline(w) {
 			return name
 		}
 	}

@@ -22,11 +22,11 @@ type Worker struct {
 
 	cancel []work.Ref
 	// slots is how many calls it can have, 0 when it has not said so. refused is set when one of them was kept from a call.
-	slots   int
-	refused bool
-	// sent is the number of the last batch with calls, given are those calls.
-	sent  uint64
-	given []work.Ref
+	slots     int
+	reserving bool
+	// sentBatch is the number of the last batch with calls, given are those calls.
+	sentBatch uint64
+	sentCalls []work.Ref
 }
 
 // Running is how many calls the worker has.
@@ -40,16 +40,16 @@ type load struct {
 	calls map[work.Ref]bool
 }
 
-// hold notes a call of an agent.
-func (l *load) hold(call work.Ref) {
+// add notes a call of an agent.
+func (l *load) add(call work.Ref) {
 	if l.calls == nil {
 		l.calls = map[work.Ref]bool{}
 	}
 	l.calls[call] = true
 }
 
-// Hear notes that a worker is there, and which queues it serves.
-func (d *Dispatcher) Hear(name string, queues []string, now time.Time) *Worker {
+// Touch notes that a worker is there, and which queues it serves.
+func (d *Dispatcher) Touch(name string, queues []string, now time.Time) *Worker {
 	w := d.workers[name]
 	if w == nil {
 		w = &Worker{load: d.loadOf(name)}
@@ -74,7 +74,7 @@ func (d *Dispatcher) loadOf(worker string) *load {
 // Forget drops a worker. What calls it has stay counted.
 func (d *Dispatcher) Forget(worker string) {
 	delete(d.workers, worker)
-	d.settle(worker)
+	d.pruneLoad(worker)
 }
 
 // ForgetIdle drops the workers without calls that were not heard of for longer than a time.
@@ -86,8 +86,8 @@ func (d *Dispatcher) ForgetIdle(now time.Time, after time.Duration) {
 	}
 }
 
-// settle drops the load of a worker that is not known and has no calls.
-func (d *Dispatcher) settle(worker string) {
+// pruneLoad drops the load of a worker that is not known and has no calls.
+func (d *Dispatcher) pruneLoad(worker string) {
 	if d.workers[worker] == nil && d.loads[worker] != nil && d.loads[worker].leases == 0 {
 		delete(d.loads, worker)
 	}
@@ -99,8 +99,8 @@ func (d *Dispatcher) Workers() iter.Seq2[string, *Worker] { return maps.All(d.wo
 // Worker returns a known worker, nil for any other.
 func (d *Dispatcher) Worker(name string) *Worker { return d.workers[name] }
 
-// Held yields the agents that have calls, with these.
-func (d *Dispatcher) Held() iter.Seq2[string, []work.Ref] {
+// CallsByAgent yields the agents that have calls, with these.
+func (d *Dispatcher) CallsByAgent() iter.Seq2[string, []work.Ref] {
 	return func(yield func(string, []work.Ref) bool) {
 		for worker, l := range d.loads {
 			if len(l.calls) > 0 && !yield(worker, slices.Collect(maps.Keys(l.calls))) {
@@ -110,40 +110,40 @@ func (d *Dispatcher) Held() iter.Seq2[string, []work.Ref] {
 	}
 }
 
-// HeldBy returns the calls that an agent has, in no particular order.
-func (d *Dispatcher) HeldBy(agent string) []work.Ref {
+// CallsOf returns the calls that an agent has, in no particular order.
+func (d *Dispatcher) CallsOf(agent string) []work.Ref {
 	if d.loads[agent] == nil {
 		return nil
 	}
 	return slices.Collect(maps.Keys(d.loads[agent].calls))
 }
 
-// Mute reports whether a worker was not heard of for longer than one that lives ever takes.
-func (d *Dispatcher) Mute(w *Worker) bool { return d.cfg.Now().Sub(w.Seen) >= d.cfg.Silence }
+// Offline reports whether a worker was not heard of for longer than one that lives ever takes.
+func (d *Dispatcher) Offline(w *Worker) bool { return d.cfg.Now().Sub(w.Seen) >= d.cfg.OfflineAfter }
 
 // Served reports whether a worker that was heard of lately serves a queue.
 func (d *Dispatcher) Served(queue string) bool {
 	for _, w := range d.workers {
-		if slices.Contains(w.Queues, queue) && !d.Mute(w) {
+		if slices.Contains(w.Queues, queue) && !d.Offline(w) {
 			return true
 		}
 	}
 	return false
 }
 
-// Online reports whether an agent that may take a call was heard of lately.
-func (d *Dispatcher) Online(a *events.Agents, requester string) bool {
-	return d.anyAgent(func(p *work.Agent) bool { return Fits(p, a, requester) })
+// AgentOnline reports whether an agent that may take a call was heard of lately.
+func (d *Dispatcher) AgentOnline(a *events.Agents, requester string) bool {
+	return d.anyAgent(func(p *work.Agent) bool { return Matches(p, a, requester) })
 }
 
-// Bound reports whether agents that could take a call were heard of lately, and none that may.
-func (d *Dispatcher) Bound(a *events.Agents, requester string) bool {
-	return !d.Online(a, requester) && d.anyAgent(func(p *work.Agent) bool { return Fits(p, a, p.For) })
+// OnlineForOthers reports whether agents that could take a call were heard of lately, and none that may.
+func (d *Dispatcher) OnlineForOthers(a *events.Agents, requester string) bool {
+	return !d.AgentOnline(a, requester) && d.anyAgent(func(p *work.Agent) bool { return Matches(p, a, p.For) })
 }
 
 func (d *Dispatcher) anyAgent(is func(*work.Agent) bool) bool {
 	for _, w := range d.workers {
-		if w.Agent != nil && is(w.Agent) && !d.Mute(w) {
+		if w.Agent != nil && is(w.Agent) && !d.Offline(w) {
 			return true
 		}
 	}

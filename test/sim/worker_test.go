@@ -220,15 +220,15 @@ const agentPlan = `{"orch":"v1","inputs":{"type":"object","properties":{"n":{"ty
 
 // ask gives a call back that needs an approval: for itself, or for what its task may reach.
 func (w *world) ask(j *job) {
-	a := &work.Ask{Rule: "sim", Reason: "the script says so", Type: "destructive_operation", ArgsSHA256: j.Tool}
+	a := &work.ApprovalRequest{Rule: "sim", Reason: "the script says so", Type: "destructive_operation", ArgsSHA256: j.Tool}
 	if w.chance(1, 3) {
 		a.Scopes = []string{"endpoint https://sim:443"}
 	}
-	if j.Open != nil && len(j.Open.Scopes) > 0 && len(a.Scopes) > 0 {
+	if j.Access != nil && len(j.Access.Scopes) > 0 && len(a.Scopes) > 0 {
 		w.finish(j)
 		return
 	}
-	j.outcome = &work.Outcome{Ref: j.Ref, Worker: j.worker.name, StartedAt: time.Now(), Ask: a}
+	j.outcome = &work.Outcome{Ref: j.Ref, Worker: j.worker.name, StartedAt: time.Now(), ApprovalRequest: a}
 	w.report(j)
 }
 
