@@ -11,10 +11,9 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// This file is about calls that registered agents take: they wait in lanes of their own, one for each selection of
-// agents, and no worker is offered them.
+// Calls for registered agents wait in separate lanes, one for each selection of agents. They are never offered to workers.
 
-// laneOf is the lane of the ready call of a step.
+// laneOf returns the lane in which the ready call of a step waits.
 func laneOf(t *statemachine.Task, s *statemachine.Step) dispatch.Lane {
 	l := dispatch.Lane{
 		Queue: decide.QueueName(s.Queue), Tool: s.Tool, Suspect: decide.Suspect(s), Agents: dispatch.Selection(s.For), Requester: askedFor(t), Share: shareOf(t),
@@ -26,10 +25,10 @@ func laneOf(t *statemachine.Task, s *statemachine.Step) dispatch.Lane {
 	return l
 }
 
-// shareOf is the identity in whose share a task counts.
+// shareOf returns the identity whose share a task counts against.
 func shareOf(t *statemachine.Task) string { return cmp.Or(t.Submitted.Share, askedFor(t)) }
 
-// askedFor is who submitted a task, or the first of its parents.
+// askedFor returns who submitted a task. For a child task it is who submitted the topmost parent.
 func askedFor(t *statemachine.Task) string {
 	if parent := t.Submitted.Parent; parent != nil {
 		return parent.Requester

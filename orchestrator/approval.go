@@ -8,7 +8,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// scopes returns what was granted to the task as a whole.
+// scopes returns the scopes that are granted to the task as a whole.
 func scopes(t *statemachine.Task) []string {
 	var open []string
 	for _, a := range t.Approvals {
@@ -19,7 +19,7 @@ func scopes(t *statemachine.Task) []string {
 	return open
 }
 
-// openOf is what the task may reach without a further approval, nil for nothing.
+// accessOf returns what the task may reach without further approval, or nil.
 func openOf(e *entry) *work.Access {
 	open := &work.Access{Scopes: scopes(e.task)}
 	if allow := allowOf(e); allow != nil {
@@ -32,8 +32,8 @@ func openOf(e *entry) *work.Access {
 	return open
 }
 
-// recent counts the calls of a class that the task began in the last minute, and says when the oldest of
-// them is a minute old. Classes without a limit are not counted.
+// recent returns how many calls of a rate class the task started in the last minute, and the time until the oldest of them is a
+// minute old. Classes without a limit are not counted.
 func (rd *reader) recent(t *statemachine.Task, class tools.Rate) (n int, after time.Duration) {
 	if !rd.cfg.Hooks.Limited(class) {
 		return 0, 0

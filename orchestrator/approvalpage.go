@@ -15,13 +15,14 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// This file holds which approvals one answer lists. There may be many more, and one submitter may have most of them: each
-// submitter, with the agents that it has registered, has its part of the answer, the most urgent ones of it.
+// This file chooses the approvals of one answer. There may be many more than fit, and most may belong to one submitter. Each
+// submitter, together with the agents that it registered, therefore gets an equal part of the answer, filled with its most
+// urgent approvals.
 
-// maxApprovals bounds the approvals of one answer.
+// maxApprovals limits the approvals in one answer.
 const maxApprovals = 1000
 
-// approvalRef is as much of an approval as it takes to choose among many.
+// approvalRef holds the fields of an approval by which an answer is chosen.
 type approvalRef struct {
 	task    events.TaskID
 	id      string
@@ -30,12 +31,12 @@ type approvalRef struct {
 	expires time.Time
 }
 
-// byUrgency orders by status and priority, then the time that is left.
+// byUrgency orders by status and priority, then by the time left.
 func byUrgency(a, b approvalRef) int {
 	return cmp.Or(cmp.Compare(a.rank, b.rank), a.expires.Compare(b.expires), cmp.Compare(a.id, b.id))
 }
 
-// rankOf orders approvals by status, then priority.
+// rankOf returns the sort key of an approval: by status, then priority.
 func rankOf(status statemachine.ApprovalStatus, priority string) int {
 	n := slices.Index([]string{"critical", "high", "medium", "low"}, priority)
 	if status != statemachine.ApprovalPending {
@@ -44,7 +45,7 @@ func rankOf(status statemachine.ApprovalStatus, priority string) int {
 	return n
 }
 
-// refsOf returns the approvals of a task that a request asks for.
+// refsOf returns the approvals of a task that match a request.
 func (rd *reader) refsOf(ctx context.Context, id events.TaskID, r api.ApprovalsRequest) ([]approvalRef, error) {
 	var refs []approvalRef
 	err := rd.engine.look(ctx, id, func(e *entry) error {
@@ -66,7 +67,7 @@ func (rd *reader) refsOf(ctx context.Context, id events.TaskID, r api.ApprovalsR
 	return refs, err
 }
 
-// fairly chooses so many of some references: one of each share in turn, the most urgent ones first.
+// fairly chooses up to most references, taking one of each share in turn, the most urgent first.
 func fairly(refs []approvalRef, most int) []approvalRef {
 	slices.SortFunc(refs, byUrgency)
 	if len(refs) <= most {
@@ -92,7 +93,7 @@ func fairly(refs []approvalRef, most int) []approvalRef {
 	return chosen
 }
 
-// show returns the views of chosen approvals, in their order. What is gone meanwhile is left out.
+// show returns the views of chosen approvals, in their order. Approvals that were removed meanwhile are left out.
 func (rd *reader) show(ctx context.Context, chosen []approvalRef) ([]api.ApprovalView, error) {
 	wanted := map[events.TaskID]map[string]bool{}
 	for _, ref := range chosen {
@@ -120,7 +121,7 @@ func (rd *reader) show(ctx context.Context, chosen []approvalRef) ([]api.Approva
 	return views, nil
 }
 
-// roomy leaves out the large parts of approvals that an answer has no room for; a request for one approval has them.
+// roomy omits the large parts of approvals that do not fit into the answer. A request for a single approval contains them.
 func roomy(views []api.ApprovalView) []api.ApprovalView {
 	room := maxAnswer
 	for i := range views {
@@ -134,7 +135,7 @@ func roomy(views []api.ApprovalView) []api.ApprovalView {
 	return views
 }
 
-// omitted stands for a value that an answer has no room for.
+// omitted is the placeholder for a value that does not fit into the answer.
 func omitted(size int) json.RawMessage {
 	return decide.MustJSON(map[string]any{"$omitted": "the answer would be too large", "size": size})
 }

@@ -50,13 +50,13 @@ func (rd *reader) Approvals(ctx context.Context, r api.ApprovalsRequest) (api.Ap
 	switch {
 	case r.ID == "":
 		views = roomy(views)
-	case err == nil && len(views) == 0: // its task was archived meanwhile
+	case err == nil && len(views) == 0: // the task was archived meanwhile
 		err = noApproval(r.ID)
 	}
 	return api.ApprovalsReply{Approvals: views, Omitted: len(refs) - len(chosen), Unread: unread}, err
 }
 
-// check returns what is wrong with a request.
+// checkApprovals validates a request.
 func checkApprovals(r api.ApprovalsRequest) error {
 	if r.Limit < 0 || r.Limit > maxApprovals {
 		return fault.New(fault.ValidationError, "must be from 0 to %d", maxApprovals).WithField("limit")
@@ -68,7 +68,8 @@ func noApproval(id string) error {
 	return fault.New(fault.NotFound, "there is no approval %s", decide.Clip(id)).WithField("approval_id").WithHint("orch approvals lists them")
 }
 
-// openTasks returns the open tasks that are wanted or still being read, and how many tasks could not be read.
+// openTasks returns the open tasks that wanted selects or that are still being read. It also returns how many tasks could not
+// be read.
 func (rd *reader) openTasks(wanted func(*statemachine.Task) bool, asleep func(*sleeper) bool) (ids []events.TaskID, unread int) {
 	rd.lock()
 	defer rd.unlock()
@@ -86,7 +87,7 @@ func (rd *reader) openTasks(wanted func(*statemachine.Task) bool, asleep func(*s
 	return ids, len(rd.engine.keyring.unread)
 }
 
-// approvalsOf returns those approvals of a task that are wanted.
+// approvalsOf returns the approvals of a task whose ids are in wanted.
 func (rd *reader) approvalsOf(ctx context.Context, id events.TaskID, wanted map[string]bool) ([]api.ApprovalView, error) {
 	var views []api.ApprovalView
 	var parts []approvalParts
@@ -119,10 +120,10 @@ func (rd *reader) approvalsOf(ctx context.Context, id events.TaskID, wanted map[
 	return views, err
 }
 
-// approvalParts are what may lie in the blob store of an approval.
+// approvalParts are the parts of an approval that may be in the blob store.
 type approvalParts struct{ args, details, form, calls events.Value }
 
-// showParts adds them to a view. The lock is not held.
+// showParts adds the parts to a view. mu must not be held.
 func (rd *reader) showParts(ctx context.Context, view *api.ApprovalView, p approvalParts) (err error) {
 	if view.Args, err = rd.engine.showLater(ctx, p.args); err != nil {
 		return err
@@ -137,7 +138,7 @@ func (rd *reader) showParts(ctx context.Context, view *api.ApprovalView, p appro
 	return err
 }
 
-// viewOf shows an approval at a time, without what may be large (approvalParts).
+// viewOf returns the view of an approval at a time, without the parts that may be large (approvalParts).
 func viewOf(t *statemachine.Task, a *statemachine.Approval, now time.Time) api.ApprovalView {
 	v := api.ApprovalView{
 		ID: a.ID, Task: t.ID, TaskName: t.Submitted.Name, TaskState: t.State, Step: a.Step, Status: a.Status, Type: a.Type,
@@ -164,7 +165,7 @@ func viewOf(t *statemachine.Task, a *statemachine.Approval, now time.Time) api.A
 	return v
 }
 
-// statusAt is the status of an approval at a time. One of a finished task expires without an event.
+// statusAt returns the status of an approval at a time. An approval of a finished task expires without an event.
 func statusAt(a *statemachine.Approval, now time.Time) (status statemachine.ApprovalStatus, expired bool) {
 	if a.Status == statemachine.ApprovalPending && !now.Before(a.ExpiresAt) {
 		return statemachine.ApprovalExpired, true
@@ -172,7 +173,7 @@ func statusAt(a *statemachine.Approval, now time.Time) (status statemachine.Appr
 	return a.Status, false
 }
 
-// statusesOf is what a call is told of the approvals of its task.
+// statusesOf returns the approvals of the task of a call, as the call sees them.
 func statusesOf(t *statemachine.Task) map[string]json.RawMessage {
 	all := map[string]json.RawMessage{}
 	for _, a := range t.Approvals {
@@ -187,7 +188,7 @@ func statusesOf(t *statemachine.Task) map[string]json.RawMessage {
 	return all
 }
 
-// approver takes the decisions and the answers of people.
+// approver applies the decisions and answers of people.
 type approver struct {
 	*core
 
@@ -241,7 +242,7 @@ func (ap *approver) Decide(ctx context.Context, r api.DecideRequest) (api.Approv
 	return reply.Approvals[0], nil
 }
 
-// decidedRevoked is the decision that takes a grant back.
+// decidedRevoked is the decision that withdraws a grant.
 const decidedRevoked = "revoked"
 
 func checkDecision(r api.DecideRequest) error {

@@ -17,37 +17,37 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// This file holds what moves finished tasks to the archive: by age, and when somebody asks for it. Both are done by one
-// goroutine in small steps; a run that was asked for is noted in the store and goes on after a restart.
+// This file moves finished tasks to the archive, when they are old enough and on request. One goroutine does both in small
+// steps. A requested run is recorded in the store, so that it continues after a restart.
 
-// archiveID is the entry of the checkpoint store, beside that of what is paused, that keeps the run.
+// archiveID is the key in the checkpoint store of the recorded run, next to that of the pauses.
 const archiveID = "archive"
 
-// archiveRun is what somebody has asked for. The lock guards it.
+// archiveRun is a run that was requested. mu guards it.
 type archiveRun struct {
-	// before is the time since which the tasks have not changed.
+	// before is the cutoff: tasks that have changed since are not archived.
 	before time.Time
-	// archived and left count the tasks that were moved, and those that were in use or could not be moved.
+	// archived counts the tasks that were moved, left those that were in use or could not be moved.
 	archived, left int
-	// err is why the run stands still, nil when it goes on.
+	// err is why the run makes no progress, nil while it does.
 	err *fault.Error
-	// over is closed at the end.
+	// over is closed when the run ends.
 	over chan struct{}
 }
 
-// archiveNote is what the store keeps of a run; an empty one says that there is none.
+// archiveNote is the record of a run in the store. An empty record means that there is no run.
 type archiveNote struct {
 	Before time.Time `json:"before,omitzero"`
 }
 
-// archiver moves finished tasks to the archive, and removes archived ones that are kept no longer.
+// archiver moves finished tasks to the archive and removes archived tasks whose retention has expired.
 type archiver struct {
 	*core
 
 	engine *engine
 	reader *reader
 	holds  *holdList
-	// archiving is the newest run that was asked for, nil when there was none; archiveNow wakes who does it.
+	// archiving is the newest requested run, nil if there was none. archiveNow wakes archiveLoop.
 	archiving  *archiveRun
 	archiveNow chan struct{}
 }
@@ -79,7 +79,7 @@ func (ar *archiver) Archive(ctx context.Context, r api.ArchiveRequest) (api.Arch
 	return run.reply(), nil
 }
 
-// maxArchiveWait bounds the wait of one request for the end of a run.
+// maxArchiveWait limits how long one request waits for the end of a run.
 const maxArchiveWait = 30 * time.Second
 
 func (r *archiveRun) reply() api.ArchiveReply {
@@ -92,8 +92,8 @@ func (r *archiveRun) reply() api.ArchiveReply {
 	return reply
 }
 
-// beginArchiving returns the run that does what a request asks for; one that goes on is given more to do. Nil when only
-// the newest run is asked for and there was none.
+// beginArchiving returns the run that serves a request: a new one, or the current one extended to the requested age. It returns
+// nil if the request only asks for the status and there was no run.
 func (ar *archiver) beginArchiving(ctx context.Context, r api.ArchiveRequest) (*archiveRun, error) {
 	before := ar.now().Add(-r.Age)
 	ar.holds.holding.Lock()
@@ -110,7 +110,7 @@ func (ar *archiver) beginArchiving(ctx context.Context, r api.ArchiveRequest) (*
 	return ar.setArchiving(before), nil
 }
 
-// setArchiving makes a run, or lets the one that goes on do more.
+// setArchiving creates a run, or extends the current one.
 func (ar *archiver) setArchiving(before time.Time) *archiveRun {
 	ar.lock()
 	defer ar.unlock()
@@ -137,8 +137,8 @@ func (r *archiveRun) runs() bool {
 	}
 }
 
-// restoreArchiving takes up the run that the node before has not ended. It has to be done before requests are served, which may give
-// the run more to do.
+// restoreArchiving continues the run that was not finished when the node stopped. It must be called before requests are served,
+// because they may extend the run.
 func (ar *archiver) restoreArchiving(ctx context.Context) {
 	data, err := ar.cfg.Checkpoints.Load(ctx, controlTask, archiveID)
 	if fault.Has(err, fault.NotFound) {
@@ -156,11 +156,11 @@ func (ar *archiver) restoreArchiving(ctx context.Context) {
 	}
 }
 
-// archiveLoop archives finished tasks when they are old enough, and when somebody asks for it.
+// archiveLoop archives finished tasks when they are old enough, and on request.
 func (ar *archiver) archiveLoop(ctx context.Context) {
 	tick := time.NewTicker(min(max(ar.cfg.Limits.ArchiveAfter/10, time.Second), time.Minute))
 	defer tick.Stop()
-	again := time.NewTimer(0) // a run that stands still is tried again sooner
+	again := time.NewTimer(0) // retries a run that failed
 	defer again.Stop()
 	again.Stop()
 	failed := map[events.TaskID]time.Time{}
@@ -182,11 +182,11 @@ func (ar *archiver) archiveLoop(ctx context.Context) {
 	}
 }
 
-// archiveAgain is when a run that stands still goes on.
+// archiveAgain is the delay before a failed run is retried.
 const archiveAgain = 2 * time.Second
 
-// archiveStep archives some of what is old enough, and reports whether there may be more. failed holds the tasks
-// that could not be archived, and when: they are left alone for a while.
+// archiveStep archives a batch of tasks that are old enough, and reports whether there may be more. failed holds the tasks that
+// could not be archived, with the time of the failure; they are skipped for a while.
 func (ar *archiver) archiveStep(ctx context.Context, failed map[events.TaskID]time.Time) (more bool) {
 	const again = 10 * time.Minute
 	now := ar.now()
@@ -221,10 +221,10 @@ func (ar *archiver) archiveStep(ctx context.Context, failed map[events.TaskID]ti
 	return more
 }
 
-// archiveBatch is how many tasks are archived before it is looked for more.
+// archiveBatch is how many tasks are archived before the list is read again.
 const archiveBatch = 2000
 
-// endArchiving ends a run that is through, unless it was given more to do meanwhile; one that cannot go on stands still.
+// endArchiving ends a completed run, unless it was extended meanwhile. A run with an error is kept and retried.
 func (ar *archiver) endArchiving(ctx context.Context, run *archiveRun, before time.Time, err error) (more bool) {
 	ar.holds.holding.Lock()
 	defer ar.holds.holding.Unlock()
@@ -239,7 +239,7 @@ func (ar *archiver) endArchiving(ctx context.Context, run *archiveRun, before ti
 		return more
 	}
 	if _, err := ar.cfg.Checkpoints.Save(ctx, controlTask, archiveID, decide.MustJSON(archiveNote{})); err != nil {
-		ar.cfg.Logger.WarnContext(ctx, "archive_end_not_noted", slog.Any("error", err)) // it is found to be through after a restart
+		ar.cfg.Logger.WarnContext(ctx, "archive_end_not_noted", slog.Any("error", err)) // a restart finds that nothing is left to do
 	}
 	ar.lock()
 	defer ar.unlock()
@@ -248,14 +248,14 @@ func (ar *archiver) endArchiving(ctx context.Context, run *archiveRun, before ti
 }
 
 const (
-	// archivers is how many tasks are archived at the same time when there is nothing else to do.
+	// archivers is how many tasks are archived concurrently while the node is idle.
 	archivers = 8
-	// archivePart is how many are archived before it is looked whether there is.
+	// archivePart is how many tasks are archived before the load of the node is checked again.
 	archivePart = 64
 )
 
-// archiveAll archives tasks, those in use left out. It takes half of the time of one goroutine while other work is done,
-// and more when there is none. An error is one that every other task would have as well.
+// archiveAll archives tasks, except those in use. It uses half of the time of one goroutine while the node is busy, and more
+// while it is idle. It returns only errors that every other task would get as well.
 func (ar *archiver) archiveAll(ctx context.Context, ids []events.TaskID, run *archiveRun, failed map[events.TaskID]time.Time) error {
 	seen := ar.log.sent()
 	width := 1
@@ -274,7 +274,7 @@ func (ar *archiver) archiveAll(ctx context.Context, ids []events.TaskID, run *ar
 	return nil
 }
 
-// rest waits, unless ctx ends.
+// rest waits for d, or until ctx ends.
 func rest(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -284,7 +284,7 @@ func rest(ctx context.Context, d time.Duration) {
 	}
 }
 
-// archivePartOf archives some tasks, so many at the same time.
+// archivePartOf archives tasks, width of them concurrently.
 func (ar *archiver) archivePartOf(ctx context.Context, ids []events.TaskID, width int, run *archiveRun, failed map[events.TaskID]time.Time) error {
 	next := make(chan events.TaskID, len(ids))
 	for _, id := range ids {
@@ -304,7 +304,7 @@ func (ar *archiver) archivePartOf(ctx context.Context, ids []events.TaskID, widt
 					return
 				}
 				if fault.Has(err, fault.Unavailable) || fault.Has(err, fault.DiskFull) {
-					stop = err // so it would be for every other task
+					stop = err // every other task would fail as well
 				}
 				if err != nil {
 					failed[id] = ar.now()
@@ -318,13 +318,13 @@ func (ar *archiver) archivePartOf(ctx context.Context, ids []events.TaskID, widt
 	group.Wait()
 	for id := range failed {
 		if stop != nil && slices.Contains(ids, id) {
-			delete(failed, id) // the log is at fault
+			delete(failed, id) // the failure is that of the log
 		}
 	}
 	return stop
 }
 
-// count notes in a run how the archiving of a task has ended.
+// count records in a run how the archiving of a task ended.
 func (ar *archiver) count(run *archiveRun, err error) {
 	if run == nil {
 		return
@@ -339,8 +339,8 @@ func (ar *archiver) count(run *archiveRun, err error) {
 	}
 }
 
-// archivable lists finished tasks that have not changed since a time: those that have a line, then those
-// that memory has forgotten. With an error the list may be too short.
+// archivable returns finished tasks that have not changed since a time: first those in the list, then those that were evicted
+// from memory. If it returns an error, the tasks may be incomplete.
 func (ar *archiver) archivable(ctx context.Context, before time.Time, limit int) ([]events.TaskID, error) {
 	ids, forgotten := ar.archivableLines(before, limit)
 	if len(ids) == limit || forgotten.IsZero() {
@@ -359,7 +359,7 @@ func (ar *archiver) archivable(ctx context.Context, before time.Time, limit int)
 	return ids, nil
 }
 
-// archivableLines lists those of which there is a line, and returns up to when tasks were forgotten.
+// archivableLines returns the tasks in the list, and the time up to which tasks were evicted from it.
 func (ar *archiver) archivableLines(before time.Time, limit int) (ids []events.TaskID, forgotten time.Time) {
 	ar.lock()
 	ended, forgotten := slices.Clone(ar.engine.listed.ended), ar.engine.listed.forgotten
@@ -379,8 +379,7 @@ func (ar *archiver) archivableLines(before time.Time, limit int) (ids []events.T
 	return ids, forgotten
 }
 
-// mayArchive reports whether a finished task of which there is a line has not changed since a time, and is not in use. The
-// lock is held.
+// mayArchive reports whether a finished task in the list has not changed since a time and is not in use. mu must be held.
 func (ar *archiver) mayArchive(id events.TaskID, before time.Time) bool {
 	line := ar.engine.listed.lines[id]
 	if line == nil || line.Archived || !line.UpdatedAt.Before(before) {
@@ -390,15 +389,14 @@ func (ar *archiver) mayArchive(id events.TaskID, before time.Time) bool {
 	return e == nil || e.task != nil && e.idle()
 }
 
-// remembers reports whether there is a line of a task.
+// remembers reports whether a task is in the list.
 func (ar *archiver) remembers(id events.TaskID) bool {
 	ar.lock()
 	defer ar.unlock()
 	return ar.engine.listed.lines[id] != nil
 }
 
-// oldHeads yields the heads of the live log that are older than a time. In the order of the log they
-// are the first ones.
+// oldHeads yields the heads of the live log that are older than a time. They come first in the order of the log.
 func (ar *archiver) oldHeads(ctx context.Context, before time.Time) iter.Seq2[events.Head, error] {
 	return func(yield func(events.Head, error) bool) {
 		ordered := ar.cfg.Indexes != nil
@@ -418,12 +416,12 @@ func (ar *archiver) oldHeads(ctx context.Context, before time.Time) iter.Seq2[ev
 	}
 }
 
-// archiveWithin is how long the move of one task may take that has begun when the node stops.
+// archiveWithin is how long the move of one task may continue after the node was told to stop.
 const archiveWithin = 2 * time.Second
 
-// archive moves one finished task to the archive. Its entry is busy meanwhile, so that nothing is
-// appended between the copy and the removal; a later append is refused by its condition. A move that has begun is ended also when the
-// node stops: the log would move on without an answer, and nobody would put the folder of the task away until a node starts.
+// archive moves one finished task to the archive. Its entry is busy meanwhile, so that nothing is appended between the copy and
+// the removal; the condition of a later append fails. A move that has started is completed even if the node stops. Otherwise
+// the log would complete it without an answer, and nobody would remove the folder of the task until the next start.
 func (ar *archiver) archive(ctx context.Context, id events.TaskID) error {
 	var held *entry
 	done := false
@@ -458,7 +456,7 @@ func (ar *archiver) archive(ctx context.Context, id events.TaskID) error {
 	return err
 }
 
-// unhurried returns a context that goes on for a while when ctx has ended.
+// unhurried returns a context that ends a grace period after ctx.
 func unhurried(ctx context.Context, longer time.Duration) (context.Context, context.CancelFunc) {
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {

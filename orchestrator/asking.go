@@ -11,8 +11,8 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// This file holds the questions of calls. A call that asks is put aside, whole, and handed out again with the
-// answers: no worker holds it meanwhile, and a restart changes nothing.
+// A call that asks questions is parked and dispatched again with the answers. No worker holds it meanwhile, and a restart
+// changes nothing.
 
 // answersOf returns the answered questions of the call of a step.
 func answersOf(t *statemachine.Task, step string) []*statemachine.Question {
@@ -25,7 +25,7 @@ func answersOf(t *statemachine.Task, step string) []*statemachine.Question {
 	return answered
 }
 
-// fetchAnswers returns the answers that a call is handed out with, by key.
+// fetchAnswers returns the answers to the questions of a call, by key.
 func (bs *blobStore) fetchAnswers(ctx context.Context, answered []*statemachine.Question) (map[string]json.RawMessage, error) {
 	if len(answered) == 0 {
 		return nil, nil
@@ -41,7 +41,7 @@ func (bs *blobStore) fetchAnswers(ctx context.Context, answered []*statemachine.
 	return answers, nil
 }
 
-// checkParams returns why the MCP request of a question would be refused: VALIDATION_ERROR or REQUIRED_FIELD.
+// checkParams validates the MCP request of a question: VALIDATION_ERROR or REQUIRED_FIELD.
 func checkParams(q work.Question) error {
 	var p struct {
 		Mode     string          `json:"mode"`

@@ -11,22 +11,23 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// sleeper is an open task of which a restart knows no more than the index says: it waits for a time or for people, so
-// its history is read when the time has come or somebody asks for it.
+// sleeper is an open task of which only the index entry is in memory after a restart. It waits for a timer or for people. Its
+// history is read when the timer fires or when a request needs the task.
 type sleeper struct {
 	Line api.Summary `json:"line"`
-	// Share is that of the task (events.Submitted).
+	// Share is the Share of events.Submitted.
 	Share string `json:"share,omitempty"`
-	// Wake is when its next timer is due, nil for never.
+	// Wake is when the next timer is due, nil for none.
 	Wake *time.Time `json:"wake,omitempty"`
-	// Approvals is set when it has any, Undecided when one of them is pending, Unanswered when it has an open question.
+	// Approvals is set if the task has approvals, Undecided if one of them is pending, Unanswered if the task has an open
+	// question.
 	Approvals  bool `json:"approvals,omitempty"`
 	Undecided  bool `json:"undecided,omitempty"`
 	Unanswered bool `json:"unanswered,omitempty"`
 }
 
-// sleeperOf returns what a restart has to know of an open task that nothing but time and people moves; nil for any other,
-// and for one that has changed after a position. The lock is held.
+// sleeperOf returns the index entry of an open task that only timers and people can move. It returns nil for any other task,
+// and for a task that has changed after position seq. mu must be held.
 func (en *engine) sleeperOf(line *api.Summary, seq uint64) *sleeper {
 	if a := en.asleep[line.ID]; a != nil {
 		return a
@@ -41,10 +42,10 @@ func (en *engine) sleeperOf(line *api.Summary, seq uint64) *sleeper {
 	}
 }
 
-// share is the identity in whose share the task counts.
+// share returns the identity whose share the task counts against.
 func (a *sleeper) share() string { return cmp.Or(a.Share, a.Line.Requestor) }
 
-// rests reports whether nothing but a timer or a person can move the task, and no other task depends on it being read.
+// rests reports whether only a timer or a person can move the task, and no other task needs it in memory.
 func (e *entry) rests() bool {
 	t := e.task
 	switch {
@@ -65,7 +66,7 @@ func (e *entry) rests() bool {
 	return true
 }
 
-// restful reports whether a step is over, or waits for a time or for people.
+// restful reports whether a step has ended, or waits for a timer or for people.
 func restful(s *statemachine.Step) bool {
 	switch s.State {
 	case statemachine.StepRunning:
@@ -77,7 +78,7 @@ func restful(s *statemachine.Step) bool {
 	}
 }
 
-// waken makes a task that slept one that is being read. The lock is held.
+// waken starts to load a sleeping task. mu must be held.
 func (en *engine) waken(e *entry) {
 	a := en.asleep[e.id]
 	if a == nil {
@@ -87,7 +88,7 @@ func (en *engine) waken(e *entry) {
 	e.open, e.counted, e.share = true, true, a.share()
 }
 
-// rouse reads those of some tasks that sleep, many at a time, so that memory knows all of them.
+// rouse loads the sleeping ones of some tasks, many concurrently.
 func (rd *reader) rouse(ctx context.Context, ids []events.TaskID) {
 	read := make(chan struct{}, len(ids))
 	reading := 0

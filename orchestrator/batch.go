@@ -15,11 +15,10 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// maxDelivery bounds the bytes of the calls in one answer to a poll; a message has at most 8 MiB.
+// maxDelivery limits the bytes of the calls in one answer to a poll. A message has at most 8 MiB.
 const maxDelivery = 4 << 20
 
-// batch fetches the large values of what was handed out. Calls that do not fit into the answer go back
-// to the queue.
+// batch fetches the large values of a delivery. Calls that do not fit into the answer return to the queue.
 func (ws *workSource) batch(ctx context.Context, worker string, d dispatch.Delivery) work.Batch {
 	b := work.Batch{Number: d.Number, Cancel: d.Cancel, Calls: make([]work.Call, 0, len(d.Offers))}
 	room := maxDelivery
@@ -66,19 +65,19 @@ func (ws *workSource) fill(ctx context.Context, of dispatch.Offer) (work.Call, e
 		ID string `json:"checkpoint_id"`
 	}
 	if len(of.Checkpoints) == 0 || json.Unmarshal(call.Args, &named) != nil {
-		return call, nil //nolint:nilerr // arguments without the field are the tool's to refuse
+		return call, nil //nolint:nilerr // the tool reports arguments without the field
 	}
 	i := slices.IndexFunc(of.Checkpoints, func(c events.Checkpointed) bool { return c.ID == named.ID })
 	if i < 0 {
-		return call, nil // the tool says so
+		return call, nil // the tool reports the unknown id
 	}
 	state, err := ws.blobs.fetch(ctx, of.Checkpoints[i].State)
 	call.Checkpoints = map[string]json.RawMessage{named.ID: state}
 	return call, err
 }
 
-// undeliverable ends the step of a call that no worker can ever get. After an error that may pass, the
-// call goes back to its queue in a moment.
+// undeliverable fails the step of a call that can never be sent to a worker. After a transient error the call returns to its
+// queue shortly.
 func (ws *workSource) undeliverable(ctx context.Context, r work.Ref, worker string, err error) {
 	ws.cfg.Logger.ErrorContext(ctx, "call_undeliverable", slog.Any("task", r.Task), slog.Any("step", r.Step), slog.Any("error", err))
 	class := fault.ClassInvalidArgs
@@ -99,7 +98,7 @@ func (ws *workSource) undeliverable(ctx context.Context, r work.Ref, worker stri
 	}, ignore)
 }
 
-// postpone lets the lease of a call that could not be sent end soon.
+// postpone shortens the lease of a call that could not be sent, so that it is requeued soon.
 func (ws *workSource) postpone(r work.Ref, worker string) {
 	ws.lock()
 	defer ws.unlock()
@@ -112,7 +111,7 @@ func (ws *workSource) postpone(r work.Ref, worker string) {
 	}
 }
 
-// callSize is about the number of bytes of a call in a message.
+// callSize estimates the bytes of a call in a message.
 func callSize(c work.Call) int {
 	const frame, quotes = 1 << 10, 8
 	size := frame + wireSize(c.Args) + wireSize(c.Handed)
@@ -128,8 +127,8 @@ func callSize(c work.Call) int {
 	return size
 }
 
-// wireSize is the length of JSON text as encoding/json writes it inside a message, where the signs of
-// HTML become \u003c and the like.
+// wireSize returns the length of JSON text inside a message. There encoding/json writes the characters of HTML as \u003c and
+// the like.
 func wireSize(raw []byte) int {
 	const longer = len(`\u003c`) - 1
 	size := len(raw)

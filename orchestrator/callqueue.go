@@ -13,30 +13,30 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// callQueue puts the ready calls of tasks where workers find them, and takes them back.
+// callQueue queues the ready calls of tasks for workers, and removes them again.
 type callQueue struct {
 	*core
 
 	holds *holdList
-	// dispatcher hands the ready calls to workers.
+	// dispatcher assigns ready calls to workers.
 	dispatcher *dispatch.Dispatcher
 }
 
-// stays reports whether a ready call may not go to a worker for what its task is in.
+// stays reports whether a ready call may not be dispatched because of the state of its task.
 func (cq *callQueue) stays(e *entry, s *statemachine.Step) bool {
 	return e.held() || cq.rules.Barred(e.task, s)
 }
 
-// grant puts a call into the hands of a worker for one lease time. The lock is held.
+// grant leases a call to a worker. mu must be held.
 func (cq *callQueue) grant(e *entry, l *dispatch.Lease) {
 	l.TTL, l.Share, l.Suspect = cq.leaseOf(e, l.Step), shareOf(e.task), decide.Suspect(e.task.Steps[l.Step])
 	cq.dispatcher.AddLease(&e.calls, l)
 }
 
-// minLease is the shortest lease: a worker has to beat several times in it.
+// minLease is the shortest lease. A worker has to send several heartbeats within it.
 const minLease = 100 * time.Millisecond
 
-// leaseOf is the longest silence of the worker of a step: the step's `heartbeat`, or that of the node.
+// leaseOf returns the lease time of a step: its `heartbeat` in the plan, or the default of the node.
 func (cq *callQueue) leaseOf(e *entry, step string) time.Duration {
 	n := e.nodeOf(step)
 	if n == nil || n.Heartbeat <= 0 {
@@ -48,17 +48,18 @@ func (cq *callQueue) leaseOf(e *entry, step string) time.Duration {
 	return max(time.Duration(n.Heartbeat), minLease)
 }
 
-// maxParents bounds how far up the parents of a task are followed.
+// maxParents limits how far up the parents of a task are followed.
 const maxParents = 64
 
-// caller is who a call acts for: whoever made it inside the task, else whoever submitted that. The lock is held.
+// caller returns the identity that a call acts for: whoever made it inside the task, else whoever submitted the task. mu must
+// be held.
 func (en *engine) caller(e *entry, s *statemachine.Step) string {
 	return cmp.Or(s.By, en.requester(e))
 }
 
-// CallerOf returns who a running call acts for, such as agent:builder. CONFLICT when the attempt is not, or no longer,
-// in the hands of a worker: what it asks for comes too late. UNAVAILABLE when it soon will be again, as after a restart
-// of the node. FORBIDDEN when nobody is known to have made the call.
+// CallerOf returns the identity that a running call acts for, such as agent:builder. It returns CONFLICT if no worker holds the
+// attempt (any more), so that the request comes too late; UNAVAILABLE if a worker may hold it again shortly, as after a restart
+// of the node; FORBIDDEN if it is not known who made the call.
 func (rd *reader) CallerOf(_ context.Context, ref work.Ref) (string, error) {
 	if err := rd.serving(); err != nil {
 		return "", err
@@ -83,8 +84,8 @@ func (rd *reader) CallerOf(_ context.Context, ref work.Ref) (string, error) {
 	return "", fault.New(fault.Forbidden, "nobody is known to have made the call %s of task %s", ref.Step, ref.Task)
 }
 
-// requester is who submitted the task. A sub-plan acts for whoever submitted the first of its parents; "" when that
-// one is not at hand, which only earlier versions did not write down. The lock is held.
+// requester returns who submitted the task, or the topmost parent of a child task. It returns "" if that parent is not in
+// memory, which only histories of earlier versions do not record. mu must be held.
 func (en *engine) requester(e *entry) string {
 	for range maxParents {
 		parent := e.task.Submitted.Parent
@@ -101,7 +102,7 @@ func (en *engine) requester(e *entry) string {
 	return ""
 }
 
-// sinceOf is when the task was made, or the first of its parents.
+// sinceOf returns when the task, or its topmost parent, was submitted.
 func sinceOf(e *entry) time.Time {
 	if parent := e.task.Submitted.Parent; parent != nil && !parent.Since.IsZero() {
 		return parent.Since
@@ -109,7 +110,7 @@ func sinceOf(e *entry) time.Time {
 	return e.task.CreatedAt
 }
 
-// requeueCall queues a call again that its worker has never seen. The lock is held.
+// requeueCall queues a call again that its worker never received. mu must be held.
 func (en *engine) requeueCall(worker string, ref work.Ref) {
 	e := en.tasks[ref.Task]
 	if e == nil || e.task == nil {
@@ -117,7 +118,7 @@ func (en *engine) requeueCall(worker string, ref work.Ref) {
 	}
 	l, s := e.calls.Leases[ref.Step], e.task.Steps[ref.Step]
 	if l == nil || l.Worker != worker || l.Attempt != ref.Attempt || l.Called {
-		return // it was seen, or the lease has expired meanwhile
+		return // the worker has it, or the lease has expired
 	}
 	en.queue.drop(e, ref.Step)
 	if s != nil && s.State == statemachine.StepReady && !en.queue.stays(e, s) {
@@ -125,14 +126,14 @@ func (en *engine) requeueCall(worker string, ref work.Ref) {
 	}
 }
 
-// drop ends the lease of a step whose call is over. The lock is held.
+// drop ends the lease of a step whose call has ended. mu must be held.
 func (cq *callQueue) drop(e *entry, step string) {
 	delete(e.progress, step)
 	cq.dispatcher.EndLease(&e.calls, step)
 }
 
-// reviveLeases takes up the calls that workers are known to have begun, and ends those that the log
-// says are over.
+// reviveLeases restores the leases of calls that workers have started according to the log, and ends the leases of calls that
+// have ended.
 func (cq *callQueue) reviveLeases(e *entry) {
 	for _, step := range sortedKeys(e.calls.Leases) {
 		if !fitsLease(e.task.Steps[step], e.calls.Leases[step]) {
@@ -148,8 +149,7 @@ func (cq *callQueue) reviveLeases(e *entry) {
 	}
 }
 
-// fitsLease reports whether a step is as its lease says: one that has begun is in the hands of the worker that
-// has begun it.
+// fitsLease reports whether the state of a step matches its lease: a started call is leased to the worker that started it.
 func fitsLease(s *statemachine.Step, l *dispatch.Lease) bool {
 	if s == nil || s.Attempt != l.Attempt {
 		return false
@@ -166,7 +166,7 @@ func (cq *callQueue) queueReady(e *entry) {
 	cq.dispatcher.Dispatch()
 }
 
-// revoke ends the lease of a step and tells its worker to stop the call. The lock is held.
+// revoke ends the lease of a step and cancels the call at its worker. mu must be held.
 func (cq *callQueue) revoke(e *entry, step string) {
 	l := e.calls.Leases[step]
 	if l == nil {
@@ -176,8 +176,8 @@ func (cq *callQueue) revoke(e *entry, step string) {
 	cq.drop(e, step)
 }
 
-// startWithin is how long a call that is queued now may wait to be taken; 0 for ever. One that has begun something elsewhere
-// is never given up by that, and one from before the restart not before its worker had time to speak of it.
+// startWithin returns how long a call that is queued now may wait for a worker; 0 for no limit. A call that continues something
+// elsewhere has no limit. After a restart, the limit leaves the worker of an earlier call the time to report it.
 func (cq *callQueue) startWithin(e *entry, s *statemachine.Step) time.Duration {
 	n := e.nodeOf(s.Key)
 	switch {
@@ -190,7 +190,8 @@ func (cq *callQueue) startWithin(e *entry, s *statemachine.Step) time.Duration {
 	}
 }
 
-// startBy is until when somebody has to take a queued call; zero for ever, and while nobody may take it.
+// startBy returns the deadline by which a worker must take a queued call. It is zero without a limit, and while the call is
+// paused.
 func (cq *callQueue) startBy(q *dispatch.Queued) time.Time {
 	if q == nil || q.MaxWait == 0 || cq.holds.held(holdNode, "") || cq.holds.lanePaused(q.Lane) {
 		return time.Time{}
@@ -198,9 +199,8 @@ func (cq *callQueue) startBy(q *dispatch.Queued) time.Time {
 	return q.Since.Add(q.MaxWait)
 }
 
-// setTimer sets the timer of an open task to the next time that its history names, after a time up to
-// which everything that was due has been decided about. A time that has passed meanwhile wakes the task
-// at once. The lock is held.
+// setTimer sets the timer of an open task to the next time in its history after decided; everything due up to then has been
+// decided. A time that has passed meanwhile wakes the task at once. mu must be held.
 func (cq *callQueue) setTimer(e *entry, decided time.Time) {
 	sub := e.task.Submitted
 	for _, at := range []*time.Time{sub.NotBefore, sub.Deadline} {
@@ -227,8 +227,8 @@ func (cq *callQueue) setTimer(e *entry, decided time.Time) {
 	}
 }
 
-// queueStep queues a call that a commit made ready, unless a later event of the commit took it back, or an
-// earlier one, such as the end of a pause, has handed it out already.
+// queueStep queues a call that a commit made ready. It does nothing if a later event of the commit withdrew the call, or an
+// earlier one, such as a resume, queued it already.
 func (cq *callQueue) queueStep(e *entry, d *events.Ready) {
 	s := e.task.Steps[d.Step]
 	if s.State == statemachine.StepReady && s.Attempt == d.Attempt && e.calls.Leases[d.Step] == nil && !cq.stays(e, s) {
@@ -236,8 +236,7 @@ func (cq *callQueue) queueStep(e *entry, d *events.Ready) {
 	}
 }
 
-// queueCall queues a ready call, and wakes its task when nobody has taken it in time. One that is queued already goes on
-// waiting.
+// queueCall queues a ready call, and sets a timer for its start deadline. A call that is queued already keeps its position.
 func (cq *callQueue) queueCall(e *entry, s *statemachine.Step) {
 	old := e.calls.Queued[s.Key]
 	q := cq.dispatcher.Enqueue(&e.calls, s.Key, s.Attempt, laneOf(e.task, s), e.task.Submitted.Priority, e.task.CreatedAt)
@@ -250,8 +249,7 @@ func (cq *callQueue) queueCall(e *entry, s *statemachine.Step) {
 	}
 }
 
-// moved takes the calls out of the queues that have to stay while an approval is awaited, and brings them
-// back.
+// moved removes the calls that must wait for an approval from the queues, and queues them again afterwards.
 func (cq *callQueue) moved(e *entry, kind events.Kind) {
 	switch kind {
 	case events.TaskApprovalRequested:
@@ -259,16 +257,16 @@ func (cq *callQueue) moved(e *entry, kind events.Kind) {
 		cq.queueReady(e)
 	case events.TaskApproved, events.TaskDeclined, events.TaskRevised, events.TaskExpired:
 		cq.queueReady(e)
-	default: // changes nothing for the calls
+	default: // the event does not affect calls
 	}
 }
 
-// called notes in the lease that the log knows of the call. The lock is held.
+// called marks in the lease that the log records the start of the call. mu must be held.
 func (cq *callQueue) called(e *entry, d *events.Called) {
 	cq.dispatcher.Remove(&e.calls, d.Step)
 	s := e.task.Steps[d.Step]
 	if !s.Executing() {
-		return // its result, or the child that it asks for, came in the same commit
+		return // its result, or its child, is in the same commit
 	}
 	if e.calls.Leases[d.Step] == nil {
 		cq.grant(e, &dispatch.Lease{Ref: work.Ref{Task: e.id, Step: d.Step, Attempt: d.Attempt}, Worker: d.Worker, Tool: s.Tool})

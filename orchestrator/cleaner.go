@@ -15,10 +15,10 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// cleaner checks what comes from clients and workers, and keeps secrets out of what is written.
+// cleaner validates data from clients and workers, and removes secrets before it is written.
 type cleaner struct{ *core }
 
-// cleanQuestions brings what a call asks to the form of the log: compact, without secrets.
+// cleanQuestions normalizes the questions of a call: compact, without secrets.
 func (cl *cleaner) cleanQuestions(asked []work.Question) ([]work.Question, error) {
 	if len(asked) == 0 {
 		return nil, nil
@@ -42,7 +42,7 @@ func (cl *cleaner) cleanQuestions(asked []work.Question) ([]work.Question, error
 	return clean, asking.Check()
 }
 
-// cleanNote brings a note to the form of the log: compact, without secrets.
+// cleanNote normalizes a note: compact, without secrets.
 func (cl *cleaner) cleanNote(note json.RawMessage) (json.RawMessage, error) {
 	if len(note) == 0 {
 		return nil, nil
@@ -54,19 +54,18 @@ func (cl *cleaner) cleanNote(note json.RawMessage) (json.RawMessage, error) {
 	return clean, (&tools.Noted{Note: clean}).Check()
 }
 
-// factKinds are the events that a call may add to the log: none that moves a task or a step.
+// factKinds returns the events that a call may add to the log. None of them moves a task or a step.
 func factKinds() []events.Kind {
 	return []events.Kind{events.FileRead, events.FileChanged, events.LogWritten, events.CheckpointCreated, events.CheckpointRestored, events.ApprovalRequested}
 }
 
-// clean brings what a worker says to the form of the log: compact, without secrets. The facts then hold
-// their large values themselves.
+// clean normalizes an outcome: compact, without secrets. Afterwards the facts contain their large values instead of references.
 func (cl *cleaner) clean(r *work.Outcome) error {
 	var err error
 	if r.Output, err = cl.tidy(r.Output); err != nil {
 		return err
 	}
-	if r.Questions, err = cl.cleanQuestions(r.Questions); err != nil { // its tool is wrong, and would ask the same again
+	if r.Questions, err = cl.cleanQuestions(r.Questions); err != nil { // the tool is wrong, and would ask the same again
 		r.Questions, r.Error, r.Class = nil, fault.From(err), fault.ClassInvalidArgs
 	}
 	if r.Note, err = cl.cleanNote(r.Note); err != nil {
@@ -98,8 +97,8 @@ func (cl *cleaner) clean(r *work.Outcome) error {
 	return nil
 }
 
-// cleanAsk returns a request of a worker as it may be shown to people: without secrets, and in known words. What its
-// grant would open is taken literally or not at all.
+// cleanAsk returns a worker's request for approval without secrets and with known enum values only. Scopes are never changed: a
+// scope with a secret is an error.
 func (cl *cleaner) cleanAsk(ask work.ApprovalRequest) (*work.ApprovalRequest, error) {
 	if len(ask.Impact) > maxNamed || len(ask.Scopes) > maxNamed {
 		return nil, fault.New(fault.ValidationError, "the request for approval names more than %d targets", maxNamed).WithField("ask")
@@ -123,7 +122,7 @@ func (cl *cleaner) cleanAsk(ask work.ApprovalRequest) (*work.ApprovalRequest, er
 	return &ask, nil
 }
 
-// cleanFact returns a fact without secrets, and its size in bytes. The fact is a copy.
+// cleanFact returns a copy of a fact without secrets, and its size in bytes.
 func (cl *cleaner) cleanFact(f events.Event, values map[string]json.RawMessage) (events.Event, int, error) {
 	if !slices.Contains(factKinds(), f.Kind) || f.Data == nil {
 		return f, 0, fault.New(fault.ValidationError, "a call cannot record an event %q", decide.Clip(string(f.Kind))).WithField("facts")
@@ -147,8 +146,8 @@ func (cl *cleaner) cleanFact(f events.Event, values map[string]json.RawMessage) 
 	return f, len(data) + len(state), nil
 }
 
-// stateIn takes the state data out of a checkpoint, which may be large or look like a reference; nil for
-// other facts.
+// stateIn removes the state data from a checkpoint and returns it. The data may be large or look like a reference. It returns
+// nil for other facts.
 func (cl *cleaner) stateIn(f *events.Event, values map[string]json.RawMessage) (json.RawMessage, error) {
 	c, ok := f.Data.(*events.Checkpointed)
 	if !ok {
@@ -166,7 +165,7 @@ func (cl *cleaner) stateIn(f *events.Event, values map[string]json.RawMessage) (
 	return cl.tidy(raw)
 }
 
-// cleanOutput removes secrets from what workers have not. It may take a moment; the lock is not held.
+// cleanOutput redacts the output in heartbeats, in case a worker has not. It may be slow; mu must not be held.
 func (cl *cleaner) cleanOutput(calls []work.CallHeartbeat) {
 	for i := range calls {
 		if out := calls[i].Output; out != nil {
@@ -176,8 +175,8 @@ func (cl *cleaner) cleanOutput(calls []work.CallHeartbeat) {
 	}
 }
 
-// checkSecrets refuses a plan whose secrets lie where the operator does not allow it, or that somebody submits who may have none used. A
-// sub-plan was checked with the plan around it.
+// checkSecrets refuses a plan with secrets from sources that the operator does not allow, or from a submitter that may not use
+// secrets. A sub-plan was checked together with the outer plan.
 func (cl *cleaner) checkSecrets(p *plan.Plan, r api.SubmitRequest, extra submitExtra) error {
 	sources := p.SecretSources()
 	if len(sources) == 0 {
@@ -194,7 +193,7 @@ func (cl *cleaner) checkSecrets(p *plan.Plan, r api.SubmitRequest, extra submitE
 	return nil
 }
 
-// tidy brings data from outside to the form of the log: compact JSON without secrets.
+// tidy normalizes data from outside: compact JSON without secrets.
 func (cl *cleaner) tidy(raw json.RawMessage) (json.RawMessage, error) {
 	out, err := compact(raw)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// operations are what people do to tasks, and to the node.
+// operations implements the commands of people on tasks and on the node.
 type operations struct {
 	*core
 
@@ -112,8 +112,8 @@ func (op *operations) Resolve(ctx context.Context, r api.ResolveRequest) (api.Ta
 	return op.reader.Get(ctx, api.GetRequest{ID: r.ID})
 }
 
-// Call implements api.API. The call is a step of its own beside those of the plan; it never moves the
-// state machine of the task.
+// Call implements api.API. The call is a separate step beside those of the plan. It never moves the state machine of the task
+//
 func (op *operations) Call(ctx context.Context, r api.CallRequest) (api.CallReply, error) {
 	tool, ok := op.cfg.Catalogue.Get(r.Tool)
 	if !ok || tool.Spec().Internal {
@@ -147,8 +147,8 @@ func (op *operations) Call(ctx context.Context, r api.CallRequest) (api.CallRepl
 	return op.awaitCall(ctx, r, key)
 }
 
-// waitsForApproval is what the caller of a call hears that waits for one (S0-004). The call goes on by itself
-// once it is granted.
+// waitsForApproval is the error for the caller of a call that waits for approval (S0-004). The call continues by itself once it
+// is granted.
 func waitsForApproval(s *statemachine.Step) *fault.Error {
 	return fault.New(fault.ApprovalRequired, "the call waits for approval %s", s.Approval).WithReason(s.Approval).
 		WithHint("orch approvals %s", s.Approval)
@@ -178,7 +178,7 @@ func (op *operations) awaitCall(ctx context.Context, r api.CallRequest, key stri
 	return reply, err
 }
 
-// maxWait bounds how long one request may wait; clients ask again.
+// maxWait limits how long one request may wait; clients repeat it.
 const maxWait = time.Minute
 
 // Checkpoint implements api.API.
@@ -232,7 +232,7 @@ func (op *operations) createCheckpoint(ctx context.Context, r api.CheckpointRequ
 	return api.CheckpointReply{Checkpoints: []api.CheckpointView{{ID: id, Name: r.Name, At: op.now()}}}, nil
 }
 
-// saveCheckpoint writes the KV entry of a checkpoint that is in the log. The lock is held.
+// saveCheckpoint writes the KV entry of a checkpoint that is in the log. mu must be held.
 func (bs *blobStore) saveCheckpoint(e *entry, d *events.Checkpointed) {
 	task, rev := decide.MustJSON(e.task), e.task.Rev
 	save := func(ctx context.Context) {
@@ -259,7 +259,7 @@ func (bs *blobStore) stateOf(ctx context.Context, d *events.Checkpointed) json.R
 	return raw
 }
 
-// rebuildCheckpoint makes a checkpoint again from the log: the entry in KV is only derived.
+// rebuildCheckpoint rebuilds a checkpoint from the log. The KV entry is only derived data.
 func (rd *reader) rebuildCheckpoint(ctx context.Context, r api.CheckpointRequest) (api.CheckpointReply, error) {
 	task := &statemachine.Task{}
 	for stored, err := range rd.cfg.Log.Read(ctx, r.Task, 1) {

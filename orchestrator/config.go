@@ -17,27 +17,28 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// RegisteredAgent is an agent and how it is.
+// RegisteredAgent is a registered agent and its current state.
 type RegisteredAgent struct {
 	work.Agent
 
-	// Online is false for an agent that was not heard of lately, LastSeen when it was last; zero for never since the node started.
+	// Online is false for an agent that was not heard of lately. LastSeen is when it was last heard of; zero if never since the
+	// node started.
 	Online   bool
 	LastSeen time.Time
-	// Calls are those that it has, Slots how many it takes.
+	// Calls are the calls that it holds, Slots is how many it takes at a time.
 	Calls []HeldCall
 	Slots int
 }
 
-// Notice is something that people should know at once. It is told when the commit that says it is durable,
-// once, and never again by a restart or a replay: who was away then misses it.
+// Notice is an event that people should know at once. It is sent once, when the commit is durable, and never repeated by a
+// restart or a replay. A receiver that is not connected then misses it.
 type Notice struct {
 	Kind string
 	Task events.TaskID
 	Name string
-	// Key is the same for the same notice, and for no other.
+	// Key identifies the notice: equal for equal notices only.
 	Key string
-	// Approval is set with the kinds of approvals.
+	// Approval is set for notices about approvals.
 	Approval string
 	// Priority is low, medium, high or critical.
 	Priority string
@@ -51,97 +52,99 @@ type Catalogue interface {
 	Names() []string
 }
 
-// Config says what an orchestrator works with. Log, Blobs, Checkpoints and Catalogue are required.
+// Config configures an Orchestrator. Log, Blobs, Checkpoints and Catalogue are required.
 type Config struct {
 	Log         events.Log
 	Blobs       events.Blobs
 	Checkpoints events.Checkpoints
 	Catalogue   Catalogue
-	// Indexes keeps what a restart has to know of all tasks. Nil has it read the head of each.
+	// Indexes stores the index of tasks for a restart. With nil, a restart reads the head of every task.
 	Indexes events.Indexes
-	// Logger receives what people who run the node should know. Default: discard.
+	// Logger receives messages for the operator of the node. Default: discard.
 	Logger *slog.Logger
-	// Clock is the time of decisions. Default: time.Now.
+	// Clock returns the time of decisions. Default: time.Now.
 	Clock func() time.Time
 	// Random returns a number in [0,1) for the jitter of retries. Default: math/rand.
 	Random func() float64
-	// Entropy gives the random bits of new ids; it must not fail. Default: crypto/rand.
+	// Entropy provides the random bits of new ids. It must not fail. Default: crypto/rand.
 	Entropy io.Reader
-	// Paused starts the node with all dispatch held.
+	// Paused starts the node with all dispatch paused.
 	Paused bool
-	// Redact removes secrets from what is about to be written. Default: nothing.
+	// Redact removes secrets from data before it is written. Default: it changes nothing.
 	Redact func(data []byte) (clean []byte, changed bool)
-	// Program returns a program of the user's own by its absolute name, with its content as it is now. Default: there is none.
+	// Program returns a program of the user by its absolute path, with its current content. Default: there are no programs.
 	Program func(name string) (events.Program, error)
-	// Secrets are the patterns of sources from which plans may have secrets; none allows none.
+	// Secrets are patterns of the sources from which plans may take secrets. Without patterns, plans can have none.
 	Secrets []string
-	// FindSecret names the rule by which data holds a secret. Default: never.
+	// FindSecret returns the rule by which data contains a secret. Default: it finds none.
 	FindSecret func(data []byte) (rule string, found bool)
-	// Workspace returns the absolute path of a task's workspace, Root the root that tools are confined
-	// to; both are only text for expressions.
+	// Workspace returns the absolute path of a task's workspace. Root is the root that tools are confined to. Both are only
+	// text for expressions.
 	Workspace func(id events.TaskID) string
 	Root      string
-	// FourEyes keeps people from deciding about what their own tasks ask.
+	// FourEyes keeps people from deciding about approvals of their own tasks.
 	FourEyes bool
-	// Gone names workers that have ended for certain: their calls are given up at the start. Default: none.
+	// Gone names workers that have ended for certain. Their calls are lost at the start, without a grace period. Default: none.
 	Gone []string
-	// Limits bound what it holds and how long it waits.
+	// Limits bound memory and waiting times.
 	Limits Limits
-	// Hooks are what it asks and tells.
+	// Hooks are called by the orchestrator.
 	Hooks Hooks
 }
 
-// Limits bound what an orchestrator holds and how long it waits. 0 is the default of each.
+// Limits bound what an orchestrator holds in memory and how long it waits. 0 means the default.
 type Limits struct {
-	// Lease is how long a call lives without a heartbeat of its worker. Default 15 s, at least 100 ms.
+	// Lease is the time without a heartbeat of its worker after which a call is lost. Default 15 s, at least 100 ms.
 	Lease time.Duration
-	// Overrun is for how long after its time limit the call of a lost worker may still run: what ending it takes, and what
-	// the clocks of machines differ by. Default 10 s.
+	// Overrun is how long after its time limit the call of a lost worker may still run. It covers the time to end the call and
+	// the difference between the clocks of machines. Default 10 s.
 	Overrun time.Duration
-	// MaxDeliveries bounds how often a call is handed out again after it has ended with its worker,
-	// whatever the retry rule of its step says. Default 10.
+	// MaxDeliveries limits how often a call is dispatched again after the loss of its worker, whatever the retry rule of its
+	// step. Default 10.
 	MaxDeliveries int
-	// MaxSpawned bounds the child tasks that the calls of one task start (S0-181). Default 16.
+	// MaxSpawned limits the child tasks that the calls of one task start (S0-181). Default 16.
 	MaxSpawned int
-	// MaxOpen bounds the tasks that are open at the same time, MaxOpenEach those of one requestor.
-	// Children of tasks count, but are not refused. Default 250,000 and 150,000.
+	// MaxOpen limits the open tasks, MaxOpenEach those of one requestor. Child tasks count but are never refused.
+	// Default 250,000 and 150,000.
 	MaxOpen, MaxOpenEach int
-	// MaxOpenSteps bounds the steps of open tasks, whatever their state, MaxOpenStepsEach those of one requestor: a task that
-	// would be one more is refused then. Default 500,000 and 300,000.
+	// MaxOpenSteps limits the steps of open tasks in any state, MaxOpenStepsEach those of one requestor. A task that would
+	// exceed a limit is refused. Default 500,000 and 300,000.
 	MaxOpenSteps, MaxOpenStepsEach int
-	// MaxWaiting bounds the requests that wait for something to happen. Default 12,000.
+	// MaxWaiting limits the requests that wait for a change. Default 12,000.
 	MaxWaiting int
-	// KeepOpen is the number of finished tasks kept whole in memory, KeepListed that of those kept as
-	// a line of the list. Default 8,192 and 50,000. Older ones are read from the log when asked for.
+	// KeepOpen is how many finished tasks stay in memory as a whole, KeepListed how many stay as a line of the list. Default
+	// 8,192 and 50,000. Older tasks are read from the log on request.
 	KeepOpen, KeepListed int
-	// ArchiveAfter moves finished tasks to the archive this long after their end. Default 1 h.
+	// ArchiveAfter is how long after its end a task moves to the archive. Default 1 h.
 	ArchiveAfter time.Duration
-	// Retention says how long archived tasks are kept. Default for ever.
+	// Retention is how long archived tasks are retained. Default: forever.
 	Retention Retention
 }
 
-// Hooks are what an orchestrator asks and tells the program around it. Each may be nil.
+// Hooks connect an orchestrator to the surrounding program. Each may be nil.
 type Hooks struct {
 	// Over is called after a task has ended, Archived after it was archived. Neither may block.
 	Over     func(id events.TaskID)
 	Archived func(id events.TaskID, done bool)
-	// Notify hears of what people should know at once, when it is durable: tasks that are blocked or have
-	// failed (S0-186), approvals that were opened, reminded of or escalated. It must not block.
+	// Notify is called with notices when they are durable: tasks that are blocked or have failed (S0-186), approvals that were
+	// requested, escalated, or need a reminder. It must not block.
 	Notify func(Notice)
-	// Committed hears of every commit that the log has acknowledged: its position, and the calls that it ends. It is
-	// called with the lock held and must not block. Nil costs nothing.
+	// Committed is called for every commit that the log has acknowledged, with its position and the calls that it ends. It is
+	// called with mu held and must not block.
 	Committed func(seq uint64, ended []stats.Call)
 	// Describe adds to the answer of Status.
 	Describe func(*api.StatusReply)
-	// Agents returns the registered agents, and whether an agent of a name was removed; nil where they are not known.
+	// Agents returns the registered agents, and a function that reports whether the agent of a name was removed. Nil means that
+	// agents are not known.
 	Agents func(ctx context.Context) (all []RegisteredAgent, removed func(name string) bool)
-	// HandOn returns why an agent must not leave its call to others. It is called with the lock held and must not block.
-	// Default: it may always.
+	// HandOn returns an error if an agent must not hand its call to others. It is called with mu held and must not block.
+	// Default: it is always allowed.
 	HandOn func(decide.HandOn) error
-	// ShareOf returns the identity in whose share the tasks of another one count, such as the one that has registered an agent; "" for
-	// its own. It is asked once for each task, with the lock held, and must not block. Default: its own for everybody.
+	// ShareOf returns the identity whose share the tasks of another identity count against, such as the one that registered an
+	// agent; "" means its own. It is called once for each task, with mu held, and must not block. Default: every identity has
+	// its own share.
 	ShareOf func(who string) string
-	// Limited reports whether calls of a class are limited per task and minute (S0-113). Default: none.
+	// Limited reports whether calls of a class are limited per task and minute (S0-113). Default: none is.
 	Limited func(tools.Rate) bool
 }
 
@@ -233,7 +236,7 @@ func setDefault[T comparable](field *T, value T) {
 	}
 }
 
-// rules are those of the configuration by which tasks are decided about.
+// rules returns the part of the configuration that decisions depend on.
 func (c Config) rules() decide.Rules {
 	return decide.Rules{
 		Catalogue: c.Catalogue, Entropy: c.Entropy, Random: c.Random, MaxDeliveries: c.Limits.MaxDeliveries, MaxSpawned: c.Limits.MaxSpawned,
@@ -242,8 +245,8 @@ func (c Config) rules() decide.Rules {
 	}
 }
 
-// Retention says how long archived tasks are kept since their end; 0 is for ever.
+// Retention is how long archived tasks are retained after their end; 0 is forever.
 type Retention struct {
-	// Done is for tasks that are DONE, Failed for all others.
+	// Done is for tasks in state DONE, Failed for all others.
 	Done, Failed time.Duration
 }

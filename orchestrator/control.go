@@ -14,7 +14,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// The entry of the checkpoint store that keeps what is paused, over restarts. No task has this id.
+// These constants name the entry of the checkpoint store that persists the pauses across restarts. No task has this id.
 const (
 	controlTask events.TaskID = "TASK_00000000000000000000000000"
 	controlID   string        = "holds"
@@ -55,10 +55,10 @@ func (op *operations) Resume(ctx context.Context, r api.PauseRequest) (api.Contr
 	return op.setHolds(ctx, func(holds []api.PauseView) ([]api.PauseView, error) { return removeHold(holds, holdOf(r)), nil })
 }
 
-// maxHolds bounds what can be paused at the same time.
+// maxHolds limits the number of pauses.
 const maxHolds = 1000
 
-// checkPause also gives the tool the name that counts.
+// checkPause validates a request and replaces the tool name by the canonical one.
 func (op *operations) checkPause(r *api.PauseRequest) error {
 	n := 0
 	for _, set := range []bool{r.ID != "", r.Queue != "", r.Tool != "", r.Node} {
@@ -104,7 +104,7 @@ func (op *operations) pauseTask(ctx context.Context, r api.PauseRequest, kind ev
 	return op.controlled(ctx, r.ID)
 }
 
-// controlled answers a command about a task.
+// controlled returns the reply to a command on a task.
 func (op *operations) controlled(ctx context.Context, id events.TaskID) (api.ControlReply, error) {
 	view, err := op.reader.Get(ctx, api.GetRequest{ID: id})
 	if err != nil {
@@ -131,7 +131,7 @@ func (op *operations) Status(context.Context, api.StatusRequest) (api.StatusRepl
 	for name, w := range op.engine.queue.dispatcher.Workers() {
 		queues := slices.DeleteFunc(slices.Clone(w.Queues), func(q string) bool { return q == work.NodeQueue })
 		if len(queues) == 0 {
-			continue // it is there for the node itself
+			continue // an internal queue of the node
 		}
 		reply.Workers = append(reply.Workers, api.WorkerView{Name: name, Queues: queues, Running: w.Running(), SeenAt: w.Seen, Silent: op.engine.queue.dispatcher.Offline(w)})
 	}

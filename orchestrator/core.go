@@ -10,33 +10,34 @@ import (
 	"github.com/orch-dev/orch/orchestrator/decide"
 )
 
-// core is what all parts of an orchestrator stand on: its configuration, its lock, the work that it does beside requests, its
-// timers, and what it counts.
+// core is shared by all parts of an orchestrator. It has the configuration, the lock, the background jobs, the timers and the
+// counters.
 type core struct {
 	cfg     Config
 	started time.Time
 	ready   chan struct{}
 	stopped chan struct{}
-	// log is cfg.Log, wrapped so that it knows what was followed up.
+	// log is cfg.Log, wrapped to track which positions have been processed.
 	log *trackedLog
 
 	rules decide.Rules
 
-	// mu guards the state of all parts. It is not held during I/O, but for the scan of heads at the start: appends
-	// and reads wait in outbox until it is released (see unlock).
+	// mu guards the state of all parts. Comments of this package that say "mu must be held" mean this mutex. It is not held
+	// during I/O, except for the scan of heads at the start. Appends and reads wait in outbox until mu is released (see
+	// unlock).
 	mu     sync.Mutex
 	outbox []func()
-	// began is when the newest decision has begun.
+	// began is when the newest decision started.
 	began    time.Time
 	deferred []func()
 	send     chan struct{}
 	timers   timers
 	quota    quota
-	// loss is the first history that could not be read whole; nothing is appended after it.
+	// loss is the error of the first history that could not be read completely. Nothing is appended after it.
 	loss *fault.Error
-	// spawnJob starts a goroutine that Run waits for; nil when Run is not, or no longer, to be waited for.
+	// spawnJob starts a goroutine that Run waits for. It is nil before Run and after it has ended.
 	spawnJob func(job func(ctx context.Context))
-	// jobs counts those that have not ended; sending is set while deferred I/O is done.
+	// jobs counts the running jobs. sending is set while deferred I/O is done.
 	jobs    int
 	sending bool
 }
@@ -57,8 +58,8 @@ func (c *core) employ(spawn func(job func(context.Context))) {
 	c.spawnJob = spawn
 }
 
-// background runs a job that Run waits for, with a context that ends with that of Run; when Run has
-// ended it calls refused instead, with the lock held.
+// background runs a job that Run waits for. Its context ends with that of Run. If Run has ended, it calls refused instead, with
+// mu held.
 func (c *core) background(job func(ctx context.Context), refused func()) {
 	c.lock()
 	defer c.unlock()
@@ -73,10 +74,10 @@ func stopping() error {
 	return fault.New(fault.Unavailable, "the node is stopping").WithHint("try again on a running node")
 }
 
-// Ready is closed when the log has been read and tasks are accepted.
+// Ready returns a channel that is closed when the log has been read and commands are accepted.
 func (c *core) Ready() <-chan struct{} { return c.ready }
 
-// serving returns UNAVAILABLE while the orchestrator cannot take commands.
+// serving returns UNAVAILABLE while the orchestrator cannot accept commands.
 func (c *core) serving() error {
 	select {
 	case <-c.stopped:
@@ -93,7 +94,7 @@ func (c *core) serving() error {
 
 func (c *core) lock() { c.mu.Lock() }
 
-// unlock releases the lock and then does the I/O that decisions have left in the outbox.
+// unlock releases mu and then does the I/O in the outbox.
 func (c *core) unlock() {
 	out := c.outbox
 	c.outbox = nil
@@ -103,8 +104,7 @@ func (c *core) unlock() {
 	}
 }
 
-// unlockAnswer releases the lock in an answer of the log, which must not block: another goroutine
-// does the I/O.
+// unlockAnswer releases mu in a callback of the log, which must not block. Another goroutine does the I/O in the outbox.
 func (c *core) unlockAnswer() {
 	idle := len(c.outbox) == 0
 	c.deferred = append(c.deferred, c.outbox...)
@@ -119,7 +119,7 @@ func (c *core) unlockAnswer() {
 	}
 }
 
-// sendDeferred does the I/O that answers of the log have led to.
+// sendDeferred does the I/O that unlockAnswer deferred, until ctx ends.
 func (c *core) sendDeferred(ctx context.Context) {
 	for {
 		select {
@@ -142,7 +142,7 @@ func (c *core) sendDeferred(ctx context.Context) {
 
 func (c *core) now() time.Time { return events.Time(c.cfg.Clock()) }
 
-// counted counts a job until it has ended. The lock is held.
+// counted wraps a job so that it counts in jobs until it has ended. mu must be held.
 func (c *core) counted(job func(context.Context)) func(context.Context) {
 	c.jobs++
 	return func(ctx context.Context) {

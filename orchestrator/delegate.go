@@ -13,18 +13,18 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// This file holds delegated tasks: those that an agent submits for a call that it holds. A delegated task belongs to that call. It
-// reaches no further than the task of the call, has no more time, and is cancelled when that task fails or is cancelled.
+// A delegated task is one that an agent submits for a call that it holds. The task belongs to that call: it may reach no more
+// than the task of the call, has no later deadline, and is cancelled when that task fails or is cancelled.
 
 const (
-	// maxLevel is how many calls of agents may be above each other.
+	// maxLevel limits the nesting of agent calls.
 	maxLevel = 8
-	// maxDelegated is how many open tasks may be delegated for one task.
+	// maxDelegated limits the open tasks that are delegated for one task.
 	maxDelegated = 1000
 )
 
-// boundsOf returns what bounds the task of a request: what the request says, and the call that it is delegated for. FORBIDDEN when
-// the actor does not hold that call.
+// boundsOf returns the bounds of a requested task: those in the request, and those of the call that it is delegated for. It
+// returns FORBIDDEN if the actor does not hold that call.
 func (sm *submitter) boundsOf(ctx context.Context, r api.SubmitRequest) (submitExtra, error) {
 	extra := submitExtra{tools: r.Tools, within: r.Within}
 	call := sm.callFor(r)
@@ -41,7 +41,7 @@ func (sm *submitter) boundsOf(ctx context.Context, r api.SubmitRequest) (submitE
 	return extra, err
 }
 
-// callFor is the call that a request is for: the one that it names, or the only one that the agent holds; nil for none.
+// callFor returns the call that a request is for: the named one, or the only call of the agent. It returns nil for none.
 func (sm *submitter) callFor(r api.SubmitRequest) *work.Ref {
 	if r.For != nil || r.Session != "" && r.Session == r.ID || !decide.IsAgent(r.Actor) {
 		return r.For
@@ -54,13 +54,13 @@ func (sm *submitter) callFor(r api.SubmitRequest) *work.Ref {
 	return nil
 }
 
-// notHeld is the error for a call that somebody else has, or nobody. It does not say whether there is such a call.
+// notHeld is the error for a call that the actor does not hold. It does not reveal whether the call exists.
 func notHeld(actor string, call work.Ref) error {
 	return fault.New(fault.Forbidden, "%s does not hold the call %s", actor, decide.Clip(call.String())).WithField("for").WithReason("CALL_NOT_HELD").
 		WithHint("name a call that you were given and have not reported yet")
 }
 
-// delegate binds a task to the call that it is for. The lock is held.
+// delegate links a task to the call that it is for. mu must be held.
 func (sm *submitter) delegate(e *entry, call work.Ref, actor string, extra *submitExtra) error {
 	if !sm.holdsCall(e, call, actor) {
 		return notHeld(actor, call)
@@ -87,7 +87,7 @@ func (sm *submitter) delegate(e *entry, call work.Ref, actor string, extra *subm
 	return nil
 }
 
-// both are the tools that two lists allow; an empty list allows all.
+// both returns the tools that both lists allow. An empty list allows all.
 func both(above, own []string) []string {
 	switch {
 	case len(above) == 0:
@@ -105,7 +105,7 @@ func (sm *submitter) holdsCall(e *entry, call work.Ref, actor string) bool {
 	return r.Holds(call, actor)
 }
 
-// levelOf is how many calls of agents are above a task.
+// levelOf returns how many agent calls are above a task.
 func levelOf(s *events.Submitted) int {
 	if s.Parent == nil {
 		return 0
@@ -113,7 +113,7 @@ func levelOf(s *events.Submitted) int {
 	return s.Parent.Level
 }
 
-// checkLevel refuses a plan that would give work to agents below the lowest level. Other calls start nothing.
+// checkLevel refuses a plan with agent calls beyond the lowest level. Other calls start no tasks.
 func (sm *submitter) checkLevel(p *plan.Plan, parent *events.Parent) error {
 	if parent == nil || parent.Level < maxLevel {
 		return nil
@@ -127,7 +127,7 @@ func (sm *submitter) checkLevel(p *plan.Plan, parent *events.Parent) error {
 	return nil
 }
 
-// createDelegated creates a task if the agent still holds the call that it is for. The lock is held.
+// createDelegated creates a task if the agent still holds the call that the task is for. mu must be held.
 func (sm *submitter) createDelegated(s *submission, actor string, extra submitExtra, done func(api.SubmitReply, error)) {
 	p := extra.parent
 	call := work.Ref{Task: p.Task, Step: p.Step, Attempt: p.Attempt}
@@ -143,7 +143,8 @@ func (sm *submitter) createDelegated(s *submission, actor string, extra submitEx
 	})
 }
 
-// cancelDelegated cancels what was delegated for a step of a task, or for any of its steps when the step is empty. The lock is held.
+// cancelDelegated cancels the tasks that were delegated for a step of a task, or for any step if step is empty. mu must be
+// held.
 func (en *engine) cancelDelegated(id events.TaskID, step, reason string) {
 	for _, child := range sortedKeys(en.links.delegated[id]) {
 		if step == "" || en.links.delegated[id][child] == step {
@@ -152,10 +153,10 @@ func (en *engine) cancelDelegated(id events.TaskID, step, reason string) {
 	}
 }
 
-// parentStopped is the reason of delegated tasks that are cancelled with the task that they were for.
+// parentStopped is the reason of delegated tasks that are cancelled together with the parent task.
 const parentStopped = "the task that it was started for has stopped"
 
-// wantsDelegated reports whether a task may go on that was delegated for a call of another one.
+// wantsDelegated reports whether a task that was delegated for a call of another task may continue.
 func wantsDelegated(e *entry, parent *events.Parent) bool {
 	if e.task.Cancelling || e.task.State.Terminal() && e.task.State != statemachine.Done {
 		return false
@@ -167,7 +168,7 @@ func wantsDelegated(e *entry, parent *events.Parent) bool {
 // delegated reports whether an agent submits the task for a call that it holds.
 func (x submitExtra) delegated() bool { return x.parent != nil && x.parent.Delegated() }
 
-// creator returns how such a task is created.
+// creator returns the function that creates the task: create, createChild or createDelegated.
 func (sm *submitter) creator(extra submitExtra) func(*submission, string, submitExtra, func(api.SubmitReply, error)) {
 	switch {
 	case extra.delegated():

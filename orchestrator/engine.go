@@ -7,8 +7,8 @@ import (
 	"github.com/orch-dev/orch/events"
 )
 
-// engine keeps tasks in memory, takes decisions about them one after the other, writes those to the log, and draws their
-// consequences once they are durable.
+// engine holds tasks in memory and takes decisions about them, one after the other. It writes the decisions to the log, and
+// follows up their consequences once they are durable.
 type engine struct {
 	*core
 
@@ -21,11 +21,11 @@ type engine struct {
 	tasks  map[events.TaskID]*entry
 	listed listing
 	last   latest
-	// asleep holds the open tasks that were not read since the start, because nobody needed more than this of them.
+	// asleep holds the open tasks that have not been loaded since the start, because nothing needed them.
 	asleep map[events.TaskID]*sleeper
-	// loads bounds the histories that are read at the same time.
+	// loads limits how many histories are read concurrently.
 	loads chan struct{}
-	// submitChild is Submit for a task that another one starts.
+	// submitChild submits a child task.
 	submitChild func(context.Context, api.SubmitRequest, submitExtra) (api.SubmitReply, error)
 }
 

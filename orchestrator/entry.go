@@ -15,41 +15,41 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// entry is a task in memory. While an append is in flight, the task already holds its events, and
-// everybody else waits: nobody sees what is not durable.
+// entry is a task in memory. While an append is in flight, task already contains its events, and everybody else waits: nobody
+// sees what is not durable.
 type entry struct {
 	owner *engine
 	id    events.TaskID
 	task  *statemachine.Task
-	// plan is what is known of its plan beside the history.
+	// plan is derived from the plan of the task.
 	plan decide.Plan
-	// seq is the position in the log of the newest commit.
+	// seq is the position of the newest commit in the log.
 	seq uint64
-	// busy is set while an append or a load is in flight; turns then queue up.
+	// busy is set while an append or a load is in flight; turns queue up meanwhile.
 	busy  bool
 	turns []func(*entry, error)
-	// archived is set when the history lies in the archive.
+	// archived is set if the history is in the archive.
 	archived bool
 	// key is the concurrency key that the task holds or waits for.
 	key string
-	// open is set as long as the end of the task was not followed up; behind when that of an earlier
-	// commit may be missing, because the answer of the log was an error.
+	// open is set until the end of the task has been followed up. behind is set if consequences of an earlier commit may be
+	// missing, because the log answered with an error.
 	open, behind bool
-	// calls are those that wait for a worker, and those that workers have.
+	// calls are the queued and the leased calls of the task.
 	calls dispatch.Calls
-	// progress is that of running calls; version counts what watchers can see.
+	// progress is that of running calls. version counts changes that watchers can see.
 	progress map[string]work.Progress
 	// output is that of running calls, nil while nobody watches it.
 	output  *shownOutput
 	version uint64
 	changed chan struct{}
 	ended   chan struct{}
-	// given holds the large values that the next turn needs to go on; searching is set while they are read.
+	// given holds the large values that the next turn needs. searching is set while they are read.
 	given     map[string]decide.Fetched
 	searching bool
-	// steps is how many of its steps are counted (quota).
+	// steps is how many of its steps count in quota.
 	steps int
-	// counted is set while the task counts as an open one of a share.
+	// counted is set while the task counts as an open task of a share.
 	counted bool
 	share   string
 }
@@ -58,7 +58,7 @@ func (en *engine) newEntry(id events.TaskID) *entry {
 	return &entry{owner: en, id: id, calls: dispatch.NewCalls(id)}
 }
 
-// note remembers the progress of a running call.
+// note stores the progress of a running call.
 func (e *entry) note(step string, p work.Progress) {
 	if e.progress == nil {
 		e.progress = map[string]work.Progress{}
@@ -66,7 +66,7 @@ func (e *entry) note(step string, p work.Progress) {
 	e.progress[step] = p
 }
 
-// notify wakes everybody who waits for a change. The lock is held.
+// notify wakes everybody who waits for a change. mu must be held.
 func (e *entry) notify() {
 	e.version++
 	wakeAll(&e.changed)
@@ -82,10 +82,10 @@ func wakeAll(c *chan struct{}) {
 	}
 }
 
-// change returns a channel that is closed at the next change. The lock is held.
+// change returns a channel that is closed at the next change. mu must be held.
 func (e *entry) change() <-chan struct{} { return waitFor(&e.changed) }
 
-// end returns a channel that is closed when the task is over. The lock is held.
+// end returns a channel that is closed when the task has ended. mu must be held.
 func (e *entry) end() <-chan struct{} { return waitFor(&e.ended) }
 
 func waitFor(c *chan struct{}) <-chan struct{} {
@@ -95,8 +95,8 @@ func waitFor(c *chan struct{}) <-chan struct{} {
 	return *c
 }
 
-// enter runs fn with the task when nothing is in flight for it, loading it first if need be. fn gets
-// NOT_FOUND when there is no such task. The lock is held, also while fn runs.
+// enter runs fn with a task when nothing is in flight for it, and loads the task first if necessary. fn gets NOT_FOUND if there
+// is no such task. mu must be held; it is also held while fn runs.
 func (en *engine) enter(id events.TaskID, fn func(*entry, error)) {
 	e := en.tasks[id]
 	if e == nil {
@@ -113,7 +113,7 @@ func (en *engine) enter(id events.TaskID, fn func(*entry, error)) {
 	fn(e, nil)
 }
 
-// release lets the waiting turns go on, until one of them has an append in flight. The lock is held.
+// release runs the queued turns until one of them has an append in flight. mu must be held.
 func (en *engine) release(e *entry) {
 	e.busy = false
 	for !e.busy && len(e.turns) > 0 {
@@ -126,7 +126,7 @@ func (en *engine) release(e *entry) {
 	}
 }
 
-// load reads the history of an entry in the background. The lock is held.
+// load reads the history of an entry in the background. mu must be held.
 func (en *engine) load(e *entry) {
 	e.busy = true
 	en.outbox = append(en.outbox, func() {
@@ -134,7 +134,7 @@ func (en *engine) load(e *entry) {
 	})
 }
 
-// maxLoads is how many histories are read at the same time.
+// maxLoads limits how many histories are read concurrently.
 const maxLoads = 32
 
 func (en *engine) loadNow(ctx context.Context, e *entry) {
@@ -163,29 +163,29 @@ func (en *engine) loadNow(ctx context.Context, e *entry) {
 	}
 	e.task, e.seq, e.archived, e.plan = task, newest.Seq, e.archived || newest.Archived, decide.Plan{Program: prog, Unusable: noPlan}
 	en.revive(e)
-	e.notify() // the log may have taken what it did not answer
+	e.notify() // the log may contain an append that it did not acknowledge
 	en.keyring.wasRead(e.id)
 	en.release(e)
 }
 
-// unreadTask is a task that could not be read from the log.
+// unreadTask is a task whose history could not be read.
 type unreadTask struct {
-	// open is true when its end, if it has come to it, was not followed up.
+	// open is true unless the end of the task was followed up.
 	open bool
-	// err is why.
+	// err is why the history could not be read.
 	err *fault.Error
 }
 
-// loadFailed gives an entry up whose history could not be read. The lock is held.
+// loadFailed removes an entry whose history could not be read. mu must be held.
 func (en *engine) loadFailed(e *entry, err error) {
 	_, known := en.keyring.unread[e.id]
-	if !known && !absent(err) { // it is tried again and again
+	if !known && !absent(err) { // later attempts are not logged
 		en.cfg.Logger.Error("task_unreadable", slog.Any("task", e.id), slog.Any("error", err))
 	}
 	en.abandon(e, err)
 }
 
-// abandon ends the loading of an entry; one that may be in the log is tried again. The lock is held.
+// abandon removes an entry that is being loaded. A task that may be in the log is loaded again later. mu must be held.
 func (en *engine) abandon(e *entry, err error) {
 	turns := e.turns
 	e.turns = nil
@@ -232,8 +232,8 @@ func (en *engine) fold(ctx context.Context, id events.TaskID) (*statemachine.Tas
 	return task, newest, nil
 }
 
-// noteDamage remembers that the log has lost or changed something. From then on nothing is appended: who
-// writes on would bury what is left to save. The lock is not held.
+// noteDamage records that the log has lost or changed data. From then on nothing is appended, because further writes would bury
+// what can still be saved. mu must not be held.
 func (en *engine) noteDamage(id events.TaskID, err error) {
 	if !unreadableHistory(err) {
 		return
@@ -253,12 +253,12 @@ func (en *engine) noteDamage(id events.TaskID, err error) {
 	}
 }
 
-// unreadableHistory reports whether an error says that this program cannot read a history, now or later.
+// unreadableHistory reports whether an error means that this program can never read the history.
 func unreadableHistory(err error) bool {
 	return fault.Has(err, fault.DataLoss) || fault.Has(err, fault.NewerStore)
 }
 
-// absent reports whether an error says that there is no such task, or none any more.
+// absent reports whether an error means that there is no such task, or that it was removed.
 func absent(err error) bool { return fault.Has(err, fault.NotFound) || fault.Has(err, fault.Gone) }
 
 func noTask(id events.TaskID) error {
@@ -266,11 +266,11 @@ func noTask(id events.TaskID) error {
 		WithHint("orch list shows the tasks")
 }
 
-// catchUpAfter is how long the node waits after an error of the log before it tries by itself to go on.
+// catchUpAfter is the delay before the node retries after an error of the log.
 const catchUpAfter = time.Second
 
-// revive makes the derived state of a task that was just loaded: its place in queues, timers,
-// concurrency keys and dependencies. The lock is held.
+// revive restores the derived state of a task that was just loaded: queued calls, timers, concurrency keys and dependencies. mu
+// must be held.
 func (en *engine) revive(e *entry) {
 	en.listed.update(e)
 	en.queue.reviveLeases(e)
@@ -290,10 +290,10 @@ func (en *engine) revive(e *entry) {
 		return
 	}
 	en.catchUp(e)
-	en.timers.set(en.now(), e.id) // whatever was decided but not yet followed up, such as a due timer
+	en.timers.set(en.now(), e.id) // follows up whatever was decided, such as a due timer
 }
 
-// reviveEnded follows the end of a task up when the answer to its last append was lost.
+// reviveEnded follows up the end of a task if the answer to its last append was lost.
 func (en *engine) reviveEnded(e *entry) {
 	switch {
 	case e.open:
@@ -306,7 +306,7 @@ func (en *engine) reviveEnded(e *entry) {
 	case e.behind:
 		en.queue.queueReady(e)
 	default:
-		en.timers.clear(e.id) // that of an earlier attempt to read it
+		en.timers.clear(e.id) // set by an earlier attempt to read the task
 		if !e.archived {
 			en.dropCalls(e)
 		}
@@ -315,8 +315,8 @@ func (en *engine) reviveEnded(e *entry) {
 	en.listed.whole = append(en.listed.whole, e.id)
 }
 
-// dropCalls cancels the single calls that no worker had when the node stopped, after the end of the task.
-// Nobody waits for them any more, and to look at a task must not make a call. The lock is held.
+// dropCalls cancels the single calls of an ended task that no worker held when the node stopped. Nobody waits for them any
+// more, and reading a task must not cause a call. mu must be held.
 func (en *engine) dropCalls(e *entry) {
 	waits := func(s *statemachine.Step) bool {
 		return s.State == statemachine.StepReady || s.State == statemachine.StepPending
@@ -334,20 +334,19 @@ func (en *engine) dropCalls(e *entry) {
 	}, ignore)
 }
 
-// catchUp asks about everything outside the task that may have changed unheard. The lock is held.
+// catchUp checks everything outside the task that may have changed unnoticed. mu must be held.
 func (en *engine) catchUp(e *entry) {
 	e.behind = false
 	task := e.task
 	en.awaitDependencies(e)
 	if e.task == nil {
-		return // what it heard could not be written: it is read again, and asks then
+		return // the change could not be written; the task is loaded again and catches up then
 	}
 	en.askParent(e)
 	en.followChildren(e, task)
 }
 
-// followChildren makes sure that the children of running steps exist and that their ends are heard. The lock
-// is held.
+// followChildren makes sure that the children of running steps exist and that their ends are noticed. mu must be held.
 func (en *engine) followChildren(e *entry, task *statemachine.Task) {
 	for _, key := range task.Order {
 		if s := task.Steps[key]; e.task != nil && s.State == statemachine.StepRunning && s.Child != "" {

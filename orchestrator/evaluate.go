@@ -11,10 +11,10 @@ import (
 	"github.com/orch-dev/orch/plan"
 )
 
-// This file holds what is evaluated once, when a task is submitted, and recorded in its first event.
+// The values in this file are evaluated once, when a task is submitted, and recorded in its first event.
 
-// evaluateKeys evaluates what the inputs decide about the whole task: the idempotency and the concurrency key, and what
-// the task may reach.
+// evaluateKeys evaluates the expressions that depend on the inputs and concern the whole task: the idempotency key, the
+// concurrency key, and what the task may reach.
 func (cp *compiler) evaluateKeys(p *events.Submitted, prog *program, inputs json.RawMessage, r api.SubmitRequest, extra submitExtra) error {
 	now := events.Time(cp.now())
 	if extra.created != nil {
@@ -46,7 +46,7 @@ func (cp *compiler) evaluateKeys(p *events.Submitted, prog *program, inputs json
 	return nil
 }
 
-// evaluateAllow records what the task may reach, where that is not what its plan says literally.
+// evaluateAllow records what the task may reach, if the plan does not say it literally.
 func (cp *compiler) evaluateAllow(p *events.Submitted, prog *program, sc plan.Scope, extra submitExtra) error {
 	allow, err := prog.Allow(sc)
 	if err != nil || allow == nil {
@@ -63,12 +63,12 @@ func (cp *compiler) evaluateAllow(p *events.Submitted, prog *program, sc plan.Sc
 	return nil
 }
 
-// opened is what a plan opens, with the programs that it names.
+// opened returns what a plan opens, with the programs that it names.
 func opened(a *plan.Allow, programs []events.Program) *events.Allow {
 	return &events.Allow{Paths: a.Paths, Endpoints: a.Endpoints, Connections: a.Connections, Packages: a.Packages, Programs: programs}
 }
 
-// allowOf is what the plan of a task opens; nil for nothing. Programs that are not in its first event are not opened.
+// allowOf returns what the plan of a task opens, or nil. Programs that are not in its first event are not opened.
 func allowOf(e *entry) *events.Allow {
 	if e.task.Submitted.Allow != nil {
 		return e.task.Submitted.Allow

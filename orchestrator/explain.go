@@ -33,7 +33,7 @@ func (rd *reader) Explain(ctx context.Context, r api.GetRequest) (api.ExplainRep
 	return reply, err
 }
 
-// refusal returns why the log takes nothing, nil when it does.
+// refusal returns why the log accepts no appends, nil if it does.
 func (rd *reader) refusal() *api.Refusal {
 	var status api.StatusReply
 	rd.lock()
@@ -45,7 +45,7 @@ func (rd *reader) refusal() *api.Refusal {
 	return status.Refusing
 }
 
-// refusalCause says of an open task that nothing of it can be noted.
+// refusalCause is the cause for an open task while the log accepts no appends.
 func refusalCause(r *api.Refusal) api.Cause {
 	since := ""
 	if !r.Since.IsZero() {
@@ -57,17 +57,17 @@ func refusalCause(r *api.Refusal) api.Cause {
 	}
 }
 
-// explanation says why a task does not move. The lock is held.
+// explanation computes why a task does not move. mu must be held.
 type explanation struct {
 	decide.Reading
 
 	o *reader
 	e *entry
-	// roster are the registered agents; nil when they are not known.
+	// roster holds the registered agents; nil if they are not known.
 	roster *roster
 }
 
-// causes yields why the task does not move, what concerns the whole task first. The lock is held.
+// causes yields why the task does not move. Causes of the whole task come first. mu must be held.
 func (t *explanation) causes() iter.Seq[api.Cause] {
 	return func(yield func(api.Cause) bool) {
 		if t.Task.State.Terminal() {
@@ -100,8 +100,8 @@ func (t *explanation) causes() iter.Seq[api.Cause] {
 	}
 }
 
-// waitsFor is the reason of an open task in a list: its first cause, if that is something to wait for
-// and the state machine gives no reason. Empty while a decision is on its way to the log.
+// waitsFor returns the reason of an open task in a list: its first cause, if it waits for something and the state machine gives
+// no reason. It returns "" while a decision is being written to the log.
 func (rd *reader) waitsFor(e *entry) string {
 	if e == nil || e.task == nil || e.busy || e.task.Reason != "" || e.task.State.Terminal() {
 		return ""
@@ -200,7 +200,7 @@ func (t *explanation) becauseResource() *api.Cause {
 	}
 }
 
-// becauseStep says what one step waits for, nil when it is over.
+// becauseStep returns what one step waits for, nil if it has ended.
 func (t *explanation) becauseStep(s *statemachine.Step) *api.Cause {
 	c := &api.Cause{Step: s.Key}
 	switch {
@@ -241,7 +241,7 @@ func (t *explanation) becauseStep(s *statemachine.Step) *api.Cause {
 	return c
 }
 
-// becauseInDoubt says who decides about a call in doubt, and when.
+// becauseInDoubt adds who resolves a call in doubt, and when.
 func (t *explanation) becauseInDoubt(s *statemachine.Step, c *api.Cause) {
 	c.Kind = "in_doubt"
 	c.Sentence = fmt.Sprintf("It is unknown whether step %s (%s) took effect: %s.", s.Key, s.Tool, strings.TrimSuffix(s.Reason, "."))
@@ -257,7 +257,7 @@ func (t *explanation) becauseInDoubt(s *statemachine.Step, c *api.Cause) {
 	c.Sentence += fmt.Sprintf(" Until %s %s.", decide.Clock(s.Due), still)
 }
 
-// becauseParked says whose decision a step waits for.
+// becauseParked adds whose decision a step waits for.
 func (t *explanation) becauseParked(s *statemachine.Step, c *api.Cause) {
 	a := t.Newest(s.Approval)
 	if a == nil {
@@ -273,7 +273,7 @@ func (t *explanation) becauseParked(s *statemachine.Step, c *api.Cause) {
 	c.Next = "orch approvals " + a.ID
 }
 
-// becauseInquiring says which answer a step waits for.
+// becauseInquiring adds which answer a step waits for.
 func (t *explanation) becauseInquiring(s *statemachine.Step, c *api.Cause) {
 	reason := t.WaitsForAnswer(s)
 	c.Kind, c.Sentence = "question", "Step "+s.Key+" ("+s.Tool+")"+strings.TrimPrefix(reason, "it")+"."
@@ -282,7 +282,7 @@ func (t *explanation) becauseInquiring(s *statemachine.Step, c *api.Cause) {
 	}
 }
 
-// becauseAsked says that the task waits for an approval that it asked for by itself.
+// becauseAsked returns the cause for an approval that the task itself has requested.
 func (t *explanation) becauseAsked() *api.Cause {
 	for _, a := range t.Task.Approvals {
 		switch {
@@ -322,15 +322,15 @@ func (t *explanation) progressText(key string) string {
 	}
 }
 
-// waitsForResume reports whether nothing but the pause of the task keeps a step from its worker, or from
-// the end of a wait whose time has come.
+// waitsForResume reports whether only the pause of the task keeps a step from being dispatched, or from ending a wait whose
+// time has passed.
 func (e *entry) waitsForResume(s *statemachine.Step, now time.Time) bool {
 	waits := s.State == statemachine.StepReady || s.State == statemachine.StepPending
 	waited := s.State == statemachine.StepRunning && s.Tool == "" && !s.Due.IsZero() && !now.Before(s.Due)
 	return (waits || waited) && e.held() && e.calls.Leases[s.Key] == nil
 }
 
-// becauseSilent says what becomes of a call whose worker is not heard of.
+// becauseSilent adds what happens to a call whose worker is silent.
 func (t *explanation) becauseSilent(s *statemachine.Step, c *api.Cause) {
 	l := t.e.calls.Leases[s.Key]
 	c.Kind = "running"
@@ -347,7 +347,7 @@ func (t *explanation) becauseSilent(s *statemachine.Step, c *api.Cause) {
 		s.Key, s.Tool, named(l.Worker), t.Now.Sub(l.LastHeartbeat).Round(time.Second), decide.Clock(l.Expires))
 }
 
-// becauseReady says why a ready call is not executed.
+// becauseReady adds why a ready call is not executed.
 func (t *explanation) becauseReady(s *statemachine.Step, c *api.Cause) {
 	queue := decide.QueueName(s.Queue)
 	switch {
@@ -375,7 +375,7 @@ func (t *explanation) becauseReady(s *statemachine.Step, c *api.Cause) {
 	}
 }
 
-// elsewhere says of a call with a note that it only looks after what it has begun.
+// elsewhere returns a sentence about a call that only continues what it has started elsewhere.
 func elsewhere(s *statemachine.Step) string {
 	if !s.Noted() {
 		return ""

@@ -13,15 +13,15 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// This file says why a call for agents waits, and until when its task may.
+// This file explains why a call for agents waits, and what will end an open task.
 
-// roster are the registered agents.
+// roster holds the registered agents.
 type roster struct {
 	agents  []RegisteredAgent
 	removed func(name string) bool
 }
 
-// becauseAgents says why no agent has a ready call.
+// becauseAgents adds why no agent holds a ready call.
 func (t *explanation) becauseAgents(s *statemachine.Step, c *api.Cause) {
 	c.Kind, c.Next = "no_worker", "orch agents"
 	var why string
@@ -36,7 +36,7 @@ func (t *explanation) becauseAgents(s *statemachine.Step, c *api.Cause) {
 	c.Sentence = fmt.Sprintf("Step %s waits for %s%s.", s.Key, decide.WantedAgents(s.For), why)
 }
 
-// whyNoPoll says what the claims of agents tell.
+// whyNoPoll returns the reason that follows from the polls of agents.
 func (t *explanation) whyNoPoll(a *events.Agents, c *api.Cause) string {
 	switch who := askedFor(t.Task); {
 	case t.o.engine.queue.dispatcher.OnlineForOthers(a, who):
@@ -53,7 +53,7 @@ func onlyForOthers(who string) string {
 	return "; those that are online work only for who registered them, and that is not " + who
 }
 
-// whyNoAgent says what the registered agents tell.
+// whyNoAgent returns the reason that follows from the registered agents.
 func (t *explanation) whyNoAgent(a *events.Agents, c *api.Cause) string {
 	who := askedFor(t.Task)
 	able := slices.DeleteFunc(slices.Clone(t.roster.agents), func(r RegisteredAgent) bool { return !dispatch.Matches(&r.Agent, a, r.For) })
@@ -72,7 +72,7 @@ func (t *explanation) whyNoAgent(a *events.Agents, c *api.Cause) string {
 	}
 }
 
-// unregistered says of agents that there are none of whether there were.
+// unregistered returns a sentence for a selection that no registered agent matches. It mentions agents that were removed.
 func (r *roster) unregistered(a *events.Agents) string {
 	is := func(g RegisteredAgent) bool { return g.Name == a.Agent }
 	switch {
@@ -87,10 +87,10 @@ func (r *roster) unregistered(a *events.Agents) string {
 	}
 }
 
-// maxNamedAgents bounds the agents that a sentence names.
+// maxNamedAgents limits the agents that a sentence names.
 const maxNamedAgents = 3
 
-// allOffline says since when agents are offline.
+// allOffline returns a sentence that says since when agents are offline.
 func allOffline(all []RegisteredAgent) string {
 	slices.SortFunc(all, func(a, b RegisteredAgent) int { return b.LastSeen.Compare(a.LastSeen) })
 	parts := make([]string, 0, maxNamedAgents)
@@ -104,7 +104,7 @@ func allOffline(all []RegisteredAgent) string {
 	return ", and all are offline: " + strings.Join(parts, ", ") + more(len(all))
 }
 
-// allBusy says what agents have, and when the first of them is free at the latest.
+// allBusy returns a sentence that says which calls agents hold, and when the first agent will be free at the latest.
 func allBusy(all []RegisteredAgent) string {
 	var free time.Time
 	parts := make([]string, 0, maxNamedAgents)
@@ -128,7 +128,7 @@ func allBusy(all []RegisteredAgent) string {
 	return text
 }
 
-// more says how many agents a sentence does not name.
+// more returns the words for n agents that a sentence does not name.
 func more(n int) string {
 	if n <= maxNamedAgents {
 		return ""
@@ -136,7 +136,7 @@ func more(n int) string {
 	return fmt.Sprintf(" and %d more", n-maxNamedAgents)
 }
 
-// ends says what will end the open task by itself: its deadline, and a budget that is used up.
+// ends returns what will end the open task by itself: its deadline, or an exhausted budget.
 func (t *explanation) ends() []api.Cause {
 	var all []api.Cause
 	if most := t.Task.Submitted.MaxSteps; most > 0 && t.Task.Calls >= most {
@@ -148,7 +148,7 @@ func (t *explanation) ends() []api.Cause {
 	return all
 }
 
-// plainName is a worker, or an agent without its prefix, and named says which of both it is.
+// plainName returns the name of a worker, or of an agent without its prefix. named adds which of the two it is.
 func plainName(worker string) string { return strings.TrimPrefix(worker, events.AgentPrefix) }
 
 func named(worker string) string {

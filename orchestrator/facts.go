@@ -8,7 +8,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// receive brings an outcome to the form of the log and stores its large values.
+// receive normalizes an outcome and stores its large values.
 func (ws *workSource) receive(ctx context.Context, r *work.Outcome) (in decide.Received, err error) {
 	if err = ws.serving(); err != nil {
 		return in, err
@@ -25,10 +25,10 @@ func (ws *workSource) receive(ctx context.Context, r *work.Outcome) (in decide.R
 	return in, ws.blobs.keepFacts(ctx, r.Facts)
 }
 
-// maxNamed bounds how many targets and paths a request for approval names.
+// maxNamed limits the targets and paths in a request for approval.
 const maxNamed = 1000
 
-// keepFacts stores the large values of facts that are clean.
+// keepFacts stores the large values of normalized facts.
 func (bs *blobStore) keepFacts(ctx context.Context, facts []events.Event) error {
 	for _, f := range facts {
 		c, ok := f.Data.(*events.Checkpointed)
@@ -43,7 +43,7 @@ func (bs *blobStore) keepFacts(ctx context.Context, facts []events.Event) error 
 	return nil
 }
 
-// showProgress keeps what a heartbeat says of a running call. The lock is held.
+// showProgress stores the progress in a heartbeat of a running call. mu must be held.
 func (ws *workSource) showProgress(e *entry, p work.CallHeartbeat) {
 	if p.Progress == nil {
 		return

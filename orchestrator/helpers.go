@@ -12,7 +12,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// sortedKeys returns the keys of a map in order: the same history leads to the same decisions.
+// sortedKeys returns the keys of a map in order, so that the same history leads to the same decisions.
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
 	if len(m) == 0 {
 		return nil

@@ -12,14 +12,14 @@ import (
 	"github.com/orch-dev/orch/orchestrator/dispatch"
 )
 
-// holdList is what people have paused, apart from single tasks.
+// holdList holds the pauses of the node, of queues and of tools. A pause of a task is in the task's history instead.
 type holdList struct {
 	*core
 
-	// holding serialises changes of holds and of the run of the archive, which are made durable before they count.
+	// holding serializes changes of the pauses and of the archive run, which are stored before they take effect.
 	holding sync.Mutex
 	holds   []api.PauseView
-	// configured is the hold of the configuration, which ends with the process; the zero Hold for none.
+	// configured is the pause of the configuration, which ends with the process; the zero value means none.
 	configured api.PauseView
 }
 
@@ -32,19 +32,19 @@ func newHoldList(c *core) *holdList {
 	return h
 }
 
-// What can be held.
+// The kinds of pauses.
 const (
 	holdNode  = "node"
 	holdQueue = "queue"
 	holdTool  = "tool"
 )
 
-// lanePaused reports whether the calls of the lane are paused.
+// lanePaused reports whether the calls of a lane are paused.
 func (hl *holdList) lanePaused(l dispatch.Lane) bool {
 	return hl.held(holdQueue, l.Queue) || hl.held(holdTool, l.Tool)
 }
 
-// held reports whether the node, a queue or a tool is paused. The lock is held.
+// held reports whether the node, a queue or a tool is paused. mu must be held.
 func (hl *holdList) held(kind, name string) bool {
 	for _, h := range hl.holds {
 		if h.Kind == kind && h.Name == name {
@@ -69,7 +69,7 @@ func removeHold(holds []api.PauseView, gone api.PauseView) []api.PauseView {
 	return slices.DeleteFunc(slices.Clone(holds), func(h api.PauseView) bool { return h.Kind == gone.Kind && h.Name == gone.Name })
 }
 
-// setHolds makes a change of what is paused durable, then effective.
+// setHolds stores a change of the pauses and then applies it.
 func (op *operations) setHolds(ctx context.Context, change func([]api.PauseView) ([]api.PauseView, error)) (api.ControlReply, error) {
 	op.holds.holding.Lock()
 	defer op.holds.holding.Unlock()
@@ -91,7 +91,7 @@ func (op *operations) setHolds(ctx context.Context, change func([]api.PauseView)
 	return api.ControlReply{Paused: slices.Clone(holds)}, nil
 }
 
-// restoreHolds reads what was paused when the node stopped.
+// restoreHolds reads the pauses that were stored before the restart.
 func (op *operations) restoreHolds(ctx context.Context) error {
 	data, err := op.cfg.Checkpoints.Load(ctx, controlTask, controlID)
 	if fault.Has(err, fault.NotFound) {

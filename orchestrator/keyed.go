@@ -16,11 +16,11 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// An idempotency key stands for a row of tasks, its generations. The id of each follows from the key and its number, and one is made
-// only when the one before holds the key no more. So the newest is found with few looks, however many there are, and two requests
-// at once find the same.
+// The tasks that used an idempotency key one after the other are its generations. The id of each follows from the key and the
+// number of the generation. A generation is created only after the one before has released the key. So the newest one is found
+// in few lookups, however many there are, and two concurrent requests find the same one.
 
-// scopeOf is how long a task holds its key.
+// scopeOf returns how long a task holds its key.
 func scopeOf(p *plan.Plan, r api.SubmitRequest) string {
 	if p.Idempotency != nil {
 		return cmp.Or(r.IdempotencyScope, p.Idempotency.Scope)
@@ -28,7 +28,7 @@ func scopeOf(p *plan.Plan, r api.SubmitRequest) string {
 	return r.IdempotencyScope
 }
 
-// createdOf is when a task was submitted, as its plan sees it.
+// createdOf returns when a task was submitted, as its plan sees it.
 func createdOf(t *statemachine.Task) time.Time {
 	if t.Submitted.Created != nil {
 		return *t.Submitted.Created
@@ -36,13 +36,13 @@ func createdOf(t *statemachine.Task) time.Time {
 	return events.Time(t.CreatedAt)
 }
 
-// released reports whether a key stands for a new task: the one that has held it, or is gone for good with an error, holds it no more.
-// The same request again finds its task whatever has become of that.
+// released reports whether a new task may use the key: the task that held it has released it, or was removed (err). A
+// repetition of the same request still finds the former task, whatever its state.
 func (sm *submitter) released(s *submission, e *entry, err error) bool {
 	switch {
 	case s.payload.IdempotencyKey == "":
 		return false
-	case err != nil: // it was over long before; only who wants no more than that may take the key
+	case err != nil: // it ended long ago; only a request that needs no more than that may use the key
 		return fault.Has(err, fault.Gone) && s.payload.KeyScope != "" && s.payload.KeyScope != plan.ScopeForever
 	case s.payload.Request != "" && s.payload.Request == e.task.Submitted.Request:
 		return false
@@ -51,7 +51,7 @@ func (sm *submitter) released(s *submission, e *entry, err error) bool {
 	return ends && !sm.now().Before(until)
 }
 
-// heldUntil is since when a task holds its key no more; false while that is not known, and for ever.
+// heldUntil returns when a task released its key. It returns false if that is not known yet, or never happens.
 func heldUntil(t *statemachine.Task) (time.Time, bool) {
 	if !t.State.Terminal() {
 		return time.Time{}, false
@@ -69,7 +69,7 @@ func heldUntil(t *statemachine.Task) (time.Time, bool) {
 	}
 }
 
-// afterReleased goes on with the newest task that the key stands for, or makes the next. The lock is held.
+// afterReleased continues with the newest generation of the key, or creates the next one. mu must be held.
 func (sm *submitter) afterReleased(s *submission, actor string, extra submitExtra, done func(api.SubmitReply, error)) {
 	sm.newest(s, s.generation, s.generation+1, true, func(newest int, err error) {
 		if err != nil {
@@ -85,8 +85,9 @@ func (sm *submitter) afterReleased(s *submission, actor string, extra submitExtr
 	})
 }
 
-// newest finds the last generation of a key that exists: there is one with the number is, and none with the number not, unless it grows
-// still. The lock is held, and when found is called.
+// newest finds the newest generation of a key. The generation with number is exists. While grows is set, not is the next
+// number to try, with growing steps; afterwards not is known to be free, and a binary search finds the border. mu must be
+// held; it is also held when found is called.
 func (sm *submitter) newest(s *submission, is, not int, grows bool, found func(int, error)) {
 	if !grows && is+1 >= not {
 		found(is, nil)
@@ -110,7 +111,7 @@ func (sm *submitter) newest(s *submission, is, not int, grows bool, found func(i
 	})
 }
 
-// taken is the refusal of a request whose id or key a task with other work has.
+// taken is the error of a request whose id or key belongs to a task with other work.
 func (sm *submitter) taken(s *submission, t *statemachine.Task) error {
 	differs := difference(t.Submitted, s.payload)
 	if s.payload.IdempotencyKey == "" {
@@ -120,7 +121,7 @@ func (sm *submitter) taken(s *submission, t *statemachine.Task) error {
 		WithField("idempotency_key").WithHint("it holds the key %s; %s", holds(t.Submitted), wayOn(t))
 }
 
-// wayOn says what to do about a task that has the key.
+// wayOn returns the hint about a task that holds the key.
 func wayOn(t *statemachine.Task) string {
 	if (t.State == statemachine.Failed || t.State == statemachine.Cancelled) && t.Submitted.KeyScope == plan.ScopeForever {
 		return "orch redrive " + string(t.ID) + " goes on with it, other work needs another key"
@@ -128,7 +129,7 @@ func wayOn(t *statemachine.Task) string {
 	return "orch get " + string(t.ID)
 }
 
-// holds says how long a task holds its key.
+// holds returns the words for how long a task holds its key.
 func holds(sub *events.Submitted) string {
 	switch sub.KeyScope {
 	case "":
@@ -142,7 +143,7 @@ func holds(sub *events.Submitted) string {
 	}
 }
 
-// difference says in what two requests differ.
+// difference returns in what two requests differ.
 func difference(a, b *events.Submitted) string {
 	if a.PlanSHA256 != b.PlanSHA256 {
 		return "another plan"

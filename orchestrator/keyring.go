@@ -6,14 +6,14 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// keyring knows which tasks hold the concurrency keys, and who waits for them.
+// keyring tracks which tasks hold the concurrency keys, and which wait for them.
 type keyring struct {
 	*core
 
 	keys map[string]*semaphore
-	// unread holds the tasks that could not be read from the log: any of them may hold a key.
+	// unread holds the tasks whose histories could not be read. Any of them may hold a key.
 	unread map[events.TaskID]unreadTask
-	// entryOf returns a task that is in memory, nil for others; offered wakes one that a key is offered to.
+	// entryOf returns a task that is in memory, else nil. offered wakes a task that a key is offered to.
 	entryOf func(events.TaskID) *entry
 	offered func(events.TaskID)
 }
@@ -37,11 +37,11 @@ func (kr *keyring) semaphore(key string) *semaphore {
 	return s
 }
 
-// knowsHolders reports whether every task that may hold a concurrency key is known. While the log is still
-// being read, or an open task could not be read, its holder may be among those.
+// knowsHolders reports whether every task that may hold a concurrency key is known. It is false while the log is being read, or
+// while an open task could not be read.
 func (kr *keyring) knowsHolders() bool { return kr.serving() == nil && len(kr.unread) == 0 }
 
-// acquire reports whether a task holds its concurrency key, taking it if there is room.
+// acquire reports whether a task holds its concurrency key. It acquires the key if there is room.
 func (kr *keyring) acquire(e *entry) bool {
 	c := e.task.Submitted.Concurrency
 	if c == nil {
@@ -61,9 +61,9 @@ func (kr *keyring) acquire(e *entry) bool {
 	return true
 }
 
-// reviveKey brings the concurrency key of a loaded task in line with its history: it holds the key if
-// it has begun. One that holds it without having begun keeps it: the append of its beginning has failed,
-// but may still come into the log until the next one does. The lock is held.
+// reviveKey restores the concurrency key of a loaded task from its history: the task holds the key if it has started. A task
+// that holds the key without having started keeps it: the append of its start failed, but may still reach the log until the
+// next append does. mu must be held.
 func (kr *keyring) reviveKey(e *entry) {
 	c := e.task.Submitted.Concurrency
 	if c == nil {
@@ -79,8 +79,8 @@ func (kr *keyring) reviveKey(e *entry) {
 	}
 }
 
-// begun reports whether a step of the task's plan has ever started. The state of the task does not tell: a
-// single call that needs an approval moves it as well.
+// begun reports whether a step of the task's plan has ever started. The state of the task does not tell: a single call that
+// needs an approval changes it as well.
 func (e *entry) begun() bool {
 	if e.task.State == statemachine.Completed {
 		return true
@@ -93,8 +93,7 @@ func (e *entry) begun() bool {
 	return false
 }
 
-// startedStep reports whether a step of the plan has started; single calls and what a retry has taken over
-// are none.
+// startedStep reports whether a step of the plan has started. Single calls and results that a retry reused do not count.
 func startedStep(s *statemachine.Step) bool {
 	switch {
 	case s.Purpose != "":
@@ -102,13 +101,13 @@ func startedStep(s *statemachine.Step) bool {
 	case s.Tool != "", s.Child != "", s.Approval != "", s.Signal != "", s.Items != nil:
 		return true
 	case s.State == statemachine.StepSucceeded:
-		return s.Reason == "" // a value or a timer; what was reused says so
+		return s.Reason == "" // a value or a timer; a reused result has a reason
 	default:
 		return s.State == statemachine.StepRunning
 	}
 }
 
-// leaveKey gives the concurrency key of a task back, and wakes who comes next. The lock is held.
+// leaveKey releases the concurrency key of a task, and wakes the next task in line. mu must be held.
 func (kr *keyring) leaveKey(e *entry) {
 	if e.key == "" {
 		return
@@ -119,8 +118,8 @@ func (kr *keyring) leaveKey(e *entry) {
 	kr.offerKey(e.key)
 }
 
-// leaveAllKeys takes a task that never came into being out of every line: what its first turn had taken
-// may be all that is left of it. A key that it was offered meanwhile goes to the next. The lock is held.
+// leaveAllKeys removes a task that was never created from every key. The keys that its first turn acquired may be all that is
+// left of it. A key that it was offered goes to the next task. mu must be held.
 func (kr *keyring) leaveAllKeys(id events.TaskID) {
 	for _, key := range sortedKeys(kr.keys) {
 		s := kr.keys[key]
@@ -130,7 +129,7 @@ func (kr *keyring) leaveAllKeys(id events.TaskID) {
 	}
 }
 
-// leaveLine takes a task that cannot begin now out of the line for its concurrency key. The lock is held.
+// leaveLine removes a task that cannot start now from the line for its concurrency key. mu must be held.
 func (kr *keyring) leaveLine(e *entry) {
 	s := kr.keys[e.key]
 	if s == nil {
@@ -143,8 +142,7 @@ func (kr *keyring) leaveLine(e *entry) {
 	kr.offerKey(e.key)
 }
 
-// offerKey wakes who is next in line for a key that has room, and after that task the next. The lock
-// is held.
+// offerKey wakes the next task in line for a key that has room. That task offers the key again in turn. mu must be held.
 func (kr *keyring) offerKey(key string) {
 	s := kr.keys[key]
 	if s == nil {
@@ -162,21 +160,21 @@ func (kr *keyring) offerKey(key string) {
 	kr.offered(next.id)
 }
 
-// offerAllKeys wakes who is next in line for each key. The lock is held.
+// offerAllKeys wakes the next task in line for each key. mu must be held.
 func (kr *keyring) offerAllKeys() {
 	for _, key := range sortedKeys(kr.keys) {
 		kr.offerKey(key)
 	}
 }
 
-// isUnread reports whether a task is to be read again, because it could not be read. The lock is held.
+// isUnread reports whether the history of a task could not be read and will be read again. mu must be held.
 func (kr *keyring) isUnread(id events.TaskID) bool {
 	_, unread := kr.unread[id]
 	return unread
 }
 
-// wasRead notes that a task was read, or that there is none; after the last unread one keys are to be had
-// again. The lock is held.
+// wasRead records that a task was read, or does not exist. After the last unread task, keys can be acquired again. mu must be
+// held.
 func (kr *keyring) wasRead(id events.TaskID) {
 	if !kr.isUnread(id) {
 		return
@@ -186,8 +184,8 @@ func (kr *keyring) wasRead(id events.TaskID) {
 	}
 }
 
-// nextInLine returns the waiting task of the highest priority that there is room for, the oldest among
-// those. Tasks that are being loaded ask again by themselves.
+// nextInLine returns the waiting task of the highest priority that there is room for, the oldest of those. Tasks that are being
+// loaded acquire their key by themselves.
 func (kr *keyring) nextInLine(s *semaphore) *entry {
 	var best *entry
 	for id := range s.waiting {

@@ -8,10 +8,10 @@ import (
 	"github.com/orch-dev/orch/plan"
 )
 
-// known are the facts of a task, as its owner knows them. The lock is held.
+// known implements decide.Facts for an entry. mu must be held.
 type known entry
 
-// longTurn is how long a turn may take before the rest of it is left to the next one, so that others get at the lock.
+// longTurn is how long a turn may take before its rest is left to the next turn, so that others can acquire mu.
 const longTurn = 100 * time.Millisecond
 
 // Wake implements decide.Facts.
@@ -31,7 +31,7 @@ func (k *known) Holder(step string) (worker string, held bool) {
 	return "", false
 }
 
-// Untaken implements decide.Facts. It lets the time of a call begin anew after a pause.
+// Untaken implements decide.Facts. After a pause, the time of a call starts again.
 func (k *known) Untaken(step string, now time.Time) time.Duration {
 	q := k.calls.Queued[step]
 	if q == nil || q.MaxWait == 0 {
@@ -58,13 +58,13 @@ func (k *known) Remember(ref string, raw json.RawMessage) { k.owner.blobs.values
 // Tired implements decide.Facts.
 func (k *known) Tired() bool { return time.Since(k.owner.began) > longTurn }
 
-// read is a task as it is now. The lock is held.
+// read returns the task as it is now, for a decision or a view. mu must be held.
 func (e *entry) read() decide.Reading {
 	o := e.owner
 	return decide.Reading{Task: e.task, Plan: &e.plan, Rules: &o.rules, Facts: (*known)(e), Now: o.now(), Given: e.given}
 }
 
-// nodeOf is the node of the plan for a step, nil for calls that are not of the plan. The lock is held.
+// nodeOf returns the plan node of a step, nil for calls that are not in the plan. mu must be held.
 func (e *entry) nodeOf(step string) *plan.Node {
 	r := decide.Reading{Task: e.task, Plan: &e.plan}
 	return r.NodeByKey(step)

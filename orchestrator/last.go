@@ -10,17 +10,17 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// latest are the newest tasks since the start, which @last is mostly about.
+// latest holds the newest tasks since the start, to resolve @last.
 type latest struct {
 	task events.TaskID
 	// by holds the newest task that each person has submitted by a command.
 	by map[string]events.TaskID
 }
 
-// maxLatest bounds the people whose newest task is kept at hand; that of others is looked up.
+// maxLatest limits the people in by. For others, findLastOf reads the list.
 const maxLatest = 1000
 
-// made notes a new task that is nobody's child.
+// made records a new task without a parent.
 func (l *latest) made(id events.TaskID, t *statemachine.Task) {
 	l.task = id
 	if t.Submitted.Via == "" {
@@ -32,7 +32,7 @@ func (l *latest) made(id events.TaskID, t *statemachine.Task) {
 	l.by[t.Requestor] = id
 }
 
-// of is the newest task of an actor, or of anybody; empty when there was none since the start.
+// of returns the newest task of an actor, or of anybody if actor is empty; "" if there was none since the start.
 func (l *latest) of(actor string) events.TaskID {
 	if actor == "" {
 		return l.task
@@ -40,7 +40,7 @@ func (l *latest) of(actor string) events.TaskID {
 	return l.by[actor]
 }
 
-// findLast finds the newest task of an actor; that of anybody when there is none.
+// findLast finds the newest task of an actor, or of anybody if actor is empty.
 func (rd *reader) findLast(ctx context.Context, actor string) (api.FindReply, error) {
 	rd.lock()
 	last := rd.engine.last.of(actor)
@@ -63,17 +63,17 @@ func (rd *reader) findLast(ctx context.Context, actor string) (api.FindReply, er
 	return rd.findLastOf(ctx, actor, lines)
 }
 
-// maxLooked bounds the tasks that are read to find the newest one of somebody.
+// maxLooked limits the tasks that are read to find the newest one of an actor.
 const maxLooked = 2000
 
-// findLastOf finds the newest task that an actor has submitted by a command, among lines in order.
+// findLastOf finds the newest task that an actor has submitted by a command, among sorted lines.
 func (rd *reader) findLastOf(ctx context.Context, actor string, lines []api.Summary) (api.FindReply, error) {
 	for _, line := range lines[:min(len(lines), maxLooked)] {
-		if line.Priority == "" { // what the log's index has lacks the rest
+		if line.Priority == "" { // a line of the log's index is incomplete
 			var err error
 			line, err = rd.complete(ctx, line)
 			if absent(err) || unreadableHistory(err) {
-				continue // it has left the archive meanwhile, or nobody can read it
+				continue // it was removed meanwhile, or cannot be read
 			}
 			if err != nil {
 				return api.FindReply{}, err

@@ -12,9 +12,9 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// This file holds the end of leases: calls whose workers are not heard any more are lost.
+// This file ends leases: calls whose workers send no heartbeats any more are lost.
 
-// sweep gives up calls whose workers have stopped their heartbeat, and forgets silent workers.
+// sweep ends the leases of calls whose workers send no heartbeats, and forgets silent workers.
 func (ws *workSource) sweep(ctx context.Context) {
 	tick := time.NewTicker(max(ws.cfg.Limits.Lease/5, 20*time.Millisecond))
 	defer tick.Stop()
@@ -35,8 +35,7 @@ func (ws *workSource) sweep(ctx context.Context) {
 	}
 }
 
-// forgive extends all leases by a time in which this node itself stood still and could hear nobody.
-// The lock is held.
+// forgive extends all leases by a time in which this node was stalled and could receive no heartbeat. mu must be held.
 func (ws *workSource) forgive(stall time.Duration) {
 	for _, e := range ws.engine.tasks {
 		for _, l := range e.calls.Leases {
@@ -45,8 +44,8 @@ func (ws *workSource) forgive(stall time.Duration) {
 	}
 }
 
-// beginGrace gives the workers of calls that were found in the log a whole lease from now on: they could
-// not be heard while it was read. One that is known to be gone gets none.
+// beginGrace gives the workers of calls that were found in the log a full lease from now on, because they could not send
+// heartbeats while the log was read. Workers that have ended for certain get none.
 func (ws *workSource) beginGrace() {
 	ws.lock()
 	defer ws.unlock()
@@ -70,7 +69,7 @@ func (ws *workSource) expire(now time.Time) {
 	ws.queue.dispatcher.ForgetIdle(now, maxPoll+4*ws.cfg.Limits.Lease)
 }
 
-// expired returns the calls whose leases are over. The lock is held.
+// expired returns the calls whose leases have expired. mu must be held.
 func (ws *workSource) expired(now time.Time) []work.Ref {
 	if ws.queue.dispatcher.Running() == 0 {
 		return nil
@@ -78,8 +77,8 @@ func (ws *workSource) expired(now time.Time) []work.Ref {
 	return ws.callsOf(func(l *dispatch.Lease) bool { return now.After(l.Expires) })
 }
 
-// GiveUp gives up the calls of a worker that is heard of no more from now on, such as an agent that was removed: nobody
-// waits for the ends of their leases. UNAVAILABLE when the node is stopping.
+// GiveUp ends the leases of a worker from which no heartbeat will come, such as an agent that was removed. It does not wait for
+// the leases to expire. It returns UNAVAILABLE while the node is stopping.
 func (ws *workSource) GiveUp(worker string) error {
 	if err := ws.serving(); err != nil {
 		return err
@@ -95,8 +94,8 @@ func (ws *workSource) GiveUp(worker string) error {
 	return nil
 }
 
-// callsOf returns the calls whose leases are such, in a fixed order: the same history leads to the same decisions. The lock
-// is held.
+// callsOf returns the calls whose leases match, in a fixed order, so that the same history leads to the same decisions. mu must
+// be held.
 func (ws *workSource) callsOf(such func(*dispatch.Lease) bool) []work.Ref {
 	var calls []work.Ref
 	for _, e := range ws.engine.tasks {
@@ -112,7 +111,7 @@ func (ws *workSource) callsOf(such func(*dispatch.Lease) bool) []work.Ref {
 	return calls
 }
 
-// lose records that the worker of a call is lost, and what has happened to it. The lock is held.
+// lose records that the worker of a call is lost, and why. mu must be held.
 func (ws *workSource) lose(e *entry, l dispatch.Lease, what string) {
 	if l.Undelivered {
 		ws.engine.requeueCall(l.Worker, l.Ref)

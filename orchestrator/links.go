@@ -2,15 +2,15 @@ package orchestrator
 
 import "github.com/orch-dev/orch/events"
 
-// links are what binds tasks to each other by name: dependencies, and what was delegated.
+// links tracks the relations between tasks: dependencies and delegated tasks.
 type links struct {
 	*core
 
-	// waits holds the tasks that wait for another one, by that.
+	// waits holds the tasks that wait for another task, by that task.
 	waits map[events.TaskID]map[events.TaskID]bool
-	// named counts, by dependency, the tasks that are being written and will wait for it.
+	// named counts, by dependency, the new tasks that are being written and will wait for it.
 	named map[events.TaskID]int
-	// delegated holds the open delegated tasks, by the task that they are for, with the step of it.
+	// delegated holds the open delegated tasks with the step that they are for, by parent task.
 	delegated map[events.TaskID]map[events.TaskID]string
 }
 
@@ -21,7 +21,7 @@ func newLinks(c *core) *links {
 	}
 }
 
-// noteDelegated notes an open delegated task at its parent. The lock is held.
+// noteDelegated adds an open delegated task to its parent. mu must be held.
 func (ln *links) noteDelegated(e *entry) {
 	p := e.task.Submitted.Parent
 	if p == nil || !p.Delegated() {
@@ -33,7 +33,7 @@ func (ln *links) noteDelegated(e *entry) {
 	ln.delegated[p.Task][e.id] = p.Step
 }
 
-// dropDelegated forgets a delegated task that is over. The lock is held.
+// dropDelegated removes a delegated task that has ended. mu must be held.
 func (ln *links) dropDelegated(e *entry) {
 	p := e.task.Submitted.Parent
 	if p == nil || !p.Delegated() {
@@ -45,7 +45,7 @@ func (ln *links) dropDelegated(e *entry) {
 	}
 }
 
-// nameDependencies counts a task that is being written among those that will wait for its dependencies. The lock is held.
+// nameDependencies adds by to the counts of new tasks that will wait for the dependencies of a submission. mu must be held.
 func (ln *links) nameDependencies(s *submission, by int) {
 	for _, dep := range s.payload.DependsOn {
 		if ln.named[dep] += by; ln.named[dep] == 0 {

@@ -17,23 +17,23 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// listing keeps one line per task for lists: of all open tasks and of the newest finished ones. What
-// it has forgotten is found in the log.
+// listing holds one line per task for lists: of all open tasks and of the newest finished ones. The log has those that were
+// evicted.
 type listing struct {
 	keep, keepWhole int
 	lines           map[events.TaskID]*api.Summary
-	// waiting holds those of the open tasks.
+	// waiting holds the lines of open tasks.
 	waiting map[events.TaskID]*api.Summary
 	// ended holds finished tasks in the order of their end.
 	ended []events.TaskID
-	// whole holds finished tasks that are still whole in memory, the oldest first.
+	// whole holds finished tasks that are still completely in memory, the oldest first.
 	whole []events.TaskID
-	// forgotten is set when finished tasks exist of which there is no line, live or archived. All of
-	// them were submitted and ended by then.
+	// forgotten is set if there are finished tasks without a line, live or archived. All of them were submitted and ended
+	// before it.
 	forgotten time.Time
 }
 
-// forget remembers that there are tasks without a line that were submitted and ended up to a time.
+// forget records that tasks without a line exist that were submitted and ended before a time.
 func (l *listing) forget(at time.Time) {
 	if at.After(l.forgotten) {
 		l.forgotten = at
@@ -46,13 +46,13 @@ func (l *listing) markArchived(id events.TaskID) {
 	}
 }
 
-// update renews the line of a task.
+// update updates the line of a task.
 func (l *listing) update(e *entry) {
 	t := e.task
 	line := l.lines[e.id]
 	if line == nil {
 		if t.State.Terminal() && !e.open && l.finds(t) {
-			return // a line would take the place of a newer task
+			return // a line would displace that of a newer task
 		}
 		if l.lines == nil {
 			l.lines = map[events.TaskID]*api.Summary{}
@@ -74,7 +74,7 @@ func (l *listing) update(e *entry) {
 	case line.State != "":
 		delete(l.waiting, e.id)
 		l.forgetLater(e.id)
-	default: // an old task that somebody looks at
+	default: // an old task that was read on request
 		l.forgetLater(e.id)
 	}
 	line.State, line.Reason, line.Block, line.Paused, line.UpdatedAt = t.State, t.Reason, t.Block, t.Paused, t.UpdatedAt
@@ -86,7 +86,7 @@ func (l *listing) finds(t *statemachine.Task) bool {
 	return !l.forgotten.IsZero() && !t.UpdatedAt.After(l.forgotten) && !t.CreatedAt.After(l.forgotten)
 }
 
-// addHead adds the line of a finished task as the log's index knows it.
+// addHead adds the line of a finished task from its entry in the log's index.
 func (l *listing) addHead(h events.Head) {
 	if l.lines == nil {
 		l.lines = map[events.TaskID]*api.Summary{}
@@ -98,7 +98,7 @@ func (l *listing) addHead(h events.Head) {
 	}
 }
 
-// lineOf is the line of a task that the log's index knows; it lacks labels, priority and reason.
+// lineOf returns the line of a task from its entry in the log's index. It lacks labels, priority and reason.
 func lineOf(h events.Head) api.Summary {
 	return api.Summary{
 		ID: h.Task, Name: h.Name, State: statemachine.State(h.State), Parent: h.Parent, CreatedAt: h.Created, UpdatedAt: h.At,
@@ -117,7 +117,7 @@ func (l *listing) forgetLater(id events.TaskID) {
 	}
 }
 
-// dropWhole forgets that a task is whole in memory, if it became that not long ago.
+// dropWhole removes a task from whole if it was added not long ago.
 func (l *listing) dropWhole(id events.TaskID) {
 	for i := len(l.whole) - 1; i >= max(len(l.whole)-2*archivePart, 0); i-- {
 		if l.whole[i] == id {
@@ -127,7 +127,7 @@ func (l *listing) dropWhole(id events.TaskID) {
 	}
 }
 
-// settle lets the oldest finished tasks go out of memory when there are too many.
+// settle evicts the oldest finished tasks from memory if there are too many.
 func (l *listing) settle(o *engine) {
 	for range len(l.whole) - l.keepWhole {
 		id := l.whole[0]
@@ -155,8 +155,7 @@ func (e *entry) idle() bool {
 	return true
 }
 
-// List implements api.API. The log's index is only read when a task that memory has forgotten may belong to
-// the page.
+// List implements api.API. It reads the log's index only if a task that was evicted from memory may belong to the page.
 func (rd *reader) List(ctx context.Context, r api.ListRequest) (api.ListReply, error) {
 	if err := checkList(&r); err != nil {
 		return api.ListReply{}, err
@@ -175,17 +174,17 @@ func (rd *reader) List(ctx context.Context, r api.ListRequest) (api.ListReply, e
 	return rd.page(ctx, r, lines)
 }
 
-// openOnly reports whether only tasks are asked for that are not over. Memory knows all of these.
+// openOnly reports whether a request asks for open tasks only. Memory has all of them.
 func openOnly(r api.ListRequest) bool {
 	return len(r.States) > 0 && !slices.ContainsFunc(r.States, statemachine.State.Terminal)
 }
 
-// fullAfter reports whether a page is full of tasks that were submitted after a time.
+// fullAfter reports whether a page is full with tasks that were submitted after a time.
 func fullAfter(r api.ListReply, t time.Time) bool {
 	return r.Next != "" && r.Tasks[len(r.Tasks)-1].CreatedAt.After(t)
 }
 
-// lines returns what memory and the index of the log know of all tasks, in no particular order.
+// lines returns the lines in memory and in the log's index, in no particular order.
 func (rd *reader) lines(ctx context.Context) ([]api.Summary, error) {
 	lines, forgotten, err := rd.remembered()
 	if err != nil || forgotten.IsZero() {
@@ -194,7 +193,7 @@ func (rd *reader) lines(ctx context.Context) ([]api.Summary, error) {
 	return rd.addForgotten(ctx, lines)
 }
 
-// remembered returns what memory knows of tasks, and up to when others were submitted and ended.
+// remembered returns the lines in memory, and the time before which all other tasks were submitted and ended.
 func (rd *reader) remembered() ([]api.Summary, time.Time, error) {
 	if err := rd.serving(); err != nil {
 		return nil, time.Time{}, err
@@ -208,7 +207,8 @@ func (rd *reader) remembered() ([]api.Summary, time.Time, error) {
 	return rd.markUnreadable(lines), rd.engine.listed.forgotten, nil
 }
 
-// markUnreadable marks the lines of open tasks whose histories cannot be read, and adds those that there are none of. The lock is held.
+// markUnreadable marks the lines of open tasks whose histories cannot be read, and adds the missing lines of such tasks. mu
+// must be held.
 func (rd *reader) markUnreadable(lines []api.Summary) []api.Summary {
 	if len(rd.engine.keyring.unread) == 0 {
 		return lines
@@ -226,7 +226,7 @@ func (rd *reader) markUnreadable(lines []api.Summary) []api.Summary {
 	return lines
 }
 
-// checkList also fills in the defaults.
+// checkList validates a request and fills in the defaults.
 func checkList(r *api.ListRequest) error {
 	if r.Limit == 0 {
 		r.Limit = 50
@@ -250,15 +250,15 @@ func checkList(r *api.ListRequest) error {
 	return err
 }
 
-// cursorAfter is where a line stands in a list, as text: the next page begins after it.
+// cursorAfter returns the cursor for the page that starts after a line.
 func cursorAfter(s api.Summary) string {
 	return strconv.FormatInt(s.CreatedAt.UnixMicro(), 36) + "." + string(s.ID)
 }
 
-// lastOfPageBefore returns the line that a cursor names, nil on the first page.
+// lastOfPageBefore returns the line that a cursor names, nil for the first page.
 func lastOfPageBefore(cursor string) (*api.Summary, error) {
 	if cursor == "" {
-		return nil, nil //nolint:nilnil // no line is a place, too
+		return nil, nil //nolint:nilnil // the first page has no cursor
 	}
 	at, id, _ := strings.Cut(cursor, ".")
 	micros, err := strconv.ParseInt(at, 36, 64)
@@ -276,8 +276,8 @@ func newer(a, b api.Summary) int {
 	return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
 }
 
-// addForgotten adds the finished tasks that memory does not hold from the log's index, the archived
-// ones last: a task that is archived meanwhile is not missed.
+// addForgotten adds the finished tasks that memory does not have, from the log's index. The archived ones are read last, so
+// that a task that is archived meanwhile is not missed.
 func (rd *reader) addForgotten(ctx context.Context, lines []api.Summary) ([]api.Summary, error) {
 	known := make(map[events.TaskID]bool, len(lines))
 	for _, line := range lines {
@@ -300,7 +300,7 @@ func (rd *reader) addForgotten(ctx context.Context, lines []api.Summary) ([]api.
 	return lines, nil
 }
 
-// page sorts, filters and cuts. A line from the log's index is completed from the task's history.
+// page sorts, filters and truncates lines. A line from the log's index is completed from the task's history.
 func (rd *reader) page(ctx context.Context, r api.ListRequest, lines []api.Summary) (api.ListReply, error) {
 	if r.Dead {
 		lines = deadLetter(lines)
@@ -321,9 +321,9 @@ func (rd *reader) page(ctx context.Context, r api.ListRequest, lines []api.Summa
 		if line.Priority == "" && line.Unreadable == "" {
 			line, err = rd.complete(ctx, line)
 			if absent(err) {
-				continue // it has left the archive meanwhile
+				continue // it was removed meanwhile
 			}
-			if err != nil && !unreadableHistory(err) { // a damaged task is listed all the same
+			if err != nil && !unreadableHistory(err) { // a damaged task is listed as well
 				return api.ListReply{}, err
 			}
 		}
@@ -340,7 +340,7 @@ func (rd *reader) page(ctx context.Context, r api.ListRequest, lines []api.Summa
 	return reply, nil
 }
 
-// addReasons says of the open tasks of a page what they wait for.
+// addReasons adds what the open tasks of a page wait for.
 func (rd *reader) addReasons(ctx context.Context, page []api.Summary) {
 	ids := make([]events.TaskID, len(page))
 	for i := range page {
@@ -358,7 +358,7 @@ func (rd *reader) addReasons(ctx context.Context, page []api.Summary) {
 
 func ownName(name string) bool { return strings.HasPrefix(name, api.OwnPrefix) }
 
-// fitsRoughly filters by what every line has.
+// fitsRoughly filters by the fields that every line has.
 func fitsRoughly(r api.ListRequest, s api.Summary) bool {
 	if len(r.States) > 0 && !slices.Contains(r.States, s.State) {
 		return false
@@ -373,7 +373,7 @@ func fitsRoughly(r api.ListRequest, s api.Summary) bool {
 	return r.Parent != "" || r.Dead || !ownName(s.Name)
 }
 
-// fitsExactly filters by what only a complete line has.
+// fitsExactly filters by the fields that only a complete line has.
 func fitsExactly(r api.ListRequest, s api.Summary) bool {
 	for k, v := range r.Labels {
 		if s.Labels[k] != v {
@@ -389,8 +389,8 @@ func fitsExactly(r api.ListRequest, s api.Summary) bool {
 	return (r.Since.IsZero() || !s.CreatedAt.Before(r.Since)) && (r.Until.IsZero() || s.CreatedAt.Before(r.Until))
 }
 
-// complete fills a line in from the history of the task, and remembers what it has found. A task that is done
-// has no reason: its first commit is enough.
+// complete completes a line from the history of the task, and stores it. A task in state DONE has no reason: its first commit
+// is enough.
 func (rd *reader) complete(ctx context.Context, line api.Summary) (api.Summary, error) {
 	found := false
 	for stored, err := range rd.cfg.Log.Read(ctx, line.ID, 1) {
@@ -419,7 +419,7 @@ func (rd *reader) complete(ctx context.Context, line api.Summary) (api.Summary, 
 	return line, nil
 }
 
-// learn takes over what a commit says of the task and the log's index does not.
+// learn copies the fields from a commit that the log's index lacks.
 func learn(s *api.Summary, c *events.Commit) {
 	for _, e := range c.Events {
 		if sub, ok := e.Data.(*events.Submitted); ok {

@@ -4,9 +4,9 @@ import (
 	"time"
 )
 
-// This file holds what somebody needs who moves the Clock of an orchestrator by hand, to test plans.
+// The functions in this file are for callers that move the Clock of an orchestrator by hand, to test plans.
 
-// Quiet reports whether all that can be decided without workers, people and time is decided and durable.
+// Quiet reports whether everything that can be decided without workers, people and time is decided and durable.
 func (o *Orchestrator) Quiet() bool {
 	o.lock()
 	defer o.unlock()
@@ -21,7 +21,7 @@ func (o *Orchestrator) Quiet() bool {
 	return true
 }
 
-// NextTimer returns when the next task is woken; false when none is.
+// NextTimer returns when the next timer is due; false if there is none.
 func (o *Orchestrator) NextTimer() (at time.Time, ok bool) {
 	o.timers.mu.Lock()
 	defer o.timers.mu.Unlock()
@@ -31,7 +31,7 @@ func (o *Orchestrator) NextTimer() (at time.Time, ok bool) {
 	return o.timers.queue[0].at, true
 }
 
-// WakeDue wakes the tasks whose time has come.
+// WakeDue wakes the tasks whose timers are due.
 func (o *Orchestrator) WakeDue() {
 	o.lock()
 	defer o.unlock()

@@ -15,11 +15,11 @@ const (
 	NoticeBlocked           = "task_blocked"
 	NoticeApprovalRequested = "approval_requested"
 	NoticeApprovalReminded  = "approval_reminded"
-	// NoticeApprovalEscalated is an approval that follows one which nobody decided in time.
+	// NoticeApprovalEscalated is an approval that replaces one that nobody decided in time.
 	NoticeApprovalEscalated = "approval_escalated"
 )
 
-// announce tells what people should know of a durable commit (S0-186). The lock is held.
+// announce sends the notices for a durable commit (S0-186). mu must be held.
 func (c *core) announce(t *decide.Turn) {
 	for _, event := range t.Events {
 		switch d := event.Data.(type) {
@@ -39,7 +39,8 @@ func (c *core) announce(t *decide.Turn) {
 	}
 }
 
-// announceMove tells that a task is blocked or has failed. A task that waits for others goes on by itself.
+// announceMove sends the notice for a task that is blocked or has failed. A task that waits for others continues by itself and
+// needs no notice.
 func (c *core) announceMove(t *decide.Turn, kind events.Kind, d *events.Moved) {
 	n := Notice{Priority: "high", Text: d.Reason}
 	switch {
@@ -51,7 +52,7 @@ func (c *core) announceMove(t *decide.Turn, kind events.Kind, d *events.Moved) {
 		return
 	}
 	switch {
-	case d.Block == decide.BlockDependency, t.IsSingleCall(): // whoever made the call hears of it
+	case d.Block == decide.BlockDependency, t.IsSingleCall(): // whoever made the call gets its error
 		n.Priority = "low"
 	case t.Task.Submitted.Priority == "critical":
 		n.Priority = "critical"
@@ -59,7 +60,7 @@ func (c *core) announceMove(t *decide.Turn, kind events.Kind, d *events.Moved) {
 	c.notice(t, n)
 }
 
-// announceApproval tells of an approval that still waits.
+// announceApproval sends the notice for an approval that is still pending.
 func (c *core) announceApproval(t *decide.Turn, kind, id string) {
 	a := t.Task.Approval(id)
 	if a == nil || a.Status != statemachine.ApprovalPending || t.Task.State.Terminal() {

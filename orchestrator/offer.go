@@ -11,10 +11,10 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// dispatchOwner is what the dispatcher asks of the owner. The lock is held.
+// dispatchOwner implements dispatch.Owner. mu must be held.
 type dispatchOwner struct{ o *workSource }
 
-// describeGate adds to a call what its gate has to know of the task.
+// describeGate adds to a call what its gate needs to know about the task.
 func (rd *reader) describeGate(e *entry, s *statemachine.Step, spec tools.Spec, call *work.Call) {
 	if id := decide.GrantOf(e.task, s, rd.now()); id != "" {
 		a := e.task.Approval(id)
@@ -80,8 +80,8 @@ func (ws *workSource) offer(e *entry, s *statemachine.Step) dispatch.Offer {
 	return of
 }
 
-// gateState is the state in which the gate sees a call: a step of the plan starts the task, a single
-// call finds it as it is. One with a note has passed its gate before.
+// gateState returns the task state that the gate checks a call against. A step of the plan starts the task; a single call runs
+// in the current state. A call with a note has passed its gate before.
 func (rd *reader) gateState(t *statemachine.Task, s *statemachine.Step) string {
 	tool, known := rd.cfg.Catalogue.Get(s.Tool)
 	switch {

@@ -1,8 +1,8 @@
 // Package orchestrator owns tasks: it is the single writer of their histories.
 //
-// Every command becomes a decision over the folded task, one commit in the log, and, once the log
-// has acknowledged it, its consequences: calls for workers, timers, child tasks, answers. Queues,
-// leases, timers and lists are folds of the log kept in memory, made again after a restart.
+// Every command becomes a decision over the folded task and one commit in the log. Once the log has acknowledged the commit,
+// its consequences follow: calls for workers, timers, child tasks, answers. Queues, leases, timers and lists are folds of the
+// log in memory, rebuilt after a restart.
 package orchestrator
 
 import (
@@ -12,12 +12,12 @@ import (
 	"github.com/orch-dev/orch/orchestrator/dispatch"
 )
 
-// Orchestrator is the owner of all tasks of a log. It implements API for clients and work.Owner for
-// workers. All methods are safe for concurrent use; they answer UNAVAILABLE until Run has read the
-// log and after it has ended.
+// Orchestrator owns all tasks of a log. It implements api.API for clients and work.Owner for workers. All methods are safe for
+// concurrent use. They return UNAVAILABLE until Run has read the log, and after it has ended.
 //
-// Its parts have one job each. All stand on core, which has the lock; below the engine are those that know of no task but what they
-// are told, above it those that ask it for tasks and for decisions about them. A part knows those below it and none above.
+// Each part has one job. All parts share core, which has the lock. The parts below engine know nothing of tasks beyond their
+// arguments. The parts above engine use it to read tasks and to decide about them. A part has fields for the parts below it,
+// and none for those above.
 type Orchestrator struct {
 	*core
 	*engine
@@ -59,7 +59,7 @@ func New(cfg Config) (*Orchestrator, error) {
 	}, nil
 }
 
-// Run reads the log, then serves until ctx ends. It returns when everything it started has ended.
+// Run reads the log, then serves until ctx ends. It returns when everything that it started has ended.
 func (o *Orchestrator) Run(ctx context.Context) error {
 	defer close(o.stopped)
 	ctx, cancel := context.WithCancel(ctx)

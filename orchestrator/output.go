@@ -8,24 +8,24 @@ import (
 )
 
 const (
-	// maxShownOutput bounds the pieces of output that are kept of a task for those who watch it, in bytes: four large ones.
+	// maxShownOutput limits the output of a task that is kept for watchers, in bytes: four large pieces.
 	maxShownOutput = 4 * (work.MaxOutput + pieceSize)
-	// pieceSize is what a piece takes beside its text.
+	// pieceSize is the size of a piece without its text.
 	pieceSize = 128
-	// watchedFor is how long a task counts as watched after a watcher has heard something.
+	// watchedFor is how long a task counts as watched after the last request of a watcher.
 	watchedFor = 10 * time.Second
 )
 
-// shownOutput is what those who watch a task see of the output of its running calls. It is in memory alone.
+// shownOutput holds the recent output of the running calls of a watched task. It is in memory only.
 type shownOutput struct {
 	pieces []api.Output
 	size   int
 	last   uint64
-	// until is how long somebody watches.
+	// until is when the task stops counting as watched.
 	until time.Time
 }
 
-// newer are the pieces after one.
+// newer returns the pieces after the one with number heard.
 func (s *shownOutput) newer(heard uint64) []api.Output {
 	for i := range s.pieces {
 		if s.pieces[i].Seq > heard {
@@ -35,7 +35,7 @@ func (s *shownOutput) newer(heard uint64) []api.Output {
 	return nil
 }
 
-// add keeps a piece. Its number follows from the time, so that numbers grow over a restart of the node as well.
+// add appends a piece. Its number is derived from the time, so that numbers also grow across a restart of the node.
 func (s *shownOutput) add(p api.Output, now time.Time) {
 	s.last = max(s.last+1, uint64(max(0, now.UnixMicro())))
 	p.Seq = s.last
@@ -47,7 +47,8 @@ func (s *shownOutput) add(p api.Output, now time.Time) {
 	}
 }
 
-// showOutput keeps a piece of the output of a running call for those who watch, and tells the worker whether to go on. The lock is held.
+// showOutput stores a piece of output of a running call if the task is watched, and reports whether the worker should send
+// more. mu must be held.
 func (ws *workSource) showOutput(e *entry, p work.CallHeartbeat, now time.Time) (goOn bool) {
 	if e.output == nil {
 		return false
@@ -63,7 +64,7 @@ func (ws *workSource) showOutput(e *entry, p work.CallHeartbeat, now time.Time) 
 	return false
 }
 
-// watchOutput takes up the wish of a watcher for the output of the calls of a task. The lock is held.
+// watchOutput marks the task as watched, and returns the new output if the request asks for it. mu must be held.
 func (rd *reader) watchOutput(e *entry, r api.WatchRequest) []api.Output {
 	if e.task.State.Terminal() && e.output == nil {
 		return nil

@@ -9,14 +9,14 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// This file holds the programs that a plan names (`allow.programs`). Their content is noted in the first event of the task: what a
-// program has become since then nobody has submitted.
+// The programs that a plan names (`allow.programs`) are pinned: the first event of the task records their content, because
+// nobody has submitted what the files have become since.
 
-// maxPinned bounds the programs that a plan names.
+// maxPinned limits the programs that a plan names.
 const maxPinned = 100
 
-// pin returns the programs that a plan names, with their content. A child, and a task that goes on for another one, has those of
-// the task that it comes from, and who may open nothing by a plan has none.
+// pin returns the programs that a plan names, with their content. A child task, or a task that continues another one, has the
+// programs of the task that it comes from. A submitter that may open nothing by a plan gets none.
 func (cp *compiler) pin(names []string, extra submitExtra) ([]events.Program, error) {
 	if len(names) == 0 || slices.ContainsFunc(extra.within, func(a events.Allow) bool { return len(a.Programs) == 0 }) {
 		return nil, nil
@@ -44,15 +44,15 @@ func (cp *compiler) pin(names []string, extra submitExtra) ([]events.Program, er
 	return pins, nil
 }
 
-// samePath returns those programs that have a path; none when it is not known.
+// samePath returns the programs with a path, or none if the path is not known.
 func samePath(all []events.Program, path string) []events.Program {
 	return slices.DeleteFunc(slices.Clone(all), func(p events.Program) bool { return path == "" || p.Path != path })
 }
 
-// comesFromAnother reports whether the task is a child, or goes on for another one.
+// comesFromAnother reports whether the task is a child, or continues another task.
 func (x submitExtra) comesFromAnother() bool { return x.parent != nil || x.origin != "" }
 
-// programsOf are the programs that the plan of a task opens.
+// programsOf returns the programs that the plan of a task opens.
 func programsOf(sub *events.Submitted) []events.Program {
 	if sub.Allow == nil {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// program is a compiled plan with its normal form.
+// program is a compiled plan together with its normal form.
 type program struct {
 	*plan.Program
 
@@ -21,19 +21,18 @@ type program struct {
 	hash string
 }
 
-// compiler makes programs of the plans that are submitted.
+// compiler compiles plans.
 type compiler struct {
 	*core
 
 	blobs    *blobStore
 	clean    *cleaner
 	programs programs
-	// languages are shared by the plans that are compiled.
+	// languages is shared by all compiled plans.
 	languages plan.Languages
 }
 
-// programs keeps compiled plans by the hash of their normal form, and by that of the text that was
-// submitted.
+// programs caches compiled plans by the hash of their normal form, and by the hash of the submitted text.
 type programs struct {
 	mu      sync.Mutex
 	byHash  map[string]*program
@@ -63,14 +62,14 @@ func (p *programs) put(m map[string]*program, key string, prog *program) {
 
 // source is the text of a plan.
 type source struct {
-	// text is the plan, or its text as a JSON string; file its name for messages.
+	// text is the plan as JSON, or its text as a JSON string. file is its name in messages.
 	text []byte
 	file string
-	// internal tells that the plan is one of the node itself, or was accepted before. It may name internal tools.
+	// internal is set if the plan comes from the node itself, or was accepted before. It may use internal tools.
 	internal bool
 }
 
-// programFrom checks the text of a plan against the catalogue and compiles it.
+// programFrom checks a plan against the catalogue and compiles it.
 func (cp *compiler) programFrom(s source) (*program, error) {
 	text, key := s.text, digest(s.text, []byte(s.file), strconv.AppendBool(nil, s.internal))
 	if prog := cp.programs.get(cp.programs.sources, key); prog != nil {
@@ -111,7 +110,7 @@ func (cp *compiler) program(ctx context.Context, sub *events.Submitted) (*plan.P
 	return compiled, nil
 }
 
-// mayPass reports whether the same read may succeed later.
+// mayPass reports whether a read that failed with err may succeed later.
 func mayPass(err error) bool {
 	switch fault.CodeOf(err) {
 	case fault.Unavailable, fault.Timeout, fault.Cancelled, fault.NetworkError, fault.DiskFull:
@@ -121,7 +120,7 @@ func mayPass(err error) bool {
 	}
 }
 
-// unusablePlan is the error of a task whose plan is lost, damaged or of an unknown form.
+// unusablePlan is the error of a task whose plan is lost, damaged or in an unknown form.
 func unusablePlan(err error) *fault.Error {
 	if lost(err) {
 		return decide.Unreadable(err)
@@ -129,7 +128,7 @@ func unusablePlan(err error) *fault.Error {
 	return fault.Wrap(fault.InvalidPlan, err, fault.From(err).Message)
 }
 
-// toolInfo tells the plan checker about a tool.
+// toolInfo returns what the plan checker needs to know about a tool.
 func (cp *compiler) toolInfo(name string, internal bool) (plan.ToolInfo, bool) {
 	tool, ok := cp.cfg.Catalogue.Get(name)
 	if !ok || (tool.Spec().Internal && !internal) {

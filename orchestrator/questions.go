@@ -15,7 +15,7 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// maxResponse bounds the bytes of an answer.
+// maxResponse limits the bytes of an answer.
 const maxResponse = 256 << 10
 
 // Questions implements api.API.
@@ -53,10 +53,10 @@ func (rd *reader) Questions(ctx context.Context, r api.QuestionsRequest) (api.Qu
 	return reply, nil
 }
 
-// maxQuestions bounds the questions of one answer.
+// maxQuestions limits the questions in one reply.
 const maxQuestions = 1000
 
-// fitted leaves out the parameters of questions that an answer has no room for.
+// fitted omits the parameters of questions that do not fit into the reply.
 func fitted(views []api.QuestionView) []api.QuestionView {
 	room := maxAnswer
 	for i, v := range views {
@@ -73,14 +73,14 @@ func (t *viewer) openQuestions() []api.QuestionView {
 	return fitted(questionsOf(t.Task, func(q *statemachine.Question) bool { return q.Status == statemachine.QuestionOpen }))
 }
 
-// askedBy chooses the open questions that a step waits for.
+// askedBy selects the open questions that a step waits for.
 func askedBy(s *statemachine.Step) func(*statemachine.Question) bool {
 	return func(q *statemachine.Question) bool {
 		return q.Status == statemachine.QuestionOpen && slices.Contains(s.Questions, q.ID)
 	}
 }
 
-// questionsOf returns questions of a task.
+// questionsOf returns the questions of a task that which selects.
 func questionsOf(t *statemachine.Task, which func(*statemachine.Question) bool) []api.QuestionView {
 	var views []api.QuestionView
 	for _, q := range t.Questions {
@@ -143,7 +143,7 @@ func (ap *approver) Answer(ctx context.Context, r api.AnswerRequest) (api.TaskVi
 	return ap.reader.Get(ctx, api.GetRequest{ID: id})
 }
 
-// declined is the answer of who gives none.
+// declined returns the MCP result of a declined question.
 func declined(kind string) json.RawMessage {
 	if kind == events.Elicitation {
 		return json.RawMessage(`{"action":"decline"}`)
@@ -157,8 +157,7 @@ const (
 	actionCancel  = "cancel"
 )
 
-// checkAnswer returns the action that an answer says, or why it is no result of the MCP request:
-// VALIDATION_ERROR naming the field.
+// checkAnswer returns the action of an answer, or VALIDATION_ERROR with the field that makes it an invalid MCP result.
 func checkAnswer(q *statemachine.Question, given json.RawMessage) (string, error) {
 	var a struct {
 		Action  string          `json:"action"`
@@ -200,7 +199,7 @@ func checkAnswer(q *statemachine.Question, given json.RawMessage) (string, error
 	return "", nil
 }
 
-// checkElicited checks the answer to an elicitation: only who accepts fills in its form.
+// checkElicited checks the answer to an elicitation. Only an accepting answer contains the form.
 func checkElicited(params json.RawMessage, action string, content json.RawMessage) error {
 	if !slices.Contains([]string{actionAccept, actionDecline, actionCancel}, action) {
 		return fault.New(fault.ValidationError, "must be accept, decline or cancel").WithField("action")

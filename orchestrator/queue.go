@@ -21,7 +21,7 @@ const (
 	defaultQueuePage = 20
 )
 
-// Queue implements api.API. It is answered from memory: every open task has a line there, which shows what is durable.
+// Queue implements api.API. It is answered from memory: every open task has a line there, which shows its durable state.
 func (rd *reader) Queue(ctx context.Context, r api.QueueRequest) (api.QueueReply, error) {
 	if err := checkQueue(&r); err != nil {
 		return api.QueueReply{}, err
@@ -45,7 +45,7 @@ func (rd *reader) Queue(ctx context.Context, r api.QueueRequest) (api.QueueReply
 	return rd.queueNow(r), nil
 }
 
-// queueNow answers from what memory knows of tasks.
+// queueNow answers from the lines in memory.
 func (rd *reader) queueNow(r api.QueueRequest) api.QueueReply {
 	rd.lock()
 	defer rd.unlock()
@@ -66,7 +66,7 @@ func (rd *reader) queueNow(r api.QueueRequest) api.QueueReply {
 	return q.reply()
 }
 
-// checkQueue also fills in the defaults.
+// checkQueue validates a request and fills in the defaults.
 func checkQueue(r *api.QueueRequest) error {
 	if r.Limit == 0 {
 		r.Limit = defaultQueuePage
@@ -84,20 +84,20 @@ func checkQueue(r *api.QueueRequest) error {
 	return nil
 }
 
-// queuePriorities are the priorities, the most urgent first.
+// queuePriorities returns the priorities, the most urgent first.
 func queuePriorities() []string {
 	return []string{string(plan.PriorityCritical), string(plan.PriorityHigh), string(plan.PriorityNormal), string(plan.PriorityLow)}
 }
 
-// queued is a task of the queue with what filters look at.
+// queued is a task of the queue with the fields that filters use.
 type queued struct {
 	api.QueuedTask
 
-	// wanted are the agents that may take its calls.
+	// wanted are the selections of agents that may take its calls.
 	wanted []*events.Agents
 }
 
-// queuedTask is a line with what filters look at.
+// queuedTask returns a task of the queue from its line.
 func (rd *reader) queuedTask(line *api.Summary, view statemachine.View) queued {
 	q := queued{QueuedTask: api.QueuedTask{
 		ID: line.ID, Priority: line.Priority, Status: view.Queue, State: line.State, Block: line.Block,
@@ -110,10 +110,10 @@ func (rd *reader) queuedTask(line *api.Summary, view statemachine.View) queued {
 	return q
 }
 
-// typeLabel is the label that says of what type the work of a task is.
+// typeLabel is the label with the type of work of a task.
 const typeLabel = "type"
 
-// forAgents says what agents have to be able to do for the task now, and which one has it.
+// forAgents adds which agents may take the current calls of the task, and which agent holds one.
 func (e *entry) forAgents(q *queued) {
 	for key, s := range e.task.Steps {
 		if s.For == nil || s.State.Over() {
@@ -128,11 +128,11 @@ func (e *entry) forAgents(q *queued) {
 	q.Requires = slices.Compact(q.Requires)
 }
 
-// describeQueued adds what only the task itself knows. The lock is held.
+// describeQueued adds the fields that are not in the line of a task. mu must be held.
 func (rd *reader) describeQueued(q *api.QueuedTask) {
 	e := rd.engine.tasks[q.ID]
 	if e == nil || e.task == nil || e.task.Submitted == nil {
-		return // it is being read
+		return // it is being loaded
 	}
 	s := e.task.Submitted
 	q.Summary, q.Queue, q.Deadline = s.Summary, s.Queue, s.Deadline
@@ -142,7 +142,7 @@ func (rd *reader) describeQueued(q *api.QueuedTask) {
 	}
 }
 
-// queueFold counts the whole queue and keeps the first tasks that fit.
+// queueFold counts the whole queue and keeps the first tasks that match.
 type queueFold struct {
 	r    api.QueueRequest
 	now  time.Time
@@ -151,8 +151,8 @@ type queueFold struct {
 	wait time.Duration
 }
 
-// may reports whether a task can be in the answer, as far as its line tells: that is asked of every task, and what costs more
-// of few.
+// may reports whether a task can be in the answer according to its line. This cheap check runs for every task; the expensive
+// ones run for the few that pass.
 func (f *queueFold) may(line *api.Summary, view statemachine.View) bool {
 	switch r := &f.r; {
 	case r.Status != "" && view.Queue != r.Status, r.Status == "" && !r.IncludeAssigned && view.Assigned:
@@ -164,7 +164,7 @@ func (f *queueFold) may(line *api.Summary, view statemachine.View) bool {
 	}
 }
 
-// take puts a task into its place, unless it is not the one of the agent that asks.
+// take inserts a task at its position, unless the filter by agent excludes it.
 func (f *queueFold) take(q queued) {
 	if !suits(f.r, q) {
 		return
@@ -205,13 +205,13 @@ func (f *queueFold) reply() api.QueueReply {
 	return reply
 }
 
-// sooner orders a task and another one: the most urgent first, then the oldest.
+// sooner orders two tasks: the most urgent first, then the oldest.
 func sooner(priority string, created time.Time, id events.TaskID, b *api.QueuedTask) int {
 	return cmp.Or(cmp.Compare(dispatch.Urgency(priority), dispatch.Urgency(b.Priority)), created.Compare(b.CreatedAt), cmp.Compare(id, b.ID))
 }
 
-// suits reports whether a task is nobody's, or may be that of somebody, and for the agent that is asked about, if there is
-// one, whether it is its own, or one that it may take.
+// suits reports whether a task matches the agent of a request: it is assigned to that agent, or to nobody and the agent may
+// take it. Without an agent in the request, every task does.
 func suits(r api.QueueRequest, q queued) bool {
 	switch {
 	case q.AssignedTo != "" && r.Status == "" && !r.IncludeAssigned:

@@ -9,8 +9,7 @@ import (
 	"github.com/orch-dev/orch/orchestrator/decide"
 )
 
-// quota counts what a node holds for its clients. It is memory only, made again from the open tasks
-// after a restart.
+// quota counts what a node holds for its clients. It is in memory only, and rebuilt from the open tasks after a restart.
 type quota struct {
 	// open counts all open tasks, each those of a share.
 	open int
@@ -18,23 +17,23 @@ type quota struct {
 	// steps counts the steps of those tasks that are in memory, stepsEach those of a share.
 	steps     int
 	stepsEach map[string]int
-	// waiting counts the requests that wait for something to happen.
+	// waiting counts the requests that wait for a change.
 	waiting atomic.Int64
 }
 
-// count notes that a task is open that has been submitted. The lock is held.
+// count adds an open task. mu must be held.
 func (q *quota) count(e *entry, sub *events.Submitted) {
 	if e.counted {
 		return
 	}
 	e.counted, e.share = true, e.task.Requestor
-	if sub.Parent == nil { // a part of another task counts for that one
+	if sub.Parent == nil { // a child task counts as part of its parent
 		e.share = cmp.Or(sub.Share, e.share)
 	}
 	q.add(e.share)
 }
 
-// weigh counts the steps of an open task anew, which only ever grow in number. The lock is held.
+// weigh recounts the steps of an open task. Their number only grows. mu must be held.
 func (q *quota) weigh(e *entry) {
 	if e.counted && e.task != nil {
 		q.setSteps(e, len(e.task.Steps))
@@ -53,13 +52,13 @@ func (q *quota) setSteps(e *entry, steps int) {
 	}
 }
 
-// add counts an open task of a share. The lock is held.
+// add counts an open task of a share. mu must be held.
 func (q *quota) add(share string) {
 	q.open++
 	q.each[share]++
 }
 
-// uncount notes that a task is not open, or not known, any more. The lock is held.
+// uncount removes a task that has ended or is no longer in memory. mu must be held.
 func (q *quota) uncount(e *entry) {
 	if !e.counted {
 		return
@@ -72,7 +71,7 @@ func (q *quota) uncount(e *entry) {
 	}
 }
 
-// refuse returns why a share cannot have one more task: RATE_LIMITED, QUOTA_EXCEEDED. The lock is held.
+// refuse returns an error if a share can have no further task: RATE_LIMITED or QUOTA_EXCEEDED. mu must be held.
 func (c *core) refuse(share string) error {
 	switch {
 	case c.quota.open >= c.cfg.Limits.MaxOpen:
@@ -92,8 +91,7 @@ func (c *core) refuse(share string) error {
 	}
 }
 
-// waiting notes a request that waits for something to happen, until it is told that it no longer does;
-// RATE_LIMITED when there are too many.
+// waiting counts a request that waits for a change, until done is called. It returns RATE_LIMITED if there are too many.
 func (c *core) waiting() (done func(), err error) {
 	if c.quota.waiting.Add(1) > int64(c.cfg.Limits.MaxWaiting) {
 		c.quota.waiting.Add(-1)

@@ -72,7 +72,7 @@ func (rd *reader) Get(ctx context.Context, r api.GetRequest) (api.TaskView, erro
 	return view, err
 }
 
-// view copies a task for a client. The lock is held.
+// view copies a task for a client. mu must be held.
 func (t *viewer) view() api.TaskView {
 	e := t.e
 	sub := e.task.Submitted
@@ -101,8 +101,7 @@ func checkpointViews(t *statemachine.Task) []api.CheckpointView {
 	return views
 }
 
-// stepViews lists the steps of the plan in its order, each followed by its instances, then calls of
-// other kinds.
+// stepViews lists the steps of the plan in order, each followed by its instances, then the other calls.
 func (t *viewer) stepViews() []api.StepView {
 	views := []api.StepView{}
 	seen := map[string]bool{}
@@ -175,7 +174,7 @@ func (t *viewer) stepView(key string, n *plan.Node) api.StepView {
 	return v
 }
 
-// titleOf is the title in the arguments of a call for agents, "" for none.
+// titleOf returns the title in the arguments of a call for agents, "" for none.
 func titleOf(args json.RawMessage) string {
 	var said struct {
 		Title string `json:"title"`
@@ -210,8 +209,8 @@ func (rd *reader) Result(ctx context.Context, r api.ResultRequest) (api.ResultRe
 	return reply, err
 }
 
-// waitsForPeople reports whether nothing of a task moves until a person says something. One that runs the call that was just approved
-// is in AWAITING_APPROVAL as well (A-20).
+// waitsForPeople reports whether a task waits for a person and cannot move otherwise. A task that runs the call that was just
+// approved is in AWAITING_APPROVAL as well, but does not wait (A-20).
 func waitsForPeople(t *statemachine.Task) bool {
 	if decide.IsSession(t) {
 		return t.Undecided()
@@ -267,7 +266,7 @@ func (rd *reader) commits(ctx context.Context, id events.TaskID, from uint64, li
 	return list, nil
 }
 
-// maxAnswer bounds the bytes of commits in one answer.
+// maxAnswer limits the bytes of commits in one answer.
 const maxAnswer = 2 << 20
 
 // History implements api.API.

@@ -9,7 +9,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// reader shows tasks as they are, or were.
+// reader answers requests that read tasks.
 type reader struct {
 	*core
 
@@ -18,8 +18,7 @@ type reader struct {
 	holds  *holdList
 }
 
-// await looks at a task now and at every news, such as each change, until see says that it has seen
-// enough or the wait is over.
+// await calls see with a task now and after every news, such as each change, until see returns true or the wait is over.
 func (rd *reader) await(ctx context.Context, id events.TaskID, wait time.Duration, news func(*entry) <-chan struct{}, see func(*entry) (bool, error)) error {
 	if wait > 0 {
 		done, err := rd.waiting()
@@ -55,7 +54,7 @@ func (rd *reader) await(ctx context.Context, id events.TaskID, wait time.Duratio
 	}
 }
 
-// look lets fn see a task when everything about it is durable. fn runs with the lock held.
+// look runs fn with a task when everything about it is durable. fn runs with mu held.
 func (en *engine) look(ctx context.Context, id events.TaskID, fn func(*entry) error) error {
 	if err := en.serving(); err != nil {
 		return err
@@ -64,7 +63,7 @@ func (en *engine) look(ctx context.Context, id events.TaskID, fn func(*entry) er
 		return err
 	}
 	done := make(chan error, 1)
-	var taken atomic.Bool // by fn, or by a caller who leaves before it: fn writes to what the caller returns
+	var taken atomic.Bool // set by fn, or by a caller that returns first: fn writes to what the caller returns
 	en.lock()
 	en.enter(id, func(e *entry, err error) {
 		if !taken.CompareAndSwap(false, true) {

@@ -15,7 +15,7 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// recovery finds the open tasks of a log at the start, and keeps an index for the next one.
+// recovery finds the open tasks of a log at the start, and writes an index for the next start.
 type recovery struct {
 	*core
 
@@ -25,23 +25,23 @@ type recovery struct {
 	operations *operations
 }
 
-// A restart has to find the open tasks among all that the log holds. So that it need not read the head
-// of every task, an index of the open and the newest finished ones is written beside the log now and
-// then, and at the end: the heads of later commits are all that is read.
+// A restart has to find the open tasks among all tasks in the log. To avoid reading the head of every task, an index of the
+// open and the newest finished tasks is written beside the log now and then, and at the end. A restart reads the index and the
+// heads of later commits only.
 
-// indexEvery is the beat at which an index is written, when the log has grown by indexGrowth since.
+// indexEvery is the interval at which an index is written if the log has grown by indexGrowth since the last one.
 const (
 	indexEvery  = 30 * time.Second
 	indexGrowth = 2_000
 )
 
-// recoveryScan is what a restart knows of the tasks of the log.
+// recoveryScan holds what a restart has found out about the tasks of the log.
 type recoveryScan struct {
 	open map[events.TaskID]bool
-	// order holds the open tasks in the order in which they were found; some may be over by now.
+	// order holds the open tasks in the order in which they were found. Some may have ended by now.
 	order []events.TaskID
 	seq   uint64
-	// changed holds those of which there is a commit after the index.
+	// changed holds the tasks with a commit after the index.
 	changed map[events.TaskID]bool
 }
 
@@ -61,7 +61,7 @@ func (f *recoveryScan) take(l *listing, h events.Head) {
 	}
 }
 
-// findOpenTasks finds the open tasks of the log, from the index if there is one.
+// findOpenTasks finds the open tasks of the log, with the index if there is one.
 func (rc *recovery) findOpenTasks(ctx context.Context) ([]events.TaskID, error) {
 	index, err := rc.loadIndex(ctx)
 	if err != nil {
@@ -84,13 +84,13 @@ func (rc *recovery) findOpenTasks(ctx context.Context) ([]events.TaskID, error) 
 	for _, id := range f.order {
 		if f.open[id] {
 			open = append(open, id)
-			delete(f.open, id) // it may have been found twice
+			delete(f.open, id) // a task may be found twice
 		}
 	}
 	return open, nil
 }
 
-// heads takes the heads of an index and returns those that are to be read from the log. The lock is held.
+// heads applies the heads of an index, and returns the heads that must be read from the log. mu must be held.
 func (rc *recovery) heads(ctx context.Context, index *events.Index, f *recoveryScan) iter.Seq2[events.Head, error] {
 	if index == nil {
 		return rc.cfg.Log.Heads(ctx)
@@ -105,14 +105,14 @@ func (rc *recovery) heads(ctx context.Context, index *events.Index, f *recoveryS
 	return rc.cfg.Indexes.HeadsAfter(ctx, index.Seq)
 }
 
-// loadIndex returns nil when there is no index.
+// loadIndex returns the newest index, nil if there is none.
 func (rc *recovery) loadIndex(ctx context.Context) (*events.Index, error) {
 	if rc.cfg.Indexes == nil {
-		return nil, nil //nolint:nilnil // no index is no fault
+		return nil, nil //nolint:nilnil // a missing index is no error
 	}
 	index, err := rc.cfg.Indexes.LoadIndex(ctx)
 	if fault.Has(err, fault.NotFound) {
-		return nil, nil //nolint:nilnil // no index is no fault
+		return nil, nil //nolint:nilnil // a missing index is no error
 	}
 	return &index, err
 }
@@ -142,7 +142,7 @@ func (rc *recovery) indexLoop(ctx context.Context) {
 	}
 }
 
-// saveIndex writes the index for a position that was read before.
+// saveIndex writes the index for the position seq, which the caller read before.
 func (rc *recovery) saveIndex(ctx context.Context, seq uint64) {
 	index := events.Index{Seq: seq}
 	rc.lock()
@@ -152,7 +152,7 @@ func (rc *recovery) saveIndex(ctx context.Context, seq uint64) {
 	}
 	rc.unlock()
 	index.Partial = partial
-	for part := range slices.Chunk(ids, indexChunk) { // what changes in between comes after the position
+	for part := range slices.Chunk(ids, indexChunk) { // the next start reads changes made meanwhile, because they come after seq
 		rc.lock()
 		for _, id := range part {
 			rc.indexTask(id, &index)
@@ -164,10 +164,10 @@ func (rc *recovery) saveIndex(ctx context.Context, seq uint64) {
 	}
 }
 
-// indexChunk is how many tasks are put into an index while the lock is held once.
+// indexChunk is how many tasks are added to an index before mu is released for others.
 const indexChunk = 250
 
-// indexTask adds what memory knows of a task. The lock is held.
+// indexTask adds a task in memory to an index. mu must be held.
 func (rc *recovery) indexTask(id events.TaskID, index *events.Index) {
 	s := rc.engine.listed.lines[id]
 	if s == nil || s.Archived {
@@ -184,7 +184,7 @@ func (rc *recovery) indexTask(id events.TaskID, index *events.Index) {
 	}
 }
 
-// ids are those of the open tasks and, in the order of their end, of the finished ones.
+// ids returns the open tasks and, in the order of their end, the finished ones.
 func (l *listing) ids() []events.TaskID {
 	ids := make([]events.TaskID, 0, len(l.waiting)+len(l.ended))
 	for id := range l.waiting {
@@ -193,7 +193,8 @@ func (l *listing) ids() []events.TaskID {
 	return append(ids, l.ended...)
 }
 
-// letSleep takes over those of an index that have not changed since, so that nobody reads them now. The lock is held.
+// letSleep adds the sleepers of an index that have not changed since, so that their histories are not read now. mu must be
+// held.
 func (rc *recovery) letSleep(all []events.Sleeper, f *recoveryScan) {
 	for _, s := range all {
 		a := &sleeper{}
@@ -225,7 +226,7 @@ func (rc *recovery) restore(ctx context.Context) error {
 	return rc.restoreOpen(ctx, open)
 }
 
-// restorePast finds out whether anything was ever archived. What it is, is read when asked for.
+// restorePast finds out whether any task was ever archived. Archived tasks are read on request.
 func (rc *recovery) restorePast(ctx context.Context) error {
 	has, err := rc.cfg.Log.HasPast(ctx)
 	if err != nil || !has {

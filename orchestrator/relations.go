@@ -13,7 +13,7 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// awaitDependencies asks about every dependency that is not met. The lock is held.
+// awaitDependencies checks every unmet dependency. mu must be held.
 func (en *engine) awaitDependencies(e *entry) {
 	for _, dep := range slices.Clone(e.task.Unmet) {
 		if en.links.waits[dep] == nil {
@@ -24,8 +24,8 @@ func (en *engine) awaitDependencies(e *entry) {
 	}
 }
 
-// circular reports whether a new task would wait for itself, by way of others: somebody has to wait for its id, which was
-// chosen, already. The lock is held.
+// circular reports whether a new task would wait for itself through other tasks. That needs a task that already waits for its
+// id, which the client chose. mu must be held.
 func (en *engine) circular(s *submission) bool {
 	if slices.Contains(s.payload.DependsOn, s.id) {
 		return true
@@ -48,7 +48,7 @@ func (en *engine) circular(s *submission) bool {
 	return false
 }
 
-// askedDependency hears how a dependency stands.
+// askedDependency handles the state of a dependency.
 func (en *engine) askedDependency(e *entry, dep events.TaskID, d *entry, err error) {
 	switch {
 	case absent(err):
@@ -62,7 +62,7 @@ func (en *engine) askedDependency(e *entry, dep events.TaskID, d *entry, err err
 	}
 }
 
-// askLater lets a task ask once more about what it depends on outside itself. The lock is held.
+// askLater lets a task check again later what it depends on. mu must be held.
 func (en *engine) askLater(id events.TaskID) {
 	if e := en.tasks[id]; e != nil {
 		e.behind = true
@@ -70,7 +70,7 @@ func (en *engine) askLater(id events.TaskID) {
 	en.timers.set(en.now().Add(catchUpAfter), id)
 }
 
-// unusable returns why a finished task does not do as a dependency, nil when it does.
+// unusable returns why a finished task does not satisfy a dependency, nil if it does.
 func unusable(d *entry) *fault.Error {
 	if d.task.State == statemachine.Done {
 		return nil
@@ -78,7 +78,7 @@ func unusable(d *entry) *fault.Error {
 	return fault.New(fault.StateNotAllowed, "the task depends on %s, which ended %s", d.id, d.task.State)
 }
 
-// metDependency tells the tasks that wait for a task that it is over. The lock is held.
+// metDependency notifies the tasks that wait for a task of its end. mu must be held.
 func (en *engine) metDependency(e *entry) {
 	waiting := en.links.waits[e.id]
 	delete(en.links.waits, e.id)
@@ -94,7 +94,7 @@ func (en *engine) dependencyEnded(id, dep events.TaskID, failure *fault.Error) {
 		}
 		if failure != nil {
 			t.End(failure)
-			return nil //nolint:nilerr // the failure is that of the dependency
+			return nil //nolint:nilerr // the error is that of the dependency
 		}
 		t.Emit(events.DependencyMet, &events.Met{Task: dep, State: string(statemachine.Done)})
 		if len(t.Task.Unmet) == 0 && t.Task.State == statemachine.Blocked {
@@ -104,7 +104,7 @@ func (en *engine) dependencyEnded(id, dep events.TaskID, failure *fault.Error) {
 	}, ignore)
 }
 
-// spawn submits the child task of a step, after the step itself is durable. The lock is held.
+// spawn submits the child task of a step, after the step itself is durable. mu must be held.
 func (en *engine) spawn(e *entry, d *events.Spawned) {
 	above := e.task.Submitted
 	child := submitExtra{
@@ -160,7 +160,7 @@ func (en *engine) spawnNow(ctx context.Context, r api.SubmitRequest, child submi
 	})
 }
 
-// final reports whether the same submission would fail again: it, and not the log, is at fault.
+// final reports whether the same submission would fail again, because the submission and not the log caused the error.
 func final(err error) bool {
 	switch fault.CodeOf(err) {
 	case fault.InvalidPlan, fault.ValidationError, fault.RequiredField, fault.InvalidFormat, fault.SecretDetected,
@@ -171,7 +171,7 @@ func final(err error) bool {
 	}
 }
 
-// askParent cancels a child whose parent went on without it unheard. The lock is held.
+// askParent cancels a child whose parent continued without it unnoticed. mu must be held.
 func (en *engine) askParent(e *entry) {
 	parent := e.task.Submitted.Parent
 	if parent == nil {
@@ -197,7 +197,7 @@ func wants(p *statemachine.Task, parent *events.Parent, child events.TaskID) boo
 	return s != nil && s.Child == child && s.State == statemachine.StepRunning
 }
 
-// createChild creates a child task if its parent still waits for it. The lock is held.
+// createChild creates a child task if its parent still waits for it. mu must be held.
 func (sm *submitter) createChild(s *submission, actor string, extra submitExtra, done func(api.SubmitReply, error)) {
 	sm.engine.enter(extra.parent.Task, func(p *entry, err error) {
 		switch {
@@ -211,13 +211,12 @@ func (sm *submitter) createChild(s *submission, actor string, extra submitExtra,
 	})
 }
 
-// followChild makes sure that the child of a running step exists and that its end is heard. The lock
-// is held.
+// followChild makes sure that the child of a running step exists and that its end is noticed. mu must be held.
 func (en *engine) followChild(parent, child events.TaskID) {
 	en.enter(child, func(c *entry, err error) {
 		switch {
 		case absent(err):
-			en.respawn(parent, child) // one that was given up to damage is refused, which fails the step
+			en.respawn(parent, child) // an abandoned child is refused, which fails the step
 		case err != nil:
 			en.askLater(parent)
 		case c.task.State.Terminal():
@@ -226,7 +225,7 @@ func (en *engine) followChild(parent, child events.TaskID) {
 	})
 }
 
-// respawn submits a child again whose submission was lost in a crash. The lock is held.
+// respawn submits a child again whose submission was lost in a crash. mu must be held.
 func (en *engine) respawn(parent, child events.TaskID) {
 	en.enter(parent, func(e *entry, err error) {
 		if err != nil {
@@ -244,7 +243,7 @@ func (en *engine) respawn(parent, child events.TaskID) {
 	})
 }
 
-// tellParent reports the end of a child to the step that started it. The lock is held.
+// tellParent reports the end of a child to the step that started it. mu must be held.
 func (en *engine) tellParent(e *entry) {
 	parent := e.task.Submitted.Parent
 	if parent == nil || parent.Delegated() {
@@ -279,7 +278,7 @@ func (en *engine) childEndedLocked(parent *events.Parent, child events.TaskID, s
 	}, ignore)
 }
 
-// cancelLater cancels another task without waiting for it. The lock is held.
+// cancelLater cancels another task without waiting for it. mu must be held.
 func (en *engine) cancelLater(id events.TaskID, reason string) {
 	en.turn(id, decide.ActorNode, func(t *decide.Turn) error {
 		if t.Task.State.Terminal() {

@@ -11,19 +11,19 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// This file holds what removes archived tasks when they are old enough, in the background and in small steps. Nothing of it is
-// noted in memory: a run that was cut short is done again.
+// This file removes archived tasks whose retention has expired, in the background and in small steps. It keeps no progress in
+// memory: a run that was interrupted is repeated.
 
 const (
-	// removeEvery is the time from one look for old tasks to the next, removeFirst that of the first one since the start, and of
-	// the next one after a failure.
+	// removeEvery is the interval between two scans for expired tasks. removeFirst is the delay of the first scan after the
+	// start, and of the next one after a failure.
 	removeEvery = 24 * time.Hour
 	removeFirst = time.Minute
 	// removePart is how many tasks are removed at a time.
 	removePart = 100
 )
 
-// due reports whether a task that ended in a state at a time is not kept any more.
+// due reports whether the retention of a task has expired.
 func (r Retention) due(h events.Head, now time.Time) bool {
 	keep := r.Failed
 	if statemachine.State(h.State) == statemachine.Done {
@@ -32,7 +32,7 @@ func (r Retention) due(h events.Head, now time.Time) bool {
 	return keep > 0 && now.Sub(h.At) > keep
 }
 
-// removeLoop removes old tasks once a day.
+// removeLoop removes expired tasks once a day.
 func (ar *archiver) removeLoop(ctx context.Context) {
 	if ar.cfg.Limits.Retention == (Retention{}) {
 		return
@@ -50,7 +50,7 @@ func (ar *archiver) removeLoop(ctx context.Context) {
 	}
 }
 
-// removeOld removes the tasks that are due. Half of the time is for others.
+// removeOld removes the tasks that are due. It sleeps half of the time, to leave room for others.
 func (ar *archiver) removeOld(ctx context.Context) error {
 	due, err := ar.dueTasks(ctx)
 	removed := 0
@@ -71,7 +71,7 @@ func (ar *archiver) removeOld(ctx context.Context) error {
 	return err
 }
 
-// removeSome removes archived tasks, those in use left out, and returns how many.
+// removeSome removes archived tasks, except those in use, and returns how many.
 func (ar *archiver) removeSome(ctx context.Context, ids []events.TaskID) (int, error) {
 	ar.lock()
 	ids = slices.DeleteFunc(slices.Clone(ids), func(id events.TaskID) bool {
@@ -94,8 +94,8 @@ func (ar *archiver) removeSome(ctx context.Context, ids []events.TaskID) (int, e
 	return len(ids), nil
 }
 
-// dueTasks returns the archived tasks that are not kept any more. A family of tasks, parents with all their children, goes when
-// the last of it is due, so that nothing that is left names a parent or a child that is gone.
+// dueTasks returns the archived tasks whose retention has expired. A family of tasks, parents with all their children, is
+// removed together when the last of them is due. So no remaining task refers to a parent or a child that was removed.
 func (ar *archiver) dueTasks(ctx context.Context) ([]events.TaskID, error) {
 	now, f := ar.now(), families{parent: map[events.TaskID]events.TaskID{}, kept: map[events.TaskID]bool{}}
 	for h, err := range ar.past(ctx) {
@@ -114,7 +114,7 @@ func (ar *archiver) dueTasks(ctx context.Context) ([]events.TaskID, error) {
 	return f.due(func(id events.TaskID) (bool, error) { return ar.exists(ctx, id) })
 }
 
-// past yields the heads of the archived tasks, where the log can one by one: there may be millions.
+// past yields the heads of the archived tasks, one by one if the log supports it: there may be millions.
 func (ar *archiver) past(ctx context.Context) iter.Seq2[events.Head, error] {
 	type ordered interface {
 		PastAfter(ctx context.Context, position uint64) iter.Seq2[events.Head, error]
@@ -140,11 +140,11 @@ func (ar *archiver) exists(ctx context.Context, id events.TaskID) (bool, error) 
 	return false, nil
 }
 
-// families finds the tasks that may go without those that they belong to.
+// families finds the families of tasks that can be removed as a whole.
 type families struct {
 	// parent holds the tasks that are due, each with its parent.
 	parent map[events.TaskID]events.TaskID
-	// kept holds the parents of those that are not.
+	// kept holds the parents of tasks that are not due.
 	kept map[events.TaskID]bool
 }
 
@@ -157,7 +157,7 @@ func (f *families) add(id, parent events.TaskID, due bool) {
 	}
 }
 
-// root returns the highest task above one that is due itself.
+// root returns the topmost ancestor of a task that is due itself.
 func (f *families) root(id events.TaskID) events.TaskID {
 	for {
 		above := f.parent[id]
@@ -170,7 +170,7 @@ func (f *families) root(id events.TaskID) events.TaskID {
 
 // due returns the tasks of the families that are due as a whole, the oldest ids first.
 func (f *families) due(exists func(events.TaskID) (bool, error)) ([]events.TaskID, error) {
-	stays := map[events.TaskID]bool{} // roots
+	stays := map[events.TaskID]bool{} // by root
 	for id := range f.kept {
 		if _, due := f.parent[id]; due {
 			stays[f.root(id)] = true

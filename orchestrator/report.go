@@ -17,9 +17,8 @@ func (ws *workSource) Report(ctx context.Context, r work.Outcome) error {
 	return ws.answer(ctx, done)
 }
 
-// ReportThen is Report for callers that do not wait, so that many outcomes need no goroutine each: done is
-// called once, maybe before ReportThen returns, and must not block. It is not called any more when Run has
-// ended meanwhile.
+// ReportThen is Report for callers that do not wait, so that many outcomes need no goroutine each. It calls done once, maybe
+// before it returns. done must not block. It is not called if Run ends first.
 func (ws *workSource) ReportThen(ctx context.Context, r work.Outcome, done func(error)) {
 	failpoint.Pass(failpoint.Reported)
 	in, err := ws.receive(ctx, &r)
@@ -39,7 +38,7 @@ func (ws *workSource) ReportThen(ctx context.Context, r work.Outcome, done func(
 	ws.unlock()
 }
 
-// takeOutcome records the outcome of a call. The lock is held.
+// takeOutcome records the outcome of a call. mu must be held.
 func (ws *workSource) takeOutcome(r work.Outcome, in decide.Received, done func(error)) {
 	late := false
 	ws.engine.turn(r.Task, workerActor(r.Worker), func(t *decide.Turn) error {

@@ -13,8 +13,8 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// resumeAt restores a checkpoint of a task and lets the task go on, in one commit. The state data is read first, so
-// that a task does not go on without it.
+// resumeAt restores a checkpoint of a task and resumes the task, in one commit. It reads the state data first, so that a task
+// is not resumed without it.
 func (op *operations) resumeAt(ctx context.Context, r api.PauseRequest) (api.ControlReply, error) {
 	var point events.Checkpointed
 	err := op.engine.look(ctx, r.ID, func(e *entry) (err error) { point, err = checkpointOf(e.task, r.Checkpoint); return err })
@@ -38,7 +38,7 @@ func (op *operations) resumeAt(ctx context.Context, r api.PauseRequest) (api.Con
 	return reply, err
 }
 
-// checkpointOf finds a checkpoint of a task: FORBIDDEN for one of another task, NOT_FOUND for an unknown one.
+// checkpointOf returns a checkpoint of a task: FORBIDDEN for one of another task, NOT_FOUND for an unknown id.
 func checkpointOf(t *statemachine.Task, id string) (events.Checkpointed, error) {
 	at := slices.IndexFunc(t.Checkpoints, func(c events.Checkpointed) bool { return c.ID == id })
 	if at >= 0 {

@@ -13,7 +13,7 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// Retry implements api.API. The first retry stands in for the redrive, so that the task leaves the dead letter.
+// Retry implements api.API. The first retry counts as the redrive, so that the task leaves the dead letter.
 func (sm *submitter) Retry(ctx context.Context, r api.RetryRequest) (api.SubmitReply, error) {
 	reply, err := sm.anew(ctx, r, redriveOf(r.ID))
 	if err != nil || !reply.Existing {
@@ -22,7 +22,7 @@ func (sm *submitter) Retry(ctx context.Context, r api.RetryRequest) (api.SubmitR
 	return sm.anew(ctx, r, "")
 }
 
-// anew submits a task that goes on where another one ended. Its id is free unless one is given.
+// anew submits a task that continues where another one ended. It chooses an id unless one is passed.
 func (sm *submitter) anew(ctx context.Context, r api.RetryRequest, id events.TaskID) (api.SubmitReply, error) {
 	var req api.SubmitRequest
 	var extra submitExtra
@@ -46,7 +46,7 @@ func (sm *submitter) anew(ctx context.Context, r api.RetryRequest, id events.Tas
 		sub := e.task.Submitted
 		extra = submitExtra{origin: r.ID, parent: nil, reuse: reusable(e, again), tools: sub.Tools, within: sub.Within, programs: programsOf(sub)}
 		extra.created = new(createdOf(e.task))
-		if r.From == "" { // what is made again has not succeeded: it may have happened all the same
+		if r.From == "" { // a call that is repeated may have happened although it did not succeed
 			extra.keyOf = events.TaskID(cmp.Or(string(sub.KeyOf), string(r.ID)))
 		}
 		req = api.SubmitRequest{ID: id, Name: sub.Name, Labels: sub.Labels, Priority: sub.Priority, Queue: sub.Queue, Actor: r.Actor, Via: r.Via, Plan: e.plan.Program.Plan().JSON()}
@@ -59,7 +59,7 @@ func (sm *submitter) anew(ctx context.Context, r api.RetryRequest, id events.Tas
 	return sm.submit(ctx, req, extra)
 }
 
-// mayRetry returns why a task cannot be made anew.
+// mayRetry returns why a task cannot be retried, nil if it can.
 func mayRetry(e *entry, r api.RetryRequest) error {
 	if e.plan.Unusable != nil {
 		return e.plan.Unusable
@@ -93,7 +93,7 @@ func (sm *submitter) Redrive(ctx context.Context, r api.RedriveRequest) (api.Sub
 	return sm.anew(ctx, api.RetryRequest{ID: r.ID, Actor: r.Actor, Via: "redrive"}, redriveOf(r.ID))
 }
 
-// withPlan lets a task go on whose plan can be read again.
+// withPlan unblocks a task whose plan can be read again.
 func (sm *submitter) withPlan(ctx context.Context, r api.RedriveRequest, sub *events.Submitted) (api.SubmitReply, error) {
 	prog, err := sm.compiler.program(ctx, sub)
 	if err != nil {
@@ -111,8 +111,8 @@ func (sm *submitter) withPlan(ctx context.Context, r api.RedriveRequest, sub *ev
 	return reply, err
 }
 
-// redriveOf is the id of the first task that goes on for a failed one. It follows from that, so that a task is
-// redriven once, and known to be without a look at the others.
+// redriveOf returns the id of the first task that continues a failed one. It is derived from the failed task's id, so that a
+// task is redriven once, and that is known without reading other tasks.
 func redriveOf(id events.TaskID) events.TaskID { return events.KeyedTaskID("", "redrive:"+string(id)) }
 
 func mayRedrive(e *entry) error {
@@ -132,7 +132,7 @@ func mayRedrive(e *entry) error {
 		WithHint("orch list --dead shows what is; orch explain %s", e.id)
 }
 
-// deadLetter keeps the lines of tasks that need a person.
+// deadLetter returns the lines of tasks that need a person.
 func deadLetter(lines []api.Summary) []api.Summary {
 	known := make(map[events.TaskID]bool, len(lines))
 	for _, line := range lines {
@@ -150,8 +150,8 @@ func deadLetter(lines []api.Summary) []api.Summary {
 	})
 }
 
-// doubtful returns a step that may have taken effect and that a retry would repeat without being asked
-// to: one in doubt, or a call with effects that was cancelled while it ran, here or elsewhere. "" if there is none.
+// doubtful returns a step that may have had its effect and that a retry would repeat without a request: one in doubt, or a call
+// with effects that was cancelled while it ran, here or elsewhere. It returns "" if there is none.
 func doubtful(t *statemachine.Task, asked map[string]bool) string {
 	for _, key := range t.Order {
 		s := t.Steps[key]
@@ -163,8 +163,8 @@ func doubtful(t *statemachine.Task, asked map[string]bool) string {
 	return ""
 }
 
-// repeated returns the steps that a retry makes again: `from`, or without it every step that ended
-// badly, and all that needs one of them.
+// repeated returns the steps that a retry repeats: from, or if that is empty every step that ended badly, and all steps that
+// need one of them.
 func repeated(e *entry, from string) (map[string]bool, error) {
 	if from != "" && e.plan.Program.Node(from) == nil {
 		return nil, fault.New(fault.NotFound, "the plan has no step %q", decide.Clip(from)).WithField("from")
@@ -185,8 +185,8 @@ func repeated(e *entry, from string) (map[string]bool, error) {
 	return again, nil
 }
 
-// reusable lists the recorded outputs of a task that a retry can take over. An approve step that covers calls which are made again
-// asks again: its grant is one of the task before.
+// reusable returns the recorded outputs that a retry can reuse. An approve step that covers repeated calls asks again, because
+// its grant belongs to the former task.
 func reusable(e *entry, again map[string]bool) []events.Reused {
 	var list []events.Reused
 	for _, n := range e.plan.Program.Steps() {

@@ -10,8 +10,8 @@ import (
 	"github.com/orch-dev/orch/plan"
 )
 
-// secretPlace names the part of a plan that holds a secret: the argument of a single call by its name alone, that of a step
-// with its way, of a text the line. It is "plan" when no part of it does by itself.
+// secretPlace returns the part of a plan that contains a secret: an argument by name for a single call, by path for a step, a
+// line number for a text. It returns "plan" if no single part contains it.
 func (cl *cleaner) secretPlace(text []byte) string {
 	var p struct {
 		Steps []map[string]json.RawMessage `json:"steps"`
@@ -25,7 +25,7 @@ func (cl *cleaner) secretPlace(text []byte) string {
 	}
 	for i, step := range p.Steps {
 		var id string
-		_ = json.Unmarshal(step["id"], &id) // a step without a text for that has another name
+		_ = json.Unmarshal(step["id"], &id) // a step without an id gets its index as name
 		way := "steps[" + strconv.Itoa(i) + "]"
 		part := cl.secretPart(step)
 		switch {
@@ -35,7 +35,7 @@ func (cl *cleaner) secretPlace(text []byte) string {
 			return way + "." + part
 		}
 		var args map[string]json.RawMessage
-		_ = json.Unmarshal(step["with"], &args) // then it is the whole of it
+		_ = json.Unmarshal(step["with"], &args) // then the secret is in the whole value
 		switch arg := cl.secretPart(args); {
 		case arg == "":
 			return way + ".with"
@@ -48,7 +48,7 @@ func (cl *cleaner) secretPlace(text []byte) string {
 	return "plan"
 }
 
-// secretPart is the name of the first field that holds a secret, with its name or by itself.
+// secretPart returns the name of the first field that contains a secret, with its name or by itself.
 func (cl *cleaner) secretPart(fields map[string]json.RawMessage) string {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		field, err := json.Marshal(map[string]json.RawMessage{name: fields[name]})

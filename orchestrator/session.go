@@ -15,15 +15,15 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// A session is what the calls of one client have in common: a workspace, the files that were read, checkpoints, approvals.
-// It is a task with a history of its own, which waits until the session ends. The calls are tasks of their own, which run side
-// by side and name it.
+// A session is the shared context of the calls of one client: a workspace, the files that were read, checkpoints, approvals. It
+// is a task with its own history, which waits until the session ends. The calls are separate tasks that refer to the session
+// and run side by side.
 
-// maxSessionReads bounds the files that a session is known to have read and that a call is told of; of more than these it is told
-// those whose name its arguments have.
+// maxSessionReads limits the files that a session read and that are sent with a call. If there are more, only those are sent
+// whose name occurs in the arguments.
 const maxSessionReads = 500
 
-// checkSession refuses a task of a session that is over, or of somebody else.
+// checkSession refuses a task in a session that has ended or belongs to somebody else.
 func (sm *submitter) checkSession(ctx context.Context, r api.SubmitRequest) error {
 	if r.Session == "" || r.Session == r.ID {
 		return nil
@@ -39,7 +39,7 @@ func (sm *submitter) checkSession(ctx context.Context, r api.SubmitRequest) erro
 	})
 }
 
-// addContext adds to a call what its session knows.
+// addContext adds the state of its session to a call.
 func (ws *workSource) addContext(ctx context.Context, of *dispatch.Offer) error {
 	tool, ok := ws.cfg.Catalogue.Get(of.Call.Tool)
 	if !ok {
@@ -80,7 +80,7 @@ func withScopes(open *work.Access, granted []string) *work.Access {
 	return open
 }
 
-// readsFor are the files that were read, of many only those that the arguments may mean.
+// readsFor returns the files that were read. If there are many, it returns only those that the arguments may refer to.
 func readsFor(all map[string]string, args json.RawMessage) map[string]string {
 	some := make(map[string]string, min(len(all), maxSessionReads))
 	names := map[string]bool{}
@@ -97,7 +97,7 @@ func readsFor(all map[string]string, args json.RawMessage) map[string]string {
 	return some
 }
 
-// textsIn are the strings in the fields of arguments and in their lists.
+// textsIn returns the strings in the fields of arguments and in their lists.
 func textsIn(args json.RawMessage) (texts []string) {
 	var fields map[string]any
 	_ = json.Unmarshal(args, &fields)
@@ -116,9 +116,9 @@ func textsIn(args json.RawMessage) (texts []string) {
 	return texts
 }
 
-// share writes into the session of a call what the session has to know of its outcome, before the outcome itself: what the client
-// hears of is then known to its next call. A grant of the session that fits what the call asks for is lent to it. The lock is
-// held, also when then is called.
+// share records in the session of a call what the outcome means for it, before the outcome itself is recorded. So the next call
+// of the client sees everything that the client has received. If the call needs an approval that the session has been granted,
+// then gets it as lent. mu must be held; it is also held when then is called.
 func (ws *workSource) share(r *work.Outcome, then func(lent *statemachine.Approval, err error)) {
 	e := ws.engine.tasks[r.Task]
 	if e == nil || e.task == nil || decide.ContextOf(e.task) == "" || len(r.Facts) == 0 && r.ApprovalRequest == nil {
@@ -126,7 +126,7 @@ func (ws *workSource) share(r *work.Outcome, then func(lent *statemachine.Approv
 		return
 	}
 	if caller := e.read(); !caller.Holds(r.Ref, r.Worker) {
-		then(nil, nil) // it comes too late
+		then(nil, nil) // the outcome is too late
 		return
 	}
 	facts := r.Facts
@@ -152,12 +152,12 @@ func (ws *workSource) share(r *work.Outcome, then func(lent *statemachine.Approv
 	})
 }
 
-// ofSession reports whether a fact of a call belongs to its session alone.
+// ofSession reports whether a fact of a call is recorded in its session only.
 func ofSession(kind events.Kind) bool {
 	return kind == events.CheckpointCreated || kind == events.CheckpointRestored || kind == events.ApprovalRequested
 }
 
-// carry opens for the session of a call what a grant has opened for it. The lock is held.
+// carry opens for the session of a call what a grant has opened for it. mu must be held.
 func (en *engine) carry(e *entry, kind events.Kind, d *events.Decision) {
 	session := decide.ContextOf(e.task)
 	a := e.task.Approval(d.ID)

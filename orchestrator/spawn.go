@@ -17,14 +17,13 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// This file holds the children that calls ask for (TASK_SPAWN). A worker brings the plan of the child instead
-// of a result; from then on no worker has the call, and the end of the child is its end. A child never reaches
-// further than the task that has asked for it (S0-181).
+// This file handles children that calls start (TASK_SPAWN). A worker reports the plan of the child instead of a result. From
+// then on no worker holds the call, and it ends when the child ends. A child never reaches further than the task that started
+// it (S0-181).
 
 const spawnedStatus = string(statemachine.Done)
 
-// acceptSpawn checks the child that a call asks for and stores what belongs to it. A child that cannot be is
-// the error of the call.
+// acceptSpawn checks the child that a call starts and stores its large values. An invalid child is the error of the call.
 func (ws *workSource) acceptSpawn(ctx context.Context, r *work.Outcome) (*events.Spawned, error) {
 	var err error
 	var spawned *events.Spawned
@@ -56,7 +55,7 @@ func (ws *workSource) checkSpawn(ctx context.Context, s *work.Spawn) (*events.Sp
 	return spawned, err
 }
 
-// inFile adds the file that an error is about; one about the form of a plan names it already.
+// inFile adds the file to an error. An error about the form of a plan names it already.
 func inFile(file string, err error) error {
 	if file == "" || fault.Has(err, fault.InvalidPlan) {
 		return err
@@ -66,8 +65,8 @@ func inFile(file string, err error) error {
 	return &named
 }
 
-// bind says what a child may reach at most that a call of the task has asked for: what the plan of the task
-// allows, and the time that is left for the call.
+// bind sets the bounds of a child that a call of the task starts: what the plan of the task allows, and the time left for the
+// call.
 func (e *entry) bind(step string, child *submitExtra) {
 	allow := events.Allow{}
 	if own := allowOf(e); own != nil {
@@ -87,8 +86,8 @@ func earliest(a, b *time.Time) *time.Time {
 	return a
 }
 
-// toolsFor returns the tools that a task may call: those that its plan names and the task above may call; nil
-// for any. FORBIDDEN when its plan calls another one.
+// toolsFor returns the tools that a task may call: those in its plan that the parent task may call; nil for any. It returns
+// FORBIDDEN if the plan calls another tool.
 func toolsFor(p *plan.Plan, above []string) ([]string, error) {
 	allowed := above
 	if own := p.Limits.Tools; len(own) > 0 {
@@ -109,14 +108,14 @@ func toolsFor(p *plan.Plan, above []string) ([]string, error) {
 	return allowed, nil
 }
 
-// Callable returns the only tools that a task may call; none when it may call any.
+// Callable returns the only tools that a task may call; none if it may call any.
 func (rd *reader) Callable(ctx context.Context, id events.TaskID) ([]string, error) {
 	var names []string
 	err := rd.engine.look(ctx, id, func(e *entry) error { names = slices.Clone(e.task.Submitted.Tools); return nil })
 	return names, err
 }
 
-// tellSpawner reports the end of a child to the call that has asked for it (S0-180). The lock is held.
+// tellSpawner reports the end of a child to the call that started it (S0-180). mu must be held.
 func (en *engine) tellSpawner(e *entry, parent *events.Parent) {
 	child := e.id
 	switch e.task.State {
@@ -138,7 +137,7 @@ func (en *engine) tellSpawner(e *entry, parent *events.Parent) {
 	}
 }
 
-// reportOf is the final report of a child: its outputs, or the result of its last step if its plan has none.
+// reportOf returns the final report of a child: its outputs, or the result of its last step if its plan has no outputs.
 func reportOf(e *entry) events.Value {
 	p := e.plan.Program.Plan()
 	if p == nil || len(p.Outputs) > 0 {
@@ -150,7 +149,7 @@ func reportOf(e *entry) events.Value {
 	return events.Value{}
 }
 
-// bringReport makes the report of a child the result of the call that has asked for it.
+// bringReport makes the report of a child the result of the call that started it.
 func (en *engine) bringReport(ctx context.Context, parent *events.Parent, child events.TaskID, report events.Value) {
 	output, raw, err := en.blobs.spawnOutput(ctx, child, report)
 	switch {
@@ -170,7 +169,7 @@ func (en *engine) bringReport(ctx context.Context, parent *events.Parent, child 
 	}
 }
 
-// spawnOutput is the output of TASK_SPAWN (O-1). Outputs that hold nothing but a `report` are that report.
+// spawnOutput returns the output of TASK_SPAWN (O-1). Outputs with a single field `report` are replaced by that field.
 func (bs *blobStore) spawnOutput(ctx context.Context, child events.TaskID, report events.Value) (events.Value, json.RawMessage, error) {
 	raw, err := bs.fetch(ctx, report)
 	if err != nil {
@@ -192,7 +191,7 @@ func (bs *blobStore) spawnOutput(ctx context.Context, child events.TaskID, repor
 	return output, raw, err
 }
 
-// childFault is the error of a step whose child ended badly; failure is nil when the child was cancelled.
+// childFault is the error of a step whose child ended badly. failure is nil if the child was cancelled.
 func childFault(child events.TaskID, failure *fault.Error) *fault.Error {
 	if failure == nil {
 		return fault.New(fault.Cancelled, "the child task %s was cancelled", child)
@@ -200,8 +199,7 @@ func childFault(child events.TaskID, failure *fault.Error) *fault.Error {
 	return fault.New(failure.Code, "child task %s: %s", child, failure.Message)
 }
 
-// sameReach is what a part of a task has of the client of the whole: its roots. Nobody waits at a part to answer
-// questions.
+// sameReach returns the client of a child task: the roots of the parent's client only. Nobody answers questions for a child.
 func sameReach(c *events.Client) *events.Client {
 	if c == nil || len(c.Roots) == 0 {
 		return nil

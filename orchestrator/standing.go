@@ -13,13 +13,13 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// What a person has granted for good to their sessions is kept in a task of theirs that waits: its approvals are the grants, its
-// history says who gave and who took back each of them (ADR 0033).
+// The permanent grants of a person to their sessions are stored in a waiting task of that person. Its approvals are the grants,
+// and its history records who gave and who revoked each of them (ADR 0033).
 
-// maxStanding bounds the grants that a person has for good.
+// maxStanding limits the permanent grants of a person.
 const maxStanding = 200
 
-// standingLife is the longest that a task can wait.
+// standingLife is the longest time that a task can wait.
 const standingLife = 3650 * 24 * time.Hour
 
 func standingPlan() map[string]any {
@@ -29,13 +29,13 @@ func standingPlan() map[string]any {
 	}
 }
 
-// openStanding makes the task that keeps the grants of whoever submitted a task. It is there before the decision, so that nothing but
-// the decision can be refused.
+// openStanding creates the task for the grants of whoever submitted a task. It is created before the decision, so that only the
+// decision itself can be refused.
 func (ap *approver) openStanding(ctx context.Context, task events.TaskID) error {
 	var of string
 	err := ap.engine.look(ctx, task, func(e *entry) error { of = e.task.Requestor; return nil })
 	if err != nil || !decide.IsUser(of) {
-		return err // the decision is refused for an agent
+		return err // agents may not decide this
 	}
 	id := decide.StandingID(of)
 	_, err = ap.submitter.Submit(ctx, api.SubmitRequest{ID: id, Session: id, Name: api.GrantsName, Plan: decide.MustJSON(standingPlan()), Actor: of})
@@ -54,7 +54,7 @@ func (ap *approver) openStanding(ctx context.Context, task events.TaskID) error 
 	})
 }
 
-// standing are the grants of a session, or of a person, that somebody can take back.
+// standing returns the grants of a session, or of a person, that can be revoked.
 func standing(t *statemachine.Task) (list []*statemachine.Approval) {
 	for _, a := range t.Approvals {
 		if a.Status == statemachine.ApprovalGranted && len(a.Scopes) > 0 {
@@ -64,7 +64,7 @@ func standing(t *statemachine.Task) (list []*statemachine.Approval) {
 	return list
 }
 
-// keepStanding opens for good what a decision has opened for good. It is done once.
+// keepStanding stores the permanent grants of a decision. Repeating it changes nothing.
 func (ap *approver) keepStanding(ctx context.Context, task events.TaskID, id string) error {
 	var of string
 	var granted statemachine.Approval
@@ -86,8 +86,9 @@ func (ap *approver) keepStanding(ctx context.Context, task events.TaskID, id str
 	})
 }
 
-// addStanding adds to a call of a session what is granted for good to whoever has the session. The task that keeps it is open, so one
-// that is not at hand does not exist. What the node would not offer now does not hold now: nothing with four eyes, and not its root.
+// addStanding adds the permanent grants of the session's owner to a call of a session. The task that stores them is always
+// open; if it is not in memory, it does not exist. Grants that the node would not offer now are left out: all of them with four
+// eyes, and those for its root.
 func (ap *approver) addStanding(ctx context.Context, of string, call *work.Call) error {
 	id := decide.StandingID(of)
 	ap.lock()

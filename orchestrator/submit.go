@@ -31,7 +31,7 @@ const (
 	maxInputs    = 4 << 20
 )
 
-// submitter makes tasks of plans.
+// submitter creates tasks from plans.
 type submitter struct {
 	*core
 
@@ -42,25 +42,25 @@ type submitter struct {
 	clean    *cleaner
 }
 
-// submitExtra is what only the node itself can say about a new task.
+// submitExtra holds properties of a new task that only the node itself can set.
 type submitExtra struct {
 	parent *events.Parent
 	reuse  []events.Reused
 	origin events.TaskID
 	keyOf  events.TaskID
-	// tools, within and deadline are what bounds the task from above (events.Submitted).
+	// tools, within and deadline are the bounds that the parent task imposes (events.Submitted).
 	tools    []string
 	within   []events.Allow
 	deadline *time.Time
-	// created is the time of submission that the expressions of the plan see; nil for now.
+	// created is the submission time that the expressions of the plan see; nil for now.
 	created *time.Time
-	// share is that of the tasks above (events.Submitted).
+	// share is the share of the parent task (events.Submitted).
 	share string
-	// limited is that of the tasks above.
+	// limited is set if the parent task is limited.
 	limited bool
 	// programs are those of the task that this one comes from.
 	programs []events.Program
-	// maxSteps bounds limits.max_steps of the plan, 0 for no bound.
+	// maxSteps limits limits.max_steps of the plan; 0 for no limit.
 	maxSteps int
 }
 
@@ -154,7 +154,7 @@ func (sm *submitter) submit(ctx context.Context, r api.SubmitRequest, extra subm
 type submission struct {
 	id     events.TaskID
 	chosen bool // the id may exist already
-	// keysOf is whose key it is, generation how many tasks have held the key before.
+	// keysOf is whose idempotency key it is. generation is how many tasks have held the key before.
 	keysOf     string
 	generation int
 
@@ -163,7 +163,7 @@ type submission struct {
 	payload *events.Submitted
 }
 
-// prepare checks a request and makes the first event of it. It needs no lock.
+// prepare checks a request and builds the first event of the task. It does not need mu.
 func (sm *submitter) prepare(ctx context.Context, r api.SubmitRequest, extra submitExtra) (*submission, error) {
 	if err := sm.clean.checkRequest(r); err != nil {
 		return nil, err
@@ -263,7 +263,7 @@ func (cl *cleaner) checkRequest(r api.SubmitRequest) error {
 	return cl.checkNames(r)
 }
 
-// maxRoots bounds the roots of a client.
+// maxRoots limits the roots of a client.
 const maxRoots = 32
 
 func checkClient(c *events.Client) error {
@@ -325,7 +325,7 @@ func (cl *cleaner) checkNames(r api.SubmitRequest) error {
 	return nil
 }
 
-// inputs checks the inputs against the plan's schema and for secrets.
+// inputs checks the inputs against the schema of the plan and for secrets.
 func (cl *cleaner) inputs(prog *program, given json.RawMessage) (json.RawMessage, error) {
 	inputs, err := prog.CheckInputs(given)
 	if err != nil {
@@ -340,7 +340,7 @@ func (cl *cleaner) inputs(prog *program, given json.RawMessage) (json.RawMessage
 	return inputs, nil
 }
 
-// describe fills in what the request or else the plan says about the task.
+// describe fills in the properties of the task from the request, or else from the plan.
 func (cl *cleaner) describe(p *events.Submitted, pl *plan.Plan, r api.SubmitRequest) {
 	p.Name, p.Summary = cmp.Or(r.Name, pl.Name, "task"), pl.Summary
 	p.Priority = cmp.Or(r.Priority, string(pl.Priority), "normal")
@@ -360,8 +360,7 @@ func (cl *cleaner) describe(p *events.Submitted, pl *plan.Plan, r api.SubmitRequ
 	}
 }
 
-// create makes the task, or finds the one that the id stands for already. The lock is held; done is
-// called with the lock held.
+// create creates the task, or finds the existing task with its id. mu must be held; it is also held when done is called.
 func (sm *submitter) create(s *submission, actor string, extra submitExtra, done func(api.SubmitReply, error)) {
 	if !s.chosen {
 		sm.begin(s, actor, extra, done)
@@ -370,7 +369,7 @@ func (sm *submitter) create(s *submission, actor string, extra submitExtra, done
 	sm.engine.enter(s.id, func(e *entry, err error) {
 		switch {
 		case fault.Has(err, fault.NotFound) && sm.engine.tasks[s.id] != nil:
-			sm.create(s, actor, extra, done) // another request was first
+			sm.create(s, actor, extra, done) // another request was faster
 		case fault.Has(err, fault.NotFound):
 			sm.begin(s, actor, extra, done)
 		case sm.released(s, e, err):
@@ -390,8 +389,8 @@ func sameWork(a, b *events.Submitted) bool {
 	return a.PlanSHA256 == b.PlanSHA256 && a.Inputs.Ref == b.Inputs.Ref && bytes.Equal(a.Inputs.Raw, b.Inputs.Raw)
 }
 
-// admit applies the concurrency rule of a new task. With cancel_running the newest task wins: those
-// that wait give way as well.
+// admit applies the concurrency rule of a new task. With cancel_running the newest task wins: tasks that wait for the key are
+// cancelled as well.
 func (sm *submitter) admit(p *events.Submitted) error {
 	c := p.Concurrency
 	if c == nil || sm.engine.keyring.keys[c.Key] == nil || len(sm.engine.keyring.keys[c.Key].holders) < c.Limit {
@@ -410,7 +409,7 @@ func (sm *submitter) admit(p *events.Submitted) error {
 	return nil
 }
 
-// begin writes the first commit of a task. The lock is held.
+// begin writes the first commit of a task. mu must be held.
 func (sm *submitter) begin(s *submission, actor string, extra submitExtra, done func(api.SubmitReply, error)) {
 	actor = cmp.Or(actor, decide.ActorNode)
 	err := error(nil)

@@ -10,9 +10,8 @@ import (
 	"github.com/orch-dev/orch/events"
 )
 
-// timers wakes open tasks at the times that their histories name; each task has at most one, the next.
-// It is memory only: after a restart it is filled again from the log, so every timer fires once
-// whatever happens.
+// timers wakes open tasks at the times in their histories. Each task has at most one timer, the next. Timers are in memory
+// only. A restart sets them again from the log, so every timer fires once.
 type timers struct {
 	mu     sync.Mutex
 	queue  timerHeap
@@ -31,7 +30,7 @@ type timerHeap []*timer
 
 func (q timerHeap) Len() int { return len(q) }
 
-// Less orders by time, and timers of the same time by task: the same history leads to the same decisions.
+// Less orders by time, then by task, so that the same history leads to the same decisions.
 func (q timerHeap) Less(i, j int) bool {
 	return cmp.Or(q[i].at.Compare(q[j].at), cmp.Compare(q[i].id, q[j].id)) < 0
 }
@@ -61,7 +60,7 @@ func newTimers() timers {
 	return timers{byTask: map[events.TaskID]*timer{}, poke: make(chan struct{}, 1)}
 }
 
-// set wakes a task at a time, or earlier if it has an earlier timer.
+// set sets the timer of a task, unless it has an earlier one.
 func (t *timers) set(at time.Time, id events.TaskID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -92,7 +91,7 @@ func (t *timers) setMaybe(at *time.Time, id events.TaskID) {
 	}
 }
 
-// next returns when the timer of a task is due, nil when it has none.
+// next returns when the timer of a task is due, nil if it has none.
 func (t *timers) next(id events.TaskID) *time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -102,7 +101,7 @@ func (t *timers) next(id events.TaskID) *time.Time {
 	return nil
 }
 
-// clear takes the timer of a task away.
+// clear removes the timer of a task.
 func (t *timers) clear(id events.TaskID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -112,10 +111,11 @@ func (t *timers) clear(id events.TaskID) {
 	}
 }
 
-// maxNap is how long it takes at most to see that the machine has slept, in which the clock goes on and no timer of Go does.
+// maxNap limits a wait, so that a sleep of the machine is noticed. Timers of Go do not advance while it sleeps, but the wall
+// clock does.
 const maxNap = time.Minute
 
-// due removes the timers that are due and returns them with the time until the next one.
+// due removes the timers that are due, and returns them with the time until the next one.
 func (t *timers) due(now time.Time) (ids []events.TaskID, next time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -143,7 +143,7 @@ func (t *timers) run(ctx context.Context, o *engine) {
 		case <-timer.C:
 		}
 		o.lock()
-		ids, next := t.due(o.cfg.Clock()) // under the lock: a task that has no timer has been woken
+		ids, next := t.due(o.cfg.Clock()) // with mu held: a task without a timer has been woken
 		for _, id := range ids {
 			o.wake(id)
 		}

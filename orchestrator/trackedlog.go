@@ -7,18 +7,17 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// trackedLog is a log that knows up to which position every commit has been answered and followed up.
+// trackedLog wraps a log and tracks the position up to which every commit has been acknowledged and followed up.
 type trackedLog struct {
 	events.Log
 
 	mu sync.Mutex
-	// newest is the newest position that was answered.
+	// newest is the newest position that was acknowledged.
 	newest uint64
-	// inFlight holds, by append in flight, what newest was when it was sent: it gets a later position.
+	// inFlight holds, for each append in flight, the value of newest when it was sent. The append gets a later position.
 	inFlight map[uint64]uint64
 	next     uint64
-	// lost is what newest was when the first of the appends was sent whose fate nobody knows; they may be
-	// in the log.
+	// lost is the value of newest when the first append with an unknown result was sent. Such appends may be in the log.
 	lost *uint64
 }
 
@@ -46,14 +45,14 @@ func (s *trackedLog) completed(flight, seq uint64, err error) {
 	s.newest = max(s.newest, seq)
 }
 
-// sent is the number of appends so far.
+// sent returns how many appends were sent.
 func (s *trackedLog) sent() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.next
 }
 
-// processedUpTo is the position up to which everything in the log has been followed up.
+// processedUpTo returns the position up to which everything in the log has been followed up.
 func (s *trackedLog) processedUpTo() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,7 +66,7 @@ func (s *trackedLog) processedUpTo() uint64 {
 	return low
 }
 
-// start sets the position that a restart has read up to.
+// start sets the position up to which a restart has read.
 func (s *trackedLog) start(seq uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"github.com/orch-dev/orch/events"
 )
 
-// tree is the page of the tasks that belong together by their parents. It keeps the oldest ones, so that no task comes without
-// those above it.
+// tree returns a page with the tasks that are related by their parents. It keeps the oldest ones, so that no task is listed
+// without its ancestors.
 func (rd *reader) tree(ctx context.Context, r api.ListRequest, lines []api.Summary) (api.ListReply, error) {
 	lines = related(r.Tree, lines)
 	slices.SortFunc(lines, func(a, b api.Summary) int { return newer(b, a) })
@@ -27,7 +27,7 @@ func (rd *reader) tree(ctx context.Context, r api.ListRequest, lines []api.Summa
 	return reply, nil
 }
 
-// related keeps the lines of the tasks that have the same uppermost parent as one of them.
+// related returns the lines of the tasks that have the same topmost parent as id.
 func related(id events.TaskID, lines []api.Summary) []api.Summary {
 	parents := make(map[events.TaskID]events.TaskID, len(lines))
 	for _, line := range lines {

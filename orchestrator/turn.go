@@ -25,7 +25,7 @@ func (en *engine) change(ctx context.Context, id events.TaskID, actor string, sa
 	return en.answer(ctx, done)
 }
 
-// answer waits for the end of a turn.
+// answer waits for the result of a turn.
 func (c *core) answer(ctx context.Context, done <-chan error) error {
 	select {
 	case err := <-done:
@@ -37,7 +37,7 @@ func (c *core) answer(ctx context.Context, done <-chan error) error {
 	}
 }
 
-// turn queues a decision about a task; done hears how it ended, with the lock held. The lock is held.
+// turn queues a decision about a task. done gets the result. mu must be held; it is also held when done is called.
 func (en *engine) turn(id events.TaskID, actor string, say func(*decide.Turn) error, done func(error)) {
 	en.enter(id, func(e *entry, err error) {
 		if err != nil {
@@ -48,8 +48,7 @@ func (en *engine) turn(id events.TaskID, actor string, say func(*decide.Turn) er
 	})
 }
 
-// wake lets a task go on by itself, such as after a timer. Finished tasks have nothing to wake for. The
-// lock is held.
+// wake lets a task continue by itself, such as after a timer. It ignores finished tasks. mu must be held.
 func (en *engine) wake(id events.TaskID) {
 	if en.tasks[id] == nil && !en.keyring.isUnread(id) && en.asleep[id] == nil {
 		return
@@ -69,8 +68,8 @@ func (en *engine) wake(id events.TaskID) {
 	})
 }
 
-// move takes the turn of a woken task. It does not ask again what the task has just been asked: if that
-// could not be written, it cannot be now.
+// move runs the turn of a woken task. It does not catch up again: if the result could not be written just now, it cannot be
+// written in this turn either.
 func (en *engine) move(e *entry, err error) {
 	if err != nil {
 		return
@@ -79,7 +78,7 @@ func (en *engine) move(e *entry, err error) {
 	en.decide(e, decide.ActorNode, func(*decide.Turn) error { return nil }, func(err error) { en.woken(e, began, err) })
 }
 
-// woken sets the next timer of a task after a turn of its own that began at a time.
+// woken sets the next timer of a task after a turn of move that started at began.
 func (en *engine) woken(e *entry, began time.Time, err error) {
 	switch {
 	case err != nil:
@@ -92,7 +91,7 @@ func (en *engine) woken(e *entry, began time.Time, err error) {
 	}
 }
 
-// decide runs one decision and appends what it says. The lock is held and the entry is not busy.
+// decide runs one decision and appends its events. mu must be held, and the entry must not be busy.
 func (en *engine) decide(e *entry, actor string, say func(*decide.Turn) error, done func(error)) {
 	en.began = time.Now()
 	t, err := decide.Decide(e.read(), actor, say)
@@ -110,7 +109,7 @@ func (en *engine) decide(e *entry, actor string, say func(*decide.Turn) error, d
 	en.append(e, t, done)
 }
 
-// append writes the turn as one commit. The lock is held.
+// append writes the turn as one commit. mu must be held.
 func (en *engine) append(e *entry, t *decide.Turn, done func(error)) {
 	if en.loss != nil {
 		en.discard(e, en.loss, done)
@@ -146,7 +145,7 @@ func (en *engine) append(e *entry, t *decide.Turn, done func(error)) {
 	})
 }
 
-// store puts the large values of a commit where its references point to.
+// store writes the large values of a commit to the blob store.
 func (bs *blobStore) store(ctx context.Context, blobs []json.RawMessage) error {
 	ctx, stop := context.WithTimeout(ctx, blobTime)
 	defer stop()
@@ -167,7 +166,7 @@ func headOf(t *statemachine.Task) events.Head {
 	return h
 }
 
-// appended follows a commit up once the log has answered. The lock is held.
+// appended follows up a commit after the log has answered. mu must be held.
 func (en *engine) appended(e *entry, t *decide.Turn, seq uint64, err error, done func(error)) {
 	if err != nil {
 		en.discard(e, err, done)
@@ -183,8 +182,7 @@ func (en *engine) appended(e *entry, t *decide.Turn, seq uint64, err error, done
 	en.release(e)
 }
 
-// discard forgets what a failed turn has done to the task in memory and reads it from the log again.
-// The lock is held.
+// discard drops the effects of a failed turn on the task in memory, and reads the task from the log again. mu must be held.
 func (en *engine) discard(e *entry, err error, done func(error)) {
 	if fault.Has(err, fault.Internal) || fault.Has(err, fault.DataLoss) {
 		en.cfg.Logger.Error("append_failed", slog.Any("task", e.id), slog.Any("error", err))
@@ -195,7 +193,7 @@ func (en *engine) discard(e *entry, err error, done func(error)) {
 	en.load(e)
 }
 
-// follow draws the consequences of a durable commit. The lock is held.
+// follow follows up a durable commit. mu must be held.
 func (en *engine) follow(e *entry, t *decide.Turn) {
 	en.listed.update(e)
 	en.quota.weigh(e)
@@ -216,7 +214,7 @@ func (en *engine) follow(e *entry, t *decide.Turn) {
 		case *events.Moved:
 			en.queue.moved(e, event.Kind)
 		case *events.Approval:
-			if !e.task.State.Terminal() { // who looks at one of a finished task sees by the clock how it stands
+			if !e.task.State.Terminal() { // approvals of finished tasks expire without an event
 				en.timers.set(d.ExpiresAt, e.id)
 				en.timers.setMaybe(d.RemindAt, e.id)
 			}
@@ -240,7 +238,7 @@ func (en *engine) follow(e *entry, t *decide.Turn) {
 			en.queue.dispatcher.Remove(&e.calls, d.Step)
 		case *events.CancelRequested:
 			en.cancelDelegated(e.id, "", parentStopped)
-			en.queue.queueReady(e) // what a pause held
+			en.queue.queueReady(e) // calls that a pause kept back
 		case *events.Called:
 			en.queue.called(e, d)
 		case *events.Spawned:
@@ -268,7 +266,7 @@ func (en *engine) follow(e *entry, t *decide.Turn) {
 	en.queue.dispatcher.Dispatch()
 }
 
-// paused takes the calls of a task out of the queues, or brings them back.
+// paused removes the calls of a paused task from the queues, or queues the calls of a resumed one.
 func (en *engine) paused(e *entry) {
 	if !e.held() {
 		en.queue.queueReady(e)
@@ -278,7 +276,7 @@ func (en *engine) paused(e *entry) {
 	en.keyring.leaveLine(e)
 }
 
-// skipped stops what runs for a step that the task does without.
+// skipped stops everything that runs for a skipped step.
 func (en *engine) skipped(e *entry, step string) {
 	en.queue.dispatcher.Remove(&e.calls, step)
 	en.queue.revoke(e, step)
@@ -290,11 +288,11 @@ func (en *engine) skipped(e *entry, step string) {
 
 const parentEnded = "the parent task went on without it"
 
-// over draws the consequences of the end of a task. The lock is held.
+// over follows up the end of a task. mu must be held.
 func (en *engine) over(e *entry) {
 	e.open, e.behind, e.given = false, false, nil
 	for _, step := range sortedKeys(e.calls.Leases) {
-		if e.task.Steps[step].State.Over() { // single calls go on, and are missed when their worker is lost
+		if e.task.Steps[step].State.Over() { // single calls continue; the loss of their workers must be noticed
 			en.queue.revoke(e, step)
 		}
 	}

@@ -13,26 +13,25 @@ import (
 	"github.com/orch-dev/orch/orchestrator/decide"
 )
 
-// This file holds how decisions and views get at large values, which lie in the blob store: never while
-// the lock is held. What needs one that is not in memory stops, lets go of the lock, and is done again
-// when the value has been read.
+// Decisions and views read large values from the blob store, but never with mu held. A decision or view that needs a value that
+// is not in memory stops, releases mu, and is repeated when the value has been read.
 
-// maxValues bounds the bytes of large values that are kept in memory in case they are asked for again.
+// maxValues limits the bytes of cached large values.
 const maxValues = 32 << 20
 
-// blobStore reads and writes large values, which lie beside the log.
+// blobStore reads and writes large values, which are stored beside the log.
 type blobStore struct {
 	*core
 
 	values valueCache
 }
 
-// valueCache keeps the large values that were used last. It is safe for concurrent use.
+// valueCache is an LRU cache of large values. It is safe for concurrent use.
 type valueCache struct {
 	mu    sync.Mutex
 	size  int
 	byRef map[string]*list.Element
-	// order holds *kept, that used last in front.
+	// order holds *kept, the most recently used in front.
 	order list.List
 }
 
@@ -53,7 +52,7 @@ func (v *valueCache) get(ref string) (json.RawMessage, bool) {
 	return k.raw, ok
 }
 
-// put keeps a value; those that were not used for the longest time go.
+// put adds a value and evicts the least recently used ones.
 func (v *valueCache) put(ref string, raw json.RawMessage) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -72,7 +71,7 @@ func (v *valueCache) put(ref string, raw json.RawMessage) {
 	}
 }
 
-// search reads values from the blob store. The error is one that may pass. The lock is not held.
+// search reads values from the blob store. An error is transient. mu must not be held.
 func (bs *blobStore) search(ctx context.Context, wanted []events.Value) (map[string]decide.Fetched, error) {
 	results := make(map[string]decide.Fetched, len(wanted))
 	for _, v := range wanted {
@@ -88,7 +87,7 @@ func (bs *blobStore) search(ctx context.Context, wanted []events.Value) (map[str
 	return results, nil
 }
 
-// viewer shows a task to clients. The lock is held.
+// viewer builds views of a task for clients. mu must be held.
 type viewer struct {
 	decide.Reading
 
@@ -97,7 +96,7 @@ type viewer struct {
 	shown int64
 }
 
-// see lets fn look at a task, again when it needed large values. fn runs with the lock held.
+// see runs fn with a task, and repeats it after reading the large values that it needed. fn runs with mu held.
 func (en *engine) see(ctx context.Context, id events.TaskID, fn func(*viewer) error) error {
 	given := map[string]decide.Fetched{}
 	for {
@@ -108,7 +107,7 @@ func (en *engine) see(ctx context.Context, id events.TaskID, fn func(*viewer) er
 			v.Given = given
 			err := v.OutcomeOf(fn(v))
 			if missing = v.Wanted; len(missing) > 0 {
-				return nil // it says nothing yet
+				return nil // the view is not complete yet
 			}
 			return err
 		})
@@ -123,7 +122,7 @@ func (en *engine) see(ctx context.Context, id events.TaskID, fn func(*viewer) er
 	}
 }
 
-// goOn comes back to a turn whose rest waits for large values, or took too long. The lock is held.
+// goOn schedules the rest of a turn that waits for large values, or took too long. mu must be held.
 func (en *engine) goOn(e *entry, t *decide.Turn) {
 	if len(t.Wanted) == 0 {
 		e.given = nil
@@ -133,7 +132,7 @@ func (en *engine) goOn(e *entry, t *decide.Turn) {
 		return
 	}
 	if len(t.Events) > 0 {
-		e.given = nil // what they were needed for is decided
+		e.given = nil // the decision that needed them is taken
 	}
 	if e.searching {
 		return
@@ -162,8 +161,8 @@ func (en *engine) searchFor(ctx context.Context, e *entry, wanted []events.Value
 	}
 }
 
-// show returns the JSON of a value for people, in place of a lost one its reference, and why. What does
-// not fit into the answer is left out.
+// show returns the JSON of a value. For a lost value it returns the reference and the reason. It omits values that do not fit
+// into the answer.
 func (t *viewer) show(v events.Value) json.RawMessage {
 	size := max(v.Size, int64(len(v.Raw)))
 	if t.shown += size; t.shown > maxAnswer && size > maxAnswer/64 {
@@ -181,7 +180,7 @@ func (t *viewer) show(v events.Value) json.RawMessage {
 	return raw
 }
 
-// showLater is show for a value that was found under the lock, which is not held any more.
+// showLater is show for a value that was found while mu was held. mu must not be held.
 func (en *engine) showLater(ctx context.Context, v events.Value) (json.RawMessage, error) {
 	if v.Ref == "" {
 		return v.Raw, nil
@@ -196,10 +195,10 @@ func (en *engine) showLater(ctx context.Context, v events.Value) (json.RawMessag
 	return raw, err
 }
 
-// blobTime bounds the reading and writing of one large value.
+// blobTime limits the time to read or write one large value.
 const blobTime = 30 * time.Second
 
-// lost reports whether an error of the blob store means that the value will not come back.
+// lost reports whether an error of the blob store means that the value is lost permanently.
 func lost(err error) bool { return fault.Has(err, fault.NotFound) || fault.Has(err, fault.DataLoss) }
 
 func (bs *blobStore) fetch(ctx context.Context, v events.Value) (json.RawMessage, error) {

@@ -12,7 +12,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// workSource is what workers ask for calls, and report to.
+// workSource implements work.Source: workers get calls from it and report to it.
 type workSource struct {
 	*core
 
@@ -55,7 +55,7 @@ func (ws *workSource) Poll(ctx context.Context, p work.Poll) (work.Batch, error)
 	return ws.batch(ctx, p.Worker, d), nil
 }
 
-// hear returns why a worker cannot be served.
+// hear returns why a worker cannot be served, nil if it can.
 func (ws *workSource) hear(worker string) error {
 	if err := ws.serving(); err != nil {
 		return err
@@ -66,7 +66,7 @@ func (ws *workSource) hear(worker string) error {
 	return nil
 }
 
-// leave ends the wait of a poller and returns what it was given in that moment.
+// leave ends the wait of a poller, and returns the delivery that it got in that moment.
 func (ws *workSource) leave(p *dispatch.Poller) dispatch.Delivery {
 	ws.lock()
 	defer ws.unlock()
@@ -108,7 +108,7 @@ func (ws *workSource) Start(ctx context.Context, s work.Started) error {
 	})
 }
 
-// workerActor is who a worker, or an agent, is in the log.
+// workerActor returns the actor of a worker, or of an agent, in the log.
 func workerActor(name string) string {
 	if decide.IsAgent(name) {
 		return name
@@ -131,7 +131,7 @@ func (ws *workSource) Heartbeat(_ context.Context, b work.Heartbeat) (work.Heart
 	now := ws.now()
 	w := ws.queue.dispatcher.Touch(b.Worker, b.Queues, now)
 	if b.Final {
-		w.Seen = time.Time{} // it is online no more
+		w.Seen = time.Time{} // it is offline from now on
 	}
 	var reply work.HeartbeatReply
 	for _, p := range b.Calls {
@@ -145,15 +145,15 @@ func (ws *workSource) Heartbeat(_ context.Context, b work.Heartbeat) (work.Heart
 	return reply, nil
 }
 
-// renew extends the lease of one call, or takes a call up again that the node lost sight of in a
-// restart. It reports whether the call is still the worker's.
+// renew extends the lease of one call, or restores the lease of a call after a restart of the node. It reports whether the
+// worker still holds the call.
 func (ws *workSource) renew(worker string, p work.CallHeartbeat, now time.Time) bool {
 	e := ws.engine.tasks[p.Task]
 	if e == nil {
 		return ws.engine.keyring.isUnread(p.Task) // it will be read again
 	}
 	if e.task == nil {
-		return true // being loaded; the next heartbeat tells
+		return true // being loaded; the next heartbeat renews it
 	}
 	t := e.read()
 	if !t.Holds(p.Ref, worker) {

@@ -8,16 +8,16 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// HeldCall is a call that an agent has, since when.
+// HeldCall is a call that an agent holds.
 type HeldCall struct {
 	work.Ref
 
 	Since time.Time
-	// Until is when its time is over; zero when that is not known.
+	// Until is when its time limit ends; zero if that is not known.
 	Until time.Time
 }
 
-// HeldCalls returns the calls that agents have, by actor, those of each the oldest first. UNAVAILABLE when the node is stopping.
+// HeldCalls returns the calls that agents hold, by actor, the oldest first. It returns UNAVAILABLE while the node is stopping.
 func (rd *reader) HeldCalls() (map[string][]HeldCall, error) {
 	if err := rd.serving(); err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ func (rd *reader) HeldCalls() (map[string][]HeldCall, error) {
 	return held, nil
 }
 
-// heldCall says since when an agent has a call, and until when at most.
+// heldCall returns since when an agent holds a call, and until when at most.
 func (e *entry) heldCall(ref work.Ref) HeldCall {
 	held := HeldCall{Ref: ref}
 	if e == nil || e.task == nil || e.task.Steps[ref.Step] == nil {

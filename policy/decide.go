@@ -47,7 +47,7 @@ type Call struct {
 	// Within is what the plans of the tasks above open that have spawned this one: what Allow opens counts only
 	// as far as each of them opens it too (S0-181).
 	Within []Allow
-	// Scopes are those that were granted to the task (Ask.Scopes).
+	// Scopes are those that were granted to the task (ApprovalRequest.Scopes).
 	Scopes []string
 	// Program is the file that the call runs (OwnProgram), by its real path and with its content as it is now; zero when that is
 	// not known or does not matter.

@@ -10,8 +10,8 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// advance emits everything that follows from the state of the task: steps that can start, timers
-// that are due, the end. It stops when nothing more follows.
+// advance emits everything that follows from the state of the task: steps that can start, timers that are due, the end. It
+// returns when nothing more follows.
 func (t *Turn) advance() {
 	for !t.stopped() {
 		before := len(t.Events)
@@ -43,8 +43,8 @@ func (t *Turn) pass() {
 	}
 }
 
-// callAgain makes single calls and questions of verify tools ready again that a worker has given back: they are no
-// steps of the plan, so nothing else does. A call with a note goes on as it is, whatever has become of its task.
+// callAgain makes single calls and verify calls ready again that a worker has returned. They are not steps of the plan, so
+// nothing else does. A call with a note continues whatever the state of its task.
 func (t *Turn) callAgain() {
 	for _, key := range t.Task.Order {
 		s := t.Task.Steps[key]
@@ -55,8 +55,8 @@ func (t *Turn) callAgain() {
 	}
 }
 
-// early reports whether a time is still to come, and sees to it that the task is woken then: an earlier
-// timer may have passed before the clock was set back.
+// early reports whether a time is in the future. If so, it sets a timer for it: an earlier timer may have fired before the
+// clock was set back.
 func (t *Turn) early(at time.Time) bool {
 	if !t.Now.Before(at) {
 		return false
@@ -65,8 +65,8 @@ func (t *Turn) early(at time.Time) bool {
 	return true
 }
 
-// mayMove reports whether steps may start: the task is neither paused nor delayed, its dependencies
-// are met, and it holds its concurrency key.
+// mayMove reports whether steps may start: the task is neither paused nor delayed, its dependencies are met, and it holds its
+// concurrency key.
 func (t *Turn) mayMove() bool {
 	sub := t.Task.Submitted
 	if t.Task.Paused || len(t.Task.Unmet) > 0 {
@@ -78,7 +78,7 @@ func (t *Turn) mayMove() bool {
 	return t.Facts.Acquire()
 }
 
-// End keeps further steps from starting; what must run to the end does, then the `always` steps.
+// End keeps further steps from starting. Steps that must run to their end do, then the `always` steps run.
 func (t *Turn) End(err *fault.Error) {
 	if t.Task.Ending {
 		return
@@ -114,7 +114,7 @@ func (t *Turn) windDown() {
 	}
 }
 
-// settle cancels what only waits and reports whether no call of the plan's own steps is running.
+// settle cancels steps that wait, and reports whether no call of a step outside `always` is running.
 func (t *Turn) settle() bool {
 	quiet := true
 	for _, key := range slices.Clone(t.Task.Order) {
@@ -131,7 +131,7 @@ func (t *Turn) settle() bool {
 	return quiet
 }
 
-// stopCalls cancels the running calls of the plan's own steps.
+// stopCalls cancels all steps outside `always` that have not ended and are not in doubt.
 func (t *Turn) stopCalls(reason string) {
 	for _, key := range slices.Clone(t.Task.Order) {
 		s := t.Task.Steps[key]
@@ -141,7 +141,7 @@ func (t *Turn) stopCalls(reason string) {
 	}
 }
 
-// dropProbes cancels verify calls whose question somebody else has answered.
+// dropProbes cancels verify calls whose result is no longer needed.
 func (t *Turn) dropProbes() {
 	for _, key := range slices.Clone(t.Task.Order) {
 		if s := t.Task.Steps[key]; s.Purpose == purposeVerify && !s.State.Over() {
@@ -150,7 +150,7 @@ func (t *Turn) dropProbes() {
 	}
 }
 
-// finish evaluates the outputs and ends the task well.
+// finish evaluates the outputs and ends the task successfully.
 func (t *Turn) finish() {
 	t.dropProbes()
 	out, err := t.Plan.Program.Outputs(t.scope(nil))
@@ -171,15 +171,15 @@ func (t *Turn) fail(err error) {
 	t.Emit(events.TaskFailed, &events.Moved{Reason: f.Message, Error: f})
 }
 
-// The kinds of blocks that the owner itself makes.
+// The kinds of blocks that a decision can cause.
 const (
 	BlockDependency = "dependency"
 	blockInput      = "input"
 	BlockResource   = "resource"
 )
 
-// blockIfStuck blocks a task that can only go on when a person decides about a step in doubt, or somebody
-// answers what a call asks.
+// blockIfStuck blocks a task that can only continue when a person resolves a step in doubt, decides about an expired approval,
+// or answers a question of a call.
 func (t *Turn) blockIfStuck() {
 	if t.stopped() || t.Task.State != statemachine.InProgress && t.Task.State != statemachine.Assigned {
 		return
@@ -191,14 +191,14 @@ func (t *Turn) blockIfStuck() {
 			return
 		case s.State == statemachine.StepInDoubt:
 			doubtful = s
-		case Inquires(s) && s.Purpose == PurposeCall: // it is beside the plan
+		case Inquires(s) && s.Purpose == PurposeCall: // not part of the plan
 		case Inquires(s):
 			asking = s
 		case t.Stuck(s):
 			waiting = s
 		case s.State.Over(), s.State == statemachine.StepRunning && s.Items != nil:
 		default:
-			return // something still moves
+			return // some step can still move
 		}
 	}
 	switch {
@@ -211,7 +211,7 @@ func (t *Turn) blockIfStuck() {
 	}
 }
 
-// doubt says in which doubt a step is.
+// doubt returns the reason of a block by a step in doubt.
 func doubt(doubtful *statemachine.Step) string {
 	reason := "it is unknown whether step " + doubtful.Key + " took effect"
 	switch {
@@ -223,7 +223,7 @@ func doubt(doubtful *statemachine.Step) string {
 	return reason
 }
 
-// blockWithoutPlan blocks a task whose plan cannot be read, wherever it is.
+// blockWithoutPlan blocks a task whose plan cannot be read.
 func (t *Turn) blockWithoutPlan() {
 	if statemachine.Check(t.Task.State, events.TaskBlocked) == nil {
 		t.Emit(events.TaskBlocked, &events.Moved{Block: BlockResource, Reason: "its plan cannot be read: " + t.Plan.Unusable.Message})

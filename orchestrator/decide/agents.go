@@ -9,21 +9,21 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// Assign brings a task that nobody works on to ASSIGNED: an agent is given its first call (table T-1).
+// Assign moves a task to ASSIGNED when an agent takes its first call (table T-1).
 func (t Attempts) Assign(agent string) {
 	if t.Task.State == statemachine.NeedsAction {
 		t.Emit(events.TaskAssigned, &events.Moved{Reason: "given to " + agent})
 	}
 }
 
-// TakeUp brings a task to IN_PROGRESS whose agent has said that it has the call, or how that ended.
+// TakeUp moves an assigned task to IN_PROGRESS when its agent has confirmed or ended the call.
 func (t Attempts) TakeUp() {
 	if t.Task.State == statemachine.Assigned {
 		t.activate()
 	}
 }
 
-// release brings a task back whose agent has given its call back, or was lost, before it began.
+// release undoes Assign if the agent returned its call, or was lost, before it started.
 func (t Attempts) release() {
 	if t.stopped() || t.Task.State != statemachine.Assigned {
 		return
@@ -36,7 +36,7 @@ func (t Attempts) release() {
 	t.Emit(events.TaskReleased, &events.Moved{Reason: "no agent has its call"})
 }
 
-// MayHandOn returns why an agent must not leave the call that it has to those whom it names. The call stays with it then.
+// MayHandOn returns an error if an agent must not hand its call to the agents that it names. The agent then keeps the call.
 func (t Attempts) MayHandOn(r work.Outcome) error {
 	s := t.Task.Steps[r.Step]
 	if r.HandTo == nil || nobody(r.HandTo) || s == nil || !t.Holds(r.Ref, r.Worker) {
@@ -48,14 +48,14 @@ func (t Attempts) MayHandOn(r work.Outcome) error {
 	return t.Rules.HandOn(HandOn{Tool: s.Tool, Requester: cmp.Or(s.By, t.Facts.Requester()), By: r.Worker, From: *s.For, To: *r.HandTo})
 }
 
-// nobody reports whether a selection names nobody in particular.
+// nobody reports whether a selection is empty.
 func nobody(a *events.Agents) bool { return a.Agent == "" && a.Type == "" && len(a.Requires) == 0 }
 
-// maxHandOffs bounds how often a call goes from agent to agent: two that hand it to each other would go on for ever.
+// maxHandOffs limits how often a call passes from agent to agent. Two agents could hand it to each other forever.
 const maxHandOffs = 100
 
-// handOff gives the call of an agent to others, for an empty selection to those that it was for. It says itself how far
-// it came, so the call is in no doubt.
+// handOff returns the call of an agent to the queue for the agents in r.HandTo; an empty selection keeps the current one. The
+// agent itself reports its progress, so the call is not in doubt.
 func (t Attempts) handOff(s *statemachine.Step, r work.Outcome) {
 	if s.Attempt >= maxHandOffs {
 		t.Failed(s, fault.New(fault.ToolFailed, "%d agents have handed the call on; the last one: %s", s.Attempt, r.Error.Message), r.Class, r.Duration)

@@ -26,13 +26,13 @@ const (
 	onExpiryContinue = "continue"
 )
 
-// grantLife is how long a grant lets its call through (M-3).
+// grantLife is how long a grant is valid (M-3).
 const grantLife = time.Hour
 
-// BlockExpired is the kind of the block of a task whose approval nobody decided in time.
+// BlockExpired is the kind of block of a task with an approval that nobody decided in time.
 const BlockExpired = "expired"
 
-// approvalTime is how long an approval of a type waits when nobody says (M-3).
+// approvalTime returns how long an approval of a type is pending by default (M-3).
 func approvalTime(kind string) time.Duration {
 	switch kind {
 	case "checkpoint":
@@ -44,8 +44,8 @@ func approvalTime(kind string) time.Duration {
 	}
 }
 
-// park puts a call aside until somebody has allowed it. A grant that fits it, or a request for the same
-// targets that is pending already, counts for it too, as does one that the session has lent.
+// park parks a call until it is approved. A matching grant, a pending approval for the same scopes, or a grant lent by the
+// session is used instead of a new approval.
 func (t Approvals) park(s *statemachine.Step, ask *work.ApprovalRequest, lent *statemachine.Approval) {
 	id := t.fitting(s, ask)
 	if id == "" && lent != nil {
@@ -64,7 +64,7 @@ func (t Approvals) park(s *statemachine.Step, ask *work.ApprovalRequest, lent *s
 	t.Emit(events.StepParked, &events.Parked{Step: s.Key, Attempt: s.Attempt, Approval: id})
 }
 
-// fitting returns the approval that an ask can share, "" when it needs its own.
+// fitting returns the id of an approval that a request can share, "" if it needs a new one.
 func (t Approvals) fitting(s *statemachine.Step, ask *work.ApprovalRequest) string {
 	for _, a := range t.Task.Approvals {
 		same := len(ask.Scopes) > 0 && slices.Equal(a.Scopes, ask.Scopes) && a.Status == statemachine.ApprovalPending
@@ -79,7 +79,7 @@ func (t Approvals) fitting(s *statemachine.Step, ask *work.ApprovalRequest) stri
 	return ""
 }
 
-// approvalPriority is the priority of a task in the words of approvals.
+// approvalPriority converts the priority of a task to that of an approval.
 func approvalPriority(priority string) string {
 	if priority == "normal" {
 		return "medium"
@@ -87,7 +87,7 @@ func approvalPriority(priority string) string {
 	return priority
 }
 
-// request opens an approval, and lets the task wait for it where table T-1 has the edge.
+// request opens an approval, and moves the task to AWAITING_APPROVAL where table T-1 allows it.
 func (t Approvals) request(a *events.Approval) {
 	a.Requester = cmp.Or(a.Requester, "task:"+string(t.Task.ID))
 	a.ExpiresAt = events.Time(a.ExpiresAt)
@@ -98,7 +98,7 @@ func (t Approvals) request(a *events.Approval) {
 	t.awaitApproval(a.ID)
 }
 
-// awaitApproval brings the task to AWAITING_APPROVAL from wherever that is possible.
+// awaitApproval moves the task to AWAITING_APPROVAL if its state allows that.
 func (t Approvals) awaitApproval(id string) {
 	if statemachine.Check(t.Task.State, events.TaskApprovalRequested) != nil || IsSession(t.Task) {
 		return
@@ -110,7 +110,7 @@ func (t Approvals) awaitApproval(id string) {
 	t.Emit(events.TaskApprovalRequested, &events.Moved{Reason: reason})
 }
 
-// termsOf is what the plan says about the approval of a call; nil for nothing.
+// termsOf returns the approval section of a step's plan node, or nil.
 func (t *Reading) termsOf(s *statemachine.Step) *plan.Approval {
 	if n := t.NodeByKey(s.Key); n != nil && s.Purpose == "" {
 		return n.Approval
@@ -118,7 +118,7 @@ func (t *Reading) termsOf(s *statemachine.Step) *plan.Approval {
 	return nil
 }
 
-// inTerms makes the request of a call one as its plan says.
+// inTerms applies the approval section of the plan to the approval of a call.
 func (t Approvals) inTerms(s *statemachine.Step, a *events.Approval) *events.Approval {
 	terms := t.termsOf(s)
 	if terms == nil {
@@ -131,7 +131,7 @@ func (t Approvals) inTerms(s *statemachine.Step, a *events.Approval) *events.App
 	return a
 }
 
-// onExpiryOf is what becomes of a call that nobody has decided about.
+// onExpiryOf returns what happens to a call whose approval expires.
 func onExpiryOf(terms *plan.Approval) string {
 	switch terms.OnExpiry {
 	case "fail":
@@ -143,7 +143,7 @@ func onExpiryOf(terms *plan.Approval) string {
 	}
 }
 
-// sameTerms reports whether an approval is decided about as the plan says of a call, so that the call may share it.
+// sameTerms reports whether an approval satisfies the approval section of a step, so that its call may share the approval.
 func (t *Reading) sameTerms(s *statemachine.Step, a *statemachine.Approval) bool {
 	terms := t.termsOf(s)
 	if terms == nil {
@@ -152,13 +152,12 @@ func (t *Reading) sameTerms(s *statemachine.Step, a *statemachine.Approval) bool
 	return max(a.Quorum, 1) >= max(terms.Quorum, 1) && slices.Equal(a.From, terms.From) && a.OnExpiry == onExpiryOf(terms)
 }
 
-// keepsGrant reports whether the grant of an attempt that has failed is good for the next one: how it ended is known, and it
-// was allowed.
+// keepsGrant reports whether the next attempt can reuse the grant of a failed one: it was approved, and how it ended is known.
 func (t *Reading) keepsGrant(s *statemachine.Step, class string) bool {
 	return s.Approval != "" && s.State == statemachine.StepRunning && !plan.LeavesDoubt(class)
 }
 
-// offers are what an approval may open for the session of its task, none outside of a session.
+// offers returns the scopes that an approval may open for the session of its task, none outside of a session.
 func (t Approvals) offers(ask *work.ApprovalRequest) []string {
 	if ContextOf(t.Task) == "" {
 		return nil
@@ -166,7 +165,7 @@ func (t Approvals) offers(ask *work.ApprovalRequest) []string {
 	return ask.Offers
 }
 
-// askPeople begins an approve step of the plan.
+// askPeople starts an approve step of the plan.
 func (t Approvals) askPeople(n *plan.Node, key string, sc plan.Scope) {
 	q, err := n.Question(sc)
 	var calls covered
@@ -200,7 +199,7 @@ func (t Approvals) answerApproveStep(s *statemachine.Step, a *statemachine.Appro
 	case a.Status == statemachine.ApprovalExpired && a.OnExpiry == onExpiryReject:
 		t.refuseStep(s, expired(a))
 	case a.Status == statemachine.ApprovalExpired && a.OnExpiry != onExpiryDefault:
-		// it is stuck until somebody lets it ask again
+		// the step is stuck until somebody asks again
 	case a.Status == statemachine.ApprovalRejected && a.Decision.Disposition != "":
 		t.revise(s, a)
 	case a.Status == statemachine.ApprovalRejected && a.OnReject != onRejectContinue:
@@ -210,7 +209,7 @@ func (t Approvals) answerApproveStep(s *statemachine.Step, a *statemachine.Appro
 	}
 }
 
-// answerOf is the output of an approve step.
+// answerOf returns the output of an approve step.
 func (t Approvals) answerOf(a *statemachine.Approval) json.RawMessage {
 	out := map[string]any{"approval_id": a.ID, "status": a.Status, "approver": "", "reason": "", "decided_at": a.DecidedAt, "form": nil}
 	form := a.Default
@@ -224,8 +223,8 @@ func (t Approvals) answerOf(a *statemachine.Approval) json.RawMessage {
 	return MustJSON(out)
 }
 
-// AskAgain lets what still waits after nobody decided in time ask anew, and a task go on that is blocked for that.
-// One that is being verified has never been blocked.
+// AskAgain renews the approvals that nobody decided in time, and unblocks a task that is blocked by them. A task that is being
+// verified was never blocked.
 func (t Approvals) AskAgain(by string) {
 	if t.Task.State == statemachine.Blocked && (t.Task.Block == BlockExpired || t.anyStuck()) {
 		t.Emit(events.TaskUnblocked, &events.Moved{})

@@ -18,7 +18,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// CheckpointBefore makes the checkpoint that every destructive call has before it (S0-171, A-44).
+// CheckpointBefore creates the checkpoint that precedes every destructive call (S0-171, A-44).
 func (t Attempts) CheckpointBefore(s *statemachine.Step) {
 	t.Emit(events.CheckpointCreated, &events.Checkpointed{
 		ID: events.CheckpointIDFrom(t.Task.ID, t.Rules.Entropy), Name: "before " + s.Key + " (" + s.Tool + ")",
@@ -26,14 +26,14 @@ func (t Attempts) CheckpointBefore(s *statemachine.Step) {
 	})
 }
 
-// Begin records that a worker executes the call, which has the effect and the time limit that it names. A call of the plan
-// brings the task to IN_PROGRESS; one for agents does so when the agent says that it has it.
+// Begin records that a worker starts the call, with the effect and the time limit that it reports. A call of the plan moves the
+// task to IN_PROGRESS. A call for agents does so only when the agent confirms it.
 func (t Attempts) Begin(s *statemachine.Step, as work.Started, at time.Time) {
 	if s.Purpose != PurposeCall && (s.For == nil || t.Task.State != statemachine.Assigned) {
 		t.activate()
 	}
 	if at.IsZero() || at.After(t.Now) {
-		at = t.Now // the worker's clock is wrong
+		at = t.Now // the clock of the worker is wrong
 	}
 	called := &events.Called{Step: s.Key, Attempt: s.Attempt, Worker: as.Worker, At: events.Time(at), Effect: t.resolved(s, as.Effect)}
 	if effect := tools.Effect(cmp.Or(called.Effect, s.Effect)); effect.AtMostOnce() && as.Timeout > 0 && as.Timeout != s.Timeout {
@@ -42,15 +42,15 @@ func (t Attempts) Begin(s *statemachine.Step, as work.Started, at time.Time) {
 	t.Emit(events.StepCalled, called)
 }
 
-// Received is what an outcome brings, in the form of the log.
+// Received holds the normalized parts of an outcome.
 type Received struct {
 	Output  events.Value
 	Spawned *events.Spawned
-	// Lent is the grant of the session of the task that lets the call through, nil for none.
+	// Lent is the grant of the session that lets the call through, nil for none.
 	Lent *statemachine.Approval
 }
 
-// Take records an outcome, or reports that it came too late.
+// Take records an outcome, or reports that it is too late.
 func (t Attempts) Take(r work.Outcome, in Received) (late bool) {
 	s := t.Task.Steps[r.Step]
 	switch {
@@ -67,9 +67,9 @@ func (t Attempts) Take(r work.Outcome, in Received) (late bool) {
 	return false
 }
 
-// heard reports whether an outcome only repeats what was recorded before.
+// heard reports whether an outcome repeats one that was recorded before.
 func heard(s *statemachine.Step, r work.Outcome) bool {
-	if notes(r) && s.NotedIn == r.Attempt { // another worker that was given the attempt has another note
+	if notes(r) && s.NotedIn == r.Attempt { // another worker with the same attempt has another note
 		return bytes.Equal(s.Note, r.Note)
 	}
 	if s.Attempt != r.Attempt || s.Worker != r.Worker {
@@ -93,8 +93,8 @@ func heard(s *statemachine.Step, r work.Outcome) bool {
 	}
 }
 
-// same reports whether an outcome that repeats one says the same. Agents are programs of others: one that tells two ends of a
-// call hears which of them counts.
+// same reports whether a repeated outcome has the recorded content. Agents are programs of third parties. One that reports two
+// different ends of a call gets an error that says which one counts.
 func same(s *statemachine.Step, r work.Outcome, in Received) bool {
 	switch {
 	case s.State == statemachine.StepSucceeded:
@@ -108,7 +108,7 @@ func same(s *statemachine.Step, r work.Outcome, in Received) bool {
 	}
 }
 
-// refuse notes a result that came from an attempt that is no longer current (I7).
+// refuse records a result of an attempt that is no longer current (I7).
 func (t Attempts) refuse(s *statemachine.Step, r work.Outcome) {
 	if s == nil || r.Unleased || nothingToSay(s, r) && !s.Awaited(r.Attempt, r.Worker) {
 		return
@@ -119,8 +119,8 @@ func (t Attempts) refuse(s *statemachine.Step, r work.Outcome) {
 	})
 }
 
-// nothingToSay reports whether a late outcome is only that of a call which was ended from outside: by its own worker, or
-// because the step was cancelled.
+// nothingToSay reports whether a late outcome only says that the call was ended from outside: by a stopping worker, or because
+// the step was cancelled.
 func nothingToSay(s *statemachine.Step, r work.Outcome) bool {
 	return r.Class == fault.ClassCancelled || r.Class == fault.ClassShutdown ||
 		r.Class == fault.ClassWorkerLost && s.State == statemachine.StepCancelled
@@ -171,7 +171,7 @@ func (t Attempts) outcome(s *statemachine.Step, r work.Outcome, in Received) {
 	}
 }
 
-// Succeeded ends an attempt whose tool did not fail: with its result, unless the plan expects another one.
+// Succeeded ends an attempt whose tool did not fail: with its result, unless the plan expects another result.
 func (t Attempts) Succeeded(s *statemachine.Step, output events.Value, raw json.RawMessage, took time.Duration) {
 	if n := t.NodeByKey(s.Key); n != nil && s.Purpose == "" {
 		if err := n.Expected(raw); err != nil {
@@ -186,7 +186,7 @@ func (t Attempts) Succeeded(s *statemachine.Step, output events.Value, raw json.
 	t.Emit(events.StepSucceeded, &events.Succeeded{Step: s.Key, Attempt: s.Attempt, Output: output, Duration: took})
 }
 
-// classOfResult is the class of a failure that only the plan sees in a result.
+// classOfResult returns the error class of a result that does not satisfy the plan.
 func classOfResult(err error) string {
 	if plan.Unexpected(err) {
 		return fault.ClassUnexpected
@@ -194,8 +194,8 @@ func classOfResult(err error) string {
 	return fault.ClassExpression
 }
 
-// nextRound makes a call again whose result is not yet what its plan waits for, or fails its step when that was the last round.
-// It is false when the result is final.
+// nextRound repeats a call whose result is not yet the one that its plan waits for, or fails its step after the last round. It
+// returns false if the result is final.
 func (t Attempts) nextRound(n *plan.Node, s *statemachine.Step, output events.Value, raw json.RawMessage, took time.Duration) bool {
 	round := s.Repeats + 1
 	settled, err := n.Settled(raw, round)
@@ -214,7 +214,7 @@ func (t Attempts) nextRound(n *plan.Node, s *statemachine.Step, output events.Va
 	return true
 }
 
-// record adds a fact of a call to the history. A request for approval lets the task wait (S0-162).
+// record adds a fact of a call to the history. A request for approval makes the task wait (S0-162).
 func (t Attempts) record(f events.Event) {
 	a, ok := f.Data.(*events.Approval)
 	if !ok {
@@ -232,7 +232,7 @@ func (t Attempts) record(f events.Event) {
 	})
 }
 
-// RecordOnce records a fact, unless the session has it already.
+// RecordOnce records a fact unless the session has it already.
 func (t Attempts) RecordOnce(f events.Event) {
 	switch d := f.Data.(type) {
 	case *events.Read:
@@ -247,10 +247,10 @@ func (t Attempts) RecordOnce(f events.Event) {
 	t.record(f)
 }
 
-// boundTo returns the call that the details of a request name by `tool` and `arguments`, so that its grant
-// lets this call through; none when they name no call of the catalogue.
+// boundTo returns the call that the details of a request name by `tool` and `arguments`, so that the grant lets exactly this
+// call through. It returns "" if they name no call of a tool in the catalogue.
 func (t Attempts) boundTo(details json.RawMessage) (tool, digest string) {
-	var named map[string]json.RawMessage // a struct would take Arguments for arguments
+	var named map[string]json.RawMessage // a struct would accept Arguments for arguments
 	if json.Unmarshal(details, &named) != nil || json.Unmarshal(named["tool"], &tool) != nil {
 		return "", ""
 	}
@@ -268,7 +268,7 @@ func (t Attempts) boundTo(details json.RawMessage) (tool, digest string) {
 	return tool, digest
 }
 
-// spawnChild lets a call go on as a child task, if the task may have one more.
+// spawnChild continues a call as a child task, within the limit of child tasks.
 func (t Attempts) spawnChild(s *statemachine.Step, asked *events.Spawned, took time.Duration) {
 	err := t.steps().tooDeep()
 	if most := t.Rules.MaxSpawned; err == nil && t.Task.Spawned >= most {
@@ -284,7 +284,8 @@ func (t Attempts) spawnChild(s *statemachine.Step, asked *events.Spawned, took t
 	t.Emit(events.StepSpawned, &child)
 }
 
-// goOnElsewhere keeps the note of a call, which is then ready again (callAgain). One too many ends the call.
+// goOnElsewhere records the note of a call that continues elsewhere. The call is then made ready again (callAgain). Too many
+// notes end the call.
 func (t Attempts) goOnElsewhere(s *statemachine.Step, r work.Outcome) {
 	spent := s.Rounds >= tools.MaxRounds
 	t.keepNote(s, r.Note, true)
@@ -293,12 +294,12 @@ func (t Attempts) goOnElsewhere(s *statemachine.Step, r work.Outcome) {
 	}
 }
 
-// keepNote writes a note into the log, also that of a call which may not go on: it says what goes on all the same.
+// keepNote records a note. It also does so for a call that may not continue, because the note tells what continues elsewhere.
 func (t Attempts) keepNote(s *statemachine.Step, note json.RawMessage, elsewhere bool) {
 	t.Emit(events.StepNoted, &events.Noted{Step: s.Key, Attempt: s.Attempt, Note: note, Elsewhere: elsewhere})
 }
 
-// mayNot ends a call that asks or notes what it may not.
+// mayNot fails a call whose questions or notes are not allowed.
 func (t Attempts) mayNot(s *statemachine.Step, err *fault.Error, took time.Duration) {
 	t.Emit(events.StepFailed, &events.StepError{Step: s.Key, Attempt: s.Attempt, Error: err, Class: fault.ClassInvalidArgs, Duration: took})
 }

@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// maxCovered bounds the calls that one approval covers, maxCoveredBytes their arguments.
+	// maxCovered limits the calls that one approval covers, maxCoveredBytes their arguments.
 	maxCovered      = 1000
 	maxCoveredBytes = 4 << 20
-	// coverLife is how long a grant lets the calls through that it covers.
+	// coverLife is how long a grant is valid for the calls that it covers.
 	coverLife = 24 * time.Hour
 )
 
-// lifeOf is how long the grant of an approval is good.
+// lifeOf returns how long the grant of an approval is valid.
 func lifeOf(a *statemachine.Approval) time.Duration {
 	if len(a.Covers) > 0 {
 		return coverLife
@@ -28,7 +28,7 @@ func lifeOf(a *statemachine.Approval) time.Duration {
 	return grantLife
 }
 
-// covered are calls that come later, as an approval is bound to them, and as approvers see them.
+// covered holds future calls that an approval covers: as the approval is bound to them, and as approvers see them.
 type covered struct {
 	covers []events.Cover
 	calls  []coveredCall
@@ -36,7 +36,7 @@ type covered struct {
 	shown  json.RawMessage
 }
 
-// coveredCall is what approvers see of a call.
+// coveredCall is a covered call as approvers see it.
 type coveredCall struct {
 	Step string          `json:"step"`
 	Tool string          `json:"tool"`
@@ -48,7 +48,7 @@ func (t Approvals) covered(n *plan.Node) (covered, error) {
 	var all covered
 	for _, c := range n.Covers {
 		if s := t.Task.Steps[TopOf(c)]; s != nil && s.State.Over() {
-			continue // its result is taken over from another task
+			continue // its result is reused from another task
 		}
 		if err := t.coverEach(&all, c); err != nil {
 			return covered{}, err
@@ -60,7 +60,7 @@ func (t Approvals) covered(n *plan.Node) (covered, error) {
 	return all, nil
 }
 
-// coverEach adds the call of a step, or those of all items of its for_each.
+// coverEach adds the call of a step, or of each item if the step is in a for_each.
 func (t Approvals) coverEach(all *covered, c plan.Cover) error {
 	if c.Each == nil {
 		return t.coverCall(all, c.Call, c.Call.ID, t.scope(nil))
@@ -78,7 +78,7 @@ func (t Approvals) coverEach(all *covered, c plan.Cover) error {
 	return nil
 }
 
-// coverCall adds one call, with the arguments that its worker will see.
+// coverCall adds one call, with the arguments that its worker will get.
 func (t Approvals) coverCall(all *covered, n *plan.Node, key string, sc plan.Scope) error {
 	if len(all.calls) == maxCovered {
 		return fault.New(fault.ValidationError, "covers has more than %d calls", maxCovered).WithField("covers").WithReason("LIMIT_EXCEEDED").
@@ -110,7 +110,7 @@ func (t Approvals) coverCall(all *covered, n *plan.Node, key string, sc plan.Sco
 	return nil
 }
 
-// coverOf returns the grant that covers the call of a step, "" when there is none. A grant that no person has made covers nothing.
+// coverOf returns the id of the grant that covers the call of a step, "" if there is none. Only grants of people cover calls.
 func (t Approvals) coverOf(key string) string {
 	for _, a := range t.Task.Approvals {
 		if len(a.Covers) > 0 && a.UsableFor(key, t.Now) && a.Decision.Approver != ActorNode {
@@ -120,7 +120,7 @@ func (t Approvals) coverOf(key string) string {
 	return ""
 }
 
-// otherThan says that an approval covers the step of a call, but with other arguments; "" when none does.
+// otherThan returns a note for approvers if an approval covers the step of a call with other arguments; else "".
 func (t Approvals) otherThan(s *statemachine.Step) string {
 	if a := t.Task.Approval(s.Approval); a != nil && a.Cover(s.Key) != nil {
 		return fmt.Sprintf("; approval %s covers this step, but not this call: its arguments, or what it asks for, are others", a.ID)

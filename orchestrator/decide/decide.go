@@ -1,6 +1,6 @@
-// Package decide says what follows for one task: from its history, its plan, what somebody asks or reports, and what its owner
-// knows beside, it makes the events of the next commit. It computes and nothing else: it has no lock, starts no goroutine, reads
-// no clock and does no I/O. What needs a large value that is not in memory says so (Reading.Wanted) and is decided again.
+// Package decide computes the events of the next commit of one task from its history, its plan, a command or report, and facts
+// of the owner. It has no lock, starts no goroutine, reads no clock and does no I/O. A decision that needs a large value that
+// is not in memory adds it to Reading.Wanted, and is repeated with the value.
 package decide
 
 import (
@@ -16,47 +16,47 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// Rules are what decisions go by beside the history and the plan of a task. They are the same for all tasks.
+// Rules are the settings that decisions depend on. They are the same for all tasks.
 type Rules struct {
-	// Catalogue has the tools.
+	// Catalogue contains the tools.
 	Catalogue interface {
 		Get(name string) (tools.Tool, bool)
 	}
-	// Entropy gives the random bits of new ids, Random a number in [0,1) for the jitter of retries.
+	// Entropy provides the random bits of new ids. Random returns a number in [0,1) for the jitter of retries.
 	Entropy io.Reader
 	Random  func() float64
-	// MaxDeliveries bounds how often a call is handed out again after it has ended with its worker, MaxSpawned the child tasks that
-	// the calls of one task start.
+	// MaxDeliveries limits how often a call is dispatched again after the loss of its worker. MaxSpawned limits the child tasks
+	// that the calls of one task start.
 	MaxDeliveries, MaxSpawned int
-	// Overrun is for how long after its time limit the call of a lost worker may still run.
+	// Overrun is how long after its time limit the call of a lost worker may still run.
 	Overrun time.Duration
 	// Gone names workers that have ended for certain.
 	Gone []string
-	// FourEyes keeps people from deciding about what their own tasks ask.
+	// FourEyes keeps people from deciding about approvals of their own tasks.
 	FourEyes bool
-	// Workspace returns the path of a task's workspace, Root the root that tools are confined to.
+	// Workspace returns the path of a task's workspace. Root is the root that tools are confined to.
 	Workspace func(id events.TaskID) string
 	Root      string
-	// Redact removes secrets from a text, FindSecret names the rule by which data holds one.
+	// Redact removes secrets from a text. FindSecret returns the rule by which data contains a secret.
 	Redact     func(data []byte) (clean []byte, changed bool)
 	FindSecret func(data []byte) (rule string, found bool)
-	// HandOn returns why an agent must not leave its call to others.
+	// HandOn returns an error if an agent must not hand its call to others.
 	HandOn func(HandOn) error
-	// Counted is set when the calls that a decision ends are counted.
+	// Counted is set if the calls that a decision ends are counted.
 	Counted bool
 }
 
-// CleanText redacts and shortens a text that a person or client gave.
+// CleanText redacts and truncates a text from a person or client.
 func (r *Rules) CleanText(s string) string {
 	const longest = 1000 // bytes
 	clean, _ := r.Redact([]byte(s))
-	if len(clean) > longest { // after the redaction: half a secret is one, too
+	if len(clean) > longest { // truncated after redaction: half a secret is not recognised
 		return strings.ToValidUTF8(string(clean[:longest]), "") + "…"
 	}
 	return string(clean)
 }
 
-// redacted takes the secrets out of what an error says.
+// redacted removes secrets from the message of an error.
 func (r *Rules) redacted(err error) error {
 	said := fault.From(err)
 	message, found := r.Redact([]byte(said.Message))
@@ -75,8 +75,8 @@ func (r *Rules) effectOf(tool string) tools.Effect {
 	return tools.Write
 }
 
-// Barred reports whether a ready call has to stay because its task awaits an approval (S0-163). One with a note goes on
-// like any that runs.
+// Barred reports whether a ready call must wait because its task awaits an approval (S0-163). A call with a note counts as
+// running and may continue.
 func (r *Rules) Barred(t *statemachine.Task, s *statemachine.Step) bool {
 	if t.State != statemachine.AwaitingApproval || s.Noted() {
 		return false
@@ -85,7 +85,7 @@ func (r *Rules) Barred(t *statemachine.Task, s *statemachine.Step) bool {
 	return ok && !slices.Contains(tool.Spec().Gate.States(), t.State)
 }
 
-// ClassOf is the class by which the calls of a tool are limited, "" for an unknown tool.
+// ClassOf returns the rate class of a tool, "" for an unknown tool.
 func (r *Rules) ClassOf(tool string) tools.Rate {
 	if found, ok := r.Catalogue.Get(tool); ok {
 		return found.Spec().RateClass()
@@ -93,8 +93,8 @@ func (r *Rules) ClassOf(tool string) tools.Rate {
 	return ""
 }
 
-// Lasting are those offers of an approval that may be opened for all sessions of whoever submitted its task: not the root as a whole,
-// and nothing for agents or where several people have to agree.
+// Lasting returns the offers of an approval that may be opened for all sessions of whoever submitted its task. It excludes the
+// root as a whole. There are none for agents, or where several people have to agree.
 func (r *Rules) Lasting(t *statemachine.Task, a *statemachine.Approval) []string {
 	if ContextOf(t) == "" || !IsUser(t.Requestor) || r.FourEyes || a.Quorum > 1 || len(a.From) > 0 {
 		return nil
@@ -102,36 +102,38 @@ func (r *Rules) Lasting(t *statemachine.Task, a *statemachine.Approval) []string
 	return slices.DeleteFunc(slices.Clone(a.Offers), r.OpensRoot)
 }
 
-// OpensRoot reports whether a scope opens all of the root.
+// OpensRoot reports whether a scope opens the whole root.
 func (r *Rules) OpensRoot(scope string) bool {
 	place, ok := strings.CutPrefix(scope, "path ")
 	return ok && r.Root != "" && strings.HasPrefix(r.Root+"/", strings.TrimSuffix(place, "/")+"/")
 }
 
-// HandOn is a call that the agent which has it leaves to others.
+// HandOn describes a call that the agent holding it hands to others.
 type HandOn struct {
-	// Tool is its tool, Requester who it was made for, "" when that is not known, and By the agent, such as agent:ada.
+	// Tool is the tool of the call. Requester is who it was made for, "" if that is not known. By is the agent, such as
+	// agent:ada.
 	Tool, Requester, By string
-	// From are the agents that it is for, To those that it shall be for.
+	// From selects the agents that the call is for, To those that it will be for.
 	From, To events.Agents
 }
 
-// Facts are what the owner of a task knows of it beside its history: who has its calls, what waits, and what it was asked to
-// keep in mind.
+// Facts are what the owner of a task knows beside its history: who holds its calls, which keys it holds, and which values are
+// cached.
 type Facts interface {
-	// Wake lets the task be decided about again at a time.
+	// Wake sets a timer that lets the task be decided about again.
 	Wake(at time.Time)
-	// Acquire reports whether the task holds its concurrency key, taking it if there is room.
+	// Acquire reports whether the task holds its concurrency key. It acquires the key if there is room.
 	Acquire() bool
-	// Requester is who the task acts for: whoever submitted it, or the first of its parents; "" when that is not known.
+	// Requester returns who the task acts for: whoever submitted it or its topmost parent; "" if that is not known.
 	Requester() string
-	// Holder is the worker that has the call of a step; false when none has it.
+	// Holder returns the worker that holds the call of a step; false if none does.
 	Holder(step string) (worker string, held bool)
-	// Untaken is how long nobody has taken the ready call of a step, once that is as long as its plan allows; 0 before.
+	// Untaken returns how long the ready call of a step has been queued, once its start deadline has passed; 0 before.
 	Untaken(step string, now time.Time) time.Duration
-	// Recall returns a large value that is in memory, Remember keeps one there for a while.
+	// Recall returns a large value from the cache. Remember adds one to it.
 	Recall(ref string) (json.RawMessage, bool)
 	Remember(ref string, raw json.RawMessage)
-	// Tired reports whether the decision has taken so long that the rest of it comes later, so that others are decided about.
+	// Tired reports whether the decision has taken so long that its rest must come later, so that other tasks can be decided
+	// about.
 	Tired() bool
 }

@@ -20,19 +20,19 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// noon is when every decision of these tests begins.
+// noon returns the time at which every decision of these tests starts.
 func noon() time.Time { return time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC) }
 
-// world is a task and all that its decisions know. It implements decide.Facts.
+// world is a task with everything that its decisions depend on. It implements decide.Facts.
 type world struct {
 	t    *testing.T
 	task *statemachine.Task
 	plan decide.Plan
 	now  time.Time
-	// held are the workers that have calls, by step; full keeps the concurrency key of the task from it.
+	// held are the workers that hold calls, by step. full keeps the task from acquiring its concurrency key.
 	held map[string]string
 	full bool
-	// wakes are the times at which the task wants to be decided about again.
+	// wakes are the timers that the task has set.
 	wakes []time.Time
 }
 
@@ -55,7 +55,7 @@ func (w *world) Remember(string, json.RawMessage) {}
 
 func (w *world) Tired() bool { return false }
 
-// noTools is an empty catalogue: every call counts as one that writes.
+// noTools is an empty catalogue: every call counts as a write.
 type noTools struct{}
 
 func (noTools) Get(string) (tools.Tool, bool) { return nil, false }
@@ -87,7 +87,7 @@ func submitted(t *testing.T, steps string, change func(*events.Submitted)) *worl
 	return w
 }
 
-// decide lets say decide, and returns the events as text: their kinds, each with its step if it has one.
+// decide takes a decision and returns its events as text: their kinds, each with its step if it has one.
 func (w *world) decide(say func(*decide.Turn) error) string {
 	w.t.Helper()
 	r := decide.Reading{Task: w.task, Plan: &w.plan, Rules: w.rules(), Facts: w, Now: w.now}
@@ -111,13 +111,13 @@ func stepOf(t *testing.T, e events.Event) string {
 	return of.Step
 }
 
-// wake decides with nothing to say.
+// wake takes a decision without a command.
 func (w *world) wake() string {
 	w.t.Helper()
 	return w.decide(func(*decide.Turn) error { return nil })
 }
 
-// begin is a worker that begins the call of a step, end one that reports how it ended.
+// begin is a worker that starts the call of a step. end is a worker that reports its outcome.
 func (w *world) begin(step string) string {
 	w.t.Helper()
 	w.held[step] = "ada"
@@ -206,7 +206,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// A result of an attempt that is over changes nothing, and is noted.
+// A result of an attempt that is no longer current changes nothing, and is recorded.
 func TestLateResultsAreRefused(t *testing.T) {
 	t.Parallel()
 	w := submitted(t, "steps: [{id: a, tool: READ}, {id: b, tool: READ}]\n", nil)
@@ -256,7 +256,7 @@ func TestApprovals(t *testing.T) {
 	}
 }
 
-// A task says when it wants to be decided about again, and what follows then.
+// A task sets timers for itself; this is what follows when they fire.
 func TestTimers(t *testing.T) {
 	t.Parallel()
 	w := submitted(t, "steps: [{id: a, wait: {for: 1h}}]\n", nil)
@@ -266,7 +266,7 @@ func TestTimers(t *testing.T) {
 	assert.Equal(t, "step.succeeded a, task.finished", w.wake())
 }
 
-// A history never goes back in time: a decision under a clock that does takes the time of the history.
+// A history never goes back in time: a decision under a clock that was set back takes the time of the history.
 func TestClockThatGoesBack(t *testing.T) {
 	t.Parallel()
 	w := submitted(t, "steps: [{id: a, tool: READ}]\n", nil)

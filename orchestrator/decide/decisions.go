@@ -13,8 +13,8 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// MayDecide returns why somebody may not decide about an approval: FORBIDDEN for who asks (S0-168),
-// CONFLICT when it is over (S0-166).
+// MayDecide returns why the actor may not decide about an approval: FORBIDDEN for this actor (S0-168), CONFLICT if it was
+// decided or has expired (S0-166).
 func (t Approvals) MayDecide(a *statemachine.Approval, r api.DecideRequest) error {
 	switch {
 	case len(a.From) > 0 && !slices.Contains(a.From, r.Actor):
@@ -36,8 +36,8 @@ func (t Approvals) MayDecide(a *statemachine.Approval, r api.DecideRequest) erro
 	return nil
 }
 
-// Behind lists the people for whom a task asks: who submitted it, or the first of its parents, and who made the
-// call inside of it.
+// Behind returns the people for whom a task requests an approval: who submitted it or its topmost parent, and who made the call
+// inside it.
 func (t *Reading) Behind(a *statemachine.Approval) []string {
 	people := []string{t.Task.Requestor, t.Facts.Requester()}
 	if s := t.Task.Steps[a.Step]; s != nil {
@@ -48,7 +48,7 @@ func (t *Reading) Behind(a *statemachine.Approval) []string {
 	return slices.Compact(people)
 }
 
-// DecideApproval records a decision: a vote while the quorum is not reached.
+// DecideApproval records a decision, or a vote while the quorum is not reached.
 func (t Approvals) DecideApproval(a *statemachine.Approval, r api.DecideRequest, form json.RawMessage) error {
 	d := &events.Decision{ID: a.ID, Approver: r.Actor, Reason: t.Rules.CleanText(r.Reason), At: t.Now}
 	if r.As != "granted" {
@@ -89,7 +89,7 @@ func mayOpen(a *statemachine.Approval, opens []string) error {
 	return nil
 }
 
-// mayLast refuses to open for good what may not be.
+// mayLast refuses scopes that may not be opened permanently.
 func (t Approvals) mayLast(a *statemachine.Approval, always []string) error {
 	offers := t.Rules.Lasting(t.Task, a)
 	for _, scope := range always {
@@ -101,7 +101,7 @@ func (t Approvals) mayLast(a *statemachine.Approval, always []string) error {
 	return nil
 }
 
-// Revoke takes back a grant of a session, or one for good. A call that has begun with it goes on.
+// Revoke withdraws a grant of a session, or a permanent one. A call that has started with it continues.
 func (t Approvals) Revoke(a *statemachine.Approval, r api.DecideRequest) error {
 	switch {
 	case !IsSession(t.Task) || len(a.Scopes) == 0:
@@ -114,7 +114,7 @@ func (t Approvals) Revoke(a *statemachine.Approval, r api.DecideRequest) error {
 	return nil
 }
 
-// Lend uses up the grant of the session that fits what a call asks for, nil when there is none.
+// Lend uses up the grant of the session that matches the request of a call, nil if there is none.
 func (t Approvals) Lend(to *Reading, r *work.Outcome) *statemachine.Approval {
 	step := to.Task.Steps[r.Step]
 	if r.ApprovalRequest == nil || step == nil {
@@ -128,7 +128,7 @@ func (t Approvals) Lend(to *Reading, r *work.Outcome) *statemachine.Approval {
 	return a
 }
 
-// Adopt makes a grant of the session one of the task whose call it lets through.
+// Adopt copies a grant of the session into the task whose call it lets through.
 func (t Approvals) Adopt(lent *statemachine.Approval, step string) string {
 	a, d := lent.Approval, *lent.Decision
 	a.ID = events.ApprovalIDFrom(t.Task.ID, t.Rules.Entropy)

@@ -12,11 +12,11 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// reapTime is what it takes until the children of a process have ended that has ended itself.
+// reapTime is how long the children of an ended process may take to end.
 const reapTime = 2 * time.Second
 
-// MayRunUntil is until when the call of a step may still run whose worker is heard of no more: for its time limit, which its
-// worker keeps to also while nobody hears of it, and what ending it takes. Zero when that is over.
+// MayRunUntil returns until when the call of a step with a lost worker may still run. The worker enforces the time limit even
+// while the node cannot hear it, and needs time to end the call. It returns zero if that time has passed.
 func (t *Reading) MayRunUntil(s *statemachine.Step) time.Time {
 	until := s.CalledAt.Add(t.limitOf(s) + t.Rules.Overrun)
 	if reaped := t.Now.Add(reapTime); slices.Contains(t.Rules.Gone, s.Worker) && reaped.Before(until) {
@@ -28,20 +28,20 @@ func (t *Reading) MayRunUntil(s *statemachine.Step) time.Time {
 	return events.Time(until)
 }
 
-// WaitsToVerify reports whether the verify tool of a step in doubt will be asked later.
+// WaitsToVerify reports whether the verify tool of a step in doubt will be called later.
 func (t *Reading) WaitsToVerify(s *statemachine.Step) bool {
 	if !s.MayRun(t.Now) {
-		return false // the usual case, asked of every step at every turn
+		return false // the usual case, checked for every step in every turn
 	}
 	n := t.NodeByKey(s.Key)
 	return n != nil && n.Verify != nil
 }
 
-// verifyCall lets the step's own verify tool decide about a call in doubt, once that does not run any more: as long as it
-// does, its effect may come after the answer.
+// verifyCall calls the step's verify tool to resolve a call in doubt, once that call cannot run any more. While it may run, its
+// effect could come after the answer.
 func (t steps) verifyCall(n *plan.Node, key string, in *Item) {
 	if n.Verify == nil || !failpoint.On(failpoint.AskEarly) && t.early(t.Task.Steps[key].Due) {
-		return // a person decides, or its time has not come
+		return // a person resolves it, or it may still run
 	}
 	asking := t.probeOf(key)
 	if probe := t.Task.Steps[asking]; probe != nil {
@@ -50,7 +50,7 @@ func (t steps) verifyCall(n *plan.Node, key string, in *Item) {
 	}
 	tool, args, ok, err := n.VerifyCall(t.verifyScope(key, in))
 	if err = t.OutcomeOf(err, args); !ok || err != nil {
-		return // a person decides
+		return // a person resolves it
 	}
 	t.Emit(events.StepReady, &events.Ready{
 		Step: asking, Attempt: 1, Tool: tool, Args: t.keep(args), Effect: string(tools.Read),
@@ -58,8 +58,8 @@ func (t steps) verifyCall(n *plan.Node, key string, in *Item) {
 	})
 }
 
-// probeOf names the call that asks about the newest attempt of a step: what was found about an earlier attempt says nothing. One
-// that has lost its worker says nothing either, so that another one asks, as often as a call is handed out.
+// probeOf returns the step key of the verify call for the newest attempt of a step. The result for an earlier attempt does not
+// count. A verify call that lost its worker is followed by another, up to the limit of deliveries.
 func (t steps) probeOf(key string) string {
 	first := key + verifySuffix + strconv.Itoa(t.Task.Steps[key].Attempt)
 	asking := first
@@ -73,7 +73,7 @@ func (t steps) probeOf(key string) string {
 	return asking
 }
 
-// judge turns what the verify tool found into a decision, if it found anything.
+// judge resolves a step in doubt by the result of its verify call, if it is conclusive.
 func (t steps) judge(n *plan.Node, key string, probe *statemachine.Step) {
 	if probe.State != statemachine.StepSucceeded {
 		return
@@ -84,7 +84,7 @@ func (t steps) judge(n *plan.Node, key string, probe *statemachine.Step) {
 		return
 	}
 	if !happened && t.Task.Steps[key].Lost >= t.Rules.MaxDeliveries {
-		return // it is poison: a person decides whether it is worth another worker
+		return // a person decides whether this poison call is worth another worker
 	}
 	t.activate()
 	decision := &events.Resolved{Step: key, As: "retry", By: "the verify tool " + probe.Tool}

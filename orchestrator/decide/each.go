@@ -9,7 +9,7 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// startEach fixes the items of a for_each.
+// startEach evaluates and records the items of a for_each.
 func (t steps) startEach(n *plan.Node, key string, sc plan.Scope) {
 	items, err := n.Items(sc)
 	if err = t.OutcomeOf(err, items...); err != nil {
@@ -26,7 +26,7 @@ func (t steps) startEach(n *plan.Node, key string, sc plan.Scope) {
 
 const defaultParallel = 16
 
-// eachItem moves the items of a for_each on, at most max_parallel at a time, and ends it.
+// eachItem moves the items of a for_each, at most max_parallel at a time, and ends it.
 func (t steps) eachItem(n *plan.Node, s *statemachine.Step) {
 	parallel := n.MaxParallel
 	if parallel <= 0 {
@@ -62,8 +62,8 @@ func (t steps) eachItem(n *plan.Node, s *statemachine.Step) {
 	}
 }
 
-// oneItem moves the steps of one item on. It reports whether the item is over and the key of a step
-// that made it fail. When no new item may begin, one that has not begun counts as over.
+// oneItem moves the steps of one item. It reports whether the item has ended, and the key of a step that made it fail. If noNew
+// is set, an item that has not started counts as ended.
 func (t steps) oneItem(it *Item, noNew bool) (over bool, bad string) {
 	begun := false
 	for _, child := range it.Node.Children {
@@ -92,8 +92,8 @@ func (t steps) oneItem(it *Item, noNew bool) (over bool, bad string) {
 	return over, bad
 }
 
-// itemOutputs is the output of a for_each: one object per item, with the output of each of its steps
-// by id, null where there is none. When one failed, there are also "error" and, by its name, the item.
+// itemOutputs returns the output of a for_each: one object per item, with the output of each of its steps by id, or null. If a
+// step failed, there are also "error" and, under its name, the item.
 func (t steps) itemOutputs(n *plan.Node, s *statemachine.Step) json.RawMessage {
 	list := make([]map[string]json.RawMessage, len(s.Items))
 	for i := range s.Items {
@@ -101,7 +101,7 @@ func (t steps) itemOutputs(n *plan.Node, s *statemachine.Step) json.RawMessage {
 		list[i] = map[string]json.RawMessage{}
 		for _, child := range n.Children {
 			step := t.Task.Steps[it.Key(child.ID)]
-			list[i][child.ID] = nil // null: it did not run, failed, or has nothing to say
+			list[i][child.ID] = nil // null: it did not run, failed, or has no output
 			switch {
 			case step == nil:
 			case step.State == statemachine.StepFailed && step.Error != nil:
@@ -117,7 +117,7 @@ func (t steps) itemOutputs(n *plan.Node, s *statemachine.Step) json.RawMessage {
 	return MustJSON(list)
 }
 
-// sizeOfItems refuses the output of a for_each that is too large to be worked with.
+// sizeOfItems refuses an output of a for_each that is too large.
 func sizeOfItems(outputs json.RawMessage) error {
 	if len(outputs) <= maxCollected {
 		return nil
@@ -126,5 +126,5 @@ func sizeOfItems(outputs json.RawMessage) error {
 		WithReason("SIZE_LIMIT_EXCEEDED").WithHint("let the steps write files, and pass on their paths")
 }
 
-// maxCollected bounds the bytes of the output of a for_each.
+// maxCollected limits the bytes of the output of a for_each.
 const maxCollected = 16 << 20

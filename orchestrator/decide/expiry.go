@@ -8,7 +8,7 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// settleApprovals draws the consequences of what was decided about approvals, and of those whose time is over.
+// settleApprovals follows up approvals that were decided or have expired.
 func (t Approvals) settleApprovals() {
 	if len(t.Task.Approvals) == 0 {
 		return
@@ -28,7 +28,7 @@ func (t Approvals) settleApprovals() {
 	}
 }
 
-// watchClock reminds the approvers of a pending approval, and ends it in time.
+// watchClock reminds the approvers of a pending approval, and expires it in time.
 func (t Approvals) watchClock(a *statemachine.Approval) {
 	switch {
 	case !t.early(a.ExpiresAt):
@@ -38,7 +38,7 @@ func (t Approvals) watchClock(a *statemachine.Approval) {
 	}
 }
 
-// expireApproval ends an approval that nobody decided in time (A-43).
+// expireApproval expires an approval that nobody decided in time (A-43).
 func (t Approvals) expireApproval(a *statemachine.Approval) {
 	if a.OnExpiry == onExpiryApprove {
 		t.Emit(events.ApprovalGranted, &events.Decision{ID: a.ID, Approver: ActorNode, Reason: "nobody decided in time, and the plan says approve", At: t.Now})
@@ -54,7 +54,7 @@ func (t Approvals) expireApproval(a *statemachine.Approval) {
 	t.request(&next)
 }
 
-// Newest returns the approval that stands for another one now: itself, or the one that replaced it.
+// Newest returns an approval, or the newest one that has replaced it.
 func (t *Reading) Newest(id string) *statemachine.Approval {
 	a := t.Task.Approval(id)
 	for _, next := range t.Task.Approvals {
@@ -65,7 +65,7 @@ func (t *Reading) Newest(id string) *statemachine.Approval {
 	return a
 }
 
-// unpark lets a step go on whose approval was decided.
+// unpark continues a step whose approval was decided.
 func (t Approvals) unpark(s *statemachine.Step, a *statemachine.Approval) {
 	switch {
 	case a == nil:
@@ -75,7 +75,7 @@ func (t Approvals) unpark(s *statemachine.Step, a *statemachine.Approval) {
 	case s.Tool == "":
 		t.answerApproveStep(s, a)
 	case a.Status == statemachine.ApprovalGranted:
-		t.activate() // when it is blocked meanwhile
+		t.activate() // it may have been blocked meanwhile
 		t.readyAgain(s, GrantOf(t.Task, s, t.Now))
 	case a.Status == statemachine.ApprovalRejected && a.Decision.Disposition == "":
 		t.refuseStep(s, rejected(a))
@@ -88,7 +88,7 @@ func (t Approvals) unpark(s *statemachine.Step, a *statemachine.Approval) {
 	}
 }
 
-// readyAgain hands the call of a step out anew, with its grant; without one the worker asks again.
+// readyAgain makes the call of a step ready again, with its grant. Without a grant, the worker will request approval again.
 func (t Approvals) readyAgain(s *statemachine.Step, grant string) {
 	t.emitReady(&events.Ready{
 		Step: s.Key, Attempt: s.Attempt + 1, Tool: s.Tool, Args: s.Args, Effect: s.Effect,
@@ -96,7 +96,7 @@ func (t Approvals) readyAgain(s *statemachine.Step, grant string) {
 	})
 }
 
-// emitReady makes a call ready; the task waits while one runs that is only allowed then (A-20).
+// emitReady makes a call ready. If its tool runs only while the task awaits an approval, the task does (A-20).
 func (t Approvals) emitReady(d *events.Ready) {
 	if t.Task.State == statemachine.Blocked && d.Purpose == "" {
 		t.activate() // its gate would not let it through
@@ -112,12 +112,12 @@ func (t Approvals) refuseStep(s *statemachine.Step, err *fault.Error) {
 	t.Emit(events.StepFailed, &events.StepError{Step: s.Key, Attempt: s.Attempt, Error: err, Class: fault.ClassDenied})
 }
 
-// revise puts the task back for another version (A-42): it is paused, and asks again when it is resumed.
+// revise returns the task for another version (A-42): it is paused, and asks again when it is resumed.
 func (t Approvals) revise(s *statemachine.Step, a *statemachine.Approval) {
 	t.Emit(events.StepResolved, &events.Resolved{Step: s.Key, As: "retry", By: a.Decision.Approver, Reason: a.Decision.Reason})
 }
 
-// usingGrant reports whether a call that was allowed is under way which needs the task to wait meanwhile (A-20).
+// usingGrant reports whether an approved call is running that needs the task to stay in AWAITING_APPROVAL (A-20).
 func (t Approvals) usingGrant() bool {
 	for _, key := range t.Task.Order {
 		s := t.Task.Steps[key]
@@ -128,7 +128,7 @@ func (t Approvals) usingGrant() bool {
 	return false
 }
 
-// goOnAfterApproval takes the task out of AWAITING_APPROVAL: what was decided last, while it waited, says how.
+// goOnAfterApproval moves the task out of AWAITING_APPROVAL, as the newest decision during the wait says.
 func (t Approvals) goOnAfterApproval() {
 	var last *statemachine.Approval
 	for _, a := range t.Task.Approvals {
@@ -154,7 +154,7 @@ func (t Approvals) goOnAfterApproval() {
 	}
 }
 
-// blocks reports whether an expired approval keeps the task from going on.
+// blocks reports whether an expired approval keeps the task from continuing.
 func (t Approvals) blocks(a *statemachine.Approval) bool {
 	goesOn := a.OnExpiry == onExpiryReject || a.OnExpiry == onExpiryDefault || a.OnExpiry == onExpiryContinue
 	if a.Status != statemachine.ApprovalExpired || goesOn {
@@ -176,7 +176,7 @@ func (t *Reading) Stuck(s *statemachine.Step) bool {
 	return a != nil && a.Status == statemachine.ApprovalExpired
 }
 
-// rejectTask ends the task whose own request was rejected. One with `always` steps goes on to run them.
+// rejectTask ends the task after its own request was rejected. It runs `always` steps first, if there are any.
 func (t Approvals) rejectTask(err *fault.Error) {
 	if len(t.Plan.Program.Always()) > 0 {
 		t.Emit(events.TaskDeclined, &events.Moved{Reason: err.Message})
@@ -187,8 +187,8 @@ func (t Approvals) rejectTask(err *fault.Error) {
 	t.Emit(events.TaskRejected, &events.Moved{Reason: err.Message, Error: err})
 }
 
-// dropApprovals ends the approvals of a task that does not wait for them any more, and brings it to where
-// its `always` steps may run.
+// dropApprovals expires the approvals that an ending task no longer needs, and moves it to a state in which its `always` steps
+// may run.
 func (t Approvals) dropApprovals() {
 	for _, a := range slices.Clone(t.Task.Approvals) {
 		if a.Status == statemachine.ApprovalPending && !t.isAlways(a.Step) {

@@ -40,7 +40,7 @@ func (t Attempts) Failed(s *statemachine.Step, err *fault.Error, class string, t
 	t.Emit(events.StepFailed, &events.StepError{Step: s.Key, Attempt: s.Attempt, Error: err, Class: class, Duration: took})
 }
 
-// ruleFor is how failures of a call are met: as the plan says, else as the agent wishes that had the call, if it may be
+// ruleFor returns the retry rule of a call: that of the plan, else the wish of the agent that held the call, if the call may be
 // repeated.
 func (t Attempts) ruleFor(n *plan.Node, effect plan.Effect) *plan.Retry {
 	if rule := t.retryOf(n); rule != nil || t.wish == nil || effect != plan.EffectRead && effect != plan.EffectIdempotent {
@@ -49,7 +49,7 @@ func (t Attempts) ruleFor(n *plan.Node, effect plan.Effect) *plan.Retry {
 	return plan.NewRetry(t.wish.Max+1, t.wish.Backoff)
 }
 
-// again decides about another attempt by the retry rule of the step.
+// again returns when the next attempt of a failed call is due by its retry rule; false if there is none.
 func (t Attempts) again(s *statemachine.Step, err *fault.Error, class string) (time.Time, bool) {
 	if s.Purpose != "" || t.Task.Cancelling || (interrupted(class) && t.spent(s, class)) {
 		return time.Time{}, false
@@ -61,10 +61,10 @@ func (t Attempts) again(s *statemachine.Step, err *fault.Error, class string) (t
 	effect := plan.Effect(s.Effect)
 	rule, failures := t.ruleFor(n, effect), s.Failures+1
 	if s.State == statemachine.StepReady {
-		effect = plan.EffectRead // the call has not begun, so it can be made anew
+		effect = plan.EffectRead // the call has not started, so it can be repeated
 	}
 	if end := t.Task.Submitted.Deadline; class == fault.ClassRateLimited && end != nil && err.RetryAt.After(*end) {
-		return time.Time{}, false // the limit lasts longer than the task may
+		return time.Time{}, false // the rate limit lasts beyond the end of the task
 	}
 	judged := plan.Attempt{Number: failures, Class: class, Code: string(err.Code), Message: err.Message, Output: t.unexpected}
 	if !rule.Allows(class, failures, effect) || !n.RetryWhen(judged) {
@@ -73,10 +73,10 @@ func (t Attempts) again(s *statemachine.Step, err *fault.Error, class string) (t
 	return events.Time(t.Now.Add(rule.Delay(failures, t.Rules.Random()))), true
 }
 
-// stopsPerDelivery is how many stops of its worker, which harm nobody else, count as one lost worker.
+// stopsPerDelivery is how many worker shutdowns, which harm nobody else, count as one lost worker.
 const stopsPerDelivery = 10
 
-// spent reports whether a call whose worker has ended once more was handed out often enough.
+// spent reports whether a call has used up its deliveries when its worker has ended once more.
 func (t Attempts) spent(s *statemachine.Step, class string) bool {
 	if class == fault.ClassShutdown {
 		return s.Stopped+1 >= t.Rules.MaxDeliveries*stopsPerDelivery
@@ -84,7 +84,7 @@ func (t Attempts) spent(s *statemachine.Step, class string) bool {
 	return s.Lost+1 >= t.Rules.MaxDeliveries
 }
 
-// outlived is the error of a call that is given up because its workers end, or agents do not want it.
+// outlived is the error of a call that has used up its deliveries.
 func outlived(s *statemachine.Step, class string, last *fault.Error) *fault.Error {
 	ended := s.Lost + s.Stopped + 1
 	switch {
@@ -99,13 +99,14 @@ func outlived(s *statemachine.Step, class string, last *fault.Error) *fault.Erro
 		WithReason("MAX_DELIVERIES").WithHint("look at the log of the workers and mend the tool, then orch redrive")
 }
 
-// unwanted is the error of a call that agents did not end so often.
+// unwanted is the error of a call that agents returned or lost too often.
 func unwanted(lost, back int, last *fault.Error) *fault.Error {
 	return fault.New(fault.WorkerLost, "%s; the last one: %s", Unended(lost, back), last.Message).
 		WithReason("MAX_DELIVERIES").WithHint("orch history says what the agents said; mend that, then orch redrive")
 }
 
-// Unended says how often agents have given a call back, and how often it was lost with them or left in doubt.
+// Unended returns a sentence that says how often agents have returned a call, and how often it was lost with them or left in
+// doubt.
 func Unended(lost, back int) string {
 	said := "agents have given it back " + times(back)
 	switch {

@@ -9,17 +9,17 @@ import (
 	"github.com/orch-dev/orch/plan"
 )
 
-// Plan is what is known of the plan of a task beside its history.
+// Plan holds what is derived from the plan of a task.
 type Plan struct {
-	// Program is the compiled plan, empty while there is none.
+	// Program is the compiled plan, empty until it is loaded.
 	Program *plan.Program
-	// Unusable is why the plan cannot be read; nil for none.
+	// Unusable is why the plan cannot be read; nil if it can.
 	Unusable *fault.Error
-	// over is, by for_each step, the number of leading items that are over.
+	// over is the number of leading items that have ended, by for_each step.
 	over map[string]int
 }
 
-// passItems remembers how many leading items of a for_each are over, so that they are not looked at again.
+// passItems records that the first n items of a for_each have ended, so that they are not checked again.
 func (p *Plan) passItems(step string, n int) {
 	if p.over == nil {
 		p.over = map[string]int{}
@@ -27,21 +27,21 @@ func (p *Plan) passItems(step string, n int) {
 	p.over[step] = n
 }
 
-// Item is the place of a step inside a for_each.
+// Item is one item of a for_each.
 type Item struct {
-	// Node is the for_each, Index the place of the item in its list, from 0.
+	// Node is the for_each. Index is the index of the item in its list, from 0.
 	Node  *plan.Node
 	Index int
 
 	value events.Value
 }
 
-// Key is the key of the instance of a child step for the item, such as each[2].build.
+// Key returns the key of the instance of a child step for the item, such as each[2].build.
 func (it *Item) Key(child string) string {
 	return fmt.Sprintf("%s[%d].%s", it.Node.ID, it.Index, child)
 }
 
-// ItemOf returns the id of the for_each that a step key lies in, "" for any other key.
+// ItemOf returns the id of the for_each of a step key, "" for any other key.
 func ItemOf(key string) string {
 	if i := strings.IndexByte(key, '['); i > 0 {
 		return key[:i]
@@ -49,7 +49,7 @@ func ItemOf(key string) string {
 	return ""
 }
 
-// TopOf is the id of the step of the plan that a covered call belongs to.
+// TopOf returns the id of the plan's top-level step that a covered call belongs to.
 func TopOf(c plan.Cover) string {
 	if c.Each != nil {
 		return c.Each.ID

@@ -16,7 +16,7 @@ import (
 // questionLife is how long a question waits for its answer.
 const questionLife = time.Hour
 
-// inquire puts a call aside until what it asks is answered. Questions that it may not ask end it.
+// inquire parks a call until its questions are answered. Questions that are not allowed fail the call.
 func (t Questions) inquire(s *statemachine.Step, r work.Outcome) {
 	err := t.mayInquire(s, r.Questions)
 	if notes(r) {
@@ -36,7 +36,7 @@ func (t Questions) inquire(s *statemachine.Step, r work.Outcome) {
 	t.Emit(events.StepParked, &events.Parked{Step: s.Key, Attempt: s.Attempt, Questions: ids})
 }
 
-// mayInquire returns why a call may not ask what it asks, nil when it may.
+// mayInquire returns why a call may not ask its questions, nil if it may.
 func (t Questions) mayInquire(s *statemachine.Step, asked []work.Question) *fault.Error {
 	switch {
 	case t.Task.State.Terminal():
@@ -52,7 +52,7 @@ func (t Questions) mayInquire(s *statemachine.Step, asked []work.Question) *faul
 	return nil
 }
 
-// settleQuestions ends the questions that nobody answers any more, and lets calls go on that have their answers.
+// settleQuestions expires questions that nobody will answer, and continues calls that have their answers.
 func (t Questions) settleQuestions() {
 	if len(t.Task.Questions) == 0 {
 		return
@@ -69,13 +69,13 @@ func (t Questions) settleQuestions() {
 	}
 }
 
-// watchQuestion ends a question whose call is over, or whose time.
+// watchQuestion expires a question if its call has ended or its time is over.
 func (t Questions) watchQuestion(q *statemachine.Question) {
 	s := t.Task.Steps[q.Step]
 	switch {
 	case s == nil || !Inquires(s):
 		t.expireQuestion(q, "its call has ended")
-	case t.Task.State.Terminal(): // it is that of a single call
+	case t.Task.State.Terminal(): // the question of a single call
 		t.expireQuestion(q, "the task is over")
 	case !t.early(q.ExpiresAt):
 		t.expireQuestion(q, "nobody answered in time")
@@ -86,8 +86,8 @@ func (t Questions) expireQuestion(q *statemachine.Question, reason string) {
 	t.Emit(events.QuestionExpired, &events.Unanswered{ID: q.ID, Reason: reason, At: t.Now})
 }
 
-// settleRound hands the call of a step out again when all of its questions are answered, and ends it when one of
-// them never will be.
+// settleRound makes the call of a step ready again when all of its questions are answered, and fails it when one of them has
+// expired.
 func (t Questions) settleRound(s *statemachine.Step) {
 	open := false
 	for _, id := range s.Questions {
@@ -106,8 +106,7 @@ func (t Questions) settleRound(s *statemachine.Step) {
 	}
 }
 
-// goOnAfterQuestion takes the task out of the block that the question may have led to. A single call never moves
-// its task.
+// goOnAfterQuestion unblocks the task if the question has blocked it. A single call never moves its task.
 func (t Questions) goOnAfterQuestion(s *statemachine.Step) {
 	if s.Purpose != PurposeCall {
 		t.activate()
@@ -121,7 +120,7 @@ func unanswered(id string, q *statemachine.Question) *fault.Error {
 	return fault.New(fault.Timeout, "question %s (%s) has no answer: %s", q.ID, q.Key, q.Reason)
 }
 
-// NextQuestion returns the first open question that a step waits for, nil when there is none.
+// NextQuestion returns the first open question that a step waits for, nil if there is none.
 func (t *Reading) NextQuestion(s *statemachine.Step) *statemachine.Question {
 	for _, id := range s.Questions {
 		if q := t.Task.Question(id); q != nil && q.Status == statemachine.QuestionOpen {
@@ -131,7 +130,7 @@ func (t *Reading) NextQuestion(s *statemachine.Step) *statemachine.Question {
 	return nil
 }
 
-// WaitsForAnswer says which answer a step waits for.
+// WaitsForAnswer returns a sentence that says which answer a step waits for.
 func (t *Reading) WaitsForAnswer(s *statemachine.Step) string {
 	q := t.NextQuestion(s)
 	if q == nil {
@@ -144,7 +143,7 @@ func (t *Reading) WaitsForAnswer(s *statemachine.Step) string {
 	return text
 }
 
-// NoQuestion is the error for an id that no question has.
+// NoQuestion is the error for an unknown question.
 func NoQuestion(id string) error {
 	return fault.New(fault.NotFound, "there is no question %s", Clip(id)).WithField("question").WithHint("orch questions lists them")
 }
@@ -154,7 +153,7 @@ func (t Questions) Answer(q *statemachine.Question, action string, response json
 	t.Emit(events.QuestionAnswered, &events.Answer{ID: q.ID, By: t.Actor, Action: action, Response: t.keep(response), At: t.Now})
 }
 
-// MayAnswer returns why a question cannot be answered: NOT_FOUND, CONFLICT when it is over.
+// MayAnswer returns why a question cannot be answered: NOT_FOUND, or CONFLICT if it is closed.
 func (t Questions) MayAnswer(q *statemachine.Question, id string) error {
 	switch {
 	case q == nil:

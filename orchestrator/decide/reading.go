@@ -14,7 +14,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// Reading is a task as decisions and views read it.
+// Reading is the input of decisions and views: a task and everything that they depend on.
 type Reading struct {
 	Task  *statemachine.Task
 	Plan  *Plan
@@ -22,13 +22,13 @@ type Reading struct {
 	Facts Facts
 	// Now is the time of the decision.
 	Now time.Time
-	// Given are the large values that were found for it, by reference; Wanted are those that the rest waits for.
+	// Given are the large values that were fetched, by reference. Wanted are those that must be fetched next.
 	Given  map[string]Fetched
 	Wanted []events.Value
 
-	// needed is the bytes of those.
+	// needed is the size of the values in Wanted, in bytes.
 	needed int64
-	// lost is the error of the first large value that was asked for and is lost for good.
+	// lost is the error of the first requested large value that is permanently lost.
 	lost *fault.Error
 }
 
@@ -45,10 +45,10 @@ func (t *Reading) overdue() bool {
 	return d != nil && !t.Now.Before(*d)
 }
 
-// Took is how long the call of a step has taken until now.
+// Took returns how long the call of a step has been running.
 func (t *Reading) Took(step string) time.Duration { return t.Now.Sub(t.Task.Steps[step].CalledAt) }
 
-// KeptOpen refuses to end the task that keeps the grants of a person.
+// KeptOpen refuses to end the task that stores the permanent grants of a person.
 func (t *Reading) KeptOpen() error {
 	if !IsStanding(t.Task) {
 		return nil
@@ -68,7 +68,7 @@ func (t *Reading) nodeOf(id string, in *Item) *plan.Node {
 	return t.Plan.Program.Node(id)
 }
 
-// NodeByKey returns the node of a step instance, nil for calls that are not of the plan.
+// NodeByKey returns the node of a step instance, nil for calls that are not in the plan.
 func (t *Reading) NodeByKey(key string) *plan.Node {
 	outer := ItemOf(key)
 	if outer == "" {
@@ -89,7 +89,7 @@ func (t *Reading) defaults() plan.Defaults {
 	return plan.Defaults{}
 }
 
-// queueOf is the queue of a call of a tool for a step.
+// queueOf returns the queue of a call of a tool for a step.
 func (t *Reading) queueOf(n *plan.Node, tool string) string {
 	if known, ok := t.Rules.Catalogue.Get(tool); ok && known.Spec().AtNode {
 		return work.NodeQueue
@@ -117,7 +117,7 @@ func (t *Reading) retryOf(n *plan.Node) *plan.Retry {
 	return t.defaults().Retry
 }
 
-// limitOf is the time limit of the call of a step.
+// limitOf returns the time limit of the call of a step.
 func (t *Reading) limitOf(s *statemachine.Step) time.Duration {
 	if s.Timeout > 0 {
 		return s.Timeout
@@ -128,7 +128,7 @@ func (t *Reading) limitOf(s *statemachine.Step) time.Duration {
 	return work.DefaultTimeout
 }
 
-// effect is that of the step, else that of its tool, else write.
+// effect returns the effect of the step, else that of its tool, else write.
 func (t *Reading) effect(n *plan.Node) tools.Effect {
 	if n.Effect != "" {
 		return tools.Effect(n.Effect)
@@ -136,8 +136,8 @@ func (t *Reading) effect(n *plan.Node) tools.Effect {
 	return t.Rules.effectOf(n.Tool)
 }
 
-// Declared reports whether the plan itself says what effect the call of a step has. It always says so of the call
-// that looks at one in doubt: looking changes nothing.
+// Declared reports whether the plan declares the effect of a step's call. The effect of a verify call counts as declared,
+// because it changes nothing.
 func (t *Reading) Declared(s *statemachine.Step) bool {
 	if s.Purpose == purposeVerify {
 		return true
@@ -146,9 +146,9 @@ func (t *Reading) Declared(s *statemachine.Step) bool {
 	return n != nil && n.Effect != ""
 }
 
-// resolved returns the effect that a worker has found for this very call, "" where that of the step counts: it is
-// the same, or the plan declares it. A tool that cannot tell its calls apart may have become another one since the step
-// was made ready, but only one that does more is believed.
+// resolved returns the effect that a worker determined for this call, or "" if the effect of the step counts: it is the same,
+// or the plan declares it. A tool that does not determine effects per call may have changed since the step was made ready. Then
+// only a graver effect is accepted.
 func (t *Reading) resolved(s *statemachine.Step, effect string) string {
 	graver := gravity(effect) - gravity(s.Effect)
 	if graver == 0 || gravity(effect) < 0 || t.Declared(s) {
@@ -165,7 +165,7 @@ func (t *Reading) resolved(s *statemachine.Step, effect string) string {
 	return effect
 }
 
-// SecretsOf are the secrets of the call of a step. The question whether a call in doubt has happened has none.
+// SecretsOf returns the secrets of the call of a step. A verify call has none.
 func (t *Reading) SecretsOf(s *statemachine.Step) []work.Secret {
 	n := t.NodeByKey(s.Key)
 	if n == nil || s.Purpose != "" {
@@ -178,8 +178,8 @@ func (t *Reading) SecretsOf(s *statemachine.Step) []work.Secret {
 	return all
 }
 
-// agentsFor returns which agents may take a call; nil for one that workers execute. What an earlier attempt was handed
-// to stays.
+// agentsFor returns which agents may take a call; nil for a call that workers execute. If an earlier attempt was handed to
+// other agents, that selection remains.
 func (t *Reading) agentsFor(step, tool string, args events.Value) *events.Agents {
 	known, ok := t.Rules.Catalogue.Get(tool)
 	if !ok || !known.Spec().ForAgents {
@@ -191,14 +191,14 @@ func (t *Reading) agentsFor(step, tool string, args events.Value) *events.Agents
 	given := t.Fetch(args)
 	var said events.Agents
 	if _, err := known.Check(given); err != nil || json.Unmarshal(given, &said) != nil {
-		return &events.Agents{} // its arguments are refused by whoever is to make the call
+		return &events.Agents{} // whoever makes the call refuses its arguments
 	}
 	slices.Sort(said.Requires)
 	said.Requires = slices.Compact(said.Requires)
 	return &said
 }
 
-// isAlways reports whether a step instance, or the call that verifies it, belongs to the `always` steps.
+// isAlways reports whether a step instance, or the step of a verify call, belongs to the `always` steps.
 func (t *Reading) isAlways(key string) bool {
 	key, _, _ = strings.Cut(key, verifySuffix)
 	return slices.ContainsFunc(t.Plan.Program.Always(), func(n *plan.Node) bool {
@@ -206,15 +206,15 @@ func (t *Reading) isAlways(key string) bool {
 	})
 }
 
-// calling reports whether a worker has the call of the step, or the call goes on elsewhere.
+// calling reports whether a worker holds the call of the step, or the call continues elsewhere.
 func (t *Reading) calling(s *statemachine.Step) bool {
 	_, held := t.Facts.Holder(s.Key)
 	return s.Executing() || goesOn(s) || (s.State == statemachine.StepReady && held)
 }
 
-// Holds reports whether a worker may act for an attempt: it is the current one, its call is not over,
-// and no other worker has it. A worker is trusted when it names a call that nobody has, which is how it finds its
-// calls again after a restart of the node. An agent is not: its calls are in the log before it hears of them.
+// Holds reports whether a worker may act for an attempt: it is the current attempt, its call has not ended, and no other worker
+// holds it. A worker may name a call that nobody holds, which is how it recovers its calls after a restart of the node. An
+// agent may not: its calls are in the log before it receives them.
 func (t *Reading) Holds(r work.Ref, worker string) bool {
 	s := t.Task.Steps[r.Step]
 	if s == nil || s.Tool == "" || s.Attempt != r.Attempt {

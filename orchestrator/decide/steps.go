@@ -9,7 +9,7 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// run moves the steps of the plan on, then its verification, then its end.
+// run moves the steps of the plan, then its verification, then ends the task.
 func (t steps) run() {
 	if !t.section(t.Plan.Program.Steps()) || t.Task.Ending || t.Task.State == statemachine.AwaitingApproval {
 		return
@@ -31,7 +31,7 @@ func (t steps) run() {
 	t.finish()
 }
 
-// section moves a list of steps on and reports whether all of them are over.
+// section moves a list of steps and reports whether all of them have ended.
 func (t steps) section(nodes []*plan.Node) bool {
 	settled := true
 	for _, n := range nodes {
@@ -52,8 +52,7 @@ func (t steps) section(nodes []*plan.Node) bool {
 	return settled
 }
 
-// move does the next thing for one step instance, if there is one. Once the task ends, only its
-// `always` steps move.
+// move takes the next transition of one step instance, if there is one. Once the task is ending, only its `always` steps move.
 func (t steps) move(n *plan.Node, key string, in *Item) {
 	s := t.Task.Steps[key]
 	switch {
@@ -77,7 +76,7 @@ func (t steps) move(n *plan.Node, key string, in *Item) {
 	}
 }
 
-// tryStart starts a step whose needs are over, or skips it.
+// tryStart starts a step whose needs have ended, or skips it.
 func (t steps) tryStart(n *plan.Node, key string, in *Item) {
 	for _, need := range n.Needs {
 		s := t.Task.Steps[t.scopeKey(need, in)]
@@ -110,8 +109,8 @@ func (t steps) tryStart(n *plan.Node, key string, in *Item) {
 
 const becauseOf = "it needs "
 
-// missing names a need that will never be met: one that failed and skips its dependents, or was
-// itself skipped for that reason, or was cancelled.
+// missing returns a need that will never be met: one that failed and skips its dependents, was itself skipped for that reason,
+// or was cancelled.
 func (t steps) missing(n *plan.Node, in *Item) string {
 	for _, need := range n.Needs {
 		s := t.Task.Steps[t.scopeKey(need, in)]
@@ -132,7 +131,7 @@ func (t steps) missing(n *plan.Node, in *Item) string {
 	return ""
 }
 
-// start begins a step by its kind.
+// start starts a step according to its kind.
 func (t steps) start(n *plan.Node, key string, sc plan.Scope) {
 	switch n.Kind {
 	case plan.KindTool:
@@ -161,7 +160,7 @@ func (t steps) start(n *plan.Node, key string, sc plan.Scope) {
 	}
 }
 
-// valuesOf evaluates a step that is over at once.
+// valuesOf evaluates a step that ends at once.
 func valuesOf(n *plan.Node, sc plan.Scope) (json.RawMessage, error) {
 	if n.Kind == plan.KindSwitch {
 		return n.Choose(sc)
@@ -169,7 +168,7 @@ func valuesOf(n *plan.Node, sc plan.Scope) (json.RawMessage, error) {
 	return n.Set(sc)
 }
 
-// ready fixes a call and leaves it to a worker.
+// ready makes a call ready for a worker.
 func (t steps) ready(n *plan.Node, key string, args events.Value) {
 	if limit := t.Task.Submitted.MaxSteps; limit > 0 && t.Task.Calls >= limit && !t.isAlways(key) {
 		t.End(fault.New(fault.QuotaExceeded, "the task made %d calls, its limit", limit).WithField("limits.max_steps"))
@@ -188,12 +187,12 @@ func (t steps) ready(n *plan.Node, key string, args events.Value) {
 	})
 }
 
-// failStep ends a step that could not even begin.
+// failStep fails a step that could not start.
 func (t steps) failStep(key string, err error) {
 	t.Emit(events.StepFailed, &events.StepError{Step: key, Error: fault.From(err), Class: fault.ClassExpression})
 }
 
-// checkStart fails a call that could be taken for as long as its plan says, and was not. After a pause its time begins anew.
+// checkStart fails a call that was queued longer than its plan allows. After a pause, its time starts again.
 func (t steps) checkStart(s *statemachine.Step) {
 	within := t.Facts.Untaken(s.Key, t.Now)
 	if within == 0 {
@@ -207,7 +206,7 @@ func (t steps) checkStart(s *statemachine.Step) {
 	t.Attempts().Failed(s, err, fault.ClassExpired, 0)
 }
 
-// startWait begins a wait for a duration, a time or a signal.
+// startWait starts a wait for a duration, a time or a signal.
 func (t steps) startWait(n *plan.Node, key string, sc plan.Scope) {
 	w, err := n.Wait(sc)
 	if err = t.OutcomeOf(err, w.Default, []byte(w.Signal)); err != nil {
@@ -227,7 +226,7 @@ func (t steps) startWait(n *plan.Node, key string, sc plan.Scope) {
 	t.Emit(events.StepWaiting, data)
 }
 
-// checkWait ends a wait whose signal has come or whose time is over.
+// checkWait ends a wait whose signal has arrived or whose time is over.
 func (t steps) checkWait(s *statemachine.Step) {
 	for _, sig := range t.Task.Signals {
 		if s.Signal != "" && sig.Name == s.Signal {
@@ -247,7 +246,7 @@ func (t steps) checkWait(s *statemachine.Step) {
 	}
 }
 
-// startChild begins a sub-plan as a child task.
+// startChild starts a sub-plan as a child task.
 func (t steps) startChild(n *plan.Node, key string, sc plan.Scope) {
 	inputs, err := n.Args(sc)
 	if err = t.OutcomeOf(err, inputs); err == nil {
@@ -264,10 +263,10 @@ func (t steps) startChild(n *plan.Node, key string, sc plan.Scope) {
 	t.Emit(events.StepSpawned, &events.Spawned{Step: key, Child: events.TaskIDFrom(t.Now, t.Rules.Entropy), Inputs: t.keep(inputs)})
 }
 
-// maxDepth bounds how deep child tasks nest (S0-181).
+// maxDepth limits how deep child tasks nest (S0-181).
 const maxDepth = 3
 
-// tooDeep returns why the task can have no child.
+// tooDeep returns why the task can have no child, nil if it can.
 func (t steps) tooDeep() error {
 	if p := t.Task.Submitted.Parent; p != nil && p.Depth >= maxDepth {
 		return fault.New(fault.QuotaExceeded, "child tasks nest at most %d deep", maxDepth)

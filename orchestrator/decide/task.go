@@ -14,20 +14,19 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// ActorNode is who acts in what the node decides by itself.
+// ActorNode is the actor of decisions that the node takes by itself.
 const ActorNode = "node"
 
-// IsUser reports whether an actor is a person with the operator's credential; workers, agents and tasks
-// are not.
+// IsUser reports whether an actor is a person with the operator's credential. Workers, agents and tasks are not.
 func IsUser(actor string) bool { return strings.HasPrefix(actor, "user:") }
 
-// IsAgent reports whether the name of a worker is that of a registered agent, which is an actor by that name.
+// IsAgent reports whether a worker is a registered agent. Its worker name is also its actor name.
 func IsAgent(worker string) bool { return strings.HasPrefix(worker, events.AgentPrefix) }
 
 // IsSession reports whether a task is a session.
 func IsSession(t *statemachine.Task) bool { return t.Submitted.Session == t.ID }
 
-// ContextOf is the session in whose context the calls of a task work, "" for none.
+// ContextOf returns the session in whose context the calls of a task work, "" for none.
 func ContextOf(t *statemachine.Task) events.TaskID {
 	if t.Submitted.Shares {
 		return t.Submitted.Session
@@ -35,10 +34,10 @@ func ContextOf(t *statemachine.Task) events.TaskID {
 	return ""
 }
 
-// StandingID is the task that keeps the grants of a person.
+// StandingID returns the id of the task that stores the permanent grants of a person.
 func StandingID(of string) events.TaskID { return events.KeyedTaskID(of, api.GrantsName) }
 
-// IsStanding reports whether a task keeps the grants of a person.
+// IsStanding reports whether a task stores the permanent grants of a person.
 func IsStanding(t *statemachine.Task) bool {
 	return IsSession(t) && t.Submitted.Name == api.GrantsName && t.ID == StandingID(t.Requestor)
 }
@@ -48,7 +47,7 @@ func MayCall(allowed []string, tool string) bool {
 	return len(allowed) == 0 || slices.Contains(allowed, tool)
 }
 
-// createdAt is when a task was submitted.
+// createdAt returns when a task was submitted.
 func createdAt(t *statemachine.Task) time.Time {
 	if t.Submitted.Created != nil {
 		return *t.Submitted.Created
@@ -56,7 +55,7 @@ func createdAt(t *statemachine.Task) time.Time {
 	return t.CreatedAt
 }
 
-// GrantOf returns the grant that a step may be called with, "" when it has none that is good.
+// GrantOf returns the id of a valid grant for a step, "" if it has none.
 func GrantOf(t *statemachine.Task, s *statemachine.Step, now time.Time) string {
 	if s.Approval == "" {
 		return ""
@@ -70,10 +69,10 @@ func GrantOf(t *statemachine.Task, s *statemachine.Step, now time.Time) string {
 }
 
 const (
-	// PurposeCall is the purpose of a single call beside the plan, purposeVerify that of a call that asks about one in doubt.
+	// PurposeCall is the purpose of a single call beside the plan, purposeVerify that of a verify call.
 	PurposeCall   = "call"
 	purposeVerify = "verify_call"
-	// verifySuffix is what the key of such a call has beyond that of its step.
+	// verifySuffix is the suffix of the step key of a verify call.
 	verifySuffix = "!verify"
 )
 
@@ -82,50 +81,50 @@ func Inquires(s *statemachine.Step) bool {
 	return s.State == statemachine.StepParked && len(s.Questions) > 0
 }
 
-// notes reports whether an outcome is that of a call which goes on elsewhere.
+// notes reports whether an outcome says that the call continues elsewhere.
 func notes(r work.Outcome) bool {
 	return len(r.Note) > 0 && r.Error == nil && r.ApprovalRequest == nil && r.Spawn == nil && len(r.Output) == 0
 }
 
-// goesOn reports whether a step waits for a worker to look after what its call has begun elsewhere.
+// goesOn reports whether the call of a step continues elsewhere and waits for a worker.
 func goesOn(s *statemachine.Step) bool {
 	return s.Noted() && (s.State == statemachine.StepReady || s.State == statemachine.StepPending)
 }
 
-// suspectFrom is the number of lost workers from which on a call is a suspect: no worker gets two
-// suspects at the same time. A call that only stood beside a poisonous one is then not lost with it again.
+// suspectFrom is the number of lost workers after which a call is a suspect. No worker gets two suspects at the same time, so
+// that an innocent call is not lost again together with a poisonous one.
 const suspectFrom = 2
 
-// Suspect reports whether the call of a step has taken so many workers with it that it is kept apart.
+// Suspect reports whether the call of a step has lost so many workers that it must be isolated.
 func Suspect(s *statemachine.Step) bool { return s.Lost >= suspectFrom }
 
-// interrupted reports whether a call of the class may have ended before its effect, or after it.
+// interrupted reports whether a call with this error class may have ended before its effect, or after it.
 func interrupted(class string) bool {
 	return class == fault.ClassWorkerLost || class == fault.ClassShutdown
 }
 
-// mayHaveHappened reports whether the effect of the call must not be repeated blindly.
+// mayHaveHappened reports whether the call may have had its effect, so that it must not be repeated blindly.
 func mayHaveHappened(s *statemachine.Step) bool {
 	return (s.State == statemachine.StepRunning || s.Noted()) && HasEffects(s)
 }
 
-// HasEffects reports whether the call of a step is one that must happen at most once.
+// HasEffects reports whether the call of a step must happen at most once.
 func HasEffects(s *statemachine.Step) bool {
 	return tools.Effect(s.Effect).AtMostOnce()
 }
 
-// gravity orders effects by how much they do; -1 for what is none.
+// gravity orders effects by how much they change; -1 for an unknown one.
 func gravity(effect string) int {
 	return slices.Index([]tools.Effect{tools.Read, tools.Idempotent, tools.Write, tools.Destructive}, tools.Effect(effect))
 }
 
-// fatal reports whether the end of a step ends the task.
+// fatal reports whether the failure of a step ends the task.
 func fatal(n *plan.Node, s *statemachine.Step) bool {
 	return s.State == statemachine.StepFailed && (n.OnError == "" || n.OnError == plan.OnErrorFail)
 }
 
-// stepFault is the error of a task that a step has failed. The field is one of the step: it goes into the words, which
-// stand alone in reasons and notifications.
+// stepFault returns the error of a task that failed because of a step. The field of the step's error becomes part of the
+// message, because reasons and notifications show the message alone.
 func stepFault(s *statemachine.Step) *fault.Error {
 	f := *fault.From(s.Error)
 	f.Message, f.Field = "step "+s.Key+": "+f.Sentence(), ""

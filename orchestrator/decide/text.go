@@ -12,10 +12,10 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// Clock is a time in a sentence for people.
+// Clock formats a time for a sentence.
 func Clock(at time.Time) string { return at.Format("2006-01-02 15:04:05 MST") }
 
-// Clip shortens a text of somebody else for a message.
+// Clip truncates a text from outside for a message.
 func Clip(s string) string {
 	const longest = 64
 	if len(s) > longest {
@@ -38,7 +38,7 @@ func orNothing(list []string) string {
 	return strings.Join(list, ", ")
 }
 
-// once writes every key of an object one time, so that people see what counts.
+// once removes duplicate keys of an object, so that people see the values that count.
 func once(raw json.RawMessage) json.RawMessage {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
@@ -49,7 +49,7 @@ func once(raw json.RawMessage) json.RawMessage {
 	return MustJSON(v)
 }
 
-// MustJSON encodes values that cannot fail to encode: maps, strings and raw JSON that was decoded.
+// MustJSON encodes values that always can be encoded: maps, strings and decoded JSON.
 func MustJSON(v any) json.RawMessage {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -58,13 +58,13 @@ func MustJSON(v any) json.RawMessage {
 	return data
 }
 
-// SecretIn is the error of a field that holds what a rule takes for a secret.
+// SecretIn is the error of a field that contains a secret by a rule.
 func SecretIn(field, rule string) error {
 	return fault.New(fault.SecretDetected, "holds what looks like a secret (%s); the log keeps everything for good", rule).
 		WithField(field).WithHint("let the tool read it from the environment or a file of the worker")
 }
 
-// QueueName is the name of a queue, of the default one for none.
+// QueueName returns the name of a queue; "" is the default queue.
 func QueueName(name string) string {
 	if name == "" {
 		return work.DefaultQueue
@@ -72,7 +72,7 @@ func QueueName(name string) string {
 	return name
 }
 
-// WantedAgents names the agents that a call waits for, for people.
+// WantedAgents describes the agents that a call waits for, in words.
 func WantedAgents(a *events.Agents) string {
 	text := "an agent"
 	if a.Agent != "" {

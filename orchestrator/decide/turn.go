@@ -17,42 +17,41 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// Turn is one decision about one task: the events it emits are applied at once and appended as one
-// commit.
+// Turn is one decision about one task. The events that it emits are applied at once, and appended as one commit.
 type Turn struct {
 	Reading
 
-	// Actor is who acts, such as user:ada; Cause is the id of the request that led to the turn, if it has one.
+	// Actor is who acts, such as user:ada. Cause is the id of the request that caused the turn, if there is one.
 	Actor, Cause string
-	// Events are those of the commit, Calls the calls that they end.
+	// Events are the events of the commit. Calls are the calls that they end.
 	Events []events.Event
 	Calls  []stats.Call
 	// Blobs are the large values that must be stored before the commit.
 	Blobs []json.RawMessage
-	// Late is set when the turn took so long that the rest of it comes later.
+	// Late is set if the turn took so long that its rest comes later.
 	Late bool
-	// MayRun is until when the call that has failed may still run; zero when it is known to have ended.
+	// MayRun is until when the failed call may still run; zero if it is known to have ended.
 	MayRun time.Time
 
-	// room is where the first events lie: most turns have no more.
+	// room is the initial buffer of Events; most turns need no more.
 	room [4]events.Event
-	// err is the first event that the tables refused; the turn is then void.
+	// err is the error of the first event that the tables refused. The turn is then void.
 	err error
-	// inline is the size of the values inside of the commit.
+	// inline is the size of the values inside the commit, in bytes.
 	inline int
-	// wish is how the agent whose call has failed wishes it to be tried again; nil for none.
+	// wish is the retry rule that the agent of the failed call wishes; nil for none.
 	wish *work.Retry
-	// unexpected is the result of the call that has failed for it.
+	// unexpected is the result that made the call fail.
 	unexpected json.RawMessage
 }
 
-// Decide lets say decide about a task, and then emits everything that follows from the state that this has led to. An error of say,
-// or of an event that the tables of the state machine refuse, makes the turn void; the task is to be read again if it has events.
+// Decide calls say, and then emits everything that follows from the resulting state. An error of say, or of an event that the
+// tables of the state machine refuse, makes the turn void. If a void turn has events, the task must be read again.
 func Decide(r Reading, actor string, say func(*Turn) error) (*Turn, error) {
 	t := &Turn{Reading: r, Actor: cmp.Or(actor, ActorNode)}
 	t.Events = t.room[:0]
 	if t.Now.Before(t.Task.UpdatedAt) {
-		t.Now = t.Task.UpdatedAt // the clock went back; a history never does
+		t.Now = t.Task.UpdatedAt // the clock was set back; a history never goes back
 	}
 	if err := say(t); err != nil {
 		return t, err
@@ -61,30 +60,30 @@ func Decide(r Reading, actor string, say func(*Turn) error) (*Turn, error) {
 	return t, t.err
 }
 
-// Approvals returns what decides about approvals in this turn.
+// Approvals returns the decisions about approvals of this turn.
 func (t *Turn) Approvals() Approvals { return Approvals{t} }
 
-// Approvals decides about what people have to allow.
+// Approvals decides about approvals.
 type Approvals struct{ *Turn }
 
-// Questions returns what decides about questions in this turn.
+// Questions returns the decisions about questions of this turn.
 func (t *Turn) Questions() Questions { return Questions{t} }
 
-// Questions decides about what calls ask while they run.
+// Questions decides about questions of running calls.
 type Questions struct{ *Turn }
 
-// Attempts returns what decides about attempts in this turn.
+// Attempts returns the decisions about attempts of this turn.
 func (t *Turn) Attempts() Attempts { return Attempts{t} }
 
-// Attempts decides about the calls that workers and agents have, and about their outcomes.
+// Attempts decides about the calls that workers and agents hold, and about their outcomes.
 type Attempts struct{ *Turn }
 
 func (t *Turn) steps() steps { return steps{t} }
 
-// steps moves the steps of the plan on.
+// steps moves the steps of the plan.
 type steps struct{ *Turn }
 
-// stopped reports whether a turn decides nothing more: it is void, or the rest of it comes later.
+// stopped reports whether the turn decides nothing more: it is void, or its rest comes later.
 func (t *Turn) stopped() bool { return t.err != nil || t.Late || len(t.Wanted) > 0 }
 
 // Emit applies an event and adds it to the commit.
@@ -103,18 +102,18 @@ func (t *Turn) Emit(kind events.Kind, data events.Payload) {
 	}
 }
 
-// activate brings the task to IN_PROGRESS from wherever work may begin or go on.
+// activate moves the task to IN_PROGRESS from any state in which work may start or continue.
 func (t *Turn) activate() {
 	switch t.Task.State {
 	case statemachine.NeedsAction, statemachine.Assigned, statemachine.Planning:
 		t.Emit(events.TaskStarted, &events.Moved{})
 	case statemachine.Blocked:
 		t.Emit(events.TaskUnblocked, &events.Moved{})
-	default: // it is there, waits for a decision, or is over
+	default: // IN_PROGRESS already, waits for a decision, or has ended
 	}
 }
 
-// Cancel begins the end of a task: at once, or after its `always` steps.
+// Cancel starts the cancellation of a task. It ends at once, or after its `always` steps.
 func (t *Turn) Cancel(reason string) {
 	if t.Task.Cancelling {
 		return
@@ -122,8 +121,8 @@ func (t *Turn) Cancel(reason string) {
 	t.Emit(events.TaskCancelRequested, &events.CancelRequested{Reason: reason})
 }
 
-// ResumeAt records the restore and ends what keeps the task from going on. It returns when that was: a request that
-// comes again, since its answer was lost, changes nothing more.
+// ResumeAt records the restore of a checkpoint and removes what keeps the task from continuing. It returns the time of the
+// restore. A repetition of the request, because its answer was lost, changes nothing.
 func (t *Turn) ResumeAt(id, by string) (time.Time, error) {
 	if t.Task.State.Terminal() || !t.Task.Paused && !t.blockedByTime() {
 		if done := t.Task.Resumed; done != nil && done.ID == id {
@@ -139,12 +138,12 @@ func (t *Turn) ResumeAt(id, by string) (time.Time, error) {
 	return t.Now, nil
 }
 
-// blockedByTime reports whether the task is blocked since nobody decided in time: to go on it only has to ask again.
+// blockedByTime reports whether the task is blocked because nobody decided in time. It can continue by asking again.
 func (t *Reading) blockedByTime() bool {
 	return t.Task.State == statemachine.Blocked && (t.Task.Block == BlockExpired || t.anyStuck())
 }
 
-// notResumable says why there is nothing to resume, and what to do instead.
+// notResumable is the error of a resume when nothing can be resumed, with a hint what to do instead.
 func (t *Reading) notResumable() error {
 	err := fault.New(fault.StateNotAllowed, "task %s is %s: there is nothing to resume", t.Task.ID, t.Task.State)
 	switch {
@@ -186,15 +185,15 @@ func (t *Turn) SingleCall(spec tools.Spec, args events.Value, by string) string 
 	return key
 }
 
-// denySingle records a single call that was never ready. Its purpose tells it from a step of the plan, which would
-// mean that the task has begun.
+// denySingle records a single call that was denied. Its purpose distinguishes it from a step of the plan, which would mean that
+// the task has started.
 func (t *Turn) denySingle(key, tool string, args events.Value, why *fault.Error) {
 	t.Emit(events.StepFailed, &events.StepError{
 		Step: key, Class: fault.ClassDenied, Tool: tool, Args: args, Purpose: PurposeCall, Error: why,
 	})
 }
 
-// IsSingleCall reports whether the task is nothing but one call of a tool.
+// IsSingleCall reports whether the task consists of one call of a tool.
 func (t *Turn) IsSingleCall() bool {
 	return len(t.Task.Order) == 1 && t.Task.Order[0] == plan.CallID
 }

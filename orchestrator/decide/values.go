@@ -11,17 +11,17 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// maxNeeded bounds the bytes of large values that one decision may need.
+// maxNeeded limits the bytes of large values that one decision may need.
 const maxNeeded = 64 << 20
 
-// Fetched is what became of the search for a large value: it is there, or lost for good.
+// Fetched is the result of fetching a large value.
 type Fetched struct {
 	Raw json.RawMessage
-	// Err is why the value is lost; nil for one that is there.
+	// Err is why the value is lost; nil if it is not.
 	Err error
 }
 
-// bytesOf is the size of the values that were found.
+// bytesOf returns the size of the fetched values.
 func bytesOf(given map[string]Fetched) (n int64) {
 	for _, f := range given {
 		n += int64(len(f.Raw))
@@ -29,8 +29,8 @@ func bytesOf(given map[string]Fetched) (n int64) {
 	return n
 }
 
-// Fetch returns the JSON of a value. One that is not in memory stops the turn (see wanted), one that is
-// lost leaves its error in t.lost; both are then nil here.
+// Fetch returns the JSON of a value. If the value is not in memory, it adds it to t.Wanted, which stops the turn, and returns
+// nil. If the value is lost, it sets t.lost and returns nil.
 func (t *Reading) Fetch(v events.Value) json.RawMessage {
 	if v.Ref == "" {
 		return v.Raw
@@ -55,8 +55,8 @@ func (t *Reading) Fetch(v events.Value) json.RawMessage {
 	return nil
 }
 
-// OutcomeOf returns the error of an evaluation: that of a lost value which it needed comes first, and what the
-// evaluation has made is refused when it holds a secret, because no check of the plan can have seen that (X-16).
+// OutcomeOf returns the error of an evaluation. A lost value that it needed comes first. Results that contain a secret are
+// refused, because no check of the plan can have seen it (X-16).
 func (t *Reading) OutcomeOf(err error, made ...json.RawMessage) error {
 	if missing := t.lost; missing != nil {
 		t.lost = nil
@@ -73,14 +73,14 @@ func (t *Reading) OutcomeOf(err error, made ...json.RawMessage) error {
 	return nil
 }
 
-// Unreadable is the error of what needs a large value that is lost.
+// Unreadable is the error of an evaluation that needs a lost value.
 func Unreadable(err error) *fault.Error {
 	return fault.Wrap(fault.DataLoss, err, "a large value is not in the blob store any more, or it is damaged").
 		WithHint("orch doctor looks at the store")
 }
 
-// keep returns raw as a value of an event. Large values, and many small ones from maxCommit on, are
-// stored before the commit, when the lock is free again.
+// keep returns raw as a value of an event. Large values, and many small ones once the commit has maxCommit bytes, are added to
+// t.Blobs instead. They are stored before the commit.
 func (t *Turn) keep(raw json.RawMessage) events.Value {
 	const smallest = 256 // a reference is about 100 bytes
 	v := events.Inline(raw)
@@ -96,10 +96,10 @@ func (t *Turn) keep(raw json.RawMessage) events.Value {
 	return v
 }
 
-// maxCommit bounds the bytes of values inside one commit; a message of the log has at most 8 MiB.
+// maxCommit limits the bytes of values inside one commit. A message of the log has at most 8 MiB.
 const maxCommit = 1 << 20
 
-// scope is what expressions of a step can see.
+// scope returns the values that expressions of a step can use.
 func (t *Reading) scope(in *Item) plan.Scope {
 	sc := plan.Scope{
 		Inputs: t.Fetch(t.Task.Submitted.Inputs),
@@ -118,7 +118,7 @@ func (t *Reading) scope(in *Item) plan.Scope {
 	return sc
 }
 
-// verifyScope adds the arguments of the doubtful call as `args`.
+// verifyScope adds the arguments of the call in doubt as `args`.
 func (t steps) verifyScope(key string, in *Item) plan.Scope {
 	sc := t.scope(in)
 	vars := map[string]json.RawMessage{"args": t.Fetch(t.Task.Steps[key].Args)}
@@ -127,8 +127,7 @@ func (t steps) verifyScope(key string, in *Item) plan.Scope {
 	return sc
 }
 
-// scopeKey returns the key of the step instance that an id means inside an item: a sibling first,
-// then a step of the plan.
+// scopeKey returns the key of the step instance that an id refers to inside an item: a sibling first, then a step of the plan.
 func (t *Reading) scopeKey(id string, in *Item) string {
 	if in != nil {
 		for _, child := range in.Node.Children {
