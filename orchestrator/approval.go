@@ -20,7 +20,7 @@ func scopes(t *statemachine.Task) []string {
 }
 
 // accessOf returns what the task may reach without further approval, or nil.
-func openOf(e *entry) *work.Access {
+func accessOf(e *entry) *work.Access {
 	open := &work.Access{Scopes: scopes(e.task)}
 	if allow := allowOf(e); allow != nil {
 		open.Paths, open.Endpoints, open.Connections, open.Packages = allow.Paths, allow.Endpoints, allow.Connections, allow.Packages

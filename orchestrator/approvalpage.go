@@ -48,7 +48,7 @@ func rankOf(status statemachine.ApprovalStatus, priority string) int {
 // refsOf returns the approvals of a task that match a request.
 func (rd *reader) refsOf(ctx context.Context, id events.TaskID, r api.ApprovalsRequest) ([]approvalRef, error) {
 	var refs []approvalRef
-	err := rd.engine.look(ctx, id, func(e *entry) error {
+	err := rd.engine.inspect(ctx, id, func(e *entry) error {
 		refs = refs[:0]
 		submitter := cmp.Or(rd.engine.requester(e), e.task.Requestor)
 		if r.Submitter != "" && r.Submitter != submitter {
@@ -67,8 +67,8 @@ func (rd *reader) refsOf(ctx context.Context, id events.TaskID, r api.ApprovalsR
 	return refs, err
 }
 
-// fairly chooses up to most references, taking one of each share in turn, the most urgent first.
-func fairly(refs []approvalRef, most int) []approvalRef {
+// chooseFairly chooses up to most references, taking one of each share in turn, the most urgent first.
+func chooseFairly(refs []approvalRef, most int) []approvalRef {
 	slices.SortFunc(refs, byUrgency)
 	if len(refs) <= most {
 		return refs
@@ -121,8 +121,8 @@ func (rd *reader) show(ctx context.Context, chosen []approvalRef) ([]api.Approva
 	return views, nil
 }
 
-// roomy omits the large parts of approvals that do not fit into the answer. A request for a single approval contains them.
-func roomy(views []api.ApprovalView) []api.ApprovalView {
+// fitAnswer omits the large parts of approvals that do not fit into the answer. A request for a single approval contains them.
+func fitAnswer(views []api.ApprovalView) []api.ApprovalView {
 	room := maxAnswer
 	for i := range views {
 		for _, part := range []*json.RawMessage{&views[i].Args, &views[i].Details, &views[i].Form, &views[i].Calls} {

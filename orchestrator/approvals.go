@@ -32,7 +32,7 @@ func (rd *reader) Approvals(ctx context.Context, r api.ApprovalsRequest) (api.Ap
 		ids, unread = rd.openTasks(func(t *statemachine.Task) bool {
 			return len(t.Approvals) > 0 && (r.All || t.Undecided())
 		}, func(a *sleeper) bool { return a.Undecided || a.Approvals && r.All })
-		rd.rouse(ctx, ids)
+		rd.loadSleepers(ctx, ids)
 	}
 	var refs []approvalRef
 	for _, id := range ids {
@@ -45,11 +45,11 @@ func (rd *reader) Approvals(ctx context.Context, r api.ApprovalsRequest) (api.Ap
 	if r.ID != "" && len(refs) == 0 {
 		return api.ApprovalsReply{}, noApproval(r.ID)
 	}
-	chosen := fairly(refs, cmp.Or(r.Limit, maxApprovals))
+	chosen := chooseFairly(refs, cmp.Or(r.Limit, maxApprovals))
 	views, err := rd.show(ctx, chosen)
 	switch {
 	case r.ID == "":
-		views = roomy(views)
+		views = fitAnswer(views)
 	case err == nil && len(views) == 0: // the task was archived meanwhile
 		err = noApproval(r.ID)
 	}
@@ -91,7 +91,7 @@ func (rd *reader) openTasks(wanted func(*statemachine.Task) bool, asleep func(*s
 func (rd *reader) approvalsOf(ctx context.Context, id events.TaskID, wanted map[string]bool) ([]api.ApprovalView, error) {
 	var views []api.ApprovalView
 	var parts []approvalParts
-	err := rd.engine.look(ctx, id, func(e *entry) error {
+	err := rd.engine.inspect(ctx, id, func(e *entry) error {
 		views, parts = views[:0], parts[:0]
 		r := e.read()
 		for _, a := range e.task.Approvals {
@@ -125,16 +125,16 @@ type approvalParts struct{ args, details, form, calls events.Value }
 
 // showParts adds the parts to a view. mu must not be held.
 func (rd *reader) showParts(ctx context.Context, view *api.ApprovalView, p approvalParts) (err error) {
-	if view.Args, err = rd.engine.showLater(ctx, p.args); err != nil {
+	if view.Args, err = rd.engine.renderLater(ctx, p.args); err != nil {
 		return err
 	}
-	if view.Details, err = rd.engine.showLater(ctx, p.details); err != nil {
+	if view.Details, err = rd.engine.renderLater(ctx, p.details); err != nil {
 		return err
 	}
-	if view.Calls, err = rd.engine.showLater(ctx, p.calls); err != nil {
+	if view.Calls, err = rd.engine.renderLater(ctx, p.calls); err != nil {
 		return err
 	}
-	view.Form, err = rd.engine.showLater(ctx, p.form)
+	view.Form, err = rd.engine.renderLater(ctx, p.form)
 	return err
 }
 
@@ -207,7 +207,7 @@ func (ap *approver) Decide(ctx context.Context, r api.DecideRequest) (api.Approv
 	if err := checkDecision(r); err != nil {
 		return api.ApprovalView{}, err
 	}
-	form, err := ap.clean.tidy(r.Form)
+	form, err := ap.clean.normalize(r.Form)
 	if err != nil {
 		return api.ApprovalView{}, fault.From(err).WithField("form")
 	}

@@ -31,12 +31,12 @@ type archiveRun struct {
 	archived, left int
 	// err is why the run makes no progress, nil while it does.
 	err *fault.Error
-	// over is closed when the run ends.
-	over chan struct{}
+	// done is closed when the run ends.
+	done chan struct{}
 }
 
-// archiveNote is the record of a run in the store. An empty record means that there is no run.
-type archiveNote struct {
+// archiveRecord is the record of a run in the store. An empty record means that there is no run.
+type archiveRecord struct {
 	Before time.Time `json:"before,omitzero"`
 }
 
@@ -46,7 +46,7 @@ type archiver struct {
 
 	engine *engine
 	reader *reader
-	holds  *holdList
+	holds  *pauseList
 	// archiving is the newest requested run, nil if there was none. archiveNow wakes archiveLoop.
 	archiving  *archiveRun
 	archiveNow chan struct{}
@@ -60,14 +60,14 @@ func (ar *archiver) Archive(ctx context.Context, r api.ArchiveRequest) (api.Arch
 	if r.Wait < 0 || r.Age < 0 {
 		return api.ArchiveReply{}, fault.New(fault.ValidationError, "is negative").WithField("wait, age")
 	}
-	run, err := ar.beginArchiving(ctx, r)
+	run, err := ar.startRun(ctx, r)
 	if err != nil || run == nil {
 		return api.ArchiveReply{}, err
 	}
 	wait := time.NewTimer(min(r.Wait, maxArchiveWait))
 	defer wait.Stop()
 	select {
-	case <-run.over:
+	case <-run.done:
 	case <-wait.C:
 	case <-ctx.Done():
 		return api.ArchiveReply{}, fault.From(ctx.Err())
@@ -85,37 +85,37 @@ const maxArchiveWait = 30 * time.Second
 func (r *archiveRun) reply() api.ArchiveReply {
 	reply := api.ArchiveReply{Archived: r.archived, Skipped: r.left, Running: true, Before: r.before, Error: r.err}
 	select {
-	case <-r.over:
+	case <-r.done:
 		reply.Running = false
 	default:
 	}
 	return reply
 }
 
-// beginArchiving returns the run that serves a request: a new one, or the current one extended to the requested age. It returns
+// startRun returns the run that serves a request: a new one, or the current one extended to the requested age. It returns
 // nil if the request only asks for the status and there was no run.
-func (ar *archiver) beginArchiving(ctx context.Context, r api.ArchiveRequest) (*archiveRun, error) {
+func (ar *archiver) startRun(ctx context.Context, r api.ArchiveRequest) (*archiveRun, error) {
 	before := ar.now().Add(-r.Age)
-	ar.holds.holding.Lock()
-	defer ar.holds.holding.Unlock()
+	ar.holds.changing.Lock()
+	defer ar.holds.changing.Unlock()
 	ar.lock()
 	run, runs := ar.archiving, ar.archiving.runs()
 	ar.unlock()
 	if r.StatusOnly || runs && !before.After(run.before) {
 		return run, nil
 	}
-	if _, err := ar.cfg.Checkpoints.Save(ctx, controlTask, archiveID, decide.MustJSON(archiveNote{before})); err != nil {
+	if _, err := ar.cfg.Checkpoints.Save(ctx, controlTask, archiveID, decide.MustJSON(archiveRecord{before})); err != nil {
 		return nil, err
 	}
-	return ar.setArchiving(before), nil
+	return ar.setRun(before), nil
 }
 
-// setArchiving creates a run, or extends the current one.
-func (ar *archiver) setArchiving(before time.Time) *archiveRun {
+// setRun creates a run, or extends the current one.
+func (ar *archiver) setRun(before time.Time) *archiveRun {
 	ar.lock()
 	defer ar.unlock()
 	if !ar.archiving.runs() {
-		ar.archiving = &archiveRun{over: make(chan struct{})}
+		ar.archiving = &archiveRun{done: make(chan struct{})}
 	}
 	ar.archiving.before = before
 	select {
@@ -130,21 +130,21 @@ func (r *archiveRun) runs() bool {
 		return false
 	}
 	select {
-	case <-r.over:
+	case <-r.done:
 		return false
 	default:
 		return true
 	}
 }
 
-// restoreArchiving continues the run that was not finished when the node stopped. It must be called before requests are served,
+// restoreRun continues the run that was not finished when the node stopped. It must be called before requests are served,
 // because they may extend the run.
-func (ar *archiver) restoreArchiving(ctx context.Context) {
+func (ar *archiver) restoreRun(ctx context.Context) {
 	data, err := ar.cfg.Checkpoints.Load(ctx, controlTask, archiveID)
 	if fault.Has(err, fault.NotFound) {
 		return
 	}
-	var note archiveNote
+	var note archiveRecord
 	if err == nil {
 		err = json.Unmarshal(data, &note)
 	}
@@ -152,7 +152,7 @@ func (ar *archiver) restoreArchiving(ctx context.Context) {
 		ar.cfg.Logger.WarnContext(ctx, "archive_run_unknown", slog.Any("error", err))
 	}
 	if !note.Before.IsZero() {
-		ar.setArchiving(note.Before)
+		ar.setRun(note.Before)
 	}
 }
 
@@ -176,14 +176,14 @@ func (ar *archiver) archiveLoop(ctx context.Context) {
 		}
 		ar.lock()
 		if ar.archiving.runs() {
-			again.Reset(archiveAgain)
+			again.Reset(archiveRetryDelay)
 		}
 		ar.unlock()
 	}
 }
 
-// archiveAgain is the delay before a failed run is retried.
-const archiveAgain = 2 * time.Second
+// archiveRetryDelay is the delay before a failed run is retried.
+const archiveRetryDelay = 2 * time.Second
 
 // archiveStep archives a batch of tasks that are old enough, and reports whether there may be more. failed holds the tasks that
 // could not be archived, with the time of the failure; they are skipped for a while.
@@ -216,7 +216,7 @@ func (ar *archiver) archiveStep(ctx context.Context, failed map[events.TaskID]ti
 	}
 	more = err == nil && full
 	if run != nil && !more {
-		more = ar.endArchiving(ctx, run, before, err)
+		more = ar.endRun(ctx, run, before, err)
 	}
 	return more
 }
@@ -224,10 +224,10 @@ func (ar *archiver) archiveStep(ctx context.Context, failed map[events.TaskID]ti
 // archiveBatch is how many tasks are archived before the list is read again.
 const archiveBatch = 2000
 
-// endArchiving ends a completed run, unless it was extended meanwhile. A run with an error is kept and retried.
-func (ar *archiver) endArchiving(ctx context.Context, run *archiveRun, before time.Time, err error) (more bool) {
-	ar.holds.holding.Lock()
-	defer ar.holds.holding.Unlock()
+// endRun ends a completed run, unless it was extended meanwhile. A run with an error is kept and retried.
+func (ar *archiver) endRun(ctx context.Context, run *archiveRun, before time.Time, err error) (more bool) {
+	ar.holds.changing.Lock()
+	defer ar.holds.changing.Unlock()
 	ar.lock()
 	more = err == nil && run.before.After(before)
 	run.err = nil
@@ -238,12 +238,12 @@ func (ar *archiver) endArchiving(ctx context.Context, run *archiveRun, before ti
 	if more || err != nil {
 		return more
 	}
-	if _, err := ar.cfg.Checkpoints.Save(ctx, controlTask, archiveID, decide.MustJSON(archiveNote{})); err != nil {
+	if _, err := ar.cfg.Checkpoints.Save(ctx, controlTask, archiveID, decide.MustJSON(archiveRecord{})); err != nil {
 		ar.cfg.Logger.WarnContext(ctx, "archive_end_not_noted", slog.Any("error", err)) // a restart finds that nothing is left to do
 	}
 	ar.lock()
 	defer ar.unlock()
-	close(run.over)
+	close(run.done)
 	return false
 }
 
@@ -268,14 +268,14 @@ func (ar *archiver) archiveAll(ctx context.Context, ids []events.TaskID, run *ar
 		width = archivers
 		if sent := ar.log.sent(); sent != seen {
 			seen, width = sent, 1
-			rest(ctx, time.Since(began))
+			sleep(ctx, time.Since(began))
 		}
 	}
 	return nil
 }
 
-// rest waits for d, or until ctx ends.
-func rest(ctx context.Context, d time.Duration) {
+// sleep waits for d, or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -351,7 +351,7 @@ func (ar *archiver) archivable(ctx context.Context, before time.Time, limit int)
 		if err != nil || len(ids) == limit {
 			return ids, err
 		}
-		if statemachine.State(h.State).Terminal() && !seen[h.Task] && !ar.remembers(h.Task) {
+		if statemachine.State(h.State).Terminal() && !seen[h.Task] && !ar.listed(h.Task) {
 			seen[h.Task] = true
 			ids = append(ids, h.Task)
 		}
@@ -389,8 +389,8 @@ func (ar *archiver) mayArchive(id events.TaskID, before time.Time) bool {
 	return e == nil || e.task != nil && e.idle()
 }
 
-// remembers reports whether a task is in the list.
-func (ar *archiver) remembers(id events.TaskID) bool {
+// listed reports whether a task is in the list.
+func (ar *archiver) listed(id events.TaskID) bool {
 	ar.lock()
 	defer ar.unlock()
 	return ar.engine.listed.lines[id] != nil
@@ -425,7 +425,7 @@ const archiveWithin = 2 * time.Second
 func (ar *archiver) archive(ctx context.Context, id events.TaskID) error {
 	var held *entry
 	done := false
-	err := ar.engine.look(ctx, id, func(e *entry) error {
+	err := ar.engine.inspect(ctx, id, func(e *entry) error {
 		if !e.task.State.Terminal() || !e.idle() {
 			return fault.New(fault.Conflict, "task %s is in use", id)
 		}
@@ -436,7 +436,7 @@ func (ar *archiver) archive(ctx context.Context, id events.TaskID) error {
 	if err != nil {
 		return err
 	}
-	moving, stop := unhurried(ctx, archiveWithin)
+	moving, stop := withGrace(ctx, archiveWithin)
 	err = ar.cfg.Log.Archive(moving, id)
 	stop()
 	ar.lock()
@@ -444,7 +444,7 @@ func (ar *archiver) archive(ctx context.Context, id events.TaskID) error {
 		ar.engine.listed.markArchived(id)
 		held.archived = true
 	}
-	ar.engine.release(held)
+	ar.engine.runQueuedTurns(held)
 	if err == nil && held.idle() && ar.engine.tasks[id] == held {
 		delete(ar.engine.tasks, id)
 		ar.engine.listed.dropWhole(id)
@@ -456,8 +456,8 @@ func (ar *archiver) archive(ctx context.Context, id events.TaskID) error {
 	return err
 }
 
-// unhurried returns a context that ends a grace period after ctx.
-func unhurried(ctx context.Context, longer time.Duration) (context.Context, context.CancelFunc) {
+// withGrace returns a context that ends a grace period after ctx.
+func withGrace(ctx context.Context, longer time.Duration) (context.Context, context.CancelFunc) {
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
 		select {

@@ -33,7 +33,7 @@ func (en *engine) sleeperOf(line *api.Summary, seq uint64) *sleeper {
 		return a
 	}
 	e := en.tasks[line.ID]
-	if e == nil || e.seq > seq || !e.rests() {
+	if e == nil || e.seq > seq || !e.dormant() {
 		return nil
 	}
 	return &sleeper{
@@ -45,13 +45,13 @@ func (en *engine) sleeperOf(line *api.Summary, seq uint64) *sleeper {
 // share returns the identity whose share the task counts against.
 func (a *sleeper) share() string { return cmp.Or(a.Share, a.Line.Requestor) }
 
-// rests reports whether only a timer or a person can move the task, and no other task needs it in memory.
-func (e *entry) rests() bool {
+// dormant reports whether only a timer or a person can move the task, and no other task needs it in memory.
+func (e *entry) dormant() bool {
 	t := e.task
 	switch {
-	case e.busy || len(e.turns) > 0 || t == nil || !e.open || e.behind || e.searching || e.plan.Unusable != nil:
+	case e.busy || len(e.turns) > 0 || t == nil || !e.open || e.unsynced || e.fetching || e.plan.Unusable != nil:
 		return false
-	case len(e.calls.Queued) > 0 || len(e.calls.Leases) > 0 || len(e.given) > 0 || e.key != "":
+	case len(e.calls.Queued) > 0 || len(e.calls.Leases) > 0 || len(e.fetched) > 0 || e.key != "":
 		return false
 	case t.State == statemachine.Blocked || t.State.Terminal() || t.Cancelling || t.Ending || len(t.Unmet) > 0:
 		return false
@@ -59,15 +59,15 @@ func (e *entry) rests() bool {
 		return false
 	}
 	for _, s := range t.Steps {
-		if !restful(s) {
+		if !dormantStep(s) {
 			return false
 		}
 	}
 	return true
 }
 
-// restful reports whether a step has ended, or waits for a timer or for people.
-func restful(s *statemachine.Step) bool {
+// dormantStep reports whether a step has ended, or waits for a timer or for people.
+func dormantStep(s *statemachine.Step) bool {
 	switch s.State {
 	case statemachine.StepRunning:
 		return s.Child == "" && !s.Executing()
@@ -78,8 +78,8 @@ func restful(s *statemachine.Step) bool {
 	}
 }
 
-// waken starts to load a sleeping task. mu must be held.
-func (en *engine) waken(e *entry) {
+// loadSleeper starts to load a sleeping task. mu must be held.
+func (en *engine) loadSleeper(e *entry) {
 	a := en.asleep[e.id]
 	if a == nil {
 		return
@@ -88,8 +88,8 @@ func (en *engine) waken(e *entry) {
 	e.open, e.counted, e.share = true, true, a.share()
 }
 
-// rouse loads the sleeping ones of some tasks, many concurrently.
-func (rd *reader) rouse(ctx context.Context, ids []events.TaskID) {
+// loadSleepers loads the sleeping ones of some tasks, many concurrently.
+func (rd *reader) loadSleepers(ctx context.Context, ids []events.TaskID) {
 	read := make(chan struct{}, len(ids))
 	reading := 0
 	for part := range slices.Chunk(ids, indexChunk) {
@@ -97,7 +97,7 @@ func (rd *reader) rouse(ctx context.Context, ids []events.TaskID) {
 		for _, id := range part {
 			if rd.engine.asleep[id] != nil {
 				reading++
-				rd.engine.enter(id, func(*entry, error) { read <- struct{}{} })
+				rd.engine.withEntry(id, func(*entry, error) { read <- struct{}{} })
 			}
 		}
 		rd.unlock()

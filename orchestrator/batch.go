@@ -33,7 +33,7 @@ func (ws *workSource) batch(ctx context.Context, worker string, d dispatch.Deliv
 			continue
 		}
 		if room -= callSize(call); room < 0 {
-			ws.giveBack(worker, dispatch.Delivery{Offers: d.Offers[i:]})
+			ws.requeueDelivery(worker, dispatch.Delivery{Offers: d.Offers[i:]})
 			break
 		}
 		b.Calls = append(b.Calls, call)

@@ -17,18 +17,18 @@ import (
 type callQueue struct {
 	*core
 
-	holds *holdList
+	holds *pauseList
 	// dispatcher assigns ready calls to workers.
 	dispatcher *dispatch.Dispatcher
 }
 
-// stays reports whether a ready call may not be dispatched because of the state of its task.
-func (cq *callQueue) stays(e *entry, s *statemachine.Step) bool {
-	return e.held() || cq.rules.Barred(e.task, s)
+// mustWait reports whether a ready call may not be dispatched because of the state of its task.
+func (cq *callQueue) mustWait(e *entry, s *statemachine.Step) bool {
+	return e.paused() || cq.rules.Barred(e.task, s)
 }
 
-// grant leases a call to a worker. mu must be held.
-func (cq *callQueue) grant(e *entry, l *dispatch.Lease) {
+// lease leases a call to a worker. mu must be held.
+func (cq *callQueue) lease(e *entry, l *dispatch.Lease) {
 	l.TTL, l.Share, l.Suspect = cq.leaseOf(e, l.Step), shareOf(e.task), decide.Suspect(e.task.Steps[l.Step])
 	cq.dispatcher.AddLease(&e.calls, l)
 }
@@ -120,14 +120,14 @@ func (en *engine) requeueCall(worker string, ref work.Ref) {
 	if l == nil || l.Worker != worker || l.Attempt != ref.Attempt || l.Called {
 		return // the worker has it, or the lease has expired
 	}
-	en.queue.drop(e, ref.Step)
-	if s != nil && s.State == statemachine.StepReady && !en.queue.stays(e, s) {
+	en.queue.endLease(e, ref.Step)
+	if s != nil && s.State == statemachine.StepReady && !en.queue.mustWait(e, s) {
 		en.queue.queueCall(e, s)
 	}
 }
 
-// drop ends the lease of a step whose call has ended. mu must be held.
-func (cq *callQueue) drop(e *entry, step string) {
+// endLease ends the lease of a step whose call has ended. mu must be held.
+func (cq *callQueue) endLease(e *entry, step string) {
 	delete(e.progress, step)
 	cq.dispatcher.EndLease(&e.calls, step)
 }
@@ -136,21 +136,21 @@ func (cq *callQueue) drop(e *entry, step string) {
 // have ended.
 func (cq *callQueue) reviveLeases(e *entry) {
 	for _, step := range sortedKeys(e.calls.Leases) {
-		if !fitsLease(e.task.Steps[step], e.calls.Leases[step]) {
+		if !matchesLease(e.task.Steps[step], e.calls.Leases[step]) {
 			cq.revoke(e, step)
 		}
 	}
 	for _, key := range e.task.Order {
 		if s := e.task.Steps[key]; s.Executing() && e.calls.Leases[key] == nil {
 			l := &dispatch.Lease{Ref: work.Ref{Task: e.id, Step: key, Attempt: s.Attempt}, Worker: s.Worker, Tool: s.Tool, Called: true}
-			cq.grant(e, l)
+			cq.lease(e, l)
 			l.LastHeartbeat = time.Time{}
 		}
 	}
 }
 
-// fitsLease reports whether the state of a step matches its lease: a started call is leased to the worker that started it.
-func fitsLease(s *statemachine.Step, l *dispatch.Lease) bool {
+// matchesLease reports whether the state of a step matches its lease: a started call is leased to the worker that started it.
+func matchesLease(s *statemachine.Step, l *dispatch.Lease) bool {
 	if s == nil || s.Attempt != l.Attempt {
 		return false
 	}
@@ -159,7 +159,7 @@ func fitsLease(s *statemachine.Step, l *dispatch.Lease) bool {
 
 func (cq *callQueue) queueReady(e *entry) {
 	for _, key := range e.task.Order {
-		if s := e.task.Steps[key]; s.State == statemachine.StepReady && e.calls.Leases[key] == nil && !cq.stays(e, s) {
+		if s := e.task.Steps[key]; s.State == statemachine.StepReady && e.calls.Leases[key] == nil && !cq.mustWait(e, s) {
 			cq.queueCall(e, s)
 		}
 	}
@@ -173,7 +173,7 @@ func (cq *callQueue) revoke(e *entry, step string) {
 		return
 	}
 	cq.dispatcher.Cancel(l.Worker, l.Ref)
-	cq.drop(e, step)
+	cq.endLease(e, step)
 }
 
 // startWithin returns how long a call that is queued now may wait for a worker; 0 for no limit. A call that continues something
@@ -193,7 +193,7 @@ func (cq *callQueue) startWithin(e *entry, s *statemachine.Step) time.Duration {
 // startBy returns the deadline by which a worker must take a queued call. It is zero without a limit, and while the call is
 // paused.
 func (cq *callQueue) startBy(q *dispatch.Queued) time.Time {
-	if q == nil || q.MaxWait == 0 || cq.holds.held(holdNode, "") || cq.holds.lanePaused(q.Lane) {
+	if q == nil || q.MaxWait == 0 || cq.holds.paused(holdNode, "") || cq.holds.lanePaused(q.Lane) {
 		return time.Time{}
 	}
 	return q.Since.Add(q.MaxWait)
@@ -231,7 +231,7 @@ func (cq *callQueue) setTimer(e *entry, decided time.Time) {
 // earlier one, such as a resume, queued it already.
 func (cq *callQueue) queueStep(e *entry, d *events.Ready) {
 	s := e.task.Steps[d.Step]
-	if s.State == statemachine.StepReady && s.Attempt == d.Attempt && e.calls.Leases[d.Step] == nil && !cq.stays(e, s) {
+	if s.State == statemachine.StepReady && s.Attempt == d.Attempt && e.calls.Leases[d.Step] == nil && !cq.mustWait(e, s) {
 		cq.queueCall(e, s)
 	}
 }
@@ -249,8 +249,8 @@ func (cq *callQueue) queueCall(e *entry, s *statemachine.Step) {
 	}
 }
 
-// moved removes the calls that must wait for an approval from the queues, and queues them again afterwards.
-func (cq *callQueue) moved(e *entry, kind events.Kind) {
+// taskMoved removes the calls that must wait for an approval from the queues, and queues them again afterwards.
+func (cq *callQueue) taskMoved(e *entry, kind events.Kind) {
 	switch kind {
 	case events.TaskApprovalRequested:
 		cq.dispatcher.RemoveAll(&e.calls)
@@ -261,15 +261,15 @@ func (cq *callQueue) moved(e *entry, kind events.Kind) {
 	}
 }
 
-// called marks in the lease that the log records the start of the call. mu must be held.
-func (cq *callQueue) called(e *entry, d *events.Called) {
+// markStarted marks in the lease that the log records the start of the call. mu must be held.
+func (cq *callQueue) markStarted(e *entry, d *events.Called) {
 	cq.dispatcher.Remove(&e.calls, d.Step)
 	s := e.task.Steps[d.Step]
 	if !s.Executing() {
 		return // its result, or its child, is in the same commit
 	}
 	if e.calls.Leases[d.Step] == nil {
-		cq.grant(e, &dispatch.Lease{Ref: work.Ref{Task: e.id, Step: d.Step, Attempt: d.Attempt}, Worker: d.Worker, Tool: s.Tool})
+		cq.lease(e, &dispatch.Lease{Ref: work.Ref{Task: e.id, Step: d.Step, Attempt: d.Attempt}, Worker: d.Worker, Tool: s.Tool})
 	}
 	e.calls.Leases[d.Step].Called = true
 }

@@ -26,7 +26,7 @@ func (cl *cleaner) cleanQuestions(asked []work.Question) ([]work.Question, error
 	clean := make([]work.Question, len(asked))
 	asking := &tools.Asking{Questions: make([]tools.Question, len(asked))}
 	for i, q := range asked {
-		params, err := cl.tidy(q.Params)
+		params, err := cl.normalize(q.Params)
 		if err != nil {
 			return nil, fault.From(err).WithField("questions." + decide.Clip(q.Key))
 		}
@@ -47,7 +47,7 @@ func (cl *cleaner) cleanNote(note json.RawMessage) (json.RawMessage, error) {
 	if len(note) == 0 {
 		return nil, nil
 	}
-	clean, err := cl.tidy(note)
+	clean, err := cl.normalize(note)
 	if err != nil {
 		return nil, fault.From(err).WithField("note")
 	}
@@ -59,10 +59,10 @@ func factKinds() []events.Kind {
 	return []events.Kind{events.FileRead, events.FileChanged, events.LogWritten, events.CheckpointCreated, events.CheckpointRestored, events.ApprovalRequested}
 }
 
-// clean normalizes an outcome: compact, without secrets. Afterwards the facts contain their large values instead of references.
-func (cl *cleaner) clean(r *work.Outcome) error {
+// cleanOutcome normalizes an outcome: compact, without secrets. Afterwards the facts contain their large values instead of references.
+func (cl *cleaner) cleanOutcome(r *work.Outcome) error {
 	var err error
-	if r.Output, err = cl.tidy(r.Output); err != nil {
+	if r.Output, err = cl.normalize(r.Output); err != nil {
 		return err
 	}
 	if r.Questions, err = cl.cleanQuestions(r.Questions); err != nil { // the tool is wrong, and would ask the same again
@@ -162,7 +162,7 @@ func (cl *cleaner) stateIn(f *events.Event, values map[string]json.RawMessage) (
 	bare := *c
 	bare.State = events.Value{}
 	f.Data = &bare
-	return cl.tidy(raw)
+	return cl.normalize(raw)
 }
 
 // cleanOutput redacts the output in heartbeats, in case a worker has not. It may be slow; mu must not be held.
@@ -193,8 +193,8 @@ func (cl *cleaner) checkSecrets(p *plan.Plan, r api.SubmitRequest, extra submitE
 	return nil
 }
 
-// tidy normalizes data from outside: compact JSON without secrets.
-func (cl *cleaner) tidy(raw json.RawMessage) (json.RawMessage, error) {
+// normalize normalizes data from outside: compact JSON without secrets.
+func (cl *cleaner) normalize(raw json.RawMessage) (json.RawMessage, error) {
 	out, err := compact(raw)
 	if err != nil {
 		return nil, err

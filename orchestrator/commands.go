@@ -23,16 +23,16 @@ type operations struct {
 	submitter *submitter
 	blobs     *blobStore
 	clean     *cleaner
-	holds     *holdList
+	holds     *pauseList
 }
 
 // Cancel implements api.API.
 func (op *operations) Cancel(ctx context.Context, r api.CancelRequest) (api.TaskView, error) {
 	err := op.engine.change(ctx, r.ID, r.Actor, func(t *decide.Turn) error {
-		if err := t.Over("cancel"); err != nil {
+		if err := t.CheckOpen("cancel"); err != nil {
 			return err
 		}
-		if err := t.KeptOpen(); err != nil {
+		if err := t.CheckNotStanding(); err != nil {
 			return err
 		}
 		t.Cancel(op.rules.CleanText(cmp.Or(r.Reason, "cancelled on request")))
@@ -49,7 +49,7 @@ func (op *operations) Signal(ctx context.Context, r api.SignalRequest) (api.Task
 	if r.Name == "" || len(r.Name) > maxText {
 		return api.TaskView{}, fault.New(fault.RequiredField, "must be 1 to %d bytes", maxText).WithField("name")
 	}
-	raw, err := op.clean.tidy(r.Data)
+	raw, err := op.clean.normalize(r.Data)
 	if err != nil {
 		return api.TaskView{}, fault.From(err).WithField("data")
 	}
@@ -58,7 +58,7 @@ func (op *operations) Signal(ctx context.Context, r api.SignalRequest) (api.Task
 		return api.TaskView{}, err
 	}
 	err = op.engine.change(ctx, r.ID, r.Actor, func(t *decide.Turn) error {
-		if err := t.Over("signal"); err != nil {
+		if err := t.CheckOpen("signal"); err != nil {
 			return err
 		}
 		if len(t.Task.Signals) >= maxSignals {
@@ -80,7 +80,7 @@ func (op *operations) Resolve(ctx context.Context, r api.ResolveRequest) (api.Ta
 	if r.As != "succeeded" && r.As != "failed" && r.As != "retry" {
 		return api.TaskView{}, fault.New(fault.ValidationError, "must be succeeded, failed or retry").WithField("as")
 	}
-	raw, err := op.clean.tidy(r.Output)
+	raw, err := op.clean.normalize(r.Output)
 	if err != nil {
 		return api.TaskView{}, fault.From(err).WithField("output")
 	}
@@ -164,7 +164,7 @@ func (op *operations) awaitCall(ctx context.Context, r api.CallRequest, key stri
 		}
 		reply = api.CallReply{Step: key, State: s.State, Error: s.Error}
 		switch {
-		case decide.Inquires(s):
+		case decide.WaitsForAnswers(s):
 			reply.Questions = questionsOf(e.task, askedBy(s))
 		case s.State == statemachine.StepParked:
 			reply.Error = waitsForApproval(s)
@@ -173,7 +173,7 @@ func (op *operations) awaitCall(ctx context.Context, r api.CallRequest, key stri
 		return s.State.Over() || s.State == statemachine.StepInDoubt || s.State == statemachine.StepParked, nil
 	})
 	if err == nil {
-		reply.Output, err = op.engine.showLater(ctx, output)
+		reply.Output, err = op.engine.renderLater(ctx, output)
 	}
 	return reply, err
 }
@@ -201,13 +201,13 @@ func (op *operations) Checkpoint(ctx context.Context, r api.CheckpointRequest) (
 		return api.CheckpointReply{Snapshot: &snap}, nil
 	default:
 		var list []api.CheckpointView
-		err := op.engine.look(ctx, r.Task, func(e *entry) error { list = checkpointViews(e.task); return nil })
+		err := op.engine.inspect(ctx, r.Task, func(e *entry) error { list = checkpointViews(e.task); return nil })
 		return api.CheckpointReply{Checkpoints: list}, err
 	}
 }
 
 func (op *operations) createCheckpoint(ctx context.Context, r api.CheckpointRequest) (api.CheckpointReply, error) {
-	raw, err := op.clean.tidy(r.State)
+	raw, err := op.clean.normalize(r.State)
 	if err != nil {
 		return api.CheckpointReply{}, fault.From(err).WithField("state")
 	}
@@ -220,7 +220,7 @@ func (op *operations) createCheckpoint(ctx context.Context, r api.CheckpointRequ
 	}
 	id := events.CheckpointIDFrom(r.Task, op.cfg.Entropy)
 	err = op.engine.change(ctx, r.Task, r.Actor, func(t *decide.Turn) error {
-		if err := t.Over("checkpoint"); err != nil {
+		if err := t.CheckOpen("checkpoint"); err != nil {
 			return err
 		}
 		t.Emit(events.CheckpointCreated, &events.Checkpointed{ID: id, Name: op.rules.CleanText(r.Name), State: state, At: t.Now})

@@ -33,9 +33,9 @@ func (op *operations) Pause(ctx context.Context, r api.PauseRequest) (api.Contro
 	}
 	hold := holdOf(r)
 	hold.At, hold.Reason, hold.By = op.now(), op.rules.CleanText(r.Reason), cmp.Or(r.Actor, decide.ActorNode)
-	return op.setHolds(ctx, func(holds []api.PauseView) ([]api.PauseView, error) {
-		if holds = append(removeHold(holds, hold), hold); len(holds) > maxHolds {
-			return nil, fault.New(fault.QuotaExceeded, "%d things are paused, the limit", maxHolds).WithHint("orch resume some of them, or pause the node")
+	return op.changePauses(ctx, func(holds []api.PauseView) ([]api.PauseView, error) {
+		if holds = append(removeHold(holds, hold), hold); len(holds) > maxPauses {
+			return nil, fault.New(fault.QuotaExceeded, "%d things are paused, the limit", maxPauses).WithHint("orch resume some of them, or pause the node")
 		}
 		return holds, nil
 	})
@@ -52,11 +52,11 @@ func (op *operations) Resume(ctx context.Context, r api.PauseRequest) (api.Contr
 		}
 		return op.pauseTask(ctx, r, events.TaskResumed)
 	}
-	return op.setHolds(ctx, func(holds []api.PauseView) ([]api.PauseView, error) { return removeHold(holds, holdOf(r)), nil })
+	return op.changePauses(ctx, func(holds []api.PauseView) ([]api.PauseView, error) { return removeHold(holds, holdOf(r)), nil })
 }
 
-// maxHolds limits the number of pauses.
-const maxHolds = 1000
+// maxPauses limits the number of pauses.
+const maxPauses = 1000
 
 // checkPause validates a request and replaces the tool name by the canonical one.
 func (op *operations) checkPause(r *api.PauseRequest) error {
@@ -87,7 +87,7 @@ func (op *operations) checkPause(r *api.PauseRequest) error {
 
 func (op *operations) pauseTask(ctx context.Context, r api.PauseRequest, kind events.Kind) (api.ControlReply, error) {
 	err := op.engine.change(ctx, r.ID, r.Actor, func(t *decide.Turn) error {
-		if err := t.Over("pause"); err != nil {
+		if err := t.CheckOpen("pause"); err != nil {
 			return err
 		}
 		if pause := kind == events.TaskPaused; t.Task.Paused != pause {

@@ -27,12 +27,12 @@ type core struct {
 	// unlock).
 	mu     sync.Mutex
 	outbox []func()
-	// began is when the newest decision started.
-	began    time.Time
-	deferred []func()
-	send     chan struct{}
-	timers   timers
-	quota    quota
+	// turnStarted is when the newest decision started.
+	turnStarted time.Time
+	deferred    []func()
+	send        chan struct{}
+	timers      timers
+	quota       quota
 	// loss is the error of the first history that could not be read completely. Nothing is appended after it.
 	loss *fault.Error
 	// spawnJob starts a goroutine that Run waits for. It is nil before Run and after it has ended.
@@ -52,7 +52,7 @@ func newCore(cfg Config) *core {
 	}
 }
 
-func (c *core) employ(spawn func(job func(context.Context))) {
+func (c *core) setSpawn(spawn func(job func(context.Context))) {
 	c.lock()
 	defer c.unlock()
 	c.spawnJob = spawn

@@ -34,7 +34,7 @@ func (sm *submitter) boundsOf(ctx context.Context, r api.SubmitRequest) (submitE
 	if !decide.IsAgent(r.Actor) {
 		return extra, notHeld(r.Actor, *call)
 	}
-	err := sm.engine.look(ctx, call.Task, func(e *entry) error { return sm.delegate(e, *call, r.Actor, &extra) })
+	err := sm.engine.inspect(ctx, call.Task, func(e *entry) error { return sm.delegate(e, *call, r.Actor, &extra) })
 	if absent(err) {
 		err = notHeld(r.Actor, *call)
 	}
@@ -66,7 +66,7 @@ func (sm *submitter) delegate(e *entry, call work.Ref, actor string, extra *subm
 		return notHeld(actor, call)
 	}
 	above := e.task.Submitted
-	if extra.tools = both(above.Tools, extra.tools); len(extra.tools) == 0 && len(above.Tools) > 0 {
+	if extra.tools = intersectTools(above.Tools, extra.tools); len(extra.tools) == 0 && len(above.Tools) > 0 {
 		return fault.New(fault.Forbidden, "none of the tools that %s may call is one that task %s may call", actor, e.id).WithField("for")
 	}
 	if len(sm.engine.links.delegated[e.id]) >= maxDelegated {
@@ -87,8 +87,8 @@ func (sm *submitter) delegate(e *entry, call work.Ref, actor string, extra *subm
 	return nil
 }
 
-// both returns the tools that both lists allow. An empty list allows all.
-func both(above, own []string) []string {
+// intersectTools returns the tools that both lists allow. An empty list allows all.
+func intersectTools(above, own []string) []string {
 	switch {
 	case len(above) == 0:
 		return own
@@ -131,7 +131,7 @@ func (sm *submitter) checkLevel(p *plan.Plan, parent *events.Parent) error {
 func (sm *submitter) createDelegated(s *submission, actor string, extra submitExtra, done func(api.SubmitReply, error)) {
 	p := extra.parent
 	call := work.Ref{Task: p.Task, Step: p.Step, Attempt: p.Attempt}
-	sm.engine.enter(p.Task, func(e *entry, err error) {
+	sm.engine.withEntry(p.Task, func(e *entry, err error) {
 		if err == nil && !sm.holdsCall(e, call, actor) {
 			err = notHeld(actor, call)
 		}
@@ -156,8 +156,8 @@ func (en *engine) cancelDelegated(id events.TaskID, step, reason string) {
 // parentStopped is the reason of delegated tasks that are cancelled together with the parent task.
 const parentStopped = "the task that it was started for has stopped"
 
-// wantsDelegated reports whether a task that was delegated for a call of another task may continue.
-func wantsDelegated(e *entry, parent *events.Parent) bool {
+// delegatedWanted reports whether a task that was delegated for a call of another task may continue.
+func delegatedWanted(e *entry, parent *events.Parent) bool {
 	if e.task.Cancelling || e.task.State.Terminal() && e.task.State != statemachine.Done {
 		return false
 	}

@@ -34,7 +34,7 @@ type entry struct {
 	key string
 	// open is set until the end of the task has been followed up. behind is set if consequences of an earlier commit may be
 	// missing, because the log answered with an error.
-	open, behind bool
+	open, unsynced bool
 	// calls are the queued and the leased calls of the task.
 	calls dispatch.Calls
 	// progress is that of running calls. version counts changes that watchers can see.
@@ -44,9 +44,9 @@ type entry struct {
 	version uint64
 	changed chan struct{}
 	ended   chan struct{}
-	// given holds the large values that the next turn needs. searching is set while they are read.
-	given     map[string]decide.Fetched
-	searching bool
+	// fetched holds the large values that the next turn needs. searching is set while they are read.
+	fetched  map[string]decide.Fetched
+	fetching bool
 	// steps is how many of its steps count in quota.
 	steps int
 	// counted is set while the task counts as an open task of a share.
@@ -58,8 +58,8 @@ func (en *engine) newEntry(id events.TaskID) *entry {
 	return &entry{owner: en, id: id, calls: dispatch.NewCalls(id)}
 }
 
-// note stores the progress of a running call.
-func (e *entry) note(step string, p work.Progress) {
+// setProgress stores the progress of a running call.
+func (e *entry) setProgress(step string, p work.Progress) {
 	if e.progress == nil {
 		e.progress = map[string]work.Progress{}
 	}
@@ -95,15 +95,15 @@ func waitFor(c *chan struct{}) <-chan struct{} {
 	return *c
 }
 
-// enter runs fn with a task when nothing is in flight for it, and loads the task first if necessary. fn gets NOT_FOUND if there
+// withEntry runs fn with a task when nothing is in flight for it, and loads the task first if necessary. fn gets NOT_FOUND if there
 // is no such task. mu must be held; it is also held while fn runs.
-func (en *engine) enter(id events.TaskID, fn func(*entry, error)) {
+func (en *engine) withEntry(id events.TaskID, fn func(*entry, error)) {
 	e := en.tasks[id]
 	if e == nil {
 		e = en.newEntry(id)
 		e.open = en.keyring.unread[id].open
 		en.tasks[id] = e
-		en.waken(e)
+		en.loadSleeper(e)
 		en.load(e)
 	}
 	if e.busy {
@@ -113,8 +113,8 @@ func (en *engine) enter(id events.TaskID, fn func(*entry, error)) {
 	fn(e, nil)
 }
 
-// release runs the queued turns until one of them has an append in flight. mu must be held.
-func (en *engine) release(e *entry) {
+// runQueuedTurns runs the queued turns until one of them has an append in flight. mu must be held.
+func (en *engine) runQueuedTurns(e *entry) {
 	e.busy = false
 	for !e.busy && len(e.turns) > 0 {
 		fn := e.turns[0]
@@ -122,7 +122,7 @@ func (en *engine) release(e *entry) {
 		fn(e, nil)
 	}
 	if !e.busy {
-		en.listed.settle(en)
+		en.listed.evict(en)
 	}
 }
 
@@ -164,8 +164,8 @@ func (en *engine) loadNow(ctx context.Context, e *entry) {
 	e.task, e.seq, e.archived, e.plan = task, newest.Seq, e.archived || newest.Archived, decide.Plan{Program: prog, Unusable: noPlan}
 	en.revive(e)
 	e.notify() // the log may contain an append that it did not acknowledge
-	en.keyring.wasRead(e.id)
-	en.release(e)
+	en.keyring.markRead(e.id)
+	en.runQueuedTurns(e)
 }
 
 // unreadTask is a task whose history could not be read.
@@ -192,13 +192,13 @@ func (en *engine) abandon(e *entry, err error) {
 	delete(en.tasks, e.id)
 	en.quota.uncount(e)
 	for step := range e.calls.Leases {
-		en.queue.drop(e, step)
+		en.queue.endLease(e, step)
 	}
 	if absent(err) {
 		if e.open {
-			en.keyring.leaveAllKeys(e.id)
+			en.keyring.removeFromKeys(e.id)
 		}
-		en.keyring.wasRead(e.id)
+		en.keyring.markRead(e.id)
 		en.timers.clear(e.id)
 	} else {
 		en.keyring.unread[e.id] = unreadTask{open: e.open, err: fault.From(err)}
@@ -281,11 +281,11 @@ func (en *engine) revive(e *entry) {
 	en.queue.queueReady(e)
 	e.open = true
 	en.quota.count(e, e.task.Submitted)
-	en.quota.weigh(e)
+	en.quota.countSteps(e)
 	en.keyring.reviveKey(e)
 	en.links.noteDelegated(e)
 	en.queue.setTimer(e, en.now())
-	if e.behind {
+	if e.unsynced {
 		en.timers.set(en.now().Add(catchUpAfter), e.id)
 		return
 	}
@@ -301,9 +301,9 @@ func (en *engine) reviveEnded(e *entry) {
 			e.key = c.Key
 		}
 		en.queue.queueReady(e)
-		en.over(e)
+		en.taskEnded(e)
 		return
-	case e.behind:
+	case e.unsynced:
 		en.queue.queueReady(e)
 	default:
 		en.timers.clear(e.id) // set by an earlier attempt to read the task
@@ -336,13 +336,13 @@ func (en *engine) dropCalls(e *entry) {
 
 // catchUp checks everything outside the task that may have changed unnoticed. mu must be held.
 func (en *engine) catchUp(e *entry) {
-	e.behind = false
+	e.unsynced = false
 	task := e.task
-	en.awaitDependencies(e)
+	en.checkDependencies(e)
 	if e.task == nil {
 		return // the change could not be written; the task is loaded again and catches up then
 	}
-	en.askParent(e)
+	en.checkParent(e)
 	en.followChildren(e, task)
 }
 
@@ -355,5 +355,5 @@ func (en *engine) followChildren(e *entry, task *statemachine.Task) {
 	}
 }
 
-// held reports whether the task is paused. A task that is being cancelled still runs its `always` steps.
-func (e *entry) held() bool { return e.task.Paused && !e.task.Cancelling }
+// paused reports whether the task is paused. A task that is being cancelled still runs its `always` steps.
+func (e *entry) paused() bool { return e.task.Paused && !e.task.Cancelling }

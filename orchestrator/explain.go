@@ -22,7 +22,7 @@ func (rd *reader) Explain(ctx context.Context, r api.GetRequest) (api.ExplainRep
 		who = &roster{}
 		who.agents, who.removed = rd.cfg.Hooks.Agents(ctx)
 	}
-	err := rd.engine.look(ctx, r.ID, func(e *entry) error {
+	err := rd.engine.inspect(ctx, r.ID, func(e *entry) error {
 		reply.State = e.task.State
 		if refusal != nil && !e.task.State.Terminal() {
 			reply.Causes = append(reply.Causes, refusalCause(refusal))
@@ -212,7 +212,7 @@ func (t *explanation) becauseStep(s *statemachine.Step) *api.Cause {
 		c.Kind, c.Sentence = "retry", fmt.Sprintf("Step %s is tried again at %s%s.", s.Key, decide.Clock(s.Due), because(errorText(s)))
 	case s.State == statemachine.StepInDoubt:
 		t.becauseInDoubt(s, c)
-	case decide.Inquires(s):
+	case decide.WaitsForAnswers(s):
 		t.becauseInquiring(s, c)
 	case s.State == statemachine.StepParked:
 		t.becauseParked(s, c)
@@ -327,7 +327,7 @@ func (t *explanation) progressText(key string) string {
 func (e *entry) waitsForResume(s *statemachine.Step, now time.Time) bool {
 	waits := s.State == statemachine.StepReady || s.State == statemachine.StepPending
 	waited := s.State == statemachine.StepRunning && s.Tool == "" && !s.Due.IsZero() && !now.Before(s.Due)
-	return (waits || waited) && e.held() && e.calls.Leases[s.Key] == nil
+	return (waits || waited) && e.paused() && e.calls.Leases[s.Key] == nil
 }
 
 // becauseSilent adds what happens to a call whose worker is silent.
@@ -355,11 +355,11 @@ func (t *explanation) becauseReady(s *statemachine.Step, c *api.Cause) {
 		t.becauseSilent(s, c)
 	case t.e.calls.Leases[s.Key] != nil:
 		c.Kind, c.Sentence = "running", fmt.Sprintf("Step %s (%s) is running on %s%s%s.", s.Key, s.Tool, named(t.e.calls.Leases[s.Key].Worker), elsewhere(s), t.progressText(s.Key))
-	case t.o.holds.held(holdNode, ""):
+	case t.o.holds.paused(holdNode, ""):
 		c.Kind, c.Sentence, c.Next = "node_paused", fmt.Sprintf("Step %s is ready, but the node is paused%s.", s.Key, t.holdText(holdNode, "")), "orch resume --node"
-	case t.o.holds.held(holdQueue, queue):
+	case t.o.holds.paused(holdQueue, queue):
 		c.Kind, c.Sentence, c.Next = "queue_paused", fmt.Sprintf("Step %s is ready, but queue %s is paused%s.", s.Key, queue, t.holdText(holdQueue, queue)), "orch resume --queue "+queue
-	case t.o.holds.held(holdTool, s.Tool):
+	case t.o.holds.paused(holdTool, s.Tool):
 		c.Kind, c.Sentence, c.Next = "tool_paused", fmt.Sprintf("Step %s is ready, but tool %s is paused%s.", s.Key, s.Tool, t.holdText(holdTool, s.Tool)), "orch resume --tool "+s.Tool
 	case s.For != nil:
 		t.becauseAgents(s, c)

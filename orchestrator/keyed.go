@@ -36,9 +36,9 @@ func createdOf(t *statemachine.Task) time.Time {
 	return events.Time(t.CreatedAt)
 }
 
-// released reports whether a new task may use the key: the task that held it has released it, or was removed (err). A
+// keyFree reports whether a new task may use the key: the task that held it has released it, or was removed (err). A
 // repetition of the same request still finds the former task, whatever its state.
-func (sm *submitter) released(s *submission, e *entry, err error) bool {
+func (sm *submitter) keyFree(s *submission, e *entry, err error) bool {
 	switch {
 	case s.payload.IdempotencyKey == "":
 		return false
@@ -47,12 +47,12 @@ func (sm *submitter) released(s *submission, e *entry, err error) bool {
 	case s.payload.Request != "" && s.payload.Request == e.task.Submitted.Request:
 		return false
 	}
-	until, ends := heldUntil(e.task)
+	until, ends := keyReleasedAt(e.task)
 	return ends && !sm.now().Before(until)
 }
 
-// heldUntil returns when a task released its key. It returns false if that is not known yet, or never happens.
-func heldUntil(t *statemachine.Task) (time.Time, bool) {
+// keyReleasedAt returns when a task released its key. It returns false if that is not known yet, or never happens.
+func keyReleasedAt(t *statemachine.Task) (time.Time, bool) {
 	if !t.State.Terminal() {
 		return time.Time{}, false
 	}
@@ -71,7 +71,7 @@ func heldUntil(t *statemachine.Task) (time.Time, bool) {
 
 // afterReleased continues with the newest generation of the key, or creates the next one. mu must be held.
 func (sm *submitter) afterReleased(s *submission, actor string, extra submitExtra, done func(api.SubmitReply, error)) {
-	sm.newest(s, s.generation, s.generation+1, true, func(newest int, err error) {
+	sm.newestGeneration(s, s.generation, s.generation+1, true, func(newest int, err error) {
 		if err != nil {
 			done(api.SubmitReply{}, err)
 			return
@@ -85,10 +85,10 @@ func (sm *submitter) afterReleased(s *submission, actor string, extra submitExtr
 	})
 }
 
-// newest finds the newest generation of a key. The generation with number is exists. While grows is set, not is the next
+// newestGeneration finds the newest generation of a key. The generation with number is exists. While grows is set, not is the next
 // number to try, with growing steps; afterwards not is known to be free, and a binary search finds the border. mu must be
 // held; it is also held when found is called.
-func (sm *submitter) newest(s *submission, is, not int, grows bool, found func(int, error)) {
+func (sm *submitter) newestGeneration(s *submission, is, not int, grows bool, found func(int, error)) {
 	if !grows && is+1 >= not {
 		found(is, nil)
 		return
@@ -97,40 +97,40 @@ func (sm *submitter) newest(s *submission, is, not int, grows bool, found func(i
 	if !grows {
 		at = is + (not-is)/2
 	}
-	sm.engine.enter(events.KeyedTaskIDAt(s.keysOf, s.payload.IdempotencyKey, at), func(_ *entry, err error) {
+	sm.engine.withEntry(events.KeyedTaskIDAt(s.keysOf, s.payload.IdempotencyKey, at), func(_ *entry, err error) {
 		switch {
 		case err != nil && !fault.Has(err, fault.NotFound) && !fault.Has(err, fault.Gone):
 			found(0, err)
 		case fault.Has(err, fault.NotFound):
-			sm.newest(s, is, at, false, found)
+			sm.newestGeneration(s, is, at, false, found)
 		case grows:
-			sm.newest(s, at, at+2*(at-s.generation), true, found)
+			sm.newestGeneration(s, at, at+2*(at-s.generation), true, found)
 		default:
-			sm.newest(s, at, not, false, found)
+			sm.newestGeneration(s, at, not, false, found)
 		}
 	})
 }
 
-// taken is the error of a request whose id or key belongs to a task with other work.
-func (sm *submitter) taken(s *submission, t *statemachine.Task) error {
+// errTaken is the error of a request whose id or key belongs to a task with other work.
+func (sm *submitter) errTaken(s *submission, t *statemachine.Task) error {
 	differs := difference(t.Submitted, s.payload)
 	if s.payload.IdempotencyKey == "" {
 		return fault.New(fault.Conflict, "task %s exists (%s) and has %s", s.id, t.State, differs).WithField("id").WithHint("orch get %s", s.id)
 	}
 	return fault.New(fault.Conflict, "the idempotency key belongs to task %s (%s), which has %s", s.id, t.State, differs).
-		WithField("idempotency_key").WithHint("it holds the key %s; %s", holds(t.Submitted), wayOn(t))
+		WithField("idempotency_key").WithHint("it holds the key %s; %s", keyScopeText(t.Submitted), takenHint(t))
 }
 
-// wayOn returns the hint about a task that holds the key.
-func wayOn(t *statemachine.Task) string {
+// takenHint returns the hint about a task that holds the key.
+func takenHint(t *statemachine.Task) string {
 	if (t.State == statemachine.Failed || t.State == statemachine.Cancelled) && t.Submitted.KeyScope == plan.ScopeForever {
 		return "orch redrive " + string(t.ID) + " goes on with it, other work needs another key"
 	}
 	return "orch get " + string(t.ID)
 }
 
-// holds returns the words for how long a task holds its key.
-func holds(sub *events.Submitted) string {
+// keyScopeText returns the words for how long a task holds its key.
+func keyScopeText(sub *events.Submitted) string {
 	switch sub.KeyScope {
 	case "":
 		return "for ever, unless it fails or is cancelled"

@@ -75,7 +75,7 @@ func (kr *keyring) reviveKey(e *entry) {
 		s.holders[e.id] = true
 	}
 	if !s.holders[e.id] {
-		kr.leaveLine(e)
+		kr.leaveQueue(e)
 	}
 }
 
@@ -107,8 +107,8 @@ func startedStep(s *statemachine.Step) bool {
 	}
 }
 
-// leaveKey releases the concurrency key of a task, and wakes the next task in line. mu must be held.
-func (kr *keyring) leaveKey(e *entry) {
+// releaseKey releases the concurrency key of a task, and wakes the next task in line. mu must be held.
+func (kr *keyring) releaseKey(e *entry) {
 	if e.key == "" {
 		return
 	}
@@ -118,9 +118,9 @@ func (kr *keyring) leaveKey(e *entry) {
 	kr.offerKey(e.key)
 }
 
-// leaveAllKeys removes a task that was never created from every key. The keys that its first turn acquired may be all that is
+// removeFromKeys removes a task that was never created from every key. The keys that its first turn acquired may be all that is
 // left of it. A key that it was offered goes to the next task. mu must be held.
-func (kr *keyring) leaveAllKeys(id events.TaskID) {
+func (kr *keyring) removeFromKeys(id events.TaskID) {
 	for _, key := range sortedKeys(kr.keys) {
 		s := kr.keys[key]
 		delete(s.holders, id)
@@ -129,8 +129,8 @@ func (kr *keyring) leaveAllKeys(id events.TaskID) {
 	}
 }
 
-// leaveLine removes a task that cannot start now from the line for its concurrency key. mu must be held.
-func (kr *keyring) leaveLine(e *entry) {
+// leaveQueue removes a task that cannot start now from the line for its concurrency key. mu must be held.
+func (kr *keyring) leaveQueue(e *entry) {
 	s := kr.keys[e.key]
 	if s == nil {
 		return
@@ -173,9 +173,9 @@ func (kr *keyring) isUnread(id events.TaskID) bool {
 	return unread
 }
 
-// wasRead records that a task was read, or does not exist. After the last unread task, keys can be acquired again. mu must be
+// markRead records that a task was read, or does not exist. After the last unread task, keys can be acquired again. mu must be
 // held.
-func (kr *keyring) wasRead(id events.TaskID) {
+func (kr *keyring) markRead(id events.TaskID) {
 	if !kr.isUnread(id) {
 		return
 	}

@@ -20,8 +20,8 @@ type latest struct {
 // maxLatest limits the people in by. For others, findLastOf reads the list.
 const maxLatest = 1000
 
-// made records a new task without a parent.
-func (l *latest) made(id events.TaskID, t *statemachine.Task) {
+// add records a new task without a parent.
+func (l *latest) add(id events.TaskID, t *statemachine.Task) {
 	l.task = id
 	if t.Submitted.Via == "" {
 		return
@@ -63,12 +63,12 @@ func (rd *reader) findLast(ctx context.Context, actor string) (api.FindReply, er
 	return rd.findLastOf(ctx, actor, lines)
 }
 
-// maxLooked limits the tasks that are read to find the newest one of an actor.
-const maxLooked = 2000
+// maxLastReads limits the tasks that are read to find the newest one of an actor.
+const maxLastReads = 2000
 
 // findLastOf finds the newest task that an actor has submitted by a command, among sorted lines.
 func (rd *reader) findLastOf(ctx context.Context, actor string, lines []api.Summary) (api.FindReply, error) {
-	for _, line := range lines[:min(len(lines), maxLooked)] {
+	for _, line := range lines[:min(len(lines), maxLastReads)] {
 		if line.Priority == "" { // a line of the log's index is incomplete
 			var err error
 			line, err = rd.complete(ctx, line)

@@ -26,7 +26,7 @@ func (ws *workSource) sweep(ctx context.Context) {
 			ws.lock()
 			now := ws.now()
 			if stall := now.Sub(last); stall > ws.cfg.Limits.Lease/2 {
-				ws.forgive(stall)
+				ws.extendLeases(stall)
 			}
 			ws.expire(now)
 			last = now
@@ -35,8 +35,8 @@ func (ws *workSource) sweep(ctx context.Context) {
 	}
 }
 
-// forgive extends all leases by a time in which this node was stalled and could receive no heartbeat. mu must be held.
-func (ws *workSource) forgive(stall time.Duration) {
+// extendLeases extends all leases by a time in which this node was stalled and could receive no heartbeat. mu must be held.
+func (ws *workSource) extendLeases(stall time.Duration) {
 	for _, e := range ws.engine.tasks {
 		for _, l := range e.calls.Leases {
 			l.Expires = l.Expires.Add(stall)
@@ -44,9 +44,9 @@ func (ws *workSource) forgive(stall time.Duration) {
 	}
 }
 
-// beginGrace gives the workers of calls that were found in the log a full lease from now on, because they could not send
+// startGrace gives the workers of calls that were found in the log a full lease from now on, because they could not send
 // heartbeats while the log was read. Workers that have ended for certain get none.
-func (ws *workSource) beginGrace() {
+func (ws *workSource) startGrace() {
 	ws.lock()
 	defer ws.unlock()
 	now := ws.now()
@@ -63,7 +63,7 @@ func (ws *workSource) beginGrace() {
 func (ws *workSource) expire(now time.Time) {
 	for _, call := range ws.expired(now) {
 		if e := ws.engine.tasks[call.Task]; e != nil && e.calls.Leases[call.Step] != nil {
-			ws.lose(e, *e.calls.Leases[call.Step], "stopped answering")
+			ws.recordLost(e, *e.calls.Leases[call.Step], "stopped answering")
 		}
 	}
 	ws.queue.dispatcher.ForgetIdle(now, maxPoll+4*ws.cfg.Limits.Lease)
@@ -87,7 +87,7 @@ func (ws *workSource) GiveUp(worker string) error {
 	defer ws.unlock()
 	for _, call := range ws.callsOf(func(l *dispatch.Lease) bool { return l.Worker == worker }) {
 		if e := ws.engine.tasks[call.Task]; e != nil && e.calls.Leases[call.Step] != nil {
-			ws.lose(e, *e.calls.Leases[call.Step], "was removed")
+			ws.recordLost(e, *e.calls.Leases[call.Step], "was removed")
 		}
 	}
 	ws.queue.dispatcher.Forget(worker)
@@ -111,14 +111,14 @@ func (ws *workSource) callsOf(such func(*dispatch.Lease) bool) []work.Ref {
 	return calls
 }
 
-// lose records that the worker of a call is lost, and why. mu must be held.
-func (ws *workSource) lose(e *entry, l dispatch.Lease, what string) {
+// recordLost records that the worker of a call is lost, and why. mu must be held.
+func (ws *workSource) recordLost(e *entry, l dispatch.Lease, what string) {
 	if l.Undelivered {
 		ws.engine.requeueCall(l.Worker, l.Ref)
 		ws.queue.dispatcher.Dispatch()
 		return
 	}
-	ws.queue.drop(e, l.Step)
+	ws.queue.endLease(e, l.Step)
 	ws.engine.turn(e.id, decide.ActorNode, func(t *decide.Turn) error {
 		if !t.Holds(l.Ref, l.Worker) {
 			return nil

@@ -127,8 +127,8 @@ func (l *listing) dropWhole(id events.TaskID) {
 	}
 }
 
-// settle evicts the oldest finished tasks from memory if there are too many.
-func (l *listing) settle(o *engine) {
+// evict evicts the oldest finished tasks from memory if there are too many.
+func (l *listing) evict(o *engine) {
 	for range len(l.whole) - l.keepWhole {
 		id := l.whole[0]
 		l.whole = l.whole[1:]
@@ -315,7 +315,7 @@ func (rd *reader) page(ctx context.Context, r api.ListRequest, lines []api.Summa
 	}
 	reply := api.ListReply{Tasks: []api.Summary{}}
 	for _, line := range lines {
-		if after != nil && newer(line, *after) <= 0 || !fitsRoughly(r, line) {
+		if after != nil && newer(line, *after) <= 0 || !matchesLine(r, line) {
 			continue
 		}
 		if line.Priority == "" && line.Unreadable == "" {
@@ -327,7 +327,7 @@ func (rd *reader) page(ctx context.Context, r api.ListRequest, lines []api.Summa
 				return api.ListReply{}, err
 			}
 		}
-		if !fitsExactly(r, line) {
+		if !matchesComplete(r, line) {
 			continue
 		}
 		if len(reply.Tasks) == r.Limit {
@@ -346,7 +346,7 @@ func (rd *reader) addReasons(ctx context.Context, page []api.Summary) {
 	for i := range page {
 		ids[i] = page[i].ID
 	}
-	rd.rouse(ctx, ids)
+	rd.loadSleepers(ctx, ids)
 	rd.lock()
 	defer rd.unlock()
 	for i := range page {
@@ -358,8 +358,8 @@ func (rd *reader) addReasons(ctx context.Context, page []api.Summary) {
 
 func ownName(name string) bool { return strings.HasPrefix(name, api.OwnPrefix) }
 
-// fitsRoughly filters by the fields that every line has.
-func fitsRoughly(r api.ListRequest, s api.Summary) bool {
+// matchesLine filters by the fields that every line has.
+func matchesLine(r api.ListRequest, s api.Summary) bool {
 	if len(r.States) > 0 && !slices.Contains(r.States, s.State) {
 		return false
 	}
@@ -373,8 +373,8 @@ func fitsRoughly(r api.ListRequest, s api.Summary) bool {
 	return r.Parent != "" || r.Dead || !ownName(s.Name)
 }
 
-// fitsExactly filters by the fields that only a complete line has.
-func fitsExactly(r api.ListRequest, s api.Summary) bool {
+// matchesComplete filters by the fields that only a complete line has.
+func matchesComplete(r api.ListRequest, s api.Summary) bool {
 	for k, v := range r.Labels {
 		if s.Labels[k] != v {
 			return false
@@ -402,7 +402,7 @@ func (rd *reader) complete(ctx context.Context, line api.Summary) (api.Summary, 
 			return line, err
 		}
 		found = true
-		learn(&line, c)
+		copyFromCommit(&line, c)
 		if line.State == statemachine.Done {
 			break
 		}
@@ -419,8 +419,8 @@ func (rd *reader) complete(ctx context.Context, line api.Summary) (api.Summary, 
 	return line, nil
 }
 
-// learn copies the fields from a commit that the log's index lacks.
-func learn(s *api.Summary, c *events.Commit) {
+// copyFromCommit copies the fields from a commit that the log's index lacks.
+func copyFromCommit(s *api.Summary, c *events.Commit) {
 	for _, e := range c.Events {
 		if sub, ok := e.Data.(*events.Submitted); ok {
 			s.Labels, s.Priority, s.Requestor, s.Via, s.Session = sub.Labels, sub.Priority, c.Actor, sub.Via, sub.Session

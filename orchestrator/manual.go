@@ -14,7 +14,7 @@ func (o *Orchestrator) Quiet() bool {
 		return false
 	}
 	for _, e := range o.tasks {
-		if e.busy || e.searching {
+		if e.busy || e.fetching {
 			return false
 		}
 	}

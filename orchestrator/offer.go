@@ -21,7 +21,7 @@ func (rd *reader) describeGate(e *entry, s *statemachine.Step, spec tools.Spec, 
 		call.Grant = &work.Grant{ID: id, ArgsSHA256: a.Digest(s.Key), Whole: len(a.Covers) > 0}
 	}
 	if spec.Approval != tools.NoApproval {
-		call.Access = openOf(e)
+		call.Access = accessOf(e)
 	}
 	if spec.Approval == tools.ByIntent {
 		call.Since = sinceOf(e)
@@ -33,7 +33,7 @@ func (rd *reader) describeGate(e *entry, s *statemachine.Step, spec tools.Spec, 
 }
 
 // Halted implements dispatch.Owner.
-func (d dispatchOwner) Halted() bool { return d.o.reader.holds.held(holdNode, "") }
+func (d dispatchOwner) Halted() bool { return d.o.reader.holds.paused(holdNode, "") }
 
 // Paused implements dispatch.Owner.
 func (d dispatchOwner) Paused(l dispatch.Lane) bool { return d.o.reader.holds.lanePaused(l) }
@@ -45,10 +45,10 @@ func (d dispatchOwner) Requeue(worker string, call work.Ref) { d.o.engine.requeu
 func (d dispatchOwner) Lease(q *dispatch.Queued, worker string) (dispatch.Offer, bool) {
 	e := d.o.engine.tasks[q.Task]
 	s := e.task.Steps[q.Step]
-	if s.State != statemachine.StepReady || s.Attempt != q.Attempt || d.o.queue.stays(e, s) {
+	if s.State != statemachine.StepReady || s.Attempt != q.Attempt || d.o.queue.mustWait(e, s) {
 		return dispatch.Offer{}, false
 	}
-	d.o.queue.grant(e, &dispatch.Lease{Ref: q.Ref, Worker: worker, Tool: q.Lane.Tool})
+	d.o.queue.lease(e, &dispatch.Lease{Ref: q.Ref, Worker: worker, Tool: q.Lane.Tool})
 	return d.o.offer(e, s), true
 }
 

@@ -64,17 +64,17 @@ func (o *Orchestrator) Run(ctx context.Context) error {
 	defer close(o.stopped)
 	ctx, cancel := context.WithCancel(ctx)
 	var group sync.WaitGroup
-	o.employ(func(job func(context.Context)) { group.Go(func() { job(ctx) }) })
+	o.setSpawn(func(job func(context.Context)) { group.Go(func() { job(ctx) }) })
 	defer func() {
 		cancel()
-		o.employ(nil)
+		o.setSpawn(nil)
 		group.Wait()
 	}()
 	group.Go(func() { o.sendDeferred(ctx) })
 	if err := o.restore(ctx); err != nil {
 		return err
 	}
-	o.beginGrace()
+	o.startGrace()
 	close(o.ready)
 	group.Go(func() { o.timers.run(ctx, o.engine) })
 	group.Go(func() { o.sweep(ctx) })

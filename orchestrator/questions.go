@@ -36,7 +36,7 @@ func (rd *reader) Questions(ctx context.Context, r api.QuestionsRequest) (api.Qu
 		return q.ID == r.ID || (r.ID == "" && q.Status == statemachine.QuestionOpen)
 	}
 	for _, id := range ids {
-		err := rd.engine.look(ctx, id, func(e *entry) error {
+		err := rd.engine.inspect(ctx, id, func(e *entry) error {
 			reply.Questions = append(reply.Questions, questionsOf(e.task, asked)...)
 			return nil
 		})
@@ -49,15 +49,15 @@ func (rd *reader) Questions(ctx context.Context, r api.QuestionsRequest) (api.Qu
 	}
 	slices.SortStableFunc(reply.Questions, func(a, b api.QuestionView) int { return a.ExpiresAt.Compare(b.ExpiresAt) })
 	reply.Omitted = max(0, len(reply.Questions)-maxQuestions)
-	reply.Questions = fitted(reply.Questions[:len(reply.Questions)-reply.Omitted])
+	reply.Questions = fitQuestions(reply.Questions[:len(reply.Questions)-reply.Omitted])
 	return reply, nil
 }
 
 // maxQuestions limits the questions in one reply.
 const maxQuestions = 1000
 
-// fitted omits the parameters of questions that do not fit into the reply.
-func fitted(views []api.QuestionView) []api.QuestionView {
+// fitQuestions omits the parameters of questions that do not fit into the reply.
+func fitQuestions(views []api.QuestionView) []api.QuestionView {
 	room := maxAnswer
 	for i, v := range views {
 		if room -= len(v.Params); room < 0 {
@@ -70,7 +70,7 @@ func fitted(views []api.QuestionView) []api.QuestionView {
 
 // openQuestions returns the open questions of the task.
 func (t *viewer) openQuestions() []api.QuestionView {
-	return fitted(questionsOf(t.Task, func(q *statemachine.Question) bool { return q.Status == statemachine.QuestionOpen }))
+	return fitQuestions(questionsOf(t.Task, func(q *statemachine.Question) bool { return q.Status == statemachine.QuestionOpen }))
 }
 
 // askedBy selects the open questions that a step waits for.
@@ -118,7 +118,7 @@ func (ap *approver) Answer(ctx context.Context, r api.AnswerRequest) (api.TaskVi
 	case len(r.Response) > maxResponse:
 		return api.TaskView{}, fault.New(fault.ValidationError, "has more than %d bytes", maxResponse).WithField("response").WithReason("SIZE_LIMIT_EXCEEDED")
 	}
-	response, err := ap.clean.tidy(r.Response)
+	response, err := ap.clean.normalize(r.Response)
 	if err != nil {
 		return api.TaskView{}, fault.From(err).WithField("response")
 	}
@@ -176,7 +176,7 @@ func checkAnswer(q *statemachine.Question, given json.RawMessage) (string, error
 	}
 	switch q.Kind {
 	case events.Elicitation:
-		return a.Action, checkElicited(q.Params.Raw, a.Action, a.Content)
+		return a.Action, checkElicitation(q.Params.Raw, a.Action, a.Content)
 	case events.Sampling:
 		switch {
 		case a.Role != "assistant" && a.Role != "user":
@@ -199,8 +199,8 @@ func checkAnswer(q *statemachine.Question, given json.RawMessage) (string, error
 	return "", nil
 }
 
-// checkElicited checks the answer to an elicitation. Only an accepting answer contains the form.
-func checkElicited(params json.RawMessage, action string, content json.RawMessage) error {
+// checkElicitation checks the answer to an elicitation. Only an accepting answer contains the form.
+func checkElicitation(params json.RawMessage, action string, content json.RawMessage) error {
 	if !slices.Contains([]string{actionAccept, actionDecline, actionCancel}, action) {
 		return fault.New(fault.ValidationError, "must be accept, decline or cancel").WithField("action")
 	}

@@ -41,7 +41,7 @@ func (rd *reader) Queue(ctx context.Context, r api.QueueRequest) (api.QueueReply
 	if !asleep {
 		return reply, nil
 	}
-	rd.rouse(ctx, ids)
+	rd.loadSleepers(ctx, ids)
 	return rd.queueNow(r), nil
 }
 
@@ -56,8 +56,8 @@ func (rd *reader) queueNow(r api.QueueRequest) api.QueueReply {
 		}
 		view := statemachine.ViewOf(line.State, line.Block)
 		q.count(view.Queue, line.CreatedAt)
-		if q.may(line, view) {
-			q.take(rd.queuedTask(line, view))
+		if q.mayMatch(line, view) {
+			q.insert(rd.queuedTask(line, view))
 		}
 	}
 	for i := range q.head {
@@ -151,9 +151,9 @@ type queueFold struct {
 	wait time.Duration
 }
 
-// may reports whether a task can be in the answer according to its line. This cheap check runs for every task; the expensive
+// mayMatch reports whether a task can be in the answer according to its line. This cheap check runs for every task; the expensive
 // ones run for the few that pass.
-func (f *queueFold) may(line *api.Summary, view statemachine.View) bool {
+func (f *queueFold) mayMatch(line *api.Summary, view statemachine.View) bool {
 	switch r := &f.r; {
 	case r.Status != "" && view.Queue != r.Status, r.Status == "" && !r.IncludeAssigned && view.Assigned:
 		return false
@@ -164,9 +164,9 @@ func (f *queueFold) may(line *api.Summary, view statemachine.View) bool {
 	}
 }
 
-// take inserts a task at its position, unless the filter by agent excludes it.
-func (f *queueFold) take(q queued) {
-	if !suits(f.r, q) {
+// insert inserts a task at its position, unless the filter by agent excludes it.
+func (f *queueFold) insert(q queued) {
+	if !matchesAgent(f.r, q) {
 		return
 	}
 	at, _ := slices.BinarySearchFunc(f.head, q, func(a, b queued) int { return sooner(a.Priority, a.CreatedAt, a.ID, &b.QueuedTask) })
@@ -210,9 +210,9 @@ func sooner(priority string, created time.Time, id events.TaskID, b *api.QueuedT
 	return cmp.Or(cmp.Compare(dispatch.Urgency(priority), dispatch.Urgency(b.Priority)), created.Compare(b.CreatedAt), cmp.Compare(id, b.ID))
 }
 
-// suits reports whether a task matches the agent of a request: it is assigned to that agent, or to nobody and the agent may
+// matchesAgent reports whether a task matches the agent of a request: it is assigned to that agent, or to nobody and the agent may
 // take it. Without an agent in the request, every task does.
-func suits(r api.QueueRequest, q queued) bool {
+func matchesAgent(r api.QueueRequest, q queued) bool {
 	switch {
 	case q.AssignedTo != "" && r.Status == "" && !r.IncludeAssigned:
 		return false

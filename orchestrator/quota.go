@@ -33,8 +33,8 @@ func (q *quota) count(e *entry, sub *events.Submitted) {
 	q.add(e.share)
 }
 
-// weigh recounts the steps of an open task. Their number only grows. mu must be held.
-func (q *quota) weigh(e *entry) {
+// countSteps recounts the steps of an open task. Their number only grows. mu must be held.
+func (q *quota) countSteps(e *entry) {
 	if e.counted && e.task != nil {
 		q.setSteps(e, len(e.task.Steps))
 	}
@@ -71,8 +71,8 @@ func (q *quota) uncount(e *entry) {
 	}
 }
 
-// refuse returns an error if a share can have no further task: RATE_LIMITED or QUOTA_EXCEEDED. mu must be held.
-func (c *core) refuse(share string) error {
+// checkQuota returns an error if a share can have no further task: RATE_LIMITED or QUOTA_EXCEEDED. mu must be held.
+func (c *core) checkQuota(share string) error {
 	switch {
 	case c.quota.open >= c.cfg.Limits.MaxOpen:
 		return fault.New(fault.RateLimited, "%d tasks are open on the node, its limit", c.cfg.Limits.MaxOpen).

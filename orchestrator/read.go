@@ -32,7 +32,7 @@ func (rd *reader) Find(ctx context.Context, r api.FindRequest) (api.FindReply, e
 		text = "TASK_" + text
 	}
 	if id, err := events.ParseTaskID(text); err == nil {
-		return api.FindReply{ID: id}, rd.engine.look(ctx, id, func(*entry) error { return nil })
+		return api.FindReply{ID: id}, rd.engine.inspect(ctx, id, func(*entry) error { return nil })
 	}
 	if len(text) < len("TASK_")+2 {
 		return api.FindReply{}, fault.New(fault.InvalidFormat, "%q is too short for the prefix of an id", decide.Clip(r.Text)).WithField("id")
@@ -65,7 +65,7 @@ func match(given, prefix string, tasks []api.Summary) (api.FindReply, error) {
 // Get implements api.API.
 func (rd *reader) Get(ctx context.Context, r api.GetRequest) (api.TaskView, error) {
 	var view api.TaskView
-	err := rd.engine.see(ctx, r.ID, func(t *viewer) error {
+	err := rd.engine.view(ctx, r.ID, func(t *viewer) error {
 		view = t.view()
 		return nil
 	})
@@ -80,7 +80,7 @@ func (t *viewer) view() api.TaskView {
 		ID: e.id, Name: sub.Name, Summary: sub.Summary, State: e.task.State, Reason: e.task.Reason, Block: e.task.Block,
 		Paused: e.task.Paused, Labels: sub.Labels, Priority: sub.Priority, Queue: sub.Queue, RetryOf: sub.RetryOf, Session: sub.Session, Requestor: e.task.Requestor,
 		DependsOn: slices.Clone(e.task.Unmet), CreatedAt: e.task.CreatedAt, UpdatedAt: e.task.UpdatedAt, Deadline: sub.Deadline,
-		Inputs: t.show(sub.Inputs), Output: t.show(e.task.Output), Error: e.task.Error, Rev: e.task.Rev,
+		Inputs: t.render(sub.Inputs), Output: t.render(e.task.Output), Error: e.task.Error, Rev: e.task.Rev,
 		Checkpoints: checkpointViews(e.task), Steps: t.stepViews(), Archived: e.archived,
 		Questions: t.openQuestions(),
 	}
@@ -158,7 +158,7 @@ func (t *viewer) stepView(key string, n *plan.Node) api.StepView {
 	if s.For != nil {
 		v.Title = titleOf(s.Args.Raw)
 	}
-	if decide.Inquires(s) {
+	if decide.WaitsForAnswers(s) {
 		v.Reason = t.WaitsForAnswer(s)
 	}
 	if !s.Due.IsZero() && !s.State.Over() {
@@ -170,7 +170,7 @@ func (t *viewer) stepView(key string, n *plan.Node) api.StepView {
 	if p, ok := t.e.progress[key]; ok {
 		v.Progress = &p
 	}
-	v.Output = t.show(s.Output)
+	v.Output = t.render(s.Output)
 	return v
 }
 
@@ -204,7 +204,7 @@ func (rd *reader) Result(ctx context.Context, r api.ResultRequest) (api.ResultRe
 	case r.SizeOnly && output.Ref != "":
 		reply.Size = output.Size
 	default:
-		reply.Output, err = rd.engine.showLater(ctx, output)
+		reply.Output, err = rd.engine.renderLater(ctx, output)
 	}
 	return reply, err
 }
@@ -276,7 +276,7 @@ func (rd *reader) History(ctx context.Context, r api.HistoryRequest) (api.Histor
 	}
 	r.From = max(r.From, 1)
 	var rev uint64
-	if err := rd.engine.look(ctx, r.ID, func(e *entry) error { rev = e.task.Rev; return nil }); err != nil {
+	if err := rd.engine.inspect(ctx, r.ID, func(e *entry) error { rev = e.task.Rev; return nil }); err != nil {
 		return api.HistoryReply{}, err
 	}
 	list, err := rd.commits(ctx, r.ID, r.From, r.Limit)
@@ -291,7 +291,7 @@ func (rd *reader) History(ctx context.Context, r api.HistoryRequest) (api.Histor
 func (rd *reader) Replay(ctx context.Context, r api.ReplayRequest) (api.ReplayReply, error) {
 	var live []byte
 	var rev uint64
-	err := rd.engine.look(ctx, r.ID, func(e *entry) error {
+	err := rd.engine.inspect(ctx, r.ID, func(e *entry) error {
 		var err error
 		live, err = json.Marshal(e.task)
 		rev = e.task.Rev

@@ -15,7 +15,7 @@ type reader struct {
 
 	engine *engine
 	blobs  *blobStore
-	holds  *holdList
+	holds  *pauseList
 }
 
 // await calls see with a task now and after every news, such as each change, until see returns true or the wait is over.
@@ -32,7 +32,7 @@ func (rd *reader) await(ctx context.Context, id events.TaskID, wait time.Duratio
 	for expired := wait <= 0; ; {
 		var changed <-chan struct{}
 		enough := false
-		err := rd.engine.look(ctx, id, func(e *entry) error {
+		err := rd.engine.inspect(ctx, id, func(e *entry) error {
 			var err error
 			if enough, err = see(e); !enough {
 				changed = news(e)
@@ -54,8 +54,8 @@ func (rd *reader) await(ctx context.Context, id events.TaskID, wait time.Duratio
 	}
 }
 
-// look runs fn with a task when everything about it is durable. fn runs with mu held.
-func (en *engine) look(ctx context.Context, id events.TaskID, fn func(*entry) error) error {
+// inspect runs fn with a task when everything about it is durable. fn runs with mu held.
+func (en *engine) inspect(ctx context.Context, id events.TaskID, fn func(*entry) error) error {
 	if err := en.serving(); err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (en *engine) look(ctx context.Context, id events.TaskID, fn func(*entry) er
 	done := make(chan error, 1)
 	var taken atomic.Bool // set by fn, or by a caller that returns first: fn writes to what the caller returns
 	en.lock()
-	en.enter(id, func(e *entry, err error) {
+	en.withEntry(id, func(e *entry, err error) {
 		if !taken.CompareAndSwap(false, true) {
 			return
 		}

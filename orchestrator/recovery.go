@@ -78,7 +78,7 @@ func (rc *recovery) findOpenTasks(ctx context.Context) ([]events.TaskID, error) 
 	}
 	rc.log.start(f.seq)
 	if index != nil {
-		rc.letSleep(index.Asleep, &f)
+		rc.keepAsleep(index.Asleep, &f)
 	}
 	open := f.order[:0]
 	for _, id := range f.order {
@@ -193,9 +193,9 @@ func (l *listing) ids() []events.TaskID {
 	return append(ids, l.ended...)
 }
 
-// letSleep adds the sleepers of an index that have not changed since, so that their histories are not read now. mu must be
+// keepAsleep adds the sleepers of an index that have not changed since, so that their histories are not read now. mu must be
 // held.
-func (rc *recovery) letSleep(all []events.Sleeper, f *recoveryScan) {
+func (rc *recovery) keepAsleep(all []events.Sleeper, f *recoveryScan) {
 	for _, s := range all {
 		a := &sleeper{}
 		if f.changed[s.Task] || !f.open[s.Task] || json.Unmarshal(s.Note, a) != nil || a.Line.ID != s.Task {
@@ -211,10 +211,10 @@ func (rc *recovery) letSleep(all []events.Sleeper, f *recoveryScan) {
 
 // restore finds the open tasks in the log and loads them.
 func (rc *recovery) restore(ctx context.Context) error {
-	if err := rc.operations.restoreHolds(ctx); err != nil {
+	if err := rc.operations.restorePauses(ctx); err != nil {
 		return err
 	}
-	rc.archiver.restoreArchiving(ctx)
+	rc.archiver.restoreRun(ctx)
 	open, err := rc.findOpenTasks(ctx)
 	if err != nil {
 		return err
@@ -249,7 +249,7 @@ func (rc *recovery) restoreOpen(ctx context.Context, open []events.TaskID) error
 			return ctx.Err()
 		}
 		rc.lock()
-		rc.engine.enter(id, func(_ *entry, err error) { <-slots; results <- err })
+		rc.engine.withEntry(id, func(_ *entry, err error) { <-slots; results <- err })
 		rc.unlock()
 	}
 	for range open {

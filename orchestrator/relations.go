@@ -13,14 +13,14 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// awaitDependencies checks every unmet dependency. mu must be held.
-func (en *engine) awaitDependencies(e *entry) {
+// checkDependencies checks every unmet dependency. mu must be held.
+func (en *engine) checkDependencies(e *entry) {
 	for _, dep := range slices.Clone(e.task.Unmet) {
 		if en.links.waits[dep] == nil {
 			en.links.waits[dep] = map[events.TaskID]bool{}
 		}
 		en.links.waits[dep][e.id] = true
-		en.enter(dep, func(d *entry, err error) { en.askedDependency(e, dep, d, err) })
+		en.withEntry(dep, func(d *entry, err error) { en.checkDependency(e, dep, d, err) })
 	}
 }
 
@@ -48,24 +48,24 @@ func (en *engine) circular(s *submission) bool {
 	return false
 }
 
-// askedDependency handles the state of a dependency.
-func (en *engine) askedDependency(e *entry, dep events.TaskID, d *entry, err error) {
+// checkDependency handles the state of a dependency.
+func (en *engine) checkDependency(e *entry, dep events.TaskID, d *entry, err error) {
 	switch {
 	case absent(err):
 		en.links.unwait(dep, e.id)
 		en.dependencyEnded(e.id, dep, fault.New(fault.NotFound, "the task depends on %s, which does not exist", dep))
 	case err != nil:
-		en.askLater(e.id)
+		en.wakeLater(e.id)
 	case d.task.State.Terminal():
 		en.links.unwait(dep, e.id)
 		en.dependencyEnded(e.id, dep, unusable(d))
 	}
 }
 
-// askLater lets a task check again later what it depends on. mu must be held.
-func (en *engine) askLater(id events.TaskID) {
+// wakeLater lets a task check again later what it depends on. mu must be held.
+func (en *engine) wakeLater(id events.TaskID) {
 	if e := en.tasks[id]; e != nil {
-		e.behind = true
+		e.unsynced = true
 	}
 	en.timers.set(en.now().Add(catchUpAfter), id)
 }
@@ -78,8 +78,8 @@ func unusable(d *entry) *fault.Error {
 	return fault.New(fault.StateNotAllowed, "the task depends on %s, which ended %s", d.id, d.task.State)
 }
 
-// metDependency notifies the tasks that wait for a task of its end. mu must be held.
-func (en *engine) metDependency(e *entry) {
+// notifyDependants notifies the tasks that wait for a task of its end. mu must be held.
+func (en *engine) notifyDependants(e *entry) {
 	waiting := en.links.waits[e.id]
 	delete(en.links.waits, e.id)
 	for _, id := range sortedKeys(waiting) {
@@ -127,7 +127,7 @@ func (en *engine) spawn(e *entry, d *events.Spawned) {
 		text = events.Inline(n.Sub.Plan().JSON())
 	}
 	sub := api.SubmitRequest{
-		ID: d.Child, Priority: above.Priority, Queue: above.Queue, Actor: "task:" + string(e.id), Client: sameReach(above.Client),
+		ID: d.Child, Priority: above.Priority, Queue: above.Queue, Actor: "task:" + string(e.id), Client: rootsOnly(above.Client),
 	}
 	en.outbox = append(en.outbox, func() {
 		en.background(func(ctx context.Context) { en.spawnNow(ctx, sub, child, text, d.Inputs) }, func() {})
@@ -148,11 +148,11 @@ func (en *engine) spawnNow(ctx context.Context, r api.SubmitRequest, child submi
 		return
 	}
 	parent := child.parent
-	if ctx.Err() != nil || !final(err) {
+	if ctx.Err() != nil || !permanent(err) {
 		en.cfg.Logger.WarnContext(ctx, "child_not_started", slog.Any("task", parent.Task), slog.Any("step", parent.Step), slog.Any("error", err))
 		en.lock()
 		defer en.unlock()
-		en.askLater(parent.Task)
+		en.wakeLater(parent.Task)
 		return
 	}
 	en.childEnded(parent, r.ID, func(t *decide.Turn) {
@@ -160,8 +160,8 @@ func (en *engine) spawnNow(ctx context.Context, r api.SubmitRequest, child submi
 	})
 }
 
-// final reports whether the same submission would fail again, because the submission and not the log caused the error.
-func final(err error) bool {
+// permanent reports whether the same submission would fail again, because the submission and not the log caused the error.
+func permanent(err error) bool {
 	switch fault.CodeOf(err) {
 	case fault.InvalidPlan, fault.ValidationError, fault.RequiredField, fault.InvalidFormat, fault.SecretDetected,
 		fault.QuotaExceeded, fault.Conflict, fault.Cancelled, fault.NotFound, fault.Gone, fault.DataLoss, fault.NewerStore, fault.Forbidden:
@@ -171,39 +171,39 @@ func final(err error) bool {
 	}
 }
 
-// askParent cancels a child whose parent continued without it unnoticed. mu must be held.
-func (en *engine) askParent(e *entry) {
+// checkParent cancels a child whose parent continued without it unnoticed. mu must be held.
+func (en *engine) checkParent(e *entry) {
 	parent := e.task.Submitted.Parent
 	if parent == nil {
 		return
 	}
-	en.enter(parent.Task, func(p *entry, err error) {
+	en.withEntry(parent.Task, func(p *entry, err error) {
 		switch {
 		case err != nil && !absent(err):
-			en.askLater(e.id)
+			en.wakeLater(e.id)
 		case err == nil && parent.Delegated():
-			if !wantsDelegated(p, parent) {
+			if !delegatedWanted(p, parent) {
 				en.cancelLater(e.id, parentStopped)
 			}
-		case err == nil && !wants(p.task, parent, e.id):
+		case err == nil && !childWanted(p.task, parent, e.id):
 			en.cancelLater(e.id, parentEnded)
 		}
 	})
 }
 
-// wants reports whether a parent still waits for a child.
-func wants(p *statemachine.Task, parent *events.Parent, child events.TaskID) bool {
+// childWanted reports whether a parent still waits for a child.
+func childWanted(p *statemachine.Task, parent *events.Parent, child events.TaskID) bool {
 	s := p.Steps[parent.Step]
 	return s != nil && s.Child == child && s.State == statemachine.StepRunning
 }
 
 // createChild creates a child task if its parent still waits for it. mu must be held.
 func (sm *submitter) createChild(s *submission, actor string, extra submitExtra, done func(api.SubmitReply, error)) {
-	sm.engine.enter(extra.parent.Task, func(p *entry, err error) {
+	sm.engine.withEntry(extra.parent.Task, func(p *entry, err error) {
 		switch {
 		case err != nil:
 			done(api.SubmitReply{}, err)
-		case !wants(p.task, extra.parent, s.id):
+		case !childWanted(p.task, extra.parent, s.id):
 			done(api.SubmitReply{}, fault.New(fault.Cancelled, parentEnded))
 		default:
 			sm.create(s, actor, extra, done)
@@ -213,21 +213,21 @@ func (sm *submitter) createChild(s *submission, actor string, extra submitExtra,
 
 // followChild makes sure that the child of a running step exists and that its end is noticed. mu must be held.
 func (en *engine) followChild(parent, child events.TaskID) {
-	en.enter(child, func(c *entry, err error) {
+	en.withEntry(child, func(c *entry, err error) {
 		switch {
 		case absent(err):
 			en.respawn(parent, child) // an abandoned child is refused, which fails the step
 		case err != nil:
-			en.askLater(parent)
+			en.wakeLater(parent)
 		case c.task.State.Terminal():
-			en.tellParent(c)
+			en.notifyParent(c)
 		}
 	})
 }
 
 // respawn submits a child again whose submission was lost in a crash. mu must be held.
 func (en *engine) respawn(parent, child events.TaskID) {
-	en.enter(parent, func(e *entry, err error) {
+	en.withEntry(parent, func(e *entry, err error) {
 		if err != nil {
 			return
 		}
@@ -243,14 +243,14 @@ func (en *engine) respawn(parent, child events.TaskID) {
 	})
 }
 
-// tellParent reports the end of a child to the step that started it. mu must be held.
-func (en *engine) tellParent(e *entry) {
+// notifyParent reports the end of a child to the step that started it. mu must be held.
+func (en *engine) notifyParent(e *entry) {
 	parent := e.task.Submitted.Parent
 	if parent == nil || parent.Delegated() {
 		return
 	}
 	if parent.Agent != "" {
-		en.tellSpawner(e, parent)
+		en.notifySpawner(e, parent)
 		return
 	}
 	child, state, output, failure := e.id, e.task.State, e.task.Output, e.task.Error
@@ -271,7 +271,7 @@ func (en *engine) childEnded(parent *events.Parent, child events.TaskID, say fun
 
 func (en *engine) childEndedLocked(parent *events.Parent, child events.TaskID, say func(*decide.Turn)) {
 	en.turn(parent.Task, "task:"+string(child), func(t *decide.Turn) error {
-		if wants(t.Task, parent, child) {
+		if childWanted(t.Task, parent, child) {
 			say(t)
 		}
 		return nil

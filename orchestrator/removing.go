@@ -38,7 +38,7 @@ func (ar *archiver) removeLoop(ctx context.Context) {
 		return
 	}
 	for next := removeFirst; ; {
-		rest(ctx, next)
+		sleep(ctx, next)
 		if ctx.Err() != nil {
 			return
 		}
@@ -62,7 +62,7 @@ func (ar *archiver) removeOld(ctx context.Context) error {
 		var n int
 		n, err = ar.removeSome(ctx, part)
 		removed += n
-		rest(ctx, time.Since(began))
+		sleep(ctx, time.Since(began))
 	}
 	if removed > 0 {
 		ar.cfg.Logger.InfoContext(ctx, "tasks_removed", slog.Int("tasks", removed), slog.Int("due", len(due)),

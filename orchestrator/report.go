@@ -21,32 +21,32 @@ func (ws *workSource) Report(ctx context.Context, r work.Outcome) error {
 // before it returns. done must not block. It is not called if Run ends first.
 func (ws *workSource) ReportThen(ctx context.Context, r work.Outcome, done func(error)) {
 	failpoint.Pass(failpoint.Reported)
-	in, err := ws.receive(ctx, &r)
+	in, err := ws.normalize(ctx, &r)
 	if err != nil {
 		done(err)
 		return
 	}
 	ws.lock()
-	ws.share(&r, func(lent *statemachine.Approval, err error) {
+	ws.shareOutcome(&r, func(lent *statemachine.Approval, err error) {
 		if err != nil {
 			done(err)
 			return
 		}
 		in.Lent = lent
-		ws.takeOutcome(r, in, done)
+		ws.recordOutcome(r, in, done)
 	})
 	ws.unlock()
 }
 
-// takeOutcome records the outcome of a call. mu must be held.
-func (ws *workSource) takeOutcome(r work.Outcome, in decide.Received, done func(error)) {
+// recordOutcome records the outcome of a call. mu must be held.
+func (ws *workSource) recordOutcome(r work.Outcome, in decide.Received, done func(error)) {
 	late := false
 	ws.engine.turn(r.Task, workerActor(r.Worker), func(t *decide.Turn) error {
 		if err := t.Attempts().MayHandOn(r); err != nil {
 			ws.cfg.Logger.Warn("handover_refused", slog.Any("task", r.Task), slog.String("step", r.Step), slog.String("agent", r.Worker), slog.Any("error", err))
 			return err
 		}
-		late = t.Attempts().Take(r, in)
+		late = t.Attempts().Report(r, in)
 		return nil
 	}, func(err error) {
 		if err == nil && late {

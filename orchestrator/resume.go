@@ -17,7 +17,7 @@ import (
 // is not resumed without it.
 func (op *operations) resumeAt(ctx context.Context, r api.PauseRequest) (api.ControlReply, error) {
 	var point events.Checkpointed
-	err := op.engine.look(ctx, r.ID, func(e *entry) (err error) { point, err = checkpointOf(e.task, r.Checkpoint); return err })
+	err := op.engine.inspect(ctx, r.ID, func(e *entry) (err error) { point, err = checkpointOf(e.task, r.Checkpoint); return err })
 	if err != nil {
 		return api.ControlReply{}, err
 	}

@@ -15,18 +15,18 @@ import (
 
 // Retry implements api.API. The first retry counts as the redrive, so that the task leaves the dead letter.
 func (sm *submitter) Retry(ctx context.Context, r api.RetryRequest) (api.SubmitReply, error) {
-	reply, err := sm.anew(ctx, r, redriveOf(r.ID))
+	reply, err := sm.retryTask(ctx, r, redriveOf(r.ID))
 	if err != nil || !reply.Existing {
 		return reply, err
 	}
-	return sm.anew(ctx, r, "")
+	return sm.retryTask(ctx, r, "")
 }
 
-// anew submits a task that continues where another one ended. It chooses an id unless one is passed.
-func (sm *submitter) anew(ctx context.Context, r api.RetryRequest, id events.TaskID) (api.SubmitReply, error) {
+// retryTask submits a task that continues where another one ended. It chooses an id unless one is passed.
+func (sm *submitter) retryTask(ctx context.Context, r api.RetryRequest, id events.TaskID) (api.SubmitReply, error) {
 	var req api.SubmitRequest
 	var extra submitExtra
-	err := sm.engine.see(ctx, r.ID, func(t *viewer) error {
+	err := sm.engine.view(ctx, r.ID, func(t *viewer) error {
 		e := t.e
 		if err := mayRetry(e, r); err != nil {
 			return err
@@ -77,7 +77,7 @@ func mayRetry(e *entry, r api.RetryRequest) error {
 // Redrive implements api.API.
 func (sm *submitter) Redrive(ctx context.Context, r api.RedriveRequest) (api.SubmitReply, error) {
 	var planless *events.Submitted
-	err := sm.engine.look(ctx, r.ID, func(e *entry) error {
+	err := sm.engine.inspect(ctx, r.ID, func(e *entry) error {
 		if e.plan.Unusable != nil && !e.task.State.Terminal() {
 			planless = e.task.Submitted
 			return nil
@@ -88,13 +88,13 @@ func (sm *submitter) Redrive(ctx context.Context, r api.RedriveRequest) (api.Sub
 	case err != nil:
 		return api.SubmitReply{}, err
 	case planless != nil:
-		return sm.withPlan(ctx, r, planless)
+		return sm.unblockPlan(ctx, r, planless)
 	}
-	return sm.anew(ctx, api.RetryRequest{ID: r.ID, Actor: r.Actor, Via: "redrive"}, redriveOf(r.ID))
+	return sm.retryTask(ctx, api.RetryRequest{ID: r.ID, Actor: r.Actor, Via: "redrive"}, redriveOf(r.ID))
 }
 
-// withPlan unblocks a task whose plan can be read again.
-func (sm *submitter) withPlan(ctx context.Context, r api.RedriveRequest, sub *events.Submitted) (api.SubmitReply, error) {
+// unblockPlan unblocks a task whose plan can be read again.
+func (sm *submitter) unblockPlan(ctx context.Context, r api.RedriveRequest, sub *events.Submitted) (api.SubmitReply, error) {
 	prog, err := sm.compiler.program(ctx, sub)
 	if err != nil {
 		return api.SubmitReply{}, unusablePlan(err)

@@ -28,7 +28,7 @@ func (sm *submitter) checkSession(ctx context.Context, r api.SubmitRequest) erro
 	if r.Session == "" || r.Session == r.ID {
 		return nil
 	}
-	return sm.engine.look(ctx, r.Session, func(e *entry) error {
+	return sm.engine.inspect(ctx, r.Session, func(e *entry) error {
 		switch {
 		case !decide.IsSession(e.task) || e.task.Requestor != r.Actor:
 			return fault.New(fault.NotFound, "there is no session %s", r.Session).WithField("session")
@@ -47,7 +47,7 @@ func (ws *workSource) addContext(ctx context.Context, of *dispatch.Offer) error 
 	}
 	spec, call := tool.Spec(), &of.Call
 	var whose string
-	err := ws.engine.look(ctx, call.Session, func(e *entry) error {
+	err := ws.engine.inspect(ctx, call.Session, func(e *entry) error {
 		if spec.NeedsReads {
 			call.Reads = readsFor(e.task.Reads, call.Args)
 		}
@@ -116,10 +116,10 @@ func textsIn(args json.RawMessage) (texts []string) {
 	return texts
 }
 
-// share records in the session of a call what the outcome means for it, before the outcome itself is recorded. So the next call
+// shareOutcome records in the session of a call what the outcome means for it, before the outcome itself is recorded. So the next call
 // of the client sees everything that the client has received. If the call needs an approval that the session has been granted,
 // then gets it as lent. mu must be held; it is also held when then is called.
-func (ws *workSource) share(r *work.Outcome, then func(lent *statemachine.Approval, err error)) {
+func (ws *workSource) shareOutcome(r *work.Outcome, then func(lent *statemachine.Approval, err error)) {
 	e := ws.engine.tasks[r.Task]
 	if e == nil || e.task == nil || decide.ContextOf(e.task) == "" || len(r.Facts) == 0 && r.ApprovalRequest == nil {
 		then(nil, nil)
@@ -157,8 +157,8 @@ func ofSession(kind events.Kind) bool {
 	return kind == events.CheckpointCreated || kind == events.CheckpointRestored || kind == events.ApprovalRequested
 }
 
-// carry opens for the session of a call what a grant has opened for it. mu must be held.
-func (en *engine) carry(e *entry, kind events.Kind, d *events.Decision) {
+// openForSession opens for the session of a call what a grant has opened for it. mu must be held.
+func (en *engine) openForSession(e *entry, kind events.Kind, d *events.Decision) {
 	session := decide.ContextOf(e.task)
 	a := e.task.Approval(d.ID)
 	if kind != events.ApprovalGranted || session == "" || a == nil {

@@ -30,7 +30,7 @@ func (ws *workSource) acceptSpawn(ctx context.Context, r *work.Outcome) (*events
 	if r.Spawn != nil && r.Error == nil && r.ApprovalRequest == nil {
 		spawned, err = ws.checkSpawn(ctx, r.Spawn)
 	}
-	if final(err) {
+	if permanent(err) {
 		r.Error, r.Class, r.Spawn, err = fault.From(err), fault.ClassInvalidArgs, nil, nil
 	}
 	return spawned, err
@@ -111,28 +111,28 @@ func toolsFor(p *plan.Plan, above []string) ([]string, error) {
 // Callable returns the only tools that a task may call; none if it may call any.
 func (rd *reader) Callable(ctx context.Context, id events.TaskID) ([]string, error) {
 	var names []string
-	err := rd.engine.look(ctx, id, func(e *entry) error { names = slices.Clone(e.task.Submitted.Tools); return nil })
+	err := rd.engine.inspect(ctx, id, func(e *entry) error { names = slices.Clone(e.task.Submitted.Tools); return nil })
 	return names, err
 }
 
-// tellSpawner reports the end of a child to the call that started it (S0-180). mu must be held.
-func (en *engine) tellSpawner(e *entry, parent *events.Parent) {
+// notifySpawner reports the end of a child to the call that started it (S0-180). mu must be held.
+func (en *engine) notifySpawner(e *entry, parent *events.Parent) {
 	child := e.id
 	switch e.task.State {
 	case statemachine.Done:
 		report := reportOf(e)
 		en.outbox = append(en.outbox, func() {
-			en.background(func(ctx context.Context) { en.bringReport(ctx, parent, child, report) }, func() {})
+			en.background(func(ctx context.Context) { en.finishSpawn(ctx, parent, child, report) }, func() {})
 		})
 	case statemachine.Cancelled:
 		why := childFault(child, nil)
 		en.childEndedLocked(parent, child, func(t *decide.Turn) {
-			t.Emit(events.StepFailed, &events.StepError{Step: parent.Step, Attempt: t.Task.Steps[parent.Step].Attempt, Error: why, Class: fault.ClassCancelled, Duration: t.Took(parent.Step)})
+			t.Emit(events.StepFailed, &events.StepError{Step: parent.Step, Attempt: t.Task.Steps[parent.Step].Attempt, Error: why, Class: fault.ClassCancelled, Duration: t.Elapsed(parent.Step)})
 		})
 	default:
 		why := childFault(child, e.task.Error)
 		en.childEndedLocked(parent, child, func(t *decide.Turn) {
-			t.Attempts().Failed(t.Task.Steps[parent.Step], why, fault.ClassChild, t.Took(parent.Step))
+			t.Attempts().Failed(t.Task.Steps[parent.Step], why, fault.ClassChild, t.Elapsed(parent.Step))
 		})
 	}
 }
@@ -149,22 +149,22 @@ func reportOf(e *entry) events.Value {
 	return events.Value{}
 }
 
-// bringReport makes the report of a child the result of the call that started it.
-func (en *engine) bringReport(ctx context.Context, parent *events.Parent, child events.TaskID, report events.Value) {
+// finishSpawn makes the report of a child the result of the call that started it.
+func (en *engine) finishSpawn(ctx context.Context, parent *events.Parent, child events.TaskID, report events.Value) {
 	output, raw, err := en.blobs.spawnOutput(ctx, child, report)
 	switch {
 	case lost(err):
 		en.childEnded(parent, child, func(t *decide.Turn) {
-			t.Attempts().Failed(t.Task.Steps[parent.Step], decide.Unreadable(err), fault.ClassChild, t.Took(parent.Step))
+			t.Attempts().Failed(t.Task.Steps[parent.Step], decide.Unreadable(err), fault.ClassChild, t.Elapsed(parent.Step))
 		})
 	case err != nil:
 		en.cfg.Logger.WarnContext(ctx, "report_not_brought", slog.Any("task", parent.Task), slog.Any("step", parent.Step), slog.Any("error", err))
 		en.lock()
 		defer en.unlock()
-		en.askLater(parent.Task)
+		en.wakeLater(parent.Task)
 	default:
 		en.childEnded(parent, child, func(t *decide.Turn) {
-			t.Attempts().Succeeded(t.Task.Steps[parent.Step], output, raw, t.Took(parent.Step))
+			t.Attempts().Succeeded(t.Task.Steps[parent.Step], output, raw, t.Elapsed(parent.Step))
 		})
 	}
 }
@@ -199,8 +199,8 @@ func childFault(child events.TaskID, failure *fault.Error) *fault.Error {
 	return fault.New(failure.Code, "child task %s: %s", child, failure.Message)
 }
 
-// sameReach returns the client of a child task: the roots of the parent's client only. Nobody answers questions for a child.
-func sameReach(c *events.Client) *events.Client {
+// rootsOnly returns the client of a child task: the roots of the parent's client only. Nobody answers questions for a child.
+func rootsOnly(c *events.Client) *events.Client {
 	if c == nil || len(c.Roots) == 0 {
 		return nil
 	}

@@ -33,7 +33,7 @@ func standingPlan() map[string]any {
 // decision itself can be refused.
 func (ap *approver) openStanding(ctx context.Context, task events.TaskID) error {
 	var of string
-	err := ap.engine.look(ctx, task, func(e *entry) error { of = e.task.Requestor; return nil })
+	err := ap.engine.inspect(ctx, task, func(e *entry) error { of = e.task.Requestor; return nil })
 	if err != nil || !decide.IsUser(of) {
 		return err // agents may not decide this
 	}
@@ -42,7 +42,7 @@ func (ap *approver) openStanding(ctx context.Context, task events.TaskID) error 
 	if err != nil {
 		return err
 	}
-	return ap.engine.look(ctx, id, func(e *entry) error {
+	return ap.engine.inspect(ctx, id, func(e *entry) error {
 		switch {
 		case !decide.IsStanding(e.task) || e.task.State.Terminal():
 			return fault.New(fault.Conflict, "the task %s does not keep the grants of %s", id, of).WithField("always")
@@ -68,7 +68,7 @@ func standing(t *statemachine.Task) (list []*statemachine.Approval) {
 func (ap *approver) keepStanding(ctx context.Context, task events.TaskID, id string) error {
 	var of string
 	var granted statemachine.Approval
-	err := ap.engine.look(ctx, task, func(e *entry) error {
+	err := ap.engine.inspect(ctx, task, func(e *entry) error {
 		granted, of = *e.task.Approval(id), e.task.Requestor
 		return nil
 	})
@@ -97,7 +97,7 @@ func (ap *approver) addStanding(ctx context.Context, of string, call *work.Call)
 	if !known || ap.cfg.FourEyes {
 		return nil
 	}
-	err := ap.engine.look(ctx, id, func(e *entry) error {
+	err := ap.engine.inspect(ctx, id, func(e *entry) error {
 		if open := slices.DeleteFunc(scopes(e.task), ap.rules.OpensRoot); decide.IsStanding(e.task) && len(open) > 0 {
 			call.Access = withScopes(call.Access, open)
 		}

@@ -363,21 +363,21 @@ func (cl *cleaner) describe(p *events.Submitted, pl *plan.Plan, r api.SubmitRequ
 // create creates the task, or finds the existing task with its id. mu must be held; it is also held when done is called.
 func (sm *submitter) create(s *submission, actor string, extra submitExtra, done func(api.SubmitReply, error)) {
 	if !s.chosen {
-		sm.begin(s, actor, extra, done)
+		sm.writeFirstCommit(s, actor, extra, done)
 		return
 	}
-	sm.engine.enter(s.id, func(e *entry, err error) {
+	sm.engine.withEntry(s.id, func(e *entry, err error) {
 		switch {
 		case fault.Has(err, fault.NotFound) && sm.engine.tasks[s.id] != nil:
 			sm.create(s, actor, extra, done) // another request was faster
 		case fault.Has(err, fault.NotFound):
-			sm.begin(s, actor, extra, done)
-		case sm.released(s, e, err):
+			sm.writeFirstCommit(s, actor, extra, done)
+		case sm.keyFree(s, e, err):
 			sm.afterReleased(s, actor, extra, done)
 		case err != nil:
 			done(api.SubmitReply{}, err)
 		case !sameWork(e.task.Submitted, s.payload):
-			done(api.SubmitReply{}, sm.taken(s, e.task))
+			done(api.SubmitReply{}, sm.errTaken(s, e.task))
 		default:
 			done(api.SubmitReply{ID: s.id, State: e.task.State, Existing: true}, nil)
 		}
@@ -389,9 +389,9 @@ func sameWork(a, b *events.Submitted) bool {
 	return a.PlanSHA256 == b.PlanSHA256 && a.Inputs.Ref == b.Inputs.Ref && bytes.Equal(a.Inputs.Raw, b.Inputs.Raw)
 }
 
-// admit applies the concurrency rule of a new task. With cancel_running the newest task wins: tasks that wait for the key are
+// applyConcurrency applies the concurrency rule of a new task. With cancel_running the newest task wins: tasks that wait for the key are
 // cancelled as well.
-func (sm *submitter) admit(p *events.Submitted) error {
+func (sm *submitter) applyConcurrency(p *events.Submitted) error {
 	c := p.Concurrency
 	if c == nil || sm.engine.keyring.keys[c.Key] == nil || len(sm.engine.keyring.keys[c.Key].holders) < c.Limit {
 		return nil
@@ -409,18 +409,18 @@ func (sm *submitter) admit(p *events.Submitted) error {
 	return nil
 }
 
-// begin writes the first commit of a task. mu must be held.
-func (sm *submitter) begin(s *submission, actor string, extra submitExtra, done func(api.SubmitReply, error)) {
+// writeFirstCommit writes the first commit of a task. mu must be held.
+func (sm *submitter) writeFirstCommit(s *submission, actor string, extra submitExtra, done func(api.SubmitReply, error)) {
 	actor = cmp.Or(actor, decide.ActorNode)
 	err := error(nil)
 	s.payload.Share = extra.share
 	s.payload.Limited = s.payload.Limited || extra.limited
 	if extra.parent == nil || extra.delegated() {
 		s.payload.Share = sm.cfg.Hooks.ShareOf(actor)
-		err = sm.refuse(cmp.Or(s.payload.Share, actor))
+		err = sm.checkQuota(cmp.Or(s.payload.Share, actor))
 	}
 	if err == nil {
-		err = sm.admit(s.payload)
+		err = sm.applyConcurrency(s.payload)
 	}
 	if err == nil && sm.engine.circular(s) {
 		err = fault.New(fault.ValidationError, "the tasks would wait for each other").WithField("depends_on")

@@ -16,8 +16,8 @@ type timers struct {
 	mu     sync.Mutex
 	queue  timerHeap
 	byTask map[events.TaskID]*timer
-	// poke is signalled when the first timer has changed.
-	poke chan struct{}
+	// changed is signalled when the first timer has changed.
+	changed chan struct{}
 }
 
 type timer struct {
@@ -57,7 +57,7 @@ func (q *timerHeap) Pop() any {
 }
 
 func newTimers() timers {
-	return timers{byTask: map[events.TaskID]*timer{}, poke: make(chan struct{}, 1)}
+	return timers{byTask: map[events.TaskID]*timer{}, changed: make(chan struct{}, 1)}
 }
 
 // set sets the timer of a task, unless it has an earlier one.
@@ -80,7 +80,7 @@ func (t *timers) set(at time.Time, id events.TaskID) {
 		return
 	}
 	select {
-	case t.poke <- struct{}{}:
+	case t.changed <- struct{}{}:
 	default:
 	}
 }
@@ -139,7 +139,7 @@ func (t *timers) run(ctx context.Context, o *engine) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-t.poke:
+		case <-t.changed:
 		case <-timer.C:
 		}
 		o.lock()

@@ -39,7 +39,7 @@ func (c *core) answer(ctx context.Context, done <-chan error) error {
 
 // turn queues a decision about a task. done gets the result. mu must be held; it is also held when done is called.
 func (en *engine) turn(id events.TaskID, actor string, say func(*decide.Turn) error, done func(error)) {
-	en.enter(id, func(e *entry, err error) {
+	en.withEntry(id, func(e *entry, err error) {
 		if err != nil {
 			done(err)
 			return
@@ -53,33 +53,33 @@ func (en *engine) wake(id events.TaskID) {
 	if en.tasks[id] == nil && !en.keyring.isUnread(id) && en.asleep[id] == nil {
 		return
 	}
-	en.enter(id, func(e *entry, err error) {
+	en.withEntry(id, func(e *entry, err error) {
 		if err != nil {
 			return // loadFailed has set the next timer
 		}
-		if e.behind && !e.task.State.Terminal() {
+		if e.unsynced && !e.task.State.Terminal() {
 			en.catchUp(e)
 		}
 		if e.busy {
-			e.turns = append(e.turns, en.move)
+			e.turns = append(e.turns, en.wakeTurn)
 			return
 		}
-		en.move(e, nil)
+		en.wakeTurn(e, nil)
 	})
 }
 
-// move runs the turn of a woken task. It does not catch up again: if the result could not be written just now, it cannot be
+// wakeTurn runs the turn of a woken task. It does not catch up again: if the result could not be written just now, it cannot be
 // written in this turn either.
-func (en *engine) move(e *entry, err error) {
+func (en *engine) wakeTurn(e *entry, err error) {
 	if err != nil {
 		return
 	}
 	began := en.now()
-	en.decide(e, decide.ActorNode, func(*decide.Turn) error { return nil }, func(err error) { en.woken(e, began, err) })
+	en.decide(e, decide.ActorNode, func(*decide.Turn) error { return nil }, func(err error) { en.rearmTimer(e, began, err) })
 }
 
-// woken sets the next timer of a task after a turn of move that started at began.
-func (en *engine) woken(e *entry, began time.Time, err error) {
+// rearmTimer sets the next timer of a task after a turn of move that started at began.
+func (en *engine) rearmTimer(e *entry, began time.Time, err error) {
 	switch {
 	case err != nil:
 		en.timers.set(en.now().Add(catchUpAfter), e.id)
@@ -93,10 +93,10 @@ func (en *engine) woken(e *entry, began time.Time, err error) {
 
 // decide runs one decision and appends its events. mu must be held, and the entry must not be busy.
 func (en *engine) decide(e *entry, actor string, say func(*decide.Turn) error, done func(error)) {
-	en.began = time.Now()
+	en.turnStarted = time.Now()
 	t, err := decide.Decide(e.read(), actor, say)
 	if err == nil {
-		en.goOn(e, t)
+		en.continueTurn(e, t)
 	}
 	if len(t.Events) == 0 {
 		done(err)
@@ -176,10 +176,10 @@ func (en *engine) appended(e *entry, t *decide.Turn, seq uint64, err error, done
 	if en.cfg.Hooks.Committed != nil {
 		en.cfg.Hooks.Committed(seq, t.Calls)
 	}
-	en.follow(e, t)
+	en.followUp(e, t)
 	e.notify()
 	done(nil)
-	en.release(e)
+	en.runQueuedTurns(e)
 }
 
 // discard drops the effects of a failed turn on the task in memory, and reads the task from the log again. mu must be held.
@@ -189,70 +189,70 @@ func (en *engine) discard(e *entry, err error, done func(error)) {
 	}
 	en.queue.dispatcher.RemoveAll(&e.calls)
 	done(err)
-	e.task, e.plan, e.behind = nil, decide.Plan{}, true
+	e.task, e.plan, e.unsynced = nil, decide.Plan{}, true
 	en.load(e)
 }
 
-// follow follows up a durable commit. mu must be held.
-func (en *engine) follow(e *entry, t *decide.Turn) {
+// followUp follows up a durable commit. mu must be held.
+func (en *engine) followUp(e *entry, t *decide.Turn) {
 	en.listed.update(e)
-	en.quota.weigh(e)
+	en.quota.countSteps(e)
 	for _, event := range t.Events {
 		switch d := event.Data.(type) {
 		case *events.Submitted:
 			if d.Parent == nil && !ownName(d.Name) {
-				en.last.made(e.id, t.Task)
+				en.last.add(e.id, t.Task)
 			}
-			en.awaitDependencies(e)
+			en.checkDependencies(e)
 			en.queue.setTimer(e, t.Now)
 			en.links.noteDelegated(e)
 			if d.Parent != nil && d.Parent.Delegated() {
-				en.askParent(e) // it may have ended meanwhile
+				en.checkParent(e) // it may have ended meanwhile
 			}
 		case *events.Ready:
 			en.queue.queueStep(e, d)
 		case *events.Moved:
-			en.queue.moved(e, event.Kind)
+			en.queue.taskMoved(e, event.Kind)
 		case *events.Approval:
 			if !e.task.State.Terminal() { // approvals of finished tasks expire without an event
 				en.timers.set(d.ExpiresAt, e.id)
 				en.timers.setMaybe(d.RemindAt, e.id)
 			}
 		case *events.Decision:
-			en.carry(e, event.Kind, d)
+			en.openForSession(e, event.Kind, d)
 		case *events.Question:
 			en.timers.set(d.ExpiresAt, e.id)
 		case *events.Parked:
-			en.queue.drop(e, d.Step)
+			en.queue.endLease(e, d.Step)
 			en.queue.dispatcher.Remove(&e.calls, d.Step)
 		case *events.Noted:
-			en.queue.drop(e, d.Step)
+			en.queue.endLease(e, d.Step)
 			en.queue.dispatcher.Remove(&e.calls, d.Step)
 		case *events.Paused:
 			en.paused(e)
 		case *events.Waiting:
 			en.timers.setMaybe(d.Until, e.id)
 		case *events.Retrying:
-			en.queue.drop(e, d.Step)
+			en.queue.endLease(e, d.Step)
 			en.timers.set(d.At, e.id)
 			en.queue.dispatcher.Remove(&e.calls, d.Step)
 		case *events.CancelRequested:
 			en.cancelDelegated(e.id, "", parentStopped)
 			en.queue.queueReady(e) // calls that a pause kept back
 		case *events.Called:
-			en.queue.called(e, d)
+			en.queue.markStarted(e, d)
 		case *events.Spawned:
-			en.queue.drop(e, d.Step)
+			en.queue.endLease(e, d.Step)
 			en.queue.dispatcher.Remove(&e.calls, d.Step)
 			en.spawn(e, d)
 		case *events.Succeeded:
-			en.queue.drop(e, d.Step)
+			en.queue.endLease(e, d.Step)
 			en.queue.dispatcher.Remove(&e.calls, d.Step)
 		case *events.StepError:
-			en.queue.drop(e, d.Step)
+			en.queue.endLease(e, d.Step)
 			en.queue.dispatcher.Remove(&e.calls, d.Step)
 		case *events.InDoubt:
-			en.queue.drop(e, d.Step)
+			en.queue.endLease(e, d.Step)
 		case *events.Skipped:
 			en.skipped(e, d.Step)
 		case *events.Checkpointed:
@@ -261,19 +261,19 @@ func (en *engine) follow(e *entry, t *decide.Turn) {
 	}
 	en.announce(t)
 	if e.open && e.task.State.Terminal() {
-		en.over(e)
+		en.taskEnded(e)
 	}
 	en.queue.dispatcher.Dispatch()
 }
 
 // paused removes the calls of a paused task from the queues, or queues the calls of a resumed one.
 func (en *engine) paused(e *entry) {
-	if !e.held() {
+	if !e.paused() {
 		en.queue.queueReady(e)
 		return
 	}
 	en.queue.dispatcher.RemoveAll(&e.calls)
-	en.keyring.leaveLine(e)
+	en.keyring.leaveQueue(e)
 }
 
 // skipped stops everything that runs for a skipped step.
@@ -288,9 +288,9 @@ func (en *engine) skipped(e *entry, step string) {
 
 const parentEnded = "the parent task went on without it"
 
-// over follows up the end of a task. mu must be held.
-func (en *engine) over(e *entry) {
-	e.open, e.behind, e.given = false, false, nil
+// taskEnded follows up the end of a task. mu must be held.
+func (en *engine) taskEnded(e *entry) {
+	e.open, e.unsynced, e.fetched = false, false, nil
 	for _, step := range sortedKeys(e.calls.Leases) {
 		if e.task.Steps[step].State.Over() { // single calls continue; the loss of their workers must be noticed
 			en.queue.revoke(e, step)
@@ -310,9 +310,9 @@ func (en *engine) over(e *entry) {
 	}
 	en.timers.clear(e.id)
 	en.quota.uncount(e)
-	en.keyring.leaveKey(e)
-	en.metDependency(e)
-	en.tellParent(e)
+	en.keyring.releaseKey(e)
+	en.notifyDependants(e)
+	en.notifyParent(e)
 	en.listed.whole = append(en.listed.whole, e.id)
 	en.cfg.Hooks.Over(e.id)
 }

@@ -71,8 +71,8 @@ func (v *valueCache) put(ref string, raw json.RawMessage) {
 	}
 }
 
-// search reads values from the blob store. An error is transient. mu must not be held.
-func (bs *blobStore) search(ctx context.Context, wanted []events.Value) (map[string]decide.Fetched, error) {
+// fetchAll reads values from the blob store. An error is transient. mu must not be held.
+func (bs *blobStore) fetchAll(ctx context.Context, wanted []events.Value) (map[string]decide.Fetched, error) {
 	results := make(map[string]decide.Fetched, len(wanted))
 	for _, v := range wanted {
 		raw, err := bs.fetch(ctx, v)
@@ -96,17 +96,17 @@ type viewer struct {
 	shown int64
 }
 
-// see runs fn with a task, and repeats it after reading the large values that it needed. fn runs with mu held.
-func (en *engine) see(ctx context.Context, id events.TaskID, fn func(*viewer) error) error {
+// view runs fn with a task, and repeats it after reading the large values that it needed. fn runs with mu held.
+func (en *engine) view(ctx context.Context, id events.TaskID, fn func(*viewer) error) error {
 	given := map[string]decide.Fetched{}
 	for {
 		var missing []events.Value
-		err := en.look(ctx, id, func(e *entry) error {
+		err := en.inspect(ctx, id, func(e *entry) error {
 			v := &viewer{Reading: e.read(), e: e}
-			maps.Copy(given, e.given)
-			v.Given = given
+			maps.Copy(given, e.fetched)
+			v.Values = given
 			err := v.OutcomeOf(fn(v))
-			if missing = v.Wanted; len(missing) > 0 {
+			if missing = v.Missing; len(missing) > 0 {
 				return nil // the view is not complete yet
 			}
 			return err
@@ -114,7 +114,7 @@ func (en *engine) see(ctx context.Context, id events.TaskID, fn func(*viewer) er
 		if err != nil || len(missing) == 0 {
 			return err
 		}
-		more, err := en.blobs.search(ctx, missing)
+		more, err := en.blobs.fetchAll(ctx, missing)
 		if err != nil {
 			return err
 		}
@@ -122,48 +122,48 @@ func (en *engine) see(ctx context.Context, id events.TaskID, fn func(*viewer) er
 	}
 }
 
-// goOn schedules the rest of a turn that waits for large values, or took too long. mu must be held.
-func (en *engine) goOn(e *entry, t *decide.Turn) {
-	if len(t.Wanted) == 0 {
-		e.given = nil
+// continueTurn schedules the rest of a turn that waits for large values, or took too long. mu must be held.
+func (en *engine) continueTurn(e *entry, t *decide.Turn) {
+	if len(t.Missing) == 0 {
+		e.fetched = nil
 		if t.Late {
 			en.timers.set(en.now(), e.id)
 		}
 		return
 	}
 	if len(t.Events) > 0 {
-		e.given = nil // the decision that needed them is taken
+		e.fetched = nil // the decision that needed them is taken
 	}
-	if e.searching {
+	if e.fetching {
 		return
 	}
-	e.searching = true
+	e.fetching = true
 	en.outbox = append(en.outbox, func() {
-		en.background(func(ctx context.Context) { en.searchFor(ctx, e, t.Wanted) }, func() { e.searching = false })
+		en.background(func(ctx context.Context) { en.searchFor(ctx, e, t.Missing) }, func() { e.fetching = false })
 	})
 }
 
 func (en *engine) searchFor(ctx context.Context, e *entry, wanted []events.Value) {
-	results, err := en.blobs.search(ctx, wanted)
+	results, err := en.blobs.fetchAll(ctx, wanted)
 	en.lock()
 	defer en.unlock()
-	e.searching = false
+	e.fetching = false
 	if err != nil {
 		en.timers.set(en.now().Add(catchUpAfter), e.id)
 		return
 	}
-	if e.given == nil {
-		e.given = map[string]decide.Fetched{}
+	if e.fetched == nil {
+		e.fetched = map[string]decide.Fetched{}
 	}
-	maps.Copy(e.given, results)
+	maps.Copy(e.fetched, results)
 	if en.tasks[e.id] == e {
 		en.wake(e.id)
 	}
 }
 
-// show returns the JSON of a value. For a lost value it returns the reference and the reason. It omits values that do not fit
+// render returns the JSON of a value. For a lost value it returns the reference and the reason. It omits values that do not fit
 // into the answer.
-func (t *viewer) show(v events.Value) json.RawMessage {
+func (t *viewer) render(v events.Value) json.RawMessage {
 	size := max(v.Size, int64(len(v.Raw)))
 	if t.shown += size; t.shown > maxAnswer && size > maxAnswer/64 {
 		t.shown -= size
@@ -180,8 +180,8 @@ func (t *viewer) show(v events.Value) json.RawMessage {
 	return raw
 }
 
-// showLater is show for a value that was found while mu was held. mu must not be held.
-func (en *engine) showLater(ctx context.Context, v events.Value) (json.RawMessage, error) {
+// renderLater is show for a value that was found while mu was held. mu must not be held.
+func (en *engine) renderLater(ctx context.Context, v events.Value) (json.RawMessage, error) {
 	if v.Ref == "" {
 		return v.Raw, nil
 	}

@@ -31,7 +31,7 @@ const maxPoll = 30 * time.Second
 
 // Poll implements work.Owner.
 func (ws *workSource) Poll(ctx context.Context, p work.Poll) (work.Batch, error) {
-	if err := ws.hear(p.Worker); err != nil {
+	if err := ws.checkWorker(p.Worker); err != nil {
 		return work.Batch{}, err
 	}
 	ws.lock()
@@ -45,18 +45,18 @@ func (ws *workSource) Poll(ctx context.Context, p work.Poll) (work.Batch, error)
 	select {
 	case d = <-waiting.Out:
 	case <-timer.C:
-		d = ws.leave(waiting)
+		d = ws.endPoll(waiting)
 	case <-ws.stopped:
 		return work.Batch{}, ws.serving()
 	case <-ctx.Done():
-		ws.giveBack(p.Worker, ws.leave(waiting))
+		ws.requeueDelivery(p.Worker, ws.endPoll(waiting))
 		return work.Batch{}, fault.From(ctx.Err())
 	}
 	return ws.batch(ctx, p.Worker, d), nil
 }
 
-// hear returns why a worker cannot be served, nil if it can.
-func (ws *workSource) hear(worker string) error {
+// checkWorker returns why a worker cannot be served, nil if it can.
+func (ws *workSource) checkWorker(worker string) error {
 	if err := ws.serving(); err != nil {
 		return err
 	}
@@ -66,15 +66,15 @@ func (ws *workSource) hear(worker string) error {
 	return nil
 }
 
-// leave ends the wait of a poller, and returns the delivery that it got in that moment.
-func (ws *workSource) leave(p *dispatch.Poller) dispatch.Delivery {
+// endPoll ends the wait of a poller, and returns the delivery that it got in that moment.
+func (ws *workSource) endPoll(p *dispatch.Poller) dispatch.Delivery {
 	ws.lock()
 	defer ws.unlock()
 	return ws.queue.dispatcher.EndPoll(p)
 }
 
-// giveBack queues calls again that could not be delivered.
-func (ws *workSource) giveBack(worker string, d dispatch.Delivery) {
+// requeueDelivery queues calls again that could not be delivered.
+func (ws *workSource) requeueDelivery(worker string, d dispatch.Delivery) {
 	ws.lock()
 	defer ws.unlock()
 	ws.queue.dispatcher.RequeueDelivery(worker, d)
@@ -103,7 +103,7 @@ func (ws *workSource) Start(ctx context.Context, s work.Started) error {
 		if step.For != nil && step.Purpose != decide.PurposeCall {
 			t.Attempts().Assign(s.Worker)
 		}
-		t.Attempts().Begin(step, s, t.Now)
+		t.Attempts().Start(step, s, t.Now)
 		return nil
 	})
 }
@@ -122,7 +122,7 @@ func lateFor(r work.Ref) error {
 
 // Heartbeat implements work.Owner.
 func (ws *workSource) Heartbeat(_ context.Context, b work.Heartbeat) (work.HeartbeatReply, error) {
-	if err := ws.hear(b.Worker); err != nil {
+	if err := ws.checkWorker(b.Worker); err != nil {
 		return work.HeartbeatReply{}, err
 	}
 	ws.clean.cleanOutput(b.Calls)
@@ -162,18 +162,18 @@ func (ws *workSource) renew(worker string, p work.CallHeartbeat, now time.Time) 
 	l := e.calls.Leases[p.Step]
 	if l == nil {
 		l = &dispatch.Lease{Ref: p.Ref, Worker: worker, Tool: p.Tool, Called: e.task.Steps[p.Step].State == statemachine.StepRunning}
-		ws.queue.grant(e, l)
+		ws.queue.lease(e, l)
 	}
 	l.LastHeartbeat, l.Expires = now, now.Add(l.TTL)
 	ws.showProgress(e, p)
 	if e.task.State == statemachine.Assigned && !p.Undelivered {
-		ws.engine.turn(p.Task, workerActor(worker), func(t *decide.Turn) error { t.Attempts().TakeUp(); return nil }, ignore)
+		ws.engine.turn(p.Task, workerActor(worker), func(t *decide.Turn) error { t.Attempts().Confirm(); return nil }, ignore)
 	}
 	if !l.Called {
 		l.Called = true
 		ws.engine.turn(p.Task, workerActor(worker), func(t *decide.Turn) error {
 			if s := t.Task.Steps[p.Step]; t.Holds(p.Ref, worker) && s.State == statemachine.StepReady {
-				t.Attempts().Begin(s, work.Started{Worker: worker, Effect: p.Effect}, now)
+				t.Attempts().Start(s, work.Started{Worker: worker, Effect: p.Effect}, now)
 			}
 			return nil
 		}, ignore)

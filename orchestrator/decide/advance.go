@@ -15,7 +15,7 @@ import (
 func (t *Turn) advance() {
 	for !t.stopped() {
 		before := len(t.Events)
-		t.pass()
+		t.advanceOnce()
 		if len(t.Events) == before {
 			break
 		}
@@ -24,11 +24,11 @@ func (t *Turn) advance() {
 	t.blockIfStuck()
 }
 
-func (t *Turn) pass() {
+func (t *Turn) advanceOnce() {
 	task := t.Task
-	t.callAgain()
-	t.Approvals().settleApprovals()
-	t.Questions().settleQuestions()
+	t.retryCalls()
+	t.Approvals().resolveApprovals()
+	t.Questions().resolveQuestions()
 	switch {
 	case t.stopped() || task.Submitted == nil || task.State.Terminal():
 	case t.overdue() && !task.Ending && !task.Cancelling:
@@ -38,26 +38,26 @@ func (t *Turn) pass() {
 		t.windDown()
 	case t.Plan.Unusable != nil:
 		t.blockWithoutPlan()
-	case t.mayMove():
+	case t.stepsMayStart():
 		t.steps().run()
 	}
 }
 
-// callAgain makes single calls and verify calls ready again that a worker has returned. They are not steps of the plan, so
+// retryCalls makes single calls and verify calls ready again that a worker has returned. They are not steps of the plan, so
 // nothing else does. A call with a note continues whatever the state of its task.
-func (t *Turn) callAgain() {
+func (t *Turn) retryCalls() {
 	for _, key := range t.Task.Order {
 		s := t.Task.Steps[key]
-		if s.State != statemachine.StepPending || s.Purpose == "" && !s.Noted() || t.early(s.Due) {
+		if s.State != statemachine.StepPending || s.Purpose == "" && !s.Noted() || t.notYet(s.Due) {
 			continue
 		}
 		t.Approvals().readyAgain(s, GrantOf(t.Task, s, t.Now))
 	}
 }
 
-// early reports whether a time is in the future. If so, it sets a timer for it: an earlier timer may have fired before the
+// notYet reports whether a time is in the future. If so, it sets a timer for it: an earlier timer may have fired before the
 // clock was set back.
-func (t *Turn) early(at time.Time) bool {
+func (t *Turn) notYet(at time.Time) bool {
 	if !t.Now.Before(at) {
 		return false
 	}
@@ -65,14 +65,14 @@ func (t *Turn) early(at time.Time) bool {
 	return true
 }
 
-// mayMove reports whether steps may start: the task is neither paused nor delayed, its dependencies are met, and it holds its
+// stepsMayStart reports whether steps may start: the task is neither paused nor delayed, its dependencies are met, and it holds its
 // concurrency key.
-func (t *Turn) mayMove() bool {
+func (t *Turn) stepsMayStart() bool {
 	sub := t.Task.Submitted
 	if t.Task.Paused || len(t.Task.Unmet) > 0 {
 		return false
 	}
-	if sub.NotBefore != nil && t.early(*sub.NotBefore) {
+	if sub.NotBefore != nil && t.notYet(*sub.NotBefore) {
 		return false
 	}
 	return t.Facts.Acquire()
@@ -92,7 +92,7 @@ func (t *Turn) windDown() {
 		t.stopCalls("the task is cancelled")
 	}
 	t.Approvals().dropApprovals()
-	if !t.settle() {
+	if !t.cancelWaiting() {
 		return
 	}
 	for _, n := range t.Plan.Program.Always() {
@@ -114,15 +114,15 @@ func (t *Turn) windDown() {
 	}
 }
 
-// settle cancels steps that wait, and reports whether no call of a step outside `always` is running.
-func (t *Turn) settle() bool {
+// cancelWaiting cancels steps that wait, and reports whether no call of a step outside `always` is running.
+func (t *Turn) cancelWaiting() bool {
 	quiet := true
 	for _, key := range slices.Clone(t.Task.Order) {
 		s := t.Task.Steps[key]
 		if t.isAlways(key) || s.State.Over() || s.State == statemachine.StepInDoubt {
 			continue
 		}
-		if t.calling(s) {
+		if t.callActive(s) {
 			quiet = false
 			continue
 		}
@@ -159,11 +159,11 @@ func (t *Turn) finish() {
 		return
 	}
 	if t.Task.State == statemachine.Completed {
-		t.Emit(events.TaskFinalized, &events.Moved{Output: t.keep(out)})
+		t.Emit(events.TaskFinalized, &events.Moved{Output: t.value(out)})
 		return
 	}
 	t.activate()
-	t.Emit(events.TaskFinished, &events.Moved{Output: t.keep(out)})
+	t.Emit(events.TaskFinished, &events.Moved{Output: t.value(out)})
 }
 
 func (t *Turn) fail(err error) {
@@ -191,8 +191,8 @@ func (t *Turn) blockIfStuck() {
 			return
 		case s.State == statemachine.StepInDoubt:
 			doubtful = s
-		case Inquires(s) && s.Purpose == PurposeCall: // not part of the plan
-		case Inquires(s):
+		case WaitsForAnswers(s) && s.Purpose == PurposeCall: // not part of the plan
+		case WaitsForAnswers(s):
 			asking = s
 		case t.Stuck(s):
 			waiting = s

@@ -16,8 +16,8 @@ func (t Attempts) Assign(agent string) {
 	}
 }
 
-// TakeUp moves an assigned task to IN_PROGRESS when its agent has confirmed or ended the call.
-func (t Attempts) TakeUp() {
+// Confirm moves an assigned task to IN_PROGRESS when its agent has confirmed or ended the call.
+func (t Attempts) Confirm() {
 	if t.Task.State == statemachine.Assigned {
 		t.activate()
 	}
@@ -69,6 +69,6 @@ func (t Attempts) handOff(s *statemachine.Step, r work.Outcome) {
 		at = events.Time(r.Error.RetryAt)
 	}
 	t.Emit(events.StepRetrying, &events.Retrying{
-		Step: s.Key, Attempt: s.Attempt, Error: r.Error, Class: fault.ClassHandoff, Duration: r.Duration, At: at, For: r.HandTo, Handed: t.keep(r.Handed),
+		Step: s.Key, Attempt: s.Attempt, Error: r.Error, Class: fault.ClassHandoff, Duration: r.Duration, At: at, For: r.HandTo, Handed: t.value(r.Handed),
 	})
 }

@@ -47,13 +47,13 @@ func approvalTime(kind string) time.Duration {
 // park parks a call until it is approved. A matching grant, a pending approval for the same scopes, or a grant lent by the
 // session is used instead of a new approval.
 func (t Approvals) park(s *statemachine.Step, ask *work.ApprovalRequest, lent *statemachine.Approval) {
-	id := t.fitting(s, ask)
+	id := t.matching(s, ask)
 	if id == "" && lent != nil {
 		id = t.Adopt(lent, s.Key)
 	}
 	if id == "" {
 		id = events.ApprovalIDFrom(t.Task.ID, t.Rules.Entropy)
-		t.request(t.inTerms(s, &events.Approval{
+		t.request(t.applyTerms(s, &events.Approval{
 			ID: id, Step: s.Key, Type: ask.Type, Tool: s.Tool, ArgsSHA256: ask.ArgsSHA256, Scopes: ask.Scopes, Offers: t.offers(ask),
 			Description: "allow " + s.Tool + " in step " + s.Key, Rationale: ask.Reason + t.otherThan(s),
 			Details:  events.Inline(MustJSON(map[string]any{"rule": ask.Rule, "impact": ask.Impact})),
@@ -64,8 +64,8 @@ func (t Approvals) park(s *statemachine.Step, ask *work.ApprovalRequest, lent *s
 	t.Emit(events.StepParked, &events.Parked{Step: s.Key, Attempt: s.Attempt, Approval: id})
 }
 
-// fitting returns the id of an approval that a request can share, "" if it needs a new one.
-func (t Approvals) fitting(s *statemachine.Step, ask *work.ApprovalRequest) string {
+// matching returns the id of an approval that a request can share, "" if it needs a new one.
+func (t Approvals) matching(s *statemachine.Step, ask *work.ApprovalRequest) string {
 	for _, a := range t.Task.Approvals {
 		same := len(ask.Scopes) > 0 && slices.Equal(a.Scopes, ask.Scopes) && a.Status == statemachine.ApprovalPending
 		granted := a.Step == "" && a.Usable(t.Now) && len(ask.Scopes) == 0 && a.Tool == s.Tool && a.ArgsSHA256 == ask.ArgsSHA256
@@ -118,8 +118,8 @@ func (t *Reading) termsOf(s *statemachine.Step) *plan.Approval {
 	return nil
 }
 
-// inTerms applies the approval section of the plan to the approval of a call.
-func (t Approvals) inTerms(s *statemachine.Step, a *events.Approval) *events.Approval {
+// applyTerms applies the approval section of the plan to the approval of a call.
+func (t Approvals) applyTerms(s *statemachine.Step, a *events.Approval) *events.Approval {
 	terms := t.termsOf(s)
 	if terms == nil {
 		return a
@@ -165,8 +165,8 @@ func (t Approvals) offers(ask *work.ApprovalRequest) []string {
 	return ask.Offers
 }
 
-// askPeople starts an approve step of the plan.
-func (t Approvals) askPeople(n *plan.Node, key string, sc plan.Scope) {
+// startApprove starts an approve step of the plan.
+func (t Approvals) startApprove(n *plan.Node, key string, sc plan.Scope) {
 	q, err := n.Question(sc)
 	var calls covered
 	if err == nil {
@@ -180,11 +180,11 @@ func (t Approvals) askPeople(n *plan.Node, key string, sc plan.Scope) {
 	wait := cmp.Or(time.Duration(rule.Timeout), approvalTime("pre_execution"))
 	a := &events.Approval{
 		ID: events.ApprovalIDFrom(t.Task.ID, t.Rules.Entropy), Step: key, Type: "pre_execution",
-		Description: q.Description, Rationale: q.Rationale, Details: t.keep(q.Show),
+		Description: q.Description, Rationale: q.Rationale, Details: t.value(q.Show),
 		Priority: cmp.Or(rule.Priority, approvalPriority(t.Task.Submitted.Priority)), Risk: rule.Risk, From: rule.From,
-		ExpiresAt: t.Now.Add(wait), Quorum: rule.Quorum, Form: events.Inline(rule.Form), Default: t.keep(q.Default),
+		ExpiresAt: t.Now.Add(wait), Quorum: rule.Quorum, Form: events.Inline(rule.Form), Default: t.value(q.Default),
 		OnReject: cmp.Or(rule.OnReject, onRejectFail), OnExpiry: cmp.Or(rule.OnExpiry, onExpiryBlock),
-		Covers: calls.covers, Calls: t.keep(calls.shown),
+		Covers: calls.covers, Calls: t.value(calls.shown),
 	}
 	if rule.Remind > 0 {
 		a.RemindAt = new(events.Time(t.Now.Add(time.Duration(rule.Remind))))
@@ -205,7 +205,7 @@ func (t Approvals) answerApproveStep(s *statemachine.Step, a *statemachine.Appro
 	case a.Status == statemachine.ApprovalRejected && a.OnReject != onRejectContinue:
 		t.refuseStep(s, rejected(a))
 	default:
-		t.Emit(events.StepSucceeded, &events.Succeeded{Step: s.Key, Output: t.keep(t.answerOf(a)), Duration: t.Now.Sub(a.RequestedAt)})
+		t.Emit(events.StepSucceeded, &events.Succeeded{Step: s.Key, Output: t.value(t.answerOf(a)), Duration: t.Now.Sub(a.RequestedAt)})
 	}
 }
 

@@ -26,9 +26,9 @@ func (t Attempts) CheckpointBefore(s *statemachine.Step) {
 	})
 }
 
-// Begin records that a worker starts the call, with the effect and the time limit that it reports. A call of the plan moves the
+// Start records that a worker starts the call, with the effect and the time limit that it reports. A call of the plan moves the
 // task to IN_PROGRESS. A call for agents does so only when the agent confirms it.
-func (t Attempts) Begin(s *statemachine.Step, as work.Started, at time.Time) {
+func (t Attempts) Start(s *statemachine.Step, as work.Started, at time.Time) {
 	if s.Purpose != PurposeCall && (s.For == nil || t.Task.State != statemachine.Assigned) {
 		t.activate()
 	}
@@ -50,26 +50,26 @@ type Received struct {
 	Lent *statemachine.Approval
 }
 
-// Take records an outcome, or reports that it is too late.
-func (t Attempts) Take(r work.Outcome, in Received) (late bool) {
+// Report records an outcome, or reports that it is too late.
+func (t Attempts) Report(r work.Outcome, in Received) (late bool) {
 	s := t.Task.Steps[r.Step]
 	switch {
 	case t.Holds(r.Ref, r.Worker), failpoint.On(failpoint.SkipFence) && s != nil && s.State == statemachine.StepRunning:
 		if in.Output.Ref != "" {
-			t.Facts.Remember(in.Output.Ref, r.Output)
+			t.Facts.CacheValue(in.Output.Ref, r.Output)
 		}
 		t.outcome(s, r, in)
-	case s != nil && heard(s, r) && (!IsAgent(r.Worker) || same(s, r, in)):
+	case s != nil && isRepeat(s, r) && (!IsAgent(r.Worker) || same(s, r, in)):
 	default:
-		t.refuse(s, r)
+		t.recordRefused(s, r)
 		return true
 	}
 	return false
 }
 
-// heard reports whether an outcome repeats one that was recorded before.
-func heard(s *statemachine.Step, r work.Outcome) bool {
-	if notes(r) && s.NotedIn == r.Attempt { // another worker with the same attempt has another note
+// isRepeat reports whether an outcome repeats one that was recorded before.
+func isRepeat(s *statemachine.Step, r work.Outcome) bool {
+	if continues(r) && s.NotedIn == r.Attempt { // another worker with the same attempt has another note
 		return bytes.Equal(s.Note, r.Note)
 	}
 	if s.Attempt != r.Attempt || s.Worker != r.Worker {
@@ -80,7 +80,7 @@ func heard(s *statemachine.Step, r work.Outcome) bool {
 	}
 	switch s.State {
 	case statemachine.StepSucceeded:
-		return r.Error == nil && r.ApprovalRequest == nil && len(r.Questions) == 0 && !notes(r)
+		return r.Error == nil && r.ApprovalRequest == nil && len(r.Questions) == 0 && !continues(r)
 	case statemachine.StepParked:
 		return r.ApprovalRequest != nil || len(r.Questions) > 0
 	case statemachine.StepFailed, statemachine.StepPending:
@@ -108,9 +108,9 @@ func same(s *statemachine.Step, r work.Outcome, in Received) bool {
 	}
 }
 
-// refuse records a result of an attempt that is no longer current (I7).
-func (t Attempts) refuse(s *statemachine.Step, r work.Outcome) {
-	if s == nil || r.Unleased || nothingToSay(s, r) && !s.Awaited(r.Attempt, r.Worker) {
+// recordRefused records a result of an attempt that is no longer current (I7).
+func (t Attempts) recordRefused(s *statemachine.Step, r work.Outcome) {
+	if s == nil || r.Unleased || endedFromOutside(s, r) && !s.Awaited(r.Attempt, r.Worker) {
 		return
 	}
 	t.Emit(events.ResultRefused, &events.Refused{
@@ -119,9 +119,9 @@ func (t Attempts) refuse(s *statemachine.Step, r work.Outcome) {
 	})
 }
 
-// nothingToSay reports whether a late outcome only says that the call was ended from outside: by a stopping worker, or because
+// endedFromOutside reports whether a late outcome only says that the call was ended from outside: by a stopping worker, or because
 // the step was cancelled.
-func nothingToSay(s *statemachine.Step, r work.Outcome) bool {
+func endedFromOutside(s *statemachine.Step, r work.Outcome) bool {
 	return r.Class == fault.ClassCancelled || r.Class == fault.ClassShutdown ||
 		r.Class == fault.ClassWorkerLost && s.State == statemachine.StepCancelled
 }
@@ -141,17 +141,17 @@ func (t Attempts) outcome(s *statemachine.Step, r work.Outcome, in Received) {
 			t.Failed(s, r.Error, r.Class, r.Duration)
 			return
 		}
-		t.Begin(s, work.Started{Worker: r.Worker, Effect: r.Effect}, r.StartedAt)
+		t.Start(s, work.Started{Worker: r.Worker, Effect: r.Effect}, r.StartedAt)
 	}
 	if r.HandTo == nil && r.Class != fault.ClassShutdown {
-		t.TakeUp()
+		t.Confirm()
 	}
 	switch {
 	case len(r.Questions) > 0:
-		t.Questions().inquire(s, r)
+		t.Questions().ask(s, r)
 		return
-	case notes(r):
-		t.goOnElsewhere(s, r)
+	case continues(r):
+		t.continueElsewhere(s, r)
 		return
 	case r.HandTo != nil:
 		t.handOff(s, r)
@@ -162,7 +162,7 @@ func (t Attempts) outcome(s *statemachine.Step, r work.Outcome, in Received) {
 	}
 	switch {
 	case r.Error != nil:
-		t.wish = r.Retry
+		t.retryWish = r.Retry
 		t.Failed(s, r.Error, r.Class, r.Duration)
 	case in.Spawned != nil:
 		t.spawnChild(s, in.Spawned, r.Duration)
@@ -284,23 +284,23 @@ func (t Attempts) spawnChild(s *statemachine.Step, asked *events.Spawned, took t
 	t.Emit(events.StepSpawned, &child)
 }
 
-// goOnElsewhere records the note of a call that continues elsewhere. The call is then made ready again (callAgain). Too many
+// continueElsewhere records the note of a call that continues elsewhere. The call is then made ready again (retryCalls). Too many
 // notes end the call.
-func (t Attempts) goOnElsewhere(s *statemachine.Step, r work.Outcome) {
+func (t Attempts) continueElsewhere(s *statemachine.Step, r work.Outcome) {
 	spent := s.Rounds >= tools.MaxRounds
-	t.keepNote(s, r.Note, true)
+	t.recordNote(s, r.Note, true)
 	if spent {
-		t.mayNot(s, tooManyRounds("note"), r.Duration)
+		t.failInvalid(s, tooManyRounds("note"), r.Duration)
 	}
 }
 
-// keepNote records a note. It also does so for a call that may not continue, because the note tells what continues elsewhere.
-func (t Attempts) keepNote(s *statemachine.Step, note json.RawMessage, elsewhere bool) {
+// recordNote records a note. It also does so for a call that may not continue, because the note tells what continues elsewhere.
+func (t Attempts) recordNote(s *statemachine.Step, note json.RawMessage, elsewhere bool) {
 	t.Emit(events.StepNoted, &events.Noted{Step: s.Key, Attempt: s.Attempt, Note: note, Elsewhere: elsewhere})
 }
 
-// mayNot fails a call whose questions or notes are not allowed.
-func (t Attempts) mayNot(s *statemachine.Step, err *fault.Error, took time.Duration) {
+// failInvalid fails a call whose questions or notes are not allowed.
+func (t Attempts) failInvalid(s *statemachine.Step, err *fault.Error, took time.Duration) {
 	t.Emit(events.StepFailed, &events.StepError{Step: s.Key, Attempt: s.Attempt, Error: err, Class: fault.ClassInvalidArgs, Duration: took})
 }
 

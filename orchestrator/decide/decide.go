@@ -1,6 +1,6 @@
 // Package decide computes the events of the next commit of one task from its history, its plan, a command or report, and facts
 // of the owner. It has no lock, starts no goroutine, reads no clock and does no I/O. A decision that needs a large value that
-// is not in memory adds it to Reading.Wanted, and is repeated with the value.
+// is not in memory adds it to Reading.Missing, and is repeated with the value.
 package decide
 
 import (
@@ -128,12 +128,12 @@ type Facts interface {
 	Requester() string
 	// Holder returns the worker that holds the call of a step; false if none does.
 	Holder(step string) (worker string, held bool)
-	// Untaken returns how long the ready call of a step has been queued, once its start deadline has passed; 0 before.
-	Untaken(step string, now time.Time) time.Duration
-	// Recall returns a large value from the cache. Remember adds one to it.
-	Recall(ref string) (json.RawMessage, bool)
-	Remember(ref string, raw json.RawMessage)
-	// Tired reports whether the decision has taken so long that its rest must come later, so that other tasks can be decided
+	// Overdue returns how long the ready call of a step has been queued, once its start deadline has passed; 0 before.
+	Overdue(step string, now time.Time) time.Duration
+	// CachedValue returns a large value from the cache. CacheValue adds one to it.
+	CachedValue(ref string) (json.RawMessage, bool)
+	CacheValue(ref string, raw json.RawMessage)
+	// TimeUp reports whether the decision has taken so long that its rest must come later, so that other tasks can be decided
 	// about.
-	Tired() bool
+	TimeUp() bool
 }

@@ -47,13 +47,13 @@ func (w *world) Holder(step string) (worker string, held bool) {
 	return worker, held
 }
 
-func (w *world) Untaken(string, time.Time) time.Duration { return 0 }
+func (w *world) Overdue(string, time.Time) time.Duration { return 0 }
 
-func (w *world) Recall(string) (json.RawMessage, bool) { return nil, false }
+func (w *world) CachedValue(string) (json.RawMessage, bool) { return nil, false }
 
-func (w *world) Remember(string, json.RawMessage) {}
+func (w *world) CacheValue(string, json.RawMessage) {}
 
-func (w *world) Tired() bool { return false }
+func (w *world) TimeUp() bool { return false }
 
 // noTools is an empty catalogue: every call counts as a write.
 type noTools struct{}
@@ -122,7 +122,7 @@ func (w *world) begin(step string) string {
 	w.t.Helper()
 	w.held[step] = "ada"
 	return w.decide(func(t *decide.Turn) error {
-		t.Attempts().Begin(t.Task.Steps[step], work.Started{Worker: "ada"}, t.Now)
+		t.Attempts().Start(t.Task.Steps[step], work.Started{Worker: "ada"}, t.Now)
 		return nil
 	})
 }
@@ -132,7 +132,7 @@ func (w *world) end(step string, o work.Outcome) string {
 	defer delete(w.held, step)
 	o.Ref, o.Worker = work.Ref{Task: w.task.ID, Step: step, Attempt: w.task.Steps[step].Attempt}, "ada"
 	return w.decide(func(t *decide.Turn) error {
-		require.False(w.t, t.Attempts().Take(o, decide.Received{Output: events.Inline(o.Output)}))
+		require.False(w.t, t.Attempts().Report(o, decide.Received{Output: events.Inline(o.Output)}))
 		return nil
 	})
 }
@@ -216,7 +216,7 @@ func TestLateResultsAreRefused(t *testing.T) {
 	said := w.decide(func(turn *decide.Turn) error {
 		late := good()
 		late.Ref, late.Worker = work.Ref{Task: w.task.ID, Step: "a", Attempt: 1}, "bob"
-		assert.True(t, turn.Attempts().Take(late, decide.Received{Output: events.Inline(late.Output)}))
+		assert.True(t, turn.Attempts().Report(late, decide.Received{Output: events.Inline(late.Output)}))
 		return nil
 	})
 	assert.Equal(t, "result.refused a", said)

@@ -61,14 +61,14 @@ func (t Approvals) DecideApproval(a *statemachine.Approval, r api.DecideRequest,
 	if err := plan.CheckForm(a.Form.Raw, form); err != nil {
 		return err
 	}
-	if err := mayOpen(a, r.Opens); err != nil {
+	if err := checkOpens(a, r.Opens); err != nil {
 		return err
 	}
-	if err := t.mayLast(a, r.Always); err != nil {
+	if err := t.checkLasting(a, r.Always); err != nil {
 		return err
 	}
 	d.Opens, d.Always = r.Opens, r.Always
-	d.Form = t.keep(form)
+	d.Form = t.value(form)
 	if len(a.Votes)+1 < a.Quorum {
 		t.Emit(events.ApprovalVoted, d)
 		return nil
@@ -78,8 +78,8 @@ func (t Approvals) DecideApproval(a *statemachine.Approval, r api.DecideRequest,
 	return nil
 }
 
-// mayOpen refuses scopes that an approval does not offer.
-func mayOpen(a *statemachine.Approval, opens []string) error {
+// checkOpens refuses scopes that an approval does not offer.
+func checkOpens(a *statemachine.Approval, opens []string) error {
 	for _, scope := range opens {
 		if !slices.Contains(a.Offers, scope) {
 			return fault.New(fault.ValidationError, "the approval does not offer %q", Clip(scope)).WithField("opens").
@@ -89,8 +89,8 @@ func mayOpen(a *statemachine.Approval, opens []string) error {
 	return nil
 }
 
-// mayLast refuses scopes that may not be opened permanently.
-func (t Approvals) mayLast(a *statemachine.Approval, always []string) error {
+// checkLasting refuses scopes that may not be opened permanently.
+func (t Approvals) checkLasting(a *statemachine.Approval, always []string) error {
 	offers := t.Rules.Lasting(t.Task, a)
 	for _, scope := range always {
 		if !slices.Contains(offers, scope) {
@@ -120,7 +120,7 @@ func (t Approvals) Lend(to *Reading, r *work.Outcome) *statemachine.Approval {
 	if r.ApprovalRequest == nil || step == nil {
 		return nil
 	}
-	a := t.Task.Approval(t.fitting(step, r.ApprovalRequest))
+	a := t.Task.Approval(t.matching(step, r.ApprovalRequest))
 	if a == nil || a.Status != statemachine.ApprovalGranted || !to.sameTerms(step, a) {
 		return nil
 	}

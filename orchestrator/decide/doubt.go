@@ -40,7 +40,7 @@ func (t *Reading) WaitsToVerify(s *statemachine.Step) bool {
 // verifyCall calls the step's verify tool to resolve a call in doubt, once that call cannot run any more. While it may run, its
 // effect could come after the answer.
 func (t steps) verifyCall(n *plan.Node, key string, in *Item) {
-	if n.Verify == nil || !failpoint.On(failpoint.AskEarly) && t.early(t.Task.Steps[key].Due) {
+	if n.Verify == nil || !failpoint.On(failpoint.AskEarly) && t.notYet(t.Task.Steps[key].Due) {
 		return // a person resolves it, or it may still run
 	}
 	asking := t.probeOf(key)
@@ -53,7 +53,7 @@ func (t steps) verifyCall(n *plan.Node, key string, in *Item) {
 		return // a person resolves it
 	}
 	t.Emit(events.StepReady, &events.Ready{
-		Step: asking, Attempt: 1, Tool: tool, Args: t.keep(args), Effect: string(tools.Read),
+		Step: asking, Attempt: 1, Tool: tool, Args: t.value(args), Effect: string(tools.Read),
 		Queue: t.queueOf(n, tool), Timeout: t.timeoutOf(n), Purpose: purposeVerify,
 	})
 }

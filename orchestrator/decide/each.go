@@ -18,7 +18,7 @@ func (t steps) startEach(n *plan.Node, key string, sc plan.Scope) {
 	}
 	values := make([]events.Value, len(items))
 	for i, raw := range items {
-		values[i] = t.keep(raw)
+		values[i] = t.value(raw)
 	}
 	t.activate()
 	t.Emit(events.StepExpanded, &events.Expanded{Step: key, Items: values})
@@ -33,7 +33,7 @@ func (t steps) eachItem(n *plan.Node, s *statemachine.Step) {
 		parallel = defaultParallel
 	}
 	active, failed := 0, ""
-	first := t.Plan.over[s.Key]
+	first := t.Plan.ended[s.Key]
 	for i := first; i < len(s.Items) && active < parallel; i++ {
 		it := &Item{Node: n, Index: i, value: s.Items[i]}
 		over, bad := t.oneItem(it, failed != "")
@@ -47,7 +47,7 @@ func (t steps) eachItem(n *plan.Node, s *statemachine.Step) {
 			failed = bad
 		}
 	}
-	t.Plan.passItems(s.Key, first)
+	t.Plan.recordEnded(s.Key, first)
 	switch {
 	case active > 0:
 	case failed != "":
@@ -58,7 +58,7 @@ func (t steps) eachItem(n *plan.Node, s *statemachine.Step) {
 			t.failStep(s.Key, err)
 			return
 		}
-		t.Emit(events.StepSucceeded, &events.Succeeded{Step: s.Key, Output: t.keep(outputs)})
+		t.Emit(events.StepSucceeded, &events.Succeeded{Step: s.Key, Output: t.value(outputs)})
 	}
 }
 

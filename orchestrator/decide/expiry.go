@@ -8,14 +8,14 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// settleApprovals follows up approvals that were decided or have expired.
-func (t Approvals) settleApprovals() {
+// resolveApprovals follows up approvals that were decided or have expired.
+func (t Approvals) resolveApprovals() {
 	if len(t.Task.Approvals) == 0 {
 		return
 	}
 	for _, a := range slices.Clone(t.Task.Approvals) {
 		if a.Status == statemachine.ApprovalPending && !t.Task.State.Terminal() {
-			t.watchClock(a)
+			t.expireIfDue(a)
 		}
 	}
 	for _, key := range slices.Clone(t.Task.Order) {
@@ -24,16 +24,16 @@ func (t Approvals) settleApprovals() {
 		}
 	}
 	if t.Task.State == statemachine.AwaitingApproval && !t.Task.Undecided() && !t.usingGrant() && !t.stopped() {
-		t.goOnAfterApproval()
+		t.leaveAwaiting()
 	}
 }
 
-// watchClock reminds the approvers of a pending approval, and expires it in time.
-func (t Approvals) watchClock(a *statemachine.Approval) {
+// expireIfDue reminds the approvers of a pending approval, and expires it in time.
+func (t Approvals) expireIfDue(a *statemachine.Approval) {
 	switch {
-	case !t.early(a.ExpiresAt):
+	case !t.notYet(a.ExpiresAt):
 		t.expireApproval(a)
-	case a.RemindAt != nil && !a.Reminded && !t.early(*a.RemindAt):
+	case a.RemindAt != nil && !a.Reminded && !t.notYet(*a.RemindAt):
 		t.Emit(events.ApprovalReminded, &events.Elapsed{ID: a.ID, At: t.Now})
 	}
 }
@@ -128,8 +128,8 @@ func (t Approvals) usingGrant() bool {
 	return false
 }
 
-// goOnAfterApproval moves the task out of AWAITING_APPROVAL, as the newest decision during the wait says.
-func (t Approvals) goOnAfterApproval() {
+// leaveAwaiting moves the task out of AWAITING_APPROVAL, as the newest decision during the wait says.
+func (t Approvals) leaveAwaiting() {
 	var last *statemachine.Approval
 	for _, a := range t.Task.Approvals {
 		switch {

@@ -11,15 +11,15 @@ import (
 
 // Failed ends an attempt with an error: another attempt, doubt, or the end of the step.
 func (t Attempts) Failed(s *statemachine.Step, err *fault.Error, class string, took time.Duration) {
-	if interrupted(class) && s.Noted() && !t.spent(s, class) {
+	if interrupted(class) && s.Noted() && !t.outOfDeliveries(s, class) {
 		t.Emit(events.StepRetrying, &events.Retrying{Step: s.Key, Attempt: s.Attempt, Error: err, Class: class, Duration: took, At: t.Now})
-		return // callAgain makes it ready
+		return // retryCalls makes it ready
 	}
 	if (interrupted(class) || err.Code == fault.InDoubt) && mayHaveHappened(s) {
 		t.Emit(events.StepInDoubt, &events.InDoubt{Step: s.Key, Attempt: s.Attempt, Reason: err.Message, Gone: !interrupted(class), Until: t.MayRun})
 		return
 	}
-	if class == fault.ClassShutdown && !t.spent(s, class) {
+	if class == fault.ClassShutdown && !t.outOfDeliveries(s, class) {
 		at := t.Now
 		if err.RetryAt.After(at) {
 			at = events.Time(err.RetryAt)
@@ -27,7 +27,7 @@ func (t Attempts) Failed(s *statemachine.Step, err *fault.Error, class string, t
 		t.Emit(events.StepRetrying, &events.Retrying{Step: s.Key, Attempt: s.Attempt, Error: err, Class: class, Duration: took, At: at})
 		return
 	}
-	if at, again := t.again(s, err, class); again {
+	if at, again := t.nextAttempt(s, err, class); again {
 		if err.RetryAt.After(at) {
 			at = events.Time(err.RetryAt)
 		}
@@ -35,7 +35,7 @@ func (t Attempts) Failed(s *statemachine.Step, err *fault.Error, class string, t
 		return
 	}
 	if interrupted(class) {
-		err = outlived(s, class, err)
+		err = errOutOfDeliveries(s, class, err)
 	}
 	t.Emit(events.StepFailed, &events.StepError{Step: s.Key, Attempt: s.Attempt, Error: err, Class: class, Duration: took})
 }
@@ -43,15 +43,15 @@ func (t Attempts) Failed(s *statemachine.Step, err *fault.Error, class string, t
 // ruleFor returns the retry rule of a call: that of the plan, else the wish of the agent that held the call, if the call may be
 // repeated.
 func (t Attempts) ruleFor(n *plan.Node, effect plan.Effect) *plan.Retry {
-	if rule := t.retryOf(n); rule != nil || t.wish == nil || effect != plan.EffectRead && effect != plan.EffectIdempotent {
+	if rule := t.retryOf(n); rule != nil || t.retryWish == nil || effect != plan.EffectRead && effect != plan.EffectIdempotent {
 		return rule
 	}
-	return plan.NewRetry(t.wish.Max+1, t.wish.Backoff)
+	return plan.NewRetry(t.retryWish.Max+1, t.retryWish.Backoff)
 }
 
-// again returns when the next attempt of a failed call is due by its retry rule; false if there is none.
-func (t Attempts) again(s *statemachine.Step, err *fault.Error, class string) (time.Time, bool) {
-	if s.Purpose != "" || t.Task.Cancelling || (interrupted(class) && t.spent(s, class)) {
+// nextAttempt returns when the next attempt of a failed call is due by its retry rule; false if there is none.
+func (t Attempts) nextAttempt(s *statemachine.Step, err *fault.Error, class string) (time.Time, bool) {
+	if s.Purpose != "" || t.Task.Cancelling || (interrupted(class) && t.outOfDeliveries(s, class)) {
 		return time.Time{}, false
 	}
 	n := t.NodeByKey(s.Key)
@@ -76,31 +76,31 @@ func (t Attempts) again(s *statemachine.Step, err *fault.Error, class string) (t
 // stopsPerDelivery is how many worker shutdowns, which harm nobody else, count as one lost worker.
 const stopsPerDelivery = 10
 
-// spent reports whether a call has used up its deliveries when its worker has ended once more.
-func (t Attempts) spent(s *statemachine.Step, class string) bool {
+// outOfDeliveries reports whether a call has used up its deliveries when its worker has ended once more.
+func (t Attempts) outOfDeliveries(s *statemachine.Step, class string) bool {
 	if class == fault.ClassShutdown {
 		return s.Stopped+1 >= t.Rules.MaxDeliveries*stopsPerDelivery
 	}
 	return s.Lost+1 >= t.Rules.MaxDeliveries
 }
 
-// outlived is the error of a call that has used up its deliveries.
-func outlived(s *statemachine.Step, class string, last *fault.Error) *fault.Error {
+// errOutOfDeliveries is the error of a call that has used up its deliveries.
+func errOutOfDeliveries(s *statemachine.Step, class string, last *fault.Error) *fault.Error {
 	ended := s.Lost + s.Stopped + 1
 	switch {
 	case ended == 1:
 		return last
 	case s.For != nil && class == fault.ClassShutdown:
-		return unwanted(s.Lost, s.Stopped+1, last)
+		return errUnwanted(s.Lost, s.Stopped+1, last)
 	case s.For != nil:
-		return unwanted(s.Lost+1, s.Stopped, last)
+		return errUnwanted(s.Lost+1, s.Stopped, last)
 	}
 	return fault.New(fault.WorkerLost, "the call has lost %d workers; of the last one: %s", ended, last.Message).
 		WithReason("MAX_DELIVERIES").WithHint("look at the log of the workers and mend the tool, then orch redrive")
 }
 
-// unwanted is the error of a call that agents returned or lost too often.
-func unwanted(lost, back int, last *fault.Error) *fault.Error {
+// errUnwanted is the error of a call that agents returned or lost too often.
+func errUnwanted(lost, back int, last *fault.Error) *fault.Error {
 	return fault.New(fault.WorkerLost, "%s; the last one: %s", Unended(lost, back), last.Message).
 		WithReason("MAX_DELIVERIES").WithHint("orch history says what the agents said; mend that, then orch redrive")
 }

@@ -15,16 +15,16 @@ type Plan struct {
 	Program *plan.Program
 	// Unusable is why the plan cannot be read; nil if it can.
 	Unusable *fault.Error
-	// over is the number of leading items that have ended, by for_each step.
-	over map[string]int
+	// ended is the number of leading items that have ended, by for_each step.
+	ended map[string]int
 }
 
-// passItems records that the first n items of a for_each have ended, so that they are not checked again.
-func (p *Plan) passItems(step string, n int) {
-	if p.over == nil {
-		p.over = map[string]int{}
+// recordEnded records that the first n items of a for_each have ended, so that they are not checked again.
+func (p *Plan) recordEnded(step string, n int) {
+	if p.ended == nil {
+		p.ended = map[string]int{}
 	}
-	p.over[step] = n
+	p.ended[step] = n
 }
 
 // Item is one item of a for_each.

@@ -16,14 +16,14 @@ import (
 // questionLife is how long a question waits for its answer.
 const questionLife = time.Hour
 
-// inquire parks a call until its questions are answered. Questions that are not allowed fail the call.
-func (t Questions) inquire(s *statemachine.Step, r work.Outcome) {
-	err := t.mayInquire(s, r.Questions)
-	if notes(r) {
-		t.Attempts().keepNote(s, r.Note, false)
+// ask parks a call until its questions are answered. Questions that are not allowed fail the call.
+func (t Questions) ask(s *statemachine.Step, r work.Outcome) {
+	err := t.checkAsk(s, r.Questions)
+	if continues(r) {
+		t.Attempts().recordNote(s, r.Note, false)
 	}
 	if err != nil {
-		t.Attempts().mayNot(s, err, r.Duration)
+		t.Attempts().failInvalid(s, err, r.Duration)
 		return
 	}
 	ids := make([]string, len(r.Questions))
@@ -36,8 +36,8 @@ func (t Questions) inquire(s *statemachine.Step, r work.Outcome) {
 	t.Emit(events.StepParked, &events.Parked{Step: s.Key, Attempt: s.Attempt, Questions: ids})
 }
 
-// mayInquire returns why a call may not ask its questions, nil if it may.
-func (t Questions) mayInquire(s *statemachine.Step, asked []work.Question) *fault.Error {
+// checkAsk returns why a call may not ask its questions, nil if it may.
+func (t Questions) checkAsk(s *statemachine.Step, asked []work.Question) *fault.Error {
 	switch {
 	case t.Task.State.Terminal():
 		return fault.New(fault.StateNotAllowed, "the task is %s: nobody can be asked any more", t.Task.State)
@@ -52,32 +52,32 @@ func (t Questions) mayInquire(s *statemachine.Step, asked []work.Question) *faul
 	return nil
 }
 
-// settleQuestions expires questions that nobody will answer, and continues calls that have their answers.
-func (t Questions) settleQuestions() {
+// resolveQuestions expires questions that nobody will answer, and continues calls that have their answers.
+func (t Questions) resolveQuestions() {
 	if len(t.Task.Questions) == 0 {
 		return
 	}
 	for _, q := range slices.Clone(t.Task.Questions) {
 		if q.Status == statemachine.QuestionOpen && !t.stopped() {
-			t.watchQuestion(q)
+			t.expireIfDue(q)
 		}
 	}
 	for _, key := range slices.Clone(t.Task.Order) {
-		if s := t.Task.Steps[key]; Inquires(s) && !t.stopped() {
-			t.settleRound(s)
+		if s := t.Task.Steps[key]; WaitsForAnswers(s) && !t.stopped() {
+			t.resumeIfAnswered(s)
 		}
 	}
 }
 
-// watchQuestion expires a question if its call has ended or its time is over.
-func (t Questions) watchQuestion(q *statemachine.Question) {
+// expireIfDue expires a question if its call has ended or its time is over.
+func (t Questions) expireIfDue(q *statemachine.Question) {
 	s := t.Task.Steps[q.Step]
 	switch {
-	case s == nil || !Inquires(s):
+	case s == nil || !WaitsForAnswers(s):
 		t.expireQuestion(q, "its call has ended")
 	case t.Task.State.Terminal(): // the question of a single call
 		t.expireQuestion(q, "the task is over")
-	case !t.early(q.ExpiresAt):
+	case !t.notYet(q.ExpiresAt):
 		t.expireQuestion(q, "nobody answered in time")
 	}
 }
@@ -86,14 +86,14 @@ func (t Questions) expireQuestion(q *statemachine.Question, reason string) {
 	t.Emit(events.QuestionExpired, &events.Unanswered{ID: q.ID, Reason: reason, At: t.Now})
 }
 
-// settleRound makes the call of a step ready again when all of its questions are answered, and fails it when one of them has
+// resumeIfAnswered makes the call of a step ready again when all of its questions are answered, and fails it when one of them has
 // expired.
-func (t Questions) settleRound(s *statemachine.Step) {
+func (t Questions) resumeIfAnswered(s *statemachine.Step) {
 	open := false
 	for _, id := range s.Questions {
 		switch q := t.Task.Question(id); {
 		case q == nil || q.Status == statemachine.QuestionExpired:
-			t.goOnAfterQuestion(s)
+			t.unblock(s)
 			t.Emit(events.StepFailed, &events.StepError{Step: s.Key, Attempt: s.Attempt, Error: unanswered(id, q), Class: fault.ClassExpired})
 			return
 		case q.Status == statemachine.QuestionOpen:
@@ -101,13 +101,13 @@ func (t Questions) settleRound(s *statemachine.Step) {
 		}
 	}
 	if !open {
-		t.goOnAfterQuestion(s)
+		t.unblock(s)
 		t.Approvals().readyAgain(s, GrantOf(t.Task, s, t.Now))
 	}
 }
 
-// goOnAfterQuestion unblocks the task if the question has blocked it. A single call never moves its task.
-func (t Questions) goOnAfterQuestion(s *statemachine.Step) {
+// unblock unblocks the task if the question has blocked it. A single call never moves its task.
+func (t Questions) unblock(s *statemachine.Step) {
 	if s.Purpose != PurposeCall {
 		t.activate()
 	}
@@ -150,7 +150,7 @@ func NoQuestion(id string) error {
 
 // Answer records the answer to a question.
 func (t Questions) Answer(q *statemachine.Question, action string, response json.RawMessage) {
-	t.Emit(events.QuestionAnswered, &events.Answer{ID: q.ID, By: t.Actor, Action: action, Response: t.keep(response), At: t.Now})
+	t.Emit(events.QuestionAnswered, &events.Answer{ID: q.ID, By: t.Actor, Action: action, Response: t.value(response), At: t.Now})
 }
 
 // MayAnswer returns why a question cannot be answered: NOT_FOUND, or CONFLICT if it is closed.

@@ -22,18 +22,18 @@ type Reading struct {
 	Facts Facts
 	// Now is the time of the decision.
 	Now time.Time
-	// Given are the large values that were fetched, by reference. Wanted are those that must be fetched next.
-	Given  map[string]Fetched
-	Wanted []events.Value
+	// Values are the large values that were fetched, by reference. Missing are those that must be fetched next.
+	Values  map[string]Fetched
+	Missing []events.Value
 
-	// needed is the size of the values in Wanted, in bytes.
+	// needed is the size of the values in Missing, in bytes.
 	needed int64
 	// lost is the error of the first requested large value that is permanently lost.
 	lost *fault.Error
 }
 
-// Over returns STATE_NOT_ALLOWED for a command on a task that has ended.
-func (t *Reading) Over(command string) error {
+// CheckOpen returns STATE_NOT_ALLOWED for a command on a task that has ended.
+func (t *Reading) CheckOpen(command string) error {
 	if !t.Task.State.Terminal() {
 		return nil
 	}
@@ -45,11 +45,11 @@ func (t *Reading) overdue() bool {
 	return d != nil && !t.Now.Before(*d)
 }
 
-// Took returns how long the call of a step has been running.
-func (t *Reading) Took(step string) time.Duration { return t.Now.Sub(t.Task.Steps[step].CalledAt) }
+// Elapsed returns how long the call of a step has been running.
+func (t *Reading) Elapsed(step string) time.Duration { return t.Now.Sub(t.Task.Steps[step].CalledAt) }
 
-// KeptOpen refuses to end the task that stores the permanent grants of a person.
-func (t *Reading) KeptOpen() error {
+// CheckNotStanding refuses to end the task that stores the permanent grants of a person.
+func (t *Reading) CheckNotStanding() error {
 	if !IsStanding(t.Task) {
 		return nil
 	}
@@ -150,8 +150,8 @@ func (t *Reading) Declared(s *statemachine.Step) bool {
 // or the plan declares it. A tool that does not determine effects per call may have changed since the step was made ready. Then
 // only a graver effect is accepted.
 func (t *Reading) resolved(s *statemachine.Step, effect string) string {
-	graver := gravity(effect) - gravity(s.Effect)
-	if graver == 0 || gravity(effect) < 0 || t.Declared(s) {
+	graver := severity(effect) - severity(s.Effect)
+	if graver == 0 || severity(effect) < 0 || t.Declared(s) {
 		return ""
 	}
 	if tool, ok := t.Rules.Catalogue.Get(s.Tool); ok {
@@ -206,10 +206,10 @@ func (t *Reading) isAlways(key string) bool {
 	})
 }
 
-// calling reports whether a worker holds the call of the step, or the call continues elsewhere.
-func (t *Reading) calling(s *statemachine.Step) bool {
+// callActive reports whether a worker holds the call of the step, or the call continues elsewhere.
+func (t *Reading) callActive(s *statemachine.Step) bool {
 	_, held := t.Facts.Holder(s.Key)
-	return s.Executing() || goesOn(s) || (s.State == statemachine.StepReady && held)
+	return s.Executing() || waitsElsewhere(s) || (s.State == statemachine.StepReady && held)
 }
 
 // Holds reports whether a worker may act for an attempt: it is the current attempt, its call has not ended, and no other worker

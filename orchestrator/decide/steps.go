@@ -60,9 +60,9 @@ func (t steps) move(n *plan.Node, key string, in *Item) {
 	case s == nil:
 		t.tryStart(n, key, in)
 	case s.State == statemachine.StepPending && n.Kind == plan.KindApprove:
-		t.Approvals().askPeople(n, key, t.scope(in))
+		t.Approvals().startApprove(n, key, t.scope(in))
 	case s.State == statemachine.StepPending:
-		if s.Due.IsZero() || !t.early(s.Due) {
+		if s.Due.IsZero() || !t.notYet(s.Due) {
 			t.ready(n, key, s.Args)
 		}
 	case s.State == statemachine.StepReady:
@@ -88,7 +88,7 @@ func (t steps) tryStart(n *plan.Node, key string, in *Item) {
 		t.Emit(events.StepSkipped, &events.Skipped{Step: key, Reason: becauseOf + need})
 		return
 	}
-	if t.Late = t.Late || t.Facts.Tired(); t.Late {
+	if t.Late = t.Late || t.Facts.TimeUp(); t.Late {
 		return
 	}
 	sc := t.scope(in)
@@ -140,7 +140,7 @@ func (t steps) start(n *plan.Node, key string, sc plan.Scope) {
 			t.failStep(key, err)
 			return
 		}
-		t.ready(n, key, t.keep(args))
+		t.ready(n, key, t.value(args))
 	case plan.KindSet, plan.KindSwitch:
 		out, err := valuesOf(n, sc)
 		if err = t.OutcomeOf(err, out); err != nil {
@@ -148,7 +148,7 @@ func (t steps) start(n *plan.Node, key string, sc plan.Scope) {
 			return
 		}
 		t.activate()
-		t.Emit(events.StepSucceeded, &events.Succeeded{Step: key, Output: t.keep(out)})
+		t.Emit(events.StepSucceeded, &events.Succeeded{Step: key, Output: t.value(out)})
 	case plan.KindWait:
 		t.startWait(n, key, sc)
 	case plan.KindForEach:
@@ -156,7 +156,7 @@ func (t steps) start(n *plan.Node, key string, sc plan.Scope) {
 	case plan.KindRun:
 		t.startChild(n, key, sc)
 	case plan.KindApprove:
-		t.Approvals().askPeople(n, key, sc)
+		t.Approvals().startApprove(n, key, sc)
 	}
 }
 
@@ -194,7 +194,7 @@ func (t steps) failStep(key string, err error) {
 
 // checkStart fails a call that was queued longer than its plan allows. After a pause, its time starts again.
 func (t steps) checkStart(s *statemachine.Step) {
-	within := t.Facts.Untaken(s.Key, t.Now)
+	within := t.Facts.Overdue(s.Key, t.Now)
 	if within == 0 {
 		return
 	}
@@ -213,7 +213,7 @@ func (t steps) startWait(n *plan.Node, key string, sc plan.Scope) {
 		t.failStep(key, err)
 		return
 	}
-	data := &events.Waiting{Step: key, Signal: w.Signal, Default: t.keep(w.Default)}
+	data := &events.Waiting{Step: key, Signal: w.Signal, Default: t.value(w.Default)}
 	switch {
 	case w.Kind == "for":
 		data.Until = new(events.Time(t.Now.Add(w.For)))
@@ -235,7 +235,7 @@ func (t steps) checkWait(s *statemachine.Step) {
 		}
 	}
 	switch {
-	case s.Due.IsZero() || t.early(s.Due):
+	case s.Due.IsZero() || t.notYet(s.Due):
 	case s.Signal == "" || !s.Default.IsZero():
 		t.Emit(events.StepSucceeded, &events.Succeeded{Step: s.Key, Output: s.Default})
 	default:
@@ -260,7 +260,7 @@ func (t steps) startChild(n *plan.Node, key string, sc plan.Scope) {
 		return
 	}
 	t.activate()
-	t.Emit(events.StepSpawned, &events.Spawned{Step: key, Child: events.TaskIDFrom(t.Now, t.Rules.Entropy), Inputs: t.keep(inputs)})
+	t.Emit(events.StepSpawned, &events.Spawned{Step: key, Child: events.TaskIDFrom(t.Now, t.Rules.Entropy), Inputs: t.value(inputs)})
 }
 
 // maxDepth limits how deep child tasks nest (S0-181).

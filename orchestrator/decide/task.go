@@ -47,8 +47,8 @@ func MayCall(allowed []string, tool string) bool {
 	return len(allowed) == 0 || slices.Contains(allowed, tool)
 }
 
-// createdAt returns when a task was submitted.
-func createdAt(t *statemachine.Task) time.Time {
+// submittedAt returns when a task was submitted.
+func submittedAt(t *statemachine.Task) time.Time {
 	if t.Submitted.Created != nil {
 		return *t.Submitted.Created
 	}
@@ -76,18 +76,18 @@ const (
 	verifySuffix = "!verify"
 )
 
-// Inquires reports whether a step waits for answers.
-func Inquires(s *statemachine.Step) bool {
+// WaitsForAnswers reports whether a step waits for answers.
+func WaitsForAnswers(s *statemachine.Step) bool {
 	return s.State == statemachine.StepParked && len(s.Questions) > 0
 }
 
-// notes reports whether an outcome says that the call continues elsewhere.
-func notes(r work.Outcome) bool {
+// continues reports whether an outcome says that the call continues elsewhere.
+func continues(r work.Outcome) bool {
 	return len(r.Note) > 0 && r.Error == nil && r.ApprovalRequest == nil && r.Spawn == nil && len(r.Output) == 0
 }
 
-// goesOn reports whether the call of a step continues elsewhere and waits for a worker.
-func goesOn(s *statemachine.Step) bool {
+// waitsElsewhere reports whether the call of a step continues elsewhere and waits for a worker.
+func waitsElsewhere(s *statemachine.Step) bool {
 	return s.Noted() && (s.State == statemachine.StepReady || s.State == statemachine.StepPending)
 }
 
@@ -113,8 +113,8 @@ func HasEffects(s *statemachine.Step) bool {
 	return tools.Effect(s.Effect).AtMostOnce()
 }
 
-// gravity orders effects by how much they change; -1 for an unknown one.
-func gravity(effect string) int {
+// severity orders effects by how much they change; -1 for an unknown one.
+func severity(effect string) int {
 	return slices.Index([]tools.Effect{tools.Read, tools.Idempotent, tools.Write, tools.Destructive}, tools.Effect(effect))
 }
 

@@ -33,14 +33,14 @@ type Turn struct {
 	// MayRun is until when the failed call may still run; zero if it is known to have ended.
 	MayRun time.Time
 
-	// room is the initial buffer of Events; most turns need no more.
-	room [4]events.Event
+	// eventBuffer is the initial buffer of Events; most turns need no more.
+	eventBuffer [4]events.Event
 	// err is the error of the first event that the tables refused. The turn is then void.
 	err error
 	// inline is the size of the values inside the commit, in bytes.
 	inline int
-	// wish is the retry rule that the agent of the failed call wishes; nil for none.
-	wish *work.Retry
+	// retryWish is the retry rule that the agent of the failed call wishes; nil for none.
+	retryWish *work.Retry
 	// unexpected is the result that made the call fail.
 	unexpected json.RawMessage
 }
@@ -49,7 +49,7 @@ type Turn struct {
 // tables of the state machine refuse, makes the turn void. If a void turn has events, the task must be read again.
 func Decide(r Reading, actor string, say func(*Turn) error) (*Turn, error) {
 	t := &Turn{Reading: r, Actor: cmp.Or(actor, ActorNode)}
-	t.Events = t.room[:0]
+	t.Events = t.eventBuffer[:0]
 	if t.Now.Before(t.Task.UpdatedAt) {
 		t.Now = t.Task.UpdatedAt // the clock was set back; a history never goes back
 	}
@@ -84,7 +84,7 @@ func (t *Turn) steps() steps { return steps{t} }
 type steps struct{ *Turn }
 
 // stopped reports whether the turn decides nothing more: it is void, or its rest comes later.
-func (t *Turn) stopped() bool { return t.err != nil || t.Late || len(t.Wanted) > 0 }
+func (t *Turn) stopped() bool { return t.err != nil || t.Late || len(t.Missing) > 0 }
 
 // Emit applies an event and adds it to the commit.
 func (t *Turn) Emit(kind events.Kind, data events.Payload) {

@@ -29,15 +29,15 @@ func bytesOf(given map[string]Fetched) (n int64) {
 	return n
 }
 
-// Fetch returns the JSON of a value. If the value is not in memory, it adds it to t.Wanted, which stops the turn, and returns
+// Fetch returns the JSON of a value. If the value is not in memory, it adds it to t.Missing, which stops the turn, and returns
 // nil. If the value is lost, it sets t.lost and returns nil.
 func (t *Reading) Fetch(v events.Value) json.RawMessage {
 	if v.Ref == "" {
 		return v.Raw
 	}
-	got, ok := t.Given[v.Ref]
+	got, ok := t.Values[v.Ref]
 	if !ok {
-		got.Raw, ok = t.Facts.Recall(v.Ref)
+		got.Raw, ok = t.Facts.CachedValue(v.Ref)
 	}
 	switch {
 	case ok && got.Err == nil:
@@ -45,12 +45,12 @@ func (t *Reading) Fetch(v events.Value) json.RawMessage {
 	case ok && t.lost == nil:
 		t.lost = Unreadable(got.Err)
 	case ok:
-	case t.needed+v.Size+bytesOf(t.Given) > maxNeeded:
+	case t.needed+v.Size+bytesOf(t.Values) > maxNeeded:
 		t.lost = fault.New(fault.ValidationError, "this needs large values of more than %d MiB in all", maxNeeded>>20).
 			WithReason("SIZE_LIMIT_EXCEEDED").WithHint("let a tool put them into files, and pass on the paths")
 	default:
 		t.needed += v.Size
-		t.Wanted = append(t.Wanted, v)
+		t.Missing = append(t.Missing, v)
 	}
 	return nil
 }
@@ -79,9 +79,9 @@ func Unreadable(err error) *fault.Error {
 		WithHint("orch doctor looks at the store")
 }
 
-// keep returns raw as a value of an event. Large values, and many small ones once the commit has maxCommit bytes, are added to
+// value returns raw as a value of an event. Large values, and many small ones once the commit has maxCommit bytes, are added to
 // t.Blobs instead. They are stored before the commit.
-func (t *Turn) keep(raw json.RawMessage) events.Value {
+func (t *Turn) value(raw json.RawMessage) events.Value {
 	const smallest = 256 // a reference is about 100 bytes
 	v := events.Inline(raw)
 	if !v.MustOffload() && (len(raw) < smallest || t.inline+len(raw) <= maxCommit) {
@@ -91,7 +91,7 @@ func (t *Turn) keep(raw json.RawMessage) events.Value {
 	v = events.Offloaded(raw)
 	if !t.stopped() {
 		t.Blobs = append(t.Blobs, raw)
-		t.Facts.Remember(v.Ref, raw)
+		t.Facts.CacheValue(v.Ref, raw)
 	}
 	return v
 }
@@ -105,7 +105,7 @@ func (t *Reading) scope(in *Item) plan.Scope {
 		Inputs: t.Fetch(t.Task.Submitted.Inputs),
 		Step:   func(id string) (plan.StepResult, bool) { return t.result(t.scopeKey(id, in)) },
 		Task: plan.TaskInfo{
-			ID: string(t.Task.ID), Name: t.Task.Submitted.Name, Attempt: 1, Created: plan.CreatedAt(createdAt(t.Task)),
+			ID: string(t.Task.ID), Name: t.Task.Submitted.Name, Attempt: 1, Created: plan.CreatedAt(submittedAt(t.Task)),
 			Workspace: t.Rules.Workspace(t.Task.ID), Root: t.Rules.Root,
 		},
 	}

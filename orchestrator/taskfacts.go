@@ -8,31 +8,31 @@ import (
 	"github.com/orch-dev/orch/plan"
 )
 
-// known implements decide.Facts for an entry. mu must be held.
-type known entry
+// taskFacts implements decide.Facts for an entry. mu must be held.
+type taskFacts entry
 
 // longTurn is how long a turn may take before its rest is left to the next turn, so that others can acquire mu.
 const longTurn = 100 * time.Millisecond
 
 // Wake implements decide.Facts.
-func (k *known) Wake(at time.Time) { k.owner.timers.set(at, k.id) }
+func (k *taskFacts) Wake(at time.Time) { k.owner.timers.set(at, k.id) }
 
 // Acquire implements decide.Facts.
-func (k *known) Acquire() bool { return k.owner.keyring.acquire((*entry)(k)) }
+func (k *taskFacts) Acquire() bool { return k.owner.keyring.acquire((*entry)(k)) }
 
 // Requester implements decide.Facts.
-func (k *known) Requester() string { return k.owner.requester((*entry)(k)) }
+func (k *taskFacts) Requester() string { return k.owner.requester((*entry)(k)) }
 
 // Holder implements decide.Facts.
-func (k *known) Holder(step string) (worker string, held bool) {
+func (k *taskFacts) Holder(step string) (worker string, held bool) {
 	if l := k.calls.Leases[step]; l != nil {
 		return l.Worker, true
 	}
 	return "", false
 }
 
-// Untaken implements decide.Facts. After a pause, the time of a call starts again.
-func (k *known) Untaken(step string, now time.Time) time.Duration {
+// Overdue implements decide.Facts. After a pause, the time of a call starts again.
+func (k *taskFacts) Overdue(step string, now time.Time) time.Duration {
 	q := k.calls.Queued[step]
 	if q == nil || q.MaxWait == 0 {
 		return 0
@@ -49,19 +49,21 @@ func (k *known) Untaken(step string, now time.Time) time.Duration {
 	return q.MaxWait
 }
 
-// Recall implements decide.Facts.
-func (k *known) Recall(ref string) (json.RawMessage, bool) { return k.owner.blobs.values.get(ref) }
+// CachedValue implements decide.Facts.
+func (k *taskFacts) CachedValue(ref string) (json.RawMessage, bool) {
+	return k.owner.blobs.values.get(ref)
+}
 
-// Remember implements decide.Facts.
-func (k *known) Remember(ref string, raw json.RawMessage) { k.owner.blobs.values.put(ref, raw) }
+// CacheValue implements decide.Facts.
+func (k *taskFacts) CacheValue(ref string, raw json.RawMessage) { k.owner.blobs.values.put(ref, raw) }
 
-// Tired implements decide.Facts.
-func (k *known) Tired() bool { return time.Since(k.owner.began) > longTurn }
+// TimeUp implements decide.Facts.
+func (k *taskFacts) TimeUp() bool { return time.Since(k.owner.turnStarted) > longTurn }
 
 // read returns the task as it is now, for a decision or a view. mu must be held.
 func (e *entry) read() decide.Reading {
 	o := e.owner
-	return decide.Reading{Task: e.task, Plan: &e.plan, Rules: &o.rules, Facts: (*known)(e), Now: o.now(), Given: e.given}
+	return decide.Reading{Task: e.task, Plan: &e.plan, Rules: &o.rules, Facts: (*taskFacts)(e), Now: o.now(), Values: e.fetched}
 }
 
 // nodeOf returns the plan node of a step, nil for calls that are not in the plan. mu must be held.

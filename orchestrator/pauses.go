@@ -12,19 +12,19 @@ import (
 	"github.com/orch-dev/orch/orchestrator/dispatch"
 )
 
-// holdList holds the pauses of the node, of queues and of tools. A pause of a task is in the task's history instead.
-type holdList struct {
+// pauseList holds the pauses of the node, of queues and of tools. A pause of a task is in the task's history instead.
+type pauseList struct {
 	*core
 
-	// holding serializes changes of the pauses and of the archive run, which are stored before they take effect.
-	holding sync.Mutex
-	holds   []api.PauseView
+	// changing serializes changes of the pauses and of the archive run, which are stored before they take effect.
+	changing sync.Mutex
+	holds    []api.PauseView
 	// configured is the pause of the configuration, which ends with the process; the zero value means none.
 	configured api.PauseView
 }
 
-func newHoldList(c *core) *holdList {
-	h := &holdList{core: c}
+func newHoldList(c *core) *pauseList {
+	h := &pauseList{core: c}
 	if c.cfg.Paused {
 		h.configured = api.PauseView{Kind: holdNode, Reason: "started paused", By: decide.ActorNode, At: c.cfg.Clock()}
 		h.holds = []api.PauseView{h.configured}
@@ -40,12 +40,12 @@ const (
 )
 
 // lanePaused reports whether the calls of a lane are paused.
-func (hl *holdList) lanePaused(l dispatch.Lane) bool {
-	return hl.held(holdQueue, l.Queue) || hl.held(holdTool, l.Tool)
+func (hl *pauseList) lanePaused(l dispatch.Lane) bool {
+	return hl.paused(holdQueue, l.Queue) || hl.paused(holdTool, l.Tool)
 }
 
-// held reports whether the node, a queue or a tool is paused. mu must be held.
-func (hl *holdList) held(kind, name string) bool {
+// paused reports whether the node, a queue or a tool is paused. mu must be held.
+func (hl *pauseList) paused(kind, name string) bool {
 	for _, h := range hl.holds {
 		if h.Kind == kind && h.Name == name {
 			return true
@@ -69,10 +69,10 @@ func removeHold(holds []api.PauseView, gone api.PauseView) []api.PauseView {
 	return slices.DeleteFunc(slices.Clone(holds), func(h api.PauseView) bool { return h.Kind == gone.Kind && h.Name == gone.Name })
 }
 
-// setHolds stores a change of the pauses and then applies it.
-func (op *operations) setHolds(ctx context.Context, change func([]api.PauseView) ([]api.PauseView, error)) (api.ControlReply, error) {
-	op.holds.holding.Lock()
-	defer op.holds.holding.Unlock()
+// changePauses stores a change of the pauses and then applies it.
+func (op *operations) changePauses(ctx context.Context, change func([]api.PauseView) ([]api.PauseView, error)) (api.ControlReply, error) {
+	op.holds.changing.Lock()
+	defer op.holds.changing.Unlock()
 	op.lock()
 	holds, err := change(op.holds.holds)
 	op.unlock()
@@ -91,8 +91,8 @@ func (op *operations) setHolds(ctx context.Context, change func([]api.PauseView)
 	return api.ControlReply{Paused: slices.Clone(holds)}, nil
 }
 
-// restoreHolds reads the pauses that were stored before the restart.
-func (op *operations) restoreHolds(ctx context.Context) error {
+// restorePauses reads the pauses that were stored before the restart.
+func (op *operations) restorePauses(ctx context.Context) error {
 	data, err := op.cfg.Checkpoints.Load(ctx, controlTask, controlID)
 	if fault.Has(err, fault.NotFound) {
 		return nil

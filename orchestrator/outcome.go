@@ -8,12 +8,12 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// receive normalizes an outcome and stores its large values.
-func (ws *workSource) receive(ctx context.Context, r *work.Outcome) (in decide.Received, err error) {
+// normalize normalizes an outcome and stores its large values.
+func (ws *workSource) normalize(ctx context.Context, r *work.Outcome) (in decide.Received, err error) {
 	if err = ws.serving(); err != nil {
 		return in, err
 	}
-	if err = ws.clean.clean(r); err != nil {
+	if err = ws.clean.cleanOutcome(r); err != nil {
 		return in, err
 	}
 	if in.Spawned, err = ws.acceptSpawn(ctx, r); err != nil {
@@ -51,7 +51,7 @@ func (ws *workSource) showProgress(e *entry, p work.CallHeartbeat) {
 	shown := *p.Progress
 	shown.Message = ws.rules.CleanText(shown.Message)
 	if e.progress[p.Step] != shown {
-		e.note(p.Step, shown)
+		e.setProgress(p.Step, shown)
 		e.notify()
 	}
 }
