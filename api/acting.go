@@ -1,7 +1,7 @@
 package api
 
-// The requests that say who acts. A face that knows that by a credential fills the fields in, and lets no request name
-// somebody else. FindRequest is none of them: its Actor only says whose newest task is meant.
+// This file lists the requests that name an actor. A face that authenticates its caller sets these fields, and refuses a
+// request that names another actor. FindRequest is not one of them: its Actor only selects whose newest task is meant.
 
 // ActorFields returns the field that names who acts.
 func (r *SubmitRequest) ActorFields() []*string { return []*string{&r.Actor} }

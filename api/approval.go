@@ -10,23 +10,24 @@ import (
 
 // ApprovalsRequest filters approvals; zero fields do not filter.
 type ApprovalsRequest struct {
-	// ID names one approval, Task those of one task.
+	// ID selects one approval, Task those of one task.
 	ID   string        `json:"id,omitempty"`
 	Task events.TaskID `json:"task,omitempty"`
-	// All adds those that are decided, of open tasks or of Task.
+	// All includes decided approvals, those of open tasks or of Task.
 	All bool `json:"all,omitempty"`
-	// Submitter keeps those of tasks that somebody has submitted, such as agent:ci.
+	// Submitter selects the approvals of tasks that somebody submitted, such as agent:ci.
 	Submitter string `json:"submitter,omitempty"`
-	// Limit bounds the answer, from 1 to 1,000 approvals; 0 means 1,000.
+	// Limit limits the answer, from 1 to 1,000 approvals; 0 means 1,000.
 	Limit int `json:"limit,omitempty"`
 }
 
 // ApprovalsReply lists approvals, the most urgent first.
 type ApprovalsReply struct {
 	Approvals []ApprovalView `json:"approvals"`
-	// Omitted counts those that an answer has no room for. Each submitter has its part of it, the most urgent ones.
+	// Omitted counts the approvals that did not fit. Each submitter gets a part of the answer, filled with its most urgent
+	// approvals.
 	Omitted int `json:"omitted,omitempty"`
-	// Unread counts the open tasks that could not be read, whose approvals are missing here.
+	// Unread counts the open tasks that could not be read. Their approvals are missing here.
 	Unread int `json:"unread,omitempty"`
 }
 
@@ -39,24 +40,25 @@ type ApprovalView struct {
 	Status   statemachine.ApprovalStatus `json:"status"`
 	Type     string                      `json:"type"`
 	Tool     string                      `json:"tool,omitempty"`
-	// Args are the arguments of the call, ArgsSHA256 the digest that the grant is bound to. In a list, what is over 2 MiB of
-	// arguments, details and forms in all is shown as $omitted with its size; a request for the approval itself has it.
+	// Args are the arguments of the call, ArgsSHA256 is the digest that the grant is bound to. A list contains at most 2 MiB of
+	// arguments, details and forms. Others are replaced by $omitted with their size; a request for the approval itself returns
+	// them.
 	Args       json.RawMessage `json:"args,omitempty"`
 	ArgsSHA256 string          `json:"args_sha256,omitempty"`
 	Scopes     []string        `json:"scopes,omitempty"`
 	// Offers are scopes that a grant may open for the session of the call (DecideRequest.Opens).
 	Offers []string `json:"offers,omitempty"`
-	// Lasting are those that a grant may open for all sessions of the submitter, from then on (DecideRequest.Always).
+	// Lasting are scopes that a grant may open permanently for all sessions of the submitter (DecideRequest.Always).
 	Lasting     []string        `json:"lasting,omitempty"`
 	Description string          `json:"description"`
 	Rationale   string          `json:"rationale,omitempty"`
 	Details     json.RawMessage `json:"details,omitempty"`
-	// Calls are the calls that the grant lets through beside that of its step, a list of objects with step, tool and args.
+	// Calls are the further calls that the grant lets through, a list of objects with step, tool and args.
 	Calls     json.RawMessage `json:"calls,omitempty"`
 	Priority  string          `json:"priority"`
 	Risk      string          `json:"risk,omitempty"`
 	Requester string          `json:"requester"`
-	// Submitter is who submitted the task; that of a sub-plan is whoever submitted the first of its parents.
+	// Submitter is who submitted the task, or the topmost parent of a sub-plan.
 	Submitter string `json:"submitter"`
 	// Caller is who made the call inside the task, empty for a call of its plan.
 	Caller      string    `json:"caller,omitempty"`
@@ -65,16 +67,16 @@ type ApprovalView struct {
 	OnExpiry    string    `json:"on_expiry"`
 	Quorum      int       `json:"quorum,omitempty"`
 	Votes       []string  `json:"votes,omitempty"`
-	// NotBy are people who may not decide, because the node wants four eyes.
+	// NotBy are people who may not decide, because the node requires four eyes.
 	NotBy []string `json:"not_by,omitempty"`
-	// From are the only people who may decide; none means any.
+	// From are the only people who may decide; if empty, anybody may.
 	From        []string        `json:"from,omitempty"`
 	Form        json.RawMessage `json:"form,omitempty"`
 	Approver    string          `json:"approver,omitempty"`
 	DecidedAt   *time.Time      `json:"decided_at,omitempty"`
 	Reason      string          `json:"reason,omitempty"`
 	Disposition string          `json:"disposition,omitempty"`
-	// RevokedBy is who has taken the grant back; Reason and DecidedAt are then of that.
+	// RevokedBy is who revoked the grant. Reason and DecidedAt then belong to the revocation.
 	RevokedBy string             `json:"revoked_by,omitempty"`
 	Spent     bool               `json:"spent,omitempty"`
 	Follows   string             `json:"follows,omitempty"`
@@ -84,16 +86,16 @@ type ApprovalView struct {
 // DecideRequest decides about an approval.
 type DecideRequest struct {
 	ID string `json:"id"`
-	// As is granted, rejected or revise (rejected, with the wish for another version); or revoked, which takes back what a grant has
-	// opened for a session or for good.
+	// As is granted, rejected, revise (rejected with a request for another version), or revoked (which withdraws what a grant
+	// has opened for a session or permanently).
 	As     string `json:"as"`
 	Reason string `json:"reason,omitempty"`
-	// Form is what the approver has filled in, when the approval has a form.
+	// Form is the form that the approver filled in, if the approval has one.
 	Form json.RawMessage `json:"form,omitempty"`
-	// Opens are those of the offers of the approval that a grant opens for the session of the call, beside the call itself.
+	// Opens are the offers of the approval that a grant opens for the session of the call.
 	Opens []string `json:"opens,omitempty"`
-	// Always are those of the lasting offers (ApprovalView.Lasting) that a grant opens for all sessions of whoever submitted the task,
-	// from now on. What decides must hold the credential of the operator.
+	// Always are the lasting offers (ApprovalView.Lasting) that a grant opens permanently for all sessions of whoever submitted
+	// the task. The actor must have the operator's credential.
 	Always []string `json:"always,omitempty"`
 	Actor  string   `json:"actor"`
 }

@@ -20,11 +20,11 @@ type CheckpointRequest struct {
 // CheckpointReply answers CheckpointRequest.
 type CheckpointReply struct {
 	Checkpoints []CheckpointView `json:"checkpoints,omitempty"`
-	// Snapshot is the stored checkpoint: the task as of then and the state data.
+	// Snapshot is the stored checkpoint: the task at that time, and the state data.
 	Snapshot *Snapshot `json:"snapshot,omitempty"`
 }
 
-// Snapshot is the content of a checkpoint: the fold up to a revision, and what the user kept.
+// Snapshot is the content of a checkpoint: the task folded up to a revision, and the state data of the user.
 type Snapshot struct {
 	ID    string             `json:"id"`
 	Name  string             `json:"name"`

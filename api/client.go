@@ -2,17 +2,17 @@ package api
 
 import "context"
 
-// Transport brings a request to a node, and fills in the reply. All errors are *fault.Error.
+// Transport sends a request to a node and fills in the reply. All errors are *fault.Error.
 type Transport func(ctx context.Context, c Call) error
 
-// Client is the API of a node that is reached over a transport.
+// Client implements API for a node that is reached over a transport.
 type Client struct {
 	over Transport
 }
 
 var _ API = Client{}
 
-// NewClient returns the API that a transport reaches.
+// NewClient returns a client that uses a transport.
 func NewClient(over Transport) Client { return Client{over} }
 
 // Submit implements API.

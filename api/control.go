@@ -22,13 +22,13 @@ type PauseRequest struct {
 	Queue string        `json:"queue,omitempty"`
 	Tool  string        `json:"tool,omitempty"`
 	Node  bool          `json:"node,omitempty"`
-	// Checkpoint is one of the task that its resume restores first.
+	// Checkpoint is a checkpoint of the task that a resume restores first.
 	Checkpoint string `json:"checkpoint,omitempty"`
 	Reason     string `json:"reason,omitempty"`
 	Actor      string `json:"actor,omitempty"`
 }
 
-// ControlReply lists what is paused on the node, and the task if the request named one.
+// ControlReply lists the pauses of the node, and the task if the request named one.
 type ControlReply struct {
 	Paused []PauseView `json:"paused"`
 	Task   *TaskView   `json:"task,omitempty"`
@@ -46,14 +46,14 @@ type PauseView struct {
 	At     time.Time `json:"at"`
 }
 
-// RestoredView is what the resume of a task at a checkpoint has handed back.
+// RestoredView is the checkpoint that a resume restored.
 type RestoredView struct {
 	CheckpointID string          `json:"checkpoint_id"`
 	State        json.RawMessage `json:"state_data"`
 	At           time.Time       `json:"restored_at"`
 }
 
-// SignalRequest hands data to a waiting step.
+// SignalRequest delivers data to a waiting step.
 type SignalRequest struct {
 	ID    events.TaskID   `json:"id"`
 	Name  string          `json:"name"`
@@ -61,7 +61,7 @@ type SignalRequest struct {
 	Actor string          `json:"actor,omitempty"`
 }
 
-// ResolveRequest decides about a step in doubt.
+// ResolveRequest sets the outcome of a step in doubt.
 type ResolveRequest struct {
 	ID   events.TaskID `json:"id"`
 	Step string        `json:"step"`
@@ -81,12 +81,12 @@ type CallRequest struct {
 	Actor string          `json:"actor,omitempty"`
 }
 
-// CallReply is the end of a call, or how it stands when the wait was over.
+// CallReply is the outcome of a call, or its state if the wait ended first.
 type CallReply struct {
 	Step   string                 `json:"step"`
 	State  statemachine.StepState `json:"state"`
 	Output json.RawMessage        `json:"output,omitempty"`
 	Error  *fault.Error           `json:"error,omitempty"`
-	// Questions are those that the call waits for; it goes on by itself when they are answered.
+	// Questions are those that the call waits for. It continues by itself when they are answered.
 	Questions []QuestionView `json:"questions,omitempty"`
 }

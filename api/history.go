@@ -8,16 +8,16 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// WatchRequest asks for what comes after a revision; it is how a watcher resumes without a gap.
+// WatchRequest asks for the commits after a revision, so that a watcher resumes without a gap.
 type WatchRequest struct {
 	ID    events.TaskID `json:"id"`
 	After uint64        `json:"after"`
-	// SeenVersion is WatchReply.Version of the answer before; a change of progress answers as well.
+	// SeenVersion is the Version of the previous WatchReply. A change of progress ends the wait as well.
 	SeenVersion uint64        `json:"seen,omitempty"`
 	Wait        time.Duration `json:"wait,omitempty"`
 	// Limit is 1 to 500 commits, default 100.
 	Limit int `json:"limit,omitempty"`
-	// Output asks for what the programs of running calls write, from after the piece AfterOutput on (Output.Seq).
+	// Output asks for the output of running calls after the piece with number AfterOutput (Output.Seq).
 	Output      bool   `json:"output,omitempty"`
 	AfterOutput uint64 `json:"heard,omitempty"`
 }
@@ -27,19 +27,19 @@ type WatchReply struct {
 	Commits []CommitView `json:"commits,omitempty"`
 	// Progress is that of running steps, by key.
 	Progress map[string]work.Progress `json:"progress,omitempty"`
-	// Output are the pieces that are new, as WatchRequest.Output asks. Who asks seldom misses some.
+	// Output are the new pieces, if WatchRequest.Output asks for them. A client that asks too seldom misses some.
 	Output  []Output           `json:"output,omitempty"`
 	Version uint64             `json:"version"`
 	State   statemachine.State `json:"state"`
-	// Ended is true when the task is over and no further commit will come.
+	// Ended is true if the task has ended and no further commit will come.
 	Ended bool `json:"over"`
 }
 
-// Output is a piece of what the programs of a running call write. It is in no history.
+// Output is a piece of the output of a running call. It is not part of the history.
 type Output struct {
 	work.Output
 
-	// Seq grows from piece to piece of a task.
+	// Seq is the number of the piece. It grows from piece to piece of a task.
 	Seq     uint64 `json:"no"`
 	Step    string `json:"step"`
 	Attempt int    `json:"attempt"`
@@ -57,7 +57,7 @@ type CommitView struct {
 	Events []events.Event `json:"events"`
 }
 
-// HistoryRequest asks for commits from revision From (1 is the first).
+// HistoryRequest asks for commits starting at revision From (1 is the first).
 type HistoryRequest struct {
 	ID    events.TaskID `json:"id"`
 	From  uint64        `json:"from,omitempty"`
@@ -70,24 +70,24 @@ type HistoryReply struct {
 	Next    uint64       `json:"next,omitempty"`
 }
 
-// ReplayRequest asks for a replay, up to revision At when that is set.
+// ReplayRequest asks for a replay, up to revision At if that is set.
 type ReplayRequest struct {
 	ID events.TaskID `json:"id"`
 	At uint64        `json:"at,omitempty"`
 }
 
-// ReplayReply is what a replay found.
+// ReplayReply is the result of a replay.
 type ReplayReply struct {
 	Task *statemachine.Task `json:"task"`
-	// Commits and Events were folded; no tool was called.
+	// Commits and Events are how many were folded; no tool was called.
 	Commits int `json:"commits"`
 	Events  int `json:"events"`
-	// Chain is true when every hash link holds; otherwise Replay is an error.
+	// Chain is true if every hash link is intact; otherwise Replay returns an error.
 	Chain bool `json:"chain"`
-	// Live says whether the fold equals the state that the node holds, byte for byte; it is nil for a
-	// replay up to an earlier revision.
+	// Live reports whether the fold equals the state in the node byte for byte. It is nil for a replay up to an earlier
+	// revision.
 	Live *bool `json:"live,omitempty"`
-	// Duration is the time of reading and folding.
+	// Duration is the time for reading and folding.
 	Duration time.Duration `json:"took"`
 }
 
@@ -100,16 +100,16 @@ type ExplainReply struct {
 
 // Cause is one reason why a task does not move.
 type Cause struct {
-	// Kind is stable for programs: over, dependency, paused, node_paused, queue_paused, tool_paused,
-	// concurrency, delay, retry, timer, signal, child, running, in_doubt, no_worker, queued, approval,
-	// question, blocked, cancelling, store, deadline, budget. A call whose worker is silent, or was running before the node restarted, is
-	// running as well; its sentence says when the call is given up.
+	// Kind is stable for programs: over, dependency, paused, node_paused, queue_paused, tool_paused, concurrency, delay, retry,
+	// timer, signal, child, running, in_doubt, no_worker, queued, approval, question, blocked, cancelling, store, deadline,
+	// budget. A call with a silent worker, or one that was running before the node restarted, is also of kind running; its
+	// sentence says when the call will be lost.
 	Kind     string `json:"kind"`
 	Step     string `json:"step,omitempty"`
 	Sentence string `json:"sentence"`
-	// Next is a command that helps, if there is one.
+	// Next is a command that helps, if any.
 	Next string `json:"next,omitempty"`
-	// Approval is the approval that is waited for, Task the child task.
+	// Approval is the approval that the task waits for, Task the child task.
 	Approval string        `json:"approval,omitempty"`
 	Task     events.TaskID `json:"task,omitempty"`
 }

@@ -12,23 +12,23 @@ import (
 type ListRequest struct {
 	States []statemachine.State `json:"states,omitempty"`
 	Labels map[string]string    `json:"labels,omitempty"`
-	// Name matches as a glob, such as "nightly-*".
+	// Name is a glob, such as "nightly-*".
 	Name   string        `json:"name,omitempty"`
 	Parent events.TaskID `json:"parent,omitempty"`
-	// Tree keeps the task, those above it and all that are below the uppermost of those, the oldest first. Such a list has one page.
+	// Tree selects the family of a task: its topmost parent and everything below, the oldest first. Such a list has one page.
 	Tree events.TaskID `json:"tree,omitempty"`
-	// Session keeps the tasks that were asked for in a session.
+	// Session selects the tasks that were submitted in a session.
 	Session events.TaskID `json:"session,omitempty"`
-	// Requestor is who submitted the task, such as "user:ada".
+	// Requestor selects the tasks that somebody submitted, such as "user:ada".
 	Requestor string    `json:"requestor,omitempty"`
 	Since     time.Time `json:"since,omitzero"`
 	Until     time.Time `json:"until,omitzero"`
-	// Dead lists the dead letter: tasks that failed and were not redriven, and those that are blocked by
-	// anything but a dependency. They need a person.
+	// Dead selects the dead letter: tasks that failed and were not redriven, and tasks that are blocked by anything but a
+	// dependency. They need a person.
 	Dead bool `json:"dead,omitempty"`
 	// Limit is 1 to 1,000, default 50.
 	Limit int `json:"limit,omitempty"`
-	// Cursor is ListReply.Next of the page before.
+	// Cursor is the Next of the previous ListReply.
 	Cursor string `json:"cursor,omitempty"`
 }
 
@@ -36,7 +36,7 @@ type ListRequest struct {
 type ListReply struct {
 	Tasks []Summary `json:"tasks"`
 	Next  string    `json:"next,omitempty"`
-	// Omitted counts the tasks of a tree that the page has no room for.
+	// Omitted counts the tasks of a tree that did not fit on the page.
 	Omitted int `json:"left,omitempty"`
 }
 
@@ -54,15 +54,15 @@ type Summary struct {
 	Requestor string `json:"requestor,omitempty"`
 	// Via is the command by which a person submitted it, if one did.
 	Via string `json:"via,omitempty"`
-	// Session is the one in which the task was asked for, its own id for a session.
+	// Session is the session in which the task was submitted; for a session, its own id.
 	Session events.TaskID `json:"session,omitempty"`
 	// Reason is why the task is in its state or, for an open task, what it waits for.
 	Reason    string    `json:"reason,omitempty"`
 	CreatedAt time.Time `json:"created_at,omitzero"`
 	UpdatedAt time.Time `json:"updated_at"`
-	// Unreadable is the code of the error for which the history of an open task cannot be read; Reason says more. Its name and its state
-	// are not known then, unless they were before.
+	// Unreadable is the error code if the history of an open task cannot be read; Reason has the message. Name and State are
+	// then empty unless they were read before.
 	Unreadable fault.Code `json:"unreadable,omitempty"`
-	// Archived tasks lie in the archive; everything about them still answers.
+	// Archived is set for tasks in the archive. All requests work for them as well.
 	Archived bool `json:"archived,omitempty"`
 }

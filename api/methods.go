@@ -5,27 +5,27 @@ import (
 	"time"
 )
 
-// Repeat says when a request may be sent again after an error that leaves open what became of it.
+// Repeat says when a request may be repeated after an error that leaves its result unknown.
 type Repeat int
 
 const (
 	// Never is for requests that have another effect each time.
 	Never Repeat = iota
-	// Unrecorded is for requests that one commit decides: they may be sent again if the log has not taken it.
+	// Unrecorded is for requests that are decided by one commit. They may be repeated if the log has not accepted it.
 	Unrecorded
-	// Idempotent is for requests that have one effect however often they are made: beyond Unrecorded, a client whose node is
-	// gone may send them to the next one. Who repeats a submission gives it an id.
+	// Idempotent is for requests that have one effect however often they are made. In addition to Unrecorded, a client that
+	// lost its node may send them to the next one. To repeat a submission, the client must give it an id.
 	Idempotent
-	// Always is for requests that only read, or name what they make.
+	// Always is for requests that only read, or that name what they create.
 	Always
 )
 
 // Method describes one method of API.
 type Method struct {
-	// Name is that of requests on the wire, such as submit_batch.
+	// Name is the name of the method on the wire, such as submit_batch.
 	Name   string
 	Repeat Repeat
-	// Parked methods only wait for something to happen: a node that stops ends them at once.
+	// Parked methods only wait for a change. A node that stops ends them at once.
 	Parked bool
 }
 
@@ -37,18 +37,18 @@ type Call struct {
 	Wait time.Duration
 	// In is the request, Out points to the reply.
 	In, Out any
-	// Make makes the request of an API in this process, and fills in Out.
+	// Make calls the method of an API in this process, and fills in Out.
 	Make func(ctx context.Context, a API) error
 }
 
-// Handler answers the requests of a method. It reads a request by decode, which is handed a pointer to the type of it.
+// Handler serves one method. Handle calls decode with a pointer to the type of the request.
 type Handler struct {
 	Method
 
 	Handle func(ctx context.Context, decode func(any) error) (any, error)
 }
 
-// Methods returns the methods of API, in its order.
+// Methods returns the methods of API, in the order of the interface.
 func Methods() []Method {
 	all := make([]Method, len(table))
 	for i, m := range table {
@@ -57,7 +57,7 @@ func Methods() []Method {
 	return all
 }
 
-// Handlers returns what answers the methods of an API, in the same order.
+// Handlers returns the handlers for the methods of a, in the same order.
 func Handlers(a API) []Handler {
 	all := make([]Handler, len(table))
 	for i, m := range table {
@@ -66,13 +66,13 @@ func Handlers(a API) []Handler {
 	return all
 }
 
-// entry is a method whatever its types.
+// entry is a method without its type parameters.
 type entry interface {
 	describe() Method
 	bind(a API) func(ctx context.Context, decode func(any) error) (any, error)
 }
 
-// typed is a method with its types.
+// typed is a method with its request and reply types.
 type typed[In, Out any] struct {
 	Method
 
@@ -100,7 +100,7 @@ func (m typed[In, Out]) bind(a API) func(ctx context.Context, decode func(any) e
 	}
 }
 
-// send makes a request over a transport.
+// send sends a request over a transport.
 func (m typed[In, Out]) send(ctx context.Context, over Transport, in In) (out Out, err error) {
 	call := Call{Method: m.Method, In: in, Out: &out}
 	if patient, ok := any(in).(interface{ wait() time.Duration }); ok {
@@ -118,7 +118,7 @@ func (r ResultRequest) wait() time.Duration { return r.Wait }
 func (r WatchRequest) wait() time.Duration  { return r.Wait }
 func (r CallRequest) wait() time.Duration   { return r.Wait }
 
-// The methods of API. Served methods, remote clients and clients that change their node follow from this table.
+// The methods of API. The served methods, the remote client and the client that changes nodes are derived from this table.
 var ( //nolint:gochecknoglobals // a constant table
 	submit      = method("submit", Idempotent, API.Submit)
 	submitBatch = method("submit_batch", Always, API.SubmitBatch)

@@ -10,17 +10,17 @@ import (
 
 // QuestionsRequest filters questions; zero fields do not filter.
 type QuestionsRequest struct {
-	// ID names one question, open or not, Task the open ones of one task.
+	// ID selects one question, open or not. Task selects the open ones of one task.
 	ID   string        `json:"id,omitempty"`
 	Task events.TaskID `json:"task,omitempty"`
 }
 
-// QuestionsReply lists questions, that which expires first in front.
+// QuestionsReply lists questions, the first to expire first.
 type QuestionsReply struct {
 	Questions []QuestionView `json:"questions"`
-	// Omitted counts those that an answer has no room for: it lists 1,000.
+	// Omitted counts the questions that did not fit: an answer has at most 1,000.
 	Omitted int `json:"omitted,omitempty"`
-	// Unread counts the open tasks that could not be read, whose questions are missing here.
+	// Unread counts the open tasks that could not be read. Their questions are missing here.
 	Unread int `json:"unread,omitempty"`
 }
 
@@ -34,12 +34,12 @@ type QuestionView struct {
 	Key      string                      `json:"key"`
 	Kind     string                      `json:"kind"`
 	Status   statemachine.QuestionStatus `json:"status"`
-	// Params are those of the MCP request. In a list, what is over 2 MiB in all is shown as $omitted with its size;
-	// a request for the question itself has it.
+	// Params are those of the MCP request. A list contains at most 2 MiB of them. Others are replaced by $omitted with their
+	// size; a request for the question itself returns them.
 	Params    json.RawMessage `json:"params"`
 	AskedAt   time.Time       `json:"asked_at"`
 	ExpiresAt time.Time       `json:"expires_at"`
-	// AnsweredBy and Action are set when it is answered, Reason when it ended without an answer.
+	// AnsweredBy and Action are set once it is answered, Reason if it ended without an answer.
 	AnsweredBy string     `json:"answered_by,omitempty"`
 	Action     string     `json:"action,omitempty"`
 	Reason     string     `json:"reason,omitempty"`
@@ -48,13 +48,13 @@ type QuestionView struct {
 
 // AnswerRequest answers a question.
 type AnswerRequest struct {
-	// ID is the task of the question; empty for whatever task it is.
+	// ID is the task of the question; empty for any task.
 	ID       events.TaskID `json:"id,omitempty"`
 	Question string        `json:"question"`
 	// Response is the MCP result: {action, content} for an elicitation, {role, content, model} for a sampling,
 	// {roots} for roots.
 	Response json.RawMessage `json:"response,omitempty"`
-	// Declined says instead that there is no answer: {"action": "decline"} for an elicitation, else null.
+	// Declined answers that there is no answer: {"action": "decline"} for an elicitation, else null.
 	Declined bool   `json:"declined,omitempty"`
 	Actor    string `json:"actor,omitempty"`
 }

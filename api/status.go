@@ -12,11 +12,11 @@ type StatusRequest struct{}
 // StatusReply describes the node.
 type StatusReply struct {
 	Version string `json:"version"`
-	// Identity is whom the node takes the caller for, such as user:ada; empty inside of the process.
+	// Identity is the authenticated caller, such as user:ada; empty for callers in the process.
 	Identity   string `json:"identity,omitempty"`
 	Ready      bool   `json:"ready"`
 	Durability string `json:"durability"`
-	// Syncing is how the durability is reached: group, always, interval or external.
+	// Syncing is the way in which the durability is reached: group, always, interval or external.
 	Syncing  string         `json:"syncing,omitempty"`
 	Root     string         `json:"root,omitempty"`
 	Open     int            `json:"open"`
@@ -25,34 +25,34 @@ type StatusReply struct {
 	Running  int            `json:"running"`
 	Workers  []WorkerView   `json:"workers"`
 	Paused   []PauseView    `json:"paused"`
-	// Store is the health of the log: "ok", or why it refuses to append. Refusing says the same in parts.
+	// Store is the health of the log: "ok", or why it refuses to append. Refusing has the same in structured form.
 	Store     string    `json:"store"`
 	Refusing  *Refusal  `json:"refusing,omitempty"`
 	StartedAt time.Time `json:"started_at"`
 	MemoryMiB int       `json:"memory_mib"`
 }
 
-// Refusal is why the log takes nothing.
+// Refusal is why the log accepts no appends.
 type Refusal struct {
 	Code    fault.Code `json:"code"`
 	Message string     `json:"message"`
-	// Hint is what to do.
+	// Hint is what the operator can do.
 	Hint string `json:"hint,omitempty"`
-	// Since is when it began; zero when that is not known.
+	// Since is when the log started to refuse; zero if that is not known.
 	Since time.Time `json:"since,omitzero"`
 }
 
-// WorkerView describes a worker that the node has heard of lately.
+// WorkerView describes a worker that the node has heard of recently.
 type WorkerView struct {
 	Name    string    `json:"name"`
 	Queues  []string  `json:"queues"`
 	Running int       `json:"running"`
 	SeenAt  time.Time `json:"seen_at"`
-	// Silent says that it was not heard of for so long that no call is expected to reach it.
+	// Silent is set if the worker has been silent for so long that it is not expected to take calls.
 	Silent bool `json:"silent,omitempty"`
 }
 
-// SetRefusal says in the answer that the log takes nothing, and since when.
+// SetRefusal records that the log accepts no appends, and since when.
 func (r *StatusReply) SetRefusal(why *fault.Error, since time.Time) {
 	r.Store = why.Error()
 	r.Refusing = &Refusal{Code: why.Code, Message: why.Message, Hint: why.Hint, Since: since}

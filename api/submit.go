@@ -12,10 +12,9 @@ import (
 
 // SubmitRequest asks for a new task.
 type SubmitRequest struct {
-	// ID is chosen by the client so that a repeated request is the same task; empty lets the node
-	// choose.
+	// ID is chosen by the client, so that a repeated request creates one task. If it is empty, the node chooses it.
 	ID events.TaskID `json:"id,omitempty"`
-	// Plan is the plan as normalised JSON, or any plan text without references to files.
+	// Plan is the plan as normalized JSON, or a plan text without references to files.
 	Plan   json.RawMessage `json:"plan"`
 	Inputs json.RawMessage `json:"inputs,omitempty"`
 	// Name, Labels, Priority, Queue and IdempotencyKey override those of the plan.
@@ -24,37 +23,38 @@ type SubmitRequest struct {
 	Priority       string            `json:"priority,omitempty"`
 	Queue          string            `json:"queue,omitempty"`
 	IdempotencyKey string            `json:"idempotency_key,omitempty"`
-	// IdempotencyScope is how long the task holds that key: forever, until_end, or a duration such as 24h since it was submitted.
-	// Empty means what the plan says, else for ever, unless the task fails or is cancelled.
+	// IdempotencyScope is how long the task holds that key: forever, until_end, or a duration since submission such as 24h.
+	// Empty means the scope of the plan, else forever unless the task fails or is cancelled.
 	IdempotencyScope string `json:"idempotency_scope,omitempty"`
-	// KeysOf is whose idempotency keys count, such as agent:ci: somebody who sees its own tasks alone has keys of its own.
-	// Empty means those that all who see every task have in common.
+	// KeysOf is the namespace of the idempotency key, such as agent:ci for an identity that sees only its own tasks. Empty
+	// means the namespace shared by all identities that see every task.
 	KeysOf    string          `json:"keys_of,omitempty"`
 	DependsOn []events.TaskID `json:"depends_on,omitempty"`
-	// Delay puts the first step off.
+	// Delay postpones the first step.
 	Delay time.Duration `json:"delay,omitempty"`
-	// Client is what the program that submits can do for the task.
+	// Client describes what the submitting program can do for the task.
 	Client *events.Client `json:"client,omitempty"`
-	// Session is the session in which the task is asked for, with the same actor; a task whose ID it is becomes a session
-	// itself. Shares lets the calls of the task work in the context of the session.
+	// Session is the session in which the task is submitted; the actor must be the same. A task with ID equal to Session
+	// becomes a session itself. Shares lets the calls of the task work in the context of the session.
 	Session events.TaskID `json:"session,omitempty"`
 	Shares  bool          `json:"shares,omitempty"`
-	// Writes says how a session writes in its project: ask for each call, session for one question, allow for none. "" is ask.
+	// Writes is the rule for writes of a session in its project: ask for each call (ask or ""), ask once (session), or do not
+	// ask (allow).
 	Writes string `json:"writes,omitempty"`
-	// For is the call that the task is submitted for: the actor is the agent that holds it. An agent that holds one call alone need
-	// not name it.
+	// For is the call that the task is submitted for. The actor is the agent that holds the call. An agent that holds a single
+	// call may leave it empty.
 	For *work.Ref `json:"for,omitempty"`
 	// Tools are the only tools that the task and its children may call, whatever the plan says; empty for any.
 	Tools []string `json:"tools,omitempty"`
-	// Within says what the `allow` of the plan opens at most: only what each of them covers.
+	// Within bounds what the `allow` of the plan opens: only what each entry covers.
 	Within []events.Allow `json:"within,omitempty"`
-	// NoSecrets refuses a plan with secrets: what asks is a program that must not have them used.
+	// NoSecrets refuses a plan with secrets, because the submitting program must not use them.
 	NoSecrets bool `json:"no_secrets,omitempty"`
-	// Actor is who asks, such as "user:ada".
+	// Actor is the submitter, such as "user:ada".
 	Actor string `json:"actor,omitempty"`
-	// Cause is the id of the request that the task is made for; it stands in the first commit.
+	// Cause is the id of the request that caused the task. It is recorded in the first commit.
 	Cause string `json:"cause,omitempty"`
-	// Via is the command by which a person asks for the task, such as "submit"; what has none is never their @last.
+	// Via is the command by which a person submits the task, such as "submit". A task without it is never their @last.
 	Via string `json:"via,omitempty"`
 }
 
@@ -62,13 +62,13 @@ type SubmitRequest struct {
 type SubmitReply struct {
 	ID    events.TaskID      `json:"id"`
 	State statemachine.State `json:"state"`
-	// Existing is true when the idempotency key or the id had made the task before.
+	// Existing is true if the task existed already, by its idempotency key or id.
 	Existing bool `json:"existing,omitempty"`
-	// Reused counts the steps whose recorded results were taken over (Retry).
+	// Reused counts the steps with reused results (Retry).
 	Reused int `json:"reused,omitempty"`
 }
 
-// SubmitBatchRequest asks for many tasks.
+// SubmitBatchRequest submits many tasks.
 type SubmitBatchRequest struct {
 	Tasks []SubmitRequest `json:"tasks"`
 }
@@ -78,21 +78,21 @@ type SubmitBatchReply struct {
 	Tasks []SubmitBatchItem `json:"tasks"`
 }
 
-// SubmitBatchItem is the answer for one task of a batch.
+// SubmitBatchItem is the result for one task of a batch.
 type SubmitBatchItem struct {
 	SubmitReply
 
 	Error *fault.Error `json:"error,omitempty"`
 }
 
-// RetryRequest asks for a new task that goes on where another one failed.
+// RetryRequest asks for a new task that continues a failed one.
 type RetryRequest struct {
 	ID events.TaskID `json:"id"`
-	// From is the step to run again together with all that needs it; empty means every step that ended
-	// badly, with all that needs it, and those that never began.
+	// From is a step to run again together with all steps that need it. Empty means every step that ended badly, all steps that
+	// need one of them, and those that never started.
 	From  string `json:"from,omitempty"`
 	Actor string `json:"actor,omitempty"`
-	// Via is that of SubmitRequest.
+	// Via is the same as in SubmitRequest.
 	Via string `json:"via,omitempty"`
 }
 
@@ -102,8 +102,8 @@ type RedriveRequest struct {
 	Actor string        `json:"actor,omitempty"`
 }
 
-// ErrAgentSecrets is the error for a plan with secrets that a program submits, such as an agent: who writes a plan could have its
-// secrets printed in a form that nobody recognises.
+// ErrAgentSecrets is the error for a plan with secrets that a program submits, such as an agent. The author of such a plan
+// could have its secrets printed in a form that nothing recognizes.
 func ErrAgentSecrets() error {
 	return fault.New(fault.Forbidden, "agents and MCP clients submit no plans with secrets").WithField("plan.secrets").WithReason("SECRET_NOT_ALLOWED").
 		WithHint("a person submits such a plan: orch submit PLAN")

@@ -14,8 +14,8 @@ import (
 type FindRequest struct {
 	// Text is an id, a unique prefix of one (with or without TASK_), or @last.
 	Text string `json:"text"`
-	// Actor is who asks: their @last is the newest task that they have submitted by a command. Empty for that of anybody,
-	// however it was submitted.
+	// Actor resolves @last: it is the newest task that this actor submitted by a command. If it is empty, @last is the newest
+	// task of anybody, however it was submitted.
 	Actor string `json:"actor,omitempty"`
 }
 
@@ -42,15 +42,15 @@ type TaskView struct {
 	Priority string             `json:"priority"`
 	Queue    string             `json:"queue,omitempty"`
 	Parent   events.TaskID      `json:"parent,omitempty"`
-	// ParentStep is the step of the parent that the task is for, Agent the type of agent that it is a child task of.
+	// ParentStep is the step of the parent that the task is for. Agent is the agent type of a child task.
 	ParentStep string        `json:"parent_step,omitempty"`
 	Agent      string        `json:"agent,omitempty"`
 	RetryOf    events.TaskID `json:"retry_of,omitempty"`
-	// Requestor is who submitted the task; for a part of another task, "task:" and its id.
+	// Requestor is who submitted the task; for a child task, "task:" and the id of the parent.
 	Requestor string `json:"requestor,omitempty"`
-	// Session is the one in which the task was asked for, its own id for a session.
+	// Session is the session in which the task was submitted; for a session, its own id.
 	Session events.TaskID `json:"session,omitempty"`
-	// DependsOn lists the dependencies that are not done yet.
+	// DependsOn lists the unmet dependencies.
 	DependsOn []events.TaskID `json:"depends_on,omitempty"`
 	CreatedAt time.Time       `json:"created_at"`
 	UpdatedAt time.Time       `json:"updated_at"`
@@ -58,7 +58,7 @@ type TaskView struct {
 	Deadline  *time.Time      `json:"deadline,omitempty"`
 	Inputs    json.RawMessage `json:"inputs,omitempty"`
 	Steps     []StepView      `json:"steps"`
-	// Questions are those of running calls that are open.
+	// Questions are the open questions of running calls.
 	Questions   []QuestionView   `json:"questions,omitempty"`
 	Checkpoints []CheckpointView `json:"checkpoints,omitempty"`
 	Output      json.RawMessage  `json:"output,omitempty"`
@@ -73,15 +73,15 @@ type StepView struct {
 	Kind  string                 `json:"kind"`
 	State statemachine.StepState `json:"state"`
 	Tool  string                 `json:"tool,omitempty"`
-	// Attempt is the number of the newest attempt, Tries counts those that the retry rule counts: a call that was
-	// only put aside for an approval or a question was not tried by that.
 	// Title is what an agent is to do, in a line.
-	Title   string `json:"title,omitempty"`
-	Attempt int    `json:"attempt,omitempty"`
-	Tries   int    `json:"tries,omitempty"`
+	Title string `json:"title,omitempty"`
+	// Attempt is the number of the newest attempt. Tries counts the attempts for the retry rule: an attempt that was parked
+	// for an approval or a question does not count.
+	Attempt int `json:"attempt,omitempty"`
+	Tries   int `json:"tries,omitempty"`
 	// Rounds counts the results so far that were not what the plan waits for.
 	Rounds int `json:"rounds,omitempty"`
-	// Lost counts the attempts that ended with their worker.
+	// Lost counts the attempts that ended with the loss of their worker.
 	Lost   int    `json:"lost,omitempty"`
 	Worker string `json:"worker,omitempty"`
 	// For are the agents that may take the call; nil for one that workers execute.
@@ -110,22 +110,22 @@ type CheckpointView struct {
 type ResultRequest struct {
 	ID   events.TaskID `json:"id"`
 	Wait time.Duration `json:"wait,omitempty"`
-	// Attend answers as well when the task waits for people: for an approval, or for an answer (M-1).
+	// Attend ends the wait also when the task waits for people: for an approval or an answer (M-1).
 	Attend bool `json:"attend,omitempty"`
-	// SizeOnly leaves out an output of events.MaxInline or more, of which the reply has the size alone.
+	// SizeOnly leaves out an output of events.MaxInline bytes or more. The reply then has its size only.
 	SizeOnly bool `json:"size_only,omitempty"`
 }
 
-// ResultReply is how a task stands.
+// ResultReply is the state of a task.
 type ResultReply struct {
 	ID    events.TaskID      `json:"id"`
 	State statemachine.State `json:"state"`
 	Ended bool               `json:"over"`
-	// Waits says that the task waits for people.
+	// Waits is set if the task waits for people.
 	Waits  bool            `json:"waits,omitempty"`
 	Reason string          `json:"reason,omitempty"`
 	Output json.RawMessage `json:"output,omitempty"`
-	// Size is that of an output that was left out, in bytes.
+	// Size is the size of an output that was left out, in bytes.
 	Size  int64        `json:"size,omitempty"`
 	Error *fault.Error `json:"error,omitempty"`
 }

@@ -7,24 +7,24 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// Calls are the calls of one task that wait for a worker, or that workers have, by step.
+// Calls holds the queued and the leased calls of one task, by step.
 type Calls struct {
 	Task   events.TaskID
 	Queued map[string]*Queued
 	Leases map[string]*Lease
 }
 
-// NewCalls returns those of a task that has none.
+// NewCalls returns the Calls of a task without calls.
 func NewCalls(task events.TaskID) Calls {
 	return Calls{Task: task, Queued: map[string]*Queued{}, Leases: map[string]*Lease{}}
 }
 
-// Queued is a ready call that no worker has.
+// Queued is a ready call that no worker holds.
 type Queued struct {
 	work.Ref
 
 	Lane Lane
-	// Since is when it was queued, Within how long it may be there; 0 for ever.
+	// Since is when it was queued. MaxWait is how long it may stay queued; 0 for no limit.
 	Since   time.Time
 	MaxWait time.Duration
 
@@ -32,29 +32,29 @@ type Queued struct {
 	priority int
 	age      time.Time
 	order    uint64
-	// index is the place in the heap.
+	// index is its position in the heap.
 	index int
 }
 
-// Lease is a call in the hands of a worker.
+// Lease is a call that a worker holds.
 type Lease struct {
 	work.Ref
 
 	Worker, Tool string
-	// Share is the identity in whose share the call counts.
+	// Share is the identity whose share the call counts against.
 	Share string
-	// Called is set when the log says that the call has begun, Suspect when the call has lost workers.
+	// Called is set if the log records the start of the call. Suspect is set if the call has lost workers.
 	Called, Suspect bool
-	// Undelivered is set when the call could not be sent to the worker for now.
+	// Undelivered is set if the call could not be sent to the worker yet.
 	Undelivered bool
-	// LastHeartbeat is when the worker last spoke of the call, zero when it has not since the node restarted.
+	// LastHeartbeat is when the lease was last renewed; zero if it was not since the node restarted.
 	LastHeartbeat time.Time
-	// TTL is the silence after which the call is given up, Expires when that will be.
+	// TTL is the time without a heartbeat after which the call is lost. Expires is when that will be.
 	TTL     time.Duration
 	Expires time.Time
 }
 
-// Silent reports whether the worker of a call was not heard of for so long that the call may be given up soon; never for nil.
+// Silent reports whether the worker has sent no heartbeat for half of the TTL. It returns false for nil.
 func (l *Lease) Silent(now time.Time) bool { return l != nil && now.Sub(l.LastHeartbeat) > l.TTL/2 }
 
 // callHeap orders by priority, then by the age of the task, then by arrival.
@@ -78,7 +78,7 @@ func (t *Queued) before(u *Queued) bool {
 	return t.order < u.order
 }
 
-// Push and Pop are for container/heap.
+// Push implements heap.Interface.
 func (q *callHeap) Push(x any) {
 	if t, ok := x.(*Queued); ok {
 		t.index = len(*q)
@@ -86,7 +86,7 @@ func (q *callHeap) Push(x any) {
 	}
 }
 
-// Pop removes the last element.
+// Pop implements heap.Interface.
 func (q *callHeap) Pop() any {
 	last := (*q)[len(*q)-1]
 	(*q)[len(*q)-1] = nil
@@ -102,7 +102,7 @@ const (
 	low
 )
 
-// Urgency orders the priorities of tasks, the most urgent first; an unknown one is normal.
+// Urgency returns the rank of a task's priority, 0 for the most urgent. An unknown priority is normal.
 func Urgency(priority string) int {
 	switch priority {
 	case "critical":

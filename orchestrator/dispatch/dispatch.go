@@ -1,8 +1,8 @@
-// Package dispatch brings ready calls and workers together, in memory: calls wait in lanes by priority and age, workers wait with
-// long polls, and a call that a worker has is a lease until the worker is silent for too long.
+// Package dispatch assigns ready calls to workers, in memory. Calls wait in lanes by priority and age. Workers wait with long
+// polls. A call that a worker holds is a lease, which expires if the worker is silent for too long.
 //
-// A Dispatcher has no lock and no goroutine. Its owner calls it with the owner's lock held, and is called back (Owner) under the same
-// lock; nothing in it blocks, because a Poller has room for the one delivery that it gets.
+// A Dispatcher has no lock and no goroutine. The caller must hold the lock of the owner, and the dispatcher calls the owner
+// (Owner) under the same lock. Nothing in it blocks, because the channel of a Poller has room for its only delivery.
 package dispatch
 
 import (
@@ -16,46 +16,47 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// Owner is the owner of the tasks whose calls are dispatched.
+// Owner owns the tasks whose calls are dispatched.
 type Owner interface {
-	// Halted reports whether no calls are handed out now, Paused whether those of a lane are not.
+	// Halted reports whether all dispatch is paused, Paused whether that of a lane is.
 	Halted() bool
 	Paused(l Lane) bool
-	// Lease gives a call that has left its queue to a worker (Dispatcher.AddLease) and describes it; false when a decision that is on its
-	// way to the log has overtaken it.
+	// Lease leases a call that was dequeued to a worker (Dispatcher.AddLease), and returns its offer. It returns false if the
+	// call changed because of a decision that is being written to the log.
 	Lease(q *Queued, worker string) (Offer, bool)
-	// Requeue queues a call again that its worker has never seen.
+	// Requeue queues a call again that its worker never received.
 	Requeue(worker string, call work.Ref)
 }
 
-// Config says what a dispatcher works with. All fields are required.
+// Config configures a Dispatcher. All fields are required.
 type Config struct {
 	Owner Owner
-	// Now is the time.
+	// Now returns the current time.
 	Now func() time.Time
-	// OfflineAfter is how long a worker may not be heard of until no call is expected to reach it.
+	// OfflineAfter is the silence after which a worker counts as offline.
 	OfflineAfter time.Duration
-	// LastBatch is the number before that of the first batch: no number may be used twice, also not by an earlier process.
+	// LastBatch is the number before the first batch. Batch numbers must be unique, also across restarts.
 	LastBatch uint64
 }
 
-// Dispatcher hands calls to workers. Its queued calls are exactly the ready calls that a worker may take, but for the pauses of
-// the node, of queues and of tools.
+// Dispatcher assigns calls to workers. Its queued calls are exactly the ready calls that a worker may take, apart from pauses
+// of the node, of queues and of tools.
 type Dispatcher struct {
 	cfg     Config
 	lanes   map[Lane]*callHeap
 	workers map[string]*Worker
-	// loads are those of workers that are known, and of those that had calls before a restart and have not been heard of yet.
+	// loads has an entry for every known worker, and for every worker that held calls before a restart and has not been heard
+	// of yet.
 	loads   map[string]*load
 	pollers pollers
-	// fresh holds the lanes with calls that no poller was offered yet, told the workers with cancellations that
-	// they have not heard of.
+	// fresh holds the lanes with calls that were not offered to any poller yet. cancelled holds the workers with undelivered
+	// cancellations.
 	fresh     map[Lane]bool
 	cancelled []string
 	order     uint64
 	running   int
 	shares    shares
-	// batch is the number of the last batch.
+	// batch is the number of the newest batch.
 	batch uint64
 }
 
@@ -67,7 +68,7 @@ func New(cfg Config) *Dispatcher {
 	}
 }
 
-// Enqueue queues a ready call. Priority is that of its task, age when the task was made.
+// Enqueue queues a ready call. priority is that of its task, age is when the task was created.
 func (d *Dispatcher) Enqueue(c *Calls, step string, attempt int, l Lane, priority string, age time.Time) *Queued {
 	d.Remove(c, step)
 	d.order++
@@ -86,7 +87,7 @@ func (d *Dispatcher) Enqueue(c *Calls, step string, attempt int, l Lane, priorit
 	return t
 }
 
-// Remove takes the call of a step out of its queue, if it is there.
+// Remove removes the call of a step from its queue, if it is queued.
 func (d *Dispatcher) Remove(c *Calls, step string) {
 	t := c.Queued[step]
 	if t == nil {
@@ -100,14 +101,14 @@ func (d *Dispatcher) Remove(c *Calls, step string) {
 	}
 }
 
-// RemoveAll takes all calls of a task out of their queues.
+// RemoveAll removes all calls of a task from their queues.
 func (d *Dispatcher) RemoveAll(c *Calls) {
 	for step := range c.Queued {
 		d.Remove(c, step)
 	}
 }
 
-// Refresh lets the calls of all lanes be offered again to those who wait.
+// Refresh offers the calls of all lanes to the waiting workers again at the next Dispatch.
 func (d *Dispatcher) Refresh() { d.refresh(func(Lane) bool { return true }) }
 
 func (d *Dispatcher) refresh(which func(Lane) bool) {
@@ -118,7 +119,7 @@ func (d *Dispatcher) refresh(which func(Lane) bool) {
 	}
 }
 
-// dequeue hands out up to p.Free calls.
+// dequeue removes up to p.Free calls from their queues and leases them to the worker.
 func (d *Dispatcher) dequeue(p work.Poll) []Offer {
 	if d.cfg.Owner.Halted() {
 		return nil
@@ -137,7 +138,7 @@ func (d *Dispatcher) dequeue(p work.Poll) []Offer {
 	return offers
 }
 
-// best returns the best queued call that a worker can take, nil when there is none.
+// best returns the first queued call that a worker can take, nil if there is none.
 func (d *Dispatcher) best(p work.Poll) *Queued {
 	var best *Queued
 	w := d.workers[p.Worker]
@@ -149,7 +150,7 @@ func (d *Dispatcher) best(p work.Poll) *Queued {
 	return best
 }
 
-// open reports whether calls of the lane may go to the worker now.
+// open reports whether the worker may take calls of the lane now.
 func (d *Dispatcher) open(l Lane, p work.Poll) bool {
 	served := slices.Contains(queuesOf(p), l.Queue)
 	able := len(p.Tools) == 0 || slices.Contains(p.Tools, l.Tool)
@@ -159,7 +160,7 @@ func (d *Dispatcher) open(l Lane, p work.Poll) bool {
 	return served && able && l.matches(p.Agent) && !d.cfg.Owner.Paused(l)
 }
 
-// AddLease puts a call into the hands of its worker for one lease; nobody else can have it meanwhile.
+// AddLease leases a call to its worker. No other worker can hold it meanwhile.
 func (d *Dispatcher) AddLease(c *Calls, l *Lease) {
 	d.Remove(c, l.Step)
 	l.LastHeartbeat = d.cfg.Now()
@@ -177,7 +178,7 @@ func (d *Dispatcher) AddLease(c *Calls, l *Lease) {
 	}
 }
 
-// EndLease ends the lease of a step whose call is over, if it has one.
+// EndLease ends the lease of a step whose call has ended, if it has one.
 func (d *Dispatcher) EndLease(c *Calls, step string) {
 	l := c.Leases[step]
 	if l == nil {
@@ -200,16 +201,16 @@ func (d *Dispatcher) EndLease(c *Calls, step string) {
 	d.running = max(d.running-1, 0)
 }
 
-// Running is how many calls workers have.
+// Running returns how many calls are leased.
 func (d *Dispatcher) Running() int { return d.running }
 
-// Waiting is how many workers wait for calls.
+// Waiting returns how many workers wait for calls.
 func (d *Dispatcher) Waiting() int { return len(d.pollers.byWorker) }
 
-// QueuedIn counts the calls that wait in a queue.
+// QueuedIn returns how many calls wait in a queue.
 func (d *Dispatcher) QueuedIn(queue string) (n int) { return d.Lengths()[queue] }
 
-// Lengths counts the calls that wait, by queue.
+// Lengths returns how many calls wait, by queue.
 func (d *Dispatcher) Lengths() map[string]int {
 	lengths := map[string]int{}
 	for l, q := range d.lanes {
@@ -218,7 +219,7 @@ func (d *Dispatcher) Lengths() map[string]int {
 	return lengths
 }
 
-// Leftovers returns the sizes of what is empty when no call waits or runs.
+// Leftovers returns the sizes of the tables that are empty when no call is queued or leased.
 func (d *Dispatcher) Leftovers() map[string]int {
 	return map[string]int{"lanes": len(d.lanes), "loads": len(d.loads) - len(d.workers), "running": d.running}
 }

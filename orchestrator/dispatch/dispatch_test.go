@@ -14,7 +14,7 @@ import (
 
 func noon() time.Time { return time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC) }
 
-// yard is a dispatcher with its owner, who gives every call away that is not overtaken.
+// yard is a dispatcher with its owner, which leases every call that is not overtaken.
 type yard struct {
 	*dispatch.Dispatcher
 
@@ -70,7 +70,7 @@ func stepsOf(d dispatch.Delivery) []string {
 	return steps
 }
 
-// poll asks at once for calls, and returns their steps.
+// poll polls without waiting and returns the steps of the calls.
 func (y *yard) poll(p work.Poll) []string {
 	d, _ := y.Poll(p)
 	return stepsOf(d)
@@ -222,7 +222,7 @@ func TestWaiting(t *testing.T) {
 	assert.Zero(t, y.Waiting())
 }
 
-// What was lost on its way to a worker is taken back: when the worker asks again without it, or nobody was there.
+// A lost delivery is requeued: when the worker polls again without it, or when nobody received it.
 func TestLostDeliveries(t *testing.T) {
 	t.Parallel()
 	y := newYard()

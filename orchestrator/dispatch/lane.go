@@ -8,23 +8,24 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// Lane is what a worker serves: the calls of one tool in one queue for one identity, suspects apart, and those for agents apart.
+// Lane identifies a queue of equivalent calls: of one tool in one named queue for one identity. Suspects, and calls for agents,
+// have lanes of their own.
 type Lane struct {
 	Queue, Tool string
-	// Suspect is set for calls that have lost workers: no worker has two of them at the same time.
+	// Suspect is set for calls that have lost workers. No worker gets two of them at the same time.
 	Suspect bool
-	// Agents is the selection of agents that the calls are for; "" for workers.
+	// Agents is the Selection of agents that the calls are for; "" for workers.
 	Agents string
-	// Requester is whose calls they are, Share the identity in whose share they count.
+	// Requester is whose calls they are. Share is the identity whose share they count against.
 	Requester, Share string
-	// Operator is set when they are those of somebody for whom slots are reserved.
+	// Operator is set for an identity that may use the reserved slots.
 	Operator bool
 }
 
 // selectionSeparator separates the parts of a selection in a lane.
 const selectionSeparator = "\x1f"
 
-// Selection is what a lane knows of the agents that its calls are for; "" stands for workers.
+// Selection returns the key of a selection of agents in a Lane; "" stands for workers.
 func Selection(a *events.Agents) string {
 	if a == nil {
 		return ""
@@ -32,8 +33,8 @@ func Selection(a *events.Agents) string {
 	return strings.Join(append([]string{a.Agent, a.Type}, a.Requires...), selectionSeparator)
 }
 
-// matches reports whether a poll is from somebody whom the calls of the lane are for. It is asked for every lane and every
-// call that is handed out, so it makes nothing.
+// matches reports whether the sender of a poll may take calls of the lane. It runs for every lane and every dispatched call, so
+// it does not allocate.
 func (l Lane) matches(p *work.Agent) bool {
 	if l.Agents == "" || p == nil {
 		return l.Agents == "" && p == nil
@@ -55,7 +56,7 @@ func (l Lane) matches(p *work.Agent) bool {
 	return true
 }
 
-// Matches reports whether an agent is among those that are selected, and works for whoever asks.
+// Matches reports whether a selection includes an agent, and the agent works for the requester.
 func Matches(p *work.Agent, a *events.Agents, requester string) bool {
 	if !p.WorksFor(requester) || a.Agent != "" && a.Agent != p.Name || a.Type != "" && a.Type != p.Type {
 		return false

@@ -8,7 +8,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// Offer is a call whose large arguments still lie in the blob store.
+// Offer is a call whose large arguments are still in the blob store.
 type Offer struct {
 	Call         work.Call
 	Args, Handed events.Value
@@ -16,7 +16,7 @@ type Offer struct {
 	Answers      []*statemachine.Question
 }
 
-// Delivery is what a poll brings, before large values are fetched.
+// Delivery is the answer to a poll before large values are fetched.
 type Delivery struct {
 	// Number is the number of the batch, 0 for one without calls.
 	Number uint64
@@ -24,26 +24,26 @@ type Delivery struct {
 	Cancel []work.Ref
 }
 
-// Empty reports whether there is nothing to bring.
+// Empty reports whether it contains nothing.
 func (d Delivery) Empty() bool { return len(d.Offers) == 0 && len(d.Cancel) == 0 }
 
-// Poller is a worker that waits for work. A worker that waits was offered all that there was before, so only the lanes with new
-// calls, and the workers with new cancellations, are looked at.
+// Poller is a worker that waits for calls. It was offered everything that was queued before. So only lanes with new calls, and
+// workers with new cancellations, are checked.
 type Poller struct {
-	// Out brings the delivery that ends the wait.
+	// Out receives the delivery that ends the wait.
 	Out chan Delivery
 
 	poll work.Poll
-	// element is its place among those who can take calls, nil for a worker without a free slot.
+	// element is its element in pollers.queue, nil for a worker without a free slot.
 	element *list.Element
 }
 
-// pollers holds the workers that wait, each with one poll.
+// pollers holds the waiting workers, each with one poll.
 type pollers struct {
 	byWorker map[string]*Poller
-	// queue holds those who can take calls, the one that has waited longest first.
+	// queue holds the pollers that can take calls, the longest waiting first.
 	queue *list.List
-	// serving counts those in queue by the queues that they serve.
+	// serving counts the pollers in queue by the queues that they serve.
 	serving map[string]int
 }
 
@@ -59,7 +59,7 @@ func queuesOf(p work.Poll) []string {
 	return p.Queues
 }
 
-// add keeps a poller whose worker has no other poll.
+// add adds a poller whose worker has no other poll.
 func (w *pollers) add(p *Poller) {
 	w.byWorker[p.poll.Worker] = p
 	if p.poll.Free <= 0 {
@@ -71,7 +71,7 @@ func (w *pollers) add(p *Poller) {
 	}
 }
 
-// remove takes a poller out; one that is no longer in does nothing.
+// remove removes a poller. It does nothing if the poller was removed before.
 func (w *pollers) remove(p *Poller) {
 	if w.byWorker[p.poll.Worker] == p {
 		delete(w.byWorker, p.poll.Worker)
@@ -88,8 +88,8 @@ func (w *pollers) remove(p *Poller) {
 	}
 }
 
-// supersede answers the older poll of a worker, which has one at a time: what it would bring is lost,
-// because nobody waits for it any more.
+// supersede ends the older poll of a worker, which has one at a time. Its delivery is empty, because nobody waits for it any
+// more.
 func (w *pollers) supersede(worker string) {
 	if p := w.byWorker[worker]; p != nil {
 		w.remove(p)
@@ -97,7 +97,8 @@ func (w *pollers) supersede(worker string) {
 	}
 }
 
-// Poll returns what there is for a worker, or what waits for it until Leave: nil when the poll does not wait.
+// Poll returns the delivery for a worker, or a Poller that waits for it until EndPoll. The Poller is nil if the poll does not
+// wait.
 func (d *Dispatcher) Poll(p work.Poll) (Delivery, *Poller) {
 	w := d.Touch(p.Worker, p.Queues, d.cfg.Now())
 	w.Agent, w.slots = p.Agent, p.Slots
@@ -111,7 +112,7 @@ func (d *Dispatcher) Poll(p work.Poll) (Delivery, *Poller) {
 	return Delivery{}, waiting
 }
 
-// EndPoll ends the wait of a poller and returns what it was given in that moment.
+// EndPoll ends the wait of a poller, and returns the delivery that it got in that moment.
 func (d *Dispatcher) EndPoll(p *Poller) Delivery {
 	d.pollers.remove(p)
 	select {
@@ -122,7 +123,7 @@ func (d *Dispatcher) EndPoll(p *Poller) Delivery {
 	}
 }
 
-// RequeueDelivery takes back what could not be delivered.
+// RequeueDelivery requeues what could not be delivered.
 func (d *Dispatcher) RequeueDelivery(worker string, back Delivery) {
 	if w := d.workers[worker]; w != nil {
 		w.cancel = append(back.Cancel, w.cancel...)
@@ -134,7 +135,7 @@ func (d *Dispatcher) RequeueDelivery(worker string, back Delivery) {
 	d.Dispatch()
 }
 
-// RequeueBatch takes back the calls of a batch that has found nobody.
+// RequeueBatch requeues the calls of a batch that nobody received.
 func (d *Dispatcher) RequeueBatch(no uint64) {
 	for name, w := range d.workers {
 		if w.sentBatch == no {
@@ -145,7 +146,7 @@ func (d *Dispatcher) RequeueBatch(no uint64) {
 	}
 }
 
-// Cancel lets a worker stop a call.
+// Cancel tells a worker to stop a call.
 func (d *Dispatcher) Cancel(worker string, call work.Ref) {
 	if w := d.workers[worker]; w != nil {
 		w.cancel = append(w.cancel, call)
@@ -153,7 +154,7 @@ func (d *Dispatcher) Cancel(worker string, call work.Ref) {
 	}
 }
 
-// nextDelivery hands out what there is for a poll.
+// nextDelivery returns the delivery for a poll.
 func (d *Dispatcher) nextDelivery(p work.Poll) Delivery {
 	now := Delivery{Offers: d.dequeue(p), Cancel: d.dequeueCancels(p.Worker)}
 	w := d.workers[p.Worker]
@@ -168,14 +169,14 @@ func (d *Dispatcher) nextDelivery(p work.Poll) Delivery {
 	return now
 }
 
-// requeueIfLost takes the calls of the last batch of a worker back if it was lost on its way.
+// requeueIfLost requeues the calls of a worker's last batch if the worker has not received it.
 func (d *Dispatcher) requeueIfLost(p work.Poll, w *Worker) {
 	if p.LastBatch != 0 && w.sentBatch != 0 && w.sentBatch != p.LastBatch {
 		d.requeueLast(p.Worker, w)
 	}
 }
 
-// requeueLast takes the calls of the last batch of a worker back.
+// requeueLast requeues the calls of a worker's last batch.
 func (d *Dispatcher) requeueLast(name string, w *Worker) {
 	for _, ref := range w.sentCalls {
 		d.cfg.Owner.Requeue(name, ref)
@@ -193,7 +194,7 @@ func (d *Dispatcher) dequeueCancels(worker string) []work.Ref {
 	return refs
 }
 
-// Dispatch serves the workers that wait.
+// Dispatch serves the waiting workers.
 func (d *Dispatcher) Dispatch() {
 	for _, worker := range d.cancelled {
 		if p := d.pollers.byWorker[worker]; p != nil {
@@ -211,7 +212,7 @@ func (d *Dispatcher) Dispatch() {
 	clear(d.fresh)
 }
 
-// hasFreshCalls forgets the lanes without calls that a waiting worker might get, and reports whether any is left.
+// hasFreshCalls removes the fresh lanes without calls that a waiting worker might get, and reports whether any is left.
 func (d *Dispatcher) hasFreshCalls() bool {
 	for l := range d.fresh {
 		if d.lanes[l] == nil || d.pollers.serving[l.Queue] == 0 || d.cfg.Owner.Halted() || d.cfg.Owner.Paused(l) {
@@ -221,7 +222,7 @@ func (d *Dispatcher) hasFreshCalls() bool {
 	return len(d.fresh) > 0
 }
 
-// wanted reports whether there are new calls for a poll.
+// wanted reports whether a poll can get new calls.
 func (d *Dispatcher) wanted(p work.Poll) bool {
 	for l := range d.fresh {
 		if d.open(l, p) {
@@ -231,7 +232,7 @@ func (d *Dispatcher) wanted(p work.Poll) bool {
 	return false
 }
 
-// serve answers a poller if there is anything for it.
+// serve delivers to a poller if there is anything for it.
 func (d *Dispatcher) serve(p *Poller) {
 	if now := d.nextDelivery(p.poll); !now.Empty() {
 		d.pollers.remove(p)

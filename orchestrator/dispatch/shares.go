@@ -2,17 +2,17 @@ package dispatch
 
 import "slices"
 
-// shares counts the calls that run for each identity, and keeps one of them from having all workers for itself (ADR 0021). Agents count
-// in the share of the identity that has registered them.
+// shares counts the running calls of each identity, and keeps one identity from occupying all workers (ADR 0021). Agents count
+// against the share of the identity that registered them.
 type shares struct {
 	running map[string]int
-	// urgent holds the lanes of critical calls that were kept from a last slot because another call of their identity runs.
+	// urgent holds the lanes of critical calls that were refused a last slot because another call of their identity runs.
 	urgent map[string]map[Lane]bool
 }
 
 func newShares() shares { return shares{running: map[string]int{}, urgent: map[string]map[Lane]bool{}} }
 
-// prefer orders two calls for the same slot: by priority, then the one whose identity has fewer calls running, then by age.
+// prefer reports whether t comes before u: by priority, then by fewer running calls of the identity, then by age.
 func (s shares) prefer(t, u *Queued) bool {
 	if a, b := t.Lane.Share, u.Lane.Share; t.priority == u.priority && a != b && s.running[a] != s.running[b] {
 		return s.running[a] < s.running[b]
@@ -20,7 +20,7 @@ func (s shares) prefer(t, u *Queued) bool {
 	return t.before(u)
 }
 
-// admit reports whether a worker may have a call now: its last free slots are kept from all but operators.
+// admit reports whether a worker may take a call now. Its last free slots are reserved.
 func (s shares) admit(t *Queued, w *Worker) bool {
 	if w == nil || t.Lane.Operator {
 		return true
@@ -40,11 +40,11 @@ func (s shares) admit(t *Queued, w *Worker) bool {
 	return false
 }
 
-// manySlots is how many slots a worker has that keeps one of them for critical calls.
+// manySlots is the number of slots from which on a worker reserves one for critical calls.
 const manySlots = 4
 
-// reserved returns how many free slots of the worker are for operators alone, and how many for them and for critical calls of
-// agents of which no other call runs. One that has a single slot keeps none.
+// reserved returns how many slots of the worker are reserved for operators, and how many for operators and for critical calls
+// of identities that have no other call running. A worker with a single slot reserves none.
 func (w *Worker) reserved() (operators, urgent int) {
 	switch {
 	case w.slots >= manySlots:
@@ -56,7 +56,7 @@ func (w *Worker) reserved() (operators, urgent int) {
 	}
 }
 
-// addUrgent notes that a critical call of the lane waits until no other call of its identity runs.
+// addUrgent records that a critical call of the lane waits until no other call of its identity runs.
 func (s shares) addUrgent(l Lane) {
 	if s.urgent[l.Share] == nil {
 		s.urgent[l.Share] = map[Lane]bool{}
@@ -64,7 +64,7 @@ func (s shares) addUrgent(l Lane) {
 	s.urgent[l.Share][l] = true
 }
 
-// release counts a call of an identity out, and returns the lanes that have waited for it to be the last one.
+// release subtracts a running call of an identity. If it was the last one, it returns the lanes that waited for that.
 func (s shares) release(share string) (urgent map[Lane]bool) {
 	if s.running[share]--; s.running[share] > 0 {
 		return nil
@@ -75,7 +75,7 @@ func (s shares) release(share string) (urgent map[Lane]bool) {
 	return urgent
 }
 
-// ReservedBy returns a worker that keeps its last free slot from a queued call, "" when none does.
+// ReservedBy returns a worker that reserves its last free slot against a queued call, "" if none does.
 func (d *Dispatcher) ReservedBy(t *Queued) string {
 	if t == nil {
 		return ""

@@ -10,37 +10,38 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// Worker is what is known of a worker.
+// Worker is a worker, or an agent, that was heard of.
 type Worker struct {
 	*load
 
 	Queues []string
-	// Agent is who it is, nil for a worker.
+	// Agent describes the agent, nil for a worker.
 	Agent *work.Agent
 	// Seen is when it was last heard of.
 	Seen time.Time
 
 	cancel []work.Ref
-	// slots is how many calls it can have, 0 when it has not said so. refused is set when one of them was kept from a call.
+	// slots is how many calls it can hold, 0 if that is not known. reserving is set if it has refused a call for a reserved
+	// slot.
 	slots     int
 	reserving bool
-	// sentBatch is the number of the last batch with calls, given are those calls.
+	// sentBatch is the number of the last batch with calls. sentCalls are those calls.
 	sentBatch uint64
 	sentCalls []work.Ref
 }
 
-// Running is how many calls the worker has.
+// Running returns how many calls the worker holds.
 func (w *Worker) Running() int { return w.leases }
 
-// load counts the calls that a worker has.
+// load counts the calls that a worker holds.
 type load struct {
-	// leases are all of them, suspects those that have lost workers.
+	// leases counts all of them, suspects those that have lost workers.
 	leases, suspects int
 	// calls are those of an agent; nil for a worker.
 	calls map[work.Ref]bool
 }
 
-// add notes a call of an agent.
+// add records a call of an agent.
 func (l *load) add(call work.Ref) {
 	if l.calls == nil {
 		l.calls = map[work.Ref]bool{}
@@ -48,7 +49,7 @@ func (l *load) add(call work.Ref) {
 	l.calls[call] = true
 }
 
-// Touch notes that a worker is there, and which queues it serves.
+// Touch records that a worker was heard of, and which queues it serves. It registers a new worker.
 func (d *Dispatcher) Touch(name string, queues []string, now time.Time) *Worker {
 	w := d.workers[name]
 	if w == nil {
@@ -63,7 +64,7 @@ func (d *Dispatcher) Touch(name string, queues []string, now time.Time) *Worker 
 	return w
 }
 
-// loadOf is the load of a worker, be it known or not.
+// loadOf returns the load of a worker, whether it is known or not.
 func (d *Dispatcher) loadOf(worker string) *load {
 	if d.loads[worker] == nil {
 		d.loads[worker] = &load{}
@@ -71,13 +72,13 @@ func (d *Dispatcher) loadOf(worker string) *load {
 	return d.loads[worker]
 }
 
-// Forget drops a worker. What calls it has stay counted.
+// Forget removes a worker. The calls that it holds still count.
 func (d *Dispatcher) Forget(worker string) {
 	delete(d.workers, worker)
 	d.pruneLoad(worker)
 }
 
-// ForgetIdle drops the workers without calls that were not heard of for longer than a time.
+// ForgetIdle removes the workers that hold no calls and were not heard of for longer than after.
 func (d *Dispatcher) ForgetIdle(now time.Time, after time.Duration) {
 	for name, w := range d.workers {
 		if now.Sub(w.Seen) > after && w.leases == 0 {
@@ -86,7 +87,7 @@ func (d *Dispatcher) ForgetIdle(now time.Time, after time.Duration) {
 	}
 }
 
-// pruneLoad drops the load of a worker that is not known and has no calls.
+// pruneLoad removes the load of a worker that is not known and holds no calls.
 func (d *Dispatcher) pruneLoad(worker string) {
 	if d.workers[worker] == nil && d.loads[worker] != nil && d.loads[worker].leases == 0 {
 		delete(d.loads, worker)
@@ -99,7 +100,7 @@ func (d *Dispatcher) Workers() iter.Seq2[string, *Worker] { return maps.All(d.wo
 // Worker returns a known worker, nil for any other.
 func (d *Dispatcher) Worker(name string) *Worker { return d.workers[name] }
 
-// CallsByAgent yields the agents that have calls, with these.
+// CallsByAgent yields the agents that hold calls, with those calls.
 func (d *Dispatcher) CallsByAgent() iter.Seq2[string, []work.Ref] {
 	return func(yield func(string, []work.Ref) bool) {
 		for worker, l := range d.loads {
@@ -110,7 +111,7 @@ func (d *Dispatcher) CallsByAgent() iter.Seq2[string, []work.Ref] {
 	}
 }
 
-// CallsOf returns the calls that an agent has, in no particular order.
+// CallsOf returns the calls that an agent holds, in no particular order.
 func (d *Dispatcher) CallsOf(agent string) []work.Ref {
 	if d.loads[agent] == nil {
 		return nil
@@ -118,10 +119,10 @@ func (d *Dispatcher) CallsOf(agent string) []work.Ref {
 	return slices.Collect(maps.Keys(d.loads[agent].calls))
 }
 
-// Offline reports whether a worker was not heard of for longer than one that lives ever takes.
+// Offline reports whether a worker has been silent for longer than any live worker would be.
 func (d *Dispatcher) Offline(w *Worker) bool { return d.cfg.Now().Sub(w.Seen) >= d.cfg.OfflineAfter }
 
-// Served reports whether a worker that was heard of lately serves a queue.
+// Served reports whether an online worker serves a queue.
 func (d *Dispatcher) Served(queue string) bool {
 	for _, w := range d.workers {
 		if slices.Contains(w.Queues, queue) && !d.Offline(w) {
@@ -131,12 +132,12 @@ func (d *Dispatcher) Served(queue string) bool {
 	return false
 }
 
-// AgentOnline reports whether an agent that may take a call was heard of lately.
+// AgentOnline reports whether an agent that may take a call is online.
 func (d *Dispatcher) AgentOnline(a *events.Agents, requester string) bool {
 	return d.anyAgent(func(p *work.Agent) bool { return Matches(p, a, requester) })
 }
 
-// OnlineForOthers reports whether agents that could take a call were heard of lately, and none that may.
+// OnlineForOthers reports whether matching agents are online, but all of them work for other identities.
 func (d *Dispatcher) OnlineForOthers(a *events.Agents, requester string) bool {
 	return !d.AgentOnline(a, requester) && d.anyAgent(func(p *work.Agent) bool { return Matches(p, a, p.For) })
 }
