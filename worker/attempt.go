@@ -22,44 +22,44 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// attempt is one call on its way through this worker.
+// attempt is one call in this worker.
 type attempt struct {
 	work.Call
 	tool tools.Tool
 	spec tools.Spec
 	args json.RawMessage
-	// secrets are those of the call, nil for none; given are the arguments with them, nil for the same.
+	// secrets are the secrets of the call, nil for none. given are the arguments with secrets, nil if there are none.
 	secrets atomic.Pointer[secret.Set]
 	given   json.RawMessage
 	paths   map[string]string
 	env     tools.Env
 	// asked is the call as the policy sees it.
 	asked policy.Call
-	// root is that of the worker without the workspaces of other identities.
+	// root is the root of the worker without the workspaces of other identities.
 	root *pathguard.Root
-	// began is when the call was taken, later when its tool was called.
+	// began is when the call was received, later when its tool was called.
 	began time.Time
-	// cancel ends the context of the call; finish takes the outcome, once.
+	// cancel ends the context of the call. finish receives the outcome, once.
 	cancel context.CancelCauseFunc
 	finish func(work.Outcome)
 
-	// begun is when the time of the call began: when the owner was asked to note its start, or else its tool was called.
+	// begun is when the time limit of the call started: when Start was sent to the owner, or else when its tool was called.
 	begun time.Time
 	// renewed is when the lease was last renewed, in uptime.
 	renewed atomic.Int64
-	// inTool is set once the tool was called, over is closed when that has returned or was given up.
+	// inTool is set once the tool was called. over is closed when the tool has returned or was abandoned.
 	inTool atomic.Bool
 	over   chan struct{}
 
-	// settled is set by who makes the outcome: the call itself, or who gives it up.
+	// settled is set by whoever produces the outcome: the call itself, or the code that abandons it.
 	settled atomic.Bool
-	// dropped means that nobody wants the outcome.
+	// dropped means that the outcome must not be reported.
 	dropped atomic.Bool
-	// progress is the newest, told the one that was sent last.
+	// progress is the newest progress, told the last one that was sent.
 	progress, told atomic.Pointer[work.Progress]
 	// tail is the newest output of its programs.
 	tail tail
-	// effect is that of this very call, nil before it is known and where it is that of the contract.
+	// effect is the effect of this particular call, nil while it is unknown or if it is that of the tool.
 	effect atomic.Pointer[tools.Effect]
 
 	mu    sync.Mutex
@@ -82,14 +82,14 @@ func (a *attempt) impact() []string {
 	return names
 }
 
-// ordered reports whether the owner takes the call for one with effects for a reason that is not the contract of
-// the tool: the plan, or a newer contract.
+// ordered reports whether the owner assumes effects that the tool's own spec does not declare, because of the plan or of a
+// newer spec.
 func (a *attempt) ordered() bool {
 	owners := tools.Effect(a.Effect)
 	return owners.AtMostOnce() && (a.Declared || owners != a.spec.Effect)
 }
 
-// resolved returns the effect of this very call, "" before it is known and where it is that of the contract.
+// resolved returns the effect of this particular call, "" while it is unknown or if it is that of the tool.
 func (a *attempt) resolved() string {
 	if effect := a.effect.Load(); effect != nil {
 		return string(*effect)
@@ -97,7 +97,7 @@ func (a *attempt) resolved() string {
 	return ""
 }
 
-// record keeps a fact for the case that the call succeeds.
+// record adds a fact, which is reported if the call succeeds.
 func (a *attempt) record(kind events.Kind, data events.Payload) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -106,21 +106,21 @@ func (a *attempt) record(kind events.Kind, data events.Payload) {
 	}
 }
 
-// spawn keeps the child that the call asks for, for the case that it succeeds.
+// spawn sets the child of the call, which is reported if the call succeeds.
 func (a *attempt) spawn(s tools.Spawn) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.child = &s
 }
 
-// takeChild returns the child that the call has asked for, nil for none.
+// takeChild returns the child that the call has set, nil for none.
 func (a *attempt) takeChild() *tools.Spawn {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.child
 }
 
-// takeFacts returns the facts so far. What a tool records later is lost.
+// takeFacts returns the facts so far. Facts that the tool records later are lost.
 func (a *attempt) takeFacts() []events.Event {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -129,7 +129,7 @@ func (a *attempt) takeFacts() []events.Event {
 	return facts
 }
 
-// begin begins the time of the call, once.
+// begin starts the time limit of the call, once.
 func (a *attempt) begin() {
 	if a.begun.IsZero() {
 		a.begun = time.Now()
@@ -147,7 +147,7 @@ func (a *attempt) timeout() time.Duration {
 	}
 }
 
-// place is what the notes in the workspace of the call say that it belongs to.
+// place returns the context of the call for the notes in its workspace.
 func (a *attempt) place() string {
 	if a.Session != "" {
 		return "session"
@@ -155,12 +155,12 @@ func (a *attempt) place() string {
 	return a.Name
 }
 
-// untold reports whether there is progress that the owner does not know yet.
+// untold reports whether there is progress that was not sent to the owner.
 func (a *attempt) untold() bool {
 	return a.progress.Load() != a.told.Load() || a.tail.watched.Load()
 }
 
-// about is what a line of the log says about an attempt; cause may be nil.
+// about returns the log attributes of an attempt. cause may be nil.
 func (a *attempt) about(cause error) []slog.Attr {
 	attrs := []slog.Attr{
 		slog.String("task", string(a.Task)), slog.String("step", a.Step), slog.Int("attempt", a.Attempt), slog.String("tool", a.Tool),
@@ -193,7 +193,7 @@ func (a *attempt) withSecrets(values map[string]string) (json.RawMessage, error)
 	return json.Marshal(args)
 }
 
-// arguments are what the tool is called with.
+// arguments returns the arguments for the tool.
 func (a *attempt) arguments() json.RawMessage {
 	if a.given != nil {
 		return a.given
@@ -201,8 +201,9 @@ func (a *attempt) arguments() json.RawMessage {
 	return a.args
 }
 
-// guardObeyed returns what moves the places out of the project that a call has made and that make git or orch run or obey something:
-// PROTECTED_PATH says where the first of them is then. A call that a person has approved may make them.
+// guardObeyed returns a function to call when the call has ended. It moves places out of the project that the call has created
+// and that git or orch would execute or obey; its error PROTECTED_PATH names the new location of the first one. A call that a
+// person has approved may create them.
 func (a *attempt) guardObeyed() (ended func() error) {
 	if a.env.Approval != "" || len(a.env.Writable) == 0 {
 		return func() error { return nil }
@@ -224,7 +225,8 @@ func (a *attempt) guardObeyed() (ended func() error) {
 	}
 }
 
-// obeyed lists what git and orch obey in the project: repositories, what leads those to other settings, and settings of orch.
+// obeyed lists the places in the project that git and orch obey: repositories, files that point them to other settings, and
+// settings of orch.
 func (a *attempt) obeyed(repositories func(place string) []string) (found []string) {
 	for _, place := range a.env.Writable {
 		candidates := []string{filepath.Join(place, ".orch")}

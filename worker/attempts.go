@@ -7,15 +7,15 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// attemptTable holds the attempts that this worker has taken and not reported yet.
+// attemptTable holds the attempts that this worker has accepted and not reported yet.
 type attemptTable struct {
 	slots, maxUnreported int
 
 	mu       sync.Mutex
 	attempts map[work.Ref]*attempt
-	// executing counts the attempts whose tool runs; the others wait to be reported.
+	// executing counts the attempts with a running tool. The others wait to be reported.
 	executing int
-	// abandoned counts the calls that go on after their end, hanging those of each tool.
+	// abandoned counts the calls whose tools still run after their end, hanging counts them by tool.
 	abandoned int
 	hanging   map[string]int
 	// lease is the shortest lease seen, 0 before the first.
@@ -28,8 +28,8 @@ func newAttemptTable(cfg Config) *attemptTable {
 	return &attemptTable{slots: cfg.Concurrency, maxUnreported: cfg.MaxUnreported, attempts: map[work.Ref]*attempt{}, hanging: map[string]int{}}
 }
 
-// add takes an attempt in. known is true, and nothing changes, when it is there already; shorter is
-// true when its lease is the shortest so far.
+// add adds an attempt. known is true, and nothing changes, if it is there already. shorter is true if its lease is the shortest
+// so far.
 func (r *attemptTable) add(a *attempt) (known, shorter bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -47,16 +47,16 @@ func (r *attemptTable) add(a *attempt) (known, shorter bool) {
 // ended frees the slot of an attempt that now waits to be reported.
 func (r *attemptTable) ended() { r.change(func() { r.executing-- }) }
 
-// remove forgets an attempt whose report was answered.
+// remove removes an attempt whose report was answered.
 func (r *attemptTable) remove(ref work.Ref) { r.change(func() { delete(r.attempts, ref) }) }
 
-// abandon notes that a tool goes on after its call was given up.
+// abandon counts a tool that still runs after its call was abandoned.
 func (r *attemptTable) abandon(tool string) { r.hang(tool, 1) }
 
-// returned notes that an abandoned tool has returned after all.
+// returned uncounts an abandoned tool that has returned.
 func (r *attemptTable) returned(tool string) { r.hang(tool, -1) }
 
-// hang counts. A tool that returns just when it is abandoned may be heard to return first.
+// hang adds to the counts. A tool that returns just when it is abandoned may be uncounted first.
 func (r *attemptTable) hang(tool string, by int) {
 	r.change(func() {
 		r.abandoned += by
@@ -66,8 +66,8 @@ func (r *attemptTable) hang(tool string, by int) {
 	})
 }
 
-// hangs returns how many calls of a tool go on after their end, and whether that is as many as one tool
-// may have: half of the slots.
+// hangs returns how many abandoned calls of a tool still run, and whether that reaches the limit for one tool: half of the
+// slots.
 func (r *attemptTable) hangs(tool string) (n int, enough bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -75,7 +75,7 @@ func (r *attemptTable) hangs(tool string) (n int, enough bool) {
 	return n, n >= max(1, r.slots/2)
 }
 
-// stuck reports whether calls that go on after their end hold every slot.
+// stuck reports whether abandoned calls hold every slot.
 func (r *attemptTable) stuck() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -95,25 +95,25 @@ func (r *attemptTable) change(do func()) {
 	}
 }
 
-// free returns how many calls the worker can take now.
+// free returns how many calls the worker can accept now.
 func (r *attemptTable) free() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.room()
 }
 
-// room is free under the lock. As many tools as there are slots may be abandoned at no cost; each
-// further one keeps its slot, which bounds the goroutines of hanging tools.
+// room is free with mu held. Up to one abandoned tool per slot is not counted. Each further one keeps its slot, which bounds
+// the goroutines of hanging tools.
 func (r *attemptTable) room() int {
 	slots := r.slots - r.executing - max(0, r.abandoned-r.slots)
 	unreported := r.maxUnreported - (len(r.attempts) - r.executing)
 	return max(0, min(slots, unreported))
 }
 
-// onFree calls wake once, as soon as a slot is free, which may be now; nil takes the last one back.
+// onFree registers wake, which is called once as soon as a slot is free, possibly at once. Nil unregisters it.
 func (r *attemptTable) onFree(wake func()) { r.change(func() { r.wake = wake }) }
 
-// find returns the attempt that ref names, or nil.
+// find returns the attempt with a ref, or nil.
 func (r *attemptTable) find(ref work.Ref) *attempt {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -137,7 +137,7 @@ func (r *attemptTable) size() int {
 	return len(r.attempts)
 }
 
-// shortestLease returns the shortest lease seen, or a usual one before the first.
+// shortestLease returns the shortest lease seen, or a default before the first.
 func (r *attemptTable) shortestLease() time.Duration {
 	const usual = 30 * time.Second
 	r.mu.Lock()

@@ -20,11 +20,11 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// A gate is one step on the way of a call to its tool. Its error ends the call before the tool.
+// A gate is one check before a tool is called. An error ends the call.
 type gate func(*executor, context.Context, *attempt) error
 
-// pass takes a call through the gates, in this order, to its tool, and is the only way to a tool
-// (S0-002). Nothing before prepare changes anything.
+// pass runs a call through the gates, in this order, and then calls its tool. It is the only way to a tool (S0-002). Nothing
+// before prepare changes anything.
 func (x *executor) pass(ctx context.Context, a *attempt) (res result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -88,8 +88,8 @@ func (x *executor) check(_ context.Context, a *attempt) error {
 	return nil
 }
 
-// resolve confines the path fields to the root (S0-007). A path that is left out is the tool's to
-// choose, inside the workspace.
+// resolve confines the path fields to the root (S0-007). If a path is left out, the tool chooses one inside the workspace
+//
 func (x *executor) resolve(_ context.Context, a *attempt) error {
 	if len(a.spec.Paths) == 0 {
 		return nil
@@ -112,8 +112,8 @@ func (x *executor) resolve(_ context.Context, a *attempt) error {
 	return nil
 }
 
-// pathsOf yields the paths in the value of a field: the text, or "field[i]" for those of a list. A
-// field that is left out or empty has none.
+// pathsOf yields the paths in a field with their names: the field, or "field[i]" for those of a list. A field that is left out
+// or empty has none.
 func pathsOf(field string, value json.RawMessage) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		var path string
@@ -125,7 +125,7 @@ func pathsOf(field string, value json.RawMessage) iter.Seq2[string, string] {
 		}
 		var list []string
 		if json.Unmarshal(value, &list) != nil {
-			return // no path: the schema has decided about that
+			return // no path: the schema check has decided about that
 		}
 		for i, path := range list {
 			if !yield(field+"["+strconv.Itoa(i)+"]", path) {
@@ -142,7 +142,7 @@ func confine(root *pathguard.Root, access tools.Access, path string) (string, er
 	return root.Resolve(path)
 }
 
-// admit asks the policy for what does not depend on what the call would do: state gate, read-only node.
+// admit asks the policy about everything that does not depend on the effect of the call: state gate, read-only node.
 func (x *executor) admit(_ context.Context, a *attempt) error {
 	a.asked = policy.Call{
 		Task: a.Task, Spec: a.spec, State: a.env.State, Args: a.args,
@@ -168,7 +168,7 @@ func (x *executor) admit(_ context.Context, a *attempt) error {
 	return x.rules.Admit(a.asked)
 }
 
-// intend asks a tool whose calls differ what this one would do.
+// intend asks a tool with varying calls what this one would do.
 func (x *executor) intend(ctx context.Context, a *attempt) error {
 	tool, ok := a.tool.(tools.Intender)
 	if !ok {
@@ -185,8 +185,8 @@ func (x *executor) intend(ctx context.Context, a *attempt) error {
 	return nil
 }
 
-// decide asks the policy: limits, protected paths, secrets, approval. A call that needs an approval and
-// has none is parked; one for other arguments is void (M-3).
+// decide asks the policy about limits, protected paths, secrets and approvals. A call that needs an approval and has none is
+// parked. A grant for other arguments is void (M-3).
 func (x *executor) decide(_ context.Context, a *attempt) error {
 	a.asked.Program = x.program(a)
 	ask, err := x.rules.Decide(a.asked)
@@ -197,7 +197,7 @@ func (x *executor) decide(_ context.Context, a *attempt) error {
 	if err != nil {
 		return err
 	}
-	inState := slices.Contains(a.spec.Gate.States(), a.env.State) // a tool may ask where it must not run
+	inState := slices.Contains(a.spec.Gate.States(), a.env.State) // a tool may ask in a state in which it must not run
 	if a.Grant != nil && a.Grant.ArgsSHA256 == digest && (len(ask.Scopes) == 0 || a.Grant.Whole) && inState {
 		a.env.Approval = a.Grant.ID
 		return nil
@@ -208,8 +208,8 @@ func (x *executor) decide(_ context.Context, a *attempt) error {
 	}}
 }
 
-// inquire takes the secrets out of what a call asks and notes. Questions that nobody could answer, and a note that
-// cannot be kept, are its error.
+// inquire removes the secrets from the questions and the note of a call. Questions that nobody could answer, and a note that
+// cannot be stored, are errors of the call.
 func (x *executor) inquire(a *attempt, err error) error {
 	if noted, ok := errors.AsType[*tools.Noted](err); ok {
 		clean := &tools.Noted{Note: x.texts.cleanNote(a, noted.Note)}
@@ -234,7 +234,7 @@ func (x *executor) inquire(a *attempt, err error) error {
 	return clean
 }
 
-// hasNote reports whether an error of a tool brings a note, which nothing may take away.
+// hasNote reports whether an error of a tool contains a note, which must not be lost.
 func hasNote(err error) bool {
 	if _, ok := errors.AsType[*tools.Noted](err); ok {
 		return true
@@ -243,19 +243,19 @@ func hasNote(err error) bool {
 	return ok && len(asking.Note) > 0
 }
 
-// approvalError ends a call that waits for an approval.
+// approvalError ends a call that needs an approval.
 type approvalError struct {
 	fault *fault.Error
 	ask   work.ApprovalRequest
 }
 
-// Error is APPROVAL_REQUIRED with the reason.
+// Error returns APPROVAL_REQUIRED with the reason.
 func (p *approvalError) Error() string { return p.fault.Error() }
 
-// Unwrap gives the error its code.
+// Unwrap returns the coded error.
 func (p *approvalError) Unwrap() error { return p.fault }
 
-// prepare makes the workspace, and leaves the tool what the call may reach.
+// prepare creates the workspace, and tells the tool what the call may reach.
 func (x *executor) prepare(_ context.Context, a *attempt) error {
 	x.reach.veil(a)
 	a.env.Writable = existing(a.asked.Writable())
@@ -270,7 +270,7 @@ func (x *executor) prepare(_ context.Context, a *attempt) error {
 	return x.workspaces.Own(a.Context(), a.Requester)
 }
 
-// existing are the places that are there.
+// existing returns the places that exist.
 func existing(places []string) []string {
 	return slices.DeleteFunc(places, func(place string) bool {
 		_, err := os.Lstat(place)
@@ -278,10 +278,10 @@ func existing(places []string) []string {
 	})
 }
 
-// announce waits until the start of a call with effects is durable, because only then a crash can
-// leave the call in doubt and never make it run twice. What counts is the effect of this very call, so
-// that a SELECT or a GET is none; where the plan declares an effect, the stricter of both. Other calls wait when
-// the owner asks for it. A call that goes on elsewhere has begun before, and is never in doubt.
+// announce waits until the start of a call with effects is durable. Only then can a crash leave the call in doubt instead of
+// letting it run twice. The effect of this particular call counts, so that a SELECT or a GET has none; if the plan
+// declares an effect, the stricter of both counts. Other calls wait if the owner asks for it. A call that continues elsewhere
+// has started before, and is never in doubt.
 func (x *executor) announce(ctx context.Context, a *attempt) error {
 	effect := x.rules.Effect(a.asked)
 	if effect != a.spec.Effect {
@@ -293,7 +293,7 @@ func (x *executor) announce(ctx context.Context, a *attempt) error {
 	if !a.Announce && a.env.Approval == "" && !effect.AtMostOnce() && !a.ordered() {
 		return nil
 	}
-	a.begin() // the first request may be the one that counts
+	a.begin() // the owner may count from the first request
 	for failures := 0; ; failures++ {
 		err := x.owner.Start(ctx, work.Started{Ref: a.Ref, Worker: x.cfg.Name, Effect: string(effect), Timeout: a.timeout()})
 		switch {
@@ -314,7 +314,7 @@ func (x *executor) announce(ctx context.Context, a *attempt) error {
 	}
 }
 
-// panicked logs a panic with its stack and returns an error that shows nothing of it (S3-144).
+// panicked logs a panic with its stack, and returns an error without details of it (S3-144).
 func (x *executor) panicked(ctx context.Context, a *attempt, p any) error {
 	x.cfg.Logger.LogAttrs(ctx, slog.LevelError, "a tool panicked", append(a.about(nil),
 		slog.String("panic", x.texts.clean(a, fmt.Sprint(p))), slog.String("stack", x.texts.clean(a, string(debug.Stack()))))...)

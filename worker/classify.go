@@ -6,15 +6,15 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// The causes that decide a class where the code alone does not. No tool can return them.
+// The causes that determine a class where the code alone does not. No tool can return them.
 var (
 	errStopping = errors.New("the worker is stopping")
 	errNoTool   = errors.New("the catalogue has no such tool")
 	errNoReturn = errors.New("the tool has ended the goroutine of its call")
 )
 
-// classify returns the retry class of an error, "" for nil. Its list of codes is complete, so that a
-// new code cannot get a class by accident.
+// classify returns the retry class of an error, "" for nil. Its list of codes is complete, so that a new code cannot get a
+// class by accident.
 func classify(err error) string {
 	switch {
 	case err == nil:

@@ -11,10 +11,10 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// cleaner takes the secrets out of what leaves the worker, and bounds its size.
+// cleaner removes secrets from everything that leaves the worker, and limits its size.
 type cleaner struct{ *core }
 
-// redact takes the secrets of a call, nil for none, and all that look like one out of data.
+// redact removes from data the secrets of a call (nil for none) and everything that looks like one.
 func (cl *cleaner) redact(a *attempt, data []byte) ([]byte, bool) {
 	if a == nil {
 		return cl.rules.Redact(data)
@@ -24,7 +24,7 @@ func (cl *cleaner) redact(a *attempt, data []byte) ([]byte, bool) {
 	return clean, found || others
 }
 
-// clean returns a text for people without secrets and not too long.
+// clean returns a text for people without secrets, truncated to a limit.
 func (cl *cleaner) clean(a *attempt, text string) string {
 	if text == "" {
 		return text
@@ -50,8 +50,8 @@ func (cl *cleaner) vet(a *attempt, output json.RawMessage) (json.RawMessage, err
 	return output, nil
 }
 
-// public returns the error as it may leave the worker: coded, of bounded size, without secrets and
-// without its cause, which only goes to the log.
+// public returns the error as it may leave the worker: coded, of limited size, without secrets and without its cause, which is
+// only logged.
 func (cl *cleaner) public(ctx context.Context, a *attempt, err error) *fault.Error {
 	known := fault.From(err)
 	if known.Err != nil {
@@ -73,7 +73,7 @@ func (cl *cleaner) publicAsk(a *attempt, ask work.ApprovalRequest) *work.Approva
 	return &ask
 }
 
-// inspect checks what a tool has returned and recorded, and takes the secrets out.
+// inspect checks what a tool has returned and recorded, and removes the secrets.
 func (cl *cleaner) inspect(a *attempt, output json.RawMessage) (result, error) {
 	output, err := cl.vet(a, output)
 	if err != nil {
@@ -98,7 +98,7 @@ func (cl *cleaner) inspect(a *attempt, output json.RawMessage) (result, error) {
 	return cl.withChild(a, res)
 }
 
-// inspectFact takes the secrets out of a fact and returns its size in bytes.
+// inspectFact removes the secrets from a fact and returns its size in bytes.
 func (cl *cleaner) inspectFact(a *attempt, fact *events.Event) (int, error) {
 	data, err := json.Marshal(fact)
 	if err != nil {
@@ -114,7 +114,7 @@ func (cl *cleaner) inspectFact(a *attempt, fact *events.Event) (int, error) {
 	return len(clean), nil
 }
 
-// withChild replaces the output by the child that the call has asked for, if it has.
+// withChild replaces the output by the child of the call, if it has one.
 func (cl *cleaner) withChild(a *attempt, res result) (result, error) {
 	child := a.takeChild()
 	if child == nil {
@@ -135,8 +135,8 @@ func (cl *cleaner) withChild(a *attempt, res result) (result, error) {
 	return res, nil
 }
 
-// setAside moves the large state data of a checkpoint from fact i to the values, and returns its size in
-// bytes, 0 when it stays.
+// setAside moves the large state data of a checkpoint from fact i to the values, and returns its size in bytes; 0 if the data
+// is small.
 func (cl *cleaner) setAside(a *attempt, res *result, i int) int {
 	c, ok := res.facts[i].Data.(*events.Checkpointed)
 	if !ok || !c.State.MustOffload() {
@@ -163,12 +163,12 @@ func (cl *cleaner) cleanNote(a *attempt, note json.RawMessage) json.RawMessage {
 	return note
 }
 
-// cleanerOf returns what cleans the texts of a call.
+// cleanerOf returns a function that cleans the texts of a call.
 func (cl *cleaner) cleanerOf(a *attempt) func(string) string {
 	return func(text string) string { return cl.clean(a, text) }
 }
 
-// cut shortens text to at most limit bytes and an ellipsis.
+// cut truncates text to at most limit bytes and adds an ellipsis.
 func cut(text string, limit int) string {
 	if len(text) <= limit {
 		return text
@@ -181,7 +181,7 @@ func tooLarge(field string, limit int) error {
 		WithField(field).WithReason("SIZE_LIMIT_EXCEEDED").WithHint("ask for less at a time")
 }
 
-// result is what a tool that succeeded has returned and recorded, without secrets.
+// result is what a successful tool has returned and recorded, without secrets.
 type result struct {
 	output json.RawMessage
 	facts  []events.Event
@@ -190,12 +190,12 @@ type result struct {
 	with   *work.AgentCall
 }
 
-// The sizes in bytes to which texts are cut that leave the worker.
+// The limits in bytes for texts that leave the worker.
 const (
 	maxName    = 64
 	maxMessage = 4 << 10
 )
 
-// maxDepth bounds how deep an output is nested. The log holds it inside of a commit, which has to be read again, and people
-// see it indented.
+// maxDepth limits the nesting of an output. The log stores it inside a commit, which must be decoded again, and people see it
+// indented.
 const maxDepth = 256

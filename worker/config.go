@@ -16,22 +16,21 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// Policy is what the chain asks about a call before anything happens, and what takes secrets out of
-// everything that comes back; *policy.Policy is one.
+// Policy decides about calls before anything happens, and redacts everything that comes back. *policy.Policy implements it.
 type Policy interface {
-	// Admit returns why the call must not run, as far as that needs no intent.
+	// Admit returns why the call must not run, as far as that does not depend on its effect.
 	Admit(c policy.Call) error
-	// TakesAlong returns why the call must not take along a path below the directory of a field.
+	// TakesAlong returns why the call must not affect a path below the directory in a field.
 	TakesAlong(c policy.Call, field, path string) error
-	// Decide returns why the call must not run, or what somebody has to allow first.
+	// Decide returns why the call must not run, or which approval it needs first.
 	Decide(c policy.Call) (*policy.Ask, error)
 	// Opens reports whether a target is open to the task of a call.
 	Opens(c policy.Call, t tools.Target) bool
-	// Veil returns what the call must not reach beside what it names.
+	// Veil returns what the call must not reach besides its arguments.
 	Veil(c policy.Call) policy.Veil
-	// Effect returns what the call would do.
+	// Effect returns the effect that the call would have.
 	Effect(c policy.Call) tools.Effect
-	// Redact returns data without secrets, still valid JSON if it was, and whether there were any.
+	// Redact returns data without secrets, and whether there were any. Valid JSON remains valid JSON.
 	Redact(data []byte) ([]byte, bool)
 }
 
@@ -39,9 +38,9 @@ type Policy interface {
 type Config struct {
 	// Name is unique among all workers; default host-pid-random.
 	Name string
-	// Queues the worker serves; empty means the queue "default".
+	// Queues are the queues to serve; empty means the queue "default".
 	Queues []string
-	// Tools the worker offers; empty means that the owner may send any call.
+	// Tools are the tools to offer; empty means all.
 	Tools []string
 	// Concurrency is the number of calls that run at the same time; default 2 per CPU.
 	Concurrency int
@@ -51,7 +50,7 @@ type Config struct {
 	Working string
 	// Operator is the identity that sees the workspaces of all others, such as user:ada; empty for none.
 	Operator string
-	// Secrets are the patterns of sources from which calls may have secrets; none allows none.
+	// Secrets are patterns of the sources from which calls may have secrets. Without patterns, calls can have none.
 	Secrets []string
 	// Exec starts the child processes of tools.
 	Exec *proc.Runner
@@ -59,26 +58,24 @@ type Config struct {
 	Heartbeat time.Duration
 	// PollWait is how long the owner may hold a poll open; default 20 s.
 	PollWait time.Duration
-	// DrainTimeout is how long running calls may go on after a stop; default 10 s.
+	// DrainTimeout is how long running calls may continue after a stop; default 10 s.
 	DrainTimeout time.Duration
-	// Grace is how long a tool whose call was ended may take to return before the worker goes on
-	// without it; default 5 s.
+	// Grace is how long a tool may take to return after its call was ended. Then the worker abandons it; default 5 s.
 	Grace time.Duration
-	// MaxOutput is the size in bytes of the largest output, and of all facts of a call, which are also
-	// bounded by work.MaxFacts; default 4 MiB. A larger one is VALIDATION_ERROR with reason SIZE_LIMIT_EXCEEDED.
+	// MaxOutput limits the bytes of an output, and of all facts of a call, which are also limited by work.MaxFacts; default 4
+	// MiB. A larger one is VALIDATION_ERROR with reason SIZE_LIMIT_EXCEEDED.
 	MaxOutput int
-	// MaxUnreported bounds the outcomes that wait for the owner; no new work is taken while there are
-	// more. Default 4096.
+	// MaxUnreported limits the outcomes that wait for the owner. The worker accepts no calls while there are more. Default
+	// 4096.
 	MaxUnreported int
-	// Logger gets what only an operator should see; default: nothing is logged.
+	// Logger receives messages for the operator; default: discard.
 	Logger *slog.Logger
-	// Clock gives the time for records; default time.Now.
+	// Clock returns the time for records; default time.Now.
 	Clock func() time.Time
-	// Uptime gives the time since the machine was started, in which the worker sees how long it stood still; default that of
+	// Uptime returns the time since the machine was started, by which the worker notices that it was suspended; default that of
 	// the system.
 	Uptime func() time.Duration
-	// WithOwner says that the owner stands still whenever the worker does, and that nobody takes its place: no lease runs out
-	// meanwhile.
+	// WithOwner says that the owner is suspended whenever the worker is, so that no lease expires meanwhile.
 	WithOwner bool
 }
 

@@ -2,7 +2,7 @@ package worker
 
 import "github.com/orch-dev/orch/internal/workspace"
 
-// core is what every part of a worker works with.
+// core is shared by all parts of a worker.
 type core struct {
 	owner      *vigil
 	rules      Policy

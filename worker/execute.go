@@ -14,7 +14,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// executor takes calls through the chain of checks to their tools.
+// executor runs calls through the chain of gates to their tools.
 type executor struct {
 	*core
 
@@ -53,18 +53,18 @@ func (x *executor) newAttempt(c work.Call) *attempt {
 	return a
 }
 
-// maxFacts bounds what a call may record; with one more it fails.
+// maxFacts limits the facts of a call. With more, the call fails.
 const maxFacts = 10_000
 
-// serve executes a call and settles it. It is the goroutine of the call.
+// serve executes a call and settles it. It runs in the goroutine of the call.
 func (x *executor) serve(ctx context.Context, a *attempt) {
 	a.began = x.cfg.Clock()
 	res, err := result{}, error(fault.Wrap(fault.Internal, errNoReturn, "the tool failed unexpectedly"))
-	defer func() { x.settle(ctx, a, res, err) }() // also when the tool ends the goroutine (runtime.Goexit)
+	defer func() { x.settle(ctx, a, res, err) }() // deferred, in case the tool ends the goroutine (runtime.Goexit)
 	res, err = x.pass(ctx, a)
 }
 
-// settle takes the end of a call, unless the call was given up before.
+// settle concludes a call, unless it was abandoned before.
 func (x *executor) settle(ctx context.Context, a *attempt, res result, err error) {
 	if !a.settled.CompareAndSwap(false, true) {
 		x.attempts.returned(a.Tool)
@@ -74,9 +74,9 @@ func (x *executor) settle(ctx context.Context, a *attempt, res result, err error
 	x.conclude(ctx, a, res, err)
 }
 
-// invoke calls the tool with its deadline. When the deadline, a cancellation or the stop of the worker
-// has ended the call, that is its error, whatever the tool says: but for a note, without which what it has begun
-// elsewhere would be lost.
+// invoke calls the tool with its deadline. If the deadline, a cancellation or the stop of the worker has ended the call, that
+// is its error, whatever the tool returns. A note is the exception: without it, what the call has started elsewhere would be
+// lost.
 func (x *executor) invoke(ctx context.Context, a *attempt) (json.RawMessage, error) {
 	limit := a.timeout()
 	a.begin()
@@ -110,8 +110,8 @@ func (x *executor) invoke(ctx context.Context, a *attempt) (json.RawMessage, err
 	return output, err
 }
 
-// abandon gives up a call whose tool ignores that it was ended. The tool's goroutine goes on, because
-// Go cannot end it; its result will be thrown away.
+// abandon concludes a call whose tool ignores its cancelled context. The tool's goroutine continues, because Go cannot end it,
+// and its result is discarded.
 func (x *executor) abandon(ctx context.Context, a *attempt) {
 	if !a.settled.CompareAndSwap(false, true) {
 		return
@@ -121,11 +121,11 @@ func (x *executor) abandon(ctx context.Context, a *attempt) {
 	x.conclude(ctx, a, result{}, context.Cause(ctx))
 }
 
-// limitError is the cause with which a call ends that took longer than this.
+// limitError is the cancellation cause of a call that exceeded this time limit.
 type limitError time.Duration
 
-// Error says what the user should know.
+// Error implements error.
 func (e limitError) Error() string { return "the call took longer than " + time.Duration(e).String() }
 
-// Is makes it a TIMEOUT.
+// Is matches context.DeadlineExceeded, so that the error is a TIMEOUT.
 func (e limitError) Is(target error) bool { return target == context.DeadlineExceeded }

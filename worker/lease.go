@@ -12,38 +12,38 @@ import (
 )
 
 const (
-	// progressEvery is the least time between two messages with progress: 40 a second for each call.
+	// progressEvery is the minimum interval between two messages with progress: at most 40 a second for each call.
 	progressEvery = 25 * time.Millisecond
-	// beatTime bounds one heartbeat from below, however short the leases are.
+	// beatTime is the minimum time for one heartbeat, however short the leases are.
 	beatTime = 500 * time.Millisecond
 	// leaseParts is how many heartbeats fit into a lease by default.
 	leaseParts = 3
 )
 
-// leaseKeeper renews the leases of the calls that this worker holds, and tells their progress and output with that.
+// leaseKeeper renews the leases of the calls that this worker holds. The same messages report their progress and output.
 type leaseKeeper struct {
 	*core
 
 	texts *cleaner
 	// nudge wakes the heartbeat early: there is progress, or a shorter lease.
 	nudge chan struct{}
-	// progressed is set while there may be progress to tell.
+	// progressed is set while there may be progress to report.
 	progressed atomic.Bool
-	// telling lets one heartbeat be under way at a time.
+	// telling allows one heartbeat at a time.
 	telling sync.Mutex
 }
 
-// heartbeatState keeps the time of the two kinds of heartbeats: one for all attempts an interval, and an early one for those
-// that have progress to tell.
+// heartbeatState has the times of the two kinds of heartbeats: one for all attempts per interval, and early ones for attempts
+// with new progress.
 type heartbeatState struct {
-	// beat is when all were last renewed, told when progress was last sent.
+	// beat is when all leases were last renewed, told when progress was last sent.
 	beat, told time.Time
-	// renewed is when a heartbeat last got through, lost is set once that is too long ago.
+	// renewed is when a heartbeat last succeeded. lost is set once that is too long ago.
 	renewed time.Time
 	lost    bool
 }
 
-// heartbeat renews the leases of all attempts and tells their progress until ctx ends.
+// heartbeat renews the leases of all attempts and reports their progress until ctx ends.
 func (k *leaseKeeper) heartbeat(ctx context.Context) {
 	now := time.Now()
 	p := heartbeatState{beat: now, renewed: now}
@@ -67,7 +67,7 @@ func (k *leaseKeeper) sendHeartbeat(ctx context.Context, p *heartbeatState) {
 	if now.Before(p.beat.Add(k.interval())) {
 		p.told = now
 		k.progressed.Store(false)
-		_ = k.renewLeases(ctx, k.changed()) // the next one says it as well
+		_ = k.renewLeases(ctx, k.changed()) // the next heartbeat reports it as well
 		return
 	}
 	p.beat, p.told = now, now
@@ -81,7 +81,7 @@ func (k *leaseKeeper) sendHeartbeat(ctx context.Context, p *heartbeatState) {
 	}
 }
 
-// next is the time until the next heartbeat.
+// next returns the time until the next heartbeat.
 func (k *leaseKeeper) next(p heartbeatState) time.Duration {
 	due := p.beat.Add(k.interval())
 	if early := p.told.Add(progressEvery); k.progressed.Load() && early.Before(due) {
@@ -90,7 +90,7 @@ func (k *leaseKeeper) next(p heartbeatState) time.Duration {
 	return time.Until(due)
 }
 
-// interval is the time from one heartbeat for all attempts to the next.
+// interval returns the time between two heartbeats for all attempts.
 func (k *leaseKeeper) interval() time.Duration {
 	if k.cfg.Heartbeat != 0 {
 		return k.cfg.Heartbeat
@@ -98,21 +98,21 @@ func (k *leaseKeeper) interval() time.Duration {
 	return k.attempts.shortestLease() / leaseParts
 }
 
-// wakeHeartbeat lets the heartbeat look at its times again.
+// wakeHeartbeat makes the heartbeat check its times again.
 func (k *leaseKeeper) wakeHeartbeat() {
 	select {
 	case k.nudge <- struct{}{}:
-	default: // it is about to look
+	default: // it is about to check
 	}
 }
 
-// changed returns the attempts with progress that the owner does not know yet.
+// changed returns the attempts with progress that was not sent to the owner.
 func (k *leaseKeeper) changed() []*attempt {
 	return slices.DeleteFunc(k.attempts.all(), func(a *attempt) bool { return !a.untold() })
 }
 
-// renewLeases renews the leases of attempts and tells their progress, one message at a time, so that the owner hears the
-// newest progress last. It ends the attempts that the owner wants ended. Without attempts there is nothing to say.
+// renewLeases renews the leases of attempts and reports their progress. It sends one message at a time, so that the owner
+// receives the newest progress last. It ends the attempts that the owner wants to stop. Without attempts it does nothing.
 func (k *leaseKeeper) renewLeases(ctx context.Context, attempts []*attempt) error {
 	k.telling.Lock()
 	defer k.telling.Unlock()
@@ -163,7 +163,7 @@ func (k *leaseKeeper) callHeartbeats(attempts []*attempt) []work.CallHeartbeat {
 	return heartbeats
 }
 
-// output takes what programs of a call have written.
+// output records output of the programs of a call.
 func (k *leaseKeeper) output(a *attempt, p []byte) {
 	a.tail.write(p)
 	if a.tail.watched.Load() {
@@ -171,14 +171,14 @@ func (k *leaseKeeper) output(a *attempt, p []byte) {
 	}
 }
 
-// tellSoon lets the heartbeat tell what is new.
+// tellSoon wakes the heartbeat to report what is new.
 func (k *leaseKeeper) tellSoon() {
 	if !k.progressed.Swap(true) {
 		k.wakeHeartbeat()
 	}
 }
 
-// pieceOf is the piece of output that a heartbeat takes along.
+// pieceOf returns the piece of output for a heartbeat.
 func (k *leaseKeeper) pieceOf(a *attempt, last bool) *work.Output {
 	if !a.tail.watched.Load() {
 		return nil
@@ -189,7 +189,7 @@ func (k *leaseKeeper) pieceOf(a *attempt, last bool) *work.Output {
 	})
 }
 
-// watch notes which of the calls of a heartbeat somebody watches.
+// watch records which calls of a heartbeat are being watched.
 func (k *leaseKeeper) watch(attempts []*attempt, shown []work.Ref) {
 	watched := make(map[work.Ref]bool, len(shown))
 	for _, ref := range shown {
@@ -202,12 +202,12 @@ func (k *leaseKeeper) watch(attempts []*attempt, shown []work.Ref) {
 	}
 }
 
-// showRest shows the end of the output of a call to those who watch, before its outcome is known.
+// showRest sends the last output of a call to its watchers before its outcome is reported.
 func (k *leaseKeeper) showRest(ctx context.Context, a *attempt) {
 	if !a.tail.watched.Load() {
 		return
 	}
-	k.telling.Lock() // the piece before it is told then
+	k.telling.Lock() // the previous piece must be sent first
 	defer k.telling.Unlock()
 	piece := k.pieceOf(a, true)
 	if piece == nil {
@@ -215,16 +215,17 @@ func (k *leaseKeeper) showRest(ctx context.Context, a *attempt) {
 	}
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), restTime)
 	defer stop()
-	// That it is not heard costs those who watch the last lines, and no more.
+	// If this fails, watchers miss the last lines, and nothing more.
 	_, _ = k.owner.Heartbeat(ctx, work.Heartbeat{Worker: k.cfg.Name, Queues: k.cfg.Queues, Calls: []work.CallHeartbeat{{
 		Ref: a.Ref, Tool: a.Tool, Effect: a.resolved(), Output: piece,
 	}}})
 }
 
-// restTime bounds how long the outcome of a call that somebody watches waits for the end of its output.
+// restTime limits how long the outcome of a watched call waits for its last output.
 const restTime = time.Second
 
-// maxTold bounds the output of all calls that one heartbeat takes along, in bytes of text: it renews their leases as well.
+// maxTold limits the output of all calls in one heartbeat, in bytes of text: the heartbeat must also renew their leases in
+// time.
 const maxTold = 512 << 10
 
 func sizeOf(o *work.Output) int {

@@ -12,12 +12,12 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// notebook keeps the notes of tasks, which are for people.
+// notebook writes the notes of tasks, which are for people.
 type notebook struct{ *core }
 
-// note adds the call to PROGRESS.md if it got a workspace and did more than read, and checkpoints to CHECKPOINTS.md.
-// The notes are for people, who look for the steps that matter: that they cannot be written does not fail a
-// call. The log of the task has every call.
+// note adds the call to PROGRESS.md if it has a workspace and did more than read, and its checkpoints to CHECKPOINTS.md. The
+// notes are for people, who look for the steps that matter. An error in writing them does not fail the call, because the
+// log of the task has every call.
 func (n *notebook) note(ctx context.Context, a *attempt, o work.Outcome) {
 	if a.dropped.Load() {
 		return
@@ -48,7 +48,7 @@ func (n *notebook) note(ctx context.Context, a *attempt, o work.Outcome) {
 	}
 }
 
-// noteRisk adds the checkpoint that the owner has made before a destructive call to CHECKPOINTS.md of a task that has one.
+// noteRisk adds the checkpoint that the owner created before a destructive call to an existing CHECKPOINTS.md of the task.
 func (n *notebook) noteRisk(ctx context.Context, a *attempt, effect tools.Effect) {
 	if effect != tools.Destructive || len(a.Note) > 0 || a.env.Workspace == "" {
 		return
@@ -59,12 +59,13 @@ func (n *notebook) noteRisk(ctx context.Context, a *attempt, effect tools.Effect
 	}
 }
 
-// stamp begins a line of the notes.
+// stamp returns the beginning of a line in the notes.
 func (n *notebook) stamp() string {
 	return "[" + n.cfg.Clock().UTC().Format("2006-01-02T15:04:05.000Z") + "] "
 }
 
-// noteCheckpoint makes the workspace if need be: the tool for checkpoints itself needs none.
+// noteCheckpoint adds a line to CHECKPOINTS.md. It creates the workspace if necessary, because the checkpoint tool itself needs
+// none.
 func (n *notebook) noteCheckpoint(a *attempt, line string) error {
 	if _, err := n.workspaces.Ensure(a.Context(), a.place()); err != nil {
 		return err

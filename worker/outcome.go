@@ -10,7 +10,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// conclude makes the outcome, notes it in the workspace and hands it over.
+// conclude builds the outcome, writes it to the notes of the workspace, and delivers it.
 func (x *executor) conclude(ctx context.Context, a *attempt, res result, err error) {
 	close(a.over)
 	x.leases.showRest(ctx, a)
@@ -30,8 +30,8 @@ func (x *executor) conclude(ctx context.Context, a *attempt, res result, err err
 	a.finish(o)
 }
 
-// failed makes the outcome of a call without a result: it waits for an approval or for answers, goes on elsewhere, or
-// has failed.
+// failed fills in the outcome of a call without a result: it waits for an approval or for answers, continues elsewhere, or has
+// failed.
 func (x *executor) failed(ctx context.Context, a *attempt, o *work.Outcome, err error) {
 	if waits, ok := errors.AsType[*approvalError](err); ok {
 		o.ApprovalRequest = x.texts.publicAsk(a, waits.ask)

@@ -11,12 +11,12 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// linger is how long a worker without a free slot waits for one before it polls for cancellations
-// alone: calls that are over in no time are not worth the extra messages.
+// linger is how long a worker without a free slot waits for one before it polls for cancellations only. Very short calls are
+// not worth the extra messages.
 const linger = 2 * time.Millisecond
 
-// poll takes work until ctx ends or the owner refuses this worker, and launches every call. There is
-// always one poll out, also without a free slot, so that cancellations arrive at once.
+// poll polls for calls until ctx ends or the owner refuses this worker, and launches every call. There is always one poll open,
+// even without a free slot, so that cancellations arrive at once.
 func (w *Worker) poll(ctx context.Context, launch func(work.Call)) error {
 	for failures := 0; ctx.Err() == nil; {
 		if w.attempts.stuck() {
@@ -52,7 +52,7 @@ func (w *Worker) ask(ctx context.Context) (work.Batch, error) {
 	return w.owner.Poll(ctx, w.request(free))
 }
 
-// await gives the running calls a moment to end and returns the number of free slots.
+// await gives the running calls a moment to end, and returns the number of free slots.
 func (w *Worker) await(ctx context.Context) int {
 	ctx, cancel := context.WithTimeout(ctx, linger)
 	defer cancel()
@@ -62,8 +62,8 @@ func (w *Worker) await(ctx context.Context) int {
 	return w.attempts.free()
 }
 
-// askForCancellations polls without a free slot. Such a poll brings no calls, so it can be broken off
-// as soon as there is a slot; a cancellation that is lost with it comes again with a heartbeat.
+// askForCancellations polls without a free slot. Such a poll returns no calls, so it can be aborted as soon as a slot is free.
+// A cancellation that is lost with it is repeated in the answer to a heartbeat.
 func (w *Worker) askForCancellations(ctx context.Context) (work.Batch, error) {
 	full, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -80,8 +80,8 @@ func (w *Worker) request(free int) work.Poll {
 	return work.Poll{Worker: w.cfg.Name, Queues: w.cfg.Queues, Tools: w.cfg.Tools, Free: free, Slots: w.cfg.Concurrency, Wait: w.cfg.PollWait, LastBatch: w.got}
 }
 
-// leave asks one last time, for nothing: the owner then forgets a poll that was broken off and may
-// still be open on its side, and hands no more calls to this worker.
+// leave sends an empty poll. It ends an aborted poll that may still be open at the owner, and the owner dispatches no more
+// calls to this worker.
 func (w *Worker) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lastPoll)
 	defer cancel()
@@ -113,8 +113,8 @@ func (w *Worker) take(b work.Batch, launch func(work.Call)) {
 	}
 }
 
-// launch gives a call its goroutine, the only one that it gets. It runs under calls and is reported
-// under reports; one that came when stop had ended already is given back.
+// launch starts the goroutine of a call. The call runs with the context calls and is reported with the context reports. If stop
+// has ended already, the call is returned.
 func (w *Worker) launch(stop, calls, reports context.Context, c work.Call) {
 	failpoint.Pass(failpoint.Taken)
 	callCtx, cancel := context.WithCancelCause(calls)

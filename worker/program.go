@@ -13,11 +13,11 @@ import (
 	"github.com/orch-dev/orch/policy"
 )
 
-// maxProgram bounds the bytes of a program of the user's own.
+// maxProgram limits the bytes of a user's own program.
 const maxProgram = 16 << 20
 
-// program returns the program of the user's own that a call runs, as it is now; zero when it runs none, or when nobody can have
-// allowed one: its plan names none, and it belongs to no session.
+// program returns the user's own program that a call runs, with its current content. It is zero if the call runs none, or if
+// nobody can have allowed one: its plan names none, and it belongs to no session.
 func (x *executor) program(a *attempt) events.Program {
 	if len(a.asked.Allow.Programs) == 0 && len(a.asked.Project) == 0 {
 		return events.Program{}
@@ -28,13 +28,13 @@ func (x *executor) program(a *attempt) events.Program {
 	}
 	p, err := OwnProgram(a.root, filepath.Dir(a.asked.Workspace), name)
 	if err != nil {
-		return events.Program{} // it is asked about like any other
+		return events.Program{} // it needs approval like any other
 	}
 	return p
 }
 
-// OwnProgram returns a program of the user's own by its absolute name: a file of the root, but none in the folder of the workspaces,
-// where the programs of tasks could change it at any time.
+// OwnProgram returns a user's own program by its absolute path. It must be a file below the root, but outside the folder of the
+// workspaces, where the programs of tasks could change it at any time.
 func OwnProgram(root *pathguard.Root, working, name string) (events.Program, error) {
 	rel, err := root.Resolve(name)
 	if err != nil {
@@ -60,5 +60,5 @@ func OwnProgram(root *pathguard.Root, working, name string) (events.Program, err
 	return events.Program{Path: path, SHA256: hex.EncodeToString(hash.Sum(nil))}, nil
 }
 
-// below reports whether a path is a folder or lies in it.
+// below reports whether a path is a directory or inside it.
 func below(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }

@@ -10,18 +10,18 @@ import (
 	"github.com/orch-dev/orch/policy"
 )
 
-// MaxDenied bounds the files and folders that are kept from one program because rules of the policy file fit them.
+// MaxDenied limits the files and folders that are hidden from one program because they match rules of the policy file.
 const MaxDenied = 4096
 
-// reach says which files calls and their programs reach.
+// reach determines which files calls and their programs reach.
 type reach struct {
 	*core
 
-	// names knows the files below the root for rules about paths.
+	// names indexes the files below the root for rules about paths.
 	names *pathindex.Index
 }
 
-// fence gives a call a root without the workspaces of others, and lets it start programs only within its bounds.
+// fence gives a call a root without the workspaces of others, and confines the programs that it starts.
 func (r *reach) fence(a *attempt) {
 	root := r.cfg.Root
 	if !r.operates(a) {
@@ -33,8 +33,8 @@ func (r *reach) fence(a *attempt) {
 	}
 }
 
-// veil takes away from what the tool reaches what the policy file closes to the call. Before, paths of the call are
-// judged, so that one that is named is refused and not missing. The contents of repositories go with it, as for programs.
+// veil hides from the tool what the policy file closes to the call. The paths in the arguments are checked before, so that a
+// closed one is refused instead of missing. The contents of git repositories are hidden too, as for programs.
 func (r *reach) veil(a *attempt) {
 	veil := r.rules.Veil(a.asked)
 	if !veil.Empty() {
@@ -50,7 +50,7 @@ func (r *reach) operates(a *attempt) bool {
 	return r.cfg.Operator != "" && a.Requester == r.cfg.Operator
 }
 
-// bounds says what the programs of a call reach, as it stands now.
+// bounds returns what the programs of a call reach now.
 func (r *reach) bounds(a *attempt) (proc.Bounds, error) {
 	veil := r.rules.Veil(a.asked)
 	b := proc.Bounds{Show: r.shown(a, veil)}
@@ -73,7 +73,7 @@ func (r *reach) bounds(a *attempt) (proc.Bounds, error) {
 	return b, nil
 }
 
-// cacheOwner is who has the cache of a call: an identity, or the task when nobody is known to have made the call.
+// cacheOwner returns who owns the cache of a call: an identity, or the task if it is not known who made the call.
 func cacheOwner(a *attempt) string {
 	if a.Requester != "" {
 		return a.Requester
@@ -81,8 +81,8 @@ func cacheOwner(a *attempt) string {
 	return "task:" + string(a.Task)
 }
 
-// shown returns the folders below those of all tasks that the programs of a call read: that of its task, and those of the
-// newest tasks of the same identity, unless something may be closed in them or the client keeps the call to its roots.
+// shown returns the workspaces that the programs of a call may read: that of its task, and those of the newest tasks of the
+// same identity, unless something in them may be closed or the client confines the call to its roots.
 func (r *reach) shown(a *attempt, veil policy.Veil) []string {
 	var shown []string
 	if a.env.Workspace != "" {
@@ -99,9 +99,9 @@ func (r *reach) shown(a *attempt, veil policy.Veil) []string {
 	return shown
 }
 
-// denied returns the files and folders that a veil takes away from programs. Those that a pattern names without a sign
-// of patterns need not exist; what else fits is looked for. The contents of repositories are taken away with any: they
-// hold what was committed of the files.
+// denied returns the files and folders that a veil hides from programs. Those that a pattern names literally need not exist;
+// other matches are searched for. If there are any, the contents of git repositories are hidden as well, because they contain
+// committed versions of the files.
 func (r *reach) denied(veil policy.Veil) ([]string, error) {
 	if veil.Empty() {
 		return nil, nil

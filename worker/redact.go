@@ -8,7 +8,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// redactingHandler is a handler that takes the secrets out of what tools write to the log.
+// redactingHandler removes secrets from what tools write to the log.
 type redactingHandler struct {
 	slog.Handler
 
@@ -43,7 +43,7 @@ func (d redactingHandler) attrs(attrs []slog.Attr) []slog.Attr {
 	return clean
 }
 
-// attr cleans whatever is text. Its key belongs to it: some secrets are known by their name alone.
+// attr redacts every text. It includes the key, because some secrets are recognized by their name only.
 func (d redactingHandler) attr(a slog.Attr) slog.Attr {
 	value := a.Value.Resolve()
 	switch value.Kind() {
@@ -56,8 +56,8 @@ func (d redactingHandler) attr(a slog.Attr) slog.Attr {
 	}
 }
 
-// callHandler is the handler of a tool: it says which call a record belongs to. Most calls log nothing, so it
-// does so when they do.
+// callHandler is the handler of a tool: it adds the call to each record. Most calls log nothing, so it builds the attributes
+// only when needed.
 type callHandler struct {
 	redactingHandler
 

@@ -11,7 +11,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// deliver hands over an outcome. The slot is free at once: the next call need not wait for the log.
+// deliver reports an outcome in the background. The slot is free at once: the next call need not wait for the log.
 func (w *Worker) deliver(ctx context.Context, a *attempt, o work.Outcome) {
 	defer w.calls.Done()
 	a.cancel(nil)
@@ -20,11 +20,11 @@ func (w *Worker) deliver(ctx context.Context, a *attempt, o work.Outcome) {
 	w.attempts.remove(a.Ref)
 }
 
-// report tells the owner how an attempt ended until the owner has answered, ctx ends, or the attempt
-// is dropped. The last progress goes before it. When the owner refuses the outcome for good, the call fails with that refusal.
+// report reports the outcome of an attempt until the owner has answered, ctx ends, or the attempt is dropped. The last progress
+// is sent first. If the owner refuses the outcome permanently, the call fails with that refusal.
 func (w *Worker) report(ctx context.Context, a *attempt, o work.Outcome) {
 	if a.untold() {
-		_ = w.leases.renewLeases(ctx, []*attempt{a}) // what it fails to say now, nobody needs later
+		_ = w.leases.renewLeases(ctx, []*attempt{a}) // progress that is lost here is no longer needed
 	}
 	refused := false
 	for failures := 0; !a.dropped.Load(); failures++ {
@@ -52,7 +52,7 @@ func (w *Worker) report(ctx context.Context, a *attempt, o work.Outcome) {
 	}
 }
 
-// instead is the outcome of a call whose own outcome was refused.
+// instead returns the outcome of a call whose own outcome was refused.
 func (w *Worker) instead(ctx context.Context, a *attempt, o work.Outcome, refusal error) work.Outcome {
 	return work.Outcome{
 		Ref: o.Ref, Worker: o.Worker, StartedAt: o.StartedAt, Duration: o.Duration,
@@ -60,7 +60,7 @@ func (w *Worker) instead(ctx context.Context, a *attempt, o work.Outcome, refusa
 	}
 }
 
-// Vet checks the size of an output that somebody else has made, and takes the secrets out. VALIDATION_ERROR.
+// Vet checks the size of an output from outside the worker, and removes secrets: VALIDATION_ERROR.
 func (w *Worker) Vet(output json.RawMessage) (json.RawMessage, error) {
 	return w.texts.vet(nil, output)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// unlock reads the secrets of the call. From here on everything that leaves the call is searched for them.
+// unlock reads the secrets of the call. From here on, everything that leaves the call is searched for them.
 func (x *executor) unlock(_ context.Context, a *attempt) error {
 	if len(a.Secrets) == 0 {
 		return nil

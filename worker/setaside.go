@@ -7,10 +7,11 @@ import (
 	"strings"
 )
 
-// Git and orch obey what they find in certain places of a project, whoever has put it there. What is there programs of a session cannot
-// change (tools.Env.Sandbox); what they make there and would be obeyed is set aside when their call has ended.
+// Git and orch obey files in certain places of a project, whoever created them. Programs of a session cannot change existing
+// ones (tools.Env.Sandbox). New ones that would be obeyed are set aside when the call has ended.
 
-// plainRepository reports whether a new repository is as git init and git clone make it, or a further work tree of one that was there.
+// plainRepository reports whether a new repository is as git init and git clone create it, or an additional work tree of an
+// existing repository.
 func plainRepository(path string, before []string) bool {
 	info, err := os.Lstat(path)
 	switch {
@@ -28,7 +29,7 @@ func plainRepository(path string, before []string) bool {
 	case !info.IsDir():
 		return false
 	}
-	hooks, _ := filepath.Glob(filepath.Join(path, "hooks", "*")) // the pattern is right
+	hooks, _ := filepath.Glob(filepath.Join(path, "hooks", "*")) // the pattern is valid
 	if slices.ContainsFunc(hooks, func(hook string) bool { return !strings.HasSuffix(hook, ".sample") }) {
 		return false
 	}
@@ -36,11 +37,11 @@ func plainRepository(path string, before []string) bool {
 	return err == nil && plainConfig(string(config))
 }
 
-// plainKeys are the settings of a repository that make git run nothing and read nothing elsewhere.
+// plainKeys are the settings of a repository that make git execute nothing and read nothing outside.
 const plainKeys = `core.repositoryformatversion core.filemode core.bare core.logallrefupdates core.ignorecase core.precomposeunicode core.symlinks
 	extensions.objectformat extensions.refstorage remote.url remote.fetch branch.remote branch.merge branch.rebase user.name user.email`
 
-// plainConfig reports whether the settings of a repository are such keys alone, in the form in which git writes them.
+// plainConfig reports whether a git configuration contains only plainKeys, in the format in which git writes them.
 func plainConfig(text string) bool {
 	section := ""
 	for line := range strings.Lines(text) {

@@ -12,27 +12,27 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// This file is about a worker that stands still: its process was stopped, or its machine slept. Leases go on meanwhile, and
-// their calls become those of others.
+// This file handles a worker that was suspended: its process was stopped, or its machine slept. Leases expire meanwhile, and
+// other workers get the calls.
 
 const (
-	// looksPerLease is how often a worker looks at the clock within its shortest lease.
+	// looksPerLease is how often a worker checks the clock within its shortest lease.
 	looksPerLease = 8
-	// killTime bounds how long a worker waits for the ends of the calls that it has lost, before it says anything.
+	// killTime limits how long a worker waits for its lost calls to end before it contacts the owner.
 	killTime = time.Second
 )
 
 // errLeaseLost is the cause of the end of a call that is no longer the worker's.
 var errLeaseLost = errors.New("the lease of the call is lost")
 
-// leaseLost is the error of a call that ends at once because it is no longer the worker's.
+// leaseLost is the error of a call that ends at once because its lease is lost.
 func leaseLost(why string) *fault.Error {
 	return fault.Wrap(fault.WorkerLost, errors.Join(errLeaseLost, proc.ErrAtOnce), why)
 }
 
-// vigil stands before the owner. Nothing is said to the owner before the worker has looked whether it stood still, and has
-// ended the calls whose leases ran out meanwhile. Nobody has to tell it: it compares clocks. A worker that goes on all the
-// time keeps its calls also when no heartbeat gets through, because then the owner is away.
+// vigil wraps the owner. Before each request it checks whether the worker was suspended, and ends the calls whose leases
+// expired meanwhile. It notices a suspension by comparing clocks. A worker that was not suspended keeps its calls even if no
+// heartbeat succeeds, because then the owner is down.
 type vigil struct {
 	work.Owner
 
@@ -41,7 +41,7 @@ type vigil struct {
 	log      *slog.Logger
 
 	mu sync.Mutex
-	// last is when the worker last looked.
+	// last is when the worker last checked.
 	last time.Duration
 }
 
@@ -69,7 +69,7 @@ func (v *vigil) Report(ctx context.Context, o work.Outcome) error {
 	return v.Owner.Report(ctx, o)
 }
 
-// keep looks at the clock until ctx ends.
+// keep checks the clock until ctx ends.
 func (v *vigil) keep(ctx context.Context) {
 	for {
 		timer := time.NewTimer(v.attempts.shortestLease() / looksPerLease)
@@ -83,8 +83,8 @@ func (v *vigil) keep(ctx context.Context) {
 	}
 }
 
-// look ends the calls that were lost while the worker stood still, and returns when their tools have returned, or killTime is
-// over. Whoever looks meanwhile waits for that too.
+// look ends the calls that were lost while the worker was suspended. It returns when their tools have returned, or after
+// killTime. Concurrent callers wait for that too.
 func (v *vigil) look() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -113,8 +113,8 @@ func (v *vigil) look() {
 	}
 }
 
-// stale returns the attempts whose leases have run out in a time in which the worker stood still. With healthy heartbeats,
-// three to a lease, none runs out in less than two thirds of its length.
+// stale returns the attempts whose leases expired while the worker was suspended for still. With three heartbeats per lease, no
+// lease expires in less than two thirds of its length.
 func (r *attemptTable) stale(now, still time.Duration) []*attempt {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -11,26 +11,26 @@ import (
 )
 
 const (
-	// keptOutput is how much of the newest output of the programs of a call is kept for those who begin to watch, in bytes.
+	// keptOutput is how many bytes of the newest output of a call are kept for new watchers.
 	keptOutput = 64 << 10
-	// outputEvery is the least time between two pieces of the output of a call.
+	// outputEvery is the minimum interval between two pieces of the output of a call.
 	outputEvery = 100 * time.Millisecond
 )
 
-// tail is the newest output of the programs of a call. It is shown to those who watch, a piece with each heartbeat, and to nobody
-// else: the result of the call is what counts.
+// tail buffers the newest output of the programs of a call. Each heartbeat sends a piece to watchers. The output is not part of
+// the result of the call.
 type tail struct {
 	// watched is set while somebody watches.
 	watched atomic.Bool
 
 	mu  sync.Mutex
 	raw []byte
-	// end is how many bytes were written in all, sent up to where they were shown, at when.
+	// end is how many bytes were written in all, sent is the offset up to which they were sent, at when.
 	end, sent int64
 	at        time.Time
 }
 
-// write takes what a program has written. It does not keep p.
+// write appends output of a program. It does not retain p.
 func (t *tail) write(p []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -41,20 +41,20 @@ func (t *tail) write(p []byte) {
 	}
 }
 
-// piece is the output that nobody was shown yet, nil for none: whole lines, the newest work.MaxOutput bytes of them. last is true when
-// no more will come.
+// piece returns the output that was not sent yet, nil for none: whole lines, at most the newest work.MaxOutput bytes. last is
+// true if no more will come.
 func (t *tail) piece(now time.Time, last bool, clean func([]byte) []byte) *work.Output {
 	raw, start, sent := t.unsent(now, last)
 	to := presentable(raw, last)
 	from := max(int(sent-start), to-work.MaxOutput, endOfKey(raw))
-	if start+int64(from) > sent && (from == 0 || !isLineEnd(raw[from-1])) { // something is left out: go on with the next line
+	if start+int64(from) > sent && (from == 0 || !isLineEnd(raw[from-1])) { // something is left out: start at the next line
 		from += afterLine(raw[from:])
 	}
 	if from >= to {
 		return nil
 	}
 	shown := &work.Output{From: start + int64(from), To: start + int64(to)}
-	// A secret may reach over the edge of two pieces, so both sides of it are cleaned with what is before them.
+	// A secret may cross the start of the piece, so the text is cleaned together with what is before it.
 	before, all := clean(raw[:from]), clean(raw[:to])
 	if text, ok := bytes.CutPrefix(all, before); ok {
 		shown.Text = strings.ToValidUTF8(string(text), "\uFFFD")
@@ -62,8 +62,8 @@ func (t *tail) piece(now time.Time, last bool, clean func([]byte) []byte) *work.
 	return shown
 }
 
-// unsent is a copy of what is kept, which begins at start, when something of it was not shown and it is time. Who cleans it does not
-// keep the program from writing.
+// unsent returns a copy of the buffer, which starts at offset start, if some of it was not sent and a piece is due. The copy
+// lets the program write on while the caller cleans it.
 func (t *tail) unsent(now time.Time, last bool) (raw []byte, start, sent int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -75,17 +75,17 @@ func (t *tail) unsent(now time.Time, last bool) (raw []byte, start, sent int64) 
 	return raw, t.end - int64(len(raw)), t.sent
 }
 
-// told notes that a piece was shown.
+// told records that a piece was sent.
 func (t *tail) told(shown *work.Output) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.sent = max(t.sent, shown.To)
 }
 
-// maxKey is how long a key can be, in bytes; what is longer is none.
+// maxKey limits the length of a private key in bytes; anything longer is not one.
 const maxKey = 16 << 10
 
-// presentable is how much of an output can be shown: whole lines, and no key whose end has not come.
+// presentable returns how much of an output can be shown: whole lines, and no private key without its end.
 func presentable(raw []byte, last bool) int {
 	to := len(raw)
 	if !last {
@@ -97,7 +97,7 @@ func presentable(raw []byte, last bool) int {
 	return to
 }
 
-// endOfKey is where the rest of a key ends whose beginning is gone, 0 for none.
+// endOfKey returns the end of a private key that started before raw, 0 for none.
 func endOfKey(raw []byte) int {
 	end := bytes.Index(raw, []byte("-----END "))
 	if end < 0 || bytes.Contains(raw[:end], []byte("-----BEGIN ")) {
@@ -108,7 +108,7 @@ func endOfKey(raw []byte) int {
 
 func isLineEnd(b byte) bool { return b == '\n' || b == '\r' }
 
-// afterLine is where the next line begins, the end when none does.
+// afterLine returns the start of the next line, or the end if there is none.
 func afterLine(raw []byte) int {
 	if i := bytes.IndexAny(raw, "\r\n"); i >= 0 {
 		return i + 1

@@ -9,8 +9,8 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// unpack looks for protected paths in the directories that the call takes away as a whole (A-27, S0-072): what may
-// not be deleted by its name may not be deleted with its directory either.
+// unpack searches for protected paths in directories that the call would delete or move as a whole (A-27, S0-072). What must
+// not be deleted by its name must not be deleted together with its directory either.
 func (x *executor) unpack(ctx context.Context, a *attempt) error {
 	for _, p := range a.spec.Paths {
 		if path := a.paths[p.Field]; p.Tree && path != "" {
@@ -24,14 +24,14 @@ func (x *executor) unpack(ctx context.Context, a *attempt) error {
 
 func (x *executor) unpackTree(ctx context.Context, a *attempt, p tools.Path, path string) error {
 	if err := x.rules.TakesAlong(a.asked, p.Field, path); err != nil {
-		return nil //nolint:nilerr // the policy says so in a moment, of the path itself
+		return nil //nolint:nilerr // the policy reports it for the path itself
 	}
 	rel, err := x.cfg.Root.ResolveEntry(path)
 	if err != nil {
 		return fault.From(err).WithField(p.Field)
 	}
 	if info, err := x.cfg.Root.Lstat(rel); err != nil || !info.IsDir() {
-		return nil //nolint:nilerr // what is not there holds nothing; the tool tells
+		return nil //nolint:nilerr // a missing directory contains nothing; the tool reports it
 	}
 	return x.cfg.Root.Walk(ctx, rel, func(at string, _ fs.DirEntry) error {
 		err := x.rules.TakesAlong(a.asked, p.Field, x.cfg.Root.Abs(at))

@@ -17,18 +17,18 @@ import (
 )
 
 const (
-	// maxChanged bounds the changed files of one call that stand in the log.
+	// maxChanged limits the changed files of one call in the log.
 	maxChanged = 1000
-	// keepTime bounds how long a call may take longer because what it changes is kept.
+	// keepTime limits how much longer a call may take for saving what it changes.
 	keepTime = time.Minute
 )
 
-// undoKeeper keeps what calls of sessions change, so that it can be undone.
+// undoKeeper saves what calls of sessions change, so that it can be undone.
 type undoKeeper struct {
 	*core
 
 	reach *reach
-	// kept is nil when no programs run.
+	// kept is nil if no programs run.
 	kept *undo.Store
 }
 
@@ -41,8 +41,8 @@ func newKept(cfg Config, tree *workspace.Tree) *undo.Store {
 	return kept
 }
 
-// keepProject keeps what a call may change in the project of its session, and returns what notes the changes when the call
-// has ended. What cannot be kept stops no call.
+// keepProject saves what a call may change in the project of its session. It returns a function that records the changes when
+// the call has ended. A failure to save does not stop the call.
 func (u *undoKeeper) keepProject(ctx context.Context, a *attempt) (ended func()) {
 	paths, ok := u.toKeep(a)
 	if !ok {
@@ -75,8 +75,8 @@ func (u *undoKeeper) notKept(ctx context.Context, a *attempt, err error) {
 	u.cfg.Logger.LogAttrs(ctx, level, "what a call changes cannot be undone", a.about(err)...)
 }
 
-// toKeep are the paths, relative to the root, that a call of a session may change outside of its workspace; none, with true, for
-// a program that may change any.
+// toKeep returns the paths, relative to the root, that a call of a session may change outside its workspace. It returns none
+// and true for a program that may change any path.
 func (u *undoKeeper) toKeep(a *attempt) (paths []string, ok bool) {
 	if a.Session == "" || u.kept == nil || u.rules.Effect(a.asked) == tools.Read || a.spec.NoWorkspace {
 		return nil, false
@@ -96,7 +96,7 @@ func (u *undoKeeper) toKeep(a *attempt) (paths []string, ok bool) {
 	return paths, len(paths) > 0 || program && (len(a.env.Writable) > 0 || a.env.Approval != "")
 }
 
-// undo puts back what a session has changed, for the identity that it belongs to.
+// undo reverts the changes of a session, for the identity that the session belongs to.
 func (u *undoKeeper) undo(ctx context.Context, a *attempt, what tools.Undo) (tools.Undone, error) {
 	if what.Session == "" {
 		what.Session = a.Session

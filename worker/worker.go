@@ -1,13 +1,13 @@
-// Package worker executes tool calls. A Worker asks an owner for work, runs every call through one
-// chain of checks, keeps its leases by heartbeats and reports how each call ended.
+// Package worker executes tool calls. A Worker polls an owner for calls, runs every call through one chain of gates, keeps its
+// leases by heartbeats, and reports how each call ended.
 //
-// What it promises:
-//   - No code path reaches a tool around the chain (S0-002): a call that is refused changes nothing.
+// Guarantees:
+//   - No code path reaches a tool around the chain (S0-002). A call that is refused changes nothing.
 //   - A tool with effects is not called before the owner has made the start durable.
-//   - What a call ended with is reported until the owner has taken or refused it, also when the owner
-//     is away meanwhile. The owner refuses an attempt that is no longer current.
-//   - A worker that stood still for longer than a lease ends the calls that it has lost before it says anything.
-//   - A tool that panics, hangs or returns too much fails its call; the worker lives (S3-144).
+//   - An outcome is reported until the owner has accepted or refused it, even if the owner is down meanwhile. The owner refuses
+//     an attempt that is no longer current.
+//   - A worker that was suspended for longer than a lease ends the calls that it has lost before it contacts the owner.
+//   - A tool that panics, hangs or returns too much fails its call; the worker survives (S3-144).
 //   - Secrets are removed from outputs, errors, progress and facts before they leave.
 package worker
 
@@ -24,7 +24,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// lastReports is how long a stopping worker tries to report what it has, after all calls have ended.
+// lastReports is how long a stopping worker tries to report its outcomes after all calls have ended.
 const lastReports = 2 * time.Second
 
 // Worker executes calls. It is safe for concurrent use.
@@ -34,15 +34,15 @@ type Worker struct {
 	leases   *leaseKeeper
 	executor *executor
 	texts    *cleaner
-	// calls counts the calls that were taken and whose outcome is not reported yet.
+	// calls counts the calls that were accepted and not reported yet.
 	calls sync.WaitGroup
 	pool  *gopool.Pool
-	// got is the number of the newest batch with calls. Only the goroutine that polls uses it.
+	// got is the number of the newest batch with calls. Only the polling goroutine uses it.
 	got uint64
 }
 
-// New returns a worker. It does no I/O. VALIDATION_ERROR for a wrong cfg, OUTSIDE_ROOT for a Working
-// folder outside the root.
+// New returns a worker. It does no I/O. Errors: VALIDATION_ERROR for an invalid cfg, OUTSIDE_ROOT for a Working folder outside
+// the root.
 func New(owner work.Owner, catalogue *tools.Catalogue, rules Policy, cfg Config) (*Worker, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -65,10 +65,9 @@ func New(owner work.Owner, catalogue *tools.Catalogue, rules Policy, cfg Config)
 // Name returns the unique name of the worker.
 func (w *Worker) Name() string { return w.cfg.Name }
 
-// Run takes and executes work until ctx ends, and returns when everything that it started has ended.
-// The end of ctx is a soft stop: no new work, but running calls have DrainTimeout to finish. Then they
-// are cancelled and reported with class "shutdown". Run returns nil after a stop, and an error when
-// the owner does not let this worker in.
+// Run polls for calls and executes them until ctx ends, and returns when everything that it started has ended. The end of ctx
+// is a soft stop: the worker accepts no calls, but running calls have DrainTimeout to finish. Then they are cancelled and
+// reported with class "shutdown". Run returns nil after a stop, and an error if the owner refuses this worker.
 func (w *Worker) Run(ctx context.Context) error {
 	base := context.WithoutCancel(ctx)
 	calls, cancelCalls := context.WithCancelCause(base)
@@ -92,7 +91,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	return err
 }
 
-// drain waits for the running calls, first with patience, then without.
+// drain waits for the running calls, first without cancelling them, then after cancelling them.
 func (w *Worker) drain(ctx context.Context, cancelCalls context.CancelCauseFunc, endReports context.CancelFunc) {
 	ended := make(chan struct{})
 	go func() {
@@ -112,7 +111,7 @@ func (w *Worker) drain(ctx context.Context, cancelCalls context.CancelCauseFunc,
 	<-ended
 }
 
-// within reports whether done was closed before the time was over.
+// within reports whether done was closed before the time limit.
 func within(done <-chan struct{}, limit time.Duration) bool {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -124,13 +123,13 @@ func within(done <-chan struct{}, limit time.Duration) bool {
 	}
 }
 
-// stopping is the error of a call that ends because its worker ends. It uses up no retry.
+// stopping is the error of a call that ends because its worker stops. It uses up no retry.
 func stopping() *fault.Error {
 	return fault.Wrap(fault.Unavailable, errStopping, "the worker is stopping")
 }
 
-// Execute takes one call through the chain and returns its outcome, without reporting it. It is how
-// a single call is made outside of Run. The end of ctx cancels the call.
+// Execute runs one call through the chain and returns its outcome without reporting it. It serves single calls outside of Run.
+// The end of ctx cancels the call.
 func (w *Worker) Execute(ctx context.Context, call work.Call) work.Outcome {
 	done := make(chan work.Outcome, 1)
 	a := w.executor.newAttempt(call)
