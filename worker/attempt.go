@@ -29,34 +29,34 @@ type attempt struct {
 	spec tools.Spec
 	args json.RawMessage
 	// secrets are the secrets of the call, nil for none. given are the arguments with secrets, nil if there are none.
-	secrets atomic.Pointer[secret.Set]
-	given   json.RawMessage
-	paths   map[string]string
-	env     tools.Env
-	// asked is the call as the policy sees it.
-	asked policy.Call
+	secrets         atomic.Pointer[secret.Set]
+	argsWithSecrets json.RawMessage
+	paths           map[string]string
+	env             tools.Env
+	// policyCall is the call as the policy sees it.
+	policyCall policy.Call
 	// root is the root of the worker without the workspaces of other identities.
 	root *pathguard.Root
-	// began is when the call was received, later when its tool was called.
-	began time.Time
+	// startedAt is when the call was received, later when its tool was called.
+	startedAt time.Time
 	// cancel ends the context of the call. finish receives the outcome, once.
 	cancel context.CancelCauseFunc
 	finish func(work.Outcome)
 
-	// begun is when the time limit of the call started: when Start was sent to the owner, or else when its tool was called.
-	begun time.Time
+	// clockStart is when the time limit of the call started: when Start was sent to the owner, or else when its tool was called.
+	clockStart time.Time
 	// renewed is when the lease was last renewed, in uptime.
 	renewed atomic.Int64
 	// inTool is set once the tool was called. over is closed when the tool has returned or was abandoned.
 	inTool atomic.Bool
 	over   chan struct{}
 
-	// settled is set by whoever produces the outcome: the call itself, or the code that abandons it.
-	settled atomic.Bool
+	// concluded is set by whoever produces the outcome: the call itself, or the code that abandons it.
+	concluded atomic.Bool
 	// dropped means that the outcome must not be reported.
 	dropped atomic.Bool
-	// progress is the newest progress, told the last one that was sent.
-	progress, told atomic.Pointer[work.Progress]
+	// progress is the newest progress, sentProgress the last one that was sent.
+	progress, sentProgress atomic.Pointer[work.Progress]
 	// tail is the newest output of its programs.
 	tail tail
 	// effect is the effect of this particular call, nil while it is unknown or if it is that of the tool.
@@ -73,7 +73,7 @@ func (a *attempt) impact() []string {
 	for _, field := range slices.Sorted(maps.Keys(a.paths)) {
 		names = append(names, a.paths[field])
 	}
-	for _, target := range a.asked.Intent.Targets {
+	for _, target := range a.policyCall.Intent.Targets {
 		names = append(names, target.Name)
 	}
 	for _, s := range a.Secrets {
@@ -82,9 +82,9 @@ func (a *attempt) impact() []string {
 	return names
 }
 
-// ordered reports whether the owner assumes effects that the tool's own spec does not declare, because of the plan or of a
+// ownerAssumesEffects reports whether the owner assumes effects that the tool's own spec does not declare, because of the plan or of a
 // newer spec.
-func (a *attempt) ordered() bool {
+func (a *attempt) ownerAssumesEffects() bool {
 	owners := tools.Effect(a.Effect)
 	return owners.AtMostOnce() && (a.Declared || owners != a.spec.Effect)
 }
@@ -129,10 +129,10 @@ func (a *attempt) takeFacts() []events.Event {
 	return facts
 }
 
-// begin starts the time limit of the call, once.
-func (a *attempt) begin() {
-	if a.begun.IsZero() {
-		a.begun = time.Now()
+// startClock starts the time limit of the call, once.
+func (a *attempt) startClock() {
+	if a.clockStart.IsZero() {
+		a.clockStart = time.Now()
 	}
 }
 
@@ -147,21 +147,21 @@ func (a *attempt) timeout() time.Duration {
 	}
 }
 
-// place returns the context of the call for the notes in its workspace.
-func (a *attempt) place() string {
+// noteContext returns the context of the call for the notes in its workspace.
+func (a *attempt) noteContext() string {
 	if a.Session != "" {
 		return "session"
 	}
 	return a.Name
 }
 
-// untold reports whether there is progress that was not sent to the owner.
-func (a *attempt) untold() bool {
-	return a.progress.Load() != a.told.Load() || a.tail.watched.Load()
+// unsent reports whether there is progress that was not sent to the owner.
+func (a *attempt) unsent() bool {
+	return a.progress.Load() != a.sentProgress.Load() || a.tail.watched.Load()
 }
 
-// about returns the log attributes of an attempt. cause may be nil.
-func (a *attempt) about(cause error) []slog.Attr {
+// logAttrs returns the log attributes of an attempt. cause may be nil.
+func (a *attempt) logAttrs(cause error) []slog.Attr {
 	attrs := []slog.Attr{
 		slog.String("task", string(a.Task)), slog.String("step", a.Step), slog.Int("attempt", a.Attempt), slog.String("tool", a.Tool),
 	}
@@ -195,8 +195,8 @@ func (a *attempt) withSecrets(values map[string]string) (json.RawMessage, error)
 
 // arguments returns the arguments for the tool.
 func (a *attempt) arguments() json.RawMessage {
-	if a.given != nil {
-		return a.given
+	if a.argsWithSecrets != nil {
+		return a.argsWithSecrets
 	}
 	return a.args
 }

@@ -51,13 +51,13 @@ func (r *attemptTable) ended() { r.change(func() { r.executing-- }) }
 func (r *attemptTable) remove(ref work.Ref) { r.change(func() { delete(r.attempts, ref) }) }
 
 // abandon counts a tool that still runs after its call was abandoned.
-func (r *attemptTable) abandon(tool string) { r.hang(tool, 1) }
+func (r *attemptTable) abandon(tool string) { r.addHanging(tool, 1) }
 
 // returned uncounts an abandoned tool that has returned.
-func (r *attemptTable) returned(tool string) { r.hang(tool, -1) }
+func (r *attemptTable) returned(tool string) { r.addHanging(tool, -1) }
 
-// hang adds to the counts. A tool that returns just when it is abandoned may be uncounted first.
-func (r *attemptTable) hang(tool string, by int) {
+// addHanging adds to the counts. A tool that returns just when it is abandoned may be uncounted first.
+func (r *attemptTable) addHanging(tool string, by int) {
 	r.change(func() {
 		r.abandoned += by
 		if r.hanging[tool] += by; r.hanging[tool] == 0 {
@@ -86,7 +86,7 @@ func (r *attemptTable) change(do func()) {
 	r.mu.Lock()
 	do()
 	var wake func()
-	if r.wake != nil && r.room() > 0 {
+	if r.wake != nil && r.freeLocked() > 0 {
 		wake, r.wake = r.wake, nil
 	}
 	r.mu.Unlock()
@@ -99,12 +99,12 @@ func (r *attemptTable) change(do func()) {
 func (r *attemptTable) free() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.room()
+	return r.freeLocked()
 }
 
-// room is free with mu held. Up to one abandoned tool per slot is not counted. Each further one keeps its slot, which bounds
+// freeLocked is free with mu held. Up to one abandoned tool per slot is not counted. Each further one keeps its slot, which bounds
 // the goroutines of hanging tools.
-func (r *attemptTable) room() int {
+func (r *attemptTable) freeLocked() int {
 	slots := r.slots - r.executing - max(0, r.abandoned-r.slots)
 	unreported := r.maxUnreported - (len(r.attempts) - r.executing)
 	return max(0, min(slots, unreported))

@@ -13,8 +13,8 @@ func backoff(n int) time.Duration {
 	return pause.Backoff(20*time.Millisecond, 2*time.Second, n)
 }
 
-// passing reports whether err is transient, so that a later try may succeed.
-func passing(err error) bool {
+// transient reports whether err is transient, so that a later try may succeed.
+func transient(err error) bool {
 	for _, code := range []fault.Code{fault.Unavailable, fault.Timeout, fault.NetworkError, fault.RateLimited, fault.DiskFull} {
 		if fault.Has(err, code) {
 			return true

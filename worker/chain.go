@@ -23,9 +23,9 @@ import (
 // A gate is one check before a tool is called. An error ends the call.
 type gate func(*executor, context.Context, *attempt) error
 
-// pass runs a call through the gates, in this order, and then calls its tool. It is the only way to a tool (S0-002). Nothing
+// runChain runs a call through the gates, in this order, and then calls its tool. It is the only way to a tool (S0-002). Nothing
 // before prepare changes anything.
-func (x *executor) pass(ctx context.Context, a *attempt) (res result, err error) {
+func (x *executor) runChain(ctx context.Context, a *attempt) (res result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			res, err = result{}, x.panicked(ctx, a, p)
@@ -37,10 +37,10 @@ func (x *executor) pass(ctx context.Context, a *attempt) (res result, err error)
 		(*executor).admit,
 		(*executor).resolve,
 		(*executor).intend,
-		(*executor).unpack,
+		(*executor).checkTree,
 		(*executor).decide,
 		(*executor).prepare,
-		(*executor).unlock,
+		(*executor).readSecrets,
 		(*executor).announce, // with the automatic checkpoint before destructive calls (S0-171)
 	} {
 		if ctx.Err() != nil {
@@ -55,16 +55,16 @@ func (x *executor) pass(ctx context.Context, a *attempt) (res result, err error)
 	}
 	output, err := x.invoke(ctx, a)
 	if err != nil {
-		return result{}, x.inquire(a, err)
+		return result{}, x.cleanQuestions(a, err)
 	}
-	return x.texts.inspect(a, output)
+	return x.texts.cleanResult(a, output)
 }
 
 // lookup finds the tool.
 func (x *executor) lookup(_ context.Context, a *attempt) error {
 	tool, ok := x.catalogue.Get(a.Tool)
 	if !ok {
-		err := fault.Wrap(fault.NotFound, errNoTool, fmt.Sprintf("there is no tool %q", cut(a.Tool, maxName)))
+		err := fault.Wrap(fault.NotFound, errNoTool, fmt.Sprintf("there is no tool %q", truncate(a.Tool, maxName)))
 		if near := x.catalogue.Suggest(a.Tool); near != "" {
 			return err.WithHint("did you mean %s?", near)
 		}
@@ -108,7 +108,7 @@ func (x *executor) resolve(_ context.Context, a *attempt) error {
 			a.paths[field] = x.cfg.Root.Abs(rel)
 		}
 	}
-	a.asked.Paths, a.env.Judged = a.paths, a.paths
+	a.policyCall.Paths, a.env.Judged = a.paths, a.paths
 	return nil
 }
 
@@ -144,28 +144,28 @@ func confine(root *pathguard.Root, access tools.Access, path string) (string, er
 
 // admit asks the policy about everything that does not depend on the effect of the call: state gate, read-only node.
 func (x *executor) admit(_ context.Context, a *attempt) error {
-	a.asked = policy.Call{
+	a.policyCall = policy.Call{
 		Task: a.Task, Spec: a.spec, State: a.env.State, Args: a.args,
 		Agent:     a.Requester,
 		Writes:    a.Writes,
 		Workspace: x.workspaces.Path(a.Context()), Recent: a.Recent, RetryAfter: a.RetryAfter,
 	}
 	if a.Client != nil {
-		a.asked.Roots = a.Client.Roots
+		a.policyCall.Roots = a.Client.Roots
 	}
 	if open := a.Access; open != nil {
-		a.asked.Allow = policy.Allow{Paths: open.Paths, Endpoints: open.Endpoints, Connections: open.Connections, Packages: open.Packages, Programs: open.Programs}
-		a.asked.Scopes = open.Scopes
+		a.policyCall.Allow = policy.Allow{Paths: open.Paths, Endpoints: open.Endpoints, Connections: open.Connections, Packages: open.Packages, Programs: open.Programs}
+		a.policyCall.Scopes = open.Scopes
 		for _, above := range open.Within {
-			a.asked.Within = append(a.asked.Within, policy.Allow(above))
+			a.policyCall.Within = append(a.policyCall.Within, policy.Allow(above))
 		}
 	}
-	x.reach.fence(a)
-	a.asked.Project = a.env.Project()
-	if len(a.asked.Project) > 0 {
-		a.asked.Start = a.env.Start()
+	x.reach.confine(a)
+	a.policyCall.Project = a.env.Project()
+	if len(a.policyCall.Project) > 0 {
+		a.policyCall.Start = a.env.Start()
 	}
-	return x.rules.Admit(a.asked)
+	return x.rules.Admit(a.policyCall)
 }
 
 // intend asks a tool with varying calls what this one would do.
@@ -175,21 +175,21 @@ func (x *executor) intend(ctx context.Context, a *attempt) error {
 		return nil
 	}
 	env := a.env
-	env.Workspace = a.asked.Workspace
+	env.Workspace = a.policyCall.Workspace
 	intent, err := tool.Intent(ctx, &env, a.args)
 	if err != nil {
 		return err
 	}
-	a.asked.Intent = intent
-	a.env.Allows = func(t tools.Target) bool { return x.rules.Opens(a.asked, t) }
+	a.policyCall.Intent = intent
+	a.env.Allows = func(t tools.Target) bool { return x.rules.Opens(a.policyCall, t) }
 	return nil
 }
 
 // decide asks the policy about limits, protected paths, secrets and approvals. A call that needs an approval and has none is
 // parked. A grant for other arguments is void (M-3).
 func (x *executor) decide(_ context.Context, a *attempt) error {
-	a.asked.Program = x.program(a)
-	ask, err := x.rules.Decide(a.asked)
+	a.policyCall.Program = x.program(a)
+	ask, err := x.rules.Decide(a.policyCall)
 	if err != nil || ask == nil {
 		return err
 	}
@@ -208,9 +208,9 @@ func (x *executor) decide(_ context.Context, a *attempt) error {
 	}}
 }
 
-// inquire removes the secrets from the questions and the note of a call. Questions that nobody could answer, and a note that
+// cleanQuestions removes the secrets from the questions and the note of a call. Questions that nobody could answer, and a note that
 // cannot be stored, are errors of the call.
-func (x *executor) inquire(a *attempt, err error) error {
+func (x *executor) cleanQuestions(a *attempt, err error) error {
 	if noted, ok := errors.AsType[*tools.Noted](err); ok {
 		clean := &tools.Noted{Note: x.texts.cleanNote(a, noted.Note)}
 		if err := clean.Check(); err != nil {
@@ -258,11 +258,11 @@ func (p *approvalError) Unwrap() error { return p.fault }
 // prepare creates the workspace, and tells the tool what the call may reach.
 func (x *executor) prepare(_ context.Context, a *attempt) error {
 	x.reach.veil(a)
-	a.env.Writable = existing(a.asked.Writable())
+	a.env.Writable = existing(a.policyCall.Writable())
 	if a.spec.NoWorkspace {
 		return nil
 	}
-	dir, err := x.workspaces.Ensure(a.Context(), a.place())
+	dir, err := x.workspaces.Ensure(a.Context(), a.noteContext())
 	if err != nil {
 		return err
 	}
@@ -283,29 +283,29 @@ func existing(places []string) []string {
 // declares an effect, the stricter of both counts. Other calls wait if the owner asks for it. A call that continues elsewhere
 // has started before, and is never in doubt.
 func (x *executor) announce(ctx context.Context, a *attempt) error {
-	effect := x.rules.Effect(a.asked)
+	effect := x.rules.Effect(a.policyCall)
 	if effect != a.spec.Effect {
 		a.effect.Store(&effect)
 	}
 	if a.Away {
 		return nil
 	}
-	if !a.Announce && a.env.Approval == "" && !effect.AtMostOnce() && !a.ordered() {
+	if !a.Announce && a.env.Approval == "" && !effect.AtMostOnce() && !a.ownerAssumesEffects() {
 		return nil
 	}
-	a.begin() // the owner may count from the first request
+	a.startClock() // the owner may count from the first request
 	for failures := 0; ; failures++ {
 		err := x.owner.Start(ctx, work.Started{Ref: a.Ref, Worker: x.cfg.Name, Effect: string(effect), Timeout: a.timeout()})
 		switch {
 		case err == nil:
-			x.notes.noteRisk(ctx, a, effect)
+			x.notes.recordRisk(ctx, a, effect)
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case fault.Has(err, fault.Conflict):
 			a.dropped.Store(true)
 			return err
-		case !passing(err):
+		case !transient(err):
 			return err
 		}
 		if pause.For(ctx, backoff(failures)) != nil {
@@ -316,7 +316,7 @@ func (x *executor) announce(ctx context.Context, a *attempt) error {
 
 // panicked logs a panic with its stack, and returns an error without details of it (S3-144).
 func (x *executor) panicked(ctx context.Context, a *attempt, p any) error {
-	x.cfg.Logger.LogAttrs(ctx, slog.LevelError, "a tool panicked", append(a.about(nil),
+	x.cfg.Logger.LogAttrs(ctx, slog.LevelError, "a tool panicked", append(a.logAttrs(nil),
 		slog.String("panic", x.texts.clean(a, fmt.Sprint(p))), slog.String("stack", x.texts.clean(a, string(debug.Stack()))))...)
 	return fault.New(fault.Internal, "the tool failed unexpectedly").WithHint("details are in the log of the worker")
 }

@@ -30,7 +30,7 @@ func (cl *cleaner) clean(a *attempt, text string) string {
 		return text
 	}
 	clean, _ := cl.redact(a, []byte(text))
-	return cut(string(clean), maxMessage)
+	return truncate(string(clean), maxMessage)
 }
 
 func (cl *cleaner) vet(a *attempt, output json.RawMessage) (json.RawMessage, error) {
@@ -55,7 +55,7 @@ func (cl *cleaner) vet(a *attempt, output json.RawMessage) (json.RawMessage, err
 func (cl *cleaner) public(ctx context.Context, a *attempt, err error) *fault.Error {
 	known := fault.From(err)
 	if known.Err != nil {
-		cl.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "a call failed", append(a.about(nil),
+		cl.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "a call failed", append(a.logAttrs(nil),
 			slog.String("code", string(known.Code)), slog.String("cause", cl.clean(a, known.Err.Error())))...)
 	}
 	return &fault.Error{
@@ -73,8 +73,8 @@ func (cl *cleaner) publicAsk(a *attempt, ask work.ApprovalRequest) *work.Approva
 	return &ask
 }
 
-// inspect checks what a tool has returned and recorded, and removes the secrets.
-func (cl *cleaner) inspect(a *attempt, output json.RawMessage) (result, error) {
+// cleanResult checks what a tool has returned and recorded, and removes the secrets.
+func (cl *cleaner) cleanResult(a *attempt, output json.RawMessage) (result, error) {
 	output, err := cl.vet(a, output)
 	if err != nil {
 		return result{}, err
@@ -87,7 +87,7 @@ func (cl *cleaner) inspect(a *attempt, output json.RawMessage) (result, error) {
 	room := limit
 	for i := range res.facts {
 		aside := cl.setAside(a, &res, i)
-		size, err := cl.inspectFact(a, &res.facts[i])
+		size, err := cl.cleanFact(a, &res.facts[i])
 		if err != nil {
 			return result{}, err
 		}
@@ -98,8 +98,8 @@ func (cl *cleaner) inspect(a *attempt, output json.RawMessage) (result, error) {
 	return cl.withChild(a, res)
 }
 
-// inspectFact removes the secrets from a fact and returns its size in bytes.
-func (cl *cleaner) inspectFact(a *attempt, fact *events.Event) (int, error) {
+// cleanFact removes the secrets from a fact and returns its size in bytes.
+func (cl *cleaner) cleanFact(a *attempt, fact *events.Event) (int, error) {
 	data, err := json.Marshal(fact)
 	if err != nil {
 		return 0, fault.Wrap(fault.Internal, err, "the tool recorded something that is no valid JSON")
@@ -168,8 +168,8 @@ func (cl *cleaner) cleanerOf(a *attempt) func(string) string {
 	return func(text string) string { return cl.clean(a, text) }
 }
 
-// cut truncates text to at most limit bytes and adds an ellipsis.
-func cut(text string, limit int) string {
+// truncate truncates text to at most limit bytes and adds an ellipsis.
+func truncate(text string, limit int) string {
 	if len(text) <= limit {
 		return text
 	}

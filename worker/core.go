@@ -4,7 +4,7 @@ import "github.com/orch-dev/orch/internal/workspace"
 
 // core is shared by all parts of a worker.
 type core struct {
-	owner      *vigil
+	owner      *suspensionGuard
 	rules      Policy
 	cfg        Config
 	workspaces *workspace.Tree

@@ -43,7 +43,7 @@ func (x *executor) newAttempt(c work.Call) *attempt {
 		Reads: c.Reads, Checkpoints: c.Checkpoints, Approvals: c.Approvals, Answers: c.Answers, Note: c.Note, Anew: c.Anew, Client: c.Client,
 		Progress: func(done, total float64, message string) {
 			a.progress.Store(&work.Progress{Done: done, Total: total, Message: message})
-			x.leases.tellSoon()
+			x.leases.wakeSoon()
 		},
 		Output: func(p []byte) { x.leases.output(a, p) },
 		Record: a.record,
@@ -58,17 +58,17 @@ const maxFacts = 10_000
 
 // serve executes a call and settles it. It runs in the goroutine of the call.
 func (x *executor) serve(ctx context.Context, a *attempt) {
-	a.began = x.cfg.Clock()
+	a.startedAt = x.cfg.Clock()
 	res, err := result{}, error(fault.Wrap(fault.Internal, errNoReturn, "the tool failed unexpectedly"))
-	defer func() { x.settle(ctx, a, res, err) }() // deferred, in case the tool ends the goroutine (runtime.Goexit)
-	res, err = x.pass(ctx, a)
+	defer func() { x.concludeOnce(ctx, a, res, err) }() // deferred, in case the tool ends the goroutine (runtime.Goexit)
+	res, err = x.runChain(ctx, a)
 }
 
-// settle concludes a call, unless it was abandoned before.
-func (x *executor) settle(ctx context.Context, a *attempt, res result, err error) {
-	if !a.settled.CompareAndSwap(false, true) {
+// concludeOnce concludes a call, unless it was abandoned before.
+func (x *executor) concludeOnce(ctx context.Context, a *attempt, res result, err error) {
+	if !a.concluded.CompareAndSwap(false, true) {
 		x.attempts.returned(a.Tool)
-		x.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "an abandoned tool has returned", a.about(nil)...)
+		x.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "an abandoned tool has returned", a.logAttrs(nil)...)
 		return
 	}
 	x.conclude(ctx, a, res, err)
@@ -79,21 +79,21 @@ func (x *executor) settle(ctx context.Context, a *attempt, res result, err error
 // lost.
 func (x *executor) invoke(ctx context.Context, a *attempt) (json.RawMessage, error) {
 	limit := a.timeout()
-	a.begin()
-	ctx, cancel := context.WithDeadlineCause(ctx, a.begun.Add(limit), limitError(limit))
+	a.startClock()
+	ctx, cancel := context.WithDeadlineCause(ctx, a.clockStart.Add(limit), limitError(limit))
 	defer cancel()
-	x.owner.look()
+	x.owner.check()
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	a.inTool.Store(true)
 	a.env.Log = slog.New(callHandler{redactingHandler{x.cfg.Logger.Handler(), x.texts.cleanerOf(a)}, &a.Call})
-	a.began = x.cfg.Clock()
+	a.startedAt = x.cfg.Clock()
 	disarm := context.AfterFunc(ctx, func() {
 		time.AfterFunc(x.cfg.Grace, func() { x.abandon(ctx, a) })
 	})
 	defer disarm()
-	keep, guard := x.kept.keepProject(ctx, a), a.guardObeyed()
+	keep, guard := x.kept.saveProject(ctx, a), a.guardObeyed()
 	failpoint.Pass(failpoint.BeforeEffect)
 	output, err := a.tool.Call(ctx, &a.env, a.arguments())
 	failpoint.Pass(failpoint.AfterEffect)
@@ -102,7 +102,7 @@ func (x *executor) invoke(ctx context.Context, a *attempt) (json.RawMessage, err
 	if err == nil {
 		err = made
 	} else if made != nil {
-		x.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "a call that failed has made what git or orch would obey", a.about(made)...)
+		x.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "a call that failed has made what git or orch would obey", a.logAttrs(made)...)
 	}
 	if err != nil && ctx.Err() != nil && !hasNote(err) {
 		return nil, context.Cause(ctx)
@@ -113,11 +113,11 @@ func (x *executor) invoke(ctx context.Context, a *attempt) (json.RawMessage, err
 // abandon concludes a call whose tool ignores its cancelled context. The tool's goroutine continues, because Go cannot end it,
 // and its result is discarded.
 func (x *executor) abandon(ctx context.Context, a *attempt) {
-	if !a.settled.CompareAndSwap(false, true) {
+	if !a.concluded.CompareAndSwap(false, true) {
 		return
 	}
 	x.attempts.abandon(a.Tool)
-	x.cfg.Logger.LogAttrs(ctx, slog.LevelError, "a tool ignores the end of its call and is abandoned", a.about(nil)...)
+	x.cfg.Logger.LogAttrs(ctx, slog.LevelError, "a tool ignores the end of its call and is abandoned", a.logAttrs(nil)...)
 	x.conclude(ctx, a, result{}, context.Cause(ctx))
 }
 

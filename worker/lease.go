@@ -25,19 +25,19 @@ type leaseKeeper struct {
 	*core
 
 	texts *cleaner
-	// nudge wakes the heartbeat early: there is progress, or a shorter lease.
-	nudge chan struct{}
-	// progressed is set while there may be progress to report.
-	progressed atomic.Bool
-	// telling allows one heartbeat at a time.
-	telling sync.Mutex
+	// wake wakes the heartbeat early: there is progress, or a shorter lease.
+	wake chan struct{}
+	// hasProgress is set while there may be progress to report.
+	hasProgress atomic.Bool
+	// sending allows one heartbeat at a time.
+	sending sync.Mutex
 }
 
 // heartbeatState has the times of the two kinds of heartbeats: one for all attempts per interval, and early ones for attempts
 // with new progress.
 type heartbeatState struct {
-	// beat is when all leases were last renewed, told when progress was last sent.
-	beat, told time.Time
+	// lastBeat is when all leases were last renewed, progressSent when progress was last sent.
+	lastBeat, progressSent time.Time
 	// renewed is when a heartbeat last succeeded. lost is set once that is too long ago.
 	renewed time.Time
 	lost    bool
@@ -46,14 +46,14 @@ type heartbeatState struct {
 // heartbeat renews the leases of all attempts and reports their progress until ctx ends.
 func (k *leaseKeeper) heartbeat(ctx context.Context) {
 	now := time.Now()
-	p := heartbeatState{beat: now, renewed: now}
+	p := heartbeatState{lastBeat: now, renewed: now}
 	timer := time.NewTimer(k.interval())
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-k.nudge:
+		case <-k.wake:
 		case <-timer.C:
 			k.sendHeartbeat(ctx, &p)
 		}
@@ -64,14 +64,14 @@ func (k *leaseKeeper) heartbeat(ctx context.Context) {
 // sendHeartbeat sends the heartbeat that is due.
 func (k *leaseKeeper) sendHeartbeat(ctx context.Context, p *heartbeatState) {
 	now := time.Now()
-	if now.Before(p.beat.Add(k.interval())) {
-		p.told = now
-		k.progressed.Store(false)
+	if now.Before(p.lastBeat.Add(k.interval())) {
+		p.progressSent = now
+		k.hasProgress.Store(false)
 		_ = k.renewLeases(ctx, k.changed()) // the next heartbeat reports it as well
 		return
 	}
-	p.beat, p.told = now, now
-	k.progressed.Store(false)
+	p.lastBeat, p.progressSent = now, now
+	k.hasProgress.Store(false)
 	switch err := k.renewLeases(ctx, k.attempts.all()); {
 	case err == nil:
 		p.renewed, p.lost = now, false
@@ -83,8 +83,8 @@ func (k *leaseKeeper) sendHeartbeat(ctx context.Context, p *heartbeatState) {
 
 // next returns the time until the next heartbeat.
 func (k *leaseKeeper) next(p heartbeatState) time.Duration {
-	due := p.beat.Add(k.interval())
-	if early := p.told.Add(progressEvery); k.progressed.Load() && early.Before(due) {
+	due := p.lastBeat.Add(k.interval())
+	if early := p.progressSent.Add(progressEvery); k.hasProgress.Load() && early.Before(due) {
 		due = early
 	}
 	return time.Until(due)
@@ -101,21 +101,21 @@ func (k *leaseKeeper) interval() time.Duration {
 // wakeHeartbeat makes the heartbeat check its times again.
 func (k *leaseKeeper) wakeHeartbeat() {
 	select {
-	case k.nudge <- struct{}{}:
+	case k.wake <- struct{}{}:
 	default: // it is about to check
 	}
 }
 
 // changed returns the attempts with progress that was not sent to the owner.
 func (k *leaseKeeper) changed() []*attempt {
-	return slices.DeleteFunc(k.attempts.all(), func(a *attempt) bool { return !a.untold() })
+	return slices.DeleteFunc(k.attempts.all(), func(a *attempt) bool { return !a.unsent() })
 }
 
 // renewLeases renews the leases of attempts and reports their progress. It sends one message at a time, so that the owner
 // receives the newest progress last. It ends the attempts that the owner wants to stop. Without attempts it does nothing.
 func (k *leaseKeeper) renewLeases(ctx context.Context, attempts []*attempt) error {
-	k.telling.Lock()
-	defer k.telling.Unlock()
+	k.sending.Lock()
+	defer k.sending.Unlock()
 	if len(attempts) == 0 {
 		return nil
 	}
@@ -126,17 +126,17 @@ func (k *leaseKeeper) renewLeases(ctx context.Context, attempts []*attempt) erro
 	reply, err := k.owner.Heartbeat(ctx, work.Heartbeat{Worker: k.cfg.Name, Queues: k.cfg.Queues, Calls: calls})
 	if err != nil {
 		for _, a := range attempts {
-			a.told.Store(nil)
+			a.sentProgress.Store(nil)
 		}
 		return err
 	}
 	for i, a := range attempts {
 		a.renewed.Store(int64(sent))
 		if calls[i].Output != nil {
-			a.tail.told(calls[i].Output)
+			a.tail.markSent(calls[i].Output)
 		}
 	}
-	k.watch(attempts, reply.Show)
+	k.markWatched(attempts, reply.Show)
 	for _, ref := range reply.Stop {
 		if a := k.attempts.find(ref); a != nil {
 			a.cancel(leaseLost("the owner has given the call up"))
@@ -146,7 +146,7 @@ func (k *leaseKeeper) renewLeases(ctx context.Context, attempts []*attempt) erro
 }
 
 func (k *leaseKeeper) callHeartbeats(attempts []*attempt) []work.CallHeartbeat {
-	heartbeats, room := make([]work.CallHeartbeat, len(attempts)), maxTold
+	heartbeats, room := make([]work.CallHeartbeat, len(attempts)), maxHeartbeatOutput
 	for i, a := range attempts {
 		heartbeats[i] = work.CallHeartbeat{Ref: a.Ref, Tool: a.Tool, Effect: a.resolved()}
 		if room > 0 {
@@ -154,7 +154,7 @@ func (k *leaseKeeper) callHeartbeats(attempts []*attempt) []work.CallHeartbeat {
 			room -= sizeOf(heartbeats[i].Output)
 		}
 		if p := a.progress.Load(); p != nil {
-			a.told.Store(p)
+			a.sentProgress.Store(p)
 			shown := *p
 			shown.Message = k.texts.clean(a, shown.Message)
 			heartbeats[i].Progress = &shown
@@ -167,13 +167,13 @@ func (k *leaseKeeper) callHeartbeats(attempts []*attempt) []work.CallHeartbeat {
 func (k *leaseKeeper) output(a *attempt, p []byte) {
 	a.tail.write(p)
 	if a.tail.watched.Load() {
-		k.tellSoon()
+		k.wakeSoon()
 	}
 }
 
-// tellSoon wakes the heartbeat to report what is new.
-func (k *leaseKeeper) tellSoon() {
-	if !k.progressed.Swap(true) {
+// wakeSoon wakes the heartbeat to report what is new.
+func (k *leaseKeeper) wakeSoon() {
+	if !k.hasProgress.Swap(true) {
 		k.wakeHeartbeat()
 	}
 }
@@ -189,26 +189,26 @@ func (k *leaseKeeper) pieceOf(a *attempt, last bool) *work.Output {
 	})
 }
 
-// watch records which calls of a heartbeat are being watched.
-func (k *leaseKeeper) watch(attempts []*attempt, shown []work.Ref) {
+// markWatched records which calls of a heartbeat are being watched.
+func (k *leaseKeeper) markWatched(attempts []*attempt, shown []work.Ref) {
 	watched := make(map[work.Ref]bool, len(shown))
 	for _, ref := range shown {
 		watched[ref] = true
 	}
 	for _, a := range attempts {
 		if on := watched[a.Ref]; on != a.tail.watched.Swap(on) && on {
-			k.tellSoon()
+			k.wakeSoon()
 		}
 	}
 }
 
-// showRest sends the last output of a call to its watchers before its outcome is reported.
-func (k *leaseKeeper) showRest(ctx context.Context, a *attempt) {
+// sendRest sends the last output of a call to its watchers before its outcome is reported.
+func (k *leaseKeeper) sendRest(ctx context.Context, a *attempt) {
 	if !a.tail.watched.Load() {
 		return
 	}
-	k.telling.Lock() // the previous piece must be sent first
-	defer k.telling.Unlock()
+	k.sending.Lock() // the previous piece must be sent first
+	defer k.sending.Unlock()
 	piece := k.pieceOf(a, true)
 	if piece == nil {
 		return
@@ -224,9 +224,9 @@ func (k *leaseKeeper) showRest(ctx context.Context, a *attempt) {
 // restTime limits how long the outcome of a watched call waits for its last output.
 const restTime = time.Second
 
-// maxTold limits the output of all calls in one heartbeat, in bytes of text: the heartbeat must also renew their leases in
+// maxHeartbeatOutput limits the output of all calls in one heartbeat, in bytes of text: the heartbeat must also renew their leases in
 // time.
-const maxTold = 512 << 10
+const maxHeartbeatOutput = 512 << 10
 
 func sizeOf(o *work.Output) int {
 	if o == nil {

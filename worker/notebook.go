@@ -15,17 +15,17 @@ import (
 // notebook writes the notes of tasks, which are for people.
 type notebook struct{ *core }
 
-// note adds the call to PROGRESS.md if it has a workspace and did more than read, and its checkpoints to CHECKPOINTS.md. The
+// recordCall adds the call to PROGRESS.md if it has a workspace and did more than read, and its checkpoints to CHECKPOINTS.md. The
 // notes are for people, who look for the steps that matter. An error in writing them does not fail the call, because the
 // log of the task has every call.
-func (n *notebook) note(ctx context.Context, a *attempt, o work.Outcome) {
+func (n *notebook) recordCall(ctx context.Context, a *attempt, o work.Outcome) {
 	if a.dropped.Load() {
 		return
 	}
 	var err error
 	for _, fact := range o.Facts {
 		if c, ok := fact.Data.(*events.Checkpointed); ok {
-			err = errors.Join(err, n.noteCheckpoint(a, n.stamp()+c.ID+" "+c.Name))
+			err = errors.Join(err, n.recordCheckpoint(a, n.linePrefix()+c.ID+" "+c.Name))
 		}
 	}
 	if a.env.Workspace != "" && a.spec.Effect != tools.Read {
@@ -40,34 +40,34 @@ func (n *notebook) note(ctx context.Context, a *attempt, o work.Outcome) {
 		case o.Error != nil:
 			result = string(o.Error.Code)
 		}
-		line := n.stamp() + a.Step + " " + a.Tool + " " + o.Duration.Round(time.Millisecond).String() + " " + result
+		line := n.linePrefix() + a.Step + " " + a.Tool + " " + o.Duration.Round(time.Millisecond).String() + " " + result
 		err = errors.Join(err, n.workspaces.AppendProgress(a.Context(), line))
 	}
 	if err != nil {
-		n.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "the notes of a task cannot be written", a.about(err)...)
+		n.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "the notes of a task cannot be written", a.logAttrs(err)...)
 	}
 }
 
-// noteRisk adds the checkpoint that the owner created before a destructive call to an existing CHECKPOINTS.md of the task.
-func (n *notebook) noteRisk(ctx context.Context, a *attempt, effect tools.Effect) {
+// recordRisk adds the checkpoint that the owner created before a destructive call to an existing CHECKPOINTS.md of the task.
+func (n *notebook) recordRisk(ctx context.Context, a *attempt, effect tools.Effect) {
 	if effect != tools.Destructive || len(a.Note) > 0 || a.env.Workspace == "" {
 		return
 	}
-	err := n.workspaces.AppendCheckpoint(a.Context(), n.stamp()+"before "+a.Step+" ("+a.Tool+")")
+	err := n.workspaces.AppendCheckpoint(a.Context(), n.linePrefix()+"before "+a.Step+" ("+a.Tool+")")
 	if err != nil {
-		n.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "the notes of a task cannot be written", a.about(err)...)
+		n.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "the notes of a task cannot be written", a.logAttrs(err)...)
 	}
 }
 
-// stamp returns the beginning of a line in the notes.
-func (n *notebook) stamp() string {
+// linePrefix returns the beginning of a line in the notes.
+func (n *notebook) linePrefix() string {
 	return "[" + n.cfg.Clock().UTC().Format("2006-01-02T15:04:05.000Z") + "] "
 }
 
-// noteCheckpoint adds a line to CHECKPOINTS.md. It creates the workspace if necessary, because the checkpoint tool itself needs
+// recordCheckpoint adds a line to CHECKPOINTS.md. It creates the workspace if necessary, because the checkpoint tool itself needs
 // none.
-func (n *notebook) noteCheckpoint(a *attempt, line string) error {
-	if _, err := n.workspaces.Ensure(a.Context(), a.place()); err != nil {
+func (n *notebook) recordCheckpoint(a *attempt, line string) error {
+	if _, err := n.workspaces.Ensure(a.Context(), a.noteContext()); err != nil {
 		return err
 	}
 	return n.workspaces.AppendCheckpoint(a.Context(), line)

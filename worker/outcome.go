@@ -13,9 +13,9 @@ import (
 // conclude builds the outcome, writes it to the notes of the workspace, and delivers it.
 func (x *executor) conclude(ctx context.Context, a *attempt, res result, err error) {
 	close(a.over)
-	x.leases.showRest(ctx, a)
+	x.leases.sendRest(ctx, a)
 	o := work.Outcome{
-		Ref: a.Ref, Worker: x.cfg.Name, StartedAt: events.Time(a.began), Duration: x.cfg.Clock().Sub(a.began),
+		Ref: a.Ref, Worker: x.cfg.Name, StartedAt: events.Time(a.startedAt), Duration: x.cfg.Clock().Sub(a.startedAt),
 		Effect: a.resolved(),
 	}
 	if err == nil {
@@ -26,7 +26,7 @@ func (x *executor) conclude(ctx context.Context, a *attempt, res result, err err
 	if fault.Has(err, fault.RateLimited) && a.Recent > 0 {
 		o.RetryAfter = a.RetryAfter
 	}
-	x.notes.note(ctx, a, o)
+	x.notes.recordCall(ctx, a, o)
 	a.finish(o)
 }
 

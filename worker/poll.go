@@ -23,11 +23,11 @@ func (w *Worker) poll(ctx context.Context, launch func(work.Call)) error {
 			return fault.New(fault.Unavailable, "calls that go on after their end hold every slot of the worker").
 				WithHint("restart the worker, and mend the tools that its log names")
 		}
-		batch, err := w.ask(ctx)
+		batch, err := w.pollOnce(ctx)
 		switch {
 		case err == nil:
 			failures = 0
-			w.take(batch, launch)
+			w.acceptBatch(batch, launch)
 			continue
 		case fault.Has(err, fault.Unauthorized), fault.Has(err, fault.Forbidden):
 			return err
@@ -40,20 +40,20 @@ func (w *Worker) poll(ctx context.Context, launch func(work.Call)) error {
 	return nil
 }
 
-// ask sends one poll.
-func (w *Worker) ask(ctx context.Context) (work.Batch, error) {
+// pollOnce sends one poll.
+func (w *Worker) pollOnce(ctx context.Context) (work.Batch, error) {
 	free := w.attempts.free()
 	if free == 0 {
-		free = w.await(ctx)
+		free = w.awaitSlots(ctx)
 	}
 	if free == 0 {
-		return w.askForCancellations(ctx)
+		return w.pollCancellations(ctx)
 	}
 	return w.owner.Poll(ctx, w.request(free))
 }
 
-// await gives the running calls a moment to end, and returns the number of free slots.
-func (w *Worker) await(ctx context.Context) int {
+// awaitSlots gives the running calls a moment to end, and returns the number of free slots.
+func (w *Worker) awaitSlots(ctx context.Context) int {
 	ctx, cancel := context.WithTimeout(ctx, linger)
 	defer cancel()
 	w.attempts.onFree(cancel)
@@ -62,9 +62,9 @@ func (w *Worker) await(ctx context.Context) int {
 	return w.attempts.free()
 }
 
-// askForCancellations polls without a free slot. Such a poll returns no calls, so it can be aborted as soon as a slot is free.
+// pollCancellations polls without a free slot. Such a poll returns no calls, so it can be aborted as soon as a slot is free.
 // A cancellation that is lost with it is repeated in the answer to a heartbeat.
-func (w *Worker) askForCancellations(ctx context.Context) (work.Batch, error) {
+func (w *Worker) pollCancellations(ctx context.Context) (work.Batch, error) {
 	full, cancel := context.WithCancel(ctx)
 	defer cancel()
 	w.attempts.onFree(cancel)
@@ -77,12 +77,12 @@ func (w *Worker) askForCancellations(ctx context.Context) (work.Batch, error) {
 }
 
 func (w *Worker) request(free int) work.Poll {
-	return work.Poll{Worker: w.cfg.Name, Queues: w.cfg.Queues, Tools: w.cfg.Tools, Free: free, Slots: w.cfg.Concurrency, Wait: w.cfg.PollWait, LastBatch: w.got}
+	return work.Poll{Worker: w.cfg.Name, Queues: w.cfg.Queues, Tools: w.cfg.Tools, Free: free, Slots: w.cfg.Concurrency, Wait: w.cfg.PollWait, LastBatch: w.lastBatch}
 }
 
-// leave sends an empty poll. It ends an aborted poll that may still be open at the owner, and the owner dispatches no more
+// finalPoll sends an empty poll. It ends an aborted poll that may still be open at the owner, and the owner dispatches no more
 // calls to this worker.
-func (w *Worker) leave(ctx context.Context) {
+func (w *Worker) finalPoll(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lastPoll)
 	defer cancel()
 	last := w.request(0)
@@ -92,16 +92,16 @@ func (w *Worker) leave(ctx context.Context) {
 		w.cfg.Logger.WarnContext(ctx, "the owner could not be told that the worker stops", slog.Any("cause", err))
 		return
 	}
-	w.take(batch, func(work.Call) {})
+	w.acceptBatch(batch, func(work.Call) {})
 }
 
 // lastPoll is how long a stopping worker waits for the answer to its last poll.
 const lastPoll = time.Second
 
-// take launches the calls of a batch and ends those that it cancels.
-func (w *Worker) take(b work.Batch, launch func(work.Call)) {
+// acceptBatch launches the calls of a batch and ends those that it cancels.
+func (w *Worker) acceptBatch(b work.Batch, launch func(work.Call)) {
 	if b.Number != 0 {
-		w.got = b.Number
+		w.lastBatch = b.Number
 	}
 	for _, ref := range b.Cancel {
 		if a := w.attempts.find(ref); a != nil {

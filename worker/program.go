@@ -19,14 +19,14 @@ const maxProgram = 16 << 20
 // program returns the user's own program that a call runs, with its current content. It is zero if the call runs none, or if
 // nobody can have allowed one: its plan names none, and it belongs to no session.
 func (x *executor) program(a *attempt) events.Program {
-	if len(a.asked.Allow.Programs) == 0 && len(a.asked.Project) == 0 {
+	if len(a.policyCall.Allow.Programs) == 0 && len(a.policyCall.Project) == 0 {
 		return events.Program{}
 	}
-	name, ok := policy.OwnProgram(a.asked)
+	name, ok := policy.OwnProgram(a.policyCall)
 	if !ok {
 		return events.Program{}
 	}
-	p, err := OwnProgram(a.root, filepath.Dir(a.asked.Workspace), name)
+	p, err := OwnProgram(a.root, filepath.Dir(a.policyCall.Workspace), name)
 	if err != nil {
 		return events.Program{} // it needs approval like any other
 	}

@@ -21,10 +21,10 @@ type reach struct {
 	names *pathindex.Index
 }
 
-// fence gives a call a root without the workspaces of others, and confines the programs that it starts.
-func (r *reach) fence(a *attempt) {
+// confine gives a call a root without the workspaces of others, and confines the programs that it starts.
+func (r *reach) confine(a *attempt) {
 	root := r.cfg.Root
-	if !r.operates(a) {
+	if !r.forOperator(a) {
 		root = root.Without(func(rel string) bool { return r.workspaces.Foreign(rel, a.Requester, a.Context()) })
 	}
 	a.root, a.env.Root = root, root
@@ -36,7 +36,7 @@ func (r *reach) fence(a *attempt) {
 // veil hides from the tool what the policy file closes to the call. The paths in the arguments are checked before, so that a
 // closed one is refused instead of missing. The contents of git repositories are hidden too, as for programs.
 func (r *reach) veil(a *attempt) {
-	veil := r.rules.Veil(a.asked)
+	veil := r.rules.Veil(a.policyCall)
 	if !veil.Empty() {
 		a.env.Root = a.root.Without(func(rel string) bool {
 			path := r.cfg.Root.Abs(rel)
@@ -45,16 +45,16 @@ func (r *reach) veil(a *attempt) {
 	}
 }
 
-// operates reports whether a call is made for the operator, who sees the workspaces of all.
-func (r *reach) operates(a *attempt) bool {
+// forOperator reports whether a call is made for the operator, who sees the workspaces of all.
+func (r *reach) forOperator(a *attempt) bool {
 	return r.cfg.Operator != "" && a.Requester == r.cfg.Operator
 }
 
 // bounds returns what the programs of a call reach now.
 func (r *reach) bounds(a *attempt) (proc.Bounds, error) {
-	veil := r.rules.Veil(a.asked)
+	veil := r.rules.Veil(a.policyCall)
 	b := proc.Bounds{Show: r.shown(a, veil)}
-	if !r.operates(a) || !veil.Empty() {
+	if !r.forOperator(a) || !veil.Empty() {
 		b.Hidden = []string{r.workspaces.Name()}
 	}
 	var err error
@@ -88,7 +88,7 @@ func (r *reach) shown(a *attempt, veil policy.Veil) []string {
 	if a.env.Workspace != "" {
 		shown = append(shown, a.env.Workspace)
 	}
-	if !veil.Empty() || r.operates(a) || len(a.asked.Roots) > 0 {
+	if !veil.Empty() || r.forOperator(a) || len(a.policyCall.Roots) > 0 {
 		return shown
 	}
 	for _, task := range r.workspaces.Recent(a.Requester) {

@@ -23,7 +23,7 @@ func (w *Worker) deliver(ctx context.Context, a *attempt, o work.Outcome) {
 // report reports the outcome of an attempt until the owner has answered, ctx ends, or the attempt is dropped. The last progress
 // is sent first. If the owner refuses the outcome permanently, the call fails with that refusal.
 func (w *Worker) report(ctx context.Context, a *attempt, o work.Outcome) {
-	if a.untold() {
+	if a.unsent() {
 		_ = w.leases.renewLeases(ctx, []*attempt{a}) // progress that is lost here is no longer needed
 	}
 	refused := false
@@ -34,17 +34,17 @@ func (w *Worker) report(ctx context.Context, a *attempt, o work.Outcome) {
 			failpoint.Pass(failpoint.Delivered)
 			return
 		case fault.Has(err, fault.Conflict):
-			w.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "the outcome came too late and was refused", a.about(err)...)
+			w.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "the outcome came too late and was refused", a.logAttrs(err)...)
 			return
-		case ctx.Err() != nil || !passing(err):
-			w.cfg.Logger.LogAttrs(ctx, slog.LevelError, "the outcome could not be reported", a.about(err)...)
+		case ctx.Err() != nil || !transient(err):
+			w.cfg.Logger.LogAttrs(ctx, slog.LevelError, "the outcome could not be reported", a.logAttrs(err)...)
 			if refused || ctx.Err() != nil {
 				return
 			}
-			o, refused = w.instead(ctx, a, o, err), true
+			o, refused = w.refusedOutcome(ctx, a, o, err), true
 			continue
 		case failures == 0:
-			w.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "the outcome waits for the owner", a.about(err)...)
+			w.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "the outcome waits for the owner", a.logAttrs(err)...)
 		}
 		if pause.For(ctx, backoff(failures)) != nil {
 			return
@@ -52,8 +52,8 @@ func (w *Worker) report(ctx context.Context, a *attempt, o work.Outcome) {
 	}
 }
 
-// instead returns the outcome of a call whose own outcome was refused.
-func (w *Worker) instead(ctx context.Context, a *attempt, o work.Outcome, refusal error) work.Outcome {
+// refusedOutcome returns the outcome of a call whose own outcome was refused.
+func (w *Worker) refusedOutcome(ctx context.Context, a *attempt, o work.Outcome, refusal error) work.Outcome {
 	return work.Outcome{
 		Ref: o.Ref, Worker: o.Worker, StartedAt: o.StartedAt, Duration: o.Duration,
 		Error: w.texts.public(ctx, a, refusal), Class: fault.ClassToolError,

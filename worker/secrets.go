@@ -8,8 +8,8 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// unlock reads the secrets of the call. From here on, everything that leaves the call is searched for them.
-func (x *executor) unlock(_ context.Context, a *attempt) error {
+// readSecrets reads the secrets of the call. From here on, everything that leaves the call is searched for them.
+func (x *executor) readSecrets(_ context.Context, a *attempt) error {
 	if len(a.Secrets) == 0 {
 		return nil
 	}
@@ -29,7 +29,7 @@ func (x *executor) unlock(_ context.Context, a *attempt) error {
 		return err
 	}
 	set := secret.NewSet(values)
-	a.given, a.env.Secrets = given, set
+	a.argsWithSecrets, a.env.Secrets = given, set
 	a.secrets.Store(set)
 	return nil
 }

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// keptOutput is how many bytes of the newest output of a call are kept for new watchers.
-	keptOutput = 64 << 10
+	// tailSize is how many bytes of the newest output of a call are kept for new watchers.
+	tailSize = 64 << 10
 	// outputEvery is the minimum interval between two pieces of the output of a call.
 	outputEvery = 100 * time.Millisecond
 )
@@ -35,8 +35,8 @@ func (t *tail) write(p []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.end += int64(len(p))
-	t.raw = append(t.raw, p[max(0, len(p)-keptOutput):]...)
-	if extra := len(t.raw) - keptOutput; extra > keptOutput {
+	t.raw = append(t.raw, p[max(0, len(p)-tailSize):]...)
+	if extra := len(t.raw) - tailSize; extra > tailSize {
 		t.raw = append(t.raw[:0], t.raw[extra:]...)
 	}
 }
@@ -71,12 +71,12 @@ func (t *tail) unsent(now time.Time, last bool) (raw []byte, start, sent int64) 
 		return nil, t.end, t.end
 	}
 	t.at = now
-	raw = bytes.Clone(t.raw[max(0, len(t.raw)-keptOutput):])
+	raw = bytes.Clone(t.raw[max(0, len(t.raw)-tailSize):])
 	return raw, t.end - int64(len(raw)), t.sent
 }
 
-// told records that a piece was sent.
-func (t *tail) told(shown *work.Output) {
+// markSent records that a piece was sent.
+func (t *tail) markSent(shown *work.Output) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.sent = max(t.sent, shown.To)

@@ -25,7 +25,7 @@ func shownPieces(chunks ...string) (shown []string, t *tail) {
 			shown = append(shown, "")
 			continue
 		}
-		t.told(p)
+		t.markSent(p)
 		shown = append(shown, p.Text)
 	}
 	return shown, t
@@ -59,9 +59,9 @@ func TestLateWatchersGetTheNewestLines(t *testing.T) {
 	assert.Equal(t, strings.Repeat(line, strings.Count(shown[1], "x\n")), strings.TrimSuffix(shown[1], "last\n"), "whole lines")
 
 	all := &tail{}
-	for range 3 * keptOutput / len(line) {
+	for range 3 * tailSize / len(line) {
 		all.write([]byte(line))
-		assert.LessOrEqual(t, len(all.raw), 2*keptOutput)
+		assert.LessOrEqual(t, len(all.raw), 2*tailSize)
 	}
 	p := all.piece(time.Unix(1, 0), true, bytes.Clone)
 	assert.Equal(t, all.end, p.To)
@@ -72,6 +72,6 @@ func TestLateWatchersGetTheNewestLines(t *testing.T) {
 // The rest of a key whose beginning is gone is not shown.
 func TestTheRestOfAKeyIsNotShown(t *testing.T) {
 	t.Parallel()
-	shown, _ := shownPieces("-----BEGIN KEY-----\n" + strings.Repeat("secret\n", keptOutput/7) + "-----END KEY-----\nafter\n")
+	shown, _ := shownPieces("-----BEGIN KEY-----\n" + strings.Repeat("secret\n", tailSize/7) + "-----END KEY-----\nafter\n")
 	assert.Equal(t, []string{"after\n"}, shown)
 }

@@ -19,8 +19,8 @@ import (
 const (
 	// maxChanged limits the changed files of one call in the log.
 	maxChanged = 1000
-	// keepTime limits how much longer a call may take for saving what it changes.
-	keepTime = time.Minute
+	// saveTime limits how much longer a call may take for saving what it changes.
+	saveTime = time.Minute
 )
 
 // undoKeeper saves what calls of sessions change, so that it can be undone.
@@ -28,8 +28,8 @@ type undoKeeper struct {
 	*core
 
 	reach *reach
-	// kept is nil if no programs run.
-	kept *undo.Store
+	// store is nil if no programs run.
+	store *undo.Store
 }
 
 func newKept(cfg Config, tree *workspace.Tree) *undo.Store {
@@ -41,15 +41,15 @@ func newKept(cfg Config, tree *workspace.Tree) *undo.Store {
 	return kept
 }
 
-// keepProject saves what a call may change in the project of its session. It returns a function that records the changes when
+// saveProject saves what a call may change in the project of its session. It returns a function that records the changes when
 // the call has ended. A failure to save does not stop the call.
-func (u *undoKeeper) keepProject(ctx context.Context, a *attempt) (ended func()) {
-	paths, ok := u.toKeep(a)
+func (u *undoKeeper) saveProject(ctx context.Context, a *attempt) (ended func()) {
+	paths, ok := u.changedPaths(a)
 	if !ok {
 		return func() {}
 	}
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), keepTime)
-	change, err := u.kept.Begin(ctx, string(a.Session), string(a.Task)+"/"+a.Step, paths)
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), saveTime)
+	change, err := u.store.Begin(ctx, string(a.Session), string(a.Task)+"/"+a.Step, paths)
 	if err != nil {
 		stop()
 		u.notKept(ctx, a, err)
@@ -72,13 +72,13 @@ func (u *undoKeeper) notKept(ctx context.Context, a *attempt, err error) {
 	if errors.Is(err, undo.ErrTooLarge) {
 		level = slog.LevelInfo
 	}
-	u.cfg.Logger.LogAttrs(ctx, level, "what a call changes cannot be undone", a.about(err)...)
+	u.cfg.Logger.LogAttrs(ctx, level, "what a call changes cannot be undone", a.logAttrs(err)...)
 }
 
-// toKeep returns the paths, relative to the root, that a call of a session may change outside its workspace. It returns none
+// changedPaths returns the paths, relative to the root, that a call of a session may change outside its workspace. It returns none
 // and true for a program that may change any path.
-func (u *undoKeeper) toKeep(a *attempt) (paths []string, ok bool) {
-	if a.Session == "" || u.kept == nil || u.rules.Effect(a.asked) == tools.Read || a.spec.NoWorkspace {
+func (u *undoKeeper) changedPaths(a *attempt) (paths []string, ok bool) {
+	if a.Session == "" || u.store == nil || u.rules.Effect(a.policyCall) == tools.Read || a.spec.NoWorkspace {
 		return nil, false
 	}
 	for _, p := range a.spec.Paths {
@@ -104,12 +104,12 @@ func (u *undoKeeper) undo(ctx context.Context, a *attempt, what tools.Undo) (too
 	switch {
 	case what.Session == "":
 		return tools.Undone{}, fault.New(fault.RequiredField, "is missing: the call belongs to no session").WithField("session")
-	case u.kept == nil:
+	case u.store == nil:
 		return tools.Undone{}, fault.New(fault.ToolUnavailable, "this worker runs no programs, and keeps nothing")
-	case !u.reach.operates(a) && !u.workspaces.Owns(a.Requester, what.Session):
+	case !u.reach.forOperator(a) && !u.workspaces.Owns(a.Requester, what.Session):
 		return tools.Undone{}, fault.New(fault.NotFound, "there is no session %s", what.Session).WithField("session")
 	}
-	r, err := u.kept.Undo(ctx, a.env.Root, string(what.Session), string(what.Task), what.Force, what.DryRun)
+	r, err := u.store.Undo(ctx, a.env.Root, string(what.Session), string(what.Task), what.Force, what.DryRun)
 	return tools.Undone{Restored: u.absolute(r.Restored), Removed: u.absolute(r.Removed), Conflicts: u.absolute(r.Conflicts)}, err
 }
 

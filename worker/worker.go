@@ -37,8 +37,8 @@ type Worker struct {
 	// calls counts the calls that were accepted and not reported yet.
 	calls sync.WaitGroup
 	pool  *gopool.Pool
-	// got is the number of the newest batch with calls. Only the polling goroutine uses it.
-	got uint64
+	// lastBatch is the number of the newest batch with calls. Only the polling goroutine uses it.
+	lastBatch uint64
 }
 
 // New returns a worker. It does no I/O. Errors: VALIDATION_ERROR for an invalid cfg, OUTSIDE_ROOT for a Working folder outside
@@ -53,12 +53,12 @@ func New(owner work.Owner, catalogue *tools.Catalogue, rules Policy, cfg Config)
 		return nil, err
 	}
 	attempts := newAttemptTable(cfg)
-	watch := &vigil{Owner: owner, attempts: attempts, uptime: cfg.Uptime, log: cfg.Logger, last: cfg.Uptime()}
+	watch := &suspensionGuard{Owner: owner, attempts: attempts, uptime: cfg.Uptime, log: cfg.Logger, last: cfg.Uptime()}
 	co := &core{owner: watch, rules: rules, cfg: cfg, workspaces: tree, attempts: attempts}
 	texts := &cleaner{co}
-	leases := &leaseKeeper{core: co, texts: texts, nudge: make(chan struct{}, 1)}
+	leases := &leaseKeeper{core: co, texts: texts, wake: make(chan struct{}, 1)}
 	return &Worker{
-		core: co, leases: leases, executor: newExecutor(co, texts, leases, catalogue), texts: texts, pool: gopool.New(cfg.Concurrency), got: 1,
+		core: co, leases: leases, executor: newExecutor(co, texts, leases, catalogue), texts: texts, pool: gopool.New(cfg.Concurrency), lastBatch: 1,
 	}, nil
 }
 
@@ -78,11 +78,11 @@ func (w *Worker) Run(ctx context.Context) error {
 	var beats sync.WaitGroup
 	beats.Go(func() { w.leases.heartbeat(reports) })
 	if !w.cfg.WithOwner {
-		beats.Go(func() { w.owner.keep(reports) })
+		beats.Go(func() { w.owner.watchClock(reports) })
 	}
 	err := w.poll(ctx, func(c work.Call) { w.launch(ctx, calls, reports, c) })
 	if err == nil {
-		w.leave(base)
+		w.finalPoll(base)
 	}
 	w.drain(ctx, cancelCalls, endReports)
 	w.pool.Stop()

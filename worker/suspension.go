@@ -16,8 +16,8 @@ import (
 // other workers get the calls.
 
 const (
-	// looksPerLease is how often a worker checks the clock within its shortest lease.
-	looksPerLease = 8
+	// checksPerLease is how often a worker checks the clock within its shortest lease.
+	checksPerLease = 8
 	// killTime limits how long a worker waits for its lost calls to end before it contacts the owner.
 	killTime = time.Second
 )
@@ -30,10 +30,10 @@ func leaseLost(why string) *fault.Error {
 	return fault.Wrap(fault.WorkerLost, errors.Join(errLeaseLost, proc.ErrAtOnce), why)
 }
 
-// vigil wraps the owner. Before each request it checks whether the worker was suspended, and ends the calls whose leases
+// suspensionGuard wraps the owner. Before each request it checks whether the worker was suspended, and ends the calls whose leases
 // expired meanwhile. It notices a suspension by comparing clocks. A worker that was not suspended keeps its calls even if no
 // heartbeat succeeds, because then the owner is down.
-type vigil struct {
+type suspensionGuard struct {
 	work.Owner
 
 	attempts *attemptTable
@@ -46,46 +46,46 @@ type vigil struct {
 }
 
 // Poll implements work.Owner.
-func (v *vigil) Poll(ctx context.Context, p work.Poll) (work.Batch, error) {
-	v.look()
+func (v *suspensionGuard) Poll(ctx context.Context, p work.Poll) (work.Batch, error) {
+	v.check()
 	return v.Owner.Poll(ctx, p)
 }
 
 // Start implements work.Owner.
-func (v *vigil) Start(ctx context.Context, s work.Started) error {
-	v.look()
+func (v *suspensionGuard) Start(ctx context.Context, s work.Started) error {
+	v.check()
 	return v.Owner.Start(ctx, s)
 }
 
 // Heartbeat implements work.Owner.
-func (v *vigil) Heartbeat(ctx context.Context, b work.Heartbeat) (work.HeartbeatReply, error) {
-	v.look()
+func (v *suspensionGuard) Heartbeat(ctx context.Context, b work.Heartbeat) (work.HeartbeatReply, error) {
+	v.check()
 	return v.Owner.Heartbeat(ctx, b)
 }
 
 // Report implements work.Owner.
-func (v *vigil) Report(ctx context.Context, o work.Outcome) error {
-	v.look()
+func (v *suspensionGuard) Report(ctx context.Context, o work.Outcome) error {
+	v.check()
 	return v.Owner.Report(ctx, o)
 }
 
-// keep checks the clock until ctx ends.
-func (v *vigil) keep(ctx context.Context) {
+// watchClock checks the clock until ctx ends.
+func (v *suspensionGuard) watchClock(ctx context.Context) {
 	for {
-		timer := time.NewTimer(v.attempts.shortestLease() / looksPerLease)
+		timer := time.NewTimer(v.attempts.shortestLease() / checksPerLease)
 		select {
 		case <-ctx.Done():
 			timer.Stop()
 			return
 		case <-timer.C:
-			v.look()
+			v.check()
 		}
 	}
 }
 
-// look ends the calls that were lost while the worker was suspended. It returns when their tools have returned, or after
+// check ends the calls that were lost while the worker was suspended. It returns when their tools have returned, or after
 // killTime. Concurrent callers wait for that too.
-func (v *vigil) look() {
+func (v *suspensionGuard) check() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	now := v.uptime()
