@@ -11,8 +11,8 @@ import (
 	"github.com/orch-dev/orch/rpc"
 )
 
-// Asker sends requests to a node beside those of api.API, by the name of a method such as
-// "orch.servers.list". UNAVAILABLE when nobody answers it.
+// Asker sends requests that are not in api.API to a node, by the name of a method such as "orch.servers.list". It returns
+// UNAVAILABLE if no node answers.
 type Asker interface {
 	Ask(ctx context.Context, method string, in, out any) error
 }
@@ -22,16 +22,16 @@ var (
 	_ Asker = (*Node)(nil)
 )
 
-// Admin administers the MCP servers of a node, in this process or elsewhere. It is safe for concurrent use.
+// Admin administers the MCP servers of a node in this process or elsewhere. It is safe for concurrent use.
 type Admin struct {
 	node Asker
 	by   string
 }
 
-// NewAdmin administers those of the node that is asked. It does no I/O.
+// NewAdmin returns an Admin for the node behind a. It does no I/O.
 func NewAdmin(a Asker) Admin { return Admin{node: a} }
 
-// As returns the same for somebody, such as user:ada: the log tells who has enabled and disabled servers.
+// As returns an Admin that acts as somebody, such as user:ada. The log records who has enabled and disabled servers.
 func (a Admin) As(who string) Admin {
 	a.by = who
 	return a
@@ -41,21 +41,21 @@ func (a Admin) As(who string) Admin {
 type Server struct {
 	registry.MCPTool
 
-	// Blocked counts those of its tools that wait for somebody to accept them.
+	// Blocked counts its tools that wait to be accepted.
 	Blocked int `json:"blocked"`
 }
 
-// Reloaded says what a reload has done.
+// Reloaded is the result of a reload.
 type Reloaded struct {
-	// Count is how many servers are new or changed, and connected.
+	// Count is how many servers were new or changed, and were connected.
 	Count   int      `json:"reloaded"`
 	Servers []Server `json:"servers"`
 }
 
-// Acceptance is the word of a person about definitions of tools.
+// Acceptance is a person's acceptance of tool definitions.
 type Acceptance struct {
 	Server string `json:"server"`
-	// Tools are the digests of the definitions that the person has seen, by the names that the server gives its tools.
+	// Tools are the digests of the definitions that the person has seen, by the server's name of the tool.
 	Tools map[string]string `json:"tools"`
 	// By is who accepts, such as user:ada.
 	By string `json:"by"`
@@ -64,7 +64,7 @@ type Acceptance struct {
 type (
 	serverName struct {
 		Name string `json:"name"`
-		// By is who asks.
+		// By is who sends the request.
 		By string `json:"by,omitempty"`
 	}
 	tested struct {
@@ -79,7 +79,7 @@ func (s *serverName) ActorFields() []*string { return []*string{&s.By} }
 // ActorFields implements rpc.ActorRequest.
 func (a *Acceptance) ActorFields() []*string { return []*string{&a.By} }
 
-// serversPatience bounds requests that start servers, whose definitions say how long that may take.
+// serversPatience limits requests that start servers. The definitions of the servers have shorter limits of their own.
 const serversPatience = 10 * time.Minute
 
 func (a Admin) ask(ctx context.Context, method string, in, out any) error {
@@ -94,8 +94,8 @@ func (a Admin) List(ctx context.Context) ([]Server, error) {
 	return list, a.ask(ctx, "list", struct{}{}, &list)
 }
 
-// Test opens a connection of its own, measures it and closes it. The report comes with the error of a failed test too;
-// NOT_FOUND comes without one.
+// Test opens a separate connection, measures it and closes it. A failed test returns a report together with the error;
+// NOT_FOUND comes without a report.
 func (a Admin) Test(ctx context.Context, name string) (registry.MCPHealthReport, error) {
 	var t tested
 	if err := a.ask(ctx, "test", serverName{name, a.by}, &t); err != nil || t.Error == nil {
@@ -104,13 +104,13 @@ func (a Admin) Test(ctx context.Context, name string) (registry.MCPHealthReport,
 	return t.Report, t.Error
 }
 
-// Enable lets a server be used, now and after restarts.
+// Enable enables a server, now and after restarts.
 func (a Admin) Enable(ctx context.Context, name string) (Server, error) {
 	var server Server
 	return server, a.ask(ctx, "enable", serverName{name, a.by}, &server)
 }
 
-// Disable closes a server, now and after restarts.
+// Disable disables a server, now and after restarts.
 func (a Admin) Disable(ctx context.Context, name string) (Server, error) {
 	var server Server
 	return server, a.ask(ctx, "disable", serverName{name, a.by}, &server)
@@ -122,15 +122,15 @@ func (a Admin) Reload(ctx context.Context) (Reloaded, error) {
 	return r, a.ask(ctx, "reload", struct{}{}, &r)
 }
 
-// Definitions returns what a server says about its tools, and whether somebody has accepted it; that of all servers
-// when none is named.
+// Definitions returns the tool definitions of a server, and whether they were accepted. If server is empty, it returns those of
+// all servers.
 func (a Admin) Definitions(ctx context.Context, server string) ([]gateway.Definition, error) {
 	list := []gateway.Definition{}
 	return list, a.ask(ctx, "definitions", serverName{server, a.by}, &list)
 }
 
-// Accept accepts definitions as they were seen, and returns them. CONFLICT, and nothing is accepted, when one of them is
-// another one by now.
+// Accept accepts definitions as they were seen, and returns them. If one of them has changed, it accepts nothing and returns
+// CONFLICT.
 func (a Admin) Accept(ctx context.Context, word Acceptance) ([]gateway.Definition, error) {
 	list := []gateway.Definition{}
 	return list, a.ask(ctx, "accept", word, &list)

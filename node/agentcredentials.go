@@ -14,16 +14,16 @@ import (
 	"github.com/orch-dev/orch/httpapi"
 )
 
-// agentCredentials keeps agents as tokens with a profile.
+// agentCredentials implements agents.Credentials: an agent is a token with a profile.
 type agentCredentials struct {
 	tokens *bus.Tokens
-	// callable returns the only tools that a task may call; none when it may call any.
+	// callable returns the only tools that a task may call; none if it may call any.
 	callable func(ctx context.Context, task events.TaskID) ([]string, error)
-	// forget drops what waits for who had a name before.
+	// forget drops the messages that wait for an earlier owner of a name.
 	forget func(ctx context.Context, who string) error
-	// giveUp gives up the calls of somebody who is gone.
+	// giveUp ends the leases of somebody who was removed.
 	giveUp func(who string) error
-	// owner is who runs the node, such as user:ada; empty for nobody who is known.
+	// owner is who runs the node, such as user:ada; empty if that is not known.
 	owner string
 }
 
@@ -35,7 +35,7 @@ func (ag *agentDesk) agentCredentials() agentCredentials {
 	return r
 }
 
-// Enrol implements agents.Credentials. Who is no operator makes agents that work for nobody else.
+// Enrol implements agents.Credentials. The agents of a non-operator work for nobody else.
 func (r agentCredentials) Enrol(ctx context.Context, reg agents.Registration) (agents.Member, string, error) {
 	p := reg.Profile
 	all, err := r.tokens.ListTokens(ctx)
@@ -72,9 +72,10 @@ func nameTaken(name string) error {
 		WithHint("choose another name, or remove that one: orch agents remove %s", name)
 }
 
-// vacate drops what waits for the agent that had a name before, and what it has, so that the next one does not get it. The
-// first one of a name finds what was sent to it before. The tasks of a name are seen by whoever bears it: so one that was
-// somebody else's is for operators to give. FORBIDDEN; CONFLICT for a name that is taken, also when it is free a moment later.
+// vacate removes the messages and calls of an agent that had the name before, so that the new agent does not get them. The
+// first agent of a name does receive what was sent to the name before. Whoever has a name sees its tasks, so only operators may
+// register a name that belonged to somebody else: FORBIDDEN. CONFLICT for a name that is in use, even if it is about to become
+// free.
 func (r agentCredentials) vacate(ctx context.Context, all []bus.Token, reg agents.Registration) error {
 	i := slices.IndexFunc(all, func(t bus.Token) bool { return t.Name == reg.Name && t.Local == "" })
 	switch {
@@ -93,9 +94,9 @@ func (r agentCredentials) vacate(ctx context.Context, all []bus.Token, reg agent
 	return r.forget(ctx, agents.Prefix+reg.Name)
 }
 
-// bound says until when somebody who is registered by an identity may speak: as long as that has a token, for ever when one
-// of them is. It is nobody's sponsor who has never had one, as people at the command line. FORBIDDEN when all of its tokens
-// have ended.
+// bound returns until when an agent registered by an identity may act: while the identity has a valid token; zero if one of its
+// tokens does not expire. sponsor is empty for somebody who never had a token, such as people at the command line. FORBIDDEN if
+// all of its tokens have expired.
 func (r agentCredentials) bound(all []bus.Token, who string) (until time.Time, sponsor string, err error) {
 	known, good := false, false
 	for _, t := range all {
@@ -128,8 +129,8 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// operates reports whether an identity is that of an operator: by a token, or by having none, as people at the command
-// line, whom the credential of the bus makes operators.
+// operates reports whether an identity is an operator: by a token, or by having none, like people at the command line, who have
+// the operator's credential of the bus.
 func operates(all []bus.Token, who string) bool {
 	known := strings.HasPrefix(who, agents.Prefix)
 	for _, t := range all {
@@ -144,8 +145,8 @@ func operates(all []bus.Token, who string) bool {
 	return !known
 }
 
-// reach is what a new agent sees: no more than the token of who registers it, nor than the task by which that is done. The
-// token may have ended meanwhile, and a face may show less than any token says: the task knows.
+// reach returns what a new agent sees: no more than the token of who registers it, nor than the task of the registration. The
+// token may have expired meanwhile, and a face may show less than any token; the task records that.
 func (r agentCredentials) reach(ctx context.Context, reg agents.Registration) (shown []string, readOnly bool, err error) {
 	all, err := r.tokens.ListTokens(ctx)
 	if err != nil {
@@ -160,14 +161,14 @@ func (r agentCredentials) reach(ctx context.Context, reg agents.Registration) (s
 		return shown, readOnly, nil
 	}
 	shown, err = r.callable(ctx, reg.Task)
-	if fault.Has(err, fault.NotFound) { // it was asked for by no task
+	if fault.Has(err, fault.NotFound) { // it was requested outside of a task
 		err = nil
 	}
 	return shown, false, err
 }
 
-// renew replaces the credential of an agent. Asked again with the new secret it answers the same, so that an answer may
-// be lost.
+// renew replaces the credential of an agent. A repetition with the same new secret returns the same answer, in case the first
+// one was lost.
 func (r agentCredentials) renew(ctx context.Context, m agents.Member, in agents.Renewal) (httpapi.Credential, error) {
 	all, err := r.tokens.ListTokens(ctx)
 	if err != nil {
@@ -191,8 +192,8 @@ func (r agentCredentials) renew(ctx context.Context, m agents.Member, in agents.
 	})
 }
 
-// renewable says until when the next credential of an agent may be good. FORBIDDEN when who has registered it has no token
-// any more.
+// renewable returns until when the next credential of an agent may be valid. FORBIDDEN if whoever registered it has no valid
+// token any more.
 func (r agentCredentials) renewable(all []bus.Token, old bus.Token) (time.Time, error) {
 	if old.Sponsor == "" {
 		return time.Time{}, nil
@@ -204,7 +205,8 @@ func (r agentCredentials) renewable(all []bus.Token, old bus.Token) (time.Time, 
 	return until, err
 }
 
-// replace makes the credential that another one ends by: with a secret of the agent, or, without a digest, a new one.
+// replace creates the credential that ends another one. It uses the digest of a secret that the agent chose, or without one a
+// new secret.
 func (r agentCredentials) replace(ctx context.Context, in bus.NewToken) (httpapi.Credential, error) {
 	var t bus.Token
 	var secret string
@@ -237,7 +239,7 @@ func (r agentCredentials) Members(ctx context.Context) ([]agents.Member, error) 
 
 // Revoke implements agents.Credentials.
 func (r agentCredentials) Revoke(ctx context.Context, m agents.Member, by string) error {
-	const races = 100 // that an agent which renews its credential all the time may win
+	const races = 100 // limits retries against an agent that renews its credential all the time
 	key, err := m.Key, error(nil)
 	for range races {
 		_, err = r.tokens.RevokeToken(ctx, bus.RevokeToken{Token: key, Actor: by})
@@ -256,7 +258,7 @@ func (r agentCredentials) Revoke(ctx context.Context, m agents.Member, by string
 	return r.giveUp(m.Actor())
 }
 
-// memberOf is the agent of a token. It was registered with the first of its tokens.
+// memberOf returns the agent of a token. It was registered with the first of its tokens.
 func memberOf(t bus.Token) agents.Member {
 	registered := events.TimeOfAgent(t.Agent.ID)
 	if registered.IsZero() {

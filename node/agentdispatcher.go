@@ -12,7 +12,7 @@ import (
 	"github.com/orch-dev/orch/tools/agent"
 )
 
-// serveAgentDispatcher lets agents speak over plain NATS, on a connection that nothing else waits for.
+// serveAgentDispatcher serves agents over plain NATS, on a separate connection.
 func (ag *agentDesk) serveAgentDispatcher(ctx context.Context) error {
 	c, err := ag.connect(ctx, "dispatcher of agents")
 	if err != nil {
@@ -33,10 +33,10 @@ func (ag *agentDesk) serveAgentDispatcher(ctx context.Context) error {
 	return nil
 }
 
-// renewOverNATS replaces the credential of an agent. A connection says which agent speaks, but not with which credential: one
-// that was made with the credential before must not renew, in the moments that are left to it, what has taken its place. At a
-// server of others the connection does not even show a credential, but what its operator permits: whoever may use the subject
-// of an agent could make itself one that is good at all faces.
+// renewOverNATS replaces the credential of an agent. A connection shows which agent sends a request, but not with which
+// credential. A connection that still uses the previous credential must not renew the one that has replaced it. On an external
+// server, a connection shows no credential at all, only what its operator permits: whoever may use the subject of an agent
+// could obtain a credential that is valid at all faces.
 func (ag *agentDesk) renewOverNATS(ctx context.Context, m agents.Member, in agents.Renewal) (httpapi.Credential, error) {
 	if ag.server == nil {
 		return httpapi.Credential{}, fault.New(fault.Forbidden, "no credential is renewed over an external NATS server").
@@ -52,7 +52,7 @@ func (ag *agentDesk) renewOverNATS(ctx context.Context, m agents.Member, in agen
 	return ag.agentCredentials().renew(ctx, m, in)
 }
 
-// admit counts a request in with those of the MCP face, where there is one.
+// admit counts a request in the limits of the MCP face, if there is one.
 func (ag *agentDesk) admit(who string, size int64) (leave func(), err error) {
 	if face := ag.meter.Load(); face != nil {
 		return face.Admit(who, size)
@@ -60,7 +60,7 @@ func (ag *agentDesk) admit(who string, size int64) (leave func(), err error) {
 	return func() {}, nil
 }
 
-// agentDispatcher is the dispatcher for agents who speak through the tools of the node.
+// agentDispatcher is the dispatcher for agents that use the tools of the node.
 type agentDispatcher struct {
 	*agents.Dispatcher
 
@@ -74,14 +74,14 @@ func (d *agentDispatcher) Member(ctx context.Context, id string) (agents.Member,
 	return d.n.member(ctx, id)
 }
 
-// Claim implements agent.Dispatcher. Who is removed while it waits gets no call.
+// Claim implements agent.Dispatcher. An agent that is removed while it waits gets no call.
 func (d *agentDispatcher) Claim(ctx context.Context, m agents.Member, c agents.Claim) (agents.Work, error) {
 	ctx, cancel := d.n.credentials.tokens.AgentContext(ctx, m.ID)
 	defer cancel()
 	return d.Dispatcher.Claim(ctx, m, c)
 }
 
-// agentDispatcher returns the dispatcher for agents; nil in the process of a worker, and before the node takes tasks.
+// agentDispatcher returns the dispatcher for agents; nil in the process of a worker, and before the node accepts tasks.
 func (h *executor) agentDispatcher() agent.Dispatcher {
 	if d := h.dispatcher.Load(); d != nil {
 		return d
@@ -89,7 +89,7 @@ func (h *executor) agentDispatcher() agent.Dispatcher {
 	return nil
 }
 
-// member returns the registered agent of an id, as long as its credential is good.
+// member returns the registered agent with an id, while its credential is valid.
 func (ag *agentDesk) member(_ context.Context, id string) (agents.Member, error) {
 	t, err := ag.credentials.tokens.AgentToken(id)
 	if err != nil {

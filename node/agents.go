@@ -20,7 +20,7 @@ import (
 	"github.com/orch-dev/orch/worker"
 )
 
-// agentDesk knows the registered agents, and hands out work to them.
+// agentDesk manages the registered agents and dispatches calls to them.
 type agentDesk struct {
 	*host
 
@@ -30,7 +30,7 @@ type agentDesk struct {
 	agentDispatcher *agents.Dispatcher
 }
 
-// startAgents serves the network of agents.
+// startAgents starts the services for agents.
 func (ag *agentDesk) startAgents(ctx context.Context) error {
 	ag.agents = agents.NewRegistry(agents.Config{Credentials: ag.agentCredentials(), Running: ag.runningCalls, Records: ag.records, URL: ag.address})
 	ag.executor.registry.Store(ag.agents)
@@ -48,10 +48,10 @@ func (ag *agentDesk) startAgents(ctx context.Context) error {
 	return err
 }
 
-// address is where the node serves HTTP, without a path; "" when it does not.
+// address returns the origin at which the node serves HTTP; "" if it does not.
 func (ag *agentDesk) address() string { return ag.at("") }
 
-// agents returns the node that knows the agents; nil where there is none.
+// agents returns the service for agents; nil in a process without one.
 func (h *executor) agents() agents.Service {
 	if r := h.registry.Load(); r != nil {
 		return r
@@ -59,20 +59,20 @@ func (h *executor) agents() agents.Service {
 	return nil
 }
 
-// records says what agents have done, by actor.
+// records returns what agents have done, by actor.
 func (ag *agentDesk) records() map[string]agents.Record {
 	done := map[string]agents.Record{}
 	for name, c := range ag.stats.Table().Workers {
 		if strings.HasPrefix(name, agents.Prefix) {
 			done[name] = agents.Record{
-				Completed: int(c.Successes), Failed: int(c.Count - c.Successes), Streak: int(c.Failing), Busy: c.Took, //nolint:gosec // nobody counts that far
+				Completed: int(c.Successes), Failed: int(c.Count - c.Successes), Streak: int(c.Failing), Busy: c.Took, //nolint:gosec // counts do not overflow
 			}
 		}
 	}
 	return done
 }
 
-// runningCalls are the calls of agents, by actor.
+// runningCalls returns the calls of agents, by actor.
 func (ag *agentDesk) runningCalls(context.Context) (map[string][]agents.HeldCall, error) {
 	held, err := ag.orch.HeldCalls()
 	if err != nil {
@@ -87,14 +87,14 @@ func (ag *agentDesk) runningCalls(context.Context) (map[string][]agents.HeldCall
 	return running, nil
 }
 
-// agentPaths are what agents ask for over HTTP.
+// agentPaths serves the HTTP paths for agents.
 func (ag *agentDesk) agentPaths() http.Handler {
 	return httpapi.Agents(httpapi.AgentsConfig{
 		Dispatcher: ag.agentDispatcher, Verify: ag.verifyAgent, Renew: ag.agentCredentials().renew, Admit: ag.admit, Logger: ag.cfg.logger(),
 	})
 }
 
-// verifyAgent says which agent speaks with a secret.
+// verifyAgent returns the agent that a secret authenticates.
 func (ag *agentDesk) verifyAgent(_ context.Context, secret string) (agents.Member, error) {
 	t, err := ag.credentials.tokens.VerifyToken(secret)
 	if fault.Has(err, fault.Unauthorized) {
@@ -110,7 +110,7 @@ func (ag *agentDesk) verifyAgent(_ context.Context, secret string) (agents.Membe
 	return memberOf(t), nil
 }
 
-// chain takes calls through the gates for agents: by a worker that bears the name of the agent, and calls no tool.
+// chain runs calls through the gates for agents. It uses workers that have the names of the agents and call no tool.
 type chain struct {
 	executor *executor
 	owner    work.Owner
@@ -128,7 +128,7 @@ func (c *chain) Pass(ctx context.Context, actor string, call work.Call) (work.Ou
 	return w.Execute(ctx, call), nil
 }
 
-// mayHandOn returns why the policy file keeps an agent from leaving its call to others.
+// mayHandOn returns why the policy file keeps an agent from handing its call to others, nil if it does not.
 func (h *executor) mayHandOn(o decide.HandOn) error {
 	tool, ok := h.catalogue.Get(o.Tool)
 	if !ok {
@@ -146,7 +146,7 @@ func (c *chain) Vet(output json.RawMessage) (json.RawMessage, error) {
 	return w.Vet(output)
 }
 
-// drop drops the workers of agents that are gone, of those that there are now.
+// drop returns a function that drops the workers of removed agents. It considers the agents that exist now.
 func (c *chain) drop() func(agents.Living) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -176,7 +176,7 @@ func (c *chain) worker(actor string) (*worker.Worker, error) {
 	return w, err
 }
 
-// Agents returns what can be asked about the agents of the node.
+// Agents returns the service for the agents of the node.
 func (ag *agentDesk) Agents() agents.Service { return ag.agents }
 
 // reveal shows a new credential to whoever registered the agent, once.

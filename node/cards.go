@@ -10,7 +10,7 @@ import (
 	"github.com/orch-dev/orch/mcp/server"
 )
 
-// toolListAgents is the tool whose users may see cards of agents.
+// toolListAgents is the tool whose users may see the cards of agents.
 const toolListAgents = "system.getAgents"
 
 // cards serves the agent cards of the node and of its agents.
@@ -23,7 +23,7 @@ func (ag *agentDesk) cards(face *server.Server) http.Handler {
 	}))
 }
 
-// agentCard is the card of an agent for whom a token stands for, if they may list agents.
+// agentCard returns the card of an agent if the owner of a token may list agents.
 func (ag *agentDesk) agentCard(ctx context.Context, face *server.Server, secret, name string) (agents.Card, error) {
 	who, err := face.ToolCaller(ctx, secret)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// wall is the clock that the node is set by.
+// wall returns the clock by which the node sets its own clock at the start.
 func (c Config) wall() func() time.Time {
 	if c.Wall == nil {
 		return time.Now
@@ -15,16 +15,16 @@ func (c Config) wall() func() time.Time {
 }
 
 const (
-	// lookAtClock is how often the clock of the machine is compared with that of the node.
+	// lookAtClock is the interval at which the clock of the machine is compared with that of the node.
 	lookAtClock = time.Minute
-	// clockDiffers is the difference from which on it is said.
+	// clockDiffers is the difference from which on a warning is logged.
 	clockDiffers = time.Minute
 )
 
-// chores are what a node does now and then.
+// chores are the periodic jobs of a node.
 type chores struct{ *host }
 
-// watchClock says when somebody has set the clock of the machine: the deadlines of tasks go on as if nobody had.
+// watchClock logs when the clock of the machine was set. The deadlines of tasks are not affected by that.
 func (ch *chores) watchClock(ctx context.Context) {
 	tick := time.NewTicker(lookAtClock)
 	defer tick.Stop()

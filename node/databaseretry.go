@@ -9,14 +9,15 @@ import (
 )
 
 const (
-	// databaseWithin is how long a worker waits for the databases of its node: less than the call of a tool may take, which
-	// is in doubt then and has not failed. databaseEvery is the pause while there is no node.
+	// databaseWithin is how long a worker waits for the databases of its node. It is shorter than the time limit of a tool
+	// call, so that the call ends in doubt instead of being cut off. databaseEvery is the pause between attempts while there is
+	// no node.
 	databaseWithin = 45 * time.Second
 	databaseEvery  = 100 * time.Millisecond
 )
 
-// untilServed makes a request until a node takes it: while a node restarts there is none, and nothing was done. One that
-// may be repeated is made again when its answer was lost, too.
+// untilServed repeats a request until a node accepts it: while a node restarts there is none, and nothing was done. If again is
+// set, it also repeats a request whose answer was lost.
 func untilServed(ctx context.Context, again bool, request func(context.Context) error) error {
 	ctx, stop := context.WithTimeout(ctx, databaseWithin)
 	defer stop()
@@ -40,7 +41,8 @@ func outcomeUnknown(err error) bool {
 	return e != nil && e.Reason == bus.OutcomeUnknown
 }
 
-// doubted makes a lost answer to a write IN_DOUBT: it may be in the database, so that nobody may repeat it unasked.
+// doubted turns a lost answer to a write into IN_DOUBT: the write may have happened, so nobody may repeat it without being told
+// to.
 func doubted(err error) error {
 	if !outcomeUnknown(err) {
 		return err

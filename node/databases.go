@@ -15,20 +15,20 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/realtime"
 )
 
-// databaseHost has the databases of the firebase tools.
+// databaseHost hosts the databases of the firebase tools.
 type databaseHost struct {
 	*host
 
 	credentials *credentials
 	databases   firebase.Config
-	// hub keeps what sessions with subscriptions have not heard.
+	// hub stores the messages that sessions with subscriptions have not received.
 	hub *firebase.Hub
-	// sessions answers requests about sessions with subscriptions.
+	// sessions serves requests about sessions with subscriptions.
 	sessions localMethods
 }
 
-// openDatabases makes ready the databases of the firebase tools: those of the configuration, or those beside the log,
-// which are opened when they are first used.
+// openDatabases prepares the databases of the firebase tools: those of the configuration, or the embedded ones, which are
+// opened on first use.
 func (db *databaseHost) openDatabases(context.Context) error {
 	if err := db.openRemote(); err != nil {
 		return err
@@ -47,7 +47,7 @@ func (db *databaseHost) openDatabases(context.Context) error {
 	return nil
 }
 
-// openRemote makes ready the databases of Google that the settings name.
+// openRemote prepares the databases at Google that the settings name.
 func (db *databaseHost) openRemote() error {
 	net, err := db.cfg.network()
 	if err != nil {
@@ -81,14 +81,14 @@ func (db *databaseHost) openRemote() error {
 func (db *databaseHost) embedded(open func(embedded.Config) *embedded.Database, name string) firebase.Backend {
 	d := open(embedded.Config{
 		Journal: func(ctx context.Context) (embedded.Journal, error) { return db.store.OpenJournal(ctx, name) },
-		Shared:  db.server == nil, // other nodes may work on the same server
+		Shared:  db.server == nil, // other nodes may use the same server
 		Logger:  db.cfg.logger(),
 	})
 	db.onStop(func(context.Context) error { d.Close(); return nil })
 	return d
 }
 
-// The requests of workers elsewhere about databases, and those of faces elsewhere about sessions.
+// The requests of remote workers about databases, and of remote faces about sessions.
 type (
 	readRequest struct {
 		Database firebase.Database `json:"database"`
@@ -102,14 +102,14 @@ type (
 	}
 	sessionRequest struct {
 		Session string `json:"session"`
-		// Arrived is the number of the last message that has arrived.
+		// Arrived is the number of the newest message that the client has received.
 		Arrived uint64 `json:"arrived,omitempty"`
-		// Single says that the session is for one subscription.
+		// Single is set for a session with one subscription.
 		Single bool `json:"single,omitempty"`
 	}
 )
 
-// serveDatabases answers workers and faces elsewhere.
+// serveDatabases serves remote workers and faces.
 func (db *databaseHost) serveDatabases(context.Context) error {
 	for prefix, methods := range map[string]localMethods{bus.DatabasePrefix: databaseMethods(db.databases), bus.SessionPrefix: db.sessions} {
 		end, err := rpc.Serve(db.requests, prefix, methods, rpc.EndpointConfig{Logger: db.cfg.logger()})
@@ -157,7 +157,7 @@ func sessionMethods(hub *firebase.Hub) localMethods {
 	}
 }
 
-// remoteDatabases are the databases of a node for a worker elsewhere.
+// remoteDatabases returns the databases of a node for a remote worker.
 func remoteDatabases(c *bus.Conn) firebase.Config {
 	return firebase.Config{
 		Realtime: remoteDatabase{c, firebase.Realtime}, Firestore: remoteDatabase{c, firebase.Firestore},
@@ -177,7 +177,7 @@ func (r remoteDatabase) Read(ctx context.Context, path string, q firebase.Query)
 	return s, err
 }
 
-// Write implements firebase.Backend. IN_DOUBT when the answer was lost.
+// Write implements firebase.Backend. It returns IN_DOUBT if the answer was lost.
 func (r remoteDatabase) Write(ctx context.Context, path string, w firebase.Write) (done firebase.Written, err error) {
 	err = untilServed(ctx, false, func(ctx context.Context) error {
 		return rpc.Call(ctx, r.conn, bus.DatabasePrefix+".write", writeRequest{r.name, path, w}, &done)
@@ -185,17 +185,17 @@ func (r remoteDatabase) Write(ctx context.Context, path string, w firebase.Write
 	return done, doubted(err)
 }
 
-// Watch implements firebase.Backend. A worker watches nothing: subscriptions are kept by the node.
+// Watch implements firebase.Backend. It always fails: only the node holds subscriptions.
 func (remoteDatabase) Watch(context.Context, string, firebase.EventType) (firebase.Watching, error) {
 	return firebase.Watching{}, fault.New(fault.ToolUnavailable, "a worker watches no database").WithHint("the node does, for its sessions")
 }
 
-// Subscriptions gives faces what the sessions of their clients hear, from a node here or elsewhere.
+// Subscriptions implements server.Subscriptions for faces, with a node in this process or elsewhere.
 type Subscriptions struct{ node Asker }
 
 var _ server.Subscriptions = Subscriptions{}
 
-// NewSubscriptions returns the subscriptions that a node keeps.
+// NewSubscriptions returns the subscriptions of a node.
 func NewSubscriptions(node Asker) Subscriptions { return Subscriptions{node} }
 
 // OpenSession implements server.Subscriptions.
@@ -234,8 +234,8 @@ func (s Subscriptions) ask(ctx context.Context, method string, in, out any) erro
 	return s.node.Ask(ctx, bus.SessionPrefix+"."+method, in, out)
 }
 
-// askSessions answers requests about sessions without a network in between; false for any other request. What a session
-// hears is not copied: there may be thousands of sessions that do not read.
+// askSessions serves requests about sessions in this process; false for any other request. Messages are not copied, because
+// there may be thousands of sessions that do not read.
 func (db *databaseHost) askSessions(ctx context.Context, method string, in, out any) (bool, error) {
 	name, ok := strings.CutPrefix(method, bus.SessionPrefix+".")
 	if !ok {

@@ -7,13 +7,13 @@ import (
 	"sync"
 )
 
-// phase is how long a part of a node lives.
+// phase is the lifetime of a part of a node.
 type phase int
 
 const (
-	// untilHandover is a part that ends before another node starts on the data directory.
+	// untilHandover is for parts that end before another node starts on the data directory.
 	untilHandover phase = iota
-	// untilStop is a part that lives until the process has no more use for the node: what runs calls.
+	// untilStop is for parts that live until the process no longer needs the node: those that run calls.
 	untilStop
 )
 
@@ -23,7 +23,7 @@ type end struct {
 	fn    func(context.Context) error
 }
 
-// ends are those of the steps that were done. Each is run once, the last first.
+// ends holds the undo functions of completed steps. Each runs once, the last one first.
 type ends struct {
 	mu   sync.Mutex // held while they run
 	list []end
@@ -35,7 +35,7 @@ func (e *ends) add(p phase, fn func(context.Context) error) {
 	e.list = append(e.list, end{p, fn})
 }
 
-// runFor runs those of the parts that live no longer than a phase.
+// runFor runs the undo functions of parts that live no longer than a phase.
 func (e *ends) runFor(ctx context.Context, p phase) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

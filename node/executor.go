@@ -32,7 +32,7 @@ import (
 	"github.com/orch-dev/orch/worker"
 )
 
-// executor is what a process needs to execute calls.
+// executor has everything that a process needs to execute calls.
 type executor struct {
 	cfg       Config
 	root      *pathguard.Root
@@ -42,27 +42,28 @@ type executor struct {
 	families  builtin.Config
 	exec      *proc.Runner
 	slots     chan struct{}
-	// gateway has the tools of MCP servers; nil when there are none.
+	// gateway provides the tools of MCP servers; nil if there are none.
 	gateway *gateway.Gateway
-	// registry knows the agents; nil in the process of a worker, and before the node takes tasks.
+	// registry has the registered agents; nil in the process of a worker, and before the node accepts tasks.
 	registry atomic.Pointer[agents.Registry]
-	// dispatcher gives them work; nil where the registry is.
+	// dispatcher dispatches calls to them; nil if registry is.
 	dispatcher atomic.Pointer[agentDispatcher]
-	// nodeInfo is what tools say of the node; empty in the process of a worker, and before the node takes tasks.
+	// nodeInfo provides information about the node to tools; empty in the process of a worker, and before the node accepts
+	// tasks.
 	nodeInfo atomic.Pointer[nodeInfo]
 
-	// stop ends the chores that go on and on.
+	// stop ends the periodic jobs.
 	stop context.CancelFunc
 
-	mu     sync.Mutex // orders the start of chores and their end
+	mu     sync.Mutex // orders the start and the end of background jobs
 	chores sync.WaitGroup
 	closed bool
 }
 
 const workingDir = "Working"
 
-// openExecutor makes ready what executes calls, which use the databases; notifications for the bus go over c, changes of MCP servers to tell. over
-// reports whether a call is over; nil where that is unknown.
+// openExecutor prepares the executor of calls, with the databases that they use. Notifications for the bus are sent over c, and
+// tell is called with changes of MCP servers. over reports whether a call has ended; it may be nil.
 func openExecutor(ctx context.Context, cfg Config, databases firebase.Config, c *bus.Conn, tell func(context.Context, registry.Change), over func(context.Context, gateway.Call) bool) (*executor, error) {
 	chores, stop := context.WithCancel(context.WithoutCancel(ctx))
 	h := &executor{cfg: cfg, slots: make(chan struct{}, 4), stop: stop}
@@ -81,7 +82,7 @@ func openExecutor(ctx context.Context, cfg Config, databases firebase.Config, c 
 	return h, nil
 }
 
-// close waits for the chores, of which no more begin, and then gives back what they need.
+// close waits for the background jobs, of which no more start, and then releases the resources.
 func (h *executor) close() error {
 	h.mu.Lock()
 	h.closed = true
@@ -112,7 +113,7 @@ func (h *executor) open(c *bus.Conn, databases firebase.Config) error {
 	}
 	data, err := filepath.EvalSymlinks(h.cfg.DataDir)
 	if err != nil {
-		data = h.cfg.DataDir // a worker elsewhere has none
+		data = h.cfg.DataDir // a remote worker has none
 	}
 	if err = h.checkProgramPath(); err != nil {
 		return err
@@ -132,7 +133,7 @@ func (h *executor) open(c *bus.Conn, databases firebase.Config) error {
 	return err
 }
 
-// processes configures the child processes: what belongs to the node is hidden from them.
+// processes returns the configuration of child processes. It hides the files of the node from them.
 func (h *executor) processes(data string) proc.Config {
 	modules := userModules()
 	c := proc.Config{
@@ -149,7 +150,7 @@ func (h *executor) processes(data string) proc.Config {
 	return c
 }
 
-// checkProgramPath refuses folders in which tasks write: what one leaves there would run in the place of a program of the system.
+// checkProgramPath refuses folders in which tasks write. A task could put a program there that replaces one of the system.
 func (h *executor) checkProgramPath() error {
 	for _, dir := range h.cfg.Confinement.ProgramPath {
 		target, err := filepath.EvalSymlinks(dir)
@@ -169,9 +170,8 @@ func (h *executor) checkProgramPath() error {
 	return nil
 }
 
-// goSettings lets the Go tool chain take modules that the user has fetched from where they are, each held against go.sum.
-// Its caches are those of the identity that a call is for (worker), because builds trust what is in them; a program of no
-// call has none.
+// goSettings lets the Go tool chain use modules that the user has downloaded, each verified against go.sum. Builds trust their
+// caches, so the caches belong to the identity of a call (worker). A program outside a call has none.
 func goSettings(modules string) []string {
 	return []string{
 		"GOCACHE=off", "GOMODCACHE=" + os.DevNull,
@@ -180,7 +180,7 @@ func goSettings(modules string) []string {
 	}
 }
 
-// userModules is where the Go tool chain of the user keeps the modules that it has fetched.
+// userModules returns the directory in which the Go tool chain of the user stores downloaded modules.
 func userModules() string {
 	if dir := os.Getenv("GOMODCACHE"); dir != "" {
 		return dir
@@ -193,8 +193,7 @@ func (h *executor) limited(class tools.Rate) bool { return h.policy.Limit(class)
 
 func (h *executor) findSecret(data []byte) (string, bool) { return findSecret(data) }
 
-// later does a chore on the files of a task without holding anybody up. Once the executor is closed,
-// it does nothing.
+// later runs a job on the files of a task in the background. It does nothing once the executor is closed.
 func (h *executor) later(task events.TaskID, chore func() error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -210,10 +209,10 @@ func (h *executor) later(task events.TaskID, chore func() error) {
 	})
 }
 
-// sweepEvery is the time between two looks for caches that nobody uses any more.
+// sweepEvery is the interval between two searches for unused caches.
 const sweepEvery = 24 * time.Hour
 
-// sweep removes what the folder of the workspaces holds for nobody, now and each day until the executor is closed.
+// sweep removes unused files from the folder of the workspaces, now and every day until the executor is closed.
 func (h *executor) sweep(ctx context.Context) {
 	for {
 		if err := h.tree.Sweep(time.Now()); err != nil {
@@ -225,13 +224,13 @@ func (h *executor) sweep(ctx context.Context) {
 	}
 }
 
-// ownToolsAtOnce is how many calls of its own tools a node without a worker makes at the same time.
+// ownToolsAtOnce is how many calls of the node's own tools run at the same time in a node without a worker.
 const ownToolsAtOnce = 2
 
-// worker returns a worker for an owner, in this process or elsewhere, with what cfg says of it.
+// worker returns a worker for an owner in this process or elsewhere, with the fields of cfg.
 func (h *executor) worker(owner work.Owner, cfg worker.Config) (*worker.Worker, error) {
 	cfg.Concurrency = h.cfg.Worker.Concurrency
-	if cfg.Concurrency < 0 { // it serves the tools of the node alone
+	if cfg.Concurrency < 0 { // it serves only the tools of the node
 		cfg.Concurrency = ownToolsAtOnce
 	}
 	cfg.Secrets = h.cfg.Tools.SecretsAllow

@@ -28,8 +28,8 @@ import (
 	"github.com/orch-dev/orch/tools/web"
 )
 
-// configure turns the settings into those of the families of tools. Errors name the setting. Named
-// connections lie in the data directory, which is closed to tools.
+// configure converts the settings into those of the tool families. Errors name the setting. Named connections are stored in the
+// data directory, which tools cannot access.
 func (h *executor) configure(c *bus.Conn) error {
 	net, err := h.cfg.network()
 	if err != nil {
@@ -66,7 +66,7 @@ func (h *executor) gitConfig(net netguard.Config) git.Config {
 	s := h.cfg.Tools
 	return git.Config{
 		FindSecret:   h.findSecret,
-		IsSecretFile: func(path string) bool { return h.policy.IsSecretFile(path) }, // the policy comes later
+		IsSecretFile: func(path string) bool { return h.policy.IsSecretFile(path) }, // the policy is loaded later
 		Name:         cmp.Or(os.Getenv("GIT_AUTHOR_NAME"), os.Getenv("GIT_COMMITTER_NAME")),
 		Email:        cmp.Or(os.Getenv("GIT_AUTHOR_EMAIL"), os.Getenv("GIT_COMMITTER_EMAIL")),
 		Own:          ownIdentity,
@@ -75,17 +75,17 @@ func (h *executor) gitConfig(net netguard.Config) git.Config {
 	}
 }
 
-// ownIdentity says who the user of this process is to git. The configuration is read by git, outside of the sandbox, since that hides the
-// home of the user.
+// ownIdentity returns the git identity of the user of this process. Git reads it outside the sandbox, because the sandbox hides
+// the home of the user.
 func ownIdentity(ctx context.Context) (name, email string) {
 	get := func(key string) string {
-		out, _ := exec.CommandContext(ctx, "git", "config", "--global", "--get", key).Output() // without git or the key there is none
+		out, _ := exec.CommandContext(ctx, "git", "config", "--global", "--get", key).Output() // without git or the key it is empty
 		return strings.TrimSpace(string(out))
 	}
 	return get("user.name"), get("user.email")
 }
 
-// network is what tools may reach beside public addresses.
+// network returns what tools may reach besides public addresses.
 func (c Config) network() (netguard.Config, error) {
 	var net netguard.Config
 	for _, entry := range c.Tools.NetAllow {
@@ -111,7 +111,7 @@ func (c Config) secrets() (map[string]string, error) {
 	return found, nil
 }
 
-// secretFiles are the files of the secrets: no tool and no program of one sees them.
+// secretFiles returns the files of the secrets. No tool and none of its programs can read them.
 func (c Config) secretFiles() []string {
 	var files []string
 	for _, place := range c.Tools.Secrets() {
@@ -122,7 +122,7 @@ func (c Config) secretFiles() []string {
 	return append(files, secret.Hide(c.Tools.SecretsAllow)...)
 }
 
-// publisher is the channel nats.
+// publisher returns the notification channel "nats".
 func publisher(c *bus.Conn) func(context.Context, notify.Notice) error {
 	return func(ctx context.Context, n notify.Notice) error {
 		data, err := json.Marshal(n)

@@ -19,21 +19,21 @@ type (
 		Name      string            `json:"name"`
 		Arguments map[string]string `json:"arguments,omitempty"`
 	}
-	// content is a result of MCP. It travels as base64: as JSON within JSON it might become six times as long.
+	// content is an MCP result, sent as base64. As JSON inside JSON it could become six times as long.
 	content struct {
 		Result []byte `json:"result"`
 	}
 )
 
-// ReadResource reads a resource of an outside server by the URI that the server knows. The result and the errors are
-// those of gateway.Gateway.ReadResource; UNAVAILABLE when the node is gone, VALIDATION_ERROR when an external NATS server
-// takes no message of that length.
+// ReadResource reads a resource of an external server by the server's URI. Results and errors are those of
+// gateway.Gateway.ReadResource. In addition: UNAVAILABLE if there is no node, VALIDATION_ERROR if an external NATS server
+// accepts no message of that length.
 func (a Admin) ReadResource(ctx context.Context, server, uri string) (json.RawMessage, error) {
 	return a.content(ctx, "resource", resourceRequest{server, uri})
 }
 
-// GetPrompt gets a prompt of an outside server by the name that the server knows. The result and the errors are those
-// of gateway.Gateway.GetPrompt, and else as for ReadResource.
+// GetPrompt returns a prompt of an external server by the server's name. Results and errors are those of
+// gateway.Gateway.GetPrompt, with the same additions as for ReadResource.
 func (a Admin) GetPrompt(ctx context.Context, server, name string, args map[string]string) (json.RawMessage, error) {
 	return a.content(ctx, "prompt", promptRequest{server, name, args})
 }
@@ -49,7 +49,7 @@ func (a Admin) content(ctx context.Context, method string, request any) (json.Ra
 	return c.Result, nil
 }
 
-// reading are the methods that read resources and get prompts.
+// reading returns the methods that read resources and get prompts.
 func reading(g *gateway.Gateway) localMethods {
 	return localMethods{
 		"resource": rpc.Handle(func(ctx context.Context, in resourceRequest) (content, error) {

@@ -19,30 +19,30 @@ import (
 	"github.com/orch-dev/orch/rpc"
 )
 
-// front is where a member of a cluster listens for HTTP. It hands requests to the node in this process while that is active, and
-// otherwise passes them on to the active one.
+// front is the HTTP listener of a member of a cluster. It passes requests to the node in this process while that is active, and
+// otherwise to the active node.
 type front struct {
 	origin string
 	web    *http.Server
 	ended  chan error
-	// local answers while the node of this process is active.
+	// local serves requests while the node of this process is active.
 	local  atomic.Pointer[localFace]
 	remote http.Handler
 }
 
-// localFace answers requests in this process until ctx ends.
+// localFace serves requests in this process until ctx ends.
 type localFace struct {
-	ctx     context.Context //nolint:containedctx // the time in which the node is active
+	ctx     context.Context //nolint:containedctx // ends when the node is no longer active
 	handler http.Handler
-	// held waits until the lease of the node is held; false when it is lost, or its context ends.
+	// held waits until the lease of the node is confirmed; false if it is lost, or its context ends.
 	held func(context.Context) bool
 }
 
-// heldWithin is how long a request waits for the lease: as long as one over the bus waits for a node.
+// heldWithin is how long a request waits for the lease: as long as a request over the bus waits for a node.
 const heldWithin = 10 * time.Second
 
-// openFront listens at the address of the settings; nil when there is none, or it is taken and need not be had. Requests to other
-// nodes go over c.
+// openFront listens at the address of the settings. It returns nil if there is none, or if the address is in use and optional.
+// Requests to other nodes use c.
 func openFront(ctx context.Context, cfg Config, c *bus.Conn) (*front, error) {
 	listener, err := listenHTTP(ctx, cfg)
 	if err != nil || listener == nil {
@@ -57,7 +57,7 @@ func openFront(ctx context.Context, cfg Config, c *bus.Conn) (*front, error) {
 
 // ServeHTTP implements http.Handler.
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if server.Rebound(r) { // the active node cannot tell
+	if server.Rebound(r) { // the active node cannot check that
 		http.Error(w, "forbidden: the host is not allowed", http.StatusForbidden)
 		return
 	}
@@ -73,7 +73,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refusePassedOn(w, r, fault.New(fault.Unavailable, "the node does not know whether it is still the active one").
 			WithHint("it does not reach the NATS servers; try again at another node"))
 		return
-	case !held: // another one is
+	case !held: // another node is active
 		f.remote.ServeHTTP(w, r)
 		return
 	}
@@ -83,7 +83,8 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	local.handler.ServeHTTP(w, r.WithContext(ctx))
 }
 
-// lead lets the node of this process answer while its lease is held, until follow is called: it cuts what is still open, such as streams.
+// lead lets the node of this process serve requests while its lease is held. follow ends that, and aborts requests that are
+// still open, such as streams.
 func (f *front) lead(handler http.Handler, held func(context.Context) bool) (follow func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	f.local.Store(&localFace{ctx, handler, held})
@@ -102,7 +103,7 @@ func (f *front) close(ctx context.Context) error {
 	return nil
 }
 
-// passOn passes requests on to the active node, through tunnels over the NATS server: the nodes need no other way to each other.
+// passOn returns a proxy to the active node. It uses tunnels over the NATS server, so the nodes need no other connection.
 func passOn(c *bus.Conn) http.Handler {
 	return &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
@@ -114,16 +115,16 @@ func passOn(c *bus.Conn) http.Handler {
 				return rpc.DialTunnel(ctx, c, bus.TunnelSubject)
 			},
 		}},
-		FlushInterval: -1, // streams
+		FlushInterval: -1, // for streams
 		ErrorHandler:  refusePassedOn,
 		ErrorLog:      slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug),
 	}
 }
 
-// repeatingTransport repeats requests that only read when the active node ends before it answers.
+// repeatingTransport repeats read-only requests if the active node ends before it answers.
 type repeatingTransport struct{ next http.RoundTripper }
 
-// repeatWithin is how long that goes on.
+// repeatWithin limits how long requests are repeated.
 const repeatWithin = 10 * time.Second
 
 // RoundTrip implements http.RoundTripper.
@@ -147,5 +148,5 @@ func refusePassedOn(w http.ResponseWriter, _ *http.Request, err error) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Retry-After", "1")
 	w.WriteHeader(http.StatusServiceUnavailable)
-	_ = json.NewEncoder(w).Encode(map[string]*fault.Error{"error": f}) // the client may have gone
+	_ = json.NewEncoder(w).Encode(map[string]*fault.Error{"error": f}) // the client may be gone
 }

@@ -16,14 +16,15 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// This file holds how the node of a command gives its data directory up for one that stays, such as that of orch serve, and gives way on a
-// cluster when it has lost its lease.
-// The calls that run go on in the process of the command, under their leases at the other node.
+// This file lets the node of a command hand its data directory over to a permanent node, such as that of orch serve, and lets a
+// node in a cluster stop when it has lost its lease. The running calls continue in the process of the command, under their
+// leases from the other node.
 
-// lookEvery is how often a guest looks whether a node waits for its data directory.
+// lookEvery is the interval at which a guest checks whether a node waits for its data directory.
 const lookEvery = 250 * time.Millisecond
 
-// untilItGivesWay returns what waits until the node has to give way to another one; nil when it never has to, or its member sees to it.
+// untilItGivesWay returns a function that waits until the node has to hand over to another one. It returns nil if that never
+// happens, or if the member handles it.
 func (n *Node) untilItGivesWay() func(context.Context) error {
 	switch {
 	case n.elected != nil:
@@ -35,7 +36,7 @@ func (n *Node) untilItGivesWay() func(context.Context) error {
 	}
 }
 
-// waitUntilLost returns when the node has lost the lease that it took.
+// waitUntilLost returns when the node has lost its lease.
 func (n *Node) waitUntilLost(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -45,7 +46,7 @@ func (n *Node) waitUntilLost(ctx context.Context) error {
 	}
 }
 
-// startYielding lets the node hand over when it has to give way.
+// startYielding lets the node hand over when it has to.
 func (n *Node) startYielding(ctx context.Context) error {
 	wait := n.untilItGivesWay()
 	if wait == nil {
@@ -63,7 +64,7 @@ func (n *Node) startYielding(ctx context.Context) error {
 	return nil
 }
 
-// waitUntilWanted returns when a node waits for a data directory.
+// waitUntilWanted returns when another node waits for a data directory.
 func waitUntilWanted(ctx context.Context, dir string) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -79,10 +80,10 @@ func waitUntilWanted(ctx context.Context, dir string) error {
 	}
 }
 
-// handOverWithin is how long the parts of a node that gives way may take to end, where they wait for others.
+// handOverWithin limits how long the parts of a node that hands over may wait for others before they end.
 const handOverWithin = 10 * time.Second
 
-// handOver ends all of the node but what runs calls.
+// handOver ends everything in the node except what runs calls.
 func (n *Node) handOver(ctx context.Context) {
 	ctx, stop := context.WithTimeout(ctx, handOverWithin)
 	defer stop()
@@ -90,7 +91,7 @@ func (n *Node) handOver(ctx context.Context) {
 	n.calls.handOver()
 	var err error
 	if n.server != nil {
-		err = n.server.RecordWorker("") // it has not ended
+		err = n.server.RecordWorker("") // the worker has not ended
 	}
 	err = errors.Join(err, n.ends.runFor(ctx, untilHandover))
 	n.cfg.logger().LogAttrs(ctx, slog.LevelInfo, "the node was handed over; its calls go on", slog.Any("error", err))
@@ -99,11 +100,11 @@ func (n *Node) handOver(ctx context.Context) {
 	}
 }
 
-// HandedOver reports whether another node has taken over, or is about to. What is asked of this one is UNAVAILABLE then.
+// HandedOver reports whether another node has taken over, or is about to. Requests to this node then return UNAVAILABLE.
 func (n *Node) HandedOver() bool { return n.handedOver.Load() }
 
-// StartInTurn is Start for a node that stays. When a command holds the data directory, waits is told, and the node starts
-// as soon as the command has handed over. CONFLICT when another node that stays holds it, or waits already.
+// StartInTurn is Start for a permanent node. If a command holds the data directory, it calls waits, and starts the node as soon
+// as the command has handed over. It returns CONFLICT if another permanent node holds the directory, or waits already.
 func StartInTurn(ctx context.Context, cfg Config, waits func(bus.Holder)) (*Node, error) {
 	n, err := Start(ctx, cfg)
 	holder := bus.ReadHolder(cfg.DataDir)
@@ -114,7 +115,7 @@ func StartInTurn(ctx context.Context, cfg Config, waits func(bus.Holder)) (*Node
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = turn.Release() }() // the kernel does so at the latest when the process ends
+	defer func() { _ = turn.Release() }() // the kernel does it at the latest when the process ends
 	waits(holder)
 	return startSoon(ctx, cfg)
 }
@@ -124,10 +125,10 @@ func inUse(err error) bool {
 	return fault.Has(err, fault.Conflict) && fault.From(err).Reason == bus.DataDirInUse
 }
 
-// turnEvery is how often a node tries whether the data directory is free.
+// turnEvery is the interval at which a node checks whether the data directory is free.
 const turnEvery = 100 * time.Millisecond
 
-// startSoon starts a node once the data directory is free, unless a node that stays has taken it.
+// startSoon starts a node once the data directory is free. It fails if a permanent node has taken it.
 func startSoon(ctx context.Context, cfg Config) (*Node, error) {
 	for {
 		n, err := Start(ctx, cfg)
@@ -140,17 +141,17 @@ func startSoon(ctx context.Context, cfg Config) (*Node, error) {
 	}
 }
 
-// callsOwner is the owner that the worker of a guest speaks to: the one in this process, and after the handover the one
-// of the node that has taken over. It takes no more calls there.
+// callsOwner is the owner for the worker of a guest: the one in this process, and after the handover that of the node that has
+// taken over. The worker gets no new calls from there.
 type callsOwner struct {
 	local work.Owner
 	// dial connects to the other node; UNAVAILABLE while it starts.
 	dial func(ctx context.Context) (*bus.Conn, error)
 	gone atomic.Bool // set by the handover
-	// since is when that was, in uptime.
+	// since is the time of the handover, in uptime.
 	since atomic.Int64
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	conn   *bus.Conn
 	remote *rpc.Remote
 }
@@ -164,7 +165,7 @@ func (c *callsOwner) handOver() {
 	}
 }
 
-// owner returns the owner that answers now.
+// owner returns the current owner.
 func (c *callsOwner) owner(ctx context.Context) (work.Owner, error) {
 	if !c.gone.Load() {
 		return c.local, nil
@@ -182,7 +183,7 @@ func (c *callsOwner) owner(ctx context.Context) (work.Owner, error) {
 	return c.remote, nil
 }
 
-// uptime is the time since the handover: until then the worker stands still with its owner alone.
+// uptime returns the time since the handover. Before that, the worker can only be suspended together with its owner.
 func (c *callsOwner) uptime() time.Duration {
 	if !c.gone.Load() {
 		return 0
@@ -199,7 +200,7 @@ func (c *callsOwner) close(context.Context) error {
 	return nil
 }
 
-// Poll implements work.Owner. After the handover it only says that the worker stops.
+// Poll implements work.Owner. After the handover it only reports that the worker stops.
 func (c *callsOwner) Poll(ctx context.Context, p work.Poll) (work.Batch, error) {
 	if c.gone.Load() && (p.Free > 0 || p.Wait > 0) {
 		<-ctx.Done()

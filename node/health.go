@@ -16,27 +16,27 @@ import (
 )
 
 const (
-	// githubAgain is how long what GitHub has answered stands: a probe is a request over the network.
+	// githubAgain is how long an answer of GitHub is cached, because a probe is a network request.
 	githubAgain = 30 * time.Second
-	// firebaseAgain is the same for the databases, which may be far away.
+	// firebaseAgain is the same for the databases, which may be remote.
 	firebaseAgain = 5 * time.Second
-	// cpuAgain is the shortest time over which the use of the processor is measured.
+	// cpuAgain is the minimum interval for measuring the processor use.
 	cpuAgain = time.Second
 )
 
-// health probes what the node stands on.
+// health probes the dependencies of the node.
 type health struct {
 	n      *Node
 	github *forge.Probe
 
 	mu sync.Mutex
-	// asked is when GitHub was asked last, told what it said.
+	// asked is when GitHub was probed last, told is the result.
 	asked time.Time
 	told  system.Part
 	// read and databases are the same for Firebase.
 	read      time.Time
 	databases system.Part
-	// since and used are when the use of the processor was measured last, and what it was by then; cpu is the share.
+	// since and used are the time and the processor time at the last measurement. cpu is the share.
 	since time.Time
 	used  time.Duration
 	cpu   float64
@@ -46,7 +46,7 @@ func newHealth(n *Node) *health {
 	return &health{n: n, github: forge.NewProbe(n.executor.families.GitHub), since: time.Now(), used: processorTime()}
 }
 
-// partOf is a part that has answered, or why it has not. Messages of coded errors are fit for everybody.
+// partOf returns the status of a dependency from the result of its probe. Messages of coded errors may be shown to everybody.
 func partOf(name string, took time.Duration, err error) system.Part {
 	if err != nil {
 		return system.Part{Name: name, Status: system.Down, Latency: took, Why: fault.From(err).Message}
@@ -63,7 +63,7 @@ func (h *health) NATS(context.Context) system.Part {
 	return partOf("nats", took, err)
 }
 
-// JetStream implements system.Health. The store knows why it takes no commits, and is asked how it is.
+// JetStream implements system.Health. It reports the store's reason if the store accepts no commits.
 func (h *health) JetStream(ctx context.Context) system.Part {
 	begin := time.Now()
 	s, err := h.n.store.Status(ctx)
@@ -103,8 +103,8 @@ func (h *health) Servers(ctx context.Context) []system.Part {
 	return all
 }
 
-// Firebase implements system.Health. Both databases are asked for a place, and not too often; whatever they say of it, they
-// are there.
+// Firebase implements system.Health. Both databases are probed with a read, at most once per firebaseAgain. Any answer means
+// that they are available.
 func (h *health) Firebase(ctx context.Context) system.Part {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -124,10 +124,10 @@ func (h *health) Firebase(ctx context.Context) system.Part {
 	return found
 }
 
-// firebasePlace is a document, and a node, that nobody has.
+// firebasePlace is the path of a document and a node that do not exist.
 const firebasePlace = "orch-status/probe"
 
-// unreachable keeps the errors that say that a database is not there.
+// unreachable returns err if it means that a database is not available, else nil.
 func unreachable(err error) error {
 	switch fault.CodeOf(err) {
 	case fault.Forbidden, fault.Unauthorized, fault.NotFound:
@@ -137,7 +137,7 @@ func unreachable(err error) error {
 	}
 }
 
-// GitHub implements system.Health. It is asked when it is configured, and not too often.
+// GitHub implements system.Health. It is probed if it is configured, at most once per githubAgain.
 func (h *health) GitHub(ctx context.Context) system.Part {
 	if !h.github.Configured() {
 		return system.Part{Name: "github", Status: system.Off}
@@ -159,7 +159,7 @@ func (h *health) GitHub(ctx context.Context) system.Part {
 	return found
 }
 
-// abandoned reports whether nobody waits for a probe any more. What it has found then says nothing to others.
+// abandoned reports whether the caller of a probe is gone. The result then must not be cached for others.
 func abandoned(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }
 
 // Process implements system.Health.
@@ -174,7 +174,7 @@ func (h *health) Process() system.Process {
 	return p
 }
 
-// processor is the share of one core that the process has used since it was last measured, in percent.
+// processor returns the share of one core that the process has used since the last measurement, in percent.
 func (h *health) processor() float64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -186,7 +186,7 @@ func (h *health) processor() float64 {
 	return h.cpu
 }
 
-// processorTime is what this process has used so far.
+// processorTime returns the processor time of this process.
 func processorTime() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // never fails for the own process

@@ -15,32 +15,32 @@ import (
 	"github.com/orch-dev/orch/stats"
 )
 
-// host is what all parts of a node stand on: the NATS server, the store, the owner of tasks and what executes calls.
+// host is shared by all parts of a node: the NATS server, the store, the orchestrator and the executor.
 type host struct {
 	cfg      Config
-	server   *bus.Server // nil with an external one
+	server   *bus.Server // nil with an external server
 	store    *bus.Store
 	orch     *orchestrator.Orchestrator
 	executor *executor
 	stats    *stats.Projector
 	// meter counts the requests of all faces.
 	meter atomic.Pointer[server.Server]
-	// origin is where HTTP is served, without a path; nil before, and when it is not.
+	// origin is where HTTP is served, without a path; nil before it is served, and if it is not.
 	origin atomic.Pointer[string]
-	// requests is the connection for what is asked and told, notices is nil when nothing is told.
+	// requests is the connection for requests and notices. notices is nil if none are sent.
 	requests *bus.Conn
 	notices  *noticeQueue
-	// elected is the lease that the node has taken itself; nil for one that has its own server or was given one.
+	// elected is the lease that the node has acquired itself; nil for a node with its own server or with a lease of its member.
 	elected *election.Lease
-	// clock is that of all deadlines of tasks.
+	// clock is the clock of all deadlines of tasks.
 	clock func() time.Time
-	// ends undo what Start did.
+	// ends undo the steps of Start.
 	ends ends
 }
 
 func (h *host) onStop(fn func(context.Context) error) { h.ends.add(untilHandover, fn) }
 
-// openBus starts the NATS server, unless there is an external one: then the data directory has what is this node's alone.
+// openBus starts the NATS server, unless there is an external one. Then the data directory contains only files of this node.
 func (h *host) openBus(ctx context.Context) error {
 	if h.cfg.Storage.NATSURL != "" {
 		return bus.OpenDataDir(h.cfg.DataDir)
@@ -56,7 +56,7 @@ func (h *host) openBus(ctx context.Context) error {
 	return err
 }
 
-// connect opens one more connection; each kind of traffic has its own.
+// connect opens a further connection. Each kind of traffic has its own.
 func (h *host) connect(ctx context.Context, name string) (*bus.Conn, error) {
 	var c *bus.Conn
 	var err error
@@ -92,17 +92,17 @@ func (h *host) openRequests(ctx context.Context) error {
 	return err
 }
 
-// forOperator configures what takes the credential of the operator.
+// forOperator returns the endpoint configuration for requests with the operator's credential.
 func (h *host) forOperator() rpc.EndpointConfig {
 	return rpc.EndpointConfig{Logger: h.cfg.logger(), Identity: h.Operator()}
 }
 
-// Operator returns the identity that the credential of the operator speaks as.
+// Operator returns the identity that holders of the operator's credential act as.
 func (h *host) Operator() string {
 	return cmp.Or(h.cfg.Operator, bus.OwnerOf(h.cfg.DataDir))
 }
 
-// closeSoon closes an endpoint without waiting for parked polls to run out.
+// closeSoon closes an endpoint without waiting for parked polls to end.
 func closeSoon(e *rpc.Endpoint) func(context.Context) error {
 	return func(ctx context.Context) error {
 		ctx, stop := context.WithTimeout(ctx, 100*time.Millisecond)
@@ -111,7 +111,7 @@ func closeSoon(e *rpc.Endpoint) func(context.Context) error {
 	}
 }
 
-// Address returns the URL at which CLI and workers find the node, as it may be shown.
+// Address returns the URL at which the CLI and workers find the node, without credentials.
 func (h *host) Address() string {
 	if h.server == nil {
 		return secrets.URL(h.cfg.Storage.NATSURL)

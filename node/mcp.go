@@ -18,10 +18,10 @@ import (
 	"github.com/orch-dev/orch/rpc"
 )
 
-// mcpPath is where the MCP face is served over HTTP.
+// mcpPath is the HTTP path of the MCP face.
 const mcpPath = "/mcp"
 
-// metadataPath is where clients hear how to authorise themselves.
+// metadataPath is the path at which clients find out how to authorize themselves.
 const metadataPath = "/.well-known/oauth-protected-resource" + mcpPath
 
 // face serves MCP clients and HTTP.
@@ -33,11 +33,11 @@ type face struct {
 	agentDesk    *agentDesk
 	databaseHost *databaseHost
 	journal      *journal
-	// asker answers requests about sessions with subscriptions.
+	// asker serves requests about sessions with subscriptions.
 	asker Asker
 }
 
-// startFace serves the MCP face over HTTP, when that is wanted.
+// startFace serves the MCP face over HTTP, if it is configured.
 func (fa *face) startFace(ctx context.Context) error {
 	if fa.cfg.Faces.HTTP == "" {
 		return nil
@@ -68,7 +68,7 @@ func (fa *face) startFace(ctx context.Context) error {
 	return nil
 }
 
-// listen listens where clients come. To a member of a cluster they come through its front, and through tunnels from those of others.
+// listen listens for clients. Clients of a cluster connect to the front of this member, or through tunnels from other members.
 func (fa *face) listen(ctx context.Context) (l net.Listener, origin string, err error) {
 	if fa.cfg.front != nil {
 		l, err = rpc.ListenTunnel(fa.requests, bus.TunnelSubject, rpc.MaxTunnels)
@@ -80,7 +80,7 @@ func (fa *face) listen(ctx context.Context) (l net.Listener, origin string, err 
 	return l, "http://" + l.Addr().String(), nil
 }
 
-// listenHTTP listens at the address of the settings; nil when there is none, or it is taken and need not be had.
+// listenHTTP listens at the address of the settings. It returns nil if there is none, or if the address is in use and optional.
 func listenHTTP(ctx context.Context, cfg Config) (net.Listener, error) {
 	if cfg.Faces.HTTP == "" {
 		return nil, nil //nolint:nilnil // as documented
@@ -110,24 +110,25 @@ func (fa *face) faceConfig() server.Config {
 	return cfg
 }
 
-// refusedByFace takes a call that the face has refused itself.
+// refusedByFace records a call that the face itself has refused.
 func (fa *face) refusedByFace(who, tool string, args json.RawMessage, why error) {
 	fa.journal.refused(Refusal{By: who, Tool: tool, Args: args, Error: fault.From(why)})
 }
 
-// sendBuffer is how much the system keeps of what a client has not read, in bytes. By itself it would keep some MiB of each of
+// sendBuffer is the size of the system's send buffer for one connection, in bytes. By default, the system would buffer some MiB
+// for each of thousands of streams. When its limit for all connections is reached, every connection of the machine stalls.
 // thousands of streams, and when its own limit for all connections is reached, every connection of the machine stands still.
 const sendBuffer = 128 << 10
 
-// bounded bounds what the system keeps for a connection.
+// bounded sets the send buffer of a connection.
 func bounded(ctx context.Context, conn net.Conn) context.Context {
 	if tcp, ok := conn.(*net.TCPConn); ok {
-		_ = tcp.SetWriteBuffer(sendBuffer) // else it keeps what it keeps
+		_ = tcp.SetWriteBuffer(sendBuffer) // on an error the default applies
 	}
 	return ctx
 }
 
-// serveFace serves until the node stops. Streams stay open as long as their clients want, so they are cut then.
+// serveFace serves until the node stops. Streams stay open as long as their clients want, so they are aborted then.
 func (fa *face) serveFace(face *server.Server, owner http.Handler, listener net.Listener) {
 	mux := http.NewServeMux()
 	mux.Handle(mcpPath, fa.credentials.whileGood(face.Handler()))
@@ -139,7 +140,7 @@ func (fa *face) serveFace(face *server.Server, owner http.Handler, listener net.
 	fa.meter.Store(face)
 	paths := fa.agentDesk.agentPaths()
 	mux.Handle("/agents/", paths)
-	mux.Handle(agents.TasksPath, fa.credentials.endingWithToken(paths)) // who is removed while it waits gets no call
+	mux.Handle(agents.TasksPath, fa.credentials.endingWithToken(paths)) // an agent that is removed while it waits gets no call
 	web := httplimit.NewServer(mux, fa.cfg.Faces.HTTPLimits)
 	web.ErrorLog, web.ConnContext = slog.NewLogLogger(fa.cfg.logger().Handler(), slog.LevelDebug), bounded
 	ended := make(chan error, 1)
@@ -163,13 +164,13 @@ func (fa *face) serveFace(face *server.Server, owner http.Handler, listener net.
 	})
 }
 
-// FaceURL is where MCP clients find the node; empty when it does not serve HTTP.
+// FaceURL returns where MCP clients find the node; empty if it does not serve HTTP.
 func (fa *face) FaceURL() string { return fa.at(mcpPath) }
 
-// RPCURL is where bare JSON-RPC is served; empty when the node does not serve HTTP.
+// RPCURL returns where plain JSON-RPC is served; empty if the node does not serve HTTP.
 func (fa *face) RPCURL() string { return fa.at(httpapi.Path) }
 
-// at is where a path is served over HTTP; empty when that is not.
+// at returns the URL of a path over HTTP; empty if HTTP is not served.
 func (h *host) at(path string) string {
 	if origin := h.origin.Load(); origin != nil {
 		return *origin + path
@@ -177,7 +178,7 @@ func (h *host) at(path string) string {
 	return ""
 }
 
-// Outside gives faces the resources and prompts of outside servers; nil when the node uses none.
+// Outside returns the resources and prompts of external servers for faces; nil if the node uses none.
 func (fa *face) Outside() server.Outside {
 	if fa.executor.gateway == nil {
 		return nil

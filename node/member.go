@@ -17,9 +17,9 @@ import (
 	"github.com/orch-dev/orch/rpc"
 )
 
-// Serve runs a node until ctx ends and it has stopped. On servers of others it is a member of a cluster: it stands by while
-// another one is active. ready is called when requests are answered, by this node or by the active one, with the address of the
-// bus and the one where MCP is spoken; waits is told of a command that holds the data directory. grace limits the time to stop.
+// Serve runs a node until ctx ends and it has stopped. On an external server it is a member of a cluster, and stands by while
+// another node is active. ready is called when requests are answered, by this node or by the active one, with the address of
+// the bus and the one of MCP. waits is called with a command that holds the data directory. grace limits the time to stop.
 func Serve(ctx context.Context, cfg Config, grace time.Duration, waits func(bus.Holder), ready func(address, mcp string)) error {
 	if cfg.Storage.NATSURL != "" {
 		return serveMember(ctx, cfg, grace, ready)
@@ -35,8 +35,8 @@ func Serve(ctx context.Context, cfg Config, grace time.Duration, waits func(bus.
 	return n.Stop(limited)
 }
 
-// member is a node among others on one cluster. Its worker and its HTTP address go on whoever is active; all else it does only
-// while it is active itself.
+// member is a node among others on one cluster. Its worker and its HTTP listener run whichever node is active. The rest runs
+// only while it is active itself.
 type member struct {
 	cfg   Config
 	grace time.Duration
@@ -105,7 +105,7 @@ func (m *member) close(ctx context.Context) error {
 	return err
 }
 
-// run works, stands by and is active in turn, until ctx ends.
+// run runs the worker, and stands by or is active in turn, until ctx ends.
 func (m *member) run(ctx context.Context, ready func(address, mcp string)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -135,21 +135,22 @@ func (m *member) run(ctx context.Context, ready func(address, mcp string)) error
 	}))
 }
 
-// openWorker makes ready the worker of the node, which asks whichever node is active; one that does nothing for a node without.
+// openWorker prepares the worker of the node, which uses whichever node is active. For a node without a worker, run does
+// nothing.
 func (m *member) openWorker(ctx context.Context) (run func(context.Context) error, err error) {
 	if m.cfg.Worker.Concurrency < 0 {
 		return func(context.Context) error { return nil }, nil
 	}
 	cfg := m.cfg
-	cfg.Faces.Servers.Connect = max(cfg.Faces.Servers.Connect, gateway.OnCall) // the active node has those that stay
+	cfg.Faces.Servers.Connect = max(cfg.Faces.Servers.Connect, gateway.OnCall) // the permanent connections are those of the active node
 	return openWorker(ctx, cfg)
 }
 
-// retryAfter is how long a node that could not become active leaves it to others.
+// retryAfter is how long a node that could not become active leaves the lease to others.
 const retryAfter = time.Second
 
-// takeTurns is active whenever nobody else is, until ctx ends. The first failure to become active is an error: something is wrong
-// with the node.
+// takeTurns is active whenever no other node is, until ctx ends. It returns the first failure to become active, because it
+// means that something is wrong with the node.
 func (m *member) takeTurns(ctx context.Context, ready func()) error {
 	var making sync.WaitGroup
 	defer making.Wait()
@@ -162,7 +163,7 @@ func (m *member) takeTurns(ctx context.Context, ready func()) error {
 		}
 		if taken {
 			m.cfg.logger().LogAttrs(ctx, slog.LevelInfo, "node_stands_by")
-			making.Go(func() { m.makeLocalToken(ctx) }) // the active node may take its time, or be none
+			making.Go(func() { m.makeLocalToken(ctx) }) // the active node may be slow, or absent
 			ready()
 			err = nil
 		}
@@ -171,7 +172,7 @@ func (m *member) takeTurns(ctx context.Context, ready func()) error {
 		}
 		if err != nil {
 			m.cfg.logger().LogAttrs(ctx, slog.LevelError, "node_not_active", slog.Any("error", err))
-			_ = pause.For(ctx, retryAfter) // the next line sees that ctx has ended
+			_ = pause.For(ctx, retryAfter) // the next line handles the end of ctx
 		}
 		if lease, err = m.seat.Campaign(ctx); err != nil {
 			return nil // ctx has ended
@@ -179,7 +180,8 @@ func (m *member) takeTurns(ctx context.Context, ready func()) error {
 	}
 }
 
-// makeLocalToken has the active node make the token of the user of this one, unless there is one: this node may never be active.
+// makeLocalToken lets the active node create the token of the user of this node, unless there is one: this node may never be
+// active.
 func (m *member) makeLocalToken(ctx context.Context) {
 	if _, err := os.Stat(filepath.Join(m.cfg.DataDir, bus.LocalTokenFile)); m.cfg.User == "" || err == nil {
 		return
@@ -189,7 +191,7 @@ func (m *member) makeLocalToken(ctx context.Context) {
 	}
 }
 
-// lostGrace is how long a node that has lost its lease may take to end what it has begun: the log takes none of it.
+// lostGrace is how long a node that has lost its lease may take to end. The log accepts nothing from it.
 const lostGrace = time.Second
 
 // lead is active until ctx ends or the lease is lost.
@@ -197,9 +199,9 @@ func (m *member) lead(ctx context.Context, lease *election.Lease, ready func()) 
 	began := time.Now()
 	cfg := m.cfg
 	cfg.Worker.Concurrency, cfg.Worker.OwnTools, cfg.lease, cfg.front = -1, true, lease, m.front
-	cfg.Storage.NATSURL = m.conn.KnownServers() // those of the settings may be the ones that hang
+	cfg.Storage.NATSURL = m.conn.KnownServers() // those of the settings may be unresponsive
 	n, err := Start(ctx, cfg)
-	if err != nil && ctx.Err() != nil { // it was asked to stop in the midst of this, which is no failure
+	if err != nil && ctx.Err() != nil { // stopped while it started, which is no failure
 		m.release(ctx, lease)
 		return nil
 	}
@@ -228,17 +230,18 @@ func (m *member) lead(ctx context.Context, lease *election.Lease, ready func()) 
 	return err
 }
 
-// release gives the lease back, so that another node need not wait until it runs out. That it cannot is no failure of this one.
+// release releases the lease, so that another node need not wait for it to expire. A failure is ignored.
 func (m *member) release(ctx context.Context, lease *election.Lease) {
 	if err := lease.Release(context.WithoutCancel(ctx)); err != nil {
 		m.cfg.logger().LogAttrs(ctx, slog.LevelWarn, "lease_not_released", slog.Any("error", err))
 	}
 }
 
-// electWithin is how long a node that cannot stand by waits for the lease: longer than one lives whose holder is gone.
+// electWithin is how long a node that cannot stand by waits for the lease: longer than the lease of a node that is gone.
 const electWithin = 2 * election.TTL
 
-// elect takes the lease for a node on an external server that has none yet. When it is lost, the node gives way (startYielding). CONFLICT when another node is active.
+// elect acquires the lease for a node on an external server that has none yet. When the lease is lost, the node stops
+// (startYielding). It returns CONFLICT if another node is active.
 func (n *Node) elect(ctx context.Context) error {
 	if n.server != nil || n.cfg.lease != nil {
 		return nil

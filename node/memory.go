@@ -8,21 +8,21 @@ import (
 )
 
 const (
-	// memoryEvery is how often the node looks at its memory.
+	// memoryEvery is the interval at which the node checks its memory.
 	memoryEvery = time.Second
-	// calmTicks is how many looks in a row must be calm until memory is given back, and lateTicks from one time
-	// to the next after that: the caches of the store have expired by then. After the start, one calm look is enough.
-	// calmBytes is the most that is allocated between two calm looks.
+	// calmTicks is how many checks in a row must be calm before memory is returned, and lateTicks how many before each further
+	// return: the caches of the store have expired by then. After the start, one calm check is enough. calmBytes is the most
+	// that is allocated between two calm checks.
 	calmTicks = 20
 	lateTicks = 60
 	calmBytes = 8 << 20
-	// largeHeap is the heap from which on the collector runs more often, at largePercent of growth.
+	// largeHeap is the heap size from which on the collector runs more often, at largePercent of growth.
 	largeHeap    = 192 << 20
 	largePercent = 40
 	usualPercent = 100
 )
 
-// memory is what the runtime says about the heap, in bytes.
+// memory contains heap statistics of the runtime, in bytes.
 type memory struct{ allocated, live uint64 }
 
 func readMemory() memory {
@@ -31,9 +31,9 @@ func readMemory() memory {
 	return memory{samples[0].Value.Uint64(), samples[1].Value.Uint64()}
 }
 
-// keepSmall keeps the process small. With a large heap, such as that of a long queue, it trades some time
-// for memory; when a load has passed it returns memory to the system, which the runtime itself does late:
-// it collects in an idle process only every two minutes, and keeps what it has collected.
+// keepSmall keeps the process small. With a large heap, such as that of a long queue, it trades some time for memory. After a
+// load it returns memory to the system. The runtime itself does so late: it collects in an idle process only every two minutes,
+// and retains what it has collected.
 func keepSmall(ctx context.Context) {
 	usual := debug.SetGCPercent(usualPercent) // the only way to read it
 	debug.SetGCPercent(usual)
@@ -49,7 +49,7 @@ func keepSmall(ctx context.Context) {
 		case <-tick.C:
 		}
 		now := readMemory()
-		if want := percentFor(now.live); usual == usualPercent && want != percent { // nobody has set GOGC
+		if want := percentFor(now.live); usual == usualPercent && want != percent { // GOGC is not set
 			percent = want
 			debug.SetGCPercent(percent)
 		}
@@ -58,7 +58,7 @@ func keepSmall(ctx context.Context) {
 		}
 		if calm == calmTicks || calm > 0 && calm%lateTicks == 0 {
 			debug.FreeOSMemory()
-			dropProgram() // the last, for the collector needs some of it
+			dropProgram() // last, because the collector needs some of it
 		}
 		last = readMemory()
 	}

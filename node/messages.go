@@ -17,17 +17,17 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// mailroom brings the messages of agents and people.
+// mailroom provides the messages of agents and people.
 type mailroom struct {
 	*host
 
 	credentials *credentials
 	messages    *bus.Messages
-	// messageMethods answers requests about messages.
+	// messageMethods serves requests about messages.
 	messageMethods map[string]rpc.Method
 }
 
-// openMessages reads the messages of the store, before the tools that send them are made.
+// openMessages reads the messages of the store, before the tools that send them are created.
 func (ml *mailroom) openMessages(ctx context.Context) error {
 	var err error
 	ml.messages, err = ml.store.OpenMessages(ctx, messages.Config{
@@ -41,12 +41,12 @@ func (ml *mailroom) openMessages(ctx context.Context) error {
 	return nil
 }
 
-// callerOf finds out who a running call acts for: what the tool says itself does not count.
+// callerOf returns who a running call acts for. It does not rely on what the tool itself says.
 func (ml *mailroom) callerOf(ctx context.Context, c messages.Call) (string, error) {
 	return ml.orch.CallerOf(ctx, work.Ref{Task: events.TaskID(c.Task), Step: c.Step, Attempt: c.Attempt})
 }
 
-// identities are all that are known: those with tokens.
+// identities returns all identities that have tokens.
 func (ml *mailroom) identities(ctx context.Context) []string {
 	tokens := ml.credentials.known.Load()
 	if tokens == nil {
@@ -71,7 +71,7 @@ func findSecret(data []byte) (string, bool) {
 	return found[0].Rule, true
 }
 
-// serveMessages answers what faces and workers elsewhere ask about messages.
+// serveMessages serves requests of faces and remote workers about messages.
 func (ml *mailroom) serveMessages(context.Context) error {
 	delegated := &delegatedBroker{broker: ml.messages, note: ml.noteReading}
 	ml.messageMethods = rpc.MessageMethods[messages.Delegation](delegated)
@@ -88,31 +88,32 @@ func (ml *mailroom) serveMessages(context.Context) error {
 	return nil
 }
 
-// endWaits lets no call that waits for a message hold up the end of the node: it is the first thing to stop.
+// endWaits ends calls that wait for a message, so that they do not delay the end of the node. It is the first step of a stop.
 func (ml *mailroom) endWaits(context.Context) error {
 	ml.onStop(func(context.Context) error { ml.messages.EndWaits(); return nil })
 	return nil
 }
 
-// noteEvery is how often it is noted that somebody reads an inbox of somebody else.
+// noteEvery is the interval within which readings of the same foreign inbox are recorded only once.
 const noteEvery = time.Minute
 
-// delegatedBroker lets the operator read the inboxes of others, which is noted in the log. It does nothing else for them.
+// delegatedBroker lets the operator read the inboxes of others, which is recorded in the log. The operator can do nothing else
+// for them.
 type delegatedBroker struct {
 	broker messages.Broker[string]
 	note   func(ctx context.Context, who messages.Delegation) error
 
-	mu    sync.Mutex // not held while anything is noted
+	mu    sync.Mutex // not held while anything is recorded
 	noted map[messages.Delegation]*pendingNote
 }
 
-// pendingNote is a reading that was noted a moment ago, or is being noted.
+// pendingNote is a reading that was recorded recently, or is being recorded.
 type pendingNote struct {
 	at time.Time
-	// done is closed when it is noted, or has failed with err.
+	// done is closed when it is recorded, or has failed with err.
 	done chan struct{}
 	err  error
-	// gone is true when it has failed and whoever noted it waits no more, which may be why.
+	// gone is true if it has failed and its caller waits no more, which may be the reason.
 	gone bool
 }
 
@@ -128,7 +129,7 @@ func (d *delegatedBroker) Inbox(ctx context.Context, who messages.Delegation, q 
 	return d.broker.Inbox(ctx, who.For, q)
 }
 
-// noteOnce notes a reading, unless that was done a moment ago. What cannot be noted is not read.
+// noteOnce records a reading, unless that was done recently. A reading that cannot be recorded is refused.
 func (d *delegatedBroker) noteOnce(ctx context.Context, who messages.Delegation) error {
 	for _, name := range []string{who.For, who.By} {
 		if err := messages.CheckIdentity(name); err != nil {
@@ -148,13 +149,13 @@ func (d *delegatedBroker) noteOnce(ctx context.Context, who messages.Delegation)
 			return fault.From(ctx.Err())
 		case <-n.done:
 		}
-		if !n.gone { // else this one notes it
+		if !n.gone { // else this call records it
 			return n.err
 		}
 	}
 }
 
-// begin returns what is known of a reading, and whether the caller has to note it.
+// begin returns the note of a reading, and whether the caller has to record it.
 func (d *delegatedBroker) begin(who messages.Delegation) (n *pendingNote, mine bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -175,7 +176,7 @@ func (d *delegatedBroker) begin(who messages.Delegation) (n *pendingNote, mine b
 	return n, true
 }
 
-// end tells who waits for a reading to be noted. One that could not be is tried again by the next.
+// end wakes those who wait for a reading to be recorded. After a failure, the next reading tries again.
 func (d *delegatedBroker) end(who messages.Delegation, n *pendingNote) {
 	d.mu.Lock()
 	if n.err != nil && d.noted[who] == n {
@@ -185,7 +186,7 @@ func (d *delegatedBroker) end(who messages.Delegation, n *pendingNote) {
 	close(n.done)
 }
 
-// own returns FORBIDDEN for who would act for somebody else.
+// own returns FORBIDDEN for an identity that would act for somebody else.
 func own(who messages.Delegation) error {
 	if who.For != who.By {
 		return fault.New(fault.Forbidden, "%s cannot act for %s", who.By, who.For).WithHint("an operator reads the inboxes of others, and changes nothing in them")
@@ -217,7 +218,7 @@ func (d *delegatedBroker) Group(ctx context.Context, who messages.Delegation, ch
 	return d.broker.Group(ctx, who.By, change)
 }
 
-// noteReading writes into the log that somebody reads the inbox of somebody else.
+// noteReading records in the log that somebody reads the inbox of somebody else.
 func (ml *mailroom) noteReading(ctx context.Context, who messages.Delegation) error {
 	type object = map[string]any
 	text := who.By + " reads the inbox of " + who.For
@@ -233,7 +234,7 @@ func (ml *mailroom) noteReading(ctx context.Context, who messages.Delegation) er
 	return err
 }
 
-// Inboxes gives a face in another process the inboxes of a node, each to its owner alone.
+// Inboxes gives a face in another process access to inboxes of a node, each only for its owner.
 type Inboxes struct{ Node Asker }
 
 // Inbox implements server.Inboxes.
@@ -241,7 +242,7 @@ func (i Inboxes) Inbox(ctx context.Context, who string, q messages.Query) (messa
 	return rpc.NewMessageClient[messages.Delegation](i.Node, bus.MessagesPrefix).Inbox(ctx, messages.Delegation{For: who, By: who}, q)
 }
 
-// askMessages answers a request about messages in this process; false for other requests.
+// askMessages serves a request about messages in this process; false for other requests.
 func (ml *mailroom) askMessages(ctx context.Context, method string, in, out any) (bool, error) {
 	name, ours := strings.CutPrefix(method, bus.MessagesPrefix+".")
 	if !ours {

@@ -1,6 +1,5 @@
-// Package node is the wired program: an embedded or an external NATS server, the store, the owner of
-// tasks, its endpoints and a worker, started and stopped in the right order. The command line and the
-// tests use the same one.
+// Package node wires the program: an embedded or an external NATS server, the store, the orchestrator, its endpoints and a
+// worker, started and stopped in the right order. The command line and the tests use it.
 package node
 
 import (
@@ -22,7 +21,7 @@ import (
 	"github.com/orch-dev/orch/worker"
 )
 
-// Node is a running node. Its parts have one job each: host has what all of them stand on.
+// Node is a running node. Each of its parts has one job, and all share host.
 type Node struct {
 	*host
 	*credentials
@@ -33,12 +32,12 @@ type Node struct {
 	*chores
 	*face
 
-	// serverMethods answers requests about MCP servers.
+	// serverMethods serves requests about MCP servers.
 	serverMethods localMethods
-	// calls is the owner that the worker of a node speaks to that may give way; nil for a node that stays.
+	// calls is the owner for the worker of a node that may hand over; nil for a permanent node.
 	calls      *callsOwner
 	handedOver atomic.Bool
-	// endYielding ends the look for nodes that wait for the data directory; nil when nobody looks.
+	// endYielding ends the check for nodes that wait for the data directory; nil if nothing checks.
 	endYielding func()
 	began       time.Time
 	once        sync.Once
@@ -62,8 +61,8 @@ func newNode(cfg Config) *Node {
 	return n
 }
 
-// Start brings a node up and returns when it takes tasks. Errors: CONFLICT when another node runs on
-// the data directory, DATA_LOSS, DISK_FULL, UNAVAILABLE, VALIDATION_ERROR.
+// Start starts a node and returns when it accepts tasks. Errors: CONFLICT if another node uses the data directory, DATA_LOSS,
+// DISK_FULL, UNAVAILABLE, VALIDATION_ERROR.
 func Start(ctx context.Context, cfg Config) (*Node, error) {
 	n := newNode(cfg)
 	for _, step := range startSteps() {
@@ -129,7 +128,7 @@ func (n *Node) ownerHooks() orchestrator.Hooks {
 	}
 }
 
-// gone names the worker of the node that has run on the data directory before: it has ended with its process.
+// gone names the worker of the previous node on the data directory. It has ended with its process.
 func (n *Node) gone() []string {
 	if n.server == nil {
 		return nil
@@ -155,8 +154,8 @@ func (n *Node) describe(r *api.StatusReply) {
 	r.Durability, r.Syncing = string(s.Durability), string(s.Syncing)
 }
 
-// takeOver ends the requests to a node before this one, which has died without its server or stands still, and from then on
-// those that were lost with a connection of this one. Who asks again finds this one, so it serves by now.
+// takeOver ends the requests to a previous node that has died without its server or is stalled, and from then on those that
+// were lost with a connection of this node. Clients repeat them, so this node must already serve.
 func (n *Node) takeOver(ctx context.Context) error {
 	if n.server != nil {
 		return nil
@@ -165,7 +164,8 @@ func (n *Node) takeOver(ctx context.Context) error {
 	return n.requests.AnnounceTakeover(ctx)
 }
 
-// serve answers faces and workers elsewhere. Clients take the node for ready from then on, so that what else they may ask
+// serve serves faces and remote workers. From then on clients consider the node ready, so everything else that they may request
+// must be available before.
 // for is there before.
 func (n *Node) serve(context.Context) error {
 	audited := auditedAPI{n.orch, n.refused}
@@ -187,7 +187,7 @@ func (n *Node) serve(context.Context) error {
 	return nil
 }
 
-// startChores begins what a node does now and then.
+// startChores starts the periodic jobs of a node.
 func (ch *chores) startChores(ctx context.Context) error {
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var chores sync.WaitGroup
@@ -200,7 +200,7 @@ func (ch *chores) startChores(ctx context.Context) error {
 // API returns the node's commands, without a network in between.
 func (n *Node) API() api.API { return n.orch }
 
-// Owner returns the node's side of the protocol of workers.
+// Owner returns the owner that workers talk to.
 func (n *Node) Owner() *orchestrator.Orchestrator { return n.orch }
 
 // Store returns the node's store.
@@ -212,8 +212,8 @@ func (n *Node) Wait() error {
 	return n.err
 }
 
-// Stop ends the node: the worker drains, requests end, the store is closed. ctx limits the wait for
-// running calls only as far as the worker's own drain time does. It is idempotent.
+// Stop stops the node: the worker drains, requests end, the store is closed. ctx limits the wait for running calls only within
+// the worker's own drain time. Stop is idempotent.
 func (n *Node) Stop(ctx context.Context) error {
 	n.once.Do(func() {
 		if n.endYielding != nil {
@@ -225,8 +225,8 @@ func (n *Node) Stop(ctx context.Context) error {
 	return n.err
 }
 
-// RunWorker runs a worker of a node elsewhere until ctx ends and it has drained. It connects with the
-// credential of workers, which permits nothing but their protocol.
+// RunWorker runs a worker for a remote node until ctx ends and it has drained. It connects with the credential of workers,
+// which permits nothing but their protocol.
 func RunWorker(ctx context.Context, cfg Config) error {
 	run, err := openWorker(ctx, cfg)
 	if err != nil {
@@ -235,7 +235,7 @@ func RunWorker(ctx context.Context, cfg Config) error {
 	return run(ctx)
 }
 
-// openWorker makes a worker ready, which run runs, once.
+// openWorker prepares a worker. run runs it, once.
 func openWorker(ctx context.Context, cfg Config) (run func(context.Context) error, err error) {
 	c, err := dial(ctx, cfg, bus.WorkerUser)
 	if err != nil {
@@ -259,8 +259,7 @@ func openWorker(ctx context.Context, cfg Config) (run func(context.Context) erro
 	}, nil
 }
 
-// Dial connects to a running node: at a URL, or the one of the data directory. UNAVAILABLE when there
-// is none.
+// Dial connects to a running node: at a URL, or the one of the data directory. It returns UNAVAILABLE if there is none.
 func Dial(ctx context.Context, cfg Config) (*rpc.Remote, error) {
 	c, err := dial(ctx, cfg, bus.OperatorUser)
 	if err != nil {

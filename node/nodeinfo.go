@@ -17,7 +17,7 @@ import (
 	"github.com/orch-dev/orch/tools/system"
 )
 
-// nodeInfo is what the tools that tell of the node learn from it. Only the process of a node has one.
+// nodeInfo provides information about the node to tools. Only the process of a node has one.
 type nodeInfo struct {
 	n      *Node
 	health *health
@@ -25,7 +25,7 @@ type nodeInfo struct {
 	families map[string]string
 }
 
-// openStats begins to count how calls end. It comes before the owner, so that no commit is missed, and ends after it.
+// openStats starts to count how calls end. It precedes the orchestrator, so that no commit is missed, and ends after it.
 func (h *host) openStats(ctx context.Context) error {
 	keeper, err := stats.NewProjector(ctx, stats.ProjectorConfig{Log: h.store, Snapshots: h.store, Logger: h.cfg.logger()})
 	if err != nil {
@@ -42,7 +42,7 @@ func (h *host) openStats(ctx context.Context) error {
 	return nil
 }
 
-// publishInfo lets the tools that tell of the node begin.
+// publishInfo makes the information available to tools.
 func (n *Node) publishInfo(context.Context) error {
 	a := &nodeInfo{n: n, health: newHealth(n), families: map[string]string{}}
 	for _, f := range builtin.Families(n.executor.families) {
@@ -55,10 +55,10 @@ func (n *Node) publishInfo(context.Context) error {
 	return nil
 }
 
-// Stats returns what is counted of the calls of the node.
+// Stats returns the call statistics of the node.
 func (n *Node) Stats() *stats.Projector { return n.stats }
 
-// system returns what package system asks for; nil in a process without a node.
+// system returns the ports of package system; nil in a process without a node.
 func (h *executor) system() *system.Node {
 	a := h.nodeInfo.Load()
 	if a == nil {
@@ -67,7 +67,7 @@ func (h *executor) system() *system.Node {
 	return &system.Node{Version: a.n.cfg.Version, Skills: a.skills, Agents: h.agents(), Queue: a, Usage: a, Health: a.health}
 }
 
-// onboarding returns what package onboarding asks for; nil in a process without a node.
+// onboarding returns the ports of package onboarding; nil in a process without a node.
 func (h *executor) onboarding() *onboarding.Node {
 	a := h.nodeInfo.Load()
 	if a == nil {
@@ -80,7 +80,7 @@ func (h *executor) onboarding() *onboarding.Node {
 	return node
 }
 
-// skills are the tools that stand in lists and that a task may call: what its client does not see is not there for it.
+// skills returns the tools that are listed and that a task may call. Tools that its client does not see are left out.
 func (a *nodeInfo) skills(ctx context.Context, task events.TaskID) ([]system.Tool, error) {
 	allowed, err := a.n.orch.Callable(ctx, task)
 	if err != nil && !fault.Has(err, fault.NotFound) {
@@ -98,7 +98,7 @@ func (a *nodeInfo) skills(ctx context.Context, task events.TaskID) ([]system.Too
 	return all, nil
 }
 
-// skill is a tool of a server, or a built-in one when that is empty.
+// skill describes a tool of a server, or a built-in one if server is empty.
 func (a *nodeInfo) skill(t tools.Tool, server string) system.Tool {
 	if server != "" {
 		return system.Tool{Tool: t, Category: server, Author: server}
@@ -110,7 +110,7 @@ func (a *nodeInfo) skill(t tools.Tool, server string) system.Tool {
 	return system.Tool{Tool: t, Category: category, Author: "orch", Version: a.n.cfg.Version}
 }
 
-// servers are those of outside tools, by the name of the tool.
+// servers returns the servers of external tools, by the name of the tool.
 func (a *nodeInfo) servers() map[string]string {
 	of := map[string]string{}
 	if g := a.n.executor.gateway; g != nil {
@@ -130,7 +130,7 @@ func (a *nodeInfo) offered(ctx context.Context, task events.TaskID) (map[string]
 	return by, err
 }
 
-// called reports whether somebody has called a tool since a time: each call is a task of that name.
+// called reports whether somebody has called a tool since a time. Each call is a task with the name of the tool.
 func (a *nodeInfo) called(ctx context.Context, who, tool string, since time.Time) (bool, error) {
 	list, err := a.n.orch.List(ctx, api.ListRequest{
 		Requestor: who, Name: tool, States: []statemachine.State{statemachine.Done}, Since: since, Limit: 1,
@@ -164,7 +164,7 @@ func (a *nodeInfo) Queue(ctx context.Context, r system.QueueRequest) ([]system.Q
 // Tool implements system.Usage.
 func (a *nodeInfo) Tool(name string) system.Uses { return usesOf(a.n.stats.Tool(name)) }
 
-// Agent implements system.Usage: agents stand in the log as workers with this name.
+// Agent implements system.Usage. In the log, an agent is a worker with the agent's actor name.
 func (a *nodeInfo) Agent(name string) system.Uses {
 	return usesOf(a.n.stats.Worker(agents.Prefix + name))
 }

@@ -12,14 +12,15 @@ import (
 
 // NodesReply lists the nodes that share a log.
 type NodesReply struct {
-	// Cluster says that the log is on servers of others, where more nodes can join.
+	// Cluster is set if the log is on an external server, where more nodes can join.
 	Cluster bool `json:"cluster"`
 	// Epoch is the number of the lease of the active node; 0 without a cluster.
 	Epoch uint64          `json:"epoch,omitempty"`
 	Nodes []election.View `json:"nodes"`
 }
 
-// serveNodes answers who the nodes of a cluster are. Each of them does: there may be no active one, and some may stand still.
+// serveNodes answers which nodes a cluster has. Every node answers, because there may be no active one, and some may be
+// stalled.
 func serveNodes(c *bus.Conn, seat *election.Member, cfg Config) (*rpc.Endpoint, error) {
 	return rpc.Serve(c, bus.NodesPrefix, map[string]rpc.Method{
 		"members": rpc.Handle(func(ctx context.Context, _ struct{}) (NodesReply, error) {
@@ -33,10 +34,10 @@ func serveNodes(c *bus.Conn, seat *election.Member, cfg Config) (*rpc.Endpoint, 
 	}, rpc.EndpointConfig{Logger: cfg.logger(), Everyone: true})
 }
 
-// nodesWithin is how long the nodes may take to say who they are.
+// nodesWithin is how long nodes may take to answer.
 const nodesWithin = 3 * time.Second
 
-// Nodes lists the nodes that share a log. One that stands by answers as well, so an active one is not needed.
+// Nodes lists the nodes that share a log. Standby nodes answer as well, so no active one is needed.
 func Nodes(ctx context.Context, cfg Config) (NodesReply, error) {
 	c, err := dial(ctx, cfg, bus.OperatorUser)
 	if err != nil {
@@ -50,7 +51,7 @@ func Nodes(ctx context.Context, cfg Config) (NodesReply, error) {
 	return reply, err
 }
 
-// alone is the reply of a node with a server of its own.
+// alone is the reply of a node with its own server.
 func (n *Node) alone() NodesReply {
 	host, err := os.Hostname()
 	if err != nil {
@@ -63,7 +64,7 @@ func (n *Node) alone() NodesReply {
 	}}}
 }
 
-// serveAlone answers who the nodes are where there is only this one.
+// serveAlone serves the list of nodes for a single node.
 func (n *Node) serveAlone(context.Context) error {
 	if n.server == nil {
 		return nil

@@ -18,27 +18,27 @@ import (
 )
 
 const (
-	// maxNotices is how many notices may wait for their delivery.
+	// maxNotices limits the notices that wait for delivery.
 	maxNotices = 256
-	// lastNotices is how long a node that stops goes on delivering.
+	// lastNotices is how long a stopping node continues to deliver.
 	lastNotices = 5 * time.Second
-	// maxSubject and maxMessage bound the parts of a notice, in bytes.
+	// maxSubject and maxMessage limit the parts of a notice, in bytes.
 	maxSubject, maxMessage = 200, 2000
 )
 
-// noticeQueue brings what the owner has to say to the channels that the operator chose, one notice after another
-// and never in the way of the owner: what finds the queue full is dropped, counted and logged.
+// noticeQueue delivers the notices of the orchestrator to the channels that the operator chose, one after another. It never
+// blocks the orchestrator: if the queue is full, a notice is dropped, counted and logged.
 type noticeQueue struct {
 	executor *executor
 	sender   *notify.Sender
 	on, to   []string
 	queue    chan orchestrator.Notice
 	dropped  atomic.Int64
-	// stopping is closed when nothing more comes.
+	// stopping is closed when no more notices come.
 	stopping chan struct{}
 }
 
-// openNotices starts the delivery, unless nothing is to be told or nobody is to hear it.
+// openNotices starts the delivery, unless no kinds or no channels are configured.
 func (h *host) openNotices(ctx context.Context) error {
 	if len(h.cfg.NotifyOn) == 0 || len(h.cfg.NotifyTo) == 0 {
 		return nil
@@ -69,7 +69,7 @@ func (h *host) openNotices(ctx context.Context) error {
 	return nil
 }
 
-// notify is called by the owner with its lock held. It never blocks.
+// notify is called by the orchestrator with its lock held. It never blocks.
 func (h *host) notify(notice orchestrator.Notice) {
 	if h.notices == nil || !h.notices.wants(notice.Kind) {
 		return
@@ -81,7 +81,7 @@ func (h *host) notify(notice orchestrator.Notice) {
 	}
 }
 
-// wants reports whether the operator wants to hear of a kind.
+// wants reports whether the operator has chosen a kind.
 func (n *noticeQueue) wants(kind string) bool {
 	switch kind {
 	case orchestrator.NoticeFailed:
@@ -93,7 +93,7 @@ func (n *noticeQueue) wants(kind string) bool {
 	}
 }
 
-// run delivers until nothing more comes and the queue is empty, or ctx ends.
+// run delivers until no more notices come and the queue is empty, or ctx ends.
 func (n *noticeQueue) run(ctx context.Context) {
 	for {
 		select {
@@ -106,7 +106,7 @@ func (n *noticeQueue) run(ctx context.Context) {
 	}
 }
 
-// rest delivers what is left; what there is no time for counts as dropped.
+// rest delivers what is left. Notices for which there is no time count as dropped.
 func (n *noticeQueue) rest(ctx context.Context) {
 	for {
 		select {
@@ -130,7 +130,7 @@ func (n *noticeQueue) send(ctx context.Context, notice orchestrator.Notice) {
 	}
 	env := &tools.Env{
 		Task: notice.Task, Root: n.executor.root, Workspace: n.executor.tree.Path(notice.Task), Log: log, Now: time.Now,
-		Progress: func(float64, float64, string) {}, Record: func(events.Kind, events.Payload) {}, // its task may be over
+		Progress: func(float64, float64, string) {}, Record: func(events.Kind, events.Payload) {}, // its task may have ended
 	}
 	if err := n.sender.Send(ctx, env, n.message(notice)); err != nil {
 		log.WarnContext(ctx, "notification_failed", slog.String("task", string(notice.Task)), slog.String("kind", notice.Kind), slog.Any("error", err))
@@ -138,7 +138,7 @@ func (n *noticeQueue) send(ctx context.Context, notice orchestrator.Notice) {
 	n.tellDropped(ctx)
 }
 
-// prepare makes the workspace that the channel file writes to; a task may come to its end without one.
+// prepare creates the workspace that the channel "file" writes to. A task may end without having had one.
 func (n *noticeQueue) prepare(notice orchestrator.Notice) error {
 	if !slices.Contains(n.to, "file") {
 		return nil
@@ -156,7 +156,7 @@ func (n *noticeQueue) tellDropped(ctx context.Context) {
 	}
 }
 
-// message puts a notice into words, without secrets.
+// message converts a notice to words, without secrets.
 func (n *noticeQueue) message(o orchestrator.Notice) notify.Notice {
 	what, next := "has news", ""
 	switch o.Kind {
@@ -185,7 +185,7 @@ func (n *noticeQueue) clean(text string) string {
 	return string(clean)
 }
 
-// plain keeps a subject on one line.
+// plain replaces characters that would break a subject into lines.
 func plain(r rune) rune {
 	if unicode.IsControl(r) {
 		return ' '

@@ -14,51 +14,50 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// Offered are the tools of the outside servers of a node.
+// Offered holds the tools of the external servers of a node.
 type Offered struct {
-	// Version is another one when the tools are others; it is a digest of them, so that it outlives the node.
+	// Version is a digest of the tools. It changes if and only if they do, also across restarts of the node.
 	Version string
 	Tools   []gateway.Entry
 }
 
-// OfferedFeatures are the resources, templates and prompts of the outside servers of a node.
+// OfferedFeatures holds the resources, templates and prompts of the external servers of a node.
 type OfferedFeatures struct {
-	// Version is another one when the features are others; it is a digest of them, so that it outlives the node.
+	// Version is a digest of the features. It changes if and only if they do, also across restarts of the node.
 	Version  string
 	Features []gateway.Feature
 }
 
 type (
 	offerRequest struct {
-		// After is a version that is known already; the answer waits for another one, at most for Wait.
+		// After is the version that the client has. The answer waits for another version, at most for Wait.
 		After string        `json:"after,omitempty"`
 		Wait  time.Duration `json:"wait,omitempty"`
-		// From is how many items of the answer are left out, because an earlier one had them.
+		// From is how many items to skip, because an earlier answer contained them.
 		From int `json:"from,omitempty"`
 	}
 	offerReply struct {
 		Version string            `json:"version"`
 		Items   []json.RawMessage `json:"items,omitempty"`
-		// Next is the From of the next request, 0 when this is all.
+		// Next is the From of the next request, 0 if this is the last part.
 		Next int `json:"next,omitempty"`
 	}
 )
 
-// Offered returns the tools of the outside servers. With a version that is known it waits until there is another one,
-// and returns the known version, without tools, when there is none in time.
+// Offered returns the tools of the external servers. If after is not empty, it waits until there is another version. Without
+// one in time, it returns after and no tools.
 func (a Admin) Offered(ctx context.Context, after string, wait time.Duration) (Offered, error) {
 	version, all, err := fetchAll[gateway.Entry](ctx, a.node, "catalogue", after, wait)
 	return Offered{version, all}, err
 }
 
-// OfferedFeatures returns the resources, templates and prompts of the outside servers that are connected. It waits as
-// Offered does.
+// OfferedFeatures returns the resources, templates and prompts of the connected external servers. It waits as Offered does.
 func (a Admin) OfferedFeatures(ctx context.Context, after string, wait time.Duration) (OfferedFeatures, error) {
 	version, all, err := fetchAll[gateway.Feature](ctx, a.node, "features", after, wait)
 	return OfferedFeatures{version, all}, err
 }
 
-// fetchAll asks for all parts of what is offered.
+// fetchAll requests all parts of an offer.
 func fetchAll[T any](ctx context.Context, node Asker, method, after string, wait time.Duration) (version string, all []T, err error) {
 	ctx, stop := context.WithTimeout(ctx, wait+rpc.CallWithin)
 	defer stop()
@@ -87,7 +86,7 @@ func fetchAll[T any](ctx context.Context, node Asker, method, after string, wait
 	}
 }
 
-// Mirrors returns tools that are listed and checked as those of a node are, and that only the node can call.
+// Mirrors returns tools that are listed and checked like those of a node, but that only the node can call.
 func Mirrors(entries []gateway.Entry) ([]tools.Tool, error) {
 	all := make([]tools.Tool, len(entries))
 	for i, e := range entries {
@@ -99,21 +98,21 @@ func Mirrors(entries []gateway.Entry) ([]tools.Tool, error) {
 	return all, nil
 }
 
-// offerServer tells others what the outside servers of a node offer: tools, or features.
+// offerServer serves what the external servers of a node offer: tools or features.
 type offerServer[T any] struct {
 	list func() []T
-	// replaced returns a channel that is closed when list may return others.
+	// replaced returns a channel that is closed when the result of list may have changed.
 	replaced func() <-chan struct{}
-	// most bounds the items in one answer, in bytes; a larger one comes alone.
+	// most limits the bytes of the items in one answer; a larger item is sent alone.
 	most int
 }
 
-// offerMethod returns the method that answers with what list returns, in parts of half a message of the connection.
+// offerMethod returns the method that serves the result of list, in parts of at most half a message of the connection.
 func offerMethod[T any](c *bus.Conn, list func() []T, replaced func() <-chan struct{}) rpc.Method {
 	return rpc.Handle(offerServer[T]{list, replaced, int(c.NATS().MaxPayload() / 2)}.answer)
 }
 
-// answer returns the items when they are others than those that are known, or as soon as they are.
+// answer returns the items once their version differs from the one that the client has.
 func (f offerServer[T]) answer(ctx context.Context, in offerRequest) (offerReply, error) {
 	limit := time.NewTimer(in.Wait)
 	defer limit.Stop()
@@ -133,7 +132,7 @@ func (f offerServer[T]) answer(ctx context.Context, in offerRequest) (offerReply
 	}
 }
 
-// encoded returns the items, and their digest.
+// encoded returns the items and their digest.
 func (f offerServer[T]) encoded() (all []json.RawMessage, version string, err error) {
 	sum := sha256.New()
 	for _, item := range f.list() {
@@ -147,7 +146,7 @@ func (f offerServer[T]) encoded() (all []json.RawMessage, version string, err er
 	return all, hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// part returns the items behind the first ones, as many as fit into an answer.
+// part returns items starting at from, as many as fit into an answer.
 func (f offerServer[T]) part(all []json.RawMessage, version string, from int) offerReply {
 	reply, size := offerReply{Version: version}, 0
 	for i := min(max(from, 0), len(all)); i < len(all); i++ {

@@ -7,7 +7,7 @@ import (
 	"github.com/orch-dev/orch/internal/workspace"
 )
 
-// Outputs reads what tasks hand over below a root, for a face in a process without a node.
+// Outputs reads the outputs of tasks below a root, for a face in a process without a node.
 type Outputs struct {
 	*workspace.Tree
 	root *pathguard.Root
@@ -26,5 +26,5 @@ func OpenOutputs(cfg Config) (*Outputs, error) {
 	return &Outputs{Tree: tree, root: root}, nil
 }
 
-// Close gives the root back.
+// Close closes the root.
 func (o *Outputs) Close() error { return o.root.Close() }

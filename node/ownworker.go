@@ -10,7 +10,7 @@ import (
 	"github.com/orch-dev/orch/worker"
 )
 
-// queues are those that the node's own worker serves; none for a node without one.
+// queues returns the queues that the node's own worker serves; none for a node without one.
 func (n *Node) queues() []string {
 	switch {
 	case n.cfg.Worker.Concurrency < 0 && !n.cfg.Worker.OwnTools:
@@ -53,7 +53,8 @@ func (n *Node) startWorker(ctx context.Context) error {
 	return nil
 }
 
-// workOwner is what the worker of the node speaks to. It lets the worker of a node that may give way see that it may lose its owner.
+// workOwner returns the owner for the worker of the node. It tells the worker of a node that may hand over that the owner may
+// go away.
 func (n *Node) workOwner(cfg *worker.Config) work.Owner {
 	if n.untilItGivesWay() == nil {
 		return n.orch

@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// dropProgram takes the pages of the program itself out of the memory of the process: half of what a start reads of the
-// program nothing needs again. The pages that are needed come back from the page cache of the system, with a fault each
-// (16 pages at once, about a microsecond). It is a help for the system, so an error changes nothing.
+// dropProgram drops the pages of the program itself from the memory of the process, because half of the pages that a start
+// reads are never needed again. A page that is needed comes back from the page cache of the system, with one fault (16 pages at
+// once, about a microsecond). This only saves memory, so errors are ignored.
 func dropProgram() {
 	program, err := os.Readlink("/proc/self/exe")
 	if err != nil {
@@ -30,9 +30,9 @@ func dropProgram() {
 // span is a range of addresses.
 type span struct{ start, end uintptr }
 
-// untouched returns the mappings of a file which only read it and whose pages are all those of the file, from a text of the
-// form of /proc/PID/smaps. A page that differs would be lost: a program that was linked to lie anywhere (PIE) has read-only
-// pages with addresses in them, and a debugger writes its breakpoints into the code. Such pages are anonymous, or swapped out.
+// untouched returns the mappings of a file which are read-only and whose pages are all those of the file, from the text of
+// /proc/PID/smaps. Dropping a modified page would lose it: a position-independent program (PIE) has read-only pages with
+// relocated addresses, and a debugger writes its breakpoints into the code. Such pages are anonymous, or swapped out.
 func untouched(smaps io.Reader, file string) []span {
 	var spans []span
 	var current span
@@ -44,15 +44,15 @@ func untouched(smaps io.Reader, file string) []span {
 			current = readOnly(key, value, file)
 		case (key == "Anonymous:" || key == "Swap:") && value != "0 kB":
 			current = span{}
-		case key == "VmFlags:" && current.end != 0: // the last line of each
+		case key == "VmFlags:" && current.end != 0: // the last line of each mapping
 			spans = append(spans, current)
 		}
 	}
 	return spans
 }
 
-// readOnly returns the addresses of a mapping, or nothing unless it is a read-only one of the file. Addresses are those of the
-// first column of its line, and rest are the others: permissions, offset, device, inode and path.
+// readOnly returns the addresses of a mapping, or the zero span unless it is a read-only mapping of the file. addresses is the
+// first column of its line, rest the others: permissions, offset, device, inode and path.
 func readOnly(addresses, rest, file string) span {
 	const columns = 5
 	fields := strings.Fields(rest)

@@ -2,5 +2,5 @@
 
 package node
 
-// dropProgram does nothing: elsewhere there is no simple way to know which pages are those of the file.
+// dropProgram does nothing: other systems have no simple way to find the unmodified pages of the file.
 func dropProgram() {}

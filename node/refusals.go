@@ -21,25 +21,25 @@ import (
 	"github.com/orch-dev/orch/rpc"
 )
 
-// RefusedMethod is where a face in another process says that it has refused a call.
+// RefusedMethod is the method with which a face in another process reports a refused call.
 const RefusedMethod = bus.AuditPrefix + ".refused"
 
-// Refusal is a call that was refused before a task could say so.
+// Refusal is a call that was refused before there was a task to record it.
 type Refusal struct {
 	// By is who called.
 	By string `json:"by"`
-	// Tool and Args are those of the call, or Args is a plan; Task is the one in which it was to be made.
+	// Tool and Args are those of the call, or Args is a plan. Task is the task in which the call was to be made.
 	Tool string          `json:"tool,omitempty"`
 	Args json.RawMessage `json:"args,omitempty"`
 	Task events.TaskID   `json:"task,omitempty"`
-	// Error is why.
+	// Error is the reason.
 	Error *fault.Error `json:"error"`
 }
 
 // ActorFields implements rpc.ActorRequest.
 func (r *Refusal) ActorFields() []*string { return []*string{&r.By} }
 
-// auditedAPI reports the submissions and calls that are refused.
+// auditedAPI reports submissions and calls that are refused.
 type auditedAPI struct {
 	api.API
 
@@ -80,7 +80,7 @@ func (a auditedAPI) Call(ctx context.Context, r api.CallRequest) (api.CallReply,
 	return reply, err
 }
 
-// callOf returns the call that a plan consists of; for any other plan, no tool and the plan.
+// callOf returns the call of a plan with a single call; for any other plan, no tool and the plan.
 func callOf(plan json.RawMessage) (tool string, args json.RawMessage) {
 	var one struct {
 		Steps []struct {
@@ -94,34 +94,34 @@ func callOf(plan json.RawMessage) (tool string, args json.RawMessage) {
 	return "", plan
 }
 
-// refuses reports whether an error says that somebody may not, or has asked for something that cannot be. What the node, its
-// disk or time are to blame for, and calls that go on, are no refusals.
+// refuses reports whether an error is a refusal: the caller lacks a permission, or the request is invalid. Errors of the node,
+// its disk or a timeout are not, nor are calls that continue.
 func refuses(err *fault.Error) bool {
 	return err != nil && !slices.Contains([]fault.Code{
 		fault.Internal, fault.Unavailable, fault.Cancelled, fault.Timeout, fault.DiskFull, fault.DataLoss, fault.ApprovalRequired,
 	}, err.Code)
 }
 
-// The bounds of what is kept of refusals. Beyond them refusals are counted alone.
+// The limits of what is stored about refusals. Beyond them, refusals are only counted.
 const (
-	// maxRefusalKinds bounds what one note tells apart, maxKindsEach of one identity.
+	// maxRefusalKinds limits the kinds in one record, maxKindsEach those of one identity.
 	maxRefusalKinds, maxKindsEach = 50, 10
-	// maxShownArgs bounds the bytes of arguments in a note, maxShownName those of a name.
+	// maxShownArgs limits the bytes of arguments in a record, maxShownName those of a name.
 	maxShownArgs, maxShownName = 512, 128
-	// leastBetween and mostBetween bound the time between two notes while refusals go on: it doubles with each.
+	// leastBetween and mostBetween limit the interval between two records while refusals continue. It doubles with each.
 	leastBetween, mostBetween = time.Minute, time.Hour
 )
 
-// others stands for identities and tools that are not told apart.
+// others replaces identities and tools beyond the limits.
 const others = "*"
 
-// refusalKind are refusals that are counted together.
+// refusalKind is the key by which refusals are counted together.
 type refusalKind struct {
 	by, tool, field string
 	code            fault.Code
 }
 
-// refusalCount counts refusals of a kind; the rest is that of the first one.
+// refusalCount counts refusals of a kind. The other fields are those of the first one.
 type refusalCount struct {
 	Refusal
 
@@ -131,7 +131,7 @@ type refusalCount struct {
 	first, last time.Time
 }
 
-// refusalCounter counts refusals until they are noted.
+// refusalCounter counts refusals until they are recorded.
 type refusalCounter struct {
 	kinds map[refusalKind]*refusalCount
 	// each is how many kinds there are of each identity.
@@ -164,10 +164,10 @@ func (c *refusalCounter) add(r Refusal, now time.Time) {
 	n.last = now
 }
 
-// maxReadArgs bounds the bytes of arguments that are kept until they are noted; secrets are looked for in them.
+// maxReadArgs limits the bytes of arguments that are held until they are recorded. They are searched for secrets.
 const maxReadArgs = 4 << 10
 
-// take returns what was counted, in order, and begins anew.
+// take returns the counts, in order, and resets the counter.
 func (c *refusalCounter) take() []*refusalCount {
 	var all []*refusalCount
 	for _, n := range c.kinds {
@@ -180,22 +180,22 @@ func (c *refusalCounter) take() []*refusalCount {
 	return all
 }
 
-// cut is a text of somebody else as it stands in a note.
+// cut truncates a text from outside for a record.
 func cut(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxShownName)], "")
 }
 
-// journal notes as events what happens beside tasks: refused calls, and changes of MCP servers.
+// journal records events that belong to no task of a user: refused calls, and changes of MCP servers.
 type journal struct {
 	*host
 
-	// changes are those of MCP servers that the journal has yet to note.
+	// changes are changes of MCP servers that are not recorded yet.
 	changes chan registry.Change
-	// refusals are refused calls that the journal has yet to note.
+	// refusals are refused calls that are not recorded yet.
 	refusals chan Refusal
 }
 
-// refused hands a refusal to the journal. When too many wait, they are in the log of the process alone.
+// refused queues a refusal for the journal. If too many wait, it is only written to the log of the process.
 func (jn *journal) refused(r Refusal) {
 	if !refuses(r.Error) {
 		return
@@ -207,10 +207,10 @@ func (jn *journal) refused(r Refusal) {
 	}
 }
 
-// maxRefusals bounds the refusals that wait to be counted.
+// maxRefusals limits the refusals that wait to be counted.
 const maxRefusals = 1000
 
-// startRefusals notes refused calls in the log, and takes those of faces in other processes.
+// startRefusals records refused calls in the log, and receives those of faces in other processes.
 func (jn *journal) startRefusals(ctx context.Context) error {
 	end, err := rpc.Serve(jn.requests, bus.AuditPrefix, jn.auditMethods(), jn.forOperator())
 	if err != nil {
@@ -234,7 +234,7 @@ func (jn *journal) auditMethods() localMethods {
 	})}
 }
 
-// noteRefusals counts refusals and notes them, until ctx ends, and then those that are left.
+// noteRefusals counts refusals and records them, until ctx ends, and then those that are left.
 func (jn *journal) noteRefusals(ctx context.Context) {
 	var counter refusalCounter
 	var pace notePace
@@ -259,13 +259,14 @@ func (jn *journal) noteRefusals(ctx context.Context) {
 	}
 }
 
-// notePace says when the next note is due: soon for the first refusal after a while, later and later while they go on.
+// notePace determines when the next record is due: soon for the first refusal after a pause, later and later while they
+// continue.
 type notePace struct {
 	due  time.Time
 	wait time.Duration
 }
 
-// next returns how long to wait from now on.
+// next returns the time until the next record.
 func (p *notePace) next(now time.Time) time.Duration {
 	if p.due.IsZero() || now.Sub(p.due) > max(2*p.wait, leastBetween) {
 		p.wait = together
@@ -276,7 +277,7 @@ func (p *notePace) next(now time.Time) time.Duration {
 	return p.wait
 }
 
-// noteRefused submits the task that notes refusals. Arguments that the node would refuse again are left out of it.
+// noteRefused submits the task that records refusals. It leaves out arguments that the node would refuse again.
 func (jn *journal) noteRefused(ctx context.Context, counts []*refusalCount) {
 	if len(counts) == 0 {
 		return
@@ -293,7 +294,7 @@ func (jn *journal) noteRefused(ctx context.Context, counts []*refusalCount) {
 	jn.cfg.logger().WarnContext(ctx, "refusals_not_noted", slog.Int("kinds", len(counts)), slog.Any("error", err))
 }
 
-// refusalPlan is a plan that writes refusals into its own log.
+// refusalPlan returns a plan that writes refusals into its own log.
 func (jn *journal) refusalPlan(counts []*refusalCount, args bool) json.RawMessage {
 	type object = map[string]any
 	steps, total := []object{}, 0
@@ -307,12 +308,12 @@ func (jn *journal) refusalPlan(counts []*refusalCount, args bool) json.RawMessag
 		"orch": "v1", "name": api.OwnPrefix + "refused", "summary": fmt.Sprintf("%d refused calls", total), "steps": steps,
 	})
 	if err != nil {
-		panic(err) // texts alone
+		panic(err) // only texts
 	}
 	return plan
 }
 
-// message says what was refused.
+// message returns a sentence about the refusals.
 func (c *refusalCount) message() string {
 	text := cut(c.By) + " was refused " + cmp.Or(cut(c.Tool), "a plan")
 	if c.count > 1 {
@@ -328,7 +329,7 @@ func (c *refusalCount) message() string {
 	return text
 }
 
-// contextOfRefusal are the parts of a refusal, without secrets.
+// contextOfRefusal returns the fields of a refusal, without secrets.
 func (jn *journal) contextOfRefusal(c *refusalCount, args bool) map[string]any {
 	all := map[string]any{
 		"event": "call_refused", "by": jn.verbatim(cut(c.By)), "count": c.count, "first": c.first.Format(time.RFC3339), "last": c.last.Format(time.RFC3339),
@@ -357,7 +358,7 @@ func (jn *journal) contextOfRefusal(c *refusalCount, args bool) map[string]any {
 	return all
 }
 
-// shownArgs are the arguments of a refusal as far as a note shows them; false when they hold a secret.
+// shownArgs returns the arguments of a refusal, truncated for a record; false if they contain a secret.
 func (jn *journal) shownArgs(c *refusalCount) (string, bool) {
 	if _, secret := jn.executor.policy.Redact(c.Args); secret || c.Error == nil || c.Error.Code == fault.SecretDetected {
 		return "", false
@@ -369,7 +370,7 @@ func (jn *journal) shownArgs(c *refusalCount) (string, bool) {
 	return strings.ToValidUTF8(text, ""), true
 }
 
-// verbatim is a text of somebody else as a plan may hold it: without secrets, and no expression.
+// verbatim returns a text from outside in a form that a plan may contain: without secrets and expressions.
 func (jn *journal) verbatim(text string) string {
 	clean, _ := jn.executor.policy.Redact([]byte(text))
 	return strings.ReplaceAll(string(clean), "${{", "$${{")

@@ -17,15 +17,15 @@ import (
 	"github.com/orch-dev/orch/orchestrator"
 )
 
-// Retention says how long archived tasks and their workspaces are kept; 0 is for ever.
+// Retention is how long archived tasks and their workspaces are retained; 0 is forever.
 type Retention struct {
-	// Completed and Failed are for the workspaces, in each case since they were put away after the end of the task.
+	// Completed and Failed apply to workspaces. The time counts from when a workspace was shelved after the end of its task.
 	Completed, Failed time.Duration
-	// Tasks is for the tasks themselves.
+	// Tasks applies to the tasks themselves.
 	Tasks orchestrator.Retention
 }
 
-// taskRetention is that of a node that stays.
+// taskRetention returns the retention of tasks for a permanent node, and none for others.
 func (ch *chores) taskRetention() orchestrator.Retention {
 	if ch.cfg.Guest != "" || ch.cfg.Confinement.ReadOnly {
 		return orchestrator.Retention{}
@@ -33,7 +33,7 @@ func (ch *chores) taskRetention() orchestrator.Retention {
 	return ch.cfg.Limits.Retention.Tasks
 }
 
-// rule is what holds for the folders of one shelf.
+// rule is the retention of one shelf.
 type rule struct {
 	shelf string
 	keep  time.Duration
@@ -44,15 +44,15 @@ func (r Retention) rules() []rule {
 }
 
 const (
-	// retainEvery is the time from one look for old workspaces to the next.
+	// retainEvery is the interval between two searches for expired workspaces.
 	retainEvery = time.Hour
-	// retainBatch is how many are noted in the log together, and then removed.
+	// retainBatch is how many workspaces are recorded in the log together and then removed.
 	retainBatch = 50
-	// retainActor is who removes them, for the log.
+	// retainActor is the actor of the removals in the log.
 	retainActor = "system:retention"
 )
 
-// startRetention removes old workspaces in the background, in a node that stays.
+// startRetention removes expired workspaces in the background, in a permanent node.
 func (ch *chores) startRetention(ctx context.Context) error {
 	if ch.cfg.Guest != "" || ch.cfg.Confinement.ReadOnly || ch.cfg.Limits.Retention.Completed == 0 && ch.cfg.Limits.Retention.Failed == 0 {
 		return nil
@@ -70,14 +70,14 @@ func (ch *chores) startRetention(ctx context.Context) error {
 	return nil
 }
 
-// retention removes old workspaces. What cannot be removed is tried again each time and holds up nothing else.
+// retention removes expired workspaces. A removal that fails is retried later and does not block others.
 type retention struct {
 	n *chores
-	// noted are the tasks whose removal is in the log, failed those that the log of the node names.
+	// noted are the tasks whose removal is recorded in the log. failed are those whose failure is logged.
 	noted, failed map[events.TaskID]bool
 }
 
-// run removes what is old now, and before that what is left of earlier runs.
+// run finishes earlier runs, and then removes the workspaces that are expired now.
 func (r *retention) run(ctx context.Context) {
 	rest, err := r.n.executor.tree.Retired()
 	if err == nil {
@@ -93,7 +93,7 @@ func (r *retention) run(ctx context.Context) {
 	}
 }
 
-// clear removes what is old on one shelf.
+// clear removes the expired workspaces of one shelf.
 func (r *retention) clear(ctx context.Context, rule rule) error {
 	old, err := r.n.executor.tree.Shelved(rule.shelf, r.n.clock().Add(-rule.keep))
 	if err != nil {
@@ -111,7 +111,7 @@ func (r *retention) clear(ctx context.Context, rule rule) error {
 	return nil
 }
 
-// retire takes folders from their shelf and returns those that came off it.
+// retire takes workspaces off their shelf, and returns the tasks of those for which that succeeded.
 func (r *retention) retire(rule rule, old []workspace.Shelved) (tasks []events.TaskID) {
 	for _, one := range old {
 		if r.done(one.Task, r.n.executor.tree.Retire(rule.shelf, one.Task)) {
@@ -121,7 +121,7 @@ func (r *retention) retire(rule rule, old []workspace.Shelved) (tasks []events.T
 	return tasks
 }
 
-// remove removes what was retired, which is in the log before.
+// remove removes retired workspaces after recording that in the log.
 func (r *retention) remove(ctx context.Context, tasks []events.TaskID) error {
 	for some := range slices.Chunk(tasks, retainBatch) {
 		if err := r.note(ctx, some); err != nil {
@@ -137,7 +137,7 @@ func (r *retention) remove(ctx context.Context, tasks []events.TaskID) error {
 	return nil
 }
 
-// done reports whether there was no error; the first one about a task is logged.
+// done reports whether err is nil. It logs the first error of each task.
 func (r *retention) done(task events.TaskID, err error) bool {
 	if err != nil && !r.failed[task] {
 		r.failed[task] = true
@@ -146,7 +146,7 @@ func (r *retention) done(task events.TaskID, err error) bool {
 	return err == nil
 }
 
-// note writes into the log which workspaces go, each once.
+// note records in the log which workspaces are removed, each once.
 func (r *retention) note(ctx context.Context, tasks []events.TaskID) error {
 	fresh := slices.DeleteFunc(slices.Clone(tasks), func(task events.TaskID) bool { return r.noted[task] })
 	if len(fresh) == 0 {
@@ -165,7 +165,7 @@ func (r *retention) note(ctx context.Context, tasks []events.TaskID) error {
 	return nil
 }
 
-// plan is a plan that writes into its log which workspaces go.
+// plan returns a plan that writes into its log which workspaces are removed.
 func (r *retention) plan(ctx context.Context, tasks []events.TaskID) (json.RawMessage, error) {
 	type object = map[string]any
 	total := int64(0)
@@ -184,19 +184,19 @@ func (r *retention) plan(ctx context.Context, tasks []events.TaskID) (json.RawMe
 	}}})
 }
 
-// Retained is what lies in the archive of workspaces, and what retention would remove of it now.
+// Retained describes one shelf of the workspace archive, and what retention would remove from it now.
 type Retained struct {
 	State string `json:"state"`
-	// Keep is how long folders are kept; 0 is for ever.
+	// Keep is how long workspaces are retained; 0 is forever.
 	Keep  time.Duration `json:"keep"`
 	Bytes int64         `json:"bytes"`
 	Files int           `json:"files"`
-	// Due are the tasks whose folders go, DueBytes what they take up.
+	// Due are the tasks whose workspaces would be removed, DueBytes is their size.
 	Due      []events.TaskID `json:"due"`
 	DueBytes int64           `json:"due_bytes"`
 }
 
-// LookRetention tells, without a node, what lies in the archive of workspaces and what a node would remove of it.
+// LookRetention returns, without a node, the state of the workspace archive and what a node would remove from it.
 func LookRetention(ctx context.Context, cfg Config, now time.Time) ([]Retained, error) {
 	root, err := pathguard.Open(cfg.Root)
 	if err != nil {
@@ -217,7 +217,7 @@ func LookRetention(ctx context.Context, cfg Config, now time.Time) ([]Retained, 
 	return all, errors.Join(err, root.Close())
 }
 
-// look adds what is due.
+// look adds the workspaces that are due.
 func (r *Retained) look(ctx context.Context, tree *workspace.Tree, rule rule, now time.Time) error {
 	if rule.keep == 0 {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// roster are the registered agents, as who explains a task needs them.
+// roster returns the registered agents for explanations of tasks, and a function that reports whether an agent was removed.
 func (ag *agentDesk) roster(ctx context.Context) (all []orchestrator.RegisteredAgent, removed func(string) bool) {
 	if r := ag.executor.registry.Load(); r != nil {
 		views, err := r.Agents(ctx)

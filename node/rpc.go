@@ -12,12 +12,12 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// rpc is the /rpc endpoint, behind the same authentication as the MCP face.
+// rpc returns the /rpc endpoint, behind the same authentication as the MCP face.
 func (fa *face) rpc(face *server.Server) (http.Handler, error) {
 	return httpapi.New(httpapi.Config{Authenticator: rpcAuthenticator{face}, Redact: fa.executor.policy.Redact, Wait: fa.cfg.Faces.RPCWait, Logger: fa.cfg.logger()})
 }
 
-// rpcAuthenticator lets clients of /rpc in as the MCP face does.
+// rpcAuthenticator authenticates clients of /rpc like the MCP face does.
 type rpcAuthenticator struct{ face *server.Server }
 
 // Authenticate implements httpapi.Authenticator.
@@ -52,24 +52,24 @@ func (b rpcClient) Listen(ctx context.Context, c httpapi.Call) (httpapi.Reply, h
 	return replyOf(reply), listener, nil
 }
 
-// replyOf is what /rpc hears of a call, whether it listens or not.
+// replyOf converts the reply of a tool for /rpc.
 func replyOf(r server.ToolReply) httpapi.Reply {
 	return httpapi.Reply{Output: r.Output, Task: r.Task, Approval: r.Approval, Rule: r.Rule, Question: r.Question, Method: r.Tool}
 }
 
-// unlogged calls a tool outside of the log: it only reads this process, so no worker is needed for it.
+// unlogged calls a tool outside of the log. The tool only reads this process, so no worker is needed.
 func (fa *face) unlogged(ctx context.Context, tool tools.Tool, args json.RawMessage) (json.RawMessage, error) {
 	return tool.Call(ctx, fa.plainEnv(), args)
 }
 
-// direct calls a tool for an identity that speaks for itself.
+// direct calls a tool for an identity that acts for itself.
 func (fa *face) direct(ctx context.Context, who server.Identity, tool tools.Tool, args json.RawMessage) (json.RawMessage, error) {
 	env := fa.plainEnv()
 	env.Requester, env.Agent = who.Name, who.Agent
 	return tool.Call(ctx, env, args)
 }
 
-// plainEnv is what a call outside of the log may use.
+// plainEnv returns the environment for a call outside of the log.
 func (fa *face) plainEnv() *tools.Env {
 	return &tools.Env{
 		Root: fa.executor.root, Log: fa.cfg.logger(), Now: time.Now,

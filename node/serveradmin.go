@@ -14,7 +14,7 @@ import (
 	"github.com/orch-dev/orch/rpc"
 )
 
-// serveServers answers what is asked about the MCP servers of the node.
+// serveServers serves requests about the MCP servers of the node.
 func (n *Node) serveServers(context.Context) error {
 	n.serverMethods = n.methods()
 	end, err := rpc.Serve(n.requests, bus.ServersPrefix, n.serverMethods, n.forOperator())
@@ -38,7 +38,7 @@ func (n *Node) Ask(ctx context.Context, method string, in, out any) error {
 	return n.serverMethods.Ask(ctx, method, in, out)
 }
 
-// methods are what can be asked about the MCP servers of the node.
+// methods returns the methods for the MCP servers of the node.
 func (n *Node) methods() localMethods {
 	replaced := n.executor.catalogue.Replaced
 	g := n.executor.gateway
@@ -55,7 +55,7 @@ func (n *Node) methods() localMethods {
 	return all
 }
 
-// disabledMethods are the methods of a node that uses no MCP servers, but those that list what it offers.
+// disabledMethods returns the methods of a node without MCP servers. Only the lists of offers work.
 func disabledMethods() localMethods {
 	refuse := func(context.Context, []byte) ([]byte, error) {
 		return nil, fault.New(fault.ToolDisabled, "this node uses no MCP servers").WithHint("start it with the setting mcp_enabled")
@@ -67,7 +67,7 @@ func disabledMethods() localMethods {
 	return all
 }
 
-// acceptances is what people have accepted.
+// acceptances manages which tool definitions people have accepted.
 type acceptances interface {
 	Definitions(server string) []gateway.Definition
 	Accept(server string, wanted map[string]string, by string) ([]gateway.Definition, error)
@@ -75,7 +75,7 @@ type acceptances interface {
 
 var _ acceptances = (*gateway.Gateway)(nil)
 
-// recordedAcceptances is what people have accepted, without a gateway.
+// recordedAcceptances implements acceptances without a gateway.
 type recordedAcceptances struct{ gateway.Records }
 
 // Accept implements acceptances.
@@ -83,18 +83,18 @@ func (r recordedAcceptances) Accept(server string, wanted map[string]string, by 
 	return r.Records.Accept(server, wanted, by, time.Now().UTC())
 }
 
-// serverAdmin answers what is asked about MCP servers.
+// serverAdmin serves requests about MCP servers.
 type serverAdmin struct {
-	// ready waits until the servers had their time to connect.
+	// ready waits until the servers had time to connect.
 	ready    func(context.Context) error
 	registry registry.MCPRegistry
 	trust    acceptances
 }
 
-// newServerAdmin returns one whose servers are started with the first question about them, unless they were before.
+// newServerAdmin returns a serverAdmin whose servers start with the first request, unless they were started before.
 func newServerAdmin(g *gateway.Gateway) serverAdmin { return serverAdmin{g.Ready, g.Servers(), g} }
 
-// records are the methods that need no running server, but the records of what they said.
+// records returns the methods that use only the recorded definitions, and no running server.
 func (d serverAdmin) records() localMethods {
 	return localMethods{
 		"definitions": rpc.Handle(func(_ context.Context, in serverName) ([]gateway.Definition, error) {
@@ -104,7 +104,7 @@ func (d serverAdmin) records() localMethods {
 	}
 }
 
-// methods are all but those about what the servers offer.
+// methods returns all methods except those about the offers of servers.
 func (d serverAdmin) methods() localMethods {
 	all := d.records()
 	starting := localMethods{
@@ -138,7 +138,7 @@ func (d serverAdmin) list(ctx context.Context) ([]Server, error) {
 	return list, nil
 }
 
-// blocked counts the tools that wait for somebody, by server.
+// blocked counts the tools that wait to be accepted, by server.
 func (d serverAdmin) blocked(server string) map[string]int {
 	count := map[string]int{}
 	for _, def := range d.trust.Definitions(server) {
@@ -161,7 +161,7 @@ func (d serverAdmin) test(ctx context.Context, in serverName) (tested, error) {
 	return t, nil
 }
 
-// switching answers requests to enable a server, or to disable it.
+// switching returns a handler that enables or disables a server.
 func (d serverAdmin) switching(change func(context.Context, string) error) func(context.Context, serverName) (Server, error) {
 	return func(ctx context.Context, in serverName) (Server, error) {
 		if err := change(registry.AsActor(ctx, in.By), in.Name); err != nil {
@@ -184,7 +184,7 @@ func (d serverAdmin) reload(ctx context.Context, _ struct{}) (Reloaded, error) {
 	return Reloaded{n, list}, err
 }
 
-// accept accepts what the person has seen, and nothing that came later.
+// accept accepts exactly the definitions that the person has seen.
 func (d serverAdmin) accept(_ context.Context, word Acceptance) ([]gateway.Definition, error) {
 	if word.Server == "" || len(word.Tools) == 0 {
 		return nil, fault.New(fault.RequiredField, "is required").WithField("tools")
@@ -197,7 +197,7 @@ func (d serverAdmin) accept(_ context.Context, word Acceptance) ([]gateway.Defin
 	return d.trust.Accept(word.Server, word.Tools, word.By)
 }
 
-// localMethods answers requests in this process, as the bus does elsewhere.
+// localMethods serves requests in this process, like the bus does for remote ones.
 type localMethods map[string]rpc.Method
 
 // Ask implements Asker.

@@ -16,23 +16,23 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// Servers configures the use of the MCP servers of others. The zero value uses none.
+// Servers configures the use of external MCP servers. The zero value uses none.
 type Servers struct {
-	// Home is the directory of the user; empty uses no servers. Dir is that of a project whose servers are used too;
-	// empty for none.
+	// Home is the directory of the user; if empty, no servers are used. Dir is the directory of a project whose servers are
+	// used too; empty for none.
 	Home, Dir string
-	// Workspace is the directory that ${workspaceFolder} stands for in definitions: the one that tools are confined to.
-	// Default: Dir, else Home.
+	// Workspace is the directory that replaces ${workspaceFolder} in definitions: the one that tools are confined to. Default:
+	// Dir, else Home.
 	Workspace string
-	// Still does not follow changes of definitions.
+	// Still ignores later changes of definitions.
 	Still bool
-	// Connect is when the servers are connected.
+	// Connect determines when servers are connected.
 	Connect gateway.Connect
 	// Getenv reads the variables that definitions name. Default: os.Getenv.
 	Getenv func(string) string
 }
 
-// gateway configures a gateway to the servers.
+// gateway returns the configuration of a gateway to the servers.
 func (s Servers) gateway(catalogue *tools.Catalogue, log *slog.Logger) gateway.Config {
 	return gateway.Config{
 		Servers:   registry.Config{Dir: cmp.Or(s.Dir, s.Home), Home: s.Home, Workspace: s.Workspace, Still: s.Still, Getenv: s.Getenv},
@@ -40,10 +40,10 @@ func (s Servers) gateway(catalogue *tools.Catalogue, log *slog.Logger) gateway.C
 	}
 }
 
-// maxChanges bounds the changes of servers that wait to be noted.
+// maxChanges limits the changes of servers that wait to be recorded.
 const maxChanges = 1000
 
-// openGateway brings the tools of MCP servers into the catalogue.
+// openGateway adds the tools of MCP servers to the catalogue.
 func (h *executor) openGateway(ctx context.Context, tell func(context.Context, registry.Change), over func(context.Context, gateway.Call) bool) error {
 	s := h.cfg.Faces.Servers
 	if s.Home == "" {
@@ -59,7 +59,7 @@ func (h *executor) openGateway(ctx context.Context, tell func(context.Context, r
 	return g.Start(ctx)
 }
 
-// tellChange keeps a change for the journal. When too many wait, it is only in the log of the process.
+// tellChange queues a change for the journal. If too many wait, it is only written to the log of the process.
 func (jn *journal) tellChange(ctx context.Context, c registry.Change) {
 	select {
 	case jn.changes <- c:
@@ -68,7 +68,7 @@ func (jn *journal) tellChange(ctx context.Context, c registry.Change) {
 	}
 }
 
-// isOver reports whether a call is over, as far as the log tells.
+// isOver reports whether the log records the end of a call.
 func (h *host) isOver(ctx context.Context, call gateway.Call) bool {
 	t, err := h.orch.Get(ctx, api.GetRequest{ID: call.Task})
 	if err != nil {
@@ -78,7 +78,7 @@ func (h *host) isOver(ctx context.Context, call gateway.Call) bool {
 	return i >= 0 && t.Steps[i].State.Over()
 }
 
-// startJournal notes changes of MCP servers in the log (S1-035, S1-050, S1-052), in a node that lives on.
+// startJournal records changes of MCP servers in the log (S1-035, S1-050, S1-052), in a permanent node.
 func (jn *journal) startJournal(ctx context.Context) error {
 	if jn.executor.gateway == nil || jn.cfg.Faces.Servers.Connect != gateway.AtOnce {
 		return nil
@@ -94,14 +94,14 @@ func (jn *journal) startJournal(ctx context.Context) error {
 }
 
 const (
-	// together is how long changes are gathered that are noted by one task, from the first one on; maxNoted is how many
-	// steps such a task has at most.
+	// together is how long changes are collected for one task, starting with the first. maxNoted limits the steps of such a
+	// task.
 	together, maxNoted = 500 * time.Millisecond, 500
-	// noteWithin bounds how long the log may need for them.
+	// noteWithin limits how long the log may take to record them.
 	noteWithin = 10 * time.Second
 )
 
-// journal notes changes until ctx ends, and then those that are left.
+// journal records changes until ctx ends, and then those that are left.
 func (jn *journal) journal(ctx context.Context) {
 	var changes []registry.Change
 	timer := time.NewTimer(together)
@@ -125,7 +125,7 @@ func (jn *journal) journal(ctx context.Context) {
 	}
 }
 
-// changesLeft adds those that nobody has taken yet.
+// changesLeft adds the changes that are still queued.
 func (jn *journal) changesLeft(changes []registry.Change) []registry.Change {
 	for len(changes) < maxNoted {
 		select {
@@ -138,7 +138,7 @@ func (jn *journal) changesLeft(changes []registry.Change) []registry.Change {
 	return changes
 }
 
-// noteChanges submits the task that notes changes.
+// noteChanges submits the task that records changes.
 func (jn *journal) noteChanges(ctx context.Context, changes []registry.Change) {
 	if len(changes) == 0 {
 		return
@@ -151,7 +151,7 @@ func (jn *journal) noteChanges(ctx context.Context, changes []registry.Change) {
 	}
 }
 
-// messageOf says what a change is.
+// messageOf returns a sentence about a change.
 func messageOf(c registry.Change) string {
 	text := string(c.Kind) + " " + c.Server
 	if c.Tool != "" {
@@ -163,7 +163,7 @@ func messageOf(c registry.Change) string {
 	return text
 }
 
-// contextOf are the parts of a change.
+// contextOf returns the fields of a change.
 func contextOf(c registry.Change) map[string]any {
 	all := map[string]any{"event": c.Kind, "server": c.Server}
 	for name, value := range map[string]string{"tool": c.Tool, "by": c.By} {
@@ -174,7 +174,7 @@ func contextOf(c registry.Change) map[string]any {
 	return all
 }
 
-// notePlan is a plan that writes changes into its own log.
+// notePlan returns a plan that writes changes into its own log.
 func notePlan(changes []registry.Change) json.RawMessage {
 	type object = map[string]any
 	steps, names := []object{}, []string{}
@@ -188,7 +188,7 @@ func notePlan(changes []registry.Change) json.RawMessage {
 	}
 	plan, err := json.Marshal(object{"orch": "v1", "name": api.OwnPrefix + "mcp", "summary": strings.Join(names, ", "), "steps": steps})
 	if err != nil {
-		panic(err) // texts alone
+		panic(err) // only texts
 	}
 	return plan
 }

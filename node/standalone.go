@@ -16,9 +16,9 @@ type StandaloneAdmin struct {
 	gateway *gateway.Gateway
 }
 
-// NewStandaloneAdmin returns the servers that are defined. They start with the first question about them.
+// NewStandaloneAdmin returns an admin for the defined servers. They start with the first request.
 func NewStandaloneAdmin(s Servers, log *slog.Logger) (*StandaloneAdmin, error) {
-	g, err := standaloneGateway(context.Background(), s, gateway.Never, log) // nothing is waited for
+	g, err := standaloneGateway(context.Background(), s, gateway.Never, log) // it waits for nothing
 	if err != nil {
 		return nil, err
 	}
@@ -30,8 +30,8 @@ func (a *StandaloneAdmin) Close(ctx context.Context) {
 	_ = a.gateway.Close(context.WithoutCancel(ctx)) // nothing is in flight
 }
 
-// RecordedTools returns the tools of the servers that are defined, as they were last seen. It starts none, unless meet is
-// set: then it connects when there is one that was never seen.
+// RecordedTools returns the tools of the defined servers as they were last recorded. It starts no server, unless meet is set
+// and a server was never recorded.
 func RecordedTools(ctx context.Context, s Servers, meet bool, log *slog.Logger) ([]gateway.Entry, error) {
 	connect := gateway.Never
 	if meet {
@@ -62,8 +62,8 @@ func standaloneGateway(ctx context.Context, s Servers, connect gateway.Connect, 
 	return g, nil
 }
 
-// RecordedAdmin administers what is recorded of servers below the home of a user: only their definitions can be asked
-// for and accepted. It starts none.
+// RecordedAdmin returns an admin for the recorded definitions below the home of a user. It only returns and accepts
+// definitions, and starts no server.
 func RecordedAdmin(home string, log *slog.Logger) Admin {
 	return NewAdmin(serverAdmin{trust: recordedAcceptances{gateway.OpenRecords(home, log)}}.records())
 }

@@ -2,16 +2,17 @@ package node
 
 import "context"
 
-// startStep is one of the steps by which a node comes up. What undoes it is in host.ends.
+// startStep is one step of starting a node. The function that undoes it is in host.ends.
 type startStep struct {
 	name string
-	// needs names steps before it whose results it uses, later those after it whose results it uses once they are there: what it
-	// starts asks for them when the node is up.
+	// needs names earlier steps whose results it uses. later names later steps whose results the started part uses once the
+	// node runs.
 	needs, later []string
 	run          func(*Node, context.Context) error
 }
 
-// startSteps are taken in this order. Clients take the node for ready from "commands" on: what else they may ask for is there by then.
+// startSteps returns the steps in their order. From "commands" on, clients consider the node ready, so everything that they may
+// request is available by then.
 func startSteps() []startStep {
 	is := func(names ...string) []string { return names }
 	return []startStep{

@@ -11,8 +11,8 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// startTidying puts away, in the background, the folders of tasks that ended or were archived when an
-// earlier node had no time left for it.
+// startTidying shelves, in the background, the workspaces of tasks that ended or were archived when an earlier node had no time
+// for that.
 func (ch *chores) startTidying(ctx context.Context) error {
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})
@@ -37,7 +37,7 @@ func (ch *chores) tidy(ctx context.Context) {
 	}
 }
 
-// tidyTask puts the folder of one task away. A folder of a task that nobody knows stays.
+// tidyTask shelves the workspace of one task. The workspace of an unknown task is left alone.
 func (ch *chores) tidyTask(ctx context.Context, id events.TaskID) error {
 	view, err := ch.orch.Get(ctx, api.GetRequest{ID: id})
 	switch {

@@ -14,19 +14,18 @@ import (
 	"github.com/orch-dev/orch/rpc"
 )
 
-// credentials knows the tokens of the node.
+// credentials manages the tokens of the node.
 type credentials struct {
 	*host
 
 	tokens *bus.Tokens
-	// known is tokens once they are read; messages are asked before that.
+	// known is tokens once they are read. Messages may need it earlier.
 	known atomic.Pointer[bus.Tokens]
-	// faceKey signs what MCP clients carry between two rounds.
+	// faceKey signs the state that MCP clients carry between two rounds.
 	faceKey []byte
 }
 
-// startTokens reads the bearer tokens, answers requests about them, and keeps the token of the user who runs the
-// node.
+// startTokens reads the bearer tokens, serves requests about them, and creates the token of the user who runs the node.
 func (cr *credentials) startTokens(ctx context.Context) error {
 	var err error
 	cr.tokens, err = cr.store.OpenTokens(ctx, bus.TokensConfig{Logger: cr.cfg.logger()})
@@ -48,7 +47,8 @@ func (cr *credentials) startTokens(ctx context.Context) error {
 	return cr.readKey(ctx)
 }
 
-// shareOf returns the identity in whose share another one counts, "" for its own. Nobody submits anything before the tokens are known.
+// shareOf returns the identity whose share another one counts against, "" for its own. Nobody submits anything before the
+// tokens are read.
 func (cr *credentials) shareOf(who string) string {
 	if t := cr.known.Load(); t != nil {
 		return t.ShareOf(who)
@@ -56,7 +56,7 @@ func (cr *credentials) shareOf(who string) string {
 	return ""
 }
 
-// keepLocalToken makes the token of the user when there is none. A node whose disk is full starts without.
+// keepLocalToken creates the token of the user if there is none. A node with a full disk starts without.
 func (cr *credentials) keepLocalToken(ctx context.Context) {
 	if cr.cfg.User == "" {
 		return
@@ -67,7 +67,7 @@ func (cr *credentials) keepLocalToken(ctx context.Context) {
 	}
 }
 
-// readKey gets the key of the MCP face, and gives the face the tokens of the store unless it has others.
+// readKey reads the key of the MCP face, and configures the tokens of the store unless the face has others.
 func (cr *credentials) readKey(ctx context.Context) (err error) {
 	if cr.cfg.Faces.HTTP == "" {
 		return nil
@@ -87,7 +87,7 @@ var (
 	_ server.Sessions = (*bus.Store)(nil)
 )
 
-// identities says who speaks with a token.
+// identities implements server.Tokens.
 type identities struct{ tokens *bus.Tokens }
 
 // Verify implements server.Tokens.
@@ -99,8 +99,8 @@ func (i identities) Verify(_ context.Context, secret string) (server.Identity, t
 	return identityOf(t), t.ExpiresAt, nil
 }
 
-// whileGood ends the streams of a client when its token does: each request is checked, but a stream that was opened
-// in time would go on for ever. A call of a client of 2026-07-28 is let go on, since its end would cancel the task.
+// whileGood ends the streams of a client when its token expires. Each request is checked, but a stream that was opened in time
+// would continue forever. Calls of 2026-07-28 clients continue, because their end would cancel the task.
 func (cr *credentials) whileGood(next http.Handler) http.Handler {
 	ending := cr.endingWithToken(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -113,8 +113,7 @@ func (cr *credentials) whileGood(next http.Handler) http.Handler {
 	})
 }
 
-// endingWithToken ends each request when the token does that it was made with. Nothing is answered then that was not
-// before.
+// endingWithToken ends each request when its token expires. An answer that is not written by then is not sent.
 func (cr *credentials) endingWithToken(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if said := strings.Fields(r.Header.Get("Authorization")); len(said) == 2 { // as the faces read it
@@ -126,7 +125,8 @@ func (cr *credentials) endingWithToken(next http.Handler) http.Handler {
 	})
 }
 
-// identityOf names an agent so that it is no person in the log, and a person as its command line does (S2-074).
+// identityOf returns the identity of a token: for an agent one that is no person in the log, for a person the same as on the
+// command line (S2-074).
 func identityOf(t bus.Token) server.Identity {
 	kind := "user:"
 	if t.Role == bus.RoleAgent {
