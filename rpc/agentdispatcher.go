@@ -15,40 +15,39 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// The headers by which an answer says that it is an error, as the micro services of NATS do.
+// The headers that mark an answer as an error, as in the micro services of NATS.
 const (
 	serviceError     = "Nats-Service-Error"
 	serviceErrorCode = "Nats-Service-Error-Code"
 )
 
 const (
-	// maxAgentBody bounds the bytes of a request of an agent, as over HTTP.
+	// maxAgentBody limits the bytes of a request of an agent, as over HTTP.
 	maxAgentBody = 5 << 20
-	// maxAgentRequests bounds the requests of one agent that are answered at the same time, maxAgentHeld the bytes of
-	// those of all agents.
+	// maxAgentRequests limits the concurrent requests of one agent, maxAgentHeld the total bytes of the requests of all agents.
 	maxAgentRequests = 256
 	maxAgentHeld     = 256 << 20
-	// maxPendingDeliveries is how many answers with calls are remembered, in case that nobody was there to receive them, deliveryKept
-	// how long: the server says so at once, but may be far away.
+	// maxPendingDeliveries is how many answers with calls are remembered in case nobody received them, and deliveryKept for how
+	// long. The server reports an undelivered answer at once, but it may be far away.
 	maxPendingDeliveries = 4096
 	deliveryKept         = time.Minute
-	// requeueWithin bounds taking such calls back.
+	// requeueWithin limits the time for requeueing such calls.
 	requeueWithin = 30 * time.Second
 )
 
-// AgentDispatcher takes what registered agents say.
+// AgentDispatcher serves registered agents.
 type AgentDispatcher interface {
 	Claim(ctx context.Context, m agents.Member, c agents.Claim) (agents.Work, error)
 	Heartbeat(ctx context.Context, m agents.Member, b agents.Heartbeat) (agents.Work, error)
 	Report(ctx context.Context, m agents.Member, r agents.Report) error
-	// Requeue gives the calls of an answer that found nobody to others.
+	// Requeue requeues the calls of an answer that nobody received.
 	Requeue(ctx context.Context, h agents.Delivery) error
 }
 
-// AgentMethod answers a request of an agent.
+// AgentMethod serves a request of an agent.
 type AgentMethod func(ctx context.Context, m agents.Member, request []byte) ([]byte, error)
 
-// HandleAgent makes an AgentMethod of a function on decoded values, as Handle does.
+// HandleAgent converts a function on decoded values to an AgentMethod, as Handle does.
 func HandleAgent[In, Out any](fn func(context.Context, agents.Member, In) (Out, error)) AgentMethod {
 	return func(ctx context.Context, m agents.Member, request []byte) ([]byte, error) {
 		_, data, err := handle(ctx, request, func(ctx context.Context, in In) (Out, error) { return fn(ctx, m, in) })
@@ -59,23 +58,23 @@ func HandleAgent[In, Out any](fn func(context.Context, agents.Member, In) (Out, 
 // AgentsConfig configures ServeAgentDispatcher. All fields but Logger are required.
 type AgentsConfig struct {
 	Dispatcher AgentDispatcher
-	// Member returns the agent of an id: UNAUTHORIZED when it is registered no longer, TOKEN_EXPIRED.
+	// Member returns the agent with an id: UNAUTHORIZED if it is no longer registered, or TOKEN_EXPIRED.
 	Member func(ctx context.Context, id string) (agents.Member, error)
-	// While returns a context that ends with the credential of an agent.
+	// While returns a context that ends when the credential of an agent expires.
 	While func(ctx context.Context, id string) (context.Context, context.CancelFunc)
 	// Renew replaces the credential of an agent.
 	Renew AgentMethod
-	// Admit counts a request of so many bytes in, as other faces do: RATE_LIMITED when the identity has too many. leave counts
-	// it out. Default: all are let in.
+	// Admit counts a request of size bytes, as other faces do: RATE_LIMITED if the identity has too many. leave uncounts it.
+	// Default: no limit.
 	Admit func(who string, size int64) (leave func(), err error)
-	// Status is the number that says a code best: that of HTTP.
+	// Status returns the HTTP status of a code.
 	Status func(fault.Code) int
-	// Logger gets the causes of internal errors. Default: nothing is logged.
+	// Logger receives the causes of internal errors. Default: discard.
 	Logger *slog.Logger
 }
 
-// ServeAgentDispatcher serves what registered agents say below AgentSubjects: JSON bodies as over HTTP. An answer with the header
-// Nats-Service-Error is a fault.Error. A call whose answer found nobody goes back to those that fit.
+// ServeAgentDispatcher serves registered agents below AgentSubjects. Bodies are JSON as over HTTP. An answer with the header
+// Nats-Service-Error is a fault.Error. A call in an undelivered answer is requeued for matching agents.
 func ServeAgentDispatcher(c *bus.Conn, cfg AgentsConfig) (*Endpoint, error) {
 	end := EndpointConfig{
 		Logger: cfg.Logger,
@@ -93,35 +92,35 @@ func ServeAgentDispatcher(c *bus.Conn, cfg AgentsConfig) (*Endpoint, error) {
 	return serveAt(c, bus.AgentSubjects+".*.*", s.find, returned, end)
 }
 
-// agentServer is where agents are served.
+// agentServer serves registered agents.
 type agentServer struct {
 	cfg AgentsConfig
 	log *slog.Logger
 
 	mu sync.Mutex
-	// inFlight counts the requests of each agent that are answered now, inFlightBytes their bytes together.
+	// inFlight counts the current requests of each agent, inFlightBytes is their total size.
 	inFlight      map[string]int
 	inFlightBytes int
-	// deliveries are the newest answers with calls, by number: those from first to last that were not taken back.
+	// deliveries holds the newest answers with calls by number, from first to last, except those that were requeued.
 	deliveries  map[uint64]pendingDelivery
 	first, last uint64
 	clock       func() time.Time
 }
 
-// pendingDelivery are calls that an agent was given in one answer, until when they are remembered.
+// pendingDelivery is the calls that an agent got in one answer, and until when to remember them.
 type pendingDelivery struct {
 	agents.Delivery
 
 	until time.Time
 }
 
-// parseAgentSubject says who sends a request, and what kind it is.
+// parseAgentSubject returns the sender and the name of a request.
 func parseAgentSubject(m *nats.Msg) (id, name string) {
 	id, name, _ = strings.Cut(strings.TrimPrefix(m.Subject, bus.AgentSubjects+"."), ".")
 	return id, name
 }
 
-// find returns the method of a request. Who waits for no answer could not be told of a call.
+// find returns the method of a request. A request without a reply subject is refused, because its calls would be lost.
 func (s *agentServer) find(m *nats.Msg) (method, error) {
 	id, name := parseAgentSubject(m)
 	if m.Reply == "" {
@@ -152,7 +151,7 @@ func unnumbered(do AgentMethod) func(context.Context, agents.Member, []byte) (re
 	}
 }
 
-// serve answers a request of an agent that is still registered: its connection may outlive that.
+// serve serves a request of an agent that is still registered. A connection may outlive the registration.
 func (s *agentServer) serve(ctx context.Context, id string, request []byte, do func(context.Context, agents.Member, []byte) (response, error)) (response, error) {
 	if len(request) > maxAgentBody {
 		return response{}, fault.New(fault.ValidationError, "the request has more than %d bytes", maxAgentBody).WithReason("SIZE_LIMIT_EXCEEDED")
@@ -175,7 +174,7 @@ func (s *agentServer) serve(ctx context.Context, id string, request []byte, do f
 	return do(ctx, m, request)
 }
 
-// enter counts a request in. RATE_LIMITED when the agent has too many, UNAVAILABLE when all together have.
+// enter counts a request: RATE_LIMITED if the agent has too many, UNAVAILABLE if all together have.
 func (s *agentServer) enter(id string, size int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -199,9 +198,9 @@ func (s *agentServer) leave(id string, size int) {
 	}
 }
 
-// claim answers a claim, under a number when it hands out calls.
+// claim serves a claim. An answer with calls gets a number.
 func (s *agentServer) claim(ctx context.Context, m agents.Member, request []byte) (response, error) {
-	ctx, cancel := s.cfg.While(ctx, m.ID) // who is removed while it waits gets no call
+	ctx, cancel := s.cfg.While(ctx, m.ID) // an agent that is removed while it waits gets no call
 	defer cancel()
 	given, data, err := handle(ctx, request, func(ctx context.Context, c agents.Claim) (agents.Work, error) {
 		return s.cfg.Dispatcher.Claim(ctx, m, c)
@@ -212,20 +211,20 @@ func (s *agentServer) claim(ctx context.Context, m agents.Member, request []byte
 	return response{data: data, no: s.remember(agents.DeliveryTo(m, given))}, nil
 }
 
-// remember remembers an answer for the time that it takes to hear that nobody was there for it, and forgets older ones.
+// remember stores an answer until the report of its non-delivery could have arrived, and removes older ones.
 func (s *agentServer) remember(h agents.Delivery) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.clock()
 	s.last++
 	s.deliveries[s.last] = pendingDelivery{h, now.Add(deliveryKept)}
-	for ; s.first+maxPendingDeliveries <= s.last || !now.Before(s.deliveries[s.first].until); s.first++ { // the last one is not over
+	for ; s.first+maxPendingDeliveries <= s.last || !now.Before(s.deliveries[s.first].until); s.first++ { // the last one has not expired
 		delete(s.deliveries, s.first)
 	}
 	return s.last
 }
 
-// requeue gives the calls of an answer to others, because nobody was there to receive it.
+// requeue requeues the calls of an answer that nobody received.
 func (s *agentServer) requeue(ctx context.Context, no uint64) {
 	s.mu.Lock()
 	h, ok := s.deliveries[no]

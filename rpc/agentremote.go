@@ -9,7 +9,7 @@ import (
 
 var _ agents.Service = (*Remote)(nil)
 
-// ServeAgents serves what can be asked about agents below AgentPrefix. Who asks is cfg.Identity.
+// ServeAgents serves an agents.Service below AgentPrefix. The actor of requests is cfg.Identity.
 func ServeAgents(c *bus.Conn, s agents.Service, cfg EndpointConfig) (*Endpoint, error) {
 	return Serve(c, bus.AgentPrefix, map[string]Method{
 		"register": Handle(s.Register),

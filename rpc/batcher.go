@@ -8,21 +8,21 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// The rules by which requests of one kind share messages.
+// The rules for sharing messages between requests of one kind.
 const (
-	// maxInFlight is the number of messages under way from which on further requests wait for company.
+	// maxInFlight is the number of messages in flight from which on further requests are batched.
 	maxInFlight = 4
-	// maxBatch is the number of requests in one message. A request that would bring them to more than
-	// maxBatchBytes goes in another one, so that it cannot make the message too large for the others.
+	// maxBatch is the maximum number of requests in one message. A request that would bring it above maxBatchBytes goes into
+	// another message, so that it cannot make the message too large for the others.
 	maxBatch      = 256
 	maxBatchBytes = 256 << 10
 )
 
-// batcher lets requests that are made at the same time share messages: while some are under way, the
-// others wait and go together. A request that comes alone goes at once.
+// batcher lets concurrent requests share messages. While some messages are in flight, further requests wait and are sent
+// together. A single request is sent at once.
 type batcher[Out any] struct {
-	// send asks in one message for many requests, which are encoded already and separated by commas,
-	// and returns as many answers. Its error is that of all of them.
+	// send sends many encoded requests, separated by commas, in one message and returns as many answers. Its error applies to
+	// all of them.
 	send func(ctx context.Context, requests []byte) ([]batchAnswer[Out], error)
 
 	mu       sync.Mutex
@@ -40,7 +40,7 @@ type batchItem[Out any] struct {
 	done    chan batchAnswer[Out]
 }
 
-// do makes one request. When ctx ends first, it may have been done all the same.
+// do makes one request. If ctx ends first, the request may have been executed anyway.
 func (b *batcher[Out]) do(ctx context.Context, request any) (Out, error) {
 	item := &batchItem[Out]{request: request, done: make(chan batchAnswer[Out], 1)}
 	if b.tryStart(item) {
@@ -57,7 +57,7 @@ func (b *batcher[Out]) do(ctx context.Context, request any) (Out, error) {
 	}
 }
 
-// tryStart reports whether a request may go at once; it waits for company otherwise.
+// tryStart reports whether a request may be sent at once; otherwise it queues the request.
 func (b *batcher[Out]) tryStart(item *batchItem[Out]) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -69,7 +69,7 @@ func (b *batcher[Out]) tryStart(item *batchItem[Out]) bool {
 	return false
 }
 
-// sendWaiting sends batches until nobody waits.
+// sendWaiting sends batches until no request is queued.
 func (b *batcher[Out]) sendWaiting(batch []*batchItem[Out]) {
 	for len(batch) > 0 {
 		b.ask(context.Background(), batch)
@@ -77,7 +77,7 @@ func (b *batcher[Out]) sendWaiting(batch []*batchItem[Out]) {
 	}
 }
 
-// nextBatch returns who goes next, nobody when none waits.
+// nextBatch returns the next batch, empty if no request is queued.
 func (b *batcher[Out]) nextBatch() []*batchItem[Out] {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -90,7 +90,7 @@ func (b *batcher[Out]) nextBatch() []*batchItem[Out] {
 	return batch
 }
 
-// ask sends a batch in as few messages as it fits in.
+// ask sends a batch in as few messages as possible.
 func (b *batcher[Out]) ask(ctx context.Context, batch []*batchItem[Out]) {
 	for len(batch) > 0 {
 		var requests []byte
@@ -101,7 +101,7 @@ func (b *batcher[Out]) ask(ctx context.Context, batch []*batchItem[Out]) {
 	}
 }
 
-// encodeBatch encodes the requests that fit into one message and returns who is in it and who is left.
+// encodeBatch encodes the requests that fit into one message, and returns the included and the remaining items.
 func encodeBatch[Out any](batch []*batchItem[Out]) (requests []byte, included, rest []*batchItem[Out]) {
 	for i, p := range batch {
 		body, err := json.Marshal(p.request)

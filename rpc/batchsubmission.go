@@ -8,17 +8,17 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// batchSubmission is a batch of tasks on its way to the nodes of a cluster.
+// batchSubmission is a batch of tasks that is being submitted to the nodes of a cluster.
 type batchSubmission struct {
 	conn  *bus.Conn
 	tasks []api.SubmitRequest
 	// open are the indices of the tasks that are still to be submitted.
 	open []int
-	// answers are the last ones of all tasks; nil before there are any.
+	// answers are the latest answers for all tasks; nil before the first request.
 	answers []api.SubmitBatchItem
 }
 
-// submit asks for the open tasks. Those that may be submitted again stay open, and the error is that of the first of them.
+// submit submits the open tasks. Tasks that may be submitted again remain open; the error is then that of the first of them.
 func (b *batchSubmission) submit(ctx context.Context) error {
 	var in api.SubmitBatchRequest
 	for _, i := range b.open {
@@ -34,7 +34,7 @@ func (b *batchSubmission) submit(ctx context.Context) error {
 	return b.take(reply.Tasks)
 }
 
-// submitOnce makes one request for a batch, and wants an answer for each task.
+// submitOnce makes one request for a batch, and checks that there is an answer for each task.
 func submitOnce(ctx context.Context, c *bus.Conn, in api.SubmitBatchRequest, reply *api.SubmitBatchReply) error {
 	body, err := encodeRequest(in)
 	if err != nil {
@@ -49,7 +49,7 @@ func submitOnce(ctx context.Context, c *bus.Conn, in api.SubmitBatchRequest, rep
 	return nil
 }
 
-// take notes the answers for the open tasks.
+// take stores the answers for the open tasks.
 func (b *batchSubmission) take(answers []api.SubmitBatchItem) error {
 	var again []int
 	for n, i := range b.open {

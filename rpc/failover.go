@@ -16,13 +16,13 @@ import (
 const (
 	// failoverWithin is how long a request waits for a node of a cluster to become active.
 	failoverWithin = 10 * time.Second
-	// askAgainAfter is the time between two tries.
+	// askAgainAfter is the pause between two attempts.
 	askAgainAfter = 50 * time.Millisecond
-	// nodeStopping is the reason of the UNAVAILABLE of a request that the end of its node has cut short.
+	// nodeStopping is the reason of UNAVAILABLE for a request that was interrupted by the end of its node.
 	nodeStopping = "NODE_STOPPING"
 )
 
-// commands are what is known of the methods of faces: those of the API, the verification of the store, and the tunnel, which ends by
+// commands describes the methods of faces: those of the API, the verification of the store, and the tunnel, which ends by
 // itself when nobody uses it.
 var commands = commandTable() //nolint:gochecknoglobals // a constant table
 
@@ -34,17 +34,18 @@ func commandTable() map[string]api.Method {
 	return all
 }
 
-// parks reports whether a method only waits for something to happen. It may be asked again at any time, so a node that stops ends it at once.
+// parks reports whether a method only waits for a change. It can be repeated at any time, so a stopping node ends it at once.
 func parks(name string) bool { return name == "poll" || commands[name].Parked }
 
-// mayRepeat reports whether the request at a subject may be asked twice. What is no command may: workers and agents name what they say.
+// mayRepeat reports whether a request may be sent twice. Requests that are not commands may: workers and agents identify what
+// they report.
 func mayRepeat(subject string) bool {
 	command := strings.HasPrefix(subject, bus.CommandPrefix+".") || strings.HasPrefix(subject, bus.IdentitySubjects+".")
 	return !command || commands[subject[strings.LastIndexByte(subject, '.')+1:]].Repeat == api.Always
 }
 
-// untilAnswered makes a request by try, and again while no node of a cluster is active. One that has reached a node which then ended is made
-// again if that is harmless. It returns the last error.
+// untilAnswered makes a request with try, and repeats it while no node of a cluster is active. If the request reached a node
+// that then ended, it is repeated only if that is harmless. It returns the last error.
 func untilAnswered(ctx context.Context, c *bus.Conn, method string, try func() error) error {
 	var since time.Time
 	for {
@@ -91,7 +92,7 @@ func askOnce(ctx context.Context, c *bus.Conn, method string, body []byte) ([]by
 	}
 }
 
-// betweenNodes reports whether a request failed because no node was there for it, and may be asked again.
+// betweenNodes reports whether a request failed because there was no node, and may be repeated.
 func betweenNodes(c *bus.Conn, method string, err error) bool {
 	if !c.External() {
 		return false

@@ -12,8 +12,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// ServeIdentities serves the commands of faces to people who have tokens of the role operator: each acts as the identity of
-// the token.
+// ServeIdentities serves the commands of faces to people with tokens of the role operator. Each acts as the identity of the
+// token.
 func ServeIdentities(c *bus.Conn, owner api.API, tokens *bus.Tokens, cfg EndpointConfig) (*Endpoint, error) {
 	i := identities{tokens: tokens, methods: withoutNumbers(apiMethods(owner))}
 	cfg.inbox = func(m *nats.Msg) bool {
@@ -23,19 +23,19 @@ func ServeIdentities(c *bus.Conn, owner api.API, tokens *bus.Tokens, cfg Endpoin
 	return serveAt(c, bus.IdentitySubjects+".*.*", i.find, func(*Endpoint, uint64) {}, cfg)
 }
 
-// identities is where people with tokens are served.
+// identities serves people with tokens.
 type identities struct {
 	tokens  *bus.Tokens
 	methods map[string]method
 }
 
-// parseIdentitySubject returns the digest of the secret of who sends a request, and the method.
+// parseIdentitySubject returns the digest of the sender's secret, and the name of the method.
 func parseIdentitySubject(subject string) (digest, name string) {
 	digest, name, _ = strings.Cut(strings.TrimPrefix(subject, bus.IdentitySubjects+"."), ".")
 	return digest, name
 }
 
-// find returns the method of a request, for the identity that sends it.
+// find returns the method of a request, with the sender's identity as the caller.
 func (i identities) find(m *nats.Msg) (method, error) {
 	digest, name := parseIdentitySubject(m.Subject)
 	who, err := i.tokens.Operator(digest)
@@ -51,8 +51,8 @@ func (i identities) find(m *nats.Msg) (method, error) {
 	}, nil
 }
 
-// subjectOf returns where a method is asked: for who has a token, below its digest. FORBIDDEN for what takes the credential of
-// the operator.
+// subjectOf returns the subject of a method: for a client with a token, it is below its digest. FORBIDDEN for methods that need
+// the operator's credential.
 func subjectOf(c *bus.Conn, method string) (string, error) {
 	secret := c.Token()
 	if secret == "" {

@@ -6,29 +6,29 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// NotYourName is the reason of the FORBIDDEN that a request gets which names somebody else than its credential.
+// NotYourName is the reason of FORBIDDEN for a request that names another actor than its credential.
 const NotYourName = "IDENTITY_MISMATCH"
 
-// ActorRequest is a request that says who acts. The credential of the sender decides about that, the request does not.
+// ActorRequest is a request with an actor. The credential of the sender determines the actor, not the request.
 type ActorRequest interface {
-	// ActorFields returns the fields that name who acts.
+	// ActorFields returns pointers to the fields that name the actor.
 	ActorFields() []*string
 }
 
 type callerKey struct{}
 
-// withCaller returns a context for what an identity asks with its credential.
+// withCaller returns a context with the identity of the sender's credential.
 func withCaller(ctx context.Context, who string) context.Context {
 	return context.WithValue(ctx, callerKey{}, who)
 }
 
-// callerOf returns the identity of the credential with which something is asked; false inside of the process and for workers.
+// callerOf returns the identity of the sender's credential; false inside the process and for workers.
 func callerOf(ctx context.Context) (who string, ok bool) {
 	who, ok = ctx.Value(callerKey{}).(string)
 	return who, ok
 }
 
-// attribute gives a request the identity of its credential: FORBIDDEN when it names another one.
+// attribute sets the actor of a request to the identity of its credential: FORBIDDEN if the request names another one.
 func attribute(ctx context.Context, request any) error {
 	who, known := callerOf(ctx)
 	acting, ok := request.(ActorRequest)

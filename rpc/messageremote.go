@@ -20,7 +20,7 @@ func (r *messageRequest[Who, In]) ActorFields() []*string {
 	return nil
 }
 
-// MessageMethods are the methods by which a broker is asked.
+// MessageMethods returns the methods that serve a broker.
 func MessageMethods[Who any](b messages.Broker[Who]) map[string]Method {
 	return map[string]Method{
 		"send": messageMethod(b.Send), "inbox": messageMethod(b.Inbox), "ack": messageMethod(b.Ack), "group": messageMethod(b.Group),
@@ -38,7 +38,7 @@ type Asker interface {
 
 var _ Asker = (*Remote)(nil)
 
-// NewMessageClient returns the broker that a node serves below a prefix.
+// NewMessageClient returns a broker that sends requests to a node below a prefix.
 func NewMessageClient[Who any](node Asker, prefix string) messages.Broker[Who] {
 	return messageClient[Who]{node, prefix}
 }

@@ -9,14 +9,13 @@ import (
 )
 
 const (
-	// retryFor is how long a broker is asked again that does not answer, as while its node restarts.
+	// retryFor is how long requests to an unavailable broker are repeated, as while its node restarts.
 	retryFor = time.Minute
-	// retryEvery is how long it is left alone in between.
+	// retryEvery is the pause between attempts.
 	retryEvery = 250 * time.Millisecond
 )
 
-// RetryingBroker asks a broker again that cannot be reached. Only requests that may be repeated are made through it: drafts
-// have keys.
+// RetryingBroker repeats requests to a broker that is unavailable. All its requests may be repeated: drafts have keys.
 func RetryingBroker[Who any](b messages.Broker[Who]) messages.Broker[Who] {
 	return retryingBroker[Who]{b}
 }
@@ -46,7 +45,7 @@ func (r retryingBroker[Who]) Group(ctx context.Context, who Who, change messages
 	return retryUnavailable(ctx, func() (messages.Groups, error) { return r.Broker.Group(ctx, who, change) })
 }
 
-// retryUnavailable makes a request until it is answered, ctx ends or the patience does.
+// retryUnavailable repeats a request until it is answered, ctx ends, or retryFor has passed.
 func retryUnavailable[Out any](ctx context.Context, request func() (Out, error)) (Out, error) {
 	end := time.NewTimer(retryFor)
 	defer end.Stop()

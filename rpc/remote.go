@@ -19,8 +19,8 @@ var (
 	_ work.Owner = (*Remote)(nil)
 )
 
-// ServeAPI serves the commands of faces below CommandPrefix, and what is asked of the node's store itself:
-// its verification, and that it holds still for a backup. Who acts is cfg.Identity.
+// ServeAPI serves the commands of faces below CommandPrefix, and the operations on the node's store: its verification, and the
+// pause for a backup. The actor of requests is cfg.Identity.
 func ServeAPI(c *bus.Conn, a api.API, s *bus.Store, cfg EndpointConfig) (*Endpoint, error) {
 	methods := apiMethods(a)
 	methods["hold"] = Handle(answerless(s.PauseArchive))
@@ -28,7 +28,7 @@ func ServeAPI(c *bus.Conn, a api.API, s *bus.Store, cfg EndpointConfig) (*Endpoi
 	return Serve(c, bus.CommandPrefix, methods, cfg)
 }
 
-// apiMethods are the commands of faces.
+// apiMethods returns the commands of faces.
 func apiMethods(a api.API) map[string]Method {
 	methods := map[string]Method{}
 	for _, h := range api.Handlers(identified{a}) {
@@ -40,7 +40,7 @@ func apiMethods(a api.API) map[string]Method {
 	return methods
 }
 
-// identified is an API whose status says whom the node takes the caller for.
+// identified is an API whose status contains the identity of the caller.
 type identified struct{ api.API }
 
 // Status implements api.API.
@@ -50,16 +50,16 @@ func (i identified) Status(ctx context.Context, r api.StatusRequest) (api.Status
 	return reply, err
 }
 
-// Owner is an owner of tasks that takes many outcomes at once.
+// Owner is an owner of tasks that can record many outcomes at once.
 type Owner interface {
 	work.Source
-	// ReportThen is Report for callers that do not wait: done is called once, maybe before ReportThen returns,
-	// and does not block. It need not be called when the owner is stopped.
+	// ReportThen is Report for callers that do not wait. It calls done once, maybe before it returns; done does not block. It
+	// need not call done after the owner has stopped.
 	ReportThen(ctx context.Context, o work.Outcome, done func(error))
 }
 
-// ServeOwner serves the protocol of workers below WorkPrefix. Calls for a worker that is gone go back to the
-// owner at once. Nobody who asks there is a registered agent.
+// ServeOwner serves the protocol of workers below WorkPrefix. Calls for a worker that is gone are requeued at once. No caller
+// is accepted as a registered agent.
 func ServeOwner(c *bus.Conn, owner Owner, cfg EndpointConfig) (*Endpoint, error) {
 	cfg.setDefaults()
 	owner = workersOnly{owner}
@@ -72,7 +72,7 @@ func ServeOwner(c *bus.Conn, owner Owner, cfg EndpointConfig) (*Endpoint, error)
 	return serve(c, bus.WorkPrefix, methods, owner.Undelivered, cfg)
 }
 
-// pollFor answers polls under the numbers of their batches.
+// pollFor serves polls. The answers have the numbers of their batches.
 func pollFor(owner work.Owner) method {
 	return func(ctx context.Context, request []byte) (response, error) {
 		b, data, err := handle(ctx, request, owner.Poll)
@@ -84,7 +84,7 @@ func answerless[In any](fn func(context.Context, In) error) func(context.Context
 	return func(ctx context.Context, in In) (struct{}, error) { return struct{}{}, fn(ctx, in) }
 }
 
-// reportAll takes many outcomes in one request and answers each by its error, or null.
+// reportAll records many outcomes in one request, and answers with an error or null for each.
 func reportAll(owner Owner, cfg EndpointConfig) func(context.Context, []work.Outcome) ([]*fault.Error, error) {
 	return func(ctx context.Context, outcomes []work.Outcome) ([]*fault.Error, error) {
 		t := newErrorCollector(len(outcomes))
@@ -103,11 +103,11 @@ func reportAll(owner Owner, cfg EndpointConfig) func(context.Context, []work.Out
 	}
 }
 
-// errorCollector collects the ends of many requests, of each the first one.
+// errorCollector collects the first result of each of many requests.
 type errorCollector struct {
 	all chan struct{} // closed when every request has ended
 
-	mu       sync.Mutex // guards what follows until then
+	mu       sync.Mutex // guards the fields below until then
 	failures []*fault.Error
 	ended    []bool
 	open     int
@@ -133,15 +133,14 @@ func (t *errorCollector) record(i int, err error) {
 	}
 }
 
-// Remote is a node elsewhere: what its faces and its workers can ask, over the bus. Submissions and
-// reports that are made at the same time share messages.
+// Remote is a node in another process, for faces and workers, over the bus. Concurrent submissions and reports share messages.
 type Remote struct {
 	api.Client
 
 	conn    *bus.Conn
 	submits batcher[api.SubmitReply]
 	reports batcher[struct{}]
-	// identity is whom the node takes this process for; nil before it has said so.
+	// identity is the identity that the node has authenticated; nil before the node has answered.
 	identity atomic.Pointer[string]
 }
 
@@ -154,10 +153,10 @@ func NewRemote(c *bus.Conn) *Remote {
 	return r
 }
 
-// submitBatch is the method that takes submissions.
+// submitBatch is the method for submissions.
 const submitBatch = bus.CommandPrefix + ".submit_batch"
 
-// submitAll makes many submissions in one message. Whoever waits for one of them makes it again, see Submit.
+// submitAll makes many submissions in one message. Callers repeat theirs if necessary, see Submit.
 func (r *Remote) submitAll(ctx context.Context, requests []byte) ([]batchAnswer[api.SubmitReply], error) {
 	var reply api.SubmitBatchReply
 	body := slices.Concat([]byte(`{"tasks":[`), requests, []byte(`]}`))
@@ -189,12 +188,12 @@ func (r *Remote) reportAll(ctx context.Context, requests []byte) ([]batchAnswer[
 	return answers, nil
 }
 
-// Ask sends a request to a method that the node serves beside those of api.API, see Call.
+// Ask sends a request to a method outside api.API, see Call.
 func (r *Remote) Ask(ctx context.Context, method string, in, out any) error {
 	return Call(ctx, r.conn, method, in, out)
 }
 
-// send brings a request of the API to the node, and allows for the time that the node may hold it open.
+// send sends a request of the API to the node. It adds the time that the node may hold the request open.
 func (r *Remote) send(ctx context.Context, c api.Call) error {
 	if c.Wait > 0 {
 		limited, stop := context.WithTimeout(ctx, c.Wait+CallWithin)
@@ -204,7 +203,8 @@ func (r *Remote) send(ctx context.Context, c api.Call) error {
 	return Call(ctx, r.conn, bus.CommandPrefix+"."+c.Name, c.In, c.Out)
 }
 
-// named returns a submission that can be repeated, and is the same task: at a server of others nodes come and go.
+// named gives a submission an id if it may be repeated, so that a repetition creates no second task. That is so on external
+// servers, where nodes come and go.
 func (r *Remote) named(in api.SubmitRequest) api.SubmitRequest {
 	if in.ID == "" && r.conn.External() {
 		in.ID = events.NewTaskID(time.Now())
@@ -222,8 +222,8 @@ func (r *Remote) Submit(ctx context.Context, in api.SubmitRequest) (reply api.Su
 	return reply, err
 }
 
-// SubmitBatch implements api.API. Tasks of which nobody knows what became, because a node ended meanwhile, are submitted again
-// without the others.
+// SubmitBatch implements api.API. Tasks with an unknown result, because a node ended meanwhile, are submitted again without the
+// others.
 func (r *Remote) SubmitBatch(ctx context.Context, in api.SubmitBatchRequest) (api.SubmitBatchReply, error) {
 	b := batchSubmission{conn: r.conn, tasks: slices.Clone(in.Tasks), open: make([]int, len(in.Tasks))}
 	for i := range b.tasks {
@@ -235,7 +235,7 @@ func (r *Remote) SubmitBatch(ctx context.Context, in api.SubmitBatchRequest) (ap
 	return api.SubmitBatchReply{Tasks: b.answers}, nil
 }
 
-// Verify lets the node check its whole store (see Store.Verify). It takes as long as it takes.
+// Verify makes the node check its whole store (see Store.Verify). It has no time limit.
 func (r *Remote) Verify(ctx context.Context) (bus.Report, error) {
 	const within = 24 * time.Hour
 	ctx, stop := context.WithTimeout(ctx, within)
@@ -245,7 +245,7 @@ func (r *Remote) Verify(ctx context.Context) (bus.Report, error) {
 	return report, err
 }
 
-// Backup is Store.Backup of a node elsewhere, to a file here.
+// Backup is Store.Backup of a node in another process, to a local file.
 func (r *Remote) Backup(ctx context.Context, path string, cfg bus.BackupConfig) (bus.Manifest, error) {
 	report, err := r.Verify(ctx)
 	if err != nil {
@@ -265,7 +265,7 @@ func (r *Remote) Poll(ctx context.Context, p work.Poll) (work.Batch, error) {
 	return batch, err
 }
 
-// pollSlack is how much longer than its wait a poll may take before the worker asks again.
+// pollSlack is how much longer than its wait a poll may take before the worker polls again.
 const pollSlack = 5 * time.Second
 
 // Start implements work.Owner.
@@ -286,7 +286,7 @@ func (r *Remote) Report(ctx context.Context, o work.Outcome) error {
 	return err
 }
 
-// Close drops the connection.
+// Close closes the connection.
 func (r *Remote) Close() error {
 	r.conn.Close()
 	return nil
@@ -301,7 +301,7 @@ func (r *Remote) ping(ctx context.Context) error {
 	return err
 }
 
-// Identity returns whom the node takes this process for, such as user:ada; empty before Ready.
+// Identity returns the authenticated identity of this process, such as user:ada; empty before Ready.
 func (r *Remote) Identity() string {
 	if who := r.identity.Load(); who != nil {
 		return *who
@@ -309,7 +309,7 @@ func (r *Remote) Identity() string {
 	return ""
 }
 
-// Ready waits until the node answers, at most as long as ctx: it may still be reading its log.
+// Ready waits until the node answers, or ctx ends. The node may still be reading its log.
 func (r *Remote) Ready(ctx context.Context) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()

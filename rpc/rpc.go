@@ -17,19 +17,19 @@ import (
 const (
 	// errorHeader marks a reply whose body is a fault.Error; its value is the code.
 	errorHeader = "Orch-Error"
-	// timeoutHeader tells the other side how many milliseconds the caller waits.
+	// timeoutHeader contains how many milliseconds the caller waits.
 	timeoutHeader = "Orch-Timeout"
-	// statusHeader is set by the server; nobodyThere is its value when nobody listens on a subject.
+	// statusHeader is set by the server. nobodyThere is its value if nobody listens at a subject.
 	statusHeader = "Status"
 	nobodyThere  = "503"
-	// CallWithin bounds a call whose context has no deadline.
+	// CallWithin limits a call whose context has no deadline.
 	CallWithin = time.Minute
 )
 
-// Call sends a request to a method, such as "orch.cmd.submit", and decodes the answer into out, which
-// may be nil. Errors of the method arrive as they were returned, without their cause. Errors of its
-// own: UNAVAILABLE when nobody serves the method or the connection is lost, TIMEOUT, VALIDATION_ERROR
-// for a request above the server's limit. Those after which it may have been done have the reason OutcomeUnknown.
+// Call sends a request to a method, such as "orch.cmd.submit", and decodes the answer into out, which may be nil. Errors of the
+// method arrive as they were returned, without their cause. Call's own errors are: UNAVAILABLE if nobody serves the method or
+// the connection is lost, TIMEOUT, and VALIDATION_ERROR for a request above the server's limit. If the request may have been
+// executed, the error has the reason OutcomeUnknown.
 func Call(ctx context.Context, c *bus.Conn, method string, in, out any) error {
 	body, err := encodeRequest(in)
 	if err != nil {
@@ -46,12 +46,12 @@ func encodeRequest(in any) ([]byte, error) {
 	return body, nil
 }
 
-// callEncoded is Call for a request that is JSON already.
+// callEncoded is Call for an encoded request.
 func callEncoded(ctx context.Context, c *bus.Conn, method string, body []byte, out any) error {
 	return untilAnswered(ctx, c, method, func() error { return callOnce(ctx, c, method, body, out) })
 }
 
-// callOnce is callEncoded for a request that is not made again.
+// callOnce is callEncoded without repetition.
 func callOnce(ctx context.Context, c *bus.Conn, method string, body []byte, out any) error {
 	if limit := c.NATS().MaxPayload(); int64(len(body)) > limit {
 		return tooLarge("request", len(body), limit)
@@ -67,8 +67,7 @@ func callOnce(ctx context.Context, c *bus.Conn, method string, body []byte, out 
 	return nil
 }
 
-// request waits for the reply until ctx ends or the connection is lost: a reply to a lost connection
-// never comes.
+// request waits for the reply until ctx ends or the connection is lost: a reply to a lost connection never arrives.
 func request(ctx context.Context, c *bus.Conn, method string, body []byte) (*nats.Msg, error) {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc

@@ -25,20 +25,20 @@ import (
 	"github.com/orch-dev/orch/internal/gopool"
 )
 
-// Method answers one request. Its context ends when the caller has given up or the endpoint closes.
-// Errors reach the caller with code, message, reason, field and hint.
+// Method serves one request. Its context ends when the caller has given up or the endpoint closes. Errors reach the caller with
+// code, message, reason, field and hint.
 type Method func(ctx context.Context, request []byte) ([]byte, error)
 
-// method is a Method whose answers may bear numbers.
+// method is a Method whose answers may have numbers.
 type method func(ctx context.Context, request []byte) (response, error)
 
-// response is an answer. One with a number other than 0 comes back when nobody was there to receive it.
+// response is an answer. If its number is not 0, the server returns it if nobody received it.
 type response struct {
 	data []byte
 	no   uint64
 }
 
-// withoutNumbers returns methods whose answers bear no numbers.
+// withoutNumbers converts methods to ones whose answers have no numbers.
 func withoutNumbers(methods map[string]Method) map[string]method {
 	all := make(map[string]method, len(methods))
 	for name, m := range methods {
@@ -52,22 +52,21 @@ func withoutNumbers(methods map[string]Method) map[string]method {
 
 // EndpointConfig configures Serve.
 type EndpointConfig struct {
-	// MaxRequests is the number of requests in work, waiting polls included; more get UNAVAILABLE.
-	// Default 16384.
+	// MaxRequests limits the concurrent requests, including waiting polls; further ones get UNAVAILABLE. Default 16384.
 	MaxRequests int
-	// Identity is who the credential speaks as with which requests are sent: it is who acts in each of them. Empty for
-	// requests that say nothing of that.
+	// Identity is the actor of every request, because it is who the credential for these requests belongs to. It is empty for
+	// requests without an actor.
 	Identity string
-	// Everyone lets each node that serves the subjects hear each request; the first answer counts. Otherwise they share the requests, and
-	// one that stands still answers none of its part.
+	// Everyone delivers each request to every node that serves the subjects, and the first answer counts. Otherwise the nodes
+	// share the requests, and those that reach a stalled node remain unanswered.
 	Everyone bool
-	// Logger gets the causes of internal errors; nil discards them.
+	// Logger receives the causes of internal errors; nil discards them.
 	Logger *slog.Logger
 
 	pool *gopool.Pool
-	// headers are those of an error. Default: errorHeader with the code.
+	// headers returns the headers of an error. Default: errorHeader with the code.
 	headers func(*fault.Error) nats.Header
-	// inbox says whether a request may be answered at its subject for that. Default: at all inboxes but those of agents.
+	// inbox reports whether a request's reply subject is acceptable. Default: all inboxes except those of agents.
 	inbox func(*nats.Msg) bool
 }
 
@@ -89,28 +88,27 @@ func (c *EndpointConfig) setDefaults() {
 	}
 }
 
-// Endpoint is a set of methods that are being served. Several nodes may serve one prefix: each
-// request reaches one of them.
+// Endpoint is a set of methods that are being served. Several nodes may serve one prefix; each request reaches one of them.
 type Endpoint struct {
 	cfg  EndpointConfig
 	conn *bus.Conn
 	// find returns the method of a request.
 	find func(*nats.Msg) (method, error)
-	// returned is told the numbers of answers that found nobody.
+	// returned is called with the numbers of answers that nobody received.
 	returned func(e *Endpoint, no uint64)
 	subs     []*nats.Subscription
 	// returnPrefix is the prefix of the subjects at which the server returns numbered answers.
 	returnPrefix string
 	slots        chan struct{}
-	base         context.Context //nolint:containedctx // the life of the endpoint, parent of every request
+	base         context.Context //nolint:containedctx // the lifetime of the endpoint, parent of every request
 	cancel       context.CancelFunc
-	// waits is the parent of requests that only wait for something to happen; it ends as soon as the endpoint closes.
+	// waits is the parent of requests that only wait for a change. It ends as soon as the endpoint closes.
 	waits    context.Context //nolint:containedctx // as base
 	endWaits context.CancelFunc
 	once     sync.Once
 }
 
-// idleServers is the number of goroutines that are kept for requests to come.
+// idleServers is the number of idle goroutines that are kept for further requests.
 const idleServers = 64
 
 // Serve answers requests to "<prefix>.<name>" with methods[name], each in its own goroutine.
@@ -118,12 +116,12 @@ func Serve(c *bus.Conn, prefix string, methods map[string]Method, cfg EndpointCo
 	return serve(c, prefix, withoutNumbers(methods), func(uint64) {}, cfg)
 }
 
-// serve is Serve for methods whose answers may bear numbers: returned is told those that found nobody.
+// serve is Serve for methods whose answers may have numbers. returned is called with the numbers that nobody received.
 func serve(c *bus.Conn, prefix string, methods map[string]method, returned func(no uint64), cfg EndpointConfig) (*Endpoint, error) {
 	return serveAt(c, prefix+".*", byName(methods), func(_ *Endpoint, no uint64) { returned(no) }, cfg)
 }
 
-// byName finds methods by the end of the subject.
+// byName finds methods by the last token of the subject.
 func byName(methods map[string]method) func(*nats.Msg) (method, error) {
 	return func(m *nats.Msg) (method, error) {
 		name := m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]
@@ -135,7 +133,7 @@ func byName(methods map[string]method) func(*nats.Msg) (method, error) {
 	}
 }
 
-// serveAt is serve for the requests to a subject, which may have wildcards.
+// serveAt is serve for the requests to a subject, which may contain wildcards.
 func serveAt(c *bus.Conn, subject string, find func(*nats.Msg) (method, error), returned func(e *Endpoint, no uint64), cfg EndpointConfig) (*Endpoint, error) {
 	cfg.setDefaults()
 	e := &Endpoint{
@@ -165,11 +163,11 @@ func (e *Endpoint) subscribe(subject string) error {
 		return err
 	}
 	e.subs = append(e.subs, requests)
-	return nc.Flush() // the server knows the subscriptions from here on
+	return nc.Flush() // after this the server knows the subscriptions
 }
 
-// listen takes requests. The holder of a lease shares none: a node that was active before and stands still would swallow its part
-// of them. When it goes on it finds that its lease is lost, and answers nothing.
+// listen subscribes to requests. The holder of a lease does not use a queue group: a formerly active node that is stalled would
+// swallow its part of the requests. When that node continues, it notices that its lease is lost, and answers nothing.
 func (e *Endpoint) listen(subject string) (*nats.Subscription, error) {
 	if e.conn.Leased() || e.cfg.Everyone {
 		return e.conn.NATS().Subscribe(subject, e.accept)
@@ -179,11 +177,11 @@ func (e *Endpoint) listen(subject string) (*nats.Subscription, error) {
 
 func (e *Endpoint) unsubscribe() {
 	for _, s := range e.subs {
-		_ = s.Unsubscribe() // only fails on a closed connection
+		_ = s.Unsubscribe() // fails only on a closed connection
 	}
 }
 
-// undeliverable takes what the server says to an answer with a number when nobody listens for it any more.
+// undeliverable handles the server's report that nobody received a numbered answer.
 func (e *Endpoint) undeliverable(m *nats.Msg) {
 	no, err := strconv.ParseUint(strings.TrimPrefix(m.Subject, e.returnPrefix), 10, 64)
 	if err == nil && m.Header.Get(statusHeader) == nobodyThere {
@@ -191,8 +189,8 @@ func (e *Endpoint) undeliverable(m *nats.Msg) {
 	}
 }
 
-// Close takes no more requests, ends those that only wait for something to happen, and waits for the others in work; when
-// ctx ends their contexts are cancelled, and it waits for that. It is idempotent.
+// Close accepts no more requests, ends those that only wait for a change, and waits for the others. When ctx ends, it cancels
+// their contexts, and waits for them to return. It is idempotent.
 func (e *Endpoint) Close(ctx context.Context) error {
 	e.once.Do(func() {
 		e.unsubscribe()
@@ -215,15 +213,15 @@ func (e *Endpoint) Close(ctx context.Context) error {
 	return nil
 }
 
-// ordinaryInbox says whether a request is to be answered where no agent listens. Their inboxes can be guessed, and whoever
-// asks at other subjects is no agent. It cannot be the workers' own inbox alone: the node is a worker too, and at an external
-// server everybody has the inboxes of the library.
+// ordinaryInbox reports whether the reply subject of a request is one at which no agent listens. The inboxes of agents can be
+// guessed, and a sender at other subjects is no agent. The inbox of workers is not the only one allowed: the node is a worker
+// too, and on an external server every client has the inboxes of the library.
 func ordinaryInbox(m *nats.Msg) bool {
 	return strings.HasPrefix(m.Reply, bus.Inboxes) && !strings.HasPrefix(m.Reply, bus.AgentInbox(events.AgentIDPrefix))
 }
 
-// accept runs in the subscription's goroutine and must not wait. The server lets anybody name any subject for the answer,
-// which the node would publish there with its own rights: an answer goes to an inbox and nowhere else.
+// accept runs in the subscription's goroutine and must not block. The server lets a sender name any subject for the answer,
+// which the node would publish with its own permissions. So an answer is only sent to an inbox.
 func (e *Endpoint) accept(m *nats.Msg) {
 	if m.Reply != "" && !e.cfg.inbox(m) {
 		e.cfg.Logger.Debug("a request was dropped whose answer is not for an inbox of its sender", slog.String("method", m.Subject))
@@ -238,7 +236,7 @@ func (e *Endpoint) accept(m *nats.Msg) {
 	}
 }
 
-// background does a job beside the requests, if there is room for it. It ends before Close returns.
+// background runs a job besides the requests, if there is room for it. It ends before Close returns.
 func (e *Endpoint) background(job func(context.Context)) {
 	select {
 	case e.slots <- struct{}{}:
@@ -267,8 +265,9 @@ func (e *Endpoint) answer(m *nats.Msg) {
 	failpoint.Pass(failpoint.Answered)
 }
 
-// cutShort says what became of a request whose endpoint has closed. Its caller has cancelled nothing, and may ask the next node, unless
-// the end came in the midst of a command that may have been done. What has a reason says more than that.
+// cutShort converts the error of a request whose endpoint has closed. The caller has cancelled nothing, and may send the
+// request to the next node, unless it was a command that may have been executed. An error with a reason is kept, because it
+// says more.
 func cutShort(subject string, err error) error {
 	cancelled := fault.Has(err, fault.Cancelled)
 	switch {
@@ -282,7 +281,7 @@ func cutShort(subject string, err error) error {
 	}
 }
 
-// parent returns the context whose end cuts a request at a subject short.
+// parent returns the parent context for a request at a subject.
 func (e *Endpoint) parent(subject string) context.Context {
 	if parks(subject[strings.LastIndexByte(subject, '.')+1:]) {
 		return e.waits
@@ -290,7 +289,7 @@ func (e *Endpoint) parent(subject string) context.Context {
 	return e.base
 }
 
-// context ends with the patience of the caller and with base.
+// context returns a context that ends with the caller's timeout and with base.
 func (e *Endpoint) context(base context.Context, m *nats.Msg) (context.Context, context.CancelFunc) {
 	within := CallWithin
 	if ms, err := strconv.Atoi(m.Header.Get(timeoutHeader)); err == nil && ms > 0 {
@@ -302,7 +301,7 @@ func (e *Endpoint) context(base context.Context, m *nats.Msg) (context.Context, 
 	return context.WithTimeout(base, within)
 }
 
-// invoke calls the method; a panic is an internal error of this request alone.
+// invoke calls the method. A panic is an internal error of this request only.
 func (e *Endpoint) invoke(ctx context.Context, m *nats.Msg) (resp response, err error) {
 	method, err := e.find(m)
 	if err != nil {
@@ -312,7 +311,7 @@ func (e *Endpoint) invoke(ctx context.Context, m *nats.Msg) (resp response, err 
 	return resp, err
 }
 
-// guard makes a panic an error of what has panicked alone.
+// guard calls do and converts a panic to an error.
 func (c *EndpointConfig) guard(ctx context.Context, method string, do func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -324,8 +323,7 @@ func (c *EndpointConfig) guard(ctx context.Context, method string, do func() err
 	return do()
 }
 
-// reply sends an answer. The server itself answers a number to which nobody listens, so that it costs no
-// message when somebody does.
+// reply sends an answer. A number costs no extra message, because the server itself reports if nobody listens.
 func (e *Endpoint) reply(m *nats.Msg, resp response, err error) {
 	limit := e.conn.NATS().MaxPayload()
 	if err == nil && int64(len(resp.data)) > limit {
@@ -361,9 +359,8 @@ func (e *Endpoint) failure(m *nats.Msg, err error) *nats.Msg {
 	return &nats.Msg{Subject: m.Reply, Data: body, Header: e.cfg.headers(f)}
 }
 
-// Handle makes a Method of a function on decoded values. A request that is no JSON gets PARSE_ERROR,
-// one with an unknown field, a wrong type or something after its end INVALID_PARAMS. An empty request
-// is the zero value.
+// Handle converts a function on decoded values to a Method. A request that is not JSON gets PARSE_ERROR; one with an unknown
+// field, a wrong type or data after its end gets INVALID_PARAMS. An empty request is the zero value.
 func Handle[In, Out any](fn func(context.Context, In) (Out, error)) Method {
 	return func(ctx context.Context, request []byte) ([]byte, error) {
 		_, data, err := handle(ctx, request, fn)
@@ -371,7 +368,7 @@ func Handle[In, Out any](fn func(context.Context, In) (Out, error)) Method {
 	}
 }
 
-// handle decodes a request, answers it, and encodes the answer.
+// handle decodes a request, calls fn, and encodes the answer.
 func handle[In, Out any](ctx context.Context, request []byte, fn func(context.Context, In) (Out, error)) (out Out, data []byte, err error) {
 	return answer(ctx, request, func(ctx context.Context, decode func(any) error) (out Out, err error) {
 		var in In
@@ -382,7 +379,7 @@ func handle[In, Out any](ctx context.Context, request []byte, fn func(context.Co
 	})
 }
 
-// answer lets do read and answer a request, and encodes the answer.
+// answer calls do with a decoder for the request, and encodes the answer.
 func answer[Out any](ctx context.Context, request []byte, do func(context.Context, func(any) error) (Out, error)) (out Out, data []byte, err error) {
 	decode := func(in any) error {
 		if len(request) > 0 {
@@ -401,7 +398,7 @@ func answer[Out any](ctx context.Context, request []byte, do func(context.Contex
 	return out, data, nil
 }
 
-// lenient reads what encoding/json writes, which passes the text of tools on as it is.
+// lenient accepts what encoding/json writes, which passes on the text of tools unchanged.
 var lenient = jsonv2.JoinOptions(
 	jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsonv1.FormatDurationAsNano(true),
 )
@@ -432,7 +429,7 @@ func wrongText(e *jsonv2.SemanticError) string {
 	return "a " + e.JSONKind.String() + " is no " + e.GoType.String()
 }
 
-// fieldOf returns a JSON pointer as the path of a field: /a/0/b is a.0.b.
+// fieldOf converts a JSON pointer to the path of a field: /a/0/b is a.0.b.
 func fieldOf(p jsontext.Pointer) string {
 	return strings.Join(slices.Collect(p.Tokens()), ".")
 }

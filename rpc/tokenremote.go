@@ -8,7 +8,7 @@ import (
 
 var _ bus.TokenStore = (*Remote)(nil)
 
-// ServeTokens serves the list of tokens below TokenPrefix. Who makes and revokes them is cfg.Identity.
+// ServeTokens serves the list of tokens below TokenPrefix. The actor of requests is cfg.Identity.
 func ServeTokens(c *bus.Conn, t *bus.Tokens, cfg EndpointConfig) (*Endpoint, error) {
 	return Serve(c, bus.TokenPrefix, map[string]Method{
 		"create": Handle(t.CreateToken),

@@ -15,31 +15,31 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// A tunnel is a connection over the NATS server, between processes that may have no other way to each other. Each side sends a
-// part, and the next one when the other side has taken that: so a slow reader slows its writer down.
+// A tunnel is a connection over the NATS server, between processes that may have no other connection. Each side sends one part
+// at a time, and the next one when the other side has accepted it. So a slow reader slows down the writer.
 
 const (
-	// tunnelPart is the most bytes that are sent at once.
+	// tunnelPart is the maximum size of a part in bytes.
 	tunnelPart = 64 << 10
-	// tunnelSilence is how long one side may be silent until the other one asks whether it is still there.
+	// tunnelSilence is how long one side may be silent before the other one checks whether it is still there.
 	tunnelSilence = 10 * time.Second
-	// tunnelTakes is how long a side may take to take a part.
+	// tunnelTakes is how long a side may take to accept a part.
 	tunnelTakes = time.Minute
 )
 
-// tunnelEnd is one side of a tunnel: what its user writes goes to the subject of the other side.
+// tunnelEnd is one side of a tunnel. Data that its user writes is sent to the subject of the other side.
 type tunnelEnd struct {
 	conn *bus.Conn
 	peer atomic.Value // of string
-	// pipe is the other end of the connection that the user has.
+	// pipe is the other end of the user's connection.
 	pipe  net.Conn
 	taken *nats.Subscription
-	ctx   context.Context //nolint:containedctx // the life of the tunnel
+	ctx   context.Context //nolint:containedctx // the lifetime of the tunnel
 	stop  context.CancelFunc
 	once  sync.Once
 }
 
-// openTunnelEnd returns an end and the connection of its user. It takes parts at a subject.
+// openTunnelEnd returns an end and the connection for its user. It receives parts at a subject.
 func openTunnelEnd(c *bus.Conn, subject string) (*tunnelEnd, net.Conn, error) {
 	user, pipe := net.Pipe()
 	e := &tunnelEnd{conn: c, pipe: pipe}
@@ -52,7 +52,7 @@ func openTunnelEnd(c *bus.Conn, subject string) (*tunnelEnd, net.Conn, error) {
 	return e, user, nil
 }
 
-// take hands a part to the user; an empty one only asks whether the tunnel is there.
+// take delivers a part to the user. An empty part only checks whether the tunnel is there.
 func (e *tunnelEnd) take(m *nats.Msg) {
 	if m.Header.Get(tunnelEndHeader) != "" {
 		e.close()
@@ -90,11 +90,11 @@ func (e *tunnelEnd) run() {
 func (e *tunnelEnd) send(part []byte) error {
 	ctx, cancel := context.WithTimeout(e.ctx, tunnelTakes)
 	defer cancel()
-	_, err := e.conn.NATS().RequestWithContext(ctx, e.peer.Load().(string), part) //nolint:forcetypeassert // nothing else is stored
+	_, err := e.conn.NATS().RequestWithContext(ctx, e.peer.Load().(string), part) //nolint:forcetypeassert // only strings are stored
 	return err
 }
 
-// watch closes the tunnel when the other side has gone without a word.
+// watch closes the tunnel if the other side has disappeared.
 func (e *tunnelEnd) watch() {
 	tick := time.NewTicker(tunnelSilence)
 	defer tick.Stop()
@@ -115,15 +115,15 @@ func (e *tunnelEnd) close() {
 		e.stop()
 		_ = e.pipe.Close() // never fails
 		if e.taken != nil {
-			_ = e.taken.Unsubscribe() // only fails on a closed connection
+			_ = e.taken.Unsubscribe() // fails only on a closed connection
 		}
 		if peer, ok := e.peer.Load().(string); ok {
-			_ = e.conn.NATS().PublishMsg(&nats.Msg{Subject: peer, Header: nats.Header{tunnelEndHeader: {"1"}}}) // else the other side asks
+			_ = e.conn.NATS().PublishMsg(&nats.Msg{Subject: peer, Header: nats.Header{tunnelEndHeader: {"1"}}}) // else the other side notices by itself
 		}
 	})
 }
 
-// DialTunnel connects to whoever listens at a subject. It waits until somebody does, at most as long as ctx and a failover.
+// DialTunnel connects to a listener at a subject. It waits for one until ctx ends, or for the time of a failover.
 func DialTunnel(ctx context.Context, c *bus.Conn, subject string) (net.Conn, error) {
 	inbox := c.NATS().NewInbox()
 	e, user, err := openTunnelEnd(c, inbox)
@@ -140,23 +140,23 @@ func DialTunnel(ctx context.Context, c *bus.Conn, subject string) (net.Conn, err
 	return user, nil
 }
 
-// TunnelListener is the side of those who are dialled.
+// TunnelListener implements net.Listener for tunnels.
 type TunnelListener struct {
 	conn     *bus.Conn
 	sub      *nats.Subscription
 	accepted chan net.Conn
-	// slots are taken by the tunnels that are open.
+	// slots has one element for each open tunnel.
 	slots chan struct{}
-	ctx   context.Context //nolint:containedctx // the life of the listener
+	ctx   context.Context //nolint:containedctx // the lifetime of the listener
 	stop  context.CancelFunc
 }
 
 var _ net.Listener = (*TunnelListener)(nil)
 
-// MaxTunnels is how many tunnels a node has open at the same time. Each holds at most one part of tunnelPart bytes in each direction.
+// MaxTunnels limits the open tunnels of a node. Each buffers at most one part of tunnelPart bytes in each direction.
 const MaxTunnels = 2048
 
-// ListenTunnel takes tunnels at a subject, at most so many at the same time; more get RATE_LIMITED.
+// ListenTunnel accepts tunnels at a subject, at most most of them concurrently; further ones get RATE_LIMITED.
 func ListenTunnel(c *bus.Conn, subject string, most int) (*TunnelListener, error) {
 	l := &TunnelListener{conn: c, accepted: make(chan net.Conn), slots: make(chan struct{}, most)}
 	l.ctx, l.stop = context.WithCancel(context.Background())
@@ -171,7 +171,7 @@ func ListenTunnel(c *bus.Conn, subject string, most int) (*TunnelListener, error
 	return l, nil
 }
 
-// admit takes a tunnel unless there are too many. It must not wait.
+// admit accepts a tunnel unless there are too many. It must not block.
 func (l *TunnelListener) admit(m *nats.Msg) {
 	select {
 	case l.slots <- struct{}{}:
@@ -184,7 +184,7 @@ func (l *TunnelListener) admit(m *nats.Msg) {
 	}
 }
 
-// refuse answers who asks for one tunnel too many.
+// refuse answers a request for a tunnel above the limit.
 func (l *TunnelListener) refuse(m *nats.Msg) {
 	f := fault.New(fault.RateLimited, "the active node has %d connections through NATS servers open", cap(l.slots)).
 		WithHint("try again when some have ended, or ask the active node itself; see orch nodes")
@@ -192,10 +192,11 @@ func (l *TunnelListener) refuse(m *nats.Msg) {
 	if err != nil || !ordinaryInbox(m) {
 		return
 	}
-	_ = m.RespondMsg(&nats.Msg{Data: body, Header: nats.Header{errorHeader: {string(f.Code)}}}) // else it asks again
+	_ = m.RespondMsg(&nats.Msg{Data: body, Header: nats.Header{errorHeader: {string(f.Code)}}}) // else the caller tries again
 }
 
-// take opens the end of a tunnel that somebody asks for. Who does not hold the lease leaves it to whoever does.
+// take opens the end of a requested tunnel. A node that does not hold the lease ignores the request and leaves it to the
+// holder.
 func (l *TunnelListener) take(m *nats.Msg) {
 	if !l.conn.AwaitLease(l.ctx) || !ordinaryInbox(&nats.Msg{Reply: string(m.Data)}) {
 		return
@@ -229,10 +230,10 @@ func (l *TunnelListener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close implements net.Listener. Tunnels that were taken go on.
+// Close implements net.Listener. Accepted tunnels stay open.
 func (l *TunnelListener) Close() error {
 	l.stop()
-	_ = l.sub.Unsubscribe() // only fails on a closed connection
+	_ = l.sub.Unsubscribe() // fails only on a closed connection
 	return nil
 }
 

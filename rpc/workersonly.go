@@ -9,8 +9,8 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// workersOnly is an owner that is asked with the credential of workers. Whoever has that is no registered agent: those have
-// credentials of their own, and their calls pass the gates before they hear of them.
+// workersOnly is an owner for clients with the credential of workers. A registered agent has its own credential, and its calls
+// pass the gates before it receives them. So such a client must not act as an agent.
 type workersOnly struct{ Owner }
 
 // Poll implements work.Owner.
@@ -46,7 +46,7 @@ func (w workersOnly) ReportThen(ctx context.Context, o work.Outcome, done func(e
 	w.Owner.ReportThen(ctx, o, done)
 }
 
-// noAgent returns FORBIDDEN for a worker that says, by its name or otherwise, that it is an agent.
+// noAgent returns FORBIDDEN for a worker that claims to be an agent, by its name or otherwise.
 func noAgent(worker string, says bool) error {
 	if says || strings.HasPrefix(worker, agents.Prefix) {
 		return fault.New(fault.Forbidden, "a worker is no registered agent").WithField("worker").
