@@ -18,16 +18,16 @@ import (
 )
 
 const (
-	// exitTemporary is the status by which a program gives a call back (EX_TEMPFAIL).
+	// exitTemporary is the exit status by which a program returns a call (EX_TEMPFAIL).
 	exitTemporary = 75
-	// maxPrinted bounds the bytes that a program prints, maxComplaint those of its error that are told.
+	// maxPrinted limits the bytes of a program's stdout, maxComplaint those of its stderr in an error.
 	maxPrinted   = 4 << 20
 	maxComplaint = 2 << 10
-	// killAfter is how long a program may take to end once it was asked to.
+	// killAfter is how long a program may take to end after SIGTERM.
 	killAfter = 5 * time.Second
 )
 
-// make implements peer.Handler. The program and what it has started end with the call.
+// make implements peer.Handler. The program and its child processes end with the call.
 func (p program) make(ctx context.Context, a agents.Assignment, show func(work.Progress)) agents.Report {
 	cmd := exec.CommandContext(ctx, p.argv[0], p.argv[1:]...)
 	cmd.Stdin = bytes.NewReader(a.Args)
@@ -44,7 +44,7 @@ func (p program) make(ctx context.Context, a agents.Assignment, show func(work.P
 	return reportOf(p.run(ctx, cmd), out, complaint)
 }
 
-// run runs a program to its end, and ends what it has left behind.
+// run runs a program to its end, and ends the processes that it has left behind.
 func (p program) run(ctx context.Context, cmd *exec.Cmd) error {
 	if err := cmd.Start(); err != nil {
 		return err
@@ -54,7 +54,7 @@ func (p program) run(ctx context.Context, cmd *exec.Cmd) error {
 	over := make(chan struct{})
 	defer close(over)
 	go func() {
-		for _, end := range []<-chan struct{}{ctx.Done(), p.cut} { // one that is killed before its call ends would have failed
+		for _, end := range []<-chan struct{}{ctx.Done(), p.cut} { // a program that is killed before its call ends would count as failed
 			select {
 			case <-end:
 			case <-over:
@@ -66,10 +66,10 @@ func (p program) run(ctx context.Context, cmd *exec.Cmd) error {
 	return cmd.Wait()
 }
 
-// reportOf is what the end of a program means.
+// reportOf converts the end of a program to a report.
 func reportOf(err error, out, complaint *capped) agents.Report {
 	if errors.Is(err, exec.ErrWaitDelay) {
-		err = nil // it has ended well, and left a process behind that held its output open
+		err = nil // it succeeded, but left a process behind that held its output open
 	}
 	exit, ended := errors.AsType[*exec.ExitError](err)
 	said := tailOf(strings.ToValidUTF8(complaint.kept.String(), "\ufffd"))
@@ -86,10 +86,10 @@ func reportOf(err error, out, complaint *capped) agents.Report {
 	return agents.Report{Result: resultOf(out.kept.Bytes())}
 }
 
-// maxPassedOn bounds the bytes that a program hands over with a call that it gives back.
+// maxPassedOn limits the bytes that a program hands over with a call that it returns.
 const maxPassedOn = 64 << 10
 
-// passedOn is what a program that gives its call back has printed, if that is JSON that can be handed over.
+// passedOn returns the output of a program that returns its call, if that is JSON that can be handed over.
 func passedOn(out *capped) json.RawMessage {
 	printed := bytes.TrimSpace(out.kept.Bytes())
 	if len(printed) > maxPassedOn || !json.Valid(printed) {
@@ -98,7 +98,7 @@ func passedOn(out *capped) json.RawMessage {
 	return printed
 }
 
-// resultOf is what was printed: as JSON if it is, else as a text.
+// resultOf returns the output as it is if it is JSON, else as a JSON string.
 func resultOf(printed []byte) json.RawMessage {
 	printed = bytes.TrimSpace(printed)
 	if len(printed) == 0 {
@@ -107,7 +107,7 @@ func resultOf(printed []byte) json.RawMessage {
 	if json.Valid(printed) {
 		return printed
 	}
-	text, _ := json.Marshal(strings.ToValidUTF8(string(printed), "\ufffd")) // a text always has a form in JSON
+	text, _ := json.Marshal(strings.ToValidUTF8(string(printed), "\ufffd")) // every string can be encoded
 	return text
 }
 
@@ -119,8 +119,8 @@ func tailOf(text string) string {
 	return text
 }
 
-// capped keeps the first bytes of what is written, and drops the rest. It shows no more of its buffer, whose ReadFrom
-// would take everything.
+// capped keeps the first bytes that are written, and drops the rest. It does not embed its buffer, because ReadFrom of the
+// buffer would accept everything.
 type capped struct {
 	kept bytes.Buffer
 	most int

@@ -12,8 +12,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// check returns why an agent cannot be registered so: INVALID_FORMAT, REQUIRED_FIELD or VALIDATION_ERROR with the flag, in
-// the words of the command line. nameField is where the name was given.
+// check validates the flags for registering an agent: INVALID_FORMAT, REQUIRED_FIELD or VALIDATION_ERROR with the flag.
+// nameField is the flag or argument of the name.
 func (o *registerOptions) check(name, nameField string) error {
 	if len(o.capabilities) == 0 {
 		return fault.New(fault.RequiredField, "an agent has at least one").WithField("--capability").
@@ -45,7 +45,7 @@ func (o *registerOptions) check(name, nameField string) error {
 	return &e
 }
 
-// checkRun returns why the flags of `orch agent run` that were given are none: INVALID_FORMAT or VALIDATION_ERROR with the flag.
+// checkRun validates the flags of `orch agent run` that were set: INVALID_FORMAT or VALIDATION_ERROR with the flag.
 func (o *agentRunOptions) checkRun(given *pflag.FlagSet) error {
 	if given.Changed("url") {
 		if err := checkNodeURL(o.url); err != nil {
@@ -63,7 +63,7 @@ func (o *agentRunOptions) checkRun(given *pflag.FlagSet) error {
 	return nil
 }
 
-// checkNodeURL returns why a text is no address of a node.
+// checkNodeURL returns why a text is not the URL of a node, nil if it is.
 func checkNodeURL(text string) error {
 	u, err := url.Parse(text)
 	if err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.RawQuery == "" && u.Fragment == "" {
@@ -82,13 +82,13 @@ type agentRunOptions struct {
 	drain                 time.Duration
 }
 
-// registerOptions are the flags that say who an agent is.
+// registerOptions are the flags that describe an agent.
 type registerOptions struct {
 	kind, version, description string
 	capabilities, schemas      []string
 	maxTasks, retries          int
 	timeout                    time.Duration
-	// set are the flags that the user has given.
+	// set are the flags that the user has set.
 	set []string
 }
 

@@ -11,10 +11,10 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// maxSaying bounds the bytes of a line of a program that watchers see.
+// maxSaying limits the bytes of a line of a program that watchers see.
 const maxSaying = 200
 
-// sayings makes progress of what a program prints: its newest line, and how far it is where a line begins with done/total.
+// sayings converts the output of a program to progress: its newest line, and the ratio if a line begins with done/total.
 type sayings struct {
 	show func(work.Progress)
 
@@ -25,10 +25,10 @@ type sayings struct {
 // stream returns a writer for one of the streams of the program.
 func (s *sayings) stream() io.Writer { return &sayingStream{all: s} }
 
-// farForm is a line such as "3/10 linking".
+// farForm matches a line such as "3/10 linking".
 var farForm = regexp.MustCompile(`^(\d{1,9})/(\d{1,9})(?:\s+(.*))?$`)
 
-// say shows a line.
+// say reports a line.
 func (s *sayings) say(line string) {
 	line = strings.TrimSpace(strings.ToValidUTF8(line, "\ufffd"))
 	if line == "" || s.show == nil {
@@ -45,13 +45,13 @@ func (s *sayings) say(line string) {
 	s.show(s.last)
 }
 
-// sayingStream cuts a stream into lines, of which it keeps the beginning.
+// sayingStream splits a stream into lines and keeps the beginning of each.
 type sayingStream struct {
 	all  *sayings
 	line []byte
 }
 
-// Write implements io.Writer. It never fails: what it does not show is lost for nobody.
+// Write implements io.Writer. It never fails, because the output is only for information.
 func (w *sayingStream) Write(b []byte) (int, error) {
 	n := len(b)
 	for {

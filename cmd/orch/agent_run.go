@@ -70,7 +70,7 @@ func (c *agentCommands) runAgent(ctx context.Context, o agentRunOptions, argv []
 	if err != nil {
 		return err
 	}
-	if o.credential == "" { // what a process that was killed has begun
+	if o.credential == "" { // calls that a killed process has started
 		if _, err := c.takeNew(file); err != nil {
 			return err
 		}
@@ -94,7 +94,7 @@ func (c *agentCommands) runAgent(ctx context.Context, o agentRunOptions, argv []
 	return c.beAgent(ctx, o, file, cred, argv)
 }
 
-// beAgent makes calls until ctx ends, and what becomes of them then.
+// beAgent executes calls until ctx ends, and then the remaining ones.
 func (c *agentCommands) beAgent(ctx context.Context, o agentRunOptions, file string, cred peer.Credential, argv []string) error {
 	cut, end := c.interruptedTwice()
 	defer end()
@@ -121,7 +121,8 @@ func (c *agentCommands) beAgent(ctx context.Context, o agentRunOptions, file str
 	return err
 }
 
-// interruptedTwice returns what is closed by the second interrupt, or SIGTERM, from now on. The one after that ends the process.
+// interruptedTwice returns a channel that is closed by the second interrupt or SIGTERM from now on. The next one ends the
+// process.
 func (c *agentCommands) interruptedTwice() (twice <-chan struct{}, end func()) {
 	signals, again, over := make(chan os.Signal, 2), make(chan struct{}), make(chan struct{})
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -141,7 +142,7 @@ func (c *agentCommands) interruptedTwice() (twice <-chan struct{}, end func()) {
 	return again, func() { close(over); group.Wait() }
 }
 
-// refused says what to do about a credential that the node takes no more.
+// refused is the error for a credential that the node no longer accepts.
 func (o agentRunOptions) refused(err error, file string) error {
 	if !fault.Has(err, fault.Unauthorized) && !fault.Has(err, fault.TokenExpired) {
 		return err
@@ -154,10 +155,10 @@ func (o agentRunOptions) refused(err error, file string) error {
 	return &e
 }
 
-// alone keeps other processes from being the same agent: each would take the calls of the other for lost. Where no lock
-// can be kept there is none.
+// alone acquires a lock that keeps other processes from being the same agent: each would consider the calls of the other lost.
+// Where locks are not available, it acquires none.
 func alone(ctx context.Context, file string, cred peer.Credential) (unlock func(), err error) {
-	const patience = 2 * time.Second // one that was stopped may be about to end
+	const patience = 2 * time.Second // a process that was stopped may be about to end
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	unlock, err = wholefile.Lock(ctx, filepath.Join(filepath.Dir(file), "."+filepath.Base(file)+".lock"))
@@ -171,7 +172,7 @@ func alone(ctx context.Context, file string, cred peer.Credential) (unlock func(
 	}
 }
 
-// file is where the credential is.
+// file returns the path of the credential.
 func (o agentRunOptions) file(home string) (string, error) {
 	switch {
 	case o.credential != "":
@@ -184,7 +185,7 @@ func (o agentRunOptions) file(home string) (string, error) {
 	return filepath.Join(home, ".orch", "agents", o.name+".json"), nil
 }
 
-// enrol registers the agent and keeps its credential.
+// enrol registers the agent and stores its credential.
 func (c *agentCommands) enrol(ctx context.Context, o agentRunOptions, file string) (cred peer.Credential, err error) {
 	if err := o.check(o.name, "--name"); err != nil {
 		return cred, err
@@ -198,7 +199,7 @@ func (c *agentCommands) enrol(ctx context.Context, o agentRunOptions, file strin
 			return err
 		}
 		cred.URL = c.servedSoon(ctx, s, cred)
-		return saveCredential(file, cred) // nobody can have it again, wherever the node will be found
+		return saveCredential(file, cred) // the secret cannot be retrieved again, so it is saved first
 	})
 	if err == nil && cred.URL == "" {
 		err = fault.New(fault.Unavailable, "the node serves no HTTP, which agents speak").WithHint("start it with: orch serve --http auto; then run this again")
@@ -206,7 +207,7 @@ func (c *agentCommands) enrol(ctx context.Context, o agentRunOptions, file strin
 	return cred, err
 }
 
-// readCredential reads the file of a credential; one that has expired is none.
+// readCredential reads the file of a credential. An expired one counts as missing.
 func readCredential(file string, now time.Time) (peer.Credential, error) {
 	var cred peer.Credential
 	content, err := os.ReadFile(file)
@@ -225,9 +226,9 @@ func readCredential(file string, now time.Time) (peer.Credential, error) {
 	return cred, nil
 }
 
-// saveCredential keeps a credential, for the user alone.
+// saveCredential writes a credential, readable by the user only.
 func saveCredential(file string, c peer.Credential) error {
-	content, err := json.MarshalIndent(c, "", "  ") //nolint:gosec // this is the one place where the secret is written
+	content, err := json.MarshalIndent(c, "", "  ") //nolint:gosec // the only place where the secret is written
 	if err == nil {
 		err = os.MkdirAll(filepath.Dir(file), 0o700)
 	}
@@ -240,7 +241,7 @@ func saveCredential(file string, c peer.Credential) error {
 	return nil
 }
 
-// currentSecret is the secret as it was renewed last.
+// currentSecret returns the secret as it was last renewed.
 func currentSecret(file string, first peer.Credential) string {
 	content, err := os.ReadFile(file)
 	var c peer.Credential
@@ -250,12 +251,12 @@ func currentSecret(file string, first peer.Credential) string {
 	return c.Secret
 }
 
-// program makes calls by running a program.
+// program executes calls by running a program.
 type program struct {
 	argv []string
-	// name is that of the agent, url where the node is.
+	// name is the name of the agent, url the URL of the node.
 	name, url string
 	token     func() string
-	// cut is closed when a program whose call has ended is not to be waited for.
+	// cut is closed when a program whose call has ended must not be waited for.
 	cut <-chan struct{}
 }

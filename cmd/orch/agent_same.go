@@ -22,7 +22,7 @@ import (
 	"github.com/orch-dev/orch/internal/wholefile"
 )
 
-// given notes which flags the user has set: only those are held against an agent that is registered.
+// given records which flags the user has set. Only these are compared with a registered agent.
 func (o *registerOptions) given(set *pflag.FlagSet) {
 	o.set = nil
 	for _, name := range []string{"type", "version", "description", "capability", "max-tasks", "call-timeout", "retries"} {
@@ -32,7 +32,7 @@ func (o *registerOptions) given(set *pflag.FlagSet) {
 	}
 }
 
-// checkProgram returns why a program cannot be run, before anybody is registered for it.
+// checkProgram returns why a program cannot be run. It is called before an agent is registered.
 func checkProgram(program string) error {
 	_, err := exec.LookPath(program)
 	switch {
@@ -47,8 +47,8 @@ func checkProgram(program string) error {
 	}
 }
 
-// sameAgent holds what the user says of an agent against what is registered, and finds out where its node is by now. An agent that the node does not know any
-// more is registered anew when there is enough said for that.
+// sameAgent compares the flags with the registered agent, and updates the URL of its node. If the node no longer knows the
+// agent, it registers the agent again, provided that the flags suffice for that.
 func (c *agentCommands) sameAgent(ctx context.Context, o agentRunOptions, file string, cred peer.Credential) (peer.Credential, error) {
 	switch {
 	case o.name != "" && o.name != cred.Name:
@@ -77,12 +77,12 @@ func (c *agentCommands) sameAgent(ctx context.Context, o agentRunOptions, file s
 		return cred, o.differs(all[i])
 	}
 	if !loopback(cred.URL) {
-		return cred, nil // it is an agent of a node elsewhere
+		return cred, nil // the agent belongs to another node
 	}
 	return c.anew(ctx, o, file, cred)
 }
 
-// anew registers an agent again that was removed, and keeps its former credential: it may be that of another node.
+// anew registers an agent again that was removed. It keeps the former credential, which may belong to another node.
 func (c *agentCommands) anew(ctx context.Context, o agentRunOptions, file string, cred peer.Credential) (peer.Credential, error) {
 	if len(o.capabilities) == 0 {
 		return cred, fault.New(fault.NotFound, "the node does not know the agent %s (%s) of %s; it was removed", cred.Name, cred.Agent, file).
@@ -100,11 +100,11 @@ func (c *agentCommands) anew(ctx context.Context, o agentRunOptions, file string
 	return fresh, nil
 }
 
-// takeNew puts the credential of an agent that was registered anew in the place of the former one, and returns where that
-// is kept now. It goes on where a process was killed: first there are both, then the new one takes the place.
+// takeNew replaces the former credential by that of the newly registered agent, and returns where the former one is now. It
+// resumes after a crash: first both exist, then the new one replaces the former one.
 func (c *agentCommands) takeNew(file string) (kept string, err error) {
 	if _, err := readCredential(file+".new", c.now()); err != nil {
-		return "", nil //nolint:nilerr // there is none, or it is good for nothing
+		return "", nil //nolint:nilerr // there is none, or it is unusable
 	}
 	if kept, err = c.putAside(file); err == nil {
 		err = os.Rename(file+".new", file)
@@ -115,7 +115,7 @@ func (c *agentCommands) takeNew(file string) (kept string, err error) {
 	return kept, nil
 }
 
-// putAside copies a credential to a name that no other one which may still be good for something has.
+// putAside copies a credential to a name that is unused, or has an expired credential, and returns that name.
 func (c *agentCommands) putAside(file string) (string, error) {
 	content, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -137,7 +137,7 @@ func (c *agentCommands) putAside(file string) (string, error) {
 	}
 }
 
-// loopback reports whether an address is one of this machine.
+// loopback reports whether a URL is on this machine.
 func loopback(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -147,7 +147,7 @@ func loopback(address string) bool {
 	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// differs returns CONFLICT when the flags that were set say something else than what is registered.
+// differs returns CONFLICT if the flags that were set differ from the registered agent.
 func (o *registerOptions) differs(v agents.View) error {
 	able, err := o.able()
 	if err != nil {
@@ -170,7 +170,7 @@ func (o *registerOptions) differs(v agents.View) error {
 		WithHint("run orch agents remove %s and then this again, or choose another --name", v.Name)
 }
 
-// flagsOf is what the flags of a registered agent would be.
+// flagsOf returns the flag values that describe a registered agent.
 func flagsOf(v agents.View) map[string]string {
 	return map[string]string{
 		"type": v.Type, "version": v.Version, "description": v.Description, "capability": capabilityText(v.Capabilities), "input-schema": schemaText(v.Capabilities),
@@ -178,10 +178,10 @@ func flagsOf(v agents.View) map[string]string {
 	}
 }
 
-// noCategory is the category of a capability that the user gives none.
+// noCategory is the default category of a capability.
 const noCategory = "general"
 
-// asCapabilities reads capabilities that were written as name or name:category.
+// asCapabilities parses capabilities of the form name or name:category.
 func asCapabilities(texts []string) []agents.Capability {
 	list := make([]agents.Capability, len(texts))
 	for i, text := range texts {
@@ -194,7 +194,7 @@ func asCapabilities(texts []string) []agents.Capability {
 	return list
 }
 
-// capabilityText writes capabilities as one value of the flag, always in the same order.
+// capabilityText formats capabilities as one value of the flag, in a fixed order.
 func capabilityText(list []agents.Capability) string {
 	texts := make([]string, len(list))
 	for i, c := range list {

@@ -10,7 +10,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// able is what the flags say that an agent can do.
+// able returns the capabilities in the flags, with their schemas.
 func (o *registerOptions) able() ([]agents.Capability, error) {
 	list := asCapabilities(o.capabilities)
 	for _, text := range o.schemas {
@@ -32,7 +32,7 @@ func (o *registerOptions) able() ([]agents.Capability, error) {
 	return list, nil
 }
 
-// schemaText writes the schemas of capabilities, always in the same order.
+// schemaText formats the schemas of capabilities, in a fixed order.
 func schemaText(list []agents.Capability) string {
 	var texts []string
 	for _, c := range list {

@@ -10,10 +10,10 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// soon is how long an agent waits for a node that somebody is about to start, as in "orch serve & orch agent run …".
+// soon is how long an agent waits for a node that is about to start, as in "orch serve & orch agent run …".
 const soon = 10 * time.Second
 
-// dialSoon connects to a running node, or to one that is started within a moment.
+// dialSoon connects to a running node, or to one that starts within soon.
 func (c *agentCommands) dialSoon(ctx context.Context) (s session, err error) {
 	defer c.sayLater("no node runs here; waiting a moment for one: orch serve")()
 	err = retrySoon(ctx, func() (done bool, err error) {
@@ -23,10 +23,10 @@ func (c *agentCommands) dialSoon(ctx context.Context) (s session, err error) {
 	return s, err
 }
 
-// servedSoon is where the node of an agent serves HTTP, which a node that starts does last; "" when it does not.
+// servedSoon returns the URL of the agent's node over HTTP, which a starting node serves last; "" if it does not serve HTTP.
 func (*agentCommands) servedSoon(ctx context.Context, s session, cred peer.Credential) string {
 	url := cred.URL
-	_ = retrySoon(ctx, func() (done bool, err error) { // without an answer there is no address
+	_ = retrySoon(ctx, func() (done bool, err error) { // without an answer there is no URL
 		if url != "" {
 			return true, nil
 		}
@@ -39,7 +39,7 @@ func (*agentCommands) servedSoon(ctx context.Context, s session, cred peer.Crede
 	return url
 }
 
-// retrySoon does something until it is done, or soon is over: then its last error is returned.
+// retrySoon repeats do until it is done, or soon has passed. Then it returns the last error.
 func retrySoon(ctx context.Context, do func() (done bool, err error)) error {
 	limit := time.NewTimer(soon)
 	defer limit.Stop()

@@ -130,7 +130,7 @@ func (c *agentCommands) showAgents(list []agents.View) error {
 	return c.emit(v)
 }
 
-// hasText names the oldest call of an agent, and says how many more there are.
+// hasText names the oldest call of an agent, and counts the others.
 func hasText(g agents.View) string {
 	if len(g.Calls) == 0 {
 		return "-"
@@ -176,7 +176,7 @@ renews it. The call of onboarding.registerAgent is in the log, without the secre
 	return cmd
 }
 
-// request is the input of onboarding.registerAgent.
+// request returns the input of onboarding.registerAgent.
 func (o registerOptions) request(name string) (json.RawMessage, error) {
 	type object = map[string]any
 	info := object{"name": name, "type": o.kind, "version": o.version}
@@ -192,7 +192,7 @@ func (o registerOptions) request(name string) (json.RawMessage, error) {
 	}})
 }
 
-// register registers an agent by a task, and collects its secret.
+// register registers an agent with a task, and collects its secret.
 func (c *agentCommands) register(ctx context.Context, s session, name string, o registerOptions) (peer.Credential, error) {
 	args, err := o.request(name)
 	if err != nil {
@@ -220,7 +220,7 @@ func (c *agentCommands) register(ctx context.Context, s session, name string, o 
 	}, nil
 }
 
-// callOnce calls a tool by a task of its own and waits for its end.
+// callOnce calls a tool in a new task and waits for its end.
 func (c *agentCommands) callOnce(ctx context.Context, s session, tool string, args json.RawMessage) (id events.TaskID, err error) {
 	p, err := plan.FromCall(tool, args)
 	if err != nil {

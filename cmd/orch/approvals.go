@@ -16,7 +16,7 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// approvalCommands are the commands by which people decide: approvals, grants and answers.
+// approvalCommands are the commands with which people decide: approvals, grants and answers.
 type approvalCommands struct {
 	*connector
 
@@ -98,7 +98,7 @@ func (c *approvalCommands) listApprovals(list []api.ApprovalView) error {
 	}})
 }
 
-// deadline says how long a pending approval still waits.
+// deadline says how long a pending approval is still open.
 func (c *approvalCommands) deadline(p api.ApprovalView) string {
 	if p.Status != statemachine.ApprovalPending {
 		return ""
@@ -106,7 +106,7 @@ func (c *approvalCommands) deadline(p api.ApprovalView) string {
 	return due(c.now(), p.ExpiresAt)
 }
 
-// what names the call, or what people are asked.
+// what names the call, or the question to people.
 func what(p api.ApprovalView) string {
 	if p.Tool == "" {
 		return p.Description
@@ -120,7 +120,7 @@ func (c *approvalCommands) showApproval(p api.ApprovalView) error {
 	}})
 }
 
-// approvalLines shows an approval whole, so that nobody decides blindly.
+// approvalLines shows an approval completely, so that nobody decides blindly.
 func approvalLines(p api.ApprovalView) []string {
 	lines := []string{p.ID + "  " + string(p.Status)}
 	add := func(name, value string) {
@@ -173,7 +173,7 @@ func approvalLines(p api.ApprovalView) []string {
 	return lines
 }
 
-// quorum says how many people have to agree when one is not enough.
+// quorum says how many people have to agree if one is not enough.
 func quorum(p api.ApprovalView) string {
 	if p.Quorum < 2 {
 		return ""
@@ -181,7 +181,7 @@ func quorum(p api.ApprovalView) string {
 	return fmt.Sprintf("%d of %d have agreed", len(p.Votes), p.Quorum)
 }
 
-// elapse says what becomes of a request when nobody decides, unless it only expires.
+// elapse says what happens to a request if nobody decides, unless it only expires.
 func elapse(p api.ApprovalView) string {
 	if p.Status != statemachine.ApprovalPending || p.OnExpiry == "block" {
 		return ""
@@ -270,7 +270,7 @@ func (c *approvalCommands) decide(ctx context.Context, r api.DecideRequest) erro
 	})
 }
 
-// decideAs decides as this user about what the id of a request names.
+// decideAs decides as this user about the approval that the id of a request refers to.
 func (c *approvalCommands) decideAs(ctx context.Context, s session, r api.DecideRequest) (p api.ApprovalView, err error) {
 	resolve := c.approvalID
 	if r.As == "revoked" {

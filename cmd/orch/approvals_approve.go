@@ -8,9 +8,9 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// This file goes on with a task that somebody has approved where no node runs: it would stand still otherwise.
+// This file continues an approved task where no node runs; otherwise it would not continue.
 
-// approve grants an approval, and goes on with its task when this process is the node.
+// approve grants an approval, and continues its task if this process is the node.
 func (c *approvalCommands) approve(ctx context.Context, r api.DecideRequest, o waitOptions) error {
 	if o.detach || !o.wait {
 		return c.decide(ctx, r)
@@ -32,7 +32,7 @@ func (c *approvalCommands) approve(ctx context.Context, r api.DecideRequest, o w
 	})
 }
 
-// topTask returns the first of the tasks that have led to a task.
+// topTask returns the topmost parent of a task.
 func topTask(ctx context.Context, s session, id events.TaskID) (events.TaskID, error) {
 	for {
 		t, err := s.Get(ctx, api.GetRequest{ID: id})
@@ -43,14 +43,14 @@ func topTask(ctx context.Context, s session, id events.TaskID) (events.TaskID, e
 	}
 }
 
-// noteLeft says who goes on with a task that was decided about where no node runs.
+// noteLeft says what will continue a task that was decided about while no node runs.
 func (c *approvalCommands) noteLeft(s session, p api.ApprovalView) {
 	if s.Embedded() && p.Status != statemachine.ApprovalPending && !p.TaskState.Terminal() {
 		c.note("no node runs here; the task goes on with: orch watch %s (or: orch serve)", p.Task)
 	}
 }
 
-// withoutNode says of a call for which no worker is there what helps where no node runs.
+// withoutNode adds to the cause of a call without a worker what helps while no node runs.
 func withoutNode(c api.Cause, id events.TaskID) api.Cause {
 	if c.Kind == "no_worker" && c.Next == "orch worker --queue default" {
 		c.Sentence += " No node runs here."

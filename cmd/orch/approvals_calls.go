@@ -15,10 +15,10 @@ import (
 	"github.com/orch-dev/orch/internal/patch"
 )
 
-// maxCallLines bounds the lines that an approval shows of the calls that it covers.
+// maxCallLines limits the lines that show the calls that an approval covers.
 const maxCallLines = 400
 
-// callLines show the calls that an approval covers, with their arguments.
+// callLines shows the calls that an approval covers, with their arguments.
 func callLines(p api.ApprovalView) []string {
 	var calls []struct {
 		Step string          `json:"step"`
@@ -43,10 +43,10 @@ func callLines(p api.ApprovalView) []string {
 	return lines
 }
 
-// maxDiffed bounds the files that are compared with what is to be written.
+// maxDiffed limits the files that are compared with new content.
 const maxDiffed = 1 << 20
 
-// diffLines show what a call would change of a file that this process can read, nil when that is not known.
+// diffLines shows what a call would change in a file that this process can read, nil if that is not known.
 func diffLines(tool string, args json.RawMessage) []string {
 	var in struct {
 		FilePath string `json:"file_path"`
@@ -68,7 +68,7 @@ func diffLines(tool string, args json.RawMessage) []string {
 	return strings.Split(screen.EscapeLines(strings.TrimSuffix(text, "\n")), "\n")
 }
 
-// regularFile reads a file of an absolute name that is not too large to compare.
+// regularFile reads a file with an absolute path that is not too large to compare.
 func regularFile(name string) ([]byte, error) {
 	info, err := os.Stat(name)
 	switch {

@@ -10,8 +10,8 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// approvalID resolves what names an approval: its id, the beginning or the end of that of a pending one, or a task, when a single
-// approval of it is pending.
+// approvalID resolves a reference to an approval: its id, the beginning or the end of a pending one's id, or a task with a
+// single pending approval.
 func (c *approvalCommands) approvalID(ctx context.Context, s session, text string) (string, error) {
 	_, invalid := events.TaskOfApproval(text)
 	if invalid == nil {
@@ -24,7 +24,7 @@ func (c *approvalCommands) approvalID(ctx context.Context, s session, text strin
 	return theOne(text, meant, invalid)
 }
 
-// grantID resolves what names a grant for good: its id, or the beginning or the end of that.
+// grantID resolves a reference to a permanent grant: its id, or the beginning or the end of that.
 func (c *approvalCommands) grantID(ctx context.Context, s session, text string) (string, error) {
 	_, invalid := events.TaskOfApproval(text)
 	if invalid == nil {
@@ -43,7 +43,7 @@ func (c *approvalCommands) grantID(ctx context.Context, s session, text string) 
 	return theOne(text, meant, invalid)
 }
 
-// theOne is the only id that a text may mean.
+// theOne returns the only id that a text may refer to.
 func theOne(text string, meant []string, invalid error) (string, error) {
 	switch len(meant) {
 	case 0:
@@ -56,14 +56,14 @@ func theOne(text string, meant []string, invalid error) (string, error) {
 	}
 }
 
-// names reports whether a text is the beginning or the end of an id, at least four characters of it.
+// names reports whether a text is the beginning or the end of an id, at least four characters.
 func names(text, id string) bool {
 	const shortest = 4
 	text, id = strings.ToUpper(text), strings.ToUpper(id)
 	return len(text) >= shortest && (strings.HasPrefix(id, text) || strings.HasPrefix(id, "APR_"+text) || strings.HasSuffix(id, text))
 }
 
-// meantBy lists the pending approvals that a text may mean.
+// meantBy returns the pending approvals that a text may refer to.
 func (c *approvalCommands) meantBy(ctx context.Context, s session, text string) (meant []string, err error) {
 	var r api.ApprovalsRequest
 	if of := strings.ToUpper(text); strings.HasPrefix(of, "TASK_") || of == "@LAST" {

@@ -83,7 +83,8 @@ func (c *approvalCommands) listQuestions(list []api.QuestionView) error {
 	}})
 }
 
-// message is what a question asks, of a model the text that comes last, or its name in the call.
+// message returns the text of a question: for a sampling the last text of its messages; without a text, the key of the
+// question.
 func message(q api.QuestionView) string {
 	var p struct {
 		Message  string `json:"message"`
@@ -100,7 +101,7 @@ func message(q api.QuestionView) string {
 	return cmp.Or(p.Message, q.Key)
 }
 
-// lastText is the last text of the content of a message: one block, or several.
+// lastText returns the last text in the content of a message: one block, or several.
 func lastText(content json.RawMessage) string {
 	type block struct {
 		Text string `json:"text"`
@@ -122,7 +123,7 @@ func (c *approvalCommands) showQuestion(q api.QuestionView) error {
 	}})
 }
 
-// questionLines shows a question whole.
+// questionLines shows a question completely.
 func questionLines(q api.QuestionView) []string {
 	lines := []string{q.ID + "  " + string(q.Status)}
 	add := func(name, value string) {
@@ -157,7 +158,7 @@ func questionLines(q api.QuestionView) []string {
 	return append(lines, "", hint)
 }
 
-// formOf is the schema of the fields that a question asks for; nil when it asks for none.
+// formOf returns the schema of the fields that a question asks for; nil if it asks for none.
 func formOf(q api.QuestionView) json.RawMessage {
 	var p struct {
 		Schema json.RawMessage `json:"requestedSchema"`
@@ -168,7 +169,7 @@ func formOf(q api.QuestionView) json.RawMessage {
 	return p.Schema
 }
 
-// askedLines show what a question asks; its form is shown by itself.
+// askedLines shows the parameters of a question. Its form is shown separately.
 func askedLines(q api.QuestionView, form bool) []string {
 	if !form {
 		return screen.Object(q.Params)
@@ -204,7 +205,7 @@ result of the MCP request as JSON. The first answer is final.`,
 	return cmd
 }
 
-// check returns why the flags do not go together.
+// check returns which flags exclude each other.
 func (o answerOptions) check(fields bool) error {
 	chosen := 0
 	for _, given := range []bool{o.accept, o.decline, o.json != ""} {
@@ -241,7 +242,7 @@ func (c *approvalCommands) answer(ctx context.Context, args []string, o answerOp
 	})
 }
 
-// accepted is the result of who accepts an elicitation. The fields have the types of its form.
+// accepted returns the MCP result that accepts an elicitation. The fields get the types of its form.
 func accepted(ctx context.Context, s session, id string, fields []string) (json.RawMessage, error) {
 	reply, err := s.Questions(ctx, api.QuestionsRequest{ID: id})
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/orch-dev/orch/internal/spell"
 )
 
-// asGroup makes cmd one that only holds others: alone it shows its help, and a wrong name is an error
-// with the nearest right one.
+// asGroup makes cmd a group of other commands. Alone it shows its help, and a wrong name is an error that suggests the nearest
+// right one.
 func asGroup(cmd *cobra.Command) {
 	cmd.Args = cobra.ArbitraryArgs
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -36,7 +36,7 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 	return err.WithHint("see: %s --help", cmd.CommandPath())
 }
 
-// flagError turns an error of the flag parser into one with the nearest flag.
+// flagError converts an error of the flag parser to one that suggests the nearest flag.
 func flagError(cmd *cobra.Command, err error) error {
 	if errors.Is(err, pflag.ErrHelp) {
 		return err
@@ -54,8 +54,8 @@ func flagError(cmd *cobra.Command, err error) error {
 	return wrong.WithHint("see: %s --help", cmd.CommandPath())
 }
 
-// takes checks the number of arguments; names are those of the usage line. A last name that ends with
-// "..." may be repeated; names in brackets may be left out.
+// takes checks the number of arguments. names are those of the usage line: a last name that ends with "..." may be repeated,
+// and names in brackets may be left out.
 func takes(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		for i, name := range names {
@@ -73,10 +73,10 @@ func takes(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// choices returns the values of a flag for its usage line.
+// choices formats the values of a flag for its usage line.
 func choices(values []string) string { return " (" + strings.Join(values, ", ") + ")" }
 
-// oneOf checks a value with a fixed set of choices.
+// oneOf checks that a value is one of a fixed set.
 func oneOf(field, value string, known []string) error {
 	if slices.Contains(known, value) {
 		return nil

@@ -16,7 +16,7 @@ const completeTime = time.Second
 
 type completion = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective)
 
-// completeIDs completes ids of the newest tasks for the first n arguments, when a node runs.
+// completeIDs completes ids of the newest tasks for the first n arguments, if a node runs.
 func (cn *connector) completeIDs(n int) completion {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) >= n || cn.configure(cmd) != nil {
@@ -28,7 +28,7 @@ func (cn *connector) completeIDs(n int) completion {
 		if err != nil {
 			return []string{"@last"}, cobra.ShellCompDirectiveNoFileComp
 		}
-		defer func() { _ = closeSession(ctx, s) }() // a completion has no place for an error
+		defer func() { _ = closeSession(ctx, s) }() // a completion cannot show an error
 		list, err := s.List(ctx, api.ListRequest{Limit: 50})
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
@@ -65,7 +65,7 @@ func completeWords(words []string) completion {
 	}
 }
 
-// completeFlag attaches a completion to a flag of the command, which must exist.
+// completeFlag attaches a completion to an existing flag of the command.
 func completeFlag(cmd *cobra.Command, flag string, c completion) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, c); err != nil {
 		panic("orch: " + err.Error())

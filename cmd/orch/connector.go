@@ -15,17 +15,17 @@ import (
 	"github.com/orch-dev/orch/node"
 )
 
-// connector reaches a node for a command, and starts one when none runs.
+// connector connects a command to a node, and starts one if none runs.
 type connector struct {
 	*env
 
 	nodes nodes
-	// user is the user of the operating system who runs the command, identity whom the node takes them for, once it was asked.
+	// user is the operating system user who runs the command. identity is the identity that the node has authenticated, once a
+	// session is open.
 	user, identity string
 }
 
-// osUser returns the name of the user of the process. The operating system says it, not a variable that
-// anybody can set.
+// osUser returns the name of the user of the process from the operating system, not from a variable that anybody can set.
 func osUser() string {
 	if u, err := user.Current(); err == nil {
 		return u.Username
@@ -33,7 +33,7 @@ func osUser() string {
 	return strconv.Itoa(os.Getuid())
 }
 
-// actor is who asks, for the log: whom the node takes them for.
+// actor returns the actor for the log: the identity that the node has authenticated.
 func (cn *connector) actor() string {
 	return cmp.Or(cn.identity, "user:"+cn.user)
 }
@@ -41,7 +41,7 @@ func (cn *connector) actor() string {
 // stopTime limits how long an embedded node may take to stop.
 const stopTime = 20 * time.Second
 
-// open connects to a node or starts one. One of this process may be handed over meanwhile.
+// open connects to a node or starts one. An embedded node may be handed over meanwhile.
 func (cn *connector) open(ctx context.Context, m mode) (session, error) {
 	s, err := cn.nodes.Open(ctx, cn.cfg, m)
 	if err != nil || !s.Embedded() {
@@ -50,7 +50,7 @@ func (cn *connector) open(ctx context.Context, m mode) (session, error) {
 	return cn.lasting(ctx, s, m), nil
 }
 
-// with opens a session for the length of do.
+// with opens a session, calls do, and closes the session.
 func (cn *connector) with(ctx context.Context, m mode, do func(s session) error) error {
 	s, err := cn.open(ctx, m)
 	if err != nil {
@@ -60,7 +60,7 @@ func (cn *connector) with(ctx context.Context, m mode, do func(s session) error)
 	return during(ctx, s, do)
 }
 
-// withLasting is with for a command that goes on when the node ends.
+// withLasting is with for a command that continues with another node if its node ends.
 func (cn *connector) withLasting(ctx context.Context, m mode, do func(s session) error) error {
 	s, err := cn.nodes.Open(ctx, cn.cfg, m)
 	if err != nil {
@@ -70,12 +70,12 @@ func (cn *connector) withLasting(ctx context.Context, m mode, do func(s session)
 	return during(ctx, cn.lasting(ctx, s, m), do)
 }
 
-// lasting makes a session one that goes on with another node when its own ends.
+// lasting makes a session continue with another node if its own ends.
 func (cn *connector) lasting(ctx context.Context, s session, m mode) session {
 	return newReconnectingSession(s, func() (session, error) { return dialOrOpen(ctx, cn.nodes, cn.cfg, m) }, cn.now)
 }
 
-// during calls do, and then closes the session.
+// during calls do and then closes the session.
 func during(ctx context.Context, s session, do func(s session) error) error {
 	err := do(s)
 	if closed := closeSession(ctx, s); err == nil {
@@ -84,14 +84,14 @@ func during(ctx context.Context, s session, do func(s session) error) error {
 	return err
 }
 
-// closeSession gives an embedded node its time to stop, also after an interrupt.
+// closeSession gives an embedded node time to stop, even after an interrupt.
 func closeSession(ctx context.Context, s session) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer cancel()
 	return s.Close(ctx)
 }
 
-// withTask opens a session and resolves the text of an id.
+// withTask opens a session and resolves a reference to a task.
 func (cn *connector) withTask(ctx context.Context, m mode, text string, do func(s session, id events.TaskID) error) error {
 	return cn.with(ctx, m, func(s session) error {
 		id, err := cn.find(ctx, s, text)
@@ -102,8 +102,8 @@ func (cn *connector) withTask(ctx context.Context, m mode, text string, do func(
 	})
 }
 
-// find resolves a full id, a unique prefix or @last, the newest task that this user has submitted. When there is no such
-// task the error names the one that was probably meant.
+// find resolves a full id, a unique prefix or @last, the newest task of this user. If there is no such task, the error names
+// the one that was probably meant.
 func (cn *connector) find(ctx context.Context, owner api.API, text string) (events.TaskID, error) {
 	reply, err := owner.Find(ctx, api.FindRequest{Text: text, Actor: cn.actor()})
 	if err == nil {
@@ -133,7 +133,7 @@ func nearestID(ctx context.Context, owner api.API, text string) string {
 	return spell.Nearest(text, ids)
 }
 
-// atNode calls f with the servers of the node that runs, and otherwise when none does.
+// atNode calls f with the servers of the running node, or otherwise if none runs.
 func (cn *connector) atNode(ctx context.Context, f func(node.Admin) error, otherwise func(error) error) error {
 	s, err := cn.nodes.Dial(ctx, cn.cfg)
 	switch {

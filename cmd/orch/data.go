@@ -1,6 +1,6 @@
 package main
 
-// dataCommands are the commands about the data that a node keeps.
+// dataCommands are the commands about the data of a node.
 type dataCommands struct {
 	*connector
 }

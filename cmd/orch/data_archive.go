@@ -42,7 +42,7 @@ a moment and says how far it is; --status asks for that again, and --wait follow
 const (
 	// archiveMoment is how long orch archive waits for the end of a run that it does not follow.
 	archiveMoment = 2 * time.Second
-	// archiveLook is how often one that follows it shows how far it is.
+	// archiveLook is the interval at which the progress of a followed run is shown.
 	archiveLook = time.Second
 )
 
@@ -68,7 +68,8 @@ func (c *dataCommands) archive(ctx context.Context, o archiveOptions) error {
 	})
 }
 
-// followArchive shows how far a run is until it ends. A node inside this process ends with an error that it stands still for.
+// followArchive shows the progress of a run until it ends. With an embedded node, it returns the error that keeps the run from
+// continuing.
 func (c *dataCommands) followArchive(ctx context.Context, s session, r api.ArchiveReply) (api.ArchiveReply, error) {
 	tell := c.teller()
 	defer tell("")

@@ -50,7 +50,7 @@ func (c *dataCommands) verify(ctx context.Context) error {
 	return nil
 }
 
-// showVerdict prints the problems one a line, and then the counts.
+// showVerdict prints the problems, one per line, and then the counts.
 func (c *dataCommands) showVerdict(v verifyResult) error {
 	return c.emit(view{data: v.Report, names: v.Problems, text: func(w io.Writer) error {
 		var counts map[string]any
@@ -60,7 +60,7 @@ func (c *dataCommands) showVerdict(v verifyResult) error {
 		}
 		delete(counts, "problems")
 		delete(counts, "mended")
-		if counts["files_only"] == true { // zeros that nobody counted would say that all is lost
+		if counts["files_only"] == true { // counts of zero would suggest that everything is lost
 			delete(counts, "files_only")
 			maps.DeleteFunc(counts, func(_ string, n any) bool { return n == 0.0 })
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/orch-dev/orch/node"
 )
 
-// definitions finds the MCP servers that files of this machine define.
+// definitions finds the MCP servers that are defined in files of this machine.
 type definitions struct {
 	*env
 
@@ -18,7 +18,7 @@ type definitions struct {
 	project bool
 }
 
-// servers says which MCP servers count without a node.
+// servers returns the configuration of MCP servers without a node.
 func (d *definitions) servers() node.Servers {
 	s := node.Servers{Home: d.home, Workspace: d.cfg.Root, Getenv: d.getenv, Still: true}
 	if d.project || d.cfg.MCPProject {

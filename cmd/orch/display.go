@@ -17,7 +17,7 @@ func (nopDisplay) update(followUpdate) error { return nil }
 func (nopDisplay) tick() error               { return nil }
 func (nopDisplay) close() error              { return nil }
 
-// plainDisplay writes one line for each event, and notes to stderr.
+// plainDisplay writes one line per event, and notes to stderr.
 type plainDisplay struct {
 	env     *env
 	w       io.Writer
@@ -26,13 +26,13 @@ type plainDisplay struct {
 	attempts attempts
 }
 
-// writtenProgress is the progress of a step that was written last.
+// writtenProgress is the progress of a step that was last written.
 type writtenProgress struct {
 	text string
 	at   time.Time
 }
 
-// sayEvery is the least time between two lines with the progress of a step.
+// sayEvery is the minimum interval between two progress lines of a step.
 const sayEvery = time.Second / 2
 
 func (p *plainDisplay) update(n followUpdate) error {
@@ -47,7 +47,7 @@ func (p *plainDisplay) update(n followUpdate) error {
 	return p.progress(n)
 }
 
-// progress writes the progress of steps that moved on, now and then.
+// progress writes the progress of steps, at most once per sayEvery.
 func (p *plainDisplay) progress(n followUpdate) error {
 	if p.written == nil {
 		p.written = map[string]writtenProgress{}
@@ -125,7 +125,7 @@ func (l *liveDisplay) tick() error {
 	return l.frame.Draw(l.lines())
 }
 
-// close leaves the whole tree as the last frame.
+// close leaves the complete tree as the last frame.
 func (l *liveDisplay) close() error {
 	if l.task == nil {
 		return nil

@@ -12,30 +12,30 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// clock is how times are written: UTC with milliseconds.
+// clock is the format of times: UTC with milliseconds.
 const clock = "2006-01-02T15:04:05.000Z"
 
 func stamp(t time.Time) string { return t.UTC().Format(clock) }
 
 // eventDescription is an event in words.
 type eventDescription struct {
-	// kind is that of the event, in the words of people.
+	// kind is the kind of the event in words.
 	kind string
-	// step is its key, "" for events about the task.
+	// step is the step key, "" for events about the task.
 	step string
-	// text says the rest; it is not yet escaped.
+	// text is the rest, not yet escaped.
 	text string
 }
 
-// describe says what an event means.
+// describe returns an event in words.
 func describe(e events.Event) eventDescription {
 	f := describeStep(e)
 	f.kind = kindOf(e)
 	return f
 }
 
-// kindOf names the kind of an event. file.read records content that the task knows, be it read or
-// written by itself, so it is not shown as reading.
+// kindOf returns the kind of an event in words. file.read records the known content of a file, whether the task has read or
+// written it, so it is not shown as reading.
 func kindOf(e events.Event) string {
 	if e.Kind == events.FileRead {
 		return "file.known"
@@ -153,7 +153,7 @@ func waitsFor(d *events.Parked) string {
 	return "waits for approval " + d.Approval
 }
 
-// longestNote bounds the bytes of a note on a line; the history as JSON has all of it.
+// longestNote limits the bytes of a note on a line. The history as JSON contains all of it.
 const longestNote = 120
 
 func clipNote(note json.RawMessage) string {
@@ -163,7 +163,7 @@ func clipNote(note json.RawMessage) string {
 	return strings.ToValidUTF8(string(note[:longestNote]), "") + "…"
 }
 
-// handedOn says what goes along with a call that an agent hands on.
+// handedOn says which data an agent hands over with a call.
 func handedOn(v events.Value) string {
 	switch {
 	case v.IsZero():
@@ -206,7 +206,7 @@ func waiting(d *events.Waiting) string {
 	return strings.Join(parts, " ")
 }
 
-// line writes the event as one safe line.
+// line formats the event as one safe line.
 func (f eventDescription) line(rev uint64, at time.Time) string {
 	parts := []string{fmt.Sprintf("%4d  %s  %-23s", rev, stamp(at), f.kind)}
 	for _, part := range []string{f.step, f.text} {

@@ -45,9 +45,10 @@ func (d treeRenderer) task(t api.TaskView) []string {
 	return lines
 }
 
-// depth and leaf place an instance such as "each[3].read" below its for_each.
+// depth returns how deep a step key is nested: 1 for an instance such as "each[3].read".
 func depth(key string) int { return strings.Count(key, ".") }
 
+// leaf returns a step key without the for_each that the tree shows above it: "[3] read" for "each[3].read".
 func leaf(key string) string {
 	at := strings.LastIndex(key, ".")
 	if at < 0 {
@@ -83,7 +84,7 @@ func (d treeRenderer) step(s api.StepView, width int) string {
 	return strings.TrimRight(strings.Join(parts, "  "), " ")
 }
 
-// agent says who has a call for agents, or had it, and what it is.
+// agent says which agent holds or held a call for agents, and what the call is.
 func (d treeRenderer) agent(s api.StepView) string {
 	who := "no agent yet"
 	if s.Worker != "" {
@@ -92,7 +93,7 @@ func (d treeRenderer) agent(s api.StepView) string {
 	return strings.TrimRight(screen.Escape(who)+"  "+d.style.Dim(screen.Line(s.Title)), " ")
 }
 
-// timing says how long the step took, or runs already.
+// timing says how long the step took, or has been running.
 func (d treeRenderer) timing(s api.StepView) string {
 	text := ""
 	switch {
@@ -113,7 +114,7 @@ func (d treeRenderer) why(s api.StepView) string {
 	if s.Signal != "" && !s.State.Over() {
 		parts = append(parts, "waits for signal "+screen.Escape(s.Signal))
 	}
-	if s.State == statemachine.StepParked && s.Reason == "" { // what waits for answers says so itself
+	if s.State == statemachine.StepParked && s.Reason == "" { // a step that waits for answers describes that itself
 		parts = append(parts, "waits for approval "+s.Approval)
 	}
 	if s.Due != nil && !s.State.Over() {
@@ -143,7 +144,7 @@ func due(now, at time.Time) string {
 	}
 }
 
-// progress writes progress in the manner of MCP, with a bar when the total is known.
+// progress formats MCP progress, with a bar if the total is known.
 func progress(p work.Progress) string {
 	text := ""
 	if p.Total > 0 {
@@ -194,7 +195,7 @@ func (d treeRenderer) state(s statemachine.State) string {
 	}
 }
 
-// showTask writes a task in every form of output.
+// showTask writes a task in the selected output format.
 func (e *env) showTask(t api.TaskView) error {
 	return e.emit(view{data: t, names: []string{string(t.ID)}, text: func(w io.Writer) error {
 		lines := treeRenderer{e.style(e.outTTY), e.now()}.task(t)
@@ -207,8 +208,8 @@ func (e *env) showTask(t api.TaskView) error {
 	}})
 }
 
-// complaints returns the whole texts of errors, of which the tree shows the beginning: that of the task, and those of steps
-// that it does not tell.
+// complaints returns the full texts of errors, of which the tree only shows the beginning: that of the task, and those of steps
+// that it does not contain.
 func complaints(t api.TaskView) []string {
 	var lines []string
 	told := ""
@@ -228,7 +229,7 @@ func complaints(t api.TaskView) []string {
 	return lines
 }
 
-// particulars returns the particulars of a task that have a value.
+// particulars returns the properties of a task that have a value.
 func particulars(t api.TaskView) []string {
 	lines := []string{""}
 	add := func(name, value string) {

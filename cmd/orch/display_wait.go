@@ -11,29 +11,29 @@ import (
 )
 
 const (
-	// silence is how long a command waits before it says that it does.
+	// silence is how long a command waits before it says that it waits.
 	silence = time.Second
-	// repose is the least time between two words about what is waited for.
+	// repose is the minimum interval between two such lines.
 	repose = 10 * time.Second
 )
 
-// waitDisplay shows nothing of a task but, on stderr, that the command waits, what for, and what people have to approve or
-// to answer. It wants snapshots.
+// waitDisplay shows nothing of a task except, on stderr, that the command waits, for what, and what people have to approve or
+// answer. It needs snapshots.
 type waitDisplay struct {
 	nopDisplay
 
 	env *env
-	// next is when there may be something to say, text what was said last.
+	// next is when something may be written next, text what was last written.
 	next time.Time
 	text string
 	task *api.TaskView
 	why  []api.Cause
 }
 
-// newWaitDisplay returns the display of a command that waits.
+// newWaitDisplay returns the display of a waiting command.
 func newWaitDisplay(e *env) *waitDisplay { return &waitDisplay{env: e, next: e.now().Add(silence)} }
 
-// begin tells the display of a task whose commits so far need not be shown.
+// begin starts the display of a task whose earlier commits need not be shown.
 func (w *waitDisplay) begin(ctx context.Context, s session, t api.TaskView) {
 	w.task = &t
 	if runs(t) {
@@ -64,13 +64,13 @@ func (w *waitDisplay) update(n followUpdate) error {
 	return nil
 }
 
-// asks says what people have to do, which is enough for a while.
+// asks says what people have to do. Nothing else is written for a while.
 func (w *waitDisplay) asks(what, next string) {
 	w.env.note("%s; %s", what, next)
 	w.next = w.env.now().Add(repose)
 }
 
-// tick says what is waited for, when that takes a moment or is something else than before.
+// tick says what the command waits for, if the wait is long or the reason has changed.
 func (w *waitDisplay) tick() error {
 	now := w.env.now()
 	if w.task == nil || now.Before(w.next) {
@@ -85,7 +85,7 @@ func (w *waitDisplay) tick() error {
 	return nil
 }
 
-// waitText says which task is waited for, and what it waits for in its turn when that is known.
+// waitText says which task the command waits for, and what the task waits for if that is known.
 func waitText(t api.TaskView, why []api.Cause) string {
 	text := "waiting for " + string(t.ID) + ", which is " + string(t.State)
 	if len(why) > 0 { // the first cause is the most important one
@@ -103,7 +103,7 @@ func waitText(t api.TaskView, why []api.Cause) string {
 	return text
 }
 
-// sayLater says something unless stop is called before long.
+// sayLater writes a text unless stop is called soon.
 func (e *env) sayLater(text string) (stop func()) {
 	done, over := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -25,14 +25,14 @@ import (
 	"github.com/orch-dev/orch/internal/proc"
 )
 
-// doctorCommands are the commands that look for what is wrong, and mend it.
+// doctorCommands are the commands that find and repair problems.
 type doctorCommands struct {
 	*connector
 
 	defined *definitions
 }
 
-// writable asks access(2) for the right to write.
+// writable is W_OK of access(2).
 const writable = 2
 
 func newDoctor(c *doctorCommands) *cobra.Command {
@@ -102,7 +102,7 @@ func (c *doctorCommands) showFindings(findings []finding) error {
 	return c.emit(v)
 }
 
-// probeData checks the data directory and its rights.
+// probeData checks the data directory and its permissions.
 func (c *doctorCommands) probeData() finding {
 	const part = "data directory"
 	info, err := os.Stat(c.cfg.DataDir)
@@ -132,7 +132,7 @@ func existing(path string) string {
 	}
 }
 
-// probeDisk warns before the log takes nothing more.
+// probeDisk warns before the log refuses appends.
 func (c *doctorCommands) probeDisk() finding {
 	const part, timely = "disk", 2
 	var fs syscall.Statfs_t
@@ -169,7 +169,7 @@ func (c *doctorCommands) probeRoot() finding {
 	}
 }
 
-// unwritable is what is wrong with a directory that cannot be written, and what to do about it or instead.
+// unwritable is the finding for a directory that cannot be written, with what to do about it or instead.
 func unwritable(part, dir, instead string) finding {
 	if errors.Is(syscall.Access(dir, writable), syscall.EROFS) {
 		return bad(part, dir+" is on a file system that is mounted read-only", "mount it writable, "+instead)
@@ -186,7 +186,7 @@ func (c *doctorCommands) probeWorking() finding {
 	return fine(part, "%s", dir)
 }
 
-// probeSandbox reports what the kernel can keep the programs of tools from in a mode of the sandbox.
+// probeSandbox reports which restrictions the kernel can enforce in a mode of the sandbox.
 func probeSandbox(sandbox string, has proc.Support) finding {
 	const part = "sandbox"
 	const help = "use Linux 6.12 or newer with Landlock, or run them behind the walls that there are: --sandbox best-effort"
@@ -205,7 +205,7 @@ func probeSandbox(sandbox string, has proc.Support) finding {
 	}
 }
 
-// probeSecrets looks for the secrets of the settings where they should lie. It shows the places alone.
+// probeSecrets checks that the secrets of the settings are where they should be. It shows only their locations.
 func (c *doctorCommands) probeSecrets() []finding {
 	var findings []finding
 	places := c.cfg.Tools.Secrets()
@@ -224,14 +224,14 @@ func probeVersion() finding {
 	return fine("version", "orch %s, NATS server %s, %s, %s", v.Version, cmp.Or(v.NATS, "unknown"), v.Go, v.Platform)
 }
 
-// shownProblems bounds what the doctor says about one store; orch verify says all.
+// shownProblems limits the problems that the doctor shows for one store; orch verify shows all.
 const shownProblems = 5
 
 // probeFiles checks every record of the store's files.
 func (c *doctorCommands) probeFiles(ctx context.Context) []finding {
 	const part = "store files"
 	if c.cfg.Server != "" || c.cfg.NATS != "" {
-		return nil // they are elsewhere
+		return nil // they are on another machine
 	}
 	v, err := c.nodes.Inspect(ctx, c.cfg)
 	if err != nil {
@@ -255,7 +255,7 @@ func (c *doctorCommands) probeFiles(ctx context.Context) []finding {
 	return findings
 }
 
-// probeProgram checks that a program is there and runs.
+// probeProgram checks that a program exists and runs.
 func probeProgram(ctx context.Context, name string) finding {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -267,8 +267,7 @@ func probeProgram(ctx context.Context, name string) finding {
 	return fine(name, "%s", first)
 }
 
-// probeNode checks the node: whether it runs or could, its store, its durability, its workers, and the
-// clock against what the log says.
+// probeNode checks the node: whether it runs or could, its store, its durability, its workers, and the clock against the log.
 func (c *doctorCommands) probeNode(ctx context.Context) []finding {
 	s, err := c.nodes.Dial(ctx, c.cfg)
 	switch {
@@ -334,7 +333,7 @@ func nodeFinding(s session, status api.StatusReply) finding {
 	}
 }
 
-// storeFinding says whether the log takes commits, and if not why, since when and what to do.
+// storeFinding says whether the log accepts appends, and if not why, since when and what to do.
 func storeFinding(status api.StatusReply) finding {
 	const part = "store"
 	r := status.Refusing
@@ -374,7 +373,7 @@ func workerFinding(s session, status api.StatusReply) finding {
 	return fine(part, "%s%s", screen.Plural(there, "worker"), strings.Join(gone, ""))
 }
 
-// agentFindings says how the registered agents are, if there are any.
+// agentFindings describes the state of the registered agents, if there are any.
 func agentFindings(ctx context.Context, s session) []finding {
 	const part = "agents"
 	all, err := s.Agents(ctx)
@@ -397,7 +396,7 @@ func agentFindings(ctx context.Context, s session) []finding {
 	return []finding{fine(part, "%d registered: %s", len(all), strings.Join(texts, ", "))}
 }
 
-// probeClock finds a clock that was set back: the newest task would come from the future.
+// probeClock detects a clock that was set back: the newest task would be in the future.
 func (c *doctorCommands) probeClock(ctx context.Context, s session) finding {
 	const part, tolerance = "clock", 5 * time.Second
 	list, err := s.List(ctx, api.ListRequest{Limit: 1})

@@ -11,7 +11,8 @@ import (
 	"github.com/orch-dev/orch/node"
 )
 
-// probeServers checks the definitions of MCP servers, and says how those of the node are. Without a node none is started.
+// probeServers checks the definitions of MCP servers, and the state of those of the node. Without a node, it starts none of
+// them.
 func (c *doctorCommands) probeServers(ctx context.Context) []finding {
 	const part = "mcp servers"
 	if !c.cfg.MCPEnabled {
@@ -61,7 +62,7 @@ func (c *doctorCommands) probeDefinitions(ctx context.Context) finding {
 	}
 }
 
-// serverFinding counts servers by how they are, and names those that should be mended.
+// serverFinding counts servers by state, and names those that need attention.
 func serverFinding(list []node.Server) finding {
 	const part = "mcp servers"
 	count := map[registry.Status]int{}

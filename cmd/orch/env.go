@@ -13,25 +13,25 @@ import (
 	"github.com/orch-dev/orch/internal/config"
 )
 
-// env is what every command may use of the world outside: streams, settings, files and the clock. Tests replace its parts.
+// env is the environment of commands: streams, settings, files and the clock. Tests replace its parts.
 type env struct {
 	in       io.Reader
 	out, err io.Writer
 	getenv   func(string) string
-	// dir is the working directory, home that of the user.
+	// dir is the working directory, home the home directory of the user.
 	dir, home string
-	// exe is the path of this program; empty when the system does not tell.
+	// exe is the path of this program; empty if the system does not know it.
 	exe string
 	now func() time.Time
-	// inTTY, outTTY and errTTY tell whether the streams are terminals; size is that of the terminal.
+	// inTTY, outTTY and errTTY report whether the streams are terminals. size returns that of the terminal.
 	inTTY, outTTY, errTTY bool
 	size                  func() (width, height int)
-	// redraw is how often a tree on a terminal is drawn again while nothing happens.
+	// redraw is the interval at which a tree on a terminal is redrawn without a change.
 	redraw time.Duration
 
 	// cfg is set before a command runs.
 	cfg config.Config
-	// json is the shorthand --json.
+	// json is set by the shorthand --json.
 	json bool
 }
 
@@ -51,7 +51,7 @@ func isTerminal(f *os.File) bool {
 	return term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
 }
 
-// terminalSize returns the size of the terminal behind stderr or stdout, 80 by 24 when it is unknown.
+// terminalSize returns the size of the terminal behind stderr or stdout, 80 by 24 if it is unknown.
 func terminalSize() (width, height int) {
 	for _, f := range []*os.File{os.Stderr, os.Stdout} {
 		if w, h, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
@@ -61,12 +61,12 @@ func terminalSize() (width, height int) {
 	return 80, 24
 }
 
-// style colours text for a stream that may be a terminal, unless NO_COLOR is set.
+// style returns the colours for a stream that may be a terminal, none if NO_COLOR is set.
 func (e *env) style(tty bool) screen.Style {
 	return screen.Style{Color: tty && e.getenv("NO_COLOR") == ""}
 }
 
-// width is that of tables on stdout: the terminal's, or 0 for whole lines.
+// width returns the width of tables on stdout: that of the terminal, or 0 for unlimited.
 func (e *env) width() int {
 	if !e.outTTY {
 		return 0
@@ -75,7 +75,7 @@ func (e *env) width() int {
 	return w
 }
 
-// note writes a line for people to stderr; arguments are escaped.
+// note writes a line for people to stderr. It escapes the arguments.
 func (e *env) note(format string, args ...any) {
 	_, _ = fmt.Fprintln(e.err, screen.EscapeLines(fmt.Sprintf(format, args...))) // stderr is closed: nobody reads
 }

@@ -29,11 +29,11 @@ const (
 type exitRow struct {
 	exit    int
 	meaning string
-	// codes are the faults that end with it.
+	// codes are the fault codes that end with it.
 	codes []fault.Code
 }
 
-// exits is the one table from faults to exit codes.
+// exits returns the table from fault codes to exit codes.
 func exits() []exitRow {
 	return []exitRow{
 		{exitOK, "it worked", nil},
@@ -63,8 +63,8 @@ func exits() []exitRow {
 	}
 }
 
-// exitError ends the command with an exit code that no fault stands for. What there is to say has been
-// said, but for err.
+// exitError ends the command with an exit code that no fault code has. Only err is still to be reported; everything else has
+// been.
 type exitError struct {
 	exit int
 	err  error
@@ -101,7 +101,7 @@ func exitOfCode(code fault.Code) int {
 	return exitInternal
 }
 
-// exitOfTask returns the exit code for how a task stands when nobody waits for it any longer.
+// exitOfTask returns the exit code for the state of a task when the command stops waiting.
 func exitOfTask(state statemachine.State) int {
 	switch state {
 	case statemachine.Done:
@@ -120,7 +120,7 @@ func exitOfTask(state statemachine.State) int {
 	}
 }
 
-// endOf returns nil for a task that is done, and its exit code otherwise.
+// endOf returns nil for a task that is done, else an error with its exit code.
 func endOf(state statemachine.State) error {
 	if exit := exitOfTask(state); exit != exitOK {
 		return &exitError{exit: exit}

@@ -2,7 +2,7 @@ package main
 
 import "github.com/spf13/cobra"
 
-// family is a group of commands with one job.
+// family is a group of related commands.
 type family interface {
 	commands() []*cobra.Command
 }

@@ -7,12 +7,12 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// finding is the answer of one probe.
+// finding is the result of one probe.
 type finding struct {
 	Part string `json:"part"`
 	OK   bool   `json:"ok"`
 	Says string `json:"says"`
-	// Mend is what to do when it is not OK.
+	// Mend is what to do if it is not OK.
 	Mend string `json:"mend,omitempty"`
 }
 
@@ -22,7 +22,7 @@ func fine(part, format string, args ...any) finding {
 
 func bad(part, says, mend string) finding { return finding{Part: part, Says: says, Mend: mend} }
 
-// failed turns an error into a finding; its hint is the mend.
+// failed converts an error to a finding. The hint of the error, if any, is its Mend.
 func failed(part string, err error, mend string) finding {
 	e := fault.From(err).Rewrite(secrets.Clean)
 	if e.Hint != "" {

@@ -9,31 +9,30 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// display shows what happens to a task. Its methods are called from one goroutine.
+// display shows the progress of a task. Its methods are called from one goroutine.
 type display interface {
-	// update shows what has happened since.
+	// update shows what has changed.
 	update(n followUpdate) error
-	// tick shows that time went by.
+	// tick is called at regular intervals.
 	tick() error
 	// close is called once, after the last update.
 	close() error
 }
 
-// followUpdate is what a follower found out.
+// followUpdate is what has changed since the previous update.
 type followUpdate struct {
 	api.WatchReply
 
-	// task and why are set for displays that ask for snapshots: the task, and what keeps it waiting when
-	// no step runs.
+	// task and why are set for displays that need snapshots: the task, and why it waits if no step runs.
 	task *api.TaskView
 	why  []api.Cause
-	// note is set when the connection broke; the rest is empty then.
+	// note is set if the connection broke. All other fields are empty then.
 	note string
 	err  error
 }
 
-// follow shows a task until it is over, and returns its state. When ctx ends first its error is
-// returned. every is how often the display is told that time went by.
+// follow shows a task until it has ended, and returns its state. If ctx ends first, it returns ctx's error. every is the
+// interval of ticks.
 func follow(ctx context.Context, f *follower, every time.Duration, d display, snapshots bool) (statemachine.State, error) {
 	inner, cancel := context.WithCancel(ctx)
 	feed := make(chan followUpdate)
@@ -72,7 +71,7 @@ func consume(ctx context.Context, feed <-chan followUpdate, every time.Duration,
 	}
 }
 
-// feed sends updates until the task is over, an error comes, or ctx ends.
+// feed sends updates until the task has ended, an error occurs, or ctx ends.
 func (f *follower) feed(ctx context.Context, feed chan<- followUpdate, snapshots bool) {
 	send := func(n followUpdate) bool {
 		select {
@@ -83,7 +82,7 @@ func (f *follower) feed(ctx context.Context, feed chan<- followUpdate, snapshots
 		}
 	}
 	f.tell = func(note string) { send(followUpdate{note: note}) }
-	for first := true; ; first = false { // mere progress needs no look at the task
+	for first := true; ; first = false { // progress alone needs no snapshot
 		reply, err := f.next(ctx)
 		n := followUpdate{WatchReply: reply, err: err}
 		if err == nil && snapshots && (len(reply.Commits) > 0 || reply.Ended || first) {
@@ -99,11 +98,11 @@ func (f *follower) feed(ctx context.Context, feed chan<- followUpdate, snapshots
 	}
 }
 
-// snapshot adds the task, and why it does not move when no step runs.
+// snapshot adds the task, and why it does not move if no step runs.
 func (f *follower) snapshot(ctx context.Context, n *followUpdate) error {
 	t, err := f.session.Get(ctx, api.GetRequest{ID: f.id})
 	if isLost(err) {
-		return nil // the next answer tells
+		return nil // the next answer reports the error
 	}
 	if err != nil {
 		return err

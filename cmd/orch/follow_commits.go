@@ -14,7 +14,7 @@ import (
 // watchWait is how long one request of a watcher may be held open.
 const watchWait = 10 * time.Second
 
-// recorded yields the commits of a task from a revision on, as they are in the log now.
+// recorded yields the commits of a task from a revision on that are in the log now.
 func recorded(ctx context.Context, owner api.API, id events.TaskID, from uint64) iter.Seq2[api.CommitView, error] {
 	return func(yield func(api.CommitView, error) bool) {
 		for from > 0 {
@@ -33,39 +33,39 @@ func recorded(ctx context.Context, owner api.API, id events.TaskID, from uint64)
 	}
 }
 
-// follower reads what happens to a task, each commit exactly once, and survives a lost connection.
+// follower reads the commits of a task, each exactly once, and survives a lost connection.
 type follower struct {
 	session session
 	id      events.TaskID
-	// after is the revision that is known, seen the version of the progress.
+	// after is the last known revision, seen is the last version of the progress.
 	after, seen uint64
-	// output asks for what programs write as well, from after the piece heard on.
+	// output asks for the output of programs as well, after the piece heard.
 	output bool
 	heard  uint64
-	// redial finds the node again, which is lost for some time; nil gives up at once.
+	// redial reconnects to the node, which has been lost for some time; nil gives up at once.
 	redial func(ctx context.Context, lost time.Duration) (session, error)
-	// tell is told when the connection breaks, and when it is back.
+	// tell is called when the connection breaks, and when it is restored.
 	tell func(note string)
-	// people ends the wait for a task that only a person can move on; nil does not.
+	// people ends the wait for a task that only a person can continue; nil does not.
 	people *peopleWatch
 }
 
-// patience is how long a follower tries to reach a lost node, retry how long it waits between tries,
-// grace how long a node may take to start again.
+// patience is how long a follower tries to reach a lost node, retry the pause between attempts, and grace how long a node may
+// take to restart.
 const (
 	patience = time.Minute
 	retry    = time.Second / 2
 	grace    = 5 * time.Second
 )
 
-// release closes the session that a follower found instead of the one it began with.
+// release closes the session of the follower if it is not the first one.
 func (f *follower) release(ctx context.Context, first session) {
 	if f.session != first {
 		_ = closeSession(ctx, f.session) // nothing is written any more
 	}
 }
 
-// next waits for the next answer. It may hold no commits.
+// next waits for the next answer, which may contain no commits.
 func (f *follower) next(ctx context.Context) (api.WatchReply, error) {
 	request := api.WatchRequest{ID: f.id, After: f.after, SeenVersion: f.seen, Wait: f.people.patience(watchWait), Limit: 500, Output: f.output, AfterOutput: f.heard}
 	reply, err := f.session.Watch(ctx, request)
@@ -86,11 +86,11 @@ func (f *follower) next(ctx context.Context) (api.WatchReply, error) {
 	return reply, nil
 }
 
-// again asks a new connection the same question until one answers or patience ends.
+// again repeats a request over new connections until one answers or patience has passed.
 func (f *follower) again(ctx context.Context, request api.WatchRequest) (api.WatchReply, error) {
 	limit, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	request.SeenVersion = 0 // versions are those of one node's life
+	request.SeenVersion = 0 // versions are unique only while a node runs
 	for lost := retry; ; lost += retry {
 		if pause.For(limit, retry) != nil {
 			if ctx.Err() != nil {
@@ -113,7 +113,7 @@ func (f *follower) again(ctx context.Context, request api.WatchRequest) (api.Wat
 	}
 }
 
-// adopt goes on with a new session.
+// adopt continues with a new session.
 func (f *follower) adopt(s session) {
 	f.session = s
 	if s.Embedded() {

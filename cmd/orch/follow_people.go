@@ -16,26 +16,26 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// This file ends the wait for a task that only a person can move on, where no person can see that it waits.
+// This file ends the wait for a task that only a person can continue, if no person can see that it waits.
 
 const (
-	// peopleEvery is how often a command looks whether its task waits for a person.
+	// peopleEvery is the interval at which a command checks whether its task waits for a person.
 	peopleEvery = 2 * time.Second
-	// maxPeopleTasks bounds the tasks that one look reads: the task, and those that its steps run.
+	// maxPeopleTasks limits the tasks that one check reads: the task, and those that its steps run.
 	maxPeopleTasks = 100
-	// maxPeopleLines bounds what is shown of that for which a task waits.
+	// maxPeopleLines limits the lines about what a task waits for.
 	maxPeopleLines = 5
 )
 
-// peopleWatch ends a wait when the task has waited for a person, and for nothing else, for a time. The nil one never does.
+// peopleWatch ends a wait when the task has been waiting only for people for some time. A nil peopleWatch never does.
 type peopleWatch struct {
 	now func() time.Time
-	// wait is the time, since when the task was found so, zero while something moves.
+	// wait is that time. since is when the task was first found waiting, zero while something moves.
 	wait  time.Duration
 	since time.Time
 }
 
-// approvalWait is the flag that says how long a command waits for a person.
+// approvalWait is the flag for how long a command waits for a person.
 type approvalWait struct {
 	most time.Duration
 	flag *pflag.Flag
@@ -47,7 +47,7 @@ func (o *approvalWait) add(cmd *cobra.Command) {
 	o.flag = cmd.Flags().Lookup(name)
 }
 
-// peopleWatch returns the watch of a command without a terminal; nil on one, unless the user has given a time.
+// peopleWatch returns the watch of a command without a terminal. It returns nil on a terminal, unless the user has set a time.
 func (wt *waiter) peopleWatch(o approvalWait) *peopleWatch {
 	if (wt.outTTY || wt.errTTY) && (o.flag == nil || !o.flag.Changed) {
 		return nil
@@ -55,7 +55,7 @@ func (wt *waiter) peopleWatch(o approvalWait) *peopleWatch {
 	return &peopleWatch{now: wt.now, wait: o.most}
 }
 
-// patience is how long a follower may wait for commits before it looks again.
+// patience returns how long a follower may wait for commits before the next check.
 func (w *peopleWatch) patience(most time.Duration) time.Duration {
 	if w == nil {
 		return most
@@ -66,7 +66,7 @@ func (w *peopleWatch) patience(most time.Duration) time.Duration {
 	return max(min(most, peopleEvery, w.wait-w.now().Sub(w.since)), 10*time.Millisecond)
 }
 
-// check returns the end of the wait, nil when it goes on.
+// check returns the error that ends the wait, nil if it continues.
 func (w *peopleWatch) check(ctx context.Context, s session, id events.TaskID, r api.WatchReply) error {
 	waits := r.State == statemachine.AwaitingApproval || r.State == statemachine.Blocked
 	if w == nil || r.Ended || len(r.Commits) > 0 && !waits {
@@ -76,7 +76,7 @@ func (w *peopleWatch) check(ctx context.Context, s session, id events.TaskID, r 
 	causes, err := onlyPeople(ctx, s, id, &left)
 	switch {
 	case isLost(err):
-		return nil // the follower finds the node again
+		return nil // the follower reconnects to the node
 	case err != nil:
 		return err
 	case len(causes) == 0:
@@ -91,18 +91,18 @@ func (w *peopleWatch) check(ctx context.Context, s session, id events.TaskID, r 
 	return &exitError{exit: exitApproval, err: waitsForPeople(id, causes)}
 }
 
-// personCause is what a person has to do for a task.
+// personCause is something that a person has to do for a task.
 type personCause struct {
 	api.Cause
 
 	task events.TaskID
-	// late is true for an approval that nobody can decide about any more.
+	// late is true for an approval that nobody can decide any more.
 	late bool
 }
 
 func (c personCause) open() bool { return !c.late }
 
-// onlyPeople returns what people have to do for a task when nothing else of it moves; nothing otherwise.
+// onlyPeople returns what people have to do for a task if nothing else can move; nothing otherwise.
 func onlyPeople(ctx context.Context, s session, id events.TaskID, left *int) ([]personCause, error) {
 	if *left--; *left < 0 {
 		return nil, nil
@@ -114,7 +114,7 @@ func onlyPeople(ctx context.Context, s session, id events.TaskID, left *int) ([]
 	var found []personCause
 	for _, c := range why.Causes {
 		switch {
-		case c.Kind == "approval" && c.Approval == "": // it waits for the others
+		case c.Kind == "approval" && c.Approval == "": // it waits for the other causes
 		case c.Kind == "child":
 			below, err := onlyPeople(ctx, s, c.Task, left)
 			if err != nil || len(below) == 0 {
@@ -133,8 +133,8 @@ func onlyPeople(ctx context.Context, s session, id events.TaskID, left *int) ([]
 	return found, nil
 }
 
-// judge says of the approvals of a task who may decide about them. It reports whether the task moves all the same: one was
-// decided meanwhile, or its plan says how the task goes on without a decision.
+// judge completes the causes with the approvals of a task. It reports whether the task moves anyway: an approval was decided
+// meanwhile, or its plan says how to continue without a decision.
 func judge(ctx context.Context, s session, id events.TaskID, found []personCause) (moves bool, err error) {
 	if !slices.ContainsFunc(found, func(c personCause) bool { return c.task == id && c.Approval != "" }) {
 		return false, nil
@@ -150,7 +150,7 @@ func judge(ctx context.Context, s session, id events.TaskID, found []personCause
 	return moves, err
 }
 
-// moves completes a cause by its approval, and reports whether that lets the task go on without a person.
+// moves completes a cause with its approval, and reports whether the task continues without a person.
 func (c *personCause) moves(p api.ApprovalView) bool {
 	switch p.Status {
 	case statemachine.ApprovalPending:
@@ -179,7 +179,7 @@ func whoMay(p api.ApprovalView) string {
 	return who
 }
 
-// waitsForPeople says what people have to do for a task, and how it goes on then.
+// waitsForPeople is the error that says what people have to do for a task, and how it continues then.
 func waitsForPeople(id events.TaskID, causes []personCause) *fault.Error {
 	var what, next []string
 	for _, c := range causes[:min(len(causes), maxPeopleLines)] {

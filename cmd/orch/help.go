@@ -32,7 +32,7 @@ func newHelp() *cobra.Command {
 	}
 }
 
-// topic returns a help topic whose text is made when it is read.
+// topic returns a help topic. Its text is generated when it is shown.
 func topic(name, short string, text func(w io.Writer) error) *cobra.Command {
 	cmd := &cobra.Command{Use: name, Short: short, Long: short}
 	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) {

@@ -16,16 +16,16 @@ import (
 	"github.com/orch-dev/orch/tools/onboarding"
 )
 
-// mcpCommands are the commands about MCP: those for clients of this program, and those about the servers of others.
+// mcpCommands are the commands about MCP: those for clients of this program, and those about external servers.
 type mcpCommands struct {
 	clients *mcpClientCommands
 	servers *mcpServerCommands
 }
 
-// mcpClientCommands are the commands that serve MCP clients, and enter this program in their configurations.
+// mcpClientCommands are the commands that serve MCP clients, and that add this program to their configurations.
 type mcpClientCommands struct{ *connector }
 
-// mcpServerCommands are the commands about the MCP servers of others.
+// mcpServerCommands are the commands about external MCP servers.
 type mcpServerCommands struct {
 	*connector
 
@@ -73,7 +73,7 @@ uses, it finds or starts the next one. Calls that are still running then go on w
 	return cmd
 }
 
-// serveMCP speaks MCP over the streams of the process.
+// serveMCP serves MCP over the streams of the process.
 func (c *mcpClientCommands) serveMCP(ctx context.Context, o mcpOptions) error {
 	if err := server.CheckProfile(o.profile); err != nil {
 		return fault.From(err).WithField("--profile")
@@ -113,7 +113,7 @@ func (c *mcpClientCommands) serveMCP(ctx context.Context, o mcpOptions) error {
 	})
 }
 
-// reporter tells the node of calls that this face has refused.
+// reporter returns a function that reports calls which this face has refused to the node.
 func reporter(ctx context.Context, s session, log *slog.Logger) func(who, tool string, args json.RawMessage, why error) {
 	return func(who, tool string, args json.RawMessage, why error) {
 		ctx, stop := context.WithTimeout(ctx, quick)
@@ -125,7 +125,7 @@ func reporter(ctx context.Context, s session, log *slog.Logger) func(who, tool s
 	}
 }
 
-// nopWriteCloser is a stream that somebody else closes.
+// nopWriteCloser is a stream with a Close that does nothing.
 type nopWriteCloser struct{ io.Writer }
 
 // Close implements io.Closer.

@@ -37,7 +37,7 @@ has shown. Read the texts: models read them, and do what they say.`,
 	return cmd
 }
 
-// withDefinitions calls f with the servers of the node, else with what is recorded of them.
+// withDefinitions calls f with the servers of the node, or with their recorded definitions if no node runs.
 func (c *mcpServerCommands) withDefinitions(ctx context.Context, f func(node.Admin) error) error {
 	return c.atNode(ctx, f, func(error) error {
 		return f(node.RecordedAdmin(c.home, c.logger()))
@@ -68,7 +68,7 @@ func (c *mcpServerCommands) showDefinitions(list []gateway.Definition, text func
 	}})
 }
 
-// waitingText shows each definition with its change. The texts are those of servers: they have to be escaped.
+// waitingText shows each definition with its change. The texts come from servers and must be escaped.
 func waitingText(list []gateway.Definition) string {
 	if len(list) == 0 {
 		return "nothing waits\n"
@@ -83,7 +83,7 @@ func waitingText(list []gateway.Definition) string {
 	return b.String()
 }
 
-// acceptedText says how the definitions stand.
+// acceptedText lists the status of the definitions.
 func acceptedText(list []gateway.Definition) string {
 	if len(list) == 0 {
 		return "nothing waits\n"
@@ -119,7 +119,7 @@ func (c *mcpServerCommands) acceptTools(ctx context.Context, server string, only
 	})
 }
 
-// waitingOf returns the definitions of a server that wait, or those of some of its tools.
+// waitingOf returns the unaccepted definitions of a server, or those of some of its tools.
 func waitingOf(ctx context.Context, servers node.Admin, server string, only []string) ([]gateway.Definition, error) {
 	all, err := servers.Definitions(ctx, server)
 	if err != nil {
@@ -147,7 +147,7 @@ func waitingOf(ctx context.Context, servers node.Admin, server string, only []st
 	}), nil
 }
 
-// agree shows what is to be accepted, and asks.
+// agree shows what is to be accepted, and asks for confirmation.
 func (c *mcpServerCommands) agree(ctx context.Context, waiting []gateway.Definition, yes bool) error {
 	text := waitingText(waiting)
 	if !yes {

@@ -12,11 +12,11 @@ import (
 	"github.com/orch-dev/orch/mcp/server"
 )
 
-// checked is what a client finds at the end of its entry.
+// checked is what a client gets from the program in its entry.
 type checked struct {
 	clients.Trial
 
-	// Profile is the one that the entry names.
+	// Profile is the profile that the entry names.
 	Profile string `json:"profile"`
 }
 
@@ -25,8 +25,8 @@ func (c checked) String() string {
 	return fmt.Sprintf("%d tools in %d bytes, profile %s, %s %s", c.Tools, c.Bytes, c.Profile, c.Server, c.Version)
 }
 
-// checkEntry starts what stands in the content of a configuration, as the client will. Nil when that is not wanted.
-// EXEC_FAILED, with nothing written, when a client could not use it.
+// checkEntry starts the program in an entry like the client will. It returns nil if no check is wanted, and EXEC_FAILED, before
+// anything is written, if a client could not use it.
 func (c *mcpClientCommands) checkEntry(ctx context.Context, config configuration, content []byte, name string) (*checked, error) {
 	if !config.check {
 		return nil, nil
@@ -49,7 +49,7 @@ func (c *mcpClientCommands) checkEntry(ctx context.Context, config configuration
 	return &checked{Trial: trial, Profile: profileIn(launch.Args)}, nil
 }
 
-// profileIn is the profile that the arguments of orch name.
+// profileIn returns the profile in the arguments of orch.
 func profileIn(args []string) string {
 	if i := slices.Index(args, "--profile"); i >= 0 && i+1 < len(args) {
 		return args[i+1]
@@ -57,7 +57,7 @@ func profileIn(args []string) string {
 	return server.ProfileAll
 }
 
-// write replaces the content of a configuration, and looks whether it stands there. It returns the path of the former one.
+// write replaces the content of a configuration and verifies it. It returns the path of the backup of the former content.
 func (c configuration) write(after []byte, now time.Time) (backup string, err error) {
 	if backup, err = clients.Write(c.file, c.content, after, now); err != nil {
 		return backup, err

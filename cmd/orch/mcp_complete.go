@@ -11,15 +11,15 @@ import (
 	"github.com/orch-dev/orch/node"
 )
 
-// completeServers completes the name of an MCP server as the first argument: of those that are defined here, and of
-// those whose tools the node has. No server is started for that.
+// completeServers completes the name of an MCP server as the first argument: of the servers that are defined here, and of those
+// whose tools the node has. It starts no server.
 func (c *mcpServerCommands) completeServers(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 || c.configure(cmd) != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	names := map[string]bool{}
 	if r, err := c.defined.newServers(); err == nil {
-		defined, _ := r.Defined() // a completion has no place for an error
+		defined, _ := r.Defined() // a completion cannot show an error
 		for name := range defined {
 			names[name] = true
 		}
@@ -30,13 +30,12 @@ func (c *mcpServerCommands) completeServers(cmd *cobra.Command, args []string, _
 	return slices.Sorted(maps.Keys(names)), cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeWaiting completes servers with tools that wait for somebody to accept them, and then these tools, as they are
-// recorded.
+// completeWaiting completes servers with unaccepted tools, and then these tools, as they are recorded.
 func (c *mcpServerCommands) completeWaiting(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if c.configure(cmd) != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	list, _ := node.RecordedAdmin(c.home, c.logger()).Definitions(cmd.Context(), "") // a completion has no place for an error
+	list, _ := node.RecordedAdmin(c.home, c.logger()).Definitions(cmd.Context(), "") // a completion cannot show an error
 	list = slices.DeleteFunc(list, func(d gateway.Definition) bool { return !waits(d) })
 	names := map[string]bool{}
 	for _, d := range list {
@@ -50,8 +49,8 @@ func (c *mcpServerCommands) completeWaiting(cmd *cobra.Command, args []string, _
 	return slices.Sorted(maps.Keys(names)), cobra.ShellCompDirectiveNoFileComp
 }
 
-// harmless reports whether a name that a server chose may stand in a command line: shells take some characters for more
-// than themselves, and commands a hyphen for the beginning of a flag.
+// harmless reports whether a name that a server chose may be used in a command line. Some characters are special for shells,
+// and a leading hyphen makes a flag.
 func harmless(name string) bool {
 	return !strings.HasPrefix(name, "-") && !strings.ContainsFunc(name, func(r rune) bool {
 		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./", r)

@@ -12,8 +12,8 @@ import (
 	"github.com/orch-dev/orch/node"
 )
 
-// newMCPConformance is the node that the conformance suite of MCP tests: the real one, with the suite's fixtures
-// among its tools.
+// newMCPConformance returns the command that runs a node for the MCP conformance suite: the real one, with the suite's fixtures
+// as additional tools.
 func newMCPConformance(c *mcpClientCommands) *cobra.Command {
 	var address, token string
 	cmd := &cobra.Command{

@@ -12,8 +12,8 @@ import (
 	"github.com/orch-dev/orch/node"
 )
 
-// features are the resources and prompts of outside servers as the node of a session has them, which may be another
-// node later. It is safe for concurrent use.
+// features holds the resources and prompts of the external servers of a session's node, which may change to another node. It is
+// safe for concurrent use.
 type features struct {
 	servers node.Admin
 
@@ -24,13 +24,13 @@ type features struct {
 
 var _ server.Outside = (*features)(nil)
 
-// followFeatures keeps the features of outside servers as they are in a node, until it is stopped.
+// followFeatures follows the features of the external servers of a node until stop is called.
 func followFeatures(ctx context.Context, servers node.Admin, log *slog.Logger) (f *features, stop func()) {
 	f = &features{servers: servers, replaced: make(chan struct{})}
 	return f, outsideFollower{next: f.next, log: log}.follow(ctx)
 }
 
-// next takes over features of another version than the known one.
+// next applies a version of the features that differs from the known one.
 func (f *features) next(ctx context.Context, known string, wait time.Duration) (string, error) {
 	offered, err := f.servers.OfferedFeatures(ctx, known, wait)
 	if err != nil || offered.Version == known {
@@ -58,12 +58,12 @@ func (f *features) FeaturesReplaced() <-chan struct{} {
 	return f.replaced
 }
 
-// ReadResource implements server.Outside. UNAVAILABLE while no node is there.
+// ReadResource implements server.Outside. It returns UNAVAILABLE while there is no node.
 func (f *features) ReadResource(ctx context.Context, name, uri string) (json.RawMessage, error) {
 	return f.servers.ReadResource(ctx, name, uri)
 }
 
-// GetPrompt implements server.Outside. UNAVAILABLE while no node is there.
+// GetPrompt implements server.Outside. It returns UNAVAILABLE while there is no node.
 func (f *features) GetPrompt(ctx context.Context, name, prompt string, args map[string]string) (json.RawMessage, error) {
 	return f.servers.GetPrompt(ctx, name, prompt, args)
 }

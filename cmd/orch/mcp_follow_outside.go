@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// outsideFollower takes over what the outside servers of a node offer, and every change of that.
+// outsideFollower applies what the external servers of a node offer, and every change of that.
 type outsideFollower struct {
-	// next waits until there is another version than the known one, takes it over and returns it.
+	// next waits until there is a version other than known, applies it and returns it.
 	next func(ctx context.Context, known string, wait time.Duration) (version string, err error)
 	log  *slog.Logger
-	// known is the version that was taken over last.
+	// known is the version that was last applied.
 	known string
 }
 
 const (
-	// followWait is how long a node is asked to wait for a change.
+	// followWait is how long a request waits for a change.
 	followWait = time.Minute
-	// followPause is how long a node is left alone that could not answer.
+	// followPause is the pause after a failed request.
 	followPause = time.Second
 )
 
-// follow asks once, and then follows the changes until it is stopped.
+// follow applies the current offer, and then follows the changes until stop is called.
 func (f outsideFollower) follow(ctx context.Context) (stop func()) {
 	f.once(ctx, quick)
 	ctx, cancel := context.WithCancel(ctx)
@@ -34,14 +34,14 @@ func (f outsideFollower) follow(ctx context.Context) (stop func()) {
 	return func() { cancel(); <-ended }
 }
 
-// once takes over what the node has now.
+// once applies the current offer.
 func (f *outsideFollower) once(ctx context.Context, within time.Duration) {
 	ctx, stop := context.WithTimeout(ctx, within)
 	defer stop()
-	_ = f.take(ctx, 0) // run asks again
+	_ = f.take(ctx, 0) // run tries again
 }
 
-// take takes over the next version.
+// take applies the next version.
 func (f *outsideFollower) take(ctx context.Context, wait time.Duration) error {
 	version, err := f.next(ctx, f.known, wait)
 	if err != nil {
@@ -52,7 +52,7 @@ func (f *outsideFollower) take(ctx context.Context, wait time.Duration) error {
 	return nil
 }
 
-// run takes over every change. While the node is gone all stays as it is: it is back when the node is.
+// run applies every change. While there is no node, the last offer remains.
 func (f *outsideFollower) run(ctx context.Context) {
 	pause := time.NewTimer(0)
 	defer pause.Stop()

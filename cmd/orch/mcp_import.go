@@ -35,7 +35,7 @@ be put into ~/.orch/mcp as it is.`,
 	return cmd
 }
 
-// importReport is what became of the servers of a client.
+// importReport says what was done with each server of a client.
 type importReport struct {
 	Written  []string               `json:"written"`
 	DryRun   bool                   `json:"dry_run,omitempty"`
@@ -75,7 +75,7 @@ func (c *mcpServerCommands) importServers(file string, o importOptions) error {
 	return shown
 }
 
-// writeDefinition writes a definition, which may hold secrets.
+// writeDefinition writes a definition, which may contain secrets.
 func writeDefinition(path string, s registry.MCPConfig, o importOptions) error {
 	flags := os.O_WRONLY | os.O_CREATE | os.O_EXCL
 	if _, err := os.Lstat(path); err == nil {
@@ -98,7 +98,7 @@ func writeDefinition(path string, s registry.MCPConfig, o importOptions) error {
 	return errors.Join(err, f.Close())
 }
 
-// lines say what became of the servers.
+// lines returns one line for each server.
 func (i importReport) lines() []string {
 	var lines []string
 	verb := "written: "

@@ -29,7 +29,7 @@ type installOptions struct {
 	tools           []string
 	profile         string
 	writes          string
-	// noCheck leaves out that what was written is started, as the client would.
+	// noCheck skips the check that starts the written entry like the client would.
 	noCheck bool
 }
 
@@ -80,19 +80,19 @@ func (o *installOptions) addTo(cmd *cobra.Command) {
 	f.BoolVar(&o.project, "project", false, "the file of the project in --root")
 	f.BoolVar(&o.yes, "yes", false, "do not ask")
 	f.BoolVar(&o.dryRun, "dry-run", false, "only show the change")
-	_ = cmd.RegisterFlagCompletionFunc("client", cobra.FixedCompletions(clients.IDs(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	_ = cmd.RegisterFlagCompletionFunc("client", cobra.FixedCompletions(clients.IDs(), cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 }
 
-// configuration is the file of a client.
+// configuration is the configuration file of a client.
 type configuration struct {
 	client  clients.Client
 	file    string
 	content []byte
-	// check is true when what the client will start is to be started before anything is written.
+	// check is true if the entry must be started as a check before anything is written.
 	check bool
 }
 
-// openConfiguration finds and reads the file of the client that was named.
+// openConfiguration finds and reads the file of the selected client.
 func (c *mcpClientCommands) openConfiguration(o installOptions) (configuration, error) {
 	if o.client == "" {
 		return configuration{}, fault.New(fault.RequiredField, "is missing").WithField("--client").WithHint("one of %s", strings.Join(clients.IDs(), ", "))
@@ -163,7 +163,7 @@ func (c *mcpClientCommands) uninstallMCP(ctx context.Context, o installOptions) 
 	return c.changeConfiguration(ctx, config, after, o, []string{config.client.Reload})
 }
 
-// mcpEntry is what the client has to know.
+// mcpEntry returns the entry for the client.
 func (c *mcpClientCommands) mcpEntry(o installOptions) (clients.Entry, error) {
 	e := clients.Entry{Name: o.name}
 	if o.profile == "" && len(o.tools) > 0 {
@@ -205,7 +205,7 @@ func (c *mcpClientCommands) mcpEntry(o installOptions) (clients.Entry, error) {
 		e.Args = append(e.Args, "--only-read")
 	}
 	if o.profile == server.ProfileAll {
-		e.Args = append(e.Args, "--portable-names") // one client refuses the whole list for a dot
+		e.Args = append(e.Args, "--portable-names") // one client refuses the whole list because of a dot
 	} else {
 		e.Args = append(e.Args, "--profile", o.profile)
 	}
@@ -215,7 +215,7 @@ func (c *mcpClientCommands) mcpEntry(o installOptions) (clients.Entry, error) {
 	return e, nil
 }
 
-// query is the end of a URL that names the profile.
+// query returns the query of a URL that selects the profile.
 func (o installOptions) query() string {
 	if o.profile == server.ProfileAll {
 		return ""
@@ -223,7 +223,7 @@ func (o installOptions) query() string {
 	return "?profile=" + o.profile
 }
 
-// faceURL is where a client of this machine finds the node with such a setting.
+// faceURL returns the URL of the node for a client on this machine, for a value of the setting.
 func faceURL(setting string) (string, error) {
 	address, _ := faceAddress(setting)
 	host, port, err := net.SplitHostPort(address)
@@ -237,7 +237,7 @@ func faceURL(setting string) (string, error) {
 	return "http://" + net.JoinHostPort(host, port) + "/mcp", nil
 }
 
-// configChange is what became of a configuration.
+// configChange is the result of changing a configuration.
 type configChange struct {
 	Client  string `json:"client"`
 	File    string `json:"file"`
@@ -245,13 +245,13 @@ type configChange struct {
 	DryRun  bool   `json:"dry_run,omitempty"`
 	Backup  string `json:"backup,omitempty"`
 	Diff    string `json:"diff,omitempty"`
-	// Check is what the client will find, when that was tried.
+	// Check is the result of the check, if there was one.
 	Check *checked `json:"check,omitempty"`
-	// Next is what is left to do, in order.
+	// Next is what remains to be done, in order.
 	Next []string `json:"next,omitempty"`
 }
 
-// changeConfiguration shows the change, asks, and writes.
+// changeConfiguration shows the change, asks for confirmation, and writes it.
 func (c *mcpClientCommands) changeConfiguration(ctx context.Context, config configuration, after []byte, o installOptions, next []string) error {
 	done := configChange{Client: config.client.ID, File: config.file, DryRun: o.dryRun, Diff: patch.Between(config.file, config.content, after)}
 	shown := true
@@ -280,7 +280,7 @@ func (c *mcpClientCommands) changeConfiguration(ctx context.Context, config conf
 	}})
 }
 
-// lines say what became of the file.
+// lines describes the result of the change.
 func (c configChange) lines() []string {
 	var lines []string
 	switch {

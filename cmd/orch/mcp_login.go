@@ -66,21 +66,21 @@ func loginLine(l oauth.Login) string {
 	return line
 }
 
-// browse opens an address that is http or https in the browser of the desktop, where there is one.
+// browse opens an http or https URL in the browser of the desktop, if there is one.
 func (c *mcpServerCommands) browse(ctx context.Context, address string) {
 	program := "xdg-open"
 	switch {
 	case runtime.GOOS == "darwin":
 		program = "open"
 	case c.getenv("DISPLAY") == "" && c.getenv("WAYLAND_DISPLAY") == "":
-		return // what would open is a browser in this terminal
+		return // it would open a browser in this terminal
 	}
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), program, address) // the window stays when the command is over
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), program, address) // the window stays open when the command has ended
 	if err := cmd.Start(); err != nil {
 		c.note("no browser could be opened: open the address yourself")
 		return
 	}
-	go func() { _ = cmd.Wait() }() // how the window ends does not matter
+	go func() { _ = cmd.Wait() }() // the exit status of the browser does not matter
 }
 
 func newMCPLogout(c *mcpServerCommands) *cobra.Command {
@@ -95,10 +95,10 @@ func newMCPLogout(c *mcpServerCommands) *cobra.Command {
 	}
 }
 
-// logoutJSON is what became of a login.
+// logoutJSON is the result of a logout.
 type logoutJSON struct {
 	Server string `json:"server"`
-	// Revoked says that the authorization server has ended it too.
+	// Revoked reports whether the authorization server has ended the login as well.
 	Revoked bool `json:"revoked"`
 }
 

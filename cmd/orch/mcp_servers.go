@@ -18,8 +18,8 @@ import (
 	"github.com/orch-dev/orch/node"
 )
 
-// newMCPServers returns the commands about the MCP servers of others. Those that start servers start the ones of the
-// project only when they are told to: its files name programs that somebody else may have chosen.
+// newMCPServers returns the commands about external MCP servers. Commands that start servers start those of the project only on
+// request, because its files name programs that somebody else may have chosen.
 func newMCPServers(c *mcpServerCommands) []*cobra.Command {
 	starting := []*cobra.Command{newMCPList(c), newMCPTest(c), newMCPSwitch(c, true), newMCPSwitch(c, false)}
 	for _, cmd := range starting {
@@ -28,8 +28,8 @@ func newMCPServers(c *mcpServerCommands) []*cobra.Command {
 	return append(starting, newMCPReload(c), newMCPAccept(c), newMCPValidate(c), newMCPImport(c))
 }
 
-// withServers calls f with the servers of the node. When none runs, or with those of the project, it starts the ones
-// that are defined for as long as f runs.
+// withServers calls f with the servers of the node. If none runs, or with those of the project, it starts the defined servers
+// while f runs.
 func (c *mcpServerCommands) withServers(ctx context.Context, f func(node.Admin) error) error {
 	alone := func(error) error {
 		s, err := node.NewStandaloneAdmin(c.defined.servers(), c.logger())
@@ -110,7 +110,7 @@ func (c *mcpServerCommands) serverTable(w io.Writer, list []node.Server) error {
 	return table.Write(w, c.width())
 }
 
-// latency is that of calls, or of connecting when there were none.
+// latency returns the latency of calls, or of connecting if there were no calls.
 func latency(m registry.Metrics) string {
 	if d := cmp.Or(m.AverageLatency, m.HandshakeLatency); d > 0 {
 		return screen.Duration(d)
@@ -143,7 +143,7 @@ func (c *mcpServerCommands) testServer(ctx context.Context, name string) error {
 	})
 }
 
-// reportLines show what a test found.
+// reportLines shows the result of a test.
 func reportLines(r registry.MCPHealthReport) []string {
 	lines := []string{r.Tool + ": " + string(r.Status)}
 	for _, s := range r.Stages {
@@ -200,7 +200,7 @@ func (c *mcpServerCommands) switchServer(ctx context.Context, name string, on bo
 	})
 }
 
-// standing says in one line how a server is.
+// standing describes the state of a server in one line.
 func standing(s node.Server) string {
 	line := s.Name + " is " + string(s.Status)
 	if s.LastError != "" {
@@ -282,7 +282,7 @@ func (c *mcpServerCommands) validateServers(ctx context.Context, files []string)
 	return nil
 }
 
-// firstOf tells the first of several errors that are joined; the others are of the same kind.
+// firstOf returns the first of several joined errors; the others are of the same kind.
 func firstOf(err error) error {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		return joined.Unwrap()[0]

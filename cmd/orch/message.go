@@ -118,7 +118,7 @@ func (c *messageCommands) sendMessage(ctx context.Context, args []string, o send
 	})
 }
 
-// sendArgs are the arguments of MESSAGE_SEND.
+// sendArgs returns the arguments of MESSAGE_SEND.
 func (c *messageCommands) sendArgs(args []string, o sendOptions) (map[string]any, error) {
 	life, err := span(o.ttl)
 	if err != nil || life < messages.MinTTL || life > messages.MaxTTL {
@@ -166,7 +166,7 @@ func isObject(text string) bool {
 	return ok
 }
 
-// messageCall calls a tool about messages as a task of its own, and gives its output to do.
+// messageCall calls a messaging tool in a new task, and passes its output to do.
 func (c *messageCommands) messageCall(ctx context.Context, name string, in map[string]any, do func(json.RawMessage) error) error {
 	var out json.RawMessage
 	err := c.with(ctx, working, func(s session) (err error) {
@@ -179,7 +179,7 @@ func (c *messageCommands) messageCall(ctx context.Context, name string, in map[s
 	return do(out)
 }
 
-// messageOutput is the output of a call in a session that executes tasks.
+// messageOutput returns the output of a call in a session that executes tasks.
 func (c *messageCommands) messageOutput(ctx context.Context, s session, name string, in map[string]any) (json.RawMessage, error) {
 	raw, err := json.Marshal(in)
 	if err != nil {
@@ -238,7 +238,7 @@ func (c *messageCommands) ackMessages(ctx context.Context, ids []string) error {
 	})
 }
 
-// newMessageGroup makes the commands that change a membership; their names are those of the tool's arguments.
+// newMessageGroup creates the commands that change a membership. Their names are those of the tool's arguments.
 func newMessageGroup(c *messageCommands, name, short string) *cobra.Command {
 	return &cobra.Command{
 		Use: name + " GROUP", Short: short, Example: "  orch message " + name + " ops", Args: takes("GROUP"),
@@ -257,7 +257,7 @@ func newMessageGroup(c *messageCommands, name, short string) *cobra.Command {
 	}
 }
 
-// checkGroup returns why a group cannot be joined. One that was joined under an earlier rule can be left.
+// checkGroup returns why a group cannot be joined. A group that was joined under an earlier rule can be left.
 func checkGroup(verb, group string) error {
 	if group == "" {
 		return fault.New(fault.RequiredField, "is empty").WithField("GROUP").WithHint("write it as NAME or group:NAME")
@@ -292,17 +292,17 @@ func (c *messageCommands) showGroups(g messages.Groups) error {
 	}})
 }
 
-// messageBroker is that of the node of a session.
+// messageBroker returns the broker of a session's node.
 func (*messageCommands) messageBroker(s session) messages.Broker[messages.Delegation] {
 	return rpc.NewMessageClient[messages.Delegation](s, bus.MessagesPrefix)
 }
 
-// self is the user of this command, for their own inbox.
+// self returns the user of this command, for their own inbox.
 func (c *messageCommands) self() messages.Delegation {
 	return messages.Delegation{For: c.actor(), By: c.actor()}
 }
 
-// completeAddresses completes the identities that have tokens, when a node runs.
+// completeAddresses completes the identities that have tokens, if a node runs.
 func (c *messageCommands) completeAddresses(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	words := []string{messages.All, c.actor()}
 	if c.configure(cmd) != nil {
@@ -314,7 +314,7 @@ func (c *messageCommands) completeAddresses(cmd *cobra.Command, _ []string, _ st
 	if err != nil {
 		return words, cobra.ShellCompDirectiveNoFileComp
 	}
-	defer func() { _ = closeSession(ctx, s) }() // a completion has no place for an error
+	defer func() { _ = closeSession(ctx, s) }() // a completion cannot show an error
 	store, ok := s.(bus.TokenStore)
 	if !ok {
 		return words, cobra.ShellCompDirectiveNoFileComp

@@ -52,7 +52,7 @@ func (o *readOptions) query() messages.Query {
 	}
 }
 
-// check returns VALIDATION_ERROR or INVALID_FORMAT, with the flag, for what selects or bounds nothing.
+// check validates the flags: VALIDATION_ERROR or INVALID_FORMAT with the flag.
 func (o *readOptions) check() error {
 	switch {
 	case o.count < 0:
@@ -79,7 +79,8 @@ func (o *readOptions) checkSelection() error {
 	return &e
 }
 
-// reader says whose inbox is read, and what the node must be able to do for that: a note is a task.
+// reader returns whose inbox is read, and the mode that the node needs for that: the record of reading a foreign inbox is a
+// task.
 func (c *messageCommands) reader(o readOptions) (messages.Delegation, mode, error) {
 	who := c.self()
 	if err := o.check(); err != nil {
@@ -138,7 +139,7 @@ func (c *messageCommands) readInbox(ctx context.Context, o readOptions) error {
 	})
 }
 
-// waiting reads the messages that are wanted, and returns how many it left out.
+// waiting reads the selected messages, and returns how many it left out.
 func (c *messageCommands) waiting(ctx context.Context, s session, who messages.Delegation, o readOptions) ([]messages.Message, int, error) {
 	if o.wait > 0 {
 		defer c.sayLater("waiting for a message, at most " + o.wait.String())()
@@ -162,7 +163,7 @@ func (c *messageCommands) waiting(ctx context.Context, s session, who messages.D
 	}
 }
 
-// ackListed acknowledges messages once they were shown.
+// ackListed acknowledges messages after they were shown.
 func (c *messageCommands) ackListed(ctx context.Context, s session, list []messages.Message) error {
 	for len(list) > 0 {
 		n := min(len(list), messages.MaxAcks)
@@ -199,7 +200,7 @@ func (c *messageCommands) showMessages(list []messages.Message, left int) error 
 	}})
 }
 
-// saying is what a message says, in one line: its text when that is all.
+// saying returns the content of a message in one line: its text if that is all.
 func saying(m messages.Message) string {
 	var fields map[string]json.RawMessage
 	var text string
@@ -230,7 +231,7 @@ func newMessageWatch(c *messageCommands) *cobra.Command {
 const (
 	// tailWait is how long one request of a watch waits.
 	tailWait = 30 * time.Second
-	// tailAgain is how long a watch rests when no node answers.
+	// tailAgain is the pause of a watch while no node answers.
 	tailAgain = time.Second
 )
 
@@ -245,7 +246,7 @@ func (c *messageCommands) watchInbox(ctx context.Context, o readOptions) error {
 	}
 	defer cancel()
 	err = c.with(ctx, staying, func(s session) error { return c.tail(limited, s, who, o) })
-	over := limited.Err() != nil || o.timeout > 0 && fault.Has(err, fault.Timeout) // the node may be the first to notice
+	over := limited.Err() != nil || o.timeout > 0 && fault.Has(err, fault.Timeout) // the node may notice the timeout first
 	if !over || ctx.Err() != nil {
 		return err
 	}
@@ -255,7 +256,7 @@ func (c *messageCommands) watchInbox(ctx context.Context, o readOptions) error {
 	return nil
 }
 
-// tail shows messages until ctx ends or there were enough. A node that is restarted is found again.
+// tail shows messages until ctx ends or enough were shown. It reconnects to a restarted node.
 func (c *messageCommands) tail(ctx context.Context, s session, who messages.Delegation, o readOptions) error {
 	q := o.query()
 	q.InOrder, q.Limit, q.Wait = true, messages.MaxPage, tailWait
@@ -295,7 +296,7 @@ func (c *messageCommands) tail(ctx context.Context, s session, who messages.Dele
 	return nil
 }
 
-// limitTo is how many of n are still wanted.
+// limitTo returns how many of n messages are still wanted.
 func limitTo(n, count, shown int) int {
 	if count == 0 {
 		return n
@@ -303,7 +304,7 @@ func limitTo(n, count, shown int) int {
 	return min(n, count-shown)
 }
 
-// showMessage shows one message in a line.
+// showMessage shows one message in one line.
 func (c *messageCommands) showMessage(m messages.Message) error {
 	switch c.cfg.Output {
 	case "json", "jsonl":

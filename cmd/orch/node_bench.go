@@ -46,7 +46,7 @@ Rows: ` + strings.Join(bench.IDs(), " ") + `.`,
 	f.BoolVar(&o.quick, "quick", false, "single short runs, large stores at 1/50 of their size")
 	f.StringVar(&o.file, "report", "", "also write the report as JSON into this file")
 	f.StringVar(&o.role, "role", "", "what this process does for a benchmark that is another process")
-	_ = f.MarkHidden("role") // the flag exists: it was just defined
+	_ = f.MarkHidden("role") // the flag was just defined
 	return cmd
 }
 
@@ -73,7 +73,7 @@ func (c *nodeCommands) bench(ctx context.Context, o benchOptions) error {
 	if o.file != "" {
 		err = errors.Join(err, writeReport(o.file, report))
 	}
-	// What was measured until an interrupt counts, too.
+	// Results up to an interrupt count as well.
 	return errors.Join(err, c.emit(view{data: report, text: func(w io.Writer) error { return bench.Print(w, report) }}))
 }
 
@@ -86,7 +86,7 @@ func writeReport(file string, report bench.Report) error {
 	return writeJSON(f, report)
 }
 
-// splitList splits the value of a flag at commas; nil when it is empty.
+// splitList splits the value of a flag at commas; nil if it is empty.
 func splitList(text string) []string {
 	if text == "" {
 		return nil

@@ -64,16 +64,16 @@ func orDash(epoch uint64) string {
 	return strconv.FormatUint(epoch, 10)
 }
 
-// nodeName tells nodes apart for people.
+// nodeName returns a readable name that distinguishes nodes.
 func nodeName(n election.View) string { return n.Host + ":" + strconv.Itoa(n.PID) }
 
-// clusterFindings says who the nodes of a cluster are.
+// clusterFindings lists the nodes of a cluster.
 func clusterFindings(ctx context.Context, s session) []finding {
 	const part = "cluster"
 	var reply node.NodesReply
 	err := s.Ask(ctx, bus.NodesPrefix+".members", struct{}{}, &reply)
 	switch {
-	case fault.Has(err, fault.Unavailable), err == nil && !reply.Cluster: // a node of an earlier version, or one that is alone
+	case fault.Has(err, fault.Unavailable), err == nil && !reply.Cluster: // a node of an earlier version, or without a cluster
 		return nil
 	case err != nil:
 		return []finding{failed(part, err, "see the log of the node")}

@@ -55,7 +55,7 @@ func (c *nodeCommands) serve(ctx context.Context) error {
 	return stopped(ctx, err)
 }
 
-// durability is that of the log, which an external server tells nobody.
+// durability returns the durability of the log for display. An external server does not report it.
 func (c *nodeCommands) durability() string {
 	if c.cfg.NATS != "" {
 		return string(bus.Unknown)
@@ -81,7 +81,7 @@ the worker at once.`,
 	return cmd
 }
 
-// stopped returns nil when a service ended because it was asked to.
+// stopped returns nil if a service ended because ctx did.
 func stopped(ctx context.Context, err error) error {
 	if ctx.Err() != nil && fault.Has(err, fault.Cancelled) {
 		return nil

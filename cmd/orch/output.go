@@ -11,7 +11,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// view is what a command has to say, in every form of output.
+// view is the output of a command in every format.
 type view struct {
 	// data is the JSON document.
 	data any
@@ -19,11 +19,11 @@ type view struct {
 	rows []any
 	// names are the lines of -o name.
 	names []string
-	// text writes the form for people.
+	// text writes the format for people.
 	text func(w io.Writer) error
 }
 
-// emit writes a view to stdout in the form the user asked for.
+// emit writes a view to stdout in the selected format.
 func (e *env) emit(v view) error {
 	switch e.cfg.Output {
 	case "json":
@@ -45,7 +45,7 @@ func (e *env) emit(v view) error {
 	}
 }
 
-// rowsOf turns a list into the rows of a view; it is never nil.
+// rowsOf converts a list to the rows of a view; it is never nil.
 func rowsOf[T any](items []T) []any {
 	rows := make([]any, len(items))
 	for i, item := range items {
@@ -80,7 +80,7 @@ func writeJSON(w io.Writer, v any) error {
 	return err
 }
 
-// teller returns a function that shows progress on a terminal, in one line; "" takes it away.
+// teller returns a function that shows progress in one line on a terminal; "" removes it.
 func (e *env) teller() func(text string) {
 	shown := e.errTTY && e.cfg.Output == "text"
 	return func(text string) {
@@ -90,8 +90,8 @@ func (e *env) teller() func(text string) {
 	}
 }
 
-// confirm shows text on stderr and asks. CANCELLED when the answer is no; INVALID_PARAMS, with how to look at it, when
-// nobody can answer.
+// confirm shows a text on stderr and asks a question. It returns CANCELLED if the answer is no. If nobody can answer, it
+// returns INVALID_PARAMS with a hint how to look at the text.
 func (e *env) confirm(ctx context.Context, text, question, look string) error {
 	if !e.inTTY || !e.errTTY {
 		return fault.New(fault.InvalidParams, "there is no terminal to ask on").WithHint("%s, then pass --yes", look)
@@ -100,8 +100,8 @@ func (e *env) confirm(ctx context.Context, text, question, look string) error {
 		return fault.New(fault.Internal, "asking: %w", err)
 	}
 	answer := make(chan string, 1)
-	go func() { // a read cannot be ended; it ends with the process
-		line, _ := bufio.NewReader(e.in).ReadString('\n') // no line is a no
+	go func() { // a read cannot be cancelled; it ends with the process
+		line, _ := bufio.NewReader(e.in).ReadString('\n') // no line means no
 		answer <- strings.ToLower(strings.TrimSpace(line))
 	}()
 	select {

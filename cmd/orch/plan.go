@@ -43,12 +43,12 @@ func newPlanValidate(c *planCommands) *cobra.Command {
 	}
 }
 
-// validation is what `orch plan validate` says of one good plan.
+// validation is the output of `orch plan validate` for one valid plan.
 type validation struct {
 	File  string `json:"file"`
 	Name  string `json:"name"`
 	Steps int    `json:"steps"`
-	// Warnings are what is allowed but likely not meant.
+	// Warnings are allowed but probably unintended parts of the plan.
 	Warnings []plan.Problem `json:"warnings,omitempty"`
 }
 
@@ -135,14 +135,14 @@ func newPlanNew(c *planCommands) *cobra.Command {
 	return cmd
 }
 
-// newPlanFile writes the skeleton to stdout, or to a file that does not exist yet.
+// newPlanFile writes the skeleton to stdout, or to a file that must not exist yet.
 func (c *planCommands) newPlanFile(args []string, name string) error {
 	text := plan.Skeleton(name)
 	if len(args) == 0 || args[0] == stdinName {
 		_, err := c.out.Write(text)
 		return err
 	}
-	f, err := os.OpenFile(c.path(args[0]), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // a plan is no secret
+	f, err := os.OpenFile(c.path(args[0]), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // a plan is not secret
 	if errors.Is(err, fs.ErrExist) {
 		return fault.New(fault.Conflict, "%s exists already", args[0]).WithHint("choose another name, or remove it first")
 	}
@@ -220,7 +220,7 @@ type previewStep struct {
 	Effect  plan.Effect `json:"effect,omitempty"`
 	Needs   []string    `json:"needs,omitempty"`
 	If      string      `json:"if,omitempty"`
-	// Case is the case of a switch that the step is in, as SWITCH:CASE.
+	// Case is the switch case that the step belongs to, as SWITCH:CASE.
 	Case string        `json:"case,omitempty"`
 	Do   []previewStep `json:"do,omitempty"`
 }

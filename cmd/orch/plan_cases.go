@@ -13,7 +13,7 @@ import (
 	"github.com/orch-dev/orch/plantest"
 )
 
-// This file holds `orch plan test`.
+// This file implements `orch plan test`.
 
 func newPlanTest(c *planCommands) *cobra.Command {
 	return &cobra.Command{
@@ -25,7 +25,7 @@ func newPlanTest(c *planCommands) *cobra.Command {
 	}
 }
 
-// testedCase is one case in the answer of `orch plan test`.
+// testedCase is the result of one case of `orch plan test`.
 type testedCase struct {
 	File string `json:"file"`
 	plantest.Outcome
@@ -94,7 +94,7 @@ func (c *planCommands) testPlan(ctx context.Context, file string) ([]plantest.Ou
 	return all, nil
 }
 
-// testedLines say how the cases have ended, and what was expected of those that failed.
+// testedLines shows the results of the cases, and what was expected of those that failed.
 func testedLines(cases []testedCase) []string {
 	var lines []string
 	for _, c := range cases {

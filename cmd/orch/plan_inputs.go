@@ -27,7 +27,7 @@ func (l *planLoader) inputsFile(name string) (values, error) {
 	return v, nil
 }
 
-// planInputs returns the checked inputs for a plan: what was given, defaults, and paths made absolute.
+// planInputs returns the checked inputs for a plan: arguments, defaults, and paths made absolute.
 func (l *planLoader) planInputs(p *plan.Plan, args []string, file string) (json.RawMessage, error) {
 	schema := readSchema(p.Inputs)
 	all := values{}
@@ -100,7 +100,7 @@ func (l *planLoader) absolutePath(value json.RawMessage) json.RawMessage {
 	return asText(filepath.Clean(l.path(path)))
 }
 
-// toolArgs returns the checked arguments for a call of a tool; paths are made absolute.
+// toolArgs returns the checked arguments for a call of a tool, with absolute paths.
 func (l *planLoader) toolArgs(t tools.Tool, args []string) (json.RawMessage, error) {
 	given, err := pairs(args, readSchema(t.InputSchema()), "argument", asJSON)
 	if err != nil {

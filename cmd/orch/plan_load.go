@@ -19,7 +19,7 @@ func (l *planLoader) loadPlan(ctx context.Context, name string) (*plan.Plan, err
 	return l.parsePlan(ctx, name, func(p plan.Problem) { l.note("warning: %s", p) })
 }
 
-// parsePlan reads and checks a plan file. warn is told of what is allowed but likely not meant.
+// parsePlan reads and checks a plan file. It calls warn for parts that are allowed but probably unintended.
 func (l *planLoader) parsePlan(ctx context.Context, name string, warn func(plan.Problem)) (*plan.Plan, error) {
 	src, err := l.read(name, plan.MaxSource)
 	if err != nil {
@@ -33,7 +33,7 @@ func (l *planLoader) parsePlan(ctx context.Context, name string, warn func(plan.
 	return plan.Parse(name, src, options)
 }
 
-// planOptions lets the check of a plan see files and tools.
+// planOptions returns the files and tools for checking a plan.
 func (l *planLoader) planOptions(ctx context.Context) plan.Options {
 	return plan.Options{
 		ReadFile: func(path string) ([]byte, error) { return l.read(path, plan.MaxSource) },

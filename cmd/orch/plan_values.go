@@ -11,14 +11,14 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// maxInputs bounds a file of inputs, in bytes.
+// maxInputs limits a file of inputs, in bytes.
 const maxInputs = 8 << 20
 
 // values are named JSON values.
 type values map[string]json.RawMessage
 
-// pairs reads arguments "name=value" and "name:=json". A value gets the type that the schema gives its
-// name; where it says nothing, guess decides.
+// pairs parses arguments "name=value" and "name:=json". A value gets the type that the schema has for its name; without one,
+// guess decides.
 func pairs(args []string, schema inputSchema, flag string, guess func(string) json.RawMessage) (values, error) {
 	v := values{}
 	for _, arg := range args {
@@ -52,7 +52,7 @@ func pairs(args []string, schema inputSchema, flag string, guess func(string) js
 	return v, nil
 }
 
-// typed reads text as the first of the types that fits.
+// typed parses text as the first of the property's types that matches.
 func (p property) typed(name, text string) (json.RawMessage, error) {
 	if slices.Contains(p.Type, "string") {
 		return asText(text), nil
@@ -68,7 +68,7 @@ func (p property) typed(name, text string) (json.RawMessage, error) {
 	return nil, e
 }
 
-// parseJSON reads the JSON of a flag ("--payload"), or of an argument name:=json.
+// parseJSON parses the JSON of a flag ("--payload"), or of an argument name:=json.
 func parseJSON(name, text string) (json.RawMessage, error) {
 	if !json.Valid([]byte(text)) {
 		return nil, fault.New(fault.InvalidFormat, "%q is no valid JSON", text).WithField(name).
@@ -77,7 +77,7 @@ func parseJSON(name, text string) (json.RawMessage, error) {
 	return json.RawMessage(text), nil
 }
 
-// quoted is how JSON is written for the shell.
+// quoted says how JSON is quoted for the shell.
 func quoted(name string) string {
 	const value = `{"key": "value"}'`
 	if strings.HasPrefix(name, "--") {
@@ -111,12 +111,12 @@ func isType(raw json.RawMessage, typ string) bool {
 func asText(text string) json.RawMessage {
 	raw, err := json.Marshal(text)
 	if err != nil {
-		return json.RawMessage(`""`) // cannot happen: every string has a form in JSON
+		return json.RawMessage(`""`) // cannot happen: every string can be encoded
 	}
 	return raw
 }
 
-// asJSON returns text as it is when it is JSON, else as a string.
+// asJSON returns text unchanged if it is JSON, else as a JSON string.
 func asJSON(text string) json.RawMessage {
 	if json.Valid([]byte(text)) && strings.TrimSpace(text) != "" {
 		return json.RawMessage(text)
@@ -124,7 +124,7 @@ func asJSON(text string) json.RawMessage {
 	return asText(text)
 }
 
-// jsonPlace turns an error of the JSON reader into one with file:line:col.
+// jsonPlace converts an error of the JSON decoder to one with file:line:col.
 func jsonPlace(name string, src []byte, err error) error {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError

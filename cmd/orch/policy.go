@@ -60,7 +60,7 @@ the URLs among the arguments; arguments of 64 KiB and more are not judged.`,
 	return cmd
 }
 
-// policySetting is the name of the setting, and of its flag.
+// policySetting is the name of the setting and of its flag.
 const policySetting = "policy"
 
 // policyTest are the flags of `orch policy test`.
@@ -69,7 +69,7 @@ type policyTest struct {
 	examples    bool
 }
 
-// shownPolicy is what `orch policy show` says.
+// shownPolicy is the output of `orch policy show`.
 type shownPolicy struct {
 	*policy.Rules
 
@@ -107,7 +107,7 @@ func (c *policyCommands) showPolicy() error {
 	return c.emit(v)
 }
 
-// criteriaLine says in one line what a rule matches.
+// criteriaLine describes in one line what a rule matches.
 func criteriaLine(r policy.Rule) string {
 	effects := make([]string, len(r.Effects))
 	for i, e := range r.Effects {
@@ -133,10 +133,10 @@ func criteriaLine(r policy.Rule) string {
 	return strings.Join(parts, "; ")
 }
 
-// policyPair are the policy in effect and the one that is tested.
+// policyPair is the policy in effect and the one that is tested.
 type policyPair struct{ before, after *policy.Policy }
 
-// policyReport is what `orch policy test` found.
+// policyReport is the result of `orch policy test`.
 type policyReport struct {
 	File     string         `json:"file"`
 	Rules    int            `json:"rules"`
@@ -174,7 +174,7 @@ func (c *policyCommands) testPolicy(ctx context.Context, file string, o policyTe
 	return failed
 }
 
-// judge makes a policy of a file; an empty path is none.
+// judge creates a policy from a file; an empty path is a policy without rules.
 func (c *policyCommands) judge(path string) (*policy.Policy, *policy.Rules, error) {
 	rules, err := node.ReadRules(path)
 	if err != nil {
@@ -188,7 +188,7 @@ func (c *policyCommands) judge(path string) (*policy.Policy, *policy.Rules, erro
 	return p, rules, err
 }
 
-// strangeTools returns the patterns of tools that fit none.
+// strangeTools returns the tool patterns that match no tool.
 func strangeTools(rules *policy.Rules, names []string) []string {
 	var strange []string
 	for _, r := range rules.List {
@@ -244,7 +244,7 @@ func (c *policyCommands) exampleTable(w io.Writer, tried []policy.Tried) error {
 	return table.Write(w, c.width())
 }
 
-// addPolicy adds the flag of the setting, which otherwise is one of nodes.
+// addPolicy adds the flag of the setting, which otherwise only nodes have.
 func addPolicy(cmd *cobra.Command) {
 	addSome(cmd.Flags(), false, func(k config.Key) bool { return k.Name == policySetting })
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// pastReport is what a policy file would do to past calls.
+// pastReport is what a policy file would change for past calls.
 type pastReport struct {
 	Tasks int `json:"tasks"`
 	Calls int `json:"calls"`
@@ -24,11 +24,11 @@ type pastReport struct {
 	Unjudged int `json:"unjudged"`
 	Denied   int `json:"denied"`
 	Asked    int `json:"asked"`
-	// Changed holds the calls that would now be denied or asked for, the newest first.
+	// Changed holds the calls that would now be denied or need approval, the newest first.
 	Changed []pastCall `json:"changed"`
 }
 
-// pastCall is a past call that a policy file judges more strictly.
+// pastCall is a past call that a policy file treats more strictly.
 type pastCall struct {
 	Task   events.TaskID  `json:"task"`
 	Step   string         `json:"step"`
@@ -39,22 +39,22 @@ type pastCall struct {
 	After  policy.Verdict `json:"after"`
 }
 
-// shownPast bounds the list for people.
+// shownPast limits the list for people.
 const shownPast = 50
 
-// pastReader judges the calls of the log.
+// pastReader applies policies to the calls in the log.
 type pastReader struct {
 	session   session
 	policies  policyPair
 	catalogue *tools.Catalogue
 	since     time.Time
-	// agents remembers who submitted tasks.
+	// agents caches who submitted tasks.
 	agents map[events.TaskID]string
 	report pastReport
 }
 
-// past judges the calls of the log. The node, if one has to be started for that, starts without a policy file: it
-// runs no calls.
+// past applies policies to the calls in the log. If a node has to be started for that, it starts without a policy file, because
+// it runs no calls.
 func (c *policyCommands) past(ctx context.Context, j policyPair, catalogue *tools.Catalogue, o policyTest) (*pastReport, error) {
 	since, err := moment("--since", o.since, c.now())
 	if err != nil {
@@ -78,7 +78,7 @@ func (c *policyCommands) past(ctx context.Context, j policyPair, catalogue *tool
 	return &r.report, err
 }
 
-// all judges the calls of every task that changed since then.
+// all reads every task that has changed within the selected time.
 func (r *pastReader) all(ctx context.Context) error {
 	request := api.ListRequest{Since: r.since, Limit: 1000}
 	for {
@@ -97,7 +97,7 @@ func (r *pastReader) all(ctx context.Context) error {
 	}
 }
 
-// task judges the calls of a task, each once however often it was tried.
+// task reads the calls of a task, each once however often it was tried.
 func (r *pastReader) task(ctx context.Context, id events.TaskID) error {
 	r.report.Tasks++
 	agent, err := r.agent(ctx, id)
@@ -121,7 +121,7 @@ func (r *pastReader) task(ctx context.Context, id events.TaskID) error {
 	return nil
 }
 
-// agent finds who submitted a task, or the first of its parents.
+// agent returns who submitted a task, or its topmost parent.
 func (r *pastReader) agent(ctx context.Context, id events.TaskID) (string, error) {
 	if agent, ok := r.agents[id]; ok {
 		return agent, nil

@@ -25,27 +25,27 @@ import (
 	"github.com/orch-dev/orch/tools/builtin"
 )
 
-// processNodes reaches nodes from this process, and runs them in it.
+// processNodes implements nodes: it connects to running nodes, and runs nodes in this process.
 type processNodes struct {
-	// logs takes the log of a node or worker inside this process.
+	// logs receives the log of a node or worker in this process.
 	logs io.Writer
-	// extra are tools beside the built-in ones.
+	// extra are tools besides the built-in ones.
 	extra []tools.Tool
-	// catalogue is made when it is first needed, once.
+	// catalogue is created once, when it is first needed.
 	catalogue func() (*tools.Catalogue, error)
 }
 
-// newProcessNodes returns the nodes of this process, which have extra tools beside the built-in ones.
+// newProcessNodes returns the nodes of this process, with extra tools.
 func newProcessNodes(logs io.Writer, extra ...tools.Tool) processNodes {
 	return processNodes{logs: logs, extra: extra, catalogue: sync.OnceValues(func() (*tools.Catalogue, error) {
 		return tools.New(append(builtin.All(builtin.Config{}), extra...)...)
 	})}
 }
 
-// noWorker is the concurrency of a node that only answers.
+// noWorker is the concurrency of a node without a worker.
 const noWorker = -1
 
-// replicas is on how many servers the streams are: the embedded one is alone.
+// replicas returns how many servers store the streams: one for the embedded server.
 func replicas(cfg config.Config) int {
 	if cfg.NATS == "" {
 		return 1
@@ -53,7 +53,7 @@ func replicas(cfg config.Config) int {
 	return cfg.Replicas
 }
 
-// config turns settings into those of a node.
+// config converts settings to the configuration of a node.
 func (p processNodes) config(cfg config.Config, m mode) node.Config {
 	c := node.Config{
 		DataDir: cfg.DataDir, Root: cfg.Root, Paused: cfg.Paused, Operator: bus.OwnerOf(cfg.DataDir),
@@ -91,10 +91,10 @@ func (p processNodes) config(cfg config.Config, m mode) node.Config {
 	return c
 }
 
-// days is a setting in days.
+// days converts a setting in days.
 func days(n int) time.Duration { return time.Duration(n) * 24 * time.Hour }
 
-// servers are the MCP servers of others that a node uses.
+// servers returns the configuration of the external MCP servers of a node.
 func servers(cfg config.Config, m mode) node.Servers {
 	s := node.Servers{Home: cfg.Home, Workspace: cfg.Root, Still: !cfg.MCPHotReload}
 	if cfg.MCPProject {
@@ -128,7 +128,7 @@ func (p processNodes) Dial(ctx context.Context, cfg config.Config) (session, err
 	return remote{r}, nil
 }
 
-// Open implements nodes. When another process starts a node at the same moment, that one is used.
+// Open implements nodes. If another process starts a node at the same moment, it uses that node.
 func (p processNodes) Open(ctx context.Context, cfg config.Config, m mode) (session, error) {
 	s, err := p.Dial(ctx, cfg)
 	if !fault.Has(err, fault.Unavailable) || cfg.Server != "" || cfg.IdentityToken != "" {
@@ -147,7 +147,7 @@ func (p processNodes) Open(ctx context.Context, cfg config.Config, m mode) (sess
 // start starts a node in this process.
 func (p processNodes) start(ctx context.Context, cfg config.Config, m mode) (session, error) {
 	c := p.config(cfg, m)
-	c.NotifyTo = slices.DeleteFunc(slices.Clone(c.NotifyTo), func(name string) bool { return name == "log" }) // the command says it
+	c.NotifyTo = slices.DeleteFunc(slices.Clone(c.NotifyTo), func(name string) bool { return name == "log" }) // the command shows these notices itself
 	c.Guest = cmp.Or(cfg.Command, "orch")
 	c.HandedOver = func() { _, _ = fmt.Fprintln(p.logs, "another node takes over; this command goes on as its client") }
 	n, err := node.Start(ctx, c)
@@ -157,13 +157,13 @@ func (p processNodes) start(ctx context.Context, cfg config.Config, m mode) (ses
 	return embedded{n.API(), n.Agents(), n}, nil
 }
 
-// noHands says that who is to execute calls may not execute one.
+// noHands is the error for a concurrency of zero where calls must be executed.
 func noHands(who string) *fault.Error {
 	return fault.New(fault.ValidationError, "%s can do nothing with 0 calls at the same time", who).WithField("concurrency")
 }
 
-// redial waits a moment for a node that another process is starting, or for the end of that process; conflict
-// is the error when neither comes.
+// redial waits a moment for a node that another process is starting, or for the end of that process. It returns conflict if
+// neither happens.
 func (p processNodes) redial(ctx context.Context, cfg config.Config, m mode, conflict error) (session, error) {
 	const between, patience = 100 * time.Millisecond, 5 * time.Second
 	limit := time.NewTimer(patience)
@@ -196,10 +196,10 @@ func (p processNodes) Serve(ctx context.Context, cfg config.Config, waits func(b
 	return node.Serve(ctx, c, stopTime, waits, ready)
 }
 
-// usualFace is where a node speaks MCP when nobody says.
+// usualFace is the default address of the MCP face.
 const usualFace = "127.0.0.1:7424"
 
-// faceAddress is where to speak MCP, and whether the node does without when something else is there.
+// faceAddress returns the address of the MCP face, and whether the node starts without it if the address is in use.
 func faceAddress(setting string) (address string, optional bool) {
 	switch setting {
 	case "auto":
@@ -232,8 +232,8 @@ func (p processNodes) Work(ctx context.Context, cfg config.Config) error {
 	return node.RunWorker(ctx, c)
 }
 
-// Verify implements nodes. A running node checks its own store; without one this process does, and
-// begins with the files: no node starts on damaged ones.
+// Verify implements nodes. A running node checks its own store. Without one, this process does, and checks the files first: no
+// node starts on damaged ones.
 func (p processNodes) Verify(ctx context.Context, cfg config.Config, progress func(done, total uint64)) (verifyResult, error) {
 	idle, err := p.inspectIdle(ctx, cfg)
 	if err != nil || idle.Found > 0 {
@@ -249,13 +249,13 @@ func (p processNodes) Verify(ctx context.Context, cfg config.Config, progress fu
 		}
 		return err
 	})
-	if before, ok := idle.Report.(bus.Report); ok { // what the start has mended since
+	if before, ok := idle.Report.(bus.Report); ok { // what the start has repaired since
 		report.Mended = append(before.Mended, report.Mended...)
 	}
 	return verifyResultOf(report), err
 }
 
-// inspectIdle inspects the data directory when no node runs on it.
+// inspectIdle inspects the data directory while no node runs on it.
 func (p processNodes) inspectIdle(ctx context.Context, cfg config.Config) (verifyResult, error) {
 	s, err := p.Dial(ctx, cfg)
 	if err == nil {
@@ -267,7 +267,7 @@ func (p processNodes) inspectIdle(ctx context.Context, cfg config.Config) (verif
 	return p.Inspect(ctx, cfg)
 }
 
-// Inspect implements nodes. The files of an external server are not here.
+// Inspect implements nodes. It cannot check the files of an external server.
 func (p processNodes) Inspect(ctx context.Context, cfg config.Config) (verifyResult, error) {
 	if cfg.NATS != "" || cfg.Server != "" {
 		return verifyResult{}, nil
@@ -296,7 +296,7 @@ func verifyResultOf(r bus.Report) verifyResult {
 	return v
 }
 
-// use opens a session for the length of fn.
+// use opens a session, calls fn, and closes the session.
 func (p processNodes) use(ctx context.Context, cfg config.Config, fn func(session) error) error {
 	s, err := p.Open(ctx, cfg, idle)
 	if err != nil {
@@ -361,7 +361,7 @@ func (p processNodes) Tokens(ctx context.Context, cfg config.Config, do func(bus
 	})
 }
 
-// actingTokens makes and revokes tokens in the name of who asks.
+// actingTokens creates and revokes tokens in the name of the user.
 type actingTokens struct {
 	bus.TokenStore
 
@@ -387,7 +387,7 @@ func (p processNodes) Restore(ctx context.Context, cfg config.Config, file strin
 	})
 	return backupReport{
 		File: file, DataDir: cfg.DataDir, Bytes: r.Manifest.Bytes, Aside: r.Aside,
-		Tasks: int(r.Report.Tasks), Commits: int(r.Report.Live + r.Report.Archived), //nolint:gosec // nobody counts that far
+		Tasks: int(r.Report.Tasks), Commits: int(r.Report.Live + r.Report.Archived), //nolint:gosec // counts do not overflow
 	}, err
 }
 

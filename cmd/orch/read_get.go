@@ -33,7 +33,7 @@ func (c *readCommands) get(ctx context.Context, text string) error {
 	})
 }
 
-// whole is a text of others with its lines.
+// whole returns the lines of a text from outside, escaped.
 func whole(text string) []string {
 	return strings.Split(strings.ReplaceAll(screen.EscapeLines(strings.TrimSpace(text)), "\n", "\n  "), "\n")
 }

@@ -63,7 +63,7 @@ func (c *readCommands) showCommits(id events.TaskID, commits []api.CommitView) e
 	}})
 }
 
-// lines writes a commit as one line an event.
+// lines formats a commit, one line per event.
 func (a *attempts) lines(c api.CommitView) []string {
 	lines := make([]string, len(c.Events))
 	for i, e := range c.Events {

@@ -146,7 +146,7 @@ func created(t api.Summary) time.Time {
 	return t.CreatedAt
 }
 
-// labels reads key=value pairs.
+// labels parses key=value pairs.
 func labels(pairs []string) (map[string]string, error) {
 	if len(pairs) == 0 {
 		return nil, nil
@@ -162,7 +162,7 @@ func labels(pairs []string) (map[string]string, error) {
 	return m, nil
 }
 
-// moment reads an age such as 2h or 3d, a date, or a time; "" is the zero time.
+// moment parses an age such as 2h or 3d, a date, or a time; "" is the zero time.
 func moment(field, text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -179,7 +179,7 @@ func moment(field, text string, now time.Time) (time.Time, error) {
 		WithHint("write it as 2h, 3d, 2026-01-31 or 2026-01-31T12:00:00Z")
 }
 
-// span reads a duration; besides the units of Go it knows days.
+// span parses a duration. In addition to the units of Go, it knows days.
 func span(text string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		d, err := time.ParseDuration(days + "h")

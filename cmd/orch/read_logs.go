@@ -60,7 +60,7 @@ func (c *readCommands) logs(ctx context.Context, text string, o logsOptions) err
 	})
 }
 
-// follow writes what comes until the task is over.
+// follow writes new entries until the task has ended.
 func (l *logBuilder) follow(ctx context.Context, f *follower) error {
 	shown := callOutput{log: l}
 	for {
@@ -92,12 +92,12 @@ type logEntry struct {
 	Message string             `json:"message"`
 }
 
-// line writes the entry so that no message can look like a second entry (S0-151).
+// line formats the entry so that no message can look like a second entry (S0-151).
 func (e logEntry) line() string {
 	return fmt.Sprintf("[%s] [%s] [%s] %s", stamp(e.At), e.State, screen.Escape(e.Level), screen.Escape(e.Message))
 }
 
-// logBuilder turns commits into entries; it follows the state of the task.
+// logBuilder converts commits to entries. It tracks the state of the task.
 type logBuilder struct {
 	env   *env
 	state statemachine.State
@@ -145,7 +145,7 @@ func (l *logBuilder) remember(r *events.Ready) {
 	l.tools[r.Step] = r.Tool
 }
 
-// entry returns the line for an event that belongs in the log: messages, calls and their results.
+// entry returns the entry for an event that belongs in the log: messages, calls and their results.
 func (l *logBuilder) entry(at time.Time, e events.Event) (logEntry, bool) {
 	line := func(level, step, format string, args ...any) (logEntry, bool) {
 		return logEntry{At: at, State: l.state, Level: level, Step: step, Message: fmt.Sprintf(format, args...)}, true

@@ -8,16 +8,16 @@ import (
 	"github.com/orch-dev/orch/events"
 )
 
-// callOutput shows what the programs of running calls write, below the log of their task.
+// callOutput shows the output of running calls between the log entries of their task.
 type callOutput struct {
 	log *logBuilder
-	// waiting are the pieces that were not written yet, in order.
+	// waiting are the pieces that are not written yet, in order.
 	waiting []api.Output
-	// ends are where the last piece of each attempt has ended.
+	// ends are the offsets at which the last piece of each attempt ended.
 	ends map[string]int64
 }
 
-// beforeEnd writes the output of the calls that a commit ends: it comes before their results.
+// beforeEnd writes the output of the calls that a commit ends, before their results.
 func (o *callOutput) beforeEnd(c api.CommitView) error {
 	for _, e := range c.Events {
 		var step string
@@ -38,7 +38,7 @@ func (o *callOutput) beforeEnd(c api.CommitView) error {
 	return nil
 }
 
-// rest writes what is left.
+// rest writes the remaining pieces.
 func (o *callOutput) rest() error { return o.write(func(api.Output) bool { return true }) }
 
 func (o *callOutput) write(of func(api.Output) bool) error {
@@ -77,7 +77,7 @@ func (o *callOutput) piece(p api.Output) error {
 
 func (o *callOutput) line(step, text string) error {
 	if i := strings.LastIndexByte(strings.TrimSuffix(text, "\r"), '\r'); i >= 0 {
-		text = text[i+1:] // a line that was written over
+		text = text[i+1:] // a line that was overwritten
 	}
 	return o.log.write(logEntry{At: o.log.env.now(), State: o.log.state, Level: "OUTPUT", Step: step, Message: step + ": " + text})
 }

@@ -20,7 +20,7 @@ type queueOptions struct {
 	limit                         int
 }
 
-// anyAgentName stands for an agent that is asked about by its role or capabilities alone; no agent has such a name.
+// anyAgentName selects by role or capabilities alone. No agent has this name.
 const anyAgentName = "*"
 
 func newQueue(c *readCommands) *cobra.Command {

@@ -15,7 +15,7 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// maxFamily bounds the tasks of `orch tree`.
+// maxFamily limits the tasks of `orch tree`.
 const maxFamily = 1000
 
 func newTree(c *readCommands) *cobra.Command {
@@ -39,7 +39,7 @@ type relative struct {
 	ID    events.TaskID      `json:"id"`
 	Name  string             `json:"name"`
 	State statemachine.State `json:"state"`
-	// Step is the step of the task above that it is for, By who submitted it, Agent the type of a child task.
+	// Step is the step of the parent that the task is for, By who submitted it, Agent the agent type of a child task.
 	Step  string `json:"step,omitempty"`
 	By    string `json:"by,omitempty"`
 	Agent string `json:"agent,omitempty"`
@@ -50,11 +50,11 @@ type relative struct {
 	Reason    string        `json:"reason,omitempty"`
 	Calls     []agentCall   `json:"calls,omitempty"`
 	Tasks     []*relative   `json:"tasks,omitempty"`
-	// Left counts the tasks of the whole tree that are not shown; the uppermost task has it.
+	// Left counts the tasks of the whole tree that are not shown. It is set in the topmost task.
 	Left int `json:"left,omitempty"`
 }
 
-// agentCall is a call of a task that is for agents.
+// agentCall is a call for agents of a task.
 type agentCall struct {
 	Step     string                 `json:"step"`
 	Title    string                 `json:"title,omitempty"`
@@ -112,7 +112,7 @@ func (c *readCommands) relativeOf(t api.TaskView) *relative {
 	return r
 }
 
-// ids are those of a task and of all below it.
+// ids appends the ids of a task and of all tasks below.
 func (r *relative) ids(all []string) []string {
 	all = append(all, string(r.ID))
 	for _, t := range r.Tasks {
@@ -124,7 +124,7 @@ func (r *relative) ids(all []string) []string {
 // familyRenderer draws the tree that tasks form.
 type familyRenderer struct{ treeRenderer }
 
-// lines are those of a task and of all below it: its calls of agents, each with the tasks that are for it, then other tasks.
+// lines draws a task and all tasks below: its agent calls, each with the tasks that are for it, then other tasks.
 func (d familyRenderer) lines(r *relative, indent string) []string {
 	lines := []string{indent + d.head(r)}
 	shown := map[string]bool{}
@@ -147,7 +147,7 @@ func (d familyRenderer) tasks(r *relative, indent string, which func(*relative) 
 	return lines
 }
 
-// head is the line of a task.
+// head returns the line of a task.
 func (d familyRenderer) head(r *relative) string {
 	parts := []string{d.state(r.State), d.style.Bold(screen.Escape(r.Name)), d.style.Dim(string(r.ID)), screen.Duration(r.Duration)}
 	if r.Agent != "" {
@@ -162,7 +162,7 @@ func (d familyRenderer) head(r *relative) string {
 	return strings.Join(parts, "  ")
 }
 
-// call is the line of a call of agents.
+// call returns the line of an agent call.
 func (d familyRenderer) call(c agentCall) string {
 	parts := []string{d.mark(c.State) + " " + screen.Escape(c.Step)}
 	if c.Agent != "" {
@@ -179,7 +179,7 @@ func (d familyRenderer) call(c agentCall) string {
 	return strings.Join(parts, "  ")
 }
 
-// family puts the tasks of a tree together.
+// family builds the tree from the tasks of a list.
 func (c *readCommands) family(ctx context.Context, s session, reply api.ListReply) (*relative, error) {
 	known := map[events.TaskID]*relative{}
 	var root *relative

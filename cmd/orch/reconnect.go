@@ -14,35 +14,35 @@ import (
 	"github.com/orch-dev/orch/internal/config"
 )
 
-// reconnectingSession is a session that outlives the node it speaks to: when that is gone, the next one is found, or started in
-// this process. A client of MCP stays for days; the node of another client, or that of orch serve, may not.
+// reconnectingSession is a session that outlives its node. If the node is gone, it connects to the next one, or starts one in
+// this process. An MCP client stays for days; the node of another client, or that of orch serve, may not.
 type reconnectingSession struct {
 	api.Client
 
-	// reopen finds or starts another node; one that it starts lives until the session is closed.
+	// reopen connects to or starts another node. A node that it starts lives until the session is closed.
 	reopen func() (session, error)
-	// now tells the time for new ids.
+	// now returns the time for new ids.
 	now func() time.Time
 
 	mu      sync.Mutex
 	current session
-	// lent are nodes of this process that were handed over: calls may go on in them.
+	// lent are nodes of this process that were handed over. Calls may continue in them.
 	lent []session
 }
 
-// newReconnectingSession makes a session one that reconnects.
+// newReconnectingSession makes a session reconnect.
 func newReconnectingSession(s session, reopen func() (session, error), now func() time.Time) *reconnectingSession {
 	l := &reconnectingSession{reopen: reopen, now: now, current: s}
 	l.Client = api.NewClient(l.send)
 	return l
 }
 
-// restartGrace is how long a node that is gone may take to be started again, before this process starts one. Without
-// that, who restarts orch serve would find its data directory taken.
+// restartGrace is how long a lost node may take to restart before this process starts one. Without that, a restarted orch serve
+// would find its data directory in use.
 const restartGrace = 5 * time.Second
 
-// dialOrOpen waits for a node that somebody starts again, and otherwise opens one. A node that holds the data directory
-// may take longer to start.
+// dialOrOpen waits for a node that is being restarted, and otherwise opens one. A node that holds the data directory may take
+// longer to start.
 func dialOrOpen(ctx context.Context, n nodes, cfg config.Config, m mode) (session, error) {
 	began := time.Now()
 	tick := time.NewTicker(100 * time.Millisecond)
@@ -88,13 +88,13 @@ func (l *reconnectingSession) session() session {
 	return l.current
 }
 
-// handedOver reports whether a session is a node of this process that another node has taken over from.
+// handedOver reports whether a session is a node of this process that was handed over to another node.
 func handedOver(s session) bool {
 	own, ok := s.(embedded)
 	return ok && own.node.HandedOver()
 }
 
-// live returns the session for a request. One whose node was handed over is left for that of the other one.
+// live returns the session for a request. It replaces a session whose node was handed over.
 func (l *reconnectingSession) live(ctx context.Context) session {
 	s := l.session()
 	if handedOver(s) {
@@ -103,8 +103,8 @@ func (l *reconnectingSession) live(ctx context.Context) session {
 	return l.session()
 }
 
-// renew takes another session in the place of one whose node is gone; false when there is none. Who comes while
-// another one renews gets what that one found.
+// renew replaces the session of a node that is gone; false if there is no other node. Concurrent callers get the session that
+// the first one found.
 func (l *reconnectingSession) renew(ctx context.Context, gone session) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -124,8 +124,8 @@ func (l *reconnectingSession) renew(ctx context.Context, gone session) bool {
 	return true
 }
 
-// send sends a request. One that may be repeated goes to another node when the first one is gone; of any other the caller hears, and
-// the next request goes to another node.
+// send sends a request. If the node is gone, it repeats the request at another node if that is allowed. Otherwise it returns
+// the error, and the next request uses another node.
 func (l *reconnectingSession) send(ctx context.Context, c api.Call) error {
 	s := l.live(ctx)
 	err := c.Make(ctx, s)
@@ -142,8 +142,8 @@ func (l *reconnectingSession) send(ctx context.Context, c api.Call) error {
 	return err
 }
 
-// Ask implements session. It takes no other node: the connection finds one that is started again, and what is asked
-// in the background is no reason to start one here.
+// Ask implements session. It does not switch to another node: the connection finds a restarted node by itself, and background
+// requests are no reason to start one here.
 func (l *reconnectingSession) Ask(ctx context.Context, method string, in, out any) error {
 	return l.live(ctx).Ask(ctx, method, in, out)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/orch-dev/orch/plan"
 )
 
-// errorJSON is the form of an error on stderr with -o json. It is stable.
+// errorJSON is the format of an error on stderr with -o json. It is stable.
 type errorJSON struct {
 	Code     int            `json:"code"`
 	Name     fault.Code     `json:"name"`
@@ -48,7 +48,7 @@ func (e *env) tell(err error) {
 	_, _ = io.WriteString(e.err, e.textOf(err))
 }
 
-// wantsJSON also answers for errors that come before the settings are known.
+// wantsJSON also works for errors that occur before the settings are known.
 func (e *env) wantsJSON(args []string) bool {
 	output := e.cfg.Output
 	if output == "" {
@@ -57,7 +57,7 @@ func (e *env) wantsJSON(args []string) bool {
 	return output == "json" || output == "jsonl"
 }
 
-// askedOutput reads -o from arguments that could not be parsed.
+// askedOutput finds -o in arguments that could not be parsed.
 func askedOutput(args []string, output string) string {
 	for i, arg := range args {
 		switch {
@@ -92,7 +92,7 @@ func (e *env) textOf(err error) string {
 	style := e.style(e.errTTY)
 	fe := fault.From(err).Rewrite(secrets.Clean)
 	name := string(fe.Code)
-	if fe.Reason != "" { // the name by which the pages and the seeds know it
+	if fe.Reason != "" { // the name that the documentation uses
 		name += ", " + screen.Escape(fe.Reason)
 	}
 	text := style.Bad("error:") + " " + screen.Escape(fe.Sentence()) + style.Dim(" ("+name+")") + "\n"

@@ -9,7 +9,7 @@ import (
 	"github.com/orch-dev/orch/cmd/orch/screen"
 )
 
-// inputSchema is what the command line has to know of a JSON Schema.
+// inputSchema is the part of a JSON Schema that the command line needs.
 type inputSchema struct {
 	Required   []string            `json:"required"`
 	Properties map[string]property `json:"properties"`
@@ -27,13 +27,13 @@ type property struct {
 	Items       *property       `json:"items"`
 }
 
-// choice is a value that an input may have, with its title.
+// choice is an allowed value of an input, with its title.
 type choice struct {
 	Const any    `json:"const"`
 	Title string `json:"title"`
 }
 
-// UnmarshalJSON reads a schema as far as it is such a value.
+// UnmarshalJSON decodes a schema if it describes a single value.
 func (c *choice) UnmarshalJSON(data []byte) error { //nolint:unparam // the interface of encoding/json
 	type plain choice
 	if json.Unmarshal(data, (*plain)(c)) != nil {
@@ -42,7 +42,7 @@ func (c *choice) UnmarshalJSON(data []byte) error { //nolint:unparam // the inte
 	return nil
 }
 
-// choices are the values that an input may have, for people; none when nothing is listed.
+// choices returns the allowed values of an input for people; none if nothing is listed.
 func (p property) choices() []string {
 	var list []string
 	for _, value := range p.Enum {
@@ -66,7 +66,7 @@ func (p property) choices() []string {
 // jsonTypes is the keyword type: one name, or several.
 type jsonTypes []string
 
-// UnmarshalJSON reads both forms.
+// UnmarshalJSON decodes both forms.
 func (t *jsonTypes) UnmarshalJSON(data []byte) error {
 	var one string
 	if json.Unmarshal(data, &one) == nil {
@@ -76,7 +76,7 @@ func (t *jsonTypes) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*[]string)(t))
 }
 
-// readSchema reads a schema as far as it is understood; the real check is made by its owner.
+// readSchema decodes the known parts of a schema. The owner of the schema does the real check.
 func readSchema(raw json.RawMessage) inputSchema {
 	var s inputSchema
 	if json.Unmarshal(raw, &s) != nil {
@@ -85,7 +85,7 @@ func readSchema(raw json.RawMessage) inputSchema {
 	return s
 }
 
-// propertyOrder returns the names of the properties as the schema orders them.
+// propertyOrder returns the names of the properties in the order of the schema.
 func propertyOrder(raw json.RawMessage) []string {
 	fields, _ := screen.Fields(raw)
 	var names []string

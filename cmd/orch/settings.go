@@ -31,7 +31,7 @@ func (e *env) configure(cmd *cobra.Command) error {
 	return nil
 }
 
-// settingMark annotates flags that are settings, because a command may have another flag of the name.
+// settingMark is the annotation of flags that are settings. A command may have another flag with the name of a setting.
 const settingMark = "orch_setting"
 
 // addSettings adds the flags of settings: those of nodes, or those of every command.
@@ -39,7 +39,7 @@ func addSettings(flags *pflag.FlagSet, node, hidden bool) {
 	addSome(flags, hidden, func(k config.Key) bool { return k.Node == node })
 }
 
-// addSome adds the flags of those settings that are wanted.
+// addSome adds the flags of the settings that wanted selects.
 func addSome(flags *pflag.FlagSet, hidden bool, wanted func(config.Key) bool) {
 	for _, k := range config.Keys() {
 		if !wanted(k) || flags.Lookup(k.Flag()) != nil {
@@ -63,10 +63,10 @@ func addSome(flags *pflag.FlagSet, hidden bool, wanted func(config.Key) bool) {
 	}
 }
 
-// setting is the value of a flag whose text the configuration checks.
+// setting is the flag value of a setting. The configuration checks its text.
 type setting struct{ text, typ string }
 
-// String, Set and Type make a setting a flag.
+// String, Set and Type implement pflag.Value.
 func (s *setting) String() string { return s.text }
 
 func (s *setting) Set(text string) error { s.text = text; return nil }

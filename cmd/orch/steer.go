@@ -1,6 +1,6 @@
 package main
 
-// steerCommands are the commands that change how tasks go on.
+// steerCommands are the commands that control tasks.
 type steerCommands struct {
 	*connector
 

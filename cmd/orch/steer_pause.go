@@ -93,7 +93,7 @@ func (c *steerCommands) pause(ctx context.Context, args []string, o pauseOptions
 	})
 }
 
-// check holds the rule that exactly one thing is named.
+// check checks that exactly one target is named.
 func (o pauseOptions) check(ids int) error {
 	named := ids
 	for _, is := range []bool{o.queue != "", o.tool != "", o.node} {
@@ -112,7 +112,7 @@ func (o pauseOptions) check(ids int) error {
 	return nil
 }
 
-// showResumed writes what became of a task, and the state that a checkpoint gave back.
+// showResumed writes the state of a resumed task, and the restored state data of a checkpoint.
 func (c *steerCommands) showResumed(r api.ControlReply) error {
 	if r.Restored == nil {
 		return c.showState(*r.Task)
@@ -123,7 +123,7 @@ func (c *steerCommands) showResumed(r api.ControlReply) error {
 	}})
 }
 
-// showState writes what a command made of a task.
+// showState writes the state of a task after a command.
 func (c *steerCommands) showState(t api.TaskView) error {
 	return c.emit(view{data: t, names: []string{string(t.ID)}, text: func(w io.Writer) error {
 		text := string(t.ID) + "  " + string(t.State)

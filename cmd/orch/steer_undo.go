@@ -15,7 +15,7 @@ import (
 	"github.com/orch-dev/orch/plan"
 )
 
-// toolUndo is the tool that puts back what a session has changed.
+// toolUndo is the tool that reverts the changes of a session.
 const toolUndo = "PROJECT_UNDO"
 
 // undoOptions are the flags of `orch undo`.
@@ -39,7 +39,7 @@ func newUndo(c *steerCommands) *cobra.Command {
 	return cmd
 }
 
-// undo calls the tool as a task, which the person who asks for it approves.
+// undo calls the tool in a task. The person who runs the command approves it.
 func (c *steerCommands) undo(ctx context.Context, text string, o undoOptions) error {
 	return c.withTask(ctx, working, text, func(s session, id events.TaskID) error {
 		args, err := undoArgs(ctx, s, id, o)
@@ -78,7 +78,7 @@ func undoArgs(ctx context.Context, s session, id events.TaskID, o undoOptions) (
 	return json.Marshal(args)
 }
 
-// approveOwn waits for a call, and grants what it asks for: the person who would be asked has just asked for it.
+// approveOwn waits for a call and grants its approval, because the approver is the person who runs this command.
 func (c *steerCommands) approveOwn(ctx context.Context, s session, id events.TaskID) (api.ResultReply, error) {
 	for {
 		r, err := s.Result(ctx, api.ResultRequest{ID: id, Wait: quick, Attend: true})
@@ -98,7 +98,7 @@ func (c *steerCommands) approveOwn(ctx context.Context, s session, id events.Tas
 	}
 }
 
-// showUndone says what was put back. What could not be is an error of its own.
+// showUndone writes what was reverted. What could not be reverted is an error.
 func (c *steerCommands) showUndone(r api.ResultReply, dry bool) error {
 	if r.Error != nil {
 		return r.Error

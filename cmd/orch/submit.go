@@ -42,7 +42,7 @@ type submitOptions struct {
 	waitOptions
 }
 
-// viaSubmit marks the tasks of orch submit, which @last is about.
+// viaSubmit marks the tasks of orch submit, which @last refers to.
 const viaSubmit = "submit"
 
 func newSubmit(c *submitCommands) *cobra.Command {
@@ -119,7 +119,7 @@ func isBatch(file string) bool {
 	return slices.Contains([]string{".jsonl", ".ndjson"}, filepath.Ext(file))
 }
 
-// submitRequest turns flags and files into a request.
+// submitRequest converts flags and files to a request.
 func (c *submitCommands) submitRequest(ctx context.Context, o submitOptions) (api.SubmitRequest, error) {
 	r := api.SubmitRequest{
 		Name: o.name, Priority: o.priority, Queue: o.queue, IdempotencyKey: o.key, IdempotencyScope: o.keyScope, Delay: o.delay, Via: viaSubmit,
@@ -150,7 +150,7 @@ func (c *submitCommands) submitRequest(ctx context.Context, o submitOptions) (ap
 	return r, err
 }
 
-// planFile returns the one file that the command line names.
+// planFile returns the plan file that the command line names.
 func (o submitOptions) planFile() (string, error) {
 	files := o.args
 	if o.file != "" {
@@ -168,7 +168,7 @@ func (o submitOptions) planFile() (string, error) {
 	}
 }
 
-// callPlan returns the plan of one call of a tool.
+// callPlan returns a plan with one call of a tool.
 func (c *submitCommands) callPlan(ctx context.Context, o submitOptions) (json.RawMessage, error) {
 	if o.file != "" || o.inputsFile != "" || len(o.inputs) > 0 {
 		return nil, fault.New(fault.InvalidParams, "--tool takes its arguments as name=value, without -f, -i and -I").

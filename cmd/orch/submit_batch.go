@@ -19,7 +19,7 @@ import (
 	"github.com/orch-dev/orch/plan"
 )
 
-// The limits of one request of a batch, and of the errors that are listed.
+// The limits for one request of a batch, and for the listed errors.
 const (
 	chunkTasks = 500
 	chunkBytes = 512 << 10
@@ -45,13 +45,13 @@ type batchLine struct {
 	Delay string `json:"delay"`
 }
 
-// batchResult is the answer for one line, with -o json and jsonl.
+// batchResult is the result for one line, with -o json and jsonl.
 type batchResult struct {
 	Line int `json:"line"`
 	api.SubmitBatchItem
 }
 
-// batch reads a file and submits it.
+// batch submits the tasks of a file.
 type batch struct {
 	commands *submitCommands
 	file     string
@@ -109,7 +109,7 @@ func (b *batch) load(ctx context.Context) error {
 	return nil
 }
 
-// sentence writes an error with its hint in one line.
+// sentence formats an error with its hint in one line.
 func sentence(err error) string {
 	e := fault.From(err).Rewrite(secrets.Clean)
 	if e.Hint == "" {
@@ -203,7 +203,7 @@ func (b *batch) plan(ctx context.Context, l batchLine) (*plan.Plan, error) {
 		return p, err
 	default:
 		options := b.commands.plans.planOptions(ctx)
-		options.ReadFile = nil // a plan inside a line has no place to refer from
+		options.ReadFile = nil // a plan inside a line cannot refer to files
 		return plan.Parse("plan", l.Plan, options)
 	}
 }
@@ -262,7 +262,7 @@ func (b *batch) progress(what string, n int) {
 	b.commands.note("%s %s of %s", what, screen.Number(n), screen.Number(len(b.requests)))
 }
 
-// show writes the ids to stdout and the refusals to stderr.
+// show writes the ids to stdout and the errors to stderr.
 func (b *batch) show(results []batchResult) error {
 	v := view{data: results, rows: rowsOf(results)}
 	good := 0
@@ -283,7 +283,7 @@ func (b *batch) show(results []batchResult) error {
 	return b.commands.emit(v)
 }
 
-// refused returns the exit code of the first line that was refused.
+// refused returns an error with the exit code of the first line that was refused.
 func refused(results []batchResult) error {
 	for _, r := range results {
 		if r.Error != nil {
@@ -314,7 +314,7 @@ func (b *batch) wait(ctx context.Context, s session, results []batchResult) erro
 		case ctx.Err() != nil:
 			b.commands.note("interrupted; the tasks are durable and go on with the node: orch list")
 			return &exitError{exit: exitDetached}
-		case limited.Err() != nil, b.options.timeout > 0 && fault.Has(err, fault.Timeout): // the node may notice it first
+		case limited.Err() != nil, b.options.timeout > 0 && fault.Has(err, fault.Timeout): // the node may notice the timeout first
 			b.commands.note("some tasks still run after %s: orch list", b.options.timeout)
 			return &exitError{exit: exitRunning}
 		case err != nil:
@@ -356,7 +356,7 @@ func (b *batch) summary(counts map[string]int) {
 	}
 }
 
-// upper returns ids as they are stored: people may write them in lower case.
+// upper returns ids in upper case, as they are stored. People may write them in lower case.
 func upper(ids []events.TaskID) []events.TaskID {
 	for i, id := range ids {
 		ids[i] = events.TaskID(strings.ToUpper(string(id)))

@@ -34,15 +34,15 @@ func (c *submitCommands) redrive(ctx context.Context, texts []string, o waitOpti
 		failed := refused
 		for _, reply := range replies {
 			if err := c.wait.started(ctx, s, reply, o); err != nil && failed == nil {
-				failed = err // the others go on all the same
+				failed = err // the others are redriven anyway
 			}
 		}
 		return failed
 	})
 }
 
-// redriveAll redrives every task that can be. It tells of each of several that cannot, and returns an error with
-// their number that has the code of the first.
+// redriveAll redrives every task that can be. If several cannot, it reports each, and returns an error with their number and
+// the code of the first.
 func (c *submitCommands) redriveAll(ctx context.Context, s session, texts []string) (replies []api.SubmitReply, refused error) {
 	count := 0
 	for _, text := range texts {

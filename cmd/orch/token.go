@@ -65,13 +65,13 @@ of the same name goes on with them.`,
 	return cmd
 }
 
-// The lives of tokens when nobody says.
+// The default lifetimes of tokens.
 const (
 	agentLife  = 24 * time.Hour
 	personLife = 90 * 24 * time.Hour
 )
 
-// life returns how long a token is good, 0 for ever.
+// life returns how long a token is valid, 0 for no limit.
 func (o tokenOptions) life() (time.Duration, error) {
 	switch {
 	case o.expires == "" && o.role == bus.RoleAgent:
@@ -117,7 +117,7 @@ func (c *tokenCommands) createToken(ctx context.Context, name string, o tokenOpt
 	})
 }
 
-// ending says when a token ends.
+// ending says when a token expires.
 func (c *tokenCommands) ending(t bus.Token) string {
 	switch {
 	case t.ExpiresAt.IsZero():
@@ -175,7 +175,7 @@ func shown(t bus.Token) string {
 	return text
 }
 
-// madeBy says who made a token, or the node of which place.
+// madeBy says who created a token, or which node did.
 func madeBy(t bus.Token) string {
 	if t.Local != "" {
 		return t.Local

@@ -50,7 +50,7 @@ were last seen.`,
 	return cmd
 }
 
-// shownTool is what `orch tools show` says.
+// shownTool is the output of `orch tools show`.
 type shownTool struct {
 	tools.Description
 
@@ -61,7 +61,7 @@ type shownTool struct {
 // toolSummary is one line of the list.
 type toolSummary struct {
 	Name string `json:"name"`
-	// Server is the MCP server that has the tool, empty for those of this program.
+	// Server is the MCP server of the tool, empty for tools of this program.
 	Server   string         `json:"server,omitempty"`
 	Effect   tools.Effect   `json:"effect"`
 	Approval tools.Approval `json:"approval"`
@@ -146,7 +146,7 @@ func toolLines(d shownTool) []string {
 	return append(lines, "", "call it: orch tools call "+d.Name+exampleOf(d))
 }
 
-// propertyLines lists the properties of a schema in its order.
+// propertyLines lists the properties of a schema in order.
 func propertyLines(raw json.RawMessage) []string {
 	schema := readSchema(raw)
 	required := map[string]bool{}
@@ -174,7 +174,7 @@ func propertyLines(raw json.RawMessage) []string {
 	return lines
 }
 
-// exampleOf is what follows the name of a tool in a call of it: its example, or what it requires.
+// exampleOf returns the arguments for an example call of a tool: those of its example, or the required ones.
 func exampleOf(d shownTool) string {
 	fields, ok := screen.Fields(d.Example)
 	if !ok || len(fields) == 0 {
@@ -192,7 +192,7 @@ func exampleOf(d shownTool) string {
 	return b.String()
 }
 
-// quoteWord writes a word as the shell takes it.
+// quoteWord quotes a word for the shell if necessary.
 func quoteWord(word string) string {
 	if strings.ContainsFunc(word, func(r rune) bool { return !strings.ContainsRune(wordly, r) }) {
 		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
@@ -200,7 +200,7 @@ func quoteWord(word string) string {
 	return word
 }
 
-// wordly are the characters that mean nothing to the shell.
+// wordly are the characters without a special meaning for the shell.
 const wordly = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_=:./,@%+-"
 
 func newToolsCall(c *toolCommands) *cobra.Command {

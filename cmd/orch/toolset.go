@@ -12,23 +12,23 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// quick is how long a command waits for the word of a node about the tools of outside servers.
+// quick is how long a command waits for a node's answer about the tools of external servers.
 const quick = time.Second
 
-// toolset is the tools that a command may name: those of this program and those of MCP servers.
+// toolset holds the tools that a command may name: those of this program and those of external MCP servers.
 type toolset struct {
 	*connector
 
 	defined *definitions
-	// refused says why calls of tools of outside servers are refused, nil for those that are not. The map is nil before
-	// the node was asked.
+	// refused contains why calls of external tools are refused, nil for those that are not. The map is nil until the node was
+	// asked.
 	refused map[string]*fault.Error
-	// met is true when nobody has to connect to servers that were never seen: it was done, or a node does.
+	// met is true if servers that were never seen need no connection any more: it was made, or a node makes it.
 	met bool
 }
 
-// catalogue returns the tools of this program and those of outside servers: of the node when one runs, else those that
-// were last seen. The node is asked once.
+// catalogue returns the tools of this program and of external servers: those of the running node, else those that were last
+// recorded. It asks the node once.
 func (ts *toolset) catalogue(ctx context.Context) (*tools.Catalogue, error) {
 	c, err := ts.nodes.Tools()
 	if err != nil || ts.refused != nil {
@@ -37,7 +37,7 @@ func (ts *toolset) catalogue(ctx context.Context) (*tools.Catalogue, error) {
 	return c, ts.offer(c, ts.outside(ctx, false))
 }
 
-// offer puts the tools of outside servers into the catalogue.
+// offer adds the tools of external servers to the catalogue.
 func (ts *toolset) offer(c *tools.Catalogue, entries []gateway.Entry) error {
 	ts.refused = map[string]*fault.Error{}
 	outside, err := node.Mirrors(entries)
@@ -54,7 +54,7 @@ func (ts *toolset) offer(c *tools.Catalogue, entries []gateway.Entry) error {
 	return nil
 }
 
-// meet connects to servers that were never seen, when a name may be that of a tool of one of them.
+// meet connects to servers that were never seen, if a name may be that of one of their tools.
 func (ts *toolset) meet(ctx context.Context, c *tools.Catalogue, name string) error {
 	source, _, outside := strings.Cut(strings.Replace(name, "__", ".", 1), ".")
 	if !outside || ts.met || source == "" {
@@ -64,7 +64,7 @@ func (ts *toolset) meet(ctx context.Context, c *tools.Catalogue, name string) er
 	return ts.offer(c, ts.outside(ctx, true))
 }
 
-// outside returns the tools of outside servers. No server is started for that, but to meet those that were never seen.
+// outside returns the tools of external servers. It starts no server, unless meet is set and a server was never seen.
 func (ts *toolset) outside(ctx context.Context, meet bool) []gateway.Entry {
 	asking, stop := context.WithTimeout(ctx, quick)
 	defer stop()
@@ -86,8 +86,8 @@ func (ts *toolset) outside(ctx context.Context, meet bool) []gateway.Entry {
 	return recorded
 }
 
-// lookUp returns the tool with exactly this name, or server.tool. Only for one that this program does not have itself
-// the node is asked.
+// lookUp returns the tool with exactly this name, or server.tool. It asks the node only for tools that this program does not
+// have.
 func (ts *toolset) lookUp(ctx context.Context, name string) (tools.Tool, bool) {
 	own, err := ts.nodes.Tools()
 	if err != nil {
@@ -106,7 +106,7 @@ func (ts *toolset) lookUp(ctx context.Context, name string) (tools.Tool, bool) {
 	return all.Get(name)
 }
 
-// tool finds a tool by its name, also one of this program in lower case.
+// tool finds a tool by its name. Tools of this program are also found in lower case.
 func (ts *toolset) tool(ctx context.Context, name string) (tools.Tool, error) {
 	own, err := ts.nodes.Tools()
 	if err != nil {

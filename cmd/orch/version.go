@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// versionInfo is what `orch version` says.
+// versionInfo is the output of `orch version`.
 type versionInfo struct {
 	Version  string `json:"version"`
 	Commit   string `json:"commit,omitempty"`

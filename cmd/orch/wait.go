@@ -18,7 +18,7 @@ import (
 // waiter follows tasks and calls for commands that wait for their end.
 type waiter struct{ *connector }
 
-// waitOptions say how a command waits for the task that it started.
+// waitOptions are the flags for how a command waits for the task that it started.
 type waitOptions struct {
 	wait, detach, quiet bool
 	timeout             time.Duration
@@ -36,7 +36,7 @@ func addWait(cmd *cobra.Command, o *waitOptions) {
 	cmd.MarkFlagsMutuallyExclusive("wait", "detach")
 }
 
-// started tells the id of a task that begins, and waits for it as the user asked.
+// started prints the id of a new task, and waits for it as the flags say.
 func (wt *waiter) started(ctx context.Context, s session, reply api.SubmitReply, o waitOptions) error {
 	detach := o.detach || !o.wait
 	if detach && !s.Embedded() {
@@ -69,7 +69,7 @@ func (wt *waiter) noteStarted(reply api.SubmitReply) {
 	}
 }
 
-// await follows a task on stderr and writes its outputs to stdout when it is over.
+// await follows a task on stderr and writes its outputs to stdout when it has ended.
 func (wt *waiter) await(ctx context.Context, s session, id events.TaskID, o waitOptions) error {
 	f := wt.follower(s, id, 0)
 	f.people = wt.peopleWatch(o.people)
@@ -85,7 +85,7 @@ func (wt *waiter) await(ctx context.Context, s session, id events.TaskID, o wait
 	return wt.finish(ctx, f)
 }
 
-// awaitDisplay shows a task on stderr, because stdout is for its outputs.
+// awaitDisplay returns a display on stderr, because stdout is for the outputs.
 func (wt *waiter) awaitDisplay(o waitOptions) (d display, snapshots bool) {
 	switch {
 	case o.quiet:
@@ -112,8 +112,8 @@ func (wt *waiter) follower(s session, id events.TaskID, after uint64) *follower 
 	return f
 }
 
-// redial finds a lost node again. A node that was the guest of another command does not come back, so
-// after a grace one is started here.
+// redial reconnects to a lost node. An embedded node of another command does not come back, so after a grace period a node is
+// started here.
 func (wt *waiter) redial(ctx context.Context, lost time.Duration) (session, error) {
 	if lost < grace {
 		return wt.nodes.Dial(ctx, wt.cfg)
@@ -121,8 +121,8 @@ func (wt *waiter) redial(ctx context.Context, lost time.Duration) (session, erro
 	return wt.open(ctx, working)
 }
 
-// attend follows a task for a command: it explains how to come back when the user interrupts or the
-// timeout (0: none) ends, and returns the exit code for that.
+// attend follows a task for a command. If the user interrupts or the timeout expires (0: none), it explains how to come back,
+// and returns an error with the exit code for that.
 func (wt *waiter) attend(ctx context.Context, f *follower, timeout time.Duration, d display, snapshots bool) (statemachine.State, error) {
 	limited, cancel := ctx, context.CancelFunc(func() {})
 	if timeout > 0 {
@@ -136,14 +136,14 @@ func (wt *waiter) attend(ctx context.Context, f *follower, timeout time.Duration
 	case ctx.Err() != nil:
 		wt.leave(f)
 		return state, &exitError{exit: exitDetached}
-	case limited.Err() != nil, timeout > 0 && fault.Has(err, fault.Timeout): // the node may notice it first
+	case limited.Err() != nil, timeout > 0 && fault.Has(err, fault.Timeout): // the node may notice the timeout first
 		return state, wt.overdue(ctx, f, timeout)
 	default:
 		return state, err
 	}
 }
 
-// leave says what becomes of a task that nobody watches any longer.
+// leave says what happens to a task that is no longer watched.
 func (wt *waiter) leave(f *follower) {
 	if f.session.Embedded() {
 		wt.note("stopping: calls that run have 10 seconds to end, unless you interrupt again; the task is kept as it is and goes on with: orch watch %s (or: orch serve)", f.id)
@@ -152,7 +152,7 @@ func (wt *waiter) leave(f *follower) {
 	wt.note("detached; the task goes on. Re-attach with: orch watch %s", f.id)
 }
 
-// overdue ends a wait whose time is over.
+// overdue ends a wait whose timeout has expired.
 func (wt *waiter) overdue(ctx context.Context, f *follower, timeout time.Duration) error {
 	r, err := f.session.Result(ctx, api.ResultRequest{ID: f.id})
 	if err != nil {
@@ -165,7 +165,7 @@ func (wt *waiter) overdue(ctx context.Context, f *follower, timeout time.Duratio
 	return endOf(r.State)
 }
 
-// finish writes the result of a task and returns the exit code for its state.
+// finish writes the result of a task and returns an error with the exit code for its state.
 func (wt *waiter) finish(ctx context.Context, f *follower) error {
 	r, err := f.session.Result(ctx, api.ResultRequest{ID: f.id})
 	if err != nil {
@@ -177,7 +177,7 @@ func (wt *waiter) finish(ctx context.Context, f *follower) error {
 	return endOf(r.State)
 }
 
-// showResult writes the outputs to stdout, and to stderr why there are none.
+// showResult writes the outputs to stdout, or to stderr why there are none.
 func (wt *waiter) showResult(r api.ResultReply) error {
 	if r.Error != nil {
 		wt.note("%s %s: %s", r.ID, r.State, r.Error.Error())

@@ -19,7 +19,7 @@ type callOptions struct {
 	people  approvalWait
 }
 
-// callWait is how long a call inside a task may take before its caller is sent away.
+// callWait returns how long a request waits for a call inside a task.
 func callWait(timeout time.Duration) time.Duration {
 	if timeout == 0 {
 		return 10 * time.Minute
@@ -56,7 +56,7 @@ func (wt *waiter) callReply(ctx context.Context, s session, id events.TaskID, o 
 	return api.CallReply{}, fault.New(fault.Internal, "the task %s has no call", id)
 }
 
-// callEnd is the exit of a call that did not succeed.
+// callEnd returns an error with the exit code of a call that did not succeed.
 func (wt *waiter) callEnd(r api.CallReply) error {
 	if r.Error != nil {
 		return &exitError{exit: exitOfCall(r.Error.Code), err: r.Error}
@@ -80,7 +80,7 @@ func (wt *waiter) showCall(r api.CallReply) error {
 	}})
 }
 
-// exitOfCall tells a call that failed from a fault of orch.
+// exitOfCall returns the exit code of a failed call. It distinguishes a failure of the tool from a fault of orch.
 func exitOfCall(code fault.Code) int {
 	if exit := exitOfCode(code); exit != exitInternal && exit != exitRunning {
 		return exit
