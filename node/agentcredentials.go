@@ -43,10 +43,10 @@ func (r agentCredentials) Enrol(ctx context.Context, reg agents.Registration) (a
 		return agents.Member{}, "", err
 	}
 	var share string
-	if p.ID, p.For = events.NewAgentID(time.Now()), ""; !operates(all, reg.By) {
+	if p.ID, p.For = events.NewAgentID(time.Now()), ""; !isOperator(all, reg.By) {
 		p.For, share = reg.By, cmp.Or(r.tokens.ShareOf(reg.By), reg.By)
 	}
-	until, sponsor, err := r.bound(all, reg.By)
+	until, sponsor, err := r.validUntil(all, reg.By)
 	if err != nil {
 		return agents.Member{}, "", err
 	}
@@ -54,7 +54,7 @@ func (r agentCredentials) Enrol(ctx context.Context, reg agents.Registration) (a
 	if in.Tools, in.ReadOnly, err = r.reach(ctx, reg); err != nil {
 		return agents.Member{}, "", err
 	}
-	if err := r.vacate(ctx, all, reg); err != nil {
+	if err := r.clearName(ctx, all, reg); err != nil {
 		return agents.Member{}, "", err
 	}
 	t, secret, err := bus.IssueToken(ctx, r.tokens, in)
@@ -72,11 +72,11 @@ func nameTaken(name string) error {
 		WithHint("choose another name, or remove that one: orch agents remove %s", name)
 }
 
-// vacate removes the messages and calls of an agent that had the name before, so that the new agent does not get them. The
+// clearName removes the messages and calls of an agent that had the name before, so that the new agent does not get them. The
 // first agent of a name does receive what was sent to the name before. Whoever has a name sees its tasks, so only operators may
 // register a name that belonged to somebody else: FORBIDDEN. CONFLICT for a name that is in use, even if it is about to become
 // free.
-func (r agentCredentials) vacate(ctx context.Context, all []bus.Token, reg agents.Registration) error {
+func (r agentCredentials) clearName(ctx context.Context, all []bus.Token, reg agents.Registration) error {
 	i := slices.IndexFunc(all, func(t bus.Token) bool { return t.Name == reg.Name && t.Local == "" })
 	switch {
 	case i >= 0 && !all[i].Expired(time.Now()):
@@ -84,7 +84,7 @@ func (r agentCredentials) vacate(ctx context.Context, all []bus.Token, reg agent
 	case i < 0 && !r.tokens.Revoked(reg.Name):
 		return nil
 	}
-	if own := i >= 0 && all[i].Agent != nil && all[i].CreatedBy == reg.By; !own && !operates(all, reg.By) {
+	if own := i >= 0 && all[i].Agent != nil && all[i].CreatedBy == reg.By; !own && !isOperator(all, reg.By) {
 		return fault.New(fault.Forbidden, "the name %s was that of somebody else", reg.Name).WithField("agentInfo.name").
 			WithHint("choose another name; an operator may register it")
 	}
@@ -94,10 +94,10 @@ func (r agentCredentials) vacate(ctx context.Context, all []bus.Token, reg agent
 	return r.forget(ctx, agents.Prefix+reg.Name)
 }
 
-// bound returns until when an agent registered by an identity may act: while the identity has a valid token; zero if one of its
+// validUntil returns until when an agent registered by an identity may act: while the identity has a valid token; zero if one of its
 // tokens does not expire. sponsor is empty for somebody who never had a token, such as people at the command line. FORBIDDEN if
 // all of its tokens have expired.
-func (r agentCredentials) bound(all []bus.Token, who string) (until time.Time, sponsor string, err error) {
+func (r agentCredentials) validUntil(all []bus.Token, who string) (until time.Time, sponsor string, err error) {
 	known, good := false, false
 	for _, t := range all {
 		if identityOf(t).Name != who {
@@ -129,9 +129,9 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// operates reports whether an identity is an operator: by a token, or by having none, like people at the command line, who have
+// isOperator reports whether an identity is an operator: by a token, or by having none, like people at the command line, who have
 // the operator's credential of the bus.
-func operates(all []bus.Token, who string) bool {
+func isOperator(all []bus.Token, who string) bool {
 	known := strings.HasPrefix(who, agents.Prefix)
 	for _, t := range all {
 		if identityOf(t).Name != who {
@@ -198,7 +198,7 @@ func (r agentCredentials) renewable(all []bus.Token, old bus.Token) (time.Time, 
 	if old.Sponsor == "" {
 		return time.Time{}, nil
 	}
-	until, sponsor, err := r.bound(all, old.Sponsor)
+	until, sponsor, err := r.validUntil(all, old.Sponsor)
 	if err == nil && sponsor == "" {
 		err = fault.New(fault.Forbidden, "%s, who has registered the agent, has no token any more", old.Sponsor).WithHint("register the agent anew")
 	}

@@ -49,7 +49,7 @@ func (ag *agentDesk) startAgents(ctx context.Context) error {
 }
 
 // address returns the origin at which the node serves HTTP; "" if it does not.
-func (ag *agentDesk) address() string { return ag.at("") }
+func (ag *agentDesk) address() string { return ag.urlOf("") }
 
 // agents returns the service for agents; nil in a process without one.
 func (h *executor) agents() agents.Service {

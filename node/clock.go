@@ -15,8 +15,8 @@ func (c Config) wall() func() time.Time {
 }
 
 const (
-	// lookAtClock is the interval at which the clock of the machine is compared with that of the node.
-	lookAtClock = time.Minute
+	// clockCheckEvery is the interval at which the clock of the machine is compared with that of the node.
+	clockCheckEvery = time.Minute
 	// clockDiffers is the difference from which on a warning is logged.
 	clockDiffers = time.Minute
 )
@@ -26,7 +26,7 @@ type chores struct{ *host }
 
 // watchClock logs when the clock of the machine was set. The deadlines of tasks are not affected by that.
 func (ch *chores) watchClock(ctx context.Context) {
-	tick := time.NewTicker(lookAtClock)
+	tick := time.NewTicker(clockCheckEvery)
 	defer tick.Stop()
 	for said := time.Duration(0); ; {
 		select {

@@ -41,9 +41,9 @@ func outcomeUnknown(err error) bool {
 	return e != nil && e.Reason == bus.OutcomeUnknown
 }
 
-// doubted turns a lost answer to a write into IN_DOUBT: the write may have happened, so nobody may repeat it without being told
+// inDoubt turns a lost answer to a write into IN_DOUBT: the write may have happened, so nobody may repeat it without being told
 // to.
-func doubted(err error) error {
+func inDoubt(err error) error {
 	if !outcomeUnknown(err) {
 		return err
 	}

@@ -182,7 +182,7 @@ func (r remoteDatabase) Write(ctx context.Context, path string, w firebase.Write
 	err = untilServed(ctx, false, func(ctx context.Context) error {
 		return rpc.Call(ctx, r.conn, bus.DatabasePrefix+".write", writeRequest{r.name, path, w}, &done)
 	})
-	return done, doubted(err)
+	return done, inDoubt(err)
 }
 
 // Watch implements firebase.Backend. It always fails: only the node holds subscriptions.

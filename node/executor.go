@@ -193,8 +193,8 @@ func (h *executor) limited(class tools.Rate) bool { return h.policy.Limit(class)
 
 func (h *executor) findSecret(data []byte) (string, bool) { return findSecret(data) }
 
-// later runs a job on the files of a task in the background. It does nothing once the executor is closed.
-func (h *executor) later(task events.TaskID, chore func() error) {
+// inBackground runs a job on the files of a task in the background. It does nothing once the executor is closed.
+func (h *executor) inBackground(task events.TaskID, chore func() error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {

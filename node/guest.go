@@ -20,12 +20,12 @@ import (
 // node in a cluster stop when it has lost its lease. The running calls continue in the process of the command, under their
 // leases from the other node.
 
-// lookEvery is the interval at which a guest checks whether a node waits for its data directory.
-const lookEvery = 250 * time.Millisecond
+// checkEvery is the interval at which a guest checks whether a node waits for its data directory.
+const checkEvery = 250 * time.Millisecond
 
-// untilItGivesWay returns a function that waits until the node has to hand over to another one. It returns nil if that never
+// waitToYield returns a function that waits until the node has to hand over to another one. It returns nil if that never
 // happens, or if the member handles it.
-func (n *Node) untilItGivesWay() func(context.Context) error {
+func (n *Node) waitToYield() func(context.Context) error {
 	switch {
 	case n.elected != nil:
 		return n.waitUntilLost
@@ -48,7 +48,7 @@ func (n *Node) waitUntilLost(ctx context.Context) error {
 
 // startYielding lets the node hand over when it has to.
 func (n *Node) startYielding(ctx context.Context) error {
-	wait := n.untilItGivesWay()
+	wait := n.waitToYield()
 	if wait == nil {
 		return nil
 	}
@@ -66,7 +66,7 @@ func (n *Node) startYielding(ctx context.Context) error {
 
 // waitUntilWanted returns when another node waits for a data directory.
 func waitUntilWanted(ctx context.Context, dir string) error {
-	tick := time.NewTicker(lookEvery)
+	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
 	for {
 		select {
@@ -93,7 +93,7 @@ func (n *Node) handOver(ctx context.Context) {
 	if n.server != nil {
 		err = n.server.RecordWorker("") // the worker has not ended
 	}
-	err = errors.Join(err, n.ends.runFor(ctx, untilHandover))
+	err = errors.Join(err, n.cleanups.runFor(ctx, untilHandover))
 	n.cfg.logger().LogAttrs(ctx, slog.LevelInfo, "the node was handed over; its calls go on", slog.Any("error", err))
 	if n.cfg.HandedOver != nil {
 		n.cfg.HandedOver()

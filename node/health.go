@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	// githubAgain is how long an answer of GitHub is cached, because a probe is a network request.
-	githubAgain = 30 * time.Second
-	// firebaseAgain is the same for the databases, which may be remote.
-	firebaseAgain = 5 * time.Second
-	// cpuAgain is the minimum interval for measuring the processor use.
-	cpuAgain = time.Second
+	// githubCacheTime is how long an answer of GitHub is cached, because a probe is a network request.
+	githubCacheTime = 30 * time.Second
+	// firebaseCacheTime is the same for the databases, which may be remote.
+	firebaseCacheTime = 5 * time.Second
+	// cpuInterval is the minimum interval for measuring the processor use.
+	cpuInterval = time.Second
 )
 
 // health probes the dependencies of the node.
@@ -108,7 +108,7 @@ func (h *health) Servers(ctx context.Context) []system.Part {
 func (h *health) Firebase(ctx context.Context) system.Part {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if time.Since(h.read) < firebaseAgain {
+	if time.Since(h.read) < firebaseCacheTime {
 		return h.databases
 	}
 	begin := time.Now()
@@ -144,7 +144,7 @@ func (h *health) GitHub(ctx context.Context) system.Part {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.asked.IsZero() && time.Since(h.asked) < githubAgain {
+	if !h.asked.IsZero() && time.Since(h.asked) < githubCacheTime {
 		return h.told
 	}
 	begin := time.Now()
@@ -179,7 +179,7 @@ func (h *health) processor() float64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now, used := time.Now(), processorTime()
-	if passed := now.Sub(h.since); passed >= cpuAgain || h.cpu == 0 && passed > 0 {
+	if passed := now.Sub(h.since); passed >= cpuInterval || h.cpu == 0 && passed > 0 {
 		h.cpu = 100 * float64(used-h.used) / float64(passed)
 		h.since, h.used = now, used
 	}

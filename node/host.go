@@ -34,11 +34,11 @@ type host struct {
 	elected *election.Lease
 	// clock is the clock of all deadlines of tasks.
 	clock func() time.Time
-	// ends undo the steps of Start.
-	ends ends
+	// cleanups undo the steps of Start.
+	cleanups cleanups
 }
 
-func (h *host) onStop(fn func(context.Context) error) { h.ends.add(untilHandover, fn) }
+func (h *host) onStop(fn func(context.Context) error) { h.cleanups.add(untilHandover, fn) }
 
 // openBus starts the NATS server, unless there is an external one. Then the data directory contains only files of this node.
 func (h *host) openBus(ctx context.Context) error {

@@ -86,7 +86,7 @@ func refused(t *testing.T, err error, what string) {
 	require.Error(t, err, what)
 	f := fault.From(err)
 	assert.Equal(t, fault.Forbidden, f.Code, "%s: %v", what, err)
-	assert.Equal(t, rpc.NotYourName, f.Reason, "%s: %v", what, err)
+	assert.Equal(t, rpc.IdentityMismatch, f.Reason, "%s: %v", what, err)
 	assert.Equal(t, "actor", f.Field, what)
 }
 

@@ -131,7 +131,7 @@ func bounded(ctx context.Context, conn net.Conn) context.Context {
 // serveFace serves until the node stops. Streams stay open as long as their clients want, so they are aborted then.
 func (fa *face) serveFace(face *server.Server, owner http.Handler, listener net.Listener) {
 	mux := http.NewServeMux()
-	mux.Handle(mcpPath, fa.credentials.whileGood(face.Handler()))
+	mux.Handle(mcpPath, fa.credentials.whileValid(face.Handler()))
 	mux.Handle(httpapi.Path, fa.credentials.endingWithToken(owner))
 	mux.Handle(metadataPath, server.Metadata(fa.FaceURL()))
 	cards := fa.agentDesk.cards(face)
@@ -165,13 +165,13 @@ func (fa *face) serveFace(face *server.Server, owner http.Handler, listener net.
 }
 
 // FaceURL returns where MCP clients find the node; empty if it does not serve HTTP.
-func (fa *face) FaceURL() string { return fa.at(mcpPath) }
+func (fa *face) FaceURL() string { return fa.urlOf(mcpPath) }
 
 // RPCURL returns where plain JSON-RPC is served; empty if the node does not serve HTTP.
-func (fa *face) RPCURL() string { return fa.at(httpapi.Path) }
+func (fa *face) RPCURL() string { return fa.urlOf(httpapi.Path) }
 
-// at returns the URL of a path over HTTP; empty if HTTP is not served.
-func (h *host) at(path string) string {
+// urlOf returns the URL of a path over HTTP; empty if HTTP is not served.
+func (h *host) urlOf(path string) string {
 	if origin := h.origin.Load(); origin != nil {
 		return *origin + path
 	}

@@ -48,7 +48,7 @@ func (ml *mailroom) callerOf(ctx context.Context, c messages.Call) (string, erro
 
 // identities returns all identities that have tokens.
 func (ml *mailroom) identities(ctx context.Context) []string {
-	tokens := ml.credentials.known.Load()
+	tokens := ml.credentials.loaded.Load()
 	if tokens == nil {
 		return nil
 	}
@@ -73,7 +73,7 @@ func findSecret(data []byte) (string, bool) {
 
 // serveMessages serves requests of faces and remote workers about messages.
 func (ml *mailroom) serveMessages(context.Context) error {
-	delegated := &delegatedBroker{broker: ml.messages, note: ml.noteReading}
+	delegated := &delegatedBroker{broker: ml.messages, note: ml.recordReading}
 	ml.messageMethods = rpc.MessageMethods[messages.Delegation](delegated)
 	faces, err := rpc.Serve(ml.requests, bus.MessagesPrefix, ml.messageMethods, ml.forOperator())
 	if err != nil {
@@ -94,8 +94,8 @@ func (ml *mailroom) endWaits(context.Context) error {
 	return nil
 }
 
-// noteEvery is the interval within which readings of the same foreign inbox are recorded only once.
-const noteEvery = time.Minute
+// recordEvery is the interval within which readings of the same foreign inbox are recorded only once.
+const recordEvery = time.Minute
 
 // delegatedBroker lets the operator read the inboxes of others, which is recorded in the log. The operator can do nothing else
 // for them.
@@ -104,11 +104,11 @@ type delegatedBroker struct {
 	note   func(ctx context.Context, who messages.Delegation) error
 
 	mu    sync.Mutex // not held while anything is recorded
-	noted map[messages.Delegation]*pendingNote
+	noted map[messages.Delegation]*pendingRecord
 }
 
-// pendingNote is a reading that was recorded recently, or is being recorded.
-type pendingNote struct {
+// pendingRecord is a reading that was recorded recently, or is being recorded.
+type pendingRecord struct {
 	at time.Time
 	// done is closed when it is recorded, or has failed with err.
 	done chan struct{}
@@ -122,26 +122,26 @@ var _ messages.Broker[messages.Delegation] = (*delegatedBroker)(nil)
 // Inbox implements messages.Broker.
 func (d *delegatedBroker) Inbox(ctx context.Context, who messages.Delegation, q messages.Query) (messages.Page, error) {
 	if who.For != who.By {
-		if err := d.noteOnce(ctx, who); err != nil {
+		if err := d.recordOnce(ctx, who); err != nil {
 			return messages.Page{}, err
 		}
 	}
 	return d.broker.Inbox(ctx, who.For, q)
 }
 
-// noteOnce records a reading, unless that was done recently. A reading that cannot be recorded is refused.
-func (d *delegatedBroker) noteOnce(ctx context.Context, who messages.Delegation) error {
+// recordOnce records a reading, unless that was done recently. A reading that cannot be recorded is refused.
+func (d *delegatedBroker) recordOnce(ctx context.Context, who messages.Delegation) error {
 	for _, name := range []string{who.For, who.By} {
 		if err := messages.CheckIdentity(name); err != nil {
 			return err
 		}
 	}
 	for {
-		n, mine := d.begin(who)
+		n, mine := d.claimRecord(who)
 		if mine {
 			n.err = d.note(ctx, who)
 			n.gone = n.err != nil && ctx.Err() != nil
-			d.end(who, n)
+			d.finishRecord(who, n)
 			return n.err
 		}
 		select {
@@ -155,13 +155,13 @@ func (d *delegatedBroker) noteOnce(ctx context.Context, who messages.Delegation)
 	}
 }
 
-// begin returns the note of a reading, and whether the caller has to record it.
-func (d *delegatedBroker) begin(who messages.Delegation) (n *pendingNote, mine bool) {
+// claimRecord returns the note of a reading, and whether the caller has to record it.
+func (d *delegatedBroker) claimRecord(who messages.Delegation) (n *pendingRecord, mine bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
 	for known, n := range d.noted {
-		if now.Sub(n.at) >= noteEvery {
+		if now.Sub(n.at) >= recordEvery {
 			delete(d.noted, known)
 		}
 	}
@@ -169,15 +169,15 @@ func (d *delegatedBroker) begin(who messages.Delegation) (n *pendingNote, mine b
 		return n, false
 	}
 	if d.noted == nil {
-		d.noted = map[messages.Delegation]*pendingNote{}
+		d.noted = map[messages.Delegation]*pendingRecord{}
 	}
-	n = &pendingNote{at: now, done: make(chan struct{})}
+	n = &pendingRecord{at: now, done: make(chan struct{})}
 	d.noted[who] = n
 	return n, true
 }
 
-// end wakes those who wait for a reading to be recorded. After a failure, the next reading tries again.
-func (d *delegatedBroker) end(who messages.Delegation, n *pendingNote) {
+// finishRecord wakes those who wait for a reading to be recorded. After a failure, the next reading tries again.
+func (d *delegatedBroker) finishRecord(who messages.Delegation, n *pendingRecord) {
 	d.mu.Lock()
 	if n.err != nil && d.noted[who] == n {
 		delete(d.noted, who)
@@ -186,8 +186,8 @@ func (d *delegatedBroker) end(who messages.Delegation, n *pendingNote) {
 	close(n.done)
 }
 
-// own returns FORBIDDEN for an identity that would act for somebody else.
-func own(who messages.Delegation) error {
+// requireOwn returns FORBIDDEN for an identity that would act for somebody else.
+func requireOwn(who messages.Delegation) error {
 	if who.For != who.By {
 		return fault.New(fault.Forbidden, "%s cannot act for %s", who.By, who.For).WithHint("an operator reads the inboxes of others, and changes nothing in them")
 	}
@@ -196,7 +196,7 @@ func own(who messages.Delegation) error {
 
 // Send implements messages.Broker.
 func (d *delegatedBroker) Send(ctx context.Context, who messages.Delegation, draft messages.Draft) (messages.Receipt, error) {
-	if err := own(who); err != nil {
+	if err := requireOwn(who); err != nil {
 		return messages.Receipt{}, err
 	}
 	return d.broker.Send(ctx, who.By, draft)
@@ -204,7 +204,7 @@ func (d *delegatedBroker) Send(ctx context.Context, who messages.Delegation, dra
 
 // Ack implements messages.Broker.
 func (d *delegatedBroker) Ack(ctx context.Context, who messages.Delegation, ids []string) (messages.Acked, error) {
-	if err := own(who); err != nil {
+	if err := requireOwn(who); err != nil {
 		return messages.Acked{}, err
 	}
 	return d.broker.Ack(ctx, who.By, ids)
@@ -212,14 +212,14 @@ func (d *delegatedBroker) Ack(ctx context.Context, who messages.Delegation, ids 
 
 // Group implements messages.Broker.
 func (d *delegatedBroker) Group(ctx context.Context, who messages.Delegation, change messages.GroupChange) (messages.Groups, error) {
-	if err := own(who); err != nil {
+	if err := requireOwn(who); err != nil {
 		return messages.Groups{}, err
 	}
 	return d.broker.Group(ctx, who.By, change)
 }
 
-// noteReading records in the log that somebody reads the inbox of somebody else.
-func (ml *mailroom) noteReading(ctx context.Context, who messages.Delegation) error {
+// recordReading records in the log that somebody reads the inbox of somebody else.
+func (ml *mailroom) recordReading(ctx context.Context, who messages.Delegation) error {
 	type object = map[string]any
 	text := who.By + " reads the inbox of " + who.For
 	plan, err := json.Marshal(object{"orch": "v1", "name": api.OwnPrefix + "messages", "summary": text, "steps": []object{{

@@ -75,8 +75,8 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 
 func (n *Node) openExecutor(ctx context.Context) error {
 	var err error
-	if n.executor, err = openExecutor(ctx, n.cfg, n.databases, n.requests, n.tellChange, n.isOver); err == nil {
-		n.ends.add(untilStop, func(context.Context) error { return n.executor.close() })
+	if n.executor, err = openExecutor(ctx, n.cfg, n.databases, n.requests, n.queueChange, n.isOver); err == nil {
+		n.cleanups.add(untilStop, func(context.Context) error { return n.executor.close() })
 	}
 	return err
 }
@@ -119,9 +119,11 @@ func (n *Node) ownerConfig() orchestrator.Config {
 
 func (n *Node) ownerHooks() orchestrator.Hooks {
 	return orchestrator.Hooks{
-		Over: func(id events.TaskID) { n.executor.later(id, func() error { return n.executor.tree.RemoveTemp(id) }) },
+		Over: func(id events.TaskID) {
+			n.executor.inBackground(id, func() error { return n.executor.tree.RemoveTemp(id) })
+		},
 		Archived: func(id events.TaskID, ok bool) {
-			n.executor.later(id, func() error { return n.executor.tree.Archive(id, ok) })
+			n.executor.inBackground(id, func() error { return n.executor.tree.Archive(id, ok) })
 		},
 		Committed: n.stats.Committed, Describe: n.describe, Notify: n.notify, Limited: n.executor.limited,
 		ShareOf: n.shareOf, HandOn: n.executor.mayHandOn, Agents: n.roster,
@@ -219,7 +221,7 @@ func (n *Node) Stop(ctx context.Context) error {
 		if n.endYielding != nil {
 			n.endYielding()
 		}
-		n.err = n.ends.runFor(ctx, untilStop)
+		n.err = n.cleanups.runFor(ctx, untilStop)
 		close(n.done)
 	})
 	return n.err

@@ -100,14 +100,14 @@ func (n *noticeQueue) run(ctx context.Context) {
 		case notice := <-n.queue:
 			n.send(ctx, notice)
 		case <-n.stopping:
-			n.rest(ctx)
+			n.drain(ctx)
 			return
 		}
 	}
 }
 
-// rest delivers what is left. Notices for which there is no time count as dropped.
-func (n *noticeQueue) rest(ctx context.Context) {
+// drain delivers what is left. Notices for which there is no time count as dropped.
+func (n *noticeQueue) drain(ctx context.Context) {
 	for {
 		select {
 		case notice := <-n.queue:

@@ -49,19 +49,19 @@ func (n *Node) startWorker(ctx context.Context) error {
 		}
 		ended <- err
 	}()
-	n.ends.add(untilStop, func(context.Context) error { stop(); return <-ended })
+	n.cleanups.add(untilStop, func(context.Context) error { stop(); return <-ended })
 	return nil
 }
 
 // workOwner returns the owner for the worker of the node. It tells the worker of a node that may hand over that the owner may
 // go away.
 func (n *Node) workOwner(cfg *worker.Config) work.Owner {
-	if n.untilItGivesWay() == nil {
+	if n.waitToYield() == nil {
 		return n.orch
 	}
 	dial := func(ctx context.Context) (*bus.Conn, error) { return dial(ctx, n.cfg, bus.WorkerUser) }
 	n.calls = &callsOwner{local: n.orch, dial: dial}
-	n.ends.add(untilStop, n.calls.close)
+	n.cleanups.add(untilStop, n.calls.close)
 	cfg.WithOwner, cfg.Uptime = false, n.calls.uptime
 	return n.calls
 }

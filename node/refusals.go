@@ -140,7 +140,7 @@ type refusalCounter struct {
 
 // add counts a refusal.
 func (c *refusalCounter) add(r Refusal, now time.Time) {
-	k := refusalKind{cut(r.By), cut(r.Tool), cut(r.Error.Field), r.Error.Code}
+	k := refusalKind{truncate(r.By), truncate(r.Tool), truncate(r.Error.Field), r.Error.Code}
 	if c.kinds[k] == nil && c.each[k.by] >= maxKindsEach {
 		k, r = refusalKind{by: k.by, tool: others}, Refusal{By: r.By, Tool: others}
 	}
@@ -167,8 +167,8 @@ func (c *refusalCounter) add(r Refusal, now time.Time) {
 // maxReadArgs limits the bytes of arguments that are held until they are recorded. They are searched for secrets.
 const maxReadArgs = 4 << 10
 
-// take returns the counts, in order, and resets the counter.
-func (c *refusalCounter) take() []*refusalCount {
+// drain returns the counts, in order, and resets the counter.
+func (c *refusalCounter) drain() []*refusalCount {
 	var all []*refusalCount
 	for _, n := range c.kinds {
 		all = append(all, n)
@@ -180,8 +180,8 @@ func (c *refusalCounter) take() []*refusalCount {
 	return all
 }
 
-// cut truncates a text from outside for a record.
-func cut(text string) string {
+// truncate truncates a text from outside for a record.
+func truncate(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxShownName)], "")
 }
 
@@ -203,7 +203,7 @@ func (jn *journal) refused(r Refusal) {
 	select {
 	case jn.refusals <- r:
 	default:
-		jn.cfg.logger().Warn("refusal_not_noted", slog.String("by", cut(r.By)), slog.String("tool", cut(r.Tool)), slog.String("code", string(r.Error.Code)))
+		jn.cfg.logger().Warn("refusal_not_noted", slog.String("by", truncate(r.By)), slog.String("tool", truncate(r.Tool)), slog.String("code", string(r.Error.Code)))
 	}
 }
 
@@ -221,7 +221,7 @@ func (jn *journal) startRefusals(ctx context.Context) error {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		jn.noteRefusals(run)
+		jn.recordRefusals(run)
 	}()
 	jn.onStop(func(context.Context) error { stop(); <-ended; return nil })
 	return nil
@@ -234,10 +234,10 @@ func (jn *journal) auditMethods() localMethods {
 	})}
 }
 
-// noteRefusals counts refusals and records them, until ctx ends, and then those that are left.
-func (jn *journal) noteRefusals(ctx context.Context) {
+// recordRefusals counts refusals and records them, until ctx ends, and then those that are left.
+func (jn *journal) recordRefusals(ctx context.Context) {
 	var counter refusalCounter
-	var pace notePace
+	var pace recordPace
 	var due <-chan time.Time
 	for {
 		select {
@@ -247,29 +247,29 @@ func (jn *journal) noteRefusals(ctx context.Context) {
 				due = time.After(pace.next(time.Now()))
 			}
 		case <-due:
-			jn.noteRefused(ctx, counter.take())
+			jn.submitRefusals(ctx, counter.drain())
 			due = nil
 		case <-ctx.Done():
 			for len(jn.refusals) > 0 {
 				counter.add(<-jn.refusals, time.Now().UTC())
 			}
-			jn.noteRefused(context.WithoutCancel(ctx), counter.take())
+			jn.submitRefusals(context.WithoutCancel(ctx), counter.drain())
 			return
 		}
 	}
 }
 
-// notePace determines when the next record is due: soon for the first refusal after a pause, later and later while they
+// recordPace determines when the next record is due: soon for the first refusal after a pause, later and later while they
 // continue.
-type notePace struct {
+type recordPace struct {
 	due  time.Time
 	wait time.Duration
 }
 
 // next returns the time until the next record.
-func (p *notePace) next(now time.Time) time.Duration {
+func (p *recordPace) next(now time.Time) time.Duration {
 	if p.due.IsZero() || now.Sub(p.due) > max(2*p.wait, leastBetween) {
-		p.wait = together
+		p.wait = collectFor
 	} else {
 		p.wait = min(max(2*p.wait, leastBetween), mostBetween)
 	}
@@ -277,12 +277,12 @@ func (p *notePace) next(now time.Time) time.Duration {
 	return p.wait
 }
 
-// noteRefused submits the task that records refusals. It leaves out arguments that the node would refuse again.
-func (jn *journal) noteRefused(ctx context.Context, counts []*refusalCount) {
+// submitRefusals submits the task that records refusals. It leaves out arguments that the node would refuse again.
+func (jn *journal) submitRefusals(ctx context.Context, counts []*refusalCount) {
 	if len(counts) == 0 {
 		return
 	}
-	ctx, stop := context.WithTimeout(ctx, noteWithin)
+	ctx, stop := context.WithTimeout(ctx, recordWithin)
 	defer stop()
 	var err error
 	for _, args := range []bool{true, false} {
@@ -315,7 +315,7 @@ func (jn *journal) refusalPlan(counts []*refusalCount, args bool) json.RawMessag
 
 // message returns a sentence about the refusals.
 func (c *refusalCount) message() string {
-	text := cut(c.By) + " was refused " + cmp.Or(cut(c.Tool), "a plan")
+	text := truncate(c.By) + " was refused " + cmp.Or(truncate(c.Tool), "a plan")
 	if c.count > 1 {
 		text += fmt.Sprintf(" %d times", c.count)
 	}
@@ -324,7 +324,7 @@ func (c *refusalCount) message() string {
 	}
 	text += ": " + string(c.Error.Code)
 	if c.Error.Field != "" {
-		text += " (" + cut(c.Error.Field) + ")"
+		text += " (" + truncate(c.Error.Field) + ")"
 	}
 	return text
 }
@@ -332,20 +332,20 @@ func (c *refusalCount) message() string {
 // contextOfRefusal returns the fields of a refusal, without secrets.
 func (jn *journal) contextOfRefusal(c *refusalCount, args bool) map[string]any {
 	all := map[string]any{
-		"event": "call_refused", "by": jn.verbatim(cut(c.By)), "count": c.count, "first": c.first.Format(time.RFC3339), "last": c.last.Format(time.RFC3339),
+		"event": "call_refused", "by": jn.verbatim(truncate(c.By)), "count": c.count, "first": c.first.Format(time.RFC3339), "last": c.last.Format(time.RFC3339),
 	}
 	for name, value := range map[string]string{"tool": c.Tool, "task": string(c.Task)} {
 		if value != "" {
-			all[name] = jn.verbatim(cut(value))
+			all[name] = jn.verbatim(truncate(value))
 		}
 	}
 	if c.Error != nil {
 		all["code"] = string(c.Error.Code)
 		if c.Error.Field != "" {
-			all["field"] = jn.verbatim(cut(c.Error.Field))
+			all["field"] = jn.verbatim(truncate(c.Error.Field))
 		}
 		if c.Error.Reason != "" {
-			all["reason"] = jn.verbatim(cut(c.Error.Reason))
+			all["reason"] = jn.verbatim(truncate(c.Error.Reason))
 		}
 	}
 	if c.sum == "" {

@@ -59,7 +59,7 @@ func (ch *chores) startRetention(ctx context.Context) error {
 	}
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})
-	r := &retention{n: ch, noted: map[events.TaskID]bool{}, failed: map[events.TaskID]bool{}}
+	r := &retention{n: ch, recorded: map[events.TaskID]bool{}, failed: map[events.TaskID]bool{}}
 	go func() {
 		defer close(ended)
 		for first := true; first || pause.For(run, retainEvery) == nil; first = false {
@@ -73,8 +73,8 @@ func (ch *chores) startRetention(ctx context.Context) error {
 // retention removes expired workspaces. A removal that fails is retried later and does not block others.
 type retention struct {
 	n *chores
-	// noted are the tasks whose removal is recorded in the log. failed are those whose failure is logged.
-	noted, failed map[events.TaskID]bool
+	// recorded are the tasks whose removal is recorded in the log. failed are those whose failure is logged.
+	recorded, failed map[events.TaskID]bool
 }
 
 // run finishes earlier runs, and then removes the workspaces that are expired now.
@@ -124,7 +124,7 @@ func (r *retention) retire(rule rule, old []workspace.Shelved) (tasks []events.T
 // remove removes retired workspaces after recording that in the log.
 func (r *retention) remove(ctx context.Context, tasks []events.TaskID) error {
 	for some := range slices.Chunk(tasks, retainBatch) {
-		if err := r.note(ctx, some); err != nil {
+		if err := r.record(ctx, some); err != nil {
 			return err
 		}
 		for _, task := range some {
@@ -146,9 +146,9 @@ func (r *retention) done(task events.TaskID, err error) bool {
 	return err == nil
 }
 
-// note records in the log which workspaces are removed, each once.
-func (r *retention) note(ctx context.Context, tasks []events.TaskID) error {
-	fresh := slices.DeleteFunc(slices.Clone(tasks), func(task events.TaskID) bool { return r.noted[task] })
+// record records in the log which workspaces are removed, each once.
+func (r *retention) record(ctx context.Context, tasks []events.TaskID) error {
+	fresh := slices.DeleteFunc(slices.Clone(tasks), func(task events.TaskID) bool { return r.recorded[task] })
 	if len(fresh) == 0 {
 		return nil
 	}
@@ -160,7 +160,7 @@ func (r *retention) note(ctx context.Context, tasks []events.TaskID) error {
 		return err
 	}
 	for _, task := range fresh {
-		r.noted[task] = true
+		r.recorded[task] = true
 	}
 	return nil
 }
@@ -196,8 +196,8 @@ type Retained struct {
 	DueBytes int64           `json:"due_bytes"`
 }
 
-// LookRetention returns, without a node, the state of the workspace archive and what a node would remove from it.
-func LookRetention(ctx context.Context, cfg Config, now time.Time) ([]Retained, error) {
+// InspectRetention returns, without a node, the state of the workspace archive and what a node would remove from it.
+func InspectRetention(ctx context.Context, cfg Config, now time.Time) ([]Retained, error) {
 	root, err := pathguard.Open(cfg.Root)
 	if err != nil {
 		return nil, err
@@ -210,15 +210,15 @@ func LookRetention(ctx context.Context, cfg Config, now time.Time) ([]Retained, 
 		}
 		one := Retained{State: []string{"completed", "failed"}[i], Keep: r.keep, Due: []events.TaskID{}}
 		if one.Bytes, one.Files, err = tree.Size(ctx, r.shelf); err == nil {
-			err = one.look(ctx, tree, r, now)
+			err = one.add(ctx, tree, r, now)
 		}
 		all = append(all, one)
 	}
 	return all, errors.Join(err, root.Close())
 }
 
-// look adds the workspaces that are due.
-func (r *Retained) look(ctx context.Context, tree *workspace.Tree, rule rule, now time.Time) error {
+// add adds the workspaces that are due.
+func (r *Retained) add(ctx context.Context, tree *workspace.Tree, rule rule, now time.Time) error {
 	if rule.keep == 0 {
 		return nil
 	}

@@ -57,7 +57,7 @@ func TestRetention(t *testing.T) {
 	rest := filepath.Join(cfg.Root, "Working", "Archive", "Going", "TASK_01KE0000000000000000000000") // of a removal that was cut short
 	require.NoError(t, os.MkdirAll(rest, 0o700))
 
-	look, err := node.LookRetention(t.Context(), cfg, now)
+	look, err := node.InspectRetention(t.Context(), cfg, now)
 	require.NoError(t, err)
 	require.Len(t, look, 2)
 	assert.Equal(t, []events.TaskID{gone}, look[0].Due)

@@ -59,8 +59,8 @@ func (h *executor) openGateway(ctx context.Context, tell func(context.Context, r
 	return g.Start(ctx)
 }
 
-// tellChange queues a change for the journal. If too many wait, it is only written to the log of the process.
-func (jn *journal) tellChange(ctx context.Context, c registry.Change) {
+// queueChange queues a change for the journal. If too many wait, it is only written to the log of the process.
+func (jn *journal) queueChange(ctx context.Context, c registry.Change) {
 	select {
 	case jn.changes <- c:
 	default:
@@ -94,40 +94,40 @@ func (jn *journal) startJournal(ctx context.Context) error {
 }
 
 const (
-	// together is how long changes are collected for one task, starting with the first. maxNoted limits the steps of such a
+	// collectFor is how long changes are collected for one task, starting with the first. maxNoted limits the steps of such a
 	// task.
-	together, maxNoted = 500 * time.Millisecond, 500
-	// noteWithin limits how long the log may take to record them.
-	noteWithin = 10 * time.Second
+	collectFor, maxRecorded = 500 * time.Millisecond, 500
+	// recordWithin limits how long the log may take to record them.
+	recordWithin = 10 * time.Second
 )
 
 // journal records changes until ctx ends, and then those that are left.
 func (jn *journal) journal(ctx context.Context) {
 	var changes []registry.Change
-	timer := time.NewTimer(together)
+	timer := time.NewTimer(collectFor)
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			jn.noteChanges(context.WithoutCancel(ctx), jn.changesLeft(changes))
+			jn.submitChanges(context.WithoutCancel(ctx), jn.changesLeft(changes))
 			return
 		case c := <-jn.changes:
 			if len(changes) == 0 {
-				timer.Reset(together)
+				timer.Reset(collectFor)
 			}
-			if changes = append(changes, c); len(changes) < maxNoted {
+			if changes = append(changes, c); len(changes) < maxRecorded {
 				continue
 			}
 		case <-timer.C:
 		}
-		jn.noteChanges(ctx, changes)
+		jn.submitChanges(ctx, changes)
 		changes = nil
 	}
 }
 
 // changesLeft adds the changes that are still queued.
 func (jn *journal) changesLeft(changes []registry.Change) []registry.Change {
-	for len(changes) < maxNoted {
+	for len(changes) < maxRecorded {
 		select {
 		case c := <-jn.changes:
 			changes = append(changes, c)
@@ -138,14 +138,14 @@ func (jn *journal) changesLeft(changes []registry.Change) []registry.Change {
 	return changes
 }
 
-// noteChanges submits the task that records changes.
-func (jn *journal) noteChanges(ctx context.Context, changes []registry.Change) {
+// submitChanges submits the task that records changes.
+func (jn *journal) submitChanges(ctx context.Context, changes []registry.Change) {
 	if len(changes) == 0 {
 		return
 	}
-	ctx, stop := context.WithTimeout(ctx, noteWithin)
+	ctx, stop := context.WithTimeout(ctx, recordWithin)
 	defer stop()
-	_, err := jn.orch.Submit(ctx, api.SubmitRequest{Plan: notePlan(changes), Actor: "system:mcp"})
+	_, err := jn.orch.Submit(ctx, api.SubmitRequest{Plan: changesPlan(changes), Actor: "system:mcp"})
 	if err != nil {
 		jn.cfg.logger().WarnContext(ctx, "mcp_changes_not_noted", slog.Int("changes", len(changes)), slog.Any("error", err))
 	}
@@ -174,8 +174,8 @@ func contextOf(c registry.Change) map[string]any {
 	return all
 }
 
-// notePlan returns a plan that writes changes into its own log.
-func notePlan(changes []registry.Change) json.RawMessage {
+// changesPlan returns a plan that writes changes into its own log.
+func changesPlan(changes []registry.Change) json.RawMessage {
 	type object = map[string]any
 	steps, names := []object{}, []string{}
 	for i, c := range changes {

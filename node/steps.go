@@ -2,7 +2,7 @@ package node
 
 import "context"
 
-// startStep is one step of starting a node. The function that undoes it is in host.ends.
+// startStep is one step of starting a node. The function that undoes it is in host.cleanups.
 type startStep struct {
 	name string
 	// needs names earlier steps whose results it uses. later names later steps whose results the started part uses once the

@@ -19,8 +19,8 @@ type credentials struct {
 	*host
 
 	tokens *bus.Tokens
-	// known is tokens once they are read. Messages may need it earlier.
-	known atomic.Pointer[bus.Tokens]
+	// loaded is tokens once they are read. Messages may need it earlier.
+	loaded atomic.Pointer[bus.Tokens]
 	// faceKey signs the state that MCP clients carry between two rounds.
 	faceKey []byte
 }
@@ -32,7 +32,7 @@ func (cr *credentials) startTokens(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cr.known.Store(cr.tokens)
+	cr.loaded.Store(cr.tokens)
 	cr.onStop(func(context.Context) error { cr.tokens.Close(); return nil })
 	c, err := cr.connect(ctx, "tokens")
 	if err != nil {
@@ -43,21 +43,21 @@ func (cr *credentials) startTokens(ctx context.Context) error {
 		return err
 	}
 	cr.onStop(closeSoon(end))
-	cr.keepLocalToken(ctx)
+	cr.ensureLocalToken(ctx)
 	return cr.readKey(ctx)
 }
 
 // shareOf returns the identity whose share another one counts against, "" for its own. Nobody submits anything before the
 // tokens are read.
 func (cr *credentials) shareOf(who string) string {
-	if t := cr.known.Load(); t != nil {
+	if t := cr.loaded.Load(); t != nil {
 		return t.ShareOf(who)
 	}
 	return ""
 }
 
-// keepLocalToken creates the token of the user if there is none. A node with a full disk starts without.
-func (cr *credentials) keepLocalToken(ctx context.Context) {
+// ensureLocalToken creates the token of the user if there is none. A node with a full disk starts without.
+func (cr *credentials) ensureLocalToken(ctx context.Context) {
 	if cr.cfg.User == "" {
 		return
 	}
@@ -99,9 +99,9 @@ func (i identities) Verify(_ context.Context, secret string) (server.Identity, t
 	return identityOf(t), t.ExpiresAt, nil
 }
 
-// whileGood ends the streams of a client when its token expires. Each request is checked, but a stream that was opened in time
+// whileValid ends the streams of a client when its token expires. Each request is checked, but a stream that was opened in time
 // would continue forever. Calls of 2026-07-28 clients continue, because their end would cancel the task.
-func (cr *credentials) whileGood(next http.Handler) http.Handler {
+func (cr *credentials) whileValid(next http.Handler) http.Handler {
 	ending := cr.endingWithToken(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		stream := r.Header.Get("Mcp-Protocol-Version") < "2026-07-28" || strings.TrimSpace(r.Header.Get("Mcp-Method")) == "subscriptions/listen"

@@ -30,7 +30,7 @@ const (
 	// maxPendingDeliveries is how many answers with calls are remembered in case nobody received them, and deliveryKept for how
 	// long. The server reports an undelivered answer at once, but it may be far away.
 	maxPendingDeliveries = 4096
-	deliveryKept         = time.Minute
+	deliveryTTL          = time.Minute
 	// requeueWithin limits the time for requeueing such calls.
 	requeueWithin = 30 * time.Second
 )
@@ -167,15 +167,15 @@ func (s *agentServer) serve(ctx context.Context, id string, request []byte, do f
 		}
 		defer leave()
 	}
-	if err := s.enter(id, len(request)); err != nil {
+	if err := s.admit(id, len(request)); err != nil {
 		return response{}, err
 	}
 	defer s.leave(id, len(request))
 	return do(ctx, m, request)
 }
 
-// enter counts a request: RATE_LIMITED if the agent has too many, UNAVAILABLE if all together have.
-func (s *agentServer) enter(id string, size int) error {
+// admit counts a request: RATE_LIMITED if the agent has too many, UNAVAILABLE if all together have.
+func (s *agentServer) admit(id string, size int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -208,16 +208,16 @@ func (s *agentServer) claim(ctx context.Context, m agents.Member, request []byte
 	if err != nil || len(given.Calls) == 0 {
 		return response{data: data}, err
 	}
-	return response{data: data, no: s.remember(agents.DeliveryTo(m, given))}, nil
+	return response{data: data, no: s.storeDelivery(agents.DeliveryTo(m, given))}, nil
 }
 
-// remember stores an answer until the report of its non-delivery could have arrived, and removes older ones.
-func (s *agentServer) remember(h agents.Delivery) uint64 {
+// storeDelivery stores an answer until the report of its non-delivery could have arrived, and removes older ones.
+func (s *agentServer) storeDelivery(h agents.Delivery) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.clock()
 	s.last++
-	s.deliveries[s.last] = pendingDelivery{h, now.Add(deliveryKept)}
+	s.deliveries[s.last] = pendingDelivery{h, now.Add(deliveryTTL)}
 	for ; s.first+maxPendingDeliveries <= s.last || !now.Before(s.deliveries[s.first].until); s.first++ { // the last one has not expired
 		delete(s.deliveries, s.first)
 	}

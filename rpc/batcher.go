@@ -44,7 +44,7 @@ type batchItem[Out any] struct {
 func (b *batcher[Out]) do(ctx context.Context, request any) (Out, error) {
 	item := &batchItem[Out]{request: request, done: make(chan batchAnswer[Out], 1)}
 	if b.tryStart(item) {
-		b.ask(ctx, []*batchItem[Out]{item})
+		b.sendBatch(ctx, []*batchItem[Out]{item})
 		if batch := b.nextBatch(); len(batch) > 0 {
 			go b.sendWaiting(batch)
 		}
@@ -72,7 +72,7 @@ func (b *batcher[Out]) tryStart(item *batchItem[Out]) bool {
 // sendWaiting sends batches until no request is queued.
 func (b *batcher[Out]) sendWaiting(batch []*batchItem[Out]) {
 	for len(batch) > 0 {
-		b.ask(context.Background(), batch)
+		b.sendBatch(context.Background(), batch)
 		batch = b.nextBatch()
 	}
 }
@@ -90,8 +90,8 @@ func (b *batcher[Out]) nextBatch() []*batchItem[Out] {
 	return batch
 }
 
-// ask sends a batch in as few messages as possible.
-func (b *batcher[Out]) ask(ctx context.Context, batch []*batchItem[Out]) {
+// sendBatch sends a batch in as few messages as possible.
+func (b *batcher[Out]) sendBatch(ctx context.Context, batch []*batchItem[Out]) {
 	for len(batch) > 0 {
 		var requests []byte
 		var included []*batchItem[Out]

@@ -31,7 +31,7 @@ func (b *batchSubmission) submit(ctx context.Context) error {
 	if b.answers == nil {
 		b.answers = make([]api.SubmitBatchItem, len(b.tasks))
 	}
-	return b.take(reply.Tasks)
+	return b.storeAnswers(reply.Tasks)
 }
 
 // submitOnce makes one request for a batch, and checks that there is an answer for each task.
@@ -49,12 +49,12 @@ func submitOnce(ctx context.Context, c *bus.Conn, in api.SubmitBatchRequest, rep
 	return nil
 }
 
-// take stores the answers for the open tasks.
-func (b *batchSubmission) take(answers []api.SubmitBatchItem) error {
+// storeAnswers stores the answers for the open tasks.
+func (b *batchSubmission) storeAnswers(answers []api.SubmitBatchItem) error {
 	var again []int
 	for n, i := range b.open {
 		b.answers[i] = answers[n]
-		if e := answers[n].Error; e != nil && betweenNodes(b.conn, submitBatch, e) {
+		if e := answers[n].Error; e != nil && noNode(b.conn, submitBatch, e) {
 			again = append(again, i)
 		}
 	}

@@ -11,7 +11,7 @@ func AnswersKept(at []time.Time) (numbers []uint64) {
 	s := &agentServer{deliveries: map[uint64]pendingDelivery{}, first: 1}
 	for _, t := range at {
 		s.clock = func() time.Time { return t }
-		s.remember(agents.Delivery{})
+		s.storeDelivery(agents.Delivery{})
 	}
 	for no := range s.deliveries {
 		numbers = append(numbers, no)

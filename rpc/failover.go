@@ -16,8 +16,8 @@ import (
 const (
 	// failoverWithin is how long a request waits for a node of a cluster to become active.
 	failoverWithin = 10 * time.Second
-	// askAgainAfter is the pause between two attempts.
-	askAgainAfter = 50 * time.Millisecond
+	// retryPause is the pause between two attempts.
+	retryPause = 50 * time.Millisecond
 	// nodeStopping is the reason of UNAVAILABLE for a request that was interrupted by the end of its node.
 	nodeStopping = "NODE_STOPPING"
 )
@@ -34,8 +34,8 @@ func commandTable() map[string]api.Method {
 	return all
 }
 
-// parks reports whether a method only waits for a change. It can be repeated at any time, so a stopping node ends it at once.
-func parks(name string) bool { return name == "poll" || commands[name].Parked }
+// isParked reports whether a method only waits for a change. It can be repeated at any time, so a stopping node ends it at once.
+func isParked(name string) bool { return name == "poll" || commands[name].Parked }
 
 // mayRepeat reports whether a request may be sent twice. Requests that are not commands may: workers and agents identify what
 // they report.
@@ -50,7 +50,7 @@ func untilAnswered(ctx context.Context, c *bus.Conn, method string, try func() e
 	var since time.Time
 	for {
 		err := try()
-		if err == nil || !betweenNodes(c, method, err) {
+		if err == nil || !noNode(c, method, err) {
 			return err
 		}
 		if since.IsZero() {
@@ -62,13 +62,13 @@ func untilAnswered(ctx context.Context, c *bus.Conn, method string, try func() e
 		select {
 		case <-ctx.Done():
 			return err
-		case <-time.After(askAgainAfter):
+		case <-time.After(retryPause):
 		}
 	}
 }
 
-// askPatiently sends a request and returns the answer, see untilAnswered.
-func askPatiently(ctx context.Context, c *bus.Conn, method string, body []byte) (data []byte, err error) {
+// requestWithFailover sends a request and returns the answer, see untilAnswered.
+func requestWithFailover(ctx context.Context, c *bus.Conn, method string, body []byte) (data []byte, err error) {
 	err = untilAnswered(ctx, c, method, func() (err error) {
 		data, err = askOnce(ctx, c, method, body)
 		return err
@@ -92,8 +92,8 @@ func askOnce(ctx context.Context, c *bus.Conn, method string, body []byte) ([]by
 	}
 }
 
-// betweenNodes reports whether a request failed because there was no node, and may be repeated.
-func betweenNodes(c *bus.Conn, method string, err error) bool {
+// noNode reports whether a request failed because there was no node, and may be repeated.
+func noNode(c *bus.Conn, method string, err error) bool {
 	if !c.External() {
 		return false
 	}

@@ -6,8 +6,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// NotYourName is the reason of FORBIDDEN for a request that names another actor than its credential.
-const NotYourName = "IDENTITY_MISMATCH"
+// IdentityMismatch is the reason of FORBIDDEN for a request that names another actor than its credential.
+const IdentityMismatch = "IDENTITY_MISMATCH"
 
 // ActorRequest is a request with an actor. The credential of the sender determines the actor, not the request.
 type ActorRequest interface {
@@ -38,7 +38,7 @@ func attribute(ctx context.Context, request any) error {
 	for _, name := range acting.ActorFields() {
 		if *name != "" && *name != who {
 			return fault.New(fault.Forbidden, "this credential speaks as %s, and the request names somebody else who acts", who).
-				WithField("actor").WithReason(NotYourName).WithHint("leave the name out, or send the request with a credential of that identity")
+				WithField("actor").WithReason(IdentityMismatch).WithHint("leave the name out, or send the request with a credential of that identity")
 		}
 		*name = who
 	}

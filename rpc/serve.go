@@ -258,17 +258,17 @@ func (e *Endpoint) answer(m *nats.Msg) {
 	}
 	resp, err := e.invoke(ctx, m)
 	if base.Err() != nil {
-		err = cutShort(m.Subject, err)
+		err = interruptedError(m.Subject, err)
 	}
 	failpoint.Pass(failpoint.BeforeAnswer)
 	e.reply(m, resp, err)
 	failpoint.Pass(failpoint.Answered)
 }
 
-// cutShort converts the error of a request whose endpoint has closed. The caller has cancelled nothing, and may send the
+// interruptedError converts the error of a request whose endpoint has closed. The caller has cancelled nothing, and may send the
 // request to the next node, unless it was a command that may have been executed. An error with a reason is kept, because it
 // says more.
-func cutShort(subject string, err error) error {
+func interruptedError(subject string, err error) error {
 	cancelled := fault.Has(err, fault.Cancelled)
 	switch {
 	case !cancelled && !fault.Has(err, fault.Unavailable), fault.From(err).Reason != "":
@@ -283,7 +283,7 @@ func cutShort(subject string, err error) error {
 
 // parent returns the parent context for a request at a subject.
 func (e *Endpoint) parent(subject string) context.Context {
-	if parks(subject[strings.LastIndexByte(subject, '.')+1:]) {
+	if isParked(subject[strings.LastIndexByte(subject, '.')+1:]) {
 		return e.waits
 	}
 	return e.base

@@ -23,8 +23,8 @@ const (
 	tunnelPart = 64 << 10
 	// tunnelSilence is how long one side may be silent before the other one checks whether it is still there.
 	tunnelSilence = 10 * time.Second
-	// tunnelTakes is how long a side may take to accept a part.
-	tunnelTakes = time.Minute
+	// tunnelAckTimeout is how long a side may take to accept a part.
+	tunnelAckTimeout = time.Minute
 )
 
 // tunnelEnd is one side of a tunnel. Data that its user writes is sent to the subject of the other side.
@@ -32,11 +32,11 @@ type tunnelEnd struct {
 	conn *bus.Conn
 	peer atomic.Value // of string
 	// pipe is the other end of the user's connection.
-	pipe  net.Conn
-	taken *nats.Subscription
-	ctx   context.Context //nolint:containedctx // the lifetime of the tunnel
-	stop  context.CancelFunc
-	once  sync.Once
+	pipe net.Conn
+	sub  *nats.Subscription
+	ctx  context.Context //nolint:containedctx // the lifetime of the tunnel
+	stop context.CancelFunc
+	once sync.Once
 }
 
 // openTunnelEnd returns an end and the connection for its user. It receives parts at a subject.
@@ -45,15 +45,15 @@ func openTunnelEnd(c *bus.Conn, subject string) (*tunnelEnd, net.Conn, error) {
 	e := &tunnelEnd{conn: c, pipe: pipe}
 	e.ctx, e.stop = context.WithCancel(context.Background())
 	var err error
-	if e.taken, err = c.NATS().Subscribe(subject, e.take); err != nil {
+	if e.sub, err = c.NATS().Subscribe(subject, e.deliver); err != nil {
 		e.close()
 		return nil, nil, fault.Wrap(fault.Unavailable, err, "no connection over the NATS server can be made")
 	}
 	return e, user, nil
 }
 
-// take delivers a part to the user. An empty part only checks whether the tunnel is there.
-func (e *tunnelEnd) take(m *nats.Msg) {
+// deliver delivers a part to the user. An empty part only checks whether the tunnel is there.
+func (e *tunnelEnd) deliver(m *nats.Msg) {
 	if m.Header.Get(tunnelEndHeader) != "" {
 		e.close()
 		return
@@ -88,7 +88,7 @@ func (e *tunnelEnd) run() {
 }
 
 func (e *tunnelEnd) send(part []byte) error {
-	ctx, cancel := context.WithTimeout(e.ctx, tunnelTakes)
+	ctx, cancel := context.WithTimeout(e.ctx, tunnelAckTimeout)
 	defer cancel()
 	_, err := e.conn.NATS().RequestWithContext(ctx, e.peer.Load().(string), part) //nolint:forcetypeassert // only strings are stored
 	return err
@@ -114,8 +114,8 @@ func (e *tunnelEnd) close() {
 	e.once.Do(func() {
 		e.stop()
 		_ = e.pipe.Close() // never fails
-		if e.taken != nil {
-			_ = e.taken.Unsubscribe() // fails only on a closed connection
+		if e.sub != nil {
+			_ = e.sub.Unsubscribe() // fails only on a closed connection
 		}
 		if peer, ok := e.peer.Load().(string); ok {
 			_ = e.conn.NATS().PublishMsg(&nats.Msg{Subject: peer, Header: nats.Header{tunnelEndHeader: {"1"}}}) // else the other side notices by itself
@@ -130,7 +130,7 @@ func DialTunnel(ctx context.Context, c *bus.Conn, subject string) (net.Conn, err
 	if err != nil {
 		return nil, err
 	}
-	peer, err := askPatiently(ctx, c, subject, []byte(inbox))
+	peer, err := requestWithFailover(ctx, c, subject, []byte(inbox))
 	if err != nil {
 		e.close()
 		return nil, err
@@ -177,7 +177,7 @@ func (l *TunnelListener) admit(m *nats.Msg) {
 	case l.slots <- struct{}{}:
 		go func() {
 			defer func() { <-l.slots }()
-			l.take(m)
+			l.open(m)
 		}()
 	default:
 		l.refuse(m)
@@ -195,9 +195,9 @@ func (l *TunnelListener) refuse(m *nats.Msg) {
 	_ = m.RespondMsg(&nats.Msg{Data: body, Header: nats.Header{errorHeader: {string(f.Code)}}}) // else the caller tries again
 }
 
-// take opens the end of a requested tunnel. A node that does not hold the lease ignores the request and leaves it to the
+// open opens the end of a requested tunnel. A node that does not hold the lease ignores the request and leaves it to the
 // holder.
-func (l *TunnelListener) take(m *nats.Msg) {
+func (l *TunnelListener) open(m *nats.Msg) {
 	if !l.conn.AwaitLease(l.ctx) || !ordinaryInbox(&nats.Msg{Reply: string(m.Data)}) {
 		return
 	}

@@ -32,7 +32,7 @@ func (p program) make(ctx context.Context, a agents.Assignment, show func(work.P
 	cmd := exec.CommandContext(ctx, p.argv[0], p.argv[1:]...)
 	cmd.Stdin = bytes.NewReader(a.Args)
 	out, complaint := &capped{most: maxPrinted}, &capped{most: maxPrinted}
-	said := &sayings{show: show}
+	said := &progressLines{show: show}
 	cmd.Stdout, cmd.Stderr = io.MultiWriter(out, said.stream()), io.MultiWriter(complaint, said.stream())
 	cmd.Env = append(os.Environ(),
 		"ORCH_AGENT="+p.name, "ORCH_TASK="+string(a.Task), "ORCH_STEP="+a.Step, "ORCH_ATTEMPT="+strconv.Itoa(a.Attempt), "ORCH_KEY="+a.Key,

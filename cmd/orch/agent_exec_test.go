@@ -63,12 +63,12 @@ func TestComplaintsFitIntoReports(t *testing.T) {
 func TestAgentIsOneProcess(t *testing.T) {
 	t.Parallel()
 	file, cred := filepath.Join(t.TempDir(), "ada.json"), peer.Credential{Name: "ada"}
-	unlock, err := alone(t.Context(), file, cred)
+	unlock, err := lockAgent(t.Context(), file, cred)
 	require.NoError(t, err)
-	_, err = alone(t.Context(), file, cred)
+	_, err = lockAgent(t.Context(), file, cred)
 	assert.True(t, fault.Has(err, fault.Conflict), "%v", err)
 	unlock()
-	unlock, err = alone(t.Context(), file, cred)
+	unlock, err = lockAgent(t.Context(), file, cred)
 	require.NoError(t, err)
 	unlock()
 }
@@ -107,7 +107,7 @@ func TestNewCredentialTakesThePlace(t *testing.T) {
 	}
 	take := func(want string) {
 		t.Helper()
-		kept, err := a.takeNew(file)
+		kept, err := a.replaceCredential(file)
 		require.NoError(t, err)
 		assert.Equal(t, want, kept)
 		assert.NoFileExists(t, file+".new")

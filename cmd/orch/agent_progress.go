@@ -11,11 +11,11 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// maxSaying limits the bytes of a line of a program that watchers see.
-const maxSaying = 200
+// maxProgressLine limits the bytes of a line of a program that watchers see.
+const maxProgressLine = 200
 
-// sayings converts the output of a program to progress: its newest line, and the ratio if a line begins with done/total.
-type sayings struct {
+// progressLines converts the output of a program to progress: its newest line, and the ratio if a line begins with done/total.
+type progressLines struct {
 	show func(work.Progress)
 
 	mu   sync.Mutex
@@ -23,13 +23,13 @@ type sayings struct {
 }
 
 // stream returns a writer for one of the streams of the program.
-func (s *sayings) stream() io.Writer { return &sayingStream{all: s} }
+func (s *progressLines) stream() io.Writer { return &lineSplitter{all: s} }
 
 // farForm matches a line such as "3/10 linking".
 var farForm = regexp.MustCompile(`^(\d{1,9})/(\d{1,9})(?:\s+(.*))?$`)
 
-// say reports a line.
-func (s *sayings) say(line string) {
+// report reports a line.
+func (s *progressLines) report(line string) {
 	line = strings.TrimSpace(strings.ToValidUTF8(line, "\ufffd"))
 	if line == "" || s.show == nil {
 		return
@@ -45,22 +45,22 @@ func (s *sayings) say(line string) {
 	s.show(s.last)
 }
 
-// sayingStream splits a stream into lines and keeps the beginning of each.
-type sayingStream struct {
-	all  *sayings
+// lineSplitter splits a stream into lines and keeps the beginning of each.
+type lineSplitter struct {
+	all  *progressLines
 	line []byte
 }
 
 // Write implements io.Writer. It never fails, because the output is only for information.
-func (w *sayingStream) Write(b []byte) (int, error) {
+func (w *lineSplitter) Write(b []byte) (int, error) {
 	n := len(b)
 	for {
 		text, rest, whole := bytes.Cut(b, []byte("\n"))
-		w.line = append(w.line, text[:min(len(text), maxSaying-len(w.line))]...)
+		w.line = append(w.line, text[:min(len(text), maxProgressLine-len(w.line))]...)
 		if !whole {
 			return n, nil
 		}
-		w.all.say(string(w.line))
+		w.all.report(string(w.line))
 		w.line, b = w.line[:0], rest
 	}
 }

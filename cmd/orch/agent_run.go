@@ -41,7 +41,7 @@ remove NAME). With --credential FILE nothing but that file is needed, and the no
 		Example: "  orch agent run --name builder --type developer --capability build --exec -- ./build.sh",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.given(cmd.Flags())
+			o.recordSet(cmd.Flags())
 			if err := o.checkRun(cmd.Flags()); err != nil {
 				return err
 			}
@@ -71,7 +71,7 @@ func (c *agentCommands) runAgent(ctx context.Context, o agentRunOptions, argv []
 		return err
 	}
 	if o.credential == "" { // calls that a killed process has started
-		if _, err := c.takeNew(file); err != nil {
+		if _, err := c.replaceCredential(file); err != nil {
 			return err
 		}
 	}
@@ -85,17 +85,17 @@ func (c *agentCommands) runAgent(ctx context.Context, o agentRunOptions, argv []
 	if err != nil {
 		return err
 	}
-	unlock, err := alone(ctx, file, cred)
+	unlock, err := lockAgent(ctx, file, cred)
 	if err != nil {
 		return err
 	}
 	defer unlock()
 	cred.URL = cmp.Or(o.url, cred.URL)
-	return c.beAgent(ctx, o, file, cred, argv)
+	return c.executeCalls(ctx, o, file, cred, argv)
 }
 
-// beAgent executes calls until ctx ends, and then the remaining ones.
-func (c *agentCommands) beAgent(ctx context.Context, o agentRunOptions, file string, cred peer.Credential, argv []string) error {
+// executeCalls executes calls until ctx ends, and then the remaining ones.
+func (c *agentCommands) executeCalls(ctx context.Context, o agentRunOptions, file string, cred peer.Credential, argv []string) error {
 	cut, end := c.interruptedTwice()
 	defer end()
 	log := c.logger()
@@ -110,7 +110,7 @@ func (c *agentCommands) beAgent(ctx context.Context, o agentRunOptions, file str
 	defer context.AfterFunc(ctx, func() {
 		c.note("stopping: what runs has %s to end, and is given back then; Ctrl-C again gives it back at once", o.drain)
 	})()
-	err = stopped(ctx, o.refused(p.Run(ctx), file))
+	err = stopped(ctx, o.credentialError(p.Run(ctx), file))
 	select {
 	case <-cut:
 		if err == nil {
@@ -142,8 +142,8 @@ func (c *agentCommands) interruptedTwice() (twice <-chan struct{}, end func()) {
 	return again, func() { close(over); group.Wait() }
 }
 
-// refused is the error for a credential that the node no longer accepts.
-func (o agentRunOptions) refused(err error, file string) error {
+// credentialError is the error for a credential that the node no longer accepts.
+func (o agentRunOptions) credentialError(err error, file string) error {
 	if !fault.Has(err, fault.Unauthorized) && !fault.Has(err, fault.TokenExpired) {
 		return err
 	}
@@ -155,9 +155,9 @@ func (o agentRunOptions) refused(err error, file string) error {
 	return &e
 }
 
-// alone acquires a lock that keeps other processes from being the same agent: each would consider the calls of the other lost.
+// lockAgent acquires a lock that keeps other processes from being the same agent: each would consider the calls of the other lost.
 // Where locks are not available, it acquires none.
-func alone(ctx context.Context, file string, cred peer.Credential) (unlock func(), err error) {
+func lockAgent(ctx context.Context, file string, cred peer.Credential) (unlock func(), err error) {
 	const patience = 2 * time.Second // a process that was stopped may be about to end
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -22,8 +22,8 @@ import (
 	"github.com/orch-dev/orch/internal/wholefile"
 )
 
-// given records which flags the user has set. Only these are compared with a registered agent.
-func (o *registerOptions) given(set *pflag.FlagSet) {
+// recordSet records which flags the user has set. Only these are compared with a registered agent.
+func (o *registerOptions) recordSet(set *pflag.FlagSet) {
 	o.set = nil
 	for _, name := range []string{"type", "version", "description", "capability", "max-tasks", "call-timeout", "retries"} {
 		if set.Changed(name) {
@@ -79,11 +79,11 @@ func (c *agentCommands) sameAgent(ctx context.Context, o agentRunOptions, file s
 	if !loopback(cred.URL) {
 		return cred, nil // the agent belongs to another node
 	}
-	return c.anew(ctx, o, file, cred)
+	return c.registerAgain(ctx, o, file, cred)
 }
 
-// anew registers an agent again that was removed. It keeps the former credential, which may belong to another node.
-func (c *agentCommands) anew(ctx context.Context, o agentRunOptions, file string, cred peer.Credential) (peer.Credential, error) {
+// registerAgain registers an agent again that was removed. It keeps the former credential, which may belong to another node.
+func (c *agentCommands) registerAgain(ctx context.Context, o agentRunOptions, file string, cred peer.Credential) (peer.Credential, error) {
 	if len(o.capabilities) == 0 {
 		return cred, fault.New(fault.NotFound, "the node does not know the agent %s (%s) of %s; it was removed", cred.Name, cred.Agent, file).
 			WithHint("say what it can do, to register it anew: --capability NAME")
@@ -92,7 +92,7 @@ func (c *agentCommands) anew(ctx context.Context, o agentRunOptions, file string
 	if err != nil {
 		return cred, err
 	}
-	kept, err := c.takeNew(file)
+	kept, err := c.replaceCredential(file)
 	if err != nil {
 		return cred, err
 	}
@@ -100,13 +100,13 @@ func (c *agentCommands) anew(ctx context.Context, o agentRunOptions, file string
 	return fresh, nil
 }
 
-// takeNew replaces the former credential by that of the newly registered agent, and returns where the former one is now. It
+// replaceCredential replaces the former credential by that of the newly registered agent, and returns where the former one is now. It
 // resumes after a crash: first both exist, then the new one replaces the former one.
-func (c *agentCommands) takeNew(file string) (kept string, err error) {
+func (c *agentCommands) replaceCredential(file string) (kept string, err error) {
 	if _, err := readCredential(file+".new", c.now()); err != nil {
 		return "", nil //nolint:nilerr // there is none, or it is unusable
 	}
-	if kept, err = c.putAside(file); err == nil {
+	if kept, err = c.backUpCredential(file); err == nil {
 		err = os.Rename(file+".new", file)
 	}
 	if err != nil {
@@ -115,8 +115,8 @@ func (c *agentCommands) takeNew(file string) (kept string, err error) {
 	return kept, nil
 }
 
-// putAside copies a credential to a name that is unused, or has an expired credential, and returns that name.
-func (c *agentCommands) putAside(file string) (string, error) {
+// backUpCredential copies a credential to a name that is unused, or has an expired credential, and returns that name.
+func (c *agentCommands) backUpCredential(file string) (string, error) {
 	content, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
@@ -149,7 +149,7 @@ func loopback(address string) bool {
 
 // differs returns CONFLICT if the flags that were set differ from the registered agent.
 func (o *registerOptions) differs(v agents.View) error {
-	able, err := o.able()
+	able, err := o.parseCapabilities()
 	if err != nil {
 		return err
 	}

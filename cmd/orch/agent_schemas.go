@@ -10,8 +10,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// able returns the capabilities in the flags, with their schemas.
-func (o *registerOptions) able() ([]agents.Capability, error) {
+// parseCapabilities returns the capabilities in the flags, with their schemas.
+func (o *registerOptions) parseCapabilities() ([]agents.Capability, error) {
 	list := asCapabilities(o.capabilities)
 	for _, text := range o.schemas {
 		name, file, ok := strings.Cut(text, "=")

@@ -15,7 +15,7 @@ const soon = 10 * time.Second
 
 // dialSoon connects to a running node, or to one that starts within soon.
 func (c *agentCommands) dialSoon(ctx context.Context) (s session, err error) {
-	defer c.sayLater("no node runs here; waiting a moment for one: orch serve")()
+	defer c.noteLater("no node runs here; waiting a moment for one: orch serve")()
 	err = retrySoon(ctx, func() (done bool, err error) {
 		s, err = c.nodes.Dial(ctx, c.cfg)
 		return !fault.Has(err, fault.Unavailable), err

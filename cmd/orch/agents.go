@@ -183,7 +183,7 @@ func (o registerOptions) request(name string) (json.RawMessage, error) {
 	if o.description != "" {
 		info["description"] = o.description
 	}
-	capabilities, err := o.able()
+	capabilities, err := o.parseCapabilities()
 	if err != nil {
 		return nil, err
 	}
@@ -232,7 +232,7 @@ func (c *agentCommands) callOnce(ctx context.Context, s session, tool string, ar
 	}
 	f := c.wait.follower(s, reply.ID, 0)
 	defer f.release(ctx, s)
-	if _, err := c.wait.attend(ctx, f, time.Minute, newWaitDisplay(c.env), true); err != nil {
+	if _, err := c.wait.followTask(ctx, f, time.Minute, newWaitDisplay(c.env), true); err != nil {
 		return "", err
 	}
 	r, err := f.session.Result(ctx, api.ResultRequest{ID: reply.ID})

@@ -145,7 +145,7 @@ func approvalLines(p api.ApprovalView) []string {
 	add("quorum", quorum(p))
 	add("from", strings.Join(p.From, ", "))
 	add("agreed", strings.Join(p.Votes, ", "))
-	add("on expiry", elapse(p))
+	add("on expiry", expiryText(p))
 	add("decided by", p.Approver)
 	add("reason", p.Reason)
 	add("digest", p.ArgsSHA256)
@@ -181,8 +181,8 @@ func quorum(p api.ApprovalView) string {
 	return fmt.Sprintf("%d of %d have agreed", len(p.Votes), p.Quorum)
 }
 
-// elapse says what happens to a request if nobody decides, unless it only expires.
-func elapse(p api.ApprovalView) string {
+// expiryText says what happens to a request if nobody decides, unless it only expires.
+func expiryText(p api.ApprovalView) string {
 	if p.Status != statemachine.ApprovalPending || p.OnExpiry == "block" {
 		return ""
 	}

@@ -17,11 +17,11 @@ func (c *approvalCommands) approvalID(ctx context.Context, s session, text strin
 	if invalid == nil {
 		return text, nil
 	}
-	meant, err := c.meantBy(ctx, s, text)
+	meant, err := c.matchingPending(ctx, s, text)
 	if err != nil {
 		return "", err
 	}
-	return theOne(text, meant, invalid)
+	return uniqueID(text, meant, invalid)
 }
 
 // grantID resolves a reference to a permanent grant: its id, or the beginning or the end of that.
@@ -36,15 +36,15 @@ func (c *approvalCommands) grantID(ctx context.Context, s session, text string) 
 	}
 	var meant []string
 	for _, g := range grants {
-		if g.Status == statemachine.ApprovalGranted && names(text, g.ID) {
+		if g.Status == statemachine.ApprovalGranted && matchesID(text, g.ID) {
 			meant = append(meant, g.ID)
 		}
 	}
-	return theOne(text, meant, invalid)
+	return uniqueID(text, meant, invalid)
 }
 
-// theOne returns the only id that a text may refer to.
-func theOne(text string, meant []string, invalid error) (string, error) {
+// uniqueID returns the only id that a text may refer to.
+func uniqueID(text string, meant []string, invalid error) (string, error) {
 	switch len(meant) {
 	case 0:
 		return "", invalid
@@ -56,15 +56,15 @@ func theOne(text string, meant []string, invalid error) (string, error) {
 	}
 }
 
-// names reports whether a text is the beginning or the end of an id, at least four characters.
-func names(text, id string) bool {
+// matchesID reports whether a text is the beginning or the end of an id, at least four characters.
+func matchesID(text, id string) bool {
 	const shortest = 4
 	text, id = strings.ToUpper(text), strings.ToUpper(id)
 	return len(text) >= shortest && (strings.HasPrefix(id, text) || strings.HasPrefix(id, "APR_"+text) || strings.HasSuffix(id, text))
 }
 
-// meantBy returns the pending approvals that a text may refer to.
-func (c *approvalCommands) meantBy(ctx context.Context, s session, text string) (meant []string, err error) {
+// matchingPending returns the pending approvals that a text may refer to.
+func (c *approvalCommands) matchingPending(ctx context.Context, s session, text string) (meant []string, err error) {
 	var r api.ApprovalsRequest
 	if of := strings.ToUpper(text); strings.HasPrefix(of, "TASK_") || of == "@LAST" {
 		if r.Task, err = c.find(ctx, s, text); err != nil {
@@ -73,7 +73,7 @@ func (c *approvalCommands) meantBy(ctx context.Context, s session, text string) 
 	}
 	reply, err := s.Approvals(ctx, r)
 	for _, p := range reply.Approvals {
-		if r.Task != "" || names(text, p.ID) {
+		if r.Task != "" || matchesID(text, p.ID) {
 			meant = append(meant, p.ID)
 		}
 	}

@@ -257,7 +257,7 @@ func accepted(ctx context.Context, s session, id string, fields []string) (json.
 	}
 	result := map[string]any{"action": "accept"}
 	if asked.Mode != "url" {
-		if result["content"], err = pairs(fields, readSchema(asked.Schema), "argument", asText); err != nil {
+		if result["content"], err = parsePairs(fields, readSchema(asked.Schema), "argument", asText); err != nil {
 			return nil, err
 		}
 	}

@@ -40,19 +40,19 @@ a moment and says how far it is; --status asks for that again, and --wait follow
 }
 
 const (
-	// archiveMoment is how long orch archive waits for the end of a run that it does not follow.
-	archiveMoment = 2 * time.Second
-	// archiveLook is the interval at which the progress of a followed run is shown.
-	archiveLook = time.Second
+	// archiveWait is how long orch archive waits for the end of a run that it does not follow.
+	archiveWait = 2 * time.Second
+	// archiveEvery is the interval at which the progress of a followed run is shown.
+	archiveEvery = time.Second
 )
 
 func (c *dataCommands) archive(ctx context.Context, o archiveOptions) error {
-	d, err := span(o.age)
+	d, err := parseSpan(o.age)
 	if err != nil || d < 0 {
 		return fault.New(fault.InvalidFormat, "%q is no duration", o.age).WithField("--age").WithHint("write it as 12h or 7d")
 	}
 	return c.with(ctx, idle, func(s session) error {
-		r, err := s.Archive(ctx, api.ArchiveRequest{Age: d, StatusOnly: o.status, Wait: archiveMoment})
+		r, err := s.Archive(ctx, api.ArchiveRequest{Age: d, StatusOnly: o.status, Wait: archiveWait})
 		if err == nil && r.Running && (o.wait || s.Embedded()) {
 			r, err = c.followArchive(ctx, s, r)
 		}
@@ -71,7 +71,7 @@ func (c *dataCommands) archive(ctx context.Context, o archiveOptions) error {
 // followArchive shows the progress of a run until it ends. With an embedded node, it returns the error that keeps the run from
 // continuing.
 func (c *dataCommands) followArchive(ctx context.Context, s session, r api.ArchiveReply) (api.ArchiveReply, error) {
-	tell := c.teller()
+	tell := c.progressLine()
 	defer tell("")
 	var err error
 	for r.Running && err == nil {
@@ -83,7 +83,7 @@ func (c *dataCommands) followArchive(ctx context.Context, s session, r api.Archi
 		default:
 			tell(screen.Plural(r.Archived, "task") + " archived so far")
 		}
-		r, err = s.Archive(ctx, api.ArchiveRequest{StatusOnly: true, Wait: archiveLook})
+		r, err = s.Archive(ctx, api.ArchiveRequest{StatusOnly: true, Wait: archiveEvery})
 	}
 	return r, err
 }

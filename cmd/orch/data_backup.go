@@ -40,7 +40,7 @@ func (c *dataCommands) backup(ctx context.Context, file string, credentials bool
 	if info, err := os.Stat(file); err == nil && info.IsDir() {
 		file = filepath.Join(file, "orch-"+c.now().UTC().Format("20060102T150405Z")+".backup")
 	}
-	tell := c.teller()
+	tell := c.progressLine()
 	s, err := c.nodes.Backup(ctx, c.cfg, file, credentials, tell)
 	tell("")
 	if err != nil {

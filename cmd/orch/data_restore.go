@@ -33,7 +33,7 @@ func (c *dataCommands) restore(ctx context.Context, file string, replace bool) e
 		return fault.New(fault.InvalidParams, "a restore makes the data directory of a node on this machine").
 			WithHint("leave out --server and --nats")
 	}
-	tell := c.teller()
+	tell := c.progressLine()
 	s, err := c.nodes.Restore(ctx, c.cfg, c.path(file), replace, tell)
 	tell("")
 	if err != nil {

@@ -30,7 +30,7 @@ The tasks themselves, with their histories, are kept for retain_tasks and retain
 }
 
 func (c *dataCommands) retain(ctx context.Context) error {
-	all, err := node.LookRetention(ctx, processNodes{logs: c.err}.config(c.cfg, idle), c.now())
+	all, err := node.InspectRetention(ctx, processNodes{logs: c.err}.config(c.cfg, idle), c.now())
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ are named and left as they are.`,
 }
 
 func (c *dataCommands) verify(ctx context.Context) error {
-	tell := c.teller()
+	tell := c.progressLine()
 	v, err := c.nodes.Verify(ctx, c.cfg, func(done, total uint64) {
 		tell(fmt.Sprintf("checked %d of %d", done, total))
 	})

@@ -32,8 +32,8 @@ type writtenProgress struct {
 	at   time.Time
 }
 
-// sayEvery is the minimum interval between two progress lines of a step.
-const sayEvery = time.Second / 2
+// progressEvery is the minimum interval between two progress lines of a step.
+const progressEvery = time.Second / 2
 
 func (p *plainDisplay) update(n followUpdate) error {
 	if n.note != "" {
@@ -55,7 +55,7 @@ func (p *plainDisplay) progress(n followUpdate) error {
 	now := p.env.now()
 	for _, step := range slices.Sorted(maps.Keys(n.Progress)) {
 		text := progress(n.Progress[step])
-		if last := p.written[step]; last.text == text || now.Sub(last.at) < sayEvery {
+		if last := p.written[step]; last.text == text || now.Sub(last.at) < progressEvery {
 			continue
 		}
 		p.written[step] = writtenProgress{text, now}

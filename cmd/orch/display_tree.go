@@ -199,8 +199,8 @@ func (d treeRenderer) state(s statemachine.State) string {
 func (e *env) showTask(t api.TaskView) error {
 	return e.emit(view{data: t, names: []string{string(t.ID)}, text: func(w io.Writer) error {
 		lines := treeRenderer{e.style(e.outTTY), e.now()}.task(t)
-		lines = append(lines, particulars(t)...)
-		lines = append(lines, complaints(t)...)
+		lines = append(lines, properties(t)...)
+		lines = append(lines, errorTexts(t)...)
 		if len(t.Output) > 0 {
 			lines = append(append(lines, "", "outputs:"), indent(screen.Object(t.Output))...)
 		}
@@ -208,29 +208,29 @@ func (e *env) showTask(t api.TaskView) error {
 	}})
 }
 
-// complaints returns the full texts of errors, of which the tree only shows the beginning: that of the task, and those of steps
+// errorTexts returns the full texts of errors, of which the tree only shows the beginning: that of the task, and those of steps
 // that it does not contain.
-func complaints(t api.TaskView) []string {
+func errorTexts(t api.TaskView) []string {
 	var lines []string
 	told := ""
 	if t.Error != nil {
 		told = t.Error.Error()
-		lines = append(append(lines, ""), whole("error: "+told)...)
+		lines = append(append(lines, ""), textLines("error: "+told)...)
 		if t.Error.Hint != "" {
-			lines = append(lines, whole("hint: "+t.Error.Hint)...)
+			lines = append(lines, textLines("hint: "+t.Error.Hint)...)
 		}
 	}
 	for _, s := range t.Steps {
 		if s.Error == nil || screen.Line(s.Error.Error()) == screen.Escape(s.Error.Error()) || strings.Contains(told, s.Error.Message) {
 			continue
 		}
-		lines = append(append(lines, ""), whole("error of "+s.Key+": "+s.Error.Error())...)
+		lines = append(append(lines, ""), textLines("error of "+s.Key+": "+s.Error.Error())...)
 	}
 	return lines
 }
 
-// particulars returns the properties of a task that have a value.
-func particulars(t api.TaskView) []string {
+// properties returns the properties of a task that have a value.
+func properties(t api.TaskView) []string {
 	lines := []string{""}
 	add := func(name, value string) {
 		if value != "" {

@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// silence is how long a command waits before it says that it waits.
-	silence = time.Second
-	// repose is the minimum interval between two such lines.
-	repose = 10 * time.Second
+	// quietFor is how long a command waits before it says that it waits.
+	quietFor = time.Second
+	// repeatEvery is the minimum interval between two such lines.
+	repeatEvery = 10 * time.Second
 )
 
 // waitDisplay shows nothing of a task except, on stderr, that the command waits, for what, and what people have to approve or
@@ -31,7 +31,7 @@ type waitDisplay struct {
 }
 
 // newWaitDisplay returns the display of a waiting command.
-func newWaitDisplay(e *env) *waitDisplay { return &waitDisplay{env: e, next: e.now().Add(silence)} }
+func newWaitDisplay(e *env) *waitDisplay { return &waitDisplay{env: e, next: e.now().Add(quietFor)} }
 
 // begin starts the display of a task whose earlier commits need not be shown.
 func (w *waitDisplay) begin(ctx context.Context, s session, t api.TaskView) {
@@ -67,7 +67,7 @@ func (w *waitDisplay) update(n followUpdate) error {
 // asks says what people have to do. Nothing else is written for a while.
 func (w *waitDisplay) asks(what, next string) {
 	w.env.note("%s; %s", what, next)
-	w.next = w.env.now().Add(repose)
+	w.next = w.env.now().Add(repeatEvery)
 }
 
 // tick says what the command waits for, if the wait is long or the reason has changed.
@@ -80,7 +80,7 @@ func (w *waitDisplay) tick() error {
 	if text == w.text {
 		return nil
 	}
-	w.text, w.next = text, now.Add(repose)
+	w.text, w.next = text, now.Add(repeatEvery)
 	w.env.note("%s", text)
 	return nil
 }
@@ -103,12 +103,12 @@ func waitText(t api.TaskView, why []api.Cause) string {
 	return text
 }
 
-// sayLater writes a text unless stop is called soon.
-func (e *env) sayLater(text string) (stop func()) {
+// noteLater writes a text unless stop is called soon.
+func (e *env) noteLater(text string) (stop func()) {
 	done, over := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(over)
-		timer := time.NewTimer(silence)
+		timer := time.NewTimer(quietFor)
 		defer timer.Stop()
 		select {
 		case <-timer.C:

@@ -54,7 +54,7 @@ func (c *doctorCommands) probeDefinitions(ctx context.Context) finding {
 	problems, err := r.Validate(ctx, files...)
 	switch {
 	case err != nil:
-		return failed(part, firstOf(err), mend)
+		return failed(part, firstError(err), mend)
 	case len(problems) > 0:
 		return bad(part, problemLines(problems)[0], mend)
 	default:

@@ -81,7 +81,7 @@ func (f *follower) feed(ctx context.Context, feed chan<- followUpdate, snapshots
 			return false
 		}
 	}
-	f.tell = func(note string) { send(followUpdate{note: note}) }
+	f.notify = func(note string) { send(followUpdate{note: note}) }
 	for first := true; ; first = false { // progress alone needs no snapshot
 		reply, err := f.next(ctx)
 		n := followUpdate{WatchReply: reply, err: err}

@@ -44,8 +44,8 @@ type follower struct {
 	heard  uint64
 	// redial reconnects to the node, which has been lost for some time; nil gives up at once.
 	redial func(ctx context.Context, lost time.Duration) (session, error)
-	// tell is called when the connection breaks, and when it is restored.
-	tell func(note string)
+	// notify is called when the connection breaks, and when it is restored.
+	notify func(note string)
 	// people ends the wait for a task that only a person can continue; nil does not.
 	people *peopleWatch
 }
@@ -70,8 +70,8 @@ func (f *follower) next(ctx context.Context) (api.WatchReply, error) {
 	request := api.WatchRequest{ID: f.id, After: f.after, SeenVersion: f.seen, Wait: f.people.patience(watchWait), Limit: 500, Output: f.output, AfterOutput: f.heard}
 	reply, err := f.session.Watch(ctx, request)
 	if isLost(err) && f.redial != nil && ctx.Err() == nil {
-		f.tell("the connection to the node is lost; trying again")
-		reply, err = f.again(ctx, request)
+		f.notify("the connection to the node is lost; trying again")
+		reply, err = f.retryRequest(ctx, request)
 	}
 	if err != nil {
 		return reply, err
@@ -86,8 +86,8 @@ func (f *follower) next(ctx context.Context) (api.WatchReply, error) {
 	return reply, nil
 }
 
-// again repeats a request over new connections until one answers or patience has passed.
-func (f *follower) again(ctx context.Context, request api.WatchRequest) (api.WatchReply, error) {
+// retryRequest repeats a request over new connections until one answers or patience has passed.
+func (f *follower) retryRequest(ctx context.Context, request api.WatchRequest) (api.WatchReply, error) {
 	limit, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	request.SeenVersion = 0 // versions are unique only while a node runs
@@ -107,7 +107,7 @@ func (f *follower) again(ctx context.Context, request api.WatchRequest) (api.Wat
 		f.adopt(fresh)
 		reply, err := fresh.Watch(ctx, request)
 		if !isLost(err) {
-			f.tell("")
+			f.notify("")
 			return reply, err
 		}
 	}

@@ -127,15 +127,15 @@ func onlyPeople(ctx context.Context, s session, id events.TaskID, left *int) ([]
 			return nil, nil
 		}
 	}
-	if moves, err := judge(ctx, s, id, found); err != nil || moves {
+	if moves, err := completeCauses(ctx, s, id, found); err != nil || moves {
 		return nil, err
 	}
 	return found, nil
 }
 
-// judge completes the causes with the approvals of a task. It reports whether the task moves anyway: an approval was decided
+// completeCauses completes the causes with the approvals of a task. It reports whether the task moves anyway: an approval was decided
 // meanwhile, or its plan says how to continue without a decision.
-func judge(ctx context.Context, s session, id events.TaskID, found []personCause) (moves bool, err error) {
+func completeCauses(ctx context.Context, s session, id events.TaskID, found []personCause) (moves bool, err error) {
 	if !slices.ContainsFunc(found, func(c personCause) bool { return c.task == id && c.Approval != "" }) {
 		return false, nil
 	}
@@ -143,15 +143,15 @@ func judge(ctx context.Context, s session, id events.TaskID, found []personCause
 	for _, p := range reply.Approvals {
 		for i := range found {
 			if found[i].Approval == p.ID {
-				moves = moves || found[i].moves(p)
+				moves = moves || found[i].complete(p)
 			}
 		}
 	}
 	return moves, err
 }
 
-// moves completes a cause with its approval, and reports whether the task continues without a person.
-func (c *personCause) moves(p api.ApprovalView) bool {
+// complete completes a cause with its approval, and reports whether the task continues without a person.
+func (c *personCause) complete(p api.ApprovalView) bool {
 	switch p.Status {
 	case statemachine.ApprovalPending:
 		c.Next = "orch approve " + p.ID + exampleArgs(p.Form) + " (" + whoMay(p) + ")"

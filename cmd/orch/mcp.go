@@ -116,7 +116,7 @@ func (c *mcpClientCommands) serveMCP(ctx context.Context, o mcpOptions) error {
 // reporter returns a function that reports calls which this face has refused to the node.
 func reporter(ctx context.Context, s session, log *slog.Logger) func(who, tool string, args json.RawMessage, why error) {
 	return func(who, tool string, args json.RawMessage, why error) {
-		ctx, stop := context.WithTimeout(ctx, quick)
+		ctx, stop := context.WithTimeout(ctx, offeredWithin)
 		defer stop()
 		r := node.Refusal{By: who, Tool: tool, Args: args, Error: fault.From(why)}
 		if err := s.Ask(ctx, node.RefusedMethod, r, &struct{}{}); err != nil {

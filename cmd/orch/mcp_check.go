@@ -12,8 +12,8 @@ import (
 	"github.com/orch-dev/orch/mcp/server"
 )
 
-// checked is what a client gets from the program in its entry.
-type checked struct {
+// entryCheck is what a client gets from the program in its entry.
+type entryCheck struct {
 	clients.Trial
 
 	// Profile is the profile that the entry names.
@@ -21,13 +21,13 @@ type checked struct {
 }
 
 // String is for people.
-func (c checked) String() string {
+func (c entryCheck) String() string {
 	return fmt.Sprintf("%d tools in %d bytes, profile %s, %s %s", c.Tools, c.Bytes, c.Profile, c.Server, c.Version)
 }
 
 // checkEntry starts the program in an entry like the client will. It returns nil if no check is wanted, and EXEC_FAILED, before
 // anything is written, if a client could not use it.
-func (c *mcpClientCommands) checkEntry(ctx context.Context, config configuration, content []byte, name string) (*checked, error) {
+func (c *mcpClientCommands) checkEntry(ctx context.Context, config configuration, content []byte, name string) (*entryCheck, error) {
 	if !config.check {
 		return nil, nil
 	}
@@ -46,7 +46,7 @@ func (c *mcpClientCommands) checkEntry(ctx context.Context, config configuration
 		return nil, fault.New(fault.ExecFailed, "%s could not use it: %s", config.client.Title, fault.From(err).Message).WithField(config.file).
 			WithHint("nothing was written; the client would start %q; --no-check writes it all the same", append([]string{launch.Command}, launch.Args...))
 	}
-	return &checked{Trial: trial, Profile: profileIn(launch.Args)}, nil
+	return &entryCheck{Trial: trial, Profile: profileIn(launch.Args)}, nil
 }
 
 // profileIn returns the profile in the arguments of orch.

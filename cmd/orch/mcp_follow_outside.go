@@ -24,7 +24,7 @@ const (
 
 // follow applies the current offer, and then follows the changes until stop is called.
 func (f outsideFollower) follow(ctx context.Context) (stop func()) {
-	f.once(ctx, quick)
+	f.applyCurrent(ctx, offeredWithin)
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	go func() {
@@ -34,15 +34,15 @@ func (f outsideFollower) follow(ctx context.Context) (stop func()) {
 	return func() { cancel(); <-ended }
 }
 
-// once applies the current offer.
-func (f *outsideFollower) once(ctx context.Context, within time.Duration) {
+// applyCurrent applies the current offer.
+func (f *outsideFollower) applyCurrent(ctx context.Context, within time.Duration) {
 	ctx, stop := context.WithTimeout(ctx, within)
 	defer stop()
-	_ = f.take(ctx, 0) // run tries again
+	_ = f.apply(ctx, 0) // run tries again
 }
 
-// take applies the next version.
-func (f *outsideFollower) take(ctx context.Context, wait time.Duration) error {
+// apply applies the next version.
+func (f *outsideFollower) apply(ctx context.Context, wait time.Duration) error {
 	version, err := f.next(ctx, f.known, wait)
 	if err != nil {
 		f.log.LogAttrs(ctx, slog.LevelDebug, "outside_servers_unknown", slog.Any("error", err))
@@ -63,7 +63,7 @@ func (f *outsideFollower) run(ctx context.Context) {
 		case <-pause.C:
 		}
 		after := time.Duration(0)
-		if f.take(ctx, followWait) != nil {
+		if f.apply(ctx, followWait) != nil {
 			after = followPause
 		}
 		pause.Reset(after)

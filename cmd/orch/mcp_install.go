@@ -229,7 +229,7 @@ func faceURL(setting string) (string, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil || port == "0" {
 		return "", fault.New(fault.ValidationError, "no client can find a node at %q", setting).WithField("http").
-			WithHint("choose an address, such as %s", usualFace)
+			WithHint("choose an address, such as %s", defaultFace)
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
@@ -246,7 +246,7 @@ type configChange struct {
 	Backup  string `json:"backup,omitempty"`
 	Diff    string `json:"diff,omitempty"`
 	// Check is the result of the check, if there was one.
-	Check *checked `json:"check,omitempty"`
+	Check *entryCheck `json:"check,omitempty"`
 	// Next is what remains to be done, in order.
 	Next []string `json:"next,omitempty"`
 }

@@ -47,7 +47,7 @@ func (c *mcpServerCommands) loginServer(ctx context.Context, name string, noBrow
 	login, err := r.Login(ctx, name, func(address string) {
 		c.note("log in at %s", screen.Escape(address))
 		if !noBrowser {
-			c.browse(ctx, address)
+			c.openBrowser(ctx, address)
 		}
 	})
 	if err != nil {
@@ -66,8 +66,8 @@ func loginLine(l oauth.Login) string {
 	return line
 }
 
-// browse opens an http or https URL in the browser of the desktop, if there is one.
-func (c *mcpServerCommands) browse(ctx context.Context, address string) {
+// openBrowser opens an http or https URL in the browser of the desktop, if there is one.
+func (c *mcpServerCommands) openBrowser(ctx context.Context, address string) {
 	program := "xdg-open"
 	switch {
 	case runtime.GOOS == "darwin":

@@ -195,13 +195,13 @@ func (c *mcpServerCommands) switchServer(ctx context.Context, name string, on bo
 			return err
 		}
 		return c.emit(view{data: s, names: []string{s.Name}, text: func(w io.Writer) error {
-			return writeLines(w, []string{standing(s)})
+			return writeLines(w, []string{serverState(s)})
 		}})
 	})
 }
 
-// standing describes the state of a server in one line.
-func standing(s node.Server) string {
+// serverState describes the state of a server in one line.
+func serverState(s node.Server) string {
 	line := s.Name + " is " + string(s.Status)
 	if s.LastError != "" {
 		line += ": " + screen.Escape(s.LastError)
@@ -231,7 +231,7 @@ func (c *mcpServerCommands) reloadServers(ctx context.Context) error {
 		lines := []string{screen.Plural(r.Count, "server") + " reloaded"}
 		for i, s := range r.Servers {
 			names[i] = s.Name
-			lines = append(lines, standing(s))
+			lines = append(lines, serverState(s))
 		}
 		return c.emit(view{data: r, rows: rowsOf(r.Servers), names: names, text: func(w io.Writer) error { return writeLines(w, lines) }})
 	}, func(err error) error { return err })
@@ -275,15 +275,15 @@ func (c *mcpServerCommands) validateServers(ctx context.Context, files []string)
 	case shown != nil:
 		return shown
 	case unread != nil:
-		return &exitError{exit: exitInternal, err: firstOf(unread)}
+		return &exitError{exit: exitInternal, err: firstError(unread)}
 	case len(problems) > 0:
 		return &exitError{exit: exitInternal}
 	}
 	return nil
 }
 
-// firstOf returns the first of several joined errors; the others are of the same kind.
-func firstOf(err error) error {
+// firstError returns the first of several joined errors; the others are of the same kind.
+func firstError(err error) error {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		return joined.Unwrap()[0]
 	}

@@ -120,7 +120,7 @@ func (c *messageCommands) sendMessage(ctx context.Context, args []string, o send
 
 // sendArgs returns the arguments of MESSAGE_SEND.
 func (c *messageCommands) sendArgs(args []string, o sendOptions) (map[string]any, error) {
-	life, err := span(o.ttl)
+	life, err := parseSpan(o.ttl)
 	if err != nil || life < messages.MinTTL || life > messages.MaxTTL {
 		return nil, fault.New(fault.InvalidFormat, "%q is no life of a message", o.ttl).WithField("--ttl").
 			WithHint("write it as 90s, 12h or 7d; 7d is the most")

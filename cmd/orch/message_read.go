@@ -128,7 +128,7 @@ func (c *messageCommands) readInbox(ctx context.Context, o readOptions) error {
 		m = working
 	}
 	return c.with(ctx, m, func(s session) error {
-		list, left, err := c.waiting(ctx, s, who, o)
+		list, left, err := c.fetchSelected(ctx, s, who, o)
 		if err != nil {
 			return err
 		}
@@ -139,10 +139,10 @@ func (c *messageCommands) readInbox(ctx context.Context, o readOptions) error {
 	})
 }
 
-// waiting reads the selected messages, and returns how many it left out.
-func (c *messageCommands) waiting(ctx context.Context, s session, who messages.Delegation, o readOptions) ([]messages.Message, int, error) {
+// fetchSelected reads the selected messages, and returns how many it left out.
+func (c *messageCommands) fetchSelected(ctx context.Context, s session, who messages.Delegation, o readOptions) ([]messages.Message, int, error) {
 	if o.wait > 0 {
-		defer c.sayLater("waiting for a message, at most " + o.wait.String())()
+		defer c.noteLater("waiting for a message, at most " + o.wait.String())()
 	}
 	q := o.query()
 	q.Limit, q.Wait = o.limit, o.wait
@@ -194,14 +194,14 @@ func (c *messageCommands) showMessages(list []messages.Message, left int) error 
 		var table screen.Table
 		table.Row("MESSAGE", "FROM", "TYPE", "PRIORITY", "EXPIRES", "WHAT")
 		for _, m := range list {
-			table.Row(m.ID, m.Sender, m.Type, strconv.Itoa(m.Priority), due(c.now(), m.ExpiresAt), saying(m))
+			table.Row(m.ID, m.Sender, m.Type, strconv.Itoa(m.Priority), due(c.now(), m.ExpiresAt), oneLine(m))
 		}
 		return table.Write(w, c.width())
 	}})
 }
 
-// saying returns the content of a message in one line: its text if that is all.
-func saying(m messages.Message) string {
+// oneLine returns the content of a message in one line: its text if that is all.
+func oneLine(m messages.Message) string {
 	var fields map[string]json.RawMessage
 	var text string
 	if json.Unmarshal(m.Payload, &fields) == nil && len(fields) == 1 && json.Unmarshal(fields["text"], &text) == nil {
@@ -263,7 +263,7 @@ func (c *messageCommands) tail(ctx context.Context, s session, who messages.Dele
 	if o.count > 0 {
 		q.Limit = min(o.count, messages.MaxPage)
 	}
-	heard := c.sayLater("waiting for messages; stop with Ctrl-C")
+	heard := c.noteLater("waiting for messages; stop with Ctrl-C")
 	defer heard()
 	told := false
 	for shown := 0; o.count == 0 || shown < o.count; {
@@ -313,7 +313,7 @@ func (c *messageCommands) showMessage(m messages.Message) error {
 		return writeLines(c.out, []string{m.ID})
 	default:
 		head := []string{m.At.Local().Format(time.TimeOnly), m.ID, m.Sender, m.Type, "p" + strconv.Itoa(m.Priority)}
-		line := screen.Escape(strings.Join(head, "  ")) + "  " + screen.Escape(cmp.Or(saying(m), "-"))
+		line := screen.Escape(strings.Join(head, "  ")) + "  " + screen.Escape(cmp.Or(oneLine(m), "-"))
 		return writeLines(c.out, []string{line})
 	}
 }

@@ -80,8 +80,8 @@ func writeJSON(w io.Writer, v any) error {
 	return err
 }
 
-// teller returns a function that shows progress in one line on a terminal; "" removes it.
-func (e *env) teller() func(text string) {
+// progressLine returns a function that shows progress in one line on a terminal; "" removes it.
+func (e *env) progressLine() func(text string) {
 	shown := e.errTTY && e.cfg.Output == "text"
 	return func(text string) {
 		if shown {

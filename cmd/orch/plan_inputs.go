@@ -37,7 +37,7 @@ func (l *planLoader) planInputs(p *plan.Plan, args []string, file string) (json.
 			return nil, err
 		}
 	}
-	given, err := pairs(args, schema, "--input", asText)
+	given, err := parsePairs(args, schema, "--input", asText)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func (l *planLoader) absolutePath(value json.RawMessage) json.RawMessage {
 
 // toolArgs returns the checked arguments for a call of a tool, with absolute paths.
 func (l *planLoader) toolArgs(t tools.Tool, args []string) (json.RawMessage, error) {
-	given, err := pairs(args, readSchema(t.InputSchema()), "argument", asJSON)
+	given, err := parsePairs(args, readSchema(t.InputSchema()), "argument", asJSON)
 	if err != nil {
 		return nil, err
 	}

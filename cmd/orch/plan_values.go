@@ -17,9 +17,9 @@ const maxInputs = 8 << 20
 // values are named JSON values.
 type values map[string]json.RawMessage
 
-// pairs parses arguments "name=value" and "name:=json". A value gets the type that the schema has for its name; without one,
+// parsePairs parses arguments "name=value" and "name:=json". A value gets the type that the schema has for its name; without one,
 // guess decides.
-func pairs(args []string, schema inputSchema, flag string, guess func(string) json.RawMessage) (values, error) {
+func parsePairs(args []string, schema inputSchema, flag string, guess func(string) json.RawMessage) (values, error) {
 	v := values{}
 	for _, arg := range args {
 		name, text, ok := strings.Cut(arg, "=")
@@ -72,13 +72,13 @@ func (p property) typed(name, text string) (json.RawMessage, error) {
 func parseJSON(name, text string) (json.RawMessage, error) {
 	if !json.Valid([]byte(text)) {
 		return nil, fault.New(fault.InvalidFormat, "%q is no valid JSON", text).WithField(name).
-			WithHint("quote it for the shell: %s", quoted(name))
+			WithHint("quote it for the shell: %s", quotingHint(name))
 	}
 	return json.RawMessage(text), nil
 }
 
-// quoted says how JSON is quoted for the shell.
-func quoted(name string) string {
+// quotingHint says how JSON is quoted for the shell.
+func quotingHint(name string) string {
 	const value = `{"key": "value"}'`
 	if strings.HasPrefix(name, "--") {
 		return name + " '" + value

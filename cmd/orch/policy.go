@@ -145,11 +145,11 @@ type policyReport struct {
 }
 
 func (c *policyCommands) testPolicy(ctx context.Context, file string, o policyTest) error {
-	after, rules, err := c.judge(c.path(file))
+	after, rules, err := c.loadPolicy(c.path(file))
 	if err != nil {
 		return err
 	}
-	before, _, err := c.judge(c.cfg.Policy)
+	before, _, err := c.loadPolicy(c.cfg.Policy)
 	if err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ func (c *policyCommands) testPolicy(ctx context.Context, file string, o policyTe
 			return err
 		}
 	}
-	for _, pattern := range strangeTools(rules, catalogue.Names()) {
+	for _, pattern := range unmatchedTools(rules, catalogue.Names()) {
 		c.note("no tool of this program fits the pattern %s", pattern)
 	}
 	if err := c.showPolicyReport(report); err != nil {
@@ -174,8 +174,8 @@ func (c *policyCommands) testPolicy(ctx context.Context, file string, o policyTe
 	return failed
 }
 
-// judge creates a policy from a file; an empty path is a policy without rules.
-func (c *policyCommands) judge(path string) (*policy.Policy, *policy.Rules, error) {
+// loadPolicy creates a policy from a file; an empty path is a policy without rules.
+func (c *policyCommands) loadPolicy(path string) (*policy.Policy, *policy.Rules, error) {
 	rules, err := node.ReadRules(path)
 	if err != nil {
 		return nil, nil, err
@@ -188,8 +188,8 @@ func (c *policyCommands) judge(path string) (*policy.Policy, *policy.Rules, erro
 	return p, rules, err
 }
 
-// strangeTools returns the tool patterns that match no tool.
-func strangeTools(rules *policy.Rules, names []string) []string {
+// unmatchedTools returns the tool patterns that match no tool.
+func unmatchedTools(rules *policy.Rules, names []string) []string {
 	var strange []string
 	for _, r := range rules.List {
 		for _, pattern := range r.Tools {

@@ -56,7 +56,7 @@ type pastReader struct {
 // past applies policies to the calls in the log. If a node has to be started for that, it starts without a policy file, because
 // it runs no calls.
 func (c *policyCommands) past(ctx context.Context, j policyPair, catalogue *tools.Catalogue, o policyTest) (*pastReport, error) {
-	since, err := moment("--since", o.since, c.now())
+	since, err := parseMoment("--since", o.since, c.now())
 	if err != nil {
 		return nil, err
 	}

@@ -135,7 +135,7 @@ func (p processNodes) Open(ctx context.Context, cfg config.Config, m mode) (sess
 		return s, err
 	}
 	if m != idle && cfg.Concurrency == 0 {
-		return nil, noHands("no node runs here, and this command").WithHint("start one and a worker: orch serve, orch worker; or use --concurrency 1")
+		return nil, errNoConcurrency("no node runs here, and this command").WithHint("start one and a worker: orch serve, orch worker; or use --concurrency 1")
 	}
 	s, err = p.start(ctx, cfg, m)
 	if fault.Has(err, fault.Conflict) {
@@ -157,8 +157,8 @@ func (p processNodes) start(ctx context.Context, cfg config.Config, m mode) (ses
 	return embedded{n.API(), n.Agents(), n}, nil
 }
 
-// noHands is the error for a concurrency of zero where calls must be executed.
-func noHands(who string) *fault.Error {
+// errNoConcurrency is the error for a concurrency of zero where calls must be executed.
+func errNoConcurrency(who string) *fault.Error {
 	return fault.New(fault.ValidationError, "%s can do nothing with 0 calls at the same time", who).WithField("concurrency")
 }
 
@@ -196,14 +196,14 @@ func (p processNodes) Serve(ctx context.Context, cfg config.Config, waits func(b
 	return node.Serve(ctx, c, stopTime, waits, ready)
 }
 
-// usualFace is the default address of the MCP face.
-const usualFace = "127.0.0.1:7424"
+// defaultFace is the default address of the MCP face.
+const defaultFace = "127.0.0.1:7424"
 
 // faceAddress returns the address of the MCP face, and whether the node starts without it if the address is in use.
 func faceAddress(setting string) (address string, optional bool) {
 	switch setting {
 	case "auto":
-		return usualFace, true
+		return defaultFace, true
 	case "off":
 		return "", false
 	default:
@@ -223,7 +223,7 @@ func (p processNodes) Nodes(ctx context.Context, cfg config.Config) (node.NodesR
 // Work implements nodes.
 func (p processNodes) Work(ctx context.Context, cfg config.Config) error {
 	if cfg.Concurrency == 0 {
-		return noHands("a worker")
+		return errNoConcurrency("a worker")
 	}
 	c := p.config(cfg, staying)
 	if cfg.Server != "" {
@@ -240,7 +240,7 @@ func (p processNodes) Verify(ctx context.Context, cfg config.Config, progress fu
 		return idle, err
 	}
 	var report bus.Report
-	err = p.use(ctx, cfg, func(s session) (err error) {
+	err = p.withSession(ctx, cfg, func(s session) (err error) {
 		switch s := s.(type) {
 		case remote:
 			report, err = s.Verify(ctx)
@@ -296,15 +296,15 @@ func verifyResultOf(r bus.Report) verifyResult {
 	return v
 }
 
-// use opens a session, calls fn, and closes the session.
-func (p processNodes) use(ctx context.Context, cfg config.Config, fn func(session) error) error {
+// withSession opens a session, calls fn, and closes the session.
+func (p processNodes) withSession(ctx context.Context, cfg config.Config, fn func(session) error) error {
 	s, err := p.Open(ctx, cfg, idle)
 	if err != nil {
 		return err
 	}
 	err = fn(s)
 	if err != nil && handedOver(s) {
-		err = p.again(ctx, cfg, fn)
+		err = p.withNextNode(ctx, cfg, fn)
 	}
 	limited, stop := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer stop()
@@ -314,8 +314,8 @@ func (p processNodes) use(ctx context.Context, cfg config.Config, fn func(sessio
 	return err
 }
 
-// again calls fn with the node that has taken over.
-func (p processNodes) again(ctx context.Context, cfg config.Config, fn func(session) error) error {
+// withNextNode calls fn with the node that has taken over.
+func (p processNodes) withNextNode(ctx context.Context, cfg config.Config, fn func(session) error) error {
 	s, err := dialOrOpen(ctx, p, cfg, idle)
 	if err != nil {
 		return err
@@ -336,7 +336,7 @@ func (p processNodes) Backup(ctx context.Context, cfg config.Config, file string
 	}
 	tell("checking the log")
 	var m bus.Manifest
-	err := p.use(ctx, cfg, func(s session) (err error) {
+	err := p.withSession(ctx, cfg, func(s session) (err error) {
 		switch s := s.(type) {
 		case remote:
 			m, err = s.Backup(ctx, file, settings)
@@ -350,7 +350,7 @@ func (p processNodes) Backup(ctx context.Context, cfg config.Config, file string
 
 // Tokens implements nodes.
 func (p processNodes) Tokens(ctx context.Context, cfg config.Config, do func(bus.TokenStore) error) error {
-	return p.use(ctx, cfg, func(s session) error {
+	return p.withSession(ctx, cfg, func(s session) error {
 		switch s := s.(type) {
 		case remote:
 			return do(actingTokens{s, s.Identity()})

@@ -33,7 +33,7 @@ func (c *readCommands) get(ctx context.Context, text string) error {
 	})
 }
 
-// whole returns the lines of a text from outside, escaped.
-func whole(text string) []string {
+// textLines returns the lines of a text from outside, escaped.
+func textLines(text string) []string {
 	return strings.Split(strings.ReplaceAll(screen.EscapeLines(strings.TrimSpace(text)), "\n", "\n  "), "\n")
 }

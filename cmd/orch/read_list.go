@@ -96,13 +96,13 @@ func (o listOptions) request(now time.Time) (api.ListRequest, error) {
 		r.States = append(r.States, statemachine.State(state))
 	}
 	var err error
-	if r.Labels, err = labels(o.labels); err != nil {
+	if r.Labels, err = parseLabels(o.labels); err != nil {
 		return r, err
 	}
-	if r.Since, err = moment("--since", o.since, now); err != nil {
+	if r.Since, err = parseMoment("--since", o.since, now); err != nil {
 		return r, err
 	}
-	r.Until, err = moment("--until", o.until, now)
+	r.Until, err = parseMoment("--until", o.until, now)
 	return r, err
 }
 
@@ -146,8 +146,8 @@ func created(t api.Summary) time.Time {
 	return t.CreatedAt
 }
 
-// labels parses key=value pairs.
-func labels(pairs []string) (map[string]string, error) {
+// parseLabels parses key=value pairs.
+func parseLabels(pairs []string) (map[string]string, error) {
 	if len(pairs) == 0 {
 		return nil, nil
 	}
@@ -162,12 +162,12 @@ func labels(pairs []string) (map[string]string, error) {
 	return m, nil
 }
 
-// moment parses an age such as 2h or 3d, a date, or a time; "" is the zero time.
-func moment(field, text string, now time.Time) (time.Time, error) {
+// parseMoment parses an age such as 2h or 3d, a date, or a time; "" is the zero time.
+func parseMoment(field, text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	if d, err := span(text); err == nil {
+	if d, err := parseSpan(text); err == nil {
 		return now.Add(-d), nil
 	}
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04", time.DateOnly} {
@@ -179,8 +179,8 @@ func moment(field, text string, now time.Time) (time.Time, error) {
 		WithHint("write it as 2h, 3d, 2026-01-31 or 2026-01-31T12:00:00Z")
 }
 
-// span parses a duration. In addition to the units of Go, it knows days.
-func span(text string) (time.Duration, error) {
+// parseSpan parses a duration. In addition to the units of Go, it knows days.
+func parseSpan(text string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		d, err := time.ParseDuration(days + "h")
 		return 24 * d, err

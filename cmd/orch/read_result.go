@@ -53,7 +53,7 @@ func (c *readCommands) result(ctx context.Context, text string, o resultOptions)
 		if o.wait && !t.State.Terminal() {
 			w := newWaitDisplay(c.env)
 			w.begin(ctx, s, t)
-			if _, err := c.wait.attend(ctx, f, o.timeout, w, true); err != nil {
+			if _, err := c.wait.followTask(ctx, f, o.timeout, w, true); err != nil {
 				return err
 			}
 		}

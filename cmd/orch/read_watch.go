@@ -42,7 +42,7 @@ func (c *readCommands) watch(ctx context.Context, text string, o watchOptions) e
 		f.people = c.wait.peopleWatch(o.people)
 		defer f.release(ctx, s)
 		d, snapshots := c.watchDisplay()
-		state, err := c.wait.attend(ctx, f, o.timeout, d, snapshots)
+		state, err := c.wait.followTask(ctx, f, o.timeout, d, snapshots)
 		if err != nil {
 			return err
 		}

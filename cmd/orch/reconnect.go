@@ -26,8 +26,8 @@ type reconnectingSession struct {
 
 	mu      sync.Mutex
 	current session
-	// lent are nodes of this process that were handed over. Calls may continue in them.
-	lent []session
+	// formerNodes are nodes of this process that were handed over. Calls may continue in them.
+	formerNodes []session
 }
 
 // newReconnectingSession makes a session reconnect.
@@ -73,7 +73,7 @@ func (l *reconnectingSession) Identity() string { return l.session().Identity() 
 // Close implements session.
 func (l *reconnectingSession) Close(ctx context.Context) error {
 	l.mu.Lock()
-	all := append(slices.Clone(l.lent), l.current)
+	all := append(slices.Clone(l.formerNodes), l.current)
 	l.mu.Unlock()
 	var errs []error
 	for _, s := range all {
@@ -94,8 +94,8 @@ func handedOver(s session) bool {
 	return ok && own.node.HandedOver()
 }
 
-// live returns the session for a request. It replaces a session whose node was handed over.
-func (l *reconnectingSession) live(ctx context.Context) session {
+// currentSession returns the session for a request. It replaces a session whose node was handed over.
+func (l *reconnectingSession) currentSession(ctx context.Context) session {
 	s := l.session()
 	if handedOver(s) {
 		l.renew(ctx, s)
@@ -116,7 +116,7 @@ func (l *reconnectingSession) renew(ctx context.Context, gone session) bool {
 		return false
 	}
 	if handedOver(gone) {
-		l.lent = append(l.lent, gone)
+		l.formerNodes = append(l.formerNodes, gone)
 	} else {
 		_ = gone.Close(ctx) // its node is gone
 	}
@@ -127,7 +127,7 @@ func (l *reconnectingSession) renew(ctx context.Context, gone session) bool {
 // send sends a request. If the node is gone, it repeats the request at another node if that is allowed. Otherwise it returns
 // the error, and the next request uses another node.
 func (l *reconnectingSession) send(ctx context.Context, c api.Call) error {
-	s := l.live(ctx)
+	s := l.currentSession(ctx)
 	err := c.Make(ctx, s)
 	if !fault.Has(err, fault.Unavailable) || s.Embedded() {
 		return err
@@ -145,7 +145,7 @@ func (l *reconnectingSession) send(ctx context.Context, c api.Call) error {
 // Ask implements session. It does not switch to another node: the connection finds a restarted node by itself, and background
 // requests are no reason to start one here.
 func (l *reconnectingSession) Ask(ctx context.Context, method string, in, out any) error {
-	return l.live(ctx).Ask(ctx, method, in, out)
+	return l.currentSession(ctx).Ask(ctx, method, in, out)
 }
 
 // Submit implements session. The id makes a repeated request the same task.
@@ -169,20 +169,20 @@ func (l *reconnectingSession) SubmitBatch(ctx context.Context, r api.SubmitBatch
 
 // Register implements session.
 func (l *reconnectingSession) Register(ctx context.Context, in agents.Registration) (agents.Registered, error) {
-	return l.live(ctx).Register(ctx, in)
+	return l.currentSession(ctx).Register(ctx, in)
 }
 
 // Collect implements session.
 func (l *reconnectingSession) Collect(ctx context.Context, in agents.Collection) (agents.Collected, error) {
-	return l.live(ctx).Collect(ctx, in)
+	return l.currentSession(ctx).Collect(ctx, in)
 }
 
 // Agents implements session.
 func (l *reconnectingSession) Agents(ctx context.Context) ([]agents.View, error) {
-	return l.live(ctx).Agents(ctx)
+	return l.currentSession(ctx).Agents(ctx)
 }
 
 // Remove implements session.
 func (l *reconnectingSession) Remove(ctx context.Context, in agents.Removal) (agents.Member, error) {
-	return l.live(ctx).Remove(ctx, in)
+	return l.currentSession(ctx).Remove(ctx, in)
 }

@@ -241,7 +241,7 @@ func TestDoctorSaysWhatToMend(t *testing.T) {
 func TestGetShowsLongErrorsWhole(t *testing.T) {
 	t.Parallel()
 	long := "it broke:\n" + strings.Repeat("a line of it\n", 40) + "the last line"
-	said := complaints(api.TaskView{
+	said := errorTexts(api.TaskView{
 		Error: fault.New(fault.ToolFailed, "step a: short"),
 		Steps: []api.StepView{
 			{Key: "a", Error: fault.New(fault.ToolFailed, "short")}, {Key: "b", Error: fault.New(fault.ToolFailed, "%s", long)},

@@ -39,8 +39,8 @@ func (e *env) report(err error, args []string) int {
 	return exit
 }
 
-// tell writes an error to stderr that does not end the command.
-func (e *env) tell(err error) {
+// reportError writes an error to stderr that does not end the command.
+func (e *env) reportError(err error) {
 	if e.wantsJSON(nil) {
 		_ = writeJSON(e.err, jsonOf(err, exitOf(err))) // nobody is left to tell
 		return

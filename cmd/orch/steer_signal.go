@@ -50,7 +50,7 @@ func signalData(args []string, data string) (json.RawMessage, error) {
 	case len(args) == 0:
 		return nil, nil
 	}
-	v, err := pairs(args, inputSchema{}, "argument", asText)
+	v, err := parsePairs(args, inputSchema{}, "argument", asText)
 	if err != nil {
 		return nil, err
 	}

@@ -81,7 +81,7 @@ func undoArgs(ctx context.Context, s session, id events.TaskID, o undoOptions) (
 // approveOwn waits for a call and grants its approval, because the approver is the person who runs this command.
 func (c *steerCommands) approveOwn(ctx context.Context, s session, id events.TaskID) (api.ResultReply, error) {
 	for {
-		r, err := s.Result(ctx, api.ResultRequest{ID: id, Wait: quick, Attend: true})
+		r, err := s.Result(ctx, api.ResultRequest{ID: id, Wait: offeredWithin, Attend: true})
 		if err != nil || r.Ended {
 			return r, err
 		}

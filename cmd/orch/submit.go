@@ -111,7 +111,7 @@ func (c *submitCommands) submit(ctx context.Context, o submitOptions) error {
 		if err != nil {
 			return err
 		}
-		return c.wait.started(ctx, s, reply, o.waitOptions)
+		return c.wait.afterStart(ctx, s, reply, o.waitOptions)
 	})
 }
 
@@ -125,7 +125,7 @@ func (c *submitCommands) submitRequest(ctx context.Context, o submitOptions) (ap
 		Name: o.name, Priority: o.priority, Queue: o.queue, IdempotencyKey: o.key, IdempotencyScope: o.keyScope, Delay: o.delay, Via: viaSubmit,
 	}
 	var err error
-	if r.Labels, err = labels(o.labels); err != nil {
+	if r.Labels, err = parseLabels(o.labels); err != nil {
 		return r, err
 	}
 	if o.priority != "" {

@@ -125,7 +125,7 @@ func (b *batch) request(ctx context.Context, text []byte) (api.SubmitRequest, er
 	if err := dec.Decode(&l); err != nil {
 		return api.SubmitRequest{}, fault.New(fault.InvalidFormat, "%w", err)
 	}
-	labels, err := labels(b.options.labels)
+	labels, err := parseLabels(b.options.labels)
 	if err != nil {
 		return api.SubmitRequest{}, err
 	}
@@ -150,7 +150,7 @@ func (b *batch) request(ctx context.Context, text []byte) (api.SubmitRequest, er
 			return r, fault.New(fault.InvalidFormat, "%q is no duration", l.Delay).WithField("delay")
 		}
 	}
-	r.Plan, r.Inputs, err = b.what(ctx, l)
+	r.Plan, r.Inputs, err = b.planAndInputs(ctx, l)
 	return r, err
 }
 
@@ -161,8 +161,8 @@ func either(first, second string) string {
 	return second
 }
 
-// what returns the plan and the inputs of a line.
-func (b *batch) what(ctx context.Context, l batchLine) (planText, inputs json.RawMessage, err error) {
+// planAndInputs returns the plan and the inputs of a line.
+func (b *batch) planAndInputs(ctx context.Context, l batchLine) (planText, inputs json.RawMessage, err error) {
 	given := 0
 	for _, is := range []bool{l.Plan != nil, l.PlanFile != "", l.Tool != ""} {
 		if is {

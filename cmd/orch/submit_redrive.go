@@ -33,7 +33,7 @@ func (c *submitCommands) redrive(ctx context.Context, texts []string, o waitOpti
 		replies, refused := c.redriveAll(ctx, s, texts)
 		failed := refused
 		for _, reply := range replies {
-			if err := c.wait.started(ctx, s, reply, o); err != nil && failed == nil {
+			if err := c.wait.afterStart(ctx, s, reply, o); err != nil && failed == nil {
 				failed = err // the others are redriven anyway
 			}
 		}
@@ -59,7 +59,7 @@ func (c *submitCommands) redriveAll(ctx context.Context, s session, texts []stri
 		count++
 		e := *fault.From(err)
 		e.Field = text
-		c.tell(&e)
+		c.reportError(&e)
 	}
 	if refused == nil {
 		return replies, nil

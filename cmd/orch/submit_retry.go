@@ -38,6 +38,6 @@ func (c *submitCommands) retry(ctx context.Context, text string, o retryOptions)
 		if err != nil {
 			return err
 		}
-		return c.wait.started(ctx, s, reply, o.waitOptions)
+		return c.wait.afterStart(ctx, s, reply, o.waitOptions)
 	})
 }

@@ -71,8 +71,8 @@ const (
 	personLife = 90 * 24 * time.Hour
 )
 
-// life returns how long a token is valid, 0 for no limit.
-func (o tokenOptions) life() (time.Duration, error) {
+// lifetime returns how long a token is valid, 0 for no limit.
+func (o tokenOptions) lifetime() (time.Duration, error) {
 	switch {
 	case o.expires == "" && o.role == bus.RoleAgent:
 		return agentLife, nil
@@ -81,7 +81,7 @@ func (o tokenOptions) life() (time.Duration, error) {
 	case o.expires == "never":
 		return 0, nil
 	}
-	d, err := span(o.expires)
+	d, err := parseSpan(o.expires)
 	if err != nil || d <= 0 {
 		return 0, fault.New(fault.InvalidFormat, "%q is no life of a token", o.expires).WithField("--expires").
 			WithHint("write it as 12h, 90d or never")
@@ -100,7 +100,7 @@ func (c *tokenCommands) createToken(ctx context.Context, name string, o tokenOpt
 	if err := oneOf("--role", o.role, bus.TokenRoles()); err != nil {
 		return err
 	}
-	life, err := o.life()
+	life, err := o.lifetime()
 	if err != nil {
 		return err
 	}
@@ -111,14 +111,14 @@ func (c *tokenCommands) createToken(ctx context.Context, name string, o tokenOpt
 			return err
 		}
 		return c.emit(view{data: issuedToken{token, secret}, names: []string{secret}, text: func(w io.Writer) error {
-			c.note("%s of role %s, %s; its secret is shown only now:", token.ID, token.Role, c.ending(token))
+			c.note("%s of role %s, %s; its secret is shown only now:", token.ID, token.Role, c.expiryText(token))
 			return writeLines(w, []string{secret})
 		}})
 	})
 }
 
-// ending says when a token expires.
-func (c *tokenCommands) ending(t bus.Token) string {
+// expiryText says when a token expires.
+func (c *tokenCommands) expiryText(t bus.Token) string {
 	switch {
 	case t.ExpiresAt.IsZero():
 		return "never expires"
@@ -156,7 +156,7 @@ func (c *tokenCommands) listTokens(ctx context.Context) error {
 			var table screen.Table
 			table.Row("TOKEN", "NAME", "ROLE", "ENDS", "TOOLS", "MADE BY")
 			for _, t := range list {
-				table.Row(t.ID, t.Name, t.Role, c.ending(t), shown(t), madeBy(t))
+				table.Row(t.ID, t.Name, t.Role, c.expiryText(t), shown(t), creatorText(t))
 			}
 			return table.Write(w, c.width())
 		}})
@@ -175,8 +175,8 @@ func shown(t bus.Token) string {
 	return text
 }
 
-// madeBy says who created a token, or which node did.
-func madeBy(t bus.Token) string {
+// creatorText says who created a token, or which node did.
+func creatorText(t bus.Token) string {
 	if t.Local != "" {
 		return t.Local
 	}

@@ -51,8 +51,8 @@ func TestTokenWords(t *testing.T) {
 	assert.Equal(t, "all", shown(bus.Token{}))
 	assert.Equal(t, "read-only", shown(bus.Token{ReadOnly: true}))
 	assert.Equal(t, "A,B read-only", shown(bus.Token{Tools: []string{"A", "B"}, ReadOnly: true}))
-	assert.Equal(t, "user:ada", madeBy(bus.Token{CreatedBy: "user:ada"}))
-	assert.Equal(t, "host:/data", madeBy(bus.Token{CreatedBy: "user:ada", Local: "host:/data"}))
-	assert.Equal(t, "never expires", c.ending(bus.Token{}))
-	assert.Equal(t, "expired", c.ending(bus.Token{ExpiresAt: noon}))
+	assert.Equal(t, "user:ada", creatorText(bus.Token{CreatedBy: "user:ada"}))
+	assert.Equal(t, "host:/data", creatorText(bus.Token{CreatedBy: "user:ada", Local: "host:/data"}))
+	assert.Equal(t, "never expires", c.expiryText(bus.Token{}))
+	assert.Equal(t, "expired", c.expiryText(bus.Token{ExpiresAt: noon}))
 }

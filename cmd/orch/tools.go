@@ -194,14 +194,14 @@ func exampleOf(d shownTool) string {
 
 // quoteWord quotes a word for the shell if necessary.
 func quoteWord(word string) string {
-	if strings.ContainsFunc(word, func(r rune) bool { return !strings.ContainsRune(wordly, r) }) {
+	if strings.ContainsFunc(word, func(r rune) bool { return !strings.ContainsRune(shellSafe, r) }) {
 		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 	}
 	return word
 }
 
-// wordly are the characters without a special meaning for the shell.
-const wordly = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_=:./,@%+-"
+// shellSafe are the characters without a special meaning for the shell.
+const shellSafe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_=:./,@%+-"
 
 func newToolsCall(c *toolCommands) *cobra.Command {
 	var o callOptions
@@ -234,7 +234,7 @@ func (c *toolCommands) callTool(ctx context.Context, args []string, o callOption
 	name := t.Spec().Name
 	if o.task != "" {
 		return c.withTask(ctx, working, o.task, func(s session, id events.TaskID) error {
-			defer c.sayLater("waiting for the call; what for: orch explain " + string(id))()
+			defer c.noteLater("waiting for the call; what for: orch explain " + string(id))()
 			r, err := s.Call(ctx, api.CallRequest{ID: id, Tool: name, Args: checked, Wait: callWait(o.timeout), Actor: c.actor()})
 			if err != nil {
 				return err
@@ -251,6 +251,6 @@ func (c *toolCommands) callTool(ctx context.Context, args []string, o callOption
 		if err != nil {
 			return err
 		}
-		return c.wait.called(ctx, s, reply.ID, o)
+		return c.wait.awaitCall(ctx, s, reply.ID, o)
 	})
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// quick is how long a command waits for a node's answer about the tools of external servers.
-const quick = time.Second
+// offeredWithin is how long a command waits for a node's answer about the tools of external servers.
+const offeredWithin = time.Second
 
 // toolset holds the tools that a command may name: those of this program and those of external MCP servers.
 type toolset struct {
@@ -23,8 +23,8 @@ type toolset struct {
 	// refused contains why calls of external tools are refused, nil for those that are not. The map is nil until the node was
 	// asked.
 	refused map[string]*fault.Error
-	// met is true if servers that were never seen need no connection any more: it was made, or a node makes it.
-	met bool
+	// unseenHandled is true if servers that were never seen need no connection any more: it was made, or a node makes it.
+	unseenHandled bool
 }
 
 // catalogue returns the tools of this program and of external servers: those of the running node, else those that were last
@@ -34,11 +34,11 @@ func (ts *toolset) catalogue(ctx context.Context) (*tools.Catalogue, error) {
 	if err != nil || ts.refused != nil {
 		return c, err
 	}
-	return c, ts.offer(c, ts.outside(ctx, false))
+	return c, ts.addTools(c, ts.outside(ctx, false))
 }
 
-// offer adds the tools of external servers to the catalogue.
-func (ts *toolset) offer(c *tools.Catalogue, entries []gateway.Entry) error {
+// addTools adds the tools of external servers to the catalogue.
+func (ts *toolset) addTools(c *tools.Catalogue, entries []gateway.Entry) error {
 	ts.refused = map[string]*fault.Error{}
 	outside, err := node.Mirrors(entries)
 	if err == nil {
@@ -54,25 +54,25 @@ func (ts *toolset) offer(c *tools.Catalogue, entries []gateway.Entry) error {
 	return nil
 }
 
-// meet connects to servers that were never seen, if a name may be that of one of their tools.
-func (ts *toolset) meet(ctx context.Context, c *tools.Catalogue, name string) error {
+// connectUnseen connects to servers that were never seen, if a name may be that of one of their tools.
+func (ts *toolset) connectUnseen(ctx context.Context, c *tools.Catalogue, name string) error {
 	source, _, outside := strings.Cut(strings.Replace(name, "__", ".", 1), ".")
-	if !outside || ts.met || source == "" {
+	if !outside || ts.unseenHandled || source == "" {
 		return nil
 	}
-	ts.met = true
-	return ts.offer(c, ts.outside(ctx, true))
+	ts.unseenHandled = true
+	return ts.addTools(c, ts.outside(ctx, true))
 }
 
 // outside returns the tools of external servers. It starts no server, unless meet is set and a server was never seen.
 func (ts *toolset) outside(ctx context.Context, meet bool) []gateway.Entry {
-	asking, stop := context.WithTimeout(ctx, quick)
+	asking, stop := context.WithTimeout(ctx, offeredWithin)
 	defer stop()
 	if s, err := ts.nodes.Dial(asking, ts.cfg); err == nil {
 		offered, err := node.NewAdmin(s).Offered(asking, "", 0)
 		_ = closeSession(asking, s) // nothing is lost with it
 		if err == nil {
-			ts.met = true // the node has
+			ts.unseenHandled = true // the node has
 			return offered.Tools
 		}
 	}
@@ -100,7 +100,7 @@ func (ts *toolset) lookUp(ctx context.Context, name string) (tools.Tool, bool) {
 	if err != nil {
 		return nil, false
 	}
-	if t, ok := all.Get(name); ok || ts.meet(ctx, all, name) != nil {
+	if t, ok := all.Get(name); ok || ts.connectUnseen(ctx, all, name) != nil {
 		return t, ok
 	}
 	return all.Get(name)

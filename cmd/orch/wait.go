@@ -36,8 +36,8 @@ func addWait(cmd *cobra.Command, o *waitOptions) {
 	cmd.MarkFlagsMutuallyExclusive("wait", "detach")
 }
 
-// started prints the id of a new task, and waits for it as the flags say.
-func (wt *waiter) started(ctx context.Context, s session, reply api.SubmitReply, o waitOptions) error {
+// afterStart prints the id of a new task, and waits for it as the flags say.
+func (wt *waiter) afterStart(ctx context.Context, s session, reply api.SubmitReply, o waitOptions) error {
 	detach := o.detach || !o.wait
 	if detach && !s.Embedded() {
 		return wt.emit(view{data: reply, names: []string{string(reply.ID)}, text: func(w io.Writer) error {
@@ -75,7 +75,7 @@ func (wt *waiter) await(ctx context.Context, s session, id events.TaskID, o wait
 	f.people = wt.peopleWatch(o.people)
 	defer f.release(ctx, s)
 	d, snapshots := wt.awaitDisplay(o)
-	state, err := wt.attend(ctx, f, o.timeout, d, snapshots)
+	state, err := wt.followTask(ctx, f, o.timeout, d, snapshots)
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (wt *waiter) awaitDisplay(o waitOptions) (d display, snapshots bool) {
 
 // follower returns a follower of the task from a revision on.
 func (wt *waiter) follower(s session, id events.TaskID, after uint64) *follower {
-	f := &follower{session: s, id: id, after: after, tell: func(note string) {
+	f := &follower{session: s, id: id, after: after, notify: func(note string) {
 		if note != "" {
 			wt.note("%s", note)
 		}
@@ -121,9 +121,9 @@ func (wt *waiter) redial(ctx context.Context, lost time.Duration) (session, erro
 	return wt.open(ctx, working)
 }
 
-// attend follows a task for a command. If the user interrupts or the timeout expires (0: none), it explains how to come back,
+// followTask follows a task for a command. If the user interrupts or the timeout expires (0: none), it explains how to come back,
 // and returns an error with the exit code for that.
-func (wt *waiter) attend(ctx context.Context, f *follower, timeout time.Duration, d display, snapshots bool) (statemachine.State, error) {
+func (wt *waiter) followTask(ctx context.Context, f *follower, timeout time.Duration, d display, snapshots bool) (statemachine.State, error) {
 	limited, cancel := ctx, context.CancelFunc(func() {})
 	if timeout > 0 {
 		limited, cancel = context.WithTimeout(ctx, timeout)
@@ -134,17 +134,17 @@ func (wt *waiter) attend(ctx context.Context, f *follower, timeout time.Duration
 	case err == nil:
 		return state, nil
 	case ctx.Err() != nil:
-		wt.leave(f)
+		wt.noteDetached(f)
 		return state, &exitError{exit: exitDetached}
 	case limited.Err() != nil, timeout > 0 && fault.Has(err, fault.Timeout): // the node may notice the timeout first
-		return state, wt.overdue(ctx, f, timeout)
+		return state, wt.timeoutError(ctx, f, timeout)
 	default:
 		return state, err
 	}
 }
 
-// leave says what happens to a task that is no longer watched.
-func (wt *waiter) leave(f *follower) {
+// noteDetached says what happens to a task that is no longer watched.
+func (wt *waiter) noteDetached(f *follower) {
 	if f.session.Embedded() {
 		wt.note("stopping: calls that run have 10 seconds to end, unless you interrupt again; the task is kept as it is and goes on with: orch watch %s (or: orch serve)", f.id)
 		return
@@ -152,8 +152,8 @@ func (wt *waiter) leave(f *follower) {
 	wt.note("detached; the task goes on. Re-attach with: orch watch %s", f.id)
 }
 
-// overdue ends a wait whose timeout has expired.
-func (wt *waiter) overdue(ctx context.Context, f *follower, timeout time.Duration) error {
+// timeoutError ends a wait whose timeout has expired.
+func (wt *waiter) timeoutError(ctx context.Context, f *follower, timeout time.Duration) error {
 	r, err := f.session.Result(ctx, api.ResultRequest{ID: f.id})
 	if err != nil {
 		return err

@@ -27,8 +27,8 @@ func callWait(timeout time.Duration) time.Duration {
 	return timeout
 }
 
-// called waits for the task of one call and shows the call, not the task.
-func (wt *waiter) called(ctx context.Context, s session, id events.TaskID, o callOptions) error {
+// awaitCall waits for the task of one call and shows the call, not the task.
+func (wt *waiter) awaitCall(ctx context.Context, s session, id events.TaskID, o callOptions) error {
 	r, err := wt.callReply(ctx, s, id, o)
 	if err != nil {
 		return err
@@ -41,7 +41,7 @@ func (wt *waiter) callReply(ctx context.Context, s session, id events.TaskID, o 
 	f := wt.follower(s, id, 0)
 	f.people = wt.peopleWatch(o.people)
 	defer f.release(ctx, s)
-	if _, err := wt.attend(ctx, f, o.timeout, newWaitDisplay(wt.env), true); err != nil {
+	if _, err := wt.followTask(ctx, f, o.timeout, newWaitDisplay(wt.env), true); err != nil {
 		return api.CallReply{}, err
 	}
 	t, err := f.session.Get(ctx, api.GetRequest{ID: id})

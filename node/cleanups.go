@@ -17,26 +17,26 @@ const (
 	untilStop
 )
 
-// end undoes one step of the start.
-type end struct {
+// cleanup undoes one step of the start.
+type cleanup struct {
 	phase phase
 	fn    func(context.Context) error
 }
 
-// ends holds the undo functions of completed steps. Each runs once, the last one first.
-type ends struct {
+// cleanups holds the undo functions of completed steps. Each runs once, the last one first.
+type cleanups struct {
 	mu   sync.Mutex // held while they run
-	list []end
+	list []cleanup
 }
 
-func (e *ends) add(p phase, fn func(context.Context) error) {
+func (e *cleanups) add(p phase, fn func(context.Context) error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.list = append(e.list, end{p, fn})
+	e.list = append(e.list, cleanup{p, fn})
 }
 
 // runFor runs the undo functions of parts that live no longer than a phase.
-func (e *ends) runFor(ctx context.Context, p phase) error {
+func (e *cleanups) runFor(ctx context.Context, p phase) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var errs []error
@@ -45,6 +45,6 @@ func (e *ends) runFor(ctx context.Context, p phase) error {
 			errs = append(errs, one.fn(ctx))
 		}
 	}
-	e.list = slices.DeleteFunc(e.list, func(one end) bool { return one.phase <= p })
+	e.list = slices.DeleteFunc(e.list, func(one cleanup) bool { return one.phase <= p })
 	return errors.Join(errs...)
 }
