@@ -69,7 +69,7 @@ func TestCallsForAgents(t *testing.T) {
 	assert.Empty(t, n.askAs(&work.Agent{Name: "di", Type: "analyst", Capabilities: []string{"search", "write", "cite"}}))
 }
 
-// Arguments that are to be refused select nobody: what they ask for, of any size, is not in the log a second time.
+// Invalid arguments select no agents, and are not stored in the log a second time, whatever their size.
 func TestRefusedArgumentsSelectNobody(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}), patient)
@@ -92,7 +92,7 @@ steps:
   - {id: a, tool: AGENT}
 `
 
-// An agent hands its call to another one; nothing is in doubt, and no retry is used up. The log names both.
+// An agent hands its call to another one. The call is not in doubt, and uses up no retry. The log names both agents.
 func TestHandOff(t *testing.T) {
 	t.Parallel()
 	log := memlog.New(memlog.Config{})
@@ -122,7 +122,7 @@ func TestHandOff(t *testing.T) {
 	assert.Equal(t, "agent:ada", n.step(id, "a").Worker)
 }
 
-// An agent has what it was given, and nothing else: it does not take calls by speaking of them, whoever they are for.
+// An agent holds only the calls that it was given: it cannot acquire a call by reporting it.
 func TestAgentTakesNothingByTalking(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}), patient)
@@ -140,7 +140,7 @@ func TestAgentTakesNothingByTalking(t *testing.T) {
 	}
 }
 
-// A call that is handed on to nobody in particular is still for those that it was for, and it does not go round for ever.
+// A call that is handed to nobody in particular is still for its former selection of agents, and is not handed on forever.
 func TestHandOffKeepsSelectionAndEnds(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}), patient)
@@ -158,7 +158,7 @@ func TestHandOffKeepsSelectionAndEnds(t *testing.T) {
 	n.checkReplay(id)
 }
 
-// began starts the call of an agent as the dispatcher does: before the agent hears of it.
+// began starts the call of an agent like the dispatcher does: before the agent receives it.
 func (n *node) began(ref work.Ref, agent string) {
 	n.t.Helper()
 	require.NoError(n.t, n.Start(n.ctx(), work.Started{Ref: ref, Worker: "agent:" + agent, Effect: "write"}))
@@ -204,7 +204,7 @@ func TestAssigned(t *testing.T) {
 	n.checkReplay(id)
 }
 
-// An agent that is silent from the start leaves its task in doubt, and one that reports at once never said that it began.
+// A call is in doubt if its agent is silent from the start. An agent that reports at once never confirms the call.
 func TestAssignedToSilence(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}), patient)
@@ -237,7 +237,7 @@ func (n *node) moves(id events.TaskID) []events.Kind {
 	return kinds
 }
 
-// What an agent wishes for its failed calls holds where the plan says nothing, and never for what has effects.
+// The retry rule that an agent wishes applies where the plan has none, and never to calls with effects.
 func TestRetriesOfAgents(t *testing.T) {
 	t.Parallel()
 	for plan, want := range map[string]statemachine.StepState{
@@ -262,8 +262,7 @@ func TestRetriesOfAgents(t *testing.T) {
 	}
 }
 
-// What an agent reports again, because it did not hear the answer, is no conflict, also after a restart; another end of the
-// same call is one.
+// A repeated report, after a lost answer, is no conflict, also after a restart. Another outcome of the same call is one.
 func TestRepeatedReportsOfAgents(t *testing.T) {
 	t.Parallel()
 	large := func(c string) []byte { return []byte(`"` + strings.Repeat(c, 100<<10) + `"`) }
@@ -304,7 +303,7 @@ func TestRepeatedReportsOfAgents(t *testing.T) {
 	}
 }
 
-// An agent that has said that it ends is not waited for.
+// The node does not wait for an agent that has announced its end.
 func TestExplainAfterAGoodbye(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}), patient)

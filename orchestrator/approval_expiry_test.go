@@ -13,7 +13,7 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// What verifies a task asks again, too, although the task cannot be blocked meanwhile.
+// A verify step also asks again, although its task cannot be blocked.
 func TestExpiryDuringVerification(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

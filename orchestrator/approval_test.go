@@ -37,7 +37,7 @@ func ask() *work.ApprovalRequest {
 	return &work.ApprovalRequest{Rule: "outside_workspace", Reason: "it lies outside", Type: "checkpoint", Risk: "medium", ArgsSHA256: "ab"}
 }
 
-// park gives a call back that needs an approval.
+// park returns a call that needs an approval.
 func (n *node) park(worker string, c work.Call, a *work.ApprovalRequest) {
 	n.t.Helper()
 	require.NoError(n.t, n.Report(n.ctx(), work.Outcome{Ref: c.Ref, Worker: worker, ApprovalRequest: a, StartedAt: time.Now()}))
@@ -99,8 +99,8 @@ func TestGrantedCallRunsOnce(t *testing.T) {
 	assert.Equal(t, statemachine.Done, n.result(id).State)
 }
 
-// A grant is good for the attempts that the retry of its call makes, when it is known how the one before has ended. After
-// another one it is spent.
+// A grant is valid for the retries of its call, if it is known how the previous attempt ended. After any other attempt it is
+// spent.
 func TestSpentGrant(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
@@ -122,7 +122,7 @@ func TestSpentGrant(t *testing.T) {
 	assert.Equal(t, statemachine.Done, n.result(id).State)
 }
 
-// Nor is it good for the same call of another step, or once the call has succeeded.
+// It is not valid for the same call in another step, or once the call has succeeded.
 func TestGrantOfARetryIsForItsStep(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
@@ -275,7 +275,7 @@ func TestEscalation(t *testing.T) {
 	})
 }
 
-// A scope that is granted opens its target for the whole task, and shared requests are one approval.
+// A granted scope opens its target for the whole task, and requests for the same scope share one approval.
 func TestScopes(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
@@ -481,7 +481,7 @@ func TestRequestForACall(t *testing.T) {
 	assert.NotEqual(t, p.ID, n.pending().ID, "the grant is spent")
 }
 
-// A cancelled task waits for nobody.
+// A cancelled task waits for no approval.
 func TestCancelWhileAwaiting(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
@@ -518,7 +518,7 @@ func TestRateLimitedCallWaits(t *testing.T) {
 	})
 }
 
-// A limit that says when it ends is waited for, as long as that is later than the rule of retries.
+// The end of a rate limit is waited for if it is later than the retry rule says.
 func TestRetryAtIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// asks is a plan that waits for so many approvals, each with a text of a size to show.
+// asks is a plan that waits for count approvals, each with a text of size bytes to show.
 func asks(count, size int, priority string) string {
 	var b strings.Builder
 	b.WriteString("orch: v1\nsteps:\n")
@@ -24,7 +24,7 @@ func asks(count, size int, priority string) string {
 	return b.String()
 }
 
-// One who asks for very much pushes nobody else's approvals out of the list.
+// A submitter with very many approvals does not displace those of others from the list.
 func TestApprovalsOfManySubmitters(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
@@ -65,7 +65,7 @@ func TestApprovalsOfManySubmitters(t *testing.T) {
 	}
 }
 
-// What approvers should see of many approvals does not make an answer that nobody can have; each alone has it.
+// Large parts of many approvals do not make the answer too large. Each approval alone has them.
 func TestApprovalsWithMuchToShow(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))

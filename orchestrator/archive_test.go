@@ -98,7 +98,7 @@ func checkArchived(t *testing.T, n *node, began time.Time, ids []events.TaskID) 
 	n.checkReplay(ids[3])
 }
 
-// The children of an archived task are found by it, and @last is never one of them.
+// An archived task is found as the parent of its children, and @last is never a child.
 func TestArchivedFamily(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -119,7 +119,7 @@ func TestArchivedFamily(t *testing.T) {
 	})
 }
 
-// A live task is not called archived, and one that is archived while it is in memory says so at once.
+// A live task is not listed as archived. A task that is archived while it is in memory is listed as archived at once.
 func TestArchivedIsKnown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -136,7 +136,7 @@ func TestArchivedIsKnown(t *testing.T) {
 	})
 }
 
-// Tasks that are in no list in memory any more are archived all the same, with and without an index.
+// Tasks that were evicted from memory are archived as well, with and without an index.
 func TestForgottenTasksAreArchived(t *testing.T) {
 	t.Parallel()
 	for _, index := range []bool{true, false} {
@@ -173,7 +173,7 @@ func (s *scans) Heads(ctx context.Context) iter.Seq2[events.Head, error] {
 	return s.Log.Heads(ctx)
 }
 
-// Open tasks are all in memory, so that a list of them does not search the log.
+// All open tasks are in memory, so a list of open tasks does not scan the log.
 func TestOpenTasksAreListedWithoutScan(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

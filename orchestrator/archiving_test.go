@@ -38,7 +38,7 @@ func (s *slowArchive) Archive(ctx context.Context, id events.TaskID) error {
 	return s.Log.Archive(ctx, id)
 }
 
-// archiving begins a run, or asks how it stands.
+// archiving starts a run, or requests the status.
 func (n *node) archiving(r api.ArchiveRequest) api.ArchiveReply {
 	n.t.Helper()
 	reply, err := n.Archive(context.Background(), r)
@@ -51,7 +51,7 @@ func startSlow(t *testing.T, log *slowArchive) *node {
 	return start(t, log.Log, func(c *orchestrator.Config) { c.Log = log })
 }
 
-// However many tasks there are, the request is answered at once, and the run goes on by itself, also in the next node.
+// However many tasks there are, the request returns at once, and the run continues in the background, also after a restart.
 func TestArchiveGoesOnInTheBackground(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -94,7 +94,7 @@ func TestArchiveGoesOnInTheBackground(t *testing.T) {
 	})
 }
 
-// A run that the log refuses stands still, says so, and goes on when it can.
+// A run that the log refuses reports that, and continues when the log accepts it.
 func TestArchiveStandsStill(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -115,7 +115,7 @@ func TestArchiveStandsStill(t *testing.T) {
 	})
 }
 
-// A node that stops ends the move of a task that has begun, and puts its folder away.
+// A stopping node completes the move of a task that has started, and shelves its folder.
 func TestStopEndsTheMoveThatHasBegun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -133,7 +133,7 @@ func TestStopEndsTheMoveThatHasBegun(t *testing.T) {
 	})
 }
 
-// A second request gives the run more to do; one for less changes nothing.
+// A second request extends the run. A request for less changes nothing.
 func TestArchiveIsOneRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -173,7 +173,7 @@ func TestArchivingForgetsNoNewerTask(t *testing.T) {
 	})
 }
 
-// slowNotes is a store that takes a while to say which run was asked for.
+// slowNotes is a store that takes a while to load the recorded run.
 type slowNotes struct{ *memlog.Log }
 
 func (s slowNotes) Load(ctx context.Context, task events.TaskID, id string) ([]byte, error) {
@@ -183,7 +183,7 @@ func (s slowNotes) Load(ctx context.Context, task events.TaskID, id string) ([]b
 	return s.Log.Load(ctx, task, id)
 }
 
-// What is asked for as soon as a node is there is not undone by what was asked for before it began.
+// A request right after the start is not overwritten by the run that was recorded before.
 func TestAnOlderRunTakesNothingFromANewerOne(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -46,7 +46,7 @@ const (
 	personPlan = "orch: v1\nsteps:\n  - {id: ask, approve: {description: go on}}\n"
 )
 
-// A restart reads no history of a task that only waits, and knows as much of it as before.
+// A restart reads no history of a task that only waits, and answers about it as before.
 func TestRestartReadsNothingOfTasksThatWait(t *testing.T) {
 	t.Parallel()
 	log := newReadCounter()
@@ -61,7 +61,7 @@ func TestRestartReadsNothingOfTasksThatWait(t *testing.T) {
 	require.NoError(t, err)
 	n.stop()
 
-	for range 2 { // the second start has what the first one never read
+	for range 2 { // the second start uses the index of tasks that the first one never read
 		n = startReadCounter(t, log)
 		assert.Zero(t, log.reads.Load(), "nobody asked for them yet")
 		status, err := n.Status(t.Context(), api.StatusRequest{})
@@ -90,7 +90,7 @@ func TestRestartReadsNothingOfTasksThatWait(t *testing.T) {
 	n.checkReplay(nap)
 }
 
-// The queue shows what it has to say of a task that nobody has read since the start.
+// The queue shows a task that has not been read since the start.
 func TestQueueOfTasksThatWait(t *testing.T) {
 	t.Parallel()
 	log := newReadCounter()
@@ -107,7 +107,7 @@ func TestQueueOfTasksThatWait(t *testing.T) {
 	assert.Equal(t, want.Tasks, got.Tasks)
 }
 
-// A timer wakes a task that nobody has read since the start, once, also when it was due while no node ran.
+// A timer wakes a task that has not been read since the start, once, even if it was due while no node ran.
 func TestTimersWakeTasksThatWereNotRead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestTimersWakeTasksThatWereNotRead(t *testing.T) {
 	})
 }
 
-// What an index says of a task does not count when the log has gone on with it.
+// The index entry of a task is ignored if the log has newer commits of the task.
 func TestTasksThatChangedAfterTheIndexAreRead(t *testing.T) {
 	t.Parallel()
 	log := newReadCounter()

@@ -91,7 +91,7 @@ func TestCancelOfAPausedTask(t *testing.T) {
 	assert.Equal(t, statemachine.StepCancelled, n.step(id, "a").State)
 }
 
-// Every command in every state that a task can be in answers as the table says and never breaks it.
+// Every command in every task state answers as the table says, and never breaks the task.
 func TestCommandsInStates(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -153,7 +153,7 @@ func TestCommandsInStates(t *testing.T) {
 	}
 }
 
-// inState brings a task into a state by ordinary means.
+// inState brings a task into a state through ordinary commands.
 func (n *node) inState(s statemachine.State) events.TaskID {
 	n.t.Helper()
 	id := n.submit("orch: v1\nsteps: [{id: a, tool: WRITE}]\nverify: [{id: v, tool: READ}]\n")
@@ -327,7 +327,7 @@ func TestRetryOfATask(t *testing.T) {
 	hasCode(t, err, fault.StateNotAllowed)
 }
 
-// A retry does not repeat a call in doubt unless it is told to.
+// A retry does not repeat a call in doubt unless it is asked to.
 func TestRetryOfADoubtfulCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -460,7 +460,7 @@ func TestMaxSteps(t *testing.T) {
 	assert.Equal(t, 3, count(n.kinds(id), events.StepReady))
 }
 
-// While the log refuses, the node tries again by itself, but calmly; then it goes on.
+// While the log refuses appends, the node retries by itself, but not too often. Then it continues.
 func TestLogOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -33,7 +33,7 @@ steps:
       - {id: w, tool: IDEM, with: {text: "${{ item }}", n: "${{ index }}"}, retry: {max_attempts: 3, initial: 1ms}}
 `
 
-// digest is that of a call as its worker sees it.
+// digest is the digest of a call as its worker computes it.
 func digest(t *testing.T, tool, args string) string {
 	t.Helper()
 	d, err := policy.Digest(tool, json.RawMessage(args))
@@ -68,7 +68,7 @@ func TestCoveredCallsDoNotAsk(t *testing.T) {
 	assert.Equal(t, 2, n.step(id, "a").Tries)
 }
 
-// A covered call of which nobody knows how its attempt has ended asks, and so does one that a worker takes for another one.
+// A covered call asks for approval if it is not known how its attempt ended, or if its worker computes another digest.
 func TestCoveredCallsAskAnew(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
@@ -119,7 +119,7 @@ func TestCoverOfNoGrant(t *testing.T) {
 	})
 }
 
-// Who tries a task again is asked again, once, for the covered calls that are made again.
+// A retry of the task asks again, once, for the covered calls that are repeated.
 func TestCoveredCallsOfARetry(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
@@ -145,7 +145,7 @@ func TestCoveredCallsOfARetry(t *testing.T) {
 	assert.Equal(t, statemachine.Done, n.result(again.ID).State)
 }
 
-// What a covered call would be refused for, the approve step is refused for; and so are too many calls.
+// An approve step is refused for calls that would be refused themselves, and for too many calls.
 func TestCoveredCallsThatCannotBeMade(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))

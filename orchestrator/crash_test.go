@@ -22,8 +22,8 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// crash is a log that dies after a number of appends: it refuses all later ones, or it writes one more
-// whose answer is lost. It comes back with revive.
+// crash is a log that dies after a number of appends: it refuses all later ones, or it accepts one more and loses its answer.
+// revive repairs it.
 type crash struct {
 	*memlog.Log
 
@@ -94,7 +94,7 @@ func (l *ledger) add(key string) {
 	l.effects[key]++
 }
 
-// undo takes an effect back that has failed in the end.
+// undo removes an effect that has failed in the end.
 func (l *ledger) undo(key string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -109,8 +109,8 @@ func (l *ledger) count(key string) int {
 	return l.effects[key]
 }
 
-// runWorker runs a worker until ctx ends. It keeps what it could not report and reports it again when it is
-// the kind that survives the node.
+// runWorker runs a worker until ctx ends. A worker that survives the node keeps the outcomes that it could not report, and
+// reports them again.
 func runWorker(ctx context.Context, n *node, l *ledger, unsent *[]work.Outcome) {
 	report := func(o work.Outcome) error {
 		err := n.Report(ctx, o)
@@ -156,7 +156,7 @@ func perform(c work.Call, l *ledger) work.Outcome {
 	return o
 }
 
-// person resolves what is in doubt by looking at the ledger.
+// person resolves calls in doubt by the ledger.
 func person(n *node, l *ledger, id events.TaskID) {
 	view, err := n.Get(context.Background(), api.GetRequest{ID: id})
 	if err != nil {
@@ -320,7 +320,7 @@ func keyed(key string) func(*api.SubmitRequest) {
 	return func(r *api.SubmitRequest) { r.IdempotencyKey = key }
 }
 
-// finish does what people do for the task until it is over or the log is dead.
+// finish acts as the people for the task until it has ended or the log is dead.
 func (p crashPlan) finish(n *node, l *ledger, id events.TaskID, dead <-chan struct{}) bool {
 	for range 200 {
 		select {

@@ -12,7 +12,7 @@ import (
 	"github.com/orch-dev/orch/orchestrator"
 )
 
-// setClock stands still unless it is told that time passes.
+// setClock is a clock that only advances when the test sets it.
 type setClock struct{ at atomic.Pointer[time.Time] }
 
 func clockAt(at time.Time) *setClock {
@@ -28,7 +28,7 @@ func (c *setClock) pass(d time.Duration) {
 	c.at.Store(&at)
 }
 
-// A nightly plan names its night, in its key as in its steps, and a later run is another night.
+// A nightly plan uses its date in its key and in its steps. A later run has another date.
 func TestNightlyPlan(t *testing.T) {
 	t.Parallel()
 	clock := clockAt(time.Date(2026, 11, 22, 23, 30, 0, 0, time.UTC))

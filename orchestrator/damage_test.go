@@ -17,7 +17,7 @@ import (
 	"github.com/orch-dev/orch/orchestrator"
 )
 
-// A task that catches up with its dependencies when the log takes nothing any more is left as it is.
+// A task that checks its dependencies while the log refuses appends is left unchanged.
 func TestCatchingUpOnADamagedLog(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -60,7 +60,7 @@ func (l *lacking) Read(ctx context.Context, id events.TaskID, from uint64) iter.
 	}
 }
 
-// An open task whose history cannot be read is in the list, with a mark that says so.
+// An open task with an unreadable history is listed and marked as such.
 func TestUnreadableTasksAreListed(t *testing.T) {
 	t.Parallel()
 	log := &lacking{Log: memlog.New(memlog.Config{})}

@@ -21,7 +21,7 @@ const (
 	waits        = "orch: v1\nsteps:\n  - {id: w, wait: {signal: go}}\n"
 )
 
-// hold lets an agent take one call, and returns it.
+// hold lets an agent claim one call, and returns it.
 func (n *node) hold(agent string) work.Ref {
 	n.t.Helper()
 	b, err := n.Poll(n.ctx(), work.Poll{Worker: "agent:" + agent, Queues: []string{"agents"}, Free: 1, Wait: time.Minute, Agent: &work.Agent{Name: agent}})
@@ -32,12 +32,12 @@ func (n *node) hold(agent string) work.Ref {
 	return ref
 }
 
-// heldFor is a request of an agent for a call.
+// heldFor makes a request one of an agent for a call.
 func heldFor(agent string, ref work.Ref) func(*api.SubmitRequest) {
 	return func(r *api.SubmitRequest) { r.Actor, r.For = "agent:"+agent, &ref }
 }
 
-// parentOf is the parent of a task in its first event.
+// parentOf returns the parent of a task in its first event.
 func (n *node) parentOf(id events.TaskID) *events.Parent {
 	n.t.Helper()
 	h, err := n.History(n.ctx(), api.HistoryRequest{ID: id, Limit: 1})
@@ -47,7 +47,7 @@ func (n *node) parentOf(id events.TaskID) *events.Parent {
 	return first.Parent
 }
 
-// What an agent submits for a call that it holds belongs to that call; a call that it does not hold is refused.
+// A task that an agent submits for a call belongs to that call. If the agent does not hold the call, the task is refused.
 func TestDelegated(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}), patient)
@@ -80,7 +80,7 @@ func TestDelegated(t *testing.T) {
 	assert.False(t, n.get(id).State.Terminal(), "it goes on when its task is done")
 }
 
-// An agent with one call need not name it; one with none or several starts tasks of its own.
+// An agent with one call need not name it. An agent with none or several submits independent tasks.
 func TestDelegatedByDefault(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}), patient)
@@ -97,7 +97,7 @@ func TestDelegatedByDefault(t *testing.T) {
 	assert.NotNil(t, n.parentOf(n.submit(waits, heldFor("ada", ref))))
 }
 
-// A cancel from above reaches what was delegated, at every level, and after a restart of the node.
+// A cancellation of the parent reaches delegated tasks at every level, also after a restart.
 func TestCancelReachesDelegated(t *testing.T) {
 	t.Parallel()
 	log := memlog.New(memlog.Config{})
@@ -116,7 +116,7 @@ func TestCancelReachesDelegated(t *testing.T) {
 	n.checkIdle()
 }
 
-// A delegated task has the limits of the task above: tools, calls, time.
+// A delegated task has the limits of its parent: tools, calls, time.
 func TestDelegatedIsBound(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}), patient)
@@ -140,7 +140,7 @@ func TestDelegatedIsBound(t *testing.T) {
 	assert.Equal(t, fault.QuotaExceeded, fault.CodeOf(err))
 }
 
-// Agents that give work to agents end at a depth; other calls are still made there.
+// The nesting of agent calls is limited. At the lowest level, other calls are still possible.
 func TestDelegatedDepth(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}), patient)
@@ -175,7 +175,7 @@ func TestDelegatedBatch(t *testing.T) {
 	assert.Equal(t, fault.Forbidden, fault.CodeOf(got.Tasks[1].Error))
 }
 
-// A tree is found from any of its tasks, comes from above, and is bounded.
+// A tree can be listed from any of its tasks. It starts at the top, and is limited.
 func TestTreeOfTasks(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}), patient)

@@ -17,8 +17,8 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// The calls of an answer that was lost on its way are handed out again with the next poll, as the same
-// attempt: nobody has begun them, and nobody waits for a lease.
+// The calls of a lost answer are dispatched again with the next poll, as the same attempt. Nobody has started them, and nobody
+// waits for the lease to expire.
 func TestLostAnswerToAPoll(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}), patient)
@@ -41,7 +41,7 @@ func TestLostAnswerToAPoll(t *testing.T) {
 	n.checkIdle()
 }
 
-// What a worker has begun is never taken for lost.
+// A call that its worker has started is never considered lost with an answer.
 func TestBegunCallIsNotHandedOutAgain(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}), patient)
@@ -82,8 +82,8 @@ func TestUndeliveredCallCostsNoAttempt(t *testing.T) {
 	})
 }
 
-// A read whose delivery may have taken the node with it is announced, so that the next such end counts:
-// a call that kills the node in which its worker runs is given up like any other.
+// A read whose delivery may have killed the node is announced, so that the next such end counts. A call that kills the node of
+// its worker uses up its deliveries like any other.
 func TestCallThatKillsItsNode(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

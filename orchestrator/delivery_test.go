@@ -59,7 +59,7 @@ func TestBatchesAreBounded(t *testing.T) {
 	n.checkIdle()
 }
 
-// big declares an input and sets it to a text of so many signs.
+// big declares an input and sets it to a text of size characters.
 func big(t *testing.T, sign string, size int) func(*api.SubmitRequest) {
 	t.Helper()
 	return func(r *api.SubmitRequest) {
@@ -71,7 +71,7 @@ func big(t *testing.T, sign string, size int) func(*api.SubmitRequest) {
 	}
 }
 
-// A call that no message can hold fails; "<" takes six bytes in one.
+// A call that is too large for any message fails; "<" takes six bytes in one.
 func TestTooLargeACall(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
@@ -134,7 +134,7 @@ func TestFactsOfACall(t *testing.T) {
 	assert.JSONEq(t, `{"$blob":"x"}`, string(reply.Snapshot.State))
 }
 
-// While a task is read again after a failure of the log, its calls go on.
+// While a task is read again after an error of the log, its calls continue.
 func TestBeatWhileATaskIsUnread(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -157,7 +157,7 @@ func TestBeatWhileATaskIsUnread(t *testing.T) {
 	})
 }
 
-// A held node still tells workers at once what to stop.
+// A paused node still cancels calls at once.
 func TestCancellationsPassAHold(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
@@ -175,7 +175,7 @@ func TestCancellationsPassAHold(t *testing.T) {
 	assert.Equal(t, []work.Ref{c.Ref}, (<-got).Cancel)
 }
 
-// A worker has one poll: a new one answers the one before, which gets no calls any more.
+// A worker has one poll: a new one ends the previous one, which gets no calls.
 func TestANewPollEndsTheOlder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

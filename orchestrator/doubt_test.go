@@ -17,7 +17,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// doubtful submits the plan, lets a worker begin its call, and returns that when the worker was silent for a lease.
+// doubtful submits the plan, lets a worker start its call, and returns the call after the worker was silent for a lease.
 func (n *node) doubtful(plan string, timeout time.Duration) (events.TaskID, work.Call) {
 	n.t.Helper()
 	id := n.submit(plan)
@@ -28,7 +28,7 @@ func (n *node) doubtful(plan string, timeout time.Duration) (events.TaskID, work
 	return id, c
 }
 
-// refusals are the results of a task that came too late.
+// refusals returns the results of a task that came too late.
 func (n *node) refusals(id events.TaskID) []*events.Refused {
 	n.t.Helper()
 	h, err := n.History(n.ctx(), api.HistoryRequest{ID: id})
@@ -44,7 +44,8 @@ func (n *node) refusals(id events.TaskID) []*events.Refused {
 	return list
 }
 
-// The call of a silent worker may take effect until its time limit: before that, no answer of a verify tool counts.
+// The call of a silent worker may have its effect until its time limit. Before that, the result of a verify tool does not
+// count.
 func TestVerifyWaitsForTheTimeLimit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -71,7 +72,7 @@ func TestVerifyWaitsForTheTimeLimit(t *testing.T) {
 	})
 }
 
-// A verify call that is lost with its worker is made again, by another one; a person decides when many were lost.
+// A verify call that loses its worker is repeated by another one. After many losses a person decides.
 func TestVerifyIsAskedAgain(t *testing.T) {
 	t.Parallel()
 	for losses, asked := range map[int]bool{2: true, 3: false} {
@@ -97,7 +98,7 @@ func TestVerifyIsAskedAgain(t *testing.T) {
 	}
 }
 
-// A late result is refused, and says that the call has ended: nothing is to be waited for any more.
+// A late result is refused, but proves that the call has ended, so that verification need not wait.
 func TestLateResultEndsTheWait(t *testing.T) {
 	t.Parallel()
 	for class := range map[string]bool{"": true, fault.ClassToolError: true, fault.ClassCancelled: true, fault.ClassShutdown: true} {
@@ -120,7 +121,7 @@ func TestLateResultEndsTheWait(t *testing.T) {
 	}
 }
 
-// The wait is in the log: a node that restarts goes on with it.
+// The wait is recorded in the log: a restarted node continues it.
 func TestVerifyWaitsAcrossARestart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -137,7 +138,7 @@ func TestVerifyWaitsAcrossARestart(t *testing.T) {
 	})
 }
 
-// A step without a time limit has that of its call, which its worker names.
+// Without a timeout of the step, the time limit that the worker reports for its call counts.
 func TestVerifyWaitsForTheLimitOfTheCall(t *testing.T) {
 	t.Parallel()
 	const plan = "orch: v1\nsteps:\n  - {id: a, tool: WRITE, verify: {tool: READ, expect: output.n == 4}}\n"
@@ -154,7 +155,7 @@ func TestVerifyWaitsForTheLimitOfTheCall(t *testing.T) {
 	}
 }
 
-// Of a process that has ended nobody waits for the time limits; a worker that has ended a call says so.
+// If the process of a worker has ended for certain, or a worker reports the end of a call, nobody waits for time limits.
 func TestVerifyAsksAtOnceAboutAnEndedCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -177,7 +178,7 @@ func TestVerifyAsksAtOnceAboutAnEndedCall(t *testing.T) {
 	})
 }
 
-// Nobody waits without a verify tool: a person decides, and is told what may still happen.
+// Without a verify tool nobody waits: a person decides, and is informed that the call may still run.
 func TestPersonHearsWhatMayStillRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

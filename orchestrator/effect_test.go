@@ -15,9 +15,10 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// What a lost worker leaves follows from the effect of the very call: a GET or a SELECT is made anew, although
-// the tool could write. What the plan declares counts more. A tool that cannot tell its calls apart is believed
-// when its call does more than was known when it became ready: an outside tool may be another one by now.
+// What happens to the call of a lost worker depends on the effect of this particular call: a GET or a SELECT is
+// repeated, although the tool could write. The effect that the plan declares takes precedence. A tool that does not determine
+// effects per call is believed if its call does more than was known when it became ready, because an external tool may have
+// changed.
 func TestLostWorkerByIntent(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

@@ -14,8 +14,8 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// A result that is not as expected is a failure: it is tried again as the plan says, whatever the effect of the call,
-// and counts for on_error and on_item_error.
+// An unexpected result is a failure. It is retried as the plan says, whatever the effect of the call, and counts for on_error
+// and on_item_error.
 func TestUnexpectedResult(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
@@ -74,7 +74,7 @@ func countUp(made map[string]int) func(work.Call) (string, *fault.Error) {
 	}
 }
 
-// A worker that tells a result again which was not as expected is not told that it came too late.
+// A repeated report of an unexpected result is not refused as too late.
 func TestUnexpectedResultToldAgain(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))

@@ -15,7 +15,7 @@ import (
 	"github.com/orch-dev/orch/orchestrator"
 )
 
-// What is said of a running call depends on whether its worker is heard of.
+// The cause of a running call says whether its worker is silent.
 func TestExplainSilentWorker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -42,7 +42,7 @@ func TestExplainSilentWorker(t *testing.T) {
 	})
 }
 
-// A worker that is gone is told from one that is there.
+// The causes distinguish a silent worker from one that is online.
 func TestSilentWorker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -60,7 +60,7 @@ func TestSilentWorker(t *testing.T) {
 	})
 }
 
-// Of a paused task, the pause is said, and what holds beside it.
+// The causes of a paused task are the pause, and what else it waits for.
 func TestExplainPaused(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
@@ -75,7 +75,7 @@ func TestExplainPaused(t *testing.T) {
 	assert.Equal(t, []string{"paused", "signal"}, kinds)
 }
 
-// A timer that has passed under a pause is not what the task waits for.
+// A timer that fired during a pause is not a cause.
 func TestExplainPassedTimer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

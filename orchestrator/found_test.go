@@ -23,10 +23,10 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// slow is a log that takes its time to answer.
+// slow delays each answer of the log.
 func slow(*events.Record) time.Duration { return 5 * time.Millisecond }
 
-// A delay may be over before the log has answered.
+// A delay may end before the log has answered.
 func TestDelayThatPassesBeforeTheAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -39,7 +39,7 @@ func TestDelayThatPassesBeforeTheAnswer(t *testing.T) {
 	})
 }
 
-// A timer may be due while the commit of the one before is on its way.
+// A timer may be due while the previous commit is being written.
 func TestTimersAlmostAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -51,7 +51,7 @@ func TestTimersAlmostAtOnce(t *testing.T) {
 	})
 }
 
-// A worker that stops gives back the question of a verify tool, too.
+// A stopping worker also returns a verify call.
 func TestVerifyCallIsGivenBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestVerifyCallIsGivenBack(t *testing.T) {
 	})
 }
 
-// A worker that stops gives back a single call, too.
+// A stopping worker also returns a single call.
 func TestSingleCallIsGivenBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestSingleCallIsGivenBack(t *testing.T) {
 	})
 }
 
-// A doubtful call inside of a for_each is not repeated unasked.
+// A call in doubt inside a for_each is not repeated without a decision.
 func TestRetryKeepsADoubtfulItem(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -130,7 +130,7 @@ func (b *badRead) Read(ctx context.Context, id events.TaskID, from uint64) iter.
 	return b.Log.Read(ctx, id, from)
 }
 
-// A concurrency key is free again when the first append and the look into the log failed.
+// A concurrency key is released if the first append and the read of the log have failed.
 func TestKeyOfATaskThatNeverBegan(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -156,7 +156,7 @@ func TestKeyOfATaskThatNeverBegan(t *testing.T) {
 	})
 }
 
-// A finished task that could not be read leaves no timer behind once it was.
+// A finished task that could not be read leaves no timer behind once it is read.
 func TestReadAgainAfterItsEnd(t *testing.T) {
 	t.Parallel()
 	bad := &badRead{Log: memlog.New(memlog.Config{})}
@@ -209,7 +209,7 @@ func (d *damaged) Read(ctx context.Context, id events.TaskID, from uint64) iter.
 	}
 }
 
-// After a detected loss nothing is appended any more, and the node says why.
+// After a detected loss nothing is appended any more, and the node reports why.
 func TestDamagedHistoryStopsAppends(t *testing.T) {
 	t.Parallel()
 	log := &damaged{Log: memlog.New(memlog.Config{})}
@@ -229,7 +229,7 @@ func TestDamagedHistoryStopsAppends(t *testing.T) {
 	assert.Equal(t, other, n.get(other).ID, "reading goes on")
 }
 
-// A resume that makes a step ready hands its call out once, however many workers wait.
+// A resume that makes a step ready dispatches its call once, however many workers wait.
 func TestResumedCallIsHandedOutOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -249,8 +249,8 @@ func TestResumedCallIsHandedOutOnce(t *testing.T) {
 	})
 }
 
-// A call that its worker takes up again after a restart is no longer to be had by others, also as long as
-// another decision about the task is on its way to the log.
+// A call that its worker recovers after a restart is not dispatched to others, also while another decision about the task is
+// being written.
 func TestTakenUpCallLeavesTheQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

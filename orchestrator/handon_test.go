@@ -15,8 +15,8 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// A handover that is refused leaves the call to the agent that has it, also after a restart; one to nobody in particular is
-// not asked about.
+// After a refused hand-on, the agent still holds the call, also after a restart. Handing a call to nobody in particular needs
+// no permission.
 func TestHandOffIsRefused(t *testing.T) {
 	t.Parallel()
 	var asked []decide.HandOn

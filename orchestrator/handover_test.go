@@ -15,8 +15,8 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// Who gets a call that was handed on reads who has done that, why and with what, also after a restart and when somebody in between was
-// lost or had nothing to add; the first agent of a call reads nothing.
+// The agent that gets a call which was handed on learns who has done that, why and with which data, also after a restart, and
+// if an agent in between was lost or added nothing. The first agent of a call gets nothing.
 func TestHandoverIsTold(t *testing.T) {
 	t.Parallel()
 	log := memlog.New(memlog.Config{})

@@ -36,13 +36,13 @@ type echoOut struct {
 	N    int    `json:"n"`
 }
 
-// echo is a tool that returns its arguments; what it does in a test is up to the test's worker.
+// echo returns a tool that returns its arguments. The test's worker decides what a call does.
 func echo(name string, effect tools.Effect, gate tools.Gate) tools.Tool {
 	return tools.Define(tools.Spec{Name: name, Purpose: "test", Effect: effect, Gate: gate, Approval: tools.NoApproval},
 		func(_ context.Context, _ *tools.Env, in echoIn) (echoOut, error) { return echoOut(in), nil })
 }
 
-// internal makes a tool one that only the node itself calls.
+// internal makes a tool internal to the node.
 func internal(t tools.Tool) tools.Tool { return inner{t} }
 
 type inner struct{ tools.Tool }
@@ -53,14 +53,14 @@ func (h inner) Spec() tools.Spec {
 	return s
 }
 
-// either is a tool whose calls differ in what they do.
+// either returns a tool whose calls have different effects.
 func either() tools.Tool {
 	return tools.DefineIntent(tools.Spec{Name: "EITHER", Purpose: "test", Effect: tools.Write, Gate: tools.InProgress, Approval: tools.ByIntent},
 		func(context.Context, *tools.Env, echoIn) (tools.Intent, error) { return tools.Intent{}, nil },
 		func(_ context.Context, _ *tools.Env, in echoIn) (echoOut, error) { return echoOut(in), nil })
 }
 
-// forAgents is a tool whose calls agents make.
+// forAgents returns a tool whose calls are for agents.
 func forAgents() tools.Tool {
 	type in struct {
 		Agent    string   `json:"agent,omitempty" jsonschema:"who"`
@@ -71,7 +71,7 @@ func forAgents() tools.Tool {
 		func(context.Context, *tools.Env, in) (echoOut, error) { return echoOut{}, nil })
 }
 
-// tb is what the harness needs of a test, be it one of testing or of rapid.
+// tb is the part of testing.TB and rapid.TB that the harness needs.
 type tb interface {
 	require.TestingT
 	Helper()
@@ -79,7 +79,7 @@ type tb interface {
 	Fatalf(format string, args ...any)
 }
 
-// node is an orchestrator under test with everything it stands on.
+// node is an orchestrator under test with its dependencies.
 type node struct {
 	*orchestrator.Orchestrator
 
@@ -140,7 +140,7 @@ func (n *node) trySubmit(yaml string, change ...func(*api.SubmitRequest)) (api.S
 	return n.Submit(context.Background(), r)
 }
 
-// poll takes up to free calls, waiting at most a second for the first.
+// poll polls for up to free calls, waiting at most a second for the first.
 func (n *node) poll(worker string, free int, queues ...string) work.Batch {
 	n.t.Helper()
 	b, err := n.Poll(context.Background(), work.Poll{Worker: worker, Free: free, Queues: queues, Wait: time.Second})
@@ -148,7 +148,7 @@ func (n *node) poll(worker string, free int, queues ...string) work.Batch {
 	return b
 }
 
-// take expects exactly one call, as slow as the machine may be.
+// take polls until there is a call, and fails unless it is exactly one.
 func (n *node) take(worker string) work.Call {
 	n.t.Helper()
 	b, err := n.Poll(context.Background(), work.Poll{Worker: worker, Free: 1, Wait: time.Minute})
@@ -209,7 +209,7 @@ func (n *node) result(id events.TaskID) api.ResultReply {
 	return r
 }
 
-// checkReplay holds that replay equals live (I5) and that the history is sound.
+// checkReplay checks that replay equals the live state (I5) and that the history is sound.
 func (n *node) checkReplay(id events.TaskID) {
 	n.t.Helper()
 	r, err := n.Replay(context.Background(), api.ReplayRequest{ID: id})
@@ -220,8 +220,8 @@ func (n *node) checkReplay(id events.TaskID) {
 	checkHistory(n.t, n.log, id)
 }
 
-// checkHistory reads the raw log of a task: revisions 1 to n without a gap, positions that grow, an
-// unbroken chain (I4, I11), a path of table T-1 (I3), and at most one terminal event (I2).
+// checkHistory checks the raw log of a task: revisions 1 to n without a gap, growing positions, an unbroken chain (I4, I11), a
+// path of table T-1 (I3), and at most one terminal event (I2).
 func checkHistory(t tb, log *memlog.Log, id events.TaskID) {
 	t.Helper()
 	state, prev, rev, seq, ends := statemachine.NeedsAction, "", uint64(0), uint64(0), 0
@@ -246,7 +246,7 @@ func checkHistory(t tb, log *memlog.Log, id events.TaskID) {
 	require.LessOrEqual(t, ends, 1, "a task ends once")
 }
 
-// checkIdle holds that nothing is queued, leased or open when all tasks are over.
+// checkIdle checks that nothing is queued, leased or open when all tasks have ended.
 func (n *node) checkIdle() {
 	n.t.Helper()
 	s, err := n.Status(context.Background(), api.StatusRequest{})
@@ -280,7 +280,7 @@ func (n *node) step(id events.TaskID, key string) api.StepView {
 	return api.StepView{}
 }
 
-// failOnWord answers with the arguments, or fails when the text says so.
+// failOnWord answers with the arguments, or fails if the text is "fail".
 func failOnWord(c work.Call) (string, *fault.Error) {
 	var in echoIn
 	_ = json.Unmarshal(c.Args, &in)
@@ -310,7 +310,7 @@ func (n *node) resume(r api.PauseRequest) {
 	require.NoError(n.t, err)
 }
 
-// none expects that there is no call for a worker.
+// none checks that there is no call for a worker.
 func (n *node) none(worker string, queues ...string) {
 	n.t.Helper()
 	b, err := n.Poll(context.Background(), work.Poll{Worker: worker, Free: 1, Queues: queues})
@@ -327,7 +327,7 @@ func (n *node) cause(id events.TaskID) api.Cause {
 	return e.Causes[0]
 }
 
-// pollNow polls once with a wait of its own.
+// pollNow polls once and waits for the given time.
 func (n *node) pollNow(worker string, wait time.Duration) work.Batch {
 	n.t.Helper()
 	for began := time.Now(); ; {

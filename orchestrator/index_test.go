@@ -21,19 +21,19 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// indexed is a log with an index, which nobody reads every head of once there is one.
+// indexed is a log with an index. Once there is an index, nobody may read every head.
 type indexed struct {
 	*memlog.Log
 
-	// lose answers the append of a task with UNAVAILABLE, though it is in the log.
+	// lose reports whether the append of a task is answered with UNAVAILABLE although it is in the log.
 	lose func(r events.Record) bool
-	// hold, which may be nil, is asked before lose: the answer waits until the channel is closed.
+	// hold, which may be nil, is called before lose. The answer waits until the returned channel is closed.
 	hold func(r events.Record) <-chan struct{}
 
 	mu    sync.Mutex
 	index *events.Index
 	scans int
-	fixed bool // SaveIndex changes nothing, as if the node had been killed
+	fixed bool // SaveIndex does nothing, as if the node had been killed
 }
 
 func (l *indexed) Append(r events.Record, done func(uint64, error)) {
@@ -154,7 +154,7 @@ func TestRestartFromOldIndex(t *testing.T) {
 	assert.Equal(t, 1, log.scans)
 }
 
-// A commit that the log holds though nobody was told must not vanish behind the index.
+// A commit that the log contains, although its answer was lost, must not be skipped because of the index.
 func TestIndexStaysBeforeWhatIsUnknown(t *testing.T) {
 	t.Parallel()
 	log := &indexed{Log: memlog.New(memlog.Config{})}
@@ -176,7 +176,7 @@ func TestIndexStaysBeforeWhatIsUnknown(t *testing.T) {
 	require.NotEmpty(t, hidden)
 	require.NotNil(t, log.index)
 	require.Equal(t, uint64(1), log.index.Seq)
-	log.index.Heads = slices.DeleteFunc(log.index.Heads, func(h events.Head) bool { return h.Task == hidden }) // which the node may have read again
+	log.index.Heads = slices.DeleteFunc(log.index.Heads, func(h events.Head) bool { return h.Task == hidden }) // the node may have read it again
 
 	n = startIndexed(t, log)
 	got := states(t, n)
@@ -185,7 +185,7 @@ func TestIndexStaysBeforeWhatIsUnknown(t *testing.T) {
 	assert.Contains(t, got, later)
 }
 
-// Of several commits whose fate is unknown the one that was sent first counts, whichever is given up first.
+// Of several commits with unknown results, the one that was sent first counts, whichever is abandoned first.
 func TestIndexStaysBeforeTheFirstThatIsUnknown(t *testing.T) {
 	t.Parallel()
 	log := &indexed{Log: memlog.New(memlog.Config{})}
@@ -214,7 +214,7 @@ func TestIndexStaysBeforeTheFirstThatIsUnknown(t *testing.T) {
 	assert.Equal(t, uint64(1), log.index.Seq)
 }
 
-// An index that is written while appends are in flight covers none of them.
+// An index that is written while appends are in flight does not cover them.
 func TestIndexUnderLoad(t *testing.T) {
 	t.Parallel()
 	log := &indexed{Log: memlog.New(memlog.Config{Delay: func(r *events.Record) time.Duration {
@@ -239,7 +239,7 @@ func TestIndexUnderLoad(t *testing.T) {
 	}
 }
 
-// A page of tasks that are younger than all that memory has forgotten needs no scan of the log.
+// A page of tasks that are newer than all evicted ones needs no scan of the log.
 func TestListReadsTheLogOnlyForOldTasks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -22,7 +22,7 @@ func scoped(key, scope string) func(*api.SubmitRequest) {
 	return func(r *api.SubmitRequest) { r.IdempotencyKey, r.IdempotencyScope = key, scope }
 }
 
-// How a run ends and how long it is ago say whether its key makes another one.
+// Whether a key makes a new run depends on how the last run ended and how long ago.
 func TestKeysAreHeldAsLongAsTheirScope(t *testing.T) {
 	t.Parallel()
 	type held struct{ open, done, failed, cancelled, later bool }
@@ -56,7 +56,7 @@ func TestKeysAreHeldAsLongAsTheirScope(t *testing.T) {
 	}
 }
 
-// However many runs a key has had, the next one is found with few looks, also after a restart, and each is one of its own.
+// However many runs a key has had, the next one is found in few lookups, also after a restart, and each run is a separate task.
 func TestGenerationsOfAKey(t *testing.T) {
 	t.Parallel()
 	log := memlog.New(memlog.Config{})
@@ -79,7 +79,7 @@ func TestGenerationsOfAKey(t *testing.T) {
 	}
 }
 
-// What was asked again because its answer was lost finds its run, though that has failed meanwhile.
+// A request that is repeated because its answer was lost finds its run, although that has failed meanwhile.
 func TestTheSameRequestIsTheSameRun(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
@@ -98,7 +98,7 @@ func TestTheSameRequestIsTheSameRun(t *testing.T) {
 	assert.NotEqual(t, first.ID, next.ID)
 }
 
-// Many who take a released key at once get one run.
+// Many concurrent requests with a released key get one run.
 func TestAReleasedKeyIsTakenOnce(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
@@ -128,7 +128,7 @@ func TestAReleasedKeyIsTakenOnce(t *testing.T) {
 	assert.Equal(t, 1, fresh)
 }
 
-// A refusal says whose the key is, how long, and what differs.
+// The error names the holder of the key, how long it holds it, and what differs.
 func TestConflictsOfKeysSayWhatDiffers(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
@@ -150,7 +150,7 @@ func TestConflictsOfKeysSayWhatDiffers(t *testing.T) {
 	assert.Equal(t, "idempotency_scope", fault.From(err).Field)
 }
 
-// The archive holds a key no longer than its scope wants.
+// An archived task holds its key no longer than its scope says.
 func TestRemovedTasksReleaseTheirKeys(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -167,7 +167,7 @@ func TestRemovedTasksReleaseTheirKeys(t *testing.T) {
 	})
 }
 
-// A retry names the time at which the first run was submitted.
+// A retry sees the submission time of the first run.
 func TestRetriesKeepTheTimeOfTheirTask(t *testing.T) {
 	t.Parallel()
 	clock := clockAt(time.Date(2026, 11, 22, 23, 30, 0, 0, time.UTC))

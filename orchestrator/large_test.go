@@ -12,7 +12,7 @@ import (
 	"github.com/orch-dev/orch/plan"
 )
 
-// A call with arguments of 3 MiB reaches its worker as it is.
+// A call with arguments of 3 MiB reaches its worker unchanged.
 func TestLargeArguments(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))

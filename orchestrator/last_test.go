@@ -11,8 +11,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// The @last of somebody is the newest task that they have submitted by a command, whatever others and they themselves
-// have called since, also after a restart.
+// The @last of a person is the newest task that they have submitted by a command, whatever others or they themselves have
+// called since, also after a restart.
 func TestLastOfSomebody(t *testing.T) {
 	t.Parallel()
 	log := memlog.New(memlog.Config{})

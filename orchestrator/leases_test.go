@@ -72,7 +72,7 @@ func TestLostWorkerOfARead(t *testing.T) {
 	})
 }
 
-// A worker that is lost during a call with effects leaves doubt, never a blind second call.
+// The loss of a worker during a call with effects leaves the call in doubt. It is never repeated blindly.
 func TestLostWorkerOfAWrite(t *testing.T) {
 	t.Parallel()
 	for as, want := range map[string]statemachine.State{"succeeded": statemachine.Done, "failed": statemachine.Failed, "retry": statemachine.Done} {
@@ -109,10 +109,10 @@ func TestLostWorkerOfAWrite(t *testing.T) {
 
 const verifiedPlan = "orch: v1\nsteps:\n  - id: a\n    tool: WRITE\n    timeout: 5s\n    with: {n: 4}\n    verify: {tool: READ, with: {n: \"${{ args.n }}\"}, expect: output.n == 4}\n"
 
-// overrun is when the call of verifiedPlan has ended for certain whose worker is silent.
+// overrun is the time after which the call of verifiedPlan with a silent worker has ended for certain.
 const overrun = 16 * time.Second
 
-// The verify tool decides about each attempt anew.
+// The verify tool checks each attempt again.
 func TestVerifyToolDecides(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -135,7 +135,7 @@ func TestVerifyToolDecides(t *testing.T) {
 	})
 }
 
-// When a person is faster than the verify tool, its call is dropped.
+// If a person resolves the call before the verify tool does, the verify call is dropped.
 func TestPersonBeforeVerifyTool(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -164,7 +164,7 @@ func TestFailingVerifyToolLeavesItToAPerson(t *testing.T) {
 	})
 }
 
-// A node that restarts gives the workers of running calls time to come back.
+// A restarted node gives the workers of running calls time to reconnect.
 func TestRestartReattachesRunningCalls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -242,7 +242,7 @@ func TestQueueOrder(t *testing.T) {
 	})
 }
 
-// A worker that lacks a tool, and several queues, must not keep the node from answering.
+// A worker without a tool, and several queues, must not keep the node from answering.
 func TestWorkersOfSomeToolsAndQueues(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
@@ -298,7 +298,7 @@ func TestReportAfterAFailedAppend(t *testing.T) {
 	n.checkIdle()
 }
 
-// An item whose result was not written is not over, whatever the node thought for a moment.
+// An item whose result was not written has not ended, even if the node assumed so in between.
 func TestItemsAfterAFailedAppend(t *testing.T) {
 	t.Parallel()
 	var fail atomic.Bool
@@ -334,8 +334,8 @@ func (s *slowly) Read(ctx context.Context, task events.TaskID, from uint64) iter
 	return s.Log.Read(ctx, task, from)
 }
 
-// The grace of running calls after a restart begins when workers can be heard, however long the node
-// reads its log.
+// The grace period of running calls after a restart starts when workers can send heartbeats, however long the node reads its
+// log.
 func TestGraceBeginsWhenTheNodeIsReady(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -30,7 +30,7 @@ func (n *node) reasons() map[events.TaskID]string {
 	return reasons
 }
 
-// A list says after a restart what it said before, also of tasks that nobody has looked at since.
+// A list after a restart equals the list before, also for tasks that were not read since.
 func TestReasonsAfterARestart(t *testing.T) {
 	t.Parallel()
 	log := memlog.New(memlog.Config{})
@@ -55,7 +55,7 @@ func TestReasonsAfterARestart(t *testing.T) {
 	assert.Equal(t, before, n.reasons(), "remembered")
 }
 
-// stuck is a log whose reads wait for their end while it is held.
+// stuck is a log whose reads block while it is held.
 type stuck struct {
 	*memlog.Log
 
@@ -74,7 +74,7 @@ func (l *stuck) Read(ctx context.Context, id events.TaskID, from uint64) iter.Se
 	}
 }
 
-// A task that is just being read when the node stops is no error.
+// A task that is being read when the node stops is no error.
 func TestStopWhileATaskIsRead(t *testing.T) {
 	t.Parallel()
 	log := &stuck{Log: memlog.New(memlog.Config{}), entered: make(chan struct{})}

@@ -22,7 +22,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// lossy is a log whose blob store has lost every value but the kept one.
+// lossy is a log whose blob store has lost every value but one.
 type lossy struct {
 	*memlog.Log
 	kept string
@@ -51,7 +51,7 @@ func loseOutput(t *testing.T, plan string) (*node, events.TaskID) {
 	return start(t, log, func(c *orchestrator.Config) { c.Blobs = &lossy{Log: log} }), id
 }
 
-// A value that is lost fails the step whose expression needs it; views show where it was.
+// A lost value fails the step whose expression needs it. Views show the reference.
 func TestLostValue(t *testing.T) {
 	t.Parallel()
 	plan := "orch: v1\nsteps:\n  - {id: a, tool: READ}\n  - {id: b, needs: [a], wait: {signal: go}}\n" +
@@ -94,7 +94,7 @@ func TestLostValueElsewhere(t *testing.T) {
 	}
 }
 
-// A call whose arguments are lost fails; a result that is lost shows its reference.
+// A call with lost arguments fails. A lost result is shown as its reference.
 func TestLostArguments(t *testing.T) {
 	t.Parallel()
 	log := memlog.New(memlog.Config{})
@@ -129,7 +129,7 @@ func (s *stubborn) Archive(ctx context.Context, id events.TaskID) error {
 	return s.Log.Archive(ctx, id)
 }
 
-// A task that cannot be archived is tried again now and then and holds up no other.
+// A task that cannot be archived is retried now and then, and blocks no other.
 func TestArchivingGoesOn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -158,7 +158,7 @@ func TestArchivingGoesOn(t *testing.T) {
 	})
 }
 
-// A step of a task that is over cannot be run again by deciding so.
+// Resolving a step of an ended task cannot run the step again.
 func TestResolveAsRetryAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -190,7 +190,7 @@ func TestHoldsAreBounded(t *testing.T) {
 	n.pause(api.PauseRequest{Node: true})
 }
 
-// A tool that cannot say whether its call has happened leaves it in doubt, where a second call may do harm.
+// A tool that cannot tell whether its call has happened leaves it in doubt, if a second call may do harm.
 func TestToolInDoubt(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
@@ -207,7 +207,7 @@ func TestToolInDoubt(t *testing.T) {
 	}
 }
 
-// What a call has begun elsewhere may be gone. A person who lets it be made again has it begun anew.
+// What a call has started elsewhere may be lost. A person who lets the call be repeated has it started again.
 func TestBegunAnew(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))

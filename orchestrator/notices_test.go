@@ -16,7 +16,7 @@ import (
 	"github.com/orch-dev/orch/orchestrator"
 )
 
-// heard keeps the notices of a node.
+// heard collects the notices of a node.
 type heard struct {
 	mu  sync.Mutex
 	all []orchestrator.Notice
@@ -30,7 +30,7 @@ func (h *heard) hear(c *orchestrator.Config) {
 	}
 }
 
-// take returns what was heard since the last time, without keys, which are all different.
+// take returns the notices since the last call, without keys, which are all different.
 func (h *heard) take(t *testing.T) []orchestrator.Notice {
 	t.Helper()
 	h.mu.Lock()
@@ -82,7 +82,7 @@ func TestBlockIsAnnounced(t *testing.T) {
 	}, h.take(t))
 }
 
-// New, reminded, expired: the approvals of a critical task are followed by another one, then it is blocked.
+// The approvals of a critical task are requested, reminded of, expire and are replaced. Then the task is blocked.
 func TestApprovalsAreAnnounced(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -118,7 +118,7 @@ func TestApprovalsAreAnnounced(t *testing.T) {
 	})
 }
 
-// What the log did not take is not announced; what it takes later is, once.
+// A decision that the log refused is not announced. Once the log accepts it, it is announced once.
 func TestOnlyDurableFactsAreAnnounced(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

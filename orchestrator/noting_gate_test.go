@@ -31,7 +31,7 @@ func TestGrantLastsOverNotes(t *testing.T) {
 		<-time.After(2 * time.Hour)
 		n.stop()
 		n = start(t, log, short)
-		for range 3 { // also when the log knows that it has begun
+		for range 3 { // also if the log records its start
 			c := n.begun("w")
 			require.NotNil(t, c.Grant)
 			assert.Equal(t, p.ID, c.Grant.ID)
@@ -53,7 +53,7 @@ func TestGrantLastsOverNotes(t *testing.T) {
 	})
 }
 
-// A call that runs only while its task awaits an approval goes on with its grant.
+// A call that runs only while its task awaits an approval continues with its grant.
 func TestNoteWhileAwaiting(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}), func(c *orchestrator.Config) {
@@ -73,7 +73,7 @@ func TestNoteWhileAwaiting(t *testing.T) {
 	assert.Equal(t, statemachine.Done, n.result(id).State)
 }
 
-// A call with a note goes on like one that runs, whatever its task waits for meanwhile.
+// A call with a note continues like a running one, whatever its task waits for meanwhile.
 func TestNoteWhileTheTaskWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestNoteWhileTheTaskWaits(t *testing.T) {
 	})
 }
 
-// The end of a task that awaits an approval waits for what it has begun elsewhere.
+// A task that awaits an approval does not end before what it has started elsewhere ends.
 func TestEndWhileNotedAndAwaiting(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
@@ -130,7 +130,7 @@ func TestEndWhileNotedAndAwaiting(t *testing.T) {
 	n.checkIdle()
 }
 
-// A call with a note that asks for an approval keeps the note until it has that.
+// A call with a note that needs an approval keeps its note meanwhile.
 func TestApprovalAfterANote(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))

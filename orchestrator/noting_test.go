@@ -24,12 +24,12 @@ import (
 
 const handle = `{"id":"job-1"}`
 
-// note gives a call back that goes on elsewhere, maybe with questions.
+// note reports that a call continues elsewhere, possibly with questions.
 func (n *node) note(worker string, c work.Call, note string, asked ...work.Question) error {
 	return n.Report(n.ctx(), work.Outcome{Ref: c.Ref, Worker: worker, Note: json.RawMessage(note), Questions: asked, StartedAt: time.Now()})
 }
 
-// outlast lets the leases of all calls end.
+// outlast waits until the leases of all calls have expired.
 func outlast() {
 	<-time.After(3 * time.Second)
 	synctest.Wait()
@@ -78,8 +78,8 @@ func TestNotedCallGoesOn(t *testing.T) {
 	n.checkIdle()
 }
 
-// A call that needs no announcement may be handed out twice when the node restarts. The first note counts, whoever
-// brings it; the other worker hears that its own is not kept.
+// A call that needs no announcement may be dispatched twice when the node restarts. The first note counts, whoever reports it.
+// The other worker gets an error for its own note.
 func TestTwoNotesOfOneAttempt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -102,7 +102,7 @@ func TestTwoNotesOfOneAttempt(t *testing.T) {
 	})
 }
 
-// What a worker says beside a note decides: a result or an error is the end of the call.
+// What a worker reports beside a note takes precedence: a result or an error ends the call.
 func TestNoteBesideAnEnd(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
@@ -113,8 +113,8 @@ func TestNoteBesideAnEnd(t *testing.T) {
 	assert.NotContains(t, n.kinds(id), events.StepNoted)
 }
 
-// A lost worker leaves a call with a note in no doubt, also when the node was killed: it is handed out again with the
-// note, and uses up no retry, until too many workers were lost.
+// The loss of a worker does not leave a call with a note in doubt, also if the node was killed. The call is dispatched again
+// with the note, and uses up no retry, until too many workers were lost.
 func TestLostWithANote(t *testing.T) {
 	t.Parallel()
 	for _, plan := range []string{
@@ -134,7 +134,7 @@ func TestLostWithANote(t *testing.T) {
 					c := n.take("w")
 					require.JSONEq(t, handle, string(c.Note))
 					require.Equal(t, round+2, c.Attempt)
-					if round%2 == 0 { // the log knows that it has begun
+					if round%2 == 0 { // the log records its start
 						_, err := n.Heartbeat(n.ctx(), work.Heartbeat{Worker: "w", Calls: []work.CallHeartbeat{{Ref: c.Ref, Tool: c.Tool}}})
 						require.NoError(t, err)
 					}
@@ -155,8 +155,8 @@ func TestLostWithANote(t *testing.T) {
 	}
 }
 
-// A call with a note that takes all of its workers with it needs a person, who can let it go on with the note. One
-// without effects fails.
+// A call with a note that has lost all of its workers needs a person, who can let it continue with the note. A call without
+// effects fails.
 func TestPoisonWithANote(t *testing.T) {
 	t.Parallel()
 	once := func(c *orchestrator.Config) { c.Limits.Lease, c.Limits.MaxDeliveries = time.Second, 1 }
@@ -186,7 +186,7 @@ func TestPoisonWithANote(t *testing.T) {
 	}
 }
 
-// A failed attempt ends what goes on elsewhere: the next one begins anew. One that was not made ends nothing.
+// A failed attempt ends what continues elsewhere, and the next attempt starts again. An attempt that was not made ends nothing.
 func TestFailureDropsTheNote(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
@@ -209,8 +209,8 @@ func TestFailureDropsTheNote(t *testing.T) {
 	n.checkIdle()
 }
 
-// The end of a task waits for what it has begun elsewhere; a cancellation does not, and a retry of the task does not
-// repeat it unasked.
+// A task does not end before what it has started elsewhere, unless it is cancelled. A retry of the task does not repeat it
+// without being asked to.
 func TestEndWhileNoted(t *testing.T) {
 	t.Parallel()
 	const plan = `{orch: v1, steps: [{id: a, tool: WRITE}, {id: b, tool: READ}], always: [{id: z, tool: IP_ONLY}]}`
@@ -275,7 +275,7 @@ func TestEndWhileNoted(t *testing.T) {
 	})
 }
 
-// A paused task hands out no call with a note either; it goes on when the task does.
+// A paused task dispatches no call with a note either. It continues when the task does.
 func TestPauseWhileNoted(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
@@ -289,7 +289,7 @@ func TestPauseWhileNoted(t *testing.T) {
 	assert.Equal(t, statemachine.Done, n.result(id).State)
 }
 
-// Questions and a note come in one commit, and so do answers and the note in the next call, also after a restart.
+// Questions and a note are recorded in one commit, and the next call gets both the answers and the note, also after a restart.
 func TestNoteWithQuestions(t *testing.T) {
 	t.Parallel()
 	log := memlog.New(memlog.Config{})
@@ -321,7 +321,7 @@ func TestNoteWithQuestions(t *testing.T) {
 	assert.Equal(t, statemachine.Done, n.result(id).State)
 }
 
-// Notes and questions count as rounds together, those that come together as one.
+// Notes and questions count as rounds together. Those in one report count as one.
 func TestTooManyNotes(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
@@ -352,7 +352,7 @@ func TestTooManyNotes(t *testing.T) {
 	assert.Equal(t, "note", n.step(id, "a").Error.Field)
 }
 
-// The questions of a call may end it: its note is in the log all the same, for whoever looks after what it has begun.
+// Invalid questions fail the call. Its note is recorded nevertheless, for whoever follows what the call has started.
 func TestNoteOfACallThatMayNotAsk(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
@@ -366,7 +366,7 @@ func TestNoteOfACallThatMayNotAsk(t *testing.T) {
 	n.checkIdle()
 }
 
-// A note that cannot be kept is the error of its call.
+// A note that cannot be stored is the error of its call.
 func TestWrongNotes(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
@@ -400,7 +400,7 @@ func TestSecretsInNotes(t *testing.T) {
 	}
 }
 
-// A single call leaves notes like any other, and whoever waits for it hears of its result.
+// A single call can report notes like any other, and its caller gets the result.
 func TestSingleCallNotes(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))

@@ -18,8 +18,8 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// These cases were found by the simulation (test/sim): the log fails at an awkward moment, then it is
-// back, and everything must go on by itself.
+// These cases were found by the simulation (test/sim): the log fails at an awkward moment, then it recovers, and everything
+// must continue by itself.
 
 const keyedWait = "orch: v1\nconcurrency: {key: k}\nsteps: [{id: g, wait: {signal: go}}]\n"
 
@@ -29,7 +29,7 @@ func (n *node) signal(id events.TaskID) {
 	require.NoError(n.t, err)
 }
 
-// A beginning whose append was given up may still come into the log: the key stays with it.
+// A start whose append was abandoned may still reach the log. The task keeps the key.
 func TestLateBeginningKeepsItsKey(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestLateBeginningKeepsItsKey(t *testing.T) {
 	})
 }
 
-// After a restart nobody takes a key as long as a task that may hold it cannot be read.
+// After a restart nobody acquires a key while a task that may hold it cannot be read.
 func TestKeyOfAnUnreadTask(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -80,7 +80,7 @@ func TestKeyOfAnUnreadTask(t *testing.T) {
 	})
 }
 
-// The end of a task is told to its parent although its answer was lost and the log then could not be read.
+// A parent is notified of its child's end although the answer for the end was lost and the log then could not be read.
 func TestEndOfAnUnreadTask(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestEndOfAnUnreadTask(t *testing.T) {
 	})
 }
 
-// A child that could neither be written nor looked for is started later.
+// A child that could be neither written nor looked up is started later.
 func TestChildAfterAnOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -115,14 +115,14 @@ func TestChildAfterAnOutage(t *testing.T) {
 		parent := n.submit("orch: v1\nsteps: [{id: g, wait: {signal: go}}, {id: p, needs: [g], run: {orch: v1, steps: [{id: s, set: {x: 1}}]}}]\n")
 		bad.away.Store(true)
 		n.signal(parent)
-		<-time.After(2500 * time.Millisecond) // the second look for the child fails as well
+		<-time.After(2500 * time.Millisecond) // the second lookup of the child fails as well
 		bad.away.Store(false)
 		<-time.After(5 * time.Second)
 		assert.Equal(t, statemachine.Done, n.get(parent).State)
 	})
 }
 
-// To look at a finished task makes no call: one that no worker had at the stop of the node is cancelled.
+// Reading a finished task makes no call: a call that no worker held when the node stopped is cancelled.
 func TestLookingMakesNoCall(t *testing.T) {
 	t.Parallel()
 	log := memlog.New(memlog.Config{})
@@ -139,7 +139,7 @@ func TestLookingMakesNoCall(t *testing.T) {
 	require.Eventually(t, func() bool { return n.step(id, call.Step).State == statemachine.StepCancelled }, time.Minute, time.Millisecond)
 }
 
-// A single call in a task that waits for its key does not make it a holder of the key.
+// A single call in a task that waits for its key does not make the task a holder of the key.
 func TestSingleCallTakesNoKey(t *testing.T) {
 	t.Parallel()
 	log := memlog.New(memlog.Config{})
@@ -159,8 +159,8 @@ func TestSingleCallTakesNoKey(t *testing.T) {
 	require.Eventually(t, func() bool { return n.get(second).State == statemachine.InProgress }, time.Minute, time.Millisecond)
 }
 
-// A call whose start was given up, handed to another worker, and then found to have been started after all
-// is the first worker's: when that is silent, it is in doubt.
+// A call whose start was abandoned, that was dispatched to another worker, and then found to have been started, belongs to the
+// first worker. If that worker is silent, the call is in doubt.
 func TestLateStartOfACall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -188,7 +188,7 @@ func TestLateStartOfACall(t *testing.T) {
 	})
 }
 
-// A time that has come and is then to come once more, because the clock was set back, comes again.
+// A timer that has fired fires again if the clock is set back before it.
 func TestClockSetBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -212,7 +212,7 @@ func TestClockSetBack(t *testing.T) {
 	})
 }
 
-// A single call with effects that runs when its task ends is in doubt when its worker is lost.
+// A single call with effects that runs when its task ends is in doubt if its worker is lost.
 func TestSingleCallOutlivesItsTask(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -230,7 +230,7 @@ func TestSingleCallOutlivesItsTask(t *testing.T) {
 	})
 }
 
-// Who waits for the end of a task hears of it also when the log has taken the last commit without saying so.
+// Clients that wait for the end of a task are notified even if the answer for the last commit was lost.
 func TestWaitersHearOfAnUnansweredEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

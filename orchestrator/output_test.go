@@ -14,7 +14,8 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// What programs write goes to those who ask for it, from where they have heard it on, and a worker is asked for it by them alone.
+// Output is sent to watchers that request it, starting after the piece that they have. A worker sends output only while
+// somebody watches.
 func TestOutputGoesToThoseWhoWatch(t *testing.T) {
 	t.Parallel()
 	clock := clockAt(time.Date(2026, 11, 22, 23, 30, 0, 0, time.UTC))

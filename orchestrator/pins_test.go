@@ -13,7 +13,7 @@ import (
 	"github.com/orch-dev/orch/orchestrator"
 )
 
-// files are programs by their absolute names.
+// files are programs by their absolute paths.
 type files map[string]string
 
 func (f files) option(c *orchestrator.Config) {
@@ -34,7 +34,7 @@ steps:
   - {id: s, needs: [w], run: {orch: v1, allow: {programs: [a.sh, /root/b.sh]}, steps: [{id: w, tool: EITHER}]}}
 `
 
-// programs are those that a call is told of.
+// programs returns the programs that a call gets.
 func (n *node) programs(fail bool) []events.Program {
 	n.t.Helper()
 	c := n.take("w")
@@ -49,7 +49,7 @@ func (n *node) programs(fail bool) []events.Program {
 	return c.Access.Programs
 }
 
-// The programs of a plan are those that were submitted, for its sub-plans and for those who try it again as well.
+// The programs of a plan are pinned at submission, also for its sub-plans and for retries.
 func TestProgramsArePinned(t *testing.T) {
 	t.Parallel()
 	there := files{"/root/a.sh": "old", "/root/b.sh": "old"}
@@ -70,7 +70,7 @@ func TestProgramsArePinned(t *testing.T) {
 	assert.Equal(t, []events.Program{{Path: "/root/a.sh", SHA256: "new"}}, n.programs(true))
 }
 
-// Who may open nothing by a plan names no programs, and nobody one that is not there.
+// A submitter that may open nothing by a plan cannot name programs. Nobody can name one that does not exist.
 func TestWhoNamesNoPrograms(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}), files{"/root/a.sh": "old"}.option)

@@ -36,7 +36,7 @@ func (n *node) deadList() []events.TaskID {
 	return ids
 }
 
-// A call that takes every worker with it is given up, whatever its retry rule says, and redriven once.
+// A call that kills every worker uses up its deliveries, whatever its retry rule says, and is redriven once.
 func TestPoisonIsGivenUpAndRedriven(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestPoisonIsGivenUpAndRedriven(t *testing.T) {
 	})
 }
 
-// Workers that are asked to stop in every delivery of a call are no reason to go on for ever.
+// A call whose workers are stopped in every delivery is not dispatched forever.
 func TestEndlessShutdownsAreGivenUp(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}), func(c *orchestrator.Config) { c.Limits.MaxDeliveries = 1 })
@@ -94,7 +94,7 @@ func TestEndlessShutdownsAreGivenUp(t *testing.T) {
 	assert.Equal(t, "MAX_DELIVERIES", r.Error.Reason)
 }
 
-// A verify tool that finds again and again that the call did not happen does not cost endless workers.
+// A verify tool that reports again and again that the call did not happen does not use up endless workers.
 func TestVerifyToolDoesNotFeedPoison(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestVerifyToolDoesNotFeedPoison(t *testing.T) {
 	})
 }
 
-// A call that stood beside a poisonous one twice is not lost with it a third time.
+// A call that was lost twice beside a poisonous one is not lost with it a third time.
 func TestNoWorkerGetsTwoSuspects(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -147,7 +147,7 @@ func TestNoWorkerGetsTwoSuspects(t *testing.T) {
 	})
 }
 
-// A worker that waits beside one suspect gets the next one as soon as the first is over.
+// A worker that waits beside one suspect gets the next one as soon as the first has ended.
 func TestNextSuspectForAWaitingWorker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -75,12 +75,12 @@ type world struct {
 	book  *ledger
 	tasks []events.TaskID
 	held  []heldCall
-	// taken are all calls that workers were ever given.
+	// taken are all calls that workers ever got.
 	taken []heldCall
-	// refuse and lose say what happens to the next append.
+	// refuse and lose determine what happens to the next append.
 	refuse, lose atomic.Bool
 	reports      []work.Outcome
-	// jobs is how what calls have begun elsewhere has ended, by note: "" while it goes on.
+	// jobs is how the work that calls have started elsewhere ended, by note: "" while it continues.
 	jobs map[string]string
 }
 
@@ -105,7 +105,7 @@ func newWorld(t *rapid.T) *world {
 	return w
 }
 
-// step does one random thing.
+// step performs one random action.
 func (w *world) step() {
 	ctx := context.Background()
 	some := func() events.TaskID { return rapid.SampledFrom(w.tasks).Draw(w.t, "task") }
@@ -171,7 +171,7 @@ func (w *world) poll(worker string) {
 		return
 	}
 	for _, c := range b.Calls {
-		// A node that was restarted may hand a worker the attempt that it has already; it runs it once.
+		// A restarted node may dispatch an attempt again to the worker that holds it. The worker runs it once.
 		if again := slices.ContainsFunc(w.taken, func(h heldCall) bool { return h.Ref == c.Ref && h.worker == worker }); !again {
 			w.held = append(w.held, heldCall{c, worker})
 			w.taken = append(w.taken, heldCall{c, worker})
@@ -179,7 +179,7 @@ func (w *world) poll(worker string) {
 	}
 }
 
-// finish ends one of the calls that workers have, well or badly, perhaps long after its lease.
+// finish ends one of the calls that workers hold, with or without success, perhaps long after its lease expired.
 func (w *world) finish() {
 	if len(w.held) == 0 {
 		return
@@ -207,7 +207,7 @@ func (w *world) perform(c heldCall, how string) {
 		note := fmt.Sprintf(`{"job":%d}`, len(w.jobs))
 		w.jobs[note] = ""
 		o.Output, o.Note = nil, json.RawMessage(note)
-	case c.Tool == "READ2": // the verify tool looks at what has happened
+	case c.Tool == "READ2": // the verify tool checks what has happened
 		key, _, _ := strings.Cut(c.Key(), "!")
 		o.Output = json.RawMessage(fmt.Sprintf(`{"n":%d}`, w.book.count(key)))
 	case c.Tool == "SPAWN" && (how == "ok" || how == "asks" || how == "notes"):
@@ -224,8 +224,8 @@ func (w *world) perform(c heldCall, how string) {
 	_ = w.node.Report(ctx, o)
 }
 
-// lookAfter ends a call with a note: as what it has begun elsewhere has ended, which ends once. What fails there has no
-// effect.
+// lookAfter ends a call with a note according to the end of what it has started elsewhere, which ends once. A failure there has
+// no effect.
 func (w *world) lookAfter(c heldCall, how string, o *work.Outcome) string {
 	job := string(c.Note)
 	if how == "shutdown" || how == "dies" {
@@ -245,7 +245,7 @@ func (w *world) lookAfter(c heldCall, how string, o *work.Outcome) string {
 	return how
 }
 
-// answerAll answers all questions that are open.
+// answerAll answers all open questions.
 func (w *world) answerAll() {
 	list, err := w.node.Questions(context.Background(), api.QuestionsRequest{})
 	if err != nil {
@@ -258,7 +258,7 @@ func (w *world) answerAll() {
 
 func (w *world) pass(d time.Duration) { <-time.After(d) }
 
-// settle ends all faults and lets everything come to its end.
+// settle ends all faults and waits until every task has ended.
 func (w *world) settle() {
 	w.refuse.Store(false)
 	w.lose.Store(false)
@@ -295,11 +295,11 @@ func (w *world) explain() []string {
 	return all
 }
 
-// timeless is a test without a deadline: there is none inside a bubble of synctest.
+// timeless is a test without a deadline, because there is none inside a synctest bubble.
 type timeless struct{ rapid.TB }
 
-// TestRandomWorlds: whatever workers, the log and the node do, every task ends, its history is sound,
-// replay equals live, also after a restart, and no call with effects is done twice (I1–I7, I10).
+// TestRandomWorlds checks that whatever workers, the log and the node do, every task ends, its history is sound, replay equals
+// live, also after a restart, and no call with effects happens twice (I1–I7, I10).
 func TestRandomWorlds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -333,7 +333,7 @@ func (w *world) checkEffects() {
 	}
 }
 
-// story tells the history of a task for a failed test.
+// story formats the history of a task for a failed test.
 func (w *world) story(id events.TaskID) string {
 	h, err := w.node.History(context.Background(), api.HistoryRequest{ID: id})
 	require.NoError(w.t, err)

@@ -17,7 +17,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// A call that asks what cannot be asked has failed, and is not made again.
+// A call with an invalid question fails, and is not retried.
 func TestRefusedQuestions(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
@@ -56,7 +56,7 @@ func TestRefusedQuestions(t *testing.T) {
 	assert.Len(t, n.view(id).Questions, 1)
 }
 
-// An answer that does not fit changes nothing.
+// An invalid answer changes nothing.
 func TestRefusedAnswers(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
@@ -97,7 +97,7 @@ func TestRefusedAnswers(t *testing.T) {
 	assert.Len(t, n.view(id).Questions, 3)
 }
 
-// However many questions there are and however large, an answer has bounds.
+// The answer is limited, however many and however large the questions are.
 func TestManyQuestions(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))

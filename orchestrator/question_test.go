@@ -33,7 +33,7 @@ func elicit(key string) work.Question {
 	return work.Question{Key: key, Kind: events.Elicitation, Params: json.RawMessage(nameForm)}
 }
 
-// inquire gives a call back that asks questions.
+// inquire returns a call with questions.
 func (n *node) inquire(worker string, c work.Call, asked ...work.Question) error {
 	return n.Report(n.ctx(), work.Outcome{Ref: c.Ref, Worker: worker, Questions: asked, StartedAt: time.Now()})
 }
@@ -46,7 +46,7 @@ func (n *node) begun(worker string) work.Call {
 	return c
 }
 
-// open returns the one question that is open.
+// open returns the one open question.
 func (n *node) open() api.QuestionView {
 	n.t.Helper()
 	r, err := n.Questions(n.ctx(), api.QuestionsRequest{})
@@ -146,7 +146,7 @@ func TestTooManyRounds(t *testing.T) {
 	assert.Contains(t, n.step(id, "a").Error.Message, "10 times")
 }
 
-// Exactly one of many answers wins.
+// Exactly one of many concurrent answers wins.
 func TestTwoAnswers(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
@@ -170,7 +170,7 @@ func TestTwoAnswers(t *testing.T) {
 	assert.Equal(t, 1, won)
 }
 
-// Nobody answers: the step fails with TIMEOUT, also when the node was away at that time.
+// If nobody answers, the step fails with TIMEOUT, also if the node was down at that time.
 func TestUnansweredQuestion(t *testing.T) {
 	t.Parallel()
 	for _, restart := range []bool{false, true} {
@@ -232,8 +232,8 @@ func TestQuestionsOutliveTheNode(t *testing.T) {
 	assert.Zero(t, n.step(id, "a").Lost)
 }
 
-// Asking uses up no retry, and a retry keeps the answers. A worker that is lost with an announced write leaves it
-// in doubt as ever, but not one that has only asked.
+// Questions use up no retry, and a retry keeps the answers. The loss of a worker with an announced write leaves the write in
+// doubt as usual, but not a call that has only asked.
 func TestAskingIsNoFailure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -254,7 +254,7 @@ func TestAskingIsNoFailure(t *testing.T) {
 	})
 }
 
-// The end of a task closes what it asks, and the `always` steps run.
+// The end of a task closes its questions, and the `always` steps run.
 func TestCancelClosesQuestions(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
@@ -273,7 +273,7 @@ func TestCancelClosesQuestions(t *testing.T) {
 	n.checkIdle()
 }
 
-// Steps beside the one that asks go on; the task is blocked only when nothing else moves.
+// Steps beside the one with a question continue. The task is blocked only when nothing else can move.
 func TestOthersGoOn(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
@@ -295,8 +295,8 @@ func TestOthersGoOn(t *testing.T) {
 	assert.Equal(t, statemachine.Done, n.result(id).State)
 }
 
-// A grant that the first round has used is good for the next rounds of the same call, however long the answer
-// takes, and for nothing else (S0-053).
+// A grant that the first round has used is valid for the next rounds of the same call, however long the answer takes, and for
+// nothing else (S0-053).
 func TestGrantLastsOverQuestions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -350,7 +350,7 @@ func TestSecretsInQuestions(t *testing.T) {
 	}
 }
 
-// Large answers lie in the blob store.
+// Large answers are stored in the blob store.
 func TestLargeAnswer(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
@@ -390,7 +390,7 @@ func TestSingleCallAsks(t *testing.T) {
 	n.checkIdle()
 }
 
-// A call that runs only while its task awaits an approval asks like any other, and goes on with its grant.
+// A call that runs only while its task awaits an approval can ask like any other, and continues with its grant.
 func TestCallThatAsksWhileAwaiting(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}), func(c *orchestrator.Config) {
@@ -415,7 +415,7 @@ func TestCallThatAsksWhileAwaiting(t *testing.T) {
 	assert.Equal(t, statemachine.Done, n.result(id).State)
 }
 
-// An approval that expires beside an open question can be asked for again.
+// An approval that expires beside an open question can be requested again.
 func TestApprovalBesideAQuestion(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -445,7 +445,7 @@ func TestApprovalBesideAQuestion(t *testing.T) {
 	})
 }
 
-// A call that goes on with its answers is the same call: it counts once against the limit of the plan.
+// A call that continues with its answers is the same call. It counts once against the limit of the plan.
 func TestAskingIsNoStep(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))

@@ -21,7 +21,7 @@ import (
 
 const waitingPlan = "{orch: v1, name: waits, summary: what it is about, steps: [{id: a, wait: {signal: go}}]}"
 
-// ticking is a clock that goes on by a second whenever it is asked.
+// ticking is a clock that advances by a second at every call.
 func ticking() func() time.Time {
 	var mu sync.Mutex
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -62,7 +62,8 @@ func TestOpenTasksAreLimited(t *testing.T) {
 	n.checkIdle()
 }
 
-// Agents that somebody has registered share the limit of open tasks with them, also those of tasks that nobody has read since a restart.
+// Agents share the limit of open tasks with the identity that registered them, also for tasks that were not read since a
+// restart.
 func TestOpenTasksOfRegisteredAgentsAreLimitedTogether(t *testing.T) {
 	t.Parallel()
 	log := newReadCounter()
@@ -88,7 +89,7 @@ func TestOpenTasksOfRegisteredAgentsAreLimitedTogether(t *testing.T) {
 	hasCode(t, err, fault.QuotaExceeded)
 }
 
-// A few tasks with very many steps are as much as many tasks. The limit holds after a restart, and an end makes room.
+// The limit of steps: a few tasks with very many steps count like many tasks. It holds after a restart, and an end makes room.
 func TestOpenStepsAreLimited(t *testing.T) {
 	t.Parallel()
 	limits := func(c *orchestrator.Config) { c.Limits.MaxOpenSteps, c.Limits.MaxOpenStepsEach = 9, 5 }
@@ -116,7 +117,7 @@ func TestOpenStepsAreLimited(t *testing.T) {
 	hasCode(t, err, fault.QuotaExceeded)
 }
 
-// The children of a task are the business of who asked for it: they are never refused.
+// Child tasks are never refused.
 func TestChildrenAreNotRefused(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}), func(c *orchestrator.Config) { c.Limits.MaxOpen, c.Limits.MaxOpenEach = 1, 1 })
@@ -126,7 +127,7 @@ func TestChildrenAreNotRefused(t *testing.T) {
 	n.checkIdle()
 }
 
-// A submission that the log refused counts no longer.
+// A submission that the log refused does not count.
 func TestRefusedSubmissionCountsNot(t *testing.T) {
 	t.Parallel()
 	var failing atomic.Bool

@@ -32,7 +32,7 @@ func (n *node) list(r api.ListRequest) []api.Summary {
 func TestListFilters(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		// Two lines are kept in memory; the others come from the index of the log.
+		// Two lines are kept in memory; the others are in the index of the log.
 		n := start(t, memlog.New(memlog.Config{}), func(c *orchestrator.Config) { c.Limits.KeepListed, c.Limits.KeepOpen = 2, 1 })
 		began := time.Now()
 		var ids []events.TaskID
@@ -148,7 +148,7 @@ func TestWatch(t *testing.T) {
 	assert.Equal(t, n.get(id).Rev, seen)
 }
 
-// Progress answers a watcher as well.
+// A change of progress answers a watcher as well.
 func TestWatchProgress(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
@@ -184,7 +184,7 @@ func TestHistoryAndReplayAt(t *testing.T) {
 	hasCode(t, err, fault.NotFound)
 }
 
-// One test for each kind of cause that is not a pause (TestPauses) or a dependency key.
+// One case for each kind of cause that is not a pause (TestPauses) or a dependency key.
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -228,7 +228,7 @@ func TestExplainRetryCancellingAndFailure(t *testing.T) {
 	n.result(failed)
 }
 
-// Finished tasks leave memory, yet everything about them still answers.
+// Finished tasks are evicted from memory, but all requests about them still work.
 func TestMemoryIsBounded(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}), func(c *orchestrator.Config) { c.Limits.KeepListed, c.Limits.KeepOpen = 20, 5 })
@@ -278,7 +278,7 @@ func TestCheckpoints(t *testing.T) {
 	assert.Equal(t, "before", list.Checkpoints[0].Name)
 }
 
-// Large values and values that look like references go through the blob store and come back the same.
+// Large values, and values that look like references, are stored in the blob store and come back unchanged.
 func TestLargeValues(t *testing.T) {
 	t.Parallel()
 	log := memlog.New(memlog.Config{})
@@ -301,7 +301,7 @@ func TestLargeValues(t *testing.T) {
 	}
 }
 
-// A for_each of many middling items stays below the size of a message.
+// The output of a for_each with many medium-sized items is smaller than a message.
 func TestLargeForEach(t *testing.T) {
 	t.Parallel()
 	log := memlog.New(memlog.Config{})
@@ -322,7 +322,7 @@ func TestLargeForEach(t *testing.T) {
 	n.checkReplay(id)
 }
 
-// Everything answers UNAVAILABLE when the node has stopped, and nobody waits for ever.
+// Every request returns UNAVAILABLE when the node has stopped, and nobody waits forever.
 func TestStopped(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
@@ -342,7 +342,7 @@ func TestStopped(t *testing.T) {
 	hasCode(t, err, fault.Unavailable)
 }
 
-// A clock that goes back does not set replay and the live state apart.
+// A clock that is set back does not make replay and the live state differ.
 func TestClockGoesBack(t *testing.T) {
 	t.Parallel()
 	noon, calls := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC), atomic.Int64{}

@@ -100,7 +100,7 @@ func TestCircularDependencies(t *testing.T) {
 	})
 }
 
-// A dependency that cannot be read now is asked about again.
+// A dependency that cannot be read now is checked again.
 func TestDependencyOverRestart(t *testing.T) {
 	t.Parallel()
 	log := memlog.New(memlog.Config{})
@@ -139,7 +139,7 @@ func TestCancelReachesChildren(t *testing.T) {
 	n.checkIdle()
 }
 
-// A child whose parent was cancelled while the node was down does not outlive it.
+// A child whose parent was cancelled while the node was down is cancelled.
 func TestOrphansAreCancelledAfterARestart(t *testing.T) {
 	t.Parallel()
 	var refuse atomic.Value
@@ -225,7 +225,7 @@ func TestConcurrencyRules(t *testing.T) {
 	n.checkIdle()
 }
 
-// A task that could not be written leaves nothing behind in the line for a key.
+// A task that could not be written leaves nothing in the line for a key.
 func TestConcurrencyAfterAFailedSubmit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -247,7 +247,7 @@ func TestConcurrencyAfterAFailedSubmit(t *testing.T) {
 		n.serve(echoArgs)
 		n.result(first)
 		assert.Equal(t, statemachine.Done, n.result(second).State)
-		synctest.Wait() // the log was asked about the tasks that never came into being
+		synctest.Wait() // the tasks were looked up in the log, which has none of them
 		n.checkIdle()
 	})
 }
@@ -274,8 +274,7 @@ func TestConcurrencyOverRestart(t *testing.T) {
 	n.checkIdle()
 }
 
-// A call inside a task that its gate denies is no beginning of the task: after a restart the task waits for its key
-// as before.
+// A denied call inside a task does not start the task. After a restart the task waits for its key as before.
 func TestADeniedCallHoldsNoKey(t *testing.T) {
 	t.Parallel()
 	for name, call := range map[string]struct {
@@ -307,7 +306,7 @@ func TestADeniedCallHoldsNoKey(t *testing.T) {
 	}
 }
 
-// A retry that waits for its key does not count as its holder for having reused results.
+// A retry that waits for its key does not count as its holder because it has reused results.
 func TestRetryWaitsForItsKey(t *testing.T) {
 	t.Parallel()
 	log := memlog.New(memlog.Config{})
@@ -332,7 +331,7 @@ func TestRetryWaitsForItsKey(t *testing.T) {
 	assert.Equal(t, "concurrency", e.Causes[0].Kind, fmt.Sprint(e.Causes))
 }
 
-// Who has room begins, even behind a task that is first in line but allows fewer beside itself.
+// A task starts if there is room for it, even behind the first in line that allows fewer concurrent tasks.
 func TestKeyLineWithMixedLimits(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
@@ -351,7 +350,7 @@ func TestKeyLineWithMixedLimits(t *testing.T) {
 	assert.Equal(t, "concurrency", n.cause(first).Kind)
 }
 
-// The next in line is asked when the one before cannot be written after all.
+// If the next task in line cannot be written, the one behind it gets the key.
 func TestKeyOfferedToTaskThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

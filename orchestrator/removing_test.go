@@ -21,8 +21,8 @@ func keeping(done, failed time.Duration) option {
 	return func(c *orchestrator.Config) { c.Limits.Retention = orchestrator.Retention{Done: done, Failed: failed} }
 }
 
-// Archived tasks go when they are old enough, by how they ended. What is left of them is a word about when, also after a restart,
-// and their idempotency keys stay taken.
+// Archived tasks are removed when their retention has expired, depending on how they ended. A record of when they were removed
+// remains, also after a restart, and their idempotency keys stay in use.
 func TestOldTasksAreRemoved(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -69,7 +69,7 @@ func TestTasksAreKeptForEver(t *testing.T) {
 	})
 }
 
-// A family goes as a whole, children included.
+// A family is removed as a whole, including children.
 func TestFamiliesAreRemovedTogether(t *testing.T) {
 	t.Parallel()
 	none := func(events.TaskID) (bool, error) { return false, nil }

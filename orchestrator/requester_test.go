@@ -33,8 +33,7 @@ func as(actor string) func(*api.SubmitRequest) {
 	return func(r *api.SubmitRequest) { r.Actor = actor }
 }
 
-// The rules of the policy file about agents see who submitted the first task, in sub-plans of any depth and after a
-// restart too.
+// Policy rules about agents see who submitted the topmost task, in sub-plans of any depth and after a restart.
 func TestRequesterOfACall(t *testing.T) {
 	t.Parallel()
 	log := memlog.New(memlog.Config{})
@@ -80,7 +79,7 @@ func TestRequesterOfASingleCall(t *testing.T) {
 	n.checkReplay(id)
 }
 
-// What a sub-plan asks is shown as asked for whoever submitted the first task, who cannot decide about it alone.
+// An approval of a sub-plan is requested for whoever submitted the topmost task, who cannot decide about it alone.
 func TestSubmitterOfASubPlan(t *testing.T) {
 	t.Parallel()
 	log := memlog.New(memlog.Config{})
@@ -101,7 +100,7 @@ func TestSubmitterOfASubPlan(t *testing.T) {
 	assert.Equal(t, statemachine.Done, n.result(id).State)
 }
 
-// What was there before the task is judged by the time of the first parent: a sub-plan is no way to begin anew.
+// A sub-plan counts as submitted with its topmost parent, so it cannot make existing files look new.
 func TestSinceWhen(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
@@ -111,7 +110,7 @@ func TestSinceWhen(t *testing.T) {
 	assert.True(t, n.get(id).CreatedAt.Equal(c.Since), "%s", c.Since)
 }
 
-// Who asks for a running call learns whom it acts for, and who asks for another attempt nothing.
+// CallerOf returns the identity of a running call, and nothing for another attempt.
 func TestCallerOf(t *testing.T) {
 	t.Parallel()
 	log := memlog.New(memlog.Config{})

@@ -25,7 +25,7 @@ func (n *node) checkpointed(id events.TaskID) string {
 	return r.Checkpoints[0].ID
 }
 
-// restores counts how often the history of a task records a restore, and whether the resume is in the same commit.
+// restores returns how often the history of a task records a restore, and the kinds of the events in the same commit.
 func (n *node) restores(id events.TaskID) (count int, with []events.Kind) {
 	n.t.Helper()
 	for stored, err := range n.log.Read(n.ctx(), id, 1) {
@@ -76,7 +76,7 @@ func TestResumeAtACheckpoint(t *testing.T) {
 	n.result(id)
 }
 
-// A task that is blocked since nobody decided asks again.
+// A task that is blocked by an expired approval asks again.
 func TestResumeAtACheckpointUnblocks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -96,7 +96,7 @@ func TestResumeAtACheckpointUnblocks(t *testing.T) {
 	})
 }
 
-// What cannot be resumed at a checkpoint says why and leaves the task as it is.
+// A resume that is not possible at a checkpoint says why, and leaves the task unchanged.
 func TestResumeAtACheckpointRefused(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))

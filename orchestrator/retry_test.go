@@ -12,7 +12,7 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// A step that saw a failed need go on has to see the mended one.
+// A step that handled the failure of a need must see the repaired result.
 func TestRetryRepeatsWhatNeededAFailedStep(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
@@ -31,8 +31,8 @@ steps:
 	assert.Equal(t, 1, reply.Reused, "only what no failed step comes before")
 }
 
-// A task that was retried in any way has left the dead letter, also after a restart. A second retry is another
-// task, and a redrive only names the first one.
+// A task that was retried in any way has left the dead letter, also after a restart. A second retry is another task, and a
+// redrive returns the first one.
 func TestRetryLeavesTheDeadLetter(t *testing.T) {
 	t.Parallel()
 	for _, from := range []string{"", "a"} {

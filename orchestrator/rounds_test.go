@@ -15,7 +15,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// A call is made again, whatever its effect, until its result is as awaited; a failure in between is one of its round.
+// A call is repeated, whatever its effect, until its result is as awaited. A failure in between counts in its round.
 func TestUntil(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
@@ -52,7 +52,7 @@ outputs: {third: "${{ steps.third.output.n }}", never: "${{ steps.never.error.me
 	assert.Equal(t, fault.ValidationError, n.step(id, "wrong").Error.Code)
 }
 
-// The time between two rounds holds over an end of the node, and so does the count of the rounds.
+// The delay between two rounds and the count of rounds survive a restart.
 func TestUntilOverRestart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -91,7 +91,7 @@ func (n *node) untilCall(worker string) work.Call {
 	}
 }
 
-// One grant lets all rounds of a call through.
+// One grant is valid for all rounds of a call.
 func TestUntilKeepsTheGrant(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))

@@ -27,7 +27,7 @@ func (n *node) submitAs(who, priority string) events.TaskID {
 	return reply.ID
 }
 
-// slots asks for calls as a worker with five slots does.
+// slots polls as a worker with five slots.
 func (n *node) slots(free int, wait time.Duration) []events.TaskID {
 	n.t.Helper()
 	batch, err := n.Poll(context.Background(), work.Poll{Worker: "w", Free: free, Slots: 5, Wait: wait})
@@ -39,7 +39,7 @@ func (n *node) slots(free int, wait time.Duration) []events.TaskID {
 	return got
 }
 
-// An agent whose calls hang leaves two slots, for operators and for critical calls of others.
+// An agent whose calls hang leaves two slots: for operators, and for critical calls of others.
 func TestLastSlotsAreKeptFromAgents(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -69,7 +69,8 @@ func TestLastSlotsAreKeptFromAgents(t *testing.T) {
 	})
 }
 
-// A critical call of an agent that has no other takes the slot before the last one, and only operators take the last one.
+// A critical call of an identity without other running calls may take the slot before the last one. Only operators may take the
+// last one.
 func TestLastSlotIsForOperators(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
@@ -88,7 +89,7 @@ func TestLastSlotIsForOperators(t *testing.T) {
 	assert.Equal(t, []events.TaskID{operator}, n.slots(1, 0))
 }
 
-// The calls that a worker has had since before a restart count as before it is heard of.
+// Calls that a worker holds since before a restart count even before the worker is heard of.
 func TestLastSlotsAreKeptAfterARestart(t *testing.T) {
 	t.Parallel()
 	log := memlog.New(memlog.Config{})
@@ -109,7 +110,7 @@ func TestLastSlotsAreKeptAfterARestart(t *testing.T) {
 	assert.Equal(t, []events.TaskID{operator}, n.slots(2, 0))
 }
 
-// A person or a program that sees its own tasks alone is no operator, nor are the children of its tasks.
+// A person or program that sees only its own tasks is no operator, nor are the children of its tasks.
 func TestLastSlotsAreKeptFromSubmitters(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
@@ -126,7 +127,7 @@ func TestLastSlotsAreKeptFromSubmitters(t *testing.T) {
 	assert.Equal(t, []events.TaskID{operator}, n.slots(2, 0))
 }
 
-// A worker with few slots keeps one of them, and one with a single slot none.
+// A worker with few slots reserves one of them; a worker with a single slot reserves none.
 func TestFewSlots(t *testing.T) {
 	t.Parallel()
 	for slots, agents := range map[int]int{1: 1, 2: 1, 3: 2, 4: 2, 5: 3} {
@@ -140,7 +141,8 @@ func TestFewSlots(t *testing.T) {
 	}
 }
 
-// Of calls with the same priority the one is next whose identity has fewer running, however many another one has queued before.
+// Of calls with the same priority, the one whose identity has fewer running calls is next, however many calls another identity
+// has queued before.
 func TestIdentitiesTakeTurns(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
@@ -159,7 +161,8 @@ func TestIdentitiesTakeTurns(t *testing.T) {
 	assert.Equal(t, []events.TaskID{urgent, second[0], first[0], second[1], first[1], first[2], first[3]}, got)
 }
 
-// A critical call that was kept from a last slot, because another call of its agent ran elsewhere, goes on when that one ends.
+// A critical call that was refused a last slot, because another call of its identity was running elsewhere, is dispatched when
+// that one ends.
 func TestCriticalCallsGoOnWhenTheirAgentHasNoOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -188,7 +191,7 @@ func TestCriticalCallsGoOnWhenTheirAgentHasNoOther(t *testing.T) {
 	})
 }
 
-// registeredBy makes agents count in the share of who has registered them.
+// registeredBy makes agents count against the share of the identity that registered them.
 func registeredBy(share string, agents ...string) option {
 	return func(c *orchestrator.Config) {
 		c.Hooks.ShareOf = func(who string) string {
@@ -200,7 +203,8 @@ func registeredBy(share string, agents ...string) option {
 	}
 }
 
-// Agents that another one has registered have one turn and one urgent call together with it, also after a restart that knows them no more.
+// Agents that another agent has registered share one turn and one urgent call with it, also after a restart after which they
+// are no longer registered.
 func TestRegisteredAgentsShareOneTurn(t *testing.T) {
 	t.Parallel()
 	log := memlog.New(memlog.Config{})
@@ -220,7 +224,7 @@ func TestRegisteredAgentsShareOneTurn(t *testing.T) {
 	assert.Equal(t, []events.TaskID{hog[1]}, n.slots(1, 0))
 }
 
-// However many agents somebody registers, the slot for urgent calls stays free for those of others.
+// However many agents an identity registers, the slot for urgent calls stays free for those of others.
 func TestRegisteredAgentsShareOneUrgentCall(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}), registeredBy("agent:hog", "agent:a", "agent:b", "agent:c"))
@@ -234,7 +238,7 @@ func TestRegisteredAgentsShareOneUrgentCall(t *testing.T) {
 	assert.Equal(t, []events.TaskID{operator}, n.slots(1, 0))
 }
 
-// The child tasks of an agent count in the share that the agent counts in.
+// The child tasks of an agent count against the share of the agent.
 func TestChildrenOfRegisteredAgentsShareOneTurn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

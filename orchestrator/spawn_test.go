@@ -24,12 +24,12 @@ import (
 
 const (
 	spawnPlan = "orch: v1\nsteps:\n  - {id: s, tool: SPAWN}\n"
-	// agentPlan has one call, whose text is the prompt.
+	// agentPlan has one call. Its text is the prompt.
 	agentPlan = "orch: v1\nname: helper\ninputs: {type: object, required: [prompt], properties: {prompt: {type: string}}}\n" +
 		"steps:\n  - {id: say, tool: READ, with: {text: \"${{ inputs.prompt }}\"}}\n"
 )
 
-// spawn lets a call go on as a child.
+// spawn reports that a call continues as a child.
 func (n *node) spawn(worker string, c work.Call, yaml, prompt string) error {
 	n.t.Helper()
 	return n.Report(context.Background(), n.spawning(worker, c, yaml, prompt))
@@ -47,7 +47,7 @@ func (n *node) spawning(worker string, c work.Call, yaml, prompt string) work.Ou
 	}
 }
 
-// submitted reads what a task was asked for from the log.
+// submitted returns the first event of a task from the log.
 func (n *node) submitted(id events.TaskID) *events.Submitted {
 	n.t.Helper()
 	for stored, err := range n.log.Read(context.Background(), id, 1) {
@@ -126,7 +126,7 @@ func TestSpawnReports(t *testing.T) {
 	}
 }
 
-// A report that is too large for an event still comes whole.
+// A report that is too large for an event is complete nevertheless.
 func TestSpawnBringsLargeReports(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
@@ -154,7 +154,7 @@ func TestPromptIsData(t *testing.T) {
 	n.result(id)
 }
 
-// A failing child is the error of the call, and a retry is another child.
+// A failing child is the error of the call, and a retry starts another child.
 func TestSpawnFailsWithItsChild(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -176,7 +176,7 @@ func TestSpawnFailsWithItsChild(t *testing.T) {
 	})
 }
 
-// Without a retry rule a failing child is not made again, although the call itself may be.
+// Without a retry rule a failing child is not repeated, although the call itself may be.
 func TestSpawnIsNotRepeatedByItself(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
@@ -202,7 +202,7 @@ func TestCancelReachesSpawnedChild(t *testing.T) {
 	n.checkIdle()
 }
 
-// A child that somebody cancels is not made again.
+// A child that was cancelled is not repeated.
 func TestCancelledChildEndsTheCall(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
@@ -291,7 +291,7 @@ func TestFanOutOfSpawnedChildren(t *testing.T) {
 	n.checkIdle()
 }
 
-// A node that ends between the commit that starts a child and the child itself starts it later, once.
+// A node that ends between the commit that starts a child and the child's submission submits it later, once.
 func TestSpawnOverRestart(t *testing.T) {
 	t.Parallel()
 	var parent atomic.Value
@@ -320,13 +320,13 @@ func TestSpawnOverRestart(t *testing.T) {
 	assert.Equal(t, child, said.Task)
 	n.stop()
 
-	n = start(t, log) // in the midst of the child
+	n = start(t, log) // while the child is running
 	require.NoError(t, n.Report(context.Background(), work.Outcome{Ref: said.Ref, Worker: "w", Output: json.RawMessage(`{"n":1}`), StartedAt: time.Now()}))
 	assert.Equal(t, statemachine.Done, n.result(id).State)
 	n.checkIdle()
 }
 
-// A parent that was not to be written when its child ended hears of it after the restart.
+// A parent that could not be written when its child ended is notified after the restart.
 func TestSpawnHearsOfItsChildAfterARestart(t *testing.T) {
 	t.Parallel()
 	var refuse atomic.Value
@@ -351,7 +351,7 @@ func TestSpawnHearsOfItsChildAfterARestart(t *testing.T) {
 	n.checkIdle()
 }
 
-// The worker that was to bring the child is lost: the next one brings it, and what the first says is refused.
+// If the worker that should report the child is lost, the next worker reports it, and the report of the first is refused.
 func TestWorkerLostBeforeTheSpawn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -374,7 +374,7 @@ func TestWorkerLostBeforeTheSpawn(t *testing.T) {
 	})
 }
 
-// A child that cannot be is the error of the call; a broken template names its place.
+// An invalid child is the error of the call. A broken template names its location.
 func TestSpawnRefused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -409,7 +409,7 @@ func TestSpawnRefused(t *testing.T) {
 	}
 }
 
-// What `allow` makes of the inputs is written down once, and counts as if the plan had said it.
+// The values of `allow` that depend on the inputs are recorded once, and count as if the plan had said them literally.
 func TestAllowOfInputs(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
@@ -463,7 +463,7 @@ func TestScopeOfSpawnedChildren(t *testing.T) {
 	assert.Equal(t, n.submitted(grandchild).Tools, n.submitted(again.ID).Tools)
 }
 
-// Nobody calls an internal tool by its name.
+// Nobody can call an internal tool by its name.
 func TestInternalTools(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
@@ -474,7 +474,7 @@ func TestInternalTools(t *testing.T) {
 	hasCode(t, err, fault.NotFound)
 }
 
-// The node itself may make a plan of an internal tool.
+// The node itself can submit a plan with an internal tool.
 func TestSpawnOfTheNode(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
@@ -489,7 +489,7 @@ func TestSpawnOfTheNode(t *testing.T) {
 	assert.Equal(t, statemachine.Done, n.result(id).State)
 }
 
-// A single call spawns like a step, also after the end of its task.
+// A single call can spawn a child like a step, also after the end of its task.
 func TestSpawnBySingleCall(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))

@@ -24,7 +24,7 @@ steps:
   - {id: b, tool: READ, if: '${{ steps.a.state == "failed" }}', with: {n: 1}}
 `
 
-// A call that nobody takes in time fails, and its plan goes on as on_error says; a restart begins the time anew.
+// A call that nobody takes in time fails, and its plan continues according to on_error. A restart starts the time again.
 func TestCallThatNobodyTakes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -53,7 +53,7 @@ func TestCallThatNobodyTakes(t *testing.T) {
 	})
 }
 
-// Who takes the call in time has as long as it takes; the time of a call that is given back begins anew.
+// A call that was taken in time has no further limit. If it is returned, its time starts again.
 func TestCallThatIsTakenInTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestCallThatIsTakenInTime(t *testing.T) {
 	})
 }
 
-// Workers are waited for as well; by itself nobody waits twice, and a rule about what has expired makes it so.
+// The time also runs while there is no worker. Such a call is not queued again, unless the retry rule includes expired.
 func TestCallsThatNoWorkerTakes(t *testing.T) {
 	t.Parallel()
 	for rule, attempts := range map[string]int{"": 1, ", retry: {max_attempts: 5}": 1, ", retry: {max_attempts: 2, on: [expired]}": 2} {
@@ -102,7 +102,7 @@ func TestCallsThatNoWorkerTakes(t *testing.T) {
 	}
 }
 
-// The steps of items and those that always run have their own time, and one that was never sent is waited for on.
+// The steps of items and `always` steps have their own limit. A call that was never sent continues to wait.
 func TestEachItemIsTakenInTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -132,7 +132,7 @@ always:
 	})
 }
 
-// What a worker has when the node restarts is its own as long as its lease, however short the time to take it was.
+// A call that a worker holds when the node restarts stays leased, however short its start limit.
 func TestCallThatWasTakenBeforeARestart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -149,7 +149,7 @@ func TestCallThatWasTakenBeforeARestart(t *testing.T) {
 	})
 }
 
-// While nobody may take a call nobody is late.
+// While a call may not be dispatched, its time does not run.
 func TestCallThatNobodyMayTake(t *testing.T) {
 	t.Parallel()
 	const plan = "{orch: v1, steps: [{id: a, tool: READ, with: {n: 1}, start_within: 1m}]}"

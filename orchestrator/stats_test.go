@@ -21,7 +21,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// shelf keeps the newest snapshot of the statistics.
+// shelf stores the newest snapshot of the statistics.
 type shelf struct {
 	mu    sync.Mutex
 	data  []byte
@@ -50,7 +50,7 @@ func (s *shelf) LoadStats(context.Context) ([]byte, error) {
 	return s.data, nil
 }
 
-// counting is an orchestrator with statistics. crash ends it without a last snapshot, close with one.
+// counting is an orchestrator with statistics. crash ends it without a final snapshot, close with one.
 type counting struct {
 	*node
 
@@ -59,7 +59,7 @@ type counting struct {
 	ended     chan struct{}
 }
 
-// counted starts an orchestrator over a log whose statistics are written at every beat; none for a beat of an hour.
+// counted starts an orchestrator over a log. Its statistics are written at every beat, or never if beat is an hour.
 func counted(t *testing.T, log *memlog.Log, at stats.Snapshots, beat time.Duration, hear func(uint64) bool) *counting {
 	t.Helper()
 	projector, err := stats.NewProjector(context.Background(), stats.ProjectorConfig{Log: log, Snapshots: at, SnapshotInterval: beat})
@@ -79,12 +79,12 @@ func counted(t *testing.T, log *memlog.Log, at stats.Snapshots, beat time.Durati
 	return c
 }
 
-// deaf takes no snapshot: what the projector of a process that is killed would write is lost.
+// deaf discards snapshots, as if the process had been killed before it wrote them.
 type deaf struct{ stats.Snapshots }
 
 func (deaf) SaveStats(context.Context, []byte) error { return nil }
 
-// run makes calls that end well, or with TIMEOUT, and returns the tasks.
+// run makes good calls that succeed and bad calls that end with TIMEOUT, and returns the tasks.
 func (c *counting) run(good, bad int) []events.TaskID {
 	c.t.Helper()
 	var all []events.TaskID
@@ -154,11 +154,11 @@ func TestStatisticsSurviveRestarts(t *testing.T) {
 	c.assertCounted(6, 3)
 	c.end()
 
-	c = counted(t, log, newShelf(), time.Hour, nil) // without any snapshot all is read
+	c = counted(t, log, newShelf(), time.Hour, nil) // without a snapshot, the whole log is read
 	c.assertCounted(6, 3)
 }
 
-// A call that was under way when the snapshot was written belongs to its tool.
+// A call that was running when the snapshot was written counts for its tool.
 func TestStatisticsOfCallsUnderWay(t *testing.T) {
 	t.Parallel()
 	log, at := memlog.New(memlog.Config{}), newShelf()
@@ -177,7 +177,7 @@ func TestStatisticsOfCallsUnderWay(t *testing.T) {
 	c.assertCounted(1, 0)
 }
 
-// Commits of which the owner never heard, because their answer was lost, are read from the log after two beats.
+// Commits whose answers were lost are read from the log after two beats.
 func TestStatisticsOfLostAnswers(t *testing.T) {
 	t.Parallel()
 	log, at := memlog.New(memlog.Config{}), newShelf()
@@ -191,7 +191,7 @@ func TestStatisticsOfLostAnswers(t *testing.T) {
 	c.assertCounted(4, 2)
 }
 
-// Every attempt counts, with its own worker, also when the next one follows in the same commit.
+// Every attempt counts, with its own worker, also if the next one is in the same commit.
 func TestStatisticsCountAttempts(t *testing.T) {
 	t.Parallel()
 	log, at := memlog.New(memlog.Config{}), newShelf()
@@ -217,7 +217,7 @@ func TestStatisticsCountAttempts(t *testing.T) {
 	assert.Equal(t, uint64(1), c.projector.Worker("w2").Successes)
 }
 
-// What the hook costs a task: compare with BenchmarkTask.
+// BenchmarkTaskCounted measures what the hook costs a task: compare with BenchmarkTask.
 func BenchmarkTaskCounted(b *testing.B) {
 	var p stats.Projection
 	n := start(b, memlog.New(memlog.Config{}), func(c *orchestrator.Config) { c.Hooks.Committed = p.Committed })

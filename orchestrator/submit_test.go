@@ -68,7 +68,7 @@ func TestIdempotencyKey(t *testing.T) {
 	n.checkIdle()
 }
 
-// A repeated request is answered by the task it made, whatever the concurrency key says.
+// A repeated request returns the task that it created, whatever the concurrency key says.
 func TestIdempotencyGoesBeforeConcurrency(t *testing.T) {
 	t.Parallel()
 	for _, rule := range []string{"reject", "cancel_running"} {

@@ -29,7 +29,7 @@ steps:
 outputs: {after: "${{ steps.after.output.text }}", case: "${{ steps.pick.output.case }}"}
 `
 
-// One case of a switch runs, and what needs the switch waits for the steps of that.
+// One case of a switch runs, and steps that need the switch wait for the steps of that case.
 func TestSwitchRunsOneCase(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
@@ -67,7 +67,7 @@ func TestSwitchRunsOneCase(t *testing.T) {
 	assert.Contains(t, reply.Error.Message, `there is no case for "stage"`)
 }
 
-// A switch may stand in a for_each, in a case of another one, and be left out.
+// A switch may be inside a for_each or a case of another switch, and may be skipped.
 func TestSwitchesWithinOthers(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))

@@ -13,7 +13,7 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// A plan says how many people decide about a call, and who they are.
+// A plan can say how many people, and who, decide about a call.
 func TestWhoDecidesAboutACall(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
@@ -37,7 +37,7 @@ func TestWhoDecidesAboutACall(t *testing.T) {
 	assert.Equal(t, statemachine.Done, n.result(id).State)
 }
 
-// Nor does anybody else decide about a step that asks.
+// The same applies to an approve step.
 func TestWhoDecidesAboutAStep(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
@@ -50,7 +50,7 @@ func TestWhoDecidesAboutAStep(t *testing.T) {
 	assert.Equal(t, statemachine.Done, n.result(id).State)
 }
 
-// A plan says how long a call waits for its approval, and what follows when nobody decides.
+// A plan can say how long a call waits for its approval, and what happens if nobody decides.
 func TestApprovalOfACallExpires(t *testing.T) {
 	t.Parallel()
 	for expiry, want := range map[string]struct {

@@ -10,7 +10,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// A plan that looks at what no step returns is refused when it is submitted.
+// A plan that uses a field which no step returns is refused when it is submitted.
 func TestSubmissionKnowsOutputs(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))

@@ -23,21 +23,21 @@ import (
 
 const hidden = "hunter2hunter2"
 
-// hiding takes one secret out of whatever is recorded.
+// hiding redacts one secret from everything that is recorded.
 func hiding(c *orchestrator.Config) {
 	c.Redact = func(data []byte) ([]byte, bool) {
 		return bytes.ReplaceAll(data, []byte(hidden), []byte("[REDACTED]")), bytes.Contains(data, []byte(hidden))
 	}
 }
 
-// The node does not rely on its workers to take out secrets: nothing that one says of a call gets into the log or to
-// people as it is (X-16).
+// The node does not rely on its workers to remove secrets: nothing that a worker reports about a call is recorded or shown with
+// secrets (X-16).
 func TestWorkersAreNotTrusted(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}), hiding)
 	id := n.submit(guardedPlan)
 	c := n.take("w")
-	long := strings.Repeat("x", 995) + hidden // cutting it first would leave half of it
+	long := strings.Repeat("x", 995) + hidden // truncating it first would leave half of it
 	_, err := n.Heartbeat(n.ctx(), work.Heartbeat{Worker: "w", Calls: []work.CallHeartbeat{{Ref: c.Ref, Tool: c.Tool, Progress: &work.Progress{Message: hidden}}}})
 	require.NoError(t, err)
 	assert.Equal(t, "[REDACTED]", n.step(id, "a").Progress.Message)
@@ -63,7 +63,7 @@ func TestWorkersAreNotTrusted(t *testing.T) {
 	assert.NotContains(t, string(text), hidden[:4])
 }
 
-// What a grant would open is taken literally or not at all.
+// Scopes of a requested grant are accepted unchanged or refused.
 func TestScopesOfAnAsk(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}), hiding)
@@ -78,7 +78,8 @@ func TestScopesOfAnAsk(t *testing.T) {
 	n.park("w", c, ask())
 }
 
-// A request for approval shows the call that its grant lets through, not another one in letters of another size or
+// A request for approval shows the call that its grant lets through, and no call hidden by keys that differ in case or are
+// repeated.
 // under the same key.
 func TestDetailsSayWhatIsBound(t *testing.T) {
 	t.Parallel()
@@ -110,7 +111,7 @@ func TestDetailsSayWhatIsBound(t *testing.T) {
 	}
 }
 
-// What expressions put together is checked like what the plan says: the log keeps everything for good (X-16).
+// The results of expressions are checked like the plan itself, because the log stores everything permanently (X-16).
 func TestExpressionsMakeNoSecrets(t *testing.T) {
 	t.Parallel()
 	const made = `${{ "hunter2" + "hunter2" }}`

@@ -17,7 +17,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// giveBack ends an attempt of ada's as the dispatcher does when she gives it back.
+// giveBack ends an attempt of ada like the dispatcher does when she returns it.
 func (n *node) giveBack(ref work.Ref) {
 	n.t.Helper()
 	require.NoError(n.t, n.Report(n.ctx(), work.Outcome{
@@ -25,7 +25,7 @@ func (n *node) giveBack(ref work.Ref) {
 	}))
 }
 
-// A call that agents give back for ever is given up, and what is said of that is what has happened: no worker was lost.
+// A call that agents return again and again uses up its deliveries. The error says that no worker was lost.
 func TestUnwantedCallIsGivenUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -35,7 +35,7 @@ func TestUnwantedCallIsGivenUp(t *testing.T) {
 		for attempt := 1; attempt <= 20; attempt++ {
 			require.Equal(t, []string{"a"}, n.askAs(ada), "attempt %d", attempt)
 			n.began(work.Ref{Task: id, Step: "a", Attempt: attempt}, "ada")
-			if attempt == 2 { // she is lost with it
+			if attempt == 2 { // the call is lost with her
 				<-time.After(2 * work.AgentLease)
 				continue
 			}
@@ -61,7 +61,7 @@ func TestUnwantedCallIsGivenUp(t *testing.T) {
 	})
 }
 
-// What agents leave in doubt again and again is told as that.
+// The error of a call that agents leave in doubt again and again says so.
 func TestDoubtsThatAgentsLeave(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}), patient)

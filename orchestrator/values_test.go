@@ -22,7 +22,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// gate is a log whose blob store answers when the gate is open, or with an error that passes.
+// gate is a log whose blob store answers only while the gate is open, or with a transient error.
 type gate struct {
 	*memlog.Log
 	open chan struct{}
@@ -50,7 +50,7 @@ func (g *gate) Get(ctx context.Context, ref string) ([]byte, error) {
 const twoValues = "orch: v1\nsteps:\n  - {id: a, tool: READ}\n  - {id: b, tool: READ}\n  - {id: w, needs: [a, b], wait: {signal: go}}\n" +
 	"  - {id: c, needs: [w], set: {n: \"${{ len(steps.a.output.text) + len(steps.b.output.text) }}\"}}\noutputs: {n: \"${{ steps.c.output.n }}\"}\n"
 
-// Who needs a large value waits for it alone; everybody else goes on.
+// Only the task that needs a large value waits for it.
 func TestLargeValuesAreReadWithoutTheLock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -83,7 +83,7 @@ func TestLargeValuesAreReadWithoutTheLock(t *testing.T) {
 	})
 }
 
-// A decision that cannot read a large value for a moment is made when it can.
+// A decision that temporarily cannot read a large value is made when it can.
 func TestLargeValueThatIsAwayForAMoment(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -103,12 +103,12 @@ func TestLargeValueThatIsAwayForAMoment(t *testing.T) {
 	})
 }
 
-// hugePlan is a plan that does not fit into an event.
+// hugePlan returns a plan that does not fit into an event.
 func hugePlan() string {
 	return "orch: v1\nsummary: " + strings.Repeat("x", 70_000) + "\nsteps:\n  - {id: a, wait: {signal: go}}\n  - {id: b, needs: [a], tool: READ}\n"
 }
 
-// A task whose plan is lost is blocked with the reason, and goes on when the plan is back.
+// A task whose plan is lost is blocked with the reason, and continues when the plan is available again.
 func TestLostPlanBlocks(t *testing.T) {
 	t.Parallel()
 	log := memlog.New(memlog.Config{})
@@ -155,7 +155,7 @@ func TestLostPlanCancelled(t *testing.T) {
 	n.checkIdle()
 }
 
-// A view never grows beyond what a message can hold.
+// A view never exceeds the size of a message.
 func TestViewLeavesOutWhatDoesNotFit(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
@@ -179,7 +179,7 @@ func TestCollectedOutputsAreBounded(t *testing.T) {
 	assert.Equal(t, "SIZE_LIMIT_EXCEEDED", r.Error.Reason)
 }
 
-// A plan that computes for long lets others in between: what it decides is spread over several commits.
+// A plan that computes for long lets other tasks in between: its decisions are spread over several commits.
 func TestLongTurnsAreCut(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
@@ -195,7 +195,7 @@ func TestLongTurnsAreCut(t *testing.T) {
 	assert.Greater(t, len(h.Commits), 1)
 }
 
-// A decision that needs more large values than the limit fails, also when it asks for one after the other.
+// A decision that needs more large values than the limit fails, also if it requests them one after the other.
 func TestDecisionNeedsTooManyLargeValues(t *testing.T) {
 	t.Parallel()
 	log := memlog.New(memlog.Config{})
