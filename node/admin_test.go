@@ -24,7 +24,7 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// withServers is a node with a server of one tool that does not start, as it was seen before.
+// withServers returns a node with a recorded server of one tool. The server does not start.
 func withServers(t *testing.T) (node.Config, string) {
 	t.Helper()
 	cfg, home := config(t), t.TempDir()
@@ -40,13 +40,13 @@ func put(t *testing.T, path, text string) {
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
-// record says what was seen of the server wiki.
+// record writes the record of the server wiki.
 func record(t *testing.T, home, text string) {
 	t.Helper()
 	put(t, filepath.Join(home, ".orch", "state", "mcp-tools", "wiki.json"), text)
 }
 
-// changedRecord is that of a server which says something else by now.
+// changedRecord is the record of a server whose definition has changed since it was accepted.
 const changedRecord = `{"tools":{"search":{"accepted":{"name":"search","inputSchema":{"type":"object"}},"seen":{"name":"search","description":"Reads keys","inputSchema":{"type":"object"}},"by":"first use"}}}`
 
 // admins are all ways to the servers of a node.
@@ -137,7 +137,7 @@ func TestDefinitionsAreAcceptedFromElsewhere(t *testing.T) {
 	require.ErrorIs(t, err, fault.New(fault.Unavailable, ""), "no server runs there")
 }
 
-// The tools of a node are handed to who asks, and to who waits for others.
+// The tools of a node are returned at once without a known version, and otherwise when they change.
 func TestToolsAreOfferedElsewhere(t *testing.T) {
 	t.Parallel()
 	cfg, home := withServers(t)
@@ -183,7 +183,7 @@ func TestToolsAreOfferedElsewhere(t *testing.T) {
 	require.ErrorIs(t, err, fault.New(fault.Unavailable, ""))
 }
 
-// asked is a node whose answers a test makes.
+// asked is a node whose answers come from the test.
 type asked func(in any) (any, error)
 
 func (a asked) Ask(_ context.Context, _ string, in, out any) error {
@@ -198,7 +198,7 @@ func (a asked) Ask(_ context.Context, _ string, in, out any) error {
 	return json.Unmarshal(raw, out)
 }
 
-// More tools than fit into a message come in parts, and all of them are of one moment.
+// More tools than fit into a message are sent in parts, all of the same version.
 func TestManyToolsComeInParts(t *testing.T) {
 	t.Parallel()
 	var present []gateway.Entry
@@ -227,7 +227,7 @@ func TestManyToolsComeInParts(t *testing.T) {
 	assert.True(t, changed)
 }
 
-// A node without servers says so, and its catalogue can be followed like any other.
+// A node without servers says so, and its list of tools can be followed like any other.
 func TestNodeWithoutServers(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
@@ -244,7 +244,7 @@ func TestNodeWithoutServers(t *testing.T) {
 	}
 }
 
-// The credential of workers does not reach the servers: they start programs.
+// The credential of workers gives no access to the servers, because they start programs.
 func TestWorkersDoNotAdministerServers(t *testing.T) {
 	t.Parallel()
 	cfg, _ := withServers(t)
@@ -264,7 +264,7 @@ func TestWorkersDoNotAdministerServers(t *testing.T) {
 	require.NoError(t, r.Close())
 }
 
-// noted returns the changes of servers that the log of a node holds, each once.
+// noted returns the recorded changes of servers in the log of a node, each once.
 func noted(t *testing.T, n *node.Node) []string {
 	t.Helper()
 	list, err := n.API().List(t.Context(), api.ListRequest{Name: api.OwnPrefix + "mcp"})

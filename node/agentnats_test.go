@@ -26,7 +26,7 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// wire speaks the protocol of NATS as text, with no library at all.
+// wire speaks the NATS protocol as text, without a library.
 type wire struct {
 	t    *testing.T
 	conn net.Conn
@@ -94,7 +94,7 @@ func (w *wire) ask(name, body string) (answer, headers string) {
 	}
 }
 
-// A program in any language is an agent with some lines of text: it claims a call, keeps it and reports its end.
+// A program in any language can be an agent with a few lines of text: it claims a call, renews its lease and reports its end.
 func TestAgentWorksOverPlainNATS(t *testing.T) {
 	t.Parallel()
 	n := withAgents(t)
@@ -137,7 +137,7 @@ func TestAgentWorksOverPlainNATS(t *testing.T) {
 	require.NoError(t, err, "the server has closed the connection")
 }
 
-// What was given to an agent that is gone by then is begun by another one, though it changes something.
+// A call that was sent to an agent that is gone by then is dispatched to another one, even if it has effects.
 func TestCallForAnAgentThatIsGoneIsInNoDoubt(t *testing.T) {
 	t.Parallel()
 	n := withAgents(t)
@@ -164,7 +164,8 @@ func TestCallForAnAgentThatIsGoneIsInNoDoubt(t *testing.T) {
 	assert.Equal(t, statemachine.Done, result(t, n.API(), id).State)
 }
 
-// At a server of others nobody renews a credential by what the server permits: that takes the credential itself.
+// On an external server, a credential is not renewed for whoever has the permission for a subject. That needs the credential
+// itself.
 func TestCredentialsAreNotRenewedOverAnExternalServer(t *testing.T) {
 	t.Parallel()
 	server, err := bus.StartServer(t.Context(), bus.ServerConfig{DataDir: filepath.Join(t.TempDir(), "nats")})

@@ -71,7 +71,7 @@ func claim(t *testing.T, cred peer.Credential, free int, has ...work.Ref) []agen
 	return w.Calls
 }
 
-// given waits for a call, as slow as the node may be.
+// given claims until there is a call, as slow as the node may be.
 func given(t *testing.T, cred peer.Credential) []agents.Assignment {
 	t.Helper()
 	status, answer := say(t, cred, "/agents/tasks", agents.Claim{Free: 1, Wait: 30 * time.Second})
@@ -82,7 +82,7 @@ func given(t *testing.T, cred peer.Credential) []agents.Assignment {
 	return w.Calls
 }
 
-// withAgents starts a node that agents can speak to.
+// withAgents starts a node with HTTP for agents.
 func withAgents(t *testing.T) *node.Node {
 	t.Helper()
 	cfg := config(t)
@@ -99,7 +99,8 @@ outputs:
   result: ${{ steps.a.output.result }}
 `
 
-// An agent claims a call that is for it, keeps it by heartbeats and reports its end: over HTTP, by its credential alone.
+// An agent claims a call that is for it, renews its lease by heartbeats and reports its end: over HTTP, with its credential
+// only.
 func TestAgentWorks(t *testing.T) {
 	t.Parallel()
 	n := withAgents(t)
@@ -201,7 +202,7 @@ func TestCredentialsOfAgents(t *testing.T) {
 	assert.Equal(t, fault.NotFound, fault.CodeOf(err))
 }
 
-// What is no request of an agent changes nothing, and says what is wrong.
+// An invalid request of an agent changes nothing, and the error says what is wrong.
 func TestAgentsAreKeptOut(t *testing.T) {
 	t.Parallel()
 	n := withAgents(t)
@@ -273,7 +274,7 @@ func TestPeersShareWork(t *testing.T) {
 	group.Wait()
 }
 
-// An agent goes on with its call when the node is started again, and its report counts.
+// An agent continues its call after a restart of the node, and its report counts.
 func TestAgentOutlivesNode(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
@@ -294,7 +295,7 @@ func TestAgentOutlivesNode(t *testing.T) {
 	assert.Equal(t, statemachine.Done, result(t, n.API(), id).State)
 }
 
-// The secret of a registration is in the answer to whoever asked, and nowhere in the store.
+// The secret of a registration is in the answer to whoever requested it, and nowhere in the store.
 func TestSecretOfAnAgentIsNotInTheLog(t *testing.T) {
 	t.Parallel()
 	n := withAgents(t)
@@ -322,8 +323,8 @@ steps:
   - {id: a, tool: AGENT_TASK, heartbeat: 5s, with: {title: do it, requires: [build]}}
 `
 
-// A call that an agent has named once does not come again when the agent was killed and has started anew, or when
-// another process speaks with its credential: it may have begun, so it is in doubt when its lease is over.
+// A call that an agent has confirmed is not sent again if the agent was killed and restarted, or if another process uses its
+// credential. It may have started, so it is in doubt when its lease expires.
 func TestAgentThatForgetsItsCallDoesNotBeginItTwice(t *testing.T) {
 	t.Parallel()
 	n := withAgents(t)
@@ -342,7 +343,7 @@ func TestAgentThatForgetsItsCallDoesNotBeginItTwice(t *testing.T) {
 	assert.Equal(t, other, calls[0].Task)
 }
 
-// A call whose answer was lost does not come again when it is no longer the agent's.
+// A call whose answer was lost is not sent again once the agent no longer holds it.
 func TestLostCallOfAnotherDoesNotComeAgain(t *testing.T) {
 	t.Parallel()
 	n := withAgents(t)
@@ -354,7 +355,7 @@ func TestLostCallOfAnotherDoesNotComeAgain(t *testing.T) {
 	assert.Empty(t, claim(t, ada, 1))
 }
 
-// An agent speaks of what it was given: calls that it was not given are nobody's to take.
+// An agent can only renew and report calls that it holds.
 func TestAgentTakesNothingByTalking(t *testing.T) {
 	t.Parallel()
 	n := withAgents(t)
@@ -379,7 +380,7 @@ func commits(t *testing.T, n *node.Node, id events.TaskID) int {
 	return len(history.Commits)
 }
 
-// Who is no operator registers agents that get no calls but those of their own tasks, and see no more tools.
+// Agents that a non-operator registers get only calls of that identity's tasks, and see no more tools.
 func TestAgentsOfOthersWorkForThem(t *testing.T) {
 	t.Parallel()
 	n := withAgents(t)
@@ -411,7 +412,7 @@ func TestAgentsOfOthersWorkForThem(t *testing.T) {
 	}
 }
 
-// What every part of a node keeps is what the check of the files expects: a healthy store has nothing to mend.
+// The files that the parts of a node write are those that the check of the store expects: a healthy store needs no repair.
 func TestHealthyStoreHasNothingToMend(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)

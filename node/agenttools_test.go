@@ -22,7 +22,7 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// model is an agent that speaks through the tools of the node.
+// model is an agent that uses the tools of the node.
 type model struct {
 	e    *endpoint
 	cred peer.Credential
@@ -36,7 +36,7 @@ func (m model) do(tool string, args any) rpcReply {
 	return m.e.post(m.cred.Secret, string(body))
 }
 
-// claim asks for work at once, without a wait.
+// claim claims calls without waiting.
 func (m model) claim(has ...any) []any {
 	m.e.t.Helper()
 	r := m.do("AGENT_CLAIM", object{"wait_seconds": 0, "has": append([]any{}, has...)})
@@ -45,7 +45,7 @@ func (m model) claim(has ...any) []any {
 	return calls
 }
 
-// named are the fields of a call that name it.
+// named returns the fields that identify a call.
 func named(call any) object {
 	c, _ := call.(object)
 	return object{"task": c["task"], "step": c["step"], "attempt": c["attempt"]}
@@ -56,7 +56,7 @@ func with(fields object, name string, value any) object {
 	return fields
 }
 
-// A model that can call tools is an agent, with nothing but its credential: no task is made of what it says for itself.
+// A model that can call tools can be an agent with its credential only. Its own calls as an agent create no tasks.
 func TestModelIsAnAgentByTools(t *testing.T) {
 	t.Parallel()
 	e := serveRPC(t)
@@ -104,7 +104,7 @@ func tasksOf(t *testing.T, n *node.Node) int {
 	return len(all.Tasks)
 }
 
-// Whoever is no registered agent hears how to become one, and no plan and no other task speaks for anybody.
+// A caller that is not a registered agent is told how to become one. Plans and other tasks cannot act for an agent.
 func TestOnlyAgentsSpeakAsAgents(t *testing.T) {
 	t.Parallel()
 	e := serveRPC(t)
@@ -130,8 +130,8 @@ func TestOnlyAgentsSpeakAsAgents(t *testing.T) {
 	}
 }
 
-// An agent that sees hardly any tools, and none that change something, can still speak for itself; nobody else can who
-// sees no more.
+// An agent that sees hardly any tools, and none with effects, can still act for itself. Other identities with as few tools
+// cannot.
 func TestNarrowAgentsSpeakForThemselves(t *testing.T) {
 	t.Parallel()
 	e := serveRPC(t)
@@ -158,8 +158,8 @@ func TestNarrowAgentsSpeakForThemselves(t *testing.T) {
 	assert.Equal(t, fault.MethodNotFound.RPC(), r.Error.Code)
 }
 
-// A claim that waits holds no worker: with a single one, the tasks of others go on, the one for whose work it waits too. A
-// claim that was given up loses nothing.
+// A waiting claim occupies no worker: with a single worker, other tasks continue, also the one whose call it waits for. A
+// cancelled claim loses nothing.
 func TestClaimThatWaitsHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	e := serveRPC(t, func(cfg *node.Config) { cfg.Worker.Concurrency = 1 })
@@ -174,7 +174,7 @@ func TestClaimThatWaitsHoldsNobodyUp(t *testing.T) {
 	require.Equal(t, statemachine.Done, run(t, e.API(), `{orch: v1, steps: [{id: a, tool: system.getAgents, with: {}}]}`).State)
 	id := submit(t, e.API(), `{orch: v1, steps: [{id: first, tool: system.getAgents, with: {}}, {id: a, needs: [first], tool: AGENT_TASK, with: {title: x, requires: [forecast]}}]}`)
 	got := <-waited
-	if len(got.calls) == 0 { // it took more than 30 s to come this far
+	if len(got.calls) == 0 { // it took more than 30 s to get here
 		require.Eventually(t, func() bool { got.calls = ada.claim(); return len(got.calls) == 1 }, time.Minute, 10*time.Millisecond)
 	}
 	require.Nil(t, ada.do("AGENT_REPORT", with(named(got.calls[0]), "result", object{})).Error)
@@ -203,7 +203,7 @@ func TestClaimThatWaitsHoldsNobodyUp(t *testing.T) {
 	assert.Contains(t, fmt.Sprint(r.Error), "no sun")
 }
 
-// Whoever is removed while it waits for a call gets none.
+// An agent that is removed while it waits for a call gets none.
 func TestClaimEndsWithItsAgent(t *testing.T) {
 	t.Parallel()
 	e := serveRPC(t)

@@ -19,7 +19,7 @@ var (
 	requiredOfSkills = []string{"id", "name", "description", "tags"}
 )
 
-// fetched is an answer to who looks for a card.
+// fetched is the answer to a request for a card.
 type fetched struct {
 	status int
 	tag    string
@@ -44,7 +44,7 @@ func fetchCard(t *testing.T, url, token, tag string) (f fetched) {
 	return f
 }
 
-// checkCard checks what A2A requires, and that the card says where work is asked for.
+// checkCard checks what A2A requires, and that the card contains the URL for requests.
 func checkCard(t *testing.T, f fetched, url string, skills int) {
 	t.Helper()
 	require.Equal(t, http.StatusOK, f.status)
@@ -65,7 +65,7 @@ func checkCard(t *testing.T, f fetched, url string, skills int) {
 	assert.Contains(t, string(text), url+"/mcp")
 }
 
-// Programs that look for agents find the card of the node, and with a token those of its agents.
+// Programs that look for agents can fetch the card of the node, and with a token those of its agents.
 func TestAgentCards(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// Somebody sets the clock of the machine while a node runs: nothing expires early, and no timer comes late.
+// If the clock of the machine is set while a node runs, nothing expires early, and no timer fires late.
 func TestDeadlinesGoByElapsedTime(t *testing.T) {
 	t.Parallel()
 	var step atomic.Int64

@@ -15,8 +15,8 @@ import (
 	"github.com/orch-dev/orch/tools/firebase"
 )
 
-// A write of a worker whose node is lost meanwhile is in doubt, and is not made again. What no node has heard of waits for
-// one, and so does a read whose answer was lost.
+// A write of a worker whose node is lost meanwhile is in doubt, and is not repeated. A request that no node has received waits
+// for a node, and so does a read whose answer was lost.
 func TestWriteElsewhereIsInDoubt(t *testing.T) {
 	t.Parallel()
 	s, err := bus.StartServer(t.Context(), bus.ServerConfig{DataDir: t.TempDir(), Durability: bus.Relaxed})

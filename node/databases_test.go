@@ -57,7 +57,7 @@ func TestDatabasesOfANode(t *testing.T) {
 	assert.JSONEq(t, `{"n":1,"b":{".value":1}}`, string(r.Output))
 }
 
-// A subscription outside of a session says what to do instead.
+// The error of a subscription outside a session says what to do instead.
 func TestPlansDoNotSubscribe(t *testing.T) {
 	t.Parallel()
 	n := start(t, config(t))
@@ -68,7 +68,7 @@ func TestPlansDoNotSubscribe(t *testing.T) {
 	assert.Contains(t, r.Error.Hint, "firebase.read")
 }
 
-// A worker in another process uses the databases of the node; a face in another process hears of what happens in them.
+// A worker in another process uses the databases of the node. A face in another process receives their events.
 func TestDatabasesOfWorkersAndFacesElsewhere(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
@@ -177,7 +177,7 @@ func (c *caller) hear() string {
 	}
 }
 
-// A client that cannot be given the name of another's session cannot act on it, and the log shows no id of a session.
+// A client cannot act on the session of another client, and the log contains no session ids.
 func TestSessionsAreUnknownToTheLog(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
@@ -215,7 +215,7 @@ func catalogueOf(t *testing.T) *tools.Catalogue {
 	return c
 }
 
-// A worker knows the databases, and nothing of what sessions hear.
+// A worker has access to the databases, but not to the messages of sessions.
 func TestWorkersHearNothing(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
@@ -230,8 +230,7 @@ func TestWorkersHearNothing(t *testing.T) {
 	assert.False(t, fault.Has(err, fault.NotFound), "the node has answered: %v", err)
 }
 
-// No subscription gets around the gates: while a person has not approved it, there is none, and one that a policy denies
-// there never is.
+// Subscriptions pass the gates: without an approval there is none, and one that the policy denies is never made.
 func TestSubscriptionsWaitAtTheGate(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
@@ -270,7 +269,7 @@ rules:
 	assert.Contains(t, c.heardOf(`"id":4`), "FORBIDDEN")
 }
 
-// heardOf hears lines until one has a text, and returns them all.
+// heardOf reads lines until one contains a text, and returns them all.
 func (c *caller) heardOf(text string) (all string) {
 	c.t.Helper()
 	for !strings.Contains(all, text) {

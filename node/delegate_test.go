@@ -37,7 +37,7 @@ func (m model) take() string {
 	return text
 }
 
-// What an agent starts over /rpc and MCP belongs to the call that it names, or to the only one that it has.
+// A task that an agent submits over /rpc or MCP belongs to the call that it names, or to the only one that it holds.
 func TestDelegatedOverFaces(t *testing.T) {
 	t.Parallel()
 	e := serveRPC(t)

@@ -16,25 +16,25 @@ import (
 	"github.com/orch-dev/orch/worker"
 )
 
-// NewDelegatedBroker lets somebody read the inboxes of others, which is noted.
+// NewDelegatedBroker returns a broker that lets somebody read the inboxes of others, and calls note for that.
 func NewDelegatedBroker(broker messages.Broker[string], note func(context.Context, messages.Delegation) error) messages.Broker[messages.Delegation] {
 	return &delegatedBroker{broker: broker, note: note}
 }
 
-// Messages is the broker of the node.
+// Messages returns the broker of the node.
 func (n *Node) Messages() *bus.Messages { return n.messages }
 
-// NewOffers hands out tools that never change by themselves.
+// NewOffers serves tools that never change by themselves.
 func NewOffers(entries func() []gateway.Entry) Asker {
 	return localMethods{"catalogue": rpc.Handle(offerServer[gateway.Entry]{entries, func() <-chan struct{} { return nil }, bus.MaxPayload / 2}.answer)}
 }
 
-// NewFeatures hands out features that never change by themselves.
+// NewFeatures serves features that never change by themselves.
 func NewFeatures(list func() []gateway.Feature) Asker {
 	return localMethods{"features": rpc.Handle(offerServer[gateway.Feature]{list, func() <-chan struct{} { return nil }, bus.MaxPayload / 2}.answer)}
 }
 
-// ElsewhereDatabase is a database of a node as a worker elsewhere has it.
+// ElsewhereDatabase returns the database of a node for a remote worker.
 func ElsewhereDatabase(c *bus.Conn) firebase.Backend { return remoteDatabases(c).Realtime }
 
 // Kept returns the actors whose workers a chain keeps of some when only those agents are left.
@@ -47,8 +47,8 @@ func Kept(living agents.Living, actors ...string) []string {
 	return slices.Sorted(maps.Keys(c.workers))
 }
 
-// ReplyOf is what /rpc hears of a call.
+// ReplyOf converts the reply of a tool for /rpc.
 func ReplyOf(r server.ToolReply) httpapi.Reply { return replyOf(r) }
 
-// Meter is the face that counts the requests of all.
+// Meter returns the face that counts the requests of all faces.
 func (n *Node) Meter() *server.Server { return n.meter.Load() }

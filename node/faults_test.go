@@ -23,7 +23,7 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/refusal"
 )
 
-// failed holds the code and the reason of an answer.
+// failed checks the code and the reason of an answer.
 func failed(t *testing.T, r rpcReply, code fault.Code, reason string) {
 	t.Helper()
 	require.NotNil(t, r.Error, "%v", r.Result)
@@ -32,7 +32,7 @@ func failed(t *testing.T, r rpcReply, code fault.Code, reason string) {
 	assert.Equal(t, reason, r.Error.Data["reason"])
 }
 
-// dead is the address of a server that hangs up on everybody: the port of one that is gone may be that of another test's.
+// dead returns the address of a server that closes every connection. An unused port could be taken by another test.
 func dead(t *testing.T) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -45,7 +45,7 @@ func dead(t *testing.T) string {
 	return s.URL
 }
 
-// refusing is a database that refuses everything, for the reason that the last segment of the path names.
+// refusing is a database that refuses everything, with the error that the last segment of the path names.
 type refusing struct{}
 
 func (refusing) why(at string) error { return refusal.New(path.Base(at), "the database says no") }

@@ -22,7 +22,7 @@ import (
 	"github.com/orch-dev/orch/rpc"
 )
 
-// anyone takes every token for an operator's.
+// anyone accepts every token as one of an operator.
 type anyone struct{}
 
 // Verify implements server.Tokens.
@@ -43,7 +43,7 @@ func withFeatures(t *testing.T) node.Config {
 	return cfg
 }
 
-// untilFeatures waits until a prompt of the fixture is among the features, or none is.
+// untilFeatures waits until the features contain a prompt of the fixture, or no prompt.
 func untilFeatures(t *testing.T, admin node.Admin, there bool) node.OfferedFeatures {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
@@ -63,7 +63,7 @@ func untilFeatures(t *testing.T, admin node.Admin, there bool) node.OfferedFeatu
 	}
 }
 
-// The resources and prompts of a node are handed to who asks, and to who waits for others.
+// The resources and prompts of a node are returned at once without a known version, and otherwise when they change.
 func TestFeaturesAreOfferedElsewhere(t *testing.T) {
 	t.Parallel()
 	cfg := withFeatures(t)
@@ -107,7 +107,7 @@ func keysOf(offered node.OfferedFeatures) []string {
 	return keys
 }
 
-// Lists that are larger than a message come in parts that fit into one.
+// Lists that are larger than a message are sent in parts.
 func TestManyFeaturesComeInParts(t *testing.T) {
 	t.Parallel()
 	var present []gateway.Feature
@@ -130,7 +130,7 @@ func TestManyFeaturesComeInParts(t *testing.T) {
 	assert.Greater(t, asks, 1)
 }
 
-// A node without servers has no features, and says why nothing can be read.
+// A node without servers has no features. The error of a read says so.
 func TestFeaturesOfANodeWithoutServers(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
@@ -147,7 +147,7 @@ func TestFeaturesOfANodeWithoutServers(t *testing.T) {
 	}
 }
 
-// The credential of workers reads nothing of servers.
+// The credential of workers gives no access to resources and prompts.
 func TestWorkersReadNothingOfServers(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)

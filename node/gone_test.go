@@ -17,7 +17,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// probe is a subject that a worker's connection listens to as long as the server has it.
+// probe is a subject that a worker's connection is subscribed to while the server knows the connection.
 const probe = "_INBOX_worker.probe"
 
 // parked returns the connection of a worker that waits for work, and the answer to its poll.
@@ -42,7 +42,7 @@ func knows(n *node.Node, worker string) bool {
 	return err == nil && slices.ContainsFunc(s.Workers, func(w api.WorkerView) bool { return w.Name == worker })
 }
 
-// vanish ends a connection as the death of its process does, and waits until the server has seen it.
+// vanish ends a connection like the death of its process, and waits until the server has noticed.
 func vanish(t *testing.T, c *bus.Conn, dir string) {
 	t.Helper()
 	_, err := c.NATS().SubscribeSync(probe)
@@ -55,12 +55,12 @@ func vanish(t *testing.T, c *bus.Conn, dir string) {
 	require.Eventually(t, func() bool {
 		ctx, stop := context.WithTimeout(context.Background(), time.Second)
 		defer stop()
-		return fault.Has(rpc.Call(ctx, o, probe, struct{}{}, nil), fault.Unavailable) // nobody listens
+		return fault.Has(rpc.Call(ctx, o, probe, struct{}{}, nil), fault.Unavailable) // nobody is subscribed
 	}, time.Minute, time.Millisecond)
 }
 
-// The call that goes to a worker which died while it waited is another worker's at once, and no delivery
-// of it counts as lost.
+// A call in the answer to a worker which died while it waited is dispatched to another worker at once, and does not count as a
+// lost delivery.
 func TestCallForAWorkerThatIsGone(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// slowTool is a tool of which no call may be made twice; each says that it runs, and ends when it is let go.
+// slowTool is a tool whose calls must not be repeated. A call signals that it runs, and ends when it is released.
 type slowTool struct{ runs, let chan struct{} }
 
 func (s slowTool) tool() tools.Tool {
@@ -34,8 +34,8 @@ func (s slowTool) tool() tools.Tool {
 
 const slowPlan = "orch: v1\nsteps:\n  - {id: slow, tool: TEST_SLOW}\n  - {id: next, needs: [slow], tool: LOG_WRITE, with: {level: INFO, message: after}}\n"
 
-// The node of a command gives way to one that stays while a call runs that nobody may repeat: the call goes on, and its
-// outcome counts at the other node, which makes the rest of the task.
+// The node of a command hands over to a permanent node while a call runs that must not be repeated. The call continues, its
+// outcome counts at the other node, and that node continues the task.
 func TestGuestHandsOver(t *testing.T) {
 	t.Parallel()
 	slow := slowTool{make(chan struct{}, 2), make(chan struct{})}
@@ -67,11 +67,11 @@ func TestGuestHandsOver(t *testing.T) {
 	assert.Empty(t, slow.runs, "the call was made twice")
 }
 
-// Who waits for the directory gets it before any other command does, and alone: a second one that wants to stay is refused.
+// A node that waits for the directory gets it before any other command does. A second permanent node is refused.
 func TestTurnIsRespected(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
-	g := start(t, cfg) // it stays, and gives nothing up
+	g := start(t, cfg) // a permanent node, which does not hand over
 	_, err := node.StartInTurn(t.Context(), cfg, func(bus.Holder) { t.Error("there is nothing to wait for") })
 	require.True(t, fault.Has(err, fault.Conflict), "%v", err)
 	require.NoError(t, g.Stop(t.Context()))
@@ -89,12 +89,12 @@ func TestTurnIsRespected(t *testing.T) {
 	start(t, cfg)
 }
 
-// A node that waits for its turn stops waiting when it is told to.
+// A node that waits for its turn stops waiting when its context ends.
 func TestWaitForATurnEnds(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
 	dir := cfg.DataDir
-	s, err := bus.StartServer(t.Context(), bus.ServerConfig{DataDir: dir, Guest: "orch stuck"}) // it never looks
+	s, err := bus.StartServer(t.Context(), bus.ServerConfig{DataDir: dir, Guest: "orch stuck"}) // it never checks for waiting nodes
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, s.Close(context.Background())) })
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

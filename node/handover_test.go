@@ -23,7 +23,7 @@ rules:
   - {name: ask-for-cleo, action: ask, recipients: ["agent:cleo"]}
 `
 
-// A handover is judged by the rules of recipients as a call is, and what is refused stays with the agent that has it.
+// The policy rules about recipients apply to handing a call on. A refused call stays with its agent.
 func TestHandoverIsBoundByRules(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)

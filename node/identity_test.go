@@ -24,7 +24,7 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// person is the user who runs the tests, to whom the data directories of the tests belong.
+// person returns the user who runs the tests, who owns the data directories.
 func person(t *testing.T) string {
 	t.Helper()
 	u, err := user.Current()
@@ -46,7 +46,7 @@ func operate(t *testing.T, change ...func(*node.Config)) (*node.Node, *rpc.Remot
 	return n, remote
 }
 
-// actingFields returns the names of the fields of a request that say who acts.
+// actingFields returns the names of the fields of a request that name its actor.
 func actingFields(request reflect.Type) []string {
 	var names []string
 	for _, f := range reflect.VisibleFields(request) {
@@ -59,7 +59,7 @@ func actingFields(request reflect.Type) []string {
 
 var capital = regexp.MustCompile(`(.)([A-Z])`)
 
-// Each request of the API that names who acts belongs to its credential, and is refused when it names somebody else.
+// The actor of each API request is the identity of its credential. A request that names another actor is refused.
 func TestNoRequestNamesItsSender(t *testing.T) {
 	t.Parallel()
 	_, remote := operate(t)
@@ -90,7 +90,7 @@ func refused(t *testing.T, err error, what string) {
 	assert.Equal(t, "actor", f.Field, what)
 }
 
-// The same holds for what else is asked with the credential of the operator.
+// The same applies to other requests with the credential of the operator.
 func TestNoOtherRequestNamesItsSender(t *testing.T) {
 	t.Parallel()
 	_, remote := operate(t)
@@ -117,7 +117,7 @@ func TestNoOtherRequestNamesItsSender(t *testing.T) {
 	refused(t, err, "group")
 }
 
-// Nor do requests about MCP servers, which start programs.
+// The same applies to requests about MCP servers, which start programs.
 func TestNoRequestAboutServersNamesItsSender(t *testing.T) {
 	t.Parallel()
 	cfg, _ := withServers(t)
@@ -151,7 +151,7 @@ func awaitingApproval(t *testing.T, owner api.API, plan string, actor string) ap
 	return open.Approvals[0]
 }
 
-// Whoever holds one credential is one voice of a quorum, whatever names the requests bear.
+// A credential counts as one vote of a quorum, whatever actors its requests name.
 func TestOneCredentialIsOneVoice(t *testing.T) {
 	t.Parallel()
 	n, remote := operate(t)
@@ -171,7 +171,7 @@ func TestOneCredentialIsOneVoice(t *testing.T) {
 	assert.Equal(t, []string{person(t)}, open.Approvals[0].Votes)
 }
 
-// With four_eyes the credential that has submitted a task does not decide about it, whatever names the requests bear.
+// With four_eyes, the credential that submitted a task cannot decide about it, whatever actor the request names.
 func TestFourEyesOfOneCredential(t *testing.T) {
 	t.Parallel()
 	n, remote := operate(t, func(c *node.Config) { c.Confinement.FourEyes = true })
@@ -196,7 +196,7 @@ func TestFourEyesOfOneCredential(t *testing.T) {
 	assert.Len(t, left.Approvals, 1)
 }
 
-// Over HTTP the token says who acts; a name in the body is no argument of any method.
+// Over HTTP the token determines the actor. A name in the body is no argument of any method.
 func TestNoBodyOfRPCNamesItsSender(t *testing.T) {
 	t.Parallel()
 	e := serveRPC(t)
@@ -216,7 +216,7 @@ func TestNoBodyOfRPCNamesItsSender(t *testing.T) {
 	assert.Equal(t, "user:op", view.Requestor)
 }
 
-// speaks connects as the identity of a token.
+// speaks connects with the token of an identity.
 func speaks(t *testing.T, cfg node.Config, secret string) *rpc.Remote {
 	t.Helper()
 	cfg.Token = secret
@@ -226,7 +226,7 @@ func speaks(t *testing.T, cfg node.Config, secret string) *rpc.Remote {
 	return remote
 }
 
-// secretOf makes a token.
+// secretOf creates a token and returns its secret.
 func secretOf(t *testing.T, n *node.Node, token bus.NewToken) string {
 	t.Helper()
 	token.Actor = person(t)
@@ -235,7 +235,7 @@ func secretOf(t *testing.T, n *node.Node, token bus.NewToken) string {
 	return secret
 }
 
-// Two people who have two credentials are two voices, and each is one.
+// Two people with two credentials have two votes, one each.
 func TestTwoCredentialsAreTwoVoices(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
@@ -263,7 +263,7 @@ func TestTwoCredentialsAreTwoVoices(t *testing.T) {
 	assert.Equal(t, statemachine.Done, r.State)
 }
 
-// The command line takes tokens of operators that show everything, and no others.
+// The command line accepts tokens of operators without restrictions, and no others.
 func TestTokensThatTheCommandLineRefuses(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
@@ -285,7 +285,7 @@ func TestTokensThatTheCommandLineRefuses(t *testing.T) {
 	assert.Equal(t, fault.Unauthorized, fault.CodeOf(err), "%v", err)
 }
 
-// Nobody speaks at the subjects of somebody else, and who has a token does nothing else than its commands.
+// Nobody can send requests at the subjects of another identity. A token permits nothing but its commands.
 func TestSubjectsOfOthersAreClosed(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
@@ -321,7 +321,7 @@ func TestSubjectsOfOthersAreClosed(t *testing.T) {
 	assert.Empty(t, open.Approvals[0].Votes)
 }
 
-// A connection ends with its token.
+// A connection ends when its token expires.
 func TestATokenThatIsRevokedSpeaksNoMore(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)

@@ -18,7 +18,7 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// enrolTyped registers an agent whose capability takes what a schema says.
+// enrolTyped registers an agent with a capability that has an input schema.
 func enrolTyped(t *testing.T, n *node.Node, name, capability, schema string) (peer.Credential, error) {
 	t.Helper()
 	var says any
@@ -40,7 +40,7 @@ func buildOf(data string) string {
 	return "orch: v1\nsteps: [{id: a, tool: AGENT_TASK, with: {title: build, requires: [build], data: " + data + "}}]\n"
 }
 
-// A call goes to an agent whose capability takes its data, and ends at once when there is none.
+// A call is dispatched to an agent whose capability accepts its data, and fails at once if there is none.
 func TestDataFitsTheCapability(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
@@ -72,7 +72,7 @@ func TestDataFitsTheCapability(t *testing.T) {
 	assert.Contains(t, other[0].Handover, "ada has not been given the call")
 }
 
-// What is no schema, or refers to others, registers nobody.
+// An agent cannot be registered with an invalid schema, or one with external references.
 func TestSchemasOfCapabilitiesAreChecked(t *testing.T) {
 	t.Parallel()
 	n := start(t, config(t))

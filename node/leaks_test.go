@@ -22,10 +22,10 @@ import (
 	"github.com/orch-dev/orch/tools/firebase"
 )
 
-// leak is what a system behind a tool says that nobody outside may hear: its words, a path, a trace.
+// leak is the error text of a system behind a tool. It must not leave the node: it contains internal words, a path, a trace.
 const leak = "verbatim words of the system: open /srv/canary/rows.db: goroutine 7 [running]: main.go:42"
 
-// leaky is a database whose every error says too much.
+// leaky is a database whose every error contains leak.
 type leaky struct{}
 
 // Read implements firebase.Backend.
@@ -113,12 +113,12 @@ func TestErrorsOfDottedToolsTellNothing(t *testing.T) {
 	assert.Contains(t, e.log.String(), "verbatim words", "the log of the node tells it all")
 }
 
-// errorsOf calls a method that has to fail, lets a person approve it where that is asked, and returns the errors as JSON.
+// errorsOf calls a method that must fail, approves it if necessary, and returns the errors as JSON.
 func (e *endpoint) errorsOf(method string, params object) []string {
 	e.t.Helper()
 	r := e.call(method, params)
 	require.NotNil(e.t, r.Error, "%v: %v", params, r.Result)
-	delete(r.Error.Data, "value") // what the caller itself has said
+	delete(r.Error.Data, "value") // the input of the caller
 	text, err := json.Marshal(r.Error)
 	require.NoError(e.t, err)
 	all := []string{string(text)}

@@ -99,7 +99,7 @@ outputs:
   text: ${{ steps.slow.output.stdout }}
 `
 
-// One of two nodes is active. When it is shut down the other one is, and nobody's request fails meanwhile; calls go on.
+// One of two nodes is active. When it is stopped, the other one becomes active, no request fails meanwhile, and calls continue.
 func TestStandby(t *testing.T) {
 	t.Parallel()
 	server := natsServer(t)
@@ -133,7 +133,7 @@ func TestStandby(t *testing.T) {
 	assert.Equal(t, statemachine.Done, result(t, r, submit(t, r, realWork)).State)
 }
 
-// askOn submits and reads until it is told to end; it returns the first failure.
+// askOn submits and reads until end is closed. It returns the first failure.
 func askOn(ctx context.Context, r *rpc.Remote, end <-chan struct{}) error {
 	plan, err := json.Marshal("orch: v1\nname: small\nsteps:\n  - {id: a, tool: FILE_READ, with: {file_path: a.txt}}\n")
 	if err != nil {
@@ -155,7 +155,7 @@ func askOn(ctx context.Context, r *rpc.Remote, end <-chan struct{}) error {
 	}
 }
 
-// rpcOf asks /rpc of a node.
+// rpcOf sends a request to /rpc of a node.
 func rpcOf(t *testing.T, s *served, token, body string) (int, string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, strings.Replace(s.mcp, "/mcp", "/rpc", 1), strings.NewReader(body))
@@ -170,7 +170,7 @@ func rpcOf(t *testing.T, s *served, token, body string) (int, string) {
 	return answer.StatusCode, string(said)
 }
 
-// A node that is asked to stop while it becomes active stops, and says of nothing that it failed.
+// A node that is stopped while it becomes active stops without an error.
 func TestAMemberStopsWhileItStarts(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
@@ -182,7 +182,7 @@ func TestAMemberStopsWhileItStarts(t *testing.T) {
 	require.Error(t, ctx.Err(), "it was stopped")
 }
 
-// A node that stands by answers over HTTP as the active one would, before and after a change.
+// A standby node answers over HTTP like the active one, before and after a change.
 func TestStandbyAnswersHTTP(t *testing.T) {
 	t.Parallel()
 	server := natsServer(t)
@@ -214,7 +214,7 @@ func TestStandbyAnswersHTTP(t *testing.T) {
 	assert.Equal(t, http.StatusOK, code, said)
 }
 
-// A node that cannot stand by says who the nodes are as well.
+// A node that cannot stand by lists the nodes as well.
 func TestACommandsNodeIsListed(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
@@ -226,7 +226,7 @@ func TestACommandsNodeIsListed(t *testing.T) {
 	assert.True(t, reply.Nodes[0].Active)
 }
 
-// takeLease puts the lease of somebody else in the place of the one that is held, and returns how to end it.
+// takeLease replaces the current lease by that of another holder, and returns a function that ends it.
 func takeLease(t *testing.T, address string) (end func()) {
 	t.Helper()
 	c, err := bus.Dial(t.Context(), bus.DialConfig{URL: address})
@@ -241,7 +241,8 @@ func takeLease(t *testing.T, address string) (end func()) {
 	return func() { ask("$JS.API.STREAM.PURGE.KV_"+election.Bucket, `{"filter":"$KV.`+election.Bucket+`.active"}`) }
 }
 
-// The node of a command that loses its lease gives way: nothing of it answers any more, its call goes on, and its outcome counts at the
+// The node of a command that loses its lease hands over: it answers nothing any more, its call continues, and the outcome
+// counts at the next node.
 // next node.
 func TestACommandsNodeGivesWay(t *testing.T) {
 	t.Parallel()
@@ -272,7 +273,7 @@ func TestACommandsNodeGivesWay(t *testing.T) {
 	assert.Empty(t, slow.runs, "the call was made twice")
 }
 
-// heldLease is one that its holder believes to hold.
+// heldLease is a lease that its holder believes to hold.
 type heldLease struct{ lost chan struct{} }
 
 func (heldLease) Epoch() uint64                 { return 1 }
@@ -280,7 +281,7 @@ func (heldLease) Held() bool                    { return true }
 func (l heldLease) Lost() <-chan struct{}       { return l.lost }
 func (heldLease) Release(context.Context) error { return nil }
 
-// A member whose log was taken by a node that was late leads anew, and answers.
+// A member whose log was taken over by a late node becomes active again, and answers.
 func TestAMemberLeadsAnew(t *testing.T) {
 	t.Parallel()
 	m := serveMember(t, natsServer(t))
@@ -299,7 +300,7 @@ func TestAMemberLeadsAnew(t *testing.T) {
 	assert.Greater(t, nodesOf(t, r).Epoch, late.Epoch())
 }
 
-// So does one that has nothing to append.
+// The same applies to a member that has nothing to append.
 func TestAnIdleMemberLeadsAnew(t *testing.T) {
 	t.Parallel()
 	m := serveMember(t, natsServer(t))
@@ -315,11 +316,11 @@ func TestAnIdleMemberLeadsAnew(t *testing.T) {
 	}, time.Minute, 10*time.Millisecond)
 }
 
-// cable leads to a NATS server, and can be cut.
+// cable is a connection to a NATS server that can be cut.
 type cable struct {
 	to string
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	cut   bool
 	conns []net.Conn
 }
@@ -367,7 +368,7 @@ func (c *cable) carry(from net.Conn) {
 	_, _ = io.Copy(from, to) // the same
 }
 
-// set cuts the cable, or mends it.
+// set cuts the cable, or restores it.
 func (c *cable) set(cut bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -378,8 +379,8 @@ func (c *cable) set(cut bool) {
 	c.conns = nil
 }
 
-// An active node that reaches no server answers nothing from memory when its lease is over, also over HTTP: another one may be active. When it
-// reaches them again it goes on.
+// An active node that reaches no server answers nothing from memory once its lease has expired, also over HTTP, because another
+// node may be active. When it reaches the server again, it continues.
 func TestAnIdleMemberThatIsCutOffAnswersNothing(t *testing.T) {
 	t.Parallel()
 	var c *cable

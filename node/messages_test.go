@@ -46,7 +46,7 @@ func inboxOf(t *testing.T, a rpc.Asker, who messages.Delegation, q messages.Quer
 
 func self(who string) messages.Delegation { return messages.Delegation{For: who, By: who} }
 
-// Tools act for whoever made the call, in the node's own worker and in one elsewhere, and nothing is lost by a restart.
+// Messaging tools act for whoever made the call, in the node's own worker and in a remote one. A restart loses nothing.
 func TestMessagesBetweenIdentities(t *testing.T) {
 	t.Parallel()
 	for name, elsewhere := range map[string]bool{"own worker": false, "worker elsewhere": true} {
@@ -104,7 +104,8 @@ func (emptyBroker) Inbox(context.Context, string, messages.Query) (messages.Page
 	return messages.Page{}, nil
 }
 
-// While one reading is noted, others go on; who reads the same waits for the note, and makes it when the first one gives up.
+// While one reading is being recorded, others continue. A second reading of the same inbox waits for the record, and makes it
+// if the first one gives up.
 func TestReadingsAreNotedApart(t *testing.T) {
 	t.Parallel()
 	for name, code := range map[string]fault.Code{"cancelled": fault.Cancelled, "out of time": fault.Timeout, "otherwise": fault.Unavailable} {
@@ -112,7 +113,8 @@ func TestReadingsAreNotedApart(t *testing.T) {
 	}
 }
 
-// readTwice reads an inbox twice at the same time. The first reader gives up while the reading is noted, which fails so.
+// readTwice reads an inbox twice concurrently. The first reader gives up while its reading is being recorded, which fails with
+// code.
 func readTwice(t *testing.T, code fault.Code) {
 	t.Helper()
 	slow, began := messages.Delegation{For: "agent:slow", By: "user:op"}, make(chan struct{})
@@ -147,7 +149,7 @@ func readTwice(t *testing.T, code fault.Code) {
 	assert.Equal(t, int32(2), notes.Load())
 }
 
-// Who reads the inbox of somebody else is in the log, and changes nothing there.
+// Reading the inbox of somebody else is recorded in the log, and changes nothing in the inbox.
 func TestReadingForOthersIsNoted(t *testing.T) {
 	t.Parallel()
 	n := start(t, config(t))
@@ -196,7 +198,7 @@ func TestMessagesHoldNoSecrets(t *testing.T) {
 	assert.Empty(t, inboxOf(t, n, self("agent:bob"), messages.Query{}).Messages)
 }
 
-// A worker speaks for its calls, and for nobody else.
+// A worker acts for its own calls only.
 func TestWorkersSpeakForTheirCalls(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
@@ -216,7 +218,8 @@ func TestWorkersSpeakForTheirCalls(t *testing.T) {
 	assert.Error(t, err, "that is for the operator")
 }
 
-// A call that waits for a message does not hold up the end of a node, and one of a worker elsewhere finds the next node.
+// A call that waits for a message does not delay the end of a node. A waiting call of a remote worker continues at the next
+// node.
 func TestWaitingCallsAndTheEndOfANode(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)

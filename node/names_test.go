@@ -14,8 +14,8 @@ import (
 	"github.com/orch-dev/orch/node"
 )
 
-// An agent of a name that was removed, or has expired, gets nothing that was for the one before, also after a restart. The
-// first one of a name finds what was sent to it before it came.
+// A new agent gets nothing that was for a removed or expired agent of the same name, also after a restart. The first agent of a
+// name gets what was sent to the name before.
 func TestNameThatWasAnothers(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)

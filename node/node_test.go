@@ -115,11 +115,11 @@ func statable(t *testing.T, path string) string {
 	return path
 }
 
-// Stop waits for the chores on files before it takes the root away from them.
+// Stop waits for the background jobs on files before it closes the root.
 func TestStopEndsTheChores(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
-	cfg.Worker.Concurrency = 6 // more than chores at the same time
+	cfg.Worker.Concurrency = 6 // more than background jobs at the same time
 	var log bytes.Buffer
 	cfg.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	idle := cfg
@@ -213,7 +213,7 @@ func TestSecondNodeIsRefused(t *testing.T) {
 	assert.NotEmpty(t, f.Hint)
 }
 
-// The same program against a NATS server that it did not start.
+// The same tests against an external NATS server.
 func TestExternalServer(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
@@ -232,7 +232,7 @@ func TestExternalServer(t *testing.T) {
 	require.NoError(t, remote.Close())
 }
 
-// A node beside an external server makes its data directory, so that the token of its user stays the same.
+// A node with an external server creates its data directory, so that the token of its user stays the same.
 func TestExternalServerKeepsTheToken(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
@@ -313,7 +313,7 @@ outputs: {all: "${{ steps.shell.output.stdout }}"}
 	}
 }
 
-// A node starts on a full disk, says what is wrong, and goes on where it was when there is room.
+// A node starts with a full disk, reports that, and continues when there is room.
 func TestStartsOnFullDisk(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)

@@ -57,7 +57,7 @@ func TestStatisticsOfANode(t *testing.T) {
 	counted(start(t, cfg), 5)
 }
 
-// countedAnew is what the log of a running node, live and archived, says without a snapshot.
+// countedAnew returns the statistics computed from the whole log of a running node, live and archived, without a snapshot.
 func countedAnew(t *testing.T, n *node.Node) stats.Table {
 	t.Helper()
 	keeper, err := stats.NewProjector(t.Context(), stats.ProjectorConfig{Log: n.Store(), Snapshots: emptyShelf{}, SnapshotInterval: time.Hour})
@@ -71,7 +71,7 @@ func countedAnew(t *testing.T, n *node.Node) stats.Table {
 	return keeper.Table()
 }
 
-// emptyShelf keeps no snapshot.
+// emptyShelf stores no snapshot.
 type emptyShelf struct{}
 
 func (emptyShelf) SaveStats(context.Context, []byte) error { return nil }
@@ -79,7 +79,7 @@ func (emptyShelf) LoadStats(context.Context) ([]byte, error) {
 	return nil, fault.New(fault.NotFound, "there is none")
 }
 
-// The tools that tell of the node run in its process alone, also beside workers elsewhere, and with no other worker.
+// The tools about the node run only in its process, also beside remote workers, and without any other worker.
 func TestToolsOfTheNodeRunInTheNode(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
@@ -99,7 +99,7 @@ func TestToolsOfTheNodeRunInTheNode(t *testing.T) {
 	assert.NotNil(t, run(t, n.API(), "{orch: v1, name: reads, steps: [{id: a, tool: FILE_READ, with: {file_path: /none}}]}").Error, "the other worker takes all the others")
 }
 
-// status is what system.getSystemStatus says.
+// status returns the result of system.getSystemStatus.
 func (e *endpoint) status() object {
 	e.t.Helper()
 	r := e.call("system.getSystemStatus", object{"includeDependencies": true})

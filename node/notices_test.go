@@ -64,7 +64,7 @@ func TestNoticesOnTheBus(t *testing.T) {
 	require.NoError(t, <-ended)
 }
 
-// A channel that hangs holds no task up: what does not fit in the queue is dropped, counted and logged.
+// A channel that hangs blocks no task: notices that do not fit into the queue are dropped, counted and logged.
 func TestHangingChannelDropsNotices(t *testing.T) {
 	t.Parallel()
 	const tasks = 300
@@ -102,7 +102,7 @@ func TestHangingChannelDropsNotices(t *testing.T) {
 	assert.EqualValues(t, tasks, got.Load()+dropped)
 }
 
-// Settings that cannot be used keep a node from starting, and name the key.
+// A node does not start with invalid settings, and the error names the key.
 func TestUnusableSettings(t *testing.T) {
 	t.Parallel()
 	for field, change := range map[string]func(*node.Config){
@@ -119,7 +119,7 @@ func TestUnusableSettings(t *testing.T) {
 	}
 }
 
-// The file of a secret is out of reach, also when the settings name a link to it.
+// The file of a secret cannot be read, also if the settings name a link to it.
 func TestSecretBehindALinkIsHidden(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)

@@ -20,7 +20,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// patientStep is a call whose agent may be silent for longer than any test takes.
+// patientStep is a step with a call whose agent may be silent for longer than any test takes.
 func patientStep(effect string) string {
 	return `
 orch: v1
@@ -30,7 +30,7 @@ steps:
 `
 }
 
-// claimAs claims a call as a process of an agent, and waits for it.
+// claimAs claims a call as one process of an agent.
 func claimAs(t *testing.T, cred peer.Credential, instance string, has ...work.Ref) []agents.Assignment {
 	t.Helper()
 	status, answer := say(t, cred, agents.TasksPath, agents.Claim{Free: 1, Has: has, Instance: instance, Wait: 30 * time.Second})
@@ -56,8 +56,8 @@ func stepOf(t *testing.T, n *node.Node, id events.TaskID) api.StepView {
 	return task.Steps[0]
 }
 
-// What a process of an agent has named is lost at once when another one speaks for the agent: it is made again, or in doubt,
-// long before its lease ends. What is late from the former process is refused.
+// A call that one process of an agent has confirmed is lost at once when another process uses the agent's credential. It is
+// repeated, or in doubt, long before its lease expires. Late reports of the former process are refused.
 func TestAgentStartsAnew(t *testing.T) {
 	t.Parallel()
 	n := withAgents(t)
@@ -99,7 +99,7 @@ func TestAgentStartsAnew(t *testing.T) {
 	assert.Equal(t, http.StatusOK, status)
 }
 
-// What was lost on its way to one process comes again to the next: nobody has named it, so nobody has begun it.
+// A call in a lost answer to one process is sent again to the next. Nobody has confirmed it, so nobody has started it.
 func TestCallThatNobodyNamedComesAgain(t *testing.T) {
 	t.Parallel()
 	n := withAgents(t)
@@ -112,7 +112,7 @@ func TestCallThatNobodyNamedComesAgain(t *testing.T) {
 	assert.Equal(t, first[0].Ref, again[0].Ref)
 }
 
-// An agent that says that it ends is offline at once, until it is heard of again.
+// An agent that announces its end is offline at once, until it is heard of again.
 func TestAgentSaysGoodbye(t *testing.T) {
 	t.Parallel()
 	n := withAgents(t)
@@ -130,7 +130,7 @@ func TestAgentSaysGoodbye(t *testing.T) {
 	}
 }
 
-// A report says something, and it may be said again: by the log also when the node was started again.
+// A report must not be empty. It may be repeated, also after a restart of the node.
 func TestReportsOfAgents(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
@@ -163,7 +163,7 @@ func TestReportsOfAgents(t *testing.T) {
 	}
 }
 
-// What is given back without a word has a whole sentence as its reason.
+// A call that is returned without a reason gets a full sentence as its reason.
 func TestCallGivenBackWithoutAWord(t *testing.T) {
 	t.Parallel()
 	n := withAgents(t)
@@ -177,7 +177,7 @@ func TestCallGivenBackWithoutAWord(t *testing.T) {
 	assert.Equal(t, "the agent ada has given the call back", step.Error.Message)
 }
 
-// What is no path of agents, or no POST, is refused in the form of all errors.
+// An unknown path, or a method other than POST, gets an error in the usual form.
 func TestPathsOfAgents(t *testing.T) {
 	t.Parallel()
 	n := withAgents(t)
@@ -208,7 +208,7 @@ func TestPathsOfAgents(t *testing.T) {
 	}
 }
 
-// The gates keep a worker for each agent that there is, and the one that vets what they say.
+// The chain keeps a worker for each existing agent, and the one that vets outputs.
 func TestWorkersOfAgentsThatAreGone(t *testing.T) {
 	t.Parallel()
 	living := agents.Living{Actors: map[string]bool{"agent:ada": true}}

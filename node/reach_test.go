@@ -22,7 +22,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// This file is about what agents, and who makes them, cannot reach.
+// This file tests what agents, and those who register them, cannot reach.
 
 // An agent that is removed while it waits for a call gets none.
 func TestRemovedAgentGetsNoCall(t *testing.T) {
@@ -45,7 +45,7 @@ func TestRemovedAgentGetsNoCall(t *testing.T) {
 	}, time.Minute, 10*time.Millisecond, "nobody has begun it")
 }
 
-// answerTo sends a request and returns the answer, or why there is none.
+// answerTo sends a request and returns the answer, or the error.
 func answerTo(r *http.Request) string {
 	answer, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(r)
 	if err != nil {
@@ -59,7 +59,8 @@ func answerTo(r *http.Request) string {
 	return string(content)
 }
 
-// Whoever asks as a worker is no agent, whatever it says: the calls of agents pass the gates first, and the log names agents.
+// A caller with the credential of workers is no agent, whatever it claims: the calls of agents pass the gates first, and the
+// log names agents.
 func TestWorkersAreNoAgents(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
@@ -84,8 +85,8 @@ func TestWorkersAreNoAgents(t *testing.T) {
 	assert.Equal(t, 1, commits(t, n, ref.Task))
 }
 
-// An agent sees no more than the task that registered it, whoever that was for: the face of the client may have shown less
-// than any token says, or the token may be gone.
+// An agent sees no more than the task that registered it, whoever that was for. The client's face may have shown less than any
+// token, and the token may be gone.
 func TestAgentsSeeNoMoreThanTheTaskThatRegistersThem(t *testing.T) {
 	t.Parallel()
 	n := withAgents(t)

@@ -23,14 +23,14 @@ import (
 )
 
 const (
-	// canary is the content of all that an agent must not reach.
+	// canary is the content of every file that an agent must not reach.
 	canary = "CANARY-4d1c"
-	// thief is the identity that tries to reach it, victim whom it belongs to.
+	// thief is the identity that tries to reach it, victim is its owner.
 	thief, victim = "agent:thief", "agent:victim"
 )
 
-// closedWorld is a node with a repository as its root, rules that close a part of it to agents, and the workspace of
-// another agent.
+// closedWorld is a node with a repository as its root, rules that close part of it to agents, and the workspace of another
+// agent.
 type closedWorld struct {
 	*node.Node
 	t    *testing.T
@@ -87,8 +87,7 @@ func (w *closedWorld) git(args ...string) {
 	require.NoError(w.t, err, string(said))
 }
 
-// run makes one call of a tool for an identity, lets a person grant whatever it asks for, and returns all that the task
-// shows.
+// run makes one call of a tool for an identity, approves whatever it needs, and returns everything that the task shows.
 func (w *closedWorld) run(who, tool string, args map[string]any) (events.TaskID, string) {
 	w.t.Helper()
 	plan, err := json.Marshal(map[string]any{
@@ -123,7 +122,7 @@ func (w *closedWorld) grant(task events.TaskID) {
 	}
 }
 
-// pathless returns the tools of the catalogue that no argument leads to a file of the root, and why.
+// pathless returns the tools whose arguments cannot lead to a file of the root, with the reason.
 func pathless() map[string]string {
 	return map[string]string{
 		"AGENT_CLAIM": "log", "AGENT_HEARTBEAT": "log", "AGENT_REPORT": "log", "AGENT_TASK": "log", "AGENT_EXECUTE": "runs a command of the operator",
@@ -140,7 +139,7 @@ func pathless() map[string]string {
 	}
 }
 
-// attacks returns for each tool that can reach a path the arguments with which the thief goes for a file.
+// attacks returns for each other tool the arguments with which the thief tries to reach a file.
 func (w *closedWorld) attacks() map[string]func(file string) []map[string]any {
 	dir := filepath.Dir
 	one := func(field string, more map[string]any) func(string) []map[string]any {
@@ -222,7 +221,7 @@ func (w *closedWorld) attacks() map[string]func(file string) []map[string]any {
 	}
 }
 
-// commands are what a program tries to get at a file.
+// commands returns shell commands that try to read a file.
 func (w *closedWorld) commands(file string) []string {
 	rel, err := filepath.Rel(w.root, file)
 	require.NoError(w.t, err)
@@ -291,7 +290,7 @@ func (w *closedWorld) nothingSeen(spec tools.Spec, id events.TaskID, shown, aske
 	}
 }
 
-// What is closed to one is there for others, and the rest for all: the walls have no more than they must.
+// Files that are closed to one identity are open to others, and other files to all: nothing more than necessary is closed.
 func TestWhatIsClosedToOneIsOpenToOthers(t *testing.T) {
 	t.Parallel()
 	w := newClosedWorld(t)
@@ -320,8 +319,8 @@ func TestWhatIsClosedToOneIsOpenToOthers(t *testing.T) {
 	}
 }
 
-// What was committed of closed files, or is kept by git LFS, lies in the repository as it is: who must not reach the files
-// reads it there with no tool, and the tools of git go on.
+// Committed versions of closed files, and those in git LFS, are in the repository. An agent that must not read the files cannot
+// read them there with any tool, and the git tools still work.
 func TestNoToolReadsClosedContentsInTheRepository(t *testing.T) {
 	t.Parallel()
 	w := newClosedWorld(t)
@@ -357,7 +356,7 @@ func TestNoToolReadsClosedContentsInTheRepository(t *testing.T) {
 	}
 }
 
-// looseObjects returns the objects of the repository that show what is closed without being unpacked.
+// looseObjects returns the objects of the repository that contain closed content without compression.
 func (w *closedWorld) looseObjects() []string {
 	all, err := filepath.Glob(filepath.Join(w.root, ".git", "objects", "??", "*"))
 	require.NoError(w.t, err)
@@ -368,7 +367,7 @@ func (w *closedWorld) looseObjects() []string {
 	})
 }
 
-// What programs of one agent leave in their caches reaches no program of another one.
+// Files that programs of one agent put into their caches do not reach programs of another agent.
 func TestCachesBelongToOneIdentity(t *testing.T) {
 	t.Parallel()
 	w := newClosedWorld(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/orch-dev/orch/node"
 )
 
-// notedRefusal is what the log of a node says of refused calls of one kind.
+// notedRefusal is the record of refused calls of one kind in the log of a node.
 type notedRefusal struct {
 	By, Tool, Code, Field, Task, Args, First, Last string
 
@@ -24,8 +24,8 @@ type notedRefusal struct {
 	Count  int
 }
 
-// refusalsOf stops a node, so that it notes what it has counted, and reads the notes of one that is started after it, with the
-// text of all events.
+// refusalsOf stops a node, so that it records what it has counted, starts another one and returns the records and the text of
+// all events.
 func refusalsOf(t *testing.T, cfg node.Config, n *node.Node) (all []notedRefusal, text string) {
 	t.Helper()
 	require.NoError(t, n.Stop(t.Context()))
@@ -53,7 +53,7 @@ func refusalsOf(t *testing.T, cfg node.Config, n *node.Node) (all []notedRefusal
 	return all, said.String()
 }
 
-// refusalOf returns the note of somebody, a tool and a code.
+// refusalOf returns the record of an identity, a tool and a code.
 func refusalOf(t *testing.T, all []notedRefusal, by, tool, code string) notedRefusal {
 	t.Helper()
 	for _, r := range all {
@@ -65,7 +65,7 @@ func refusalOf(t *testing.T, all []notedRefusal, by, tool, code string) notedRef
 	return notedRefusal{}
 }
 
-// Whatever a call is refused for, and on whatever face, the log says who tried what.
+// Whatever the reason of a refusal, and on every face, the log records who tried what.
 func TestRefusedCallsAreNoted(t *testing.T) {
 	t.Parallel()
 	const secret = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
@@ -115,7 +115,8 @@ func TestRefusedCallsAreNoted(t *testing.T) {
 	assert.Contains(t, text, `"y`, "the call of a refused plan")
 }
 
-// A flood is counted and does not fill the log: of one identity a few kinds are told apart, the rest is one number.
+// A flood of refusals is counted and does not fill the log. For one identity, a few kinds are recorded separately, and the rest
+// as one number.
 func TestRefusalsAreBounded(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)

@@ -19,7 +19,7 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// What an agent has when it is removed is given up at once, and is not that of the next one of its name.
+// The calls of an agent are lost at once when it is removed, and do not go to the next agent of its name.
 func TestRemovalGivesUpCalls(t *testing.T) {
 	t.Parallel()
 	n := withAgents(t)
@@ -37,7 +37,7 @@ func TestRemovalGivesUpCalls(t *testing.T) {
 	}, time.Minute, 10*time.Millisecond)
 }
 
-// Whoever renews its credential all the time is removed all the same, and for good.
+// An agent that renews its credential all the time can be removed, permanently.
 func TestRemovalBeatsRenewal(t *testing.T) {
 	t.Parallel()
 	n := withAgents(t)
@@ -73,7 +73,7 @@ func TestRemovalBeatsRenewal(t *testing.T) {
 	}
 }
 
-// The name of somebody who is gone, whose tasks it shows, is for operators to give.
+// The name of a removed agent, with its visible tasks, can only be registered again by operators.
 func TestNameOfAnotherIsForOperators(t *testing.T) {
 	t.Parallel()
 	n := withAgents(t)
@@ -91,7 +91,7 @@ func TestNameOfAnotherIsForOperators(t *testing.T) {
 	enrol(t, n, "victim", 1, "build")
 }
 
-// A report that the log could not be read with is refused, and so is one that names secrets.
+// A report that would make the log unreadable is refused, and so is one that contains secrets.
 func TestReportsThatTheLogDoesNotTake(t *testing.T) {
 	t.Parallel()
 	n := withAgents(t)

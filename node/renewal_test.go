@@ -35,7 +35,8 @@ func renewAs(t *testing.T, cred peer.Credential, digest string) (int, renewed) {
 	return status, got
 }
 
-// An agent makes its next secret itself. Asked again with that one the node answers the same, so that the answer may be lost.
+// An agent chooses its next secret itself. A repetition with the same secret gets the same answer, in case the first one was
+// lost.
 func TestAgentMakesItsNextSecret(t *testing.T) {
 	t.Parallel()
 	n := withAgents(t)
@@ -66,7 +67,7 @@ func TestAgentMakesItsNextSecret(t *testing.T) {
 	assert.NotEqual(t, before[0].Key, after[0].Key)
 }
 
-// sponsored issues a token and registers an agent as the one whose token it is.
+// sponsored issues a token and registers an agent as the identity of the token.
 func sponsored(t *testing.T, n *node.Node, in bus.NewToken, agent string) (bus.Token, peer.Credential) {
 	t.Helper()
 	in.Actor = "user:test"
@@ -96,7 +97,7 @@ func enrolAs(t *testing.T, n *node.Node, name, by string) (peer.Credential, erro
 	return peer.Credential{URL: m.URL, Agent: m.ID, Name: name, Secret: got.Secret, ExpiresAt: m.ExpiresAt}, nil
 }
 
-// The credential of an agent ends with the tokens of who has registered it, the first one and those that follow.
+// The credential of an agent ends with the tokens of the identity that registered it, the first one and later ones.
 func TestAgentsEndWithTheTokenThatRegisteredThem(t *testing.T) {
 	t.Parallel()
 	n := withAgents(t)
@@ -129,8 +130,8 @@ func TestAgentsEndWithTheTokenThatRegisteredThem(t *testing.T) {
 	assert.Equal(t, http.StatusOK, status, "who has registered it is still there")
 }
 
-// A task that is left over when the token of its requester was revoked registers nobody: without a token its requester would
-// look like an operator.
+// A task that remains when the token of its requester is revoked can register nobody. Without a token, its requester would look
+// like an operator.
 func TestNobodyRegistersAgentsWithoutAToken(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)

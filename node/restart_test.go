@@ -15,7 +15,7 @@ import (
 	"github.com/orch-dev/orch/node"
 )
 
-// Plans of tasks that are open for long: one sleeps, one waits for a person.
+// Plans of tasks that stay open for long: one sleeps, one waits for a person.
 const (
 	sleepingPlan = "orch: v1\nsteps:\n  - {id: nap, wait: {for: 24h}}\n"
 	approvalPlan = "orch: v1\nsteps:\n  - {id: ask, approve: {description: go on}}\n"

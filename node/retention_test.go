@@ -29,7 +29,7 @@ func shelve(t *testing.T, root, shelf string, submitted, ended time.Time) (task 
 	return task, folder
 }
 
-// waitRemoved waits until a folder is gone, from its shelf and from among those that are being removed.
+// waitRemoved waits until a folder is removed, from its shelf and from the folder of removals in progress.
 func waitRemoved(t *testing.T, folder string) {
 	t.Helper()
 	going := filepath.Join(filepath.Dir(filepath.Dir(folder)), "Going", filepath.Base(folder))
@@ -40,7 +40,8 @@ func waitRemoved(t *testing.T, folder string) {
 	}, time.Minute, 10*time.Millisecond)
 }
 
-// A node removes the workspaces of archived tasks when they are old enough, by the state of the task, and the log says which.
+// A node removes the workspaces of archived tasks when their retention has expired, depending on the state of the task. The log
+// records which.
 func TestRetention(t *testing.T) {
 	t.Parallel()
 	cfg, now := config(t), time.Now()
@@ -51,10 +52,10 @@ func TestRetention(t *testing.T) {
 		_, folder := shelve(t, cfg.Root, shelf, now.Add(-40*day), now.Add(-ended))
 		stay = append(stay, folder)
 	}
-	_, backdated := shelve(t, cfg.Root, "Completed", now.Add(-day), now.Add(-31*day)) // a tool has set the time of its folder
+	_, backdated := shelve(t, cfg.Root, "Completed", now.Add(-day), now.Add(-31*day)) // a tool has set the modification time of its folder
 	other := filepath.Join(cfg.Root, "Working", "Archive", "Completed", "mine")
 	require.NoError(t, os.Mkdir(other, 0o700))
-	rest := filepath.Join(cfg.Root, "Working", "Archive", "Going", "TASK_01KE0000000000000000000000") // of a removal that was cut short
+	rest := filepath.Join(cfg.Root, "Working", "Archive", "Going", "TASK_01KE0000000000000000000000") // of an interrupted removal
 	require.NoError(t, os.MkdirAll(rest, 0o700))
 
 	look, err := node.InspectRetention(t.Context(), cfg, now)
@@ -85,8 +86,8 @@ func TestRetention(t *testing.T) {
 	assert.Contains(t, string(text), gone)
 }
 
-// A folder that cannot be removed holds up no other one, and the log does not say that it goes. Programs may have left folders that
-// nobody may write into.
+// A folder that cannot be removed blocks no other one, and is not recorded as removed. Programs may have left folders that are
+// not writable.
 func TestRetentionPassesOverWhatStays(t *testing.T) {
 	t.Parallel()
 	cfg, now := config(t), time.Now()

@@ -13,7 +13,7 @@ import (
 	"github.com/orch-dev/orch/node"
 )
 
-// Who mistypes a method or an input is told what was probably meant, but never of what is not there for them.
+// The error for a mistyped method or input suggests the nearest one, but only among those that the caller may see.
 func TestRPCSaysWhatWasMeant(t *testing.T) {
 	t.Parallel()
 	e := serveRPC(t)
@@ -31,7 +31,7 @@ func TestRPCSaysWhatWasMeant(t *testing.T) {
 	}
 }
 
-// The reason of an error is a name, and what a person is asked stands apart.
+// The reason of an error is a name. The text for people is separate.
 func TestRPCReasonsAreNames(t *testing.T) {
 	t.Parallel()
 	e := serveRPC(t)
@@ -45,7 +45,7 @@ func TestRPCReasonsAreNames(t *testing.T) {
 	assert.Regexp(t, `^APR_`, r.Error.Data["approval"])
 }
 
-// Whoever has registered an agent by a call that it did not wait for gets the secret by orch_result, once.
+// Whoever has registered an agent by a call that it did not wait for gets the secret with orch_result, once.
 func TestRPCRevealsSecretsLater(t *testing.T) {
 	t.Parallel()
 	e := serveRPC(t)

@@ -48,12 +48,12 @@ type failOut struct {
 	Count int `json:"count"`
 }
 
-// failing are tools that end as a test wants.
+// failing returns tools that fail as a test wants.
 func failing() []tools.Tool {
 	spec := func(name string) tools.Spec {
 		return tools.Spec{Name: name, Purpose: "test", Effect: tools.Read, Gate: tools.AnyState, Approval: tools.NoApproval, NoWorkspace: true}
 	}
-	once := spec("test.fail") // a call that changes something is made once
+	once := spec("test.fail") // a call with effects is made once
 	once.Effect, once.Gate = tools.Write, tools.InProgress
 	asks := spec("test.asks")
 	asks.Approval, asks.Gate = tools.Always, tools.InProgress
@@ -126,7 +126,7 @@ type rpcReply struct {
 	} `json:"error"`
 }
 
-// post sends a body as it is.
+// post sends a body unchanged.
 func (e *endpoint) post(token, body string, headers ...string) rpcReply {
 	e.t.Helper()
 	req, err := http.NewRequestWithContext(e.t.Context(), http.MethodPost, e.RPCURL(), strings.NewReader(body))
@@ -371,7 +371,7 @@ func TestRPCRequestID(t *testing.T) {
 	assert.Equal(t, uint64(1), e.Stats().Tool("test.fail").Errors[fault.Conflict], "and the call is counted, by its error")
 }
 
-// An approval that is needed is an error that names it, and the call goes on when it is granted.
+// The error for a missing approval names the approval, and the call continues when it is granted.
 func TestRPCApproval(t *testing.T) {
 	t.Parallel()
 	e := serveRPC(t)
@@ -388,7 +388,7 @@ func TestRPCApproval(t *testing.T) {
 	assert.Equal(t, object{"result": object{"count": 5.0}}, r.Result["output"])
 }
 
-// A call that takes longer than the wait is TIMEOUT with the name of its task, and goes on.
+// A call that takes longer than the wait gets TIMEOUT with the id of its task, and continues.
 func TestRPCWait(t *testing.T) {
 	t.Parallel()
 	e := serveRPC(t)
@@ -403,7 +403,7 @@ func TestRPCWait(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A call that waits until a rate limit ends is no TIMEOUT: the answer says which limit it is, and until when.
+// A call that waits for the end of a rate limit gets no TIMEOUT: the error names the limit and its end.
 func TestRPCWaitForARateLimit(t *testing.T) {
 	t.Parallel()
 	e := serveRPC(t)
@@ -418,7 +418,7 @@ func TestRPCWaitForARateLimit(t *testing.T) {
 	assert.NotEmpty(t, r.Error.Data["task"])
 }
 
-// Notifications get no answer, and their calls are made.
+// Notifications get no answer, but their calls are made.
 func TestRPCNotifications(t *testing.T) {
 	t.Parallel()
 	e := serveRPC(t)
@@ -451,8 +451,8 @@ func TestRPCRateLimit(t *testing.T) {
 	require.Eventually(t, func() bool { return e.post(e.token, body).Error == nil }, time.Minute, 10*time.Millisecond)
 }
 
-// fill lets the operator have as many bytes under way as an identity may: 16 requests of 4 MiB, which the endpoint has let
-// in and whose bodies do not come before release.
+// fill uses up the bytes in flight of the operator: 16 requests of 4 MiB, which the endpoint has admitted and whose bodies do
+// not arrive before release.
 func (e *endpoint) fill() (release func()) {
 	e.t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, ExpectContinueTimeout: time.Minute}}
@@ -485,7 +485,7 @@ func (e *endpoint) fill() (release func()) {
 	}
 }
 
-// Who sees its own tasks alone neither meets nor takes the idempotency keys of others.
+// A client that sees only its own tasks has its own idempotency keys.
 func TestIdempotencyKeysOfIdentities(t *testing.T) {
 	t.Parallel()
 	e := serveRPC(t)

@@ -59,7 +59,7 @@ func (e *endpoint) listen(token, method string, params any) *stream {
 	return s
 }
 
-// next is the next message of the stream; nil at its end.
+// next returns the next message of the stream; nil at its end.
 func (s *stream) next() (m object) {
 	s.t.Helper()
 	select {
@@ -75,7 +75,7 @@ func (s *stream) next() (m object) {
 	}
 }
 
-// event is the next message, which is a notification of an event; it returns its params.
+// event returns the params of the next message, which must be an event notification.
 func (s *stream) event() object {
 	s.t.Helper()
 	m := s.next()
@@ -109,7 +109,7 @@ func (e *endpoint) set(path string, data any) {
 	require.Nil(e.t, r.Error)
 }
 
-// code is the number of the error of a call; 0 for none.
+// code returns the error code of a call; 0 for none.
 func (e *endpoint) code(token, method string, params object) int {
 	e.t.Helper()
 	body, err := json.Marshal(object{"jsonrpc": "2.0", "id": "1", "method": method, "params": params})
@@ -148,7 +148,7 @@ func TestRPCSubscription(t *testing.T) {
 	assert.Equal(t, "last", s.event()["key"])
 }
 
-// Two identities know nothing of each other's subscriptions, and two streams of one of them are apart.
+// Two identities cannot see each other's subscriptions, and two streams of one identity are independent.
 func TestRPCSubscriptionsOfIdentities(t *testing.T) {
 	t.Parallel()
 	e := serveRPC(t)
@@ -171,8 +171,8 @@ func TestRPCSubscriptionsOfIdentities(t *testing.T) {
 		time.Minute, 10*time.Millisecond, "the end of a stream is that of its subscription")
 }
 
-// A call that fails, or that a person has to approve, is answered in the stream, which ends with it. Without a stream, and
-// as a notification, nothing is subscribed.
+// A call that fails, or needs an approval, is answered in the stream, which then ends. Without a stream, and as a notification,
+// there is no subscription.
 func TestRPCSubscriptionsThatAreNone(t *testing.T) {
 	t.Parallel()
 	policy := filepath.Join(t.TempDir(), "policy.yaml")
@@ -202,14 +202,14 @@ func TestRPCSubscriptionsThatAreNone(t *testing.T) {
 	assert.NotNil(t, e.call("system.getTaskQueue", object{"limit": 5}, "Accept", "text/event-stream").Result, "other methods have one answer")
 }
 
-// Whoever listens hears of a call what anybody else does: all of it.
+// A client with a stream gets the same answer to a call as any other client.
 func TestRPCRepliesAreWhole(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, httpapi.Reply{Output: []byte(`1`), Task: "t", Approval: "a", Question: "q", Method: "m"},
 		node.ReplyOf(server.ToolReply{Output: []byte(`1`), Task: "t", Approval: "a", Question: "q", Tool: "m"}))
 }
 
-// A stream ends with the token that it was opened with, and with the node.
+// A stream ends with the token that opened it, and with the node.
 func TestRPCStreamsEnd(t *testing.T) {
 	t.Parallel()
 	e := serveRPC(t)
@@ -225,7 +225,7 @@ func TestRPCStreamsEnd(t *testing.T) {
 	last.ends()
 }
 
-// The database beside the log is the same for the next node that is active on a NATS server.
+// The embedded database is the same for the next active node on a NATS server.
 func TestTheNextNodeHasTheDatabase(t *testing.T) {
 	t.Parallel()
 	natsServer, err := bus.StartServer(t.Context(), bus.ServerConfig{DataDir: filepath.Join(t.TempDir(), "nats"), Durability: bus.Relaxed})

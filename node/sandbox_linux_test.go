@@ -20,7 +20,7 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// attack is a tool that runs a script with all that a call can be given but the network.
+// attack is a tool that runs a script with all permissions that a call can get, except the network.
 func attack() tools.Tool {
 	type in struct {
 		Script string `json:"script"`
@@ -42,7 +42,7 @@ func attack() tools.Tool {
 // ptrace tries to attach to the node and prints the result and the number of the error.
 const ptrace = "python3 -c 'import ctypes; print(ctypes.CDLL(None, use_errno=True).ptrace(16, '$PPID', 0, 0), ctypes.get_errno())'"
 
-// refuses runs a script as a call, and wants it to say that it was refused, and no secret.
+// refuses runs a script in a call, and checks that it was refused and shows no secret.
 func refuses(t *testing.T, n *node.Node, script, refused, secrets string) {
 	t.Helper()
 	plan, err := json.Marshal(map[string]any{
@@ -115,7 +115,7 @@ func TestNoCallReachesTheNode(t *testing.T) {
 	}
 }
 
-// With "off" nothing is confined, and with a wrong word nothing starts.
+// With "off" nothing is confined. With an invalid value the node does not start.
 func TestSandboxIsConfigured(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)

@@ -21,7 +21,7 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// register makes an agent for who asks for it, and returns its credential.
+// register registers an agent for an identity, and returns its credential.
 func register(t *testing.T, n *node.Node, name, by string) peer.Credential {
 	t.Helper()
 	task := events.NewTaskID(time.Now())
@@ -45,7 +45,7 @@ func submitFor(t *testing.T, n *node.Node, who, priority, tool string) events.Ta
 	return reply.ID
 }
 
-// hanging is a tool that tells when a call of it begins, and ends when end is closed, or with its context.
+// hanging is a tool that signals when a call starts. The call ends when end is closed, or with its context.
 func hanging(began chan<- struct{}, end <-chan struct{}) tools.Tool {
 	spec := tools.Spec{Name: "test.holds", Purpose: "test", Effect: tools.Read, Gate: tools.AnyState, Approval: tools.NoApproval, NoWorkspace: true, Timeout: 10 * time.Minute}
 	return tools.Define(spec, func(ctx context.Context, _ *tools.Env, _ failIn) (failOut, error) {
@@ -59,8 +59,8 @@ func hanging(began chan<- struct{}, end <-chan struct{}) tools.Tool {
 	})
 }
 
-// One agent that registers four others, which register more, has no more slots than one: while their calls hang, critical ones too, those
-// of another agent and of an operator go on.
+// One agent that registers four others, which register more, gets no more slots than one. While their calls hang, critical ones
+// too, those of another agent and of an operator continue.
 func TestRegisteringAgentsBringsNoShares(t *testing.T) {
 	t.Parallel()
 	began, end := make(chan struct{}, 100), make(chan struct{})
@@ -93,8 +93,8 @@ func TestRegisteringAgentsBringsNoShares(t *testing.T) {
 	assert.Empty(t, began, "the last one of them has waited")
 }
 
-// The share of an agent is resolved when it is registered: to who stands at the end of the chain. It stays when the agent renews its
-// credential, and when those in between are gone.
+// The share of an agent is resolved when it is registered, to the end of the chain. It stays when the agent renews its
+// credential, and when agents in between are removed.
 func TestShareOfAnAgent(t *testing.T) {
 	t.Parallel()
 	n := withAgents(t)
@@ -120,7 +120,7 @@ func TestShareOfAnAgent(t *testing.T) {
 	}
 }
 
-// The requests of agents that somebody has registered are counted together.
+// The requests of agents count together with those of the identity that registered them.
 func TestRequestsOfRegisteredAgentsAreCountedTogether(t *testing.T) {
 	t.Parallel()
 	n := withAgents(t)

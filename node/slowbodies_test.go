@@ -16,7 +16,7 @@ import (
 	"github.com/orch-dev/orch/node"
 )
 
-// Connections whose bodies never come are closed on every path, whether their token is good or not.
+// Connections whose bodies never arrive are closed on every path, with a valid token or not.
 func TestSlowBodiesAreClosed(t *testing.T) {
 	t.Parallel()
 	e := serveRPC(t, func(c *node.Config) { c.Faces.HTTPLimits = httplimit.Limits{Body: 200 * time.Millisecond} })

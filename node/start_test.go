@@ -21,14 +21,14 @@ func parts() []any {
 	return []any{Node{}, host{}, credentials{}, mailroom{}, agentDesk{}, databaseHost{}, journal{}, chores{}, face{}}
 }
 
-// effects are what a function does with the fields of a node, and which functions of it it calls.
+// effects are the fields of a node that a function reads and writes, and the functions that it calls.
 type effects struct{ reads, writes, calls map[string]bool }
 
 func noEffects() *effects {
 	return &effects{reads: map[string]bool{}, writes: map[string]bool{}, calls: map[string]bool{}}
 }
 
-// stateOf returns the fields of a node that steps set. Fields that are read and written at any time are atomic, and bind nobody.
+// stateOf returns the fields of a node that steps set. Fields that may be accessed at any time are atomic and excluded.
 func stateOf() map[string]bool {
 	state := map[string]bool{}
 	for _, part := range parts() {
@@ -71,7 +71,7 @@ func isPart(receiver ast.Expr) bool {
 	})
 }
 
-// ofPart reports whether an expression is the receiver, or a part that it has.
+// ofPart reports whether an expression is the receiver, or one of its parts.
 func ofPart(x ast.Expr, receiver string) bool {
 	if s, ok := x.(*ast.SelectorExpr); ok && slices.ContainsFunc(parts(), func(p any) bool { return reflect.TypeOf(p).Name() == s.Sel.Name }) {
 		x = s.X
@@ -105,7 +105,7 @@ func effectsOf(body ast.Node, receiver string, state map[string]bool) *effects {
 	return u
 }
 
-// withCalls adds what the functions that a function calls do.
+// withCalls adds the effects of called functions.
 func withCalls(name string, all map[string]*effects, seen map[string]bool, into *effects) *effects {
 	u := all[name]
 	if u == nil || seen[name] {
@@ -126,11 +126,11 @@ func methodOf(s startStep) string {
 	return strings.TrimSuffix(full[strings.LastIndexByte(full, '.')+1:], "-fm")
 }
 
-// Each step comes after those whose results it uses, and says which they are.
+// Each step comes after those whose results it uses, and declares them.
 func TestStepsComeAfterWhatTheyNeed(t *testing.T) {
 	t.Parallel()
 	all := functions(t, stateOf())
-	before := map[string]map[string]bool{} // step → all that it needs, by way of others too
+	before := map[string]map[string]bool{} // step → everything that it needs, also indirectly
 	setBy := map[string][]string{}
 	for _, s := range startSteps() {
 		require.NotContains(t, before, s.name, "two steps have one name")

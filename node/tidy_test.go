@@ -12,7 +12,7 @@ import (
 	"github.com/orch-dev/orch/api"
 )
 
-// What a node that died has not put away, the next one does.
+// The next node shelves what a node that died has not shelved.
 func TestNextNodeTidiesWorkspaces(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)

@@ -141,7 +141,7 @@ func send(t *testing.T, n *node.Node, method, body string, header http.Header) (
 	return r
 }
 
-// during sends a request of a client, lets use read the answer, and returns the session that it names.
+// during sends a request of a client, calls use with the answer, and returns the session id of the answer.
 func during(t *testing.T, n *node.Node, method, body string, header http.Header, use func(status int, stream io.Reader)) string {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, n.FaceURL(), strings.NewReader(body))
@@ -156,7 +156,7 @@ func during(t *testing.T, n *node.Node, method, body string, header http.Header,
 	return answer.Header.Get("Mcp-Session-Id")
 }
 
-// talk opens a session with a token and returns what the node answers to a request, for each of many.
+// talk opens a session with a token and returns the answers to requests.
 func talk(t *testing.T, n *node.Node, secret string, requests ...string) []string {
 	t.Helper()
 	header := http.Header{"Authorization": {"Bearer " + secret}}
@@ -244,7 +244,7 @@ func TestStreamsEndWithTheirToken(t *testing.T) {
 	answer := send(t, n, http.MethodPost, opening, header)
 	require.Equal(t, http.StatusOK, answer.status)
 	header.Set("Mcp-Session-Id", answer.session)
-	header.Set("Authorization", "Bearer\t"+secret) // any space will do
+	header.Set("Authorization", "Bearer\t"+secret) // any white space is valid
 	revoked := func(status int, stream io.Reader) {
 		assert.Equal(t, http.StatusOK, status)
 		_, err = n.Tokens().RevokeToken(t.Context(), bus.RevokeToken{Token: "eye", Actor: "user:ada"})
@@ -263,7 +263,7 @@ func TestStreamsEndWithTheirToken(t *testing.T) {
 	}
 }
 
-// So does the wait for the result of a task.
+// A wait for the result of a task ends too.
 func TestWaitsEndWithTheirToken(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
@@ -281,7 +281,7 @@ func TestWaitsEndWithTheirToken(t *testing.T) {
 	assert.NotContains(t, got.text, `"result"`)
 }
 
-// telling tells when somebody is about to wait for a result.
+// telling signals when somebody is about to wait for a result.
 type telling struct {
 	api.API
 
@@ -298,7 +298,7 @@ func (a telling) Result(ctx context.Context, r api.ResultRequest) (api.ResultRep
 	return a.API.Result(ctx, r)
 }
 
-// revokeOn revokes the token eye once something is told, and returns what came of that.
+// revokeOn revokes the token "eye" after a signal, and returns the error of that.
 func revokeOn(t *testing.T, n *node.Node, told <-chan struct{}) <-chan error {
 	t.Helper()
 	revoked := make(chan error, 1)
@@ -314,7 +314,7 @@ func revokeOn(t *testing.T, n *node.Node, told <-chan struct{}) <-chan error {
 	return revoked
 }
 
-// And a request of bare JSON-RPC that waits.
+// A waiting request of /rpc ends too.
 func TestRequestsOfRPCEndWithTheirToken(t *testing.T) {
 	t.Parallel()
 	waits := make(chan struct{}, 1)
@@ -328,7 +328,7 @@ func TestRequestsOfRPCEndWithTheirToken(t *testing.T) {
 	assert.Equal(t, fault.Cancelled.RPC(), got.Error.Code)
 }
 
-// So does a subscription of a client without a session.
+// A subscription of a client without a session ends too.
 func TestSubscriptionsEndWithTheirToken(t *testing.T) {
 	t.Parallel()
 	n, _ := face(t, config(t))
@@ -363,7 +363,7 @@ func password(t *testing.T, dir string) string {
 	return parts[i+2]
 }
 
-// No tool reads the files of the data directory, whatever name it gives them.
+// No tool can read the files of the data directory, under whatever name.
 func TestToolsDoNotReadTheToken(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
@@ -393,7 +393,7 @@ func TestToolsDoNotReadTheToken(t *testing.T) {
 	assert.Equal(t, data, now)
 }
 
-// A node that uses the MCP servers of others hands what they offer to its faces.
+// A node that uses external MCP servers passes their offers to its faces.
 func TestFacesReachOutsideServers(t *testing.T) {
 	t.Parallel()
 	for name, uses := range map[string]bool{"uses servers": true, "uses none": false} {

@@ -24,8 +24,9 @@ import (
 	"github.com/orch-dev/orch/node"
 )
 
-// Stores of former versions are opened for ever: each is listed, read and replayed as it was when it came here. To add
-// one see scripts/store-fixture; to write what it says: ORCH_UPDATE_GOLDEN=1 go test ./node -run TestFormerStores
+// Stores of earlier versions can be opened forever: each task is listed, read and replayed as it was when the store was added.
+// To add a store see scripts/store-fixture; to update the expected results: ORCH_UPDATE_GOLDEN=1 go test ./node -run
+// TestFormerStores
 func TestFormerStores(t *testing.T) {
 	t.Parallel()
 	stores, err := filepath.Glob(filepath.Join("testdata", "stores", "*.tar.gz"))
@@ -37,7 +38,7 @@ func TestFormerStores(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "data")
 			unpack(t, store, dir)
 			cfg := node.Config{DataDir: dir, Root: t.TempDir(), Worker: node.Worker{Concurrency: -1}, Paused: true}
-			for range 2 { // the second start is on what the first has made of it
+			for range 2 { // the second start uses what the first has changed
 				got := tellStore(t, cfg)
 				golden := strings.TrimSuffix(store, ".tar.gz") + ".golden.json"
 				if os.Getenv("ORCH_UPDATE_GOLDEN") != "" {
@@ -52,7 +53,7 @@ func TestFormerStores(t *testing.T) {
 	}
 }
 
-// told is what a test says of one task of a store.
+// told is the expected description of one task of a store.
 type told struct {
 	ID      events.TaskID    `json:"id"`
 	Name    string           `json:"name"`
@@ -61,7 +62,7 @@ type told struct {
 	Commits []api.CommitView `json:"commits"`
 }
 
-// tellStore starts a node and returns what the tasks of its store were when it came here, one a line.
+// tellStore starts a node and returns the tasks of its store as they were when the store was added, one per line.
 func tellStore(t *testing.T, cfg node.Config) []byte {
 	t.Helper()
 	ctx := t.Context()
@@ -76,7 +77,7 @@ func tellStore(t *testing.T, cfg node.Config) []byte {
 	require.NoError(t, err)
 	var b bytes.Buffer
 	slices.SortFunc(list.Tasks, func(a, b api.Summary) int { return strings.Compare(string(a.ID), string(b.ID)) })
-	came := time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC) // what is younger comes of the clock, such as deadlines
+	came := time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC) // later times depend on the clock, such as deadlines
 	for _, s := range list.Tasks {
 		if s.CreatedAt.After(came) {
 			continue
@@ -188,7 +189,7 @@ func appendNewer(t *testing.T, dataDir string, task events.TaskID) {
 	require.NoError(t, <-done)
 }
 
-// A store that a newer orch has written is refused by who would write, and read by who only reads.
+// A store that a newer orch has written is refused for writing, and can be opened for reading.
 func TestNewerStore(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
