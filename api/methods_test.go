@@ -16,7 +16,7 @@ import (
 
 var capital = regexp.MustCompile(`(.)([A-Z])`)
 
-// The table has a row for each method of the interface, in its order and by its name.
+// The table has a row for each method of the interface, in the same order and with its name.
 func TestTableIsWhole(t *testing.T) {
 	t.Parallel()
 	wanted := map[string]bool{}
@@ -30,7 +30,7 @@ func TestTableIsWhole(t *testing.T) {
 	assert.Empty(t, wanted)
 }
 
-// recorder answers every request with an empty reply, and notes what it was asked.
+// recorder answers every request with an empty reply, and records its method.
 type recorder struct{ asked []string }
 
 func (r *recorder) transport(_ context.Context, c api.Call) error {
@@ -38,7 +38,7 @@ func (r *recorder) transport(_ context.Context, c api.Call) error {
 	return nil
 }
 
-// Each method of a client makes the request of its own row, with its own types, over the wire and in the process.
+// Each method of a client sends the request of its own row, with its own types, over the wire and in the process.
 func TestClientAsksEachMethod(t *testing.T) {
 	t.Parallel()
 	var r recorder
@@ -61,7 +61,7 @@ func TestClientAsksEachMethod(t *testing.T) {
 	assert.Equal(t, names, inside.asked)
 }
 
-// A request that cannot be read reaches nobody.
+// A request that cannot be decoded is not passed to the API.
 func TestUnreadableRequestIsNotMade(t *testing.T) {
 	t.Parallel()
 	var r recorder

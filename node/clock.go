@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// wall returns the clock by which the node sets its own clock at the start.
+// wall returns the clock from which the node sets its own clock at the start.
 func (c Config) wall() func() time.Time {
 	if c.Wall == nil {
 		return time.Now

@@ -49,7 +49,7 @@ type Config struct {
 	Realtime, Firestore firebase.Backend
 	// Extra adds tools to the built-in ones, for benchmarks and tests.
 	Extra []tools.Tool
-	// Wall is the clock by which the node sets its own clock at the start; default time.Now.
+	// Wall is the clock from which the node sets its own clock at the start; default time.Now.
 	Wall func() time.Time
 
 	// broker receives the messages of calls.

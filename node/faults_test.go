@@ -102,7 +102,7 @@ func TestDatabaseThatIsAway(t *testing.T) {
 	assert.InDelta(t, 1, fire["errors"], 0)
 }
 
-// S3-151, S3-158: what GitHub has deleted for good is GONE, and a GitHub that fails, or is not there, is GITHUB_ERROR.
+// S3-151, S3-158: an object that GitHub has deleted permanently is GONE; a GitHub that fails or is unreachable is GITHUB_ERROR.
 func TestRPCErrorsOfGitHub(t *testing.T) {
 	t.Parallel()
 	github := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -124,7 +124,7 @@ func TestRPCErrorsOfGitHub(t *testing.T) {
 	failed(t, read(away, "any"), fault.GithubError, "CONNECTION_ERROR")
 }
 
-// S3-156: who has as many open tasks as one may hears QUOTA_EXCEEDED, until one of them is over.
+// S3-156: an identity at its limit of open tasks gets QUOTA_EXCEEDED until one of them has ended.
 func TestRPCQuota(t *testing.T) {
 	t.Parallel()
 	e := serveRPC(t, func(c *node.Config) { c.Limits.MaxOpenEach = 1 })

@@ -85,7 +85,7 @@ func TestAgentStartsAnew(t *testing.T) {
 	require.Len(t, third, 1)
 	status, answer = beatAs(t, ada, "two", second[0].Ref, third[0].Ref)
 	require.Equal(t, http.StatusOK, status, answer)
-	status, answer = beatAs(t, ada, "three", second[0].Ref) // it goes on with that one
+	status, answer = beatAs(t, ada, "three", second[0].Ref) // it continues with that one
 	require.Equal(t, http.StatusOK, status, answer)
 	assert.NotContains(t, answer, "stop")
 	assert.Equal(t, statemachine.StepInDoubt, stepOf(t, n, write).State)

@@ -18,7 +18,7 @@ import (
 
 const day = 24 * time.Hour
 
-// shelve puts the workspace of a task on a shelf of the archive, as it was at the end of the task.
+// shelve creates the workspace of a task on a shelf of the archive, as at the end of the task.
 func shelve(t *testing.T, root, shelf string, submitted, ended time.Time) (task events.TaskID, folder string) {
 	t.Helper()
 	task = events.NewTaskID(submitted)

@@ -185,7 +185,7 @@ func TestRPCExampleOfTheSpecification(t *testing.T) {
 	}}, r.Result)
 }
 
-// searches and lists say where their page lies.
+// searches and lists contain the position of their page.
 func TestRPCPagination(t *testing.T) {
 	t.Parallel()
 	github := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -61,7 +61,7 @@ func refuses(t *testing.T, n *node.Node, script, refused, secrets string) {
 	}
 }
 
-// No call reads the node's credentials or reaches its port, wherever the data directory lies, so that no
+// No call reads the node's credentials or reaches its port, wherever the data directory is, so that no
 // agent approves itself.
 func TestNoCallReachesTheNode(t *testing.T) {
 	t.Parallel()

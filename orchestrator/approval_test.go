@@ -316,7 +316,7 @@ func TestBarredCalls(t *testing.T) {
 	assert.Equal(t, statemachine.Done, n.result(id).State)
 }
 
-// a tool that runs only while an approval is awaited runs then, and the task goes on afterwards.
+// a tool that runs only while an approval is awaited runs then, and the task continues afterwards.
 func TestCallWhileAwaiting(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}), func(c *orchestrator.Config) {

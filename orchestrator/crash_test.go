@@ -30,7 +30,7 @@ type crash struct {
 	mu      sync.Mutex
 	left    int
 	lose    bool
-	once    bool // fail a single time, then go on
+	once    bool // fail a single time, then work again
 	dead    chan struct{}
 	written int
 }
@@ -205,7 +205,7 @@ func crashPlans() map[string]crashPlan {
 
 // TestCrashAtEveryCommit stops the node at every append of every plan: before it, or after it but before
 // its answer; the worker dies with it, or lives on. After the restart the task ends as if nothing had
-// been, and no call with effects was repeated unless it was reported as in doubt (X-05, I1–I6).
+// happened, and no call with effects was repeated unless it was reported as in doubt (X-05, I1–I6).
 func TestCrashAtEveryCommit(t *testing.T) {
 	t.Parallel()
 	for name, p := range crashPlans() {
@@ -261,7 +261,7 @@ func crashAt(t *testing.T, p crashPlan, left int, lose, survives bool) (commits 
 }
 
 // TestOneFailedAppend lets each append of each plan fail once, or loses its answer, while node, worker
-// and client go on: they ask again, and the task ends as if nothing had been.
+// and client continue: they repeat their requests, and the task ends as if nothing had happened.
 func TestOneFailedAppend(t *testing.T) {
 	t.Parallel()
 	for name, p := range crashPlans() {

@@ -70,7 +70,7 @@ func TestFailureIsAnnounced(t *testing.T) {
 	assert.Empty(t, h.take(t))
 }
 
-// S0-186: blocked until another task is over is no reason to hurry.
+// S0-186: a task that waits for another one is not announced.
 func TestBlockIsAnnounced(t *testing.T) {
 	t.Parallel()
 	var h heard

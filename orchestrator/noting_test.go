@@ -35,7 +35,7 @@ func outlast() {
 	synctest.Wait()
 }
 
-// a call that has begun something elsewhere is handed out again with its note, unannounced, as the same call.
+// a call that has started something elsewhere is dispatched again with its note, unannounced, as the same call.
 func TestNotedCallGoesOn(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))

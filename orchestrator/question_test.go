@@ -59,7 +59,7 @@ func (n *node) answer(id, response string) (api.TaskView, error) {
 	return n.Answer(n.ctx(), api.AnswerRequest{Question: id, Response: json.RawMessage(response), Actor: "user:ada"})
 }
 
-// S2-052, M-1: a call that asks holds no worker, blocks its task for input, and goes on with the answer.
+// S2-052, M-1: a call with a question holds no worker, blocks its task for input, and continues with the answer.
 func TestAnsweredCallGoesOn(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))

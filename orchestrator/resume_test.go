@@ -45,7 +45,7 @@ func (n *node) restores(id events.TaskID) (count int, with []events.Kind) {
 	return count, with
 }
 
-// a paused task gets the state of its checkpoint back and goes on, in one commit; a repeat changes nothing.
+// a paused task is restored from its checkpoint and continues, in one commit; a repetition changes nothing.
 func TestResumeAtACheckpoint(t *testing.T) {
 	t.Parallel()
 	log := memlog.New(memlog.Config{})

@@ -23,12 +23,12 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// fakeDispatcher is a node to whose dispatcher agents speak over NATS, and the dispatcher itself: it hands out the calls that it is given.
+// fakeDispatcher is a node for agents over NATS, and its own dispatcher: it dispatches the calls of the test.
 type fakeDispatcher struct {
 	*bustest.Node
 	tokens *bus.Tokens
 	calls  chan agents.Assignment
-	// asked is told of claims that begin to wait.
+	// asked is signalled when a claim starts to wait.
 	asked chan struct{}
 
 	mu      sync.Mutex
@@ -128,7 +128,7 @@ func (c *fakeDispatcher) told() []string {
 	return append([]string(nil), c.reports...)
 }
 
-// enrol makes an agent and returns its id and its secret.
+// enrol registers an agent and returns its id and its secret.
 func (c *fakeDispatcher) enrol(t *testing.T, name string) (id, secret string) {
 	t.Helper()
 	token, secret := bustest.Issue(t, c.tokens, asAgent(name))
@@ -142,7 +142,7 @@ func asAgent(name string) bus.NewToken {
 	}}
 }
 
-// agentConn is an agent that speaks with a NATS library and nothing of ours.
+// agentConn is an agent that uses a NATS library and no code of this module.
 type agentConn struct {
 	*nats.Conn
 	id      string
@@ -150,7 +150,7 @@ type agentConn struct {
 	closed  chan struct{}
 }
 
-// await returns what comes, or that the channel was closed.
+// await returns the next value, or fails if the channel is closed.
 func await[T any](t *testing.T, from <-chan T) (got T) {
 	t.Helper()
 	select {
@@ -173,7 +173,7 @@ func (c *fakeDispatcher) connect(t *testing.T, id string, login nats.Option) *ag
 	return v
 }
 
-// say sends a request and returns the body of the answer, with the number of the error that it is.
+// say sends a request and returns the body of the answer, with the error code if it is an error.
 func (v *agentConn) say(t *testing.T, name, body string) (answer, code string) {
 	t.Helper()
 	m, err := v.Request("orch.agent."+v.id+"."+name, []byte(body), time.Minute)
@@ -181,11 +181,11 @@ func (v *agentConn) say(t *testing.T, name, body string) (answer, code string) {
 	return string(m.Data), m.Header.Get("Nats-Service-Error-Code")
 }
 
-// Nobody connects as an agent before the node knows agents, and afterwards none but them.
+// Nobody can connect as an agent before the node knows the agents, and afterwards only registered agents can.
 func TestAgentsConnectWithTheirCredentials(t *testing.T) {
 	t.Parallel()
 	c := serveAgents(t)
-	id, secret := c.enrol(t, "worker") // a name that a user of the server has as well
+	id, secret := c.enrol(t, "worker") // a user of the server has the same name
 	_, err := bustest.ConnectPlain(c.Server.Addr(), nats.Token(secret))
 	require.ErrorIs(t, err, nats.ErrAuthorization, "the node is not ready")
 	c.Server.AdmitAgents(c.tokens)
@@ -213,7 +213,7 @@ func TestAgentsConnectWithTheirCredentials(t *testing.T) {
 	}
 }
 
-// An agent speaks as itself and hears what it is answered: nothing else, by no wildcard.
+// An agent can send requests as itself and receive its own answers, and nothing else, also with wildcards.
 func TestAgentsReachNothingElse(t *testing.T) {
 	t.Parallel()
 	c := serveAgents(t)
@@ -242,7 +242,7 @@ func TestAgentsReachNothingElse(t *testing.T) {
 		require.NoError(t, v.Publish(subject, []byte(`{}`)))
 		require.ErrorIs(t, await(t, v.refused), nats.ErrPermissionViolation, "publishing to %s", subject)
 	}
-	// The node would answer anywhere: it does not.
+	// Without the check, the node would answer at any subject.
 	commanded := make(chan struct{}, 1)
 	end, err := rpc.Serve(c.Conn, bus.CommandPrefix, map[string]rpc.Method{
 		"pause": func(context.Context, []byte) ([]byte, error) { commanded <- struct{}{}; return nil, nil },
@@ -254,7 +254,7 @@ func TestAgentsReachNothingElse(t *testing.T) {
 	}
 	require.NoError(t, v.Publish("orch.agent."+ada+".tasks", []byte(`{}`)))
 	require.NoError(t, v.PublishRequest("orch.agent."+ada+".none", "_INBOX."+bob+".x", nil))
-	answer, code := v.say(t, "status", `{}`) // what came before was read by now
+	answer, code := v.say(t, "status", `{}`) // earlier messages have been read by now
 	assert.Contains(t, answer, "ada")
 	assert.Empty(t, code)
 	answer, _ = w.say(t, "status", `{}`)
@@ -266,7 +266,7 @@ func TestAgentsReachNothingElse(t *testing.T) {
 	assert.Empty(t, commanded)
 }
 
-// Requests and answers are those of HTTP; an error says that it is one as the micro services of NATS do.
+// Requests and answers are the same as over HTTP. An error is marked as in the micro services of NATS.
 func TestAgentsSpeakOverNATS(t *testing.T) {
 	t.Parallel()
 	c := serveAgents(t)
@@ -314,7 +314,7 @@ func TestAgentsSpeakOverNATS(t *testing.T) {
 	assert.NotContains(t, m.Header.Get("Nats-Service-Error"), "\n")
 }
 
-// A connection outlives neither the agent nor, for long, the credential; what waits for a call gets none.
+// A connection ends with the agent, and soon after the credential. A waiting claim gets no call then.
 func TestConnectionsOfAgentsEnd(t *testing.T) {
 	t.Parallel()
 	c := serveAgents(t)
@@ -344,8 +344,8 @@ func TestConnectionsOfAgentsEnd(t *testing.T) {
 	require.ErrorIs(t, err, nats.ErrAuthorization)
 }
 
-// The server itself ends a connection with its credential. One whose credential the agent has renewed ends a little
-// later, so that the answer with the new one arrives.
+// The server itself ends a connection when its credential expires. After a renewal, the old connection ends a little later, so
+// that the answer with the new credential arrives.
 func TestConnectionsOfAgentsEndWithTheirCredentials(t *testing.T) {
 	t.Parallel()
 	c := serveAgents(t)
@@ -368,8 +368,8 @@ func TestConnectionsOfAgentsEndWithTheirCredentials(t *testing.T) {
 	await(t, ended)
 }
 
-// connectFor connects with a credential that ends soon, but not before the connection is there: on a slow machine later. What
-// it returns is closed with the connection.
+// connectFor connects with a credential that expires soon, but not before the connection is established. The returned channel
+// is closed with the connection.
 func (c *fakeDispatcher) connectFor(t *testing.T, life time.Duration) <-chan struct{} {
 	t.Helper()
 	for ; ; life *= 2 {
@@ -390,7 +390,7 @@ func (c *fakeDispatcher) connectFor(t *testing.T, life time.Duration) <-chan str
 	}
 }
 
-// A call whose answer found nobody is left to others at once: the agent has gone while it waited.
+// The calls of an undelivered answer are requeued at once: the agent is gone.
 func TestCallsOfAgentsThatAreGoneGoOn(t *testing.T) {
 	t.Parallel()
 	c := serveAgents(t)
@@ -408,7 +408,7 @@ func TestCallsOfAgentsThatAreGoneGoOn(t *testing.T) {
 	assert.Equal(t, []string{"ada lost taken back"}, c.told())
 }
 
-// What agents were given is remembered for as long as the server may say that nobody was there.
+// Delivered calls are remembered while the server may still report them as undelivered.
 func TestAnswersToAgentsAreForgotten(t *testing.T) {
 	t.Parallel()
 	begin := time.Now()
@@ -416,7 +416,7 @@ func TestAnswersToAgentsAreForgotten(t *testing.T) {
 	assert.Len(t, rpc.AnswersKept(make([]time.Time, 5000)), 4096)
 }
 
-// One agent has so many connections and requests at the same time, and no more.
+// The connections and concurrent requests of one agent are limited.
 func TestAgentsAreBounded(t *testing.T) {
 	t.Parallel()
 	c := serveAgents(t)
@@ -454,7 +454,7 @@ func TestAgentsAreBounded(t *testing.T) {
 	assert.Empty(t, code, "the others are served: %s", answer)
 }
 
-// The server may be started anew in its place: agents find the way to it, and nobody else does.
+// The server may be restarted: agents can connect again, and nobody else can.
 func TestAgentsOutliveTheServer(t *testing.T) {
 	t.Parallel()
 	c := serveAgents(t)

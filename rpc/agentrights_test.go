@@ -17,7 +17,7 @@ import (
 	"github.com/orch-dev/orch/rpc"
 )
 
-// A worker cannot make the node say something with the node's own rights either.
+// A worker cannot make the node publish messages with the node's own permissions.
 func TestAnswersGoToInboxesAlone(t *testing.T) {
 	t.Parallel()
 	n := bustest.NewNode(t, bus.ServerConfig{})
@@ -41,7 +41,7 @@ func TestAnswersGoToInboxesAlone(t *testing.T) {
 	heard, err := listener.SubscribeSync(agent + ".>")
 	require.NoError(t, err)
 	require.NoError(t, listener.Flush())
-	require.NoError(t, nc.PublishRequest(bus.WorkPrefix+".do", agent+".1", nil)) // what an agent waits for may be guessed
+	require.NoError(t, nc.PublishRequest(bus.WorkPrefix+".do", agent+".1", nil)) // the inbox of an agent may be guessed
 	_, err = nc.Request(bus.WorkPrefix+".do", nil, time.Minute)
 	require.NoError(t, err)
 	require.NoError(t, rpc.Call(t.Context(), n.Conn, bus.WorkPrefix+".do", struct{}{}, nil))
@@ -53,7 +53,7 @@ func TestAnswersGoToInboxesAlone(t *testing.T) {
 	assert.Zero(t, queued)
 }
 
-// At a server of others its own users say who speaks, with the permissions that docs/reference/agents.md names.
+// On an external server, its own users act as agents, with the permissions that docs/reference/agents.md names.
 func TestAgentsAtAnExternalServer(t *testing.T) {
 	t.Parallel()
 	c := serveAgents(t)

@@ -21,7 +21,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// batchOwner answers submissions by their names and counts the messages they come in.
+// batchOwner answers submissions by their names, and counts the messages that contain them.
 type batchOwner struct {
 	messages atomic.Int64
 	entered  chan struct{}
@@ -89,8 +89,8 @@ func TestRequestsShareMessages(t *testing.T) {
 	submit(requests) // and alone again
 }
 
-// A request that is too large for any message does not take those down that it could have gone with, and
-// one that is just small enough is not refused for their sake.
+// A request that is too large for any message does not fail the requests that it could have been batched with. One that is just
+// small enough is not refused because of them.
 func TestTooLargeRequestFailsAlone(t *testing.T) {
 	t.Parallel()
 	const trips = 4
@@ -144,7 +144,7 @@ func (miscountingOwner) ReportThen(_ context.Context, o work.Outcome, done func(
 	}
 }
 
-// An outcome that cannot be taken does not take the node down, nor the outcomes that came with it.
+// An outcome that causes a panic does not end the node, and the other outcomes are recorded.
 func TestPanicOfOneOutcome(t *testing.T) {
 	t.Parallel()
 	n := bustest.NewNode(t, bus.ServerConfig{})

@@ -6,7 +6,7 @@ import (
 	"github.com/orch-dev/orch/agents"
 )
 
-// AnswersKept returns the numbers of the answers with calls that are remembered after some at these times.
+// AnswersKept returns the numbers of the answers with calls that are remembered after answers at the given times.
 func AnswersKept(at []time.Time) (numbers []uint64) {
 	s := &agentServer{deliveries: map[uint64]pendingDelivery{}, first: 1}
 	for _, t := range at {

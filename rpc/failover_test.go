@@ -18,7 +18,7 @@ import (
 	"github.com/orch-dev/orch/rpc"
 )
 
-// dialOutside connects to the server of a node as if that were one of others.
+// dialOutside connects to the server of a node as if it were an external server.
 func dialOutside(t *testing.T, n *bustest.Node) *bus.Conn {
 	t.Helper()
 	c, err := bus.Dial(t.Context(), bus.DialConfig{URL: n.Server.Addr(), User: bus.OperatorUser, Password: bustest.Passwords(t, n.Config.DataDir)[bus.OperatorUser]})
@@ -27,7 +27,7 @@ func dialOutside(t *testing.T, n *bustest.Node) *bus.Conn {
 	return c
 }
 
-// A request is asked again when its node has gone and that is harmless.
+// A request is repeated if its node is gone and that is harmless.
 func TestRequestsAreAskedAgain(t *testing.T) {
 	t.Parallel()
 	n := bustest.NewNode(t, bus.ServerConfig{})
@@ -60,7 +60,7 @@ func TestRequestsAreAskedAgain(t *testing.T) {
 	}
 }
 
-// A tunnel is dialled again when nobody knows whether the node that has gone has taken it.
+// A tunnel is dialled again if it is not known whether the lost node has accepted it.
 func TestTunnelsAreDialledAgain(t *testing.T) {
 	t.Parallel()
 	n := bustest.NewNode(t, bus.ServerConfig{})
@@ -83,16 +83,16 @@ func TestTunnelsAreDialledAgain(t *testing.T) {
 	assert.Equal(t, 2, asked)
 }
 
-// submitOwner answers batches of submissions, in turn, and keeps what it was asked.
+// submitOwner answers batches of submissions, in turn, and records them.
 type submitOwner struct {
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	asked  [][]api.SubmitRequest
 	answer func(times int, task api.SubmitRequest) error
-	// gone is called from the second request on, which then fails as a whole; nil for no such failure.
+	// gone is called from the second request on, which then fails as a whole; nil for no failure.
 	gone func()
 }
 
-// serve serves submissions and returns a remote for them, at a server of others.
+// serve serves submissions and returns a remote for them, on an external server.
 func (o *submitOwner) serve(t *testing.T) *rpc.Remote {
 	t.Helper()
 	n := bustest.NewNode(t, bus.ServerConfig{})
@@ -120,7 +120,7 @@ func (o *submitOwner) submit(_ context.Context, in api.SubmitBatchRequest) (repl
 	return reply, nil
 }
 
-// requests returns what was asked since it was last called.
+// requests returns the requests since the last call.
 func (o *submitOwner) requests() [][]api.SubmitRequest {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -129,7 +129,7 @@ func (o *submitOwner) requests() [][]api.SubmitRequest {
 	return asked
 }
 
-// refuseTwice refuses some tasks by their names, as a node does that ends, and knows them after the second time.
+// refuseTwice refuses some tasks by their names, like a node that ends, and accepts them after the second time.
 func refuseTwice(times int, task api.SubmitRequest) error {
 	reasons := map[string]string{"doubt": bus.OutcomeUnknown, "fenced": bus.Fenced, "full": "FULL"}
 	if reasons[task.Name] == "" || times > 2 {
@@ -145,7 +145,7 @@ func named(names ...string) (tasks []api.SubmitRequest) {
 	return tasks
 }
 
-// The tasks of a batch of which nobody knows what became are submitted again, alone and with the ids that they had.
+// The tasks of a batch with an unknown result are submitted again, without the others and with the same ids.
 func TestTasksOfABatchAreSubmittedAgain(t *testing.T) {
 	t.Parallel()
 	owner := &submitOwner{answer: refuseTwice}
@@ -162,7 +162,7 @@ func TestTasksOfABatchAreSubmittedAgain(t *testing.T) {
 	assert.Equal(t, "FULL", reply.Tasks[2].Error.Reason, "what was not taken for another reason")
 }
 
-// A submission that may share its message with others is made again as well.
+// A single submission, which may share its message with others, is repeated as well.
 func TestSubmissionIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	owner := &submitOwner{answer: refuseTwice}
@@ -173,7 +173,7 @@ func TestSubmissionIsMadeAgain(t *testing.T) {
 	assert.Equal(t, asked[0][0].ID, reply.ID)
 }
 
-// When no node knows in time what became of a task of a batch, that is the answer for this one, and the others keep theirs.
+// If the result of a task of a batch stays unknown, that is the answer for this task only.
 func TestBatchWhoseNodeStaysAway(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())
@@ -188,7 +188,7 @@ func TestBatchWhoseNodeStaysAway(t *testing.T) {
 	assert.Equal(t, bus.OutcomeUnknown, reply.Tasks[1].Error.Reason)
 }
 
-// A request that finds no node waits for one.
+// A request waits if there is no node.
 func TestRequestsWaitForANode(t *testing.T) {
 	t.Parallel()
 	n := bustest.NewNode(t, bus.ServerConfig{})
@@ -206,7 +206,7 @@ func TestRequestsWaitForANode(t *testing.T) {
 	require.NoError(t, end.Close(t.Context()))
 }
 
-// What becomes of a request in the midst of which its endpoint ends: only what may have been done is in doubt.
+// The error of a request whose endpoint closes meanwhile: only a request that may have been executed is in doubt.
 func TestRequestsThatTheEndCutsShort(t *testing.T) {
 	t.Parallel()
 	n := bustest.NewNode(t, bus.ServerConfig{})
@@ -248,7 +248,7 @@ func TestRequestsThatTheEndCutsShort(t *testing.T) {
 	}
 }
 
-// Where everyone answers, a node that stands still keeps no request to itself.
+// With Everyone, a stalled node does not keep requests from the others.
 func TestEveryoneAnswers(t *testing.T) {
 	t.Parallel()
 	n := bustest.NewNode(t, bus.ServerConfig{})
@@ -261,7 +261,7 @@ func TestEveryoneAnswers(t *testing.T) {
 	require.NoError(t, err)
 	defer nc.Close()
 	for range 8 {
-		_, err = nc.QueueSubscribe("orch.nodes.*", "orch", func(*nats.Msg) {}) // stands still
+		_, err = nc.QueueSubscribe("orch.nodes.*", "orch", func(*nats.Msg) {}) // stalled
 		require.NoError(t, err)
 	}
 	require.NoError(t, nc.Flush())

@@ -12,7 +12,7 @@ import (
 	"github.com/orch-dev/orch/rpc"
 )
 
-// flakyBroker does not answer for a while.
+// flakyBroker is unavailable for a while.
 type flakyBroker struct {
 	messages.Broker[string]
 

@@ -139,7 +139,7 @@ func TestCallerGivesUp(t *testing.T) {
 	err := rpc.Call(ctx, c, bus.CommandPrefix+".wait", struct{}{}, nil)
 	assert.Equal(t, fault.Timeout, fault.CodeOf(err))
 	<-entered
-	<-gone // the method's context ends with the caller's patience
+	<-gone // the method's context ends with the caller's timeout
 
 	answer := make(chan error, 1)
 	go func() {
@@ -152,7 +152,7 @@ func TestCallerGivesUp(t *testing.T) {
 	assert.Equal(t, fault.Unavailable, fault.CodeOf(<-answer), "the caller may ask the next node")
 }
 
-// A node that stops ends what only waits at once, and lets the rest end by itself.
+// A stopping node ends waiting requests at once, and lets the others end by themselves.
 func TestCloseEndsWaits(t *testing.T) {
 	t.Parallel()
 	n := bustest.NewNode(t, bus.ServerConfig{})
@@ -213,7 +213,7 @@ func TestLostConnectionEndsCalls(t *testing.T) {
 	assert.Equal(t, fault.Unavailable, fault.CodeOf(<-answer))
 }
 
-// The address that a killed node has left may be that of another node by now, which is no node of the directory.
+// The address that a killed node has left may now belong to another node, which does not use this directory.
 func TestAddressThatWasLeft(t *testing.T) {
 	t.Parallel()
 	mine, other := bustest.NewNode(t, bus.ServerConfig{}), bustest.NewNode(t, bus.ServerConfig{})

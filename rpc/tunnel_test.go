@@ -18,7 +18,7 @@ import (
 	"github.com/orch-dev/orch/rpc"
 )
 
-// tunnelled returns a client of a server that is reached through tunnels.
+// tunnelled returns an HTTP client for a server behind tunnels.
 func tunnelled(t *testing.T, n *bustest.Node, handler http.Handler) *http.Client {
 	t.Helper()
 	listener, err := rpc.ListenTunnel(n.Conn, "orch.tunnel", 16)
@@ -35,7 +35,7 @@ func tunnelled(t *testing.T, n *bustest.Node, handler http.Handler) *http.Client
 	}}}
 }
 
-// HTTP goes through a tunnel in both directions, whatever its size.
+// HTTP works through a tunnel in both directions, for any size.
 func TestTunnel(t *testing.T) {
 	t.Parallel()
 	n := bustest.NewNode(t, bus.ServerConfig{})
@@ -51,7 +51,7 @@ func TestTunnel(t *testing.T) {
 	}
 }
 
-// A stream arrives as it is written, and ends on one side when it does on the other.
+// A stream arrives while it is written, and ends on one side when it ends on the other.
 func TestTunnelOfAStream(t *testing.T) {
 	t.Parallel()
 	n := bustest.NewNode(t, bus.ServerConfig{})
@@ -81,7 +81,7 @@ func TestTunnelOfAStream(t *testing.T) {
 	}
 }
 
-// Nobody dials on behalf of a subject where others listen.
+// Nobody can dial a subject at which others listen.
 func TestTunnelAnswersInboxesAlone(t *testing.T) {
 	t.Parallel()
 	n := bustest.NewNode(t, bus.ServerConfig{})
@@ -95,7 +95,7 @@ func TestTunnelAnswersInboxesAlone(t *testing.T) {
 	assert.Empty(t, handled)
 }
 
-// One tunnel too many is refused, and there is room again when another has ended.
+// A tunnel above the limit is refused. There is room again when another one has ended.
 func TestTunnelsAreBounded(t *testing.T) {
 	t.Parallel()
 	n := bustest.NewNode(t, bus.ServerConfig{})

@@ -18,7 +18,7 @@ import (
 	"github.com/orch-dev/orch/worker"
 )
 
-// asker is a tool with a workspace that asks for what the arguments say, and returns the answer when it is there.
+// asker returns a tool with a workspace that asks the given questions, and returns the answers when it has them.
 func asker(asked ...tools.Question) tools.Tool {
 	s := spec("ASK", tools.Write)
 	s.NoWorkspace = false
@@ -31,7 +31,7 @@ func asker(asked ...tools.Question) tools.Tool {
 	})
 }
 
-// A call that asks ends without result and error, without secrets, and is made again with the answers.
+// A call with questions ends without result and error, without secrets, and is made again with the answers.
 func TestAskingCall(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, worker.Config{}, asker(
@@ -59,7 +59,7 @@ func TestAskingCall(t *testing.T) {
 	assert.JSONEq(t, `{"text":"{\"action\":\"accept\"}"}`, string(o.Output))
 }
 
-// Questions that nobody could answer are the error of the call.
+// Questions that nobody could answer are errors of the call.
 func TestWrongQuestions(t *testing.T) {
 	t.Parallel()
 	good := tools.Question{Key: "k", Kind: events.Sampling}

@@ -14,7 +14,7 @@ import (
 	"github.com/orch-dev/orch/worker"
 )
 
-// noop costs nothing, so that only the worker is measured.
+// noop is a tool that does nothing, so that only the worker is measured.
 type noop struct{ spec tools.Spec }
 
 func (n noop) Spec() tools.Spec           { return n.spec }
@@ -26,7 +26,7 @@ func (noop) Call(context.Context, *tools.Env, json.RawMessage) (json.RawMessage,
 	return json.RawMessage(`{}`), nil
 }
 
-// fastOwner hands out b.N calls as fast as they are asked for.
+// fastOwner dispatches b.N calls as fast as they are requested.
 type fastOwner struct {
 	left  int
 	next  int

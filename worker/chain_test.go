@@ -19,7 +19,7 @@ import (
 	"github.com/orch-dev/orch/worker"
 )
 
-// secret looks like a credential and is none.
+// secret looks like a credential but is none.
 const secret = "ghp_" + "Zq81nVx0Lm52KdRt93WsYb64HcPe07UfGj2T"
 
 type pathIn struct {
@@ -27,7 +27,7 @@ type pathIn struct {
 	Mode     string `json:"mode,omitempty" enum:"new,old" default:"new"`
 }
 
-// touchTool makes the file that it is given.
+// touchTool returns a tool that creates the file in its arguments.
 func touchTool(t *testing.T) tools.Tool {
 	t.Helper()
 	s := spec("TOUCH", tools.Write)
@@ -115,7 +115,7 @@ func TestPermittedCall(t *testing.T) {
 	assert.Equal(t, "# Progress of "+string(task)+" demo\n\n- [2026-11-21T12:00:00.123Z] a TOUCH 0s ok\n", string(notes))
 }
 
-// A call without effects is announced when the owner asks for it.
+// A call without effects is announced if the owner requires it.
 func TestAnnouncedRead(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, worker.Config{Name: "w1"}, echoTool())
@@ -127,8 +127,8 @@ func TestAnnouncedRead(t *testing.T) {
 	assert.Equal(t, []work.Started{{Ref: c.Ref, Worker: "w1", Effect: "read", Timeout: work.DefaultTimeout}}, b.owner.starts)
 }
 
-// What is announced is the effect of this very call: a GET of a tool that can write is none, unless the plan
-// declares one.
+// The effect of this particular call determines whether it is announced: a GET of a tool that can write is not, unless the plan
+// declares an effect.
 func TestAnnouncedByIntent(t *testing.T) {
 	t.Parallel()
 	contract := spec("EITHER", tools.Write)
@@ -200,7 +200,7 @@ func TestStartDecides(t *testing.T) {
 	}
 }
 
-// The plan may call a tool stricter than it is; then the start is announced as well.
+// The plan may declare a stricter effect than the tool. Then the start is announced as well.
 func TestStricterEffectOfThePlanCounts(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, worker.Config{}, echoTool())
@@ -211,7 +211,7 @@ func TestStricterEffectOfThePlanCounts(t *testing.T) {
 	assert.Equal(t, 1, starts)
 }
 
-// S3-144: a panic is a generic error, its details only stand in the log, and the worker lives.
+// S3-144: a panic is a generic error, its details are only logged, and the worker survives.
 func TestPanicIsIsolated(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, worker.Config{}, echoTool(), readTool("PANIC", func(context.Context, *tools.Env) (string, error) {
@@ -272,7 +272,7 @@ func TestOutputIsChecked(t *testing.T) {
 	}
 }
 
-// rawTool returns bytes as they are, like a tool of an outside server may.
+// rawTool returns bytes unchanged, as a tool of an external server may.
 type rawTool struct {
 	tools.Tool
 	output string
@@ -313,8 +313,8 @@ func TestSecretsAreTakenOut(t *testing.T) {
 	}
 }
 
-// Large state data of a checkpoint, and such that looks like a reference, goes beside the fact, so that
-// every outcome can be written as a message.
+// Large state data of a checkpoint, and data that looks like a reference, is sent beside the fact, so that every outcome fits
+// into a message.
 func TestLargeFactsAreSetAside(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -346,7 +346,7 @@ func TestLargeFactsAreSetAside(t *testing.T) {
 	}
 }
 
-// Facts come in the order of their recording, and only from calls that succeed.
+// Facts are reported in the order in which they were recorded, and only by calls that succeed.
 func TestFacts(t *testing.T) {
 	t.Parallel()
 	record := func(env *tools.Env) {

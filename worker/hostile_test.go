@@ -19,7 +19,7 @@ import (
 	"github.com/orch-dev/orch/worker"
 )
 
-// contents maps every file and link outside of the workspaces to what it holds.
+// contents maps every file and link outside the workspaces to its content.
 func contents(t *testing.T, root string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -44,8 +44,8 @@ func contents(t *testing.T, root string) map[string]string {
 	return all
 }
 
-// hostilePaths name places outside of the workspace of the task, as somebody writes them who wants to get there
-// without being asked. ROOT and WS are replaced.
+// hostilePaths returns paths outside the workspace of the task, in the forms that an attacker would use to avoid an approval.
+// ROOT and WS are replaced.
 func hostilePaths() []string {
 	return []string{
 		"ROOT/x", "ROOT/./x", "ROOT//x", "ROOT/sub/../x", "WS/../../../x", "WS/../../x", "WS/../x/../../../x", "WS/workspace/../../../../x",
@@ -58,7 +58,7 @@ func hostilePaths() []string {
 	}
 }
 
-// Nothing that writes gets outside of the workspace, or at what is protected, without being asked or refused.
+// No writing tool reaches anything outside the workspace, or anything protected, without an approval.
 func TestHostilePaths(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, worker.Config{}, builtin.All(builtin.Config{})...)
@@ -101,7 +101,7 @@ func TestHostilePaths(t *testing.T) {
 	assert.NoDirExists(t, b.working("workspace", "sub", ".Git"))
 }
 
-// A link that is turned around after the call was judged takes it nowhere else.
+// A link that is changed after the call was checked does not lead it elsewhere.
 func TestTurnedLink(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, worker.Config{}, builtin.All(builtin.Config{})...)
@@ -133,8 +133,8 @@ func TestTurnedLink(t *testing.T) {
 	}
 }
 
-// A grant is for its call alone: other arguments, another tool and another form of the same arguments ask again or
-// mean the same.
+// A grant is for its call only. Other arguments or another tool need another approval; another form of the same arguments does
+// not.
 func TestHostileGrants(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, worker.Config{}, builtin.All(builtin.Config{})...)

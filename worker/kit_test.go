@@ -30,12 +30,12 @@ type text struct {
 	Text string `json:"text"`
 }
 
-// spec is a tool that any state allows and that touches no files.
+// spec returns the spec of a tool that is allowed in every state and touches no files.
 func spec(name string, effect tools.Effect) tools.Spec {
 	return tools.Spec{Name: name, Purpose: "test", Effect: effect, Gate: tools.AnyState, Approval: tools.NoApproval, NoWorkspace: true}
 }
 
-// readTool is a tool without arguments and effects.
+// readTool returns a tool without arguments and effects.
 func readTool(name string, do func(ctx context.Context, env *tools.Env) (string, error)) tools.Tool {
 	return tools.Define(spec(name, tools.Read), func(ctx context.Context, env *tools.Env, _ none) (text, error) {
 		out, err := do(ctx, env)
@@ -43,7 +43,7 @@ func readTool(name string, do func(ctx context.Context, env *tools.Env) (string,
 	})
 }
 
-// waitTool runs until its context ends and says when it began.
+// waitTool returns a tool that runs until its context ends, and a channel that signals its start.
 func waitTool(name string) (tool tools.Tool, began chan struct{}) {
 	began = make(chan struct{}, 16)
 	return readTool(name, func(ctx context.Context, _ *tools.Env) (string, error) {
@@ -59,7 +59,7 @@ func echoTool() tools.Tool {
 	})
 }
 
-// bench is a worker with all that it needs.
+// bench is a worker with its dependencies.
 type bench struct {
 	*worker.Worker
 	owner *owner
@@ -102,7 +102,7 @@ func (b *bench) run(t *testing.T) (stop func()) {
 	}
 }
 
-// give hands calls of the tool to the worker, as steps "a", "b", …
+// give dispatches calls of the tool to the worker, as steps "a", "b", …
 func (b *bench) give(tool string, n int) []work.Call {
 	calls := make([]work.Call, n)
 	for i := range calls {
@@ -120,20 +120,20 @@ func call(tool, args string) work.Call {
 	}
 }
 
-// advance lets time pass in a bubble and everything happen that is due.
+// advance lets time pass in a bubble, and waits for everything that becomes due.
 func advance(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
 }
 
-// noneReported waits until nothing moves any more and checks that no outcome came.
+// noneReported waits until nothing moves any more, and checks that no outcome was reported.
 func (b *bench) noneReported(t *testing.T) {
 	t.Helper()
 	synctest.Wait()
 	require.Empty(t, b.owner.outcomes)
 }
 
-// withOwner returns a second worker on the same root that talks to another owner.
+// withOwner returns a second worker on the same root with another owner.
 func (b *bench) withOwner(t *testing.T, o work.Owner, all ...tools.Tool) *worker.Worker {
 	t.Helper()
 	catalogue, err := tools.New(all...)

@@ -72,8 +72,7 @@ func TestProgressIsThrottled(t *testing.T) {
 	})
 }
 
-// Each progress that lasts for 25 ms is told by then, and that of the others is not; the last one before the
-// outcome, however soon that comes.
+// A progress that lasts for 25 ms is sent by then, and a shorter one is not. The last one before the outcome is always sent.
 func TestProgressIsPrompt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -115,7 +114,7 @@ func TestProgressIsPrompt(t *testing.T) {
 	})
 }
 
-// What the owner says to stop is ended at once, and the owner hears that it has ended.
+// A call that the owner wants to stop is ended at once, and its end is reported.
 func TestStoppedCallsAreReportedAsLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -138,7 +137,7 @@ func TestStoppedCallsAreReportedAsLost(t *testing.T) {
 	})
 }
 
-// Calls outlive an owner that is away; the log says so once.
+// Calls survive an outage of the owner, which is logged once.
 func TestLostHeartbeatsAreLoggedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

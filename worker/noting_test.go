@@ -20,7 +20,7 @@ import (
 	"github.com/orch-dev/orch/worker"
 )
 
-// starter is a tool with effects that begins something elsewhere, and returns its note when it has one.
+// starter returns a tool with effects that starts something elsewhere. It returns its note once it has one.
 func starter(effect tools.Effect, first error) tools.Tool {
 	s := spec("START", effect)
 	s.NoWorkspace = false
@@ -33,7 +33,7 @@ func starter(effect tools.Effect, first error) tools.Tool {
 	})
 }
 
-// noting hands over calls that are write by contract.
+// noting returns a call of a tool that writes.
 func noting(note string) work.Call {
 	c := call("START", "{}")
 	c.Effect = "write"
@@ -43,7 +43,7 @@ func noting(note string) work.Call {
 	return c
 }
 
-// A call that goes on elsewhere ends without result and error, without secrets, and is made again with its note.
+// A call that continues elsewhere ends without result and error, without secrets, and is made again with its note.
 func TestNotedCall(t *testing.T) {
 	t.Parallel()
 	for _, effect := range []tools.Effect{tools.Write, tools.Destructive, tools.Read} {
@@ -75,7 +75,7 @@ func TestNotedCall(t *testing.T) {
 	}
 }
 
-// Questions and a note come together.
+// Questions and a note are reported together.
 func TestAskingWithANote(t *testing.T) {
 	t.Parallel()
 	q := tools.Question{Key: "who", Kind: events.Roots}
@@ -86,7 +86,7 @@ func TestAskingWithANote(t *testing.T) {
 	assert.NotContains(t, string(o.Note), secret)
 }
 
-// A note that cannot be kept is the error of its call.
+// A note that cannot be stored is the error of its call.
 func TestWrongNote(t *testing.T) {
 	t.Parallel()
 	large := json.RawMessage(`"` + strings.Repeat("x", tools.MaxNote-2) + `"`)
@@ -109,8 +109,7 @@ func TestWrongNote(t *testing.T) {
 	assert.Nil(t, o.Error)
 }
 
-// A note outlives the end of its call by time or by the stop of the worker: without it, what was begun
-// elsewhere would be lost.
+// A note survives the timeout of its call or the stop of the worker: without it, what was started elsewhere would be lost.
 func TestNoteOutlivesTheEnd(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]struct {

@@ -9,7 +9,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// owner hands out the calls that a test gives it and keeps what the worker says.
+// owner dispatches the calls of a test and records what the worker reports.
 type owner struct {
 	calls    chan []work.Call
 	cancels  chan []work.Ref
@@ -121,7 +121,7 @@ func (o *owner) lastBeat() work.Heartbeat {
 
 func unavailable() error { return fault.New(fault.Unavailable, "the owner is away") }
 
-// lateOwner hands work out although the poll was broken off, as one does that had decided before.
+// lateOwner dispatches calls although the poll was aborted, like an owner that had decided before.
 type lateOwner struct{ *owner }
 
 func (o *lateOwner) Poll(ctx context.Context, p work.Poll) (work.Batch, error) {

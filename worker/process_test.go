@@ -18,7 +18,7 @@ import (
 	"github.com/orch-dev/orch/worker"
 )
 
-// lines sends what is written to it.
+// lines is a writer that sends what is written to it.
 type lines chan string
 
 func (l lines) Write(p []byte) (int, error) {
@@ -53,7 +53,7 @@ func TestCancelEndsProcesses(t *testing.T) {
 	stop()
 }
 
-// runs reports whether the process lives; one that only waits to be collected (state Z) does not.
+// runs reports whether the process runs; a zombie (state Z) does not.
 func runs(t *testing.T, pid string) bool {
 	t.Helper()
 	_, err := strconv.Atoi(pid)

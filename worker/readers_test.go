@@ -16,7 +16,7 @@ import (
 	"github.com/orch-dev/orch/worker"
 )
 
-// secretFiles are files of the workspace and, for each, the parts of it that no reader may return.
+// secretFiles returns files of the workspace, each with the parts that no reader may return.
 func secretFiles() map[string]struct {
 	text   string
 	hidden []string
@@ -35,7 +35,7 @@ func secretFiles() map[string]struct {
 	}
 }
 
-// Whatever a secret is that nobody may write, nobody reads it either, by whichever tool.
+// A secret that nobody may write cannot be read either, with any tool.
 func TestReadersShowNoSecrets(t *testing.T) {
 	t.Parallel()
 	runner, err := proc.New(proc.Config{})

@@ -33,7 +33,7 @@ func TestRunExecutesAndReports(t *testing.T) {
 	})
 }
 
-// The same attempt, handed out twice, runs once.
+// An attempt that is dispatched twice runs once.
 func TestRepeatedCallRunsOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -52,7 +52,7 @@ func TestRepeatedCallRunsOnce(t *testing.T) {
 	})
 }
 
-// A full worker still hears of cancellations, and asks for work as soon as a slot is free.
+// A full worker still receives cancellations, and polls for calls as soon as a slot is free.
 func TestCancelReachesAFullWorker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -138,8 +138,8 @@ func hangTool(name string, release <-chan struct{}) tools.Tool {
 	})
 }
 
-// A tool that ignores its context is given up after the grace. When it holds half of the slots, its calls
-// fail at once, and the other tools go on.
+// A tool that ignores its context is abandoned after the grace period. If it holds half of the slots, its further calls fail at
+// once, and other tools continue.
 func TestToolsThatIgnoreTheEndAreAbandoned(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -173,7 +173,7 @@ func TestToolsThatIgnoreTheEndAreAbandoned(t *testing.T) {
 	})
 }
 
-// A worker all of whose slots are held by tools that ignore their end says so and ends.
+// A worker whose slots are all held by abandoned tools reports that and ends.
 func TestWorkerEndsWhenNothingCanRunAnyMore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -206,7 +206,7 @@ func TestToolThatEndsItsGoroutine(t *testing.T) {
 	assert.Equal(t, "tool_error", out.Class)
 }
 
-// The stop is soft at first: what runs may end.
+// The stop is soft at first: running calls may end.
 func TestDrainLetsCallsEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -232,7 +232,7 @@ func TestDrainLetsCallsEnd(t *testing.T) {
 	})
 }
 
-// Then it is hard: what still runs is cancelled and reported as a shutdown, also when it hangs.
+// Then it is hard: running calls are cancelled and reported as a shutdown, even if they hang.
 func TestHardStopReportsShutdown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -260,7 +260,7 @@ func TestHardStopReportsShutdown(t *testing.T) {
 	})
 }
 
-// Work that comes together with the stop is given back and nothing of it is done.
+// Calls that arrive together with the stop are returned unexecuted.
 func TestWorkThatComesWithTheStopIsGivenBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -278,7 +278,7 @@ func TestWorkThatComesWithTheStopIsGivenBack(t *testing.T) {
 	})
 }
 
-// An outcome is reported until the owner is back.
+// An outcome is reported until the owner is available again.
 func TestReportOutlastsAnOwnerThatIsAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -300,8 +300,8 @@ func TestReportOutlastsAnOwnerThatIsAway(t *testing.T) {
 	})
 }
 
-// A report that comes too late is not repeated; one that the owner refuses for another reason is replaced
-// once by that reason.
+// A report that is too late is not repeated. If the owner refuses it for another reason, the worker reports that reason
+// instead, once.
 func TestRefusedReportsEnd(t *testing.T) {
 	t.Parallel()
 	for refusal, want := range map[error]int{fault.New(fault.Conflict, "too late"): 1, fault.New(fault.ValidationError, "unreadable"): 2} {
@@ -318,7 +318,7 @@ func TestRefusedReportsEnd(t *testing.T) {
 	}
 }
 
-// A call whose outcome the owner cannot take fails with the refusal, and nothing else of it is left.
+// A call whose outcome the owner cannot accept fails with the refusal, and the rest of the outcome is dropped.
 func TestRefusedOutcomeFailsTheCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -343,7 +343,7 @@ func TestRefusedOutcomeFailsTheCall(t *testing.T) {
 	})
 }
 
-// A worker that stops takes its last poll back, so that the owner hands it no more calls.
+// A stopping worker ends its last poll, so that the owner dispatches no more calls to it.
 func TestStopEndsThePoll(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -358,7 +358,7 @@ func TestStopEndsThePoll(t *testing.T) {
 	})
 }
 
-// A worker whose owner does not come back ends all the same.
+// A worker whose owner does not come back ends anyway.
 func TestStopWithoutAnOwner(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -374,7 +374,7 @@ func TestStopWithoutAnOwner(t *testing.T) {
 	})
 }
 
-// A worker asks an owner that is away again, and gives up when it is not let in.
+// A worker repeats requests to an owner that is down, and ends if the owner refuses it.
 func TestPollFailures(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -409,7 +409,7 @@ func TestStartConflictIsDropped(t *testing.T) {
 	})
 }
 
-// A cancellation reaches a call whose start waits for the owner.
+// A cancellation also ends a call that waits for the answer to Start.
 func TestCancelWhileTheStartWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -426,7 +426,7 @@ func TestCancelWhileTheStartWaits(t *testing.T) {
 	})
 }
 
-// Too many outcomes that wait for the owner keep the worker from taking more work.
+// While too many outcomes wait for the owner, the worker accepts no calls.
 func TestUnreportedOutcomesAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -458,7 +458,7 @@ func TestUnreportedOutcomesAreBounded(t *testing.T) {
 	})
 }
 
-// Every call is reported exactly once, however many there are at a time.
+// Every call is reported exactly once, however many run concurrently.
 func TestManyCalls(t *testing.T) {
 	t.Parallel()
 	const n = 2000

@@ -24,7 +24,7 @@ type envIn struct {
 	Env map[string]string `json:"env"`
 }
 
-// secretTool hands what it was given to do, and says what that returns.
+// secretTool returns a tool that calls do with its argument, and returns the result.
 func secretTool(do func(env *tools.Env, given string) (string, error)) tools.Tool {
 	s := spec("USE", tools.Read)
 	s.Secrets = map[string]bool{"env": false}
@@ -40,7 +40,7 @@ func secretCall() work.Call {
 	return c
 }
 
-// TestSecretsLeaveNoCall lets a tool say its secret in every way that it has.
+// TestSecretsLeaveNoCall lets a tool print its secret in every possible way.
 func TestSecretsLeaveNoCall(t *testing.T) {
 	t.Setenv("WORKER_TEST_PW", password)
 	escaped, err := json.Marshal(password)
@@ -94,7 +94,7 @@ func TestSecretsLeaveNoCall(t *testing.T) {
 	}
 }
 
-// TestSecretsRefused has calls that get no secret: their tool is not called, and their error names the secret and its source.
+// TestSecretsRefused tests calls that get no secret: their tool is not called, and the error names the secret and its source.
 func TestSecretsRefused(t *testing.T) {
 	t.Setenv("WORKER_TEST_PW", password)
 	t.Setenv("WORKER_TEST_SHORT", "12345")

@@ -21,7 +21,7 @@ type spawnIn struct {
 	Fail   bool   `json:"fail,omitempty"`
 }
 
-// spawner asks for a child, and fails afterwards if it is told to.
+// spawner returns a tool that starts a child, and then fails if its arguments say so.
 func spawner() tools.Tool {
 	return tools.Define(tools.Spec{Name: "SPAWNER", Purpose: "test", Effect: tools.Idempotent, Gate: tools.AnyState, Approval: tools.NoApproval, NoWorkspace: true},
 		func(_ context.Context, env *tools.Env, in spawnIn) (spawnIn, error) {
@@ -38,7 +38,7 @@ func spawner() tools.Tool {
 		})
 }
 
-// A call that asks for a child ends with it instead of an output, and keeps its facts.
+// A call that starts a child reports the child instead of an output, and keeps its facts.
 func TestSpawn(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, worker.Config{}, spawner())

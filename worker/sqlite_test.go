@@ -17,8 +17,8 @@ import (
 	"github.com/orch-dev/orch/worker"
 )
 
-// The file of a database of SQLite is a path like that of FILE_WRITE: protected ones, names of secrets, workspaces of
-// other tasks and what is outside of the root stay closed, also when plan and people have opened the connection.
+// The file of an SQLite database is checked like a path of FILE_WRITE: protected paths, names of secrets, workspaces of other
+// tasks and paths outside the root stay closed, also if the plan or a person has opened the connection.
 func TestFilesOfSQLite(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, worker.Config{}, builtin.All(builtin.Config{})...)
@@ -71,7 +71,7 @@ func TestFilesOfSQLite(t *testing.T) {
 	assert.Empty(t, entries)
 }
 
-// codeOf is the code of the error of an outcome, "" for none.
+// codeOf returns the code of the error of an outcome, "" for none.
 func codeOf(o work.Outcome) fault.Code {
 	if o.Error == nil {
 		return ""
@@ -79,7 +79,7 @@ func codeOf(o work.Outcome) fault.Code {
 	return o.Error.Code
 }
 
-// A link that is turned around between the judgement and the call leads nowhere.
+// A link that is changed between the check and the call leads nowhere.
 func TestFileOfSQLiteIsTheJudgedOne(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, worker.Config{}, builtin.All(builtin.Config{})...)

@@ -12,7 +12,7 @@ import (
 	"github.com/orch-dev/orch/worker"
 )
 
-// endlessOwner always has work. It stops the worker after so many outcomes.
+// endlessOwner always has calls. It stops the worker after a number of outcomes.
 type endlessOwner struct {
 	stopAfter int
 	stop      context.CancelFunc
@@ -57,8 +57,7 @@ func (o *endlessOwner) Report(_ context.Context, out work.Outcome) error {
 	return nil
 }
 
-// Whenever a busy worker is stopped, every call that it took has an outcome, and a worker can run
-// again.
+// Whenever a busy worker is stopped, every call that it accepted has an outcome, and a worker can run again.
 func TestStopAtAnyMomentLosesNothing(t *testing.T) {
 	t.Parallel()
 	o := &endlessOwner{}

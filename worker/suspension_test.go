@@ -17,7 +17,7 @@ import (
 	"github.com/orch-dev/orch/worker"
 )
 
-// sleeper is a machine whose clock goes on while everything on it stands still.
+// sleeper is a machine whose clock advances while all its processes are suspended.
 type sleeper struct {
 	began time.Time
 	slept atomic.Int64
@@ -25,7 +25,7 @@ type sleeper struct {
 
 func (s *sleeper) uptime() time.Duration { return time.Since(s.began) + time.Duration(s.slept.Load()) }
 
-// A worker that stood still ends at once what it has lost, before it says anything to the owner, and then reports it.
+// A worker that was suspended ends its lost calls before it contacts the owner, and then reports them.
 func TestStandstillEndsWhatIsLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -57,7 +57,8 @@ func TestStandstillEndsWhatIsLost(t *testing.T) {
 	})
 }
 
-// What is still the worker's goes on: after a short pause, while the owner is away, and when the owner pauses with it.
+// Calls whose leases are valid continue: after a short suspension, while the owner is down, and if the owner was suspended as
+// well.
 func TestStandstillSparesTheRest(t *testing.T) {
 	t.Parallel()
 	away := func(work.Heartbeat) (work.HeartbeatReply, error) { return work.HeartbeatReply{}, unavailable() }
@@ -94,8 +95,7 @@ func TestStandstillSparesTheRest(t *testing.T) {
 	}
 }
 
-// The time of a call with effects counts from when the owner was asked to note its start: by that the owner knows when the
-// call has ended.
+// The time limit of a call with effects counts from the request to Start, so that the owner knows when the call has ended.
 func TestTimeLimitCountsFromTheStart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

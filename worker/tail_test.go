@@ -48,7 +48,7 @@ func TestPiecesOfOutput(t *testing.T) {
 	}
 }
 
-// Who comes late gets the newest lines, and the pieces say what lies before them.
+// A new watcher gets the newest lines. The offsets of the pieces show what precedes them.
 func TestLateWatchersGetTheNewestLines(t *testing.T) {
 	t.Parallel()
 	line := strings.Repeat("x", 99) + "\n"
@@ -69,7 +69,7 @@ func TestLateWatchersGetTheNewestLines(t *testing.T) {
 	assert.Nil(t, all.piece(time.Unix(1, 0), false, bytes.Clone), "too early")
 }
 
-// The rest of a key whose beginning is gone is not shown.
+// The rest of a private key whose beginning is missing is not shown.
 func TestTheRestOfAKeyIsNotShown(t *testing.T) {
 	t.Parallel()
 	shown, _ := shownPieces("-----BEGIN KEY-----\n" + strings.Repeat("secret\n", tailSize/7) + "-----END KEY-----\nafter\n")

@@ -15,7 +15,7 @@ import (
 	"github.com/orch-dev/orch/worker"
 )
 
-// S0-072, A-27: a directory that holds something protected is closed as that is, with an approval too.
+// S0-072, A-27: a directory that contains something protected is protected too, also with an approval.
 func TestDirectoriesWithProtectedPaths(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, worker.Config{}, builtin.All(builtin.Config{})...)
@@ -61,7 +61,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// granted makes a call, with a grant when it asks, and returns the code of its error.
+// granted makes a call, with a grant if it needs one, and returns the code of its error.
 func granted(t *testing.T, b *bench, c work.Call) fault.Code {
 	t.Helper()
 	out := b.Execute(t.Context(), c)

@@ -20,7 +20,7 @@ func programOf(script string) program {
 	return program{argv: []string{"/bin/sh", "-c", script}, name: "ada", url: "http://node", token: func() string { return "secret" }}
 }
 
-// What programs do, and what is reported of it.
+// Each result of a program is converted to the right report.
 func TestProgramsOfAgents(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -50,7 +50,7 @@ func TestProgramsOfAgents(t *testing.T) {
 	}
 }
 
-// What a program says when it fails fits into a report, whatever it is.
+// The error output of a failed program always fits into a report.
 func TestComplaintsFitIntoReports(t *testing.T) {
 	t.Parallel()
 	r := programOf(`i=0; while [ $i -lt 2000 ]; do printf 'a\377' >&2; i=$((i+1)); done; exit 1`).make(t.Context(), agents.Assignment{}, nil)
@@ -59,7 +59,7 @@ func TestComplaintsFitIntoReports(t *testing.T) {
 	assert.Equal(t, strings.ToValidUTF8(r.Error, ""), r.Error)
 }
 
-// One process at a time is an agent.
+// Only one process at a time can be an agent.
 func TestAgentIsOneProcess(t *testing.T) {
 	t.Parallel()
 	file, cred := filepath.Join(t.TempDir(), "ada.json"), peer.Credential{Name: "ada"}
@@ -73,7 +73,7 @@ func TestAgentIsOneProcess(t *testing.T) {
 	unlock()
 }
 
-// A credential whose next secret may be known to the node is good for as long as that one may be.
+// A credential is valid while its next secret, which the node may know, is.
 func TestCredentialWithANextSecret(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "ada.json")
@@ -90,8 +90,8 @@ func TestCredentialWithANextSecret(t *testing.T) {
 	}
 }
 
-// Wherever a process is killed that registers an agent anew, the next one has the new credential, and no former one is lost
-// that may still be good.
+// Wherever a process is killed while it registers an agent again, the next one has the new credential, and no former one is
+// lost that may still be valid.
 func TestNewCredentialTakesThePlace(t *testing.T) {
 	t.Parallel()
 	file, a := filepath.Join(t.TempDir(), "ada.json"), &agentCommands{connector: &connector{env: &env{now: time.Now}}}
@@ -117,7 +117,7 @@ func TestNewCredentialTakesThePlace(t *testing.T) {
 	save(file+".new", "1", later)
 	take("")
 	assert.Equal(t, "1", secret(file), "the file alone was missing")
-	save(file+".old", "1", later) // and killed before the new one took the place
+	save(file+".old", "1", later) // killed before the new one replaced it
 	save(file+".new", "2", later)
 	take(file + ".old")
 	save(file+".new", "3", later)
@@ -129,7 +129,7 @@ func TestNewCredentialTakesThePlace(t *testing.T) {
 	assert.Equal(t, "3", secret(file+".old"), "what has expired is not kept")
 }
 
-// What a program prints is seen while it runs: its newest line, and how far it is.
+// The output of a program is reported while it runs: its newest line, and the ratio of its progress.
 func TestProgramsShowProgress(t *testing.T) {
 	t.Parallel()
 	var seen []work.Progress

@@ -11,7 +11,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// What is wrong about an agent is said before any node is asked, with the flags of the user.
+// Invalid flags for an agent are reported before any node is used.
 func TestFlagsOfAgentsAreChecked(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -49,7 +49,7 @@ func TestFlagsOfAgentsAreChecked(t *testing.T) {
 	}
 }
 
-// The bounds that the command line names are those of a registration.
+// The limits in the messages are those of a registration.
 func TestBoundsOfCallTimeout(t *testing.T) {
 	t.Parallel()
 	profile := func(d time.Duration) *agents.Profile {

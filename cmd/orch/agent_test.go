@@ -10,8 +10,8 @@ import (
 	"regexp"
 )
 
-// agent0 is an MCP client: "agent CONFIGURATION FILE" starts the server orch of a configuration as a client does,
-// and lets it read a file.
+// agent0 is an MCP client: "agent CONFIGURATION FILE" starts the server orch of a configuration like a client does, and lets it
+// read a file.
 func agent0() int {
 	if err := talk(os.Args[1], os.Args[2]); err != nil {
 		_, _ = os.Stderr.WriteString(err.Error() + "\n")
@@ -55,7 +55,7 @@ func talk(configuration, file string) error {
 	return cmd.Wait()
 }
 
-// serverIn reads the command of orch; comments of the test file end their lines.
+// serverIn returns the command of orch in a configuration. It removes comments at the ends of lines.
 func serverIn(raw []byte) ([]string, error) {
 	raw = regexp.MustCompile(`// .*`).ReplaceAll(raw, nil)
 	var c struct {

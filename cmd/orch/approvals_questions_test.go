@@ -11,7 +11,7 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// A form is shown field by field, with what may be chosen; what a model is asked stands in the list.
+// A form is shown field by field, with the choices. The list shows the text of a sampling.
 func TestQuestionsAreReadable(t *testing.T) {
 	t.Parallel()
 	form := api.QuestionView{ID: "ASK_1", Kind: events.Elicitation, Status: statemachine.QuestionOpen, Params: json.RawMessage(`{

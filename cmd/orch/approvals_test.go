@@ -13,7 +13,7 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// Nobody decides without knowing how many have to agree, what is to be filled in, and what becomes of it otherwise.
+// An approval shows how many people have to agree, the form, and what happens otherwise.
 func TestAnApprovalIsShownWhole(t *testing.T) {
 	t.Parallel()
 	p := api.ApprovalView{
@@ -31,7 +31,7 @@ func TestAnApprovalIsShownWhole(t *testing.T) {
 	assert.NotContains(t, lines, "on expiry")
 }
 
-// A call that waits for people does not look as if it hung.
+// A command whose call waits for people says so.
 func TestACallSaysThatItWaits(t *testing.T) {
 	t.Parallel()
 	s := &fakeSession{

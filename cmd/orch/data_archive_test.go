@@ -10,7 +10,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// archives answers as a run of so many requests.
+// archives answers like a run that ends after a number of requests.
 func archives(requests int, asked *[]api.ArchiveRequest) func(api.ArchiveRequest) (api.ArchiveReply, error) {
 	return func(r api.ArchiveRequest) (api.ArchiveReply, error) {
 		*asked = append(*asked, r)

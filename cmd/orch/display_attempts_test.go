@@ -8,7 +8,7 @@ import (
 	"github.com/orch-dev/orch/events"
 )
 
-// A call that was put off to ask somebody is no attempt to who reads the history; one that was repeated is.
+// A parked attempt is not counted in the history; a repeated one is.
 func TestAttemptsAreThoseThatWereMade(t *testing.T) {
 	t.Parallel()
 	var a attempts

@@ -12,7 +12,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// exitPage is the page about exit codes, of the table by which the program ends.
+// exitPage returns the page about exit codes, generated from the table of the program.
 func exitPage() string {
 	var b strings.Builder
 	b.WriteString("<!-- Generated from cmd/orch/exit.go by its tests. Do not edit; run `go test ./cmd/orch -run ExitCodes -update`. -->\n\n# Exit codes\n\n" +

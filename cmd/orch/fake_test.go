@@ -33,7 +33,7 @@ var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
 const taskID events.TaskID = "TASK_01KE0000000000000000000000"
 
-// fakeNodes hands out sessions in order; the last one stays.
+// fakeNodes returns its sessions in order, and then the last one again.
 type fakeNodes struct {
 	mu       sync.Mutex
 	sessions []session
@@ -41,7 +41,7 @@ type fakeNodes struct {
 	tokens   fakeTokens
 	cluster  node.NodesReply
 	err      error
-	// catalogue is made when it is first needed.
+	// catalogue is created when it is first needed.
 	catalogue *tools.Catalogue
 }
 
@@ -142,7 +142,7 @@ func (f *fakeNodes) Tools() (*tools.Catalogue, error) {
 	return f.catalogue, err
 }
 
-// fakeSession answers what a test sets; everything else is a nil call.
+// fakeSession calls the functions that a test sets; any other method panics.
 type fakeSession struct {
 	api.API
 	agents.Service
@@ -161,7 +161,7 @@ type fakeSession struct {
 	submit   func(api.SubmitRequest) (api.SubmitReply, error)
 	batch    func(api.SubmitBatchRequest) (api.SubmitBatchReply, error)
 	archive  func(api.ArchiveRequest) (api.ArchiveReply, error)
-	// asked answers what is asked beside the API, by the last part of the name; everything else is UNAVAILABLE.
+	// asked answers requests outside the API, by the last part of the method name; any other is UNAVAILABLE.
 	asked map[string]func(in any) any
 }
 

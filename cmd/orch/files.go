@@ -15,7 +15,7 @@ import (
 	"github.com/orch-dev/orch/messages"
 )
 
-// stdinName is the argument that stands for stdin.
+// stdinName is the argument for stdin.
 const stdinName = "-"
 
 // path makes a path of the command line absolute.

@@ -17,7 +17,7 @@ import (
 
 type watchAnswer = func(context.Context, api.WatchRequest) (api.WatchReply, error)
 
-// answers replies in order; the calls after the last one hang until the watcher leaves.
+// answers returns replies in order. Later calls block until the watcher ends.
 func answers(all ...watchAnswer) watchAnswer {
 	next := 0
 	return func(ctx context.Context, r api.WatchRequest) (api.WatchReply, error) {
@@ -55,7 +55,7 @@ func TestWatchWritesOneLineAnEvent(t *testing.T) {
 	assert.True(t, s.closed)
 }
 
-// A watcher that loses its node finds it again and goes on after what it has seen.
+// A watcher that loses its node reconnects, and continues after what it has seen.
 func TestWatchResumesAfterALostConnection(t *testing.T) {
 	t.Parallel()
 	lost := func(context.Context, api.WatchRequest) (api.WatchReply, error) {

@@ -13,7 +13,7 @@ import (
 	"github.com/orch-dev/orch/mcp/oauthtest"
 )
 
-// browser0 opens an address as a person does who agrees to everything.
+// browser0 opens a URL like a person who agrees to everything.
 func browser0(address string) int {
 	resp, err := http.Get(address)
 	if err != nil || resp.StatusCode != http.StatusOK {
@@ -23,11 +23,11 @@ func browser0(address string) int {
 	return 0
 }
 
-// guardedKey is where a story keeps its server.
+// guardedKey is the context key for the server of a story.
 type guardedKey struct{}
 
-// startGuarded is the command "guarded" of a story: it sets GUARDED to the URL of an MCP server that demands a login.
-// "guarded expire" ends what it gave for a while, "guarded revoke" for good.
+// startGuarded is the command "guarded" of a story: it sets GUARDED to the URL of an MCP server that requires a login. "guarded
+// expire" expires its access tokens, "guarded revoke" revokes the logins.
 func startGuarded(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) == 0 {
 		s := oauthtest.Start()
@@ -54,8 +54,8 @@ func guards(ts *testscript.TestScript) []*oauthtest.Server {
 	return all
 }
 
-// secretless is the command "secretless FILE…" of a story: no secret of the server is in these files, nor in one below
-// the folder of the story but those of logins.
+// secretless is the command "secretless FILE…" of a story. It checks that no secret of the server is in these files, nor in a
+// file of the story except those of logins.
 func secretless(ts *testscript.TestScript, _ bool, args []string) {
 	secrets := guards(ts)[0].Secrets()
 	if len(secrets) == 0 {

@@ -30,7 +30,7 @@ func TestLogLinesHoldNoSecrets(t *testing.T) {
 	}
 }
 
-// encoded is a value whose text is another one than its bytes.
+// encoded is a value whose text form differs from its bytes.
 type encoded string
 
 func (j encoded) MarshalText() ([]byte, error) { return []byte(j), nil }

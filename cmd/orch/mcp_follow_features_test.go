@@ -20,7 +20,7 @@ import (
 	"github.com/orch-dev/orch/node"
 )
 
-// defineFixture makes a server wiki in a home that has the features of the fixture.
+// defineFixture defines a server wiki with the features of the fixture in a home directory.
 func defineFixture(t *testing.T, home string) {
 	t.Helper()
 	var f fixture.Fixture
@@ -44,7 +44,7 @@ type agentOnStdio struct {
 	id    int
 }
 
-// newAgent starts orch mcp serve and greets it.
+// newAgent starts orch mcp serve and initializes the connection.
 func newAgent(t *testing.T, cfg config.Config) *agentOnStdio {
 	t.Helper()
 	in, toFace := io.Pipe()
@@ -76,7 +76,7 @@ func (a *agentOnStdio) send(line string) {
 	require.NoError(a.t, err)
 }
 
-// line returns the next line that is as it should be; the others are passed over.
+// line returns the next line that matches; it skips the others.
 func (a *agentOnStdio) line(is func(string) bool) string {
 	a.t.Helper()
 	limit := time.After(time.Minute)
@@ -103,7 +103,7 @@ func (a *agentOnStdio) ask(method, params string) string {
 	return a.line(func(line string) bool { return strings.Contains(line, `"id":`+string(id)+`,`) })
 }
 
-// until waits until a list of the face has a text, or not.
+// until waits until a list of the face contains a text, or no longer does.
 func (a *agentOnStdio) until(method, text string, there bool) {
 	a.t.Helper()
 	for strings.Contains(a.ask(method, `{}`), text) != there {
@@ -111,13 +111,13 @@ func (a *agentOnStdio) until(method, text string, there bool) {
 	}
 }
 
-// prompts waits until the face lists the prompt of the server, or not.
+// prompts waits until the face lists the prompt of the server, or no longer does.
 func (a *agentOnStdio) prompts(there bool) {
 	a.t.Helper()
 	a.until("prompts/list", "wiki__test_simple_prompt", there)
 }
 
-// end closes the stream, and the face ends.
+// end closes the stream, which ends the face.
 func (a *agentOnStdio) end() {
 	a.t.Helper()
 	require.NoError(a.t, a.in.Close())
@@ -132,8 +132,8 @@ const (
 	listing    = `{"name":"orch_list","arguments":{}}`
 )
 
-// A face offers the resources and prompts of the servers of its node: of one elsewhere, of the same one when it is
-// started again, and of the one that it starts itself when nobody does.
+// A face offers the resources and prompts of its node's servers: of a node in another process, after its restart, and of a node
+// that the face itself starts.
 func TestFeaturesOfANodeAreFollowed(t *testing.T) {
 	t.Parallel()
 	nodes, cfg := newProcessNodes(io.Discard), reconnectConfig(t)
@@ -158,7 +158,7 @@ func TestFeaturesOfANodeAreFollowed(t *testing.T) {
 	require.NoError(t, s.Close(t.Context()))
 
 	stop()
-	agent.prompts(true) // as they were
+	agent.prompts(true) // as before
 	assert.Contains(t, agent.ask("resources/read", staticText), "UNAVAILABLE")
 	stop = served(t, nodes, cfg)
 	assert.NotContains(t, agent.ask("tools/call", listing), "UNAVAILABLE", "the node is there again")

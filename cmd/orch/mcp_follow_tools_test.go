@@ -18,7 +18,7 @@ import (
 	"github.com/orch-dev/orch/tools/builtin"
 )
 
-// defineWiki makes a server in a home whose tool was seen before, and that does not start.
+// defineWiki defines a server with a recorded tool in a home directory. The server does not start.
 func defineWiki(t *testing.T, home string) {
 	t.Helper()
 	for path, text := range map[string]string{
@@ -31,7 +31,7 @@ func defineWiki(t *testing.T, home string) {
 	}
 }
 
-// until waits until the catalogue is as it should be.
+// until waits until the catalogue satisfies a condition.
 func until(t *testing.T, c *tools.Catalogue, is func() bool) {
 	t.Helper()
 	limit := time.After(time.Minute)
@@ -48,7 +48,7 @@ func until(t *testing.T, c *tools.Catalogue, is func() bool) {
 	}
 }
 
-// A face sees the tools of the servers of its node, also of the next one.
+// A face offers the tools of its node's servers, also of the next node.
 func TestToolsOfANodeAreFollowed(t *testing.T) {
 	t.Parallel()
 	nodes, cfg := newProcessNodes(io.Discard), reconnectConfig(t)
@@ -106,7 +106,7 @@ func TestTheNodeIsAskedForOutsideTools(t *testing.T) {
 	assert.True(t, s.closed)
 }
 
-// Without a node the records are looked at, and nothing is started for a list.
+// Without a node the recorded tools are listed, and no server is started.
 func TestRecordedToolsAreListed(t *testing.T) {
 	t.Parallel()
 	p := newProbe(t)
@@ -116,7 +116,7 @@ func TestRecordedToolsAreListed(t *testing.T) {
 	assert.NoFileExists(t, filepath.Join(p.home, ".orch", "state", "mcp-tools.json"))
 }
 
-// Names that servers chose are completed only when a shell takes them as they are.
+// Names that servers chose are completed only if they are harmless for a shell.
 func TestWaitingToolsAreCompleted(t *testing.T) {
 	t.Parallel()
 	p := newProbe(t)

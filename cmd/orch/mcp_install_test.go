@@ -38,7 +38,7 @@ func TestInstallAsks(t *testing.T) {
 	}
 }
 
-// TestTheQuestionHidesNothing: a file cannot paint over what is shown.
+// TestTheQuestionHidesNothing checks that a file cannot hide anything from the question with control characters.
 func TestTheQuestionHidesNothing(t *testing.T) {
 	t.Parallel()
 	p := newTerminal(t, "n\n")
@@ -55,7 +55,7 @@ func TestInstallPassesTheSelection(t *testing.T) {
 	assert.Contains(t, p.out.String(), `"--tools", "FILE_*,orch_*", "--only-read", "--portable-names"]`)
 }
 
-// server writes a program that speaks as much MCP as a script says, and returns its path.
+// serverScript writes a minimal MCP server as a shell script, and returns its path.
 func serverScript(t *testing.T, tools string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "orch")
@@ -69,7 +69,7 @@ esac; done
 	return path
 }
 
-// TestInstallTriesTheEntry: what the client would start is started first, and what it could not use is not written.
+// TestInstallTriesTheEntry checks that the entry is started before it is written, and not written if a client could not use it.
 func TestInstallTriesTheEntry(t *testing.T) {
 	t.Parallel()
 	p := newTerminal(t, "")
@@ -81,7 +81,7 @@ func TestInstallTriesTheEntry(t *testing.T) {
 	was, err := os.ReadFile(file)
 	require.NoError(t, err)
 
-	// A second time it is not written, and tried again.
+	// The second time nothing is written, but the entry is checked again.
 	p.out.Reset()
 	require.Equal(t, exitOK, p.run(t.Context(), install))
 	assert.Contains(t, p.out.String(), "nothing to change in "+file)

@@ -8,11 +8,11 @@ import (
 	"strconv"
 )
 
-// garbage is where the memory of floor0 lies while it is in use, so that it is not on a stack.
+// garbage holds the memory of floor0 while it is in use, so that it is not on the stack.
 var garbage [][]byte
 
-// floor0 frees memory at the end of the heap, as what is done before main may, and prints how many MiB of the floor that
-// comes after it take room.
+// floor0 frees memory at the end of the heap, as code before main may do, and prints how many MiB of a floor allocated
+// afterwards are resident.
 func floor0() int {
 	for range 32 {
 		garbage = append(garbage, make([]byte, 64<<10))
@@ -27,9 +27,9 @@ func floor0() int {
 	return 0
 }
 
-// present returns how many pages of memory take room.
+// present returns how many pages of memory are resident.
 func present(piece []byte) int {
-	const entry, there = 8, 1 << 63 // a word a page in pagemap, whose highest bit says that the page is there
+	const entry, there = 8, 1 << 63 // one word per page in pagemap, whose highest bit says that the page is present
 	start, err := strconv.ParseInt(fmt.Sprintf("%p", piece)[2:], 16, 64)
 	if err != nil {
 		panic(err)

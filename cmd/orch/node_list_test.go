@@ -10,7 +10,7 @@ import (
 	"github.com/orch-dev/orch/node"
 )
 
-// twoNodes are an active node and one that stands by.
+// twoNodes returns an active node and a standby node.
 func twoNodes() node.NodesReply {
 	since := noon.Add(-time.Hour)
 	return node.NodesReply{Cluster: true, Epoch: 42, Nodes: []election.View{

@@ -22,7 +22,7 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// served runs a node, as orch serve does, and returns how to end it.
+// served runs a node, as orch serve does, and returns a function that stops it.
 func served(t *testing.T, nodes nodes, cfg config.Config) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -59,13 +59,13 @@ func reconnectingOn(t *testing.T, n nodes, cfg config.Config) *reconnectingSessi
 }
 
 func reading(file string) json.RawMessage {
-	plan, _ := json.Marshal(map[string]any{"orch": "v1", "name": "read", "steps": []any{ // strings alone
+	plan, _ := json.Marshal(map[string]any{"orch": "v1", "name": "read", "steps": []any{ // only strings
 		map[string]any{"id": "a", "tool": "FILE_READ", "with": map[string]string{"file_path": file}},
 	}})
 	return plan
 }
 
-// errgroup runs functions at the same time and joins their errors.
+// errgroup runs functions concurrently and joins their errors.
 type errgroup struct {
 	group sync.WaitGroup
 	mu    sync.Mutex
@@ -86,8 +86,8 @@ func (g *errgroup) wait() error {
 	return g.err
 }
 
-// TestASessionOutlivesItsNode: the node ends while requests wait and others come; all are answered by the next one,
-// which has to be started here, and no task is there twice.
+// TestASessionOutlivesItsNode checks that if the node ends while requests wait and others arrive, all are answered by the next
+// one, which has to be started here, and that no task exists twice.
 func TestASessionOutlivesItsNode(t *testing.T) {
 	t.Parallel()
 	nodes, cfg := newProcessNodes(io.Discard), reconnectConfig(t)
@@ -124,7 +124,7 @@ func TestASessionOutlivesItsNode(t *testing.T) {
 	require.NoError(t, l.Close(t.Context()))
 }
 
-// TestARestartedNodeIsTaken: nothing is started beside a node that comes back.
+// TestARestartedNodeIsTaken checks that no node is started beside one that restarts.
 func TestARestartedNodeIsTaken(t *testing.T) {
 	t.Parallel()
 	nodes, cfg := newProcessNodes(io.Discard), reconnectConfig(t)
@@ -143,7 +143,7 @@ func TestARestartedNodeIsTaken(t *testing.T) {
 	again()
 }
 
-// TestWhatMayHappenTwiceIsNotRepeated: the caller hears that the node was gone, and the next request works.
+// TestWhatMayHappenTwiceIsNotRepeated checks that the caller gets the error of a lost node, and that the next request works.
 func TestWhatMayHappenTwiceIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	nodes, cfg := newProcessNodes(io.Discard), reconnectConfig(t)
@@ -159,8 +159,8 @@ func TestWhatMayHappenTwiceIsNotRepeated(t *testing.T) {
 	require.NoError(t, l.Close(t.Context()))
 }
 
-// TestAShortCommandIsRepeatedAtTheNodeThatTakesOver: what fails because the node of the command was handed over is done
-// with the other one.
+// TestAShortCommandIsRepeatedAtTheNodeThatTakesOver checks that an operation that fails because the node of the command was
+// handed over is repeated at the other node.
 func TestAShortCommandIsRepeatedAtTheNodeThatTakesOver(t *testing.T) {
 	t.Parallel()
 	nodes, cfg := newProcessNodes(io.Discard), reconnectConfig(t)

@@ -21,7 +21,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// everyStep is a task with steps in all states.
+// everyStep returns a task with steps in all states.
 func everyStep() api.TaskView {
 	return api.TaskView{
 		ID: taskID, Name: "nightly \x1b[2J", Summary: "Builds everything", State: statemachine.InProgress, Priority: "high",
@@ -84,7 +84,7 @@ func TestListInEveryForm(t *testing.T) {
 	}
 }
 
-// Every kind of event has words, and none of them lets foreign text reach the terminal.
+// Every kind of event has a description, and none of them lets control characters from outside reach the terminal.
 func TestEveryKindIsDescribed(t *testing.T) {
 	t.Parallel()
 	var lines []string
@@ -237,7 +237,7 @@ func TestDoctorSaysWhatToMend(t *testing.T) {
 	assert.Equal(t, strings.Repeat("store files\n", shownProblems)+"mcp servers\nstore\nworker\nclock\n", p.out.String())
 }
 
-// What a program complains about at length stands in the tree in one line of bounded length, and below it whole.
+// The tree shows a long error text of a program in one truncated line, and below it completely.
 func TestGetShowsLongErrorsWhole(t *testing.T) {
 	t.Parallel()
 	long := "it broke:\n" + strings.Repeat("a line of it\n", 40) + "the last line"

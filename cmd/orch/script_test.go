@@ -24,7 +24,7 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// TestMain lets the stories run this program itself, and helpers beside it.
+// TestMain lets the stories run this program itself, and helper programs.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"orch":  main,
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 		"agent": func() { os.Exit(agent0()) },
 		"natsd": func() { os.Exit(natsd0(os.Args[1])) },
 		"floor": func() { os.Exit(floor0()) },
-		// the browsers of desktops, on each system by its name
+		// the browser commands of the different systems
 		"xdg-open": func() { os.Exit(browser0(os.Args[1])) },
 		"open":     func() { os.Exit(browser0(os.Args[1])) },
 	})
@@ -51,7 +51,7 @@ func exits0(args []string) int {
 	return 0
 }
 
-// asker0 is the program with one more tool, ASK_NAME.
+// asker0 is the program with one additional tool, ASK_NAME.
 func asker0() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -60,7 +60,7 @@ func asker0() int {
 	return a.run(ctx, os.Args[1:])
 }
 
-// natsd0 is a NATS server with its data in a folder, and the file url beside it with its address and credential.
+// natsd0 is a NATS server with its data in a folder. The file url in the folder contains its URL and credential.
 func natsd0(dir string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -89,7 +89,7 @@ type greeting struct {
 	Text string `json:"text"`
 }
 
-// askName is a tool that asks for a name and greets it. ASK_PURPOSE changes what it says about itself.
+// askName returns a tool that asks for a name and greets it. ASK_PURPOSE changes its description.
 func askName() tools.Tool {
 	spec := tools.Spec{Name: "ASK_NAME", Purpose: cmp.Or(os.Getenv("ASK_PURPOSE"), "test"), Effect: tools.Write, Gate: tools.InProgress, Approval: tools.NoApproval, NoWorkspace: true}
 	return tools.Define(spec, func(_ context.Context, env *tools.Env, _ struct{}) (greeting, error) {
@@ -134,7 +134,7 @@ func TestStories(t *testing.T) {
 // storyTest is the key of the test that a story is.
 type storyTest struct{}
 
-// needs is the command "need PROGRAM…" of a story, which is left out on a machine without one of the programs.
+// needs is the command "need PROGRAM…" of a story. It skips the story on a machine without one of the programs.
 func needs(ts *testscript.TestScript, _ bool, programs []string) {
 	test, _ := ts.Value(storyTest{}).(testing.TB)
 	need.Program(test, programs...)
@@ -162,7 +162,7 @@ func setUpStory(env *testscript.Env) error {
 	return os.MkdirAll(home, 0o700)
 }
 
-// waitFor waits until a command succeeds: waitfor COMMAND….
+// waitFor is the command "waitfor COMMAND…" of a story. It waits until the command succeeds.
 func waitFor(ts *testscript.TestScript, _ bool, args []string) {
 	const between, patience = 50 * time.Millisecond, time.Minute
 	tick := time.NewTicker(between)

@@ -15,7 +15,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// dead is a session whose tasks are known by what may be done with them.
+// dead is a session whose task ids say whether the task can be redriven.
 type dead struct{ fakeSession }
 
 func (*dead) Find(_ context.Context, r api.FindRequest) (api.FindReply, error) {
@@ -32,7 +32,7 @@ func (*dead) Redrive(_ context.Context, r api.RedriveRequest) (api.SubmitReply, 
 	return api.SubmitReply{ID: "again-" + r.ID}, nil
 }
 
-// One task that cannot go on holds up no other.
+// A task that cannot be redriven does not keep the others from being redriven.
 func TestRedriveGoesOn(t *testing.T) {
 	t.Parallel()
 	p := newProbe(t, &dead{})

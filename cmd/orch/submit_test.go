@@ -33,7 +33,7 @@ steps:
     set: { v: 1 }
 `
 
-// accepting is a session that takes a task and remembers what it was asked.
+// accepting returns a session that accepts a task and stores the request.
 func accepting(got *api.SubmitRequest) *fakeSession {
 	return &fakeSession{submit: func(r api.SubmitRequest) (api.SubmitReply, error) {
 		*got = r
@@ -85,7 +85,7 @@ func TestWrongInputs(t *testing.T) {
 	}
 }
 
-// A file of inputs that would be changed by reading it is refused.
+// A file of inputs that decoding would change is refused.
 func TestInputsFileThatIsNoText(t *testing.T) {
 	t.Parallel()
 	p := newProbe(t, &fakeSession{})
@@ -114,7 +114,7 @@ func TestSubmitATool(t *testing.T) {
 	assert.Empty(t, p.err.String())
 }
 
-// Without a node elsewhere the command has to wait: the node lives in it.
+// Without a running node the command has to wait, because the node is embedded in it.
 func TestSubmitWaitsForAnEmbeddedNode(t *testing.T) {
 	t.Parallel()
 	var got api.SubmitRequest

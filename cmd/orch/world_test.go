@@ -15,17 +15,16 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// world is what lies beyond the node in a story: a page, a search service, a hook for notifications, a
-// registry of packages and git's own server, for the password hunter2 where one is needed. It writes the
-// requests that it has answered to seen.txt.
+// world is the outside of a node in a story: a web page, a search service, a webhook, a package registry and git's own server,
+// with the password hunter2 where one is needed. It writes the requests that it has answered to seen.txt.
 type world struct {
 	mu   sync.Mutex
 	file string
 	git  http.Handler
 }
 
-// startWorld is the command "world" of a story: it sets WEB to the URL of the server and WEBHOST to its
-// host and port. Bare repositories in the folder git are served below WEB/git/.
+// startWorld is the command "world" of a story: it sets WEB to the URL of the server and WEBHOST to its host and port. Bare
+// repositories in the folder git are served below WEB/git/.
 func startWorld(ts *testscript.TestScript, _ bool, _ []string) {
 	core, err := exec.Command("git", "--exec-path").Output()
 	ts.Check(err)

@@ -242,7 +242,7 @@ func TestLostDeliveries(t *testing.T) {
 	assert.Equal(t, []string{"ada a", "ada b", "ada b"}, y.back)
 }
 
-// When every call is over nothing is left of it.
+// When every call has ended, nothing is left in the tables.
 func TestNothingIsLeft(t *testing.T) {
 	t.Parallel()
 	y := newYard()
