@@ -46,7 +46,7 @@ type archiver struct {
 
 	engine *engine
 	reader *reader
-	holds  *pauseList
+	pauses *pauseList
 	// archiving is the newest requested run, nil if there was none. archiveNow wakes archiveLoop.
 	archiving  *archiveRun
 	archiveNow chan struct{}
@@ -96,8 +96,8 @@ func (r *archiveRun) reply() api.ArchiveReply {
 // nil if the request only asks for the status and there was no run.
 func (ar *archiver) startRun(ctx context.Context, r api.ArchiveRequest) (*archiveRun, error) {
 	before := ar.now().Add(-r.Age)
-	ar.holds.changing.Lock()
-	defer ar.holds.changing.Unlock()
+	ar.pauses.changing.Lock()
+	defer ar.pauses.changing.Unlock()
 	ar.lock()
 	run, runs := ar.archiving, ar.archiving.runs()
 	ar.unlock()
@@ -226,8 +226,8 @@ const archiveBatch = 2000
 
 // endRun ends a completed run, unless it was extended meanwhile. A run with an error is kept and retried.
 func (ar *archiver) endRun(ctx context.Context, run *archiveRun, before time.Time, err error) (more bool) {
-	ar.holds.changing.Lock()
-	defer ar.holds.changing.Unlock()
+	ar.pauses.changing.Lock()
+	defer ar.pauses.changing.Unlock()
 	ar.lock()
 	more = err == nil && run.before.After(before)
 	run.err = nil

@@ -17,7 +17,7 @@ import (
 type callQueue struct {
 	*core
 
-	holds *pauseList
+	pauses *pauseList
 	// dispatcher assigns ready calls to workers.
 	dispatcher *dispatch.Dispatcher
 }
@@ -193,7 +193,7 @@ func (cq *callQueue) startWithin(e *entry, s *statemachine.Step) time.Duration {
 // startBy returns the deadline by which a worker must take a queued call. It is zero without a limit, and while the call is
 // paused.
 func (cq *callQueue) startBy(q *dispatch.Queued) time.Time {
-	if q == nil || q.MaxWait == 0 || cq.holds.paused(holdNode, "") || cq.holds.lanePaused(q.Lane) {
+	if q == nil || q.MaxWait == 0 || cq.pauses.paused(pauseNode, "") || cq.pauses.lanePaused(q.Lane) {
 		return time.Time{}
 	}
 	return q.Since.Add(q.MaxWait)

@@ -23,7 +23,7 @@ type operations struct {
 	submitter *submitter
 	blobs     *blobStore
 	clean     *cleaner
-	holds     *pauseList
+	pauses    *pauseList
 }
 
 // Cancel implements api.API.

@@ -31,13 +31,13 @@ func (op *operations) Pause(ctx context.Context, r api.PauseRequest) (api.Contro
 		}
 		return op.pauseTask(ctx, r, events.TaskPaused)
 	}
-	hold := holdOf(r)
-	hold.At, hold.Reason, hold.By = op.now(), op.rules.CleanText(r.Reason), cmp.Or(r.Actor, decide.ActorNode)
-	return op.changePauses(ctx, func(holds []api.PauseView) ([]api.PauseView, error) {
-		if holds = append(removeHold(holds, hold), hold); len(holds) > maxPauses {
+	pause := pauseOf(r)
+	pause.At, pause.Reason, pause.By = op.now(), op.rules.CleanText(r.Reason), cmp.Or(r.Actor, decide.ActorNode)
+	return op.changePauses(ctx, func(pauses []api.PauseView) ([]api.PauseView, error) {
+		if pauses = append(removePause(pauses, pause), pause); len(pauses) > maxPauses {
 			return nil, fault.New(fault.QuotaExceeded, "%d things are paused, the limit", maxPauses).WithHint("orch resume some of them, or pause the node")
 		}
-		return holds, nil
+		return pauses, nil
 	})
 }
 
@@ -52,7 +52,7 @@ func (op *operations) Resume(ctx context.Context, r api.PauseRequest) (api.Contr
 		}
 		return op.pauseTask(ctx, r, events.TaskResumed)
 	}
-	return op.changePauses(ctx, func(holds []api.PauseView) ([]api.PauseView, error) { return removeHold(holds, holdOf(r)), nil })
+	return op.changePauses(ctx, func(pauses []api.PauseView) ([]api.PauseView, error) { return removePause(pauses, pauseOf(r)), nil })
 }
 
 // maxPauses limits the number of pauses.
@@ -112,7 +112,7 @@ func (op *operations) controlled(ctx context.Context, id events.TaskID) (api.Con
 	}
 	op.lock()
 	defer op.unlock()
-	return api.ControlReply{Paused: slices.Clone(op.holds.holds), Task: &view}, nil
+	return api.ControlReply{Paused: slices.Clone(op.pauses.list), Task: &view}, nil
 }
 
 // Status implements api.API.
@@ -122,7 +122,7 @@ func (op *operations) Status(context.Context, api.StatusRequest) (api.StatusRepl
 	op.lock()
 	reply := api.StatusReply{
 		Ready: op.serving() == nil, Open: len(op.engine.listed.waiting), Finished: len(op.engine.listed.lines) - len(op.engine.listed.waiting),
-		Queued: op.engine.queue.dispatcher.Lengths(), Running: op.engine.queue.dispatcher.Running(), Workers: []api.WorkerView{}, Paused: slices.Clone(op.holds.holds),
+		Queued: op.engine.queue.dispatcher.Lengths(), Running: op.engine.queue.dispatcher.Running(), Workers: []api.WorkerView{}, Paused: slices.Clone(op.pauses.list),
 		Store: "ok", StartedAt: op.started, MemoryMiB: int(mem.Sys >> 20),
 	}
 	if op.loss != nil {

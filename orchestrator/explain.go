@@ -355,12 +355,12 @@ func (t *explanation) becauseReady(s *statemachine.Step, c *api.Cause) {
 		t.becauseSilent(s, c)
 	case t.e.calls.Leases[s.Key] != nil:
 		c.Kind, c.Sentence = "running", fmt.Sprintf("Step %s (%s) is running on %s%s%s.", s.Key, s.Tool, named(t.e.calls.Leases[s.Key].Worker), elsewhere(s), t.progressText(s.Key))
-	case t.o.holds.paused(holdNode, ""):
-		c.Kind, c.Sentence, c.Next = "node_paused", fmt.Sprintf("Step %s is ready, but the node is paused%s.", s.Key, t.holdText(holdNode, "")), "orch resume --node"
-	case t.o.holds.paused(holdQueue, queue):
-		c.Kind, c.Sentence, c.Next = "queue_paused", fmt.Sprintf("Step %s is ready, but queue %s is paused%s.", s.Key, queue, t.holdText(holdQueue, queue)), "orch resume --queue "+queue
-	case t.o.holds.paused(holdTool, s.Tool):
-		c.Kind, c.Sentence, c.Next = "tool_paused", fmt.Sprintf("Step %s is ready, but tool %s is paused%s.", s.Key, s.Tool, t.holdText(holdTool, s.Tool)), "orch resume --tool "+s.Tool
+	case t.o.pauses.paused(pauseNode, ""):
+		c.Kind, c.Sentence, c.Next = "node_paused", fmt.Sprintf("Step %s is ready, but the node is paused%s.", s.Key, t.holdText(pauseNode, "")), "orch resume --node"
+	case t.o.pauses.paused(pauseQueue, queue):
+		c.Kind, c.Sentence, c.Next = "queue_paused", fmt.Sprintf("Step %s is ready, but queue %s is paused%s.", s.Key, queue, t.holdText(pauseQueue, queue)), "orch resume --queue "+queue
+	case t.o.pauses.paused(pauseTool, s.Tool):
+		c.Kind, c.Sentence, c.Next = "tool_paused", fmt.Sprintf("Step %s is ready, but tool %s is paused%s.", s.Key, s.Tool, t.holdText(pauseTool, s.Tool)), "orch resume --tool "+s.Tool
 	case s.For != nil:
 		t.becauseAgents(s, c)
 	case !t.o.engine.queue.dispatcher.Served(queue):
@@ -384,7 +384,7 @@ func elsewhere(s *statemachine.Step) string {
 }
 
 func (t *explanation) holdText(kind, name string) string {
-	for _, h := range t.o.holds.holds {
+	for _, h := range t.o.pauses.list {
 		if h.Kind == kind && h.Name == name {
 			return fmt.Sprintf(" by %s since %s%s", h.By, decide.Clock(h.At), because(h.Reason))
 		}

@@ -33,10 +33,10 @@ func (rd *reader) describeGate(e *entry, s *statemachine.Step, spec tools.Spec, 
 }
 
 // Halted implements dispatch.Owner.
-func (d dispatchOwner) Halted() bool { return d.o.reader.holds.paused(holdNode, "") }
+func (d dispatchOwner) Halted() bool { return d.o.reader.pauses.paused(pauseNode, "") }
 
 // Paused implements dispatch.Owner.
-func (d dispatchOwner) Paused(l dispatch.Lane) bool { return d.o.reader.holds.lanePaused(l) }
+func (d dispatchOwner) Paused(l dispatch.Lane) bool { return d.o.reader.pauses.lanePaused(l) }
 
 // Requeue implements dispatch.Owner.
 func (d dispatchOwner) Requeue(worker string, call work.Ref) { d.o.engine.requeueCall(worker, call) }

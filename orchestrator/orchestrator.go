@@ -40,19 +40,19 @@ func New(cfg Config) (*Orchestrator, error) {
 	}
 	c := newCore(cfg)
 	clean, blobs := &cleaner{core: c}, &blobStore{core: c}
-	holds := newHoldList(c)
+	holds := newPauseList(c)
 	compile := &compiler{core: c, blobs: blobs, clean: clean, programs: newPrograms()}
-	en := newEngine(c, blobs, compile, &callQueue{core: c, holds: holds})
-	rd := &reader{core: c, engine: en, blobs: blobs, holds: holds}
+	en := newEngine(c, blobs, compile, &callQueue{core: c, pauses: holds})
+	rd := &reader{core: c, engine: en, blobs: blobs, pauses: holds}
 	sm := &submitter{core: c, engine: en, reader: rd, blobs: blobs, compiler: compile, clean: clean}
 	en.submitChild = sm.submit
 	ap := &approver{core: c, engine: en, reader: rd, submitter: sm, clean: clean}
-	op := &operations{core: c, engine: en, reader: rd, submitter: sm, blobs: blobs, clean: clean, holds: holds}
+	op := &operations{core: c, engine: en, reader: rd, submitter: sm, blobs: blobs, clean: clean, pauses: holds}
 	ws := &workSource{core: c, engine: en, reader: rd, approver: ap, blobs: blobs, compiler: compile, clean: clean, queue: en.queue}
 	ws.queue.dispatcher = dispatch.New(dispatch.Config{
 		Owner: dispatchOwner{ws}, Now: c.now, OfflineAfter: maxPoll + 2*cfg.Limits.Lease, LastBatch: uint64(max(c.started.UnixNano(), 1)),
 	})
-	ar := &archiver{core: c, engine: en, reader: rd, holds: holds, archiveNow: make(chan struct{}, 1)}
+	ar := &archiver{core: c, engine: en, reader: rd, pauses: holds, archiveNow: make(chan struct{}, 1)}
 	return &Orchestrator{
 		core: c, engine: en, reader: rd, submitter: sm, approver: ap, operations: op, workSource: ws, archiver: ar,
 		recovery: &recovery{core: c, engine: en, reader: rd, archiver: ar, operations: op}, queue: ws.queue,

@@ -18,35 +18,35 @@ type pauseList struct {
 
 	// changing serializes changes of the pauses and of the archive run, which are stored before they take effect.
 	changing sync.Mutex
-	holds    []api.PauseView
+	list     []api.PauseView
 	// configured is the pause of the configuration, which ends with the process; the zero value means none.
 	configured api.PauseView
 }
 
-func newHoldList(c *core) *pauseList {
+func newPauseList(c *core) *pauseList {
 	h := &pauseList{core: c}
 	if c.cfg.Paused {
-		h.configured = api.PauseView{Kind: holdNode, Reason: "started paused", By: decide.ActorNode, At: c.cfg.Clock()}
-		h.holds = []api.PauseView{h.configured}
+		h.configured = api.PauseView{Kind: pauseNode, Reason: "started paused", By: decide.ActorNode, At: c.cfg.Clock()}
+		h.list = []api.PauseView{h.configured}
 	}
 	return h
 }
 
 // The kinds of pauses.
 const (
-	holdNode  = "node"
-	holdQueue = "queue"
-	holdTool  = "tool"
+	pauseNode  = "node"
+	pauseQueue = "queue"
+	pauseTool  = "tool"
 )
 
 // lanePaused reports whether the calls of a lane are paused.
-func (hl *pauseList) lanePaused(l dispatch.Lane) bool {
-	return hl.paused(holdQueue, l.Queue) || hl.paused(holdTool, l.Tool)
+func (pl *pauseList) lanePaused(l dispatch.Lane) bool {
+	return pl.paused(pauseQueue, l.Queue) || pl.paused(pauseTool, l.Tool)
 }
 
 // paused reports whether the node, a queue or a tool is paused. mu must be held.
-func (hl *pauseList) paused(kind, name string) bool {
-	for _, h := range hl.holds {
+func (pl *pauseList) paused(kind, name string) bool {
+	for _, h := range pl.list {
 		if h.Kind == kind && h.Name == name {
 			return true
 		}
@@ -54,41 +54,41 @@ func (hl *pauseList) paused(kind, name string) bool {
 	return false
 }
 
-func holdOf(r api.PauseRequest) api.PauseView {
+func pauseOf(r api.PauseRequest) api.PauseView {
 	switch {
 	case r.Queue != "":
-		return api.PauseView{Kind: holdQueue, Name: r.Queue}
+		return api.PauseView{Kind: pauseQueue, Name: r.Queue}
 	case r.Tool != "":
-		return api.PauseView{Kind: holdTool, Name: r.Tool}
+		return api.PauseView{Kind: pauseTool, Name: r.Tool}
 	default:
-		return api.PauseView{Kind: holdNode}
+		return api.PauseView{Kind: pauseNode}
 	}
 }
 
-func removeHold(holds []api.PauseView, gone api.PauseView) []api.PauseView {
-	return slices.DeleteFunc(slices.Clone(holds), func(h api.PauseView) bool { return h.Kind == gone.Kind && h.Name == gone.Name })
+func removePause(pauses []api.PauseView, gone api.PauseView) []api.PauseView {
+	return slices.DeleteFunc(slices.Clone(pauses), func(h api.PauseView) bool { return h.Kind == gone.Kind && h.Name == gone.Name })
 }
 
 // changePauses stores a change of the pauses and then applies it.
 func (op *operations) changePauses(ctx context.Context, change func([]api.PauseView) ([]api.PauseView, error)) (api.ControlReply, error) {
-	op.holds.changing.Lock()
-	defer op.holds.changing.Unlock()
+	op.pauses.changing.Lock()
+	defer op.pauses.changing.Unlock()
 	op.lock()
-	holds, err := change(op.holds.holds)
+	pauses, err := change(op.pauses.list)
 	op.unlock()
 	if err != nil {
 		return api.ControlReply{}, err
 	}
-	lasting := slices.DeleteFunc(slices.Clone(holds), func(h api.PauseView) bool { return h == op.holds.configured })
+	lasting := slices.DeleteFunc(slices.Clone(pauses), func(h api.PauseView) bool { return h == op.pauses.configured })
 	if _, err := op.cfg.Checkpoints.Save(ctx, controlTask, controlID, decide.MustJSON(lasting)); err != nil {
 		return api.ControlReply{}, err
 	}
 	op.lock()
 	defer op.unlock()
-	op.holds.holds = holds
+	op.pauses.list = pauses
 	op.engine.queue.dispatcher.Refresh()
 	op.engine.queue.dispatcher.Dispatch()
-	return api.ControlReply{Paused: slices.Clone(holds)}, nil
+	return api.ControlReply{Paused: slices.Clone(pauses)}, nil
 }
 
 // restorePauses reads the pauses that were stored before the restart.
@@ -100,15 +100,15 @@ func (op *operations) restorePauses(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var holds []api.PauseView
-	if err := json.Unmarshal(data, &holds); err != nil {
+	var pauses []api.PauseView
+	if err := json.Unmarshal(data, &pauses); err != nil {
 		return fault.Wrap(fault.DataLoss, err, "the list of what is paused is damaged")
 	}
 	op.lock()
 	defer op.unlock()
-	for _, h := range op.holds.holds {
-		holds = append(removeHold(holds, h), h)
+	for _, h := range op.pauses.list {
+		pauses = append(removePause(pauses, h), h)
 	}
-	op.holds.holds = holds
+	op.pauses.list = pauses
 	return nil
 }

@@ -15,7 +15,7 @@ type reader struct {
 
 	engine *engine
 	blobs  *blobStore
-	holds  *pauseList
+	pauses *pauseList
 }
 
 // await calls see with a task now and after every news, such as each change, until see returns true or the wait is over.

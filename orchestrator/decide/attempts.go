@@ -224,7 +224,7 @@ func (t Attempts) record(f events.Event) {
 	if owner, err := events.TaskOfApproval(a.ID); err != nil || owner != t.Task.ID || t.Task.Approval(a.ID) != nil {
 		return // nobody could decide about it
 	}
-	details := events.Inline(once(a.Details.Raw))
+	details := events.Inline(dropDuplicateKeys(a.Details.Raw))
 	tool, digest := t.boundTo(details.Raw)
 	t.Approvals().request(&events.Approval{
 		ID: a.ID, Type: a.Type, Description: a.Description, Rationale: a.Rationale, Details: details, Priority: a.Priority,

@@ -83,7 +83,7 @@ func checkOpens(a *statemachine.Approval, opens []string) error {
 	for _, scope := range opens {
 		if !slices.Contains(a.Offers, scope) {
 			return fault.New(fault.ValidationError, "the approval does not offer %q", Clip(scope)).WithField("opens").
-				WithHint("it offers %s", orNothing(a.Offers))
+				WithHint("it offers %s", joinOrNone(a.Offers))
 		}
 	}
 	return nil
@@ -95,7 +95,7 @@ func (t Approvals) checkLasting(a *statemachine.Approval, always []string) error
 	for _, scope := range always {
 		if !slices.Contains(offers, scope) {
 			return fault.New(fault.ValidationError, "the approval does not offer %q for good", Clip(scope)).WithField("always").
-				WithHint("for good it offers %s", orNothing(offers))
+				WithHint("for good it offers %s", joinOrNone(offers))
 		}
 	}
 	return nil

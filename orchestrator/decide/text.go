@@ -31,15 +31,15 @@ func times(n int) string {
 	return strconv.Itoa(n) + " times"
 }
 
-func orNothing(list []string) string {
+func joinOrNone(list []string) string {
 	if len(list) == 0 {
 		return "nothing beside the call"
 	}
 	return strings.Join(list, ", ")
 }
 
-// once removes duplicate keys of an object, so that people see the values that count.
-func once(raw json.RawMessage) json.RawMessage {
+// dropDuplicateKeys removes duplicate keys of an object, so that people see the values that count.
+func dropDuplicateKeys(raw json.RawMessage) json.RawMessage {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
 	var v any
