@@ -78,7 +78,7 @@ func (en *engine) wakeTurn(e *entry, err error) {
 	en.decide(e, decide.ActorNode, func(*decide.Turn) error { return nil }, func(err error) { en.rearmTimer(e, began, err) })
 }
 
-// rearmTimer sets the next timer of a task after a turn of move that started at began.
+// rearmTimer sets the next timer of a task after a turn of wakeTurn that started at began.
 func (en *engine) rearmTimer(e *entry, began time.Time, err error) {
 	switch {
 	case err != nil:
