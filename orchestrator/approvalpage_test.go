@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -24,15 +25,25 @@ func asks(count, size int, priority string) string {
 	return b.String()
 }
 
+// submitAsking submits such a plan and waits until it has opened all its approvals: on a slow machine one turn does not.
+func (n *node) submitAsking(count, size int, priority string, change ...func(*api.SubmitRequest)) {
+	n.t.Helper()
+	id := n.submit(asks(count, size, priority), change...)
+	require.Eventually(n.t, func() bool {
+		r, err := n.Approvals(n.ctx(), api.ApprovalsRequest{Task: id})
+		return err == nil && len(r.Approvals) == count
+	}, time.Minute, time.Millisecond)
+}
+
 // A submitter with very many approvals does not displace those of others from the list.
 func TestApprovalsOfManySubmitters(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
 	for range 3 {
-		n.submit(asks(400, 1, "critical"), by("agent:loud"))
+		n.submitAsking(400, 1, "critical", by("agent:loud"))
 	}
-	n.submit(asks(2, 1, "low"), by("user:ada"))
-	n.submit(asks(1, 1, "high"), by("agent:calm"))
+	n.submitAsking(2, 1, "low", by("user:ada"))
+	n.submitAsking(1, 1, "high", by("agent:calm"))
 
 	count := func(r api.ApprovalsRequest) (each map[string]int, reply api.ApprovalsReply) {
 		reply, err := n.Approvals(t.Context(), r)
@@ -70,7 +81,7 @@ func TestApprovalsWithMuchToShow(t *testing.T) {
 	t.Parallel()
 	n := start(t, memlog.New(memlog.Config{}))
 	for range 8 {
-		n.submit(asks(1, 600_000, "low"))
+		n.submitAsking(1, 600_000, "low")
 	}
 	reply, err := n.Approvals(t.Context(), api.ApprovalsRequest{})
 	require.NoError(t, err)
