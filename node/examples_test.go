@@ -79,7 +79,7 @@ func TestExampleOfSubscribing(t *testing.T) {
 	assert.Equal(t, "NO_SESSION", r.Error.Data["reason"])
 	assert.Contains(t, r.Error.Data["suggestion"], "session")
 
-	face, err := server.New(server.Config{API: e.API(), Catalogue: catalogueOf(t), Subscriptions: node.NewSubscriptions(e.Node)})
+	face, err := server.New(server.Config{API: e.API(), Catalogue: catalogueOf(t), Stores: server.Stores{Subscriptions: node.NewSubscriptions(e.Node)}})
 	require.NoError(t, err)
 	t.Cleanup(face.Close)
 	c := newCaller(t, face)

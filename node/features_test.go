@@ -35,7 +35,7 @@ func withFeatures(t *testing.T) node.Config {
 	t.Helper()
 	var f fixture.Fixture
 	wiki := config(t)
-	wiki.Faces.HTTP, wiki.Extra, wiki.Faces.Tokens, wiki.Faces.Face = "127.0.0.1:0", f.Tools(), anyone{}, func(c *server.Config) { c.Extend = f.Extend }
+	wiki.Faces.HTTP, wiki.Extra, wiki.Faces.Tokens, wiki.Faces.Face = "127.0.0.1:0", f.Tools(), anyone{}, func(c *server.Config) { c.Hooks.Extend = f.Extend }
 	url := start(t, wiki).FaceURL()
 	cfg, home := config(t), t.TempDir()
 	put(t, filepath.Join(home, ".orch", "mcp", "wiki.json"), `{"schemaVersion":"1.0.0","name":"wiki","transport":"http","baseURL":"`+url+`","bearer":"any","capabilities":["prompts","resources"]}`)

@@ -53,7 +53,7 @@ func (fa *face) startFace(ctx context.Context) error {
 		return err
 	}
 	cfg := fa.faceConfig()
-	cfg.ResourceMetadata = origin + metadataPath
+	cfg.HTTP.ResourceMetadata = origin + metadataPath
 	face, err := server.New(cfg)
 	if err != nil {
 		return errors.Join(err, listener.Close())
@@ -99,10 +99,20 @@ func listenHTTP(ctx context.Context, cfg Config) (net.Listener, error) {
 
 func (fa *face) faceConfig() server.Config {
 	cfg := server.Config{
-		API: auditedAPI{fa.orch, fa.journal.refused}, Refused: fa.refusedByFace, Catalogue: fa.executor.catalogue, Root: fa.executor.root.Name(), Version: fa.cfg.Version, Logger: fa.cfg.logger(),
-		Sessions: fa.store, Key: fa.credentials.faceKey, Outside: fa.Outside(), Inboxes: fa.mailroom.messages, Reveal: fa.agentDesk.reveal, Subscriptions: NewSubscriptions(fa.asker),
-		Tokens: fa.cfg.Faces.Tokens, Outputs: fa.executor.tree, Writes: fa.cfg.Faces.Writes, SyncWait: fa.cfg.Faces.SyncWait, OutsideApprovals: fa.cfg.Faces.OutsideApprovals,
-		PortableNames: fa.cfg.Faces.PortableNames, Unlogged: fa.unlogged, Direct: fa.direct, ShareOf: fa.credentials.shareOf,
+		API: auditedAPI{fa.orch, fa.journal.refused}, Catalogue: fa.executor.catalogue,
+		Root: fa.executor.root.Name(), Version: fa.cfg.Version, Logger: fa.cfg.logger(), Key: fa.credentials.faceKey,
+		Stores: server.Stores{
+			Sessions: fa.store, Outputs: fa.executor.tree, Outside: fa.Outside(), Inboxes: fa.mailroom.messages,
+			Subscriptions: NewSubscriptions(fa.asker),
+		},
+		Hooks: server.Hooks{
+			Unlogged: fa.unlogged, Direct: fa.direct, Refused: fa.refusedByFace,
+			ShareOf: fa.credentials.shareOf, Reveal: fa.agentDesk.reveal,
+		},
+		Limits:  server.Limits{SyncWait: fa.cfg.Faces.SyncWait},
+		Offer:   server.Offer{PortableNames: fa.cfg.Faces.PortableNames},
+		Consent: server.Consent{Writes: fa.cfg.Faces.Writes, OutsideApprovals: fa.cfg.Faces.OutsideApprovals},
+		HTTP:    server.HTTP{Tokens: fa.cfg.Faces.Tokens},
 	}
 	if fa.cfg.Faces.Face != nil {
 		fa.cfg.Faces.Face(&cfg)
@@ -117,7 +127,6 @@ func (fa *face) refusedByFace(who, tool string, args json.RawMessage, why error)
 
 // sendBuffer is the size of the system's send buffer for one connection, in bytes. By default, the system would buffer some MiB
 // for each of thousands of streams. When its limit for all connections is reached, every connection of the machine stalls.
-// thousands of streams, and when its own limit for all connections is reached, every connection of the machine stands still.
 const sendBuffer = 128 << 10
 
 // bounded sets the send buffer of a connection.

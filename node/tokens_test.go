@@ -42,9 +42,9 @@ func face(t *testing.T, cfg node.Config) (*node.Node, server.Tokens) {
 	cfg.Faces.HTTP, cfg.Faces.Face = "127.0.0.1:0", func(c *server.Config) { known = *c }
 	n := start(t, cfg)
 	assert.Len(t, known.Key, 32)
-	assert.NotNil(t, known.Sessions)
-	require.NotNil(t, known.Tokens)
-	return n, known.Tokens
+	assert.NotNil(t, known.Stores.Sessions)
+	require.NotNil(t, known.HTTP.Tokens)
+	return n, known.HTTP.Tokens
 }
 
 func TestIdentitiesOfTokens(t *testing.T) {
@@ -406,7 +406,7 @@ func TestFacesReachOutsideServers(t *testing.T) {
 			var known server.Config
 			cfg.Faces.HTTP, cfg.Faces.Face = "127.0.0.1:0", func(c *server.Config) { known = *c }
 			n := start(t, cfg)
-			assert.Equal(t, uses, known.Outside != nil)
+			assert.Equal(t, uses, known.Stores.Outside != nil)
 			assert.Equal(t, uses, n.Outside() != nil)
 		})
 	}

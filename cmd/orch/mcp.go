@@ -95,15 +95,23 @@ func (c *mcpClientCommands) serveMCP(ctx context.Context, o mcpOptions) error {
 		outside, stopFeatures := followFeatures(ctx, servers, log)
 		defer stopFeatures()
 		face, err := server.New(server.Config{
-			API: s, Catalogue: catalogue, Outside: outside, Subscriptions: node.NewSubscriptions(s),
-			Reveal: func(ctx context.Context, task events.TaskID, who string, result json.RawMessage) json.RawMessage {
-				return onboarding.Reveal(ctx, s, task, who, result)
-			},
-			Local: server.Identity{Name: c.actor(), Role: server.Operator}, Refused: reporter(ctx, s, log),
-			Show: server.Selection{Tools: o.tools, ReadOnly: o.readOnly}, OutsideApprovals: c.cfg.OutsideApprovals, Writes: c.cfg.Writes, Profile: o.profile,
-			PortableNames: c.cfg.PortableNames,
-			SyncWait:      c.cfg.SyncWait, Outputs: outputs, Inboxes: node.Inboxes{Node: s},
+			API: s, Catalogue: catalogue, Local: server.Identity{Name: c.actor(), Role: server.Operator},
 			Root: c.cfg.Root, Version: readVersion().Version, Logger: log,
+			Stores: server.Stores{
+				Outputs: outputs, Outside: outside, Inboxes: node.Inboxes{Node: s}, Subscriptions: node.NewSubscriptions(s),
+			},
+			Hooks: server.Hooks{
+				Refused: reporter(ctx, s, log),
+				Reveal: func(ctx context.Context, task events.TaskID, who string, result json.RawMessage) json.RawMessage {
+					return onboarding.Reveal(ctx, s, task, who, result)
+				},
+			},
+			Limits: server.Limits{SyncWait: c.cfg.SyncWait},
+			Offer: server.Offer{
+				Show:    server.Selection{Tools: o.tools, ReadOnly: o.readOnly},
+				Profile: o.profile, PortableNames: c.cfg.PortableNames,
+			},
+			Consent: server.Consent{Writes: c.cfg.Writes, OutsideApprovals: c.cfg.OutsideApprovals},
 		})
 		if err != nil {
 			return err

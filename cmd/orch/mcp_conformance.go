@@ -39,7 +39,7 @@ func (c *mcpClientCommands) conform(ctx context.Context, address, token string) 
 	cfg := processNodes{logs: c.err}.config(c.cfg, working)
 	var f fixture.Fixture
 	cfg.Faces.HTTP, cfg.Extra, cfg.Faces.Tokens = address, f.Tools(), staticToken{token, server.Identity{Name: c.actor(), Role: server.Operator}}
-	cfg.Faces.Face = func(face *server.Config) { face.Extend = f.Extend }
+	cfg.Faces.Face = func(face *server.Config) { face.Hooks.Extend = f.Extend }
 	n, err := node.Start(ctx, cfg)
 	if err != nil {
 		return err

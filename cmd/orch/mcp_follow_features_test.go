@@ -26,7 +26,7 @@ func defineFixture(t *testing.T, home string) {
 	var f fixture.Fixture
 	cfg := newProcessNodes(io.Discard).config(reconnectConfig(t), working)
 	cfg.Faces.HTTP, cfg.Faces.Tokens = "127.0.0.1:0", staticToken{"secret", server.Identity{Name: "user:ada", Role: server.Operator}}
-	cfg.Faces.Face = func(c *server.Config) { c.Extend = f.Extend }
+	cfg.Faces.Face = func(c *server.Config) { c.Hooks.Extend = f.Extend }
 	n, err := node.Start(t.Context(), cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, n.Stop(context.Background())) })

@@ -116,7 +116,7 @@ func (qs *questioner) mayAnswer(c client, q question) bool {
 		if q.isLink() {
 			return c.caps.Elicitation != nil && c.caps.Elicitation.URL != nil
 		}
-		return c.showsForms() && (q.kind == askedByCall || c.who.Role.decides() && !qs.cfg.OutsideApprovals)
+		return c.showsForms() && (q.kind == askedByCall || c.who.Role.decides() && !qs.cfg.Consent.OutsideApprovals)
 	case methodSample:
 		return c.caps.Sampling != nil
 	default:

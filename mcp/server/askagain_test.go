@@ -36,7 +36,7 @@ func TestAnsweredQuestionsAreNotPutAgain(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, kindsAsked()[0])
 	owner := &late{s.n.owner, make(chan struct{}), make(chan struct{})}
-	s.web = s.n.web(t, s.n.face(func(c *server.Config) { c.API, c.Tokens = owner, tokens{} }))
+	s.web = s.n.web(t, s.n.face(func(c *server.Config) { c.API, c.HTTP.Tokens = owner, tokens{} }))
 	s.enter()
 	standing, id := s.get(), s.task()
 	s.poll(id)

@@ -63,7 +63,7 @@ func (s *stand) begin(t *testing.T) {
 		session = s.session
 	}
 	s.web = s.n.web(t, s.n.face(func(c *server.Config) {
-		c.Tokens, c.Sessions, c.Key = tokens{}, s.store, []byte("a key that outlives the process..")
+		c.HTTP.Tokens, c.Stores.Sessions, c.Key = tokens{}, s.store, []byte("a key that outlives the process..")
 	}))
 	s.session = session
 }
@@ -470,7 +470,7 @@ func TestQuestionsOutliveANodeThatIsAway(t *testing.T) {
 	t.Parallel()
 	s := newStand(t, kindsAsked()[0])
 	owner := &away{API: s.n.owner}
-	s.web = s.n.web(t, s.n.face(func(c *server.Config) { c.API, c.Tokens = owner, tokens{} }))
+	s.web = s.n.web(t, s.n.face(func(c *server.Config) { c.API, c.HTTP.Tokens = owner, tokens{} }))
 	s.enter()
 	standing, id := s.get(), s.task()
 	s.poll(id)

@@ -40,7 +40,7 @@ func (narrow) Verify(ctx context.Context, token string) (server.Identity, time.T
 func two(t *testing.T, change ...func(*server.Config)) (ada, eve *web) {
 	t.Helper()
 	n := startNode(t)
-	ada = n.web(t, n.face(append(change, func(c *server.Config) { c.Tokens = narrow{} })...))
+	ada = n.web(t, n.face(append(change, func(c *server.Config) { c.HTTP.Tokens = narrow{} })...))
 	eve = &web{t: t, url: ada.url, token: "eve.agent"}
 	ada.open()
 	return ada, eve
@@ -63,7 +63,7 @@ func TestAPingWithoutASessionTouchesNone(t *testing.T) {
 func TestTheSessionOfSomebodyElseStaysWhole(t *testing.T) {
 	t.Parallel()
 	sessions := &kept{}
-	ada, eve := two(t, func(c *server.Config) { c.Sessions = sessions })
+	ada, eve := two(t, func(c *server.Config) { c.Stores.Sessions = sessions })
 	eve.session = ada.session
 	for _, method := range []string{http.MethodGet, http.MethodDelete, http.MethodPost} {
 		assert.Equal(t, http.StatusForbidden, eve.do(eve.request(method, ping)).status, method)
@@ -185,7 +185,7 @@ func messages(stream io.Reader, what string) <-chan string {
 func TestThePlanOfAnAgentOpensNothing(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
-	w := n.web(t, n.face(func(c *server.Config) { c.Tokens = tokens{} }))
+	w := n.web(t, n.face(func(c *server.Config) { c.HTTP.Tokens = tokens{} }))
 	for role, want := range map[string]statemachine.State{"agent": statemachine.AwaitingApproval, "submitter": statemachine.Done} {
 		w.token, w.session = role+"."+role, ""
 		w.open()

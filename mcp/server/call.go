@@ -125,7 +125,7 @@ func (r *run) atOnce(c client) bool {
 
 // start submits the task of a call, or continues the one whose questions the client answers.
 func (cl *caller) start(ctx context.Context, c client, tool tools.Tool, p *mcp.CallToolParamsRaw) (*run, error) {
-	r := &run{spec: tool.Spec(), at: cl.cfg.Now(), ttl: c.task.ttl(cl.cfg.DefaultTTL, cl.cfg.MaxTTL)}
+	r := &run{spec: tool.Spec(), at: cl.cfg.Now(), ttl: c.task.ttl(cl.cfg.Limits.DefaultTTL, cl.cfg.Limits.MaxTTL)}
 	if p.RequestState != "" {
 		return r, cl.questions.resume(ctx, c, r, p)
 	}
@@ -175,7 +175,7 @@ func (cl *caller) submitInContext(ctx context.Context, c client, r api.SubmitReq
 
 // await waits for the end of a call, lets people answer its questions, and returns a task handle if it takes too long.
 func (cl *caller) await(ctx context.Context, c client, r *run) (*mcp.CallToolResult, error) {
-	limit := cl.cfg.Now().Add(cl.cfg.SyncWait)
+	limit := cl.cfg.Now().Add(cl.cfg.Limits.SyncWait)
 	for {
 		now, err := cl.watch(ctx, c, r, limit.Sub(cl.cfg.Now()))
 		switch {
@@ -215,7 +215,7 @@ func (cl *caller) finish(ctx context.Context, c client, r *run, now api.ResultRe
 			Result json.RawMessage `json:"result"`
 		}
 		if json.Unmarshal(now.Output, &out) == nil && out.Result != nil {
-			return cl.answers.success(r.spec.Name, cl.cfg.Reveal(ctx, r.id, c.who.Name, out.Result)), nil
+			return cl.answers.success(r.spec.Name, cl.cfg.Hooks.Reveal(ctx, r.id, c.who.Name, out.Result)), nil
 		}
 	}
 	t, err := cl.cfg.API.Get(ctx, api.GetRequest{ID: r.id})
@@ -245,7 +245,7 @@ func (cl *caller) callInside(ctx context.Context, c client, id string, p *mcp.Ca
 		return nil, err
 	}
 	got, err := cl.cfg.API.Call(ctx, api.CallRequest{
-		ID: t.ID, Tool: p.Name, Args: orEmpty(p.Arguments), Wait: cl.cfg.SyncWait, Actor: c.who.Name,
+		ID: t.ID, Tool: p.Name, Args: orEmpty(p.Arguments), Wait: cl.cfg.Limits.SyncWait, Actor: c.who.Name,
 	})
 	switch {
 	case err != nil:
@@ -279,14 +279,14 @@ type caller struct {
 // the error of the log.
 func (cl *caller) unlogged(ctx context.Context, tool tools.Tool, args json.RawMessage, why error) (json.RawMessage, error) {
 	refuses := fault.Has(why, fault.DiskFull) || fault.Has(why, fault.DataLoss) || fault.Has(why, fault.NewerStore) || fault.Has(why, fault.Unavailable)
-	if !refuses || tool == nil || !tool.Spec().Unlogged || cl.cfg.Unlogged == nil {
+	if !refuses || tool == nil || !tool.Spec().Unlogged || cl.cfg.Hooks.Unlogged == nil {
 		return nil, why
 	}
 	checked, err := tool.Check(orEmpty(args))
 	if err != nil {
 		return nil, err
 	}
-	return cl.cfg.Unlogged(ctx, tool, checked)
+	return cl.cfg.Hooks.Unlogged(ctx, tool, checked)
 }
 
 // direct calls a tool with Spec.Direct. There is no task: the call ends with the request.
@@ -295,9 +295,9 @@ func (cl *caller) direct(ctx context.Context, c client, tool tools.Tool, args js
 	if err != nil {
 		return nil, cl.reportRefusal(c, tool.Spec().Name, args, err)
 	}
-	if cl.cfg.Direct == nil {
+	if cl.cfg.Hooks.Direct == nil {
 		return nil, fault.New(fault.Forbidden, "%s is for registered agents, who speak over HTTP", tool.Spec().Name).
 			WithHint("register with onboarding.registerAgent, and call again at the node with the secret as bearer token")
 	}
-	return cl.cfg.Direct(ctx, c.who, tool, checked)
+	return cl.cfg.Hooks.Direct(ctx, c.who, tool, checked)
 }

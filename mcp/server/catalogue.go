@@ -29,7 +29,7 @@ func (s *Server) offerTools() {
 	offered := map[string]string{}
 	for _, name := range slices.Concat(s.cfg.Catalogue.Names(), s.cfg.Catalogue.Refused()) {
 		t, ok := s.cfg.Catalogue.Get(name)
-		if !ok || !s.cfg.Show.shows(t) {
+		if !ok || !s.cfg.Offer.Show.shows(t) {
 			continue
 		}
 		described := toolOf(t)

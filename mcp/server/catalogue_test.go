@@ -44,7 +44,7 @@ func TestProfilesAreDescribedOnce(t *testing.T) {
 	t.Parallel()
 	none, err := tools.New()
 	require.NoError(t, err)
-	schema, s := &countedSchema{}, wire(newCore(Config{Catalogue: none, Profile: ProfileOperations}.withDefaults()))
+	schema, s := &countedSchema{}, wire(newCore(Config{Catalogue: none, Offer: Offer{Profile: ProfileOperations}}.withDefaults()))
 	found := &mcp.ListToolsResult{Tools: []*mcp.Tool{{Name: toolList, InputSchema: schema, Annotations: &mcp.ToolAnnotations{}}}}
 	for range 3 {
 		assert.Contains(t, string(mustJSON(s.tools.listTools(client{}, found))), toolList)

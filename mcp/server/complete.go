@@ -19,8 +19,8 @@ func (cm *completer) complete(ctx context.Context, req *mcp.CompleteRequest) (*m
 	var all []string
 	var err error
 	switch {
-	case cm.cfg.Complete != nil && cm.cfg.Complete(req.Params) != nil:
-		all = cm.cfg.Complete(req.Params)
+	case cm.cfg.Hooks.Complete != nil && cm.cfg.Hooks.Complete(req.Params) != nil:
+		all = cm.cfg.Hooks.Complete(req.Params)
 	case cm.ofOutside(req.Params.Ref): // only that server could complete it
 	case req.Params.Argument.Name == "task_id", req.Params.Argument.Name == "taskId":
 		all, err = cm.taskIDs(ctx, c)
@@ -86,10 +86,10 @@ func (cm *completer) toolNames(c client) []string {
 
 func (cm *completer) outputNames(ctx context.Context, c client, id string) ([]string, error) {
 	t, err := cm.taskOf(ctx, c.who, id)
-	if err != nil || cm.cfg.Outputs == nil {
+	if err != nil || cm.cfg.Stores.Outputs == nil {
 		return nil, nil //nolint:nilerr // nothing to complete
 	}
-	return cm.cfg.Outputs.ListOutputs(ctx, t.ID)
+	return cm.cfg.Stores.Outputs.ListOutputs(ctx, t.ID)
 }
 
 // completer completes arguments of prompts and resource templates.

@@ -79,7 +79,7 @@ func (st *sessionTasks) contextOf(ctx context.Context, c client) (events.TaskID,
 	of := c.who.Name + " " + key
 	use := st.contexts.get(of)
 	now := st.cfg.Now()
-	if idle && use.id != "" && now.Sub(use.used) > st.cfg.SessionTimeout {
+	if idle && use.id != "" && now.Sub(use.used) > st.cfg.Limits.SessionTimeout {
 		st.endContext(ctx, use.id, c.who.Name)
 		use.id, use.generation = "", use.generation+1
 	}
@@ -107,7 +107,7 @@ func (st *sessionTasks) openContext(ctx context.Context, c client, of string, ge
 		Name: api.SessionName + c.program,
 	}
 	if c.who.Role.decides() {
-		r.Writes = st.cfg.Writes
+		r.Writes = st.cfg.Consent.Writes
 	}
 	if err := st.tools.restrict(c, &r); err != nil {
 		return "", err

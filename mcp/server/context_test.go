@@ -25,7 +25,7 @@ func sessionsOf(t *testing.T, n *node) map[string]func(name string) caller {
 	t.Helper()
 	store := &kept{}
 	faces := func() *web {
-		return n.web(t, n.face(func(c *server.Config) { c.Tokens, c.Sessions = tokens{}, store }))
+		return n.web(t, n.face(func(c *server.Config) { c.HTTP.Tokens, c.Stores.Sessions = tokens{}, store }))
 	}
 	return map[string]func(string) caller{
 		"2025-11-25": func(string) caller {
@@ -94,7 +94,7 @@ func TestGrantsOfASession(t *testing.T) {
 func TestSessionsEnd(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
-	w := n.web(t, n.face(func(c *server.Config) { c.Tokens = tokens{} }))
+	w := n.web(t, n.face(func(c *server.Config) { c.HTTP.Tokens = tokens{} }))
 	w.open()
 	w.post(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo","arguments":{"text":"a"}}}`)
 	sessions := func() []api.Summary {

@@ -109,7 +109,7 @@ func (co *core) recover(method string, err *error) {
 
 // reportRefusal reports a call that was refused before it reached the API, and returns why.
 func (co *core) reportRefusal(c client, tool string, args json.RawMessage, why error) error {
-	co.cfg.Refused(c.who.Name, tool, args, why)
+	co.cfg.Hooks.Refused(c.who.Name, tool, args, why)
 	return why
 }
 

@@ -42,9 +42,9 @@ func TestDialogues(t *testing.T) {
 func quick(file string) func(*server.Config) {
 	return func(c *server.Config) {
 		if strings.Contains(file, "handed_back") {
-			c.SyncWait = 50 * time.Millisecond
+			c.Limits.SyncWait = 50 * time.Millisecond
 		}
-		c.OutsideApprovals = strings.Contains(file, "outside")
+		c.Consent.OutsideApprovals = strings.Contains(file, "outside")
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 func (s *Server) OfferedTools() *mcp.ListToolsResult {
 	list := &mcp.ListToolsResult{}
 	for _, name := range s.cfg.Catalogue.Names() {
-		if t, ok := s.cfg.Catalogue.Get(name); ok && s.cfg.Show.shows(t) {
+		if t, ok := s.cfg.Catalogue.Get(name); ok && s.cfg.Offer.Show.shows(t) {
 			list.Tools = append(list.Tools, toolOf(t))
 		}
 	}

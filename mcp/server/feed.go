@@ -78,7 +78,7 @@ func (f *feed) saveNow(ctx context.Context) {
 // open opens the session at the node and delivers its messages until the session ends.
 func (f *feed) open(ctx context.Context) {
 	opening, stop := context.WithTimeout(ctx, openWithin)
-	f.failed = f.subscriber.cfg.Subscriptions.OpenSession(opening, f.name, false)
+	f.failed = f.subscriber.cfg.Stores.Subscriptions.OpenSession(opening, f.name, false)
 	stop()
 	if f.failed != nil {
 		f.detach()
@@ -113,7 +113,7 @@ func (f *feed) endAll(ctx context.Context) {
 	f.mu.Lock()
 	f.batch = nil
 	for id := range f.active {
-		f.batch = append(f.batch, f.subscriber.cfg.Subscriptions.Ended(id))
+		f.batch = append(f.batch, f.subscriber.cfg.Stores.Subscriptions.Ended(id))
 	}
 	f.mu.Unlock()
 	f.sendAll(ctx)
@@ -136,7 +136,7 @@ func (f *feed) poll(ctx context.Context) error {
 	f.stop = stop
 	asked, arrived := f.polls, f.arrived
 	f.mu.Unlock()
-	batch, err := f.subscriber.cfg.Subscriptions.Messages(ctx, f.name, arrived)
+	batch, err := f.subscriber.cfg.Stores.Subscriptions.Messages(ctx, f.name, arrived)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.polls != asked {
@@ -237,7 +237,7 @@ func (f *feed) close(ctx context.Context) {
 	stop()
 	ctx, stop = context.WithTimeout(ctx, feedAgain)
 	defer stop()
-	_ = f.subscriber.cfg.Subscriptions.CloseSession(ctx, f.name) // otherwise the node removes it after a while
+	_ = f.subscriber.cfg.Stores.Subscriptions.CloseSession(ctx, f.name) // otherwise the node removes it after a while
 }
 
 // bounded returns the first names of a list whose total is at most most bytes.

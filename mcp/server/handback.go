@@ -88,7 +88,7 @@ func (pr *presenter) describePending(ctx context.Context, c client, id events.Ta
 // nextCall returns a call of a tool of the face about a task, nil if the client does not see the tool.
 func (pr *presenter) nextCall(c client, tool string, id events.TaskID) *nextCall {
 	name := pr.tools.nameFor(c, tool)
-	if name == "" || !pr.cfg.Show.showsOwn(tool) || !c.who.Show.showsOwn(tool) {
+	if name == "" || !pr.cfg.Offer.Show.showsOwn(tool) || !c.who.Show.showsOwn(tool) {
 		return nil
 	}
 	return &nextCall{name, object{"task_id": string(id)}}

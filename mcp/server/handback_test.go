@@ -26,7 +26,7 @@ func handedBackBy(t *testing.T, a answer) (fields map[string]any, text string) {
 	return fields, text
 }
 
-func impatient(c *server.Config) { c.Tokens, c.SyncWait = tokens{}, time.Millisecond }
+func impatient(c *server.Config) { c.HTTP.Tokens, c.Limits.SyncWait = tokens{}, time.Millisecond }
 
 // A call that waits for an absent agent is handed back, and not as a failure, which a model would retry.
 func TestHandBackSaysWhatTheCallWaitsFor(t *testing.T) {

@@ -101,8 +101,8 @@ func running(tb testing.TB, run func(context.Context) error) func() {
 func (n *node) face(change ...func(*server.Config)) *server.Server {
 	n.t.Helper()
 	cfg := server.Config{
-		API: n.owner, Catalogue: n.catalogue, Root: n.root, Outputs: n.tree, Version: "test",
-		Local: server.Identity{Name: "user:ada", Role: server.Operator}, SyncWait: time.Minute,
+		API: n.owner, Catalogue: n.catalogue, Root: n.root, Stores: server.Stores{Outputs: n.tree}, Version: "test",
+		Local: server.Identity{Name: "user:ada", Role: server.Operator}, Limits: server.Limits{SyncWait: time.Minute},
 	}
 	for _, c := range change {
 		c(&cfg)

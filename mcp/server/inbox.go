@@ -32,7 +32,7 @@ const (
 
 // addInbox offers the inbox of the identity as a resource.
 func (rv *resourceView) addInbox() {
-	if rv.cfg.Inboxes == nil {
+	if rv.cfg.Stores.Inboxes == nil {
 		return
 	}
 	rv.sdk.AddResource(&mcp.Resource{
@@ -42,7 +42,9 @@ func (rv *resourceView) addInbox() {
 	rv.sdk.AddSendingMiddleware(renameInbox)
 }
 
-func (rv *resourceView) isInbox(uri string) bool { return rv.cfg.Inboxes != nil && uri == inboxURI }
+func (rv *resourceView) isInbox(uri string) bool {
+	return rv.cfg.Stores.Inboxes != nil && uri == inboxURI
+}
 
 // seesInbox reports whether an identity may read its inbox: it may if it sees the inbox tool.
 func (rv *resourceView) seesInbox(c client) bool {
@@ -58,7 +60,7 @@ func (rv *resourceView) readInbox(ctx context.Context, _ *mcp.ReadResourceReques
 	if !rv.seesInbox(c) {
 		return nil, mcp.ResourceNotFoundError(inboxURI)
 	}
-	page, err := rv.cfg.Inboxes.Inbox(ctx, c.who.Name, messages.Query{Limit: messages.MaxPage})
+	page, err := rv.cfg.Stores.Inboxes.Inbox(ctx, c.who.Name, messages.Query{Limit: messages.MaxPage})
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +80,7 @@ func (rv *resourceView) subscribeInbox(ctx context.Context, c client, p *mcp.Sub
 		return err
 	}
 	p.URI = inboxOf(c.who)
-	now, err := rv.cfg.Inboxes.Inbox(ctx, c.who.Name, messages.Query{InOrder: true, Heads: true, Limit: messages.MaxPage})
+	now, err := rv.cfg.Stores.Inboxes.Inbox(ctx, c.who.Name, messages.Query{InOrder: true, Heads: true, Limit: messages.MaxPage})
 	if err != nil {
 		return err
 	}
@@ -92,7 +94,7 @@ func (rv *resourceView) reportInbox(ctx context.Context, who Identity, page mess
 		if !page.More {
 			q.Wait = messages.MaxWait
 		}
-		next, err := rv.cfg.Inboxes.Inbox(ctx, who.Name, q)
+		next, err := rv.cfg.Stores.Inboxes.Inbox(ctx, who.Name, q)
 		if err != nil {
 			_ = pause.For(ctx, inboxAgain)
 			continue

@@ -19,7 +19,7 @@ import (
 // withInboxes gives faces a service of messages.
 func withInboxes() (*mail.Service, func(*server.Config)) {
 	service := (&messagestest.Store{}).Open(mail.Config{})
-	return service, func(c *server.Config) { c.Tokens, c.Inboxes = tokens{}, service }
+	return service, func(c *server.Config) { c.HTTP.Tokens, c.Stores.Inboxes = tokens{}, service }
 }
 
 func post(t *testing.T, s *mail.Service, to, text string) {
@@ -58,7 +58,7 @@ func TestInboxFollowsTheSelection(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
 	_, inboxes := withInboxes()
-	w := n.web(t, n.face(inboxes, func(c *server.Config) { c.Show = server.Selection{Tools: []string{"FILE_*"}} }))
+	w := n.web(t, n.face(inboxes, func(c *server.Config) { c.Offer.Show = server.Selection{Tools: []string{"FILE_*"}} }))
 	w.token = "bob.agent"
 	w.open()
 	assert.NotContains(t, w.post(`{"jsonrpc":"2.0","id":8,"method":"resources/list"}`).body, "orch://inbox")
@@ -84,7 +84,7 @@ func TestInboxOnTheStream(t *testing.T) {
 	n := startNode(t)
 	service, inboxes := withInboxes()
 	store := &kept{}
-	change := func(c *server.Config) { inboxes(c); c.Sessions = store }
+	change := func(c *server.Config) { inboxes(c); c.Stores.Sessions = store }
 	face := n.face(change)
 	post(t, service, "user:bob", "was there before")
 	listen := func(w *web) *bufio.Scanner {

@@ -108,6 +108,6 @@ func (s *Server) Admit(who string, size int64) (leave func(), err error) {
 func (s *Server) tooMany(who string) error {
 	why := fault.New(fault.RateLimited, "%s sends too many requests", who).WithRetryAt(s.cfg.Now().Add(time.Second)).
 		WithHint("send fewer at the same time")
-	s.cfg.Refused(who, "", nil, why)
+	s.cfg.Hooks.Refused(who, "", nil, why)
 	return why
 }

@@ -123,7 +123,7 @@ func (l *Listener) Next(ctx context.Context) ([]net.Buffers, error) {
 	asking, stop := context.WithCancel(ctx)
 	defer stop()
 	defer context.AfterFunc(l.s.life, stop)()
-	got, err := l.s.cfg.Subscriptions.Messages(asking, l.name, l.arrived)
+	got, err := l.s.cfg.Stores.Subscriptions.Messages(asking, l.name, l.arrived)
 	switch {
 	case l.s.life.Err() != nil, fault.Has(err, fault.NotFound):
 		return nil, io.EOF
@@ -147,7 +147,7 @@ func (l *Listener) Close() {
 	}
 	ctx, stop := context.WithTimeout(context.Background(), feedAgain)
 	defer stop()
-	_ = l.s.cfg.Subscriptions.CloseSession(ctx, l.name) // otherwise the node removes it after a while
+	_ = l.s.cfg.Stores.Subscriptions.CloseSession(ctx, l.name) // otherwise the node removes it after a while
 	l.s.listeners.unregister(l.key, l.name, l.begun)
 }
 
@@ -157,7 +157,7 @@ func (b *subscriber) listenerFor(ctx context.Context, c client, r *run) (string,
 	key := listenerKey{c.who.Name, r.subscription}
 	l := c.listener
 	switch {
-	case b.cfg.Subscriptions == nil:
+	case b.cfg.Stores.Subscriptions == nil:
 		return "", nil
 	case r.spec.Session != tools.Subscribes:
 		return b.listeners.find(key)
@@ -170,7 +170,7 @@ func (b *subscriber) listenerFor(ctx context.Context, c client, r *run) (string,
 	l.key = key
 	ctx, stop := context.WithTimeout(ctx, openWithin)
 	defer stop()
-	return l.name, b.cfg.Subscriptions.OpenSession(ctx, l.name, true)
+	return l.name, b.cfg.Stores.Subscriptions.OpenSession(ctx, l.name, true)
 }
 
 // openWithin is how long a node may take to open a session.

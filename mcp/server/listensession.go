@@ -59,7 +59,7 @@ func requestIdentity(r *http.Request) (who Identity) {
 // openListenSession opens a session for a client that listens to subscriptions. It skips ids that are in use, and returns nil if none
 // is left.
 func (b *subscriber) openListenSession(ctx context.Context, who Identity, ids []string) (*listenSession, error) {
-	if b.cfg.Subscriptions == nil || len(ids) == 0 {
+	if b.cfg.Stores.Subscriptions == nil || len(ids) == 0 {
 		return nil, nil //nolint:nilnil // no session is needed
 	}
 	e := &listenSession{feed: newFeed(b, "listen "+rand.Text())}
@@ -75,7 +75,7 @@ func (b *subscriber) openListenSession(ctx context.Context, who Identity, ids []
 	}
 	opening, stop := context.WithTimeout(ctx, openWithin)
 	defer stop()
-	if err := b.cfg.Subscriptions.OpenSession(opening, e.feed.name, false); err != nil {
+	if err := b.cfg.Stores.Subscriptions.OpenSession(opening, e.feed.name, false); err != nil {
 		e.close()
 		return nil, err
 	}

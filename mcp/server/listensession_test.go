@@ -28,7 +28,7 @@ func endsWithTheNode(t *testing.T, gone bool) {
 	t.Helper()
 	b, sessions := startBench(t), &kept{}
 	b.gone.Store(gone)
-	keeping := func(c *server.Config) { c.Sessions = sessions }
+	keeping := func(c *server.Config) { c.Stores.Sessions = sessions }
 	first := b.face(keeping)
 	w := b.web(t, first)
 	w.open()

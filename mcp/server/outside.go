@@ -51,7 +51,7 @@ func (ov *outsideView) followOutside(ctx context.Context, replaced <-chan struct
 			return
 		case <-replaced:
 		}
-		replaced = ov.cfg.Outside.FeaturesReplaced()
+		replaced = ov.cfg.Stores.Outside.FeaturesReplaced()
 		ov.offerOutside()
 	}
 }
@@ -60,7 +60,7 @@ func (ov *outsideView) followOutside(ctx context.Context, replaced <-chan struct
 func (ov *outsideView) offerOutside() {
 	resources, prompts := map[string]string{}, map[string]string{}
 	var templates []*mcp.ResourceTemplate
-	for _, f := range ov.cfg.Outside.Features() {
+	for _, f := range ov.cfg.Stores.Outside.Features() {
 		definition := string(f.Definition)
 		switch f.Kind {
 		case gateway.Resource:
@@ -124,15 +124,15 @@ func isURI(text string) bool {
 // seesOutside returns a function that reports whether a client sees the resources and prompts of a server. It does if it may
 // call tools of the server and may submit calls at all. A read-only identity may read them too.
 func (ov *outsideView) seesOutside(c client) func(server string) bool {
-	if ov.cfg.Outside == nil || !c.who.Role.submits() {
+	if ov.cfg.Stores.Outside == nil || !c.who.Role.submits() {
 		return func(string) bool { return false }
 	}
-	if len(ov.cfg.Show.Tools) == 0 && len(c.who.Show.Tools) == 0 {
+	if len(ov.cfg.Offer.Show.Tools) == 0 && len(c.who.Show.Tools) == 0 {
 		return func(string) bool { return true }
 	}
 	seen := map[string]bool{}
 	for _, name := range ov.cfg.Catalogue.Names() {
-		if server, _, outside := strings.Cut(name, "__"); outside && ov.cfg.Show.names(name) && c.who.Show.names(name) {
+		if server, _, outside := strings.Cut(name, "__"); outside && ov.cfg.Offer.Show.names(name) && c.who.Show.names(name) {
 			seen[server] = true
 		}
 	}
@@ -155,7 +155,7 @@ func (ov *outsideView) readOutside(ctx context.Context, req *mcp.ReadResourceReq
 	if !ok || theirs == "" || !ov.seesOutside(clientFrom(ctx))(server) {
 		return nil, mcp.ResourceNotFoundError(uri)
 	}
-	raw, err := ov.cfg.Outside.ReadResource(ctx, server, theirs)
+	raw, err := ov.cfg.Stores.Outside.ReadResource(ctx, server, theirs)
 	if fault.Has(err, fault.NotFound) {
 		return nil, mcp.ResourceNotFoundError(uri)
 	}
@@ -175,7 +175,7 @@ func (ov *outsideView) getOutside(server, name string) mcp.PromptHandler {
 		if !ov.seesOutside(clientFrom(ctx))(server) {
 			return nil, invalidParams(fmt.Sprintf("unknown prompt %q", req.Params.Name))
 		}
-		raw, err := ov.cfg.Outside.GetPrompt(ctx, server, name, req.Params.Arguments)
+		raw, err := ov.cfg.Stores.Outside.GetPrompt(ctx, server, name, req.Params.Arguments)
 		result := &mcp.GetPromptResult{}
 		if err == nil {
 			err = json.Unmarshal(raw, result)
@@ -190,7 +190,7 @@ func (ov *outsideView) getOutside(server, name string) mcp.PromptHandler {
 // promptOf returns the server of a prompt of an outside server; only those have two underscores in their names.
 func (ov *outsideView) promptOf(name string) (server string, ok bool) {
 	server, _, ok = strings.Cut(name, "__")
-	return server, ok && ov.cfg.Outside != nil
+	return server, ok && ov.cfg.Stores.Outside != nil
 }
 
 // listPrompts removes the prompts of outside servers that the identity does not see.

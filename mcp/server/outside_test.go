@@ -159,7 +159,7 @@ func TestOutsideIsForThoseWhoMayCall(t *testing.T) {
 	n := startNode(t)
 	n.offer()
 	o := newOutside(resource("lab", "x://1"), template("lab", "x://{id}"), prompt("lab", "greet"), resource("far", "y://1"), template("far", "y://{id}"), prompt("far", "greet"))
-	w := n.web(t, n.face(func(c *server.Config) { c.Tokens, c.Outside = selecting{}, o }))
+	w := n.web(t, n.face(func(c *server.Config) { c.HTTP.Tokens, c.Stores.Outside = selecting{}, o }))
 	for token, sees := range map[string][]string{
 		"ada.operator": {"lab", "far"}, "bot.agent": {"lab", "far"}, "ada.submitter.only-read": {"lab", "far"}, "eve.viewer": nil,
 		"bot.agent.lab__*": {"lab"}, "bot.agent.only-readlab__*": {"lab"}, "bot.agent.FILE_*": nil, "bot.agent.lab__none": nil,
@@ -197,7 +197,7 @@ func TestOutsideOfANarrowFace(t *testing.T) {
 	n.offer()
 	o := newOutside(resource("lab", "x://1"), resource("far", "y://1"))
 	w := n.web(t, n.face(func(c *server.Config) {
-		c.Tokens, c.Outside, c.Show.Tools = selecting{}, o, []string{"far__write", "FILE_*"}
+		c.HTTP.Tokens, c.Stores.Outside, c.Offer.Show.Tools = selecting{}, o, []string{"far__write", "FILE_*"}
 	}))
 	w.open()
 	got := w.post(listResources).body
@@ -209,7 +209,7 @@ func TestOutsideErrors(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
 	o := newOutside(prompt("lab", "gone"), prompt("lab", "down"), prompt("lab", "wrong"), prompt("lab", "fine"))
-	w := n.web(t, n.face(func(c *server.Config) { c.Tokens, c.Outside = tokens{}, o }))
+	w := n.web(t, n.face(func(c *server.Config) { c.HTTP.Tokens, c.Stores.Outside = tokens{}, o }))
 	old := &web{t: t, url: w.url, token: w.token}
 	old.open()
 	unavailable := fault.ToolUnavailable.RPC()
@@ -237,7 +237,7 @@ func TestOutsideThatIsNone(t *testing.T) {
 	foreign := resource("lab", "x://1")
 	foreign.Key = "x://2"
 	o := newOutside(append(bad, foreign, template("lab", "x://{"), template("lab", "x://{id:5000}"), prompt("lab", "fine"))...)
-	w := n.web(t, n.face(func(c *server.Config) { c.Tokens, c.Outside = tokens{}, o }))
+	w := n.web(t, n.face(func(c *server.Config) { c.HTTP.Tokens, c.Stores.Outside = tokens{}, o }))
 	w.open()
 	assert.NotContains(t, w.post(listResources).body, "lab")
 	assert.Contains(t, w.post(listPrompts).body, "lab__fine")
@@ -254,7 +254,7 @@ func TestOutsidePages(t *testing.T) {
 	for i := range 250 {
 		list = append(list, template("lab", fmt.Sprintf("x://%03d/{id}", i)), template("far", fmt.Sprintf("x://%03d/{id}", i)))
 	}
-	w := n.web(t, n.face(func(c *server.Config) { c.Tokens, c.Outside = selecting{}, newOutside(list...) }))
+	w := n.web(t, n.face(func(c *server.Config) { c.HTTP.Tokens, c.Stores.Outside = selecting{}, newOutside(list...) }))
 	w.token = "bot.agent.lab__*"
 	w.open()
 	seen := map[string]bool{}
@@ -323,7 +323,7 @@ func (h heard) wait(t *testing.T, c <-chan struct{}, what string) {
 func TestToolsComeAndGo(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
-	session, h := n.connect(n.face(func(c *server.Config) { c.Tokens = tokens{} }))
+	session, h := n.connect(n.face(func(c *server.Config) { c.HTTP.Tokens = tokens{} }))
 	listed := func() bool {
 		for tool, err := range session.Tools(t.Context(), nil) {
 			require.NoError(t, err)
@@ -368,7 +368,7 @@ func TestOutsideComesAndGoes(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
 	o := newOutside()
-	session, h := n.connect(n.face(func(c *server.Config) { c.Tokens, c.Outside = tokens{}, o }))
+	session, h := n.connect(n.face(func(c *server.Config) { c.HTTP.Tokens, c.Stores.Outside = tokens{}, o }))
 	o.replace(resource("lab", "x://1"), template("lab", "x://{id}"), prompt("lab", "greet"))
 	h.wait(t, h.resources, "resources")
 	h.wait(t, h.prompts, "prompts")
@@ -426,7 +426,7 @@ func TestOutsideFromEndToEnd(t *testing.T) {
 	g, err := gateway.New(gateway.Config{Servers: registry.Config{Dir: home, Home: home, Still: true}, Catalogue: n.catalogue})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, g.Close(context.Background())) })
-	session, h := n.connect(n.face(func(c *server.Config) { c.Tokens, c.Outside = tokens{}, g }))
+	session, h := n.connect(n.face(func(c *server.Config) { c.HTTP.Tokens, c.Stores.Outside = tokens{}, g }))
 	require.NoError(t, g.Start(t.Context()))
 	h.wait(t, h.prompts, "prompts")
 	h.wait(t, h.resources, "resources")

@@ -106,7 +106,7 @@ func (tt *taskTools) ownTools() []ownTool {
 // addOwnTools adds the tools of the face.
 func (tt *taskTools) addOwnTools() {
 	for _, t := range tt.ownTools() {
-		if !tt.cfg.Show.showsOwn(t.name) {
+		if !tt.cfg.Offer.Show.showsOwn(t.name) {
 			continue
 		}
 		closed := false
@@ -211,7 +211,7 @@ func (tt *taskTools) ownSubmit(ctx context.Context, c *client, in *ownInput) (an
 		return nil, err
 	}
 	r := api.SubmitRequest{
-		Plan: in.Plan, Inputs: in.Inputs, Name: in.Name, IdempotencyKey: in.Key, IdempotencyScope: in.Scope, Actor: c.who.Name, Labels: ttlLabel(tt.cfg.DefaultTTL),
+		Plan: in.Plan, Inputs: in.Inputs, Name: in.Name, IdempotencyKey: in.Key, IdempotencyScope: in.Scope, Actor: c.who.Name, Labels: ttlLabel(tt.cfg.Limits.DefaultTTL),
 		Client: clientAbilities(nil, reach, ""), NoSecrets: true,
 	}
 	c.call = cmp.Or(in.For, c.call)

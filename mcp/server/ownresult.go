@@ -27,7 +27,7 @@ func (tt *taskTools) ownResult(ctx context.Context, c *client, in *ownInput) (an
 	}
 	wait := min(time.Duration(in.Wait*float64(time.Second)), maxWait)
 	if wait <= 0 {
-		wait = tt.cfg.SyncWait
+		wait = tt.cfg.Limits.SyncWait
 	}
 	r, err := tt.resultWithAnswers(ctx, *c, id, tt.cfg.Now().Add(wait))
 	if err != nil {
@@ -39,7 +39,7 @@ func (tt *taskTools) ownResult(ctx context.Context, c *client, in *ownInput) (an
 		}
 	}
 	if r.State == statemachine.Done {
-		r.Output = tt.cfg.Reveal(ctx, id, c.who.Name, r.Output)
+		r.Output = tt.cfg.Hooks.Reveal(ctx, id, c.who.Name, r.Output)
 	}
 	switch {
 	case r.State == statemachine.Done && (in.Field != "" || in.Offset != nil):

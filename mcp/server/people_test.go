@@ -38,7 +38,7 @@ func TestADeletionThatIsApprovedAnswersWithItsResult(t *testing.T) {
 func TestApprovalRequiredNamesApprovalAndRule(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
-	w := n.web(t, n.face(func(c *server.Config) { c.Tokens = tokens{} }))
+	w := n.web(t, n.face(func(c *server.Config) { c.HTTP.Tokens = tokens{} }))
 	w.open()
 	path := filepath.Join(n.root, "a")
 	write(t, path, "x")
@@ -80,7 +80,7 @@ func (d doubting) Result(ctx context.Context, r api.ResultRequest) (api.ResultRe
 func TestACallInDoubtHasItsOwnCode(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
-	w := n.web(t, n.face(func(c *server.Config) { c.Tokens, c.API = tokens{}, doubting{n.owner} }))
+	w := n.web(t, n.face(func(c *server.Config) { c.HTTP.Tokens, c.API = tokens{}, doubting{n.owner} }))
 	w.open()
 	a := w.post(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"hangs"}}`)
 	assert.Contains(t, a.body, `"name":"IN_DOUBT"`)

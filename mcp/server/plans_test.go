@@ -26,7 +26,7 @@ func (w *web) submit(args string) map[string]any {
 func TestAPlanIsRefusedWithAllItsProblems(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
-	w := n.web(t, n.face(func(c *server.Config) { c.Tokens = tokens{} }))
+	w := n.web(t, n.face(func(c *server.Config) { c.HTTP.Tokens = tokens{} }))
 	w.open()
 	const bad = `{"orch":"v1","steps":[{"id":"a","tool":"FILE_RAED","with":{}},{"id":"b","tool":"FILE_READ","with":{}},{"id":"c","tool":"echo","nedds":["a"]}]}`
 	for _, args := range []string{`{"plan":` + bad + `}`, `{"plan":` + bad + `,"validate_only":true}`} {
@@ -61,7 +61,7 @@ func TestAPlanIsRefusedWithAllItsProblems(t *testing.T) {
 func TestProblemsOfAPlanAreBounded(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
-	w := n.web(t, n.face(func(c *server.Config) { c.Tokens = tokens{} }))
+	w := n.web(t, n.face(func(c *server.Config) { c.HTTP.Tokens = tokens{} }))
 	w.open()
 	var steps []string
 	for i := range 1000 {
@@ -79,7 +79,7 @@ func TestProblemsOfAPlanAreBounded(t *testing.T) {
 func TestOrchSubmitDescribesAPlan(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
-	w := n.web(t, n.face(func(c *server.Config) { c.Tokens = tokens{} }))
+	w := n.web(t, n.face(func(c *server.Config) { c.HTTP.Tokens = tokens{} }))
 	w.open()
 	a := w.post(`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`)
 	result, _ := a.message["result"].(map[string]any)

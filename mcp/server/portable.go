@@ -9,7 +9,7 @@ func portable(name string) string { return strings.ReplaceAll(name, ".", "_") }
 
 // portableNames returns the tools with dots by their shown names, for clients that name no profile.
 func (v *toolView) portableNames() map[string]string {
-	if !v.cfg.PortableNames {
+	if !v.cfg.Offer.PortableNames {
 		return nil
 	}
 	return v.withoutDots()
@@ -45,7 +45,7 @@ func shownName(name string, shown map[string]string) string {
 
 // plainName returns the catalogue name of a called tool.
 func (v *toolView) plainName(name string) string {
-	if _, ok := v.cfg.Catalogue.Get(name); ok || !v.cfg.PortableNames {
+	if _, ok := v.cfg.Catalogue.Get(name); ok || !v.cfg.Offer.PortableNames {
 		return name
 	}
 	if plain, ok := v.portableNames()[name]; ok {

@@ -25,7 +25,7 @@ func TestPortableNames(t *testing.T) {
 		return found
 	}
 	plain, _ := n.connect(n.face(speaking))
-	portable, _ := n.connect(n.face(speaking, func(c *server.Config) { c.PortableNames = true }))
+	portable, _ := n.connect(n.face(speaking, func(c *server.Config) { c.Offer.PortableNames = true }))
 	usual, shown := names(plain), names(portable)
 	assert.Len(t, shown, len(usual))
 	for name := range usual {
@@ -52,7 +52,7 @@ func TestPortableNamesKeepTheSelection(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
 	session, _ := n.connect(n.face(speaking, func(c *server.Config) {
-		c.PortableNames, c.Show = true, server.Selection{Tools: []string{"github.readFile"}}
+		c.Offer.PortableNames, c.Offer.Show = true, server.Selection{Tools: []string{"github.readFile"}}
 	}))
 	list, err := session.ListTools(t.Context(), nil)
 	require.NoError(t, err)
@@ -63,4 +63,4 @@ func TestPortableNamesKeepTheSelection(t *testing.T) {
 }
 
 // speaking accepts clients with tokens.
-func speaking(c *server.Config) { c.Tokens = tokens{} }
+func speaking(c *server.Config) { c.HTTP.Tokens = tokens{} }

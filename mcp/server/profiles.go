@@ -88,9 +88,9 @@ func patternsOf(profile string) *Selection {
 // profileOf returns the profile that a client requests, or the default.
 func (v *toolView) profileOf(c client) string {
 	if c.note == nil {
-		return v.cfg.Profile
+		return v.cfg.Offer.Profile
 	}
-	return cmp.Or(c.note(noteProfile), v.cfg.Profile)
+	return cmp.Or(c.note(noteProfile), v.cfg.Offer.Profile)
 }
 
 // readProfile records the profile in the URL of a request. It refuses the request if there is no such profile.
@@ -245,7 +245,7 @@ func (v *toolView) describe(t profileTool) json.RawMessage {
 	} else {
 		all, closed := v.own, false
 		i := slices.IndexFunc(all, func(o ownTool) bool { return o.name == t.tool })
-		if i < 0 || !v.cfg.Show.showsOwn(t.tool) {
+		if i < 0 || !v.cfg.Offer.Show.showsOwn(t.tool) {
 			return nil
 		}
 		o := all[i]

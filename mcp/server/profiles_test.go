@@ -70,7 +70,7 @@ func TestCallsInAProfile(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
 	require.NoError(t, os.WriteFile(filepath.Join(n.root, "a.txt"), []byte("one"), 0o600))
-	w := n.web(t, n.face(func(c *server.Config) { c.Tokens, c.Profile = tokens{}, server.ProfileCoding }))
+	w := n.web(t, n.face(func(c *server.Config) { c.HTTP.Tokens, c.Offer.Profile = tokens{}, server.ProfileCoding }))
 	w.open()
 	call := func(tool, args string) string {
 		return w.post(`{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"` + tool + `","arguments":` + args + `}}`).body
@@ -88,7 +88,7 @@ func TestCallsInAProfile(t *testing.T) {
 	assert.Contains(t, refused, "in plans it is FILE_READ")
 	assert.Contains(t, refused, "in plans it is FILE_EDIT")
 	assert.Contains(t, refused, "tools/list shows them")
-	other := n.web(t, n.face(func(c *server.Config) { c.Tokens = tokens{} }))
+	other := n.web(t, n.face(func(c *server.Config) { c.HTTP.Tokens = tokens{} }))
 	other.url += "?profile=nothing"
 	a := other.post(initialize)
 	assert.Equal(t, http.StatusBadRequest, a.status)
@@ -102,7 +102,9 @@ func TestWhatGoesOnIsNamedAsInTheProfile(t *testing.T) {
 	for _, test := range []struct{ profile, calls, waits string }{
 		{server.ProfileAll, "BASH_EXECUTE", "orch_result"}, {server.ProfileCoding, "bash", "result"},
 	} {
-		w := n.web(t, n.face(func(c *server.Config) { c.Tokens, c.Profile, c.SyncWait = tokens{}, test.profile, time.Nanosecond }))
+		w := n.web(t, n.face(func(c *server.Config) {
+			c.HTTP.Tokens, c.Offer.Profile, c.Limits.SyncWait = tokens{}, test.profile, time.Nanosecond
+		}))
 		w.open()
 		a := w.post(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"` + test.calls + `","arguments":{"command":"echo x"}}}`)
 		assert.Contains(t, a.body, "do not call "+test.calls+" again")
@@ -141,7 +143,7 @@ func (f fewTokens) Verify(ctx context.Context, token string) (server.Identity, t
 func TestProfilesShowWhatTheTokenShows(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
-	few := func(c *server.Config) { c.Tokens = fewTokens{} }
+	few := func(c *server.Config) { c.HTTP.Tokens = fewTokens{} }
 	for profile, want := range map[string][]string{
 		server.ProfileAll: {"APPROVAL_CHECK"}, server.ProfileCoding: {"asked"},
 		server.ProfileOperations: {"APPROVAL_CHECK"}, server.ProfileNetwork: nil,

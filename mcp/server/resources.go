@@ -113,10 +113,10 @@ func (rv *resourceView) approvalsView(ctx context.Context, t api.TaskView) (any,
 
 func (rv *resourceView) outputsView(ctx context.Context, t api.TaskView) (any, error) {
 	files := []object{}
-	if rv.cfg.Outputs == nil {
+	if rv.cfg.Stores.Outputs == nil {
 		return object{"files": files}, nil
 	}
-	names, err := rv.cfg.Outputs.ListOutputs(ctx, t.ID)
+	names, err := rv.cfg.Stores.Outputs.ListOutputs(ctx, t.ID)
 	for _, name := range names {
 		files = append(files, object{"name": name, "uri": resourcePrefix + string(t.ID) + "/outputs/" + (&url.URL{Path: name}).EscapedPath()})
 	}
@@ -129,10 +129,10 @@ func (rv *resourceView) readOutput(ctx context.Context, req *mcp.ReadResourceReq
 	id, name, _ := strings.Cut(strings.TrimPrefix(uri, resourcePrefix), "/outputs/")
 	t, err := rv.taskOf(ctx, clientFrom(ctx).who, id)
 	name, bad := url.PathUnescape(name)
-	if err != nil || bad != nil || rv.cfg.Outputs == nil || name != path.Clean(name) || strings.HasPrefix(name, "..") || path.IsAbs(name) {
+	if err != nil || bad != nil || rv.cfg.Stores.Outputs == nil || name != path.Clean(name) || strings.HasPrefix(name, "..") || path.IsAbs(name) {
 		return nil, mcp.ResourceNotFoundError(uri)
 	}
-	data, err := rv.cfg.Outputs.ReadOutput(ctx, t.ID, name)
+	data, err := rv.cfg.Stores.Outputs.ReadOutput(ctx, t.ID, name)
 	switch {
 	case fault.Has(err, fault.NotFound), fault.Has(err, fault.OutsideRoot), fault.Has(err, fault.ProtectedPath):
 		return nil, mcp.ResourceNotFoundError(uri)
@@ -214,7 +214,7 @@ func (rv *resourceView) subscribe(ctx context.Context, req *mcp.SubscribeRequest
 		return rv.subscribeInbox(ctx, c, req.Params)
 	}
 	id, ours := strings.CutPrefix(uri, resourcePrefix)
-	if _, _, outside := outsideOf(uri); !ours && !outside && rv.cfg.Extend != nil { // a resource of Config.Extend
+	if _, _, outside := outsideOf(uri); !ours && !outside && rv.cfg.Hooks.Extend != nil { // a resource of Config.Extend
 		return nil
 	}
 	id, suffix, _ := strings.Cut(id, "/")

@@ -73,7 +73,7 @@ func TestResultsInAProfileAreBounded(t *testing.T) {
 	n := startNode(t)
 	largeProject(t, n.root)
 	w := n.web(t, n.face(func(c *server.Config) {
-		c.Tokens, c.Profile, c.Writes = tokens{}, server.ProfileCoding, "allow"
+		c.HTTP.Tokens, c.Offer.Profile, c.Consent.Writes = tokens{}, server.ProfileCoding, "allow"
 	}))
 	w.open()
 	modern := *w
@@ -97,7 +97,9 @@ func TestResultsInAProfileAreBounded(t *testing.T) {
 func TestTheRestOfAResult(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
-	w := n.web(t, n.face(func(c *server.Config) { c.Tokens, c.Profile, c.Writes = tokens{}, server.ProfileCoding, "allow" }))
+	w := n.web(t, n.face(func(c *server.Config) {
+		c.HTTP.Tokens, c.Offer.Profile, c.Consent.Writes = tokens{}, server.ProfileCoding, "allow"
+	}))
 	w.open()
 	text := textsOf(t, w.post(`{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"bash","arguments":{"command":"seq 1 9000"}}}`))
 	line, shown, _ := strings.Cut(text, "\nstdout:\n")

@@ -61,13 +61,13 @@ func New(cfg Config) (*Server, error) {
 	if err := s.tasks.addTaskMethods(); err != nil {
 		return nil, err
 	}
-	if cfg.Outside != nil {
-		changed := cfg.Outside.FeaturesReplaced()
+	if cfg.Stores.Outside != nil {
+		changed := cfg.Stores.Outside.FeaturesReplaced()
 		s.outside.offerOutside()
 		s.background(func(ctx context.Context) { s.outside.followOutside(ctx, changed) })
 	}
-	if cfg.Extend != nil {
-		cfg.Extend(s.sdk)
+	if cfg.Hooks.Extend != nil {
+		cfg.Hooks.Extend(s.sdk)
 	}
 	s.sdk.AddReceivingMiddleware(s.route)
 	s.background(s.clients.removeIdle)
@@ -87,7 +87,7 @@ func (s *Server) Close() {
 
 func (s *Server) options() *mcp.ServerOptions {
 	return &mcp.ServerOptions{
-		Instructions: s.tools.instructions(s.cfg.Profile),
+		Instructions: s.tools.instructions(s.cfg.Offer.Profile),
 		Logger:       s.sdkLogger,
 		PageSize:     pageSize,
 		Capabilities: capabilities(),

@@ -233,10 +233,10 @@ func (n *connections) update(ctx context.Context, c client, change func(*record)
 }
 
 func (n *connections) save(ctx context.Context, id string, data []byte) {
-	if n.cfg.Sessions == nil || id == "" {
+	if n.cfg.Stores.Sessions == nil || id == "" {
 		return
 	}
-	if err := n.cfg.Sessions.SaveSession(ctx, id, data); err != nil {
+	if err := n.cfg.Stores.Sessions.SaveSession(ctx, id, data); err != nil {
 		n.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "mcp_session_not_kept", slog.Any("error", err))
 	}
 }
@@ -253,7 +253,7 @@ type connections struct {
 
 // removeIdle removes sessions that have been idle for long; they can be reopened.
 func (n *connections) removeIdle(ctx context.Context) {
-	tick := time.NewTicker(n.cfg.SessionTimeout / 4)
+	tick := time.NewTicker(n.cfg.Limits.SessionTimeout / 4)
 	defer tick.Stop()
 	for {
 		select {
@@ -264,7 +264,7 @@ func (n *connections) removeIdle(ctx context.Context) {
 			for session := range n.sdk.Sessions() {
 				live[session.ID()] = true
 			}
-			n.sessions.removeUnused(n.cfg.Now().Add(-2*n.cfg.SessionTimeout), live)
+			n.sessions.removeUnused(n.cfg.Now().Add(-2*n.cfg.Limits.SessionTimeout), live)
 		}
 	}
 }

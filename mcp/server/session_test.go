@@ -21,7 +21,9 @@ func TestSessionInUseIsKept(t *testing.T) {
 	n := startNode(t)
 	var hours atomic.Int64
 	clock := func() time.Time { return time.Now().Add(time.Duration(hours.Load()) * time.Hour) }
-	w := n.web(t, n.face(func(c *server.Config) { c.Tokens, c.Now, c.SessionTimeout = tokens{}, clock, 10*time.Second }))
+	w := n.web(t, n.face(func(c *server.Config) {
+		c.HTTP.Tokens, c.Now, c.Limits.SessionTimeout = tokens{}, clock, 10*time.Second
+	}))
 	w.open()
 	require.Equal(t, http.StatusOK, w.post(`{"jsonrpc":"2.0","id":2,"method":"logging/setLevel","params":{"level":"info"}}`).status)
 	hours.Store(1)
@@ -42,7 +44,7 @@ func TestSessionInUseIsKept(t *testing.T) {
 func TestViewerAnswersNothing(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
-	w := n.web(t, n.face(func(c *server.Config) { c.Tokens = tokens{} }))
+	w := n.web(t, n.face(func(c *server.Config) { c.HTTP.Tokens = tokens{} }))
 	const able = `{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`
 	a := w.modern("tools/call", "asks", `"name":"asks",`, able)
 	result, _ := a.message["result"].(map[string]any)
@@ -70,7 +72,7 @@ func TestViewerAnswersNothing(t *testing.T) {
 func TestResultsKeepTheirNumbers(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
-	w := n.web(t, n.face(func(c *server.Config) { c.Tokens = tokens{} }))
+	w := n.web(t, n.face(func(c *server.Config) { c.HTTP.Tokens = tokens{} }))
 	const want = `"number":9007199254740993`
 	w.open()
 	assert.Contains(t, w.post(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"large"}}`).body, want)
@@ -88,7 +90,7 @@ func TestResultsKeepTheirNumbers(t *testing.T) {
 func TestCloseEndsWhatWaits(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
-	s := n.face(func(c *server.Config) { c.Tokens = tokens{} })
+	s := n.face(func(c *server.Config) { c.HTTP.Tokens = tokens{} })
 	w := n.web(t, s)
 	w.open()
 	a := w.post(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"asks","task":{}}}`)

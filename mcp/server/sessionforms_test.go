@@ -66,7 +66,9 @@ func (u *formUser) answer(_ context.Context, r *mcp.ElicitRequest) (*mcp.ElicitR
 // formClient returns a client of a generation with forms, over stdio or HTTP.
 func (n *node) formClient(t *testing.T, u *formUser, version, over string) *mcp.ClientSession {
 	t.Helper()
-	s := n.face(func(c *server.Config) { c.Tokens, c.Profile, c.Writes = tokens{}, server.ProfileCoding, "ask" })
+	s := n.face(func(c *server.Config) {
+		c.HTTP.Tokens, c.Offer.Profile, c.Consent.Writes = tokens{}, server.ProfileCoding, "ask"
+	})
 	var transport mcp.Transport
 	if over == "stdio" {
 		in, to := io.Pipe()

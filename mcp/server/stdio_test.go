@@ -46,7 +46,7 @@ func TestStdioLines(t *testing.T) {
 // The SDK writes the URI of an unknown resource into its error as Go does, which is not always JSON.
 func TestOddURIsEndNoSession(t *testing.T) {
 	t.Parallel()
-	s := startNode(t).face(func(c *server.Config) { c.Outside = newOutside() })
+	s := startNode(t).face(func(c *server.Config) { c.Stores.Outside = newOutside() })
 	in, to := io.Pipe()
 	from, out := io.Pipe()
 	ended := make(chan error, 1)

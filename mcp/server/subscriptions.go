@@ -36,7 +36,7 @@ type SubscriptionMessage struct {
 
 // feedOf returns the feed of a client's session, and opens it if necessary; nil for a client without a session.
 func (b *subscriber) feedOf(ctx context.Context, c client) (*feed, error) {
-	if b.cfg.Subscriptions == nil || c.session == nil || c.modern && c.note(noteHTTP) != "" || b.life.Err() != nil {
+	if b.cfg.Stores.Subscriptions == nil || c.session == nil || c.modern && c.note(noteHTTP) != "" || b.life.Err() != nil {
 		return nil, nil //nolint:nilnil,nilerr // there is no session, or it has ended
 	}
 	f, isNew := b.feeds.get(b, c.session.ID())

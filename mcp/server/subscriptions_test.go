@@ -57,7 +57,7 @@ func startBench(tb testing.TB) *bench {
 func (b *bench) face(change ...func(*server.Config)) *server.Server {
 	b.t.Helper()
 	return b.node.face(append(change, func(c *server.Config) {
-		c.Tokens, c.Subscriptions = tokens{}, subscriptions{b}
+		c.HTTP.Tokens, c.Stores.Subscriptions = tokens{}, subscriptions{b}
 	})...)
 }
 

@@ -56,10 +56,10 @@ type ToolReply struct {
 
 // ToolCaller returns a caller for the identity of a bearer token: UNAUTHORIZED, TOKEN_EXPIRED.
 func (s *Server) ToolCaller(ctx context.Context, token string) (*ToolCaller, error) {
-	if s.cfg.Tokens == nil || token == "" {
+	if s.cfg.HTTP.Tokens == nil || token == "" {
 		return nil, fault.New(fault.Unauthorized, "a bearer token is required").WithHint("orch token create makes one")
 	}
-	who, expires, err := s.cfg.Tokens.Verify(ctx, token)
+	who, expires, err := s.cfg.HTTP.Tokens.Verify(ctx, token)
 	if err != nil {
 		return nil, err
 	}
@@ -225,7 +225,7 @@ func (b *ToolCaller) outcome(ctx context.Context, r *run, now api.ResultReply) (
 		b.s.subscriptions.listenerEnded(b.c, r)
 	}
 	if now.State == statemachine.Done && json.Unmarshal(now.Output, &out) == nil && out.Result != nil {
-		return b.s.cfg.Reveal(ctx, id, b.Name(), out.Result), nil
+		return b.s.cfg.Hooks.Reveal(ctx, id, b.Name(), out.Result), nil
 	}
 	t, err := b.s.cfg.API.Get(ctx, api.GetRequest{ID: id})
 	if err != nil {
@@ -234,7 +234,7 @@ func (b *ToolCaller) outcome(ctx context.Context, r *run, now api.ResultReply) (
 	call := callOf(t)
 	switch {
 	case t.State == statemachine.Done && call != nil:
-		return orEmpty(b.s.cfg.Reveal(ctx, id, b.Name(), call.Output)), nil
+		return orEmpty(b.s.cfg.Hooks.Reveal(ctx, id, b.Name(), call.Output)), nil
 	case t.State == statemachine.Cancelled:
 		return nil, fault.New(fault.Cancelled, "the call was cancelled%s", because(t.Reason))
 	case call != nil && call.Error != nil:
@@ -274,7 +274,7 @@ func (b *ToolCaller) peopleFault(ctx context.Context, id events.TaskID, reply *T
 // Listens reports whether a tool must be called with Listen.
 func (b *ToolCaller) Listens(name string) bool {
 	name = b.s.tools.plainName(name)
-	if b.s.cfg.Subscriptions == nil || !b.Sees(name) {
+	if b.s.cfg.Stores.Subscriptions == nil || !b.Sees(name) {
 		return false
 	}
 	tool, ok := b.s.cfg.Catalogue.Get(name)

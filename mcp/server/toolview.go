@@ -23,13 +23,13 @@ type toolView struct {
 // find returns a tool that a client may call by name; tool is nil for one of the face itself.
 func (v *toolView) find(c client, name string) (tool tools.Tool, ok bool) {
 	if tool, ok = v.cfg.Catalogue.Get(name); ok {
-		return tool, v.cfg.Show.shows(tool) && c.who.sees(tool)
+		return tool, v.cfg.Offer.Show.shows(tool) && c.who.sees(tool)
 	}
 	return nil, c.who.Show.showsOwn(name)
 }
 
 // narrowed reports whether there are tools that the client may not call.
-func (v *toolView) narrowed(c client) bool { return !v.cfg.Show.all() || !c.who.Show.all() }
+func (v *toolView) narrowed(c client) bool { return !v.cfg.Offer.Show.all() || !c.who.Show.all() }
 
 // restrict restricts a submission to what the client may do: no plan and no child of a call may use a tool that the
 // client may not call, a program that may not decide cannot grant permissions, and the idempotency keys of an identity that
@@ -71,7 +71,7 @@ func (v *toolView) nearestTool(c client, name string) string {
 		}
 	}
 	for _, own := range v.own {
-		if v.cfg.Show.showsOwn(own.name) && c.who.Show.showsOwn(own.name) {
+		if v.cfg.Offer.Show.showsOwn(own.name) && c.who.Show.showsOwn(own.name) {
 			names = append(names, own.name)
 		}
 	}
@@ -90,7 +90,7 @@ func (v *toolView) unknownTool(c client, name string) error {
 // ownTool returns a tool of the face itself.
 func (v *toolView) ownTool(name string) (ownTool, bool) {
 	for _, t := range v.own {
-		if t.name == name && v.cfg.Show.showsOwn(name) {
+		if t.name == name && v.cfg.Offer.Show.showsOwn(name) {
 			return t, true
 		}
 	}

@@ -35,14 +35,14 @@ func (s *Server) Handler() http.Handler {
 	get := func(*http.Request) *mcp.Server { return s.sdk }
 	f := &versionRouter{
 		s:         s,
-		stateful:  mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{SessionTimeout: s.cfg.SessionTimeout, Logger: s.sdkLogger}),
+		stateful:  mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{SessionTimeout: s.cfg.Limits.SessionTimeout, Logger: s.sdkLogger}),
 		stateless: mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{Stateless: true, PropagateRequestCancellation: true, Logger: s.sdkLogger}),
 	}
 	protect := auth.RequireBearerToken(
 		func(ctx context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {
 			return s.verify(ctx, token)
 		},
-		&auth.RequireBearerTokenOptions{AllowMissingExpiration: true, ResourceMetadataURL: s.cfg.ResourceMetadata},
+		&auth.RequireBearerTokenOptions{AllowMissingExpiration: true, ResourceMetadataURL: s.cfg.HTTP.ResourceMetadata},
 	)
 	return s.checkOrigin(protect(s.limitRequests(f)))
 }
@@ -51,7 +51,7 @@ func (s *Server) Handler() http.Handler {
 func (s *Server) checkOrigin(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		origin := r.Header.Get("Origin")
-		if origin != "" && !slices.Contains(s.cfg.Origins, origin) && !sameHost(origin, r.Host) || Rebound(r) {
+		if origin != "" && !slices.Contains(s.cfg.HTTP.Origins, origin) && !sameHost(origin, r.Host) || Rebound(r) {
 			http.Error(w, "forbidden: the origin or the host is not allowed", http.StatusForbidden)
 			return
 		}
@@ -312,18 +312,18 @@ func (f *versionRouter) serve(w http.ResponseWriter, r *http.Request, id string)
 
 func (f *versionRouter) forget(ctx context.Context, id string) {
 	f.s.clients.sessions.remove(id)
-	if f.s.cfg.Sessions != nil {
-		_ = f.s.cfg.Sessions.DeleteSession(ctx, id)
+	if f.s.cfg.Stores.Sessions != nil {
+		_ = f.s.cfg.Stores.Sessions.DeleteSession(ctx, id)
 	}
 }
 
 // reopen reopens a session of an earlier process: it replays the stored initialize request, and restores the log level
 // and the subscriptions.
 func (f *versionRouter) reopen(r *http.Request, id string) bool {
-	if f.s.cfg.Sessions == nil {
+	if f.s.cfg.Stores.Sessions == nil {
 		return false
 	}
-	data, err := f.s.cfg.Sessions.LoadSession(r.Context(), id)
+	data, err := f.s.cfg.Stores.Sessions.LoadSession(r.Context(), id)
 	var kept record
 	if err != nil || data == nil || json.Unmarshal(data, &kept) != nil || kept.Owner != ownerOf(r) {
 		return false
@@ -343,7 +343,7 @@ func (f *versionRouter) reopen(r *http.Request, id string) bool {
 	for i, uri := range kept.Subscribed {
 		f.replay(r, id, object{"id": "orch-" + string(rune('a'+i%26)), "method": "resources/subscribe", "params": object{"uri": uri}})
 	}
-	if len(kept.Listening) > 0 && f.s.cfg.Subscriptions != nil {
+	if len(kept.Listening) > 0 && f.s.cfg.Stores.Subscriptions != nil {
 		f.s.subscriptions.reportLost(id, kept.Listening)
 	}
 	return true
@@ -442,7 +442,7 @@ func (s *Server) limitRequests(next http.Handler) http.Handler {
 
 // verify verifies a bearer token for the SDK.
 func (s *Server) verify(ctx context.Context, token string) (*auth.TokenInfo, error) {
-	who, expires, err := s.cfg.Tokens.Verify(ctx, token)
+	who, expires, err := s.cfg.HTTP.Tokens.Verify(ctx, token)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s", auth.ErrInvalidToken, fault.From(err).Message)
 	}

@@ -136,7 +136,7 @@ func code(a answer) any {
 func TestHTTPKeepsOut(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
-	w := n.web(t, n.face(func(c *server.Config) { c.Tokens = tokens{} }))
+	w := n.web(t, n.face(func(c *server.Config) { c.HTTP.Tokens = tokens{} }))
 	for name, tc := range map[string]struct {
 		change func(*web)
 		status int
@@ -165,7 +165,7 @@ func TestHTTPKeepsOut(t *testing.T) {
 func TestHTTPMalformed(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
-	w := n.web(t, n.face(func(c *server.Config) { c.Tokens = tokens{} }))
+	w := n.web(t, n.face(func(c *server.Config) { c.HTTP.Tokens = tokens{} }))
 	assert.EqualValues(t, -32600, code(w.post(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)), "before initialize")
 	w.open()
 	for body, want := range map[string]int{
@@ -192,7 +192,7 @@ func TestSessionSurvivesItsServer(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
 	store := &kept{}
-	config := func(c *server.Config) { c.Tokens, c.Sessions = tokens{}, store }
+	config := func(c *server.Config) { c.HTTP.Tokens, c.Stores.Sessions = tokens{}, store }
 	first := n.web(t, n.face(config))
 	first.open()
 	require.Equal(t, http.StatusOK, first.post(`{"jsonrpc":"2.0","id":2,"method":"logging/setLevel","params":{"level":"info"}}`).status)
@@ -212,7 +212,7 @@ func TestSessionSurvivesItsServer(t *testing.T) {
 func TestStatusOnTheStream(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
-	w := n.web(t, n.face(func(c *server.Config) { c.Tokens = tokens{} }))
+	w := n.web(t, n.face(func(c *server.Config) { c.HTTP.Tokens = tokens{} }))
 	w.open()
 	resp, err := http.DefaultClient.Do(w.request(http.MethodGet, ""))
 	require.NoError(t, err)
@@ -244,7 +244,7 @@ const withTasks = `{"extensions":{"io.modelcontextprotocol/tasks":{}}}`
 func TestHTTPModern(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
-	w := n.web(t, n.face(func(c *server.Config) { c.Tokens = tokens{} }))
+	w := n.web(t, n.face(func(c *server.Config) { c.HTTP.Tokens = tokens{} }))
 	a := w.modern("tools/call", "at_once", `"name":"at_once",`, withTasks)
 	result, _ := a.message["result"].(map[string]any)
 	id, _ := result["taskId"].(string)
@@ -269,7 +269,7 @@ func TestHTTPModern(t *testing.T) {
 func TestListenToTasks(t *testing.T) {
 	t.Parallel()
 	n := startNode(t)
-	w := n.web(t, n.face(func(c *server.Config) { c.Tokens = tokens{} }))
+	w := n.web(t, n.face(func(c *server.Config) { c.HTTP.Tokens = tokens{} }))
 	a := w.modern("tools/call", "asks", `"name":"asks",`, `{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`)
 	result, _ := a.message["result"].(map[string]any)
 	id, _ := result["taskId"].(string)
@@ -302,7 +302,7 @@ func TestTaskIsGoneAfterItsTime(t *testing.T) {
 	now := time.Now()
 	var mu sync.Mutex
 	clock := func() time.Time { mu.Lock(); defer mu.Unlock(); return now }
-	w := n.web(t, n.face(func(c *server.Config) { c.Tokens, c.Now = tokens{}, clock }))
+	w := n.web(t, n.face(func(c *server.Config) { c.HTTP.Tokens, c.Now = tokens{}, clock }))
 	a := w.modern("tools/call", "at_once", `"name":"at_once",`, withTasks)
 	result, _ := a.message["result"].(map[string]any)
 	id, _ := result["taskId"].(string)
@@ -318,7 +318,7 @@ func TestTaskIsGoneAfterItsTime(t *testing.T) {
 // FuzzFront checks that no message stops the process or bypasses the bearer token.
 func FuzzFront(f *testing.F) {
 	n := startNode(f)
-	s := n.face(func(c *server.Config) { c.Tokens = tokens{} })
+	s := n.face(func(c *server.Config) { c.HTTP.Tokens = tokens{} })
 	h := s.Handler()
 	f.Add(initialize, "2025-11-25", "", "ada.operator")
 	f.Add(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","task":{"ttl":1},"_meta":{"orch/taskId":"x"}}}`, "2026-07-28", "tools/call", "ada.agent")

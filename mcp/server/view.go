@@ -172,9 +172,9 @@ func because(reason string) string {
 // outcomeFor is outcomeOf for an identity, with Config.Reveal applied.
 func (pr *presenter) outcomeFor(ctx context.Context, who Identity, t api.TaskView) outcome {
 	if call := callOf(t); call != nil {
-		call.Output = pr.cfg.Reveal(ctx, t.ID, who.Name, call.Output)
+		call.Output = pr.cfg.Hooks.Reveal(ctx, t.ID, who.Name, call.Output)
 	} else {
-		t.Output = pr.cfg.Reveal(ctx, t.ID, who.Name, t.Output)
+		t.Output = pr.cfg.Hooks.Reveal(ctx, t.ID, who.Name, t.Output)
 	}
 	return pr.outcomeOf(t)
 }

@@ -21,7 +21,7 @@ import (
 // writing returns a session at a face with a setting for writes in the project.
 func (n *node) writing(t *testing.T, mode, token string) caller {
 	t.Helper()
-	w := n.web(t, n.face(func(c *server.Config) { c.Tokens, c.Writes = namedTokens{}, mode }))
+	w := n.web(t, n.face(func(c *server.Config) { c.HTTP.Tokens, c.Consent.Writes = namedTokens{}, mode }))
 	w.token = token
 	w.open()
 	return func(tool, args string) string {

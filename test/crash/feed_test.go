@@ -54,7 +54,7 @@ func openListener(r *run, remote *rpc.Remote) *listener {
 	r.t.Helper()
 	catalogue, err := tools.New(firebase.Tools(firebase.Config{})...)
 	require.NoError(r.t, err)
-	face, err := server.New(server.Config{API: remote, Local: server.Identity{Name: remote.Identity(), Role: server.Operator}, Catalogue: catalogue, Subscriptions: node.NewSubscriptions(remote), Root: r.cluster.dir, Version: "crash"})
+	face, err := server.New(server.Config{API: remote, Local: server.Identity{Name: remote.Identity(), Role: server.Operator}, Catalogue: catalogue, Stores: server.Stores{Subscriptions: node.NewSubscriptions(remote)}, Root: r.cluster.dir, Version: "crash"})
 	require.NoError(r.t, err)
 	in, to := io.Pipe()
 	from, out := io.Pipe()
