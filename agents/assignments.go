@@ -12,23 +12,25 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// This file is about what a dispatcher remembers of the calls that agents were given, and of who speaks for them.
+// This file holds the dispatcher's state in memory: the calls assigned to agents, and the processes (instances) that
+// act for them.
 
-// instanceRecord is which process speaks for an agent, and which ones did before.
+// instanceRecord is the current process of an agent, and the former ones.
 type instanceRecord struct {
 	current string
 	former  []string
 }
 
 const (
-	// maxInstance bounds the bytes of the name of a process, maxFormer how many are remembered that spoke before.
+	// maxInstance bounds the name of a process, in bytes. maxFormer bounds the remembered former processes.
 	maxInstance = 64
 	maxFormer   = 16
 )
 
-// noteInstance notes who speaks for an agent, and which calls it has. Those that another process has named, and this one does not,
-// are lost: their owner hears of it now, and not when their leases end. What it cannot hear it is told the next time.
-func (d *Dispatcher) noteInstance(ctx context.Context, m Member, instance string, has []work.Ref) error {
+// updateInstance records the process that acts for an agent, and the calls that it has. Calls that a former process
+// confirmed and this one does not have are lost. It reports them to the owner now, before their leases expire. Those
+// that it cannot report stay assigned, and are reported the next time.
+func (d *Dispatcher) updateInstance(ctx context.Context, m Member, instance string, has []work.Ref) error {
 	if len(instance) > maxInstance {
 		return fault.New(fault.ValidationError, "has more than %d bytes", maxInstance).WithField("instance")
 	}
@@ -39,19 +41,19 @@ func (d *Dispatcher) noteInstance(ctx context.Context, m Member, instance string
 	}
 	var failed []error
 	for _, a := range lost {
-		if err := d.tell(context.WithoutCancel(ctx), work.Outcome{
-			Ref: a.Ref, Worker: m.Actor(), StartedAt: events.Time(a.began), Duration: d.clock().Sub(a.began), Class: fault.ClassWorkerLost,
+		if err := d.report(context.WithoutCancel(ctx), work.Outcome{
+			Ref: a.Ref, Worker: m.Actor(), StartedAt: events.Time(a.startedAt), Duration: d.clock().Sub(a.startedAt), Class: fault.ClassWorkerLost,
 			Error: fault.New(fault.WorkerLost, "the agent %s has started anew without the call", m.Name),
 		}); err != nil {
 			failed = append(failed, err)
-			d.putBack(m, a)
+			d.restore(m, a)
 		}
 	}
 	return errors.Join(failed...)
 }
 
-// switchInstance lets a process speak for an agent, and returns the calls of others that are lost by that. CONFLICT for one that has spoken
-// before the present one did: what it says comes late.
+// switchInstance makes a process the current one of an agent, and returns the calls of other processes that are lost.
+// It returns CONFLICT for a process that was replaced before: its request is late.
 func (d *Dispatcher) switchInstance(m Member, instance string, has []work.Ref) (lost []Assignment, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -81,19 +83,20 @@ func (d *Dispatcher) switchInstance(m Member, instance string, has []work.Ref) (
 	return lost, nil
 }
 
-// putBack undoes that a call was taken from an agent.
-func (d *Dispatcher) putBack(m Member, a Assignment) {
+// restore assigns a call to its agent again, after its loss could not be reported.
+func (d *Dispatcher) restore(m Member, a Assignment) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.assigned[m.ID] = append(d.assigned[m.ID], a)
 }
 
-// drop forgets agents that are gone, of those that there are now.
-func (d *Dispatcher) drop() func(Living) {
+// dropRemoved implements the hook of OnSweep: the returned function drops the state of agents that are not in the
+// roster.
+func (d *Dispatcher) dropRemoved() func(Roster) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	known := slices.AppendSeq(slices.Collect(maps.Keys(d.assigned)), maps.Keys(d.instances))
-	return func(living Living) {
+	return func(living Roster) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		for _, id := range known {
@@ -105,8 +108,8 @@ func (d *Dispatcher) drop() func(Living) {
 	}
 }
 
-// confirm notes which calls an agent has. Those that it has named and is silent about for their lease are no longer its
-// own: their owner has given them up. The lock is held.
+// confirm records which calls an agent has. A call that it named before and has not named for the duration of the lease
+// is dropped: its owner has given it up. d.mu must be held.
 func (d *Dispatcher) confirm(m Member, instance string, refs []work.Ref) {
 	now := d.clock()
 	for i := range d.assigned[m.ID] {
@@ -117,15 +120,15 @@ func (d *Dispatcher) confirm(m Member, instance string, refs []work.Ref) {
 	d.retain(m.ID, func(a Assignment) bool { return a.confirmedAt.IsZero() || now.Sub(a.confirmedAt) <= a.Lease })
 }
 
-// unconfirmed returns the calls that an agent was given and has never named.
+// unconfirmed returns the calls that were assigned to an agent and that it has never named.
 func (d *Dispatcher) unconfirmed(m Member) []Assignment {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(d.assigned[m.ID]), func(a Assignment) bool { return !a.confirmedAt.IsZero() })
 }
 
-// redeliver notes that calls are given once more, so many at most, and returns them. What was named or taken back meanwhile is
-// none of them.
+// redeliver records that calls are delivered again, at most most of them, and returns them. It skips calls that were
+// confirmed or stopped meanwhile.
 func (d *Dispatcher) redeliver(m Member, calls []Assignment, stopped []work.Ref, most int) []Assignment {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -138,27 +141,27 @@ func (d *Dispatcher) redeliver(m Member, calls []Assignment, stopped []work.Ref,
 			continue
 		}
 		a.redeliveries++
-		a.Left = a.Deadline.Sub(now)
+		a.Remaining = a.Deadline.Sub(now)
 		again = append(again, *a)
 	}
 	return again
 }
 
-// capacity is how many more calls the agent may have.
+// capacity returns how many more calls the agent may have.
 func (d *Dispatcher) capacity(m Member, has []work.Ref) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return max(m.MaxTasks-max(len(has), len(d.assigned[m.ID])), 0)
 }
 
-// forget drops calls that an agent no longer has.
-func (d *Dispatcher) forget(m Member, refs []work.Ref) {
+// unassignCalls drops assignments by call.
+func (d *Dispatcher) unassignCalls(m Member, refs []work.Ref) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.retain(m.ID, func(a Assignment) bool { return !slices.Contains(refs, a.Ref) })
 }
 
-// retain drops all calls of an agent but those. The lock is held.
+// retain keeps only the assignments of an agent for which the function returns true. d.mu must be held.
 func (d *Dispatcher) retain(agent string, which func(Assignment) bool) {
 	d.assigned[agent] = slices.DeleteFunc(d.assigned[agent], func(a Assignment) bool { return !which(a) })
 	if len(d.assigned[agent]) == 0 {
@@ -166,7 +169,7 @@ func (d *Dispatcher) retain(agent string, which func(Assignment) bool) {
 	}
 }
 
-// overdue returns the calls of an agent whose time is over.
+// overdue returns the calls of an agent that are past their deadline.
 func (d *Dispatcher) overdue(m Member) []Assignment {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -179,13 +182,13 @@ func (d *Dispatcher) overdue(m Member) []Assignment {
 	return late
 }
 
-// began is when a call began, if this node knows that the agent has it.
-func (d *Dispatcher) began(m Member, ref work.Ref, now time.Time) (at time.Time, known bool) {
+// startOf returns when a call started; known is false if this node did not assign it to the agent.
+func (d *Dispatcher) startOf(m Member, ref work.Ref, now time.Time) (at time.Time, known bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, a := range d.assigned[m.ID] {
 		if a.Ref == ref {
-			return a.began, true
+			return a.startedAt, true
 		}
 	}
 	return now, false

@@ -51,7 +51,7 @@ func (h *memberList) Revoke(_ context.Context, m agents.Member, _ string) error 
 	return nil
 }
 
-// endlessOwner gives calls without end, and its gates let them pass, up to the one that breaks.
+// endlessOwner provides an endless sequence of calls. Its checks accept them, up to the one at which they fail.
 type endlessOwner struct {
 	work.Owner
 
@@ -97,13 +97,13 @@ func member(name string) agents.Member {
 	return agents.Member{Name: name, Profile: agents.Profile{ID: "agent-" + name, MaxTasks: 3}}
 }
 
-// What is kept of agents goes with them, though names are new for ever.
+// The state of removed agents is dropped, so that memory is bounded although new names keep coming.
 func TestAgentsThatAreGoneAreForgotten(t *testing.T) {
 	t.Parallel()
 	h, m := &memberList{}, &endlessOwner{each: 1}
 	r := agents.NewRegistry(agents.Config{Credentials: h})
-	var living agents.Living
-	r.OnSweep(func() func(agents.Living) { return func(l agents.Living) { living = l } })
+	var living agents.Roster
+	r.OnSweep(func() func(agents.Roster) { return func(l agents.Roster) { living = l } })
 	d := agents.NewDispatcher(m, gates{endlessOwner: m}, r)
 	for i := range 20 {
 		one := member(fmt.Sprint("ada", i))
@@ -124,7 +124,7 @@ func TestAgentsThatAreGoneAreForgotten(t *testing.T) {
 	assert.Equal(t, map[string]bool{"agent:ada0": true}, living.Actors)
 }
 
-// What is removed elsewhere, as at another node of a cluster, or has expired and is another agent's, is forgotten in time.
+// The state of agents that were removed by another node, or expired and were replaced, is dropped by a sweep.
 func TestAgentsThatGoElsewhereAreForgotten(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -143,7 +143,7 @@ func TestAgentsThatGoElsewhereAreForgotten(t *testing.T) {
 	assert.Equal(t, []int{1, 1, 1}, []int{given, speaking, heard})
 }
 
-// Who registers and claims while the members are read keeps what it was given.
+// An agent that registers and claims while the members are read keeps its calls.
 func TestAgentsThatComeDuringASweepStay(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -170,7 +170,7 @@ func TestAgentsThatComeDuringASweepStay(t *testing.T) {
 	assert.Equal(t, given.Calls[0].Ref, claim("cleo").Calls[0].Ref, "it comes again, because cleo has not named it")
 }
 
-// The calls of a batch that an error keeps from their agent are given back, and do not wait for their leases.
+// The calls of a batch that an error withholds from the agent are returned immediately, not when their leases expire.
 func TestErrorInTheMidstOfABatch(t *testing.T) {
 	t.Parallel()
 	m := &endlessOwner{each: 3, breaks: 2}

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Card is an agent card of A2A 1.0: what an agent is and can do, for programs that look for one. It is for discovery alone: nobody
-// speaks A2A here, so the list of interfaces is empty, and an extension says where and how work is asked for.
+// Card is an agent card of A2A 1.0: a description of an agent and its skills. It is only for discovery: the node does
+// not implement A2A, so the list of interfaces is empty, and an extension says where and how to request work.
 type Card struct {
 	Name                 string                `json:"name"`
 	Description          string                `json:"description"`
@@ -21,14 +21,14 @@ type Card struct {
 	Skills               []CardSkill           `json:"skills"`
 }
 
-// CardCapabilities is what of A2A is served, which is nothing beyond the extensions.
+// CardCapabilities lists the supported parts of A2A: only the extensions.
 type CardCapabilities struct {
 	Streaming         bool            `json:"streaming"`
 	PushNotifications bool            `json:"pushNotifications"`
 	Extensions        []CardExtension `json:"extensions"`
 }
 
-// CardExtension says how to ask for work where A2A is not spoken.
+// CardExtension says how to request work without A2A.
 type CardExtension struct {
 	URI         string            `json:"uri"`
 	Description string            `json:"description"`
@@ -36,28 +36,28 @@ type CardExtension struct {
 	Params      map[string]string `json:"params"`
 }
 
-// CardScheme is a way to show who asks.
+// CardScheme is an authentication scheme.
 type CardScheme struct {
 	HTTPAuth CardHTTPAuth `json:"httpAuthSecurityScheme"`
 }
 
-// CardHTTPAuth is a scheme of the header Authorization.
+// CardHTTPAuth is a scheme of the Authorization header.
 type CardHTTPAuth struct {
 	Description string `json:"description"`
 	Scheme      string `json:"scheme"`
 }
 
-// CardRequirement names schemes of which all are needed.
+// CardRequirement names schemes that are all required.
 type CardRequirement struct {
 	Schemes map[string]CardScopes `json:"schemes"`
 }
 
-// CardScopes are the scopes that a scheme needs.
+// CardScopes are the required scopes of a scheme.
 type CardScopes struct {
 	List []string `json:"list"`
 }
 
-// CardSkill is something that an agent can do.
+// CardSkill is a skill of an agent.
 type CardSkill struct {
 	ID          string   `json:"id"`
 	Name        string   `json:"name"`
@@ -66,16 +66,16 @@ type CardSkill struct {
 }
 
 const (
-	// CardPath is where the card of a node lies.
+	// CardPath is the path of a node's card.
 	CardPath = "/.well-known/agent-card.json"
-	// AgentCardPath is where the card of an agent lies, with its name for {name}.
+	// AgentCardPath is the path of an agent's card; {name} is its name.
 	AgentCardPath = "/agents/{name}/agent-card.json"
 
 	cardDocs      = "https://github.com/orch-dev/orch/blob/main/docs/reference/agents.md"
 	cardExtension = cardDocs + "#agent-cards"
 )
 
-// NodeCard is the card of a node that serves HTTP at a URL without a path.
+// NodeCard returns the card of a node that serves HTTP at url, a URL without a path.
 func NodeCard(url, version string) Card {
 	c := newCard(url, "orch_submit")
 	c.Name, c.Version = "orch", cmp.Or(version, "0")
@@ -88,7 +88,7 @@ func NodeCard(url, version string) Card {
 	return c
 }
 
-// AgentCard is the card of a registered agent: its capabilities are its skills.
+// AgentCard returns the card of a registered agent, with its capabilities as skills.
 func AgentCard(m Member, url string) Card {
 	c := newCard(url, "AGENT_TASK")
 	c.Name, c.Version = m.Name, cmp.Or(m.Version, "0")

@@ -10,18 +10,18 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// Delivery are the calls that an agent was given in one answer: as much of them as it takes to take them back.
+// Delivery identifies the calls in one answer to an agent, so that they can be requeued.
 type Delivery struct {
 	// Agent is the id of the agent, Name its name.
 	Agent, Name string
 	Calls       []DeliveredCall
 }
 
-// DeliveredCall is a call of an answer.
+// DeliveredCall is a call in an answer.
 type DeliveredCall struct {
 	work.Ref
 
-	// redeliveries tells the answer from others with the same call.
+	// redeliveries distinguishes answers that contain the same call.
 	redeliveries int
 }
 
@@ -34,23 +34,24 @@ func DeliveryTo(m Member, w Work) Delivery {
 	return del
 }
 
-// Requeue gives the calls of an answer to others, because nobody was there to receive it: none of them was begun, so none
-// is in doubt. Those that the agent has named, or was given again in another answer, stay with it. It says nothing of
-// whether the agent is there. The error is that of the calls that the owner could not be told of: their leases end them.
+// Requeue offers the calls of an answer to other agents, because nobody received the answer. None of the calls has
+// started, so none is in doubt. Calls that the agent has confirmed, or that were delivered again in another answer,
+// stay assigned. Requeue does not change the presence of the agent. It returns the errors of calls that could not be
+// reported to the owner: these end with their leases.
 func (d *Dispatcher) Requeue(ctx context.Context, del Delivery) error {
 	var failed []error
 	for _, a := range d.unassign(del) {
-		failed = append(failed, d.tell(ctx, work.Outcome{
-			Ref: a.Ref, Worker: Prefix + del.Name, StartedAt: events.Time(a.began), Duration: d.clock().Sub(a.began),
+		failed = append(failed, d.report(ctx, work.Outcome{
+			Ref: a.Ref, Worker: Prefix + del.Name, StartedAt: events.Time(a.startedAt), Duration: d.clock().Sub(a.startedAt),
 			Error: fault.New(fault.Unavailable, "the agent %s was gone when the call came", del.Name), Class: fault.ClassHandoff, HandTo: new(events.Agents),
 		}))
 	}
 	return errors.Join(failed...)
 }
 
-// unassign takes the calls of an answer from their agent, so that a claim cannot get them any more. It comes before the
-// owner hears of them: a call that is with the agent and with others is made twice. So none comes back when that fails,
-// because the owner may have heard.
+// unassign removes the calls of an answer from their agent, so that a claim no longer returns them. It runs before the
+// owner learns of it, because a call that both the agent and others have would be made twice. For the same reason a
+// call is not restored when the report fails: the owner may have received it.
 func (d *Dispatcher) unassign(del Delivery) (regained []Assignment) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

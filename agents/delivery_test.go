@@ -14,7 +14,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// ledger is an endlessOwner that keeps what is reported, and refuses some of it.
+// ledger is an endlessOwner that records reports, and refuses some of them.
 type ledger struct {
 	endlessOwner
 
@@ -37,8 +37,8 @@ func (l *ledger) steps() (steps []string) {
 	return steps
 }
 
-// An answer that found nobody takes back what the agent has neither named nor been given again, and nothing else: that it
-// may have begun.
+// An undelivered answer requeues only the calls that the agent has not named and that were not delivered again: others
+// may have started.
 func TestRequeue(t *testing.T) {
 	t.Parallel()
 	l := &ledger{endlessOwner: endlessOwner{each: 3}}
@@ -67,7 +67,7 @@ func TestRequeue(t *testing.T) {
 	assert.Empty(t, third.Calls)
 }
 
-// The owner hears of what is taken back when the agent can get it no more.
+// The owner is notified of requeued calls only after the agent can no longer get them.
 func TestRequeueComesBeforeTheWord(t *testing.T) {
 	t.Parallel()
 	l := &ledger{endlessOwner: endlessOwner{each: 1}, refuses: map[string]bool{"1": true}}
@@ -82,13 +82,13 @@ func TestRequeueComesBeforeTheWord(t *testing.T) {
 	assert.Empty(t, got.Calls, "its lease decides")
 }
 
-// Who is gone does not come back by what is taken from it.
+// Requeueing calls of an offline agent does not make it online.
 func TestRequeueIsNoSignOfLife(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	h, l := &memberList{members: []agents.Member{member("ada")}}, &ledger{endlessOwner: endlessOwner{each: 1}}
 	r := agents.NewRegistry(agents.Config{
-		Credentials: h, Clock: func() time.Time { return now }, Running: func(context.Context) (map[string][]agents.HeldCall, error) { return nil, nil },
+		Credentials: h, Clock: func() time.Time { return now }, Running: func(context.Context) (map[string][]agents.RunningCall, error) { return nil, nil },
 	})
 	d := agents.NewDispatcher(l, gates{endlessOwner: &l.endlessOwner}, r)
 	got, err := d.Claim(t.Context(), member("ada"), agents.Claim{Free: 1})
@@ -103,8 +103,7 @@ func TestRequeueIsNoSignOfLife(t *testing.T) {
 	assert.Equal(t, heard, views[0].LastSeen)
 }
 
-// What another process had is lost to the last call: one that the owner cannot hear of keeps the others from nothing, and is
-// told again.
+// All calls of a former process are reported as lost: a failed report does not affect the others, and is repeated.
 func TestLostCallsAreToldOneByOne(t *testing.T) {
 	t.Parallel()
 	l := &ledger{endlessOwner: endlessOwner{each: 3}, refuses: map[string]bool{"1": true, "2": true}}

@@ -15,7 +15,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// stuck is an owner with one call, and gates that wait for a log that takes nothing.
+// stuck is an owner with one call, and checks that block because the log accepts nothing.
 type stuck struct {
 	work.Owner
 	agents.Chain
@@ -30,7 +30,7 @@ func (stuck) Pass(ctx context.Context, _ string, _ work.Call) (work.Outcome, err
 	return work.Outcome{Error: fault.From(ctx.Err())}, nil
 }
 
-// A claim ends although its call cannot begin, and the call is not over by that: nobody has made it.
+// A claim ends although its call cannot start. The call does not end: nobody has made it.
 func TestClaimEndsWhenItsCallCannotBegin(t *testing.T) {
 	t.Parallel()
 	d := agents.NewDispatcher(stuck{}, stuck{}, agents.NewRegistry(agents.Config{}))
@@ -39,7 +39,7 @@ func TestClaimEndsWhenItsCallCannotBegin(t *testing.T) {
 	assert.Empty(t, w.Calls)
 }
 
-// What is no task is not looked for: the owner, of which there is none here, never hears of it.
+// A report with an invalid task id is rejected before the owner is called; there is none in this test.
 func TestReportOfNoTask(t *testing.T) {
 	t.Parallel()
 	d := agents.NewDispatcher(nil, nil, agents.NewRegistry(agents.Config{}))
@@ -68,7 +68,7 @@ func (o *goneOwner) Report(_ context.Context, out work.Outcome) error {
 	return nil
 }
 
-// A call whose agent is gone before it was begun goes back, and counts as no attempt.
+// A call of an agent that disconnected before the start is returned, and does not count as an attempt.
 func TestCallForWhoIsGone(t *testing.T) {
 	t.Parallel()
 	ctx, leave := context.WithCancel(t.Context())
@@ -118,12 +118,12 @@ func TestConfigurationOfAnAgentHolds(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, got.Calls, 1)
 	assert.Equal(t, 7*time.Second, o.passed.Timeout)
-	assert.Equal(t, 7*time.Second, got.Calls[0].Left)
+	assert.Equal(t, 7*time.Second, got.Calls[0].Remaining)
 	require.NoError(t, d.Report(t.Context(), m, agents.Report{Ref: got.Calls[0].Ref, Error: "not now"}))
 	assert.Equal(t, &work.Retry{Max: 2, Backoff: time.Millisecond}, o.reported.Retry)
 }
 
-// A summary alone is an end without a result; a report that says nothing is none.
+// A report may have only a summary, without a result; an empty report is rejected.
 func TestReportOfASummary(t *testing.T) {
 	t.Parallel()
 	o := &willing{}

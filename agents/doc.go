@@ -1,8 +1,8 @@
-// Package agents is the network of registered agents (seed 003): who they are, how they are, and the work that they
-// take.
+// Package agents implements the network of registered agents (seed 003): their registration, their status, and the work
+// that they claim.
 //
-// An agent is a credential with a profile. It sends heartbeats, claims calls of the tool AGENT_TASK that are for agents
-// like it, and reports how they ended. A call passes every gate of the node before an agent hears of it; its lease is
-// renewed by the heartbeats, and its attempt is the fence, as for workers (package work). Nothing here is the truth about
-// work: that is the log. What is kept in memory is how lately an agent was heard of, and what it was given.
+// An agent is a credential with a profile. It sends heartbeats, claims calls of the tool AGENT_TASK that match it, and
+// reports their results. Every call passes the checks of the node before an agent receives it. Heartbeats renew its
+// lease, and its attempt is the fencing token, as for workers (package work). The log is the source of truth about
+// work. This package only keeps in memory when an agent was last seen, and which calls are assigned to it.
 package agents

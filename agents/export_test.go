@@ -1,6 +1,6 @@
 package agents
 
-// Known counts what a dispatcher and its registry remember of agents.
+// Known returns how many agents a dispatcher and its registry have state of.
 func (d *Dispatcher) Known() (assigned, instances, presences int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// revoker is an owner that takes a call back while its agent waits.
+// revoker is an owner that cancels a call while its agent waits.
 type revoker struct {
 	endlessOwner
 
@@ -26,15 +26,15 @@ func (o *revoker) Poll(_ context.Context, p work.Poll) (work.Batch, error) {
 	return work.Batch{Cancel: o.cancel}, nil
 }
 
-// An agent that is full hears by its claim what it must end, and is shown with that until it has ended it.
+// An agent at its limit learns from its claim which calls to stop, and is listed with them until it has stopped them.
 func TestFullAgentHearsOfStops(t *testing.T) {
 	t.Parallel()
 	ref := work.Ref{Task: "TASK_01JD0000000000000000000000", Step: "a", Attempt: 1}
 	o := &revoker{cancel: []work.Ref{ref}}
-	var running map[string][]agents.HeldCall
+	var running map[string][]agents.RunningCall
 	r := agents.NewRegistry(agents.Config{
 		Credentials: &memberList{members: []agents.Member{member("ada")}},
-		Running:     func(context.Context) (map[string][]agents.HeldCall, error) { return running, nil },
+		Running:     func(context.Context) (map[string][]agents.RunningCall, error) { return running, nil },
 	})
 	d := agents.NewDispatcher(o, gates{endlessOwner: &o.endlessOwner}, r)
 	got, err := d.Claim(t.Context(), member("ada"), agents.Claim{Has: []work.Ref{ref}})
@@ -48,10 +48,10 @@ func TestFullAgentHearsOfStops(t *testing.T) {
 		require.NoError(t, err)
 		return views[0]
 	}
-	assert.Equal(t, []agents.HeldCall{{Ref: ref, Ending: true}}, view().Calls)
+	assert.Equal(t, []agents.RunningCall{{Ref: ref, Ending: true}}, view().Calls)
 	assert.NotEqual(t, agents.Idle, view().Status)
-	running = map[string][]agents.HeldCall{"agent:ada": {{Ref: ref}}}
-	assert.Equal(t, []agents.HeldCall{{Ref: ref}}, view().Calls, "it is its own")
+	running = map[string][]agents.RunningCall{"agent:ada": {{Ref: ref}}}
+	assert.Equal(t, []agents.RunningCall{{Ref: ref}}, view().Calls, "it is its own")
 	assert.Equal(t, 1, view().Current)
 	running = nil
 	_, err = d.Claim(t.Context(), member("ada"), agents.Claim{Free: 1})
@@ -60,7 +60,7 @@ func TestFullAgentHearsOfStops(t *testing.T) {
 	assert.Equal(t, agents.Idle, view().Status)
 }
 
-// A call is handed on by name to nobody but a registered agent.
+// A call can be handed over by name only to a registered agent.
 func TestHandOnToNobody(t *testing.T) {
 	t.Parallel()
 	l := &ledger{endlessOwner: endlessOwner{each: 1}}
@@ -76,7 +76,7 @@ func TestHandOnToNobody(t *testing.T) {
 	assert.Len(t, l.reported, 1)
 }
 
-// A call that is given back is done anew by another one after a rest; only an agent that is unsure leaves doubt.
+// A released call is made by another agent after a delay; it is in doubt only if the agent is unsure.
 func TestReleaseIsNoDoubt(t *testing.T) {
 	t.Parallel()
 	o := &willing{}

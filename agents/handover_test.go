@@ -15,7 +15,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// jealous is an endlessOwner that takes back what is done, and lets nothing be handed to bob.
+// jealous is an endlessOwner that refuses handovers to bob.
 type jealous struct {
 	endlessOwner
 
@@ -30,12 +30,12 @@ func (j *jealous) Report(_ context.Context, o work.Outcome) error {
 	return nil
 }
 
-// open are gates that let out whatever comes of a call.
+// open are checks that accept every output.
 type open struct{ gates }
 
 func (open) Vet(output json.RawMessage) (json.RawMessage, error) { return output, nil }
 
-// What is handed over goes with the call, within bounds; nothing else does.
+// Data of a handover is passed with the call, within limits; nothing else is.
 func TestDataOfHandovers(t *testing.T) {
 	t.Parallel()
 	j := &jealous{endlessOwner: endlessOwner{each: 1}}
@@ -60,7 +60,7 @@ func TestDataOfHandovers(t *testing.T) {
 	assert.JSONEq(t, `{"left":3}`, string(j.taken[0].Handed))
 }
 
-// A call whose handover is refused stays with its agent, which has no more room by that, and may end it otherwise.
+// A call with a refused handover stays assigned to its agent, counts against its limit, and can be ended otherwise.
 func TestRefusedHandoverStaysWithTheAgent(t *testing.T) {
 	t.Parallel()
 	j := &jealous{endlessOwner: endlessOwner{each: 1}}

@@ -16,35 +16,35 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// maxInputSchema bounds the bytes of the schema of a capability.
+// maxInputSchema bounds the schema of a capability, in bytes.
 const maxInputSchema = 16 << 10
 
-// errNoReferences refuses what a schema might load from elsewhere.
+// errNoReferences is the error for a schema with references.
 var errNoReferences = errors.New("a schema stands by itself")
 
-// ParameterInputSchema is the parameter of a capability that says what data its calls have.
+// ParameterInputSchema is the parameter of a capability that contains the JSON Schema of its calls' data.
 const ParameterInputSchema = "inputSchema"
 
-// InputSchema is the JSON Schema of the data of the calls that are for the capability; nil takes any.
+// InputSchema returns the JSON Schema of the data of calls for the capability; nil accepts any data.
 func (c Capability) InputSchema() any { return c.Parameters[ParameterInputSchema] }
 
-// nothing is a loader that has nothing.
-type nothing struct{}
+// noLoader is a jsonschema.URLLoader that loads nothing.
+type noLoader struct{}
 
 // Load implements jsonschema.URLLoader.
-func (nothing) Load(string) (any, error) { return nil, errNoReferences }
+func (noLoader) Load(string) (any, error) { return nil, errNoReferences }
 
-// compile compiles the schema of a capability: nil for one without. References are refused, so that to check a call costs no more than
-// its data and the schema are long.
+// compile returns the compiled schema of a capability, or nil if it has none. References are rejected, so that the cost
+// of a check is bounded by the size of the data and the schema.
 func (c Capability) compile() (*jsonschema.Schema, error) {
 	if c.InputSchema() == nil {
 		return nil, nil //nolint:nilnil // as documented
 	}
-	if refers(c.InputSchema()) {
+	if hasReference(c.InputSchema()) {
 		return nil, errNoReferences
 	}
 	compiler := jsonschema.NewCompiler()
-	compiler.UseLoader(nothing{})
+	compiler.UseLoader(noLoader{})
 	const name = "mem:input"
 	if err := compiler.AddResource(name, c.InputSchema()); err != nil {
 		return nil, err
@@ -52,22 +52,22 @@ func (c Capability) compile() (*jsonschema.Schema, error) {
 	return compiler.Compile(name)
 }
 
-// refers reports whether a schema has a reference anywhere.
-func refers(v any) bool {
+// hasReference reports whether a schema has a reference anywhere.
+func hasReference(v any) bool {
 	switch v := v.(type) {
 	case map[string]any:
 		for name, value := range v {
-			if name == "$ref" || name == "$dynamicRef" || name == "$recursiveRef" || refers(value) {
+			if name == "$ref" || name == "$dynamicRef" || name == "$recursiveRef" || hasReference(value) {
 				return true
 			}
 		}
 	case []any:
-		return slices.ContainsFunc(v, refers)
+		return slices.ContainsFunc(v, hasReference)
 	}
 	return false
 }
 
-// checkSchema refuses a capability whose schema is none.
+// checkSchema returns an error if the schema of a capability is invalid.
 func (c Capability) checkSchema() error {
 	if c.InputSchema() == nil {
 		return nil
@@ -92,14 +92,14 @@ func firstLine(err error) string {
 	return line
 }
 
-// wanted is what a call of AGENT_TASK asks for.
-type wanted struct {
+// selection is the part of AGENT_TASK's arguments that selects an agent, with the data of the call.
+type selection struct {
 	Requires []string `json:"requires"`
 	Data     any      `json:"data"`
 }
 
-// takes returns why a member does not take the data of a call that is for its capabilities; nil when it does.
-func (m *Member) takes(w wanted) *fault.Error {
+// checkData checks the data of a call against the schemas of the member's required capabilities.
+func (m *Member) checkData(w selection) *fault.Error {
 	for _, c := range m.Capabilities {
 		if !slices.Contains(w.Requires, c.Name) {
 			continue
@@ -115,7 +115,7 @@ func (m *Member) takes(w wanted) *fault.Error {
 	return nil
 }
 
-// wrongInput names the first field that a schema does not take.
+// wrongInput returns the error for the first field that violates a schema.
 func wrongInput(agent, capability string, e *jsonschema.ValidationError) *fault.Error {
 	for len(e.Causes) > 0 {
 		e = e.Causes[0]
@@ -126,27 +126,27 @@ func wrongInput(agent, capability string, e *jsonschema.ValidationError) *fault.
 		WithField(field).WithReason("INPUT_SCHEMA").WithHint("orch agents card %s shows the agent; its schema is in orch agents -o json", agent)
 }
 
-// unfit ends a call that an agent must not be given, because its data is not what the capability takes: it goes to an agent that takes
-// it, if there is one, and fails otherwise. It reports whether it has ended the call.
-func (d *Dispatcher) unfit(ctx context.Context, m Member, call work.Call) (bool, error) {
-	w := wanted{Data: map[string]any{}}
+// rejectInvalidData ends a call if its data violates the schemas of the agent. The call is handed over to an agent that
+// accepts the data, if there is one, and fails otherwise. It reports whether it ended the call.
+func (d *Dispatcher) rejectInvalidData(ctx context.Context, m Member, call work.Call) (bool, error) {
+	w := selection{Data: map[string]any{}}
 	if !m.hasSchemas() || json.Unmarshal(call.Args, &w) != nil {
 		return false, nil //nolint:nilerr // what is no such call is refused on its way
 	}
-	why := m.takes(w)
+	why := m.checkData(w)
 	if why == nil {
 		return false, nil
 	}
 	out := work.Outcome{Ref: call.Ref, Worker: m.Actor(), StartedAt: events.Time(d.clock()), Error: why, Class: fault.ClassInvalidArgs}
-	if other := d.whoTakes(ctx, call, w); other != "" {
+	if other := d.findReceiver(ctx, call, w); other != "" {
 		handed := out
 		handed.Error = fault.New(fault.Unavailable, "the agent %s has not been given the call: %s", m.Name, why.Message)
 		handed.Class, handed.HandTo = fault.ClassHandoff, &events.Agents{Agent: other, Requires: slices.Sorted(slices.Values(w.Requires))}
-		if err := d.tell(ctx, handed); !refusedHandover(err) {
+		if err := d.report(ctx, handed); !refusedHandover(err) {
 			return true, err
 		}
 	}
-	return true, d.tell(ctx, out)
+	return true, d.report(ctx, out)
 }
 
 func refusedHandover(err error) bool {
@@ -157,8 +157,9 @@ func (m *Member) hasSchemas() bool {
 	return slices.ContainsFunc(m.Capabilities, func(c Capability) bool { return c.InputSchema() != nil })
 }
 
-// whoTakes is a registered agent that can do what a call asks for and takes its data, best one that was heard of; "" for none.
-func (d *Dispatcher) whoTakes(ctx context.Context, call work.Call, w wanted) (name string) {
+// findReceiver returns the name of a registered agent that has the required capabilities and accepts the data of a
+// call, preferably one that is online; "" for none.
+func (d *Dispatcher) findReceiver(ctx context.Context, call work.Call, w selection) (name string) {
 	members, err := d.registry.Agents(ctx)
 	if err != nil {
 		return ""
@@ -166,7 +167,7 @@ func (d *Dispatcher) whoTakes(ctx context.Context, call work.Call, w wanted) (na
 	for _, v := range members {
 		able := !slices.ContainsFunc(w.Requires, func(c string) bool { return !slices.Contains(v.Names(), c) })
 		mine := v.For == "" || v.For == call.Requester
-		if !able || !mine || v.takes(w) != nil {
+		if !able || !mine || v.checkData(w) != nil {
 			continue
 		}
 		if name == "" || v.Status != Offline {

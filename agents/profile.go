@@ -11,33 +11,34 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// Profile is what an agent has said of itself (S3-085).
+// Profile is the self-description of an agent (S3-085).
 type Profile struct {
-	// ID is "agent-" and a ULID in lower case; it is never used again.
+	// ID is "agent-" and a ULID in lower case. It is never reused.
 	ID          string `json:"id"`
 	Type        string `json:"type"`
 	Version     string `json:"version"`
 	Description string `json:"description,omitempty"`
-	// Creator is who made it, as it says itself; CreatedBy of the credential is who registered it.
+	// Creator is the author that the agent claims. CreatedBy of the credential is the identity that registered it.
 	Creator      string       `json:"creator,omitempty"`
 	Capabilities []Capability `json:"capabilities"`
-	// MaxTasks is how many calls the agent has at the same time.
+	// MaxTasks is how many calls the agent makes concurrently.
 	MaxTasks int `json:"max_tasks"`
-	// Timeout is how long a call of the agent may take, MaxRetries how often one that failed and may be repeated is tried
-	// again, Backoff how long that waits the first time. A plan that says otherwise goes first.
+	// Timeout is the time limit of a call. MaxRetries is how often a failed call that may be repeated is retried,
+	// Backoff the first delay. The settings of a plan take precedence.
 	Timeout    time.Duration `json:"timeout"`
 	MaxRetries int           `json:"max_retries"`
 	Backoff    time.Duration `json:"backoff"`
-	// For is the only identity on whose tasks it works: who registered it, without being an operator. Empty for everybody's.
+	// For is the only identity for which the agent works: its registrar, if that is not an operator. Empty means
+	// everybody.
 	For string `json:"for,omitempty"`
 }
 
-// Capability is something that an agent can do.
+// Capability is a kind of work that an agent can do.
 type Capability struct {
 	Name     string `json:"name"`
 	Category string `json:"category"`
-	// Parameters is a JSON object in whatever form the agent likes; inputSchema in it is the JSON Schema of the data of calls that are
-	// for the capability.
+	// Parameters is a free-form JSON object. Its inputSchema is the JSON Schema of the data of calls for the
+	// capability.
 	Parameters map[string]any `json:"parameters,omitempty"`
 }
 
@@ -48,7 +49,7 @@ func Types() []string {
 
 // The bounds of a profile.
 const (
-	// MaxCapabilities is how many capabilities an agent has, MaxTasks how many calls at the same time.
+	// MaxCapabilities bounds the capabilities of an agent, MaxTasks its concurrent calls.
 	MaxCapabilities = 64
 	MaxTasks        = 1000
 	maxCapability   = 64
@@ -64,10 +65,11 @@ var (
 	versionForm = regexp.MustCompile(`^\d+\.\d+\.\d+$`)
 )
 
-// IsName reports whether a text can be the name of an agent.
+// IsName reports whether name is a valid name of an agent.
 func IsName(name string) bool { return nameForm.MatchString(name) }
 
-// Check returns why a profile, under a name, is none: INVALID_FORMAT, REQUIRED_FIELD, VALIDATION_ERROR with the field.
+// Check validates a profile and the name of its agent. Errors are INVALID_FORMAT, REQUIRED_FIELD and VALIDATION_ERROR
+// with the field.
 func (p *Profile) Check(name string) error {
 	switch {
 	case !IsName(name):
@@ -107,7 +109,7 @@ func (p *Profile) checkCapabilities() error {
 	return nil
 }
 
-// isCapability reports whether a text can be the name, or the category, of a capability.
+// isCapability reports whether s is a valid name or category of a capability.
 func isCapability(s string) bool {
 	return s != "" && len(s) <= maxCapability && !strings.ContainsFunc(s, isControl)
 }
@@ -128,10 +130,10 @@ func (p *Profile) checkLimits() error {
 	return nil
 }
 
-// retry is how the agent wishes its failed calls to be tried again.
+// retry returns the retry settings of the agent.
 func (p *Profile) retry() *work.Retry { return &work.Retry{Max: p.MaxRetries, Backoff: p.Backoff} }
 
-// Names returns the names of the capabilities, sorted, each once.
+// Names returns the sorted names of the capabilities without duplicates.
 func (p *Profile) Names() []string {
 	names := make([]string, len(p.Capabilities))
 	for i, c := range p.Capabilities {

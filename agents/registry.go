@@ -18,7 +18,7 @@ import (
 type Member struct {
 	Profile
 
-	// Name is unique among those that are registered. In the log the agent is "agent:NAME".
+	// Name is unique among registered agents. In the log the agent is "agent:NAME".
 	Name string `json:"name"`
 	// Key is the id of its credential.
 	Key          string    `json:"key"`
@@ -27,65 +27,65 @@ type Member struct {
 	ExpiresAt    time.Time `json:"expires_at"`
 }
 
-// Actor is who the agent is in the log.
+// Actor returns the name of the agent in the log.
 func (m *Member) Actor() string { return Prefix + m.Name }
 
-// Prefix begins the names of agents in the log.
+// Prefix is the prefix of agents in the log.
 const Prefix = events.AgentPrefix
 
-// Credentials is where agents and the digests of their credentials are kept.
+// Credentials stores agents and the digests of their credentials.
 type Credentials interface {
-	// Enrol makes an agent with a credential whose secret is returned this one time. It reaches no further than who asks
-	// for it, nor than the task that does. CONFLICT when there is an agent of the name.
+	// Enrol creates an agent and returns the secret of its credential, which is not stored. The agent's permissions do
+	// not exceed those of the registrar and of the registering task. CONFLICT when the name is taken.
 	Enrol(ctx context.Context, in Registration) (Member, string, error)
-	// Members returns all agents, also those whose credential has expired.
+	// Members returns all agents, including those with an expired credential.
 	Members(ctx context.Context) ([]Member, error)
-	// Revoke refuses an agent from now on.
+	// Revoke invalidates the credential of an agent.
 	Revoke(ctx context.Context, m Member, by string) error
 }
 
-// View is an agent as others see it.
+// View is an agent with its status.
 type View struct {
 	Member
 
 	Status Status `json:"status"`
-	// Problem is what the agent has reported of itself with the status error.
+	// Problem is the message that the agent reported with the status error.
 	Problem string `json:"problem,omitempty"`
 	Current int    `json:"current_tasks"`
-	// Calls are those that it has, and those that it was told to end and still names.
-	Calls []HeldCall `json:"calls,omitempty"`
-	// URL is where the node serves HTTP, without a path; "" when it does not.
+	// Calls are the calls that it has, and those that it was told to stop and still names.
+	Calls []RunningCall `json:"calls,omitempty"`
+	// URL is the URL of the node's HTTP server, without a path; "" if there is none.
 	URL string `json:"url,omitempty"`
-	// LastSeen is zero for an agent that this node has never heard of since it started.
+	// LastSeen is zero for an agent that has made no request since this node started.
 	LastSeen time.Time `json:"last_seen,omitzero"`
-	// Uptime is how long it has been there without being offline; 0 for one that is.
+	// Uptime is how long the agent has been online; 0 if it is offline.
 	Uptime time.Duration `json:"uptime,omitempty"`
 	Record Record        `json:"record"`
 }
 
-// HeldCall is a call in the hands of an agent.
-type HeldCall struct {
+// RunningCall is a call that an agent has.
+type RunningCall struct {
 	work.Ref
 
-	// Since is when it was given to the agent; zero when that is not known.
+	// Since is when it was assigned to the agent; zero if unknown.
 	Since time.Time `json:"since,omitzero"`
-	// Until is when its time is over; zero when that is not known.
+	// Until is its deadline; zero if unknown.
 	Until time.Time `json:"until,omitzero"`
-	// Ending is set for a call that is the agent's no longer, and that it has not ended yet.
+	// Ending is true for a call that is no longer assigned to the agent, and that the agent has not stopped yet.
 	Ending bool `json:"ending,omitempty"`
 }
 
-// Record is what an agent has done, as the log tells.
+// Record counts the finished calls of an agent, according to the log.
 type Record struct {
 	Completed int `json:"completed"`
 	Failed    int `json:"failed"`
 	// Streak counts the failures since the last success.
 	Streak int `json:"streak"`
-	// Busy is the time that its calls took together.
+	// Busy is the total duration of its calls.
 	Busy time.Duration `json:"busy"`
 }
 
-// SuccessRate is 0 to 1, and 1 for an agent that has done nothing yet.
+// SuccessRate returns the share of successful calls, 0 to 1; it is 1 for an agent without calls.
 func (r Record) SuccessRate() float64 {
 	if n := r.Completed + r.Failed; n > 0 {
 		return float64(r.Completed) / float64(n)
@@ -93,64 +93,65 @@ func (r Record) SuccessRate() float64 {
 	return 1
 }
 
-// Config says what a registry works with.
+// Config configures a Registry.
 type Config struct {
 	// Credentials is required.
 	Credentials Credentials
-	// Running returns the calls that the agents have, by actor.
-	Running func(ctx context.Context) (map[string][]HeldCall, error)
-	// Records returns what the agents have done, by actor; nil for nothing.
+	// Running returns the calls of agents, by actor. Required.
+	Running func(ctx context.Context) (map[string][]RunningCall, error)
+	// Records returns the records of agents, by actor; nil for none.
 	Records func() map[string]Record
-	// URL is where the node serves HTTP, without a path; nil for nowhere.
+	// URL returns the URL of the node's HTTP server, without a path; nil for none.
 	URL func() string
-	// Clock is the time. Default: time.Now.
+	// Clock returns the current time. Default: time.Now.
 	Clock func() time.Time
 }
 
-// Registry knows the agents, and how they are. All methods are safe for concurrent use.
+// Registry lists the registered agents and tracks their status. All methods are safe for concurrent use.
 type Registry struct {
 	cfg Config
 
 	mu sync.Mutex
-	// presences holds what is known of agents that were heard of, by id.
+	// presences maps agent ids to the state of agents that have made a request.
 	presences map[string]*presence
-	// pendingSecrets wait to be collected.
+	// pendingSecrets are the secrets that wait to be collected.
 	pendingSecrets map[registrationKey]pendingSecret
-	// swept is when what belongs to agents that are gone was last dropped, onSweep who is told of that.
+	// swept is the time of the last sweep; onSweep are its hooks.
 	swept   time.Time
-	onSweep []func() func(Living)
+	onSweep []func() func(Roster)
 }
 
 type presence struct {
-	// first and last are when the agent was heard of since it was last offline.
+	// first and last are the times of the first and the newest request since the agent was last offline.
 	first, last time.Time
 	problem     string
 	failing     bool
-	// named are the calls that the agent has named last.
+	// named are the calls in the agent's newest request.
 	named []work.Ref
-	// left is set when the agent has said that it ends.
+	// left is true when the agent reported that it exits.
 	left bool
 }
 
-// Living are the agents that there are.
-type Living struct {
-	// IDs and Actors hold true for each of them.
+// Roster is the set of registered agents.
+type Roster struct {
+	// IDs and Actors contain each agent by id and by actor.
 	IDs, Actors map[string]bool
 }
 
-// sweepEvery is how often what belongs to agents that are gone is dropped.
+// sweepEvery is the interval at which the state of removed agents is dropped.
 const sweepEvery = time.Minute
 
-// OnSweep has a function called now and then, by which whoever keeps something of agents drops that of those who are gone.
-// It notes of whom something is kept, and returns what drops that of those of them who are not among the living. Who comes
-// in between is in neither list.
-func (r *Registry) OnSweep(f func() func(Living)) {
+// OnSweep registers a hook that drops state of removed agents. A sweep first calls f, which records the agents for
+// which it has state. It then reads the roster and calls the function that f returned, which drops the state of the
+// recorded agents that are not in the roster. An agent that registers in between is in neither list, so its state is
+// kept.
+func (r *Registry) OnSweep(f func() func(Roster)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.onSweep = append(r.onSweep, f)
 }
 
-// sweep drops what belongs to agents that are gone, unless that was done lately.
+// sweep drops the state of removed agents if the last sweep is at least sweepEvery ago.
 func (r *Registry) sweep(ctx context.Context) {
 	r.mu.Lock()
 	now := r.cfg.Clock()
@@ -164,7 +165,7 @@ func (r *Registry) sweep(ctx context.Context) {
 	}
 }
 
-// sweepNow drops what belongs to agents that are gone. Where they cannot be listed it is done another time.
+// sweepNow drops the state of removed agents. It does nothing when the agents cannot be listed.
 func (r *Registry) sweepNow(ctx context.Context) {
 	if r.cfg.Credentials == nil {
 		return
@@ -172,7 +173,7 @@ func (r *Registry) sweepNow(ctx context.Context) {
 	r.mu.Lock()
 	known, told := slices.Collect(maps.Keys(r.presences)), slices.Clone(r.onSweep)
 	r.mu.Unlock()
-	drops := make([]func(Living), len(told)) // known before the members are read: an agent may come meanwhile
+	drops := make([]func(Roster), len(told)) // before the members are read: an agent may register meanwhile
 	for i, f := range told {
 		drops[i] = f()
 	}
@@ -180,7 +181,7 @@ func (r *Registry) sweepNow(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	living := Living{IDs: make(map[string]bool, len(members)), Actors: make(map[string]bool, len(members))}
+	living := Roster{IDs: make(map[string]bool, len(members)), Actors: make(map[string]bool, len(members))}
 	for _, m := range members {
 		living.IDs[m.ID], living.Actors[m.Actor()] = true, true
 	}
@@ -210,7 +211,7 @@ func NewRegistry(cfg Config) *Registry {
 	return &Registry{cfg: cfg, presences: map[string]*presence{}, pendingSecrets: map[registrationKey]pendingSecret{}}
 }
 
-// find returns the agent of an id or a name. NOT_FOUND.
+// find returns the agent with an id or a name, or NOT_FOUND.
 func (r *Registry) find(ctx context.Context, text string) (Member, error) {
 	members, err := r.cfg.Credentials.Members(ctx)
 	if err != nil {
@@ -239,7 +240,7 @@ func (r *Registry) Remove(ctx context.Context, in Removal) (Member, error) {
 	return m, nil
 }
 
-// MarkSeen notes that an agent was heard of. problem is what it reports of itself; "" for nothing.
+// MarkSeen records a request of an agent. failing and problem are its reported state.
 func (r *Registry) MarkSeen(id string, failing bool, problem string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -252,8 +253,8 @@ func (r *Registry) MarkSeen(id string, failing bool, problem string) {
 	h.last, h.failing, h.problem = now, failing, problem
 }
 
-// names notes which calls an agent says that it has.
-func (r *Registry) names(id string, calls []work.Ref) {
+// setCalls records the calls that an agent reports to have.
+func (r *Registry) setCalls(id string, calls []work.Ref) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if h := r.presences[id]; h != nil {
@@ -261,8 +262,8 @@ func (r *Registry) names(id string, calls []work.Ref) {
 	}
 }
 
-// reported notes that an agent has ended a call.
-func (r *Registry) reported(id string, call work.Ref) {
+// removeCall records that an agent has ended a call.
+func (r *Registry) removeCall(id string, call work.Ref) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if h := r.presences[id]; h != nil {
@@ -270,8 +271,8 @@ func (r *Registry) reported(id string, call work.Ref) {
 	}
 }
 
-// leave notes that an agent has ended in order.
-func (r *Registry) leave(id string) {
+// markLeft records that an agent has exited cleanly.
+func (r *Registry) markLeft(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if h := r.presences[id]; h != nil {
@@ -279,8 +280,8 @@ func (r *Registry) leave(id string) {
 	}
 }
 
-// touch notes that an agent is there, and leaves what it has reported.
-func (r *Registry) touch(id string) {
+// markPresent records a request of an agent and keeps its reported state.
+func (r *Registry) markPresent(id string) {
 	r.mu.Lock()
 	failing, problem := false, ""
 	if h := r.presences[id]; h != nil {
@@ -311,7 +312,7 @@ func (r *Registry) Agents(ctx context.Context) ([]View, error) {
 	return views, nil
 }
 
-func (r *Registry) view(m Member, calls []HeldCall, record Record) View {
+func (r *Registry) view(m Member, calls []RunningCall, record Record) View {
 	v := View{Member: m, Calls: calls, Record: record, URL: r.cfg.URL()}
 	load := Load{Silence: OfflineAfter, Streak: record.Streak, Max: m.MaxTasks}
 	now := r.cfg.Clock()
@@ -323,7 +324,7 @@ func (r *Registry) view(m Member, calls []HeldCall, record Record) View {
 		}
 	}
 	if !m.ExpiresAt.IsZero() && !now.Before(m.ExpiresAt) {
-		load.Silence = OfflineAfter // nobody can speak for it
+		load.Silence = OfflineAfter // nobody can act for it
 	}
 	if load.Silence < OfflineAfter {
 		v.Calls = withEnding(calls, r.presences[m.ID].named)
@@ -335,12 +336,12 @@ func (r *Registry) view(m Member, calls []HeldCall, record Record) View {
 	return v
 }
 
-// withEnding adds to the calls of an agent those that it names and that are not its own any more.
-func withEnding(calls []HeldCall, named []work.Ref) []HeldCall {
+// withEnding returns the calls of an agent, and those that it names although they are no longer assigned to it.
+func withEnding(calls []RunningCall, named []work.Ref) []RunningCall {
 	all := slices.Clone(calls)
 	for _, ref := range named {
-		if !slices.ContainsFunc(calls, func(c HeldCall) bool { return c.Ref == ref }) {
-			all = append(all, HeldCall{Ref: ref, Ending: true})
+		if !slices.ContainsFunc(calls, func(c RunningCall) bool { return c.Ref == ref }) {
+			all = append(all, RunningCall{Ref: ref, Ending: true})
 		}
 	}
 	return all

@@ -13,30 +13,30 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// Report takes the end of a call and returns when it is durable. CONFLICT when the call is no longer the agent's, and when
-// it has ended otherwise: what is repeated, because an answer was lost, is no conflict. INVALID_FORMAT for what is no task,
-// REQUIRED_FIELD for a report that says nothing, VALIDATION_ERROR for one that contradicts itself.
+// Report processes the report of a call and returns when it is durable. Errors: CONFLICT when the call is no longer
+// assigned to the agent, or has ended with another outcome; a repeated report is no conflict. INVALID_FORMAT for an
+// invalid task id, REQUIRED_FIELD for an empty report, VALIDATION_ERROR for a contradictory one.
 func (d *Dispatcher) Report(ctx context.Context, m Member, r Report) error {
-	if _, err := events.ParseTaskID(string(r.Task)); err != nil { // its owner would look for it again and again
+	if _, err := events.ParseTaskID(string(r.Task)); err != nil { // a lookup of an invalid id would be retried
 		return err
 	}
 	if err := r.check(); err != nil {
 		return err
 	}
-	d.registry.touch(m.ID)
+	d.registry.markPresent(m.ID)
 	out, err := d.outcome(ctx, m, r)
 	if err != nil {
 		return err
 	}
 	err = d.owner.Report(ctx, out)
-	if err == nil || fault.Has(err, fault.Conflict) { // it is the agent's no longer
-		d.forget(m, []work.Ref{r.Ref})
-		d.registry.reported(m.ID, r.Ref)
+	if err == nil || fault.Has(err, fault.Conflict) { // it is no longer assigned
+		d.unassignCalls(m, []work.Ref{r.Ref})
+		d.registry.removeCall(m.ID, r.Ref)
 	}
 	return err
 }
 
-// check returns why a report is none: it names a call, and says one thing about it.
+// check validates a report: it must name a call and have exactly one outcome.
 func (r Report) check() error {
 	failed := r.Release || r.HandTo != nil || r.Error != ""
 	switch {
@@ -63,21 +63,22 @@ func contradiction(field string) error {
 		WithHint("say what came of the call, or that it goes on elsewhere, or why it has failed")
 }
 
-// maxMessage bounds the bytes of the error of a report, maxSummary those of its summary.
+// maxMessage bounds the error of a report, maxSummary its summary, in bytes.
 const (
 	maxMessage = 4 << 10
 	maxSummary = 1 << 10
-	// maxHanded bounds the bytes of what an agent hands over with a call.
+	// maxHanded bounds the data that an agent hands over with a call, in bytes.
 	maxHanded = 64 << 10
 )
 
-// releaseRest is how long a call that was given back rests: whoever gives it back may be the only one to ask.
+// releaseRest is the delay before a released call is offered again: the agent that released it may be the only one that
+// claims it.
 const releaseRest = 5 * time.Second
 
-// outcome is what the log hears of a report.
+// outcome converts a report to the outcome that the log records.
 func (d *Dispatcher) outcome(ctx context.Context, m Member, r Report) (work.Outcome, error) {
 	now := d.clock()
-	began, known := d.began(m, r.Ref, now)
+	began, known := d.startOf(m, r.Ref, now)
 	out := work.Outcome{Ref: r.Ref, Worker: m.Actor(), StartedAt: events.Time(began), Duration: now.Sub(began), Unleased: !known}
 	message, err := d.vetText("error", r.Error, maxMessage)
 	if err == nil {
@@ -88,9 +89,9 @@ func (d *Dispatcher) outcome(ctx context.Context, m Member, r Report) (work.Outc
 	}
 	switch {
 	case r.Release && !r.Unsure:
-		out.Error, out.Class, out.HandTo = fault.New(fault.Unavailable, "the agent %s has given the call back%s", m.Name, because(message)).WithRetryAt(now.Add(releaseRest)), fault.ClassHandoff, &events.Agents{}
+		out.Error, out.Class, out.HandTo = fault.New(fault.Unavailable, "the agent %s has given the call back%s", m.Name, reasonSuffix(message)).WithRetryAt(now.Add(releaseRest)), fault.ClassHandoff, &events.Agents{}
 	case r.Release:
-		out.Error, out.Class = fault.New(fault.Unavailable, "the agent %s has given the call back%s", m.Name, because(message)).WithRetryAt(now.Add(releaseRest)), fault.ClassShutdown
+		out.Error, out.Class = fault.New(fault.Unavailable, "the agent %s has given the call back%s", m.Name, reasonSuffix(message)).WithRetryAt(now.Add(releaseRest)), fault.ClassShutdown
 	case r.HandTo != nil:
 		if err := d.vetSelection(r.HandTo); err != nil {
 			return out, err
@@ -98,7 +99,7 @@ func (d *Dispatcher) outcome(ctx context.Context, m Member, r Report) (work.Outc
 		if err := d.checkReceiver(ctx, r.HandTo); err != nil {
 			return out, err
 		}
-		out.Error, out.Class, out.HandTo = fault.New(fault.Unavailable, "the agent %s has handed the call on%s", m.Name, because(message)), fault.ClassHandoff, r.HandTo
+		out.Error, out.Class, out.HandTo = fault.New(fault.Unavailable, "the agent %s has handed the call on%s", m.Name, reasonSuffix(message)), fault.ClassHandoff, r.HandTo
 	case message != "":
 		out.Error, out.Class, out.Retry = fault.New(fault.ToolFailed, "%s", message), fault.ClassToolError, m.retry()
 	case len(r.Result) == 0 && r.Summary == "":
@@ -112,18 +113,18 @@ func (d *Dispatcher) outcome(ctx context.Context, m Member, r Report) (work.Outc
 	return out, err
 }
 
-// because is what follows a sentence whose reason may be known.
-func because(reason string) string {
+// reasonSuffix returns ": " and the reason, or "".
+func reasonSuffix(reason string) string {
 	if reason == "" {
 		return ""
 	}
 	return ": " + reason
 }
 
-// maxRequires bounds the capabilities of a selection, as the input of AGENT_TASK does.
+// maxRequires bounds the capabilities of a selection, as in the input of AGENT_TASK.
 const maxRequires = 32
 
-// checkSelection returns why others are no selection of agents, and brings it to its normal form.
+// checkSelection validates a selection of agents and brings it to normal form.
 func checkSelection(to *events.Agents) error {
 	switch {
 	case to.Agent != "" && !IsName(to.Agent):
@@ -138,7 +139,7 @@ func checkSelection(to *events.Agents) error {
 	return nil
 }
 
-// checkReceiver refuses an agent by name that is not registered: nobody would ever take the call.
+// checkReceiver returns NOT_FOUND for a selected agent that is not registered: nobody would ever claim the call.
 func (d *Dispatcher) checkReceiver(ctx context.Context, to *events.Agents) error {
 	if to.Agent == "" || !IsName(to.Agent) || d.registry.cfg.Credentials == nil {
 		return nil
@@ -150,7 +151,8 @@ func (d *Dispatcher) checkReceiver(ctx context.Context, to *events.Agents) error
 	return fault.New(fault.NotFound, "there is no agent %q", clip(to.Agent)).WithField("hand_to.agent").WithHint("see: orch agents")
 }
 
-// vetSelection checks to whom a call is handed, whose names the log shows. SECRET_DETECTED.
+// vetSelection validates the selection of a handover. It returns SECRET_DETECTED if the names, which appear in the log,
+// contain a secret.
 func (d *Dispatcher) vetSelection(to *events.Agents) error {
 	if err := checkSelection(to); err != nil {
 		return err
@@ -166,7 +168,7 @@ func (d *Dispatcher) vetSelection(to *events.Agents) error {
 	return err
 }
 
-// vetHanded checks what an agent hands over, and takes the secrets out.
+// vetHanded validates the data of a handover and removes secrets.
 func (d *Dispatcher) vetHanded(data json.RawMessage) (json.RawMessage, error) {
 	switch {
 	case len(data) == 0 || string(data) == "null":
@@ -180,7 +182,7 @@ func (d *Dispatcher) vetHanded(data json.RawMessage) (json.RawMessage, error) {
 	return d.chain.Vet(data)
 }
 
-// vetText checks a text of an agent, and takes the secrets out.
+// vetText validates a string from an agent and removes secrets.
 func (d *Dispatcher) vetText(field, text string, most int) (string, error) {
 	if len(text) > most {
 		return "", fault.New(fault.ValidationError, "has more than %d bytes", most).WithField(field).WithReason("SIZE_LIMIT_EXCEEDED")
@@ -199,7 +201,7 @@ func (d *Dispatcher) vetText(field, text string, most int) (string, error) {
 	return text, err
 }
 
-// output is the output of AGENT_TASK.
+// output returns the output of AGENT_TASK for a report.
 func (d *Dispatcher) output(m Member, r Report) (json.RawMessage, error) {
 	if len(r.Result) > 0 && !json.Valid(r.Result) {
 		return nil, fault.New(fault.InvalidFormat, "is no JSON").WithField("result")

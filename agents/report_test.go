@@ -14,7 +14,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// A report names a call and says one thing about it; nothing comes of any other.
+// A report must name a call and have one outcome; others are rejected.
 func TestReportsThatContradictThemselves(t *testing.T) {
 	t.Parallel()
 	ref := work.Ref{Task: events.NewTaskID(time.Now()), Step: "a", Attempt: 1}

@@ -11,20 +11,20 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// CredentialLife is how long the credential of an agent is good at most; the agent can renew it before.
+// CredentialLife is the maximum lifetime of an agent's credential. The agent can renew it before.
 const CredentialLife = 24 * time.Hour
 
 const (
-	// secretPrefix begins every secret, so that it is recognized wherever it shows up.
+	// secretPrefix is the prefix of every secret, so that it can be detected anywhere.
 	secretPrefix = "orch_"
-	// secretDigits is how many base62 digits follow: 62^43 > 2^256.
+	// secretDigits is the number of base62 digits after the prefix: 62^43 > 2^256.
 	secretDigits = 43
 	// SecretLength is the length of a secret in bytes.
 	SecretLength = len(secretPrefix) + secretDigits
 )
 
-// NewSecret returns "orch_" and 256 random bits in base62. The form lets a secret be recognized, and
-// redacted, wherever it shows up (X-16).
+// NewSecret returns "orch_" and 256 random bits in base62. Because of its form a secret can be detected and redacted
+// anywhere (X-16).
 func NewSecret() string {
 	var bits [32]byte
 	_, _ = rand.Read(bits[:]) // never fails
@@ -32,7 +32,8 @@ func NewSecret() string {
 	return secretPrefix + strings.Repeat("0", secretDigits-len(text)) + text
 }
 
-// IsSecret reports whether a text has the form of a secret. Nothing else is the secret of a token, whatever its digest.
+// IsSecret reports whether text has the form of a secret. Anything else is not accepted as a secret, whatever its
+// digest.
 func IsSecret(text string) bool {
 	digits, ok := strings.CutPrefix(text, secretPrefix)
 	return ok && len(digits) == secretDigits && !strings.ContainsFunc(digits, func(r rune) bool {
@@ -40,20 +41,20 @@ func IsSecret(text string) bool {
 	})
 }
 
-// DigestOf is what a node keeps of a secret: its SHA-256, in hex.
+// DigestOf returns what a node stores of a secret: its SHA-256, in hex.
 func DigestOf(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
 	return hex.EncodeToString(sum[:])
 }
 
-// Renewal asks for another credential: the one that is used ends.
+// Renewal requests a new credential. The current one becomes invalid.
 type Renewal struct {
-	// Digest is that of the next secret, which the agent has made and kept before it asks (DigestOf). Empty lets the node
-	// make the secret: then an answer that is lost locks the agent out.
+	// Digest is the digest (DigestOf) of the next secret, which the agent generates and stores before it sends the
+	// request. If empty, the node generates the secret; then a lost answer locks the agent out.
 	Digest string `json:"digest,omitempty"`
 }
 
-// Check brings the digest to its normal form. VALIDATION_ERROR for one that is none.
+// Check brings the digest to normal form. It returns VALIDATION_ERROR if it is invalid.
 func (r *Renewal) Check() error {
 	sum, err := hex.DecodeString(r.Digest)
 	if r.Digest != "" && (err != nil || len(sum) != sha256.Size) {

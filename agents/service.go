@@ -9,42 +9,42 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Service is what can be asked about agents, here or of a node elsewhere.
+// Service manages agents, in this process or on a remote node.
 type Service interface {
-	// Register makes an agent (S3-085…S3-088). The secret of its credential is kept for a while, to be collected once.
-	// CONFLICT when there is an agent of the name, QUOTA_EXCEEDED when too many secrets are kept, and the errors of
+	// Register registers an agent (S3-085…S3-088). The secret of its credential is stored for a while, to be collected
+	// once. Errors: CONFLICT when the name is taken, QUOTA_EXCEEDED when too many secrets are stored, and the errors of
 	// Profile.Check.
 	Register(ctx context.Context, in Registration) (Registered, error)
-	// Collect returns the secret of a registration to whoever asked for that, once. NOT_FOUND.
+	// Collect returns the secret of a registration, once, to the identity that registered the agent; else NOT_FOUND.
 	Collect(ctx context.Context, in Collection) (Collected, error)
-	// Agents returns all agents, by name.
+	// Agents returns all agents, sorted by name.
 	Agents(ctx context.Context) ([]View, error)
-	// Remove takes an agent out: its credential is refused from now on, and what it was given goes to others when its
-	// lease ends. NOT_FOUND.
+	// Remove removes an agent, or returns NOT_FOUND. Its credential becomes invalid, and its calls go to other agents
+	// when their leases expire.
 	Remove(ctx context.Context, in Removal) (Member, error)
 }
 
-// Registration asks for an agent.
+// Registration is a request to register an agent.
 type Registration struct {
 	Name    string  `json:"name"`
 	Profile Profile `json:"profile"`
-	// Task is the one that asks, By who it acts for.
+	// Task is the requesting task, By the identity that it acts for.
 	Task events.TaskID `json:"task"`
 	By   string        `json:"by"`
 }
 
-// Registered is a new agent.
+// Registered is a newly registered agent.
 type Registered struct {
 	Member
 
-	// URL is where the node serves HTTP, without a path; "" when it does not.
+	// URL is the URL of the node's HTTP server, without a path; "" if there is none.
 	URL string `json:"url,omitempty"`
 }
 
-// Collection asks for the secret of a registration.
+// Collection is a request for the secret of a registration.
 type Collection struct {
 	Task events.TaskID `json:"task"`
-	// Agent is the id of the agent; empty for the only one of the task.
+	// Agent is the id of the agent; it may be empty if the task registered only one.
 	Agent string `json:"agent,omitempty"`
 	By    string `json:"by"`
 }
@@ -56,36 +56,36 @@ type Collected struct {
 	Secret string `json:"secret"`
 }
 
-// Removal asks for the end of an agent.
+// Removal is a request to remove an agent.
 type Removal struct {
 	// Agent is an id or a name.
 	Agent string `json:"agent"`
 	By    string `json:"by"`
 }
 
-// ActorFields returns the field that names who acts.
+// ActorFields returns the fields that name the actor of the request.
 func (r *Registration) ActorFields() []*string { return []*string{&r.By} }
 
-// ActorFields returns the field that names who acts.
+// ActorFields returns the fields that name the actor of the request.
 func (c *Collection) ActorFields() []*string { return []*string{&c.By} }
 
-// ActorFields returns the field that names who acts.
+// ActorFields returns the fields that name the actor of the request.
 func (r *Removal) ActorFields() []*string { return []*string{&r.By} }
 
-// registrationKey is where a secret is kept: a task may register many agents.
+// registrationKey identifies a stored secret: a task may register several agents.
 type registrationKey struct {
 	task  events.TaskID
 	agent string
 }
 
-// pendingSecret is a secret that was not collected yet.
+// pendingSecret is a secret that has not been collected yet.
 type pendingSecret struct {
 	key, secret, by string
 	until           time.Time
 }
 
 const (
-	// secretTTL is how long a secret can be collected, maxSecrets how many there are at most.
+	// secretTTL is how long a secret can be collected. maxSecrets bounds the stored secrets.
 	secretTTL  = 10 * time.Minute
 	maxSecrets = 1000
 )
@@ -108,7 +108,8 @@ func (r *Registry) Register(ctx context.Context, in Registration) (Registered, e
 	return Registered{Member: m, URL: r.cfg.URL()}, nil
 }
 
-// checkSecretQuota returns QUOTA_EXCEEDED when no secret can be kept: an agent without one could do nothing, and would have the name.
+// checkSecretQuota returns QUOTA_EXCEEDED when no further secret can be stored: an agent without one would be useless
+// and occupy its name.
 func (r *Registry) checkSecretQuota() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -134,8 +135,8 @@ func (r *Registry) Collect(_ context.Context, in Collection) (Collected, error) 
 	return Collected{k.key, k.secret}, nil
 }
 
-// registrationKeyOf is where the secret is that somebody asks for; of several none is meant without the id of an agent. The lock is
-// held.
+// registrationKeyOf returns the key of the requested secret. Without the id of an agent it finds a secret only if the
+// task has exactly one. r.mu must be held.
 func (r *Registry) registrationKeyOf(in Collection) registrationKey {
 	at := registrationKey{in.Task, in.Agent}
 	if in.Agent != "" {

@@ -14,7 +14,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// fakeCredentials makes credentials, and counts them.
+// fakeCredentials creates credentials and counts them.
 type fakeCredentials struct {
 	agents.Credentials
 
@@ -26,7 +26,7 @@ func (o *fakeCredentials) Enrol(_ context.Context, in agents.Registration) (agen
 	return agents.Member{Profile: in.Profile, Name: in.Name, Key: "key"}, "secret", nil
 }
 
-// No agent is made whose secret nobody could collect.
+// No agent is registered if its secret could not be stored for collection.
 func TestSecretsThatNobodyCollects(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -63,7 +63,7 @@ func (several) Enrol(_ context.Context, in agents.Registration) (agents.Member, 
 	return agents.Member{Profile: in.Profile, Name: in.Name, Key: "key"}, "secret of " + in.Name, nil
 }
 
-// A task that registers several agents has the secret of each; without the name of one it is not said which is meant.
+// A task that registers several agents can collect the secret of each, but only by agent id.
 func TestSecretsOfOneTask(t *testing.T) {
 	t.Parallel()
 	r := agents.NewRegistry(agents.Config{Credentials: several{}})

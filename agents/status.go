@@ -6,11 +6,10 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// Status is how an agent is (M-2).
+// Status is the status of an agent (M-2).
 type Status string
 
-// The statuses. An earlier one goes before a later one when both would do, but Active and Idle, which exclude each
-// other.
+// The statuses, in order of precedence: if several apply, the first one counts. Active and Idle exclude each other.
 const (
 	Offline Status = "offline"
 	Error   Status = "error"
@@ -22,24 +21,24 @@ const (
 const (
 	// Interval is the time between two heartbeats of an agent (M-2).
 	Interval = 30 * time.Second
-	// OfflineAfter is how long an agent may be silent (M-2).
+	// OfflineAfter is how long an agent without requests counts as online (M-2).
 	OfflineAfter = work.AgentLease
-	// maxStreak is how many failures in a row are an error.
+	// maxStreak is the number of consecutive failures that makes the status Error.
 	maxStreak = 5
 )
 
-// Load is what the status of an agent follows from.
+// Load is the input from which the status of an agent is derived.
 type Load struct {
-	// Silence is how long ago the agent was heard of.
+	// Silence is the time since the agent's last request.
 	Silence time.Duration
 	// Failing is true when the agent has reported an error, Streak counts its failures since the last success.
 	Failing bool
 	Streak  int
-	// Current counts its calls, Max is how many it takes.
+	// Current counts its calls, Max is how many it can have.
 	Current, Max int
 }
 
-// Status derives the status (M-2).
+// Status returns the status (M-2).
 func (l Load) Status() Status {
 	switch {
 	case l.Silence >= OfflineAfter:

@@ -12,7 +12,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// M-2, S3-107: each status, its bounds, and which goes before which.
+// M-2, S3-107: each status, its bounds, and the precedence of statuses.
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

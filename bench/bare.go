@@ -17,10 +17,9 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// The bare message pattern is what one would do with plain messages and nothing else: one conditional
-// message for the beginning of a task and one for the end of each step, and in between a worker that
-// is asked. Its server is one without orch, which syncs every message at durability fsync and as often as
-// that of a node otherwise.
+// The bare message pattern is the minimal implementation with plain messages: one conditional message for the start of
+// a task and one for the end of each step, with a request to a worker in between. It uses a NATS server without orch.
+// With durability fsync the server syncs every message, otherwise as often as that of a node.
 
 const (
 	bareStream  = "BARE"
@@ -107,8 +106,8 @@ func (b *bareClient) publish(ctx context.Context, subject string, after uint64) 
 	return acked(ctx, future)
 }
 
-// begin publishes the beginnings of n tasks.
-func (b *bareClient) begin(ctx context.Context, n int) error {
+// startTasks publishes the start messages of n tasks.
+func (b *bareClient) startTasks(ctx context.Context, n int) error {
 	futures := make([]jetstream.PubAckFuture, n)
 	for i := range futures {
 		var err error
@@ -124,12 +123,12 @@ func (b *bareClient) begin(ctx context.Context, n int) error {
 	return nil
 }
 
-// system is the pattern as something under test; step does one step of a task whose newest message is
-// at a position, and returns the new one.
+// system returns the pattern as a system under test. step does one step of a task; after is the position of the task's
+// newest message, and the result is the new position.
 func (b *bareClient) system(children []*child, stop func(), step func(ctx context.Context, subject string, after uint64) (uint64, error)) *system {
 	once := func(ctx context.Context, w workload) (int, error) {
 		if w.batch > 0 {
-			return w.batch, b.begin(ctx, w.batch)
+			return w.batch, b.startTasks(ctx, w.batch)
 		}
 		subject := b.subject()
 		seq, err := b.publish(ctx, subject, 0)
@@ -143,7 +142,7 @@ func (b *bareClient) system(children []*child, stop func(), step func(ctx contex
 	return &system{once: once, children: children, stop: stop}
 }
 
-// bareEmbedded is the pattern in one process, where the step is done by whoever began the task.
+// bareEmbedded runs the pattern in one process, without a worker.
 func bareEmbedded(ctx context.Context, _ Config, dir, durability string) (*system, error) {
 	s, err := startBareServer(dir, durability)
 	if err != nil {
@@ -158,7 +157,7 @@ func bareEmbedded(ctx context.Context, _ Config, dir, durability string) (*syste
 	return b.system(nil, func() { b.nc.Close(); end() }, b.publish), nil
 }
 
-// bareProcesses is the pattern with a server, a worker and this process as the driver.
+// bareProcesses runs the pattern with a server process, a worker process and this process as the driver.
 func bareProcesses(ctx context.Context, c Config, dir, durability string) (*system, error) {
 	children, err := c.spawnAll(ctx, dir, durability, RoleBareServer, RoleBareWorker)
 	if err != nil {
@@ -192,7 +191,7 @@ func dialBare(ctx context.Context, dir string) (*bareClient, error) {
 	return newBareClient(ctx, string(url))
 }
 
-// bareServer is the process of the server.
+// bareServer runs the server process.
 func bareServer(ctx context.Context, dir, durability string, ready func(string)) error {
 	s, err := startBareServer(dir, durability)
 	if err != nil {
@@ -208,7 +207,7 @@ func bareServer(ctx context.Context, dir, durability string, ready func(string))
 	return nil
 }
 
-// bareWorker is the process of the worker, which publishes the end of each step that it is asked for.
+// bareWorker runs the worker process, which publishes the end of each requested step.
 func bareWorker(ctx context.Context, dir string, ready func(string)) error {
 	b, err := dialBare(ctx, dir)
 	if err != nil {
@@ -226,8 +225,8 @@ func bareWorker(ctx context.Context, dir string, ready func(string)) error {
 	return nil
 }
 
-// call is the worker's half of a step. A step that fails is not answered: the driver's request ends
-// with an error.
+// call does the worker's part of a step. It does not answer if the step fails: the request of the driver then ends with
+// an error.
 func (b *bareClient) call(ctx context.Context, m *nats.Msg) {
 	subject, after, _ := strings.Cut(string(m.Data), " ")
 	seq, err := strconv.ParseUint(after, 10, 64)

@@ -1,6 +1,5 @@
-// Package bench measures orch beside the bare message pattern of the same run: the absolute
-// figures depend on the machine and its other load, the ratio is the figure that holds. CPU time a
-// task depends least on others who use the machine.
+// Package bench measures orch and, in the same run, the bare message pattern. Absolute figures depend on the machine
+// and its other load; the ratio is reliable. CPU time per task depends least on other load.
 package bench
 
 import (
@@ -18,14 +17,14 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Config says what to measure, and how thoroughly.
+// Config configures what to measure, and how thoroughly.
 type Config struct {
-	// Dir is where the data of the nodes under test goes; it should lie on the disk that matters.
-	// Default: the directory for temporary files.
+	// Dir is the directory for the data of the nodes under test; it should be on the relevant disk. Default: the
+	// directory for temporary files.
 	Dir string
-	// For is the length of each measurement of a rate; default 2 s.
+	// For is the duration of each rate measurement; default 2 s.
 	For time.Duration
-	// Runs is how often each figure is taken; the median counts. Default 3.
+	// Runs is how often each figure is measured; the median counts. Default 3.
 	Runs int
 	// Scale multiplies the numbers of tasks and events of the rows that need many; default 1.
 	Scale float64
@@ -33,11 +32,11 @@ type Config struct {
 	Durabilities []string
 	// Rows restricts the rows to those whose id begins with one of these; empty means all.
 	Rows []string
-	// Program is the orch binary, for processes beside this one. Required.
+	// Program is the orch binary, for child processes. Required.
 	Program string
 	// Commit and Version describe the program in the report.
 	Commit, Version string
-	// Progress is told what is being measured.
+	// Progress receives messages about the current measurement.
 	Progress io.Writer
 }
 
@@ -66,7 +65,7 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// Report is the outcome of a run.
+// Report is the result of a run.
 type Report struct {
 	At       time.Time `json:"at"`
 	Version  string    `json:"version,omitempty"`
@@ -74,22 +73,22 @@ type Report struct {
 	Go       string    `json:"go"`
 	Platform string    `json:"platform"`
 	CPUs     int       `json:"cpus"`
-	// Scale is what the numbers of tasks and events of the large rows were multiplied with.
+	// Scale is the factor for the numbers of tasks and events in the large rows.
 	Scale float64 `json:"scale"`
-	// Runs is how often each figure was taken, Seconds the length of a measurement of a rate.
+	// Runs is how often each figure was measured, Seconds the duration of a rate measurement.
 	Runs         int      `json:"runs"`
 	Seconds      float64  `json:"seconds"`
 	Durabilities []string `json:"durabilities"`
 	Rows         []Row    `json:"rows"`
 }
 
-// measurement takes the figures of some rows at a level of durability.
+// measurement measures the figures of some rows at a durability.
 type measurement struct {
 	ids []string
 	run func(ctx context.Context, l *lab, durability string) ([]Row, error)
 }
 
-// lab is what the measurements of one run share.
+// lab is the shared state of the measurements of one run.
 type lab struct {
 	Config
 
@@ -118,7 +117,7 @@ func IDs() []string {
 	return ids
 }
 
-// Run takes the figures. With an error it also returns what it has so far.
+// Run measures the figures. On an error it also returns the results so far.
 func Run(ctx context.Context, cfg Config) (Report, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -136,7 +135,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 			if !slices.ContainsFunc(m.ids, cfg.wants) {
 				continue
 			}
-			l.say("%s: %s", durability, strings.Join(m.ids, ", "))
+			l.logf("%s: %s", durability, strings.Join(m.ids, ", "))
 			rows, err := m.run(ctx, l, durability)
 			if err != nil {
 				return r, err
@@ -156,15 +155,15 @@ func (c Config) wants(id string) bool {
 	return len(c.Rows) == 0 || slices.ContainsFunc(c.Rows, func(wanted string) bool { return strings.HasPrefix(id, wanted) })
 }
 
-// say reports progress; nobody may be reading it.
-func (c Config) say(format string, args ...any) {
+// logf writes a progress message and ignores errors.
+func (c Config) logf(format string, args ...any) {
 	_, _ = fmt.Fprintf(c.Progress, format+"\n", args...)
 }
 
-// scaled is a number of tasks or events at the scale of the run.
+// scaled returns n multiplied by the scale of the run.
 func (c Config) scaled(n int) int { return max(int(float64(n)*c.Scale), 1) }
 
-// fresh makes a new directory below c.Dir; the data of a node goes into "data" inside of it.
+// fresh creates a new directory below c.Dir. The data of a node is in its subdirectory "data".
 func (c Config) fresh(name string) (dir string, remove func(), err error) {
 	dir, err = os.MkdirTemp(c.Dir, "orch-bench-"+name+"-*")
 	if err != nil {
@@ -173,10 +172,10 @@ func (c Config) fresh(name string) (dir string, remove func(), err error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return "", nil, fault.Wrap(fault.ExecFailed, err, "a directory for the benchmark cannot be made")
 	}
-	return dir, func() { _ = os.RemoveAll(dir) }, nil // what stays lies among temporary files
+	return dir, func() { _ = os.RemoveAll(dir) }, nil // leftovers are temporary files
 }
 
-// repeat takes a figure cfg.Runs times.
+// repeat measures a figure cfg.Runs times.
 func repeat[T any](c Config, take func() (T, error)) ([]T, error) {
 	taken := make([]T, 0, c.Runs)
 	for range c.Runs {

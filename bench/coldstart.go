@@ -8,8 +8,8 @@ import (
 	"github.com/orch-dev/orch/api"
 )
 
-// coldStarts measures `orch serve` from its launch until its first task is done: on a new data
-// directory, and on the one that the run before has left.
+// coldStarts measures the time from launching `orch serve` until its first task is done: with a new data directory, and
+// with that of the previous run.
 func coldStarts(ctx context.Context, l *lab, durability string) ([]Row, error) {
 	text, err := planOf("steps:\n  - {id: say, tool: LOG_WRITE, with: {level: INFO, message: hello}}\n")
 	if err != nil {
@@ -42,7 +42,7 @@ func (c Config) coldStart(ctx context.Context, dir, durability string, text []by
 	if err != nil {
 		return 0, err
 	}
-	defer server.end()
+	defer server.stop()
 	remote, hangUp, err := dial(ctx, dir)
 	if err != nil {
 		return 0, err

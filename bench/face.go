@@ -12,9 +12,8 @@ import (
 // faceClients is the number of clients of the rows of the MCP face, one session each.
 const faceClients = 16
 
-// faceRows measures the MCP face over HTTP, calls beside a server of the SDK that has nothing but a tool that does
-// nothing. The clients of mcp-call are those of the SDK. Those of mcp-wire cost next to nothing, so that what is left
-// is the servers.
+// faceRows measures the MCP face over HTTP. Calls are compared with an SDK server that has only a no-op tool. mcp-call
+// uses SDK clients. mcp-wire uses minimal clients, so that mainly the servers are measured.
 func faceRows() []measurement {
 	return []measurement{
 		callRow("mcp-call-stateful", "MCP tools/call, 16 sessions of 2025-11-25", sdkCaller(versionStateful)),
@@ -26,10 +25,10 @@ func faceRows() []measurement {
 	}
 }
 
-// connector connects one client and returns how it sends a request, and how it ends.
+// connector connects one client and returns functions to send a request and to end the client.
 type connector func(ctx context.Context, over http.RoundTripper, url, token string) (request func(context.Context) error, end func(), err error)
 
-// callRow measures the calls of one kind of clients.
+// callRow measures calls with one kind of client.
 func callRow(id, name string, connect connector) measurement {
 	of := func(role Role) func(context.Context, Config, string, string) (*system, error) {
 		return func(ctx context.Context, c Config, dir, durability string) (*system, error) {
@@ -43,7 +42,7 @@ func callRow(id, name string, connect connector) measurement {
 	}}
 }
 
-// leanCaller connects clients that cost little.
+// leanCaller connects minimal clients.
 func leanCaller(modern bool) connector {
 	return func(ctx context.Context, over http.RoundTripper, url, token string) (func(context.Context) error, func(), error) {
 		client, err := newFaceClient(ctx, over, url, token, modern)
@@ -54,7 +53,7 @@ func leanCaller(modern bool) connector {
 	}
 }
 
-// clients starts a server in a role and a system whose units are requests of one of its clients.
+// clients starts a server in a role and returns a system that sends requests from its clients.
 func (c Config) clients(ctx context.Context, role Role, dir, durability string, connect connector) (*system, error) {
 	server, err := c.spawn(ctx, "server", role, dir, durability)
 	if err != nil {
@@ -68,7 +67,7 @@ func (c Config) clients(ctx context.Context, role Role, dir, durability string, 
 			end()
 		}
 		over.CloseIdleConnections()
-		server.end()
+		server.stop()
 	}
 	for i := range faceClients {
 		request, end, err := connect(ctx, over, server.line, clientName(i))
@@ -87,7 +86,7 @@ func (c Config) clients(ctx context.Context, role Role, dir, durability string, 
 	return &system{once: once, children: []*child{server}, stop: stop}, nil
 }
 
-// clientName is the token of a client.
+// clientName returns the token of a client.
 func clientName(i int) string { return "client-" + strconv.Itoa(i%faceClients) }
 
 // measureGets measures tasks/get of finished tasks.
@@ -117,8 +116,7 @@ func measureGets(ctx context.Context, l *lab, durability string) ([]Row, error) 
 	}, nil
 }
 
-// measureSessions measures the memory of sessions that do nothing but hold their stream open. It hardly varies: one
-// run.
+// measureSessions measures the memory of idle sessions with an open stream. It hardly varies, so it is measured once.
 func measureSessions(ctx context.Context, l *lab, durability string) ([]Row, error) {
 	n := l.scaled(1000)
 	orch, err := l.sessions(ctx, RoleFace, durability, n)
@@ -141,7 +139,7 @@ func measureSessions(ctx context.Context, l *lab, durability string) ([]Row, err
 	}, nil
 }
 
-// sessionMemory is the memory that a session takes, and what stays of it, in KiB.
+// sessionMemory is the memory of an open session, and what remains after it is closed, in KiB.
 type sessionMemory struct{ open, closed float64 }
 
 // sessions opens n sessions of a server and ends them.
@@ -155,7 +153,7 @@ func (c Config) sessions(ctx context.Context, role Role, durability string, n in
 	if err != nil {
 		return m, err
 	}
-	defer server.end()
+	defer server.stop()
 	over := newFaceTransport()
 	defer over.CloseIdleConnections()
 	first, err := newFaceClient(ctx, over, server.line, clientName(0), false)
@@ -195,13 +193,13 @@ func (c Config) sessions(ctx context.Context, role Role, durability string, n in
 	return m, err
 }
 
-// openStreams opens n sessions with a stream each, and returns how to end them.
+// openStreams opens n sessions with a stream each, and returns a function to end them.
 func openStreams(ctx context.Context, over http.RoundTripper, url string, n int) (end func(context.Context), err error) {
 	ctx, stop := context.WithCancel(ctx)
 	var clients []*faceClient
 	end = func(ctx context.Context) {
 		for _, c := range clients {
-			_ = c.leave(ctx) // the server may be gone
+			_ = c.close(ctx) // the server may have stopped
 		}
 		clients = nil
 		stop()

@@ -10,8 +10,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// faceClient is an MCP client that costs little: it writes the same request again and again, and looks at the
-// answers only as far as it must.
+// faceClient is a minimal MCP client: it sends the same request repeatedly, and parses answers only as far as
+// necessary.
 type faceClient struct {
 	http       http.RoundTripper
 	url, token string
@@ -41,7 +41,7 @@ const (
 		`"io.modelcontextprotocol/clientCapabilities":{}}}}`
 )
 
-// newFaceTransport returns what the clients of one server share.
+// newFaceTransport returns the shared transport of the clients of one server.
 func newFaceTransport() *http.Transport {
 	return &http.Transport{MaxIdleConnsPerHost: faceClients, DisableCompression: true}
 }
@@ -59,7 +59,7 @@ func newFaceClient(ctx context.Context, over http.RoundTripper, url, token strin
 	return c, err
 }
 
-// call calls the tool that does nothing.
+// call calls the no-op tool.
 func (c *faceClient) call(ctx context.Context) error {
 	body := faceCall
 	if c.modern {
@@ -72,7 +72,7 @@ func (c *faceClient) call(ctx context.Context) error {
 	return err
 }
 
-// get asks for a task, which it makes the first time.
+// get requests a task, which it creates the first time.
 func (c *faceClient) get(ctx context.Context) error {
 	if c.task == "" {
 		answer, err := c.post(ctx, faceCallTask)
@@ -107,8 +107,8 @@ func (c *faceClient) listen(ctx context.Context) error {
 	return nil
 }
 
-// leave ends the session.
-func (c *faceClient) leave(ctx context.Context) error {
+// close closes the session.
+func (c *faceClient) close(ctx context.Context) error {
 	r, err := c.request(ctx, http.MethodDelete, nil)
 	if err == nil {
 		_, err = c.send(r)
@@ -116,7 +116,7 @@ func (c *faceClient) leave(ctx context.Context) error {
 	return err
 }
 
-// post sends a message and returns the answer as it came.
+// post sends a message and returns the raw answer.
 func (c *faceClient) post(ctx context.Context, body string) ([]byte, error) {
 	r, err := c.request(ctx, http.MethodPost, strings.NewReader(body))
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/orch-dev/orch/node"
 )
 
-// face is the process of a node with a worker that speaks MCP. Every token is that of an operator of its name.
+// face runs a node process with a worker and the MCP face. Every token authenticates an operator with the token as
+// name.
 func face(ctx context.Context, cfg node.Config, ready func(string)) error {
 	cfg.Faces.HTTP, cfg.Faces.Tokens = "127.0.0.1:0", anyToken{}
 	n, err := node.Start(ctx, cfg)
@@ -26,7 +27,7 @@ func face(ctx context.Context, cfg node.Config, ready func(string)) error {
 	return n.Stop(context.WithoutCancel(ctx))
 }
 
-// anyToken lets everybody in: each client of the benchmark is an identity of its own, with limits of its own.
+// anyToken accepts every token: each client of the benchmark is a separate identity with its own limits.
 type anyToken struct{}
 
 // Verify implements server.Tokens.
@@ -34,7 +35,7 @@ func (anyToken) Verify(_ context.Context, token string) (server.Identity, time.T
 	return server.Identity{Name: "user:" + token, Role: server.Operator}, time.Time{}, nil
 }
 
-// bareServerOfMCP is a server of the SDK with one tool that does nothing: no tokens, no tasks, no log.
+// bareServerOfMCP returns an SDK server with one no-op tool: no tokens, no tasks, no log.
 func bareServerOfMCP() *mcp.Server {
 	type nothing struct{}
 	s := mcp.NewServer(&mcp.Implementation{Name: "bare", Version: "1"}, nil)
@@ -45,7 +46,7 @@ func bareServerOfMCP() *mcp.Server {
 	return s
 }
 
-// bareFace is the process of such a server over HTTP.
+// bareFace runs the process of such a server over HTTP.
 func bareFace(ctx context.Context, ready func(string)) error {
 	s := bareServerOfMCP()
 	get := func(*http.Request) *mcp.Server { return s }

@@ -11,11 +11,11 @@ import (
 	"github.com/orch-dev/orch/internal/pause"
 )
 
-// settled is how long a server is left alone before the memory of its sessions counts.
+// settled is how long to wait before the memory of a server's sessions is measured.
 const settled = 2 * time.Second
 
-// footprint measures the memory of a server, idle and after 100,000 one-step tasks, and the space that
-// a finished task takes on the disk. These figures hardly vary: one run.
+// footprint measures the memory of a server, idle and after 100,000 one-step tasks, and the disk space of a finished
+// task. These figures hardly vary, so they are measured once.
 func footprint(ctx context.Context, l *lab, durability string) ([]Row, error) {
 	dir, remove, err := l.fresh("footprint")
 	if err != nil {
@@ -34,8 +34,8 @@ func footprint(ctx context.Context, l *lab, durability string) ([]Row, error) {
 	return f.rows(), nil
 }
 
-// calm is how long a server is left alone before its memory counts as that of an idle one: it can give memory back, and
-// what an idle server needs now and then is in memory again.
+// calm is how long to wait before the memory of a server counts as idle: it can return memory to the system, and pages
+// of periodic work are resident again.
 const calm = 30 * time.Second
 
 type footprints struct {
@@ -73,7 +73,7 @@ func (f *footprints) measure(ctx context.Context) error {
 	return err
 }
 
-// run does the tasks, 64 at a time, which is about where a busy node is.
+// run runs the tasks, 64 at a time, which is typical for a busy node.
 func (f *footprints) run(ctx context.Context) error {
 	var group sync.WaitGroup
 	var begun atomic.Int64
@@ -86,7 +86,7 @@ func (f *footprints) run(ctx context.Context) error {
 					failure.CompareAndSwap(nil, &err)
 				}
 				if n%20_000 == 0 {
-					f.l.say("  %d of %d tasks", n, f.tasks)
+					f.l.logf("  %d of %d tasks", n, f.tasks)
 				}
 			}
 		})

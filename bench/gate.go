@@ -21,11 +21,11 @@ import (
 	"github.com/orch-dev/orch/worker"
 )
 
-// gated is a call whose way through the gates is measured.
+// gated is a call for which the cost of the checks is measured.
 type gated struct{ id, name, tool, args string }
 
-// gates measures what the chain from the check of the arguments to the result adds to a call that only reads: the
-// median of its time less the median of the same call of the tool alone, both in turns in the same process.
+// gates measures how much time the worker's chain of checks adds to a read-only call: the median time of the call minus
+// the median time of the tool alone, measured alternately in the same process.
 func gates(ctx context.Context, l *lab, _ string) ([]Row, error) {
 	b, done, err := newGateBench(l.Config)
 	if err != nil {
@@ -52,7 +52,7 @@ func gates(ctx context.Context, l *lab, _ string) ([]Row, error) {
 	return rows, nil
 }
 
-// gateBench is a worker of one process without a node, and the tools that it has.
+// gateBench is a worker without a node, in this process, and its tools.
 type gateBench struct {
 	worker    *worker.Worker
 	catalogue *tools.Catalogue
@@ -93,7 +93,7 @@ func (b *gateBench) start() error {
 	return err
 }
 
-// measure makes a call n times through the gates and n times without, in turns, and returns the medians in
+// measure makes a call n times through the chain and n times without, alternately, and returns the medians in
 // microseconds.
 func (b *gateBench) measure(ctx context.Context, g gated, n int) (chain, alone float64, err error) {
 	tool, _ := b.catalogue.Get(g.tool)
@@ -124,7 +124,7 @@ func (b *gateBench) measure(ctx context.Context, g gated, n int) (chain, alone f
 
 func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
 
-// noOwner is the owner of calls that nobody hears of.
+// noOwner is a work.Owner that discards everything.
 type noOwner struct{}
 
 // Poll implements work.Owner.

@@ -23,15 +23,16 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// The servers of the gateway's rows: one process that both clients call over HTTP, and one for each over a pipe.
+// The servers of the gateway rows: one process that both clients call over HTTP, and one process per client over a
+// pipe.
 const (
 	gatewayPipe = "bench-pipe"
 	gatewayHTTP = "bench-http"
 )
 
-// gateways measures a call of a tool that does nothing through the gateway: the check of its arguments and the call,
-// beside a client of the SDK that calls the same program, both in turns in the same process. Its last row is a whole
-// task of one such call, which is written to the log; nothing is beside that.
+// gateways measures a call of a no-op tool through the gateway, including the check of its arguments. It is compared
+// with an SDK client that calls the same program, alternately in the same process. The last row is a whole task with
+// one such call, which is written to the log; it has no comparison.
 func gateways(ctx context.Context, l *lab, durability string) ([]Row, error) {
 	b, done, err := newGatewayBench(ctx, l.Config)
 	if err != nil {
@@ -59,7 +60,7 @@ func gateways(ctx context.Context, l *lab, durability string) ([]Row, error) {
 	return append(rows, row), err
 }
 
-// gatewayBench is a gateway without a node, and a client beside it.
+// gatewayBench is a gateway without a node, and a client for comparison.
 type gatewayBench struct {
 	home      string
 	catalogue *tools.Catalogue
@@ -75,13 +76,13 @@ func newGatewayBench(ctx context.Context, c Config) (*gatewayBench, func(), erro
 	}
 	b := &gatewayBench{home: dir, direct: map[string]*mcp.ClientSession{}, ends: []func(){remove}}
 	if err := b.start(ctx, c); err != nil {
-		b.end()
+		b.close()
 		return nil, nil, err
 	}
-	return b, b.end, nil
+	return b, b.close, nil
 }
 
-func (b *gatewayBench) end() {
+func (b *gatewayBench) close() {
 	for _, end := range slices.Backward(b.ends) {
 		end()
 	}
@@ -93,7 +94,7 @@ func (b *gatewayBench) start(ctx context.Context, c Config) error {
 	if err != nil {
 		return err
 	}
-	b.ends = append(b.ends, web.end)
+	b.ends = append(b.ends, web.stop)
 	pipe := []string{"bench", "--role", string(RoleBarePipe), "--dir", b.home}
 	for server, d := range map[string]map[string]any{
 		gatewayPipe: {"transport": "stdio", "command": c.Program, "args": pipe},
@@ -112,7 +113,7 @@ func (b *gatewayBench) start(ctx context.Context, c Config) error {
 			return fault.Wrap(fault.Unavailable, err, "the client of the benchmark cannot connect")
 		}
 		b.direct[server] = session
-		b.ends = append(b.ends, func() { _ = session.Close() }) // the server may be gone
+		b.ends = append(b.ends, func() { _ = session.Close() }) // the server may have stopped
 	}
 	return b.connect(ctx)
 }
@@ -121,7 +122,7 @@ func (b *gatewayBench) define(server string, d map[string]any) error {
 	d["schemaVersion"], d["name"], d["capabilities"] = "1.0.0", server, []string{"tools"}
 	raw, err := json.Marshal(d)
 	if err != nil {
-		panic(err) // texts alone
+		panic(err) // strings only
 	}
 	dir := filepath.Join(b.home, ".orch", "mcp")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -133,7 +134,7 @@ func (b *gatewayBench) define(server string, d map[string]any) error {
 	return nil
 }
 
-// connect starts the gateway, which waits for servers that it has never seen.
+// connect starts the gateway, which waits until it has connected to new servers.
 func (b *gatewayBench) connect(ctx context.Context) error {
 	var err error
 	if b.catalogue, err = tools.New(); err != nil {
@@ -150,7 +151,7 @@ func (b *gatewayBench) connect(ctx context.Context) error {
 	return b.gateway.Start(ctx)
 }
 
-// measure makes n calls each way, in turns, and returns the medians in microseconds.
+// measure makes n calls each way, alternately, and returns the medians in microseconds.
 func (b *gatewayBench) measure(ctx context.Context, server string, n int) (through, direct float64, err error) {
 	tool, ok := b.catalogue.Get(server + "." + noopName)
 	if !ok {
@@ -180,7 +181,7 @@ func (b *gatewayBench) measure(ctx context.Context, server string, n int) (throu
 	return median(with), median(without), nil
 }
 
-// tasks measures tasks of one call over stdio, one after the other, from the submission to the result.
+// tasks measures sequential tasks of one call over stdio, from submission to result.
 func (b *gatewayBench) tasks(ctx context.Context, l *lab, durability string) (Row, error) {
 	dir, remove, err := l.fresh("gateway-task")
 	if err != nil {
@@ -222,7 +223,7 @@ func oneTask(ctx context.Context, owner api.API) error {
 	return err
 }
 
-// barePipe is the process of the server of bareFace over its standard input and output.
+// barePipe runs the process of the bare server over standard input and output.
 func barePipe(ctx context.Context, in io.Reader, out io.Writer) error {
 	transport := &mcp.IOTransport{Reader: io.NopCloser(in), Writer: nopWriteCloser{out}}
 	if err := bareServerOfMCP().Run(ctx, transport); err != nil && ctx.Err() == nil {
@@ -231,7 +232,7 @@ func barePipe(ctx context.Context, in io.Reader, out io.Writer) error {
 	return nil
 }
 
-// nopWriteCloser leaves an output open.
+// nopWriteCloser is an io.WriteCloser with a Close that does nothing.
 type nopWriteCloser struct{ io.Writer }
 
 // Close implements io.Closer.

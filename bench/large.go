@@ -16,31 +16,31 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// The large store holds what a busy node has after some time: many finished tasks, open ones that
-// sleep or wait for a worker, and two long histories spread over the whole log. A node makes the open
-// tasks and the histories as it always does. A finished task is a copy, under its own id and with its
-// own hash chain, of one that a node has run, appended through the store itself.
+// The large store is the store of a busy node after some time: many finished tasks, open tasks that sleep or wait for a
+// worker, and two long histories spread over the whole log. A node creates the open tasks and the histories. The
+// finished tasks are copies of one that a node has run, each with its own id and hash chain, appended directly to the
+// store.
 
 const (
 	largeFinished = 1_000_000
 	largeOpen     = 10_000
 )
 
-// largeStore is a directory with the data of a node that is not running.
+// largeStore is the data directory of a stopped node.
 type largeStore struct {
 	dir            string
 	finished, open int
 	histories      []history
 }
 
-// history is one that a node has made.
+// history is a recorded history of a task.
 type history struct {
 	id      events.TaskID
 	records []events.Record // in order, without After
 	events  int
 }
 
-// largeStoreOf returns the large store and builds it first if need be.
+// largeStoreOf returns the large store; it builds it on the first call.
 func (l *lab) largeStoreOf(ctx context.Context) (*largeStore, error) {
 	if l.large != nil {
 		return l.large, nil
@@ -55,7 +55,7 @@ func (l *lab) largeStoreOf(ctx context.Context) (*largeStore, error) {
 
 func (l *lab) removeLarge() {
 	if l.large != nil {
-		_ = os.RemoveAll(l.large.dir) // what stays lies among temporary files
+		_ = os.RemoveAll(l.large.dir) // leftovers are temporary files
 	}
 }
 
@@ -75,11 +75,11 @@ func (l *lab) build(ctx context.Context, s *largeStore) error {
 	if err := l.fill(ctx, s, model); err != nil {
 		return err
 	}
-	l.say("  the large store is built: %.0f s", time.Since(began).Seconds())
+	l.logf("  the large store is built: %.0f s", time.Since(began).Seconds())
 	return nil
 }
 
-// historyOf lets a node run a task whose history has about n events, and returns it.
+// historyOf runs a task with about n events on a node, and returns its history.
 func (l *lab) historyOf(ctx context.Context, n int) (history, error) {
 	dir, remove, err := l.fresh("history")
 	if err != nil {
@@ -98,8 +98,7 @@ func (l *lab) historyOf(ctx context.Context, n int) (history, error) {
 	return read(ctx, started.Store(), id)
 }
 
-// runLong runs a task of about n events: calls inside loops, each of them made ready, called and
-// succeeded.
+// runLong runs a task of about n events: calls in loops, with the events ready, called and succeeded for each.
 func (l *lab) runLong(ctx context.Context, owner api.API, n int) (events.TaskID, error) {
 	const perCall, perLoop = 3, 5_000
 	var text strings.Builder
@@ -110,7 +109,7 @@ func (l *lab) runLong(ctx context.Context, owner api.API, n int) (events.TaskID,
 			fmt.Fprintf(&text, "    needs: [loop%d]\n", i-1)
 		}
 	}
-	l.say("  a task of %d events", n)
+	l.logf("  a task of %d events", n)
 	p, err := planOf(text.String())
 	if err != nil {
 		return "", err
@@ -122,7 +121,7 @@ func (l *lab) runLong(ctx context.Context, owner api.API, n int) (events.TaskID,
 	return task.ID, await(ctx, owner, task)
 }
 
-// read takes a history out of a store.
+// read returns a history from a store.
 func read(ctx context.Context, log events.Log, id events.TaskID) (history, error) {
 	h := history{id: id}
 	task := &statemachine.Task{}
@@ -149,14 +148,14 @@ func headOf(t *statemachine.Task) events.Head {
 	}
 }
 
-// runOpen lets a node take the open tasks and run one to its end, the model of the finished ones.
+// runOpen submits the open tasks to a node, and runs one task to its end, as the model of the finished ones.
 func (l *lab) runOpen(ctx context.Context, s *largeStore) (history, error) {
 	n, err := node.Start(ctx, nodeConfig(s.dir, "relaxed"))
 	if err != nil {
 		return history{}, err
 	}
 	defer func() { _ = n.Stop(context.WithoutCancel(ctx)) }()
-	l.say("  %d open tasks", s.open)
+	l.logf("  %d open tasks", s.open)
 	if err := submitOpen(ctx, n.API(), s.open); err != nil {
 		return history{}, err
 	}
@@ -174,7 +173,7 @@ func (l *lab) runOpen(ctx context.Context, s *largeStore) (history, error) {
 	return read(ctx, n.Store(), task.ID)
 }
 
-// submitOpen submits tasks that stay open: half of them sleep, half wait for a worker that never comes.
+// submitOpen submits tasks that stay open: half of them sleep, half wait for a worker of an unserved queue.
 func submitOpen(ctx context.Context, owner api.API, n int) error {
 	for _, steps := range []string{"{id: nap, wait: {for: 300d}}", "{id: s0, tool: BENCH_NOOP, queue: nobody}"} {
 		text, err := planOf("steps: [" + steps + "]\n")
@@ -191,7 +190,7 @@ func submitOpen(ctx context.Context, owner api.API, n int) error {
 	return nil
 }
 
-// fill appends the finished tasks and, spread between them, the histories.
+// fill appends the finished tasks and, interleaved with them, the histories.
 func (l *lab) fill(ctx context.Context, s *largeStore, model history) error {
 	server, err := bus.StartServer(ctx, bus.ServerConfig{DataDir: filepath.Join(s.dir, "data"), Durability: bus.Relaxed})
 	if err != nil {
@@ -212,7 +211,7 @@ func (l *lab) fill(ctx context.Context, s *largeStore, model history) error {
 	const wave = 2000
 	for done := 0; done < s.finished; done += wave {
 		if done%(50*wave) == 0 {
-			l.say("  %d of %d finished tasks", done, s.finished)
+			l.logf("  %d of %d finished tasks", done, s.finished)
 		}
 		if err := f.finished(model, min(wave, s.finished-done)); err != nil {
 			return err
@@ -227,7 +226,7 @@ func (l *lab) fill(ctx context.Context, s *largeStore, model history) error {
 	return nil
 }
 
-// filler appends to a log.
+// filler appends records to a log.
 type filler struct {
 	log   events.Log
 	ends  []uint64 // the newest positions of the histories
@@ -251,7 +250,7 @@ func (f *filler) appendAll(records []events.Record) ([]uint64, error) {
 	return seqs, nil
 }
 
-// finished appends n copies of a model.
+// finished appends n copies of a model history.
 func (f *filler) finished(model history, n int) error {
 	at := events.Time(time.Now())
 	ids, prev, after := make([]events.TaskID, n), make([]string, n), make([]uint64, n)
@@ -281,7 +280,7 @@ func (f *filler) finished(model history, n int) error {
 	return nil
 }
 
-// history appends a history up to a share of its commits.
+// history appends the commits of a history up to a share of them.
 func (f *filler) history(i int, h history, share float64) error {
 	if f.heads == nil {
 		f.heads = make([]int, len(f.ends))
@@ -298,7 +297,7 @@ func (f *filler) history(i int, h history, share float64) error {
 	return nil
 }
 
-// replayed replays a finished task and checks that the fold is what the node has.
+// replayed replays a finished task and checks that the fold equals the state of the node.
 func replayed(ctx context.Context, owner api.API, id events.TaskID) (api.ReplayReply, error) {
 	r, err := owner.Replay(ctx, api.ReplayRequest{ID: id})
 	if err != nil {

@@ -15,17 +15,17 @@ import (
 	"github.com/orch-dev/orch/plan"
 )
 
-// workload is one way to use a node.
+// workload is one way of using a node.
 type workload struct {
 	id, name string
 	steps    int
 	inFlight int
-	// batch is the number of tasks submitted at once, to a queue that no worker serves; 0 means one
-	// task whose end is waited for.
+	// batch is the number of tasks to submit at once, to a queue that no worker serves; 0 means to submit one task and
+	// wait for its end.
 	batch int
 }
 
-// idleQueue is served by nobody, so that only the submission is measured, as with the bare pattern.
+// idleQueue is a queue without workers, so that only the submission is measured, as with the bare pattern.
 const idleQueue = "idle"
 
 func workloads() []workload {
@@ -39,23 +39,23 @@ func workloads() []workload {
 	}
 }
 
-// system is something under test, orch or the bare message pattern.
+// system is a system under test: orch or the bare message pattern.
 type system struct {
 	// once does one unit of a workload and returns the number of tasks in it.
 	once func(ctx context.Context, w workload) (int, error)
-	// children are the processes beside this one.
+	// children are its child processes.
 	children []*child
 	stop     func()
 }
 
-// sample is the outcome of one drive.
+// sample is the result of one drive.
 type sample struct {
 	rate     float64
 	p50, p99 float64 // ms
 	cpu      map[string]float64
 }
 
-// drive keeps w.inFlight units of a workload going for a time.
+// drive runs a workload for a time with w.inFlight concurrent units.
 func (s *system) drive(ctx context.Context, w workload, length time.Duration) (sample, error) {
 	ctx, stop := context.WithTimeout(ctx, length+time.Minute)
 	defer stop()
@@ -100,8 +100,7 @@ func summarize(count int64, took time.Duration, times []time.Duration, before, a
 	return s
 }
 
-// cpu is the processor time by process. The driver is this one, which also is the whole node when
-// there are no others.
+// cpu returns the CPU time by process. The driver is this process; without children it also contains the node.
 func (s *system) cpu() map[string]time.Duration {
 	used := map[string]time.Duration{"driver": ownCPU()}
 	for _, p := range s.children {
@@ -110,7 +109,7 @@ func (s *system) cpu() map[string]time.Duration {
 	return used
 }
 
-// ofAPI is a system that submits to a node.
+// ofAPI returns a system that submits to a node.
 func ofAPI(owner api.API, children []*child, stop func()) (*system, error) {
 	plans := map[int]json.RawMessage{}
 	for _, w := range workloads() {
@@ -173,7 +172,7 @@ func await(ctx context.Context, owner api.API, task api.SubmitReply) error {
 	}
 }
 
-// chainOf returns a plan of n calls, one after the other.
+// chainOf returns a plan of n sequential calls.
 func chainOf(n int) (json.RawMessage, error) {
 	var b strings.Builder
 	for i := range n {
@@ -186,7 +185,7 @@ func chainOf(n int) (json.RawMessage, error) {
 	return planOf("steps:\n" + b.String())
 }
 
-// planOf returns the normal form of a plan that goes on with text.
+// planOf returns the normal form of a plan with the given remaining text.
 func planOf(text string) (json.RawMessage, error) {
 	p, err := plan.Parse("bench", []byte("orch: v1\nname: bench\n"+text), plan.Options{})
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// Role is what a child process of the benchmark does; the program runs it by RunRole.
+// Role is the role of a child process of the benchmark; the program runs it with RunRole.
 type Role string
 
 // The roles.
@@ -30,11 +30,11 @@ const (
 	RoleBarePipe   Role = "bare-pipe"
 )
 
-// concurrency is the number of calls that a worker of the benchmark runs at the same time.
+// concurrency is the number of concurrent calls of a worker of the benchmark.
 const concurrency = 256
 
-// RunRole runs a child process of the benchmark until its standard input ends. It writes one line
-// when it is ready, but for RoleBarePipe, which speaks MCP at once.
+// RunRole runs a child process of the benchmark until its standard input ends. It writes one line when it is ready,
+// except RoleBarePipe, which starts with MCP immediately.
 func RunRole(ctx context.Context, role Role, dir, durability string, in io.Reader, out io.Writer) error {
 	if role == RoleBarePipe {
 		return barePipe(ctx, in, out)
@@ -42,7 +42,7 @@ func RunRole(ctx context.Context, role Role, dir, durability string, in io.Reade
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
-		_, _ = io.Copy(io.Discard, in) // the end of the parent ends this process
+		_, _ = io.Copy(io.Discard, in) // this process ends when its parent does
 		stop()
 	}()
 	ready := func(line string) { _, _ = io.WriteString(out, line+"\n") }
@@ -73,7 +73,7 @@ func RunRole(ctx context.Context, role Role, dir, durability string, in io.Reade
 	}
 }
 
-// nodeConfig is that of nodes and workers under test, whose data lies below dir.
+// nodeConfig returns the configuration of nodes and workers under test with their data below dir.
 func nodeConfig(dir, durability string) node.Config {
 	return node.Config{
 		DataDir: filepath.Join(dir, "data"), Root: dir, Storage: node.Storage{Durability: durability}, Worker: node.Worker{Concurrency: concurrency},
@@ -83,7 +83,7 @@ func nodeConfig(dir, durability string) node.Config {
 
 const noopName = "BENCH_NOOP"
 
-// noop is the tool that does nothing, which benchmark nodes and workers offer beside the built-in ones.
+// noop returns a tool that does nothing. Nodes and workers of the benchmark offer it in addition to the built-in tools.
 func noop() tools.Tool {
 	type nothing struct{}
 	return tools.Define(tools.Spec{
@@ -98,7 +98,7 @@ type child struct {
 	cmd  *exec.Cmd
 	in   io.Closer
 	out  *bufio.Reader
-	line string // that told that it is ready
+	line string // its first line of output
 }
 
 // spawn starts a process in a role and waits until it is ready.
@@ -126,7 +126,7 @@ func (c Config) launch(ctx context.Context, name string, args ...string) (*child
 	p.out = bufio.NewReader(out)
 	line, err := p.out.ReadString('\n')
 	if p.line = strings.TrimSpace(line); err != nil || p.line == "" {
-		p.end()
+		p.stop()
 		return nil, fault.New(fault.ExecFailed, "the %s of the benchmark did not start", name)
 	}
 	return p, nil
@@ -134,16 +134,16 @@ func (c Config) launch(ctx context.Context, name string, args ...string) (*child
 
 func (p *child) pid() int { return p.cmd.Process.Pid }
 
-// end asks the process to stop, and waits for it.
-func (p *child) end() {
+// stop stops the process and waits for it.
+func (p *child) stop() {
 	_ = p.in.Close()
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	kill := time.AfterFunc(time.Minute, func() { _ = p.cmd.Process.Kill() })
 	defer kill.Stop()
-	_ = p.cmd.Wait() // how it ended does not matter any more
+	_ = p.cmd.Wait() // its exit status does not matter
 }
 
-// kill ends the process as a crash does.
+// kill kills the process, as in a crash.
 func (p *child) kill() {
 	_ = p.cmd.Process.Kill()
 	_ = p.cmd.Wait()

@@ -8,7 +8,7 @@ import (
 	"github.com/orch-dev/orch/node"
 )
 
-// layout is how the parts of a system are spread over processes.
+// layout is the distribution of a system over processes.
 type layout struct {
 	prefix, name string
 	orch, bare   func(ctx context.Context, c Config, dir, durability string) (*system, error)
@@ -38,8 +38,7 @@ func rates() []measurement {
 	return list
 }
 
-// measure takes the figures of a workload, those of orch and of the bare pattern in turns, each on
-// fresh data.
+// measure measures a workload, alternately with orch and the bare pattern, each with a new data directory.
 func (l layout) measure(ctx context.Context, c Config, w workload, ids []string, durability string) ([]Row, error) {
 	var orch, bare []sample
 	for range c.Runs {
@@ -64,7 +63,7 @@ func (l layout) measure(ctx context.Context, c Config, w workload, ids []string,
 	}, nil
 }
 
-// sample starts a system on fresh data, warms it up, drives it once and stops it.
+// sample starts a system with a new data directory, warms it up, drives it once and stops it.
 func (c Config) sample(ctx context.Context, w workload, durability string, start func(ctx context.Context, c Config, dir, durability string) (*system, error)) (sample, error) {
 	dir, remove, err := c.fresh("rate")
 	if err != nil {
@@ -119,7 +118,7 @@ func cpuOfAll(samples []sample) map[string]float64 {
 	return cpu
 }
 
-// orchEmbedded is a node with everything in this process.
+// orchEmbedded starts a node with everything in this process.
 func orchEmbedded(ctx context.Context, _ Config, dir, durability string) (*system, error) {
 	n, err := node.Start(ctx, nodeConfig(dir, durability))
 	if err != nil {
@@ -128,7 +127,7 @@ func orchEmbedded(ctx context.Context, _ Config, dir, durability string) (*syste
 	return ofAPI(n.API(), nil, func() { _ = n.Stop(context.WithoutCancel(ctx)) })
 }
 
-// orchProcesses is a node, a worker and this process as the driver, over loopback TCP.
+// orchProcesses starts a node and a worker process, with this process as the driver, over loopback TCP.
 func orchProcesses(ctx context.Context, c Config, dir, durability string) (*system, error) {
 	children, err := c.spawnAll(ctx, dir, durability, RoleNode, RoleWorker)
 	if err != nil {
@@ -142,13 +141,13 @@ func orchProcesses(ctx context.Context, c Config, dir, durability string) (*syst
 	return ofAPI(remote, children, func() { hangUp(); endAll(children) })
 }
 
-// dial connects to the node whose data lies below dir.
+// dial connects to the node with its data below dir.
 func dial(ctx context.Context, dir string) (api.API, func(), error) {
 	remote, err := node.Dial(ctx, node.Config{DataDir: filepath.Join(dir, "data")})
 	if err != nil {
 		return nil, nil, err
 	}
-	return remote, func() { _ = remote.Close() }, nil // it is not used any more
+	return remote, func() { _ = remote.Close() }, nil // it is no longer used
 }
 
 // spawnAll starts a server and a worker.
@@ -165,9 +164,9 @@ func (c Config) spawnAll(ctx context.Context, dir, durability string, server, wo
 	return []*child{first, second}, nil
 }
 
-// endAll stops processes, the last first.
+// endAll stops processes in reverse order.
 func endAll(children []*child) {
 	for i := range children {
-		children[len(children)-1-i].end()
+		children[len(children)-1-i].stop()
 	}
 }

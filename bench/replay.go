@@ -9,7 +9,7 @@ import (
 	"github.com/orch-dev/orch/node"
 )
 
-// replaysAlone measures the replay of a history that has the log to itself.
+// replaysAlone measures the replay of the only history in a log.
 func replaysAlone(ctx context.Context, l *lab, durability string) ([]Row, error) {
 	var rows []Row
 	for _, size := range []struct {
@@ -46,7 +46,7 @@ func (l *lab) replayAlone(ctx context.Context, id, durability string, n int) (Ro
 	return l.replay(ctx, started.API(), id, task, "alone")
 }
 
-// replaysAmong measures the replay of histories whose commits lie spread over the large store.
+// replaysAmong measures the replay of histories with commits spread over the large store.
 func replaysAmong(ctx context.Context, l *lab, durability string) ([]Row, error) {
 	s, err := l.largeStoreOf(ctx)
 	if err != nil {

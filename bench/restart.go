@@ -9,22 +9,22 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// restarts measures a node on the large store, from its launch until a new task is accepted: after the
-// one before was stopped, and after it was killed.
+// restarts measures the time from launching a node on the large store until it accepts a new task: after the previous
+// node was stopped, and after it was killed.
 func restarts(ctx context.Context, l *lab, durability string) ([]Row, error) {
 	s, err := l.largeStoreOf(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := l.restart(ctx, s, durability, (*child).end); err != nil {
-		return nil, err // the first start after the store was built is neither
+	if _, err := l.restart(ctx, s, durability, (*child).stop); err != nil {
+		return nil, err // the first start after building the store is neither
 	}
 	var rows []Row
 	for _, way := range []struct {
 		id, name string
 		end      func(*child)
 	}{
-		{"restart-clean", "a clean stop", (*child).end},
+		{"restart-clean", "a clean stop", (*child).stop},
 		{"restart-kill", "kill -9", (*child).kill},
 	} {
 		if !l.wants(way.id) {
@@ -43,7 +43,7 @@ func restarts(ctx context.Context, l *lab, durability string) ([]Row, error) {
 	return rows, nil
 }
 
-// restart starts a node, submits a task, and ends the node in the way given.
+// restart starts a node, submits a task, and ends the node with end.
 func (l *lab) restart(ctx context.Context, s *largeStore, durability string, end func(*child)) (float64, error) {
 	one, err := chainOf(1)
 	if err != nil {
@@ -64,11 +64,11 @@ func (l *lab) restart(ctx context.Context, s *largeStore, durability string, end
 		return 0, err
 	}
 	took := time.Since(began)
-	l.say("  %.2f s", took.Seconds())
+	l.logf("  %.2f s", took.Seconds())
 	return took.Seconds(), checkOpen(ctx, remote, s)
 }
 
-// checkOpen checks that the node knows its open tasks.
+// checkOpen checks that the node has all open tasks.
 func checkOpen(ctx context.Context, owner api.API, s *largeStore) error {
 	status, err := owner.Status(ctx, api.StatusRequest{})
 	if err == nil && status.Open < s.open {

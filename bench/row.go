@@ -14,42 +14,40 @@ import (
 
 // Row is one figure: the median of several runs.
 type Row struct {
-	// ID is stable and selects the row.
+	// ID is a stable id that selects the row.
 	ID string `json:"id"`
 	// Name says what was measured, with the numbers of this run.
 	Name       string  `json:"name"`
 	Durability string  `json:"durability"`
 	Unit       string  `json:"unit"`
 	Value      float64 `json:"value"`
-	// Runs are the figures that Value is the median of.
+	// Runs are the figures of which Value is the median.
 	Runs []float64 `json:"runs"`
-	// P50Millis and P99Millis are the times of single requests.
+	// P50Millis and P99Millis are latencies of single requests.
 	P50Millis float64 `json:"p50_ms,omitempty"`
 	P99Millis float64 `json:"p99_ms,omitempty"`
-	// Bare is the same figure for the bare message pattern, or a bare server of MCP's SDK, in the same layout and the
-	// same run, Ratio how many times better orch is.
+	// Bare is the same figure for the bare message pattern, or a bare SDK server, in the same layout and run. Ratio is
+	// how many times better orch is.
 	Bare  float64 `json:"bare,omitempty"`
 	Ratio float64 `json:"ratio,omitempty"`
-	// CPUMicros is the time of all processors that a task took, by process, and BareCPUMicros that of
-	// the bare pattern.
+	// CPUMicros is the CPU time per task, by process, and BareCPUMicros that of the bare pattern.
 	CPUMicros     map[string]float64 `json:"cpu_us_per_task,omitempty"`
 	BareCPUMicros map[string]float64 `json:"bare_cpu_us_per_task,omitempty"`
-	// Goal is the figure to reach, and Mark whether it was reached: "ok", "missed", "" without a goal.
+	// Goal is the target, and Mark the result: "ok", "missed", or "" without a goal.
 	Goal *Goal  `json:"goal,omitempty"`
 	Mark string `json:"mark,omitempty"`
 }
 
-// Goal is a figure to reach.
+// Goal is a target for a figure.
 type Goal struct {
-	// Least or Most is the bound; the other one is 0.
+	// Least or Most is the bound; the other is 0.
 	Least float64 `json:"least,omitempty"`
 	Most  float64 `json:"most,omitempty"`
-	// Ratio is the least ratio to the bare message pattern.
+	// Ratio is the minimum ratio to the bare message pattern.
 	Ratio float64 `json:"ratio,omitempty"`
 }
 
-// goals are the figures to reach with durability fsync and relaxed. Where only one was set, it holds
-// for both.
+// goals returns the targets, by row, for durability fsync and relaxed. If only one is set, it applies to both.
 func goals() map[string][2]Goal {
 	both := func(g Goal) [2]Goal { return [2]Goal{g, g} }
 	return map[string][2]Goal{
@@ -81,7 +79,7 @@ func goals() map[string][2]Goal {
 	}
 }
 
-// WithGoal lists the ids of the rows that have a figure to reach.
+// WithGoal lists the ids of the rows with a goal.
 func WithGoal() []string { return slices.Sorted(maps.Keys(goals())) }
 
 // Judged returns the row with its goal and whether that was reached.
@@ -101,7 +99,7 @@ func (r Row) Judged() Row {
 	return r
 }
 
-// String is the goal as people write it.
+// String formats the goal.
 func (g *Goal) String() string {
 	switch {
 	case g == nil:
@@ -131,7 +129,7 @@ func Print(w io.Writer, r Report) error {
 	return tw.Flush()
 }
 
-// number writes a figure with three digits at least.
+// number formats a figure with at least three digits.
 func number(v float64) string {
 	switch {
 	case v == 0:
@@ -145,7 +143,7 @@ func number(v float64) string {
 	}
 }
 
-// shares writes CPU times by process, and their sum.
+// shares formats CPU times by process, and their sum.
 func shares(cpu map[string]float64) string {
 	if len(cpu) == 0 {
 		return "-"
@@ -164,7 +162,7 @@ func shares(cpu map[string]float64) string {
 	return number(sum) + " = " + strings.Join(parts, " + ")
 }
 
-// figure is a row of figures of one kind.
+// figure returns a row for the figures of several runs.
 func figure(id, name, unit string, runs []float64) Row {
 	return Row{ID: id, Name: name, Unit: unit, Value: median(runs), Runs: runs}
 }

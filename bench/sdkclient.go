@@ -9,7 +9,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// sdkCaller connects clients of the SDK for a version of the protocol, as most programs have them.
+// sdkCaller connects SDK clients, as most programs use them, for a version of the protocol.
 func sdkCaller(version string) connector {
 	return func(ctx context.Context, over http.RoundTripper, url, token string) (func(context.Context) error, func(), error) {
 		client := mcp.NewClient(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
@@ -28,11 +28,11 @@ func sdkCaller(version string) connector {
 			}
 			return err
 		}
-		return call, func() { _ = session.Close() }, nil // the server may be gone
+		return call, func() { _ = session.Close() }, nil // the server may have stopped
 	}
 }
 
-// bearer sends a token with every request.
+// bearer is a transport that adds a bearer token to every request.
 type bearer struct {
 	over  http.RoundTripper
 	token string

@@ -11,8 +11,8 @@ import (
 	"github.com/orch-dev/orch/api"
 )
 
-// sleepers measures 1,000 tasks that sleep 1 s by a durable timer, from the first submission until all
-// are done, in three processes.
+// sleepers measures 1,000 tasks that sleep for 1 s with a durable timer, from the first submission until all are done,
+// in three processes.
 func sleepers(ctx context.Context, l *lab, durability string) ([]Row, error) {
 	text, err := planOf("steps:\n  - {id: nap, wait: {for: 1s}}\n")
 	if err != nil {

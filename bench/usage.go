@@ -12,21 +12,21 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// ownCPU is the processor time that this process has used.
+// ownCPU returns the CPU time of this process.
 func ownCPU() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // never fails for the own process
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// cpuOf is the processor time that another process has used, in steps of 10 ms; 0 when there is none.
+// cpuOf returns the CPU time of another process, in steps of 10 ms; 0 if it does not exist.
 func cpuOf(pid int) time.Duration {
 	const tick = 10 * time.Millisecond // USER_HZ is 100 on every Linux
 	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return 0
 	}
-	// The name, in parentheses, may hold anything; utime and stime are fields 12 and 13 after it.
+	// The name, in parentheses, may contain any characters; utime and stime are fields 12 and 13 after it.
 	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
 	const utime, stime = 11, 12
 	if len(fields) <= stime {
@@ -37,8 +37,8 @@ func cpuOf(pid int) time.Duration {
 	return time.Duration(user+system) * tick
 }
 
-// memory is that of a process, in MiB: what is resident now, what was at most, and what of it is not that of a file, such as
-// the program.
+// memory is the memory of a process in MiB: resident now, peak resident, and anonymous, which excludes mapped files
+// such as the program.
 type memory struct{ now, peak, anonymous float64 }
 
 // memoryOf returns the memory of a process.
@@ -67,7 +67,7 @@ func memoryOf(pid int) (memory, error) {
 	return m, nil
 }
 
-// diskOf is the space that a directory takes on the disk, in bytes.
+// diskOf returns the disk space of a directory in bytes.
 func diskOf(dir string) (int64, error) {
 	const block = 512
 	size := int64(0)

@@ -33,7 +33,7 @@ func TestPastOfALargeHistory(t *testing.T) {
 	}
 	require.NoError(t, n.Archive(t.Context(), c.Task))
 	n.Reopen(t)
-	past := eventstest.PastOf(t, n)
+	past := eventstest.ArchivedHeadsOf(t, n)
 	assert.Equal(t, want.Seq, past[c.Task].Seq)
 	assert.Equal(t, want.Rev, past[c.Task].Rev)
 	assert.Equal(t, want.State, past[c.Task].State)
@@ -51,10 +51,10 @@ func TestPastOfACutArchiving(t *testing.T) {
 	subject := "orch.ar." + c.Task.Time().UTC().Format("20060102") + "." + string(c.Task)
 	_, err := client(t, n).Publish(t.Context(), subject, []byte("1 1\nx\n"))
 	require.NoError(t, err)
-	assert.Empty(t, eventstest.PastOf(t, n))
+	assert.Empty(t, eventstest.ArchivedHeadsOf(t, n))
 	assert.Contains(t, eventstest.HeadsOf(t, n), c.Task)
 	require.NoError(t, n.Archive(t.Context(), c.Task))
-	assert.Equal(t, c.After, eventstest.PastOf(t, n)[c.Task].Seq)
+	assert.Equal(t, c.After, eventstest.ArchivedHeadsOf(t, n)[c.Task].Seq)
 	requireIntact(t, n)
 }
 

@@ -65,7 +65,7 @@ func contentOf(t *testing.T, n *bustest.Node, task events.TaskID) map[events.Tas
 	for id := range eventstest.HeadsOf(t, n) {
 		all[id] = eventstest.History(t, n, id, 1)
 	}
-	for h, err := range n.Past(t.Context()) {
+	for h, err := range n.ArchivedHeads(t.Context()) {
 		require.NoError(t, err)
 		all[h.Task] = eventstest.History(t, n, h.Task, 1)
 	}

@@ -66,7 +66,7 @@ func TestTaskGoesOnAfterAnArchivingThatWasCutShort(t *testing.T) {
 		assert.True(t, history[0].Archived)
 		assert.Equal(t, added[1].Data, history[4].Data)
 	}
-	assert.Equal(t, uint64(5), eventstest.PastOf(t, n)[c.Task].Rev)
+	assert.Equal(t, uint64(5), eventstest.ArchivedHeadsOf(t, n)[c.Task].Rev)
 	assert.Empty(t, eventstest.HeadsOf(t, n))
 }
 
@@ -101,7 +101,7 @@ func TestTaskGoesOnWithMuchAfterAnArchivingThatWasCutShort(t *testing.T) {
 	require.NoError(t, n.Archive(t.Context(), c.Task))
 	assert.Equal(t, archived(want), eventstest.History(t, n, c.Task, 1))
 	assert.Empty(t, eventstest.HeadsOf(t, n))
-	past := eventstest.PastOf(t, n)
+	past := eventstest.ArchivedHeadsOf(t, n)
 	assert.Len(t, past, 1)
 	assert.Equal(t, uint64(8), past[c.Task].Rev)
 }

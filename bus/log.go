@@ -142,15 +142,15 @@ func (s *Store) Heads(ctx context.Context) iter.Seq2[events.Head, error] {
 	}
 }
 
-// Past implements events.Log: a scan of the headers of all messages of the archive.
-func (s *Store) Past(ctx context.Context) iter.Seq2[events.Head, error] {
+// ArchivedHeads implements events.Log: a scan of the headers of all messages of the archive.
+func (s *Store) ArchivedHeads(ctx context.Context) iter.Seq2[events.Head, error] {
 	return func(yield func(events.Head, error) bool) {
 		s.conn.scanHeads(ctx, s.past, archiveAll, pastHead, yield)
 	}
 }
 
-// HasPast implements events.Log. It counts the messages of the archive.
-func (s *Store) HasPast(ctx context.Context) (bool, error) {
+// HasArchived implements events.Log. It counts the messages of the archive.
+func (s *Store) HasArchived(ctx context.Context) (bool, error) {
 	info, err := s.past.Info(ctx)
 	if err != nil {
 		return false, readFault(err)

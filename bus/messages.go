@@ -97,7 +97,7 @@ func (m *Messages) readAll(ctx context.Context, s *Store) error {
 	if err := m.read(ctx, s); err != nil {
 		return err
 	}
-	m.Reached(info.State.LastSeq)
+	m.AdvanceTo(info.State.LastSeq)
 	return nil
 }
 
@@ -109,7 +109,7 @@ func (m *Messages) read(ctx context.Context, s *Store) error {
 			return err
 		}
 		if len(page) == 0 {
-			m.Reached(0)
+			m.AdvanceTo(0)
 			return nil
 		}
 		for _, e := range page {
@@ -118,9 +118,9 @@ func (m *Messages) read(ctx context.Context, s *Store) error {
 				s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "message_not_readable", slog.Uint64("position", e.Seq), slog.Any("error", err))
 				continue
 			}
-			m.Learn(e.Seq, r)
+			m.Apply(e.Seq, r)
 		}
-		m.Reached(page[len(page)-1].Seq)
+		m.AdvanceTo(page[len(page)-1].Seq)
 	}
 }
 
@@ -141,7 +141,7 @@ type messageStore struct{ s *Store }
 // messageSubject returns the subject of a record.
 func messageSubject(r messages.Record) string {
 	switch r.Kind {
-	case messages.Taken:
+	case messages.RecipientDone:
 		return messagesRoot + ".a." + r.ID + "." + hashed(r.Who)
 	case messages.Joined, messages.Left:
 		return messagesRoot + ".g." + hashed(r.Group) + "." + hashed(r.Who)

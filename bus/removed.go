@@ -215,7 +215,7 @@ func (ar *archive) removedFault(ctx context.Context, task events.TaskID) error {
 	if err != nil || !gone {
 		return err
 	}
-	return events.RemovedTask(task, at)
+	return events.RemovedTaskError(task, at)
 }
 
 // readRemoved marks the positions of the tasks in a record of removals as seen.

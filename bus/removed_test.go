@@ -51,7 +51,7 @@ func TestStoreWithoutRemovedTasks(t *testing.T) {
 		assert.Empty(t, report.Problems)
 		assert.EqualValues(t, 20, report.Removed)
 		assert.EqualValues(t, 10, report.Tasks)
-		assert.Len(t, eventstest.PastOf(t, n), 10)
+		assert.Len(t, eventstest.ArchivedHeadsOf(t, n), 10)
 		for _, task := range tasks[10:] {
 			isRemoved(t, n, task)
 		}
@@ -77,7 +77,7 @@ func TestRemovalIsFinished(t *testing.T) {
 	require.NoError(t, n.RecordRemoved(t.Context(), task))
 	n.Reopen(t)
 	assert.Len(t, eventstest.History(t, n, task, 1), 1, "it is still there")
-	assert.Contains(t, eventstest.PastOf(t, n), task)
+	assert.Contains(t, eventstest.ArchivedHeadsOf(t, n), task)
 	for range 2 {
 		report, err := n.Verify(t.Context(), nil)
 		require.NoError(t, err)

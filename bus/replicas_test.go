@@ -58,7 +58,7 @@ func TestReadingReplicas(t *testing.T) {
 		byTask := func(a, b events.Head) int { return strings.Compare(string(a.Task), string(b.Task)) }
 		all = append(all, collected(t, n.Scan(t.Context(), 5)), collected(t, n.HeadsAfter(t.Context(), 9)))
 		all = append(all, slices.SortedFunc(slices.Values(collected(t, n.Heads(t.Context()))), byTask))
-		return append(all, slices.SortedFunc(slices.Values(collected(t, n.Past(t.Context()))), byTask))
+		return append(all, slices.SortedFunc(slices.Values(collected(t, n.ArchivedHeads(t.Context()))), byTask))
 	}
 	alone := read()
 	n.Conn.PretendReplicas()

@@ -77,8 +77,8 @@ func (s *Store) Positions(ctx context.Context) (past, live uint64, err error) {
 	return info.State.LastSeq, live, err
 }
 
-// PastAfter implements stats.Log: a scan of the headers of the messages of the archive after a position.
-func (s *Store) PastAfter(ctx context.Context, position uint64) iter.Seq2[events.Head, error] {
+// ArchivedAfter implements stats.Log: a scan of the headers of the messages of the archive after a position.
+func (s *Store) ArchivedAfter(ctx context.Context, position uint64) iter.Seq2[events.Head, error] {
 	return func(yield func(events.Head, error) bool) {
 		info, err := s.past.Info(ctx)
 		if err != nil {

@@ -294,7 +294,7 @@ func (v *verifier) checkLink(c *chain, task events.TaskID, s events.Stored) {
 		err = fault.New(fault.DataLoss, "the commit belongs to task %s", commit.Task)
 	}
 	if err == nil {
-		err = commit.Link(c.rev, c.hash)
+		err = commit.CheckLink(c.rev, c.hash)
 	}
 	switch {
 	case fault.Has(err, fault.NewerStore):

@@ -7,21 +7,20 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// The kinds of approvals (M-3). An approval is pending from its request on and ends once, as granted,
-// rejected or expired.
+// The kinds of approvals (M-3). An approval is pending until it is granted, rejected or expired.
 const (
-	// StepParked says that a step waits for an approval, or for answers; it holds no worker.
+	// StepParked records that a step waits for an approval, or for answers. It occupies no worker.
 	StepParked        Kind = "step.parked"
 	ApprovalRequested Kind = "approval.requested"
-	// ApprovalVoted is a yes that does not yet reach the quorum.
+	// ApprovalVoted is an agreement that does not yet reach the quorum.
 	ApprovalVoted    Kind = "approval.voted"
 	ApprovalGranted  Kind = "approval.granted"
 	ApprovalRejected Kind = "approval.rejected"
 	ApprovalExpired  Kind = "approval.expired"
 	ApprovalReminded Kind = "approval.reminded"
-	// ApprovalUsed says that the grant of a session has let a call of another task through.
+	// ApprovalUsed records that a call of another task has used the grant of a session.
 	ApprovalUsed Kind = "approval.used"
-	// ApprovalRevoked says that somebody has taken back what a grant has opened for a session, or for good.
+	// ApprovalRevoked records that somebody revoked the scopes that a grant opened for a session or permanently.
 	ApprovalRevoked Kind = "approval.revoked"
 )
 
@@ -30,23 +29,23 @@ type Parked struct {
 	Step     string `json:"step"`
 	Attempt  int    `json:"attempt,omitempty"`
 	Approval string `json:"approval,omitempty"`
-	// Questions are those that the call waits for instead of an approval.
+	// Questions are the questions that the call waits for instead of an approval.
 	Questions []string `json:"questions,omitempty"`
 }
 
 // Approval is the data of approval.requested: what somebody is asked to allow.
 type Approval struct {
 	ID string `json:"id"`
-	// Step is the key of the step that waits; empty when the task asked by itself (APPROVAL_REQUEST).
+	// Step is the key of the step that waits; empty when a call of the task asked (APPROVAL_REQUEST).
 	Step string `json:"step,omitempty"`
 	// Type is pre_execution, checkpoint or destructive_operation (S0-160).
 	Type string `json:"type"`
 	// Tool and ArgsSHA256, the hex digest of its canonical arguments, bind the approval to one call (M-3).
 	Tool       string `json:"tool,omitempty"`
 	ArgsSHA256 string `json:"args_sha256,omitempty"`
-	// Scopes open targets for the whole task instead of one call, such as "endpoint https://host:443" (A-36).
+	// Scopes are opened for the whole task instead of one call, such as "endpoint https://host:443" (A-36).
 	Scopes []string `json:"scopes,omitempty"`
-	// Offers are scopes that whoever grants may open for the session of the call.
+	// Offers are scopes that the approver may also open for the session of the call.
 	Offers      []string `json:"offers,omitempty"`
 	Description string   `json:"description"`
 	Details     Value    `json:"details,omitzero"`
@@ -54,7 +53,7 @@ type Approval struct {
 	// Priority is low, medium, high or critical; Risk is low, medium or high.
 	Priority string `json:"priority"`
 	Risk     string `json:"risk,omitempty"`
-	// Requester is who asks; it can never decide.
+	// Requester is the identity that asks; it must not decide.
 	Requester string    `json:"requester"`
 	ExpiresAt time.Time `json:"expires_at"`
 	// RemindAt is when the approvers are reminded.
@@ -62,17 +61,17 @@ type Approval struct {
 	// OnReject is fail or continue; OnExpiry is block, reject, approve, default, escalate or continue.
 	OnReject string `json:"on_reject"`
 	OnExpiry string `json:"on_expiry"`
-	// Quorum is how many approvers have to agree; 0 means one.
+	// Quorum is how many approvers must agree; 0 means one.
 	Quorum int `json:"quorum,omitempty"`
-	// From are the only people who may decide, such as user:ada; none means any.
+	// From lists the only people who may decide, such as user:ada; empty means anybody.
 	From []string `json:"from,omitempty"`
-	// Form is the JSON Schema of what an approver fills in, Default what counts when nobody does.
+	// Form is the JSON Schema of the form that an approver fills in. Default is its value when nobody decides.
 	Form    Value `json:"form,omitzero"`
 	Default Value `json:"default,omitzero"`
 	// Follows is the expired approval that this one replaces.
 	Follows string `json:"follows,omitempty"`
-	// Covers are the calls that the grant lets through, Calls what an approver sees of them: a list of objects with step,
-	// tool and args.
+	// Covers are the calls that the grant permits. Calls shows them to an approver: a list of objects with step, tool
+	// and args.
 	Covers []Cover `json:"covers,omitempty"`
 	Calls  Value   `json:"calls,omitzero"`
 }
@@ -91,15 +90,15 @@ type Decision struct {
 	Approver string    `json:"approver"`
 	Reason   string    `json:"reason,omitempty"`
 	At       time.Time `json:"at"`
-	// ValidUntil ends a grant that nobody has used (M-3).
+	// ValidUntil is when an unused grant expires (M-3).
 	ValidUntil *time.Time `json:"valid_until,omitempty"`
 	// Disposition is "revise" for a rejection that asks for another version.
 	Disposition string `json:"disposition,omitempty"`
-	// Opens are the scopes, of those that the approval offers, that a grant opens for the session of the call.
+	// Opens lists the offered scopes that the grant opens for the session of the call.
 	Opens []string `json:"opens,omitempty"`
-	// Always are the scopes, of those that the approval offers, that a grant opens for all sessions of whoever submitted the task.
+	// Always lists the offered scopes that the grant opens for all sessions of the submitter.
 	Always []string `json:"always,omitempty"`
-	// Form is what the approver has filled in.
+	// Form is the form as the approver filled it in.
 	Form Value `json:"form,omitzero"`
 }
 
@@ -109,7 +108,7 @@ type Elapsed struct {
 	At time.Time `json:"at"`
 }
 
-// Used is the data of approval.used: which task has used the grant.
+// Used is the data of approval.used: the task that used the grant.
 type Used struct {
 	ID string `json:"id"`
 	By TaskID `json:"by"`
@@ -123,13 +122,13 @@ func (*Elapsed) payload()  {}
 
 const approvalPrefix = "APR_"
 
-// ApprovalIDFrom returns a new id of an approval of a task: "APR_", the ULID of the task, and eight random
-// characters from entropy, which must not fail. An approval is found by its task.
+// ApprovalIDFrom returns a new approval id for a task: "APR_", the ULID of the task, and eight random characters from
+// entropy, which must not fail. The id leads to the task of the approval.
 func ApprovalIDFrom(task TaskID, entropy io.Reader) string {
 	return partID(approvalPrefix, task, entropy)
 }
 
-// TaskOfApproval returns the task that an approval belongs to; INVALID_FORMAT for what is no id.
+// TaskOfApproval returns the task that an approval belongs to, or INVALID_FORMAT for an invalid id.
 func TaskOfApproval(id string) (TaskID, error) {
 	task, ok := taskOfPart(approvalPrefix, id)
 	if !ok {

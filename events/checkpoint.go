@@ -14,6 +14,6 @@ type Checkpointed struct {
 type Restored struct {
 	ID string    `json:"id"`
 	At time.Time `json:"at"`
-	// Resumed is set when the task was let go on with it.
+	// Resumed is true when the task was resumed with the checkpoint.
 	Resumed bool `json:"resumed,omitempty"`
 }

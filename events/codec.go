@@ -12,8 +12,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Encode returns the wire form of a commit: compact JSON with a fixed order of fields. VALIDATION_ERROR for one that is nested
-// too deep to be read again.
+// Encode returns the wire form of a commit: compact JSON with a fixed order of fields. It returns VALIDATION_ERROR for
+// a commit that is nested too deeply to be decoded again.
 func Encode(c *Commit) ([]byte, error) {
 	w := &writer{b: make([]byte, 0, 1024)} // most commits fit
 	w.b = append(w.b, '{')
@@ -41,13 +41,13 @@ func Encode(c *Commit) ([]byte, error) {
 	return w.b, w.err
 }
 
-// lenient reads what encoding/json writes, which passes the text of tools on as it is.
+// lenient accepts what encoding/json writes: it does not change the text of tools.
 var lenient = jsonv2.JoinOptions(
 	jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsonv1.FormatDurationAsNano(true),
 )
 
-// Upcaster turns the data of an event that an older version wrote into today's shape. It returns its
-// arguments when it has nothing to do.
+// Upcaster converts the data of an event of an older version to the current shape. It returns its arguments when there
+// is nothing to convert.
 type Upcaster func(version int, kind Kind, data json.RawMessage) (Kind, json.RawMessage, error)
 
 type wireCommit struct {
@@ -66,8 +66,8 @@ type wireEvent struct {
 	Data json.RawMessage `json:"data"`
 }
 
-// Decode reads the wire form. A version or kind that this program does not know is NEWER_STORE, and anything that
-// is no commit DATA_LOSS: an unreadable history is never passed over.
+// Decode parses the wire form. It returns NEWER_STORE for a version or kind that this program does not know, and
+// DATA_LOSS for anything else that it cannot parse: an unreadable history is never skipped.
 func Decode(data []byte, up ...Upcaster) (*Commit, error) {
 	var w wireCommit
 	if err := jsonv2.Unmarshal(data, &w, lenient); err != nil {
@@ -92,12 +92,12 @@ func Decode(data []byte, up ...Upcaster) (*Commit, error) {
 	return c, nil
 }
 
-// newer is the error about what a later version has written. It is no damage: that version reads it.
+// newer returns the error for data of a later version. The data is not damaged: that version can read it.
 func newer(format string, args ...any) error {
 	return fault.New(fault.NewerStore, format, args...).WithHint("use the newer orch that has written it")
 }
 
-// check holds what Encode relies on when it writes these fields as they are.
+// check validates the fields that Encode writes without escaping.
 func (w *wireCommit) check() error {
 	year := w.At.UTC().Year()
 	switch {

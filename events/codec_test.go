@@ -69,7 +69,7 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// What a later version has written is no damage, and the error says what to do.
+// Data of a later version is not reported as damage, and the error says what to do.
 func TestDecodeNewer(t *testing.T) {
 	t.Parallel()
 	good := encoded(t, sampleCommit())
@@ -161,14 +161,14 @@ func TestEventOutsideACommit(t *testing.T) {
 func TestHashChain(t *testing.T) {
 	t.Parallel()
 	first := sampleCommit()
-	require.NoError(t, first.Link(0, ""))
+	require.NoError(t, first.CheckLink(0, ""))
 	second := sampleCommit()
 	second.Rev, second.Prev = 2, events.Hash([]byte(encoded(t, first)))
-	require.NoError(t, second.Link(1, events.Hash([]byte(encoded(t, first)))))
+	require.NoError(t, second.CheckLink(1, events.Hash([]byte(encoded(t, first)))))
 	changed := sampleCommit()
 	changed.Actor = "mallory"
 	for _, err := range []error{
-		second.Link(1, events.Hash([]byte(encoded(t, changed)))), second.Link(2, second.Prev), second.Link(0, second.Prev), second.Link(1, ""),
+		second.CheckLink(1, events.Hash([]byte(encoded(t, changed)))), second.CheckLink(2, second.Prev), second.CheckLink(0, second.Prev), second.CheckLink(1, ""),
 	} {
 		assert.Equal(t, fault.DataLoss, fault.CodeOf(err))
 	}
@@ -193,7 +193,7 @@ func TestTaskIDs(t *testing.T) {
 	}
 }
 
-// FuzzDecode: whatever lies in the log, Decode does not panic, and what it reads it writes in one form.
+// FuzzDecode checks that Decode does not panic on any input, and that decoded commits have one encoding.
 func FuzzDecode(f *testing.F) {
 	files, err := filepath.Glob(filepath.Join("testdata", "golden", "*.json"))
 	require.NoError(f, err)

@@ -1,9 +1,8 @@
 // Package events defines what is written to the log: commits of events, their payloads and their
 // wire form, and the ports to the log and its side stores.
 //
-// A commit is everything that one decision says about one task, and it is one message: it is in the
-// log as a whole or not at all. Every commit carries the hash of the task's previous one, so a
-// history cannot be changed without notice.
+// A commit contains all events of one decision about one task. It is one message, so the log contains it as a whole or
+// not at all. Every commit carries the hash of the task's previous one, so that a change of a history is detected.
 package events
 
 import (
@@ -25,9 +24,9 @@ type Commit struct {
 	Rev uint64
 	// At is when the owner decided, in UTC with microseconds.
 	At time.Time
-	// Actor is who caused it: "user:<name>", "worker:<name>", "node" or "task:<id>".
+	// Actor is the identity that caused it: "user:<name>", "worker:<name>", "node" or "task:<id>".
 	Actor string
-	// Cause is the id of the request that led to it, if there was one.
+	// Cause is the id of the request that caused it, if there was one.
 	Cause string
 	// Prev is the Hash of the task's previous commit, "" for the first.
 	Prev string
@@ -52,11 +51,11 @@ func hashForm(s string) bool {
 	return err == nil && len(raw) == sha256.Size && !strings.ContainsAny(s, "\r\n")
 }
 
-// Time brings t to the precision of the log: UTC, microseconds, no monotonic part.
+// Time returns t in the precision of the log: UTC, microseconds, no monotonic part.
 func Time(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
 
-// Link checks that c follows a commit with revision rev and hash prev; DATA_LOSS otherwise (I4, I11).
-func (c *Commit) Link(rev uint64, prev string) error {
+// CheckLink returns DATA_LOSS unless c follows a commit with revision rev and hash prev (I4, I11).
+func (c *Commit) CheckLink(rev uint64, prev string) error {
 	if c.Rev != rev+1 {
 		return fault.New(fault.DataLoss, "task %s: revision %d follows %d", c.Task, c.Rev, rev)
 	}

@@ -9,10 +9,11 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// The payloads of nearly every commit write themselves, byte for byte what encoding/json makes of them.
+// writable is implemented by the payloads of nearly every commit. write appends the JSON that encoding/json would
+// produce, byte for byte.
 type writable interface{ write(w *writer) }
 
-// writer appends JSON to a buffer. Its first error makes what it wrote worthless.
+// writer appends JSON to a buffer. After an error its content must not be used.
 type writer struct {
 	b   []byte
 	err error
@@ -47,7 +48,7 @@ func (w *writer) fail(err error) {
 	}
 }
 
-// name begins a member of an object.
+// name writes the key of an object member.
 func (w *writer) name(name string) {
 	if w.b[len(w.b)-1] != '{' {
 		w.b = append(w.b, ',')
@@ -60,14 +61,14 @@ func (w *writer) text(name, s string) {
 	w.string(s)
 }
 
-// textIf writes a text unless it is empty.
+// textIf writes a string member unless s is empty.
 func (w *writer) textIf(name, s string) {
 	if s != "" {
 		w.text(name, s)
 	}
 }
 
-// string writes a text; one with anything but plain ASCII is left to encoding/json.
+// string writes s as JSON. Anything but plain ASCII goes through encoding/json.
 func (w *writer) string(s string) {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
@@ -83,7 +84,7 @@ func (w *writer) number(name string, n int64) {
 	w.b = strconv.AppendInt(w.b, n, 10)
 }
 
-// numberIf writes a number unless it is 0.
+// numberIf writes a number member unless n is 0.
 func (w *writer) numberIf(name string, n int64) {
 	if n != 0 {
 		w.number(name, n)
@@ -100,7 +101,7 @@ func (w *writer) time(name string, t time.Time) {
 	w.b = append(append(append(w.b, '"'), text...), '"')
 }
 
-// anyIf writes a member of any kind unless it is absent.
+// anyIf writes a member of any type if present is true.
 func (w *writer) anyIf(name string, present bool, v any) {
 	if present {
 		w.name(name)

@@ -15,7 +15,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// plainly is what encoding/json makes of the data of an event.
+// plainly returns the data of an event as encoding/json encodes it.
 func plainly(t *testing.T, p events.Payload) string {
 	t.Helper()
 	var b bytes.Buffer

@@ -19,8 +19,8 @@ const goldenTask events.TaskID = "TASK_01JD0000000000000000000000"
 
 func goldenTime() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 123456000, time.UTC) }
 
-// samples returns a full payload of every kind. A field that is added later is not added here: the
-// golden files show what earlier versions wrote.
+// samples returns a full payload of every kind. Fields that are added to a payload later are not added here: the golden
+// files contain what earlier versions wrote.
 func samples() map[events.Kind]events.Payload {
 	at := goldenTime()
 	value := events.Inline(json.RawMessage(`{"n":12345678901234567890,"s":"ü <&>\u0000","z":null}`))
@@ -86,9 +86,8 @@ func goldenCommit(k events.Kind) *events.Commit {
 	}
 }
 
-// Every kind has a golden file, and what was written once is read and written the same for ever. The
-// files are only ever added to: a new kind writes its file with ORCH_UPDATE_GOLDEN=1, an existing file
-// is never written again.
+// Every kind has a golden file. Its content must always decode and encode to the same bytes. Files are only added:
+// ORCH_UPDATE_GOLDEN=1 writes the file of a new kind, and never overwrites an existing file.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	for _, k := range events.Kinds() {

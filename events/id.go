@@ -14,12 +14,12 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// TaskID names a task: "TASK_" and a ULID. Its 80 random bits come from crypto/rand (A-10, S2-072).
+// TaskID identifies a task: "TASK_" and a ULID. Its 80 random bits come from crypto/rand (A-10, S2-072).
 type TaskID string
 
 const idPrefix = "TASK_"
 
-// NewTaskID returns a new id that sorts by the time given.
+// NewTaskID returns a new id that sorts by at.
 func NewTaskID(at time.Time) TaskID { return TaskIDFrom(at, rand.Reader) }
 
 // TaskIDFrom returns a new id with random bits from entropy, which must not fail.
@@ -27,25 +27,25 @@ func TaskIDFrom(at time.Time, entropy io.Reader) TaskID {
 	return TaskID(idPrefix + newULID(at, entropy))
 }
 
-// NewCheckpointID returns a new id of a checkpoint of a task.
+// NewCheckpointID returns a new checkpoint id for a task.
 func NewCheckpointID(task TaskID) string { return CheckpointIDFrom(task, rand.Reader) }
 
 const checkpointPrefix = "CKPT_"
 
-// CheckpointIDFrom returns a new id of a checkpoint of a task: "CKPT_", the ULID of the task, and eight random
-// characters from entropy, which must not fail.
+// CheckpointIDFrom returns a new checkpoint id for a task: "CKPT_", the ULID of the task, and eight random characters
+// from entropy, which must not fail.
 func CheckpointIDFrom(task TaskID, entropy io.Reader) string {
 	return partID(checkpointPrefix, task, entropy)
 }
 
-// TaskOfCheckpoint returns the task that a checkpoint belongs to; false for what is no id, and for those of earlier
-// versions, which do not tell.
+// TaskOfCheckpoint returns the task that a checkpoint belongs to. It returns false for invalid ids, and for ids of
+// earlier versions, which do not contain their task.
 func TaskOfCheckpoint(id string) (TaskID, bool) { return taskOfPart(checkpointPrefix, id) }
 
-// AgentPrefix begins the names of agents as actors of commits: agent:NAME.
+// AgentPrefix is the prefix of agents as actors of commits: agent:NAME.
 const AgentPrefix = "agent:"
 
-// AgentIDPrefix begins the ids of registered agents, and nothing else that a NATS library makes an inbox of.
+// AgentIDPrefix is the prefix of the ids of registered agents. No inbox of a NATS library begins with it.
 const AgentIDPrefix = "agent-"
 
 // NewAgentID returns the id of a registered agent: "agent-" and a ULID in lower case.
@@ -53,7 +53,7 @@ func NewAgentID(at time.Time) string {
 	return AgentIDPrefix + strings.ToLower(newULID(at, rand.Reader))
 }
 
-// TimeOfAgent returns when the id of an agent was made, in milliseconds; the zero time for what is no id.
+// TimeOfAgent returns the creation time in an agent id, to the millisecond, or the zero time for an invalid id.
 func TimeOfAgent(id string) time.Time {
 	body, ok := strings.CutPrefix(id, AgentIDPrefix)
 	parsed, err := ulid.ParseStrict(strings.ToUpper(body))
@@ -63,20 +63,20 @@ func TimeOfAgent(id string) time.Time {
 	return Time(ulid.Time(parsed.Time()))
 }
 
-// NewTokenID returns a new id of a bearer token: "TOK_" and a ULID. It is no secret.
+// NewTokenID returns a new id for a bearer token: "TOK_" and a ULID. The id is not secret.
 func NewTokenID(at time.Time) string { return "TOK_" + newULID(at, rand.Reader) }
 
 const messagePrefix = "MSG_"
 
-// NewMessageID returns a new id of a message: "MSG_" and a ULID.
+// NewMessageID returns a new message id: "MSG_" and a ULID.
 func NewMessageID(at time.Time) string { return messagePrefix + newULID(at, rand.Reader) }
 
-// KeyedMessageID returns the id of the message that a key stands for, for ever. It does not sort by time.
+// KeyedMessageID derives a message id from a key: equal keys give equal ids. The id does not sort by time.
 func KeyedMessageID(key string) string {
 	return messagePrefix + keyedULID("orch message key\x00"+key).String()
 }
 
-// IsMessageID reports whether a text has the form of an id of a message.
+// IsMessageID reports whether text has the form of a message id.
 func IsMessageID(text string) bool {
 	body, ok := strings.CutPrefix(text, messagePrefix)
 	parsed, err := ulid.ParseStrict(body)
@@ -87,7 +87,7 @@ func newULID(at time.Time, entropy io.Reader) string {
 	return ulid.MustNew(ulid.Timestamp(at), entropy).String()
 }
 
-// Time returns the time that the id was made for, in milliseconds; the zero time for what is no id.
+// Time returns the time in the id, to the millisecond, or the zero time for an invalid id.
 func (id TaskID) Time() time.Time {
 	body, _ := strings.CutPrefix(string(id), idPrefix)
 	parsed, err := ulid.ParseStrict(body)
@@ -97,13 +97,14 @@ func (id TaskID) Time() time.Time {
 	return ulid.Time(parsed.Time())
 }
 
-// KeyedTaskID returns the id that an idempotency key of somebody stands for at first; nobody's keys are those that all have
-// in common. It does not sort by time.
+// KeyedTaskID derives the first task id of an idempotency key. The key is scoped to the identity of; an empty identity
+// is the shared scope. The id does not sort by time.
 func KeyedTaskID(of, key string) TaskID {
 	return KeyedTaskIDAt(of, key, 0)
 }
 
-// KeyedTaskIDAt is KeyedTaskID for the task that the key stands for after so many others that hold it no more.
+// KeyedTaskIDAt is KeyedTaskID for a later task with the same key: generation counts the earlier tasks that no longer
+// hold it.
 func KeyedTaskIDAt(of, key string, generation int) TaskID {
 	if of != "" {
 		key = of + "\x00" + key
@@ -115,15 +116,15 @@ func KeyedTaskIDAt(of, key string, generation int) TaskID {
 	return TaskID(idPrefix + keyedULID(kind+"\x00"+key).String())
 }
 
-// keyedULID is the ULID that a text stands for.
+// keyedULID derives a ULID from text.
 func keyedULID(text string) ulid.ULID {
 	sum := sha256.Sum256([]byte(text))
 	id := ulid.ULID(sum[:16])
-	id[0] &= 0x7f // a ULID begins with 0 to 7
+	id[0] &= 0x7f // the first character of a ULID is 0 to 7
 	return id
 }
 
-// ParseTaskID checks s strictly and returns it as an id; INVALID_FORMAT otherwise.
+// ParseTaskID returns s as an id, or INVALID_FORMAT unless s is in canonical form.
 func ParseTaskID(s string) (TaskID, error) {
 	body, ok := strings.CutPrefix(s, idPrefix)
 	if !ok {
@@ -140,7 +141,7 @@ func invalidID(s string) error {
 	const longest = 40
 	said := strconv.Quote(s)
 	if len(s) > longest {
-		said = fmt.Sprintf("a text of %d bytes", len(s)) // the beginning of a secret would be known as one no more
+		said = fmt.Sprintf("a text of %d bytes", len(s)) // a truncated secret would no longer be detected and redacted
 	}
 	return fault.New(fault.InvalidFormat, "%s is no task id", said).WithField("task").
 		WithHint("a task id is TASK_ and 26 characters, such as TASK_01JD0000000000000000000000")

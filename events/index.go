@@ -5,34 +5,34 @@ import (
 	"iter"
 )
 
-// Index is what an owner of tasks knew about all of them at a position of the log, so that after a
-// restart it reads the heads of later commits alone. It is derived data: without it every head is read.
+// Index is a snapshot of all tasks at a position of the log, so that after a restart the owner reads only the heads of
+// later commits. It is derived data: without it every head is read.
 type Index struct {
-	// Seq is the position up to which every commit is taken into account; later ones may be.
+	// Seq is the position up to which the index includes every commit. It may include later ones.
 	Seq uint64
-	// Heads are those of all open tasks and of the newest finished ones. Only Task, State, At, Name,
-	// Parent and Created are set; an empty State is that of an open task about which no more is known.
+	// Heads are the heads of all open tasks and of the newest finished ones. Only Task, State, At, Name, Parent and
+	// Created are set. An empty State marks an open task of which only the id is known.
 	Heads []Head
-	// Partial is set when there are finished tasks that are not among Heads.
+	// Partial is true when Heads lacks some finished tasks.
 	Partial bool
-	// Asleep are those of the open tasks among Heads that need not be read before somebody asks for them or a timer is due.
+	// Asleep lists the open tasks in Heads that need not be loaded until a request names them or a timer fires.
 	Asleep []Sleeper
 }
 
-// Sleeper is an open task that waits, at Index.Seq, for nothing but a time or people.
+// Sleeper is an open task that at Index.Seq waits only for a timer or for people.
 type Sleeper struct {
 	Task TaskID
-	// Note is what the owner has to know of the task meanwhile, as one line of JSON.
+	// Note is what the owner must know about the task while it is not loaded, as one line of JSON.
 	Note []byte
 }
 
-// Indexes keeps the newest index beside the log.
+// Indexes stores the newest index beside the log.
 type Indexes interface {
 	// SaveIndex replaces the index.
 	SaveIndex(ctx context.Context, index Index) error
-	// LoadIndex returns the index, or NOT_FOUND when there is none that fits the log as it is.
+	// LoadIndex returns the index, or NOT_FOUND when there is none for the current log.
 	LoadIndex(ctx context.Context) (Index, error)
-	// HeadsAfter yields the heads that commits after a position have made, in the order of the log:
-	// those of a task may come one after the other, the last one counts.
+	// HeadsAfter yields the heads of the commits after seq, in log order. A task may occur several times; its last head
+	// counts.
 	HeadsAfter(ctx context.Context, seq uint64) iter.Seq2[Head, error]
 }

@@ -20,10 +20,11 @@ func Nesting(data []byte) int {
 	return most
 }
 
-// maxNesting bounds how deep a commit is nested. Whatever reads it, alone or inside of an answer, takes 10,000.
+// maxNesting bounds the nesting of a commit. Readers accept 10,000 levels, and an answer adds levels around a commit.
 const maxNesting = 5_000
 
-// readable reports whether a commit can be decoded again. Short ones are not deep.
+// readable reports whether a commit can be decoded again. A short one cannot be nested too deeply, so it is not
+// scanned.
 func readable(commit []byte) bool {
 	return len(commit) < 2*maxNesting || Nesting(commit) <= maxNesting
 }

@@ -21,7 +21,7 @@ func TestNesting(t *testing.T) {
 	}
 }
 
-// What the log takes can be read again, however deep a value is.
+// Every encoded commit can be decoded, however deeply a value is nested.
 func TestEncodedCommitsCanBeDecoded(t *testing.T) {
 	t.Parallel()
 	written := 0

@@ -61,14 +61,14 @@ const (
 	CheckpointCreated  Kind = "checkpoint.created"
 	CheckpointRestored Kind = "checkpoint.restored"
 	ResultRefused      Kind = "result.refused"
-	// FileChanged says that a call has changed a file of the project of its session.
+	// FileChanged records that a call has changed a file of its session's project.
 	FileChanged Kind = "file.changed"
 )
 
 // Payload is the data of an event. The set is sealed: every payload type is in this package.
 type Payload interface{ payload() }
 
-// Submitted is the data of task.submitted: everything the run will ever need.
+// Submitted is the data of task.submitted: everything that the run needs.
 type Submitted struct {
 	Name    string `json:"name"`
 	Summary string `json:"summary,omitempty"`
@@ -80,12 +80,13 @@ type Submitted struct {
 	// Priority is critical, high, normal or low.
 	Priority string `json:"priority"`
 	Queue    string `json:"queue,omitempty"`
-	// IdempotencyKey made the id of this task; the same key with the same plan and inputs is the same task.
+	// IdempotencyKey determined the id of this task: the same key with the same plan and inputs gives the same task.
 	IdempotencyKey string `json:"idempotency_key,omitempty"`
-	// KeyScope is how long the task holds its key: forever, until_end, or a duration since it was submitted. Empty means for ever,
-	// unless it fails or is cancelled.
+	// KeyScope is how long the task holds its key: forever, until_end, or a duration since it was submitted. Empty
+	// means forever, unless the task fails or is cancelled.
 	KeyScope string `json:"key_scope,omitempty"`
-	// Request is the id that the client has chosen for its submission: the same again is the same task, though it holds its key no more.
+	// Request is the id that the client chose for its submission. A repeated request finds the same task, even when the
+	// task no longer holds its key.
 	Request TaskID `json:"request,omitempty"`
 	// RequestSHA256 is the digest of plan and inputs that earlier versions wrote.
 	RequestSHA256 string       `json:"request_sha256,omitempty"`
@@ -94,50 +95,52 @@ type Submitted struct {
 	DependsOn     []TaskID     `json:"depends_on,omitempty"`
 	// NotBefore delays the first step.
 	NotBefore *time.Time `json:"not_before,omitempty"`
-	// Created is when the task was submitted, as the expressions of its plan see it; nil where they do not look, and in what earlier
-	// versions wrote: it is the time of the first commit then.
+	// Created is the submission time that the expressions of the plan see. It is nil when no expression uses it, and in
+	// events of earlier versions: then the time of the first commit counts.
 	Created *time.Time `json:"created,omitempty"`
-	// Deadline fails the task when it is not over by then.
+	// Deadline is the time at which the task fails if it has not ended.
 	Deadline *time.Time `json:"deadline,omitempty"`
 	MaxSteps int        `json:"max_steps,omitempty"`
-	// Tools are the only tools that the task and its children may call; none means any.
+	// Tools lists the only tools that the task and its children may call; empty means any.
 	Tools []string `json:"tools,omitempty"`
-	// Allow is what the plan opens, where that depends on the inputs; nil means what the plan says.
+	// Allow is the evaluated allow list of the plan when it depends on the inputs; nil means that of the plan.
 	Allow *Allow `json:"allow,omitempty"`
-	// Within is what the tasks above may reach that have spawned this one by a call: what its plan allows
-	// counts only as far as each of them names it too (S0-181).
+	// Within lists what the ancestors may reach that spawned this task by a call: an entry of its plan counts only if
+	// each of them allows it too (S0-181).
 	Within []Allow `json:"within,omitempty"`
 	// RetryOf is the task whose recorded results this one reuses.
 	RetryOf TaskID `json:"retry_of,omitempty"`
-	// KeyOf is the task whose id stands in the idempotency keys of the calls; empty means this one. A task
-	// that goes on where another one failed may repeat its calls, which then keep their keys.
+	// KeyOf is the task whose id is part of the idempotency keys of the calls; empty means this one. A task that
+	// continues a failed one may repeat its calls, and they must have the same keys.
 	KeyOf TaskID `json:"key_of,omitempty"`
-	// Client is what the program that submitted the task can do for it; nil for nothing.
+	// Client describes what the submitting program can do for the task; nil for nothing.
 	Client *Client `json:"client,omitempty"`
-	// Via is the command by which a person submitted the task; empty for what programs submit, and for calls that a
-	// command makes on its way.
+	// Via is the command with which a person submitted the task. It is empty for submissions of programs, and for the
+	// auxiliary calls of a command.
 	Via string `json:"via,omitempty"`
-	// Session is the session in which a client has asked for the task; a task that is one itself names itself. Shares is true
-	// for a call that works in the context of its session: its workspace, what was read in it, its checkpoints and approvals.
+	// Session is the session in which a client submitted the task; a task that is a session names itself. Shares is
+	// true for a call that uses the context of its session: its workspace, reads, checkpoints and approvals.
 	Session TaskID `json:"session,omitempty"`
 	Shares  bool   `json:"shares,omitempty"`
-	// Writes says how a session writes in its project: ask, session or allow. Empty is ask.
+	// Writes is the mode in which a session writes in its project: ask, session or allow. Empty means ask.
 	Writes string `json:"writes,omitempty"`
-	// Share is the identity whose share of the workers and of the open tasks the task counts in; empty for that of who asked for it,
-	// or for the first of its parents.
+	// Share is the identity whose quota of workers and open tasks the task uses; empty means the requester, or the
+	// requester of its first ancestor.
 	Share string `json:"share,omitempty"`
-	// Limited is set for whoever sees its own tasks alone: what is reserved for operators is not for its calls.
+	// Limited is true when the requester may see only its own tasks. Its calls may not use what is reserved for
+	// operators.
 	Limited bool `json:"limited,omitempty"`
 }
 
-// Client is what the program that submitted a task can do for it, and how far it lets it reach.
+// Client describes what the submitting program can do for a task, and what the task may reach.
 type Client struct {
-	// Asks are the kinds of questions that it answers while a call runs: Elicitation, Sampling, Roots.
+	// Asks lists the kinds of questions that it answers while a call runs: Elicitation, Sampling, Roots.
 	Asks []string `json:"asks,omitempty"`
-	// Roots are absolute paths; the calls of the task reach no file outside of them and of its workspace (S2-050).
-	// None means all of the root.
+	// Roots are absolute paths. The calls of the task reach only files below them and in its workspace (S2-050). Empty
+	// means the whole root.
 	Roots []string `json:"roots,omitempty"`
-	// Session stands for the session of an MCP client, for tools that act on it; no client knows the name of another's.
+	// Session identifies the session of an MCP client, for tools that act on it. A client cannot learn the session of
+	// another one.
 	Session string `json:"session,omitempty"`
 }
 
@@ -149,46 +152,46 @@ type Concurrency struct {
 	OnConflict string `json:"on_conflict"`
 }
 
-// Parent links a child task to the step that started it.
+// Parent links a child task to the step that spawned it.
 type Parent struct {
 	Task  TaskID `json:"task"`
 	Step  string `json:"step"`
 	Depth int    `json:"depth"`
-	// Agent is the type of the agent that the child is, empty for a sub-plan.
+	// Agent is the agent type of the child, empty for a sub-plan.
 	Agent string `json:"agent,omitempty"`
-	// Requester is who submitted the first of the parents: the child acts for them.
+	// Requester is the submitter of the first ancestor: the child acts on its behalf.
 	Requester string `json:"requester,omitempty"`
-	// Since is when that first one was made.
+	// Since is when the first ancestor was submitted.
 	Since time.Time `json:"since,omitzero"`
-	// Attempt is set for a delegated task: it was the attempt of the step that the agent held which submitted the task.
+	// Attempt is set for a delegated task: the attempt of the step during which the agent submitted it.
 	Attempt int `json:"attempt,omitempty"`
-	// Level is how many calls of agents are above the task.
+	// Level counts the agent calls among the ancestors.
 	Level int `json:"level,omitempty"`
 }
 
-// Delegated reports whether an agent has submitted the task for a call that it held. The step does not wait for it.
+// Delegated reports whether an agent submitted the task while it ran a call. The step does not wait for the task.
 func (p *Parent) Delegated() bool { return p.Attempt > 0 }
 
-// Allow is what a task may reach without a further approval.
+// Allow lists what a task may reach without a further approval.
 type Allow struct {
 	Paths       []string `json:"paths,omitempty"`
 	Endpoints   []string `json:"endpoints,omitempty"`
 	Connections []string `json:"connections,omitempty"`
 	Packages    []string `json:"packages,omitempty"`
-	// Programs are programs of the user's own, as they were when the task was submitted.
+	// Programs are the user's programs with the content that they had at submission.
 	Programs []Program `json:"programs,omitempty"`
 }
 
-// Program is a file that programs of the system or the system itself run, with its content.
+// Program is a file that the system or an interpreter executes, with the digest of its content.
 type Program struct {
 	// Path is its real absolute path, SHA256 the hex digest of its content.
 	Path   string `json:"path"`
 	SHA256 string `json:"sha256"`
 }
 
-// Moved is the data of the kinds that move the state machine.
+// Moved is the data of the kinds that change the state of the task.
 type Moved struct {
-	// Reason says why, for people.
+	// Reason explains the transition to people.
 	Reason string `json:"reason,omitempty"`
 	// Block is the kind of a block: dependency, input, resource, error, expired.
 	Block string `json:"block,omitempty"`
@@ -203,12 +206,12 @@ type Paused struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// CancelRequested is the data of task.cancel_requested: the task only runs its `always` steps now.
+// CancelRequested is the data of task.cancel_requested: from now on only `always` steps run.
 type CancelRequested struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// Ending is the data of task.ending: no further step starts but those of `always`.
+// Ending is the data of task.ending: from now on only `always` steps start.
 type Ending struct {
 	// Error is set when the task will fail.
 	Error *fault.Error `json:"error,omitempty"`
@@ -223,35 +226,35 @@ type Ready struct {
 	Effect  string        `json:"effect"`
 	Queue   string        `json:"queue,omitempty"`
 	Timeout time.Duration `json:"timeout,omitempty"`
-	// Purpose is "" for a step, "verify_call" for the tool that decides an in-doubt call, "call" for a
-	// single call inside an existing task.
+	// Purpose is "" for a step, "verify_call" for the call that resolves a call in doubt, "call" for a single call
+	// inside an existing task.
 	Purpose string `json:"purpose,omitempty"`
-	// Approval is the granted approval that lets this attempt through.
+	// Approval is the granted approval that permits this attempt.
 	Approval string `json:"approval,omitempty"`
-	// By is who made a single call inside the task.
+	// By is the identity that made a single call inside the task.
 	By string `json:"by,omitempty"`
-	// For says which agents may take the call; nil for a call that workers execute.
+	// For selects the agents that may claim the call; nil for a call that workers execute.
 	For *Agents `json:"for,omitempty"`
 }
 
-// Agents selects registered agents (seed 003): those that are all of what it says.
+// Agents selects registered agents (seed 003). An agent must satisfy every field.
 type Agents struct {
-	// Agent is the name of the only one, Type that of the role; empty for any.
+	// Agent is the name of a single agent, Type the role; empty means any.
 	Agent string `json:"agent,omitempty"`
 	Type  string `json:"type,omitempty"`
-	// Requires are the names of capabilities, sorted; the agent must have all.
+	// Requires are names of capabilities, sorted; the agent must have all of them.
 	Requires []string `json:"requires,omitempty"`
 }
 
-// Called is the data of step.called: a worker begins to execute the call.
+// Called is the data of step.called: a worker starts the call.
 type Called struct {
 	Step    string    `json:"step"`
 	Attempt int       `json:"attempt"`
 	Worker  string    `json:"worker"`
 	At      time.Time `json:"at"`
-	// Effect is that of this very call where it differs from the one that the step was made ready with.
+	// Effect is the effect of this call if it differs from that of step.ready.
 	Effect string `json:"effect,omitempty"`
-	// Timeout is the time limit of a call with effects where the step was made ready without that one.
+	// Timeout is the time limit of a call with effects if step.ready has another one or none.
 	Timeout time.Duration `json:"timeout,omitempty"`
 }
 
@@ -278,10 +281,10 @@ type Expanded struct {
 // Waiting is the data of step.waiting.
 type Waiting struct {
 	Step string `json:"step"`
-	// Until is when a timer or the timeout of a signal fires.
+	// Until is when the timer, or the timeout of the signal, fires.
 	Until  *time.Time `json:"until,omitempty"`
 	Signal string     `json:"signal,omitempty"`
-	// Default is the output when a signal does not come; without it the step fails.
+	// Default is the output when the signal times out; without it the step fails.
 	Default Value `json:"default,omitzero"`
 }
 
@@ -290,26 +293,26 @@ type Spawned struct {
 	Step   string `json:"step"`
 	Child  TaskID `json:"child"`
 	Inputs Value  `json:"inputs,omitzero"`
-	// Agent and Plan are set when a call has asked for the child (TASK_SPAWN): the type of the agent, and its
-	// plan in normal form.
+	// Agent and Plan are set when a call requested the child (TASK_SPAWN): the type of the agent and its plan in normal
+	// form.
 	Agent string `json:"agent,omitempty"`
 	Plan  Value  `json:"plan,omitzero"`
 }
 
-// Reused is the data of step.reused: the recorded output of another task's step stands for a call.
+// Reused is the data of step.reused: the recorded output of another task's step replaces the call.
 type Reused struct {
 	Step   string `json:"step"`
 	From   TaskID `json:"from"`
 	Output Value  `json:"output,omitzero"`
 }
 
-// Noted is the data of step.noted: the call has left a note, with which it is made again.
+// Noted is the data of step.noted: the call has stored a note, which its next attempt receives.
 type Noted struct {
 	Step    string `json:"step"`
 	Attempt int    `json:"attempt"`
-	// Note is what the tool has to know to go on.
+	// Note is the state that the tool needs in order to continue.
 	Note json.RawMessage `json:"note,omitempty"`
-	// Elsewhere is true when the call has begun something that goes on without it.
+	// Elsewhere is true when the call started an operation that continues outside of this process.
 	Elsewhere bool `json:"elsewhere,omitempty"`
 }
 
@@ -325,7 +328,7 @@ type Met struct {
 	State string `json:"state"`
 }
 
-// Read is the data of file.read: the content a task has seen (S0-042).
+// Read is the data of file.read: the digest of content that the task has read (S0-042).
 type Read struct {
 	Path   string `json:"path"`
 	SHA256 string `json:"sha256"`
@@ -348,7 +351,7 @@ type Logged struct {
 	At      time.Time       `json:"at"`
 }
 
-// Refused is the data of result.refused: an outcome came from an attempt that is no longer current.
+// Refused is the data of result.refused: a worker reported the outcome of an attempt that is not the current one.
 type Refused struct {
 	Step    string `json:"step"`
 	Attempt int    `json:"attempt"`
@@ -458,8 +461,8 @@ func newPayload(k Kind) Payload {
 	}
 }
 
-// Fits reports whether the event has data, of the type of its kind.
-func (e Event) Fits() bool {
+// Valid reports whether the event has data of the type that its kind requires.
+func (e Event) Valid() bool {
 	want := newPayload(e.Kind)
 	if want == nil || e.Data == nil {
 		return false

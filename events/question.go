@@ -9,19 +9,18 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// The kinds of questions that a call asks while it runs. A question is open from its asking on and ends once, as
-// answered or expired.
+// The kinds of questions that a call asks while it runs. A question is open until it is answered or expires.
 const (
 	QuestionAsked    Kind = "question.asked"
 	QuestionAnswered Kind = "question.answered"
-	// QuestionExpired ends a question without an answer: nobody gave one in time, or its call has ended.
+	// QuestionExpired closes a question without an answer: nobody answered in time, or its call has ended.
 	QuestionExpired Kind = "question.expired"
 )
 
-// What a question asks for, in the words of MCP.
+// The kinds of questions, named as in MCP.
 const (
-	// Elicitation asks a person (S2-052), Sampling a language model of the client (S2-051), Roots which folders
-	// the client opens (S2-050).
+	// Elicitation asks a person (S2-052), Sampling asks a language model of the client (S2-051), Roots asks for the
+	// folders that the client exposes (S2-050).
 	Elicitation = "elicitation"
 	Sampling    = "sampling"
 	Roots       = "roots"
@@ -32,11 +31,11 @@ type Question struct {
 	ID string `json:"id"`
 	// Step is the key of the step whose call waits for the answer.
 	Step string `json:"step"`
-	// Key is the name of the question in its call; a call uses a name once.
+	// Key names the question within its call; it is unique there.
 	Key string `json:"key"`
 	// Kind is elicitation, sampling or roots.
 	Kind string `json:"kind"`
-	// Params are those of the MCP request.
+	// Params are the parameters of the MCP request.
 	Params    Value     `json:"params,omitzero"`
 	ExpiresAt time.Time `json:"expires_at"`
 }
@@ -45,7 +44,7 @@ type Question struct {
 type Answer struct {
 	ID string `json:"id"`
 	By string `json:"by"`
-	// Action is accept, decline or cancel for an elicitation, and decline for any question that was declined.
+	// Action is accept, decline or cancel for an elicitation, and decline for any other question that was declined.
 	Action string `json:"action,omitempty"`
 	// Response is the MCP result; null for a sampling or for roots that were declined.
 	Response Value     `json:"response,omitzero"`
@@ -65,13 +64,13 @@ func (*Unanswered) payload() {}
 
 const questionPrefix = "ASK_"
 
-// QuestionIDFrom returns a new id of a question of a task: "ASK_", the ULID of the task, and eight random
-// characters from entropy, which must not fail. A question is found by its task.
+// QuestionIDFrom returns a new question id for a task: "ASK_", the ULID of the task, and eight random characters from
+// entropy, which must not fail. The id leads to the task of the question.
 func QuestionIDFrom(task TaskID, entropy io.Reader) string {
 	return partID(questionPrefix, task, entropy)
 }
 
-// TaskOfQuestion returns the task that a question belongs to; INVALID_FORMAT for what is no id.
+// TaskOfQuestion returns the task that a question belongs to, or INVALID_FORMAT for an invalid id.
 func TaskOfQuestion(id string) (TaskID, error) {
 	task, ok := taskOfPart(questionPrefix, id)
 	if !ok {
@@ -81,7 +80,7 @@ func TaskOfQuestion(id string) (TaskID, error) {
 	return task, nil
 }
 
-// partID returns an id, which nobody can guess, of something that belongs to a task.
+// partID returns an unguessable id for something that belongs to a task.
 func partID(prefix string, task TaskID, entropy io.Reader) string {
 	var random [5]byte
 	if _, err := io.ReadFull(entropy, random[:]); err != nil {
@@ -90,7 +89,7 @@ func partID(prefix string, task TaskID, entropy io.Reader) string {
 	return prefix + strings.TrimPrefix(string(task), idPrefix) + "_" + base32.StdEncoding.EncodeToString(random[:])
 }
 
-// taskOfPart returns the task in an id that partID has made.
+// taskOfPart returns the task in an id that partID returned.
 func taskOfPart(prefix, id string) (TaskID, bool) {
 	body, ok := strings.CutPrefix(id, prefix)
 	task, random, found := strings.Cut(body, "_")

@@ -16,7 +16,7 @@ func (c *Commit) Refs() iter.Seq[string] {
 	}
 }
 
-// refsIn finds the values inside of a payload, whatever its kind; false when the reader wants no more.
+// refsIn yields the references of all values inside v. It returns false when yield does.
 func refsIn(v reflect.Value, yield func(string) bool) bool {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:

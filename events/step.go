@@ -1,6 +1,6 @@
 package events
 
-// StepOf returns the key of the step that an event moves, "" for events that move none.
+// StepOf returns the key of the step that an event is about, or "" for events about no step.
 func StepOf(p Payload) string {
 	switch d := p.(type) {
 	case *Ready:

@@ -10,8 +10,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Value is a JSON value inside an event: inline, or, when it is large, only its digest and size
-// while the bytes lie in the blob store.
+// Value is a JSON value inside an event. A large value is represented by its digest and size; its bytes are in the blob
+// store.
 type Value struct {
 	// Raw is the compact JSON text; nil when Ref is set, or when there is no value.
 	Raw json.RawMessage
@@ -21,17 +21,17 @@ type Value struct {
 	Size int64
 }
 
-// MaxInline is the size in bytes from which on a value goes to the blob store.
+// MaxInline is the size in bytes from which a value is stored in the blob store.
 const MaxInline = 64 << 10
 
-// Inline returns raw as a value inside the event. It keeps the bytes as they are.
+// Inline returns raw as a value inside the event. The bytes are not copied or changed.
 func Inline(raw json.RawMessage) Value { return Value{Raw: raw} }
 
 // IsZero reports whether there is no value.
 func (v Value) IsZero() bool { return v.Ref == "" && len(v.Raw) == 0 }
 
-// Offloaded returns the reference to raw; the caller sees to it that raw is in the blob store before the
-// reference is in the log.
+// Offloaded returns a reference to raw. The caller must store raw in the blob store before the reference enters the
+// log.
 func Offloaded(raw json.RawMessage) Value {
 	sum := sha256.Sum256(raw)
 	return Value{Ref: refPrefix + hex.EncodeToString(sum[:]), Size: int64(len(raw))}
@@ -39,14 +39,13 @@ func Offloaded(raw json.RawMessage) Value {
 
 const refPrefix = "sha256-"
 
-// MustOffload reports whether the value has to move to the blob store before it is written.
+// MustOffload reports whether the value must be moved to the blob store before it is written.
 func (v Value) MustOffload() bool {
 	return v.Ref == "" && (len(v.Raw) >= MaxInline || looksLikeRef(v.Raw))
 }
 
-// looksLikeRef reports whether JSON text is an object whose first key is $blob, the mark of a reference
-// on the wire. Such an inline object moves to the blob store whatever its size, so that the two can
-// never be mixed up.
+// looksLikeRef reports whether JSON text is an object whose first key is $blob, the mark of a reference on the wire.
+// Such an object is always moved to the blob store, so that the two cannot be confused.
 func looksLikeRef(raw []byte) bool {
 	const space = " \t\r\n"
 	for _, token := range []string{"{", `"$blob"`, ":"} {

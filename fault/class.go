@@ -1,38 +1,38 @@
 package fault
 
-// Classes of the ends of attempts: what was wrong with an attempt as far as it decides whether there is another one. They are
-// in the log (step.retrying, step.failed).
+// The classes of failed attempts. The class decides whether an attempt is retried. It is recorded in the log
+// (step.retrying, step.failed).
 const (
-	// ClassTimeout is that of a call which took longer than it may.
+	// ClassTimeout: the call exceeded its time limit.
 	ClassTimeout = "timeout"
-	// ClassTransport is that of a call whose service could not be reached, or broke off.
+	// ClassTransport: the service could not be reached, or the connection broke.
 	ClassTransport = "transport"
-	// ClassToolError is that of a call whose tool has failed.
+	// ClassToolError: the tool failed.
 	ClassToolError = "tool_error"
-	// ClassUnexpected is that of a call whose result is not as the plan expects (`expect`).
+	// ClassUnexpected: the result does not satisfy `expect` of the plan.
 	ClassUnexpected = "unexpected"
-	// ClassRateLimited is that of a call whose service wants fewer of them.
+	// ClassRateLimited: the service limits the rate of calls.
 	ClassRateLimited = "rate_limited"
-	// ClassHeartbeatLost and ClassWorkerLost are those of a call of which nothing was heard for its lease.
+	// ClassHeartbeatLost and ClassWorkerLost: the lease of the call expired without a heartbeat.
 	ClassHeartbeatLost = "heartbeat_lost"
 	ClassWorkerLost    = "worker_lost"
-	// ClassDenied is that of a call that the policy or a person refuses.
+	// ClassDenied: the policy or a person refused the call.
 	ClassDenied = "denied"
-	// ClassExpired is that of a call whose approval or question nobody has answered in time.
+	// ClassExpired: nobody decided the approval or answered the question in time.
 	ClassExpired = "expired"
-	// ClassInvalidArgs is that of a call whose arguments no tool takes.
+	// ClassInvalidArgs: the tool rejected the arguments.
 	ClassInvalidArgs = "invalid_args"
-	// ClassToolNotFound is that of a call whose worker does not have the tool.
+	// ClassToolNotFound: the worker does not have the tool.
 	ClassToolNotFound = "tool_not_found"
-	// ClassBudget is that of a call for which the limits of the task leave nothing.
+	// ClassBudget: the limits of the task are exhausted.
 	ClassBudget = "budget"
-	// ClassChild is that of a call whose child task has failed (TASK_SPAWN).
+	// ClassChild: the child task failed (TASK_SPAWN).
 	ClassChild = "child"
 
-	// ClassExpression is that of a step whose expression has failed. Plans cannot name it, nor those that follow.
+	// ClassExpression: an expression of the step failed. Plans cannot name this class or the following ones.
 	ClassExpression = "expression"
-	// ClassShutdown ends an attempt whose worker stops in good order, ClassHandoff one that an agent leaves to others, and
-	// ClassCancelled one that was cancelled. They say nothing about the tool.
+	// ClassShutdown: the worker shut down cleanly. ClassHandoff: the agent handed the call over. ClassCancelled: the
+	// call was cancelled. None of them is a failure of the tool.
 	ClassShutdown  = "shutdown"
 	ClassHandoff   = "handoff"
 	ClassCancelled = "cancelled"

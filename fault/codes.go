@@ -1,7 +1,7 @@
 package fault
 
-// Code is the name of a kind of fault. The set is append-only: table M-4 of the specification, the
-// standard codes of JSON-RPC and those that the log and its node add.
+// Code is an error code. The set is append-only: table M-4 of the specification, the standard codes of JSON-RPC, and
+// codes of the log and the node.
 type Code string
 
 // The codes, by range: standard, authority (-321xx), resource (-322xx), validation (-323xx),
@@ -63,7 +63,7 @@ type Entry struct {
 	Code Code
 	// RPC is the JSON-RPC code.
 	RPC int
-	// Meaning is one line for the documentation.
+	// Meaning is a one-line description for the documentation.
 	Meaning string
 }
 
@@ -122,7 +122,7 @@ func Registry() []Entry {
 	}
 }
 
-// RPC returns the JSON-RPC code of c, that of INTERNAL for a name outside the registry.
+// RPC returns the JSON-RPC code of c, or that of INTERNAL for an unregistered code.
 func (c Code) RPC() int {
 	for _, e := range Registry() {
 		if e.Code == c {

@@ -1,8 +1,7 @@
-// Package fault holds the one error type that users and other programs meet.
+// Package fault defines the error type that users and other programs see.
 //
-// An error that leaves orch carries a code of the registry (codes.go), a message that is safe to
-// show, and where it helps the field at fault and the next step. The cause stays inside for the
-// log and never reaches a face.
+// An error that leaves orch has a code of the registry (codes.go), a message that is safe to show, and where it helps
+// the invalid field and a hint. The cause is only for the log; faces never show it.
 package fault
 
 import (
@@ -18,17 +17,17 @@ import (
 
 // Error is a coded error. The zero value of every field but Code is valid.
 type Error struct {
-	// Code names the kind of fault; it decides exit codes and protocol codes.
+	// Code determines the exit code and the protocol code.
 	Code Code `json:"name"`
 	// Message says what happened, in one sentence that is safe for users.
 	Message string `json:"message"`
-	// Reason keeps the original name of a source document, such as OutsideRoot (M-4).
+	// Reason is a more specific error name, such as OutsideRoot (M-4).
 	Reason string `json:"reason,omitempty"`
-	// Field names the input at fault.
+	// Field names the invalid input.
 	Field string `json:"field,omitempty"`
-	// Hint is one next step.
+	// Hint suggests a next step.
 	Hint string `json:"hint,omitempty"`
-	// RetryAt is when another attempt is worth while, zero when nobody knows.
+	// RetryAt is when a retry may succeed; zero if unknown.
 	RetryAt time.Time `json:"retry_at,omitzero"`
 	// Err is the cause, for the log only.
 	Err error `json:"-"`
@@ -40,35 +39,36 @@ func New(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: wrapped.Error(), Err: errors.Unwrap(wrapped)}
 }
 
-// Wrap returns an error of the code whose cause is err; the message does not repeat the cause.
+// Wrap returns an error of the code with the cause err. The message does not include the cause.
 func Wrap(code Code, err error, message string) *Error {
 	return &Error{Code: code, Message: message, Err: err}
 }
 
-// WithField names the input at fault and returns e.
+// WithField sets the field and returns e.
 func (e *Error) WithField(field string) *Error { e.Field = field; return e }
 
-// WithHint sets the next step and returns e.
+// WithHint sets the hint and returns e.
 func (e *Error) WithHint(format string, args ...any) *Error {
 	e.Hint = fmt.Sprintf(format, args...)
 	return e
 }
 
-// ReadOnlyFileSystem is the reason of a FORBIDDEN that no permission would mend.
+// ReadOnlyFileSystem is the reason of a FORBIDDEN error that no permission can fix.
 const ReadOnlyFileSystem = "READ_ONLY_FILE_SYSTEM"
 
-// WithReason keeps the original error name of a source document and returns e.
+// WithReason sets the reason and returns e.
 func (e *Error) WithReason(name string) *Error { e.Reason = name; return e }
 
-// WithRetryAt says when another attempt is worth while and returns e.
+// WithRetryAt sets the time of a retry and returns e.
 func (e *Error) WithRetryAt(at time.Time) *Error { e.RetryAt = at.UTC(); return e }
 
-// RetryAfter is how many seconds there are from now until another attempt is worth while, rounded up; 0 when there are none.
+// RetryAfter returns the seconds from now until RetryAt, rounded up; 0 if it is unset or in the past.
 func (e *Error) RetryAfter(now time.Time) int {
 	return max(0, int(math.Ceil(e.RetryAt.Sub(now).Seconds())))
 }
 
-// Rewrite returns a copy of the error whose texts have been through f, such as one that takes secrets out. Its cause stays.
+// Rewrite returns a copy of the error with f applied to its texts, such as one that redacts secrets. The cause is not
+// changed.
 func (e *Error) Rewrite(f func(string) string) *Error {
 	c := *e
 	for _, text := range []*string{&c.Message, &c.Reason, &c.Field, &c.Hint} {
@@ -87,7 +87,7 @@ func (e *Error) Error() string {
 	return string(e.Code) + ": " + e.Field + ": " + e.Message
 }
 
-// Sentence returns the message for people, with the field that it is about and without the code.
+// Sentence returns the message for people: with the field and without the code.
 func (e *Error) Sentence() string {
 	switch {
 	case e.Field == "":
@@ -131,8 +131,8 @@ func CodeOf(err error) Code {
 	}
 }
 
-// From returns err as an *Error: itself if it is one, else one of its code with a message that
-// does not repeat err when the code is INTERNAL.
+// From returns err as an *Error: itself if it is one, else an error with its code. If the code is INTERNAL, the message
+// does not include the text of err.
 func From(err error) *Error {
 	var e *Error
 	if err == nil || errors.As(err, &e) {

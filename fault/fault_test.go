@@ -29,7 +29,7 @@ func TestRegistryIsUnique(t *testing.T) {
 	}
 }
 
-// S3-160, A-06: every code of orch lies in the range of its kind.
+// S3-160, A-06: every code of orch is in the range of its kind.
 func TestCodesLieInTheirRanges(t *testing.T) {
 	t.Parallel()
 	ranges := map[int][]fault.Code{

@@ -9,17 +9,17 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// All is the address of everybody.
+// All is the address of all agents and users.
 const All = "all"
 
-// The kinds of addresses, each followed by a name.
+// The prefixes of addresses; a name follows.
 const (
 	agentPrefix = events.AgentPrefix
 	userPrefix  = "user:"
 	groupPrefix = "group:"
 )
 
-// CheckAddress returns INVALID_FORMAT for what is no address: agent:NAME, user:NAME, group:NAME or all.
+// CheckAddress returns INVALID_FORMAT unless text is an address: agent:NAME, user:NAME, group:NAME or all.
 func CheckAddress(text string) error {
 	if text == All || isNamed(text, agentPrefix, userPrefix, groupPrefix) {
 		return nil
@@ -28,7 +28,7 @@ func CheckAddress(text string) error {
 		WithHint("use agent:NAME, user:NAME, group:NAME or all; names of agents and groups have no spaces")
 }
 
-// CheckIdentity returns FORBIDDEN for what nobody can be: only agents and people have inboxes.
+// CheckIdentity returns FORBIDDEN unless text is an agent or a user: only they have inboxes.
 func CheckIdentity(text string) error {
 	if isIdentity(text) {
 		return nil
@@ -38,10 +38,10 @@ func CheckIdentity(text string) error {
 
 func isIdentity(text string) bool { return isNamed(text, agentPrefix, userPrefix) }
 
-// CheckGroup returns the address of a group, which may be given by its name alone; INVALID_FORMAT.
+// CheckGroup returns the address of a group, given as NAME or group:NAME, or INVALID_FORMAT.
 func CheckGroup(text string) (string, error) { return group(text, isNamed) }
 
-// checkFormerGroup is CheckGroup for those who leave: they may be in one whose name has a space, as names once could.
+// checkFormerGroup is CheckGroup for leaving a group. It accepts names with spaces, which earlier versions allowed.
 func checkFormerGroup(text string) (string, error) { return group(text, isVisible) }
 
 func group(text string, is func(text string, prefixes ...string) bool) (string, error) {
@@ -59,13 +59,14 @@ func group(text string, is func(text string, prefixes ...string) bool) (string, 
 // IsGroup reports whether an address is that of a group.
 func IsGroup(address string) bool { return strings.HasPrefix(address, groupPrefix) }
 
-// isNamed reports whether a text is one of the prefixes and a name. Only users, whom the system names, may have a space in it.
+// isNamed reports whether text is one of the prefixes followed by a name. Only names of users, which come from the
+// system, may contain spaces.
 func isNamed(text string, prefixes ...string) bool {
 	return isVisible(text, prefixes...) && (strings.HasPrefix(text, userPrefix) || !strings.ContainsFunc(text, unicode.IsSpace))
 }
 
-// isVisible reports whether a text is one of the prefixes and a name that can be shown and written in a list: it has neither
-// commas nor white space at its ends, and nothing invisible.
+// isVisible reports whether text is one of the prefixes followed by a name that can be printed in a list: no commas, no
+// leading or trailing white space, no invisible characters.
 func isVisible(text string, prefixes ...string) bool {
 	for _, prefix := range prefixes {
 		name, ok := strings.CutPrefix(text, prefix)

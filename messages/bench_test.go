@@ -14,7 +14,7 @@ import (
 	"github.com/orch-dev/orch/messages"
 )
 
-// void is a store that keeps nothing: what is measured is the service.
+// void is a store that stores nothing, so that only the service is measured.
 type void struct {
 	messages.Store
 
@@ -44,12 +44,12 @@ func filled(b *testing.B, inboxes, each int, cfg messages.Config) *messages.Serv
 	now := time.Now()
 	for n := range inboxes * each {
 		store.position++
-		s.Learn(store.position, messages.Record{Kind: messages.Sent, Message: &messages.Message{
+		s.Apply(store.position, messages.Record{Kind: messages.Sent, Message: &messages.Message{
 			ID: events.NewMessageID(now), Sender: "agent:s", To: []string{inbox(n % inboxes)}, Type: "status",
 			Priority: 2, At: now, ExpiresAt: now.AddDate(100, 0, 0), Payload: []byte(`{"text":"hello"}`),
 		}})
 	}
-	s.Reached(store.position)
+	s.AdvanceTo(store.position)
 	return s
 }
 
@@ -57,7 +57,7 @@ func inbox(n int) string { return "agent:a" + strconv.Itoa(n) }
 
 // The cost of a message for a full store: 1,000 inboxes with 50 messages each.
 func BenchmarkSendToAFullStore(b *testing.B) {
-	s := filled(b, 1000, 50, messages.Config{Most: 50_000})
+	s := filled(b, 1000, 50, messages.Config{Messages: 50_000})
 	for n := 0; b.Loop(); n++ {
 		_, err := s.Send(b.Context(), "agent:s", messages.Draft{To: []string{inbox(n % 1000)}, Payload: []byte(`1`)})
 		if !fault.Has(err, fault.QuotaExceeded) {
@@ -70,7 +70,7 @@ func BenchmarkSendToAFullStore(b *testing.B) {
 func BenchmarkSendToAFullInbox(b *testing.B) {
 	for priority, what := range map[int]string{2: "refused", 3: "displaces"} {
 		b.Run(what, func(b *testing.B) {
-			s := filled(b, 1, 10_000, messages.Config{Most: 50_000, Queue: 10_000})
+			s := filled(b, 1, 10_000, messages.Config{Messages: 50_000, Queue: 10_000})
 			urgent := messages.Draft{To: []string{inbox(0)}, Payload: []byte(`1`), Priority: &priority}
 			for n := 0; b.Loop(); n++ {
 				_, err := s.Send(b.Context(), "agent:s", urgent)
@@ -82,13 +82,13 @@ func BenchmarkSendToAFullInbox(b *testing.B) {
 	}
 }
 
-// The cost of looking for what has expired, of which there is nothing: 1,000 inboxes with 50 messages each.
+// BenchmarkSweep measures a sweep without expired messages: 1,000 inboxes with 50 messages each.
 func BenchmarkSweep(b *testing.B) {
 	now := time.Now()
-	s := filled(b, 1000, 50, messages.Config{Most: 50_000, Now: func() time.Time { return now }})
+	s := filled(b, 1000, 50, messages.Config{Messages: 50_000, Now: func() time.Time { return now }})
 	for b.Loop() {
 		now = now.Add(10 * time.Second) // each time it is due
-		s.Reached(0)
+		s.AdvanceTo(0)
 	}
 }
 
@@ -106,7 +106,7 @@ func BenchmarkInbox(b *testing.B) {
 
 // The cost of an acknowledgement and a message, in an inbox with 10,000 messages.
 func BenchmarkAckAndSend(b *testing.B) {
-	s := filled(b, 1, 9_999, messages.Config{Most: 50_000, Queue: 10_000})
+	s := filled(b, 1, 9_999, messages.Config{Messages: 50_000, Queue: 10_000})
 	for b.Loop() {
 		r, err := s.Send(b.Context(), "agent:s", messages.Draft{To: []string{inbox(0)}, Payload: []byte(`1`)})
 		require.NoError(b, err)

@@ -5,87 +5,91 @@ import (
 	"time"
 )
 
-// Broker takes and gives out messages for somebody: Who is an identity such as agent:builder, a running call that acts
-// for one, or somebody who reads for another one.
+// Broker sends and delivers messages on behalf of Who: an identity such as agent:builder, a running call that acts for
+// one, or a Delegation.
 type Broker[Who any] interface {
-	// Send stores a message and returns when it survives a restart. A draft with a key that was sent before is the same
-	// message; CONFLICT when it says something else. Errors beside those of Draft.Message: NOT_FOUND for an unknown message
-	// that is answered, QUOTA_EXCEEDED when a recipient or the store has no room, SECRET_DETECTED, DISK_FULL, UNAVAILABLE.
+	// Send stores a message and returns when it is durable. A draft with a key that was sent before returns the same
+	// message, or CONFLICT when the content differs. Errors in addition to those of Draft.Message: NOT_FOUND for a
+	// reply to an unknown message, QUOTA_EXCEEDED when an inbox or the store is full, SECRET_DETECTED, DISK_FULL,
+	// UNAVAILABLE.
 	Send(ctx context.Context, who Who, d Draft) (Receipt, error)
-	// Inbox returns what waits, maybe after a wait. A message is returned until it is acknowledged or expires.
+	// Inbox returns the pending messages; q.Wait is how long it waits for one. A message is returned until it is
+	// acknowledged or expires.
 	Inbox(ctx context.Context, who Who, q Query) (Page, error)
-	// Ack says that messages are dealt with. It may be repeated.
+	// Ack acknowledges messages. It is idempotent.
 	Ack(ctx context.Context, who Who, ids []string) (Acked, error)
-	// Group joins a group, leaves it, or changes nothing, and returns the groups that one is in then.
+	// Group joins or leaves a group, or changes nothing, and returns the resulting memberships.
 	Group(ctx context.Context, who Who, change GroupChange) (Groups, error)
 }
 
-// Call is a running call of a tool, which acts for whoever made it.
+// Call identifies a running tool call. It acts for the identity that made it.
 type Call struct {
 	Task    string `json:"task"`
 	Step    string `json:"step"`
 	Attempt int    `json:"attempt"`
 }
 
-// Delegation is By, who asks, for For: themselves, or somebody whose inbox they look into.
+// Delegation is a request of By on behalf of For: By itself, or another identity of which By reads the inbox.
 type Delegation struct {
 	For string `json:"for"`
 	By  string `json:"by"`
 }
 
-// ActorFields returns the field that names who acts.
+// ActorFields returns the fields that name the actor of the request.
 func (d *Delegation) ActorFields() []*string { return []*string{&d.By} }
 
-// Receipt says what became of a message.
+// Receipt is the result of sending a message.
 type Receipt struct {
 	ID        string    `json:"id"`
 	At        time.Time `json:"at"`
 	ExpiresAt time.Time `json:"expires_at"`
-	// Correlation is that of the conversation, for answers.
+	// Correlation is the id of the conversation, for replies.
 	Correlation string   `json:"correlation_id,omitempty"`
 	To          []string `json:"to"`
-	// Existing is true for a message that had been sent before.
+	// Existing is true for a message that was sent before under the same key.
 	Existing bool `json:"existing,omitempty"`
-	// Unknown are recipients that nobody has been so far: the message waits for them as long as it lives. A group without
-	// members is one, and nobody gets what is sent to it.
+	// Unknown are the recipients that are not known identities. The message waits for them until it expires. A group
+	// without members counts as unknown, and nobody receives what is sent to it.
 	Unknown []string `json:"unknown,omitempty"`
-	// Displaced are less urgent messages that had to make room in full inboxes. Their senders are told.
+	// Displaced are less urgent messages that were removed from full inboxes. Their senders are notified.
 	Displaced []string `json:"displaced,omitempty"`
 }
 
-// Query selects messages of an inbox. The zero value takes the most urgent ones, the oldest of them first.
+// Query selects messages of an inbox. The zero value selects the most urgent ones, oldest first.
 type Query struct {
-	// After is a cursor: only what came later, in the order of arrival. InOrder wants that order from the beginning.
+	// After is a cursor: it selects later messages, in the order of arrival. InOrder selects that order from the
+	// beginning.
 	After   uint64 `json:"after,omitempty"`
 	InOrder bool   `json:"in_order,omitempty"`
-	// Type, Sender and Correlation select by these fields; empty selects all. MinPriority is the least one.
+	// Type, Sender and Correlation select messages with these values; empty selects all. MinPriority is the lowest
+	// priority to select.
 	Type        string `json:"type,omitempty"`
 	Sender      string `json:"sender,omitempty"`
 	Correlation string `json:"correlation_id,omitempty"`
 	MinPriority int    `json:"min_priority,omitempty"`
-	// Limit is how many are returned, at most 100; 0 is 20.
+	// Limit is how many messages are returned, at most 100; 0 means 20.
 	Limit int `json:"limit,omitempty"`
 	// Wait is how long to wait for a message when there is none, at most a minute.
 	Wait time.Duration `json:"wait,omitempty"`
-	// Heads leaves the payloads out.
+	// Heads omits the payloads.
 	Heads bool `json:"heads,omitempty"`
 }
 
-// Page is what a reading of an inbox returns.
+// Page is the result of reading an inbox.
 type Page struct {
 	Messages []Message `json:"messages"`
-	// Waiting is how many messages fit the query, those that are not on the page included.
+	// Waiting counts the messages that match the query, including those that are not on the page.
 	Waiting int `json:"waiting"`
-	// Next is the cursor to go on with; 0 when the page is in the order of urgency and not the whole of it.
+	// Next is the cursor of the next page. It is 0 when the page is in the order of urgency and incomplete.
 	Next uint64 `json:"next,omitempty"`
-	// More is true when some are not on the page.
+	// More is true when the page is incomplete.
 	More bool `json:"more,omitempty"`
 }
 
-// Acked is what an acknowledgement did.
+// Acked is the result of an acknowledgement.
 type Acked struct {
 	Acknowledged []string `json:"acknowledged"`
-	// Unknown are those that do not wait for one: acknowledged before, expired, or never sent to one.
+	// Unknown are the messages that were not pending: acknowledged before, expired, or never addressed to the reader.
 	Unknown []string `json:"unknown,omitempty"`
 }
 
@@ -95,12 +99,12 @@ type GroupChange struct {
 	Leave string `json:"leave,omitempty"`
 }
 
-// Groups are those that somebody is in.
+// Groups are the memberships of an identity.
 type Groups struct {
 	Groups []string `json:"groups"`
 }
 
-// BrokerForCalls lets calls act for whoever made them, whom find tells.
+// BrokerForCalls returns a broker for running calls. find returns the identity for which a call acts.
 func BrokerForCalls(broker Broker[string], find func(context.Context, Call) (string, error)) Broker[Call] {
 	return callBroker{broker, find}
 }

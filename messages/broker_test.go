@@ -24,7 +24,7 @@ func TestBroker(t *testing.T) {
 	})
 }
 
-// A call acts for whoever made it.
+// A call acts for the identity that made it.
 func TestForCalls(t *testing.T) {
 	t.Parallel()
 	store := &messagestest.Store{}
@@ -57,7 +57,7 @@ func TestForCalls(t *testing.T) {
 	assert.Equal(t, fault.Conflict, fault.CodeOf(err))
 }
 
-// Who is unknown is said, and the message waits all the same.
+// Unknown recipients are reported, and the message waits for them nevertheless.
 func TestUnknownRecipients(t *testing.T) {
 	t.Parallel()
 	store := &messagestest.Store{}
@@ -67,7 +67,7 @@ func TestUnknownRecipients(t *testing.T) {
 	assert.Equal(t, []string{"agent:bop", "group:g"}, r.Unknown)
 }
 
-// Records of other nodes may come later than one's own that follow them: nobody sees those before.
+// Records of other nodes may arrive after own records with higher positions: those are invisible until then.
 func TestRecordsAhead(t *testing.T) {
 	t.Parallel()
 	service := messages.New(messages.Config{Store: &messagestest.Store{}})
@@ -85,19 +85,19 @@ func TestRecordsAhead(t *testing.T) {
 		}
 		return who
 	}
-	service.Learn(2, sent("user:second"))
+	service.Apply(2, sent("user:second"))
 	assert.Empty(t, see())
 	assert.EqualValues(t, 1, service.Next())
-	service.Learn(1, sent("user:first"))
-	service.Learn(1, sent("user:again"))
+	service.Apply(1, sent("user:first"))
+	service.Apply(1, sent("user:again"))
 	assert.Equal(t, []string{"user:first", "user:second"}, see())
-	service.Learn(9, sent("user:ninth"))
-	service.Reached(8)
+	service.Apply(9, sent("user:ninth"))
+	service.AdvanceTo(8)
 	assert.Equal(t, []string{"user:first", "user:second", "user:ninth"}, see())
 	assert.EqualValues(t, 10, service.Next())
 }
 
-// When a node stops, nobody waits.
+// When a node stops, no reader waits.
 func TestEndWaits(t *testing.T) {
 	t.Parallel()
 	service := (&messagestest.Store{}).Open(messages.Config{})
@@ -107,8 +107,8 @@ func TestEndWaits(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- wait() }()
-	service.EndWaits()
-	service.EndWaits()
+	service.StopWaits()
+	service.StopWaits()
 	if err := <-ended; err != nil { // it began too late
 		assert.Equal(t, fault.Unavailable, fault.CodeOf(err))
 	}
@@ -118,7 +118,7 @@ func TestEndWaits(t *testing.T) {
 	require.NoError(t, wait(), "what is there is given out")
 }
 
-// lives notes how long records are kept.
+// lives is a store that records the TTLs of records.
 type lives struct {
 	messagestest.Store
 
@@ -133,7 +133,7 @@ func (l *lives) Append(ctx context.Context, r messages.Record) (uint64, error) {
 	return l.Store.Append(ctx, r)
 }
 
-// What is dealt with is known for some hours, and only for minutes when there is much of it: the store stays small.
+// Done records are kept for some hours, and only for minutes when there are many: the store stays small.
 func TestDoneIsForgotten(t *testing.T) {
 	t.Parallel()
 	store := &lives{}

@@ -11,7 +11,7 @@ import (
 	"github.com/orch-dev/orch/messages"
 )
 
-// Names of agents and groups have no spaces; those of users come from the system, which may have some.
+// Names of agents and groups have no spaces; names of users come from the system and may have some.
 func TestAddressesAreNames(t *testing.T) {
 	t.Parallel()
 	for text, ok := range map[string]bool{
@@ -29,7 +29,7 @@ func TestAddressesAreNames(t *testing.T) {
 	}
 }
 
-// What no message can have selects none, and is refused; what selects nothing now may do so later.
+// Criteria that no message can match are refused; criteria that match nothing now may match later.
 func TestSelectionsAreChecked(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -60,7 +60,7 @@ func TestSelectionsAreChecked(t *testing.T) {
 	}
 }
 
-// What has not the form of an id is refused, and not unknown.
+// An invalid id is refused instead of being reported as unknown.
 func TestIDsOfMessagesAreChecked(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, messages.CheckIDs([]string{"MSG_01JD0000000000000000000000"}))

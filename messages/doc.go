@@ -1,7 +1,8 @@
-// Package messages is what agents and people say to each other: addresses, the envelope of a message, inboxes with
+// Package messages implements messaging between agents and people: addresses, message envelopes, inboxes with
 // acknowledgement, and groups (the Sartor network behind seed 003).
 //
-// Nothing here knows where messages are kept. A Service decides, a Store keeps records in one order for all, and a
-// Projection is what the records add up to: it holds heads, never payloads, so that its size has a bound. A message to a group or to
-// all is one record, whoever reads it: an agent that was away, or that did not exist yet, finds it as long as it lives.
+// The package does not know how messages are stored. A Service makes decisions, a Store stores records in one total
+// order, and a Projection is the fold of the records. It contains heads without payloads, so that its size is bounded.
+// A message to a group or to all is one record, whoever reads it: an agent that was offline, or that did not exist yet,
+// finds it until it expires.
 package messages

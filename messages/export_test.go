@@ -2,11 +2,11 @@ package messages
 
 import "time"
 
-// Takes is how many acknowledgements are remembered.
+// Takes returns the number of stored acknowledgements.
 func (s *Service) Takes() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.projection.takes
+	return s.projection.acks
 }
 
 // Live is how many messages live.
@@ -16,7 +16,7 @@ func (s *Service) Live() int {
 	return len(s.projection.items)
 }
 
-// Waiting returns the ids of what somebody still has to see, in the order of arrival.
+// Waiting returns the ids of the pending messages of who, in the order of arrival.
 func (p *Projection) Waiting(who string, now time.Time) (ids []string) {
 	for _, it := range p.waiting(who, ^uint64(0), now) {
 		ids = append(ids, it.ID)
@@ -26,7 +26,7 @@ func (p *Projection) Waiting(who string, now time.Time) (ids []string) {
 
 // Weakest returns the id of the oldest of the least urgent messages of an address, "" when none is less urgent.
 func (p *Projection) Weakest(address string, priority int) string {
-	if it := p.weakest(address, priority); it != nil {
+	if it := p.leastUrgent(address, priority); it != nil {
 		return it.ID
 	}
 	return ""

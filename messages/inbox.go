@@ -16,14 +16,14 @@ func (s *Service) Inbox(ctx context.Context, who string, q Query) (Page, error) 
 	timer := time.NewTimer(q.Wait)
 	defer timer.Stop()
 	for begun := false; ; begun = true {
-		page, found, w := s.look(who, q)
+		page, found, w := s.lookup(who, q)
 		if len(found) > 0 || q.Wait <= 0 {
-			s.giveUp(who, w)
-			err := s.fill(ctx, &page, found, q)
+			s.stopWaiting(who, w)
+			err := s.readPayloads(ctx, &page, found, q)
 			return page, err
 		}
-		if !begun && s.ending() {
-			s.giveUp(who, w)
+		if !begun && s.stopping() {
+			s.stopWaiting(who, w)
 			return Page{}, fault.New(fault.Unavailable, "the node is stopping").WithHint("try again in a moment")
 		}
 		over := false
@@ -34,18 +34,18 @@ func (s *Service) Inbox(ctx context.Context, who string, q Query) (Page, error) 
 		case <-s.closing:
 			over = true
 		case <-ctx.Done():
-			s.giveUp(who, w)
+			s.stopWaiting(who, w)
 			return Page{}, fault.From(ctx.Err())
 		}
-		s.giveUp(who, w)
+		s.stopWaiting(who, w)
 		if over {
 			q.Wait = 0
 		}
 	}
 }
 
-// ending reports whether nobody is to wait any more.
-func (s *Service) ending() bool {
+// stopping reports whether StopWaits was called.
+func (s *Service) stopping() bool {
 	select {
 	case <-s.closing:
 		return true
@@ -70,7 +70,7 @@ func (q *Query) check(who string) error {
 	return q.CheckSelection()
 }
 
-// CheckSelection returns why no message can be selected so: VALIDATION_ERROR or INVALID_FORMAT with the field.
+// CheckSelection returns VALIDATION_ERROR or INVALID_FORMAT, with the field, for criteria that can match no message.
 func (q *Query) CheckSelection() error {
 	switch {
 	case q.MinPriority < 0 || q.MinPriority > MaxPriority:
@@ -85,8 +85,9 @@ func (q *Query) CheckSelection() error {
 	return checkCorrelation(q.Correlation)
 }
 
-// look returns the messages of the page in their order, still without payloads, and registers for the next one.
-func (s *Service) look(who string, q Query) (Page, []Message, *waiter) {
+// lookup returns the messages of the page in order, without payloads, and a waiter for the next message. The caller
+// must pass the waiter to stopWaiting.
+func (s *Service) lookup(who string, q Query) (Page, []Message, *waiter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if q.After > s.upTo { // the cursor of another store
@@ -99,10 +100,10 @@ func (s *Service) look(who string, q Query) (Page, []Message, *waiter) {
 	for _, it := range q.first(waiting) {
 		found = append(found, it.Message)
 	}
-	return page, found, s.waiters.join(who)
+	return page, found, s.waiters.add(who)
 }
 
-// first returns what a page has of messages that are in the order of arrival, in its own order.
+// first returns the messages of a page in its order. waiting is in the order of arrival.
 func (q *Query) first(waiting []*item) []*item {
 	if q.ordered() {
 		return waiting[:min(len(waiting), q.Limit)]
@@ -131,20 +132,20 @@ func (q *Query) selects(it *item) bool {
 		(q.Correlation == "" || it.Correlation == q.Correlation)
 }
 
-func (s *Service) giveUp(who string, w *waiter) {
+func (s *Service) stopWaiting(who string, w *waiter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.waiters.leave(who, w)
+	s.waiters.remove(who, w)
 }
 
-// fill reads the payloads, as far as the page has room, and sets its cursor.
-func (s *Service) fill(ctx context.Context, page *Page, found []Message, q Query) error {
+// readPayloads adds the messages with their payloads to the page until it is full, and sets its cursor.
+func (s *Service) readPayloads(ctx context.Context, page *Page, found []Message, q Query) error {
 	bytes := 0
 	for _, m := range found {
 		if !q.Heads {
 			payload, err := s.payload(ctx, m.ID)
 			switch {
-			case fault.Has(err, fault.NotFound): // dealt with meanwhile
+			case fault.Has(err, fault.NotFound): // acknowledged or expired meanwhile
 				page.Waiting--
 				continue
 			case err != nil:

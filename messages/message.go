@@ -15,44 +15,45 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Types are the types of messages that have a meaning. Others are words of the same form.
+// Types returns the predefined types of messages. Other types are allowed if they have the same form.
 func Types() []string {
 	return []string{"task", "status", "learning", "patch", "consensus", "system", "error", "discovery"}
 }
 
-// DefaultType is the type of a message that names none.
+// DefaultType is the type of a message without one.
 const DefaultType = "status"
 
 var typeForm = regexp.MustCompile(`^[a-z][a-z0-9._-]*$`)
 
-// Message is the envelope of a message without a signature: what one would add is in the log, which knows who made the call.
+// Message is the envelope of a message. It needs no signature, because the log records the identity that made the call.
 type Message struct {
-	// ID is "MSG_" and 26 characters. It stands for the call or the key that has sent the message, and sorts by nothing;
+	// ID is "MSG_" and 26 characters. It may be derived from the key of the message, so it does not sort by time;
 	// Position does.
 	ID string    `json:"message_id"`
 	At time.Time `json:"at"`
-	// Sender is who the credential of the sender says it is.
+	// Sender is the identity of the sender's credential.
 	Sender string `json:"sender"`
 	Type   string `json:"type"`
-	// Priority is 0 to 4, 4 being the most urgent.
+	// Priority is 0 to 4; 4 is the most urgent.
 	Priority  int       `json:"priority"`
 	ExpiresAt time.Time `json:"expires_at"`
-	// Correlation is the same for all messages of a conversation: that of a request, or the id of its first message.
+	// Correlation is the same for all messages of a conversation. The sender chooses it; the default is the id of the
+	// first message.
 	Correlation string `json:"correlation_id,omitempty"`
-	// ReplyTo is the message that this one answers.
+	// ReplyTo is the id of the message to which this one replies.
 	ReplyTo string `json:"reply_to,omitempty"`
-	// To are the addresses; Exclude are those that groups and all leave out.
+	// To are the addresses. Exclude are identities that do not receive the message through a group or all.
 	To      []string `json:"to"`
 	Exclude []string `json:"exclude,omitempty"`
 	// Payload is any JSON value.
 	Payload json.RawMessage `json:"payload,omitempty"`
-	// Position is where it stands in the order of all messages, the cursor of readers.
+	// Position is the position in the order of all messages, and the cursor of readers.
 	Position uint64 `json:"position,omitempty"`
-	// Digest tells whether a message that comes again under its id is the same one.
+	// Digest detects whether a repeated message with the same id has the same content.
 	Digest string `json:"digest,omitempty"`
 }
 
-// UnmarshalJSON also reads what earlier versions wrote, whose messages had an id.
+// UnmarshalJSON also accepts the field id, which earlier versions wrote instead of message_id.
 func (m *Message) UnmarshalJSON(data []byte) error {
 	type plain Message
 	read := struct {
@@ -67,15 +68,16 @@ func (m *Message) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Draft is what a sender says of a message.
+// Draft is a message as its sender specifies it.
 type Draft struct {
-	// Key makes a repeated request the same message: a sender uses a key once. Empty makes every request one of its own.
+	// Key is an idempotency key: repeated requests of a sender with the same key send one message. If empty, every
+	// request sends a message.
 	Key  string   `json:"key,omitempty"`
 	To   []string `json:"to,omitempty"`
 	Type string   `json:"type,omitempty"`
-	// Priority is 0 to 4; nil is 2.
+	// Priority is 0 to 4; nil means 2.
 	Priority *int `json:"priority,omitempty"`
-	// TTL is how long it lives; 0 is a day.
+	// TTL is the lifetime; 0 means a day.
 	TTL         time.Duration   `json:"ttl,omitempty"`
 	Correlation string          `json:"correlation_id,omitempty"`
 	ReplyTo     string          `json:"reply_to,omitempty"`
@@ -83,8 +85,8 @@ type Draft struct {
 	Payload     json.RawMessage `json:"payload,omitempty"`
 }
 
-// Message makes a message of a draft. Errors name the field: REQUIRED_FIELD, INVALID_FORMAT, VALIDATION_ERROR, the last
-// with the reason SIZE_LIMIT_EXCEEDED for one of more than 256 KiB.
+// Message returns the message of a draft. Errors name the field: REQUIRED_FIELD, INVALID_FORMAT, and VALIDATION_ERROR,
+// which has the reason SIZE_LIMIT_EXCEEDED for more than 256 KiB.
 func (d Draft) Message(sender string, now time.Time) (Message, error) {
 	if err := d.check(); err != nil {
 		return Message{}, err
@@ -145,7 +147,7 @@ func (d *Draft) check() error {
 	return d.checkAddresses()
 }
 
-// checkType returns INVALID_FORMAT for what is no type of a message; empty is the usual one.
+// checkType returns INVALID_FORMAT for an invalid type; an empty type means the default.
 func checkType(text string) error {
 	if text == "" || len(text) <= maxType && typeForm.MatchString(text) {
 		return nil
@@ -154,7 +156,7 @@ func checkType(text string) error {
 		WithHint("use one of %s, or another word of a to z, 0 to 9, '.', '_' and '-'", strings.Join(Types(), ", "))
 }
 
-// checkCorrelation returns VALIDATION_ERROR for what no conversation is called: any text is an id of one, but for its length.
+// checkCorrelation returns VALIDATION_ERROR for a correlation id that is too long. Any other string is valid.
 func checkCorrelation(text string) error {
 	if len(text) <= maxCorrelation {
 		return nil
@@ -162,7 +164,7 @@ func checkCorrelation(text string) error {
 	return fault.New(fault.ValidationError, "has %d bytes, the limit is %d", len(text), maxCorrelation).WithField("correlation_id")
 }
 
-// CheckIDs returns INVALID_FORMAT when one of the texts is no id of a message, which no message can have.
+// CheckIDs returns INVALID_FORMAT when one of texts is not a message id.
 func CheckIDs(texts []string) error {
 	for _, text := range texts {
 		if !events.IsMessageID(text) {
@@ -197,26 +199,26 @@ func (d *Draft) checkAddresses() error {
 	return nil
 }
 
-// digest is that of all that the sender says. The order of recipients counts.
+// digest returns a digest of all fields of the draft. The order of recipients matters.
 func (d Draft) digest() string {
-	text, _ := json.Marshal(d) // it has been checked
+	text, _ := json.Marshal(d) // the payload has been validated
 	sum := sha256.Sum256(text)
 	const enough = 16
 	return hex.EncodeToString(sum[:enough])
 }
 
-// Size is the number of bytes of the message as JSON.
+// Size returns the length of the message encoded as JSON, in bytes.
 func (m *Message) Size() int {
-	text, _ := json.Marshal(m) // texts, numbers and JSON alone
+	text, _ := json.Marshal(m) // it contains only strings, numbers and JSON
 	return len(text)
 }
 
-// Alive reports whether the message has not expired.
+// Alive reports whether the message has not expired at now.
 func (m *Message) Alive(now time.Time) bool { return now.Before(m.ExpiresAt) }
 
-// Addresses reports whether a message is for somebody, as far as itself says it; in tells whether they are in a group.
-// A message to a group or to all is not for its sender.
-func (m *Message) Addresses(who string, in func(group string) bool) bool {
+// IsFor reports whether the message is addressed to who; in reports whether who is in a group. A message to a group or
+// to all is not for its sender.
+func (m *Message) IsFor(who string, in func(group string) bool) bool {
 	if slices.Contains(m.To, who) {
 		return true
 	}
@@ -226,7 +228,7 @@ func (m *Message) Addresses(who string, in func(group string) bool) bool {
 	return slices.ContainsFunc(m.To, func(to string) bool { return to == All || IsGroup(to) && in(to) })
 }
 
-// onlyDirect reports whether all recipients are named.
+// onlyDirect reports whether the message has only agents and users as recipients.
 func (m *Message) onlyDirect() bool {
 	return !slices.ContainsFunc(m.To, func(to string) bool { return to == All || IsGroup(to) })
 }

@@ -9,20 +9,21 @@ import (
 	"time"
 )
 
-// Projection is what records add up to: the heads of the messages that live, who still needs them, and who is in which
-// group. It is a fold without a clock of its own, and not safe for concurrent use.
+// Projection is the fold of the records: the heads of the live messages, their acknowledgements, and the members of
+// groups. It reads no clock. It is not safe for concurrent use.
 type Projection struct {
 	items map[string]*item
-	// mailboxes has the messages of each address; those of a recipient without what they have acknowledged. expiries has them all.
+	// mailboxes contains the messages of each address; that of a recipient lacks acknowledged messages. expiries
+	// contains all messages.
 	mailboxes map[string]*mailbox
 	expiries  expiryHeap
-	// members has where in the order somebody joined a group, groups the same by member.
+	// members maps groups and members to the position at which the member joined; groups is the same by member.
 	members map[string]map[string]uint64
 	groups  map[string]map[string]uint64
 
 	bytes, memberships int
-	// takes counts who has taken which of the messages that live.
-	takes int
+	// acks counts the stored acknowledgements of live messages.
+	acks int
 }
 
 // item is the head of a message.
@@ -30,13 +31,13 @@ type item struct {
 	Message
 
 	size int
-	// expiryIndex is that in the heap of expiries.
+	// expiryIndex is the index in the heap of expiries.
 	expiryIndex int
-	// taken are the recipients who need it no more, as far as they would otherwise.
-	taken map[string]struct{}
+	// ackedBy are the recipients that have acknowledged it.
+	ackedBy map[string]struct{}
 }
 
-// NewProjection returns an empty one.
+// NewProjection returns an empty projection.
 func NewProjection() *Projection {
 	return &Projection{
 		items: map[string]*item{}, mailboxes: map[string]*mailbox{},
@@ -44,11 +45,11 @@ func NewProjection() *Projection {
 	}
 }
 
-// Apply takes a record at its position. Records of one thing have to come in their order. It returns the message that
-// is new, nil when there is none.
+// Apply applies a record. Records about the same thing must be applied in order. It returns the new message, or nil if
+// there is none.
 func (p *Projection) Apply(position uint64, r Record) *Message { return p.apply(position, r, r.size()) }
 
-// size is that of the message of a record, as far as it counts: to measure it takes time.
+// size returns the size of a new message, or 0 for other records. It is slow, because it encodes the message.
 func (r *Record) size() int {
 	if r.Kind != Sent {
 		return 0
@@ -62,9 +63,9 @@ func (p *Projection) apply(position uint64, r Record, size int) *Message {
 		return p.add(position, r.Message, size)
 	case Done:
 		p.drop(p.items[r.Message.ID])
-	case Taken:
+	case RecipientDone:
 		if it := p.items[r.ID]; it != nil {
-			p.take(r.Who, it)
+			p.ack(r.Who, it)
 		}
 	case Joined:
 		p.join(position, r.Group, r.Who)
@@ -74,11 +75,11 @@ func (p *Projection) apply(position uint64, r Record, size int) *Message {
 	return nil
 }
 
-// take notes that somebody needs a message no more. Who would not see it anyway is not remembered.
-func (p *Projection) take(who string, it *item) {
-	if _, taken := it.taken[who]; !taken && p.concerns(who, it) {
-		it.taken[who] = struct{}{}
-		p.takes++
+// ack records an acknowledgement. That of an identity that does not receive the message is not stored.
+func (p *Projection) ack(who string, it *item) {
+	if _, taken := it.ackedBy[who]; !taken && p.isFor(who, it) {
+		it.ackedBy[who] = struct{}{}
+		p.acks++
 	}
 	p.removeFromMailbox(who, it)
 }
@@ -87,7 +88,7 @@ func (p *Projection) add(position uint64, m *Message, size int) *Message {
 	if p.items[m.ID] != nil {
 		return nil
 	}
-	it := &item{Message: *m, size: size, taken: map[string]struct{}{}}
+	it := &item{Message: *m, size: size, ackedBy: map[string]struct{}{}}
 	it.Position, it.Payload = position, nil
 	p.items[m.ID] = it
 	p.bytes += it.size
@@ -107,7 +108,7 @@ func (p *Projection) drop(it *item) {
 	}
 	delete(p.items, it.ID)
 	p.bytes -= it.size
-	p.takes -= len(it.taken)
+	p.acks -= len(it.ackedBy)
 	heap.Remove(&p.expiries, it.expiryIndex)
 	for _, to := range it.To {
 		p.removeFromMailbox(to, it)
@@ -124,7 +125,7 @@ func (p *Projection) removeFromMailbox(address string, it *item) {
 	}
 }
 
-// queued is how many messages wait at an address.
+// queued returns the number of pending messages of an address.
 func (p *Projection) queued(address string) int {
 	if box := p.mailboxes[address]; box != nil {
 		return box.count
@@ -141,7 +142,7 @@ func (p *Projection) of(address string) iter.Seq[*item] {
 }
 
 func (p *Projection) join(position uint64, group, who string) {
-	if _, in := p.members[group][who]; in { // since the first time
+	if _, in := p.members[group][who]; in { // the first record counts
 		return
 	}
 	if p.members[group] == nil {
@@ -161,10 +162,10 @@ func (p *Projection) leave(group, who string) {
 	p.memberships--
 	delete(p.members[group], who)
 	delete(p.groups[who], group)
-	for it := range p.of(group) { // what they have taken of it they do not see again
-		if _, taken := it.taken[who]; taken && !p.concerns(who, it) {
-			delete(it.taken, who)
-			p.takes--
+	for it := range p.of(group) { // drop acks that are no longer needed: the member does not receive the group's messages
+		if _, taken := it.ackedBy[who]; taken && !p.isFor(who, it) {
+			delete(it.ackedBy, who)
+			p.acks--
 		}
 	}
 	if len(p.members[group]) == 0 {
@@ -175,36 +176,37 @@ func (p *Projection) leave(group, who string) {
 	}
 }
 
-// Expire drops the messages that have expired.
+// Expire removes the messages that have expired at now.
 func (p *Projection) Expire(now time.Time) {
 	for it := p.expiries.expired(now); it != nil; it = p.expiries.expired(now) {
 		p.drop(it)
 	}
 }
 
-// GroupsOf returns the groups of a member, in order.
+// GroupsOf returns the sorted groups of a member.
 func (p *Projection) GroupsOf(who string) []string { return slices.Sorted(maps.Keys(p.groups[who])) }
 
-// needs reports whether somebody still has to see a message. Members of a group see what was sent after they joined.
-func (p *Projection) needs(who string, it *item, now time.Time) bool {
-	_, taken := it.taken[who]
-	return !taken && it.Alive(now) && p.concerns(who, it)
+// pendingFor reports whether a message is for who, unexpired and not acknowledged. Members of a group receive messages
+// that were sent after they joined.
+func (p *Projection) pendingFor(who string, it *item, now time.Time) bool {
+	_, taken := it.ackedBy[who]
+	return !taken && it.Alive(now) && p.isFor(who, it)
 }
 
-// concerns reports whether a message is for somebody.
-func (p *Projection) concerns(who string, it *item) bool {
-	return it.Addresses(who, func(group string) bool {
+// isFor reports whether a message is addressed to who, directly, through a group, or as one of all.
+func (p *Projection) isFor(who string, it *item) bool {
+	return it.IsFor(who, func(group string) bool {
 		since, in := p.members[group][who]
 		return in && since < it.Position
 	})
 }
 
-// waiting returns what somebody still has to see up to a position, in the order of arrival.
+// waiting returns the pending messages of who up to a position, in the order of arrival.
 func (p *Projection) waiting(who string, upTo uint64, now time.Time) []*item {
 	var found []*item
 	look := func(address string) {
 		for it := range p.of(address) {
-			if it.Position <= upTo && p.needs(who, it, now) {
+			if it.Position <= upTo && p.pendingFor(who, it, now) {
 				found = append(found, it)
 			}
 		}
@@ -218,34 +220,36 @@ func (p *Projection) waiting(who string, upTo uint64, now time.Time) []*item {
 	if !slices.IsSortedFunc(found, byPosition) {
 		slices.SortFunc(found, byPosition)
 	}
-	return slices.CompactFunc(found, func(x, y *item) bool { return x == y }) // one that is addressed twice
+	return slices.CompactFunc(found, func(x, y *item) bool { return x == y }) // a message may be addressed to who several times
 }
 
-// weakest returns the oldest of the least urgent messages of an address, nil when none is less urgent than priority.
-func (p *Projection) weakest(address string, priority int) *item {
+// leastUrgent returns the oldest of the least urgent messages of an address, or nil if none is less urgent than
+// priority.
+func (p *Projection) leastUrgent(address string, priority int) *item {
 	if box := p.mailboxes[address]; box != nil {
-		return box.weakest(priority)
+		return box.leastUrgent(priority)
 	}
 	return nil
 }
 
-// settled reports whether nobody needs a message once somebody has taken it. Of one to all nobody knows who will come: it is
-// settled when so many have taken it. Members are looked at in no order, so that one who lacks it is soon found.
-func (p *Projection) settled(it *item, by string, most int) bool {
+// everybodyDone reports whether a message is pending for nobody once by has acknowledged it. The recipients of a
+// message to all are unknown, so it is done after most acknowledgements. Members are checked in random map order, so
+// that a pending one is found soon.
+func (p *Projection) everybodyDone(it *item, by string, most int) bool {
 	lacks := func(who string) bool {
-		_, taken := it.taken[who]
+		_, taken := it.ackedBy[who]
 		return who != by && !taken
 	}
 	for _, to := range it.To {
 		switch {
-		case to == All && len(it.taken)+1 < most:
+		case to == All && len(it.ackedBy)+1 < most:
 			return false
 		case to == All:
 		case !IsGroup(to) && lacks(to):
 			return false
 		}
 		for member := range p.members[to] {
-			if lacks(member) && p.concerns(member, it) {
+			if lacks(member) && p.isFor(member, it) {
 				return false
 			}
 		}

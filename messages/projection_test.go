@@ -16,7 +16,7 @@ import (
 	"github.com/orch-dev/orch/messages/messagestest"
 )
 
-// naiveProjection says the same as a Projection, and looks at everything each time.
+// naiveProjection is a simple implementation of Projection that scans everything each time.
 type naiveProjection struct {
 	messages []plainMessage
 	since    map[string]uint64 // of a member of the group
@@ -42,7 +42,7 @@ func (p *naiveProjection) apply(position uint64, r messages.Record) {
 		if at := find(r.Message.ID); at >= 0 {
 			p.messages = slices.Delete(p.messages, at, at+1)
 		}
-	case messages.Taken:
+	case messages.RecipientDone:
 		if at := find(r.ID); at >= 0 {
 			p.messages[at].taken[r.Who] = true
 		}
@@ -62,14 +62,14 @@ func (p *naiveProjection) expire(now time.Time) {
 func (p *naiveProjection) waiting(who string, now time.Time) (ids []string) {
 	for _, m := range p.messages {
 		in := func(string) bool { return p.since[who] > 0 && p.since[who] < m.Position }
-		if m.Alive(now) && !m.taken[who] && m.Addresses(who, in) {
+		if m.Alive(now) && !m.taken[who] && m.IsFor(who, in) {
 			ids = append(ids, m.ID)
 		}
 	}
 	return ids
 }
 
-// boxed are the messages at an address; a recipient lacks those that it has taken.
+// boxed returns the messages of an address; that of a recipient lacks acknowledged ones.
 func (p *naiveProjection) boxed(address string) (all []plainMessage) {
 	for _, m := range p.messages {
 		if slices.Contains(m.To, address) && !m.taken[address] {
@@ -88,7 +88,7 @@ func (p *naiveProjection) weakest(address string, priority int) (id string) {
 	return id
 }
 
-// A projection answers like one that looks at everything, whatever came, in whatever order the messages were learnt.
+// A projection agrees with the naive one for all records, in any order of messages.
 func TestProjectionAgreesWithNaiveOne(t *testing.T) {
 	t.Parallel()
 	people, group := []string{"agent:a", "agent:b", "user:c"}, "group:g"
@@ -131,7 +131,7 @@ func TestProjectionAgreesWithNaiveOne(t *testing.T) {
 				}})
 			},
 			"take": func(t *rapid.T) {
-				apply(next(), messages.Record{Kind: messages.Taken, ID: id(), Who: someone.Draw(t, "who")})
+				apply(next(), messages.Record{Kind: messages.RecipientDone, ID: id(), Who: someone.Draw(t, "who")})
 			},
 			"done": func(*rapid.T) {
 				apply(next(), messages.Record{Kind: messages.Done, Message: &messages.Message{ID: id()}})
@@ -170,7 +170,8 @@ func join(t *testing.T, s *messages.Service, change messages.GroupChange, people
 	}
 }
 
-// A message to a group ends when all have it who could see it, and what was remembered of it ends with it.
+// A message to a group is done when all members that receive it have acknowledged it, and its stored acknowledgements
+// are dropped.
 func TestMessageToAGroupEnds(t *testing.T) {
 	t.Parallel()
 	store := &messagestest.Store{}
@@ -197,11 +198,12 @@ func TestMessageToAGroupEnds(t *testing.T) {
 	}
 }
 
-// What is remembered of messages to all is bounded: for one by its end, for all of them by a refusal that loses nothing.
+// The stored acknowledgements of messages to all are bounded: for one message by ending it, for all of them by refusing
+// further ones without losing messages.
 func TestTakersAreBounded(t *testing.T) {
 	t.Parallel()
 	store := &messagestest.Store{}
-	s := store.Open(messages.Config{Takers: 3, Taken: 4})
+	s := store.Open(messages.Config{Ackers: 3, StoredAcks: 4})
 	first, second, third := send(t, s, messages.All), send(t, s, messages.All), send(t, s, messages.All)
 	for _, who := range []string{"agent:a", "agent:b"} {
 		ack(t, s, who, first)

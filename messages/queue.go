@@ -7,28 +7,28 @@ import (
 	"time"
 )
 
-// mailbox has the messages of an address that were not taken there, by priority. The zero value is empty.
+// mailbox contains the pending messages of an address, by priority. The zero value is empty.
 type mailbox struct {
 	queues [MaxPriority + 1]queue
 	count  int
 }
 
-// lane is the queue of a message.
-func (b *mailbox) lane(it *item) *queue { return &b.queues[min(max(it.Priority, 0), MaxPriority)] }
+// queueOf returns the queue of a message's priority.
+func (b *mailbox) queueOf(it *item) *queue { return &b.queues[min(max(it.Priority, 0), MaxPriority)] }
 
 func (b *mailbox) add(it *item) {
-	b.lane(it).add(it)
+	b.queueOf(it).add(it)
 	b.count++
 }
 
 func (b *mailbox) remove(it *item) {
-	if b.lane(it).remove(it.Position) {
+	if b.queueOf(it).remove(it.Position) {
 		b.count--
 	}
 }
 
-// weakest returns the oldest of the least urgent messages, nil when none is less urgent than priority.
-func (b *mailbox) weakest(priority int) *item {
+// leastUrgent returns the oldest of the least urgent messages, or nil if none is less urgent than priority.
+func (b *mailbox) leastUrgent(priority int) *item {
 	for p := range min(priority, len(b.queues)) {
 		if it := b.queues[p].first(); it != nil {
 			return it
@@ -37,7 +37,7 @@ func (b *mailbox) weakest(priority int) *item {
 	return nil
 }
 
-// all yields the messages, the least urgent first, those of one priority in their order.
+// all yields the messages, least urgent first, and those of one priority in order.
 func (b *mailbox) all() iter.Seq[*item] {
 	return func(yield func(*item) bool) {
 		for p := range b.queues {
@@ -50,22 +50,22 @@ func (b *mailbox) all() iter.Seq[*item] {
 	}
 }
 
-// queue has messages in their order. What is taken out of the middle leaves its place empty until half of all places are:
-// whatever is done to many costs little for each. The first place never is empty.
+// queue contains messages in order. A removed message leaves an empty slot. The queue is compacted when half of the
+// slots are empty, so that the amortized cost of a removal is constant. The first slot is never empty.
 type queue struct {
-	items []*item // nil where one was taken out
-	// positions are those of the items, also of those that are gone.
+	items []*item // nil where a message was removed
+	// positions are the positions of the items, including removed ones.
 	positions []uint64
 	count     int
 }
 
 func (q *queue) add(it *item) {
-	at, _ := slices.BinarySearch(q.positions, it.Position) // the end, but for one that was learnt late
+	at, _ := slices.BinarySearch(q.positions, it.Position) // the end, except for a record that was applied late
 	q.items, q.positions = slices.Insert(q.items, at, it), slices.Insert(q.positions, at, it.Position)
 	q.count++
 }
 
-// remove takes the message of a position out, and reports whether it was there.
+// remove removes the message at a position and reports whether there was one.
 func (q *queue) remove(position uint64) bool {
 	at, found := slices.BinarySearch(q.positions, position)
 	if !found || q.items[at] == nil {
@@ -84,7 +84,7 @@ func (q *queue) remove(position uint64) bool {
 	return true
 }
 
-// compact makes new lists without empty places.
+// compact removes the empty slots.
 func (q *queue) compact() {
 	items, positions := make([]*item, 0, q.count), make([]uint64, 0, q.count)
 	for _, it := range q.items {
@@ -102,7 +102,8 @@ func (q *queue) first() *item {
 	return q.items[0]
 }
 
-// expiryHeap has messages by when they expire, the next one first. Each knows its index, so that one that ends before is taken out.
+// expiryHeap is a heap of messages by expiry. Each message stores its index, so that it can be removed before it
+// expires.
 type expiryHeap []*item
 
 var _ heap.Interface = (*expiryHeap)(nil)
@@ -135,7 +136,7 @@ func (e *expiryHeap) Pop() any {
 	return it
 }
 
-// expired returns a message that has ended, nil when there is none.
+// expired returns an expired message, or nil.
 func (e expiryHeap) expired(now time.Time) *item {
 	if len(e) == 0 || e[0].Alive(now) {
 		return nil

@@ -2,32 +2,32 @@ package messages
 
 import "time"
 
-// Kind says what a record is about.
+// Kind is the kind of a record.
 type Kind string
 
 // The kinds of records.
 const (
-	// Sent is a message.
+	// Sent is the record of a message.
 	Sent Kind = "sent"
-	// Done takes the place of a message that nobody needs any more; its payload is gone.
+	// Done replaces a message that is pending for nobody. It has no payload.
 	Done Kind = "done"
-	// Taken says that one of several recipients needs a message no more.
-	Taken Kind = "taken"
-	// Joined and Left are about groups.
+	// RecipientDone records that one of several recipients has acknowledged a message.
+	RecipientDone Kind = "taken"
+	// Joined and Left are changes of a membership.
 	Joined Kind = "joined"
 	Left   Kind = "left"
 )
 
-// Record is what a Store keeps. Of the records about one thing the newest counts: there is one about each message
-// (Sent, Done), one about each message and recipient (Taken), and one about each group and member (Joined, Left).
+// Record is an entry of a Store. Only the newest record with a key counts: there is one for each message (Sent, Done),
+// one for each message and recipient (RecipientDone), and one for each group and member (Joined, Left).
 type Record struct {
 	Kind Kind `json:"kind"`
-	// Message is that of Sent, and without its payload that of Done.
+	// Message is set for Sent, and without its payload for Done.
 	Message *Message `json:"message,omitempty"`
-	// ID is the message of Taken, Group the group of Joined and Left, Who the recipient or member.
+	// ID is the message of RecipientDone, Group the group of Joined and Left, Who the recipient or member.
 	ID    string `json:"id,omitempty"`
 	Group string `json:"group,omitempty"`
 	Who   string `json:"who,omitempty"`
-	// TTL is when the record may be dropped, from now on; 0 is never.
+	// TTL is the time from now after which the record may be dropped; 0 means never.
 	TTL time.Duration `json:"-"`
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// System is the sender of what the service itself has to say.
+// System is the sender of the service's own messages.
 const System = "system:messages"
 
 // Send implements Broker.
@@ -22,11 +22,11 @@ func (s *Service) Send(ctx context.Context, who string, d Draft) (Receipt, error
 	}
 	digest := d.digest()
 	if d.Key != "" {
-		if r, found, err := s.again(ctx, who, d.Key, digest); found || err != nil {
+		if r, found, err := s.findByKey(ctx, who, d.Key, digest); found || err != nil {
 			return r, err
 		}
 	}
-	if err := s.answer(ctx, who, &d); err != nil {
+	if err := s.fillReply(ctx, who, &d); err != nil {
 		return Receipt{}, err
 	}
 	m, err := d.Message(who, s.cfg.Now())
@@ -34,25 +34,25 @@ func (s *Service) Send(ctx context.Context, who string, d Draft) (Receipt, error
 		return Receipt{}, err
 	}
 	m.Digest = digest
-	if rule, found := s.cfg.FindSecret(secretive(&m)); found {
+	if rule, found := s.cfg.FindSecret(scannedText(&m)); found {
 		return Receipt{}, fault.New(fault.SecretDetected, "the message holds what looks like a secret (%s)", rule).WithField("payload").
 			WithHint("keep the secret out of it and refer to it, for example by an environment variable")
 	}
 	displaced, err := s.store(ctx, &m)
-	if d.Key != "" && fault.Has(err, fault.Conflict) { // somebody sent it at the same moment
-		r, _, err := s.again(ctx, who, d.Key, digest)
+	if d.Key != "" && fault.Has(err, fault.Conflict) { // a concurrent request sent it
+		r, _, err := s.findByKey(ctx, who, d.Key, digest)
 		return r, err
 	}
 	if err != nil {
 		return Receipt{}, err
 	}
 	r := receipt(&m)
-	r.Displaced, r.Unknown = displaced, s.unknown(ctx, &m)
+	r.Displaced, r.Unknown = displaced, s.unknownRecipients(ctx, &m)
 	return r, s.cfg.Store.Sync()
 }
 
-// secretive are the parts of a message in which the sender could hide something.
-func secretive(m *Message) []byte {
+// scannedText returns the free-form parts of a message, which are scanned for secrets.
+func scannedText(m *Message) []byte {
 	return slices.Concat(m.Payload, []byte("\n"+m.Correlation+"\n"+m.Type))
 }
 
@@ -60,8 +60,9 @@ func receipt(m *Message) Receipt {
 	return Receipt{ID: m.ID, At: m.At, ExpiresAt: m.ExpiresAt, To: m.To, Correlation: cmp.Or(m.Correlation, m.ID)}
 }
 
-// again finds the message that somebody has sent under a key.
-func (s *Service) again(ctx context.Context, who, key, digest string) (Receipt, bool, error) {
+// findByKey returns the receipt of the message that who has sent under a key. It returns CONFLICT if the content
+// differs.
+func (s *Service) findByKey(ctx context.Context, who, key, digest string) (Receipt, bool, error) {
 	r, err := s.cfg.Store.Read(ctx, events.KeyedMessageID(who+"\x00"+key))
 	if fault.Has(err, fault.NotFound) {
 		return Receipt{}, false, nil
@@ -75,11 +76,11 @@ func (s *Service) again(ctx context.Context, who, key, digest string) (Receipt, 
 	}
 	known := receipt(r.Message)
 	known.Existing = true
-	return known, true, s.cfg.Store.Sync() // another call may just have sent it
+	return known, true, s.cfg.Store.Sync() // a concurrent request may just have stored it
 }
 
-// answer fills in what follows from the message that a draft answers: who gets it, and the conversation.
-func (s *Service) answer(ctx context.Context, who string, d *Draft) error {
+// fillReply sets the default recipient and conversation of a reply.
+func (s *Service) fillReply(ctx context.Context, who string, d *Draft) error {
 	if d.ReplyTo == "" || !events.IsMessageID(d.ReplyTo) {
 		return nil
 	}
@@ -94,7 +95,7 @@ func (s *Service) answer(ctx context.Context, who string, d *Draft) error {
 	}
 	s.mu.Lock()
 	in := func(group string) bool { _, is := s.projection.members[group][who]; return is }
-	mine := r.Message.Addresses(who, in) || r.Message.Sender == who
+	mine := r.Message.IsFor(who, in) || r.Message.Sender == who
 	s.mu.Unlock()
 	if !mine || !r.Message.Alive(s.cfg.Now()) {
 		return unknown
@@ -108,7 +109,7 @@ func (s *Service) answer(ctx context.Context, who string, d *Draft) error {
 	return nil
 }
 
-// store makes room for a message and stores it. It returns what it had to displace.
+// store stores a message, displacing others if necessary, and returns the ids of displaced messages.
 func (s *Service) store(ctx context.Context, m *Message) ([]string, error) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -129,23 +130,24 @@ func (s *Service) store(ctx context.Context, m *Message) ([]string, error) {
 	return distinct(ids), nil
 }
 
-// displacement is a message that has to make room at an address.
+// displacement is a message to remove from the queue of an address.
 type displacement struct {
 	it      *item
 	address string
 }
 
-// admit finds room for a message. A full queue takes one that is more urgent than its least urgent one: the oldest of
-// those makes room. Everything else is refused, and nothing that was accepted is lost for it.
+// admit checks whether there is room for a message, and returns the messages that it must displace. A full queue
+// accepts a message that is more urgent than its least urgent one; the oldest of those is displaced. Otherwise admit
+// returns QUOTA_EXCEEDED and changes nothing.
 func (s *Service) admit(m *Message) ([]displacement, error) {
-	size := m.Size() // before the lock
+	size := m.Size() // encode before locking
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if now := s.cfg.Now(); s.crowded(m, size) {
 		s.swept = now
 		s.projection.Expire(now)
 	}
-	if len(s.projection.items) >= s.cfg.Most || s.projection.bytes+size > s.cfg.Bytes {
+	if len(s.projection.items) >= s.cfg.Messages || s.projection.bytes+size > s.cfg.Bytes {
 		return nil, fault.New(fault.QuotaExceeded, "there are %d messages of %d bytes, and that is the limit", len(s.projection.items), s.projection.bytes).
 			WithHint("messages end when they are acknowledged, or expire")
 	}
@@ -154,7 +156,7 @@ func (s *Service) admit(m *Message) ([]displacement, error) {
 		if s.projection.queued(to) < s.cfg.Queue {
 			continue
 		}
-		it := s.projection.weakest(to, m.Priority)
+		it := s.projection.leastUrgent(to, m.Priority)
 		if it == nil {
 			return nil, fault.New(fault.QuotaExceeded, "%d messages wait for %s, and none is less urgent", s.cfg.Queue, to).WithField("to").
 				WithHint("wait until some are acknowledged or expire, or send it with a higher priority")
@@ -164,34 +166,34 @@ func (s *Service) admit(m *Message) ([]displacement, error) {
 	return displaced, nil
 }
 
-// crowded reports whether a queue for the message is full, or all of them.
+// crowded reports whether the store, or a queue for the message, is full.
 func (s *Service) crowded(m *Message, size int) bool {
-	return len(s.projection.items) >= s.cfg.Most || s.projection.bytes+size > s.cfg.Bytes ||
+	return len(s.projection.items) >= s.cfg.Messages || s.projection.bytes+size > s.cfg.Bytes ||
 		slices.ContainsFunc(m.To, func(to string) bool { return s.projection.queued(to) >= s.cfg.Queue })
 }
 
-// displace ends a message at an address and tells its sender.
+// displace removes a message from an address and notifies its sender.
 func (s *Service) displace(ctx context.Context, v displacement, by *Message) error {
 	now := s.cfg.Now()
 	s.mu.Lock()
-	r := s.done(v.it, now)
+	r := s.doneRecord(v.it, now)
 	if v.address != All && !IsGroup(v.address) {
-		r = s.without(v.it, v.address, now)
+		r = s.recipientDoneRecord(v.it, v.address, now)
 	}
 	s.mu.Unlock()
 	if err := s.write(ctx, r); err != nil {
 		return err
 	}
 	s.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "message_displaced", slog.String("message", v.it.ID), slog.String("recipient", v.address), slog.String("by", by.ID))
-	if err := s.tellSender(ctx, v, now); err != nil {
+	if err := s.notifySender(ctx, v, now); err != nil {
 		s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "displacement_not_told", slog.String("message", v.it.ID), slog.Any("error", err))
 	}
 	return nil
 }
 
-// tellSender tells who sent a message that it was displaced. Such a word displaces nothing itself.
-func (s *Service) tellSender(ctx context.Context, v displacement, now time.Time) error {
-	if !isIdentity(v.it.Sender) { // one of the service
+// notifySender sends a notification about a displaced message to its sender. The notification itself displaces nothing.
+func (s *Service) notifySender(ctx context.Context, v displacement, now time.Time) error {
+	if !isIdentity(v.it.Sender) { // a message of the service itself
 		return nil
 	}
 	text, err := json.Marshal(map[string]string{
@@ -212,8 +214,8 @@ func (s *Service) tellSender(ctx context.Context, v displacement, now time.Time)
 	return s.write(ctx, Record{Kind: Sent, Message: &m, TTL: m.ExpiresAt.Sub(now)})
 }
 
-// unknown returns the recipients that nobody is, as far as that can be told.
-func (s *Service) unknown(ctx context.Context, m *Message) []string {
+// unknownRecipients returns the recipients that are not known identities, if the identities are known.
+func (s *Service) unknownRecipients(ctx context.Context, m *Message) []string {
 	var all []string
 	known := s.cfg.Members != nil && slices.ContainsFunc(m.To, isIdentity)
 	if known {

@@ -10,14 +10,14 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Store keeps records in one order. Its errors are coded: DISK_FULL, UNAVAILABLE.
+// Store stores records in one total order. Its errors are DISK_FULL and UNAVAILABLE.
 type Store interface {
-	// Append writes a record in the place of the one about the same thing, and returns its position. A Sent that is not
-	// the first record of its message is CONFLICT.
+	// Append writes a record, which replaces the previous record with the same key, and returns its position. CONFLICT
+	// for a Sent that is not the first record of its message.
 	Append(ctx context.Context, r Record) (uint64, error)
-	// Read returns the newest record of a message; NOT_FOUND.
+	// Read returns the newest record of a message, or NOT_FOUND.
 	Read(ctx context.Context, id string) (Record, error)
-	// Sync returns when all that was appended before survives what the node promises.
+	// Sync returns when all earlier appends are as durable as the node promises.
 	Sync() error
 }
 
@@ -26,15 +26,15 @@ type Config struct {
 	Store Store
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
-	// FindSecret names the rule by which data holds a secret. Default: never.
+	// FindSecret reports whether data contains a secret, and the matching rule. Default: it never does.
 	FindSecret func(data []byte) (rule string, found bool)
-	// Members returns all known identities, for what a sender is told about recipients. Nil knows nobody and tells nothing.
+	// Members returns all known identities, to report unknown recipients to senders. If nil, they are not reported.
 	Members func(ctx context.Context) []string
-	// Queue is how many messages wait for one recipient, in one group, or for all; Most and Bytes bound all of them.
-	// Takers is how many acknowledge a message to all before it ends, Taken how many acknowledgements are remembered of
-	// messages that others still need. Defaults: MaxQueue, MaxMessages, MaxBytes, MaxTakers, MaxTaken.
-	Queue, Most, Bytes, Takers, Taken int
-	Logger                            *slog.Logger
+	// Queue bounds the pending messages of an address; Messages and Bytes bound all messages. Ackers is how many
+	// acknowledgements remove a message to all. StoredAcks bounds the stored acknowledgements of pending messages.
+	// Defaults: MaxQueue, MaxMessages, MaxBytes, MaxAckers, MaxStoredAcks.
+	Queue, Messages, Bytes, Ackers, StoredAcks int
+	Logger                                     *slog.Logger
 }
 
 func (c Config) withDefaults() Config {
@@ -48,7 +48,7 @@ func (c Config) withDefaults() Config {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	for limit, usual := range map[*int]int{
-		&c.Queue: MaxQueue, &c.Most: MaxMessages, &c.Bytes: MaxBytes, &c.Takers: MaxTakers, &c.Taken: MaxTaken,
+		&c.Queue: MaxQueue, &c.Messages: MaxMessages, &c.Bytes: MaxBytes, &c.Ackers: MaxAckers, &c.StoredAcks: MaxStoredAcks,
 	} {
 		if *limit <= 0 {
 			*limit = usual
@@ -57,52 +57,52 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Service is the broker of a node. Whoever owns the store tells it of all records (Learn, Reached), its own included.
+// Service is the broker of a node. The reader of the store passes it all records (Apply, AdvanceTo), including its own.
 // It is safe for concurrent use.
 type Service struct {
 	cfg Config
-	// writing orders the decisions: what one counts is there for the next.
+	// writing serializes decisions, so that each one sees the records of those before it.
 	writing sync.Mutex
 
 	mu         sync.Mutex // guards what follows
 	projection *Projection
 	waiters    waiters
-	// upTo is the position up to which all records are known; ahead are those beyond it that are, too.
+	// upTo is the position up to which all records were applied. ahead are the applied positions beyond it.
 	upTo  uint64
 	ahead map[uint64]struct{}
-	// fresh are messages beyond upTo that nobody was told of.
+	// fresh are messages beyond upTo, for which no waiter was woken yet.
 	fresh []*Message
 	swept time.Time
-	// doneCount is how many messages were dealt with in the hour doneHour.
+	// doneCount counts the Done records of the hour doneHour.
 	doneCount int
 	doneHour  time.Time
 
-	// closing is closed when nobody is to wait any more.
+	// closing is closed by StopWaits.
 	closing chan struct{}
 	closed  sync.Once
 }
 
 var _ Broker[string] = (*Service)(nil)
 
-// New returns a service that knows no record yet.
+// New returns a service without records.
 func New(cfg Config) *Service {
 	return &Service{cfg: cfg.withDefaults(), projection: NewProjection(), waiters: waiters{}, ahead: map[uint64]struct{}{}, closing: make(chan struct{})}
 }
 
-// EndWaits ends all waits for messages: who waits gets what there is, and who would begin to gets UNAVAILABLE. It is
-// idempotent.
-func (s *Service) EndWaits() { s.closed.Do(func() { close(s.closing) }) }
+// StopWaits ends all waits for messages. A waiting reader gets the pending messages; a reader that would start to wait
+// gets UNAVAILABLE. It is idempotent.
+func (s *Service) StopWaits() { s.closed.Do(func() { close(s.closing) }) }
 
-// Learn takes a record of the store. One that is known is passed over.
-func (s *Service) Learn(position uint64, r Record) {
+// Apply applies a record of the store. A record that was applied before is ignored.
+func (s *Service) Apply(position uint64, r Record) {
 	size := r.size() // before the lock
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.learn(position, r, size)
-	s.tell()
+	s.apply(position, r, size)
+	s.wakeWaiters()
 }
 
-func (s *Service) learn(position uint64, r Record, size int) {
+func (s *Service) apply(position uint64, r Record, size int) {
 	if _, known := s.ahead[position]; known || position <= s.upTo {
 		return
 	}
@@ -113,8 +113,8 @@ func (s *Service) learn(position uint64, r Record, size int) {
 	s.advance()
 }
 
-// Reached says that all records up to a position were told, or are gone.
-func (s *Service) Reached(position uint64) {
+// AdvanceTo declares that all records up to a position were applied or no longer exist.
+func (s *Service) AdvanceTo(position uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.upTo = max(s.upTo, position)
@@ -124,11 +124,11 @@ func (s *Service) Reached(position uint64) {
 		}
 	}
 	s.advance()
-	s.tell()
+	s.wakeWaiters()
 	s.sweep(s.cfg.Now())
 }
 
-// Next is the position of the first record that is not known.
+// Next returns the position after the last contiguous applied record.
 func (s *Service) Next() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,8 +145,8 @@ func (s *Service) advance() {
 	}
 }
 
-// tell wakes those who wait for messages that can be seen from now on.
-func (s *Service) tell() {
+// wakeWaiters wakes the readers that wait for messages up to upTo. s.mu must be held.
+func (s *Service) wakeWaiters() {
 	s.fresh = slices.DeleteFunc(s.fresh, func(m *Message) bool {
 		if m.Position > s.upTo {
 			return false
@@ -156,7 +156,7 @@ func (s *Service) tell() {
 	})
 }
 
-// sweepEvery is how often expired messages are dropped; nobody sees them before that either.
+// sweepEvery is the interval at which expired messages are removed. They are invisible as soon as they expire.
 const sweepEvery = 10 * time.Second
 
 func (s *Service) sweep(now time.Time) {
@@ -166,11 +166,11 @@ func (s *Service) sweep(now time.Time) {
 	}
 }
 
-// write appends a record and applies it. The lock of writing is held.
+// write appends a record and applies it. s.writing must be held.
 func (s *Service) write(ctx context.Context, r Record) error {
 	position, err := s.cfg.Store.Append(ctx, r)
 	if err == nil {
-		s.Learn(position, r)
+		s.Apply(position, r)
 	}
 	return err
 }
@@ -198,7 +198,7 @@ func (s *Service) Ack(ctx context.Context, who string, ids []string) (Acked, err
 
 func (s *Service) ackAll(ctx context.Context, who string, ids []string, result *Acked) error {
 	for _, id := range ids {
-		r, ok, err := s.taking(who, id)
+		r, ok, err := s.ackRecord(who, id)
 		if err != nil {
 			return err
 		}
@@ -214,14 +214,14 @@ func (s *Service) ackAll(ctx context.Context, who string, ids []string, result *
 	return nil
 }
 
-// Forget drops what waits for somebody and takes them out of all groups, before another one gets the name. What was sent to
-// all stays. Errors are those of the store.
-func (s *Service) Forget(ctx context.Context, who string) error {
+// RemoveIdentity removes the pending messages and memberships of an identity, before another agent gets its name.
+// Messages to all stay. Errors are those of the store.
+func (s *Service) RemoveIdentity(ctx context.Context, who string) error {
 	if err := CheckIdentity(who); err != nil {
 		return err
 	}
 	s.writing.Lock()
-	err := s.forget(ctx, who)
+	err := s.removeIdentity(ctx, who)
 	s.writing.Unlock()
 	if err != nil {
 		return err
@@ -229,17 +229,17 @@ func (s *Service) Forget(ctx context.Context, who string) error {
 	return s.cfg.Store.Sync()
 }
 
-func (s *Service) forget(ctx context.Context, who string) error {
+func (s *Service) removeIdentity(ctx context.Context, who string) error {
 	s.mu.Lock()
 	now := s.cfg.Now()
 	var records []Record
 	for it := range s.projection.of(who) {
-		if s.projection.needs(who, it, now) {
-			records = append(records, s.without(it, who, now))
+		if s.projection.pendingFor(who, it, now) {
+			records = append(records, s.recipientDoneRecord(it, who, now))
 		}
 	}
 	for _, group := range s.projection.GroupsOf(who) {
-		records = append(records, Record{Kind: Left, Group: group, Who: who, TTL: leftFor})
+		records = append(records, Record{Kind: Left, Group: group, Who: who, TTL: leftTTL})
 	}
 	s.mu.Unlock()
 	for _, r := range records {
@@ -250,56 +250,56 @@ func (s *Service) forget(ctx context.Context, who string) error {
 	return nil
 }
 
-// taking returns the record by which somebody needs a message no more; false when they do not need it. QUOTA_EXCEEDED when
-// no more of them can be remembered.
-func (s *Service) taking(who, id string) (r Record, needed bool, err error) {
+// ackRecord returns the record of an acknowledgement; needed is false when the message is not pending for who.
+// QUOTA_EXCEEDED when too many acknowledgements are stored.
+func (s *Service) ackRecord(who, id string) (r Record, needed bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now, it := s.cfg.Now(), s.projection.items[id]
-	if it == nil || !s.projection.needs(who, it, now) {
+	if it == nil || !s.projection.pendingFor(who, it, now) {
 		return r, false, nil
 	}
-	r = s.without(it, who, now)
-	if r.Kind == Taken && s.projection.takes >= s.cfg.Taken {
-		return r, true, fault.New(fault.QuotaExceeded, "%d acknowledgements of messages that others still need are remembered, and that is the limit", s.projection.takes).
+	r = s.recipientDoneRecord(it, who, now)
+	if r.Kind == RecipientDone && s.projection.acks >= s.cfg.StoredAcks {
+		return r, true, fault.New(fault.QuotaExceeded, "%d acknowledgements of messages that others still need are remembered, and that is the limit", s.projection.acks).
 			WithHint("the message stays; acknowledge it when others have expired")
 	}
 	return r, true, nil
 }
 
-// without is the record by which somebody needs a message no more: the end of it, when everybody else has it. The lock
-// is held.
-func (s *Service) without(it *item, who string, now time.Time) Record {
-	if known := it.Position <= s.upTo || it.onlyDirect(); known && s.projection.settled(it, who, s.cfg.Takers) {
-		return s.done(it, now)
+// recipientDoneRecord returns the record of an acknowledgement: Done if the message is then pending for nobody, else
+// RecipientDone. s.mu must be held.
+func (s *Service) recipientDoneRecord(it *item, who string, now time.Time) Record {
+	if known := it.Position <= s.upTo || it.onlyDirect(); known && s.projection.everybodyDone(it, who, s.cfg.Ackers) {
+		return s.doneRecord(it, now)
 	}
-	return Record{Kind: Taken, ID: it.ID, Who: who, TTL: it.ExpiresAt.Sub(now)}
+	return Record{Kind: RecipientDone, ID: it.ID, Who: who, TTL: it.ExpiresAt.Sub(now)}
 }
 
 const (
-	// doneFor is how long it is known at least that a message is dealt with, unless its life was shorter: as long it can
-	// be answered, and a repeated request sends it no second time.
-	doneFor = 4 * time.Hour
-	// doneBriefly is the same once doneMost messages were dealt with in an hour.
-	doneBriefly = 10 * time.Minute
-	doneMost    = 20_000
+	// doneTTL is how long a Done record is kept, unless the message would have expired before. While it exists, replies
+	// to the message are possible, and a repeated request does not send it again.
+	doneTTL = 4 * time.Hour
+	// doneTTLBusy is doneTTL after doneMaxPerHour messages in an hour.
+	doneTTLBusy    = 10 * time.Minute
+	doneMaxPerHour = 20_000
 )
 
-// done is the record that takes the place of a message. The lock is held.
-func (s *Service) done(it *item, now time.Time) Record {
+// doneRecord returns the Done record of a message. s.mu must be held.
+func (s *Service) doneRecord(it *item, now time.Time) Record {
 	if hour := now.Truncate(time.Hour); !hour.Equal(s.doneHour) {
 		s.doneHour, s.doneCount = hour, 0
 	}
-	keep := doneFor
-	if s.doneCount++; s.doneCount > doneMost {
-		keep = doneBriefly
+	keep := doneTTL
+	if s.doneCount++; s.doneCount > doneMaxPerHour {
+		keep = doneTTLBusy
 	}
 	m := it.Message
 	return Record{Kind: Done, Message: &m, TTL: max(min(it.ExpiresAt.Sub(now), keep), MinTTL)}
 }
 
-// leftFor is how long it is kept that somebody has left a group, for nodes that were away.
-const leftFor = MaxTTL
+// leftTTL is how long a Left record is kept, for nodes that were offline.
+const leftTTL = MaxTTL
 
 // Group implements Broker.
 func (s *Service) Group(ctx context.Context, who string, change GroupChange) (Groups, error) {
@@ -311,7 +311,7 @@ func (s *Service) Group(ctx context.Context, who string, change GroupChange) (Gr
 		return Groups{}, err
 	}
 	if r.Kind != "" {
-		if err := s.regroup(ctx, r); err != nil {
+		if err := s.changeGroup(ctx, r); err != nil {
 			return Groups{}, err
 		}
 	}
@@ -320,7 +320,7 @@ func (s *Service) Group(ctx context.Context, who string, change GroupChange) (Gr
 	return Groups{Groups: append([]string{}, s.projection.GroupsOf(who)...)}, nil
 }
 
-// membership is the record of a change; its kind is empty when there is none.
+// membership returns the record of a change; its kind is empty for no change.
 func membership(who string, change GroupChange) (Record, error) {
 	r := Record{Who: who}
 	name, check := change.Join, CheckGroup
@@ -330,7 +330,7 @@ func membership(who string, change GroupChange) (Record, error) {
 	case change.Join != "":
 		r.Kind = Joined
 	case change.Leave != "":
-		r.Kind, r.TTL, name, check = Left, leftFor, change.Leave, checkFormerGroup
+		r.Kind, r.TTL, name, check = Left, leftTTL, change.Leave, checkFormerGroup
 	default:
 		return r, nil
 	}
@@ -339,8 +339,8 @@ func membership(who string, change GroupChange) (Record, error) {
 	return r, err
 }
 
-// regroup writes a change of a membership, unless it is so already.
-func (s *Service) regroup(ctx context.Context, r Record) error {
+// changeGroup writes a change of a membership, unless it is already in effect.
+func (s *Service) changeGroup(ctx context.Context, r Record) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	s.mu.Lock()

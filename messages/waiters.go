@@ -1,16 +1,18 @@
 package messages
 
-// waiters are those who wait for messages, by identity. A reader that is stuck holds nothing: it asks again.
+// waiters maps identities to the readers that wait for messages. A woken reader reads again, so a slow reader blocks
+// nothing.
 type waiters map[string]*waiter
 
 type waiter struct {
 	arrived chan struct{}
-	// count is how many wait.
+	// count is the number of waiting readers.
 	count int
 }
 
-// join returns what is closed at the next message. It has to be followed by leave.
-func (w waiters) join(who string) *waiter {
+// add registers a reader and returns the waiter, of which arrived is closed at the next message. The reader must call
+// remove.
+func (w waiters) add(who string) *waiter {
 	if w[who] == nil {
 		w[who] = &waiter{arrived: make(chan struct{})}
 	}
@@ -18,28 +20,28 @@ func (w waiters) join(who string) *waiter {
 	return w[who]
 }
 
-func (w waiters) leave(who string, one *waiter) {
+func (w waiters) remove(who string, one *waiter) {
 	if one.count--; one.count == 0 && w[who] == one {
 		delete(w, who)
 	}
 }
 
-// wake tells all whom a message may be for. Who is in which group they see themselves.
+// wake wakes all readers that a message may be for. They check their memberships themselves.
 func (w waiters) wake(m *Message) {
 	if m.onlyDirect() {
 		for _, who := range m.To {
-			w.call(who)
+			w.wakeOne(who)
 		}
 		return
 	}
 	for who := range w {
-		if m.Addresses(who, func(string) bool { return true }) {
-			w.call(who)
+		if m.IsFor(who, func(string) bool { return true }) {
+			w.wakeOne(who)
 		}
 	}
 }
 
-func (w waiters) call(who string) {
+func (w waiters) wakeOne(who string) {
 	if one := w[who]; one != nil {
 		close(one.arrived)
 		delete(w, who)

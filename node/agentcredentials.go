@@ -28,7 +28,7 @@ type agentCredentials struct {
 }
 
 func (ag *agentDesk) agentCredentials() agentCredentials {
-	r := agentCredentials{tokens: ag.credentials.tokens, callable: ag.orch.Callable, forget: ag.mailroom.messages.Forget, giveUp: ag.orch.GiveUp}
+	r := agentCredentials{tokens: ag.credentials.tokens, callable: ag.orch.Callable, forget: ag.mailroom.messages.RemoveIdentity, giveUp: ag.orch.GiveUp}
 	if ag.cfg.User != "" {
 		r.owner = "user:" + ag.cfg.User
 	}

@@ -73,15 +73,15 @@ func (ag *agentDesk) records() map[string]agents.Record {
 }
 
 // runningCalls returns the calls of agents, by actor.
-func (ag *agentDesk) runningCalls(context.Context) (map[string][]agents.HeldCall, error) {
+func (ag *agentDesk) runningCalls(context.Context) (map[string][]agents.RunningCall, error) {
 	held, err := ag.orch.HeldCalls()
 	if err != nil {
 		return nil, err
 	}
-	running := make(map[string][]agents.HeldCall, len(held))
+	running := make(map[string][]agents.RunningCall, len(held))
 	for actor, calls := range held {
 		for _, c := range calls {
-			running[actor] = append(running[actor], agents.HeldCall{Ref: c.Ref, Since: c.Since, Until: c.Until})
+			running[actor] = append(running[actor], agents.RunningCall{Ref: c.Ref, Since: c.Since, Until: c.Until})
 		}
 	}
 	return running, nil
@@ -134,7 +134,7 @@ func (h *executor) mayHandOn(o decide.HandOn) error {
 	if !ok {
 		return fault.New(fault.NotFound, "the node has no tool %s", o.Tool).WithField("hand_to")
 	}
-	return h.policy.HandOn(policy.HandOn{Spec: tool.Spec(), Requester: o.Requester, By: o.By, From: o.From, To: o.To})
+	return h.policy.CheckHandover(policy.Handover{Spec: tool.Spec(), Requester: o.Requester, By: o.By, From: o.From, To: o.To})
 }
 
 // Vet implements agents.Chain.
@@ -147,11 +147,11 @@ func (c *chain) Vet(output json.RawMessage) (json.RawMessage, error) {
 }
 
 // drop returns a function that drops the workers of removed agents. It considers the agents that exist now.
-func (c *chain) drop() func(agents.Living) {
+func (c *chain) drop() func(agents.Roster) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	known := maps.Clone(c.workers)
-	return func(living agents.Living) {
+	return func(living agents.Roster) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		maps.DeleteFunc(c.workers, func(actor string, w *worker.Worker) bool {

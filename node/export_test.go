@@ -38,7 +38,7 @@ func NewFeatures(list func() []gateway.Feature) Asker {
 func ElsewhereDatabase(c *bus.Conn) firebase.Backend { return remoteDatabases(c).Realtime }
 
 // Kept returns the actors whose workers a chain keeps of some when only those agents are left.
-func Kept(living agents.Living, actors ...string) []string {
+func Kept(living agents.Roster, actors ...string) []string {
 	c := &chain{workers: map[string]*worker.Worker{}}
 	for _, actor := range actors {
 		c.workers[actor] = nil

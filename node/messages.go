@@ -90,7 +90,7 @@ func (ml *mailroom) serveMessages(context.Context) error {
 
 // endWaits ends calls that wait for a message, so that they do not delay the end of the node. It is the first step of a stop.
 func (ml *mailroom) endWaits(context.Context) error {
-	ml.onStop(func(context.Context) error { ml.messages.EndWaits(); return nil })
+	ml.onStop(func(context.Context) error { ml.messages.StopWaits(); return nil })
 	return nil
 }
 

@@ -211,6 +211,6 @@ func TestPathsOfAgents(t *testing.T) {
 // The chain keeps a worker for each existing agent, and the one that vets outputs.
 func TestWorkersOfAgentsThatAreGone(t *testing.T) {
 	t.Parallel()
-	living := agents.Living{Actors: map[string]bool{"agent:ada": true}}
+	living := agents.Roster{Actors: map[string]bool{"agent:ada": true}}
 	assert.Equal(t, []string{"agent:", "agent:ada"}, node.Kept(living, "agent:", "agent:ada", "agent:bob"))
 }

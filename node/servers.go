@@ -75,7 +75,7 @@ func (h *host) isOver(ctx context.Context, call gateway.Call) bool {
 		return false
 	}
 	i := slices.IndexFunc(t.Steps, func(s api.StepView) bool { return s.Key == call.Step })
-	return i >= 0 && t.Steps[i].State.Over()
+	return i >= 0 && t.Steps[i].State.Terminal()
 }
 
 // startJournal records changes of MCP servers in the log (S1-035, S1-050, S1-052), in a permanent node.

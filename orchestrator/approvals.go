@@ -30,7 +30,7 @@ func (rd *reader) Approvals(ctx context.Context, r api.ApprovalsRequest) (api.Ap
 	ids, unread := []events.TaskID{r.Task}, 0
 	if r.Task == "" {
 		ids, unread = rd.openTasks(func(t *statemachine.Task) bool {
-			return len(t.Approvals) > 0 && (r.All || t.Undecided())
+			return len(t.Approvals) > 0 && (r.All || t.HasPendingApproval())
 		}, func(a *sleeper) bool { return a.Undecided || a.Approvals && r.All })
 		rd.loadSleepers(ctx, ids)
 	}

@@ -38,7 +38,7 @@ func (en *engine) sleeperOf(line *api.Summary, seq uint64) *sleeper {
 	}
 	return &sleeper{
 		Line: *line, Share: e.task.Submitted.Share, Wake: en.timers.next(line.ID),
-		Approvals: len(e.task.Approvals) > 0, Undecided: e.task.Undecided(), Unanswered: e.task.Unanswered(),
+		Approvals: len(e.task.Approvals) > 0, Undecided: e.task.HasPendingApproval(), Unanswered: e.task.HasOpenQuestion(),
 	}
 }
 
@@ -74,7 +74,7 @@ func dormantStep(s *statemachine.Step) bool {
 	case statemachine.StepParked:
 		return s.For == nil
 	default:
-		return s.State.Over()
+		return s.State.Terminal()
 	}
 }
 

@@ -181,7 +181,7 @@ func (cq *callQueue) revoke(e *entry, step string) {
 func (cq *callQueue) startWithin(e *entry, s *statemachine.Step) time.Duration {
 	n := e.nodeOf(s.Key)
 	switch {
-	case n == nil || n.StartWithin <= 0 || s.Noted():
+	case n == nil || n.StartWithin <= 0 || s.RunsElsewhere():
 		return 0
 	case !s.Since.After(cq.started):
 		return max(time.Duration(n.StartWithin), cq.leaseOf(e, s.Key))
@@ -221,7 +221,7 @@ func (cq *callQueue) setTimer(e *entry, decided time.Time) {
 		}
 	}
 	for _, s := range e.task.Steps {
-		if s.Due.After(decided) && !s.State.Over() {
+		if s.Due.After(decided) && !s.State.Terminal() {
 			cq.timers.set(s.Due, e.id)
 		}
 	}

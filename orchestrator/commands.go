@@ -170,7 +170,7 @@ func (op *operations) awaitCall(ctx context.Context, r api.CallRequest, key stri
 			reply.Error = waitsForApproval(s)
 		}
 		output = s.Output
-		return s.State.Over() || s.State == statemachine.StepInDoubt || s.State == statemachine.StepParked, nil
+		return s.State.Terminal() || s.State == statemachine.StepInDoubt || s.State == statemachine.StepParked, nil
 	})
 	if err == nil {
 		reply.Output, err = op.engine.renderLater(ctx, output)

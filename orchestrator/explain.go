@@ -246,7 +246,7 @@ func (t *explanation) becauseInDoubt(s *statemachine.Step, c *api.Cause) {
 	c.Kind = "in_doubt"
 	c.Sentence = fmt.Sprintf("It is unknown whether step %s (%s) took effect: %s.", s.Key, s.Tool, strings.TrimSuffix(s.Reason, "."))
 	c.Next = fmt.Sprintf("orch resolve %s %s --as succeeded|failed|retry", t.Task.ID, s.Key)
-	if !s.MayRun(t.Now) {
+	if !s.MayStillRun(t.Now) {
 		return
 	}
 	still := fmt.Sprintf("%s may still run attempt %d", named(s.Worker), s.Attempt)
@@ -377,7 +377,7 @@ func (t *explanation) becauseReady(s *statemachine.Step, c *api.Cause) {
 
 // elsewhere returns a sentence about a call that only continues what it has started elsewhere.
 func elsewhere(s *statemachine.Step) string {
-	if !s.Noted() {
+	if !s.RunsElsewhere() {
 		return ""
 	}
 	return " to look after what it has begun elsewhere"

@@ -229,11 +229,11 @@ func checkHistory(t tb, log *memlog.Log, id events.TaskID) {
 		require.NoError(t, err)
 		c, err := events.Decode(stored.Data)
 		require.NoError(t, err)
-		require.NoError(t, c.Link(rev, prev))
+		require.NoError(t, c.CheckLink(rev, prev))
 		require.Greater(t, stored.Seq, seq)
 		rev, prev, seq = c.Rev, events.Hash(stored.Data), stored.Seq
 		for _, e := range c.Events {
-			if !statemachine.Moves(e.Kind) {
+			if !statemachine.IsTransition(e.Kind) {
 				continue
 			}
 			next, ok := statemachine.Next(state, e.Kind)

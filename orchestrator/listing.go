@@ -283,7 +283,7 @@ func (rd *reader) addForgotten(ctx context.Context, lines []api.Summary) ([]api.
 	for _, line := range lines {
 		known[line.ID] = true
 	}
-	for archived, heads := range []iter.Seq2[events.Head, error]{rd.cfg.Log.Heads(ctx), rd.cfg.Log.Past(ctx)} {
+	for archived, heads := range []iter.Seq2[events.Head, error]{rd.cfg.Log.Heads(ctx), rd.cfg.Log.ArchivedHeads(ctx)} {
 		for h, err := range heads {
 			if err != nil {
 				return nil, err
@@ -425,7 +425,7 @@ func copyFromCommit(s *api.Summary, c *events.Commit) {
 		if sub, ok := e.Data.(*events.Submitted); ok {
 			s.Labels, s.Priority, s.Requestor, s.Via, s.Session = sub.Labels, sub.Priority, c.Actor, sub.Via, sub.Session
 		}
-		if moved, ok := e.Data.(*events.Moved); ok && statemachine.Moves(e.Kind) {
+		if moved, ok := e.Data.(*events.Moved); ok && statemachine.IsTransition(e.Kind) {
 			s.Reason, s.Block = moved.Reason, moved.Block
 		}
 	}

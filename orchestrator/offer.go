@@ -56,11 +56,11 @@ func (ws *workSource) offer(e *entry, s *statemachine.Step) dispatch.Offer {
 	r := e.read()
 	call := work.Call{
 		Ref:      work.Ref{Task: e.id, Step: s.Key, Attempt: s.Attempt},
-		Announce: !s.Noted() && (s.Attempt > 1 || s.Since.Before(ws.started)),
+		Announce: !s.RunsElsewhere() && (s.Attempt > 1 || s.Since.Before(ws.started)),
 		Tool:     s.Tool, Effect: s.Effect, State: ws.reader.gateState(e.task, s), Timeout: s.Timeout,
 		Lease: e.calls.Leases[s.Key].TTL, Name: e.task.Submitted.Name, KeyOf: e.task.Submitted.KeyOf,
 		Requester: ws.engine.caller(e, s), Declared: r.Declared(s),
-		Session: decide.ContextOf(e.task), Client: e.task.Submitted.Client, Note: s.Note, Away: s.Noted(), Anew: s.Anew,
+		Session: decide.ContextOf(e.task), Client: e.task.Submitted.Client, Note: s.Note, Away: s.RunsElsewhere(), Anew: s.Rerun,
 	}
 	call.Handover = s.Handover
 	of := dispatch.Offer{Call: call, Args: s.Args, Handed: s.Handed, Answers: answersOf(e.task, s.Key)}
@@ -85,7 +85,7 @@ func (ws *workSource) offer(e *entry, s *statemachine.Step) dispatch.Offer {
 func (rd *reader) gateState(t *statemachine.Task, s *statemachine.Step) string {
 	tool, known := rd.cfg.Catalogue.Get(s.Tool)
 	switch {
-	case known && s.Noted() && !slices.Contains(tool.Spec().Gate.States(), t.State):
+	case known && s.RunsElsewhere() && !slices.Contains(tool.Spec().Gate.States(), t.State):
 		return string(tool.Spec().Gate.States()[0])
 	case (t.State == statemachine.NeedsAction || t.State == statemachine.Assigned) && s.Purpose != decide.PurposeCall:
 		return string(statemachine.InProgress)

@@ -29,7 +29,7 @@ func (rd *reader) Questions(ctx context.Context, r api.QuestionsRequest) (api.Qu
 	}
 	ids, unread := []events.TaskID{r.Task}, 0
 	if r.Task == "" {
-		ids, unread = rd.openTasks((*statemachine.Task).Unanswered, func(a *sleeper) bool { return a.Unanswered })
+		ids, unread = rd.openTasks((*statemachine.Task).HasOpenQuestion, func(a *sleeper) bool { return a.Unanswered })
 	}
 	reply := api.QuestionsReply{Questions: []api.QuestionView{}, Unread: unread}
 	asked := func(q *statemachine.Question) bool {

@@ -116,7 +116,7 @@ const typeLabel = "type"
 // forAgents adds which agents may take the current calls of the task, and which agent holds one.
 func (e *entry) forAgents(q *queued) {
 	for key, s := range e.task.Steps {
-		if s.For == nil || s.State.Over() {
+		if s.For == nil || s.State.Terminal() {
 			continue
 		}
 		q.Requires, q.wanted = append(q.Requires, s.For.Requires...), append(q.wanted, s.For)

@@ -161,7 +161,7 @@ func (t *viewer) stepView(key string, n *plan.Node) api.StepView {
 	if decide.WaitsForAnswers(s) {
 		v.Reason = t.WaitsForAnswer(s)
 	}
-	if !s.Due.IsZero() && !s.State.Over() {
+	if !s.Due.IsZero() && !s.State.Terminal() {
 		v.Due = new(s.Due)
 	}
 	if l := t.e.calls.Leases[key]; l != nil && s.State == statemachine.StepReady {
@@ -213,9 +213,9 @@ func (rd *reader) Result(ctx context.Context, r api.ResultRequest) (api.ResultRe
 // approved is in AWAITING_APPROVAL as well, but does not wait.
 func waitsForPeople(t *statemachine.Task) bool {
 	if decide.IsSession(t) {
-		return t.Undecided()
+		return t.HasPendingApproval()
 	}
-	return statemachine.ViewOf(t.State, t.Block).MCP == "input_required" && (t.State != statemachine.AwaitingApproval || t.Undecided())
+	return statemachine.ViewOf(t.State, t.Block).MCP == "input_required" && (t.State != statemachine.AwaitingApproval || t.HasPendingApproval())
 }
 
 // Watch implements api.API.

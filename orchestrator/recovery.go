@@ -228,7 +228,7 @@ func (rc *recovery) restore(ctx context.Context) error {
 
 // restorePast finds out whether any task was ever archived. Archived tasks are read on request.
 func (rc *recovery) restorePast(ctx context.Context) error {
-	has, err := rc.cfg.Log.HasPast(ctx)
+	has, err := rc.cfg.Log.HasArchived(ctx)
 	if err != nil || !has {
 		return err
 	}

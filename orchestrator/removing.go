@@ -117,12 +117,12 @@ func (ar *archiver) dueTasks(ctx context.Context) ([]events.TaskID, error) {
 // past yields the heads of the archived tasks, one by one if the log supports it: there may be millions.
 func (ar *archiver) past(ctx context.Context) iter.Seq2[events.Head, error] {
 	type ordered interface {
-		PastAfter(ctx context.Context, position uint64) iter.Seq2[events.Head, error]
+		ArchivedAfter(ctx context.Context, position uint64) iter.Seq2[events.Head, error]
 	}
 	if log, ok := ar.log.Log.(ordered); ok {
-		return log.PastAfter(ctx, 0)
+		return log.ArchivedAfter(ctx, 0)
 	}
-	return ar.cfg.Log.Past(ctx)
+	return ar.cfg.Log.ArchivedHeads(ctx)
 }
 
 // exists reports whether there is a task, live or archived.

@@ -125,7 +125,7 @@ func mayRedrive(e *entry) error {
 				WithHint("orch resolve %s %s --as succeeded|failed|retry", e.id, key)
 		}
 	}
-	if e.task.Unanswered() {
+	if e.task.HasOpenQuestion() {
 		return fault.New(fault.StateNotAllowed, "task %s waits for an answer", e.id).WithHint("orch questions %s", e.id)
 	}
 	return fault.New(fault.StateNotAllowed, "task %s is %s: it is not in the dead letter", e.id, e.task.State).
@@ -155,7 +155,7 @@ func deadLetter(lines []api.Summary) []api.Summary {
 func doubtful(t *statemachine.Task, asked map[string]bool) string {
 	for _, key := range t.Order {
 		s := t.Steps[key]
-		begun := s.State == statemachine.StepCancelled && (s.Noted() || !s.CalledAt.IsZero()) && decide.HasEffects(s)
+		begun := s.State == statemachine.StepCancelled && (s.RunsElsewhere() || !s.CalledAt.IsZero()) && decide.HasEffects(s)
 		if (s.State == statemachine.StepInDoubt || begun) && !asked[key] && !asked[decide.ItemOf(key)] {
 			return key
 		}

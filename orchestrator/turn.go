@@ -121,7 +121,7 @@ func (en *engine) append(e *entry, t *decide.Turn, done func(error)) {
 		en.discard(e, err, done)
 		return
 	}
-	e.task.Seal(t.Now, data)
+	e.task.AdvanceHead(t.Now, data)
 	e.busy = true
 	done = failpoint.Early(failpoint.AckEarly, done)
 	record := events.Record{Head: headOf(e.task), After: e.seq, Data: data}
@@ -292,7 +292,7 @@ const parentEnded = "the parent task went on without it"
 func (en *engine) taskEnded(e *entry) {
 	e.open, e.unsynced, e.fetched = false, false, nil
 	for _, step := range sortedKeys(e.calls.Leases) {
-		if e.task.Steps[step].State.Over() { // single calls continue; the loss of their workers must be noticed
+		if e.task.Steps[step].State.Terminal() { // single calls continue; the loss of their workers must be noticed
 			en.queue.revoke(e, step)
 		}
 	}

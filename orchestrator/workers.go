@@ -97,7 +97,7 @@ func (ws *workSource) Start(ctx context.Context, s work.Started) error {
 		if !t.Holds(s.Ref, s.Worker) {
 			return lateFor(s.Ref)
 		}
-		if s.Effect == string(tools.Destructive) && !step.Noted() {
+		if s.Effect == string(tools.Destructive) && !step.RunsElsewhere() {
 			t.Attempts().CheckpointBefore(step)
 		}
 		if step.For != nil && step.Purpose != decide.PurposeCall {

@@ -10,10 +10,10 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// This file finds ahead what a run would stumble over: items that are known before it, more than there may be.
+// This file finds, when a plan is checked, for_each lists that would exceed the limit of items in a run.
 
-// checkItems reports a list of items that is too long as it is written. What follows from the inputs is looked at with their defaults,
-// and only for who hears warnings: it costs an evaluation.
+// checkItems reports a list of items that is too long. Items that depend on the inputs are evaluated with the defaults,
+// and only if the caller wants warnings, because that costs an evaluation.
 func (k *linker) checkItems(n *Node, at location) {
 	place := at.at("for_each")
 	if list, ok := n.ForEach.([]any); ok && len(list) > MaxItems {
@@ -30,26 +30,26 @@ func (k *linker) checkItems(n *Node, at location) {
 	switch {
 	case len(names) == 0 && len(n.items.steps) == 0:
 		if _, err := n.Items(Scope{}); err != nil {
-			place.report(n.said(err), hintChunks)
+			place.report(n.errorText(err), hintChunks)
 		}
 	case len(names) == 1 && names[0] == rootInputs && len(n.items.steps) == 0:
 		if defaults, ok := k.defaults(); ok {
 			if _, err := n.Items(Scope{Inputs: defaults}); err != nil {
-				place.warnIn(n.items.source(), "with the default inputs: "+n.said(err), hintChunks)
+				place.warnIn(n.items.source(), "with the default inputs: "+n.errorText(err), hintChunks)
 			}
 		}
 	}
 }
 
-// said is what a step says of itself.
-func (n *Node) said(err error) string {
+// errorText returns the message of err without the name of the step.
+func (n *Node) errorText(err error) string {
 	return strings.TrimPrefix(fault.From(err).Message, fmt.Sprintf("step %q: ", n.ID))
 }
 
-// hintChunks says what to do about too many items.
+// hintChunks is the hint for too many items.
 const hintChunks = "run several tasks, or let one call do many items"
 
-// defaults are the inputs that nobody gives; false when some have to be given.
+// defaults returns the inputs of a run that sets none. It returns false when some input is required.
 func (k *linker) defaults() (json.RawMessage, bool) {
 	inputs, err := (&Program{inputs: k.inputs}).CheckInputs(nil)
 	return inputs, err == nil

@@ -10,7 +10,7 @@ import (
 	"github.com/orch-dev/orch/plan"
 )
 
-// Items that a plan says itself, or has for its default inputs, are counted before it runs.
+// Literal items, and items for the default inputs, are counted before a plan runs.
 func TestTooManyItemsAreKnownAhead(t *testing.T) {
 	t.Parallel()
 	const do = "\n    do: [{id: a, set: {x: 1}}]\n"

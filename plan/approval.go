@@ -5,19 +5,19 @@ import (
 	"strings"
 )
 
-// Approval says how the call of a tool step is approved, when it needs that. Whether it does is up to the gates of the node.
+// Approval configures the approval of a tool step's call. The policy of the node decides whether the call needs one.
 type Approval struct {
-	// Timeout is how long the approval waits; 0 = as the node does.
+	// Timeout is how long the approval waits; 0 means the default of the node.
 	Timeout Duration `json:"timeout,omitempty"`
 	// OnExpiry is block (default), fail, continue (the step is skipped) or escalate.
 	OnExpiry string `json:"on_expiry,omitempty"`
-	// From are the only people who may decide; none means any.
+	// From lists the only people who may decide; empty means anybody.
 	From []string `json:"from,omitempty"`
-	// Quorum is how many people have to agree, default 1.
+	// Quorum is how many people must agree; default 1.
 	Quorum int `json:"quorum,omitempty"`
 }
 
-// approval reads how a call is approved.
+// approval parses the approval settings of a call.
 func (c cursor) approval() *Approval {
 	a := &Approval{}
 	c.object(map[string]func(cursor){
@@ -26,11 +26,11 @@ func (c cursor) approval() *Approval {
 		"from":      func(c cursor) { a.From = c.people() },
 		"quorum":    func(c cursor) { a.Quorum = c.count(maxQuorum) },
 	})
-	c.enough(a.From, a.Quorum)
+	c.checkQuorum(a.From, a.Quorum)
 	return a
 }
 
-// people reads a list of those who may decide about an approval.
+// people parses the list of people who may decide about an approval.
 func (c cursor) people() []string {
 	for _, item := range c.list() {
 		if who := item.text(); !strings.HasPrefix(who, "user:") || who == "user:" {
@@ -40,8 +40,8 @@ func (c cursor) people() []string {
 	return c.texts()
 }
 
-// enough reports a quorum that nobody can reach.
-func (c cursor) enough(from []string, quorum int) {
+// checkQuorum reports a quorum that cannot be reached.
+func (c cursor) checkQuorum(from []string, quorum int) {
 	if len(from) > 0 && quorum > len(from) {
 		c.at("quorum").report(fmt.Sprintf("%d people have to agree, but `from` names %d", quorum, len(from)), "")
 	}

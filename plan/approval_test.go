@@ -35,7 +35,7 @@ func approvalCases() []problemCase {
 	}
 }
 
-// coverCase is a plan whose approve step covers some steps.
+// coverCase returns a plan with an approve step that covers some steps.
 func coverCase(name, covers, rest, want string) problemCase {
 	return problemCase{name, "orch: v1\nsteps:\n  - {id: ok, approve: {description: x, covers: [" + covers + "]}}\n" + rest, want}
 }
@@ -70,7 +70,7 @@ func coverCases() []problemCase {
 	}
 }
 
-// What the arguments of a covered call refer to is there when people are asked.
+// The results that arguments of a covered call refer to are available when people are asked.
 func TestCoveredCalls(t *testing.T) {
 	t.Parallel()
 	p, err := plan.Parse("p.yaml", []byte(`
@@ -97,7 +97,7 @@ steps:
 	assert.Equal(t, plan.Cover{Each: program.Node("each"), Call: program.Node("each").Children[0]}, ok.Covers[1])
 }
 
-// A plan says how its calls are approved, in its normal form as well.
+// The approval settings of a call are part of the normal form.
 func TestApprovalOfACall(t *testing.T) {
 	t.Parallel()
 	src := steps("id: a", "tool: FILE_READ", "with: {file_path: x}", "approval: {timeout: 4h, on_expiry: continue, from: [user:ada, user:bob], quorum: 2}")

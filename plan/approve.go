@@ -12,43 +12,43 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Allow names what the tools of a task may reach without an approval of its own: the plan is approved with
-// it (A-23, A-36). A sub-plan, which is part of what was submitted, names its own; that of an agent (TASK_SPAWN)
-// counts only as far as the task allows it that asks for the agent (S0-181).
+// Allow lists what the tools of a task may reach without a separate approval: it is approved together with the plan
+// (A-23, A-36). A sub-plan, which is part of the submission, has its own list. The list of a spawned agent's plan
+// (TASK_SPAWN) counts only as far as the spawning task allows the same (S0-181).
 type Allow struct {
 	// Paths are deliverables, absolute or relative to the root: files, or folders with all that is below.
 	Paths []string `json:"paths,omitempty"`
-	// Endpoints are URLs of scheme, host and port, host:port, or hosts. The spelling does not count: case, names in
-	// other letters, the usual port.
+	// Endpoints are URLs of scheme, host and port, host:port, or hosts. They are compared in normal form: case, IDNA
+	// spelling and default ports do not matter.
 	Endpoints []string `json:"endpoints,omitempty"`
 	// Connections are databases: scheme://host:port/name, or sqlite:/absolute/path.
 	Connections []string `json:"connections,omitempty"`
 	// Packages are manager:name.
 	Packages []string `json:"packages,omitempty"`
-	// Programs are files of the user's own, absolute or relative to the root, that calls may run as they are when the plan is
-	// submitted.
+	// Programs are files of the user, absolute or relative to the root. Calls may run them with the content that they
+	// have when the plan is submitted.
 	Programs []string `json:"programs,omitempty"`
 }
 
 // Approve is a step that asks people.
 type Approve struct {
-	// Description, Rationale and Show are templates: what is asked, why, and what an approver should see.
+	// Description, Rationale and Show are templates: the question, the reason, and what the approver should see.
 	Description string `json:"description"`
 	Rationale   string `json:"rationale,omitempty"`
 	Show        any    `json:"show,omitempty"`
-	// Timeout is how long the approval waits, default 1 h; Remind is when the approvers are reminded.
+	// Timeout is how long the approval waits; default 1 h. Remind is when the approvers are reminded.
 	Timeout Duration `json:"timeout,omitempty"`
 	Remind  Duration `json:"remind,omitempty"`
 	// Priority is low, medium, high or critical, default that of the task; Risk is low, medium or high.
 	Priority string `json:"priority,omitempty"`
 	Risk     string `json:"risk,omitempty"`
-	// Quorum is how many people have to agree, default 1.
+	// Quorum is how many people must agree; default 1.
 	Quorum int `json:"quorum,omitempty"`
-	// From are the only people who may decide, such as user:ada; none means any.
+	// From lists the only people who may decide, such as user:ada; empty means anybody.
 	From []string `json:"from,omitempty"`
-	// Form is the JSON Schema of what an approver fills in.
+	// Form is the JSON Schema of the form that an approver fills in.
 	Form json.RawMessage `json:"form,omitempty"`
-	// Covers are the steps whose calls the grant lets through, with the arguments that are shown when it is asked for.
+	// Covers are the steps whose calls the grant permits, with the arguments that the approval request shows.
 	Covers []string `json:"covers,omitempty"`
 	// OnReject is fail (default) or continue; OnExpiry is block (default), reject, approve, default or escalate.
 	OnReject string `json:"on_reject,omitempty"`
@@ -77,15 +77,15 @@ func (c cursor) allow() *Allow {
 	return a
 }
 
-// lists returns the lists by their keys.
+// lists returns the lists by key.
 func (a *Allow) lists() map[string][]string {
 	return map[string][]string{
 		"paths": a.Paths, "endpoints": a.Endpoints, "connections": a.Connections, "packages": a.Packages, "programs": a.Programs,
 	}
 }
 
-// Allow evaluates `allow`, whose entries may be templates over the inputs; nil when the plan has none. VALIDATION_ERROR for
-// an entry that is no text, or an empty one, with its place.
+// Allow evaluates `allow`, whose entries may be templates over the inputs. It returns nil when the plan has none, and
+// VALIDATION_ERROR with the field for an entry that is empty or not a string.
 func (pr *Program) Allow(sc Scope) (*Allow, error) {
 	if pr.allow == nil {
 		return pr.plan.Allow, nil
@@ -111,7 +111,7 @@ func (pr *Program) Allow(sc Scope) (*Allow, error) {
 	return a, json.Unmarshal(raw, a)
 }
 
-// describe names an entry that is no text, or an empty one.
+// describe names an invalid entry for messages.
 func describe(v any) string {
 	if v == "" {
 		return "an empty text"
@@ -143,11 +143,11 @@ func (c cursor) approve() *Approve {
 	if c.has("default") != (a.OnExpiry == "default") {
 		c.report("`default` and `on_expiry: default` belong together", "")
 	}
-	c.enough(a.From, a.Quorum)
+	c.checkQuorum(a.From, a.Quorum)
 	return a
 }
 
-// form reads the JSON Schema of a form.
+// form parses the JSON Schema of a form.
 func (c cursor) form() json.RawMessage {
 	raw := c.schema()
 	if raw != nil {
@@ -158,8 +158,8 @@ func (c cursor) form() json.RawMessage {
 	return raw
 }
 
-// asked is what the templates of an approve step give.
-func (a *Approve) asked() map[string]any {
+// templates returns the templates of an approve step by name.
+func (a *Approve) templates() map[string]any {
 	return map[string]any{"description": a.Description, "rationale": a.Rationale, "show": a.Show}
 }
 
@@ -168,11 +168,11 @@ type Question struct {
 	Description string          `json:"description"`
 	Rationale   string          `json:"rationale"`
 	Show        json.RawMessage `json:"show"`
-	// Default is the form when nobody decides; nil for none.
+	// Default is the content of the form when nobody decides; nil for none.
 	Default json.RawMessage `json:"-"`
 }
 
-// Question evaluates what an approve step asks.
+// Question evaluates the templates of an approve step.
 func (n *Node) Question(sc Scope) (Question, error) {
 	var q Question
 	raw, err := n.question.json(sc)
@@ -201,8 +201,8 @@ func formOf(schema json.RawMessage) (*jsonschema.Schema, error) {
 	return compiled, nil
 }
 
-// CheckForm checks what an approver has filled in against the JSON Schema of the form: VALIDATION_ERROR
-// naming the field. Without a form nothing may be filled in.
+// CheckForm validates the form that an approver filled in against its JSON Schema. It returns VALIDATION_ERROR with the
+// field. Without a schema the form must be absent.
 func CheckForm(schema, given json.RawMessage) error {
 	if len(schema) == 0 {
 		if len(given) > 0 && string(given) != "null" {
@@ -210,11 +210,11 @@ func CheckForm(schema, given json.RawMessage) error {
 		}
 		return nil
 	}
-	return fits(schema, given, "form")
+	return checkFormContent(schema, given, "form")
 }
 
-// fits checks what was filled in against the schema of a form. The field of an error lies below the name.
-func fits(schema, given json.RawMessage, name string) error {
+// checkFormContent validates a form against its schema. The field of an error begins with name.
+func checkFormContent(schema, given json.RawMessage, name string) error {
 	form, err := formOf(schema)
 	if err != nil {
 		return fault.Wrap(fault.Internal, err, "the form cannot be read")

@@ -41,7 +41,7 @@ func BenchmarkCompile1000Steps(b *testing.B) {
 	}
 }
 
-// BenchmarkFromCall is what a call costs whose like was there before.
+// BenchmarkFromCall measures a call of the same form as a previous one.
 func BenchmarkFromCall(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
@@ -51,7 +51,7 @@ func BenchmarkFromCall(b *testing.B) {
 	}
 }
 
-// BenchmarkLoadCall is what a new call costs beside that.
+// BenchmarkLoadCall measures the additional cost of a new call.
 func BenchmarkLoadCall(b *testing.B) {
 	call, err := plan.FromCall("FILE_READ", json.RawMessage(`{"file_path":"/x"}`))
 	require.NoError(b, err)

@@ -15,19 +15,19 @@ import (
 	"github.com/expr-lang/expr/vm/runtime"
 )
 
-// The budgets of one evaluation. The language bounds the lists that an expression makes; what it
-// does not bound are texts that grow, lists that hold one another, and loops within loops.
+// The budgets of one evaluation. The expression language bounds the lists that an expression creates. It does not bound
+// growing strings, nested lists and nested loops.
 const (
-	maxText  = 4 << 20   // bytes of one text that an expression makes
-	maxValue = 16 << 20  // size of one value, a text by its bytes and anything else as 16
-	maxTicks = 1_000_000 // rounds of all loops
-	// maxTime bounds loops whose rounds are slow, such as those that encode a large value in each. It is long
-	// enough for the quick rounds of any machine: a plan must not fail because a machine is busy.
+	maxText  = 4 << 20   // bytes of one string that an expression creates
+	maxValue = 16 << 20  // size of one value: a string counts its bytes, anything else 16
+	maxTicks = 1_000_000 // iterations of all loops
+	// maxTime bounds loops with slow iterations, such as those that encode a large value each time. It is long enough
+	// for fast iterations on any machine: a plan must not fail because a machine is busy.
 	maxTime   = 30 * time.Second
-	timeEvery = 16 // rounds between two looks at the clock
+	timeEvery = 16 // iterations between two reads of the clock
 )
 
-// The names of the functions that keep the budgets; expressions are rewritten to call them.
+// The names of the functions that enforce the budgets; expressions are rewritten to call them.
 const (
 	nameTick  = "__tick"
 	nameAdd   = "__add"
@@ -42,7 +42,7 @@ var (
 	errTooLate = errors.New("it took longer than 30s")
 )
 
-// ticker counts the rounds of the loops of one evaluation, and ends one that takes too long.
+// ticker returns a function that counts the loop iterations of one evaluation. It panics when a budget is exceeded.
 func ticker() func() bool {
 	left := maxTicks
 	var end time.Time
@@ -64,8 +64,8 @@ func ticker() func() bool {
 	}
 }
 
-// bounded rewrites a checked expression: each round of a loop ticks, and texts are joined by a
-// function that knows when to stop.
+// bounded rewrites a checked expression so that each loop iteration calls the ticker, and strings are concatenated by a
+// bounded function.
 func bounded(node *ast.Node) {
 	switch n := (*node).(type) {
 	case *ast.PredicateNode:
@@ -91,7 +91,7 @@ func calls(name string, n *ast.BinaryNode) *ast.CallNode {
 	return &ast.CallNode{Callee: &ast.IdentifierNode{Value: name}, Arguments: []ast.Node{n.Left, n.Right}}
 }
 
-// flat reports whether a value holds no others, so that a comparison with it is quick.
+// flat reports whether a node is a scalar constant, so that a comparison with it is cheap.
 func flat(n ast.Node) bool {
 	if _, ok := n.(*ast.NilNode); ok {
 		return true
@@ -104,8 +104,8 @@ func flat(n ast.Node) bool {
 	}
 }
 
-// boundedFunctions replace the built-in functions whose texts can outgrow their arguments, and uniq,
-// whose time grows with the square of its list.
+// boundedFunctions replaces the built-in functions whose result can be much larger than their arguments, and uniq,
+// whose time is quadratic in the length of its list.
 func boundedFunctions() []expr.Option {
 	return []expr.Option{
 		expr.Function(nameAdd, add, new(func(any, any) any)),
@@ -120,8 +120,8 @@ func boundedFunctions() []expr.Option {
 	}
 }
 
-// measured is a built-in function that looks at everything inside of its arguments. A list that holds
-// one list many times is small in memory, but endless to look through.
+// measured wraps a built-in function that traverses its arguments, and bounds their size. A list that contains the same
+// list many times is small in memory, but takes very long to traverse.
 func measured(name string) expr.Option {
 	original := builtin.Builtins[builtin.Index[name]]
 	return function(name, func(args ...any) (any, error) {
@@ -248,7 +248,7 @@ func uniq(args ...any) (any, error) {
 	return unique, nil
 }
 
-// asText is what `string` gives: a text for a scalar, JSON for anything else.
+// asText implements `string`: a scalar as text, anything else as JSON.
 func asText(v any) (any, error) {
 	v, err := jsonValue(v)
 	if err != nil {
@@ -274,13 +274,13 @@ func toJSON(args ...any) (any, error) {
 	return string(raw), err
 }
 
-// jsonValue turns the result of an expression into a value that JSON has.
+// jsonValue converts the result of an expression to a JSON value.
 func jsonValue(v any) (any, error) {
 	c := converter{left: maxValue}
 	return c.value(v)
 }
 
-// converter copies a value and stops when the copy gets too big, for lists may hold one another.
+// converter copies a value and fails when the copy becomes too large, because lists may be nested.
 type converter struct{ left int }
 
 func (c *converter) value(v any) (any, error) {
@@ -328,7 +328,7 @@ func (c *converter) list(n int, at func(int) any) (any, error) {
 	return list, nil
 }
 
-// maxItemsAtOnce bounds what is allocated before the items are counted.
+// maxItemsAtOnce bounds the initial allocation for a list.
 const maxItemsAtOnce = 10_000
 
 func (c *converter) entry(object map[string]any, key string, v any) error {
@@ -338,8 +338,7 @@ func (c *converter) entry(object map[string]any, key string, v any) error {
 	return err
 }
 
-// reflected handles the types that only functions of the language make, such as []string and
-// map[any][]any.
+// reflected converts the types that only functions of the language return, such as []string and map[any][]any.
 func (c *converter) reflected(v any) (any, error) {
 	r := reflect.ValueOf(v)
 	switch {

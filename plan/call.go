@@ -10,12 +10,12 @@ import (
 // CallID is the id of the one step of [FromCall].
 const CallID = "call"
 
-// maxArguments bounds the bytes of the arguments of one call: its plan has at most MaxNormalised.
+// maxArguments bounds the arguments of one call, in bytes, so that its plan has at most MaxNormalised.
 const maxArguments = MaxNormalised - 4<<10
 
-// FromCall returns the plan of one call of a tool. The arguments are data: `${{` in them is not
-// evaluated. Absent arguments stand for none. Its output is {"result": what the tool returned}. The name of the
-// tool is checked when the plan is compiled.
+// FromCall returns a plan that makes one call of a tool. The arguments are data: `${{` in them is not evaluated. Empty
+// args mean no arguments. The output of the plan is {"result": the output of the tool}. The name of the tool is checked
+// when the plan is compiled.
 func FromCall(tool string, args json.RawMessage) (*Plan, error) {
 	if len(args) == 0 {
 		args = json.RawMessage("{}")
@@ -46,8 +46,8 @@ func FromCall(tool string, args json.RawMessage) (*Plan, error) {
 	return p, nil
 }
 
-// callForm is the normal form of the plan of a call. Its keys are in order, so that it is written in one go: every call
-// of an MCP client is such a plan.
+// callForm is the normal form of the plan of a call. Its fields are sorted by key, so that one encoding gives the
+// normal form. This matters because every call of an MCP client is such a plan.
 type callForm struct {
 	Limits   Limits         `json:"limits"`
 	Name     string         `json:"name,omitempty"`
@@ -64,7 +64,7 @@ type callStep struct {
 	With    map[string]any `json:"with"`
 }
 
-// escapeAll turns a value into a template that gives the value.
+// escapeAll returns a template that evaluates to v.
 func escapeAll(v any) any {
 	switch v := v.(type) {
 	case string:

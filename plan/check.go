@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// checkTools checks what the tools of the plan say about themselves.
+// checkTools checks the plan against the descriptions of its tools.
 func (k *linker) checkTools() {
 	var allowed []string
 	for _, name := range k.plan.Limits.Tools {
@@ -76,7 +76,7 @@ func (k *linker) checkTool(s *Step, at location, anyState bool) {
 	k.checkRetry(s, effect, at)
 }
 
-// properName turns another name of a tool, such as server.tool, into the one that counts.
+// properName returns the canonical name of a tool for an alias, such as server.tool.
 func (k *linker) properName(name string) string {
 	if k.opt.Tool == nil || name == "" {
 		return name
@@ -103,7 +103,7 @@ func (k *linker) lookUp(name string, at location) (ToolInfo, bool) {
 	return info, ok
 }
 
-// checkArguments compares arguments with the inputs of a tool: first the names, then what is written out.
+// checkArguments checks arguments against the inputs of a tool: first the names, then the literal values.
 func (k *linker) checkArguments(with any, info ToolInfo, at location) {
 	before := len(k.problems)
 	checkNamed(with, info, at)
@@ -130,8 +130,8 @@ func checkNamed(with any, info ToolInfo, at location) {
 	}
 }
 
-// checkRetry reports classes that are never retried for the effect of the call. Those of the defaults
-// are meant for the other steps.
+// checkRetry reports retry classes that never apply to the effect of the call. Classes from the defaults are not
+// reported: they may be for other steps.
 func (k *linker) checkRetry(s *Step, effect Effect, at location) {
 	if s.Retry == nil || effect == "" || repeatable(effect) {
 		return
@@ -147,7 +147,7 @@ func (k *linker) checkRetry(s *Step, effect Effect, at location) {
 	}
 }
 
-// checkRun compares the inputs that a run step gives with those that its plan takes.
+// checkRun checks the inputs of a run step against the inputs of its sub-plan.
 func (k *linker) checkRun(n *Node, at location) {
 	if _, computed := n.With.(string); computed {
 		return

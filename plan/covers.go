@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// Cover is a tool step whose calls an approve step allows beforehand.
+// Cover is a tool step whose calls an approve step approves in advance.
 type Cover struct {
-	// Each is the for_each around it, nil for a step of the plan itself.
+	// Each is the for_each that contains it; nil for a top-level step.
 	Each *Node
 	// Call is the tool step.
 	Call *Node
 }
 
-// covers binds the `covers` of the approve steps of a section. What the arguments of the covered calls refer to is needed by the
-// approve step: they are shown when it asks.
+// covers resolves the `covers` of the approve steps of a section. The approve step needs the steps that the arguments
+// of the covered calls refer to, because it shows the arguments.
 func (k *linker) covers(nodes []*Node) {
 	for _, n := range nodes {
 		if n.Kind != KindApprove {
@@ -31,7 +31,7 @@ func (k *linker) covers(nodes []*Node) {
 	}
 }
 
-// cover binds one entry of `covers`: the id of a step, or "each.id" for one of the `do` of a for_each.
+// cover resolves one entry of `covers`: the id of a step, or "each.id" for a step in the `do` of a for_each.
 func (k *linker) cover(n *Node, name string, nodes []*Node, at location) {
 	id, inner, _ := strings.Cut(name, ".")
 	target := find(nodes, id)
@@ -50,7 +50,7 @@ func (k *linker) cover(n *Node, name string, nodes []*Node, at location) {
 	}
 }
 
-// coverItems binds the calls of one step of a for_each, or of all.
+// coverItems covers the calls of one inner step of a for_each, or of all of them.
 func (n *Node) coverItems(each *Node, inner string, at location) {
 	found := false
 	for _, child := range each.Children {
@@ -64,7 +64,7 @@ func (n *Node) coverItems(each *Node, inner string, at location) {
 	}
 }
 
-// covered adds a covered step, unless its arguments are not known when the approve step asks.
+// covered adds a covered step. It reports a problem when the arguments are not known before the approve step asks.
 func (n *Node) covered(at location, c Cover, fields ...*field) {
 	for _, f := range fields {
 		if f == nil {
@@ -80,7 +80,7 @@ func (n *Node) covered(at location, c Cover, fields ...*field) {
 		n.Needs = union(f.steps, boolSet(n.Needs))
 	}
 	n.Covers = append(n.Covers, c)
-	// What stands between them may be taken over from another task: the covered step waits for the grant all the same.
+	// The steps between them may be reused from another task, so the covered step needs the grant directly.
 	waits := c.Call
 	if c.Each != nil {
 		waits = c.Each
@@ -95,7 +95,7 @@ func find(nodes []*Node, id string) *Node {
 	return nil
 }
 
-// needsAtLast reports whether a node needs another one, or a node does that it needs.
+// needsAtLast reports whether a node needs another one, directly or indirectly.
 func needsAtLast(n *Node, id string, nodes []*Node) bool {
 	seen := map[string]bool{}
 	for queue := slices.Clone(n.Needs); len(queue) > 0; {

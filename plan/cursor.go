@@ -14,11 +14,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// nodePath is the way from the root of a document to a value; nil is the root.
+// nodePath is the path from the root of a document to a value; nil is the root.
 type nodePath struct {
 	up    *nodePath
 	key   string
-	index int // of a list when key is ""
+	index int // in a list, when key is ""
 }
 
 func (p *nodePath) at(key string) *nodePath { return &nodePath{up: p, key: key} }
@@ -39,7 +39,7 @@ func (p *nodePath) String() string {
 	}
 }
 
-// find returns the node at the path, or the nearest one above it.
+// find returns the node at the path, or its nearest existing ancestor.
 func (p *nodePath) find(root *yaml.Node) (node *yaml.Node, exact bool) {
 	if p == nil {
 		return root, true
@@ -71,7 +71,7 @@ func (p location) at(key string) location { return location{p.doc, p.path.at(key
 
 func (p location) item(i int) location { return location{p.doc, p.path.item(i)} }
 
-// report adds a problem at the place.
+// report adds a problem at the location.
 func (p location) report(message, hint string) {
 	if p.doc.full() {
 		return
@@ -80,7 +80,7 @@ func (p location) report(message, hint string) {
 	p.doc.report(n.Line, n.Column, p.path.String(), message, hint)
 }
 
-// suggest returns a hint for a mistyped name, or the other hint when no candidate is near.
+// suggest returns a "did you mean" hint for a mistyped name, or otherwise when no candidate is similar.
 func (p location) suggest(name string, candidates []string, otherwise string) string {
 	if p.doc.full() {
 		return ""
@@ -88,8 +88,8 @@ func (p location) suggest(name string, candidates []string, otherwise string) st
 	return suggestOr(name, candidates, otherwise)
 }
 
-// reportIn adds a problem at the offset (in characters) within a part of the text at the place; where
-// the text does not stand in the file as it is, for escapes and folded lines, the place itself is reported.
+// reportIn adds a problem at an offset, in characters, in part of the string at the location. When the string does not
+// occur literally in the file, because of escapes or folded lines, it reports the location itself.
 func (p location) reportIn(text string, offset int, message, hint string) {
 	if p.doc.full() {
 		return
@@ -99,14 +99,14 @@ func (p location) reportIn(text string, offset int, message, hint string) {
 	p.doc.report(line, col, p.path.String(), message, hint)
 }
 
-// warnIn is reportIn for what is allowed.
+// warnIn is reportIn for warnings.
 func (p location) warnIn(text string, message, hint string) {
 	n, _ := p.path.find(p.doc.root)
 	line, col := p.doc.locate(n, text, 0)
 	p.doc.warn(Problem{p.doc.file, line, col, p.path.String(), message, hint})
 }
 
-// locate returns the position of the offset-th character of the text at or soon after the node's start.
+// locate returns the position of the character at offset in text, which begins at or soon after the start of the node.
 func (d *document) locate(n *yaml.Node, text string, offset int) (line, col int) {
 	start := 0
 	for range n.Line - 1 {
@@ -132,7 +132,7 @@ func (d *document) locate(n *yaml.Node, text string, offset int) (line, col int)
 	return line, col
 }
 
-// cursor reads one value of a document and reports what does not fit.
+// cursor parses one value of a document and reports problems.
 type cursor struct {
 	location
 
@@ -151,7 +151,7 @@ func (p pair) reportKey(message, hint string) {
 	p.value.doc.report(p.keyNode.Line, p.keyNode.Column, p.value.path.String(), message, hint)
 }
 
-// pairs returns the entries of an object in the order of the file, each key once.
+// pairs returns the entries of an object in file order. It reports duplicate keys.
 func (c cursor) pairs() []pair {
 	if c.node.Kind != yaml.MappingNode {
 		c.report("is "+c.kind()+", but an object is expected", "")
@@ -178,7 +178,7 @@ func (c cursor) pairs() []pair {
 	return pairs
 }
 
-// object hands each entry to the function of its key and reports keys that have none.
+// object calls the function of each entry's key and reports unknown keys.
 func (c cursor) object(fields map[string]func(cursor)) {
 	for _, p := range c.pairs() {
 		if read, known := fields[p.key]; known {
@@ -204,7 +204,7 @@ func (c cursor) list() []cursor {
 	return items
 }
 
-// text returns a scalar as it is written; numbers, dates and truth values count as text.
+// text returns a scalar as it is written; numbers, dates and booleans count as text.
 func (c cursor) text() string {
 	if c.node.Kind != yaml.ScalarNode || c.node.Tag == "!!null" {
 		c.report("is "+c.kind()+", but a text is expected", "")
@@ -213,7 +213,7 @@ func (c cursor) text() string {
 	return c.node.Value
 }
 
-// texts returns a list of texts, each once.
+// texts returns a list of strings. It reports duplicates.
 func (c cursor) texts() []string {
 	var all []string
 	for _, item := range c.list() {
@@ -227,7 +227,7 @@ func (c cursor) texts() []string {
 	return all
 }
 
-// oneOrMore returns a list of texts, of which a text alone is one.
+// oneOrMore returns a list of strings; a single string is a list of one.
 func (c cursor) oneOrMore() []string {
 	if c.node.Kind == yaml.ScalarNode && c.node.Tag != "!!null" {
 		return []string{c.text()}
@@ -235,7 +235,7 @@ func (c cursor) oneOrMore() []string {
 	return c.texts()
 }
 
-// oneOf returns a text that is one of the given.
+// oneOf returns a string that must be one of allowed.
 func (c cursor) oneOf(allowed ...string) string {
 	s := c.text()
 	if s != "" && !slices.Contains(allowed, s) {
@@ -253,7 +253,7 @@ func (c cursor) count(high int) int {
 	return n
 }
 
-// real returns a number within the bounds.
+// real returns a number from low to high.
 func (c cursor) real(low, high float64) float64 {
 	f, err := strconv.ParseFloat(c.node.Value, 64)
 	if (c.node.Tag != "!!int" && c.node.Tag != "!!float") || err != nil || math.IsNaN(f) || f < low || f > high {
@@ -330,7 +330,7 @@ func (c cursor) numeric() any {
 	return json.Number(strconv.FormatFloat(f, 'g', -1, 64))
 }
 
-// kind names what the value is, for messages.
+// kind names the type of the value for messages.
 func (c cursor) kind() string {
 	switch c.node.Kind {
 	case yaml.MappingNode:
@@ -351,10 +351,10 @@ func (c cursor) kind() string {
 	}
 }
 
-// quote cuts long foreign text and makes control characters visible.
+// quote quotes a string for a message; it shortens long strings and escapes control characters.
 func quote(s string) string { return strconv.Quote(shorten(s)) }
 
-// shorten cuts a text that is too long for a message.
+// shorten truncates a string that is too long for a message.
 func shorten(s string) string {
 	const most = 80
 	if utf8.RuneCountInString(s) > most {

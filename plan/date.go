@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// date parses a time, and writes it in a layout of Go where one is given, in UTC or in a zone such as Europe/Zurich:
-// date(t), date(t, "2006-01-02"), date(t, "15:04", "Europe/Zurich"). t is a time or a text as in RFC 3339, or a day such as 2026-11-23.
+// date parses a time. With a Go layout it returns the time formatted, in UTC or in a zone such as Europe/Zurich:
+// date(t), date(t, "2006-01-02"), date(t, "15:04", "Europe/Zurich"). t is a time, an RFC 3339 string, or a day such as
+// 2026-11-23.
 func date(args ...any) (any, error) {
 	if len(args) < 1 || len(args) > 3 {
 		return nil, fmt.Errorf("date takes a time, a layout and a zone, not %d arguments", len(args))

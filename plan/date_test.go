@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Times are written as somebody says, and what is none is refused.
+// Times are formatted with a layout, and invalid times are rejected.
 func TestDate(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

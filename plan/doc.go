@@ -1,9 +1,8 @@
-// Package plan is the task file: what a task is asked to do, before anything of it has happened.
+// Package plan parses, checks and compiles plans: the files that say which steps a task runs.
 //
-// [Parse] reads YAML or JSON, reports every problem at once with file, line and column, and returns
-// a [Plan] in normal form. [Compile] turns the normal form into a [Program], which the orchestrator
-// asks for the order of the steps and for the values of their expressions. The package is pure: it
-// knows no clock, no files and no network.
+// [Parse] reads YAML or JSON, reports every problem at once with file, line and column, and returns a [Plan] in normal
+// form. [Compile] turns the normal form into a [Program], which the orchestrator asks for the order of the steps and
+// for the values of their expressions. The package is pure: it uses no clock, files or network.
 //
 // # Steps
 //

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// maxDuration bounds every duration of a plan, so that sums of them never overflow.
+// maxDuration bounds every duration of a plan, so that sums of durations never overflow.
 const maxDuration = 3650 * 24 * time.Hour
 
 var errTrailing = errors.New("more than one JSON value")
@@ -26,7 +26,8 @@ func (d Duration) String() string { return time.Duration(d).String() }
 // MarshalText writes d in Go syntax.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// ParseDuration reads a duration; it must be positive and at most ten years long. The error says which of that it is not.
+// ParseDuration reads a duration; it must be positive and at most ten years long. The error says which of these
+// conditions is violated.
 func ParseDuration(s string) (Duration, error) {
 	days, rest := 0.0, s
 	if head, tail, found := strings.Cut(s, "d"); found {
@@ -53,10 +54,10 @@ func ParseDuration(s string) (Duration, error) {
 	return Duration(d), nil
 }
 
-// durationForm are durations whatever their length, without a sign.
+// durationForm matches unsigned durations of any length.
 var durationForm = regexp.MustCompile(`^(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d))+$`)
 
-// noDuration says why a text is no duration.
+// noDuration returns the error for a string that is not a duration.
 func noDuration(s string) error {
 	text, negative := strings.CutPrefix(s, "-")
 	switch {

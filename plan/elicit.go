@@ -7,11 +7,10 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// This file holds what MCP says about the forms of elicitations: their schemas are restricted, so that every
-// client can show them.
+// This file checks the forms of MCP elicitations. MCP restricts their schemas, so that every client can show them.
 
-// CheckRestricted checks that a schema is one that MCP allows for a form: an object whose properties are texts,
-// numbers, booleans, choices, or lists of choices. VALIDATION_ERROR otherwise.
+// CheckRestricted returns VALIDATION_ERROR unless MCP allows the schema for a form: an object whose properties are
+// strings, numbers, booleans, choices, or lists of choices.
 func CheckRestricted(schema json.RawMessage) error {
 	if _, err := formOf(schema); err != nil {
 		return restricted("is no JSON Schema: " + err.Error())
@@ -35,7 +34,7 @@ func restricted(problem string) error {
 	return fault.New(fault.ValidationError, "%s", problem).WithField("requestedSchema")
 }
 
-// primitive reports whether a property of a form is one that MCP allows.
+// primitive reports whether MCP allows the schema for a property of a form.
 func primitive(schema json.RawMessage) bool {
 	var p struct {
 		Type       string          `json:"type"`
@@ -52,6 +51,7 @@ func primitive(schema json.RawMessage) bool {
 	return json.Unmarshal(p.Items, &items) == nil && (items["enum"] != nil || items["anyOf"] != nil)
 }
 
-// CheckContent checks what somebody has filled in against the schema of a form: VALIDATION_ERROR naming the
-// field.
-func CheckContent(schema, given json.RawMessage) error { return fits(schema, given, "content") }
+// CheckContent validates the content of a form against its schema. It returns VALIDATION_ERROR with the field.
+func CheckContent(schema, given json.RawMessage) error {
+	return checkFormContent(schema, given, "content")
+}

@@ -2,15 +2,14 @@ package plan
 
 import "strings"
 
-// This file holds what plans of other programs say, and how a plan of orch says it.
+// This file maps keys and names of other workflow formats to those of a plan, for hints.
 
-// spelled returns a key without what formats spell differently.
-func spelled(key string) string {
+// normalKey returns a key in lower case without dashes and underscores.
+func normalKey(key string) string {
 	return strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(key))
 }
 
-// keyAdvice returns what to write in place of a key of another format for which there is no single other word; "" when there is
-// nothing to say.
+// keyAdvice returns the hint for a key of another format that no single key of a plan replaces; "" for other keys.
 func keyAdvice(key string) string {
 	const (
 		shell    = "call a tool: `tool: BASH_EXECUTE` with `with: {command: ...}`"
@@ -34,10 +33,10 @@ func keyAdvice(key string) string {
 		"runson":                "name the workers by `queue`",
 		"secrets":               secretPlaces,
 		"handleron":             "write the steps below `always`, with an `if` over the states of others",
-	}[spelled(key)]
+	}[normalKey(key)]
 }
 
-// nameAdvice returns what an expression says in place of a name of another program.
+// nameAdvice returns the hint for a name that expressions of another format use.
 func nameAdvice(name string) string {
 	const (
 		input = "pass it as an input: inputs.<name>"

@@ -10,7 +10,7 @@ import (
 	"github.com/orch-dev/orch/plan"
 )
 
-// Who comes from another program is told the words of this one.
+// elsewhereCases returns plans with keys and names of other formats, and the expected hints.
 func elsewhereCases() []problemCase {
 	return []problemCase{
 		{"command", steps("id: a", "command: make", "set: {x: 1}"), "p.yaml:4:5: steps[0].command: unknown key \"command\" (call a tool: `tool: BASH_EXECUTE` with `with: {command: ...}`)"},

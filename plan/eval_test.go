@@ -124,7 +124,7 @@ func TestExpressionErrors(t *testing.T) {
 	}
 }
 
-// An expression whose rounds are slow ends in time: the owner of all tasks waits for it.
+// An expression with slow iterations ends in time: the orchestrator waits for it.
 func TestSlowRoundsEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -266,7 +266,7 @@ func TestKeys(t *testing.T) {
 	assert.Empty(t, key)
 }
 
-// The scope is asked for those steps alone that an expression refers to.
+// Scope.Step is called only for steps that an expression refers to.
 func TestStepIsCalledForReferencesOnly(t *testing.T) {
 	t.Parallel()
 	pr := compile(t, steps("id: a", "set: {x: 1}")+"  - {id: b, set: {x: 1}}\n  - {id: c, needs: [a], set: {x: '${{ steps.b.state }}'}}\n")
@@ -311,7 +311,7 @@ func TestFailEndsTheStepWithItsMessage(t *testing.T) {
 	assert.JSONEq(t, `{"ok":true}`, string(out))
 }
 
-// A list that holds itself many times over is small in memory, but has no end for whoever looks through it.
+// A list that contains shared lists many times is small in memory, but takes very long to traverse.
 func TestSharedListsAreBounded(t *testing.T) {
 	t.Parallel()
 	const deep = "reduce(1..40, [#acc, #acc], [1])"

@@ -1,4 +1,4 @@
 package plan
 
-// NewTicker returns what counts the rounds of the loops of one evaluation.
+// NewTicker returns the counter of loop iterations of one evaluation.
 func NewTicker() func() bool { return ticker() }

@@ -27,7 +27,7 @@ import (
 // The budgets of one expression.
 const (
 	exprNodes  = 1000      // of its syntax tree
-	exprMemory = 1_000_000 // elements that it may create while it runs
+	exprMemory = 1_000_000 // elements that one evaluation may create
 )
 
 // expression is a compiled expression.
@@ -37,7 +37,7 @@ type expression struct {
 	code   *vm.Program
 }
 
-// eval runs the expression and returns a JSON value.
+// eval evaluates the expression and returns a JSON value.
 func (e *expression) eval(env map[string]any) (any, error) {
 	machine := vm.VM{MemoryBudget: exprMemory}
 	v, err := machine.Run(e.code, env)
@@ -50,7 +50,7 @@ func (e *expression) eval(env map[string]any) (any, error) {
 	return v, nil
 }
 
-// failed names the step and the expression of an error.
+// failed adds the step and the expression to an error.
 func (e *expression) failed(err error) error {
 	if said, ok := errors.AsType[failure](err); ok {
 		return fault.New(fault.ValidationError, "%s", string(said))
@@ -62,14 +62,14 @@ func (e *expression) failed(err error) error {
 	return fault.Wrap(fault.ValidationError, err, fmt.Sprintf("%s: the expression `%s` failed: %s", e.owner, shorten(e.source), message))
 }
 
-// languages holds the configured language for each set of visible names. A set is made once,
-// because that takes longer than to compile an expression with it.
+// languages caches the configured language for each set of visible names, because configuring one takes longer than
+// compiling an expression with it.
 type languages map[string]*conf.Config
 
-// Languages keeps configured languages for reuse. The zero value is empty; it is safe for concurrent use.
+// Languages is a cache of configured languages. The zero value is empty. It is safe for concurrent use.
 type Languages struct{ spare sync.Pool }
 
-func (l *Languages) take() languages {
+func (l *Languages) get() languages {
 	if l != nil {
 		if ls, ok := l.spare.Get().(*languages); ok {
 			return *ls
@@ -78,16 +78,16 @@ func (l *Languages) take() languages {
 	return languages{}
 }
 
-func (l *Languages) give(ls languages) {
+func (l *Languages) put(ls languages) {
 	if l != nil && len(ls) < maxLanguages {
 		l.spare.Put(&ls)
 	}
 }
 
-// maxLanguages bounds the sets of names that are kept; those of a for_each depend on its words.
+// maxLanguages bounds the cached sets of names; the set of a for_each depends on the names that its author chose.
 const maxLanguages = 64
 
-// resultType is what an expression sees of a step.
+// resultType is the type of steps.<id> in an expression.
 func resultType() types.Map {
 	return types.Map{
 		"output":   types.Any,
@@ -97,7 +97,8 @@ func resultType() types.Map {
 	}
 }
 
-// rootType is the type of a visible name. An attempt is judged where `output` is visible, which no item can be called.
+// rootType returns the type of a visible name. judged is true where `output` is visible: in expressions about the end
+// of an attempt.
 func rootType(name string, judged bool) any {
 	switch {
 	case judged && name == rootError:
@@ -148,7 +149,7 @@ func (ls languages) with(names []string) *conf.Config {
 	return c
 }
 
-// languageWords are the names that an expression uses for the language itself.
+// words returns the names that the language itself defines.
 func (ls languages) words() []string {
 	c := ls.with(nil)
 	words := append(sortedKeys(c.Builtins), sortedKeys(c.Functions)...)
@@ -156,7 +157,7 @@ func (ls languages) words() []string {
 		"matches", "contains", "startsWith", "endsWith", rootInputs, rootSteps, rootTask, rootIndex, rootArgs, rootOutput)
 }
 
-// compileExpression returns the code, or the error with its place in the source.
+// compileExpression returns the compiled code, or an error with its position in the source.
 func compileExpression(source string, config *conf.Config, read func(tree *ast.Node)) (code *vm.Program, err *file.Error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -198,8 +199,8 @@ func located(err error) *file.Error {
 	return &file.Error{Message: message}
 }
 
-// functions are the changes to the built-in functions: what depends on the clock, the machine or the
-// order of a map goes or is sorted; JSON and paths come in.
+// functions returns the changes to the built-in functions. Functions that depend on the clock or the machine are
+// removed, those that depend on map order are sorted, and functions for JSON and paths are added.
 func functions() []expr.Option {
 	return []expr.Option{
 		expr.DisableBuiltin("now"), expr.DisableBuiltin("timezone"),
@@ -218,12 +219,12 @@ func functions() []expr.Option {
 	}
 }
 
-// failure is the error of fail(message): the author of the plan says what went wrong.
+// failure is the error of fail(message), with the message of the plan's author.
 type failure string
 
 func (f failure) Error() string { return string(f) }
 
-// replaced is a function of one argument, in place of a built-in of the name if there is one.
+// replaced defines a function of one argument; it replaces a built-in function of that name.
 func replaced[In any](name string, f func(In) (any, error)) expr.Option {
 	call := func(args ...any) (any, error) {
 		if len(args) != 1 {
@@ -238,7 +239,7 @@ func replaced[In any](name string, f func(In) (any, error)) expr.Option {
 	return function(name, call, new(func(In) any))
 }
 
-// function puts a function with the signatures in place of a built-in one.
+// function defines a function with signatures; it replaces a built-in function of that name.
 func function(name string, call func(...any) (any, error), signatures ...any) expr.Option {
 	return func(c *conf.Config) {
 		expr.DisableBuiltin(name)(c)
@@ -246,7 +247,7 @@ func function(name string, call func(...any) (any, error), signatures ...any) ex
 	}
 }
 
-// entries is a function that lists something of each entry of an object, in the order of the keys.
+// entries defines a function that returns f of each entry of an object, sorted by key.
 func entries(name string, f func(key string, value any) any) expr.Option {
 	return replaced(name, func(in any) (any, error) {
 		v, err := jsonValue(in)
@@ -282,8 +283,8 @@ func dirName(s string) string {
 	}
 }
 
-// exact turns the numbers of a decoded JSON value into int and float64; an integer beyond 64 bits
-// and a number beyond float64 stay json.Number, so that passing them on keeps their digits.
+// exact converts the numbers of a decoded JSON value to int and float64. An integer beyond 64 bits and a number beyond
+// float64 stay json.Number, so that they keep their digits when they are copied to a result.
 func exact(v any) any {
 	switch v := v.(type) {
 	case json.Number:

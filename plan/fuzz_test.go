@@ -10,7 +10,7 @@ import (
 	"github.com/orch-dev/orch/plan"
 )
 
-// FuzzParse: no input makes the parser panic, and what it accepts has a stable normal form.
+// FuzzParse checks that no input makes the parser panic, and that accepted plans have a stable normal form.
 func FuzzParse(f *testing.F) {
 	for _, tc := range problemTable() {
 		f.Add([]byte(tc.src))
@@ -28,7 +28,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzExpression: no expression makes the compiler or the machine panic, and its value is JSON.
+// FuzzExpression checks that no expression makes the compiler or the VM panic, and that its value is JSON.
 func FuzzExpression(f *testing.F) {
 	for _, seed := range []string{
 		"inputs.a + 1", `map(inputs.list, #.x)`, `steps.s.output?.y ?? "z"`, `"a ${{ 1 }}"`, "toPairs(groupBy([1,2],#))",

@@ -38,7 +38,7 @@ func Graph(p *Plan, format string) (string, error) {
 	return d.finish(), nil
 }
 
-// graphWriter is one format. Ids of nodes are unique within the drawing.
+// graphWriter writes one format. Node ids are unique within a graph.
 type graphWriter interface {
 	begin(name string)
 	group(id, label string)
@@ -48,7 +48,7 @@ type graphWriter interface {
 	finish() string
 }
 
-// drawNodes draws a level; prefix keeps the ids of inner levels apart.
+// drawNodes draws the nodes of one level; prefix makes the ids of inner levels unique.
 func drawNodes(d graphWriter, nodes []*Node, prefix string) {
 	for _, n := range nodes {
 		id := prefix + n.ID
@@ -66,7 +66,7 @@ func drawNodes(d graphWriter, nodes []*Node, prefix string) {
 	}
 }
 
-// what names what a step does, in a few words.
+// what describes a step in a few words.
 func (n *Node) what() string {
 	switch n.Kind {
 	case KindTool:
@@ -79,7 +79,7 @@ func (n *Node) what() string {
 		if source, ok := n.ForEach.(string); ok {
 			return "for_each " + source
 		}
-		raw, _ := encode(n.ForEach) // it comes from a file
+		raw, _ := encode(n.ForEach) // it was decoded from a file, so it can be encoded
 		return "for_each " + shorten(string(raw))
 	case KindSwitch:
 		return "switch " + n.Switch
@@ -96,7 +96,7 @@ func (n *Node) what() string {
 	}
 }
 
-// indented is a text that grows by lines within groups.
+// indented builds a text of lines that are indented by group.
 type indented struct {
 	strings.Builder
 
@@ -125,7 +125,7 @@ func (m *mermaid) edge(from, to string) { m.line("%s_step --> %s_step", from, to
 func (m *mermaid) end()                 { m.depth--; m.line("end") }
 func (m *mermaid) finish() string       { return m.String() }
 
-// mermaidText escapes what would end a label.
+// mermaidText escapes the characters that would end a label.
 func mermaidText(s string) string {
 	return strings.NewReplacer("&", "&amp;", `"`, "&quot;", "<", "&lt;", ">", "&gt;", "\n", " ").Replace(s)
 }

@@ -15,20 +15,20 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// inputs is what a plan takes.
+// inputs describes the inputs of a plan.
 type inputs struct {
 	schema     *jsonschema.Schema // nil = no inputs
 	properties []string
 	required   []string
-	open       bool // the schema decides about unknown names
+	open       bool // the schema accepts unknown names
 }
 
 func (in *inputs) names() []string { return in.properties }
 
-// knows reports whether an expression may refer to the input.
+// knows reports whether an expression may refer to the input name.
 func (in *inputs) knows(name string) bool { return in.open || slices.Contains(in.properties, name) }
 
-// noFiles refuses references out of a schema, so that a plan cannot read files or the network.
+// noFiles rejects external references of a schema, so that a plan cannot read files or the network.
 type noFiles struct{}
 
 // Load implements jsonschema.URLLoader.
@@ -111,7 +111,7 @@ func english(e *jsonschema.ValidationError) string {
 	return e.ErrorKind.LocalizedString(message.NewPrinter(language.English))
 }
 
-// innermost returns the first of the deepest causes in the order of their places.
+// innermost returns the first of the deepest causes, ordered by location.
 func innermost(e *jsonschema.ValidationError) *jsonschema.ValidationError {
 	for len(e.Causes) > 0 && values(e) == nil {
 		e = slices.MinFunc(e.Causes, func(a, b *jsonschema.ValidationError) int {
@@ -121,7 +121,7 @@ func innermost(e *jsonschema.ValidationError) *jsonschema.ValidationError {
 	return e
 }
 
-// values are those that a choice of constants allows; nil for any other error.
+// values returns the values that an enum or const allows, or nil for any other error.
 func values(e *jsonschema.ValidationError) []string {
 	var may []string
 	for _, cause := range e.Causes {
@@ -137,8 +137,8 @@ func values(e *jsonschema.ValidationError) []string {
 	return may
 }
 
-// CheckInputs fills in the defaults of the schema and validates. given may be empty for no inputs.
-// The errors are *fault.Error of REQUIRED_FIELD or VALIDATION_ERROR with the field inputs.x.
+// CheckInputs validates the inputs of a run and returns them with the defaults of the schema filled in. given may be
+// empty for no inputs. The errors are REQUIRED_FIELD and VALIDATION_ERROR with the field inputs.x.
 func (pr *Program) CheckInputs(given json.RawMessage) (json.RawMessage, error) {
 	if len(given) == 0 {
 		given = json.RawMessage("{}")
@@ -185,7 +185,7 @@ func (in *inputs) offer() string {
 	return "its inputs are " + strings.Join(in.properties, ", ")
 }
 
-// inputFault tells a missing input from a wrong one.
+// inputFault returns REQUIRED_FIELD for a missing input and VALIDATION_ERROR for an invalid one.
 func inputFault(e *jsonschema.ValidationError) error {
 	field := strings.Join(append([]string{rootInputs}, e.InstanceLocation...), ".")
 	if missing, ok := e.ErrorKind.(*kind.Required); ok {
@@ -198,8 +198,8 @@ func inputFault(e *jsonschema.ValidationError) error {
 	return fault.New(fault.ValidationError, "%s", english(e)).WithField(field)
 }
 
-// filler sets absent properties to the defaults of their schemas, also in nested objects and in the
-// items of lists. It visits a bounded number of schemas, because schemas may refer to themselves.
+// filler sets absent properties to the defaults of their schemas, also in nested objects and in list items. It visits a
+// bounded number of schemas, because schemas may refer to themselves.
 type filler struct{ visits int }
 
 const maxVisits = 10_000

@@ -10,14 +10,14 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// This file holds what a plan says about the end of an attempt: whether a result is as expected, and whether a failure is
-// worth another attempt.
+// This file evaluates what a plan says about the end of an attempt: `expect` and `retry.when`.
 
-// reasonUnexpected is the reason of the error of a result that is not as expected.
+// reasonUnexpected is the reason of the error for a result that does not satisfy `expect`.
 const reasonUnexpected = "UNEXPECTED_RESULT"
 
-// Expected checks the output of the step's tool against `expect`. TOOL_FAILED with the reason UNEXPECTED_RESULT when that
-// is false, with the values that it looked at; another error when the expression fails. Without `expect` all is expected.
+// Expected checks the output of the step's tool against `expect`. It returns TOOL_FAILED with the reason
+// UNEXPECTED_RESULT and the values that the expression used when it is false, and another error when the expression
+// fails. Without `expect` every output is accepted.
 func (n *Node) Expected(output json.RawMessage) error {
 	if n.expected == nil {
 		return nil
@@ -40,8 +40,8 @@ func (n *Node) Expected(output json.RawMessage) error {
 	return fault.New(fault.ToolFailed, "%s", message).WithReason(reasonUnexpected)
 }
 
-// lastWords is the end of what a program has said, best of its complaints, unless the expression looks at that: the result itself is
-// not kept.
+// lastWords returns the end of a program's standard error, or else of its output, for the error message. It returns ""
+// when the expression itself uses the output. The result is not stored, so the message is all that remains of it.
 func lastWords(output any, expression string) string {
 	const most = 400
 	object, _ := output.(map[string]any)
@@ -58,24 +58,24 @@ func lastWords(output any, expression string) string {
 	return ""
 }
 
-// Unexpected reports whether an error says that a result is not as expected.
+// Unexpected reports whether err says that a result does not satisfy `expect`.
 func Unexpected(err error) bool {
 	reason := fault.From(err).Reason
 	return reason == reasonUnexpected || reason == reasonRounds
 }
 
-// Attempt is an attempt that has failed, as `retry.when` sees it.
+// Attempt is a failed attempt as `retry.when` sees it.
 type Attempt struct {
 	Number  int    // from 1
 	Class   string // of the failure, such as tool_error
 	Code    string
 	Message string
-	// Output is the result of a call whose result was not as expected; nil for other failures.
+	// Output is the result that did not satisfy `expect`; nil for other failures.
 	Output json.RawMessage
 }
 
-// RetryWhen reports whether `retry.when` is in favour of another attempt. Without it all failures are; an expression that
-// fails is in favour of none.
+// RetryWhen reports whether `retry.when` allows another attempt. Without an expression it returns true; when the
+// expression fails it returns false.
 func (n *Node) RetryWhen(a Attempt) bool {
 	if n.again == nil {
 		return true
@@ -91,7 +91,7 @@ func (n *Node) RetryWhen(a Attempt) bool {
 	return err == nil && yes
 }
 
-// observed tells the values of those parts of the output that an expression names, as far as they are short.
+// observed describes the values of the parts of the output that an expression refers to, if they are short.
 func observed(source string, output any) string {
 	tree, err := parser.Parse(source)
 	if err != nil {
@@ -108,7 +108,7 @@ func observed(source string, output any) string {
 	return strings.Join(seen[:min(len(seen), most)], ", ")
 }
 
-// pathOf returns the names that lead from the output to a member of it.
+// pathOf returns the path from the output to the member that a node refers to.
 func pathOf(node ast.Node) (path []string, ok bool) {
 	member, ok := node.(*ast.MemberNode)
 	if !ok {
@@ -125,7 +125,7 @@ func pathOf(node ast.Node) (path []string, ok bool) {
 	return path, ok
 }
 
-// valueAt returns a scalar of a value as JSON, shortened. Objects and lists are not told.
+// valueAt returns the scalar at a path as JSON, shortened. It returns false for objects and lists.
 func valueAt(v any, path []string) (text string, ok bool) {
 	for _, name := range path {
 		object, _ := v.(map[string]any)

@@ -66,7 +66,7 @@ func TestRetryWhen(t *testing.T) {
 	assert.True(t, compile(t, steps("id: a", "tool: T", "retry: {}")).Node("a").RetryWhen(denied))
 }
 
-// An item may be called what an attempt is called where it is judged.
+// The name of an item may equal a name that is visible in retry.when.
 func TestItemsNamedLikeAnAttempt(t *testing.T) {
 	t.Parallel()
 	pr := compile(t, "orch: v1\nsteps:\n  - {id: a, for_each: '[\"x\"]', as: error, do: [{id: b, set: {x: '${{ error + \"y\" }}'}}]}\n")

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// The sections of a plan that hold steps.
+// The sections of a plan that contain steps.
 const (
 	sectionSteps  = "steps"
 	sectionVerify = "verify"
 	sectionAlways = "always"
 )
 
-// linker turns a plan into a program: it binds references to what they name and compiles expressions.
+// linker turns a plan into a program: it resolves references and compiles expressions.
 type linker struct {
 	*loader
 
@@ -23,12 +23,12 @@ type linker struct {
 	inputs   *inputs
 	sections map[string]string // the section of each top-level id
 	parents  map[string]string // the for_each of each id within a `do`
-	takes    *shape            // the inputs
-	results  map[*Step]*shape  // what is known of results, by step
+	takes    *shape            // the shape of the inputs
+	results  map[*Step]*shape  // the shapes of results, by step
 }
 
-// link checks what is between the steps of a plan and returns its program, which is only whole when
-// there are no problems.
+// link checks the references between the steps of a plan and returns its program. The program is complete only if there
+// are no problems.
 func (l *loader) link(p *Plan) *Program {
 	k := &linker{loader: l, plan: p, at: l.origins[p], sections: map[string]string{}, parents: map[string]string{}, results: map[*Step]*shape{}}
 	k.inputs = k.linkInputs()
@@ -53,7 +53,7 @@ func (l *loader) link(p *Plan) *Program {
 	return pr
 }
 
-// idempotency compiles the key of a plan, nil for none.
+// idempotency compiles the idempotency key of a plan; nil for none.
 func (k *linker) idempotency(p *Plan) *field {
 	switch key := k.early("the idempotency key"); {
 	case p.Idempotency != nil && p.IdempotencyKey != "":
@@ -67,7 +67,7 @@ func (k *linker) idempotency(p *Plan) *field {
 	return nil
 }
 
-// allow compiles the entries of `allow`; nil when none of them is a template.
+// allow compiles the entries of `allow`; it returns nil when none of them is a template.
 func (k *linker) allow(a *Allow) *field {
 	if a == nil {
 		return nil
@@ -89,7 +89,7 @@ func (k *linker) allow(a *Allow) *field {
 	return k.early("`allow`").field(lists, k.at.at("allow"))
 }
 
-// declare notes all ids and reports those that stand twice.
+// declare registers all step ids and reports duplicates.
 func (k *linker) declare() {
 	for _, section := range []string{sectionSteps, sectionVerify, sectionAlways} {
 		for _, s := range unfold(k.steps(section)) {
@@ -135,13 +135,13 @@ func (k *linker) steps(section string) []*Step {
 	}
 }
 
-// scope returns the scope of a field that sees the names.
+// scope returns the scope of a field in which names are visible.
 func (k *linker) scope(owner string, names ...string) *scope {
 	return &scope{linker: k, owner: owner, names: names, steps: map[string]bool{}, uses: map[string]bool{}}
 }
 
-// early returns the scope of a field that is evaluated before there is a task: it sees the inputs, and of the task what is
-// known then.
+// early returns the scope of a field that is evaluated before the task exists: it sees the inputs and the fields of
+// task that are known then.
 func (k *linker) early(owner string) *scope {
 	sc := k.scope(owner, rootInputs, rootTask)
 	sc.members = map[string][]string{rootTask: {"created", "name", "root"}}
@@ -166,7 +166,7 @@ func (k *linker) section(name string, steps []*Step, pr *Program) []*Node {
 	return nodes
 }
 
-// order works out what the steps of a list need beside what they say.
+// order adds the implied needs of the steps of a list.
 func (k *linker) order(nodes []*Node) {
 	k.checkApart(nodes)
 	branchNeeds(nodes)
@@ -174,7 +174,7 @@ func (k *linker) order(nodes []*Node) {
 	k.checkCycles(nodes)
 }
 
-// visible says why a step cannot be referred to from a section; siblings are the steps of a `do`.
+// visible returns why a step cannot be referred to from a section, or "". siblings are the steps of a `do`.
 func (k *linker) visible(id, section string, siblings []*Step) (problem, hint string) {
 	if slices.ContainsFunc(siblings, func(s *Step) bool { return s.ID == id }) {
 		return "", ""
@@ -210,7 +210,7 @@ func ids(steps []*Step) []string {
 	return names
 }
 
-// children links the steps of a `do`. What they refer to outside is referred to by the for_each.
+// children links the steps of a `do`. Their references to outer steps become references of the for_each.
 func (k *linker) children(n *Node, at location, outer *scope, section string) {
 	if n.Kind != KindForEach {
 		return
@@ -218,7 +218,7 @@ func (k *linker) children(n *Node, at location, outer *scope, section string) {
 	k.checkAs(n.Step, at)
 	known := outer.known
 	if n.Matrix != nil {
-		known = nil // members know it
+		known = nil // members has its fields
 	}
 	steps := unfold(n.Do)
 	sibling := func(id string) bool { return slices.Contains(ids(steps), id) }
@@ -251,14 +251,14 @@ func (k *linker) children(n *Node, at location, outer *scope, section string) {
 	k.order(n.Children)
 }
 
-// checkAs refuses an item name that means something else in expressions.
+// checkAs reports an item name that has another meaning in expressions.
 func (k *linker) checkAs(s *Step, at location) {
 	if slices.Contains(k.languages.words(), s.As) || s.As == rootSecrets && k.plan.Secrets != nil {
 		at.at("as").report("the name "+quote(s.As)+" is taken in expressions", "choose another one, such as item")
 	}
 }
 
-// needs joins the declared needs with the ids that expressions refer to.
+// needs returns the union of the declared needs and the ids that expressions refer to.
 func (k *linker) needs(n *Node, at location, referred map[string]bool, sameLevel func(string) bool) []string {
 	var declared []string
 	for i, id := range n.Step.Needs {
@@ -277,7 +277,7 @@ func (k *linker) needs(n *Node, at location, referred map[string]bool, sameLevel
 	return union(declared, referred)
 }
 
-// unmet says why a step cannot need another.
+// unmet returns why a step cannot need another one, or "".
 func (k *linker) unmet(id, of string, sameLevel func(string) bool) (problem, hint string) {
 	section, known := k.sections[id]
 	switch parent := k.parents[id]; {
@@ -317,7 +317,7 @@ func (k *linker) node(s *Step, at location, sc *scope) *Node {
 			n.fallback = sc.field(s.Wait.Default, at.at("wait").at("default"))
 		}
 	case KindApprove:
-		n.question = sc.field(s.Approve.asked(), at.at("approve"))
+		n.question = sc.field(s.Approve.templates(), at.at("approve"))
 		if s.Approve.Default != nil {
 			n.fallback = sc.field(s.Approve.Default, at.at("approve").at("default"))
 		}
@@ -336,7 +336,7 @@ func (k *linker) node(s *Step, at location, sc *scope) *Node {
 	return n
 }
 
-// itemsOf compiles what gives the items of a for_each or a matrix.
+// itemsOf compiles the items of a for_each or a matrix.
 func (k *linker) itemsOf(s *Step, at location, sc *scope) *field {
 	if s.Matrix == nil {
 		source, ok := s.ForEach.(string)
@@ -364,14 +364,14 @@ func (k *linker) verifyCall(n *Node, at location, sc *scope) {
 	}
 }
 
-// judging returns the scope of a field over the output of a tool.
+// judging returns the scope of an expression about the output of a tool.
 func (k *linker) judging(n *Node, tool string, names ...string) *scope {
 	sc := k.scope("step "+quote(n.ID), names...)
 	sc.vars = map[string]*shape{rootOutput: k.toolOutput(tool)}
 	return sc
 }
 
-// judgements compiles what decides about the result of a call, and about another attempt.
+// judgements compiles `expect`, `until` and `retry.when`.
 func (k *linker) judgements(n *Node, at location) {
 	if n.Expect != "" {
 		n.expected = k.judging(n, n.Tool, rootOutput).only(n.Expect, at.at("expect"))
@@ -397,7 +397,7 @@ func (k *linker) waiting(w *Wait, at location, sc *scope) *field {
 	return sc.only(w.Until, at.at("until"))
 }
 
-// checkCycles reports each circle of needs at the first of its steps.
+// checkCycles reports each cycle of needs at its first step.
 func (k *linker) checkCycles(nodes []*Node) {
 	const (
 		open = iota + 1

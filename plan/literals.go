@@ -14,7 +14,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// checkLiterals refuses what is written in `with` and the tool would refuse when it is called. What an expression gives is not known yet.
+// checkLiterals reports literal values in `with` that the tool would reject in a call. Values of expressions are not
+// known yet.
 func (k *linker) checkLiterals(with any, info ToolInfo, at location) {
 	given, ok := with.(map[string]any)
 	if !ok || k.opt.Accepted {
@@ -29,11 +30,11 @@ func (k *linker) checkLiterals(with any, info ToolInfo, at location) {
 	}
 }
 
-// checkCall asks the tool about arguments that are all written out.
+// checkCall lets the tool check arguments without expressions.
 func checkCall(info ToolInfo, plain any, at location) {
 	raw, err := encode(plain)
 	if err != nil {
-		return // reported where it was read
+		return // reported when it was parsed
 	}
 	_, err = info.Check(raw)
 	refusal := fault.From(err)
@@ -42,12 +43,12 @@ func checkCall(info ToolInfo, plain any, at location) {
 	}
 }
 
-// fieldPath cuts the field of an error, such as details.files[2] or details.files.2, into its names.
+// fieldPath splits the field of an error, such as details.files[2] or details.files.2, into its elements.
 func fieldPath(field string) []string {
 	return strings.FieldsFunc(strings.ReplaceAll(field, "]", ""), func(r rune) bool { return r == '.' || r == '[' })
 }
 
-// within returns the place of a part of a value, as far as the value has the names.
+// within returns the location of the deepest part of v that exists along names.
 func (p location) within(v any, names []string) location {
 	for _, name := range names {
 		switch whole := v.(type) {
@@ -70,8 +71,8 @@ func (p location) within(v any, names []string) location {
 	return p
 }
 
-// inputSchema returns the compiled schema of the inputs of a tool; nil when it is unknown, or when it refers to schemas, for to follow
-// those may take for ever.
+// inputSchema returns the compiled schema of the inputs of a tool. It returns nil when the schema is unknown or has
+// references, because following them may not terminate.
 func (k *linker) inputSchema(info ToolInfo) *jsonschema.Schema {
 	if s, known := k.toolInputs[info.Name]; known || info.Input == nil {
 		return s
@@ -101,7 +102,8 @@ func compileInput(raw json.RawMessage) (*jsonschema.Schema, error) {
 	return c.Compile(schemaURL)
 }
 
-// checkValue compares a value, in which expressions may stand, with a schema. Null is let through: tools take it for an absent field.
+// checkValue checks a value, which may contain expressions, against a schema. Null is accepted: tools treat it as an
+// absent field.
 func checkValue(s *jsonschema.Schema, v any, at location) {
 	plain, fixed := plainOf(v)
 	switch {
@@ -138,7 +140,7 @@ func checkFixed(s *jsonschema.Schema, plain any, at location) {
 	}
 }
 
-// wordMeant suggests one of an enumeration for a text that is none of it.
+// wordMeant suggests an enum value for a string that is none of them.
 func wordMeant(e *jsonschema.ValidationError, at location) string {
 	choice, ok := e.ErrorKind.(*kind.Enum)
 	if !ok {
@@ -183,8 +185,8 @@ func checkNames(s *jsonschema.Schema, object map[string]any, at location) {
 	}
 }
 
-// mayBe reports whether a value with expressions in it may have a type of the schema: an object, a list, or a text that has more than
-// an expression in it.
+// mayBe reports whether a value with expressions may have a type of the schema. The type is known for an object, a
+// list, and a string that is more than one expression.
 func mayBe(s *jsonschema.Schema, v any) bool {
 	if s.Types == nil || s.Types.IsEmpty() {
 		return true
@@ -202,7 +204,7 @@ func mayBe(s *jsonschema.Schema, v any) bool {
 	return slices.Contains(s.Types.ToStrings(), needed)
 }
 
-// plainOf returns the value of a template without expressions; fixed is false when it has some.
+// plainOf returns the value of a template without expressions; fixed is false when it contains expressions.
 func plainOf(v any) (plain any, fixed bool) {
 	switch v := v.(type) {
 	case string:
@@ -232,7 +234,7 @@ func plainOf(v any) (plain any, fixed bool) {
 	}
 }
 
-// holdsNull reports whether null stands somewhere in a value.
+// holdsNull reports whether a value contains null.
 func holdsNull(v any) bool {
 	switch v := v.(type) {
 	case nil:

@@ -85,7 +85,7 @@ func TestLiteralsElsewhere(t *testing.T) {
 		problems(t, steps("id: a", "run: {orch: v1, inputs: {properties: {n: {type: integer}}}, steps: [{id: b, set: {x: 1}}]}", "with: {n: many}"), strictOptions()))
 }
 
-// A schema that refers to schemas is only asked by the tool itself: to follow it may take for ever.
+// A schema with references is only checked by the tool itself: following them may not terminate.
 func TestSchemasThatReferAreNotFollowed(t *testing.T) {
 	t.Parallel()
 	opt := plan.Options{Tool: func(string) (plan.ToolInfo, bool) {

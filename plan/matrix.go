@@ -11,9 +11,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// This file holds the items of a step with `matrix`: the combinations of the values of its axes.
+// This file computes the items of a step with `matrix`: the combinations of the values of its axes.
 
-// The keys of a matrix that are no axes.
+// The keys of a matrix that are not axes, and the limits of a matrix.
 const (
 	matrixInclude = "include"
 	matrixExclude = "exclude"
@@ -27,13 +27,13 @@ const (
 	defaultMatrix = "matrix"
 )
 
-// matrix reads the axes: an object whose values are lists or expressions, or one expression that gives all of it.
+// matrix parses the axes: an object whose values are lists or expressions, or one expression for the whole object.
 func (c cursor) matrix() any {
 	if c.node.Kind == yaml.ScalarNode && isExpression(c.node.Value) {
 		return c.node.Value
 	}
 	pairs := c.pairs()
-	if len(pairs) > maxAxes+2 { // include and exclude are none
+	if len(pairs) > maxAxes+2 { // include and exclude are not axes
 		c.report(fmt.Sprintf("the matrix has more than %d axes", maxAxes), "")
 		return map[string]any{}
 	}
@@ -52,7 +52,7 @@ func (c cursor) matrix() any {
 	return c.value()
 }
 
-// axes returns the names of the axes of a matrix that is written out; known is false when they are computed.
+// axes returns the names of the axes of a literal matrix; known is false when they are computed.
 func axes(matrix any) (names []string, known bool) {
 	object, known := matrix.(map[string]any)
 	for _, name := range sortedKeys(object) {
@@ -63,7 +63,7 @@ func axes(matrix any) (names []string, known bool) {
 	return names, known
 }
 
-// members are the names that an item of a matrix can have; nil when they are computed.
+// members returns the names that an item of a matrix can have; nil when they are computed.
 func members(matrix any) []string {
 	names, known := axes(matrix)
 	object, _ := matrix.(map[string]any)
@@ -82,7 +82,7 @@ func members(matrix any) []string {
 	return slices.Compact(names)
 }
 
-// checkMatrix reports what is known to be wrong before a matrix is evaluated.
+// checkMatrix reports problems that are known before a matrix is evaluated.
 func (k *linker) checkMatrix(matrix any, at location) {
 	names, known := axes(matrix)
 	object, _ := matrix.(map[string]any)
@@ -111,8 +111,8 @@ func (k *linker) checkMatrix(matrix any, at location) {
 // combination is one item of a matrix, its values in JSON.
 type combination map[string]json.RawMessage
 
-// fits reports whether the values that both have are equal, of the given names.
-func (c combination) fits(other combination, names []string) bool {
+// matches reports whether c and other have equal values for those of names that both contain.
+func (c combination) matches(other combination, names []string) bool {
 	for _, name := range names {
 		if value, has := other[name]; has && !bytes.Equal(value, c[name]) {
 			return false
@@ -121,9 +121,9 @@ func (c combination) fits(other combination, names []string) bool {
 	return true
 }
 
-// combine returns the items of an evaluated matrix: the product of its axes in the order of their names, the last one changing
-// first, without what `exclude` names. An entry of `include` adds values to the items that it contradicts in no axis, or is an item
-// of its own when there is none.
+// combine returns the items of an evaluated matrix: the product of its axes, sorted by name, with the last axis varying
+// fastest, without the combinations that match `exclude`. An entry of `include` adds its values to the items with which
+// it agrees on all axes. If there are none, it becomes an additional item.
 func (n *Node) combine(v any) ([]any, error) {
 	names, known := axes(v)
 	if !known {
@@ -150,21 +150,21 @@ func (n *Node) combine(v any) ([]any, error) {
 			len(items), len(excluded)+len(included), pairs, maxPairs)
 	}
 	items = slices.DeleteFunc(items, func(item combination) bool {
-		return slices.ContainsFunc(excluded, func(e combination) bool { return item.fits(e, sortedKeys(e)) })
+		return slices.ContainsFunc(excluded, func(e combination) bool { return item.matches(e, sortedKeys(e)) })
 	})
 	return listOf(include(items, included, names)), nil
 }
 
 // include adds the entries of `include` to the items.
 func include(items, entries []combination, names []string) []combination {
-	given := make([]combination, len(items)) // the values of the axes alone
+	given := make([]combination, len(items)) // the values of the axes only
 	for i, item := range items {
 		given[i] = maps.Clone(item)
 	}
 	for _, entry := range entries {
 		found := false
 		for i, item := range given {
-			if item.fits(entry, names) {
+			if item.matches(entry, names) {
 				maps.Copy(items[i], entry)
 				found = true
 			}
@@ -176,7 +176,7 @@ func include(items, entries []combination, names []string) []combination {
 	return items
 }
 
-// product returns the combinations of the values of the axes; none without an axis.
+// product returns the combinations of the values of the axes. Without axes there are none.
 func (n *Node) product(object map[string]any, names []string) ([]combination, error) {
 	if len(names) == 0 {
 		return nil, nil
@@ -209,7 +209,7 @@ func (n *Node) product(object map[string]any, names []string) ([]combination, er
 	return items, nil
 }
 
-// combinations reads the objects of `include` or `exclude`.
+// combinations parses the objects of `include` or `exclude`.
 func (n *Node) combinations(object map[string]any, key string) ([]combination, error) {
 	if object[key] == nil {
 		return nil, nil

@@ -25,7 +25,8 @@ func TestMatrix(t *testing.T) {
 		`{os: [linux, mac], go: [1.25, 2]}`:                                         `[{"go":1.25,"os":"linux"},{"go":1.25,"os":"mac"},{"go":2,"os":"linux"},{"go":2,"os":"mac"}]`,
 		`{os: [linux, mac], go: [1, 2], exclude: [{os: mac, go: 1}]}`:               `[{"go":1,"os":"linux"},{"go":2,"os":"linux"},{"go":2,"os":"mac"}]`,
 		`{os: [linux, mac], exclude: [{os: mac}], include: [{os: mac, arch: arm}]}`: `[{"os":"linux"},{"arch":"arm","os":"mac"}]`,
-		// An entry adds to what it does not contradict, and may change what another one has added.
+		// An entry adds values to items that it does not contradict, and may change values that another entry has
+		// added.
 		`{os: [linux, mac], include: [{color: red}, {os: mac, color: blue}, {os: bsd}]}`: `[{"color":"red","os":"linux"},{"color":"blue","os":"mac"},{"os":"bsd"}]`,
 		`{os: '${{ inputs.systems }}', include: '${{ inputs.more }}'}`:                   `[{"os":"a"},{"os":"b"},{"os":"c"}]`,
 		`'${{ {"os": inputs.systems} }}'`:                                                `[{"os":"a"},{"os":"b"}]`,
@@ -90,7 +91,7 @@ func matrixCases() []problemCase {
 	}
 }
 
-// A plan whose expressions refer to one large result many times is read in a moment: what is known of the result is found once.
+// A plan with many references to one large result is parsed quickly: the shape of the result is computed once.
 func TestManyReferencesToOneResult(t *testing.T) {
 	t.Parallel()
 	const n = 20_000

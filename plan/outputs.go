@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// stepStates are the states that an expression may see of a step.
+// stepStates returns the step states that an expression can see.
 func stepStates() []string {
 	return []string{"pending", "ready", "running", "succeeded", "failed", "skipped", "parked", "in_doubt", "cancelled"}
 }
 
-// resultOf is the shape of steps.<id>.
+// resultOf returns the shape of steps.<id>.
 func (k *linker) resultOf(s *Step) *shape {
 	if k.results[s] == nil { // a plan may refer to it many times
 		k.results[s] = &shape{fields: map[string]*shape{"output": k.outputOf(s), "state": oneOfWords(stepStates()...)}}
@@ -19,7 +19,7 @@ func (k *linker) resultOf(s *Step) *shape {
 	return k.results[s]
 }
 
-// outputOf is what is known of the output of a step.
+// outputOf returns the shape of the output of a step.
 func (k *linker) outputOf(s *Step) *shape {
 	switch s.Kind {
 	case KindTool:
@@ -53,7 +53,7 @@ func orEmpty(m map[string]any) map[string]any {
 	return m
 }
 
-// answerOf is the output of an approve step.
+// answerOf returns the shape of the output of an approve step.
 func (k *linker) answerOf(a *Approve) *shape {
 	text := &shape{kinds: []string{"string"}}
 	fields := map[string]*shape{
@@ -66,7 +66,7 @@ func (k *linker) answerOf(a *Approve) *shape {
 	return object(fields)
 }
 
-// toolOutput is what a tool says about its output.
+// toolOutput returns the shape of a tool's output, from its schema.
 func (k *linker) toolOutput(name string) *shape {
 	if k.opt.Tool == nil || name == "" {
 		return nil
@@ -84,7 +84,7 @@ func (k *linker) toolOutput(name string) *shape {
 	}}
 }
 
-// stepNamed returns the step that an id means in a scope, nil for none.
+// stepNamed returns the step that an id refers to in the scope, or nil.
 func (s *scope) stepNamed(id string) *Step {
 	named := func(step *Step) bool { return step.ID == id }
 	for _, steps := range [][]*Step{s.siblings, unfold(s.linker.steps(cmp.Or(s.linker.sections[id], sectionSteps)))} {
@@ -95,7 +95,7 @@ func (s *scope) stepNamed(id string) *Step {
 	return nil
 }
 
-// inputsShape is what is known of the inputs of the plan. Names that it does not have are reported elsewhere.
+// inputsShape returns the shape of the inputs of the plan. Unknown names are reported elsewhere.
 func (k *linker) inputsShape() *shape {
 	if k.takes == nil {
 		k.takes = &shape{}
@@ -106,7 +106,7 @@ func (k *linker) inputsShape() *shape {
 	return k.takes
 }
 
-// suggestWord returns a hint for a text that is none of the words.
+// suggestWord returns a hint for a string that is none of words.
 func (p location) suggestWord(text string, words []string) string {
 	for _, word := range words {
 		if slices.Contains(otherWords()[word], strings.ToLower(text)) {
@@ -116,7 +116,7 @@ func (p location) suggestWord(text string, words []string) string {
 	return p.suggest(text, words, "it is one of "+strings.Join(words, ", "))
 }
 
-// otherWords are what other programs call the states of a step and of an approval.
+// otherWords maps the names that other programs use for states of steps and approvals to those of orch.
 func otherWords() map[string][]string {
 	return map[string][]string{
 		"granted":   {"approved", "approve", "accepted", "allowed", "yes", "ok"},

@@ -10,55 +10,55 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Options are what a check needs to know of the world outside the file. The zero value works.
+// Options give a check access to information outside the file. The zero value works.
 type Options struct {
-	// ReadFile reads the file of a `run: ./other.yaml`, resolved against the name of the plan that
-	// says so. The sub-plan is inlined, so a run never depends on a file again. nil refuses such steps.
+	// ReadFile reads the file of a `run: ./other.yaml`, resolved against the name of the plan that contains the step.
+	// The sub-plan is inlined, so a run never reads the file again. If nil, such steps are rejected.
 	ReadFile func(path string) ([]byte, error)
-	// Tool looks a tool up by name. nil leaves names and arguments of tools unchecked.
+	// Tool looks up a tool by name. If nil, names and arguments of tools are not checked.
 	Tool func(name string) (ToolInfo, bool)
-	// ToolNames lists the tools for "did you mean". nil gives no such hints.
+	// ToolNames lists the tools for "did you mean" hints. If nil, there are no such hints.
 	ToolNames func() []string
-	// Warn is told of what is allowed but likely not meant. nil leaves these checks out.
+	// Warn is called for what is allowed but probably a mistake. If nil, these checks are skipped.
 	Warn func(Problem)
-	// Languages keeps what takes long to make from one plan to the next. nil makes it anew.
+	// Languages caches configured languages between plans. If nil, they are built for each plan.
 	Languages *Languages
-	// Accepted tells that the plan was accepted before: what it says of values is not checked again, so that a check that is
-	// newer than the plan does not take it back.
+	// Accepted is true for a plan that was accepted before. Its values are not checked again, so that a newer version
+	// of a check does not reject it.
 	Accepted bool
 }
 
-// ToolInfo is what a check has to know about a tool.
+// ToolInfo describes a tool to a check.
 type ToolInfo struct {
-	// Name is the name that counts, when the tool was asked for by another one; empty for the same.
+	// Name is the canonical name if the tool was looked up by an alias; else empty.
 	Name   string
 	Effect Effect
-	// AnyState tells that the tool may run in every state of its task, also in COMPLETED.
+	// AnyState is true if the tool may run in every state of its task, including COMPLETED.
 	AnyState bool
-	// Direct tells that the tool is called by people and programs for themselves, and never by a task.
+	// Direct is true if only people and programs call the tool directly, and tasks cannot.
 	Direct bool
-	// Required are the names of the inputs without which the tool refuses a call.
+	// Required are the names of the required inputs.
 	Required []string
-	// Command is the input that holds a shell command; empty = none.
+	// Command is the input that contains a shell command; empty for none.
 	Command string
-	// Secrets are the inputs whose entries may be secrets, each with whether a text may stand before one.
+	// Secrets are the inputs whose entries may be secrets. The value is true if text may precede the secret.
 	Secrets map[string]bool
-	// Properties are the names of all inputs; nil = unknown, so that no name is refused.
+	// Properties are the names of all inputs; nil means unknown, and every name is accepted.
 	Properties []string
-	// Input and Output return the JSON Schemas of the input and of the output; nil = unknown.
+	// Input and Output return the JSON Schemas of the input and the output; nil means unknown.
 	Input, Output func() json.RawMessage
-	// Check is what the tool does with the arguments of a call before it begins; nil = unknown.
+	// Check validates the arguments of a call as the tool does before it starts; nil means unknown.
 	Check func(json.RawMessage) (json.RawMessage, error)
 }
 
-// Parse reads a plan, YAML or JSON, and checks all of it. name is the file for messages and for the
-// resolution of sub-plans. The error is a *fault.Error of the code INVALID_PLAN whose Err is Problems.
+// Parse parses a plan in YAML or JSON and checks all of it. name is the file name for messages and for resolving
+// sub-plans. The error is a *fault.Error of the code INVALID_PLAN whose Err is Problems.
 func Parse(name string, src []byte, opt Options) (*Plan, error) {
 	p, _, err := load(name, src, sourceBounds(), opt)
 	return p, err
 }
 
-// Load is Parse together with [Plan.Program]. A source that is in normal form already is read once.
+// Load is Parse followed by [Plan.Program]. A source in normal form is parsed only once.
 func Load(name string, src []byte, opt Options) (*Plan, *Program, error) {
 	p, pr, err := load(name, src, loadBounds(src), opt)
 	if err != nil {
@@ -70,16 +70,16 @@ func Load(name string, src []byte, opt Options) (*Plan, *Program, error) {
 	return p, pr, err
 }
 
-// Compile turns the normal form of Plan.JSON into a Program. It makes the checks of [Parse] again,
-// but those that need Options and those of values, and returns the same errors.
+// Compile compiles the normal form of Plan.JSON to a Program. It repeats the checks of [Parse], except those that need
+// Options and those of values, and returns the same errors.
 func Compile(normalised []byte) (*Program, error) {
 	_, pr, err := load("plan.json", normalised, normalBounds(), Options{Accepted: true})
 	return pr, err
 }
 
 func load(name string, src []byte, limit bounds, opt Options) (*Plan, *Program, error) {
-	l := &loader{opt: opt, origins: map[*Plan]location{}, places: map[*Step]location{}, toolShapes: map[string]*shape{}, toolInputs: map[string]*jsonschema.Schema{}, languages: opt.Languages.take()}
-	defer opt.Languages.give(l.languages)
+	l := &loader{opt: opt, origins: map[*Plan]location{}, places: map[*Step]location{}, toolShapes: map[string]*shape{}, toolInputs: map[string]*jsonschema.Schema{}, languages: opt.Languages.get()}
+	defer opt.Languages.put(l.languages)
 	doc := readDocument(name, src, limit, &l.problems, opt.Warn)
 	if doc == nil {
 		return nil, nil, l.problems.fault()
@@ -106,18 +106,18 @@ type loader struct {
 	opt       Options
 	problems  Problems
 	steps     int
-	bytes     int                // of the files of sub-plans
-	origins   map[*Plan]location // where each plan stands
-	places    map[*Step]location // where each step stands
-	broken    bool               // too broken for the checks between the steps
+	bytes     int                // total size of the sub-plan files
+	origins   map[*Plan]location // location of each plan
+	places    map[*Step]location // location of each step
+	broken    bool               // too broken to check references between the steps
 	languages languages
-	// toolShapes are the outputs of the tools that expressions look into.
+	// toolShapes caches the output shapes of tools.
 	toolShapes map[string]*shape
-	// toolInputs are the compiled schemas of the tools that expressions are handed to.
+	// toolInputs caches the compiled input schemas of tools.
 	toolInputs map[string]*jsonschema.Schema
 }
 
-// plan reads one plan; nesting counts the plans around it.
+// plan parses one plan; nesting counts the enclosing plans.
 func (l *loader) plan(c cursor, nesting int) *Plan {
 	p := &Plan{Priority: PriorityNormal, Limits: Limits{MaxSteps: defaultMaxSteps}}
 	l.origins[p] = c.location
@@ -147,16 +147,16 @@ func (l *loader) plan(c cursor, nesting int) *Plan {
 		"verify":          section(&p.Verify),
 		"always":          section(&p.Always),
 		"outputs":         func(c cursor) { p.Outputs = c.values() },
-		"servers":         refused("does not start MCP servers of a plan", HintServers),
-		"compensate":      refused("does not run `compensate`", "use `always` with an `if`"),
+		"servers":         unsupported("does not start MCP servers of a plan", HintServers),
+		"compensate":      unsupported("does not run `compensate`", "use `always` with an `if`"),
 	})
 	l.required(c, p)
 	applyDefaults(p.Defaults, p.Steps, p.Verify, p.Always)
 	return p
 }
 
-// refused reports a key that the format reserves and this version does not run.
-func refused(what, hint string) func(cursor) {
+// unsupported reports a key that the format reserves and this version does not support.
+func unsupported(what, hint string) func(cursor) {
 	return func(c cursor) { c.report("this version of orch "+what, hint) }
 }
 
@@ -174,7 +174,7 @@ func (l *loader) required(c cursor, p *Plan) {
 	}
 }
 
-// applyDefaults copies the defaults into the tool steps that say nothing themselves.
+// applyDefaults copies the defaults into the tool steps that do not set them.
 func applyDefaults(d *Defaults, sections ...[]*Step) {
 	if d == nil {
 		return
@@ -203,7 +203,7 @@ func (c cursor) has(key string) bool {
 	return exact
 }
 
-// short returns a text of at most n characters.
+// short returns a string of at most n characters.
 func (c cursor) short(n int) string {
 	s := c.text()
 	if len([]rune(s)) > n {
@@ -249,7 +249,7 @@ func (c cursor) defaults() *Defaults {
 	return d
 }
 
-// defaultMaxSteps bounds the executed step instances of a plan that sets no limit.
+// defaultMaxSteps bounds the executed step instances of a plan without a limit.
 const (
 	defaultMaxSteps = 10_000
 	highestMaxSteps = 1_000_000
@@ -282,10 +282,10 @@ func (c cursor) idempotency() *Idempotency {
 	return i
 }
 
-// maxKeyScope bounds how long a run holds its key, where that is a duration.
+// maxKeyScope bounds a scope that is a duration.
 const maxKeyScope = 366 * 24 * time.Hour
 
-// ParseScope reads the scope of an idempotency key: how long it is held, 0 for the scopes that are no durations.
+// ParseScope returns the duration of an idempotency key's scope, or 0 for a scope that is not a duration.
 func ParseScope(scope string) (time.Duration, error) {
 	if scope == "" || scope == ScopeForever || scope == ScopeUntilEnd {
 		return 0, nil
@@ -337,7 +337,7 @@ func (c cursor) retry() *Retry {
 	return r
 }
 
-// queue returns the name of a work queue.
+// queue parses the name of a work queue.
 func (c cursor) queue() string {
 	s := c.text()
 	if s != "" && !isLabel(s) {
@@ -346,7 +346,7 @@ func (c cursor) queue() string {
 	return s
 }
 
-// values returns an object of templates.
+// values parses an object of templates.
 func (c cursor) values() map[string]any {
 	object := map[string]any{}
 	for _, p := range c.pairs() {

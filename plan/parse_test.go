@@ -24,7 +24,7 @@ func problems(t *testing.T, src string, opt plan.Options) string {
 
 const head = "orch: v1\nsteps:\n"
 
-// steps returns a plan whose first step begins in line 3, column 5.
+// steps returns a plan with its first step at line 3, column 5.
 func steps(lines ...string) string { return head + "  - " + strings.Join(lines, "\n    ") + "\n" }
 
 func TestProblems(t *testing.T) {

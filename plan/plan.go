@@ -21,7 +21,7 @@ const (
 	MaxLabels     = 32
 )
 
-// Effect is what a repeated call of a tool does to the world.
+// Effect classifies what a call of a tool changes, and whether it may be repeated.
 type Effect string
 
 // The effects, from harmless to final.
@@ -43,17 +43,17 @@ const (
 	PriorityLow      Priority = "low"
 )
 
-// OnError says what a failed step means for the rest of the task.
+// OnError decides how a failed step affects the rest of the task.
 type OnError string
 
-// The answers to a failed step; fail is the default.
+// The reactions to a failed step; fail is the default.
 const (
 	OnErrorFail           OnError = "fail"
 	OnErrorContinue       OnError = "continue"
 	OnErrorSkipDependents OnError = "skip_dependents"
 )
 
-// Kind is what a step does.
+// Kind is the kind of a step.
 type Kind string
 
 // The kinds of steps. Each is also the key that a step of the kind has in the file.
@@ -67,22 +67,22 @@ const (
 	KindSwitch  Kind = "switch"
 )
 
-// The answers of a concurrency key that is taken; queue is the default.
+// The reactions to a concurrency key that is at its limit; queue is the default.
 const (
 	OnConflictQueue  = "queue"
 	OnConflictReject = "reject"
 	OnConflictCancel = "cancel_running"
 )
 
-// Plan is a task file in normal form: defaults are filled in and sub-plans are inlined. Treat it as
-// immutable. Template values (with, set, outputs, keys) hold the text of the file: strings with
-// `${{ }}` inside JSON values, numbers as json.Number.
+// Plan is a plan in normal form: defaults are filled in and sub-plans are inlined. It must not be modified. Template
+// values (with, set, outputs, keys) contain the text of the file: JSON values with strings that contain `${{ }}`,
+// numbers as json.Number.
 type Plan struct {
 	Orch           string            `json:"orch"`
 	Name           string            `json:"name,omitempty"`
 	Summary        string            `json:"summary,omitempty"`
 	Labels         map[string]string `json:"labels,omitempty"`
-	Inputs         json.RawMessage   `json:"inputs,omitempty"` // JSON Schema; nil = the plan takes none
+	Inputs         json.RawMessage   `json:"inputs,omitempty"` // JSON Schema; nil = no inputs
 	Defaults       *Defaults         `json:"defaults,omitempty"`
 	Limits         Limits            `json:"limits"`
 	IdempotencyKey string            `json:"idempotency_key,omitempty"` // template; the short form of Idempotency
@@ -96,28 +96,28 @@ type Plan struct {
 	Always         []*Step           `json:"always,omitempty"`
 	Outputs        map[string]any    `json:"outputs,omitempty"` // templates
 
-	normal []byte // what JSON returns, when it is known already
+	normal []byte // cached result of JSON
 }
 
-// Defaults are copied into each tool step that does not set the value itself.
+// Defaults are copied into each tool step that does not set the value.
 type Defaults struct {
 	Timeout Duration `json:"timeout,omitempty"`
 	Retry   *Retry   `json:"retry,omitempty"`
 	Queue   string   `json:"queue,omitempty"`
 }
 
-// Limits bound a run.
+// Limits bounds a run.
 type Limits struct {
 	Deadline Duration `json:"deadline,omitempty"` // since submission; 0 = none
-	MaxSteps int      `json:"max_steps"`          // tool calls, further attempts included; default 10,000
+	MaxSteps int      `json:"max_steps"`          // tool calls, including retries; default 10,000
 	Tools    []string `json:"tools,omitempty"`    // the only ones that the task and its children may call; none = any
 }
 
-// Idempotency makes a submission with a key that a run holds find that run.
+// Idempotency deduplicates submissions: one with a key that a run holds returns that run.
 type Idempotency struct {
 	Key string `json:"key"` // template
-	// Scope is how long a run holds the key: forever, until_end, or a duration since it was submitted, though not before it is over.
-	// Empty means for ever, unless the run fails or is cancelled.
+	// Scope is how long a run holds the key: forever, until_end, or for a duration after submission, but at least until
+	// it ends. Empty means forever, unless the run fails or is cancelled.
 	Scope string `json:"scope,omitempty"`
 }
 
@@ -127,54 +127,54 @@ const (
 	ScopeUntilEnd = "until_end"
 )
 
-// Concurrency lets only Limit tasks with the same key run at a time.
+// Concurrency limits how many tasks with the same key run at a time.
 type Concurrency struct {
 	Key        string `json:"key"`         // template
 	Limit      int    `json:"limit"`       // default 1
 	OnConflict string `json:"on_conflict"` // queue (default), reject or cancel_running
 }
 
-// Step is one step of a plan. Kind says which of the fields below it are set.
+// Step is one step of a plan. Kind decides which of the following fields are set.
 type Step struct {
 	ID        string   `json:"id"`
 	Kind      Kind     `json:"-"`
 	Needs     []string `json:"needs,omitempty"` // as declared; see Node.Needs
 	If        string   `json:"if,omitempty"`    // bare expression
 	Timeout   Duration `json:"timeout,omitempty"`
-	Heartbeat Duration `json:"heartbeat,omitempty"` // longest silence of the worker; 0 = the node's default
-	// StartWithin is the longest time that a call waits for somebody to take it, each time anew; 0 = for ever.
+	Heartbeat Duration `json:"heartbeat,omitempty"` // longest time between two heartbeats of the worker; 0 = the node's default
+	// StartWithin bounds how long each attempt waits for a worker or agent; 0 means without limit.
 	StartWithin Duration `json:"start_within,omitempty"`
 	Retry       *Retry   `json:"retry,omitempty"`
 	OnError     OnError  `json:"on_error"`
 	Queue       string   `json:"queue,omitempty"`
 
-	// With holds the arguments of a tool or the inputs of a sub-plan: an object, or one `${{ }}`.
+	// With contains the arguments of a tool or the inputs of a sub-plan: an object, or one `${{ }}`.
 	With any `json:"with,omitempty"`
 
 	Tool   string      `json:"tool,omitempty"`
 	Effect Effect      `json:"effect,omitempty"` // "" = that of the tool
 	Verify *StepVerify `json:"verify,omitempty"`
-	Expect string      `json:"expect,omitempty"` // bare expression over `output`: false = the call has failed
-	// Until is a bare expression over `output` and `round`: the call is made again, after Delay, until it is true, and has failed
-	// when it is still false after MaxRounds calls.
+	Expect string      `json:"expect,omitempty"` // bare expression over `output`; the call fails when it is false
+	// Until is a bare expression over `output` and `round`. The call is repeated after Delay until the expression is
+	// true, and fails when it is still false after MaxRounds calls.
 	Until     string   `json:"until,omitempty"`
 	MaxRounds int      `json:"max_rounds,omitempty"`
 	Delay     Duration `json:"delay,omitempty"`
-	// Approval says how its call is approved when it needs that; nil = as the node does.
+	// Approval configures the approval of its call; nil means the defaults of the node.
 	Approval *Approval `json:"approval,omitempty"`
 
 	ForEach     any     `json:"for_each,omitempty"` // bare expression, or a list of values and templates
-	Matrix      any     `json:"matrix,omitempty"`   // in place of for_each: axes, or a template that gives them
-	As          string  `json:"as,omitempty"`       // default item, of a matrix matrix
+	Matrix      any     `json:"matrix,omitempty"`   // instead of for_each: axes, or a template for them
+	As          string  `json:"as,omitempty"`       // default item, or matrix for a matrix
 	MaxParallel int     `json:"max_parallel,omitempty"`
 	OnItemError OnError `json:"on_item_error,omitempty"` // fail (default) or continue
 	Do          []*Step `json:"do,omitempty"`
 
 	Switch string             `json:"switch,omitempty"` // bare expression
 	Cases  map[string][]*Step `json:"cases,omitempty"`
-	// Default are the steps for all other values; nil = such a value is an error.
+	// Default are the steps for all other values; if nil, such a value is an error.
 	Default []*Step `json:"default,omitzero"`
-	branch  *branch // the case that the step is in
+	branch  *branch // the switch case that contains the step
 
 	Approve *Approve `json:"approve,omitempty"`
 
@@ -183,25 +183,25 @@ type Step struct {
 	Set  map[string]any `json:"set,omitempty"` // templates
 }
 
-// StepVerify is the question that decides whether a call in doubt happened.
+// StepVerify is the call that decides whether a call in doubt happened.
 type StepVerify struct {
 	Tool   string `json:"tool"`
 	With   any    `json:"with,omitempty"` // template; sees `args`, the arguments of the call in doubt
-	Expect string `json:"expect"`         // bare expression over `output`: true = the call happened
+	Expect string `json:"expect"`         // bare expression over `output`; true if the call happened
 }
 
-// Wait holds a task up. Exactly one of For, Until and Signal is set.
+// Wait suspends a task. Exactly one of For, Until and Signal is set.
 type Wait struct {
-	For     string   `json:"for,omitempty"`     // duration, or a template that gives one
-	Until   string   `json:"until,omitempty"`   // RFC 3339 time, or a bare expression that gives one
+	For     string   `json:"for,omitempty"`     // duration, or a template for one
+	Until   string   `json:"until,omitempty"`   // RFC 3339 time, or a bare expression for one
 	Signal  string   `json:"signal,omitempty"`  // template: the name of the signal
 	Timeout Duration `json:"timeout,omitempty"` // of a signal; 0 = none
 	Default any      `json:"default,omitempty"` // template: the output when the timeout passes
-	// HasDefault tells a default of null from none; without a default a passed timeout is an error.
+	// HasDefault distinguishes a null default from none. Without a default a timeout is an error.
 	HasDefault bool `json:"-"`
 }
 
-// MarshalJSON keeps a default of null apart from an absent one.
+// MarshalJSON writes a null default if HasDefault is true.
 func (w *Wait) MarshalJSON() ([]byte, error) {
 	type bare Wait
 	if !w.HasDefault || w.Default != nil {
@@ -213,7 +213,7 @@ func (w *Wait) MarshalJSON() ([]byte, error) {
 	}{(*bare)(w), nil})
 }
 
-// JSON returns the normal form: keys sorted, durations as Go strings. Equal plans give equal bytes.
+// JSON returns the normal form: keys are sorted and durations are Go strings. Equal plans have equal bytes.
 func (p *Plan) JSON() []byte {
 	if p.normal != nil {
 		return bytes.Clone(p.normal)
@@ -257,7 +257,7 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
 }
 
-// decodeValue reads one JSON value; numbers stay json.Number.
+// decodeValue decodes one JSON value; numbers become json.Number.
 func decodeValue(data []byte) (any, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()

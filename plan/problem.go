@@ -9,7 +9,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Problem is one fault of a plan at its place in the file.
+// Problem is one error in a plan with its position in the file.
 type Problem struct {
 	File    string `json:"file,omitempty"`
 	Line    int    `json:"line"` // from 1
@@ -19,15 +19,15 @@ type Problem struct {
 	Hint    string `json:"hint,omitempty"`
 }
 
-// Hints that name commands of a shell. Faces without one have other words for them.
+// Hints that name shell commands. Faces without a shell replace them.
 const (
 	HintNew     = "`orch plan new` writes one to start from"
 	HintTools   = "`orch tools list` shows them"
 	HintServers = "configure the server on the node: `orch mcp install`"
 )
 
-// Code names the kind of the problem: INVALID_FORMAT for what is no YAML, METHOD_NOT_FOUND for a tool that there is not, REQUIRED_FIELD for
-// what is missing, else VALIDATION_ERROR.
+// Code returns the error code of the problem: INVALID_FORMAT for invalid YAML, METHOD_NOT_FOUND for an unknown tool,
+// REQUIRED_FIELD for a missing field, else VALIDATION_ERROR.
 func (p Problem) Code() fault.Code {
 	missing := func(words string) bool {
 		return strings.HasSuffix(p.Message, words) || strings.Contains(p.Message, words+" ")
@@ -58,10 +58,10 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// Problems are all faults of a plan, sorted by position.
+// Problems are all problems of a plan, sorted by position.
 type Problems []Problem //nolint:errname // the list is what callers range over
 
-// Error returns one line a problem.
+// Error returns one line per problem.
 func (ps Problems) Error() string {
 	lines := make([]string, len(ps))
 	for i, p := range ps {
@@ -70,7 +70,7 @@ func (ps Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// fault returns the problems as the coded error that leaves the package, nil when there are none.
+// fault returns the problems as a coded error, or nil if there are none.
 func (ps Problems) fault() error {
 	if len(ps) == 0 {
 		return nil

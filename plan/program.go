@@ -10,8 +10,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Program is a plan whose order and expressions are worked out. It is immutable and safe for
-// concurrent use.
+// Program is a compiled plan: needs are resolved and expressions are compiled. It is immutable and safe for concurrent
+// use.
 type Program struct {
 	plan           *Plan
 	inputs         *inputs
@@ -21,49 +21,49 @@ type Program struct {
 	byID           map[string]*Node
 	idempotencyKey *field
 	concurrencyKey *field
-	allow          *field // nil when it is literal
+	allow          *field // nil when it contains no templates
 	outputs        *field
 }
 
-// Plan returns the plan in normal form; it must not be changed.
+// Plan returns the plan in normal form. It must not be modified.
 func (pr *Program) Plan() *Plan { return pr.plan }
 
-// Steps returns the nodes of `steps` in the order of the file.
+// Steps returns the nodes of `steps` in file order.
 func (pr *Program) Steps() []*Node { return pr.steps }
 
-// Verify returns the nodes of `verify` in the order of the file.
+// Verify returns the nodes of `verify` in file order.
 func (pr *Program) Verify() []*Node { return pr.verify }
 
-// Always returns the nodes of `always` in the order of the file.
+// Always returns the nodes of `always` in file order.
 func (pr *Program) Always() []*Node { return pr.always }
 
-// Node returns the top-level node of any section, nil if there is none.
+// Node returns the top-level node with an id, in any section, or nil.
 func (pr *Program) Node(id string) *Node { return pr.byID[id] }
 
-// Scope is what expressions are evaluated against. The zero value of each field is valid.
+// Scope is the environment in which expressions are evaluated. The zero value of each field is valid.
 type Scope struct {
-	// Inputs are those that CheckInputs returned.
+	// Inputs are the inputs as CheckInputs returned them.
 	Inputs json.RawMessage
-	// Step returns the result of a step. It is called only for ids that an expression refers to;
-	// false stands for a step without a result, whose output is null and whose state is pending.
+	// Step returns the result of a step. It is called only for ids that an expression refers to. False means that the
+	// step has no result: its output is null and its state is pending.
 	Step func(id string) (StepResult, bool)
-	// Vars hold, within a for_each, the item under its `as` name and the index.
+	// Vars contains, within a for_each, the item under its `as` name and the index.
 	Vars map[string]json.RawMessage
 	Task TaskInfo
 }
 
-// TaskInfo is what expressions see as task. Workspace and Root are absolute paths.
+// TaskInfo is the value of task in expressions. Workspace and Root are absolute paths.
 type TaskInfo struct {
 	ID, Name, Workspace, Root string
-	// Created is when the task was submitted, as RFC 3339 in UTC with seconds.
+	// Created is the submission time: RFC 3339 in UTC, in seconds.
 	Created string
 	Attempt int
 }
 
-// CreatedAt is a time as expressions see it.
+// CreatedAt formats a time for TaskInfo.Created.
 func CreatedAt(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 
-// StepResult is what expressions see of a step.
+// StepResult is the value of steps.<id> in expressions.
 type StepResult struct {
 	State    string // "succeeded", "failed", "skipped" …
 	Output   json.RawMessage
@@ -74,16 +74,16 @@ type StepResult struct {
 // StepError is why a step failed.
 type StepError struct{ Code, Message string }
 
-// field is a compiled template and what it refers to.
+// field is a compiled template with the names that it refers to.
 type field struct {
 	template template
 	steps    []string
 	uses     map[string]bool
-	// fixed is the result as JSON of a field without expressions.
+	// fixed is the encoded value of a field without expressions.
 	fixed json.RawMessage
 }
 
-// value evaluates the field; extra adds names to the scope.
+// value evaluates the field; extra adds names to the environment.
 func (f *field) value(sc Scope, extra map[string]any) (any, error) {
 	if fixed, ok := f.template.(literal); ok {
 		return fixed.value, nil
@@ -114,7 +114,7 @@ func (f *field) json(sc Scope) (json.RawMessage, error) {
 	return encode(v)
 }
 
-// env decodes those parts of the scope that the field refers to.
+// env decodes the parts of the scope that the field refers to.
 func (f *field) env(sc Scope, extra map[string]any) (map[string]any, error) {
 	env := map[string]any{nameTick: ticker(), rootTask: map[string]any{
 		"id": sc.Task.ID, "name": sc.Task.Name, "workspace": sc.Task.Workspace, "root": sc.Task.Root, "attempt": sc.Task.Attempt, "created": sc.Task.Created,
@@ -179,10 +179,10 @@ func decodePart(raw json.RawMessage, what string) (any, error) {
 	return exact(v), nil
 }
 
-// IdempotencyKey returns the key that makes a second submission find the first; "" = none.
+// IdempotencyKey evaluates the idempotency key; "" means none.
 func (pr *Program) IdempotencyKey(sc Scope) (string, error) { return key(pr.idempotencyKey, sc) }
 
-// ConcurrencyKey returns the key of Plan.Concurrency; "" = none.
+// ConcurrencyKey evaluates the key of Plan.Concurrency; "" means none.
 func (pr *Program) ConcurrencyKey(sc Scope) (string, error) { return key(pr.concurrencyKey, sc) }
 
 // maxKey bounds an evaluated key, in bytes.
@@ -206,23 +206,23 @@ func key(f *field, sc Scope) (string, error) {
 	return s, nil
 }
 
-// Outputs returns the outputs of the plan as an object.
+// Outputs evaluates the outputs of the plan as an object.
 func (pr *Program) Outputs(sc Scope) (json.RawMessage, error) { return pr.outputs.json(sc) }
 
-// Node is a step in its place.
+// Node is a step with its resolved references.
 type Node struct {
 	*Step
 
-	// Needs are the ids of the same level that must be done first: declared and referred to, sorted.
-	// A step of `do` that refers to an outer step makes the for_each node need that step.
+	// Needs are the ids, on the same level, of the steps that must be done first: declared or referred to, sorted. If a
+	// step in `do` refers to an outer step, the for_each node needs that step.
 	Needs []string
 	// Children are the nodes of `do`.
 	Children []*Node
 	// Sub is the compiled sub-plan of a run.
 	Sub *Program
-	// Covers are the steps whose calls an approve step allows beforehand.
+	// Covers are the steps whose calls an approve step approves in advance.
 	Covers []Cover
-	// Secrets are the entries of the arguments of a call that are secrets.
+	// Secrets are the secrets in the arguments of the call.
 	Secrets []SecretUse
 
 	cond       *field
@@ -244,7 +244,7 @@ func (n *Node) invalid(format string, args ...any) error {
 	return fault.New(fault.ValidationError, "step %q: %s", n.ID, fmt.Sprintf(format, args...))
 }
 
-// If evaluates the condition; true when the step has none.
+// If evaluates the condition. It returns true for a step without one.
 func (n *Node) If(sc Scope) (bool, error) {
 	if n.cond == nil {
 		return true, nil
@@ -271,7 +271,7 @@ func (f *field) source() string {
 	return ""
 }
 
-// Args evaluates `with`: the arguments of the tool, or the inputs of the sub-plan. The result is an object.
+// Args evaluates `with`, the arguments of the tool or the inputs of the sub-plan, as an object.
 func (n *Node) Args(sc Scope) (json.RawMessage, error) {
 	if n.args == nil {
 		return json.RawMessage("{}"), nil
@@ -301,7 +301,7 @@ func (n *Node) object(f *field, sc Scope, extra map[string]any) (map[string]any,
 	return object, nil
 }
 
-// Items evaluates the list of a for_each, at most MaxItems long.
+// Items evaluates the items of a for_each; there are at most MaxItems.
 func (n *Node) Items(sc Scope) ([]json.RawMessage, error) {
 	v, err := n.items.value(sc, nil)
 	if err != nil {
@@ -322,7 +322,8 @@ func (n *Node) Items(sc Scope) ([]json.RawMessage, error) {
 	return n.encodeItems(list)
 }
 
-// encodeItems encodes items, which together may not be larger than any other value: those of a matrix repeat the values of its axes.
+// encodeItems encodes items. Together they must not exceed the size of one value: the items of a matrix repeat the
+// values of its axes.
 func (n *Node) encodeItems(list []any) (items []json.RawMessage, err error) {
 	items, size := make([]json.RawMessage, len(list)), 0
 	for i, item := range list {
@@ -336,7 +337,7 @@ func (n *Node) encodeItems(list []any) (items []json.RawMessage, err error) {
 	return items, nil
 }
 
-// Set evaluates the values of a set step as an object, which is the output of the step.
+// Set evaluates the values of a set step. The resulting object is the output of the step.
 func (n *Node) Set(sc Scope) (json.RawMessage, error) { return n.set.json(sc) }
 
 // WaitFor is an evaluated wait.
@@ -346,10 +347,10 @@ type WaitFor struct {
 	Until   time.Time
 	Signal  string
 	Timeout time.Duration   // of a signal; 0 = none
-	Default json.RawMessage // the output when the timeout passes; nil = that is an error
+	Default json.RawMessage // the output after a timeout; nil = a timeout is an error
 }
 
-// Wait evaluates what a wait step waits for.
+// Wait evaluates a wait step.
 func (n *Node) Wait(sc Scope) (WaitFor, error) {
 	v, err := n.wait.value(sc, nil)
 	if err != nil {
@@ -381,8 +382,7 @@ func (n *Node) Wait(sc Scope) (WaitFor, error) {
 	}
 }
 
-// VerifyCall returns the call that decides whether a call in doubt happened; ok is false when the
-// step declares none.
+// VerifyCall evaluates the call that decides whether a call in doubt happened; ok is false when the step declares none.
 func (n *Node) VerifyCall(sc Scope) (tool string, args json.RawMessage, ok bool, err error) {
 	if n.Verify == nil {
 		return "", nil, false, nil
@@ -399,7 +399,7 @@ func (n *Node) VerifyCall(sc Scope) (tool string, args json.RawMessage, ok bool,
 	return n.Verify.Tool, args, true, err
 }
 
-// VerifyExpect reports whether the output of the verify call says that the call happened.
+// VerifyExpect reports whether, according to the output of the verify call, the call happened.
 func (n *Node) VerifyExpect(output json.RawMessage) (bool, error) {
 	if n.happened == nil {
 		return false, n.invalid("the step has no verify")
@@ -411,7 +411,7 @@ func (n *Node) VerifyExpect(output json.RawMessage) (bool, error) {
 	return n.truth(n.happened, "expect", Scope{}, map[string]any{rootOutput: v})
 }
 
-// typeName names a JSON value in messages.
+// typeName returns the JSON type of v for messages.
 func typeName(v any) string {
 	switch v.(type) {
 	case nil:
@@ -429,7 +429,7 @@ func typeName(v any) string {
 	}
 }
 
-// union returns the sorted ids of both, each once.
+// union returns the sorted union of a and b.
 func union(a []string, b map[string]bool) []string {
 	all := append(slices.Clone(a), sortedKeys(b)...)
 	slices.Sort(all)

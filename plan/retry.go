@@ -18,17 +18,17 @@ const (
 	maxAttempts     = 100
 )
 
-// Retry says when and how often a failed call is tried again.
+// Retry decides when and how often a failed call is retried.
 //
-// Without a retry block (nil) a call that never reached its tool or whose answer was lost
-// (transport, heartbeat_lost, worker_lost) is made up to 3 times when the effect is read or
-// idempotent, a rate_limited one up to 3 times whatever its effect, and anything else once. One that
-// used up its time (timeout) is not made again: its timeout is all the time that the step has.
+// Without a retry block (nil), a call that never reached its tool or whose answer was lost (transport, heartbeat_lost,
+// worker_lost) has up to 3 attempts if its effect is read or idempotent. A rate_limited call has up to 3 attempts
+// whatever its effect. Any other failure is not retried. In particular a timeout is not: the timeout is all the time
+// that the step has.
 //
-// With a block, each attempt has the timeout of the step. On lists the classes to retry; empty means all but those that another attempt cannot
-// mend (denied, expired, invalid_args, tool_not_found, budget). NotOn takes classes away. A call
-// with effect write or destructive is never repeated when it is unknown whether it happened: declare
-// `effect: idempotent` where a repeat does no harm. When narrows the rule further; see [Node.RetryWhen].
+// With a block, each attempt has the timeout of the step. On lists the classes to retry; empty means all except those
+// that another attempt cannot fix (denied, expired, invalid_args, tool_not_found, budget). NotOn excludes classes. A
+// call with effect write or destructive is never repeated when it is unknown whether it happened: declare `effect:
+// idempotent` if repeating it is harmless. When restricts the rule further; see [Node.RetryWhen].
 type Retry struct {
 	MaxAttempts int      `json:"max_attempts"` // the first one included; default 3
 	Initial     Duration `json:"initial"`      // delay after the first attempt; default 1s
@@ -48,19 +48,19 @@ func retryClasses() []string {
 	}
 }
 
-// LeavesDoubt reports whether a failure of the class leaves open whether the call happened.
+// LeavesDoubt reports whether it is unknown, after a failure of the class, whether the call happened.
 func LeavesDoubt(class string) bool {
 	return slices.Contains([]string{fault.ClassTimeout, fault.ClassTransport, fault.ClassHeartbeatLost, fault.ClassWorkerLost}, class)
 }
 
-// hopeless reports whether another attempt would meet the same failure.
+// hopeless reports whether another attempt would fail in the same way.
 func hopeless(class string) bool {
 	return slices.Contains([]string{fault.ClassDenied, fault.ClassExpired, fault.ClassInvalidArgs, fault.ClassToolNotFound, fault.ClassBudget}, class)
 }
 
 func repeatable(e Effect) bool { return e == EffectRead || e == EffectIdempotent }
 
-// Allows reports whether a call whose attempt-th attempt (from 1) failed with the class is tried again.
+// Allows reports whether a call is retried after attempt number attempt (from 1) failed with class.
 func (r *Retry) Allows(class string, attempt int, effect Effect) bool {
 	if LeavesDoubt(class) && !repeatable(effect) {
 		return false
@@ -77,8 +77,8 @@ func (r *Retry) Allows(class string, attempt int, effect Effect) bool {
 	return !hopeless(class)
 }
 
-// Delay returns how long to wait after the attempt-th attempt (from 1). rnd is a random number in
-// [0,1); it takes up to the jitter's share off the delay.
+// Delay returns how long to wait after attempt number attempt (from 1). rnd is a random number in [0,1) that reduces
+// the delay by up to the share Jitter.
 func (r *Retry) Delay(attempt int, rnd float64) time.Duration {
 	if r == nil {
 		r = newRetry()
@@ -88,7 +88,7 @@ func (r *Retry) Delay(attempt int, rnd float64) time.Duration {
 	return time.Duration(delay * (1 - r.Jitter*rnd))
 }
 
-// NewRetry returns a rule with the defaults but for how many attempts there are, and the delay after the first one.
+// NewRetry returns a rule with a number of attempts, an initial delay, and defaults for the rest.
 func NewRetry(attempts int, initial time.Duration) *Retry {
 	r := newRetry()
 	r.MaxAttempts, r.Initial, r.Max = attempts, Duration(initial), max(r.Max, Duration(initial))

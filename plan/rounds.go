@@ -8,16 +8,16 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// This file holds what a plan says about a call that is made again until its result is as awaited.
+// This file holds the `until` loop of a step: its call is repeated until the result satisfies an expression.
 
 const (
 	maxRounds    = 10_000
 	defaultDelay = Duration(time.Second)
-	// reasonRounds is the reason of the error of a result that was not as awaited in the last round.
+	// reasonRounds is the reason of the error for a result that does not satisfy `until` in the last round.
 	reasonRounds = "ROUNDS_EXHAUSTED"
 )
 
-// rounds are the fields of a step that is repeated.
+// rounds returns the fields of a repeated step.
 func (s *Step) rounds() map[string]func(cursor) {
 	return map[string]func(cursor){
 		"until":      func(c cursor) { s.Until = c.expression() },
@@ -26,7 +26,7 @@ func (s *Step) rounds() map[string]func(cursor) {
 	}
 }
 
-// completeRounds reports what a repeated step lacks.
+// completeRounds reports missing fields of a repeated step.
 func (s *Step) completeRounds(c cursor) {
 	if s.Kind != KindTool {
 		return
@@ -41,9 +41,9 @@ func (s *Step) completeRounds(c cursor) {
 	}
 }
 
-// Settled reports whether a result is as `until` awaits it, after a round that counts from 1. TOOL_FAILED with the reason
-// ROUNDS_EXHAUSTED when it is not and that was the last round; another error when the expression fails.
-func (n *Node) Settled(output json.RawMessage, round int) (bool, error) {
+// UntilMet reports whether the result of a round (from 1) satisfies `until`. If the last round does not, it returns
+// TOOL_FAILED with the reason ROUNDS_EXHAUSTED. It returns another error when the expression fails.
+func (n *Node) UntilMet(output json.RawMessage, round int) (bool, error) {
 	if n.until == nil {
 		return true, nil
 	}

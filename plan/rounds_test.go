@@ -25,7 +25,7 @@ func TestSettled(t *testing.T) {
 		{`{"state":"pending"}`, 2, false, ""},
 		{`{"state":"pending"}`, 3, false, `after 3 rounds the result is still not as awaited: output.state == 'ready', but output.state is "pending"`},
 	} {
-		settled, err := n.Settled(json.RawMessage(tc.output), tc.round)
+		settled, err := n.UntilMet(json.RawMessage(tc.output), tc.round)
 		assert.Equal(t, tc.settled, settled, tc.output)
 		if tc.message == "" {
 			require.NoError(t, err)
@@ -35,7 +35,7 @@ func TestSettled(t *testing.T) {
 		assert.Equal(t, "ROUNDS_EXHAUSTED", fault.From(err).Reason)
 		assert.True(t, plan.Unexpected(err))
 	}
-	settled, err := compile(t, steps("id: a", "tool: T")).Node("a").Settled(nil, 1)
+	settled, err := compile(t, steps("id: a", "tool: T")).Node("a").UntilMet(nil, 1)
 	require.NoError(t, err)
 	assert.True(t, settled)
 }

@@ -91,7 +91,7 @@ func TestRepoReport(t *testing.T) {
 	assert.Equal(t, string(want), write.Content)
 }
 
-// A repository without commits: what needs a commit fails or says nothing.
+// In a repository without commits, steps that need a commit fail or have empty output.
 func TestRepoReportOfAnEmptyRepository(t *testing.T) {
 	t.Parallel()
 	calls, outputs := run(t, example(t, "repo-report.yaml"), `{"repo":"/root/empty"}`, map[string]string{

@@ -9,7 +9,7 @@ import (
 	"github.com/expr-lang/expr/ast"
 )
 
-// The names that expressions begin with.
+// The root names of expressions.
 const (
 	rootInputs = "inputs"
 	rootSteps  = "steps"
@@ -17,27 +17,27 @@ const (
 	rootIndex  = "index"
 	rootArgs   = "args"
 	rootOutput = "output"
-	// rootError and rootAttempt are those of an attempt that has failed.
+	// rootError and rootAttempt describe a failed attempt.
 	rootError   = "error"
 	rootAttempt = "attempt"
 	rootRound   = "round"
 )
 
-// scope is where an expression stands: what it can see and what it has referred to.
+// scope is the compile-time environment of an expression: the names that it can see, and those that it has referred to.
 type scope struct {
 	linker *linker
 	owner  string   // for messages
 	names  []string // visible names
-	// see says why a step cannot be referred to from here; "" = it can.
+	// see returns why a step cannot be referred to from here; "" if it can.
 	see func(id string) (problem, hint string)
-	// members are the fields that a name can have; nil for any.
+	// members are the fields of a name; nil for any.
 	members map[string][]string
-	// siblings are the steps of the `do` around it; vars is what is known of names.
+	// siblings are the steps of the enclosing `do`; vars are the shapes of names.
 	siblings []*Step
 	vars     map[string]*shape
-	known    *shape          // of the expression that was compiled last
-	steps    map[string]bool // ids referred to
-	uses     map[string]bool // names used
+	known    *shape          // of the last compiled expression
+	steps    map[string]bool // referenced step ids
+	uses     map[string]bool // referenced names
 }
 
 // field compiles a template value.
@@ -48,12 +48,12 @@ func (s *scope) field(v any, at location) *field {
 	return s.done(&fresh, t)
 }
 
-// only compiles the source of a field that is an expression by nature.
+// only compiles a field that is always an expression.
 func (s *scope) only(source string, at location) *field {
 	fresh := *s
 	fresh.steps, fresh.uses = map[string]bool{}, map[string]bool{}
 	if source == "" {
-		return &field{template: literal{}} // reported where it was read
+		return &field{template: literal{}} // reported when it was parsed
 	}
 	t := fresh.expression(source, at)
 	return s.done(&fresh, t)
@@ -66,12 +66,12 @@ func (s *scope) done(fresh *scope, t template) *field {
 	}
 	f := &field{template: t, steps: sortedKeys(fresh.steps), uses: fresh.uses}
 	if plain, ok := t.(literal); ok {
-		f.fixed, _ = encode(plain.value) // what cannot be encoded is reported where it was read
+		f.fixed, _ = encode(plain.value) // a value that cannot be encoded was reported when it was parsed
 	}
 	return f
 }
 
-// expression compiles one expression and reports what is wrong with it at its place.
+// expression compiles one expression and reports its errors at their locations.
 func (s *scope) expression(source string, at location) template {
 	if strings.TrimSpace(source) == "" {
 		at.report("the expression is empty", "")
@@ -91,7 +91,7 @@ func (s *scope) expression(source string, at location) template {
 	return &expression{owner: s.owner, source: strings.TrimSpace(source), code: code}
 }
 
-// hint says what to write instead of a name that the language does not know.
+// hint returns a suggestion for an unknown name.
 func (s *scope) hint(message string, at location) string {
 	if field, unknown := strings.CutPrefix(message, "unknown field "); unknown {
 		return at.suggest(field, resultFields(), "a step has output, state, error, attempts; a task id, name, workspace, root, attempt")
@@ -115,16 +115,16 @@ func resultFields() []string {
 	return []string{"output", "state", "error", "attempts", "code", "message", "class", "id", "name", "workspace", "root", "attempt", "created"}
 }
 
-// references finds what an expression refers to while its tree is walked, children first.
+// references collects what an expression refers to. It visits the tree children first.
 type references struct {
 	scope  *scope
 	source string
 	at     location
-	open   map[*ast.IdentifierNode]bool // `steps` without an id so far
-	known  *shape                       // what is known of the value
+	open   map[*ast.IdentifierNode]bool // uses of `steps` for which no id was found yet
+	known  *shape                       // the shape of the value
 }
 
-// read looks at the whole expression.
+// read visits the whole expression.
 func (r *references) read(tree *ast.Node) {
 	ast.Walk(tree, visitor(r.visit))
 	if r.scope.linker.opt.Accepted {
@@ -172,7 +172,7 @@ func (r *references) member(n *ast.MemberNode) {
 	}
 }
 
-// field checks a field of a name whose fields are known.
+// field checks a field of a name with a known set of fields.
 func (r *references) field(n ast.Node, of, name string) {
 	if known := r.scope.members[of]; known != nil && !slices.Contains(known, name) {
 		r.report(n, of+" has no "+quote(name), r.at.suggest(name, known, "it has "+strings.Join(known, ", ")))
@@ -193,7 +193,7 @@ func (r *references) input(n ast.Node, name string) {
 	}
 }
 
-// comparison refuses to compare an error with null: it is always an object.
+// comparison reports a comparison of an error with null: an error is always an object.
 func (r *references) comparison(n *ast.BinaryNode) {
 	if n.Operator != "==" && n.Operator != "!=" {
 		return
@@ -212,7 +212,7 @@ func isName(n ast.Node, name string) bool {
 	return ok && s.Value == name
 }
 
-// close reports uses of `steps` that name no step.
+// close reports uses of `steps` without a step id.
 func (r *references) close() {
 	for n := range r.open {
 		r.report(n, "`steps` alone cannot be used", "name a step: steps.<id>.output")

@@ -24,20 +24,20 @@ var (
 	secretInEnv  = regexp.MustCompile(`^env:[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
-// SecretUse is one entry of an argument whose value is a secret. The arguments hold Text in its place, and only the worker that makes
-// the call puts in what Source names.
+// SecretUse is one entry of an argument whose value is a secret. The arguments contain Text as a placeholder. Only the
+// worker that makes the call replaces it by the secret of Source.
 type SecretUse struct {
 	Field, Key   string // the argument, such as env, and its entry
 	Name, Source string
-	Prefix       string // stands before the secret, such as "Bearer "
+	Prefix       string // precedes the secret, such as "Bearer "
 }
 
-// Text is what the arguments of the call hold in place of the secret.
+// Text returns the placeholder of the secret in the arguments.
 func (u SecretUse) Text() string {
 	return u.Prefix + opening + " " + rootSecrets + "." + u.Name + " " + closing
 }
 
-// SecretSources returns where the secrets of the plan and its sub-plans lie, in order, such as env:DB_PASSWORD.
+// SecretSources returns the sources of the secrets of the plan and its sub-plans, sorted, such as env:DB_PASSWORD.
 func (p *Plan) SecretSources() []string {
 	sources := map[string]bool{}
 	p.collectSecrets(sources)
@@ -62,7 +62,7 @@ func collectSecrets(steps []*Step, sources map[string]bool) {
 	}
 }
 
-// secrets reads where the secrets lie. What is no place may be the secret itself, so that no problem repeats it.
+// secrets parses the sources of secrets. An invalid source may be the secret itself, so no problem quotes it.
 func (c cursor) secrets() map[string]string {
 	all := map[string]string{}
 	for _, p := range c.pairs() {
@@ -81,7 +81,7 @@ func (c cursor) secrets() map[string]string {
 	return all
 }
 
-// secretArgs returns the arguments of a call with the text of each secret in place of its expression, and notes the secrets.
+// secretArgs returns the arguments of a call with placeholders for secrets, and records the secrets in n.
 func (k *linker) secretArgs(n *Node, at location) any {
 	given, ok := n.With.(map[string]any)
 	if !ok || n.Kind != KindTool || len(k.plan.Secrets) == 0 {
@@ -106,7 +106,7 @@ func (k *linker) secretArgs(n *Node, at location) any {
 	return args
 }
 
-// secretUse reads a value that is a secret, with or without a text before it.
+// secretUse parses a value that is a secret with an optional prefix.
 func (k *linker) secretUse(v any, at location) (SecretUse, bool) {
 	text, _ := v.(string)
 	parts, err := segments(text)
@@ -132,7 +132,7 @@ func (k *linker) secretUse(v any, at location) (SecretUse, bool) {
 	return use, true
 }
 
-// checkSecrets refuses secrets in arguments of a tool that take none.
+// checkSecrets reports secrets in arguments that do not accept them.
 func (k *linker) checkSecrets(n *Node, at location) {
 	for _, use := range n.Secrets {
 		where := at.at("with").at(use.Field).at(use.Key)
@@ -148,7 +148,7 @@ func (k *linker) checkSecrets(n *Node, at location) {
 	}
 }
 
-// secretFields are the arguments of a tool that take secrets, and whether a text may stand before one.
+// secretFields returns the arguments of a tool that accept secrets; the value is true if text may precede the secret.
 func (k *linker) secretFields(tool string) (fields map[string]bool, known bool) {
 	if k.opt.Tool == nil {
 		return nil, false
@@ -157,6 +157,6 @@ func (k *linker) secretFields(tool string) (fields map[string]bool, known bool) 
 	return info.Secrets, known
 }
 
-// secretPlaces says where secrets may stand.
+// secretPlaces is the hint that says where secrets are allowed.
 const secretPlaces = "a secret declared below `secrets` is the whole value of an entry of `env` of BASH_EXECUTE, or the end of one of `headers` of HTTP_REQUEST; " +
 	"nothing else sees it, neither commands nor conditions, outputs and agents"

@@ -51,8 +51,8 @@ steps:
     run: {orch: v1, secrets: {K: env:K}, steps: [{id: b, tool: BASH_EXECUTE, with: {command: ls, env: {K: "${{ secrets.K }}"}}}]}
 `
 
-// TestSecretsStayInTheText has arguments that hold the text of each secret, and a program that knows where it stands, also when the
-// plan is read from the log again.
+// TestSecretsStayInTheText checks that arguments contain the placeholder of each secret, and that the program knows its
+// position, also when the plan is compiled from the log.
 func TestSecretsStayInTheText(t *testing.T) {
 	t.Parallel()
 	p, err := plan.Parse("p.yaml", []byte(usesSecrets), plan.Options{Tool: exampleTools})

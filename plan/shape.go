@@ -5,23 +5,23 @@ import (
 	"slices"
 )
 
-// shape is what is known of a value before it is there. nil is a value of which nothing is known. Null is a value of every shape,
-// for the output of a step that was skipped is null.
+// shape is the statically known type of a value; nil means that nothing is known. Every shape includes null, because
+// the output of a skipped step is null.
 type shape struct {
-	// kinds are the JSON types that it may have; nil = any.
+	// kinds are the possible JSON types; nil means any.
 	kinds []string
-	// fields are those of an object; closed tells that it has no others.
+	// fields are the fields of an object; closed is true if it has no others.
 	fields map[string]*shape
 	closed bool
 	// items is the shape of the items of a list.
 	items *shape
-	// words are the only texts that it may be; nil = any.
+	// words are the possible strings; nil means any.
 	words []string
-	// later reads the shape when somebody looks into it, for that takes a while. The other fields are empty then.
+	// later computes the shape on first use, because that is slow. The other fields are empty until then.
 	later func() *shape
 }
 
-// read returns a shape that is there.
+// read returns the shape, and computes it if later is set.
 func (s *shape) read() *shape {
 	if s != nil && s.later != nil {
 		return s.later()
@@ -29,7 +29,7 @@ func (s *shape) read() *shape {
 	return s
 }
 
-// object returns the shape of an object that has these fields and no others.
+// object returns the shape of an object with exactly these fields.
 func object(fields map[string]*shape) *shape {
 	return &shape{kinds: []string{"object"}, fields: fields, closed: true}
 }
@@ -37,13 +37,13 @@ func object(fields map[string]*shape) *shape {
 // arrayOf returns the shape of a list.
 func arrayOf(items *shape) *shape { return &shape{kinds: []string{"array"}, items: items} }
 
-// oneOfWords returns the shape of a text that is one of the words.
+// oneOfWords returns the shape of a string that is one of words.
 func oneOfWords(words ...string) *shape { return &shape{kinds: []string{"string"}, words: words} }
 
-// maxShape bounds how deep a schema is read.
+// maxShape bounds the depth to which a schema is read.
 const maxShape = 32
 
-// shapeOfSchema reads a JSON Schema as far as it is simple: what leaves a choice, or refers to other schemas, is unknown.
+// shapeOfSchema returns the shape of a JSON Schema. Parts with alternatives or references are unknown.
 func shapeOfSchema(raw json.RawMessage) *shape {
 	doc, err := decodeValue(raw)
 	if err != nil {
@@ -69,14 +69,14 @@ func readShape(doc any, depth int) *shape {
 	return s
 }
 
-// leavesChoice reports whether other schemas have a say in what the value is.
+// leavesChoice reports whether the schema combines or references other schemas.
 func leavesChoice(rules map[string]any) bool {
 	return slices.ContainsFunc([]string{"$ref", "$dynamicRef", "anyOf", "oneOf", "allOf", "if", "not", "prefixItems"}, func(key string) bool {
 		return rules[key] != nil
 	})
 }
 
-// wordsOf returns the texts of an enumeration; nil when it has other values too.
+// wordsOf returns the strings of an enum; nil when it also has other values.
 func wordsOf(rules map[string]any) []string {
 	if word, ok := rules["const"].(string); ok {
 		return []string{word}
@@ -97,7 +97,7 @@ func wordsOf(rules map[string]any) []string {
 	return words
 }
 
-// texts returns a text, or a list of texts.
+// texts returns v as a list of strings; a single string is a list of one.
 func texts(v any) []string {
 	if one, ok := v.(string); ok {
 		return []string{one}
@@ -112,7 +112,7 @@ func texts(v any) []string {
 	return all
 }
 
-// shapeOfTemplate is what is known of a template before it is evaluated.
+// shapeOfTemplate returns the shape of a template's value.
 func shapeOfTemplate(v any) *shape {
 	switch v := v.(type) {
 	case map[string]any:
@@ -137,7 +137,7 @@ func shapeOfTemplate(v any) *shape {
 	}
 }
 
-// can reports whether the value may be of a JSON type.
+// can reports whether the value may have a JSON type.
 func (s *shape) can(kind string) bool {
 	if s = s.read(); s == nil || s.kinds == nil || slices.Contains(s.kinds, kind) {
 		return true
@@ -145,7 +145,7 @@ func (s *shape) can(kind string) bool {
 	return kind == "number" && slices.Contains(s.kinds, "integer")
 }
 
-// field returns the shape of a field; known is false when there is none of the name.
+// field returns the shape of a field; known is false if the object cannot have it.
 func (s *shape) field(name string) (field *shape, known bool) {
 	if s = s.read(); s == nil {
 		return nil, true
@@ -154,7 +154,7 @@ func (s *shape) field(name string) (field *shape, known bool) {
 	return field, known || !s.closed
 }
 
-// item returns the shape of an item.
+// item returns the shape of the items of a list.
 func (s *shape) item() *shape {
 	if s = s.read(); s == nil {
 		return nil

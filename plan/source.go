@@ -15,15 +15,15 @@ import (
 	"github.com/orch-dev/orch/classify/secrets"
 )
 
-// bounds are the limits of one document, aliases expanded.
+// bounds are the limits of one document after aliases are expanded.
 type bounds struct{ bytes, nodes, depth int }
 
-// sourceBounds are those of a file. normalBounds leave room for all that files within these bounds
-// become together, so that what Parse accepts Compile accepts.
+// sourceBounds returns the limits of a file. normalBounds are large enough for the normal form of files within these
+// limits, so that Compile accepts what Parse accepts.
 func sourceBounds() bounds { return bounds{MaxSource, 200_000, 64} }
 
-// loadBounds are those of what is submitted. JSON is what programs send, such as the plan of one call with its arguments: it may be as
-// large as a plan in normal form.
+// loadBounds returns the limits of a submission. JSON comes from programs, such as the plan of one call with its
+// arguments, and may be as large as a normal form.
 func loadBounds(src []byte) bounds {
 	limit := sourceBounds()
 	if trimmed := bytes.TrimSpace(src); len(trimmed) > 0 && trimmed[0] == '{' {
@@ -39,11 +39,11 @@ type document struct {
 	src      []byte
 	root     *yaml.Node
 	problems *Problems
-	warn     func(Problem) // nil = nobody hears warnings
+	warn     func(Problem) // nil = no warnings
 }
 
-// readDocument parses src as JSON when it looks like it, else as YAML. It reports what is wrong with
-// the syntax and returns nil then.
+// readDocument parses src as JSON if it looks like JSON, else as YAML. On a syntax error it reports a problem and
+// returns nil.
 func readDocument(file string, src []byte, limit bounds, problems *Problems, warn func(Problem)) *document {
 	d := &document{file: file, src: bytes.TrimPrefix(src, []byte("\ufeff")), problems: problems, warn: warn}
 	if len(src) > limit.bytes {
@@ -67,10 +67,10 @@ func readDocument(file string, src []byte, limit bounds, problems *Problems, war
 	return d
 }
 
-// MaxProblems is how many problems are reported at once.
+// MaxProblems bounds the reported problems.
 const MaxProblems = 100
 
-// full reports whether more problems would be dropped, so that nobody need work on them.
+// full reports whether further problems would be dropped, so that the caller can skip checks.
 func (d *document) full() bool { return len(*d.problems) >= MaxProblems }
 
 func (d *document) report(line, col int, path, message, hint string) {
@@ -80,7 +80,7 @@ func (d *document) report(line, col int, path, message, hint string) {
 	*d.problems = append(*d.problems, Problem{d.file, line, col, secrets.Clean(path), secrets.Clean(message), secrets.Clean(hint)})
 }
 
-// syntaxError is why a file has no tree.
+// syntaxError is a syntax error with its position.
 type syntaxError struct {
 	line, col     int
 	message, hint string
@@ -106,7 +106,7 @@ func readYAML(src []byte, limit bounds) (*yaml.Node, *syntaxError) {
 	return x.expand(doc.Content[0], 0)
 }
 
-// yamlError takes the line out of a message of the form "yaml: line 3: did not find …".
+// yamlError extracts the line from a message of the form "yaml: line 3: did not find …".
 func yamlError(err error) *syntaxError {
 	message := strings.TrimPrefix(err.Error(), "yaml: ")
 	line := 1
@@ -120,8 +120,8 @@ func yamlError(err error) *syntaxError {
 	return &syntaxError{line, 1, "this is no valid YAML: " + message, ""}
 }
 
-// expander replaces aliases by what they stand for and measures the result, so that a few lines
-// cannot stand for millions of nodes.
+// expander replaces aliases by copies of their targets and bounds the result, so that a few lines cannot expand to
+// millions of nodes.
 type expander struct {
 	limit        bounds
 	nodes, bytes int
@@ -152,12 +152,12 @@ func (x *expander) expand(n *yaml.Node, depth int) (*yaml.Node, *syntaxError) {
 	return n, nil
 }
 
-// jsonReader reads JSON into the nodes that YAML gives, because YAML lacks some of JSON's escapes.
+// jsonReader parses JSON into YAML nodes, because the YAML parser does not support all escapes of JSON.
 type jsonReader struct {
 	dec       *json.Decoder
 	src       []byte
-	depth     int // that is allowed
-	off       int // of line and col in src
+	depth     int // limit of nesting
+	off       int // offset of line and col in src
 	line, col int
 }
 
@@ -173,7 +173,7 @@ func readJSON(src []byte, limit bounds) (*yaml.Node, *syntaxError) {
 	return x.expand(n, 0)
 }
 
-// node reads the next value.
+// node parses the next value.
 func (r *jsonReader) node(depth int) (*yaml.Node, error) {
 	if depth > r.depth {
 		return nil, fmt.Errorf("values are nested more than %d deep", r.depth)
@@ -192,7 +192,7 @@ func (r *jsonReader) node(depth int) (*yaml.Node, error) {
 	return n, nil
 }
 
-// children reads the values of an object or a list up to its end.
+// children parses the values of an object or a list up to its end.
 func (r *jsonReader) children(n *yaml.Node, delim json.Delim, depth int) error {
 	n.Kind, n.Tag = yaml.SequenceNode, "!!seq"
 	if delim == '{' {
@@ -225,7 +225,7 @@ func scalar(token json.Token) (tag, value string) {
 	}
 }
 
-// seek moves line and col to the token that comes next.
+// seek moves line and col to the next token.
 func (r *jsonReader) seek() {
 	end := int(r.dec.InputOffset())
 	for end < len(r.src) && bytes.IndexByte([]byte(" \t\r\n,:"), r.src[end]) >= 0 {

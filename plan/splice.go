@@ -44,7 +44,7 @@ func shellWord(v any) (string, error) {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'", nil
 }
 
-// checkSplices warns of expressions whose value would be read by a shell.
+// checkSplices warns of expressions in a shell command whose values are not quoted.
 func (k *linker) checkSplices(with any, info ToolInfo, at location) {
 	given, _ := with.(map[string]any)
 	command, _ := given[info.Command].(string)
@@ -53,7 +53,7 @@ func (k *linker) checkSplices(with any, info ToolInfo, at location) {
 	}
 	parts, err := segments(command)
 	if err != nil {
-		return // reported where the text was compiled
+		return // reported when the string was compiled
 	}
 	at = at.at("with").at(info.Command)
 	var quotes shellQuotes
@@ -87,11 +87,11 @@ func isShellCall(n ast.Node) bool {
 	return ok && callee.Value == shellFunction
 }
 
-// harmlessInShell reports whether no value of an expression means anything to a shell.
+// harmlessInShell reports whether no possible value of an expression has a special meaning in a shell.
 func (k *linker) harmlessInShell(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.StringNode, *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
-		return true // the author has written it
+		return true // the author wrote it
 	case *ast.ConditionalNode:
 		return k.harmlessInShell(n.Exp1) && k.harmlessInShell(n.Exp2)
 	case *ast.IdentifierNode:
@@ -112,7 +112,7 @@ func (k *linker) harmlessInShell(n ast.Node) bool {
 	}
 }
 
-// plainInput reports whether an input is a number, a boolean or one of a list of plain words.
+// plainInput reports whether an input is a number, a boolean or an enum of plain words.
 func (k *linker) plainInput(name string) bool {
 	if k.inputs.schema == nil {
 		return false
@@ -138,7 +138,7 @@ func plainWords(values []any) bool {
 	return true
 }
 
-// shellQuotes follows which quotes of a shell are open.
+// shellQuotes tracks which shell quotes are open.
 type shellQuotes struct {
 	open    byte // ' or ", 0 for none
 	escaped bool

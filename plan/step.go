@@ -10,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// list reads a list of steps.
+// list parses a list of steps.
 func (l *loader) list(c cursor, nesting int) []*Step {
 	items := c.list()
 	steps := make([]*Step, 0, len(items))
@@ -27,7 +27,7 @@ func (l *loader) list(c cursor, nesting int) []*Step {
 	return steps
 }
 
-// children reads the steps of a `do`.
+// children parses the steps of a `do`.
 func (l *loader) children(c cursor, nesting int) []*Step {
 	steps := l.list(c, nesting)
 	if len(steps) == 0 {
@@ -36,7 +36,7 @@ func (l *loader) children(c cursor, nesting int) []*Step {
 	return steps
 }
 
-// step reads one step.
+// step parses one step.
 func (l *loader) step(c cursor, nesting int) *Step {
 	s := &Step{OnError: OnErrorFail}
 	l.places[s] = c.location
@@ -52,8 +52,8 @@ func (l *loader) step(c cursor, nesting int) *Step {
 			fields[key] = func(cursor) {}
 		}
 	}
-	fields["agent"] = refused("does not run `agent` steps", "call a tool")
-	fields["compensate"] = refused("does not run `compensate`", "use `always` with an `if`")
+	fields["agent"] = unsupported("does not run `agent` steps", "call a tool")
+	fields["compensate"] = unsupported("does not run `compensate`", "use `always` with an `if`")
 	s.read(c, fields)
 	s.complete(c)
 	for _, child := range unfold(s.Do) {
@@ -64,12 +64,12 @@ func (l *loader) step(c cursor, nesting int) *Step {
 	return s
 }
 
-// allKinds lists the keys that decide what a step is.
+// allKinds lists the keys that determine the kind of a step.
 func allKinds() []Kind {
 	return []Kind{KindTool, KindForEach, KindWait, KindRun, KindSet, KindApprove, KindSwitch}
 }
 
-// kindOf returns the kind of a step that has a key, "" for a key that decides about none.
+// kindOf returns the kind that a key determines, or "".
 func kindOf(key string) Kind {
 	switch k := Kind(key); {
 	case key == "matrix":
@@ -81,7 +81,7 @@ func kindOf(key string) Kind {
 	}
 }
 
-// findKind finds the one kind of the step.
+// findKind sets the kind of the step and reports none or several.
 func (s *Step) findKind(c cursor) {
 	var found []string
 	reserved := false
@@ -101,7 +101,7 @@ func (s *Step) findKind(c cursor) {
 	}
 }
 
-// common are the fields of every step.
+// common returns the fields of every step.
 func (s *Step) common() map[string]func(cursor) {
 	return map[string]func(cursor){
 		"id":       func(c cursor) { s.ID = c.id() },
@@ -112,7 +112,7 @@ func (s *Step) common() map[string]func(cursor) {
 	}
 }
 
-// kindFields are the fields that only a step of the kind has.
+// kindFields returns the fields that only steps of this kind have.
 func (l *loader) kindFields(s *Step, nesting int) map[string]func(cursor) {
 	switch s.Kind {
 	case KindTool:
@@ -162,7 +162,7 @@ func (s *Step) toolFields() map[string]func(cursor) {
 	return fields
 }
 
-// read hands the entries to their fields; a field of another kind is told apart from a typo.
+// read parses the entries of a step; it reports a field of another kind differently from a typo.
 func (s *Step) read(c cursor, fields map[string]func(cursor)) {
 	for _, key := range kindKeys() {
 		if fields[key] == nil {
@@ -187,7 +187,7 @@ func (s *Step) foreign(c cursor, key string) {
 	}
 }
 
-// complete reports what a step lacks.
+// complete reports missing fields of a step.
 func (s *Step) complete(c cursor) {
 	if !c.has("id") {
 		c.report("the step has no `id`", "ids name steps in needs and expressions")
@@ -215,7 +215,7 @@ func (c cursor) id() string {
 	return s
 }
 
-// expression returns the source of a field that is an expression by nature.
+// expression returns the source of a field that is always an expression.
 func (c cursor) expression() string {
 	s := bare(c.text())
 	if s == "" && c.node.Tag != "!!null" {
@@ -224,7 +224,7 @@ func (c cursor) expression() string {
 	return s
 }
 
-// items returns what gives the items of a for_each: an expression, or a list.
+// items returns the items of a for_each: an expression, or a list.
 func (c cursor) items() any {
 	if c.node.Kind == yaml.SequenceNode {
 		return c.value()
@@ -232,7 +232,7 @@ func (c cursor) items() any {
 	return c.expression()
 }
 
-// tool returns the name of a tool: letters, digits and . _ / - : up to 128.
+// tool parses the name of a tool: up to 128 letters, digits and . _ / - :
 func (c cursor) tool() string {
 	s := c.text()
 	for _, r := range []byte(s) {
@@ -251,7 +251,7 @@ func isAlphanumeric(b byte) bool {
 	return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9'
 }
 
-// arguments returns an object of templates, or one expression that gives an object.
+// arguments returns an object of templates, or one expression for an object.
 func (c cursor) arguments() any {
 	if c.node.Kind == yaml.ScalarNode && c.node.Tag == "!!str" && isExpression(c.node.Value) {
 		return c.node.Value
@@ -310,7 +310,7 @@ func (c cursor) fixedDuration() {
 	}
 }
 
-// run reads a sub-plan, inline or from the file that it names.
+// run parses a sub-plan, inline or from a file.
 func (l *loader) run(c cursor, nesting int) *Plan {
 	if nesting > MaxNesting {
 		c.report(fmt.Sprintf("plans run plans more than %d deep", MaxNesting), "does a plan run itself?")
@@ -328,7 +328,7 @@ func (l *loader) run(c cursor, nesting int) *Plan {
 	return l.plan(cursor{location{doc: doc}, doc.root}, nesting)
 }
 
-// file reads the document that a `run: ./other.yaml` names.
+// file reads the document of a `run: ./other.yaml`.
 func (l *loader) file(c cursor) *document {
 	name := c.text()
 	switch {

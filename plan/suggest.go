@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// maxSuggest bounds the work that is spent on a name that is no typo.
+// maxSuggest bounds the length of the compared names.
 const maxSuggest = 40
 
 // suggest returns "did you mean x?" for the candidate nearest to a mistyped name, or "".
@@ -30,7 +30,7 @@ func suggest(name string, candidates []string) string {
 	return "did you mean " + best + "?"
 }
 
-// suggestOr returns the suggestion, or the other hint when there is none.
+// suggestOr returns the suggestion, or otherwise if there is none.
 func suggestOr(name string, candidates []string, otherwise string) string {
 	if hint := suggest(name, candidates); hint != "" {
 		return hint
@@ -62,9 +62,9 @@ func editDistance(a, b string) int {
 	return last[len(b)]
 }
 
-// suggestKey is suggest for the keys of a plan, which other formats of plans call by other words.
+// suggestKey is suggest for the keys of a plan. It also knows the keys of other workflow formats.
 func suggestKey(name string, candidates []string) string {
-	typed := spelled(name)
+	typed := normalKey(name)
 	others := elsewhere()
 	for _, key := range candidates {
 		if slices.Contains(others[key], typed) {
@@ -77,7 +77,7 @@ func suggestKey(name string, candidates []string) string {
 	return suggest(name, candidates)
 }
 
-// elsewhere has the words of other formats for the keys of a plan, in lower case and without dashes.
+// elsewhere maps keys of a plan to their names in other formats, in lower case and without dashes.
 func elsewhere() map[string][]string {
 	return map[string][]string{
 		"needs":        {"after", "dependson", "depends", "dependencies", "requires", "upstream", "waitfor"},

@@ -12,10 +12,10 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// This file holds steps with `switch`. The steps of its cases stand beside it: they have keys, needs and results like those of
-// the list that it is in, and each is skipped unless the switch has chosen its case.
+// This file implements steps with `switch`. The steps of its cases are siblings of the switch: they have keys, needs
+// and results like the other steps of the list. Each is skipped unless the switch chooses its case.
 
-// branch is the case of a switch that a step belongs to.
+// branch is the switch case that contains a step.
 type branch struct {
 	of   *Step
 	name string
@@ -23,7 +23,7 @@ type branch struct {
 	otherwise bool
 }
 
-// switchFields are the fields of a switch step.
+// switchFields returns the fields of a switch step.
 func (l *loader) switchFields(s *Step, nesting int) map[string]func(cursor) {
 	return map[string]func(cursor){
 		"switch": func(c cursor) { s.Switch = c.expression() },
@@ -42,7 +42,7 @@ func (l *loader) switchFields(s *Step, nesting int) map[string]func(cursor) {
 	}
 }
 
-// branch reads the steps of a case.
+// branch parses the steps of a case.
 func (l *loader) branch(c cursor, nesting int, b branch) []*Step {
 	steps := l.list(c, nesting)
 	for _, s := range steps {
@@ -51,7 +51,7 @@ func (l *loader) branch(c cursor, nesting int, b branch) []*Step {
 	return steps
 }
 
-// unfold returns the steps with those of the cases of switches, which follow their switch.
+// unfold returns the steps with the steps of switch cases, which follow their switch.
 func unfold(steps []*Step) []*Step {
 	var all []*Step
 	for _, s := range steps {
@@ -64,7 +64,7 @@ func unfold(steps []*Step) []*Step {
 	return all
 }
 
-// inner returns the steps right within a step: of `do`, and of the cases of a switch.
+// inner returns the steps directly inside a step: those of `do`, and those of the cases of a switch.
 func (s *Step) inner() []*Step {
 	all := slices.Concat(s.Do, s.Default)
 	for _, name := range sortedKeys(s.Cases) {
@@ -73,7 +73,7 @@ func (s *Step) inner() []*Step {
 	return all
 }
 
-// within reports whether a step belongs to a case of a switch, or to one of a switch in there.
+// within reports whether a step is in a case of the switch id, directly or in a nested switch.
 func (s *Step) within(id string) bool {
 	for b := s.branch; b != nil; b = b.of.branch {
 		if b.of.ID == id {
@@ -83,7 +83,7 @@ func (s *Step) within(id string) bool {
 	return false
 }
 
-// apart reports whether only one of two steps runs, because a switch chooses between them.
+// apart reports whether two steps never both run, because they are in different cases of a switch.
 func (s *Step) apart(other *Step) bool {
 	for a := s.branch; a != nil; a = a.of.branch {
 		for b := other.branch; b != nil; b = b.of.branch {
@@ -95,8 +95,8 @@ func (s *Step) apart(other *Step) bool {
 	return false
 }
 
-// branchNeeds adds the needs that switches bring: the steps of a case need its switch, and what needs a switch from outside needs
-// the steps of its cases.
+// branchNeeds adds the needs implied by switches: the steps of a case need their switch, and a step outside that needs
+// a switch needs the steps of its cases.
 func branchNeeds(nodes []*Node) {
 	inBranch := slices.DeleteFunc(slices.Clone(nodes), func(n *Node) bool { return n.branch == nil })
 	for _, n := range nodes {
@@ -116,7 +116,7 @@ func branchNeeds(nodes []*Node) {
 	}
 }
 
-// checkApart reports needs of steps of which never both run.
+// checkApart reports needs between steps that never both run.
 func (k *linker) checkApart(nodes []*Node) {
 	for _, n := range nodes {
 		for _, id := range n.Needs {
@@ -127,8 +127,8 @@ func (k *linker) checkApart(nodes []*Node) {
 	}
 }
 
-// checkCases compares the cases with what is known of the value: with the words that it may be, and all of them with the cases when
-// it is an input that lists its values.
+// checkCases checks the cases against the shape of the value. Each case must be a possible value, and an input with an
+// enum must have a case for each value.
 func (k *linker) checkCases(s *Step, at location, value *shape) {
 	listed := k.listed(s.Switch)
 	words := listed
@@ -148,7 +148,7 @@ func (k *linker) checkCases(s *Step, at location, value *shape) {
 	}
 }
 
-// listed returns the values, as texts, of an input whose schema lists them; nil for any other expression.
+// listed returns the enum values, as strings, of an input; nil for any other expression.
 func (k *linker) listed(source string) []string {
 	tree, err := parser.Parse(source)
 	if err != nil || k.inputs.schema == nil {
@@ -176,7 +176,7 @@ func (k *linker) listed(source string) []string {
 	}
 }
 
-// textsOf returns values as the texts that cases are named by; nil when one of them has none.
+// textsOf returns values as names of cases; nil when one of them cannot be a case.
 func textsOf(values []any) []string {
 	var all []string
 	for _, v := range values {
@@ -191,12 +191,13 @@ func textsOf(values []any) []string {
 
 // Chosen is the output of a switch.
 type Chosen struct {
-	// Case is the value that was found. Default is true when no case is for it.
+	// Case is the value of the switch. Default is true when no case matches it.
 	Case    string `json:"case"`
 	Default bool   `json:"default"`
 }
 
-// Choose evaluates a switch: the output of the step. VALIDATION_ERROR when there is neither a case for the value nor a default.
+// Choose evaluates a switch and returns the output of the step. It returns VALIDATION_ERROR when there is neither a
+// matching case nor a default.
 func (n *Node) Choose(sc Scope) (json.RawMessage, error) {
 	v, err := n.chooses.value(sc, nil)
 	if err != nil {
@@ -218,8 +219,8 @@ func (n *Node) Choose(sc Scope) (json.RawMessage, error) {
 	}
 }
 
-// Unchosen says why a step of a case does not run; "" for one that may.
-func (n *Node) Unchosen(sc Scope) string {
+// CaseSkipReason returns why a step of a case is skipped, or "" if it may run.
+func (n *Node) CaseSkipReason(sc Scope) string {
 	b := n.branch
 	if b == nil {
 		return ""
@@ -227,7 +228,7 @@ func (n *Node) Unchosen(sc Scope) string {
 	var chosen *Chosen
 	if sc.Step != nil {
 		result, _ := sc.Step(b.of.ID)
-		_ = json.Unmarshal(result.Output, &chosen) // a switch that has chosen nothing has no output
+		_ = json.Unmarshal(result.Output, &chosen) // a switch without a choice has no output
 	}
 	switch {
 	case chosen == nil:
@@ -239,7 +240,7 @@ func (n *Node) Unchosen(sc Scope) string {
 	}
 }
 
-// chosenShape is what is known of the output of a switch.
+// chosenShape returns the shape of the output of a switch.
 func (s *Step) chosenShape() *shape {
 	chosen := &shape{kinds: []string{"string"}}
 	if s.Default == nil {
@@ -248,7 +249,8 @@ func (s *Step) chosenShape() *shape {
 	return object(map[string]*shape{"case": chosen, "default": {kinds: []string{"boolean"}}})
 }
 
-// Branch returns the id of the switch and the case that a step belongs to, "" for one of none. The case of `default` is default.
+// Branch returns the id of the switch and the name of the case that contain the step, or "". The name for `default` is
+// default.
 func (s *Step) Branch() (of, name string) {
 	switch b := s.branch; {
 	case b == nil:

@@ -32,12 +32,12 @@ func TestSwitch(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, want.output, string(output))
 		sc := plan.Scope{Step: func(string) (plan.StepResult, bool) { return plan.StepResult{Output: output}, true }}
-		assert.Equal(t, want.b, pr.Node("b").Unchosen(sc), x)
-		assert.Equal(t, want.b, pr.Node("c").Unchosen(sc), x)
-		assert.Equal(t, want.d, pr.Node("d").Unchosen(sc), x)
-		assert.Empty(t, pr.Node("e").Unchosen(sc))
+		assert.Equal(t, want.b, pr.Node("b").CaseSkipReason(sc), x)
+		assert.Equal(t, want.b, pr.Node("c").CaseSkipReason(sc), x)
+		assert.Equal(t, want.d, pr.Node("d").CaseSkipReason(sc), x)
+		assert.Empty(t, pr.Node("e").CaseSkipReason(sc))
 	}
-	assert.Equal(t, "the switch a has chosen no case", pr.Node("d").Unchosen(plan.Scope{}))
+	assert.Equal(t, "the switch a has chosen no case", pr.Node("d").CaseSkipReason(plan.Scope{}))
 	of, name := pr.Node("d").Branch()
 	assert.Equal(t, "a default", of+" "+name)
 
@@ -53,7 +53,7 @@ func TestSwitch(t *testing.T) {
 	}
 }
 
-// Switches stand within each other, and within a for_each.
+// Switches can be nested, and used within a for_each.
 func TestSwitchWithin(t *testing.T) {
 	t.Parallel()
 	pr := compile(t, `

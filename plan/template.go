@@ -12,20 +12,20 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// The marks around an expression within a text, and what stands for a literal opening mark.
+// The delimiters of an expression within a string, and the escape of a literal opening delimiter.
 const (
 	opening = "${{"
 	closing = "}}"
 	escaped = "$" + opening
 )
 
-// segment is a part of a text: literal, or the source of an expression.
+// segment is a part of a string: literal text, or the source of an expression.
 type segment struct {
 	text       string
 	expression bool
 }
 
-// segments cuts a text into its literal parts and its expressions.
+// segments splits a string into literal parts and expressions.
 func segments(s string) ([]segment, error) {
 	var parts []segment
 	var literal strings.Builder
@@ -58,7 +58,7 @@ func segments(s string) ([]segment, error) {
 	return parts, nil
 }
 
-// expressionEnd returns where the `}}` stands that closes an expression, past its texts and braces.
+// expressionEnd returns the index of the `}}` that closes an expression. It skips strings and nested braces.
 func expressionEnd(s string) int {
 	depth := 0
 	for i := 0; i < len(s); i++ {
@@ -89,13 +89,13 @@ func stringEnd(s string, start int) int {
 	return len(s)
 }
 
-// isExpression reports whether s is one expression and nothing else.
+// isExpression reports whether s consists of exactly one expression.
 func isExpression(s string) bool {
 	parts, err := segments(strings.TrimSpace(s))
 	return err == nil && len(parts) == 1 && parts[0].expression
 }
 
-// bare returns the source of a field that is an expression, without the marks around it.
+// bare returns the source of an expression without delimiters.
 func bare(s string) string {
 	s = strings.TrimSpace(s)
 	parts, err := segments(s)
@@ -105,10 +105,10 @@ func bare(s string) string {
 	return s
 }
 
-// escape returns a text that, as a template, gives s.
+// escape returns a template that evaluates to s.
 func escape(s string) string { return strings.ReplaceAll(s, opening, escaped) }
 
-// template is a JSON value with expressions in it, ready to be evaluated.
+// template is a JSON value with compiled expressions.
 type template interface {
 	eval(env map[string]any) (any, error)
 }
@@ -171,7 +171,7 @@ func (t textParts) eval(env map[string]any) (any, error) {
 	return b.String(), nil
 }
 
-// toText returns a value as part of a text.
+// toText formats a value for interpolation into a string.
 func toText(v any) (string, error) {
 	switch v := v.(type) {
 	case string:
@@ -191,7 +191,7 @@ func toText(v any) (string, error) {
 	}
 }
 
-// template compiles a value; without expressions in it, it is a literal.
+// template compiles a value; a value without expressions becomes a literal.
 func (s *scope) template(v any, at location) template {
 	switch v := v.(type) {
 	case string:

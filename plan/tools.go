@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Tools returns the names of all tools that the plan and its sub-plans may call, in order.
+// Tools returns the sorted names of all tools that the plan and its sub-plans may call.
 func (p *Plan) Tools() []string {
 	names := map[string]bool{}
 	p.collectTools(names)
@@ -33,7 +33,7 @@ func collectTools(steps []*Step, names map[string]bool) {
 	}
 }
 
-// toolNames reads `limits.tools`. Its names may be of tools that only another node has.
+// toolNames parses `limits.tools`. It may name tools that only another node has.
 func (c cursor) toolNames() []string {
 	names := c.texts()
 	if len(names) == 0 || slices.Contains(names, "") {
@@ -42,7 +42,7 @@ func (c cursor) toolNames() []string {
 	return names
 }
 
-// Queues returns the work queues that the plan and its sub-plans name, in order.
+// Queues returns the sorted names of the work queues in the plan and its sub-plans.
 func (p *Plan) Queues() []string {
 	names := map[string]bool{}
 	p.collectQueues(names)

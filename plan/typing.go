@@ -9,14 +9,14 @@ import (
 	"github.com/expr-lang/expr/ast"
 )
 
-// typer finds what is known of the values in an expression, and reports what cannot be.
+// typer infers the shapes of the values in an expression, and reports contradictions.
 type typer struct {
 	refs *references
 	vars map[string]*shape
-	item *shape // that a predicate looks at
+	item *shape // the item that a predicate sees
 }
 
-// of returns what is known of the value of a node.
+// of returns the shape of a node's value.
 func (t typer) of(node ast.Node) *shape {
 	switch n := node.(type) {
 	case *ast.IdentifierNode:
@@ -48,7 +48,7 @@ func (t typer) of(node ast.Node) *shape {
 	return nil
 }
 
-// inside looks at the parts of a node of whose value nothing is known.
+// inside visits the parts of a node whose shape is unknown.
 func (t typer) inside(node ast.Node) {
 	var parts []ast.Node
 	switch n := node.(type) {
@@ -81,7 +81,7 @@ func (t typer) declared(n *ast.VariableDeclaratorNode) *shape {
 	return t.of(n.Expr)
 }
 
-// member returns what is known of a field or an item.
+// member returns the shape of a field or an item.
 func (t typer) member(n *ast.MemberNode) *shape {
 	name, fixed := n.Property.(*ast.StringNode)
 	if root, ok := n.Node.(*ast.IdentifierNode); ok && fixed && root.Value == rootSteps && slices.Contains(t.refs.scope.names, rootSteps) {
@@ -126,7 +126,8 @@ func (t typer) binary(n *ast.BinaryNode) *shape {
 	return nil
 }
 
-// compare reports a text that a value is never equal to. The empty text is let through: people guard with it.
+// compare reports a comparison with a string that the value can never equal. The empty string is accepted, because
+// people use it as a guard.
 func (t typer) compare(value, constant ast.Node, s *shape) {
 	text, ok := constant.(*ast.StringNode)
 	if !ok {
@@ -145,7 +146,8 @@ func (t typer) compare(value, constant ast.Node, s *shape) {
 	}
 }
 
-// builtin returns what is known of the result of a function. The first argument of most is a list, whose items predicates see.
+// builtin returns the shape of a function's result. The first argument of most functions is a list, and predicates see
+// its items.
 func (t typer) builtin(n *ast.BuiltinNode) *shape {
 	if len(n.Arguments) == 0 {
 		return nil
@@ -156,7 +158,7 @@ func (t typer) builtin(n *ast.BuiltinNode) *shape {
 	var last *shape
 	for _, argument := range n.Arguments[1:] {
 		if n.Name == "reduce" {
-			inner.item = nil // it sees #acc too
+			inner.item = nil // #acc is visible, too
 		}
 		last = inner.of(argument)
 	}
@@ -172,7 +174,7 @@ func (t typer) builtin(n *ast.BuiltinNode) *shape {
 	}
 }
 
-// either is what is known of a value that is one of two.
+// either returns the shape of a value that has shape a or b.
 func either(a, b *shape) *shape {
 	if a == nil || b == nil || a.words == nil || b.words == nil {
 		return nil
@@ -180,7 +182,7 @@ func either(a, b *shape) *shape {
 	return oneOfWords(slices.Concat(a.words, b.words)...)
 }
 
-// kindsNamed names JSON types for people.
+// kindsNamed formats JSON types for messages.
 func kindsNamed(kinds []string) string {
 	names := map[string]string{"object": "an object", "array": "a list", "integer": "a number", "number": "a number", "boolean": "true or false"}
 	var all []string
@@ -195,7 +197,7 @@ func kindsNamed(kinds []string) string {
 	return strings.Join(all, " or ")
 }
 
-// reportField reports a field that an object does not have.
+// reportField reports an access to a missing field.
 func (r *references) reportField(n *ast.MemberNode, name string, of *shape) {
 	source := "`" + shorten(n.Node.String()) + "`"
 	of = of.read()

@@ -11,7 +11,8 @@ import (
 	"github.com/orch-dev/orch/plan"
 )
 
-// typedOptions know the tools OPEN, whose output may have more fields, and SHUT, whose output has these alone.
+// typedOptions returns options with the tools OPEN, with an output that may have more fields, and SHUT, with an output
+// of exactly these fields.
 func typedOptions() plan.Options {
 	schemas := map[string]string{
 		"OPEN": `{"type":"object","properties":{"state":{"enum":["up","down"]},"n":{"type":"integer"}}}`,
@@ -26,7 +27,7 @@ func typedOptions() plan.Options {
 	}}
 }
 
-// seeing returns a plan with one step of each kind and an expression that looks at them, in line 13.
+// seeing returns a plan with one step of each kind and an expression about them in line 13.
 func seeing(expression string) string {
 	return `orch: v1
 inputs: {properties: {env: {enum: [dev, prod]}, free: {type: string}}}
@@ -98,7 +99,7 @@ func TestWhatIsOpenIsNotRefused(t *testing.T) {
 	}
 }
 
-// What a field sees of the output of its own call, and an item of its list, is known too.
+// The output of the own call, and the items of a list, are typed, too.
 func TestJudgementsAndItemsAreTyped(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, "p.yaml:5:20: steps[0].expect: `output` has no field \"exit\" (it has any, exit_code, map, maybe, other, rows)",
@@ -111,7 +112,7 @@ func TestJudgementsAndItemsAreTyped(t *testing.T) {
 		problems(t, steps("id: a", "tool: SHUT")+"  - {id: b, for_each: steps.a.output.rows, as: row,\n     do: [{id: c, if: row.kind == 'c', set: {x: 1}}]}\n", typedOptions()))
 }
 
-// A plan that is in the log was accepted once: later checks do not take it back.
+// A plan from the log was accepted before: newer checks of values do not reject it.
 func TestRecordedPlansAreNotCheckedForValues(t *testing.T) {
 	t.Parallel()
 	p, err := plan.Parse("p.yaml", []byte(seeing(`steps.ok.output.status == "granted"`)), typedOptions())

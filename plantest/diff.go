@@ -8,16 +8,16 @@ import (
 	"slices"
 )
 
-// Difference is a place at which a case did not end as expected.
+// Difference is a value that differs from the expected one.
 type Difference struct {
 	At   string `json:"at"`
 	Want any    `json:"want"`
 	Got  any    `json:"got"`
-	// Note says more about what happened.
+	// Note explains what happened.
 	Note string `json:"note,omitempty"`
 }
 
-// String says the difference in one line.
+// String formats the difference in one line.
 func (d Difference) String() string {
 	text := fmt.Sprintf("%s: expected %s, but it is %s", d.At, short(d.Want), short(d.Got))
 	if d.Note != "" {
@@ -38,7 +38,8 @@ func short(v any) string {
 	return string(raw)
 }
 
-// differences compares a value with what was expected. Objects are compared in the keys that are expected, all else whole.
+// differences compares a value with the expected one. Of objects only the expected keys are compared; other values must
+// be equal.
 func differences(at string, want, got any) []Difference {
 	switch want := want.(type) {
 	case map[string]any:
@@ -68,7 +69,7 @@ func differences(at string, want, got any) []Difference {
 	return []Difference{{At: at, Want: want, Got: got}}
 }
 
-// plain returns a value as JSON has it.
+// plain returns v after encoding and decoding it as JSON.
 func plain(v any) any {
 	raw, err := rawOf(v)
 	if err != nil {

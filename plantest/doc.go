@@ -1,3 +1,4 @@
-// Package plantest runs plans as their tests say: with results in place of calls, decisions in place of people and a clock that
-// jumps to the next time that anything waits for. The owner of tasks decides, as in a node, over a log in memory.
+// Package plantest runs the tests of plans. A case provides results instead of calls and decisions instead of people,
+// and its clock jumps to the next time that anything waits for. The task is run by the orchestrator of a node on a log
+// in memory.
 package plantest

@@ -14,17 +14,17 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// MaxSource bounds a file of tests, MaxCases its cases.
+// MaxSource bounds a test file in bytes, MaxCases its cases.
 const (
 	MaxSource = 4 << 20
 	MaxCases  = 1000
 )
 
-// File is a file of tests.
+// File is a test file.
 type File struct {
 	// Plan is the file of the plan, relative to this one.
 	Plan string `yaml:"plan"`
-	// Now is when the cases begin; default is the start of 2026, UTC.
+	// Now is the start time of the cases; default is the start of 2026, UTC.
 	Now   time.Time `yaml:"now"`
 	Cases []Case    `yaml:"cases"`
 }
@@ -33,33 +33,33 @@ type File struct {
 type Case struct {
 	Name   string         `yaml:"name"`
 	Inputs map[string]any `yaml:"inputs"`
-	// Results are those of calls, by step or by tool.
+	// Results are the results of calls, by step or by tool.
 	Results map[string]Results `yaml:"results"`
-	// Approvals say how people decide, by step.
+	// Approvals are the decisions of people, by step.
 	Approvals map[string]Decision `yaml:"approvals"`
-	// Signals are sent when the task begins, by name.
+	// Signals are sent at the start of the task, by name.
 	Signals map[string]any `yaml:"signals"`
 	Expect  Expect         `yaml:"expect"`
 }
 
-// Result is what a call gives: an output or an error.
+// Result is the result of a call: an output or an error.
 type Result struct {
 	Output any    `yaml:"output"`
 	Error  *Error `yaml:"error"`
 }
 
-// Error is why a call fails.
+// Error is the error of a failed call.
 type Error struct {
 	Code    string `yaml:"code"`
 	Message string `yaml:"message"`
-	// Class is that of retry rules; default is tool_error.
+	// Class is the class for retry rules; default is tool_error.
 	Class string `yaml:"class"`
 }
 
-// Results are those of the attempts of a call, in order; the last one is that of all further ones.
+// Results are the results of the attempts of a call, in order. The last one is also used for all further attempts.
 type Results []Result
 
-// UnmarshalYAML reads one result or a list.
+// UnmarshalYAML accepts one result or a list.
 func (r *Results) UnmarshalYAML(n *yaml.Node) error {
 	var all []Result
 	var err error
@@ -76,9 +76,9 @@ func (r *Results) UnmarshalYAML(n *yaml.Node) error {
 	return err
 }
 
-// Decision is what a person says to an approval.
+// Decision is the decision of a person about an approval.
 type Decision struct {
-	// As is granted, rejected, or expire for nobody's answer.
+	// As is granted, rejected, or expire if nobody decides.
 	As     string `yaml:"as"`
 	By     string `yaml:"by"`
 	Reason string `yaml:"reason"`
@@ -92,7 +92,7 @@ const (
 	expire   = "expire"
 )
 
-// UnmarshalYAML reads a decision with its details, or alone.
+// UnmarshalYAML accepts a decision with details, or only its name.
 func (d *Decision) UnmarshalYAML(n *yaml.Node) error {
 	type bare Decision
 	var full bare
@@ -116,21 +116,22 @@ func (d *Decision) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
-// Expect is how a case ends. What it does not name may be as it is.
+// Expect is the expected outcome of a case. Fields that are not set are not checked.
 type Expect struct {
-	// State is that of the task; default is DONE.
+	// State is the state of the task; default is DONE.
 	State string `yaml:"state"`
-	// Outputs are those of the plan, Steps the states of steps, Calls the arguments of the last call of steps.
+	// Outputs are the outputs of the plan, Steps the states of steps, Calls the arguments of the last call of each
+	// step.
 	Outputs map[string]any    `yaml:"outputs"`
 	Steps   map[string]string `yaml:"steps"`
 	Calls   map[string]any    `yaml:"calls"`
-	// Error is a part of the error of the task.
+	// Error is a substring of the error of the task.
 	Error string `yaml:"error"`
-	// Took is how long it takes by the clock of the case.
+	// Took is the duration by the clock of the case.
 	Took string `yaml:"took"`
 }
 
-// decodeStrict decodes a node and refuses keys that the target has not.
+// decodeStrict decodes a node and rejects unknown keys.
 func decodeStrict(n *yaml.Node, to any) error {
 	src, err := yaml.Marshal(n)
 	if err != nil {
@@ -144,7 +145,7 @@ func decodeStrict(n *yaml.Node, to any) error {
 	return nil
 }
 
-// Read reads a file of tests. INVALID_FORMAT names the line and the key.
+// Read parses a test file. INVALID_FORMAT names the line and the key.
 func Read(name string, src []byte) (*File, error) {
 	f := &File{}
 	dec := yaml.NewDecoder(bytes.NewReader(src))
@@ -184,7 +185,7 @@ func (f *File) check(name string) error {
 
 var unknownKey = regexp.MustCompile(`field (\S+) not found in type \S+`)
 
-// inWords says an error of YAML in the words of a user.
+// inWords returns the message of a YAML error in terms that users know.
 func inWords(err error) string {
 	text := err.Error()
 	if list, ok := errors.AsType[*yaml.TypeError](err); ok {
@@ -193,7 +194,7 @@ func inWords(err error) string {
 	return unknownKey.ReplaceAllString(strings.TrimPrefix(text, "yaml: "), `unknown key "$1"`)
 }
 
-// rawOf returns a value of a file as JSON.
+// rawOf encodes a value of a file as JSON.
 func rawOf(v any) (json.RawMessage, error) {
 	raw, err := json.Marshal(v)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/orch-dev/orch/plan"
 )
 
-// checkNames notes the results and decisions of a case that no step or tool of the plan can ask for.
+// checkNames records results and decisions of a case that no step or tool of the plan can use.
 func (r *run) checkNames() error {
 	program, err := r.plan.Program()
 	if err != nil {
@@ -31,8 +31,8 @@ func (r *run) checkKnown(at, what string, known map[string]bool, given []string)
 	}
 }
 
-// addNames adds the names of the steps of a program, with those of the plans that it runs. Those of a plan that a step runs have the
-// id of that before them, too.
+// addNames adds the names of the steps of a program and of its sub-plans. Steps of a sub-plan are also added with the
+// id of their run step as prefix.
 func addNames(known map[string]bool, program *plan.Program, prefix string) {
 	for _, nodes := range [][]*plan.Node{program.Steps(), program.Verify(), program.Always()} {
 		addNodes(known, nodes, prefix, "")

@@ -48,7 +48,7 @@ func run(t *testing.T, p *plan.Plan, tests string) map[string]plantest.Outcome {
 	return all
 }
 
-// said are the differences of a case.
+// said returns the differences of a case as text.
 func said(o plantest.Outcome) (all []string) {
 	for _, d := range o.Differences {
 		all = append(all, d.String())
@@ -56,7 +56,7 @@ func said(o plantest.Outcome) (all []string) {
 	return all
 }
 
-// The tests among the examples hold.
+// The tests in the examples pass.
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../examples/tests/*.test.yaml")
@@ -203,7 +203,7 @@ cases:
 	assert.Empty(t, said(all["all"]))
 }
 
-// A result for what the plan has not is a mistake.
+// A result for a step or tool that the plan does not have is an error.
 func TestUnknownNames(t *testing.T) {
 	t.Parallel()
 	all := cases(t, steps, `

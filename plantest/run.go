@@ -21,33 +21,33 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// Root is the root of the node of a test, as expressions see it.
+// Root is the value of task.root in expressions.
 const Root = "/project"
 
 const (
 	worker = "test"
-	// patience bounds the real time of a case: what takes longer goes round in circles.
+	// patience bounds the real time of a case: one that takes longer loops forever.
 	patience = time.Minute
 	// maxRounds bounds how often the clock jumps.
 	maxRounds = 100_000
 )
 
-// Outcome is how a case has ended.
+// Outcome is the result of a case.
 type Outcome struct {
 	Name string `json:"name"`
 	OK   bool   `json:"ok"`
-	// Differences are what is not as expected.
+	// Differences are the differences from the expected outcome.
 	Differences []Difference       `json:"differences,omitempty"`
 	State       statemachine.State `json:"state,omitempty"`
 	Outputs     json.RawMessage    `json:"outputs,omitempty"`
 	Error       *fault.Error       `json:"error,omitempty"`
 	// Steps are the states of all steps.
 	Steps map[string]string `json:"steps,omitempty"`
-	// Took is how long it took by the clock of the case.
+	// Took is the duration by the clock of the case.
 	Took string `json:"took,omitempty"`
 }
 
-// run is a case while it runs.
+// run is a running case.
 type run struct {
 	*orchestrator.Orchestrator
 
@@ -58,11 +58,11 @@ type run struct {
 	began time.Time
 	id    events.TaskID
 	made  map[string]int
-	// parents are the run steps that have started tasks.
+	// parents maps tasks to the run steps that spawned them.
 	parents map[events.TaskID]string
 	args    map[string]any
 	missed  []Difference
-	// expiring are the approvals that nobody decides about.
+	// expiring are the approvals that nobody decides.
 	expiring map[string]bool
 }
 
@@ -81,7 +81,7 @@ func Run(ctx context.Context, f *File, c Case, p *plan.Plan, tools orchestrator.
 		return Outcome{}, err
 	}
 	if err := r.submit(ctx); err != nil {
-		return r.refused(err), nil
+		return r.rejected(err), nil
 	}
 	if err := r.drive(ctx); err != nil {
 		return Outcome{}, err
@@ -89,7 +89,7 @@ func Run(ctx context.Context, f *File, c Case, p *plan.Plan, tools orchestrator.
 	return r.outcome(ctx)
 }
 
-// start starts an owner of tasks over a log in memory.
+// start starts an orchestrator on a log in memory.
 func (r *run) start(ctx context.Context) (stop func(), err error) {
 	log := memlog.New(memlog.Config{})
 	var seed [32]byte
@@ -150,10 +150,10 @@ func (r *run) signal(ctx context.Context) error {
 	return nil
 }
 
-// drive makes calls, decides and moves the clock until the task is over or nothing more can happen.
+// drive answers calls, decides approvals and advances the clock until the task has ended or nothing more can happen.
 func (r *run) drive(ctx context.Context) error {
 	for range maxRounds {
-		if err := r.settle(ctx); err != nil {
+		if err := r.waitIdle(ctx); err != nil {
 			return err
 		}
 		result, err := r.Result(ctx, api.ResultRequest{ID: r.id})
@@ -168,8 +168,8 @@ func (r *run) drive(ctx context.Context) error {
 	return fault.New(fault.QuotaExceeded, "the case %q does not end", r.c.Name)
 }
 
-// settle waits until nothing more is decided by itself.
-func (r *run) settle(ctx context.Context) error {
+// waitIdle waits until the orchestrator is idle.
+func (r *run) waitIdle(ctx context.Context) error {
 	for !r.Quiet() {
 		select {
 		case <-ctx.Done():
@@ -180,7 +180,7 @@ func (r *run) settle(ctx context.Context) error {
 	return nil
 }
 
-// step does one thing that the task waits for; false when there is none.
+// step performs one action that the task waits for. It returns false if there is none.
 func (r *run) step(ctx context.Context) (moved bool, err error) {
 	if moved, err = r.work(ctx); moved || err != nil {
 		return moved, err
@@ -199,7 +199,7 @@ func (r *run) step(ctx context.Context) (moved bool, err error) {
 	return true, nil
 }
 
-// decide decides about the approvals that are open, as the case says.
+// decide decides the pending approvals as specified in the case.
 func (r *run) decide(ctx context.Context) (moved bool, err error) {
 	open, err := r.Approvals(ctx, api.ApprovalsRequest{})
 	if err != nil {
@@ -217,7 +217,7 @@ func (r *run) decide(ctx context.Context) (moved bool, err error) {
 			r.expiring[a.ID] = true
 			continue
 		}
-		if err := r.say(ctx, a.ID, d); err != nil {
+		if err := r.decideOne(ctx, a.ID, d); err != nil {
 			r.missed = append(r.missed, Difference{At: "approvals." + a.Step, Want: d.As, Got: fault.From(err).Sentence()})
 			r.expiring[a.ID] = true
 		}
@@ -226,8 +226,8 @@ func (r *run) decide(ctx context.Context) (moved bool, err error) {
 	return moved, nil
 }
 
-// say decides about one approval.
-func (r *run) say(ctx context.Context, id string, d Decision) error {
+// decideOne decides one approval.
+func (r *run) decideOne(ctx context.Context, id string, d Decision) error {
 	request := api.DecideRequest{ID: id, As: d.As, Reason: d.Reason, Actor: d.By}
 	if d.Form != nil {
 		form, err := rawOf(d.Form)
@@ -240,7 +240,7 @@ func (r *run) say(ctx context.Context, id string, d Decision) error {
 	return err
 }
 
-// work answers the calls that are ready.
+// work reports results for the calls that are ready.
 func (r *run) work(ctx context.Context) (moved bool, err error) {
 	batch, err := r.Poll(ctx, work.Poll{Worker: worker, Free: 64, Queues: queues(r.plan)})
 	if err != nil {
@@ -263,7 +263,7 @@ func (r *run) work(ctx context.Context) (moved bool, err error) {
 	return len(batch.Calls) > 0, nil
 }
 
-// findParent remembers the step that has started a task.
+// findParent records the step that spawned a task.
 func (r *run) findParent(ctx context.Context, id events.TaskID) error {
 	if _, known := r.parents[id]; known || id == r.id {
 		return nil
@@ -285,7 +285,7 @@ func (r *run) findParent(ctx context.Context, id events.TaskID) error {
 	return nil
 }
 
-// queues are those that the steps of a plan and its sub-plans name, and the default.
+// queues returns the default queue and the queues in a plan and its sub-plans.
 func queues(p *plan.Plan) []string {
 	all := []string{"default"}
 	for _, q := range p.Queues() {
@@ -296,7 +296,7 @@ func queues(p *plan.Plan) []string {
 	return all
 }
 
-// answer gives a call the result that the case has for it.
+// answer sets the outcome of a call to its result in the case.
 func (r *run) answer(call work.Call, out *work.Outcome) {
 	r.args[call.Step] = plain(call.Args)
 	if t, ok := r.tools.Get(call.Tool); ok {
@@ -344,10 +344,10 @@ func (e *Error) fault() (err *fault.Error, class string) {
 	return fault.New(code, "%s", message), class
 }
 
-// resultsFor returns the results of a call: those for the step in its place, then for its id, then for the tool.
+// resultsFor returns the results for a call. It looks for its full step key, then for the step id, then for the tool.
 func (r *run) resultsFor(call work.Call) (Results, bool) {
 	own := names(call.Step)
-	for _, name := range slices.Concat(within(r.parents[call.Task], own), own, []string{call.Tool}) {
+	for _, name := range slices.Concat(withPrefix(r.parents[call.Task], own), own, []string{call.Tool}) {
 		if results, ok := r.c.Results[name]; ok {
 			return results, true
 		}
@@ -355,8 +355,8 @@ func (r *run) resultsFor(call work.Call) (Results, bool) {
 	return nil, false
 }
 
-// within puts the id of a run step before the names of steps of its plan.
-func within(parent string, names []string) []string {
+// withPrefix adds the id of a run step as a prefix to step names of its sub-plan.
+func withPrefix(parent string, names []string) []string {
 	if parent == "" {
 		return nil
 	}
@@ -367,7 +367,7 @@ func within(parent string, names []string) []string {
 	return all
 }
 
-// names are those of a step: each[0].call, each.call and call.
+// names returns the names of a step, such as each[0].call, each.call and call.
 func names(key string) []string {
 	each, id, inner := strings.Cut(key, "].")
 	if !inner {
@@ -377,8 +377,8 @@ func names(key string) []string {
 	return []string{key, outer + "." + id, id}
 }
 
-// refused is the outcome of a case whose plan was not taken.
-func (r *run) refused(err error) Outcome {
+// rejected returns the outcome of a case if its submission was rejected.
+func (r *run) rejected(err error) Outcome {
 	f := fault.From(err)
 	o := Outcome{Name: r.c.Name, Error: f}
 	if want := r.c.Expect.Error; want == "" || !strings.Contains(f.Sentence(), want) {
@@ -388,7 +388,7 @@ func (r *run) refused(err error) Outcome {
 	return o
 }
 
-// outcome compares how the task stands with what was expected.
+// outcome compares the state of the task with the expected one.
 func (r *run) outcome(ctx context.Context) (Outcome, error) {
 	view, err := r.Get(ctx, api.GetRequest{ID: r.id})
 	if err != nil {
@@ -410,7 +410,7 @@ func (r *run) outcome(ctx context.Context) (Outcome, error) {
 	return o, nil
 }
 
-// compare returns what is not as expected.
+// compare returns the differences from the expected outcome.
 func (r *run) compare(o Outcome, reason string) []Difference {
 	var all []Difference
 	want := r.c.Expect

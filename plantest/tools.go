@@ -5,7 +5,7 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// catalogue has the tools of a node, each as one that any worker may run.
+// catalogue contains the tools of a node, changed so that any worker may run them.
 type catalogue struct{ orchestrator.Catalogue }
 
 // Get implements orchestrator.Catalogue.
@@ -17,7 +17,7 @@ func (c catalogue) Get(name string) (tools.Tool, bool) {
 	return anywhere{t}, true
 }
 
-// anywhere is a tool whose calls are made here, wherever they are made otherwise.
+// anywhere is a tool that any worker may run, even if only the node or agents run it otherwise.
 type anywhere struct{ tools.Tool }
 
 // Spec implements tools.Tool.

@@ -13,21 +13,22 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// Ask is what a person has to allow before a call may run.
+// Ask is the approval that a call needs before it may run.
 type Ask struct {
-	// Rule names the rule that asks, for programs: outside_workspace, destructive, always, new_target,
-	// database_write, protected_branch, or that of the policy file.
+	// Rule is the machine-readable name of the rule that asks: outside_workspace, destructive, always, new_target,
+	// database_write, protected_branch, or a rule of the policy file.
 	Rule string
-	// Reason says why, for people; Field is the input at issue and Instead a way without an approval.
+	// Reason explains the request to people. Field is the input at issue. Instead suggests a way that needs no
+	// approval.
 	Reason, Field, Instead string
 	// Type is the kind of the request (S0-160); it decides how long the approval waits (M-3).
 	Type string
 	// Risk is low, medium or high.
 	Risk string
-	// Scopes are opened for the whole task by the grant (A-36, A-37). None: the grant is good for this call
-	// alone, with exactly these arguments.
+	// Scopes are opened for the whole task by the grant (A-36, A-37). If empty, the grant is valid only for this call
+	// with exactly these arguments.
 	Scopes []string
-	// Offers are scopes that whoever grants may open for the session of the call instead of for the call alone.
+	// Offers are scopes that the approver may open for the whole session instead of granting only this call.
 	Offers []string
 }
 
@@ -38,7 +39,7 @@ const (
 	DestructiveOperation = "destructive_operation"
 )
 
-// Error is the request as an error, for callers that cannot wait (S0-004).
+// Error returns the request as an error, for callers that cannot wait (S0-004).
 func (a *Ask) Error() *fault.Error {
 	e := fault.New(fault.ApprovalRequired, "a person has to approve this call: %s", a.Reason).WithReason(a.Rule).WithField(a.Field)
 	if a.Instead != "" {
@@ -47,34 +48,34 @@ func (a *Ask) Error() *fault.Error {
 	return e
 }
 
-// ask applies the approval rule of the tool.
-func (p *Policy) ask(c Call) *Ask {
+// askFor applies the approval rule of the tool. It returns nil if no approval is needed.
+func (p *Policy) askFor(c Call) *Ask {
 	switch c.Spec.Approval {
 	case tools.NoApproval:
 		return nil
 	case tools.OutsideWorkspace:
-		return p.outside(c)
+		return p.askOutside(c)
 	case tools.IfDestructive:
-		return p.ifDestructive(c)
+		return p.askIfDestructive(c)
 	case tools.ByIntent:
-		return p.byIntent(c)
+		return p.askByIntent(c)
 	case tools.Always:
 		return &Ask{Rule: "always", Reason: "every call of " + c.Spec.Name + " needs one", Type: DestructiveOperation, Risk: "high"}
 	}
 	return &Ask{Rule: "unknown", Reason: "the approval rule " + string(c.Spec.Approval) + " of " + c.Spec.Name + " is unknown", Type: DestructiveOperation, Risk: "high"}
 }
 
-// outside asks for paths that the call writes outside of the task's workspace (S0-034).
-func (p *Policy) outside(c Call) *Ask {
+// askOutside asks for an approval of paths that the call writes outside of the task's workspace (S0-034).
+func (p *Policy) askOutside(c Call) *Ask {
 	for _, field := range slices.Sorted(maps.Keys(c.Paths)) {
 		name := filepath.Clean(c.Paths[field])
-		if access(c.Spec, field) == tools.ReadPath || c.owns(name) || c.allowed(func(a Allow) bool { return p.deliverable(name, a.Paths) }) {
+		if access(c.Spec, field) == tools.ReadPath || c.mayWrite(name) || c.allowed(func(a Allow) bool { return p.deliverable(name, a.Paths) }) {
 			continue
 		}
-		return p.outsideAsk(c, field, name, name+" lies outside the task's workspace and is no deliverable of its plan")
+		return p.newOutsideAsk(c, field, name, name+" lies outside the task's workspace and is no deliverable of its plan")
 	}
-	if c.Spec.InProject && len(c.Project) > 0 && !c.owns(c.Start) {
-		return p.outsideAsk(c, "", c.Start, "it writes in "+c.Start)
+	if c.Spec.InProject && len(c.Project) > 0 && !c.mayWrite(c.Start) {
+		return p.newOutsideAsk(c, "", c.Start, "it writes in "+c.Start)
 	}
 	return nil
 }
@@ -88,30 +89,30 @@ func (p *Policy) deliverable(name string, deliverables []string) bool {
 	})
 }
 
-// ifDestructive asks for commands that are classified as destructive (S0-083).
-func (p *Policy) ifDestructive(c Call) *Ask {
+// askIfDestructive asks for an approval of commands that are classified as destructive (S0-083).
+func (p *Policy) askIfDestructive(c Call) *Ask {
 	class, _ := p.class(c)
-	if !class.Destructive || c.pinned() {
+	if !class.Destructive || c.programAllowed() {
 		return nil
 	}
 	if p.onlyInProject(c) {
-		return p.outsideAsk(c, c.Spec.Command, c.Start, "the command writes in the project: "+class.Reason)
+		return p.newOutsideAsk(c, c.Spec.Command, c.Start, "the command writes in the project: "+class.Reason)
 	}
 	return &Ask{
 		Rule: "destructive", Field: c.Spec.Command, Type: DestructiveOperation, Risk: "high",
-		Reason:  "the command counts as destructive: " + class.Reason + c.changed(),
+		Reason:  "the command counts as destructive: " + class.Reason + c.programChanged(),
 		Instead: "use a command that is not destructive and writes only inside the task's workspace",
 		Offers:  c.programOffer(),
 	}
 }
 
-// byIntent asks for what the call would do. Whatever needs an approval of its own outweighs what would be
-// opened for the whole task.
-func (p *Policy) byIntent(c Call) *Ask {
-	if ask := p.ifDestructive(c); ask != nil {
+// askByIntent asks for an approval of the intent of the call. A request for this call alone takes precedence over a
+// request that opens scopes for the whole task.
+func (p *Policy) askByIntent(c Call) *Ask {
+	if ask := p.askIfDestructive(c); ask != nil {
 		return ask
 	}
-	if ask := p.outside(c); ask != nil {
+	if ask := p.askOutside(c); ask != nil {
 		return ask
 	}
 	for _, target := range c.Intent.Targets {
@@ -122,18 +123,18 @@ func (p *Policy) byIntent(c Call) *Ask {
 	if c.Spec.RateClass() == tools.Database && c.Intent.Effect == tools.Destructive {
 		return &Ask{Rule: "destructive", Reason: "the statement is destructive: " + c.Intent.Reason, Type: DestructiveOperation, Risk: "high"}
 	}
-	return p.newScopes(c)
+	return p.askForScopes(c)
 }
 
-// newScopes asks once per task for targets that the plan does not name (A-36), and for changes of a
+// askForScopes asks once per task for an approval of targets that the plan does not name (A-36), and of changes of a
 // database (A-37).
-func (p *Policy) newScopes(c Call) *Ask {
+func (p *Policy) askForScopes(c Call) *Ask {
 	ask := &Ask{Rule: "new_target", Type: PreExecution, Risk: "medium"}
 	var names, changed []string
 	for _, target := range c.Intent.Targets {
-		if !p.opens(c, target) {
+		if !p.targetIsOpen(c, target) {
 			ask.Scopes = append(ask.Scopes, scopeOf(target))
-			names = append(names, scopeOf(target)+remark(target))
+			names = append(names, scopeOf(target)+targetNote(target))
 		}
 		if write := "write " + target.Name; target.Kind == tools.Connection && c.Intent.Effect != tools.Read && !slices.Contains(c.Scopes, write) {
 			ask.Rule, ask.Type = "database_write", Checkpoint
@@ -149,32 +150,31 @@ func (p *Policy) newScopes(c Call) *Ask {
 		reasons = append(reasons, "the plan of the task does not name "+strings.Join(names, " and "))
 		ask.Instead = "name it under `allow` in the plan"
 	}
-	if len(changed) > 0 { // no plan opens that
+	if len(changed) > 0 { // a plan cannot allow that
 		reasons = append(reasons, "the task changes "+strings.Join(changed, " and ")+" for the first time")
 	}
 	ask.Reason = strings.Join(reasons, ", and ")
 	return ask
 }
 
-// Opens reports whether a target is open to a call that may run: the call was judged with it, or the project or the
-// plan names it or somebody has granted it, and the policy file has nothing against it. A branch is only open when it
-// is the one that the call has named.
-func (p *Policy) Opens(c Call, t tools.Target) bool {
-	return slices.Contains(c.Intent.Targets, t) || p.opens(c, t) && p.lets(c, t)
+// AllowsTarget reports whether a target is open to a call that may run. A target is open if the call was judged with
+// it, or if the project or the plan names it or somebody has granted it, and no rule of the policy file denies it. A
+// branch is open only if the call itself names it.
+func (p *Policy) AllowsTarget(c Call, t tools.Target) bool {
+	return slices.Contains(c.Intent.Targets, t) || p.targetIsOpen(c, t) && p.rulesAllow(c, t)
 }
 
-func (p *Policy) opens(c Call, t tools.Target) bool {
+func (p *Policy) targetIsOpen(c Call, t tools.Target) bool {
 	if t.Known || slices.Contains(c.Scopes, scopeOf(t)) {
 		return true
 	}
 	if t.Kind == tools.Branch {
-		return slices.Contains(c.Intent.Targets, t) // protected ones are judged apart
+		return slices.Contains(c.Intent.Targets, t) // protected branches are checked separately
 	}
 	return c.allowed(func(a Allow) bool { return a.names(t) })
 }
 
-// allowed reports whether the plan of the task opens something, and that of every task above which has
-// spawned it.
+// allowed reports whether the plan of the task, and the plan of every ancestor that spawned it, opens something.
 func (c Call) allowed(opens func(Allow) bool) bool {
 	return opens(c.Allow) && !slices.ContainsFunc(c.Within, func(above Allow) bool { return !opens(above) })
 }
@@ -194,7 +194,7 @@ func (a Allow) names(t tools.Target) bool {
 
 func scopeOf(t tools.Target) string { return string(t.Kind) + " " + versioned(t) }
 
-// versioned is the name of a target with its version, if it has one.
+// versioned returns the name of a target with its version, if it has one.
 func versioned(t tools.Target) string {
 	if t.Version == "" {
 		return t.Name
@@ -202,8 +202,8 @@ func versioned(t tools.Target) string {
 	return t.Name + "@" + t.Version
 }
 
-// remark is what people should know of a target that is asked for.
-func remark(t tools.Target) string {
+// targetNote returns remarks about a requested target, for people.
+func targetNote(t tools.Target) string {
 	var words []string
 	if t.Kind == tools.Package && t.Version == "" {
 		words = append(words, "its latest version")
@@ -220,8 +220,8 @@ func remark(t tools.Target) string {
 	return " (" + strings.Join(words, "; ") + ")"
 }
 
-// notForced refuses what throws away the history of a protected branch (S0-108).
-func (p *Policy) notForced(c Call) error {
+// checkForced refuses a call that would discard history of a protected branch (S0-108).
+func (p *Policy) checkForced(c Call) error {
 	for _, target := range c.Intent.Targets {
 		if target.Kind == tools.Branch && target.Force && p.protectedBranch(target.Name) {
 			return fault.New(fault.Forbidden, "the protected branch %s is never pushed to by force", target.Name).
@@ -231,7 +231,7 @@ func (p *Policy) notForced(c Call) error {
 	return nil
 }
 
-// protectedBranch judges a branch by its name without the remote.
+// protectedBranch reports whether the branch, without the name of its remote, is protected.
 func (p *Policy) protectedBranch(name string) bool {
 	_, branch, _ := strings.Cut(name, "/")
 	return slices.ContainsFunc(p.branches, func(pattern string) bool {
@@ -240,8 +240,8 @@ func (p *Policy) protectedBranch(name string) bool {
 	})
 }
 
-// unhurried applies the limit of calls per task and minute (S0-113).
-func (p *Policy) unhurried(c Call) error {
+// checkRate returns RATE_LIMITED when the task has reached its limit of calls per minute (S0-113).
+func (p *Policy) checkRate(c Call) error {
 	class := c.Spec.RateClass()
 	limit := p.limits[class]
 	if limit == 0 || c.Recent < limit {

@@ -26,66 +26,64 @@ type Call struct {
 	// "field[i]". Optional fields that were left out are absent.
 	Paths map[string]string
 	Task  events.TaskID
-	// Agent is who submitted the task, such as user:ada; that of a sub-plan is whoever submitted the first task,
-	// that of a single call inside a task whoever made it. Empty when it is not known.
+	// Agent is the submitter of the task, such as user:ada. For a sub-plan it is the submitter of the first ancestor,
+	// for a single call inside a task the caller. It is empty when unknown.
 	Agent string
 	// Workspace is the absolute path Working/TASK_<id> of the task.
 	Workspace string
-	// Start is the absolute path of the directory where its programs start.
+	// Start is the absolute path of the directory in which its programs start.
 	Start string
-	// Project are the folders of the project that the session of the call works in, Writes how it is written: WritesAsk,
-	// WritesSession or WritesAllow. None outside of sessions.
+	// Project are the folders of the session's project; empty outside of sessions. Writes is the mode of writing in
+	// them: WritesAsk, WritesSession or WritesAllow.
 	Project []string
 	Writes  string
-	// Roots are absolute paths: files outside of them and of the workspace are out of reach. None means all of the
-	// root (S2-050).
+	// Roots are absolute paths. The call may use only files below them and in the workspace. Empty means the whole root
+	// (S2-050).
 	Roots []string
-	// Intent is what the tool says that this call would do.
+	// Intent describes what this call would do, according to the tool.
 	Intent tools.Intent
-	// Allow is what the approved plan of the task opens.
+	// Allow lists what the approved plan of the task opens.
 	Allow Allow
-	// Within is what the plans of the tasks above open that have spawned this one: what Allow opens counts only
-	// as far as each of them opens it too (S0-181).
+	// Within lists what the plans of the ancestors open that spawned this task: an entry of Allow counts only if each
+	// of them opens it too (S0-181).
 	Within []Allow
-	// Scopes are those that were granted to the task (ApprovalRequest.Scopes).
+	// Scopes are the scopes granted to the task (ApprovalRequest.Scopes).
 	Scopes []string
-	// Program is the file that the call runs (OwnProgram), by its real path and with its content as it is now; zero when that is
-	// not known or does not matter.
+	// Program is the file that the call runs (OwnProgram): its real path and the digest of its current content. It is
+	// zero when that is unknown or irrelevant.
 	Program events.Program
-	// Recent is how many calls of the same class the task has made in the last minute, RetryAfter when the
-	// oldest of them is a minute old (S0-113).
+	// Recent counts the calls of the same rate class that the task made in the last minute. RetryAfter is how long
+	// until the oldest of them is a minute old (S0-113).
 	Recent     int
 	RetryAfter time.Duration
 }
 
-// Allow is what the plan of a task opens without an approval of its own (A-23, A-36).
+// Allow lists what the plan of a task opens without a separate approval (A-23, A-36).
 type Allow struct {
-	// Paths are deliverables, absolute or relative to the root: files, or directories with all that is
-	// below them.
+	// Paths are deliverables, absolute or relative to the root: files, or directories with everything below them.
 	Paths []string `json:"paths,omitempty"`
-	// Endpoints, Connections and Packages are names of targets (tools.Target); an endpoint may be a URL or
-	// a host alone.
+	// Endpoints, Connections and Packages are names of targets (tools.Target); an endpoint may be a URL or a host.
 	Endpoints   []string `json:"endpoints,omitempty"`
 	Connections []string `json:"connections,omitempty"`
 	Packages    []string `json:"packages,omitempty"`
-	// Programs are programs of the user's own, with the content that was submitted.
+	// Programs are programs of the user, with the digest of their content at submission.
 	Programs []events.Program `json:"programs,omitempty"`
 }
 
 // Admit returns why the call may not run at all in this state or on this node: STATE_NOT_ALLOWED (S0-003),
 // READ_ONLY. It needs neither paths nor an intent.
 func (p *Policy) Admit(c Call) error {
-	if err := p.gate(c); err != nil {
+	if err := p.checkState(c); err != nil {
 		return err
 	}
 	if c.Intent.Effect == "" && c.Spec.Approval == tools.ByIntent {
 		return nil // the intent decides
 	}
-	return p.writable(c)
+	return p.checkReadOnly(c)
 }
 
-// Decide returns why the call may not run, or what somebody has to allow first; neither when it may run
-// now. The checks come in this order, and the first that fails decides:
+// Decide returns an error if the call may not run, or the approval that it needs first. Both are nil if it may run now.
+// The checks run in this order, and the first failure decides:
 //
 //  1. the state gate: STATE_NOT_ALLOWED (S0-003)
 //  2. a read-only node: READ_ONLY, but for tools that only write to the log
@@ -98,20 +96,20 @@ func (p *Policy) Admit(c Call) error {
 //  8. the policy file: FORBIDDEN with the reason POLICY_DENIED; no approval lifts it
 //  9. the approval rule of the tool (S0-004), to which the policy file may add its own
 func (p *Policy) Decide(c Call) (*Ask, error) {
-	for _, check := range []func(Call) error{p.gate, p.writable, p.unhurried, p.inRoots, p.unprotected, p.noSecrets, p.notInteractive, p.notForced, p.denied} {
+	for _, check := range []func(Call) error{p.checkState, p.checkReadOnly, p.checkRate, p.checkRoots, p.checkProtected, p.checkSecrets, p.checkInteractive, p.checkForced, p.checkRules} {
 		if err := check(c); err != nil {
 			return nil, err
 		}
 	}
-	ask := p.ask(c)
+	ask := p.askFor(c)
 	if ask == nil && !c.inGate() {
 		return nil, stateNotAllowed(c)
 	}
-	return p.tighten(c, ask), nil
+	return p.addRulesAsk(c, ask), nil
 }
 
-// Effect says what the call would do: that of its intent, Destructive for a command that is classified as
-// such, else the effect of the tool.
+// Effect returns the effect of the call: Destructive for a command that is classified as destructive, else the effect
+// of its intent, else the effect of the tool.
 func (p *Policy) Effect(c Call) tools.Effect {
 	if class, ok := p.class(c); ok && class.Destructive && !p.onlyInProject(c) {
 		return tools.Destructive
@@ -122,8 +120,8 @@ func (p *Policy) Effect(c Call) tools.Effect {
 	return c.Spec.Effect
 }
 
-func (p *Policy) gate(c Call) error {
-	if c.inGate() || c.parks() {
+func (p *Policy) checkState(c Call) error {
+	if c.inGate() || c.mayAsk() {
 		return nil
 	}
 	return stateNotAllowed(c)
@@ -141,13 +139,12 @@ func stateNotAllowed(c Call) error {
 		c.Spec.Name, c.State, strings.Join(names, ", "))
 }
 
-// parks reports whether the call of a tool that runs while an approval is awaited may ask for one now
-// (A-20).
-func (c Call) parks() bool {
+// mayAsk reports whether a tool that runs while an approval is pending may request one now (A-20).
+func (c Call) mayAsk() bool {
 	return c.Spec.Gate == tools.AwaitingApproval && statemachine.Check(c.State, events.TaskApprovalRequested) == nil
 }
 
-func (p *Policy) writable(c Call) error {
+func (p *Policy) checkReadOnly(c Call) error {
 	if !p.readOnly || c.Spec.LogOnly || (c.Spec.Effect == tools.Read && c.Intent.Effect == "") || c.Intent.Effect == tools.Read {
 		return nil
 	}
@@ -155,8 +152,8 @@ func (p *Policy) writable(c Call) error {
 		WithHint("run the task on a node that is not read-only")
 }
 
-// inRoots keeps a call inside of the roots that the client of its task has given.
-func (p *Policy) inRoots(c Call) error {
+// checkRoots returns OUTSIDE_ROOT for a path outside of the roots of the task's client.
+func (p *Policy) checkRoots(c Call) error {
 	if len(c.Roots) == 0 {
 		return nil
 	}
@@ -169,9 +166,9 @@ func (p *Policy) inRoots(c Call) error {
 	return nil
 }
 
-func (p *Policy) unprotected(c Call) error {
-	for _, t := range c.touches() {
-		if why := p.closed(c, t); why != "" {
+func (p *Policy) checkProtected(c Call) error {
+	for _, t := range c.accesses() {
+		if why := p.whyClosed(c, t); why != "" {
 			return protected(t.field, "%s is protected: %s", t.path, why)
 		}
 	}
@@ -183,45 +180,45 @@ func protected(field, format string, args ...any) *fault.Error {
 		WithHint("protected paths stay closed even with an approval; use another path")
 }
 
-// TakesAlong returns PROTECTED_PATH when a call that takes away the directory of a field would take along a path
-// below it that is protected itself, and FORBIDDEN for one that the policy file closes to the call; moving it to elsewhere
-// makes the path there.
-func (p *Policy) TakesAlong(c Call, field, path string) error {
-	if why := p.closed(c, touch{field, filepath.Clean(path), access(c.Spec, field)}); why != "" {
+// CheckDescendant checks a path below the directory of a field that the call moves or deletes. It returns
+// PROTECTED_PATH when the path itself is protected, and FORBIDDEN when the policy file hides it from the call; moving
+// it elsewhere would reveal it.
+func (p *Policy) CheckDescendant(c Call, field, path string) error {
+	if why := p.whyClosed(c, pathAccess{field, filepath.Clean(path), access(c.Spec, field)}); why != "" {
 		return protected(field, "%s would be taken along, and it is protected: %s", path, why)
 	}
-	return p.hidden(c, filepath.Clean(path))
+	return p.checkHidden(c, filepath.Clean(path))
 }
 
-// closed says why a path is closed to a call, "" when it is not.
-func (p *Policy) closed(c Call, t touch) string {
-	if why := p.protection(t.path, t.access, c.Workspace); why != "" {
+// whyClosed returns why a path is closed to a call, or "".
+func (p *Policy) whyClosed(c Call, t pathAccess) string {
+	if why := p.whyProtected(t.path, t.access, c.Workspace); why != "" {
 		return why
 	}
-	return p.foreign(c, t)
+	return p.whyForeign(c, t)
 }
 
-// touch is a path that a call uses, clean, and the input that names it.
-type touch struct {
+// pathAccess is a path that a call uses, cleaned, the input that names it, and the kind of access.
+type pathAccess struct {
 	field, path string
 	access      tools.Access
 }
 
-// touches lists the paths of a call: those of its inputs in their order by name, then those of its intent.
-func (c Call) touches() []touch {
-	var all []touch
+// accesses lists the paths of a call: those of its inputs, sorted by name, then those of its intent.
+func (c Call) accesses() []pathAccess {
+	var all []pathAccess
 	for _, field := range slices.Sorted(maps.Keys(c.Paths)) {
-		all = append(all, touch{field, filepath.Clean(c.Paths[field]), access(c.Spec, field)})
+		all = append(all, pathAccess{field, filepath.Clean(c.Paths[field]), access(c.Spec, field)})
 	}
 	for _, f := range c.Intent.Files {
-		all = append(all, touch{f.Field, filepath.Clean(f.Path), f.Access})
+		all = append(all, pathAccess{f.Field, filepath.Clean(f.Path), f.Access})
 	}
 	return all
 }
 
-// foreign says why the change of another task's workspace is refused, "" when it is not. Tools whose
-// approval rule covers paths outside of the workspace keep that rule (S0-035).
-func (p *Policy) foreign(c Call, t touch) string {
+// whyForeign returns why a change of another task's workspace is refused, or "". It does not apply to tools with an
+// approval rule for paths outside of the workspace (S0-035).
+func (p *Policy) whyForeign(c Call, t pathAccess) string {
 	switch {
 	case t.access == tools.ReadPath || c.Spec.Approval == tools.OutsideWorkspace:
 	case shell.Within(t.path, p.working) && !shell.Within(t.path, c.Workspace):
@@ -230,7 +227,7 @@ func (p *Policy) foreign(c Call, t touch) string {
 	return ""
 }
 
-// access returns what the tool does with the path of a field; read when the contract does not say.
+// access returns the access of the tool to the path of a field; read if the contract does not say.
 func access(s tools.Spec, field string) tools.Access {
 	name, _, _ := strings.Cut(field, "[")
 	for _, path := range s.Paths {
@@ -241,11 +238,11 @@ func access(s tools.Spec, field string) tools.Access {
 	return tools.ReadPath
 }
 
-// protection says why the access is refused, "" when it is not. The data directory is closed to reads
-// too, since it holds credentials. Repository and node metadata and files with the name of a secret
-// are closed everywhere; the configured patterns do not count inside the own workspace, where a task
-// may well write a Makefile of its own.
-func (p *Policy) protection(path string, access tools.Access, workspace string) string {
+// whyProtected returns why the access is refused, or "". The data directory is closed to reads as well, because it
+// contains credentials. Metadata of repositories and of the node, and files with names of secrets, are closed
+// everywhere. The configured patterns do not apply inside the task's own workspace, where a task may write its own
+// Makefile.
+func (p *Policy) whyProtected(path string, access tools.Access, workspace string) string {
 	path = filepath.Clean(path)
 	switch {
 	case shell.Within(path, p.data):
@@ -282,13 +279,13 @@ func (p *Policy) protection(path string, access tools.Access, workspace string) 
 	return ""
 }
 
-// isNotes reports whether a path is one of the notes that the node keeps beside the workspace of a task.
+// isNotes reports whether a path is one of the notes that the node writes beside the workspace of a task.
 func (p *Policy) isNotes(path string) bool {
 	dir, name := filepath.Split(path)
 	return (name == "PROGRESS.md" || name == "CHECKPOINTS.md") && filepath.Dir(filepath.Clean(dir)) == p.working
 }
 
-func (p *Policy) noSecrets(c Call) error {
+func (p *Policy) checkSecrets(c Call) error {
 	if len(c.Spec.Content) == 0 {
 		return nil
 	}
@@ -304,7 +301,7 @@ func (p *Policy) noSecrets(c Call) error {
 	return nil
 }
 
-func (p *Policy) notInteractive(c Call) error {
+func (p *Policy) checkInteractive(c Call) error {
 	class, ok := p.class(c)
 	if !ok || !class.Interactive {
 		return nil
@@ -314,7 +311,7 @@ func (p *Policy) notInteractive(c Call) error {
 		WithHint("commands run without terminal and input; use a form that asks nothing")
 }
 
-// class classifies the command of a call; false when the tool has none.
+// class classifies the command of a call. It returns false if the call has none.
 func (p *Policy) class(c Call) (shell.Class, bool) {
 	command, ok := c.command()
 	if !ok {

@@ -100,7 +100,7 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-// S0-150: what is only written to the log is always allowed.
+// S0-150: tools that only write to the log are always allowed.
 func TestReadOnlyLetsTheLogBeWritten(t *testing.T) {
 	t.Parallel()
 	p := newPolicy(t, policy.Config{ReadOnly: true})
@@ -153,7 +153,7 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// A file is one of secrets by what is in it: a certificate is none, and a key is one by any name.
+// The content decides whether a file is secret: a certificate is not, and a key is, whatever its name.
 func TestKeyFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -180,7 +180,7 @@ func TestKeyFiles(t *testing.T) {
 	}
 }
 
-// S0-181: what a plan allows counts only as far as the plans of the tasks above allow it.
+// S0-181: an entry of a plan's allow list counts only if the plans of the ancestors allow it, too.
 func TestAllowWithin(t *testing.T) {
 	t.Parallel()
 	p := newPolicy(t, policy.Config{})
@@ -207,11 +207,11 @@ func TestAllowWithin(t *testing.T) {
 	}
 	endpoint := tools.Target{Kind: tools.Endpoint, Name: "https://a.example:443"}
 	c := policy.Call{Allow: policy.Allow{Endpoints: []string{"a.example"}}, Within: []policy.Allow{{Endpoints: []string{"https://a.example"}}}}
-	assert.True(t, p.Opens(c, endpoint), "both name it in their own way")
+	assert.True(t, p.AllowsTarget(c, endpoint), "both name it in their own way")
 	c.Within = append(c.Within, policy.Allow{Endpoints: []string{"b.example"}})
-	assert.False(t, p.Opens(c, endpoint))
+	assert.False(t, p.AllowsTarget(c, endpoint))
 	c.Scopes = []string{"endpoint https://a.example:443"}
-	assert.True(t, p.Opens(c, endpoint), "somebody has granted it to this very task")
+	assert.True(t, p.AllowsTarget(c, endpoint), "somebody has granted it to this very task")
 }
 
 // a tool without an approval rule writes in none of them.
@@ -316,7 +316,7 @@ func TestApprovalAlwaysAndUnknown(t *testing.T) {
 	}
 }
 
-// The checks come in the documented order: each call breaks one rule less than the one before.
+// The checks run in the documented order: each call violates one rule fewer than the previous one.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	spec := writeSpec()
@@ -354,7 +354,7 @@ func TestConfigIsChecked(t *testing.T) {
 	}
 }
 
-// The notes of a task are the node's: the task may read them, and write files of the same name in its workspace.
+// The notes of a task belong to the node: the task may read them, and write files with the same names in its workspace.
 func TestNotesAreProtected(t *testing.T) {
 	t.Parallel()
 	p := newPolicy(t, policy.Config{})

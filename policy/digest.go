@@ -9,9 +9,9 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Digest returns what binds an approval to a call (M-3): the SHA-256, in hex, of the name of the tool and
-// its arguments in canonical form: keys in order, no spaces, numbers as they were written. Arguments with
-// other values never have the same digest.
+// Digest returns the digest that binds an approval to a call (M-3). It is the SHA-256, in hex, of the name of the tool
+// and its arguments in canonical form: sorted keys, no spaces, numbers as they were written. Different arguments have
+// different digests.
 func Digest(tool string, args json.RawMessage) (string, error) {
 	canonical, err := canonicalJSON(args)
 	if err != nil {

@@ -8,12 +8,12 @@ import (
 	"github.com/orch-dev/orch/internal/netguard"
 )
 
-// address is a place in the network in its one form: the host as netguard.Host writes it, the port without leading
-// zeros. What is empty is not said.
+// address is a network address in normal form: the host as netguard.Host returns it, the port without leading zeros.
+// Empty fields are unspecified.
 type address struct{ scheme, host, port string }
 
-// sameEndpoint reports whether what a plan names, a URL of scheme, host and port, host:port or a host, is the
-// endpoint of a target. Without a port it is the usual one of the scheme.
+// sameEndpoint reports whether an entry of a plan, a URL of scheme, host and port, host:port or a host, denotes the
+// endpoint of a target. A missing port is the default of the scheme.
 func sameEndpoint(allowed, name string) bool {
 	want, ok := parseAddress(strings.TrimSuffix(allowed, "/"))
 	have, known := parseAddress(name)
@@ -25,7 +25,7 @@ func sameEndpoint(allowed, name string) bool {
 		(want.scheme == "" || want.scheme == have.scheme)
 }
 
-// sameConnection reports whether what a plan names is the database of a target. Its path counts letter by letter.
+// sameConnection reports whether an entry of a plan denotes the database of a target. The path is compared exactly.
 func sameConnection(allowed, name string) bool {
 	want, wantPath, ok := parseConnection(allowed)
 	have, havePath, known := parseConnection(name)
@@ -56,8 +56,8 @@ func usualPort(scheme string) string {
 	return map[string]string{"http": "80", "https": "443", "ssh": "22", "postgres": "5432", "mysql": "3306"}[scheme]
 }
 
-// parseAddress reads scheme://host:port, where scheme and port may be missing; false for anything else, such as one
-// with a user or a path.
+// parseAddress parses scheme://host:port, where scheme and port are optional. It returns false for anything else, such
+// as an address with a user or a path.
 func parseAddress(text string) (address, bool) {
 	a := address{host: text}
 	if scheme, rest, ok := strings.Cut(text, "://"); ok {

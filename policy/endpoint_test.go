@@ -20,7 +20,7 @@ func reach(kind tools.TargetKind, name string, allow policy.Allow) policy.Call {
 	}
 }
 
-// What a plan allows is open in every spelling, and nothing beside it is (S0-112).
+// An allowed endpoint is open in every spelling, and no other endpoint is (S0-112).
 func TestAllowedEndpoints(t *testing.T) {
 	t.Parallel()
 	p := newPolicy(t, policy.Config{})
@@ -78,7 +78,7 @@ func TestAllowedEndpoints(t *testing.T) {
 	}
 }
 
-// The same holds for databases (S0-122).
+// The same for databases (S0-122).
 func TestAllowedConnections(t *testing.T) {
 	t.Parallel()
 	p := newPolicy(t, policy.Config{})

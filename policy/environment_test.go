@@ -9,7 +9,8 @@ import (
 	"github.com/orch-dev/orch/policy"
 )
 
-// TestAllowingRulesAndVariables holds that a rule that allows a program does not allow to make another one of it.
+// TestAllowingRulesAndVariables checks that a rule that allows a program does not allow it with variables that change
+// what it does.
 func TestAllowingRulesAndVariables(t *testing.T) {
 	t.Parallel()
 	rules := withRules(t, one("allow", "commands", "make *"))
@@ -26,6 +27,6 @@ func TestAllowingRulesAndVariables(t *testing.T) {
 		c := bashCall("")
 		c.Args = json.RawMessage(args)
 		c.Spec.Environment = "env"
-		assert.Equal(t, want, rules.Judge(c).Action, args)
+		assert.Equal(t, want, rules.EvaluateRules(c).Action, args)
 	}
 }

@@ -11,31 +11,30 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// secretFiles returns the names of files that hold secrets in forms that the scanner cannot read, or of any form.
+// secretFiles returns patterns of files that contain secrets, possibly in formats that the scanner cannot read.
 func secretFiles() []string { return []string{".env", ".env.*", "*.p12", "*.pfx", "*.jks"} }
 
-// keyFiles returns the names of files that may hold secrets: what is in them decides.
+// keyFiles returns patterns of files that may contain secrets; their content decides.
 func keyFiles() []string {
 	return []string{"*.pem", "*.key", "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "*.creds", "*.credentials", "*.token", "*.secret", ".netrc"}
 }
 
-// publicFiles returns the names of files that are made to be shown.
+// publicFiles returns patterns of files that are meant to be public.
 func publicFiles() []string {
 	return []string{"*.pub", "*.example", "*.sample", "*.template", "*.dist"}
 }
 
-// IsSecretFile reports whether the last element of path is the name of a file that holds secrets
-// and is not on the allow list.
+// IsSecretFile reports whether the last element of path names a file with secrets and is not on the allow list.
 func (p *Policy) IsSecretFile(path string) bool {
 	name := strings.ToLower(filepath.Base(path))
-	return matchesAny(secretFiles(), name) != "" && matchesAny(publicFiles(), name) == "" && !p.allowed(filepath.Base(path))
+	return firstMatch(secretFiles(), name) != "" && firstMatch(publicFiles(), name) == "" && !p.allowed(filepath.Base(path))
 }
 
-// holdsKey reports whether the file at path is one of secrets by what is in it: any secret where the name is that
-// of a key, else a private key that it begins with.
+// holdsKey reports whether the content of the file at path is secret: any secret if the name is that of a key file,
+// else a private key at its beginning.
 func (p *Policy) holdsKey(path string) bool {
 	name := strings.ToLower(filepath.Base(path))
-	if matchesAny(keyFiles(), name) != "" {
+	if firstMatch(keyFiles(), name) != "" {
 		return len(p.findings(head(path, keyHead))) > 0
 	}
 	const begins = "-----BEGIN "
@@ -46,10 +45,10 @@ func (p *Policy) holdsKey(path string) bool {
 	return len(found) > 0 && found[0].Offset == 0
 }
 
-// keyHead is how much of a file is read to find out whether it is a key.
+// keyHead is how many bytes of a file are scanned for a key.
 const keyHead = 64 << 10
 
-// head returns the first bytes of a regular file, nil of anything else.
+// head returns up to most bytes from the beginning of a regular file, or nil.
 func head(path string, most int) []byte {
 	info, err := os.Lstat(path)
 	if err != nil || !info.Mode().IsRegular() {
@@ -67,14 +66,14 @@ func head(path string, most int) []byte {
 	return data
 }
 
-// pattern returns the configured pattern that protects rel, a path relative to the root.
-func (p *Policy) pattern(rel string) string { return matchesAny(p.protected, rel) }
+// pattern returns the configured pattern that protects rel, a path relative to the root, or "".
+func (p *Policy) pattern(rel string) string { return firstMatch(p.protected, rel) }
 
 func (p *Policy) allowed(text string) bool {
-	return anyMatch(p.allow, text)
+	return anyRegexpMatches(p.allow, text)
 }
 
-func anyMatch(exprs []*regexp.Regexp, text string) bool {
+func anyRegexpMatches(exprs []*regexp.Regexp, text string) bool {
 	for _, re := range exprs {
 		if re.MatchString(text) {
 			return true
@@ -83,9 +82,9 @@ func anyMatch(exprs []*regexp.Regexp, text string) bool {
 	return false
 }
 
-// matchesAny returns the first pattern that fits path: as a whole, or its last element when the
-// pattern has no slash. Patterns are valid.
-func matchesAny(patterns []string, path string) string {
+// firstMatch returns the first pattern that matches path, or "". A pattern without a slash is matched against the last
+// element. The patterns must be valid.
+func firstMatch(patterns []string, path string) string {
 	for _, pattern := range patterns {
 		subject := path
 		if !strings.Contains(pattern, "/") {

@@ -42,8 +42,8 @@ func allowedIn(gate string) []statemachine.State {
 	}
 }
 
-// S0-002, S0-003, S0-009, S0-020, S0-030, S0-040: every tool in every state. Where a tool may not run, either the state
-// refuses it or, with the parked call of A-20, somebody is asked first.
+// S0-002, S0-003, S0-009, S0-020, S0-030, S0-040: every tool in every state. If a tool may not run, the state refuses
+// it or, for the parked call of A-20, an approval is requested first.
 func TestEveryToolInEveryState(t *testing.T) {
 	t.Parallel()
 	p := newPolicy(t, policy.Config{})

@@ -11,8 +11,8 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// An approval of a package, by the plan or a person, is one of its version. A plan that names no version leaves it to
-// the project, if that pins one.
+// An approval of a package, by the plan or a person, is for one version. If a plan names no version, the version that
+// the project pins counts.
 func TestVersionsOfPackages(t *testing.T) {
 	t.Parallel()
 	pkg := func(version, pinned string) tools.Target {

@@ -1,9 +1,9 @@
-// Package policy decides whether a tool call may run. Its decisions are pure: they follow from the
-// contract of the tool (tools.Spec), the call and the configuration, and touch neither disk nor
-// clock. Paths come in resolved; the dispatcher has followed their links and confined them to the root.
+// Package policy decides whether a tool call may run. A decision depends on the contract of the tool (tools.Spec), the
+// call and the configuration. The caller passes resolved paths: it has followed symbolic links and confined the paths
+// to the root.
 //
-// It is a policy, not a sandbox: it keeps honest agents from harm and asks people in doubt. What a
-// command really does is up to the operating system.
+// It is a policy, not a sandbox: it prevents mistakes of honest agents and asks people in doubt. Only the operating
+// system can confine what a command really does.
 package policy
 
 import (
@@ -24,24 +24,24 @@ type Config struct {
 	Root string
 	// Working is the directory of the workspaces. Default: Root/Working.
 	Working string
-	// DataDir is the data directory of the node, "" when it has none on this machine.
+	// DataDir is the data directory of the node; "" if it has none on this machine.
 	DataDir string
 	// ReadOnly refuses every call whose effect is not read.
 	ReadOnly bool
-	// Protected are glob patterns (with **) of paths below Root that must not be written or deleted
-	// outside the task's own workspace. A pattern without a slash fits the last element at any depth.
-	// Default, when nil: go.mod and Makefile, also as make spells it otherwise.
+	// Protected are glob patterns (with **) of paths below Root that must not be written or deleted outside the task's
+	// own workspace. A pattern without a slash matches the last element at any depth. Default, when nil: go.mod, and
+	// the names of makefiles.
 	Protected []string
-	// AllowSecrets are regular expressions (RE2). A finding whose text matches one of them is no
-	// secret, and neither is a file whose name matches one, such as `^\.env\.example$`.
+	// AllowSecrets are regular expressions (RE2). A finding with a matching text, and a file with a matching name, is
+	// not treated as secret, such as `^\.env\.example$`.
 	AllowSecrets []string
 	// Branches are patterns of protected branches (A-35). Default, when nil: main, master, release/*.
 	Branches []string
-	// Limits bounds the calls of a class per task and minute (S0-113). A class that is absent keeps its
-	// default: 10 external calls, 50 database queries, no limit for reads and writes, because plans loop
-	// over thousands of files; 0 or less is none.
+	// Limits bounds the calls of a class per task and minute (S0-113). An absent class has its default: 10 external
+	// calls, 50 database queries, and no limit for reads and writes, because plans loop over thousands of files. 0 or
+	// less means no limit.
 	Limits map[tools.Rate]int
-	// Rules is the policy file, nil for none.
+	// Rules is the policy file; nil for none.
 	Rules *Rules
 }
 
@@ -101,7 +101,7 @@ func limitsOf(given map[tools.Rate]int) map[tools.Rate]int {
 	return limits
 }
 
-// Limit returns the limit of calls of a class per task and minute, 0 for none.
+// Limit returns the limit of calls of a class per task and minute; 0 for none.
 func (p *Policy) Limit(class tools.Rate) int { return p.limits[class] }
 
 func (c Config) validate() error {

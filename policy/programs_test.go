@@ -76,7 +76,7 @@ func TestOwnProgram(t *testing.T) {
 	assert.False(t, ok, "in the workspace")
 }
 
-// A program that a plan names is not asked about with the content that was submitted, when every task above names it as well.
+// A program in a plan needs no approval if it has the submitted content and every ancestor's plan names it as well.
 func TestPinnedProgram(t *testing.T) {
 	t.Parallel()
 	p, err := policy.New(policy.Config{Root: "/root"})
@@ -108,7 +108,7 @@ func TestPinnedProgram(t *testing.T) {
 	assert.Contains(t, ask.Reason, "/root/proj/score.sh has changed since its plan was submitted")
 }
 
-// What the policy file says of a call holds for the user's own programs, too.
+// The policy file also applies to calls of the user's programs.
 func TestPinnedProgramUnderRules(t *testing.T) {
 	t.Parallel()
 	rules, err := policy.ParseRules("p.yaml", []byte(`

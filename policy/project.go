@@ -8,21 +8,21 @@ import (
 	"github.com/orch-dev/orch/classify/shell"
 )
 
-// How a session writes in its project, that is outside of its workspace and inside of the root.
+// The modes in which a session writes in its project, outside of its workspace and inside of the root.
 const (
 	// WritesAsk asks for each call.
 	WritesAsk = "ask"
-	// WritesSession asks once: the grant opens the project for the session.
+	// WritesSession asks once: the grant opens the project for the whole session.
 	WritesSession = "session"
 	// WritesAllow does not ask.
 	WritesAllow = "allow"
 )
 
-// scopePath begins a scope that opens a path, and all below it, to be written.
+// scopePath is the prefix of a scope that allows writing at a path and below it.
 const scopePath = "path "
 
-// Writable are the places outside of the workspace in which the call may write: what was granted to its session, and its project
-// where that is open.
+// Writable returns the paths outside of the workspace below which the call may write: those granted to its session, and
+// its project if Writes is WritesAllow.
 func (c Call) Writable() []string {
 	var places []string
 	if c.Writes == WritesAllow {
@@ -36,12 +36,12 @@ func (c Call) Writable() []string {
 	return places
 }
 
-// owns reports whether a call may write at a clean path without a question.
-func (c Call) owns(path string) bool {
+// mayWrite reports whether a call may write at a clean path without an approval.
+func (c Call) mayWrite(path string) bool {
 	return shell.Within(path, c.Workspace) || slices.ContainsFunc(c.Writable(), func(place string) bool { return shell.Within(path, place) })
 }
 
-// inProject returns the folder of the project that a path lies in, "" for none.
+// inProject returns the folder of the project that contains a path, or "".
 func (c Call) inProject(path string) string {
 	for _, folder := range c.Project {
 		if shell.Within(path, folder) {
@@ -51,7 +51,7 @@ func (c Call) inProject(path string) string {
 	return ""
 }
 
-// onlyInProject reports whether nothing speaks against a command but that it writes in the project of its session.
+// onlyInProject reports whether a command is destructive only because it writes in the project of its session.
 func (p *Policy) onlyInProject(c Call) bool {
 	if len(c.Project) == 0 || c.Writes == WritesAllow {
 		return false
@@ -61,9 +61,9 @@ func (p *Policy) onlyInProject(c Call) bool {
 	return ok && !class.Destructive
 }
 
-// outsideAsk asks for a call that writes at a path outside of its workspace. In a session whose project is written after one
-// question, that question is for the session; else it offers to be.
-func (p *Policy) outsideAsk(c Call, field, path, reason string) *Ask {
+// newOutsideAsk returns the request for a call that writes at a path outside of its workspace. With WritesSession the
+// grant opens the project for the session; with WritesAsk the approver may choose that.
+func (p *Policy) newOutsideAsk(c Call, field, path, reason string) *Ask {
 	ask := &Ask{
 		Rule: "outside_workspace", Field: field, Type: Checkpoint, Risk: "medium", Reason: reason,
 		Instead: "write inside task.workspace (" + c.Workspace + ")",

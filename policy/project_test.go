@@ -54,7 +54,8 @@ func TestWritesInTheProject(t *testing.T) {
 	}
 }
 
-// A command that only writes in the project is asked for as such; one that destroys elsewhere is not opened by a grant for the project.
+// A command that only writes in the project has its own kind of request. A grant for the project does not permit a
+// command that is destructive elsewhere.
 func TestCommandsInTheProject(t *testing.T) {
 	t.Parallel()
 	p, err := policy.New(policy.Config{Root: "/project", Working: "/project/Working", DataDir: "/data"})
@@ -84,7 +85,7 @@ func TestCommandsInTheProject(t *testing.T) {
 	}
 }
 
-// A rule that allows takes away the question of the default of its file, and none of the node: no answer could be kept as such a rule.
+// An allow rule overrides the default of its file, but no request of the node itself.
 func TestAnAllowLeavesTheGates(t *testing.T) {
 	t.Parallel()
 	write := tools.Spec{Name: "W", Effect: tools.Write, Gate: tools.InProgress, Approval: tools.OutsideWorkspace, Paths: []tools.Path{{Field: "path", Access: tools.WritePath}}}
@@ -108,7 +109,7 @@ func TestAnAllowLeavesTheGates(t *testing.T) {
 	}
 }
 
-// askedBy names the rule that asks for a call under a policy file whose default asks, "" for none.
+// askedBy returns the rule that asks about a call, under a policy file with default ask, or "".
 func askedBy(t *testing.T, text string, c policy.Call) string {
 	t.Helper()
 	rules, err := policy.ParseRules("p.yaml", []byte("version: 1\ndefault: ask\n"+text))

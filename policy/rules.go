@@ -9,79 +9,80 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// Action is what a rule of the policy file does with the calls that it matches.
+// Action is the action of a rule of the policy file for the calls that it matches.
 type Action string
 
-// The actions, the strongest first: deny beats ask, ask beats allow.
+// The actions, strongest first: deny overrides ask, ask overrides allow.
 const (
 	RuleDeny  Action = "deny"
 	RuleAsk   Action = "ask"
 	RuleAllow Action = "allow"
 )
 
-// defaultRule is the name of what holds when no rule matches.
+// defaultRule is the rule name in verdicts when no rule matches.
 const defaultRule = "default"
 
-// Rules is a policy file. It only tightens: what the node refuses or asks by itself stays so whatever the
-// file says, and an allow exempts a call from the default of the file alone. It is immutable.
+// Rules is a policy file. It can only restrict: it cannot permit what the node itself refuses or asks about. An allow
+// rule only exempts a call from the default of the file. Rules is immutable.
 type Rules struct {
-	// File is the name of the file, for messages; an absolute one is protected from changes.
+	// File is the name of the file, for messages. A file with an absolute name is protected from changes.
 	File string `json:"file"`
-	// Default holds for calls that no rule matches; allow leaves them to the gates of the node.
+	// Default applies to calls that no rule matches; allow leaves them to the other checks of the node.
 	Default Action `json:"default"`
-	// List holds the rules in the order of the file.
+	// List contains the rules in file order.
 	List []Rule `json:"rules"`
 }
 
-// Rule matches a call when every criterion that it has does. A criterion is a list of which one has to match.
+// Rule matches a call when all of its criteria match. A criterion is a list; it matches when one of its entries does.
 //
-// A deny or ask rule matches when any path, host, command or recipient of the call does, and asks when that cannot be told.
-// An allow rule matches when all of them surely do.
+// A deny or ask rule matches when any path, host, command or recipient of the call matches. It asks when that cannot be
+// determined. An allow rule matches only when all of them certainly match.
 type Rule struct {
 	// Name is unique in the file.
 	Name   string `json:"name"`
 	Action Action `json:"action"`
-	// Reason is for people.
+	// Reason explains the rule to people.
 	Reason string `json:"reason,omitempty"`
-	// Tools are patterns of names of tools, Agents of who submitted the task (user:ada, agent:*).
+	// Tools are patterns of tool names. Agents are patterns of submitters (user:ada, agent:*).
 	Tools []string `json:"tools,omitempty"`
 	// Effects are effects of calls.
 	Effects []tools.Effect `json:"effects,omitempty"`
-	// Paths are globs (with **) of real paths, relative to the root or absolute. One without a slash fits the last
-	// element at any depth. A deny or ask rule holds for all below, too.
+	// Paths are globs (with **) of real paths, relative to the root or absolute. A glob without a slash matches the
+	// last element at any depth. A deny or ask rule also matches everything below.
 	Paths []string `json:"paths,omitempty"`
-	// Hosts are hosts of endpoints and connections, with a port or without; *.example.com are all below
+	// Hosts are hosts of endpoints and connections, with or without a port; *.example.com matches all hosts below
 	// example.com.
 	Hosts []string `json:"hosts,omitempty"`
 	// Commands are patterns of simple commands, their words joined by single spaces.
 	Commands []string `json:"commands,omitempty"`
 	Agents   []string `json:"agents,omitempty"`
-	// Recipients are patterns of whom a call gives a message or work: agent:NAME, user:NAME, group:NAME, all, and type:TYPE
-	// for the agents of a type. Those of a group, or all, may be anybody.
+	// Recipients are patterns of the recipients of a message or of work: agent:NAME, user:NAME, group:NAME, all, and
+	// type:TYPE for the agents of a type. The members of a group, and of all, are unknown.
 	Recipients []string `json:"recipients,omitempty"`
-	// Match and NoMatch are examples that the rule has to match, and those that it must not.
+	// Match are examples that the rule must match, NoMatch examples that it must not match.
 	Match   []Example `json:"match,omitempty"`
 	NoMatch []Example `json:"no_match,omitempty"`
 }
 
-// Example is a call that a rule is tried with when its file is loaded.
+// Example is a call with which a rule is tested when its file is loaded.
 type Example struct {
 	Tool  string          `json:"tool"`
 	Args  json.RawMessage `json:"args,omitempty"`
 	Agent string          `json:"agent,omitempty"`
-	// At is its place, file:line:col.
+	// At is its position, file:line:col.
 	At string `json:"at"`
 }
 
-// Verdict is what the policy file says about a call.
+// Verdict is the result of evaluating the policy file for a call.
 type Verdict struct {
 	Action Action `json:"action"`
-	// Rule is the name of the rule that decides, "default" for the default of the file, empty without a file.
+	// Rule is the name of the deciding rule, "default" for the default of the file, or "" without a file.
 	Rule   string `json:"rule,omitempty"`
 	Reason string `json:"reason,omitempty"`
 }
 
-// answer says whether something matches, as far as that is known before the call. Their order counts.
+// answer says whether something matches, as far as that is known before the call. The order of the constants matters
+// for min and max.
 type answer int
 
 const (
@@ -90,9 +91,9 @@ const (
 	yes
 )
 
-// Judge says what the policy file says about a call, apart from what the node itself refuses and asks. It uses
-// Spec, Args, Paths, Intent, Agent and Workspace of the call.
-func (p *Policy) Judge(c Call) Verdict {
+// EvaluateRules evaluates the policy file for a call, independently of the checks of the node itself. It uses Spec,
+// Args, Paths, Intent, Agent and Workspace of the call.
+func (p *Policy) EvaluateRules(c Call) Verdict {
 	if p.rules == nil {
 		return Verdict{Action: RuleAllow}
 	}
@@ -104,7 +105,7 @@ func (p *Policy) Judge(c Call) Verdict {
 		switch {
 		case r.Action == RuleDeny && found == yes:
 			return r.verdict(RuleDeny, "")
-		case found == no || verdict.asked(), r.Action == RuleAllow && found != yes:
+		case found == no || verdict.ruleAsks(), r.Action == RuleAllow && found != yes:
 		case found == maybe:
 			verdict = r.verdict(RuleAsk, "it cannot be told whether the rule matches")
 		case r.Action == RuleAsk:
@@ -116,8 +117,8 @@ func (p *Policy) Judge(c Call) Verdict {
 	return verdict
 }
 
-// asked reports whether a rule asks, which only a denial outweighs.
-func (v Verdict) asked() bool { return v.Action == RuleAsk && v.Rule != defaultRule }
+// ruleAsks reports whether a rule asks. Only a denial overrides that.
+func (v Verdict) ruleAsks() bool { return v.Action == RuleAsk && v.Rule != defaultRule }
 
 func (r *Rule) verdict(action Action, doubt string) Verdict {
 	v := Verdict{Action: action, Rule: r.Name, Reason: r.Reason}
@@ -130,22 +131,22 @@ func (r *Rule) verdict(action Action, doubt string) Verdict {
 	return v
 }
 
-// facts is what rules see of a call.
+// facts are the properties of a call that rules match.
 type facts struct {
 	tool     string
 	agent    string
 	effect   tools.Effect
 	root     string
-	paths    []touch
+	paths    []pathAccess
 	hosts    []peer
 	commands shell.Found
-	// recipients are whom the call gives something.
+	// recipients are the recipients of the call's message or work.
 	recipients []recipient
 }
 
 func (p *Policy) facts(c Call) facts {
 	f := facts{
-		tool: c.Spec.Name, agent: c.Agent, effect: p.Effect(c), root: p.root, paths: c.touches(), hosts: peers(c.Intent.Targets),
+		tool: c.Spec.Name, agent: c.Agent, effect: p.Effect(c), root: p.root, paths: c.accesses(), hosts: peers(c.Intent.Targets),
 		recipients: c.recipients(),
 	}
 	if slices.ContainsFunc(p.rules.List, func(r Rule) bool { return len(r.Commands) > 0 }) {
@@ -154,7 +155,7 @@ func (p *Policy) facts(c Call) facts {
 	return f
 }
 
-// matches weighs all criteria that the rule has.
+// matches returns the combined answer of all criteria of the rule.
 func (r *Rule) matches(f facts) answer {
 	all := r.Action == RuleAllow
 	result := yes
@@ -162,15 +163,15 @@ func (r *Rule) matches(f facts) answer {
 		given bool
 		found func() answer
 	}{
-		{len(r.Tools) > 0, func() answer { return anyFits(r.Tools, f.tool) }},
-		{len(r.Effects) > 0, func() answer { return sure(slices.Contains(r.Effects, f.effect)) }},
+		{len(r.Tools) > 0, func() answer { return matchAny(r.Tools, f.tool) }},
+		{len(r.Effects) > 0, func() answer { return answerOf(slices.Contains(r.Effects, f.effect)) }},
 		{len(r.Agents) > 0, func() answer { return r.byAgent(f.agent) }},
 		{len(r.Paths) > 0, func() answer {
-			return weigh(all, f.paths, func(t touch) answer { return r.byPath(t, f.root) })
+			return combine(all, f.paths, func(t pathAccess) answer { return r.byPath(t, f.root) })
 		}},
-		{len(r.Hosts) > 0, func() answer { return weigh(all, f.hosts, r.byHost) }},
+		{len(r.Hosts) > 0, func() answer { return combine(all, f.hosts, r.byHost) }},
 		{len(r.Commands) > 0, func() answer { return r.byCommand(f.commands) }},
-		{len(r.Recipients) > 0, func() answer { return weigh(all, f.recipients, r.byRecipient) }},
+		{len(r.Recipients) > 0, func() answer { return combine(all, f.recipients, r.byRecipient) }},
 	} {
 		if result == no {
 			return no
@@ -182,8 +183,8 @@ func (r *Rule) matches(f facts) answer {
 	return result
 }
 
-// weigh is the answer for a list of what a call uses: of all of it, or of any.
-func weigh[T any](all bool, items []T, match func(T) answer) answer {
+// combine returns the answer for a list: whether all items match, or whether any does.
+func combine[T any](all bool, items []T, match func(T) answer) answer {
 	if len(items) == 0 {
 		return no
 	}
@@ -198,34 +199,34 @@ func weigh[T any](all bool, items []T, match func(T) answer) answer {
 	return result
 }
 
-func sure(ok bool) answer {
+func answerOf(ok bool) answer {
 	if ok {
 		return yes
 	}
 	return no
 }
 
-// byAgent matches who submitted the task. One that is not known might be any.
+// byAgent matches the submitter of the task. An unknown submitter may match.
 func (r *Rule) byAgent(agent string) answer {
 	if agent == "" {
 		return maybe
 	}
-	return anyFits(r.Agents, agent)
+	return matchAny(r.Agents, agent)
 }
 
-// denied is the error of a call that the policy file denies.
-func (p *Policy) denied(c Call) error { return p.Judge(c).denial(c.Spec.Name) }
+// checkRules returns FORBIDDEN for a call that the policy file denies.
+func (p *Policy) checkRules(c Call) error { return p.EvaluateRules(c).denial(c.Spec.Name) }
 
-// denial is the error of a verdict that denies a call of a tool; nil for any other.
+// denial returns FORBIDDEN for a verdict that denies a call of a tool, or nil.
 func (v Verdict) denial(tool string) error {
 	if v.Action != RuleDeny {
 		return nil
 	}
-	return fault.New(fault.Forbidden, "%s", v.says(tool, "denies")).WithReason("POLICY_DENIED").
+	return fault.New(fault.Forbidden, "%s", v.sentence(tool, "denies")).WithReason("POLICY_DENIED").
 		WithHint("no approval lifts this; see: orch policy show")
 }
 
-func (v Verdict) says(tool, verb string) string {
+func (v Verdict) sentence(tool, verb string) string {
 	text := "the rule " + v.Rule + " of the policy file " + verb + " " + tool
 	if v.Rule == defaultRule {
 		text = "the default of the policy file " + verb + " " + tool
@@ -236,31 +237,31 @@ func (v Verdict) says(tool, verb string) string {
 	return text
 }
 
-// tighten adds what the policy file asks to what the node asks by itself. The grant is then good for this call
-// alone, and nothing beside it is offered, since the file asks every time.
-func (p *Policy) tighten(c Call, ask *Ask) *Ask {
-	v := p.Judge(c)
+// addRulesAsk merges the request of the policy file with the request of the node. The grant is then valid only for this
+// call and offers no scopes, because the file asks every time.
+func (p *Policy) addRulesAsk(c Call, ask *Ask) *Ask {
+	v := p.EvaluateRules(c)
 	if v.Action != RuleAsk {
 		return ask
 	}
-	merged := Ask{Type: PreExecution, Risk: "medium", Reason: v.says(c.Spec.Name, "asks for")}
+	merged := Ask{Type: PreExecution, Risk: "medium", Reason: v.sentence(c.Spec.Name, "asks for")}
 	if ask != nil {
 		merged = *ask
-		merged.Reason, merged.Scopes, merged.Offers = ask.Reason+"; "+v.says(c.Spec.Name, "asks for"), nil, nil
+		merged.Reason, merged.Scopes, merged.Offers = ask.Reason+"; "+v.sentence(c.Spec.Name, "asks for"), nil, nil
 	}
 	merged.Rule = "policy:" + v.Rule
 	return &merged
 }
 
-// lets reports whether the policy file lets a call reach one more target than those of its intent, such as the
-// goal of a redirect. What the call itself was judged by does not count again, unless it is about hosts.
-func (p *Policy) lets(c Call, t tools.Target) bool {
+// rulesAllow reports whether the policy file permits one more target than those of the call's intent, such as the
+// target of a redirect. The rule that decided about the call itself does not count again, unless it is about hosts.
+func (p *Policy) rulesAllow(c Call, t tools.Target) bool {
 	if p.rules == nil {
 		return true
 	}
-	own := p.Judge(c)
+	own := p.EvaluateRules(c)
 	c.Intent.Targets = []tools.Target{t}
-	v := p.Judge(c)
+	v := p.EvaluateRules(c)
 	if v.Action == RuleAllow {
 		return true
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/orch-dev/orch/classify/shell"
 )
 
-// commands finds the simple commands of a call: those of its script, or those of a program that it starts without a shell.
+// commands returns the simple commands of a call: those of its script, or the program that it starts without a shell.
 func (c Call) commands() shell.Found {
 	if text, ok := c.command(); ok {
 		return shell.Commands(text, c.environment())
@@ -26,7 +26,7 @@ func (c Call) commands() shell.Found {
 // byCommand matches the commands of a call.
 func (r *Rule) byCommand(f shell.Found) answer {
 	if r.Action != RuleAllow {
-		result := weigh(false, f.List, r.fitsCommand)
+		result := combine(false, f.List, r.matchCommand)
 		if f.Unknown {
 			result = max(result, maybe)
 		}
@@ -36,16 +36,16 @@ func (r *Rule) byCommand(f shell.Found) answer {
 		return no
 	}
 	written := slices.DeleteFunc(slices.Clone(f.List), func(s shell.Command) bool { return !s.Written })
-	return weigh(true, written, r.fitsCommand)
+	return combine(true, written, r.matchCommand)
 }
 
-// fitsCommand matches one command. A pattern that ends in " *" fits a command without arguments as well.
-func (r *Rule) fitsCommand(s shell.Command) answer {
+// matchCommand matches one command. A pattern that ends in " *" also matches the command without arguments.
+func (r *Rule) matchCommand(s shell.Command) answer {
 	result := no
 	for _, pattern := range r.Commands {
-		result = max(result, fits(pattern, s.Text, s.Open))
+		result = max(result, match(pattern, s.Text, s.Open))
 		if bare, ok := strings.CutSuffix(pattern, " *"); ok {
-			result = max(result, fits(bare, s.Text, s.Open))
+			result = max(result, match(bare, s.Text, s.Open))
 		}
 	}
 	return result

@@ -13,24 +13,23 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// Tried is what became of an example of a rule.
-type Tried struct {
+// ExampleResult is the result of testing an example of a rule.
+type ExampleResult struct {
 	Rule    string  `json:"rule"`
 	Example Example `json:"example"`
-	// Want says whether the rule has to match, OK whether it did as it has to.
+	// Want is true if the rule must match. OK is true if the example passed.
 	Want bool `json:"want"`
 	OK   bool `json:"ok"`
-	// Problem says why not.
+	// Problem says why the example failed.
 	Problem string `json:"problem,omitempty"`
-	// Skipped says why an example was not tried; it is OK then.
+	// Skipped says why an example was not tested; OK is true then.
 	Skipped string `json:"skipped,omitempty"`
 }
 
-// CheckExamples tries the examples of the policy file. The error is that of the first one that fails:
-// VALIDATION_ERROR with its place. Examples with tools of outside servers that cannot be called now are not tried: those
-// come and go.
-func (p *Policy) CheckExamples(catalogue *tools.Catalogue) ([]Tried, error) {
-	var all []Tried
+// CheckExamples tests the examples of the policy file. The error is VALIDATION_ERROR with the position of the first
+// failing example. Examples with tools of outside servers that are unavailable now are skipped.
+func (p *Policy) CheckExamples(catalogue *tools.Catalogue) ([]ExampleResult, error) {
+	var all []ExampleResult
 	var failed error
 	if p.rules == nil {
 		return nil, nil
@@ -38,9 +37,9 @@ func (p *Policy) CheckExamples(catalogue *tools.Catalogue) ([]Tried, error) {
 	for i := range p.rules.List {
 		r := &p.rules.List[i]
 		for j, e := range append(append([]Example{}, r.Match...), r.NoMatch...) {
-			t := Tried{Rule: r.Name, Example: e, Want: j < len(r.Match)}
-			if t.Skipped = absent(e.Tool, catalogue); t.Skipped == "" {
-				t.Problem = p.try(r, e, t.Want, catalogue)
+			t := ExampleResult{Rule: r.Name, Example: e, Want: j < len(r.Match)}
+			if t.Skipped = whySkipped(e.Tool, catalogue); t.Skipped == "" {
+				t.Problem = p.tryExample(r, e, t.Want, catalogue)
 			}
 			t.OK = t.Problem == ""
 			if !t.OK && failed == nil {
@@ -53,8 +52,8 @@ func (p *Policy) CheckExamples(catalogue *tools.Catalogue) ([]Tried, error) {
 	return all, failed
 }
 
-// absent says why a tool of an outside server cannot be tried now, "" for all other tools.
-func absent(name string, catalogue *tools.Catalogue) string {
+// whySkipped returns why a tool of an outside server cannot be tested now, or "".
+func whySkipped(name string, catalogue *tools.Catalogue) string {
 	tool, ok := catalogue.Get(name)
 	switch {
 	case ok && tool.Spec().Unlisted:
@@ -66,8 +65,8 @@ func absent(name string, catalogue *tools.Catalogue) string {
 	}
 }
 
-// try says what is wrong with an example, "" when nothing is.
-func (p *Policy) try(r *Rule, e Example, want bool, catalogue *tools.Catalogue) string {
+// tryExample tests an example and returns the problem, or "".
+func (p *Policy) tryExample(r *Rule, e Example, want bool, catalogue *tools.Catalogue) string {
 	tool, ok := catalogue.Get(e.Tool)
 	if !ok {
 		problem := "there is no tool " + strconv.Quote(e.Tool)
@@ -84,7 +83,7 @@ func (p *Policy) try(r *Rule, e Example, want bool, catalogue *tools.Catalogue) 
 	if err != nil {
 		return err.Error()
 	}
-	switch found := r.matches(p.facts(p.Recall(tool.Spec(), "", args, e.Agent))); {
+	switch found := r.matches(p.facts(p.CallFromLog(tool.Spec(), "", args, e.Agent))); {
 	case found == maybe:
 		return "whether it matches cannot be told before the call"
 	case want && found == no:
@@ -95,10 +94,10 @@ func (p *Policy) try(r *Rule, e Example, want bool, catalogue *tools.Catalogue) 
 	return ""
 }
 
-// Recall makes a call out of what the log has of one: the tool, the arguments and who submitted the task. Paths are
-// taken as they are written, and the targets are the URLs among the arguments of tools that reach out of
-// the machine, since what the links and the tool said then is not recorded.
-func (p *Policy) Recall(spec tools.Spec, task events.TaskID, args json.RawMessage, agent string) Call {
+// CallFromLog reconstructs a call from the log: the tool, the arguments and the submitter of the task. Symbolic links
+// and the intent of the tool are not recorded. So paths are used as they are written, and the targets are the URLs in
+// the arguments of tools that use the network.
+func (p *Policy) CallFromLog(spec tools.Spec, task events.TaskID, args json.RawMessage, agent string) Call {
 	c := Call{
 		Spec: spec, State: statemachine.InProgress, Args: args, Agent: agent, Task: task,
 		Paths: map[string]string{}, Workspace: filepath.Join(p.working, string(task)),
@@ -116,7 +115,7 @@ func (p *Policy) Recall(spec tools.Spec, task events.TaskID, args json.RawMessag
 	return c
 }
 
-// eachPath visits the paths in the value of a field, made absolute.
+// eachPath calls visit with the absolute form of each path in the value of a field.
 func (p *Policy) eachPath(field string, value any, visit func(field, name string)) {
 	switch v := value.(type) {
 	case string:
@@ -137,7 +136,7 @@ func (p *Policy) absolute(name string) string {
 	return filepath.Join(p.root, name)
 }
 
-// fromRoot makes the paths of an example absolute, so that it can be written without the root.
+// fromRoot makes the paths of an example absolute, so that they can be written relative to the root.
 func (p *Policy) fromRoot(spec tools.Spec, args json.RawMessage) json.RawMessage {
 	fields := argFields(args)
 	for _, path := range spec.Paths {
@@ -156,7 +155,7 @@ func (p *Policy) fromRoot(spec tools.Spec, args json.RawMessage) json.RawMessage
 	return raw
 }
 
-// urls finds the targets that arguments name.
+// urls returns the endpoints of the URLs in arguments.
 func urls(value any) []tools.Target {
 	var all []tools.Target
 	switch v := value.(type) {
@@ -176,7 +175,7 @@ func urls(value any) []tools.Target {
 	return all
 }
 
-// endpointOf names a target without the user and the path; the port is always written.
+// endpointOf returns the endpoint of a URL: scheme, host and port, without user and path.
 func endpointOf(u *url.URL) string {
 	port := u.Port()
 	if port == "" {

@@ -13,9 +13,9 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// fits matches a pattern of text: * is any run of characters, ? is one. An open text goes on in a way that is
-// not known yet; then maybe is an answer, too.
-func fits(pattern, text string, open bool) answer {
+// match matches text against a pattern: * is any sequence of characters, ? is one character. An open text has an
+// unknown continuation; the answer may then be maybe.
+func match(pattern, text string, open bool) answer {
 	wanted := []rune(pattern)
 	now, next := make([]bool, len(wanted)+1), make([]bool, len(wanted)+1)
 	alive := reach(wanted, now, 0)
@@ -38,7 +38,7 @@ func fits(pattern, text string, open bool) answer {
 	}
 	switch end := now[len(wanted)]; {
 	case !open:
-		return sure(end)
+		return answerOf(end)
 	case end && strings.HasSuffix(pattern, "*"):
 		return yes // whatever follows
 	case alive:
@@ -48,7 +48,7 @@ func fits(pattern, text string, open bool) answer {
 	}
 }
 
-// reach marks a place in a pattern, and the one behind a star, which may stand for nothing.
+// reach marks position i of a pattern as reachable, and the positions after stars, which may match the empty string.
 func reach(pattern []rune, places []bool, i int) bool {
 	for places[i] = true; i < len(pattern) && pattern[i] == '*'; {
 		i++
@@ -57,28 +57,28 @@ func reach(pattern []rune, places []bool, i int) bool {
 	return true
 }
 
-func anyFits(patterns []string, text string) answer {
+func matchAny(patterns []string, text string) answer {
 	for _, pattern := range patterns {
-		if fits(pattern, text, false) == yes {
+		if match(pattern, text, false) == yes {
 			return yes
 		}
 	}
 	return no
 }
 
-// FitsAny reports whether a pattern of a rule for names of tools fits one of the names.
-func FitsAny(pattern string, names []string) bool {
-	return slices.ContainsFunc(names, func(name string) bool { return fits(pattern, name, false) == yes })
+// MatchesAny reports whether a pattern for tool names matches one of names.
+func MatchesAny(pattern string, names []string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { return match(pattern, name, false) == yes })
 }
 
-// byPath matches a path. A deny or ask rule holds for what lies below, and for the removal of what lies above.
-// Whether something that is written above moves or replaces what lies below cannot be told.
-func (r *Rule) byPath(t touch, root string) answer {
+// byPath matches a path. A deny or ask rule also matches paths below, and the deletion of a folder above. For a write
+// to a folder above the answer is maybe, because it is unknown whether it moves or replaces the path.
+func (r *Rule) byPath(t pathAccess, root string) answer {
 	result := no
 	for _, pattern := range r.Paths {
 		switch {
-		case fitsPath(pattern, t.path, root),
-			r.Action != RuleAllow && fitsAbove(pattern, t.path, root):
+		case matchPath(pattern, t.path, root),
+			r.Action != RuleAllow && matchParents(pattern, t.path, root):
 			return yes
 		case r.Action == RuleAllow || !above(pattern, t.path, root):
 		case t.access == tools.DeletePath:
@@ -90,8 +90,8 @@ func (r *Rule) byPath(t touch, root string) answer {
 	return result
 }
 
-// fitsPath matches a clean absolute path; patterns that are not absolute are relative to the root.
-func fitsPath(pattern, path, root string) bool {
+// matchPath matches a clean absolute path; relative patterns are relative to the root.
+func matchPath(pattern, path, root string) bool {
 	if !filepath.IsAbs(pattern) {
 		rel, err := filepath.Rel(root, path)
 		if err != nil || rel != "." && !filepath.IsLocal(rel) {
@@ -99,20 +99,20 @@ func fitsPath(pattern, path, root string) bool {
 		}
 		path = rel
 	}
-	return matchesAny([]string{pattern}, path) != ""
+	return firstMatch([]string{pattern}, path) != ""
 }
 
-// fitsAbove matches the folders in which a path lies.
-func fitsAbove(pattern, path, root string) bool {
+// matchParents matches the folders that contain a path.
+func matchParents(pattern, path, root string) bool {
 	for dir := filepath.Dir(path); dir != "/" && dir != "." && dir != root; dir = filepath.Dir(dir) {
-		if fitsPath(pattern, dir, root) {
+		if matchPath(pattern, dir, root) {
 			return true
 		}
 	}
 	return false
 }
 
-// above reports whether a path is or contains the folder with which a pattern begins.
+// above reports whether a path is, or contains, the literal base folder of a pattern.
 func above(pattern, path, root string) bool {
 	base, _ := doublestar.SplitPattern(pattern)
 	if !filepath.IsAbs(base) {
@@ -121,7 +121,7 @@ func above(pattern, path, root string) bool {
 	return strings.Contains(pattern, "/") && shell.Within(base, path)
 }
 
-// peer is a host that a call talks to; an empty one is none, such as that of a database in a file.
+// peer is a host that a call connects to. It is empty for a target without a host, such as a database in a file.
 type peer struct{ host, port string }
 
 func peers(targets []tools.Target) []peer {
@@ -142,7 +142,7 @@ func peerOf(name string) peer {
 	return peer{plainHost(u.Hostname()), u.Port()}
 }
 
-// plainHost is a host in lower case without a final dot, an address in its shortest form.
+// plainHost returns a host in lower case without a final dot, and an IP address in canonical form.
 func plainHost(host string) string {
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
 	if addr, err := netip.ParseAddr(host); err == nil {
@@ -153,16 +153,15 @@ func plainHost(host string) string {
 
 func (r *Rule) byHost(p peer) answer {
 	for _, pattern := range r.Hosts {
-		if p.host != "" && fitsHost(pattern, p) {
+		if p.host != "" && matchHost(pattern, p) {
 			return yes
 		}
 	}
 	return no
 }
 
-// fitsHost compares label by label. A star in front stands for one or more labels, any other one for a part of
-// its label.
-func fitsHost(pattern string, p peer) bool {
+// matchHost compares label by label. A leading star matches one or more labels, any other star a part of its label.
+func matchHost(pattern string, p peer) bool {
 	host, port := splitHost(pattern)
 	if port != "" && strings.TrimLeft(port, "0") != strings.TrimLeft(p.port, "0") {
 		return false
@@ -178,7 +177,7 @@ func fitsHost(pattern string, p peer) bool {
 		return false
 	}
 	for i := range want {
-		if fits(want[i], have[i], false) != yes {
+		if match(want[i], have[i], false) != yes {
 			return false
 		}
 	}

@@ -29,8 +29,8 @@ const (
 	maxPattern  = 512 // bytes of a pattern, a name or a reason
 )
 
-// ParseRules reads a policy file. name stands in messages. Errors are INVALID_FORMAT or VALIDATION_ERROR with the
-// place file:line:col. The examples are not tried here: see CheckExamples.
+// ParseRules parses a policy file. name is used in messages. Errors are INVALID_FORMAT or VALIDATION_ERROR with the
+// position file:line:col. The examples are not tested here: see CheckExamples.
 func ParseRules(name string, src []byte) (*Rules, error) {
 	p := rulesParser{name}
 	if len(src) > MaxRulesFile {
@@ -63,7 +63,7 @@ func ParseRules(name string, src []byte) (*Rules, error) {
 	return r, nil
 }
 
-// rulesParser reads the file with a name.
+// rulesParser parses the file with a name.
 type rulesParser struct{ name string }
 
 func (p rulesParser) at(n *yaml.Node) string {
@@ -94,7 +94,7 @@ func (p rulesParser) document(src []byte) (*yaml.Node, error) {
 	return doc.Content[0], nil
 }
 
-// syntax turns an error of the YAML reader, which knows the line alone, into one with a place.
+// syntax converts an error of the YAML parser, which contains only a line, to an error with a position.
 func (p rulesParser) syntax(err error) error {
 	message, line := strings.TrimPrefix(err.Error(), "yaml: "), "1"
 	if m := regexp.MustCompile(`^line (\d+): `).FindStringSubmatch(message); m != nil {
@@ -104,7 +104,7 @@ func (p rulesParser) syntax(err error) error {
 		WithHint("quote patterns that begin with a star: \"*.pem\"")
 }
 
-// plain refuses anchors and aliases: a rule says what it means where it stands.
+// plain rejects anchors and aliases, so that a rule can be read without looking elsewhere.
 func (p rulesParser) plain(n *yaml.Node) error {
 	if n.Kind == yaml.AliasNode || n.Anchor != "" {
 		return p.wrong(n, "anchors and aliases are not allowed").WithHint("quote patterns that begin with a star: \"*.pem\"")
@@ -117,7 +117,7 @@ func (p rulesParser) plain(n *yaml.Node) error {
 	return nil
 }
 
-// fields hands each value of a mapping to set, and refuses keys that are not known or stand twice.
+// fields calls set with each value of a mapping. It rejects unknown and duplicate keys.
 func (p rulesParser) fields(n *yaml.Node, known []string, set func(key string, v *yaml.Node) error) error {
 	if n.Kind != yaml.MappingNode {
 		return p.wrong(n, "this must hold keys and values").WithHint("the keys are %s", strings.Join(known, ", "))
@@ -152,7 +152,7 @@ func has(n *yaml.Node, key string) bool {
 	return false
 }
 
-// list hands each item to add.
+// list calls add with each item.
 func (p rulesParser) list(n *yaml.Node, most int, add func(item *yaml.Node) error) error {
 	switch {
 	case n.Kind != yaml.SequenceNode:
@@ -216,7 +216,7 @@ func (p rulesParser) rules(n *yaml.Node, r *Rules) error {
 	})
 }
 
-// criteria are the keys of a rule of which it needs one.
+// criteria returns the keys of criteria, of which a rule needs at least one.
 func criteria() []string {
 	return []string{"tools", "effects", "paths", "hosts", "commands", "agents", "recipients"}
 }
@@ -271,7 +271,7 @@ func (p rulesParser) field(r *Rule, key string, v *yaml.Node) error {
 	}
 }
 
-// ruleName reads the name of a rule, which stands in errors and approvals.
+// ruleName parses the name of a rule, which appears in errors and approvals.
 func (p rulesParser) ruleName(n *yaml.Node, to *string) error {
 	if err := p.text(n, to); err != nil {
 		return err
@@ -282,7 +282,7 @@ func (p rulesParser) ruleName(n *yaml.Node, to *string) error {
 	return nil
 }
 
-// patterns reads a list of patterns. flaw says what is wrong with one, "" when nothing is.
+// patterns parses a list of patterns. flaw returns what is wrong with one, or "".
 func (p rulesParser) patterns(n *yaml.Node, to *[]string, flaw func(string) string) error {
 	return p.list(n, maxPatterns, func(item *yaml.Node) error {
 		var pattern string
@@ -348,7 +348,7 @@ func commandPattern(pattern string) string {
 	return ""
 }
 
-// examples reads the examples of a rule.
+// examples parses the examples of a rule.
 func (p rulesParser) examples(r *Rule, n *yaml.Node) error {
 	return p.fields(n, []string{"match", "no_match"}, func(key string, v *yaml.Node) error {
 		to := &r.Match
@@ -383,7 +383,7 @@ func (p rulesParser) example(e *Example, key string, v *yaml.Node) error {
 	}
 	var raw bytes.Buffer
 	encoder := json.NewEncoder(&raw)
-	encoder.SetEscapeHTML(false) // people read them beside what they have written: && stays &&
+	encoder.SetEscapeHTML(false) // people compare them with what they wrote: && must stay &&
 	if err := encoder.Encode(args); err != nil {
 		return p.wrong(v, "the arguments are no JSON: %s", err)
 	}

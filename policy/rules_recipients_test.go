@@ -55,7 +55,7 @@ func TestRulesOfRecipientsOfMessages(t *testing.T) {
 		{"allow", "agent:*", `{"reply_to":"MSG_1"}`, "deny"},
 		{"allow", "group:devs", `{"to":["group:devs"]}`, "allow"},
 	} {
-		got := withRules(t, one(tc.action, "recipients", tc.pattern)).Judge(messageCall(tc.args))
+		got := withRules(t, one(tc.action, "recipients", tc.pattern)).EvaluateRules(messageCall(tc.args))
 		assert.Equal(t, tc.want, got.Action, "%s %s: %s", tc.action, tc.pattern, tc.args)
 	}
 }
@@ -73,7 +73,7 @@ func TestRulesOfAgentsThatAreGivenWork(t *testing.T) {
 		{"deny", "type:*", `{"agent":"bob","type":"developer"}`, "deny"},
 		{"deny", "user:*", `{"agent":"bob"}`, "allow"},
 		{"deny", "all", `{}`, "allow"},
-		// Who takes the call, or what it is, is not known before.
+		// Which agent claims the call, or its type, is unknown before.
 		{"deny", "agent:bob", `{"type":"developer"}`, "ask"},
 		{"deny", "agent:bob", `{}`, "ask"},
 		{"deny", "type:analyst", `{"agent":"bob"}`, "ask"},
@@ -81,15 +81,15 @@ func TestRulesOfAgentsThatAreGivenWork(t *testing.T) {
 		{"allow", "agent:bob", `{"type":"developer"}`, "deny"},
 		{"allow", "type:analyst", `{"agent":"bob","type":"analyst"}`, "allow"},
 	} {
-		got := withRules(t, one(tc.action, "recipients", tc.pattern)).Judge(agentCall(tc.args))
+		got := withRules(t, one(tc.action, "recipients", tc.pattern)).EvaluateRules(agentCall(tc.args))
 		assert.Equal(t, tc.want, got.Action, "%s %s: %s", tc.action, tc.pattern, tc.args)
 	}
 }
 
-// Tools that give nobody anything have no recipients.
+// Tools that send nothing have no recipients.
 func TestRulesOfRecipientsMatchNothingElse(t *testing.T) {
 	t.Parallel()
 	for action, want := range map[string]policy.Action{"deny": "allow", "allow": "deny"} {
-		assert.Equal(t, want, withRules(t, one(action, "recipients", "*")).Judge(bashCall("ls")).Action)
+		assert.Equal(t, want, withRules(t, one(action, "recipients", "*")).EvaluateRules(bashCall("ls")).Action)
 	}
 }

@@ -51,7 +51,7 @@ func pathCall(access tools.Access, paths ...string) policy.Call {
 	return c
 }
 
-// commandCase is a command, a rule, and what the rule says.
+// commandCase is a command, a rule, and the expected action.
 type commandCase struct {
 	action, pattern, command string
 	want                     policy.Action
@@ -60,17 +60,17 @@ type commandCase struct {
 func TestRulesOfCommands(t *testing.T) {
 	t.Parallel()
 	for _, tc := range append(refusingCases(), allowingCases()...) {
-		got := withRules(t, one(tc.action, "commands", tc.pattern)).Judge(bashCall(tc.command))
+		got := withRules(t, one(tc.action, "commands", tc.pattern)).EvaluateRules(bashCall(tc.command))
 		assert.Equal(t, tc.want, got.Action, "%s %s: %s", tc.action, tc.pattern, tc.command)
 	}
 }
 
-// refusingCases are rules that deny or ask.
+// refusingCases returns rules that deny or ask.
 func refusingCases() []commandCase {
 	return append(plainCases(), wrappedCases()...)
 }
 
-// plainCases are refused as they stand.
+// plainCases returns commands that match as written.
 func plainCases() []commandCase {
 	const push, curl, rm = "git push*", "curl *", "rm -rf*"
 	return []commandCase{
@@ -123,7 +123,7 @@ func plainCases() []commandCase {
 	}
 }
 
-// wrappedCases lie behind something.
+// wrappedCases returns commands inside wrappers.
 func wrappedCases() []commandCase {
 	const push, curl, rm = "git push*", "curl *", "rm -rf*"
 	return []commandCase{
@@ -144,7 +144,7 @@ func wrappedCases() []commandCase {
 		{"deny", push, "timeout 5 grep $X file", "allow"},
 		{"deny", push, "grep 'a (' file", "allow"},
 		{"deny", push, "find . -name '*.go' | xargs grep foo", "allow"},
-		// What is computed at run time may be the command.
+		// A word that is computed at run time may be the command.
 		{"deny", push, "$X push", "ask"},
 		{"deny", push, "git $X", "ask"},
 		{"deny", push, "git pu$X", "ask"},
@@ -176,7 +176,7 @@ func wrappedCases() []commandCase {
 	}
 }
 
-// allowingCases are rules that allow: they have to fit every command, as it stands.
+// allowingCases returns allow rules: they must match every command as written.
 func allowingCases() []commandCase {
 	return []commandCase{
 		{"allow", "git status*", "git status", "allow"},
@@ -231,13 +231,13 @@ func TestRulesOfHosts(t *testing.T) {
 		{"db.example.com", "postgres://db.example.com:5432/x", true},
 		{"*", "sqlite:/root/a.db", false},
 	} {
-		got := withRules(t, one("deny", "hosts", tc.pattern)).Judge(hostCall(tc.target))
+		got := withRules(t, one("deny", "hosts", tc.pattern)).EvaluateRules(hostCall(tc.target))
 		assert.Equal(t, tc.want, got.Action == policy.RuleDeny, "%s: %s", tc.pattern, tc.target)
 	}
 	p := withRules(t, one("allow", "hosts", "example.com"))
-	assert.Equal(t, policy.RuleDeny, p.Judge(hostCall("https://example.com:443", "https://evil.org:443")).Action, "all have to fit")
-	assert.Equal(t, policy.RuleDeny, p.Judge(hostCall("sqlite:/a")).Action)
-	assert.Equal(t, policy.RuleDeny, p.Judge(hostCall()).Action)
+	assert.Equal(t, policy.RuleDeny, p.EvaluateRules(hostCall("https://example.com:443", "https://evil.org:443")).Action, "all have to fit")
+	assert.Equal(t, policy.RuleDeny, p.EvaluateRules(hostCall("sqlite:/a")).Action)
+	assert.Equal(t, policy.RuleDeny, p.EvaluateRules(hostCall()).Action)
 }
 
 func TestRulesOfPaths(t *testing.T) {
@@ -271,12 +271,12 @@ func TestRulesOfPaths(t *testing.T) {
 		{"allow", "docs/*", "/root/docs/a/b", tools.WritePath, "deny"},
 		{"allow", "*.md", "/root/x.md/evil", tools.WritePath, "deny"},
 	} {
-		got := withRules(t, one(tc.action, "paths", tc.pattern)).Judge(pathCall(tc.access, tc.path))
+		got := withRules(t, one(tc.action, "paths", tc.pattern)).EvaluateRules(pathCall(tc.access, tc.path))
 		assert.Equal(t, tc.want, got.Action, "%s %s: %s %s", tc.action, tc.pattern, tc.access, tc.path)
 	}
 	both := pathCall(tools.ReadPath, "/root/docs/a", "/root/x")
-	assert.Equal(t, policy.RuleDeny, withRules(t, one("allow", "paths", "docs/**")).Judge(both).Action, "all have to fit")
-	assert.Equal(t, policy.RuleDeny, withRules(t, one("deny", "paths", "docs/**")).Judge(both).Action, "one is enough")
+	assert.Equal(t, policy.RuleDeny, withRules(t, one("allow", "paths", "docs/**")).EvaluateRules(both).Action, "all have to fit")
+	assert.Equal(t, policy.RuleDeny, withRules(t, one("deny", "paths", "docs/**")).EvaluateRules(both).Action, "one is enough")
 }
 
 func TestRulesOfToolsEffectsAgents(t *testing.T) {
@@ -301,14 +301,14 @@ func TestRulesOfToolsEffectsAgents(t *testing.T) {
 	} {
 		c := bashCall("echo x")
 		c.Agent = tc.agent
-		got := withRules(t, one("deny", tc.criterion, tc.pattern)).Judge(c)
+		got := withRules(t, one("deny", tc.criterion, tc.pattern)).EvaluateRules(c)
 		assert.Equal(t, tc.want, got.Action, "%s %s %s", tc.criterion, tc.pattern, tc.agent)
 	}
 	p := withRules(t, "rules: [{name: d, action: deny, effects: [destructive]}]\n")
-	assert.Equal(t, policy.RuleDeny, p.Judge(bashCall("rm -rf /x")).Action)
+	assert.Equal(t, policy.RuleDeny, p.EvaluateRules(bashCall("rm -rf /x")).Action)
 }
 
-// deny beats ask beats allow, wherever they stand; all criteria have to match.
+// deny overrides ask, and ask overrides allow, in any order; all criteria must match.
 func TestRulesOrder(t *testing.T) {
 	t.Parallel()
 	p := withRules(t, `
@@ -321,7 +321,7 @@ rules:
 	judge := func(command, agent string) policy.Verdict {
 		c := bashCall(command)
 		c.Agent = agent
-		return p.Judge(c)
+		return p.EvaluateRules(c)
 	}
 	assert.Equal(t, policy.Verdict{Action: "allow", Rule: "reads"}, judge("echo x", "agent:a"))
 	assert.Equal(t, policy.Verdict{Action: "ask", Rule: "asks"}, judge("make x", "agent:a"))
@@ -329,7 +329,7 @@ rules:
 	assert.Equal(t, policy.RuleAsk, judge("make && git push", "user:a").Action)
 	assert.Equal(t, policy.Verdict{Action: "ask", Rule: "never", Reason: "it cannot be told whether the rule matches: people push"}, judge("git push", ""))
 	assert.Equal(t, policy.Verdict{Action: "ask", Rule: "default", Reason: "no rule matches"}, judge("rm x", "user:a"))
-	assert.Equal(t, policy.Verdict{Action: "allow"}, newPolicy(t, policy.Config{}).Judge(bashCall("rm x")))
+	assert.Equal(t, policy.Verdict{Action: "allow"}, newPolicy(t, policy.Config{}).EvaluateRules(bashCall("rm x")))
 }
 
 func TestRulesDecide(t *testing.T) {
@@ -349,7 +349,7 @@ rules:
 	assert.Equal(t, "policy:builds", ask.Rule)
 	assert.Equal(t, policy.PreExecution, ask.Type)
 
-	// What the node asks and refuses stays, whatever is allowed.
+	// An allow rule does not override requests and refusals of the node.
 	ask, err = p.Decide(bashCall("rm -rf /x"))
 	require.NoError(t, err)
 	assert.Equal(t, "policy:builds", ask.Rule)
@@ -379,7 +379,7 @@ func TestReasonOfADatabaseChange(t *testing.T) {
 	assert.Empty(t, ask.Instead)
 }
 
-// A grant for the whole task must not lift what the file asks for each call.
+// A grant for the whole task must not replace the approvals that the file requires for each call.
 func TestRulesAskDropsScopes(t *testing.T) {
 	t.Parallel()
 	p := withRules(t, one("ask", "hosts", "example.com"))
@@ -398,7 +398,7 @@ func TestRulesAskDropsScopes(t *testing.T) {
 	assert.Equal(t, "new_target", ask.Rule)
 }
 
-// A redirect leads nowhere that the file denies or asks for.
+// A redirect to a target that the file denies or asks about is not followed.
 func TestRulesHoldForRedirects(t *testing.T) {
 	t.Parallel()
 	target := func(name string) tools.Target { return tools.Target{Kind: tools.Endpoint, Name: name, Known: true} }
@@ -414,9 +414,9 @@ func TestRulesHoldForRedirects(t *testing.T) {
 		one("deny", "tools", "HTTP_REQUEST"):                    false,
 		"rules: [{name: r, action: ask, tools: [FILE_READ]}]\n": true,
 	} {
-		assert.Equal(t, want, withRules(t, text).Opens(c, target("https://evil.org:443")), text)
+		assert.Equal(t, want, withRules(t, text).AllowsTarget(c, target("https://evil.org:443")), text)
 	}
-	assert.True(t, newPolicy(t, policy.Config{}).Opens(c, target("https://evil.org:443")))
+	assert.True(t, newPolicy(t, policy.Config{}).AllowsTarget(c, target("https://evil.org:443")))
 }
 
 func TestPolicyFileIsProtected(t *testing.T) {
@@ -441,11 +441,11 @@ func TestRulesOfArguments(t *testing.T) {
 		`{}`:                                   "allow",
 	} {
 		c := policy.Call{Spec: tools.Spec{Name: "shell_exec"}, Args: json.RawMessage(args)}
-		assert.Equal(t, want, p.Judge(c).Action, args)
+		assert.Equal(t, want, p.EvaluateRules(c).Action, args)
 	}
 }
 
-// However a command is made, the search for its parts ends.
+// The search for simple commands is bounded for every command.
 func TestRulesOfHugeCommands(t *testing.T) {
 	t.Parallel()
 	p := withRules(t, one("deny", "commands", "git push*"))
@@ -456,7 +456,7 @@ func TestRulesOfHugeCommands(t *testing.T) {
 		strings.Repeat("$(", 500) + strings.Repeat(")", 500),
 		strings.Repeat("find -exec ", 5000) + "x",
 	} {
-		assert.NotEqual(t, policy.RuleAllow, p.Judge(bashCall(command)).Action, command[:20])
+		assert.NotEqual(t, policy.RuleAllow, p.EvaluateRules(bashCall(command)).Action, command[:20])
 	}
 }
 

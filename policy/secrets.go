@@ -5,8 +5,8 @@ import "github.com/orch-dev/orch/classify/secrets"
 // FindSecrets returns the secrets in data, in order and without overlap.
 func FindSecrets(data []byte) []secrets.Finding { return secrets.Find(data) }
 
-// Redact replaces every secret in data by [REDACTED:rule] and reports whether there was one. Valid
-// JSON stays valid. Without a secret it returns data itself.
+// Redact returns data with every secret replaced by [REDACTED:rule], and reports whether there was one. Valid JSON
+// stays valid. Without a secret it returns data itself.
 func Redact(data []byte) ([]byte, bool) { return secrets.Redact(data, secrets.Find) }
 
 // Redact is the function of the same name, with the allow list of the policy.

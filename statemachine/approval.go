@@ -7,11 +7,11 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// ApprovalStatus is how an approval stands (M-3, S0-165).
+// ApprovalStatus is the status of an approval (M-3, S0-165).
 type ApprovalStatus string
 
-// The statuses of an approval. All but pending are final (S0-166), but for a grant that opens something for a session or for good:
-// somebody can take that back.
+// The statuses of an approval. All but pending are final (S0-166), except that a grant that opens scopes can be
+// revoked.
 const (
 	ApprovalPending  ApprovalStatus = "pending"
 	ApprovalGranted  ApprovalStatus = "granted"
@@ -20,37 +20,37 @@ const (
 	ApprovalRevoked  ApprovalStatus = "revoked"
 )
 
-// Approval is the fold of the events of one approval.
+// Approval is the fold of one approval's events.
 type Approval struct {
 	events.Approval
 
 	Status      ApprovalStatus `json:"status"`
 	RequestedAt time.Time      `json:"requested_at"`
-	// Votes are those that agreed, the last of a quorum apart.
+	// Votes are the agreements before the one that reached the quorum.
 	Votes []events.Decision `json:"votes,omitempty"`
-	// Decision is how it was granted or rejected.
+	// Decision is the decision that granted or rejected it.
 	Decision *events.Decision `json:"decision,omitempty"`
-	// Revoked is how the grant was taken back.
+	// Revoked is the decision that revoked the grant.
 	Revoked *events.Decision `json:"revoked,omitempty"`
-	// DecidedAt is when it came to its end.
+	// DecidedAt is when it was granted, rejected or expired.
 	DecidedAt time.Time `json:"decided_at,omitzero"`
 	Reminded  bool      `json:"reminded,omitempty"`
-	// Spent is set when the call that it is for has begun: a grant is good for one (S0-053).
+	// Spent is true when its call has started: a grant is valid for one call (S0-053).
 	Spent bool `json:"spent,omitempty"`
-	// HeldFor is the step whose call has begun with the grant and then asked a question, left a note or is tried again: the
-	// grant stays with this call, however long it takes, and is nobody else's.
-	HeldFor string `json:"held_for,omitempty"`
-	// Uses say of the covered calls that have begun whether they hold the grant, by the key of their step.
+	// ReservedFor is the step whose call started with the grant and then asked a question, stored a note or is retried.
+	// The grant stays reserved for this call, without a time limit.
+	ReservedFor string `json:"held_for,omitempty"`
+	// Uses describes how the covered calls that have started use the grant, by step key.
 	Uses map[string]Use `json:"uses,omitempty"`
 }
 
-// Use is how a call has used the grant that covers it.
+// Use describes how a call has used the grant that covers it.
 type Use struct {
-	// Held is true when the call goes on and has the grant still: it has asked a question, left a note or is tried again.
-	Held bool `json:"held,omitempty"`
+	// Reserved is true when the call may continue with the grant: it asked a question, stored a note or is retried.
+	Reserved bool `json:"held,omitempty"`
 }
 
-// Usable reports whether the grant lets its call through at a time: it is not spent, and not too old.
+// Usable reports whether the grant permits its call at the time at: it is neither spent nor expired.
 func (a *Approval) Usable(at time.Time) bool {
 	if a.Status != ApprovalGranted || a.Spent {
 		return false
@@ -58,17 +58,16 @@ func (a *Approval) Usable(at time.Time) bool {
 	return a.Decision.ValidUntil == nil || at.Before(*a.Decision.ValidUntil)
 }
 
-// UsableFor is Usable for the call of a step, which may have begun with the grant before it asked a question, left
-// a note or failed.
+// UsableFor is Usable for the call of a step, for which the grant may be reserved.
 func (a *Approval) UsableFor(step string, at time.Time) bool {
 	if len(a.Covers) > 0 {
 		use, used := a.Uses[step]
-		return a.Cover(step) != nil && a.Status == ApprovalGranted && (use.Held || !used && a.Usable(at))
+		return a.Cover(step) != nil && a.Status == ApprovalGranted && (use.Reserved || !used && a.Usable(at))
 	}
-	return a.HeldFor == step || a.Usable(at)
+	return a.ReservedFor == step || a.Usable(at)
 }
 
-// Cover returns what the approval allows of a step, nil for nothing.
+// Cover returns the cover for a step, or nil if the approval covers no call of it.
 func (a *Approval) Cover(step string) *events.Cover {
 	for i := range a.Covers {
 		if a.Covers[i].Step == step {
@@ -78,7 +77,7 @@ func (a *Approval) Cover(step string) *events.Cover {
 	return nil
 }
 
-// Digest is the digest of the arguments with which the grant lets the call of a step through.
+// Digest returns the digest of the arguments with which the grant permits the call of a step.
 func (a *Approval) Digest(step string) string {
 	if c := a.Cover(step); c != nil {
 		return c.ArgsSHA256
@@ -86,15 +85,15 @@ func (a *Approval) Digest(step string) string {
 	return a.ArgsSHA256
 }
 
-// use notes that the call of a step has begun with the grant, and whether it holds it.
-func (a *Approval) use(step string, held bool) {
+// recordUse records that the call of a step has started with the grant, and whether the grant stays reserved for it.
+func (a *Approval) recordUse(step string, held bool) {
 	if a.Uses == nil {
 		a.Uses = map[string]Use{}
 	}
-	a.Uses[step] = Use{Held: held}
+	a.Uses[step] = Use{Reserved: held}
 }
 
-// Approval returns the approval of an id, nil when the task has none such.
+// Approval returns the approval with an id, or nil if the task has none.
 func (t *Task) Approval(id string) *Approval {
 	for _, a := range t.Approvals {
 		if a.ID == id {
@@ -104,8 +103,8 @@ func (t *Task) Approval(id string) *Approval {
 	return nil
 }
 
-// Undecided reports whether an approval of the task is pending.
-func (t *Task) Undecided() bool {
+// HasPendingApproval reports whether an approval of the task is pending.
+func (t *Task) HasPendingApproval() bool {
 	for _, a := range t.Approvals {
 		if a.Status == ApprovalPending {
 			return true
@@ -114,8 +113,8 @@ func (t *Task) Undecided() bool {
 	return false
 }
 
-// approve folds an event of an approval; false when it is none.
-func (t *Task) approve(at time.Time, e events.Event) (bool, error) {
+// applyApproval folds an event of an approval. It returns false for other events.
+func (t *Task) applyApproval(at time.Time, e events.Event) (bool, error) {
 	switch d := e.Data.(type) {
 	case *events.Approval:
 		if t.Approval(d.ID) != nil {
@@ -127,18 +126,18 @@ func (t *Task) approve(at time.Time, e events.Event) (bool, error) {
 		if e.Kind == events.ApprovalRevoked {
 			return true, t.revoke(d)
 		}
-		return true, t.pending(d.ID, func(a *Approval) { a.decide(e.Kind, d) })
+		return true, t.updatePending(d.ID, func(a *Approval) { a.decide(e.Kind, d) })
 	case *events.Used:
-		return true, t.lend(d)
+		return true, t.useGrantElsewhere(d)
 	case *events.Elapsed:
-		return true, t.pending(d.ID, func(a *Approval) { a.elapse(e.Kind, d) })
+		return true, t.updatePending(d.ID, func(a *Approval) { a.elapse(e.Kind, d) })
 	default:
 		return false, nil
 	}
 }
 
-// pending changes a pending approval.
-func (t *Task) pending(id string, change func(*Approval)) error {
+// updatePending calls change with a pending approval, or returns STATE_NOT_ALLOWED.
+func (t *Task) updatePending(id string, change func(*Approval)) error {
 	a := t.Approval(id)
 	switch {
 	case a == nil:
@@ -150,8 +149,8 @@ func (t *Task) pending(id string, change func(*Approval)) error {
 	return nil
 }
 
-// lend uses a grant up for a call of another task.
-func (t *Task) lend(d *events.Used) error {
+// useGrantElsewhere spends a grant for a call of another task.
+func (t *Task) useGrantElsewhere(d *events.Used) error {
 	a := t.Approval(d.ID)
 	if a == nil || a.Status != ApprovalGranted || a.Spent {
 		return fault.New(fault.StateNotAllowed, "the task has no unused grant %s", d.ID)
@@ -160,7 +159,7 @@ func (t *Task) lend(d *events.Used) error {
 	return nil
 }
 
-// revoke takes back what a grant has opened.
+// revoke closes the scopes that a grant opened.
 func (t *Task) revoke(d *events.Decision) error {
 	a := t.Approval(d.ID)
 	if a == nil || a.Status != ApprovalGranted || len(a.Scopes) == 0 {
@@ -189,38 +188,38 @@ func (a *Approval) elapse(kind events.Kind, d *events.Elapsed) {
 	a.Status, a.DecidedAt = ApprovalExpired, d.At
 }
 
-// spend uses up the grant that let a call through. One that opens targets for the whole task stays.
-func (t *Task) spend(s *Step) {
+// useGrant spends the grant that permitted a call. A grant that opens scopes for the whole task is not spent.
+func (t *Task) useGrant(s *Step) {
 	switch a := t.grant(s); {
 	case a == nil:
 	case len(a.Covers) > 0:
-		a.use(s.Key, false)
+		a.recordUse(s.Key, false)
 	default:
-		a.Spent, a.HeldFor = true, ""
+		a.Spent, a.ReservedFor = true, ""
 	}
 }
 
-// keepsGrant reports whether the next attempt of a call has the grant of the one that has failed.
+// keepsGrant reports whether the next attempt of a call may use the grant of the failed one.
 func keepsGrant(e events.Event) bool {
 	d, ok := e.Data.(*events.Retrying)
 	return ok && d.KeepsGrant
 }
 
-// hold keeps the grant that let a call through for the next attempt of this call, which has asked a question, left
-// a note, or failed in a way that is known and is tried again.
-func (t *Task) hold(s *Step) {
+// reserveGrant reserves the grant that permitted a call for its next attempt: the call asked a question, stored a note,
+// or failed with a known outcome and is retried.
+func (t *Task) reserveGrant(s *Step) {
 	switch a := t.grant(s); {
 	case a == nil:
 	case len(a.Covers) > 0:
 		if _, used := a.Uses[s.Key]; used {
-			a.use(s.Key, true)
+			a.recordUse(s.Key, true)
 		}
 	case a.Spent:
-		a.HeldFor = s.Key
+		a.ReservedFor = s.Key
 	}
 }
 
-// grant returns the approval that is for the call of a step alone, nil when there is none.
+// grant returns the approval for only the call of a step, or nil.
 func (t *Task) grant(s *Step) *Approval {
 	if s.Approval == "" {
 		return nil

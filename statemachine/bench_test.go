@@ -40,7 +40,7 @@ func BenchmarkFSM(b *testing.B) {
 	}
 }
 
-// BenchmarkNewFSM is what an instance of its own costs each task.
+// BenchmarkNewFSM measures the cost of one fsm.FSM per task.
 func BenchmarkNewFSM(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {

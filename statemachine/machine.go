@@ -9,14 +9,14 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// edge is a question to table T-1: where does this kind of event lead from this state?
+// edge is a key of table T-1: a state and the kind of an event.
 type edge struct {
 	from State
 	kind events.Kind
 }
 
-// edges asks looplab/fsm once for every state and event and keeps the answers, because a transition
-// through its instance costs a lock and several allocations (ADR 0004).
+// edges maps each edge of table T-1 to its target state. It queries looplab/fsm once and caches the answers, because a
+// transition of an fsm.FSM costs a lock and several allocations (ADR 0004).
 var edges = sync.OnceValue(func() map[edge]State {
 	table := Table()
 	descs := make(fsm.Events, len(table))
@@ -39,15 +39,14 @@ var edges = sync.OnceValue(func() map[edge]State {
 	return answers
 })
 
-// Next returns the state that an event of the kind leads to from a state, and whether table T-1 has
-// that edge.
+// Next returns the state to which an event of the kind leads from a state, and whether table T-1 has that edge.
 func Next(from State, kind events.Kind) (State, bool) {
 	to, ok := edges()[edge{from, kind}]
 	return to, ok
 }
 
-// Moves reports whether the kind is one that moves the state machine of the task.
-func Moves(kind events.Kind) bool { return eventNames()[kind] != "" }
+// IsTransition reports whether events of the kind change the state of a task.
+func IsTransition(kind events.Kind) bool { return eventNames()[kind] != "" }
 
 // Check returns STATE_NOT_ALLOWED when table T-1 has no edge of the kind from the state.
 func Check(from State, kind events.Kind) error {

@@ -12,7 +12,7 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// What becomes of the note of a call.
+// A note lasts until its call fails or ends.
 func TestNoteLastsAsLongAsItsCall(t *testing.T) {
 	t.Parallel()
 	const note = `{"id":1}`
@@ -51,7 +51,7 @@ func TestNoteLastsAsLongAsItsCall(t *testing.T) {
 		}
 		s := task.Steps["a"]
 		assert.Equal(t, tc.state, s.State, name)
-		assert.Equal(t, tc.kept, s.Noted(), name)
+		assert.Equal(t, tc.kept, s.RunsElsewhere(), name)
 		assert.Equal(t, 1, s.Rounds, name)
 		assert.Equal(t, 1, task.Calls, name)
 		if tc.kept {
@@ -63,8 +63,7 @@ func TestNoteLastsAsLongAsItsCall(t *testing.T) {
 	}
 }
 
-// A call that leaves a note keeps the grant that let it begin, beyond its time and through the loss of workers; a
-// failure ends that.
+// A call that stores a note keeps its grant, after the grant's expiry and after a lost worker; a failure ends that.
 func TestGrantOfANotedCall(t *testing.T) {
 	t.Parallel()
 	task := submitted(t)

@@ -7,7 +7,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// QuestionStatus is how a question of a call stands.
+// QuestionStatus is the status of a question of a call.
 type QuestionStatus string
 
 // The statuses of a question. All but open are final.
@@ -17,20 +17,20 @@ const (
 	QuestionExpired  QuestionStatus = "expired"
 )
 
-// Question is the fold of the events of one question.
+// Question is the fold of one question's events.
 type Question struct {
 	events.Question
 
 	Status  QuestionStatus `json:"status"`
 	AskedAt time.Time      `json:"asked_at"`
-	// Answer is set when it is answered.
+	// Answer is set once the question is answered.
 	Answer *events.Answer `json:"answer,omitempty"`
-	// ClosedAt is when it came to its end, Reason why that was without an answer.
+	// ClosedAt is when it was answered or expired. Reason says why it expired.
 	ClosedAt time.Time `json:"closed_at,omitzero"`
 	Reason   string    `json:"reason,omitempty"`
 }
 
-// Question returns the question of an id, nil when the task has none such.
+// Question returns the question with an id, or nil if the task has none.
 func (t *Task) Question(id string) *Question {
 	for _, q := range t.Questions {
 		if q.ID == id {
@@ -40,8 +40,8 @@ func (t *Task) Question(id string) *Question {
 	return nil
 }
 
-// Unanswered reports whether a question of the task is open.
-func (t *Task) Unanswered() bool {
+// HasOpenQuestion reports whether a question of the task is open.
+func (t *Task) HasOpenQuestion() bool {
 	for _, q := range t.Questions {
 		if q.Status == QuestionOpen {
 			return true
@@ -50,8 +50,8 @@ func (t *Task) Unanswered() bool {
 	return false
 }
 
-// inquire folds an event of a question; false when it is none.
-func (t *Task) inquire(at time.Time, e events.Event) (bool, error) {
+// applyQuestion folds an event of a question. It returns false for other events.
+func (t *Task) applyQuestion(at time.Time, e events.Event) (bool, error) {
 	switch d := e.Data.(type) {
 	case *events.Question:
 		if t.Question(d.ID) != nil {
@@ -60,16 +60,16 @@ func (t *Task) inquire(at time.Time, e events.Event) (bool, error) {
 		t.Questions = append(t.Questions, &Question{Question: *d, Status: QuestionOpen, AskedAt: at})
 		return true, nil
 	case *events.Answer:
-		return true, t.close(d.ID, func(q *Question) { q.Status, q.Answer, q.ClosedAt = QuestionAnswered, d, d.At })
+		return true, t.closeQuestion(d.ID, func(q *Question) { q.Status, q.Answer, q.ClosedAt = QuestionAnswered, d, d.At })
 	case *events.Unanswered:
-		return true, t.close(d.ID, func(q *Question) { q.Status, q.Reason, q.ClosedAt = QuestionExpired, d.Reason, d.At })
+		return true, t.closeQuestion(d.ID, func(q *Question) { q.Status, q.Reason, q.ClosedAt = QuestionExpired, d.Reason, d.At })
 	default:
 		return false, nil
 	}
 }
 
-// close ends an open question.
-func (t *Task) close(id string, end func(*Question)) error {
+// closeQuestion calls end with an open question, or returns STATE_NOT_ALLOWED.
+func (t *Task) closeQuestion(id string, end func(*Question)) error {
 	q := t.Question(id)
 	switch {
 	case q == nil:

@@ -24,10 +24,10 @@ func TestQuestionEndsOnce(t *testing.T) {
 		task := submitted(t)
 		require.Equal(t, fault.StateNotAllowed, fault.CodeOf(task.Apply(task.CreatedAt, end)))
 		require.NoError(t, task.Apply(task.CreatedAt, asked))
-		assert.True(t, task.Unanswered())
+		assert.True(t, task.HasOpenQuestion())
 		assert.Equal(t, fault.StateNotAllowed, fault.CodeOf(task.Apply(task.CreatedAt, asked)), "an id is used once")
 		require.NoError(t, task.Apply(task.CreatedAt, end))
-		assert.False(t, task.Unanswered())
+		assert.False(t, task.HasOpenQuestion())
 		assert.Equal(t, status, task.Question("q").Status)
 		for _, again := range ends {
 			assert.Equal(t, fault.StateNotAllowed, fault.CodeOf(task.Apply(task.CreatedAt, again)))
@@ -35,8 +35,8 @@ func TestQuestionEndsOnce(t *testing.T) {
 	}
 }
 
-// A call that asks keeps the grant that let it begin, beyond its time; it is lost with the end of the call, and no
-// other step ever has it.
+// A call that asks a question keeps its grant, after the grant's expiry. The grant ends with the call, and no other
+// step can use it.
 func TestGrantOfACallThatAsks(t *testing.T) {
 	t.Parallel()
 	task := submitted(t)

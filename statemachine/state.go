@@ -19,7 +19,7 @@ const (
 	Cancelled        State = "CANCELLED"
 )
 
-// States returns all states in the order of a task's life.
+// States returns all states in the order of a task's life cycle.
 func States() []State {
 	return []State{NeedsAction, Assigned, Planning, AwaitingApproval, InProgress, Blocked, Completed, Done, Failed, Cancelled}
 }

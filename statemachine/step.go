@@ -22,14 +22,14 @@ const (
 	StepSucceeded StepState = "succeeded"
 	StepFailed    StepState = "failed"
 	StepSkipped   StepState = "skipped"
-	// StepParked waits for an approval, or for the answers to questions of its call; no worker has it.
+	// StepParked waits for an approval, or for answers to the questions of its call. It occupies no worker.
 	StepParked    StepState = "parked"
 	StepInDoubt   StepState = "in_doubt"
 	StepCancelled StepState = "cancelled"
 )
 
-// Over reports whether the step has come to its end.
-func (s StepState) Over() bool {
+// Terminal reports whether the step has ended.
+func (s StepState) Terminal() bool {
 	return s == StepSucceeded || s == StepFailed || s == StepSkipped || s == StepCancelled
 }
 
@@ -41,8 +41,8 @@ type StepTransition struct {
 	Trigger string
 }
 
-// StepTable returns the transitions of a step. step.resolved leads to succeeded, failed or pending,
-// as it says itself.
+// StepTable returns the transitions of a step. step.resolved leads to succeeded, failed or pending, depending on its
+// data.
 func StepTable() []StepTransition {
 	return []StepTransition{
 		{events.StepReady, []StepState{StepPending, StepParked}, StepReady, "needs are met, arguments are fixed; or its approval is granted, its questions are answered"},
@@ -63,17 +63,17 @@ func StepTable() []StepTransition {
 	}
 }
 
-// Step is the fold of the events of one step instance.
+// Step is the fold of one step instance's events.
 type Step struct {
 	Key   string    `json:"key"`
 	State StepState `json:"state"`
-	// Attempt is the number of the newest attempt, the fencing token of its call.
+	// Attempt is the number of the newest attempt. It is the fencing token of the call.
 	Attempt int `json:"attempt,omitempty"`
-	// Failures counts the attempts that the retry limit counts.
+	// Failures counts the failed attempts that count against the retry limit.
 	Failures int `json:"failures,omitempty"`
-	// Repeats counts the results that were not yet what the plan waits for.
+	// Repeats counts the results that did not yet satisfy the plan.
 	Repeats int `json:"repeats,omitempty"`
-	// Lost counts the attempts that lost their worker, Stopped those whose worker was asked to end.
+	// Lost counts the attempts that lost their worker, Stopped those whose worker was shut down.
 	Lost    int    `json:"lost,omitempty"`
 	Stopped int    `json:"stopped,omitempty"`
 	Tool    string `json:"tool,omitempty"`
@@ -81,7 +81,7 @@ type Step struct {
 	Queue   string `json:"queue,omitempty"`
 	Purpose string `json:"purpose,omitempty"`
 	By      string `json:"by,omitempty"` // who made a single call inside the task
-	// For are the agents that may take the call; nil for one that workers execute.
+	// For selects the agents that may claim the call; nil for a call that workers execute.
 	For     *events.Agents `json:"for,omitempty"`
 	Timeout time.Duration  `json:"timeout,omitempty"`
 	Args    events.Value   `json:"args,omitzero"`
@@ -93,40 +93,42 @@ type Step struct {
 	Signal  string         `json:"signal,omitempty"`
 	Default events.Value   `json:"default,omitzero"`
 	Child   events.TaskID  `json:"child,omitempty"`
-	// Spawned says what child the call of the newest attempt has asked for; nil for a sub-plan.
+	// Spawned is the child that the call of the newest attempt requested; nil for a sub-plan.
 	Spawned *events.Spawned `json:"spawned,omitempty"`
-	// Approval is the approval that the step waits for, or that let its newest attempt through.
+	// Approval is the approval that the step waits for, or that permitted its newest attempt.
 	Approval string `json:"approval,omitempty"`
-	// Handover says which agent has handed the call on last, and why; Handed is what it has handed over, or one before it.
+	// Handover says which agent last handed the call over, and why. Handed is the newest data that an agent handed over
+	// with it.
 	Handover string       `json:"handover,omitempty"`
 	Handed   events.Value `json:"handed,omitzero"`
-	// Questions are those that the step waits for; Rounds counts how often its call has asked or left a note.
+	// Questions are the questions that the step waits for. Rounds counts how often its call asked questions or stored a
+	// note.
 	Questions []string `json:"questions,omitempty"`
 	Rounds    int      `json:"rounds,omitempty"`
-	// Note is the newest note of the call; NotedIn is the attempt that has
-	// left it. A failed attempt takes it away, and so does every end of the step but a cancellation.
+	// Note is the newest note of the call, NotedIn the attempt that stored it. A failed attempt and every end of the
+	// step except a cancellation drop it.
 	Note    json.RawMessage `json:"note,omitempty"`
 	NotedIn int             `json:"noted_in,omitempty"`
-	// Anew is true when a person lets a call in doubt be made again, until it asks something.
-	Anew bool `json:"anew,omitempty"`
-	// Away is true when what the note is about goes on elsewhere.
-	Away     bool           `json:"away,omitempty"`
-	Items    []events.Value `json:"items,omitempty"`
-	Since    time.Time      `json:"since,omitzero"`
-	CalledAt time.Time      `json:"called_at,omitzero"`
-	// Due is when a retry, a timer or the timeout of a signal fires, or until when a call in doubt may still run; zero when
-	// nothing is timed.
+	// Rerun is true when a person decided to repeat a call in doubt. It is reset when the call asks a question.
+	Rerun bool `json:"anew,omitempty"`
+	// Elsewhere is true when the note is about an operation that continues outside of the worker.
+	Elsewhere bool           `json:"away,omitempty"`
+	Items     []events.Value `json:"items,omitempty"`
+	Since     time.Time      `json:"since,omitzero"`
+	CalledAt  time.Time      `json:"called_at,omitzero"`
+	// Due is when a retry, a timer or the timeout of a signal fires, or up to when a call in doubt may still be
+	// running. It is zero when nothing is timed.
 	Due      time.Time     `json:"due,omitzero"`
 	Duration time.Duration `json:"duration,omitempty"`
 }
 
-// ofStep reports whether events of the kind move the state machine of a step.
-func ofStep(kind events.Kind) bool { return stepRows()[kind] != nil }
+// isStepEvent reports whether events of the kind change the state of a step.
+func isStepEvent(kind events.Kind) bool { return stepRows()[kind] != nil }
 
-// checkStep returns the state that the event leads the step to, or STATE_NOT_ALLOWED.
+// checkStep returns the state to which the event leads the step, or STATE_NOT_ALLOWED.
 func checkStep(from StepState, e events.Event) (StepState, error) {
 	if t := stepRows()[e.Kind]; t != nil && slices.Contains(t.From, from) {
-		return resolvedTo(e, t.To), nil
+		return resolvedState(e, t.To), nil
 	}
 	return "", fault.New(fault.StateNotAllowed, "step %s is %s: %s is not possible", events.StepOf(e.Data), from, e.Kind)
 }
@@ -139,7 +141,7 @@ var stepRows = sync.OnceValue(func() map[events.Kind]*StepTransition {
 	return rows
 })
 
-func resolvedTo(e events.Event, to StepState) StepState {
+func resolvedState(e events.Event, to StepState) StepState {
 	d, ok := e.Data.(*events.Resolved)
 	if !ok {
 		return to
@@ -154,8 +156,8 @@ func resolvedTo(e events.Event, to StepState) StepState {
 	}
 }
 
-// fill takes over what the event says about the step.
-func (s *Step) fill(at time.Time, p events.Payload) {
+// apply copies the data of an event into the step.
+func (s *Step) apply(at time.Time, p events.Payload) {
 	switch d := p.(type) {
 	case *events.Ready:
 		s.Attempt, s.Tool, s.Effect, s.Queue = d.Attempt, d.Tool, d.Effect, d.Queue
@@ -166,42 +168,42 @@ func (s *Step) fill(at time.Time, p events.Payload) {
 	case *events.Parked:
 		s.park(d)
 	case *events.Noted:
-		s.Note, s.NotedIn, s.Away = d.Note, s.Attempt, s.Away || d.Elsewhere
+		s.Note, s.NotedIn, s.Elsewhere = d.Note, s.Attempt, s.Elsewhere || d.Elsewhere
 		s.Rounds++
 	case *events.Called:
 		s.Worker, s.CalledAt = d.Worker, d.At
 		s.Effect, s.Timeout = cmp.Or(d.Effect, s.Effect), cmp.Or(d.Timeout, s.Timeout)
 	case *events.Succeeded:
-		s.end(d.Output, nil, "", d.Duration)
+		s.finish(d.Output, nil, "", d.Duration)
 	case *events.Reused:
-		s.end(d.Output, nil, "", 0)
+		s.finish(d.Output, nil, "", 0)
 		s.Reason = "reused from " + string(d.From)
 	case *events.StepError:
 		if d.Tool != "" {
 			s.Tool, s.Args, s.Purpose = d.Tool, d.Args, d.Purpose
 		}
-		s.end(events.Value{}, d.Error, d.Class, d.Duration)
-		s.lose(d.Class)
+		s.finish(events.Value{}, d.Error, d.Class, d.Duration)
+		s.countLost(d.Class)
 	case *events.Retrying:
 		s.Error, s.Class, s.Due, s.Duration = d.Error, d.Class, d.At, d.Duration
 		s.For = cmp.Or(d.For, s.For)
 		s.handOver(d)
 		if d.Round > 0 {
 			s.Repeats, s.Failures = d.Round, 0
-			s.forget()
+			s.dropNote()
 		}
 		if d.Counts {
 			s.Failures++
-			s.forget()
+			s.dropNote()
 		}
-		s.lose(d.Class)
+		s.countLost(d.Class)
 	case *events.Skipped:
 		s.Reason, s.Due = d.Reason, time.Time{}
 	case *events.InDoubt:
 		s.Reason, s.Due = d.Reason, d.Until
 		s.Lost++
-		if d.Gone {
-			s.forget()
+		if d.DropsNote {
+			s.dropNote()
 		}
 	case *events.Resolved:
 		s.resolve(at, d)
@@ -217,11 +219,11 @@ func (s *Step) fill(at time.Time, p events.Payload) {
 	}
 }
 
-// park notes what the step waits for. A call that asks questions keeps the approval that let it through.
+// park records what the step waits for. A call that asks questions keeps the approval that permitted it.
 func (s *Step) park(d *events.Parked) {
 	if s.Questions = d.Questions; len(d.Questions) > 0 {
-		s.Anew = false
-		if len(s.Note) == 0 || s.NotedIn != s.Attempt { // the note of the same round has counted
+		s.Rerun = false
+		if len(s.Note) == 0 || s.NotedIn != s.Attempt { // a note of the same round has counted already
 			s.Rounds++
 		}
 		return
@@ -229,7 +231,7 @@ func (s *Step) park(d *events.Parked) {
 	s.Approval = d.Approval
 }
 
-// spawn notes the child of the step. The arguments of a call stay what they are.
+// spawn records the child of the step. The arguments of a call do not change.
 func (s *Step) spawn(d *events.Spawned) {
 	s.Child = d.Child
 	if d.Agent != "" {
@@ -239,18 +241,19 @@ func (s *Step) spawn(d *events.Spawned) {
 	s.Args = d.Inputs
 }
 
-// Executing reports whether a worker executes the call of the step: one that waits for the child that it has
-// asked for holds none.
+// Executing reports whether a worker executes the call of the step. A call that waits for its child task occupies no
+// worker.
 func (s *Step) Executing() bool { return s.State == StepRunning && s.Tool != "" && s.Child == "" }
 
-// Noted reports whether the call of the step goes on elsewhere: one that is made again only looks after that.
-func (s *Step) Noted() bool { return s.Away }
+// RunsElsewhere reports whether the operation of the call continues outside of the worker: the next attempt only
+// attends to it.
+func (s *Step) RunsElsewhere() bool { return s.Elsewhere }
 
-// forget drops the note: what went on elsewhere has ended with the call.
-func (s *Step) forget() { s.Note, s.NotedIn, s.Away = nil, 0, false }
+// dropNote drops the note: the outside operation ended with the call.
+func (s *Step) dropNote() { s.Note, s.NotedIn, s.Elsewhere = nil, 0, false }
 
-// lose counts an attempt that ended with its worker.
-func (s *Step) lose(class string) {
+// countLost counts an attempt that ended because its worker was lost or shut down.
+func (s *Step) countLost(class string) {
 	switch class {
 	case fault.ClassWorkerLost:
 		s.Lost++
@@ -259,13 +262,14 @@ func (s *Step) lose(class string) {
 	}
 }
 
-func (s *Step) end(output events.Value, err *fault.Error, class string, took time.Duration) {
+func (s *Step) finish(output events.Value, err *fault.Error, class string, took time.Duration) {
 	s.Output, s.Error, s.Class, s.Duration, s.Due = output, err, class, took, time.Time{}
 	s.Handover, s.Handed = "", events.Value{}
-	s.forget()
+	s.dropNote()
 }
 
-// handOver keeps what an agent says and gives to the next one, until the step is over or another one hands the call on.
+// handOver stores the message and the data that an agent passes to the next one, until the step ends or another agent
+// hands the call over.
 func (s *Step) handOver(d *events.Retrying) {
 	if d.Class != fault.ClassHandoff || d.Error == nil {
 		return
@@ -279,13 +283,13 @@ func (s *Step) handOver(d *events.Retrying) {
 func (s *Step) resolve(at time.Time, d *events.Resolved) {
 	s.Reason, s.Due = "decided by "+d.By, time.Time{}
 	if d.As != "retry" {
-		s.forget()
+		s.dropNote()
 	}
 	switch d.As {
 	case "failed":
 		s.Error = fault.New(fault.InDoubt, "the call did not happen, says %s", d.By)
 	case "retry":
-		s.Due, s.Anew = at, true
+		s.Due, s.Rerun = at, true
 	default:
 		s.Output = d.Output
 	}

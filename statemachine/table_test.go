@@ -72,7 +72,7 @@ func TestMatrix(t *testing.T) {
 	for _, from := range statemachine.States() {
 		for _, kind := range events.Kinds() {
 			event := eventOf(kind)
-			assert.Equal(t, event != "", statemachine.Moves(kind))
+			assert.Equal(t, event != "", statemachine.IsTransition(kind))
 			want, legal := edges[string(from)+" "+event]
 			got, ok := statemachine.Next(from, kind)
 			require.Equal(t, legal, ok, "%s in %s", kind, from)
@@ -188,7 +188,7 @@ func TestStepMatrix(t *testing.T) {
 				assert.Equal(t, fault.StateNotAllowed, fault.CodeOf(err), "%s in %s", row.Kind, state)
 				assert.Equal(t, state, task.StepState("a"))
 			}
-			assert.Equal(t, state == statemachine.StepSucceeded || state == statemachine.StepFailed || state == statemachine.StepSkipped || state == statemachine.StepCancelled, state.Over())
+			assert.Equal(t, state == statemachine.StepSucceeded || state == statemachine.StepFailed || state == statemachine.StepSkipped || state == statemachine.StepCancelled, state.Terminal())
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 // Task is the fold of a task's events.
 type Task struct {
 	ID events.TaskID `json:"id"`
-	// Rev is the number of commits folded, Head the hash of the newest one.
+	// Rev is the number of folded commits, Head the hash of the newest one.
 	Rev   uint64 `json:"rev"`
 	Head  string `json:"head"`
 	State State  `json:"state"`
@@ -19,51 +19,52 @@ type Task struct {
 	// Reason and Block say why it is in that state.
 	Reason string `json:"reason,omitempty"`
 	Block  string `json:"block,omitempty"`
-	// Requestor is who asked for the task: the actor of its first commit.
+	// Requestor is the actor of the first commit, who submitted the task.
 	Requestor string `json:"requestor,omitempty"`
-	// Submitted is what was asked for.
+	// Submitted is the submission.
 	Submitted *events.Submitted `json:"submitted"`
 	CreatedAt time.Time         `json:"created_at"`
 	UpdatedAt time.Time         `json:"updated_at"`
-	// Steps holds every step instance that has had an event, by key; Order their keys by age.
+	// Steps maps keys to the step instances that have had an event. Order lists the keys in the order of their first
+	// events.
 	Steps map[string]*Step `json:"steps,omitempty"`
 	Order []string         `json:"order,omitempty"`
-	// Calls counts the calls that were made ready, for limits.max_steps. One that goes on with the answers to its
-	// questions, or with its note, is the same call.
+	// Calls counts the calls that became ready, for limits.max_steps. A call that continues with answers to its
+	// questions, or with its note, counts once.
 	Calls int `json:"calls,omitempty"`
-	// Spawned counts the children that calls have asked for.
+	// Spawned counts the children that calls requested.
 	Spawned int  `json:"spawned,omitempty"`
 	Paused  bool `json:"paused,omitempty"`
 	// PauseReason is set with Paused.
 	PauseReason string `json:"pause_reason,omitempty"`
-	// Cancelling is set when the task only runs its `always` steps before it is cancelled.
+	// Cancelling is true while the task runs only its `always` steps before it is cancelled.
 	Cancelling   bool   `json:"cancelling,omitempty"`
 	CancelReason string `json:"cancel_reason,omitempty"`
-	// Ending is set when the task only runs its `always` steps before it ends.
+	// Ending is true while the task runs only its `always` steps before it ends.
 	Ending bool `json:"ending,omitempty"`
-	// Signals are those that no step has consumed yet.
+	// Signals are the received signals that no step has consumed yet.
 	Signals []events.Signal `json:"signals,omitempty"`
 	// Unmet lists the dependencies that are not done.
 	Unmet []events.TaskID `json:"unmet,omitempty"`
-	// Reads holds path → SHA-256 of what the task has read. A task is one execution (A-25): `orch
-	// retry` makes a new one, and the digest shows what is stale.
+	// Reads maps the paths that the task has read to the SHA-256 of their content. A task is one execution (A-25):
+	// `orch retry` submits a new one, and the digest shows which reads are stale.
 	Reads map[string]string `json:"reads,omitempty"`
 	// Checkpoints are in the order of their creation.
 	Checkpoints []events.Checkpointed `json:"checkpoints,omitempty"`
-	// Resumed is the checkpoint that the task was last resumed at.
+	// Resumed is the checkpoint with which the task was last resumed.
 	Resumed *events.Restored `json:"resumed,omitempty"`
-	// Approvals are in the order of their requests.
+	// Approvals are in the order in which they were requested.
 	Approvals []*Approval `json:"approvals,omitempty"`
-	// Questions are in the order of their asking.
+	// Questions are in the order in which they were asked.
 	Questions []*Question  `json:"questions,omitempty"`
 	Output    events.Value `json:"output,omitzero"`
 	Error     *fault.Error `json:"error,omitempty"`
 }
 
-// Fold applies one commit: its place in the chain first (DATA_LOSS), then its events. encoded is its
-// wire form. On an error the task is no longer usable.
+// Fold applies one commit: it checks its link to the chain (DATA_LOSS) and applies its events. encoded is the wire form
+// of c. After an error the task must not be used.
 func (t *Task) Fold(c *events.Commit, encoded []byte) error {
-	if err := c.Link(t.Rev, t.Head); err != nil {
+	if err := c.CheckLink(t.Rev, t.Head); err != nil {
 		return err
 	}
 	if t.ID != "" && t.ID != c.Task {
@@ -78,21 +79,21 @@ func (t *Task) Fold(c *events.Commit, encoded []byte) error {
 			return err
 		}
 	}
-	t.Seal(c.At, encoded)
+	t.AdvanceHead(c.At, encoded)
 	return nil
 }
 
-// Seal closes a commit whose events were applied: it moves the revision and the hash on.
-func (t *Task) Seal(at time.Time, encoded []byte) {
+// AdvanceHead completes a commit after its events were applied: it advances the revision and the hash.
+func (t *Task) AdvanceHead(at time.Time, encoded []byte) {
 	t.Rev++
 	t.Head = events.Hash(encoded)
 	t.UpdatedAt = at
 }
 
-// Apply folds one event that happened at the time given. It never panics; an event that the tables
-// do not allow is STATE_NOT_ALLOWED and changes nothing.
+// Apply folds one event that happened at the time at. It never panics. An event that the tables do not allow returns
+// STATE_NOT_ALLOWED and changes nothing.
 func (t *Task) Apply(at time.Time, e events.Event) error {
-	if !e.Fits() {
+	if !e.Valid() {
 		return fault.New(fault.StateNotAllowed, "the data of an event %q is %T", e.Kind, e.Data)
 	}
 	if d, ok := e.Data.(*events.Submitted); ok {
@@ -104,14 +105,14 @@ func (t *Task) Apply(at time.Time, e events.Event) error {
 	if d, ok := e.Data.(*events.Moved); ok {
 		return t.move(at, e.Kind, d)
 	}
-	if done, err := t.approve(at, e); done {
+	if done, err := t.applyApproval(at, e); done {
 		return err
 	}
-	if done, err := t.inquire(at, e); done {
+	if done, err := t.applyQuestion(at, e); done {
 		return err
 	}
-	if !ofStep(e.Kind) {
-		t.note(e)
+	if !isStepEvent(e.Kind) {
+		t.applyOther(e)
 		return nil
 	}
 	key := events.StepOf(e.Data)
@@ -143,7 +144,7 @@ func (t *Task) move(at time.Time, kind events.Kind, d *events.Moved) error {
 		t.Output = d.Output
 	case events.TaskFailed, events.TaskRejected:
 		t.Error = d.Error
-	default: // the other moves carry neither
+	default: // the other kinds carry neither
 	}
 	return nil
 }
@@ -167,18 +168,18 @@ func (t *Task) step(at time.Time, key string, e events.Event) error {
 		t.Order = append(t.Order, key)
 	}
 	s.State, s.Since = to, at
-	goesOn := len(s.Questions) > 0 || s.Noted()
-	s.fill(at, e.Data)
+	resumes := len(s.Questions) > 0 || s.RunsElsewhere()
+	s.apply(at, e.Data)
 	switch e.Kind {
 	case events.StepReady:
-		if !goesOn {
+		if !resumes {
 			t.Calls++
 		}
 	case events.StepCalled:
-		t.spend(s)
+		t.useGrant(s)
 	case events.StepParked:
 		if len(s.Questions) > 0 {
-			t.hold(s)
+			t.reserveGrant(s)
 		}
 	case events.StepSucceeded:
 		t.consume(s)
@@ -186,10 +187,10 @@ func (t *Task) step(at time.Time, key string, e events.Event) error {
 		if s.Spawned != nil {
 			t.Spawned++
 		}
-	default: // the others change nothing outside of the step
+	default: // the other kinds change nothing outside of the step
 	}
-	if s.State == StepPending && (s.Noted() || keepsGrant(e)) {
-		t.hold(s)
+	if s.State == StepPending && (s.RunsElsewhere() || keepsGrant(e)) {
+		t.reserveGrant(s)
 	}
 	return nil
 }
@@ -207,8 +208,8 @@ func (t *Task) consume(s *Step) {
 	}
 }
 
-// note folds the events that belong to neither state machine.
-func (t *Task) note(e events.Event) {
+// applyOther folds the events that change neither state machine.
+func (t *Task) applyOther(e events.Event) {
 	switch d := e.Data.(type) {
 	case *events.Paused:
 		t.Paused = e.Kind == events.TaskPaused
@@ -236,13 +237,13 @@ func (t *Task) note(e events.Event) {
 			t.Resumed = d
 		}
 	case *events.Refused:
-		t.ended(d)
+		t.applyRefused(d)
 	}
 }
 
-// ended notes that a call in doubt does not run any more: its worker has reported its end, however late.
-func (t *Task) ended(d *events.Refused) {
-	if s := t.Steps[d.Step]; s != nil && s.Awaited(d.Attempt, d.Worker) {
+// applyRefused records that a call in doubt no longer runs: its worker has reported its end, too late.
+func (t *Task) applyRefused(d *events.Refused) {
+	if s := t.Steps[d.Step]; s != nil && s.ExpectsOutcome(d.Attempt, d.Worker) {
 		s.Due = time.Time{}
 	}
 }
@@ -257,7 +258,7 @@ func without(ids []events.TaskID, gone events.TaskID) []events.TaskID {
 	return rest
 }
 
-// StepState returns the state of a step instance; pending when it has had no event.
+// StepState returns the state of a step instance; it is pending before its first event.
 func (t *Task) StepState(key string) StepState {
 	if s := t.Steps[key]; s != nil {
 		return s.State

@@ -1,13 +1,13 @@
 package statemachine
 
-// View is how other protocols show a state (table M-1).
+// View is the representation of a state in other protocols (table M-1).
 type View struct {
 	// MCP is the status of an MCP task: working, input_required, completed, failed, cancelled.
 	MCP string
-	// Queue is the status in the Sartor queue: pending, assigned, in_progress, blocked; "" when the
-	// queue does not list the task.
+	// Queue is the status in the Sartor queue: pending, assigned, in_progress or blocked; "" when the queue does not
+	// list the task.
 	Queue string
-	// Assigned reports whether the queue lists it only with includeAssigned.
+	// Assigned is true when the queue lists the task only with includeAssigned.
 	Assigned bool
 }
 

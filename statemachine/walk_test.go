@@ -22,8 +22,7 @@ func mcpMove(from, to string) bool {
 	return from == "working" || from == "input_required"
 }
 
-// S2-061: over random walks a task begins in working, makes only legal moves, and never leaves a terminal
-// status.
+// S2-061: in random walks a task starts in working, makes only legal transitions, and never leaves a terminal status.
 func TestMCPMoves(t *testing.T) {
 	t.Parallel()
 	kinds := []events.Kind{}
@@ -49,7 +48,7 @@ func TestMCPMoves(t *testing.T) {
 	})
 }
 
-// anyEvent draws an event of any kind, often one whose data does not belong to it.
+// anyEvent draws an event of any kind, often with data of another kind.
 func anyEvent(t *rapid.T) events.Event {
 	step := rapid.SampledFrom([]string{"a", "b", "each[0].a", ""}).Draw(t, "step")
 	name := rapid.SampledFrom([]string{"go", "stop"}).Draw(t, "name")
@@ -75,15 +74,15 @@ func anyEvent(t *rapid.T) events.Event {
 		return e
 	}
 	for _, p := range all { // make it fit where it can
-		if fitting := (events.Event{Kind: e.Kind, Data: p}); fitting.Fits() {
+		if fitting := (events.Event{Kind: e.Kind, Data: p}); fitting.Valid() {
 			return fitting
 		}
 	}
 	return e
 }
 
-// Apply is total: it never panics, and an event that it refuses changes nothing. What it accepts survives
-// the log: folding the encoded commits gives the same task, byte for byte (I5).
+// Apply is total: it never panics, and a refused event changes nothing. Accepted events survive the log: folding the
+// encoded commits gives the same task, byte for byte (I5).
 func TestApplyIsTotal(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -115,7 +114,7 @@ func apply(t *rapid.T, live, folded *statemachine.Task, id events.TaskID, at tim
 	c := &events.Commit{Task: id, Rev: folded.Rev + 1, At: at, Actor: "a", Prev: folded.Head, Events: []events.Event{e}}
 	data, err := events.Encode(c)
 	require.NoError(t, err)
-	live.Seal(at, data)
+	live.AdvanceHead(at, data)
 	decoded, err := events.Decode(data)
 	require.NoError(t, err)
 	require.NoError(t, folded.Fold(decoded, data))

@@ -5,17 +5,17 @@ import (
 	"slices"
 )
 
-// wordBits is the number of positions of one word of a set.
+// wordBits is the number of positions in one word of a set.
 const wordBits = 64
 
-// positionSet are the positions of the log that were counted: all up to Base, which is a multiple of 64, and those of the
-// bits behind it. Commits are acknowledged out of order, so that there are gaps for a moment.
+// positionSet is the set of counted log positions: all up to Base, a multiple of 64, and those of the bits after it.
+// Commits are acknowledged out of order, so there are temporary gaps.
 type positionSet struct {
 	Base uint64   `json:"base"`
 	Bits []uint64 `json:"bits,omitempty"`
 }
 
-// add marks a position, which begins at 1; false when it was marked before.
+// add adds a position, counted from 1. It returns false if the set contains it already.
 func (m *positionSet) add(seq uint64) bool {
 	if m.has(seq) {
 		return false
@@ -29,7 +29,7 @@ func (m *positionSet) add(seq uint64) bool {
 	return true
 }
 
-// has reports whether a position is marked.
+// has reports whether the set contains a position.
 func (m *positionSet) has(seq uint64) bool {
 	if seq <= m.Base {
 		return true
@@ -38,17 +38,17 @@ func (m *positionSet) has(seq uint64) bool {
 	return i/wordBits < uint64(len(m.Bits)) && m.Bits[i/wordBits]>>(i%wordBits)&1 == 1
 }
 
-// compact moves the base over the words that are full.
+// compact advances the base past full words.
 func (m *positionSet) compact() {
 	for len(m.Bits) > 0 && m.Bits[0] == ^uint64(0) {
 		m.Base += wordBits
 		if m.Bits = m.Bits[1:]; len(m.Bits) == 0 {
-			m.Bits = nil // what was in front of it can go
+			m.Bits = nil // release the memory of the removed words
 		}
 	}
 }
 
-// fill marks all positions up to seq.
+// fill adds all positions up to seq.
 func (m *positionSet) fill(seq uint64) {
 	for m.Base+wordBits <= seq {
 		m.Base += wordBits
@@ -61,7 +61,7 @@ func (m *positionSet) fill(seq uint64) {
 	m.compact()
 }
 
-// missing is the first position that is not marked.
+// missing returns the first position that is not in the set.
 func (m *positionSet) missing() uint64 {
 	for i, word := range m.Bits {
 		if word != ^uint64(0) {
@@ -71,7 +71,7 @@ func (m *positionSet) missing() uint64 {
 	return m.Base + uint64(len(m.Bits))*wordBits + 1
 }
 
-// newest is the last position that is marked, 0 for none.
+// newest returns the last position in the set, or 0.
 func (m *positionSet) newest() uint64 {
 	for i, word := range slices.Backward(m.Bits) {
 		if word != 0 {

@@ -15,8 +15,8 @@ type Projection struct {
 	positions positionSet
 }
 
-// Committed counts the calls of a commit at a position of the log. A position that was counted before counts no more. It
-// never blocks for long: its lock is only held to count and to copy.
+// Committed counts the calls of the commit at a position of the log. It ignores a position that was counted before. It
+// never blocks for long: p.mu is only held to count and to copy.
 func (p *Projection) Committed(seq uint64, calls []Call) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -35,61 +35,61 @@ func (p *Projection) Counted(seq uint64) bool {
 	return p.positions.has(seq)
 }
 
-// Table returns a copy of what was counted.
+// Table returns a copy of the table.
 func (p *Projection) Table() Table {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.table.Clone()
 }
 
-// Tool returns the counter of one tool; the zero value when it was never called.
+// Tool returns the counter of a tool; the zero value if it was never called.
 func (p *Projection) Tool(name string) Counter {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return one(p.table.Tools, name)
+	return counterOf(p.table.Tools, name)
 }
 
-// Worker returns the counter of one worker.
+// Worker returns the counter of a worker.
 func (p *Projection) Worker(name string) Counter {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return one(p.table.Workers, name)
+	return counterOf(p.table.Workers, name)
 }
 
-func one(all map[string]*Counter, name string) Counter {
+func counterOf(all map[string]*Counter, name string) Counter {
 	if c := all[name]; c != nil {
 		return c.clone()
 	}
 	return Counter{}
 }
 
-// missing is the first position that was not counted.
+// missing returns the first position that was not counted.
 func (p *Projection) missing() uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.positions.missing()
 }
 
-// fill says that there is nothing more to count up to a position.
+// fill marks all positions up to seq as counted.
 func (p *Projection) fill(seq uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.positions.fill(seq)
 }
 
-// snapshotVersion is that of the form of a snapshot. Others are passed over.
+// snapshotVersion is the format version of a snapshot. Snapshots of other versions are ignored.
 const snapshotVersion = 1
 
 // snapshot is a projection in its stored form.
 type snapshot struct {
 	Version   int         `json:"v"`
 	Positions positionSet `json:"marks"`
-	// Past is a position of the archive: what was archived up to it is counted.
+	// Past is the position of the archive up to which histories were counted.
 	Past  uint64 `json:"past"`
 	Table Table  `json:"table"`
 }
 
-// encode returns the stored form, and the newest position in it.
+// encode returns the encoded snapshot and its newest position.
 func (p *Projection) encode(past uint64) (data []byte, newest uint64, err error) {
 	p.mu.Lock()
 	s := snapshot{Version: snapshotVersion, Positions: positionSet{p.positions.Base, slices.Clone(p.positions.Bits)}, Past: past, Table: p.table.Clone()}
@@ -100,7 +100,8 @@ func (p *Projection) encode(past uint64) (data []byte, newest uint64, err error)
 	return data, s.Positions.newest(), nil
 }
 
-// decode reads the stored form; false when it is of another version, or of a log that had more than last commits.
+// decode decodes a snapshot. It returns false for another version, or if the snapshot contains positions after last:
+// then it is of another log.
 func decode(data []byte, last uint64) (snapshot, bool) {
 	var s snapshot
 	if json.Unmarshal(data, &s) != nil || s.Version != snapshotVersion || s.Positions.newest() > last {
@@ -109,8 +110,8 @@ func decode(data []byte, last uint64) (snapshot, bool) {
 	return s, true
 }
 
-// begin takes a snapshot over. Nothing was counted before.
-func (p *Projection) begin(s snapshot) {
+// restore loads a snapshot into an empty projection.
+func (p *Projection) restore(s snapshot) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.table, p.positions = s.Table, s.Positions

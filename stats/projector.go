@@ -12,52 +12,52 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// Log is what a projector reads. The methods are those of events.Log, and two of the store.
+// Log is the log that a projector reads. It has two methods of events.Log and two of the store.
 type Log interface {
 	Read(ctx context.Context, task events.TaskID, from uint64) iter.Seq2[events.Stored, error]
 	Scan(ctx context.Context, from uint64) iter.Seq2[events.Stored, error]
-	// PastAfter yields the heads of the histories that the archive got after one of its positions.
-	PastAfter(ctx context.Context, position uint64) iter.Seq2[events.Head, error]
-	// Positions reads how far the archive and then the live log are.
+	// ArchivedAfter yields the heads of the histories that were archived after a position of the archive.
+	ArchivedAfter(ctx context.Context, position uint64) iter.Seq2[events.Head, error]
+	// Positions returns the newest positions of the archive and of the live log, read in this order.
 	Positions(ctx context.Context) (past, live uint64, err error)
 }
 
-// Snapshots keeps the newest snapshot.
+// Snapshots stores the newest snapshot.
 type Snapshots interface {
 	// SaveStats replaces the snapshot.
 	SaveStats(ctx context.Context, data []byte) error
-	// LoadStats returns the snapshot, or NOT_FOUND when there is none of these streams.
+	// LoadStats returns the snapshot, or NOT_FOUND if there is none for the current streams.
 	LoadStats(ctx context.Context) ([]byte, error)
 }
 
-// ProjectorConfig says what a projector works with. Log and Snapshots are required.
+// ProjectorConfig configures a Projector. Log and Snapshots are required.
 type ProjectorConfig struct {
 	Log       Log
 	Snapshots Snapshots
-	// SnapshotInterval is how often a snapshot is written when there is anything new. Default 10 s.
+	// SnapshotInterval is the interval between snapshots; none is written if nothing changed. Default 10 s.
 	SnapshotInterval time.Duration
 	Logger           *slog.Logger
 }
 
-// Projector keeps a projection over restarts.
+// Projector persists a projection across restarts.
 type Projector struct {
 	*Projection
 
 	cfg   ProjectorConfig
 	ready chan struct{}
 	once  sync.Once
-	// past is the position of the archive up to which everything is counted. It and the fields below belong to the
-	// goroutine of Run.
+	// past is the position of the archive up to which everything is counted. It and the fields below are only used by
+	// the goroutine of Run.
 	past uint64
-	// saved is the newest position in the snapshot that was written last, stuck the gap that the last beat has found.
+	// saved is the newest position in the last snapshot. stuck is the gap that was found at the previous interval.
 	saved, stuck uint64
-	// warned is set when the log of the node knows that something is wrong.
+	// warned is true when a problem has been logged.
 	warned bool
-	// tasks are those that a catching up has folded so far.
+	// tasks are the tasks that the current catch-up has folded.
 	tasks map[events.TaskID]*statemachine.Task
 }
 
-// NewProjector returns a projector with the newest snapshot. Commits of the orchestrator may be counted from now on.
+// NewProjector returns a projector with the newest snapshot loaded. The orchestrator may pass it commits from now on.
 func NewProjector(ctx context.Context, cfg ProjectorConfig) (*Projector, error) {
 	if cfg.Log == nil || cfg.Snapshots == nil {
 		return nil, fault.New(fault.ValidationError, "a projector of statistics needs a log and a place for snapshots")
@@ -81,21 +81,21 @@ func NewProjector(ctx context.Context, cfg ProjectorConfig) (*Projector, error) 
 		return nil, err
 	}
 	if s, ok := decode(data, live); ok {
-		k.begin(s)
+		k.restore(s)
 		k.past, k.saved = s.Past, s.Positions.newest()
 	}
 	return k, nil
 }
 
-// Ready is closed when everything is counted that was in the log at the start.
+// Ready returns a channel that is closed when everything that was in the log at the start is counted.
 func (k *Projector) Ready() <-chan struct{} { return k.ready }
 
-// Run catches up with the log, writes snapshots until ctx ends, and a last one. The owner of the tasks must have ended
-// before.
+// Run catches up with the log, writes snapshots until ctx ends, and writes a last one. The owner of the tasks must stop
+// before ctx ends.
 func (k *Projector) Run(ctx context.Context) {
 	tick := time.NewTicker(k.cfg.SnapshotInterval)
 	defer tick.Stop()
-	k.first(ctx)
+	k.initialCatchUp(ctx)
 	for {
 		select {
 		case <-ctx.Done():
@@ -105,13 +105,13 @@ func (k *Projector) Run(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		k.first(ctx)
+		k.initialCatchUp(ctx)
 		k.saveSnapshot(ctx)
 	}
 }
 
-// first catches up once; what fails is tried again at the next beat.
-func (k *Projector) first(ctx context.Context) {
+// initialCatchUp catches up once. A failure is retried at the next interval.
+func (k *Projector) initialCatchUp(ctx context.Context) {
 	select {
 	case <-k.ready:
 		return
@@ -122,8 +122,8 @@ func (k *Projector) first(ctx context.Context) {
 	}
 }
 
-// saveSnapshot writes a snapshot when there is anything new. A gap that has been there for two beats is a commit of which nobody
-// has told: its answer was lost, or another node has written it. It is read from the log.
+// saveSnapshot writes a snapshot if anything changed. A gap that persists for two intervals is a commit that was not
+// passed to the projection: its answer was lost, or another node wrote it. It is read from the log.
 func (k *Projector) saveSnapshot(ctx context.Context) {
 	past, live, err := k.cfg.Log.Positions(ctx)
 	if err != nil {
@@ -150,7 +150,7 @@ func (k *Projector) saveSnapshot(ctx context.Context) {
 	}
 }
 
-// warn tells of a cause once, until a snapshot could be written.
+// warn logs an error once, until a snapshot has been written.
 func (k *Projector) warn(ctx context.Context, err error) {
 	level := slog.LevelWarn
 	if k.warned || ctx.Err() != nil {
@@ -160,8 +160,8 @@ func (k *Projector) warn(ctx context.Context, err error) {
 	k.cfg.Logger.LogAttrs(ctx, level, "stats_behind", slog.Any("error", err))
 }
 
-// catchUp counts what the log has and was not counted: the live commits, and then the histories that went to the archive
-// since, among them those that went while the live ones were read. It reports whether it has seen all.
+// catchUp counts the commits of the log that were not counted: the live commits, and then the histories that were
+// archived since, including those archived while the live ones were read. It reports whether it is complete.
 func (k *Projector) catchUp(ctx context.Context) bool {
 	past, live, err := k.cfg.Log.Positions(ctx)
 	if err == nil && k.missing() > live {
@@ -174,7 +174,7 @@ func (k *Projector) catchUp(ctx context.Context) bool {
 		err = k.scan(ctx)
 	}
 	if err == nil {
-		err = k.readPast(ctx)
+		err = k.countArchived(ctx)
 	}
 	if err != nil {
 		k.warn(ctx, err)
@@ -193,15 +193,16 @@ func (k *Projector) scan(ctx context.Context) error {
 		if k.Counted(stored.Seq) {
 			continue
 		}
-		if err := k.readable(ctx, k.read(ctx, stored)); err != nil {
+		if err := k.skipDamaged(ctx, k.countCommit(ctx, stored)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// readable lets a damaged history be: its calls are not counted, and orch verify tells of it.
-func (k *Projector) readable(ctx context.Context, err error) error {
+// skipDamaged logs DATA_LOSS and returns nil, so that a damaged history is skipped. Its calls are not counted; orch
+// verify reports it. It returns other errors.
+func (k *Projector) skipDamaged(ctx context.Context, err error) error {
 	if !fault.Has(err, fault.DataLoss) {
 		return err
 	}
@@ -209,11 +210,12 @@ func (k *Projector) readable(ctx context.Context, err error) error {
 	return nil
 }
 
-// maxFolded bounds the tasks that a catching up keeps folded; of others it reads the history again.
+// maxFolded bounds the folded tasks that a catch-up keeps. For other tasks it reads the history again.
 const maxFolded = 10_000
 
-// read counts a commit of the live log. To tell which tool a result is of, the task is folded up to it.
-func (k *Projector) read(ctx context.Context, stored events.Stored) error {
+// countCommit counts a commit of the live log. It folds the task up to the commit, to know which tool a result belongs
+// to.
+func (k *Projector) countCommit(ctx context.Context, stored events.Stored) error {
 	c, err := events.Decode(stored.Data)
 	if err != nil {
 		return err
@@ -224,7 +226,7 @@ func (k *Projector) read(ctx context.Context, stored events.Stored) error {
 	}
 	if t == nil || t.Rev+1 != c.Rev {
 		delete(k.tasks, c.Task)
-		return k.history(ctx, c.Task)
+		return k.countHistory(ctx, c.Task)
 	}
 	calls, err := fold(t, c, stored.Data)
 	if err != nil {
@@ -239,8 +241,8 @@ func (k *Projector) read(ctx context.Context, stored events.Stored) error {
 	return nil
 }
 
-// history counts what was not counted of a whole task, and keeps the task.
-func (k *Projector) history(ctx context.Context, id events.TaskID) error {
+// countHistory counts the uncounted commits of a whole task, and keeps the folded task.
+func (k *Projector) countHistory(ctx context.Context, id events.TaskID) error {
 	t := &statemachine.Task{}
 	for stored, err := range k.cfg.Log.Read(ctx, id, 1) {
 		if err != nil {
@@ -262,10 +264,10 @@ func (k *Projector) history(ctx context.Context, id events.TaskID) error {
 	return nil
 }
 
-// fold applies a commit, as statemachine.Task.Fold does, and returns the calls that it ends.
+// fold applies a commit, like statemachine.Task.Fold, and returns the calls that it ends.
 func fold(t *statemachine.Task, c *events.Commit, data []byte) ([]Call, error) {
 	var calls []Call
-	if err := c.Link(t.Rev, t.Head); err != nil {
+	if err := c.CheckLink(t.Rev, t.Head); err != nil {
 		return nil, err
 	}
 	for _, e := range c.Events {
@@ -277,17 +279,17 @@ func fold(t *statemachine.Task, c *events.Commit, data []byte) ([]Call, error) {
 		}
 	}
 	t.ID = c.Task
-	t.Seal(c.At, data)
+	t.AdvanceHead(c.At, data)
 	return calls, nil
 }
 
-// readPast counts the histories that were archived since the last position that is known.
-func (k *Projector) readPast(ctx context.Context) error {
-	for head, err := range k.cfg.Log.PastAfter(ctx, k.past) {
+// countArchived counts the histories that were archived after k.past.
+func (k *Projector) countArchived(ctx context.Context) error {
+	for head, err := range k.cfg.Log.ArchivedAfter(ctx, k.past) {
 		if err != nil {
 			return err
 		}
-		if err := k.readable(ctx, k.history(ctx, head.Task)); err != nil {
+		if err := k.skipDamaged(ctx, k.countHistory(ctx, head.Task)); err != nil {
 			return err
 		}
 	}

@@ -1,8 +1,8 @@
 // Package stats counts how the calls of tools ended: per tool and per worker, from the events of the log alone.
 //
-// The counting is a pure fold (Ended, Table). A Projection holds the table in memory and is fed with every commit
-// once the log has acknowledged it; a Projector writes snapshots of it and, after a restart, reads the commits that the
-// snapshot does not know. Every position of the log is counted once, however often it is offered (S3-007, S3-102).
+// The count is a pure fold (Ended, Table). A Projection holds the table in memory and receives every commit after the
+// log has acknowledged it. A Projector writes snapshots of it and, after a restart, reads the commits after the
+// snapshot. Every position of the log is counted once, however often it is passed in (S3-007, S3-102).
 package stats
 
 import (
@@ -15,20 +15,19 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// Call is one attempt of a call that has come to its end.
+// Call is one finished attempt of a call.
 type Call struct {
 	Tool string
-	// Worker is who ran it; empty when nobody had begun.
+	// Worker is the worker that ran it; empty if the attempt did not start.
 	Worker string
-	// At is the time of the commit, Took how long the attempt ran.
+	// At is the time of the commit, Took the duration of the attempt.
 	At   time.Time
 	Took time.Duration
-	// Code is why it failed, empty for a success.
+	// Code is the error code; empty for a success.
 	Code fault.Code
 }
 
-// Ended returns the end of a call that an event tells of; false when it tells of none. t is the task before the event,
-// at the time of its commit.
+// Ended returns the attempt that an event ends, or false. t is the task before the event, at the time of its commit.
 func Ended(t *statemachine.Task, at time.Time, e events.Event) (Call, bool) {
 	c := Call{At: at}
 	var step, class string
@@ -36,12 +35,12 @@ func Ended(t *statemachine.Task, at time.Time, e events.Event) (Call, bool) {
 	case *events.Succeeded:
 		step, c.Took = d.Step, d.Duration
 	case *events.StepError:
-		if d.Class == fault.ClassExpired { // nobody has begun it
+		if d.Class == fault.ClassExpired { // it never started
 			return Call{}, false
 		}
 		step, class, c.Took, c.Code = d.Step, d.Class, d.Duration, codeOf(d.Error)
 	case *events.Retrying:
-		if slices.Contains([]string{fault.ClassShutdown, fault.ClassHandoff, fault.ClassExpired}, d.Class) { // it says nothing about the tool, nor about who had the call
+		if slices.Contains([]string{fault.ClassShutdown, fault.ClassHandoff, fault.ClassExpired}, d.Class) { // not a result of the tool or the worker
 			return Call{}, false
 		}
 		step, class, c.Took = d.Step, d.Class, d.Duration
@@ -54,23 +53,25 @@ func Ended(t *statemachine.Task, at time.Time, e events.Event) (Call, bool) {
 		return Call{}, false
 	}
 	s := t.Steps[step]
-	if s == nil || s.Tool == "" || !underWay(s.State) {
+	if s == nil || s.Tool == "" || !hasOpenCall(s.State) {
 		return Call{}, false
 	}
 	c.Tool, c.Worker = s.Tool, s.Worker
-	if refused(class) {
+	if isRefused(class) {
 		c.Worker = ""
 	}
 	return c, true
 }
 
-// underWay reports whether a step in the state has a call that may end: one whose last attempt was counted has not.
-func underWay(s statemachine.StepState) bool {
+// hasOpenCall reports whether a step in state s has an attempt that was not counted yet.
+func hasOpenCall(s statemachine.StepState) bool {
 	return s == statemachine.StepReady || s == statemachine.StepRunning || s == statemachine.StepParked
 }
 
-// refused reports whether a call failed before whoever had it could do anything.
-func refused(class string) bool { return class == fault.ClassDenied || class == fault.ClassInvalidArgs }
+// isRefused reports whether a call failed before its worker could start it.
+func isRefused(class string) bool {
+	return class == fault.ClassDenied || class == fault.ClassInvalidArgs
+}
 
 func codeOf(err *fault.Error) fault.Code {
 	if err == nil {
@@ -79,22 +80,22 @@ func codeOf(err *fault.Error) fault.Code {
 	return err.Code
 }
 
-// Counter is what is known of the calls of one tool, or of one worker.
+// Counter counts the calls of one tool or one worker.
 type Counter struct {
-	// Count is the number of attempts that have ended, Successes those that ended well.
+	// Count is the number of finished attempts, Successes that of successful ones.
 	Count     uint64 `json:"count"`
 	Successes uint64 `json:"successes"`
-	// Errors counts the others by their code.
+	// Errors counts failed attempts by code.
 	Errors map[fault.Code]uint64 `json:"errors,omitempty"`
-	// Took is the time of all of them together.
+	// Took is the total duration of all attempts.
 	Took time.Duration `json:"took"`
-	// LastUsed is when the newest one ended.
+	// LastUsed is the end of the newest attempt.
 	LastUsed time.Time `json:"last_used"`
-	// Failing counts those that failed since the last success.
+	// Failing counts the failures since the last success.
 	Failing uint64 `json:"failing,omitempty"`
 }
 
-// Rate is the share of successes, from 0 to 1; false when there was no call.
+// Rate returns the share of successes, from 0 to 1. It returns false without calls.
 func (c Counter) Rate() (float64, bool) {
 	if c.Count == 0 {
 		return 0, false
@@ -102,7 +103,7 @@ func (c Counter) Rate() (float64, bool) {
 	return float64(c.Successes) / float64(c.Count), true
 }
 
-// Mean is the time of a call on average; 0 when there was none.
+// Mean returns the average duration of a call; 0 without calls.
 func (c Counter) Mean() time.Duration {
 	if c.Count == 0 {
 		return 0
@@ -134,8 +135,8 @@ func (c *Counter) clone() Counter {
 	return copied
 }
 
-// MaxNames bounds the tools, and the workers, that a table keeps: outside tools come and go, and every process has a
-// worker of its own name. The one that was used least recently goes first.
+// MaxNames bounds the tools, and the workers, in a table: outside tools change, and every process has a worker name.
+// The least recently used name is evicted first.
 const MaxNames = 500
 
 // Table is the fold of calls. The zero value is empty.
@@ -159,7 +160,7 @@ func count(in *map[string]*Counter, name string, c Call) {
 	counter := (*in)[name]
 	if counter == nil {
 		if len(*in) >= MaxNames {
-			delete(*in, oldest(*in))
+			delete(*in, leastRecentlyUsed(*in))
 		}
 		counter = &Counter{}
 		(*in)[name] = counter
@@ -167,8 +168,8 @@ func count(in *map[string]*Counter, name string, c Call) {
 	counter.add(c)
 }
 
-// oldest is the name that was used least recently, and of several the first.
-func oldest(all map[string]*Counter) string {
+// leastRecentlyUsed returns the least recently used name; of several the first in order.
+func leastRecentlyUsed(all map[string]*Counter) string {
 	found := ""
 	for name, c := range all {
 		if f := all[found]; f == nil || c.LastUsed.Before(f.LastUsed) || c.LastUsed.Equal(f.LastUsed) && name < found {
@@ -178,7 +179,7 @@ func oldest(all map[string]*Counter) string {
 	return found
 }
 
-// Clone returns a copy that shares nothing with t.
+// Clone returns a deep copy of t.
 func (t *Table) Clone() Table {
 	return Table{Tools: cloned(t.Tools), Workers: cloned(t.Workers)}
 }

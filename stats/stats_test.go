@@ -55,7 +55,8 @@ func TestTableIsBounded(t *testing.T) {
 	assert.Equal(t, uint64(stats.MaxNames+10), table.Tools["T"].Count)
 }
 
-// A worker that stops, and an agent that leaves its call to others, have not failed, and what nobody took has not begun.
+// A stopped worker, and an agent that hands its call over, have not failed, and a call that nobody claimed has not
+// started.
 func TestWhatSaysNothingIsNotCounted(t *testing.T) {
 	t.Parallel()
 	task := &statemachine.Task{Steps: map[string]*statemachine.Step{"a": {State: statemachine.StepRunning, Tool: "T", Worker: "agent:ada"}}}
@@ -65,7 +66,7 @@ func TestWhatSaysNothingIsNotCounted(t *testing.T) {
 	}
 }
 
-// A call that was refused before its worker could do anything is a failure of the call, and none of the worker.
+// A call that was refused before its worker could start it is a failure of the tool, and not of the worker.
 func TestRefusedCallsAreNotTheWorkers(t *testing.T) {
 	t.Parallel()
 	task := &statemachine.Task{Steps: map[string]*statemachine.Step{"a": {State: statemachine.StepRunning, Tool: "T", Worker: "agent:ada"}}}
@@ -78,7 +79,7 @@ func TestRefusedCallsAreNotTheWorkers(t *testing.T) {
 	}
 }
 
-// A position is counted once, in whatever order positions come.
+// A position is counted once, in any order of positions.
 func TestProjectionCountsAPositionOnce(t *testing.T) {
 	t.Parallel()
 	var p stats.Projection

@@ -181,7 +181,7 @@ func (x *executor) intend(ctx context.Context, a *attempt) error {
 		return err
 	}
 	a.policyCall.Intent = intent
-	a.env.Allows = func(t tools.Target) bool { return x.rules.Opens(a.policyCall, t) }
+	a.env.Allows = func(t tools.Target) bool { return x.rules.AllowsTarget(a.policyCall, t) }
 	return nil
 }
 

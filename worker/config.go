@@ -20,14 +20,14 @@ import (
 type Policy interface {
 	// Admit returns why the call must not run, as far as that does not depend on its effect.
 	Admit(c policy.Call) error
-	// TakesAlong returns why the call must not affect a path below the directory in a field.
-	TakesAlong(c policy.Call, field, path string) error
+	// CheckDescendant returns why the call must not affect a path below the directory in a field.
+	CheckDescendant(c policy.Call, field, path string) error
 	// Decide returns why the call must not run, or which approval it needs first.
 	Decide(c policy.Call) (*policy.Ask, error)
-	// Opens reports whether a target is open to the task of a call.
-	Opens(c policy.Call, t tools.Target) bool
-	// Veil returns what the call must not reach besides its arguments.
-	Veil(c policy.Call) policy.Veil
+	// AllowsTarget reports whether a target is open to the task of a call.
+	AllowsTarget(c policy.Call, t tools.Target) bool
+	// HiddenPaths returns what the call must not reach besides its arguments.
+	HiddenPaths(c policy.Call) policy.HiddenPaths
 	// Effect returns the effect that the call would have.
 	Effect(c policy.Call) tools.Effect
 	// Redact returns data without secrets, and whether there were any. Valid JSON remains valid JSON.

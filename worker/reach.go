@@ -36,7 +36,7 @@ func (r *reach) confine(a *attempt) {
 // veil hides from the tool what the policy file closes to the call. The paths in the arguments are checked before, so that a
 // closed one is refused instead of missing. The contents of git repositories are hidden too, as for programs.
 func (r *reach) veil(a *attempt) {
-	veil := r.rules.Veil(a.policyCall)
+	veil := r.rules.HiddenPaths(a.policyCall)
 	if !veil.Empty() {
 		a.env.Root = a.root.Without(func(rel string) bool {
 			path := r.cfg.Root.Abs(rel)
@@ -52,7 +52,7 @@ func (r *reach) forOperator(a *attempt) bool {
 
 // bounds returns what the programs of a call reach now.
 func (r *reach) bounds(a *attempt) (proc.Bounds, error) {
-	veil := r.rules.Veil(a.policyCall)
+	veil := r.rules.HiddenPaths(a.policyCall)
 	b := proc.Bounds{Show: r.shown(a, veil)}
 	if !r.forOperator(a) || !veil.Empty() {
 		b.Hidden = []string{r.workspaces.Name()}
@@ -83,7 +83,7 @@ func cacheOwner(a *attempt) string {
 
 // shown returns the workspaces that the programs of a call may read: that of its task, and those of the newest tasks of the
 // same identity, unless something in them may be closed or the client confines the call to its roots.
-func (r *reach) shown(a *attempt, veil policy.Veil) []string {
+func (r *reach) shown(a *attempt, veil policy.HiddenPaths) []string {
 	var shown []string
 	if a.env.Workspace != "" {
 		shown = append(shown, a.env.Workspace)
@@ -102,19 +102,19 @@ func (r *reach) shown(a *attempt, veil policy.Veil) []string {
 // denied returns the files and folders that a veil hides from programs. Those that a pattern names literally need not exist;
 // other matches are searched for. If there are any, the contents of git repositories are hidden as well, because they contain
 // committed versions of the files.
-func (r *reach) denied(veil policy.Veil) ([]string, error) {
+func (r *reach) denied(veil policy.HiddenPaths) ([]string, error) {
 	if veil.Empty() {
 		return nil, nil
 	}
-	places := veil.Places()
-	for _, pattern := range veil.Outside() {
+	places := veil.Paths()
+	for _, pattern := range veil.OutsidePatterns() {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
 			return nil, fault.Wrap(fault.Internal, err, "the pattern "+pattern+" cannot be looked for")
 		}
 		places = append(places, found...)
 	}
-	found, err := r.names.Find(veil.Key(), veil.Fits)
+	found, err := r.names.Find(veil.Key(), veil.Matches)
 	if err != nil {
 		return nil, err
 	}

@@ -39,7 +39,7 @@ func (l *sharedLog) count(word string) int {
 	return strings.Count(l.text.String(), word)
 }
 
-// The log of an agent whose node was away does not end with that: it says once that the node is back.
+// After the node was unavailable, the agent logs once that it is available again.
 func TestPeerSaysThatItsNodeIsBack(t *testing.T) {
 	t.Parallel()
 	var up atomic.Bool

@@ -1,5 +1,5 @@
-// Package peer is the other side of package agents: a program that is an agent. It claims calls over HTTP, keeps its
-// leases, and reports how the calls ended. What an agent does is up to its Handler.
+// Package peer implements the client side of package agents: a program that works as an agent. It claims calls over
+// HTTP, renews their leases, and reports their results. A Handler makes the calls.
 package peer
 
 import (
@@ -18,24 +18,24 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Credential is what an agent speaks with, and where.
+// Credential is the credential of an agent and the node that issued it.
 type Credential struct {
-	// URL is where the node serves HTTP, without a path.
+	// URL is the URL of the node's HTTP server, without a path.
 	URL string `json:"url"`
-	// Agent is the id of the agent, Name its name, MaxTasks how many calls it takes at the same time.
+	// Agent is the id of the agent, Name its name, MaxTasks the limit of its concurrent calls.
 	Agent    string `json:"agent"`
 	Name     string `json:"name"`
 	MaxTasks int    `json:"max_tasks"`
-	// Secret is the bearer token. Next is the one that takes its place when the node has heard of it, which it may have when
-	// its answer was lost; "" for none.
+	// Secret is the bearer token. Next is the token that replaces it during a renewal; "" for none. If the answer to
+	// the renewal was lost, the node may already require Next.
 	Secret    string    `json:"secret"`
 	Next      string    `json:"next,omitempty"`
 	IssuedAt  time.Time `json:"issued_at"`
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
-// Ended is when the credential is good no more, whatever became of its next secret: that was asked for in its life, and is
-// good for no longer than another one.
+// Ended returns when the credential has certainly expired, whether or not the renewal with Next succeeded: Next was
+// requested before Secret expired, and has the same lifetime.
 func (c *Credential) Ended() time.Time {
 	if c.Next == "" {
 		return c.ExpiresAt
@@ -43,22 +43,22 @@ func (c *Credential) Ended() time.Time {
 	return c.ExpiresAt.Add(max(agents.CredentialLife, c.ExpiresAt.Sub(c.IssuedAt)))
 }
 
-// client speaks to the node.
+// client sends requests to the node.
 type client struct {
 	http *http.Client
-	// save keeps the credential; nil keeps none.
+	// save stores the credential; nil stores none.
 	save func(Credential) error
 
 	mu   sync.Mutex
 	cred Credential
-	// renewing is held while the credential is replaced.
+	// renewing serializes renewals of the credential.
 	renewing sync.Mutex
 }
 
 const (
-	// maxAnswer bounds the bytes of an answer of the node.
+	// maxAnswer bounds an answer of the node, in bytes.
 	maxAnswer = 64 << 20
-	// patience is how long the node may take beyond what it was allowed to wait.
+	// patience is how long the node may take to answer, in addition to the wait that the request allows.
 	patience = 30 * time.Second
 )
 
@@ -82,8 +82,8 @@ func (c *client) report(ctx context.Context, r agents.Report) error {
 	return c.post(ctx, agents.ResultsPath, r, nil, patience)
 }
 
-// keep saves a credential, and then speaks with it.
-func (c *client) keep(cred Credential) error {
+// saveCredential stores a credential and then uses it.
+func (c *client) saveCredential(cred Credential) error {
 	if c.save != nil {
 		if err := c.save(cred); err != nil {
 			return err
@@ -95,8 +95,8 @@ func (c *client) keep(cred Credential) error {
 	return nil
 }
 
-// renew replaces the credential. The next secret is kept before the node hears of it, so that no lost answer, and no end of
-// this process, leaves the agent without one. Nothing is to be done when what was seen was replaced meanwhile.
+// renew replaces the credential. It stores the next secret before it sends the request, so that neither a lost answer
+// nor a crash locks the agent out. It does nothing if the credential is no longer the one in seen.
 func (c *client) renew(ctx context.Context, seen Credential, now time.Time) error {
 	c.renewing.Lock()
 	defer c.renewing.Unlock()
@@ -106,20 +106,20 @@ func (c *client) renew(ctx context.Context, seen Credential, now time.Time) erro
 	}
 	if cred.Next == "" {
 		cred.Next = agents.NewSecret()
-		if err := c.keep(cred); err != nil {
+		if err := c.saveCredential(cred); err != nil {
 			return err
 		}
 	}
-	err := c.turnOver(ctx, cred.Secret, now)
+	err := c.rotate(ctx, cred.Secret, now)
 	if fault.Has(err, fault.Unauthorized) {
-		err = c.turnOver(ctx, cred.Next, now)
+		err = c.rotate(ctx, cred.Next, now)
 	}
 	return err
 }
 
-// turnOver makes the next secret the one to speak with, in the name of one that the node knows. The lock of renewing is
-// held.
-func (c *client) turnOver(ctx context.Context, known string, now time.Time) error {
+// rotate registers the next secret with the node, authenticated with known, and makes it the current one. c.renewing
+// must be held.
+func (c *client) rotate(ctx context.Context, known string, now time.Time) error {
 	cred := c.credential()
 	ask := cred
 	ask.Secret = known
@@ -130,8 +130,8 @@ func (c *client) turnOver(ctx context.Context, known string, now time.Time) erro
 		return err
 	}
 	cred.Secret, cred.Next, cred.ExpiresAt, cred.IssuedAt = cred.Next, "", got.ExpiresAt, now
-	err := c.keep(cred)
-	if err != nil { // the next start finds the secret where it was kept before
+	err := c.saveCredential(cred)
+	if err != nil { // the next start finds the secret in the saved credential
 		c.mu.Lock()
 		c.cred = cred
 		c.mu.Unlock()
@@ -139,10 +139,10 @@ func (c *client) turnOver(ctx context.Context, known string, now time.Time) erro
 	return err
 }
 
-// fresh returns the credential that takes the place of one that was refused, or why there is none. refused is the error
-// of the refusal.
-func (c *client) fresh(ctx context.Context, used Credential, refused error) (Credential, error) {
-	c.renewing.Lock() // the answer with the new one may be on its way
+// replacementFor returns the credential that replaces a refused one. If there is none it returns refused, the error of
+// the refusal, or the error of the renewal.
+func (c *client) replacementFor(ctx context.Context, used Credential, refused error) (Credential, error) {
+	c.renewing.Lock() // a renewal may be in progress
 	defer c.renewing.Unlock()
 	cred := c.credential()
 	switch {
@@ -151,26 +151,26 @@ func (c *client) fresh(ctx context.Context, used Credential, refused error) (Cre
 	case cred.Next == "":
 		return cred, refused
 	}
-	err := c.turnOver(ctx, cred.Next, events.Time(time.Now()))
+	err := c.rotate(ctx, cred.Next, events.Time(time.Now()))
 	switch cred = c.credential(); {
-	case cred.Secret != used.Secret: // whether it could be kept or not
+	case cred.Secret != used.Secret: // whether or not it could be saved
 		return cred, nil
-	case passing(err):
+	case temporary(err):
 		return cred, err
 	default:
 		return cred, refused
 	}
 }
 
-// post sends a request and decodes its answer. One that is refused because the credential was replaced meanwhile is sent
-// again with the new one.
+// post sends a request and decodes its answer. If it is refused because the credential was replaced meanwhile, it is
+// sent again with the new one.
 func (c *client) post(ctx context.Context, path string, in, out any, within time.Duration) error {
 	used := c.credential()
 	err := c.send(ctx, used, path, in, out, within)
 	if !fault.Has(err, fault.Unauthorized) && !fault.Has(err, fault.TokenExpired) {
 		return err
 	}
-	cred, err := c.fresh(ctx, used, err)
+	cred, err := c.replacementFor(ctx, used, err)
 	if err != nil {
 		return err
 	}
@@ -212,7 +212,7 @@ func (c *client) send(ctx context.Context, cred Credential, path string, in, out
 	return nil
 }
 
-// refusal is the error of an answer.
+// refusal returns the error in an answer.
 func refusal(answer *http.Response, content []byte) error {
 	f := new(fault.Error)
 	if json.Unmarshal(content, f) == nil && f.Code != "" {
@@ -221,8 +221,8 @@ func refusal(answer *http.Response, content []byte) error {
 	return fault.New(fault.Unavailable, "the node answered with status %d", answer.StatusCode).WithHint("is this the address of a node? orch doctor")
 }
 
-// passing reports whether it helps to ask again.
-func passing(err error) bool {
+// temporary reports whether the request may succeed when it is sent again.
+func temporary(err error) bool {
 	var f *fault.Error
 	if !errors.As(err, &f) {
 		return true

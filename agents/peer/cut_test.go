@@ -14,8 +14,8 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// A drain lasts as long as its calls, and not a moment longer once it is cut: what runs is given back then. Before a stop
-// there is nothing to cut.
+// A drain lasts until the calls end, or until it is cut: then running calls are released. Before a stop, cutting has no
+// effect.
 func TestDrainIsCut(t *testing.T) {
 	t.Parallel()
 	b := &recordingNode{t: t, give: call(time.Now().Add(time.Hour), time.Hour), instances: map[string]bool{}, named: make(chan struct{}, 10)}

@@ -20,57 +20,58 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// Handler makes a call. Its report says how that ended; the reference is filled in, and a result of null when it says nothing. The context ends when the call is
-// cancelled, its time is over, or the agent stops: what it reports then is dropped, and a stop gives the call back.
+// Handler makes a call and returns the report of its outcome. The peer fills in the reference, and a null result for an
+// empty report. ctx is cancelled when the call is cancelled or times out, or when the agent stops. The report is then
+// dropped, and on a stop the call is released.
 type Handler func(ctx context.Context, a agents.Assignment, progress func(work.Progress)) agents.Report
 
 // Config configures a Peer. Credential and Handler are required.
 type Config struct {
 	Credential Credential
 	Handler    Handler
-	// Concurrency is how many calls it has at the same time; default, and at most, MaxTasks of the credential.
+	// Concurrency is the number of concurrent calls. The default and the maximum is MaxTasks of the credential.
 	Concurrency int
-	// Drain is how long running calls may go on after a stop; default 10 s.
+	// Drain is how long running calls may continue after a stop; default 10 s.
 	Drain time.Duration
-	// Cut, when it is closed, ends the Drain of a stop: what runs then is given back at once. Nil never does.
+	// Cut, when it is closed, ends the Drain of a stop: the running calls are released immediately. It may be nil.
 	Cut <-chan struct{}
-	// Save keeps a credential with its next secret, before it is renewed and after; nil renews none.
+	// Save stores a credential with its next secret, before and after a renewal. If nil, the credential is not renewed.
 	Save func(Credential) error
-	// Logger gets what an operator should see. Default: nothing is logged.
+	// Logger receives what an operator should see. Default: nothing is logged.
 	Logger *slog.Logger
 }
 
-// Peer is an agent that works.
+// Peer is a running agent.
 type Peer struct {
 	cfg    Config
 	client *client
 	log    *slog.Logger
-	// instance names this process, so that the node misses at once what the one before it had.
+	// instance identifies this process, so that the node detects immediately which calls the previous process lost.
 	instance string
-	// soon wakes the heartbeat, done the claims when a slot is free.
-	soon, done chan struct{}
-	// missed is set while the node does not answer.
-	missed atomic.Bool
-	// showing is set while progress waits for the next heartbeat.
-	showing atomic.Bool
+	// wake wakes the heartbeat loop. slotFree wakes the claim loop.
+	wake, slotFree chan struct{}
+	// unreachable is set while the node does not answer.
+	unreachable atomic.Bool
+	// progressPending is set while progress waits for the next heartbeat.
+	progressPending atomic.Bool
 
 	mu    sync.Mutex
 	calls map[work.Ref]*call
 	group sync.WaitGroup
 }
 
-// call is a call in work.
+// call is a running call.
 type call struct {
 	cancel   context.CancelCauseFunc
 	lease    time.Duration
 	progress *work.Progress
-	// known is closed when the node has heard that this agent has the call, and confirmed is set then: before that it is not
-	// begun, because what the node has not heard of comes again to the next process of the agent.
+	// known is closed, and confirmed is set, when the node knows that this process has the call. The call does not
+	// start before that, because the node redelivers unconfirmed calls to the next process of the agent.
 	known     chan struct{}
 	confirmed bool
 }
 
-// New returns a peer. It does no I/O. VALIDATION_ERROR, REQUIRED_FIELD for a configuration that is none.
+// New returns a peer. It does no I/O. It returns VALIDATION_ERROR or REQUIRED_FIELD for an invalid configuration.
 func New(cfg Config) (*Peer, error) {
 	switch {
 	case cfg.Handler == nil:
@@ -89,7 +90,7 @@ func New(cfg Config) (*Peer, error) {
 	}
 	return &Peer{
 		cfg: cfg, log: cfg.Logger, instance: rand.Text(), client: &client{http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 4}}, save: cfg.Save, cred: cfg.Credential},
-		soon: make(chan struct{}, 1), done: make(chan struct{}, 1), calls: map[work.Ref]*call{},
+		wake: make(chan struct{}, 1), slotFree: make(chan struct{}, 1), calls: map[work.Ref]*call{},
 	}, nil
 }
 
@@ -98,9 +99,8 @@ var (
 	errStopped  = errors.New("the call is no longer this agent's")
 )
 
-// Run works until ctx ends: then it claims no more, running calls have Drain to finish, unless that is cut, and what is left
-// is given back.
-// It returns nil after a stop, and the error of the node that does not let this agent in.
+// Run works until ctx ends. Then it claims no more calls, waits up to Drain for running calls, unless Cut is closed,
+// and releases the rest. It returns nil after a stop, and the error of the node if the node rejects the agent.
 func (p *Peer) Run(ctx context.Context) error {
 	defer p.client.http.CloseIdleConnections()
 	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -109,12 +109,12 @@ func (p *Peer) Run(ctx context.Context) error {
 	defer stop(nil)
 	var beats sync.WaitGroup
 	beats.Go(func() {
-		if err := p.heartbeats(life); err != nil {
+		if err := p.heartbeatLoop(life); err != nil {
 			stop(err)
 		}
 	})
-	beats.Go(func() { p.renewals(life) })
-	err := p.claims(run, life)
+	beats.Go(func() { p.renewLoop(life) })
+	err := p.claimLoop(run, life)
 	p.drain(end)
 	end(errStopping)
 	beats.Wait()
@@ -122,24 +122,25 @@ func (p *Peer) Run(ctx context.Context) error {
 		err = cause
 	}
 	if err == nil {
-		p.goodbye(ctx)
+		p.reportLeaving(ctx)
 	}
 	return err
 }
 
-// farewell is how long the node may take to hear that the agent ends.
-const farewell = 2 * time.Second
+// leaveTimeout bounds the request that reports the exit of the agent.
+const leaveTimeout = 2 * time.Second
 
-// goodbye says that the agent ends, so that it is offline at once. A node that does not hear of it misses it later.
-func (p *Peer) goodbye(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+// reportLeaving reports that the agent exits, so that it is offline immediately. If the request fails, the node marks
+// the agent offline later.
+func (p *Peer) reportLeaving(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer cancel()
 	if _, err := p.client.heartbeat(ctx, agents.Heartbeat{Instance: p.instance, Leaving: true}); err != nil {
 		p.log.DebugContext(ctx, "agent_goodbye_lost", slog.Any("error", err))
 	}
 }
 
-// drain waits for the running calls, and ends those that have not begun, or take too long.
+// drain waits for the running calls, and stops those that have not started or take too long.
 func (p *Peer) drain(end context.CancelCauseFunc) {
 	p.stopCalls(func(c *call) bool { return !c.confirmed })
 	over := make(chan struct{})
@@ -147,18 +148,18 @@ func (p *Peer) drain(end context.CancelCauseFunc) {
 		p.group.Wait()
 		close(over)
 	}()
-	if !ends(over, p.cfg.Drain, p.cfg.Cut) {
+	if !waitUntil(over, p.cfg.Drain, p.cfg.Cut) {
 		p.stopCalls(func(*call) bool { return true })
-		if !ends(over, p.cfg.Drain, p.cfg.Cut) && p.cut() { // else the node is not there to be told
-			_ = ends(over, hurry, nil)
+		if !waitUntil(over, p.cfg.Drain, p.cfg.Cut) && p.isCut() { // else the node cannot be reached
+			_ = waitUntil(over, cutTimeout, nil)
 		}
 	}
 	end(errStopping)
 	<-over
 }
 
-// cut reports whether the drain was cut.
-func (p *Peer) cut() bool {
+// isCut reports whether Config.Cut is closed.
+func (p *Peer) isCut() bool {
 	select {
 	case <-p.cfg.Cut:
 		return true
@@ -167,11 +168,11 @@ func (p *Peer) cut() bool {
 	}
 }
 
-// hurry is how long the calls may take to be given back when the drain was cut.
-const hurry = 5 * time.Second
+// cutTimeout is how long releasing the calls may take after the drain was cut.
+const cutTimeout = 5 * time.Second
 
-// ends waits until something is over, and reports whether it is: not after so long, or when the wait is cut.
-func ends(over <-chan struct{}, most time.Duration, cut <-chan struct{}) bool {
+// waitUntil waits until over is closed and returns true. It returns false after most, or when cut is closed.
+func waitUntil(over <-chan struct{}, most time.Duration, cut <-chan struct{}) bool {
 	timer := time.NewTimer(most)
 	defer timer.Stop()
 	select {
@@ -183,7 +184,7 @@ func ends(over <-chan struct{}, most time.Duration, cut <-chan struct{}) bool {
 	return false
 }
 
-// stopCalls ends the calls that are selected, because the agent stops.
+// stopCalls cancels the selected calls, because the agent stops.
 func (p *Peer) stopCalls(which func(*call) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -194,11 +195,11 @@ func (p *Peer) stopCalls(which func(*call) bool) {
 	}
 }
 
-// wait is how long the node may hold a claim open.
+// wait is how long the node may wait for work before it answers a claim.
 const wait = 20 * time.Second
 
-// claims asks for calls and makes them, until ctx ends; the calls end with life.
-func (p *Peer) claims(ctx, life context.Context) error {
+// claimLoop claims calls and starts them until ctx ends. The calls are cancelled when life ends.
+func (p *Peer) claimLoop(ctx, life context.Context) error {
 	for failures, empty := 0, 0; ctx.Err() == nil; {
 		free, has := p.capacity()
 		asked := time.Now()
@@ -209,33 +210,33 @@ func (p *Peer) claims(ctx, life context.Context) error {
 		switch {
 		case err == nil:
 			failures = 0
-			p.answered(ctx)
-		case freed: // there is more to claim
+			p.logReachable(ctx)
+		case freed: // more calls can be claimed
 			continue
-		case ctx.Err() == nil && !passing(err):
+		case ctx.Err() == nil && !temporary(err):
 			return err
 		case ctx.Err() == nil:
-			p.missed.Store(true)
+			p.unreachable.Store(true)
 			p.log.WarnContext(ctx, "agent_claim_failed", slog.Any("error", err))
 			_ = pause.For(ctx, backoff(failures))
 			failures++
 			continue
 		}
-		p.end(w.Stop)
+		p.stop(w.Stop)
 		for _, a := range w.Calls {
-			p.begin(life, a)
+			p.start(life, a)
 		}
 		if len(w.Calls)+len(w.Stop) > 0 || time.Since(asked) > wait/2 {
 			empty = 0
 			continue
 		}
-		_ = pause.For(ctx, backoff(min(empty, 3))) // another process speaks with the credential, and each ends the claims of the other
+		_ = pause.For(ctx, backoff(min(empty, 3))) // another process uses the credential, and each one ends the claims of the other
 		empty++
 	}
 	return nil
 }
 
-// whileFull returns a context for a claim, which ends when a slot becomes free of an agent that has none.
+// whileFull returns a context for a claim. If no slot is free, it is cancelled when a slot becomes free.
 func (p *Peer) whileFull(ctx context.Context, free int) (context.Context, context.CancelFunc) {
 	asking, stop := context.WithCancel(ctx)
 	if free > 0 {
@@ -244,7 +245,7 @@ func (p *Peer) whileFull(ctx context.Context, free int) (context.Context, contex
 	over := make(chan struct{})
 	go func() {
 		select {
-		case <-p.done:
+		case <-p.slotFree:
 			stop()
 		case <-over:
 		}
@@ -252,14 +253,15 @@ func (p *Peer) whileFull(ctx context.Context, free int) (context.Context, contex
 	return asking, func() { close(over); stop() }
 }
 
-// answered says once that the node answers again, as loudly as that it did not: who has read the one shall read the other.
-func (p *Peer) answered(ctx context.Context) {
-	if p.missed.Swap(false) {
+// logReachable logs once that the node answers again, at the level of the message that it did not, so that both are
+// visible.
+func (p *Peer) logReachable(ctx context.Context) {
+	if p.unreachable.Swap(false) {
 		p.log.WarnContext(ctx, "agent_node_back", slog.String("url", p.client.credential().URL))
 	}
 }
 
-// capacity is how many calls may be added to those that there are.
+// capacity returns how many more calls can be claimed, and the current calls.
 func (p *Peer) capacity() (free int, has []work.Ref) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -269,8 +271,8 @@ func (p *Peer) capacity() (free int, has []work.Ref) {
 	return max(p.cfg.Concurrency-len(has), 0), has
 }
 
-// begin makes a call, unless it is made already.
-func (p *Peer) begin(life context.Context, a agents.Assignment) {
+// start starts a call, unless it is already running.
+func (p *Peer) start(life context.Context, a agents.Assignment) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.calls[a.Ref] != nil {
@@ -281,14 +283,14 @@ func (p *Peer) begin(life context.Context, a agents.Assignment) {
 	p.calls[a.Ref] = c
 	p.group.Go(func() {
 		defer cancel(nil)
-		p.make(ctx, life, a, c)
+		p.makeCall(ctx, life, a, c)
 	})
-	poke(p.soon)
+	signal(p.wake)
 }
 
-// make makes a call and reports its end.
-func (p *Peer) make(ctx, life context.Context, a agents.Assignment, c *call) {
-	defer p.leave(a.Ref)
+// makeCall makes a call and reports its outcome.
+func (p *Peer) makeCall(ctx, life context.Context, a agents.Assignment, c *call) {
+	defer p.remove(a.Ref)
 	limited, cancel := context.WithTimeoutCause(ctx, within(a), fault.New(fault.Timeout, "the call took too long"))
 	defer cancel()
 	r, begun := agents.Report{}, false
@@ -301,7 +303,7 @@ func (p *Peer) make(ctx, life context.Context, a agents.Assignment, c *call) {
 			p.mu.Lock()
 			c.progress = &done
 			p.mu.Unlock()
-			p.showSoon()
+			p.scheduleProgress()
 		})
 	case <-limited.Done():
 	}
@@ -318,29 +320,30 @@ func (p *Peer) make(ctx, life context.Context, a agents.Assignment, c *call) {
 	if r.Ref = a.Ref; len(r.Result) == 0 && r.Error == "" && !r.Release && r.HandTo == nil {
 		r.Result = json.RawMessage("null")
 	}
-	p.tell(life, r)
+	p.sendReport(life, r)
 }
 
-// showEvery is how often the node hears of progress at most.
-const showEvery = time.Second
+// progressInterval is the minimum interval between reports of progress.
+const progressInterval = time.Second
 
-// showSoon brings the progress of calls to the node, all that comes in a while at once.
-func (p *Peer) showSoon() {
-	if p.showing.Swap(true) {
+// scheduleProgress schedules a heartbeat that reports progress. Progress within progressInterval is reported together.
+func (p *Peer) scheduleProgress() {
+	if p.progressPending.Swap(true) {
 		return
 	}
-	time.AfterFunc(showEvery, func() {
-		p.showing.Store(false)
-		poke(p.soon)
+	time.AfterFunc(progressInterval, func() {
+		p.progressPending.Store(false)
+		signal(p.wake)
 	})
 }
 
-// within is how long a call may take. A node that does not say it has the same clock.
-func within(a agents.Assignment) time.Duration { return cmp.Or(a.Left, time.Until(a.Deadline)) }
+// within returns how long a call may take. If the node does not report the remaining time, the clocks are assumed to
+// agree.
+func within(a agents.Assignment) time.Duration { return cmp.Or(a.Remaining, time.Until(a.Deadline)) }
 
-// tell reports an end until the node has taken or refused it. When the node does not take what the agent says, it is
-// told that.
-func (p *Peer) tell(life context.Context, r agents.Report) {
+// sendReport sends a report until the node accepts or refuses it. If the node rejects its content, sendReport reports
+// that as an error of the call.
+func (p *Peer) sendReport(life context.Context, r agents.Report) {
 	refused := false
 	for failures := 0; ; failures++ {
 		err := p.client.report(life, r)
@@ -350,9 +353,9 @@ func (p *Peer) tell(life context.Context, r agents.Report) {
 		case life.Err() != nil:
 			p.log.WarnContext(life, "agent_report_lost", slog.String("task", string(r.Task)), slog.Any("error", err))
 			return
-		case !passing(err) && !refused:
+		case !temporary(err) && !refused:
 			refused, r = true, agents.Report{Ref: r.Ref, Error: "the report was refused: " + err.Error()}
-		case !passing(err):
+		case !temporary(err):
 			p.log.ErrorContext(life, "agent_report_refused", slog.String("task", string(r.Task)), slog.Any("error", err))
 			return
 		}
@@ -360,15 +363,15 @@ func (p *Peer) tell(life context.Context, r agents.Report) {
 	}
 }
 
-func (p *Peer) leave(ref work.Ref) {
+func (p *Peer) remove(ref work.Ref) {
 	p.mu.Lock()
 	delete(p.calls, ref)
 	p.mu.Unlock()
-	poke(p.done)
+	signal(p.slotFree)
 }
 
-// end ends calls that are no longer this agent's.
-func (p *Peer) end(refs []work.Ref) {
+// stop cancels calls that are no longer assigned to this agent.
+func (p *Peer) stop(refs []work.Ref) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, ref := range refs {
@@ -378,21 +381,21 @@ func (p *Peer) end(refs []work.Ref) {
 	}
 }
 
-// heartbeats says that the agent is there, until ctx ends. It returns the error of a node that does not let it in.
-func (p *Peer) heartbeats(ctx context.Context) error {
+// heartbeatLoop sends heartbeats until ctx ends. It returns the error of the node if the node rejects the agent.
+func (p *Peer) heartbeatLoop(ctx context.Context) error {
 	for failures := 0; ; {
 		beat, next := p.nextHeartbeat()
 		w, err := p.client.heartbeat(ctx, beat)
 		switch {
 		case err == nil:
 			failures = 0
-			p.answered(ctx)
-			p.end(w.Stop)
+			p.logReachable(ctx)
+			p.stop(w.Stop)
 			p.confirm(beat)
-		case ctx.Err() == nil && !passing(err):
+		case ctx.Err() == nil && !temporary(err):
 			return err
 		case ctx.Err() == nil:
-			p.missed.Store(true)
+			p.unreachable.Store(true)
 			p.log.WarnContext(ctx, "agent_heartbeat_failed", slog.Any("error", err))
 			next = min(next, backoff(failures))
 			failures++
@@ -403,13 +406,13 @@ func (p *Peer) heartbeats(ctx context.Context) error {
 			timer.Stop()
 			return nil
 		case <-timer.C:
-		case <-p.soon:
+		case <-p.wake:
 			timer.Stop()
 		}
 	}
 }
 
-// confirm lets the calls begin of which the node knows now that this agent has them.
+// confirm marks the calls in a heartbeat that the node has answered, so that they can start.
 func (p *Peer) confirm(b agents.Heartbeat) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -421,7 +424,7 @@ func (p *Peer) confirm(b agents.Heartbeat) {
 	}
 }
 
-// nextHeartbeat is the next heartbeat, and how long the one after it may take.
+// nextHeartbeat returns the next heartbeat, and the time until the one after it.
 func (p *Peer) nextHeartbeat() (agents.Heartbeat, time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -436,18 +439,18 @@ func (p *Peer) nextHeartbeat() (agents.Heartbeat, time.Duration) {
 	return b, max(next, 50*time.Millisecond)
 }
 
-// renewals renews the credential in time, until ctx ends. What fails is tried again, soon where that may help.
-func (p *Peer) renewals(ctx context.Context) {
+// renewLoop renews the credential in time, until ctx ends. It retries failures, soon if they may be temporary.
+func (p *Peer) renewLoop(ctx context.Context) {
 	const hopeless = 5 * time.Minute
 	for failures := 0; p.cfg.Save != nil && ctx.Err() == nil; {
 		cred := p.client.credential()
-		next := due(cred)
+		next := renewalDelay(cred)
 		if next <= 0 {
 			err := p.client.renew(ctx, cred, events.Time(time.Now()))
 			switch {
 			case err == nil:
-				failures, next = 0, agents.Interval // whatever the clocks say
-			case passing(err):
+				failures, next = 0, agents.Interval // whatever the clocks show
+			case temporary(err):
 				next = backoff(failures)
 				failures++
 			default:
@@ -461,22 +464,22 @@ func (p *Peer) renewals(ctx context.Context) {
 	}
 }
 
-// due is when four fifths of the life of a credential are over, from now on.
-func due(cred Credential) time.Duration {
+// renewalDelay returns the time until four fifths of a credential's lifetime have passed.
+func renewalDelay(cred Credential) time.Duration {
 	if cred.ExpiresAt.IsZero() {
 		return agents.Interval
 	}
 	return time.Until(cred.IssuedAt.Add(cred.ExpiresAt.Sub(cred.IssuedAt) * 4 / 5))
 }
 
-func poke(c chan struct{}) {
+func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
 	}
 }
 
-// backoff is 0.1 s, doubled with each failure up to 10 s, ±20 %.
+// backoff returns 0.1 s, doubled with each failure up to 10 s, ±20 %.
 func backoff(failures int) time.Duration {
 	d := min(100*time.Millisecond<<min(failures, 10), 10*time.Second)
 	return time.Duration(float64(d) * (0.8 + 0.4*random.Float64())) //nolint:gosec // it is no secret

@@ -20,12 +20,12 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// fakeNode is a node that gives one call, whose reports arrive in reports.
+// fakeNode is a node with one call; its reports are sent to reports.
 type fakeNode struct {
 	t       *testing.T
 	give    agents.Assignment
 	reports chan agents.Report
-	// renew answers a renewal, refuse says why a request is refused; nil for none.
+	// renew answers a renewal. refuse returns why a request is refused, or nil.
 	renew  func(in agents.Renewal) any
 	refuse func(r *http.Request, said agents.Report) error
 
@@ -59,7 +59,7 @@ func (d *fakeNode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-// claim gives the call, and nothing from then on.
+// claim returns the call the first time, and nothing afterwards.
 func (d *fakeNode) claim(r *http.Request) agents.Work {
 	d.mu.Lock()
 	given := d.given
@@ -72,7 +72,7 @@ func (d *fakeNode) claim(r *http.Request) agents.Work {
 	return agents.Work{Calls: []agents.Assignment{d.give}}
 }
 
-// reported runs a peer until a report has come.
+// reported runs a peer until a report arrives, and returns it.
 func (d *fakeNode) reported(cred peer.Credential, handler peer.Handler) agents.Report {
 	d.t.Helper()
 	d.reports = make(chan agents.Report, 1)
@@ -97,7 +97,7 @@ func (d *fakeNode) reported(cred peer.Credential, handler peer.Handler) agents.R
 
 func call(deadline time.Time, left time.Duration) agents.Assignment {
 	return agents.Assignment{
-		Ref: work.Ref{Task: "TASK_01JD0000000000000000000000", Step: "a", Attempt: 1}, Deadline: deadline, Left: left, Lease: time.Minute,
+		Ref: work.Ref{Task: "TASK_01JD0000000000000000000000", Step: "a", Attempt: 1}, Deadline: deadline, Remaining: left, Lease: time.Minute,
 	}
 }
 
@@ -132,7 +132,7 @@ func TestReportDuringRenewal(t *testing.T) {
 	assert.JSONEq(t, `1`, string(r.Result))
 }
 
-// How long a call may take does not depend on what the clock of the agent says.
+// The time limit of a call does not depend on the clock of the agent.
 func TestClockOfTheAgentIsAnother(t *testing.T) {
 	t.Parallel()
 	d := &fakeNode{t: t, give: call(time.Now().Add(-time.Hour), time.Hour)}
@@ -145,7 +145,7 @@ func TestClockOfTheAgentIsAnother(t *testing.T) {
 	assert.Empty(t, r.Error)
 }
 
-// The node hears of the end of a call even when it does not take what the agent says of it.
+// The end of a call is reported even if the node rejects the content of the report.
 func TestRefusedErrorIsToldOtherwise(t *testing.T) {
 	t.Parallel()
 	d := &fakeNode{t: t, give: call(time.Now().Add(time.Hour), 0)}
@@ -161,7 +161,7 @@ func TestRefusedErrorIsToldOtherwise(t *testing.T) {
 	assert.Contains(t, r.Error, "the report was refused")
 }
 
-// A peer without a free slot goes on claiming, and so hears at once of a call that it must end.
+// A peer without a free slot continues to claim, and so learns immediately of a call to stop.
 func TestFullPeerHearsOfStops(t *testing.T) {
 	t.Parallel()
 	given, began := call(time.Now().Add(time.Hour), 0), make(chan struct{})

@@ -18,11 +18,12 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// recordingNode is a node that gives one call and writes down what it hears.
+// recordingNode is a node with one call that records the requests.
 type recordingNode struct {
 	t    *testing.T
 	give agents.Assignment
-	// mute answers no heartbeat that names a call, taken refuses all of them because another process speaks.
+	// mute answers no heartbeat that names a call. taken refuses all heartbeats, because another process acts for the
+	// agent.
 	mute, taken bool
 
 	mu        sync.Mutex
@@ -99,7 +100,7 @@ func (b *recordingNode) beat(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// run runs a peer; the function that it returns ends it and says how that went.
+// run runs a peer and returns a function that stops it and returns its error.
 func (b *recordingNode) run(handler peer.Handler) (stop func() error) {
 	b.t.Helper()
 	b.instances, b.named = map[string]bool{}, make(chan struct{}, 10)
@@ -123,7 +124,7 @@ func (b *recordingNode) said() []agents.Report {
 	return b.reports
 }
 
-// A process speaks under one name, says when it ends, and sends null when a call has nothing to say.
+// A process uses one instance name, reports its exit, and sends null as the result of an empty report.
 func TestPeerIsOneProcessAndSaysGoodbye(t *testing.T) {
 	t.Parallel()
 	b := &recordingNode{t: t, give: call(time.Now().Add(time.Hour), time.Hour)}
@@ -139,8 +140,8 @@ func TestPeerIsOneProcessAndSaysGoodbye(t *testing.T) {
 	}
 }
 
-// A call begins when the node has heard that this agent has it, and not before: until then it may come to the next process
-// as well. What has not begun is in no doubt when the agent stops.
+// A call starts only after the node has confirmed that this process has it: until then it may also be delivered to the
+// next process. A call that has not started is not in doubt when the agent stops.
 func TestCallBeginsWhenItIsNamed(t *testing.T) {
 	t.Parallel()
 	b := &recordingNode{t: t, give: call(time.Now().Add(time.Hour), time.Hour), mute: true}
@@ -156,7 +157,7 @@ func TestCallBeginsWhenItIsNamed(t *testing.T) {
 	assert.False(t, b.said()[0].Release)
 }
 
-// A process that another one has followed ends, and says no goodbye in the name of that one.
+// A process that was replaced by another one ends, and does not report the exit of the agent.
 func TestPeerThatIsFollowedEnds(t *testing.T) {
 	t.Parallel()
 	b := &recordingNode{t: t, give: call(time.Now().Add(time.Hour), time.Hour), taken: true}
@@ -172,7 +173,7 @@ func TestPeerThatIsFollowedEnds(t *testing.T) {
 	assert.Zero(t, b.left)
 }
 
-// A node that does not answer keeps no agent from ending.
+// An agent can exit even if the node does not answer.
 func TestGoodbyeToANodeThatHangs(t *testing.T) {
 	t.Parallel()
 	came := make(chan struct{}, 100)

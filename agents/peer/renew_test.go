@@ -20,16 +20,16 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// lock is a node with one agent, of whose secret it knows the digest. It has nothing to do for it.
+// lock is a node with one agent. It stores the digest of the agent's secret, and has no calls.
 type lock struct {
 	t *testing.T
 
 	mu     sync.Mutex
 	digest string
-	// lose takes renewals and answers none, deaf takes none; renewed counts those that were taken.
+	// lose accepts renewals without answering, deaf accepts none; renewed counts accepted renewals.
 	lose, deaf bool
 	renewed    int
-	// asked has a word for each renewal that was asked for, came in for each other request that was let in.
+	// asked receives a value for each renewal request, came for each other accepted request.
 	asked, came chan struct{}
 }
 
@@ -93,12 +93,12 @@ func (l *lock) renewal(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"key": "TOK_2", "expires_at": time.Now().Add(24 * time.Hour)})
 }
 
-// knows reports whether a request is the agent's. The lock is held.
+// knows reports whether a request has the agent's secret. l.mu must be held.
 func (l *lock) knows(r *http.Request) bool {
 	return agents.DigestOf(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")) == l.digest
 }
 
-// gone waits until the client of a request has gone. Only who has read the request hears of that.
+// gone waits until the client of a request has disconnected. The server notices that only after reading the request.
 func gone(r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	<-r.Context().Done()
@@ -109,11 +109,11 @@ func refuse(w http.ResponseWriter, err error) {
 	_ = json.NewEncoder(w).Encode(fault.From(err))
 }
 
-// file keeps a credential, as that of a process that may end at any time.
+// file stores a credential, for a process that may end at any time.
 type file struct {
 	mu   sync.Mutex
 	cred peer.Credential
-	// full keeps nothing.
+	// full makes saving fail.
 	full bool
 }
 
@@ -133,7 +133,7 @@ func (f *file) read() peer.Credential {
 	return f.cred
 }
 
-// process runs an agent with the credential that is kept; the function that it returns ends it.
+// process runs an agent with the stored credential and returns a function that stops it.
 func process(t *testing.T, f *file) (stop func() error) {
 	t.Helper()
 	p, err := peer.New(peer.Config{Credential: f.read(), Save: f.save, Handler: func(context.Context, agents.Assignment, func(work.Progress)) agents.Report {
@@ -158,7 +158,7 @@ func heard(t *testing.T, c <-chan struct{}, what string) {
 	}
 }
 
-// The node never sees the next secret, and what is kept is what it knows.
+// The node sees only the digest of the next secret, and the stored secret is the one that the node accepts.
 func TestRenewal(t *testing.T) {
 	t.Parallel()
 	l, cred := newLock(t, agents.NewSecret())
@@ -172,7 +172,8 @@ func TestRenewal(t *testing.T) {
 	assert.True(t, f.read().ExpiresAt.After(cred.ExpiresAt))
 }
 
-// An agent whose renewal was taken and not answered is let in: at once, or when another process begins with what was kept.
+// After a renewal with a lost answer the agent is accepted: immediately, or when another process starts with the stored
+// credential.
 func TestLostAnswerOfARenewal(t *testing.T) {
 	t.Parallel()
 	for name, again := range map[string]bool{"at once": false, "after a crash": true} {
@@ -204,7 +205,7 @@ func TestLostAnswerOfARenewal(t *testing.T) {
 	}
 }
 
-// An agent that kept the next secret and never asked goes on with the one that it has.
+// An agent that stored the next secret without sending the renewal continues with the current one.
 func TestRenewalThatWasNotAskedFor(t *testing.T) {
 	t.Parallel()
 	l, cred := newLock(t, agents.NewSecret())
@@ -224,7 +225,7 @@ func TestRenewalThatWasNotAskedFor(t *testing.T) {
 	require.NoError(t, stop())
 }
 
-// What cannot be kept is not asked for: nobody would know it after a crash.
+// A renewal is not requested if the next secret cannot be stored: it would be lost in a crash.
 func TestSecretThatCannotBeKept(t *testing.T) {
 	t.Parallel()
 	l, cred := newLock(t, agents.NewSecret())

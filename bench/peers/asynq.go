@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// concurrency is the number of jobs that a worker runs at the same time, as in `orch bench`.
+// concurrency is the number of concurrent jobs of a worker, as in `orch bench`.
 const concurrency = 256
 
 func peersOf(o options) []peer {
@@ -45,9 +45,8 @@ func (c asynqClient) submitMany(context.Context, []job) error { return errNoBatc
 
 func (c asynqClient) close() { _ = c.Close() }
 
-// asynqPeer is asynq with redis. Its worker looks for new jobs every 10 ms when it is idle, and for
-// delayed ones every 100 ms; by default both are seconds. asynq counts delays in whole seconds and may be
-// early.
+// asynqPeer is asynq with redis. Its idle worker polls for new jobs every 10 ms, and for delayed ones every 100 ms; by
+// default both are seconds. asynq rounds delays to whole seconds and may run jobs early.
 func asynqPeer(o options, name, sync string) peer {
 	target := asynq.RedisClientOpt{Addr: o.redis}
 	return peer{

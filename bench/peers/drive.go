@@ -16,11 +16,11 @@ import (
 	"time"
 )
 
-// idle is a queue that no worker serves, for figures about submitting alone.
+// idle is a queue without workers, for measuring only submissions.
 const idle = "nobody"
 
-// job is what a peer runs: it does nothing, and when steps are left it enqueues the next one. One with
-// the id idleID goes to the queue that no worker serves.
+// job is a no-op job. If steps are left, it enqueues the next one. A job with the id idleID goes to the queue without
+// workers.
 type job struct {
 	ID    int64 `json:"id"`
 	Steps int   `json:"steps"` // left after this one
@@ -32,7 +32,7 @@ const idleID = -1
 type client interface {
 	// submit enqueues a job durably, to run after a delay.
 	submit(ctx context.Context, j job, delay time.Duration) error
-	// submitMany enqueues many at once; errNoBatch when the system cannot.
+	// submitMany enqueues many jobs at once. It returns errNoBatch if the system does not support that.
 	submitMany(ctx context.Context, jobs []job) error
 	close()
 }
@@ -42,21 +42,21 @@ var errNoBatch = errors.New("no batches")
 // peer is a system under test.
 type peer struct {
 	name string
-	// server is the first process of its server.
+	// server is the process id of its server.
 	server int
-	// prepare empties the system and sets its durability; it runs before each measurement.
+	// prepare empties the system and sets its durability. It is called before each measurement.
 	prepare func(ctx context.Context) error
 	dial    func(ctx context.Context) (client, error)
-	// work runs a worker of 256 jobs at a time until ctx ends; it tells done about each job that is over.
+	// work runs a worker with 256 concurrent jobs until ctx ends. It calls done for each finished job.
 	work func(ctx context.Context, ready func(), done func(id int64)) error
 }
 
-// work is the worker process: it writes the number of each job that is over as a line.
+// work runs the worker process: it writes the number of each finished job as a line.
 func work(ctx context.Context, p peer) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin) // the end of the driver ends this process
+		_, _ = io.Copy(io.Discard, os.Stdin) // this process ends when the driver does
 		stop()
 	}()
 	lines := make(chan int64, 8192)
@@ -117,10 +117,10 @@ func start(ctx context.Context, p peer) (*bench, error) {
 	return b, nil
 }
 
-// follow wakes whoever waits for a job.
+// follow reads the numbers of finished jobs and wakes their waiters.
 func (b *bench) follow(scan *bufio.Scanner) {
 	for scan.Scan() {
-		id, _ := strconv.ParseInt(scan.Text(), 10, 64) // 0 is nobody's
+		id, _ := strconv.ParseInt(scan.Text(), 10, 64) // no job has the id 0
 		b.mu.Lock()
 		over := b.waiting[id]
 		delete(b.waiting, id)
@@ -141,7 +141,7 @@ func (b *bench) stop() {
 	_ = b.worker.Wait()
 }
 
-// run enqueues a job of some steps and waits for the end of the last one.
+// run enqueues a job with steps and waits for the end of the last one.
 func (b *bench) run(ctx context.Context, steps int, delay time.Duration) error {
 	id := b.next.Add(1)
 	over := make(chan struct{})
@@ -159,14 +159,14 @@ func (b *bench) run(ctx context.Context, steps int, delay time.Duration) error {
 	}
 }
 
-// sample is the outcome of one drive.
+// sample is the result of one drive.
 type sample struct {
 	rate     float64
 	p50, p99 float64 // ms
 	cpu      map[string]float64
 }
 
-// drive keeps n units going for a time; once does one and returns the number of jobs in it.
+// drive runs n concurrent units for a time; once runs one unit and returns its number of jobs.
 func (b *bench) drive(ctx context.Context, n int, length time.Duration, once func(ctx context.Context) (int, error)) (sample, error) {
 	ctx, stop := context.WithTimeout(ctx, length+2*time.Minute)
 	defer stop()

@@ -1,6 +1,6 @@
-// Command peers measures other task runners with the same jobs and the same harness as `orch bench`,
-// and prints one table with orch's rows of the same run: a server, one worker process and a driver on
-// one machine, jobs that do nothing. scripts/bench-peers starts the servers.
+// Command peers measures other task runners with the same jobs and harness as `orch bench`, and prints one table that
+// includes orch's rows of the same run. Each system has a server, one worker process and a driver on one machine, and
+// runs no-op jobs. scripts/bench-peers starts the servers.
 package main
 
 import (
@@ -80,7 +80,7 @@ func run(ctx context.Context, o options) error {
 	return printTable(os.Stdout, rows)
 }
 
-// orchRows runs `orch bench` for the rows that the peers have too.
+// orchRows runs `orch bench` for the rows that the peers also have.
 func orchRows(ctx context.Context, o options) ([]row, error) {
 	file, err := os.CreateTemp("", "orch-bench-*.json")
 	if err != nil {

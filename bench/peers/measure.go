@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// workload is one use of a system, the same as in `orch bench`.
+// workload is a workload of `orch bench`.
 type workload struct {
 	ids      []string
 	inFlight int
@@ -41,7 +41,7 @@ func workloads() []workload {
 	}
 }
 
-// measure takes all figures of a system.
+// measure measures all figures of a system.
 func measure(ctx context.Context, o options, p peer) ([]row, error) {
 	var rows []row
 	for _, w := range workloads() {
@@ -76,7 +76,7 @@ func measure(ctx context.Context, o options, p peer) ([]row, error) {
 	return append(rows, r), nil
 }
 
-// one drives a fresh system once, after warming it up.
+// one runs one drive on an emptied system, after a warm-up.
 func one(ctx context.Context, p peer, w workload, length time.Duration) (sample, error) {
 	b, err := start(ctx, p)
 	if err != nil {
@@ -113,7 +113,7 @@ func rowOf(system, id string, samples []sample) row {
 	return r
 }
 
-// sleepers is the time from the first submission of 1,000 jobs delayed by 1 s until all are over.
+// sleepers returns the time from the first submission of 1,000 jobs with a delay of 1 s until all have ended.
 func sleepers(ctx context.Context, p peer) (float64, error) {
 	b, err := start(ctx, p)
 	if err != nil {
@@ -140,7 +140,7 @@ func sleepers(ctx context.Context, p peer) (float64, error) {
 	return took, nil
 }
 
-// cpu is the processor time of each process of the system.
+// cpu returns the CPU time of each process of the system.
 func (b *bench) cpu() map[string]time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // never fails for the own process
@@ -151,7 +151,7 @@ func (b *bench) cpu() map[string]time.Duration {
 	}
 }
 
-// cpuOf is the processor time of a process and its children, living and dead.
+// cpuOf returns the CPU time of a process and its children, running and ended.
 func cpuOf(pid int) time.Duration {
 	total := time.Duration(0)
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is valid

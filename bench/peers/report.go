@@ -14,9 +14,9 @@ type row struct {
 	ID     string  `json:"id"`
 	Unit   string  `json:"unit"`
 	Value  float64 `json:"value"`
-	// Runs are the figures that Value is the median of.
+	// Runs are the figures of which Value is the median.
 	Runs []float64 `json:"runs"`
-	// CPUMicros is the time of all processors a job, by process.
+	// CPUMicros is the CPU time per job, by process.
 	CPUMicros map[string]float64 `json:"cpu_us_per_task,omitempty"`
 }
 
@@ -25,7 +25,7 @@ func figureIDs() []string {
 	return []string{"submit", "batch", "1-step", "10-step", "latency-p50", "latency-p99", "sleepers"}
 }
 
-// printTable writes a line for every system, and below it the CPU times.
+// printTable writes a line for every system, followed by the CPU times.
 func printTable(w io.Writer, rows []row) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "system (durability)\tsubmit/s, 16 clients\tbatches of 500, tasks/s\t1-step tasks/s\t10-step/s\tlatency p50 ms\tp99 ms\t1,000 × 1 s sleep, s\tCPU µs per 1-step task (server + worker + driver)\tper 10-step")

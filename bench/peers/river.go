@@ -50,8 +50,8 @@ func (c riverClient) submitMany(ctx context.Context, jobs []job) error {
 
 func (c riverClient) close() { c.pool.Close() }
 
-// riverPeer is River with PostgreSQL. A job is over when River says so, which is after its completion
-// was committed. cooldown is the least time between two fetches of a worker, 0 for River's default.
+// riverPeer is River with PostgreSQL. A job counts as finished when River reports it, after its completion was
+// committed. cooldown is the minimum time between two fetches of a worker; 0 means River's default.
 func riverPeer(o options, name string, cooldown time.Duration) peer {
 	open := func(ctx context.Context, cfg *river.Config) (riverClient, error) {
 		pool, err := riverPool(ctx, o.postgres)
@@ -110,7 +110,7 @@ func riverPrepare(ctx context.Context, url string) error {
 	return err
 }
 
-// riverWork runs a worker and tells done about the jobs that are completed.
+// riverWork runs a worker and calls done for each completed job.
 func riverWork(ctx context.Context, c riverClient, ready func(), done func(int64)) error {
 	events, cancel := c.SubscribeConfig(&river.SubscribeConfig{Kinds: []river.EventKind{river.EventKindJobCompleted}, ChanSize: 100_000})
 	defer cancel()

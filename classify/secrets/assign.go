@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Shortest literals that count, in bytes: a password is taken sooner than what may be a plain word.
+// Minimum lengths of literals, in bytes: shorter for passwords than for values that may be plain words.
 const (
 	shortPassword = 6
 	shortSecret   = 8
@@ -20,11 +20,11 @@ const (
 // word is the end of a name whose value is a secret.
 type word struct {
 	text string
-	// least is how long a value is at least.
+	// least is the minimum length of a value.
 	least int
-	// mixed is set when a value needs letters and digits, or both cases.
+	// mixed is true if a value must have letters and digits, or both cases.
 	mixed bool
-	// whole is set when the word must stand by itself in the name: DB_PASS, not compass.
+	// whole is true if the word must be a separate part of the name: DB_PASS, not compass.
 	whole bool
 }
 
@@ -70,14 +70,14 @@ func (w word) find(data []byte, at int) (begin, end int, ok bool) {
 	return v.begin, v.end, true
 }
 
-// startsWord reports whether a part of a name begins at offset i: nothing of a word stands before it, or a capital
-// follows a small letter.
+// startsWord reports whether a part of a name begins at offset i: no letter or digit precedes it, or an upper-case
+// letter follows a lower-case one.
 func startsWord(data []byte, i int) bool {
 	return i == 0 || boundary(data, i) || data[i-1] == '_' || isUpper(data[i]) && !isUpper(data[i-1])
 }
 
-// nameEnd returns the end of the name that holds a keyword ending at i, or -1 when the keyword is not
-// the last part of the name: tokenizer and secret_name name no secrets, secret_key does.
+// nameEnd returns the end of the name that contains a keyword ending at i, or -1 when the keyword is not the last part
+// of the name: tokenizer and secret_name do not name secrets, secret_key does.
 func nameEnd(data []byte, i int) int {
 	end := runTo(data, i, longName+1, isURL64)
 	switch strings.ToLower(strings.ReplaceAll(string(data[i:end]), "-", "_")) {
@@ -87,17 +87,17 @@ func nameEnd(data []byte, i int) int {
 	return -1
 }
 
-// weakKey matches what is assigned to the key of something that has secret ones, if it looks made by chance.
+// weakKey matches a value assigned to a name with key, if that kind of key is secret and the value looks random.
 func weakKey(data []byte, at int) (begin, end int, ok bool) {
 	name := at + len("key")
 	if name < len(data) && isURL64(data[name]) || !keyOfSecrets(data, at) {
 		return 0, 0, false
 	}
 	v, ok := valueAt(data, at, name)
-	return v.begin, v.end, ok && v.closed && !v.unsigned && random(v.text, shortWeak, 3.5) && literal(v.text) && !v.number() && !v.names()
+	return v.begin, v.end, ok && v.closed && !v.unsigned && looksRandom(v.text, shortWeak, 3.5) && literal(v.text) && !v.number() && !v.names()
 }
 
-// keyOfSecrets reports whether the name that ends at offset at says what kind of key it is.
+// keyOfSecrets reports whether the name that ends at offset at denotes a secret kind of key.
 func keyOfSecrets(data []byte, at int) bool {
 	before := strings.ToLower(strings.TrimRight(string(data[max(0, at-12):at]), "_-"))
 	return slices.ContainsFunc([]string{
@@ -106,27 +106,28 @@ func keyOfSecrets(data []byte, at int) bool {
 	}, func(kind string) bool { return strings.HasSuffix(before, kind) })
 }
 
-// value is what is assigned to a name.
+// value is a value that is assigned to a name.
 type value struct {
 	text       []byte
 	begin, end int
 	quoted     bool
-	// spaced is set when blanks stand around the sign; colon and comma when it is one.
+	// spaced is true if blanks surround the operator; colon and comma if it is one.
 	spaced, colon, comma bool
-	// unsigned is set when there is no sign at all, as in .netrc and behind options.
+	// unsigned is true if there is no operator, as in .netrc and after options.
 	unsigned bool
-	// upper is set when the name is in capitals, header when it is like that of a header, and flag like that of an option.
+	// upper is true if the name is in upper case, header if it looks like an HTTP header, flag if it looks like an
+	// option.
 	upper, header, flag bool
-	// folder is set when it is the folder that every shell keeps in PWD and OLDPWD, whose names may look made by chance.
+	// folder is true for the value of PWD and OLDPWD: a folder name may look random.
 	folder bool
-	// name is what the value is assigned to; resource is set when that is a part of an ARN or a URN.
+	// name is the name to which the value is assigned; resource is true if it is part of an ARN or a URN.
 	name     []byte
 	resource bool
-	// line is set when name and value are alone on their line; closed when the value ends like one.
+	// line is true if name and value are alone on their line; closed if a valid end follows the value.
 	line, closed bool
 }
 
-// valueAt reads what is assigned to the name that has a keyword at offset at and ends at name.
+// valueAt parses the value assigned to the name that contains a keyword at offset at and ends at name.
 func valueAt(data []byte, at, name int) (value, bool) {
 	start := nameStart(data, at)
 	v := value{
@@ -158,17 +159,17 @@ func valueAt(data []byte, at, name int) (value, bool) {
 	return v, true
 }
 
-// shellFolder reports whether a name is one in which a shell keeps a folder, whatever was assigned to it before.
+// shellFolder reports whether name is a variable that the shell sets to a folder.
 func shellFolder(name []byte) bool { return string(name) == "PWD" || string(name) == "OLDPWD" }
 
-// nameStart returns where the name that has a keyword at offset at begins.
+// nameStart returns the start of the name that contains a keyword at offset at.
 func nameStart(data []byte, at int) int {
 	start := at
 	for start > max(0, at-2*longName) && isURL64(data[start-1]) {
 		start--
 	}
 	if start >= 1 && start < at && data[start-1] == '\\' && bytes.IndexByte([]byte("nrt"), data[start]) >= 0 {
-		start++ // the letter belongs to the escape of a line break
+		start++ // the letter is part of an escaped line break
 	}
 	return start
 }
@@ -177,8 +178,8 @@ func upperCase(name []byte) bool {
 	return bytes.IndexFunc(name, func(r rune) bool { return 'a' <= r && r <= 'z' }) < 0
 }
 
-// alone reports whether nothing but blanks, a list sign, and what tools put before a line (its number, the sign of a
-// difference) stands on the line before start, and nothing but blanks and a comment after end.
+// alone reports whether the text from start to end is alone on its line. Before it only blanks, a list marker and the
+// prefixes of tools (a line number, a diff sign) are allowed, after it only blanks and a comment.
 func alone(data []byte, start, end int) bool {
 	before := start
 	for before > 0 && (isBlank(data[before-1]) || data[before-1] == '-' || data[before-1] == '+') {
@@ -188,7 +189,8 @@ func alone(data []byte, start, end int) bool {
 	return beginsLine(data, before) && (end == len(data) || bytes.IndexByte([]byte("\n\r#\\\""), data[end]) >= 0)
 }
 
-// beginsLine reports whether a line begins at offset i, as such, as text in JSON, or behind its number.
+// beginsLine reports whether a line begins at offset i: after a line break, after an escaped one in JSON, or after a
+// line number.
 func beginsLine(data []byte, i int) bool {
 	switch {
 	case i == 0 || data[i-1] == '\n' || data[i-1] == '"':
@@ -199,14 +201,14 @@ func beginsLine(data []byte, i int) bool {
 	return i > 1 && isDigit(data[i-1]) || i > 1 && data[i-1] == ':' && isDigit(data[i-2])
 }
 
-// secret reports whether the value of a name that ends with w is one.
+// secret reports whether the value of a name that ends with w is a secret.
 func (v value) secret(w word) bool {
-	if !v.closed || v.resource || v.place() || v.repeatsName() || v.pattern() || !literal(v.text) || w.mixed && !mixed(v.text) || len(v.text) < w.least {
+	if !v.closed || v.resource || v.isSource() || v.repeatsName() || v.pattern() || !literal(v.text) || w.mixed && !mixed(v.text) || len(v.text) < w.least {
 		return false
 	}
 	switch {
 	case v.comma:
-		return random(v.text, shortComma, opaqueEntropy) && run(v.text, 0, isBare) == len(v.text)
+		return looksRandom(v.text, shortComma, opaqueEntropy) && run(v.text, 0, isBare) == len(v.text)
 	case v.unsigned && !v.flag:
 		return v.line && w.least == shortPassword && lettersAndDigits(v.text)
 	case v.quoted:
@@ -228,8 +230,9 @@ func (v value) secret(w word) bool {
 	return len(v.text) >= shortLoose && (lettersAndDigits(v.text) || entropy(v.text) > 3.5)
 }
 
-// operator skips what may stand between a name and its value: a closing quote or bracket, blanks and
-// one of = : := => or, between quotes, a comma. It tells whether there were blanks.
+// or, between quotes, a comma. It tells whether there were blanks. => operator skips the text between a name and its
+// value: a closing quote or bracket, blanks and one of = : := => or, between quotes, a comma. It reports whether there
+// were blanks. => or, between quotes, a comma. It tells whether there were blanks.
 func operator(data []byte, at int) (value int, spaced, ok bool) {
 	closed := runTo(data, at, 16, func(c byte) bool { return isQuote(c) || c == ']' })
 	blanks := runTo(data, closed, 64, isBlank)
@@ -249,8 +252,8 @@ func operator(data []byte, at int) (value int, spaced, ok bool) {
 
 var isSign = oneOf("=:>,")
 
-// quoteAt tells whether a quote stands at i, behind the backslashes that 0 to 3 encodings as JSON put
-// before it; depth is their number, -1 when there is none.
+// quoteAt returns the quote at i. It skips the backslashes of 0 to 3 levels of JSON encoding; depth is their number, or
+// -1 without a quote.
 func quoteAt(data []byte, i int) (depth int, quote byte) {
 	end := runTo(data, i, 8, func(c byte) bool { return c == '\\' })
 	depth = end - i
@@ -260,8 +263,8 @@ func quoteAt(data []byte, i int) (depth int, quote byte) {
 	return depth, data[end]
 }
 
-// quotedEnd returns the end of a quoted text whose quotes have depth backslashes: its closing quote,
-// the end of an encoding around it, a line break or the end of data.
+// quotedEnd returns the end of a quoted string with depth backslashes before its quotes: the closing quote, the end of
+// an enclosing encoding, a line break or the end of data.
 func quotedEnd(data []byte, begin, depth int, quote byte) int {
 	limit := min(len(data), begin+longValue)
 	for i := begin; i < limit; {

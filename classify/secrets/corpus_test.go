@@ -20,10 +20,10 @@ import (
 	"github.com/orch-dev/orch/classify/secrets"
 )
 
-// sample is a made-up credential in the form that its provider documents, in the text that it was written into.
+// sample is a fictitious credential in the documented form of its provider, within a text.
 type sample struct{ Rule, Text string }
 
-// samples reads the corpus. It is packed so that hosts of repositories do not take it for credentials.
+// samples reads the corpus. It is compressed so that secret scanners of repository hosts do not report it.
 func samples(t *testing.T) []sample {
 	t.Helper()
 	packed, err := os.ReadFile(filepath.Join("testdata", "tokens.json.gz.b64"))
@@ -55,7 +55,7 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// What is found as a token by itself is found in a URL and in a header, too.
+// A token that is found by itself is also found in a URL and in a header.
 func TestCorpusOnTheWay(t *testing.T) {
 	t.Parallel()
 	ways := map[string]func(string) string{
@@ -79,7 +79,7 @@ func TestCorpusOnTheWay(t *testing.T) {
 	assert.GreaterOrEqual(t, tokens, 50)
 }
 
-// No more than one source file of Go's own in 200 has what looks like a secret.
+// At most one in 200 source files of the Go distribution has a finding.
 func TestFalseAlarms(t *testing.T) {
 	t.Parallel()
 	files, alarms := 0, []string(nil)

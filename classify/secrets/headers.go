@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// headers are the secrets of HTTP requests and of what is like them.
+// headers returns the keys for secrets in HTTP requests and similar text.
 func headers() []key {
 	return []key{
 		{rule: "authorization", text: "authorization", fold: true, find: authorization},
@@ -19,7 +19,7 @@ func headers() []key {
 	}
 }
 
-// Least sizes of an opaque token, in bytes and in bits a byte.
+// Minimum length of an opaque token in bytes, and minimum entropy in bits per byte.
 const (
 	shortOpaque   = 16
 	opaqueEntropy = 3
@@ -31,24 +31,24 @@ var (
 )
 
 func opaque(text []byte) bool {
-	return random(text, shortOpaque, opaqueEntropy) && !placeholder(text) && !reference(text)
+	return looksRandom(text, shortOpaque, opaqueEntropy) && !placeholder(text) && !reference(text)
 }
 
-// bearer matches the token behind the name of its scheme.
+// bearer matches the token after a Bearer scheme.
 func bearer(data []byte, at int) (begin, end int, ok bool) {
 	begin = run(data, at+len("bearer "), isBlank)
 	end = runTo(data, begin, 4*longest, isOpaque)
 	return begin, end, boundary(data, at) && opaque(data[begin:end])
 }
 
-// basic matches user and password in base64 behind the name of their scheme.
+// basic matches the base64-encoded user and password after a Basic scheme.
 func basic(data []byte, at int) (begin, end int, ok bool) {
 	begin = run(data, at+len("basic "), isBlank)
 	end, ok = userPassword(data, begin)
 	return begin, end, ok && boundary(data, at)
 }
 
-// userPassword returns the end of a text in base64 that says user:password.
+// userPassword returns the end of base64 text that encodes user:password.
 func userPassword(data []byte, at int) (end int, ok bool) {
 	const least, most = 8, 512
 	end = runTo(data, at, most, isBase64)
@@ -61,7 +61,7 @@ func userPassword(data []byte, at int) (end int, ok bool) {
 	return runTo(data, end, 2, func(c byte) bool { return c == '=' }), found && len(user) > 0 && len(password) > 0 && !placeholder(password)
 }
 
-// encodedPassword matches "auth": "dXNlcjpwYXNz" of the configuration of Docker, and _auth=… of npm.
+// encodedPassword matches "auth": "dXNlcjpwYXNz" in Docker configurations, and _auth=… in npm configurations.
 func encodedPassword(data []byte, at int) (begin, end int, ok bool) {
 	begin, _, ok = operator(data, at+len("auth"))
 	if !ok {
@@ -72,7 +72,7 @@ func encodedPassword(data []byte, at int) (begin, end int, ok bool) {
 	return begin, end, ok
 }
 
-// authorization matches what a header of this name says, whatever its scheme.
+// authorization matches the value of an Authorization header with any scheme.
 func authorization(data []byte, at int) (begin, end int, ok bool) {
 	begin, _, ok = operator(data, at+len("authorization"))
 	if !ok {
@@ -90,7 +90,7 @@ func authorization(data []byte, at int) (begin, end int, ok bool) {
 	return begin, end, opaque(data[begin:end])
 }
 
-// cookie matches what the headers Cookie and Set-Cookie say, if one value looks made by chance.
+// cookie matches the value of a Cookie or Set-Cookie header, if one of its values looks random.
 func cookie(data []byte, at int) (begin, end int, ok bool) {
 	const least = 3.3
 	begin, _, ok = operator(data, at+len("cookie"))
@@ -101,7 +101,7 @@ func cookie(data []byte, at int) (begin, end int, ok bool) {
 	end = runTo(data, begin, 4*longest, func(c byte) bool { return c >= ' ' && c < 0x7f && !isQuote(c) })
 	for pair := range bytes.SplitSeq(data[begin:end], []byte(";")) {
 		name, value, found := bytes.Cut(bytes.TrimSpace(pair), []byte("="))
-		if found && run(name, 0, isCookieName) == len(name) && bytes.IndexByte(value, ' ') < 0 && random(value, shortOpaque, least) && !placeholder(value) {
+		if found && run(name, 0, isCookieName) == len(name) && bytes.IndexByte(value, ' ') < 0 && looksRandom(value, shortOpaque, least) && !placeholder(value) {
 			return begin, end, true
 		}
 	}
@@ -110,7 +110,7 @@ func cookie(data []byte, at int) (begin, end int, ok bool) {
 
 func isCookieName(c byte) bool { return isURL64(c) || c == '.' }
 
-// curlUser returns the matcher of the password in curl -u user:password.
+// curlUser returns a matcher of the password in curl -u user:password.
 func curlUser(flag string) matcher {
 	return func(data []byte, at int) (begin, end int, ok bool) {
 		const before = 512

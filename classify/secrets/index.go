@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// index finds keywords. Each belongs to one of 64 buckets; first, second and third say for each byte in which
-// buckets it may stand at that place of a keyword. Few places of a text have a bucket in all three, so most bytes
-// cost three look-ups in 6 KiB. A keyword may be anchored behind its beginning, where it has rarer bytes.
+// index finds keywords. Each keyword belongs to one of 64 buckets. first, second and third map each byte to a bit set
+// of the buckets that have the byte at that offset of a keyword. Few offsets of a text have a common bucket in all
+// three, so most bytes cost three lookups in 6 KiB. A keyword may be anchored after its beginning, at rarer bytes.
 type index struct {
 	first, second, third [256]uint64
-	// fourth is asked where the others agree.
+	// fourth is looked up where the others have a common bucket.
 	fourth  [256]uint64
 	buckets [64][]probe
 }
 
-// probe is a keyword that is compared where the three bytes behind anchor fit its bucket.
+// probe is a keyword. It is compared where the three bytes at anchor match its bucket.
 type probe struct {
 	key
 
@@ -47,8 +47,8 @@ func newIndex(keys []key) *index {
 	return x
 }
 
-// grouped divides the probes among the buckets, so that those of one are much alike: a keyword of two bytes fits many
-// places, one in any case more than one in one.
+// grouped distributes the probes among the buckets so that a bucket contains similar ones: short keywords and
+// case-insensitive ones match more often.
 func grouped(probes []probe) [64][]probe {
 	kind := func(p probe) int {
 		switch {
@@ -81,7 +81,7 @@ func grouped(probes []probe) [64][]probe {
 	return groups
 }
 
-// spread divides lists among groups, each in order and by its size.
+// spread distributes lists among groups, in order and by size.
 func spread(groups [][]probe, lists [][]probe) {
 	total := 0
 	for _, list := range lists {
@@ -103,7 +103,7 @@ func (x *index) add(p *probe, bucket int) {
 	bit := uint64(1) << bucket
 	for i, table := range []*[256]uint64{&x.first, &x.second, &x.third, &x.fourth} {
 		at := p.anchor + i
-		if at >= len(p.text) { // a short keyword, or its end
+		if at >= len(p.text) { // past the end of a short keyword
 			for c := range table {
 				table[c] |= bit
 			}
@@ -123,7 +123,7 @@ func forms(c byte, fold bool) []byte {
 	return []byte{c}
 }
 
-// anchorOf returns where the three rarest bytes of a keyword begin.
+// anchorOf returns the offset of the three rarest consecutive bytes of a keyword.
 func anchorOf(text string) int {
 	const common = "etaoinsrlhdcu"
 	best, least := 0, 1<<10
@@ -162,7 +162,7 @@ func (x *index) find(data []byte) []Finding {
 	return found
 }
 
-// try returns the secret behind one of the buckets that fit at offset i, unless it begins before after.
+// try returns the secret of a probe in one of the buckets in hits at offset i, unless it begins before after.
 func (x *index) try(data []byte, i, after int, hits uint64, vain misses) (Finding, bool) {
 	if i+3 < len(data) {
 		hits &= x.fourth[data[i+3]]
@@ -180,7 +180,7 @@ func (x *index) try(data []byte, i, after int, hits uint64, vain misses) (Findin
 
 func (p *probe) try(data []byte, i int, vain misses) (Finding, bool) {
 	at := i - p.anchor
-	if !p.stands(data, at) {
+	if !p.matchesAt(data, at) {
 		return Finding{}, false
 	}
 	find := p.find
@@ -190,13 +190,13 @@ func (p *probe) try(data []byte, i int, vain misses) (Finding, bool) {
 	begin, end, ok := find(data, at)
 	if !ok && end > at+len(p.text) {
 		vain.add(p, at, end)
-		begin, end, ok = p.findApart(data, at, end, nothing)
+		begin, end, ok = p.findApart(data, at, end, noMatch)
 	}
 	return Finding{Rule: p.rule, Offset: begin, Length: end - begin}, ok && end > begin
 }
 
-// stands reports whether the keyword is at an offset.
-func (p *probe) stands(data []byte, at int) bool {
+// matchesAt reports whether the keyword is at an offset.
+func (p *probe) matchesAt(data []byte, at int) bool {
 	return at >= 0 && at+len(p.text) <= len(data) && p.has(data[at:at+len(p.text)])
 }
 

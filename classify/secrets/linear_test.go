@@ -15,7 +15,7 @@ import (
 	"github.com/orch-dev/orch/classify/secrets"
 )
 
-// userTime returns the processor time that do takes; the load of the machine is not in it.
+// userTime returns the CPU time of do, which does not depend on the load of the machine.
 func userTime(t *testing.T, do func()) time.Duration {
 	t.Helper()
 	used := func() time.Duration {
@@ -28,7 +28,8 @@ func userTime(t *testing.T, do func()) time.Duration {
 	return used() - before
 }
 
-// linear checks that four times the text takes about four times as long, and a MiB no more than seconds: on an idle machine, half of one.
+// linear checks that four times the text takes about four times as long, and that a MiB takes at most seconds; on an
+// idle machine it takes half a second.
 func linear(t *testing.T, unit string, size int, do func([]byte)) {
 	t.Helper()
 	const noise, most = 250 * time.Millisecond, 3 * time.Second * smaller
@@ -43,14 +44,14 @@ func linear(t *testing.T, unit string, size int, do func([]byte)) {
 	assert.LessOrEqual(t, took, 6*once+noise, "%.40q repeated", unit)
 }
 
-// hostile returns texts that repeat a keyword with an assignment, and before what many rules accept.
+// hostile returns texts that repeat a keyword with an assignment, and before bytes that many rules accept.
 func hostile(keyword string) []string {
 	return []string{keyword + "=", keyword + "\n", keyword + `: "a1b2`, keyword + "=" + strings.Repeat("aB3-", 64)}
 }
 
 func find(text []byte) { secrets.Find(text) }
 
-// No text makes a search slow: not one that repeats the keyword of any rule. No test runs beside this one.
+// No text makes a search slow, not even one that repeats the keyword of a rule. No other test runs in parallel.
 //
 //nolint:paralleltest // it measures processor time
 func TestLinear(t *testing.T) {
@@ -69,7 +70,7 @@ func TestLinear(t *testing.T) {
 	}
 }
 
-// A keyword before a long run of what its rule accepts.
+// A keyword before a long run of bytes that its rule accepts.
 //
 //nolint:paralleltest // it measures processor time
 func TestLinearRuns(t *testing.T) {
@@ -145,7 +146,7 @@ func TestHugePrivateKey(t *testing.T) {
 	assert.NotContains(t, string(out), "Ab3+Ab3+Ab3+")
 }
 
-// A secret behind a few headers that hold none is found.
+// A secret after a few headers with placeholders is found.
 func TestSecretBehindPlaceholders(t *testing.T) {
 	t.Parallel()
 	for _, keyword := range []string{"cookie: a=", "authorization: ", "Bearer "} {
@@ -154,8 +155,7 @@ func TestSecretBehindPlaceholders(t *testing.T) {
 	}
 }
 
-// A secret is found whatever number of decoys stands around it: texts with the keyword of its rule that are no secrets, in
-// one stretch with it.
+// A secret is found among any number of decoys: non-secret texts with the keyword of its rule in the same stretch.
 func TestSecretAmongDecoys(t *testing.T) {
 	t.Parallel()
 	fill := strings.Repeat("x", 60)
@@ -187,7 +187,7 @@ func TestSecretAmongDecoys(t *testing.T) {
 	}
 }
 
-// Two secrets of one kind, one right behind the other, are both found.
+// Two adjacent secrets of one kind are both found.
 func TestSecretsInARow(t *testing.T) {
 	t.Parallel()
 	for _, secret := range []string{

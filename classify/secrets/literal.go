@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// isBare accepts the bytes of a literal without quotes. Calls and expansions have others.
+// isBare accepts the bytes of an unquoted literal. Calls and expansions contain others.
 var isBare = oneOf("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+/=~!@#%^.:*?|$")
 
 // isPathLetter accepts the bytes of plain paths.
@@ -17,12 +17,12 @@ func bareEnd(data []byte, i int) bool {
 	return i == len(data) || bytes.IndexByte([]byte(" \t\r\n\"';&\\`"), data[i]) >= 0
 }
 
-// number reports whether the value may be a number, which is never replaced, an address or a time.
+// number reports whether the value may be a number, an address or a time. These are never secrets.
 func (v value) number() bool {
 	return run(v.text, 0, oneOf("0123456789+-.:eE")) == len(v.text)
 }
 
-// path reports whether the value is one of files, as long as none of its parts looks made by chance.
+// path reports whether the value is a file path of which no part looks random.
 func (v value) path() bool {
 	if bytes.Contains(v.text, []byte("://")) {
 		return true
@@ -30,11 +30,11 @@ func (v value) path() bool {
 	if !slices.ContainsFunc([]string{"/", "./", "../", "~/"}, func(start string) bool { return bytes.HasPrefix(v.text, []byte(start)) }) {
 		return false
 	}
-	return !slices.ContainsFunc(bytes.Split(v.text, []byte("/")), func(part []byte) bool { return random(part, shortLoose, 3.5) })
+	return !slices.ContainsFunc(bytes.Split(v.text, []byte("/")), func(part []byte) bool { return looksRandom(part, shortLoose, 3.5) })
 }
 
-// place reports whether the value says where a secret lies, as plans and settings do: env:NAME or file:/PATH.
-func (v value) place() bool {
+// isSource reports whether the value is a source of a secret, as in plans and settings: env:NAME or file:/PATH.
+func (v value) isSource() bool {
 	if name, ok := bytes.CutPrefix(v.text, []byte("env:")); ok {
 		return isIdentifier(name)
 	}
@@ -42,7 +42,7 @@ func (v value) place() bool {
 	return ok && run(path, 0, isPathLetter) == len(path)
 }
 
-// inResource reports whether what begins at offset i is a part of the name of a resource, as in
+// inResource reports whether the text at offset i is part of a resource name, as in
 // arn:aws:secretsmanager:us-east-1:123456789012:secret:NAME.
 func inResource(data []byte, i int) bool {
 	const longestName = 128
@@ -53,36 +53,36 @@ func inResource(data []byte, i int) bool {
 	return len(words) > 0 && (bytes.HasPrefix(words[len(words)-1], []byte("arn:")) || bytes.HasPrefix(words[len(words)-1], []byte("urn:")))
 }
 
-// repeatsName reports whether the value is the name, or a part of it, as in debugToken = debugtoken; or, behind PublicKeyToken,
-// a name that is made to be shown.
+// repeatsName reports whether the value repeats the name or a part of it, as in debugToken = debugtoken, or the name is
+// PublicKeyToken, which is public.
 func (v value) repeatsName() bool {
 	name, text := bytes.ToLower(v.name), bytes.ToLower(v.text)
 	return bytes.Contains(name, text) && !bytes.ContainsAny(text, "0123456789") || bytes.Equal(name, text) || bytes.HasSuffix(name, []byte("publickeytoken"))
 }
 
-// pattern reports whether the value stands for many, such as projects/*/secrets/*, or is a type, such as *uint16.
+// pattern reports whether the value is a wildcard pattern, such as projects/*/secrets/*, or a type, such as *uint16.
 func (v value) pattern() bool {
 	return bytes.Contains(v.text, []byte("/*/")) || v.unsigned && v.text[0] == '*' && isIdentifier(v.text[1:])
 }
 
-// literal reports whether a value can be a secret itself: one word that is no placeholder and
-// does not merely name one.
+// literal reports whether a value can be a secret itself: one word that is neither a placeholder nor the name of a
+// secret.
 func literal(text []byte) bool {
 	return !bytes.ContainsAny(text, " \t") && !placeholder(text) && !namesSecret(text)
 }
 
-// stands are parts of values that stand for another.
-func stands() []string {
+// placeholderParts returns substrings of placeholders.
+func placeholderParts() []string {
 	return []string{
 		"${", "$(", "{{", "}}", "<", "[redacted", "process.env", "os.environ", "getenv", "secret://", "secrets.", "your-", "your_",
 		"convertto-securestring", "changeme", "change-me", "change_me", "placeholder", "xxxx", "****", "....", "example.com", "examplekey",
 	}
 }
 
-// placeholder reports whether text stands for a value that is elsewhere.
+// placeholder reports whether text is a placeholder for a value defined elsewhere.
 func placeholder(text []byte) bool {
 	lower := strings.ToLower(string(text))
-	for _, part := range stands() {
+	for _, part := range placeholderParts() {
 		if strings.Contains(lower, part) {
 			return true
 		}
@@ -113,12 +113,12 @@ func namesSecret(text []byte) bool {
 	return false
 }
 
-// identifier is a part of a path of identifiers: its digits stand at the end of its words.
+// identifier matches an element of a path of identifiers: digits are only at the end of words.
 var identifier = regexp.MustCompile(`\A[A-Za-z_$]+(?:[0-9]+(?:[A-Z_][A-Za-z_$]*|\z))*\z`)
 
-// isIdentifier reports whether text may be an identifier, unless it looks made by chance.
+// isIdentifier reports whether text may be an identifier and does not look random.
 func isIdentifier(text []byte) bool {
-	return identifier.Match(text) && !random(text, shortLoose, 4.2)
+	return identifier.Match(text) && !looksRandom(text, shortLoose, 4.2)
 }
 
 // reference reports whether text is a path of identifiers, such as config.Token or app::secret, and not a value.
@@ -130,7 +130,7 @@ func reference(text []byte) bool {
 	return !slices.ContainsFunc(parts, func(part []byte) bool { return !isIdentifier(part) })
 }
 
-// names reports whether the value is code: an identifier or a path of them behind a sign with blanks.
+// names reports whether the value is code: an identifier or a path of identifiers after an operator with blanks.
 func (v value) names() bool {
 	return reference(v.text) || !v.quoted && v.spaced && isIdentifier(v.text)
 }

@@ -1,25 +1,26 @@
 package secrets
 
-// misses bound the work on texts that repeat a keyword. Where a matcher has looked far ahead in vain, it reads as far only
-// a few times more; from the other places of its keyword there it reads up to the next ones. So no byte is read often,
-// whatever the text, and no secret hides among others that are none.
+// misses bounds the work on texts that repeat a keyword. When a matcher has read far ahead without success, it may read
+// that stretch only a few more times. From further occurrences of its keyword in the stretch it reads only up to the
+// next occurrences. So no byte is read often, whatever the text, and no secret is missed among many false candidates.
 type misses map[*probe]miss
 
-// miss is a stretch of a text that a matcher has read in vain.
+// miss is a stretch of text that a matcher has read without success.
 type miss struct{ end, tries int }
 
 const (
-	// farAhead is how many bytes a matcher may read in vain before that counts.
+	// farAhead is how many bytes a matcher may read without success before that counts as a miss.
 	farAhead = 64
-	// moreTries is how often a matcher reads as far again in such a stretch.
+	// moreTries is how often a matcher may read such a stretch again.
 	moreTries = 4
-	// within is how often its keyword may stand in a secret, beside its beginning: twice in a signed token.
+	// within bounds the occurrences of a keyword inside a secret, in addition to its beginning: twice in a signed
+	// token.
 	within = 3
-	// reach is more than any matcher reads.
+	// reach exceeds what any matcher reads, in bytes.
 	reach = 96 << 10
 )
 
-// exhausted reports whether the keyword at an offset has been tried often enough in the stretch around it.
+// exhausted reports whether the keyword at an offset has used up its tries in the surrounding stretch.
 func (m misses) exhausted(p *probe, at int) bool {
 	if len(m) == 0 {
 		return false
@@ -28,7 +29,7 @@ func (m misses) exhausted(p *probe, at int) bool {
 	return at < seen.end && seen.tries > moreTries
 }
 
-// add notes that the matcher of a keyword has read data from at to end in vain.
+// add records that the matcher of a keyword has read data from at to end without success.
 func (m misses) add(p *probe, at, end int) {
 	if end-at <= farAhead {
 		return
@@ -41,8 +42,8 @@ func (m misses) add(p *probe, at, end int) {
 	m[p] = seen
 }
 
-// findAgain is for a stretch that was read often enough: it reads as far as the matcher does only where its keyword stands
-// again a few times at most.
+// findAgain matches in an exhausted stretch. It runs the full matcher only if the keyword occurs again a few times at
+// most.
 func (p *probe) findAgain(data []byte, at int) (int, int, bool) {
 	begin, end, ok := p.findApart(data, at, min(len(data), at+reach), p.find)
 	if !ok {
@@ -51,8 +52,8 @@ func (p *probe) findAgain(data []byte, at int) (int, int, bool) {
 	return begin, end, true
 }
 
-// findApart looks for a secret that ends before one of the next places of its keyword: what stands behind may not be a part
-// of it. Only places before end count; where there are none left, rest looks.
+// findApart looks for a secret that ends before one of the next occurrences of its keyword, because text after them may
+// not be part of it. Only occurrences before end count; when none is left, it uses rest.
 func (p *probe) findApart(data []byte, at, end int, rest matcher) (int, int, bool) {
 	next := at + len(p.text) - 1
 	for range within {
@@ -66,12 +67,12 @@ func (p *probe) findApart(data []byte, at, end int, rest matcher) (int, int, boo
 	return 0, 0, false
 }
 
-func nothing([]byte, int) (begin, end int, ok bool) { return 0, 0, false }
+func noMatch([]byte, int) (begin, end int, ok bool) { return 0, 0, false }
 
-// next returns the next place of the keyword before end, -1 when there is none.
+// next returns the next offset of the keyword before end, or -1.
 func (p *probe) next(data []byte, from, end int) int {
 	for i := from; i < min(end, len(data)); i++ {
-		if p.stands(data, i) && (!p.begins || apart(data, i)) && (!p.dotted || data[i-1] != '.') {
+		if p.matchesAt(data, i) && (!p.begins || boundaryOrUnderscore(data, i)) && (!p.dotted || data[i-1] != '.') {
 			return i
 		}
 	}

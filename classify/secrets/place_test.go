@@ -8,7 +8,7 @@ import (
 	"github.com/orch-dev/orch/classify/secrets"
 )
 
-// TestPlaces lets through what says where a secret lies, and nothing that only begins like it.
+// TestPlaces checks that references to secrets are not findings, and that values that only begin like one are.
 func TestPlaces(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{`{"DB_PASSWORD":"env:DB_PASSWORD"}`, `{"API_KEY":"env:STRIPE_2"}`, `{"TOKEN":"file:/home/u/.config/app/token-2"}`, "TOKEN: file:/run/secrets/token", `{"TOKEN":"file:/tmp/build3187263512/k8s-7f9c2d/token"}`} {

@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// The rules of others, by scripts/secret-rules from gitleaks (MIT, see LICENSE.gitleaks), and those of this package.
+// The rules of gitleaks, imported by scripts/secret-rules (MIT, see LICENSE.gitleaks), and those of this package.
 var (
 	//go:embed providers.json
 	providersJSON []byte
@@ -17,28 +17,28 @@ var (
 	moreJSON []byte
 )
 
-// rule is a secret that a regular expression describes: by itself (Regex), or by the name that it is assigned to
-// (Keywords, Name) and its Value. The first group that matches is the secret, or all of it.
+// rule describes a secret by regular expressions: by its own form (Regex), or by the name to which it is assigned
+// (Keywords, Name) and its Value. The secret is the first matching group, or the whole match.
 type rule struct {
 	ID string `json:"id"`
-	// Keywords are texts, one of which every match has; in any case when Fold is set.
+	// Keywords are strings of which every match contains one. They are case-insensitive if Fold is set.
 	Keywords []string `json:"keywords"`
 	Fold     bool     `json:"fold"`
-	// Name is what the keyword must begin with, where that is more than itself.
+	// Name matches the beginning of the name, where the keyword alone is not enough.
 	Name  string `json:"name"`
 	Value string `json:"value"`
 	Regex string `json:"regex"`
-	// Before is what stands before the keyword, of Back bytes at most, where a match does not begin with it. It is
-	// asked only where the rest fits. Its first group is where the secret begins.
+	// Before matches the text before the keyword, at most Back bytes, if a match does not begin with the keyword. It is
+	// only tried if the rest matches. Its first group is the beginning of the secret.
 	Before string `json:"before"`
 	Back   int    `json:"back"`
-	// Anywhere is set when it may follow a letter or a digit: its form says enough.
+	// Anywhere is true if the secret may follow a letter or a digit, because its form is distinctive.
 	Anywhere bool `json:"anywhere"`
-	// Ends is set when nothing of a word may follow.
+	// Ends is true if no word character may follow.
 	Ends bool `json:"ends"`
-	// Entropy is what a secret has more of, in bits a byte.
+	// Entropy is the minimum entropy of a secret, in bits per byte.
 	Entropy float64 `json:"entropy"`
-	// Allow lists expressions for what is no secret.
+	// Allow lists expressions for values that are not secrets.
 	Allow []string `json:"allow"`
 
 	compiled func() expressions
@@ -101,12 +101,12 @@ func (r *rule) compile() expressions {
 	return e
 }
 
-// longest is how many bytes behind its keyword a token may end; longer ones are found by their beginning.
+// longest bounds how far after its keyword a token may end, in bytes. Of longer tokens only the beginning is found.
 const longest = 1200
 
-// shaped matches a token that is known by its form.
+// shaped matches a token by its form.
 func (r *rule) shaped(data []byte, at int) (begin, end int, ok bool) {
-	if r.Before == "" && !r.Anywhere && !apart(data, at) {
+	if r.Before == "" && !r.Anywhere && !boundaryOrUnderscore(data, at) {
 		return 0, 0, false
 	}
 	m := r.compiled().regex.FindSubmatchIndex(data[at:min(len(data), at+longest)])
@@ -117,7 +117,7 @@ func (r *rule) shaped(data []byte, at int) (begin, end int, ok bool) {
 	begin, end = group(m)
 	begin, end = at+begin, at+end
 	if r.Before != "" {
-		begin, ok = r.begin(data, at, begin)
+		begin, ok = r.tokenStart(data, at, begin)
 	}
 	if r.Before != "" && !ok || r.Ends && behind < len(data) && isWord(data[behind]) {
 		return at, behind, false
@@ -128,9 +128,9 @@ func (r *rule) shaped(data []byte, at int) (begin, end int, ok bool) {
 	return begin, end, r.secret(data[begin:end])
 }
 
-// begin returns where a token begins whose keyword is at offset at, if what must stand before it does. The secret in it
-// begins at offset inner unless it lies before the keyword, too.
-func (r *rule) begin(data []byte, at, inner int) (int, bool) {
+// tokenStart returns the beginning of the token with its keyword at offset at, if the required text precedes it. The secret
+// begins at offset inner, or before the keyword.
+func (r *rule) tokenStart(data []byte, at, inner int) (int, bool) {
 	from := max(0, at-r.Back)
 	m := r.compiled().before.FindSubmatchIndex(data[from:at])
 	if m == nil || isWord(data[from+m[0]]) && !boundary(data, from+m[0]) {
@@ -145,7 +145,7 @@ func (r *rule) begin(data []byte, at, inner int) (int, bool) {
 	return from + m[0], true
 }
 
-// group returns the first group of a match that took part, or the match.
+// group returns the first participating group of a match, or the whole match.
 func group(m []int) (begin, end int) {
 	for i := 2; i+1 < len(m); i += 2 {
 		if m[i] >= 0 && m[i+1] > m[i] {
@@ -155,7 +155,7 @@ func group(m []int) (begin, end int) {
 	return m[0], m[1]
 }
 
-// secret reports whether the text of a match is one.
+// secret reports whether the text of a match is a secret.
 func (r *rule) secret(text []byte) bool {
 	if r.Entropy > 0 && entropy(text) <= r.Entropy || placeholder(text) || reference(text) {
 		return false
@@ -168,7 +168,7 @@ func (r *rule) secret(text []byte) bool {
 	return true
 }
 
-// What may stand between the name of a provider and the value: the rest of the name, quotes, an operator.
+// The text between the name of a provider and the value: the rest of the name, quotes, an operator.
 var (
 	nameRest   = oneOf("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.- \t")
 	closing    = oneOf("\\\"'` \t])")
@@ -180,7 +180,7 @@ var (
 // named matches a value that is assigned to the name of its provider.
 func (r *rule) named(data []byte, at int) (begin, end int, ok bool) {
 	const rest, quotes, sign, longestValue = 20, 8, 4, 256
-	name := at + 1 // the rest of the keyword is like the rest of the name
+	name := at + 1 // the rest of the keyword matches like the rest of the name
 	if r.Name != "" {
 		m := r.compiled().name.FindIndex(data[at:min(len(data), at+64)])
 		if m == nil {

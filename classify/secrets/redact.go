@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 )
 
-// Redact replaces what find returns in data by [REDACTED:rule] and reports whether there was anything. Valid
-// JSON stays valid. Without a secret it returns data itself.
+// Redact returns data with the findings of find replaced by [REDACTED:rule], and reports whether there were any. Valid
+// JSON stays valid. Without a finding it returns data itself.
 func Redact(data []byte, find func([]byte) []Finding) ([]byte, bool) {
 	found := find(data)
 	if len(found) == 0 {
@@ -14,13 +14,13 @@ func Redact(data []byte, find func([]byte) []Finding) ([]byte, bool) {
 	}
 	out := replace(data, found)
 	if json.Valid(data) && !json.Valid(out) {
-		// A match went across the end of a JSON string: look into each string by itself.
+		// A match crossed the end of a JSON string: redact each string separately.
 		return redactStrings(data, find), true
 	}
 	return out, true
 }
 
-// Clean returns text without secrets: what an error shows of names that somebody has given.
+// Clean returns text without secrets, for names in error messages.
 func Clean(text string) string {
 	clean, _ := Redact([]byte(text), Find)
 	return string(clean)
@@ -62,7 +62,7 @@ func copyQuote(out *[]byte, data []byte, at int) int {
 	return 0
 }
 
-// redactString redacts the inside of one JSON string; if even that breaks an escape, nothing of it stays.
+// redactString redacts the inside of one JSON string. If that breaks an escape, it replaces the whole string.
 func redactString(inside []byte, find func([]byte) []Finding) []byte {
 	found := find(inside)
 	if len(found) == 0 {

@@ -1,9 +1,10 @@
-// Package secrets finds credentials in text. What it looks for is data where that will do: providers.json holds
-// the rules of gitleaks, more.json those of this package. Code finds what no regular expression describes well:
-// private keys, encoded credentials, headers, and values that are assigned to a name which says that they are secret.
+// Package secrets finds credentials in text. Most rules are data: providers.json contains the rules of gitleaks,
+// more.json those of this package. Code finds what regular expressions describe badly: private keys, encoded
+// credentials, headers, and values assigned to a name that implies a secret.
 //
-// It reads plain text and text inside JSON strings, however often it is encoded, so that escaped quotes and line
-// breaks hide nothing. Values that only refer to a secret, such as ${TOKEN} or os.Getenv("TOKEN"), are none.
+// It searches plain text and text in JSON strings, with several levels of encoding, so that escaped quotes and line
+// breaks do not hide a secret. Values that only refer to a secret, such as ${TOKEN} or os.Getenv("TOKEN"), are not
+// secrets.
 package secrets
 
 import "sync"
@@ -12,14 +13,14 @@ import "sync"
 type Finding struct {
 	// Rule names the kind, such as private_key, github_pat or assignment.
 	Rule string
-	// Offset and Length tell the bytes of the secret itself.
+	// Offset and Length are the position of the secret in bytes.
 	Offset, Length int
 }
 
 // Find returns the secrets in data, in order and without overlap.
 func Find(data []byte) []Finding { return theIndex().find(data) }
 
-// Rules returns the names of all rules, each once, in the order in which they are tried.
+// Rules returns the names of all rules without duplicates, in the order in which they are tried.
 func Rules() []string {
 	var names []string
 	known := map[string]bool{}
@@ -32,23 +33,23 @@ func Rules() []string {
 	return names
 }
 
-// matcher returns the bytes of the secret whose keyword begins at an offset of data, if there is one. One that has
-// looked far ahead in vain returns as end how far.
+// matcher returns the position of the secret with its keyword at offset at of data, if there is one. If it has read far
+// ahead without success, end is how far.
 type matcher func(data []byte, at int) (begin, end int, ok bool)
 
-// key is a text that every secret of a rule has, and what decides whether it is one.
+// key is a keyword that every secret of a rule contains, and the matcher that decides about an occurrence.
 type key struct {
 	rule string
 	text string // lower case when fold is set
 	fold bool
-	// begins is set when no letter or digit may stand before it.
+	// begins is true if no letter or digit may precede it.
 	begins bool
-	// dotted is set when it may stand in the secret itself, behind a dot.
+	// dotted is true if it may occur in the secret itself, after a dot.
 	dotted bool
 	find   matcher
 }
 
-// The order decides where two rules find something at the same place.
+// allKeys returns the keys of all rules. If two rules match at the same offset, the first one counts.
 func allKeys() []key {
 	var keys []key
 	for _, list := range [][]key{shapes(), providers(), headers(), assignments()} {

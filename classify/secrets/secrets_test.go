@@ -115,7 +115,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// What stands right before a token hides it only where its form says too little.
+// A preceding character hides a token only if the form of the token is not distinctive.
 func TestGluedTokens(t *testing.T) {
 	t.Parallel()
 	noise := "4paQ9o0F4w08wzaiZk7p3fjE0ZH6lIN1s14i"
@@ -256,7 +256,8 @@ func BenchmarkFind(b *testing.B) {
 	}
 }
 
-// Shells keep their folders in PWD and OLDPWD, as env, export -p and JSON show them; other names are held by what they say.
+// Values of PWD and OLDPWD are folders and not secrets, in the output of env and export -p and in JSON; other names are
+// treated as usual.
 func TestFoldersOfShells(t *testing.T) {
 	t.Parallel()
 	const folder = "/srv/repo/Working/TASK_01JD8Y3K9Q7W5ZVX2N4M6P8R0T/workspace"

@@ -5,7 +5,7 @@ import (
 	"encoding/base64"
 )
 
-// shapes are the secrets that are known by their form and have more of it than a regular expression says.
+// shapes returns the keys of secrets with a form that a regular expression cannot describe.
 func shapes() []key {
 	keys := []key{
 		{rule: "private_key", text: "-----BEGIN", find: privateKey},
@@ -21,13 +21,13 @@ func shapes() []key {
 	return keys
 }
 
-// skKey matches keys of OpenAI, Anthropic and those like them. It wants a digit, which names such as
-// sk-circle-fade-dot have not.
+// skKey matches keys of OpenAI, Anthropic and similar ones. It requires a digit, unlike names such as
+// sk-circle-fade-dot.
 func skKey(data []byte, at int) (begin, end int, ok bool) {
 	const least = 23
 	end = runTo(data, at, longest, isURL64)
 	text := data[at:end]
-	alone := apart(data, at) || bytes.HasPrefix(text, []byte("sk-ant-api"))
+	alone := boundaryOrUnderscore(data, at) || bytes.HasPrefix(text, []byte("sk-ant-api"))
 	return at, end, len(text) >= least && alone && lettersAndDigits(text) && entropy(text) > opaqueEntropy && !placeholder(text)
 }
 
@@ -35,7 +35,7 @@ func skKey(data []byte, at int) (begin, end int, ok bool) {
 // encrypted token.
 func jwt(data []byte, at int) (begin, end int, ok bool) {
 	const least, most = 10, 1 << 14
-	if !apart(data, at) {
+	if !boundaryOrUnderscore(data, at) {
 		return 0, 0, false
 	}
 	end = runTo(data, at, most, isURL64)
@@ -53,19 +53,19 @@ func jwt(data []byte, at int) (begin, end int, ok bool) {
 		parts++
 	}
 	ok = signed && parts >= 3 || parts == 5 && end-at > 6*least
-	for ok && end+1 < len(data) && data[end] == '.' && isURL64(data[end+1]) { // one more, of another token perhaps
+	for ok && end+1 < len(data) && data[end] == '.' && isURL64(data[end+1]) { // another part, perhaps of another token
 		end = runTo(data, end+1, most, isURL64)
 	}
 	return at, end, ok
 }
 
-// What a PEM block has at most, in bytes: of a key of 16 KiB with the escapes of its line breaks, and in its label.
+// Maximum lengths of a PEM block, with the escapes of its line breaks, and of its label, in bytes.
 const (
 	longestKey   = 20 << 10
 	longestLabel = 100
 )
 
-// privateKey matches a PEM block of a private key, up to its last line or as far as it goes.
+// privateKey matches a PEM block of a private key, up to its last line or the end of the valid bytes.
 func privateKey(data []byte, at int) (begin, end int, ok bool) {
 	const dashes = "-----"
 	label := runTo(data, at+len("-----BEGIN"), longestLabel, isLabel)
@@ -81,7 +81,7 @@ func privateKey(data []byte, at int) (begin, end int, ok bool) {
 	return at, end, holdsKey(data[body:end])
 }
 
-// endOfKey matches the end of a PEM block of a private key whose beginning is not there.
+// endOfKey matches the end of a PEM block of a private key without its beginning.
 func endOfKey(data []byte, at int) (begin, end int, ok bool) {
 	label := runTo(data, at+len("-----END"), longestLabel, isLabel)
 	if !bytes.Contains(data[at:label], []byte("PRIVATE KEY")) {
@@ -92,7 +92,7 @@ func endOfKey(data []byte, at int) (begin, end int, ok bool) {
 		begin--
 	}
 	for begin < at && !isBase64(data[begin]) {
-		begin++ // no quote is escaped by what stays
+		begin++ // a backslash that remained would escape the quote
 	}
 	if begin > 0 && data[begin-1] == '\\' {
 		begin++ // the letter of an escape
@@ -100,8 +100,8 @@ func endOfKey(data []byte, at int) (begin, end int, ok bool) {
 	return begin, at, begin < at && holdsKey(data[begin:at])
 }
 
-// keyLines returns the lines of a private key that follow its beginning one by one, each in a text of its own, as
-// searches by line return them.
+// keyLines returns the lines of a private key after its beginning when each line is a separate string, as in the
+// results of a line search.
 func keyLines(data []byte, at int) []Finding {
 	const apart, least = 512, 40
 	var found []Finding
@@ -131,7 +131,7 @@ func beginsKey(data []byte, i int) bool {
 
 func isLabel(c byte) bool { return isUpper(c) || isDigit(c) || c == ' ' }
 
-// holdsKey reports whether the text behind the first line of a PEM block has anything of a key.
+// holdsKey reports whether the text after the first line of a PEM block contains key data.
 func holdsKey(text []byte) bool {
 	length := 0
 	for _, c := range text {
@@ -146,8 +146,8 @@ func holdsKey(text []byte) bool {
 	return false
 }
 
-// pemRun returns the end of the bytes that a PEM block may hold, with line breaks as such or as JSON
-// escapes. A backslash is taken only together with what it escapes. The beginning of the next block ends it.
+// pemRun returns the end of the bytes that a PEM block may contain, with plain or JSON-escaped line breaks. A backslash
+// is only accepted with the character that it escapes. The beginning of another block ends the run.
 func pemRun(data []byte, at int) int {
 	data = data[:min(len(data), at+longestKey)]
 	for at < len(data) {
@@ -166,7 +166,7 @@ func pemRun(data []byte, at int) int {
 	return at
 }
 
-// encodedPrivateKey matches a PEM block of a private key in base64, as configurations of Kubernetes have it.
+// encodedPrivateKey matches a base64-encoded PEM block of a private key, as in Kubernetes configurations.
 func encodedPrivateKey(data []byte, at int) (begin, end int, ok bool) {
 	end = runTo(data, at, 64, isBase64)
 	start, _ := base64.StdEncoding.DecodeString(string(data[at : at+(end-at)/4*4]))
@@ -197,8 +197,7 @@ func isUserinfo(c byte) bool {
 	return c > ' ' && c < 0x7f && bytes.IndexByte([]byte(`/@"'<>\?#`+"`"), c) < 0
 }
 
-// dsnPassword matches what stands before the address in user:password@tcp(host:port)/name, as drivers of
-// MySQL write it.
+// dsnPassword matches the password in user:password@tcp(host:port)/name, the format of MySQL drivers.
 func dsnPassword(data []byte, at int) (begin, end int, ok bool) {
 	const longest = 256
 	begin = at

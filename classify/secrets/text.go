@@ -15,7 +15,7 @@ func isBase64(c byte) bool { return isAlnum(c) || c == '+' || c == '/' }
 func isBlank(c byte) bool  { return c == ' ' || c == '\t' }
 func isHex(c byte) bool    { return isDigit(c) || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F' }
 
-// oneOf returns what accepts the bytes of set.
+// oneOf returns a function that accepts the bytes of set.
 func oneOf(set string) func(byte) bool {
 	var in [256]bool
 	for _, c := range []byte(set) {
@@ -37,8 +37,8 @@ func runTo(data []byte, at, most int, ok func(byte) bool) int {
 	return run(data[:min(len(data), at+most)], at, ok)
 }
 
-// boundary reports whether a token may begin at offset i: nothing of an identifier stands before it, or what does is
-// the end of an escape such as \n, \u003d or %3D.
+// boundary reports whether a token may begin at offset i: no identifier character precedes it, or the end of an escape
+// such as \n, \u003d or %3D.
 func boundary(data []byte, i int) bool {
 	switch {
 	case i == 0 || !isWord(data[i-1]):
@@ -51,10 +51,10 @@ func boundary(data []byte, i int) bool {
 	return i >= 6 && data[i-6] == '\\' && data[i-5] == 'u'
 }
 
-// apart is boundary for tokens that are known by how they begin: an underscore before them belongs to something else.
-func apart(data []byte, i int) bool { return boundary(data, i) || data[i-1] == '_' }
+// boundaryOrUnderscore is boundary for tokens with a distinctive prefix, which may follow an underscore.
+func boundaryOrUnderscore(data []byte, i int) bool { return boundary(data, i) || data[i-1] == '_' }
 
-// mixed reports whether text has both letters and digits, or letters of both cases beyond a capital.
+// mixed reports whether text has both letters and digits, or lower-case letters and several upper-case ones.
 func mixed(text []byte) bool {
 	var digit, upper, lower bool
 	for i, c := range text {
@@ -75,7 +75,7 @@ func lettersAndDigits(text []byte) bool {
 	return digit && letter
 }
 
-// entropy returns how many bits a byte of text carries, by Shannon.
+// entropy returns the Shannon entropy of text in bits per byte.
 func entropy(text []byte) float64 {
 	var counts [256]int
 	for _, c := range text {
@@ -91,7 +91,8 @@ func entropy(text []byte) float64 {
 	return bits
 }
 
-// random reports whether text looks made by chance: long enough, letters and digits, and few repetitions.
-func random(text []byte, least int, bits float64) bool {
+// looksRandom reports whether text looks random: it has at least least bytes, letters and digits, and an entropy of at least
+// bits.
+func looksRandom(text []byte, least int, bits float64) bool {
 	return len(text) >= least && lettersAndDigits(text) && entropy(text) >= bits
 }

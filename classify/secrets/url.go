@@ -2,11 +2,11 @@ package secrets
 
 import "strings"
 
-// hiddenPart takes the place of what a URL does not show.
+// hiddenPart replaces the hidden parts of a URL.
 const hiddenPart = "xxxxx"
 
-// URL returns addresses, several with commas, as they may be shown: without passwords, and without a user that stands
-// alone, which is a token to NATS. The text need not be a valid URL.
+// URL returns one or more comma-separated addresses without secrets: without passwords, and without a user without
+// password, which is a token for NATS. The addresses need not be valid URLs.
 func URL(addresses string) string {
 	parts := strings.Split(addresses, ",")
 	for i, part := range parts {
@@ -32,7 +32,7 @@ func hideUser(address string) string {
 	return scheme + hiddenPart + rest[at:]
 }
 
-// hideTail hides what stands where a port should, as half of an address does whose password has a comma in it.
+// hideTail hides an invalid port, which may be part of a password that contains a comma.
 func hideTail(address string) string {
 	host, path, slash := strings.Cut(address, "/")
 	colon := strings.LastIndexByte(host, ':')

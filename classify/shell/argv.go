@@ -9,30 +9,28 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Operand is a file or directory that a read-only command would open.
+// Operand is a file or directory that a read-only command opens.
 type Operand struct {
-	// Arg is the index of the argument that names it, -1 for the working directory that a command
-	// searches when no argument names one.
+	// Arg is the index of the argument that names it, or -1 for the working directory that a command searches by
+	// default.
 	Arg int
 	// Path is absolute, or relative to the working directory.
 	Path string
-	// Follow is true when the command goes into a directory and follows the links that it finds there.
+	// Follow is true when the command traverses a directory and follows the links in it.
 	Follow bool
 }
 
-// ReadOnlyCommands returns the commands that ReadOnlyArgs knows, in the order of the source document
-// (S4-051).
+// ReadOnlyCommands returns the commands that ReadOnlyArgs accepts, in the order of the specification (S4-051).
 func ReadOnlyCommands() []string {
 	return strings.Fields("grep sed awk find cat head tail wc sort uniq cut tr diff file stat ls du rg")
 }
 
-// ReadOnlyArgs holds the arguments of a command against what is known to only read (S4-059, S4-060,
-// A-99), and returns the files that they name. It refuses every option that it does not know; those that write, run programs, wait for a file to grow or take names of files from a file
-// are not known. Scripts of sed and programs of awk are read, and
-// may only print.
+// ReadOnlyArgs checks that a command with these arguments only reads (S4-059, S4-060, A-99), and returns the files that
+// it opens. It refuses every option that is not in its tables. The tables omit options that write, run programs, wait
+// for a file to grow or read file names from a file. Scripts of sed and programs of awk are parsed, and may only print.
 //
-// A pattern, a script or a separator is no path, whatever it looks like. Any other value of an option
-// that looks like a path counts as one.
+// A pattern, a script or a separator is never treated as a path. Any other value of an option that looks like a path is
+// treated as one.
 //
 // Errors: COMMAND_NOT_ALLOWED for a command that is not on the list, VALIDATION_ERROR with the reason
 // ARGUMENT_NOT_ALLOWED that names the argument as args[i].
@@ -64,43 +62,42 @@ func refuse(i int, format string, args ...any) *fault.Error {
 		WithField("args[" + strconv.Itoa(i) + "]")
 }
 
-// grammar is what a command understands.
+// grammar describes the arguments of a command.
 type grammar struct {
-	// flags are the letters of options without a value; follows those of them that follow links.
+	// flags are the letters of options without a value; follows are those that follow links.
 	flags, follows string
-	// texts, numbers, words and files are the letters of options with a value: a text that is no path, a
-	// number, a word that counts as a path if it looks like one, a file that is read.
+	// texts, numbers, words and files are the letters of options with a value: a string that is not a path, a number, a
+	// word that is a path if it looks like one, a file to read.
 	texts, numbers, words, files string
-	// long are the long options. Behind the name stands nothing for an option without a value, : for a
-	// text, # for a number, % for a word, @ for a file, ? for a text that is optional and has to be
-	// joined, ! for a flag that follows links.
+	// long are the long options. A suffix gives the kind of the value: none for a flag, : for a string, # for a number,
+	// % for a word, @ for a file, ? for an optional string joined with =, ! for a flag that follows links.
 	long string
-	// count permits a number as an option, such as head -5.
+	// count allows a number as an option, such as head -5.
 	count bool
-	// script is true when the first operand is a pattern or script, unless an option of scripts gives one.
+	// script is true when the first operand is a pattern or script, unless one of the options in scripts sets it.
 	script  bool
 	scripts string
-	// check looks at a script.
+	// check reports whether a script is allowed.
 	check func(script string) bool
-	// parse reads the arguments.
+	// parse parses the arguments.
 	parse func(a *argv) error
-	// operands looks at the operands: indices of args.
+	// operands checks the operands, which are indices of args.
 	operands func(a *argv, operands []int) error
 }
 
-// argv is a list of arguments on its way through a grammar.
+// argv is the state of parsing arguments with a grammar.
 type argv struct {
 	command string
 	args    []string
 	grammar grammar
 	files   []Operand
-	// given is true when an option gave the pattern or script, follow when links are followed.
-	given, follow bool
-	// seen are the long names and letters of the options that were used.
+	// scriptSet is true when an option set the pattern or script, follow when links are followed.
+	scriptSet, follow bool
+	// seen are the long names and letters of the options so far.
 	seen []string
 }
 
-// file notes an operand. To most commands a lone - is the standard input, which is empty.
+// file adds an operand. For most commands - is the standard input, which is empty.
 func (a *argv) file(i int, path string) {
 	if path != "-" || a.command == "ls" || a.command == "du" {
 		a.files = append(a.files, Operand{Arg: i, Path: path})
@@ -112,15 +109,15 @@ func (a *argv) used(names ...string) bool {
 	return slices.ContainsFunc(names, func(n string) bool { return slices.Contains(a.seen, n) })
 }
 
-// here notes the working directory when nothing else is named.
-func (a *argv) here() {
+// addWorkingDir adds the working directory when no operand was added.
+func (a *argv) addWorkingDir() {
 	if len(a.files) == 0 {
 		a.files = append(a.files, Operand{Arg: -1, Path: "."})
 	}
 }
 
-// getopt reads arguments as getopt_long does: options and operands mixed, all operands behind --. Long
-// names have to be written out.
+// getopt parses arguments like getopt_long: options and operands are mixed, and everything after -- is an operand. Long
+// names must not be abbreviated.
 func getopt(a *argv) error {
 	var operands []int
 	for i := 0; i < len(a.args); i++ {
@@ -145,9 +142,9 @@ func getopt(a *argv) error {
 	return a.finish(operands)
 }
 
-// finish looks at what is no option.
+// finish checks the operands.
 func (a *argv) finish(operands []int) error {
-	if a.grammar.script && !a.given && len(operands) > 0 {
+	if a.grammar.script && !a.scriptSet && len(operands) > 0 {
 		if err := a.script(operands[0], a.args[operands[0]]); err != nil {
 			return err
 		}
@@ -174,7 +171,7 @@ func (a *argv) script(i int, text string) error {
 	return nil
 }
 
-// letters reads an argument of single letters and returns the index of the last argument it used.
+// letters parses an argument of single letters and returns the index of the last argument that it used.
 func (a *argv) letters(i int) (int, error) {
 	arg := a.args[i]
 	if a.grammar.count && strings.Trim(arg[1:], "0123456789") == "" {
@@ -198,7 +195,7 @@ func (a *argv) letters(i int) (int, error) {
 	return i, nil
 }
 
-// letter returns the kind of an option, in the signs of grammar.long; 0 is a flag.
+// letter returns the kind of an option, as a suffix of grammar.long; 0 is a flag.
 func (g grammar) letter(c byte) (kind byte, known bool) {
 	for _, set := range []struct {
 		letters string
@@ -211,7 +208,7 @@ func (g grammar) letter(c byte) (kind byte, known bool) {
 	return 0, false
 }
 
-// long reads a long option and returns the index of the last argument it used.
+// long parses a long option and returns the index of the last argument that it used.
 func (a *argv) long(i int) (int, error) {
 	name, value, joined := strings.Cut(a.args[i][2:], "=")
 	kind, known := a.grammar.longNames()[name]
@@ -227,7 +224,7 @@ func (a *argv) long(i int) (int, error) {
 	return a.next(i, name, kind)
 }
 
-// longNames returns the long options with their kinds. Every command can tell its version and its usage.
+// longNames returns the long options with their kinds. Every command has --version and --help.
 func (g grammar) longNames() map[string]byte {
 	names := map[string]byte{"help": 0, "version": 0}
 	for word := range strings.FieldsSeq(g.long) {
@@ -251,10 +248,10 @@ func (a *argv) unknown(i int, option string) error {
 func (a *argv) flag(name string, kind byte) {
 	a.seen = append(a.seen, name)
 	a.follow = a.follow || kind == '!'
-	a.given = a.given || a.gives(name)
+	a.scriptSet = a.scriptSet || a.setsScript(name)
 }
 
-// next takes the value of an option from the next argument.
+// next uses the next argument as the value of an option.
 func (a *argv) next(i int, name string, kind byte) (int, error) {
 	if i+1 >= len(a.args) {
 		return i, refuse(i, "the option %s of %s needs a value", a.args[i], a.command)
@@ -262,12 +259,12 @@ func (a *argv) next(i int, name string, kind byte) (int, error) {
 	return i + 1, a.value(i+1, name, kind, a.args[i+1])
 }
 
-// value looks at the value of an option, which stands in args[i].
+// value checks the value of an option, which is in args[i].
 func (a *argv) value(i int, name string, kind byte, value string) error {
 	a.seen = append(a.seen, name)
-	a.given = a.given || a.gives(name)
+	a.scriptSet = a.scriptSet || a.setsScript(name)
 	if a.command == "rg" {
-		value = strings.TrimPrefix(value, "=") // rg takes -f=x like -fx
+		value = strings.TrimPrefix(value, "=") // rg treats -f=x like -fx
 	}
 	switch {
 	case kind == '@':
@@ -276,22 +273,22 @@ func (a *argv) value(i int, name string, kind byte, value string) error {
 		return refuse(i, "%q is no number", value)
 	case kind != ':' && looksLikePath(value):
 		a.file(i, value)
-	case a.gives(name):
+	case a.setsScript(name):
 		return a.script(i, value)
 	}
 	return nil
 }
 
-// gives reports whether an option gives the pattern or script.
-func (a *argv) gives(name string) bool {
+// setsScript reports whether an option sets the pattern or script.
+func (a *argv) setsScript(name string) bool {
 	return slices.Contains(strings.Fields(a.grammar.scripts), name)
 }
 
-// isCount reports whether a word is a number as head -n takes it: a sign, digits, a unit.
+// isCount reports whether a word is a number for head -n: a sign, digits, a unit.
 func isCount(s string) bool {
 	rest := strings.TrimLeft(strings.TrimPrefix(strings.TrimPrefix(s, "+"), "-"), "0123456789")
 	return strings.ContainsAny(s, "0123456789") && len(rest) <= 3 && strings.Trim(rest, "bkKmMBGTPEZYiw") == ""
 }
 
-// looksLikePath is the rule of the source document (S4-054).
+// looksLikePath implements the rule of the specification (S4-054).
 func looksLikePath(s string) bool { return strings.HasPrefix(s, "/") || strings.Contains(s, "..") }

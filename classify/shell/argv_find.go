@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// parseFind reads the options, starting points and the expression of find. Actions that write, run or
-// read lists of files are not known (S4-059).
+// parseFind parses the options, starting points and expression of find. Its table omits actions that write, run
+// programs or read lists of files (S4-059).
 func parseFind(a *argv) error {
 	i := 0
 	for ; i < len(a.args) && slices.Contains([]string{"-H", "-L", "-P", "-O0", "-O1", "-O2", "-O3"}, a.args[i]); i++ {
@@ -15,7 +15,7 @@ func parseFind(a *argv) error {
 	for ; i < len(a.args) && !beginsExpression(a.args[i]); i++ {
 		a.files = append(a.files, Operand{Arg: i, Path: a.args[i]})
 	}
-	a.here()
+	a.addWorkingDir()
 	for ; i < len(a.args); i++ {
 		kind, known := primary(a.args[i])
 		switch {
@@ -37,12 +37,12 @@ func parseFind(a *argv) error {
 	return nil
 }
 
-// beginsExpression tells where the starting points of find end.
+// beginsExpression reports whether an argument begins the expression of find.
 func beginsExpression(arg string) bool {
 	return len(arg) > 1 && arg[0] == '-' || arg == "(" || arg == "!"
 }
 
-// primary returns the kind of a word of an expression, in the signs of grammar.long.
+// primary returns the kind of a word in an expression, as a suffix of grammar.long.
 func primary(word string) (kind byte, known bool) {
 	const (
 		flags = ` ( ) ! , -a -and -o -or -not -depth -d -daystart -empty -executable -false -true -ls -mount -nogroup -nouser
@@ -67,8 +67,7 @@ func primary(word string) (kind byte, known bool) {
 	return 0, false
 }
 
-// parseAwk reads the options of awk, which end at the program. What stands behind it is files and
-// assignments.
+// parseAwk parses the options of awk, which end at the program. Files and assignments follow.
 func parseAwk(a *argv) error {
 	i := 0
 	for ; i < len(a.args) && len(a.args[i]) > 1 && a.args[i][0] == '-'; i++ {
@@ -104,8 +103,7 @@ func parseAwk(a *argv) error {
 	return nil
 }
 
-// awkReads reports whether an awk program prints only, and reads only the files that its arguments
-// name.
+// awkReads reports whether an awk program only prints, and reads only the files in its arguments.
 func awkReads(program string) bool {
 	code, plain := awkCode(program)
 	if !plain {

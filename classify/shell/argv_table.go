@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// grammars returns what the read-only commands understand. What is not here is refused. The options of
-// GNU coreutils, grep, sed, findutils and diffutils were read one by one, those of file 5, mawk, gawk
-// and ripgrep 14 as well.
+// grammars returns the grammars of the read-only commands. Everything else is refused. The tables cover the options of
+// GNU coreutils, grep, sed, findutils and diffutils, of file 5, mawk, gawk and ripgrep 14.
 func grammars() map[string]grammar {
 	table := map[string]grammar{
 		"grep": grepGrammar(),
@@ -40,7 +39,7 @@ func grammars() map[string]grammar {
 	return table
 }
 
-// textGrammars returns the commands that read text line by line. tail does not wait for more of it.
+// textGrammars returns the grammars of commands that read text by line. tail must not wait for more.
 func textGrammars() map[string]grammar {
 	return map[string]grammar{
 		"cat": {
@@ -98,7 +97,7 @@ func ripgrepGrammar() grammar {
 	}
 }
 
-// diffGrammar: diff follows the links in the directories that it compares unless it is told not to.
+// diffGrammar returns the grammar of diff, which by default follows the links in the directories that it compares.
 func diffGrammar() grammar {
 	return grammar{
 		parse: getopt, operands: compared, count: true,
@@ -124,14 +123,14 @@ func listGrammar() grammar {
 	}
 }
 
-// filesOrHere: the operands are files; without any the working directory.
+// filesOrHere adds the operands as files, or the working directory if there are none.
 func filesOrHere(a *argv, operands []int) error {
 	err := a.allFiles(operands)
-	a.here()
+	a.addWorkingDir()
 	return err
 }
 
-// searched: like filesOrHere for what searches directories; files that options name are no place to search.
+// searched is filesOrHere for commands that search directories; files from options do not count as operands.
 func searched(a *argv, operands []int) error {
 	if len(operands) == 0 && (a.command == "rg" || a.used("r", "R", "recursive", "dereference-recursive", "d", "directories")) {
 		a.files = append(a.files, Operand{Arg: -1, Path: "."})
@@ -139,13 +138,13 @@ func searched(a *argv, operands []int) error {
 	return a.allFiles(operands)
 }
 
-// compared: the operands of diff.
+// compared checks the operands of diff.
 func compared(a *argv, operands []int) error {
 	a.follow = !a.used("no-dereference")
 	return a.allFiles(operands)
 }
 
-// oneFile: uniq writes its second operand.
+// oneFile allows only one operand: uniq writes its second one.
 func oneFile(a *argv, operands []int) error {
 	if len(operands) > 1 {
 		return refuse(operands[1], "%s writes its second operand", a.command)
@@ -153,7 +152,7 @@ func oneFile(a *argv, operands []int) error {
 	return a.allFiles(operands)
 }
 
-// endsOfFiles: to tail +5f is no file; it would wait for more.
+// endsOfFiles checks the operands of tail, for which +5f is an option that waits for more.
 func endsOfFiles(a *argv, operands []int) error {
 	for _, i := range operands {
 		if number, ok := strings.CutPrefix(a.args[i], "+"); ok && strings.Trim(number, "0123456789") != "" {

@@ -7,7 +7,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// isNumber reports whether a word is a number as bash writes it.
+// isNumber reports whether a word is a number in bash syntax.
 func isNumber(s string) bool {
 	return s != "" && isDigit(s[0]) && strings.Trim(s, "0123456789abcdefABCDEFxX#") == ""
 }
@@ -22,13 +22,13 @@ func isName(s string) bool {
 	return s != "" && !isDigit(s[0])
 }
 
-// isPlain reports whether a word is a name that no shell sets by itself.
+// isPlain reports whether a word is a variable name that no shell sets itself.
 func isPlain(s string) bool { return isName(s) && s[0] != '_' && strings.ToLower(s) == s }
 
-// taint notes that a name may hold any text.
+// taint records that a variable may contain any text.
 func (k *checker) taint(name string) { k.texts[name] = true }
 
-// taints collects the names that the nodes of a script may give a text.
+// taints collects the variables to which the nodes of a script may assign text.
 func (k *checker) taints(node syntax.Node) {
 	switch n := node.(type) {
 	case *syntax.Assign:
@@ -62,7 +62,7 @@ func (k *checker) taintAssign(a *syntax.Assign) {
 	}
 }
 
-// taintCall notes the names that a builtin may set: all its words, and the ends of its options.
+// taintCall taints the variables that a builtin may set: all its words, and the ends of its options.
 func (k *checker) taintCall(args []arg) {
 	if len(args) == 0 || !slices.Contains([]string{"read", "mapfile", "readarray", "getopts", "printf", "wait"}, args[0].text) {
 		return
@@ -78,7 +78,7 @@ func (k *checker) taintCall(args []arg) {
 	}
 }
 
-// numeric reports whether a word surely is a number.
+// numeric reports whether a word is certainly a number.
 func numeric(w *syntax.Word) bool {
 	if len(w.Parts) == 1 {
 		if _, ok := w.Parts[0].(*syntax.ArithmExp); ok {
@@ -88,8 +88,8 @@ func numeric(w *syntax.Word) bool {
 	return isNumber(w.Lit())
 }
 
-// number reports whether a variable surely holds a number: no text was given to it. Scripts inside of
-// scripts may get variables from the outer one.
+// number reports whether a variable certainly contains a number: no text was assigned to it. Nested scripts may inherit
+// variables from the outer one.
 func (k *checker) number(name string) bool {
 	switch name {
 	case "#", "?", "$", "!", "RANDOM", "SECONDS", "LINENO":
@@ -118,8 +118,7 @@ func (k *checker) arithmetic(x syntax.ArithmExpr) {
 	}
 }
 
-// counts reports whether a word of an expression is a number, or the name or value of a variable that
-// surely is one.
+// counts reports whether a word of an expression is a number, or the name or value of a variable that certainly is one.
 func (k *checker) counts(w *syntax.Word) bool {
 	if w == nil {
 		return true
@@ -148,7 +147,7 @@ func (k *checker) countsPart(part syntax.WordPart) bool {
 	return false
 }
 
-// evaluates checks the nodes whose parts the shell evaluates as arithmetic.
+// evaluates checks the nodes with parts that the shell evaluates as arithmetic.
 func (k *checker) evaluates(node syntax.Node) {
 	switch n := node.(type) {
 	case *syntax.ArithmExp:

@@ -1,6 +1,6 @@
-// Package shell says what a command of the shell would do, without running it: whether it is destructive or waits for a person,
-// which files a list of arguments names, which commands a script has, whether it calls nothing but git. It computes from text alone;
-// what it cannot know counts as what does most.
+// Package shell analyses shell commands without running them: whether a command is destructive or interactive, which
+// files a list of arguments names, which commands a script runs, whether it only calls git. It uses only the text. What
+// it cannot determine, it treats as the most dangerous possibility.
 package shell
 
 import (
@@ -11,25 +11,25 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Class is what a shell command counts as.
+// Class is the classification of a shell command.
 type Class struct {
-	// Destructive commands need an approval. Everything that is not known to be harmless counts.
+	// Destructive is true for a command that needs an approval: every command that is not known to be harmless.
 	Destructive bool
-	// Interactive commands wait for a person and are refused (A-30).
+	// Interactive is true for a command that waits for a person. Such commands are refused (A-30).
 	Interactive bool
-	// Reason says why, "" for a harmless command.
+	// Reason explains the class; "" for a harmless command.
 	Reason string
 }
 
-// Context is where a command would run.
+// Context describes the environment of a command.
 type Context struct {
 	// Dir is the absolute working directory.
 	Dir string
 	// Workspace is the absolute path of the task's workspace, in which a command may write.
 	Workspace string
-	// Places are absolute paths beside the workspace in or at which it may write.
+	// Places are further absolute paths at or below which it may write.
 	Places []string
-	// Env are the names of the variables that the caller sets, to whatever values.
+	// Env are the names of the environment variables that the caller sets, with unknown values.
 	Env []string
 }
 
@@ -38,13 +38,12 @@ func (c Context) writes(path string) bool {
 	return Within(path, c.Workspace) || slices.ContainsFunc(c.Places, func(place string) bool { return Within(path, place) })
 }
 
-// Classify tells whether a bash command is destructive or interactive (S0-083, S0-084, A-29, A-30).
+// Classify returns the class of a bash command: whether it is destructive or interactive (S0-083, S0-084, A-29, A-30).
 //
-// It parses the command and looks at every part: lists, pipes, substitutions, functions, loops and
-// wrappers such as env, xargs or sh -c. A part is harmless only when its program is on a list, its
-// arguments break none of the program's rules and it writes only inside the workspace. Arithmetic is
-// harmless only when it evaluates numbers and variables that hold no text. What cannot be
-// parsed or is computed at run time is destructive. Build and test runners (go, make, npm test,
+// It parses the command and checks every part: lists, pipes, substitutions, functions, loops and wrappers such as env,
+// xargs or sh -c. A part is harmless only if its program is on a list, its arguments satisfy the program's rules and it
+// writes only inside the workspace. Arithmetic is harmless only if it evaluates numbers and variables without text. A
+// part that cannot be parsed or is computed at run time is destructive. Build and test runners (go, make, npm test,
 // pytest, cargo …) run the project's own code; by decision they are not destructive.
 func Classify(command string, c Context) Class {
 	k := &checker{ctx: c, programs: allowList(), runs: new(int)}
@@ -52,10 +51,10 @@ func Classify(command string, c Context) Class {
 	return k.class
 }
 
-// nesting bounds how deep scripts may hold scripts (sh -c, eval, trap).
+// nesting bounds the depth of scripts in scripts (sh -c, eval, trap).
 const nesting = 8
 
-// maxRuns bounds the commands behind wrappers: each may start the next in several ways.
+// maxRuns bounds the checked commands of wrappers: each wrapper may start the next one in several ways.
 const maxRuns = 1000
 
 // checker classifies one command.
@@ -63,18 +62,18 @@ type checker struct {
 	ctx      Context
 	programs map[string]check
 	class    Class
-	// moved is true when the script changes its directory below Dir, lost when to somewhere unknown.
+	// moved is true when the script changes to a directory below Dir, lost when to an unknown one.
 	moved, lost bool
-	// functions maps the functions declared on the top level to where they are.
+	// functions maps the top-level functions to their positions.
 	functions map[string]uint
-	// fed holds the calls whose input comes from a pipe, file or here-document.
+	// fed contains the calls with input from a pipe, file or here-document.
 	fed map[*syntax.CallExpr]bool
-	// texts holds the names of variables that may hold any text.
+	// texts contains the variables that may contain any text.
 	texts map[string]bool
-	// within is true for the script of eval or trap, which runs at any time in the shell around it.
+	// within is true for the script of eval or trap, which may run at any time in the enclosing shell.
 	within bool
 	depth  int
-	// runs counts the commands behind wrappers that were followed, of the whole command.
+	// runs counts the checked commands of wrappers in the whole command.
 	runs *int
 }
 
@@ -117,7 +116,7 @@ func (k *checker) script(text string) {
 	}
 	syntax.Walk(file, inner.visit)
 	k.depth--
-	// A script that runs in this shell moves this shell.
+	// A script that runs in this shell changes its directory.
 	k.class, k.moved, k.lost = inner.class, inner.moved, inner.lost
 }
 
@@ -131,7 +130,7 @@ func topFunctions(file *syntax.File) map[string]uint {
 	return found
 }
 
-// survey collects what has to be known before the calls are looked at.
+// survey collects the information that is needed before calls are checked.
 func (k *checker) survey(node syntax.Node) bool {
 	k.taints(node)
 	switch n := node.(type) {
@@ -162,7 +161,7 @@ func (k *checker) feed(stmt *syntax.Stmt) {
 	})
 }
 
-// changesDir notes a cd. Below the working directory relative paths without .. stay inside.
+// changesDir records a cd. Below the working directory, relative paths without .. stay inside.
 func (k *checker) changesDir(args []arg) {
 	k.moved = true
 	if k.within {
@@ -189,7 +188,7 @@ func (k *checker) changesDir(args []arg) {
 
 func hasDotDot(path string) bool { return strings.Contains("/"+path+"/", "/../") }
 
-// inside reports whether a path that would be written surely lies in the workspace.
+// inside reports whether a written path is certainly in the workspace.
 func (k *checker) inside(a arg) bool {
 	if !a.fixed || strings.HasPrefix(a.text, "~") || a.text == "" {
 		return false
@@ -204,7 +203,7 @@ func (k *checker) inside(a arg) bool {
 	return k.ctx.writes(path) && !Metadata(path) && !startsCode(path)
 }
 
-// startsCode reports whether programs run or obey a file just because of its name.
+// startsCode reports whether programs execute or apply a file because of its name.
 func startsCode(path string) bool {
 	switch base := strings.ToLower(filepath.Base(path)); base {
 	case ".gitconfig", ".profile", ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".netrc", ".npmrc", ".pypirc",
@@ -216,15 +215,15 @@ func startsCode(path string) bool {
 		strings.Contains(path, "/.kube/") || strings.Contains(path, "/.aws/") || strings.Contains(path, "/.gnupg/")
 }
 
-// writes checks a path that would be written.
+// writes checks a path that the command would write.
 func (k *checker) writes(a arg) {
 	if !k.inside(a) {
 		k.destructive("it may write outside the task's workspace: " + a.shown())
 	}
 }
 
-// commandText reports a literal with the text of a command in an index: arithmetic, test and printf -v
-// run it when they evaluate the index.
+// commandText reports a literal with a command substitution in an index: arithmetic, test and printf -v run it when
+// they evaluate the index.
 func (k *checker) commandText(literal string) {
 	if literal = strings.ReplaceAll(literal, `\`, ""); strings.Contains(literal, "[$(") || strings.Contains(literal, "[`") {
 		k.destructive("a literal holds the text of a command")
@@ -266,14 +265,14 @@ func (k *checker) visit(node syntax.Node) bool {
 	return true
 }
 
-// declares checks the name of a function, which must stand for no other command.
+// declares checks that the name of a function replaces no other command.
 func (k *checker) declares(name string) {
 	if k.knows(name) || k.within || !isName(name) || slices.Contains(strings.Fields("cd source alias unalias enable hash shopt pushd popd kill bind complete compgen fc"), name) {
 		k.destructive("the function " + name + " may stand for another command")
 	}
 }
 
-// reads reports whether a redirection gives input that is no file.
+// reads reports whether a redirection provides input that is not a file.
 func reads(r *syntax.Redirect) bool {
 	return r.Op == syntax.Hdoc || r.Op == syntax.DashHdoc || r.Op == syntax.WordHdoc || r.Op == syntax.DplIn
 }
@@ -313,7 +312,7 @@ func (k *checker) assign(a *syntax.Assign) {
 		k.variable(name)
 	}
 	if a.Value != nil {
-		// Arithmetic and some expansions run commands that a variable holds as text.
+		// Arithmetic and some expansions run a command substitution in the text of a variable.
 		if v := k.arg(a.Value); strings.Contains(v.text, "$(") || strings.Contains(v.text, "`") {
 			k.destructive("a variable holds the text of a command")
 		}
@@ -327,7 +326,7 @@ func (k *checker) variable(name string) {
 	}
 }
 
-// SteersPrograms reports whether a variable makes harmless programs do other things.
+// SteersPrograms reports whether an environment variable can change what harmless programs do.
 func SteersPrograms(name string) bool {
 	switch name {
 	case "PATH", "ENV", "IFS", "SHELLOPTS", "BASHOPTS", "PS4", "PROMPT_COMMAND", "CDPATH", "HOME", "TMPDIR", "EDITOR", "VISUAL", "PAGER",

@@ -19,8 +19,8 @@ func shellContext() shell.Context {
 	return shell.Context{Dir: workspace + "/workspace", Workspace: workspace}
 }
 
-// commandTable reads a file with a command on each line. In it ⏎ stands for a line break and WORKSPACE
-// for the path of the workspace.
+// commandTable reads a file with a command on each line. ⏎ is replaced by a line break and WORKSPACE by the path of the
+// workspace.
 func commandTable(t *testing.T, name string) []string {
 	t.Helper()
 	data, err := os.ReadFile("testdata/commands/" + name + ".txt")
@@ -43,7 +43,7 @@ func TestHarmless(t *testing.T) {
 		assert.Empty(t, class.Reason, command)
 	}
 	assert.GreaterOrEqual(t, len(commands), 250)
-	// Harmless commands that the classification does not see through, at most one of a hundred.
+	// Harmless commands that are classified as destructive; at most one of a hundred.
 	cautious := commandTable(t, "cautious")
 	for _, command := range cautious {
 		assert.True(t, shell.Classify(command, shellContext()).Destructive, "%s belongs to the harmless ones", command)
@@ -98,7 +98,7 @@ func FuzzClassify(f *testing.F) {
 		class := shell.Classify(command, shellContext())
 		assert.Equal(t, class.Destructive || class.Interactive, class.Reason != "")
 		assert.Less(t, time.Since(begin), 30*time.Second)
-		// What follows cannot make a command harmless again.
+		// Further text cannot make a command harmless again.
 		if class.Destructive && shell.Classify(command+"\n", shellContext()).Destructive {
 			assert.True(t, shell.Classify(command+"\nrm a", shellContext()).Destructive)
 		}
@@ -111,7 +111,7 @@ func BenchmarkClassify(b *testing.B) {
 	}
 }
 
-// A command whose parts start each other in ever more ways is refused, not followed for ever.
+// A command with exponentially many nested commands is classified as destructive in bounded time.
 func TestClassifyIsBounded(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{strings.Repeat("find -exec ", 5000) + "x", strings.Repeat("find . -exec env ", 40) + "ls"} {
@@ -121,7 +121,7 @@ func TestClassifyIsBounded(t *testing.T) {
 	}
 }
 
-// TestVariablesOfTheCaller holds that a variable that the caller sets counts as one that the command sets.
+// TestVariablesOfTheCaller checks that a variable set by the caller counts like one set by the command.
 func TestVariablesOfTheCaller(t *testing.T) {
 	t.Parallel()
 	where := shell.Context{Dir: "/w/workspace", Workspace: "/w"}

@@ -14,7 +14,7 @@ type call struct {
 	fed bool
 }
 
-// check looks at the arguments of a call and reports to k what is not harmless.
+// check checks the arguments of a call and reports to k what is not harmless.
 type check func(k *checker, c call)
 
 func (k *checker) call(words []arg, fed bool, pos uint) {
@@ -24,10 +24,10 @@ func (k *checker) call(words []arg, fed bool, pos uint) {
 		return
 	}
 	if at, ok := k.functions[first.text]; ok && at < pos {
-		return // its body is looked at where it is declared
+		return // its body is checked where it is declared
 	}
 	c := call{name: Program(first.text), args: words[1:], fed: fed}
-	if k.tellsOfItself(c) || k.reads(c) || k.asksPerson(c) {
+	if k.isHelpCall(c) || k.reads(c) || k.asksPerson(c) {
 		return
 	}
 	if test, ok := k.programs[c.name]; ok {
@@ -37,16 +37,16 @@ func (k *checker) call(words []arg, fed bool, pos uint) {
 	k.destructive("the program " + first.text + " is not known to be harmless")
 }
 
-// tellsOfItself reports a call of a known program with --help or --version alone. A program that is not
-// known might do anything, and so might one that a path names.
-func (k *checker) tellsOfItself(c call) bool {
+// isHelpCall reports whether a call runs a known program with only --help or --version. An unknown program, or one
+// named by a path, might do anything.
+func (k *checker) isHelpCall(c call) bool {
 	if len(c.args) != 1 || !c.args[0].fixed || c.args[0].text != "--help" && c.args[0].text != "--version" {
 		return false
 	}
 	return k.knows(c.name)
 }
 
-// knows reports whether a name is that of a program or a builtin of the shell that the tables know.
+// knows reports whether a name is a program or shell builtin in the tables.
 func (k *checker) knows(name string) bool {
 	if _, known := k.programs[name]; known || forms(name) != "" {
 		return true
@@ -54,7 +54,7 @@ func (k *checker) knows(name string) bool {
 	return slices.Contains(strings.Fields(knownPrograms), name)
 }
 
-// knownPrograms are further ones that take --help and --version as everybody does.
+// knownPrograms are further programs with the usual meaning of --help and --version.
 const knownPrograms = `rm rmdir ln dd install chown chgrp link unlink truncate shred fallocate mkfifo mknod split csplit rename
 	nano vim vi nvim emacs view ed code micro top htop watch screen tmux info sudo su gdb strace ltrace
 	patch cpio make ninja ctest meson bazel gradle mvn ant rake just tsc eslint prettier black ruff mypy flake8 isort tox nox
@@ -155,8 +155,8 @@ func all(checks ...check) check {
 	}
 }
 
-// options refuses options of a program: the letters in short, and the long names, which may be
-// abbreviated. Words that are computed at run time might be such an option.
+// options rejects options of a program: the letters in short, and the long names, also abbreviated. Words that are
+// computed at run time may be such an option.
 func options(short string, long ...string) check {
 	return func(k *checker, c call) {
 		for _, a := range c.args {
@@ -178,7 +178,7 @@ func options(short string, long ...string) check {
 	}
 }
 
-// fixedOptions accepts only options of the letters given, and the words.
+// fixedOptions accepts only options of these letters, and these words.
 func fixedOptions(letters string, words ...string) check {
 	return func(k *checker, c call) {
 		for _, a := range c.args {
@@ -224,7 +224,7 @@ func assigns(k *checker, c call) {
 	}
 }
 
-// setsClock refuses date with -s or with digits alone.
+// setsClock rejects date with -s or with only digits.
 func setsClock(k *checker, c call) {
 	for i, a := range c.args {
 		value := i > 0 && (c.args[i-1].text == "-d" || c.args[i-1].text == "--date")
@@ -234,7 +234,7 @@ func setsClock(k *checker, c call) {
 	}
 }
 
-// operands returns the words that are no options; behind -- all are.
+// operands returns the words that are not options; all words after -- are operands.
 func (c call) operands() []arg {
 	var found []arg
 	for i, a := range c.args {
@@ -248,7 +248,7 @@ func (c call) operands() []arg {
 	return found
 }
 
-// only accepts options of the letters and long names given, and no words that may be others.
+// only accepts only options of these letters and long names, and no words that may be other options.
 func only(short string, long ...string) check {
 	return func(k *checker, c call) {
 		for _, a := range c.args {
@@ -264,14 +264,15 @@ func only(short string, long ...string) check {
 	}
 }
 
-// showsVersion accepts a program that only says which one it is.
+// showsVersion accepts a program that only prints its version.
 func showsVersion(k *checker, c call) {
 	if len(c.args) != 1 || !slices.Contains([]string{"--version", "-V", "version", "--help"}, c.args[0].text) {
 		k.destructive(c.name + " is not known to be harmless")
 	}
 }
 
-// uniq writes its second operand. The value of an option is joined to it or a number of its own.
+// uniq checks that uniq has one operand: it writes the second one. The value of an option is joined to it or a separate
+// number.
 func uniq(k *checker, c call) {
 	only("cdiuzDfsw0123456789", "count", "repeated", "unique", "ignore-case", "zero-terminated")(k, c)
 	rest := c
@@ -297,8 +298,8 @@ func writesAll(k *checker, c call) {
 	}
 }
 
-// copies checks that the last operand lies in the workspace. Links that are copied could lead out of it:
-// a copy of a directory must come from the workspace, too.
+// copies checks that the last operand is in the workspace. Copied links could lead out of it, so a copied directory
+// must be in the workspace, too.
 func copies(k *checker, c call) {
 	operands := c.operands()
 	recursive := slices.ContainsFunc(c.args, func(a arg) bool {
@@ -311,7 +312,7 @@ func copies(k *checker, c call) {
 	}
 }
 
-// toOutput accepts compressors that leave their files alone.
+// toOutput accepts compressors that do not change their files.
 func toOutput(k *checker, c call) {
 	only("cdfklntqv123456789", "stdout", "to-stdout", "list", "test", "decompress")(k, c)
 	for _, a := range c.args {

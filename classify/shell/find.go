@@ -8,42 +8,43 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Found is what is known of the simple commands of a call.
+// Found are the simple commands of a call, as far as they are known.
 type Found struct {
-	// List holds the commands, and what else may be one of them: without the path of the program, without options
-	// in front, behind a wrapper such as env.
+	// List contains the commands and their variants: without the path of the program, without leading options, without
+	// a wrapper such as env.
 	List []Command
-	// Unknown is true when the call may run commands that are not in the list.
+	// Unknown is true when the call may run commands that are not in List.
 	Unknown bool
-	// Steered is true when the call sets variables by which programs do other things.
+	// Steered is true when the call sets variables that change what programs do.
 	Steered bool
 }
 
-// Command is a command, its words joined by single spaces.
+// Command is a command with its words joined by single spaces.
 type Command struct {
 	// Text is the command.
 	Text string
-	// Open is true when it goes on in a way that is not known yet.
+	// Open is true when the rest of the command is unknown.
 	Open bool
-	// Written is true for a command as it stands in the script, with the folder of a system's program removed.
+	// Written is true for a command as written in the script, except that the folder of a system program is removed.
 	Written bool
 }
 
-// Bounds of the search: what lies beyond is unknown.
+// Bounds of the search; commands beyond them are unknown.
 const (
 	maxFound   = 256 << 10 // bytes of all texts
 	maxScripts = 64
 	maxWords   = 32 // words of a wrapper that may begin a command
 )
 
-// Commands finds the simple commands of a script that runs with variables that the caller sets.
+// Commands returns the simple commands of a script. env are the variables that the caller sets.
 func Commands(script string, env []string) Found {
 	f := newFinder(env)
 	f.script(script, true)
 	return f.Found
 }
 
-// Started finds the commands of a program that is started without a shell, and those that it starts; none for no program.
+// Started returns the command of a program that is started without a shell, and the commands that it starts. An empty
+// program has none.
 func Started(program string, args, env []string) Found {
 	f := newFinder(env)
 	if program == "" {
@@ -63,7 +64,7 @@ func newFinder(env []string) *finder {
 	return f
 }
 
-// finder looks for the simple commands of a script.
+// finder collects the simple commands of a script.
 type finder struct {
 	Found
 
@@ -71,7 +72,7 @@ type finder struct {
 	left, scripts, depth int
 }
 
-// script finds the commands of a script, in whatever construct they stand.
+// script collects the commands of a script, in any construct.
 func (f *finder) script(text string, written bool) {
 	if f.scripts--; f.scripts < 0 || f.left < 0 || f.depth >= nesting {
 		f.Unknown = true
@@ -99,7 +100,7 @@ func (f *finder) script(text string, written bool) {
 	f.depth--
 }
 
-// word reads a word. A pattern for names of files is computed at run time.
+// word evaluates a word. A file name pattern counts as computed at run time.
 func (f *finder) word(w *syntax.Word) arg {
 	a := f.reader.arg(w)
 	if a.fixed && f.reader.pattern(w) {
@@ -111,7 +112,7 @@ func (f *finder) word(w *syntax.Word) arg {
 	return a
 }
 
-// words notes a command, and those that it starts.
+// words adds a command, and those that it starts.
 func (f *finder) words(words []arg, written bool) {
 	if f.left -= len(words); f.left < 0 {
 		f.Unknown = true
@@ -120,7 +121,7 @@ func (f *finder) words(words []arg, written bool) {
 	if !words[0].fixed || strings.ContainsAny(words[0].text, " \t\n") {
 		f.Unknown = true
 	}
-	f.note(Program(words[0].text), words, written)
+	f.add(Program(words[0].text), words, written)
 	if f.command(words); !slices.Contains(wrappers(), base(words[0])) {
 		return
 	}
@@ -133,7 +134,7 @@ func (f *finder) words(words []arg, written bool) {
 		if !words[i].fixed {
 			continue
 		}
-		if inShell || words[i].text != "." && words[i].text != "source" { // only the shell itself knows them
+		if inShell || words[i].text != "." && words[i].text != "source" { // they are builtins of the shell
 			f.command(words[i:])
 		}
 	}
@@ -147,7 +148,7 @@ func base(a arg) string {
 	return filepath.Base(a.text)
 }
 
-// command notes the forms of one command, and what its program runs.
+// command adds the variants of one command, and the commands that its program runs.
 func (f *finder) command(words []arg) {
 	f.variants(words[0].text, words)
 	if name := base(words[0]); name != words[0].text {
@@ -156,15 +157,15 @@ func (f *finder) command(words []arg) {
 	f.starts(words)
 }
 
-// wrappers are programs that start the program which their arguments name.
+// wrappers lists programs that start the program in their arguments.
 func wrappers() []string {
 	return strings.Fields(`builtin busybox bwrap catchsegv chroot chrt command doas env exec fakeroot faketime firejail flock ionice
 		linux32 linux64 ltrace nice nohup nsenter numactl parallel proot runuser setarch setpriv setsid sg ssh stdbuf strace su sudo
 		systemd-run taskset time timeout torsocks toybox unbuffer unshare watch xargs`)
 }
 
-// computed reports whether the program that a wrapper starts may be computed at run time: a word is, and no
-// word before it is surely the program.
+// computed reports whether the program that a wrapper starts may be computed at run time: some word is, and no earlier
+// word is certainly the program.
 func computed(words []arg) bool {
 	operand := slices.Contains(strings.Fields("chroot chrt faketime flock nsenter runuser sg ssh su taskset"), base(words[0]))
 	for i, a := range words[1:] {
@@ -179,25 +180,25 @@ func computed(words []arg) bool {
 	return false
 }
 
-// variants notes a command by the name of its program alone, and without the options in front, which may have a
-// value: git -C dir push is git push.
+// variants adds a command by the name of its program, and without its leading options, which may have a value: git -C
+// dir push is git push.
 func (f *finder) variants(name string, words []arg) {
-	f.note(name, words, false)
+	f.add(name, words, false)
 	for i := 1; i < len(words) && i < maxWords; {
 		if !words[i].option() {
 			return
 		}
-		f.note(name, words[i:], false)
+		f.add(name, words[i:], false)
 		i++
 		if i < len(words) && !words[i].option() {
-			f.note(name, words[i:], false)
+			f.add(name, words[i:], false)
 			i++
 		}
 	}
 }
 
-// note adds a command: the name, and the words behind the first one.
-func (f *finder) note(name string, words []arg, written bool) {
+// add adds a command: the name, and the words after the first one.
+func (f *finder) add(name string, words []arg, written bool) {
 	var b strings.Builder
 	b.WriteString(name)
 	open := !words[0].fixed
@@ -215,7 +216,7 @@ func (f *finder) note(name string, words []arg, written bool) {
 	f.List = append(f.List, Command{b.String(), open, written})
 }
 
-// starts finds the commands in the arguments of programs that run them.
+// starts collects the commands in the arguments of programs that run them.
 func (f *finder) starts(words []arg) {
 	args := words[1:]
 	switch base(words[0]) {
@@ -231,12 +232,12 @@ func (f *finder) starts(words []arg) {
 		f.env(args)
 	case "flock", "parallel", "runuser", "script", "sg", "ssh", "su", "watch":
 		f.text(slices.DeleteFunc(slices.Clone(args), func(a arg) bool { return a.fixed && !strings.ContainsAny(a.text, " \t\n;") }))
-	default: // the script of source is not in the command
+	default: // the script of source is unknown
 		f.Unknown = f.Unknown || words[0].text == "." || words[0].text == "source"
 	}
 }
 
-// find finds the commands of its actions.
+// find collects the commands in the actions of find.
 func (f *finder) find(args []arg) {
 	for i, a := range args {
 		if f.left < 0 {
@@ -251,7 +252,7 @@ func (f *finder) find(args []arg) {
 	}
 }
 
-// env finds the command of env -S, which splits a word.
+// env collects the command of env -S, which splits a word.
 func (f *finder) env(args []arg) {
 	for i, a := range args {
 		text, long := strings.CutPrefix(a.text, "--split-string")
@@ -268,7 +269,7 @@ func (f *finder) env(args []arg) {
 	}
 }
 
-// nested notes a command that another one starts.
+// nested adds a command that another one starts.
 func (f *finder) nested(words []arg) {
 	if f.depth++; f.depth > nesting {
 		f.Unknown = true
@@ -278,7 +279,7 @@ func (f *finder) nested(words []arg) {
 	f.depth--
 }
 
-// shell finds the script of sh -c.
+// shell collects the commands of sh -c.
 func (f *finder) shell(args []arg) {
 	for i, a := range args {
 		if a.text == "--version" {
@@ -289,7 +290,7 @@ func (f *finder) shell(args []arg) {
 			return
 		}
 	}
-	f.Unknown = true // its script is not in the command
+	f.Unknown = true // its script is unknown
 }
 
 func (f *finder) eval(args []arg) {
@@ -301,7 +302,7 @@ func (f *finder) eval(args []arg) {
 	f.script(strings.Join(words, " "), false)
 }
 
-// text takes words as scripts.
+// text collects the commands of words that are scripts.
 func (f *finder) text(words []arg) {
 	for _, a := range words {
 		if !a.fixed {
@@ -312,7 +313,7 @@ func (f *finder) text(words []arg) {
 	}
 }
 
-// fed returns the words of an xargs: what it adds is not known.
+// fed returns the words of an xargs command, with an unknown word for its input.
 func fed(words []arg) []arg {
 	replaced := "{}"
 	for i, a := range words {

@@ -6,25 +6,25 @@ import (
 	"strings"
 )
 
-// form is a way to call a program that only reads.
+// form is a way of calling a program that only reads.
 type form struct {
 	subs     [][]string
 	options  []formOption
 	operands string
 }
 
-// formOption is an option that a form permits.
+// formOption is an option that a form allows.
 type formOption struct {
 	name     string // with its dashes; of a ^word without
-	value    byte   // 0 for none, '=' for one, '?' for one that is joined or missing
-	must     string // what the value has to be
-	required byte   // '!' or '%', 0 for neither
+	value    byte   // 0: no value, '=': a value, '?': an optional joined value
+	must     string // required form of the value
+	required byte   // '!' or '%'; 0 for neither
 	denied   bool
 	word     bool // a ^word
-	common   bool // stands before a subcommand, too
+	common   bool // also allowed before a subcommand
 }
 
-// parseForms reads the lines of a program.
+// parseForms parses the forms of a program, one per line.
 func parseForms(text string) []form {
 	var common []formOption
 	var forms []form
@@ -83,7 +83,7 @@ func formOptions(text string) []formOption {
 	return options
 }
 
-// reads reports whether one of the program's forms fits the call.
+// reads reports whether the call matches one of the program's forms.
 func (k *checker) reads(c call) bool {
 	if c.name == "docker-compose" {
 		c.name, c.args = "docker", append([]arg{{text: "compose", fixed: true}}, c.args...)
@@ -92,11 +92,11 @@ func (k *checker) reads(c call) bool {
 	if c.name == "tar" {
 		c.args = oldStyle(c.args)
 	}
-	return text != "" && slices.ContainsFunc(parseForms(text), func(f form) bool { return f.fits(c.args) })
+	return text != "" && slices.ContainsFunc(parseForms(text), func(f form) bool { return f.matches(c.args) })
 }
 
-// oldStyle writes the letters that stand at the front of tar's arguments without a dash as options. Of
-// those with a value only f is known, and it goes last.
+// oldStyle converts the leading letters without a dash in tar's arguments to options. Of those with a value only f is
+// supported, and it must be last.
 func oldStyle(args []arg) []arg {
 	if len(args) == 0 || !args[0].fixed || args[0].text == "" || strings.Trim(args[0].text, "tdxcvzjJaZpPkRSOhf") != "" || strings.Count(args[0].text, "f") > 1 {
 		return args
@@ -108,15 +108,15 @@ func oldStyle(args []arg) []arg {
 	return append([]arg{{text: "-" + letters, fixed: true}}, args[1:]...)
 }
 
-// fits reports whether the form covers a call with these arguments.
-func (f form) fits(args []arg) bool {
+// matches reports whether the form allows a call with these arguments.
+func (f form) matches(args []arg) bool {
 	return slices.ContainsFunc(f.subs, func(sub []string) bool {
 		m := formMatch{form: f, sub: sub, args: args}
 		return m.match()
 	})
 }
 
-// formMatch holds the arguments of a call against a form.
+// formMatch matches the arguments of a call against a form.
 type formMatch struct {
 	form
 	sub      []string
@@ -146,16 +146,16 @@ func (m *formMatch) match() bool {
 			m.operand = append(m.operand, a)
 		}
 	}
-	return len(m.sub) == 0 && m.met('!') && m.met('%') && operandsFit(m.operands, m.operand)
+	return len(m.sub) == 0 && m.met('!') && m.met('%') && operandsMatch(m.operands, m.operand)
 }
 
-// met reports whether an option that the mark demands was given, if there are any.
+// met reports whether an option that the mark requires is present, if the form has any.
 func (m *formMatch) met(mark byte) bool {
 	demands := slices.ContainsFunc(m.options, func(o formOption) bool { return o.required == mark })
 	return !demands || strings.IndexByte(m.required, mark) >= 0
 }
 
-// option reads an option and its value.
+// option parses an option and its value.
 func (m *formMatch) option(a arg) bool {
 	name, value, joined := strings.Cut(a.text, "=")
 	if m.denies(name) {
@@ -186,7 +186,7 @@ func (m *formMatch) option(a arg) bool {
 	return a.fixed && m.letters(a.text[1:])
 }
 
-// letters reads options that stand together.
+// letters parses combined single-letter options.
 func (m *formMatch) letters(text string) bool {
 	for text != "" {
 		i := slices.IndexFunc(m.options, func(o formOption) bool { return o.name == "-"+text[:1] && m.inPlace(o) })
@@ -207,7 +207,7 @@ func (m *formMatch) letters(text string) bool {
 	return true
 }
 
-// next takes the value of an option from the next word.
+// next uses the next word as the value of an option.
 func (m *formMatch) next(o formOption) bool {
 	if len(m.args) == 0 {
 		return false
@@ -217,7 +217,7 @@ func (m *formMatch) next(o formOption) bool {
 	return m.use(o, value)
 }
 
-// use notes an option with its value, which has to be one word.
+// use records an option with its value, which must be one word.
 func (m *formMatch) use(o formOption, value arg) bool {
 	m.required += string(o.required)
 	switch o.must {
@@ -229,29 +229,29 @@ func (m *formMatch) use(o formOption, value arg) bool {
 	return value.fixed && slices.Contains(strings.Split(o.must, ","), value.text)
 }
 
-// inPlace reports whether an option may stand where the match is: before the subcommand only common ones.
+// inPlace reports whether an option is allowed at the current position: before the subcommand only common ones are.
 func (m *formMatch) inPlace(o formOption) bool { return len(m.sub) == 0 || o.common }
 
 func (m *formMatch) has(name string) bool {
 	return slices.ContainsFunc(m.options, func(o formOption) bool { return o.name == name })
 }
 
-// denies reports whether a long name may stand for one that is denied.
+// denies reports whether a long name may be an abbreviation of a denied one.
 func (m *formMatch) denies(name string) bool {
 	return slices.ContainsFunc(m.options, func(o formOption) bool { return o.denied && strings.HasPrefix(o.name, name) })
 }
 
-// isLocal reports whether a name surely stands for a file of this machine.
+// isLocal reports whether a name certainly denotes a local file.
 func isLocal(name string) bool { return !strings.Contains(name, ":") }
 
-// operandKinds returns, by the name that stands in a form, what an operand has to be.
+// operandKinds returns the check for a kind of operand in a form.
 func operandKinds(kind string) func(text string) bool {
 	switch kind {
 	case "*", "?":
 		return func(string) bool { return true }
 	case "local":
 		return isLocal
-	case "name": // no file and no option of another kind
+	case "name": // neither a file nor another kind of option
 		return func(text string) bool { return !strings.ContainsAny(text[:1], "+@") && !strings.Contains(text, "/") }
 	case "noplus":
 		return func(text string) bool { return text[0] != '+' }
@@ -259,7 +259,7 @@ func operandKinds(kind string) func(text string) bool {
 		return func(text string) bool { return text[0] != '@' }
 	case "noassign":
 		return func(text string) bool { return !strings.Contains(text, "=") }
-	case "key": // of git config
+	case "key": // a key of git config
 		return func(text string) bool { return strings.Contains(text, ".") }
 	case "nosecret":
 		return func(text string) bool { return !strings.Contains(strings.ToLower(text), "secret") }
@@ -269,8 +269,8 @@ func operandKinds(kind string) func(text string) bool {
 	return nil
 }
 
-// operandsFit reports whether the operands are what a form permits. A computed one might be an option.
-func operandsFit(permitted string, operands []arg) bool {
+// operandsMatch reports whether the form allows the operands. A computed word may be an option.
+func operandsMatch(permitted string, operands []arg) bool {
 	if (permitted == "?" || permitted == "key") && len(operands) > 1 {
 		return false
 	}

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// kill accepts the signal 0, which only asks whether a process is there. One computed word may stand
-// at the end, where it cannot name another signal.
+// kill accepts signal 0, which only checks whether a process exists. The last word may be computed, because it cannot
+// name another signal there.
 func kill(k *checker, c call) {
 	args := c.args
 	switch {
@@ -39,7 +39,7 @@ func runsEach(k *checker, c call) {
 	k.run(append(words, arg{}), true)
 }
 
-// sqlite accepts one query of a database that is opened to be read.
+// sqlite accepts one query of a database that is opened read-only.
 func sqlite(k *checker, c call) {
 	m := formMatch{args: c.args, form: form{operands: "*", options: formOptions("^readonly! ^json ^csv ^header ^noheader ^column ^line ^list ^box ^table ^markdown ^batch ^tabs ^separator=")}}
 	if !m.match() || len(m.operand) != 2 || !m.operand[1].fixed || !queries(m.operand[1].text) {
@@ -47,7 +47,7 @@ func sqlite(k *checker, c call) {
 	}
 }
 
-// queries reports whether a text surely is one query, or a command of sqlite3 that shows the schema.
+// queries reports whether text is certainly one query, or a command of sqlite3 that shows the schema.
 func queries(text string) bool {
 	text = strings.ToLower(strings.TrimSpace(text))
 	if slices.Contains([]string{".tables", ".schema", ".databases", ".indexes"}, text) {

@@ -1,6 +1,6 @@
 package shell
 
-// forms returns the ways to call a program that only read, "" for a program without any.
+// forms returns the read-only forms of a program, or "".
 func forms(program string) string {
 	for _, table := range []func(string) string{fileForms, archiveForms, systemForms, packageForms, languageForms, serviceForms, gitForms} {
 		if text := table(program); text != "" {
@@ -10,7 +10,7 @@ func forms(program string) string {
 	return ""
 }
 
-// fileForms are those of programs that look into files.
+// fileForms returns the forms of programs that read files.
 func fileForms(program string) string {
 	switch program {
 	case "fd", "fdfind":
@@ -61,7 +61,7 @@ func fileForms(program string) string {
 	return ""
 }
 
-// archiveForms are those of programs for archives.
+// archiveForms returns the forms of archive programs.
 func archiveForms(program string) string {
 	switch program {
 	case "tar":

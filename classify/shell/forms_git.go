@@ -1,6 +1,6 @@
 package shell
 
-// gitForms are those of git behind its own options; git accepts more.
+// gitForms returns the forms of git after its global options; the check git accepts more.
 func gitForms(program string) string {
 	if program != "git" {
 		return ""

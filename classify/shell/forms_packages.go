@@ -1,6 +1,6 @@
 package shell
 
-// packageForms are those of package managers.
+// packageForms returns the forms of package managers.
 func packageForms(program string) string {
 	switch program {
 	case "dpkg":
@@ -56,7 +56,7 @@ func packageForms(program string) string {
 	return languagePackageForms(program)
 }
 
-// languagePackageForms are those of the package managers of Node.js and Rust.
+// languagePackageForms returns the forms of package managers of Node.js and Rust.
 func languagePackageForms(program string) string {
 	switch program {
 	case "npm":
@@ -82,7 +82,7 @@ func languagePackageForms(program string) string {
 	return ""
 }
 
-// languageForms are those of compilers and interpreters, which run nothing when they only tell of themselves.
+// languageForms returns the forms with which compilers and interpreters only print information about themselves.
 func languageForms(program string) string {
 	switch program {
 	case "node", "nodejs", "perl", "ruby", "php", "lua":

@@ -1,8 +1,8 @@
 package shell
 
-// serviceForms are those of programs that speak with a daemon or a service. They read through the
-// configuration that the program finds by itself: an option that names another endpoint, another
-// configuration or other credentials asks, and so does what prints a secret.
+// serviceForms returns the forms of programs that query a daemon or a service, with the default configuration of the
+// program. An option for another endpoint, configuration or credentials needs an approval, and so does a command that
+// prints a secret.
 func serviceForms(program string) string {
 	switch program {
 	case "docker", "podman", "nerdctl":
@@ -85,8 +85,8 @@ const kubectlForms = `-n= --namespace= --context= --request-timeout= -v= --v=
 	plugin list: --name-only
 	help: | *`
 
-// awsForms name the operations that describe and list. Their parameters are too many for a table, so
-// that all long options are permitted but those of the command line itself that lead elsewhere.
+// awsForms allows the operations that describe and list. They have too many parameters for a table, so all long options
+// are allowed except the global options that select another endpoint, configuration or credentials.
 const awsForms = `--output= --region= --query= --no-cli-pager --no-paginate --color= --no-color
 	* describe-*, * list-*, s3api head-*, s3api get-bucket-*, sts get-caller-identity, iam get-user, iam get-role, iam get-policy, iam get-policy-version, iam get-account-summary, logs filter-log-events, logs get-log-events, logs tail, cloudwatch get-metric-*, lambda get-policy, ce get-cost-and-usage, cloudformation get-template, ec2 get-console-output: --* !--endpoint-url !--ca-bundle !--no-verify-ssl !--cli-input-json !--cli-input-yaml !--cli-auto-prompt !--profile !--debug !--cli-error-format | nourl
 	s3 ls: --recursive --human-readable --summarize --request-payer? --page-size= | nourl

@@ -1,6 +1,6 @@
 package shell
 
-// systemForms are those of programs that show the state of the machine.
+// systemForms returns the forms of programs that show the state of the machine.
 func systemForms(program string) string {
 	switch program {
 	case "mount":
@@ -63,7 +63,7 @@ func systemForms(program string) string {
 	return daemonForms(program)
 }
 
-// daemonForms are those of programs that show services, their logs and their times, and the pages about them.
+// daemonForms returns the forms of programs that show services, logs, timers and manual pages.
 func daemonForms(program string) string {
 	switch program {
 	case "service":
@@ -91,7 +91,7 @@ func daemonForms(program string) string {
 	return networkForms(program)
 }
 
-// networkForms are those of programs that show how the machine is connected.
+// networkForms returns the forms of programs that show network state.
 func networkForms(program string) string {
 	switch program {
 	case "ip":

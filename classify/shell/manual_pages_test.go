@@ -19,7 +19,7 @@ import (
 // manualLine is a line of testdata/manual_pages.txt.
 type manualLine struct {
 	class, command string
-	// held is true for the third of the lines that no rule is mended by.
+	// held is true for the holdout third of the lines, which was not used to develop the rules.
 	held bool
 }
 
@@ -39,9 +39,9 @@ func manualPages(t *testing.T) []manualLine {
 	return lines
 }
 
-// Of what only reads, few ask. Of what writes, destroys, runs another program, reaches the network or
-// changes a setting, nothing runs unasked: the directory lies outside the workspace, so that writing
-// there counts. Set SHOW=1 to see which lines of the two thirds are not as expected.
+// Few read-only commands need an approval. Every command that writes, destroys, runs another program, uses the network
+// or changes a setting needs one. The directory is outside the workspace, so that writing there counts. SHOW=1 prints
+// the unexpected lines of the other two thirds.
 func TestManualPages(t *testing.T) {
 	t.Parallel()
 	outside := shell.Context{Dir: "/root/project", Workspace: workspace}
@@ -78,7 +78,7 @@ func TestManualPages(t *testing.T) {
 	documented(t, row)
 }
 
-// documented checks that a row of figures stands in docs/explanation/security.md.
+// documented checks that docs/explanation/security.md contains a row of figures.
 func documented(t *testing.T, row string) {
 	t.Helper()
 	docs, err := os.ReadFile("../../docs/explanation/security.md")
@@ -105,8 +105,7 @@ func thousands(n int) string {
 	return fmt.Sprintf("%d,%03d", n/1000, n%1000)
 }
 
-// No form lets through an option with a value whose letters stand together with others: the value
-// would swallow the rest of a word.
+// No form allows combining an option that has a value with other letters: the value would include the rest of the word.
 func TestFormsOfValuesStandAlone(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("forms_*.go")

@@ -7,9 +7,9 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// OnlyGit reports whether a script calls nothing but git, in ways that change a repository and run or configure no other program, beside
-// echo and a cd before all else, whose folder it returns. Only such a script may write in the folder .git of its repository: what else is
-// there makes git run something.
+// OnlyGit reports whether a script consists of git calls that may change a repository but neither run nor configure
+// other programs. It may also contain echo, and begin with a cd, of which OnlyGit returns the folder. Only such a
+// script may write in the .git folder of its repository, because files there can make git run programs.
 func OnlyGit(script string) (folder string, ok bool) {
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(script), "")
 	if err != nil || len(file.Stmts) == 0 {
@@ -24,9 +24,9 @@ func OnlyGit(script string) (folder string, ok bool) {
 	return g.folder, g.calls > 0
 }
 
-// gitScript is what is known of a script up to a place in it.
+// gitScript is the state of checking a script.
 type gitScript struct {
-	// folder is that of its cd, calls counts its calls of git, commands all of them.
+	// folder is the folder of its cd, calls counts the calls of git, commands all commands.
 	folder          string
 	calls, commands int
 }
@@ -45,13 +45,13 @@ func (g *gitScript) only(stmt *syntax.Stmt) bool {
 	}
 }
 
-// quiets reports whether a redirection only joins the outputs of a command or drops one.
+// quiets reports whether a redirection only merges the outputs of a command or discards one.
 func quiets(r *syntax.Redirect) bool {
 	target := r.Word.Lit()
 	return r.Op == syntax.DplOut && (target == "1" || target == "2") || (r.Op == syntax.RdrOut || r.Op == syntax.RdrAll) && target == "/dev/null"
 }
 
-// call reports whether a call is one of git that may write in a repository, one without effects, or the cd at the beginning.
+// call reports whether a call is an allowed call of git, a command without effects, or the leading cd.
 func (g *gitScript) call(args []*syntax.Word) bool {
 	g.commands++
 	words := make([]string, len(args))
@@ -78,15 +78,16 @@ func (g *gitScript) call(args []*syntax.Word) bool {
 	return slices.Contains(strings.Fields(gitWrites), words[1]) && !slices.ContainsFunc(words[2:], steersGit)
 }
 
-// gitWrites are the subcommands of git that change a repository and what is checked out, and some that go with them.
+// gitWrites are the allowed subcommands: those that change a repository and its working tree, and related read-only
+// ones.
 const gitWrites = `add am apply branch checkout cherry-pick commit diff fetch init log merge mv pull push rebase reset restore rev-parse
 	revert rm show stash status switch tag`
 
-// steering are the long options by which git runs a program, writes a file anywhere or takes settings from somewhere.
+// steering are the long options with which git runs a program, writes any file or reads settings from elsewhere.
 const steering = `--exec --interactive --patch --edit --output --upload-pack --receive-pack --template --separate-git-dir --ext-diff
 	--textconv --config --recurse-submodules --build-fake-ancestor`
 
-// steersGit reports whether a word is such an option, which git takes also when it is cut short, or a short one of that kind.
+// steersGit reports whether a word is such an option, possibly abbreviated, or a short option with the same effect.
 func steersGit(word string) bool {
 	name, _, _ := strings.Cut(word, "=")
 	if strings.HasPrefix(name, "--") && len(name) > 2 {
@@ -95,7 +96,7 @@ func steersGit(word string) bool {
 	return strings.HasPrefix(word, "-x") || word == "-i" || word == "-p" || word == "-e"
 }
 
-// document reports whether a word is the text of a here document, as in "$(cat <<'EOF' … )".
+// document reports whether a word is the text of a here-document, as in "$(cat <<'EOF' … )".
 func document(w *syntax.Word) bool {
 	parts := w.Parts
 	if len(parts) == 1 {
@@ -116,5 +117,5 @@ func document(w *syntax.Word) bool {
 		return false
 	}
 	r := stmt.Redirs[0]
-	return r.Op == syntax.Hdoc && r.Word.Lit() == "" // quoted: nothing in it is computed
+	return r.Op == syntax.Hdoc && r.Word.Lit() == "" // quoted, so nothing in it is expanded
 }

@@ -7,12 +7,12 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Interprets reports whether a program runs the file that its first argument names.
+// Interprets reports whether a program executes the file in its first argument.
 func Interprets(name string) bool {
 	return slices.Contains(strings.Fields("sh bash dash zsh ksh python python3 node ruby perl"), name)
 }
 
-// PlainCall returns the words of a script that is one simple command; those that hold variables are empty.
+// PlainCall returns the words of a script that is one simple command. Words that contain variables are empty.
 func PlainCall(text string) ([]string, bool) {
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
 	if err != nil || len(file.Stmts) != 1 {
@@ -32,7 +32,7 @@ func PlainCall(text string) ([]string, bool) {
 	return words, words[0] != ""
 }
 
-// plainWord returns a word that the shell hands over as it is written, or "" for one with a variable in double quotes.
+// plainWord returns a word that the shell passes unchanged, or "" for a word with a variable in double quotes.
 func plainWord(w *syntax.Word) (string, bool) {
 	k := &checker{}
 	if a := k.arg(w); a.fixed {
@@ -48,7 +48,7 @@ func plainWord(w *syntax.Word) (string, bool) {
 	return "", true
 }
 
-// plainQuoted reports whether a text in double quotes holds nothing but letters and the values of variables.
+// plainQuoted reports whether a double-quoted string contains only literal text and plain variables.
 func plainQuoted(q *syntax.DblQuoted) bool {
 	for _, part := range q.Parts {
 		switch p := part.(type) {

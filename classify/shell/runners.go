@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// golang accepts the subcommands of go that build, test and look.
+// golang accepts the subcommands of go that build, test and inspect.
 func golang(k *checker, c call) {
 	sub, rest := subcommand(c.args)
 	switch sub {
@@ -51,7 +51,7 @@ func golang(k *checker, c call) {
 	}
 }
 
-// subcommand splits the arguments at the first word.
+// subcommand returns the first word and the arguments after it.
 func subcommand(args []arg) (string, []arg) {
 	if len(args) == 0 || !args[0].fixed {
 		return "", args
@@ -67,7 +67,7 @@ func firstOperand(args []arg) (arg, bool) {
 	return args[i], true
 }
 
-// gofmt writes its operands when it is told to.
+// gofmt checks that gofmt does not write, or writes only in the workspace.
 func gofmt(k *checker, c call) {
 	only("ldsew")(k, c)
 	if slices.ContainsFunc(c.args, func(a arg) bool { return a.option() && strings.Contains(a.text, "w") }) {
@@ -96,7 +96,7 @@ func makes(k *checker, c call) {
 	}
 }
 
-// npm accepts tests and the usual checking scripts of package.json.
+// npm accepts tests and the usual check scripts of package.json.
 func npm(k *checker, c call) {
 	sub, rest := subcommand(c.args)
 	switch sub {
@@ -114,7 +114,7 @@ func npm(k *checker, c call) {
 	k.destructive(c.name + " " + sub + " may install or run anything")
 }
 
-// npmOptions accepts few options of npm itself. Behind -- they are those of the script.
+// npmOptions accepts few options of npm itself. Options after -- are for the script.
 func (k *checker) npmOptions(args []arg) {
 	for _, a := range args {
 		name, _, _ := strings.Cut(a.text, "=")
@@ -138,7 +138,7 @@ func cargo(k *checker, c call) {
 	options("", "config", "target-dir", "fix")(k, call{name: "cargo", args: rest})
 }
 
-// pytest accepts everything that does not move its files or load plug-ins.
+// pytest rejects options that move its files or load plug-ins.
 func pytest(k *checker, c call) {
 	options("cp", "rootdir", "basetemp", "override-ini", "config-file")(k, c)
 }

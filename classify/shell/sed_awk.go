@@ -42,7 +42,7 @@ func sed(k *checker, c call) {
 	}
 }
 
-// printsOnly reads a sed script and reports whether all of its commands are known and only print.
+// printsOnly parses a sed script and reports whether all of its commands are known and only print.
 func printsOnly(s string) bool {
 	for s != "" {
 		s = strings.TrimLeft(s, " \t\n;{}!")
@@ -83,8 +83,8 @@ func printsOnly(s string) bool {
 	return true
 }
 
-// skipLabel skips the blanks and the label behind a command. What stands behind the label is a command
-// again, even without a semicolon.
+// skipLabel skips the blanks and the label after a command. Text after the label is the next command, even without a
+// semicolon.
 func skipLabel(s string) string {
 	s = strings.TrimLeft(s, " \t")
 	if end := strings.IndexAny(s, " \t\v\f\r;}\n"); end >= 0 {
@@ -93,7 +93,7 @@ func skipLabel(s string) string {
 	return ""
 }
 
-// skipAddress skips the lines that a command is for: numbers, $, /regex/ and ranges of them.
+// skipAddress skips the address of a command: numbers, $, /regex/ and ranges of them.
 func skipAddress(s string) (string, bool) {
 	for s != "" {
 		switch {
@@ -112,7 +112,7 @@ func skipAddress(s string) (string, bool) {
 	return s, true
 }
 
-// skipDelimited skips n parts that end with the delimiter that s begins with.
+// skipDelimited skips n parts that end with the delimiter at the start of s.
 func skipDelimited(s string, n int) (string, bool) {
 	if s == "" || s[0] == '\\' || s[0] == '\n' {
 		return "", false
@@ -123,7 +123,7 @@ func skipDelimited(s string, n int) (string, bool) {
 			i++
 		case '[':
 			if s[0] != '[' && strings.Contains(s[i:], "]") && strings.IndexByte(s[i:], s[0]) < strings.IndexByte(s[i:], ']') {
-				return "", false // a delimiter inside brackets: not worth the risk
+				return "", false // a delimiter inside brackets is ambiguous
 			}
 		case s[0]:
 			if n--; n == 0 {
@@ -159,8 +159,8 @@ func awk(k *checker, c call) {
 	}
 }
 
-// awkPrints reports whether an awk program surely runs nothing and writes no file. A comparison with >
-// is told from a redirection only when no print stands before it.
+// awkPrints reports whether an awk program certainly runs nothing and writes no file. A > is only accepted as a
+// comparison if no print precedes it.
 func awkPrints(s string) bool {
 	code, plain := awkCode(s)
 	if !plain {
@@ -178,12 +178,12 @@ func awkPrints(s string) bool {
 	return !strings.Contains(printed, ">")
 }
 
-// awkCode blanks the strings and regular expressions of an awk program. It reports false when a slash
-// may begin a regular expression or divide.
+// awkCode returns an awk program with its strings and regular expressions blanked. It returns false when it is
+// ambiguous whether a slash begins a regular expression or divides.
 func awkCode(s string) (string, bool) {
 	var b strings.Builder
 	plain := true
-	last := byte('(') // the last character that is no blank
+	last := byte('(') // the last non-blank character
 	for i := 0; i < len(s); i++ {
 		end := 0
 		if s[i] == '"' || s[i] == '/' && strings.IndexByte("(,{;!~&|\n}", last) >= 0 {
@@ -203,8 +203,8 @@ func awkCode(s string) (string, bool) {
 	return b.String(), plain
 }
 
-// literalEnd returns the offset of the delimiter that ends the literal at i, 0 when there is none on
-// the line, or when a bracket makes it uncertain: to some awks a slash in brackets is a character.
+// literalEnd returns the offset of the delimiter that ends the literal at i. It returns 0 when there is none on the
+// line, or when a bracket makes it ambiguous: in some versions of awk a slash in brackets is a literal character.
 func literalEnd(s string, i int) int {
 	for j := i + 1; j < len(s) && s[j] != '\n'; j++ {
 		switch s[j] {
@@ -226,9 +226,9 @@ func literalEnd(s string, i int) int {
 	return 0
 }
 
-// bracketEnd returns the offset of the ] that ends the bracket expression at i, 0 for one that holds
-// what programs read in different ways: slashes, quotes, backslashes, and brackets but for classes
-// such as [:alpha:].
+// bracketEnd returns the offset of the ] that ends the bracket expression at i. It returns 0 for an expression that
+// versions of awk parse differently: one with slashes, quotes, backslashes, or brackets other than classes such as
+// [:alpha:].
 func bracketEnd(s string, i int) int {
 	for j := i + 1; j < len(s); j++ {
 		switch s[j] {
@@ -242,7 +242,7 @@ func bracketEnd(s string, i int) int {
 			j += end + 1
 		case ']':
 			if j == i+1 || j == i+2 && s[i+1] == '^' {
-				return 0 // a ] that may be a character
+				return 0 // the ] may be a literal character
 			}
 			return j
 		}

@@ -8,17 +8,17 @@ import (
 
 // arg is a word of a command after quote removal.
 type arg struct {
-	// text is the word as far as it is known before the command runs.
+	// text is the beginning of the word that is known before the command runs.
 	text string
-	// fixed is true when all of it is known. A pattern for file names counts as fixed.
+	// fixed is true when the whole word is known. A file name pattern counts as fixed.
 	fixed bool
-	// safe is true for a computed word that surely is one word and no option.
+	// safe is true for a computed word that is certainly one word and not an option.
 	safe bool
-	// one is true for a word that surely is one word, number for one that surely is a number.
+	// one is true for a word that certainly expands to one word, number for one that is certainly a number.
 	one, number bool
 }
 
-// shown is the word for a message.
+// shown returns the word for a message.
 func (a arg) shown() string {
 	if !a.fixed {
 		return a.text + "…"
@@ -52,7 +52,7 @@ func (k *checker) arg(w *syntax.Word) arg {
 	return arg{text: r.text.String(), fixed: r.fixed, one: r.quoted, number: number, safe: !r.fixed && r.quoted && r.text.Len() > 0 && !strings.HasPrefix(r.text.String(), "-")}
 }
 
-// pattern reports whether a word is a pattern for the names of files.
+// pattern reports whether a word is a file name pattern.
 func (k *checker) pattern(w *syntax.Word) bool {
 	for _, part := range w.Parts {
 		lit, ok := part.(*syntax.Lit)
@@ -79,7 +79,7 @@ func (r *wordReader) part(part syntax.WordPart) {
 	switch p := part.(type) {
 	case *syntax.Lit:
 		if open := strings.Index(p.Value, "{"); open >= 0 && strings.Contains(p.Value[open:], ",") || strings.Contains(p.Value, "..}") {
-			r.fixed, r.quoted = false, false // braces that expand to several words
+			r.fixed, r.quoted = false, false // a brace expansion to several words
 		}
 		if strings.Contains(p.Value, "{") && strings.Contains(p.Value, "..") && strings.Contains(p.Value, "}") {
 			r.fixed, r.quoted = false, false
@@ -106,7 +106,7 @@ func (r *wordReader) part(part syntax.WordPart) {
 	}
 }
 
-// unescape removes the backslashes before the characters of only, before all when only is empty.
+// unescape removes the backslashes before the characters in only, or before all characters if only is empty.
 func unescape(s, only string) string {
 	if !strings.Contains(s, `\`) {
 		return s

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// asksPerson reports programs that wait for a person: editors, pagers, monitors, remote shells, and
-// interpreters that got nothing to interpret.
+// asksPerson reports whether a program waits for a person: editors, pagers, monitors, remote shells, and interpreters
+// without a script.
 func (k *checker) asksPerson(c call) bool {
 	switch c.name {
 	case "crontab":
@@ -35,7 +35,7 @@ func (k *checker) asksPerson(c call) bool {
 	return false
 }
 
-// editsByScript reports an editor that is told not to wait for a person.
+// editsByScript reports whether an editor is called in its non-interactive mode.
 func editsByScript(c call) bool {
 	var options []string
 	switch c.name {
@@ -51,7 +51,7 @@ func editsByScript(c call) bool {
 	return slices.ContainsFunc(c.args, func(a arg) bool { return a.fixed && slices.Contains(options, a.text) })
 }
 
-// run classifies the command that a wrapper would start.
+// run classifies the command that a wrapper starts.
 func (k *checker) run(words []arg, fed bool) {
 	if *k.runs++; *k.runs > maxRuns {
 		k.destructive("too many commands start each other")
@@ -65,8 +65,7 @@ func (k *checker) run(words []arg, fed bool) {
 	}
 }
 
-// wrapperOptions returns, for a program that starts another one, its options that take the next word
-// and the other ones that are harmless.
+// wrapperOptions returns, for a wrapper, its options with a separate value, and its other harmless options.
 func wrapperOptions(name string) (withValue, alone []string) {
 	switch name {
 	case "nice":
@@ -85,7 +84,7 @@ func wrapperOptions(name string) (withValue, alone []string) {
 	return nil, nil
 }
 
-// wrapper skips the options of a program that starts another one.
+// wrapper skips the options of a wrapper and classifies the command that it starts.
 func wrapper(k *checker, c call) {
 	withValue, alone := wrapperOptions(c.name)
 	args := c.args
@@ -117,7 +116,7 @@ func wrapper(k *checker, c call) {
 	k.run(args, c.fed)
 }
 
-// xargs starts its command with words that nobody knows yet.
+// xargs classifies the command of xargs, which gets additional unknown words.
 func xargs(k *checker, c call) {
 	args, replaced := c.args, ""
 	for len(args) > 0 && args[0].option() {
@@ -152,11 +151,11 @@ func xargs(k *checker, c call) {
 	}
 }
 
-// find is harmless as long as its actions are.
+// find checks the actions of find.
 func find(k *checker, c call) {
 	for i, a := range c.args {
 		if *k.runs > maxRuns {
-			return // it is destructive already
+			return // it is already destructive
 		}
 		if !a.fixed && !a.safe {
 			k.destructive("an argument of find is computed at run time and might be an action")
@@ -171,7 +170,7 @@ func find(k *checker, c call) {
 	}
 }
 
-// execWords returns the command of an -exec action, with {} as a word that is not known yet.
+// execWords returns the command of an -exec action, with {} as an unknown word.
 func execWords(args []arg) []arg {
 	var words []arg
 	for i, a := range args {
@@ -231,7 +230,7 @@ func trap(k *checker, c call) {
 	}
 }
 
-// inner classifies a script that runs in this shell, at any time.
+// inner classifies a script that may run in this shell at any time.
 func (k *checker) inner(text string) {
 	before := k.within
 	k.within = true

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// functionLevel returns the level of a call of the function name, in lower case. Functions that are
-// unknown are left to the guards of the engines: most of them are ordinary.
+// functionLevel returns the level of a call of the function name, in lower case. Unknown functions are left to the
+// protection of the engines: most of them are harmless.
 func functionLevel(d Dialect, name string) Level {
 	switch {
 	case name == "nextval" || name == "setval":
@@ -17,12 +17,12 @@ func functionLevel(d Dialect, name string) Level {
 	return Read
 }
 
-// postgresDenies refuses the functions of PostgreSQL that reach files, other servers, other sessions,
-// locks and settings, or run a query given as text; a read-only transaction does not stop those. Of the
-// functions of the system only the ones that are known to tell something are open.
+// postgresDenies reports the functions of PostgreSQL that access files, other servers, other sessions, locks and
+// settings, or run a query given as text; a read-only transaction does not stop those. Of the system functions only
+// those that are known to be read-only are allowed.
 func postgresDenies(name string) bool {
 	if strings.HasPrefix(name, "pg_") {
-		return !postgresTells(name)
+		return !postgresReadOnly(name)
 	}
 	for _, prefix := range []string{"lo_", "dblink", "crosstab", "query_to_xml", "cursor_to_xml", "brin_", "binary_upgrade_", "http_"} {
 		if strings.HasPrefix(name, prefix) {
@@ -35,8 +35,8 @@ func postgresDenies(name string) bool {
 	}, name)
 }
 
-// postgresTells reports whether a pg_ function only tells something.
-func postgresTells(name string) bool {
+// postgresReadOnly reports whether a pg_ function only returns information.
+func postgresReadOnly(name string) bool {
 	if strings.HasPrefix(name, "pg_get_") || strings.HasPrefix(name, "pg_stat_get_") || strings.HasSuffix(name, "_is_visible") {
 		return true
 	}
@@ -54,7 +54,7 @@ func postgresTells(name string) bool {
 	}, name)
 }
 
-// mysqlDenies refuses functions that read files, run programs or hold locks of the server.
+// mysqlDenies reports functions that read files, run programs or hold locks of the server.
 func mysqlDenies(name string) bool {
 	return strings.HasPrefix(name, "sys_") || slices.Contains([]string{
 		"load_file", "get_lock", "release_lock", "release_all_locks", "master_pos_wait", "source_pos_wait", "master_gtid_wait",
@@ -62,7 +62,7 @@ func mysqlDenies(name string) bool {
 	}, name)
 }
 
-// sqliteDenies refuses functions that load code or reach files.
+// sqliteDenies reports functions that load code or access files.
 func sqliteDenies(name string) bool {
 	if pragma, ok := strings.CutPrefix(name, "pragma_"); ok {
 		return !ReadPragma(pragma)

@@ -10,7 +10,7 @@ import (
 type kind int
 
 const (
-	word   kind = iota // a bare name or keyword, ASCII letters in capitals
+	word   kind = iota // a bare name or keyword, ASCII letters in upper case
 	quoted             // a quoted name
 	text               // a string
 	escape             // a string with backslashes of PostgreSQL: E'…'
@@ -19,7 +19,7 @@ const (
 	param  // a named or numbered parameter
 )
 
-// token is a piece of a statement; names and symbols have their text.
+// token is a lexical token; text is set for names and symbols.
 type token struct {
 	kind kind
 	text string
@@ -28,7 +28,7 @@ type token struct {
 // is reports whether the token is the symbol s.
 func (t token) is(s string) bool { return t.kind == symbol && t.text == s }
 
-// name returns the name that a token may stand for in capitals, "" for other tokens.
+// name returns the name that a token may denote, in upper case, or "".
 func (t token) name() string {
 	switch t.kind { //nolint:exhaustive // the other kinds are no names
 	case word:
@@ -39,17 +39,17 @@ func (t token) name() string {
 	return ""
 }
 
-// lexer splits a text. It stops at the first thing whose extent it is not sure of.
+// lexer splits a text into tokens. It stops at the first token with an ambiguous end.
 type lexer struct {
 	dialect Dialect
 	src     string
 	at      int
 	tokens  []token
-	// problem says why the text cannot be split, "" as long as it can.
+	// problem says why the text cannot be split; "" while it can.
 	problem string
 }
 
-// lex returns the tokens of a text without comments, or why they cannot be told.
+// lex returns the tokens of a text without comments, or why it cannot be split.
 func lex(d Dialect, src string) ([]token, string) {
 	l := &lexer{dialect: d, src: src}
 	if !utf8.ValidString(src) {
@@ -65,10 +65,10 @@ func (l *lexer) add(k kind, s string) { l.tokens = append(l.tokens, token{k, s})
 
 func (l *lexer) fail(problem string) { l.problem = problem }
 
-// ahead reports whether the rest begins with s.
+// ahead reports whether the remaining text begins with s.
 func (l *lexer) ahead(s string) bool { return strings.HasPrefix(l.src[l.at:], s) }
 
-// peek returns the byte at offset n from here, 0 behind the end.
+// peek returns the byte at offset n from the current position, or 0 after the end.
 func (l *lexer) peek(n int) byte {
 	if l.at+n < len(l.src) {
 		return l.src[l.at+n]
@@ -104,8 +104,8 @@ func (l *lexer) next() {
 	}
 }
 
-// lineComment skips a comment to the end of the line and reports whether there was one. MySQL wants a
-// space after the dashes.
+// lineComment skips a comment to the end of the line and reports whether there was one. MySQL requires a space after
+// the dashes.
 func (l *lexer) lineComment() bool {
 	dashes := l.ahead("--") && (l.dialect != MySQL || l.peek(2) <= ' ')
 	if !dashes && (l.dialect != MySQL || l.peek(0) != '#') {
@@ -120,7 +120,7 @@ func (l *lexer) lineComment() bool {
 	return true
 }
 
-// blockComment skips a comment. Those of PostgreSQL nest; those of MySQL may be code.
+// blockComment skips a comment. Comments of PostgreSQL nest; comments of MySQL may contain code.
 func (l *lexer) blockComment() {
 	if l.dialect == MySQL && (l.peek(2) == '!' || (l.peek(2) == 'M' || l.peek(2) == 'm') && l.peek(3) == '!') {
 		l.fail("a comment that is code")
@@ -143,7 +143,7 @@ func (l *lexer) blockComment() {
 	l.fail("an unterminated comment")
 }
 
-// quote reads a string or a quoted name that begins with the quote open.
+// quote scans a string or a quoted name that begins with the quote open.
 func (l *lexer) quote(open byte) {
 	k, backslashes := quoted, false
 	switch {
@@ -187,7 +187,7 @@ func (l *lexer) quoteOf(open byte, k kind, backslashes bool) {
 	l.fail("an unterminated string or name")
 }
 
-// dollar reads $1, or a string between two $tag$.
+// dollar scans $1, or a string between two $tag$.
 func (l *lexer) dollar() {
 	if isDigit(l.peek(1)) {
 		for l.at++; isDigit(l.peek(0)); l.at++ {
@@ -217,13 +217,13 @@ func (l *lexer) startsName(c byte) bool {
 	return isWord(c) || c >= utf8.RuneSelf || c == '$' && l.dialect == MySQL
 }
 
-// name reads a bare name or keyword, or a string with a prefix.
+// name scans a bare name or keyword, or a string with a prefix.
 func (l *lexer) name() {
 	begin := l.at
 	for l.at < len(l.src) {
 		r, size := utf8.DecodeRuneInString(l.src[l.at:])
 		if r >= utf8.RuneSelf && !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) {
-			// SQLite takes a byte order mark for a space; whatever looks odd may be one somewhere.
+			// SQLite treats a byte order mark as a space; other unusual characters may be treated so elsewhere.
 			l.fail("a character outside of names and strings")
 			return
 		}
@@ -245,8 +245,8 @@ func (l *lexer) name() {
 	}
 }
 
-// number reads a number. Names of MySQL may begin with digits; elsewhere a number that runs into a
-// name is read in different ways by different versions.
+// number scans a number. Names of MySQL may begin with digits; in other dialects versions differ in how they parse a
+// number directly followed by a name.
 func (l *lexer) number() {
 	begin := l.at
 	if l.ahead("0x") || l.ahead("0X") || l.ahead("0b") || l.ahead("0o") {
@@ -292,13 +292,13 @@ func (l *lexer) exponent() {
 	}
 }
 
-// variable reads a parameter of SQLite.
+// variable scans a parameter of SQLite.
 func (l *lexer) variable() {
 	c := l.src[l.at]
 	l.at++
 	l.run(func(c byte) bool { return isWord(c) || c >= utf8.RuneSelf })
 	switch {
-	case c == '#', l.peek(0) == '(', l.ahead("::"): // those of Tcl may hold anything in parentheses
+	case c == '#', l.peek(0) == '(', l.ahead("::"): // Tcl parameters may contain anything in parentheses
 		l.fail("a variable")
 	default:
 		l.add(param, "")
@@ -315,7 +315,7 @@ func isHexDigit(c byte) bool {
 	return isDigit(c) || 'A' <= c && c <= 'F' || 'a' <= c && c <= 'f'
 }
 
-// upper returns s with its ASCII letters in capitals, as the engines fold keywords.
+// upper returns s with ASCII letters in upper case, as the engines fold keywords.
 func upper(s string) string {
 	return strings.Map(func(r rune) rune {
 		if 'a' <= r && r <= 'z' {

@@ -1,10 +1,9 @@
-// Package sql tells what an SQL statement would do, without a database (S0-123).
+// Package sql classifies SQL statements without a database (S0-123).
 //
-// It is no parser. A lexer that knows the comments and quotes of each dialect splits the text into
-// tokens; the verb, the keywords and the functions among them decide, and whatever it cannot tell
-// counts as destructive. It can therefore be stricter than the truth, but not laxer: a statement that
-// changes something never counts as a read, unless a function or a view of the database does so behind
-// its back. Against those the engines have guards of their own (package tools/db).
+// It is not a parser. A lexer for the comments and quotes of each dialect splits the text into tokens. The verb, the
+// keywords and the functions decide, and anything ambiguous counts as destructive. The result may be too strict, but
+// not too lax: a statement that changes something is never classified as a read, unless a function or a view of the
+// database changes something. Package tools/db has protection against those.
 package sql
 
 import (
@@ -12,14 +11,14 @@ import (
 	"strconv"
 )
 
-// Dialect is a family of SQL, by its comments, quotes, verbs and functions.
+// Dialect is an SQL dialect: it determines comments, quotes, verbs and functions.
 type Dialect string
 
 // The dialects.
 const (
 	// Postgres expects standard_conforming_strings to be on.
 	Postgres Dialect = "postgres"
-	// MySQL is that of MariaDB too. It expects neither ANSI_QUOTES nor NO_BACKSLASH_ESCAPES in sql_mode.
+	// MySQL is also the dialect of MariaDB. It expects that sql_mode has neither ANSI_QUOTES nor NO_BACKSLASH_ESCAPES.
 	MySQL  Dialect = "mysql"
 	SQLite Dialect = "sqlite"
 )
@@ -33,7 +32,7 @@ const (
 	Read Level = iota
 	// Write adds or changes rows: INSERT, UPDATE.
 	Write
-	// Destructive is everything else: DELETE, DROP, other changes, several statements, and whatever is unknown.
+	// Destructive is everything else: DELETE, DROP, other changes, several statements, and anything unknown.
 	Destructive
 )
 
@@ -49,20 +48,20 @@ func (l Level) String() string {
 	}
 }
 
-// Class is what a text counts as.
+// Class is the classification of a text.
 type Class struct {
 	Level Level
 	// Reason says why in a few words, such as "DELETE" or "calls pg_read_file".
 	Reason string
-	// Verb is the first word of the statement in capitals, "" when there is none or several statements.
+	// Verb is the first word of the statement in upper case; "" if there is none or there are several statements.
 	Verb string
-	// Statements is the number of statements, 0 when they could not be told apart.
+	// Statements is the number of statements; 0 if the text could not be split.
 	Statements int
-	// Returning is true when the word RETURNING occurs: a change then has rows.
+	// Returning is true when the word RETURNING occurs: a change then returns rows.
 	Returning bool
 }
 
-// Classify returns the class of the text of one call. Of all that it finds the strictest counts.
+// Classify returns the class of the text of one call: the strictest of its parts.
 func Classify(d Dialect, query string) Class {
 	tokens, problem := lex(d, query)
 	if problem != "" {
@@ -85,8 +84,8 @@ func Classify(d Dialect, query string) Class {
 	return s.class
 }
 
-// routine reports whether the tokens create or alter a routine or trigger, whose body may hold semicolons. It
-// may be more than that; the engines take one statement in any case.
+// routine reports whether the tokens create or alter a routine or trigger. Its body may contain semicolons, so the text
+// counts as one statement. The engines accept only one statement in any case.
 func routine(tokens []token) bool {
 	isWord := func(name string) func(token) bool {
 		return func(t token) bool { return t.kind == word && t.text == name }
@@ -94,7 +93,7 @@ func routine(tokens []token) bool {
 	return (isWord("CREATE")(tokens[0]) || isWord("ALTER")(tokens[0])) && slices.ContainsFunc(tokens, isWord("BEGIN"))
 }
 
-// split cuts at semicolons and drops what is empty.
+// split splits tokens at semicolons and drops empty statements.
 func split(tokens []token) [][]token {
 	var statements [][]token
 	begin := 0

@@ -103,7 +103,7 @@ func TestReasons(t *testing.T) {
 	assert.Equal(t, "read write destructive", strings.Join([]string{read.String(), write.String(), destructive.String()}, " "))
 }
 
-// What stands around a statement does not make it harmless.
+// Text around a statement does not make it harmless.
 func TestDisguises(t *testing.T) {
 	t.Parallel()
 	for _, bad := range statements(t) {

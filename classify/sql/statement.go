@@ -14,7 +14,7 @@ type statement struct {
 	main int
 }
 
-// raise keeps the strictest level, with its first reason.
+// raise raises the level if level is stricter, and sets its reason.
 func (s *statement) raise(level Level, reason string) {
 	if level > s.class.Level || s.class.Reason == "" {
 		s.class.Level, s.class.Reason = max(level, s.class.Level), reason
@@ -51,7 +51,7 @@ func (s *statement) skipOpen(i int) int {
 	return i
 }
 
-// verb judges the verb at i; first is true for that of the whole statement.
+// verb classifies the verb at i; first is true for the verb of the whole statement.
 func (s *statement) verb(i int, first bool) {
 	verb := s.word(i)
 	if first {
@@ -80,8 +80,8 @@ func (s *statement) verb(i int, first bool) {
 	}
 }
 
-// with finds the verb behind the named queries: the first word outside of parentheses that is one. A
-// named query can have the name of a verb too; that only makes the class stricter.
+// with finds the verb after the named queries: the first verb outside of parentheses. A named query may have the name
+// of a verb, too; that only makes the class stricter.
 func (s *statement) with(i int) {
 	verbs := []string{"SELECT", "VALUES", "TABLE", "INSERT", "UPDATE", "DELETE", "MERGE", "REPLACE"}
 	depth, bracketed := 0, false
@@ -104,7 +104,7 @@ func (s *statement) with(i int) {
 	s.raise(Destructive, "WITH without a verb")
 }
 
-// explain looks at what is explained; MySQL also describes tables.
+// explain classifies the explained statement; MySQL also describes tables.
 func (s *statement) explain(i int) {
 	options := []string{"ANALYZE", "ANALYSE", "VERBOSE", "QUERY", "PLAN", "EXTENDED", "PARTITIONS"}
 	j := i + 1
@@ -140,7 +140,7 @@ func (s *statement) closing(i int) int {
 	return i
 }
 
-// names reports whether the rest from i on is a table, and perhaps a column of it or a pattern.
+// names reports whether the tokens from i on are a table, optionally with a column or a pattern.
 func (s *statement) names(i int) bool {
 	rest := s.tokens[min(i, len(s.tokens)):]
 	if len(rest) == 0 || len(rest) > 4 {
@@ -158,7 +158,7 @@ func (s *statement) names(i int) bool {
 	return !slices.ContainsFunc(rest, func(t token) bool { return t.kind == word && destructiveWord(t.text) })
 }
 
-// pragma lets those pragmas pass that only tell something.
+// pragma accepts pragmas that only return information.
 func (s *statement) pragma(i int) {
 	name := i + 1
 	if s.at(name + 1).is(".") {
@@ -171,7 +171,7 @@ func (s *statement) pragma(i int) {
 	s.raise(Read, "PRAGMA")
 }
 
-// ReadPragma reports whether a pragma of SQLite only tells something, whatever its argument is.
+// ReadPragma reports whether a pragma of SQLite only returns information, whatever its argument.
 func ReadPragma(name string) bool {
 	return slices.Contains([]string{
 		"TABLE_INFO", "TABLE_XINFO", "TABLE_LIST", "INDEX_LIST", "INDEX_INFO", "INDEX_XINFO", "FOREIGN_KEY_LIST",
@@ -180,7 +180,7 @@ func ReadPragma(name string) bool {
 	}, upper(name))
 }
 
-// destructiveWord reports whether a keyword means a change beyond INSERT and UPDATE, wherever it stands.
+// destructiveWord reports whether a keyword means a change other than INSERT and UPDATE, at any position.
 func destructiveWord(w string) bool {
 	switch w {
 	case "DELETE", "DROP", "TRUNCATE", "ALTER", "CREATE", "GRANT", "REVOKE", "MERGE", "REPLACE", "INTO", "OUTFILE", "DUMPFILE", "PROCEDURE":
@@ -189,7 +189,7 @@ func destructiveWord(w string) bool {
 	return false
 }
 
-// keyword judges the word at i by itself, unless it follows a dot and so must be a name.
+// keyword classifies the word at i, unless it follows a dot and therefore is a name.
 func (s *statement) keyword(i int) {
 	w := s.word(i)
 	switch {
@@ -208,7 +208,7 @@ func (s *statement) keyword(i int) {
 	}
 }
 
-// harmless reports whether a word that is a change elsewhere is none at i.
+// harmless reports whether a destructive word is harmless at i.
 func (s *statement) harmless(i int, w string) bool {
 	switch w {
 	case "INTO":
@@ -231,7 +231,7 @@ func (s *statement) insertInto(i int) bool {
 	return s.word(i) == "INSERT" && (i == s.main || s.at(i-1).is("("))
 }
 
-// phrase returns the word at i for a reason, with another one where that says more.
+// phrase returns the word at i for a reason, with a second word where that is clearer.
 func (s *statement) phrase(i int) string {
 	switch w := s.word(i); {
 	case s.word(i-1) == "FOR":
@@ -243,7 +243,7 @@ func (s *statement) phrase(i int) string {
 	}
 }
 
-// function judges the name at i when a parenthesis follows.
+// function classifies the name at i if a parenthesis follows.
 func (s *statement) function(i int) {
 	name := s.tokens[i].name()
 	if name == "" || !s.at(i+1).is("(") {

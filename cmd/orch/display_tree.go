@@ -75,7 +75,7 @@ func (d treeRenderer) step(s api.StepView, width int) string {
 	if s.Tries > 1 {
 		parts = append(parts, d.style.Warn(fmt.Sprintf("attempt %d", s.Tries)))
 	}
-	if s.Progress != nil && !s.State.Over() {
+	if s.Progress != nil && !s.State.Terminal() {
 		parts = append(parts, d.style.Active(progress(*s.Progress)))
 	}
 	if why := d.why(s); why != "" {
@@ -97,7 +97,7 @@ func (d treeRenderer) agent(s api.StepView) string {
 func (d treeRenderer) timing(s api.StepView) string {
 	text := ""
 	switch {
-	case s.State.Over() && s.Duration > 0:
+	case s.State.Terminal() && s.Duration > 0:
 		text = screen.Duration(s.Duration)
 	case s.State == statemachine.StepRunning && s.Since != nil:
 		text = screen.Duration(d.now.Sub(*s.Since).Truncate(time.Second / 10))
@@ -111,13 +111,13 @@ func (d treeRenderer) why(s api.StepView) string {
 	if s.Error != nil {
 		parts = append(parts, d.style.Bad(screen.Line(s.Error.Error())))
 	}
-	if s.Signal != "" && !s.State.Over() {
+	if s.Signal != "" && !s.State.Terminal() {
 		parts = append(parts, "waits for signal "+screen.Escape(s.Signal))
 	}
 	if s.State == statemachine.StepParked && s.Reason == "" { // a step that waits for answers describes that itself
 		parts = append(parts, "waits for approval "+s.Approval)
 	}
-	if s.Due != nil && !s.State.Over() {
+	if s.Due != nil && !s.State.Terminal() {
 		verb := "until"
 		if s.State == statemachine.StepPending {
 			verb = "again"

@@ -138,10 +138,10 @@ type policyPair struct{ before, after *policy.Policy }
 
 // policyReport is the result of `orch policy test`.
 type policyReport struct {
-	File     string         `json:"file"`
-	Rules    int            `json:"rules"`
-	Examples []policy.Tried `json:"examples"`
-	Past     *pastReport    `json:"past,omitempty"`
+	File     string                 `json:"file"`
+	Rules    int                    `json:"rules"`
+	Examples []policy.ExampleResult `json:"examples"`
+	Past     *pastReport            `json:"past,omitempty"`
 }
 
 func (c *policyCommands) testPolicy(ctx context.Context, file string, o policyTest) error {
@@ -193,7 +193,7 @@ func unmatchedTools(rules *policy.Rules, names []string) []string {
 	var strange []string
 	for _, r := range rules.List {
 		for _, pattern := range r.Tools {
-			if !policy.FitsAny(pattern, names) {
+			if !policy.MatchesAny(pattern, names) {
 				strange = append(strange, pattern+" (rule "+r.Name+")")
 			}
 		}
@@ -222,7 +222,7 @@ func (c *policyCommands) showPolicyReport(r policyReport) error {
 	return c.emit(v)
 }
 
-func (c *policyCommands) exampleTable(w io.Writer, tried []policy.Tried) error {
+func (c *policyCommands) exampleTable(w io.Writer, tried []policy.ExampleResult) error {
 	if len(tried) == 0 {
 		return nil
 	}

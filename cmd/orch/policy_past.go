@@ -149,8 +149,8 @@ func (r *pastReader) call(c pastCall, args events.Value) {
 		r.report.Unjudged++
 		return
 	}
-	c.Before = r.policies.before.Judge(r.policies.before.Recall(tool.Spec(), c.Task, args.Raw, c.Agent))
-	c.After = r.policies.after.Judge(r.policies.after.Recall(tool.Spec(), c.Task, args.Raw, c.Agent))
+	c.Before = r.policies.before.EvaluateRules(r.policies.before.CallFromLog(tool.Spec(), c.Task, args.Raw, c.Agent))
+	c.After = r.policies.after.EvaluateRules(r.policies.after.CallFromLog(tool.Spec(), c.Task, args.Raw, c.Agent))
 	switch {
 	case c.After.Action == policy.RuleDeny && c.Before.Action != policy.RuleDeny:
 		r.report.Denied++

@@ -61,7 +61,7 @@ func (wt *waiter) callEnd(r api.CallReply) error {
 	if r.Error != nil {
 		return &exitError{exit: exitOfCall(r.Error.Code), err: r.Error}
 	}
-	if !r.State.Over() {
+	if !r.State.Terminal() {
 		wt.note("the call is %s", r.State)
 		for _, q := range r.Questions {
 			wt.note("it asks: %s; orch questions %s", message(q), q.ID)

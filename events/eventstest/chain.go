@@ -1,5 +1,5 @@
-// Package eventstest holds the conformance kits that every implementation of the ports of package
-// events passes, and the means to make valid commits for tests.
+// Package eventstest provides conformance tests for implementations of the ports of package events, and builders of
+// valid commits for tests.
 package eventstest
 
 import (
@@ -15,21 +15,21 @@ import (
 	"github.com/orch-dev/orch/events"
 )
 
-// Chain makes the successive commits of one task, each with the hash of the one before.
+// Chain builds the successive commits of one task, each with the hash of the previous one.
 type Chain struct {
 	// Task is the id of the task.
 	Task events.TaskID
-	// Rev and After are those of the newest accepted commit.
+	// Rev and After describe the newest accepted commit.
 	Rev   uint64
 	After uint64
 	prev  string
 }
 
-// NewChain begins a new task.
+// NewChain returns the chain of a new task.
 func NewChain() *Chain { return &Chain{Task: events.NewTaskID(time.Now())} }
 
-// Next returns the next commit of the task as a record; by makes rivals differ. The state of the
-// chain does not change until Accept.
+// Next returns the next commit of the task as a record. by is its actor, so that rival commits differ. The chain does
+// not change until Accept.
 func (c *Chain) Next(tb testing.TB, by string) events.Record {
 	tb.Helper()
 	at := events.Time(time.Now())
@@ -45,12 +45,12 @@ func (c *Chain) Next(tb testing.TB, by string) events.Record {
 	return events.Record{Head: head, After: c.After, Data: data}
 }
 
-// Accept notes that r was appended at seq.
+// Accept records that r was appended at seq.
 func (c *Chain) Accept(r events.Record, seq uint64) {
 	c.Rev, c.After, c.prev = r.Rev, seq, events.Hash(r.Data)
 }
 
-// Grow appends n commits and returns them as they must be read.
+// Grow appends n commits and returns what a read must yield.
 func (c *Chain) Grow(tb testing.TB, log events.Log, n int) []events.Stored {
 	tb.Helper()
 	var all []events.Stored
@@ -75,7 +75,7 @@ func Append(log events.Log, r events.Record) (seq uint64, err error) {
 	return seq, err
 }
 
-// History reads the commits of a task from a revision on.
+// History returns the commits of a task, beginning with revision from.
 func History(tb testing.TB, log events.Log, task events.TaskID, from uint64) []events.Stored {
 	tb.Helper()
 	var all []events.Stored
@@ -92,10 +92,10 @@ func HeadsOf(tb testing.TB, log events.Log) map[events.TaskID]events.Head {
 	return byTask(tb, log.Heads(tb.Context()))
 }
 
-// PastOf returns the heads of all archived tasks by id.
-func PastOf(tb testing.TB, log events.Log) map[events.TaskID]events.Head {
+// ArchivedHeadsOf returns the heads of all archived tasks by id.
+func ArchivedHeadsOf(tb testing.TB, log events.Log) map[events.TaskID]events.Head {
 	tb.Helper()
-	return byTask(tb, log.Past(tb.Context()))
+	return byTask(tb, log.ArchivedHeads(tb.Context()))
 }
 
 func byTask(tb testing.TB, heads iter.Seq2[events.Head, error]) map[events.TaskID]events.Head {
@@ -110,7 +110,7 @@ func byTask(tb testing.TB, heads iter.Seq2[events.Head, error]) map[events.TaskI
 	return all
 }
 
-// archived returns commits as they must be read when they lie in the archive.
+// archived returns what a read must yield for commits in the archive.
 func archived(commits []events.Stored) []events.Stored {
 	all := slices.Clone(commits)
 	for i := range all {

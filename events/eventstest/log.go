@@ -15,7 +15,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Reopener is implemented by a log whose content outlives it: Reopen closes it and opens it again.
+// Reopener is implemented by a log with persistent content. Reopen closes it and opens it again.
 type Reopener interface {
 	Reopen(t *testing.T) events.Log
 }
@@ -37,7 +37,7 @@ func TestLog(t *testing.T, open func(t *testing.T) events.Log) {
 		"scan":                     testScan,
 		"archive":                  testArchive,
 		"archive and append":       testArchiveThenAppend,
-		"past":                     testPast,
+		"past":                     testArchivedHeads,
 		"remove":                   testRemove,
 		"many concurrent appends":  testManyAppends,
 		"rivals among many":        testRivalsAmongMany,
@@ -70,7 +70,7 @@ func checkLinks(t *testing.T, history []events.Stored) {
 	for i, s := range history {
 		c, err := events.Decode(s.Data)
 		require.NoError(t, err)
-		require.NoError(t, c.Link(uint64(i), prev))
+		require.NoError(t, c.CheckLink(uint64(i), prev))
 		prev = events.Hash(s.Data)
 	}
 }
@@ -79,7 +79,7 @@ func testUnknownTask(t *testing.T, log events.Log) {
 	t.Helper()
 	assert.Empty(t, History(t, log, NewChain().Task, 1))
 	assert.Empty(t, HeadsOf(t, log))
-	assert.Empty(t, PastOf(t, log))
+	assert.Empty(t, ArchivedHeadsOf(t, log))
 	assert.Empty(t, scanFrom(t.Context(), t, log, 0))
 	err := log.Archive(t.Context(), NewChain().Task)
 	assert.Equal(t, fault.NotFound, fault.CodeOf(err))
@@ -148,7 +148,7 @@ func testRacingAppends(t *testing.T, log events.Log) {
 	}
 }
 
-// appendAll appends all records at the same time, and fails when an answer comes twice or not at all.
+// appendAll appends all records concurrently. It fails the test when an answer is missing or comes twice.
 func appendAll(t *testing.T, log events.Log, records []events.Record) ([]uint64, []error) {
 	t.Helper()
 	seqs, errs := make([]uint64, len(records)), make([]error, len(records))
@@ -173,7 +173,7 @@ func appendAll(t *testing.T, log events.Log, records []events.Record) ([]uint64,
 	return seqs, errs
 }
 
-// within fails the test when wait does not return.
+// within fails the test when wait does not return within a minute.
 func within(t *testing.T, wait func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -306,7 +306,7 @@ func testArchiveThenAppend(t *testing.T, log events.Log) {
 	assert.Equal(t, fault.Conflict, fault.CodeOf(err), "an archived history is closed, however young")
 }
 
-// testRemove holds that what was removed is gone for good, that others stay, and that a second call changes nothing.
+// testRemove checks that a removal is permanent, that other tasks stay, and that a second call changes nothing.
 func testRemove(t *testing.T, log events.Log) {
 	t.Helper()
 	gone, live, stays := &Chain{Task: events.NewTaskID(time.Now().Add(-24 * time.Hour))}, NewChain(), NewChain()
@@ -327,12 +327,12 @@ func testRemove(t *testing.T, log events.Log) {
 	assert.Equal(t, fault.Gone, fault.CodeOf(err), "its id is not given to another task")
 	assert.Equal(t, liveHistory, History(t, log, live.Task, 1), "what is not archived stays")
 	assert.Equal(t, archived(history), History(t, log, stays.Task, 1))
-	assert.NotContains(t, PastOf(t, log), gone.Task)
+	assert.NotContains(t, ArchivedHeadsOf(t, log), gone.Task)
 	assert.Equal(t, fault.InvalidFormat, fault.CodeOf(log.Remove(t.Context(), []events.TaskID{"*"})))
 }
 
-// testPast holds that an archived task keeps the head that it had in the live log.
-func testPast(t *testing.T, log events.Log) {
+// testArchivedHeads checks that an archived task keeps the head that it had in the live log.
+func testArchivedHeads(t *testing.T, log events.Log) {
 	t.Helper()
 	parent, want := NewChain(), map[events.TaskID]events.Head{}
 	parent.Grow(t, log, 1)
@@ -347,16 +347,16 @@ func testPast(t *testing.T, log events.Log) {
 		h.Seq = seq
 		want[c.Task] = h
 	}
-	assert.Empty(t, PastOf(t, log), "live tasks are not past")
-	assert.False(t, hasPast(t, log), "nor do they count as such")
+	assert.Empty(t, ArchivedHeadsOf(t, log), "live tasks are not past")
+	assert.False(t, hasArchived(t, log), "nor do they count as such")
 	for task := range want {
 		require.NoError(t, log.Archive(t.Context(), task))
 	}
-	assert.Equal(t, want, PastOf(t, log))
-	assert.True(t, hasPast(t, log))
+	assert.Equal(t, want, ArchivedHeadsOf(t, log))
+	assert.True(t, hasArchived(t, log))
 	assert.Len(t, HeadsOf(t, log), 1)
 	seen := 0
-	for _, err := range log.Past(t.Context()) {
+	for _, err := range log.ArchivedHeads(t.Context()) {
 		require.NoError(t, err)
 		seen++
 		break
@@ -364,9 +364,9 @@ func testPast(t *testing.T, log events.Log) {
 	assert.Equal(t, 1, seen, "a reader may stop")
 }
 
-func hasPast(t *testing.T, log events.Log) bool {
+func hasArchived(t *testing.T, log events.Log) bool {
 	t.Helper()
-	has, err := log.HasPast(t.Context())
+	has, err := log.HasArchived(t.Context())
 	require.NoError(t, err)
 	return has
 }
@@ -403,7 +403,7 @@ func testManyAppends(t *testing.T, log events.Log) {
 	checkLinks(t, History(t, log, chains[0].Task, 1))
 }
 
-// testRivalsAmongMany mixes conflicts into a crowd: they must not harm the others.
+// testRivalsAmongMany mixes conflicting appends with others: the others must succeed.
 func testRivalsAmongMany(t *testing.T, log events.Log) {
 	t.Helper()
 	const tasks, rivals = 600, 3
@@ -453,11 +453,11 @@ func testCancelled(t *testing.T, log events.Log) {
 		assert.Equal(t, fault.Cancelled, fault.CodeOf(err))
 		heads++
 	}
-	for _, err := range log.Past(ctx) {
+	for _, err := range log.ArchivedHeads(ctx) {
 		assert.Equal(t, fault.Cancelled, fault.CodeOf(err))
 		past++
 	}
-	_, err := log.HasPast(ctx)
+	_, err := log.HasArchived(ctx)
 	assert.Equal(t, fault.Cancelled, fault.CodeOf(err))
 	assert.Equal(t, []int{1, 1, 1, 1}, []int{reads, scans, heads, past}, "the error is the only thing they yield")
 }
@@ -473,9 +473,9 @@ func testReopen(t *testing.T, log events.Log) {
 	}
 	assert.Equal(t, all, History(t, log, c.Task, 1))
 	assert.Equal(t, archived(gone), History(t, log, old.Task, 1))
-	past := PastOf(t, log)
+	past := ArchivedHeadsOf(t, log)
 	assert.Len(t, past, 1)
-	assert.True(t, hasPast(t, log))
+	assert.True(t, hasArchived(t, log))
 	assert.Equal(t, gone[1].Seq, past[old.Task].Seq)
 	heads := HeadsOf(t, log)
 	assert.Len(t, heads, 1)

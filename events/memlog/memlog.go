@@ -1,5 +1,5 @@
-// Package memlog is the log of commits in memory, with its side stores, for tests and simulations. It
-// keeps the rules of the port exactly, and can be slow or fail where a test wants it to.
+// Package memlog implements the log of commits and its side stores in memory, for tests and simulations. It satisfies
+// the conformance kit, and can be slow or fail on demand.
 package memlog
 
 import (
@@ -15,15 +15,15 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Config makes a log misbehave. The zero value is a log that answers at once and never fails.
+// Config injects delays and failures. With the zero value the log answers at once and never fails.
 type Config struct {
-	// Delay returns how long the answer to an append takes; nil is no time. The commit is in the log
-	// before the answer, as with a slow network. Under testing/synctest the time is simulated.
+	// Delay returns how long the answer to an append takes; nil means no delay. The commit is in the log before the
+	// answer, as with a slow network. Under testing/synctest the time is simulated.
 	Delay func(r *events.Record) time.Duration
-	// Fail returns an error that refuses an append, or nil; nothing is written then.
+	// Fail returns the error of an append, or nil. On an error nothing is written.
 	Fail func(r *events.Record) error
-	// LoseAnswer returns an error that takes the place of the answer to an append that was written, or
-	// nil: the outcome is then unknown to the caller.
+	// LoseAnswer returns an error that replaces the answer to an append that was written, or nil. The caller then does
+	// not know the outcome.
 	LoseAnswer func(r *events.Record) error
 }
 
@@ -31,15 +31,15 @@ type Config struct {
 type Log struct {
 	cfg Config
 
-	mu       sync.RWMutex // guards what follows
-	commits  []entry      // in the order of their positions
-	live     map[events.TaskID][]entry
-	archived map[events.TaskID][]entry
-	removed  map[events.TaskID]time.Time
-	past     []events.Head // of the archived tasks, in the order of their archiving
-	last     uint64
-	blobs    map[string][]byte
-	points   map[string][]byte
+	mu            sync.RWMutex // guards what follows
+	commits       []entry      // in the order of their positions
+	live          map[events.TaskID][]entry
+	archived      map[events.TaskID][]entry
+	removed       map[events.TaskID]time.Time
+	archivedHeads []events.Head // of the archived tasks, in the order of their archiving
+	last          uint64
+	blobs         map[string][]byte
+	points        map[string][]byte
 }
 
 type entry struct {
@@ -72,7 +72,7 @@ func New(cfg Config) *Log {
 	}
 }
 
-// Append implements events.Log. Without a delay done is called before it returns.
+// Append implements events.Log. Without a delay it calls done before it returns.
 func (l *Log) Append(r events.Record, done func(seq uint64, err error)) {
 	seq, err := l.write(&r)
 	if err == nil && l.cfg.LoseAnswer != nil {
@@ -101,7 +101,7 @@ func (l *Log) write(r *events.Record) (uint64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if at, gone := l.removed[r.Task]; gone {
-		return 0, events.RemovedTask(r.Task, at)
+		return 0, events.RemovedTaskError(r.Task, at)
 	}
 	newest := uint64(0)
 	if h := l.live[r.Task]; len(h) > 0 {
@@ -133,7 +133,7 @@ func (l *Log) Read(ctx context.Context, task events.TaskID, from uint64) iter.Se
 		at, gone := l.removed[task]
 		l.mu.RUnlock()
 		if gone {
-			yield(events.Stored{}, events.RemovedTask(task, at))
+			yield(events.Stored{}, events.RemovedTaskError(task, at))
 			return
 		}
 		skip := min(int(max(from, 1)-1), len(history)) //nolint:gosec // a history fits into memory
@@ -141,7 +141,7 @@ func (l *Log) Read(ctx context.Context, task events.TaskID, from uint64) iter.Se
 	}
 }
 
-// each yields the entries in the form that as gives them, until the reader or the context ends it.
+// each yields the entries converted by as, until yield returns false or ctx ends.
 func each[T any](ctx context.Context, entries []entry, as func(entry) T, yield func(T, error) bool) {
 	var none T
 	if err := ctx.Err(); err != nil {
@@ -159,18 +159,18 @@ func each[T any](ctx context.Context, entries []entry, as func(entry) T, yield f
 	}
 }
 
-// Heads implements events.Log; the order is that of the positions.
+// Heads implements events.Log, in the order of positions.
 func (l *Log) Heads(ctx context.Context) iter.Seq2[events.Head, error] {
 	return l.heads(ctx, l.live)
 }
 
-// Past implements events.Log; the order is that of the positions.
-func (l *Log) Past(ctx context.Context) iter.Seq2[events.Head, error] {
+// ArchivedHeads implements events.Log, in the order of positions.
+func (l *Log) ArchivedHeads(ctx context.Context) iter.Seq2[events.Head, error] {
 	return l.heads(ctx, l.archived)
 }
 
-// HasPast implements events.Log.
-func (l *Log) HasPast(ctx context.Context) (bool, error) {
+// HasArchived implements events.Log.
+func (l *Log) HasArchived(ctx context.Context) (bool, error) {
 	if err := ctx.Err(); err != nil {
 		return false, fault.From(err)
 	}
@@ -179,7 +179,7 @@ func (l *Log) HasPast(ctx context.Context) (bool, error) {
 	return len(l.archived) > 0, nil
 }
 
-// heads yields the heads of histories that mu guards.
+// heads yields the heads of the histories in of, which l.mu guards.
 func (l *Log) heads(ctx context.Context, of map[events.TaskID][]entry) iter.Seq2[events.Head, error] {
 	return func(yield func(events.Head, error) bool) {
 		l.mu.RLock()
@@ -208,7 +208,7 @@ func (l *Log) Archive(_ context.Context, task events.TaskID) error {
 		return fault.New(fault.NotFound, "there is no task %s", task).WithField("task")
 	}
 	l.archived[task] = history
-	l.past = append(l.past, history[len(history)-1].head)
+	l.archivedHeads = append(l.archivedHeads, history[len(history)-1].head)
 	delete(l.live, task)
 	l.commits = slices.DeleteFunc(slices.Clone(l.commits), func(e entry) bool { return e.head.Task == task })
 	return nil
@@ -230,12 +230,12 @@ func (l *Log) Remove(_ context.Context, tasks []events.TaskID) error {
 	return nil
 }
 
-// PastAfter yields the heads of the histories that were archived after a position of the archive, which counts
-// archivings from 1.
-func (l *Log) PastAfter(ctx context.Context, position uint64) iter.Seq2[events.Head, error] {
+// ArchivedAfter yields the heads of the histories that were archived after position. Positions of the archive count
+// archived histories from 1.
+func (l *Log) ArchivedAfter(ctx context.Context, position uint64) iter.Seq2[events.Head, error] {
 	return func(yield func(events.Head, error) bool) {
 		l.mu.RLock()
-		heads := slices.DeleteFunc(slices.Clone(l.past[min(position, uint64(len(l.past))):]), func(h events.Head) bool {
+		heads := slices.DeleteFunc(slices.Clone(l.archivedHeads[min(position, uint64(len(l.archivedHeads))):]), func(h events.Head) bool {
 			_, gone := l.removed[h.Task]
 			return gone
 		})
@@ -252,14 +252,14 @@ func (l *Log) PastAfter(ctx context.Context, position uint64) iter.Seq2[events.H
 	}
 }
 
-// Positions are the newest positions of the archive and of the live log.
+// Positions returns the newest positions of the archive and of the live log.
 func (l *Log) Positions(ctx context.Context) (past, live uint64, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, 0, fault.From(err)
 	}
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	return uint64(len(l.past)), l.last, nil
+	return uint64(len(l.archivedHeads)), l.last, nil
 }
 
 // Scan implements events.Log.

@@ -10,17 +10,17 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Agent is an agent that is a command.
+// Agent is an agent implemented by a command.
 type Agent struct {
 	// Command is the program with its arguments.
 	Command []string
 	// Timeout ends the program; 0 is the default of the tool.
 	Timeout time.Duration
-	// Network lets the program reach other machines.
+	// Network allows the program to reach other machines.
 	Network bool
 }
 
-// parseAgents reads agents by type, as YAML or JSON: {reviewer: {command: [review], timeout: 10m}}.
+// parseAgents parses agents by type, as YAML or JSON: {reviewer: {command: [review], timeout: 10m}}.
 func parseAgents(text string, at place) (map[string]Agent, error) {
 	var given map[string]struct {
 		Command []string `yaml:"command"`

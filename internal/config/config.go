@@ -1,9 +1,9 @@
-// Package config holds the settings of orch: one table of keys, from which files, environment
-// variables, flags and their documentation follow.
+// Package config defines the settings of orch. One table of keys determines files, environment variables, flags and
+// their documentation.
 //
-// A key has the same name everywhere: data_dir in a file, ORCH_DATA_DIR in the environment,
-// --data-dir on the command line. The command line goes before the environment, the environment
-// before ./.orch/config.yaml, that before ~/.orch/config.yaml, and that before the default.
+// A key has the same name everywhere: data_dir in a file, ORCH_DATA_DIR in the environment, --data-dir on the command
+// line. The command line takes precedence over the environment, the environment over ./.orch/config.yaml, that over
+// ~/.orch/config.yaml, and that over the default.
 package config
 
 import (
@@ -12,78 +12,79 @@ import (
 	"time"
 )
 
-// Config is the settings of one run of the program. Its values are checked, its paths absolute.
+// Config contains the settings of one run of the program. Its values are validated, its paths absolute.
 type Config struct {
-	// DataDir holds the log, the keys and the lock of a node.
+	// DataDir is the directory of the log, the keys and the lock of a node.
 	DataDir string
 	// Root is the directory that tools are confined to.
 	Root string
-	// Server is the URL of a node elsewhere; "" finds the node of DataDir.
+	// Server is the URL of a remote node; "" means the node of DataDir.
 	Server string
 	// NATS is the URL of an external NATS server; "" means the embedded one.
 	NATS string
-	// IdentityToken says where the token lies as whose identity commands speak to a node.
+	// IdentityToken refers to the token with which commands authenticate to a node.
 	IdentityToken Secret
 	// NATSCreds is the credentials file for NATS.
 	NATSCreds string
-	// Replicas is on how many servers of NATS each stream is.
+	// Replicas is the number of NATS servers that store each stream.
 	Replicas int
 	// Durability is fsync or relaxed.
 	Durability string
 	// Concurrency is the number of calls that a worker runs at the same time.
 	Concurrency int
-	// Queues are those that the worker serves.
+	// Queues are the queues that the worker serves.
 	Queues []string
-	// Lease is the time without a heartbeat after which a call is given up.
+	// Lease is how long a call may go without a heartbeat.
 	Lease time.Duration
-	// MaxDeliveries bounds how often a call is handed out again after it has lost its worker.
+	// MaxDeliveries bounds how often a call is delivered again after its worker was lost.
 	MaxDeliveries int
-	// MaxSpawned bounds the child tasks that the calls of one task start.
+	// MaxSpawned bounds the child tasks that calls of one task spawn.
 	MaxSpawned int
 	// MaxOpen bounds the open tasks of a node, MaxOpenEach those of one requestor.
 	MaxOpen, MaxOpenEach int
-	// RetainWorkspaces and RetainFailed are the days that workspaces of archived tasks stay, of those that are DONE and of
-	// others; 0 is for ever.
+	// RetainWorkspaces and RetainFailed are how many days workspaces of archived tasks are kept, for tasks that are
+	// DONE and for others; 0 means forever.
 	RetainWorkspaces, RetainFailed int
-	// RetainTasks and RetainFailedTasks are the days that archived tasks stay, those that are DONE and others; 0 is for ever.
+	// RetainTasks and RetainFailedTasks are how many days archived tasks are kept, those that are DONE and others; 0
+	// means forever.
 	RetainTasks, RetainFailedTasks int
-	// MaxStore is the size in MiB from which on the store of the embedded server takes no more; 0 is none.
+	// MaxStore bounds the store of the embedded server, in MiB; 0 means no limit.
 	MaxStore int
-	// MinFree is the space in MiB that it leaves free on its disk; 0 is 2 % of the disk, at most 256.
+	// MinFree is the space that the store leaves free on its disk, in MiB; 0 means 2 % of the disk, at most 256.
 	MinFree int
 	// Paused starts the node without starting calls.
 	Paused bool
 	// ReadOnly refuses every call that changes something.
 	ReadOnly bool
-	// Policy is the policy file; "" is none.
+	// Policy is the policy file; "" for none.
 	Policy string
-	// Agents are the agents that are commands, by type.
+	// Agents are the agents implemented by commands, by type.
 	Agents map[string]Agent
-	// FourEyes keeps people from deciding about what their own tasks ask.
+	// FourEyes forbids people to decide approvals of their own tasks.
 	FourEyes bool
 	// Sandbox is required, enforce, best-effort or off. SandboxRead and SandboxWrite are further paths for the
 	// programs that tools start.
 	Sandbox                   string
 	SandboxRead, SandboxWrite []string
-	// ProgramPath are the folders in which programs are looked up before those of the system.
+	// ProgramPath are folders in which programs are looked up before the system's folders.
 	ProgramPath []string
-	// NotifyOn is what the node notifies of by itself: failed, blocked, approval; none is nothing.
+	// NotifyOn are the events about which the node sends notifications: failed, blocked, approval; or none.
 	NotifyOn []string
 	// Tools are the settings of the families of tools.
 	Tools Tools
 	// Host and Port are where the node listens; port 0 chooses a free one.
 	Host string
 	Port int
-	// HTTP is where a node speaks MCP: an address, auto or off. SyncWait is how long a plain call waits there;
-	// Writes is ask, session or allow: how sessions of MCP clients write in the root.
+	// Writes is the mode in which sessions of MCP clients write in the root: ask, session or allow.
 	Writes string
-	// OutsideApprovals lets nobody approve through a client.
+	// HTTP is where a node serves MCP: an address, auto or off. SyncWait is how long a plain call waits there.
+	// OutsideApprovals forbids approvals through a client.
 	HTTP             string
 	SyncWait         time.Duration
 	OutsideApprovals bool
-	// PortableNames shows MCP clients the names of tools without dots.
+	// PortableNames shows tool names without dots to MCP clients.
 	PortableNames bool
-	// MCPEnabled uses the MCP servers of others, MCPProject also those that the project defines; MCPHotReload follows
+	// MCPEnabled enables outside MCP servers, MCPProject also those that the project defines. MCPHotReload applies
 	// changes of their definitions.
 	MCPEnabled, MCPProject, MCPHotReload bool
 	// LogLevel is debug, info, warn or error.
@@ -92,15 +93,15 @@ type Config struct {
 	Output string
 	// Dir is the working directory, Home that of the user, as in Sources.
 	Dir, Home string
-	// Command is what runs, such as "orch submit"; empty when it does not matter. It is no setting.
+	// Command is the running command, such as "orch submit"; empty when it does not matter. It is not a setting.
 	Command string
 }
 
-// Sources is where the settings come from.
+// Sources are the sources of the settings.
 type Sources struct {
-	// Flags holds the flags that were given, by key.
+	// Flags are the flags of the command line, by key.
 	Flags map[string]string
-	// Getenv reads the environment; nil means that of the process.
+	// Getenv reads the environment; nil means os.Getenv.
 	Getenv func(string) string
 	// Dir is the working directory, Home that of the user ("" when there is none).
 	Dir, Home string
@@ -109,7 +110,7 @@ type Sources struct {
 // FileName is the path of a configuration file below the working directory and below the home.
 const FileName = ".orch/config.yaml"
 
-// Load reads all sources. Errors are VALIDATION_ERROR or INVALID_FORMAT; they name the flag, the
+// Load loads the settings from all sources. Errors are VALIDATION_ERROR or INVALID_FORMAT; they name the flag, the
 // variable, or file:line:col.
 func Load(s Sources) (Config, error) {
 	c := Config{Dir: s.Dir, Home: s.Home}

@@ -159,7 +159,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// A repository that somebody else wrote must not decide about the machine of whoever stands in it.
+// The settings of a repository from somebody else must not affect the machine of its user.
 func TestProjectFileHasLimits(t *testing.T) {
 	t.Parallel()
 	project, home := "/work/project", "/home/ada"
@@ -184,7 +184,7 @@ func TestProjectFileHasLimits(t *testing.T) {
 	assert.Equal(t, "/work/project/src", c.Root)
 }
 
-// A pipe in the place of a settings file is refused: nobody may write to it.
+// A pipe instead of a settings file is refused: reading it could block.
 func TestAPipeIsNoSettingsFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -20,10 +20,10 @@ import (
 // maxFile bounds a configuration file, in bytes.
 const maxFile = 64 << 10
 
-// loadFile applies a file, if there is one. Its relative paths are relative to dir.
+// loadFile applies a file if it exists. Its relative paths are relative to dir.
 func loadFile(c *Config, path, dir, home string) error {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return fault.New(fault.ValidationError, "%s is no regular file", path) // one without a writer would be waited for
+		return fault.New(fault.ValidationError, "%s is no regular file", path) // opening a pipe without a writer would block
 	}
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -96,7 +96,7 @@ func assign(c *Config, name string, key, value *yaml.Node, dir, home string) err
 	return err.WithHint("see: orch help environment")
 }
 
-// inProject refuses a root that the file of a project sets outside of the project.
+// inProject rejects a root outside of the project if the project's file sets it.
 func (k Key) inProject(c *Config, p place) error {
 	rel, err := filepath.Rel(p.dir, c.Root)
 	if k.Name != "root" || p.dir == p.home || (err == nil && filepath.IsLocal(rel)) {
@@ -105,8 +105,8 @@ func (k Key) inProject(c *Config, p place) error {
 	return p.invalid("the file of a project may not set a root outside of the project").WithHint("use --root or ORCH_ROOT")
 }
 
-// textOf returns a scalar, a list of scalars separated by commas, for a key with names such a list of
-// NAME=VALUE, or for agents an object as it is.
+// textOf returns a YAML node as text: a scalar, a comma-separated list of scalars, a comma-separated list of NAME=VALUE
+// for a key with names, or the object of agents unchanged.
 func (k Key) textOf(n *yaml.Node, p place) (string, error) {
 	if _, ok := k.field(new(Config)).(*map[string]Agent); ok {
 		text, err := yaml.Marshal(n)
@@ -133,7 +133,7 @@ func (k Key) textOf(n *yaml.Node, p place) (string, error) {
 	}
 }
 
-// pairs joins names and values that take turns.
+// pairs joins alternating names and values to NAME=VALUE.
 func pairs(parts []string) []string {
 	joined := make([]string, 0, len(parts)/2)
 	for pair := range slices.Chunk(parts, 2) {
@@ -146,7 +146,7 @@ func at(name string, n *yaml.Node, dir, home string) place {
 	return place{what: fmt.Sprintf("%s:%d:%d", name, n.Line, n.Column), dir: dir, home: home}
 }
 
-// syntax turns an error of the YAML reader, which knows the line alone, into one with a place.
+// syntax converts an error of the YAML parser, which contains only a line, to an error with a position.
 func syntax(name string, err error) error {
 	message := strings.TrimPrefix(err.Error(), "yaml: ")
 	line := "1"

@@ -6,9 +6,9 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Firebase is where the databases of Firebase are. The zero value names none.
+// Firebase configures the Firebase databases. The zero value configures none.
 type Firebase struct {
-	// RealtimeURL is that of a Realtime Database, RealtimeToken its credential.
+	// RealtimeURL is the URL of a Realtime Database, RealtimeToken its credential.
 	RealtimeURL   string
 	RealtimeToken Secret
 	// FirestoreProject and FirestoreDatabase are ids; FirestoreCredentials is the key of a service account.
@@ -24,7 +24,7 @@ func (f Firebase) Realtime() bool { return f.RealtimeURL != "" }
 // Firestore reports whether a Firestore is configured.
 func (f Firebase) Firestore() bool { return f.FirestoreCredentials != "" || f.FirestoreEmulator != "" }
 
-// check holds settings against each other.
+// check checks that the settings are consistent.
 func (f Firebase) check() error {
 	wrong := func(field, message string) *fault.Error {
 		return fault.New(fault.ValidationError, "%s", message).WithField(field)
@@ -75,8 +75,8 @@ func firebaseKeys() []Key {
 	}
 }
 
-// databaseURL says what is wrong with the URL of a database, without repeating it: its query may name the
-// database, but no credential.
+// databaseURL returns what is wrong with the URL of a database, or "", without quoting it. The query may name the
+// database, but must not contain a credential.
 func databaseURL(text string) string {
 	if why := webURL(text); why != "" {
 		return why

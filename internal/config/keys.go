@@ -21,14 +21,14 @@ type Key struct {
 	Default string
 	// Usage is one line, without a full stop.
 	Usage string
-	// Choices are the only values, of a list those of each element; nil allows any.
+	// Choices are the allowed values, for a list of each element; nil allows any.
 	Choices []string
 	// Node is true for settings that only matter where a node or a worker runs.
 	Node bool
-	// Worker is true for those of them that matter where a worker runs alone.
+	// Worker is true for node settings that also matter for a standalone worker.
 	Worker bool
-	// Personal is true for settings that the file of a project may not make: a repository that somebody
-	// else wrote must not choose the server, the store or the listener of whoever stands in it.
+	// Personal is true for settings that a project's file must not set: a repository from somebody else must not choose
+	// the server, the store or the listener of its user.
 	Personal bool
 
 	flag string
@@ -36,9 +36,9 @@ type Key struct {
 	max  int
 	path bool
 	url  bool
-	// check says what is wrong with a value, or with an element of a list; "" when nothing is.
+	// check returns what is wrong with a value, or with an element of a list, or "".
 	check func(text string) string
-	// field points to the place of the value: *string, *int, *bool, *time.Duration, *[]string, *Secret or
+	// field returns a pointer to the value: *string, *int, *bool, *time.Duration, *[]string, *Secret or
 	// *map[string]Secret or *map[string]Agent.
 	field func(*Config) any
 }
@@ -48,7 +48,7 @@ func Keys() []Key {
 	return slices.Concat(generalKeys(), nodeKeys(), retentionKeys(), faceKeys(), sandboxKeys(), toolKeys())
 }
 
-// generalKeys are those that matter everywhere.
+// generalKeys returns the keys that matter for every command.
 func generalKeys() []Key {
 	return []Key{
 		{
@@ -86,7 +86,7 @@ func generalKeys() []Key {
 	}
 }
 
-// nodeKeys are those that only matter where a node or a worker runs.
+// nodeKeys returns the keys that matter only for a node or a worker.
 func nodeKeys() []Key {
 	return []Key{
 		{
@@ -167,7 +167,7 @@ func nodeKeys() []Key {
 	}
 }
 
-// retentionKeys are those for what is removed when it is old.
+// retentionKeys returns the keys for removing old data.
 func retentionKeys() []Key {
 	return []Key{
 		{
@@ -189,7 +189,7 @@ func retentionKeys() []Key {
 	}
 }
 
-// faceKeys are the settings of the faces for programs.
+// faceKeys returns the keys of the faces for programs.
 func faceKeys() []Key {
 	return []Key{
 		{
@@ -229,7 +229,7 @@ func faceKeys() []Key {
 	}
 }
 
-// sandboxKeys are the settings of the programs that tools start.
+// sandboxKeys returns the keys for programs that tools start.
 func sandboxKeys() []Key {
 	return []Key{
 		{
@@ -263,12 +263,12 @@ func (k Key) Flag() string {
 // Env returns the name of the environment variable.
 func (k Key) Env() string { return "ORCH_" + strings.ToUpper(k.Name) }
 
-// Named returns the choices, without the empty one.
+// Named returns the choices without the empty one.
 func (k Key) Named() []string {
 	return slices.DeleteFunc(slices.Clone(k.Choices), func(choice string) bool { return choice == "" })
 }
 
-// Switch reports whether the key is true or false, so that its flag needs no value.
+// Switch reports whether the key is a boolean, so that its flag needs no value.
 func (k Key) Switch() bool {
 	_, ok := k.field(new(Config)).(*bool)
 	return ok
@@ -283,14 +283,14 @@ func names() []string {
 	return all
 }
 
-// place is where a value stands: its name for messages, and what paths are relative to.
+// place is the origin of a value: its name for messages, and the folders for relative paths.
 type place struct{ what, dir, home string }
 
 func (p place) invalid(format string, args ...any) *fault.Error {
 	return fault.New(fault.ValidationError, format, args...).WithField(p.what)
 }
 
-// set reads text into the field of the key.
+// set parses text into the field of the key.
 func (k Key) set(c *Config, text string, at place) error {
 	switch field := k.field(c).(type) {
 	case *string:
@@ -333,7 +333,7 @@ func (k Key) set(c *Config, text string, at place) error {
 	return nil
 }
 
-// setList reads values separated by commas. A list without a default may be empty.
+// setList parses comma-separated values. A list without a default may be empty.
 func (k Key) setList(field *[]string, text string, at place) error {
 	parts := split(text)
 	if len(parts) == 0 && k.Default != "" {
@@ -374,7 +374,7 @@ func (k Key) setText(field *string, text string, at place) error {
 	return nil
 }
 
-// resolve makes a path absolute: ~/ is the home, the rest is relative to the place.
+// resolve makes a path absolute: ~/ is the home, other paths are relative to p.dir.
 func (p place) resolve(path string) (string, error) {
 	rest, ok := strings.CutPrefix(path, "~")
 	if ok && (rest == "" || rest[0] == '/') {

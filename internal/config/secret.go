@@ -14,13 +14,13 @@ import (
 // maxSecret bounds the file of a secret, in bytes.
 const maxSecret = 4096
 
-// Secret says where a secret lies: env:NAME is a variable, file:PATH a file that nobody else may read. It is
-// not the secret itself, so it may be shown. The empty one stands for none.
+// Secret is a reference to a secret: env:NAME is an environment variable, file:PATH a file that only its owner may
+// read. It is not the secret itself, so it may be shown. The empty Secret means none.
 type Secret string
 
-// Read returns the secret, without white space around it; "" for the empty Secret. Its errors never
-// repeat what was read, and have no field: VALIDATION_ERROR for a variable that is not set, a file that is
-// open to others, empty or too large; NOT_FOUND and FORBIDDEN for a file that cannot be read.
+// Read returns the secret, without white space around it; "" for the empty Secret. Its errors never contain the secret,
+// and have no field: VALIDATION_ERROR for a variable that is not set, a file that is open to others, empty or too
+// large; NOT_FOUND and FORBIDDEN for a file that cannot be read.
 func (s Secret) Read(getenv func(string) string) (string, error) {
 	var text string
 	if name, ok := strings.CutPrefix(string(s), envScheme); ok {
@@ -35,7 +35,7 @@ func (s Secret) Read(getenv func(string) string) (string, error) {
 	return text, nil
 }
 
-// File returns the absolute path of the file of the secret, "" when it lies elsewhere.
+// File returns the absolute path of the file of the secret, or "" if it is not in a file.
 func (s Secret) File() string {
 	path, ok := strings.CutPrefix(string(s), fileScheme)
 	if !ok {
@@ -80,8 +80,7 @@ func readSecret(path string) (string, error) {
 	return text, nil
 }
 
-// secret reads the reference to a secret. A value that is no reference may be the secret itself, so no error
-// repeats it.
+// secret parses a reference to a secret. An invalid reference may be the secret itself, so no error contains it.
 func (p place) secret(text string) (Secret, error) {
 	if path, ok := strings.CutPrefix(text, fileScheme); ok && path != "" {
 		path, err := p.resolve(path)
@@ -95,7 +94,7 @@ func (p place) secret(text string) (Secret, error) {
 		WithHint("name the place where it lies: env:NAME for a variable, file:PATH for a file of mode 600")
 }
 
-// secrets reads NAME=REFERENCE, several separated by commas.
+// secrets parses a comma-separated list of NAME=REFERENCE.
 func (p place) secrets(text string) (map[string]Secret, error) {
 	var all map[string]Secret
 	for _, part := range split(text) {

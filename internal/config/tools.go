@@ -14,38 +14,39 @@ import (
 	"github.com/orch-dev/orch/internal/secret"
 )
 
-// Tools is what the operator decides for the families of tools. The zero value is the narrowest.
+// Tools contains the operator's settings for the families of tools. The zero value is the most restrictive.
 type Tools struct {
-	// SearchProvider is where WEB_SEARCH asks: searxng, brave or tavily; "" switches it off. SearchURL is the
-	// base of the service, SearchKey its credential.
+	// SearchProvider is the search service of WEB_SEARCH: searxng, brave or tavily; "" disables it. SearchURL is the
+	// base URL of the service, SearchKey its credential.
 	SearchProvider, SearchURL string
 	SearchKey                 Secret
-	// NotifyServices holds the URL of each channel for notifications beside log, file and nats.
-	// NotifyChannels are those of a notification that names none, and of what the node itself says.
+	// NotifyServices maps notification channels, other than log, file and nats, to URLs. NotifyChannels are the
+	// channels of notifications without explicit channels, and of those from the node.
 	NotifyServices map[string]Secret
 	NotifyChannels []string
-	// GitHubURL is the base of the API of GitHub, "" that of github.com; GitHubToken is its credential.
+	// GitHubURL is the base URL of the GitHub API; "" means that of github.com. GitHubToken is its credential.
 	GitHubURL   string
 	GitHubToken Secret
-	// Firebase says where the databases of the tools firebase.* are.
+	// Firebase configures the databases of the tools firebase.*.
 	Firebase Firebase
-	// NetAllow lists what tools may reach although it is not public: ranges, addresses, names, with or without a port.
+	// NetAllow lists non-public hosts that tools may reach: address ranges, addresses and names, with or without a
+	// port.
 	NetAllow []string
-	// SecretsAllow lists the sources of secrets that plans may name: env:NAME and file:PATH, with * for any letters.
+	// SecretsAllow lists the sources of secrets that plans may use: env:NAME and file:PATH, with * for any characters.
 	SecretsAllow []string
-	// NPMRegistry and PipIndex are the URLs of registries of packages; "" is that of the manager.
+	// NPMRegistry and PipIndex are the URLs of package registries; "" means the default of the package manager.
 	NPMRegistry, PipIndex string
-	// GitConventions is the RE2 expression for the first line of a message; "" is Conventional Commits.
+	// GitConventions is the RE2 expression for the first line of a commit message; "" means Conventional Commits.
 	GitConventions string
-	// GitSSHCommand starts ssh, GitCredentialHelper gives credentials for http, and GitRead are the absolute
-	// paths of what both need. Without a command there are no remotes over ssh.
+	// GitSSHCommand is the ssh command of git, GitCredentialHelper provides credentials for http, and GitRead are the
+	// absolute paths that both need to read. Without GitSSHCommand there are no remotes over ssh.
 	GitSSHCommand, GitCredentialHelper string
 	GitRead                            []string
-	// DatabaseHosts are the servers, host:port, that a statement may name; none stands for all.
+	// DatabaseHosts are the servers, as host:port, that a statement may use; empty means all.
 	DatabaseHosts []string
 }
 
-// Secrets returns where the secrets of the settings lie, by the name of the key or key.name.
+// Secrets returns the references to secrets in the settings, by key or key.name.
 func (t Tools) Secrets() map[string]Secret {
 	all := map[string]Secret{}
 	if t.SearchKey != "" {
@@ -69,7 +70,7 @@ func (t Tools) Secrets() map[string]Secret {
 // builtInChannels are the channels that every node has.
 func builtInChannels() []string { return []string{"log", "file", "nats"} }
 
-// check holds settings against each other.
+// check checks that the settings are consistent.
 func (t Tools) check() error {
 	wrong := func(field, format string, args ...any) *fault.Error {
 		return fault.New(fault.ValidationError, format, args...).WithField(field)
@@ -200,7 +201,8 @@ func gitKeys() []Key {
 	}
 }
 
-// webURL says what is wrong with the URL of a service. It does not repeat it: it may hold a password.
+// webURL returns what is wrong with the URL of a service, or "". It does not quote the URL, which may contain a
+// password.
 func webURL(text string) string {
 	u, err := url.Parse(text)
 	switch {
@@ -219,7 +221,7 @@ func allowed(text string) string {
 	return ""
 }
 
-// secretSource repeats no value: it may be the secret itself.
+// secretSource returns what is wrong with a source of secrets, without quoting it: it may be the secret itself.
 func secretSource(text string) string { return secret.CheckPattern(text) }
 
 func hostPort(text string) string {

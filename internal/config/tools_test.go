@@ -68,7 +68,7 @@ func TestToolSettings(t *testing.T) {
 	assert.Equal(t, map[string]config.Secret{"a": "env:A", "b": "file:/b"}, c.Tools.NotifyServices)
 }
 
-// No error repeats what may be a secret.
+// No error contains a possible secret.
 func TestWrongToolSettings(t *testing.T) {
 	t.Parallel()
 	for line, message := range map[string]string{

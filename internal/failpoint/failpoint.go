@@ -1,42 +1,42 @@
-// Package failpoint lets a test end a process in the middle of things and plant known faults, so that
-// the crash test can reach every moment that counts and prove that it would notice. All of it is
-// compiled only with the build tag failpoint: in every other build Pass, On and their kin are empty and
-// cost nothing.
+// Package failpoint lets a test kill a process at defined points and inject known faults, so that the crash test can
+// cover every critical moment and prove that it detects errors. It is active only with the build tag failpoint: in
+// every other build Pass, On and the other functions are empty and cost nothing.
 package failpoint
 
-// Point is a moment at which a process can be killed: who passes it stands still, and a little later the
-// whole process dies.
+// Point is a point at which a process can be killed: the goroutine that passes it blocks, and a little later the whole
+// process dies.
 type Point string
 
 // The points of a node.
 const (
-	// BeforeAppend: a commit was decided and is not on its way yet. Written: the server has it, and it is
-	// not synced. Appended: it is durable, and nobody was told.
+	// BeforeAppend: a commit was decided and not sent yet. Written: the server has it, and it is not synced. Appended:
+	// it is durable, and nobody was notified.
 	BeforeAppend Point = "before-append"
 	Written      Point = "written"
 	Appended     Point = "appended"
 	// BlobStored: the large values of a commit are stored, the commit is not.
 	BlobStored Point = "blob-stored"
-	// BeforeAnswer and Answered lie around the answer to a request.
+	// BeforeAnswer and Answered are before and after the answer to a request.
 	BeforeAnswer Point = "before-answer"
 	Answered     Point = "answered"
 	// Reported: the outcome of a call has arrived and is not in the log.
 	Reported Point = "reported"
-	// BeforeMark: the high-water mark is about to move. MarkStored: it has moved in the store and not yet
-	// in its file.
+	// BeforeMark: the high-water mark is about to advance. MarkStored: it has advanced in the store and not yet in its
+	// file.
 	BeforeMark Point = "before-mark"
 	MarkStored Point = "mark-stored"
-	// BeforeCheckpoint and CheckpointSaved lie around the write of a checkpoint, whose event is in the log.
+	// BeforeCheckpoint and CheckpointSaved are before and after a checkpoint is written; its event is already in the
+	// log.
 	BeforeCheckpoint Point = "before-checkpoint"
 	CheckpointSaved  Point = "checkpoint-saved"
-	// BeforeIndex and IndexSaved lie around the write of the index of open tasks, at a stop.
+	// BeforeIndex and IndexSaved are before and after the index of open tasks is written during a shutdown.
 	BeforeIndex Point = "before-index"
 	IndexSaved  Point = "index-saved"
 	// ArchivePart: a part of a history is in the archive. Archived: all of it, and it is still in the
 	// live log as well.
 	ArchivePart Point = "archive-part"
 	Archived    Point = "archived"
-	// Removing: it is on record which histories leave the archive, and they are still there.
+	// Removing: the histories to remove from the archive are recorded, and still there.
 	Removing Point = "removing"
 	// Restoring: the node has read the heads of its log and none of the open tasks.
 	Restoring Point = "restoring"
@@ -44,29 +44,29 @@ const (
 
 // The points of a worker.
 const (
-	// Taken: a call has arrived. BeforeEffect and AfterEffect lie around the call of its tool.
+	// Taken: a call has arrived. BeforeEffect and AfterEffect are before and after its tool runs.
 	Taken        Point = "taken"
 	BeforeEffect Point = "before-effect"
 	AfterEffect  Point = "after-effect"
-	// Delivered: the node has taken the outcome, and the worker has not forgotten it.
+	// Delivered: the node has accepted the outcome, and the worker has not dropped it yet.
 	Delivered Point = "delivered"
 )
 
-// EnvPlant is the environment variable with the faults that a process has, separated by commas.
+// EnvPlant is the environment variable with the injected faults of a process, separated by commas.
 const EnvPlant = "ORCH_PLANT"
 
-// Fault is a mistake that can be planted.
+// Fault is an error that can be injected.
 type Fault string
 
-// The faults. Each stands where a careless change would make it.
+// The faults. Each one is a plausible programming error.
 const (
 	// AckEarly acknowledges a decision before it is in the log.
 	AckEarly Fault = "ack-early"
-	// SkipFence accepts what an older attempt or another worker says.
+	// SkipFence accepts reports of older attempts and other workers.
 	SkipFence Fault = "skip-fence"
-	// SkipDedup makes a new task of every request, whatever its idempotency key.
+	// SkipDedup submits a new task for every request, ignoring its idempotency key.
 	SkipDedup Fault = "skip-dedup"
-	// AskEarly asks a verify tool about a call that may still run.
+	// AskEarly runs a verify tool while the call may still be running.
 	AskEarly Fault = "ask-early"
 	// SkipOne resumes a watch one commit too late.
 	SkipOne Fault = "skip-one"

@@ -12,7 +12,7 @@ import (
 	"github.com/orch-dev/orch/internal/failpoint"
 )
 
-// envChild makes the test's own binary pass points until it ends.
+// envChild makes the test binary pass points until it is killed.
 const envChild = "FAILPOINT_CHILD"
 
 func TestMain(m *testing.M) {
@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// pass says what is planted and writes a sign for each pass of the armed point.
+// pass prints the injected faults, and a character for each pass of the armed point.
 func pass() {
 	if failpoint.On(failpoint.SkipDedup) && !failpoint.On(failpoint.SkipFence) {
 		_, _ = os.Stdout.WriteString("planted")

@@ -13,7 +13,7 @@ import (
 // Enabled reports whether this build has failpoints.
 const Enabled = true
 
-// trap is the point at which the process ends when it is passed for the last time.
+// trap is the armed point and the remaining passes until the process ends.
 type trap struct {
 	point Point
 	left  atomic.Int64
@@ -25,19 +25,19 @@ var (
 	planted = strings.Split(os.Getenv(EnvPlant), ",")
 )
 
-// moment is how long the rest of the process goes on while who passes the point stands still: whatever
-// was promised too early gets out.
+// moment is how long the other goroutines continue while the one at the point blocks, so that an acknowledgement that
+// is sent too early gets out.
 const moment = 20 * time.Millisecond
 
-// Arm lets the process end, without a chance to do anything, at the n-th pass of a point from now on. It
-// replaces what was armed before.
+// Arm kills the process at the n-th pass of a point from now on, without any cleanup. It replaces the previously armed
+// point.
 func Arm(point Point, n int64) {
 	t := &trap{point: point}
 	t.left.Store(n)
 	armed.Store(t)
 }
 
-// Pass ends the process when the point is armed and was passed often enough.
+// Pass kills the process if the point is armed and this is the n-th pass.
 func Pass(point Point) {
 	t := armed.Load()
 	if t == nil || t.point != point || t.left.Add(-1) != 0 {
@@ -50,10 +50,11 @@ func Pass(point Point) {
 	select {} // the signal is on its way
 }
 
-// On reports whether a fault is planted in this process.
+// On reports whether a fault is injected in this process.
 func On(fault Fault) bool { return slices.Contains(planted, string(fault)) }
 
-// Early calls done without an error at once when the fault is planted, and returns one that does nothing.
+// Early calls done(nil) immediately if the fault is injected, and returns a function that does nothing; else it returns
+// done.
 func Early(fault Fault, done func(error)) func(error) {
 	if !On(fault) {
 		return done
@@ -62,7 +63,7 @@ func Early(fault Fault, done func(error)) func(error) {
 	return func(error) {}
 }
 
-// Twice repeats the last element of a list when the fault is planted and the condition holds.
+// Twice repeats the last element of a list if the fault is injected and condition is true.
 func Twice[T any](fault Fault, condition bool, list []T) []T {
 	if condition && On(fault) {
 		return append(list, list[len(list)-1])
@@ -70,7 +71,7 @@ func Twice[T any](fault Fault, condition bool, list []T) []T {
 	return list
 }
 
-// Skewed returns n, or n+1 when the fault is planted.
+// Skewed returns n, or n+1 if the fault is injected.
 func Skewed(fault Fault, n uint64) uint64 {
 	if On(fault) {
 		return n + 1

@@ -1,12 +1,10 @@
-// Package gopool runs many short jobs in goroutines that are used again. A new goroutine begins with a
-// small stack and copies it several times before, say, JSON is decoded; one that has done so before
-// does not.
+// Package gopool runs many short jobs in reused goroutines. A new goroutine starts with a small stack, which is copied
+// several times while, for example, JSON is decoded. A reused goroutine already has a large stack.
 package gopool
 
 import "sync"
 
-// Pool runs jobs, each in a goroutine of its own for as long as it takes, however many there are.
-// The zero value is not usable; see New.
+// Pool runs jobs, each in its own goroutine, without a limit of their number. The zero value is not usable; see New.
 type Pool struct {
 	jobs chan func()
 	idle chan struct{}
@@ -14,12 +12,12 @@ type Pool struct {
 	once sync.Once
 }
 
-// New returns a pool that keeps up to idle goroutines for jobs to come.
+// New returns a pool that keeps up to idle goroutines for later jobs.
 func New(idle int) *Pool {
 	return &Pool{jobs: make(chan func()), idle: make(chan struct{}, idle), stop: make(chan struct{})}
 }
 
-// Go starts a job. It never waits.
+// Go starts a job. It never blocks.
 func (c *Pool) Go(job func()) {
 	select {
 	case c.jobs <- job:
@@ -28,7 +26,7 @@ func (c *Pool) Go(job func()) {
 	}
 }
 
-// Stop lets idle goroutines end, and the others after their jobs. It is idempotent.
+// Stop ends idle goroutines now, and the others after their jobs. It is idempotent.
 func (c *Pool) Stop() { c.once.Do(func() { close(c.stop) }) }
 
 func (c *Pool) work(job func()) {
@@ -38,7 +36,7 @@ func (c *Pool) work(job func()) {
 	}
 }
 
-// next returns the next job, or nil when there are goroutines enough.
+// next waits for the next job. It returns nil when the goroutine must end.
 func (c *Pool) next() func() {
 	select {
 	case c.idle <- struct{}{}:

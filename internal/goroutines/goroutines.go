@@ -1,4 +1,4 @@
-// Package goroutines tells tests what a process is doing.
+// Package goroutines lets tests inspect the goroutines of a process.
 package goroutines
 
 import (
@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// Held is the number of goroutines without those that a pool keeps for later jobs.
-func Held() int { return runtime.NumGoroutine() - kept(Stacks()) }
+// Held returns the number of goroutines, without idle goroutines of pools.
+func Held() int { return runtime.NumGoroutine() - idle(Stacks()) }
 
-// Stacks counts the goroutines of this process by what they do.
+// Stacks returns the stacks of all goroutines, with the number of goroutines for each stack.
 func Stacks() string {
 	var text strings.Builder
 	if err := pprof.Lookup("goroutine").WriteTo(&text, 1); err != nil {
@@ -20,8 +20,8 @@ func Stacks() string {
 	return text.String()
 }
 
-// kept counts the goroutines among the stacks that wait for a job of their pool.
-func kept(stacks string) (n int) {
+// idle counts the goroutines that wait for a job of their pool.
+func idle(stacks string) (n int) {
 	for block := range strings.SplitSeq(stacks, "\n\n") {
 		count, _, _ := strings.Cut(block, " @ ")
 		count = count[strings.LastIndexByte(count, '\n')+1:]

@@ -1,6 +1,6 @@
-// Package httplimit bounds how long a client of an HTTP server may take: for its headers, its body, its next request, and
-// for what it is sent. No limit bounds how long a request is answered, so that streams and long polls go on while their
-// clients read.
+// Package httplimit bounds how long a client of an HTTP server may take to send headers and body, to send the next
+// request, and to read the answer. The duration of an answer is not limited, so that streams and long polls continue
+// while their clients read.
 package httplimit
 
 import (
@@ -13,9 +13,10 @@ import (
 )
 
 const (
-	// DefaultHeader is how long the headers of a request may take.
+	// DefaultHeader bounds how long the headers of a request may take.
 	DefaultHeader = 10 * time.Second
-	// DefaultBody is how long a request may take with its body, unless a handler has answered without it.
+	// DefaultBody bounds how long headers and body of a request may take, unless a handler answers without reading the
+	// body.
 	DefaultBody = 45 * time.Second
 	// DefaultIdle is how long a connection is kept for its next request.
 	DefaultIdle = 2 * time.Minute
@@ -26,18 +27,19 @@ const (
 )
 
 const (
-	// unreadTime is how long the rest of a body may take that nobody wants.
+	// unreadTime bounds how long the server drains an unread body.
 	unreadTime = time.Second
-	// writePart is what is written under one deadline.
+	// writePart is how many bytes are written under one deadline.
 	writePart = 64 << 10
-	// slowest is how many bytes a second a client has to read of one write, on average, after twice Limits.Write.
+	// slowest is the minimum average rate, in bytes per second, at which a client must read one write after twice
+	// Limits.Write.
 	slowest = 64 << 10
 )
 
-// Limits are the times that a client has. A zero field stands for its default.
+// Limits are the time limits for a client. A zero field means its default.
 type Limits struct {
-	// Header is the time for the headers of a request, Body that for headers and body, Idle that until the next request of a
-	// connection, and Write that for each part of an answer.
+	// Header is the limit for the headers of a request, Body for headers and body, Idle for the time until the next
+	// request of a connection, and Write for each part of an answer.
 	Header, Body, Idle, Write time.Duration
 }
 
@@ -48,7 +50,7 @@ func (l Limits) withDefaults() Limits {
 	}
 }
 
-// NewServer returns a server whose connections keep to the limits.
+// NewServer returns a server that enforces the limits.
 func NewServer(next http.Handler, l Limits) *http.Server {
 	l = l.withDefaults()
 	return &http.Server{
@@ -57,11 +59,11 @@ func NewServer(next http.Handler, l Limits) *http.Server {
 	}
 }
 
-// Handler keeps each request to the limits for bodies and writes. Nothing in next is to set deadlines.
+// Handler enforces the limits for bodies and writes. next must not set deadlines.
 func Handler(next http.Handler, l Limits) http.Handler {
 	l = l.withDefaults()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if status, reason := unclear(r); status != 0 {
+		if status, reason := rejectAmbiguous(r); status != 0 {
 			http.Error(w, reason, status)
 			return
 		}
@@ -85,9 +87,9 @@ func Handler(next http.Handler, l Limits) http.Handler {
 	})
 }
 
-// unclear returns why a request is refused that somebody before this server could take for another one, or whose body nobody
-// here reads; status 0 for any other.
-func unclear(r *http.Request) (status int, reason string) {
+// rejectAmbiguous returns the status and the reason for refusing a request that a proxy could interpret differently, or
+// with a body that no handler reads; status 0 for any other.
+func rejectAmbiguous(r *http.Request) (status int, reason string) {
 	switch coding := r.Header.Get("Content-Encoding"); {
 	case len(r.Header.Values("Authorization")) > 1:
 		return http.StatusBadRequest, "the request has more than one Authorization header"
@@ -98,12 +100,13 @@ func unclear(r *http.Request) (status int, reason string) {
 	}
 }
 
-// body is the body of a request. When it has come whole, its client may wait for the answer as long as that takes.
+// body is the body of a request. After it has arrived completely, there is no limit for the answer.
 type body struct {
 	io.ReadCloser
 
 	control *http.ResponseController
-	// over is set when nothing more can be read. A proxy may still read when the handler has returned.
+	// over is true when nothing more can be read. It is atomic because a proxy may still read after the handler has
+	// returned.
 	over atomic.Bool
 }
 
@@ -119,7 +122,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// writer is an answer whose client loses the connection when it does not read.
+// writer is a response that closes the connection of a client that does not read.
 type writer struct {
 	http.ResponseWriter
 
@@ -127,7 +130,7 @@ type writer struct {
 	within  time.Duration
 }
 
-// extend sets the time until which what is written next has to be read.
+// extend sets the deadline for the client to read the next write.
 func (w *writer) extend(d time.Duration) { _ = w.control.SetWriteDeadline(time.Now().Add(d)) }
 
 // WriteHeader implements http.ResponseWriter.
@@ -149,7 +152,7 @@ func (w *writer) Write(p []byte) (int, error) {
 	}
 }
 
-// ReadFrom implements io.ReaderFrom: the parts of one answer, which has to be read like one Write.
+// ReadFrom implements io.ReaderFrom. It writes in parts, and the deadlines are those of one Write.
 func (w *writer) ReadFrom(from io.Reader) (n int64, err error) {
 	begin, part := time.Now(), make([]byte, writePart)
 	for {
@@ -178,5 +181,5 @@ func (w *writer) FlushError() error {
 // Flush implements http.Flusher.
 func (w *writer) Flush() { _ = w.FlushError() }
 
-// Unwrap gives access to the rest of the answer.
+// Unwrap returns the underlying writer, for http.ResponseController.
 func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -19,7 +19,7 @@ import (
 	"github.com/orch-dev/orch/internal/httplimit"
 )
 
-// pipes is a listener in memory, whose time is that of a bubble.
+// pipes is an in-memory listener, for the simulated time of a synctest bubble.
 type pipes struct {
 	conns chan net.Conn
 	done  chan struct{}
@@ -92,7 +92,7 @@ func TestSlowClientsAreCut(t *testing.T) {
 	}
 }
 
-// An answer may take longer than all limits together, and a stream lasts as long as its client reads.
+// An answer may take longer than all limits together, and a stream lasts while its client reads.
 func TestPatientClientsStay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestPatientClientsStay(t *testing.T) {
 	})
 }
 
-// What a proxy in front could have read in another way is refused, and what nobody here can read.
+// Requests that a proxy could interpret differently are refused, and bodies that no handler reads.
 func TestUnclearRequestsAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

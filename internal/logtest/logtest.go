@@ -1,4 +1,4 @@
-// Package logtest has a log that a test reads while it is written.
+// Package logtest provides a log buffer that a test can read while it is written.
 package logtest
 
 import (
@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Buffer keeps what is written to it. The zero value is ready for use by many at once.
+// Buffer stores what is written to it. The zero value is ready to use. It is safe for concurrent use.
 type Buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer

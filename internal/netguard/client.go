@@ -10,21 +10,20 @@ import (
 	"strings"
 )
 
-// maxHops is how many redirects are followed.
+// maxHops bounds the followed redirects.
 const maxHops = 10
 
 // Request is one request.
 type Request struct {
 	Method string
-	// URL comes from Client.Parse.
+	// URL must come from Client.Parse.
 	URL *url.URL
-	// Header was checked with Headers.
+	// Header must have been checked with Headers.
 	Header http.Header
 	Body   string
-	// Limit is how many bytes of the response body, after decompression, are kept.
+	// Limit bounds the returned response body, after decompression, in bytes.
 	Limit int64
-	// Follow reports whether a redirect may lead to an endpoint other than that of URL; nil follows none
-	// of those.
+	// Follow reports whether a redirect to another endpoint is followed; nil follows none.
 	Follow func(endpoint string) bool
 }
 
@@ -35,15 +34,14 @@ type Response struct {
 	Body   []byte
 	// Truncated is true when the body was longer than the limit.
 	Truncated bool
-	// URL is where the answer came from.
+	// URL is the URL of the final response.
 	URL *url.URL
 	// Refused says why a redirect was not followed; the answer is then the redirect itself.
 	Refused string
 }
 
-// Do makes a request. Every status is a result. Errors: TIMEOUT and CANCELLED with the context,
-// FORBIDDEN for an address that is not public, NETWORK_ERROR with the reason CONNECTION_ERROR for
-// everything else that keeps the answer away.
+// Do makes a request. Every status is a result. Errors: TIMEOUT and CANCELLED with the context, FORBIDDEN for an
+// address that is not public, NETWORK_ERROR with the reason CONNECTION_ERROR for any other failure.
 func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 	hops, res, err := c.send(ctx, r)
 	if err != nil {
@@ -99,12 +97,13 @@ type redirects struct {
 	// at is the URL of the last request.
 	at      *url.URL
 	refused string
-	// strayed is true once a redirect has led to another endpoint.
+	// strayed is true after a redirect to another endpoint.
 	strayed bool
 }
 
-// check decides about one redirect. Beyond the first endpoint go only headers that tell nothing of the
-// caller, and none goes back to it: whoever redirects must not use the caller's credentials.
+// check decides about one redirect. After a redirect to another endpoint only headers without information about the
+// caller are sent, even back to the first endpoint: the redirecting server must not be able to use the caller's
+// credentials.
 func (h *redirects) check(req *http.Request, via []*http.Request) error {
 	to, why := h.next(req, len(via))
 	if why != "" {
@@ -121,13 +120,13 @@ func (h *redirects) check(req *http.Request, via []*http.Request) error {
 			}
 		}
 	}
-	req.Header.Del("Referer") // its query may hold a secret
+	req.Header.Del("Referer") // its query may contain a secret
 	req.URL, req.Host = to, ""
 	h.at = to
 	return nil
 }
 
-// next returns where a redirect leads, or why it is not followed.
+// next returns the target of a redirect, or why it is not followed.
 func (h *redirects) next(req *http.Request, n int) (*url.URL, string) {
 	to, err := h.client.Parse(req.URL.String())
 	switch {

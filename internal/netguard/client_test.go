@@ -55,8 +55,8 @@ func TestRequest(t *testing.T) {
 	assert.Empty(t, res.Refused)
 }
 
-// Beyond the first endpoint no header tells anything of the caller, and what comes back from there
-// neither.
+// After a redirect to another endpoint no header with information about the caller is sent, even back to the first
+// endpoint.
 func TestHeadersStayAtTheFirstEndpoint(t *testing.T) {
 	t.Parallel()
 	var first, second string
@@ -325,7 +325,7 @@ func TestReaching(t *testing.T) {
 	assert.Zero(t, other.hits.Load())
 }
 
-// Ports of other protocols are closed, but for what the operator lists.
+// Ports of other protocols are refused, unless the operator lists them.
 func TestPorts(t *testing.T) {
 	t.Parallel()
 	c := netguard.New(netguard.Config{})

@@ -17,7 +17,7 @@ import (
 	"github.com/orch-dev/orch/internal/netguard"
 )
 
-// private are addresses that must not be reached, one of each kind.
+// private returns addresses that must not be reached, one of each kind.
 func private() []string {
 	return []string{
 		"127.0.0.1", "127.1.2.3", "10.0.0.1", "172.16.0.1", "172.31.255.254", "192.168.1.1", "169.254.169.254",
@@ -100,7 +100,7 @@ func tricks(ip, port string) []string {
 	}
 }
 
-// leadsElsewhere reports whether a URL goes to example.com by all rules of URLs.
+// leadsElsewhere reports whether the host of a URL is example.com by the rules for URLs.
 func leadsElsewhere(raw string) bool { return strings.HasPrefix(raw, "http://example.com#@") }
 
 // S0-114: nothing that leads inside is reached, neither by name nor by number, whatever the spelling.
@@ -165,7 +165,7 @@ func TestHostileRedirects(t *testing.T) {
 	assert.Zero(t, in.hits.Load())
 }
 
-// Names that lead inside: all at once, mixed with a public address, or only at the second look.
+// Names that resolve to private addresses: all of them, one of several, or only at the second lookup.
 func TestHostileNames(t *testing.T) {
 	t.Parallel()
 	in := newInside(t)
@@ -216,7 +216,7 @@ func TestHostileNames(t *testing.T) {
 	assert.Zero(t, in.hits.Load())
 }
 
-// What is public passes: addresses next to the borders of every closed range, names, ports.
+// Public addresses are allowed: addresses next to the bounds of every private range, names, ports.
 func TestPublicURLs(t *testing.T) {
 	t.Parallel()
 	c := netguard.New(netguard.Config{})

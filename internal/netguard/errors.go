@@ -18,7 +18,7 @@ func forbidden(err error, endpoint string) *fault.Error {
 		WithHint("only public addresses are open, and what the operator of the node lists")
 }
 
-// failed tells why there is no answer from an endpoint. The URL in the error of package http is dropped.
+// failed returns the error for a request without an answer. The URL in the error of package http is dropped.
 func failed(ctx context.Context, err error, endpoint string) *fault.Error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err
@@ -35,7 +35,7 @@ func failed(ctx context.Context, err error, endpoint string) *fault.Error {
 	return fault.Wrap(fault.NetworkError, err, endpoint+" "+cause(err)).WithReason("CONNECTION_ERROR")
 }
 
-// cause puts the error of a connection into words of its own.
+// cause describes a connection error without details of the request.
 func cause(err error) string {
 	var (
 		dns         *net.DNSError

@@ -13,10 +13,10 @@ import (
 	"code.dny.dev/ssrf"
 )
 
-// errNotPublic is why a connection is refused.
+// errNotPublic is the error of a refused connection.
 var errNotPublic = errors.New("the address is not public")
 
-// guard decides about addresses.
+// guard decides which addresses may be reached.
 type guard struct {
 	prefixes []netip.Prefix
 	hosts    map[string]bool
@@ -32,7 +32,7 @@ func newGuard(cfg Config) *guard {
 	return g
 }
 
-// cloudPrefixes are addresses of cloud services for the machine itself that lie in public ranges.
+// cloudPrefixes returns the addresses of instance metadata services in public ranges.
 func cloudPrefixes() []netip.Prefix {
 	return []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{168, 63, 129, 16}), 32)} // Azure
 }
@@ -43,7 +43,7 @@ func (g *guard) lists(host, port string) bool {
 	return g.hosts[host] || g.hosts[net.JoinHostPort(host, port)]
 }
 
-// check returns nil for an address that may be reached.
+// check returns errNotPublic unless an address may be reached.
 func (g *guard) check(to netip.AddrPort) error {
 	addr := to.Addr().Unmap().WithZone("")
 	if slices.ContainsFunc(g.prefixes, func(p netip.Prefix) bool { return p.Contains(addr) }) {
@@ -58,7 +58,7 @@ func (g *guard) check(to netip.AddrPort) error {
 	return nil
 }
 
-// control is called by the dialer with each address it is about to connect to.
+// control is the Control function of the dialer: it checks each address before connecting.
 func (g *guard) control(_ context.Context, network, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil || !strings.HasPrefix(network, "tcp") {
@@ -79,8 +79,8 @@ func (c *Client) dial(ctx context.Context, network, address string) (net.Conn, e
 	return d.DialContext(ctx, network, address)
 }
 
-// strangePorts are the ports of other protocols, which a request must not be sent to: the list of
-// "bad ports" of the Fetch standard, so that nothing is refused that a browser reaches.
+// strangePorts returns the ports of other protocols, to which no request must be sent: the "bad ports" of the Fetch
+// standard, so that every port works that works in a browser.
 func strangePorts() []uint16 {
 	return []uint16{
 		0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102,

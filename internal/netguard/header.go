@@ -15,9 +15,9 @@ const (
 	maxHeaderBytes = 32 << 10
 )
 
-// Headers checks the headers of a request: names are tokens, each once whatever its case, values are
-// visible ASCII, and none belongs to the transport, so that no second request can hide in them.
-// VALIDATION_ERROR with the field "headers.<name>"; the value is never repeated.
+// Headers validates the headers of a request. Names must be tokens and unique ignoring case, values must be visible
+// ASCII, and headers of the transport are refused, so that no second request can be smuggled in. It returns
+// VALIDATION_ERROR with the field "headers.<name>"; errors never contain the value.
 func Headers(given map[string]string) (http.Header, error) {
 	h, size := http.Header{}, 0
 	if len(given) > maxHeaders {
@@ -59,7 +59,7 @@ func visible(value string) bool {
 	return strings.IndexFunc(value, func(r rune) bool { return (r < ' ' && r != '\t') || r > '~' }) < 0
 }
 
-// transports reports whether the client or a server on the way alone may write a header.
+// transports reports whether only the client or a proxy may set a header.
 func transports(key string) bool {
 	switch key {
 	case "Host", "Content-Length", "Transfer-Encoding", "Connection", "Keep-Alive", "Upgrade", "Te",
@@ -69,7 +69,7 @@ func transports(key string) bool {
 	return strings.HasPrefix(key, "Proxy-")
 }
 
-// harmless reports whether a header goes along to another endpoint.
+// harmless reports whether a header may be sent to another endpoint after a redirect.
 func harmless(key string) bool {
 	switch key {
 	case "Accept", "Accept-Encoding", "Accept-Language", "Content-Type", "Range", "User-Agent":
@@ -78,7 +78,7 @@ func harmless(key string) bool {
 	return false
 }
 
-// Secret reports whether a header carries a credential: its value must not be shown.
+// Secret reports whether a header contains a credential: its value must not be shown.
 func Secret(name string) bool {
 	name = strings.ToLower(name)
 	if name == "idempotency-key" {

@@ -24,7 +24,7 @@ import (
 	"github.com/orch-dev/orch/internal/netguard"
 )
 
-// TestMain names a proxy in the environment that nobody answers at: every test shows that it is ignored.
+// TestMain sets a dead proxy in the environment: every test shows that it is ignored.
 func TestMain(m *testing.M) {
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"} {
 		if err := os.Setenv(name, "http://127.0.0.1:1"); err != nil {
@@ -34,15 +34,14 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// zone answers questions for names. Each lookup of a name takes its next set of addresses; the last one
-// stays.
+// zone is a DNS zone. Each lookup of a name returns its next set of addresses; the last one is repeated.
 type zone struct {
 	mu    sync.Mutex
 	sets  map[string][][]string
 	asked map[string]int
 }
 
-// resolver starts a DNS server for the zone and returns a resolver that asks it alone.
+// resolver starts a DNS server for the zone and returns a resolver that uses only this server.
 func (z *zone) resolver(t *testing.T) *net.Resolver {
 	t.Helper()
 	conn, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
@@ -105,7 +104,7 @@ func (z *zone) answer(m dnsmessage.Message) *dnsmessage.Message {
 	return r
 }
 
-// inside is a server that nobody must reach: on 127.0.0.1 and, where there is one, on ::1.
+// inside is a server that must not be reached: on 127.0.0.1 and, if available, on ::1.
 type inside struct {
 	port string
 	hits atomic.Int64
@@ -126,7 +125,7 @@ func newInside(t *testing.T) *inside {
 	return s
 }
 
-// open is a configuration that lists 127.0.0.2, the stand-in for public addresses of these tests.
+// open returns a configuration that allows 127.0.0.2, which represents public addresses in these tests.
 func open() netguard.Config {
 	return netguard.Config{Prefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.2/32")}}
 }

@@ -1,10 +1,10 @@
-// Package netguard confines outgoing HTTP as package pathguard confines paths. Its client reaches
-// public addresses alone, and what the operator lists beside them (S0-114).
+// Package netguard confines outgoing HTTP, as package pathguard confines paths. Its client reaches only public
+// addresses and those that the operator lists (S0-114).
 //
-// The address is checked when the connection is made, after the name was resolved, on every hop of a
-// redirect: no name, spelling or change of a name in between gets around it. The client knows no proxy,
-// keeps no cookies and no connections, and reads answers up to a limit. Errors never repeat a URL, a
-// header or a body, because each of them may hold a secret.
+// The address is checked when the connection is made, after the name was resolved, for every redirect. So neither a
+// special spelling nor a changed DNS record can bypass the check. The client uses no proxy, keeps no cookies and no
+// connections, and reads answers up to a limit. Errors never contain a URL, a header or a body, because each of them
+// may contain a secret.
 package netguard
 
 import (
@@ -20,19 +20,19 @@ import (
 )
 
 const (
-	// dialTime bounds the making of one connection, handshakes the one of TLS.
+	// dialTime bounds connecting, handshakeTime the TLS handshake.
 	dialTime      = 15 * time.Second
 	handshakeTime = 15 * time.Second
-	// maxHeader is how many bytes of response headers are read.
+	// maxHeader bounds the response headers, in bytes.
 	maxHeader = 64 << 10
 )
 
-// Config says what may be reached. The zero value works: public addresses alone.
+// Config says which hosts may be reached. The zero value allows only public addresses.
 type Config struct {
 	// Prefixes are address ranges that may be reached although they are not public.
 	Prefixes []netip.Prefix
-	// Hosts are names ("search.internal") or names with a port ("localhost:8888") that may be reached
-	// wherever they lead. The name is trusted together with whoever answers for it.
+	// Hosts are names ("search.internal") or names with a port ("localhost:8888") that may be reached whatever their
+	// addresses. The name is trusted together with its DNS records.
 	Hosts []string
 	// Resolver resolves names. Default: net.DefaultResolver.
 	Resolver *net.Resolver
@@ -40,8 +40,8 @@ type Config struct {
 	RootCAs *x509.CertPool
 }
 
-// Reaching returns a copy that also lists the host and port of a URL, such as one that the operator
-// configured for a service. What is no http or https URL changes nothing.
+// Reaching returns a copy that also allows the host and port of a URL, such as one that the operator configured for a
+// service. It ignores anything but an http or https URL.
 func (c Config) Reaching(raw string) Config {
 	if u, err := parse(raw); err == nil {
 		c.Hosts = append(slices.Clone(c.Hosts), net.JoinHostPort(u.Hostname(), port(u)))
@@ -49,8 +49,8 @@ func (c Config) Reaching(raw string) Config {
 	return c
 }
 
-// Allow returns a copy that also lists what an operator has written: a range of addresses ("10.0.0.0/8"), an
-// address, a name, or one of the last two with a port. INVALID_FORMAT for anything else.
+// Allow returns a copy that also allows an entry of the operator: a range of addresses ("10.0.0.0/8"), an address, a
+// name, or one of the last two with a port. INVALID_FORMAT for anything else.
 func (c Config) Allow(entry string) (Config, error) {
 	if prefix, err := netip.ParsePrefix(entry); err == nil {
 		c.Prefixes = append(slices.Clone(c.Prefixes), prefix.Masked())
@@ -75,7 +75,7 @@ func (c Config) Allow(entry string) (Config, error) {
 	return c, err
 }
 
-// Lists reports whether a host is listed: by its name, with or without the port, or as an address in a range.
+// Lists reports whether a host is allowed: by its name, with or without the port, or as an address in a range.
 func (c Config) Lists(host, port string) bool {
 	host, err := Host(host)
 	if err != nil {

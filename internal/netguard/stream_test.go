@@ -25,7 +25,7 @@ func stream(ctx context.Context, t *testing.T, raw string, header http.Header) (
 	return s, err
 }
 
-// What comes is there at once, and after the end of the context nothing comes.
+// Data can be read as soon as it arrives, and not after the context has ended.
 func TestStream(t *testing.T) {
 	t.Parallel()
 	more := make(chan string)
@@ -65,7 +65,7 @@ func TestStream(t *testing.T) {
 	assert.Equal(t, fault.Cancelled, fault.CodeOf(err))
 }
 
-// A stream that breaks says so without a word of the request, and one that ends is io.EOF.
+// The error of a broken stream contains nothing of the request; a complete stream ends with io.EOF.
 func TestStreamsThatEnd(t *testing.T) {
 	t.Parallel()
 	for answer, want := range map[string]fault.Code{

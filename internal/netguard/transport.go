@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// Transport carries the requests of a library through a Client. Redirects inside of the server are followed, such as those
-// of something with a new name.
+// Transport is an http.RoundTripper that sends the requests of a library through a Client. It follows redirects to the
+// same endpoint, such as those of a renamed repository.
 type Transport struct {
 	Client *Client
-	// Limit is how many bytes of an answer are kept.
+	// Limit bounds the returned body, in bytes.
 	Limit int64
-	// TooLong is the error of an answer that is longer; nil hands out what was kept.
+	// TooLong is the error for a longer body; if nil, the body is truncated.
 	TooLong error
 }
 

@@ -16,10 +16,10 @@ import (
 // maxURL is the longest URL in bytes.
 const maxURL = 8 << 10
 
-// Parse reads an absolute http or https URL and brings its host into the one form that Endpoint and
-// the dialer share: lower case, IDNA, no final dot, no port that goes without saying, no fragment.
-// It refuses user names and passwords, and hosts that some programs read as a number. INVALID_FORMAT, or
-// FORBIDDEN for a literal address that is not public; the errors have no field.
+// Parse parses an absolute http or https URL and brings it to the normal form that Endpoint and the dialer use: lower
+// case, IDNA, no final dot, no default port, no fragment. It refuses user names and passwords, and hosts that some
+// programs interpret as a number. INVALID_FORMAT, or FORBIDDEN for a literal address that is not public; the errors
+// have no field.
 func (c *Client) Parse(raw string) (*url.URL, error) {
 	u, err := parse(raw)
 	if err != nil {
@@ -50,7 +50,7 @@ func parse(raw string) (*url.URL, error) {
 	}
 	u, err := url.Parse(raw)
 	switch {
-	case err != nil: // it repeats the URL, so it is not kept
+	case err != nil: // err contains the URL, so it is dropped
 		return nil, invalid("this is no valid URL")
 	case u.Scheme != "http" && u.Scheme != "https":
 		return nil, invalid("the URL must begin with http:// or https://")
@@ -71,7 +71,7 @@ func parse(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// joined is the host with the port, if that is not the usual one.
+// joined returns the host with the port, if it is not the default one.
 func joined(host string, u *url.URL) string {
 	if p := strings.TrimLeft(u.Port(), "0"); p != "" && p != usualPort(u.Scheme) {
 		return net.JoinHostPort(host, p)
@@ -123,7 +123,8 @@ func Host(host string) (string, error) {
 	return name, nil
 }
 
-// asciiName leaves names of ASCII letters alone: the rules of IDNA are too strict for some that exist.
+// asciiName returns the ASCII form of a host. ASCII names are returned unchanged, because the rules of IDNA are too
+// strict for some existing names.
 func asciiName(host string) (string, error) {
 	if strings.IndexFunc(host, func(r rune) bool { return r >= utf8.RuneSelf }) < 0 {
 		return host, nil
@@ -144,8 +145,8 @@ func plainName(name string) bool {
 	return true
 }
 
-// endsInNumber reports whether resolvers may read the name as an IPv4 address: 2130706433, 0x7f.1,
-// 0177.0.0.1, 127.1.
+// endsInNumber reports whether resolvers may interpret the name as an IPv4 address: 2130706433, 0x7f.1, 0177.0.0.1,
+// 127.1.
 func endsInNumber(name string) bool {
 	last := name[strings.LastIndexByte(name, '.')+1:]
 	if strings.Trim(last, "0123456789") == "" {

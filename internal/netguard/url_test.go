@@ -35,7 +35,7 @@ func TestEndpoint(t *testing.T) {
 	}
 }
 
-// A name and an address that a URL may not hold; the error repeats nothing.
+// Invalid URLs are refused; the error contains nothing of the URL.
 func TestBadURLs(t *testing.T) {
 	t.Parallel()
 	c := netguard.New(netguard.Config{})
@@ -53,7 +53,7 @@ func TestBadURLs(t *testing.T) {
 	}
 }
 
-// What Parse lets through has one form, and no literal address in it is private.
+// A URL that Parse accepts is in normal form, and contains no private literal address.
 func FuzzParse(f *testing.F) {
 	for _, raw := range append(hostile("80"), public()...) {
 		f.Add(raw)

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// around is the number of lines that a diff shows before and after a change.
+// around is the number of context lines before and after a change.
 const around = 3
 
-// Between returns a unified diff of two contents of a file, empty when they are equal. A change touches one or two
-// pieces of a file, so that one hunk shows it all.
+// Between returns a unified diff of two contents of a file, empty when they are equal. The diff has one hunk, because a
+// change touches only one or two places of a file.
 func Between(file string, before, after []byte) string {
 	if bytes.Equal(before, after) {
 		return ""
@@ -34,10 +34,10 @@ func Between(file string, before, after []byte) string {
 	return out.String()
 }
 
-// maxCells bounds the comparison of what lies between the first and the last change.
+// maxCells bounds the comparison of the lines between the first and the last change.
 const maxCells = 1 << 20
 
-// middle writes the lines that go, come and stay, by their longest common subsequence.
+// middle writes the removed, added and common lines, by their longest common subsequence.
 func middle(out *strings.Builder, a, b []string) {
 	if len(a)*len(b) > maxCells {
 		write(out, "-", a)
@@ -61,7 +61,7 @@ func middle(out *strings.Builder, a, b []string) {
 	}
 }
 
-// longest returns, for all ends of a and b, how many lines they have in common in order.
+// longest returns, for all suffixes of a and b, the length of their longest common subsequence.
 func longest(a, b []string) [][]int {
 	common := make([][]int, len(a)+1)
 	common[len(a)] = make([]int, len(b)+1)
@@ -78,7 +78,7 @@ func longest(a, b []string) [][]int {
 	return common
 }
 
-// extent is the place of a hunk: its first line, from 1, and how many they are.
+// extent formats a range in a hunk header: its first line, from 1, and the number of lines.
 func extent(from, to int) string {
 	if from == to {
 		return fmt.Sprintf("%d,0", from)

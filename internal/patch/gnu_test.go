@@ -15,8 +15,8 @@ import (
 	"github.com/orch-dev/orch/test/need"
 )
 
-// variant returns a random text of short lines from a small alphabet, so that they repeat, and another
-// one that came of it by some changes.
+// variant returns a random text of short lines from a small alphabet, so that lines repeat, and a changed version of
+// it.
 func variant(r *rand.Rand) (before, after string) {
 	lines := make([]string, r.IntN(40))
 	for i := range lines {
@@ -111,9 +111,9 @@ func TestLikeGNU(t *testing.T) {
 	t.Logf("compared with GNU patch: %d diffs, none differs", cases)
 }
 
-// S4-024: on files that have drifted, what GNU patch takes without fuzz and offset is taken with the same
-// result; what is taken beyond that has every line of every hunk at its place (GNU patch, too, wants a
-// hunk without context behind it at the end of the file).
+// S4-024: on files that have drifted, every patch that GNU patch applies without fuzz and offset is applied with the
+// same result. Any other patch that is applied has every line of every hunk at its position. (GNU patch also requires
+// that a hunk without trailing context is at the end of the file.)
 func TestDriftLikeGNU(t *testing.T) {
 	t.Parallel()
 	r, g := rand.New(rand.NewPCG(4, 24)), newGNU(t)
@@ -145,7 +145,7 @@ func TestDriftLikeGNU(t *testing.T) {
 	t.Logf("drifted files: %d taken by both, %d by neither, %d by us alone", both, neither, alone)
 }
 
-// drift changes a line of a text, or puts one in, or takes one out.
+// drift changes, inserts or removes a line of a text.
 func drift(r *rand.Rand, text string) string {
 	lines := strings.SplitAfter(text, "\n")
 	at := r.IntN(len(lines))
@@ -160,7 +160,7 @@ func drift(r *rand.Rand, text string) string {
 	return strings.Join(lines, "")
 }
 
-// inPlace reports whether all old lines of a well-formed patch stand in source where its headers say.
+// inPlace reports whether all old lines of a well-formed patch are in source at the lines that its headers name.
 func inPlace(source, text string) bool {
 	src, at := strings.SplitAfter(source, "\n"), 0
 	for _, l := range strings.SplitAfter(text, "\n")[2:] {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// header reads up to the first hunk.
+// header parses the lines before the first hunk.
 func (p *parser) header(d *Diff) error {
 	for ; p.next < len(p.lines); p.next++ {
 		text := strings.TrimRight(p.peek(), "\n")
@@ -29,8 +29,8 @@ func (p *parser) header(d *Diff) error {
 	return failed("the patch has no lines --- and +++")
 }
 
-// command reads a line such as diff --git a/x b/x. Names with spaces cannot be told apart; those of the
-// lines --- and +++ count anyway.
+// command parses a line such as diff --git a/x b/x. Names with spaces are ambiguous here; the names in the lines ---
+// and +++ count.
 func (p *parser) command(d *Diff, text string) error {
 	if slices.ContainsFunc(p.lines[:p.next], func(before string) bool { return strings.HasPrefix(before, "diff ") }) {
 		return failed("a second file begins at line %d; a patch is for one file", p.number())
@@ -43,7 +43,7 @@ func (p *parser) command(d *Diff, text string) error {
 	return nil
 }
 
-// files reads the lines --- and +++.
+// files parses the lines --- and +++.
 func (p *parser) files(d *Diff) error {
 	number := p.number()
 	from, okFrom := fileName(p.peek(), "--- ")
@@ -84,25 +84,25 @@ func fileName(text, prefix string) (string, bool) {
 	return name, name != ""
 }
 
-// isBackup reports whether from is the name of a copy of to that was kept to compare with.
+// isBackup reports whether from is the name of a backup copy of to.
 func isBackup(from, to string) bool {
 	return slices.Contains([]string{to + ".orig", to + ".old", to + ".bak", to + "~"}, from)
 }
 
-// Names reports PATCH_FAILED unless every name in the header of the patch fits one of the absolute paths
-// of the file (S4-026): as it is, or as its end, and that with or without a prefix such as a/ and b/.
+// Names returns PATCH_FAILED unless every name in the header of the patch matches one of the absolute paths of the file
+// (S4-026). A name matches as a whole or as the last elements of a path, with or without a prefix such as a/ and b/.
 func (d *Diff) Names(paths ...string) error {
 	for _, name := range d.names {
-		if !slices.ContainsFunc(paths, func(file string) bool { return fits(name, file) }) {
-			return failed("the patch is for %q, which is not the file of the call", cut(name))
+		if !slices.ContainsFunc(paths, func(file string) bool { return matches(name, file) }) {
+			return failed("the patch is for %q, which is not the file of the call", shorten(name))
 		}
 	}
 	return nil
 }
 
-func fits(name, file string) bool {
+func matches(name, file string) bool {
 	if name == devNull {
-		return true // of diff --git; the lines --- and +++ have decided
+		return true // in diff --git; the lines --- and +++ were checked
 	}
 	if path.IsAbs(name) {
 		return path.Clean(name) == path.Clean(file)
@@ -120,8 +120,8 @@ func endsWith(file, name string) bool {
 	return name != "." && name != ".." && !strings.HasPrefix(name, "../") && strings.HasSuffix(file, "/"+name)
 }
 
-// cut shortens a name for a message.
-func cut(name string) string {
+// shorten truncates a name for a message.
+func shorten(name string) string {
 	const most = 80
 	if len(name) <= most {
 		return name

@@ -11,7 +11,7 @@ import (
 	"github.com/orch-dev/orch/internal/patch"
 )
 
-// malformed returns patches that must be refused whatever the file holds.
+// malformed returns patches that must be refused for any file.
 func malformed() []string {
 	good := "@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n"
 	list := []string{
@@ -48,7 +48,7 @@ func malformed() []string {
 	return list
 }
 
-// hunkHeaders returns headers that are none, or whose counts fit neither body that follows.
+// hunkHeaders returns invalid headers, and headers with counts that do not match the body.
 func hunkHeaders() []string {
 	list := []string{
 		"@@", "@@ @@", "@@ -1 @@", "@@ +1 @@", "@@ -1 +1", "@@ -1 +1 @", "@@ 1 1 @@", "@@ +1 -1 @@", "@@ -1  +1 @@", "@@-1 +1@@", "@@ - 1 +1 @@",
@@ -67,7 +67,7 @@ func hunkHeaders() []string {
 	return list
 }
 
-// S4-024: none of them gets through, and no message shows what the patch holds.
+// S4-024: all of them are refused, and no message contains content of the patch.
 func TestMalformed(t *testing.T) {
 	t.Parallel()
 	cases := malformed()
@@ -105,7 +105,7 @@ func TestOverlap(t *testing.T) {
 	refused(t, err, "something is put behind a line without line end")
 }
 
-// What is accepted is stable: the result holds every added line and no removed one is left over.
+// The result of an accepted patch contains every added line and no removed one.
 func FuzzApply(f *testing.F) {
 	for i, text := range malformed() {
 		f.Add("a\nb\nc\n", text, i%2 == 0)

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// parser goes through the lines of a patch.
+// parser parses the lines of a patch.
 type parser struct {
 	lines []string
-	// next is the index of the line to read, first the number of the first one in the text given.
+	// next is the index of the next line. first is the number of the first line of the patch in the original text.
 	next, first int
 }
 
-// open takes the patch out of the blank lines and the code fence around it.
+// open removes the surrounding blank lines and code fence.
 func open(text string) (*parser, error) {
 	p := &parser{lines: slices.Collect(strings.Lines(text)), first: 1}
 	for len(p.lines) > 0 && blank(p.lines[0]) {
@@ -41,7 +41,7 @@ func open(text string) (*parser, error) {
 	return p, nil
 }
 
-// fence returns the character and the length of a code fence that the line begins with.
+// fence returns the character and the length of a code fence at the beginning of a line.
 func fence(text string) (mark byte, length int) {
 	if !strings.HasPrefix(text, "```") && !strings.HasPrefix(text, "~~~") {
 		return 0, 0
@@ -65,10 +65,10 @@ func (p *parser) dropCR() bool {
 	return true
 }
 
-// number returns the line number, in the text given, of the line to read.
+// number returns the number of the next line in the original text.
 func (p *parser) number() int { return p.first + p.next }
 
-// peek returns the line to read, "" at the end.
+// peek returns the next line, or "" at the end.
 func (p *parser) peek() string {
 	if p.next >= len(p.lines) {
 		return ""
@@ -79,7 +79,7 @@ func (p *parser) peek() string {
 // more reports whether another hunk follows.
 func (p *parser) more() bool { return strings.HasPrefix(p.peek(), "@@ ") }
 
-// onlyBlank fails if something follows the last hunk.
+// onlyBlank returns an error if text follows the last hunk.
 func (p *parser) onlyBlank() error {
 	for ; p.next < len(p.lines); p.next++ {
 		switch text := p.peek(); {
@@ -93,12 +93,12 @@ func (p *parser) onlyBlank() error {
 	return nil
 }
 
-// heads reports whether a line begins the part of a patch about another file.
+// heads reports whether a line begins the section of another file.
 func heads(text string) bool {
 	return slices.ContainsFunc([]string{"--- ", "diff ", "Index: "}, func(prefix string) bool { return strings.HasPrefix(text, prefix) })
 }
 
-// hunk reads a hunk, its header included.
+// hunk parses a hunk including its header.
 func (p *parser) hunk() (hunk, error) {
 	h := hunk{number: p.number()}
 	from, to, ok := ranges(p.peek())
@@ -115,7 +115,7 @@ func (p *parser) hunk() (hunk, error) {
 		if !ok {
 			return h, failed("line %d does not begin with ' ', '-', '+' or '\\', or the counts in the header of line %d are wrong", p.number()-1, h.number)
 		}
-		if (l.op != '+' && !old.take(l.text)) || (l.op != '-' && !added.take(l.text)) {
+		if (l.op != '+' && !old.count(l.text)) || (l.op != '-' && !added.count(l.text)) {
 			return h, failed("the hunk at line %d has other lines than its header says", h.number)
 		}
 		h.lines = append(h.lines, l)
@@ -126,14 +126,14 @@ func (p *parser) hunk() (hunk, error) {
 	return h, nil
 }
 
-// side counts the lines of a hunk that one of the two files has.
+// side counts the remaining lines of a hunk in one of the two files.
 type side struct {
 	left int
-	// ended is true behind a line without line feed, which is the last of its file.
+	// ended is true after a line without line feed, which is the last line of its file.
 	ended bool
 }
 
-func (s *side) take(text string) bool {
+func (s *side) count(text string) bool {
 	if s.left == 0 || s.ended {
 		return false
 	}
@@ -142,20 +142,20 @@ func (s *side) take(text string) bool {
 	return true
 }
 
-// line reads a line of a hunk with the mark for a missing line feed that may follow it.
+// line parses a line of a hunk, and the mark for a missing line feed that may follow.
 func (p *parser) line() (line, bool) {
 	text := p.peek()
 	p.next++
 	var l line
 	switch {
-	case text == "\n": // an empty line of the file whose space an editor dropped
+	case text == "\n": // an empty line; an editor removed the leading space
 		l = line{' ', text}
 	case text != "" && strings.IndexByte(" -+", text[0]) >= 0:
 		l = line{text[0], text[1:]}
 	default:
 		return line{}, false
 	}
-	if strings.HasPrefix(p.peek(), `\ `) { // the words after it depend on the language
+	if strings.HasPrefix(p.peek(), `\ `) { // the text after it depends on the locale
 		p.next++
 		l.text = strings.TrimSuffix(l.text, "\n")
 	}
@@ -165,7 +165,7 @@ func (p *parser) line() (line, bool) {
 // span is one side of a hunk header.
 type span struct{ start, count int }
 
-// ranges reads a hunk header: @@ -start[,count] +start[,count] @@ and any text.
+// ranges parses a hunk header: @@ -start[,count] +start[,count] @@ and any text.
 func ranges(text string) (from, to span, ok bool) {
 	text, ok = strings.CutPrefix(text, "@@ -")
 	if !ok {
@@ -181,13 +181,13 @@ func ranges(text string) (from, to span, ok bool) {
 	return from, to, okFrom && okTo
 }
 
-// parseSpan reads start[,count]. Lines count from 1; an empty span names the line before it.
+// parseSpan parses start[,count]. Lines count from 1; an empty span names the line before it.
 func parseSpan(text string) (span, bool) {
 	first, second, counted := strings.Cut(text, ",")
 	if !counted {
 		second = "1"
 	}
-	start, err := strconv.ParseUint(first, 10, 31) // takes no sign
+	start, err := strconv.ParseUint(first, 10, 31) // accepts no sign
 	if err != nil {
 		return span{}, false
 	}

@@ -1,13 +1,13 @@
-// Package patch applies a unified diff of one file, strictly (S4-020 to S4-027): every hunk has to fit
-// at the very line that it names, or nothing is changed. There is no search for a better place and no
-// fuzz, since a file that has drifted is for its author to look at.
+// Package patch applies a unified diff of one file, strictly (S4-020 to S4-027): every hunk must match at exactly the
+// line that it names, or nothing is changed. There is no search for another position and no fuzz: the author of the
+// patch must look at a file that has changed.
 //
-// The parser is its own: those for git's patches pass over text behind the last hunk, put hunks into order,
-// join lines behind a missing line end and put insertions without context one line too high, and what
-// guards against all that has to read the patch line by line anyway. GNU patch is the judge in the tests.
+// The package has its own parser. Parsers for git's patches ignore text after the last hunk, reorder hunks, join lines
+// after a missing line end and put insertions without context one line too high. Guarding against all that would
+// require parsing the patch anyway. The tests compare results with GNU patch.
 //
-// All errors are PATCH_FAILED with the reason PatchFailed and the field patch. They name lines of the
-// patch and of the file, and never repeat what is in them.
+// All errors are PATCH_FAILED with the reason PatchFailed and the field patch. They name line numbers of the patch and
+// of the file, and never quote their content.
 package patch
 
 import (
@@ -18,15 +18,15 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// devNull is the name of the file that is not there.
+// devNull is the name that stands for a missing file.
 const devNull = "/dev/null"
 
-// Diff is what a patch says about one file. It is immutable.
+// Diff is a parsed patch of one file. It is immutable.
 type Diff struct {
-	// names are those of the header, without /dev/null.
+	// names are the file names in the header, without /dev/null.
 	names  []string
 	create bool
-	// crlf is true when every line of the patch ends with CR LF; the lines of hunks have lost the CR.
+	// crlf is true when every line of the patch ends with CR LF; the CR is removed from the lines of hunks.
 	crlf  bool
 	hunks []hunk
 }
@@ -35,19 +35,19 @@ type Diff struct {
 type hunk struct {
 	// number is the line of its header in the patch, from 1.
 	number int
-	// at is the index of the first line of the file that it covers, from 0.
+	// at is the index, from 0, of the first line of the file that it covers.
 	at    int
 	lines []line
 }
 
-// line is a line of a hunk: op is ' ', '-' or '+', text has its line feed unless the file ends without.
+// line is a line of a hunk: op is ' ', '-' or '+'. text includes the line feed, unless the file ends without one.
 type line struct {
 	op   byte
 	text string
 }
 
-// Parse reads a patch, which may stand in a Markdown code fence (S4-021). It refuses a patch for several
-// files and everything that is more than a change of text: renames, modes, deletions, binary content.
+// Parse parses a patch, which may be in a Markdown code fence (S4-021). It refuses a patch of several files and
+// everything except changes of text: renames, modes, deletions, binary content.
 func Parse(text string) (*Diff, error) {
 	p, err := open(text)
 	if err != nil {
@@ -70,7 +70,7 @@ func Parse(text string) (*Diff, error) {
 	return d, p.onlyBlank()
 }
 
-// Creates reports whether a patch that perhaps cannot be read means to create its file.
+// Creates reports whether a patch, which may be invalid, intends to create its file.
 func Creates(text string) bool {
 	for l := range strings.Lines(text) {
 		if name, ok := fileName(strings.TrimRight(l, "\r\n"), "--- "); ok && name == devNull {
@@ -80,14 +80,13 @@ func Creates(text string) bool {
 	return false
 }
 
-// Create reports whether the source is /dev/null: the result then does not depend on what is there.
+// Create reports whether the source is /dev/null: the result then does not depend on existing content.
 func (d *Diff) Create() bool { return d.create }
 
 // Hunks returns the number of hunks, at least one.
 func (d *Diff) Hunks() int { return len(d.hunks) }
 
-// Apply returns the content that the patch makes of source. For a patch that creates the file, source
-// does not count.
+// Apply returns the result of applying the patch to source. A patch that creates the file ignores source.
 func (d *Diff) Apply(source []byte) ([]byte, error) {
 	if d.create {
 		source = nil
@@ -99,7 +98,7 @@ func (d *Diff) Apply(source []byte) ([]byte, error) {
 			return nil, failed("hunk %d (line %d of the patch) overlaps the one before it", i+1, h.number)
 		}
 		for e.line < h.at && len(e.rest) > 0 {
-			e.keep(e.take())
+			e.emit(e.readLine())
 		}
 		if e.line < h.at {
 			return nil, drifted("hunk %d (line %d of the patch) starts behind the end of the file, which has %d lines", i+1, h.number, e.line)
@@ -108,50 +107,50 @@ func (d *Diff) Apply(source []byte) ([]byte, error) {
 			return nil, drifted("hunk %d (line %d of the patch) does not fit: line %d of the file is another one", i+1, h.number, e.line)
 		}
 	}
-	if e.keep(e.rest); e.torn {
+	if e.emit(e.rest); e.torn {
 		return nil, drifted("a line without line end would be followed by others")
 	}
 	return e.out, nil
 }
 
-// edit is the work on one file.
+// edit is the state of applying a patch to a file.
 type edit struct {
-	// rest is what has not been read, line the number of lines that have.
+	// rest is the unread content, line the number of lines read so far.
 	rest []byte
 	line int
 	out  []byte
-	// torn is true when something was put behind a line without line end.
+	// torn is true when text was added after a line without line end.
 	torn bool
 }
 
-// apply does what a hunk says, with the line ends of the patch or with CR LF. It returns false at the
-// first line that is another one.
+// apply applies a hunk, with the line ends of the patch or with CR LF. It returns false at the first line that does not
+// match.
 func (e *edit) apply(h hunk, crlf bool) bool {
 	for _, l := range h.lines {
 		text := l.text
 		if body, ended := strings.CutSuffix(text, "\n"); ended && crlf {
 			text = body + "\r\n"
 		}
-		if l.op != '+' && string(e.take()) != text {
+		if l.op != '+' && string(e.readLine()) != text {
 			return false
 		}
 		if l.op != '-' {
-			e.keep([]byte(text))
+			e.emit([]byte(text))
 		}
 	}
 	return true
 }
 
-// take reads a line, with its line feed; at the end of the file it is empty, as no line ever is.
-func (e *edit) take() []byte {
+// readLine returns the next line with its line feed, or an empty slice at the end of the file.
+func (e *edit) readLine() []byte {
 	text := firstLine(e.rest)
 	e.rest = e.rest[len(text):]
 	e.line++
 	return text
 }
 
-// keep adds text to the result.
-func (e *edit) keep(text []byte) {
+// emit appends text to the result.
+func (e *edit) emit(text []byte) {
 	if len(text) > 0 && len(e.out) > 0 && e.out[len(e.out)-1] != '\n' {
 		e.torn = true
 	}
@@ -174,12 +173,12 @@ func (h hunk) covers() int {
 	return n
 }
 
-// failed is the error of this package.
+// failed returns the error of this package.
 func failed(format string, args ...any) *fault.Error {
 	return fault.New(fault.PatchFailed, format, args...).WithReason("PatchFailed").WithField("patch")
 }
 
-// drifted is failed for a patch that is well formed and does not fit the file.
+// drifted returns the error for a valid patch that does not match the file.
 func drifted(format string, args ...any) *fault.Error {
 	return failed(format, args...).WithHint("read the file again and make the diff from what it holds now")
 }

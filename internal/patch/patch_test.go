@@ -122,7 +122,7 @@ func TestFences(t *testing.T) {
 	}
 }
 
-// S4-026: which names stand for the file.
+// S4-026: which names match the file.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	for name, ok := range map[string]bool{
@@ -145,7 +145,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// The two names of a patch are of one file, or the old one of a kept copy.
+// The two names of a patch must be of one file, or the old one of a backup copy.
 func TestNamesOfBothSides(t *testing.T) {
 	t.Parallel()
 	hunk := "@@ -1 +1 @@\n-a\n+b\n"
@@ -170,7 +170,7 @@ func TestNamesOfBothSides(t *testing.T) {
 	}
 }
 
-// S4-024: what does not fit is refused, at the right line, and the message repeats nothing of the file.
+// S4-024: a patch that does not match is refused with the right line, and the message contains nothing of the file.
 func TestDrift(t *testing.T) {
 	t.Parallel()
 	text := head + "@@ -2,3 +2,3 @@\n b\n-hunter2\n+C\n d\n"

@@ -13,9 +13,9 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Archive writes the directory and all that is in it as a tar stream, under the last element of its name,
-// with permissions, times, owners and links. CONFLICT when something has changed since Tree;
-// INVALID_FORMAT for a socket, which no archive can hold.
+// Archive writes the directory and its content as a tar stream, under the last element of its name, with permissions,
+// times, owners and links. It returns CONFLICT when something has changed since Tree, and INVALID_FORMAT for a socket,
+// which tar cannot represent.
 func (t *Tree) Archive(ctx context.Context, w io.Writer) error {
 	top, err := t.dir.Stat(".")
 	if err != nil {
@@ -52,14 +52,14 @@ func (t *Tree) archive(out *tar.Writer, e treeEntry) error {
 	if e.info.IsDir() {
 		header.Name += "/"
 	}
-	header.Format = tar.FormatPAX // times to the nanosecond, names of any length
+	header.Format = tar.FormatPAX // nanosecond times, names of any length
 	if err := out.WriteHeader(header); err != nil || !e.info.Mode().IsRegular() {
 		return err
 	}
 	return t.copyFile(out, e)
 }
 
-// copyFile writes the content of a file that is as large as it was.
+// copyFile writes the content of a file, which must have the size that it had when it was listed.
 func (t *Tree) copyFile(out io.Writer, e treeEntry) error {
 	f, err := t.dir.OpenFile(e.name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
@@ -78,10 +78,10 @@ func (t *Tree) copyFile(out io.Writer, e treeEntry) error {
 	return nil
 }
 
-// Create writes a file that does not exist yet, all of it or nothing: fill writes the content. CONFLICT
+// Create creates a file atomically: it exists with its whole content or not at all. fill writes the content. CONFLICT
 // when the file exists.
 func (r *Root) Create(rel string, mode fs.FileMode, fill func(io.Writer) error) error {
-	if err := r.sees(rel); err != nil {
+	if err := r.checkPresent(rel); err != nil {
 		return err
 	}
 	if _, err := r.dir.Lstat(rel); err == nil {
@@ -92,7 +92,7 @@ func (r *Root) Create(rel string, mode fs.FileMode, fill func(io.Writer) error) 
 		return r.fail(rel, err)
 	}
 	if err := r.dir.Rename(temp, rel); err != nil {
-		_ = r.dir.Remove(temp) // the first error is the one to tell
+		_ = r.dir.Remove(temp) // the first error is returned
 		return r.fail(rel, err)
 	}
 	return r.syncDirs(path.Dir(rel))

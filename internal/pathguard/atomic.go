@@ -11,10 +11,10 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// WriteAtomic replaces or creates the file rel, so that every reader, also after a crash, finds the
-// old content or the new one (S0-037, S4-025). The parent must exist. An existing file must be
-// writable and keeps its permissions, and its owner as far as the process may set it; a new one gets
-// mode, less the umask. It reports whether the file is new. A crash may leave a file .orch-*.tmp.
+// WriteAtomic replaces or creates the file rel, so that every reader, even after a crash, sees either the old content
+// or the new one (S0-037, S4-025). The parent must exist. An existing file must be writable and keeps its permissions,
+// and its owner if the process may set it. A new file gets mode, reduced by the umask. WriteAtomic reports whether the
+// file is new. A crash may leave a file .orch-*.tmp.
 func (r *Root) WriteAtomic(rel string, data []byte, mode fs.FileMode) (bool, error) {
 	p, name, err := r.parent(rel)
 	if err != nil {
@@ -43,13 +43,13 @@ func (r *Root) writeAtomic(rel string, data []byte, mode fs.FileMode) (bool, err
 	return old == nil, r.fail(rel, r.syncDir(filepath.Dir(rel)))
 }
 
-// tempName returns a new name beside rel.
+// tempName returns a new name in the directory of rel.
 func tempName(rel string) string {
 	return filepath.Join(filepath.Dir(rel), ".orch-"+rand.Text()+".tmp")
 }
 
-// writeNew writes a file that does not exist yet to the disk, or leaves nothing behind. It takes over
-// what it can of old, unless that is nil.
+// writeNew creates a file and syncs it, or leaves nothing behind. It copies permissions and owner from old, unless old
+// is nil.
 func (r *Root) writeNew(rel string, mode fs.FileMode, old fs.FileInfo, fill func(io.Writer) error) error {
 	f, err := r.dir.OpenFile(rel, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
@@ -73,10 +73,10 @@ func (r *Root) writeNew(rel string, mode fs.FileMode, old fs.FileInfo, fill func
 	return err
 }
 
-// inherit gives f the permissions and, if the process may do that, the owner of old.
+// inherit sets the permissions of f to those of old and, if the process may do that, the owner.
 func inherit(f *os.File, old fs.FileInfo) error {
 	if stat, ok := old.Sys().(*syscall.Stat_t); ok {
-		_ = f.Chown(int(stat.Uid), int(stat.Gid)) // the superuser may; others own the file anyway, or cannot help it
+		_ = f.Chown(int(stat.Uid), int(stat.Gid)) // only root may change the owner; for others the error does not matter
 	}
 	return f.Chmod(old.Mode().Perm())
 }

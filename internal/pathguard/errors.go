@@ -18,7 +18,7 @@ func (r *Root) outside() error {
 		WithReason("OutsideRoot").WithHint("the root is %s", r.name)
 }
 
-// fail gives an error of an operation on rel its code; nil stays nil.
+// fail returns the coded error for an error of an operation on rel, or nil for nil.
 func (r *Root) fail(rel string, err error) error {
 	if err != nil && errors.Is(err, r.escape) {
 		return r.outside()
@@ -26,7 +26,7 @@ func (r *Root) fail(rel string, err error) error {
 	return describe(r.Abs(rel), err)
 }
 
-// describe gives an error of the operating system its code and a message about path.
+// describe returns the coded error, with a message about path, for an error of the operating system.
 func describe(path string, err error) error {
 	var known *fault.Error
 	switch {

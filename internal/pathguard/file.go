@@ -26,9 +26,9 @@ func (r *Root) OpenAppend(rel string) (*os.File, error) {
 	return f, err
 }
 
-// open opens an existing regular file. It does not wait for the other end of a pipe.
+// open opens an existing regular file. It does not block on a pipe.
 func (r *Root) open(rel string, flag int) (*os.File, fs.FileInfo, error) {
-	if err := r.sees(rel); err != nil {
+	if err := r.checkPresent(rel); err != nil {
 		return nil, nil, err
 	}
 	f, err := r.dir.OpenFile(rel, flag|syscall.O_NONBLOCK, 0)
@@ -43,9 +43,9 @@ func (r *Root) open(rel string, flag int) (*os.File, fs.FileInfo, error) {
 		err = r.fail(rel, syscall.EISDIR)
 	case !info.Mode().IsRegular():
 		err = irregular(r.Abs(rel))
-	case r.hides(r.ledTo(rel, f)):
+	case r.hides(r.openedPath(rel, f)):
 		err = fault.New(fault.ProtectedPath, "%s leads to what belongs to the node itself", r.Abs(rel))
-	case r.Lacks(r.ledTo(rel, f)):
+	case r.Lacks(r.openedPath(rel, f)):
 		err = r.fail(rel, syscall.ENOENT)
 	default:
 		return f, info, nil
@@ -54,17 +54,17 @@ func (r *Root) open(rel string, flag int) (*os.File, fs.FileInfo, error) {
 	return nil, nil, err
 }
 
-// ledTo returns the real path of the file that rel has opened. A link on the way may have been put there after the path
-// was resolved, and os.Root follows those inside of the root.
-func (r *Root) ledTo(rel string, f *os.File) string {
-	if len(r.hidden) == 0 && r.veil == nil {
+// openedPath returns the real path, relative to the root, of the file that was opened as rel. os.Root follows links
+// inside of the root, and a link may have been created after the path was resolved.
+func (r *Root) openedPath(rel string, f *os.File) string {
+	if len(r.hidden) == 0 && r.excludes == nil {
 		return rel
 	}
-	at := placeOf(f)
+	at := currentPathOf(f)
 	if at == r.Abs(rel) {
 		return rel
 	}
-	if led, err := filepath.Rel(place(r.dir), at); err == nil {
+	if led, err := filepath.Rel(currentPath(r.dir), at); err == nil {
 		return led
 	}
 	return rel
@@ -94,16 +94,16 @@ func (r *Root) ReadFile(rel string, limit int64) ([]byte, error) {
 
 // Stat describes the file at rel.
 func (r *Root) Stat(rel string) (fs.FileInfo, error) {
-	if err := r.sees(rel); err != nil {
+	if err := r.checkPresent(rel); err != nil {
 		return nil, err
 	}
 	info, err := r.dir.Stat(rel)
 	return info, r.fail(rel, err)
 }
 
-// Lstat describes the directory entry rel, which may be a link.
+// Lstat describes the directory entry rel, and does not follow a link.
 func (r *Root) Lstat(rel string) (fs.FileInfo, error) {
-	if err := r.sees(rel); err != nil {
+	if err := r.checkPresent(rel); err != nil {
 		return nil, err
 	}
 	info, err := r.dir.Lstat(rel)
@@ -112,25 +112,25 @@ func (r *Root) Lstat(rel string) (fs.FileInfo, error) {
 
 // ReadDir returns the entries of a directory, sorted by name.
 func (r *Root) ReadDir(rel string) ([]fs.DirEntry, error) {
-	if err := r.sees(rel); err != nil {
+	if err := r.checkPresent(rel); err != nil {
 		return nil, err
 	}
 	entries, err := fs.ReadDir(r.dir.FS(), rel)
-	return r.seen(rel, entries), r.fail(rel, err)
+	return r.present(rel, entries), r.fail(rel, err)
 }
 
-// Mkdir makes a directory whose parent exists.
+// Mkdir creates a directory. Its parent must exist.
 func (r *Root) Mkdir(rel string, mode fs.FileMode) error {
-	if err := r.sees(rel); err != nil {
+	if err := r.checkPresent(rel); err != nil {
 		return err
 	}
 	return r.fail(rel, r.dir.Mkdir(rel, mode))
 }
 
-// MkdirAll makes a directory with all missing parents. INVALID_FORMAT with reason INVALID_PATH when
-// something else is in the way.
+// MkdirAll creates a directory with all missing parents. INVALID_FORMAT with reason INVALID_PATH when a path element is
+// not a directory.
 func (r *Root) MkdirAll(rel string, mode fs.FileMode) error {
-	if err := r.sees(rel); err != nil {
+	if err := r.checkPresent(rel); err != nil {
 		return err
 	}
 	err := r.dir.MkdirAll(rel, mode)
@@ -142,23 +142,23 @@ func (r *Root) MkdirAll(rel string, mode fs.FileMode) error {
 
 // Remove removes a file, a link or an empty directory.
 func (r *Root) Remove(rel string) error {
-	if err := r.sees(rel); err != nil {
+	if err := r.checkPresent(rel); err != nil {
 		return err
 	}
 	return r.fail(rel, r.dir.Remove(rel))
 }
 
-// RemoveAll removes rel and what is in it. It does not follow links.
+// RemoveAll removes rel and its content. It does not follow links.
 func (r *Root) RemoveAll(rel string) error {
-	if err := r.sees(rel); err != nil {
+	if err := r.checkPresent(rel); err != nil {
 		return err
 	}
 	return r.fail(rel, r.dir.RemoveAll(rel))
 }
 
-// Rename moves a file or directory; an existing file at the new place is replaced.
+// Rename moves a file or directory. It replaces an existing file.
 func (r *Root) Rename(from, to string) error {
-	if err := cmp.Or(r.sees(from), r.sees(to)); err != nil {
+	if err := cmp.Or(r.checkPresent(from), r.checkPresent(to)); err != nil {
 		return err
 	}
 	return r.fail(from, r.dir.Rename(from, to))

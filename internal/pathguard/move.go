@@ -12,15 +12,14 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Move moves the file or directory from to the place to, whose parent must exist. It replaces an
-// existing file by a file, and there is no moment without one at that place; it replaces an empty
-// directory by a directory. It reports whether it replaced something.
+// Move moves the file or directory from to to. The parent of to must exist. A file replaces an existing file
+// atomically; a directory replaces an empty directory. Move reports whether it replaced something.
 //
-// CONFLICT for a directory with content at the new place and when one of the two is a directory and the
-// other none; CONFLICT with the reason CROSS_DEVICE when they lie on different file systems;
-// INVALID_FORMAT for a directory that would come to lie in itself.
+// Errors: CONFLICT when to is a directory with content, and when only one of the two is a directory; CONFLICT with the
+// reason CROSS_DEVICE when they are on different file systems; INVALID_FORMAT when a directory would be moved into
+// itself.
 func (r *Root) Move(from, to string) (bool, error) {
-	if err := cmp.Or(r.sees(from), r.sees(to), r.holdsHidden(from), r.holdsHidden(to), r.holdsVeiled(from)); err != nil {
+	if err := cmp.Or(r.checkPresent(from), r.checkPresent(to), r.checkNoHidden(from), r.checkNoHidden(to), r.checkNoAbsent(from)); err != nil {
 		return false, err
 	}
 	if strings.HasPrefix(to, from+"/") || from == "." {
@@ -38,7 +37,7 @@ func (r *Root) Move(from, to string) (bool, error) {
 	case old.IsDir() != source.IsDir():
 		return false, fault.New(fault.Conflict, "%s exists, and only one of the two is a directory", r.Abs(to))
 	case !old.IsDir() && os.SameFile(old, source):
-		return true, r.Remove(from) // two names of one file: rename would keep both
+		return true, r.Remove(from) // two links to one file: rename would keep both
 	}
 	if err := r.rename(from, to, old); err != nil {
 		return false, r.moveFailed(from, to, err)
@@ -46,8 +45,8 @@ func (r *Root) Move(from, to string) (bool, error) {
 	return old != nil, r.syncDirs(filepath.Dir(from), filepath.Dir(to))
 }
 
-// rename puts from in the place of old, which is nil when nothing is there. A directory has to make room
-// first, because os.Root renames over none.
+// rename moves from to to. old describes the existing file or directory at to; nil for none. An existing directory is
+// removed first, because os.Root does not rename over one.
 func (r *Root) rename(from, to string, old fs.FileInfo) error {
 	if old == nil || !old.IsDir() {
 		return r.dir.Rename(from, to)
@@ -67,7 +66,7 @@ func (r *Root) moveFailed(from, to string, err error) error {
 	case errors.Is(err, syscall.EXDEV):
 		return fault.Wrap(fault.Conflict, err, r.Abs(to)+" lies on another file system than "+r.Abs(from)).
 			WithReason("CROSS_DEVICE").WithHint("copy the content, then delete the source")
-	case errors.Is(err, fs.ErrNotExist): // the source was there, so it is the directory of the new place
+	case errors.Is(err, fs.ErrNotExist): // the source existed, so the parent of to is missing
 		return fault.Wrap(fault.NotFound, err, r.Abs(from)+", or the directory of "+r.Abs(to)+", does not exist")
 	default:
 		return r.fail(to, err)
@@ -84,8 +83,8 @@ func (r *Root) syncDirs(dirs ...string) error {
 	return nil
 }
 
-// holdsHidden is PROTECTED_PATH when a hidden directory lies below rel, or is rel.
-func (r *Root) holdsHidden(rel string) error {
+// checkNoHidden returns PROTECTED_PATH if rel is, or contains, a hidden directory.
+func (r *Root) checkNoHidden(rel string) error {
 	for _, dir := range r.hidden {
 		if rel == "." || dir == rel || strings.HasPrefix(dir, rel+"/") {
 			return fault.New(fault.ProtectedPath, "%s holds what belongs to the node itself", r.Abs(rel))
@@ -118,8 +117,8 @@ func (r *Root) removeFile(rel string) error {
 	return r.syncDirs(filepath.Dir(rel))
 }
 
-// Append adds data to the end of an existing file, in one piece also among other writers (S4-031), and
-// makes it durable. It returns the size of the file afterwards, in bytes.
+// Append appends data to an existing file atomically, also with concurrent writers (S4-031), and syncs it. It returns
+// the new size of the file in bytes.
 func (r *Root) Append(rel string, data []byte) (int64, error) {
 	p, name, err := r.parent(rel)
 	if err != nil {

@@ -55,7 +55,7 @@ func TestSwappedDirectory(t *testing.T) {
 	assert.Equal(t, "old", string(kept))
 }
 
-// A directory that becomes a link to what is hidden after the path was resolved opens nothing there.
+// A directory that is replaced by a link to a hidden one after the path was resolved opens nothing there.
 func TestLinkToHidden(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -1,14 +1,12 @@
 // Package pathguard confines every path that a tool touches to one root directory.
 //
-// A path of a user is resolved once: Resolve follows all symbolic links to the real path, checks that
-// it lies inside the root and returns it relative to the root. Every operation takes that relative
-// path and goes through os.Root, which opens component by component. A component that is swapped for a
-// link between the check and the use can therefore make an operation fail, but never leave the root
-// (S4-004 to S4-007).
+// A user's path is resolved once: Resolve follows all symbolic links, checks that the real path is inside the root and
+// returns it relative to the root. Every operation takes that relative path and uses os.Root, which opens component by
+// component. If a component is replaced by a link between the check and the use, the operation may fail, but it never
+// leaves the root (S4-004 to S4-007).
 //
-// Errors are *fault.Error: INVALID_FORMAT with reason INVALID_PATH for a path that cannot be one,
-// OUTSIDE_ROOT, PROTECTED_PATH for what is hidden, NOT_FOUND, FORBIDDEN with reason PERMISSION_DENIED,
-// CONFLICT for what exists already.
+// Errors are *fault.Error: INVALID_FORMAT with reason INVALID_PATH for an invalid path, OUTSIDE_ROOT, PROTECTED_PATH
+// for a hidden path, NOT_FOUND, FORBIDDEN with reason PERMISSION_DENIED, CONFLICT for a path that already exists.
 package pathguard
 
 import (
@@ -22,7 +20,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Bounds of the kernel, checked early for a clear message.
+// Limits of the kernel, checked early for a clear error message.
 const (
 	maxPath  = 4096 // bytes
 	maxLinks = 40
@@ -32,17 +30,17 @@ const (
 type Root struct {
 	dir  *os.Root
 	name string
-	// hidden are directories below the root, relative to it, that nobody may see.
+	// hidden are inaccessible directories, relative to the root.
 	hidden []string
-	// veil tells of a relative path whether it does not exist in this view; nil for the root itself.
-	veil func(rel string) bool
-	// escape is the error with which os.Root refuses to leave the root. Package os does not export it.
+	// excludes reports whether a relative path is absent in this view; nil for the root itself.
+	excludes func(rel string) bool
+	// escape is the error of os.Root for a path that escapes the root. Package os does not export it.
 	escape error
 }
 
-// Open opens the directory dir, which may be reached through symbolic links (S4-007). It has to be
-// closed after use. What lies in one of the hidden directories, absolute paths, cannot be resolved and
-// is not walked, such as the data directory of the node when it lies inside the root.
+// Open opens the directory dir, which may be reached through symbolic links (S4-007). The caller must close the Root.
+// hidden are absolute paths of directories, such as the data directory of the node. Paths in them cannot be resolved
+// and are not walked.
 func Open(dir string, hidden ...string) (*Root, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -70,7 +68,7 @@ func Open(dir string, hidden ...string) (*Root, error) {
 	return r, nil
 }
 
-// hide adds a hidden directory; one outside of the root needs no hiding.
+// hide adds a hidden directory. A directory outside of the root is ignored.
 func (r *Root) hide(path string) error {
 	target, err := realPath("/", path, true)
 	if err != nil {
@@ -82,14 +80,14 @@ func (r *Root) hide(path string) error {
 	return nil
 }
 
-// hides reports whether rel is a hidden directory or lies in one.
+// hides reports whether rel is a hidden directory or is in one.
 func (r *Root) hides(rel string) bool {
 	return slices.ContainsFunc(r.hidden, func(dir string) bool {
 		return rel == dir || strings.HasPrefix(rel, dir+"/")
 	})
 }
 
-// Close releases the directory.
+// Close closes the directory.
 func (r *Root) Close() error { return r.dir.Close() }
 
 // Name returns the real absolute path of the root.
@@ -98,9 +96,8 @@ func (r *Root) Name() string { return r.name }
 // Abs returns the absolute path of a relative one that Resolve returned.
 func (r *Root) Abs(rel string) string { return filepath.Join(r.name, rel) }
 
-// Resolve returns the real path of abs relative to the root, "." for the root itself. The file need
-// not exist; what is missing below the deepest existing directory is taken literally, and a dangling
-// link stands for its target.
+// Resolve returns the real path of abs relative to the root; "." for the root itself. The file need not exist:
+// components below the deepest existing directory are kept as they are, and a dangling link is replaced by its target.
 func (r *Root) Resolve(abs string) (string, error) { return r.resolve(abs, true) }
 
 // ResolveEntry is Resolve without following a link in the last component: for operations on the
@@ -120,7 +117,7 @@ func (r *Root) resolve(abs string, followLast bool) (string, error) {
 	}
 	at, rest := "/", abs
 	if below, ok := strings.CutPrefix(abs, r.name+"/"); ok {
-		at, rest = r.name, below // which is real, and stays the directory that was opened
+		at, rest = r.name, below // it is real, and is the opened directory
 	}
 	target, err := realPath(at, rest, followLast)
 	rel, relErr := filepath.Rel(r.name, target)
@@ -133,7 +130,7 @@ func (r *Root) resolve(abs string, followLast bool) (string, error) {
 	if r.hides(rel) {
 		return "", fault.New(fault.ProtectedPath, "%s belongs to the node itself", target)
 	}
-	return rel, r.sees(rel)
+	return rel, r.checkPresent(rel)
 }
 
 // ExistingDir returns the real absolute path of an existing directory inside the root, for use as the
@@ -153,8 +150,8 @@ func (r *Root) ExistingDir(abs string) (string, error) {
 	return r.Abs(rel), nil
 }
 
-// realPath follows the links of path, as seen from the real directory at, like the kernel does, but does not mind
-// missing components. With an error it returns how far it came.
+// realPath resolves the links of path, relative to the real directory at, like the kernel, but accepts missing
+// components. On an error it returns the path resolved so far.
 func realPath(at, path string, followLast bool) (string, error) {
 	rest := strings.Split(path, "/")
 	for links := 0; len(rest) > 0; {
@@ -176,7 +173,7 @@ func realPath(at, path string, followLast bool) (string, error) {
 			}
 			rest = append(strings.Split(target, "/"), rest...)
 		case errors.Is(err, syscall.EINVAL), errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
-			at = next // no link, or nothing at all
+			at = next // not a link, or missing
 		default:
 			return next, err
 		}

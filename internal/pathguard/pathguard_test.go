@@ -16,7 +16,7 @@ import (
 	"github.com/orch-dev/orch/internal/pathguard"
 )
 
-// world is a root beside directories that must not be reached.
+// world is a root next to directories that must not be reached.
 type world struct {
 	t          *testing.T
 	base, root string
@@ -40,7 +40,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// link makes a symbolic link in the root.
+// link creates a symbolic link in the root.
 func (w *world) link(target, name string) {
 	w.t.Helper()
 	require.NoError(w.t, os.Symlink(target, filepath.Join(w.root, name)))
@@ -183,7 +183,7 @@ func TestExistingDir(t *testing.T) {
 	refused(t, err, fault.OutsideRoot, "OutsideRoot")
 }
 
-// The operations hold the border by themselves, whatever path they are given.
+// The operations refuse to leave the root for any path.
 func TestOperationsRefuseToLeave(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

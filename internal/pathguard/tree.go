@@ -13,27 +13,26 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Tree is a directory with all that was in it when it was looked at. It can be archived, and removed as
-// far as it has not changed since, so that nothing goes that is not in the archive.
+// Tree is a directory and a listing of its content. It can be archived, and removed as far as it has not changed since,
+// so that nothing is removed that is not in the archive.
 type Tree struct {
 	root *Root
 	rel  string
-	// dir is the directory itself: links that somebody puts into it cannot lead out of it.
+	// dir is the opened directory: links in it cannot lead out of it.
 	dir     *os.Root
 	entries []treeEntry
 }
 
-// treeEntry is a file, link or directory below the tree's directory; directories come before what is in
-// them.
+// treeEntry is a file, link or directory below the tree's directory. Directories precede their content.
 type treeEntry struct {
 	name string
 	info fs.FileInfo
 }
 
-// Tree looks at the directory rel and all that is in it. It has to be closed after use. Unlike Walk it
-// fails when something cannot be read; PROTECTED_PATH when a hidden directory lies in it.
+// Tree opens the directory rel and lists its content. The caller must close it. Unlike Walk it fails when something
+// cannot be read. PROTECTED_PATH when it contains a hidden directory.
 func (r *Root) Tree(ctx context.Context, rel string) (*Tree, error) {
-	if err := r.holdsHidden(rel); err != nil {
+	if err := r.checkNoHidden(rel); err != nil {
 		return nil, err
 	}
 	dir, err := r.openDir(rel)
@@ -41,13 +40,13 @@ func (r *Root) Tree(ctx context.Context, rel string) (*Tree, error) {
 		return nil, err
 	}
 	t := &Tree{root: r, rel: rel, dir: dir}
-	if err := t.look(ctx); err != nil {
+	if err := t.list(ctx); err != nil {
 		return nil, errors.Join(t.fail(".", err), dir.Close())
 	}
 	return t, nil
 }
 
-// openDir opens a directory, and never one that a link leads to.
+// openDir opens a directory without following links.
 func (r *Root) openDir(rel string) (*os.Root, error) {
 	seen, err := r.Lstat(rel)
 	if err != nil {
@@ -66,8 +65,7 @@ func (r *Root) openDir(rel string) (*os.Root, error) {
 	return dir, nil
 }
 
-// Empty removes everything in the directory rel but the entries of the names given. It does not follow
-// links.
+// Empty removes everything in the directory rel except the entries in keep. It does not follow links.
 func (r *Root) Empty(rel string, keep ...string) error {
 	dir, err := r.openDir(rel)
 	if err != nil {
@@ -82,14 +80,14 @@ func (r *Root) Empty(rel string, keep ...string) error {
 	return r.fail(rel, errors.Join(err, dir.Close()))
 }
 
-// look lists what is in the directory.
-func (t *Tree) look(ctx context.Context) error {
+// list lists the content of the directory.
+func (t *Tree) list(ctx context.Context) error {
 	return fs.WalkDir(t.dir.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
 		if err = cmp.Or(err, ctx.Err()); err != nil || name == "." {
 			return err
 		}
 		if t.root.Lacks(join(t.rel, name)) {
-			return t.root.veiled(t.rel)
+			return t.root.absentError(t.rel)
 		}
 		info, err := entry.Info()
 		t.entries = append(t.entries, treeEntry{name, info})
@@ -100,12 +98,12 @@ func (t *Tree) look(ctx context.Context) error {
 // Close releases the directory.
 func (t *Tree) Close() error { return t.dir.Close() }
 
-// Empty reports whether there is nothing in the directory.
+// Empty reports whether the directory was empty.
 func (t *Tree) Empty() bool { return len(t.entries) == 0 }
 
-// Remove removes the directory with all that Tree has seen in it. CONFLICT when something has changed
-// since: then what is new or has changed stays, and with it the directories that it lies in. When that is
-// so before the first removal, everything stays.
+// Remove removes the directory and the content that Tree listed. It returns CONFLICT when something has changed since:
+// then new and changed files stay, with the directories that contain them. If a change is found before the first
+// removal, everything stays.
 func (t *Tree) Remove(ctx context.Context) error {
 	for _, e := range t.entries {
 		if err := cmp.Or(ctx.Err(), t.unchanged(e)); err != nil {
@@ -127,7 +125,7 @@ func (t *Tree) Remove(ctx context.Context) error {
 	return t.root.syncDirs(filepath.Dir(t.rel))
 }
 
-// unchanged is CONFLICT unless e is what it was. The time of a directory does not count: its files do.
+// unchanged returns CONFLICT if e has changed since it was listed. The modification time of a directory is ignored.
 func (t *Tree) unchanged(e treeEntry) error {
 	now, err := t.dir.Lstat(e.name)
 	switch {
@@ -148,5 +146,5 @@ func changed(file string) *fault.Error {
 	return fault.New(fault.Conflict, "%s has changed meanwhile", file)
 }
 
-// fail gives an error about something in the directory its code.
+// fail returns the coded error for an error about an entry of the directory.
 func (t *Tree) fail(name string, err error) error { return t.root.fail(path.Join(t.rel, name), err) }

@@ -45,7 +45,7 @@ func TestTree(t *testing.T) {
 	assert.NoDirExists(t, w.root+"/empty")
 }
 
-// listing returns the entries of an archive with what they hold.
+// listing returns the entries of an archive with their content.
 func listing(t *testing.T, r io.Reader) []string {
 	t.Helper()
 	var names []string
@@ -95,7 +95,7 @@ func TestTreeRefusals(t *testing.T) {
 	refused(t, w.tree("dir").Archive(t.Context(), io.Discard), fault.InvalidFormat, "INVALID_PATH")
 }
 
-// What has changed since the tree was looked at is neither archived nor removed.
+// Entries that have changed since the tree was listed are neither archived nor removed.
 func TestTreeChanges(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(w *world) error{
@@ -128,7 +128,7 @@ func TestTreeChanges(t *testing.T) {
 	}
 }
 
-// What is new stays, with the directories above it.
+// New files stay, with the directories that contain them.
 func TestTreeKeepsWhatIsNew(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -138,7 +138,7 @@ func TestTreeKeepsWhatIsNew(t *testing.T) {
 	assert.Equal(t, "new", w.read("dir/sub/new"))
 }
 
-// A directory in whose place a link was put is not followed, although the link stays inside the root.
+// A directory that was replaced by a link is not followed, although the link stays inside the root.
 func TestTreeDoesNotFollowLinks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -87,7 +87,8 @@ func TestViewListsTheRest(t *testing.T) {
 	assert.False(t, root.Lacks("secret/key"))
 }
 
-// What holds something hidden is neither moved nor deleted: it would come to lie where it is not hidden, or be gone.
+// A folder that contains something hidden is neither moved nor deleted: the hidden file would become visible, or be
+// lost.
 func TestViewTakesNothingHiddenAlong(t *testing.T) {
 	t.Parallel()
 	root, _ := newView(t)

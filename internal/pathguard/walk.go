@@ -5,11 +5,11 @@ import (
 	"io/fs"
 )
 
-// Walk visits everything below the directory rel, but not rel itself, each directory sorted by name.
-// It does not follow links and passes over what is hidden. A directory below rel that cannot be read counts as empty. visit may
-// return fs.SkipDir and fs.SkipAll.
+// Walk visits everything below the directory rel, but not rel itself, sorted by name within each directory. It does not
+// follow links and skips hidden paths. An unreadable directory below rel counts as empty. visit may return fs.SkipDir
+// and fs.SkipAll.
 func (r *Root) Walk(ctx context.Context, rel string, visit func(rel string, entry fs.DirEntry) error) error {
-	if err := r.sees(rel); err != nil {
+	if err := r.checkPresent(rel); err != nil {
 		return err
 	}
 	err := fs.WalkDir(r.dir.FS(), rel, func(at string, entry fs.DirEntry, err error) error {
@@ -21,7 +21,7 @@ func (r *Root) Walk(ctx context.Context, rel string, visit func(rel string, entr
 		case err != nil:
 			return fs.SkipDir
 		case r.hides(at), r.Lacks(at):
-			return passOver(entry)
+			return skipEntry(entry)
 		default:
 			return visit(at, entry)
 		}
@@ -29,8 +29,8 @@ func (r *Root) Walk(ctx context.Context, rel string, visit func(rel string, entr
 	return r.fail(rel, err)
 }
 
-// passOver leaves out an entry, with what is in it, and goes on with the next one.
-func passOver(entry fs.DirEntry) error {
+// skipEntry returns the result with which a walk skips an entry and its content.
+func skipEntry(entry fs.DirEntry) error {
 	if entry.IsDir() {
 		return fs.SkipDir
 	}

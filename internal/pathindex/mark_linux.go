@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// mark tells two states of a folder apart.
+// mark identifies a state of a folder.
 type mark struct {
 	device, inode uint64
 	seconds, nano int64
 }
 
-// markOf returns the mark of a folder. A link is none.
+// markOf returns the mark of a folder. A link to a folder is not one.
 func markOf(path string) (mark, error) {
 	var st syscall.Stat_t
 	for {
@@ -31,5 +31,5 @@ func markOf(path string) (mark, error) {
 	}
 }
 
-// changed is when the folder changed.
+// changed returns when the folder last changed.
 func (m mark) changed() time.Time { return time.Unix(m.seconds, m.nano) }

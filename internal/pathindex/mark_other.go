@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// mark tells two states of a folder apart.
+// mark identifies a state of a folder.
 type mark struct{ at time.Time }
 
-// markOf returns the mark of a folder. A link is none.
+// markOf returns the mark of a folder. A link to a folder is not one.
 func markOf(path string) (mark, error) {
 	info, err := os.Lstat(path)
 	if err == nil && !info.IsDir() {
@@ -23,5 +23,6 @@ func markOf(path string) (mark, error) {
 	return mark{info.ModTime()}, nil
 }
 
-// changed makes every folder one that may have changed: elsewhere than on Linux a program can set the time.
+// changed returns the current time, so that every folder counts as changed: on systems other than Linux a program can
+// set the time.
 func (m mark) changed() time.Time { return time.Now() }

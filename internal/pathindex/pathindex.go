@@ -1,8 +1,8 @@
-// Package pathindex finds the names below a directory that fit something, again and again, without reading all of the
-// directory each time: it remembers the names, and reads again only the folders that have changed since.
+// Package pathindex repeatedly finds the names below a directory that match a predicate, without reading the whole
+// directory each time. It caches the names, and reads only the folders that have changed since.
 //
-// A folder has changed when the kernel says so (the time of its last change, which no program can set). What was read
-// in the same moment as it changed is read again the next time.
+// Changes are detected by the change time of a folder, which no program can set. A folder that was read within the time
+// resolution of its last change is read again the next time.
 package pathindex
 
 import (
@@ -20,13 +20,14 @@ import (
 const (
 	// MaxNames bounds the files and folders below the directory.
 	MaxNames = 2_000_000
-	// settled is how long a folder has to be unchanged before it is read to be trusted not to have changed again.
-	settled = 100 * time.Millisecond
-	// maxQueries bounds the queries whose answers are remembered.
+	// settleTime is how long a folder must have been unchanged when it is read, so that a later change is certain to
+	// change its mark.
+	settleTime = 100 * time.Millisecond
+	// maxQueries bounds the queries with cached results.
 	maxQueries = 32
 )
 
-// Index knows the names below a directory. It is safe for concurrent use.
+// Index caches the names below a directory. It is safe for concurrent use.
 type Index struct {
 	dir  string
 	skip []string
@@ -39,34 +40,34 @@ type Index struct {
 	read int
 }
 
-// folder is what is known of one folder.
+// folder is the cached content of one folder.
 type folder struct {
 	mark   mark
-	sure   bool // that nothing changed while it was read
+	sure   bool // true if nothing changed while it was read
 	names  []string
 	below  map[string]*folder
 	stores []string
-	// found holds the names that fit, by query.
+	// found are the matching names, by query.
 	found map[string][]string
 }
 
-// New returns an index of the directory dir, an absolute real path, but for what lies in the directories of skip. It reads
-// nothing yet.
+// New returns an index of the directory dir, an absolute real path, without the directories in skip. It reads nothing
+// yet.
 func New(dir string, skip ...string) *Index {
 	return &Index{dir: dir, skip: skip, queries: map[string]bool{}}
 }
 
-// Result is what Find has found, as absolute paths.
+// Result is the result of Find, as absolute paths.
 type Result struct {
-	// Names fit, and lie in no folder that fits.
+	// Names are the matching paths that are not in a matching folder.
 	Names []string
-	// Stores are the folders of git repositories in which the contents of files lie.
+	// Stores are the folders of git repositories that contain contents of files.
 	Stores []string
 }
 
-// Find returns the names below the directory for which fits is true. What lies in a folder that fits is not named. Calls
-// with the same query have to mean the same by fits. VALIDATION_ERROR with the reason LIMIT_EXCEEDED when there are more
-// than MaxNames.
+// Find returns the paths below the directory for which fits returns true, but not those inside of a matching folder.
+// Results are cached by query: calls with the same query must use an equivalent fits. VALIDATION_ERROR with the reason
+// LIMIT_EXCEEDED when the directory has more than MaxNames names.
 func (x *Index) Find(query string, fits func(path string) bool) (Result, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -75,7 +76,7 @@ func (x *Index) Find(query string, fits func(path string) bool) (Result, error) 
 	}
 	if !x.queries[query] && len(x.queries) >= maxQueries {
 		clear(x.queries)
-		x.top.forget()
+		x.top.dropResults()
 	}
 	x.queries[query] = true
 	var r Result
@@ -83,20 +84,20 @@ func (x *Index) Find(query string, fits func(path string) bool) (Result, error) 
 	return r, nil
 }
 
-// refresh reads what has changed.
+// refresh reads the folders that have changed.
 func (x *Index) refresh() error {
 	if x.top == nil {
 		x.top = &folder{}
 	}
-	err := x.look(x.dir, x.top)
+	err := x.update(x.dir, x.top)
 	if err != nil {
 		x.top, x.names = nil, 0
 	}
 	return err
 }
 
-// look brings what is known of a folder, and of those in it, up to date.
-func (x *Index) look(path string, f *folder) error {
+// update updates the cache of a folder and its subfolders.
+func (x *Index) update(path string, f *folder) error {
 	now, err := markOf(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
@@ -112,14 +113,14 @@ func (x *Index) look(path string, f *folder) error {
 		}
 	}
 	for name, child := range f.below {
-		if err := x.look(join(path, name), child); err != nil {
+		if err := x.update(join(path, name), child); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// readFolder reads the names in a folder. What is known of the folders in it stays.
+// readFolder reads the names in a folder. It keeps the caches of its subfolders.
 func (x *Index) readFolder(path string, f *folder, now mark) error {
 	begin := time.Now()
 	entries, err := os.ReadDir(path)
@@ -129,7 +130,7 @@ func (x *Index) readFolder(path string, f *folder, now mark) error {
 	x.read++
 	old := f.below
 	x.names += len(entries) - len(f.names)
-	*f = folder{mark: now, sure: begin.Sub(now.changed()) > settled, below: map[string]*folder{}, found: map[string][]string{}}
+	*f = folder{mark: now, sure: begin.Sub(now.changed()) > settleTime, below: map[string]*folder{}, found: map[string][]string{}}
 	for _, e := range entries {
 		f.names = append(f.names, e.Name())
 	}
@@ -153,7 +154,7 @@ func (x *Index) readFolder(path string, f *folder, now mark) error {
 	return nil
 }
 
-// size is how many names are known in a folder and below it.
+// size returns the number of cached names in a folder and below it.
 func (f *folder) size() int {
 	n := len(f.names)
 	for _, child := range f.below {
@@ -162,11 +163,11 @@ func (f *folder) size() int {
 	return n
 }
 
-// forget drops what was found.
-func (f *folder) forget() {
+// dropResults drops the cached results.
+func (f *folder) dropResults() {
 	clear(f.found)
 	for _, child := range f.below {
-		child.forget()
+		child.dropResults()
 	}
 }
 

@@ -114,7 +114,7 @@ func BenchmarkFind(b *testing.B) {
 	})
 }
 
-// What holds the contents of a repository is known by its path, whether the index has read it or not.
+// Folders with repository contents are recognized by their path, whether or not the index has read them.
 func TestStored(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

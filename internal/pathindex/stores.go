@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// contents are the names in a git repository under which contents of files lie: what was committed or staged, what LFS and
-// annex keep, conflicts that were resolved, patches of a rebase or of an editor, and what fsck has found.
+// contents returns the names in a git repository that contain contents of files: committed and staged objects, objects
+// of LFS and annex, resolved conflicts, patches of a rebase or of an editor, and objects found by fsck.
 func contents() []string {
 	return []string{
 		"objects", "lfs", "annex", "rr-cache", "rebase-apply", "rebase-merge", "lost-found", "NOTES_MERGE_WORKTREE",
@@ -16,8 +16,8 @@ func contents() []string {
 	}
 }
 
-// plain are the names in a .git that hold no contents: where branches are, what was configured, the names of files. Anything
-// else may be what an editor or another program has left.
+// plain returns the names in a .git folder that contain no contents of files: refs, configuration, the names of files.
+// Anything else may be a leftover of an editor or another program.
 func plain() []string {
 	return []string{
 		"HEAD", "ORIG_HEAD", "FETCH_HEAD", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "REBASE_HEAD", "AUTO_MERGE", "MERGE_MODE", "MERGE_MSG",
@@ -26,12 +26,12 @@ func plain() []string {
 	}
 }
 
-// others are the folders in which other systems keep versions of files.
+// others returns the folders in which other version control systems store files.
 func others() []string { return []string{".hg", ".svn", ".jj", ".bzr", "_darcs", ".pijul"} }
 
-// stores returns which names in the folder path hold contents of the files of a repository.
+// stores returns the names in the folder path that contain file contents of a repository.
 func stores(path string, names []string) []string {
-	closed := closes(path, func(name string) bool { return slices.Contains(names, name) })
+	closed := storePredicate(path, func(name string) bool { return slices.Contains(names, name) })
 	var found []string
 	for _, name := range names {
 		if closed(name) {
@@ -41,9 +41,9 @@ func stores(path string, names []string) []string {
 	return found
 }
 
-// closes returns which names in a folder that has some names hold contents of the files of a repository. In a bare one
-// there may be work trees as well.
-func closes(path string, has func(name string) bool) func(name string) bool {
+// storePredicate returns a predicate for the names in a folder that contain file contents of a repository. A bare
+// repository may also contain work trees.
+func storePredicate(path string, has func(name string) bool) func(name string) bool {
 	switch {
 	case !repository(path, has):
 		return func(name string) bool { return slices.Contains(others(), name) }
@@ -54,14 +54,14 @@ func closes(path string, has func(name string) bool) func(name string) bool {
 	}
 }
 
-// repository reports whether a folder that has some names is a git repository. One that is called .git stays one
-// whatever somebody takes out of it.
+// repository reports whether a folder is a git repository. A folder with the name .git always is, even if files are
+// missing.
 func repository(path string, has func(name string) bool) bool {
 	return filepath.Base(path) == ".git" || has("HEAD") && (has("objects") || has("commondir"))
 }
 
-// Stored reports whether path is a folder in which the contents of a repository lie, or lies in one. In the
-// directories that the index skips there are none.
+// Stored reports whether path is, or is in, a folder with file contents of a repository. It returns false for paths in
+// skipped directories.
 func (x *Index) Stored(path string) bool {
 	rel, err := filepath.Rel(x.dir, path)
 	if err != nil || !filepath.IsLocal(rel) || slices.ContainsFunc(x.skip, func(dir string) bool { return path == dir || strings.HasPrefix(path, join(dir, "")) }) {
@@ -69,7 +69,7 @@ func (x *Index) Stored(path string) bool {
 	}
 	at := x.dir
 	for name := range strings.SplitSeq(rel, string(filepath.Separator)) {
-		if name != "." && closes(at, func(name string) bool { return there(join(at, name)) })(name) {
+		if name != "." && storePredicate(at, func(name string) bool { return exists(join(at, name)) })(name) {
 			return true
 		}
 		at = join(at, name)
@@ -77,7 +77,7 @@ func (x *Index) Stored(path string) bool {
 	return false
 }
 
-func there(path string) bool {
+func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
 }

@@ -1,4 +1,4 @@
-// Package pause waits: for a time that the end of a context cuts short, and for longer after more failures.
+// Package pause waits for a time or until a context ends, and computes backoff delays.
 package pause
 
 import (
@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// For waits, and returns the error of ctx when that has ended first.
+// For waits for d. It returns the error of ctx if ctx ends first.
 func For(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -19,8 +19,8 @@ func For(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Backoff returns how long to wait after a number of failures: first, doubled with each failure up to longest. Half of it is
-// chance, so that those who wait for the same thing do not return in step.
+// Backoff returns how long to wait after a number of failures: first, doubled with each failure up to longest. Half of
+// it is random, so that concurrent waiters do not retry in step.
 func Backoff(first, longest time.Duration, failures int) time.Duration {
 	d := first
 	for ; failures > 0 && d < longest; failures-- {

@@ -12,13 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attackName is the variable that makes this binary an attacker, and attackTarget says on what.
+// attackName is the variable that makes this binary an attacker, and attackTarget its target.
 const (
 	attackName   = "PROC_TEST_ATTACK"
 	attackTarget = "PROC_TEST_TARGET"
 )
 
-// attacks are what a hostile child tries, by name. One returns nil when it got through.
+// attacks returns the attacks of a hostile child, by name. An attack returns nil if it succeeded.
 func attacks() map[string]func(target string) error {
 	return map[string]func(string) error{
 		"read":           func(path string) error { _, err := os.ReadFile(path); return err },
@@ -88,7 +88,7 @@ func attacks() map[string]func(target string) error {
 	}
 }
 
-// attacked runs the attack that the environment asks for, if any: its exit code is 0 when it got through.
+// attacked runs the attack that the environment selects, if any: its exit code is 0 if it succeeded.
 func attacked() (tried bool, code int) {
 	name := os.Getenv(attackName)
 	if name == "" {
@@ -242,7 +242,7 @@ func fileHandle(path string) error {
 	return unix.Close(fd)
 }
 
-// oldInterface makes a socket by the number that the call has in another interface of amd64.
+// oldInterface creates a socket with the system call number of another ABI of amd64.
 func oldInterface(string) error {
 	const x32 = 0x40000000
 	return call(x32|unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_STREAM)

@@ -13,7 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// metadataAttacks change a file without a look at its contents, by name. What they set can be told from what was there.
+// metadataAttacks returns attacks that change the metadata of a file, by name. The values that they set differ from the
+// previous ones.
 func metadataAttacks() map[string]func(path string) error {
 	return map[string]func(string) error{
 		"chmod":           func(path string) error { return unix.Chmod(path, 0o777) },
@@ -113,7 +114,7 @@ func everyAttack() map[string]func(string) error {
 // allMetadata is the attack that tries all of metadataAttacks, in one process.
 const allMetadata = "all metadata"
 
-// firstThrough tries all attacks and returns nil when one got through, and says which.
+// firstThrough tries all attacks. It returns nil if one succeeded, and prints which.
 func firstThrough(attacks map[string]func(string) error, path string) error {
 	var errs []error
 	for name, attack := range attacks {
@@ -150,7 +151,7 @@ func byLink(do func(path string) error) func(string) error {
 
 const races = 300
 
-// raceLinks changes the mode of a link whose target is an own file at one time and the prey at another.
+// raceLinks changes the mode through a link that alternates between an own file and the target.
 func raceLinks(path string) error {
 	if err := os.WriteFile("mine", nil, 0o600); err != nil {
 		return err

@@ -9,20 +9,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sessionAttr gives a child its own session, and has the kernel end it when the node dies. The
-// signal reaches the child alone: what it has started is left to the reaper.
+// sessionAttr gives a child its own session, and makes the kernel kill it when the node dies. The signal reaches only
+// the child: the reaper kills the processes that it has started.
 func sessionAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// expendable has the kernel end a child, and what it starts, rather than the node when memory runs out.
-// Where that cannot be said, the kernel chooses by size.
+// expendable makes the kernel prefer a child and its descendants over the node when it kills for lack of memory. If
+// that cannot be set, the kernel chooses by size.
 func expendable(pid int) {
 	const score = "500"
 	_ = os.WriteFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", []byte(score), 0)
 }
 
-// apply bounds what a child uses up from now on, and forbids core files, which hold its memory.
+// apply limits the resources of a child, and disables core files, which would contain its memory.
 func (l Limits) apply(pid int) error {
 	var errs []error
 	for resource, limit := range map[int]uint64{

@@ -10,13 +10,13 @@ import (
 // sessionAttr gives a child its own session.
 func sessionAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
-// expendable does nothing: there is no such thing.
+// expendable does nothing: the system has no such setting.
 func expendable(int) {}
 
 // Probe reports that nothing can be confined.
 func Probe() Support { return Support{} }
 
-// confinement is a set of walls; here there are none.
+// confinement confines a child; it is not available here.
 type confinement struct{}
 
 func (r *Runner) confinement(Command) (*confinement, error) {

@@ -6,20 +6,20 @@ import (
 	"slices"
 )
 
-// Bounds are what bounds every command of one call, whatever the command itself says.
+// Bounds are limits for every command of one call. They override the settings of a command.
 type Bounds struct {
-	// Hidden names places that no command touches, but for what Show and Own name below them.
+	// Hidden are paths that no command may access, except the paths of Show and Own below them.
 	Hidden []string
-	// Denied names places that a command touches only if its Sandbox.Undeny holds them.
+	// Denied are paths that a command may access only if its Sandbox.Undeny contains them.
 	Denied []string
-	// Show names places that each command reads, Own those that a command which may write anywhere writes as well.
+	// Show are paths that every command may read. Own are paths that a command may write if it may write anywhere.
 	Show, Own []string
-	// Env is added to the environment of each command, which wins over it.
+	// Env is added to the environment of each command. Variables of the command take precedence.
 	Env map[string]string
 }
 
-// Within returns a Runner whose commands are bounded by what bounds says when they start. It shares everything else with r,
-// which is the one to close.
+// Within returns a Runner that calls bounds for each command and applies the result. It shares everything else with r;
+// only r must be closed.
 func (r *Runner) Within(bounds func() (Bounds, error)) *Runner {
 	bounded := *r
 	bounded.bounds = func(c *Command) error {
@@ -56,7 +56,7 @@ func (b Bounds) apply(c *Command) {
 	c.Env = env
 }
 
-// withinAny reports whether a clean path is one of the places or lies below one.
+// withinAny reports whether a clean path is one of the places or below one.
 func withinAny(path string, places []string) bool {
 	return slices.ContainsFunc(places, func(place string) bool { return within(path, filepath.Clean(place)) })
 }

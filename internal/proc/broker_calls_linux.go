@@ -8,21 +8,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// change is what a system call wants of which file.
+// change is a change of metadata that a system call requests.
 type change struct {
-	// at is the folder that a relative path begins in, or the file itself when byDescriptor is true and path is empty.
+	// at is the directory descriptor of a relative path, or the file itself when byDescriptor is true and path is
+	// empty.
 	at           int32
 	path         string
 	byDescriptor bool
-	// follow is true when path may be a symbolic link to the file.
+	// follow is true when a symbolic link is followed.
 	follow bool
 	apply  func(fd int) error
 }
 
-// metadataCall reads the arguments of a system call.
+// metadataCall decodes the arguments of a system call.
 type metadataCall func(*caller, [6]uint64) (change, unix.Errno)
 
-// metadataCalls are the system calls that change metadata, by number.
+// metadataCalls returns the system calls that change metadata, by number.
 func metadataCalls() map[uint32]metadataCall {
 	calls := map[uint32]metadataCall{
 		unix.SYS_FCHMOD: descriptorCall(0, chmod),
@@ -48,7 +49,7 @@ func metadataCalls() map[uint32]metadataCall {
 	return calls
 }
 
-// at is the descriptor in an argument.
+// at returns the descriptor in an argument.
 func at(argument uint64) int32 { return int32(uint32(argument)) } //nolint:gosec // its lower half
 
 func descriptorCall(first int, apply func([]uint64) func(int) error) metadataCall {
@@ -62,7 +63,7 @@ func pathCall(c *caller, dir int32, address uint64, follow bool, apply func(int)
 	return change{at: dir, path: path, follow: follow, apply: apply}, errno
 }
 
-// flaggedCall reads a path with the flags of newer system calls.
+// flaggedCall decodes a path with the flags of newer system calls.
 func flaggedCall(c *caller, dir, address, flags uint64, apply func(int) error) (change, unix.Errno) {
 	if flags&^(unix.AT_SYMLINK_NOFOLLOW|unix.AT_EMPTY_PATH) != 0 {
 		return change{}, unix.EINVAL
@@ -72,7 +73,7 @@ func flaggedCall(c *caller, dir, address, flags uint64, apply func(int) error) (
 	return ch, errno
 }
 
-// ownDescriptor is the path of an open file of the node, for what takes no descriptor of its kind.
+// ownDescriptor returns the path of an open file of the node, for system calls that do not accept its descriptor.
 func ownDescriptor(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 
 func chmod(a []uint64) func(int) error {
@@ -85,7 +86,7 @@ func chown(a []uint64) func(int) error {
 	}
 }
 
-// setTimes sets the times of access and of change, or both to now.
+// setTimes sets the access and modification times, or both to now.
 func setTimes(times *[2]unix.Timespec) func(int) error {
 	return func(fd int) error {
 		now := [2]unix.Timespec{{Nsec: unix.UTIME_NOW}, {Nsec: unix.UTIME_NOW}}
@@ -111,7 +112,7 @@ func utimensat(c *caller, a [6]uint64) (change, unix.Errno) {
 	return flaggedCall(c, a[0], a[1], a[3], setTimes(times))
 }
 
-// attribute is what a system call says of an extended attribute.
+// attribute is an extended attribute in a system call.
 type attribute struct {
 	name  string
 	value []byte
@@ -143,7 +144,7 @@ func removeAttribute(c *caller, a []uint64) (func(int) error, unix.Errno) {
 	return func(fd int) error { return unix.Removexattr(ownDescriptor(fd), at.name) }, errno
 }
 
-// readAttribute reads the name of an attribute. Those that give rights are not for children.
+// readAttribute reads the name of an attribute. Children must not set attributes that grant privileges.
 func readAttribute(c *caller, address uint64) (attribute, unix.Errno) {
 	const longest = 256
 	name, errno := c.text(address, longest)

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// caller is the thread whose system call waits: what a broker reads of it.
+// caller gives access to the thread that waits in a system call.
 type caller struct {
-	dir    int // its folder in /proc, which stays that of this thread
+	dir    int // its folder in /proc; it stays bound to this thread
 	memory int
 }
 
@@ -32,8 +32,8 @@ func openCaller(thread uint32) (*caller, error) {
 
 func (c *caller) close() { closeAll([]int{c.dir, c.memory}) }
 
-// own reports whether the thread acts as the user of the node. Root may have become somebody else, who has fewer
-// rights than the broker.
+// own reports whether the thread runs as the user of the node. Root may have switched to another user with fewer
+// privileges than the broker.
 func (c *caller) own() bool {
 	fd, err := unix.Openat(c.dir, "status", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -52,7 +52,7 @@ func (c *caller) own() bool {
 	return len(users) > ofFiles && users[ofFiles] == strconv.Itoa(os.Geteuid())
 }
 
-// bytes reads memory, as much as there is of it.
+// bytes reads up to size bytes of memory.
 func (c *caller) bytes(address uint64, size int) ([]byte, unix.Errno) {
 	data := make([]byte, size)
 	n, err := unix.Pread(c.memory, data, int64(address)) //nolint:gosec // an address of user space
@@ -96,7 +96,7 @@ func (c *caller) numbers(address uint64, count int) ([]int64, unix.Errno) {
 	return numbers, 0
 }
 
-// open refers to the file that a change is for, as the caller would find it.
+// open returns an O_PATH descriptor of the file of a change, resolved as for the caller.
 func (c *caller) open(ch change) (int, unix.Errno) {
 	number, byNumber := descriptorPath(ch.path)
 	switch {
@@ -123,7 +123,7 @@ func (c *caller) open(ch change) (int, unix.Errno) {
 	return fd, errnoOf(err)
 }
 
-// descriptor refers to an open file of the caller, or to its working directory.
+// descriptor returns a descriptor of an open file of the caller, or of its working directory.
 func (c *caller) descriptor(number int32) (int, unix.Errno) {
 	name := "fd/" + strconv.Itoa(int(number))
 	if number == unix.AT_FDCWD {
@@ -136,7 +136,7 @@ func (c *caller) descriptor(number int32) (int, unix.Errno) {
 	return fd, errnoOf(err)
 }
 
-// descriptorPath returns the number of a path that names an open file of the caller itself.
+// descriptorPath returns the descriptor in a path that denotes an open file of the caller.
 func descriptorPath(path string) (int32, bool) {
 	for _, prefix := range []string{"/proc/self/fd/", "/proc/thread-self/fd/", "/dev/fd/"} {
 		if text, ok := strings.CutPrefix(path, prefix); ok {
@@ -147,17 +147,17 @@ func descriptorPath(path string) (int32, bool) {
 	return 0, false
 }
 
-// holds reports whether an open file lies in a writable place now. Its name is only a hint: the file that is found by
-// that name below the place, without a link on the way, must be the same.
-func (b *broker) holds(fd int) bool {
+// isWritable reports whether an open file is in a writable place now. Its current name is only a hint: opening the name
+// below the place, without following links, must give the same file.
+func (b *broker) isWritable(fd int) bool {
 	var stat unix.Stat_t
 	if unix.Fstat(fd, &stat) != nil {
 		return false
 	}
 	if stat.Nlink == 0 && stat.Mode&unix.S_IFMT == unix.S_IFREG {
-		return true // nobody else can open it any more
+		return true // it has no name, so nobody else can open it
 	}
-	const tries = 5 // it may be moved meanwhile
+	const tries = 5 // it may be moved concurrently
 	for range tries {
 		path, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
 		if err != nil {
@@ -170,7 +170,7 @@ func (b *broker) holds(fd int) bool {
 	return false
 }
 
-// same reports whether path is a file in a writable place, and that file.
+// same reports whether path is in a writable place and is the file of stat.
 func (b *broker) same(path string, stat unix.Stat_t) bool {
 	above := place{kind: readPlace}
 	for _, p := range b.view {
@@ -179,7 +179,7 @@ func (b *broker) same(path string, stat unix.Stat_t) bool {
 		}
 	}
 	dir, open := b.places[above.path]
-	if above.kind.looks() != writePlace || !open {
+	if above.kind.inherited() != writePlace || !open {
 		return false
 	}
 	var found unix.Stat_t

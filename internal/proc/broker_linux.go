@@ -9,18 +9,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// broker makes the changes of metadata that a child without a view of its own asks for: modes, owners, times and
-// attributes of files in its writable places. The kernel stops the system call of the child and tells the broker, which
-// opens the file itself, checks what it has opened, and changes that. The call of the child never goes on, so that
-// nothing it does meanwhile with its memory or with names counts.
+// broker makes metadata changes on behalf of a child that has no mount namespace: modes, owners, times and attributes
+// of files in its writable places. The kernel suspends the system call of the child and notifies the broker. The broker
+// opens the file itself, checks the opened file, and changes it. The system call of the child is never executed, so
+// that concurrent changes of its memory or of file names have no effect.
 type broker struct {
 	view   view
-	places map[string]int // the writable places, opened
-	// file has the notifications of the kernel.
+	places map[string]int // descriptors of the writable places
+	// file is the source of the kernel's notifications.
 	file *os.File
 }
 
-// notification is how the kernel describes a system call that waits (struct seccomp_notif).
+// notification describes a waiting system call (struct seccomp_notif).
 type notification struct {
 	id          uint64
 	thread      uint32
@@ -31,7 +31,7 @@ type notification struct {
 	args        [6]uint64
 }
 
-// answer is what the system call returns (struct seccomp_notif_resp).
+// answer is the result of the system call (struct seccomp_notif_resp).
 type answer struct {
 	id    uint64
 	value int64
@@ -43,7 +43,7 @@ type answer struct {
 func newBroker(v view) *broker {
 	b := &broker{view: v, places: map[string]int{}}
 	for _, p := range v {
-		if p.kind.looks() != writePlace {
+		if p.kind.inherited() != writePlace {
 			continue
 		}
 		if fd, err := openPlace(p.path); err == nil {
@@ -53,7 +53,7 @@ func newBroker(v view) *broker {
 	return b
 }
 
-// serve answers until no process is left behind the filter. It takes the descriptor of its notifications.
+// serve answers notifications until no process with the filter is left. It takes ownership of listener.
 func (b *broker) serve(listener int) error {
 	if err := unix.SetNonblock(listener, true); err != nil {
 		return errors.Join(os.NewSyscallError("fcntl", err), unix.Close(listener))
@@ -81,7 +81,7 @@ func (b *broker) close() {
 	}
 }
 
-// next waits for a system call and answers it. It returns false when there will be no more.
+// next waits for a system call and answers it. It returns false when there are no more.
 func (b *broker) next(conn syscall.RawConn) (more bool) {
 	var n notification
 	over, received := false, false
@@ -101,7 +101,7 @@ func (b *broker) next(conn syscall.RawConn) (more bool) {
 		return false
 	}
 	if !received {
-		return true // the process has been killed meanwhile
+		return true // the process was killed meanwhile
 	}
 	a := answer{id: n.id}
 	if errno := b.change(n, func() bool { return b.waits(conn, n.id) }); errno != 0 {
@@ -111,7 +111,7 @@ func (b *broker) next(conn syscall.RawConn) (more bool) {
 	return err == nil
 }
 
-// waits reports whether the system call still waits, so that the number of its thread is not that of another one.
+// waits reports whether the system call still waits. While it does, the number of its thread is not reused.
 func (b *broker) waits(conn syscall.RawConn, id uint64) bool {
 	const valid = 0x40082102 // SECCOMP_IOCTL_NOTIF_ID_VALID
 	waits := false
@@ -126,7 +126,7 @@ func order(fd uintptr, request uintptr, argument unsafe.Pointer) error {
 	return nil
 }
 
-// change makes the change that a system call asks for.
+// change makes the change that a system call requests.
 func (b *broker) change(n notification, waits func() bool) unix.Errno {
 	call, known := metadataCalls()[n.number]
 	if !known {
@@ -149,13 +149,13 @@ func (b *broker) change(n notification, waits func() bool) unix.Errno {
 		return errno
 	}
 	defer func() { _ = unix.Close(fd) }()
-	if !b.holds(fd) {
+	if !b.isWritable(fd) {
 		return unix.EPERM
 	}
 	return errnoOf(c.apply(fd))
 }
 
-// errnoOf returns the number of a system call's error, 0 for none.
+// errnoOf returns the error number of a system call's error, or 0.
 func errnoOf(err error) unix.Errno {
 	errno := unix.Errno(0)
 	if err != nil && !errors.As(err, &errno) {

@@ -2,7 +2,7 @@ package proc
 
 import "golang.org/x/sys/unix"
 
-// oldMetadataCalls are those that newer machines do not have.
+// oldMetadataCalls returns the system calls that newer architectures do not have.
 func oldMetadataCalls() map[uint32]metadataCall {
 	return map[uint32]metadataCall{
 		unix.SYS_CHMOD: func(c *caller, a [6]uint64) (change, unix.Errno) {

@@ -2,5 +2,5 @@
 
 package proc
 
-// oldMetadataCalls are those that this machine does not have.
+// oldMetadataCalls returns nil: this architecture does not have the old system calls.
 func oldMetadataCalls() map[uint32]metadataCall { return nil }

@@ -7,12 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keptCapabilities are those that root needs to work with files and users as it is used to. All of the
-// others, with which root could reach around the sandbox, are taken away.
+// keptCapabilities are those that root needs for the usual work with files and users. All others are dropped, because
+// root could bypass the sandbox with them.
 const keptCapabilities = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_FOWNER | 1<<unix.CAP_FSETID |
 	1<<unix.CAP_KILL | 1<<unix.CAP_SETGID | 1<<unix.CAP_SETUID
 
-// capabilities returns those of the calling thread.
+// capabilities returns the capabilities of the calling thread.
 func capabilities() ([2]unix.CapUserData, error) {
 	var data [2]unix.CapUserData
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
@@ -26,15 +26,15 @@ func effective(capability int) bool {
 	return err == nil && data[capability/32].Effective&(1<<(capability%32)) != 0
 }
 
-// dropCapabilities takes all but a few capabilities from the calling thread, and from every program that
-// it starts, whoever the user is.
+// dropCapabilities drops all other capabilities of the calling thread, and of every program that it starts, for any
+// user.
 func dropCapabilities() error {
 	if effective(unix.CAP_SETPCAP) {
 		for capability := range unix.CAP_LAST_CAP + 1 {
 			if keptCapabilities&(1<<capability) != 0 {
 				continue
 			}
-			if err := unix.Prctl(unix.PR_CAPBSET_DROP, uintptr(capability), 0, 0, 0); err != nil && !errors.Is(err, unix.EINVAL) { // an older kernel has fewer
+			if err := unix.Prctl(unix.PR_CAPBSET_DROP, uintptr(capability), 0, 0, 0); err != nil && !errors.Is(err, unix.EINVAL) { // an older kernel has fewer capabilities
 				return os.NewSyscallError("prctl", err)
 			}
 		}
@@ -51,10 +51,11 @@ func dropCapabilities() error {
 	return os.NewSyscallError("capset", unix.Capset(&header, &data[0]))
 }
 
-// noMoreThanKept refuses to go on as root when programs would get back what cannot be taken from them.
+// noMoreThanKept returns an error for root if the bounding set cannot be reduced and programs could regain
+// capabilities.
 func noMoreThanKept() error {
 	if os.Geteuid() != 0 && os.Getuid() != 0 {
-		return nil // no program can get any, because there are no new privileges
+		return nil // no_new_privs: no program can gain any
 	}
 	for capability := range unix.CAP_LAST_CAP + 1 {
 		has, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, uintptr(capability), 0, 0, 0)

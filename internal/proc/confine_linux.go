@@ -12,14 +12,14 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Probe tells what the machine can confine.
+// Probe returns what the machine can confine.
 func Probe() Support {
 	return Support{Landlock: landlockVersion(), Seccomp: seccompWorks(), Views: viewsWork(), Loopback: effective(unix.CAP_SYS_ADMIN)}
 }
 
-// confinement is the walls around one child. A thread of the node puts them around itself, starts the
-// child, which inherits them, and is gone before the child's first instruction. That order matters: for the
-// kernel the two are behind the same walls, so that the child could reach the thread, and the node with it.
+// confinement is the sandbox of one child. A thread of the node enters the sandbox and starts the child, which inherits
+// it. The thread ends before the child's first instruction. That order matters: for the kernel both are in the same
+// sandbox, so the child could access the thread and, through it, the node.
 type confinement struct {
 	mode Mode
 	// view is the file system as the child sees it, when viewed is true.
@@ -27,15 +27,15 @@ type confinement struct {
 	viewed bool
 	rules  *ruleset // nil without Landlock
 	filter []unix.SockFilter
-	// refusing is the filter in place of the first where there is nobody to make changes of metadata.
+	// refusing is the filter to use if no broker can make changes of metadata.
 	refusing []unix.SockFilter
 	broker   *broker // nil when the view bounds the changes
 	loopback bool
-	// complain is told what is missing with BestEffort.
+	// complain is called with BestEffort for what is missing.
 	complain func(what string, err error)
 }
 
-// confinement prepares the walls around a command, nil when there are to be none.
+// confinement prepares the sandbox of a command; nil for none.
 func (r *Runner) confinement(c Command) (*confinement, error) {
 	if r.mode == Off {
 		return nil, nil //nolint:nilnil // no walls, no error
@@ -78,7 +78,7 @@ func (c *confinement) filters(internet bool) error {
 	return errors.Join(errs[:]...)
 }
 
-// rules lists the files for Landlock.
+// rules returns the Landlock rules for files.
 func (r *Runner) rules(s Sandbox, support Support, loopback bool) (*ruleset, error) {
 	rules, err := newRuleset(support.Landlock, s.Network || loopback)
 	if err != nil {
@@ -114,7 +114,7 @@ func (r *Runner) rules(s Sandbox, support Support, loopback bool) (*ruleset, err
 	return nil, unsupported(err, "a rule for files cannot be made")
 }
 
-// hiddenPlaces returns the hidden paths, and where they lead to.
+// hiddenPlaces returns the hidden paths and the targets of those that are links.
 func (r *Runner) hiddenPlaces() []string {
 	places := slices.Clone(r.hidden)
 	for _, path := range r.hidden {
@@ -134,10 +134,10 @@ func (c *confinement) close() {
 	}
 }
 
-// enter puts the walls around the calling thread, for good.
+// enter moves the calling thread into the sandbox, permanently.
 func (c *confinement) enter() error {
 	if c.viewed {
-		// The filter lets changes of modes, owners and the like through, so there is no child without its view.
+		// The filter allows changes of modes, owners and other metadata, so the view is required.
 		if err := c.view.enter(); err != nil {
 			if coded := (*fault.Error)(nil); errors.As(err, &coded) {
 				return coded
@@ -185,16 +185,15 @@ func (c *confinement) calls() error {
 	listener, err := enterFilter(c.filter, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER|unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV)
 	if err == nil {
 		b := c.broker
-		c.broker = nil // it ends by itself
+		c.broker = nil // it stops when its processes end
 		return b.serve(listener)
 	}
-	// Somebody else has a broker around this process already, or the kernel is too old.
+	// This process already has a filter with a listener, or the kernel is too old.
 	_, err = enterFilter(c.refusing, 0)
 	return err
 }
 
-// network moves the thread into a network of its own, where only the loopback device is, and turns
-// that on.
+// network moves the thread into a new network namespace with only a loopback device, and enables the device.
 func (c *confinement) network() error {
 	if !c.loopback {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/orch-dev/orch/internal/secret"
 )
 
-// SystemPath are the folders in which programs are looked up when a configuration names none.
+// SystemPath returns the default folders in which programs are looked up.
 func SystemPath() []string {
 	return []string{"/usr/local/go/bin", "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"}
 }
@@ -61,8 +61,8 @@ func (c Config) validate() error {
 	return c.validateSandbox()
 }
 
-// baseEnv picks the inherited variables. A value that carries a password, as the URL of a proxy may,
-// stays behind.
+// baseEnv returns the inherited variables. A value that contains a password, such as the URL of a proxy, is not
+// inherited.
 func baseEnv(c Config) []string {
 	env := []string{"PATH=" + strings.Join(c.Path, ":")}
 	for _, kv := range c.Environ {
@@ -74,8 +74,8 @@ func baseEnv(c Config) []string {
 	return append(env, goCaches(env)...)
 }
 
-// goCaches names the caches of the Go tool chain where HOME has them, so that a command with another
-// HOME does not compile and fetch everything again.
+// goCaches returns variables for the Go caches below HOME, so that a command with another HOME does not compile and
+// download everything again.
 func goCaches(env []string) []string {
 	home := variable(env, "HOME")
 	if home == "" {
@@ -91,8 +91,7 @@ func goCaches(env []string) []string {
 	return caches
 }
 
-// variable returns the value of a variable, the last one when there are several, as the kernel's user
-// does.
+// variable returns the value of a variable; the last one counts if there are several.
 func variable(env []string, name string) string {
 	for _, kv := range slices.Backward(env) {
 		if v, ok := strings.CutPrefix(kv, name+"="); ok {
@@ -102,7 +101,7 @@ func variable(env []string, name string) string {
 	return ""
 }
 
-// moduleCaches returns the folders of Go modules that were fetched, and of the Go tool chain.
+// moduleCaches returns the folders of downloaded Go modules and of the Go tool chain.
 func moduleCaches(env []string) []string {
 	var found []string
 	for _, dir := range []string{variable(env, "GOMODCACHE"), variable(env, "GOROOT")} {
@@ -118,7 +117,7 @@ func moduleCaches(env []string) []string {
 	return found
 }
 
-// hiddenFiles returns what no child may touch, without repetitions.
+// hiddenFiles returns the paths that no child may access, without duplicates.
 func hiddenFiles(c Config) []string {
 	var hidden []string
 	for _, path := range c.Hidden {
@@ -133,7 +132,7 @@ func hiddenFiles(c Config) []string {
 	return slices.Compact(hidden)
 }
 
-// environ adds the variables of one command; a later value wins in exec.Cmd.
+// environ returns the environment of one command. In exec.Cmd the last value of a variable counts.
 func (r *Runner) environ(extra map[string]string, given *secret.Set) ([]string, error) {
 	env := slices.Clone(r.env)
 	for _, name := range slices.Sorted(maps.Keys(extra)) {
@@ -145,13 +144,14 @@ func (r *Runner) environ(extra map[string]string, given *secret.Set) ([]string, 
 	return env, nil
 }
 
-// ownName tells names that lead to the node or to the agent for the keys of its user, which no child may ever see.
+// ownName reports variables that give access to the node or to the user's ssh agent. No child may ever see them.
 func ownName(name string) bool {
 	n := strings.ToUpper(name)
 	return strings.HasPrefix(n, "ORCH_") || strings.HasPrefix(n, "SSH_AUTH")
 }
 
-// secretName tells names that no child may see, whatever the configuration says (S0-086, X-16), but for a secret that its plan gives it.
+// secretName reports variables that no child may see, whatever the configuration says (S0-086, X-16), except for a
+// secret from its plan.
 func secretName(name string) bool {
 	n := strings.ToUpper(name)
 	if ownName(name) || n == "KEY" || strings.HasSuffix(n, "_KEY") {

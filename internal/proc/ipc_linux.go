@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ipcFilter is the part of a filter that refuses shared memory, semaphores and message queues of System V and message
-// queues of POSIX, which all processes of a machine find by number or name, whatever files they may touch. A child with
-// a view has those of its own namespace alone. Without one it meets a kernel that was built without them.
+// ipcFilter returns the part of a filter that refuses System V IPC and POSIX message queues. All processes of a machine
+// can access these by number or name, independently of file permissions. A child with a view has its own IPC namespace,
+// so they are allowed. Without a view they fail as on a kernel that was built without them.
 func ipcFilter(viewed bool) []bpf.Instruction {
 	if viewed {
 		return nil
@@ -24,7 +24,7 @@ func ipcFilter(viewed bool) []bpf.Instruction {
 	return program
 }
 
-// semop is the number of a system call that has none of its own on some machines without a filter.
+// semop returns the number of semop, which some architectures without a filter do not have.
 func semop() uint32 {
 	const amd64, others = 65, 193
 	if runtime.GOARCH == "amd64" {

@@ -14,8 +14,8 @@ import (
 	"github.com/orch-dev/orch/internal/proc"
 )
 
-// ipcPrey is what other processes find by numbers and names without files: memory, a queue and semaphores of System V,
-// by key and by number, and a queue of POSIX.
+// ipcPrey are IPC objects that other processes can find without files: System V memory, queue and semaphores, by key
+// and by number, and a POSIX queue.
 type ipcPrey struct{ key, memory, queue, semaphores, name string }
 
 func newIPCPrey(t *testing.T) ipcPrey {
@@ -47,14 +47,14 @@ func (p ipcPrey) attempts() []attempt {
 	}
 }
 
-// randomKey returns a key that nobody else uses.
+// randomKey returns an unused key.
 func randomKey() uintptr {
 	var key [4]byte
 	_, _ = rand.Read(key[:])
 	return uintptr(binary.NativeEndian.Uint32(key[:])&0x7fffffff | 1)
 }
 
-// made makes an object of System V, removes it after the test, and returns its number.
+// made creates a System V object, which is removed after the test, and returns its number.
 func made(t *testing.T, get, key, control uintptr) string {
 	t.Helper()
 	id, err := getIPC(get, key)
@@ -67,7 +67,7 @@ func made(t *testing.T, get, key, control uintptr) string {
 	return strconv.FormatUint(uint64(id), 10)
 }
 
-// makeIPC makes an object of System V.
+// makeIPC creates a System V object.
 func makeIPC(get, key uintptr) error {
 	_, err := getIPC(get, key)
 	return err
@@ -102,7 +102,7 @@ func sendToQueue(id string) error {
 	return call6(unix.SYS_MSGSND, numberOf(id), uintptr(unsafe.Pointer(&message)), uintptr(len(message.text)), unix.IPC_NOWAIT)
 }
 
-// addSemaphores raises a semaphore by one of the two calls for that.
+// addSemaphores increments a semaphore with one of the two calls for that.
 func addSemaphores(by uintptr) func(id string) error {
 	return func(id string) error {
 		order := struct {
@@ -115,7 +115,7 @@ func addSemaphores(by uintptr) func(id string) error {
 
 func numberOf(text string) uintptr { return uintptr(number(text)) }
 
-// With a view a program has memory of its own that nobody else finds and that ends with it; without one it has none.
+// With a view a program has its own private shared memory, which ends with it; without a view it has none.
 func TestOwnIPC(t *testing.T) {
 	t.Parallel()
 	p := newPrey(t)

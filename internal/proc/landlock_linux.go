@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The rights of Landlock that are granted together.
+// The sets of Landlock rights that are granted together.
 const (
 	readRights  = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
 	writeRights = readRights | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_REMOVE_DIR |
@@ -18,12 +18,12 @@ const (
 		unix.LANDLOCK_ACCESS_FS_MAKE_SOCK | unix.LANDLOCK_ACCESS_FS_MAKE_FIFO | unix.LANDLOCK_ACCESS_FS_MAKE_SYM |
 		unix.LANDLOCK_ACCESS_FS_REFER | unix.LANDLOCK_ACCESS_FS_TRUNCATE
 	deviceRights = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE
-	// fileRights are those that a file that is no folder can have.
+	// fileRights are the rights that apply to files.
 	fileRights = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_READ_FILE |
 		unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 )
 
-// landlockVersion returns the version of the kernel's interface, 0 without Landlock.
+// landlockVersion returns the version of the kernel's Landlock ABI; 0 without Landlock.
 func landlockVersion() int {
 	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if errno != 0 {
@@ -32,14 +32,14 @@ func landlockVersion() int {
 	return int(version)
 }
 
-// ruleset is a set of Landlock rules: what it handles is forbidden unless a rule allows it.
+// ruleset is a set of Landlock rules: every handled right is denied unless a rule allows it.
 type ruleset struct {
 	fd      int
 	handled uint64
 }
 
-// newRuleset makes a set that forbids what the version of the kernel can forbid: all use of files,
-// device nodes, TCP unless network is open, signals to processes outside and their abstract sockets.
+// newRuleset returns a set that denies what this version can deny: all access to files, device nodes, TCP unless
+// network is true, and signals and abstract sockets to processes outside.
 func newRuleset(version int, network bool) (*ruleset, error) {
 	attr := unix.LandlockRulesetAttr{Handled_access_fs: unix.LANDLOCK_ACCESS_FS_MAKE_SYM<<1 - 1}
 	for _, step := range []struct {
@@ -70,13 +70,13 @@ func newRuleset(version int, network bool) (*ruleset, error) {
 
 func (s *ruleset) close() { _ = unix.Close(s.fd) }
 
-// allow grants rights to the file or folder at a path that has no symbolic link in it. What does not
-// exist is left out.
+// allow grants rights to the file or folder at a path, which must not contain symbolic links. A missing path is
+// ignored.
 func (s *ruleset) allow(path string, rights uint64) error {
 	fd, err := openPlace(path)
 	switch {
 	case absent(err):
-		return nil // the child cannot reach it either
+		return nil // the child cannot access it either
 	case errors.Is(err, unix.ELOOP):
 		return throughLink(path)
 	case err != nil:
@@ -101,8 +101,8 @@ func (s *ruleset) allow(path string, rights uint64) error {
 	return nil
 }
 
-// carve grants rights to path and all below it but the hidden places. Rules only ever add rights, so
-// a folder with something hidden in it gets none but that to be listed, and each of its entries its own.
+// carve grants rights to path and everything below except the hidden places. Rules can only add rights. So a folder
+// that contains something hidden gets only the right to be listed, and each of its entries gets a rule.
 func (s *ruleset) carve(path string, rights uint64, hidden []string) error {
 	if slices.ContainsFunc(hidden, func(h string) bool { return within(path, h) }) {
 		return nil
@@ -125,7 +125,7 @@ func (s *ruleset) carve(path string, rights uint64, hidden []string) error {
 	}
 	for _, e := range entries {
 		if e.Type()&os.ModeSymlink != 0 {
-			continue // its target has rights of its own, or none
+			continue // its target has its own rule, or none
 		}
 		if err := s.carve(filepath.Join(path, e.Name()), rights, below); err != nil {
 			return err
@@ -134,7 +134,7 @@ func (s *ruleset) carve(path string, rights uint64, hidden []string) error {
 	return nil
 }
 
-// enter confines the calling thread, and what it starts, for good.
+// enter confines the calling thread and its children, permanently.
 func (s *ruleset) enter() error {
 	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(s.fd), 0, 0); errno != 0 {
 		return errno

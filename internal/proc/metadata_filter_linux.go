@@ -5,20 +5,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// metadataWall says what becomes of the system calls that change modes, owners, times and attributes of files.
+// metadataWall is the treatment of system calls that change modes, owners, times and attributes of files.
 type metadataWall int
 
 const (
-	// metadataFree lets them through: the view of the file system bounds them.
+	// metadataFree allows them: the view of the file system bounds them.
 	metadataFree metadataWall = iota
-	// metadataBrokered has the node make the changes that are in order.
+	// metadataBrokered lets the broker make the allowed changes.
 	metadataBrokered
-	// metadataRefused forbids them all.
+	// metadataRefused denies all of them.
 	metadataRefused
 )
 
-// metadataFilter is the part of a filter that bounds changes of metadata. What orders the file system itself by ioctl,
-// such as its flags for files, is refused even then when the node makes the other changes.
+// metadataFilter returns the part of a filter that bounds changes of metadata. File system ioctls, such as those for
+// file flags, are refused even if a broker makes the other changes.
 func metadataFilter(wall metadataWall) []bpf.Instruction {
 	if wall == metadataFree {
 		return nil
@@ -31,18 +31,18 @@ func metadataFilter(wall metadataWall) []bpf.Instruction {
 	for number := range metadataCalls() {
 		program = append(program, on(number, verdict)...)
 	}
-	// Programs do without these three when the kernel is too old for them.
+	// Programs have a fallback for these three, because old kernels lack them.
 	for _, number := range []uint32{unix.SYS_SETXATTRAT, unix.SYS_REMOVEXATTRAT, unix.SYS_FILE_SETATTR} {
 		program = append(program, on(number, refuse(unix.ENOSYS))...)
 	}
 	return append(program, on(unix.SYS_IOCTL, fileSystemOrders()...)...)
 }
 
-// fileSystemOrders refuses what an ioctl tells a file system, but for copies between files and questions.
+// fileSystemOrders refuses file system ioctls, except clones between files and queries.
 func fileSystemOrders() []bpf.Instruction {
 	const (
 		fiemap, getAttributes, getVersion = 0xc020660b, 0x801c581f, 0x80087601
-		kind                              = 8 // bits below the type of the order
+		kind                              = 8 // bits below the type of the ioctl
 	)
 	harmless := []uint32{unix.FICLONE, unix.FICLONERANGE, unix.FIDEDUPERANGE, unix.FS_IOC_GETFLAGS, fiemap, getAttributes, getVersion}
 	types := []uint32{'f', 'X', 'v', 'r', 0x94} // of ext4, xfs, versions, FAT, btrfs
@@ -56,7 +56,7 @@ func fileSystemOrders() []bpf.Instruction {
 	for i, t := range types {
 		jump := bpf.JumpIf{Cond: bpf.JumpEqual, Val: t, SkipTrue: uint8(len(types) - 1 - i)} //nolint:gosec // a handful
 		if i == len(types)-1 {
-			jump.SkipFalse = 1 // past the refusal
+			jump.SkipFalse = 1 // skip the refusal
 		}
 		body = append(body, jump)
 	}

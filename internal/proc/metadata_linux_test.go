@@ -15,7 +15,7 @@ import (
 	"github.com/orch-dev/orch/internal/proc"
 )
 
-// about is what a file is beside its contents, in a form that can be compared.
+// about returns the metadata of a file in a comparable form.
 func about(t *testing.T, path string) string {
 	t.Helper()
 	var s unix.Stat_t
@@ -33,7 +33,7 @@ func about(t *testing.T, path string) string {
 	return fmt.Sprintf("%s mode %o owner %d:%d links %d changed %d.%09d flags %x attributes %q", path, s.Mode, s.Uid, s.Gid, s.Nlink, s.Mtim.Sec, s.Mtim.Nsec, flags, names[:n])
 }
 
-// metadataPrey are the files whose metadata no child may change, by what they are for it.
+// metadataPrey returns files with metadata that no child may change, by their role.
 func (p prey) metadataPrey(t *testing.T) map[string]string {
 	t.Helper()
 	home := filepath.Join(p.outside, "home", ".ssh")
@@ -69,7 +69,7 @@ func TestNoMetadataChanges(t *testing.T) {
 	}
 }
 
-// The same with an approval to write in the root: what is hidden there and all outside of it stays as it is.
+// The same with an approval to write in the root: hidden files and files outside of it do not change.
 func TestNoMetadataChangesWhenApproved(t *testing.T) {
 	t.Parallel()
 	p := newPrey(t)
@@ -86,7 +86,7 @@ func TestNoMetadataChangesWhenApproved(t *testing.T) {
 	}
 }
 
-// What is not a file of the system alone is not changed by its descriptor either.
+// Files are not changed through an inherited descriptor either.
 func TestInheritedFilesKeepTheirModes(t *testing.T) {
 	t.Parallel()
 	p := newPrey(t)
@@ -134,7 +134,7 @@ func TestMetadataChangesWithoutASandbox(t *testing.T) {
 	}
 }
 
-// A child changes what is its own as it is used to.
+// A child can change metadata of its own files as usual.
 func TestOwnMetadataChanges(t *testing.T) {
 	t.Parallel()
 	p := newPrey(t)

@@ -1,15 +1,13 @@
 // Package proc starts child processes that cannot outlive their call.
 //
-// A child gets a session and process group of its own without a terminal, a standard input that is empty or
-// the text of its command,
-// a fixed search path and an environment made from an allow-list. When its time is over, or its
-// caller gives up, the whole group ends: SIGTERM, a grace, SIGKILL. When the node itself is killed, a
-// helper process, the reaper, ends the groups of the calls that were running; when it stands still, the reaper ends those whose
-// time is over. A process that leaves the
-// group by itself (setsid) lives on, but in its sandbox.
+// A child has its own session and process group without a terminal, a standard input that is empty or given by its
+// command, a fixed search path, and an environment from an allow-list. When its time is over, or its context ends, the
+// whole group is terminated: SIGTERM, a grace period, SIGKILL. When the node itself is killed, a helper process, the
+// reaper, kills the groups of the running calls. When the node is stopped, the reaper kills groups that are past their
+// deadline. A process that leaves the group (setsid) survives, but in its sandbox.
 //
-// On Linux the kernel confines every child before its first instruction: to the files that its command
-// names, their modes and owners included, without a network and without the rights of root (Sandbox). What a child starts inherits that.
+// On Linux the kernel confines every child before its first instruction: it may access only the files that its command
+// names, has no network and no privileges of root (Sandbox). Descendants inherit that.
 package proc
 
 import (
@@ -30,43 +28,40 @@ import (
 	"github.com/orch-dev/orch/internal/secret"
 )
 
-// DefaultLimit is how many bytes of each output stream a Result keeps: 1 MiB.
+// DefaultLimit bounds each output stream in a Result: 1 MiB.
 const DefaultLimit = 1 << 20
 
 // Config configures a Runner. The zero value works.
 type Config struct {
-	// Path is where programs are looked up, in order: absolute directories. It becomes the PATH of
-	// every child. Default: the Go tool chain's folder and the system's usual ones.
+	// Path are the absolute directories in which programs are looked up, in order. It becomes the PATH of every child.
+	// Default: the Go tool chain's folder and the system's usual ones.
 	Path []string
-	// Inherit names the variables that children inherit. Default: HOME, TMPDIR, LANG, TZ, USER and
-	// the like, and those that the Go tool chain needs. A name that begins with ORCH_ or looks like
-	// that of a secret is an error.
+	// Inherit names the variables that children inherit. Default: HOME, TMPDIR, LANG, TZ, USER and similar ones, and
+	// those that the Go tool chain needs. A name that begins with ORCH_ or looks like that of a secret is an error.
 	Inherit []string
-	// Environ is what is inherited from, as "NAME=value". Default: the environment of the node.
+	// Environ is the environment to inherit from, as "NAME=value". Default: the environment of the node.
 	Environ []string
-	// Grace is the time between SIGTERM and SIGKILL, and how long output is awaited that background
-	// processes still hold open after the command itself has ended. Default: 2 s.
+	// Grace is the time between SIGTERM and SIGKILL, and how long to wait for output streams that background processes
+	// hold open after the command has ended. Default: 2 s.
 	Grace time.Duration
 	// Sandbox is Required, Enforce (default), BestEffort or Off.
 	Sandbox Mode
-	// Read names files and folders that every child may read and run beside those of the system, such
-	// as tool chains. Absolute paths.
+	// Read are absolute paths of files and folders that every child may read and execute in addition to those of the
+	// system, such as tool chains.
 	Read []string
-	// Write names folders that children share, such as caches: every child that may write anywhere may
-	// write there. Absolute paths.
+	// Write are absolute paths of shared folders, such as caches: every child that may write anywhere may write there.
 	Write []string
-	// Hidden names files and folders that no child may touch, wherever a command lets it: those of the
-	// node. The files below HOME that are known to hold keys are always hidden. Absolute paths.
+	// Hidden are absolute paths of files and folders of the node that no child may access, whatever its command allows.
+	// Files below HOME that are known to contain keys are always hidden.
 	Hidden []string
-	// Limits bound what each child uses up.
+	// Limits bounds the resources of each child.
 	Limits Limits
-	// Logger is told once when the reaper cannot do its work, and once when BestEffort is not all.
-	// Default: nothing is logged.
+	// Logger receives one message if the reaper fails, and one if BestEffort cannot confine children fully. Default:
+	// nothing is logged.
 	Logger *slog.Logger
 }
 
-// Runner starts child processes. It is safe for concurrent use. Close it when it is not needed any
-// more.
+// Runner starts child processes. It is safe for concurrent use. Close it when it is no longer needed.
 type Runner struct {
 	path   []string
 	env    []string
@@ -78,11 +73,11 @@ type Runner struct {
 	limits Limits
 	// support returns what the machine can confine.
 	support func() Support
-	// system returns what every child may read, shared is what those that write may write, hidden what
-	// none may touch.
+	// system returns the paths that every child may read. shared are the paths that writing children may write, hidden
+	// those that none may access.
 	system         func() []string
 	shared, hidden []string
-	// missing lets the log tell once what the sandbox lacks.
+	// missing makes the log report missing parts of the sandbox once.
 	missing *sync.Once
 	// bounds narrows each command; nil for none.
 	bounds func(*Command) error
@@ -102,8 +97,8 @@ func New(cfg Config) (*Runner, error) {
 	return r, nil
 }
 
-// Close ends the reaper, and with it the process groups of calls that still run. A Run afterwards
-// works without a reaper. The error tells that the reaper had been ended by somebody else.
+// Close stops the reaper, which kills the process groups of running calls. A later Run works without a reaper. The
+// error reports that the reaper was killed by somebody else.
 func (r *Runner) Close() error {
 	if err := r.reaper.close(); err != nil {
 		return fault.Wrap(fault.Internal, err, "the reaper of child processes did not end well")
@@ -118,45 +113,45 @@ type Command struct {
 	Args []string
 	// Dir is the absolute working directory.
 	Dir string
-	// Env is added to the inherited environment and wins over it.
+	// Env is added to the inherited environment and takes precedence.
 	Env map[string]string
-	// Secrets are taken out of the Result; variables of Env that are one of them may have any name.
+	// Secrets are redacted in the Result. Variables of Env with one of them as value may have any name.
 	Secrets *secret.Set
 	// Stdin is the standard input; empty for none.
 	Stdin string
-	// Sandbox is what the process may touch; the zero value lets it write nowhere.
+	// Sandbox is what the process may access; with the zero value it may write nowhere.
 	Sandbox Sandbox
-	// Timeout ends the process; 0 means that only the context does.
+	// Timeout is the time limit; 0 means only that of the context.
 	Timeout time.Duration
-	// Limit is how many bytes of each stream the Result keeps, from the beginning; 0 means
-	// DefaultLimit. The rest is read and dropped.
+	// Limit bounds the beginning of each stream that the Result contains, in bytes; 0 means DefaultLimit. The rest is
+	// read and dropped.
 	Limit int64
-	// Stdout, when set, gets all of the standard output as it comes, and the Result none.
+	// Stdout, if set, receives the standard output instead of the Result.
 	Stdout io.Writer
-	// Output, when set, gets what the process writes as it comes, of both streams, in whole lines unless one is longer than 16 KiB, and
-	// does not keep it. Its calls do not overlap.
+	// Output, if set, is called with the output of both streams as it arrives, in whole lines unless a line is longer
+	// than 16 KiB. It must not retain p. Calls do not overlap.
 	Output func(p []byte)
-	// OnOutput is told how many bytes of a stream ("stdout", "stderr") have been seen. Its calls do
-	// not overlap.
+	// OnOutput is called with the number of bytes that a stream ("stdout", "stderr") has produced so far. Calls do not
+	// overlap.
 	OnOutput func(stream string, n int64)
 }
 
-// Result is how a process ended.
+// Result is the result of a process.
 type Result struct {
 	// Stdout and Stderr are valid UTF-8: other bytes are replaced by U+FFFD.
 	Stdout, Stderr string
-	// ExitCode is the status; a process that was ended by signal n has 128+n, as in a shell.
+	// ExitCode is the exit status; for a process killed by signal n it is 128+n, as in a shell.
 	ExitCode int
 	// Truncated is true when a stream was longer than the limit.
 	Truncated bool
 	Duration  time.Duration
-	// TimedOut is true when the timeout, or the deadline of the context, ended the process.
+	// TimedOut is true when the process was terminated at the timeout or the deadline of the context.
 	TimedOut bool
 }
 
-// Run starts c and waits for its end. An exit status other than 0 is no error. Errors: EXEC_FAILED
-// when it cannot be started, TIMEOUT and CANCELLED when it had to be ended; these two come with the
-// Result so far. When the process has ended, what is left of its group is killed before Run returns.
+// Run starts c and waits for its end. An exit status other than 0 is not an error. Errors: EXEC_FAILED when it cannot
+// be started, TIMEOUT and CANCELLED when it was terminated; with these two Run also returns the Result so far. After
+// the process has ended, Run kills the remaining processes of its group before it returns.
 func (r *Runner) Run(ctx context.Context, c Command) (Result, error) {
 	if r.bounds != nil {
 		if err := r.bounds(&c); err != nil {
@@ -188,7 +183,7 @@ func (r *Runner) Run(ctx context.Context, c Command) (Result, error) {
 	r.bound(cmd.Process.Pid)
 	r.reaper.add(cmd.Process.Pid, r.lastMoment(ctx))
 	defer r.reaper.drop(cmd.Process.Pid)
-	if overdue(ctx) { // this process stood still meanwhile
+	if overdue(ctx) { // this process was stopped meanwhile
 		<-ctx.Done()
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 	}
@@ -197,8 +192,7 @@ func (r *Runner) Run(ctx context.Context, c Command) (Result, error) {
 	if overdue(ctx) { // the reaper may have been faster than the timer of the context
 		<-ctx.Done()
 	}
-	// The number of a group is not given away while the group has members, so this ends those that
-	// are left or nobody.
+	// The number of a group is not reused while the group has members, so this kills the remaining members or nobody.
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 	res := sink.result()
 	res.Duration = time.Since(begin)
@@ -206,24 +200,24 @@ func (r *Runner) Run(ctx context.Context, c Command) (Result, error) {
 	return res, r.outcome(ctx, c, waitErr, &res)
 }
 
-// ErrAtOnce is in the cause of a context that ends processes without a grace: they are killed.
+// ErrAtOnce as the cause of a context makes its processes be killed without a grace period.
 var ErrAtOnce = errors.New("its processes are killed at once")
 
-// ending is the signal that ends a process whose context has ended.
-func ending(ctx context.Context) syscall.Signal {
+// terminationSignal returns the signal for a process after its context has ended.
+func terminationSignal(ctx context.Context) syscall.Signal {
 	if errors.Is(context.Cause(ctx), ErrAtOnce) {
 		return syscall.SIGKILL
 	}
 	return syscall.SIGTERM
 }
 
-// overdue reports whether a context has ended or should have: its timer may not have fired yet.
+// overdue reports whether a context has ended or is past its deadline: its timer may not have fired yet.
 func overdue(ctx context.Context) bool {
 	deadline, ok := ctx.Deadline()
 	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
 }
 
-// lastMoment is when a process must have ended: its deadline and the grace. Zero for one without a deadline.
+// lastMoment returns the deadline of a process plus the grace period; zero without a deadline.
 func (r *Runner) lastMoment(ctx context.Context) time.Time {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -232,7 +226,7 @@ func (r *Runner) lastMoment(ctx context.Context) time.Time {
 	return deadline.Add(r.grace)
 }
 
-// bound limits a child that has just been started.
+// bound applies limits to a child that was just started.
 func (r *Runner) bound(pid int) {
 	expendable(pid)
 	if r.mode == Off {
@@ -243,7 +237,7 @@ func (r *Runner) bound(pid int) {
 	}
 }
 
-// start starts cmd. Behind walls it does not run before resume is called. end is called when it has
+// start starts cmd. With a confinement it does not run before resume is called. The caller must call end after it has
 // ended.
 func (r *Runner) start(cmd *exec.Cmd, walls *confinement) (resume, end func(), err error) {
 	if walls != nil {
@@ -276,7 +270,7 @@ func (r *Runner) command(ctx context.Context, c Command, sink *sink) (*exec.Cmd,
 	}
 	cmd.Stdout, cmd.Stderr = &sink.out, &sink.err
 	cmd.SysProcAttr = sessionAttr()
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, ending(ctx)) }
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, terminationSignal(ctx)) }
 	cmd.WaitDelay = r.grace
 	return cmd, nil
 }

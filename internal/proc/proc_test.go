@@ -154,7 +154,7 @@ func TestRunStreamsToWriter(t *testing.T) {
 // naps is how long, in seconds, a child sleeps that is looked for by it: no other run of these tests has the same.
 func naps(seconds string) string { return seconds + strconv.Itoa(os.Getpid()) }
 
-// alive counts the processes whose arguments hold mark; zombies have none.
+// alive counts the processes with mark in their arguments; zombies have no arguments.
 func alive(t *testing.T, mark string) int {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -221,7 +221,7 @@ func TestRunDoesNotWaitForBackgroundProcesses(t *testing.T) {
 	assert.Less(t, res.Duration, time.Minute)
 	requireNoSurvivor(t, "sleep\x00"+naps("63.1"))
 
-	// A process that leaves the session keeps the pipes open; the call returns all the same.
+	// A process that leaves the session keeps the pipes open; the call returns nevertheless.
 	res, err = r.Run(t.Context(), bash("setsid sleep "+naps("11.63")+" & echo done"))
 	require.NoError(t, err)
 	assert.Equal(t, "done\n", res.Stdout)
@@ -320,7 +320,7 @@ func FuzzOutputIsText(f *testing.F) {
 	})
 }
 
-// What is shown of the two streams are whole lines, in order, and the last words.
+// The output of both streams is shown in whole lines, in order, with an incomplete last line.
 func TestOutputIsShownInLines(t *testing.T) {
 	t.Parallel()
 	r := newRunner(t, proc.Config{})

@@ -14,17 +14,17 @@ import (
 	"time"
 )
 
-// reaperScript keeps the set of process groups that its input names. It kills what is left of them when the input of the
-// node ends, and each whose time is over by the clock of the machine (/proc/uptime): the node may stand still and be unable
-// to. It needs nothing but the shell and sleep, and stays when a service manager asks all processes to end: the node then
-// waits for its calls, and the reaper for the node.
+// reaperScript maintains the set of process groups that it reads from its input. It kills the remaining groups when the
+// node's end of the pipe closes, and each group that is past its deadline by the machine's clock (/proc/uptime),
+// because the node may be stopped. It needs only the shell and sleep. It ignores termination signals of a service
+// manager: the node then waits for its calls, and the reaper for the node.
 //
-// What the node says (descriptor 4) is copied to where the ticks of a timer come as well (written to 3, read from 0), because
-// a shell cannot wait for both. The timer runs as long as there are groups.
+// The lines of the node (descriptor 4) and the ticks of a timer are merged into one pipe (written to 3, read from 0),
+// because a shell cannot wait for both. The timer runs while there are groups.
 //
-// Then it looks a few times for those that were being started. They stand still before their first instruction, because
-// nobody is there to let them run; or they run, if the node ignores hang-ups, because the kernel lets those go that stand
-// still when their parent dies. They bear the mark of the node in their environment, its first argument.
+// Finally it looks a few times for processes that were being started. They are stopped before their first instruction,
+// because nobody resumes them. If the node ignores SIGHUP they run, because the kernel resumes stopped processes when
+// their parent dies. They are identified by the mark of the node, the script's first argument, in their environment.
 const reaperScript = `trap '' HUP INT TERM
 {
 	while read -r line; do echo "$line"; done
@@ -72,36 +72,36 @@ for pause in 0 0.1 0.4 1; do
 	done
 done 2>/dev/null`
 
-// newMark returns the variable by which a reaper knows the children of its node.
+// newMark returns the environment variable by which a reaper identifies the children of its node.
 func newMark() string { return "ORCH_STARTED_BY=" + strconv.Itoa(os.Getpid()) + "." + rand.Text() }
 
-// reaperPatience is how long a line for the reaper may take; it reads at once unless it was stopped.
+// reaperPatience bounds a write to the reaper, which reads immediately unless it was stopped.
 const reaperPatience = time.Second
 
-// reaper is a helper process that ends the groups of running calls when this process dies without a
-// chance to do it, or stands still until after their deadlines. It notices by the end of a pipe whose other end no other process holds: every file
-// of this process is closed on exec. What is written to the pipe is read even after a sudden death.
+// reaper is a helper process that kills the groups of running calls when this process dies without doing so, or is
+// stopped past their deadlines. It notices the death by the end of a pipe of which only this process has the other end:
+// every file of this process is closed on exec. Data in the pipe is read even after a sudden death.
 //
-// It does not catch processes that have left their group (setsid), nor those that a call starts in
-// the moment before its group is registered, and it is of no use once it was killed itself.
+// It does not kill processes that have left their group (setsid), nor those that a call starts just before its group is
+// registered, and nothing after it was killed itself.
 type reaper struct {
 	log *slog.Logger
-	// mark is the variable that children are started with which stand still at first.
+	// mark is the variable in the environment of children that are started stopped.
 	mark string
 
 	mu     sync.Mutex
 	cmd    *exec.Cmd // nil unless it runs
 	pipe   *os.File
-	over   bool // it was closed or could not be started
+	over   bool // closed, or could not be started
 	logged bool
 }
 
-// add registers a process group until drop. After its deadline, if it has one, it is killed.
+// add registers a process group until drop. If it has a deadline, it is killed after that.
 func (r *reaper) add(group int, deadline time.Time) {
-	r.tell("+ %d %d\n", group, inUptime(deadline))
+	r.send("+ %d %d\n", group, inUptime(deadline))
 }
 
-func (r *reaper) drop(group int) { r.tell("- %d\n", group) }
+func (r *reaper) drop(group int) { r.send("- %d\n", group) }
 
 // inUptime returns a time in whole seconds of /proc/uptime, rounded up; 0 for none, and where that cannot be read.
 func inUptime(at time.Time) int64 {
@@ -117,7 +117,7 @@ func inUptime(at time.Time) int64 {
 	return now + 1 + int64(max(time.Until(at)+time.Second-1, 0)/time.Second)
 }
 
-// start starts the helper process unless that was tried before. Without one, calls still run.
+// start starts the helper process unless that was tried before. Calls run even without one.
 func (r *reaper) start() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -136,7 +136,7 @@ func (r *reaper) launch() error {
 		return err
 	}
 	defer in.Close()
-	// It outlives the call that happens to be the first, so the context of that is not its own.
+	// It outlives the first call, so it does not use the context of that call.
 	cmd := exec.CommandContext(context.Background(), "/bin/sh", "-c", reaperScript, r.mark)
 	lines, ticks, err := os.Pipe()
 	if err != nil {
@@ -155,7 +155,7 @@ func (r *reaper) launch() error {
 	return nil
 }
 
-func (r *reaper) tell(format string, args ...any) {
+func (r *reaper) send(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.cmd == nil {
@@ -167,7 +167,7 @@ func (r *reaper) tell(format string, args ...any) {
 	}
 }
 
-// complain logs the first problem: one that stays would otherwise be logged with every call.
+// complain logs only the first problem: a persistent one would be logged with every call.
 func (r *reaper) complain(err error) {
 	if !r.logged {
 		r.logged = true
@@ -175,7 +175,7 @@ func (r *reaper) complain(err error) {
 	}
 }
 
-// close ends the helper process and waits for it. No other is started afterwards.
+// close stops the helper process and waits for it. It is not started again.
 func (r *reaper) close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -184,7 +184,7 @@ func (r *reaper) close() error {
 		return nil
 	}
 	_ = r.pipe.SetWriteDeadline(time.Now().Add(reaperPatience))
-	_, _ = r.pipe.WriteString(".\n") // nothing is being started, so nothing has to be looked for
+	_, _ = r.pipe.WriteString(".\n") // nothing is being started, so it need not look for processes
 	_ = r.pipe.Close()
 	err := r.cmd.Wait()
 	r.cmd = nil

@@ -39,7 +39,7 @@ func work(script string) {
 	_, _ = r.Run(context.Background(), c)
 }
 
-// startWorker starts a worker and returns when its command has said "begun".
+// startWorker starts a worker and returns when its command has printed "begun".
 func startWorker(t *testing.T, script string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -58,13 +58,13 @@ func TestKilledWorkerLeavesNoGrandchildren(t *testing.T) {
 	t.Parallel()
 	nap := naps("64.1")
 	worker := startWorker(t, strings.ReplaceAll("sleep NAP & (sleep NAP; echo x) & (trap '' TERM HUP; sleep NAP) & echo begun; wait", "NAP", nap))
-	// The shell says "begun" before its children have become what they are to be.
+	// The shell prints "begun" before its children have executed their programs.
 	require.Eventually(t, func() bool { return alive(t, "sleep\x00"+nap) == 3 }, time.Minute, 5*time.Millisecond)
 	require.NoError(t, worker.Process.Kill())
 	require.Eventually(t, func() bool { return alive(t, "sleep\x00"+nap) == 0 }, 30*time.Second, 5*time.Millisecond)
 }
 
-// A worker that stands still cannot end its command at the time limit: the reaper does.
+// A stopped worker cannot terminate its command at the time limit: the reaper does.
 func TestStoppedWorkerKeepsToTheTimeLimit(t *testing.T) {
 	t.Setenv(workerLimit, "2s")
 	nap := naps("64.3")
@@ -100,7 +100,7 @@ func reapers(t *testing.T) map[int]bool {
 	return found
 }
 
-// This test and the next do not run beside others: they tell their reaper by its being new.
+// This test and the next do not run in parallel: they identify their reaper as the new one.
 func TestCloseEndsTheReaper(t *testing.T) { //nolint:paralleltest // sees all processes
 	before := reapers(t)
 	r := newRunner(t, proc.Config{})
@@ -143,7 +143,7 @@ func TestLostReaperIsLoggedOnce(t *testing.T) { //nolint:paralleltest // sees al
 	require.Error(t, r.Close())
 }
 
-// A child whose worker dies while it is being started is found, whether it stands still or not.
+// A child that was being started when its worker died is killed, whether it is stopped or not.
 func TestChildThatWasBeingStartedIsFound(t *testing.T) { //nolint:paralleltest // it is slow enough
 	nap := naps("64.7")
 	for i := range 20 {

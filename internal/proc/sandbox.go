@@ -11,76 +11,75 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Mode says what becomes of a child process that cannot be confined as it should be.
+// Mode is the reaction to a child process that cannot be confined fully.
 type Mode string
 
 // The modes.
 const (
-	// Required refuses to start it, and does so too where children cannot have a view of the file system of their own.
+	// Required refuses to start it, also where children cannot have their own view of the file system.
 	Required Mode = "required"
-	// Enforce refuses to start it. Without views, the node makes those changes of modes, owners, times and attributes
-	// that a child may make, or nobody does.
+	// Enforce refuses to start it. Without views, a broker in the node makes the allowed changes of modes, owners,
+	// times and attributes, or such changes are refused.
 	Enforce Mode = "enforce"
-	// BestEffort starts it behind the walls that the kernel has, and logs once what is missing.
+	// BestEffort starts it with the confinement that the kernel supports, and logs once what is missing.
 	BestEffort Mode = "best-effort"
 	// Off confines nothing.
 	Off Mode = "off"
 )
 
-// Sandbox is what one child process may touch beside the programs and libraries of the system, which
-// it may always read and run. The zero value is the narrowest: it reads nothing else, writes nowhere and
-// has no network.
+// Sandbox is what one child process may access in addition to the programs and libraries of the system, which it may
+// always read and execute. The zero value is the most restrictive: the child reads nothing else, writes nowhere and has
+// no network.
 type Sandbox struct {
-	// Read names files and folders that it may read and run, with all that is below them; Write those
-	// that it may change as well. They are absolute paths without a symbolic link in them, so that a child
-	// that swaps a folder for a link does not widen what the next one may touch. What does not exist
-	// counts for nothing. What is hidden (Config.Hidden) stays out of reach below them: a folder with
-	// something hidden in it can be listed, and what is in it now be used, but gets no new entries. Folders that are in Hidden
-	// below hinder nothing where there are mount namespaces.
+	// Read are files and folders that it may read and execute, with everything below them; Write those that it may also
+	// change. They are absolute paths without symbolic links, so that a child that replaces a folder by a link does not
+	// extend the access of the next child. Missing paths are ignored. Hidden paths (Config.Hidden) below them stay
+	// inaccessible: a folder that contains something hidden can be listed, and its present entries can be used, but it
+	// gets no new entries. With mount namespaces, folders in Hidden below do not have that restriction.
 	Read, Write []string
-	// Hidden names files and folders that this process must not touch, beside those of Config.Hidden. The longer
-	// path wins: a place of Read or Write below a hidden one is granted, one that is hidden itself is not. What
-	// does not exist yet can be hidden. Absolute paths.
+	// Hidden are absolute paths of files and folders that this process must not access, in addition to Config.Hidden.
+	// The longer path takes precedence: a path of Read or Write below a hidden one is accessible, a path that is itself
+	// hidden is not. A path that does not exist yet can be hidden.
 	Hidden []string
-	// Keep names files and folders below places of Write that it reads but must not change, nor put something else in the place
-	// of. Those that do not exist count for nothing. Without mount namespaces the folders above them get no new entries.
+	// Keep are files and folders below Write paths that it may read but must not change or replace. Missing paths are
+	// ignored. Without mount namespaces the folders that contain them get no new entries.
 	Keep []string
-	// KeepInView is Keep for what would be too much without mount namespaces: there it counts for nothing.
+	// KeepInView is like Keep, but is ignored without mount namespaces, where it would be too restrictive.
 	KeepInView []string
-	// Undeny names places that the command reaches although its call does not (Bounds.Denied): for programs whose output
-	// the caller holds against what is denied.
+	// Undeny are paths that the command may access although they are in Bounds.Denied: for programs of which the caller
+	// filters the output.
 	Undeny []string
-	// Network lets it reach other machines and, over TCP and UDP, the services of this one.
+	// Network allows it to reach other machines and, over TCP and UDP, the services of this one.
 	Network bool
-	// Loopback gives it a loopback network of its own, in which it can talk to itself, where the node may
-	// make one: on Linux as root. Elsewhere it has none. With Network it means nothing.
+	// Loopback gives it its own loopback network, in which it can connect to itself, if the node may create one: on
+	// Linux as root. Otherwise it has no network. It is ignored with Network.
 	Loopback bool
 }
 
-// Limits bound what one child process uses up. They are inherited, and counted per process but for
-// Processes, which the kernel counts per user and not at all for root. The zero value has the defaults.
+// Limits bounds the resources of one child process. They are inherited. They apply to each process, except Processes,
+// which the kernel counts per user and ignores for root. The zero value means the defaults.
 type Limits struct {
 	// Processes bounds the processes and threads of the user. Default: 16,384.
 	Processes uint64
 	// FileSize bounds each file that is written, in bytes. Default: 16 GiB.
 	FileSize uint64
-	// Memory bounds the private memory of each process, in bytes. Default: no bound.
+	// Memory bounds the private memory of each process, in bytes. Default: no limit.
 	Memory uint64
 }
 
-// Support says what the machine can confine.
+// Support describes what the machine can confine.
 type Support struct {
-	// Landlock is the version of its interface, 0 without it.
+	// Landlock is the version of its ABI; 0 without Landlock.
 	Landlock int
 	// Seccomp is true when system calls can be filtered.
 	Seccomp bool
-	// Views is true when each child can have a view of the file system of its own, in a mount namespace.
+	// Views is true when each child can have its own view of the file system, in a mount namespace.
 	Views bool
-	// Loopback is true when children can have a loopback network of their own.
+	// Loopback is true when children can have their own loopback network.
 	Loopback bool
 }
 
-// Enough reports whether a mode can work.
+// Enough reports whether the support is sufficient for a mode.
 func (s Support) Enough(mode Mode) bool {
 	switch mode {
 	case Required:
@@ -92,7 +91,7 @@ func (s Support) Enough(mode Mode) bool {
 	}
 }
 
-// String lists the walls in one line.
+// String lists the supported mechanisms in one line.
 func (s Support) String() string {
 	landlock, filter, metadata, loopback := "none", "no", "no wall", "no"
 	if s.Landlock > 0 {
@@ -111,7 +110,7 @@ func (s Support) String() string {
 		", loopback networks for tests " + loopback
 }
 
-// leastLandlock is the first version of Landlock that confines signals and abstract sockets.
+// leastLandlock is the first Landlock version that confines signals and abstract sockets.
 const leastLandlock = 6
 
 func (l Limits) withDefaults() Limits {
@@ -124,15 +123,15 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// unsupported is the error of a child that cannot be confined.
+// unsupported returns the error for a child that cannot be confined.
 func unsupported(cause error, what string) error {
 	return fault.Wrap(fault.ExecFailed, cause, "nothing was started, because the sandbox cannot be enforced: "+what).
 		WithReason("SANDBOX_UNAVAILABLE").WithField("sandbox").
 		WithHint("orch doctor tells what is missing; sandbox: best-effort runs programs behind the walls that there are")
 }
 
-// secrets are files and folders below a home that hold keys, or let a program run outside of the
-// sandbox. They are hidden from every child.
+// secrets returns files and folders below a home that contain keys, or allow running a program outside of the sandbox.
+// They are hidden from every child.
 func secrets() []string {
 	return []string{
 		".orch", ".ssh", ".aws", ".azure", ".gnupg", ".kube", ".docker", ".netrc", ".git-credentials", ".npmrc", ".pypirc",
@@ -141,7 +140,7 @@ func secrets() []string {
 	}
 }
 
-// systemFiles is what every child may read and run, as patterns.
+// systemFiles returns patterns of the paths that every child may read and execute.
 func systemFiles() []string {
 	etc := strings.Fields(`
 		alternatives bash.bashrc ca-certificates ca-certificates.conf crypto-policies debian_version environment.d fonts
@@ -159,12 +158,12 @@ func systemFiles() []string {
 	return all
 }
 
-// devices may be read and written by every child.
+// devices returns the devices that every child may read and write.
 func devices() []string {
 	return []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"}
 }
 
-// within reports whether path is dir or lies below it; both are clean.
+// within reports whether path is dir or below it; both must be clean.
 func within(path, dir string) bool {
 	return path == dir || dir == "/" || strings.HasPrefix(path, dir+"/")
 }
@@ -184,7 +183,7 @@ func (c Config) validateSandbox() error {
 	return nil
 }
 
-// hides returns which of the hidden paths count for a place that the command names: those that it lies below do not.
+// hides returns the hidden paths that apply below a place of the command: not those that contain the place.
 func (s Sandbox) hides(place string) []string {
 	var hidden []string
 	for _, path := range s.Hidden {
@@ -195,8 +194,8 @@ func (s Sandbox) hides(place string) []string {
 	return hidden
 }
 
-// hidesUncovered is hides without the folders that are there: an empty one covers each of them in the view of the command, so that
-// the folder above may get new entries. Files, and what does not exist yet, nothing covers.
+// hidesUncovered is hides without existing folders: in the view of the command an empty folder covers each of them, so
+// that the parent may get new entries. Files and missing paths cannot be covered.
 func (s Sandbox) hidesUncovered(place string) []string {
 	return slices.DeleteFunc(s.hides(place), func(path string) bool {
 		info, err := os.Lstat(path)
@@ -204,7 +203,7 @@ func (s Sandbox) hidesUncovered(place string) []string {
 	})
 }
 
-// spares is hides for a place to be written, where mount namespaces do not keep what is to be kept.
+// spares is hides for a writable place without mount namespaces; it also returns the paths of Keep.
 func (s Sandbox) spares(place string) []string { return append(s.hides(place), s.Keep...) }
 
 // absolute checks that all paths are absolute.
@@ -223,7 +222,7 @@ func realSystem(patterns []string) []string {
 	for _, pattern := range patterns {
 		matches, err := filepath.Glob(pattern)
 		if err != nil {
-			matches = nil // such a name is read literally by nobody
+			matches = nil // the pattern is invalid
 		}
 		for _, path := range matches {
 			if target, err := filepath.EvalSymlinks(path); err == nil && !slices.Contains(found, target) {
@@ -234,7 +233,7 @@ func realSystem(patterns []string) []string {
 	return found
 }
 
-// incomplete logs the first wall that is missing.
+// incomplete logs the first missing mechanism.
 func (r *Runner) incomplete(what string, err error) {
 	r.missing.Do(func() {
 		r.log.Warn("sandbox_incomplete", slog.String("missing", what), slog.Any("error", err))

@@ -20,8 +20,8 @@ import (
 	"github.com/orch-dev/orch/test/need"
 )
 
-// prey is a machine for attacks: a workspace that the child may write, a root that it may read, and
-// what it must not touch.
+// prey is the environment for attacks: a workspace that the child may write, a root that it may read, and files that it
+// must not access.
 type prey struct {
 	root, workspace, data, secret, outside string
 	tcp, udp, unix, abstract               string
@@ -71,7 +71,7 @@ func (p prey) sandbox() proc.Sandbox {
 	return proc.Sandbox{Read: []string{p.root, os.Args[0]}, Write: []string{p.workspace}}
 }
 
-// try runs an attack and returns whether it got through, and what it said.
+// try runs an attack and returns whether it succeeded, and its output.
 func (p prey) try(t *testing.T, r *proc.Runner, s proc.Sandbox, name, target string) (bool, string) {
 	t.Helper()
 	res, err := r.Run(t.Context(), proc.Command{
@@ -89,7 +89,7 @@ func (p prey) cases() []attempt {
 	return slices.Concat(p.files(), p.processes(), p.machine(), p.ipc.attempts())
 }
 
-// files are attacks on files that nobody has opened to the child.
+// files returns attacks on files that the child may not access.
 func (p prey) files() []attempt {
 	node := strconv.Itoa(os.Getpid())
 	file := filepath.Join(p.outside, "file")
@@ -297,8 +297,8 @@ func TestWhatASandboxLetsThrough(t *testing.T) {
 	}
 }
 
-// What one command must not touch is out of its reach, but for the places that it names below; another command of
-// the same runner has it.
+// Paths that one command hides are inaccessible for it, except the places that it names below. Another command of the
+// same runner can access them.
 func TestHiddenFromOneCommand(t *testing.T) {
 	t.Parallel()
 	p := newPrey(t)
@@ -360,7 +360,8 @@ func TestWritesBesideWhatIsHidden(t *testing.T) {
 	assert.True(t, through, "the workspace lies below what is hidden: %s", said)
 }
 
-// What a command keeps stays as it is and where it is, also when the folder above it is moved away; all else below can be changed.
+// Paths of Keep are neither changed nor moved, even if the folder that contains them is moved; everything else below
+// can be changed.
 func TestKeptBelowWhatIsWritten(t *testing.T) {
 	t.Parallel()
 	p := newPrey(t)
@@ -406,7 +407,7 @@ func TestLoopbackIsItsOwn(t *testing.T) {
 	}
 }
 
-// What leaves the session of its call keeps its walls.
+// A process that leaves the session of its call stays confined.
 func TestEscapeeStaysConfined(t *testing.T) {
 	t.Parallel()
 	p := newPrey(t)
@@ -423,7 +424,7 @@ func TestEscapeeStaysConfined(t *testing.T) {
 	assert.NotContains(t, string(seen), "canary")
 }
 
-// A child that puts a link in the place of a folder must not widen what the next one may touch.
+// A child that replaces a folder by a link must not extend the access of the next child.
 func TestSwappedFolderIsRefused(t *testing.T) {
 	t.Parallel()
 	p := newPrey(t)
@@ -476,7 +477,7 @@ func TestRunsAsUsual(t *testing.T) {
 	}
 }
 
-// BenchmarkRun starts /bin/true: what the walls cost is the difference to "off".
+// BenchmarkRun starts /bin/true: the cost of the confinement is the difference to "off".
 func BenchmarkRun(b *testing.B) {
 	dir := b.TempDir()
 	for _, bc := range []struct {

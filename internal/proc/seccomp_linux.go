@@ -8,18 +8,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A call is a system call as the filter sees it: only the lower half of an argument counts, as for the
-// kernel in all the arguments that are looked at here.
+// The offsets of a system call's data in the filter. Only the lower half of an argument is checked; for the checked
+// arguments the kernel ignores the upper half, too.
 const (
 	offsetNumber = 0
 	offsetArch   = 4
 	offsetArgs   = 16
 )
 
-// x32 marks system calls of an interface to amd64 that nobody needs.
+// x32 marks system calls of the x32 ABI of amd64, which is not needed.
 const x32 = 0x40000000
 
-// auditArch is the number of the machine in the filter, 0 for one that is not known.
+// auditArch returns the number of the architecture in the filter, or 0 if it is unknown.
 func auditArch() uint32 {
 	switch runtime.GOARCH {
 	case "amd64":
@@ -31,7 +31,7 @@ func auditArch() uint32 {
 	}
 }
 
-// refuse ends a filter with an error number.
+// refuse returns the instruction that refuses a call with an error number.
 func refuse(errno unix.Errno) bpf.Instruction {
 	return bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO | uint32(errno)} //nolint:gosec // a small number
 }
@@ -40,7 +40,7 @@ func permit() bpf.Instruction { return bpf.RetConstant{Val: unix.SECCOMP_RET_ALL
 
 func argument(n uint32) bpf.Instruction { return bpf.LoadAbsolute{Off: offsetArgs + 8*n, Size: 4} }
 
-// on applies body to one system call. When body falls through, the call is looked at further.
+// on applies body to one system call. If body falls through, the filter continues.
 func on(number uint32, body ...bpf.Instruction) []bpf.Instruction {
 	return append([]bpf.Instruction{
 		bpf.LoadAbsolute{Off: offsetNumber, Size: 4},
@@ -48,18 +48,18 @@ func on(number uint32, body ...bpf.Instruction) []bpf.Instruction {
 	}, body...)
 }
 
-// unlessZero refuses a call whose argument names another process than the caller.
+// unlessZero refuses a call with a nonzero argument, which denotes another process.
 func unlessZero(arg uint32) []bpf.Instruction {
 	return []bpf.Instruction{argument(arg), bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0, SkipTrue: 1}, refuse(unix.EPERM)}
 }
 
-// ifSet refuses a call whose argument has a flag.
+// ifSet refuses a call with a flag set in an argument.
 func ifSet(arg, flag uint32) []bpf.Instruction {
 	return []bpf.Instruction{argument(arg), bpf.JumpIf{Cond: bpf.JumpBitsNotSet, Val: flag, SkipTrue: 1}, refuse(unix.EPERM)}
 }
 
-// filter returns the program that the kernel runs for every system call of a child. internet allows
-// sockets of the Internet protocols.
+// filter returns the BPF program that the kernel runs for every system call of a child. internet allows Internet
+// sockets.
 func filter(internet bool, metadata metadataWall) []bpf.Instruction {
 	program := []bpf.Instruction{
 		bpf.LoadAbsolute{Off: offsetArch, Size: 4},
@@ -75,14 +75,14 @@ func filter(internet bool, metadata metadataWall) []bpf.Instruction {
 	for _, number := range forbidden() {
 		program = append(program, on(number, refuse(unix.EPERM))...)
 	}
-	// Programs do without these two when the kernel is too old for them. The filter cannot see what a
-	// ring is asked to do, nor the flags of clone3.
+	// Programs have a fallback for these two, because old kernels lack them. The filter cannot see the operations of an
+	// io_uring, nor the flags of clone3.
 	program = append(program, on(unix.SYS_IO_URING_SETUP, refuse(unix.ENOSYS))...)
 	program = append(program, on(unix.SYS_CLONE3, refuse(unix.ENOSYS))...)
-	// A user namespace brings back the rights that were taken.
+	// A user namespace would restore the dropped privileges.
 	program = append(program, on(unix.SYS_CLONE, ifSet(0, unix.CLONE_NEWUSER)...)...)
 	program = append(program, on(unix.SYS_UNSHARE, ifSet(0, unix.CLONE_NEWUSER)...)...)
-	// Limits and priorities of other processes, the node's among them.
+	// Limits and priorities of other processes, including the node.
 	program = append(program, on(unix.SYS_PRLIMIT64, unlessZero(0)...)...)
 	program = append(program, on(unix.SYS_SETPRIORITY, append(unlessZero(0), unlessZero(1)...)...)...)
 	program = append(program, on(unix.SYS_IOPRIO_SET, unlessZero(1)...)...)
@@ -92,10 +92,9 @@ func filter(internet bool, metadata metadataWall) []bpf.Instruction {
 	return append(program, permit())
 }
 
-// sockets forbids all sockets but those that ask the kernel about its routes and, when it is open, those
-// of the Internet. Local sockets are forbidden, because behind one of them the whole machine may lie
-// (Docker, D-Bus, agents for keys), and Landlock does not keep them apart. Connected pairs are free, but
-// for datagrams, which may be connected anew.
+// sockets refuses all sockets except netlink route sockets and, if internet is true, Internet sockets. Unix sockets are
+// refused, because they may give access to the whole machine (Docker, D-Bus, ssh agents), and Landlock cannot restrict
+// them. Socket pairs are allowed, except datagram ones, which can be connected again.
 func sockets(internet bool) []bpf.Instruction {
 	families := []uint32{unix.AF_NETLINK}
 	if internet {
@@ -106,7 +105,7 @@ func sockets(internet bool) []bpf.Instruction {
 		body = append(body, bpf.JumpIf{Cond: bpf.JumpEqual, Val: family, SkipTrue: uint8(len(families) - i)}) //nolint:gosec // a handful
 	}
 	body = append(body, refuse(unix.EPERM))
-	const kind = 0xf // the type of a socket without its flags
+	const kind = 0xf // mask of the socket type without flags
 	return append(on(unix.SYS_SOCKET, body...), on(unix.SYS_SOCKETPAIR,
 		argument(1),
 		bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: kind},
@@ -115,8 +114,8 @@ func sockets(internet bool) []bpf.Instruction {
 	)...)
 }
 
-// forbidden are system calls that no tool needs: they change the machine, read its memory or keys, or
-// open files past their folders.
+// forbidden returns system calls that no tool needs: they change the machine, read its memory or keys, or open files
+// bypassing their folders.
 func forbidden() []uint32 {
 	return []uint32{
 		unix.SYS_ACCT, unix.SYS_ADD_KEY, unix.SYS_BPF, unix.SYS_CLOCK_ADJTIME, unix.SYS_CLOCK_SETTIME, unix.SYS_DELETE_MODULE,
@@ -129,7 +128,7 @@ func forbidden() []uint32 {
 	}
 }
 
-// assemble turns a filter into what the kernel takes.
+// assemble converts a filter to the format of the kernel.
 func assemble(program []bpf.Instruction) ([]unix.SockFilter, error) {
 	raw, err := bpf.Assemble(program)
 	if err != nil {
@@ -142,8 +141,8 @@ func assemble(program []bpf.Instruction) ([]unix.SockFilter, error) {
 	return code, nil
 }
 
-// enterFilter has the kernel run the filter for the calling thread, and what it starts, for good. With
-// SECCOMP_FILTER_FLAG_NEW_LISTENER it returns the descriptor of the system calls that wait for an answer.
+// enterFilter installs the filter for the calling thread and its children, permanently. With
+// SECCOMP_FILTER_FLAG_NEW_LISTENER it returns the descriptor for notifications about suspended system calls.
 func enterFilter(code []unix.SockFilter, flags uintptr) (int, error) {
 	program := unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]}                                                    //nolint:gosec // some hundred
 	fd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&program))) //nolint:gosec // the kernel takes a pointer
@@ -153,7 +152,7 @@ func enterFilter(code []unix.SockFilter, flags uintptr) (int, error) {
 	return int(fd), nil
 }
 
-// seccompWorks reports whether the kernel filters system calls of this machine.
+// seccompWorks reports whether the kernel can filter system calls on this architecture.
 func seccompWorks() bool {
 	action := uint32(unix.SECCOMP_RET_ERRNO)
 	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_ACTION_AVAIL, 0, uintptr(unsafe.Pointer(&action))) //nolint:gosec // the kernel takes a pointer

@@ -11,7 +11,8 @@ import (
 	"github.com/orch-dev/orch/internal/secret"
 )
 
-// TestRunTakesSecretsOut has a program that writes its secret in parts, on both streams, and across the end of what is kept.
+// TestRunTakesSecretsOut runs a program that writes its secret in parts, on both streams, and across the limit of the
+// stored output.
 func TestRunTakesSecretsOut(t *testing.T) {
 	t.Parallel()
 	const value = "correct-horse-battery"

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// Services starts child processes that run beside the calls, such as servers. Each leads a session and process group
-// of its own; what is left of the groups is killed when this process dies. There are no walls around them: who
-// configures a service trusts it. It is safe for concurrent use. Close it when it is not needed any more.
+// Services starts child processes that run independently of calls, such as servers. Each leads its own session and
+// process group. The groups are killed when this process dies. They are not confined: whoever configures a service
+// trusts it. Services is safe for concurrent use. Close it when it is no longer needed.
 type Services struct{ reaper reaper }
 
-// NewServices returns Services that tell log once when the reaper cannot do its work.
+// NewServices returns Services. If the reaper fails, that is logged once to log.
 func NewServices(log *slog.Logger) *Services { return &Services{reaper{log: log}} }
 
 // Service is a running child process.
@@ -23,8 +23,8 @@ type Service struct {
 	err  error
 }
 
-// Start starts cmd, whose SysProcAttr it sets. Who starts it ends it. Cmd.WaitDelay bounds how long output is awaited
-// that other processes hold open.
+// Start sets cmd.SysProcAttr and starts cmd. The caller must end the service. cmd.WaitDelay bounds how long to wait for
+// output streams that other processes hold open.
 func (s *Services) Start(cmd *exec.Cmd) (*Service, error) {
 	s.reaper.start()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -38,22 +38,22 @@ func (s *Services) Start(cmd *exec.Cmd) (*Service, error) {
 	go func() {
 		defer close(service.done)
 		service.err = cmd.Wait()
-		_ = syscall.Kill(-pid, syscall.SIGKILL) // what is left of the group, or nobody
+		_ = syscall.Kill(-pid, syscall.SIGKILL) // the remaining members of the group
 		s.reaper.drop(pid)
 	}()
 	return service, nil
 }
 
-// Close ends the reaper. A Start afterwards works without one.
+// Close stops the reaper. A later Start works without one.
 func (s *Services) Close() error { return s.reaper.close() }
 
-// PID is the number of the process, which is that of its group.
+// PID returns the process id, which is also the id of its group.
 func (s *Service) PID() int { return s.cmd.Process.Pid }
 
-// Done is closed when the process has ended and its group was killed.
+// Done returns a channel that is closed when the process has ended and its group was killed.
 func (s *Service) Done() <-chan struct{} { return s.done }
 
-// Err tells how the process ended; nil for status 0. It waits for the end.
+// Err waits for the end of the process and returns its error; nil for status 0.
 func (s *Service) Err() error {
 	<-s.done
 	if errors.Is(s.err, exec.ErrWaitDelay) {
@@ -62,8 +62,8 @@ func (s *Service) Err() error {
 	return s.err
 }
 
-// End waits for the end of the process, and helps after each grace: first SIGTERM, then SIGKILL, to the whole group. It
-// reports whether the process ended without help.
+// End waits for the process to end. After a grace period it sends SIGTERM to the whole group, after another one
+// SIGKILL. It reports whether the process ended by itself.
 func (s *Service) End(grace time.Duration) (alone bool) {
 	timer := time.NewTimer(grace)
 	defer timer.Stop()

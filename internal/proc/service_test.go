@@ -18,7 +18,7 @@ import (
 // serviceScript is the variable that makes this binary a worker, which starts one service.
 const serviceScript = "PROC_TEST_SERVICE"
 
-// keep is the process that starts a service and waits for its end. The output of the service is its own.
+// keep runs the process that starts a service and waits for its end. The service inherits its output.
 func keep(script string) {
 	cmd := exec.CommandContext(context.Background(), "bash", "-c", script)
 	cmd.Stdout = os.Stdout
@@ -29,7 +29,7 @@ func keep(script string) {
 	<-service.Done()
 }
 
-// startService starts a service and returns when it has said "begun".
+// startService starts a service and returns when it has printed "begun".
 func startService(t *testing.T, script string) *proc.Service {
 	t.Helper()
 	services := proc.NewServices(slog.New(slog.DiscardHandler))
@@ -57,7 +57,7 @@ func TestServiceEndsWithItsGroup(t *testing.T) {
 	require.Error(t, service.Err())
 }
 
-// What a service leaves behind when it ends by itself is killed.
+// Processes that a service leaves behind are killed.
 func TestServiceLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	service := startService(t, "sleep "+naps("65.2")+" & echo begun")

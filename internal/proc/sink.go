@@ -10,7 +10,7 @@ import (
 	"github.com/orch-dev/orch/internal/secret"
 )
 
-// sink takes the output of a process, keeps its beginning and counts all of it.
+// sink receives the output of a process. It stores the beginning and counts all bytes.
 type sink struct {
 	mu       sync.Mutex
 	onOutput func(stream string, n int64)
@@ -26,11 +26,11 @@ type stream struct {
 	seen  int64
 	kept  []byte
 	copy  io.Writer
-	// line is the beginning of a line that was not shown yet.
+	// line is the incomplete line that was not passed to Output yet.
 	line []byte
 }
 
-// maxLine bounds the part of a line that waits for its end, in bytes.
+// maxLine bounds the buffered incomplete line, in bytes.
 const maxLine = 16 << 10
 
 func newSink(c Command) *sink {
@@ -44,7 +44,7 @@ func newSink(c Command) *sink {
 	return s
 }
 
-// Write keeps what fits and reports all of p as written, so that the process is never blocked.
+// Write stores up to the limit and reports all of p as written, so that the process is never blocked.
 func (s *stream) Write(p []byte) (int, error) {
 	s.sink.mu.Lock()
 	defer s.sink.mu.Unlock()
@@ -63,7 +63,7 @@ func (s *stream) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// show hands out whole lines, so that those of the two streams do not come apart.
+// show passes whole lines to Output, so that lines of the two streams are not interleaved.
 func (s *stream) show(p []byte) {
 	if s.sink.output == nil {
 		return
@@ -91,21 +91,21 @@ func (s *sink) result() Result {
 			s.line = nil
 		}
 	}
-	return Result{Stdout: s.out.text(), Stderr: s.err.text(), Truncated: s.out.cut() || s.err.cut()}
+	return Result{Stdout: s.out.text(), Stderr: s.err.text(), Truncated: s.out.truncated() || s.err.truncated()}
 }
 
-func (s *stream) cut() bool { return s.copy == nil && s.seen > s.limit }
+func (s *stream) truncated() bool { return s.copy == nil && s.seen > s.limit }
 
 func (s *stream) text() string {
 	kept := s.kept
 	kept, _ = s.sink.secrets.Redact(kept)
-	if s.cut() {
+	if s.truncated() {
 		kept = trimPartial(s.sink.secrets.Trim(kept))
 	}
 	return strings.ToValidUTF8(string(kept), string(utf8.RuneError))
 }
 
-// trimPartial drops the beginning of a rune that the limit has cut in two.
+// trimPartial drops an incomplete rune at the end.
 func trimPartial(b []byte) []byte {
 	for i := 1; i <= min(utf8.UTFMax-1, len(b)); i++ {
 		if tail := b[len(b)-i:]; utf8.RuneStart(tail[0]) {

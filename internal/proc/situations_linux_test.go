@@ -20,15 +20,15 @@ import (
 	"github.com/orch-dev/orch/test/need"
 )
 
-// situationName is the variable that says in which situation this binary runs again.
+// situationName is the variable with the situation in which this binary runs again.
 const situationName = "PROC_TEST_SITUATION"
 
-// inSituation are the tests that hold for every user and in a container without namespaces.
+// inSituation are the tests that must pass for every user and in a container without namespaces.
 const inSituation = "^(TestNoAttackGetsThrough|TestWhatASandboxLetsThrough|TestHiddenFromOneCommand|TestEscapeeStaysConfined|" +
 	"TestSwappedFolderIsRefused|TestRunsAsUsual|TestNoMetadataChanges.*|TestInheritedFilesKeepTheirModes|TestNoEscapeFromTheView|" +
 	"TestOwnMetadataChanges|TestOwnIPC|TestMetadataChangesWithoutASandbox|TestCommonToolsChangeModes|TestRequired|TestLoopbackIsItsOwn|TestSituation)$"
 
-// again runs the tests of a situation in another process, which start begins.
+// again runs the tests of a situation in another process, which is started by start.
 func again(t *testing.T, situation string, start func(*exec.Cmd) error) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "proc-"+situation) //nolint:usetesting // another user can enter it
@@ -47,7 +47,7 @@ func again(t *testing.T, situation string, start func(*exec.Cmd) error) {
 	assert.Contains(t, string(out), "PASS")
 }
 
-// limited keeps the end of what a process says.
+// limited is a writer that stores the end of a process's output.
 type limited []byte
 
 func (l *limited) Write(p []byte) (int, error) {
@@ -57,8 +57,8 @@ func (l *limited) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// copyFile copies a program in a process of its own: a program that this process has open to write cannot be started as long as any child
-// that was forked meanwhile has the file, too.
+// copyFile copies a program in a separate process. If this process had the copy open for writing, a concurrently forked
+// child could inherit the descriptor, and the program could not be started (ETXTBSY) until that child executes.
 func copyFile(t *testing.T, from, to string) {
 	t.Helper()
 	said, err := exec.CommandContext(t.Context(), "cp", from, to).CombinedOutput()
@@ -96,14 +96,14 @@ func TestInAUserNamespace(t *testing.T) {
 	})
 }
 
-// A container as Docker makes it: root with fewer rights, and a filter that refuses namespaces and mounts.
+// A container like Docker's: root with fewer capabilities, and a filter that refuses namespaces and mounts.
 func TestInAContainerWithoutNamespaces(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
 	again(t, "container", asInContainer)
 }
 
-// asInContainer starts a command on a thread of its own with the rights that Docker gives by default.
+// asInContainer starts a command on a separate thread with the default capabilities of Docker.
 func asInContainer(cmd *exec.Cmd) error {
 	started := make(chan error)
 	go func() {
@@ -144,7 +144,7 @@ func contain() error {
 	return call6(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program)))
 }
 
-// noNamespaces refuses what Docker's profile refuses of namespaces and mounts.
+// noNamespaces returns a filter that refuses namespaces and mounts like Docker's profile.
 func noNamespaces() []bpf.Instruction {
 	const arguments = 16
 	deny := bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)}
@@ -176,7 +176,7 @@ func TestSituation(t *testing.T) {
 	}
 }
 
-// What programs do with modes, owners and times in their workspace works as they are used to.
+// Programs can change modes, owners and times in their workspace as usual.
 func TestCommonToolsChangeModes(t *testing.T) {
 	t.Parallel()
 	p := newPrey(t)
@@ -214,7 +214,7 @@ func TestCommonToolsChangeModes(t *testing.T) {
 	}
 }
 
-// What cannot have all walls is not started when all are required.
+// A command is not started in mode Required if it cannot be fully confined.
 func TestRequired(t *testing.T) {
 	t.Parallel()
 	p := newPrey(t)

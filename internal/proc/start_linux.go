@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// start starts cmd behind the walls, stopped before its first instruction; resume lets it run.
+// start starts cmd in the sandbox, stopped before its first instruction; resume lets it run.
 func (c *confinement) start(cmd *exec.Cmd) (resume func(), err error) {
-	// There is no signal at the death of the parent: it would come with the end of the thread. The reaper
-	// ends the child when the node dies; it knows of the child before that runs.
+	// There is no parent-death signal: it would be sent when the thread ends. The reaper kills the child when the node
+	// dies; the child is registered before it runs.
 	cmd.SysProcAttr.Pdeathsig, cmd.SysProcAttr.Ptrace = 0, true
 	type outcome struct {
 		thread int
@@ -35,18 +35,18 @@ func (c *confinement) start(cmd *exec.Cmd) (resume func(), err error) {
 	return func() { _ = unix.Kill(cmd.Process.Pid, unix.SIGCONT) }, nil
 }
 
-// onOtherThread runs f on a thread that ends with it. It is never the main thread: that one cannot end, and
-// the kernel takes it for the whole process when another one asks for its rights.
+// onOtherThread runs f on a thread that ends afterwards. It is never the main thread: that cannot end, and the kernel
+// uses its credentials for the whole process.
 func onOtherThread(f func()) {
 	runtime.LockOSThread()
 	if unix.Gettid() != unix.Getpid() {
 		f()
-		return // without unlocking, which ends the thread
+		return // returning without unlocking ends the thread
 	}
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		runtime.LockOSThread() // another thread, because the main one is taken
+		runtime.LockOSThread() // another thread, because the main one is locked
 		f()
 	}()
 	<-over
@@ -60,7 +60,7 @@ func startStopped(cmd *exec.Cmd) error {
 	}
 	pid := cmd.Process.Pid
 	var info unix.Siginfo
-	// It is not collected here: whoever waits for its end does that, if it has been killed meanwhile.
+	// It is not reaped here: if it was killed meanwhile, the waiter for its end reaps it.
 	err := ignoringInterrupts(func() error {
 		return unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WSTOPPED|unix.WNOWAIT|unix.WALL, nil)
 	})
@@ -78,9 +78,9 @@ func startStopped(cmd *exec.Cmd) error {
 	return errors.Join(os.NewSyscallError("ptrace", err), cmd.Wait())
 }
 
-// detachStopped lets go of a traced process, with a signal that stops it at once.
+// detachStopped detaches from a traced process with a signal that stops it immediately.
 func detachStopped(pid int) error {
-	// Only the stop is collected: one that was killed meanwhile is left to whoever waits for its end.
+	// Only the stop is consumed: if it was killed meanwhile, the waiter for its end reaps it.
 	err := ignoringInterrupts(func() error {
 		return unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED|unix.WALL|unix.WNOHANG, nil)
 	})
@@ -102,7 +102,7 @@ func ignoringInterrupts(f func() error) error {
 	}
 }
 
-// awaitEnd returns when a thread of this process is gone. It is about to end.
+// awaitEnd waits until a thread of this process, which is about to end, no longer exists.
 func awaitEnd(thread int) {
 	const between = 50 * time.Microsecond
 	ticker := time.NewTicker(between)

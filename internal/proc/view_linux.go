@@ -12,13 +12,13 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// view is the file system as one child sees it, in a mount namespace of its own. Below the writable places everything
-// can be changed; elsewhere nothing can, neither contents nor names, modes, owners, times or attributes. Hidden
-// folders are empty; the contents of hidden files are for Landlock to hide. With it comes a namespace of its own for
-// shared memory, semaphores and message queues, which end with the last process in it.
+// view is the file system that one child sees in its own mount namespace. Everything below the writable places can be
+// changed. Elsewhere nothing can: contents, names, modes, owners, times and attributes. Hidden folders are empty;
+// Landlock hides the contents of hidden files. A view includes an IPC namespace for shared memory, semaphores and
+// message queues, which end with its last process.
 type view []place
 
-// place is a file or folder that a view shows in another way than the folder above it.
+// place is a file or folder that a view treats differently from its parent folder.
 type place struct {
 	path string
 	kind placeKind
@@ -30,13 +30,14 @@ const (
 	hiddenPlace placeKind = iota
 	readPlace
 	writePlace
-	// keptPlace is a readPlace below one that is written; pinnedPlace is a folder between the two, which is written but stays where it is.
+	// keptPlace is a readPlace below a writable one. pinnedPlace is a folder between the two, which is writable but
+	// cannot be moved.
 	keptPlace
 	pinnedPlace
 )
 
-// looks is what the places below one of the kind are below of.
-func (k placeKind) looks() placeKind {
+// inherited returns the kind that applies to places below a place of kind k.
+func (k placeKind) inherited() placeKind {
 	switch k {
 	case keptPlace:
 		return readPlace
@@ -47,8 +48,8 @@ func (k placeKind) looks() placeKind {
 	}
 }
 
-// newView lists what a command sees. always is hidden whatever the command says; what the command hides itself gives
-// way to the places that it names below.
+// newView returns the view of a command. always is hidden for every command. Paths that the command itself hides are
+// overridden by its places below them.
 func newView(s Sandbox, shared, always []string) view {
 	var all view
 	add := func(kind placeKind, paths []string, hides func(string) []string) {
@@ -68,11 +69,11 @@ func newView(s Sandbox, shared, always []string) view {
 	if len(s.Write) > 0 {
 		add(writePlace, shared, func(string) []string { return s.Hidden })
 	}
-	return append(all, kept(s)...).prune()
+	return append(all, keptPlaces(s)...).prune()
 }
 
-// kept lists what a command keeps as it is, with the folders up to the one that it writes.
-func kept(s Sandbox) (all view) {
+// keptPlaces returns the places that a command must not change, with the folders between them and the writable place.
+func keptPlaces(s Sandbox) (all view) {
 	for _, path := range slices.Concat(s.Keep, s.KeepInView) {
 		path = filepath.Clean(path)
 		for _, write := range s.Write {
@@ -88,7 +89,7 @@ func kept(s Sandbox) (all view) {
 	return all
 }
 
-// prune puts folders before what is below them, and leaves out what looks as the folder above it does.
+// prune sorts folders before their content, and removes places that have the same kind as their parent.
 func (v view) prune() view {
 	slices.SortFunc(v, func(a, b place) int { return cmp.Or(cmp.Compare(a.path, b.path), cmp.Compare(a.kind, b.kind)) })
 	var kept view
@@ -96,18 +97,18 @@ func (v view) prune() view {
 		above := readPlace
 		for _, k := range kept {
 			if within(p.path, k.path) {
-				above = k.kind.looks() // those further below come later
+				above = k.kind.inherited() // places further below come later
 			}
 		}
 		special := (p.kind == keptPlace || p.kind == pinnedPlace) && above == writePlace && !slices.Contains(kept, p)
-		if special || p.kind.looks() == p.kind && p.kind != above && (p.kind != readPlace || above != writePlace) {
+		if special || p.kind.inherited() == p.kind && p.kind != above && (p.kind != readPlace || above != writePlace) {
 			kept = append(kept, p)
 		}
 	}
 	return kept
 }
 
-// enter moves the calling thread into the view, for good.
+// enter moves the calling thread into the view, permanently.
 func (v view) enter() error {
 	if err := unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_NEWIPC); err != nil {
 		return os.NewSyscallError("unshare", err)
@@ -131,7 +132,7 @@ func (v view) enter() error {
 	return v.arrange(trees)
 }
 
-// arrange shows the copies at their places and empties the hidden ones.
+// arrange mounts the copies at their places and empties the hidden ones.
 func (v view) arrange(trees []int) error {
 	var covers []int
 	defer func() { closeAll(covers) }()
@@ -160,7 +161,7 @@ func (v view) arrange(trees []int) error {
 	return nil
 }
 
-// copy returns a copy of the mounts at the place, -1 when it is hidden or does not exist.
+// copy returns a copy of the mounts at the place, or -1 if it is hidden or does not exist.
 func (p place) copy() (int, error) {
 	if p.kind == hiddenPlace || p.path == "/" {
 		return -1, nil
@@ -179,7 +180,7 @@ func (p place) copy() (int, error) {
 	if err != nil {
 		return -1, &os.PathError{Op: "open_tree", Path: p.path, Err: err}
 	}
-	if p.kind.looks() == readPlace {
+	if p.kind.inherited() == readPlace {
 		if err := readOnly(tree, "", unix.AT_RECURSIVE); err != nil {
 			return -1, errors.Join(err, unix.Close(tree))
 		}
@@ -187,11 +188,11 @@ func (p place) copy() (int, error) {
 	return tree, nil
 }
 
-// show puts a copy of the place where it was.
+// show mounts a copy of the place at its path.
 func (p place) show(tree int) error {
 	at, err := openPlace(p.path)
-	if absent(err) { // it lies below a hidden folder, which is empty
-		if err = p.make(tree); err == nil {
+	if absent(err) { // it is below a hidden folder, which is now empty
+		if err = p.makeMountPoint(tree); err == nil {
 			at, err = openPlace(p.path)
 		}
 	}
@@ -202,9 +203,10 @@ func (p place) show(tree int) error {
 	return p.attach(tree, at)
 }
 
-// make creates what a copy can be put on. That works below hidden folders alone, because all else is read-only.
-func (p place) make(tree int) error {
-	const passable = 0o755 // for whomever root becomes
+// makeMountPoint creates a mount point for a copy. That is only possible below hidden folders, because everything else is
+// read-only.
+func (p place) makeMountPoint(tree int) error {
+	const passable = 0o755 // for the user to which root may switch
 	var stat unix.Stat_t
 	if err := unix.Fstat(tree, &stat); err != nil {
 		return err
@@ -218,11 +220,11 @@ func (p place) make(tree int) error {
 	return os.WriteFile(p.path, nil, 0o600)
 }
 
-// cover empties a hidden folder, and makes a hidden file read-only. It returns the new mount of a folder, else -1.
+// cover empties a hidden folder, or makes a hidden file read-only. It returns the new mount for a folder, else -1.
 func (p place) cover() (int, error) {
 	at, err := openPlace(p.path)
 	switch {
-	case absent(err), errors.Is(err, unix.ELOOP): // where the link leads to is hidden too
+	case absent(err), errors.Is(err, unix.ELOOP): // the target of the link is hidden, too
 		return -1, nil
 	case err != nil:
 		return -1, &os.PathError{Op: "open", Path: p.path, Err: err}
@@ -239,7 +241,7 @@ func (p place) cover() (int, error) {
 		}
 		return empty, err
 	}
-	// Its contents are for Landlock to hide.
+	// Landlock hides its contents.
 	tree, err := unix.OpenTree(at, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
 	if err != nil {
 		return -1, &os.PathError{Op: "open_tree", Path: p.path, Err: err}
@@ -276,7 +278,7 @@ func emptyFolder() (int, error) {
 	return mount, os.NewSyscallError("fsmount", err)
 }
 
-// readOnly forbids all changes in the mount at a path, or of a descriptor, and with AT_RECURSIVE in those below.
+// readOnly makes the mount at a path, or of a descriptor, read-only; with AT_RECURSIVE also the mounts below.
 func readOnly(fd int, path string, recursive uint) error {
 	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
 	flags := recursive
@@ -286,14 +288,14 @@ func readOnly(fd int, path string, recursive uint) error {
 	return os.NewSyscallError("mount_setattr", unix.MountSetattr(fd, path, flags, &attr))
 }
 
-// openPlace refers to a file or folder whose path has no symbolic link in it.
+// openPlace returns an O_PATH descriptor of a file or folder. The path must not contain symbolic links.
 func openPlace(path string) (int, error) {
 	return unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{
 		Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
 	})
 }
 
-// absent reports whether a place is not there, or out of reach for the child as well.
+// absent reports whether a place does not exist, or is inaccessible for the child as well.
 func absent(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EACCES)
 }
@@ -311,7 +313,7 @@ func closeAll(fds []int) {
 	}
 }
 
-// viewsWork reports whether this process may make views for its children.
+// viewsWork reports whether this process can create views for its children.
 func viewsWork() bool {
 	works := make(chan bool)
 	go onOtherThread(func() {

@@ -4,5 +4,5 @@ package secret
 
 import "syscall"
 
-// noFollow refuses a file that became a link, and does not wait for the other end of a pipe.
+// noFollow refuses a file that has become a link, and does not block on a pipe.
 const noFollow = syscall.O_NOFOLLOW | syscall.O_NONBLOCK

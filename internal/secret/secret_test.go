@@ -26,7 +26,7 @@ func quote(t *testing.T, text string) string {
 	return string(raw)
 }
 
-// TestRedactForms finds a secret in every form that it is promised for, and leaves JSON valid.
+// TestRedactForms checks that a secret is found in every documented form, and that JSON stays valid.
 func TestRedactForms(t *testing.T) {
 	t.Parallel()
 	s := secret.NewSet(map[string]string{"PW": value})
@@ -55,7 +55,7 @@ func TestRedactLines(t *testing.T) {
 	assert.Equal(t, "line 2 is [REDACTED:secrets.KEY]\r\n", string(clean))
 }
 
-// TestRedactJoins leaves nothing of secrets of which one ends in the other.
+// TestRedactJoins checks that overlapping secrets are redacted completely.
 func TestRedactJoins(t *testing.T) {
 	t.Parallel()
 	s := secret.NewSet(map[string]string{"A": "abcdefgh", "B": "efghijkl"})

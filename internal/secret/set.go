@@ -14,19 +14,19 @@ import (
 	"github.com/orch-dev/orch/classify/secrets"
 )
 
-// Set is the secrets of one call, ready to be found. A nil Set has none.
+// Set is the set of secrets of one call, prepared for searching. A nil Set is empty.
 type Set struct {
 	values map[string]bool
 	forms  []form
 }
 
-// form is one way in which a secret may be written.
+// form is an encoded form of a secret.
 type form struct {
 	text []byte
 	rule string
 }
 
-// NewSet returns the set of secrets by their names; nil for none.
+// NewSet returns a set of secrets by name, or nil if values is empty.
 func NewSet(values map[string]string) *Set {
 	if len(values) == 0 {
 		return nil
@@ -41,11 +41,11 @@ func NewSet(values map[string]string) *Set {
 	return s
 }
 
-// Holds reports whether a text is one of the secrets.
+// Holds reports whether text is one of the secrets.
 func (s *Set) Holds(text string) bool { return s != nil && s.values[text] }
 
-// Redact replaces every form of the secrets in data by [REDACTED:secrets.NAME], and reports whether there was one. Valid JSON stays
-// valid.
+// Redact returns data with every form of the secrets replaced by [REDACTED:secrets.NAME], and reports whether there was
+// one. Valid JSON stays valid.
 func (s *Set) Redact(data []byte) ([]byte, bool) {
 	if s == nil {
 		return data, false
@@ -53,7 +53,7 @@ func (s *Set) Redact(data []byte) ([]byte, bool) {
 	return secrets.Redact(data, s.find)
 }
 
-// Trim drops the end of data that has been cut off when it may be the beginning of a secret.
+// Trim removes the end of truncated data if it may be the beginning of a secret.
 func (s *Set) Trim(data []byte) []byte {
 	if s == nil {
 		return data
@@ -69,7 +69,7 @@ func (s *Set) Trim(data []byte) []byte {
 	return data[:len(data)-most]
 }
 
-// find returns where secrets stand, in order. Those that overlap are one.
+// find returns the positions of secrets, in order. Overlapping ones are merged.
 func (s *Set) find(data []byte) []secrets.Finding {
 	var found []secrets.Finding
 	for _, f := range s.forms {
@@ -98,8 +98,8 @@ func joined(found []secrets.Finding) []secrets.Finding {
 	return out
 }
 
-// forms returns the ways in which a text may be written: as it is, each of its longer lines, as a part of a JSON string (twice), of a
-// URL, in base64 wherever it begins, and in hexadecimal.
+// forms returns the encoded forms of a secret: unchanged, each of its longer lines, in a JSON string (once and twice
+// encoded), in a URL, in base64 at any offset, and in hexadecimal.
 func forms(text string) []string {
 	plain := []string{text}
 	for line := range strings.Lines(text) {
@@ -120,27 +120,27 @@ func forms(text string) []string {
 	return slices.DeleteFunc(slices.Compact(all), func(t string) bool { return len(t) < MinSize })
 }
 
-// longLine is the shortest line of a secret of several lines that is looked for by itself, in bytes.
+// longLine is the minimum length, in bytes, of a line of a multi-line secret that is searched for separately.
 const longLine = 16
 
-// quoted returns a text as it stands inside of a JSON string.
+// quoted returns text as encoded inside a JSON string.
 func quoted(text string) string {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(text) // a string can be encoded, and a buffer takes it
+	_ = enc.Encode(text) // encoding a string to a buffer cannot fail
 	whole := strings.TrimSuffix(b.String(), "\n")
 	return whole[1 : len(whole)-1]
 }
 
 // quotedHTML is quoted with the escapes for HTML.
 func quotedHTML(text string) string {
-	raw, _ := json.Marshal(text) // a string can be encoded
+	raw, _ := json.Marshal(text) // encoding a string cannot fail
 	return string(raw[1 : len(raw)-1])
 }
 
-// inBase64 returns the letters that only the text decides about, wherever in a longer one it begins, and those up to the end of one that
-// it ends.
+// inBase64 returns the base64 characters that are determined by text alone, for each alignment within a longer text,
+// and those for text at the end.
 func inBase64(text string, encoding *base64.Encoding) []string {
 	var all []string
 	for before := range 3 {

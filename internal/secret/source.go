@@ -1,4 +1,4 @@
-// Package secret reads the secrets that plans name, and takes them out of what calls return.
+// Package secret reads the secrets that plans refer to, and redacts them in the results of calls.
 package secret
 
 import (
@@ -16,7 +16,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// The bounds of a secret, in bytes. A shorter one would be found everywhere, and its removal would leave no output readable.
+// The minimum and maximum length of a secret, in bytes. A shorter one would match everywhere, and its redaction would
+// make output unreadable.
 const (
 	MinSize = 6
 	MaxSize = 16 << 10
@@ -25,14 +26,14 @@ const (
 const (
 	envScheme  = "env:"
 	fileScheme = "file:"
-	// own begins the variables of the node itself, which no plan may have.
+	// own is the prefix of the node's own variables, which no plan may use.
 	own = "ORCH_"
 )
 
 var variableForm = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// CheckPattern says what is wrong with an element of the setting secrets_allow; "" when nothing is. It is env:NAME or file:/PATH, in
-// which * stands for any letters but /. At least one letter stands before the first *.
+// CheckPattern returns what is wrong with an element of the setting secrets_allow, or "". An element is env:NAME or
+// file:/PATH, in which * matches any characters except /. At least one character must precede the first *.
 func CheckPattern(pattern string) string {
 	name, isEnv := strings.CutPrefix(pattern, envScheme)
 	file, isFile := strings.CutPrefix(pattern, fileScheme)
@@ -49,7 +50,7 @@ func CheckPattern(pattern string) string {
 	return ""
 }
 
-// Allowed reports whether one of the patterns fits a source.
+// Allowed reports whether one of the patterns matches a source.
 func Allowed(patterns []string, source string) bool {
 	if strings.HasPrefix(source, envScheme+own) {
 		return false
@@ -60,7 +61,7 @@ func Allowed(patterns []string, source string) bool {
 	})
 }
 
-// Hide returns the places of files that patterns allow: the file itself, or the folder before the first *.
+// Hide returns the paths to hide for allowed files: the file itself, or the folder before the first *.
 func Hide(patterns []string) []string {
 	var places []string
 	for _, pattern := range patterns {
@@ -74,9 +75,9 @@ func Hide(patterns []string) []string {
 	return places
 }
 
-// Read returns the value of a source that one of the patterns allows, without white space around it. No error repeats a part of it:
-// FORBIDDEN for a source that is not allowed or a file that cannot be read, NOT_FOUND for one that is not there, VALIDATION_ERROR for
-// a value that is too short, too long or no text, and for a file that others may read.
+// Read returns the value of a source that one of the patterns allows, without surrounding white space. Errors never
+// contain the value: FORBIDDEN for a source that is not allowed or a file that cannot be read, NOT_FOUND for a missing
+// one, VALIDATION_ERROR for a value that is too short, too long or not text, and for a file that others may read.
 func Read(source string, patterns []string) (string, error) {
 	if !Allowed(patterns, source) {
 		return "", NotAllowed(source)
@@ -97,7 +98,7 @@ func Read(source string, patterns []string) (string, error) {
 	return text, nil
 }
 
-// NotAllowed is the error for a source that the operator does not allow.
+// NotAllowed returns the error for a source that the operator does not allow.
 func NotAllowed(source string) *fault.Error {
 	return fault.New(fault.Forbidden, "the setting secrets_allow does not allow %s", source).WithReason("SECRET_NOT_ALLOWED").
 		WithHint("the operator allows sources of secrets there, of the node and of each worker, such as env:DB_* or file:/run/secrets/*")
@@ -114,7 +115,7 @@ func fetch(source string, patterns []string) (string, error) {
 	return readFile(strings.TrimPrefix(source, fileScheme), patterns)
 }
 
-// readFile reads the file that a path leads to, which must be allowed as well.
+// readFile reads a file. If the path is a link, its target must be allowed as well.
 func readFile(name string, patterns []string) (string, error) {
 	target, err := filepath.EvalSymlinks(name)
 	switch {
@@ -142,7 +143,7 @@ func readFile(name string, patterns []string) (string, error) {
 		return "", fault.Wrap(fault.Forbidden, err, "cannot read "+name)
 	}
 	if len(data) > MaxSize {
-		return string(data), nil // its size is the error
+		return string(data), nil // the caller reports its size
 	}
 	return strings.TrimSpace(string(data)), nil
 }

@@ -1,13 +1,13 @@
-// Package spell finds the word that a mistyped one was probably meant to be.
+// Package spell suggests corrections of mistyped words.
 package spell
 
 import "strings"
 
-// longest bounds the work spent on a word that is no typo, in bytes.
+// longest bounds the compared words, in bytes.
 const longest = 64
 
-// Nearest returns the candidate that differs least from word, or "" when none is near: a third of
-// the word's letters, and one more, may differ. Case does not count. The first of equals wins.
+// Nearest returns the candidate that differs least from word, or "" if none is similar: a third of the word's letters,
+// plus one, may differ. Case is ignored. Of equally similar candidates the first one is returned.
 func Nearest(word string, candidates []string) string {
 	if word == "" || len(word) > longest {
 		return ""
@@ -21,7 +21,7 @@ func Nearest(word string, candidates []string) string {
 	return best
 }
 
-// Hint returns "did you mean x?", or "" when no candidate is near.
+// Hint returns "did you mean x?", or "" if no candidate is similar.
 func Hint(word string, candidates []string) string {
 	if best := Nearest(word, candidates); best != "" {
 		return "did you mean " + best + "?"

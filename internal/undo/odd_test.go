@@ -21,7 +21,7 @@ func (p *place) run(script string) {
 	require.NoError(p.t, err, "%s", said)
 }
 
-// What takes the place of something else is no obstacle: links, pipes, files for folders and folders for files.
+// Replaced file types are restored: links, pipes, files instead of folders and folders instead of files.
 func TestUndoOfWhatTookThePlaceOfOthers(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{
@@ -52,7 +52,7 @@ func TestUndoOfWhatTookThePlaceOfOthers(t *testing.T) {
 	}
 }
 
-// What cannot be put back is named, and the rest is put back.
+// Paths that cannot be restored are reported, and the rest is restored.
 func TestUndoGoesOnWithTheRest(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -21,27 +21,29 @@ import (
 	"github.com/orch-dev/orch/internal/pathguard"
 )
 
-// Report says what was put back.
+// Report is the result of an undo.
 type Report struct {
-	// Restored were written again, Removed were new, Conflicts have changed since and stay as they are. Paths are relative to the root.
+	// Restored are paths with restored content. Removed are paths that calls had created. Conflicts are paths that have
+	// changed since, and were left alone. Paths are relative to the root.
 	Restored  []string `json:"restored"`
 	Removed   []string `json:"removed"`
 	Conflicts []string `json:"conflicts"`
 }
 
-// version is what was at a path.
+// version identifies the content at a path.
 type version struct{ mode, id string }
 
 func (v version) absent() bool { return v.mode == "000000" }
 
-// moved is a path with what was there before the calls that are undone, and after them.
+// moved contains the versions of a path before and after the calls to undo.
 type moved struct{ want, have version }
 
 // maxContent bounds a file that is compared, in bytes.
 const maxContent = 1 << 30
 
-// Undo puts back what the calls of a session have changed, of one task only if that is named: its calls are "TASK/step". What
-// somebody has changed since is a conflict, unless force; what root does not show always is. Nothing is written in a dry run.
+// Undo restores the paths that calls of a session have changed; if task is set, only those of that task's calls, which
+// have the form "TASK/step". A path that was changed since is a conflict, unless force is set. A path that is absent in
+// root is always a conflict. A dry run writes nothing.
 func (s *Store) Undo(ctx context.Context, root *pathguard.Root, session, task string, force, dry bool) (Report, error) {
 	report := Report{Restored: []string{}, Removed: []string{}, Conflicts: []string{}}
 	s.mu.Lock()
@@ -53,17 +55,17 @@ func (s *Store) Undo(ctx context.Context, root *pathguard.Root, session, task st
 	if err != nil {
 		return report, err
 	}
-	write := judge(root, all, force, &report)
+	write := classify(root, all, force, &report)
 	if dry {
 		return report, nil
 	}
-	err = s.put(ctx, root, &report, write)
+	err = s.restore(ctx, root, &report, write)
 	return report, err
 }
 
-// judge says what is to become of each path. Folders come before what is below them: what is removed hides nothing there any more. What
-// cannot be looked at is a conflict.
-func judge(root *pathguard.Root, all map[string]moved, force bool, report *Report) (write []string) {
+// classify assigns each path to a list of the report or to write. Folders precede their content, so that a removed file
+// does not block paths below it. A path that cannot be inspected is a conflict.
+func classify(root *pathguard.Root, all map[string]moved, force bool, report *Report) (write []string) {
 	goes := map[string]bool{}
 	for _, path := range slices.Sorted(maps.Keys(all)) {
 		m := all[path]
@@ -86,7 +88,7 @@ func judge(root *pathguard.Root, all map[string]moved, force bool, report *Repor
 	return write
 }
 
-// above reports whether a folder that a path lies in is one of those that go.
+// above reports whether a parent of path is to be removed.
 func above(path string, goes map[string]bool) bool {
 	for dir := filepath.Dir(path); dir != "."; dir = filepath.Dir(dir) {
 		if goes[dir] {
@@ -96,9 +98,9 @@ func above(path string, goes map[string]bool) bool {
 	return false
 }
 
-// put removes and writes what a report says. What cannot be is a conflict then.
-func (s *Store) put(ctx context.Context, root *pathguard.Root, report *Report, write []string) error {
-	report.Removed = report.keep(report.Removed, func(path string) error {
+// restore removes and writes the paths of a report. Failures become conflicts.
+func (s *Store) restore(ctx context.Context, root *pathguard.Root, report *Report, write []string) error {
+	report.Removed = report.attempt(report.Removed, func(path string) error {
 		if err := root.Remove(path); !fault.Has(err, fault.NotFound) {
 			return err
 		}
@@ -115,12 +117,12 @@ rm -f "$GIT_INDEX_FILE"; exit $code`
 	if _, err := s.git(ctx, strings.Join(write, "\x00")+"\x00", script); err != nil {
 		return err
 	}
-	report.Restored = report.keep(report.Restored, func(path string) error { return s.putOne(root, temp, path) })
+	report.Restored = report.attempt(report.Restored, func(path string) error { return s.restoreFile(root, temp, path) })
 	return nil
 }
 
-// keep does something with each path, and makes those where it fails conflicts.
-func (r *Report) keep(paths []string, do func(path string) error) []string {
+// attempt calls do for each path, returns those where it succeeds, and adds the others to the conflicts.
+func (r *Report) attempt(paths []string, do func(path string) error) []string {
 	done := []string{}
 	for _, path := range paths {
 		if err := do(path); err != nil {
@@ -132,8 +134,9 @@ func (r *Report) keep(paths []string, do func(path string) error) []string {
 	return done
 }
 
-// putOne moves one file to where it was. It keeps the mode of the one that is there now; one that is new is for its owner alone.
-func (s *Store) putOne(root *pathguard.Root, temp, path string) error {
+// restoreFile moves one restored file to its path. It keeps the mode of an existing file; a new file is accessible only
+// to its owner.
+func (s *Store) restoreFile(root *pathguard.Root, temp, path string) error {
 	from := filepath.Join(temp, path)
 	info, err := os.Lstat(from)
 	if err != nil {
@@ -152,7 +155,7 @@ func (s *Store) putOne(root *pathguard.Root, temp, path string) error {
 		return err
 	}
 	if now, err := root.Lstat(path); err == nil && now.IsDir() {
-		if err := root.Remove(path); err != nil { // an empty one is left of what was removed
+		if err := root.Remove(path); err != nil { // an empty folder of removed files
 			return err
 		}
 	}
@@ -163,13 +166,13 @@ func (s *Store) putOne(root *pathguard.Root, temp, path string) error {
 	return s.root.Rename(rel, path)
 }
 
-// logged is a commit of a session: before or after a call, with the paths of that, none for all.
+// logged is a commit of a session, made before or after a call, with the paths of the call; empty for all.
 type logged struct {
 	commit, when, call string
 	paths              []string
 }
 
-// read lists the commits of a session, the newest first.
+// read returns the commits of a session, newest first.
 func (s *Store) read(ctx context.Context, session string) ([]logged, error) {
 	text, err := s.git(ctx, "", `git rev-parse -q --verify "$UNDO_REF" >/dev/null || exit 0
 git log --first-parent --format='%x01%H %B' "$UNDO_REF"`, "UNDO_REF=refs/undo/"+session)
@@ -194,8 +197,8 @@ git log --first-parent --format='%x01%H %B' "$UNDO_REF"`, "UNDO_REF=refs/undo/"+
 	return all, nil
 }
 
-// movedBy lists what the calls have changed: the oldest version that they found, and the newest that they left. A call that was cut
-// off has left what is there now.
+// movedBy returns the paths that the calls have changed, with the version before the oldest call and the version after
+// the newest. For an interrupted call the current version counts as the version after it.
 func (s *Store) movedBy(ctx context.Context, session, task string) (map[string]moved, error) {
 	commits, err := s.read(ctx, session)
 	if err != nil {
@@ -206,7 +209,7 @@ func (s *Store) movedBy(ctx context.Context, session, task string) (map[string]m
 		if of, _, _ := strings.Cut(c.call, "/"); task != "" && of != task {
 			continue
 		}
-		if c.when == "after" { // one that was undone while it ran has two: the newest says what it has left
+		if c.when == "after" { // a call that was undone while it ran has two: the newest one counts
 			after[c.call] = cmp.Or(after[c.call], c.commit)
 			continue
 		}
@@ -227,7 +230,7 @@ func (s *Store) movedBy(ctx context.Context, session, task string) (map[string]m
 	return all, nil
 }
 
-// collect adds what a call has changed, after what newer calls have.
+// collect adds the changes of a call to those of newer calls.
 func (s *Store) collect(ctx context.Context, all map[string]moved, before logged, after string) error {
 	text, err := s.git(ctx, "", "git diff-tree -r -z --no-renames --raw "+before.commit+" "+after)
 	if err != nil || text == "" {
@@ -256,7 +259,7 @@ func (s *Store) collect(ctx context.Context, all map[string]moved, before logged
 
 func missing() version { return version{"000000", strings.Repeat("0", 40)} }
 
-// versionAt is what is at a path now, in the words of git.
+// versionAt returns the current version at a path: git's mode and object id.
 func versionAt(root *pathguard.Root, path string) (version, error) {
 	none := missing()
 	info, err := root.Lstat(path)
@@ -281,7 +284,7 @@ func versionAt(root *pathguard.Root, path string) (version, error) {
 	return version{mode, blobID(data)}, nil
 }
 
-// blobID is the id that git gives contents.
+// blobID returns git's object id of contents.
 func blobID(data []byte) string {
 	h := sha1.New() //nolint:gosec // the ids of git
 	_, _ = fmt.Fprintf(h, "blob %d\x00", len(data))

@@ -1,8 +1,8 @@
-// Package undo keeps what the calls of a session change below a root, so that it can be put back.
+// Package undo records the changes that the calls of a session make below a root, so that they can be undone.
 //
-// It is a git repository of its own in a folder of the workspaces, with the root as its work tree: what is about to be
-// changed is added before a call, and again after it. The two trees of each call are commits on a branch for the session.
-// Contents are taken as they are, whatever attributes the project has, and never compressed.
+// It uses a separate git repository in a folder of the workspaces, with the root as its work tree. The affected files
+// are added before and after each call. The two trees of a call are commits on a branch for the session. Contents are
+// stored unchanged, ignoring the attributes of the project, and uncompressed.
 package undo
 
 import (
@@ -23,51 +23,52 @@ import (
 )
 
 const (
-	// MaxFiles bounds the files of a root of which all are kept before a program runs, when nobody says.
+	// MaxFiles is the default of Store.Max.
 	MaxFiles = 50_000
-	// maxTime bounds how long one look at the root may take.
+	// maxTime bounds one snapshot of the root.
 	maxTime = 30 * time.Second
-	// recount is how long a root that is too large is not counted again.
+	// recount is how long a root counts as too large before its files are counted again.
 	recount = 10 * time.Minute
-	// maxListed bounds what is read of a list, in bytes.
+	// maxListed bounds a list of files, in bytes.
 	maxListed = 32 << 20
 )
 
-// skipped are the folders that are made again from what is kept.
+// skipped returns the folders that can be regenerated from the recorded files.
 func skipped() []string {
 	return []string{".git", "node_modules", ".venv", "venv", "__pycache__", ".tox", "target", ".gradle", ".orch"}
 }
 
-// Store keeps the changes below one root. It is safe for concurrent use in one process.
+// Store records the changes below one root. It is safe for concurrent use in one process.
 type Store struct {
 	root *pathguard.Root
 	exec *proc.Runner
-	// dir holds everything; it lies in the folder of the workspaces, working.
+	// dir is the folder of the repository, in the folder of the workspaces, working.
 	dir, working string
 	now          func() time.Time
 
-	// Lives reports whether a session still has its workspace; what is kept of others goes when the store is opened. Nil keeps all.
+	// Lives reports whether a session still has its workspace. The records of other sessions are removed when the store
+	// is opened. Nil keeps all.
 	Lives func(session string) bool
-	// Max bounds the files of a root of which all are kept before a program runs.
+	// Max bounds the files of a root for which all files are recorded before a program runs.
 	Max int
 
 	mu    sync.Mutex
 	ready bool
-	// large is until when the root is known to have too many files.
+	// large is the time up to which the root counts as too large.
 	large time.Time
 }
 
-// New returns the store of a root, in a folder of the absolute path below which its workspaces lie.
+// New returns the store of a root. It is in folder, below working, the absolute path of the workspaces.
 func New(root *pathguard.Root, exec *proc.Runner, working, folder string) *Store {
 	return &Store{root: root, exec: exec, working: working, dir: filepath.Join(working, folder), now: time.Now, Max: MaxFiles}
 }
 
-// Change is one call that changes something.
+// Change records one call.
 type Change struct {
 	store         *Store
 	session, call string
 	paths         []string
-	// before is the commit with what was there before.
+	// before is the commit of the state before the call.
 	before string
 }
 
@@ -77,8 +78,8 @@ type Changed struct {
 	Path, How string
 }
 
-// Begin keeps what is at the paths, which are relative to the root, or below all of the root when there are none:
-// ErrTooLarge when it has more than Max.
+// Begin records the state of the paths before a call. They are relative to the root; if empty, all files of the root
+// are recorded, or ErrTooLarge is returned when there are more than Max.
 func (s *Store) Begin(ctx context.Context, session, call string, paths []string) (*Change, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +95,7 @@ func (s *Store) Begin(ctx context.Context, session, call string, paths []string)
 	return c, err
 }
 
-// End keeps what is there now and returns what the call has changed.
+// End records the state after the call and returns the changes.
 func (c *Change) End(ctx context.Context) ([]Changed, error) {
 	s := c.store
 	s.mu.Lock()
@@ -110,7 +111,8 @@ func (c *Change) End(ctx context.Context) ([]Changed, error) {
 	return s.diff(ctx, c.before, after, c.paths)
 }
 
-// commit takes over what is there, and puts it on the branch of the session. The message says when, which call, and its paths.
+// commit records the current files in a commit on the branch of the session. The message contains when, the call, and
+// its paths.
 func (c *Change) commit(ctx context.Context, files listing, when string) (string, error) {
 	if files.gone != "" {
 		if _, err := c.store.git(ctx, files.gone, "git update-index --force-remove -z --stdin"); err != nil {
@@ -124,10 +126,10 @@ func (c *Change) commit(ctx context.Context, files listing, when string) (string
 	return c.store.git(ctx, files.there, take+commit, "UNDO_REF=refs/undo/"+c.session, "UNDO_MESSAGE="+strings.Join(message, "\n"))
 }
 
-// ErrTooLarge says that the root has more files than are kept before a program runs.
+// ErrTooLarge is returned for a root with more than Max files.
 var ErrTooLarge = errors.New("the root has too many files to keep them before a program runs")
 
-// open makes the repository.
+// open creates the repository.
 func (s *Store) open(ctx context.Context) error {
 	if s.ready {
 		return nil
@@ -148,7 +150,7 @@ printf '* -text -filter -ident -working-tree-encoding -merge\n' >"$GIT_DIR/info/
 	return err
 }
 
-// sweep lets go of what is kept for sessions that are gone.
+// sweep removes the records of sessions without a workspace.
 func (s *Store) sweep(ctx context.Context) error {
 	if s.Lives == nil {
 		return nil
@@ -170,8 +172,8 @@ func (s *Store) sweep(ctx context.Context) error {
 	return err
 }
 
-// everything lists the files of the root whose changes are kept, in git's words: ErrTooLarge when it has too many. Those of repositories
-// below the root are among them; what git cannot keep, such as a pipe, counts as not there.
+// everything lists the recorded files of the root in git's format, or returns ErrTooLarge. The list includes files of
+// repositories below the root. It omits files that git cannot store, such as pipes.
 func (s *Store) everything() (string, error) {
 	if s.now().Before(s.large) {
 		return "", ErrTooLarge
@@ -199,20 +201,20 @@ func (s *Store) everything() (string, error) {
 	return list.String(), err
 }
 
-// keepable reports whether git can keep an entry: a file or a link, but for what names a repository.
+// keepable reports whether git can store an entry: a file or a link that is not .git.
 func keepable(entry fs.DirEntry) bool {
 	return (entry.Type().IsRegular() || entry.Type() == fs.ModeSymlink) && !strings.EqualFold(entry.Name(), ".git")
 }
 
-// listing are files in git's words: each ends with NUL.
+// listing contains lists of files in git's format: each name ends with NUL.
 type listing struct {
-	// there are those that are there, gone those that were known and are not.
+	// there are the existing files, gone the recorded files that no longer exist.
 	there, gone string
 }
 
-// filesAt lists the files at paths, with those below folders, or all of the root when there are no paths.
+// filesAt lists the files at and below paths, or all files of the root if paths is empty.
 func (s *Store) filesAt(ctx context.Context, paths []string) (listing, error) {
-	there, err := s.there(ctx, paths)
+	there, err := s.existing(ctx, paths)
 	if err != nil {
 		return listing{}, err
 	}
@@ -233,8 +235,8 @@ func (s *Store) filesAt(ctx context.Context, paths []string) (listing, error) {
 	return listing{there, gone.String()}, nil
 }
 
-// there lists the files that are at paths.
-func (s *Store) there(ctx context.Context, paths []string) (string, error) {
+// existing lists the existing files at and below paths.
+func (s *Store) existing(ctx context.Context, paths []string) (string, error) {
 	if len(paths) == 0 {
 		return s.everything()
 	}
@@ -263,17 +265,17 @@ func (s *Store) there(ctx context.Context, paths []string) (string, error) {
 	return list.String(), nil
 }
 
-// take is the script that takes over the listed files. A path that was a folder, or is one now, takes the place of the other.
+// take is the script that adds the listed files to the index. A file may replace a folder and vice versa.
 const take = "git update-index --add --remove --replace -z --stdin || exit\n"
 
-// commit is the script that puts the tree of the index on a branch, and prints the commit.
+// commit is the script that commits the index on a branch and prints the commit id.
 const commit = `tree=$(git write-tree) || exit
 parent=$(git rev-parse -q --verify "$UNDO_REF")
 c=$(git commit-tree "$tree" ${parent:+-p "$parent"} -m "$UNDO_MESSAGE") || exit
 git update-ref "$UNDO_REF" "$c" && echo "$c"
 `
 
-// git runs a script with the repository and the root, and returns its output without the last line end.
+// git runs a script with the repository and the root, and returns its output without the final line end.
 func (s *Store) git(ctx context.Context, stdin, script string, variables ...string) (string, error) {
 	env := map[string]string{
 		"GIT_DIR": filepath.Join(s.dir, "git"), "GIT_WORK_TREE": s.root.Name(), "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null",
@@ -284,7 +286,7 @@ func (s *Store) git(ctx context.Context, stdin, script string, variables ...stri
 		name, value, _ := strings.Cut(v, "=")
 		env[name] = value
 	}
-	var out bytes.Buffer // names of files are bytes
+	var out bytes.Buffer // file names are bytes
 	res, err := s.exec.Run(ctx, proc.Command{
 		Name: "sh", Args: []string{"-c", script}, Dir: s.root.Name(), Stdin: stdin, Timeout: maxTime, Stdout: &out, Env: env,
 		Sandbox: proc.Sandbox{Read: []string{s.root.Name()}, Write: []string{s.dir}},
@@ -300,12 +302,12 @@ func (s *Store) git(ctx context.Context, stdin, script string, variables ...stri
 	return strings.TrimSuffix(out.String(), "\n"), nil
 }
 
-// covers reports whether a path is one of those of a call, or below one; a call without paths has all.
+// covers reports whether a path is one of the paths of a call, or below one. Empty paths cover everything.
 func covers(paths []string, path string) bool {
 	return len(paths) == 0 || slices.ContainsFunc(paths, func(p string) bool { return p == path || strings.HasPrefix(path, p+"/") })
 }
 
-// diff lists what is different between two commits at the paths of a call.
+// diff lists the differences between two commits at the paths of a call.
 func (s *Store) diff(ctx context.Context, before, after string, paths []string) ([]Changed, error) {
 	text, err := s.git(ctx, "", "git diff-tree -r -z --no-renames --name-status "+before+" "+after)
 	if err != nil || text == "" {

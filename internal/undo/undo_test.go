@@ -52,7 +52,7 @@ func (p *place) read(name string) string {
 	return string(data)
 }
 
-// call makes a change as a call of a session.
+// call records a change as a call of a session.
 func (p *place) call(session, call string, paths []string, change func()) []undo.Changed {
 	p.t.Helper()
 	c, err := p.store.Begin(p.t.Context(), session, call, paths)
@@ -70,7 +70,8 @@ func (p *place) undo(session, task string) undo.Report {
 	return r
 }
 
-// What programs and tools have changed is put back: contents, new files, removed ones, modes and links; the rest stays.
+// Changes of programs and tools are undone: contents, new files, removed ones, modes and links; other files do not
+// change.
 func TestUndoOfASession(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -111,7 +112,8 @@ func TestUndoOfASession(t *testing.T) {
 	assert.Equal(t, undo.Report{Restored: []string{}, Removed: []string{}, Conflicts: []string{}}, p.undo("S1", ""), "a second time changes nothing")
 }
 
-// What somebody has changed since stays, unless it is forced; one call can be undone where no later one has changed the same.
+// Paths that were changed since are not restored, unless forced. One call can be undone if no later one has changed the
+// same path.
 func TestUndoKeepsWhatOthersHaveChanged(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -130,7 +132,7 @@ func TestUndoKeepsWhatOthersHaveChanged(t *testing.T) {
 	assert.Equal(t, "one", p.read("a.txt"))
 }
 
-// Calls that run side by side change only what is theirs: the file of one is not that of the program beside it.
+// Concurrent calls record only their own changes: the file of one call is not attributed to a concurrent program.
 func TestUndoOfCallsSideBySide(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -176,7 +178,7 @@ func (p *place) runner() *proc.Runner {
 	return run
 }
 
-// The repository of the project is not touched, and folders that are made again are not kept.
+// The repository of the project is not changed, and folders that can be regenerated are not recorded.
 func TestUndoLeavesTheRepositoryAlone(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -197,7 +199,7 @@ func TestUndoLeavesTheRepositoryAlone(t *testing.T) {
 	assert.Equal(t, before, git("status", "--porcelain=v2", "--branch"))
 }
 
-// A root with too many files is left to the tools that name their files.
+// In a root with too many files only the changes of tools that name their files are recorded.
 func TestUndoOfALargeRoot(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -213,7 +215,7 @@ func TestUndoOfALargeRoot(t *testing.T) {
 	assert.Equal(t, "one", p.read("a.txt"))
 }
 
-// What is kept for a session goes with its workspace.
+// The records of a session are removed with its workspace.
 func TestUndoEndsWithTheWorkspace(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -228,7 +230,7 @@ func TestUndoEndsWithTheWorkspace(t *testing.T) {
 	assert.Equal(t, "in S1", p.read("a.txt"))
 }
 
-// What somebody does not see is not put back for him.
+// Paths that are hidden from the caller are not restored.
 func TestUndoLeavesWhatIsHidden(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -241,7 +243,7 @@ func TestUndoLeavesWhatIsHidden(t *testing.T) {
 	assert.Equal(t, "two", p.read("secret"))
 }
 
-// What a call changes after it was undone while it ran is undone as well.
+// Changes that a running call makes after an undo can also be undone.
 func TestUndoOfACallThatRuns(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -1,4 +1,4 @@
-// Package unseen finds the characters of a text that people do not see although programs and models read them.
+// Package unseen finds characters in a text that are invisible to people although programs and models read them.
 package unseen
 
 import (
@@ -7,20 +7,20 @@ import (
 	"unicode"
 )
 
-// maxMarks is how many marks in a row a character may carry; more of them cover what is beside it.
+// maxMarks bounds consecutive combining marks; more of them would cover neighbouring characters.
 const maxMarks = 8
 
 const (
 	joiner = '\u200d'
-	// emoji asks for the colourful form of the symbol before it.
+	// emoji is the variation selector for the emoji form of the preceding symbol.
 	emoji = '\ufe0f'
-	// blank is a symbol of no dots.
+	// blank is the braille pattern without dots.
 	blank = '\u2800'
 )
 
-// Runes returns the characters of a text, each with whether people do not see it, or see others in another order because
-// of it. What joins the parts of an emoji or of a ligature is seen there and nowhere else. Line breaks and tabs are seen,
-// invalid bytes are U+FFFD.
+// Runes yields the characters of a text, and whether each one is invisible or changes the displayed order. Joiners
+// count as visible only inside an emoji or a ligature. Line breaks and tabs count as visible. Invalid bytes are yielded
+// as U+FFFD.
 func Runes(text string) iter.Seq2[rune, bool] {
 	return func(yield func(rune, bool) bool) {
 		before, marks := rune(0), 0
@@ -36,7 +36,7 @@ func Runes(text string) iter.Seq2[rune, bool] {
 	}
 }
 
-// In reports whether a text has a character that people do not see.
+// In reports whether a text contains an invisible character.
 func In(text string) bool {
 	for _, hidden := range Runes(text) {
 		if hidden {

@@ -4,5 +4,5 @@ import "time"
 
 var start = time.Now()
 
-// sinceStart is the time since this process was started, without that in which the machine slept.
+// sinceStart returns the time since this process started, without the time in which the machine slept.
 func sinceStart() time.Duration { return time.Since(start) }

@@ -1,5 +1,5 @@
-// Package uptime tells for how long the machine has been running. Unlike the clock of package time it also counts the time
-// in which the machine slept, so that a process can tell how long it stood still, for whatever reason.
+// Package uptime returns how long the machine has been running. Unlike the monotonic clock of package time it includes
+// the time in which the machine slept, so that a process can measure how long it was suspended, for whatever reason.
 package uptime
 
 import (
@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// Now returns the time since the machine was started, or on some systems since this process was.
+// Now returns the time since the machine was started, or on some systems since this process started.
 func Now() time.Duration { return now() }
 
-// lookEvery is how often a steady clock asks for the time since the machine was started.
-const lookEvery = time.Second
+// checkInterval is how often a steady clock reads the uptime.
+const checkInterval = time.Second
 
-// Steady returns a clock that begins with the time that wall shows and goes on as up does, so that whoever sets the clock of
-// the machine meanwhile moves no deadline. It asks up once a second, which costs several times as much as the clock of the
-// process: it notices a sleep of the machine within a second of its end.
+// Steady returns a clock that starts at wall() and advances with up(), so that setting the clock of the machine does
+// not move deadlines. It reads up only once a second, because that is several times as expensive as the clock of the
+// process. It notices that the machine slept within a second after the end of the sleep.
 func Steady(wall func() time.Time, up func() time.Duration) func() time.Time {
 	began, from, awake := wall(), up(), time.Now()
 	var slept, looked atomic.Int64
 	return func() time.Time {
 		ran := time.Since(awake)
-		if last := looked.Load(); ran-time.Duration(last) >= lookEvery && looked.CompareAndSwap(last, int64(ran)) {
+		if last := looked.Load(); ran-time.Duration(last) >= checkInterval && looked.CompareAndSwap(last, int64(ran)) {
 			passed := up() - from
 			if s := passed - time.Since(awake); s > time.Duration(slept.Load()) {
 				slept.Store(int64(s))

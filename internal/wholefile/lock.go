@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Lock keeps other processes, and others in this one, from the lock of a file until unlock is called. The file is made
-// if it is not there; its directory must exist. It waits until ctx ends, whose error it returns then.
+// Lock acquires an exclusive lock on a file, against other processes and goroutines, until unlock is called. It creates
+// the file if necessary; its directory must exist. It waits until ctx ends, and then returns the error of ctx.
 func Lock(ctx context.Context, file string) (unlock func(), err error) {
 	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -22,7 +22,7 @@ func Lock(ctx context.Context, file string) (unlock func(), err error) {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if err == nil {
 			return func() {
-				_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN) // a child that is just starting may hold a copy of it
+				_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN) // a child that is just starting may have a copy of f
 				_ = f.Close()                                   // nothing was written
 			}, nil
 		}

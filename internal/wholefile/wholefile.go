@@ -1,5 +1,4 @@
-// Package wholefile replaces small files as a whole: who reads one meets the old content or the new one, also after a
-// crash.
+// Package wholefile replaces small files atomically: a reader sees the old content or the new one, even after a crash.
 package wholefile
 
 import (
@@ -9,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// Replace writes a file beside the old one, and then puts it in its place. Its directory must exist. Several processes
-// may do so at once: the last one counts.
+// Replace writes a temporary file in the same directory and renames it to file. The directory must exist. Concurrent
+// calls, also of several processes, are safe: the last one counts.
 func Replace(file string, content []byte, mode fs.FileMode) error {
 	temp, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+".*")
 	if err != nil {

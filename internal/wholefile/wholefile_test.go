@@ -36,7 +36,7 @@ func TestReplace(t *testing.T) {
 	assert.Len(t, left, 2, "nothing else is left behind")
 }
 
-// Who reads meets one content or another, and never a part.
+// A reader sees one content or the other, and never a part.
 func TestReplaceAtOnce(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "a")

@@ -13,16 +13,17 @@ import (
 )
 
 const (
-	// CacheAge is how long a cache stays that nobody uses.
+	// CacheAge is how long an unused cache is kept.
 	CacheAge = 14 * 24 * time.Hour
-	// stampEvery is how often the use of a cache is written down.
+	// stampEvery is how often the use of a cache is recorded.
 	stampEvery = time.Hour
-	// label is how the file beside a cache ends that says whose it is; its time is that of the last use.
+	// label is the suffix of the file that contains the identity of a cache. Its modification time is the time of the
+	// last use.
 	label = ".identity"
 )
 
-// Cache makes the folder for what the programs of an identity may share from task to task and make again, such as
-// compiled packages, and returns its absolute path. What is in it was written by programs of that identity alone: it is
+// Cache creates the cache folder of an identity and returns its absolute path. Programs share it across tasks for files
+// that can be regenerated, such as compiled packages. Only programs of that identity write to it: its content counts as
 // code, because compilers and package managers trust their caches.
 func (t *Tree) Cache(identity string, now time.Time) (string, error) {
 	at := filepath.Join(t.rel, caches, DigestOf(identity))
@@ -42,10 +43,10 @@ func (t *Tree) Cache(identity string, now time.Time) (string, error) {
 			return "", unwritable(err)
 		}
 	}
-	return t.root.Abs(at), t.root.MkdirAll(at, 0o755) // after its label: without one it would be swept
+	return t.root.Abs(at), t.root.MkdirAll(at, 0o755) // after its label: without one it would be removed by the sweep
 }
 
-// sweepCaches removes what lies between the caches and belongs to none that was used of late.
+// sweepCaches removes caches without recent use, and other files in their folder.
 func (t *Tree) sweepCaches(now time.Time) error {
 	at := filepath.Join(t.rel, caches)
 	entries, err := t.root.ReadDir(at)
@@ -67,7 +68,7 @@ func (t *Tree) sweepCaches(now time.Time) error {
 	return err
 }
 
-// removeTree removes a folder with what is in it, whose programs may have taken away the right to write into folders.
+// removeTree removes a folder with its content. Programs may have removed write permissions of folders in it.
 func (t *Tree) removeTree(rel string) error {
 	if t.root.RemoveAll(rel) == nil {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/orch-dev/orch/events"
 )
 
-// What the set forgets is looked at again, so the newest is all that it must hold.
+// Evicted folders are checked again, so only the newest one must be in the cache.
 func TestKnownFoldersAreBounded(t *testing.T) {
 	t.Parallel()
 	tree := &Tree{known: map[events.TaskID]struct{}{}}

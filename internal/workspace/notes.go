@@ -17,8 +17,8 @@ import (
 // maxLine bounds one line of the notes, in bytes before escaping.
 const maxLine = 4096
 
-// AppendProgress adds one line to PROGRESS.md of a task whose folder exists. Control characters are
-// escaped, so that no content can forge a second line.
+// AppendProgress adds one line to PROGRESS.md of a task. Its folder must exist. Control characters are escaped, so that
+// no content can forge a second line.
 func (t *Tree) AppendProgress(task events.TaskID, line string) error {
 	return t.appendLine(task, progressFile, line)
 }
@@ -49,8 +49,8 @@ func (t *Tree) appendLine(task events.TaskID, file, line string) error {
 	return nil
 }
 
-// startNotes writes the headings of the notes that do not exist yet. It does not wait for the disk:
-// the notes are for people, the log is what counts.
+// startNotes creates missing notes with their headings. It does not sync them: the notes are only for people, the log
+// is authoritative.
 func (t *Tree) startNotes(task events.TaskID, name string) error {
 	dir, err := os.OpenRoot(t.root.Name())
 	if err != nil {
@@ -66,7 +66,7 @@ func (t *Tree) startNotes(task events.TaskID, name string) error {
 	return nil
 }
 
-// create writes a new file; one that exists stays as it is.
+// create writes a new file; an existing file is not changed.
 func create(dir *os.Root, rel, text string) error {
 	f, err := dir.OpenFile(rel, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
@@ -99,8 +99,8 @@ func unwritable(err error) error {
 	return fault.Wrap(code, err, "the notes of the task cannot be written")
 }
 
-// oneLine returns s with everything escaped that is no visible character: line breaks, other control
-// characters and those that change the direction of writing.
+// oneLine returns s with invisible characters escaped: line breaks, other control characters and those that change the
+// text direction.
 func oneLine(s string) string {
 	if len(s) > maxLine {
 		s = s[:maxLine] + "…"
@@ -117,7 +117,7 @@ func oneLine(s string) string {
 	return b.String()
 }
 
-// pathOf is the path that an error of the operating system is about.
+// pathOf returns the path in an error of the operating system.
 func pathOf(err error) string {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Path

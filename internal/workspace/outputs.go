@@ -10,14 +10,13 @@ import (
 )
 
 const (
-	// MaxOutput is the most bytes of one file that ReadOutput returns.
+	// MaxOutput bounds a file that ReadOutput returns, in bytes.
 	MaxOutput = 2 << 20
-	// MaxOutputs is the most files that ListOutputs names.
+	// MaxOutputs bounds the files that ListOutputs returns.
 	MaxOutputs = 1000
 )
 
-// ListOutputs returns the names of the files that a task hands over, with slashes, in order. A task without a
-// folder has none.
+// ListOutputs returns the sorted names, with slashes, of the output files of a task. A task without a folder has none.
 func (t *Tree) ListOutputs(ctx context.Context, task events.TaskID) ([]string, error) {
 	base, err := t.outputs(task)
 	if err != nil || base == "" {
@@ -36,7 +35,7 @@ func (t *Tree) ListOutputs(ctx context.Context, task events.TaskID) ([]string, e
 	return names, err
 }
 
-// ReadOutput returns a file that a task hands over: NOT_FOUND, OUTSIDE_ROOT for a name that leads elsewhere, and
+// ReadOutput returns an output file of a task. Errors: NOT_FOUND, OUTSIDE_ROOT for a name that leads outside, and
 // VALIDATION_ERROR for a file of more than MaxOutput bytes.
 func (t *Tree) ReadOutput(_ context.Context, task events.TaskID, name string) ([]byte, error) {
 	local := filepath.FromSlash(name)
@@ -60,7 +59,7 @@ func (t *Tree) ReadOutput(_ context.Context, task events.TaskID, name string) ([
 	return t.root.ReadFile(found, MaxOutput)
 }
 
-// outputs returns the folder of what a task hands over, relative to the root, wherever it lies now; "" for none.
+// outputs returns the outputs folder of a task, live or archived, relative to the root; "" for none.
 func (t *Tree) outputs(task events.TaskID) (string, error) {
 	if _, err := events.ParseTaskID(string(task)); err != nil {
 		return "", err

@@ -16,23 +16,24 @@ import (
 )
 
 const (
-	// owners is the folder in which an empty file at DIGEST/TASK says that an identity works in the folder of a task.
+	// owners is the folder in which an empty file DIGEST/TASK records that an identity works in the folder of a task.
 	owners = ".owners"
-	// MaxRecent bounds the tasks that Recent names.
+	// MaxRecent bounds the tasks that Recent returns.
 	MaxRecent = 32
-	// maxIdentities bounds the identities whose newest tasks are remembered.
+	// maxIdentities bounds the identities with cached newest tasks.
 	maxIdentities = 1024
 )
 
-// DigestOf names the folders of an identity: no identity can spell a path by its name, or have that of another one.
+// DigestOf returns the folder name of an identity. As a digest it cannot contain path elements, nor collide with that
+// of another identity.
 func DigestOf(identity string) string {
 	const length = 16
 	sum := sha256.Sum256([]byte(identity))
 	return hex.EncodeToString(sum[:length])
 }
 
-// Own notes that an identity works in the folder of a task, so that its other tasks may read there. An identity that
-// is not known owns nothing.
+// Own records that an identity works in the folder of a task, so that its other tasks may read there. An empty identity
+// owns nothing.
 func (t *Tree) Own(task events.TaskID, identity string) error {
 	if identity == "" || t.Owns(identity, task) {
 		return nil
@@ -48,7 +49,7 @@ func (t *Tree) Own(task events.TaskID, identity string) error {
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return unwritable(err)
 	}
-	t.noteRecent(identity, task)
+	t.cacheRecent(identity, task)
 	return nil
 }
 
@@ -61,7 +62,7 @@ func (t *Tree) Owns(identity string, task events.TaskID) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// Recent returns the newest tasks of an identity whose folders are there, at most MaxRecent, the newest first.
+// Recent returns the newest tasks of an identity that have a folder, newest first, at most MaxRecent.
 func (t *Tree) Recent(identity string) []events.TaskID {
 	if identity == "" {
 		return nil
@@ -75,7 +76,7 @@ func (t *Tree) Recent(identity string) []events.TaskID {
 	return there
 }
 
-// loadRecent returns the newest tasks of an identity; the folder of its notes is read once.
+// loadRecent returns the newest tasks of an identity. It reads the folder of records once and caches the result.
 func (t *Tree) loadRecent(identity string) []events.TaskID {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -85,10 +86,10 @@ func (t *Tree) loadRecent(identity string) []events.TaskID {
 	}
 	entries, err := os.ReadDir(filepath.Join(t.name, owners, key))
 	if err != nil {
-		entries = nil // nothing is owned yet
+		entries = nil // it owns nothing yet
 	}
 	var tasks []events.TaskID
-	for _, e := range slices.Backward(entries) { // by name, which is by age
+	for _, e := range slices.Backward(entries) { // sorted by name, and therefore by age
 		if id, err := events.ParseTaskID(e.Name()); err == nil && len(tasks) < MaxRecent {
 			tasks = append(tasks, id)
 		}
@@ -100,8 +101,8 @@ func (t *Tree) loadRecent(identity string) []events.TaskID {
 	return slices.Clone(tasks)
 }
 
-// noteRecent adds a task to those of an identity, if they are loaded.
-func (t *Tree) noteRecent(identity string, task events.TaskID) {
+// cacheRecent adds a task to the cached tasks of an identity, if they are loaded.
+func (t *Tree) cacheRecent(identity string, task events.TaskID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	key := DigestOf(identity)
@@ -112,8 +113,8 @@ func (t *Tree) noteRecent(identity string, task events.TaskID) {
 	}
 }
 
-// Foreign reports whether a path relative to the root lies in the tree and is not for an identity at work on a task:
-// it belongs to the tasks of others, or to what the tree keeps for itself. The folders that hold tasks are nobody's.
+// Foreign reports whether a path, relative to the root, is in the tree and not accessible to an identity that works on
+// a task: it belongs to tasks of others, or to the tree itself. The folders that contain tasks belong to nobody.
 func (t *Tree) Foreign(rel, identity string, task events.TaskID) bool {
 	below, ok := strings.CutPrefix(rel, t.rel+separator)
 	if !ok {
@@ -130,8 +131,7 @@ func (t *Tree) Foreign(rel, identity string, task events.TaskID) bool {
 	return err != nil || id != task && !t.Owns(identity, id)
 }
 
-// Sweep removes the caches that no identity has used for CacheAge, and the notes of who works where for folders that
-// are gone.
+// Sweep removes caches that were not used for CacheAge, and ownership records of removed folders.
 func (t *Tree) Sweep(now time.Time) error {
 	if _, err := os.Lstat(t.name); errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -11,18 +11,18 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// GoingShelf holds what is being removed, so that a removal that was cut short goes on where it was.
+// GoingShelf is the shelf of folders that are being removed, so that an interrupted removal can be continued.
 const GoingShelf = archiveDir + separator + "Going"
 
 // Shelved is the folder of an archived task.
 type Shelved struct {
 	Task events.TaskID
-	// Ended is when the folder came onto its shelf, after the end of its task.
+	// Ended is when the folder was moved to its shelf, after the end of its task.
 	Ended time.Time
 }
 
-// Shelved returns the folders of a shelf that have been there since before a time, in the order in which their tasks were
-// submitted. Younger tasks are not looked at.
+// Shelved returns the folders that were moved to a shelf before a time, in the order in which their tasks were
+// submitted. Tasks that were submitted later are not checked.
 func (t *Tree) Shelved(shelf string, before time.Time) ([]Shelved, error) {
 	entries, err := t.root.ReadDir(filepath.Join(t.rel, shelf))
 	if fault.Has(err, fault.NotFound) {
@@ -52,7 +52,7 @@ func (t *Tree) Size(ctx context.Context, shelf string) (bytes int64, files int, 
 	return t.size(ctx, filepath.Join(t.rel, shelf))
 }
 
-// SizeOf returns those of the folder of one task, 0 for what cannot be read.
+// SizeOf returns the bytes and the number of files of one task's folder; unreadable ones count as 0.
 func (t *Tree) SizeOf(ctx context.Context, shelf string, task events.TaskID) (bytes int64, files int, err error) {
 	return t.size(ctx, filepath.Join(t.rel, shelf, string(task)))
 }
@@ -64,13 +64,13 @@ func (t *Tree) size(ctx context.Context, rel string) (bytes int64, files int, er
 		}
 		return nil
 	})
-	if fault.Has(err, fault.NotFound) || errors.Is(err, fs.ErrPermission) { // as what cannot be read below it
+	if fault.Has(err, fault.NotFound) || errors.Is(err, fs.ErrPermission) { // like unreadable entries below it
 		err = nil
 	}
 	return bytes, files, err
 }
 
-// Retire takes the folder of an archived task from its shelf, to be removed by Discard. It goes at once or not at all.
+// Retire atomically moves the folder of an archived task to the GoingShelf, to be removed by Discard.
 func (t *Tree) Retire(shelf string, task events.TaskID) error {
 	if err := t.root.MkdirAll(filepath.Join(t.rel, GoingShelf), 0o755); err != nil {
 		return err
@@ -78,7 +78,7 @@ func (t *Tree) Retire(shelf string, task events.TaskID) error {
 	return t.move(filepath.Join(t.rel, shelf, string(task)), filepath.Join(t.rel, GoingShelf, string(task)))
 }
 
-// Retired returns the tasks whose folders are to be removed, or are in part.
+// Retired returns the retired tasks of which the folders are not completely removed.
 func (t *Tree) Retired() ([]events.TaskID, error) {
 	tasks, err := t.tasksIn(filepath.Join(t.rel, GoingShelf))
 	if fault.Has(err, fault.NotFound) {

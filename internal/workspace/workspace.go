@@ -1,9 +1,9 @@
-// Package workspace keeps the folders in which tasks work: Working/TASK_<ULID>/ with workspace/,
-// temp/, outputs/, PROGRESS.md and CHECKPOINTS.md. A .gitignore keeps all of them out of
-// the user's repository. Beside them lie the caches of each identity, and the notes of which identity works where.
+// Package workspace manages the folders in which tasks work: Working/TASK_<ULID>/ with workspace/, temp/, outputs/,
+// PROGRESS.md and CHECKPOINTS.md. A .gitignore keeps them out of the user's repository. The same folder contains
+// the caches of identities, and records of which identity works where.
 //
-// Tools may write into these folders, so nothing in them is trusted: a folder that was replaced by a
-// link is refused, and every operation stays inside the root.
+// Tools can write into these folders, so their content is not trusted: a folder that was replaced by a link is refused,
+// and every operation stays inside the root.
 package workspace
 
 import (
@@ -21,16 +21,16 @@ import (
 
 // The names inside the folder of a task.
 const (
-	// Files is the folder for what the task works on.
+	// Files is the folder for the files that the task works on.
 	Files = "workspace"
-	// Temp is the folder that does not outlive the work.
+	// Temp is the folder for temporary files, removed when the task ends.
 	Temp = "temp"
-	// Backups is the folder inside Temp for backups of what was deleted.
+	// Backups is the folder inside Temp for backups of deleted files.
 	Backups = "backups"
-	// Outputs is the folder for what the task hands over.
+	// Outputs is the folder for the results of the task.
 	Outputs = "outputs"
 
-	// caches is the folder beside those of the tasks for what programs of an identity share, by its digest.
+	// caches is the folder of the caches of identities, by digest.
 	caches = ".cache"
 
 	ignoreFile      = ".gitignore"
@@ -47,18 +47,18 @@ const (
 	FailedShelf    = archiveDir + separator + "Failed"
 )
 
-// maxKnown bounds the set of folders that are known to be complete.
+// maxKnown bounds the cache of complete folders.
 const maxKnown = 4096
 
-// Tree is the folder that holds the folders of all tasks. It is made when the first task needs it.
-// It is safe for concurrent use.
+// Tree is the folder that contains the folders of all tasks. It is created for the first task. It is safe for
+// concurrent use.
 type Tree struct {
 	root      *pathguard.Root
-	rel, name string // of the tree: relative to the root, absolute
+	rel, name string // path of the tree: relative to the root, absolute
 
 	mu    sync.Mutex
 	known map[events.TaskID]struct{}
-	// recent holds the newest tasks of identities, by their digest.
+	// recent caches the newest tasks of identities, by digest.
 	recent map[string][]events.TaskID
 }
 
@@ -86,8 +86,8 @@ func (t *Tree) Name() string { return t.name }
 // Path returns the absolute path of the folder of a task, whether or not it exists.
 func (t *Tree) Path(task events.TaskID) string { return t.name + separator + string(task) }
 
-// Ensure makes the folder of a task unless it is complete, and returns its absolute path. name heads
-// the notes. INVALID_FORMAT for what is no task id, OUTSIDE_ROOT for a folder that is a link or a file.
+// Ensure creates the folder of a task unless it is complete, and returns its absolute path. name is the heading of the
+// notes. INVALID_FORMAT for an invalid task id, OUTSIDE_ROOT for a folder that is a link or a file.
 func (t *Tree) Ensure(task events.TaskID, name string) (string, error) {
 	switch err := t.check(task); {
 	case err == nil && t.isKnown(task):
@@ -102,8 +102,8 @@ func (t *Tree) Ensure(task events.TaskID, name string) (string, error) {
 	return t.Path(task), nil
 }
 
-// RemoveTemp removes the temporary files of a task, but not the backups of what it has deleted: they stay
-// until its archive goes. A task without a folder has none.
+// RemoveTemp removes the temporary files of a task, except backups of deleted files: they are kept until its archive is
+// removed. It does nothing for a task without a folder.
 func (t *Tree) RemoveTemp(task events.TaskID) error {
 	switch err := t.check(task); {
 	case fault.Has(err, fault.NotFound):
@@ -115,10 +115,10 @@ func (t *Tree) RemoveTemp(task events.TaskID) error {
 	return t.emptyTemp(filepath.Join(t.at(task), Temp))
 }
 
-// emptyTemp removes a temporary folder, or what is in it beside the backups.
+// emptyTemp removes a temporary folder, or its content except the backups.
 func (t *Tree) emptyTemp(rel string) error {
 	info, err := t.root.Lstat(rel)
-	if err != nil || !info.IsDir() { // somebody has put a link there, for example
+	if err != nil || !info.IsDir() { // it was replaced, for example by a link
 		return t.root.RemoveAll(rel)
 	}
 	if info, err := t.root.Lstat(filepath.Join(rel, Backups)); err != nil || !info.IsDir() {
@@ -127,8 +127,9 @@ func (t *Tree) emptyTemp(rel string) error {
 	return t.root.Empty(rel, Backups)
 }
 
-// Archive moves the folder of a finished task to Archive/Completed or, unless ok, Archive/Failed, and sets its time to now: no
-// program of the task changes that any more. A task without a folder has nothing to move; CONFLICT when its place in the archive is taken.
+// Archive moves the folder of a finished task to Archive/Completed or, unless ok, to Archive/Failed, and sets its
+// modification time to now, which no program of the task can change any more. It does nothing for a task without a
+// folder. CONFLICT when the destination exists.
 func (t *Tree) Archive(task events.TaskID, ok bool) error {
 	switch err := t.check(task); {
 	case fault.Has(err, fault.NotFound):
@@ -156,7 +157,8 @@ func (t *Tree) Archive(task events.TaskID, ok bool) error {
 	return t.move(t.at(task), filepath.Join(shelf, string(task)))
 }
 
-// move moves a folder into another one, also one that may not be written into: its entry for the parent changes.
+// move moves a folder into another one. It works for a folder without write permission, although moving changes its
+// entry for the parent.
 func (t *Tree) move(from, to string) error {
 	err := t.root.Rename(from, to)
 	if !errors.Is(err, fs.ErrPermission) {
@@ -172,7 +174,7 @@ func (t *Tree) move(from, to string) error {
 	return t.root.Rename(from, to)
 }
 
-// Tasks returns the tasks that have a folder outside of the archive. NOT_FOUND when there is no tree.
+// Tasks returns the tasks that have a folder outside of the archive. NOT_FOUND when the tree does not exist.
 func (t *Tree) Tasks() ([]events.TaskID, error) { return t.tasksIn(t.rel) }
 
 func (t *Tree) tasksIn(rel string) ([]events.TaskID, error) {
@@ -189,17 +191,17 @@ func (t *Tree) tasksIn(rel string) ([]events.TaskID, error) {
 	return tasks, nil
 }
 
-// at is the folder of a task relative to the root, without the cost of filepath.Join.
+// at returns the folder of a task relative to the root, without the cost of filepath.Join.
 func (t *Tree) at(task events.TaskID) string { return t.rel + separator + string(task) }
 
-// check tells whether the folder of the task is there and a folder: NOT_FOUND or OUTSIDE_ROOT if not,
-// INVALID_FORMAT for what is no task id and might be a path to somewhere else.
+// check checks that the folder of the task exists and is a folder: NOT_FOUND or OUTSIDE_ROOT if not, INVALID_FORMAT for
+// an invalid task id, which might be a path to elsewhere.
 func (t *Tree) check(task events.TaskID) error {
 	if _, err := events.ParseTaskID(string(task)); err != nil {
 		return err
 	}
 	if _, err := os.Lstat(t.Path(task)); errors.Is(err, fs.ErrNotExist) {
-		return fault.Wrap(fault.NotFound, err, "task "+string(task)+" has no folder") // the usual case, told without the way through the root
+		return fault.Wrap(fault.NotFound, err, "task "+string(task)+" has no folder") // the usual case, detected without using the root
 	}
 	info, err := t.root.Lstat(t.at(task))
 	if err != nil {
@@ -212,7 +214,7 @@ func (t *Tree) check(task events.TaskID) error {
 	return nil
 }
 
-// build makes everything that a folder holds and leaves alone what is there.
+// build creates the missing content of a task's folder.
 func (t *Tree) build(task events.TaskID, name string) error {
 	dir := t.at(task)
 	if err := t.root.MkdirAll(t.rel, 0o755); err != nil {
@@ -224,7 +226,7 @@ func (t *Tree) build(task events.TaskID, name string) error {
 	if err := t.root.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	if err := t.check(task); err != nil { // someone else may have been first
+	if err := t.check(task); err != nil { // another goroutine may have been faster
 		return err
 	}
 	for _, sub := range []string{filepath.Join(dir, Files), filepath.Join(dir, Temp), filepath.Join(dir, Outputs)} {
@@ -235,8 +237,8 @@ func (t *Tree) build(task events.TaskID, name string) error {
 	return t.startNotes(task, name)
 }
 
-// hideFromGit keeps the tree out of a repository that the root may be, unless the tree is the root
-// itself. A .gitignore that is there stays, whatever it says.
+// hideFromGit excludes the tree from a repository at the root, unless the tree is the root itself. An existing
+// .gitignore is not changed.
 func (t *Tree) hideFromGit() error {
 	if t.rel == "." {
 		return nil
@@ -269,7 +271,7 @@ func (t *Tree) remember(task events.TaskID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.known) >= maxKnown {
-		clear(t.known) // the next call of each task looks again
+		clear(t.known) // the next call of each task checks again
 	}
 	t.known[task] = struct{}{}
 }

@@ -232,7 +232,7 @@ func TestRemoveTemp(t *testing.T) {
 	assert.DirExists(t, filepath.Join(path, workspace.Temp), "work that goes on gets it again")
 }
 
-// backups of what was deleted stay until the archive; a link in the place of the folder is only removed.
+// backups of deleted files are kept until the task is archived; a link instead of the folder is only removed.
 func TestRemoveTempKeepsBackups(t *testing.T) {
 	t.Parallel()
 	tree, dir := newTree(t)

@@ -252,7 +252,7 @@ func (cl *caller) callInside(ctx context.Context, c client, id string, p *mcp.Ca
 		return cl.answers.refusal(c, p.Name, err)
 	case got.Error != nil:
 		return cl.answers.failure(p.Name, got.Error).unpack()
-	case !got.State.Over():
+	case !got.State.Terminal():
 		return cl.answers.handBackStep(ctx, c, t.ID, p.Name, got.Step)
 	case !c.reservation.tryReserve(len(got.Output)):
 		return cl.answers.handleText(id, "the call has succeeded in task "+id+" as step "+got.Step+", but too many large answers have not been read. "+

@@ -10,7 +10,7 @@ import (
 	"github.com/orch-dev/orch/messages"
 )
 
-// testBroker is a broker with what tests ask of it.
+// testBroker is a broker with helpers for tests.
 type testBroker struct {
 	messages.Broker[string]
 
@@ -29,15 +29,15 @@ func (d *testBroker) restart() { d.Broker = d.reopen() }
 func (d *testBroker) forget(who string) error {
 	d.t.Helper()
 	broker, ok := d.Broker.(interface {
-		Forget(ctx context.Context, who string) error
+		RemoveIdentity(ctx context.Context, who string) error
 	})
 	require.True(d.t, ok, "it cannot forget")
-	return broker.Forget(d.t.Context(), who)
+	return broker.RemoveIdentity(d.t.Context(), who)
 }
 
-// text is the payload of a text.
+// text returns the payload of a text message.
 func text(s string) json.RawMessage {
-	raw, _ := json.Marshal(map[string]string{"text": s}) // a text
+	raw, _ := json.Marshal(map[string]string{"text": s}) // a string can be encoded
 	return raw
 }
 
@@ -56,7 +56,7 @@ func (d *testBroker) page(who string, q messages.Query) messages.Page {
 	return p
 }
 
-// texts are the texts in an inbox.
+// texts returns the texts of the messages in an inbox.
 func (d *testBroker) texts(who string, q messages.Query) []string {
 	d.t.Helper()
 	return textsOf(d.t, d.page(who, q))

@@ -16,36 +16,36 @@ import (
 	"github.com/orch-dev/orch/messages"
 )
 
-// Opener opens an empty broker. Reopen ends it and opens it again on what it kept, and returns the new one.
+// Opener opens an empty broker. reopen closes it and returns a new broker with the same stored records.
 type Opener func(t *testing.T, cfg messages.Config) (broker messages.Broker[string], reopen func() messages.Broker[string])
 
-// Clock is a clock that stands until it is moved.
+// Clock is a manual clock: it stands still until Add moves it.
 type Clock struct {
 	mu sync.Mutex
 	at time.Time
 }
 
-// NewClock returns one that shows the present.
+// NewClock returns a clock that shows the current time.
 func NewClock() *Clock { return &Clock{at: time.Now()} }
 
-// Now returns what the clock shows.
+// Now returns the time of the clock.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.at
 }
 
-// Add moves the clock.
+// Add advances the clock.
 func (c *Clock) Add(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.at = c.at.Add(d)
 }
 
-// patience is how long a test waits for what has to come.
+// patience is how long a test waits for an expected event.
 const patience = 30 * time.Second
 
-// TestBroker holds a broker to what the package promises.
+// TestBroker runs the conformance tests for a broker.
 func TestBroker(t *testing.T, open Opener) {
 	t.Helper()
 	for name, test := range map[string]func(*testing.T, Opener){
@@ -85,7 +85,7 @@ func testDirect(t *testing.T, open Opener) {
 	assert.Equal(t, []string{r.ID}, d.ack("agent:bob", r.ID).Unknown)
 }
 
-// A message to all reaches who was away, and who comes later, but not its sender nor who is left out.
+// A message to all reaches offline and later agents, but not its sender and excluded identities.
 func testAll(t *testing.T, open Opener) {
 	t.Helper()
 	d := newTestBroker(t, open, messages.Config{})
@@ -133,7 +133,7 @@ func testGroups(t *testing.T, open Opener) {
 	assert.Empty(t, d.texts("agent:eve", messages.Query{}))
 }
 
-// One of several recipients is done without the others.
+// One recipient acknowledges without affecting the others.
 func testSeveral(t *testing.T, open Opener) {
 	t.Helper()
 	d := newTestBroker(t, open, messages.Config{})
@@ -174,7 +174,7 @@ func testUrgent(t *testing.T, open Opener) {
 	assert.Zero(t, d.page("agent:bob", messages.Query{Limit: 2}).Next, "there is no cursor for half of that order")
 }
 
-// Who reads with a cursor sees each message once, also after a restart.
+// A reader with a cursor sees each message once, also after a restart.
 func testCursor(t *testing.T, open Opener) {
 	t.Helper()
 	d := newTestBroker(t, open, messages.Config{})
@@ -270,13 +270,13 @@ func testLife(t *testing.T, open Opener) {
 	assert.Equal(t, []string{"long"}, d.texts("agent:bob", messages.Query{}))
 	clock.Add(messages.MaxTTL)
 	assert.Empty(t, d.texts("agent:bob", messages.Query{}))
-	for range 2 * 10 { // what has expired takes no room
+	for range 2 * 10 { // expired messages take no room
 		d.send("user:ada", "x", messages.Draft{TTL: time.Second}, "agent:bob")
 		clock.Add(time.Second)
 	}
 }
 
-// A full inbox takes what is more urgent, in the place of what is least urgent, whose sender is told.
+// A full inbox accepts a more urgent message in place of the least urgent one, and notifies that one's sender.
 func testFull(t *testing.T, open Opener) {
 	t.Helper()
 	clock := NewClock()
@@ -309,7 +309,7 @@ func testFull(t *testing.T, open Opener) {
 
 func testFullOfAll(t *testing.T, open Opener) {
 	t.Helper()
-	d := newTestBroker(t, open, messages.Config{Queue: 2, Most: 4})
+	d := newTestBroker(t, open, messages.Config{Queue: 2, Messages: 4})
 	first := d.send("user:ada", "1", messages.Draft{}, "all")
 	d.send("user:ada", "2", messages.Draft{}, "all")
 	d.ack("agent:bob", first.ID)
@@ -337,7 +337,7 @@ func testRestart(t *testing.T, open Opener) {
 	}
 }
 
-// Who gets a name that somebody had gets nothing that was for that one, but what is for all.
+// A new agent with the name of a removed one gets none of its messages, only those to all.
 func testForget(t *testing.T, open Opener) {
 	t.Helper()
 	clock := NewClock()
@@ -368,7 +368,7 @@ func testForget(t *testing.T, open Opener) {
 	assert.Equal(t, []string{"all", "new"}, d.texts("agent:bob", messages.Query{InOrder: true}))
 }
 
-// A wait ends with the first message that is for one, and with its time.
+// A wait ends with the first message for the reader, or when its time is over.
 func testWait(t *testing.T, open Opener) {
 	t.Helper()
 	d := newTestBroker(t, open, messages.Config{})
@@ -395,7 +395,7 @@ func testWait(t *testing.T, open Opener) {
 	assert.Equal(t, fault.Cancelled, fault.CodeOf(err))
 }
 
-// Many send at the same time: nothing is lost, and what one of them said comes in its order.
+// Many senders are concurrent: nothing is lost, and the messages of each sender arrive in order.
 func testMany(t *testing.T, open Opener) {
 	t.Helper()
 	const senders, each, readers = 100, 5, 4

@@ -1,4 +1,4 @@
-// Package messagestest has what tests of messages share: a store in memory, and the kit that every broker passes.
+// Package messagestest provides a message store in memory, and conformance tests for brokers.
 package messagestest
 
 import (
@@ -16,10 +16,10 @@ type Store struct {
 	newest  map[string]int
 }
 
-// key says what a record is about.
+// key returns the key of a record: of several with the same key, the newest counts.
 func key(r messages.Record) string {
 	switch r.Kind {
-	case messages.Taken:
+	case messages.RecipientDone:
 		return "a " + r.ID + " " + r.Who
 	case messages.Joined, messages.Left:
 		return "g " + r.Group + " " + r.Who
@@ -61,7 +61,7 @@ func (s *Store) Read(_ context.Context, id string) (messages.Record, error) {
 // Sync implements messages.Store.
 func (*Store) Sync() error { return nil }
 
-// Open returns a service that knows what the store holds.
+// Open returns a service with the records of the store applied.
 func (s *Store) Open(cfg messages.Config) *messages.Service {
 	cfg.Store = s
 	service := messages.New(cfg)
@@ -69,9 +69,9 @@ func (s *Store) Open(cfg messages.Config) *messages.Service {
 	defer s.mu.Unlock()
 	for i, r := range s.records {
 		if s.newest[key(r)] == i+1 {
-			service.Learn(uint64(i+1), r)
+			service.Apply(uint64(i+1), r)
 		}
 	}
-	service.Reached(uint64(len(s.records)))
+	service.AdvanceTo(uint64(len(s.records)))
 	return service
 }

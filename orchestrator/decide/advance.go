@@ -48,7 +48,7 @@ func (t *Turn) advanceOnce() {
 func (t *Turn) retryCalls() {
 	for _, key := range t.Task.Order {
 		s := t.Task.Steps[key]
-		if s.State != statemachine.StepPending || s.Purpose == "" && !s.Noted() || t.notYet(s.Due) {
+		if s.State != statemachine.StepPending || s.Purpose == "" && !s.RunsElsewhere() || t.notYet(s.Due) {
 			continue
 		}
 		t.Approvals().readyAgain(s, GrantOf(t.Task, s, t.Now))
@@ -99,7 +99,7 @@ func (t *Turn) windDown() {
 		t.steps().move(n, n.ID, nil)
 	}
 	for _, n := range t.Plan.Program.Always() {
-		if s := t.Task.Steps[n.ID]; t.stopped() || s == nil || !s.State.Over() {
+		if s := t.Task.Steps[n.ID]; t.stopped() || s == nil || !s.State.Terminal() {
 			return
 		}
 	}
@@ -119,7 +119,7 @@ func (t *Turn) cancelWaiting() bool {
 	quiet := true
 	for _, key := range slices.Clone(t.Task.Order) {
 		s := t.Task.Steps[key]
-		if t.isAlways(key) || s.State.Over() || s.State == statemachine.StepInDoubt {
+		if t.isAlways(key) || s.State.Terminal() || s.State == statemachine.StepInDoubt {
 			continue
 		}
 		if t.callActive(s) {
@@ -135,7 +135,7 @@ func (t *Turn) cancelWaiting() bool {
 func (t *Turn) stopCalls(reason string) {
 	for _, key := range slices.Clone(t.Task.Order) {
 		s := t.Task.Steps[key]
-		if !t.isAlways(key) && !s.State.Over() && s.State != statemachine.StepInDoubt {
+		if !t.isAlways(key) && !s.State.Terminal() && s.State != statemachine.StepInDoubt {
 			t.Emit(events.StepCancelled, &events.Skipped{Step: key, Reason: reason})
 		}
 	}
@@ -144,7 +144,7 @@ func (t *Turn) stopCalls(reason string) {
 // dropProbes cancels verify calls whose result is no longer needed.
 func (t *Turn) dropProbes() {
 	for _, key := range slices.Clone(t.Task.Order) {
-		if s := t.Task.Steps[key]; s.Purpose == purposeVerify && !s.State.Over() {
+		if s := t.Task.Steps[key]; s.Purpose == purposeVerify && !s.State.Terminal() {
 			t.Emit(events.StepCancelled, &events.Skipped{Step: key, Reason: "its question is answered"})
 		}
 	}
@@ -196,7 +196,7 @@ func (t *Turn) blockIfStuck() {
 			asking = s
 		case t.Stuck(s):
 			waiting = s
-		case s.State.Over(), s.State == statemachine.StepRunning && s.Items != nil:
+		case s.State.Terminal(), s.State == statemachine.StepRunning && s.Items != nil:
 		default:
 			return // some step can still move
 		}

@@ -110,7 +110,7 @@ func same(s *statemachine.Step, r work.Outcome, in Received) bool {
 
 // recordRefused records a result of an attempt that is no longer current (I7).
 func (t Attempts) recordRefused(s *statemachine.Step, r work.Outcome) {
-	if s == nil || r.Unleased || endedFromOutside(s, r) && !s.Awaited(r.Attempt, r.Worker) {
+	if s == nil || r.Unleased || endedFromOutside(s, r) && !s.ExpectsOutcome(r.Attempt, r.Worker) {
 		return
 	}
 	t.Emit(events.ResultRefused, &events.Refused{
@@ -198,7 +198,7 @@ func classOfResult(err error) string {
 // returns false if the result is final.
 func (t Attempts) nextRound(n *plan.Node, s *statemachine.Step, output events.Value, raw json.RawMessage, took time.Duration) bool {
 	round := s.Repeats + 1
-	settled, err := n.Settled(raw, round)
+	settled, err := n.UntilMet(raw, round)
 	switch {
 	case settled:
 		return false

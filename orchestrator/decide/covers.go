@@ -47,7 +47,7 @@ type coveredCall struct {
 func (t Approvals) covered(n *plan.Node) (covered, error) {
 	var all covered
 	for _, c := range n.Covers {
-		if s := t.Task.Steps[TopOf(c)]; s != nil && s.State.Over() {
+		if s := t.Task.Steps[TopOf(c)]; s != nil && s.State.Terminal() {
 			continue // its result is reused from another task
 		}
 		if err := t.coverEach(&all, c); err != nil {

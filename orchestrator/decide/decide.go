@@ -78,7 +78,7 @@ func (r *Rules) effectOf(tool string) tools.Effect {
 // Barred reports whether a ready call must wait because its task awaits an approval (S0-163). A call with a note counts as
 // running and may continue.
 func (r *Rules) Barred(t *statemachine.Task, s *statemachine.Step) bool {
-	if t.State != statemachine.AwaitingApproval || s.Noted() {
+	if t.State != statemachine.AwaitingApproval || s.RunsElsewhere() {
 		return false
 	}
 	tool, ok := r.Catalogue.Get(s.Tool)

@@ -30,7 +30,7 @@ func (t *Reading) MayRunUntil(s *statemachine.Step) time.Time {
 
 // WaitsToVerify reports whether the verify tool of a step in doubt will be called later.
 func (t *Reading) WaitsToVerify(s *statemachine.Step) bool {
-	if !s.MayRun(t.Now) {
+	if !s.MayStillRun(t.Now) {
 		return false // the usual case, checked for every step in every turn
 	}
 	n := t.NodeByKey(s.Key)

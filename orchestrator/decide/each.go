@@ -80,7 +80,7 @@ func (t steps) oneItem(it *Item, noNew bool) (over bool, bad string) {
 		}
 		s := t.Task.Steps[key]
 		switch {
-		case s != nil && s.State.Over():
+		case s != nil && s.State.Terminal():
 			if fatal(child, s) {
 				bad = key
 			}

@@ -23,7 +23,7 @@ func (t Approvals) resolveApprovals() {
 			t.unpark(s, t.Newest(s.Approval))
 		}
 	}
-	if t.Task.State == statemachine.AwaitingApproval && !t.Task.Undecided() && !t.usingGrant() && !t.stopped() {
+	if t.Task.State == statemachine.AwaitingApproval && !t.Task.HasPendingApproval() && !t.usingGrant() && !t.stopped() {
 		t.leaveAwaiting()
 	}
 }
@@ -195,7 +195,7 @@ func (t Approvals) dropApprovals() {
 			t.Emit(events.ApprovalExpired, &events.Elapsed{ID: a.ID, At: t.Now})
 		}
 	}
-	if t.Task.State == statemachine.AwaitingApproval && !t.Task.Undecided() && !t.usingGrant() && len(t.Plan.Program.Always()) > 0 {
+	if t.Task.State == statemachine.AwaitingApproval && !t.Task.HasPendingApproval() && !t.usingGrant() && len(t.Plan.Program.Always()) > 0 {
 		t.Emit(events.TaskDeclined, &events.Moved{Reason: "the task ends"})
 	}
 }

@@ -11,12 +11,12 @@ import (
 
 // Failed ends an attempt with an error: another attempt, doubt, or the end of the step.
 func (t Attempts) Failed(s *statemachine.Step, err *fault.Error, class string, took time.Duration) {
-	if interrupted(class) && s.Noted() && !t.outOfDeliveries(s, class) {
+	if interrupted(class) && s.RunsElsewhere() && !t.outOfDeliveries(s, class) {
 		t.Emit(events.StepRetrying, &events.Retrying{Step: s.Key, Attempt: s.Attempt, Error: err, Class: class, Duration: took, At: t.Now})
 		return // retryCalls makes it ready
 	}
 	if (interrupted(class) || err.Code == fault.InDoubt) && mayHaveHappened(s) {
-		t.Emit(events.StepInDoubt, &events.InDoubt{Step: s.Key, Attempt: s.Attempt, Reason: err.Message, Gone: !interrupted(class), Until: t.MayRun})
+		t.Emit(events.StepInDoubt, &events.InDoubt{Step: s.Key, Attempt: s.Attempt, Reason: err.Message, DropsNote: !interrupted(class), Until: t.MayRun})
 		return
 	}
 	if class == fault.ClassShutdown && !t.outOfDeliveries(s, class) {

@@ -40,7 +40,7 @@ func (t steps) section(nodes []*plan.Node) bool {
 		}
 		t.move(n, n.ID, nil)
 		s := t.Task.Steps[n.ID]
-		if s == nil || !s.State.Over() {
+		if s == nil || !s.State.Terminal() {
 			settled = false
 			continue
 		}
@@ -80,7 +80,7 @@ func (t steps) move(n *plan.Node, key string, in *Item) {
 func (t steps) tryStart(n *plan.Node, key string, in *Item) {
 	for _, need := range n.Needs {
 		s := t.Task.Steps[t.scopeKey(need, in)]
-		if s == nil || !s.State.Over() {
+		if s == nil || !s.State.Terminal() {
 			return
 		}
 	}
@@ -92,7 +92,7 @@ func (t steps) tryStart(n *plan.Node, key string, in *Item) {
 		return
 	}
 	sc := t.scope(in)
-	if reason := n.Unchosen(sc); reason != "" {
+	if reason := n.CaseSkipReason(sc); reason != "" {
 		t.Emit(events.StepSkipped, &events.Skipped{Step: key, Reason: reason})
 		return
 	}

@@ -88,7 +88,7 @@ func continues(r work.Outcome) bool {
 
 // waitsElsewhere reports whether the call of a step continues elsewhere and waits for a worker.
 func waitsElsewhere(s *statemachine.Step) bool {
-	return s.Noted() && (s.State == statemachine.StepReady || s.State == statemachine.StepPending)
+	return s.RunsElsewhere() && (s.State == statemachine.StepReady || s.State == statemachine.StepPending)
 }
 
 // suspectFrom is the number of lost workers after which a call is a suspect. No worker gets two suspects at the same time, so
@@ -105,7 +105,7 @@ func interrupted(class string) bool {
 
 // mayHaveHappened reports whether the call may have had its effect, so that it must not be repeated blindly.
 func mayHaveHappened(s *statemachine.Step) bool {
-	return (s.State == statemachine.StepRunning || s.Noted()) && HasEffects(s)
+	return (s.State == statemachine.StepRunning || s.RunsElsewhere()) && HasEffects(s)
 }
 
 // HasEffects reports whether the call of a step must happen at most once.

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// CheckImports returns what the files import against the table, and the packages without a row.
+// CheckImports returns imports that violate the table, and packages without a row.
 func CheckImports(files []*File, table Table) []string {
 	var findings []string
 	for _, file := range files {
@@ -30,7 +30,7 @@ func CheckImports(files []*File, table Table) []string {
 	return findings
 }
 
-// CheckTable returns the names in the table for which there is no package.
+// CheckTable returns names in the table without a package.
 func CheckTable(files []*File, table Table) []string {
 	var findings []string
 	check := func(where string, names ...string) {
@@ -53,7 +53,8 @@ func CheckTable(files []*File, table Table) []string {
 	return findings
 }
 
-// CheckRooms returns the imports of production code that point from a room to a higher one, and the rooms without a place.
+// CheckRooms returns imports in production code from a room to a higher one, and top-level folders that are not in the
+// list of rooms.
 func CheckRooms(files []*File, table Table) []string {
 	var findings []string
 	place := func(dir string) int {
@@ -84,10 +85,10 @@ type importCheck struct {
 	layer int
 }
 
-// testing is true for code that never gets into the program.
+// testing reports whether the file is not part of the program.
 func (c importCheck) testing() bool { return c.file.Test || c.row.Kit }
 
-// verdict says what is wrong with an import, "" if nothing is.
+// verdict returns what is wrong with an import, or "".
 func (c importCheck) verdict(target string) string {
 	first, _, _ := strings.Cut(target, "/")
 	switch dir, own := strings.CutPrefix(target, Module+"/"); {
@@ -147,7 +148,7 @@ func (c importCheck) standard(target string) string {
 	}
 }
 
-// clocks returns where a pure file asks a clock; durations and times as values are welcome.
+// clocks returns where a pure file reads a clock; durations and times as values are allowed.
 func clocks(file *File) []string {
 	var findings []string
 	for _, use := range file.uses("time", "Now", "Since", "Until", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker") {
@@ -157,7 +158,7 @@ func clocks(file *File) []string {
 	return findings
 }
 
-// CheckNames returns the packages whose name says nothing, or is that of a library that they wrap.
+// CheckNames returns packages with a meaningless name, or with the name of a library that they wrap.
 func CheckNames(files []*File) []string {
 	var findings []string
 	for _, file := range files {
@@ -176,7 +177,7 @@ func CheckNames(files []*File) []string {
 	return findings
 }
 
-// libraryName guesses the package name of an import path: its last part that is not a major version.
+// libraryName guesses the package name of an import path: its last element that is not a major version.
 func libraryName(target string) string {
 	base := path.Base(target)
 	if len(base) > 1 && base[0] == 'v' && strings.Trim(base[1:], "0123456789") == "" {
@@ -197,7 +198,7 @@ func (t Table) find(dir string) (layer int, row Row, ok bool) {
 	return 0, Row{}, false
 }
 
-// matches reports whether one of the patterns stands for the folder.
+// matches reports whether one of the patterns matches the folder.
 func matches(patterns []string, dir string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool {
 		parent, open := strings.CutSuffix(pattern, "/*")
@@ -205,7 +206,7 @@ func matches(patterns []string, dir string) bool {
 	})
 }
 
-// within reports whether an import path is root or lies below it.
+// within reports whether an import path is root or below it.
 func within(target, root string) bool {
 	return target == root || strings.HasPrefix(target, root+"/")
 }

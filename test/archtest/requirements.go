@@ -9,8 +9,8 @@ import (
 	"github.com/orch-dev/orch/test/requirements"
 )
 
-// CheckRequirements returns what is wrong with the list of requirements below root, and the ids in code, documentation,
-// scripts and stories that it does not define: an id that nobody can look up tells a reader nothing.
+// CheckRequirements returns errors in the list of requirements below root, and undefined ids in code, documentation,
+// scripts and stories: an id without a definition is useless to a reader.
 func CheckRequirements(root fs.FS) ([]string, error) {
 	list, err := requirements.Load(root)
 	if err != nil {
@@ -29,5 +29,5 @@ func CheckRequirements(root fs.FS) ([]string, error) {
 	return findings, err
 }
 
-// notIDs are words that only look like ids: a wrong id of a step, in the tests of plans.
+// notIDs returns words that only look like ids: a wrong id of a step, in the tests of plans.
 func notIDs() []string { return []string{"A-1"} }

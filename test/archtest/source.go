@@ -1,7 +1,6 @@
-// Package archtest holds the rules of this code base that no compiler knows: who may import whom,
-// which package hides which library, and the house style. Its test reads every Go file of the module
-// in its own process, so that the test cache sees the files and no violation hides behind a cached
-// child process.
+// Package archtest checks rules of this code base that no compiler checks: which package may import which, which
+// package encapsulates which library, and the house style. Its test reads every Go file of the module in its own
+// process, so that the test cache depends on the files; the cached result of a child process could hide a violation.
 package archtest
 
 import (
@@ -21,7 +20,7 @@ const Module = "github.com/orch-dev/orch"
 
 // File is one parsed Go file.
 type File struct {
-	// Path is the slash-separated path below the module's root, Dir the folder of it.
+	// Path is the slash-separated path below the module's root, Dir its folder.
 	Path, Dir string
 	// Test is true for _test.go files.
 	Test bool
@@ -30,8 +29,8 @@ type File struct {
 	ast  *ast.File
 }
 
-// Load parses the Go files below root. Like the go command it passes over testdata, vendor, folders
-// that start with "." or "_" and other modules; it also passes over the workspaces of running tasks.
+// Load parses the Go files below root. Like the go command it skips testdata, vendor, folders that start with "." or
+// "_" and other modules. It also skips the workspaces of running tasks.
 func Load(root fs.FS) ([]*File, error) {
 	var files []*File
 	err := fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -83,7 +82,7 @@ func (f *File) finding(pos token.Pos, format string, args ...any) string {
 
 func (f *File) line(pos token.Pos) int { return f.fset.Position(pos).Line }
 
-// uses returns where the file mentions one of the names of the package with that import path.
+// uses returns where the file refers to one of the names of the package with an import path.
 func (f *File) uses(importPath string, names ...string) []*ast.SelectorExpr {
 	local := f.localName(importPath)
 	if local == "" {
@@ -103,7 +102,7 @@ func (f *File) uses(importPath string, names ...string) []*ast.SelectorExpr {
 	return found
 }
 
-// localName returns the name by which the file knows a package, "" if it does not import it.
+// localName returns the local name of a package in the file, or "" if the file does not import it.
 func (f *File) localName(importPath string) string {
 	for _, spec := range f.ast.Imports {
 		switch {
@@ -117,7 +116,7 @@ func (f *File) localName(importPath string) string {
 	return ""
 }
 
-// imported returns the path of an import; the parser has checked that it is a string literal.
+// imported returns the path of an import; the parser ensures that it is a string literal.
 func imported(spec *ast.ImportSpec) string {
 	value, err := strconv.Unquote(spec.Path.Value)
 	if err != nil {

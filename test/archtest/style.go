@@ -8,9 +8,8 @@ const (
 	MaxFunctionLines = 80
 )
 
-// CheckStyle returns what the files hold against the house style: init functions, sleeps, dot
-// imports, files and functions that are too long. Length counts in production code alone, and not
-// where a generator wrote it.
+// CheckStyle returns violations of the house style: init functions, sleeps, dot imports, files and functions that are
+// too long. The limits of length apply only to production code that is not generated.
 func CheckStyle(files []*File) []string {
 	var findings []string
 	for _, file := range files {
@@ -59,8 +58,8 @@ func lengths(file *File) []string {
 	return findings
 }
 
-// CheckDocs returns the packages without a doc comment. It stands in a production file; tests count
-// only where a folder holds nothing else.
+// CheckDocs returns packages without a package comment. It must be in a production file; a test file counts only in a
+// folder without production files.
 func CheckDocs(files []*File) []string {
 	production, documented := map[string]bool{}, map[string]bool{}
 	for _, file := range files {

@@ -1,15 +1,15 @@
 package archtest
 
-// Row says what the production code of a package may import from this module.
+// Row defines what the production code of a package may import from this module.
 type Row struct {
-	// Package is a folder below the root; "tools/*" stands for each folder directly below tools.
-	// The first row that matches counts.
+	// Package is a folder below the root; "tools/*" matches each folder directly below tools. The first matching row
+	// counts.
 	Package string
-	// Imports lists folders in the same form; Below stands for every package of a lower layer.
+	// Imports lists folders in the same form; Below matches every package of a lower layer.
 	Imports []string
-	// Pure packages compute: no operating system, no network, no context, no clock.
+	// Pure packages only compute: they use no operating system, network, context or clock.
 	Pure bool
-	// Kit packages are test code that lies in ordinary files; only tests and kits import them.
+	// Kit packages are test code in ordinary files; only tests and kits import them.
 	Kit bool
 }
 
@@ -19,15 +19,15 @@ type Layer struct {
 	Rows []Row
 }
 
-// Library says which packages may use a library.
+// Library defines which packages may use a library.
 type Library struct {
 	// Path is the prefix of the import paths.
 	Path string
 	// Users lists folders in the form of Row.Package.
 	Users []string
-	// Hidden libraries are out of reach for the tests of other packages too.
+	// Hidden libraries may not be used by tests of other packages either.
 	Hidden bool
-	// TestOnly libraries may be used by every test and kit, and by nothing else.
+	// TestOnly libraries may be used only by tests and kits.
 	TestOnly bool
 }
 
@@ -35,11 +35,11 @@ type Library struct {
 type Table struct {
 	Layers    []Layer
 	Libraries []Library
-	// Rooms are the folders at the top, from the lowest to the highest: what lies in one imports nothing of a higher one.
+	// Rooms are the top-level folders, from the lowest to the highest: a room imports nothing of a higher one.
 	Rooms []string
 }
 
-// Below stands for every package of a lower layer that is not a Kit.
+// Below matches every package of a lower layer that is not a Kit.
 const Below = "(below)"
 
 // Orch returns the table of this module, from the lowest layer to the highest.
@@ -67,7 +67,7 @@ func layers() []Layer {
 		}},
 		{"domain", domain(family)},
 		{"use cases", []Row{
-			// The two never import each other: they meet in the log and in package work.
+			// The two never import each other: they communicate through the log and package work.
 			{Package: "orchestrator/decide", Imports: []string{
 				"fault", "events", "statemachine", "stats", "work", "api", "plan", "tools", "policy", "internal/failpoint",
 			}, Pure: true},
@@ -172,7 +172,7 @@ func adapters(face []string) []Row {
 	}
 }
 
-// leaves import hardly anything, and may be imported by everything that says so.
+// leaves returns the rows of packages that import hardly anything; any row that lists them may import them.
 func leaves() []Row {
 	return []Row{
 		{Package: "fault"},

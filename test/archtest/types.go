@@ -8,10 +8,10 @@ import (
 	"slices"
 )
 
-// MaxMethods is how many methods a type of production code may have. It is generous: a type has one job.
+// MaxMethods bounds the methods of a type in production code. The bound is generous: a type should have one job.
 const MaxMethods = 60
 
-// CheckTypes returns the types that have too many methods. Those of embedded types are not counted.
+// CheckTypes returns types with too many methods. Methods of embedded types are not counted.
 func CheckTypes(files []*File) []string {
 	methods, types := map[string]int{}, map[string]string{}
 	for _, file := range files {
@@ -36,7 +36,8 @@ func CheckTypes(files []*File) []string {
 	return tooMany(methods, types)
 }
 
-// tooMany returns a finding for each type with more than MaxMethods methods; at says where a type is declared.
+// tooMany returns a finding for each type with more than MaxMethods methods; at is the position of each type's
+// declaration.
 func tooMany(methods map[string]int, at map[string]string) []string {
 	var findings []string
 	for _, name := range slices.Sorted(maps.Keys(methods)) {
@@ -47,7 +48,7 @@ func tooMany(methods map[string]int, at map[string]string) []string {
 	return findings
 }
 
-// receiver is the name of the type that a method belongs to, empty for a function.
+// receiver returns the name of a method's receiver type, or "" for a function.
 func receiver(d *ast.FuncDecl) string {
 	if d.Recv == nil {
 		return ""

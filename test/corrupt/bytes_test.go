@@ -23,8 +23,9 @@ const (
 	fewQuiet = 6
 )
 
-// TestEveryByte flips bytes of a small store, one at a time. What the check of the files refuses, no server meets. What
-// it does not refuse, it mends and names, or it changes nothing: a start, a check and a reading of everything say so.
+// TestEveryByte flips bytes of a small store, one at a time. The file check runs before any server opens the store.
+// Each flip is refused by the check, or repaired and reported, or has no effect: a start, a verification and a read of
+// everything confirm that.
 func TestEveryByte(t *testing.T) {
 	t.Parallel()
 	count, probes := number(t, envBytes, fewBytes), number(t, envQuiet, fewQuiet)

@@ -47,15 +47,15 @@ const (
 	harmless = "harmless"
 )
 
-// template is a data directory and what is in it.
+// template is a data directory and its expected content.
 type template struct {
 	dir   string
 	whole outcome
 }
 
-// TestCorruption damages one file of a store at a time. Each damage is refused at the start with DATA_LOSS
-// and named, or named by verify, or it has no effect: everything reads as before, and the log goes on, after a
-// start that mends it where it can be named.
+// TestCorruption damages one file of a store at a time. Each damage is refused at the start with DATA_LOSS and
+// reported, or reported by verify, or has no effect: everything reads as before. The log can be appended to after a
+// start that repairs a reported damage.
 func TestCorruption(t *testing.T) {
 	t.Parallel()
 	cases, seed := number(t, envCases, fewCases), number(t, envSeed, time.Now().UnixNano()&0xffffff)
@@ -97,7 +97,7 @@ func number(t *testing.T, name string, otherwise int64) int64 {
 	return n
 }
 
-// built returns a template that a child process made, which then stopped or was killed.
+// built returns a template from a child process that was stopped or killed afterwards.
 func built(t *testing.T, role string) template {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -138,7 +138,7 @@ func marked(t *testing.T, dir string) {
 	}, time.Minute, beat)
 }
 
-// oneCase damages a copy of a template and judges what a probe meets.
+// oneCase damages a copy of a template and checks the result of a probe.
 func oneCase(t *testing.T, templates []template, seed, i int64) (kind, end string) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(uint64(seed), uint64(i)))
@@ -169,7 +169,7 @@ func oneCase(t *testing.T, templates []template, seed, i int64) (kind, end strin
 	return d.Kind, end
 }
 
-// judge returns how a case ended, and what is wrong with it.
+// judge returns how a case ended, and what is wrong with it, or "".
 func judge(whole, got outcome, problem string) (end, wrong string) {
 	lost := got.Code == fault.DataLoss
 	switch {
@@ -196,7 +196,7 @@ func judge(whole, got outcome, problem string) (end, wrong string) {
 	}
 }
 
-// onlyLost reports whether nothing is missing but the tasks that were given up, and the values that only they had.
+// onlyLost reports whether only the tasks reported as lost are missing, and the values that only they had.
 func onlyLost(want, got map[string]string, lost *bus.Lost) bool {
 	for name, sum := range want {
 		task, _, _ := strings.Cut(name, " ")
@@ -210,7 +210,7 @@ func onlyLost(want, got map[string]string, lost *bus.Lost) bool {
 	return len(got) <= len(want)
 }
 
-// positionLost reports whether a content begins with a position that was given up.
+// positionLost reports whether content begins with a position that was reported as lost.
 func positionLost(content string, lost *bus.Lost) bool {
 	text, _, _ := strings.Cut(content, " ")
 	seq, err := strconv.ParseUint(text, 10, 64)

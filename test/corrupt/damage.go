@@ -1,5 +1,5 @@
-// Package corrupt damages the files of a data directory, one at a time and by a seed, so that a test can
-// ask whether the node notices.
+// Package corrupt damages files of a data directory, one at a time and determined by a seed, so that a test can check
+// whether the node detects it.
 package corrupt
 
 import (
@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Way is how a file is damaged.
+// Way is a way of damaging a file.
 type Way string
 
 const (
@@ -32,12 +32,12 @@ type Damage struct {
 	// File is relative to the data directory.
 	File string
 	Way  Way
-	// At is the byte that changes, or the new size; Bit is the bit of the byte.
+	// At is the offset of the changed byte, or the new size; Bit is the bit of the byte.
 	At  int64
 	Bit int
 }
 
-// String says it in one line.
+// String formats the damage in one line.
 func (d Damage) String() string {
 	switch d.Way {
 	case Flip:
@@ -49,8 +49,8 @@ func (d Damage) String() string {
 	}
 }
 
-// Pick chooses a damage of a data directory: every kind of file is as likely as the others, blocks more so,
-// because they hold what counts.
+// Pick chooses a random damage of a data directory: every kind of file is equally likely, except blocks, which are more
+// likely, because they contain the data.
 func Pick(r *rand.Rand, dir string) (Damage, error) {
 	files, err := list(dir)
 	if err != nil {
@@ -63,7 +63,7 @@ func Pick(r *rand.Rand, dir string) (Damage, error) {
 			kinds = append(kinds, kind, kind)
 		}
 	}
-	slices.Sort(kinds) // the order of a map is no seed's
+	slices.Sort(kinds) // map order does not depend on the seed
 	kind := kinds[r.IntN(len(kinds))]
 	d := Damage{Kind: kind, File: files[kind][r.IntN(len(files[kind]))]}
 	info, err := os.Stat(filepath.Join(dir, d.File))
@@ -82,8 +82,8 @@ func Pick(r *rand.Rand, dir string) (Damage, error) {
 	return d, nil
 }
 
-// Bytes returns a flip for every byte of a data directory, of a random bit, but for those of files without content of
-// their own: the lock and the reserve.
+// Bytes returns, for every byte of a data directory, a flip of a random bit. It skips files without content: the lock
+// and the reserve.
 func Bytes(r *rand.Rand, dir string) ([]Damage, error) {
 	files, err := list(dir)
 	if err != nil {
@@ -121,7 +121,7 @@ func list(dir string) (map[string][]string, error) {
 	return files, err
 }
 
-// kindOf tells blocks by their stream; the other files of streams are alike.
+// kindOf returns the kind of a file. Blocks are distinguished by stream, other files of streams are not.
 func kindOf(name string) string {
 	base := filepath.Base(name)
 	if filepath.Ext(base) == ".blk" {

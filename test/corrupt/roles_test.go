@@ -31,9 +31,9 @@ const (
 	// killed.
 	roleBuild = "build"
 	roleHang  = "hang"
-	// roleSmall makes a store of a few kilobytes.
+	// roleSmall creates a store of a few kilobytes.
 	roleSmall = "small"
-	// roleProbe opens a data directory, uses it, and says what it met.
+	// roleProbe opens a data directory, uses it, and prints the outcome.
 	roleProbe = "probe"
 )
 
@@ -66,14 +66,14 @@ func play(role, dir string) error {
 	return json.NewEncoder(os.Stdout).Encode(probe(ctx, dir))
 }
 
-// greet is over at once; wait stays open.
+// greet ends immediately; wait stays open.
 const (
 	greet = "orch: v1\nname: greet\ninputs: {type: object, properties: {text: {type: string}}}\nsteps: [{id: a, set: {n: 1}}]\n"
 	wait  = "orch: v1\nname: wait\nsteps: [{id: a, wait: {signal: go, timeout: 1h}}]\n"
 )
 
-// build makes a store with live and archived histories in several blocks, one of them compressed, large
-// values, checkpoints and the list of what is paused.
+// build creates a store with live and archived histories in several blocks, one of them compressed, large values,
+// checkpoints and the list of paused queues and tools.
 func build(ctx context.Context, dir, role string) error {
 	root := dir + ".root"
 	if err := os.MkdirAll(root, 0o700); err != nil {
@@ -97,7 +97,7 @@ func build(ctx context.Context, dir, role string) error {
 	return n.Wait()
 }
 
-// amounts say how much is in a store: numbers of tasks, and sizes of their inputs.
+// amounts are the numbers of tasks in a store, and the sizes of their inputs.
 type amounts struct{ many, few, inline, large int }
 
 func (a amounts) fill(ctx context.Context, owner api.API) error {
@@ -157,7 +157,7 @@ func noise(seed, size int) string {
 	return b.String()[:size]
 }
 
-// outcome is what a probe met.
+// outcome is the result of a probe.
 type outcome struct {
 	// Refused is the error that the start or the first append ended with, Stage where.
 	Stage   string     `json:"stage"`
@@ -170,7 +170,7 @@ type outcome struct {
 	After    fault.Code    `json:"after,omitempty"`
 	// Mended is damage that was named before the start mended it.
 	Mended []bus.Problem `json:"mended,omitempty"`
-	// Lost is what the start has given up.
+	// Lost is what the start reported as lost.
 	Lost *bus.Lost `json:"lost,omitempty"`
 	// Last is the newest position before the probe appended, Content the hash of everything by its name.
 	Last    uint64            `json:"last"`
@@ -218,7 +218,7 @@ func (o outcome) refused(err error) outcome {
 	return o
 }
 
-// use does what a node does before anybody asks for a check, and then checks.
+// use does what a node does after its start, and then verifies the store.
 func (o outcome) use(ctx context.Context, store *bus.Store) outcome {
 	status, err := store.Status(ctx)
 	if err != nil {
@@ -272,12 +272,12 @@ func appendOne(store *bus.Store, c *eventstest.Chain, positions *[]uint64) fault
 	return ""
 }
 
-// content reads everything but one task: histories, large values, checkpoints, and what is paused.
+// content reads everything except one task: histories, large values, checkpoints, and what is paused.
 func content(ctx context.Context, store *bus.Store, but events.TaskID) (map[string]string, error) {
 	all := map[string]string{}
 	for _, heads := range []func(context.Context) func(func(events.Head, error) bool){
 		func(ctx context.Context) func(func(events.Head, error) bool) { return store.Heads(ctx) },
-		func(ctx context.Context) func(func(events.Head, error) bool) { return store.Past(ctx) },
+		func(ctx context.Context) func(func(events.Head, error) bool) { return store.ArchivedHeads(ctx) },
 	} {
 		for h, err := range heads(ctx) {
 			if err == nil && h.Task != but {

@@ -28,13 +28,14 @@ import (
 )
 
 const (
-	// agentSlots is the number of calls that an agent makes at the same time.
+	// agentSlots is the number of concurrent calls of an agent.
 	agentSlots = 8
-	// agentDrain is how long an agent that is asked to end goes on with its calls; each takes less.
+	// agentDrain is how long a stopping agent continues its calls; each call takes less.
 	agentDrain = 3 * time.Second
-	// agentLease is the lease of calls of agents with effects: on a busy machine, nobody is lost who is there.
+	// agentLease is the lease of agents' calls with effects. It is long enough that no live agent is lost on a busy
+	// machine.
 	agentLease = 4 * time.Second
-	// agentWork is how long most calls take at most, and longWork some.
+	// agentWork bounds the duration of most calls, longWork that of some.
 	agentWork = 60 * time.Millisecond
 	longWork  = 700 * time.Millisecond
 )
@@ -92,10 +93,10 @@ func (c *cluster) startAgent(i int) {
 	c.agents[i].ready()
 }
 
-// agentAway notes that an agent is away from now until the returned function is called.
+// agentAway records that an agent is absent from now until the returned function is called.
 func (c *cluster) agentAway(i int) func() { return c.away(agents.Prefix + c.credentials[i].Name) }
 
-// away notes that somebody is away from now until the returned function is called.
+// away records that a participant is absent from now until the returned function is called.
 func (c *cluster) away(who string) func() {
 	from := time.Now()
 	return func() { c.wasAway(who, from, time.Now()) }
@@ -117,7 +118,7 @@ func (c *cluster) killAgent(s strike) {
 	c.startAgent(i)
 }
 
-// stopAgent lets an agent stand still for longer than its leases.
+// stopAgent suspends an agent for longer than its leases.
 func (c *cluster) stopAgent(s strike) {
 	c.frozen.Wait()
 	i := s.worker % len(c.agents)
@@ -131,7 +132,7 @@ func (c *cluster) stopAgent(s strike) {
 	})
 }
 
-// drainAgent replaces an agent that is asked to end: it gives back what it cannot end in time.
+// drainAgent stops an agent and replaces it: the agent releases the calls that it cannot finish in time.
 func (c *cluster) drainAgent(i int) {
 	c.t.Helper()
 	defer c.agentAway(i)()
@@ -150,7 +151,7 @@ func (c *cluster) drainNamed(actor string) {
 	}
 }
 
-// playAgent is an agent, which also writes to others and reads what they write.
+// playAgent runs an agent process, which also sends messages to other agents and reads theirs.
 func playAgent(ctx context.Context, stop func()) error {
 	var cred peer.Credential
 	if err := json.Unmarshal([]byte(os.Getenv(envAgent)), &cred); err != nil {
@@ -169,7 +170,7 @@ func playAgent(ctx context.Context, stop func()) error {
 	if err != nil {
 		return err
 	}
-	if err := tell("ready"); err != nil {
+	if err := printLine("ready"); err != nil {
 		return err
 	}
 	go answer(stop)
@@ -179,7 +180,7 @@ func playAgent(ctx context.Context, stop func()) error {
 	return p.Run(ctx)
 }
 
-// agent is what a process of an agent knows.
+// agent is the state of an agent process.
 type agent struct {
 	cred     peer.Credential
 	dir      string
@@ -187,7 +188,7 @@ type agent struct {
 	http     *http.Client
 }
 
-// handle makes a call: what it does is in the ledger, and another agent is told of it.
+// handle makes a call: it writes its effect to the ledger, and sends a message about it to another agent.
 func (a *agent) handle(ctx context.Context, call agents.Assignment, progress func(work.Progress)) agents.Report {
 	var args struct{ Data struct{ Tool string } }
 	if err := json.Unmarshal(call.Args, &args); err != nil {
@@ -206,16 +207,16 @@ func (a *agent) handle(ctx context.Context, call agents.Assignment, progress fun
 		return agents.Report{Error: err.Error()}
 	}
 	if rand.IntN(3) == 0 {
-		if err := a.tell(ctx, call.Key); err != nil {
+		if err := a.sendMessage(ctx, call.Key); err != nil {
 			return agents.Report{Error: err.Error()}
 		}
 	}
 	return agents.Report{Result: json.RawMessage(`{"done":true}`)}
 }
 
-// tell sends word of a call to somebody else until the node has it: under its key it is one message, however often it
-// is sent, and whoever of the agents sends it has letters of its own.
-func (a *agent) tell(ctx context.Context, key string) error {
+// sendMessage sends a message about a call to another agent, and repeats that until the node acknowledges it. The key makes
+// repeated sends one message. Each sending agent has its own letters.
+func (a *agent) sendMessage(ctx context.Context, key string) error {
 	others := []string{"user:r0", agents.Prefix + agentNames()[1]}
 	if a.cred.Name == agentNames()[1] {
 		others[1] = agents.Prefix + agentNames()[0]
@@ -230,7 +231,7 @@ func (a *agent) tell(ctx context.Context, key string) error {
 		Expires time.Time `json:"expires_at"`
 	}
 	params := map[string]any{"to": m.For, "text": m.Letter, "key": key, "type": "task", "ttl_seconds": int(letterLife.Seconds())}
-	if err := a.insist(ctx, "MESSAGE_SEND", params, &sent); err != nil {
+	if err := a.callUntilAnswered(ctx, "MESSAGE_SEND", params, &sent); err != nil {
 		return err
 	}
 	m.What, m.ID, m.Expires, m.At = crash.Sent, sent.ID, sent.Expires, time.Now()
@@ -251,7 +252,7 @@ func (a *agent) read(ctx context.Context) {
 			}
 		}
 		asked := time.Now()
-		if err := a.insist(ctx, "MESSAGE_INBOX", map[string]any{"limit": 50, "wait_seconds": 1}, &page); err != nil {
+		if err := a.callUntilAnswered(ctx, "MESSAGE_INBOX", map[string]any{"limit": 50, "wait_seconds": 1}, &page); err != nil {
 			continue
 		}
 		var ids []string
@@ -263,7 +264,7 @@ func (a *agent) read(ctx context.Context) {
 		if len(ids) == 0 || a.messages.Append(seen...) != nil {
 			continue
 		}
-		if a.insist(ctx, "MESSAGE_ACK", map[string]any{"message_ids": ids}, nil) != nil {
+		if a.callUntilAnswered(ctx, "MESSAGE_ACK", map[string]any{"message_ids": ids}, nil) != nil {
 			continue
 		}
 		for _, id := range ids {
@@ -273,9 +274,8 @@ func (a *agent) read(ctx context.Context) {
 	}
 }
 
-// insist calls a tool as the agent until it is answered; what is refused for another reason than that the node is not
-// there is the error.
-func (a *agent) insist(ctx context.Context, method string, params, result any) error {
+// callUntilAnswered calls a tool as the agent, and retries while the node is unavailable. It returns any other error.
+func (a *agent) callUntilAnswered(ctx context.Context, method string, params, result any) error {
 	for {
 		err := a.call(ctx, method, params, result)
 		if err == nil || ctx.Err() != nil || !unknown(err) {

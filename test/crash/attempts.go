@@ -1,7 +1,7 @@
 package crash
 
-// checkAttempts looks for what a verify tool must prevent (I6): two attempts of a write that are at work at the same time, and a
-// write that happened twice. An attempt that does anything after a later one has begun was alive beside that.
+// checkAttempts finds what a verify tool must prevent (I6): two concurrent attempts of a write, and a write that
+// happened twice. An attempt that has an effect after a later one has started was concurrent with it.
 func (h *history) checkAttempts() {
 	for key, s := range h.steps {
 		if s.tool != ToolVerified {
@@ -14,7 +14,7 @@ func (h *history) checkAttempts() {
 	}
 }
 
-// checkAlone checks that no attempt of a step does anything beside a later one. It tells of each attempt once.
+// checkAlone checks that no attempt of a step runs concurrently with a later one. It reports each attempt once.
 func (h *history) checkAlone(key string) {
 	told := map[int]bool{}
 	for _, later := range h.effects[h.task] {

@@ -25,13 +25,13 @@ import (
 )
 
 const (
-	// envClusterRounds is the number of rounds on a cluster; the default has none.
+	// envClusterRounds is the number of rounds on a cluster; the default is none.
 	envClusterRounds = "ORCH_CRASH_CLUSTER_ROUNDS"
 	// brokerCount is how many NATS servers are in a cluster, and on how many each stream is.
 	brokerCount = 3
-	// clusterWithin is how long the servers may take until they have a leader.
+	// clusterWithin bounds how long the servers may take to elect a leader.
 	clusterWithin = time.Minute
-	// electedWithin is how long the others may take to have leaders of all streams again.
+	// electedWithin bounds how long the other servers may take to elect leaders of all streams.
 	electedWithin = 10 * time.Second
 )
 
@@ -42,8 +42,8 @@ type broker struct {
 	conf, url string
 }
 
-// TestCrashCluster is TestCrashNetwork on three NATS servers, which die as well: each node that is started has another
-// data directory than the one before, as on another machine. It does as many rounds as envClusterRounds says.
+// TestCrashCluster is TestCrashNetwork on three NATS servers, which are killed as well. Each started node has a new
+// data directory, as on another machine. envClusterRounds is the number of rounds.
 func TestCrashCluster(t *testing.T) {
 	t.Parallel()
 	rounds := int(fromEnv(t, envClusterRounds, 0))
@@ -78,7 +78,7 @@ func (c *cluster) startBroker(b *broker) {
 	b.ready()
 }
 
-// awaitLeader waits until the servers take streams.
+// awaitLeader waits until the servers accept streams.
 func (c *cluster) awaitLeader() {
 	c.t.Helper()
 	nc, err := nats.Connect(c.natsURL(), nats.MaxReconnects(-1))
@@ -96,7 +96,7 @@ func (c *cluster) awaitLeader() {
 	require.NoError(c.t, js.DeleteStream(c.t.Context(), "PROBE"))
 }
 
-// freePorts returns ports that nobody uses, and that no client is given by the system.
+// freePorts returns unused ports outside of the range of ephemeral ports.
 func freePorts(t *testing.T, n int) []int {
 	t.Helper()
 	const lowest, highest = 15_000, 32_000
@@ -130,7 +130,7 @@ func (c *cluster) natsURL() string {
 // replicas is on how many servers the streams are; 0 for the embedded one.
 func (c *cluster) replicas() int { return len(c.brokers) }
 
-// move gives the next node another place where the log is not beside it.
+// move gives the next node a new data directory, without a log.
 func (c *cluster) move() {
 	if c.cluster {
 		c.nodes++
@@ -176,7 +176,7 @@ func playBroker(ctx context.Context, stop func()) error {
 	if !s.ReadyForConnections(startWithin) {
 		return errors.New("the server is not ready")
 	}
-	if err := tell("ready"); err != nil {
+	if err := printLine("ready"); err != nil {
 		return fault.From(err)
 	}
 	go answer(stop)
@@ -184,7 +184,7 @@ func playBroker(ctx context.Context, stop func()) error {
 	return nil
 }
 
-// logOnly writes what a server has to complain about.
+// logOnly is a server logger that prints only warnings and errors.
 type logOnly struct{}
 
 func (logOnly) Noticef(string, ...any)    {}

@@ -8,29 +8,30 @@ import (
 	"github.com/orch-dev/orch/events"
 )
 
-// The tools of the test, by what their effects promise.
+// The tools of the test, by the guarantees of their effects.
 const (
 	// ToolRead and ToolIdem may run any number of times, ToolIdem with one key.
 	ToolRead = "CRASH_READ"
 	ToolIdem = "CRASH_IDEM"
 	// ToolWrite runs at most once.
 	ToolWrite = "CRASH_WRITE"
-	// ToolChild is idempotent and does its work in a child process.
+	// ToolChild is idempotent and works in a child process.
 	ToolChild = "CRASH_CHILD"
-	// ToolVerified is a write of a child process, which happens at its end, and has ToolLook as its verify tool.
+	// ToolVerified is a write by a child process. It happens at the end of the process, and has ToolLook as its verify
+	// tool.
 	ToolVerified = "CRASH_VERIFIED"
 	ToolLook     = "LEDGER_LOOK"
 	// ToolSlow is idempotent and takes about as long as a lease.
 	ToolSlow = "CRASH_SLOW"
-	// ToolAgentIdem and ToolAgentWrite are what agents do, by the effect of their call.
+	// ToolAgentIdem and ToolAgentWrite are calls of agents, by effect.
 	ToolAgentIdem  = "CRASH_AGENT_IDEM"
 	ToolAgentWrite = "CRASH_AGENT_WRITE"
-	// ToolLarge has an output that is kept outside of the log, ToolTell one with a secret. They read.
+	// ToolLarge has an output that is stored outside of the log, ToolTell one with a secret. Both only read.
 	ToolLarge = "CRASH_LARGE"
 	ToolTell  = "CRASH_TELL"
 )
 
-// checker is one check.
+// checker is the state of one check.
 type checker struct {
 	log      Log
 	evidence Evidence
@@ -40,17 +41,17 @@ type checker struct {
 	cancels  map[events.TaskID]bool
 	effects  map[events.TaskID][]Effect
 	watches  map[events.TaskID][]Watch
-	// known holds every task that was found so far, queue those whose history is not read yet.
+	// known contains every task that was found so far, queue those with an unread history.
 	known map[events.TaskID]bool
 	queue []events.TaskID
-	// positions of the log → the task whose commit lies there.
+	// positions maps log positions to the task of the commit.
 	positions map[uint64]events.TaskID
 	marked    bool
-	// keys holds the idempotency keys of the tasks in the log.
+	// keys maps idempotency keys to tasks in the log.
 	keys map[string]events.TaskID
 }
 
-// Check holds the evidence against the log. The error is about reading, not about what was found.
+// Check compares the evidence with the log. The error is for failures to read; violations are in the report.
 func Check(ctx context.Context, log Log, e Evidence) (Report, error) {
 	c := &checker{
 		log: log, evidence: e,
@@ -85,7 +86,7 @@ func (c *checker) found(invariant string, task events.TaskID, format string, arg
 	})
 }
 
-// index sorts the evidence by task.
+// index groups the evidence by task.
 func (c *checker) index() {
 	for _, a := range c.evidence.Acks {
 		c.acked[a.Task] = true
@@ -113,8 +114,7 @@ func (c *checker) add(task events.TaskID) {
 	}
 }
 
-// scan goes through the live log: its positions only grow (I4), and it names tasks that nobody was
-// told about.
+// scan reads the live log. It checks that positions only grow (I4), and finds tasks without acknowledgement.
 func (c *checker) scan(ctx context.Context) error {
 	last := uint64(0)
 	for s, err := range c.log.Scan(ctx, 1) {
@@ -135,7 +135,7 @@ func (c *checker) scan(ctx context.Context) error {
 	return nil
 }
 
-// task reads one history and checks all that is known about the task.
+// task reads one history and checks it against the evidence about the task.
 func (c *checker) task(ctx context.Context, task events.TaskID) error {
 	var stored []events.Stored
 	for s, err := range c.log.Read(ctx, task, 1) {
@@ -162,7 +162,7 @@ func (c *checker) task(ctx context.Context, task events.TaskID) error {
 	return nil
 }
 
-// chain checks what links the commits of a task (I4, I11).
+// chain checks the links between the commits of a task (I4, I11).
 func (c *checker) chain(task events.TaskID, stored []events.Stored) []*events.Commit {
 	var commits []*events.Commit
 	rev, seq, hash := uint64(0), uint64(0), ""
@@ -186,14 +186,14 @@ func (c *checker) chain(task events.TaskID, stored []events.Stored) []*events.Co
 			c.found("I11", task, "the hash chain breaks at revision %d", commit.Rev)
 		}
 		rev, seq, hash = commit.Rev, s.Seq, events.Hash(s.Data)
-		c.place(task, s.Seq, hash)
+		c.recordPosition(task, s.Seq, hash)
 		commits = append(commits, commit)
 	}
 	return commits
 }
 
-// place notes a position, which may hold one commit only.
-func (c *checker) place(task events.TaskID, seq uint64, hash string) {
+// recordPosition records a position, which must contain only one commit.
+func (c *checker) recordPosition(task events.TaskID, seq uint64, hash string) {
 	if other, taken := c.positions[seq]; taken {
 		c.found("I4", task, "position %d is used by %s as well", seq, other)
 	}
@@ -203,7 +203,7 @@ func (c *checker) place(task events.TaskID, seq uint64, hash string) {
 	}
 }
 
-// checkSecrets looks for secrets in a commit as it is stored (I13).
+// checkSecrets searches a stored commit for secrets (I13).
 func (c *checker) checkSecrets(task events.TaskID, s events.Stored) {
 	for _, secret := range c.evidence.Secrets {
 		if bytes.Contains(s.Data, []byte(secret)) {
@@ -212,7 +212,7 @@ func (c *checker) checkSecrets(task events.TaskID, s events.Stored) {
 	}
 }
 
-// checkPositions finds the positions that no history accounts for.
+// checkPositions finds positions that belong to no history.
 func (c *checker) checkPositions() {
 	last := uint64(0)
 	for seq := range c.positions {
@@ -225,7 +225,7 @@ func (c *checker) checkPositions() {
 	}
 }
 
-// checkStrangers finds effects of tasks that the log does not know.
+// checkStrangers finds effects of tasks that are not in the log.
 func (c *checker) checkStrangers() {
 	for task := range c.effects {
 		if !c.known[task] {
@@ -234,7 +234,7 @@ func (c *checker) checkStrangers() {
 	}
 }
 
-// checkKeys checks that an idempotency key of a submission made one task.
+// checkKeys checks that each idempotency key of a submission created only one task.
 func (c *checker) checkKeys() {
 	tasks := map[string]events.TaskID{}
 	for _, a := range c.evidence.Acks {
@@ -245,7 +245,7 @@ func (c *checker) checkKeys() {
 	}
 }
 
-// watch checks that a watcher saw every commit once and in order (I8).
+// watch checks that a watcher saw every commit exactly once and in order (I8).
 func (c *checker) watch(w Watch, stored []events.Stored) {
 	for i, s := range w.Seen {
 		if i >= len(stored) || s.Rev != uint64(i+1) || s.Seq != stored[i].Seq || s.Hash != events.Hash(stored[i].Data) {
@@ -253,13 +253,12 @@ func (c *checker) watch(w Watch, stored []events.Stored) {
 			return
 		}
 	}
-	if w.Over && len(w.Seen) < len(stored) && !onlyRefusals(stored[len(w.Seen):]) {
+	if w.Ended && len(w.Seen) < len(stored) && !onlyRefusals(stored[len(w.Seen):]) {
 		c.found("I8", w.Task, "the watcher saw %d of %d commits", len(w.Seen), len(stored))
 	}
 }
 
-// onlyRefusals reports whether commits hold nothing but results that came too late: those may follow
-// the end of a task.
+// onlyRefusals reports whether commits contain only refused results: those may follow the end of a task.
 func onlyRefusals(stored []events.Stored) bool {
 	for _, s := range stored {
 		commit, err := events.Decode(s.Data)

@@ -26,7 +26,7 @@ const (
 
 var start = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 
-// fakeLog holds histories as they are, right or wrong.
+// fakeLog contains histories, valid or not.
 type fakeLog map[events.TaskID][]events.Stored
 
 func (l fakeLog) Read(_ context.Context, task events.TaskID, _ uint64) iter.Seq2[events.Stored, error] {
@@ -58,7 +58,7 @@ type story struct {
 	at      time.Time
 }
 
-func (s *story) say(actor string, kind events.Kind, data events.Payload) {
+func (s *story) add(actor string, kind events.Kind, data events.Payload) {
 	s.at = s.at.Add(time.Second)
 	s.commits = append(s.commits, &events.Commit{
 		Task: planted, Rev: uint64(len(s.commits) + 1), At: s.at, Actor: actor, Events: []events.Event{{Kind: kind, Data: data}},
@@ -92,35 +92,35 @@ const (
 	atFinish
 )
 
-// goodStory is a task with one write that went well.
+// goodStory is a task with one successful write.
 func goodStory(t *testing.T) *story {
 	t.Helper()
 	s := &story{t: t, at: start}
-	s.say("user:a", events.TaskSubmitted, &events.Submitted{Name: "x", Priority: "normal"})
-	s.say("node", events.StepReady, &events.Ready{Step: "a", Attempt: 1, Tool: crash.ToolWrite, Effect: "write"})
-	s.say("worker:"+hand, events.TaskStarted, &events.Moved{})
-	s.say("worker:"+hand, events.StepCalled, &events.Called{Step: "a", Attempt: 1, Worker: hand})
-	s.say("worker:"+hand, events.StepSucceeded, &events.Succeeded{Step: "a", Attempt: 1})
-	s.say("node", events.TaskFinished, &events.Moved{})
+	s.add("user:a", events.TaskSubmitted, &events.Submitted{Name: "x", Priority: "normal"})
+	s.add("node", events.StepReady, &events.Ready{Step: "a", Attempt: 1, Tool: crash.ToolWrite, Effect: "write"})
+	s.add("worker:"+hand, events.TaskStarted, &events.Moved{})
+	s.add("worker:"+hand, events.StepCalled, &events.Called{Step: "a", Attempt: 1, Worker: hand})
+	s.add("worker:"+hand, events.StepSucceeded, &events.Succeeded{Step: "a", Attempt: 1})
+	s.add("node", events.TaskFinished, &events.Moved{})
 	return s
 }
 
-// doubtfulStory is a task whose write was in doubt and was resolved.
+// doubtfulStory is a task with a write that was in doubt and was resolved.
 func doubtfulStory(t *testing.T, as string) *story {
 	t.Helper()
 	s := goodStory(t)
 	s.commits = s.commits[:atSuccess]
 	s.at = start.Add(4 * time.Second)
-	s.say("node", events.StepInDoubt, &events.InDoubt{Step: "a", Attempt: 1, Reason: "lost"})
-	s.say("node", events.TaskBlocked, &events.Moved{Block: "input", Reason: "in doubt"})
-	s.say("user:a", events.TaskUnblocked, &events.Moved{})
-	s.say("user:a", events.StepResolved, &events.Resolved{Step: "a", As: as, By: "user:a"})
+	s.add("node", events.StepInDoubt, &events.InDoubt{Step: "a", Attempt: 1, Reason: "lost"})
+	s.add("node", events.TaskBlocked, &events.Moved{Block: "input", Reason: "in doubt"})
+	s.add("user:a", events.TaskUnblocked, &events.Moved{})
+	s.add("user:a", events.StepResolved, &events.Resolved{Step: "a", As: as, By: "user:a"})
 	if as == "retry" {
-		s.say("node", events.StepReady, &events.Ready{Step: "a", Attempt: 2, Tool: crash.ToolWrite, Effect: "write"})
-		s.say("worker:"+hand, events.StepCalled, &events.Called{Step: "a", Attempt: 2, Worker: hand})
-		s.say("worker:"+hand, events.StepSucceeded, &events.Succeeded{Step: "a", Attempt: 2})
+		s.add("node", events.StepReady, &events.Ready{Step: "a", Attempt: 2, Tool: crash.ToolWrite, Effect: "write"})
+		s.add("worker:"+hand, events.StepCalled, &events.Called{Step: "a", Attempt: 2, Worker: hand})
+		s.add("worker:"+hand, events.StepSucceeded, &events.Succeeded{Step: "a", Attempt: 2})
 	}
-	s.say("node", events.TaskFinished, &events.Moved{})
+	s.add("node", events.TaskFinished, &events.Moved{})
 	return s
 }
 
@@ -145,7 +145,7 @@ func newScene(t *testing.T, s *story) *scene {
 		Acks:    []crash.Ack{{Task: planted, Key: "k", Round: 3}},
 		Effects: []crash.Effect{effectOf(crash.Begin, 1, 4500*time.Millisecond), effectOf(crash.End, 1, 4600*time.Millisecond)},
 	}
-	w := crash.Watch{Task: planted, Over: true}
+	w := crash.Watch{Task: planted, Ended: true}
 	for i, stored := range c.log[planted] {
 		w.Seen = append(w.Seen, crash.Sighting{Seq: stored.Seq, Rev: uint64(i + 1), Hash: events.Hash(stored.Data)})
 	}
@@ -173,7 +173,7 @@ func TestCheckAcceptsWhatIsRight(t *testing.T) {
 		effectOf(crash.Begin, 1, 4500*time.Millisecond), effectOf(crash.Begin, 2, 10500*time.Millisecond), effectOf(crash.End, 2, 11*time.Second),
 	}
 	refused := goodStory(t)
-	refused.say("worker:"+hand, events.ResultRefused, &events.Refused{Step: "a", Attempt: 1, Worker: hand})
+	refused.add("worker:"+hand, events.ResultRefused, &events.Refused{Step: "a", Attempt: 1, Worker: hand})
 	late := newScene(t, refused)
 	late.evidence.Watches[0].Seen = late.evidence.Watches[0].Seen[:len(refused.commits)-1]
 
@@ -195,7 +195,7 @@ func TestCheckAcceptsWhatIsRight(t *testing.T) {
 // violation is something planted that a check must find.
 type violation struct {
 	invariant string
-	// tell changes the story before it is written, plant the evidence or the log afterwards.
+	// tell changes the story before it is written, plant changes the evidence or the log afterwards.
 	tell  func(*story)
 	plant func(*scene)
 }
@@ -245,9 +245,9 @@ func tasksGoneWrong() map[string]violation {
 		"one key, two tasks": {"I1", nil, func(c *scene) {
 			c.evidence.Acks = append(c.evidence.Acks, crash.Ack{Task: other, Key: "k"})
 		}},
-		"two ends": {"I2", func(s *story) { s.say("node", events.TaskFinished, &events.Moved{}) }, nil},
+		"two ends": {"I2", func(s *story) { s.add("node", events.TaskFinished, &events.Moved{}) }, nil},
 		"a step after the end": {"I2", func(s *story) {
-			s.say("node", events.StepReady, &events.Ready{Step: "z", Attempt: 1, Tool: crash.ToolRead})
+			s.add("node", events.StepReady, &events.Ready{Step: "z", Attempt: 1, Tool: crash.ToolRead})
 		}, nil},
 		"a move that the table does not have": {"I3", func(s *story) {
 			s.commits[atStart].Events[0].Kind = events.TaskFinalized
@@ -365,7 +365,7 @@ func TestCheckBitesInDoubt(t *testing.T) {
 	}
 }
 
-// verifiedStory is a task whose write with a verify tool was in doubt, and was made again.
+// verifiedStory is a task with a verified write that was in doubt, and was repeated.
 func verifiedStory(t *testing.T) *story {
 	t.Helper()
 	s := doubtfulStory(t, "retry")

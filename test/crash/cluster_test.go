@@ -20,16 +20,15 @@ import (
 	"github.com/orch-dev/orch/test/crash"
 )
 
-// workerCount is the number of worker processes beside the node.
+// workerCount is the number of worker processes.
 const workerCount = 2
 
 const (
-	// drainWithin is how long a process may take to end when it is asked to.
+	// drainWithin bounds how long a stopping process may take to end.
 	drainWithin = 10 * time.Second
 	// orphansGoneWithin is how long children may outlive their worker.
 	orphansGoneWithin = 2 * time.Second
-	// trappedWithin is how long a process may take to pass the failpoint at which it dies; then it is
-	// killed.
+	// trappedWithin bounds how long a process may take to reach its armed failpoint; then it is killed.
 	trappedWithin = 1500 * time.Millisecond
 )
 
@@ -37,11 +36,11 @@ const (
 type cluster struct {
 	t   *testing.T
 	dir string
-	// options say what there is beside the node and the workers.
+	// options configures what the cluster has in addition to the node and the workers.
 	options
 	node    *process
 	workers [workerCount]*process
-	// lost says, by process id, what was done to a worker.
+	// lost is what was done to a worker, by process id.
 	lost map[int]string
 	// restarts are the times from the start of a node process to ready, drains those of SIGTERM to the
 	// end of a worker or node.
@@ -65,22 +64,22 @@ type cluster struct {
 	nodes int
 
 	mu sync.Mutex // guards what follows
-	// agentOf says, by process id, which agent a process is.
+	// agentOf maps process ids to agents.
 	agentOf  map[int]string
 	absences []crash.Absence
 }
 
-// options say what a cluster has beside a node and workers.
+// options configures what a cluster has in addition to a node and workers.
 type options struct {
-	// planted is the fault that the processes have, "" for none.
+	// planted is the fault injected into the processes; "" for none.
 	planted failpoint.Fault
 	// network adds agents, messages and databases, cluster three NATS servers in place of the embedded one.
 	network, cluster bool
 	// standby has two nodes on the cluster in place of one.
 	standby bool
-	// zombies has writes with a verify tool alone, and workers that are stopped, some for longer than a call may take.
+	// zombies uses only writes with a verify tool, and suspends workers, some for longer than the time limit of a call.
 	zombies bool
-	// first lets everybody connect to the first server of a cluster, and learn of the others there.
+	// first makes all clients connect to the first server of a cluster, from which they learn the others.
 	first bool
 }
 
@@ -175,14 +174,14 @@ func (c *cluster) awaitOrphans(worker int) {
 	}
 }
 
-// drainWorker replaces a worker that is asked to end.
+// drainWorker stops a worker cleanly and replaces it.
 func (c *cluster) drainWorker(i int) {
 	c.t.Helper()
 	c.drains = append(c.drains, c.workers[i].terminate(drainWithin))
 	c.startWorker(i)
 }
 
-// drainNode replaces the node, which is asked to end.
+// drainNode stops the node cleanly and replaces it.
 func (c *cluster) drainNode() {
 	c.t.Helper()
 	c.drains = append(c.drains, c.node.terminate(drainWithin))
@@ -284,7 +283,7 @@ func (c *cluster) strikeAll(s strike) {
 	}
 }
 
-// trap lets a process die at a failpoint.
+// trap makes a process die at a failpoint.
 func (c *cluster) trap(s strike) {
 	c.t.Helper()
 	switch s.kind {
@@ -293,29 +292,29 @@ func (c *cluster) trap(s strike) {
 		w := c.workers[s.worker]
 		c.lost[w.pid()] = string(s.trap.point)
 		w.arm(s.trap)
-		c.note(s, w)
+		c.awaitDeath(s, w)
 		c.awaitOrphans(w.pid())
 		c.startWorker(s.worker)
 	case failRecovery:
 		c.node.kill()
 		c.node = c.spawn(roleNode, envTrap+"="+string(s.trap.point)+" "+strconv.Itoa(s.trap.pass))
-		c.note(s, c.node)
+		c.awaitDeath(s, c.node)
 		c.startNode()
 	case failStop:
 		c.node.arm(s.trap)
 		c.node.signal(syscall.SIGTERM)
-		c.note(s, c.node)
+		c.awaitDeath(s, c.node)
 		c.startNode()
 	default:
 		c.node.arm(s.trap)
-		c.note(s, c.node)
+		c.awaitDeath(s, c.node)
 		wait(s.away)
 		c.startNode()
 	}
 }
 
-// note waits for the death of a process at a failpoint.
-func (c *cluster) note(s strike, p *process) {
+// awaitDeath waits for the death of a process at a failpoint and records it.
+func (c *cluster) awaitDeath(s strike, p *process) {
 	if p.diesWithin(trappedWithin) && !p.cmd.ProcessState.Exited() {
 		c.points[s.trap.point]++
 	} else {
@@ -323,7 +322,7 @@ func (c *cluster) note(s strike, p *process) {
 	}
 }
 
-// crashes returns the lines of a log that tell of a panic or a race.
+// crashes returns the lines of a log that report a panic or a race.
 func (c *cluster) crashes(role string) []string {
 	c.t.Helper()
 	data, err := os.ReadFile(filepath.Join(c.dir, role+".log"))
@@ -362,7 +361,7 @@ func (c *cluster) stopAgents() {
 	}
 }
 
-// killAll leaves nothing behind, also after a failed test.
+// killAll kills all processes, also after a failed test.
 func (c *cluster) killAll() {
 	c.frozen.Wait()
 	nodes := []*process{c.node}
@@ -384,5 +383,5 @@ func (c *cluster) killAll() {
 	}
 }
 
-// wait holds the schedule up.
+// wait pauses the schedule.
 func wait(d time.Duration) { <-time.After(d) }

@@ -26,12 +26,12 @@ import (
 
 // The environment of the test.
 const (
-	// envRounds is the number of rounds; the default keeps `go test ./...` short.
+	// envRounds is the number of rounds; the default is small, to keep `go test ./...` short.
 	envRounds = "ORCH_CRASH_ROUNDS"
 	// envSeed repeats the schedule of an earlier run, envOnly one round of it by its number.
 	envSeed = "ORCH_CRASH_SEED"
 	envOnly = "ORCH_CRASH_ONLY"
-	// envSeconds ends the rounds earlier, when so much time is over; 0 is never.
+	// envSeconds bounds the time of the rounds, in seconds; 0 means no bound.
 	envSeconds = "ORCH_CRASH_SECONDS"
 	// envClusters is the number of clusters that share the rounds and run at the same time.
 	envClusters = "ORCH_CRASH_CLUSTERS"
@@ -52,14 +52,15 @@ type run struct {
 	messages  *messageClient
 	databases *databaseClient
 	listener  *listener
-	// What was known of the network before the node ended: what became of writes, what readers saw, what was heard.
+	// The observations in the network before the node ended: outcomes of writes, messages that readers saw, events of
+	// subscriptions.
 	databaseWrites []crash.DatabaseWrite
 	seen           crash.DatabaseContent
 	heard          []crash.SubscriptionLog
 }
 
-// TestCrash kills a node and its workers while clients submit, follow, look at and cancel tasks, and then
-// holds what the clients were told and what the tools did against the raw log.
+// TestCrash kills a node and its workers while clients submit, watch, read and cancel tasks. Then it compares the
+// answers to the clients and the effects of the tools with the raw log.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	seed := fromEnv(t, envSeed, uint64(time.Now().UnixNano()))
@@ -72,11 +73,11 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// crashRounds does the rounds of a seed, or only one of them.
+// crashRounds runs the rounds of a seed, or only one of them.
 func crashRounds(t *testing.T, o options, seed uint64, rounds int) {
 	t.Helper()
 	t.Logf("%s=%d", envSeed, seed)
-	r := begin(t, o)
+	r := startRun(t, o)
 	began, done := time.Now(), 0
 	only := int(fromEnv(t, envOnly, 0))
 	limit := time.Duration(fromEnv(t, envSeconds, 0)) * time.Second
@@ -102,10 +103,10 @@ func crashRounds(t *testing.T, o options, seed uint64, rounds int) {
 	}
 	took := time.Since(began)
 	if !o.cluster { // what processes hold is the same there
-		r.calm(seed, max(rounds, only)+1)
+		r.checkUsage(seed, max(rounds, only)+1)
 	}
 	r.load.awaitWatchers(settleWithin)
-	r.endNetwork()
+	r.stopNetwork()
 	r.awaitTidy(settleWithin)
 	r.cluster.stop()
 	report := r.check()
@@ -127,8 +128,8 @@ func fromEnv(t *testing.T, name string, unset uint64) uint64 {
 	return n
 }
 
-// begin starts the processes and the clients. The directory stays after a failure.
-func begin(t *testing.T, o options) *run {
+// startRun starts the processes and the clients. The directory is kept after a failure.
+func startRun(t *testing.T, o options) *run {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "orch-crash-*") //nolint:usetesting // it is kept after a failure
 	require.NoError(t, err)
@@ -148,7 +149,7 @@ func begin(t *testing.T, o options) *run {
 	r.load = &load{api: dial(t, c), watcher: dial(t, c), jobs: o.jobs(), watched: map[events.TaskID]int{}, dial: func() (*rpc.Remote, error) {
 		return node.Dial(t.Context(), c.config())
 	}}
-	r.beginNetwork()
+	r.startNetwork()
 	return r
 }
 
@@ -160,7 +161,7 @@ func dial(t *testing.T, c *cluster) *rpc.Remote {
 	return remote
 }
 
-// round strikes while clients work, and then waits until all their tasks are over.
+// round applies the strikes while clients work, and then waits until all their tasks have ended.
 func (r *run) round(seed uint64, n int, strikes []strike, within time.Duration) {
 	r.t.Helper()
 	began := time.Now()
@@ -200,11 +201,11 @@ func names(strikes []strike) string {
 	return strings.Join(list, ", ")
 }
 
-// calmWithin is how long processes may take to give back what they do not need.
+// calmWithin bounds how long processes may take to release unneeded resources.
 const calmWithin = 15 * time.Second
 
-// calm checks that processes hold no more after work than before it (I14).
-func (r *run) calm(seed uint64, n int) {
+// checkUsage checks that processes use no more resources after work than before it (I14).
+func (r *run) checkUsage(seed uint64, n int) {
 	r.t.Helper()
 	for i := range r.cluster.workers {
 		r.cluster.drainWorker(i)
@@ -227,7 +228,7 @@ func (r *run) calm(seed uint64, n int) {
 // staffed is the number of goroutines that a process may have of its own; a node with workers has about 140.
 const staffed = 150
 
-// grown reports whether processes hold more than before, beyond what comes and goes.
+// grown reports whether processes use more resources than before, beyond normal fluctuation.
 func grown(before, after []usage, connections int) bool {
 	for i, u := range after {
 		b := before[i]
@@ -257,14 +258,14 @@ func (r *run) usage() []usage {
 	return list
 }
 
-// check opens the store that the node has left and holds everything against it.
+// check opens the store of the stopped node and checks all evidence against it.
 func (r *run) check() crash.Report {
 	r.t.Helper()
 	effects, err := crash.ReadLedger(ledgerPath(r.cluster.dir))
 	require.NoError(r.t, err)
 	store := r.openStore()
 	var archived []events.TaskID
-	for head, err := range store.Past(r.t.Context()) {
+	for head, err := range store.ArchivedHeads(r.t.Context()) {
 		require.NoError(r.t, err, "%v", errors.Unwrap(err))
 		archived = append(archived, head.Task)
 	}
@@ -290,8 +291,8 @@ func (r *run) check() crash.Report {
 	return report
 }
 
-// awaitTidy waits until the node has put away what earlier ones had no time for: it looks at all folders when it becomes
-// active, and one that ends before leaves the rest to the next.
+// awaitTidy waits until the node has cleaned up the folders that earlier nodes had no time for: a node checks all
+// folders when it becomes active, and a later one continues if it is stopped before the end.
 func (r *run) awaitTidy(within time.Duration) {
 	r.t.Helper()
 	for end := time.Now().Add(within); time.Now().Before(end); wait(50 * time.Millisecond) {
@@ -303,12 +304,12 @@ func (r *run) awaitTidy(within time.Duration) {
 	}
 }
 
-// folders are those of tasks that should have been put away: temporary ones, as every task is over, and
+// folders returns the folders that should have been removed or moved: temporary ones, because every task has ended, and
 // those of archived tasks (I14).
 func (r *run) folders(store *bus.Store) []crash.Violation {
 	r.t.Helper()
 	archived := map[string]bool{}
-	for head, err := range store.Past(r.t.Context()) {
+	for head, err := range store.ArchivedHeads(r.t.Context()) {
 		require.NoError(r.t, err, "%v", errors.Unwrap(err))
 		archived[string(head.Task)] = true
 	}
@@ -330,7 +331,7 @@ func (r *run) folders(store *bus.Store) []crash.Violation {
 	return found
 }
 
-// leftovers are what processes have left behind: stack traces, children, temporary files (I14).
+// leftovers returns what processes left behind: stack traces, children, temporary files (I14).
 func (r *run) leftovers() []crash.Violation {
 	r.t.Helper()
 	var found []crash.Violation
@@ -359,7 +360,7 @@ func (r *run) leftovers() []crash.Violation {
 	return found
 }
 
-// openStore opens the store that the node has left.
+// openStore opens the store of the stopped node.
 func (r *run) openStore() *bus.Store {
 	r.t.Helper()
 	t := r.t
@@ -394,7 +395,7 @@ func (r *run) readMark() *crash.Mark {
 	return m
 }
 
-// print says what was done and found.
+// print prints a summary of the run.
 func (r *run) print(report crash.Report, rounds int, seed uint64, took time.Duration) {
 	r.t.Helper()
 	r.t.Logf("rounds %d in %s, %s each; %s=%d", rounds, took.Round(time.Second), (took / time.Duration(max(rounds, 1))).Round(time.Millisecond), envSeed, seed)

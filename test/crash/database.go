@@ -5,35 +5,35 @@ import (
 	"slices"
 )
 
-// The places of the databases of the test.
+// The kinds of database writes of the test.
 const (
-	// Counter is a transaction that counts one up, for the sum and for its own name, in one write.
+	// Counter is a transaction that increments the sum and the counter of its own name in one write.
 	Counter = "counter"
-	// List is a push to a list of the Realtime Database, Documents one to a collection of Firestore.
+	// List is a push to a list of the Realtime Database, Documents an insert into a collection of Firestore.
 	List      = "list"
 	Documents = "documents"
 )
 
-// DatabaseWrite is a write of which somebody knows what became of it.
+// DatabaseWrite is a write with its known outcome.
 type DatabaseWrite struct {
-	// Name is that of no other write, Kind is Counter, List or Documents.
+	// Name is unique. Kind is Counter, List or Documents.
 	Name, Kind string
 	Round      int
-	// Answered is set when its end was acknowledged. The others may have happened, or not.
+	// Answered is true when the write was acknowledged. Other writes may or may not have happened.
 	Answered bool
 }
 
-// DatabaseContent is what the databases hold.
+// DatabaseContent is the content of the databases.
 type DatabaseContent struct {
-	// Sum is what was counted in all, By what was for each name.
+	// Sum is the total count, By the count of each name.
 	Sum int
 	By  map[string]int
-	// List and Documents are the names of what was pushed, by key.
+	// List and Documents are the names of the pushed entries, by key.
 	List, Documents map[string]string
 }
 
-// CheckDatabase holds what the databases have against what was written (I16): what was answered is there once, what was not
-// is there at most once, and the sum is that of its parts.
+// CheckDatabase compares the content of the databases with the writes (I16): an acknowledged write is there once,
+// another one at most once, and the sum equals the sum of its parts.
 func CheckDatabase(writes []DatabaseWrite, b DatabaseContent) []Violation {
 	var found []Violation
 	violate := func(round int, format string, args ...any) {
@@ -75,17 +75,17 @@ func countNames(pushed map[string]string) map[string]int {
 	return n
 }
 
-// SubscriptionLog is what a session was told of a list by one subscription.
+// SubscriptionLog is what a session received about a list from one subscription.
 type SubscriptionLog struct {
 	ID string
-	// Initial are the keys that were there when it began, Heard those of its events in their order.
-	Initial, Heard []string
-	// Over is set when the session was told of its end.
-	Over bool
+	// Initial are the keys at the start of the subscription, Heard the keys of its events in order.
+	Initial, Received []string
+	// Ended is true when the session was notified of the end.
+	Ended bool
 }
 
-// CheckSubscriptions holds what sessions heard against the list at the end (I17). Keys sort by the order of the writes. A
-// subscription hears of each key once, in order, without a gap, until its session is told of its end.
+// CheckSubscriptions compares what sessions received with the final list (I17). Keys sort in the order of the writes. A
+// subscription receives each key once, in order, without gaps, until its session is notified of the end.
 func CheckSubscriptions(logs []SubscriptionLog, list map[string]string) []Violation {
 	var found []Violation
 	violate := func(format string, args ...any) {
@@ -98,17 +98,17 @@ func CheckSubscriptions(logs []SubscriptionLog, list map[string]string) []Violat
 	slices.Sort(all)
 	for _, h := range logs {
 		initial := slices.Sorted(slices.Values(h.Initial))
-		told := slices.Concat(initial, h.Heard)
+		told := slices.Concat(initial, h.Received)
 		for i := 1; i < len(told); i++ {
 			if told[i] <= told[i-1] {
 				violate("the subscription %s heard of %s after %s", h.ID, told[i], told[i-1])
 			}
 		}
 		expected := all
-		if n := len(told); h.Over && n > 0 {
+		if n := len(told); h.Ended && n > 0 {
 			upTo, _ := slices.BinarySearch(all, told[n-1])
 			expected = all[:min(upTo+1, len(all))]
-		} else if h.Over {
+		} else if h.Ended {
 			expected = nil
 		}
 		heard := map[string]bool{}

@@ -50,7 +50,7 @@ func bankJobs() []job {
 	}
 }
 
-// databaseClient is what clients write into the databases and read from them.
+// databaseClient records what clients write to the databases and read from them.
 type databaseClient struct {
 	load *load
 	// realtime and firestore are those of the node, whichever it is.
@@ -60,7 +60,7 @@ type databaseClient struct {
 	writes []crash.DatabaseWrite
 	// tasks are the writes that are tasks.
 	tasks map[events.TaskID]crash.DatabaseWrite
-	// sum is what somebody has seen of the counter.
+	// sum is the highest value of the counter that a client has read.
 	sum int
 }
 
@@ -108,26 +108,26 @@ func openDatabaseClient(l *load, remote *rpc.Remote) *databaseClient {
 	}
 }
 
-// writeName makes a name one of a write.
+// writeName makes a unique name of a write.
 func writeName(kind, name string) string { return strings.ReplaceAll(kind, " ", "-") + "-" + name }
 
-// expect notes that a task writes.
+// expect records that a task will write.
 func (b *databaseClient) expect(id events.TaskID, d crash.DatabaseWrite) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.tasks[id] = d
 }
 
-// run counts up in transactions of its own until stop is closed, and looks at the counter.
+// run increments the counter in transactions until stop is closed, and reads it.
 func (b *databaseClient) run(ctx context.Context, stop <-chan struct{}, round, i int) {
 	for n := 0; !closed(stop); n++ {
 		b.count(ctx, round, fmt.Sprintf("direct-%d-%d-%d", round, i, n))
-		b.look(ctx, round)
+		b.readCounter(ctx, round)
 		_ = pause.For(ctx, rand.N(bankEvery))
 	}
 }
 
-// count counts the sum of all up in a transaction. An answer that stays away says nothing.
+// count increments the sum in a transaction. Without an answer the outcome is unknown.
 func (b *databaseClient) count(ctx context.Context, round int, name string) {
 	ctx, stop := context.WithTimeout(ctx, oneAnswer)
 	defer stop()
@@ -150,8 +150,8 @@ func (b *databaseClient) count(ctx context.Context, round int, name string) {
 
 func roundPath(round int) string { return fmt.Sprintf("r%d", round) }
 
-// look reads the counter of a round: what somebody has seen never goes back (I16).
-func (b *databaseClient) look(ctx context.Context, round int) {
+// readCounter reads the counter of a round: it never decreases (I16).
+func (b *databaseClient) readCounter(ctx context.Context, round int) {
 	ctx, stop := context.WithTimeout(ctx, oneAnswer)
 	defer stop()
 	b.mu.Lock()
@@ -174,7 +174,8 @@ func (b *databaseClient) look(ctx context.Context, round int) {
 // sumOfRound is more than anybody counts in a round.
 const sumOfRound = 1_000_000
 
-// ended takes what became of the tasks that wrote: those that are done have happened, the others may have.
+// ended collects the outcomes of the tasks that wrote: writes of tasks that are DONE have happened, the others may
+// have.
 func (b *databaseClient) ended(ctx context.Context, owner api.API) []crash.DatabaseWrite {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -187,7 +188,7 @@ func (b *databaseClient) ended(ctx context.Context, owner api.API) []crash.Datab
 	return all
 }
 
-// happened reports whether a write of a task is in the database, as a person would look.
+// happened reports whether a write of a task is in the database.
 func (b *databaseClient) happened(ctx context.Context, d crash.DatabaseWrite) (bool, error) {
 	held, err := b.read(ctx, b.realtime, b.firestore)
 	if err != nil {
@@ -212,7 +213,7 @@ func has(pushed map[string]string, name string) bool {
 	return false
 }
 
-// read returns what the databases hold.
+// read returns the content of the databases.
 func (*databaseClient) read(ctx context.Context, realtime, firestore firebase.Backend) (crash.DatabaseContent, error) {
 	held := crash.DatabaseContent{By: map[string]int{}, List: map[string]string{}, Documents: map[string]string{}}
 	rounds, err := objectAt(ctx, realtime, "bank")

@@ -9,13 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// door is an address that stays, behind which is the HTTP of the node of the moment.
+// door is a proxy with a fixed address in front of the HTTP server of the current node.
 type door struct {
 	listener net.Listener
 	group    sync.WaitGroup
 
 	mu sync.Mutex
-	// behind is where the node listens; "" while there is none.
+	// behind is the address of the node; "" while there is none.
 	behind string
 	open   map[net.Conn]bool
 	shut   bool
@@ -76,7 +76,7 @@ func (d *door) carry(c net.Conn) {
 	d.mu.Unlock()
 	defer c.Close() //nolint:errcheck // it may be closed already
 	n, err := net.Dial("tcp", behind)
-	if err != nil || !d.note(c, n) {
+	if err != nil || !d.register(c, n) {
 		return
 	}
 	defer d.forget(c, n)
@@ -90,8 +90,8 @@ func (d *door) carry(c net.Conn) {
 	back.Wait()
 }
 
-// note notes connections; false when the door is shut.
-func (d *door) note(c, n net.Conn) bool {
+// register registers connections; it returns false when the door is closed.
+func (d *door) register(c, n net.Conn) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.shut {

@@ -12,121 +12,122 @@ import (
 	"github.com/orch-dev/orch/events"
 )
 
-// Log is the raw log: no part of orch that decides anything lies in between.
+// Log is the raw log, read without any decision logic of orch.
 type Log interface {
 	// Read yields the commits of a task in order, live or archived.
 	Read(ctx context.Context, task events.TaskID, from uint64) iter.Seq2[events.Stored, error]
-	// Scan yields the live commits in the order of their positions.
+	// Scan yields the live commits in the order of positions.
 	Scan(ctx context.Context, from uint64) iter.Seq2[events.Stored, error]
 }
 
 // Ack is an acknowledged submission.
 type Ack struct {
 	Task events.TaskID
-	// Key is the idempotency key of the request, "" when the client chose the id.
+	// Key is the idempotency key of the request; "" if the client chose the id.
 	Key   string
 	Round int
 	At    time.Time
 }
 
-// Sighting is a commit that a watcher was shown.
+// Sighting is a commit that a watcher received.
 type Sighting struct {
 	Seq, Rev uint64
 	Hash     string
 }
 
-// Watch is everything that one watcher was shown about a task, across all its connections.
+// Watch is everything that one watcher received about a task, across all its connections.
 type Watch struct {
 	Task events.TaskID
 	Seen []Sighting
-	// Over is set when the watcher was told that no further commit will come.
-	Over bool
+	// Ended is true when the watcher was notified that no further commit follows.
+	Ended bool
 }
 
-// Mark is the high-water mark that the node keeps outside its store.
+// Mark is the high-water mark that the node stores outside its store.
 type Mark struct {
 	Seq  uint64        `json:"seq"`
 	Task events.TaskID `json:"task"`
 	Hash string        `json:"hash"`
 }
 
-// Evidence is what is known without asking orch.
+// Evidence is what is known independently of orch.
 type Evidence struct {
-	// Acks is the journal of the submitters, Cancels lists the acknowledged cancellations.
+	// Acks is the journal of the submitters. Cancels are the acknowledged cancellations.
 	Acks    []Ack
 	Cancels []events.TaskID
 	Effects []Effect
 	Watches []Watch
-	// Lost says, by process id, what was done to workers that were killed or stopped for longer than
-	// a lease. The calls of no other worker may be in doubt.
+	// Lost says, by process id, what was done to workers that were killed or stopped for longer than a lease. Only
+	// calls of these workers may be in doubt.
 	Lost map[int]string
-	// Archived are tasks that have left the live log, those that nobody was told about among them.
+	// Archived are the tasks that were moved to the archive, including those without acknowledgement.
 	Archived []events.TaskID
-	// Agents names the agent that each process was, by process id, as it stands in the log: "agent:ada".
+	// Agents maps process ids to agents as in the log: "agent:ada".
 	Agents map[int]string
-	// Absences are the times in which agents, or the node, were not there or did not go on. A call of an agent may be in
-	// doubt when there was one of its agent; or one of the node, if the agent never began it.
+	// Absences are the times in which agents or the node were down or suspended. A call of an agent may be in doubt
+	// during an absence of its agent; or of the node, if the agent never started it.
 	Absences []Absence
-	// Secrets were handed to tools and must be nowhere.
+	// Secrets were passed to tools and must not appear anywhere.
 	Secrets []string
-	// Mark is nil when the mark is not to be checked.
+	// Mark is nil if the mark must not be checked.
 	Mark *Mark
 }
 
-// Absence is a time in which somebody was killed or stopped, or did not go on: an agent as it stands in the log, TheNode,
-// TheBroker, or the Process of a worker on a machine that was too busy.
+// Absence is a time in which a participant was killed, stopped or suspended: an agent as in the log, TheNode,
+// TheBroker, or the Process of a worker on an overloaded machine.
 type Absence struct {
 	Who      string
 	From, To time.Time
 }
 
-// Who is absent when it is no agent: a node, or a server of its cluster, whose others elect a new leader meanwhile.
+// The absent participants other than agents: a node, or a server of its cluster, of which the others elect a new leader
+// meanwhile.
 const (
 	TheNode   = "node"
 	TheBroker = "broker"
-	// TheMachine had more to do than it could: a process did not go on, though nobody had stopped it.
+	// TheMachine was overloaded: a process was suspended although nobody had stopped it.
 	TheMachine = "machine"
 )
 
-// Violation is a broken promise.
+// Violation is a violated invariant.
 type Violation struct {
 	// Invariant is I1 to I17.
 	Invariant string
 	Task      events.TaskID
-	// Round in which the task was submitted; 0 when that is not known.
+	// Round is the round in which the task was submitted; 0 if unknown.
 	Round int
 	What  string
 }
 
-// String is one line for people.
+// String formats the violation in one line.
 func (v Violation) String() string {
 	return fmt.Sprintf("%s round %d %s: %s", v.Invariant, v.Round, v.Task, v.What)
 }
 
-// Report is the outcome of a check.
+// Report is the result of a check.
 type Report struct {
-	// Tasks and Commits were read, Children of the tasks were submitted by other tasks.
+	// Tasks and Commits count what was read. Children counts the tasks that other tasks submitted.
 	Tasks, Children, Commits int
-	// Ended counts the tasks by the state in which they are.
+	// Ended counts the tasks by state.
 	Ended map[string]int
-	// Begins counts the effects by tool.
+	// Begins counts the started effects by tool.
 	Begins map[string]int
-	// InDoubt counts the calls whose end was unknown, Resolved the decisions about them by what they
-	// said, Refused the results that came too late, Lost the attempts that lost their worker.
+	// InDoubt counts the calls in doubt, Resolved the decisions about them by outcome, Refused the results that came
+	// too late, Lost the attempts that lost their worker.
 	InDoubt, Refused, Lost int
 	Resolved               map[string]int
-	// Checkpoints are those that the log knows, by task.
+	// Checkpoints are the checkpoints in the log, by task.
 	Checkpoints map[events.TaskID][]string
 	Violations  []Violation
 }
 
-// Has reports whether an invariant is broken.
+// Has reports whether an invariant is violated.
 func (r *Report) Has(invariant string) bool {
 	return slices.ContainsFunc(r.Violations, func(v Violation) bool { return v.Invariant == invariant })
 }
 
-// Invariants returns what is checked, in the order of its numbers, each as its name and what it says.
-// I12, that no grant is spent twice, comes with approvals.
+// Invariants returns the checked invariants in the order of their numbers, each with its name and its text. I12, that
+// no grant is spent twice, comes with approvals.
 func Invariants() [][2]string {
 	return [][2]string{
 		{"I1", "acknowledged tasks are in the log and end, or are blocked for a reason; one key makes one task"},
@@ -148,10 +149,10 @@ func Invariants() [][2]string {
 	}
 }
 
-// Process names a process as one that was absent.
+// Process returns the name of a process in Absence.
 func Process(pid int) string { return "process " + strconv.Itoa(pid) }
 
-// WorkerPID returns the process id in the name of a worker, host-pid-random, or 0.
+// WorkerPID returns the process id in the name of a worker, which is host-pid-random, or 0.
 func WorkerPID(name string) int {
 	parts := strings.Split(name, "-")
 	if len(parts) < 3 {

@@ -23,8 +23,8 @@ import (
 	"github.com/orch-dev/orch/tools/firebase"
 )
 
-// listener is an MCP client whose session outlives nodes: its face is a process of its own, as that of `orch mcp serve`
-// is. It subscribes to the list and to a counter, and again whenever it is told that a subscription is over.
+// listener is an MCP client with a session that survives nodes: its face is a separate process, like `orch mcp serve`.
+// It subscribes to the list and to a counter, and subscribes again when it is notified that a subscription has ended.
 type listener struct {
 	t    *testing.T
 	load *load
@@ -37,15 +37,15 @@ type listener struct {
 	answers  map[float64]chan map[string]any
 	logs     map[string]*crash.SubscriptionLog
 	order    []string
-	// value is the last value of the counter that was heard, by subscription.
+	// value is the last received value of the counter, by subscription.
 	value map[string]float64
 	over  map[string]chan struct{}
 }
 
 const (
-	// answerOfFace is how long a face may take to answer a call: it waits for the node.
+	// answerOfFace bounds how long a face may take to answer a call: it waits for the node.
 	answerOfFace = time.Minute
-	// tickPath is the counter that the listener hears of.
+	// tickPath is the counter to which the listener subscribes.
 	tickPath = "tick"
 )
 
@@ -69,7 +69,7 @@ func openListener(r *run, remote *rpc.Remote) *listener {
 		_ = out.Close()
 	})
 	group.Go(func() { l.listen(from) })
-	l.ask("initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"listener","version":"1"}}`)
+	l.request("initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"listener","version":"1"}}`)
 	l.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	group.Go(func() { l.follow(life, "list", listPath, "child_added") })
 	group.Go(func() { l.follow(life, "tick", tickPath, "value") })
@@ -86,8 +86,8 @@ func (l *listener) send(line string) {
 	_, _ = io.WriteString(l.to, line+"\n") // a closed face answers nothing
 }
 
-// ask makes a request and returns the answer; nil when there is none.
-func (l *listener) ask(method, params string) map[string]any {
+// request sends a request and returns the answer, or nil.
+func (l *listener) request(method, params string) map[string]any {
 	l.mu.Lock()
 	l.requests++
 	id := l.requests
@@ -107,7 +107,7 @@ func (l *listener) ask(method, params string) map[string]any {
 	return nil
 }
 
-// listen takes what the face says.
+// listen processes the output of the face.
 func (l *listener) listen(from io.Reader) {
 	defer close(l.ended)
 	in := bufio.NewScanner(from)
@@ -122,18 +122,18 @@ func (l *listener) listen(from io.Reader) {
 		l.mu.Lock()
 		switch {
 		case answer && l.answers[id] != nil:
-			l.begin(m)
+			l.register(m)
 			l.answers[id] <- m
 			delete(l.answers, id)
 		case m["method"] == "firebase.event":
-			l.hear(m["params"])
+			l.receive(m["params"])
 		}
 		l.mu.Unlock()
 	}
 }
 
-// begin notes a subscription that an answer tells of: its events come behind the answer. The lock is held.
-func (l *listener) begin(m map[string]any) {
+// register registers the subscription in an answer: its events follow the answer. The mutex must be held.
+func (l *listener) register(m map[string]any) {
 	result, _ := m["result"].(map[string]any)
 	out, _ := result["structuredContent"].(map[string]any)
 	id, _ := out["subscriptionId"].(string)
@@ -153,18 +153,18 @@ func (l *listener) begin(m map[string]any) {
 	l.logs[id], l.order = h, append(l.order, id)
 }
 
-// hear takes an event. The lock is held.
-func (l *listener) hear(params any) {
+// receive processes an event. The mutex must be held.
+func (l *listener) receive(params any) {
 	e, _ := params.(map[string]any)
 	id, _ := e["subscriptionId"].(string)
 	h := l.logs[id]
 	switch {
 	case h == nil:
 		// the end of one whose beginning was not answered
-	case h.Over:
+	case h.Ended:
 		l.load.violate("I17", "", 0, "the subscription %s was over, and heard %v", id, e["eventType"])
 	case e["eventType"] == firebase.Closed:
-		h.Over = true
+		h.Ended = true
 		close(l.over[id])
 	case e["eventType"] == "value":
 		v, _ := e["data"].(float64)
@@ -174,11 +174,11 @@ func (l *listener) hear(params any) {
 		l.value[id] = v
 	default:
 		key, _ := e["key"].(string)
-		h.Heard = append(h.Heard, key)
+		h.Received = append(h.Received, key)
 	}
 }
 
-// follow subscribes, and again when the subscription is over, until ctx ends.
+// follow subscribes, and subscribes again when the subscription ends, until ctx ends.
 func (l *listener) follow(ctx context.Context, name, path, events string) {
 	for n := 1; ctx.Err() == nil; n++ {
 		id := fmt.Sprintf("%s-%d", name, n)
@@ -186,7 +186,7 @@ func (l *listener) follow(ctx context.Context, name, path, events string) {
 		l.mu.Lock()
 		l.over[id] = over
 		l.mu.Unlock()
-		l.ask("tools/call", fmt.Sprintf(`{"name":"firebase.subscribe","arguments":{"subscriptionId":%q,"database":"realtime","path":%q,"eventType":%q}}`, id, path, events))
+		l.request("tools/call", fmt.Sprintf(`{"name":"firebase.subscribe","arguments":{"subscriptionId":%q,"database":"realtime","path":%q,"eventType":%q}}`, id, path, events))
 		l.mu.Lock()
 		begun := l.logs[id] != nil
 		l.mu.Unlock()
@@ -204,19 +204,19 @@ func (l *listener) follow(ctx context.Context, name, path, events string) {
 }
 
 // hearingsOf are what was heard of the list so far.
-func (l *listener) heard() []crash.SubscriptionLog {
+func (l *listener) received() []crash.SubscriptionLog {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var list []crash.SubscriptionLog
 	for _, id := range l.order {
 		if h := l.logs[id]; id[0] == listPath[0] {
-			list = append(list, crash.SubscriptionLog{ID: h.ID, Initial: slices.Clone(h.Initial), Heard: slices.Clone(h.Heard), Over: h.Over})
+			list = append(list, crash.SubscriptionLog{ID: h.ID, Initial: slices.Clone(h.Initial), Received: slices.Clone(h.Received), Ended: h.Ended})
 		}
 	}
 	return list
 }
 
-// current are the list and the counter as the subscriptions that last have them; false while there are none.
+// current returns the list and the counter according to the live subscriptions; false if there are none.
 func (l *listener) current() (heard map[string]bool, tick float64, there bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -224,7 +224,7 @@ func (l *listener) current() (heard map[string]bool, tick float64, there bool) {
 	both := map[byte]bool{}
 	for _, id := range l.order {
 		h := l.logs[id]
-		if h.Over {
+		if h.Ended {
 			continue
 		}
 		both[id[0]] = true
@@ -232,14 +232,14 @@ func (l *listener) current() (heard map[string]bool, tick float64, there bool) {
 			tick = l.value[id]
 			continue
 		}
-		for _, key := range slices.Concat(h.Initial, h.Heard) {
+		for _, key := range slices.Concat(h.Initial, h.Received) {
 			heard[key] = true
 		}
 	}
 	return heard, tick, both[listPath[0]] && both[tickPath[0]]
 }
 
-// awaitFeed writes once more and waits until the listener has heard of it: no subscription has ended in silence.
+// awaitFeed writes once more and waits until the listener has received it: no subscription ended without notification.
 func (r *run) awaitFeed(round int, within time.Duration) {
 	r.t.Helper()
 	end, tick := time.Now().Add(within), float64(round)

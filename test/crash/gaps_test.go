@@ -16,17 +16,17 @@ import (
 )
 
 const (
-	// gapFrom is for how long a process does not go on when it says so: then a heartbeat of a worker is late. One of a lease
-	// and more is no machine that is too busy: somebody has stopped the process.
+	// gapFrom is the minimum pause that a process reports: a heartbeat of a worker is then late. A pause of a lease or
+	// more does not mean that the machine is overloaded: the process was stopped.
 	gapFrom = lease / 4
-	// gapTick is how often it looks.
+	// gapTick is how often it checks.
 	gapTick = gapFrom / 10
 )
 
 func gapsPath(dir string) string { return filepath.Join(dir, "gaps") }
 
-// noteGaps writes down when this process does not go on, as on a machine that has more to do than it can.
-func noteGaps(ctx context.Context, dir string) (err error) {
+// reportGaps writes down when this process does not go on, as on a machine that has more to do than it can.
+func reportGaps(ctx context.Context, dir string) (err error) {
 	f, err := os.OpenFile(gapsPath(dir), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err

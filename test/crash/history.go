@@ -12,8 +12,8 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// history walks through the commits of one task. It takes the tables of package statemachine as data
-// and shares no code with the fold.
+// history checks the commits of one task. It uses the tables of package statemachine as data and shares no code with
+// the fold.
 type history struct {
 	*checker
 
@@ -21,27 +21,27 @@ type history struct {
 	state  statemachine.State
 	reason string
 	ends   int
-	// failure is how the last step has failed.
+	// failure is the failure of the last failed step.
 	failure string
-	// excused is set when the task was to act on a session of a node that was no more, or has lost all the workers that a
-	// call without a retry rule may lose.
+	// excused is true if the task may fail: its session belonged to a node that was killed, or a call lost as many
+	// workers as it may without a retry rule.
 	excused bool
-	// note is set for a task by which the node notes what happens to itself: it never ends.
+	// note is true for a task with which the node logs its own events: it never ends.
 	note  bool
 	steps map[string]*stepHistory
 }
 
-// stepHistory is what the log says about one step.
+// stepHistory is the history of one step in the log.
 type stepHistory struct {
 	state statemachine.StepState
 	tool  string
-	// effect is that of the call, such as "write".
+	// effect is the effect of the call, such as "write".
 	effect string
-	// attempt is the newest one, worker the one that has it, and child what it goes on as.
+	// attempt is the newest attempt, worker its worker, and child the child task with which it continues.
 	attempt int
 	worker  string
 	child   events.TaskID
-	// calls holds when the log knew of each attempt, retries counts the decisions to call again.
+	// calls maps attempts to the times of their events, retries counts the retries.
 	calls   map[int]time.Time
 	retries int
 }
@@ -81,7 +81,7 @@ func (h *history) event(c *events.Commit, e events.Event) {
 	}
 }
 
-// submitted checks that no other task was made for the same idempotency key (I1).
+// submitted checks that no other task was created for the same idempotency key (I1).
 func (h *history) submitted(d *events.Submitted) {
 	h.note = strings.HasPrefix(d.Name, api.OwnPrefix)
 	if d.IdempotencyKey == "" {
@@ -93,7 +93,7 @@ func (h *history) submitted(d *events.Submitted) {
 	h.keys[d.IdempotencyKey] = h.task
 }
 
-// move checks a move of the task (I2, I3).
+// move checks a state transition of the task (I2, I3).
 func (h *history) move(kind events.Kind, d *events.Moved) {
 	if h.state.Terminal() {
 		h.found("I2", "%s follows the end of the task in %s", kind, h.state)
@@ -113,7 +113,7 @@ func (h *history) move(kind events.Kind, d *events.Moved) {
 	}
 }
 
-// step checks a move of a step (I3) and what it means for its call.
+// step checks a state transition of a step (I3) and its consequences for the call.
 func (h *history) step(c *events.Commit, key string, e events.Event) {
 	s := h.steps[key]
 	if s == nil {
@@ -133,7 +133,7 @@ func (h *history) step(c *events.Commit, key string, e events.Event) {
 	h.call(c, key, s, e.Data)
 }
 
-// call follows the attempts of a step (I6, I7).
+// call tracks the attempts of a step (I6, I7).
 func (h *history) call(c *events.Commit, key string, s *stepHistory, data events.Payload) {
 	switch d := data.(type) {
 	case *events.Ready:
@@ -175,11 +175,10 @@ func (h *history) current(key string, s *stepHistory, attempt int, what string) 
 	}
 }
 
-// succeeded checks that a result is that of the newest attempt, said by the worker that made it, and
-// that the ledger knows of the work.
+// succeeded checks that a result belongs to the newest attempt, was reported by its worker, and is in the ledger.
 func (h *history) succeeded(c *events.Commit, key string, s *stepHistory, d *events.Succeeded) {
 	if s.tool == "" {
-		return // no call: a timer, a child, a list
+		return // not a call: a timer, a child, a list
 	}
 	if d.Attempt != s.attempt {
 		h.found("I7", "the result of attempt %d of step %s was accepted when %d was the newest", d.Attempt, key, s.attempt)
@@ -202,10 +201,10 @@ func (h *history) succeeded(c *events.Commit, key string, s *stepHistory, d *eve
 	}
 }
 
-// toolAgentTask is the tool whose calls agents make.
+// toolAgentTask is the tool of all calls that agents make.
 const toolAgentTask = "AGENT_TASK"
 
-// inLedger reports whether what the call does is in the ledger.
+// inLedger reports whether effects of the call are in the ledger.
 func (s *stepHistory) inLedger() bool {
 	return strings.HasPrefix(s.tool, "CRASH_") || s.tool == toolAgentTask
 }
@@ -217,7 +216,7 @@ func (s *stepHistory) once() bool {
 
 func isAgent(worker string) bool { return strings.HasPrefix(worker, "agent:") }
 
-// by reports whether an effect is the work of a worker or an agent.
+// by reports whether an effect was made by a worker or an agent.
 func (h *history) by(e Effect, worker string) bool {
 	if isAgent(worker) {
 		return h.evidence.Agents[e.PID] == worker
@@ -225,33 +224,33 @@ func (h *history) by(e Effect, worker string) bool {
 	return e.PID == WorkerPID(worker)
 }
 
-// inDoubt checks that a call is in doubt for a reason.
+// inDoubt checks that there was a reason for a call in doubt.
 func (h *history) inDoubt(c *events.Commit, key string, s *stepHistory) {
 	h.report.InDoubt++
 	if !s.once() {
 		h.found("I6", "step %s is in doubt, but %s may be called again", key, s.tool)
 	}
 	switch _, lost := h.evidence.Lost[WorkerPID(s.worker)]; {
-	case h.absent(TheBroker, s.calls[s.attempt], c.At): // nobody was heard
+	case h.absent(TheBroker, s.calls[s.attempt], c.At): // no message got through
 	case h.absent(Process(WorkerPID(s.worker)), s.calls[s.attempt], c.At), h.absent(TheMachine, s.calls[s.attempt], c.At):
 	case isAgent(s.worker):
 		h.agentInDoubt(c, key, s)
 	case lost:
 	case s.inLedger():
 		h.found("I6", "step %s is in doubt, but its worker %s was neither killed nor stopped", key, s.worker)
-	case !h.absent(TheNode, s.calls[s.attempt], c.At): // it was asked by the worker
+	case !h.absent(TheNode, s.calls[s.attempt], c.At): // the worker asked it
 		h.found("I6", "step %s is in doubt, but neither its worker %s nor the node was away", key, s.worker)
 	}
 }
 
-// absent reports whether somebody was away at some time between two.
+// absent reports whether a participant was absent at some time between from and to.
 func (h *history) absent(who string, from, to time.Time) bool {
 	return slices.ContainsFunc(h.evidence.Absences, func(a Absence) bool {
 		return a.Who == who && a.From.Before(to) && a.To.After(from)
 	})
 }
 
-// agentInDoubt checks that the agent of a call in doubt was away meanwhile, or the node while it told the agent of it.
+// agentInDoubt checks that the agent of a call in doubt was absent meanwhile, or the node while it delivered the call.
 func (h *history) agentInDoubt(c *events.Commit, key string, s *stepHistory) {
 	begun := slices.ContainsFunc(h.effects[h.task], func(e Effect) bool {
 		return e.Phase == Begin && e.Step == key && e.Attempt == s.attempt
@@ -280,7 +279,7 @@ func (h *history) resolved(key string, s *stepHistory, d *events.Resolved) {
 	}
 }
 
-// count returns how often the ledger has a phase of a step.
+// count returns how often a phase of a step is in the ledger.
 func (h *history) count(phase, key string) int {
 	n := 0
 	for _, e := range h.effects[h.task] {
@@ -291,7 +290,7 @@ func (h *history) count(phase, key string) int {
 	return n
 }
 
-// finish checks what holds for the history as a whole.
+// finish checks the invariants of the whole history.
 func (h *history) finish() {
 	h.report.Ended[string(h.state)]++
 	switch {
@@ -319,7 +318,7 @@ func (h *history) finish() {
 	h.checkAttempts()
 }
 
-// checkEffects holds the ledger against the calls in the log.
+// checkEffects compares the ledger with the calls in the log.
 func (h *history) checkEffects() {
 	keys := map[string]string{}
 	for _, e := range h.effects[h.task] {

@@ -24,7 +24,7 @@ const hungFor = 2 * time.Minute
 // A server that hangs keeps its connections open and says nothing. Node, workers and clients leave it by themselves.
 func TestHungServer(t *testing.T) {
 	t.Parallel()
-	r := begin(t, options{cluster: true, first: true})
+	r := startRun(t, options{cluster: true, first: true})
 	hung := r.cluster.brokers[0]
 	r.cluster.leadElsewhere("ORCH_EVENTS", "n0")
 	r.mustEnd(t, startWithin)

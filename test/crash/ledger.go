@@ -1,9 +1,8 @@
-// Package crash checks from outside what orch promises when processes die. It reads three things that
-// orch cannot make up: the journal of what submitters were told, the ledger that tools write when they
-// change the world, and the raw log. The test of this package kills real processes and hands all
-// three to Check.
+// Package crash checks from outside the guarantees of orch when processes die. It reads three sources that orch cannot
+// fake: the journal of acknowledgements to submitters, the ledger of effects that tools write, and the raw log. The
+// test of this package kills real processes and passes all three to Check.
 //
-// Invariants lists what is checked. I5, I9 and I14 need a running node: the test itself asks for them.
+// Invariants lists what is checked. I5, I9 and I14 need a running node: the test itself checks them.
 package crash
 
 import (
@@ -20,22 +19,22 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// The phases of an effect. The effect has happened as soon as its begin is in the ledger; that of ToolVerified happens at its
-// end, and shows in between that it is alive.
+// The phases of an effect. An effect has happened when its Begin is in the ledger. The effect of ToolVerified happens
+// at its End, and writes Alive in between.
 const (
 	Begin = "begin"
 	Alive = "alive"
 	End   = "end"
 )
 
-// Effect is one line of the ledger: a tool was at work.
+// Effect is one line of the ledger: a phase of an effect of a tool.
 type Effect struct {
 	// Phase is Begin, Alive or End.
 	Phase string
 	At    time.Time
 	Tool  string
 	Task  events.TaskID
-	// Step and Attempt are those of the call, Key is its idempotency key.
+	// Step and Attempt identify the call, Key is its idempotency key.
 	Step    string
 	Attempt int
 	Key     string
@@ -46,7 +45,7 @@ type Effect struct {
 // Ledger is an append-only file of effects that many processes write at the same time.
 type Ledger struct{ file *os.File }
 
-// OpenLedger opens the ledger at a path, making it when it is missing.
+// OpenLedger opens the ledger at a path, and creates it if it does not exist.
 func OpenLedger(path string) (*Ledger, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -55,15 +54,15 @@ func OpenLedger(path string) (*Ledger, error) {
 	return &Ledger{file: f}, nil
 }
 
-// Append writes one effect and returns when it is on the disk. A line is a single write, so that lines
-// of several processes do not mix and a killed one leaves no half of a line.
+// Append writes one effect and returns when it is synced. A line is a single write, so that lines of several processes
+// are not interleaved and a killed process leaves no partial line.
 func (l *Ledger) Append(e Effect) error {
 	line := fmt.Sprintln(e.Phase, e.At.UnixNano(), e.Tool, e.Task, e.Step, e.Attempt, e.Key, e.PID)
 	if _, err := l.file.WriteString(line); err != nil {
 		return fault.From(err)
 	}
 	if e.Phase == Alive {
-		return nil // it need not survive anything
+		return nil // it need not be durable
 	}
 	if err := l.file.Sync(); err != nil {
 		return fault.From(err)
@@ -74,8 +73,7 @@ func (l *Ledger) Append(e Effect) error {
 // Close closes the file.
 func (l *Ledger) Close() error { return l.file.Close() }
 
-// ReadLedger returns the effects in a file in the order in which they were written. A line that is no
-// effect is DATA_LOSS.
+// ReadLedger returns the effects in a file in the order in which they were written, or DATA_LOSS for an invalid line.
 func ReadLedger(path string) ([]Effect, error) {
 	f, err := os.Open(path)
 	if err != nil {

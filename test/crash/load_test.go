@@ -24,19 +24,19 @@ const (
 	submitEvery = 90 * time.Millisecond
 	// answerWithin is how long an answer may stay away while nodes die and return.
 	answerWithin = 30 * time.Second
-	// oneAnswer is how long a client waits for one answer before it asks again.
+	// oneAnswer is how long a client waits for an answer before it repeats the request.
 	oneAnswer = 5 * time.Second
 	// retryEvery is the pause of a client that could not reach the node.
 	retryEvery = 20 * time.Millisecond
 )
 
-// job is a kind of task that submitters ask for.
+// job is a kind of task that submitters submit.
 type job struct {
 	name string
 	plan string
 	// cancel is set for tasks that their submitter cancels.
 	cancel bool
-	// deposit is the kind of what the task writes into a database; "" for nothing.
+	// deposit is the kind of the task's database write; "" for none.
 	deposit string
 	// burst is the number of equal tasks that are submitted in one request; 0 means one by itself.
 	burst int
@@ -80,12 +80,12 @@ const crewPlan = "orch: v1\ninputs: {type: object, properties: {prompt: {type: s
 	"  - {id: r, tool: CRASH_READ, retry: {max_attempts: 100, initial: 20ms, max: 100ms}}\n" +
 	"  - {id: w, needs: [r], tool: CRASH_WRITE}\n"
 
-// load is what clients do and were told.
+// load is the state of the clients: their requests and the answers.
 type load struct {
 	api      api.API
 	watcher  api.API
 	watching sync.WaitGroup
-	// databases keeps what tasks write into databases; nil outside of a network. jobs are the kinds of tasks.
+	// databases records the database writes of tasks; nil without a network. jobs are the kinds of tasks.
 	databases *databaseClient
 	jobs      []job
 	// dial opens a connection of its own.
@@ -99,7 +99,7 @@ type load struct {
 	repeats    int // answers to requests whose first outcome stayed unknown
 	refusals   int // requests with a secret, which were refused
 	looks      []look
-	// watched holds the tasks whose watchers are at work, with the round.
+	// watched maps the tasks with active watchers to their round.
 	watched map[events.TaskID]int
 }
 
@@ -159,7 +159,7 @@ func (l *load) one(ctx context.Context, rng *rand.Rand, round int, name string) 
 		l.burst(ctx, r, j.burst, round)
 		return
 	case rng.IntN(32) == 0:
-		l.indiscreet(ctx, r, round)
+		l.submitWithSecret(ctx, r, round)
 	}
 	asked := time.Now()
 	id, ok := l.submit(ctx, r, round, false)
@@ -225,8 +225,8 @@ func (l *load) burst(ctx context.Context, r api.SubmitRequest, n, round int) {
 	}
 }
 
-// indiscreet asks for a task with a secret in its name, which must be refused.
-func (l *load) indiscreet(ctx context.Context, r api.SubmitRequest, round int) {
+// submitWithSecret submits a task with a secret in its name, which must be refused.
+func (l *load) submitWithSecret(ctx context.Context, r api.SubmitRequest, round int) {
 	r.Name, r.ID, r.IdempotencyKey = "with "+secret(), "", ""
 	if _, _, err := insist(ctx, l.api.Submit, r); !fault.Has(err, fault.SecretDetected) {
 		l.violate("I13", "", round, "a name with a secret was not refused: %v", err)
@@ -237,7 +237,7 @@ func (l *load) indiscreet(ctx context.Context, r api.SubmitRequest, round int) {
 	l.refusals++
 }
 
-// submit asks until there is an answer. repeated is set when the task exists already.
+// submit repeats a submission until it is answered. repeated is true when the task exists already.
 func (l *load) submit(ctx context.Context, r api.SubmitRequest, round int, repeated bool) (events.TaskID, bool) {
 	reply, tries, err := insist(ctx, l.api.Submit, r)
 	switch {
@@ -284,7 +284,7 @@ func insist[In, Out any](ctx context.Context, ask func(context.Context, In) (Out
 	}
 }
 
-// unknown reports whether the node may or may not have done what it was asked.
+// unknown reports whether the outcome of a request is unknown.
 func unknown(err error) bool {
 	return fault.Has(err, fault.Unavailable) || fault.Has(err, fault.Timeout)
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/orch-dev/orch/events"
 )
 
-// TestLooksAreCheckedInTime holds the checker to 700,000 answers in a minute on any machine, of many tasks and of few.
+// TestLooksAreCheckedInTime checks that the checker processes 700,000 answers within a minute, for many tasks and for
+// few.
 func TestLooksAreCheckedInTime(t *testing.T) {
 	t.Parallel()
 	const total = 700_000

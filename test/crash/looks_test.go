@@ -17,27 +17,27 @@ import (
 	"github.com/orch-dev/orch/test/crash"
 )
 
-// look is something that a client was told about the state of a task, between asking and the answer.
+// look is an answer to a client about the state of a task, with the times of the request and the answer.
 type look struct {
 	task            events.TaskID
 	what            string
 	asked, answered time.Time
 }
 
-// What a client can be told beside the states of the table.
+// The answers other than the states of the table.
 const (
 	// submitted and cancelled acknowledge a command.
 	submitted = "submitted"
 	cancelled = "cancelled"
-	// nowhere answers that there is no such task, open is a state that is no end.
+	// nowhere means that there is no such task, open any state that is not terminal.
 	nowhere = "nowhere"
 	open    = "open"
 )
 
-// readers look at tasks at the same time.
+// readers is the number of concurrent readers of tasks.
 const readers = 3
 
-// lookAround lets clients look at random tasks, each on a connection of its own, until stop is closed.
+// lookAround makes clients read random tasks, each on its own connection, until stop is closed.
 func (l *load) lookAround(ctx context.Context, stop <-chan struct{}, seed uint64, round int) {
 	for i := range readers {
 		rng := rand.New(rand.NewPCG(seed, uint64(round*readers+i)))
@@ -57,8 +57,7 @@ func (l *load) lookAround(ctx context.Context, stop <-chan struct{}, seed uint64
 	}
 }
 
-// lookOnce asks for the state of a task by one of the requests that tell it. An answer that stays away
-// says nothing.
+// lookOnce reads the state of a task with one of the requests that return it. A missing answer is ignored.
 func (l *load) lookOnce(ctx context.Context, owner api.API, rng *rand.Rand, round int) {
 	l.mu.Lock()
 	if len(l.acks) == 0 {
@@ -100,8 +99,8 @@ func (l *load) lookOnce(ctx context.Context, owner api.API, rng *rand.Rand, roun
 	l.looks = append(l.looks, k)
 }
 
-// checkLooks returns the tasks whose looks have no order that a task could have gone through: it is
-// there once it was acknowledged, cancelled once that was, and never leaves its end (I9).
+// checkLooks returns the tasks with answers that no linearizable history explains: a task exists once it was
+// acknowledged, is cancelled once that was acknowledged, and never leaves a terminal state (I9).
 func checkLooks(looks []look) []crash.Violation {
 	var found []crash.Violation
 	for task, ops := range operations(looks) {

@@ -14,40 +14,40 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// What a MailEvent tells.
+// The kinds of a MessageEvent.
 const (
-	// Tried: somebody began to send a message. Sent: the node has acknowledged that.
+	// Tried: a sender started to send a message. Sent: the node has acknowledged it.
 	Tried = "tried"
 	Sent  = "sent"
-	// Seen: a reader was given a message. Acked: the node has acknowledged that the reader is done with it.
+	// Seen: a reader received a message. Acked: the node has confirmed the reader's acknowledgement.
 	Seen  = "seen"
 	Acked = "acked"
 )
 
-// MessageEvent is one thing that somebody who sends or reads messages knows.
+// MessageEvent is one event that a sender or reader of messages observed.
 type MessageEvent struct {
 	What string `json:"what"`
-	// Who has sent or read it, such as "user:s0".
+	// Who is the sender or reader, such as "user:s0".
 	Who string `json:"who"`
-	// Letter names what was to be said, the same whenever it is sent; no two letters of a test have one name. It is the
-	// text of the message.
+	// Letter is the text of the message. It identifies the message: it is unique in a test, and the same in every
+	// attempt to send it.
 	Letter string `json:"letter,omitempty"`
-	// ID is that of the message.
+	// ID is the message id.
 	ID string `json:"id,omitempty"`
-	// For are the identities that a letter is for, Others those that must not get it.
+	// For are the recipients of a letter, Others the identities that must not receive it.
 	For    []string `json:"for,omitempty"`
 	Others []string `json:"others,omitempty"`
-	// No counts the letters of a sender who sends one after the other; 0 for one who does not.
+	// No numbers the letters of a sequential sender; 0 for a concurrent one.
 	No int `json:"no,omitempty"`
-	// Sender is who the message says has sent it, Position its place in the order of all.
+	// Sender is the sender according to the message, Position its position in the order of all messages.
 	Sender   string `json:"sender,omitempty"`
 	Position uint64 `json:"position,omitempty"`
-	// Cursor is the position behind which the reader has asked; Follows is set when it reads by a cursor.
+	// Cursor is the position after which the reader has read; Follows is true if it reads with a cursor.
 	Cursor  uint64    `json:"cursor,omitempty"`
 	Follows bool      `json:"follows,omitempty"`
 	Expires time.Time `json:"expires,omitzero"`
 	Round   int       `json:"round,omitempty"`
-	// Asked and At are when the request began, and when its answer was there.
+	// Asked and At are the times of the request and of its answer.
 	Asked time.Time `json:"asked,omitzero"`
 	At    time.Time `json:"at,omitzero"`
 }
@@ -55,7 +55,7 @@ type MessageEvent struct {
 // MessageLog is an append-only file of message events that many processes write at the same time.
 type MessageLog struct{ file *os.File }
 
-// OpenMessageLog opens the file at a path, making it when it is missing.
+// OpenMessageLog opens the file at a path, and creates it if it does not exist.
 func OpenMessageLog(path string) (*MessageLog, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -64,7 +64,7 @@ func OpenMessageLog(path string) (*MessageLog, error) {
 	return &MessageLog{file: f}, nil
 }
 
-// Append writes events, each a line, in a single write.
+// Append writes events in a single write, one per line.
 func (p *MessageLog) Append(list ...MessageEvent) error {
 	var lines bytes.Buffer
 	for _, e := range list {
@@ -81,7 +81,8 @@ func (p *MessageLog) Append(list ...MessageEvent) error {
 // Close closes the file.
 func (p *MessageLog) Close() error { return p.file.Close() }
 
-// ReadMessageLog returns the events of a file in the order in which they were written. A line that is none is DATA_LOSS.
+// ReadMessageLog returns the events of a file in the order in which they were written, or DATA_LOSS for an invalid
+// line.
 func ReadMessageLog(path string) ([]MessageEvent, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -101,23 +102,23 @@ func ReadMessageLog(path string) ([]MessageEvent, error) {
 	return list, lines.Err()
 }
 
-// messageChecker holds what senders and readers know against each other.
+// messageChecker compares the observations of senders and readers.
 type messageChecker struct {
 	found []Violation
 	// tried and sent are by letter, seen by reader.
 	tried map[string]MessageEvent
 	sent  map[string][]MessageEvent
 	seen  map[string][]MessageEvent
-	// acked is when a reader was told that it is done with a message, by reader and id.
+	// acked is when an acknowledgement was confirmed, by reader and message id.
 	acked map[[2]string]time.Time
 }
 
-// expiryGrace is how long after its end a message may be on its way to a reader.
+// expiryGrace is how long after its expiry a message may still be delivered.
 const expiryGrace = 2 * time.Second
 
-// CheckMail returns what senders and readers know that cannot be (I15). The events of one reader are in the order in
-// which it was given them. All readers have read to the end.
-func CheckMail(list []MessageEvent) []Violation {
+// CheckMessages returns contradictions between the observations of senders and readers (I15). The events of a reader must
+// be in the order of delivery, and all readers must have read to the end.
+func CheckMessages(list []MessageEvent) []Violation {
 	c := &messageChecker{tried: map[string]MessageEvent{}, sent: map[string][]MessageEvent{}, seen: map[string][]MessageEvent{}, acked: map[[2]string]time.Time{}}
 	for _, e := range list {
 		switch e.What {
@@ -146,8 +147,8 @@ func (c *messageChecker) violate(round int, format string, args ...any) {
 	c.found = append(c.found, Violation{Invariant: "I15", Round: round, What: fmt.Sprintf(format, args...)})
 }
 
-// checkSent checks that an acknowledged letter is one message, and came to everybody it is for unless it was to expire
-// before they have read.
+// checkSent checks that an acknowledged letter is exactly one message, and that all recipients received it unless it
+// expired before they read.
 func (c *messageChecker) checkSent() {
 	for letter, answers := range c.sent {
 		for _, a := range answers[1:] {
@@ -163,18 +164,18 @@ func (c *messageChecker) checkSent() {
 	}
 }
 
-// shortLife is how long a message lives at most that a reader may miss: its node may be away as long.
+// shortLife is the maximum lifetime of a message that a reader may miss: its node may be down that long.
 const shortLife = 10 * time.Second
 
-// reached reports whether a reader was given a message, or could miss it because it has expired soon.
+// reached reports whether a reader received a message, or may have missed it because of its short lifetime.
 func (c *messageChecker) reached(reader string, m MessageEvent) bool {
 	return slices.ContainsFunc(c.seen[reader], func(s MessageEvent) bool { return s.ID == m.ID }) ||
 		!m.Expires.IsZero() && m.Expires.Sub(m.At) < shortLife
 }
 
-// checkReader checks what one reader was given.
+// checkReader checks the messages that one reader received.
 func (c *messageChecker) checkReader(who string, seen []MessageEvent) {
-	letters := map[string]string{} // of the message that brought each
+	letters := map[string]string{} // letter → id of its message
 	once := map[string]bool{}
 	last := uint64(0)
 	for _, s := range seen {
@@ -210,7 +211,7 @@ func (c *messageChecker) checkReader(who string, seen []MessageEvent) {
 	c.checkOrder(who, seen)
 }
 
-// checkOrder checks that the letters of a sender have the order in which they were sent.
+// checkOrder checks that the letters of a sender are received in the order in which they were sent.
 func (c *messageChecker) checkOrder(who string, seen []MessageEvent) {
 	type place struct {
 		no       int

@@ -29,23 +29,23 @@ const (
 	crowd = "crowd"
 )
 
-// readerNames are those that read messages in the process of the test: r0 reads what waits and acknowledges it, r1 reads
-// by a cursor and acknowledges later.
+// readerNames returns the readers in the test process: r0 reads pending messages and acknowledges them, r1 reads with a
+// cursor and acknowledges later.
 func readerNames() []string { return []string{"user:r0", "user:r1"} }
 
-// messageClient is what senders and readers do and were told.
+// messageClient is the state of senders and readers: their requests and the answers.
 type messageClient struct {
 	load    *load
 	broker  messages.Broker[messages.Delegation]
 	reading sync.WaitGroup
-	// stop ends the readers, still is closed once they are to read only what is left.
+	// stop stops the readers. still is closed when they must only read the remaining messages.
 	stop context.CancelFunc
 
 	mu     sync.Mutex
 	events []crash.MessageEvent
 }
 
-// openMessageClient lets the readers join their group and begin to read.
+// openMessageClient makes the readers join their group and start to read.
 func openMessageClient(r *run, remote *rpc.Remote) *messageClient {
 	r.t.Helper()
 	m := &messageClient{load: r.load, broker: rpc.NewMessageClient[messages.Delegation](remote, peoplePrefix)}
@@ -64,7 +64,7 @@ func openMessageClient(r *run, remote *rpc.Remote) *messageClient {
 
 func self(who string) messages.Delegation { return messages.Delegation{For: who, By: who} }
 
-func (m *messageClient) note(list ...crash.MessageEvent) {
+func (m *messageClient) record(list ...crash.MessageEvent) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.events = append(m.events, list...)
@@ -79,8 +79,8 @@ func (m *messageClient) send(ctx context.Context, stop <-chan struct{}, rng *ran
 	}
 }
 
-// sendOne writes a letter. One with a key is sent until that is acknowledged, and some once more; without a key it is
-// sent once, whatever comes of that.
+// sendOne sends a letter. A letter with a key is sent until it is acknowledged, and sometimes once more. Without a key
+// it is sent once, whatever the outcome.
 func (m *messageClient) sendOne(ctx context.Context, rng *rand.Rand, who string, round, n int) {
 	e := crash.MessageEvent{What: crash.Tried, Who: who, Sender: who, Letter: fmt.Sprintf("%s/%d", who, n), No: n, Round: round}
 	d := messages.Draft{TTL: letterLife, Type: "task"}
@@ -103,7 +103,7 @@ func (m *messageClient) sendOne(ctx context.Context, rng *rand.Rand, who string,
 		d.Key = e.Letter
 	}
 	d.Payload, _ = json.Marshal(e.Letter) // a text
-	m.note(e)
+	m.record(e)
 	again := d.Key != "" && rng.IntN(6) == 0
 	m.post(ctx, e, d)
 	if again {
@@ -111,7 +111,7 @@ func (m *messageClient) sendOne(ctx context.Context, rng *rand.Rand, who string,
 	}
 }
 
-// post sends a draft and notes the answer.
+// post sends a draft and records the answer.
 func (m *messageClient) post(ctx context.Context, e crash.MessageEvent, d messages.Draft) {
 	e.What, e.Asked = crash.Sent, time.Now()
 	send := func(ctx context.Context, d messages.Draft) (messages.Receipt, error) {
@@ -129,10 +129,10 @@ func (m *messageClient) post(ctx context.Context, e crash.MessageEvent, d messag
 		return
 	}
 	e.ID, e.Expires, e.At = r.ID, r.ExpiresAt, time.Now()
-	m.note(e)
+	m.record(e)
 }
 
-// once makes a request whose answer may stay away.
+// once sends a request once; the answer may be missing.
 func once[In, Out any](ctx context.Context, ask func(context.Context, In) (Out, error), in In) (Out, error) {
 	ctx, stop := context.WithTimeout(ctx, oneAnswer)
 	defer stop()
@@ -169,7 +169,7 @@ func (m *messageClient) read(ctx context.Context, who string, follows bool) {
 	}
 }
 
-// seen notes a page and returns the ids on it.
+// seen records a page and returns its message ids.
 func (m *messageClient) seen(who string, q messages.Query, page messages.Page, asked time.Time, follows bool) []string {
 	var ids []string
 	for _, got := range page.Messages {
@@ -180,7 +180,7 @@ func (m *messageClient) seen(who string, q messages.Query, page messages.Page, a
 			text = object.Text
 		}
 		ids = append(ids, got.ID)
-		m.note(crash.MessageEvent{
+		m.record(crash.MessageEvent{
 			What: crash.Seen, Who: who, Letter: text, ID: got.ID, Sender: got.Sender, Position: got.Position, Cursor: q.After,
 			Follows: follows, Expires: got.ExpiresAt, Asked: asked, At: time.Now(),
 		})
@@ -201,15 +201,15 @@ func (m *messageClient) done(ctx context.Context, who string, ids []string) {
 		return
 	}
 	for _, id := range ids {
-		m.note(crash.MessageEvent{What: crash.Acked, Who: who, ID: id, At: time.Now()})
+		m.record(crash.MessageEvent{What: crash.Acked, Who: who, ID: id, At: time.Now()})
 	}
 }
 
-// awaitMail waits until every acknowledged letter has come to whom it is for, and ends the readers.
+// awaitMail waits until every acknowledged letter has reached its recipients, and stops the readers.
 func (r *run) awaitMail(within time.Duration) []crash.MessageEvent {
 	r.t.Helper()
 	end := time.Now().Add(within)
-	for len(crash.CheckMail(r.letters())) > 0 && time.Now().Before(end) {
+	for len(crash.CheckMessages(r.letters())) > 0 && time.Now().Before(end) {
 		wait(50 * time.Millisecond)
 	}
 	r.messages.stop()

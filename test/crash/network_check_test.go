@@ -43,7 +43,7 @@ const (
 
 func TestMailBites(t *testing.T) {
 	t.Parallel()
-	assert.Empty(t, crash.CheckMail(goodMail()))
+	assert.Empty(t, crash.CheckMessages(goodMail()))
 	for name, plant := range map[string]func([]crash.MessageEvent) []crash.MessageEvent{
 		"a letter that was lost": func(l []crash.MessageEvent) []crash.MessageEvent { return l[:twoSeen] },
 		"a letter that became two": func(l []crash.MessageEvent) []crash.MessageEvent {
@@ -78,14 +78,14 @@ func TestMailBites(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			found := crash.CheckMail(plant(goodMail()))
+			found := crash.CheckMessages(plant(goodMail()))
 			require.NotEmpty(t, found)
 			assert.Equal(t, "I15", found[0].Invariant)
 		})
 	}
 	brief := goodMail()[:twoSeen]
 	brief[twoSent].Expires = brief[twoSent].At.Add(time.Second)
-	assert.Empty(t, crash.CheckMail(brief), "a message that has expired need not come")
+	assert.Empty(t, crash.CheckMessages(brief), "a message that has expired need not come")
 }
 
 func TestPostKeepsEvents(t *testing.T) {
@@ -142,20 +142,20 @@ func TestHearingsBite(t *testing.T) {
 	list := map[string]string{"-a": "1", "-b": "2", "-c": "3", "-d": "4"}
 	good := func() []crash.SubscriptionLog {
 		return []crash.SubscriptionLog{
-			{ID: "list-1", Initial: []string{"-a"}, Heard: []string{"-b", "-c"}, Over: true},
-			{ID: "list-2", Initial: []string{"-c", "-a", "-b"}, Heard: []string{"-d"}},
-			{ID: "list-3", Over: true},
+			{ID: "list-1", Initial: []string{"-a"}, Received: []string{"-b", "-c"}, Ended: true},
+			{ID: "list-2", Initial: []string{"-c", "-a", "-b"}, Received: []string{"-d"}},
+			{ID: "list-3", Ended: true},
 		}
 	}
 	assert.Empty(t, crash.CheckSubscriptions(good(), list))
 	for name, plant := range map[string]func([]crash.SubscriptionLog){
-		"a gap":                       func(h []crash.SubscriptionLog) { h[0].Heard = []string{"-c"} },
-		"the end was not told":        func(h []crash.SubscriptionLog) { h[0].Over = false },
-		"one is missing at the end":   func(h []crash.SubscriptionLog) { h[1].Heard = nil },
+		"a gap":                       func(h []crash.SubscriptionLog) { h[0].Received = []string{"-c"} },
+		"the end was not told":        func(h []crash.SubscriptionLog) { h[0].Ended = false },
+		"one is missing at the end":   func(h []crash.SubscriptionLog) { h[1].Received = nil },
 		"one is missing at the begin": func(h []crash.SubscriptionLog) { h[1].Initial = []string{"-a", "-c"} },
-		"twice":                       func(h []crash.SubscriptionLog) { h[1].Heard = []string{"-c", "-d"} },
-		"out of order":                func(h []crash.SubscriptionLog) { h[0].Heard = []string{"-c", "-b"} },
-		"something that is not there": func(h []crash.SubscriptionLog) { h[1].Heard = []string{"-d", "-e"} },
+		"twice":                       func(h []crash.SubscriptionLog) { h[1].Received = []string{"-c", "-d"} },
+		"out of order":                func(h []crash.SubscriptionLog) { h[0].Received = []string{"-c", "-b"} },
+		"something that is not there": func(h []crash.SubscriptionLog) { h[1].Received = []string{"-d", "-e"} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -168,20 +168,20 @@ func TestHearingsBite(t *testing.T) {
 	}
 }
 
-// agentStory is a task whose write was with an agent, and is in doubt.
+// agentStory is a task with a write of an agent that is in doubt.
 func agentStory(t *testing.T) *story {
 	t.Helper()
 	s := &story{t: t, at: start}
-	s.say("user:a", events.TaskSubmitted, &events.Submitted{Name: "x", Priority: "normal"})
-	s.say("node", events.StepReady, &events.Ready{Step: "a", Attempt: 1, Tool: "AGENT_TASK", Effect: "write"})
-	s.say("agent:ada", events.TaskStarted, &events.Moved{})
-	s.say("agent:ada", events.StepCalled, &events.Called{Step: "a", Attempt: 1, Worker: "agent:ada"})
-	s.say("node", events.StepInDoubt, &events.InDoubt{Step: "a", Attempt: 1, Reason: "lost"})
-	s.say("node", events.TaskBlocked, &events.Moved{Block: "input", Reason: "in doubt"})
+	s.add("user:a", events.TaskSubmitted, &events.Submitted{Name: "x", Priority: "normal"})
+	s.add("node", events.StepReady, &events.Ready{Step: "a", Attempt: 1, Tool: "AGENT_TASK", Effect: "write"})
+	s.add("agent:ada", events.TaskStarted, &events.Moved{})
+	s.add("agent:ada", events.StepCalled, &events.Called{Step: "a", Attempt: 1, Worker: "agent:ada"})
+	s.add("node", events.StepInDoubt, &events.InDoubt{Step: "a", Attempt: 1, Reason: "lost"})
+	s.add("node", events.TaskBlocked, &events.Moved{Block: "input", Reason: "in doubt"})
 	return s
 }
 
-// A call of an agent is in doubt when the agent was away, or when it never began it and the node was.
+// A call of an agent may be in doubt when the agent was absent, or when it never started and the node was absent.
 func TestAgentsInDoubt(t *testing.T) {
 	t.Parallel()
 	begun := []crash.Effect{{Phase: crash.Begin, At: start.Add(4500 * time.Millisecond), Tool: crash.ToolAgentWrite, Task: planted, Step: "a", Attempt: 1, Key: string(planted) + "/a", PID: handPID}}

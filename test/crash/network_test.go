@@ -19,12 +19,12 @@ const (
 	// writers send messages at the same time, tellers count in the database.
 	writers = 2
 	tellers = 2
-	// networkShare is how many rounds of tasks alone there are for one with agents, messages and databases.
+	// networkShare is how many rounds with only tasks there are for each round with agents, messages and databases.
 	networkShare = 10
 )
 
-// TestCrashNetwork is TestCrash with registered agents, messages and databases beside the tasks: processes of agents die,
-// too, and so do their connections.
+// TestCrashNetwork is TestCrash with registered agents, messages and databases in addition to tasks. Agent processes
+// and their connections are killed, too.
 func TestCrashNetwork(t *testing.T) {
 	t.Parallel()
 	crashRounds(t, options{network: true}, fromEnv(t, envSeed, uint64(time.Now().UnixNano())), networkRounds(t))
@@ -36,8 +36,8 @@ func networkRounds(t *testing.T) int {
 	return int(fromEnv(t, envRounds, defaultRounds)+networkShare-1) / networkShare
 }
 
-// beginNetwork adds agents, messages, databases and who hears of them.
-func (r *run) beginNetwork() {
+// startNetwork adds agents, messages, databases and subscribers.
+func (r *run) startNetwork() {
 	r.t.Helper()
 	if !r.cluster.network {
 		return
@@ -55,7 +55,7 @@ func (r *run) beginNetwork() {
 	r.listener = openListener(r, dial(r.t, r.cluster))
 }
 
-// runLoad lets the clients work until stop is closed.
+// runLoad runs the clients until stop is closed.
 func (r *run) runLoad(stop <-chan struct{}, seed uint64, n int) {
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -75,7 +75,7 @@ func (r *run) runLoad(stop <-chan struct{}, seed uint64, n int) {
 	}
 }
 
-// settleNetwork waits until all is heard that was written in a round.
+// settleNetwork waits until everything that was written in a round has been received.
 func (r *run) settleNetwork(n int, within time.Duration) {
 	r.t.Helper()
 	if r.listener != nil {
@@ -83,8 +83,8 @@ func (r *run) settleNetwork(n int, within time.Duration) {
 	}
 }
 
-// endNetwork ends agents, readers and what they have begun, and asks for the last time what is there.
-func (r *run) endNetwork() {
+// stopNetwork stops agents and readers, and reads the final state.
+func (r *run) stopNetwork() {
 	r.t.Helper()
 	if !r.cluster.network {
 		return
@@ -107,16 +107,16 @@ func (r *run) endNetwork() {
 			break
 		}
 	}
-	r.heard = r.listener.heard()
+	r.heard = r.listener.received()
 }
 
-// checkNetwork holds what agents, readers and clients of databases know against what the store has.
+// checkNetwork compares the observations of agents, readers and database clients with the store.
 func (r *run) checkNetwork(store *bus.Store) []crash.Violation {
 	r.t.Helper()
 	if !r.cluster.network {
 		return nil
 	}
-	found := crash.CheckMail(r.letters())
+	found := crash.CheckMessages(r.letters())
 	if r.databases == nil {
 		return found
 	}
@@ -140,7 +140,7 @@ func (c *cluster) roles() []string {
 	return list
 }
 
-// printNetwork says what was done in the network.
+// printNetwork prints a summary of the network.
 func (r *run) printNetwork() {
 	r.t.Helper()
 	if !r.cluster.network {
@@ -158,7 +158,7 @@ func (r *run) printNetwork() {
 		}
 	}
 	for _, h := range r.heard {
-		if h.Over {
+		if h.Ended {
 			over++
 		}
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// startWithin is how long a process may take until it is ready.
+// startWithin bounds how long a process may take to become ready.
 const startWithin = 30 * time.Second
 
 // process is a node or a worker.
@@ -30,12 +30,12 @@ type process struct {
 	began time.Time
 	lines chan string   // of the standard output
 	done  chan struct{} // closed when the process has ended
-	// said is what it said when it was ready.
+	// said is the line that it printed when it was ready.
 	said string
 }
 
-// spawn starts a process of the test's own binary in a group of its own. What it leaves behind in the
-// directory for temporary files can be seen.
+// spawn starts a process of the test binary in its own group. It has its own directory for temporary files, so that
+// leftovers are detected.
 func spawn(t *testing.T, role, dir string, env ...string) *process {
 	t.Helper()
 	program, err := os.Executable()
@@ -69,7 +69,7 @@ func (p *process) follow(out io.Reader) {
 
 func (p *process) pid() int { return p.cmd.Process.Pid }
 
-// ready waits until the process is up and returns how long that took.
+// ready waits until the process is ready and returns how long that took.
 func (p *process) ready() time.Duration {
 	p.t.Helper()
 	p.said = p.line()
@@ -106,7 +106,7 @@ func (p *process) kill() {
 	}
 }
 
-// terminate asks the process to end, which it must do well and in time.
+// terminate stops the process, which must exit with status 0 in time.
 func (p *process) terminate(within time.Duration) time.Duration {
 	p.t.Helper()
 	began := time.Now()
@@ -123,13 +123,13 @@ func (p *process) terminate(within time.Duration) time.Duration {
 	return time.Since(began)
 }
 
-// arm lets the process die at a failpoint.
+// arm makes the process die at a failpoint.
 func (p *process) arm(t trap) {
 	p.t.Helper()
 	p.ask("arm " + string(t.point) + " " + strconv.Itoa(t.pass))
 }
 
-// ask sends a line and returns the answer, "" when the process has ended.
+// ask sends a line and returns the answer, or "" when the process has ended.
 func (p *process) ask(line string) string {
 	p.t.Helper()
 	if _, err := io.WriteString(p.in, line+"\n"); err != nil {
@@ -147,8 +147,8 @@ func (p *process) ask(line string) string {
 	return ""
 }
 
-// diesWithin waits for the end of a process that a failpoint kills, and kills it when that takes too
-// long. It reports whether the failpoint did.
+// diesWithin waits until a failpoint kills the process, and kills it after limit. It reports whether the failpoint
+// killed it.
 func (p *process) diesWithin(limit time.Duration) bool {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -165,15 +165,15 @@ func (p *process) diesWithin(limit time.Duration) bool {
 	}
 }
 
-// usage is what a process holds.
+// usage is the resource usage of a process.
 type usage struct{ goroutines, files, rss int }
 
-// String says it for people.
+// String formats the usage.
 func (u usage) String() string {
 	return fmt.Sprintf("%d goroutines, %d files, %d MiB", u.goroutines, u.files, u.rss>>20)
 }
 
-// stacks tells what the goroutines of a process do.
+// stacks returns the goroutine stacks of a process.
 func (p *process) stacks() string {
 	p.t.Helper()
 	text, err := strconv.Unquote(p.ask("stacks"))
@@ -195,7 +195,7 @@ func (p *process) usage() usage {
 	return usage{goroutines, len(files), pages * os.Getpagesize()}
 }
 
-// processesOf lists the processes of a test directory whose environment holds all of the texts.
+// processesOf lists the processes of a test directory that have all of texts in their environment.
 func processesOf(dir string, texts ...string) []int {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -215,7 +215,7 @@ func processesOf(dir string, texts ...string) []int {
 	return list
 }
 
-// about tells of a process: what it is, whose child, and in which state.
+// about describes a process: its command, parent and state.
 func about(pid int) string {
 	proc := filepath.Join("/proc", strconv.Itoa(pid))
 	command, _ := os.ReadFile(filepath.Join(proc, "cmdline")) // it may have ended

@@ -36,13 +36,13 @@ import (
 const (
 	envRole = "CRASH_ROLE"
 	envDir  = "CRASH_DIR"
-	// envCall is what a child process of a tool writes into the ledger.
+	// envCall is the effect that a child process of a tool writes to the ledger.
 	envCall = "CRASH_CALL"
 	// envTrap is a failpoint and its pass, at which the process dies while it starts.
 	envTrap = "CRASH_TRAP"
-	// envToil is set for workers whose calls are long and have children.
+	// envToil is set for workers with long calls that have child processes.
 	envToil = "CRASH_TOIL"
-	// envSecret holds what must be seen nowhere.
+	// envSecret contains the secret that must not appear anywhere.
 	envSecret = "CRASH_TOKEN"
 
 	// envData is the name of the data directory of the node, envNATS the external server that it uses, envHTTP is set
@@ -65,17 +65,18 @@ const (
 )
 
 const (
-	// operator is whom the credential of the clients speaks as.
+	// operator is the identity of the clients' credential.
 	operator = "user:submitter"
 	// lease is short, so that lost workers are noticed within a round.
 	lease = time.Second
 	// overrun is longer than the five seconds after which the children of a stopped worker have ended.
 	overrun = 7 * time.Second
-	// archiveAfter lets tasks move to the archive while processes die.
+	// archiveAfter is short, so that tasks are archived while processes die.
 	archiveAfter = 5 * time.Second
 	// workerSlots is the number of calls that a worker runs at the same time.
 	workerSlots = 32
-	// toilSlots is the same of one whose calls are long and have children, which would keep the machine too busy to hear of each other.
+	// toilSlots is the same for workers with long calls that have child processes: with more of them the machine would
+	// be overloaded.
 	toilSlots = 8
 )
 
@@ -102,7 +103,7 @@ func play(role string) error {
 	arm(os.Getenv(envTrap))
 	if role == roleNode || role == roleWorker {
 		go func() {
-			if err := noteGaps(ctx, os.Getenv(envDir)); err != nil {
+			if err := reportGaps(ctx, os.Getenv(envDir)); err != nil {
 				fmt.Fprintln(os.Stderr, "gaps are not noted:", err)
 			}
 		}()
@@ -130,8 +131,8 @@ func config(dir string, logs io.Writer) node.Config {
 	}
 }
 
-// tell writes a line to the test.
-func tell(line string) error {
+// printLine prints a line for the test.
+func printLine(line string) error {
 	_, err := os.Stdout.WriteString(line + "\n")
 	return err
 }
@@ -161,7 +162,7 @@ func playNode(ctx context.Context, stop func()) error {
 		return errors.Join(err, n.Stop(ctx))
 	}
 	defer end()
-	if err := tell("ready " + n.FaceURL()); err != nil {
+	if err := printLine("ready " + n.FaceURL()); err != nil {
 		return errors.Join(err, n.Stop(ctx))
 	}
 	go answer(stop)
@@ -169,10 +170,11 @@ func playNode(ctx context.Context, stop func()) error {
 	return n.Stop(context.WithoutCancel(ctx))
 }
 
-// peoplePrefix is the prefix of the requests about messages of people who have no credentials of their own here.
+// peoplePrefix is the subject prefix of message requests of people, who have no credentials in this test.
 const peoplePrefix = "crash.people"
 
-// servePeople lets the readers and writers of messages ask as whom they say, as a face in the process of the node would.
+// servePeople serves message requests of readers and senders under the identity in the request, like a face in the
+// process of the node.
 func servePeople(ctx context.Context, n *node.Node, cfg node.Config) (end func(), err error) {
 	d := bus.DialConfig{Name: "people", URL: cfg.Storage.NATSURL}
 	if d.URL == "" {
@@ -197,12 +199,12 @@ func servePeople(ctx context.Context, n *node.Node, cfg node.Config) (end func()
 	return c.Close, nil
 }
 
-// playStandby is a node that stands by while another one is active.
+// playStandby runs one of two nodes: one is active, the other one is on standby.
 func playStandby(ctx context.Context, stop func(), cfg node.Config) error {
 	cfg.Limits.Lease = 3 * lease // longer than a node may be parted without losing its own
 	for {
 		err := node.Serve(ctx, cfg, drainWithin, func(bus.Holder) {}, func(string, string) {
-			if tell("ready") != nil {
+			if printLine("ready") != nil {
 				stop()
 			}
 			go answer(stop)
@@ -220,7 +222,7 @@ func playWorker(ctx context.Context, stop func()) error {
 	if os.Getenv(envToil) != "" {
 		cfg.Worker.Concurrency = toilSlots
 	}
-	if err := tell("ready"); err != nil {
+	if err := printLine("ready"); err != nil {
 		return err
 	}
 	go answer(stop)
@@ -232,14 +234,14 @@ func playWorker(ctx context.Context, stop func()) error {
 	}
 }
 
-// answer serves the requests of the test on the standard input: "stats" is answered with the number of
-// goroutines without those that are kept for later requests, after memory that is not in use was given back; "stacks" with what they do, quoted;
-// "arm <failpoint> <pass>" with "armed". It stops the process when the test is gone.
+// answer serves the requests of the test on standard input. "stats" releases unused memory and is answered with the
+// number of goroutines, without idle ones of pools; "stacks" with the quoted stacks; "arm <failpoint> <pass>" with
+// "armed". It stops the process when the test has ended.
 func answer(stop func()) {
 	defer stop()
 	in := bufio.NewScanner(os.Stdin)
 	for in.Scan() {
-		if tell(reply(in.Text())) != nil {
+		if printLine(reply(in.Text())) != nil {
 			return
 		}
 	}
@@ -265,7 +267,7 @@ func arm(trap string) {
 	}
 }
 
-// playChild is the child process of a tool: it takes long enough to be alive when its worker dies.
+// playChild runs the child process of a tool: it takes long enough to be alive when its worker dies.
 func playChild(ctx context.Context) error {
 	e := crash.Effect{}
 	if _, err := fmt.Sscan(os.Getenv(envCall), &e.Tool, &e.Task, &e.Step, &e.Attempt, &e.Key, &e.PID); err != nil {
@@ -277,7 +279,7 @@ func playChild(ctx context.Context) error {
 	return perform(ctx, os.Getenv(envDir), e, 50*time.Millisecond, 150*time.Millisecond)
 }
 
-// perform writes the begin and, a random while later, the end of an effect.
+// perform writes the begin and, after a random delay, the end of an effect.
 func perform(ctx context.Context, dir string, e crash.Effect, shortest, longest time.Duration) (err error) {
 	ledger, err := crash.OpenLedger(ledgerPath(dir))
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/orch-dev/orch/internal/failpoint"
 )
 
-// kind is what is done to the processes.
+// kind is a kind of fault.
 type kind string
 
 const (
@@ -85,7 +85,7 @@ type strike struct {
 	broker int
 	// away is how long the processes that were hit stay away, or stopped.
 	away time.Duration
-	// again holds the times after which a recovering node is killed again.
+	// again are the times after which a recovering node is killed again.
 	again []time.Duration
 	// trap is the failpoint at which the process dies.
 	trap trap
@@ -100,8 +100,8 @@ type trap struct {
 // strikesPerRound is the number of faults of a round; the deck of all kinds is dealt from round to round.
 const strikesPerRound = 2
 
-// schedule returns the faults of every round. It depends on its arguments alone, and a longer schedule
-// begins as a shorter one.
+// schedule returns the faults of every round. It depends only on its arguments, and a shorter schedule is a prefix of a
+// longer one.
 func schedule(seed uint64, rounds int) [][]strike { return scheduleOf(kinds(), seed, rounds) }
 
 // scheduleOf is schedule with faults of one's own.
@@ -165,8 +165,7 @@ func newStrike(rng *rand.Rand, k kind) strike {
 	return s
 }
 
-// dealer returns a function that deals all traps before it deals one again. The pass is random, up to
-// the one that is given.
+// dealer returns a function that returns all traps before it repeats one. The pass is random, up to that of the trap.
 func dealer(rng *rand.Rand, all []trap) func() trap {
 	var deck []trap
 	return func() trap {
@@ -205,12 +204,12 @@ func workerPoints() []trap {
 	return []trap{{failpoint.Taken, 15}, {failpoint.BeforeEffect, 15}, {failpoint.AfterEffect, 15}, {failpoint.Delivered, 15}}
 }
 
-// recoveryPoints are those that a node which has just been killed passes while it comes back.
+// recoveryPoints returns the points that a node passes while it recovers from a kill.
 func recoveryPoints() []trap {
 	return []trap{{failpoint.Restoring, 1}, {failpoint.BeforeMark, 1}, {failpoint.BeforeAppend, 5}, {failpoint.Appended, 5}, {failpoint.Answered, 5}}
 }
 
-// stopPoints are those that a node passes after it was asked to end.
+// stopPoints returns the points that a node passes during a clean stop.
 func stopPoints() []trap {
 	return []trap{{failpoint.BeforeMark, 1}, {failpoint.MarkStored, 1}, {failpoint.BeforeIndex, 1}, {failpoint.IndexSaved, 1}, {failpoint.BeforeAppend, 3}, {failpoint.Appended, 3}, {failpoint.BeforeAnswer, 20}}
 }

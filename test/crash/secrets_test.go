@@ -14,10 +14,10 @@ import (
 	"github.com/orch-dev/orch/test/crash"
 )
 
-// secret is what the workers have in their environment and a tool tells wherever it can.
+// secret returns the secret in the environment of the workers, which a tool discloses wherever it can.
 func secret() string { return "ghp_" + "0rchCrash0123456789abcdefghijklmnopqr" }
 
-// filesWithSecret returns the files below a directory that hold one of the secrets (I13): blocks of the streams,
+// filesWithSecret returns the files below a directory that contain one of the secrets (I13): blocks of the streams,
 // buckets and objects, marks, logs of the processes, workspaces.
 func filesWithSecret(dir string, secrets ...string) ([]crash.Violation, error) {
 	var found []crash.Violation

@@ -16,11 +16,11 @@ import (
 	"github.com/orch-dev/orch/test/crash"
 )
 
-// settleWithin is how long acknowledged tasks may take to end once the faults have stopped.
+// settleWithin bounds how long acknowledged tasks may take to end after the faults have stopped.
 const settleWithin = 30 * time.Second
 
-// settleWithin is how long tasks may take to end: a request to a node that was killed is lost at once where its server
-// dies with it, and after bus.CallWithin where the server lives.
+// settleWithin bounds how long tasks may take to end. A request to a killed node fails immediately if the server dies
+// with it, and after bus.CallWithin if the server survives.
 func (o options) settleWithin() time.Duration {
 	if o.cluster {
 		return 2*rpc.CallWithin + settleWithin
@@ -28,7 +28,7 @@ func (o options) settleWithin() time.Duration {
 	return settleWithin
 }
 
-// settle waits until every task of a round is over, deciding about what is in doubt (I1).
+// settle waits until every task of a round has ended, and resolves calls in doubt (I1).
 func (r *run) settle(round int, within time.Duration) {
 	r.t.Helper()
 	end := time.Now().Add(within)
@@ -50,7 +50,7 @@ func (r *run) settle(round int, within time.Duration) {
 	}
 }
 
-// stillOpen returns those of the tasks that are not over.
+// stillOpen returns the tasks that have not ended.
 func (r *run) stillOpen(ids []events.TaskID) []events.TaskID {
 	r.t.Helper()
 	states := slices.DeleteFunc(statemachine.States(), statemachine.State.Terminal)
@@ -61,7 +61,7 @@ func (r *run) stillOpen(ids []events.TaskID) []events.TaskID {
 	return slices.DeleteFunc(slices.Clone(ids), func(id events.TaskID) bool { return !open[id] })
 }
 
-// list returns all tasks in one of the states; nothing when the node does not answer like it should.
+// list returns all tasks in one of the states, or nothing when the node does not answer properly.
 func (r *run) list(states []statemachine.State) []api.Summary {
 	r.t.Helper()
 	var tasks []api.Summary
@@ -82,8 +82,8 @@ type doubt struct {
 	step api.StepView
 }
 
-// resolveAll decides about all calls in doubt, as a person with the ledger would. Their workers must be
-// gone first: they might go on, and then the ledger would not be the last word.
+// resolveAll resolves all calls in doubt, as a person with the ledger would. Their workers must have ended before:
+// otherwise they might continue and change the ledger.
 func (r *run) resolveAll() {
 	r.t.Helper()
 	doubts := r.doubts()
@@ -136,7 +136,7 @@ func (r *run) resolve(d doubt, effects []crash.Effect) {
 	}
 }
 
-// deposited reports whether what a task was to write is in a database.
+// deposited reports whether the write of a task is in a database.
 func (r *run) deposited(id events.TaskID) bool {
 	r.t.Helper()
 	if r.databases == nil {
@@ -153,7 +153,7 @@ func (r *run) deposited(id events.TaskID) bool {
 	return done
 }
 
-// replay checks that the recorded history gives the state that the node holds (I5).
+// replay checks that the recorded history gives the state of the node (I5).
 func (r *run) replay(round int) {
 	r.t.Helper()
 	ids := make(chan events.TaskID)

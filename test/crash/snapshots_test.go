@@ -12,9 +12,9 @@ import (
 	"github.com/orch-dev/orch/test/crash"
 )
 
-// checkSnapshots holds every checkpoint that is stored against the log: with the commits that follow, it
-// gives the state that all commits together give (I5). A node that died may have left the log without
-// the checkpoint, which is derived, but never a wrong one. It returns the number of those that are there.
+// checkSnapshots checks every stored checkpoint against the log: a checkpoint and the following commits give the same
+// state as all commits (I5). A killed node may not have written a checkpoint, because it is derived data, but never a
+// wrong one. It returns the number of stored checkpoints.
 func checkSnapshots(ctx context.Context, store *bus.Store, r *crash.Report) (int, error) {
 	stored := 0
 	for task, ids := range r.Checkpoints {
@@ -35,8 +35,7 @@ func checkSnapshots(ctx context.Context, store *bus.Store, r *crash.Report) (int
 	return stored, nil
 }
 
-// compare says how a checkpoint and the rest of the history differ from the whole history, "" when they
-// do not.
+// compare returns how a checkpoint and the rest of the history differ from the whole history, or "".
 func compare(ctx context.Context, store *bus.Store, task events.TaskID, data []byte) string {
 	var snapshot api.Snapshot
 	if err := json.Unmarshal(data, &snapshot); err != nil {

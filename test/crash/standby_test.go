@@ -20,13 +20,14 @@ import (
 )
 
 const (
-	// envStandbyRounds is the number of rounds with two nodes; the default keeps `go test ./...` short.
+	// envStandbyRounds is the number of rounds with two nodes; the default is small, to keep `go test ./...` short.
 	envStandbyRounds = "ORCH_CRASH_STANDBY_ROUNDS"
-	// activeWithin is how long it may take until one of two nodes is active: most servers of the cluster are always there.
+	// activeWithin bounds how long it may take until one of two nodes is active: a majority of the servers is always
+	// up.
 	activeWithin = 30 * time.Second
 )
 
-// The faults of the active node of two, and of the one that stands by.
+// The faults of the active node, and of the standby node.
 const (
 	killActive  kind = "kill active node"
 	stopActive  kind = "stop active node"
@@ -39,8 +40,8 @@ func standbyKinds() []kind {
 	return []kind{killActive, killActive, stopActive, stopActive, partActive, partActive, drainActive, killStandby}
 }
 
-// TestCrashStandby kills, stops and parts the active one of two nodes on three NATS servers. No worker is touched, so nothing may be
-// in doubt.
+// TestCrashStandby kills, stops and partitions the active one of two nodes on three NATS servers. Workers are not
+// affected, so no call may be in doubt.
 func TestCrashStandby(t *testing.T) {
 	t.Parallel()
 	rounds := int(fromEnv(t, envStandbyRounds, defaultRounds))
@@ -55,7 +56,7 @@ type pair struct {
 	c     *cluster
 	nodes [2]*process
 	links [2]*link
-	// client asks how long a request waits for a node.
+	// client measures how long requests wait for a node.
 	client *rpc.Remote
 	// waits are the times of requests that were sent at the moment of each fault.
 	waits map[kind][]time.Duration
@@ -110,29 +111,29 @@ func (p *pair) strike(s strike) {
 	switch n := p.nodes[i]; s.kind {
 	case killActive, killStandby:
 		n.kill()
-		answered = p.ask()
+		answered = p.probe()
 		wait(s.away)
 		p.start(i)
 	case stopActive:
 		n.signal(syscall.SIGSTOP)
-		answered = p.ask()
+		answered = p.probe()
 		wait(s.away)
 		n.signal(syscall.SIGCONT)
 	case partActive:
 		p.links[i].part()
-		answered = p.ask()
+		answered = p.probe()
 		wait(s.away)
 		p.links[i].heal()
 	default:
-		answered = p.ask()
+		answered = p.probe()
 		p.c.drains = append(p.c.drains, n.terminate(drainWithin))
 		p.start(i)
 	}
 	p.waits[s.kind] = append(p.waits[s.kind], <-answered)
 }
 
-// ask sends requests until one was sent after the fault, and tells how long the slowest one took.
-func (p *pair) ask() chan time.Duration {
+// probe sends requests until one was sent after the fault, and returns how long the slowest one took.
+func (p *pair) probe() chan time.Duration {
 	answered := make(chan time.Duration, 1)
 	go func() {
 		worst := time.Duration(0)
@@ -158,7 +159,7 @@ func (p *pair) stop() {
 	}
 }
 
-// print says how long requests have waited.
+// print prints how long requests have waited.
 func (p *pair) print() {
 	for _, k := range slices.Compact(standbyKinds()) {
 		if all := p.waits[k]; len(all) > 0 {
@@ -167,7 +168,8 @@ func (p *pair) print() {
 	}
 }
 
-// link leads a node to the servers, and can be parted: then nothing goes either way, and nobody is told.
+// link is the network link from a node to the servers. It can be partitioned: then it silently drops data in both
+// directions.
 type link struct {
 	listeners []net.Listener
 	group     sync.WaitGroup
@@ -258,7 +260,7 @@ func (l *link) carry(c net.Conn, behind string) {
 		return
 	}
 	defer s.Close() //nolint:errcheck // it may be closed already
-	if !l.keep(c, s) {
+	if !l.register(c, s) {
 		return
 	}
 	defer l.drop(c, s)
@@ -268,7 +270,7 @@ func (l *link) carry(c net.Conn, behind string) {
 	back.Wait()
 }
 
-// copy carries what one side sends to the other, until either ends.
+// copy copies data from one side to the other, until either is closed.
 func (l *link) copy(to, from net.Conn) {
 	defer to.Close()   //nolint:errcheck // it may be closed already
 	defer from.Close() //nolint:errcheck // it may be closed already
@@ -287,7 +289,7 @@ func (l *link) copy(to, from net.Conn) {
 	}
 }
 
-func (l *link) keep(conns ...net.Conn) bool {
+func (l *link) register(conns ...net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, c := range conns {

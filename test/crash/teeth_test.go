@@ -18,26 +18,25 @@ const (
 	// teethRuns is how often a planted fault may stay unseen, each time for teethRounds rounds.
 	teethRuns   = 4
 	teethRounds = 5
-	// teethSettle is short: what a planted fault has stopped will not go on.
+	// teethSettle is short: a task that an injected fault has stopped never continues.
 	teethSettle = 4 * time.Second
 )
 
-// tooth is a planted fault and what must find it.
+// tooth is an injected fault and the invariants that must detect it.
 type tooth struct {
 	fault failpoint.Fault
 	// invariants are those that it breaks; which one shows first is chance.
 	invariants []string
 	// zombies has the tasks of that option.
 	zombies bool
-	// kind and point are the strikes of the short run under which it shows; the others only take time.
-	// Without a kind it shows under any.
+	// kind and point select the strikes of the short run that reveal the fault. Without a kind all strikes do.
 	kind  kind
 	point failpoint.Point
 }
 
 func teeth() []tooth {
 	return []tooth{
-		// What got lost is a submission, a start or outcome of a call, or a cancellation.
+		// A submission, a start or outcome of a call, or a cancellation was lost.
 		{fault: failpoint.AckEarly, invariants: []string{"I1", "I6", "I10"}, kind: failNode, point: failpoint.BeforeAppend},
 		{fault: failpoint.SkipFence, invariants: []string{"I7"}, kind: zombie},
 		{fault: failpoint.AskEarly, invariants: []string{"I6"}, kind: zombie, zombies: true},
@@ -47,8 +46,8 @@ func teeth() []tooth {
 	}
 }
 
-// TestTeeth plants one fault at a time. Some rounds must find it and name what it breaks. One more fault,
-// a skipped fsync, shows after a power loss alone: the test of package bus that cuts the power has it.
+// TestTeeth injects one fault at a time. Some rounds must detect it and report the violated invariant. One more fault,
+// a skipped fsync, is only visible after a power loss: a test of package bus that simulates power loss covers it.
 func TestTeeth(t *testing.T) {
 	t.Parallel()
 	seed := fromEnv(t, envSeed, uint64(time.Now().UnixNano()))
@@ -67,10 +66,10 @@ func TestTeeth(t *testing.T) {
 	}
 }
 
-// bites reports whether some rounds with the planted fault break one of its invariants.
+// bites reports whether some rounds with the injected fault violate one of its invariants.
 func (o *tooth) bites(t *testing.T, seed uint64) bool {
 	t.Helper()
-	r := begin(t, options{planted: o.fault, zombies: o.zombies})
+	r := startRun(t, options{planted: o.fault, zombies: o.zombies})
 	for i, strikes := range o.schedule(seed) {
 		r.round(seed, i+1, strikes, teethSettle)
 		if r.load.violated() {

@@ -39,7 +39,7 @@ func effects(dir string) []tools.Tool {
 	}
 }
 
-// doer has an effect and returns what it has to say.
+// doer performs an effect and returns its output.
 type doer func(ctx context.Context, env *tools.Env, dir string, e crash.Effect) (string, error)
 
 func effect(name string, kind tools.Effect, dir string, do doer) tools.Tool {
@@ -58,19 +58,19 @@ func inProcess(ctx context.Context, _ *tools.Env, dir string, e crash.Effect) (s
 	return "", perform(ctx, dir, e, time.Millisecond, 30*time.Millisecond)
 }
 
-// slowly takes so long that a stopped worker that comes back finds the next attempt at work: only then
-// a result of the older attempt has something to spoil.
+// slowly takes so long that, when a stopped worker is resumed, the next attempt is already running: only then can a
+// result of the older attempt do damage.
 func slowly(ctx context.Context, _ *tools.Env, dir string, e crash.Effect) (string, error) {
 	return "", perform(ctx, dir, e, lease*3/4, lease*7/4)
 }
 
-// atLength returns more than an event holds, so that the output lies in the object store.
+// atLength returns more than fits into an event, so that the output is in the object store.
 func atLength(ctx context.Context, _ *tools.Env, dir string, e crash.Effect) (string, error) {
 	text := strings.Repeat(string(e.Task)+" ", events.MaxInline/len(e.Task))
 	return text, perform(ctx, dir, e, time.Millisecond, 10*time.Millisecond)
 }
 
-// indiscreetly says a secret wherever a tool can say something.
+// indiscreetly writes a secret to every output that a tool has.
 func indiscreetly(ctx context.Context, env *tools.Env, dir string, e crash.Effect) (string, error) {
 	text := "the token is " + os.Getenv(envSecret)
 	env.Progress(1, 2, text)

@@ -11,15 +11,15 @@ import (
 	"github.com/orch-dev/orch/test/crash"
 )
 
-// watch follows a task to its end by revision, across all deaths of the node. afresh makes a new
-// connection for every request, as a client does that comes and goes.
+// watch follows a task to its end by revision, across restarts of the node. If afresh is true, it uses a new connection
+// for every request.
 func (l *load) watch(ctx context.Context, id events.TaskID, round int, afresh bool) {
 	l.mu.Lock()
 	l.watched[id] = round
 	l.mu.Unlock()
 	w := crash.Watch{Task: id}
 	last := uint64(0)
-	for !w.Over && ctx.Err() == nil {
+	for !w.Ended && ctx.Err() == nil {
 		reply, err := l.next(ctx, api.WatchRequest{ID: id, After: last, Wait: 2 * time.Second, Limit: 3}, afresh)
 		if unknown(err) {
 			_ = pause.For(ctx, retryEvery)
@@ -33,7 +33,7 @@ func (l *load) watch(ctx context.Context, id events.TaskID, round int, afresh bo
 			w.Seen = append(w.Seen, crash.Sighting{Seq: c.Seq, Rev: c.Rev, Hash: c.Hash})
 			last = c.Rev
 		}
-		w.Over = reply.Ended
+		w.Ended = reply.Ended
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -41,7 +41,7 @@ func (l *load) watch(ctx context.Context, id events.TaskID, round int, afresh bo
 	delete(l.watched, id)
 }
 
-// awaitWatchers waits until every watcher was told that its task is over (I8).
+// awaitWatchers waits until every watcher was notified that its task has ended (I8).
 func (l *load) awaitWatchers(limit time.Duration) {
 	done := make(chan struct{})
 	go func() {
@@ -66,7 +66,7 @@ func (l *load) stillWatched() map[events.TaskID]int {
 	return maps.Clone(l.watched)
 }
 
-// next asks for the next commits.
+// next requests the next commits.
 func (l *load) next(ctx context.Context, r api.WatchRequest, afresh bool) (api.WatchReply, error) {
 	ctx, stop := context.WithTimeout(ctx, oneAnswer)
 	defer stop()

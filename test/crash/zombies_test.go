@@ -19,14 +19,14 @@ const (
 	toilLimit = 3 * time.Second
 	// endlessOneIn is how often the first attempt would go on for ever; then only its end by force is an end.
 	endlessOneIn = 4
-	// aliveEvery is how often such a write shows that it is alive.
+	// aliveEvery is how often such a write writes that it is alive.
 	aliveEvery = 50 * time.Millisecond
 	// envZombies is the number of rounds with stopped workers; a tenth of the others by default.
 	envZombies = "ORCH_CRASH_ZOMBIES"
 )
 
-// TestCrashZombies stops workers while child processes write for them, and lets verify tools look into the ledger what to do.
-// No two attempts of a write may be at work at the same time, none may happen twice, and none may be lost.
+// TestCrashZombies stops workers while child processes write for them. Verify tools decide from the ledger what to do.
+// No two attempts of a write may be concurrent, and no write may happen twice or be lost.
 func TestCrashZombies(t *testing.T) {
 	t.Parallel()
 	seed := fromEnv(t, envSeed, uint64(time.Now().UnixNano()))
@@ -60,7 +60,7 @@ type lookOut struct {
 	Happened bool `json:"happened"`
 }
 
-// lookUp is the verify tool: it looks into the ledger whether a write of the task has happened.
+// lookUp returns the verify tool: it checks in the ledger whether a write of the task has happened.
 func lookUp(dir string) tools.Tool {
 	spec := tools.Spec{
 		Name: crash.ToolLook, Purpose: "Look into the ledger", Effect: tools.Read, Gate: tools.AnyState,

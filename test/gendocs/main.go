@@ -1,5 +1,5 @@
-// Command gendocs writes the pages of docs that are tables of the program. A test holds that they are
-// current.
+// Command gendocs generates the pages of docs that document tables of the program. A test checks that they are current
+//
 package main
 
 import (
@@ -49,7 +49,7 @@ func write(root, folder string) error {
 	return writeSettings(filepath.Join(folder, "settings.md"))
 }
 
-// writeSettings renews the table of settings in the page about them, if there is one.
+// writeSettings updates the table of settings in a page, if the page exists.
 func writeSettings(file string) error {
 	page, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -67,7 +67,7 @@ func writeSettings(file string) error {
 	return os.WriteFile(file, []byte(before+config.Markdown()+"\n"+after), 0o644) //nolint:gosec // a public page
 }
 
-// document is the text of a page in the making.
+// document builds the text of a page.
 type document struct{ strings.Builder }
 
 func (d *document) line(format string, args ...any) { _, _ = fmt.Fprintf(d, format+"\n", args...) }

@@ -13,7 +13,7 @@ import (
 	"github.com/orch-dev/orch/internal/config"
 )
 
-// the pages in docs are what the tables say.
+// the pages in docs correspond to the tables.
 func TestDocsAreCurrent(t *testing.T) {
 	t.Parallel()
 	for _, p := range pages() {
@@ -23,7 +23,7 @@ func TestDocsAreCurrent(t *testing.T) {
 	}
 }
 
-// The page of the rules names the tests that there are.
+// The page of the rules names the existing tests.
 func TestRequirementsAreCurrent(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join("..", "..")
@@ -49,7 +49,7 @@ func TestRequirementsOf(t *testing.T) {
 	require.Error(t, err)
 }
 
-// The page of the settings holds the table that orch help environment prints.
+// The page of the settings contains the table that orch help environment prints.
 func TestSettingsAreCurrent(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "settings.md"))

@@ -10,10 +10,10 @@ import (
 	"github.com/orch-dev/orch/test/requirements"
 )
 
-// requirementsPage is where the page of the rules lies below the root of the module.
+// requirementsPage is the path of the page of the rules below the root of the module.
 const requirementsPage = "docs/reference/requirements.md"
 
-// writeRequirements renews the page of the rules in the folder from the sources below root.
+// writeRequirements generates the page of the rules in folder from the sources below root.
 func writeRequirements(root, folder string) error {
 	page, err := requirementsOf(os.DirFS(root))
 	if err != nil {
@@ -22,7 +22,7 @@ func writeRequirements(root, folder string) error {
 	return os.WriteFile(filepath.Join(folder, path.Base(requirementsPage)), []byte(page), 0o644) //nolint:gosec // a public page
 }
 
-// requirementsOf is the page of the rules, each with the tests that name it.
+// requirementsOf returns the page of the rules, each with the tests that name it.
 func requirementsOf(root fs.FS) (string, error) {
 	list, err := requirements.Load(root)
 	if err != nil {

@@ -1,3 +1,3 @@
-// Package load holds a node under far more work than it can do at once, and under tools that misbehave.
-// It consists of tests: `make load` runs them in full, `go test` at a small scale.
+// Package load tests a node with far more work than it can do at once, and with misbehaving tools. It contains only
+// tests: `make load` runs them at full scale, `go test` at a small scale.
 package load

@@ -22,17 +22,18 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// scale is how much a run of the load test asks for.
+// scale is the amount of work in a run of the load test.
 type scale struct {
 	// tasks are submitted at once, half of them in batches, half by clients one by one.
 	tasks, clients, batch int
-	// waiters wait for a result each, pollers look at a task every five seconds each.
+	// waiters is the number of clients that wait for a result, pollers the number of clients that read a task every
+	// five seconds.
 	waiters, pollers int
-	// memory is the most that the node may hold after the load, peak during it, in MiB.
+	// memory bounds the memory of the node after the load, peak during the load, in MiB.
 	memory, peak int
 }
 
-// envFull asks for the full scale.
+// envFull selects the full scale.
 const envFull = "ORCH_LOAD_FULL"
 
 func scaleOf(t *testing.T) scale {
@@ -45,7 +46,7 @@ func scaleOf(t *testing.T) scale {
 }
 
 const (
-	// endsWithin is how soon after the last submission every task is over, for each 10,000 tasks.
+	// endsWithin bounds the time from the last submission to the end of every task, per 10,000 tasks.
 	endsWithin = 30 * time.Second
 	// onePlan is the task of the load.
 	onePlan = "orch: v1\nname: load\nsteps:\n  - {id: a, tool: LOAD_NOOP}\n"
@@ -106,7 +107,7 @@ func TestLoad(t *testing.T) { //nolint:paralleltest // it measures
 	assert.Less(t, times[len(times)/2], 2*detector*time.Second, "an urgent task overtakes the others")
 	assert.Less(t, drained-submitted, detector*endsWithin, "every task is over soon after the load")
 
-	f.calm(before, append([]*process{f.node}, workers...))
+	f.checkUsage(before, append([]*process{f.node}, workers...))
 	after := f.settled()
 	_, peak := f.node.memory()
 	t.Logf("memory of the node: %d MiB idle, highest of %d samples %d MiB, peak with files %d MiB, %d MiB after", idle, n, highest, peak, after)
@@ -115,8 +116,8 @@ func TestLoad(t *testing.T) { //nolint:paralleltest // it measures
 	t.Logf("the node stops in %s", f.node.terminate(20*time.Second).Round(time.Millisecond))
 }
 
-// submit submits n tasks, half of them in batches, and returns when all are acknowledged. Some of them
-// have somebody who waits for their result.
+// submit submits n tasks, half of them in batches, and returns when all are acknowledged. For some of them a waiter
+// waits for the result.
 func (f *flood) submit(n int) (results *sync.WaitGroup) {
 	f.t.Helper()
 	results = &sync.WaitGroup{}
@@ -164,7 +165,7 @@ func (f *flood) submitBatch(results *sync.WaitGroup, client, n int) {
 	}
 }
 
-// follow notes a task; the first of them get a waiter each.
+// follow records a task; the first ones get a waiter each.
 func (f *flood) follow(results *sync.WaitGroup, client int, id events.TaskID) {
 	f.mu.Lock()
 	f.ids = append(f.ids, id)
@@ -211,7 +212,7 @@ func (f *flood) drain() {
 	}, 10*time.Minute, 50*time.Millisecond)
 }
 
-// checkEnds holds that every acknowledged task is done.
+// checkEnds checks that every acknowledged task is DONE.
 func (f *flood) checkEnds() {
 	f.t.Helper()
 	var group sync.WaitGroup
@@ -231,8 +232,8 @@ func (f *flood) checkEnds() {
 	assert.Len(f.t, f.ids, f.scale.tasks)
 }
 
-// watchSlowly reads one commit a second of a task that makes many, and the rest at once when the load is
-// over: nothing is lost, and each comes once.
+// watchSlowly reads one commit per second of a task with many commits, and the rest after the load: no commit is lost
+// or repeated.
 func (f *flood) watchSlowly(ctx context.Context, group *sync.WaitGroup) (finish func()) {
 	f.t.Helper()
 	reply, err := f.apis[1].Submit(ctx, api.SubmitRequest{Plan: text(watchedPlan), Priority: "low"})
@@ -296,10 +297,10 @@ func (f *flood) wantUrgently(ctx context.Context, group *sync.WaitGroup) (times 
 	}
 }
 
-// looks counts what pollers do.
+// looks counts the reads of pollers.
 type looks struct{ count, slowest atomic.Int64 }
 
-// pollOften lets many sessions look at a task of theirs every few seconds until it is over, then at another.
+// pollOften makes many sessions read their task every few seconds until it ends, and then another one.
 func (f *flood) pollOften(ctx context.Context, group *sync.WaitGroup) *looks {
 	l := &looks{}
 	for i := range f.scale.pollers {
@@ -326,7 +327,7 @@ func (f *flood) pollOften(ctx context.Context, group *sync.WaitGroup) *looks {
 	return l
 }
 
-// pollEvery is the mean pause of a session between two looks.
+// pollEvery is the mean pause of a session between two reads.
 const pollEvery = 5 * time.Second
 
 func (l *looks) add(took time.Duration) {
@@ -335,7 +336,7 @@ func (l *looks) add(took time.Duration) {
 	}
 }
 
-// newest returns the task that was submitted last, "" when there is none.
+// newest returns the last submitted task, or "".
 func (f *flood) newest() events.TaskID {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -365,7 +366,7 @@ func (f *flood) sample(ctx context.Context, group *sync.WaitGroup) (highest func
 	}
 }
 
-// settled waits until the node has given its memory back and returns what it holds, in MiB.
+// settled waits until the node has released memory and returns its memory in MiB.
 func (f *flood) settled() (after int) {
 	f.t.Helper()
 	end := time.Now().Add(100 * time.Second)
@@ -375,9 +376,9 @@ func (f *flood) settled() (after int) {
 	return after
 }
 
-// calm holds that processes hold no more than before the load. The first is the node, the others are workers: one of
-// them may not have worked yet by then, so that each may hold what any of them held.
-func (f *flood) calm(before []usage, processes []*process) {
+// checkUsage checks that processes use no more resources than before the load. The first is the node, the others are workers.
+// A worker may not have worked before, so each one may use as much as any worker did.
+func (f *flood) checkUsage(before []usage, processes []*process) {
 	f.t.Helper()
 	for i := range before {
 		if i > 0 {

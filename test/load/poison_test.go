@@ -21,7 +21,7 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// poisonous is a tool that does harm, and what must become of a task that calls it.
+// poisonous is a harmful tool, and the expected end of a task that calls it.
 type poisonous struct {
 	tool   string
 	effect tools.Effect
@@ -30,13 +30,13 @@ type poisonous struct {
 	more  string
 	state statemachine.State
 	code  fault.Code
-	// kills is set when each of its calls takes a worker with it.
+	// kills is true if each of its calls kills its worker.
 	kills bool
 }
 
 func poisons() []poisonous {
 	const once = ", timeout: 1s, retry: {max_attempts: 10, on: [worker_lost]}"
-	// A call that does no harm may lose workers all the same, to others beside it.
+	// A harmless call may lose workers, too, because of concurrent calls.
 	const patient = ", retry: {max_attempts: 10, on: [worker_lost]}"
 	return []poisonous{
 		{"POISON_PANIC", tools.Read, panics, "", statemachine.Failed, fault.Internal, false},
@@ -53,7 +53,7 @@ func poisons() []poisonous {
 	}
 }
 
-// poisonRun is a node whose workers are started again by a supervisor when they die.
+// poisonRun is a node with workers that a supervisor restarts when they die.
 type poisonRun struct {
 	t      *testing.T
 	dir    string
@@ -61,8 +61,8 @@ type poisonRun struct {
 	deaths atomic.Int64
 }
 
-// TestPoison lets every kind of bad tool loose beside good ones: these go on, the bad ones end in the dead
-// letter with a reason, and are redriven when they are mended.
+// TestPoison runs every kind of harmful tool together with harmless ones: harmless tasks continue, harmful ones end in
+// the dead-letter list with a reason, and are redriven after the tools are fixed.
 func TestPoison(t *testing.T) { //nolint:paralleltest // it measures
 	r := &poisonRun{t: t, dir: t.TempDir()}
 	n := spawn(t, roleNode, r.dir)
@@ -128,7 +128,7 @@ func (r *poisonRun) submit(p poisonous) events.TaskID {
 	return reply.ID
 }
 
-// await waits until a poisonous task is over, or blocked with a reason.
+// await waits until a poisonous task has ended, or is blocked with a reason.
 func (r *poisonRun) await(id events.TaskID, p poisonous) {
 	began := time.Now()
 	var v api.TaskView
@@ -153,7 +153,7 @@ func (r *poisonRun) await(id events.TaskID, p poisonous) {
 	}
 }
 
-// good executes harmless tasks until it is enough and returns how long each took. All of them must be done.
+// good runs harmless tasks until enough returns true, and returns how long each took. All of them must be DONE.
 func (r *poisonRun) good(enough func() bool) []time.Duration {
 	r.t.Helper()
 	const clients = 8
@@ -194,7 +194,7 @@ func (r *poisonRun) print(what string, times []time.Duration, in time.Duration) 
 		times[len(times)/2].Round(100*time.Microsecond), times[len(times)*99/100].Round(time.Millisecond), times[len(times)-1].Round(time.Millisecond))
 }
 
-// checkDead holds that the dead letter has every task that needs a person, and no other.
+// checkDead checks that the dead-letter list contains exactly the tasks that need a person.
 func (r *poisonRun) checkDead(ids map[events.TaskID]poisonous) {
 	r.t.Helper()
 	var want, have []events.TaskID
@@ -212,7 +212,7 @@ func (r *poisonRun) checkDead(ids map[events.TaskID]poisonous) {
 	assert.ElementsMatch(r.t, want, have)
 }
 
-// redrive mends the tools and lets every dead task go on.
+// redrive fixes the tools and redrives every dead task.
 func (r *poisonRun) redrive(ids map[events.TaskID]poisonous) {
 	r.t.Helper()
 	require.NoError(r.t, os.WriteFile(mended(r.dir), nil, 0o600))

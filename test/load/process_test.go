@@ -42,7 +42,7 @@ const (
 
 	// workerSlots is the number of calls that a worker runs at the same time.
 	workerSlots = 64
-	// startWithin is how long a process may take to answer.
+	// startWithin bounds how long a process may take to answer.
 	startWithin = 60 * time.Second
 )
 
@@ -67,7 +67,7 @@ func play(role string) error {
 	if role == roleWorker {
 		cfg.Worker.Concurrency = workerSlots
 		go answerStats()
-		return errors.Join(tell("ready"), node.RunWorker(ctx, cfg))
+		return errors.Join(printLine("ready"), node.RunWorker(ctx, cfg))
 	}
 	if role == roleFace {
 		cfg.Faces.HTTP, cfg.Faces.Tokens, cfg.Worker.Concurrency, cfg.Extra = "127.0.0.1:0", eachToken{}, 16, []tools.Tool{large()}
@@ -77,7 +77,7 @@ func play(role string) error {
 		return err
 	}
 	go answerStats()
-	err = tell(cmp.Or(n.FaceURL(), "ready"))
+	err = printLine(cmp.Or(n.FaceURL(), "ready"))
 	<-ctx.Done()
 	return errors.Join(err, n.Stop(context.WithoutCancel(ctx)))
 }
@@ -89,8 +89,8 @@ func config(dir string, logs io.Writer) node.Config {
 	}
 }
 
-// tell writes a line to the test.
-func tell(line string) error {
+// printLine prints a line for the test.
+func printLine(line string) error {
 	_, err := os.Stdout.WriteString(line + "\n")
 	return err
 }
@@ -101,8 +101,8 @@ const (
 	askHeap       = "heap"
 )
 
-// answerStats answers each line of the standard input: with the number of goroutines that are not kept for later, or with the
-// MiB of heap that are in use, once all other memory was given back.
+// answerStats answers each line of standard input: with the number of goroutines, without idle ones of pools, or with
+// the heap in use in MiB after releasing unused memory.
 func answerStats() {
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 		number := goroutines.Held()
@@ -110,7 +110,7 @@ func answerStats() {
 			debug.FreeOSMemory()
 			number = heap() >> 20
 		}
-		if tell(strconv.Itoa(number)) != nil {
+		if printLine(strconv.Itoa(number)) != nil {
 			return
 		}
 	}
@@ -186,7 +186,7 @@ func (p *process) kill() {
 	<-p.done
 }
 
-// terminate asks the process to end and returns how long that took.
+// terminate stops the process and returns how long that took.
 func (p *process) terminate(within time.Duration) time.Duration {
 	p.t.Helper()
 	began := time.Now()
@@ -201,7 +201,7 @@ func (p *process) terminate(within time.Duration) time.Duration {
 	return time.Since(began)
 }
 
-// usage is what a process holds.
+// usage is the resource usage of a process.
 type usage struct{ goroutines, files int }
 
 func (p *process) usage() usage {
@@ -225,8 +225,7 @@ func (p *process) proc(file string) string {
 	return filepath.Join("/proc", strconv.Itoa(p.cmd.Process.Pid), file)
 }
 
-// memory returns the resident memory of the process in MiB: its own, without what it has mapped of files,
-// and the highest it ever was.
+// memory returns the resident memory of the process in MiB: currently, without mapped files, and at its peak.
 func (p *process) memory() (now, peak int) {
 	p.t.Helper()
 	text, err := os.ReadFile(p.proc("status"))
@@ -253,7 +252,7 @@ func dial(t *testing.T, dir string) api.API {
 	return remote
 }
 
-// dialAs connects with a token of somebody else than the operator.
+// dialAs connects with a token of another identity than the operator.
 func dialAs(t *testing.T, dir, name string) api.API {
 	t.Helper()
 	remote, err := node.Dial(t.Context(), config(dir, io.Discard))

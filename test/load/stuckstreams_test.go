@@ -44,8 +44,8 @@ func unread(t *testing.T, host string, n int) error {
 	}
 }
 
-// S3-045: streams that do not read take the memory that all of them have together, each event once, however many they are.
-// A session that reads waits for none of them.
+// S3-045: the buffers of streams that do not read share one memory limit, and each event is stored once for all
+// streams. A session that reads is not delayed.
 func TestStuckStreams(t *testing.T) { //nolint:paralleltest // it measures
 	streams := 300
 	if os.Getenv(envFull) != "" {

@@ -28,7 +28,7 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/memory"
 )
 
-// everybody lets every token in.
+// everybody accepts every token.
 type everybody struct{}
 
 // Verify implements server.Tokens.
@@ -36,7 +36,7 @@ func (everybody) Verify(context.Context, string) (server.Identity, time.Time, er
 	return server.Identity{Name: "user:load", Role: server.Operator}, time.Time{}, nil
 }
 
-// client is a client of MCP over HTTP with a session.
+// client is an MCP client over HTTP with a session.
 type client struct {
 	t            *testing.T
 	url, session string
@@ -84,12 +84,12 @@ func (c *client) post(body string) (text, session string) {
 func open(t *testing.T, url string) *client {
 	t.Helper()
 	c := &client{t: t, url: url}
-	c.begin()
+	c.open()
 	return c
 }
 
-// begin opens the session.
-func (c *client) begin() {
+// open opens the session.
+func (c *client) open() {
 	_, c.session = c.post(`{"jsonrpc":"2.0","id":"open","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"load","version":"1"}}}`)
 	require.NotEmpty(c.t, c.session)
 	c.post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
@@ -105,7 +105,7 @@ func (c *client) do(tool, args string) {
 	assert.Contains(c.t, c.call(tool, args), `"success":true`)
 }
 
-// subscribe makes subscriptions "0" and so on, each to the children of a path of its own.
+// subscribe creates subscriptions "0" and so on, each to the children of its own path.
 func (c *client) subscribe(n int, root string) {
 	var group sync.WaitGroup
 	const callers = 8
@@ -151,7 +151,7 @@ func (c *client) listen(ctx context.Context, arrived chan<- arrival) (stop func(
 	return func() { _ = answer.Body.Close(); <-ended }
 }
 
-// small or in full: `make load` sets ORCH_LOAD.
+// subscriptionScale returns the small scale, or the full one if ORCH_LOAD is set, as by `make load`.
 func subscriptionScale() (subscriptions, writes int) {
 	if os.Getenv(envFull) != "" {
 		return 1000, 3000
@@ -178,7 +178,7 @@ func startFace(t *testing.T, change func(*node.Config)) string {
 	return n.FaceURL()
 }
 
-// S3-043, S3-045: many subscriptions of one session hear of all writes, a hundred a second, each in the order of its path.
+// S3-043, S3-045: many subscriptions of one session receive all writes, a hundred per second, in order for each path.
 func TestManySubscriptions(t *testing.T) { //nolint:paralleltest // it measures
 	subscriptions, writes := subscriptionScale()
 	c := open(t, startFace(t, func(*node.Config) {}))

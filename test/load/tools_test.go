@@ -22,7 +22,7 @@ const lease = 2 * time.Second
 
 type nothing struct{}
 
-// mended is the file that makes the poison harmless.
+// mended is the file that makes the harmful tools harmless.
 func mended(dir string) string { return filepath.Join(dir, "mended") }
 
 // toolbox are the tools of the tests.
@@ -92,7 +92,7 @@ func hangs(context.Context, *tools.Env) error {
 	return nil
 }
 
-// eats allocates until the system says no. A limit of its own keeps the machine well.
+// eats allocates until allocation fails. Its own limit protects the machine.
 func eats(context.Context, *tools.Env) error {
 	const most = 1 << 30
 	limit := syscall.Rlimit{Cur: most, Max: most}
@@ -116,7 +116,7 @@ func child(script string) func(context.Context, *tools.Env) error {
 	}
 }
 
-// prints lets a child print far more than anybody wants.
+// prints runs a child with excessive output.
 func prints(ctx context.Context, env *tools.Env) error {
 	size := int64(1 << 30)
 	if os.Getenv(envFull) != "" {

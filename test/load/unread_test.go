@@ -39,7 +39,7 @@ func large() tools.Tool {
 	})
 }
 
-// neverReads sends a request, and reads the first bytes of its answer alone.
+// neverReads sends a request, and reads only the first bytes of the answer.
 func neverReads(t *testing.T, host, path, headers, body string) error {
 	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", host)
@@ -75,8 +75,8 @@ func unreadMemory() int {
 	return 48
 }
 
-// Clients that do not read what they have called cost the memory that all large answers may have together, and that of their
-// connections, and nobody else waits for them.
+// Clients that do not read their answers use only the shared memory limit of large answers and the memory of their
+// connections, and do not delay others.
 func TestClientsThatDoNotRead(t *testing.T) { //nolint:paralleltest // it measures
 	const meta = `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},` +
 		`"io.modelcontextprotocol/clientInfo":{"name":"load","version":"1"}}`
@@ -98,7 +98,7 @@ func TestClientsThatDoNotRead(t *testing.T) { //nolint:paralleltest // it measur
 				return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, 100+n, test.method, fill.Replace(test.params))
 			}
 			other := &client{t: t, url: node.ready, token: "other"}
-			other.begin()
+			other.open()
 			heapBefore := node.ask(askHeap)
 			before, _ := node.memory()
 

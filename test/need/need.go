@@ -1,5 +1,5 @@
-// Package need leaves out the tests for which this machine lacks a program, and says how to get it. Where
-// nothing may be left out, such a test fails.
+// Package need skips tests that need a program that this machine lacks, and says how to install it. In strict mode such
+// a test fails.
 package need
 
 import (
@@ -13,22 +13,23 @@ import (
 	"testing"
 )
 
-// Strict is the variable by which a test fails for what it needs, with the value 1.
+// Strict is the environment variable that, with the value 1, makes a test fail instead of being skipped.
 const Strict = "ORCH_TEST_STRICT"
 
-// Without is the variable with what may be missing all the same: names of the list, with commas.
+// Without is the environment variable with the names of the list that may be missing nevertheless, separated by commas.
 const Without = "ORCH_TEST_WITHOUT"
 
-// Binary is the variable that names an orch built from this tree, for tests that run the program.
+// Binary is the environment variable with the path of an orch binary built from this tree, for tests that run the
+// program.
 const Binary = "ORCH_TEST_BINARY"
 
-// LeftOut begins the line of a test that is left out.
+// LeftOut is the prefix of the line that reports a skipped test.
 const LeftOut = "left out: needs "
 
 //go:embed programs.txt
 var list string
 
-// Program leaves a test out unless all these programs are installed.
+// Program skips a test unless all of these programs are installed.
 func Program(tb testing.TB, names ...string) {
 	tb.Helper()
 	for _, name := range names {
@@ -36,7 +37,7 @@ func Program(tb testing.TB, names ...string) {
 	}
 }
 
-// That leaves a test out unless it has what it needs, which is a name of the list.
+// That skips a test unless has is true. name is a name of the list.
 func That(tb testing.TB, name string, has bool) {
 	tb.Helper()
 	how, known := find(name)
@@ -51,7 +52,7 @@ func That(tb testing.TB, name string, has bool) {
 	}
 }
 
-// find returns how to get what has a name.
+// find returns how to install the entry with a name.
 func find(name string) (how string, known bool) {
 	for line := range strings.Lines(list) {
 		fields := strings.Fields(line)
@@ -66,7 +67,7 @@ func find(name string) (how string, known bool) {
 	return "", false
 }
 
-// Orch returns the path of an orch built from this tree: that of Binary, or one that it builds in a folder.
+// Orch returns the path of an orch binary built from this tree: that of Binary, or one that it builds in dir.
 func Orch(dir string) (string, error) {
 	if path := os.Getenv(Binary); path != "" {
 		return path, nil
@@ -79,7 +80,7 @@ func Orch(dir string) (string, error) {
 	return path, nil
 }
 
-// Installed reports whether a program is there. Servers count that Debian puts beside the path.
+// Installed reports whether a program is installed. It also finds servers that Debian installs outside of the PATH.
 func Installed(name string) bool {
 	if _, err := exec.LookPath(name); err == nil {
 		return true

@@ -11,7 +11,7 @@ import (
 	"github.com/orch-dev/orch/test/need"
 )
 
-// witness is a test that notes how it ended.
+// witness is a testing.TB that records how it ended.
 type witness struct {
 	testing.TB
 

@@ -28,8 +28,8 @@ func cpu(b *testing.B) time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// BenchmarkHeartbeats measures what a heartbeat costs, the client that sends it included, on a node with 1,000 agents:
-// percent_of_core is what all of them cost when each sends one every 30 s.
+// BenchmarkHeartbeats measures the cost of a heartbeat, including the client, on a node with 1,000 agents.
+// percent_of_core is the cost of all agents when each sends one every 30 s.
 func BenchmarkHeartbeats(b *testing.B) {
 	dir := b.TempDir()
 	n, err := node.Start(b.Context(), node.Config{
@@ -69,8 +69,8 @@ func BenchmarkHeartbeats(b *testing.B) {
 	b.ReportMetric(100*each.Seconds()*count/30, "percent_of_core")
 }
 
-// BenchmarkTaskQueue measures how long system.getTaskQueue takes over /rpc on a node with 5,000 tasks that wait for agents,
-// the two commits of the call itself included.
+// BenchmarkTaskQueue measures system.getTaskQueue over /rpc on a node with 5,000 tasks that wait for agents, including
+// the two commits of the call.
 func BenchmarkTaskQueue(b *testing.B) {
 	n, err := node.Start(b.Context(), node.Config{
 		DataDir: b.TempDir(), Root: b.TempDir(), Storage: node.Storage{Durability: "relaxed"}, Worker: node.Worker{Concurrency: 1}, Version: "bench", Faces: node.Faces{HTTP: "127.0.0.1:0"},

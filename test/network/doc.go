@@ -1,3 +1,3 @@
-// Package network holds the tests of the network of agents as a whole: a node and agents in processes of their own, of
-// which some are killed, and some hang.
+// Package network tests the network of agents as a whole: a node and agents in separate processes, some of which are
+// killed and some of which hang.
 package network

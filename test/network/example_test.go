@@ -11,7 +11,7 @@ import (
 	"github.com/orch-dev/orch/test/need"
 )
 
-// The example shows what TestNetwork holds, with the commands of a user.
+// The example shows what TestNetwork checks, with the commands of a user.
 func TestExample(t *testing.T) {
 	t.Parallel()
 	need.Program(t, "curl")

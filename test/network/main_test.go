@@ -20,8 +20,8 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// envAgent holds the credential of the agent that a child process is, envLedger the file in which it notes what it does,
-// envSlow is set for one whose calls do not end.
+// envAgent is the credential of the agent in a child process, envLedger the file in which it records its work. envSlow
+// is set for an agent with calls that do not end.
 const (
 	envAgent  = "ORCH_TEST_AGENT"
 	envLedger = "ORCH_TEST_LEDGER"
@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 type deed struct {
 	Key   string `json:"key"`
 	Agent string `json:"agent"`
-	// Done is false at the begin of a call.
+	// Done is false at the start of a call.
 	Done bool `json:"done"`
 }
 
@@ -74,7 +74,7 @@ func beAgent(text string) error {
 			case <-ctx.Done():
 				return agents.Report{Error: ctx.Err().Error()}
 			}
-			if err := tell(ctx, cred, a.Key); err != nil {
+			if err := sendMessage(ctx, cred, a.Key); err != nil {
 				return agents.Report{Error: err.Error()}
 			}
 			note(a.Key, true)
@@ -120,7 +120,7 @@ func rpc(ctx context.Context, cred peer.Credential, method string, params object
 	return nil
 }
 
-// reader is who an agent tells of what it has done.
+// reader returns the agent to which an agent reports its work.
 func reader(name string) string {
 	if name == "dee" {
 		return "bob"
@@ -128,9 +128,9 @@ func reader(name string) string {
 	return "dee"
 }
 
-// tell sends word of a call to another agent until the node has it: under its key it is one message, however often it is
-// sent.
-func tell(ctx context.Context, cred peer.Credential, key string) error {
+// sendMessage sends a message about a call to another agent, and repeats that until the node acknowledges it. The key makes
+// repeated sends one message.
+func sendMessage(ctx context.Context, cred peer.Credential, key string) error {
 	again := time.NewTicker(50 * time.Millisecond)
 	defer again.Stop()
 	for {

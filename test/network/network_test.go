@@ -105,7 +105,7 @@ func (w *world) deeds() []deed {
 	return all
 }
 
-// busy waits until an agent has begun some calls.
+// busy waits until an agent has started some calls.
 func (w *world) busy(name string, calls int) {
 	w.t.Helper()
 	require.Eventually(w.t, func() bool {
@@ -119,8 +119,8 @@ func (w *world) busy(name string, calls int) {
 	}, 2*time.Minute, 20*time.Millisecond, "%s does nothing", name)
 }
 
-// planFor is a plan of one call for agents that can do something. Who may be lost is missed soon; who is not may take
-// long on a slow machine.
+// planFor returns a plan of one call for agents with a capability. The timeout is short for agents that may be lost,
+// and long for others, which may be slow on a slow machine.
 func planFor(can, effect string) string {
 	lease := "5s"
 	if effect == "write" {
@@ -150,8 +150,9 @@ func (w *world) submit(plan string, after ...events.TaskID) events.TaskID {
 	return reply.ID
 }
 
-// Five agents of different types share 200 tasks with dependencies and capabilities, and tell each other of what they have
-// done. One is killed, one hangs and comes back. All tasks end, none is done twice, and the history tells who did what (issue "The Sartor network").
+// Five agents of different types share 200 tasks with dependencies and capabilities, and send each other messages about
+// their work. One is killed, one hangs and resumes. All tasks end, none is done twice, and the history records who did
+// what (issue "The Sartor network").
 func TestNetwork(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -161,7 +162,7 @@ func TestNetwork(t *testing.T) {
 	w.enrol("dee", "analyst", "analyse")
 	w.enrol("eve", "coordinator", "analyse", "research")
 
-	// What is written is done by agents that live; what is lost with the others may be repeated.
+	// Writes are for agents that survive; calls that are lost with the others may be repeated.
 	kinds := []struct{ can, effect string }{{"research", "idempotent"}, {"build", "write"}, {"analyse", "idempotent"}, {"build", "write"}}
 	var ids []events.TaskID
 	for i := range 200 {
@@ -192,7 +193,7 @@ func TestNetwork(t *testing.T) {
 	w.checkMessages(ids, ended)
 }
 
-// checkHistories holds that each history says who did the work, once, and that dependents came later.
+// checkHistories checks that each history records exactly one agent for the work, and that dependent tasks came later.
 func (w *world) checkHistories(ids []events.TaskID, ended map[events.TaskID]api.ResultReply) {
 	w.t.Helper()
 	over := map[events.TaskID]time.Time{}
@@ -228,7 +229,7 @@ func (w *world) checkHistories(ids []events.TaskID, ended map[events.TaskID]api.
 	}
 }
 
-// checkMessages holds that whoever has done a call has told another agent of it, once.
+// checkMessages checks that the agent of each call has sent exactly one message about it.
 func (w *world) checkMessages(ids []events.TaskID, ended map[events.TaskID]api.ResultReply) {
 	w.t.Helper()
 	told := map[string]int{}
@@ -260,7 +261,7 @@ func (w *world) checkMessages(ids []events.TaskID, ended map[events.TaskID]api.R
 	}
 }
 
-// checkDeeds holds that everything was begun, and that what must happen at most once was begun once.
+// checkDeeds checks that every call was started, and that calls with at-most-once effects were started once.
 func (w *world) checkDeeds(ids []events.TaskID) {
 	w.t.Helper()
 	begun := map[string][]string{}

@@ -1,4 +1,3 @@
-// Package outside shows that a node keeps its promises with the MCP servers of others: those that do what they should,
-// those that do what they can to hurt it, and those that change, crash or go on while the node is not there. It consists
-// of tests.
+// Package outside tests a node with outside MCP servers: well-behaved ones, hostile ones, and ones that change, crash,
+// or continue while the node is down. It contains only tests.
 package outside

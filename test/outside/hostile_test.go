@@ -18,14 +18,14 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// maxMemory is what a node may hold at most beside a hostile server, in MiB.
+// maxMemory bounds the memory of a node with a hostile server, in MiB.
 const maxMemory = 400
 
 // hostile is a world with the servers bad, of a kind, and good.
 type hostile struct{ *world }
 
-// TestHostile shows that a server hurts nobody but who calls it: the node goes on, within its memory, tells what is
-// wrong, and leaves no process behind.
+// TestHostile checks that a hostile server affects only its callers: the node continues within its memory limit,
+// reports the problem, and leaves no process behind.
 func TestHostile(t *testing.T) {
 	t.Parallel()
 	timeouts := map[string]string{"deaf": "1s"}
@@ -57,7 +57,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// peak is the most memory that a process ever held, in MiB.
+// peak returns the peak memory of a process in MiB.
 func peak(t *testing.T, pid int) int {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
@@ -69,22 +69,22 @@ func peak(t *testing.T, pid int) int {
 	return kib >> 10
 }
 
-// nobodyIsLeft makes sure that no process of a server lives on.
+// nobodyIsLeft checks that no process of a server is left.
 func (w *world) nobodyIsLeft() {
 	w.t.Helper()
 	for text := range strings.FieldsSeq(w.peerFile("pid")) {
 		pid, err := strconv.Atoi(text)
 		require.NoError(w.t, err)
-		assert.Eventually(w.t, func() bool { return gone(pid) }, patience, 20*time.Millisecond, "process %d lives", pid)
+		assert.Eventually(w.t, func() bool { return hasEnded(pid) }, patience, 20*time.Millisecond, "process %d lives", pid)
 	}
 }
 
-func gone(pid int) bool {
+func hasEnded(pid int) bool {
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	return err != nil || strings.Contains(string(text), ") Z ") || syscall.Kill(pid, 0) != nil
 }
 
-// A node that is killed takes its servers along.
+// The servers of a killed node end with it.
 func TestKilledNodeLeavesNobody(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -122,7 +122,7 @@ func works(t *testing.T, w hostile) {
 	assert.Contains(t, w.run(one("bad.echo", "{text: x}")), "said")
 }
 
-// floodCase lets 100,000 notifications come where there is time for that.
+// floodCase sends 100,000 notifications, or fewer in a short test.
 func floodCase(t *testing.T, w hostile) {
 	t.Helper()
 	n := 10_000

@@ -29,7 +29,7 @@ func withTasks(t *testing.T, test func(t *testing.T, w *world)) {
 	}
 }
 
-// handled waits until the log has the handle of the task that a server has made of a call.
+// handled waits until the log contains the handle of the server's task for a call.
 func (w *world) handled(id events.TaskID) {
 	w.t.Helper()
 	require.Eventually(w.t, func() bool {
@@ -48,7 +48,7 @@ func (w *world) handled(id events.TaskID) {
 	}, patience, 10*time.Millisecond, "%s", w.logged())
 }
 
-// A task of a server goes on without the node, and the next node waits for it (S2-075).
+// A task of a server continues without the node, and the next node waits for it (S2-075).
 func TestKillDuringTask(t *testing.T) {
 	t.Parallel()
 	withTasks(t, func(t *testing.T, w *world) {
@@ -86,14 +86,14 @@ func TestCancelOfTask(t *testing.T) {
 	})
 }
 
-// attended waits until the server is asked about its task again.
+// attended waits until the node polls the server's task again.
 func (w *world) attended() {
 	w.t.Helper()
 	before := len(w.peerFile("tasks"))
 	require.Eventually(w.t, func() bool { return len(w.peerFile("tasks")) > before }, patience, 10*time.Millisecond)
 }
 
-// A task that asks keeps its question across a crash.
+// A task with a question keeps it across a crash.
 func TestKillDuringQuestionOfTask(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -116,7 +116,7 @@ func TestKillDuringQuestionOfTask(t *testing.T) {
 	n.terminate(t)
 }
 
-// A server that dies in the middle of a call: what only reads is called again, what may have written is not.
+// When a server dies during a call, a read is repeated, and a possible write is not.
 func TestServerDiesDuringCall(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

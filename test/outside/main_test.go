@@ -22,16 +22,16 @@ import (
 
 // The environment of the processes that the tests start from their own binary.
 const (
-	// envPeer makes it an MCP server of that kind, which works in the directory envDir.
+	// envPeer makes the process an MCP server of that kind, which works in the directory envDir.
 	envPeer = "OUTSIDE_PEER"
-	// envNode makes it a node; its value is the directory of its world.
+	// envNode makes the process a node; the value is the directory of its world.
 	envNode = "OUTSIDE_NODE"
 	envDir  = "OUTSIDE_DIR"
 	// envSecret is a secret of a server.
 	envSecret = "OUTSIDE_SECRET"
 )
 
-// patience bounds waits that normally take no time.
+// patience bounds waits that are normally short.
 const patience = 60 * time.Second
 
 func TestMain(m *testing.M) {
@@ -112,7 +112,7 @@ func (p *process) kill() {
 	<-p.done
 }
 
-// terminate asks a node to end.
+// terminate stops a node.
 func (p *process) terminate(t *testing.T) {
 	t.Helper()
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))

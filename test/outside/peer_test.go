@@ -20,12 +20,11 @@ const (
 
 type object = peertest.Object
 
-// peer is an MCP server that is written without an SDK, so that it can do what none does. It works in a directory,
-// where it notes the calls of its tools.
+// peer is an MCP server without an SDK, so that it can misbehave. It records the calls of its tools in a directory.
 type peer struct {
 	kind, dir  string
 	generation string
-	// pipe is the wire to the client; nil behind a URL, where it cannot be asked.
+	// pipe is the connection to the client; nil for a URL, where the server cannot send requests.
 	pipe *peertest.Pipe
 
 	mu    sync.Mutex
@@ -62,7 +61,7 @@ func newPeer(kind, dir, generation string) *peer {
 func servePipe(kind, dir string) {
 	p := newPeer(kind, dir, older)
 	p.pipe = peertest.NewPipe(os.Stdout)
-	p.note("pid", strconv.Itoa(os.Getpid()))
+	p.appendLine("pid", strconv.Itoa(os.Getpid()))
 	if begin := misbehaviours()[kind].begin; begin != nil {
 		begin(p)
 	}
@@ -72,7 +71,7 @@ func servePipe(kind, dir string) {
 	}
 }
 
-// ServeHTTP serves a URL; it cannot ask but within tasks of the newer generation.
+// ServeHTTP serves a URL. It can ask questions only within tasks of the newer generation.
 func (p *peer) ServeHTTP(w http.ResponseWriter, r *http.Request) { peertest.Handle(w, r, p.handle) }
 
 // handle answers a request.
@@ -100,17 +99,17 @@ func (p *peer) handle(method string, raw json.RawMessage) (any, error) {
 	case "tools/list":
 		return object{"tools": usualTools()}, nil
 	case "tools/call":
-		p.note("calls", in.Name+" "+in.Arguments.Text)
+		p.appendLine("calls", in.Name+" "+in.Arguments.Text)
 		return p.call(in)
 	}
 	if strings.HasPrefix(method, "tasks/") {
-		p.note("tasks", method)
+		p.appendLine("tasks", method)
 		return p.tend(method, in)
 	}
 	return nil, peertest.Refuse(-32601, "no such method")
 }
 
-// tool is a definition of a tool with the given hint.
+// tool returns the definition of a tool with an annotation hint.
 func tool(name, hint string) object {
 	t := object{"name": name, "description": "Does " + name, "inputSchema": object{"type": "object", "properties": object{"text": object{"type": "string"}, "n": object{"type": "integer"}}}}
 	if hint != "" {
@@ -130,7 +129,7 @@ func usualTools() []object {
 	}
 }
 
-func says(text string) object {
+func textResult(text string) object {
 	return object{"resultType": "complete", "content": []object{{"type": "text", "text": text}}, "structuredContent": object{"text": text}}
 }
 
@@ -138,23 +137,23 @@ func says(text string) object {
 func (p *peer) call(in params) (any, error) {
 	switch in.Name {
 	case "echo", "write", "wipe":
-		return says(in.Arguments.Text), nil
+		return textResult(in.Arguments.Text), nil
 	case "ask":
-		return says(string(p.ask(object{"message": "Who are you?", "requestedSchema": object{
+		return textResult(string(p.ask(object{"message": "Who are you?", "requestedSchema": object{
 			"type": "object", "properties": object{"name": object{"type": "string"}}, "required": []string{"name"},
 		}}))), nil
 	case "hold":
 		p.meet("go")
-		return says("held"), nil
+		return textResult("held"), nil
 	case "die":
 		os.Exit(3)
 	case "look": // dies the first time
 		if strings.Count(p.read("calls"), "look") < 2 {
 			os.Exit(3)
 		}
-		return says("seen"), nil
+		return textResult("seen"), nil
 	case "research", "survey":
-		return p.begin(in), nil
+		return p.createTask(in), nil
 	}
 	return nil, peertest.Refuse(-32602, "no such tool")
 }
@@ -170,13 +169,13 @@ func (p *peer) meet(name string) {
 	}
 }
 
-// ask asks the client and waits for the answer.
+// ask sends a question to the client and waits for the answer.
 func (p *peer) ask(what object) json.RawMessage {
 	return p.pipe.Ask("elicitation/create", what).Result
 }
 
-// begin makes a task: research works until there is the file go, survey asks first.
-func (p *peer) begin(in params) object {
+// createTask creates a task: research works until the file go exists, survey asks a question first.
+func (p *peer) createTask(in params) object {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	id := "task-" + strconv.Itoa(len(p.tasks)+1)
@@ -188,7 +187,7 @@ func (p *peer) begin(in params) object {
 	return object{"task": shown}
 }
 
-// show shows a task. p.mu is held.
+// show returns the description of a task. p.mu must be held.
 func (p *peer) show(id string) object {
 	j := p.tasks[id]
 	t := object{"taskId": id, "resultType": "task", "ttl": 600000, "ttlMs": 600000, "pollInterval": 100, "pollIntervalMs": 100}
@@ -206,7 +205,7 @@ func (p *peer) show(id string) object {
 		j.status = "completed"
 	}
 	if t["status"] = j.status; j.status == "completed" {
-		t["result"] = says("done " + string(j.answer))
+		t["result"] = textResult("done " + string(j.answer))
 	}
 	return t
 }
@@ -231,8 +230,8 @@ func (p *peer) tend(method string, in params) (any, error) {
 	return p.show(in.TaskID), nil
 }
 
-// note adds a line to a file.
-func (p *peer) note(file, line string) {
+// appendLine appends a line to a file.
+func (p *peer) appendLine(file, line string) {
 	f, err := os.OpenFile(filepath.Join(p.dir, file), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return // the test is over

@@ -54,7 +54,7 @@ func TestDestructiveToolAsks(t *testing.T) {
 	assert.Equal(t, "wipe granted\n", w.peerFile("calls"))
 }
 
-// approval waits for the approval that a task asks for.
+// approval waits until a task requests an approval, and returns it.
 func (w *world) approval(id events.TaskID) api.ApprovalView {
 	w.t.Helper()
 	var list api.ApprovalsReply
@@ -101,7 +101,7 @@ rules:
 	assert.Zero(t, w.calls("write"))
 }
 
-// The selection of a token holds for tools of servers as for others.
+// The tool selection of a token also applies to tools of servers.
 func TestSelection(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -138,20 +138,20 @@ func TestQuestion(t *testing.T) {
 	assert.Equal(t, 1, w.calls("ask"))
 }
 
-// What happens to servers is in the log, in tasks that stand in no list (S1-035, S1-050, S1-052).
+// Changes of servers are in the log, in tasks that are not listed (S1-035, S1-050, S1-052).
 func TestJournal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.define("desk", "usual", nil)
 	w.start()
-	w.noted("mcp_tool_loaded desk")
+	w.awaitChange("mcp_tool_loaded desk")
 	file := filepath.Join(w.dir, "home", ".orch", "state", "mcp-tools.json")
 	for _, on := range []string{"false", "true"} {
 		require.NoError(t, os.WriteFile(file, []byte(`{"desk":{"enabled":`+on+`}}`), 0o600))
-		w.noted(map[string]string{"false": "mcp_tool_disabled desk", "true": "mcp_tool_enabled desk"}[on])
+		w.awaitChange(map[string]string{"false": "mcp_tool_disabled desk", "true": "mcp_tool_enabled desk"}[on])
 	}
 	require.NoError(t, os.Remove(filepath.Join(w.dir, "home", ".orch", "mcp", "desk.json")))
-	w.noted("mcp_tool_removed desk")
+	w.awaitChange("mcp_tool_removed desk")
 	list, err := w.api.List(t.Context(), api.ListRequest{})
 	require.NoError(t, err)
 	assert.Empty(t, list.Tasks)
@@ -159,8 +159,8 @@ func TestJournal(t *testing.T) {
 	assert.Equal(t, fault.NotFound, fault.CodeOf(err))
 }
 
-// noted waits until the log holds a change.
-func (w *world) noted(change string) {
+// awaitChange waits until the log contains a change.
+func (w *world) awaitChange(change string) {
 	w.t.Helper()
 	require.Eventually(w.t, func() bool {
 		list, err := w.api.List(w.t.Context(), api.ListRequest{Name: api.OwnPrefix + "*"})

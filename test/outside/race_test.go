@@ -2,5 +2,5 @@
 
 package outside_test
 
-// raced says whether the race detector is on, which takes memory and time of its own.
+// raced reports whether the race detector is on, which needs additional memory and time.
 const raced = true

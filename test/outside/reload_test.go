@@ -13,7 +13,7 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// 100 calls are in flight while the definition of their server is changed 20 times: none fails, and none is made twice
+// 100 calls are in flight while the definition of their server is changed 20 times: none fails or is made twice
 // (S1-033).
 func TestReloadsDuringCalls(t *testing.T) {
 	t.Parallel()

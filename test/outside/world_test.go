@@ -26,7 +26,7 @@ import (
 // world is a user with definitions of servers, and a node.
 type world struct {
 	t *testing.T
-	// dir holds everything; servers work in its directory peer.
+	// dir contains everything; servers work in its directory peer.
 	dir string
 	api api.API
 	// node is nil when the node is a process of its own.
@@ -43,7 +43,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// operator is whom the credential of the node's data directory speaks as.
+// operator is the identity of the credential in the node's data directory.
 const operator = "user:test"
 
 // config is that of the node of a world.
@@ -71,7 +71,7 @@ func (w *world) start(change ...func(*node.Config)) {
 	w.node, w.api = n, n.API()
 }
 
-// define writes the definition of a server of a kind, as an editor does: the new file takes the place of the old one.
+// define writes the definition of a server of a kind, like an editor: it replaces the file.
 func (w *world) define(name, kind string, more object) {
 	w.t.Helper()
 	d := object{
@@ -96,7 +96,7 @@ func (w *world) peerFile(name string) string {
 	return string(content)
 }
 
-// release lets the servers go on that wait for it.
+// release lets waiting servers continue.
 func (w *world) release() {
 	w.t.Helper()
 	require.NoError(w.t, os.WriteFile(filepath.Join(w.peerDir(), "go"), nil, 0o600))
@@ -179,13 +179,13 @@ func (w *world) answer(q api.QuestionView, response string) {
 	require.NoError(w.t, err)
 }
 
-// lazy is a text that is made when it is needed.
+// lazy is a string that is computed on demand.
 type lazy func() string
 
-// String makes it.
+// String computes the string.
 func (l lazy) String() string { return l() }
 
-// story is what is known of a task, for tests that fail.
+// story describes a task, for messages of failed tests.
 func (w *world) story(id events.TaskID) string {
 	h, err := w.api.History(context.Background(), api.HistoryRequest{ID: id})
 	text, _ := json.MarshalIndent(h, "", " ")

@@ -1,5 +1,5 @@
-// Program report runs go test with its arguments, prints what go test prints, and then the tests that were left
-// out for want of a program, with how to get it. It ends with the status of go test.
+// Program report runs go test with its arguments and prints its output, followed by the tests that were skipped because
+// a program is missing, with how to install it. Its exit status is that of go test.
 package main
 
 import (
@@ -28,7 +28,7 @@ func run(dir string, args []string, stdout, stderr io.Writer) int {
 	r := newReport(stdout)
 	readErr := r.read(events)
 	err = cmd.Wait()
-	r.end()
+	r.printSummary()
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 		return max(exit.ExitCode(), 1)
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// leftOut begins the line of a test that package need left out.
+// leftOut is the prefix of the line with which package need reports a skipped test.
 const leftOut = "left out: needs "
 
 // event is a line of go test -json.
@@ -19,23 +19,23 @@ type event struct {
 	Elapsed                                   float64
 }
 
-// test names a test of a package; without a test it is the package.
+// test identifies a test of a package; without a name it is the package.
 type test struct{ pkg, name string }
 
-// report prints what matters of a run of tests and counts what was left out.
+// report prints the relevant output of a test run and counts skipped tests.
 type report struct {
 	out io.Writer
-	// said is what tests have said that have not ended.
-	said map[test][]string
-	// lacks counts the tests by what they needed and how to get it.
-	lacks map[string]int
+	// output is the output of the running tests.
+	output map[test][]string
+	// missing counts the skipped tests by what they need and how to install it.
+	missing map[string]int
 }
 
 func newReport(out io.Writer) *report {
-	return &report{out: out, said: map[test][]string{}, lacks: map[string]int{}}
+	return &report{out: out, output: map[test][]string{}, missing: map[string]int{}}
 }
 
-// read takes the events of a run until they end. A line that is none is printed.
+// read processes the events of a run until they end. It prints lines that are not events.
 func (r *report) read(events io.Reader) error {
 	lines := bufio.NewReader(events)
 	for {
@@ -58,42 +58,42 @@ func (r *report) line(line []byte) {
 		r.print(string(line))
 		return
 	}
-	r.take(e)
+	r.handle(e)
 }
 
-func (r *report) take(e event) {
+func (r *report) handle(e event) {
 	key := test{e.Package, e.Test}
 	switch {
 	case e.Action == "output" && e.Test == "", e.Action == "build-output":
-		r.outside(e.Output)
+		r.printOutside(e.Output)
 	case e.Action == "output":
-		r.said[key] = append(r.said[key], e.Output)
+		r.output[key] = append(r.output[key], e.Output)
 	case e.Test == "" && e.Action == "fail":
-		r.unended(e.Package)
+		r.printUnended(e.Package)
 	case e.Action == "fail":
-		r.print(r.said[key]...)
-		delete(r.said, key)
+		r.print(r.output[key]...)
+		delete(r.output, key)
 	case e.Action == "skip":
-		r.skipped(r.said[key])
-		delete(r.said, key)
+		r.skipped(r.output[key])
+		delete(r.output, key)
 	case e.Action == "pass":
-		delete(r.said, key)
+		delete(r.output, key)
 	}
 }
 
-// outside prints what a package says outside of its tests, less what go test says only with -v.
-func (r *report) outside(line string) {
+// printOutside prints the output of a package outside of its tests, without the lines that go test prints only with -v.
+func (r *report) printOutside(line string) {
 	if line != "PASS\n" {
 		r.print(line)
 	}
 }
 
-// unended prints what the tests said that had not ended when their package did.
-func (r *report) unended(pkg string) {
-	for _, key := range slices.SortedFunc(maps.Keys(r.said), func(a, b test) int { return strings.Compare(a.name, b.name) }) {
+// printUnended prints the output of tests that had not ended when their package did.
+func (r *report) printUnended(pkg string) {
+	for _, key := range slices.SortedFunc(maps.Keys(r.output), func(a, b test) int { return strings.Compare(a.name, b.name) }) {
 		if key.pkg == pkg {
-			r.print(r.said[key]...)
-			delete(r.said, key)
+			r.print(r.output[key]...)
+			delete(r.output, key)
 		}
 	}
 }
@@ -101,24 +101,24 @@ func (r *report) unended(pkg string) {
 func (r *report) skipped(said []string) {
 	for _, line := range said {
 		if _, lack, ok := strings.Cut(line, leftOut); ok {
-			r.lacks[strings.TrimSpace(lack)]++
+			r.missing[strings.TrimSpace(lack)]++
 			return
 		}
 	}
 }
 
-// end prints what was left out, and one command for all packages.
-func (r *report) end() {
-	if len(r.lacks) == 0 {
+// printSummary prints the skipped tests, and one command that installs all missing packages.
+func (r *report) printSummary() {
+	if len(r.missing) == 0 {
 		return
 	}
 	total, packages := 0, map[string]bool{}
-	for _, n := range r.lacks {
+	for _, n := range r.missing {
 		total += n
 	}
 	r.print(fmt.Sprintf("\n%d tests were left out for what this machine lacks:\n", total))
-	for _, lack := range slices.Sorted(maps.Keys(r.lacks)) {
-		r.print(fmt.Sprintf("%6d  need %s\n", r.lacks[lack], lack))
+	for _, lack := range slices.Sorted(maps.Keys(r.missing)) {
+		r.print(fmt.Sprintf("%6d  need %s\n", r.missing[lack], lack))
 		if _, names, ok := strings.Cut(lack, "(apt-get install "); ok {
 			for name := range strings.FieldsSeq(strings.TrimSuffix(names, ")")) {
 				packages[name] = true

@@ -12,7 +12,7 @@ import (
 	"github.com/orch-dev/orch/test/need"
 )
 
-// ran returns the status and the output of a run over a module with one package, whose tests are the text.
+// ran runs the report on a module with one package that has the given tests, and returns the status and the output.
 func ran(t *testing.T, tests string) (status int, out string) {
 	t.Helper()
 	dir := t.TempDir()

@@ -1,4 +1,4 @@
-// Package requirements reads the list of the rules that orch keeps and finds the tests that name them.
+// Package requirements parses the list of orch's requirements and finds the tests that name them.
 package requirements
 
 import (
@@ -26,7 +26,7 @@ type Group struct {
 	Rules []Rule
 }
 
-// List is the list of rules in the order of the file.
+// List is the list of rules in file order.
 type List []Group
 
 // Load reads the list below root.
@@ -57,7 +57,7 @@ func Load(root fs.FS) (List, error) {
 	return list, nil
 }
 
-// IDs returns the ids of all rules in the order of the list.
+// IDs returns the ids of all rules in list order.
 func (l List) IDs() []string {
 	var ids []string
 	for _, group := range l {
@@ -68,11 +68,10 @@ func (l List) IDs() []string {
 	return ids
 }
 
-// kinds matches a well-formed id. A kind has ids of one length, so that they sort as texts.
+// kinds matches a well-formed id. The ids of a kind have the same length, so that they sort as strings.
 var kinds = regexp.MustCompile(`^(S[0-4]-\d{3}|[XA]-\d{2}|[TMO]-\d)$`)
 
-// Check returns what is wrong with the list: ids that are malformed, out of order or used twice, and rules that are no
-// sentence.
+// Check returns what is wrong with the list: malformed, unsorted and duplicate ids, and rules that are not sentences.
 func (l List) Check() []string {
 	var findings []string
 	found := func(id, what string) { findings = append(findings, fmt.Sprintf("%s: %s %s", ListFile, id, what)) }
@@ -97,7 +96,7 @@ func (l List) Check() []string {
 	return findings
 }
 
-// kind is what an id has before its number.
+// kind returns the part of an id before its number.
 func kind(id string) string {
 	before, _, _ := strings.Cut(id, "-")
 	return before

@@ -11,18 +11,18 @@ import (
 // Mention is an id in a text.
 type Mention struct {
 	ID string
-	// Offset is where it stands, in bytes; of an id inside of a range, where the end of the range stands.
+	// Offset is its position in bytes; for an id inside a range, that of the end of the range.
 	Offset int
 }
 
 var (
-	// like matches what looks like an id, also of a kind that is not known. What may stand before it is in prefixed.
+	// like matches anything that looks like an id, also of an unknown kind. prefixed checks the text before it.
 	like = regexp.MustCompile(`[A-Z]{1,2}[0-9]?-[A-Z]?[0-9]{1,3}\b`)
-	// between matches what makes a range of two ids, maybe with the beginning of a line of a comment.
+	// between matches the text between two ids of a range, which may include the beginning of a comment line.
 	between = regexp.MustCompile(`^\s*(?:to|…)\s+(?://\s*)?$|^…$`)
 )
 
-// Mentions returns the ids in a text, those inside of ranges such as "X-02 to X-05" as far as they are known.
+// Mentions returns the ids in a text. For a range such as "X-02 to X-05" it also returns the known ids inside.
 func Mentions(text string, known []string) []Mention {
 	var mentions []Mention
 	last, end := "", 0
@@ -54,8 +54,8 @@ func prefixed(before string) bool {
 	return c == '-' || c == '[' || c == '_' || '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z'
 }
 
-// Files calls visit with each text below root in which ids may stand: Go, documentation, scripts, settings and the
-// stories of tests.
+// Files calls visit with each file below root that may contain ids: Go, documentation, scripts, settings and test
+// stories.
 func Files(root fs.FS, visit func(name, text string) error) error {
 	return fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
@@ -78,7 +78,7 @@ func extensions() []string {
 	return []string{"", ".go", ".md", ".mjs", ".sh", ".txt", ".txtar", ".yaml", ".yml"}
 }
 
-// passedOver reports whether a folder holds no texts of this module.
+// passedOver reports whether a folder contains no files of this module.
 func passedOver(dir string) bool {
 	base := path.Base(dir)
 	hidden := dir != "." && base != ".ci" && strings.HasPrefix(base, ".")

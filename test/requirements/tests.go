@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// Test is what names a rule in the tests: a function of test code, or a file that a test reads.
+// Test is a test that names a rule: a function of test code, or a file that a test reads.
 type Test struct {
-	// Name is the function with its package, as in tools/git.TestPush, or the name of the file.
+	// Name is the function with its package, such as tools/git.TestPush, or the name of the file.
 	Name string
 	// File is the path of the file below the root.
 	File string
@@ -48,7 +48,7 @@ func Tests(root fs.FS, known []string) (map[string][]Test, error) {
 	return tests, err
 }
 
-// isTest reports whether a file is code of tests, also that of a kit which tests of other packages call, or a story.
+// isTest reports whether a file is test code, a test kit, or a story.
 func isTest(name, text string) bool {
 	switch path.Ext(name) {
 	case ".go":
@@ -60,7 +60,7 @@ func isTest(name, text string) bool {
 	}
 }
 
-// owners returns which test the text at an offset of a file belongs to.
+// owners returns a function that maps an offset of a file to the test that contains it.
 func owners(name, text string) (func(offset int) string, error) {
 	if path.Ext(name) != ".go" {
 		return func(int) string { return path.Base(name) }, nil

@@ -20,20 +20,20 @@ const maxTasks = 6
 
 // play runs the script.
 func (w *world) play() {
-	w.reach(1)
+	w.advanceTo(1)
 	w.start(false)
 	for _, a := range w.script.Acts {
 		if len(w.wrong) > 0 {
 			return
 		}
 		if w.tape != nil {
-			w.say("-- %s", a)
+			w.logf("-- %s", a)
 		}
 		w.do(a)
-		w.calm()
-		w.toil(w.script.Toil)
-		w.calm()
-		w.age()
+		w.runUntilIdle()
+		w.proceed(w.script.Toil)
+		w.runUntilIdle()
+		w.ageOps()
 	}
 }
 
@@ -41,9 +41,9 @@ func (w *world) play() {
 func (w *world) do(a act) {
 	switch a.Do {
 	case "pass":
-		w.pass(time.Duration(1+a.A%4000)*time.Millisecond + time.Duration(a.B)*time.Microsecond)
+		w.advance(time.Duration(1+a.A%4000)*time.Millisecond + time.Duration(a.B)*time.Microsecond)
 	case "toil":
-		w.toil(8)
+		w.proceed(8)
 	case "poll", "beat", "die", "deaf", "leave":
 		w.doWorker(a)
 	case "duplicate":
@@ -53,7 +53,7 @@ func (w *world) do(a act) {
 	case "crash", "crash_written", "refuse", "conflict", "lose", "late", "unread", "lose_reply":
 		w.armed = append(w.armed, a.Do)
 	case "land":
-		w.landLate()
+		w.appendLate()
 	case "full":
 		w.full = !w.full
 	case "down", "takeover", "retire", "sides", "jump":
@@ -63,7 +63,7 @@ func (w *world) do(a act) {
 			w.calls[a.A%len(w.calls)].cancel()
 		}
 	case "hold":
-		w.hold(a)
+		w.pauseOrResume(a)
 	case "decide":
 		w.decide([]string{"granted", "granted", "rejected", "revise"}[a.A%4], []string{"user:ada", "user:bob"}[a.B%2])
 	case "answer":
@@ -71,9 +71,9 @@ func (w *world) do(a act) {
 	case "note":
 		w.noteNow(a)
 	case "later":
-		w.pass(21 * time.Second)
+		w.advance(21 * time.Second)
 	case "expire":
-		w.pass(61 * time.Minute)
+		w.advance(61 * time.Minute)
 	default:
 		if len(w.tasks) > 0 {
 			w.doTask(a, w.tasks[a.A%len(w.tasks)])
@@ -92,11 +92,11 @@ func (w *world) doWorker(a act) {
 	case "beat":
 		w.beat(h)
 	case "die":
-		w.die(h)
+		w.killWorker(h)
 	case "deaf":
 		h.deaf = !h.deaf
 	case "leave":
-		w.leave(h)
+		w.shutDownWorker(h)
 	}
 }
 
@@ -123,7 +123,7 @@ func (w *world) doOwner(a act) {
 	}
 }
 
-// doSubmit asks for tasks.
+// doSubmit submits tasks.
 func (w *world) doSubmit(a act) {
 	switch a.Do {
 	case "submit":
@@ -147,7 +147,7 @@ func (w *world) doSubmit(a act) {
 	}
 }
 
-// request makes a submission; most have an idempotency key, so that they can be asked for again.
+// request returns a submission; most have an idempotency key, so that they can be repeated.
 func (w *world) request(a act) api.SubmitRequest {
 	r := api.SubmitRequest{Plan: json.RawMessage(w.script.Plans[a.A%len(w.script.Plans)]), Actor: "user:sim"}
 	if a.B%8 != 7 {
@@ -205,20 +205,20 @@ func (w *world) acknowledged(reply api.SubmitReply, err error) {
 	case err == nil && !w.accepted[reply.ID]:
 		w.accepted[reply.ID] = true
 		w.tasks = append(w.tasks, reply.ID)
-		w.say("task %s", reply.ID)
+		w.logf("task %s", reply.ID)
 	case err != nil && !passing(err) && !fault.Has(err, fault.Conflict) && !fault.Has(err, fault.StateNotAllowed) &&
 		!fault.Has(err, fault.InDoubt) && !fault.Has(err, fault.NotFound) && !fault.Has(err, fault.Cancelled):
 		w.fail("a submission is refused: %v", err)
 	}
 }
 
-// passing reports whether a request may be made again.
+// passing reports whether a request may be retried.
 func passing(err error) bool {
 	return fault.Has(err, fault.Unavailable) || fault.Has(err, fault.DiskFull)
 }
 
-// hold pauses or resumes the node, a queue or a tool.
-func (w *world) hold(a act) {
+// pauseOrResume pauses or resumes the node, a queue or a tool.
+func (w *world) pauseOrResume(a act) {
 	r := []api.PauseRequest{{Node: true}, {Queue: "other"}, {Tool: "WRITE"}}[a.A%3]
 	w.call(w.any(), fmt.Sprintf("hold %d %d", a.A%3, a.B%2), func(ctx context.Context, o *orchestrator.Orchestrator) (err error) {
 		if a.B%2 == 0 {
@@ -291,7 +291,7 @@ func (w *world) result(id events.TaskID, wait time.Duration) {
 	})
 }
 
-// observed remembers that somebody saw a task over.
+// observed records that a client saw the end of a task.
 func (w *world) observed(id events.TaskID, state statemachine.State) {
 	if before, seen := w.ended[id]; seen && before != string(state) {
 		w.fail("task %s was seen %s and later %s", id, before, state)
@@ -314,7 +314,7 @@ func (w *world) person(id events.TaskID) {
 			w.observed(id, view.State)
 		}
 		for _, s := range view.Steps {
-			if s.Child != "" && !s.State.Over() {
+			if s.Child != "" && !s.State.Terminal() {
 				w.person(s.Child)
 			}
 			if s.State == statemachine.StepInDoubt {
@@ -367,7 +367,7 @@ func (w *world) answerAll(declined bool) {
 	})
 }
 
-// resolve decides about a step in doubt. Who says that it has not happened makes sure of it.
+// resolve resolves a step in doubt. If it decides that the call has not happened, it ensures that it never will.
 func (w *world) resolve(id events.TaskID, step string) {
 	key := string(id) + "/" + step
 	r := api.ResolveRequest{ID: id, Step: step, As: "succeeded", Output: json.RawMessage(`{"n":1}`), Actor: "user:sim"}

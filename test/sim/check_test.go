@@ -17,11 +17,11 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// check holds the run against the invariants once every task is over, and again after a restart.
+// check checks the invariants once every task has ended, and again after a restart.
 func (w *world) check() {
-	w.say("== checks")
+	w.logf("== checks")
 	past := w.histories()
-	if w.lookAround(past) {
+	if w.readFinished(past) {
 		past = w.histories()
 	}
 	w.checkLog(past)
@@ -30,31 +30,31 @@ func (w *world) check() {
 	w.checkNotes(past)
 	w.checkKeys(past)
 	for _, h := range slices.Clone(w.workers) {
-		w.die(h)
+		w.killWorker(h)
 	}
-	w.pass(lease + 2*time.Second) // what the node does later by itself
+	w.advance(lease + 2*time.Second) // what the node does later by itself
 	w.hangUp()
 	w.checkLive(past)
 	w.checkIdle("at the end")
 	before := w.digest()
 	w.kill(w.owner)
 	w.up()
-	w.pass(2 * time.Second)
+	w.advance(2 * time.Second)
 	w.checkIdle("after a restart")
 	if after := w.digest(); after != before {
 		w.fail("finished tasks go on after a restart: %+v, then %+v", before, after)
 	}
 }
 
-// lookAround looks at the finished tasks with a call that no worker ever had: the node cancels it then. It
+// readFinished reads the finished tasks with calls that no worker ever had: reading makes the node cancel them. It
 // reports whether there were any.
-func (w *world) lookAround(past []*history) bool {
+func (w *world) readFinished(past []*history) bool {
 	found := false
 	for _, h := range past {
-		if slices.ContainsFunc(h.task.Order, func(key string) bool { return !h.task.Steps[key].State.Over() }) {
+		if slices.ContainsFunc(h.task.Order, func(key string) bool { return !h.task.Steps[key].State.Terminal() }) {
 			found = true
 			w.person(h.id)
-			w.calm()
+			w.runUntilIdle()
 		}
 	}
 	return found
@@ -65,10 +65,10 @@ func (w *world) hangUp() {
 	for _, c := range w.calls {
 		c.cancel()
 	}
-	w.calm()
+	w.runUntilIdle()
 }
 
-// history is that of one task as it lies in the log.
+// history is the history of one task in the log.
 type history struct {
 	id      events.TaskID
 	commits []*events.Commit
@@ -89,7 +89,7 @@ func (w *world) histories() []*history {
 func (w *world) ids() []events.TaskID {
 	ctx := context.Background()
 	var list []events.TaskID
-	for _, heads := range []iter.Seq2[events.Head, error]{w.log.Past(ctx), w.log.Heads(ctx)} {
+	for _, heads := range []iter.Seq2[events.Head, error]{w.log.ArchivedHeads(ctx), w.log.Heads(ctx)} {
 		for head, err := range heads {
 			if err != nil {
 				w.fail("the log cannot be read: %v", err)
@@ -100,7 +100,7 @@ func (w *world) ids() []events.TaskID {
 	return list
 }
 
-// digest stands for all bytes of the log.
+// digest is a digest of all bytes of the log.
 type digest struct {
 	sum            uint64
 	tasks, commits int
@@ -147,7 +147,7 @@ func (w *world) history(id events.TaskID) *history {
 	return h
 }
 
-// checkLog holds the log against the journal of the clients (I1, I2, I10) and what the workers did (I7).
+// checkLog compares the log with the journal of the clients (I1, I2, I10) and the effects of the workers (I7).
 func (w *world) checkLog(past []*history) {
 	byID := map[events.TaskID]*history{}
 	for _, h := range past {
@@ -176,7 +176,7 @@ func (w *world) checkEnd(h *history) {
 	state, ends := statemachine.NeedsAction, 0
 	for _, c := range h.commits {
 		for _, e := range c.Events {
-			if !statemachine.Moves(e.Kind) {
+			if !statemachine.IsTransition(e.Kind) {
 				continue
 			}
 			next, ok := statemachine.Next(state, e.Kind)
@@ -193,8 +193,7 @@ func (w *world) checkEnd(h *history) {
 	}
 }
 
-// checkResults holds that each result in the log is that of the attempt that was current, from the
-// worker that had it.
+// checkResults checks that each result in the log belongs to the current attempt and was reported by its worker.
 func (w *world) checkResults(h *history) {
 	attempts, workers := map[string]int{}, map[string]string{}
 	for _, c := range h.commits {
@@ -220,8 +219,8 @@ func (w *world) checkResults(h *history) {
 	}
 }
 
-// checkChildren holds that a call which has succeeded with a child is answered by the one child that the log
-// of both names (S0-180).
+// checkChildren checks that a call that has succeeded with a child has exactly one child, and that the histories of
+// both name each other (S0-180).
 func (w *world) checkChildren(h *history, byID map[events.TaskID]*history) {
 	for _, key := range h.task.Order {
 		s := h.task.Steps[key]
@@ -251,8 +250,8 @@ func (w *world) checkEffects(past []*history) {
 	}
 }
 
-// checkGrants holds that no approval lets more than one call begin, and none that was not granted (I12). A call
-// that has asked a question or left a note begins again with its grant, and no other call with that.
+// checkGrants checks that an approval permits at most one call, and only if it was granted (I12). A call that has asked
+// a question or stored a note may start again with its grant; no other call may use that.
 func (w *world) checkGrants(past []*history) {
 	for _, h := range past {
 		grants, used, held := map[string]string{}, map[string]int{}, map[string]string{}
@@ -285,8 +284,8 @@ func (w *world) checkGrants(past []*history) {
 	}
 }
 
-// checkKeys holds that no more tasks with one key have run at a time than each of them allows. Two owners
-// that are alive at the same time do not know of each other's tasks, and nobody of a commit of the dead.
+// checkKeys checks the concurrency limits of keys. Two concurrent owners do not know each other's tasks, and no owner
+// knows a late commit of a dead one.
 func (w *world) checkKeys(past []*history) {
 	if w.overlapped || w.strayed {
 		return
@@ -318,15 +317,15 @@ func (w *world) checkKeys(past []*history) {
 	}
 }
 
-// run returns the positions at which the steps of a plan began and the task ended; 0 when none began. The
-// `always` steps of a task that is cancelled before it had its turn run without the key.
+// run returns the positions at which the steps of a plan started and the task ended; 0 if none started. The `always`
+// steps of a task that is cancelled while it waits for its key run without the key.
 func (h *history) run() (begin, end uint64) {
 	for i, c := range h.commits {
 		for _, e := range c.Events {
 			if begin == 0 && strings.HasPrefix(begun(e), "s") {
 				begin = h.seqs[i]
 			}
-			if statemachine.Moves(e.Kind) {
+			if statemachine.IsTransition(e.Kind) {
 				if to, ok := statemachine.Next(statemachine.InProgress, e.Kind); ok && to.Terminal() || e.Kind == events.TaskFinalized {
 					return begin, h.seqs[i]
 				}
@@ -336,7 +335,7 @@ func (h *history) run() (begin, end uint64) {
 	return begin, math.MaxUint64
 }
 
-// begun returns the step that an event begins.
+// begun returns the step that an event starts.
 func begun(e events.Event) string {
 	switch d := e.Data.(type) {
 	case *events.Ready:
@@ -354,7 +353,7 @@ func begun(e events.Event) string {
 	}
 }
 
-// checkLive holds that the live state equals the fold of the log, and that of a snapshot and the tail (I5).
+// checkLive checks that the live state equals the fold of the log, and the fold of the commits after a snapshot (I5).
 func (w *world) checkLive(past []*history) {
 	for _, h := range past {
 		if len(w.wrong) > 0 {
@@ -374,7 +373,7 @@ func (w *world) checkLive(past []*history) {
 	}
 }
 
-// checkSnapshot folds what came after a snapshot.
+// checkSnapshot folds the commits after a snapshot and compares the result.
 func (w *world) checkSnapshot(h *history, id string) {
 	var reply api.CheckpointReply
 	w.now("snapshot "+id, func(ctx context.Context, o *orchestrator.Orchestrator) (err error) {
@@ -405,7 +404,7 @@ func (w *world) checkSnapshot(h *history, id string) {
 	}
 }
 
-// checkIdle holds that nothing is left over in memory.
+// checkIdle checks that nothing is left in memory.
 func (w *world) checkIdle(when string) {
 	if len(w.wrong) > 0 || w.owner == nil {
 		return

@@ -14,8 +14,8 @@ import (
 
 func unavailable() error { return fault.New(fault.Unavailable, "the log does not answer") }
 
-// link is one owner's way to the log. Appends and loads of tasks wait in it until the driver answers
-// them, so that the order in which goroutines come decides nothing.
+// link is the connection of one owner to the log. Appends and loads wait in it until the driver answers them, so that
+// the scheduling of goroutines has no influence.
 type link struct {
 	log   *memlog.Log
 	owner int
@@ -25,8 +25,8 @@ type link struct {
 	dead bool
 	// gone is closed when the owner is dead.
 	gone chan struct{}
-	// noSides makes the side stores fail, noScan the scan of heads at the start.
-	noSides, noScan bool
+	// failSides makes the side stores fail, noScan makes the scan of heads at the start fail.
+	failSides, failScan bool
 }
 
 // op is one request that waits for its answer.
@@ -34,10 +34,10 @@ type op struct {
 	link   *link
 	task   events.TaskID
 	record *events.Record
-	// done takes the answer to an append, answer that to a load.
+	// done receives the answer to an append, answer the answer to a load.
 	done   func(seq uint64, err error)
 	answer chan error
-	// patience is how many more times the op is passed over; seen tells that it was drawn.
+	// patience is how many more times the op is skipped; seen is true once that was drawn.
 	patience int
 	seen     bool
 }
@@ -52,7 +52,7 @@ func newLink(log *memlog.Log, owner int) *link {
 	return &link{log: log, owner: owner, gone: make(chan struct{})}
 }
 
-// die ends the owner's way to the log and returns what was under way.
+// die closes the link and returns the pending operations.
 func (l *link) die() []*op {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -76,7 +76,7 @@ func (l *link) remove(o *op) {
 	l.ops = slices.DeleteFunc(l.ops, func(x *op) bool { return x == o })
 }
 
-// waiting returns the ops in an order that does not depend on when they came.
+// waiting returns the pending operations in an order that does not depend on their arrival.
 func (l *link) waiting() []*op {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -98,7 +98,7 @@ func (l *link) Append(r events.Record, done func(seq uint64, err error)) {
 	l.enqueue(&op{link: l, task: r.Task, record: &r, done: done})
 }
 
-// ofClient marks the context of a client, whose reads need not wait for the driver.
+// ofClient marks the context of a client: its reads need not wait for the driver.
 type ofClient struct{}
 
 // Read implements events.Log.
@@ -124,17 +124,19 @@ func (l *link) Read(ctx context.Context, task events.TaskID, from uint64) iter.S
 
 // Heads implements events.Log.
 func (l *link) Heads(ctx context.Context) iter.Seq2[events.Head, error] {
-	if l.noScan {
+	if l.failScan {
 		return func(yield func(events.Head, error) bool) { yield(events.Head{}, unavailable()) }
 	}
 	return l.log.Heads(ctx)
 }
 
-// Past implements events.Log.
-func (l *link) Past(ctx context.Context) iter.Seq2[events.Head, error] { return l.log.Past(ctx) }
+// ArchivedHeads implements events.Log.
+func (l *link) ArchivedHeads(ctx context.Context) iter.Seq2[events.Head, error] {
+	return l.log.ArchivedHeads(ctx)
+}
 
-// HasPast implements events.Log.
-func (l *link) HasPast(ctx context.Context) (bool, error) { return l.log.HasPast(ctx) }
+// HasArchived implements events.Log.
+func (l *link) HasArchived(ctx context.Context) (bool, error) { return l.log.HasArchived(ctx) }
 
 // Scan implements events.Log.
 func (l *link) Scan(ctx context.Context, from uint64) iter.Seq2[events.Stored, error] {
@@ -145,7 +147,7 @@ func (l *link) Scan(ctx context.Context, from uint64) iter.Seq2[events.Stored, e
 func (l *link) sides() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.noSides || l.dead {
+	if l.failSides || l.dead {
 		return unavailable()
 	}
 	return nil
@@ -154,7 +156,7 @@ func (l *link) sides() error {
 func (l *link) breakSides(broken bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.noSides = broken
+	l.failSides = broken
 }
 
 // Archive implements events.Log.

@@ -8,20 +8,19 @@ import (
 	"pgregory.net/rapid"
 )
 
-// script is everything that a seed decides: what is asked for, what goes wrong, and when.
+// script is everything that a seed determines: the requests, the faults, and their times.
 type script struct {
-	// Seed feeds what the script leaves open, such as the order of answers.
+	// Seed determines what the script leaves open, such as the order of answers.
 	Seed  uint64
 	Plans []string
-	// Patience is how often of 8 an answer of the log comes late, Toil how often of 8 a worker goes on by
-	// itself, Errors how often of 16 a call ends badly.
-	// Asks is how often of 16 a call needs an approval, Inquires how often it asks a question, Notes how often it goes
-	// on elsewhere.
+	// Patience is the probability, in eighths, that an answer of the log is late; Toil, in eighths, that a worker
+	// proceeds. In sixteenths: Errors that a call fails, Asks that it needs an approval, Inquires that it asks a
+	// question, Notes that it continues elsewhere.
 	Patience, Toil, Errors, Asks, Inquires, Notes int
 	Acts                                          []act
 }
 
-// act is one thing that happens; A and B choose among what there is at that moment.
+// act is one action; A and B select its target among the candidates at that time.
 type act struct {
 	Do   string
 	A, B int
@@ -29,12 +28,13 @@ type act struct {
 
 func (a act) String() string { return fmt.Sprint(a.Do, " ", a.A, " ", a.B) }
 
-// daily is what happens in every script, weighted by repetition.
+// daily returns the actions in every script, weighted by repetition.
 func daily() []string {
 	return strings.Fields("poll pass submit toil poll pass submit toil person signal poll pass again cancel pause resume retry checkpoint result beat decide")
 }
 
-// troubles are drawn anew for every script: some scripts know only a few of them, which finds more.
+// troubles returns the faults. A script uses a random subset of them, because scripts with few kinds of faults find
+// more.
 func troubles() []string {
 	return strings.Fields("crash crash_written down refuse conflict lose late land full unread takeover retire lose_reply " +
 		"die deaf duplicate give_up sides jump hold archive call leave batch linger later expire answer answer note note")
@@ -85,7 +85,7 @@ func randomPlan(t *rapid.T) string {
 	return b.String()
 }
 
-// option writes one of the texts, or most often none.
+// option writes one of texts, or, more often, none.
 func option(t *rapid.T, b *strings.Builder, texts ...string) {
 	if rapid.IntRange(0, 3).Draw(t, "option") == 3 {
 		b.WriteString(rapid.SampledFrom(texts).Draw(t, "text"))
@@ -101,7 +101,7 @@ func needs(t *rapid.T, ids []string) string {
 	return ", needs: [" + strings.Join(chosen, ", ") + "]"
 }
 
-// kind draws what a step does.
+// kind draws the kind of a step.
 func kind(t *rapid.T, ids []string) string {
 	draw := func(texts ...string) string { return rapid.SampledFrom(texts).Draw(t, "part") }
 	retry := draw("", ", retry: {max_attempts: 3}", ", retry: {max_attempts: 4, initial: 200ms, jitter: 0.5}")

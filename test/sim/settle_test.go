@@ -12,18 +12,18 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// settle ends all faults and lets every task come to its end: by itself, or, when it says what it waits
-// for, with the help of a person (I1).
+// settle stops all faults and waits until every task ends: by itself or, if it reports what it waits for, with the help
+// of a person (I1).
 func (w *world) settle() {
-	w.say("== the faults stop")
+	w.logf("== the faults stop")
 	w.armed, w.full = nil, false
 	w.script.Patience, w.script.Errors, w.script.Asks, w.script.Inquires, w.script.Notes = 0, 0, 0, 0, 0
 	for range 4 {
-		w.age()
+		w.ageOps()
 	}
 	w.kill(w.old)
 	for len(w.late) > 0 {
-		w.landLate()
+		w.appendLate()
 	}
 	if w.strayed || w.overlapped {
 		w.kill(w.owner) // a task that this owner has never heard of is found at the next start
@@ -34,7 +34,7 @@ func (w *world) settle() {
 		return
 	}
 	w.owner.link.breakSides(false)
-	w.calm()
+	w.runUntilIdle()
 	w.release()
 	keen := w.join()
 	keen.queues = []string{"default", "other"}
@@ -43,22 +43,22 @@ func (w *world) settle() {
 			return
 		}
 		w.poll(keen, []time.Duration{0, time.Second}[round%2])
-		w.calm()
+		w.runUntilIdle()
 		for range 3 {
-			w.toil(8)
-			w.calm()
+			w.proceed(8)
+			w.runUntilIdle()
 		}
-		w.pass(700 * time.Millisecond)
+		w.advance(700 * time.Millisecond)
 	}
 	w.fail("I1: tasks neither end nor say what they wait for: %v %s", w.owner.Leftovers(), w.explain())
 }
 
-// release lets some of the workers go with what they have, the others come back.
+// release stops some of the workers with their calls; the others resume.
 func (w *world) release() {
 	for _, h := range slices.Clone(w.workers) {
 		h.deaf = false
 		if w.chance(1, 2) {
-			w.die(h)
+			w.killWorker(h)
 		}
 	}
 	for _, r := range []api.PauseRequest{{Node: true}, {Queue: "other"}, {Tool: "WRITE"}} {
@@ -69,7 +69,7 @@ func (w *world) release() {
 	}
 }
 
-// now makes a request that is answered without delay when there are no faults.
+// now makes a request that must be answered without delay if there are no faults.
 func (w *world) now(label string, do func(ctx context.Context, o *orchestrator.Orchestrator) error) {
 	heard := false
 	w.call(w.owner, label, do, func(err error) {
@@ -77,14 +77,14 @@ func (w *world) now(label string, do func(ctx context.Context, o *orchestrator.O
 			w.fail("%s: %v", label, err)
 		}
 	})
-	w.calm()
+	w.runUntilIdle()
 	if !heard && len(w.wrong) == 0 {
 		w.fail("%s is not answered", label)
 	}
 }
 
-// finished reports whether all tasks are over. Now and then, when all that are not say that they wait for
-// somebody, somebody comes.
+// finished reports whether all tasks have ended. If all open tasks report that they wait for people, it sometimes
+// provides the answer.
 func (w *world) finished(round int) bool {
 	open := w.open()
 	left := w.owner.Leftovers()
@@ -96,15 +96,15 @@ func (w *world) finished(round int) bool {
 	}
 	for _, who := range []string{"user:ada", "user:bob"} {
 		w.decide([]string{"granted", "rejected"}[w.rnd.IntN(2)], who)
-		w.calm()
+		w.runUntilIdle()
 	}
 	w.answerAll(w.chance(1, 2))
-	w.calm()
+	w.runUntilIdle()
 	for _, task := range open {
 		w.command(act{Do: "resume"}, task.ID)
 		w.command(act{Do: "signal"}, task.ID)
 		w.person(task.ID)
-		w.calm()
+		w.runUntilIdle()
 	}
 	return false
 }
@@ -120,8 +120,7 @@ func (w *world) open() []api.Summary {
 	return list.Tasks
 }
 
-// blocked reports whether each of the tasks names what it waits for, and that is nothing that comes by
-// itself.
+// blocked reports whether each open task reports what it waits for, and that does not happen by itself.
 func (w *world) blocked(open []api.Summary) bool {
 	for _, task := range open {
 		for _, c := range w.causes(task.ID) {

@@ -27,7 +27,7 @@ type echoIn struct {
 	N    int    `json:"n,omitempty" jsonschema:"a number"`
 }
 
-// catalogue holds tools of every effect. The simulated workers never call them.
+// catalogue contains tools of every effect. The simulated workers never call them.
 func catalogue(t *testing.T) *tools.Catalogue {
 	t.Helper()
 	tool := func(name string, effect tools.Effect, gate tools.Gate) tools.Tool {
@@ -41,7 +41,7 @@ func catalogue(t *testing.T) *tools.Catalogue {
 	return cat
 }
 
-// result is what a run leaves behind.
+// result is the result of a run.
 type result struct {
 	digest
 
@@ -139,7 +139,7 @@ func runSeed(t *testing.T, seed int, cat *tools.Catalogue) result {
 	return r
 }
 
-// shrink leaves out acts as long as the script fails, for a while.
+// shrink removes acts while the script still fails, for a limited time.
 func shrink(t *testing.T, s script, cat *tools.Catalogue) script {
 	t.Helper()
 	const patience = 20 * time.Second

@@ -14,8 +14,8 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// hand is a simulated worker. What its tools do is written into the ledger, and nowhere else.
-type hand struct {
+// simWorker is a simulated worker. Effects of its tools are only recorded in the ledger.
+type simWorker struct {
 	name   string
 	queues []string
 	// deaf workers send no heartbeat, dead ones do nothing any more.
@@ -29,22 +29,22 @@ type hand struct {
 type job struct {
 	work.Call
 
-	worker *hand
-	// started is set when the owner knows that a call with effects begins; asking while a request about
-	// the call is under way; gone when the worker does not have the call any more.
+	worker *simWorker
+	// started is true when the owner knows that a call with effects starts; asking while a request about the call is
+	// pending; gone when the worker no longer has the call.
 	started, asking, gone bool
-	// outcome is what is to be reported, nil before the end of the call.
+	// outcome is the outcome to report; nil before the end of the call.
 	outcome *work.Outcome
 }
 
-// place names the call in the ledger. A retry of the task is another place, though its key is the same.
-func (j *job) place() string { return string(j.Task) + "/" + j.Step }
+// location names the call in the ledger. A retry of the task is another place, though its key is the same.
+func (j *job) location() string { return string(j.Task) + "/" + j.Step }
 
 func (j *job) hasEffects() bool { return j.Effect == "write" || j.Effect == "destructive" }
 
-func (w *world) join() *hand {
+func (w *world) join() *simWorker {
 	w.joined++
-	h := &hand{name: fmt.Sprintf("w%d", w.joined), queues: []string{"default", "other"}, met: map[work.Ref]bool{}}
+	h := &simWorker{name: fmt.Sprintf("w%d", w.joined), queues: []string{"default", "other"}, met: map[work.Ref]bool{}}
 	if w.joined%4 == 3 {
 		h.queues = []string{"other"}
 	}
@@ -53,15 +53,15 @@ func (w *world) join() *hand {
 }
 
 // worker returns one of the workers, or a new one.
-func (w *world) worker(n int) *hand {
+func (w *world) worker(n int) *simWorker {
 	if n %= 4; n < len(w.workers) {
 		return w.workers[n]
 	}
 	return w.join()
 }
 
-// poll asks for work, for a while or only now.
-func (w *world) poll(h *hand, wait time.Duration) {
+// poll requests work, with or without waiting.
+func (w *world) poll(h *simWorker, wait time.Duration) {
 	if wait > 0 {
 		wait += time.Duration(2 + slices.Index(w.workers, h)) // see world: no two timers at one instant
 	}
@@ -77,8 +77,8 @@ func (w *world) poll(h *hand, wait time.Duration) {
 	})
 }
 
-// receive takes what a poll has brought.
-func (w *world) receive(h *hand, b work.Batch) {
+// receive processes the answer to a poll.
+func (w *world) receive(h *simWorker, b work.Batch) {
 	for _, ref := range b.Cancel {
 		w.drop(h, ref)
 	}
@@ -87,7 +87,7 @@ func (w *world) receive(h *hand, b work.Batch) {
 		if h.met[c.Ref] {
 			continue
 		}
-		w.say("%s takes %s %s %d %s", h.name, c.Task, c.Step, c.Attempt, c.Note)
+		w.logf("%s takes %s %s %d %s", h.name, c.Task, c.Step, c.Attempt, c.Note)
 		if w.cheat == forgetfulWorker {
 			c.Note, c.Away = nil, false
 		}
@@ -97,32 +97,32 @@ func (w *world) receive(h *hand, b work.Batch) {
 	}
 }
 
-// drop lets a worker stop a call; it may have taken effect.
-func (w *world) drop(h *hand, ref work.Ref) {
+// drop makes a worker stop a call, which may already have had its effect.
+func (w *world) drop(h *simWorker, ref work.Ref) {
 	for _, j := range h.jobs {
 		if j.Ref == ref {
 			if j.started && j.outcome == nil && w.chance(1, 2) {
 				w.effect(j)
 			}
-			w.lay(j)
+			w.removeJob(j)
 			return
 		}
 	}
 }
 
-// lay takes a call out of the hands of its worker.
-func (w *world) lay(j *job) {
+// removeJob removes a call from its worker.
+func (w *world) removeJob(j *job) {
 	j.gone = true
 	j.worker.jobs = slices.DeleteFunc(j.worker.jobs, func(x *job) bool { return x == j })
 }
 
 func (w *world) effect(j *job) {
-	w.ledger[j.place()]++
-	w.say("%s: effect of %s %s %d, number %d", j.worker.name, j.Task, j.Step, j.Attempt, w.ledger[j.place()])
+	w.ledger[j.location()]++
+	w.logf("%s: effect of %s %s %d, number %d", j.worker.name, j.Task, j.Step, j.Attempt, w.ledger[j.location()])
 }
 
-// toil lets workers do the next thing for their calls, each with a chance of n of 8.
-func (w *world) toil(n int) {
+// proceed makes workers proceed with their calls, each with a probability of n/8.
+func (w *world) proceed(n int) {
 	for _, h := range slices.Clone(w.workers) {
 		for _, j := range slices.Clone(h.jobs) {
 			if !j.asking && !j.gone && w.chance(n, 8) {
@@ -138,22 +138,22 @@ func (w *world) step(j *job) {
 	case j.outcome != nil:
 		w.report(j)
 	case !j.started && j.Grant == nil && w.chance(w.script.Asks, 16):
-		w.ask(j)
+		w.requestApproval(j)
 	case j.Tool != "PROBE" && len(j.Answers) < 3 && w.chance(w.script.Inquires, 16):
 		w.inquire(j)
 	case !j.Away && j.hasEffects() && !j.started:
-		w.begin(j)
+		w.requestStart(j)
 	case j.mayNote() && w.chance(w.script.Notes, 16):
-		w.note(j)
+		w.startOutside(j)
 	default:
 		w.finish(j)
 	}
 }
 
-// begin asks whether a call with effects may begin.
-func (w *world) begin(j *job) {
+// requestStart requests permission to start a call with effects.
+func (w *world) requestStart(j *job) {
 	if w.chance(w.script.Errors, 64) {
-		w.end(j, "shutdown")
+		w.endCall(j, "shutdown")
 		return
 	}
 	j.asking = true
@@ -167,7 +167,7 @@ func (w *world) begin(j *job) {
 		case err == nil, w.cheat == boldWorker:
 			j.started = true
 		case fault.Has(err, fault.Conflict):
-			w.lay(j)
+			w.removeJob(j)
 		}
 	})
 }
@@ -176,20 +176,20 @@ func (j *job) label() string {
 	return fmt.Sprintf("%s %s %s %d", j.worker.name, j.Task, j.Step, j.Attempt)
 }
 
-// finish makes the call of the tool and reports how it ended.
+// finish calls the tool and reports the outcome.
 func (w *world) finish(j *job) {
 	how := "ok"
 	if w.chance(w.script.Errors, 16) {
 		how = strings.Fields("tool_error transport timeout rate_limited shutdown denied")[w.rnd.IntN(6)]
 	}
 	if j.Away {
-		how = w.lookAfter(j, how)
+		how = w.outcomeOf(j, how)
 	}
-	w.end(j, how)
+	w.endCall(j, how)
 }
 
-// end ends a call in one way. Who does not know whether a call was made may have made it.
-func (w *world) end(j *job, how string) {
+// endCall ends a call with the outcome how. If the outcome is unknown, the call may have happened.
+func (w *world) endCall(j *job, how string) {
 	begun := j.started || !j.hasEffects()
 	unknown := how == "transport" || how == "timeout" || how == "shutdown"
 	if !j.Away && j.Tool != "PROBE" && j.Tool != "SPAWN" && begun && (how == "ok" || (unknown && w.chance(1, 2))) {
@@ -197,7 +197,7 @@ func (w *world) end(j *job, how string) {
 	}
 	n := 1
 	if j.Tool == "PROBE" {
-		doubtful, _, _ := strings.Cut(j.place(), "!")
+		doubtful, _, _ := strings.Cut(j.location(), "!")
 		if n = w.ledger[doubtful]; n == 0 {
 			w.fence(doubtful)
 		}
@@ -214,12 +214,12 @@ func (w *world) end(j *job, how string) {
 	w.report(j)
 }
 
-// agentPlan is what a call of SPAWN goes on as.
+// agentPlan is the plan of the child of a SPAWN call.
 const agentPlan = `{"orch":"v1","inputs":{"type":"object","properties":{"n":{"type":"integer"}}},` +
 	`"steps":[{"id":"r","tool":"READ"},{"id":"w","needs":["r"],"tool":"WRITE"}]}`
 
-// ask gives a call back that needs an approval: for itself, or for what its task may reach.
-func (w *world) ask(j *job) {
+// requestApproval returns a call that needs an approval: for itself, or for scopes of its task.
+func (w *world) requestApproval(j *job) {
 	a := &work.ApprovalRequest{Rule: "sim", Reason: "the script says so", Type: "destructive_operation", ArgsSHA256: j.Tool}
 	if w.chance(1, 3) {
 		a.Scopes = []string{"endpoint https://sim:443"}
@@ -232,8 +232,8 @@ func (w *world) ask(j *job) {
 	w.report(j)
 }
 
-// inquire gives a call back that asks a question, before its effect; now and then with a note, which says nothing of
-// what goes on elsewhere.
+// inquire returns a call with a question, before its effect; sometimes with a note that is not about an outside
+// operation.
 func (w *world) inquire(j *job) {
 	j.outcome = &work.Outcome{Ref: j.Ref, Worker: j.worker.name, StartedAt: time.Now(), Questions: []work.Question{j.question()}}
 	if !j.Away && w.chance(1, 4) {
@@ -242,7 +242,7 @@ func (w *world) inquire(j *job) {
 	w.report(j)
 }
 
-// question is the next one that a call asks.
+// question returns the next question of a call.
 func (j *job) question() work.Question {
 	return work.Question{
 		Key: fmt.Sprint("k", len(j.Answers)), Kind: events.Elicitation,
@@ -250,18 +250,18 @@ func (j *job) question() work.Question {
 	}
 }
 
-// fence makes sure that a call that has not taken effect never will, as who says so must know.
+// fence ensures that a call without an effect never has one, as a person who resolves it so must do.
 func (w *world) fence(key string) {
 	for _, h := range w.workers {
 		for _, j := range slices.Clone(h.jobs) {
-			if j.place() == key && j.outcome == nil {
-				w.lay(j)
+			if j.location() == key && j.outcome == nil {
+				w.removeJob(j)
 			}
 		}
 	}
 }
 
-// report tells the owner how a call ended, again and again until it has answered.
+// report reports the outcome of a call, repeatedly until the owner answers.
 func (w *world) report(j *job) {
 	j.asking = true
 	outcome := w.forge(*j.outcome)
@@ -274,12 +274,12 @@ func (w *world) report(j *job) {
 		}
 		if !j.gone && (err == nil || !fault.Has(err, fault.Unavailable) && !fault.Has(err, fault.DiskFull)) {
 			w.said = append(w.said, outcome)
-			w.lay(j)
+			w.removeJob(j)
 		}
 	})
 }
 
-// forge makes a stale result look like that of the newest attempt when that is the planted fault.
+// forge makes a stale result look like that of the newest attempt if that is the injected fault.
 func (w *world) forge(o work.Outcome) work.Outcome {
 	if w.cheat == staleResult {
 		newest := w.newestCall[string(o.Task)+"/"+o.Step]
@@ -288,7 +288,7 @@ func (w *world) forge(o work.Outcome) work.Outcome {
 	return o
 }
 
-// duplicate lets an old report come a second time.
+// duplicate repeats an old report.
 func (w *world) duplicate(n int) {
 	if len(w.said) == 0 {
 		return
@@ -300,7 +300,7 @@ func (w *world) duplicate(n int) {
 }
 
 // beat sends the heartbeat of a worker.
-func (w *world) beat(h *hand) {
+func (w *world) beat(h *simWorker) {
 	b := work.Heartbeat{Worker: h.name, Queues: h.queues}
 	for _, j := range h.jobs {
 		b.Calls = append(b.Calls, work.CallHeartbeat{Ref: j.Ref, Tool: j.Tool, Progress: &work.Progress{Done: float64(w.rnd.IntN(3))}})
@@ -319,21 +319,21 @@ func (w *world) beat(h *hand) {
 	})
 }
 
-// die lets a worker vanish with its calls. Requests that are under way still arrive.
-func (w *world) die(h *hand) {
-	w.say("%s dies", h.name)
+// killWorker kills a worker with its calls. Its pending requests still arrive.
+func (w *world) killWorker(h *simWorker) {
+	w.logf("%s dies", h.name)
 	h.dead = true
 	for _, j := range slices.Clone(h.jobs) {
-		w.lay(j)
+		w.removeJob(j)
 	}
-	w.workers = slices.DeleteFunc(w.workers, func(x *hand) bool { return x == h })
+	w.workers = slices.DeleteFunc(w.workers, func(x *simWorker) bool { return x == h })
 }
 
-// leave lets a worker end in order: it gives back what it has not begun.
-func (w *world) leave(h *hand) {
+// shutDownWorker shuts a worker down cleanly: it returns the calls that it has not started.
+func (w *world) shutDownWorker(h *simWorker) {
 	for _, j := range slices.Clone(h.jobs) {
 		if j.outcome == nil && !j.asking {
-			w.end(j, "shutdown")
+			w.endCall(j, "shutdown")
 		}
 	}
 	w.call(w.any(), "leave "+h.name, func(ctx context.Context, o *orchestrator.Orchestrator) error {

@@ -21,15 +21,15 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// lease is that of the simulated node. The sweeps of an owner come at its fifths.
+// lease is the lease of the simulated node. An owner sweeps every fifth of it.
 const lease = 2 * time.Second
 
 // world is one run of a script, all in one bubble of simulated time. Only the driver, which is the
 // goroutine of the test, changes it.
 //
-// Goroutines of owners run in between, until all of them wait: for an answer that the driver gives, for a
-// caller, or for a time. So that never two of them are woken at the same time, the driver acts at
-// instants 1 ns after a full microsecond, sweeps come at others, alarms at full microseconds.
+// Goroutines of owners run in between, until all of them wait: for an answer of the driver, for a caller, or for a
+// time. No two of them are woken at the same instant: the driver acts 1 ns after a full microsecond, sweeps occur at
+// other offsets, timers at full microseconds.
 type world struct {
 	script script
 	rnd    *rand.Rand
@@ -43,27 +43,27 @@ type world struct {
 	// owner is the one that callers find, old one that does not know yet that it was replaced.
 	owner, old *owner
 	owners     int
-	// late are commits that are still under way though their owner was told that they failed.
+	// late are commits that are still pending although their owner was notified of a failure.
 	late []stray
-	// strayed is set when such a commit has come that no living owner can have expected.
+	// strayed is true when such a commit has arrived that no live owner can expect.
 	strayed bool
-	// full says that the disk is; skew is what the clock of the owners is ahead.
+	// full is true when the disk is full; skew is how far the clock of the owners is ahead.
 	full bool
 	skew atomic.Int64
-	// armed says what happens to the next answers.
+	// armed are the faults for the next answers.
 	armed []string
 	// overlapped is set when two owners have been alive at the same time.
 	overlapped bool
 
 	calls   []*call
 	callNo  int
-	workers []*hand
+	workers []*simWorker
 	joined  int
 	said    []work.Outcome
-	// ledger counts the effects of each call, newestCall is who was last given it.
+	// ledger counts the effects of each call, newestCall is the worker to which it was delivered last.
 	ledger     map[string]int
 	newestCall map[string]work.Outcome
-	// jobs is what calls have begun elsewhere, by note.
+	// jobs are the outside operations of calls, by note.
 	jobs map[string]*outside
 
 	tasks     []events.TaskID
@@ -79,11 +79,12 @@ type cheat string
 
 const (
 	honest cheat = ""
-	// lyingLog acknowledges some commits and forgets them; unfencedLog takes commits whatever came before.
+	// lyingLog acknowledges some commits without storing them; unfencedLog accepts commits regardless of their
+	// predecessor.
 	lyingLog    cheat = "lying log"
 	unfencedLog cheat = "unfenced log"
-	// boldWorker makes a call though the owner refused its start; staleResult passes old results off as new;
-	// forgetfulWorker begins anew whatever its note says.
+	// boldWorker makes a call although the owner refused its start; staleResult reports old results as new ones;
+	// forgetfulWorker starts again, ignoring its note.
 	boldWorker      cheat = "bold worker"
 	staleResult     cheat = "stale result"
 	forgetfulWorker cheat = "forgetful worker"
@@ -115,34 +116,34 @@ func newWorld(s script, cat *tools.Catalogue, tape *bytes.Buffer, c cheat) *worl
 	}
 }
 
-// say writes a line on the tape.
-func (w *world) say(format string, args ...any) {
+// logf appends a line to the tape.
+func (w *world) logf(format string, args ...any) {
 	if w.tape != nil {
 		fmt.Fprintf(w.tape, "%s ", time.Now().Format("04:05.000000"))
 		fmt.Fprintf(w.tape, format+"\n", args...)
 	}
 }
 
-// fail notes a violation.
+// fail records a violation.
 func (w *world) fail(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
-	w.say("VIOLATION %s", text)
+	w.logf("VIOLATION %s", text)
 	w.wrong = append(w.wrong, text)
 }
 
 // chance draws whether something happens that does in n of m cases.
 func (w *world) chance(n, m int) bool { return w.rnd.IntN(m) < n }
 
-// reach lets time go on to the next instant that is so many nanoseconds after a full microsecond.
-func (w *world) reach(nanoseconds int) {
+// advanceTo advances time to the next instant that is the given number of nanoseconds after a full microsecond.
+func (w *world) advanceTo(nanoseconds int) {
 	wait := (nanoseconds - time.Now().Nanosecond()%1000 + 1000) % 1000
 	if wait > 0 {
 		<-time.After(time.Duration(wait))
 	}
 }
 
-// pass lets time go by while workers send their heartbeats.
-func (w *world) pass(d time.Duration) {
+// advance advances time by d while workers send heartbeats.
+func (w *world) advance(d time.Duration) {
 	for d > 0 && len(w.wrong) == 0 {
 		part := min(d, lease/4+time.Duration(w.rnd.IntN(1000))*time.Microsecond)
 		d -= part
@@ -151,17 +152,17 @@ func (w *world) pass(d time.Duration) {
 				w.beat(h)
 			}
 		}
-		w.calm()
+		w.runUntilIdle()
 		<-time.After(part)
-		w.calm()
+		w.runUntilIdle()
 	}
 }
 
-// start begins a life of an owner and waits until it serves, or dies of a fault.
+// start starts an owner and waits until it serves, or dies of a fault.
 func (w *world) start(noScan bool) {
 	w.owners++
 	o := &owner{n: w.owners, link: newLink(w.log, w.owners), ended: make(chan error, 1), alive: true}
-	o.link.noScan = noScan
+	o.link.failScan = noScan
 	random := rand.New(rand.NewPCG(w.script.Seed, uint64(o.n)))
 	var err error
 	o.Orchestrator, err = orchestrator.New(orchestrator.Config{
@@ -173,24 +174,24 @@ func (w *world) start(noScan bool) {
 		w.fail("no owner: %v", err)
 		return
 	}
-	w.say("owner %d starts", o.n)
+	w.logf("owner %d starts", o.n)
 	ctx, stop := context.WithCancel(context.Background())
 	o.stop = stop
 	w.owner = o
-	w.reach(100 + o.n%400)
+	w.advanceTo(100 + o.n%400)
 	go func() { o.ended <- o.Run(ctx) }()
-	w.calm()
-	w.reach(1)
+	w.runUntilIdle()
+	w.advanceTo(1)
 	select {
 	case err := <-o.ended:
-		w.say("owner %d cannot start: %v", o.n, err)
+		w.logf("owner %d cannot start: %v", o.n, err)
 		o.ended <- err
 		w.kill(o)
 	default:
 	}
 }
 
-// entropy makes a random source of numbers one of bytes.
+// entropy is an io.Reader of a random number generator.
 type entropy struct{ *rand.Rand }
 
 // Read implements io.Reader.
@@ -201,12 +202,12 @@ func (e entropy) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// kill ends the life of an owner without notice. What it had sent to the log may still come there.
+// kill kills an owner. Its pending appends may still reach the log.
 func (w *world) kill(o *owner) {
 	if o == nil || !o.alive {
 		return
 	}
-	w.say("owner %d dies", o.n)
+	w.logf("owner %d dies", o.n)
 	o.alive = false
 	for _, under := range o.link.die() {
 		if under.record != nil && w.chance(1, 2) {
@@ -215,7 +216,7 @@ func (w *world) kill(o *owner) {
 	}
 	o.stop()
 	if err := <-o.ended; err != nil {
-		w.say("owner %d ends: %v", o.n, err)
+		w.logf("owner %d ends: %v", o.n, err)
 	}
 	if w.owner == o {
 		w.owner, w.old = w.old, nil
@@ -225,7 +226,7 @@ func (w *world) kill(o *owner) {
 	}
 }
 
-// up makes sure that there is an owner.
+// up ensures that there is an owner.
 func (w *world) up() {
 	for tries := 0; w.owner == nil && tries < 5; tries++ {
 		w.start(false)
@@ -253,7 +254,7 @@ type call struct {
 	err  error
 }
 
-// call sends a request. The driver hears of its end by then.
+// call sends a request. When it ends, then is called by the driver.
 func (w *world) call(o *owner, label string, do func(ctx context.Context, o *orchestrator.Orchestrator) error, then func(err error)) *call {
 	w.callNo++
 	c := &call{n: w.callNo, label: label, owner: o, then: then}
@@ -275,15 +276,15 @@ func (w *world) call(o *owner, label string, do func(ctx context.Context, o *orc
 	return c
 }
 
-// answered reports whether the answer has come, and which.
+// answered reports whether the answer has arrived, and its error.
 func (c *call) answered() (over bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.over, c.err
 }
 
-// hear passes the answers that have come on, and reports whether there were any.
-func (w *world) hear() bool {
+// receiveAnswers processes the answers that have arrived, and reports whether there were any.
+func (w *world) receiveAnswers() bool {
 	heard := false
 	for _, c := range slices.Clone(w.calls) {
 		over, err := c.answered()
@@ -297,18 +298,18 @@ func (w *world) hear() bool {
 		case !c.owner.alive:
 			err = unavailable() // whether it was answered before the owner died is a matter of luck
 		case w.disarm("lose_reply"):
-			w.say("the answer to %s is lost", c.label)
+			w.logf("the answer to %s is lost", c.label)
 			err = unavailable()
 		}
 		if w.tape != nil && (err != nil || !c.quiet()) {
-			w.say("%s: %s", c.label, answerText(err))
+			w.logf("%s: %s", c.label, answerText(err))
 		}
 		c.then(err)
 	}
 	return heard
 }
 
-// quiet calls are told of only when they fail.
+// quiet reports whether the call is logged only when it fails.
 func (c *call) quiet() bool {
 	return strings.HasPrefix(c.label, "list") || strings.HasPrefix(c.label, "explain") || strings.HasPrefix(c.label, "poll")
 }
@@ -320,7 +321,7 @@ func answerText(err error) string {
 	return string(fault.CodeOf(err))
 }
 
-// disarm reports whether a fault was armed, and takes it away.
+// disarm reports whether a fault was armed, and removes it.
 func (w *world) disarm(what string) bool {
 	i := slices.Index(w.armed, what)
 	if i < 0 {
@@ -330,18 +331,18 @@ func (w *world) disarm(what string) bool {
 	return true
 }
 
-// maxAnswers is more than an owner can need at one instant; with more it goes in circles.
+// maxAnswers is more than an owner can need at one instant; with more it loops forever.
 const maxAnswers = 20_000
 
-// calm lets everything go on until it waits for time to pass, or for an answer that comes later.
-func (w *world) calm() {
+// runUntilIdle runs everything until it waits for time to pass, or for a delayed answer.
+func (w *world) runUntilIdle() {
 	for answers := 0; len(w.wrong) == 0; answers++ {
 		if answers == maxAnswers {
 			w.fail("the owner asks the log again and again, and no time passes")
 			return
 		}
 		synctest.Wait()
-		if w.hear() {
+		if w.receiveAnswers() {
 			continue
 		}
 		o := w.nextOp()
@@ -352,7 +353,7 @@ func (w *world) calm() {
 	}
 }
 
-// nextOp draws the request to the log that is answered next; nil when all others take their time.
+// nextOp draws the log request to answer next; nil if all are delayed.
 func (w *world) nextOp() *op {
 	var ready []*op
 	for _, o := range []*owner{w.owner, w.old} {
@@ -377,8 +378,8 @@ func (w *world) nextOp() *op {
 	return ready[w.rnd.IntN(len(ready))]
 }
 
-// age brings the requests closer to their answer that take their time.
-func (w *world) age() {
+// ageOps reduces the remaining delay of delayed requests.
+func (w *world) ageOps() {
 	for _, o := range []*owner{w.owner, w.old} {
 		if o == nil {
 			continue
@@ -401,11 +402,11 @@ func (w *world) serve(o *op) {
 	case w.full:
 		w.answer(o, "refused, the disk is full", 0, fault.New(fault.DiskFull, "the disk is full"))
 	case w.disarm("crash"):
-		w.say("append %s %d: the owner dies before it", r.Task, r.Rev)
+		w.logf("append %s %d: the owner dies before it", r.Task, r.Rev)
 		w.kill(w.ownerOf(o))
 	case w.disarm("crash_written"):
 		_, err := w.write(r)
-		w.say("append %s %d: the owner dies after it: %v", r.Task, r.Rev, err)
+		w.logf("append %s %d: the owner dies after it: %v", r.Task, r.Rev, err)
 		w.kill(w.ownerOf(o))
 	case w.disarm("refuse"):
 		w.answer(o, "refused", 0, unavailable())
@@ -432,7 +433,7 @@ func (w *world) ownerOf(o *op) *owner {
 
 func (w *world) answer(o *op, how string, seq uint64, err error) {
 	if w.tape != nil {
-		w.say("owner %d append %s %d %s: %s %v", o.link.owner, o.task, o.record.Rev, kinds(o.record.Data), how, err)
+		w.logf("owner %d append %s %d %s: %s %v", o.link.owner, o.task, o.record.Rev, kinds(o.record.Data), how, err)
 	}
 	o.done(seq, err)
 }
@@ -457,12 +458,12 @@ func (w *world) serveLoad(o *op) {
 	if w.disarm("unread") {
 		err = unavailable()
 	}
-	w.say("owner %d reads %s: %v", o.link.owner, o.task, err)
+	w.logf("owner %d reads %s: %v", o.link.owner, o.task, err)
 	o.answer <- err
 }
 
-// landLate brings a commit into the log that was given up, if nothing else has come first.
-func (w *world) landLate() {
+// appendLate appends an abandoned commit to the log, if nothing else was appended before.
+func (w *world) appendLate() {
 	if len(w.late) == 0 {
 		return
 	}
@@ -471,7 +472,7 @@ func (w *world) landLate() {
 	w.late = slices.Delete(w.late, i, i+1)
 	_, err := w.write(r.Record)
 	w.strayed = w.strayed || (err == nil && (r.orphan || r.Rev == 1))
-	w.say("the late commit %s %d comes: %v", r.Task, r.Rev, err)
+	w.logf("the late commit %s %d comes: %v", r.Task, r.Rev, err)
 }
 
 // kinds lists the events of an encoded commit.

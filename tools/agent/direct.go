@@ -103,7 +103,7 @@ func callOuts(all []agents.Assignment) ([]callOut, error) {
 		calls[i] = callOut{
 			callRef: callRef{string(a.Task), a.Step, a.Attempt}, Call: a.String(), Key: a.Key, Name: a.Name, Handover: a.Handover, Handed: handoverData(a.HandoverData),
 			Title: args.Title, Description: args.Description, Data: args.Data,
-			Deadline: a.Deadline, Left: a.Left.Round(time.Millisecond).Seconds(), Lease: a.Lease.Seconds(),
+			Deadline: a.Deadline, Left: a.Remaining.Round(time.Millisecond).Seconds(), Lease: a.Lease.Seconds(),
 		}
 	}
 	return calls, nil

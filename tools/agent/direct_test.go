@@ -35,7 +35,7 @@ func (d *fakeDispatcher) Claim(_ context.Context, _ agents.Member, c agents.Clai
 	d.claim = c
 	return agents.Work{Calls: []agents.Assignment{{
 		Ref: work.Ref{Task: "TASK_1", Step: "a", Attempt: 2}, Key: "TASK_1/a", Name: "n", Args: json.RawMessage(`{"title":"t","description":"d","data":{"n":12345678901234567890},"requires":["x"]}`),
-		Deadline: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC), Left: 90*time.Second + 4*time.Nanosecond, Lease: 90 * time.Second,
+		Deadline: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC), Remaining: 90*time.Second + 4*time.Nanosecond, Lease: 90 * time.Second,
 	}}, Stop: []work.Ref{{Task: "TASK_2", Step: "b", Attempt: 1}}}, nil
 }
 

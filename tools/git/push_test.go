@@ -150,7 +150,7 @@ func TestPushToProtectedBranch(t *testing.T) {
 	ask, c, err = decide(map[string]any{})
 	require.NoError(t, err)
 	assert.Nil(t, ask)
-	b.env.Allows = func(t tools.Target) bool { return rules.Opens(c, t) }
+	b.env.Allows = func(t tools.Target) bool { return rules.AllowsTarget(c, t) }
 	b.git("checkout", "-q", "main")
 	b.commits("c.txt")
 	before := b.git("rev-parse", "origin/main")

@@ -26,7 +26,7 @@ func main() {
 	}
 }
 
-// source is the part of a configuration of gitleaks that is read.
+// source is the relevant part of a gitleaks configuration.
 type source struct {
 	Rules []sourceRule `toml:"rules"`
 }
@@ -43,7 +43,7 @@ type sourceRule struct {
 	}
 }
 
-// Rule is a rule as package secrets reads it.
+// Rule is a rule in the format of package secrets.
 type Rule struct {
 	ID       string   `json:"id"`
 	Keywords []string `json:"keywords"`
@@ -102,8 +102,8 @@ func write(out string, doc document) error {
 	return os.WriteFile(out, b.Bytes(), 0o644) //nolint:gosec // a source file, open to all who may read the checkout
 }
 
-// wanted leaves out what names a public identifier, what holds for files of one kind alone, and what package
-// secrets finds by itself.
+// wanted reports whether to import a rule. It excludes rules for public identifiers, rules for only one kind of file,
+// and rules that package secrets implements in code.
 func wanted(r sourceRule) bool {
 	for _, public := range []string{"-client-id", "-public-key", "-pub-key", "-pub-api-key", "-access-id", "-api-id"} {
 		if strings.HasSuffix(r.ID, public) {
@@ -118,7 +118,7 @@ func wanted(r sourceRule) bool {
 	return r.Path == "" && r.Regex != "" && !slices.Contains(own, r.ID)
 }
 
-// How gitleaks writes the rule of a value that is assigned to the name of its provider, and what may follow a token.
+// The expressions with which gitleaks matches a value assigned to the name of its provider, and the end of a token.
 const (
 	beforeName   = `(?i)[\w.-]{0,50}?(?:`
 	beforeCased  = `[\w.-]{0,50}?(?i:[\w.-]{0,50}?(?:`
@@ -128,7 +128,7 @@ const (
 	orElse       = behindIt + "|"
 )
 
-// rewrite returns the rules that one of gitleaks becomes: two where it names two forms.
+// rewrite converts a rule of gitleaks. It returns two rules if the original describes two forms.
 func rewrite(r sourceRule) ([]Rule, error) {
 	head, rest, twofold := strings.Cut(r.Regex, orElse)
 	if !twofold || !strings.HasPrefix(head, beforeName) {
@@ -156,7 +156,7 @@ func rewriteOne(r sourceRule, regex string) (Rule, error) {
 	return rule, shaped(&rule, regex)
 }
 
-// named reads a rule of the form NAME = VALUE.
+// named converts a rule of the form NAME = VALUE.
 func named(rule *Rule, regex string) bool {
 	fold, between := "(?i)", betweenBegin+betweenEnd
 	rest, ok := strings.CutPrefix(regex, beforeName)
@@ -172,13 +172,13 @@ func named(rule *Rule, regex string) bool {
 	rule.Value = fold + value
 	if strings.ContainsAny(name, `[(?`) {
 		rule.Name = name
-	} else { // the keywords of some are those of the value
+	} else { // some rules have keywords of the value
 		rule.Keywords = strings.Split(strings.ToLower(name), "|")
 	}
 	return true
 }
 
-// shaped reads a rule that describes the token itself.
+// shaped converts a rule that describes the token itself.
 func shaped(rule *Rule, regex string) error {
 	regex = strings.Replace(regex, `(?i)\b`, `\b(?i)`, 1)
 	core := strings.TrimPrefix(regex, `\b`)
@@ -202,20 +202,20 @@ func shaped(rule *Rule, regex string) error {
 	return errors.New("no match begins with a text that can be searched for: write the rule into more.json, in two parts, and leave this one out")
 }
 
-// usable reports whether the texts are rare enough to be searched for.
+// usable reports whether the strings are rare enough to be keywords.
 func usable(texts []string) bool {
 	return len(texts) > 0 && !slices.ContainsFunc(texts, func(s string) bool { return len(s) < 2 || strings.HasPrefix(s, "http") })
 }
 
-// leading is how every match of an expression begins.
+// leading describes how every match of an expression begins.
 type leading struct {
 	texts []string
 	fold  bool
-	// whole is set when the texts are all that matches.
+	// whole is true if the strings are the complete matches.
 	whole bool
 }
 
-// most bounds the texts of a leading, longest their bytes.
+// most bounds the strings of a leading, longest their length in bytes.
 const most, longest = 16, 12
 
 func lead(re *syntax.Regexp) leading {

@@ -11,34 +11,34 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Veil is what the policy file takes away from what a call can reach: the programs that it starts, and the searches and
-// readers of its tool, do not have the paths. The zero value takes nothing away.
-type Veil struct {
+// HiddenPaths is the set of paths that the policy file hides from a call: the programs that it starts, and searches and
+// reads of its tool, see them as absent. The zero value hides nothing.
+type HiddenPaths struct {
 	root     string
 	patterns []hiddenPattern
 }
 
-// hiddenPattern is a pattern of paths, prepared for many of them.
+// hiddenPattern is a pattern of paths, prepared for repeated matching.
 type hiddenPattern struct {
 	text string
-	// prefix is the absolute path that the pattern stands for, with all that is below it; empty for any other pattern.
+	// prefix is set for a pattern without wildcards: the absolute path that it hides with everything below.
 	prefix string
-	// name is true for a pattern that fits the last element at any depth.
+	// name is true for a pattern of the last element at any depth.
 	name bool
 }
 
-// Veil returns what the rules of the policy file with paths take away from a call: those that deny, and those that ask,
-// when their other criteria match the call or may match it. A pattern of a rule that asks takes nothing away from a call
-// that names such a path, because the call then does not run before somebody has allowed it.
-func (p *Policy) Veil(c Call) Veil {
-	v := Veil{root: p.root}
+// HiddenPaths returns the paths that the policy file hides from a call. These are the paths of deny and ask rules of
+// which the other criteria match the call or may match it. A pattern of an ask rule hides nothing from a call that
+// names a matching path, because that call needs an approval before it runs.
+func (p *Policy) HiddenPaths(c Call) HiddenPaths {
+	v := HiddenPaths{root: p.root}
 	if p.rules == nil || !slices.ContainsFunc(p.rules.List, Rule.hides) {
 		return v
 	}
 	f := p.facts(c)
 	for i := range p.rules.List {
 		r := &p.rules.List[i]
-		if !r.hides() || r.others(f) == no {
+		if !r.hides() || r.matchesExceptPaths(f) == no {
 			continue
 		}
 		for _, pattern := range r.Paths {
@@ -50,11 +50,11 @@ func (p *Policy) Veil(c Call) Veil {
 	return v
 }
 
-// hides reports whether a rule takes paths away.
+// hides reports whether a rule can hide paths.
 func (r Rule) hides() bool { return r.Action != RuleAllow && len(r.Paths) > 0 }
 
-// others weighs the criteria of a rule but for its paths.
-func (r *Rule) others(f facts) answer {
+// matchesExceptPaths evaluates the criteria of a rule except its paths.
+func (r *Rule) matchesExceptPaths(f facts) answer {
 	rest := *r
 	rest.Paths = nil
 	return rest.matches(f)
@@ -63,10 +63,10 @@ func (r *Rule) others(f facts) answer {
 // asksFor reports whether a rule with this pattern alone asks about a path that the call names.
 func asksFor(pattern string, f facts) bool {
 	alone := Rule{Action: RuleAsk, Paths: []string{pattern}}
-	return slices.ContainsFunc(f.paths, func(t touch) bool { return alone.byPath(t, f.root) != no })
+	return slices.ContainsFunc(f.paths, func(t pathAccess) bool { return alone.byPath(t, f.root) != no })
 }
 
-func (v *Veil) add(pattern string) {
+func (v *HiddenPaths) add(pattern string) {
 	h := hiddenPattern{text: pattern, name: !strings.Contains(pattern, "/")}
 	base := strings.TrimSuffix(pattern, "/**")
 	if !h.name && !hasMeta(base) {
@@ -80,14 +80,14 @@ func (v *Veil) add(pattern string) {
 	}
 }
 
-// hasMeta reports whether a pattern holds a sign of patterns.
+// hasMeta reports whether a pattern contains wildcards.
 func hasMeta(pattern string) bool { return strings.ContainsAny(pattern, `*?[{\`) }
 
-// Empty reports whether nothing is taken away.
-func (v Veil) Empty() bool { return len(v.patterns) == 0 }
+// Empty reports whether nothing is hidden.
+func (v HiddenPaths) Empty() bool { return len(v.patterns) == 0 }
 
-// Key is the same for veils that take the same away.
-func (v Veil) Key() string {
+// Key returns a string that is equal for equal sets of patterns.
+func (v HiddenPaths) Key() string {
 	texts := make([]string, len(v.patterns))
 	for i, h := range v.patterns {
 		texts[i] = h.text
@@ -96,21 +96,21 @@ func (v Veil) Key() string {
 	return strings.Join(texts, "\x00")
 }
 
-// Hides reports whether a clean absolute path, or a folder that it lies in, is taken away.
-func (v Veil) Hides(path string) bool {
+// Hides reports whether a clean absolute path, or a folder that contains it, is hidden.
+func (v HiddenPaths) Hides(path string) bool {
 	if v.Empty() {
 		return false
 	}
 	for ; path != v.root && path != "/" && path != "."; path = filepath.Dir(path) {
-		if v.Fits(path) {
+		if v.Matches(path) {
 			return true
 		}
 	}
 	return false
 }
 
-// Fits reports whether a clean absolute path itself is taken away, whatever becomes of the folders that it lies in.
-func (v Veil) Fits(path string) bool {
+// Matches reports whether a clean absolute path itself is hidden. It does not check the folders that contain it.
+func (v HiddenPaths) Matches(path string) bool {
 	return slices.ContainsFunc(v.patterns, func(h hiddenPattern) bool {
 		switch {
 		case h.prefix != "":
@@ -118,13 +118,13 @@ func (v Veil) Fits(path string) bool {
 		case h.name:
 			return shell.Within(path, v.root) && doublestar.MatchUnvalidated(h.text, filepath.Base(path))
 		default:
-			return fitsPath(h.text, path, v.root)
+			return matchPath(h.text, path, v.root)
 		}
 	})
 }
 
-// Places returns the absolute paths that are taken away whether or not they exist, without a look at any folder.
-func (v Veil) Places() []string {
+// Paths returns the hidden absolute paths that are known without searching, whether or not they exist.
+func (v HiddenPaths) Paths() []string {
 	var places []string
 	for _, h := range v.patterns {
 		if h.prefix != "" {
@@ -134,38 +134,38 @@ func (v Veil) Places() []string {
 	return places
 }
 
-// Outside returns the patterns of files outside of the root that have to be looked for, without a ** in them.
-func (v Veil) Outside() []string {
+// OutsidePatterns returns the patterns of files outside of the root that need a search. They contain no **.
+func (v HiddenPaths) OutsidePatterns() []string {
 	var outside []string
 	for _, h := range v.patterns {
-		if h.prefix == "" && filepath.IsAbs(h.text) && !mayFitBelow(h.text, v.root) {
+		if h.prefix == "" && filepath.IsAbs(h.text) && !mayMatchBelow(h.text, v.root) {
 			outside = append(outside, strings.TrimSuffix(h.text, "/**"))
 		}
 	}
 	return outside
 }
 
-// Searches reports whether the folders of the root have to be searched to know all that is taken away.
-func (v Veil) Searches() bool {
+// NeedsSearch reports whether the root must be searched to find all hidden paths.
+func (v HiddenPaths) NeedsSearch() bool {
 	return slices.ContainsFunc(v.patterns, func(h hiddenPattern) bool {
-		return h.prefix == "" && (!filepath.IsAbs(h.text) || mayFitBelow(h.text, v.root))
+		return h.prefix == "" && (!filepath.IsAbs(h.text) || mayMatchBelow(h.text, v.root))
 	})
 }
 
-// mayFitBelow reports whether an absolute pattern could fit something below the root.
-func mayFitBelow(pattern, root string) bool {
+// mayMatchBelow reports whether an absolute pattern can match something below the root.
+func mayMatchBelow(pattern, root string) bool {
 	base, _ := doublestar.SplitPattern(pattern)
 	return shell.Within(base, root) || shell.Within(root, base)
 }
 
-// checkReach refuses patterns of which nobody could tell what they take away from a program: those of files outside of the
-// root at any depth.
+// checkReach rejects patterns that would need a search of the whole file system: those of files outside of the root at
+// any depth.
 func (r *Rules) checkReach(root string) error {
 	for i := range r.List {
 		rule := &r.List[i]
 		for _, pattern := range rule.Paths {
 			middle := strings.Contains(strings.TrimSuffix(pattern, "/**"), "**")
-			if rule.hides() && filepath.IsAbs(pattern) && middle && !mayFitBelow(pattern, root) {
+			if rule.hides() && filepath.IsAbs(pattern) && middle && !mayMatchBelow(pattern, root) {
 				return fault.New(fault.ValidationError, "the rule %s: %s looks for files outside of the root at any depth", rule.Name, pattern).
 					WithField("paths").WithHint("name their folder, with /** behind it")
 			}
@@ -174,9 +174,9 @@ func (r *Rules) checkReach(root string) error {
 	return nil
 }
 
-// hidden returns why a path must not be taken along with the folder that it lies in.
-func (p *Policy) hidden(c Call, path string) error {
-	if !p.Veil(c).Hides(path) {
+// checkHidden returns FORBIDDEN if the policy file hides a path from a call that moves or deletes its folder.
+func (p *Policy) checkHidden(c Call, path string) error {
+	if !p.HiddenPaths(c).Hides(path) {
 		return nil
 	}
 	return fault.New(fault.Forbidden, "%s would be taken along, and the policy file closes it to %s", path, c.Spec.Name).
