@@ -221,7 +221,7 @@ func (c *doctorCommands) probeSecrets() []finding {
 
 func probeVersion() finding {
 	v := readVersion()
-	return fine("version", "orch %s, NATS server %s, %s, %s", v.Version, cmp.Or(v.NATS, "unknown"), v.Go, v.Platform)
+	return fine("version", "orch %s (%s), NATS server %s, %s, %s", v.Version, v.commit(), cmp.Or(v.NATS, "unknown"), v.Go, v.Platform)
 }
 
 // shownProblems limits the problems that the doctor shows for one store; orch verify shows all.

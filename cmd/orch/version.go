@@ -3,11 +3,15 @@ package main
 import (
 	"fmt"
 	"io"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
 )
+
+// release is the version of this source tree, as the file VERSION says it. A test compares the two.
+const release = "0.1.0"
 
 // versionInfo is the output of `orch version`.
 type versionInfo struct {
@@ -37,18 +41,24 @@ func newVersion(e *env) *cobra.Command {
 }
 
 func readVersion() versionInfo {
-	v := versionInfo{Version: "devel", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return v
+	v := versionInfo{Version: release, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		v.addBuild(info)
 	}
-	if info.Main.Version != "" && info.Main.Version != "(devel)" {
-		v.Version = info.Main.Version
-	}
+	return v
+}
+
+// addBuild adds what the build recorded: the version of the NATS server, and the commit. A build of a downloaded module has
+// its commit in the version of the module, where no tag names it.
+func (v *versionInfo) addBuild(info *debug.BuildInfo) {
 	for _, m := range info.Deps {
 		if m.Path == "github.com/nats-io/nats-server/v2" {
 			v.NATS = m.Version
 		}
+	}
+	pseudo := regexp.MustCompile(`[-.]\d{14}-([0-9a-f]{12})(?:\+.*)?$`)
+	if m := pseudo.FindStringSubmatch(info.Main.Version); m != nil {
+		v.Commit = m[1]
 	}
 	for _, s := range info.Settings {
 		switch s.Key {
@@ -58,7 +68,6 @@ func readVersion() versionInfo {
 			v.Modified = s.Value == "true"
 		}
 	}
-	return v
 }
 
 func (v versionInfo) commit() string {
