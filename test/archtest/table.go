@@ -182,6 +182,7 @@ func leaves() []Row {
 		{Package: "classify/sql", Pure: true},
 		{Package: "test/archtest", Imports: []string{"test/requirements"}},
 		{Package: "test/need", Kit: true},
+		{Package: "test/recipes"},
 		{Package: "test/report"},
 		{Package: "test/requirements"},
 		{Package: "internal/failpoint"},
