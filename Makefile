@@ -15,7 +15,7 @@ ARGS     ?=
 LINT     := bin/golangci-lint
 
 .DEFAULT_GOAL := help
-.PHONY: help build needs test race lint fmt vet golden docs docs-current tidy-current fuzz bench bench-peers crash crash-cluster crash-standby powerloss nightly bare-root sim load corrupt conformance clients check
+.PHONY: help build needs test race lint fmt vet golden docs docs-current tidy-current fuzz bench bench-peers crash crash-cluster crash-standby powerloss nightly bare-root sim load corrupt conformance clients recipes check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -95,10 +95,13 @@ clients: build ## run MCP clients (TypeScript SDK 1.x and 2.x, Inspector) agains
 	scripts/mcp/run --test --test-reporter=spec
 	ORCH_FIRSTHOUR_NPM=1 $(GO) test ./mcp/firsthour -run 'TestAgent/repositories/process-warning$$' -count=1
 
+recipes: ## follow every recipe of CONTRIBUTING.md literally
+	ORCH_RECIPES=all $(GO) test ./test/recipes -count=1 -v -timeout 30m
+
 bare-root: ## make a Debian root with Go, git and make alone, and run there what the README says; needs root and debootstrap
 	scripts/bare-root
 
-nightly: needs race crash crash-cluster crash-standby powerloss sim load corrupt fuzz conformance clients bare-root ## everything in full size: what continuous integration runs smaller or without the race detector
+nightly: needs race crash crash-cluster crash-standby powerloss sim load corrupt fuzz conformance clients recipes bare-root ## everything in full size: what continuous integration runs smaller or without the race detector
 
 check: needs lint vet race docs-current tidy-current ## everything that must hold before a merge
 
