@@ -37,12 +37,13 @@ func ExampleEncode() {
 func ExampleNewTaskID() {
 	id := events.NewTaskID(time.Now())
 	fmt.Println(strings.HasPrefix(string(id), "TASK_"), len(id))
-	fmt.Println(events.KeyedTaskID("", "nightly") == events.KeyedTaskID("", "nightly"))
+	nightly := events.KeyedTaskID("", "nightly")
+	fmt.Println(nightly == events.KeyedTaskID("", "nightly"), nightly == events.KeyedTaskID("", "weekly"))
 	_, err := events.ParseTaskID("TASK_../../etc")
 	fmt.Println(err != nil)
 	// Output:
 	// true 31
-	// true
+	// true false
 	// true
 }
 

@@ -40,8 +40,7 @@ func ExampleLoad() {
 // A plan that is not valid has all its problems, each with its place.
 func ExampleProblems() {
 	_, _, err := plan.Load("bad.yaml", []byte("orch: v1\nname: bad\nsteps:\n  - id: a\n    sett: {}\n"), plan.Options{})
-	var problems plan.Problems
-	if errors.As(err, &problems) {
+	if problems, ok := errors.AsType[plan.Problems](err); ok {
 		for _, p := range problems {
 			fmt.Println(p.Line, p.Path, p.Message)
 		}

@@ -19,8 +19,8 @@ func TestVersion(t *testing.T) {
 	require.NoError(t, err)
 	version := strings.TrimSuffix(string(file), "\n")
 	require.Regexp(t, `^\d+\.\d+\.\d+$`, version, "VERSION holds one version and a line end")
-	assert.Equal(t, version, release, "the constant of cmd/orch/version.go")
-	assert.Equal(t, version, readVersion().Version)
+	assert.Equal(t, release, version, "the constant of cmd/orch/version.go")
+	assert.Equal(t, release, readVersion().Version)
 
 	changes, err := os.ReadFile("../../CHANGELOG.md")
 	require.NoError(t, err)

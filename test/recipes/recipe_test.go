@@ -1,6 +1,7 @@
 package recipes_test
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -38,7 +39,7 @@ var (
 func parse(page string) ([]recipe, error) {
 	_, page, found := strings.Cut(page, "\n## Recipes\n")
 	if !found {
-		return nil, fmt.Errorf("the page has no section Recipes")
+		return nil, errors.New("the page has no section Recipes")
 	}
 	page, _, _ = strings.Cut(page, "\n## ")
 	heads := section.FindAllStringSubmatchIndex(page, -1)

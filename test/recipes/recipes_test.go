@@ -34,9 +34,9 @@ func TestRecipes(t *testing.T) {
 	all, err := parse(string(page))
 	require.NoError(t, err)
 	var titles []string
-	for _, r := range all {
+	for _, r := range all { //nolint:paralleltest // each runs the compiler, which takes all cores
 		titles = append(titles, r.title)
-		t.Run(r.title, func(t *testing.T) { //nolint:paralleltest // each runs the compiler, which takes all cores
+		t.Run(r.title, func(t *testing.T) {
 			if slices.Contains(slow(), r.title) && os.Getenv("ORCH_RECIPES") != "all" {
 				t.Skip("it compiles much of the module: ORCH_RECIPES=all, or make recipes")
 			}
@@ -71,7 +71,7 @@ func newKitchen(t *testing.T, root string) *kitchen {
 	}
 	require.NoError(t, copyModule(k.copy, root))
 	script := "#!/bin/sh\ncd \"$RECIPE_COPY/${PWD#\"$RECIPE_ROOT\"}\" && exec \"$@\"\n"
-	require.NoError(t, os.WriteFile(k.runner, []byte(script), 0o700)) //nolint:gosec // it is run
+	require.NoError(t, os.WriteFile(k.runner, []byte(script), 0o700))
 	return k
 }
 
