@@ -25,8 +25,8 @@ func ExampleEncode() {
 	}
 	fmt.Println(again.Actor, again.Events[0].Kind)
 	next := events.Commit{Task: first.Task, Rev: 2, Prev: events.Hash(data)}
-	fmt.Println(next.Link(first.Rev, events.Hash(data)))
-	fmt.Println(next.Link(first.Rev, events.Hash([]byte("something else"))) != nil)
+	fmt.Println(next.CheckLink(first.Rev, events.Hash(data)))
+	fmt.Println(next.CheckLink(first.Rev, events.Hash([]byte("something else"))) != nil)
 	// Output:
 	// user:ada log.written
 	// <nil>

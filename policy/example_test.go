@@ -54,7 +54,7 @@ rules:
 	}
 	for _, command := range []string{"kubectl apply -f shop.yaml", "git status"} {
 		args, _ := json.Marshal(map[string]string{"command": command})
-		v := p.Judge(policy.Call{Spec: tools.Spec{Name: "BASH_EXECUTE", Command: "command"}, Args: args})
+		v := p.EvaluateRules(policy.Call{Spec: tools.Spec{Name: "BASH_EXECUTE", Command: "command"}, Args: args})
 		fmt.Println(v.Action, v.Rule, v.Reason)
 	}
 	// Output:

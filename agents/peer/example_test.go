@@ -18,7 +18,7 @@ func ExamplePeer_Run() {
 	calls := make(chan agents.Assignment, 1)
 	calls <- agents.Assignment{
 		Ref: work.Ref{Task: "TASK_01JD0000000000000000000000", Step: "review", Attempt: 1}, Args: json.RawMessage(`{"title":"look"}`),
-		Lease: agents.Interval, Left: agents.Interval,
+		Lease: agents.Interval, Remaining: agents.Interval,
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
