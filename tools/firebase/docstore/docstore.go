@@ -1,29 +1,21 @@
 // Package docstore is a client of Cloud Firestore, at Google or in an emulator. It implements firebase.Backend.
 //
 // Writes are first checked locally with the rules of package document, so that every backend returns the same errors;
-// the server has the final decision. Watches and reads use the Google library. Writes use the protocol directly,
-// which supports conditions for every kind of write.
+// the server has the final decision.
 package docstore
 
 import (
 	"context"
 	"crypto/tls"
-	"math"
 	"net"
 	"time"
-
-	"cloud.google.com/go/firestore"
-	"cloud.google.com/go/firestore/apiv1/firestorepb"
-	"google.golang.org/api/option"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/internal/netguard"
 	"github.com/orch-dev/orch/tools/firebase"
 	"github.com/orch-dev/orch/tools/firebase/account"
 	"github.com/orch-dev/orch/tools/firebase/backlog"
+	"github.com/orch-dev/orch/tools/firebase/grpc"
 )
 
 const (
@@ -31,6 +23,8 @@ const (
 	DefaultAnswer = 32 << 20
 	// DefaultCall is the time limit of a call with all its requests.
 	DefaultCall = 30 * time.Second
+	// defaultDatabase is the id of the database that every project may have.
+	defaultDatabase = "(default)"
 	// server is the server of Google.
 	server = "firestore.googleapis.com:443"
 )
@@ -58,7 +52,7 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	if c.Database == "" {
-		c.Database = firestore.DefaultDatabaseID
+		c.Database = defaultDatabase
 	}
 	if c.Backlog == 0 {
 		c.Backlog = backlog.Default
@@ -77,9 +71,8 @@ func (c Config) withDefaults() Config {
 
 // Client is a client of a Firestore database. It must be closed after use.
 type Client struct {
-	cfg    Config
-	client *firestore.Client
-	raw    firestorepb.FirestoreClient
+	cfg  Config
+	conn *grpc.Client
 }
 
 var _ firebase.Backend = (*Client)(nil)
@@ -94,30 +87,24 @@ func openAt(cfg Config, server string) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The connection is established on first use, so nothing here waits for the context.
-	ctx := context.Background()
-	library, err := firestore.NewClientWithDatabase(ctx, cfg.Project, cfg.Database, option.WithGRPCConn(conn))
-	if err != nil {
-		_ = conn.Close() // nothing was sent
-		return nil, fault.New(fault.ValidationError, "it cannot be used: %w", err).WithField("firestore_project")
-	}
-	return &Client{cfg: cfg, client: library, raw: firestorepb.NewFirestoreClient(conn)}, nil
+	return &Client{cfg: cfg, conn: conn}, nil
 }
 
 // Close closes the connection. Running calls return CONNECTION_ERROR.
-func (c *Client) Close() error { return c.client.Close() }
+func (c *Client) Close() error {
+	c.conn.Close()
+	return nil
+}
 
 // dial returns the configured connection, and sets the project in cfg.
-func dial(cfg *Config, server string) (*grpc.ClientConn, error) {
-	var to string
-	var transport credentials.TransportCredentials
-	var perCall credentials.PerRPCCredentials
+func dial(cfg *Config, server string) (*grpc.Client, error) {
+	connection := grpc.Config{Agent: "orch"}
 	switch {
 	case cfg.Emulator != "":
 		if _, _, err := net.SplitHostPort(cfg.Emulator); err != nil {
 			return nil, fault.New(fault.ValidationError, "it is no host:port").WithField("firestore_emulator")
 		}
-		to, transport, perCall = cfg.Emulator, insecure.NewCredentials(), emulatorOwner{}
+		connection.Target, connection.Authorize = cfg.Emulator, emulatorOwner
 	case cfg.Credentials != "":
 		key, err := account.New(cfg.Net, cfg.Credentials, "https://www.googleapis.com/auth/datastore")
 		if err != nil {
@@ -126,7 +113,8 @@ func dial(cfg *Config, server string) (*grpc.ClientConn, error) {
 		if cfg.Project == "" {
 			cfg.Project = key.Project()
 		}
-		to, transport, perCall = server, credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS12, RootCAs: cfg.Net.RootCAs}), serviceAccount{key}
+		connection.Target, connection.Authorize = server, serviceAccount{key}.authorize
+		connection.TLS = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: cfg.Net.RootCAs}
 	default:
 		return nil, fault.New(fault.ValidationError, "Firestore needs the key of a service account, or an emulator").
 			WithField("firestore_credentials").WithHint("such as file:~/.orch/firestore.json")
@@ -134,48 +122,24 @@ func dial(cfg *Config, server string) (*grpc.ClientConn, error) {
 	if cfg.Project == "" {
 		return nil, fault.New(fault.ValidationError, "Firestore needs the id of a project").WithField("firestore_project")
 	}
-	return connection(cfg.Net, to, transport, perCall)
+	// The connection dials under the rules of package netguard and uses no proxy.
+	network := cfg.Net
+	network.Hosts = append(append([]string{}, network.Hosts...), connection.Target)
+	connection.Dial = netguard.New(network).Dial
+	return grpc.New(connection), nil
 }
 
-// connection returns a connection that dials under the rules of package netguard and uses no proxy.
-func connection(
-	network netguard.Config, to string, transport credentials.TransportCredentials, perCall credentials.PerRPCCredentials,
-) (*grpc.ClientConn, error) {
-	network.Hosts = append(append([]string{}, network.Hosts...), to)
-	guard := netguard.New(network)
-	conn, err := grpc.NewClient("passthrough:///"+to,
-		grpc.WithTransportCredentials(transport), grpc.WithPerRPCCredentials(perCall), grpc.WithNoProxy(),
-		grpc.WithContextDialer(guard.Dial), grpc.WithUserAgent("orch"), grpc.WithDisableServiceConfig(),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)),
-	)
-	if err != nil {
-		return nil, fault.New(fault.ValidationError, "there is no way to connect to it: %w", err).WithField("firestore_emulator")
-	}
-	return conn, nil
-}
-
-// emulatorOwner is the credential that an emulator accepts as administrator.
-type emulatorOwner struct{}
-
-// GetRequestMetadata implements credentials.PerRPCCredentials.
-func (emulatorOwner) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
-	return map[string]string{"authorization": "Bearer owner"}, nil
-}
-
-// RequireTransportSecurity implements credentials.PerRPCCredentials.
-func (emulatorOwner) RequireTransportSecurity() bool { return false }
+// emulatorOwner returns the credential that an emulator accepts as administrator.
+func emulatorOwner(context.Context) (string, error) { return "Bearer owner", nil }
 
 // serviceAccount obtains access tokens for a service account.
 type serviceAccount struct{ *account.Account }
 
-// GetRequestMetadata implements credentials.PerRPCCredentials.
-func (h serviceAccount) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
+// authorize returns the authorization of the account.
+func (h serviceAccount) authorize(ctx context.Context) (string, error) {
 	token, err := h.Token(ctx)
 	if err != nil {
-		return nil, tokenStatus(err)
+		return "", tokenStatus(err)
 	}
-	return map[string]string{"authorization": "Bearer " + token}, nil
+	return "Bearer " + token, nil
 }
-
-// RequireTransportSecurity implements credentials.PerRPCCredentials.
-func (serviceAccount) RequireTransportSecurity() bool { return true }

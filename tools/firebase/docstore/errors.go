@@ -6,10 +6,8 @@ import (
 	"strings"
 	"unicode"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
 	"github.com/orch-dev/orch/fault"
+	"github.com/orch-dev/orch/tools/firebase/grpc"
 	"github.com/orch-dev/orch/tools/firebase/refusal"
 )
 
@@ -36,18 +34,18 @@ func (c *Client) protocolError(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}
-	message := sanitize(status.Convert(err).Message())
-	switch status.Code(err) {
-	case codes.PermissionDenied, codes.Unauthenticated:
+	message := sanitize(grpc.MessageOf(err))
+	switch grpc.CodeOf(err) {
+	case grpc.PermissionDenied, grpc.Unauthenticated:
 		return refusal.New(refusal.PermissionDenied, "Firestore refused: %s", message).
 			WithHint("the account of firestore_credentials needs a role for the database")
-	case codes.NotFound:
+	case grpc.NotFound:
 		return refusal.New(refusal.NotFound, "Firestore found nothing: %s", message).WithField("path")
-	case codes.AlreadyExists, codes.FailedPrecondition, codes.Aborted:
+	case grpc.AlreadyExists, grpc.FailedPrecondition, grpc.Aborted:
 		return conflictError()
-	case codes.ResourceExhausted:
+	case grpc.ResourceExhausted:
 		return refusal.New(refusal.QuotaExceeded, "a quota of Firestore is used up: %s", message)
-	case codes.InvalidArgument, codes.OutOfRange:
+	case grpc.InvalidArgument, grpc.OutOfRange:
 		return invalidWrite(message)
 	default:
 		return refusal.New(refusal.ConnectionError, "Firestore failed: %s", message)
@@ -56,15 +54,15 @@ func (c *Client) protocolError(ctx context.Context, err error) error {
 
 // readError converts the error of a read.
 func (c *Client) readError(ctx context.Context, err error) error {
-	message := sanitize(status.Convert(err).Message())
-	switch code := status.Code(err); {
+	message := sanitize(grpc.MessageOf(err))
+	switch code := grpc.CodeOf(err); {
 	case ctx.Err() != nil:
 		return c.protocolError(ctx, err)
-	case code == codes.NotFound:
+	case code == grpc.NotFound:
 		return refusal.New(refusal.ConnectionError, "Firestore found no database: %s", message).WithHint("check firestore_project")
-	case code == codes.InvalidArgument, code == codes.OutOfRange, code == codes.FailedPrecondition: // such as a missing index
+	case code == grpc.InvalidArgument, code == grpc.OutOfRange, code == grpc.FailedPrecondition: // such as a missing index
 		return refusal.New(refusal.ValidationError, "Firestore refused: %s", message).WithField("query")
-	case code == codes.Aborted, code == codes.AlreadyExists:
+	case code == grpc.Aborted, code == grpc.AlreadyExists:
 		return refusal.New(refusal.ConnectionError, "Firestore failed: %s", message)
 	default:
 		return c.protocolError(ctx, err)
@@ -105,12 +103,11 @@ func sanitize(text string) string {
 	return text
 }
 
-// tokenStatus converts the error of a token request to a status, so that the library does not retry a permanent
-// error.
+// tokenStatus converts the error of a token request to a status, so that a permanent error is not retried.
 func tokenStatus(err error) error {
 	e := fault.From(err)
 	if e.Reason == refusal.PermissionDenied {
-		return status.Error(codes.PermissionDenied, e.Message)
+		return &grpc.Error{Code: grpc.PermissionDenied, Message: e.Message}
 	}
-	return status.Error(codes.Unavailable, e.Message)
+	return &grpc.Error{Code: grpc.Unavailable, Message: e.Message, Unanswered: true}
 }

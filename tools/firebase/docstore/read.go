@@ -6,26 +6,41 @@ import (
 	"strings"
 	"time"
 
-	"cloud.google.com/go/firestore"
-	"google.golang.org/api/iterator"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
 	"github.com/orch-dev/orch/tools/firebase"
 	"github.com/orch-dev/orch/tools/firebase/document"
 	"github.com/orch-dev/orch/tools/firebase/refusal"
+	"github.com/orch-dev/orch/tools/firebase/wire"
 )
 
 // missingVersion is the version of a document that does not exist.
 const missingVersion firebase.Version = "none"
 
 // versionOf returns the version of a document: the time of its last change.
-func versionOf(d *firestore.DocumentSnapshot) firebase.Version {
-	if !d.Exists() {
+func versionOf(d *wire.Document) firebase.Version {
+	if d == nil {
 		return missingVersion
 	}
-	return firebase.Version(d.UpdateTime.UTC().Format(time.RFC3339Nano))
+	return firebase.Version(d.Updated.Format(time.RFC3339Nano))
 }
+
+// fieldsOf returns the fields of a document, nil if it does not exist.
+func fieldsOf(d *wire.Document) document.Fields {
+	if d == nil {
+		return nil
+	}
+	return d.Fields
+}
+
+// dataOf returns fields as the data of a snapshot or an event.
+func dataOf(f document.Fields) any {
+	if f == nil {
+		return nil
+	}
+	return f.Value()
+}
+
+// idOf returns the id of a document with a full name.
+func idOf(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
 
 // Read implements firebase.Backend. It ignores a query for a document. A query without results needs a second
 // request, to find out whether the collection has documents.
@@ -65,12 +80,23 @@ func (c *Client) document(ctx context.Context, at document.Path) (firebase.Snaps
 	return c.documentSnapshot(d), nil
 }
 
-// get reads a document. A missing document is not an error.
-func (c *Client) get(ctx context.Context, at document.Path) (*firestore.DocumentSnapshot, error) {
-	d, err := c.client.Doc(at.String()).Get(ctx)
-	if status.Code(err) == codes.NotFound && d != nil {
-		return d, nil
-	}
+// get reads a document. A missing document is nil, and not an error.
+func (c *Client) get(ctx context.Context, at document.Path) (*wire.Document, error) {
+	name := c.documentName(at)
+	call := c.call("BatchGetDocuments", "database", c.databaseName(), wire.Get(c.databaseName(), name))
+	var d *wire.Document
+	err := repeated(ctx, func() error {
+		answer, err := c.conn.One(ctx, call)
+		if err != nil {
+			return err
+		}
+		found, gone, err := wire.ReadGet(answer)
+		if err == nil && gone != name && (found == nil || found.Name != name) {
+			err = errAnswer
+		}
+		d = found
+		return err
+	})
 	if err != nil {
 		return nil, c.readError(ctx, err)
 	}
@@ -78,8 +104,8 @@ func (c *Client) get(ctx context.Context, at document.Path) (*firestore.Document
 }
 
 // documentSnapshot returns the snapshot of a document.
-func (c *Client) documentSnapshot(d *firestore.DocumentSnapshot) firebase.Snapshot {
-	return firebase.Snapshot{Exists: d.Exists(), Data: dataOf(fieldsOf(d)), Version: versionOf(d), At: c.cfg.Now()}
+func (c *Client) documentSnapshot(d *wire.Document) firebase.Snapshot {
+	return firebase.Snapshot{Exists: d != nil, Data: dataOf(fieldsOf(d)), Version: versionOf(d), At: c.cfg.Now()}
 }
 
 // collection reads the documents of a collection that a query selects.
@@ -90,7 +116,7 @@ func (c *Client) collection(ctx context.Context, at document.Path, q firebase.Qu
 	}
 	exists := len(found) > 0
 	if !exists && q.Selects() {
-		some, err := c.runQuery(ctx, c.client.Collection(at.String()).Limit(1))
+		some, err := c.runQuery(ctx, c.query(at, firebase.Query{Limit: 1}))
 		if err != nil {
 			return firebase.Snapshot{}, err
 		}
@@ -99,45 +125,55 @@ func (c *Client) collection(ctx context.Context, at document.Path, q firebase.Qu
 	return c.collectionSnapshot(found, exists), nil
 }
 
-// query converts a query for the library.
-func (c *Client) query(at document.Path, q firebase.Query) firestore.Query {
-	found := c.client.Collection(at.String()).Query
+// query converts a query for the protocol.
+func (c *Client) query(at document.Path, q firebase.Query) wire.Query {
+	query := wire.Query{Parent: c.documentName(at.Parent()), Collection: at.ID(), StartAt: q.StartAt, EndAt: q.EndAt, Limit: q.Limit}
 	switch q.OrderBy {
 	case "":
 	case document.ByID:
-		found = found.OrderBy(firestore.DocumentID, firestore.Asc)
+		query.OrderBy = document.ByID
+		query.StartAt, query.EndAt = c.bound(at, q.StartAt), c.bound(at, q.EndAt)
 	default:
-		found = found.OrderByPath(strings.Split(q.OrderBy, "."), firestore.Asc)
+		query.OrderBy = quotedPath(q.OrderBy)
 	}
-	if q.StartAt != nil {
-		found = found.StartAt(q.StartAt)
+	return query
+}
+
+// bound returns the bound of a query by ids, nil if there is none.
+func (c *Client) bound(at document.Path, id any) any {
+	text, ok := id.(string)
+	if !ok {
+		return nil
 	}
-	if q.EndAt != nil {
-		found = found.EndAt(q.EndAt)
-	}
-	if q.Limit > 0 {
-		found = found.Limit(q.Limit)
-	}
-	return found
+	return wire.Reference(c.documentName(at) + "/" + text)
 }
 
 // runQuery reads the documents of a query.
-func (c *Client) runQuery(ctx context.Context, q firestore.Query) (found []document.Document, err error) {
-	documents := q.Documents(ctx)
-	defer documents.Stop()
-	for size := 0; ; {
-		d, err := documents.Next()
-		if errors.Is(err, iterator.Done) {
-			return found, nil
-		}
-		if err != nil {
-			return nil, c.readError(ctx, err)
-		}
-		f := fieldsOf(d)
-		if size += f.Size(nil); size > c.cfg.MaxAnswer {
-			return nil, tooLarge(c.cfg.MaxAnswer)
-		}
-		found = append(found, document.Document{ID: d.Ref.ID, Fields: f})
+func (c *Client) runQuery(ctx context.Context, q wire.Query) (found []document.Document, err error) {
+	call := c.call("RunQuery", "parent", q.Parent, wire.RunQuery(q))
+	err = repeated(ctx, func() error {
+		size := 0
+		found = nil
+		return c.answers(ctx, call, func(answer []byte) error {
+			d, err := wire.ReadQuery(answer)
+			if d == nil || err != nil {
+				return err
+			}
+			f := fieldsOf(d)
+			if size += f.Size(nil); size > c.cfg.MaxAnswer {
+				return errTooMuch
+			}
+			found = append(found, document.Document{ID: idOf(d.Name), Fields: f})
+			return nil
+		})
+	})
+	switch {
+	case errors.Is(err, errTooMuch):
+		return nil, tooLarge(c.cfg.MaxAnswer)
+	case err != nil:
+		return nil, c.readError(ctx, err)
+	default:
+		return found, nil
 	}
 }
 

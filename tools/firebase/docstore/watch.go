@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"cloud.google.com/go/firestore"
-
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/tools/firebase"
 	"github.com/orch-dev/orch/tools/firebase/backlog"
@@ -24,19 +22,16 @@ func (c *Client) Watch(ctx context.Context, path string, events firebase.EventTy
 	if err := checkEvents(at, events); err != nil {
 		return firebase.Watching{}, err
 	}
-	// The library retries after any error; a read reports an error at once.
+	// The listener retries after most errors; a read reports an error at once.
 	if _, err := c.Read(ctx, path, firebase.Query{Limit: 1}); err != nil {
 		return firebase.Watching{}, err
 	}
 	running, stop := context.WithCancel(ctx)
-	w := &watcher{client: c, events: events, queue: backlog.New(c.cfg.Backlog, 0), first: make(chan initialState, 1)}
-	if at.IsDocument() {
-		w.next = w.watchDocument(running, at)
-	} else {
-		w.next = w.watchCollection(running, at)
-	}
+	w := &watcher{client: c, events: events, at: at, queue: backlog.New(c.cfg.Backlog, 0), first: make(chan initialState, 1)}
+	w.listener = newListener(c, at)
 	go func() {
-		defer stop() // also ends the stream if the events are not read to their end
+		defer stop() // also ends the call if the events are not read to their end
+		defer w.listener.stop()
 		w.run(running)
 	}()
 	initial, err := w.initial(ctx)
@@ -70,24 +65,18 @@ func unsupportedEvents(events firebase.EventType, where string) error {
 type watcher struct {
 	client *Client
 	events firebase.EventType
+	at     document.Path
 	queue  *backlog.Queue
-	// next waits for the next state of the watched data. The first one is the initial state.
-	next  func() (state, error)
-	first chan initialState
-	size  int // size of the watched data in bytes
+	// listener waits for the next state of the watched data. The first one is the initial state.
+	listener *listener
+	first    chan initialState
+	size     int // size of the watched data in bytes
 }
 
 // initialState is the result of starting a watch.
 type initialState struct {
 	snapshot firebase.Snapshot
 	err      error
-}
-
-// state is one update of the watched data.
-type state struct {
-	snapshot func() firebase.Snapshot
-	changes  []change
-	at       time.Time
 }
 
 // change is the change of one document. Fields are nil where it does not exist.
@@ -113,20 +102,14 @@ func (w *watcher) initial(ctx context.Context) (firebase.Snapshot, error) {
 
 // run queues the events of changes, until the context or the queue ends.
 func (w *watcher) run(ctx context.Context) {
-	state, err := w.next()
-	if err == nil {
-		err = w.addSize(state.changes)
-	}
+	changes, err := w.next(ctx)
 	if err != nil {
 		w.first <- initialState{err: w.client.watchError(ctx, err)}
 		return
 	}
-	w.first <- initialState{snapshot: state.snapshot()}
+	w.first <- initialState{snapshot: w.snapshot(changes)}
 	for {
-		state, err := w.next()
-		if err == nil {
-			err = w.addSize(state.changes)
-		}
+		changes, err := w.next(ctx)
 		switch {
 		case ctx.Err() != nil:
 			w.queue.End(nil)
@@ -134,10 +117,31 @@ func (w *watcher) run(ctx context.Context) {
 		case err != nil:
 			w.queue.End(w.client.watchError(ctx, err))
 			return
-		case !w.emit(state):
+		case !w.emit(changes):
 			return
 		}
 	}
+}
+
+// next waits for the next changes, and counts their size.
+func (w *watcher) next(ctx context.Context) ([]change, error) {
+	changes, err := w.listener.next(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return changes, w.addSize(changes)
+}
+
+// snapshot returns the initial state, whose changes report all documents as added.
+func (w *watcher) snapshot(changes []change) firebase.Snapshot {
+	if w.at.IsDocument() {
+		return w.client.documentSnapshot(w.listener.documents[w.client.documentName(w.at)])
+	}
+	var found []document.Document
+	for _, c := range changes {
+		found = append(found, document.Document{ID: c.id, Fields: c.now})
+	}
+	return w.client.collectionSnapshot(found, len(found) > 0)
 }
 
 // watchError returns the error that ends a watch.
@@ -159,9 +163,9 @@ func (w *watcher) addSize(changes []change) error {
 	return nil
 }
 
-// emit queues the events of a state that match the watched type. It returns false when the queue has ended.
-func (w *watcher) emit(s state) bool {
-	for _, c := range s.changes {
+// emit queues the events of changes that match the watched type. It returns false when the queue has ended.
+func (w *watcher) emit(changes []change) bool {
+	for _, c := range changes {
 		if w.events != firebase.Value && w.events != c.kind() {
 			continue
 		}
@@ -196,62 +200,4 @@ func (c change) event(kind firebase.EventType) func() firebase.Event {
 		}
 		return e
 	}
-}
-
-// watchDocument listens to a document.
-func (w *watcher) watchDocument(ctx context.Context, at document.Path) func() (state, error) {
-	snapshots := w.client.client.Doc(at.String()).Snapshots(ctx)
-	var before document.Fields
-	return func() (state, error) {
-		d, err := snapshots.Next()
-		if err != nil {
-			snapshots.Stop()
-			return state{}, err
-		}
-		c := change{id: at.ID(), before: before, now: fieldsOf(d), at: d.ReadTime}
-		before = c.now
-		s := state{snapshot: func() firebase.Snapshot { return w.client.documentSnapshot(d) }}
-		if c.before != nil || c.now != nil {
-			s.changes = []change{c}
-		}
-		return s, nil
-	}
-}
-
-// watchCollection listens to the documents of a collection.
-func (w *watcher) watchCollection(ctx context.Context, at document.Path) func() (state, error) {
-	snapshots := w.client.client.Collection(at.String()).Snapshots(ctx)
-	return func() (state, error) {
-		q, err := snapshots.Next()
-		if err != nil {
-			snapshots.Stop()
-			return state{}, err
-		}
-		s := state{at: q.ReadTime}
-		for _, d := range q.Changes {
-			s.changes = append(s.changes, newChange(d, q.ReadTime))
-		}
-		s.snapshot = func() firebase.Snapshot {
-			var found []document.Document
-			for _, c := range s.changes { // the first state reports all documents as added
-				found = append(found, document.Document{ID: c.id, Fields: c.now})
-			}
-			return w.client.collectionSnapshot(found, len(found) > 0)
-		}
-		return s, nil
-	}
-}
-
-// newChange converts a change of the library.
-func newChange(d firestore.DocumentChange, at time.Time) change {
-	c := change{id: d.Doc.Ref.ID, at: at}
-	switch d.Kind {
-	case firestore.DocumentAdded:
-		c.now = fieldsOf(d.Doc)
-	case firestore.DocumentRemoved:
-		c.before = fieldsOf(d.Doc)
-	default:
-		c.before, c.now = fieldsOf(d.OldDoc), fieldsOf(d.Doc)
-	}
-	return c
 }

@@ -4,20 +4,16 @@ import (
 	"context"
 	"crypto/rand"
 	"maps"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
-	"cloud.google.com/go/firestore/apiv1/firestorepb"
-	"google.golang.org/grpc/metadata"
-	"google.golang.org/protobuf/types/known/timestamppb"
-
 	"github.com/orch-dev/orch/fault"
 	"github.com/orch-dev/orch/tools/firebase"
 	"github.com/orch-dev/orch/tools/firebase/document"
 	"github.com/orch-dev/orch/tools/firebase/refusal"
+	"github.com/orch-dev/orch/tools/firebase/wire"
 )
 
 // Write implements firebase.Backend. It never sends a write twice: after a CONNECTION_ERROR it is unknown whether the
@@ -91,56 +87,51 @@ func newID() string {
 }
 
 // prepare encodes a write for the protocol.
-func (c *Client) prepare(to document.Path, w firebase.Write) (*firestorepb.Write, error) {
-	name := c.databaseName() + "/documents/" + to.String()
-	when, err := condition(w)
+func (c *Client) prepare(to document.Path, w firebase.Write) (write wire.Write, err error) {
+	write.If, err = condition(w)
 	if err != nil {
-		return nil, err
+		return wire.Write{}, err
 	}
-	write := &firestorepb.Write{CurrentDocument: when}
 	if w.Operation == firebase.Delete {
-		write.Operation = &firestorepb.Write_Delete{Delete: name}
+		write.Delete = c.documentName(to)
 		return write, nil
 	}
 	var content document.Fields
 	switch {
 	case w.Operation == firebase.Update:
 		content, err = content.Update(w.Data)
-		write.UpdateMask = &firestorepb.DocumentMask{FieldPaths: updatePaths(w.Data)}
+		write.Mask, write.Masked = updatePaths(w.Data), true
 	case w.Merge:
 		content, err = document.New(w.Data)
-		write.UpdateMask = &firestorepb.DocumentMask{FieldPaths: mergePaths(content, "")}
+		write.Mask, write.Masked = mergePaths(content, ""), true
 	default:
 		content, err = document.New(w.Data)
 	}
 	if err != nil {
-		return nil, err
+		return wire.Write{}, err
 	}
 	if err := content.CheckSize(to); err != nil {
-		return nil, err
+		return wire.Write{}, err
 	}
-	write.Operation = &firestorepb.Write_Update{Update: &firestorepb.Document{Name: name, Fields: encodeFields(content)}}
+	write.Update = wire.Document{Name: c.documentName(to), Fields: content}
 	return write, nil
 }
 
 // condition returns the precondition of a write, nil for none.
-func condition(w firebase.Write) (*firestorepb.Precondition, error) {
-	exists := func(yes bool) *firestorepb.Precondition {
-		return &firestorepb.Precondition{ConditionType: &firestorepb.Precondition_Exists{Exists: yes}}
-	}
+func condition(w firebase.Write) (wire.Precondition, error) {
 	switch {
 	case w.Operation == firebase.Push, w.If == missingVersion:
-		return exists(false), nil
+		return wire.Precondition{Missing: true}, nil
 	case w.If == "" && w.Operation == firebase.Update:
-		return exists(true), nil
+		return wire.Precondition{Exists: true}, nil
 	case w.If == "":
-		return nil, nil //nolint:nilnil // nil is no condition
+		return wire.Precondition{}, nil
 	}
 	at, err := time.Parse(time.RFC3339Nano, string(w.If))
 	if err != nil { // not a version of this database
-		return nil, conflictError()
+		return wire.Precondition{}, conflictError()
 	}
-	return &firestorepb.Precondition{ConditionType: &firestorepb.Precondition_UpdateTime{UpdateTime: timestamppb.New(at)}}, nil
+	return wire.Precondition{Unchanged: at}, nil
 }
 
 // updatePaths returns the field paths in the data of an update.
@@ -148,13 +139,18 @@ func updatePaths(data any) []string {
 	changes, _ := data.(map[string]any)
 	var paths []string
 	for _, name := range slices.Sorted(maps.Keys(changes)) {
-		parts := strings.Split(name, ".")
-		for i, part := range parts {
-			parts[i] = quoteField(part)
-		}
-		paths = append(paths, strings.Join(parts, "."))
+		paths = append(paths, quotedPath(name))
 	}
 	return paths
+}
+
+// quotedPath returns a path of fields as the protocol has it.
+func quotedPath(path string) string {
+	parts := strings.Split(path, ".")
+	for i, part := range parts {
+		parts[i] = quoteField(part)
+	}
+	return strings.Join(parts, ".")
 }
 
 // mergePaths returns the paths of the fields that a merge replaces: all values except non-empty objects.
@@ -181,20 +177,17 @@ func quoteField(name string) string {
 	return "`" + strings.NewReplacer("\\", "\\\\", "`", "\\`").Replace(name) + "`"
 }
 
-// databaseName returns the name of the database in the protocol.
-func (c *Client) databaseName() string {
-	return "projects/" + c.cfg.Project + "/databases/" + c.cfg.Database
-}
-
 // commit sends one write and returns its time.
-func (c *Client) commit(ctx context.Context, write *firestorepb.Write) (time.Time, error) {
-	outgoing := metadata.AppendToOutgoingContext(ctx,
-		"google-cloud-resource-prefix", c.databaseName(), "x-goog-request-params", "database="+url.QueryEscape(c.databaseName()))
-	done, err := c.raw.Commit(outgoing, &firestorepb.CommitRequest{Database: c.databaseName(), Writes: []*firestorepb.Write{write}})
+func (c *Client) commit(ctx context.Context, write wire.Write) (time.Time, error) {
+	answer, err := c.conn.One(ctx, c.call("Commit", "database", c.databaseName(), wire.Commit(c.databaseName(), write)))
 	if err != nil {
 		return time.Time{}, c.protocolError(ctx, err)
 	}
-	return done.GetCommitTime().AsTime(), nil
+	at, err := wire.ReadCommit(answer)
+	if err != nil {
+		return time.Time{}, c.protocolError(ctx, err)
+	}
+	return at, nil
 }
 
 // writeError returns the error of a write, with the meaning that NOT_FOUND has for it.
@@ -219,7 +212,7 @@ func (c *Client) updateMissing(ctx context.Context, to document.Path) error {
 	switch {
 	case err != nil:
 		return err
-	case d.Exists():
+	case d != nil:
 		return conflictError()
 	default:
 		return refusal.New(refusal.NotFound, "there is no document %q to update", to).WithField("path")
