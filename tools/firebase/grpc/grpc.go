@@ -185,7 +185,7 @@ func (a *Answers) begin(ctx context.Context, call Call) error {
 	if err != nil {
 		return a.failed(err)
 	}
-	if a.res, err = a.client.transport.RoundTrip(req); err != nil {
+	if a.res, err = a.client.transport.RoundTrip(req); err != nil { //nolint:bodyclose // Close closes it
 		e := a.failed(err)
 		e.Unanswered = true
 		return e
