@@ -1,6 +1,5 @@
 # `make` lists the targets. Development tools are pinned in scripts/tools.mod, outside go.mod.
 GO       ?= go
-VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 5m
 ROUNDS   ?= 20
 CUTS     ?= 20
@@ -15,13 +14,19 @@ ARGS     ?=
 LINT     := bin/golangci-lint
 
 .DEFAULT_GOAL := help
-.PHONY: help build needs test race lint fmt vet golden docs docs-current tidy-current fuzz bench bench-peers crash crash-cluster crash-standby powerloss nightly bare-root sim load corrupt conformance clients recipes check
+.PHONY: help build release release-check needs test race lint fmt vet golden docs docs-current tidy-current fuzz bench bench-peers crash crash-cluster crash-standby powerloss nightly bare-root sim load corrupt conformance clients recipes check
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build bin/orch
-	$(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/orch ./cmd/orch
+	$(GO) build -trimpath -o bin/orch ./cmd/orch
+
+release: ## build the programs of a release into dist/, stripped, with their digests
+	GO=$(GO) scripts/release
+
+release-check: ## build a release twice, in two clones, and fail if the two differ or weigh too much
+	GO=$(GO) scripts/release --check
 
 needs: ## install the programs that tests need, or say how to get them
 	scripts/needs
@@ -101,7 +106,7 @@ recipes: ## follow every recipe of CONTRIBUTING.md literally
 bare-root: ## make a Debian root with Go, git and make alone, and run there what the README says; needs root and debootstrap
 	scripts/bare-root
 
-nightly: needs race crash crash-cluster crash-standby powerloss sim load corrupt fuzz conformance clients recipes bare-root ## everything in full size: what continuous integration runs smaller or without the race detector
+nightly: needs race crash crash-cluster crash-standby powerloss sim load corrupt fuzz conformance clients recipes release-check bare-root ## everything in full size: what continuous integration runs smaller or without the race detector
 
 check: needs lint vet race docs-current tidy-current ## everything that must hold before a merge
 

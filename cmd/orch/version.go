@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"regexp"
@@ -40,11 +41,16 @@ func newVersion(e *env) *cobra.Command {
 	}
 }
 
+// releaseCommit is the commit of a released program, set by the linker: the build itself records nothing of the repository, so that
+// it is the same wherever it is made.
+var releaseCommit string
+
 func readVersion() versionInfo {
 	v := versionInfo{Version: release, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		v.addBuild(info)
 	}
+	v.Commit = cmp.Or(releaseCommit, v.Commit)
 	return v
 }
 
