@@ -152,7 +152,9 @@ const (
 // hears fails the test unless the watch of documents in the collection w hears the events, each as "id before now".
 func hears(t *testing.T, s *scripted, kind firebase.EventType, initial any, want ...string) {
 	t.Helper()
-	w, err := s.client(t).Watch(t.Context(), "w", kind)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	w, err := s.client(t).Watch(ctx, "w", kind)
 	require.NoError(t, err)
 	assert.Equal(t, initial, w.Initial.Data)
 	next, stop := iter.Pull2(w.Events)
