@@ -221,7 +221,7 @@ func TestListenBeginsAnew(t *testing.T) {
 	t.Parallel()
 	anew := func(t assert.TestingT, from *firestorepb.Target, say sayer) error {
 		assert.Empty(t, from.GetResumeToken())
-		say(target(added), has("b", 2), has("c", 3), target(current), whole("t2"))
+		say(target(added), whole("early"), has("b", 2), has("c", 3), target(current), whole("t2"))
 		return nil
 	}
 	for name, calls := range map[string][]script{
@@ -233,6 +233,7 @@ func TestListenBeginsAnew(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			hears(t, &scripted{listen: calls}, firebase.DocumentDeleted, one, "a 1 1")
+			hears(t, &scripted{listen: calls}, firebase.DocumentAdded, one, "c <nil> 3")
 		})
 	}
 }
@@ -241,7 +242,7 @@ func TestListenBeginsAnew(t *testing.T) {
 func TestListenCounts(t *testing.T) {
 	t.Parallel()
 	hears(t, &scripted{listen: []script{
-		begins(counts(2), has("c", 3), counts(3), lacks("a"), counts(2), lacks("never"), counts(2), has("c", 4), whole("t2")),
+		begins(counts(2), has("b", 9), counts(2), has("c", 3), counts(3), lacks("a"), counts(2), lacks("never"), counts(2), has("c", 4), whole("t2")),
 	}}, firebase.DocumentAdded, one, "c <nil> 4")
 }
 
