@@ -105,7 +105,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// The library retries reads when a server is unavailable or out of quota; a write is sent once.
+// Reads are retried while a server is unavailable; a write is sent once.
 func TestServerThatIsAway(t *testing.T) {
 	t.Parallel()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
