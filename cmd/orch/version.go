@@ -1,12 +1,12 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"regexp"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -41,7 +41,7 @@ func newVersion(e *env) *cobra.Command {
 	}
 }
 
-// releaseCommit is the commit of a released program, set by the linker: the build itself records nothing of the repository, so that
+// releaseCommit is the commit of a released program, with "-modified" behind it if the sources were changed. The linker sets it: the build itself records nothing of the repository, so that
 // it is the same wherever it is made.
 var releaseCommit string
 
@@ -50,7 +50,9 @@ func readVersion() versionInfo {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		v.addBuild(info)
 	}
-	v.Commit = cmp.Or(releaseCommit, v.Commit)
+	if releaseCommit != "" {
+		v.Commit, v.Modified = strings.CutSuffix(releaseCommit, "-modified")
+	}
 	return v
 }
 
