@@ -10,6 +10,7 @@ CLUSTERS ?= 2
 SEED     ?=
 LIMIT    ?= 0
 PACKAGES ?= ./...
+FLAGS    ?=
 ARGS     ?=
 LINT     := bin/golangci-lint
 
@@ -32,10 +33,10 @@ needs: ## install the programs that tests need, or say how to get them
 	scripts/needs
 
 test: ## run the tests; what this machine lacks programs for is left out and counted
-	$(GO) run ./test/report $(PACKAGES)
+	$(GO) run ./test/report $(FLAGS) $(PACKAGES)
 
 race: ## run the tests with the race detector
-	GO=$(GO) scripts/race -timeout 30m $(PACKAGES)
+	GO=$(GO) scripts/race -timeout 30m $(FLAGS) $(PACKAGES)
 
 lint: $(LINT) ## run the linters and the format check
 	$(LINT) run ./...

@@ -39,6 +39,9 @@ const envFull = "ORCH_LOAD_FULL"
 func scaleOf(t *testing.T) scale {
 	t.Helper()
 	s := scale{tasks: 4_000, clients: 64, batch: 500, waiters: 200, pollers: 500, memory: 150, peak: 300}
+	if testing.Short() {
+		s.tasks, s.waiters, s.pollers = 1_000, 100, 200
+	}
 	if os.Getenv(envFull) != "" {
 		s = scale{tasks: 100_000, clients: 64, batch: 500, waiters: 1_000, pollers: 10_000, memory: 150, peak: 600}
 	}
