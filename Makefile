@@ -21,7 +21,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build bin/orch
-	$(GO) build -trimpath -o bin/orch ./cmd/orch
+	$(GO) build -o bin/orch ./cmd/orch
 
 release: ## build the programs of a release into dist/, stripped, with their digests
 	GO=$(GO) scripts/release

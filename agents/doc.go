@@ -1,4 +1,4 @@
-// Package agents implements the network of registered agents (seed 003): their registration, their status, and the work
+// Package agents implements the network of registered agents (S3 rules): their registration, their status, and the work
 // that they claim.
 //
 // An agent is a credential with a profile. It sends heartbeats, claims calls of the tool AGENT_TASK that match it, and

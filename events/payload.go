@@ -237,7 +237,7 @@ type Ready struct {
 	For *Agents `json:"for,omitempty"`
 }
 
-// Agents selects registered agents (seed 003). An agent must satisfy every field.
+// Agents selects registered agents (S3 rules). An agent must satisfy every field.
 type Agents struct {
 	// Agent is the name of a single agent, Type the role; empty means any.
 	Agent string `json:"agent,omitempty"`

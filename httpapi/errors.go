@@ -10,7 +10,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// errorResponse is ErrorResponse of seed 003 (S3-130). Its data additionally has the name of the code and hints for
+// errorResponse is ErrorResponse of the S3 rules (S3-130). Its data additionally has the name of the code and hints for
 // the client.
 type errorResponse struct {
 	Code    int       `json:"code"`

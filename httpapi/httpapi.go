@@ -3,7 +3,7 @@
 //
 // A method is the name of a tool, its params are the arguments, its result is the structured output. A call is handled like
 // tools/call of the MCP face, which this package uses through its interfaces: the same identities, gates and limits, and a
-// task in the log. Errors have the codes of the registry (M-4) and the format of seed 003, ErrorResponse.
+// task in the log. Errors have the codes of the registry (M-4) and the format of the S3 rules, ErrorResponse.
 //
 // Answers are single JSON documents, whatever the Accept header, except for methods with notifications: if such a
 // request has "Accept: text/event-stream", the answer is the first event of a stream of server-sent events.

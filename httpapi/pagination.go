@@ -2,7 +2,7 @@ package httpapi
 
 import "encoding/json"
 
-// Pagination is the type of seed 003 (S3-131).
+// Pagination is the type of the S3 rules (S3-131).
 type Pagination struct {
 	// Page counts from 1.
 	Page int `json:"page"`

@@ -1,5 +1,5 @@
 // Package messages implements messaging between agents and people: addresses, message envelopes, inboxes with
-// acknowledgement, and groups (the Sartor network behind seed 003).
+// acknowledgement, and groups (the Sartor network behind the S3 rules).
 //
 // The package does not know how messages are stored. A Service makes decisions, a Store stores records in one total
 // order, and a Projection is the fold of the records. It contains heads without payloads, so that its size is bounded.

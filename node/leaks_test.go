@@ -43,7 +43,7 @@ func (leaky) Watch(context.Context, string, firebase.EventType) (firebase.Watchi
 	return firebase.Watching{}, errors.New(leak)
 }
 
-// dottedCalls are calls of the sixteen tools of seed 003: one that reaches the system behind the tool, and one that is wrong.
+// dottedCalls are calls of the sixteen tools of the S3 rules: one that reaches the system behind the tool, and one that is wrong.
 func dottedCalls() map[string][2]object {
 	at := func(more object) object {
 		in := object{"database": "firestore", "path": "rooms/a"}

@@ -81,7 +81,7 @@ func TestOffer(t *testing.T) {
 	assert.Equal(t, []string{"FILE_READ", "github.readFile"}, c.Names())
 }
 
-// S0-002: the gates of seed 000.
+// S0-002: the gates of the S0 rules.
 func TestGates(t *testing.T) {
 	t.Parallel()
 	for gate, want := range map[tools.Gate][]statemachine.State{

@@ -6,7 +6,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// SourceName returns the name of an error code in seed 004, or "" when it has none (S4-010).
+// SourceName returns the name of an error code in the S4 rules, or "" when it has none (S4-010).
 func SourceName(code fault.Code) string {
 	switch code {
 	case fault.OutsideRoot:
@@ -27,7 +27,7 @@ func SourceName(code fault.Code) string {
 }
 
 // ErrorText returns the text of a failed tool call: the name of the error, the field, the message. The name is the
-// one of seed 004 when the contract of the tool lists it, such as "OutsideRoot: path: the path leads outside the
+// one of the S4 rules when the contract of the tool lists it, such as "OutsideRoot: path: the path leads outside the
 // root", and the registry code for all other tools (M-4). It does not matter whether the tool failed or a check
 // before it.
 func ErrorText(spec Spec, err error) string {

@@ -36,7 +36,7 @@ const (
 // AtMostOnce reports whether a call with the effect must not be repeated without confirmation.
 func (e Effect) AtMostOnce() bool { return e == Write || e == Destructive }
 
-// Gate names the states of a task in which a tool may run (seed 000, "Allowed Conditions").
+// Gate names the states of a task in which a tool may run (S0 rules, "Allowed Conditions").
 type Gate string
 
 // The gates.
@@ -61,7 +61,7 @@ func (g Gate) States() []statemachine.State {
 	}
 }
 
-// Approval is the approval rule of a tool (seed 000, "Required Approval State").
+// Approval is the approval rule of a tool (S0 rules, "Required Approval State").
 type Approval string
 
 // The approval rules.

@@ -26,7 +26,7 @@ func apply(source, text string) (string, error) {
 	return string(out), err
 }
 
-// refused asserts PATCH_FAILED with the name of seed 004.
+// refused asserts PATCH_FAILED with the name of the S4 rules.
 func refused(t *testing.T, err error, about ...any) {
 	t.Helper()
 	var e *fault.Error

@@ -11,7 +11,7 @@ import (
 	"github.com/orch-dev/orch/events"
 )
 
-// Names that the protocol defines (seed 002 and the tasks extension of 2026-07-28).
+// Names that the protocol defines (S2 rules and the tasks extension of 2026-07-28).
 const (
 	tasksExtension = "io.modelcontextprotocol/tasks"
 	relatedTask    = "io.modelcontextprotocol/related-task"

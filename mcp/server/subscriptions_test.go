@@ -204,7 +204,7 @@ func (u *user) subscribe(id, database, path, events string) object {
 	return u.do("firebase.subscribe", object{"subscriptionId": id, "database": database, "path": path, "eventType": events})
 }
 
-// notification is the schema of seed 003 for the params of firebase.event.
+// notification is the schema of the S3 rules for the params of firebase.event.
 const notification = `{"type":"object","required":["subscriptionId","eventType","data"],"properties":{
 	"subscriptionId":{"type":"string"},"eventType":{"type":"string"},
 	"data":{"type":["object","array","string","number","boolean","null"]},

@@ -1,4 +1,4 @@
-// Package agent is the family of tools for agents (seed 000, A-48). An agent works as a child task: of a plan
+// Package agent is the family of tools for agents (S0 rules, A-48). An agent works as a child task: of a plan
 // template below the root, or of one step that runs a configured command.
 package agent
 

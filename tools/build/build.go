@@ -1,4 +1,4 @@
-// Package build is the family of tools that build software and install packages (seed 000). Both work in the starting
+// Package build is the family of tools that build software and install packages (S0 rules). Both work in the starting
 // directory of the call.
 package build
 

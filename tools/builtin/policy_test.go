@@ -50,7 +50,7 @@ func decide(t *testing.T, cfg policy.Config, name, path, text string) error {
 	return err
 }
 
-// S4-037, A-03, S4-008: the rules of FILE_WRITE apply to the writing tools of seed 004.
+// S4-037, A-03, S4-008: the rules of FILE_WRITE apply to the writing tools of the S4 rules.
 func TestSeed004LikeFileWrite(t *testing.T) {
 	t.Parallel()
 	secret := "password = \"" + strings.Repeat("hunter2", 3) + "\"\n+AKIA" + strings.Repeat("Q", 16)

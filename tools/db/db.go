@@ -1,4 +1,4 @@
-// Package db is the family of tools for databases (seed 000): PostgreSQL, MySQL with MariaDB, and SQLite.
+// Package db is the family of tools for databases (S0 rules): PostgreSQL, MySQL with MariaDB, and SQLite.
 //
 // Package classify/sql determines what a statement would do, and package policy decides whether it may. The engine
 // enforces that class, too: a read runs in a session that cannot write, even through functions and views, and is

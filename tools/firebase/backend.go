@@ -1,4 +1,4 @@
-// Package firebase defines the Backend interface, which every database behind the firebase.* tools of seed 003
+// Package firebase defines the Backend interface, which every database behind the firebase.* tools of the S3 rules
 // implements, and the tools themselves. Package tree contains the semantics of the Realtime Database, package
 // document those of Firestore, and package firebasetest the conformance tests for backends.
 package firebase

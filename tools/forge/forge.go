@@ -1,4 +1,4 @@
-// Package forge is the family of tools that use GitHub (seed 003). They share one client with one base URL, based on
+// Package forge is the family of tools that use GitHub (S3 rules). They share one client with one base URL, based on
 // package netguard: it follows no redirects to other servers and limits the size of responses.
 package forge
 

@@ -17,8 +17,8 @@ type append004Out struct {
 	Size          int64  `json:"size" jsonschema:"Size of the file afterwards, in bytes; others may write, too"`
 }
 
-// append004 is append (S4-030, S4-031). The kernel appends each write atomically, after those of other writers.
-var append004 = define004(tools.Spec{
+// appendFile is append (S4-030, S4-031). The kernel appends each write atomically, after those of other writers.
+var appendFile = defineWithSourceNames(tools.Spec{
 	Name:       "append",
 	Title:      "Append to a file",
 	Purpose:    "Append content to the end of an existing file. Does not create the file if it is absent.",

@@ -16,8 +16,8 @@ type createDirectory004Out struct {
 	Created bool   `json:"created" jsonschema:"The directory did not exist before"`
 }
 
-// createDirectory004 is create_directory (S4-040). An existing directory is a success.
-var createDirectory004 = define004(tools.Spec{
+// createDirectory is create_directory (S4-040). An existing directory is a success.
+var createDirectory = defineWithSourceNames(tools.Spec{
 	Name:       "create_directory",
 	Title:      "Create a directory and its parents",
 	Purpose:    "Create a directory and any missing parent directories.",

@@ -1,4 +1,4 @@
-// Package fs is the family of tools for files and directories (seeds 000 and 004). They access the disk only through
+// Package fs is the family of tools for files and directories (S0 and S4 rules). They access the disk only through
 // the root of their Env.
 package fs
 
@@ -26,7 +26,7 @@ const (
 func Tools() []tools.Tool {
 	return []tools.Tool{
 		fileRead, fileWrite, fileEdit, fileDelete, directoryCreate, directoryList, directoryDelete, globSearch, grepSearch,
-		projectUndo, patchApply004, append004, writeFile004, createDirectory004, moveFile004,
+		projectUndo, patchApply, appendFile, writeFile, createDirectory, moveFile,
 	}
 }
 
@@ -64,7 +64,7 @@ func isDir(env *tools.Env, field, rel string) error {
 	return err
 }
 
-// invalidPath returns INVALID_FORMAT with the reason INVALID_PATH of seed 000.
+// invalidPath returns INVALID_FORMAT with the reason INVALID_PATH of the S0 rules.
 func invalidPath(field, format string, args ...any) error {
 	return fault.New(fault.InvalidFormat, format, args...).WithReason("INVALID_PATH").WithField(field)
 }

@@ -19,8 +19,8 @@ type moveFile004Out struct {
 	Replaced    bool   `json:"replaced" jsonschema:"A file, or an empty directory, was there before"`
 }
 
-// moveFile004 is move_file (S4-045, S4-046, A-97). Both paths are confined before any other check.
-var moveFile004 = define004(tools.Spec{
+// moveFile is move_file (S4-045, S4-046, A-97). Both paths are confined before any other check.
+var moveFile = defineWithSourceNames(tools.Spec{
 	Name:       "move_file",
 	Title:      "Move a file or directory",
 	Purpose:    "Move or rename a file within the root. Both source and destination are independently validated.",

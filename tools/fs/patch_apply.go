@@ -21,8 +21,8 @@ type patchApply004Out struct {
 	BytesWritten int    `json:"bytes_written" jsonschema:"Size of the file in bytes"`
 }
 
-// patchApply004 is patch_apply (S4-020 to S4-027, A-96). It applies all hunks or none, in one atomic write.
-var patchApply004 = define004(tools.Spec{
+// patchApply is patch_apply (S4-020 to S4-027, A-96). It applies all hunks or none, in one atomic write.
+var patchApply = defineWithSourceNames(tools.Spec{
 	Name:       "patch_apply",
 	Title:      "Apply a patch to a file",
 	Purpose:    "Apply a unified diff to an existing file, or create a new file from a /dev/null source header.",

@@ -79,7 +79,7 @@ func TestPermissionDenied(t *testing.T) {
 	assert.Equal(t, "x", b.content(fixed))
 }
 
-// S0-051, S0-072, S4-035: the same for deletions and for the tools of seed 004, with the name of that document.
+// S0-051, S0-072, S4-035: the same for deletions and for the tools of the S4 rules, with the names in those rules.
 // Nothing changes.
 func TestPermissionDeniedToWriters(t *testing.T) {
 	t.Parallel()

@@ -18,8 +18,8 @@ type writeFile004Out struct {
 	Created      bool   `json:"created" jsonschema:"The file did not exist before"`
 }
 
-// writeFile004 is write_file (S4-035 to S4-037). It is FILE_WRITE that also creates missing directories.
-var writeFile004 = define004(tools.Spec{
+// writeFile is write_file (S4-035 to S4-037). It is FILE_WRITE that also creates missing directories.
+var writeFile = defineWithSourceNames(tools.Spec{
 	Name:       "write_file",
 	Title:      "Write a file and its directories",
 	Purpose:    "Write content to a file, creating it if it does not exist or overwriting it entirely if it does. Parent directories are created automatically.",

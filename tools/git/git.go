@@ -1,4 +1,4 @@
-// Package git is the family of tools for git repositories (seed 000). They call the git binary.
+// Package git is the family of tools for git repositories (S0 rules). They call the git binary.
 //
 // A repository may be hostile: its configuration can name programs for git to run. The reading tools therefore
 // disable all of those on the command line; they take no locks, never prompt and never use a repository above the

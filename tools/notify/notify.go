@@ -1,4 +1,4 @@
-// Package notify is the family of tools that notify people (seed 000).
+// Package notify is the family of tools that notify people (S0 rules).
 package notify
 
 import (

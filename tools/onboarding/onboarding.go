@@ -1,4 +1,4 @@
-// Package onboarding is the family of tools that introduce agents to the node (seed 003). Their answers depend on the
+// Package onboarding is the family of tools that introduce agents to the node (S3 rules). Their answers depend on the
 // tools that the node offers to the agent.
 package onboarding
 

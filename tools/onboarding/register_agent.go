@@ -117,7 +117,7 @@ func registeredOut(m agents.Registered) registerAgentOut {
 	return out
 }
 
-// timestamp formats a time as in seed 003 (S3-005).
+// timestamp formats a time as in the S3 rules (S3-005).
 func timestamp(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 
 // profile returns the profile for the registry.

@@ -1,4 +1,4 @@
-// Package shell is the family of tools that run shell commands (seed 000).
+// Package shell is the family of tools that run shell commands (S0 rules).
 package shell
 
 import (

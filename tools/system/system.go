@@ -1,4 +1,4 @@
-// Package system is the family of tools that describe the node to agents (seed 003): its skills, its task queue, and
+// Package system is the family of tools that describe the node to agents (S3 rules): its skills, its task queue, and
 // its health. They run only in the process of the node and get their data through the interfaces below.
 package system
 

@@ -1,4 +1,4 @@
-// Package task is the family of tools that write to the log and the checkpoints of their own task (seed 000). They
+// Package task is the family of tools that write to the log and the checkpoints of their own task (S0 rules). They
 // access no files. Their output becomes an event in the same commit as their result, so a repeated run after a crash
 // leaves no duplicate, and they are idempotent.
 package task

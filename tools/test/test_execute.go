@@ -1,4 +1,4 @@
-// Package test is the family of tools that run tests (seed 000).
+// Package test is the family of tools that run tests (S0 rules).
 package test
 
 import (

@@ -1,4 +1,4 @@
-// Package web is the family of tools that use HTTP (seed 000). They share the client of package netguard, which
+// Package web is the family of tools that use HTTP (S0 rules). They share the client of package netguard, which
 // accesses only public addresses and those that the operator lists.
 package web
 

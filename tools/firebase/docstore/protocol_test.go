@@ -71,7 +71,7 @@ func refused(t *testing.T, err error, reason string) {
 	assert.NotContains(t, e.Message, "\x1b")
 }
 
-// Responses of the server, as the names of seed 003 (S3-025, S3-035).
+// Responses of the server, as the names of the S3 rules (S3-025, S3-035).
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

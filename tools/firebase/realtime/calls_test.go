@@ -24,7 +24,7 @@ import (
 
 func set(data any) firebase.Write { return firebase.Write{Operation: firebase.Set, Data: data} }
 
-// Responses of the server, as the names of seed 003 (S3-025, S3-035).
+// Responses of the server, as the names of the S3 rules (S3-025, S3-035).
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -1,10 +1,10 @@
-// Package refusal creates the errors of the Firebase tools. Each has its name in seed 003 as reason, and the
+// Package refusal creates the errors of the Firebase tools. Each has its name in the S3 rules as reason, and the
 // corresponding code of the registry (S3-025, S3-035, S3-147 to S3-157).
 package refusal
 
 import "github.com/orch-dev/orch/fault"
 
-// The error names of seed 003, used as reasons.
+// The error names of the S3 rules, used as reasons.
 const (
 	PermissionDenied  = "PERMISSION_DENIED"
 	NotFound          = "NOT_FOUND"
@@ -17,7 +17,7 @@ const (
 	ConnectionError   = "CONNECTION_ERROR"
 )
 
-// Code returns the code of the registry for a name of seed 003, INTERNAL for any other name.
+// Code returns the code of the registry for a name of the S3 rules, INTERNAL for any other name.
 func Code(reason string) fault.Code {
 	switch reason {
 	case PermissionDenied:

@@ -11,7 +11,7 @@ import (
 	"github.com/orch-dev/orch/tools/firebase/refusal"
 )
 
-// Each name of seed 003 has the corresponding code of the registry (M-4).
+// Each name of the S3 rules has the corresponding code of the registry (M-4).
 func TestCodes(t *testing.T) {
 	t.Parallel()
 	for reason, number := range map[string]int{

@@ -28,7 +28,7 @@ func spec(t *testing.T, name string) tools.Spec {
 	return tool.Spec()
 }
 
-// failed asserts that the text of an error begins with its name in seed 004 and the field (S4-010).
+// failed asserts that the text of an error begins with its name in the S4 rules and the field (S4-010).
 func failed(t *testing.T, tool, text string, err error) {
 	t.Helper()
 	require.Error(t, err)

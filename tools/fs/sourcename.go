@@ -7,12 +7,12 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// define004 is tools.Define for a tool of seed 004: the reasons of its errors are the names of that document
+// defineWithSourceNames is tools.Define for a tool of the S4 rules: the reasons of its errors are the names in those rules
 // (S4-010).
 //
 // Checks run in this order: the schema of the input, the read-only switch, the confinement of every path, the
 // existence and permissions of the file, the operation (S4-011).
-func define004[In, Out any](spec tools.Spec, do tools.Func[In, Out]) tools.Tool {
+func defineWithSourceNames[In, Out any](spec tools.Spec, do tools.Func[In, Out]) tools.Tool {
 	return tools.Define(spec, func(ctx context.Context, env *tools.Env, in In) (Out, error) {
 		out, err := do(ctx, env, in)
 		if err != nil {
@@ -22,7 +22,7 @@ func define004[In, Out any](spec tools.Spec, do tools.Func[In, Out]) tools.Tool 
 	})
 }
 
-// withSourceName sets the reason of an error to its name in seed 004, if it has one.
+// withSourceName sets the reason of an error to its name in the S4 rules, if it has one.
 func withSourceName(err *fault.Error) *fault.Error {
 	if name := tools.SourceName(err.Code); name != "" {
 		return err.WithReason(name)
