@@ -355,6 +355,9 @@ func (h *held) has(t *testing.T, a ack) bool {
 func TestPowerLoss(t *testing.T) {
 	t.Parallel()
 	cuts := 3
+	if testing.Short() {
+		cuts = 1
+	}
 	if text := os.Getenv(powerCuts); text != "" {
 		var err error
 		cuts, err = strconv.Atoi(text)
@@ -385,7 +388,11 @@ func TestPowerLoss(t *testing.T) {
 func TestPowerLossRelaxed(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t, powerDisk, powerLevel+"="+string(bus.Relaxed))
-	image, acked, at := m.cut(t, 20_000, 0)
+	acks := 20_000
+	if testing.Short() {
+		acks = 4_000
+	}
+	image, acked, at := m.cut(t, acks, 0)
 	o := m.recover(t, bus.Relaxed, image, acked, at)
 	t.Logf("%d acknowledged, %d lost, the oldest %v before the cut", o.commits, o.missing, o.oldest)
 	assert.Less(t, o.oldest, 10*time.Second)

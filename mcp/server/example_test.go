@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,17 +8,11 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 
 	"github.com/orch-dev/orch/api"
 	"github.com/orch-dev/orch/mcp/server"
 	"github.com/orch-dev/orch/tools"
 )
-
-// output is where a server writes to.
-type output struct{ bytes.Buffer }
-
-func (*output) Close() error { return nil }
 
 // A face serves one client over stdin and stdout until the client ends its input.
 func ExampleServer_Serve() {
@@ -34,9 +27,13 @@ func ExampleServer_Serve() {
 		panic(err)
 	}
 	defer face.Close()
+	stdin, requests := io.Pipe()
+	answers, stdout := io.Pipe()
+	ended := make(chan error)
+	go func() { ended <- face.Serve(context.Background(), stdin, stdout) }()
+
 	const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"example","version":"1"}}}` + "\n"
-	var out output
-	if err := face.Serve(context.Background(), io.NopCloser(strings.NewReader(hello)), &out); err != nil {
+	if _, err := io.WriteString(requests, hello); err != nil {
 		panic(err)
 	}
 	var answer struct {
@@ -45,11 +42,16 @@ func ExampleServer_Serve() {
 			ServerInfo      struct{ Name, Version string }
 		}
 	}
-	if err := json.Unmarshal(out.Bytes(), &answer); err != nil {
+	if err := json.NewDecoder(answers).Decode(&answer); err != nil {
 		panic(err)
 	}
 	fmt.Println(answer.Result.ProtocolVersion, answer.Result.ServerInfo.Name, answer.Result.ServerInfo.Version)
-	// Output: 2025-11-25 orch 0.1.0
+	_ = answers.Close() // the line may have more to write
+	_ = requests.Close()
+	fmt.Println(<-ended)
+	// Output:
+	// 2025-11-25 orch 0.1.0
+	// <nil>
 }
 
 // A profile shows tools under words of its own.
