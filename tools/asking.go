@@ -12,8 +12,8 @@ import (
 
 // The limits of questions and notes.
 const (
-	// MaxQuestions is how many questions a call may ask at once. MaxRounds is how often a call may ask or save a
-	// note.
+	// MaxQuestions limits the questions that a call asks at once. MaxRounds limits how often a call returns Asking or
+	// Noted.
 	MaxQuestions = 16
 	MaxRounds    = 10
 	// MaxNote is the size limit of a note in bytes, exclusive.
@@ -23,21 +23,22 @@ const (
 	maxKey    = 64
 )
 
-// Asking is the error of a call that needs answers before it can continue. Such a call has had no effect yet, or only
-// effects that may be repeated: once all questions are answered, the tool is called again from the start with all
-// answers so far. While the call waits it occupies no worker.
-type Asking struct { //nolint:errname // it ends an attempt of the call, and is no failure
+// Asking is the error that a tool returns when the call needs answers before it can continue. Once all questions are
+// answered, the node calls the tool again from the start, with all answers so far. So before it returns Asking, the
+// tool must have no effects, or only effects that may be repeated. A waiting call occupies no worker.
+type Asking struct { //nolint:errname // it interrupts the call and does not report a failure
 	Questions []Question
 	// Note is stored with the questions and passed to the next attempt with their answers; nil for none. Unlike the
 	// note of Noted, it does not mark the call as safe to repeat.
 	Note json.RawMessage
 }
 
-// Noted is the error of a call that has started work elsewhere, such as on another server, that continues without it.
-// The note is made durable, and the tool is called again at once, from the start, with Env.Note. From then on the
-// call only follows that work: it may be repeated any number of times, whatever the effect of the tool, and is not in
-// doubt when its worker is lost. Facts that the attempt recorded (Env.Record) are dropped.
-type Noted struct { //nolint:errname // it ends an attempt of the call, and is no failure
+// Noted is the error that a tool returns when the call has started work that continues elsewhere, such as on another
+// server. The node makes the note durable, and calls the tool again immediately, from the start, with the note in
+// Env.Note. From then on the call only follows that work. So the call may be repeated any number of times, whatever the
+// effect of the tool, and it is not in doubt when its worker is lost. Facts that the attempt recorded (Env.Record) are
+// dropped.
+type Noted struct { //nolint:errname // it interrupts the call and does not report a failure
 	// Note is a JSON value other than null, shorter than MaxNote bytes. Secrets in it are removed.
 	Note json.RawMessage
 }
@@ -76,8 +77,9 @@ func (a *Asking) Error() string {
 	return "the call waits for answers to " + strings.Join(keys, ", ")
 }
 
-// Answer returns the MCP result that answers the question with the key, and whether it is answered. The result is
-// null for a declined sampling or roots request; the result of a declined elicitation says so itself.
+// Answer returns the MCP result for the question with the key, and whether the question has been answered. For a
+// declined sampling or roots request the result is null. For a declined elicitation it is a result with the action
+// "decline" or "cancel".
 func (e *Env) Answer(key string) (json.RawMessage, bool) {
 	answer, ok := e.Answers[key]
 	return answer, ok
@@ -136,7 +138,7 @@ func (q Question) check() error {
 	return nil
 }
 
-// isObject reports whether raw is a JSON object, or nothing at all.
+// isObject reports whether raw is a JSON object or empty.
 func isObject(raw json.RawMessage) bool {
 	var object map[string]json.RawMessage
 	return len(raw) == 0 || json.Unmarshal(raw, &object) == nil && object != nil

@@ -11,8 +11,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Catalogue is the set of tools of a node, by name. The built-in tools are fixed; those of outside servers are
-// replaced by Offer. It is safe for concurrent use.
+// Catalogue is the set of tools of a node, by name. The built-in tools are fixed; Offer replaces the tools of external
+// MCP servers. It is safe for concurrent use.
 type Catalogue struct {
 	builtin map[string]Tool
 	mu      sync.Mutex // serializes Offer
@@ -39,7 +39,7 @@ func New(all ...Tool) (*Catalogue, error) {
 	return c, nil
 }
 
-// collect adds the tools to the map.
+// collect adds the tools to the map. It fails like New.
 func collect(into map[string]Tool, all []Tool) error {
 	valid := regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
 	for _, t := range all {
@@ -71,7 +71,7 @@ func selectionOf(all map[string]Tool) *selection {
 	return s
 }
 
-// Offer replaces the tools of outside servers. It fails like New, and changes nothing then.
+// Offer replaces the tools of external MCP servers. It fails like New; then the catalogue is unchanged.
 func (c *Catalogue) Offer(outside []Tool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,8 +86,8 @@ func (c *Catalogue) Offer(outside []Tool) error {
 // Replaced returns a channel that is closed by the next Offer.
 func (c *Catalogue) Replaced() <-chan struct{} { return c.current.Load().replaced }
 
-// Get returns the tool with exactly this name. The name server.tool finds a tool of an outside server, too; the
-// canonical name is the one in its Spec (A-71).
+// Get returns the tool with exactly this name. It also accepts SERVER.TOOL for a tool of an external MCP server, for
+// which the canonical name is the one in its Spec (A-71).
 func (c *Catalogue) Get(name string) (Tool, bool) {
 	all := c.current.Load().tools
 	t, ok := all[name]
@@ -100,8 +100,9 @@ func (c *Catalogue) Get(name string) (Tool, bool) {
 	return t, ok
 }
 
-// OutsideName returns the name in a catalogue of a tool of an outside server. Names of servers have no underscore, so
-// two pairs get the same name only when their tools differ in characters that no catalogue permits.
+// OutsideName returns the name in a catalogue of a tool of an external MCP server. Names of servers contain no
+// underscore, so tools of different servers have different names. Tools of one server get the same name only if their
+// names differ just in "/" and "-".
 func OutsideName(server, tool string) string {
 	return server + "__" + strings.ReplaceAll(tool, "/", "-")
 }

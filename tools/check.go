@@ -16,8 +16,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// maxEcho is the length in bytes from which error messages truncate a value: a long one may be content, or a secret
-// in the wrong field.
+// maxEcho is the maximum length, in bytes, of an input value in an error message. Longer values are truncated, because
+// they may be content, or a secret in the wrong field.
 const maxEcho = 40
 
 // check validates args and returns them in canonical form: the fields in the order of the schema, each once, with
@@ -59,8 +59,8 @@ func (s *shape) value(field string, rule *jsonschema.Schema, v json.RawMessage) 
 	}
 }
 
-// typeFor returns the type of the rule that matches a kind of value, "" when every type does. When none matches it
-// returns the names of the permitted kinds and false.
+// typeFor returns the JSON Schema type of the rule that matches the kind of a value, "" if the rule permits every type.
+// If no type matches, it returns the names of the permitted kinds, joined by "or", and false.
 func typeFor(rule *jsonschema.Schema, kind string) (string, bool) {
 	types := rule.Types
 	if len(types) == 0 {
@@ -72,7 +72,7 @@ func typeFor(rule *jsonschema.Schema, kind string) (string, bool) {
 		if name == "" || name == kind {
 			return typ, true
 		}
-		if name != "null" { // null only marks a pointer, which tells absent from zero
+		if name != "null" { // null only marks a pointer field, in which nil means absent
 			names = append(names, name)
 		}
 	}
@@ -98,7 +98,7 @@ func (s *shape) object(field string, rule *jsonschema.Schema, v json.RawMessage)
 	for _, name := range rule.PropertyOrder {
 		value, ok := fields[name]
 		required := slices.Contains(rule.Required, name)
-		if !ok || string(value) == "null" && (!required || !takesNull(rule.Properties[name])) {
+		if !ok || string(value) == "null" && (!required || !acceptsNull(rule.Properties[name])) {
 			if required {
 				return nil, missing(join(field, name), ok)
 			}
@@ -117,9 +117,9 @@ func (s *shape) object(field string, rule *jsonschema.Schema, v json.RawMessage)
 	return wrap('{', out, '}'), nil
 }
 
-// takesNull reports whether null is a value in its own right. Next to only one other type it stands for a nil
-// pointer.
-func takesNull(rule *jsonschema.Schema) bool {
+// acceptsNull reports whether null is a value of the type itself. Next to only one other type, null just means that the
+// Go field is a pointer.
+func acceptsNull(rule *jsonschema.Schema) bool {
 	return len(rule.Types) > 2 && slices.Contains(rule.Types, "null")
 }
 
@@ -182,7 +182,7 @@ func (s *shape) str(field string, rule *jsonschema.Schema, v json.RawMessage) er
 	return checkRange(field, utf8.RuneCountInString(text), rule.MinLength, rule.MaxLength, "characters")
 }
 
-// numeric checks a number. It writes integers without fraction and exponent, so that Go can decode them.
+// numeric checks a number. It returns integers without fraction and exponent, so that Go can decode them.
 func numeric(field, typ string, rule *jsonschema.Schema, v json.RawMessage) (json.RawMessage, error) {
 	const exact = 1 << 53 // the integers up to here are exact in a float64
 	f, err := strconv.ParseFloat(string(v), 64)
@@ -233,7 +233,7 @@ func missing(field string, isNull bool) error {
 	return fault.New(fault.RequiredField, "is required").WithField(field)
 }
 
-// checkRange checks a size n against optional bounds; unit is for the message.
+// checkRange checks a size n against optional bounds. unit is the unit of n, for the message.
 func checkRange(field string, n int, low, high *int, unit string) error {
 	switch {
 	case low != nil && n < *low && *low == 1:
@@ -248,7 +248,7 @@ func checkRange(field string, n int, low, high *int, unit string) error {
 	}
 }
 
-// kindOf returns the name of the type of a valid JSON text.
+// kindOf returns the name, with its article, of the type of a valid JSON text.
 func kindOf(v json.RawMessage) string {
 	switch v[0] {
 	case '{':
@@ -282,7 +282,7 @@ func kindNamed(typ string) string {
 	}
 }
 
-// wrap puts brackets around fields, each of which begins with a comma.
+// wrap encloses fields in brackets. Each field begins with a comma; the opening bracket replaces the first comma.
 func wrap(open byte, fields []byte, end byte) json.RawMessage {
 	if len(fields) == 0 {
 		return json.RawMessage{open, end}

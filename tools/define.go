@@ -9,8 +9,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Func does the work of a tool. A plain error of the file system or of the context gets its code from package fault;
-// every other error that a user may meet should be a *fault.Error.
+// Func implements a tool. Errors of the file system and of the context get their code from package fault. Every other
+// error that a user may see should be a *fault.Error.
 type Func[In, Out any] func(ctx context.Context, env *Env, in In) (Out, error)
 
 // Define returns a tool with the contract spec that runs do. In and Out are structs; their JSON Schemas are inferred

@@ -30,11 +30,11 @@ type Description struct {
 	Inputs      json.RawMessage      `json:"inputs"`
 	Outputs     json.RawMessage      `json:"outputs"`
 	Errors      []string             `json:"errors,omitempty"`
-	// Example is the arguments of a call.
+	// Example contains the arguments of an example call.
 	Example json.RawMessage `json:"example,omitempty"`
 }
 
-// Annotate derives the hints from a contract.
+// Annotate derives the hints from a Spec.
 func Annotate(s Spec) Annotations {
 	return Annotations{
 		Title:           s.Title,

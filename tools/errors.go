@@ -26,10 +26,9 @@ func SourceName(code fault.Code) string {
 	}
 }
 
-// ErrorText returns the text of a failed tool call: the name of the error, the field, the message. The name is the
-// one of the S4 rules when the contract of the tool lists it, such as "OutsideRoot: path: the path leads outside the
-// root", and the registry code for all other tools (M-4). It does not matter whether the tool failed or a check
-// before it.
+// ErrorText returns the text of a failed tool call: the name of the error, the field, the message. The name is that of
+// the S4 rules if Spec.Errors lists it, as in "OutsideRoot: path: the path leads outside the root"; otherwise it is the
+// error code (M-4). The errors of a tool and of the checks before it have the same form.
 func ErrorText(spec Spec, err error) string {
 	e := fault.From(err)
 	if e == nil {

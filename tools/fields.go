@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Fields returns the sorted names of the input fields of a tool: the required ones, and all permitted ones. all is
-// nil when the schema permits fields that it does not name, as schemas of outside servers do.
+// Fields returns the sorted names of the input fields of a tool: the required ones, and all permitted ones. all is nil
+// when the schema permits fields that it does not name, as schemas of external MCP servers may.
 func Fields(t Tool) (required, all []string) {
 	var schema struct {
 		Required   []string                   `json:"required"`

@@ -28,7 +28,7 @@ type Target struct {
 	Name string     `json:"name"`
 	// Version is the version of a package, a range or a tag; "" is the latest.
 	Version string `json:"version,omitempty"`
-	// Pinned is the version of a package that the project permits, when the target has another one.
+	// Pinned is the version of the package that the project permits, if it differs from Version.
 	Pinned string `json:"pinned,omitempty"`
 	// Known is true when the project itself names the target, such as a package in its manifest (S0-141).
 	Known bool `json:"known,omitempty"`
@@ -46,27 +46,28 @@ type File struct {
 	Access Access `json:"access"`
 }
 
-// Intent describes what one call would do, as far as that depends on its arguments and on what the tool finds. It
-// states facts; package policy decides on them.
+// Intent describes what one call would do, as far as that depends on its arguments and on the state that the tool
+// finds. It contains only facts; package policy decides on them.
 type Intent struct {
-	// Effect is the effect of this call; empty for that of the contract.
+	// Effect is the effect of this call; empty means Spec.Effect.
 	Effect Effect `json:"effect,omitempty"`
 	// Reason explains the effect in a few words: "DELETE FROM", "forced push".
 	Reason  string   `json:"reason,omitempty"`
 	Targets []Target `json:"targets,omitempty"`
-	// Files are files that the call would access although no input field is a path, such as a database file.
+	// Files are files that the call would access and that no path field names, such as a database file.
 	Files []File `json:"files,omitempty"`
-	// Command is a shell command that the call would run; it is checked like one of BASH_EXECUTE (S0-136).
+	// Command is a shell command that the call would run. The policy checks it like a command of BASH_EXECUTE (S0-136).
 	Command string `json:"command,omitempty"`
 }
 
-// Intender is a tool that can describe a call in advance. Intent changes nothing. It is called with checked arguments
-// before the policy decides.
+// Intender is a tool that can describe a call in advance. The node calls Intent with checked arguments before the
+// policy decides. Intent has no side effects.
 type Intender interface {
 	Intent(ctx context.Context, env *Env, args json.RawMessage) (Intent, error)
 }
 
-// DefineIntent is Define for a tool whose calls differ in effect or targets. intend has no side effects.
+// DefineIntent is like Define, for a tool whose effect or targets depend on the call. intend returns the Intent of a
+// call and has no side effects.
 func DefineIntent[In, Out any](spec Spec, intend Func[In, Intent], do Func[In, Out]) Tool {
 	t := &intender[In, Out]{intend: intend}
 	t.tool = tool[In, Out]{spec: spec, do: do, input: onceShape[In](), output: onceShape[Out]()}
@@ -79,7 +80,7 @@ type intender[In, Out any] struct {
 	intend Func[In, Intent]
 }
 
-// Intent decodes the arguments and returns what the call would do.
+// Intent implements Intender.
 func (t *intender[In, Out]) Intent(ctx context.Context, env *Env, args json.RawMessage) (Intent, error) {
 	in, err := t.decode(args)
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 // maxTokens limits the answer of a language model to a prompt.
 const maxTokens = 2000
 
-// Sample sends the prompt to the language model of the client of the task (S2-051). It returns the answer, and false
-// when there is no model or the answer is empty. Until the answer is known the error is Asking: the call must return
-// it, and is repeated once the answer is there. key identifies the question within the call.
+// Sample sends the prompt to the language model of the client of the task (S2-051). It returns the answer, or false
+// when there is no model or the answer is empty. Until the answer arrives it returns the error Asking, which the tool
+// must return, too; then the tool is called again with the answer. key identifies the question within the call.
 func (e *Env) Sample(key, prompt string) (string, bool, error) {
 	if !e.Can(events.Sampling) {
 		return "", false, nil
@@ -41,18 +41,18 @@ func samplingText(raw json.RawMessage) string {
 		Type string `json:"type"`
 		Text string `json:"text"`
 	}
-	var one struct {
+	var single struct {
 		Content block `json:"content"`
 	}
-	if json.Unmarshal(raw, &one) == nil {
-		return one.Content.Text
+	if json.Unmarshal(raw, &single) == nil {
+		return single.Content.Text
 	}
-	var many struct {
+	var multiple struct {
 		Content []block `json:"content"`
 	}
 	var b strings.Builder
-	if json.Unmarshal(raw, &many) == nil {
-		for _, part := range many.Content {
+	if json.Unmarshal(raw, &multiple) == nil {
+		for _, part := range multiple.Content {
 			b.WriteString(part.Text)
 		}
 	}

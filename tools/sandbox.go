@@ -16,20 +16,21 @@ const UndoFolder = ".undo"
 // Sandbox returns the default confinement of a child process: it reads the root, writes in the workspace of the task
 // and in the given directories, and has a private loopback network, so that tests can start servers.
 //
-// An approved call may write anywhere in the root. So may a call whose session may write in the project, except in
-// files that control what git and orch run or obey: repositories and settings.
+// An approved call may write in every directory that it may read. A call without approval may also write in the
+// directories of Env.Writable, except in files that control what git and orch execute: repositories and settings.
 func (e *Env) Sandbox(write ...string) proc.Sandbox {
 	return e.sandbox(func(repository string) []string { return []string{repository} }, write...)
 }
 
-// GitSandbox is Sandbox for a script that runs only git in a folder. It may write in the repository there, except in
-// files that control what git runs. Other repositories stay read-only, because programs of the task may have made
-// them and git would obey them as well.
+// GitSandbox returns the confinement of a script that runs only git, in the folder. The script may write in the
+// repository that contains the folder if it lies in Env.Writable, except in files that control what git executes. Other
+// repositories stay read-only: programs of the task may have created them, and git would execute the programs that they
+// configure.
 func (e *Env) GitSandbox(folder string) proc.Sandbox {
 	writable := ""
 	for _, dir := range e.Writable {
 		for _, repository := range e.Repositories(dir) {
-			if below(folder, filepath.Dir(repository)) && len(repository) > len(writable) {
+			if isWithin(folder, filepath.Dir(repository)) && len(repository) > len(writable) {
 				writable = repository
 			}
 		}
@@ -94,9 +95,9 @@ func (e *Env) Repositories(dir string) []string {
 }
 
 // RepositoriesIn returns the .git files and folders in a directory and below it, and the configuration files of bare
-// repositories. It skips one folder, such as that of the workspaces. It returns at most 64 of them, found among the
-// first 50,000 files.
-func RepositoriesIn(dir, without string) (found []string) {
+// repositories there. It skips the folder excluded, such as that of the workspaces. It returns at most 64 paths, and
+// searches at most 50,000 files.
+func RepositoriesIn(dir, excluded string) (found []string) {
 	visited := 0
 	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		visited++
@@ -108,9 +109,9 @@ func RepositoriesIn(dir, without string) (found []string) {
 			if d.IsDir() {
 				return fs.SkipDir
 			}
-		case d.Name() == "HEAD" && bare(filepath.Dir(path)):
+		case d.Name() == "HEAD" && isBareRepository(filepath.Dir(path)):
 			found = append(found, filepath.Join(filepath.Dir(path), "config"))
-		case d.IsDir() && (err != nil || path == without || path != dir && slices.Contains(generatedFolders, d.Name())):
+		case d.IsDir() && (err != nil || path == excluded || path != dir && slices.Contains(generatedFolders, d.Name())):
 			return fs.SkipDir
 		}
 		return nil
@@ -118,8 +119,8 @@ func RepositoriesIn(dir, without string) (found []string) {
 	return found
 }
 
-// bare reports whether git would treat a folder as a repository.
-func bare(folder string) bool {
+// isBareRepository reports whether git would treat a folder with a file HEAD as a bare repository.
+func isBareRepository(folder string) bool {
 	for _, name := range []string{"objects", "refs", "config"} {
 		if _, err := os.Lstat(filepath.Join(folder, name)); err != nil {
 			return false
@@ -150,9 +151,9 @@ func (e *Env) Project() []string {
 	return folders
 }
 
-// Own returns the path below the root of a workspace file that a tool itself writes, reads or removes. The programs
-// of the task can write in the workspace as well, so a link on the way that leads elsewhere is PROTECTED_PATH. The
-// last element is not followed.
+// Own resolves the absolute path of a workspace file that the tool itself reads, writes or removes, and returns it
+// relative to the root. The programs of the task can write in the workspace as well: if they have placed a link in the
+// path that leads elsewhere, Own returns PROTECTED_PATH. It does not follow a link in the last element.
 func (e *Env) Own(path string) (string, error) {
 	rel, err := e.Root.ResolveEntry(path)
 	if err == nil && e.Root.Abs(rel) != path {
@@ -161,8 +162,8 @@ func (e *Env) Own(path string) (string, error) {
 	return rel, err
 }
 
-// Reach returns the directories that the programs of the task may read: the root, or the part of it that the client
-// of the task permits (S2-050) and the workspace.
+// Reach returns the directories that the programs of the task may read: the root or, if the client of the task permits
+// only a part of it (S2-050), that part and the workspace.
 func (e *Env) Reach() []string {
 	if e.Client == nil || len(e.Client.Roots) == 0 {
 		return []string{e.Root.Name()}
@@ -170,17 +171,17 @@ func (e *Env) Reach() []string {
 	roots := []string{e.Workspace}
 	for _, root := range e.Client.Roots {
 		switch {
-		case below(root, e.Root.Name()):
+		case isWithin(root, e.Root.Name()):
 			roots = append(roots, root)
-		case below(e.Root.Name(), root):
+		case isWithin(e.Root.Name(), root):
 			roots = append(roots, e.Root.Name())
 		}
 	}
 	return roots
 }
 
-// below reports whether path is dir or lies below it.
-func below(path, dir string) bool {
+// isWithin reports whether path is dir or lies below it.
+func isWithin(path, dir string) bool {
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && filepath.IsLocal(rel)
 }

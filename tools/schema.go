@@ -20,9 +20,9 @@ import (
 //	minimum, maximum           bounds of a number
 //	minLength, maxLength       bounds of a string, in characters; of the items when the field is a list
 //	minItems, maxItems         bounds of a list
-//	pattern                    RE2 expression that a string has to match
+//	pattern                    RE2 expression that a string must match
 //	types:"string,integer"     the permitted types of a json.RawMessage
-//	format                     name of a form, for the reader of the schema
+//	format                     name of a format, for the reader of the schema; it is not checked
 //
 // They become the JSON Schema keywords of the same name.
 
@@ -33,8 +33,8 @@ type shape struct {
 	patterns map[string]*regexp.Regexp
 }
 
-// knownTypes returns the schemas of types that cannot be inferred from their Go form. One that permits everything has
-// a description, because without any keyword it would be the bare word true, which some MCP hosts reject.
+// knownTypes returns the schemas of types that cannot be inferred by reflection. A schema that permits every value has
+// a description: without any keyword it would be encoded as the bare value true, which some MCP hosts reject.
 func knownTypes() map[reflect.Type]*jsonschema.Schema {
 	return map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[Object]():          {Type: "object"},
@@ -93,16 +93,16 @@ func (b *builder) refine(t reflect.Type, s *jsonschema.Schema) {
 
 // applyTags adds the rule tags of a struct field to its schema.
 func (b *builder) applyTags(f reflect.StructField, s *jsonschema.Schema, required bool) {
-	if !required { // null only marks a pointer, which tells absent from zero
+	if !required { // null only marks a pointer field, in which nil means absent
 		dropNull(s)
 	}
 	s.Minimum, s.Maximum = numberTag(f, "minimum", s.Minimum), numberTag(f, "maximum", s.Maximum)
 	s.MinItems, s.MaxItems = countTag(f, "minItems"), countTag(f, "maxItems")
-	one := s
+	elem := s // the bounds and words of a list apply to its items
 	if s.Items != nil {
-		one = s.Items
+		elem = s.Items
 	}
-	one.MinLength, one.MaxLength = countTag(f, "minLength"), countTag(f, "maxLength")
+	elem.MinLength, elem.MaxLength = countTag(f, "minLength"), countTag(f, "maxLength")
 	if v, ok := f.Tag.Lookup("types"); ok {
 		s.Types = strings.Split(v, ",")
 	}
@@ -117,7 +117,7 @@ func (b *builder) applyTags(f reflect.StructField, s *jsonschema.Schema, require
 	}
 	if v, ok := f.Tag.Lookup("enum"); ok {
 		for word := range strings.SplitSeq(v, ",") {
-			one.Enum = append(one.Enum, word)
+			elem.Enum = append(elem.Enum, word)
 		}
 	}
 }
@@ -129,7 +129,7 @@ func dropNull(s *jsonschema.Schema) {
 	}
 }
 
-// literal returns the JSON text of the value of a tag for a field with the schema s.
+// literal returns the value of a tag as JSON, for a field with the schema s.
 func literal(s *jsonschema.Schema, v string) json.RawMessage {
 	if s.Type == "string" {
 		return json.RawMessage(strconv.Quote(v))

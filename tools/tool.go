@@ -1,6 +1,9 @@
-// Package tools defines a tool: a Spec that holds its policy as data, typed input and output, and a function that
-// does the work inside an Env. The families of tools are in the directories below, the explicit list of all of them
-// in builtin.
+// Package tools defines the type Tool and the catalogue of tools. A tool has a Spec, which contains its policy as data,
+// typed input and output, and a function that runs in an Env. The subpackages contain the families of built-in tools;
+// package builtin lists them all.
+//
+// The root is the directory tree to which a node confines its tools. The workspace of a task is a directory below the
+// root in which programs of the task may write.
 package tools
 
 import (
@@ -47,7 +50,7 @@ const (
 	BlockedOrActive  Gate = "BL"
 )
 
-// States returns the states that the gate permits, in the order of a task's life.
+// States returns the states that the gate permits, in the order in which a task passes through them.
 func (g Gate) States() []statemachine.State {
 	switch g {
 	case AnyState:
@@ -84,10 +87,11 @@ type Rate string
 
 // The classes of calls.
 const (
-	// Reads and Writes are the classes of tools that specify none.
+	// Reads and Writes are the default classes of tools that stay on the machine: Reads for the effect Read, Writes for
+	// every other effect.
 	Reads  Rate = "reads"
 	Writes Rate = "writes"
-	// External is the class of tools that reach outside of the machine.
+	// External is the default class of tools with Spec.OpenWorld.
 	External Rate = "external"
 	// Database is the class of database queries.
 	Database Rate = "database"
@@ -107,7 +111,8 @@ const (
 type Path struct {
 	Field  string `json:"field"`
 	Access Access `json:"access"`
-	// Tree is true when the call moves or deletes a whole directory: it must not contain anything protected.
+	// Tree is true when the call moves or deletes a whole directory. Then the directory must not contain a protected
+	// file.
 	Tree bool `json:"tree,omitempty"`
 	// Into is the input field with the destination of a moved tree; empty when the tree is not moved.
 	Into string `json:"into,omitempty"`
@@ -115,14 +120,15 @@ type Path struct {
 
 // Spec is the contract and policy of a tool as data.
 type Spec struct {
-	// Name is the name of the source document, verbatim.
+	// Name is the name of the tool, spelled as in the specification.
 	Name string `json:"name"`
-	// Title and Purpose are for people and models.
+	// Title and Purpose describe the tool to people and to language models.
 	Title   string `json:"title,omitempty"`
 	Purpose string `json:"purpose"`
-	// Conditions repeats the source document's conditions in prose.
+	// Conditions are the conditions of use, in prose.
 	Conditions []string `json:"conditions,omitempty"`
-	// Example is the arguments of a call, as a JSON object, for tools that a list of input fields does not explain.
+	// Example contains the arguments of an example call, as a JSON object. It is for tools that need more explanation
+	// than a list of input fields.
 	Example  string   `json:"example,omitempty"`
 	Effect   Effect   `json:"effect"`
 	Gate     Gate     `json:"gate"`
@@ -135,12 +141,12 @@ type Spec struct {
 	Command string `json:"command,omitempty"`
 	// Environment is the input field with the additional environment variables of Command.
 	Environment string `json:"environment,omitempty"`
-	// Secrets maps each input field whose entries may be secrets of a plan to whether text may precede a secret in an
-	// entry. The tool receives the values, and must remove them from output that it truncates or encodes
-	// (Env.Secrets).
+	// Secrets lists the input fields in which entries may be secrets of a plan. The value is true if text, such as an
+	// authentication scheme, may precede the secret in an entry. The tool receives the values of the secrets. It must
+	// remove them (Env.Secrets) from output that it truncates or encodes.
 	Secrets map[string]bool `json:"secrets,omitempty"`
-	// Recipients is the input field that lists the recipients of a call: agent:NAME, user:NAME, group:NAME or all.
-	// Without it the node chooses the recipient.
+	// Recipients is the input field that lists the recipients of a call: agent:NAME, user:NAME, group:NAME or all. When
+	// a call leaves the field empty, the node chooses the recipient.
 	Recipients string `json:"recipients,omitempty"`
 	// MayDestroy is true for tools whose Effect is less than Destructive although some calls remove or overwrite data
 	// that cannot be restored (S0-010).
@@ -149,7 +155,7 @@ type Spec struct {
 	OpenWorld bool `json:"open_world,omitempty"`
 	// Timeout is the default time limit of a call; 0 means two minutes.
 	Timeout time.Duration `json:"timeout,omitempty"`
-	// Rate is the class of its rate limit; empty follows OpenWorld and Effect.
+	// Rate is the class of calls for the rate limit; empty means the default class (RateClass).
 	Rate Rate `json:"rate,omitempty"`
 	// NeedsReads requests the record of files that the task has read (Env.Reads).
 	NeedsReads bool `json:"needs_reads,omitempty"`
@@ -157,38 +163,40 @@ type Spec struct {
 	NeedsCheckpoints bool `json:"needs_checkpoints,omitempty"`
 	// NeedsApprovals requests the approvals of the task (Env.Approvals).
 	NeedsApprovals bool `json:"needs_approvals,omitempty"`
-	// Session says how calls change the subscriptions of the session of an MCP client (Env.Client.Session): the input
-	// field subscriptionId names the subscription that is added or removed.
+	// Session specifies how calls change the subscriptions of an MCP session (Env.Client.Session). The input field
+	// subscriptionId names the subscription to add or remove.
 	Session SessionUse `json:"session,omitempty"`
 	// NoWorkspace is true for tools that touch no files, so that no workspace is created for them.
 	NoWorkspace bool `json:"no_workspace,omitempty"`
-	// LogOnly is true for tools whose only effect is an entry in the log of the task: a read-only node runs them, too
+	// LogOnly is true for tools whose only effect is an entry in the log of the task. A read-only node runs them, too
 	// (S0-150).
 	LogOnly bool `json:"log_only,omitempty"`
-	// Tasks says how a call of the tool becomes a task of an MCP client (S2-026).
+	// Tasks specifies how a call of the tool becomes a task of an MCP client (S2-026).
 	Tasks TaskMode `json:"tasks,omitempty"`
 	// AsksFirst is true for tools that ask their questions before they start their work: a client receives the
 	// questions before it gets a task.
 	AsksFirst bool `json:"asks_first,omitempty"`
-	// Internal is true for tools that only the node itself calls: they are in no list, and no plan may name them.
+	// Internal is true for tools that only the node itself calls. They are not listed, and no plan may name them.
 	Internal bool `json:"internal,omitempty"`
-	// Unlisted is true for tools that are in no list because calls of them currently fail, such as those of an
-	// outside server that is switched off.
+	// Unlisted is true for tools that are not listed because their calls currently fail, such as the tools of an
+	// external MCP server that is switched off.
 	Unlisted bool `json:"unlisted,omitempty"`
-	// ForAgents is true for tools that registered agents call. Their input has the fields of events.Agents.
+	// ForAgents is true for tools whose calls are executed by registered agents instead of workers. The input has the
+	// fields of events.Agents, which select the agents.
 	ForAgents bool `json:"for_agents,omitempty"`
-	// AtNode is true for tools that only the process of the node can run: their calls go only to its own worker.
+	// AtNode is true for tools that only the process of the node can run. Their calls go only to the worker in that
+	// process.
 	AtNode bool `json:"at_node,omitempty"`
 	// InProject is true for tools whose programs write in their starting directory (Env.Start).
 	InProject bool `json:"in_project,omitempty"`
-	// Direct is true for tools with which a caller speaks to the node for itself. A face runs them at once, with the
-	// identity of the caller: such a call becomes no task and is no step of a plan. A registered agent (Env.Agent)
-	// sees these tools whatever other tools it may see.
+	// Direct is true for tools that the MCP interface runs immediately, with the identity of the caller. Such a call
+	// does not become a task and cannot be a step of a plan. A registered agent (Env.Agent) can always call these
+	// tools, even when its other tools are restricted.
 	Direct bool `json:"direct,omitempty"`
-	// Unlogged is true for tools that the node still answers, without the log, when the log accepts no writes. They
-	// only read the state of the node, which is what people want to know then.
+	// Unlogged is true for tools that the node still runs, without a record in the log, when the log accepts no writes.
+	// They only read the state of the node, which people need to know in that situation.
 	Unlogged bool `json:"unlogged,omitempty"`
-	// Deprecated is true for tools that remain for old plans.
+	// Deprecated is true for tools that remain only for existing plans.
 	Deprecated bool `json:"deprecated,omitempty"`
 	// Errors lists the names of the errors that a call may return, for the documentation.
 	Errors []string `json:"errors,omitempty"`
@@ -198,15 +206,16 @@ type Spec struct {
 // through Exec.
 type Env struct {
 	Task events.TaskID
-	// Session is the session to whose context the call belongs, "" for none (Context).
+	// Session is the session of the call, "" for none (see Context).
 	Session events.TaskID
 	Step    string
 	Attempt int
-	// Key identifies the call; it is the same for every attempt (task/step).
+	// Key identifies the call (task/step). It is the same for every attempt.
 	Key   string
 	State statemachine.State
-	// Requester is the identity that submitted the task, or made this call inside of it; empty when unknown. It is as
-	// reported to the worker: only tools that run at the node (Spec.AtNode) may base decisions on it.
+	// Requester is the identity that submitted the task or, if a call inside of the task was made by a different
+	// identity, that identity; empty when unknown. A worker cannot verify it: only tools that run at the node
+	// (Spec.AtNode) may base decisions on it.
 	Requester string
 	// Agent is the id of the registered agent that calls a Direct tool with its own credential; empty in any other
 	// call.
@@ -215,12 +224,13 @@ type Env struct {
 	Since time.Time
 	// Root confines every path.
 	Root *pathguard.Root
-	// Judged holds the real absolute path of each path field ("field", or "field[i]" for a list) as the policy
-	// resolved it.
+	// Judged maps each path field ("field", or "field[i]" for a list) to the real absolute path that the policy
+	// resolved and checked.
 	Judged map[string]string
-	// Workspace is the absolute path Working/TASK_<id> of the task, with workspace/, temp/, outputs/.
+	// Workspace is the absolute path Working/TASK_<id> of the task. It contains the directories workspace/, temp/ and
+	// outputs/.
 	Workspace string
-	// Writable are the directories besides Workspace in which the programs of the call may write, because a person
+	// Writable are the directories, besides Workspace, in which the programs of the call may write because a person
 	// permitted it for the session.
 	Writable []string
 	// Exec starts child processes.
@@ -238,17 +248,19 @@ type Env struct {
 	Approvals map[string]json.RawMessage
 	// Approval is the id of the approval that permits this call, empty when it needs none.
 	Approval string
-	// Allows reports whether the policy permits this call to use a target that Intent did not return: the plan names
+	// Allows reports whether the policy permits this call to use a target: Intent returned the target, the plan names
 	// it, or a person approved it for the task. Nil permits none.
 	Allows func(Target) bool
-	// Client is the client that submitted the task, with what it can do for the call; nil for none.
+	// Client describes the MCP client that submitted the task, including the questions that it can answer; nil for
+	// none.
 	Client *events.Client
 	// Answers holds the answers to the questions that this call has asked so far (Asking), by key.
 	Answers map[string]json.RawMessage
-	// Anew is true when a person lets a call that was in doubt start again from the beginning.
+	// Anew is true when a call was in doubt (its effect was unknown) and a person decided that it starts again from the
+	// beginning.
 	Anew bool
-	// Note is the latest note of this call (Noted), nil for none. A failed attempt also ends the work elsewhere: the
-	// next attempt has no note.
+	// Note is the latest note of this call (see Noted), nil for none. When an attempt fails, the work elsewhere ends,
+	// too: the next attempt has no note.
 	Note json.RawMessage
 	// Progress reports progress; never nil.
 	Progress func(done, total float64, message string)
@@ -261,27 +273,29 @@ type Env struct {
 	Record func(kind events.Kind, data events.Payload)
 	// Undo restores the files that calls of a session have changed; nil when no backups are stored.
 	Undo func(context.Context, Undo) (Undone, error)
-	// Spawn continues the call as a child task after the tool has returned: the output of the tool is dropped, and
-	// the call ends as the child ends. Never nil.
+	// Spawn starts a child task after the tool has returned. The output of the tool is dropped, and the call ends with
+	// the outcome of the child. Never nil.
 	Spawn func(Spawn)
 }
 
-// Context returns the session, or without one the task, to which workspace, reads, checkpoints and approvals belong.
+// Context returns the id under which workspace, reads, checkpoints and approvals are stored: that of the session, or
+// that of the task if there is no session.
 func (e *Env) Context() events.TaskID {
 	return cmp.Or(e.Session, e.Task)
 }
 
 // Undo selects the changes to restore.
 type Undo struct {
-	// Session is the session whose calls are undone. Task limits that to one of its calls; "" means all.
+	// Session is the session of the calls to undo. Task selects one call of the session; "" means all calls.
 	Session, Task events.TaskID
-	// Force also restores files that have changed since. DryRun changes nothing.
+	// Force also restores files that were changed after the calls. DryRun changes nothing.
 	Force, DryRun bool
 }
 
-// Undone reports the restored files, by absolute paths.
+// Undone lists the files that were restored or skipped, by absolute path.
 type Undone struct {
-	// Restored were written back, Removed were new, Conflicts have changed since and were not touched.
+	// Restored files have their previous content again. Removed files did not exist before the calls, so they were
+	// removed. Conflicts are files that were changed after the calls; they were left as they are.
 	Restored, Removed, Conflicts []string
 }
 
@@ -297,8 +311,8 @@ type Spawn struct {
 	Inputs json.RawMessage
 }
 
-// StillAt returns CONFLICT when the real path of an input field is now abs but was another one when the policy
-// checked the call: the decision does not apply to the new path.
+// StillAt returns CONFLICT if the policy checked a path for an input field and abs, the current real path of the field,
+// is a different one. The decision of the policy does not apply to the new path.
 func (e *Env) StillAt(field, abs string) error {
 	if judged, ok := e.Judged[field]; ok && judged != abs {
 		return fault.New(fault.Conflict, "the path leads to %s now, and led to %s when the call was judged", abs, judged).WithField(field)
@@ -328,7 +342,7 @@ type Tool interface {
 	OutputSchema() json.RawMessage
 	// Check validates args and applies defaults. It fails with REQUIRED_FIELD, VALIDATION_ERROR or INVALID_FORMAT
 	// naming the field (S0-005, S0-006). It returns the arguments for Call in canonical form: equal arguments have
-	// equal bytes, apart from the content of free objects.
+	// equal bytes, except for the content of free JSON objects (type Object).
 	Check(args json.RawMessage) (json.RawMessage, error)
 	// Call runs the tool with checked arguments and returns its structured output.
 	Call(ctx context.Context, env *Env, args json.RawMessage) (json.RawMessage, error)

@@ -1,4 +1,4 @@
-// Package builtin is the list of the tools that are part of orch.
+// Package builtin lists the tools that are part of orch.
 package builtin
 
 import (
@@ -20,7 +20,8 @@ import (
 	"github.com/orch-dev/orch/tools/web"
 )
 
-// Config configures the families. With the zero value, tools that need a setting return an error that names it.
+// Config configures the families of tools. With the zero value, tools that need a setting return an error that names
+// the setting.
 type Config struct {
 	// Database configures DATABASE_QUERY.
 	Database db.Config
@@ -79,5 +80,5 @@ func All(cfg Config) []tools.Tool {
 	return all
 }
 
-// Internal returns the tools that only the node itself calls. They are in no list.
+// Internal returns the tools that only the node itself calls. They are not listed.
 func Internal(cfg Config) []tools.Tool { return agent.Internal(cfg.Agent) }

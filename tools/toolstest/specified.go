@@ -15,9 +15,10 @@ import (
 
 type object = map[string]any
 
-// Specified fails the test unless the schemas of the tool match those in the file under its name, as "input" and
-// "output" (S3-002, S3-003). The schemas of orch may say more: they are closed, describe more fields, and have the
-// additional fields in more, given by their path such as "summary.error".
+// Specified fails the test unless the schemas of the tool match the specified ones (S3-002, S3-003). The JSON file
+// contains the schemas "input" and "output" under the name of the tool. The schemas of orch may differ in three ways:
+// they reject unknown fields, describe more fields, and have the additional fields in more, given by path, such as
+// "summary.error".
 func Specified(tb testing.TB, tool tools.Tool, file string, more ...string) {
 	tb.Helper()
 	text, err := os.ReadFile(file)
