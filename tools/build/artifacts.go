@@ -16,7 +16,7 @@ type fileStamp struct {
 }
 
 // stampFiles returns the regular files of the project by absolute path. It skips the internal directories of package
-// managers and of git, and the workspaces and caches of the node if the project is the root.
+// managers and of git, and the directory of all workspaces if it lies in the project.
 func (p project) stampFiles(ctx context.Context) (map[string]fileStamp, error) {
 	found := map[string]fileStamp{}
 	rel, err := p.env.Root.Resolve(p.dir)

@@ -1,5 +1,5 @@
-// Package build is the family of tools that build software and install packages (S0 rules). Both work in the starting
-// directory of the call.
+// Package build is the family of tools that build software and install packages (S0 rules). Both tools work in the
+// starting directory of the call (tools.Env.Start).
 package build
 
 import (
@@ -18,7 +18,7 @@ type Config struct {
 	NPMRegistry string
 	// PipIndex is the URL of the package index of pip. Default: that of pip.
 	PipIndex string
-	// CAFile is a PEM file with certificate authorities that npm and yarn trust besides those of Node. Empty for
+	// CAFile is a PEM file with certificate authorities that npm and yarn trust besides those of Node.js. Empty for
 	// none.
 	CAFile string
 }
@@ -47,7 +47,7 @@ type project struct {
 	dir string
 }
 
-// newProject returns the project of a call that runs.
+// newProject returns the project of a running call. Its directory must exist.
 func newProject(env *tools.Env) (project, error) {
 	dir, err := env.Root.ExistingDir(env.Start())
 	if err != nil {
@@ -56,8 +56,7 @@ func newProject(env *tools.Env) (project, error) {
 	return project{env: env, dir: dir}, nil
 }
 
-// intentProject returns the project of a call that the policy checks. Its directory may not exist yet; then it counts
-// as empty.
+// intentProject returns the project of a call that the policy is checking. Its directory need not exist yet.
 func intentProject(env *tools.Env) (project, error) {
 	rel, err := env.Root.Resolve(env.Start())
 	if err != nil {
@@ -79,10 +78,10 @@ func (p project) read(name string) ([]byte, error) {
 	return data, err
 }
 
-// olderThan reports whether all existing files among names last changed before a time. It uses the change time of the
-// inode, because programs can set the modification time. When in doubt it returns false.
+// olderThan reports whether all existing files among names last changed before the time at. It uses the change time of
+// the inode, because programs can set the modification time. When in doubt it returns false.
 func (p project) olderThan(at time.Time, names []string) bool {
-	const skew = time.Second // the clock of a file system runs behind
+	const skew = time.Second // file systems take times from a coarse clock, which lags behind
 	for _, name := range names {
 		rel, err := p.env.Root.Resolve(filepath.Join(p.dir, name))
 		if err != nil {
@@ -109,8 +108,8 @@ func (p project) has(name string) bool {
 	return err == nil
 }
 
-// variables returns the environment variables of programs, besides those of the node: a private home and temporary
-// directory.
+// variables returns the environment variables of programs, in addition to those of the node. It creates the temporary
+// directory, which is also the home directory of the programs.
 func (p project) variables() (map[string]string, error) {
 	temp := filepath.Join(p.env.Workspace, "temp")
 	rel, err := p.env.Root.Resolve(temp)
@@ -122,7 +121,7 @@ func (p project) variables() (map[string]string, error) {
 	}, p.env.Root.MkdirAll(rel, 0o755)
 }
 
-// shorten truncates a message to its end and removes user names and passwords from URLs in it.
+// shorten keeps the end of a long message. It removes user names and passwords from URLs.
 func shorten(s string) string {
 	s = regexp.MustCompile(`://[^/\s@]*@`).ReplaceAllString(strings.TrimSpace(s), "://…@")
 	if len(s) > maxMessage {

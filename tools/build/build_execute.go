@@ -25,7 +25,7 @@ type buildExecuteOut struct {
 	ExitCode  int      `json:"exit_code" jsonschema:"Exit status; 128+n after signal n"`
 }
 
-// buildExecute is BUILD_EXECUTE (S0-135, S0-136). Its command is checked like one of BASH_EXECUTE.
+// buildExecute is BUILD_EXECUTE (S0-135, S0-136). The policy checks its command like a command of BASH_EXECUTE.
 func buildExecute() tools.Tool {
 	return tools.DefineIntent(tools.Spec{
 		Name:    "BUILD_EXECUTE",
@@ -96,8 +96,9 @@ func build(ctx context.Context, env *tools.Env, in buildExecuteIn) (buildExecute
 	return out, nil
 }
 
-// buildCommand returns the command that builds the project. program is the executable that it needs, or "" when the
-// caller chose the command. The pattern of targets excludes characters that a shell would interpret.
+// buildCommand returns the shell command that builds the project. program is the executable that the command needs, or
+// "" when the caller specified the command. The target needs no quotes, because its pattern excludes characters that a
+// shell would interpret.
 func (p project) buildCommand(in buildExecuteIn) (command, program string, err error) {
 	if strings.Contains("/"+in.Target+"/", "/../") {
 		return "", "", fault.New(fault.ValidationError, "the target must not leave the workspace").WithField("target")
@@ -148,7 +149,7 @@ func messages(output string) (errs, warnings []string) {
 	isError := regexp.MustCompile(`(?i)^error(\[\w+\])?:|: (fatal )?error( TS\d+)?:|\): error |- error |^[^\s:]+\.go:\d+(:\d+)?: |^go: |\*\*\* .*(Error|Stop)|^npm (ERR!|error) |: undefined reference to `)
 	isWarning := regexp.MustCompile(`(?i)^warning(\[\w+\])?:|: warning( TS\d+)?:|\): warning |- warning |^npm (WARN|warn) `)
 	location := regexp.MustCompile(`^\s*--> (\S+:\d+:\d+)`)
-	last := (*[]string)(nil)
+	last := (*[]string)(nil) // the list to which the previous line was added; nil if none
 	for line := range strings.Lines(output) {
 		line = strings.TrimRight(line, "\r\n")
 		if at := location.FindStringSubmatch(line); at != nil && last != nil {

@@ -17,16 +17,17 @@ func cargo() manager {
 		name: "cargo", manifests: []string{"Cargo.toml"}, locks: []string{"Cargo.lock"},
 		names:    regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`),
 		versions: regexp.MustCompile(`^[=~^]?\d+(\.\d+){0,2}(-[0-9A-Za-z.-]+)?$`),
-		ranges:   regexp.MustCompile(`^[0-9A-Za-z.*^~<>=, +-]+$`), and: ",",
+		ranges:   regexp.MustCompile(`^[0-9A-Za-z.*^~<>=, +-]+$`), separator: ",",
 		canonical: func(name string) string { return name }, provides: sameCrate, accepts: cargoAccepts,
 		parentSettings: []string{".cargo/config", ".cargo/config.toml", "rust-toolchain", "rust-toolchain.toml"},
-		required:       cargoRequirements, locked: lockedCrate, members: cargoMembers, others: cargoFileRequirements,
+		required:       cargoRequirements, locked: lockedCrate, extraFiles: cargoExtraFiles, extraPackages: cargoFileRequirements,
 		install: func(ctx context.Context, j job) (string, error) { return j.cargoInstall(ctx) },
 	}
 }
 
-// cargoInstall downloads into a fresh cargo home, because the task could have changed the index in its own one. The
-// download then replaces that of the task, whose programs build with it.
+// cargoInstall adds the crate to Cargo.toml and returns the installed version. It downloads into an empty cargo home,
+// because the task could have changed the index in its own cargo home. Then it moves the downloaded packages to the
+// cargo home of the task, which builds of the task read.
 func (j job) cargoInstall(ctx context.Context) (string, error) {
 	variables := map[string]string{"CARGO_HOME": j.cacheDir}
 	for _, args := range [][]string{{"add", "--quiet", "--", j.cargoSpec()}, {"fetch"}} {
@@ -64,8 +65,8 @@ func (j job) replaceFolder(from, to string) error {
 	return j.env.Root.Rename(source, target)
 }
 
-// cargoSpec returns the crate with its version. A full version means exactly that one; cargo by itself would also
-// accept compatible ones.
+// cargoSpec returns the crate with its version. It requests exactly a full version; by default cargo would also accept
+// compatible versions.
 func (j job) cargoSpec() string {
 	switch {
 	case j.want == "":
@@ -77,7 +78,7 @@ func (j job) cargoSpec() string {
 	}
 }
 
-// sameCrate compares names as the registry of crates does.
+// sameCrate reports whether two names denote the same crate. Like the registry, it does not distinguish "-" and "_".
 func sameCrate(a, b string) bool {
 	return strings.ReplaceAll(a, "-", "_") == strings.ReplaceAll(b, "-", "_")
 }
@@ -117,9 +118,9 @@ func (p project) cargoRequirements(file string) ([]requirement, error) {
 	return all, nil
 }
 
-// cargoMembers returns every Cargo.toml of a project that is a workspace or depends on crates in folders; nil for
-// another project.
-func cargoMembers(p project) ([]string, error) {
+// cargoExtraFiles returns the path of every Cargo.toml in a project that is a workspace or depends on crates in
+// folders. For other projects it returns nil.
+func cargoExtraFiles(p project) ([]string, error) {
 	var manifest map[string]any
 	if err := p.readTOML("Cargo.toml", &manifest); err != nil {
 		return nil, err
@@ -132,8 +133,8 @@ func cargoMembers(p project) ([]string, error) {
 	return p.manifests("Cargo.toml")
 }
 
-// cargoFileRequirements returns the packages that the manifests of a project make cargo download: dependencies, and
-// replacements of other crates.
+// cargoFileRequirements returns the packages that cargo downloads because of the given manifests of a project:
+// dependencies, and crates that replace other crates.
 func cargoFileRequirements(_ Config, p project, files []string) ([]requirement, error) {
 	var all []requirement
 	for _, file := range files {
@@ -158,7 +159,7 @@ func cargoFileRequirements(_ Config, p project, files []string) ([]requirement, 
 	return all, nil
 }
 
-// patches returns the crates with which a Cargo.toml replaces others.
+// patches returns the crates that replace other crates, by the tables patch and replace of a Cargo.toml.
 func (p project) patches(file string) ([]requirement, error) {
 	var manifest struct {
 		Patch   map[string]map[string]any `toml:"patch"`
@@ -179,7 +180,8 @@ func (p project) patches(file string) ([]requirement, error) {
 	return all, nil
 }
 
-// crate parses a dependency, whose key may differ from the name of the crate.
+// crate parses one entry of a dependency table. name is the key of the entry; its field package, if set, is the name of
+// the crate.
 func crate(name string, value any) requirement {
 	if fields, ok := value.(map[string]any); ok {
 		if original, renamed := fields["package"].(string); renamed {
@@ -216,8 +218,8 @@ func lockedCrate(p project, name string) (string, error) {
 	return versions[0], err
 }
 
-// installedCrate returns the version of the crate in Cargo.lock. Of several it returns the one that matches the
-// wanted version, or else the last, which is the newest.
+// installedCrate returns the version of the crate in Cargo.lock. If there are several, it returns the first one that
+// matches the requested version, or else the last, which is the newest.
 func (j job) installedCrate() (string, error) {
 	versions, err := lockedCrateVersions(j.project, j.name)
 	if len(versions) == 0 {

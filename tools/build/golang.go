@@ -14,7 +14,7 @@ func golang() manager {
 		ranges:    regexp.MustCompile(`^v[0-9A-Za-z.+-]+$`),
 		canonical: func(name string) string { return name }, accepts: goAccepts,
 		provides: func(module, name string) bool { return strings.HasPrefix(name+"/", module+"/") },
-		required: goModRequirements, locked: noLockFile, others: goModReplacements,
+		required: goModRequirements, locked: noLockFile, extraPackages: goModReplacements,
 		install: func(ctx context.Context, j job) (string, error) {
 			spec := j.name + "@latest"
 			if j.want != "" {
@@ -29,7 +29,7 @@ func golang() manager {
 	}
 }
 
-// noLockFile is manager.locked for managers whose manifest contains the exact versions.
+// noLockFile implements manager.locked for package managers whose manifest contains exact versions.
 func noLockFile(project, string) (string, error) { return "", nil }
 
 // goModRequirements returns the modules that go.mod requires.

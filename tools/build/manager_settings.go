@@ -9,8 +9,9 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// managerSettings returns the files, in a project or a home, with which a task could change where a manager downloads
-// packages from and what it runs. With network access, that could reach services on this machine.
+// managerSettings returns the settings files, in a project or a home directory, that determine where a package manager
+// downloads from and which programs it runs. A package manager has network access, so a task that writes such a file
+// could reach services on this machine.
 func managerSettings() []string {
 	return []string{
 		".npmrc", ".yarnrc", ".yarnrc.yml", ".pip/pip.conf", ".config/pip/pip.conf", "pip.conf", ".cargo/config", ".cargo/config.toml",
@@ -18,8 +19,8 @@ func managerSettings() []string {
 	}
 }
 
-// rejectSettings refuses to install where a manager would obey settings that the task could have written. Only the
-// operator chooses registries.
+// rejectSettings returns FORBIDDEN if the package manager would read settings that the task could have written. Only
+// the operator chooses registries.
 func (j job) rejectSettings() error {
 	home := project{env: j.env, dir: filepath.Join(j.env.Workspace, "temp")}
 	for _, p := range []project{j.project, home} {
@@ -35,14 +36,14 @@ func (j job) rejectSettings() error {
 	return j.rejectSettingsAbove()
 }
 
-// settingsError is the error for a settings file that the task could have written.
+// settingsError returns FORBIDDEN for a settings file that the task could have written.
 func (p project) settingsError(file string) error {
 	return fault.New(fault.Forbidden, "%s in %s could choose where packages come from", file, p.dir).WithReason("MANAGER_SETTINGS").
 		WithHint("remove it; the operator names registries in the settings npm_registry and pip_index")
 }
 
-// rejectSettingsAbove checks the folders above the project. In the root itself only settings that are newer than the
-// task are rejected.
+// rejectSettingsAbove does the same for the folders above the project. In the root itself it rejects only settings that
+// are newer than the task.
 func (j job) rejectSettingsAbove() error {
 	root := j.root()
 	for dir := filepath.Dir(j.dir); len(j.manager.parentSettings) > 0 && len(dir) > len(root.dir); dir = filepath.Dir(dir) {
@@ -61,8 +62,8 @@ func (j job) rejectSettingsAbove() error {
 	return nil
 }
 
-// checkToolchain rejects a Rust tool chain file that differs from that of the root, because it may name a program of
-// the task.
+// checkToolchain returns FORBIDDEN for a Rust tool chain file that differs from that of the root, because the file may
+// name a program of the task.
 func (j job) checkToolchain() error {
 	if j.manager.name != "cargo" {
 		return nil
@@ -90,9 +91,9 @@ func (j job) root() project { return project{env: j.env, dir: j.env.Root.Name()}
 // registryLines matches the lines with which a project chooses its package registry.
 var registryLines = regexp.MustCompile(`(?m)^\s*(?:"?(?:@[^\s:=]+:)?registry"?[ \t]*[=: ]|npmRegistryServer|npmScopes|(?:extra-)?index-url|find-links|no-index|(?:-i|-f|--index-url|--extra-index-url|--find-links|--no-index)\b|\[\[tool\.(?:poetry\.source|uv\.index|pdm\.source)\]\]|\[\[source\]\]).*`)
 
-// otherRegistry returns the setting in the root that takes the package from another registry than the one that the
-// manager would use, where somebody else may have published a package of the same name. It returns "" when there is
-// no such setting or the operator configured a registry.
+// otherRegistry returns a note if a setting in the root takes the package from a different registry than this
+// installation does. Somebody else may have published a package of the same name in the registry of this installation.
+// It returns "" when there is no such setting or the operator configured a registry.
 func (j job) otherRegistry() (string, error) {
 	files, configured := []string{".npmrc", ".yarnrc", ".yarnrc.yml"}, j.cfg.NPMRegistry
 	switch j.manager.name {

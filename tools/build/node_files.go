@@ -13,11 +13,11 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// nodeLocks returns the lock files that npm and yarn obey: npm reads yarn.lock when it has no lock file itself.
+// nodeLocks returns the lock files that npm and yarn read. npm reads yarn.lock if the project has no lock file of npm.
 func nodeLocks() []string { return []string{"npm-shrinkwrap.json", "package-lock.json", "yarn.lock"} }
 
-// nodeMembers returns the lock files, and every package.json of a project with workspaces.
-func nodeMembers(p project) ([]string, error) {
+// nodeExtraFiles returns the lock files and, if the project has workspaces, every package.json in it.
+func nodeExtraFiles(p project) ([]string, error) {
 	manifest, err := p.readObject("package.json")
 	if err != nil || manifest["workspaces"] == nil {
 		return nodeLocks(), err
@@ -41,15 +41,16 @@ func (p project) manifests(name string, without ...string) ([]string, error) {
 			return nil
 		}
 		file, err := filepath.Rel(rel, at)
-		if found = append(found, file); len(found) > maxMembers {
-			return fault.New(fault.ValidationError, "the workspace has more than %d files %s, too many to judge an installation by", maxMembers, name)
+		if found = append(found, file); len(found) > maxExtraFiles {
+			return fault.New(fault.ValidationError, "the workspace has more than %d files %s, too many to judge an installation by", maxExtraFiles, name)
 		}
 		return err
 	})
 	return found, err
 }
 
-// nodeFileRequirements returns the packages that the manifests and lock files of a project make npm or yarn download.
+// nodeFileRequirements returns the packages that npm or yarn downloads because of the given manifests and lock files of
+// a project.
 func nodeFileRequirements(cfg Config, p project, files []string) ([]requirement, error) {
 	var all []requirement
 	for _, file := range files {
@@ -91,8 +92,8 @@ func nodeManifestRequirements(p project, file string) ([]requirement, error) {
 	return all, err
 }
 
-// object returns a table of a manifest. It rejects any other type of value, which managers could interpret in their
-// own way.
+// object returns a table of a manifest. It returns INVALID_FORMAT for any other type of value, which package managers
+// may interpret differently.
 func object(p project, file string, manifest map[string]any, key string) (map[string]any, error) {
 	table, ok := manifest[key].(map[string]any)
 	if !ok && manifest[key] != nil {
@@ -102,12 +103,13 @@ func object(p project, file string, manifest map[string]any, key string) (map[st
 	return table, nil
 }
 
-// appendOverrides parses an object of overrides, in which "." means the package that contains the object.
-func appendOverrides(all []requirement, of string, overrides map[string]any) []requirement {
+// appendOverrides parses an object of overrides. parent is the package whose overrides the object contains; the key "."
+// denotes parent itself.
+func appendOverrides(all []requirement, parent string, overrides map[string]any) []requirement {
 	for _, name := range slices.Sorted(maps.Keys(overrides)) {
 		value := overrides[name]
 		if name == "." {
-			name = of
+			name = parent
 		}
 		switch version := value.(type) {
 		case string:
@@ -121,7 +123,7 @@ func appendOverrides(all []requirement, of string, overrides map[string]any) []r
 	return all
 }
 
-// nodeRequirement returns a package with the version range of a manifest.
+// nodeRequirement returns a requirement for a package with the version range of a manifest.
 func nodeRequirement(name, version string) requirement {
 	if version == "*" || version == "x" {
 		version = ""
@@ -153,7 +155,7 @@ func npmLockRequirements(cfg Config, p project, file string) ([]requirement, err
 	return appendTree(all, bases, file, dependencies), err
 }
 
-// appendTree parses the packages of an older lock file, which are nested.
+// appendTree parses the packages of a lock file in the older format, in which they are nested.
 func appendTree(all []requirement, bases []string, file string, packages map[string]any) []requirement {
 	for _, name := range slices.Sorted(maps.Keys(packages)) {
 		all = appendLocked(all, bases, file, name, packages[name])
@@ -165,7 +167,8 @@ func appendTree(all []requirement, bases []string, file string, packages map[str
 	return all
 }
 
-// appendLocked parses one entry of a lock file of npm.
+// appendLocked parses one entry of a lock file of npm. It appends the package if it comes from outside the registry or
+// under another name.
 func appendLocked(all []requirement, bases []string, file, name string, entry any) []requirement {
 	fields, _ := entry.(map[string]any)
 	text := func(key string) string { s, _ := fields[key].(string); return s }
@@ -186,8 +189,8 @@ func appendLocked(all []requirement, bases []string, file, name string, entry an
 	return append(all, requirement{name: name, version: from, elsewhere: true, file: file})
 }
 
-// registries returns the base URLs of archives that count as coming from the registry. npm rewrites URLs of its
-// public registry to the configured one.
+// registries returns the base URLs of the archives that count as coming from the registry. npm rewrites URLs of its
+// public registry to the configured registry.
 func registries(cfg Config, npm bool) []string {
 	const public, mirror = "https://registry.npmjs.org/", "https://registry.yarnpkg.com/"
 	switch {
@@ -298,7 +301,7 @@ func yarnName(text string) string {
 }
 
 // nodeInstalled reports whether a package is already installed in a version that matches the requirement and the lock
-// file, so that it is not downloaded.
+// file. Such a package is not downloaded.
 func nodeInstalled(p project, r requirement) bool {
 	if r.elsewhere {
 		return false

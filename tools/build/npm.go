@@ -57,13 +57,13 @@ func yarn() manager {
 func nodeManager() manager {
 	return manager{
 		manifests: []string{"package.json"},
-		names:     regexp.MustCompile(npmNames), versions: regexp.MustCompile(npmVersions), ranges: regexp.MustCompile(npmRanges), and: " ",
-		canonical: func(name string) string { return name }, provides: same, accepts: npmAccepts, required: packageJSONRequirements,
-		members: nodeMembers, others: nodeFileRequirements, installed: nodeInstalled,
+		names:     regexp.MustCompile(npmNames), versions: regexp.MustCompile(npmVersions), ranges: regexp.MustCompile(npmRanges), separator: " ",
+		canonical: func(name string) string { return name }, provides: equalNames, accepts: npmAccepts, required: packageJSONRequirements,
+		extraFiles: nodeExtraFiles, extraPackages: nodeFileRequirements, installed: nodeInstalled,
 	}
 }
 
-func same(a, b string) bool { return a == b }
+func equalNames(a, b string) bool { return a == b }
 
 // npmSpec returns the package with its version.
 func (j job) npmSpec() string {

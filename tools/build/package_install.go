@@ -66,7 +66,7 @@ func packageInstall(cfg Config) tools.Tool {
 	})
 }
 
-// packageIntent returns the function for the intent of PACKAGE_INSTALL.
+// packageIntent returns a function that determines which packages a call would install, without installing them.
 func packageIntent(cfg Config) func(context.Context, *tools.Env, packageInstallIn) (tools.Intent, error) {
 	return func(_ context.Context, env *tools.Env, in packageInstallIn) (tools.Intent, error) {
 		p, err := intentProject(env)
@@ -82,7 +82,7 @@ func packageIntent(cfg Config) func(context.Context, *tools.Env, packageInstallI
 	}
 }
 
-// job is one installation.
+// job is one call of PACKAGE_INSTALL.
 type job struct {
 	project
 
@@ -92,13 +92,13 @@ type job struct {
 	name string
 	// cacheDir is an empty folder for the caches of the manager: the task could have changed existing ones.
 	cacheDir string
-	// want is the version, range or tag to install, "" for the latest: the one that the call requests, else the one
-	// that the root pins, else the one that the workspace names.
+	// want is the version, range or tag to install, "" for the latest. It comes from the call, else from the pin of the
+	// root, else from the pin of the workspace.
 	want string
-	// rootPin is the entry for the package in the manifests and lock files of the root, workspacePin the one in the
+	// rootPin and workspacePin are the entries for the package in the manifests and lock files of the root and of the
 	// workspace.
 	rootPin, workspacePin pin
-	// otherRegistryNote is the setting in the root that takes the package from another registry, "" for none.
+	// otherRegistryNote is the result of otherRegistry.
 	otherRegistryNote string
 }
 
@@ -107,29 +107,31 @@ type manager struct {
 	name string
 	// locks and manifests are the files that identify the manager of a project.
 	locks, manifests []string
-	// names and versions match the permitted forms (S0-142). They exclude options, paths, URLs, aliases and shell
-	// syntax.
+	// names and versions match the permitted package names and versions (S0-142). They exclude options, paths, URLs,
+	// aliases and shell syntax.
 	names, versions *regexp.Regexp
-	// ranges matches the version ranges in a manifest that can be passed on; several are joined with and.
-	ranges *regexp.Regexp
-	and    string
-	// canonical returns the canonical form of a name. provides reports whether a required package provides the named
-	// one.
+	// ranges matches the version ranges of a manifest that the package manager accepts as an argument. separator joins
+	// several ranges.
+	ranges    *regexp.Regexp
+	separator string
+	// canonical returns the canonical form of a name. provides reports whether the package required provides the
+	// package name.
 	canonical func(name string) string
 	provides  func(required, name string) bool
 	accepts   acceptance
-	// parentSettings are the settings files that the manager also obeys in the folders above the project.
+	// parentSettings are the settings files that the package manager also reads in the folders above the project.
 	parentSettings []string
 	// required returns the requirements in the manifests of a project, locked the version of one package in its lock
 	// file.
 	required func(p project) ([]requirement, error)
 	locked   func(p project, name string) (string, error)
-	// members returns further manifests and lock files that the manager obeys, relative to the project; nil for none.
-	members func(p project) ([]string, error)
-	// others returns the packages that these files of a project make the manager download besides the requested one;
-	// nil for none.
-	others func(cfg Config, p project, files []string) ([]requirement, error)
-	// installed reports whether a requirement is already installed, so that it is not downloaded; nil means never.
+	// extraFiles returns further manifests and lock files that the package manager reads, relative to the project. Nil
+	// means none.
+	extraFiles func(p project) ([]string, error)
+	// extraPackages returns the packages that the given manifests and lock files of a project make the package manager
+	// download, besides the requested package. Nil means none.
+	extraPackages func(cfg Config, p project, files []string) ([]requirement, error)
+	// installed reports whether a requirement is already installed, so that it is not downloaded. Nil means never.
 	installed func(p project, r requirement) bool
 	// install installs the package and returns its version.
 	install func(ctx context.Context, j job) (string, error)
@@ -156,11 +158,12 @@ func newJob(cfg Config, p project, in packageInstallIn) (job, error) {
 	if err := j.rejectSettings(); err != nil {
 		return job{}, err
 	}
-	return j.pins()
+	return j.withPins()
 }
 
-// pins reads the manifest entries of the package. They set the version when the call requests none.
-func (j job) pins() (job, error) {
+// withPins returns the job with the pins of the root and the workspace. If the call requests no version, the pins
+// determine it.
+func (j job) withPins() (job, error) {
 	var err error
 	if j.otherRegistryNote, err = j.otherRegistry(); err != nil {
 		return job{}, err
@@ -189,8 +192,8 @@ func isFile(name string) bool {
 	})
 }
 
-// manager returns the manager with the name. For an empty name it detects the manager by the files of the project:
-// one with a lock file takes precedence over one with only a manifest (A-40).
+// manager returns the package manager with the name. For an empty name it detects the package manager by the files of
+// the project: a lock file takes precedence over a manifest (A-40).
 func (p project) manager(name string) (manager, error) {
 	all := managers()
 	if name != "" {
@@ -255,8 +258,8 @@ func (j job) run(ctx context.Context, extra map[string]string, program string, a
 	return j.execute(ctx, true, extra, program, args...)
 }
 
-// offline runs a program that may execute code of the project, without network access.
-func (j job) offline(ctx context.Context, extra map[string]string, program string, args ...string) (proc.Result, error) {
+// runOffline runs a program that may execute code of the project, without network access.
+func (j job) runOffline(ctx context.Context, extra map[string]string, program string, args ...string) (proc.Result, error) {
 	return j.execute(ctx, false, extra, program, args...)
 }
 
@@ -287,7 +290,7 @@ func (j job) execute(ctx context.Context, network bool, extra map[string]string,
 	return res, err
 }
 
-// installError explains why a manager failed, as far as its output shows the reason (S0-140).
+// installError returns the error for a failed package manager. Its output determines the code (S0-140).
 func (j job) installError(program string, res proc.Result) error {
 	text := res.Stdout + "\n" + res.Stderr
 	missing := regexp.MustCompile(`E404|404 Not Found|ETARGET|notarget|No matching distribution|could not be found|no matching package|unknown revision|no matching versions|Couldn't find (any versions|package)|could not find .* in registry|does not contain package|: not found|: invalid version|: unrecognized import path|did not match`)

@@ -8,9 +8,9 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// requirement is a package in a manifest.
+// requirement is a dependency in a manifest or lock file.
 type requirement struct {
-	// name is canonical.
+	// name is the canonical name of the package.
 	name string
 	// version is the permitted range, "" for any.
 	version string
@@ -22,14 +22,16 @@ type requirement struct {
 	file string
 }
 
-// pin is the version that a project permits of one package.
+// pin contains the versions of one package that a project permits.
 type pin struct {
-	// ranges are the different ranges in its manifests; empty when they do not name the package.
+	// ranges are the distinct version ranges in the manifests of the project; empty when the manifests do not name the
+	// package.
 	ranges []string
 	// locked is the version in the lock file, "" for none.
 	locked string
 }
 
+// named reports whether a manifest names the package.
 func (p pin) named() bool { return len(p.ranges) > 0 }
 
 // String returns the pin as text for people.
@@ -40,8 +42,8 @@ func (p pin) String() string {
 	return strings.Join(p.ranges, " and ")
 }
 
-// pin returns the pin of a package in a project. Of the requirements that provide the package it uses those with the
-// longest name: for go the closest enclosing module, for the others the package itself.
+// pin returns the pin of a package in a project. If several requirements provide the package, it uses those with the
+// longest name. For go that is the closest enclosing module; for other package managers it is the package itself.
 func (m manager) pin(p project, name string) (pin, error) {
 	all, err := m.required(p)
 	if err != nil {
@@ -69,8 +71,8 @@ func (m manager) pin(p project, name string) (pin, error) {
 	return found, err
 }
 
-// version returns the version to request from the manager to stay within a pin: the locked version, or the ranges. ok
-// is false when the ranges cannot be expressed.
+// version returns the version to request from the package manager to stay within a pin: the locked version, or the
+// ranges. ok is false when the package manager does not accept the ranges as an argument.
 func (m manager) version(p pin) (text string, ok bool) {
 	if p.locked != "" {
 		return p.locked, true
@@ -96,8 +98,8 @@ func (m manager) covers(p pin, want string) bool {
 	return p.named() && !slices.ContainsFunc(p.ranges, outside)
 }
 
-// target returns the target by which the policy checks the installation. Only files of the root that are older than
-// the task count as the project: a manifest that the task could have written must not approve a package (S0-141).
+// target returns the target for the requested package. It is known only if the root names the package in files that are
+// older than the task: a manifest that the task could have written must not approve a package (S0-141).
 func (j job) target() tools.Target {
 	t := tools.Target{Kind: tools.Package, Name: j.manager.name + ":" + j.name, Version: j.want}
 	root := j.root()

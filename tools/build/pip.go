@@ -15,8 +15,8 @@ func pip() manager {
 		names:     regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`),
 		versions:  regexp.MustCompile(`^([0-9]+!)?[0-9]+(\.[0-9]+)*((a|b|rc)[0-9]+)?(\.post[0-9]+)?(\.dev[0-9]+)?(\+[a-z0-9]+(\.[a-z0-9]+)*)?$`),
 		ranges:    pythonRanges,
-		and:       ",",
-		canonical: pypiName, provides: same, accepts: pythonAccepts,
+		separator: ",",
+		canonical: pypiName, provides: equalNames, accepts: pythonAccepts,
 		required: pythonRequirements, locked: lockedPython,
 		install: func(ctx context.Context, j job) (string, error) { return j.pipInstall(ctx) },
 	}
@@ -35,16 +35,17 @@ func (j job) pipSpec() string {
 	return j.name + j.want
 }
 
-// pipInstall installs into the virtual environment .venv of the project, and creates it when it is missing: the
-// Python of the system is not changed. The task, whose programs have no network, could have changed that environment.
-// So only the download of wheels has network access, and it runs no code of the project or of its home.
+// pipInstall installs the package into the virtual environment .venv of the project, which it creates if it is missing,
+// and returns the installed version. The Python of the system is not changed. The programs of the task have no network
+// access, but the task could have changed the environment. So only the download of wheels has network access, and that
+// step runs no code of the project or of its home directory.
 func (j job) pipInstall(ctx context.Context) (string, error) {
 	variables := map[string]string{"PIP_INDEX_URL": j.cfg.PipIndex, "PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_CONFIG_FILE": "/dev/null", "PYTHONNOUSERSITE": "1", "PIP_NO_CACHE_DIR": "1"}
 	if _, err := j.env.Exec.LookPath("pip"); err != nil {
 		return "", err
 	}
 	if !j.has(".venv/pyvenv.cfg") {
-		if _, err := j.offline(ctx, variables, "python3", "-m", "venv", "--without-pip", filepath.Join(j.dir, ".venv")); err != nil {
+		if _, err := j.runOffline(ctx, variables, "python3", "-m", "venv", "--without-pip", filepath.Join(j.dir, ".venv")); err != nil {
 			return "", err
 		}
 	}
@@ -57,10 +58,10 @@ func (j job) pipInstall(ctx context.Context) (string, error) {
 	if err := j.checkWheels(wheels); err != nil {
 		return "", err
 	}
-	if _, err := j.offline(ctx, variables, "pip", "--python", environment, "install", "--no-index", "--find-links", wheels, "--", spec); err != nil {
+	if _, err := j.runOffline(ctx, variables, "pip", "--python", environment, "install", "--no-index", "--find-links", wheels, "--", spec); err != nil {
 		return "", err
 	}
-	res, err := j.offline(ctx, variables, "pip", "--python", environment, "show", "--", j.name)
+	res, err := j.runOffline(ctx, variables, "pip", "--python", environment, "show", "--", j.name)
 	if err != nil {
 		return "", err
 	}
@@ -93,6 +94,7 @@ func lockedPython(p project, name string) (string, error) {
 	return "", err
 }
 
+// requirements returns the packages in a requirements file.
 func (p project) requirements(file string) ([]requirement, error) {
 	data, err := p.read(file)
 	var all []requirement
@@ -102,8 +104,8 @@ func (p project) requirements(file string) ([]requirement, error) {
 	return all, err
 }
 
-// appendRequirement parses a requirement: a name, extras, versions, options and markers. It skips lines that only
-// contain an option, a comment, a path or a URL.
+// appendRequirement parses one line of a requirements file and appends its package and versions. It ignores extras,
+// options and markers, and skips lines without a package name, such as paths and URLs.
 func appendRequirement(all []requirement, line string) []requirement {
 	line, _, _ = strings.Cut(strings.TrimSpace(line), " --")
 	found := regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._-]*)\s*(\[[^\]]*\]\s*)?(\(?[<>=!~][^;#]*|)([;#]|$)`).FindStringSubmatch(strings.TrimSpace(line))

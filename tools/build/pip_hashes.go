@@ -13,7 +13,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// hashedRequirement is a package with the permitted digests of its wheels, algorithm:digest.
+// hashedRequirement is a requirement with the permitted digests of its wheels, each as algorithm:digest.
 type hashedRequirement struct {
 	requirement
 
@@ -68,8 +68,8 @@ func (j job) checkWheels(dir string) error {
 	return nil
 }
 
-// checkWheel returns CONFLICT when requirements list digests for this version of the package, but not that of the
-// wheel.
+// checkWheel returns CONFLICT when the requirements list digests for this version of the package, and none of them is
+// the digest of the wheel.
 func (j job) checkWheel(source project, named []hashedRequirement, dir, wheel string) error {
 	parts := strings.SplitN(wheel, "-", 3)
 	if len(parts) < 3 {

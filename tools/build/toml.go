@@ -23,8 +23,8 @@ func (p project) readTOML(name string, into any) error {
 	return nil
 }
 
-// tomlRequirement parses the value of a dependency: a version range, or a table with one. A table with one of the
-// keys in elsewhere names a package from outside the registry. Without a version any is permitted.
+// tomlRequirement parses the value of a dependency: a version range, or a table with one. A table with one of the keys
+// in elsewhere names a package from outside the registry. Without a version range, any version is permitted.
 func tomlRequirement(name string, value any, elsewhere ...string) requirement {
 	r := requirement{name: name}
 	fields, isTable := value.(map[string]any)

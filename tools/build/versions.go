@@ -9,8 +9,8 @@ import (
 	"github.com/Masterminds/semver/v3"
 )
 
-// acceptance reports whether a range contains a version. known is false for text that is not a range, such as a tag,
-// and for ranges that cannot be parsed.
+// acceptance reports whether the range want contains a version. known is false if want is not a range, such as a tag,
+// or cannot be parsed.
 type acceptance func(want, version string) (ok, known bool)
 
 // npmAccepts implements acceptance for npm. As in npm, a range contains a prerelease only when it names a prerelease
@@ -30,8 +30,8 @@ func npmAccepts(want, version string) (ok, known bool) {
 	return constraint.Check(v), true
 }
 
-// cargoAccepts implements acceptance for cargo. Its ranges are those of npm, but a version without an operator
-// permits compatible versions.
+// cargoAccepts implements acceptance for cargo. Its ranges are those of npm, except that a version without an operator
+// permits compatible versions, too.
 func cargoAccepts(want, version string) (ok, known bool) {
 	parts := strings.Split(want, ",")
 	for i, part := range parts {
@@ -44,14 +44,15 @@ func cargoAccepts(want, version string) (ok, known bool) {
 	return npmAccepts(strings.Join(parts, ", "), strings.TrimPrefix(version, "="))
 }
 
-// goAccepts implements acceptance for go: a version contains itself, and a commit its pseudo-version.
+// goAccepts implements acceptance for go. A version permits only itself; a commit hash permits only the pseudo-version
+// of that commit.
 func goAccepts(want, version string) (ok, known bool) {
-	const inPseudoVersion = 12
+	const pseudoVersionHashLen = 12
 	switch {
 	case want == "latest":
 		return false, false
 	case regexp.MustCompile(`^[0-9a-f]{7,40}$`).MatchString(want):
-		return strings.Contains(version, "-"+want[:min(len(want), inPseudoVersion)]), true
+		return strings.Contains(version, "-"+want[:min(len(want), pseudoVersionHashLen)]), true
 	}
 	return want == version, true
 }
@@ -59,8 +60,8 @@ func goAccepts(want, version string) (ok, known bool) {
 // pythonRanges matches lists of version specifiers.
 var pythonRanges = regexp.MustCompile(`^((==|!=|<=|>=|<|>|~=)[0-9][0-9A-Za-z.!+]*(\.\*)?,?)*$`)
 
-// pythonAccepts implements acceptance for a list of version specifiers, or a single version. It compares releases
-// (1.2.3); other versions are only tested for equality.
+// pythonAccepts implements acceptance for a list of version specifiers, or a single version. It orders only releases
+// (1.2.3); other versions are just tested for equality.
 func pythonAccepts(want, version string) (ok, known bool) {
 	if want != "" && want[0] >= '0' && want[0] <= '9' {
 		want = "==" + want
@@ -76,7 +77,7 @@ func pythonAccepts(want, version string) (ok, known bool) {
 	return true, true
 }
 
-// pythonSpecifier reports whether one specifier permits a version; known is false if it cannot tell.
+// pythonSpecifier reports whether one specifier permits a version. known is false if it cannot compare them.
 func pythonSpecifier(specifier, version string) (ok, known bool) {
 	if specifier == "" {
 		return true, true
@@ -88,9 +89,9 @@ func pythonSpecifier(specifier, version string) (ok, known bool) {
 	}
 	have, isRelease := release(version)
 	prefix, wildcard := strings.CutSuffix(bound, ".*")
-	want, bounded := release(prefix)
-	if !isRelease || !bounded {
-		return false, isRelease && bounded
+	want, boundIsRelease := release(prefix)
+	if !isRelease || !boundIsRelease {
+		return false, isRelease && boundIsRelease
 	}
 	if wildcard {
 		return startsWith(have, want) == (operator == "=="), operator == "==" || operator == "!="
@@ -137,6 +138,7 @@ func compare(a, b []int) int {
 	return 0
 }
 
+// startsWith reports whether a release begins with the numbers of prefix.
 func startsWith(version, prefix []int) bool {
 	for i, n := range prefix {
 		if component(version, i) != n {
@@ -146,6 +148,7 @@ func startsWith(version, prefix []int) bool {
 	return true
 }
 
+// component returns the number at an index of a release, 0 beyond its end.
 func component(numbers []int, i int) int {
 	if i < len(numbers) {
 		return numbers[i]

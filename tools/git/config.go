@@ -8,19 +8,19 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Config configures the family. The zero value is the most restrictive: everything counts as secret, so nothing is
+// Config configures the family. The zero value is the most restrictive: all content counts as secret, so nothing can be
 // staged or committed.
 type Config struct {
-	// FindSecret returns the name of the rule that found a secret in data. Default: it finds one in everything.
+	// FindSecret returns the name of the rule that found a secret in data. Default: all data counts as secret.
 	FindSecret func(data []byte) (rule string, found bool)
-	// IsSecretFile reports whether a file name is typical of files with secrets. Default: every name is.
+	// IsSecretFile reports whether a file name is typical of files with secrets. Default: every file name is.
 	IsSecretFile func(path string) bool
 	// Conventions is the RE2 expression that the first line of a commit message must match. Default:
 	// Conventional Commits.
 	Conventions string
 	// Name and Email identify the committer. Default: the configuration of the repository.
 	Name, Email string
-	// Own returns the git identity of the user of the node, for repositories that configure none. Default: no
+	// Own returns the git identity of the user of the node, for repositories without a configured identity. Default: no
 	// identity.
 	Own func(context.Context) (name, email string)
 	// SSHCommand is the command line that starts ssh, to which git appends host and command. Default: remotes over
@@ -31,7 +31,7 @@ type Config struct {
 	// Read are absolute paths, besides the root, that git and its child processes may read while they access a remote
 	// outside the root: the credential helper and its files, an ssh key, known hosts. Other calls cannot read them.
 	Read []string
-	// PlainHTTP reports whether a host may be accessed over unencrypted http. Default: none.
+	// PlainHTTP reports whether a host may be accessed over unencrypted http. Default: no host.
 	PlainHTTP func(host, port string) bool
 }
 

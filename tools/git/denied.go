@@ -7,16 +7,17 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// A repository contains the contents of files that a call must not access. git can read them in a call, since only
-// this package runs it, so the package removes their names and contents from results.
+// A repository stores the contents of all its files, including files that the call must not access (denied files). Git
+// can read all of them during a call. Only this package runs git in that way, so it removes the names and contents of
+// denied files from results.
 
 // maxDenied limits the changed files that are excluded from one diff.
 const maxDenied = 1000
 
-// checkBorrowed rejects a work tree in the workspace of the task whose repository lies elsewhere. The names in that
-// repository belong to another work tree, so it is not known which of them the call must not access.
-func (r *repository) checkBorrowed() error {
-	own := func(path string) bool { return within(path, r.env.Workspace) }
+// checkGitDirs rejects a work tree in the workspace of the task if its repository lies outside of the workspace. The
+// file names in that repository belong to another work tree, so the denied files among them cannot be determined.
+func (r *repository) checkGitDirs() error {
+	own := func(path string) bool { return isWithin(path, r.env.Workspace) }
 	if !r.env.Root.Narrowed() || !own(r.top) || !slices.ContainsFunc(r.gitDirs, func(dir string) bool { return !own(dir) }) {
 		return nil
 	}
@@ -47,14 +48,14 @@ func (r *repository) mainWorkTrees() []string {
 	return tops
 }
 
-// reachable returns the names without those that the call must not access.
-func (r *repository) reachable(names []string) []string {
+// withoutDenied returns the names without those of denied files.
+func (r *repository) withoutDenied(names []string) []string {
 	return slices.DeleteFunc(names, r.denies)
 }
 
-// removeDenied removes the files that the call must not access from a status.
+// removeDenied removes denied files from a status.
 func (o *gitStatusOut) removeDenied(r *repository) {
 	denies := func(c change) bool { return r.denies(c.Path) || c.OldPath != "" && r.denies(c.OldPath) }
 	o.Staged, o.Unstaged = slices.DeleteFunc(o.Staged, denies), slices.DeleteFunc(o.Unstaged, denies)
-	o.Untracked = r.reachable(o.Untracked)
+	o.Untracked = r.withoutDenied(o.Untracked)
 }

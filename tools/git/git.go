@@ -1,9 +1,9 @@
 // Package git is the family of tools for git repositories (S0 rules). They call the git binary.
 //
-// A repository may be hostile: its configuration can name programs for git to run. The reading tools therefore
-// disable all of those on the command line; they take no locks, never prompt and never use a repository above the
-// root (S0-109). Of the writing tools only GIT_COMMIT runs programs of the repository, its hooks, in the sandbox.
-// GIT_PUSH pushes from a temporary repository, to which the configuration of the real one does not apply.
+// A repository may be hostile: its configuration can name programs for git to run. The reading tools disable all such
+// programs on the command line. They take no locks, never prompt and never use a repository above the root (S0-109). Of
+// the writing tools, only GIT_COMMIT runs programs of the repository: its hooks, in the sandbox. GIT_PUSH pushes from a
+// temporary repository, to which the configuration of the real one does not apply.
 package git
 
 import (
@@ -41,10 +41,10 @@ type repository struct {
 	filters []string
 }
 
-// open opens the repository that contains path; the default is the starting directory of the call. It fails with
-// NOT_FOUND and the reason REPO_NOT_FOUND when there is none, and with OUTSIDE_ROOT when its work tree begins above
-// the root.
-func open(ctx context.Context, env *tools.Env, path string) (*repository, error) {
+// openRepository opens the repository that contains path; the default is the starting directory of the call. It returns
+// NOT_FOUND with the reason REPO_NOT_FOUND when there is no repository, and OUTSIDE_ROOT when the work tree begins
+// above the root.
+func openRepository(ctx context.Context, env *tools.Env, path string) (*repository, error) {
 	if path == "" {
 		path = env.Start()
 	}
@@ -68,14 +68,15 @@ func open(ctx context.Context, env *tools.Env, path string) (*repository, error)
 		}
 	}
 	r.top, r.gitDirs = lines[1], lines[2:]
-	if err := r.checkBorrowed(); err != nil {
+	if err := r.checkGitDirs(); err != nil {
 		return nil, err
 	}
 	return r, r.loadFilters(ctx)
 }
 
-// notFound explains why there is no work tree: there is none at all, or it or its repository lies outside of the
-// root. To find the latter, git may read everywhere here; it runs no programs, and its answer is not shown.
+// notFound returns the error for a folder without a usable work tree: NOT_FOUND if there is none, OUTSIDE_ROOT if the
+// work tree or its repository lies outside of the root. To distinguish these cases git may read the whole file system
+// here. It runs no programs, and its output is not shown.
 func (r *repository) notFound(ctx context.Context) error {
 	c := r.command("rev-parse", "--is-inside-work-tree", "--show-toplevel")
 	delete(c.Env, ceiling)
@@ -137,7 +138,7 @@ func (r *repository) command(args ...string) proc.Command {
 	}
 }
 
-// ceiling is the variable with the folder at which git stops searching for a repository.
+// ceiling is the environment variable with the folder at which git stops searching for a repository.
 const ceiling = "GIT_CEILING_DIRECTORIES"
 
 // environment returns variables that isolate git from the user and the system, and disable the filters.
@@ -164,8 +165,8 @@ func (r *repository) environment() map[string]string {
 const literalPathspecs = "--literal-pathspecs"
 
 // overrides returns arguments that disable every program that the configuration of a repository may run, except
-// filters. The work tree may belong to another user than the node. The operator chose the root in which it lies, and
-// none of its programs run, so these calls disable git's own check of the owner.
+// filters. They also disable git's check of the owner, because the work tree may belong to a different user than the
+// node. That is safe: the operator chose the root, and no programs of the work tree run.
 func overrides() []string {
 	args := []string{"--no-pager", "--no-replace-objects", literalPathspecs}
 	for _, setting := range []string{

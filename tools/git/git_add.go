@@ -131,7 +131,7 @@ func (w *writable) checkContent(cfg Config, rel string) (exists bool, err error)
 	return true, nil
 }
 
-// checkTracked rejects missing files that the index does not contain either.
+// checkTracked returns NOT_FOUND for missing files that are not in the index either.
 func (w *writable) checkTracked(ctx context.Context, names []string) error {
 	tracked, err := w.entries(ctx, "", names...)
 	if err != nil {
@@ -221,8 +221,8 @@ func (w *writable) readIndex(rel string) ([]byte, error) {
 	return data, err
 }
 
-// replaceIndex replaces the index with the copy unless it has changed since. The lock is that of git, which does not
-// mind that it is a folder.
+// replaceIndex replaces the index with the copy unless the index has changed since. It creates index.lock, the lock of
+// git, as a folder: git only checks whether the name exists.
 func (w *writable) replaceIndex(index, temp string, before []byte) error {
 	busy := fault.New(fault.Conflict, "something else is changing the index of %s", w.top).WithHint("try again")
 	lock := index + ".lock"

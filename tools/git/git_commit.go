@@ -137,8 +137,9 @@ func (w *writable) commit(ctx context.Context, cfg Config, message string) (gitC
 	return w.describeCommit(ctx)
 }
 
-// identity returns the git variables that name the committer: the identity configured for the node. Without one they
-// are empty if the repository configures its own, else they name the user of the node.
+// identity returns the environment variables that name author and committer. They contain the identity in cfg. Without
+// one, they are empty if the repository configures an identity, and otherwise contain the identity of the user of the
+// node.
 func (w *writable) identity(ctx context.Context, cfg Config) (map[string]string, error) {
 	name, email := cfg.Name, cfg.Email
 	if name == "" || email == "" {
@@ -162,7 +163,7 @@ func (w *writable) identity(ctx context.Context, cfg Config) (map[string]string,
 	return identity, nil
 }
 
-// hooks returns the folder of the hooks. It must lie inside the root: the sandbox would also run programs of the
+// hooks returns the folder of the hooks. It must lie inside the root, because the sandbox also permits programs of the
 // system (S0-104).
 func (w *writable) hooks(ctx context.Context) (string, error) {
 	c := w.command("config", "--local", "--type=path", "--get", "core.hooksPath")
@@ -184,7 +185,7 @@ func (w *writable) hooks(ctx context.Context) (string, error) {
 	return w.env.Root.Abs(rel), checkForeign(w.env, w.env.Root.Abs(rel))
 }
 
-// commitError explains why git did not commit.
+// commitError returns the error of a failed git commit, by its output and exit status.
 func commitError(res proc.Result) error {
 	output := strings.TrimSpace(res.Stderr + "\n" + res.Stdout)
 	switch {
@@ -195,7 +196,7 @@ func commitError(res proc.Result) error {
 	case strings.Contains(output, "no name was given"), strings.Contains(output, "no email was given"), strings.Contains(output, "auto-detection is disabled"):
 		return fault.New(fault.ValidationError, "nobody is named as the author").WithReason("IDENTITY_MISSING").
 			WithHint("git config user.name and user.email in the repository or, with --global, for the user of the node; or GIT_AUTHOR_NAME and GIT_AUTHOR_EMAIL for the node")
-	case res.ExitCode == 1: // git itself ends with 128 when something is wrong
+	case res.ExitCode == 1: // git itself exits with 128 on errors
 		return fault.New(fault.ExecFailed, "a hook of the repository refused the commit: %s", shorten(output)).WithReason("HOOK_FAILED")
 	}
 	return exitError("git commit", res)
@@ -214,7 +215,7 @@ func (w *writable) describeCommit(ctx context.Context) (gitCommitOut, error) {
 	if head.ExitCode != 0 || files.ExitCode != 0 {
 		return gitCommitOut{}, exitError("git rev-parse", head)
 	}
-	return gitCommitOut{CommitHash: strings.TrimSpace(head.Stdout), Files: w.reachable(splitNames(files.Stdout))}, nil
+	return gitCommitOut{CommitHash: strings.TrimSpace(head.Stdout), Files: w.withoutDenied(splitNames(files.Stdout))}, nil
 }
 
 // shorten keeps the end of the output of a program, which usually states the reason.

@@ -33,7 +33,7 @@ var gitDiff = tools.Define(tools.Spec{
 	Paths:      []tools.Path{{Field: "repository_path", Access: tools.ReadPath}},
 	Errors:     []string{"REPO_NOT_FOUND", "NOT_FOUND", "OUTSIDE_ROOT", "INVALID_PATH", "EXEC_FAILED"},
 }, func(ctx context.Context, env *tools.Env, in gitDiffIn) (gitDiffOut, error) {
-	repo, err := open(ctx, env, in.RepositoryPath)
+	repo, err := openRepository(ctx, env, in.RepositoryPath)
 	if err != nil {
 		return gitDiffOut{}, err
 	}
@@ -53,11 +53,12 @@ var gitDiff = tools.Define(tools.Spec{
 	if err != nil {
 		return gitDiffOut{}, err
 	}
-	return gitDiffOut{Diff: diff, Files: repo.reachable(splitNames(names)), Truncated: cutDiff || cutNames}, nil
+	return gitDiffOut{Diff: diff, Files: repo.withoutDenied(splitNames(names)), Truncated: cutDiff || cutNames}, nil
 })
 
-// comparison returns the arguments of git diff that select what is compared: the work tree or the index, with the
-// index, with HEAD, or with the merge base of HEAD and another commit.
+// comparison returns the arguments of git diff that select the two sides. The new side is the work tree or, with
+// in.Staged, the index. The old side is the merge base of HEAD and in.Base, if that is set; otherwise git uses HEAD for
+// the index and the index for the work tree.
 func (r *repository) comparison(ctx context.Context, in gitDiffIn) (args []string, err error) {
 	if in.Staged {
 		args = append(args, "--cached")
@@ -79,7 +80,7 @@ func (r *repository) comparison(ctx context.Context, in gitDiffIn) (args []strin
 	return append(args, strings.TrimSpace(res.Stdout)), nil
 }
 
-// resolveCommit returns the id of a commit that is given by any name.
+// resolveCommit returns the id of the commit that a name denotes, such as a branch, a tag or HEAD~3.
 func (r *repository) resolveCommit(ctx context.Context, name string) (string, error) {
 	res, err := r.run(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", name+"^{commit}")
 	if err != nil {
@@ -95,7 +96,7 @@ func isCommitID(id string) bool {
 	return len(id) >= 40 && strings.Trim(id, "0123456789abcdef") == ""
 }
 
-// excludes returns the pathspecs that exclude files that the call must not access from a diff.
+// excludes returns pathspecs that exclude denied files from a diff.
 func (r *repository) excludes(ctx context.Context, comparison []string) ([]string, error) {
 	if !r.env.Root.Narrowed() {
 		return nil, nil
@@ -117,7 +118,8 @@ func (r *repository) excludes(ctx context.Context, comparison []string) ([]strin
 	return excluded, nil
 }
 
-// diff runs git diff without additions from the configuration, and without the files that the pathspecs exclude.
+// diff runs git diff. The configuration of the repository does not affect the output. The pathspecs in excluded remove
+// files from it.
 func (r *repository) diff(ctx context.Context, comparison, excluded []string, form ...string) (text string, truncated bool, err error) {
 	args := append([]string{
 		"diff", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty", "--submodule=short", "--find-renames",
@@ -139,7 +141,7 @@ func (r *repository) diff(ctx context.Context, comparison, excluded []string, fo
 }
 
 // splitNames parses names that end with NUL and drops an incomplete last name. git lists a file in conflict once for
-// each side; it is returned once.
+// each side; splitNames returns it once.
 func splitNames(text string) []string {
 	names := []string{}
 	for name := range strings.SplitSeq(text[:strings.LastIndexByte(text, 0)+1], "\x00") {

@@ -233,7 +233,7 @@ func parsePushResult(text string) (flag, summary string) {
 	return "", ""
 }
 
-// pushError explains why a push failed (S0-107).
+// pushError returns the error of a failed push (S0-107).
 func (p push) pushError(res proc.Result, flag, summary string) error {
 	message := shorten(strings.TrimSpace(res.Stderr))
 	contains := func(texts ...string) bool {

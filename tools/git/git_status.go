@@ -42,7 +42,7 @@ var gitStatus = tools.Define(tools.Spec{
 	Paths:      []tools.Path{{Field: "repository_path", Access: tools.ReadPath}},
 	Errors:     []string{"REPO_NOT_FOUND", "NOT_FOUND", "OUTSIDE_ROOT", "INVALID_PATH", "EXEC_FAILED"},
 }, func(ctx context.Context, env *tools.Env, in gitStatusIn) (gitStatusOut, error) {
-	repo, err := open(ctx, env, in.RepositoryPath)
+	repo, err := openRepository(ctx, env, in.RepositoryPath)
 	if err != nil {
 		return gitStatusOut{}, err
 	}

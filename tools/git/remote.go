@@ -60,8 +60,8 @@ func (w *writable) remoteOf(ctx context.Context, cfg Config, name string) (remot
 	return remote{}, fault.New(fault.NotFound, "the repository has no remote %s", name).WithReason("REMOTE_NOT_FOUND").WithField("remote")
 }
 
-// parseRemote parses an address: a folder inside the root, https, and http or ssh when the operator has configured
-// it.
+// parseRemote parses the address of a remote. It accepts folders inside the root and https, and http or ssh if the
+// operator has configured them.
 func (w *writable) parseRemote(ctx context.Context, cfg Config, text string) (remote, error) {
 	if text == "" || strings.HasPrefix(text, "-") || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return remote{}, remoteError("it is empty, an option, or holds control characters")
@@ -94,20 +94,20 @@ func (w *writable) parseURL(ctx context.Context, cfg Config, text string) (remot
 	}
 	host, err := netguard.Host(u.Hostname())
 	// The host that git parses must be the one that the policy checks, not another spelling of it.
-	named := err == nil && regexp.MustCompile(`^([a-zA-Z0-9][a-zA-Z0-9.-]*|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*)$`).MatchString(u.Hostname())
+	validHost := err == nil && regexp.MustCompile(`^([a-zA-Z0-9][a-zA-Z0-9.-]*|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*)$`).MatchString(u.Hostname())
 	_, password := u.User.Password()
 	switch {
 	case password:
 		return remote{}, remoteError("it holds a password")
 	case u.Scheme == "file" && u.Host == "" && u.User == nil:
 		return w.parseFile(ctx, u.Path)
-	case u.Scheme == "https" && named:
+	case u.Scheme == "https" && validHost:
 		return remote{protocol: "https", url: u.String(), endpoint: endpoint("https", host, u.Port(), "443")}, nil
-	case u.Scheme == "http" && named && cfg.PlainHTTP(host, cmp.Or(u.Port(), "80")):
+	case u.Scheme == "http" && validHost && cfg.PlainHTTP(host, cmp.Or(u.Port(), "80")):
 		return remote{protocol: "http", url: u.String(), endpoint: endpoint("http", host, u.Port(), "80")}, nil
-	case u.Scheme == "http" && named:
+	case u.Scheme == "http" && validHost:
 		return remote{}, remoteError("http without encryption is for hosts that the operator lists in net_allow")
-	case u.Scheme == "ssh" && named && !strings.HasPrefix(u.User.Username(), "-"):
+	case u.Scheme == "ssh" && validHost && !strings.HasPrefix(u.User.Username(), "-"):
 		return sshRemote(cfg, u.String(), host, u.Port())
 	}
 	return remote{}, remoteError("only https, ssh and folders inside the root are permitted")
@@ -136,7 +136,8 @@ func endpoint(scheme, host, port, defaultPort string) string {
 	return scheme + "://" + host + ":" + port
 }
 
-// parseFile returns the repository in a folder. Every folder to which git would follow it must lie in the root, too.
+// parseFile returns the remote for the repository in a folder. The git directories to which the folder points must lie
+// inside the root, too.
 func (w *writable) parseFile(ctx context.Context, path string) (remote, error) {
 	dir, err := w.env.Root.ExistingDir(path)
 	if fault.Has(err, fault.NotFound) {
@@ -163,7 +164,7 @@ func (w *writable) parseFile(ctx context.Context, path string) (remote, error) {
 			return remote{}, err
 		}
 	}
-	// git would first search this folder for one named .git.
+	// Git would first look for a repository in the subfolder .git of this folder.
 	nested, err := w.env.Root.ResolveEntry(filepath.Join(dirs[0], ".git"))
 	if err == nil {
 		_, err = w.env.Root.Lstat(nested)

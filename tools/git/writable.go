@@ -15,18 +15,19 @@ import (
 // maxScanned is the size in bytes of the largest file that is searched for secrets. Larger ones are rejected.
 const maxScanned = 16 << 20
 
-// writable is a repository that a call changes. Its directories are real absolute paths inside the root, and in no
-// workspace of another task.
+// writable is a repository that a call changes. Its directories are real absolute paths inside the root, and none lies
+// in the workspace of another task.
 type writable struct {
 	*repository
 
-	// gitDir is the git directory of the work tree, common the one that all its work trees share.
+	// gitDir is the git directory of the work tree. common is the git directory that all work trees of the repository
+	// share.
 	gitDir, common string
 }
 
 // openWritable opens a repository that the call changes.
 func openWritable(ctx context.Context, env *tools.Env, path string) (*writable, error) {
-	r, err := open(ctx, env, path)
+	r, err := openRepository(ctx, env, path)
 	if err != nil {
 		return nil, err
 	}
@@ -39,10 +40,10 @@ func openWritable(ctx context.Context, env *tools.Env, path string) (*writable, 
 	return w, w.checkWorkTree()
 }
 
-// checkWorkTree rejects a repository in the workspace whose configuration places the work tree elsewhere: its hooks,
-// which the task itself may have written, would write there.
+// checkWorkTree rejects a repository in the workspace of the task if its work tree lies outside of the workspace. The
+// task may have written the hooks of such a repository, and they could write in the work tree.
 func (w *writable) checkWorkTree() error {
-	own := func(path string) bool { return within(path, w.env.Workspace) }
+	own := func(path string) bool { return isWithin(path, w.env.Workspace) }
 	if own(w.top) || (!own(w.gitDir) && !own(w.common)) {
 		return nil
 	}
@@ -50,16 +51,16 @@ func (w *writable) checkWorkTree() error {
 		WithField("repository_path").WithHint("use the repository that the work tree belongs to")
 }
 
-// checkForeign rejects a path in the workspace of another task.
+// checkForeign returns PROTECTED_PATH for a path in the workspace of another task.
 func checkForeign(env *tools.Env, path string) error {
-	if within(path, filepath.Dir(env.Workspace)) && !within(path, env.Workspace) && path != filepath.Dir(env.Workspace) {
+	if isWithin(path, filepath.Dir(env.Workspace)) && !isWithin(path, env.Workspace) && path != filepath.Dir(env.Workspace) {
 		return fault.New(fault.ProtectedPath, "%s belongs to the workspace of another task", path)
 	}
 	return nil
 }
 
-// within reports whether path is dir or lies below it; both are clean.
-func within(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
+// isWithin reports whether path is dir or lies below it. Both paths are clean.
+func isWithin(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
 
 // runWriting runs git with write access to the repository and to the given directories. An exit status other than 0
 // is not an error.

@@ -19,19 +19,19 @@ import (
 // sendTime is the time limit for the delivery to all channels of a call.
 const sendTime = 30 * time.Second
 
-// send delivers a notice to one channel. Its errors contain no URL.
-type send func(ctx context.Context, env *tools.Env, n Notice) error
+// sendFunc delivers a notice to one channel. Its errors contain no URL.
+type sendFunc func(ctx context.Context, env *tools.Env, n Notice) error
 
 // channels are the notification channels of a node.
 type channels struct {
-	senders  map[string]send
+	senders  map[string]sendFunc
 	defaults []string
 }
 
 func newChannels(cfg Config) *channels {
-	c := &channels{senders: map[string]send{}, defaults: cfg.Default}
+	c := &channels{senders: map[string]sendFunc{}, defaults: cfg.Default}
 	for name, raw := range cfg.Channels {
-		c.senders[name] = newSender(cfg, raw)
+		c.senders[name] = newSendFunc(cfg, raw)
 	}
 	c.senders["log"] = toLog
 	c.senders["file"] = toFile
@@ -46,8 +46,8 @@ func newChannels(cfg Config) *channels {
 
 func (c *channels) names() []string { return slices.Sorted(maps.Keys(c.senders)) }
 
-// toLog writes to the log of the task and to that of the node. The entry in the log of the task is committed with the
-// result.
+// toLog writes a notice to the log of the task and to the log of the node. The entry in the log of the task is
+// committed together with the result of the call.
 func toLog(ctx context.Context, env *tools.Env, n Notice) error {
 	level, logged := "INFO", slog.LevelInfo
 	if n.Priority == "high" || n.Priority == "critical" {
@@ -63,16 +63,16 @@ func toLog(ctx context.Context, env *tools.Env, n Notice) error {
 	return nil
 }
 
-// newSender returns the function for a service, by the scheme of its URL.
-func newSender(cfg Config, raw string) send {
+// newSendFunc returns the function that delivers notices to the service at the URL raw.
+func newSendFunc(cfg Config, raw string) sendFunc {
 	if strings.HasPrefix(raw, "http://") || strings.HasPrefix(raw, "https://") {
 		return webhook(netguard.New(cfg.Net.Reaching(raw)), raw)
 	}
 	return newService(raw).send
 }
 
-// webhook posts a notice as JSON. It follows no redirects; a redirect is a failure.
-func webhook(client *netguard.Client, raw string) send {
+// webhook returns a function that posts a notice as JSON. It does not follow redirects: a redirect is an error.
+func webhook(client *netguard.Client, raw string) sendFunc {
 	return func(ctx context.Context, _ *tools.Env, n Notice) error {
 		u, err := client.Parse(raw)
 		if err != nil {

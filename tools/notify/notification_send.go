@@ -63,8 +63,8 @@ func notificationSend(c *channels) tools.Tool {
 	})
 }
 
-// resolve returns the channels to use, without duplicates. It returns VALIDATION_ERROR for an unknown one, before
-// anything is sent.
+// resolve returns the names of the requested channels, by default the default channels, without duplicates. It returns
+// VALIDATION_ERROR for an unknown channel.
 func (c *channels) resolve(requested []string) ([]string, error) {
 	if len(requested) == 0 {
 		requested = c.defaults
@@ -82,7 +82,7 @@ func (c *channels) resolve(requested []string) ([]string, error) {
 	return names, nil
 }
 
-// deliver sends to all channels concurrently and waits for each.
+// deliver sends a notice to the named channels concurrently and waits for all of them, for at most sendTime.
 func (c *channels) deliver(ctx context.Context, env *tools.Env, n Notice, names []string) []delivery {
 	ctx, cancel := context.WithTimeout(ctx, sendTime)
 	defer cancel()

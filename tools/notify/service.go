@@ -27,7 +27,8 @@ func newService(raw string) *service {
 	return &service{url: raw, slots: make(chan struct{}, maxPending)}
 }
 
-// send delivers a notice, or gives up when ctx ends.
+// send delivers a notice. It returns TIMEOUT when ctx ends before the service has answered, and UNAVAILABLE when
+// maxPending deliveries are still running.
 func (s *service) send(ctx context.Context, _ *tools.Env, n Notice) error {
 	select {
 	case s.slots <- struct{}{}:

@@ -8,58 +8,58 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// maxOthers limits the packages that one installation may download besides the requested one, and maxMembers the
-// manifests that may name them.
+// maxExtraPackages limits the packages that one installation may download besides the requested one. maxExtraFiles
+// limits the manifests that may name such packages.
 const (
-	maxOthers  = 100
-	maxMembers = 200
+	maxExtraPackages = 100
+	maxExtraFiles    = 200
 )
 
-// targets returns the requested package and all other packages that the files in the workspace, which the task may
-// have written, make the manager download.
+// targets returns the requested package, and every other package that the package manager would download because of
+// files in the workspace. The task may have written those files.
 func (j job) targets() ([]tools.Target, error) {
 	all := []tools.Target{j.target()}
-	if j.manager.others == nil {
+	if j.manager.extraPackages == nil {
 		return all, nil
 	}
 	files, err := j.files()
 	if err != nil {
 		return nil, err
 	}
-	others, err := j.manager.others(j.cfg, j.project, files)
+	extra, err := j.manager.extraPackages(j.cfg, j.project, files)
 	if err != nil {
 		return nil, err
 	}
 	root := j.root()
-	rootRequirements, err := j.manager.others(j.cfg, root, files)
+	rootRequirements, err := j.manager.extraPackages(j.cfg, root, files)
 	if err != nil {
 		return nil, err
 	}
 	unmodified := root.olderThan(j.env.Since, files)
-	for _, r := range others {
+	for _, r := range extra {
 		requested := !r.elsewhere && !r.replaces && j.manager.provides(r.name, j.name)
 		sameInRoot := unmodified && slices.Contains(rootRequirements, r)
 		if requested || sameInRoot || j.manager.installed != nil && j.manager.installed(j.project, r) {
 			continue
 		}
-		if t := j.otherTarget(root, r, unmodified); !slices.Contains(all, t) {
+		if t := j.extraTarget(root, r, unmodified); !slices.Contains(all, t) {
 			all = append(all, t)
 		}
 	}
-	if len(all) > maxOthers {
-		return nil, fault.New(fault.ValidationError, "the files in the workspace make %s install %d packages that the project does not pin, at most %d can be asked for at once", j.manager.name, len(all), maxOthers).
+	if len(all) > maxExtraPackages {
+		return nil, fault.New(fault.ValidationError, "the files in the workspace make %s install %d packages that the project does not pin, at most %d can be asked for at once", j.manager.name, len(all), maxExtraPackages).
 			WithHint("let the manifests and lock files in the workspace be those of the root")
 	}
 	return all, nil
 }
 
-// files returns the manifests and lock files that the manager obeys in the workspace.
+// files returns the manifests and lock files in the workspace that the package manager reads.
 func (j job) files() ([]string, error) {
 	files := slices.Concat(j.manager.manifests, j.manager.locks)
-	if j.manager.members == nil {
+	if j.manager.extraFiles == nil {
 		return files, nil
 	}
-	more, err := j.manager.members(j.project)
+	more, err := j.manager.extraFiles(j.project)
 	for _, file := range more {
 		if !slices.Contains(files, file) {
 			files = append(files, file)
@@ -68,8 +68,8 @@ func (j job) files() ([]string, error) {
 	return files, err
 }
 
-// otherTarget returns the target of a package that is installed besides the requested one.
-func (j job) otherTarget(root project, r requirement, unmodified bool) tools.Target {
+// extraTarget returns the target of a package that is installed besides the requested one.
+func (j job) extraTarget(root project, r requirement, unmodified bool) tools.Target {
 	t := tools.Target{Kind: tools.Package, Name: j.manager.name + ":" + shorten(r.name), Version: shorten(r.version)}
 	rootPin, err := j.manager.pin(root, r.name)
 	switch {
@@ -86,7 +86,7 @@ func (j job) otherTarget(root project, r requirement, unmodified bool) tools.Tar
 	return t
 }
 
-// checkUnchanged returns CONFLICT when the call would install a package that the policy did not check.
+// checkUnchanged returns CONFLICT when the call would install a package that the policy has not permitted.
 func (j job) checkUnchanged() error {
 	targets, err := j.targets()
 	if err != nil {
