@@ -1,5 +1,6 @@
-// Package agent is the family of tools for agents (S0 rules, A-48). An agent works as a child task: of a plan
-// template below the root, or of one step that runs a configured command.
+// Package agent is the family of tools for agents (S0 rules, A-48). An agent works as a child task. The plan of that
+// task is a template below the root, one step that runs a configured command, or one step that a registered agent
+// executes.
 package agent
 
 import (
@@ -17,7 +18,7 @@ import (
 
 // Config configures the agents. The zero value has no commands.
 type Config struct {
-	// Commands are the agents that are commands, by type.
+	// Commands maps agent types to the commands that run them.
 	Commands map[string]Command
 	// Registered returns the service for registered agents; nil if there is none.
 	Registered func() agents.Service
@@ -27,8 +28,8 @@ type Config struct {
 
 // Command is a program that works as an agent. It reads the prompt from its standard input and prints its report.
 type Command struct {
-	// Argv is the program with its arguments. {prompt} and {model} in an argument are replaced; the prompt is then
-	// not on standard input. An argument with {model} is omitted when the call names no model.
+	// Argv is the program with its arguments, in which {prompt} and {model} are replaced. If an argument contains
+	// {prompt}, the prompt is not on standard input. An argument with {model} is omitted when the call names no model.
 	Argv []string
 	// Timeout is the time limit of the program; 0 means one hour.
 	Timeout time.Duration
@@ -41,7 +42,7 @@ func Tools(cfg Config) []tools.Tool {
 	return []tools.Tool{taskSpawn(sources(cfg)), agentTask(), agentClaim(cfg), agentHeartbeat(cfg), agentReport(cfg)}
 }
 
-// Internal returns the tool that is the only step of the task of a command.
+// Internal returns the tool that executes the only step of a command agent.
 func Internal(cfg Config) []tools.Tool { return []tools.Tool{agentExecute(cfg.Commands)} }
 
 // agentSource knows the agents of one kind. The first source that knows a type is used.
@@ -88,7 +89,7 @@ type inputs struct {
 	Model  string `json:"model,omitempty"`
 }
 
-// encode encodes texts, numbers, lists and maps of them, which cannot fail.
+// encode returns v as JSON. v consists of strings, numbers, lists and maps, for which encoding cannot fail.
 func encode(v any) json.RawMessage {
 	text, err := json.Marshal(v)
 	if err != nil {

@@ -31,7 +31,7 @@ func (c commandAgents) types(context.Context, *tools.Env) []string {
 	return slices.Collect(maps.Keys(c))
 }
 
-// commandPlan returns the plan of an agent that is a command: one step.
+// commandPlan returns the plan of an agent that is a command. It has one step.
 func commandPlan(agent string, c Command) []byte {
 	type object = map[string]any
 	return encode(object{
@@ -124,9 +124,9 @@ func (c Command) run(ctx context.Context, env *tools.Env, in agentExecuteIn) (ag
 	return agentExecuteOut{Report: strings.TrimSuffix(res.Stdout, "\n")}, nil
 }
 
-// invocation returns the arguments of the program and its standard input. The prompt is an argument only if the
-// command contains {prompt}. It rejects an argument that is not an option in the configuration but that the prompt or
-// the model would turn into one, unless it follows `--`.
+// invocation returns the arguments of the program and its standard input. The prompt is an argument only if the command
+// contains {prompt}. invocation returns VALIDATION_ERROR if the prompt or the model would turn a plain argument into an
+// option; after `--` that is impossible.
 func (c Command) invocation(in agentExecuteIn) (argv []string, stdin string, err error) {
 	const prompt, model = "{prompt}", "{model}"
 	fill := strings.NewReplacer(prompt, in.Prompt, model, in.Model)

@@ -22,7 +22,7 @@ type Dispatcher interface {
 }
 
 // directSpec sets the fields that the Direct tools of registered agents share. Their calls are not tasks: heartbeats
-// would fill the log, and a waiting claim would occupy a worker that is needed for the work for which it waits.
+// would fill the log, and each waiting claim would occupy a worker.
 func directSpec(s tools.Spec) tools.Spec {
 	s.Conditions = append([]string{"No task is made of the call", "The caller is a registered agent, with its own credential"}, s.Conditions...)
 	s.Gate, s.Approval = tools.AnyState, tools.NoApproval
@@ -31,7 +31,8 @@ func directSpec(s tools.Spec) tools.Spec {
 	return s
 }
 
-// caller returns the registered agent that makes a call; FORBIDDEN if it is none.
+// caller returns the dispatcher and the registered agent that makes the call. It returns FORBIDDEN if the caller is not
+// a registered agent, and TOOL_UNAVAILABLE if there is no dispatcher.
 func (c Config) caller(ctx context.Context, env *tools.Env) (Dispatcher, agents.Member, error) {
 	if env.Agent == "" {
 		return nil, agents.Member{}, fault.New(fault.Forbidden, "only a registered agent may do this, with its own credential").

@@ -8,13 +8,14 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// registeredAgents are the registered agents: each is known by its name, and all agents of a role by the role.
+// registeredAgents are the agents that have registered. The name of an agent selects that agent; a role selects any
+// agent of the role.
 type registeredAgents struct {
 	service func() agents.Service
 }
 
-// spawn implements agentSource. An agent cannot receive work for a role or for the model of the client by registering
-// under that name.
+// spawn implements agentSource. Names of roles and the type for the model of the client take precedence over names of
+// agents, so that an agent cannot receive their work by registering under such a name.
 func (r registeredAgents) spawn(ctx context.Context, _ *tools.Env, agent string) (tools.Spawn, bool, error) {
 	if agent == clientModel {
 		return tools.Spawn{}, false, nil
@@ -51,7 +52,8 @@ func (r registeredAgents) all(ctx context.Context) ([]agents.View, error) {
 	return r.service().Agents(ctx)
 }
 
-// registeredPlan returns the plan for registered agents that a field selects: one step.
+// registeredPlan returns a plan with one step, which calls AGENT_TASK. field is the input field that selects the
+// registered agents, and agent its value.
 func registeredPlan(agent, field string) []byte {
 	type object = map[string]any
 	return encode(object{

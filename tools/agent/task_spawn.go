@@ -54,8 +54,8 @@ func taskSpawn(all []agentSource) tools.Tool {
 // clientModel is the agent type for the language model of the MCP client (S2-051).
 const clientModel = "model"
 
-// promptClient answers the prompt with the model of the client. That needs no tools, so there is no child: the result
-// names the task of the call itself.
+// promptClient answers the prompt with the model of the client. That needs no tools and therefore no child task, so the
+// result contains the id of the calling task.
 func promptClient(env *tools.Env, in taskSpawnIn, notFound error) (taskSpawnOut, error) {
 	report, ok, err := env.Sample("report", in.Prompt)
 	switch {

@@ -9,7 +9,7 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// folder contains the templates, below the root. No tool may write there.
+// folder is the folder of the templates, below the root. No tool may write there.
 const folder = ".orch/agents"
 
 const (
@@ -17,7 +17,7 @@ const (
 	maxTemplate = 1 << 20 // bytes, the limit of every plan
 )
 
-// templateAgents are the agents that are plans below the root.
+// templateAgents are the agents with a plan template below the root.
 type templateAgents struct{}
 
 func (templateAgents) spawn(_ context.Context, env *tools.Env, agent string) (tools.Spawn, bool, error) {

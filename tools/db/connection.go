@@ -25,7 +25,7 @@ type connection struct {
 	port           uint16
 	database       string
 	user, password string
-	// tls is disable, prefer, require or verify-full, as for PostgreSQL.
+	// tls is disable, prefer, require or verify-full, as in the option sslmode of PostgreSQL.
 	tls string
 	// file is the real absolute path of an SQLite file.
 	file string
@@ -43,7 +43,7 @@ func (c connection) target() tools.Target {
 	return tools.Target{Kind: tools.Connection, Name: c.name()}
 }
 
-// files returns the file that a statement of the level accesses, none for a server.
+// files returns the file that a statement of the level accesses; nil for a database on a server.
 func (c connection) files(level sql.Level) []tools.File {
 	if c.dialect != sql.SQLite {
 		return nil
@@ -60,9 +60,9 @@ func (c connection) address() string { return net.JoinHostPort(c.host, strconv.I
 // secretScheme is the prefix of a reference to a named connection.
 const secretScheme = "secret://"
 
-// open resolves a connection string. Results and errors never repeat the text of a URL, which may contain a password
-// (S0-124).
-func (cfg Config) open(env *tools.Env, text string) (connection, error) {
+// resolve returns the connection for a connection string. Results and errors never repeat the text of a URL, which may
+// contain a password (S0-124).
+func (cfg Config) resolve(env *tools.Env, text string) (connection, error) {
 	name, named := strings.CutPrefix(text, secretScheme)
 	if named {
 		var err error
@@ -76,7 +76,7 @@ func (cfg Config) open(env *tools.Env, text string) (connection, error) {
 	}
 	switch {
 	case c.dialect == sql.SQLite:
-		return c.confined(env)
+		return c.confineFile(env)
 	case named:
 		return c, nil
 	case c.password != "":
@@ -91,7 +91,7 @@ func (cfg Config) open(env *tools.Env, text string) (connection, error) {
 
 const connectionField = "connection_string"
 
-// namedURL reads the URL of a named connection.
+// namedURL returns the URL of a named connection from its file.
 func (cfg Config) namedURL(name string) (string, error) {
 	const longest = 4096 // bytes
 	missing := fault.New(fault.NotFound, "this node knows no such connection").WithField(connectionField).
@@ -185,9 +185,9 @@ func malformed(why string) *fault.Error {
 		WithHint("write postgres://user@host:5432/name, mysql://user@host:3306/name, sqlite:/absolute/path or secret://NAME")
 }
 
-// confined resolves an SQLite file inside the root. The data directory and the metadata of repositories and nodes are
-// protected.
-func (c connection) confined(env *tools.Env) (connection, error) {
+// confineFile resolves an SQLite file inside the root. The data directory of the node and the directories .git and
+// .orch are protected.
+func (c connection) confineFile(env *tools.Env) (connection, error) {
 	rel, err := env.Root.Resolve(c.file)
 	if err != nil {
 		return c, fault.From(err).WithField(connectionField)

@@ -22,8 +22,8 @@ type databaseQueryOut struct {
 	Truncated    bool                `json:"truncated" jsonschema:"More rows were there than fit"`
 }
 
-// databaseQuery is DATABASE_QUERY (S0-120 to S0-124, A-37, A-38). Its Intent tells the policy which database a call
-// accesses, and the class of its statement.
+// databaseQuery is DATABASE_QUERY (S0-120 to S0-124, A-37, A-38). Its Intent contains the database that a call accesses
+// and the class of the statement.
 func databaseQuery(cfg Config) tools.Tool {
 	return tools.DefineIntent(tools.Spec{
 		Name:    "DATABASE_QUERY",
@@ -47,7 +47,7 @@ func databaseQuery(cfg Config) tools.Tool {
 			"PROTECTED_PATH", "TIMEOUT", "IN_DOUBT", "APPROVAL_REQUIRED", "RATE_LIMITED",
 		},
 	}, func(_ context.Context, env *tools.Env, in databaseQueryIn) (tools.Intent, error) {
-		c, err := cfg.open(env, in.ConnectionString)
+		c, err := cfg.resolve(env, in.ConnectionString)
 		if err != nil {
 			return tools.Intent{}, err
 		}
@@ -57,7 +57,7 @@ func databaseQuery(cfg Config) tools.Tool {
 			Targets: []tools.Target{c.target()}, Files: c.files(class.Level),
 		}, nil
 	}, func(ctx context.Context, env *tools.Env, in databaseQueryIn) (databaseQueryOut, error) {
-		c, err := cfg.open(env, in.ConnectionString)
+		c, err := cfg.resolve(env, in.ConnectionString)
 		if err != nil {
 			return databaseQueryOut{}, err
 		}

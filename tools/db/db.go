@@ -1,8 +1,8 @@
 // Package db is the family of tools for databases (S0 rules): PostgreSQL, MySQL with MariaDB, and SQLite.
 //
-// Package classify/sql determines what a statement would do, and package policy decides whether it may. The engine
-// enforces that class, too: a read runs in a session that cannot write, even through functions and views, and is
-// rolled back. Every call opens a new connection, so that no session state is shared between calls.
+// Package classify/sql determines the class of a statement, and package policy decides whether the statement may run.
+// The engine enforces the class, too: a read runs in a session that cannot write, even through functions and views, and
+// is rolled back. Every call opens a new connection, so that no session state is shared between calls.
 package db
 
 import "github.com/orch-dev/orch/tools"
@@ -17,9 +17,9 @@ const (
 
 // Config configures the family. The zero value has no named connections.
 type Config struct {
-	// Connections is a directory with one file for each named connection: the file orders contains the URL, with user
-	// and password, of secret://orders. It should be in the data directory of the node, which tools cannot access.
-	// Default: no named connections.
+	// Connections is a directory with one file for each named connection. The file orders, for example, contains the
+	// URL of secret://orders, with user and password. The directory should be in the data directory of the node, which
+	// tools cannot access. Default: no named connections.
 	Connections string
 	// Hosts are the servers, host:port in lower case, to which a URL in a call may connect. Named connections may use
 	// any server. Default, when nil: every server that the policy permits.

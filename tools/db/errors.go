@@ -69,8 +69,8 @@ func brokenConnection(q query, err error) *fault.Error {
 	return fault.Wrap(fault.InDoubt, err, "the connection broke, and it is unknown whether the statement has changed anything")
 }
 
-// sanitize returns err as the tool reports it. When ctx has ended, its cause takes precedence over the errors that
-// this led to. Neither the message nor the cause contains the password, whatever a server or a driver returned
+// sanitize returns the error that the tool reports. When ctx has ended, that is the cause of ctx, because err is only a
+// consequence. Neither the message nor the cause contains the password, whatever a server or a driver returned
 // (S0-124).
 func (c connection) sanitize(ctx context.Context, err error) error {
 	if ctx.Err() != nil {

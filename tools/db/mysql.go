@@ -16,8 +16,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// runMySQL runs a query on MariaDB or MySQL. A read runs in a read-only session, because DROP TABLE would commit a
-// read-only transaction. The driver accepts one statement, and prepares it when there are parameters.
+// runMySQL runs a query on MariaDB or MySQL. A read runs in a read-only session: a read-only transaction would not
+// suffice, because DROP TABLE commits it. The driver accepts one statement, and prepares it when there are parameters.
 func runMySQL(ctx context.Context, c connection, q query, out *table) (int64, error) {
 	if q.class.Verb == "LOAD" {
 		return 0, fault.New(fault.ValidationError, "LOAD has nowhere to read").WithField("query").WithHint("use INSERT")
@@ -100,7 +100,7 @@ func prepareMySQL(ctx context.Context, conn *sql.Conn, q query) (id int64, err e
 	return id, nil
 }
 
-// killMySQL kills a session. Otherwise the server would continue the statement although the connection is closed.
+// killMySQL kills a session. Closing the connection alone would not stop the statement on the server.
 func killMySQL(ctx context.Context, pool *sql.DB, id int64) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), partingTime)
 	defer cancel()

@@ -26,9 +26,9 @@ const (
 	maxMessage = 64 << 20
 )
 
-// runPostgres runs a query with the extended protocol, which accepts one statement and binds parameters. A read runs
-// in a read-only transaction, which is always rolled back. A statement cannot make it read-write, because an initial
-// query has already run in it.
+// runPostgres runs a query with the extended protocol, which accepts one statement and binds parameters. A read runs in
+// a read-only transaction, which is always rolled back. The statement cannot make the transaction read-write, because
+// PostgreSQL forbids that after the first query in it.
 func runPostgres(ctx context.Context, c connection, q query, out *table) (int64, error) {
 	if q.class.Verb == "COPY" {
 		return 0, fault.New(fault.ValidationError, "COPY has nowhere to read or write").WithField("query").WithHint("use SELECT or INSERT")
@@ -57,7 +57,7 @@ func dialPostgres(ctx context.Context, c connection, q query) (*pgconn.PgConn, e
 	if err != nil {
 		return nil, connectError(c, err, "the settings of PostgreSQL in the environment of the node are malformed")
 	}
-	// The PostgreSQL settings in the environment of the node are for its user, not for tasks.
+	// PostgreSQL settings in the environment of the node are meant for its user, not for tasks.
 	cfg.User, cfg.Password, cfg.Database = c.user, c.password, c.database
 	cfg.ConnectTimeout = connectTime
 	cfg.MaxProtocolMessageBodyLen = maxMessage
@@ -104,7 +104,7 @@ func closePostgres(ctx context.Context, conn *pgconn.PgConn) {
 	}
 }
 
-// execSimple runs trusted text.
+// execSimple runs SQL text that orch itself wrote.
 func execSimple(ctx context.Context, conn *pgconn.PgConn, text string) error {
 	_, err := conn.Exec(ctx, text).ReadAll()
 	return err

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/ncruces/go-sqlite3"
-	_ "github.com/ncruces/go-sqlite3/embed" // the library itself
+	_ "github.com/ncruces/go-sqlite3/embed" // registers the SQLite library
 
 	"github.com/orch-dev/orch/classify/sql"
 	"github.com/orch-dev/orch/fault"
@@ -25,8 +25,8 @@ const (
 	sqliteBusy = 10 * time.Second
 )
 
-// runSQLite runs a query on a file. An authorizer checks every table, function and action to which the statement
-// compiles, including those of views and triggers.
+// runSQLite runs a query on a file. An authorizer checks every table, function and action that the compiled statement
+// uses, including those of views and triggers.
 func runSQLite(ctx context.Context, c connection, q query, out *table) (int64, error) {
 	conn, err := openSQLite(ctx, c, q)
 	if err != nil {
@@ -101,7 +101,7 @@ func guardSQLite(conn *sqlite3.Conn, q query) error {
 	return errors.Join(err, conn.SetAuthorizer(authorizer(q.class.Level)))
 }
 
-// authorizer permits the actions to which a statement of the level may compile. No level may open other files or
+// authorizer returns a function that permits the actions of statements of the level. No level may open other files or
 // change settings.
 func authorizer(level sql.Level) func(sqlite3.AuthorizerActionCode, string, string, string, string) sqlite3.AuthorizerReturnCode {
 	return func(action sqlite3.AuthorizerActionCode, first, second, _, inner string) sqlite3.AuthorizerReturnCode {
@@ -112,9 +112,9 @@ func authorizer(level sql.Level) func(sqlite3.AuthorizerActionCode, string, stri
 	}
 }
 
-// permits reports whether a statement of the level may do an action; inside is true within a trigger or view.
+// permits reports whether a statement of the level may perform an action. inside is true within a trigger or view.
 func permits(level sql.Level, action sqlite3.AuthorizerActionCode, first, second string, inside bool) bool {
-	switch action { //nolint:exhaustive // only destructive statements may do the rest
+	switch action { //nolint:exhaustive // only destructive statements may perform other actions
 	case sqlite3.AUTH_SELECT, sqlite3.AUTH_READ, sqlite3.AUTH_RECURSIVE:
 		return true
 	case sqlite3.AUTH_FUNCTION:

@@ -19,7 +19,7 @@ type table struct {
 	truncated bool
 }
 
-// add adds a row and reports whether it fits. Once a row did not fit, all following ones are dropped, too.
+// add adds a row and reports whether it fits. After a row that does not fit, all following rows are dropped, too.
 func (t *table) add(row []json.RawMessage) bool {
 	size := 2
 	for _, cell := range row {
@@ -71,8 +71,8 @@ func blob(b []byte) json.RawMessage {
 	return json.RawMessage(`"` + base64.StdEncoding.EncodeToString(b) + `"`)
 }
 
-// timestamp converts "2006-01-02 15:04:05.999" to RFC 3339 and appends zone. It does not change values without such a
-// form, such as infinity.
+// timestamp converts "2006-01-02 15:04:05.999" to RFC 3339 and appends zone. It returns values in any other form, such
+// as infinity, unchanged.
 func timestamp(s, zone string) json.RawMessage {
 	if len(s) < 19 || s[4] != '-' || s[10] != ' ' || strings.HasPrefix(s, "0000-00-00") || strings.HasSuffix(s, " BC") {
 		return str(s)

@@ -16,11 +16,11 @@ const (
 	publicURL = "https://api.github.com"
 	// callTime is the time limit of a call with all its requests.
 	callTime = 30 * time.Second
-	// maxAnswer is how many bytes of a response are read: a hundred workflow runs are about 2 MiB.
+	// maxAnswer limits the size of a response in bytes: a hundred workflow runs are about 2 MiB.
 	maxAnswer = 8 << 20
 )
 
-// api is the client that the tools share. It stores the rate limits of GitHub: until an exhausted one is reset, calls
+// api is the client that the tools share. It remembers exhausted rate limits of GitHub: until the limit is reset, calls
 // fail without a request.
 type api struct {
 	client *github.Client
@@ -61,8 +61,8 @@ func newAPI(cfg Config) *api {
 	return a
 }
 
-// ready returns TOOL_UNAVAILABLE without a usable configuration.
-func (a *api) ready() error {
+// checkConfig returns TOOL_UNAVAILABLE without a usable configuration.
+func (a *api) checkConfig() error {
 	if a.endpoint == "" {
 		return fault.New(fault.ToolUnavailable, "github_url is no http or https URL").
 			WithHint("set it to the base of the API, such as https://github.example.com/api/v3")
@@ -70,13 +70,14 @@ func (a *api) ready() error {
 	return nil
 }
 
-// requireToken is ready for calls that GitHub permits only with a token.
+// requireToken is for calls that GitHub permits only with a token. It returns FORBIDDEN if no token is configured, and
+// otherwise the result of checkConfig.
 func (a *api) requireToken() error {
 	if a.token == "" {
 		return fault.New(fault.Forbidden, "GitHub asks for a token, and none is configured").WithReason("ACCESS_DENIED").
 			WithHint("the operator sets github_token")
 	}
-	return a.ready()
+	return a.checkConfig()
 }
 
 // intent returns the Intent of a call that writes to the server of the API (S3-068).

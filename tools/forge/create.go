@@ -18,9 +18,9 @@ type created struct {
 	State  string `json:"state" jsonschema:"State, such as open"`
 }
 
-// defineCreate defines a tool that creates something on GitHub. what names that for people, spec contains the fields
-// of the Spec that differ between tools, and do creates it.
-func defineCreate[In interface{ check() error }](a *api, what string, spec tools.Spec, do func(context.Context, In) (created, error)) tools.Tool {
+// defineCreate defines a tool that creates something on GitHub. action describes the creation for people, such as
+// "create an issue". spec contains the fields of the Spec in which such tools differ. do sends the request.
+func defineCreate[In interface{ check() error }](a *api, action string, spec tools.Spec, do func(context.Context, In) (created, error)) tools.Tool {
 	spec.Conditions, spec.Content = writeConditions(), []string{"title", "body"}
 	spec.Effect, spec.Gate, spec.Approval, spec.Rate = tools.Write, tools.InProgress, tools.ByIntent, tools.External
 	spec.OpenWorld, spec.NoWorkspace = true, true
@@ -28,7 +28,7 @@ func defineCreate[In interface{ check() error }](a *api, what string, spec tools
 		if err := in.check(); err != nil {
 			return tools.Intent{}, err
 		}
-		return a.intent(what)
+		return a.intent(action)
 	}, func(ctx context.Context, env *tools.Env, in In) (created, error) {
 		if err := in.check(); err != nil {
 			return created{}, err
@@ -69,8 +69,8 @@ func checkBody(body *string) error {
 	return nil
 }
 
-// checkCreated returns IN_DOUBT when the response lacks fields that GitHub always sends: without a number the result
-// is unknown.
+// checkCreated returns IN_DOUBT when the response lacks fields that GitHub always sends. Without a number it is unknown
+// what was created.
 func checkCreated(c created) (created, error) {
 	if c.Number == 0 || c.URL == "" {
 		return created{}, fault.New(fault.InDoubt, "GitHub did not say what it has made").WithReason("GITHUB_ERROR").

@@ -135,8 +135,8 @@ func invalidInput(response *github.ErrorResponse) *fault.Error {
 	return e
 }
 
-// connectionError returns the error of a failed connection: with the code of the call itself if it has one, else
-// GITHUB_ERROR.
+// connectionError returns the error of a failed connection. It preserves the codes TIMEOUT, CANCELLED, FORBIDDEN and
+// GITHUB_ERROR; every other code becomes GITHUB_ERROR.
 func connectionError(e *fault.Error) *fault.Error {
 	switch e.Code {
 	case fault.Timeout, fault.Cancelled, fault.Forbidden, fault.GithubError:
@@ -146,8 +146,8 @@ func connectionError(e *fault.Error) *fault.Error {
 	}
 }
 
-// writeError is apiError for a call that changes something. When no response tells whether it had an effect, it
-// returns IN_DOUBT.
+// writeError is apiError for a call that changes something. It returns IN_DOUBT when no response shows whether the call
+// had an effect.
 func (a *api) writeError(err error, now time.Time) *fault.Error {
 	e := a.apiError(err, now)
 	if e.Code != fault.GithubError || neverSent(err) || redirected(err) {
@@ -174,7 +174,7 @@ func redirected(err error) bool {
 	return errors.As(err, &r)
 }
 
-// redactToken returns the cause for the log without the token, which a server may echo.
+// redactToken returns an error without the token, which a server may echo. The error is the cause in the log.
 func (a *api) redactToken(err error) error {
 	if text := err.Error(); a.token != "" && strings.Contains(text, a.token) {
 		return errors.New(strings.ReplaceAll(text, a.token, "[github_token]"))
@@ -182,7 +182,7 @@ func (a *api) redactToken(err error) error {
 	return err
 }
 
-// status returns the HTTP status behind an error, 0 for none.
+// status returns the HTTP status of the response in an error, 0 for none.
 func status(err error) int {
 	if response, ok := errors.AsType[*github.ErrorResponse](err); ok {
 		return response.Response.StatusCode

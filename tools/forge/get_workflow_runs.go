@@ -68,7 +68,7 @@ func getWorkflowRuns(a *api) tools.Tool {
 		if err != nil {
 			return getWorkflowRunsOut{}, err
 		}
-		if err := a.ready(); err != nil {
+		if err := a.checkConfig(); err != nil {
 			return getWorkflowRunsOut{}, err
 		}
 		ctx, cancel := withCallTimeout(ctx)
@@ -84,7 +84,7 @@ func getWorkflowRuns(a *api) tools.Tool {
 	})
 }
 
-// check returns the workflow as a URL segment, empty for all of them.
+// check validates the input. It returns the id or file name of the workflow, escaped for a URL; "" means all workflows.
 func (in getWorkflowRunsIn) check() (string, error) {
 	if err := checkRepository(in.Owner, in.Repo); err != nil {
 		return "", err
@@ -121,7 +121,8 @@ func (a *api) runs(ctx context.Context, in getWorkflowRunsIn, workflow string) (
 	return runs, err
 }
 
-// workflowError finds out whether the workflow or the repository does not exist.
+// workflowError returns the error for a workflow that was not found. It makes a request to determine whether the
+// repository exists.
 func (a *api) workflowError(ctx context.Context, in getWorkflowRunsIn, now time.Time) error {
 	if _, _, err := a.client.Repositories.Get(ctx, in.Owner, in.Repo); err != nil {
 		return a.apiError(err, now)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Probe checks the state of GitHub by its rate limit. That request does not count against the limit.
+// Probe checks whether GitHub answers, by a request for the rate limit. That request does not count against the limit.
 type Probe struct {
 	api        *api
 	configured bool
@@ -23,12 +23,12 @@ func NewProbe(cfg Config) *Probe {
 	return &Probe{newAPI(cfg), cfg.URL != "" || cfg.Token != ""}
 }
 
-// Configured reports whether GitHub is configured. Otherwise it does not matter when it cannot be reached.
+// Configured reports whether GitHub is configured. If not, the node does not depend on GitHub.
 func (p *Probe) Configured() bool { return p.configured }
 
 // Ask makes one request. It returns the same errors as the tools.
 func (p *Probe) Ask(ctx context.Context) (Rate, error) {
-	if err := p.api.ready(); err != nil {
+	if err := p.api.checkConfig(); err != nil {
 		return Rate{}, err
 	}
 	limits, _, err := p.api.client.RateLimit.Get(ctx)

@@ -66,7 +66,7 @@ func readFile(a *api) tools.Tool {
 		file, _, _, err := a.client.Repositories.GetContents(ctx, in.Owner, in.Repo, in.Path, &github.RepositoryContentGetOptions{Ref: in.Ref})
 		switch {
 		case status(err) == http.StatusNotFound:
-			return readFileOut{}, a.missing(ctx, in, env.Now())
+			return readFileOut{}, a.notFoundError(ctx, in, env.Now())
 		case err != nil:
 			return readFileOut{}, a.apiError(err, env.Now())
 		case file == nil:
@@ -86,12 +86,12 @@ func (a *api) checkRead(in readFileIn) error {
 	if err := checkRef("ref", in.Ref); err != nil {
 		return err
 	}
-	return a.ready()
+	return a.checkConfig()
 }
 
-// missing finds out which part of a file name does not exist: GitHub returns the same response for all of them
-// (S3-053).
-func (a *api) missing(ctx context.Context, in readFileIn, now time.Time) error {
+// notFoundError returns the error for a file that was not found. It makes requests to determine whether the repository,
+// the ref or the path does not exist, because GitHub returns the same response for all of them (S3-053).
+func (a *api) notFoundError(ctx context.Context, in readFileIn, now time.Time) error {
 	repo, _, err := a.client.Repositories.Get(ctx, in.Owner, in.Repo)
 	if err != nil {
 		return a.apiError(err, now)

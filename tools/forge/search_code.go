@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// maxReachable is how many results of a search GitHub returns in all.
+	// maxReachable is the number of results of a search that GitHub returns on all pages together.
 	maxReachable = 1000
 	// maxFilter is the maximum length of a filter in bytes.
 	maxFilter = 256
@@ -103,7 +103,7 @@ func searchCode(a *api) tools.Tool {
 	})
 }
 
-// searchQuery returns the query with the filters as qualifiers.
+// searchQuery returns the query, followed by the filters as GitHub qualifiers such as language:go.
 func (in searchCodeIn) searchQuery() (string, error) {
 	if strings.TrimSpace(in.Query) == "" {
 		return "", fault.New(fault.ValidationError, "must not be empty").WithField("query")
@@ -180,18 +180,18 @@ func (in searchCodeIn) output(found *github.CodeSearchResult) searchCodeOut {
 	out := searchCodeOut{Results: make([]foundCode, 0, len(found.CodeResults)), Total: found.GetTotal(), Page: in.Page, PerPage: in.PerPage}
 	for _, c := range found.CodeResults {
 		repo := c.GetRepository()
-		one := foundCode{Path: c.GetPath(), Repository: foundRepository{
+		result := foundCode{Path: c.GetPath(), Repository: foundRepository{
 			Owner: repo.GetOwner().GetLogin(), Name: repo.GetName(), Description: repo.GetDescription(),
 		}}
 		if repo != nil {
-			one.Repository.Stars = repo.StargazersCount
+			result.Repository.Stars = repo.StargazersCount
 		}
 		for _, m := range c.TextMatches {
 			if m.GetProperty() == "content" {
-				one.Matches = append(one.Matches, lineMatches(m)...)
+				result.Matches = append(result.Matches, lineMatches(m)...)
 			}
 		}
-		out.Results = append(out.Results, one)
+		out.Results = append(out.Results, result)
 	}
 	return out
 }

@@ -6,12 +6,12 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-type append004In struct {
+type appendIn struct {
 	Path    string `json:"path" jsonschema:"Absolute path to the target file"`
 	Content string `json:"content" jsonschema:"Content to append" maxLength:"16777216"`
 }
 
-type append004Out struct {
+type appendOut struct {
 	Path          string `json:"path" jsonschema:"Real path of the file"`
 	BytesAppended int    `json:"bytes_appended" jsonschema:"Number of bytes added"`
 	Size          int64  `json:"size" jsonschema:"Size of the file afterwards, in bytes; others may write, too"`
@@ -29,14 +29,14 @@ var appendFile = defineWithSourceNames(tools.Spec{
 	Paths:      []tools.Path{{Field: "path", Access: tools.WritePath}},
 	Content:    []string{"content"},
 	Errors:     []string{"NotFound", "OutsideRoot", "PermissionDenied", "ReadOnly", "INVALID_PATH", "SECRET_DETECTED", "DISK_FULL"},
-}, func(_ context.Context, env *tools.Env, in append004In) (append004Out, error) {
+}, func(_ context.Context, env *tools.Env, in appendIn) (appendOut, error) {
 	rel, err := resolve(env, "path", in.Path)
 	if err != nil {
-		return append004Out{}, err
+		return appendOut{}, err
 	}
 	size, err := env.Root.Append(rel, []byte(in.Content))
 	if err != nil {
-		return append004Out{}, withField("path", err)
+		return appendOut{}, withField("path", err)
 	}
-	return append004Out{Path: env.Root.Abs(rel), BytesAppended: len(in.Content), Size: size}, nil
+	return appendOut{Path: env.Root.Abs(rel), BytesAppended: len(in.Content), Size: size}, nil
 })

@@ -7,11 +7,11 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-type createDirectory004In struct {
+type createDirectoryIn struct {
 	Path string `json:"path" jsonschema:"Absolute path to the directory to create"`
 }
 
-type createDirectory004Out struct {
+type createDirectoryOut struct {
 	Path    string `json:"path" jsonschema:"Real path of the directory"`
 	Created bool   `json:"created" jsonschema:"The directory did not exist before"`
 }
@@ -27,14 +27,14 @@ var createDirectory = defineWithSourceNames(tools.Spec{
 	Approval:   tools.OutsideWorkspace,
 	Paths:      []tools.Path{{Field: "path", Access: tools.WritePath}},
 	Errors:     []string{"OutsideRoot", "PermissionDenied", "ReadOnly", "INVALID_PATH", "DISK_FULL"},
-}, func(_ context.Context, env *tools.Env, in createDirectory004In) (createDirectory004Out, error) {
+}, func(_ context.Context, env *tools.Env, in createDirectoryIn) (createDirectoryOut, error) {
 	rel, err := resolve(env, "path", in.Path)
 	if err != nil {
-		return createDirectory004Out{}, err
+		return createDirectoryOut{}, err
 	}
 	_, before := env.Root.Lstat(rel)
 	if err := env.Root.MkdirAll(rel, 0o755); err != nil {
-		return createDirectory004Out{}, withField("path", err)
+		return createDirectoryOut{}, withField("path", err)
 	}
-	return createDirectory004Out{Path: env.Root.Abs(rel), Created: fault.Has(before, fault.NotFound)}, nil
+	return createDirectoryOut{Path: env.Root.Abs(rel), Created: fault.Has(before, fault.NotFound)}, nil
 })

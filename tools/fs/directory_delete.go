@@ -89,9 +89,9 @@ func notEmpty(path string) error {
 	return fault.New(fault.Conflict, "%s is not empty", path).WithField("directory_path").WithHint("set recursive to delete what is in it, too")
 }
 
-// backupFolder returns the folder for backups of the task, relative to the root. It fails with PROTECTED_PATH
-// when the directory to delete is, or contains, a folder of the task: the work of the task or the backup itself would
-// be deleted.
+// backupFolder returns the folder for backups of the task, relative to the root. It returns PROTECTED_PATH when
+// the directory to delete is, or contains, a folder of the task. Otherwise the deletion would remove the work of the
+// task or the backup itself.
 func backupFolder(env *tools.Env, rel string) (string, error) {
 	folders := make([]string, 0, 4)
 	for _, name := range []string{"", "workspace", "outputs", filepath.Join("temp", "backups")} {

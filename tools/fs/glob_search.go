@@ -61,7 +61,7 @@ var globSearch = tools.Define(tools.Spec{
 	return out, nil
 })
 
-// glob is a pattern, split into a fixed directory and the rest.
+// glob is a pattern, split into base, a directory without wildcards, and the rest.
 type glob struct {
 	base, rest string
 	// depth is the number of directory levels that rest can match, -1 for any.

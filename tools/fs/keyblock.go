@@ -2,8 +2,8 @@ package fs
 
 import "bytes"
 
-// hiddenLine replaces a line of a private key. A single line does not show that it belongs to a key, so tools that
-// return lines redact them; a whole key in other output is recognized by its first line.
+// hiddenLine replaces a line of a private key. Tools that return single lines must redact them, because a single line
+// is not recognizable as part of a key. In other output a whole key is recognized by its first line.
 const hiddenLine = "[REDACTED:private_key]"
 
 // keyBlock finds the lines of private keys in PEM while it reads a file line by line.
@@ -22,7 +22,8 @@ func (b *keyBlock) contains(line []byte) bool {
 	return false
 }
 
-// insideKey reports whether the text after before, the known beginning of a file, belongs to a private key.
+// insideKey reports whether a line belongs to a private key. before is the text that precedes the line; only the last 8
+// KiB of it are searched.
 func insideKey(before []byte) bool {
 	const farthest = 8 << 10
 	before = before[max(0, len(before)-farthest):]

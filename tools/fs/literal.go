@@ -15,7 +15,8 @@ type literal struct {
 	fold bool
 }
 
-// requiredLiteral returns the longest literal that the syntax tree of pattern shows directly, or an empty one.
+// requiredLiteral returns the longest literal that it finds in the syntax tree of pattern and that every match
+// contains. It returns an empty literal if there is none.
 func requiredLiteral(pattern string) literal {
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {

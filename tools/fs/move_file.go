@@ -8,12 +8,12 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-type moveFile004In struct {
+type moveFileIn struct {
 	Source      string `json:"source" jsonschema:"Absolute path to the source file; a link stands for what it points to"`
 	Destination string `json:"destination" jsonschema:"Absolute path to the destination, not to the directory to put it in"`
 }
 
-type moveFile004Out struct {
+type moveFileOut struct {
 	Source      string `json:"source" jsonschema:"Real path that the file had"`
 	Destination string `json:"destination" jsonschema:"Real path of the file"`
 	Replaced    bool   `json:"replaced" jsonschema:"A file, or an empty directory, was there before"`
@@ -30,29 +30,29 @@ var moveFile = defineWithSourceNames(tools.Spec{
 	Approval:   tools.OutsideWorkspace,
 	Paths:      []tools.Path{{Field: "source", Access: tools.WritePath, Tree: true, Into: "destination"}, {Field: "destination", Access: tools.WritePath}},
 	Errors:     []string{"OutsideRoot", "NotFound", "PermissionDenied", "ReadOnly", "INVALID_PATH", "CONFLICT", "VALIDATION_ERROR"},
-}, func(_ context.Context, env *tools.Env, in moveFile004In) (moveFile004Out, error) {
+}, func(_ context.Context, env *tools.Env, in moveFileIn) (moveFileOut, error) {
 	from, err := resolve(env, "source", in.Source)
 	if err != nil {
-		return moveFile004Out{}, err
+		return moveFileOut{}, err
 	}
 	to, err := resolve(env, "destination", in.Destination)
 	if err != nil {
-		return moveFile004Out{}, err
+		return moveFileOut{}, err
 	}
 	if _, err := env.Root.Lstat(from); err != nil {
-		return moveFile004Out{}, withField("source", err)
+		return moveFileOut{}, withField("source", err)
 	}
 	if from == to {
-		return moveFile004Out{}, fault.New(fault.ValidationError, "is the same file as source").WithField("destination")
+		return moveFileOut{}, fault.New(fault.ValidationError, "is the same file as source").WithField("destination")
 	}
 	if err := parentExists(env, "destination", to); err != nil {
-		return moveFile004Out{}, err
+		return moveFileOut{}, err
 	}
 	replaced, err := env.Root.Move(from, to)
 	if err != nil {
-		return moveFile004Out{}, withField("destination", err)
+		return moveFileOut{}, withField("destination", err)
 	}
-	return moveFile004Out{Source: env.Root.Abs(from), Destination: env.Root.Abs(to), Replaced: replaced}, nil
+	return moveFileOut{Source: env.Root.Abs(from), Destination: env.Root.Abs(to), Replaced: replaced}, nil
 })
 
 // parentExists returns INVALID_PATH unless the directory of rel exists.

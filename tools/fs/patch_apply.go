@@ -9,12 +9,12 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-type patchApply004In struct {
+type patchApplyIn struct {
 	Path  string `json:"path" jsonschema:"Absolute path to the target file"`
 	Patch string `json:"patch" jsonschema:"Unified diff of this one file. May be wrapped in a Markdown code fence. Every hunk has to fit at the line that it names" maxLength:"4194304"`
 }
 
-type patchApply004Out struct {
+type patchApplyOut struct {
 	Path         string `json:"path" jsonschema:"Real path of the file"`
 	Created      bool   `json:"created" jsonschema:"The file did not exist before"`
 	Hunks        int    `json:"hunks" jsonschema:"Number of hunks applied"`
@@ -34,10 +34,10 @@ var patchApply = defineWithSourceNames(tools.Spec{
 	Content:    []string{"patch"},
 	NeedsReads: true,
 	Errors:     []string{"OutsideRoot", "NotFound", "PatchFailed", "PermissionDenied", "ReadOnly", "INVALID_PATH", "SECRET_DETECTED", "DISK_FULL"},
-}, func(_ context.Context, env *tools.Env, in patchApply004In) (patchApply004Out, error) {
+}, func(_ context.Context, env *tools.Env, in patchApplyIn) (patchApplyOut, error) {
 	rel, err := resolve(env, "path", in.Path)
 	if err != nil {
-		return patchApply004Out{}, err
+		return patchApplyOut{}, err
 	}
 	old, missing := readWritable(env, rel)
 	diff, err := patch.Parse(in.Patch)
@@ -45,15 +45,15 @@ var patchApply = defineWithSourceNames(tools.Spec{
 		err = diff.Names(filepath.Clean(in.Path), env.Root.Abs(rel))
 	}
 	if missing != nil && !patch.Creates(in.Patch) { // takes precedence over errors of the patch (S4-011)
-		return patchApply004Out{}, withField("path", missing)
+		return patchApplyOut{}, withField("path", missing)
 	}
 	if err != nil {
-		return patchApply004Out{}, err
+		return patchApplyOut{}, err
 	}
 	return patchFile(env, rel, diff, old)
 })
 
-// readWritable returns the content of a file, and fails when the file is not writable.
+// readWritable returns the content of a file. It fails when the file does not exist or is not writable.
 func readWritable(env *tools.Env, rel string) ([]byte, error) {
 	f, err := env.Root.OpenAppend(rel)
 	if err != nil {
@@ -64,22 +64,22 @@ func readWritable(env *tools.Env, rel string) ([]byte, error) {
 }
 
 // patchFile applies diff to the content of a file and writes the result.
-func patchFile(env *tools.Env, rel string, diff *patch.Diff, old []byte) (patchApply004Out, error) {
+func patchFile(env *tools.Env, rel string, diff *patch.Diff, old []byte) (patchApplyOut, error) {
 	data, err := diff.Apply(old)
 	if err != nil {
-		return patchApply004Out{}, err
+		return patchApplyOut{}, err
 	}
 	if len(data) > maxFile {
-		return patchApply004Out{}, fault.New(fault.ValidationError, "the file would be larger than %d bytes", maxFile).
+		return patchApplyOut{}, fault.New(fault.ValidationError, "the file would be larger than %d bytes", maxFile).
 			WithReason("SIZE_LIMIT_EXCEEDED").WithField("patch")
 	}
 	created, err := writeWithParents(env, rel, data)
 	if err != nil {
-		return patchApply004Out{}, withField("path", err)
+		return patchApplyOut{}, withField("path", err)
 	}
 	path := env.Root.Abs(rel)
 	if diff.Create() || env.Reads[path] == digest(old) { // the task knows the whole content
 		recordRead(env, rel, digest(data))
 	}
-	return patchApply004Out{Path: path, Created: created, Hunks: diff.Hunks(), BytesWritten: len(data)}, nil
+	return patchApplyOut{Path: path, Created: created, Hunks: diff.Hunks(), BytesWritten: len(data)}, nil
 }

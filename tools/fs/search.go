@@ -38,8 +38,8 @@ type search struct {
 	buf     []byte
 	// folded is a buffer for the text in lower case; nil when the literal is case-sensitive.
 	folded []byte
-	files  int // number of files searched
-	size   int // of the text in out, in bytes
+	files  int // number of files searched so far
+	size   int // size of the text in out, in bytes
 	out    grepSearchOut
 }
 
@@ -56,9 +56,9 @@ func newSearch(env *tools.Env, in grepSearchIn) (*search, error) {
 	if !doublestar.ValidatePattern(in.Glob) {
 		return nil, fault.New(fault.InvalidFormat, "is no valid glob pattern").WithField("glob")
 	}
-	first := requiredLiteral(pattern)
-	s := &search{env: env, re: re, literal: []byte(first.text), glob: in.Glob, buf: make([]byte, bufferSize)}
-	if first.fold && first.text != "" {
+	required := requiredLiteral(pattern)
+	s := &search{env: env, re: re, literal: []byte(required.text), glob: in.Glob, buf: make([]byte, bufferSize)}
+	if required.fold && required.text != "" {
 		s.folded = make([]byte, bufferSize)
 	}
 	s.out.Mode = in.OutputMode
@@ -151,7 +151,8 @@ func (s *search) searchFile(ctx context.Context, rel string) error {
 	return nil
 }
 
-// reserve reports whether an item of size bytes still fits into the result, and counts the bytes if so.
+// reserve reports whether one more item of size bytes fits into a result that already has items entries. If so, it
+// counts the bytes.
 func (s *search) reserve(items, size int) bool {
 	if items >= maxEntries || s.size+size > maxText {
 		s.out.Truncated = true
@@ -161,7 +162,7 @@ func (s *search) reserve(items, size int) bool {
 	return true
 }
 
-// hits are the matching lines of one file.
+// hits collects the matching lines of one file.
 type hits struct {
 	*search
 	file  string

@@ -17,7 +17,7 @@ import (
 // maxLine is the number of characters of a line that FILE_READ shows.
 const maxLine = 2000
 
-// maxShown is the number of bytes of a line that may be needed for that, with its line break.
+// maxShown is the maximum size of maxLine characters in bytes, with a line break.
 const maxShown = maxLine*utf8.UTFMax + 1
 
 // view collects the numbered lines from..from+limit-1 of a file in one pass over the whole file. Its memory does not
@@ -25,8 +25,8 @@ const maxShown = maxLine*utf8.UTFMax + 1
 type view struct {
 	from, limit int64
 	text        strings.Builder
-	shown       int64
-	lines       int64
+	shown       int64 // number of lines in text
+	lines       int64 // number of lines read so far
 	truncated   bool
 	hash        hash.Hash
 	key         keyBlock
@@ -37,18 +37,18 @@ func (v *view) scan(ctx context.Context, r io.Reader) error {
 	v.hash = sha256.New()
 	in := bufio.NewReaderSize(r, 16<<10)
 	var line []byte // the displayable beginning of the current line
-	for open := false; ; {
+	for started := false; ; {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		part, err := in.ReadSlice('\n')
 		v.hash.Write(part)
 		line = append(line, part[:min(maxShown-len(line), len(part))]...)
-		open = open || len(part) > 0
+		started = started || len(part) > 0
 		if errors.Is(err, bufio.ErrBufferFull) {
 			continue
 		}
-		if open {
+		if started {
 			v.add(line, err == nil)
 		}
 		if errors.Is(err, io.EOF) {
@@ -58,7 +58,7 @@ func (v *view) scan(ctx context.Context, r io.Reader) error {
 		if err != nil {
 			return err
 		}
-		line, open = line[:0], false
+		line, started = line[:0], false
 	}
 }
 

@@ -7,18 +7,18 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-type writeFile004In struct {
+type writeFileIn struct {
 	Path    string `json:"path" jsonschema:"Absolute path to the file"`
 	Content string `json:"content" jsonschema:"Content to write; may be empty" maxLength:"16777216"`
 }
 
-type writeFile004Out struct {
+type writeFileOut struct {
 	Path         string `json:"path" jsonschema:"Real path of the file"`
 	BytesWritten int    `json:"bytes_written" jsonschema:"Size of the file in bytes"`
 	Created      bool   `json:"created" jsonschema:"The file did not exist before"`
 }
 
-// writeFile is write_file (S4-035 to S4-037). It is FILE_WRITE that also creates missing directories.
+// writeFile is write_file (S4-035 to S4-037). Unlike FILE_WRITE it also creates missing directories.
 var writeFile = defineWithSourceNames(tools.Spec{
 	Name:       "write_file",
 	Title:      "Write a file and its directories",
@@ -30,18 +30,18 @@ var writeFile = defineWithSourceNames(tools.Spec{
 	Paths:      []tools.Path{{Field: "path", Access: tools.WritePath}},
 	Content:    []string{"content"},
 	Errors:     []string{"OutsideRoot", "PermissionDenied", "ReadOnly", "INVALID_PATH", "SECRET_DETECTED", "DISK_FULL"},
-}, func(_ context.Context, env *tools.Env, in writeFile004In) (writeFile004Out, error) {
+}, func(_ context.Context, env *tools.Env, in writeFileIn) (writeFileOut, error) {
 	rel, err := resolve(env, "path", in.Path)
 	if err != nil {
-		return writeFile004Out{}, err
+		return writeFileOut{}, err
 	}
 	data := []byte(in.Content)
 	created, err := writeWithParents(env, rel, data)
 	if err != nil {
-		return writeFile004Out{}, withField("path", err)
+		return writeFileOut{}, withField("path", err)
 	}
 	recordRead(env, rel, digest(data))
-	return writeFile004Out{Path: env.Root.Abs(rel), BytesWritten: len(data), Created: created}, nil
+	return writeFileOut{Path: env.Root.Abs(rel), BytesWritten: len(data), Created: created}, nil
 })
 
 // writeWithParents writes a file and creates the directories that it needs.

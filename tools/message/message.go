@@ -1,5 +1,5 @@
-// Package message is the family of tools with which agents and people exchange messages (the Sartor network of seed
-// 003). A tool acts for the identity that made its call, which the broker of the node determines.
+// Package message is the family of tools with which agents and people exchange messages. A tool acts for the identity
+// that made the call. The broker of the node determines that identity from the call.
 package message
 
 import (
@@ -21,7 +21,7 @@ func Tools(cfg Config) []tools.Tool {
 	return []tools.Tool{messageSend(cfg), messageInbox(cfg), messageAck(cfg), messageGroup(cfg)}
 }
 
-// broker returns the broker; UNAVAILABLE when there is none.
+// broker returns the broker. It returns UNAVAILABLE when there is none.
 func (c Config) broker() (messages.Broker[messages.Call], error) {
 	if c.Broker == nil {
 		return nil, fault.New(fault.Unavailable, "nobody takes messages here")

@@ -82,23 +82,24 @@ func (c Config) hasRead(ctx context.Context, v agents.View) (bool, error) {
 // inboxTool is the tool that reads an inbox.
 const inboxTool = "MESSAGE_INBOX"
 
-// checklist returns the checklist of an agent. Progress counts all items, even those that are not listed.
+// checklist returns the checklist of an agent. read reports whether the agent has read its inbox. The list contains
+// completed items only if completed is true; the progress always counts all items.
 func checklist(v agents.View, read, completed bool) getChecklistOut {
 	items := items(v, read)
-	out, done, left := getChecklistOut{Checklist: []item{}}, 0, 0
+	out, done, remaining := getChecklistOut{Checklist: []item{}}, 0, 0
 	for _, i := range items {
 		switch {
 		case *i.Completed:
 			done++
 		case *i.Required:
-			left++
+			remaining++
 		}
 		if completed || !*i.Completed {
 			out.Checklist = append(out.Checklist, i)
 		}
 	}
 	out.Progress = progress{
-		Completed: &done, Total: new(len(items)), Percentage: new(100 * float64(done) / float64(len(items))), RequiredRemaining: &left,
+		Completed: &done, Total: new(len(items)), Percentage: new(100 * float64(done) / float64(len(items))), RequiredRemaining: &remaining,
 	}
 	return out
 }

@@ -100,7 +100,8 @@ func (in getWelcomeIn) welcome(node *Node, offered map[string][]string, r role) 
 	return w
 }
 
-// steps returns the steps of the role whose tools the agent may call.
+// steps returns the suggested steps: general ones, those of the role and those of the specializations. It omits steps
+// with a tool that the agent may not call.
 func (in getWelcomeIn) steps(offered map[string][]string, r role) []quickStart {
 	callable := map[string]bool{}
 	for _, names := range offered {
@@ -128,7 +129,8 @@ func (in getWelcomeIn) steps(offered map[string][]string, r role) []quickStart {
 	return list
 }
 
-// joinSteps returns the steps to join the work: the agent registers, and then uses HTTP with its credential.
+// joinSteps returns the steps with which an agent begins to work: it registers, and then claims and reports work over
+// HTTP with its credential.
 func (in getWelcomeIn) joinSteps() []step {
 	const register = RegisterAgent
 	return []step{
@@ -172,7 +174,8 @@ func (in getWelcomeIn) exampleRegistration() object {
 
 type object = map[string]any
 
-// step is a first call for an agent, or a request that it may send if it may call the tool.
+// step is a suggestion for a new agent: a call of tool or, if request is set, an HTTP request. It is shown only to
+// agents that may call tool.
 type step struct {
 	tool               string
 	args               object

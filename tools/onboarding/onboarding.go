@@ -12,15 +12,16 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// Config connects the family with a node. With the zero value the tools return TOOL_UNAVAILABLE.
+// Config gives the tools access to a node. With the zero value they return TOOL_UNAVAILABLE.
 type Config struct {
-	// Node returns the node; nil if there is none, or none yet.
+	// Node returns the node; nil if there is none, or if it is not ready yet.
 	Node func() *Node
 	// Agents returns the service for registered agents; nil if there is none.
 	Agents func() agents.Service
 }
 
-// Node is the interface of the node to the family. All fields except Contacts and Called are required.
+// Node contains the data and functions of the node that the tools use. All fields except Contacts and Called are
+// required.
 type Node struct {
 	Version string
 	// Offered returns the tools that a task may call, by category.

@@ -61,14 +61,14 @@ type endpoints struct {
 	Status   string `json:"status,omitempty" jsonschema:"Where it sends heartbeats" format:"uri"`
 }
 
-// Once and OnceKey, formatted with the id of the agent, are placeholders in the log for the secret of a credential
-// and its id. Reveal replaces them once, for the identity that registered the agent.
+// SecretPlaceholder and KeyPlaceholder, formatted with the id of the agent, stand in the log for the secret and the id
+// of a credential. Reveal replaces them once, for the identity that registered the agent.
 const (
-	Once    = "(the secret of %s is shown once, to whoever registered the agent)"
-	OnceKey = "(the key of %s is shown once, with the secret)"
+	SecretPlaceholder = "(the secret of %s is shown once, to whoever registered the agent)"
+	KeyPlaceholder    = "(the key of %s is shown once, with the secret)"
 )
 
-// RegisterAgent is the name of the tool whose result contains Once.
+// RegisterAgent is the name of the tool with placeholders in its results.
 const RegisterAgent = "onboarding.registerAgent"
 
 // registerAgent is onboarding.registerAgent (S3-085 to S3-089).
@@ -104,11 +104,12 @@ func registerAgent(cfg Config) tools.Tool {
 	})
 }
 
-// registeredOut returns the output. It does not contain the secret, because the output is in the log.
+// registeredOut returns the output of a registration. It contains placeholders instead of the credential, because the
+// output is stored in the log.
 func registeredOut(m agents.Registered) registerAgentOut {
 	out := registerAgentOut{
 		AgentID: m.ID, RegisteredAt: timestamp(m.RegisteredAt),
-		Credentials: credentials{APIKey: fmt.Sprintf(OnceKey, m.ID), Secret: fmt.Sprintf(Once, m.ID), ExpiresAt: timestamp(m.ExpiresAt)},
+		Credentials: credentials{APIKey: fmt.Sprintf(KeyPlaceholder, m.ID), Secret: fmt.Sprintf(SecretPlaceholder, m.ID), ExpiresAt: timestamp(m.ExpiresAt)},
 		Endpoints:   endpoints{Messages: "orch://inbox"},
 	}
 	if m.URL != "" {

@@ -12,14 +12,15 @@ import (
 	"github.com/orch-dev/orch/events"
 )
 
-// oncePattern matches the placeholders of secrets.
-var oncePattern = regexp.MustCompile(strings.Replace(regexp.QuoteMeta(Once), "%s", "(agent-[0-9a-z]{26})", 1))
+// placeholderPattern matches SecretPlaceholder with the id of an agent.
+var placeholderPattern = regexp.MustCompile(strings.Replace(regexp.QuoteMeta(SecretPlaceholder), "%s", "(agent-[0-9a-z]{26})", 1))
 
-// Reveal replaces the placeholders in the result of a task that registered agents by the secrets of their
-// credentials, the first time that the requester asks. Any other result is returned unchanged.
+// Reveal replaces the placeholders in the result of a task with the credentials of the agents that the task registered.
+// It does so once for each agent, and only for the identity that registered the agent. Other placeholders and results
+// remain unchanged.
 func Reveal(ctx context.Context, service agents.Service, task events.TaskID, by string, result json.RawMessage) json.RawMessage {
 	seen := map[string]bool{}
-	for _, found := range oncePattern.FindAllSubmatch(result, -1) {
+	for _, found := range placeholderPattern.FindAllSubmatch(result, -1) {
 		id := string(found[1])
 		if seen[id] {
 			continue
@@ -29,8 +30,8 @@ func Reveal(ctx context.Context, service agents.Service, task events.TaskID, by 
 		if err != nil {
 			continue
 		}
-		result = bytes.ReplaceAll(result, fmt.Appendf(nil, OnceKey, id), []byte(got.Key))
-		result = bytes.ReplaceAll(result, fmt.Appendf(nil, Once, id), []byte(got.Secret))
+		result = bytes.ReplaceAll(result, fmt.Appendf(nil, KeyPlaceholder, id), []byte(got.Key))
+		result = bytes.ReplaceAll(result, fmt.Appendf(nil, SecretPlaceholder, id), []byte(got.Secret))
 	}
 	return result
 }

@@ -1,13 +1,13 @@
 package onboarding
 
-// role is the information for agents of a role.
+// role is the onboarding information for agents of one type.
 type role struct {
 	greeting, description string
 	steps                 []step
 	pages, examples       []string
 }
 
-// roles returns the roles of the specification.
+// roles returns the information for each agent type of the specification.
 func roles() map[string]role {
 	return map[string]role{
 		"researcher": {

@@ -27,7 +27,7 @@ const maxTime = time.Hour
 type bashExecuteIn struct {
 	Command string `json:"command" jsonschema:"Shell command to execute with bash; standard input is empty and there is no terminal" minLength:"1"`
 	Timeout int64  `json:"timeout,omitempty" jsonschema:"Timeout in milliseconds" default:"120000" minimum:"1" maximum:"3600000"`
-	// Env and Argv pass values to a command without any shell parsing them.
+	// Env and Argv pass values to a command without parsing by a shell.
 	Env              map[string]string `json:"env,omitempty" jsonschema:"Variables of the command beside those of the node; it reads them as \"$NAME\""`
 	Argv             []string          `json:"argv,omitempty" jsonschema:"Positional parameters of the command; it reads them as \"$1\", \"$2\" or \"$@\""`
 	WorkingDirectory string            `json:"working_directory,omitempty" jsonschema:"Absolute path of the working directory; default: the project of a session, else the workspace of the task"`
@@ -133,8 +133,9 @@ func (in bashExecuteIn) environment(workspace string) (map[string]string, error)
 	return variables, nil
 }
 
-// environment returns the variables that a command gets in addition to the environment of the node. Git does not
-// search for a repository above the workspace, where it would find that of the user.
+// environment returns the variables that a command gets in addition to the environment of the node.
+// GIT_CEILING_DIRECTORIES stops git from searching for a repository above the workspace, where it would find that of
+// the user.
 func environment(workspace string) map[string]string {
 	temp := filepath.Join(workspace, "temp")
 	return map[string]string{"HOME": temp, "TMPDIR": temp, "GIT_CEILING_DIRECTORIES": filepath.Dir(workspace)}

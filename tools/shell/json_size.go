@@ -6,8 +6,8 @@ import (
 	"github.com/orch-dev/orch/internal/proc"
 )
 
-// truncateJSON returns the longest prefix of text whose JSON string, with its quotes, is at most 1 MiB long, and
-// whether it dropped anything. Control characters take six bytes there.
+// truncateJSON returns the longest prefix of text that takes at most 1 MiB as a JSON string, with its quotes, and
+// whether it dropped anything. A control character takes six bytes in JSON.
 func truncateJSON(text string) (string, bool) {
 	size := len(`""`)
 	for i, r := range text {

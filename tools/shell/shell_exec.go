@@ -61,7 +61,7 @@ var shellExec = shellExecTool{tools.Define(tools.Spec{
 	return shellExecOut{ExitCode: res.ExitCode, Stdout: stdout, Stderr: stderr, Truncated: res.Truncated || cutOut || cutErr}, nil
 })}
 
-// shellExecTool adds the text form of the source document to the tool.
+// shellExecTool adds the text form of results that the specification requires (S4-055).
 type shellExecTool struct{ tools.Tool }
 
 // Text returns the three parts of a result, each after its name (S4-055).
@@ -106,11 +106,11 @@ type linkWalk struct {
 	seen map[string]bool
 }
 
-// follow visits a directory and the directories to which links in it point. It ignores what it cannot open: the
-// command reports that itself.
+// follow visits a directory and the directories to which links in it point. It returns OUTSIDE_ROOT or PROTECTED_PATH
+// for a link with such a target. It ignores paths that cannot be opened: the command reports those itself.
 func (w linkWalk) follow(ctx context.Context, rel string) error {
 	if info, err := w.root.Stat(rel); err != nil || !info.IsDir() || w.seen[rel] {
-		return nil //nolint:nilerr // the command reports it itself
+		return nil //nolint:nilerr // the command itself reports a path that it cannot open
 	}
 	w.seen[rel] = true
 	return w.root.Walk(ctx, rel, func(at string, entry fs.DirEntry) error {

@@ -14,7 +14,7 @@ import (
 
 // The states of a component of the system.
 const (
-	// Up components answer, Down ones do not, Off ones are not configured or were switched off.
+	// Up: the component answers. Down: it does not. Off: it is not configured or was switched off.
 	Up   = "up"
 	Down = "down"
 	Off  = "off"
@@ -40,12 +40,12 @@ type Limit struct {
 	ResetAt   time.Time `json:"reset_at"`
 }
 
-// Health probes the components of the system. A probe ends when its context does.
+// Health probes the components of the system. A probe ends when its context ends.
 type Health interface {
-	// NATS and JetStream probe the server and the log. JetStream is Down when it accepts no commits.
+	// NATS and JetStream probe the NATS server and the log. JetStream is Down when it accepts no commits.
 	NATS(ctx context.Context) Part
 	JetStream(ctx context.Context) Part
-	// Servers probes the configured tool servers: one that is enabled but not ready is Down.
+	// Servers probes the configured external MCP servers. A server that is enabled but not ready is Down.
 	Servers(ctx context.Context) []Part
 	Firebase(ctx context.Context) Part
 	GitHub(ctx context.Context) Part
@@ -185,11 +185,11 @@ func (n *Node) probe(ctx context.Context) probeResults {
 }
 
 // status returns the overall status by the rule of S3-122.
-func (f probeResults) status() string {
-	if f.nats.Status == Down || f.log.Status == Down {
+func (r probeResults) status() string {
+	if r.nats.Status == Down || r.log.Status == Down {
 		return critical
 	}
-	for _, p := range append(f.servers, f.firebase, f.github) {
+	for _, p := range append(r.servers, r.firebase, r.github) {
 		if p.Status == Down {
 			return degraded
 		}
@@ -198,7 +198,7 @@ func (f probeResults) status() string {
 }
 
 // alerts returns an alert for each component that is down, and for a paused node.
-func (f probeResults) alerts(now time.Time) []alert {
+func (r probeResults) alerts(now time.Time) []alert {
 	var all []alert
 	add := func(level string, p Part) {
 		if p.Status != Down {
@@ -210,12 +210,12 @@ func (f probeResults) alerts(now time.Time) []alert {
 		}
 		all = append(all, alert{level, message, now})
 	}
-	add(critical, f.nats)
-	add(critical, f.log)
-	for _, p := range append(f.servers, f.firebase, f.github) {
+	add(critical, r.nats)
+	add(critical, r.log)
+	for _, p := range append(r.servers, r.firebase, r.github) {
 		add("warning", p)
 	}
-	if f.process.Paused {
+	if r.process.Paused {
 		all = append(all, alert{"info", "the node is paused and starts no calls", now})
 	}
 	return all
@@ -228,17 +228,17 @@ func (p Part) latency() *float64 {
 	return new(millis(p.Latency))
 }
 
-func (f probeResults) dependencies() *dependencies {
-	one := func(p Part) dependency { return dependency{p.Name, p.Status, p.latency()} }
-	d := &dependencies{NATS: one(f.nats), JetStream: one(f.log), Servers: []dependency{}}
-	for _, p := range f.servers {
-		d.Servers = append(d.Servers, one(p))
+func (r probeResults) dependencies() *dependencies {
+	convert := func(p Part) dependency { return dependency{p.Name, p.Status, p.latency()} }
+	d := &dependencies{NATS: convert(r.nats), JetStream: convert(r.log), Servers: []dependency{}}
+	for _, p := range r.servers {
+		d.Servers = append(d.Servers, convert(p))
 	}
 	return d
 }
 
 // services returns the status of the services outside of the node.
-func (n *Node) services(f probeResults) *services {
+func (n *Node) services(results probeResults) *services {
 	failed := 0
 	for name, uses := range n.Usage.Tools() {
 		if strings.HasPrefix(name, "firebase.") {
@@ -246,11 +246,11 @@ func (n *Node) services(f probeResults) *services {
 		}
 	}
 	s := &services{
-		Firebase: service{Status: f.firebase.Status, Latency: f.firebase.latency(), Errors: &failed},
-		GitHub:   githubService{Status: f.github.Status, Latency: f.github.latency()},
+		Firebase: service{Status: results.firebase.Status, Latency: results.firebase.latency(), Errors: &failed},
+		GitHub:   githubService{Status: results.github.Status, Latency: results.github.latency()},
 	}
-	if f.github.Limit != nil {
-		if text, err := json.Marshal(f.github.Limit); err == nil {
+	if results.github.Limit != nil {
+		if text, err := json.Marshal(results.github.Limit); err == nil {
 			s.GitHub.RateLimit = text
 		}
 	}

@@ -15,8 +15,8 @@ import (
 
 // QueueRequest filters the open tasks; zero fields do not filter.
 type QueueRequest struct {
-	// Agent selects the tasks that are assigned to the agent, and unassigned ones that an agent with this name, the
-	// role AgentType and Capabilities may claim.
+	// Agent, AgentType and Capabilities describe one agent by name, role and capabilities. They select the tasks that
+	// are assigned to it, and unassigned tasks that it may claim.
 	Agent, AgentType       string
 	Capabilities           []string
 	Priority, Status, Type string
@@ -151,8 +151,8 @@ func (n *Node) agent(ctx context.Context, id string) (agents.View, error) {
 	return agents.View{}, fault.New(fault.NotFound, "there is no such agent").WithField("agentId").WithHint("see system.getAgents")
 }
 
-// agentIDs returns the ids of the registered agents by name, if any task in the list is assigned. A removed agent has
-// none.
+// agentIDs returns the ids of the registered agents by name, or nil if no task in the list is assigned. It does not
+// contain removed agents.
 func (n *Node) agentIDs(ctx context.Context, list []QueuedTask) (map[string]string, error) {
 	if !slices.ContainsFunc(list, func(q QueuedTask) bool { return q.AssignedTo != "" }) {
 		return nil, nil //nolint:nilnil // a nil map can be read
@@ -166,17 +166,17 @@ func (n *Node) agentIDs(ctx context.Context, list []QueuedTask) (map[string]stri
 }
 
 func newQueued(q QueuedTask, ids map[string]string) queued {
-	one := queued{
+	out := queued{
 		ID: string(q.ID), Type: q.Type, Priority: q.Priority, Status: q.Status, Title: q.Name, Description: q.Summary,
 		RequiredCapabilities: q.Requires, AssignedTo: cmp.Or(ids[q.AssignedTo], q.AssignedTo), CreatedAt: timestamp(q.CreatedAt), Metadata: metadata(q),
 	}
 	if q.Deadline != nil {
-		one.Deadline = timestamp(*q.Deadline)
+		out.Deadline = timestamp(*q.Deadline)
 	}
 	for _, id := range q.DependsOn {
-		one.Dependencies = append(one.Dependencies, string(id))
+		out.Dependencies = append(out.Dependencies, string(id))
 	}
-	return one
+	return out
 }
 
 func metadata(q QueuedTask) tools.Object {

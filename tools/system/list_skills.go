@@ -63,7 +63,7 @@ func listSkills(cfg Config) tools.Tool {
 	})
 }
 
-// skills returns the tools that a task may call and the capabilities of agents, by id.
+// skills returns the tools that a task may call and the capabilities of the agents, sorted by id.
 func (n *Node) skills(ctx context.Context, task events.TaskID) ([]skill, error) {
 	offered, err := n.Skills(ctx, task)
 	if err != nil {
@@ -114,7 +114,8 @@ func parametersOf(c agents.Capability) tools.Object {
 	return text
 }
 
-// page applies the filters, limit and offset. Categories are those of all skills, so that callers can choose one.
+// page applies the filters, limit and offset. The result contains the categories of all skills, so that callers can
+// choose one.
 func (in listSkillsIn) page(all []skill) listSkillsOut {
 	out := listSkillsOut{Skills: []skill{}}
 	for _, s := range all {

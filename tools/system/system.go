@@ -12,13 +12,13 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// Config connects the family with a node. With the zero value the tools return TOOL_UNAVAILABLE.
+// Config gives the tools access to a node. With the zero value they return TOOL_UNAVAILABLE.
 type Config struct {
-	// Node returns the node; nil if there is none, or none yet.
+	// Node returns the node; nil if there is none, or if it is not ready yet.
 	Node func() *Node
 }
 
-// Node is the interface of the node to the family. All fields except Agents are required.
+// Node contains the data and functions of the node that the tools use. All fields except Agents are required.
 type Node struct {
 	Version string
 	// Skills lists the tools of the node that a task may call.
@@ -34,7 +34,7 @@ type Node struct {
 type Tool struct {
 	tools.Tool
 
-	// Category is the name of the family, or of the server of the tool.
+	// Category is the name of the family, or of the external MCP server that provides the tool.
 	Category string
 	// Author is the provider of the tool, Version its version.
 	Author, Version string
@@ -55,7 +55,7 @@ type Uses struct {
 	Errors map[fault.Code]uint64
 }
 
-// errorCounts returns Errors by the names of the codes, nil for none.
+// errorCounts returns Errors with the codes as strings, nil for none.
 func (u *Uses) errorCounts() map[string]uint64 {
 	var counts map[string]uint64
 	for code, n := range u.Errors {
@@ -100,7 +100,8 @@ func Tools(cfg Config) []tools.Tool {
 	return []tools.Tool{listSkills(cfg), getAgents(cfg), getTaskQueue(cfg), getSystemStatus(cfg)}
 }
 
-// readSpec sets the fields that the tools of the family share: they read, in any state, at the node.
+// readSpec sets the fields that all tools of the family share: they read, in any state of the task, and run at the
+// node.
 func readSpec(s tools.Spec) tools.Spec {
 	s.Effect, s.Gate, s.Approval = tools.Read, tools.AnyState, tools.NoApproval
 	s.NoWorkspace, s.AtNode = true, true
@@ -126,7 +127,7 @@ func timestamp(t time.Time) *time.Time {
 
 func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// agents returns all registered agents; none if agents cannot register.
+// agents returns all registered agents, nil if agents cannot register.
 func (n *Node) agents(ctx context.Context) ([]agents.View, error) {
 	if n.Agents == nil {
 		return nil, nil

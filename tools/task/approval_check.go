@@ -40,7 +40,7 @@ var approvalCheck = tools.Define(tools.Spec{
 	found, ok := env.Approvals[in.ApprovalID]
 	if !ok {
 		err := fault.New(fault.NotFound, "the task has no such approval").WithField("approval_id")
-		if owner, bad := events.TaskOfApproval(in.ApprovalID); bad == nil && owner != env.Context() {
+		if owner, parseErr := events.TaskOfApproval(in.ApprovalID); parseErr == nil && owner != env.Context() {
 			return out, err.WithHint("the id is one of %s; only calls inside of that task see it", owner)
 		}
 		return out, err

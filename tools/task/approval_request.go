@@ -29,7 +29,7 @@ type approvalRequestOut struct {
 // maxDetails is the maximum size of the details in bytes.
 const maxDetails = 32 << 10
 
-// approvalRequest is APPROVAL_REQUEST (S0-160 to S0-162, A-41). The task waits once the result of the call is
+// approvalRequest is APPROVAL_REQUEST (S0-160 to S0-162, A-41). The task starts to wait when the result of the call is
 // committed.
 var approvalRequest = tools.Define(tools.Spec{
 	Name:        "APPROVAL_REQUEST",

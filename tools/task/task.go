@@ -1,6 +1,6 @@
 // Package task is the family of tools that write to the log and the checkpoints of their own task (S0 rules). They
-// access no files. Their output becomes an event in the same commit as their result, so a repeated run after a crash
-// leaves no duplicate, and they are idempotent.
+// access no files. Each call adds its event in the same commit as its result. So a repeated run after a crash leaves no
+// duplicate, and the tools are idempotent.
 package task
 
 import "github.com/orch-dev/orch/tools"

@@ -56,7 +56,7 @@ type goEvent struct {
 // goEvents processes the events of go test.
 type goEvents struct {
 	suite *suite
-	// output is the output so far of running tests, packages and builds.
+	// output contains the output so far of each running test, package and build.
 	output map[string]*strings.Builder
 	// failed contains the packages with a failed test.
 	failed map[string]bool
@@ -88,7 +88,7 @@ func (s *suite) stream(text string) {
 	}
 }
 
-// appendOutput stores output up to the size of a message.
+// appendOutput stores output, up to about maxMessage bytes for each key.
 func (g *goEvents) appendOutput(key, text string) {
 	b := g.output[key]
 	if b == nil {

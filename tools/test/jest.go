@@ -14,7 +14,7 @@ import (
 
 // jest runs the jest that is installed in the project.
 func jest(ctx context.Context, s *suite) error {
-	return s.jestLike(ctx, "jest", func(report, coverage string) []string {
+	return s.runJestLike(ctx, "jest", func(report, coverage string) []string {
 		args := []string{"--ci", "--json", "--outputFile=" + report}
 		if s.coverage {
 			args = append(args, "--coverage", "--coverageReporters=json-summary", "--coverageDirectory="+coverage)
@@ -28,7 +28,7 @@ func jest(ctx context.Context, s *suite) error {
 
 // vitest runs the vitest that is installed in the project.
 func vitest(ctx context.Context, s *suite) error {
-	return s.jestLike(ctx, "vitest", func(report, coverage string) []string {
+	return s.runJestLike(ctx, "vitest", func(report, coverage string) []string {
 		args := []string{"run", "--reporter=json", "--outputFile=" + report}
 		if s.coverage {
 			args = append(args, "--coverage.enabled", "--coverage.reporter=json-summary", "--coverage.reportsDirectory="+coverage)
@@ -37,8 +37,8 @@ func vitest(ctx context.Context, s *suite) error {
 	})
 }
 
-// jestLike runs a program in node_modules whose report has the format of jest.
-func (s *suite) jestLike(ctx context.Context, name string, arguments func(report, coverage string) []string) error {
+// runJestLike runs a program of node_modules/.bin that writes a report in the format of jest.
+func (s *suite) runJestLike(ctx context.Context, name string, arguments func(report, coverage string) []string) error {
 	program := filepath.Join("node_modules", ".bin", name)
 	dir, ok := s.findAbove(program)
 	if !ok {
@@ -109,7 +109,8 @@ func (s *suite) jestReport(name string, res proc.Result, report []byte) error {
 	return nil
 }
 
-// coverageSummary returns the percentage of covered statements, nil if none was measured, and removes the report.
+// coverageSummary returns the percentage of covered statements, nil if none was measured, and removes the report in
+// dir.
 func (s *suite) coverageSummary(dir string) (*float64, error) {
 	data, err := s.readReport(filepath.Join(dir, "coverage-summary.json"))
 	if err != nil {
@@ -132,7 +133,7 @@ func (s *suite) coverageSummary(dir string) (*float64, error) {
 	}
 	_ = json.Unmarshal(data, &summary) // without statements Pct is the string "Unknown"
 	if summary.Total.Statements.Total == 0 {
-		return nil, nil //nolint:nilnil // nothing was measured
+		return nil, nil //nolint:nilnil // nil means that nothing was measured
 	}
 	return &summary.Total.Statements.Pct, nil
 }

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// node runs the test runner of Node.js in the tested directory.
+// node runs the test runner of Node.js on the tested file or directory.
 func node(ctx context.Context, s *suite) error { return s.nodeTest(ctx, s.dir, nil) }
 
-// nodeTest runs the test runner of Node.js for the file, or else with the arguments.
+// nodeTest runs `node --test` on s.file if that is a test file, and otherwise with args.
 func (s *suite) nodeTest(ctx context.Context, dir string, args []string) error {
 	temp, err := s.temp()
 	if err != nil {

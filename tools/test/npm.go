@@ -13,9 +13,9 @@ import (
 	"github.com/orch-dev/orch/internal/proc"
 )
 
-// npmTest runs the test script of package.json. It runs a plain `node --test …` with a report of every test. For any
-// other script it parses the summary in the output of TAP, jest, vitest or mocha; without one, the script counts as
-// one test.
+// npmTest runs the test script of package.json. If the script is a plain `node --test …`, it uses nodeTest, which
+// reports every test. For any other script it parses the summary in the output of TAP, jest, vitest or mocha; without a
+// summary, the script counts as one test.
 func npmTest(ctx context.Context, s *suite) error {
 	dir, ok := s.findAbove("package.json")
 	if !ok {
@@ -70,7 +70,8 @@ func (s *suite) testScript(dir string) (string, error) {
 	return script, nil
 }
 
-// nodeTestArgs returns the arguments of a script that is node --test without shell syntax.
+// nodeTestArgs returns the arguments after `node --test` of a script that consists of this command alone, without shell
+// syntax. For other scripts it returns false.
 func nodeTestArgs(script string) ([]string, bool) {
 	words := strings.Fields(script)
 	if len(words) < 2 || words[0] != "node" || words[1] != "--test" || strings.ContainsAny(script, "|&;<>()$`\\\"'*?[]{}#~\n") {
@@ -95,7 +96,7 @@ func (s *suite) runWith(ctx context.Context, vars map[string]string, dir, name s
 	return s.env.Exec.Run(ctx, proc.Command{Name: name, Args: args, Dir: dir, Limit: maxReport, Env: env, Sandbox: s.sandbox(), Output: s.env.Output})
 }
 
-// parseSummary returns the numbers of passed, failed and skipped tests in the final lines of a test runner.
+// parseSummary returns the numbers of passed, failed and skipped tests in the summary that a test runner prints.
 func parseSummary(text string) (passed, failed, skipped int) {
 	number := func(expr string) int {
 		found := regexp.MustCompile(`(?m)`+expr).FindAllStringSubmatch(text, -1)

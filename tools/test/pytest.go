@@ -123,7 +123,7 @@ func coverageFiles() []string {
 	return []string{".coveragerc", "setup.cfg", "tox.ini", "pyproject.toml"}
 }
 
-// configures reports whether one of the files of the project matches expr.
+// configures reports whether the content of one of the files of the project matches expr.
 func (p *pytestRun) configures(expr string, files ...string) bool {
 	text := regexp.MustCompile(expr)
 	for _, name := range files {
@@ -138,7 +138,8 @@ func (p *pytestRun) configures(expr string, files ...string) bool {
 	return false
 }
 
-// python runs a program of the virtual environment of the project (.venv, venv), or of the system.
+// python runs a program in the project directory: that of the virtual environment (.venv, venv) if it exists there, or
+// else that of the system.
 func (p *pytestRun) python(ctx context.Context, name string, args ...string) (proc.Result, error) {
 	for _, venv := range []string{".venv", "venv"} {
 		if own := filepath.Join(p.dir, venv, "bin", name); p.suite.exists(own) {

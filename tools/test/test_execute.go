@@ -67,8 +67,8 @@ func shorten(s string) string {
 	return s
 }
 
-// testExecute is TEST_EXECUTE (S0-130, A-39). It runs the code of the project; the registry permits that in any state
-// of the task.
+// testExecute is TEST_EXECUTE (S0-130, A-39). It runs code of the project; the S0 rules permit that in any state of the
+// task.
 var testExecute = tools.Define(tools.Spec{
 	Name:       "TEST_EXECUTE",
 	Title:      "Run tests",
@@ -100,7 +100,8 @@ var testExecute = tools.Define(tools.Spec{
 	return s.out, nil
 })
 
-// note explains failures that occurred because tests cannot write in the project; "" if there are none.
+// note explains failures that occurred because tests cannot write in the project. It returns "" if there are no such
+// failures.
 func (s *suite) note() string {
 	if s.canWrite() || !slices.ContainsFunc(s.out.Failures, func(f failure) bool { return isWriteError(f.Message) }) {
 		return ""
@@ -227,8 +228,8 @@ func (s *suite) temp() (string, error) {
 	return temp, s.env.Root.MkdirAll(rel, 0o755)
 }
 
-// withHome runs tests with a new directory as HOME and then removes it. npm, go and Python run programs that files in
-// HOME name, and the task itself could have written those in a home in its workspace.
+// withHome runs tests with a new directory as HOME and then removes the directory. npm, go and Python run programs that
+// files in HOME configure, and the task could have written such files in an existing home.
 func (s *suite) withHome(ctx context.Context, run func(context.Context, *suite) error) error {
 	temp, err := s.temp()
 	if err != nil {
@@ -245,8 +246,8 @@ func (s *suite) withHome(ctx context.Context, run func(context.Context, *suite) 
 	return errors.Join(run(ctx, s), s.env.Root.RemoveAll(rel))
 }
 
-// readReport reads and removes a file that a framework wrote; nil when there is none. The tests could have put a link
-// there, which it does not follow.
+// readReport reads and removes a file that a framework wrote. It returns nil if there is no regular file: it does not
+// follow a link, which the tests could have created.
 func (s *suite) readReport(path string) ([]byte, error) {
 	rel, err := s.env.Own(path)
 	if err != nil {
@@ -266,8 +267,8 @@ func (s *suite) readReport(path string) ([]byte, error) {
 	return data, s.env.Root.RemoveFile(rel)
 }
 
-// sandbox lets tests write only in the workspace of the task and where the operator lets programs write: a
-// task may have written the tests itself, and nobody has approved them.
+// sandbox returns the confinement of the tests. They may write only in the workspace of the task and where the
+// operator lets programs write: nobody has approved the tests, and the task may have written them.
 func (s *suite) sandbox() proc.Sandbox { return s.env.Sandbox() }
 
 // progress reports the number of finished tests.

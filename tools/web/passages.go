@@ -22,8 +22,8 @@ type passage struct {
 }
 
 // bestPassages returns the passages that match the prompt best, in the order of the page, at most maxContent bytes in
-// all. whole reports whether that is the complete page. The result is deterministic. If no word of the prompt occurs,
-// it is the beginning of the page.
+// all. whole is true if the text is the complete page. The result is deterministic. If no word of the prompt occurs in
+// the page, the text is the beginning of the page.
 func bestPassages(page, prompt string) (text string, whole bool) {
 	if len(page) <= maxContent {
 		return page, true

@@ -15,8 +15,8 @@ const (
 	maxReply  = 64 << 10
 )
 
-// process answers the prompt with the language model of the client, or without one with the passages that match the
-// prompt best. by tells which.
+// process answers the prompt with the language model of the client. Without one it returns the passages that match the
+// prompt best. by is the value of processed_by in the output.
 func process(env *tools.Env, prompt, page string) (content, by string, err error) {
 	reply, answered, err := env.Sample("answer", question(prompt, page))
 	switch {

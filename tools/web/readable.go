@@ -73,8 +73,8 @@ func markdown(page string, from *url.URL) (string, error) {
 	return text, nil
 }
 
-// convert writes Markdown without escapes. Readers understand a lone * or [, and finding those that need an escape
-// would take quadratic time.
+// convert returns a page as Markdown without escapes. Readers understand a lone * or [, and the converter would need
+// quadratic time to find those that need an escape.
 func convert(doc *html.Node, domain string) (string, error) {
 	conv := converter.NewConverter(converter.WithEscapeMode(converter.EscapeModeDisabled), converter.WithPlugins(
 		base.NewBasePlugin(), commonmark.NewCommonmarkPlugin(),
@@ -116,7 +116,8 @@ func hidden(n *html.Node) bool {
 	return false
 }
 
-// attributes drops spans of more than 20 cells: a page of 100 bytes could request millions.
+// attributes drops the attributes colspan and rowspan with values above 20: a page of 100 bytes could request millions
+// of cells.
 func attributes(all []html.Attribute) []html.Attribute {
 	const maxSpan = 20
 	allowed := all[:0]

@@ -19,7 +19,7 @@ const (
 // scrubber removes the credentials of a request from its response, because some servers echo them.
 type scrubber struct {
 	secrets []string
-	// planSecrets are the secrets of the plan, which any header may contain.
+	// planSecrets are the secrets of the plan. Any header of the request may contain them.
 	planSecrets *secret.Set
 }
 
@@ -35,7 +35,8 @@ func newScrubber(header http.Header, planSecrets *secret.Set) scrubber {
 	return s
 }
 
-// add registers a header value, the credential after its scheme, the password in Basic credentials, and each cookie.
+// add registers as secrets a header value, the credential after its scheme, the password in Basic credentials, and each
+// cookie.
 func (s *scrubber) add(value string) {
 	found := []string{value}
 	if scheme, rest, ok := strings.Cut(value, " "); ok {
@@ -65,12 +66,12 @@ func (s scrubber) redact(b []byte) []byte {
 	return b
 }
 
-// headers joins the values of each header and redacts credentials.
+// redactHeaders joins the values of each header and redacts credentials.
 func (s scrubber) redactHeaders(h http.Header) map[string]string {
 	out := make(map[string]string, len(h))
 	for name, values := range h {
 		value := strings.ToValidUTF8(strings.Join(values, ", "), "\uFFFD")
-		if netguard.Secret(name) && !challenge(name) {
+		if netguard.Secret(name) && !isChallenge(name) {
 			value = redacted
 		}
 		out[strings.ToValidUTF8(name, "\uFFFD")] = string(s.redact([]byte(value)))
@@ -78,7 +79,7 @@ func (s scrubber) redactHeaders(h http.Header) map[string]string {
 	return out
 }
 
-// challenge reports whether a response header only describes how to authenticate.
-func challenge(name string) bool {
+// isChallenge reports whether a response header only describes how to authenticate, and so contains no credential.
+func isChallenge(name string) bool {
 	return strings.HasSuffix(name, "-Authenticate") || strings.HasPrefix(name, "Access-Control-")
 }

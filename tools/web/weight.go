@@ -7,14 +7,14 @@ import (
 	"golang.org/x/net/html"
 )
 
-// conversionCost estimates the cost of converting a page to Markdown. Each quotation or list processes its content
-// again, and each span fills the cells that it covers, so even a small page can be expensive.
+// conversionCost estimates the cost of converting a page to Markdown. The converter processes the content of each
+// quotation or list again, and fills every cell that a span covers. So even a small page can be expensive.
 type conversionCost struct {
 	elements, text, cells int
 }
 
-// tooExpensive reports whether the conversion might take more than a few seconds; such a page is read as plain text.
-// Ordinary pages cost far less.
+// tooExpensive reports whether the conversion might take more than a few seconds; then the page is converted to plain
+// text. Ordinary pages cost far less.
 func tooExpensive(doc *html.Node) bool {
 	var w conversionCost
 	w.add(doc, 1)
@@ -75,7 +75,7 @@ func writeText(b *strings.Builder, n *html.Node) {
 			b.WriteString(strings.ReplaceAll(c.Data, "\n", " "))
 		case c.Type == html.ElementNode && c.Data == "br":
 			b.WriteByte('\n')
-		case c.Type == html.ElementNode && block(c.Data):
+		case c.Type == html.ElementNode && isBlock(c.Data):
 			b.WriteString("\n\n")
 			writeText(b, c)
 			b.WriteString("\n\n")
@@ -86,7 +86,8 @@ func writeText(b *strings.Builder, n *html.Node) {
 	}
 }
 
-func block(name string) bool {
+// isBlock reports whether an HTML element is displayed as a block.
+func isBlock(name string) bool {
 	switch name {
 	case "address", "article", "aside", "blockquote", "dd", "div", "dl", "dt", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6",
 		"header", "hr", "li", "main", "ol", "p", "pre", "section", "table", "tr", "ul":

@@ -1,3 +1,3 @@
-// Package oracle tests the classes of package classify/sql against complete parsers: that of PostgreSQL itself, and
-// that of TiDB for MySQL. They are large dependencies, so this is a separate module.
+// Package oracle tests the classification of package classify/sql against complete parsers: the parser of PostgreSQL
+// itself, and for MySQL that of TiDB. They are large dependencies, so this is a separate module.
 package oracle
