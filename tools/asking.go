@@ -44,7 +44,7 @@ type Noted struct { //nolint:errname // it interrupts the call and does not repo
 }
 
 // Error implements error.
-func (n *Noted) Error() string { return "the call goes on elsewhere" }
+func (n *Noted) Error() string { return "the call continues elsewhere" }
 
 // Check returns VALIDATION_ERROR for a note that cannot be stored.
 func (n *Noted) Check() error {
@@ -85,8 +85,8 @@ func (e *Env) Answer(key string) (json.RawMessage, bool) {
 	return answer, ok
 }
 
-// Can reports whether the client answers questions of the kind, as recorded when the task was submitted. A question
-// that the client cannot answer waits for a person at the command line.
+// Can reports whether the client answers questions of the kind, as recorded when the task was submitted. If the client
+// cannot answer a question, the question waits for a person at the command line.
 func (e *Env) Can(kind string) bool {
 	return e.Client != nil && slices.Contains(e.Client.Asks, kind)
 }

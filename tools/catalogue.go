@@ -45,7 +45,7 @@ func collect(into map[string]Tool, all []Tool) error {
 	for _, t := range all {
 		name := t.Spec().Name
 		if !valid.MatchString(name) {
-			return fault.New(fault.ValidationError, "%q is no name for a tool", echo(name)).
+			return fault.New(fault.ValidationError, "%q is not a valid tool name", echo(name)).
 				WithHint("use 1 to 128 of the characters A-Z a-z 0-9 _ . -")
 		}
 		if into[name] != nil {

@@ -29,7 +29,7 @@ func (s *shape) check(args json.RawMessage) (json.RawMessage, error) {
 		args = json.RawMessage("{}")
 	}
 	if !utf8.Valid(args) || !json.Valid(args) {
-		return nil, fault.New(fault.InvalidFormat, "the arguments are no valid JSON in UTF-8")
+		return nil, fault.New(fault.InvalidFormat, "the arguments are not valid JSON in UTF-8")
 	}
 	if args[0] != '{' {
 		return nil, fault.New(fault.ValidationError, "the arguments must be an object, not %s", kindOf(args))
@@ -86,7 +86,7 @@ func (s *shape) object(field string, rule *jsonschema.Schema, v json.RawMessage)
 	}
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(v, &fields); err != nil {
-		return nil, fault.Wrap(fault.InvalidFormat, err, "is no valid object").WithField(field)
+		return nil, fault.Wrap(fault.InvalidFormat, err, "is not a valid object").WithField(field)
 	}
 	if rule.Properties == nil {
 		return s.mapping(field, rule, fields)
@@ -145,7 +145,7 @@ func (s *shape) mapping(field string, rule *jsonschema.Schema, fields map[string
 func (s *shape) list(field string, rule *jsonschema.Schema, v json.RawMessage) (json.RawMessage, error) {
 	var items []json.RawMessage
 	if err := json.Unmarshal(v, &items); err != nil {
-		return nil, fault.Wrap(fault.InvalidFormat, err, "is no valid list").WithField(field)
+		return nil, fault.Wrap(fault.InvalidFormat, err, "is not a valid list").WithField(field)
 	}
 	if err := checkRange(field, len(items), rule.MinItems, rule.MaxItems, "items"); err != nil {
 		return nil, err
@@ -171,7 +171,7 @@ func (s *shape) str(field string, rule *jsonschema.Schema, v json.RawMessage) er
 	}
 	var text string
 	if err := json.Unmarshal(v, &text); err != nil {
-		return fault.Wrap(fault.InvalidFormat, err, "is no valid string").WithField(field)
+		return fault.Wrap(fault.InvalidFormat, err, "is not a valid string").WithField(field)
 	}
 	if rule.Enum != nil && !slices.Contains(rule.Enum, any(text)) {
 		return fault.New(fault.ValidationError, "must be one of %s, not %q", joinStrings(rule.Enum), echo(text)).WithField(field)
@@ -219,7 +219,7 @@ func rejectUnknown(field string, rule *jsonschema.Schema, fields map[string]json
 		return nil
 	}
 	first := slices.Min(unknown)
-	e := fault.New(fault.ValidationError, "is no field of this tool").WithField(join(field, echo(first)))
+	e := fault.New(fault.ValidationError, "is not a field of this tool").WithField(join(field, echo(first)))
 	if near := nearest(first, rule.PropertyOrder); near != "" {
 		return e.WithHint("did you mean %s?", near)
 	}

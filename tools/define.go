@@ -13,10 +13,10 @@ import (
 // error that a user may see should be a *fault.Error.
 type Func[In, Out any] func(ctx context.Context, env *Env, in In) (Out, error)
 
-// Define returns a tool with the contract spec that runs do. In and Out are structs; their JSON Schemas are inferred
-// from json and jsonschema tags and from the rule tags that are listed in schema.go. A field with omitempty or
-// omitzero is optional. Each schema is built on first use, because building those of the whole catalogue would slow
-// down every start of the program.
+// Define returns a tool with the contract spec that runs do. In and Out are structs. Their JSON Schemas are inferred
+// from the tags json and jsonschema, and from the rule tags in schema.go. A field with omitempty or omitzero is
+// optional. Each schema is built on first use, because building all schemas of the catalogue would slow down every
+// start of the program.
 //
 // Define accepts any types, but the first use panics when no schema can describe them: that is a programming error.
 func Define[In, Out any](spec Spec, do Func[In, Out]) Tool {

@@ -32,7 +32,7 @@ func ExampleDefine() {
 	out, _ := shout.Call(context.Background(), nil, args)
 	fmt.Println(string(out))
 	// Output:
-	// VALIDATION_ERROR: txt: is no field of this tool
+	// VALIDATION_ERROR: txt: is not a field of this tool
 	// {"text":"hey","times":1}
 	// {"text":"HEY"}
 }

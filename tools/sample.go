@@ -35,7 +35,7 @@ func samplingParams(prompt string) json.RawMessage {
 	return raw
 }
 
-// samplingText returns the text of a sampling result, whose content is one block or a list of them.
+// samplingText returns the text of a sampling result. Its content is one block or a list of blocks.
 func samplingText(raw json.RawMessage) string {
 	type block struct {
 		Type string `json:"type"`

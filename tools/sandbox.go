@@ -157,7 +157,7 @@ func (e *Env) Project() []string {
 func (e *Env) Own(path string) (string, error) {
 	rel, err := e.Root.ResolveEntry(path)
 	if err == nil && e.Root.Abs(rel) != path {
-		err = fault.New(fault.ProtectedPath, "%s leads out of where the task works, by a link", path)
+		err = fault.New(fault.ProtectedPath, "%s leads out of the workspace of the task by a link", path)
 	}
 	return rel, err
 }

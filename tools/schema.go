@@ -66,7 +66,7 @@ type builder struct {
 	patterns    map[string]*regexp.Regexp
 }
 
-// refine walks the type t and its schema s in parallel.
+// refine adds the rule tags of the type t to its schema s, recursively.
 func (b *builder) refine(t reflect.Type, s *jsonschema.Schema) {
 	if b.typeSchemas[t] != nil {
 		return
@@ -122,7 +122,7 @@ func (b *builder) applyTags(f reflect.StructField, s *jsonschema.Schema, require
 	}
 }
 
-// dropNull removes null from a schema with one other type.
+// dropNull removes null from a schema that permits null and one other type.
 func dropNull(s *jsonschema.Schema) {
 	if i := slices.Index(s.Types, "null"); i >= 0 && len(s.Types) == 2 {
 		s.Type, s.Types = s.Types[1-i], nil

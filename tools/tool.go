@@ -21,7 +21,8 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// Effect classifies what a call changes. It decides how the call is retried, gated and recovered.
+// Effect classifies what a call changes. It determines how a call is retried and recovered, and whether it needs
+// approval.
 type Effect string
 
 // The effects, from harmless to dangerous.
@@ -315,7 +316,7 @@ type Spawn struct {
 // is a different one. The decision of the policy does not apply to the new path.
 func (e *Env) StillAt(field, abs string) error {
 	if judged, ok := e.Judged[field]; ok && judged != abs {
-		return fault.New(fault.Conflict, "the path leads to %s now, and led to %s when the call was judged", abs, judged).WithField(field)
+		return fault.New(fault.Conflict, "the path now leads to %s, but led to %s when the policy checked the call", abs, judged).WithField(field)
 	}
 	return nil
 }

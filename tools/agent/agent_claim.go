@@ -10,22 +10,22 @@ import (
 )
 
 type agentClaimIn struct {
-	WaitSeconds int       `json:"wait_seconds,omitempty" jsonschema:"How long to wait for a call when there is none" default:"20" minimum:"0" maximum:"30"`
-	Free        int       `json:"free,omitempty" jsonschema:"How many more calls to take" default:"1" minimum:"1" maximum:"1000"`
-	Has         []callRef `json:"has,omitempty" jsonschema:"All calls that the agent has now. One that it was given and has never named comes again, in case that the answer was lost; one that it has named and does not name now is lost" maxItems:"1000"`
+	WaitSeconds int       `json:"wait_seconds,omitempty" jsonschema:"Maximum time to wait for a call when there is none, in seconds" default:"20" minimum:"0" maximum:"30"`
+	Free        int       `json:"free,omitempty" jsonschema:"Maximum number of new calls to return" default:"1" minimum:"1" maximum:"1000"`
+	Has         []callRef `json:"has,omitempty" jsonschema:"All calls that the agent is working on. A call that was assigned to the agent and that the agent has never listed is returned again, because the answer may have been lost. A call that the agent has listed before and does not list now counts as lost" maxItems:"1000"`
 }
 
 type agentClaimOut struct {
-	Calls []callOut `json:"calls" jsonschema:"What to do now; each ends with AGENT_REPORT"`
-	Stop  []callRef `json:"stop" jsonschema:"Calls to end without a report: they were cancelled, or are somebody else's now"`
+	Calls []callOut `json:"calls" jsonschema:"New calls for the agent; it ends each with AGENT_REPORT"`
+	Stop  []callRef `json:"stop" jsonschema:"Calls to stop without a report: they were cancelled or reassigned"`
 }
 
 // agentClaim is AGENT_CLAIM.
 func agentClaim(cfg Config) tools.Tool {
 	return tools.Define(directSpec(tools.Spec{
 		Name:    "AGENT_CLAIM",
-		Title:   "Take work as a registered agent",
-		Purpose: "Ask for calls of AGENT_TASK that are for agents like the caller, maybe after a wait; name them with AGENT_HEARTBEAT before beginning them, and as often as their lease demands",
+		Title:   "Claim work as a registered agent",
+		Purpose: "Claim calls of AGENT_TASK that the caller may execute, waiting for them if requested; list them in AGENT_HEARTBEAT before starting them, and often enough to keep their leases",
 		Effect:  tools.Write,
 		Errors:  []string{"UNAVAILABLE", "CANCELLED"},
 	}), func(ctx context.Context, env *tools.Env, in agentClaimIn) (agentClaimOut, error) {

@@ -65,7 +65,7 @@ type agentExecuteIn struct {
 }
 
 type agentExecuteOut struct {
-	Report string `json:"report" jsonschema:"What the command has printed"`
+	Report string `json:"report" jsonschema:"Standard output of the command"`
 }
 
 // agentExecute runs the command of an agent in the same sandbox as the programs of other tools.

@@ -9,32 +9,32 @@ import (
 )
 
 type agentHeartbeatIn struct {
-	Calls []callHeartbeat `json:"calls,omitempty" jsonschema:"All calls that the agent has now" maxItems:"1000"`
-	Error string          `json:"error,omitempty" jsonschema:"What is wrong with the agent; left out when nothing is" maxLength:"4096"`
+	Calls []callHeartbeat `json:"calls,omitempty" jsonschema:"All calls that the agent is working on" maxItems:"1000"`
+	Error string          `json:"error,omitempty" jsonschema:"Why the agent cannot work; omitted when it can" maxLength:"4096"`
 }
 
 type callHeartbeat struct {
 	callRef
 
-	Progress *callProgress `json:"progress,omitempty" jsonschema:"How far the call is"`
+	Progress *callProgress `json:"progress,omitempty" jsonschema:"Progress of the call"`
 }
 
 type callProgress struct {
-	Done    float64 `json:"done" jsonschema:"How much is done"`
-	Total   float64 `json:"total,omitempty" jsonschema:"How much there is to do, when that is known"`
-	Message string  `json:"message,omitempty" jsonschema:"What is being done" maxLength:"1024"`
+	Done    float64 `json:"done" jsonschema:"Amount of work done"`
+	Total   float64 `json:"total,omitempty" jsonschema:"Total amount of work, if known"`
+	Message string  `json:"message,omitempty" jsonschema:"Current activity" maxLength:"1024"`
 }
 
 type agentHeartbeatOut struct {
-	Stop []callRef `json:"stop" jsonschema:"Calls to end without a report: they were cancelled, took too long, or are somebody else's now"`
+	Stop []callRef `json:"stop" jsonschema:"Calls to stop without a report: they were cancelled, timed out or were reassigned"`
 }
 
 // agentHeartbeat is AGENT_HEARTBEAT.
 func agentHeartbeat(cfg Config) tools.Tool {
 	return tools.Define(directSpec(tools.Spec{
 		Name:    "AGENT_HEARTBEAT",
-		Title:   "Say that a registered agent is there",
-		Purpose: "Say that the caller is there and keep the calls that it has, with their progress, and hear which of them to stop",
+		Title:   "Send a heartbeat of a registered agent",
+		Purpose: "Send a heartbeat: report the calls of the caller and their progress, renew their leases, and return the calls to stop",
 		Effect:  tools.Idempotent,
 		Errors:  []string{"UNAVAILABLE"},
 	}), func(ctx context.Context, env *tools.Env, in agentHeartbeatIn) (agentHeartbeatOut, error) {

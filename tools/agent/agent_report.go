@@ -13,17 +13,17 @@ import (
 type agentReportIn struct {
 	callRef
 
-	Result  json.RawMessage `json:"result,omitempty" jsonschema:"What came of the call: any JSON value but null" types:"object,array,string,number,boolean"`
-	Summary string          `json:"summary,omitempty" jsonschema:"What came of it, in a line; alone it is an end without a result" maxLength:"1024"`
-	Error   string          `json:"error,omitempty" jsonschema:"Why the call has failed, or is released or handed on" maxLength:"4096"`
-	Release bool            `json:"release,omitempty" jsonschema:"Give the call back without an end, to those that it was for" default:"false"`
+	Result  json.RawMessage `json:"result,omitempty" jsonschema:"Result of the call: any JSON value except null" types:"object,array,string,number,boolean"`
+	Summary string          `json:"summary,omitempty" jsonschema:"Summary of the outcome, in one line; alone it ends the call without a result" maxLength:"1024"`
+	Error   string          `json:"error,omitempty" jsonschema:"Why the call failed, or why it is released or handed over" maxLength:"4096"`
+	Release bool            `json:"release,omitempty" jsonschema:"Return the call unfinished, to the agents that it was intended for" default:"false"`
 	Unsure  bool            `json:"unsure,omitempty" jsonschema:"With release: the call may have changed something, so a person decides unless it is idempotent" default:"false"`
-	HandTo  *handTo         `json:"hand_to,omitempty" jsonschema:"Leave the call to other agents, who begin anew; without fields to those that it was for"`
+	HandTo  *handTo         `json:"hand_to,omitempty" jsonschema:"Hand the call over to other agents, which start it again; without fields: to the agents that it was intended for"`
 	Data    json.RawMessage `json:"data,omitempty" jsonschema:"With hand_to or release: what the next agent needs, at most 64 KiB" types:"object,array,string,number,boolean"`
 }
 
 type handTo struct {
-	Agent    string   `json:"agent,omitempty" jsonschema:"Name of the only agent that may do it" maxLength:"50"`
+	Agent    string   `json:"agent,omitempty" jsonschema:"Name of the only agent that may execute it" maxLength:"50"`
 	Type     string   `json:"type,omitempty" jsonschema:"Role that the agent must have" enum:"researcher,developer,coordinator,analyst,specialist"`
 	Requires []string `json:"requires,omitempty" jsonschema:"Names of the capabilities that the agent must have" maxItems:"32"`
 }
@@ -36,8 +36,8 @@ type agentReportOut struct {
 func agentReport(cfg Config) tools.Tool {
 	return tools.Define(directSpec(tools.Spec{
 		Name:    "AGENT_REPORT",
-		Title:   "Report the end of a call as a registered agent",
-		Purpose: "End a call that the caller has: with its result, an error, by giving it back or by handing it on",
+		Title:   "Report the outcome of a call as a registered agent",
+		Purpose: "End a call of the caller: with a result or an error, or by releasing it or handing it over",
 		Effect:  tools.Idempotent,
 		Errors:  []string{"REQUIRED_FIELD", "INVALID_FORMAT", "APPROVAL_REQUIRED", "CONFLICT", "NOT_FOUND", "UNAVAILABLE"},
 	}), func(ctx context.Context, env *tools.Env, in agentReportIn) (agentReportOut, error) {
@@ -46,7 +46,7 @@ func agentReport(cfg Config) tools.Tool {
 			return agentReportOut{}, err
 		}
 		if len(in.Result) == 0 && in.Summary == "" && in.Error == "" && !in.Release && in.HandTo == nil {
-			return agentReportOut{}, fault.New(fault.RequiredField, "is required").WithField("result").WithHint("or say a summary alone, error, release or hand_to")
+			return agentReportOut{}, fault.New(fault.RequiredField, "is required").WithField("result").WithHint("or set summary, error, release or hand_to")
 		}
 		r := agents.Report{Ref: in.ref(), Result: in.Result, Summary: in.Summary, Error: in.Error, Release: in.Release, Unsure: in.Unsure, Data: in.Data}
 		if to := in.HandTo; to != nil {

@@ -10,31 +10,31 @@ import (
 )
 
 type agentTaskIn struct {
-	Title       string       `json:"title" jsonschema:"What is to be done, in a line" minLength:"1" maxLength:"256"`
-	Description string       `json:"description,omitempty" jsonschema:"What is to be done, in full" maxLength:"65536"`
+	Title       string       `json:"title" jsonschema:"What to do, in one line" minLength:"1" maxLength:"256"`
+	Description string       `json:"description,omitempty" jsonschema:"What to do, in full" maxLength:"65536"`
 	Data        tools.Object `json:"data,omitzero" jsonschema:"What the agent works on"`
 	Requires    []string     `json:"requires,omitempty" jsonschema:"Names of the capabilities that the agent must have" maxItems:"32" minLength:"1" maxLength:"64"`
 	Type        string       `json:"type,omitempty" jsonschema:"Role that the agent must have" enum:"researcher,developer,coordinator,analyst,specialist"`
-	Agent       string       `json:"agent,omitempty" jsonschema:"Name of the only agent that may do it" maxLength:"50"`
+	Agent       string       `json:"agent,omitempty" jsonschema:"Name of the only agent that may execute it" maxLength:"50"`
 }
 
 type agentTaskOut struct {
-	Agent   string          `json:"agent" jsonschema:"Name of the agent that has done it"`
-	Result  json.RawMessage `json:"result,omitempty" jsonschema:"What came of it: any JSON value"`
-	Summary string          `json:"summary,omitempty" jsonschema:"What came of it, in a line"`
+	Agent   string          `json:"agent" jsonschema:"Name of the agent that executed it"`
+	Result  json.RawMessage `json:"result,omitempty" jsonschema:"Result: any JSON value"`
+	Summary string          `json:"summary,omitempty" jsonschema:"Summary of the outcome, in one line"`
 }
 
 // TaskName is the name of the tool for calls that registered agents execute.
 const TaskName = "AGENT_TASK"
 
-// agentTask is AGENT_TASK. The policy checks its calls like those of any tool; then a matching registered agent
+// agentTask is AGENT_TASK. The policy checks its calls like those of any other tool. Then a matching registered agent
 // executes them.
 func agentTask() tools.Tool {
 	return tools.Define(tools.Spec{
 		Name:        TaskName,
 		Title:       "Give work to a registered agent",
-		Purpose:     "Have a registered agent with the capabilities do something, and return what it reports",
-		Conditions:  []string{"Task state: IN_PROGRESS", "An agent that fits is registered"},
+		Purpose:     "Assign work to a registered agent with the required capabilities, and return its report",
+		Conditions:  []string{"Task state: IN_PROGRESS", "A matching agent is registered"},
 		Example:     `{"title":"Build the image","requires":["build"],"data":{"ref":"main"}}`,
 		Effect:      tools.Write,
 		Gate:        tools.InProgress,
@@ -45,6 +45,6 @@ func agentTask() tools.Tool {
 		Timeout:     time.Hour,
 		Errors:      []string{"TOOL_FAILED", "TIMEOUT", "WORKER_LOST", "IN_DOUBT", "SECRET_DETECTED", "VALIDATION_ERROR"},
 	}, func(context.Context, *tools.Env, agentTaskIn) (agentTaskOut, error) {
-		return agentTaskOut{}, fault.New(fault.Internal, "%s is made by agents, not by workers", TaskName)
+		return agentTaskOut{}, fault.New(fault.Internal, "calls of %s are executed by agents, not by workers", TaskName)
 	})
 }

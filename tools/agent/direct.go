@@ -24,7 +24,7 @@ type Dispatcher interface {
 // directSpec sets the fields that the Direct tools of registered agents share. Their calls are not tasks: heartbeats
 // would fill the log, and each waiting claim would occupy a worker.
 func directSpec(s tools.Spec) tools.Spec {
-	s.Conditions = append([]string{"No task is made of the call", "The caller is a registered agent, with its own credential"}, s.Conditions...)
+	s.Conditions = append([]string{"The call does not become a task", "The caller is a registered agent, with its own credential"}, s.Conditions...)
 	s.Gate, s.Approval = tools.AnyState, tools.NoApproval
 	s.NoWorkspace, s.AtNode, s.Direct, s.Tasks = true, true, true, tools.NoTask
 	s.Errors = append([]string{"FORBIDDEN", "VALIDATION_ERROR"}, s.Errors...)
@@ -43,7 +43,7 @@ func (c Config) caller(ctx context.Context, env *tools.Env) (Dispatcher, agents.
 		dispatcher = c.Dispatcher()
 	}
 	if dispatcher == nil {
-		return nil, agents.Member{}, fault.New(fault.ToolUnavailable, "only a node has work for agents").WithHint("start one: orch serve")
+		return nil, agents.Member{}, fault.New(fault.ToolUnavailable, "this requires a running node").WithHint("start one: orch serve")
 	}
 	m, err := dispatcher.Member(ctx, env.Agent)
 	return dispatcher, m, err
@@ -72,17 +72,17 @@ func callRefs(all []work.Ref) []callRef {
 type callOut struct {
 	callRef
 
-	Call        string       `json:"call" jsonschema:"The call as text: orch_submit takes it in for, any other call in _meta as orch/call, so that what is started belongs to it"`
-	Key         string       `json:"key" jsonschema:"The same for every attempt of the call: what is done twice by it is done once"`
+	Call        string       `json:"call" jsonschema:"The call as text. Pass it to orch_submit as for, and to any other call in _meta as orch/call, so that new tasks belong to this call"`
+	Key         string       `json:"key" jsonschema:"Idempotency key, the same for every attempt of the call"`
 	Name        string       `json:"name,omitempty" jsonschema:"Name of the task"`
-	Handover    string       `json:"handover,omitempty" jsonschema:"Who has handed the call on, and why"`
-	Handed      any          `json:"handover_data,omitempty" jsonschema:"What was handed over with the call"`
-	Title       string       `json:"title" jsonschema:"What is to be done, in a line"`
-	Description string       `json:"description,omitempty" jsonschema:"What is to be done, in full"`
+	Handover    string       `json:"handover,omitempty" jsonschema:"Who handed the call over, and why"`
+	Handed      any          `json:"handover_data,omitempty" jsonschema:"Data that was handed over with the call"`
+	Title       string       `json:"title" jsonschema:"What to do, in one line"`
+	Description string       `json:"description,omitempty" jsonschema:"What to do, in full"`
 	Data        tools.Object `json:"data,omitzero" jsonschema:"What to work on"`
-	Deadline    time.Time    `json:"deadline" jsonschema:"When the call is given up"`
-	Left        float64      `json:"left_seconds" jsonschema:"How many seconds the call may still take"`
-	Lease       float64      `json:"lease_seconds" jsonschema:"After so many seconds without AGENT_HEARTBEAT the call is taken away"`
+	Deadline    time.Time    `json:"deadline" jsonschema:"When the call times out"`
+	Left        float64      `json:"left_seconds" jsonschema:"Seconds until the deadline"`
+	Lease       float64      `json:"lease_seconds" jsonschema:"Seconds without AGENT_HEARTBEAT after which the call is reassigned"`
 }
 
 // handoverData returns the data that was handed over, nil for none.

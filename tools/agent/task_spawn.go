@@ -16,8 +16,8 @@ type taskSpawnIn struct {
 
 type taskSpawnOut struct {
 	TaskID string `json:"task_id" jsonschema:"The child task"`
-	Status string `json:"status" jsonschema:"How the child ended; one that fails is an error of the call" enum:"DONE"`
-	Report any    `json:"report" jsonschema:"Final report of the agent: the outputs of its plan, or what its command has printed"`
+	Status string `json:"status" jsonschema:"State of the child at its end; if the child fails, the call returns an error" enum:"DONE"`
+	Report any    `json:"report" jsonschema:"Final report of the agent: the outputs of its plan, or the output of its command"`
 }
 
 // taskSpawn is TASK_SPAWN (S0-180, S0-181, A-48). The tool only determines the child task. The node starts the child

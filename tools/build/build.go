@@ -14,9 +14,9 @@ import (
 
 // Config configures the family. With the zero value every manager uses its public registry.
 type Config struct {
-	// NPMRegistry is the URL of the registry of npm and yarn. Default: that of the manager.
+	// NPMRegistry is the URL of the registry for npm and yarn. Default: their own default.
 	NPMRegistry string
-	// PipIndex is the URL of the package index of pip. Default: that of pip.
+	// PipIndex is the URL of the package index for pip. Default: its own default.
 	PipIndex string
 	// CAFile is a PEM file with certificate authorities that npm and yarn trust besides those of Node.js. Empty for
 	// none.

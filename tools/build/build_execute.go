@@ -13,8 +13,8 @@ import (
 )
 
 type buildExecuteIn struct {
-	BuildCommand string `json:"build_command,omitempty" jsonschema:"Build command override, run by bash in the workspace of the task; default: found by Makefile, go.mod, Cargo.toml or the build script of package.json"`
-	Target       string `json:"target,omitempty" jsonschema:"Build target: of make, a package of Go, a script of package.json, a binary of Cargo; behind build_command its last word" pattern:"^[A-Za-z0-9_.@][A-Za-z0-9_.:/@+-]*$" maxLength:"200"`
+	BuildCommand string `json:"build_command,omitempty" jsonschema:"Build command override, run by bash in the workspace of the task; default: detected by Makefile, go.mod, Cargo.toml or the build script of package.json"`
+	Target       string `json:"target,omitempty" jsonschema:"Build target: a target of make, a Go package, a script of package.json or a binary of Cargo; with build_command it is appended as the last word" pattern:"^[A-Za-z0-9_.@][A-Za-z0-9_.:/@+-]*$" maxLength:"200"`
 }
 
 type buildExecuteOut struct {
@@ -121,7 +121,7 @@ func (p project) buildCommand(in buildExecuteIn) (command, program string, err e
 		return "npm run " + script, "npm", p.hasScript(script)
 	}
 	return "", "", fault.New(fault.ExecFailed, "no build is configured in %s", p.dir).
-		WithHint("supported are Makefile, go.mod, Cargo.toml and package.json with a build script; or give build_command")
+		WithHint("supported are Makefile, go.mod, Cargo.toml and package.json with a build script; or set build_command")
 }
 
 // hasScript returns EXEC_FAILED unless package.json has the script.
@@ -134,7 +134,7 @@ func (p project) hasScript(name string) error {
 		Scripts map[string]string `json:"scripts"`
 	}
 	if json.Unmarshal(data, &manifest) != nil {
-		return fault.New(fault.ExecFailed, "package.json in %s is no valid JSON", p.dir)
+		return fault.New(fault.ExecFailed, "package.json in %s is not valid JSON", p.dir)
 	}
 	if manifest.Scripts[name] == "" {
 		return fault.New(fault.ExecFailed, "no build is configured in %s: package.json has no script %q", p.dir, name)

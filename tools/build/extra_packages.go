@@ -47,8 +47,8 @@ func (j job) targets() ([]tools.Target, error) {
 		}
 	}
 	if len(all) > maxExtraPackages {
-		return nil, fault.New(fault.ValidationError, "the files in the workspace make %s install %d packages that the project does not pin, at most %d can be asked for at once", j.manager.name, len(all), maxExtraPackages).
-			WithHint("let the manifests and lock files in the workspace be those of the root")
+		return nil, fault.New(fault.ValidationError, "the files in the workspace make %s install %d packages that the project does not pin, at most %d can be approved at once", j.manager.name, len(all), maxExtraPackages).
+			WithHint("restore the manifests and lock files of the root in the workspace")
 	}
 	return all, nil
 }
@@ -79,7 +79,7 @@ func (j job) extraTarget(root project, r requirement, unmodified bool) tools.Tar
 		t.Pinned = rootPin.String()
 	case r.elsewhere:
 		t.Pinned = cmp.Or(rootPin.String(), "the registry")
-		t.Note = cmp.Or(r.file, j.manager.manifests[0]) + " in the workspace takes it from elsewhere than the registry"
+		t.Note = cmp.Or(r.file, j.manager.manifests[0]) + " in the workspace takes it from outside the registry"
 	default:
 		t.Note = cmp.Or(r.file, j.manager.manifests[0]) + " in the workspace makes " + j.manager.name + " install it too"
 	}
@@ -94,7 +94,7 @@ func (j job) checkUnchanged() error {
 	}
 	for _, t := range targets {
 		if j.env.Allows == nil || !j.env.Allows(t) {
-			return fault.New(fault.Conflict, "the manifests have changed since the call was judged: it would install %s %s", t.Name, t.Version).
+			return fault.New(fault.Conflict, "the manifests have changed since the policy checked the call, which would now install %s %s", t.Name, t.Version).
 				WithHint("make the call again")
 		}
 	}

@@ -79,7 +79,7 @@ func (j job) checkToolchain() error {
 		}
 		if own != nil && (!bytes.Equal(own, rootFile) || !j.root().olderThan(j.env.Since, []string{file})) {
 			return fault.New(fault.Forbidden, "%s in %s could choose what is run as cargo", file, j.dir).WithReason("MANAGER_SETTINGS").
-				WithHint("remove it, or let it be that of the root")
+				WithHint("remove it, or make it equal to that of the root")
 		}
 	}
 	return nil
@@ -114,7 +114,7 @@ func (j job) otherRegistry() (string, error) {
 				continue
 			}
 			if configured == "" && !regexp.MustCompile(`https://(registry\.npmjs\.org|registry\.yarnpkg\.com|pypi\.org/simple)/?["']?\s*$`).MatchString(line) {
-				return file + " of the project has it from elsewhere: " + shorten(strings.TrimSpace(line)), nil
+				return file + " of the project selects a different registry: " + shorten(strings.TrimSpace(line)), nil
 			}
 		}
 	}

@@ -42,7 +42,7 @@ func (p project) manifests(name string, without ...string) ([]string, error) {
 		}
 		file, err := filepath.Rel(rel, at)
 		if found = append(found, file); len(found) > maxExtraFiles {
-			return fault.New(fault.ValidationError, "the workspace has more than %d files %s, too many to judge an installation by", maxExtraFiles, name)
+			return fault.New(fault.ValidationError, "the workspace has more than %d files %s, too many to check an installation", maxExtraFiles, name)
 		}
 		return err
 	})
@@ -97,7 +97,7 @@ func nodeManifestRequirements(p project, file string) ([]requirement, error) {
 func object(p project, file string, manifest map[string]any, key string) (map[string]any, error) {
 	table, ok := manifest[key].(map[string]any)
 	if !ok && manifest[key] != nil {
-		return nil, fault.New(fault.InvalidFormat, "%s of %s in %s is no table of names and versions", key, file, p.dir).WithField(key).
+		return nil, fault.New(fault.InvalidFormat, "%s of %s in %s is not a table of names and versions", key, file, p.dir).WithField(key).
 			WithReason("MANIFEST")
 	}
 	return table, nil

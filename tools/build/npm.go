@@ -84,7 +84,7 @@ func (j job) nodeVersion() (string, error) {
 		Version string `json:"version"`
 	}
 	if json.Unmarshal(data, &manifest) != nil {
-		return "", fault.New(fault.ExecFailed, "the package.json of %s is no valid JSON", j.name)
+		return "", fault.New(fault.ExecFailed, "the package.json of %s is not valid JSON", j.name)
 	}
 	if manifest.Name != j.name {
 		return "", fault.New(fault.ExecFailed, "%s has installed %s in the place of %s", j.manager.name, shorten(manifest.Name), j.name).WithReason("OTHER_VERSION")
@@ -129,7 +129,7 @@ func (p project) readObject(name string) (map[string]any, error) {
 	}
 	var into map[string]any
 	if json.Unmarshal(data, &into) != nil {
-		return nil, fault.New(fault.ExecFailed, "%s in %s is no valid JSON", name, p.dir)
+		return nil, fault.New(fault.ExecFailed, "%s in %s is not valid JSON", name, p.dir)
 	}
 	return into, nil
 }

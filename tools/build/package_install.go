@@ -16,8 +16,8 @@ import (
 
 type packageInstallIn struct {
 	PackageName    string `json:"package_name" jsonschema:"Package to install" minLength:"1" maxLength:"300"`
-	Version        string `json:"version,omitempty" jsonschema:"Package version; default: what the manifest asks for, or the latest" maxLength:"100"`
-	PackageManager string `json:"package_manager,omitempty" jsonschema:"npm, yarn, pip, go or cargo; default: found by the lock file or manifest in the workspace of the task"`
+	Version        string `json:"version,omitempty" jsonschema:"Package version; default: the version in the manifest, or the latest" maxLength:"100"`
+	PackageManager string `json:"package_manager,omitempty" jsonschema:"npm, yarn, pip, go or cargo; default: detected by the lock file or manifest in the workspace of the task"`
 }
 
 type packageInstallOut struct {
@@ -36,7 +36,7 @@ func packageInstall(cfg Config) tools.Tool {
 		Conditions: []string{
 			"Task state: IN_PROGRESS",
 			"Package approved in plan OR in package.json/requirements.txt (go.mod, Cargo.toml, pyproject.toml) of the root, unchanged since the task began, in a version that they and the lock file permit",
-			"New packages, other versions, and those that only a manifest names which the task may have written: requires approval",
+			"New packages, other versions, and packages named only in a manifest that the task may have changed: requires approval",
 		},
 		Effect:    tools.Idempotent,
 		Gate:      tools.InProgress,
@@ -90,7 +90,7 @@ type job struct {
 	manager manager
 	// name is the canonical name of the package.
 	name string
-	// cacheDir is an empty folder for the caches of the manager: the task could have changed existing ones.
+	// cacheDir is an empty folder for the caches of the package manager. The task could have changed existing caches.
 	cacheDir string
 	// want is the version, range or tag to install, "" for the latest. It comes from the call, else from the pin of the
 	// root, else from the pin of the workspace.
@@ -121,8 +121,8 @@ type manager struct {
 	accepts   acceptance
 	// parentSettings are the settings files that the package manager also reads in the folders above the project.
 	parentSettings []string
-	// required returns the requirements in the manifests of a project, locked the version of one package in its lock
-	// file.
+	// required returns the requirements in the manifests of a project. locked returns the version of one package in its
+	// lock file.
 	required func(p project) ([]requirement, error)
 	locked   func(p project, name string) (string, error)
 	// extraFiles returns further manifests and lock files that the package manager reads, relative to the project. Nil
@@ -146,11 +146,11 @@ func newJob(cfg Config, p project, in packageInstallIn) (job, error) {
 		return job{}, err
 	}
 	if !m.names.MatchString(in.PackageName) || isFile(in.PackageName) {
-		return job{}, fault.New(fault.InvalidFormat, "%q is no name of a package of %s", in.PackageName, m.name).WithField("package_name").
-			WithHint("give the name as the registry knows it, and the version in the field version")
+		return job{}, fault.New(fault.InvalidFormat, "%q is not a valid package name for %s", in.PackageName, m.name).WithField("package_name").
+			WithHint("use the name in the registry, and put the version in the field version")
 	}
 	if in.Version != "" && !m.versions.MatchString(in.Version) {
-		return job{}, fault.New(fault.InvalidFormat, "%q is no version of %s", in.Version, m.name).WithField("version").
+		return job{}, fault.New(fault.InvalidFormat, "%q is not a valid version for %s", in.Version, m.name).WithField("version").
 			WithHint("give one version, such as 1.2.3")
 	}
 	j := job{project: p, cfg: cfg, manager: m, name: m.canonical(in.PackageName), want: in.Version}
@@ -221,9 +221,9 @@ func (p project) manager(name string) (manager, error) {
 			return m, nil
 		}
 	}
-	why := "the workspace shows several package managers"
+	why := "the files in the workspace belong to several package managers"
 	if len(languages) == 0 {
-		why = "the workspace shows no package manager"
+		why = "no file in the workspace identifies a package manager"
 	}
 	return manager{}, fault.New(fault.ValidationError, "%s", why).WithField("package_manager").
 		WithHint("name one of npm, yarn, pip, go and cargo")
@@ -241,7 +241,7 @@ func sameLanguage(locked []manager) bool {
 	return false
 }
 
-// temp returns a path in the temporary folder of the workspace.
+// temp returns the path of a name in the temporary folder of the workspace.
 func (j job) temp(name string) string { return filepath.Join(j.env.Workspace, "temp", name) }
 
 // removeTemp removes a folder of the installation, including files that programs of the task created in it.
@@ -274,7 +274,7 @@ func (j job) execute(ctx context.Context, network bool, extra map[string]string,
 			continue
 		}
 		if strings.Contains(value, "@") {
-			return proc.Result{}, fault.New(fault.ValidationError, "the configured address of the registry of %s must hold neither user nor password", j.manager.name)
+			return proc.Result{}, fault.New(fault.ValidationError, "the configured address of the registry of %s must contain neither user nor password", j.manager.name)
 		}
 		variables[name] = value
 	}
@@ -299,10 +299,10 @@ func (j job) installError(program string, res proc.Result) error {
 		`|EHOSTUNREACH|server misbehaving|dial tcp|i/o timeout|[Rr]ead timed out|ConnectTimeout|spurious network error|not a trusted or secure host`)
 	switch {
 	case unreachable.MatchString(text): // first, because some managers then also report a missing package
-		return fault.New(fault.NetworkError, "%s does not reach its index: %s", program, shorten(text)).
-			WithHint("a person looks at the network, the certificates and the address of the index")
+		return fault.New(fault.NetworkError, "%s cannot reach its index: %s", program, shorten(text)).
+			WithHint("ask a person to check the network, the certificates and the address of the package index")
 	case conflict.MatchString(text):
-		return fault.New(fault.Conflict, "%s cannot be installed beside what is there: %s", j.name, shorten(text)).WithField("package_name")
+		return fault.New(fault.Conflict, "%s conflicts with installed packages: %s", j.name, shorten(text)).WithField("package_name")
 	case missing.MatchString(text):
 		return fault.New(fault.NotFound, "%s does not find %s %s: %s", program, j.name, j.want, shorten(text)).WithField("package_name")
 	}

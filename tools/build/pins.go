@@ -60,7 +60,7 @@ func (m manager) pin(p project, name string) (pin, error) {
 		case len(r.name) < longest || slices.Contains(found.ranges, r.version):
 			continue
 		case r.elsewhere:
-			return pin{}, fault.New(fault.InvalidFormat, "%s in %s takes %s from elsewhere than the registry", m.manifests[0], p.dir, name).
+			return pin{}, fault.New(fault.InvalidFormat, "%s in %s takes %s from outside the registry", m.manifests[0], p.dir, name).
 				WithField("package_name")
 		}
 		found.ranges = append(found.ranges, r.version)
@@ -121,11 +121,11 @@ func (j job) target() tools.Target {
 // verify checks that the installed version matches the version that the policy checked.
 func (j job) verify(version string) error {
 	if version == "" {
-		return fault.New(fault.ExecFailed, "%s ended well, but %s is not installed", j.manager.name, j.name)
+		return fault.New(fault.ExecFailed, "%s succeeded, but %s is not installed", j.manager.name, j.name)
 	}
 	if ok, known := j.manager.accepts(j.want, version); j.want != "" && known && !ok {
 		return fault.New(fault.ExecFailed, "%s has installed %s %s, not %s", j.manager.name, j.name, version, j.want).
-			WithReason("OTHER_VERSION").WithHint("see what else in the workspace asks for it; what is installed was not approved")
+			WithReason("OTHER_VERSION").WithHint("check which other files in the workspace require it; the installed version was not approved")
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ func tomlRequirement(name string, value any, elsewhere ...string) requirement {
 		r.version = version
 	case nil:
 	default: // such as a list of tables, one for each platform
-		r.version = "what cannot be read"
+		r.version = "unreadable version"
 	}
 	if r.version == "*" {
 		r.version = ""

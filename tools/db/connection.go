@@ -80,11 +80,11 @@ func (cfg Config) resolve(env *tools.Env, text string) (connection, error) {
 	case named:
 		return c, nil
 	case c.password != "":
-		return connection{}, fault.New(fault.SecretDetected, "the connection string holds a password").WithField(connectionField).
+		return connection{}, fault.New(fault.SecretDetected, "the connection string contains a password").WithField(connectionField).
 			WithHint("keep the URL as a named connection of the node and write %sNAME", secretScheme)
 	case cfg.Hosts != nil && !slices.Contains(cfg.Hosts, c.address()):
-		return connection{}, fault.New(fault.Forbidden, "%s is none of the servers that this node may reach", c.address()).
-			WithField(connectionField).WithHint("the operator of the node sets them, or a named connection")
+		return connection{}, fault.New(fault.Forbidden, "%s is not one of the servers that this node may access", c.address()).
+			WithField(connectionField).WithHint("the operator of the node can permit the server, or configure a named connection")
 	}
 	return c, nil
 }
@@ -94,7 +94,7 @@ const connectionField = "connection_string"
 // namedURL returns the URL of a named connection from its file.
 func (cfg Config) namedURL(name string) (string, error) {
 	const longest = 4096 // bytes
-	missing := fault.New(fault.NotFound, "this node knows no such connection").WithField(connectionField).
+	missing := fault.New(fault.NotFound, "this node has no connection with this name").WithField(connectionField).
 		WithHint("the operator puts its URL into the file connections/NAME of the data directory")
 	if !regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`).MatchString(name) {
 		return "", fault.New(fault.InvalidFormat, "the name of a connection has letters, digits, _, . and -, at most 64").
@@ -110,7 +110,7 @@ func (cfg Config) namedURL(name string) (string, error) {
 	case err != nil:
 		return "", fault.Wrap(fault.Forbidden, err, "the named connection cannot be read").WithField(connectionField)
 	case len(data) > longest:
-		return "", malformed("the named connection is no URL")
+		return "", malformed("the named connection is not a URL")
 	}
 	return strings.TrimSpace(string(data)), nil
 }
@@ -120,7 +120,7 @@ func (cfg Config) namedURL(name string) (string, error) {
 func parse(text string) (connection, *fault.Error) {
 	u, err := url.Parse(text)
 	if err != nil {
-		return connection{}, malformed("it is no URL")
+		return connection{}, malformed("it is not a URL")
 	}
 	c := connection{database: strings.TrimPrefix(u.Path, "/"), host: strings.ToLower(u.Hostname())}
 	var port int
@@ -135,11 +135,11 @@ func parse(text string) (connection, *fault.Error) {
 		}
 		return connection{dialect: sql.SQLite, file: u.Path}, nil
 	default:
-		return connection{}, fault.New(fault.ValidationError, "the scheme is none of postgres, mysql, mariadb, sqlite and secret")
+		return connection{}, fault.New(fault.ValidationError, "the scheme must be postgres, mysql, mariadb, sqlite or secret")
 	}
 	if p := u.Port(); p != "" {
 		if port, err = strconv.Atoi(p); err != nil || port < 1 || port > 65535 {
-			return connection{}, malformed("the port is none")
+			return connection{}, malformed("the port is not valid")
 		}
 	}
 	c.port = uint16(port)
@@ -156,7 +156,7 @@ func (c *connection) complete(u *url.URL) *fault.Error {
 	case c.user == "":
 		return malformed("it needs a user, as in postgres://user@host/name")
 	case strings.ContainsAny(c.database, "/\x00") || strings.Contains(c.user+c.password, "\x00"):
-		return malformed("the name of the database, the user or the password is none")
+		return malformed("the name of the database, the user or the password is not valid")
 	case u.Fragment != "":
 		return malformed("it has a part behind #, which must be written %23 when it belongs to the password")
 	}
@@ -168,7 +168,7 @@ func (c *connection) complete(u *url.URL) *fault.Error {
 	for key, values := range options {
 		switch {
 		case strings.Contains(strings.ToLower(key), "pass"):
-			return fault.New(fault.SecretDetected, "the connection string holds a password as an option").
+			return fault.New(fault.SecretDetected, "the connection string contains a password as an option").
 				WithHint("keep the URL as a named connection of the node and write %sNAME", secretScheme)
 		case key != "sslmode":
 			return fault.New(fault.ValidationError, "only the option sslmode is known")
@@ -202,7 +202,7 @@ func (c connection) confineFile(env *tools.Env) (connection, error) {
 	for _, suffix := range []string{"", "-journal", "-wal", "-shm"} {
 		info, err := env.Root.Lstat(rel + suffix)
 		if err == nil && !info.Mode().IsRegular() {
-			return c, fault.New(fault.InvalidFormat, "%s is no regular file", c.file+suffix).WithReason("INVALID_PATH").WithField(connectionField)
+			return c, fault.New(fault.InvalidFormat, "%s is not a regular file", c.file+suffix).WithReason("INVALID_PATH").WithField(connectionField)
 		}
 	}
 	return c, nil

@@ -10,16 +10,16 @@ import (
 )
 
 type databaseQueryIn struct {
-	ConnectionString string            `json:"connection_string" jsonschema:"Database: secret://NAME for a connection that the node knows, or a URL without password: postgres://user@host:5432/name, mysql://user@host:3306/name, sqlite:/absolute/path" minLength:"1"`
-	Query            string            `json:"query" jsonschema:"One SQL statement; placeholders are $1 for PostgreSQL, ? for the others" minLength:"1"`
-	Parameters       []json.RawMessage `json:"parameters,omitempty" jsonschema:"Values for the placeholders, in order; they are bound, never spliced. Objects and lists are passed as JSON text"`
+	ConnectionString string            `json:"connection_string" jsonschema:"Database: secret://NAME for a named connection of the node, or a URL without password: postgres://user@host:5432/name, mysql://user@host:3306/name, sqlite:/absolute/path" minLength:"1"`
+	Query            string            `json:"query" jsonschema:"One SQL statement; placeholders are $1 for PostgreSQL, ? for MySQL and SQLite" minLength:"1"`
+	Parameters       []json.RawMessage `json:"parameters,omitempty" jsonschema:"Values for the placeholders, in order; they are bound, never inserted into the text. Objects and lists are passed as JSON text"`
 }
 
 type databaseQueryOut struct {
 	Columns      []string            `json:"columns" jsonschema:"Names of the columns"`
-	Rows         [][]json.RawMessage `json:"rows" jsonschema:"Values in the order of columns. Numbers keep all digits, times are RFC 3339 where the database knows the zone, bytes are base64"`
+	Rows         [][]json.RawMessage `json:"rows" jsonschema:"Values in the order of columns. Numbers keep all digits, times are RFC 3339 if the database stores the zone, bytes are base64"`
 	RowsAffected int64               `json:"rows_affected" jsonschema:"Number of rows that were changed, 0 for a read"`
-	Truncated    bool                `json:"truncated" jsonschema:"More rows were there than fit"`
+	Truncated    bool                `json:"truncated" jsonschema:"There were more rows than the limits permit"`
 }
 
 // databaseQuery is DATABASE_QUERY (S0-120 to S0-124, A-37, A-38). Its Intent contains the database that a call accesses
@@ -34,7 +34,7 @@ func databaseQuery(cfg Config) tools.Tool {
 			"Connection approved in plan",
 			"SELECT queries: no approval",
 			"INSERT/UPDATE: standard approval",
-			"DELETE/DROP, and whatever cannot be told: awaiting approval",
+			"DELETE/DROP, and statements that cannot be classified: awaiting approval",
 		},
 		Effect:     tools.Write,
 		MayDestroy: true,
@@ -62,7 +62,7 @@ func databaseQuery(cfg Config) tools.Tool {
 			return databaseQueryOut{}, err
 		}
 		if env.Allows == nil || !env.Allows(c.target()) {
-			return databaseQueryOut{}, fault.New(fault.Conflict, "the connection leads elsewhere now than when the call was judged").
+			return databaseQueryOut{}, fault.New(fault.Conflict, "the connection string denotes a different database than when the policy checked the call").
 				WithField(connectionField)
 		}
 		q, err := newQuery(c.dialect, in)
@@ -117,8 +117,8 @@ func (c connection) engine() engine {
 func newQuery(d sql.Dialect, in databaseQueryIn) (query, error) {
 	q := query{text: in.Query, class: sql.Classify(d, in.Query)}
 	if q.class.Statements > 1 {
-		return q, fault.New(fault.ValidationError, "the text holds %s", q.class.Reason).WithField("query").
-			WithHint("a call takes one statement; make a step of each")
+		return q, fault.New(fault.ValidationError, "the text contains %s", q.class.Reason).WithField("query").
+			WithHint("a call accepts one statement; use one step for each")
 	}
 	var err error
 	q.params, err = decodeParameters(in.Parameters)

@@ -41,7 +41,7 @@ func networkMessage(err error) string {
 	case errors.Is(err, context.DeadlineExceeded):
 		return "no answer in time"
 	}
-	return "the server speaks another protocol, or refuses the way of connecting"
+	return "the server uses a different protocol, or rejects this kind of connection"
 }
 
 // queryError returns DATABASE_ERROR for a statement that the database rejected.
@@ -52,7 +52,7 @@ func queryError(err error, message string) *fault.Error {
 // readOnlyError returns DATABASE_ERROR for a write by a statement that was classified as a read.
 func readOnlyError(err error, message string) *fault.Error {
 	return fault.Wrap(fault.DatabaseError, err, message).WithReason(readOnly).WithField("query").
-		WithHint("the statement counts as a read and runs read-only; change data by a statement that says so")
+		WithHint("the statement counts as a read and runs read-only; use a data-changing statement to write")
 }
 
 // timeoutError returns TIMEOUT for a statement that the server stopped.

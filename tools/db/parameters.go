@@ -17,14 +17,14 @@ func decodeParameters(list []json.RawMessage) ([]any, error) {
 		dec.UseNumber()
 		var v any
 		if err := dec.Decode(&v); err != nil {
-			return nil, fault.Wrap(fault.InvalidFormat, err, "is no JSON value").WithField(parameterField(i))
+			return nil, fault.Wrap(fault.InvalidFormat, err, "is not a JSON value").WithField(parameterField(i))
 		}
 		switch v := v.(type) {
 		case nil, bool, json.Number:
 			params[i] = v
 		case string:
 			if strings.ContainsRune(v, 0) {
-				return nil, fault.New(fault.ValidationError, "holds a NUL character").WithField(parameterField(i))
+				return nil, fault.New(fault.ValidationError, "contains a NUL character").WithField(parameterField(i))
 			}
 			params[i] = v
 		default: // objects and lists, for columns of type JSON

@@ -180,7 +180,7 @@ func bindParameter(stmt *sqlite3.Stmt, index int, p any) error {
 	case string:
 		return stmt.BindText(index, p)
 	default:
-		return errors.New("it has no form in SQLite")
+		return errors.New("SQLite has no such type")
 	}
 }
 
@@ -213,11 +213,11 @@ func sqliteError(q query, err error) *fault.Error {
 		if q.reads() {
 			return readOnlyError(err, sqliteMessage(err))
 		}
-		return fault.Wrap(fault.Forbidden, err, "other files and settings of SQLite are closed: "+sqliteMessage(err)).WithField("query")
+		return fault.Wrap(fault.Forbidden, err, "other files and settings of SQLite are forbidden: "+sqliteMessage(err)).WithField("query")
 	case errors.Is(err, sqlite3.BUSY):
-		return fault.Wrap(fault.Conflict, err, "the database is locked by somebody else").WithField(connectionField)
+		return fault.Wrap(fault.Conflict, err, "another process has locked the database").WithField(connectionField)
 	case errors.Is(err, sqlite3.NOTADB):
-		return fault.Wrap(fault.InvalidFormat, err, "the file is no database of SQLite").WithField(connectionField)
+		return fault.Wrap(fault.InvalidFormat, err, "the file is not an SQLite database").WithField(connectionField)
 	}
 	return queryError(err, sqliteMessage(err))
 }

@@ -64,7 +64,7 @@ func newAPI(cfg Config) *api {
 // checkConfig returns TOOL_UNAVAILABLE without a usable configuration.
 func (a *api) checkConfig() error {
 	if a.endpoint == "" {
-		return fault.New(fault.ToolUnavailable, "github_url is no http or https URL").
+		return fault.New(fault.ToolUnavailable, "github_url is not an http or https URL").
 			WithHint("set it to the base of the API, such as https://github.example.com/api/v3")
 	}
 	return nil
@@ -74,7 +74,7 @@ func (a *api) checkConfig() error {
 // otherwise the result of checkConfig.
 func (a *api) requireToken() error {
 	if a.token == "" {
-		return fault.New(fault.Forbidden, "GitHub asks for a token, and none is configured").WithReason("ACCESS_DENIED").
+		return fault.New(fault.Forbidden, "GitHub requires a token, and none is configured").WithReason("ACCESS_DENIED").
 			WithHint("the operator sets github_token")
 	}
 	return a.checkConfig()

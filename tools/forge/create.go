@@ -73,8 +73,8 @@ func checkBody(body *string) error {
 // what was created.
 func checkCreated(c created) (created, error) {
 	if c.Number == 0 || c.URL == "" {
-		return created{}, fault.New(fault.InDoubt, "GitHub did not say what it has made").WithReason("GITHUB_ERROR").
-			WithHint("look at the repository before it is done again")
+		return created{}, fault.New(fault.InDoubt, "the response of GitHub does not identify what was created").WithReason("GITHUB_ERROR").
+			WithHint("check the repository before repeating the call")
 	}
 	return c, nil
 }

@@ -48,7 +48,7 @@ func (a *api) apiError(err error, now time.Time) *fault.Error {
 	case errors.Is(err, context.Canceled):
 		e = fault.New(fault.Cancelled, "the call was cancelled")
 	default:
-		e = fault.New(fault.GithubError, "GitHub sent something else than an answer of its API").
+		e = fault.New(fault.GithubError, "the response is not one of the GitHub API").
 			WithHint("check that github_url is the base of the API, such as https://github.example.com/api/v3")
 	}
 	e.Err = a.redactToken(err)
@@ -63,7 +63,7 @@ func rateLimited(until, now time.Time) *fault.Error {
 	until = earlier(until, now.Add(maxWait))
 	until = until.UTC().Add(time.Second - 1).Truncate(time.Second)
 	e := fault.New(fault.RateLimited, "the rate limit of GitHub is used up until %s", until.Format(time.RFC3339)).WithReason("RATE_LIMIT").
-		WithHint("calls that are tried again wait until then; with github_token the limit is higher")
+		WithHint("retries wait until then; with github_token the limit is higher")
 	return e.WithRetryAt(until)
 }
 
@@ -86,7 +86,7 @@ func (a *api) statusError(response *github.ErrorResponse, now time.Time) *fault.
 	case status == http.StatusNotFound:
 		return repoNotFound(a.token)
 	case status == http.StatusGone:
-		return fault.New(fault.Gone, "the repository has this switched off")
+		return fault.New(fault.Gone, "this feature is disabled in the repository")
 	case status == http.StatusConflict:
 		return fault.New(fault.Conflict, "the state of the repository does not allow this")
 	case status == http.StatusUnprocessableEntity, status == http.StatusBadRequest:
@@ -111,15 +111,15 @@ func (a *api) deniedError(status int) *fault.Error {
 func repoNotFound(token string) *fault.Error {
 	e := fault.New(fault.NotFound, "GitHub knows no such repository").WithField("repo").WithReason("REPO_NOT_FOUND")
 	if token == "" {
-		return e.WithHint("a private one is found with github_token alone")
+		return e.WithHint("private repositories require github_token")
 	}
-	return e.WithHint("a private one is found only when github_token may read it")
+	return e.WithHint("for a private repository, github_token must permit reading it")
 }
 
 // invalidInput returns the error for rejected input. It names the first rejected field, and repeats no text of
 // GitHub.
 func invalidInput(response *github.ErrorResponse) *fault.Error {
-	e := fault.New(fault.ValidationError, "GitHub refuses the input")
+	e := fault.New(fault.ValidationError, "GitHub rejected the input")
 	for _, detail := range response.Errors {
 		if strings.HasPrefix(detail.Message, "A pull request already exists") {
 			return fault.New(fault.Conflict, "there is a pull request for this branch already").WithField("head")
@@ -127,7 +127,7 @@ func invalidInput(response *github.ErrorResponse) *fault.Error {
 		switch detail.Field {
 		case "title", "body", "labels", "assignees", "milestone", "head", "base":
 			if e.Field == "" {
-				e.Message = "is refused by GitHub"
+				e.Message = "was rejected by GitHub"
 				e.Field = detail.Field
 			}
 		}
@@ -154,7 +154,7 @@ func (a *api) writeError(err error, now time.Time) *fault.Error {
 		return e
 	}
 	return fault.Wrap(fault.InDoubt, e.Err, "GitHub may have done this: "+e.Message).WithReason("GITHUB_ERROR").
-		WithHint("look at the repository before it is done again")
+		WithHint("check the repository before repeating the call")
 }
 
 // neverSent reports whether the connection was never established.

@@ -9,7 +9,7 @@ import (
 
 // Config configures the family. The zero value can read everything that is public on github.com.
 type Config struct {
-	// Net configures the permitted addresses besides public ones. The server of URL is always permitted.
+	// Net configures the addresses that requests may access, in addition to public addresses and the server of URL.
 	Net netguard.Config
 	// URL is the base URL of the API, such as https://github.example.com/api/v3. Default: https://api.github.com.
 	URL string

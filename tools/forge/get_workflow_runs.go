@@ -21,12 +21,12 @@ type getWorkflowRunsIn struct {
 	WorkflowID json.RawMessage `json:"workflow_id,omitempty" jsonschema:"Workflow ID or filename" types:"string,integer"`
 	Status     string          `json:"status,omitempty" jsonschema:"Status or conclusion of the runs" enum:"completed,action_required,cancelled,failure,neutral,skipped,stale,success,timed_out,in_progress,queued,requested,waiting"`
 	Branch     string          `json:"branch,omitempty" jsonschema:"Branch of the runs"`
-	Limit      int             `json:"limit,omitempty" jsonschema:"How many runs at most, the newest first" minimum:"1" maximum:"100" default:"30"`
+	Limit      int             `json:"limit,omitempty" jsonschema:"Maximum number of runs, the newest first" minimum:"1" maximum:"100" default:"30"`
 }
 
 type getWorkflowRunsOut struct {
 	Runs  []workflowRun `json:"runs" jsonschema:"The runs, the newest first"`
-	Total int           `json:"total" jsonschema:"How many runs there are"`
+	Total int           `json:"total" jsonschema:"Total number of runs"`
 }
 
 type workflowRun struct {
@@ -37,20 +37,20 @@ type workflowRun struct {
 	Number     int       `json:"run_number" jsonschema:"Number of the run in its workflow"`
 	Attempt    int       `json:"run_attempt,omitempty" jsonschema:"Number of the attempt"`
 	Status     string    `json:"status,omitempty" jsonschema:"Status, such as completed"`
-	Conclusion string    `json:"conclusion,omitempty" jsonschema:"How the run has ended"`
-	Event      string    `json:"event" jsonschema:"What started the run"`
+	Conclusion string    `json:"conclusion,omitempty" jsonschema:"Conclusion, such as success"`
+	Event      string    `json:"event" jsonschema:"Event that started the run"`
 	Branch     string    `json:"branch,omitempty" jsonschema:"Branch of the commit"`
 	SHA        string    `json:"sha" jsonschema:"The commit"`
 	URL        string    `json:"url" jsonschema:"Page for people"`
 	CreatedAt  time.Time `json:"created_at" jsonschema:"When the run was made"`
-	UpdatedAt  time.Time `json:"updated_at" jsonschema:"When it changed last"`
+	UpdatedAt  time.Time `json:"updated_at" jsonschema:"Time of the last change"`
 }
 
 // getWorkflowRuns is github.getWorkflowRuns (S3-070).
 func getWorkflowRuns(a *api) tools.Tool {
 	return tools.Define(tools.Spec{
 		Name:        "github.getWorkflowRuns",
-		Title:       "Tell the runs of workflows on GitHub",
+		Title:       "List workflow runs on GitHub",
 		Purpose:     "Get GitHub Actions workflow runs",
 		Conditions:  []string{"Any task state", "A private repository needs github_token"},
 		Effect:      tools.Read,
@@ -102,10 +102,10 @@ func (in getWorkflowRunsIn) check() (string, error) {
 		return name, nil
 	}
 	if err := json.Unmarshal(in.WorkflowID, &name); err != nil {
-		return "", fault.Wrap(fault.InvalidFormat, err, "is no id and no name of a file").WithField("workflow_id")
+		return "", fault.Wrap(fault.InvalidFormat, err, "must be the id or the file name of a workflow").WithField("workflow_id")
 	}
 	if name == "" || name == "." || name == ".." || len(name) > maxRef || strings.Contains(name, "/") || hasControl(name) {
-		return "", fault.New(fault.InvalidFormat, "is no id and no name of a file").WithField("workflow_id").
+		return "", fault.New(fault.InvalidFormat, "must be the id or the file name of a workflow").WithField("workflow_id").
 			WithHint("write it as ci.yml, without its folder")
 	}
 	return url.PathEscape(name), nil
@@ -127,7 +127,7 @@ func (a *api) workflowError(ctx context.Context, in getWorkflowRunsIn, now time.
 	if _, _, err := a.client.Repositories.Get(ctx, in.Owner, in.Repo); err != nil {
 		return a.apiError(err, now)
 	}
-	return fault.New(fault.NotFound, "is no workflow of the repository").WithField("workflow_id").WithReason("WORKFLOW_NOT_FOUND")
+	return fault.New(fault.NotFound, "is not a workflow of the repository").WithField("workflow_id").WithReason("WORKFLOW_NOT_FOUND")
 }
 
 func (in getWorkflowRunsIn) output(runs *github.WorkflowRuns) getWorkflowRunsOut {

@@ -23,7 +23,7 @@ func checkRepository(owner, repo string) error {
 		return err
 	}
 	if repo == "." || repo == ".." {
-		return fault.New(fault.InvalidFormat, "is no name of a repository").WithField("repo")
+		return fault.New(fault.InvalidFormat, "is not a valid repository name").WithField("repo")
 	}
 	return nil
 }
@@ -47,7 +47,7 @@ func checkRef(field, name string) error {
 	case len(name) > maxRef:
 		return tooLong(field, maxRef)
 	case name == "", strings.ContainsAny(name, " ~^:?*[\\"), strings.Contains(name, ".."), strings.Contains("/"+name+"/", "//"), hasControl(name):
-		return fault.New(fault.InvalidFormat, "is no name of a branch, a tag or a commit").WithField(field)
+		return fault.New(fault.InvalidFormat, "is not a valid name of a branch, a tag or a commit").WithField(field)
 	default:
 		return nil
 	}
@@ -60,7 +60,7 @@ func checkPath(path string) error {
 	}
 	for part := range strings.SplitSeq(path, "/") {
 		if part == "" || part == "." || part == ".." || hasControl(part) {
-			return fault.New(fault.InvalidFormat, "is no path within a repository").WithField("path").WithReason("INVALID_PATH").
+			return fault.New(fault.InvalidFormat, "is not a valid path within a repository").WithField("path").WithReason("INVALID_PATH").
 				WithHint("write it as docs/readme.md, without a slash before and after it")
 		}
 	}

@@ -29,11 +29,11 @@ type readFileIn struct {
 
 type readFileOut struct {
 	Content  string       `json:"content" jsonschema:"File content (text or base64)"`
-	Metadata fileMetadata `json:"metadata" jsonschema:"What the content belongs to"`
+	Metadata fileMetadata `json:"metadata" jsonschema:"File that the content belongs to"`
 }
 
 type fileMetadata struct {
-	Path     string `json:"path,omitempty" jsonschema:"Path of the file, where a symbolic link leads to one"`
+	Path     string `json:"path,omitempty" jsonschema:"Path of the file; for a symbolic link, the path of its target"`
 	Size     *int   `json:"size,omitempty" jsonschema:"Size of the file in bytes"`
 	SHA      string `json:"sha,omitempty" jsonschema:"Name of the object in git"`
 	Encoding string `json:"encoding,omitempty" jsonschema:"Encoding of the content: utf8 or base64"`
@@ -121,7 +121,7 @@ func fileNotFound(why string) *fault.Error {
 }
 
 func refNotFound(defaultBranch string) *fault.Error {
-	e := fault.New(fault.NotFound, "is no branch, tag or commit of the repository").WithField("ref").WithReason("REF_NOT_FOUND")
+	e := fault.New(fault.NotFound, "is not a branch, tag or commit of the repository").WithField("ref").WithReason("REF_NOT_FOUND")
 	if checkRef("ref", defaultBranch) == nil {
 		return e.WithHint("its default branch is %s", defaultBranch)
 	}
@@ -144,7 +144,7 @@ func (in readFileIn) output(file *github.RepositoryContent) (readFileOut, error)
 	if in.Encoding == "base64" {
 		out.Content = base64.StdEncoding.EncodeToString([]byte(content))
 	} else if !utf8.ValidString(content) {
-		return readFileOut{}, fault.New(fault.InvalidFormat, "the file is no text in UTF-8").WithField("encoding").WithHint("ask for base64")
+		return readFileOut{}, fault.New(fault.InvalidFormat, "the file is not UTF-8 text").WithField("encoding").WithHint("set encoding to base64")
 	}
 	return out, nil
 }

@@ -39,7 +39,7 @@ func TestReadFile(t *testing.T) {
 	}
 	s.on("GET /repos/o/r/contents/bin", s.holding("bin", binary))
 	_, err := call(t, read, in(object{"path": "bin"}))
-	assert.Equal(t, "ask for base64", failed(t, err, fault.InvalidFormat, "", "encoding").Hint)
+	assert.Equal(t, "set encoding to base64", failed(t, err, fault.InvalidFormat, "", "encoding").Hint)
 	out, err := call(t, read, in(object{"path": "bin", "encoding": "base64", "ref": "v1/x"}))
 	require.NoError(t, err)
 	assert.Equal(t, base64.StdEncoding.EncodeToString([]byte(binary)), out["content"])
@@ -102,7 +102,7 @@ func TestReadFileNotFound(t *testing.T) {
 	read := tool(t, s.config(), "github.readFile")
 	_, err := call(t, read, in(object{"path": "f"}))
 	e := failed(t, err, fault.NotFound, "REPO_NOT_FOUND", "repo")
-	assert.Contains(t, e.Hint, "github_token may read it")
+	assert.Contains(t, e.Hint, "github_token must permit reading it")
 	assert.Equal(t, []string{"GET /repos/o/r/contents/f?ref=main", "GET /repos/o/r"}, s.seen())
 
 	s.repository()

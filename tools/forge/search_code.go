@@ -37,7 +37,7 @@ type searchFilters struct {
 type searchCodeOut struct {
 	Results []foundCode `json:"results" jsonschema:"The files of this page"`
 	Total   int         `json:"total" jsonschema:"Total number of results"`
-	Page    int         `json:"page,omitempty" jsonschema:"The page that was asked for"`
+	Page    int         `json:"page,omitempty" jsonschema:"The requested page"`
 	PerPage int         `json:"perPage,omitempty" jsonschema:"Results of a page"`
 }
 
@@ -50,14 +50,14 @@ type foundCode struct {
 type foundRepository struct {
 	Owner       string `json:"owner,omitempty" jsonschema:"Owner of the repository"`
 	Name        string `json:"name,omitempty" jsonschema:"Name of the repository"`
-	Description string `json:"description,omitempty" jsonschema:"What the repository says of itself"`
-	Stars       *int   `json:"stars,omitempty" jsonschema:"Number of its stars, where GitHub tells it"`
+	Description string `json:"description,omitempty" jsonschema:"Description of the repository"`
+	Stars       *int   `json:"stars,omitempty" jsonschema:"Number of stars, if GitHub returns it"`
 }
 
 type codeMatch struct {
-	Line      *int   `json:"line,omitempty" jsonschema:"Number of the line; GitHub does not tell it in searches"`
+	Line      *int   `json:"line,omitempty" jsonschema:"Line number; GitHub does not return it in searches"`
 	Text      string `json:"text,omitempty" jsonschema:"The line"`
-	Highlight string `json:"highlight,omitempty" jsonschema:"What of it matches"`
+	Highlight string `json:"highlight,omitempty" jsonschema:"Part of the line that matches"`
 }
 
 // searchCode is github.searchCode (S3-055, S3-056).
@@ -97,7 +97,7 @@ func searchCode(a *api) tools.Tool {
 			return searchCodeOut{}, e
 		}
 		if found.GetIncompleteResults() {
-			env.Progress(1, 1, "GitHub ran out of time: there may be more results")
+			env.Progress(1, 1, "the search on GitHub timed out: there may be more results")
 		}
 		return in.output(found), nil
 	})
@@ -145,7 +145,7 @@ func (f searchFilters) repositoryQualifier() (string, error) {
 	case owner == "" && repo == "":
 		return "", nil
 	case owner == "":
-		return "", fault.New(fault.RequiredField, "is required beside filters.repo").WithField("filters.owner").
+		return "", fault.New(fault.RequiredField, "is required with filters.repo").WithField("filters.owner").
 			WithHint("or write filters.repo as owner/name")
 	case repo == "":
 		return "user:" + owner, withFilterField(checkRepository(owner, "-"))
@@ -168,7 +168,7 @@ func qualifierValue(field, value string) (string, error) {
 	case len(value) > maxFilter:
 		return "", tooLong(field, maxFilter)
 	case strings.ContainsAny(value, `"\`) || hasControl(value):
-		return "", fault.New(fault.InvalidFormat, "must hold neither quotes nor backslashes nor control characters").WithField(field)
+		return "", fault.New(fault.InvalidFormat, "must not contain quotes, backslashes or control characters").WithField(field)
 	case strings.ContainsAny(value, " :()"):
 		return `"` + value + `"`, nil
 	default:

@@ -22,7 +22,7 @@ type directoryDeleteIn struct {
 
 type directoryDeleteOut struct {
 	DirectoryPath string `json:"directory_path" jsonschema:"Path of the directory that was deleted"`
-	BackupPath    string `json:"backup_path" jsonschema:"Path of the tar.gz file with all that was in the directory; empty when nothing was"`
+	BackupPath    string `json:"backup_path" jsonschema:"Path of the tar.gz file with the content of the directory; empty when the directory was empty"`
 	ApprovalID    string `json:"approval_id" jsonschema:"The approval that permitted it"`
 }
 
@@ -103,7 +103,7 @@ func backupFolder(env *tools.Env, rel string) (string, error) {
 	}
 	for _, folder := range folders {
 		if rel == "." || folder == rel || strings.HasPrefix(folder, rel+"/") {
-			return "", fault.New(fault.ProtectedPath, "%s is the workspace of the task, or a folder of it, or holds one", env.Root.Abs(rel)).
+			return "", fault.New(fault.ProtectedPath, "%s is or contains a folder of the task", env.Root.Abs(rel)).
 				WithField("directory_path").WithHint("delete what is in it instead")
 		}
 	}

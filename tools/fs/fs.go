@@ -59,7 +59,7 @@ func defaultDirectory(env *tools.Env) string {
 func isDir(env *tools.Env, field, rel string) error {
 	info, err := env.Root.Stat(rel)
 	if err == nil && !info.IsDir() {
-		err = invalidPath(field, "%s is no directory", env.Root.Abs(rel))
+		err = invalidPath(field, "%s is not a directory", env.Root.Abs(rel))
 	}
 	return err
 }

@@ -72,7 +72,7 @@ type glob struct {
 
 func newGlob(pattern string) (*glob, error) {
 	if !doublestar.ValidatePattern(pattern) {
-		return nil, fault.New(fault.InvalidFormat, "is no valid glob pattern").WithField("pattern")
+		return nil, fault.New(fault.InvalidFormat, "is not a valid glob pattern").WithField("pattern")
 	}
 	base, rest := doublestar.SplitPattern(path.Clean(pattern))
 	if !filepath.IsLocal(base) {

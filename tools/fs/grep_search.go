@@ -19,7 +19,7 @@ type grepSearchOut struct {
 	Matches   []grepMatch `json:"matches,omitzero" jsonschema:"Matching lines; mode content"`
 	Files     []string    `json:"files,omitzero" jsonschema:"Absolute paths; mode files_with_matches"`
 	Counts    []grepCount `json:"counts,omitzero" jsonschema:"Matching lines by file; mode count"`
-	Total     int         `json:"total" jsonschema:"Number of matching lines, or of files in mode files_with_matches, also of those left out"`
+	Total     int         `json:"total" jsonschema:"Number of matching lines, or of files in mode files_with_matches, including omitted ones"`
 	Truncated bool        `json:"truncated" jsonschema:"The list ends at 10000 items or 256 KiB, or a line longer than 2000 characters was cut"`
 }
 

@@ -11,7 +11,7 @@ import (
 
 type patchApplyIn struct {
 	Path  string `json:"path" jsonschema:"Absolute path to the target file"`
-	Patch string `json:"patch" jsonschema:"Unified diff of this one file. May be wrapped in a Markdown code fence. Every hunk has to fit at the line that it names" maxLength:"4194304"`
+	Patch string `json:"patch" jsonschema:"Unified diff of this one file. May be wrapped in a Markdown code fence. Every hunk must match at the line that it names" maxLength:"4194304"`
 }
 
 type patchApplyOut struct {

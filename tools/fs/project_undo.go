@@ -9,23 +9,23 @@ import (
 )
 
 type projectUndoIn struct {
-	Session string `json:"session,omitempty" jsonschema:"The session whose changes are put back; by default that of the call" maxLength:"64"`
-	Task    string `json:"task,omitempty" jsonschema:"Only the changes of this call of it, TASK_..." maxLength:"64"`
-	Force   bool   `json:"force,omitempty" jsonschema:"Also put back what has changed since" default:"false"`
-	DryRun  bool   `json:"dry_run,omitempty" jsonschema:"Only say what would be put back" default:"false"`
+	Session string `json:"session,omitempty" jsonschema:"The session with the changes to undo; default: that of the call" maxLength:"64"`
+	Task    string `json:"task,omitempty" jsonschema:"Undo only the changes of this call of the session, TASK_..." maxLength:"64"`
+	Force   bool   `json:"force,omitempty" jsonschema:"Also restore files that were changed since" default:"false"`
+	DryRun  bool   `json:"dry_run,omitempty" jsonschema:"Only report what would be restored" default:"false"`
 }
 
 type projectUndoOut struct {
-	Restored  []string `json:"restored" jsonschema:"Files that were written again as they were"`
-	Removed   []string `json:"removed" jsonschema:"Files that were new"`
-	Conflicts []string `json:"conflicts" jsonschema:"Files that have changed since and stay as they are"`
+	Restored  []string `json:"restored" jsonschema:"Files that have their previous content again"`
+	Removed   []string `json:"removed" jsonschema:"New files that were removed"`
+	Conflicts []string `json:"conflicts" jsonschema:"Files that were changed since and were left as they are"`
 }
 
 // projectUndo is PROJECT_UNDO. It restores the files of the project that calls of a session have changed.
 var projectUndo = tools.Define(tools.Spec{
 	Name:       "PROJECT_UNDO",
 	Title:      "Undo the changes of a session",
-	Purpose:    "Put back the files of the project that this session, or one call of it, has changed",
+	Purpose:    "Restore the files of the project that this session, or one of its calls, has changed",
 	Conditions: []string{"Task state: IN_PROGRESS", "Explicit human approval granted"},
 	Effect:     tools.Destructive,
 	Gate:       tools.InProgress,
@@ -38,7 +38,7 @@ var projectUndo = tools.Define(tools.Spec{
 		}
 	}
 	if env.Undo == nil {
-		return projectUndoOut{}, fault.New(fault.ToolUnavailable, "nothing is kept here")
+		return projectUndoOut{}, fault.New(fault.ToolUnavailable, "no backups are stored here")
 	}
 	done, err := env.Undo(ctx, tools.Undo{
 		Session: events.TaskID(in.Session), Task: events.TaskID(in.Task), Force: in.Force, DryRun: in.DryRun,

@@ -54,7 +54,7 @@ func newSearch(env *tools.Env, in grepSearchIn) (*search, error) {
 		return nil, invalidPattern(err)
 	}
 	if !doublestar.ValidatePattern(in.Glob) {
-		return nil, fault.New(fault.InvalidFormat, "is no valid glob pattern").WithField("glob")
+		return nil, fault.New(fault.InvalidFormat, "is not a valid glob pattern").WithField("glob")
 	}
 	required := requiredLiteral(pattern)
 	s := &search{env: env, re: re, literal: []byte(required.text), glob: in.Glob, buf: make([]byte, bufferSize)}
@@ -79,7 +79,7 @@ func invalidPattern(err error) error {
 	if e := (*syntax.Error)(nil); errors.As(err, &e) {
 		reason = e.Code.String()
 	}
-	return fault.Wrap(fault.InvalidFormat, err, "is no regular expression: "+reason).WithField("pattern")
+	return fault.Wrap(fault.InvalidFormat, err, "is not a valid regular expression: "+reason).WithField("pattern")
 }
 
 // run searches a file, or all files below a directory.

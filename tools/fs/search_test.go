@@ -227,7 +227,7 @@ func TestGrepSearchLargeFile(t *testing.T) {
 func TestGrepSearchTellsWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	_, err := newBench(t).call("GREP_SEARCH", args{"pattern": "(" + strings.Repeat("x", 500)})
-	require.EqualError(t, err, "INVALID_FORMAT: pattern: is no regular expression: missing closing )")
+	require.EqualError(t, err, "INVALID_FORMAT: pattern: is not a valid regular expression: missing closing )")
 }
 
 func TestSearchesEndWithTheirContext(t *testing.T) {

@@ -40,7 +40,7 @@ const conventionalCommits = `^(build|chore|ci|docs|feat|fix|perf|refactor|revert
 
 func (c Config) withDefaults() Config {
 	if c.FindSecret == nil {
-		c.FindSecret = func([]byte) (string, bool) { return "nothing is configured to look for secrets", true }
+		c.FindSecret = func([]byte) (string, bool) { return "no detection of secrets is configured", true }
 	}
 	if c.Own == nil {
 		c.Own = func(context.Context) (string, string) { return "", "" }
@@ -59,7 +59,7 @@ func (c Config) withDefaults() Config {
 func (c Config) conventions() (*regexp.Regexp, error) {
 	re, err := regexp.Compile(c.Conventions)
 	if err != nil {
-		return nil, fault.Wrap(fault.ValidationError, err, "the configured form of commit messages is no regular expression")
+		return nil, fault.Wrap(fault.ValidationError, err, "the configured form of commit messages is not a valid regular expression")
 	}
 	return re, nil
 }

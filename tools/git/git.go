@@ -89,7 +89,7 @@ func (r *repository) notFound(ctx context.Context) error {
 	case res.ExitCode == 0 && inside && r.inRoot(strings.TrimSuffix(top, "\n")):
 		return fault.New(fault.OutsideRoot, "the work tree of %s belongs to a repository that lies outside of the root", r.dir).
 			WithReason("OutsideRoot").WithField("repository_path").
-			WithHint("start with --root at a folder that holds the repository too, or use a clone instead of git worktree")
+			WithHint("start with --root at a folder that contains the repository, too, or use a clone instead of git worktree")
 	case res.ExitCode == 0 && inside:
 		return fault.New(fault.OutsideRoot, "the work tree of %s lies outside of the root", r.dir).
 			WithReason("OutsideRoot").WithField("repository_path").WithHint("start with --root at the top of the repository")

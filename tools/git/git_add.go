@@ -18,7 +18,7 @@ import (
 const maxIndex = 256 << 20
 
 type gitAddIn struct {
-	FilePaths      []string `json:"file_paths" jsonschema:"Paths to files to stage: absolute, or relative to the top of the work tree as GIT_STATUS lists them; a tracked file that is gone is staged as deleted" minItems:"1" maxItems:"1000"`
+	FilePaths      []string `json:"file_paths" jsonschema:"Paths to files to stage: absolute, or relative to the top of the work tree as GIT_STATUS lists them; a tracked file that no longer exists is staged as deleted" minItems:"1" maxItems:"1000"`
 	RepositoryPath string   `json:"repository_path,omitempty" jsonschema:"Absolute path of the git repository or a folder in it; default: the project of a session, else the workspace of the task"`
 }
 
@@ -91,7 +91,7 @@ func (w *writable) checkPath(cfg Config, path string) (name string, exists bool,
 	abs := w.env.Root.Abs(rel)
 	name, err = filepath.Rel(w.top, abs)
 	if err != nil || !filepath.IsLocal(name) || name == "." {
-		return "", false, fault.New(fault.InvalidFormat, "%s is no file of the work tree %s", abs, w.top).WithReason("INVALID_PATH")
+		return "", false, fault.New(fault.InvalidFormat, "%s is not a file of the work tree %s", abs, w.top).WithReason("INVALID_PATH")
 	}
 	for part := range strings.SplitSeq(name, "/") {
 		if strings.EqualFold(part, ".git") {

@@ -35,7 +35,7 @@ func gitCommit(cfg Config) tools.Tool {
 		Name:       "GIT_COMMIT",
 		Title:      "Commit staged changes",
 		Purpose:    "Create git commit",
-		Conditions: []string{"Task state: IN_PROGRESS", "Changes staged", "Commit message follows conventions", "No staged file holds a secret"},
+		Conditions: []string{"Task state: IN_PROGRESS", "Changes staged", "Commit message follows conventions", "No staged file contains a secret"},
 		Effect:     tools.Write,
 		Gate:       tools.InProgress,
 		Approval:   tools.NoApproval,
@@ -74,7 +74,7 @@ func (c Config) checkMessage(message string) error {
 	subject, body, _ := strings.Cut(message, "\n")
 	switch {
 	case strings.ContainsAny(message, "\x00\r"):
-		return bad("it holds a NUL or a carriage return")
+		return bad("it contains a NUL or a carriage return")
 	case utf8.RuneCountInString(subject) > maxSubject:
 		return bad("its first line is too long")
 	case !re.MatchString(subject):
@@ -180,7 +180,7 @@ func (w *writable) hooks(ctx context.Context) (string, error) {
 	}
 	rel, err := w.env.Root.Resolve(dir)
 	if err != nil {
-		return "", fault.From(err).WithField("repository_path").WithHint("the hooks of the repository have to lie inside the root")
+		return "", fault.From(err).WithField("repository_path").WithHint("the hooks of the repository must lie inside the root")
 	}
 	return w.env.Root.Abs(rel), checkForeign(w.env, w.env.Root.Abs(rel))
 }
@@ -190,11 +190,11 @@ func commitError(res proc.Result) error {
 	output := strings.TrimSpace(res.Stderr + "\n" + res.Stdout)
 	switch {
 	case strings.Contains(output, "unmerged files"):
-		return fault.New(fault.Conflict, "the index holds conflicts: %s", shorten(output)).WithHint("resolve the conflicts and stage the files")
+		return fault.New(fault.Conflict, "the index contains conflicts: %s", shorten(output)).WithHint("resolve the conflicts and stage the files")
 	case strings.Contains(output, "index.lock"), strings.Contains(output, "cannot lock ref"):
 		return fault.New(fault.Conflict, "something else is changing the repository: %s", shorten(output)).WithHint("try again")
 	case strings.Contains(output, "no name was given"), strings.Contains(output, "no email was given"), strings.Contains(output, "auto-detection is disabled"):
-		return fault.New(fault.ValidationError, "nobody is named as the author").WithReason("IDENTITY_MISSING").
+		return fault.New(fault.ValidationError, "no author is configured").WithReason("IDENTITY_MISSING").
 			WithHint("git config user.name and user.email in the repository or, with --global, for the user of the node; or GIT_AUTHOR_NAME and GIT_AUTHOR_EMAIL for the node")
 	case res.ExitCode == 1: // git itself exits with 128 on errors
 		return fault.New(fault.ExecFailed, "a hook of the repository refused the commit: %s", shorten(output)).WithReason("HOOK_FAILED")

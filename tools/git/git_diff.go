@@ -112,8 +112,8 @@ func (r *repository) excludes(ctx context.Context, comparison []string) ([]strin
 		}
 	}
 	if truncated || len(excluded) > maxDenied {
-		return nil, fault.New(fault.ValidationError, "too many files have changed to leave out of the diff what the call must not reach").
-			WithReason("LIMIT_EXCEEDED").WithField("repository_path").WithHint("at most %d files can be left out, and the names of all be 1 MiB", maxDenied)
+		return nil, fault.New(fault.ValidationError, "too many files have changed to omit those that the call must not access").
+			WithReason("LIMIT_EXCEEDED").WithField("repository_path").WithHint("at most %d files can be omitted, and the names of all changed files must fit into 1 MiB", maxDenied)
 	}
 	return excluded, nil
 }

@@ -16,7 +16,7 @@ import (
 type gitPushIn struct {
 	Remote         string `json:"remote,omitempty" jsonschema:"Name of a remote of the repository" default:"origin"`
 	Branch         string `json:"branch,omitempty" jsonschema:"Branch to push to the branch of the same name; default: the current one"`
-	Force          bool   `json:"force,omitempty" jsonschema:"Replace what the remote branch has; never permitted for a protected branch" default:"false"`
+	Force          bool   `json:"force,omitempty" jsonschema:"Replace the commits of the remote branch; never permitted for a protected branch" default:"false"`
 	RepositoryPath string `json:"repository_path,omitempty" jsonschema:"Absolute path of the git repository or a folder in it; default: the project of a session, else the workspace of the task"`
 }
 
@@ -79,7 +79,7 @@ func gitPush(cfg Config) tools.Tool {
 		// The repository may have changed since the policy checked the call.
 		for _, target := range p.targets() {
 			if env.Allows == nil || !env.Allows(target) {
-				return gitPushOut{}, fault.New(fault.Conflict, "the %s %s is not the one that was judged", target.Kind, target.Name).WithHint("try again")
+				return gitPushOut{}, fault.New(fault.Conflict, "the %s %s is not the one that the policy checked", target.Kind, target.Name).WithHint("try again")
 			}
 		}
 		return p.run(ctx, cfg)
@@ -116,8 +116,8 @@ func (p push) nothingToPush() error {
 	return fault.New(fault.ValidationError, "the branch %s has no commits that %s lacks", p.branch, p.name).WithReason("NOTHING_TO_PUSH")
 }
 
-// run pushes from an empty temporary repository that borrows the objects of the real one. The configuration of the
-// real one, such as programs, proxies or further addresses, therefore has no effect.
+// run pushes from an empty temporary repository that borrows the objects of the real repository. The configuration of
+// the real repository, such as programs, proxies or further addresses, therefore has no effect.
 func (p push) run(ctx context.Context, cfg Config) (gitPushOut, error) {
 	dir := filepath.Join(p.repo.env.Workspace, "temp", "push-"+rand.Text())
 	rel, err := p.repo.env.Own(dir)
@@ -148,7 +148,7 @@ func (p push) run(ctx context.Context, cfg Config) (gitPushOut, error) {
 func (p push) createTemporary(ctx context.Context, rel string) error {
 	root := p.repo.env.Root
 	if strings.Contains(p.repo.common, "\n") {
-		return fault.New(fault.InvalidFormat, "the path of the repository holds a line break").WithReason("INVALID_PATH").WithField("repository_path")
+		return fault.New(fault.InvalidFormat, "the path of the repository contains a line break").WithReason("INVALID_PATH").WithField("repository_path")
 	}
 	format, err := p.repo.run(ctx, "rev-parse", "--show-object-format")
 	if err != nil {
@@ -196,7 +196,7 @@ func (p push) copyShallow(rel string) error {
 	return err
 }
 
-// command returns the push command: one commit to one branch of one address, over one protocol.
+// command returns the command that pushes the commit to the branch. It permits only the protocol of the remote.
 func (p push) command(cfg Config, dir string) proc.Command {
 	args := []string{
 		"-c", "protocol.allow=never", "-c", "protocol." + p.protocol + ".allow=always", "-c", "http.followRedirects=false", "-c", "http.proxy=",

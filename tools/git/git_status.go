@@ -18,7 +18,7 @@ type gitStatusOut struct {
 	Upstream  string   `json:"upstream" jsonschema:"Upstream branch, empty when there is none"`
 	Ahead     int      `json:"ahead" jsonschema:"Commits that the upstream branch lacks"`
 	Behind    int      `json:"behind" jsonschema:"Commits that only the upstream branch has"`
-	Staged    []change `json:"staged" jsonschema:"Changes that the next commit would hold"`
+	Staged    []change `json:"staged" jsonschema:"Changes that the next commit would contain"`
 	Unstaged  []change `json:"unstaged" jsonschema:"Changes of tracked files that are not staged, and conflicts"`
 	Untracked []string `json:"untracked" jsonschema:"Untracked files; a wholly untracked folder is one entry with a slash at its end"`
 	Truncated bool     `json:"truncated" jsonschema:"The lists were cut at 1 MiB"`

@@ -26,7 +26,7 @@ const (
 type remote struct {
 	// protocol is file, https, http or ssh; url is the address that is passed to git.
 	protocol, url string
-	// endpoint is the target of a remote outside the root, "" for one inside.
+	// endpoint is the target of a remote outside the root, "" for a remote inside the root.
 	endpoint string
 	// dir is the repository of a remote inside the root.
 	dir string
@@ -36,8 +36,8 @@ type remote struct {
 // not apply.
 func (w *writable) remoteOf(ctx context.Context, cfg Config, name string) (remote, error) {
 	if !regexp.MustCompile(remoteNames).MatchString(name) || strings.Contains(name, "..") {
-		return remote{}, fault.New(fault.InvalidFormat, "%q is no name of a remote", name).WithField("remote").
-			WithHint("name a remote of the repository, such as origin; a URL or a path is none")
+		return remote{}, fault.New(fault.InvalidFormat, "%q is not a valid name of a remote", name).WithField("remote").
+			WithHint("name a remote of the repository, such as origin; URLs and paths are not accepted")
 	}
 	for _, key := range []string{"pushurl", "url"} {
 		res, err := w.run(ctx, "config", "--null", "--get-all", "remote."+name+"."+key)
@@ -64,7 +64,7 @@ func (w *writable) remoteOf(ctx context.Context, cfg Config, name string) (remot
 // operator has configured them.
 func (w *writable) parseRemote(ctx context.Context, cfg Config, text string) (remote, error) {
 	if text == "" || strings.HasPrefix(text, "-") || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return remote{}, remoteError("it is empty, an option, or holds control characters")
+		return remote{}, remoteError("it is empty, an option, or contains control characters")
 	}
 	if helper, _, found := strings.Cut(text, "::"); found && !strings.ContainsAny(helper, "/") {
 		return remote{}, remoteError("it names a helper program")
@@ -98,7 +98,7 @@ func (w *writable) parseURL(ctx context.Context, cfg Config, text string) (remot
 	_, password := u.User.Password()
 	switch {
 	case password:
-		return remote{}, remoteError("it holds a password")
+		return remote{}, remoteError("it contains a password")
 	case u.Scheme == "file" && u.Host == "" && u.User == nil:
 		return w.parseFile(ctx, u.Path)
 	case u.Scheme == "https" && validHost:
@@ -154,7 +154,7 @@ func (w *writable) parseFile(ctx context.Context, path string) (remote, error) {
 	}
 	dirs := strings.Split(strings.TrimSuffix(res.Stdout, "\n"), "\n")
 	if res.ExitCode != 0 || len(dirs) != 2 {
-		return remote{}, fault.New(fault.NetworkError, "the remote cannot be reached: %s is no repository", dir)
+		return remote{}, fault.New(fault.NetworkError, "the remote cannot be reached: %s is not a repository", dir)
 	}
 	for i, gitDir := range dirs {
 		if dirs[i], err = w.env.Root.ExistingDir(gitDir); err == nil {
@@ -202,7 +202,7 @@ func (w *writable) branchOf(ctx context.Context, name string) (string, error) {
 		}
 		name = current
 	}
-	bad := fault.New(fault.InvalidFormat, "%q is no name of a branch", name).WithField("branch").WithHint("name a local branch, such as main")
+	bad := fault.New(fault.InvalidFormat, "%q is not a valid name of a branch", name).WithField("branch").WithHint("name a local branch, such as main")
 	if !regexp.MustCompile(branchNames).MatchString(name) || name == "HEAD" || name == "@" || strings.HasPrefix(name, "refs/") {
 		return "", bad
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// maxScanned is the size in bytes of the largest file that is searched for secrets. Larger ones are rejected.
+// maxScanned is the maximum size, in bytes, of a file that is searched for secrets. Larger files are rejected.
 const maxScanned = 16 << 20
 
 // writable is a repository that a call changes. Its directories are real absolute paths inside the root, and none lies
@@ -74,7 +74,8 @@ func (w *writable) runWriting(ctx context.Context, extra map[string]string, writ
 // entry is one file of an index.
 type entry struct{ mode, object, path string }
 
-// entries returns the entries of an index; index "" is that of the repository.
+// entries returns the entries of an index file for the paths, or all entries without paths. index "" means the index of
+// the repository.
 func (w *writable) entries(ctx context.Context, index string, paths ...string) ([]entry, error) {
 	c := w.command(append([]string{"ls-files", "--stage", "-z", "--full-name", "--"}, paths...)...)
 	c.Dir, c.Limit = w.top, maxIndex
@@ -128,7 +129,7 @@ func (w *writable) blob(ctx context.Context, e entry) ([]byte, error) {
 	case size.ExitCode != 0:
 		return nil, exitError("git cat-file", size)
 	case parseCount(strings.TrimSpace(size.Stdout)) > maxScanned:
-		return nil, fault.New(fault.ValidationError, "%s is larger than %d bytes, too large to look for secrets in it", e.path, maxScanned).
+		return nil, fault.New(fault.ValidationError, "%s is larger than %d bytes, too large to be searched for secrets", e.path, maxScanned).
 			WithReason("SIZE_LIMIT_EXCEEDED")
 	}
 	c := w.command("cat-file", "blob", e.object)

@@ -24,7 +24,7 @@ func Tools(cfg Config) []tools.Tool {
 // broker returns the broker. It returns UNAVAILABLE when there is none.
 func (c Config) broker() (messages.Broker[messages.Call], error) {
 	if c.Broker == nil {
-		return nil, fault.New(fault.Unavailable, "nobody takes messages here")
+		return nil, fault.New(fault.Unavailable, "this node delivers no messages")
 	}
 	return c.Broker, nil
 }

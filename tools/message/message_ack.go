@@ -7,12 +7,12 @@ import (
 )
 
 type messageAckIn struct {
-	IDs []string `json:"message_ids" jsonschema:"Messages that are dealt with" minItems:"1" maxItems:"1000"`
+	IDs []string `json:"message_ids" jsonschema:"Messages that have been handled" minItems:"1" maxItems:"1000"`
 }
 
 type messageAckOut struct {
-	Acknowledged []string `json:"acknowledged" jsonschema:"Messages that do not come again"`
-	Unknown      []string `json:"unknown,omitempty" jsonschema:"Messages that do not wait for the caller: acknowledged before, expired, or never sent to them"`
+	Acknowledged []string `json:"acknowledged" jsonschema:"Messages that will not be delivered again"`
+	Unknown      []string `json:"unknown,omitempty" jsonschema:"Messages that are not in the inbox of the caller: already acknowledged, expired, or never sent to the caller"`
 }
 
 // messageAck is MESSAGE_ACK.
@@ -20,8 +20,8 @@ func messageAck(cfg Config) tools.Tool {
 	return tools.Define(tools.Spec{
 		Name:        "MESSAGE_ACK",
 		Title:       "Acknowledge messages",
-		Purpose:     "Say that messages of the inbox are dealt with, so that they do not come again",
-		Conditions:  []string{"Task state: IN_PROGRESS", "The inbox is that of whoever made the call"},
+		Purpose:     "Acknowledge messages of the inbox, so that they are not delivered again",
+		Conditions:  []string{"Task state: IN_PROGRESS", "The inbox belongs to the caller"},
 		Effect:      tools.Idempotent,
 		Gate:        tools.InProgress,
 		Approval:    tools.NoApproval,

@@ -8,12 +8,12 @@ import (
 )
 
 type messageGroupIn struct {
-	Join  string `json:"join,omitempty" jsonschema:"Group to join: what is sent to it from now on comes into the inbox" minLength:"1" maxLength:"256"`
-	Leave string `json:"leave,omitempty" jsonschema:"Group to leave: what was sent to it is gone from the inbox" minLength:"1" maxLength:"256"`
+	Join  string `json:"join,omitempty" jsonschema:"Group to join: messages to it are delivered to the inbox from now on" minLength:"1" maxLength:"256"`
+	Leave string `json:"leave,omitempty" jsonschema:"Group to leave: messages to it are removed from the inbox" minLength:"1" maxLength:"256"`
 }
 
 type messageGroupOut struct {
-	Groups []string `json:"groups" jsonschema:"Groups that the caller is in then, each as group:NAME"`
+	Groups []string `json:"groups" jsonschema:"Groups of the caller after the call, each as group:NAME"`
 }
 
 // messageGroup is MESSAGE_GROUP.
@@ -21,8 +21,8 @@ func messageGroup(cfg Config) tools.Tool {
 	return tools.Define(tools.Spec{
 		Name:        "MESSAGE_GROUP",
 		Title:       "Join and leave groups",
-		Purpose:     "Join a group of recipients of messages, leave one, or list those that the caller is in",
-		Conditions:  []string{"Task state: IN_PROGRESS", "The member is whoever made the call"},
+		Purpose:     "Join or leave a group of recipients of messages, or list the groups of the caller",
+		Conditions:  []string{"Task state: IN_PROGRESS", "The member is the caller"},
 		Effect:      tools.Idempotent,
 		Gate:        tools.InProgress,
 		Approval:    tools.NoApproval,

@@ -12,25 +12,25 @@ import (
 
 type messageSendIn struct {
 	To          []string     `json:"to,omitempty" jsonschema:"Recipients: agent:NAME, user:NAME, group:NAME or all; default: the sender of the message that reply_to names" maxItems:"100"`
-	Text        string       `json:"text,omitempty" jsonschema:"What to say, as text; the payload is an object with this text then"`
-	Payload     tools.Object `json:"payload,omitempty" jsonschema:"What to say, as a JSON object, instead of text"`
+	Text        string       `json:"text,omitempty" jsonschema:"Content as text; the payload is then an object with this text"`
+	Payload     tools.Object `json:"payload,omitempty" jsonschema:"Content as a JSON object, instead of text"`
 	Type        string       `json:"type,omitempty" jsonschema:"What kind of message it is: task, status, learning, patch, consensus, system, error, discovery or another word" default:"status" maxLength:"32"`
 	Priority    int          `json:"priority,omitempty" jsonschema:"How urgent it is, 0 to 4, 4 being the most urgent" default:"2" minimum:"0" maximum:"4"`
-	TTLSeconds  int          `json:"ttl_seconds,omitempty" jsonschema:"How long it waits for its recipients, in seconds" default:"86400" minimum:"1" maximum:"604800"`
+	TTLSeconds  int          `json:"ttl_seconds,omitempty" jsonschema:"Time until it expires, in seconds" default:"86400" minimum:"1" maximum:"604800"`
 	Correlation string       `json:"correlation_id,omitempty" jsonschema:"Id of the conversation; default: that of the message that reply_to names" maxLength:"200"`
 	ReplyTo     string       `json:"reply_to,omitempty" jsonschema:"Id of the message that this one answers" pattern:"^MSG_[0-9A-Z]{26}$"`
-	Exclude     []string     `json:"exclude,omitempty" jsonschema:"Agents and users that groups and all leave out" maxItems:"100"`
-	Key         string       `json:"key,omitempty" jsonschema:"The same key of the same sender is the same message; default: one of the call, so that a call that is made again sends nothing twice" maxLength:"200"`
+	Exclude     []string     `json:"exclude,omitempty" jsonschema:"Agents and users to omit from groups and all" maxItems:"100"`
+	Key         string       `json:"key,omitempty" jsonschema:"Idempotency key: messages of one sender with the same key are one message; default: a key of the call, so that a repeated call sends nothing twice" maxLength:"200"`
 }
 
 type messageSendOut struct {
 	ID          string    `json:"message_id" jsonschema:"Id of the message"`
 	To          []string  `json:"to" jsonschema:"Its recipients"`
-	ExpiresAt   time.Time `json:"expires_at" jsonschema:"How long it waits for them"`
-	Correlation string    `json:"correlation_id" jsonschema:"Id of the conversation; answers have it too"`
-	Existing    bool      `json:"existing" jsonschema:"Whether it had been sent before"`
-	Unknown     []string  `json:"unknown,omitempty" jsonschema:"Recipients that nobody has been so far, and groups that nobody is in"`
-	Displaced   []string  `json:"displaced,omitempty" jsonschema:"Less urgent messages that made room for it in full inboxes"`
+	ExpiresAt   time.Time `json:"expires_at" jsonschema:"When it expires"`
+	Correlation string    `json:"correlation_id" jsonschema:"Id of the conversation; replies have the same id"`
+	Existing    bool      `json:"existing" jsonschema:"Whether it was sent before"`
+	Unknown     []string  `json:"unknown,omitempty" jsonschema:"Recipients that do not exist so far, and groups without members"`
+	Displaced   []string  `json:"displaced,omitempty" jsonschema:"Less urgent messages that were removed from full inboxes to make room for it"`
 }
 
 // messageSend is MESSAGE_SEND.
@@ -39,7 +39,7 @@ func messageSend(cfg Config) tools.Tool {
 		Name:        "MESSAGE_SEND",
 		Title:       "Send a message",
 		Purpose:     "Send a message to agents and people; it waits for them until they acknowledge it or it expires",
-		Conditions:  []string{"Task state: IN_PROGRESS", "The sender is whoever made the call"},
+		Conditions:  []string{"Task state: IN_PROGRESS", "The sender is the caller"},
 		Example:     `{"to":["agent:builder","group:ops"],"type":"task","text":"build the release branch"}`,
 		Effect:      tools.Idempotent,
 		Gate:        tools.InProgress,

@@ -17,19 +17,19 @@ type notificationSendIn struct {
 	Priority string   `json:"priority" jsonschema:"How urgent it is" enum:"low,medium,high,critical"`
 	Subject  string   `json:"subject" jsonschema:"Notification subject, one line" minLength:"1" maxLength:"200" pattern:"^[^\\x00-\\x1f\\x7f]+$"`
 	Message  string   `json:"message" jsonschema:"Notification content" minLength:"1" maxLength:"16384"`
-	Channels []string `json:"channels,omitempty" jsonschema:"Notification channels: log, file, nats and those that the operator configured; default: what the operator chose, or log" maxItems:"16"`
+	Channels []string `json:"channels,omitempty" jsonschema:"Notification channels: log, file, nats and the channels that the operator configured; default: the configured default channels, or log" maxItems:"16"`
 }
 
 type notificationSendOut struct {
-	Sent        bool       `json:"sent" jsonschema:"At least one channel took it"`
+	Sent        bool       `json:"sent" jsonschema:"At least one channel accepted it"`
 	DeliveredAt time.Time  `json:"delivered_at" jsonschema:"Time of delivery"`
-	Channels    []delivery `json:"channels" jsonschema:"What became of it on each channel"`
+	Channels    []delivery `json:"channels" jsonschema:"Result on each channel"`
 }
 
 type delivery struct {
 	Name  string `json:"name" jsonschema:"Name of the channel"`
-	OK    bool   `json:"ok" jsonschema:"The channel took it"`
-	Error string `json:"error,omitempty" jsonschema:"Why it did not"`
+	OK    bool   `json:"ok" jsonschema:"The channel accepted it"`
+	Error string `json:"error,omitempty" jsonschema:"Why the channel did not accept it"`
 }
 
 // notificationSend is NOTIFICATION_SEND (S0-185, A-49).
@@ -72,7 +72,7 @@ func (c *channels) resolve(requested []string) ([]string, error) {
 	var names []string
 	for i, name := range requested {
 		if c.senders[name] == nil {
-			return nil, fault.New(fault.ValidationError, "is no channel of this node").
+			return nil, fault.New(fault.ValidationError, "is not a channel of this node").
 				WithField("channels["+strconv.Itoa(i)+"]").WithHint("the channels are %s", strings.Join(c.names(), ", "))
 		}
 		if !slices.Contains(names, name) {
@@ -109,5 +109,5 @@ func deliveryError(ctx context.Context, done []delivery) error {
 	for i, d := range done {
 		why[i] = d.Name + " (" + d.Error + ")"
 	}
-	return fault.New(fault.NetworkError, "no channel took the notification: %s", strings.Join(why, "; ")).WithReason("DELIVERY_FAILED")
+	return fault.New(fault.NetworkError, "no channel accepted the notification: %s", strings.Join(why, "; ")).WithReason("DELIVERY_FAILED")
 }

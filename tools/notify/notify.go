@@ -26,14 +26,14 @@ type Notice struct {
 // Config configures the family. The zero value has the channels log and file.
 type Config struct {
 	// Channels maps names to the URLs of services. The URLs may contain credentials and are never shown. http and https
-	// receive a Notice as JSON by POST; other schemes are those of shoutrrr, such as smtp://, slack://, ntfy://. The
-	// names log, file and nats are reserved for the built-in channels.
+	// receive a Notice as JSON by POST; the library shoutrrr handles all other schemes, such as smtp://, slack://,
+	// ntfy://. The names log, file and nats are reserved for the built-in channels.
 	Channels map[string]string
 	// Default are the channels for calls that name no channel. Default: log.
 	Default []string
 	// Publish publishes a notice on the bus of the node. Nil means that the channel nats does not exist.
 	Publish func(ctx context.Context, n Notice) error
-	// Net configures the permitted addresses of webhooks besides public ones and their own URLs.
+	// Net configures the addresses that webhooks may access, in addition to public addresses and the configured URLs.
 	Net netguard.Config
 }
 

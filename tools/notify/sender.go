@@ -36,5 +36,5 @@ func (s *Sender) Send(ctx context.Context, env *tools.Env, n Notice) error {
 	if why == nil {
 		return nil
 	}
-	return fault.New(fault.NetworkError, "the notification was not taken by %s", strings.Join(why, "; ")).WithReason("DELIVERY_FAILED")
+	return fault.New(fault.NetworkError, "the notification was not accepted by %s", strings.Join(why, "; ")).WithReason("DELIVERY_FAILED")
 }

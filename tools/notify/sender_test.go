@@ -30,7 +30,7 @@ func TestSender(t *testing.T) {
 	s, err = notify.NewSender(cfg, "nats", "down")
 	require.NoError(t, err)
 	err = s.Send(t.Context(), b.env, n)
-	require.ErrorContains(t, err, "not taken by down (")
+	require.ErrorContains(t, err, "not accepted by down (")
 	assert.NotContains(t, err.Error(), "hunter2")
 	assert.Len(t, got, 2, "one that is down keeps no other from it")
 

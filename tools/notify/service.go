@@ -33,7 +33,7 @@ func (s *service) send(ctx context.Context, _ *tools.Env, n Notice) error {
 	select {
 	case s.slots <- struct{}{}:
 	default:
-		return fault.New(fault.Unavailable, "the service still hangs on earlier notifications")
+		return fault.New(fault.Unavailable, "earlier notifications to the service are still pending")
 	}
 	done := make(chan error, 1)
 	go func() {
@@ -59,7 +59,7 @@ func (s *service) call(n Notice) (err error) {
 	var services router.ServiceRouter
 	to, err := services.Locate(s.url)
 	if err != nil {
-		return fault.New(fault.InvalidFormat, "the configured URL is not one that shoutrrr understands")
+		return fault.New(fault.InvalidFormat, "shoutrrr does not support the configured URL")
 	}
 	params := types.Params{}
 	params.SetTitle(n.Subject)
@@ -84,6 +84,6 @@ func failureText(err error) string {
 	case errors.Is(err, context.DeadlineExceeded):
 		return "did not answer in time"
 	default:
-		return "did not take it"
+		return "did not accept it"
 	}
 }

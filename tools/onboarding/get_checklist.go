@@ -17,24 +17,24 @@ type getChecklistIn struct {
 
 type getChecklistOut struct {
 	Checklist []item   `json:"checklist" jsonschema:"The items"`
-	Progress  progress `json:"progress" jsonschema:"How far the agent is"`
+	Progress  progress `json:"progress" jsonschema:"Progress of the agent"`
 }
 
 type item struct {
 	ID           string   `json:"id,omitempty" jsonschema:"Identifier"`
 	Category     string   `json:"category,omitempty" jsonschema:"Category"`
 	Title        string   `json:"title,omitempty" jsonschema:"Title"`
-	Description  string   `json:"description,omitempty" jsonschema:"What it is, for people"`
-	Required     *bool    `json:"required,omitempty" jsonschema:"Whether it has to be done"`
+	Description  string   `json:"description,omitempty" jsonschema:"Description for people"`
+	Required     *bool    `json:"required,omitempty" jsonschema:"Whether it is required"`
 	Completed    *bool    `json:"completed,omitempty" jsonschema:"Whether it is done"`
 	CompletedAt  string   `json:"completedAt,omitempty" jsonschema:"When it was done" format:"date-time"`
-	Dependencies []string `json:"dependencies,omitempty" jsonschema:"Items that come before"`
-	Resources    []string `json:"resources,omitempty" jsonschema:"Where to read on"`
+	Dependencies []string `json:"dependencies,omitempty" jsonschema:"Items that must be completed first"`
+	Resources    []string `json:"resources,omitempty" jsonschema:"Further reading"`
 }
 
 type progress struct {
-	Completed         *int     `json:"completed,omitempty" jsonschema:"How many are done"`
-	Total             *int     `json:"total,omitempty" jsonschema:"How many there are"`
+	Completed         *int     `json:"completed,omitempty" jsonschema:"Number of completed items"`
+	Total             *int     `json:"total,omitempty" jsonschema:"Number of items"`
 	Percentage        *float64 `json:"percentage,omitempty" jsonschema:"Share of the completed items, 0 to 100"`
 	RequiredRemaining *int     `json:"requiredRemaining,omitempty" jsonschema:"Required items that are not done"`
 }
@@ -43,7 +43,7 @@ type progress struct {
 func getChecklist(cfg Config) tools.Tool {
 	return tools.Define(tools.Spec{
 		Name:        "onboarding.getChecklist",
-		Title:       "Look at the checklist of an agent",
+		Title:       "Show the checklist of an agent",
 		Purpose:     "Get onboarding checklist with completion status",
 		Conditions:  []string{"Any task state"},
 		Effect:      tools.Read,
@@ -117,19 +117,19 @@ func items(v agents.View, read bool) []item {
 		},
 		{
 			ID: "heartbeat", Category: "presence", Title: "Send heartbeats", Required: new(true), Completed: &heard,
-			Description: "Say every " + agents.Interval.String() + " that the agent is there.", CompletedAt: completedAt(v.LastSeen, heard),
+			Description: "Send a heartbeat every " + agents.Interval.String() + ".", CompletedAt: completedAt(v.LastSeen, heard),
 			Dependencies: []string{"register"}, Resources: []string{agents.StatusPath},
 		},
 		{
-			ID: "claim", Category: "work", Title: "Claim work", Description: "Ask for tasks that the capabilities are enough for.",
+			ID: "claim", Category: "work", Title: "Claim work", Description: "Claim tasks that match the capabilities of the agent.",
 			Required: new(true), Completed: &worked, Dependencies: []string{"heartbeat"}, Resources: []string{agents.TasksPath},
 		},
 		{
-			ID: "report", Category: "work", Title: "Complete a first task", Description: "Report a result that is none but a success.",
+			ID: "report", Category: "work", Title: "Complete a first task", Description: "Report the successful result of a task.",
 			Required: new(true), Completed: &done, Dependencies: []string{"claim"}, Resources: []string{agents.ResultsPath},
 		},
 		{
-			ID: "messages", Category: "communication", Title: "Read the inbox", Description: "Look with " + inboxTool + " for what others have written.",
+			ID: "messages", Category: "communication", Title: "Read the inbox", Description: "Read messages with " + inboxTool + ".",
 			Required: new(false), Completed: &read, Dependencies: []string{"register"}, Resources: []string{"docs/reference/messages.md", "orch://inbox"},
 		},
 	}

@@ -21,8 +21,8 @@ type getWelcomeIn struct {
 
 type getWelcomeOut struct {
 	Welcome    welcome      `json:"welcome" jsonschema:"Words of welcome"`
-	QuickStart []quickStart `json:"quickStart" jsonschema:"What to do first, with tools that the agent may call"`
-	Resources  resources    `json:"resources" jsonschema:"Where to read on"`
+	QuickStart []quickStart `json:"quickStart" jsonschema:"First steps, with tools that the agent may call"`
+	Resources  resources    `json:"resources" jsonschema:"Further reading"`
 }
 
 type welcome struct {
@@ -41,7 +41,7 @@ type quickStart struct {
 type resources struct {
 	Documentation []string `json:"documentation,omitempty" jsonschema:"Pages of the documentation"`
 	Tutorials     []string `json:"tutorials,omitempty" jsonschema:"Examples to begin with"`
-	Contacts      []string `json:"contacts,omitempty" jsonschema:"Who can be asked"`
+	Contacts      []string `json:"contacts,omitempty" jsonschema:"People who can help"`
 }
 
 // maxSpecializations limits the specializations that add steps.
@@ -53,7 +53,7 @@ func getWelcome(cfg Config) tools.Tool {
 		Name:        "onboarding.getWelcome",
 		Title:       "Welcome an agent",
 		Purpose:     "Generate personalized welcome message for new agents",
-		Conditions:  []string{"Any task state", "In English, whatever language is asked for"},
+		Conditions:  []string{"Any task state", "In English, whatever language is requested"},
 		Effect:      tools.Read,
 		Gate:        tools.AnyState,
 		Approval:    tools.NoApproval,
@@ -109,7 +109,7 @@ func (in getWelcomeIn) steps(offered map[string][]string, r role) []quickStart {
 			callable[name] = true
 		}
 	}
-	all := append(in.joinSteps(), step{tool: "system.listSkills", title: "See what there is", description: "Lists the tools that you may call and what other agents can do."})
+	all := append(in.joinSteps(), step{tool: "system.listSkills", title: "List skills", description: "Lists the tools that you may call and what other agents can do."})
 	all = append(all, r.steps...)
 	for _, topic := range in.Specializations[:min(len(in.Specializations), maxSpecializations)] {
 		all = append(all, step{
@@ -117,8 +117,8 @@ func (in getWelcomeIn) steps(offered map[string][]string, r role) []quickStart {
 		})
 	}
 	all = append(all,
-		step{tool: "system.getTaskQueue", title: "See which tasks wait", description: "Lists them, the most urgent first. Those that are for you come when you claim work."},
-		step{tool: "system.getSystemStatus", title: "Look at the system", description: "Says whether anything is out of order before you begin."},
+		step{tool: "system.getTaskQueue", title: "See which tasks wait", description: "Lists them, the most urgent first. You receive the tasks for you when you claim work."},
+		step{tool: "system.getSystemStatus", title: "Look at the system", description: "Shows whether all components work before you start."},
 	)
 	list := []quickStart{}
 	for _, s := range all {
@@ -134,20 +134,20 @@ func (in getWelcomeIn) steps(offered map[string][]string, r role) []quickStart {
 func (in getWelcomeIn) joinSteps() []step {
 	const register = RegisterAgent
 	return []step{
-		{tool: register, args: in.exampleRegistration(), title: "Register", description: "The node then knows what you can do, and gives you a credential of your own: its secret is shown only now."},
+		{tool: register, args: in.exampleRegistration(), title: "Register", description: "The node stores your capabilities and returns your credential. Its secret is shown only once."},
 		{
 			tool: register, request: "POST " + agents.TasksPath + ` {"free":1,"wait":20000000000}`, title: "Claim work",
-			description: "Send it to endpoints.tasks of your registration, with the secret as bearer token: the answer holds the calls that are for you, as soon as there are any. Ask again and again.",
+			description: "Send it to endpoints.tasks of your registration, with the secret as bearer token. The response contains calls for you as soon as there are any. Repeat the request after each response.",
 		},
 		{
 			tool: register, request: "POST " + agents.StatusPath + ` {"calls":[{"task":"TASK_…","step":"…","attempt":1}]}`, title: "Send heartbeats",
-			description: "Name the calls that you have, every " + agents.Interval.String() + " and three times in a lease; what you do not name any more is lost.",
+			description: "List your current calls, every " + agents.Interval.String() + " and at least three times per lease. A call that you no longer list counts as lost.",
 		},
 		{
-			tool: register, request: "POST " + agents.ResultsPath + ` {"task":"TASK_…","step":"…","attempt":1,"result":{}}`, title: "Report what came of a call",
-			description: "With result, or with error. docs/reference/agents.md has the whole protocol; orch agent run and the Go package agents/peer speak it for you.",
+			tool: register, request: "POST " + agents.ResultsPath + ` {"task":"TASK_…","step":"…","attempt":1,"result":{}}`, title: "Report the outcome of a call",
+			description: "With result, or with error. docs/reference/agents.md describes the whole protocol; orch agent run and the Go package agents/peer implement it.",
 		},
-		{tool: "onboarding.getChecklist", args: object{"agentId": in.exampleName()}, title: "Look at your checklist", description: "It says what is left to do before you are ready."},
+		{tool: "onboarding.getChecklist", args: object{"agentId": in.exampleName()}, title: "Look at your checklist", description: "It shows the remaining steps before you are ready."},
 	}
 }
 

@@ -38,7 +38,7 @@ func (c Config) node() (*Node, error) {
 			return n, nil
 		}
 	}
-	return nil, fault.New(fault.ToolUnavailable, "only a node can answer this").WithHint("start one: orch serve")
+	return nil, fault.New(fault.ToolUnavailable, "this requires a running node").WithHint("start one: orch serve")
 }
 
 // Tools returns the tools of the family.
@@ -53,5 +53,5 @@ func (c Config) agents() (agents.Service, error) {
 			return service, nil
 		}
 	}
-	return nil, fault.New(fault.ToolUnavailable, "only a node knows the agents").WithHint("start one: orch serve")
+	return nil, fault.New(fault.ToolUnavailable, "only a running node has registered agents").WithHint("start one: orch serve")
 }

@@ -14,51 +14,51 @@ import (
 type registerAgentIn struct {
 	AgentInfo     agentInfo      `json:"agentInfo" jsonschema:"Who the agent is"`
 	Capabilities  []capability   `json:"capabilities" jsonschema:"What the agent can do" minItems:"1"`
-	Configuration *configuration `json:"configuration,omitempty" jsonschema:"How much it takes, and how"`
+	Configuration *configuration `json:"configuration,omitempty" jsonschema:"Limits of the agent: concurrent tasks, timeout, retries"`
 }
 
 type agentInfo struct {
 	Name        string `json:"name" jsonschema:"Name" pattern:"^[a-zA-Z0-9-_]+$" minLength:"3" maxLength:"50"`
 	Type        string `json:"type" jsonschema:"Role of the agent" enum:"researcher,developer,coordinator,analyst,specialist"`
 	Version     string `json:"version" jsonschema:"Version of the agent, such as 1.0.0" pattern:"^\\d+\\.\\d+\\.\\d+$"`
-	Description string `json:"description,omitempty" jsonschema:"What it is, for people" maxLength:"500"`
+	Description string `json:"description,omitempty" jsonschema:"Description for people" maxLength:"500"`
 	Creator     string `json:"creator,omitempty" jsonschema:"Who made it"`
 }
 
 type capability struct {
 	Name       string       `json:"name" jsonschema:"Name"`
 	Category   string       `json:"category" jsonschema:"Category"`
-	Parameters tools.Object `json:"parameters,omitzero" jsonschema:"Parameters, in whatever form; inputSchema is the JSON Schema of the data of its calls"`
+	Parameters tools.Object `json:"parameters,omitzero" jsonschema:"Free-form JSON object; inputSchema, if present, is the JSON Schema that the data of calls must match"`
 }
 
 type configuration struct {
-	MaxConcurrentTasks *int         `json:"maxConcurrentTasks,omitempty" jsonschema:"How many tasks it has at the same time" minimum:"1" default:"5"`
-	Timeout            *int         `json:"timeout,omitempty" jsonschema:"How long a task may take whose step says nothing, in milliseconds" minimum:"1000" default:"30000"`
-	RetryPolicy        *retryPolicy `json:"retryPolicy,omitempty" jsonschema:"How failed tasks are tried again that may be repeated, where their steps say nothing"`
+	MaxConcurrentTasks *int         `json:"maxConcurrentTasks,omitempty" jsonschema:"Maximum number of concurrent tasks" minimum:"1" default:"5"`
+	Timeout            *int         `json:"timeout,omitempty" jsonschema:"Time limit of a task in milliseconds, unless its step sets one" minimum:"1000" default:"30000"`
+	RetryPolicy        *retryPolicy `json:"retryPolicy,omitempty" jsonschema:"How failed tasks that may be repeated are retried, unless their steps specify it"`
 }
 
 type retryPolicy struct {
-	MaxRetries *int `json:"maxRetries,omitempty" jsonschema:"How often" default:"3"`
-	BackoffMs  *int `json:"backoffMs,omitempty" jsonschema:"Milliseconds before the first time" default:"1000"`
+	MaxRetries *int `json:"maxRetries,omitempty" jsonschema:"Maximum number of retries" default:"3"`
+	BackoffMs  *int `json:"backoffMs,omitempty" jsonschema:"Milliseconds before the first retry" default:"1000"`
 }
 
 type registerAgentOut struct {
 	AgentID      string      `json:"agentId" jsonschema:"Unique agent identifier"`
-	Credentials  credentials `json:"credentials" jsonschema:"What the agent speaks with"`
-	Endpoints    endpoints   `json:"endpoints" jsonschema:"Where the agent speaks to the node"`
+	Credentials  credentials `json:"credentials" jsonschema:"Credential with which the agent authenticates"`
+	Endpoints    endpoints   `json:"endpoints" jsonschema:"Addresses of the node for the agent"`
 	RegisteredAt string      `json:"registeredAt,omitempty" jsonschema:"When it was registered" format:"date-time"`
 }
 
 type credentials struct {
-	APIKey    string `json:"apiKey,omitempty" jsonschema:"Id of the credential, no secret"`
+	APIKey    string `json:"apiKey,omitempty" jsonschema:"Id of the credential; not secret"`
 	Secret    string `json:"secret,omitempty" jsonschema:"Bearer token, shown once"`
-	ExpiresAt string `json:"expiresAt,omitempty" jsonschema:"When the credential ends" format:"date-time"`
+	ExpiresAt string `json:"expiresAt,omitempty" jsonschema:"When the credential expires" format:"date-time"`
 }
 
 type endpoints struct {
 	Messages string `json:"messages,omitempty" jsonschema:"Its inbox" format:"uri"`
-	Tasks    string `json:"tasks,omitempty" jsonschema:"Where it claims tasks" format:"uri"`
-	Status   string `json:"status,omitempty" jsonschema:"Where it sends heartbeats" format:"uri"`
+	Tasks    string `json:"tasks,omitempty" jsonschema:"Address at which it claims tasks" format:"uri"`
+	Status   string `json:"status,omitempty" jsonschema:"Address to which it sends heartbeats" format:"uri"`
 }
 
 // SecretPlaceholder and KeyPlaceholder, formatted with the id of the agent, stand in the log for the secret and the id
@@ -77,7 +77,7 @@ func registerAgent(cfg Config) tools.Tool {
 		Name:       RegisterAgent,
 		Title:      "Register an agent",
 		Purpose:    "Register a new agent in the system",
-		Conditions: []string{"Any task state", "The name is not taken"},
+		Conditions: []string{"Any task state", "The name is not in use"},
 		Example: `{"agentInfo":{"name":"ada","type":"researcher","version":"1.0.0","description":"reads sources"},` +
 			`"capabilities":[{"name":"research","category":"general"},{"name":"cite","category":"writing"}],` +
 			`"configuration":{"maxConcurrentTasks":2,"timeout":600000}}`,
@@ -133,7 +133,7 @@ func (in registerAgentIn) profile() (agents.Profile, error) {
 		c := agents.Capability{Name: declared.Name, Category: declared.Category}
 		if len(declared.Parameters) > 0 {
 			if err := json.Unmarshal(declared.Parameters, &c.Parameters); err != nil {
-				return p, fault.Wrap(fault.InvalidFormat, err, "is no object").WithField("capabilities")
+				return p, fault.Wrap(fault.InvalidFormat, err, "is not a JSON object").WithField("capabilities")
 			}
 		}
 		p.Capabilities = append(p.Capabilities, c)

@@ -28,13 +28,13 @@ type bashExecuteIn struct {
 	Command string `json:"command" jsonschema:"Shell command to execute with bash; standard input is empty and there is no terminal" minLength:"1"`
 	Timeout int64  `json:"timeout,omitempty" jsonschema:"Timeout in milliseconds" default:"120000" minimum:"1" maximum:"3600000"`
 	// Env and Argv pass values to a command without parsing by a shell.
-	Env              map[string]string `json:"env,omitempty" jsonschema:"Variables of the command beside those of the node; it reads them as \"$NAME\""`
+	Env              map[string]string `json:"env,omitempty" jsonschema:"Variables of the command, in addition to those of the node; it reads them as \"$NAME\""`
 	Argv             []string          `json:"argv,omitempty" jsonschema:"Positional parameters of the command; it reads them as \"$1\", \"$2\" or \"$@\""`
 	WorkingDirectory string            `json:"working_directory,omitempty" jsonschema:"Absolute path of the working directory; default: the project of a session, else the workspace of the task"`
 }
 
 type bashExecuteOut struct {
-	Stdout     string `json:"stdout" jsonschema:"Standard output, at most the first 1 MiB; bytes that are no UTF-8 are replaced"`
+	Stdout     string `json:"stdout" jsonschema:"Standard output, at most the first 1 MiB; bytes that are not UTF-8 are replaced"`
 	Stderr     string `json:"stderr" jsonschema:"Standard error, at most the first 1 MiB"`
 	ExitCode   int    `json:"exit_code" jsonschema:"Exit status; 128+n after signal n"`
 	DurationMS int64  `json:"duration_ms" jsonschema:"Duration in milliseconds"`
@@ -109,7 +109,7 @@ func repositoryHint(res proc.Result) string {
 	if res.ExitCode == 0 || !strings.Contains(res.Stderr, "Read-only file system") || !strings.Contains(res.Stderr, ".git/") {
 		return ""
 	}
-	return "orch: only a command that calls nothing but git writes in .git; call git in a command of its own\n"
+	return "orch: .git is writable only for commands that run nothing but git; run git in a separate command\n"
 }
 
 // environment returns the environment variables of the command.
@@ -117,17 +117,17 @@ func (in bashExecuteIn) environment(workspace string) (map[string]string, error)
 	variables := environment(workspace)
 	for _, name := range slices.Sorted(maps.Keys(in.Env)) {
 		if !syntax.ValidName(name) {
-			return nil, fault.New(fault.ValidationError, "%q is no name of a variable", name).WithField("env").
+			return nil, fault.New(fault.ValidationError, "%q is not a valid name of a variable", name).WithField("env").
 				WithHint("names have letters, digits and underscores, and begin with no digit")
 		}
 		if strings.ContainsRune(in.Env[name], 0) {
-			return nil, fault.New(fault.ValidationError, "the value holds a NUL").WithField("env." + name)
+			return nil, fault.New(fault.ValidationError, "the value contains a NUL").WithField("env." + name)
 		}
 		variables[name] = in.Env[name]
 	}
 	for i, value := range in.Argv {
 		if strings.ContainsRune(value, 0) {
-			return nil, fault.New(fault.ValidationError, "the value holds a NUL").WithField("argv[" + strconv.Itoa(i) + "]")
+			return nil, fault.New(fault.ValidationError, "the value contains a NUL").WithField("argv[" + strconv.Itoa(i) + "]")
 		}
 	}
 	return variables, nil

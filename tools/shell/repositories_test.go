@@ -49,7 +49,7 @@ func TestProgramsDoNotWriteInRepositories(t *testing.T) {
 	code, said = run("echo x > deep/new.txt")
 	assert.Zero(t, code, said)
 	_, said = run("true | git add -A .; git commit -q -m x")
-	assert.Contains(t, said, "call git in a command of its own")
+	assert.Contains(t, said, "run git in a separate command")
 	for _, command := range []string{
 		"git add deep/new.txt && git commit -q -m 'fix: x'", "git checkout -q -b next", "cd deep/sub && git commit -q --allow-empty -m y", "git branch --show-current | grep next",
 	} {

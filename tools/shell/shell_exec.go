@@ -21,7 +21,7 @@ type shellExecIn struct {
 
 type shellExecOut struct {
 	ExitCode  int    `json:"exit_code" jsonschema:"Exit status; 128+n after signal n"`
-	Stdout    string `json:"stdout" jsonschema:"Standard output, at most the first 1 MiB; bytes that are no UTF-8 are replaced"`
+	Stdout    string `json:"stdout" jsonschema:"Standard output, at most the first 1 MiB; bytes that are not UTF-8 are replaced"`
 	Stderr    string `json:"stderr" jsonschema:"Standard error, at most the first 1 MiB"`
 	Truncated bool   `json:"truncated" jsonschema:"Output beyond 1 MiB was dropped"`
 }
@@ -119,7 +119,7 @@ func (w linkWalk) follow(ctx context.Context, rel string) error {
 		}
 		target, err := w.root.Resolve(w.root.Abs(at))
 		if fault.Has(err, fault.OutsideRoot) || fault.Has(err, fault.ProtectedPath) {
-			return fault.New(fault.CodeOf(err), "the link %s, which the command would follow, leads to where it must not", at).
+			return fault.New(fault.CodeOf(err), "the link %s, which the command would follow, leads to a forbidden path", at).
 				WithReason(fault.From(err).Reason).WithHint("use options that do not follow links")
 		}
 		if err != nil {

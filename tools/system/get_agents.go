@@ -13,7 +13,7 @@ type getAgentsIn struct {
 	Status         string   `json:"status,omitempty" jsonschema:"Filter by agent status" enum:"active,idle,busy,offline,error"`
 	Type           string   `json:"type,omitempty" jsonschema:"Filter by agent type"`
 	Capabilities   []string `json:"capabilities,omitempty" jsonschema:"Filter by required capabilities"`
-	IncludeMetrics bool     `json:"includeMetrics,omitempty" jsonschema:"Say what they have done" default:"false"`
+	IncludeMetrics bool     `json:"includeMetrics,omitempty" jsonschema:"Include metrics of their tasks" default:"false"`
 }
 
 type getAgentsOut struct {
@@ -27,15 +27,15 @@ type agent struct {
 	Type         string        `json:"type,omitempty" jsonschema:"Role of the agent"`
 	Status       string        `json:"status,omitempty" jsonschema:"active, idle, busy, offline or error"`
 	Capabilities []string      `json:"capabilities,omitempty" jsonschema:"What the agent can do"`
-	CurrentTasks *int          `json:"currentTasks,omitempty" jsonschema:"Tasks that it has"`
-	MaxTasks     int           `json:"maxTasks,omitempty" jsonschema:"Tasks that it takes at the same time"`
-	LastSeen     string        `json:"lastSeen,omitempty" jsonschema:"When it was last heard of" format:"date-time"`
-	Metrics      *agentMetrics `json:"metrics,omitempty" jsonschema:"What it has done"`
+	CurrentTasks *int          `json:"currentTasks,omitempty" jsonschema:"Number of its current tasks"`
+	MaxTasks     int           `json:"maxTasks,omitempty" jsonschema:"Maximum number of concurrent tasks"`
+	LastSeen     string        `json:"lastSeen,omitempty" jsonschema:"Time of its last heartbeat or request" format:"date-time"`
+	Metrics      *agentMetrics `json:"metrics,omitempty" jsonschema:"Metrics of its tasks"`
 }
 
 type agentMetrics struct {
-	TasksCompleted *int     `json:"tasksCompleted,omitempty" jsonschema:"Tasks that ended well"`
-	SuccessRate    *float64 `json:"successRate,omitempty" jsonschema:"Share of those that ended well, 0 to 1"`
+	TasksCompleted *int     `json:"tasksCompleted,omitempty" jsonschema:"Number of successful tasks"`
+	SuccessRate    *float64 `json:"successRate,omitempty" jsonschema:"Share of successful tasks, 0 to 1"`
 	// AvgResponseTime is in milliseconds, Uptime in seconds (A-85).
 	AvgResponseTime *float64 `json:"avgResponseTime,omitempty" jsonschema:"Mean time of a task in milliseconds"`
 	Uptime          *int64   `json:"uptime,omitempty" jsonschema:"Seconds since it was last offline"`
@@ -44,12 +44,12 @@ type agentMetrics struct {
 // summary counts all agents, including those that a filter excludes. The field error is an addition to the
 // specification: without it the counts would not add up to the total (A-84).
 type summary struct {
-	Total   *int `json:"total,omitempty" jsonschema:"How many there are"`
-	Active  *int `json:"active,omitempty" jsonschema:"Agents with tasks and room for more"`
+	Total   *int `json:"total,omitempty" jsonschema:"Number of agents"`
+	Active  *int `json:"active,omitempty" jsonschema:"Agents with tasks that accept more"`
 	Idle    *int `json:"idle,omitempty" jsonschema:"Agents without tasks"`
-	Busy    *int `json:"busy,omitempty" jsonschema:"Agents without room"`
-	Offline *int `json:"offline,omitempty" jsonschema:"Agents that were not heard of"`
-	Error   *int `json:"error,omitempty" jsonschema:"Agents in trouble"`
+	Busy    *int `json:"busy,omitempty" jsonschema:"Agents at their maximum of tasks"`
+	Offline *int `json:"offline,omitempty" jsonschema:"Agents without recent heartbeats"`
+	Error   *int `json:"error,omitempty" jsonschema:"Agents that reported an error"`
 }
 
 // getAgents is system.getAgents (S3-105 to S3-107).

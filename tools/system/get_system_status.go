@@ -76,18 +76,18 @@ const probeTime = 5 * time.Second
 
 type getSystemStatusIn struct {
 	IncludeServices     *bool `json:"includeServices,omitempty" jsonschema:"Show firebase and github" default:"true"`
-	IncludeMetrics      *bool `json:"includeMetrics,omitempty" jsonschema:"Show figures" default:"true"`
-	IncludeDependencies bool  `json:"includeDependencies,omitempty" jsonschema:"Show NATS, JetStream and the servers of tools" default:"false"`
+	IncludeMetrics      *bool `json:"includeMetrics,omitempty" jsonschema:"Show metrics" default:"true"`
+	IncludeDependencies bool  `json:"includeDependencies,omitempty" jsonschema:"Show NATS, JetStream and the external MCP servers" default:"false"`
 }
 
 type getSystemStatusOut struct {
-	Status       string        `json:"status" jsonschema:"critical when the log takes nothing, degraded when a server or a service fails" enum:"healthy,degraded,critical"`
-	Timestamp    time.Time     `json:"timestamp" jsonschema:"When this was looked at"`
+	Status       string        `json:"status" jsonschema:"critical when the log accepts no writes, degraded when a server or a service fails" enum:"healthy,degraded,critical"`
+	Timestamp    time.Time     `json:"timestamp" jsonschema:"Time of the check"`
 	Version      string        `json:"version,omitempty" jsonschema:"Version of orch"`
 	Services     *services     `json:"services,omitempty" jsonschema:"Services outside of the node"`
-	Metrics      *metrics      `json:"metrics,omitempty" jsonschema:"Figures of the node"`
-	Alerts       []alert       `json:"alerts,omitempty" jsonschema:"What somebody should know"`
-	Dependencies *dependencies `json:"dependencies,omitempty" jsonschema:"What the node stands on"`
+	Metrics      *metrics      `json:"metrics,omitempty" jsonschema:"Metrics of the node"`
+	Alerts       []alert       `json:"alerts,omitempty" jsonschema:"Problems that need attention"`
+	Dependencies *dependencies `json:"dependencies,omitempty" jsonschema:"Services that the node depends on"`
 }
 
 type services struct {
@@ -98,7 +98,7 @@ type services struct {
 type service struct {
 	Status  string   `json:"status,omitempty" jsonschema:"up, down or off"`
 	Latency *float64 `json:"latency,omitempty" jsonschema:"Time of the probe in milliseconds"`
-	Errors  *int     `json:"errors,omitempty" jsonschema:"Calls that have failed for its sake so far"`
+	Errors  *int     `json:"errors,omitempty" jsonschema:"Number of calls that failed because of it"`
 }
 
 type githubService struct {
@@ -108,26 +108,26 @@ type githubService struct {
 }
 
 type metrics struct {
-	ActiveAgents    *int              `json:"activeAgents,omitempty" jsonschema:"Agents that were heard of lately"`
+	ActiveAgents    *int              `json:"activeAgents,omitempty" jsonschema:"Agents that are not offline"`
 	TasksInQueue    *int              `json:"tasksInQueue,omitempty" jsonschema:"Open tasks"`
-	AvgResponseTime *float64          `json:"avgResponseTime,omitempty" jsonschema:"Time of a call on average, in milliseconds"`
-	SuccessRate     *float64          `json:"successRate,omitempty" jsonschema:"Share of calls that ended well, 0 to 1; absent when there was none"`
-	Errors          map[string]uint64 `json:"errors,omitempty" jsonschema:"Calls that have failed, by the code of the error"`
-	Uptime          *int              `json:"uptime,omitempty" jsonschema:"Since the start of the node, in seconds"`
+	AvgResponseTime *float64          `json:"avgResponseTime,omitempty" jsonschema:"Mean duration of a call in milliseconds"`
+	SuccessRate     *float64          `json:"successRate,omitempty" jsonschema:"Share of successful calls, 0 to 1; absent when there were no calls"`
+	Errors          map[string]uint64 `json:"errors,omitempty" jsonschema:"Number of failed calls by error code"`
+	Uptime          *int              `json:"uptime,omitempty" jsonschema:"Time since the start of the node, in seconds"`
 	MemoryUsage     *float64          `json:"memoryUsage,omitempty" jsonschema:"Memory of the process in MiB"`
 	CPUUsage        *float64          `json:"cpuUsage,omitempty" jsonschema:"Share of one core that the process used lately, in percent"`
 }
 
 type alert struct {
 	Level     string    `json:"level,omitempty" jsonschema:"critical, warning or info"`
-	Message   string    `json:"message,omitempty" jsonschema:"What it is"`
-	Timestamp time.Time `json:"timestamp,omitzero" jsonschema:"When it was seen"`
+	Message   string    `json:"message,omitempty" jsonschema:"Description"`
+	Timestamp time.Time `json:"timestamp,omitzero" jsonschema:"Time of the observation"`
 }
 
 type dependencies struct {
 	NATS      dependency   `json:"nats" jsonschema:"The NATS server"`
 	JetStream dependency   `json:"jetstream" jsonschema:"The log"`
-	Servers   []dependency `json:"servers" jsonschema:"The servers of tools"`
+	Servers   []dependency `json:"servers" jsonschema:"The external MCP servers"`
 }
 
 type dependency struct {
@@ -142,7 +142,7 @@ func getSystemStatus(cfg Config) tools.Tool {
 		Name:       "system.getSystemStatus",
 		Title:      "Show the status of the system",
 		Purpose:    "Get overall system status and health",
-		Conditions: []string{"Answered outside of the log when the log takes nothing"},
+		Conditions: []string{"Runs without the log when the log accepts no writes"},
 		Unlogged:   true,
 		Errors:     []string{"VALIDATION_ERROR", "TOOL_UNAVAILABLE"},
 	}), func(ctx context.Context, env *tools.Env, in getSystemStatusIn) (getSystemStatusOut, error) {

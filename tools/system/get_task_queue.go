@@ -64,37 +64,37 @@ type getTaskQueueIn struct {
 	Status          string `json:"status,omitempty" jsonschema:"Filter by task status" enum:"pending,assigned,in_progress,blocked"`
 	Type            string `json:"type,omitempty" jsonschema:"Filter by task type"`
 	IncludeAssigned bool   `json:"includeAssigned,omitempty" jsonschema:"Include already assigned tasks" default:"false"`
-	Limit           int    `json:"limit,omitempty" jsonschema:"Most tasks in the answer" minimum:"1" maximum:"100" default:"20"`
+	Limit           int    `json:"limit,omitempty" jsonschema:"Maximum number of tasks to return" minimum:"1" maximum:"100" default:"20"`
 }
 
 type getTaskQueueOut struct {
-	Tasks      []queued   `json:"tasks" jsonschema:"The tasks, the most urgent first, and of those the oldest"`
-	QueueStats queueStats `json:"queueStats" jsonschema:"Figures of the whole queue, whatever the filters say"`
+	Tasks      []queued   `json:"tasks" jsonschema:"The tasks by priority, then age"`
+	QueueStats queueStats `json:"queueStats" jsonschema:"Statistics of the whole queue, regardless of the filters"`
 }
 
 type queued struct {
 	ID                   string       `json:"id,omitempty" jsonschema:"Id of the task"`
-	Type                 string       `json:"type,omitempty" jsonschema:"Type of the work, where the plan says it"`
+	Type                 string       `json:"type,omitempty" jsonschema:"Type of the work, if the plan specifies it"`
 	Priority             string       `json:"priority,omitempty" jsonschema:"critical, high, normal or low"`
 	Status               string       `json:"status,omitempty" jsonschema:"pending, assigned, in_progress or blocked"`
 	Title                string       `json:"title,omitempty" jsonschema:"Name of the task"`
-	Description          string       `json:"description,omitempty" jsonschema:"What the plan says that it is about"`
-	RequiredCapabilities []string     `json:"requiredCapabilities,omitempty" jsonschema:"What an agent must be able to do"`
-	AssignedTo           string       `json:"assignedTo,omitempty" jsonschema:"Id of the agent that has it; its name when it was removed"`
+	Description          string       `json:"description,omitempty" jsonschema:"Summary in the plan"`
+	RequiredCapabilities []string     `json:"requiredCapabilities,omitempty" jsonschema:"Capabilities that an agent needs"`
+	AssignedTo           string       `json:"assignedTo,omitempty" jsonschema:"Id of the agent that it is assigned to; the name of the agent if it was removed"`
 	CreatedAt            *time.Time   `json:"createdAt,omitempty" jsonschema:"When it was submitted"`
-	Deadline             *time.Time   `json:"deadline,omitempty" jsonschema:"When it has to be over"`
+	Deadline             *time.Time   `json:"deadline,omitempty" jsonschema:"Deadline of the task"`
 	Dependencies         []string     `json:"dependencies,omitempty" jsonschema:"Tasks that it still waits for"`
 	Metadata             tools.Object `json:"metadata,omitempty" jsonschema:"state, block, reason, agent (its name), queue, parent and paused as orch knows them"`
 }
 
 type queueStats struct {
 	Total       *int       `json:"total,omitempty" jsonschema:"Open tasks"`
-	Pending     *int       `json:"pending,omitempty" jsonschema:"Those that wait for somebody"`
-	Assigned    *int       `json:"assigned,omitempty" jsonschema:"Those that an agent has taken"`
-	InProgress  *int       `json:"inProgress,omitempty" jsonschema:"Those that are worked on"`
-	Blocked     *int       `json:"blocked,omitempty" jsonschema:"Those that cannot go on"`
-	AvgWaitTime *float64   `json:"avgWaitTime,omitempty" jsonschema:"How long the pending ones have been waiting, on average, in milliseconds"`
-	OldestTask  *time.Time `json:"oldestTask,omitempty" jsonschema:"When the oldest one was submitted"`
+	Pending     *int       `json:"pending,omitempty" jsonschema:"Tasks that wait for an agent or a worker"`
+	Assigned    *int       `json:"assigned,omitempty" jsonschema:"Tasks that are assigned to an agent"`
+	InProgress  *int       `json:"inProgress,omitempty" jsonschema:"Tasks in progress"`
+	Blocked     *int       `json:"blocked,omitempty" jsonschema:"Blocked tasks"`
+	AvgWaitTime *float64   `json:"avgWaitTime,omitempty" jsonschema:"Mean waiting time of the pending tasks in milliseconds"`
+	OldestTask  *time.Time `json:"oldestTask,omitempty" jsonschema:"When the oldest task was submitted"`
 }
 
 // getTaskQueue is system.getTaskQueue (S3-110 to S3-115).
@@ -103,7 +103,7 @@ func getTaskQueue(cfg Config) tools.Tool {
 		Name:       "system.getTaskQueue",
 		Title:      "Show the task queue",
 		Purpose:    "Get pending tasks from the task queue",
-		Conditions: []string{"Names and summaries of all open tasks are shown, and no inputs of them"},
+		Conditions: []string{"Shows names and summaries of all open tasks, but not their inputs"},
 		Errors:     []string{"VALIDATION_ERROR", "NOT_FOUND", "TOOL_UNAVAILABLE"},
 	}), func(ctx context.Context, env *tools.Env, in getTaskQueueIn) (getTaskQueueOut, error) {
 		node, err := cfg.node()

@@ -17,13 +17,13 @@ type listSkillsIn struct {
 	Category          string `json:"category,omitempty" jsonschema:"Filter by category"`
 	Search            string `json:"search,omitempty" jsonschema:"Search query for skill names/descriptions"`
 	IncludeDeprecated bool   `json:"includeDeprecated,omitempty" jsonschema:"List deprecated skills too" default:"false"`
-	Limit             int    `json:"limit,omitempty" jsonschema:"Most skills in the answer" minimum:"1" maximum:"1000" default:"100"`
-	Offset            int    `json:"offset,omitempty" jsonschema:"Skills that are left out, from the first on" minimum:"0" default:"0"`
+	Limit             int    `json:"limit,omitempty" jsonschema:"Maximum number of skills to return" minimum:"1" maximum:"1000" default:"100"`
+	Offset            int    `json:"offset,omitempty" jsonschema:"Number of skills to skip" minimum:"0" default:"0"`
 }
 
 type listSkillsOut struct {
 	Skills     []skill  `json:"skills" jsonschema:"The skills, by id"`
-	Total      int      `json:"total" jsonschema:"Skills that fit, whatever limit and offset say"`
+	Total      int      `json:"total" jsonschema:"Number of matching skills, regardless of limit and offset"`
 	Categories []string `json:"categories,omitempty" jsonschema:"The categories of all skills"`
 }
 
@@ -32,14 +32,14 @@ type skill struct {
 	Name         string            `json:"name,omitempty" jsonschema:"The name of the skill"`
 	Category     string            `json:"category,omitempty" jsonschema:"Family of the tool, or category of the capability"`
 	Description  string            `json:"description,omitempty" jsonschema:"What it does"`
-	Version      string            `json:"version,omitempty" jsonschema:"Version of who offers it"`
-	Author       string            `json:"author,omitempty" jsonschema:"Who offers it"`
-	Requirements []string          `json:"requirements,omitempty" jsonschema:"When it can be used"`
+	Version      string            `json:"version,omitempty" jsonschema:"Version of its provider"`
+	Author       string            `json:"author,omitempty" jsonschema:"Provider"`
+	Requirements []string          `json:"requirements,omitempty" jsonschema:"Conditions of use"`
 	Parameters   tools.Object      `json:"parameters,omitempty" jsonschema:"JSON Schema of its input"`
-	Examples     []tools.Object    `json:"examples,omitempty" jsonschema:"Examples, where there are any"`
-	Deprecated   *bool             `json:"deprecated,omitempty" jsonschema:"Whether others should be used instead"`
-	SuccessRate  *float64          `json:"successRate,omitempty" jsonschema:"Share of calls that ended well, 0 to 1; absent when there was none"`
-	Errors       map[string]uint64 `json:"errors,omitempty" jsonschema:"Calls that have failed, by the code of the error"`
+	Examples     []tools.Object    `json:"examples,omitempty" jsonschema:"Examples, if there are any"`
+	Deprecated   *bool             `json:"deprecated,omitempty" jsonschema:"Whether it is deprecated"`
+	SuccessRate  *float64          `json:"successRate,omitempty" jsonschema:"Share of successful calls, 0 to 1; absent when there were no calls"`
+	Errors       map[string]uint64 `json:"errors,omitempty" jsonschema:"Number of failed calls by error code"`
 	LastUsed     *time.Time        `json:"lastUsed,omitempty" jsonschema:"When it was used last"`
 }
 

@@ -92,7 +92,7 @@ func (c Config) node() (*Node, error) {
 			return n, nil
 		}
 	}
-	return nil, fault.New(fault.ToolUnavailable, "only a node can answer this").WithHint("start one: orch serve")
+	return nil, fault.New(fault.ToolUnavailable, "this requires a running node").WithHint("start one: orch serve")
 }
 
 // Tools returns the tools of the family.

@@ -16,17 +16,17 @@ type approvalCheckIn struct {
 
 type approvalCheckOut struct {
 	ApprovalID string     `json:"approval_id" jsonschema:"The request"`
-	Status     string     `json:"status" jsonschema:"How it stands" enum:"pending,granted,rejected,expired"`
+	Status     string     `json:"status" jsonschema:"Status of the request" enum:"pending,granted,rejected,expired"`
 	Approver   string     `json:"approver,omitempty" jsonschema:"Who granted or rejected it"`
 	DecidedAt  *time.Time `json:"decided_at,omitempty" jsonschema:"When it was decided, or expired"`
 	Reason     string     `json:"reason,omitempty" jsonschema:"Why it was granted or rejected"`
 }
 
-// approvalCheck is APPROVAL_CHECK (S0-165). It returns NOT_FOUND both for an unknown request and for one of another
-// task.
+// approvalCheck is APPROVAL_CHECK (S0-165). It returns NOT_FOUND both for an unknown request and for a request of
+// another task.
 var approvalCheck = tools.Define(tools.Spec{
 	Name:           "APPROVAL_CHECK",
-	Title:          "Look how an approval stands",
+	Title:          "Show the status of an approval",
 	Purpose:        "Check status of approval request",
 	Conditions:     []string{"Any task state", "Approval request exists"},
 	Effect:         tools.Read,

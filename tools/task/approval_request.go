@@ -12,7 +12,7 @@ import (
 )
 
 type approvalRequestIn struct {
-	RequestType string       `json:"request_type" jsonschema:"What kind of approval is asked for" enum:"pre_execution,checkpoint,destructive_operation"`
+	RequestType string       `json:"request_type" jsonschema:"Kind of the approval" enum:"pre_execution,checkpoint,destructive_operation"`
 	Description string       `json:"description" jsonschema:"Human-readable explanation" minLength:"1" maxLength:"4096"`
 	Details     tools.Object `json:"details" jsonschema:"Operation details; tool and arguments, if given, bind the approval to that one call"`
 	Rationale   string       `json:"rationale" jsonschema:"Why approval is needed" minLength:"1" maxLength:"4096"`

@@ -20,7 +20,7 @@ type checkpointCreateIn struct {
 type checkpointCreateOut struct {
 	CheckpointID string    `json:"checkpoint_id" jsonschema:"Checkpoint ID, for CHECKPOINT_RESTORE"`
 	Timestamp    time.Time `json:"timestamp" jsonschema:"Checkpoint timestamp"`
-	Location     string    `json:"location" jsonschema:"Where the checkpoint is kept"`
+	Location     string    `json:"location" jsonschema:"Where the checkpoint is stored"`
 }
 
 // checkpointCreate is CHECKPOINT_CREATE (S0-170).

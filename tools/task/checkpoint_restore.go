@@ -37,11 +37,11 @@ var checkpointRestore = tools.Define(tools.Spec{
 	state, ok := env.Checkpoints[in.CheckpointID]
 	if owner, known := events.TaskOfCheckpoint(in.CheckpointID); !ok && known && owner != env.Context() {
 		return checkpointRestoreOut{}, fault.New(fault.Forbidden, "the checkpoint belongs to another task").WithField("checkpoint_id").
-			WithHint("orch checkpoint list %s tells which this task has", env.Context())
+			WithHint("orch checkpoint list %s shows those of this task", env.Context())
 	}
 	if !ok {
 		return checkpointRestoreOut{}, fault.New(fault.NotFound, "the task has no such checkpoint").WithField("checkpoint_id").
-			WithHint("orch checkpoint list %s tells which it has", env.Context())
+			WithHint("orch checkpoint list %s shows its checkpoints", env.Context())
 	}
 	at := events.Time(env.Now())
 	env.Record(events.CheckpointRestored, &events.Restored{ID: in.CheckpointID, At: at})

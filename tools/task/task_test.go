@@ -116,7 +116,7 @@ func TestCheckOfAnotherTask(t *testing.T) {
 		assert.Equal(t, hint == "", fault.From(err).Hint == "", id)
 	}
 	_, _, err := call(t, "CHECKPOINT_RESTORE", `{"checkpoint_id":"CKPT_2"}`, nil)
-	assert.Equal(t, "orch checkpoint list "+string(taskID)+" tells which it has", fault.From(err).Hint)
+	assert.Equal(t, "orch checkpoint list "+string(taskID)+" shows its checkpoints", fault.From(err).Hint)
 }
 
 func TestCheckpointCreateRefusals(t *testing.T) {

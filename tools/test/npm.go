@@ -61,7 +61,7 @@ func (s *suite) testScript(dir string) (string, error) {
 		Scripts map[string]string `json:"scripts"`
 	}
 	if json.Unmarshal(data, &manifest) != nil {
-		return "", fault.New(fault.ExecFailed, "%s is no valid JSON", filepath.Join(dir, "package.json"))
+		return "", fault.New(fault.ExecFailed, "%s is not valid JSON", filepath.Join(dir, "package.json"))
 	}
 	script := strings.TrimSpace(manifest.Scripts["test"])
 	if script == "" || contains(script, "no test specified") {

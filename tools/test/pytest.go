@@ -13,8 +13,8 @@ import (
 	"github.com/orch-dev/orch/internal/proc"
 )
 
-// pytest runs pytest in the project directory, with a JUnit report. Its caches and those of coverage.py are written
-// to the home of the run, not to the project.
+// pytest runs pytest in the project directory, with a JUnit report. The caches of pytest and coverage.py are written to
+// the home of the run, not to the project.
 func pytest(ctx context.Context, s *suite) error {
 	temp, err := s.temp()
 	if err != nil {
@@ -84,8 +84,8 @@ func (p *pytestRun) run(ctx context.Context) (proc.Result, error) {
 	return p.coveragePy(ctx)
 }
 
-// covArgs returns the arguments that make pytest-cov measure the configured sources, or else the whole project:
-// without a source it measures every loaded module, including those of pytest.
+// covArgs returns the arguments that make pytest-cov measure the configured sources, or else the whole project. Without
+// a source, pytest-cov would measure every loaded module, including those of pytest.
 func (p *pytestRun) covArgs() []string {
 	args := []string{"--cov-report=xml:" + p.cover}
 	switch {

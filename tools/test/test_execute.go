@@ -32,7 +32,7 @@ const (
 
 type testExecuteIn struct {
 	TestPath  string `json:"test_path,omitempty" jsonschema:"Absolute path of the file or directory to test; default: the project of a session, else the workspace of the task"`
-	Framework string `json:"framework,omitempty" jsonschema:"go, npm (the test script of package.json), jest, vitest, node (its own runner), pytest or cargo; default: found by go.mod, package.json, Cargo.toml or the files of pytest"`
+	Framework string `json:"framework,omitempty" jsonschema:"go, npm (the test script of package.json), jest, vitest, node (its own runner), pytest or cargo; default: detected by go.mod, package.json, Cargo.toml or the files of pytest"`
 	Coverage  bool   `json:"coverage,omitempty" jsonschema:"Generate coverage report (go, jest, node, vitest with a coverage provider, pytest with pytest-cov or coverage.py)" default:"false"`
 }
 
@@ -42,14 +42,14 @@ type testExecuteOut struct {
 	Failed    int    `json:"failed" jsonschema:"Tests that failed, and packages that could not be built or run"`
 	Skipped   int    `json:"skipped" jsonschema:"Tests that were skipped"`
 	// CoveragePercent is nil when no coverage was measured.
-	CoveragePercent *float64  `json:"coverage_percent,omitempty" jsonschema:"Share of covered statements; absent when it was not measured"`
+	CoveragePercent *float64  `json:"coverage_percent,omitempty" jsonschema:"Percentage of covered statements; absent when it was not measured"`
 	Failures        []failure `json:"failures" jsonschema:"The first 100 failures"`
-	Note            string    `json:"note,omitempty" jsonschema:"What kept the tests from working, when it was no fault of theirs"`
+	Note            string    `json:"note,omitempty" jsonschema:"Why tests failed, if the cause lies outside of the tests"`
 }
 
 type failure struct {
 	Name    string `json:"name" jsonschema:"Name of the test, package or script"`
-	Message string `json:"message" jsonschema:"What it said, at most 4 KiB"`
+	Message string `json:"message" jsonschema:"Output of the test, at most 4 KiB"`
 }
 
 // fail counts a failure, and adds it to the result up to maxFailures.

@@ -32,9 +32,9 @@ type httpRequestIn struct {
 
 type httpRequestOut struct {
 	StatusCode      int               `json:"status_code" jsonschema:"Status of the response; 4xx and 5xx are results too"`
-	Headers         map[string]string `json:"headers" jsonschema:"Response headers; several of one name are joined by a comma, cookies and credentials are left out"`
-	Body            string            `json:"body" jsonschema:"Response body, at most the first 512 KiB after decompression; what was sent as a credential is left out"`
-	BodyEncoding    string            `json:"body_encoding" jsonschema:"base64 for a body that is no UTF-8" enum:"utf-8,base64"`
+	Headers         map[string]string `json:"headers" jsonschema:"Response headers; several of one name are joined by a comma, cookies and credentials are omitted"`
+	Body            string            `json:"body" jsonschema:"Response body, at most the first 512 KiB after decompression; credentials of the request are redacted"`
+	BodyEncoding    string            `json:"body_encoding" jsonschema:"base64 for a body that is not UTF-8" enum:"utf-8,base64"`
 	Truncated       bool              `json:"truncated" jsonschema:"The body beyond 512 KiB was dropped"`
 	RedirectRefused string            `json:"redirect_refused,omitempty" jsonschema:"Why the redirect in this response was not followed"`
 }

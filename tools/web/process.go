@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// maxSample limits the bytes of a page that a language model receives, maxReply those of its answer.
+	// maxSample limits the bytes of a page that a language model receives. maxReply limits the bytes of its answer.
 	maxSample = 24 << 10
 	maxReply  = 64 << 10
 )

@@ -27,7 +27,7 @@ func readable(res *netguard.Response) (string, error) {
 		kind, _, _ = strings.Cut(http.DetectContentType(res.Body), ";")
 	}
 	if !isText(kind) {
-		return "", fault.New(fault.InvalidFormat, "%s sent %.80q, which holds no text", netguard.Endpoint(res.URL), kind).
+		return "", fault.New(fault.InvalidFormat, "%s sent %.80q, which is not a text format", netguard.Endpoint(res.URL), kind).
 			WithReason("CONTENT_TYPE")
 	}
 	text := decode(res.Body, res.Header.Get("Content-Type"))

@@ -32,7 +32,7 @@ const (
 type Search struct {
 	// Provider selects the service; empty disables the tool.
 	Provider Provider
-	// URL is the base URL of the service, such as http://localhost:8888; it may be private. Default: the public one
+	// URL is the base URL of the service, such as http://localhost:8888; it may be private. Default: the public URL
 	// of Brave or Tavily.
 	URL string
 	// Key is the credential of the service. It is sent only to the service and never shown.
@@ -82,7 +82,7 @@ func (s *searcher) search(ctx context.Context, query string, allowed []string) (
 	}
 	all, err := s.cfg.Provider.results(res.Body)
 	if err != nil || res.Truncated {
-		return nil, fault.Wrap(fault.NetworkError, err, "the search service sent what is no list of results").
+		return nil, fault.Wrap(fault.NetworkError, err, "the search service did not return a list of results").
 			WithReason("SEARCH_FAILED").WithHint("check that search_url is the base of a %s service that answers in JSON", s.cfg.Provider)
 	}
 	return all, nil
@@ -102,7 +102,7 @@ func (s *searcher) ready() error {
 	}
 	switch {
 	case s.base == nil:
-		return unavailable("search_url is missing or no http or https URL", "set it to the base of the service, such as http://localhost:8888")
+		return unavailable("search_url is missing or not an http or https URL", "set it to the base of the service, such as http://localhost:8888")
 	case s.cfg.Key == "" && s.cfg.Provider != SearXNG:
 		return unavailable("search_key is missing", "set it to the key of the service")
 	}
@@ -183,8 +183,8 @@ func plain(tags *regexp.Regexp, text string) string {
 	return shorten(strings.Join(strings.Fields(html.UnescapeString(text)), " "), maxSnippet)
 }
 
-// filter applies the domain filters (S0-147). Blocked domains take precedence over allowed ones, and a domain
-// includes its subdomains. Results without a host are dropped.
+// filter returns the results that match the domain filters (S0-147). Blocked domains take precedence over allowed
+// domains, and a domain includes its subdomains. Results without a host are dropped.
 func filter(all []searchResult, allowed, blocked []string) []searchResult {
 	results := make([]searchResult, 0, maxResults)
 	for _, f := range all {

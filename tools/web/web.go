@@ -1,5 +1,5 @@
 // Package web is the family of tools that use HTTP (S0 rules). They share the client of package netguard, which
-// accesses only public addresses and those that the operator lists.
+// accesses only public addresses and addresses that the operator lists.
 package web
 
 import (
@@ -10,7 +10,7 @@ import (
 
 // Config configures the family. The zero value permits only public addresses and disables the search.
 type Config struct {
-	// Net configures the permitted addresses besides public ones, such as private services.
+	// Net configures the addresses that requests may access, in addition to public addresses, such as private services.
 	Net netguard.Config
 	// Search configures WEB_SEARCH.
 	Search Search

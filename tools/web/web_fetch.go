@@ -23,8 +23,8 @@ type webFetchIn struct {
 }
 
 type webFetchOut struct {
-	URL         string `json:"url" jsonschema:"Where the page came from, after redirects"`
-	Content     string `json:"content" jsonschema:"The answer to the prompt, or the passages of the page in Markdown that fit it best, at most 16 KiB"`
+	URL         string `json:"url" jsonschema:"URL of the page, after redirects"`
+	Content     string `json:"content" jsonschema:"The answer to the prompt, or the best matching passages of the page in Markdown, at most 16 KiB"`
 	ProcessedBy string `json:"processed_by" jsonschema:"model: the client's language model answered; passages: passages were chosen by the words of the prompt; whole: the page is short and complete" enum:"model,passages,whole"`
 	Truncated   bool   `json:"truncated" jsonschema:"The page is longer than 2 MiB and its rest was not read"`
 }
@@ -58,8 +58,8 @@ func webFetch(client *netguard.Client) tools.Tool {
 	})
 }
 
-// load loads a page. It follows redirects to every public endpoint, because the caller could have requested any of
-// them directly. A status other than 2xx is an error.
+// load loads a page. It follows redirects to every public endpoint, because the caller could have requested each
+// endpoint directly. A status other than 2xx is an error.
 func load(ctx context.Context, client *netguard.Client, raw string) (*netguard.Response, error) {
 	u, err := client.Parse(raw)
 	if err != nil {

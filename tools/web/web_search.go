@@ -12,7 +12,7 @@ import (
 type webSearchIn struct {
 	Query          string   `json:"query" jsonschema:"Search query" minLength:"1" maxLength:"1000"`
 	AllowedDomains []string `json:"allowed_domains,omitempty" jsonschema:"Keep only results of these domains and their subdomains" maxItems:"50"`
-	BlockedDomains []string `json:"blocked_domains,omitempty" jsonschema:"Drop results of these domains and their subdomains; goes before allowed_domains" maxItems:"50"`
+	BlockedDomains []string `json:"blocked_domains,omitempty" jsonschema:"Drop results of these domains and their subdomains; takes precedence over allowed_domains" maxItems:"50"`
 }
 
 type webSearchOut struct {
@@ -22,7 +22,7 @@ type webSearchOut struct {
 type searchResult struct {
 	Title   string `json:"title" jsonschema:"Title of the page"`
 	URL     string `json:"url" jsonschema:"Address of the page"`
-	Snippet string `json:"snippet" jsonschema:"What the page says, at most 1000 bytes"`
+	Snippet string `json:"snippet" jsonschema:"Excerpt of the page, at most 1000 bytes"`
 }
 
 // webSearch is WEB_SEARCH (S0-146, S0-147, A-47).
@@ -68,7 +68,7 @@ func domains(field string, list []string) ([]string, error) {
 		d = strings.TrimPrefix(strings.TrimPrefix(strings.TrimSpace(d), "*."), ".")
 		name, err := netguard.Host(d)
 		if err != nil {
-			return nil, fault.New(fault.ValidationError, "is no domain").WithField(element(field, i)).
+			return nil, fault.New(fault.ValidationError, "is not a valid domain").WithField(element(field, i)).
 				WithHint("write it as example.com, without scheme, port and path")
 		}
 		out[i] = name
