@@ -80,7 +80,7 @@ const (
 	maxRepositories, maxVisited = 64, 50_000
 )
 
-// generatedFolders are folders that programs fill and in which nobody keeps repositories.
+// generatedFolders are folders with generated files, in which nobody keeps repositories.
 var generatedFolders = []string{"node_modules", ".venv", "venv", "target", "__pycache__"}
 
 // Repositories returns the .git files and folders in a directory and below it, as they were on the first call.
@@ -119,7 +119,7 @@ func RepositoriesIn(dir, excluded string) (found []string) {
 	return found
 }
 
-// isBareRepository reports whether git would treat a folder with a file HEAD as a bare repository.
+// isBareRepository reports whether a folder that contains a file HEAD is a bare git repository.
 func isBareRepository(folder string) bool {
 	for _, name := range []string{"objects", "refs", "config"} {
 		if _, err := os.Lstat(filepath.Join(folder, name)); err != nil {

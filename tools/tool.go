@@ -43,7 +43,7 @@ func (e Effect) AtMostOnce() bool { return e == Write || e == Destructive }
 // Gate names the states of a task in which a tool may run (S0 rules, "Allowed Conditions").
 type Gate string
 
-// The gates.
+// The gates. AnyState permits every state. The values of the others abbreviate the states.
 const (
 	AnyState         Gate = "ANY"
 	InProgress       Gate = "IP"
@@ -98,7 +98,7 @@ const (
 	Database Rate = "database"
 )
 
-// Access is what a call does with a path.
+// Access is how a call uses a path.
 type Access string
 
 // The kinds of access.
@@ -214,9 +214,9 @@ type Env struct {
 	// Key identifies the call (task/step). It is the same for every attempt.
 	Key   string
 	State statemachine.State
-	// Requester is the identity that submitted the task or, if a call inside of the task was made by a different
-	// identity, that identity; empty when unknown. A worker cannot verify it: only tools that run at the node
-	// (Spec.AtNode) may base decisions on it.
+	// Requester is the identity that made the call; for a step of a plan that is the identity that submitted the task.
+	// It is empty when unknown. A worker cannot verify it: only tools that run at the node (Spec.AtNode) may base
+	// decisions on it.
 	Requester string
 	// Agent is the id of the registered agent that calls a Direct tool with its own credential; empty in any other
 	// call.

@@ -20,7 +20,7 @@ type agentClaimOut struct {
 	Stop  []callRef `json:"stop" jsonschema:"Calls to stop without a report: they were cancelled or reassigned"`
 }
 
-// agentClaim is AGENT_CLAIM.
+// agentClaim returns the tool AGENT_CLAIM, which assigns calls to a registered agent.
 func agentClaim(cfg Config) tools.Tool {
 	return tools.Define(directSpec(tools.Spec{
 		Name:    "AGENT_CLAIM",

@@ -29,7 +29,7 @@ type agentHeartbeatOut struct {
 	Stop []callRef `json:"stop" jsonschema:"Calls to stop without a report: they were cancelled, timed out or were reassigned"`
 }
 
-// agentHeartbeat is AGENT_HEARTBEAT.
+// agentHeartbeat returns the tool AGENT_HEARTBEAT, which renews the leases of the calls of a registered agent.
 func agentHeartbeat(cfg Config) tools.Tool {
 	return tools.Define(directSpec(tools.Spec{
 		Name:    "AGENT_HEARTBEAT",

@@ -32,7 +32,7 @@ type agentReportOut struct {
 	Accepted bool `json:"accepted" jsonschema:"Always true: the report is in the log"`
 }
 
-// agentReport is AGENT_REPORT.
+// agentReport returns the tool AGENT_REPORT, which ends a call of a registered agent.
 func agentReport(cfg Config) tools.Tool {
 	return tools.Define(directSpec(tools.Spec{
 		Name:    "AGENT_REPORT",

@@ -16,6 +16,7 @@ import (
 type Dispatcher interface {
 	// Member returns the agent with an id. Errors: UNAUTHORIZED when it is no longer registered, TOKEN_EXPIRED.
 	Member(ctx context.Context, id string) (agents.Member, error)
+	// Claim, Heartbeat and Report implement AGENT_CLAIM, AGENT_HEARTBEAT and AGENT_REPORT.
 	Claim(ctx context.Context, m agents.Member, c agents.Claim) (agents.Work, error)
 	Heartbeat(ctx context.Context, m agents.Member, b agents.Heartbeat) (agents.Work, error)
 	Report(ctx context.Context, m agents.Member, r agents.Report) error

@@ -14,9 +14,9 @@ import (
 
 // Config configures the family. With the zero value every manager uses its public registry.
 type Config struct {
-	// NPMRegistry is the URL of the registry for npm and yarn. Default: their own default.
+	// NPMRegistry is the URL of the registry for npm and yarn. Default: the default of npm or yarn.
 	NPMRegistry string
-	// PipIndex is the URL of the package index for pip. Default: its own default.
+	// PipIndex is the URL of the package index for pip. Default: the default of pip.
 	PipIndex string
 	// CAFile is a PEM file with certificate authorities that npm and yarn trust besides those of Node.js. Empty for
 	// none.
@@ -56,7 +56,7 @@ func newProject(env *tools.Env) (project, error) {
 	return project{env: env, dir: dir}, nil
 }
 
-// intentProject returns the project of a call that the policy is checking. Its directory need not exist yet.
+// intentProject returns the project of a call that the policy is checking. Its directory need not exist.
 func intentProject(env *tools.Env) (project, error) {
 	rel, err := env.Root.Resolve(env.Start())
 	if err != nil {

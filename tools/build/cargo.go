@@ -65,8 +65,8 @@ func (j job) replaceFolder(from, to string) error {
 	return j.env.Root.Rename(source, target)
 }
 
-// cargoSpec returns the crate with its version. It requests exactly a full version; by default cargo would also accept
-// compatible versions.
+// cargoSpec returns the crate with its version, as an argument for cargo add. A full version gets the sign =, because
+// cargo would otherwise accept compatible versions, too.
 func (j job) cargoSpec() string {
 	switch {
 	case j.want == "":
@@ -93,7 +93,7 @@ type cargoTables struct {
 	Build2 map[string]any `toml:"build_dependencies"`
 }
 
-// cargoRequirements returns the dependencies in the Cargo.toml of a project.
+// cargoRequirements returns the dependencies in the top-level Cargo.toml of a project.
 func cargoRequirements(p project) ([]requirement, error) { return p.cargoRequirements("Cargo.toml") }
 
 // cargoRequirements returns the dependencies in a Cargo.toml of the project.

@@ -42,8 +42,8 @@ func (p project) settingsError(file string) error {
 		WithHint("remove it; the operator names registries in the settings npm_registry and pip_index")
 }
 
-// rejectSettingsAbove does the same for the folders above the project. In the root itself it rejects only settings that
-// are newer than the task.
+// rejectSettingsAbove is like rejectSettings, for the folders above the project. In the root itself it rejects only
+// settings that are newer than the task.
 func (j job) rejectSettingsAbove() error {
 	root := j.root()
 	for dir := filepath.Dir(j.dir); len(j.manager.parentSettings) > 0 && len(dir) > len(root.dir); dir = filepath.Dir(dir) {

@@ -92,7 +92,7 @@ func (j job) nodeVersion() (string, error) {
 	return manifest.Version, nil
 }
 
-// packageJSONRequirements returns the dependencies in the package.json of a project.
+// packageJSONRequirements returns the dependencies in the top-level package.json of a project.
 func packageJSONRequirements(p project) ([]requirement, error) {
 	return p.packageJSONRequirements("package.json")
 }

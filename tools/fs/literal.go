@@ -30,7 +30,7 @@ func literalOf(re *syntax.Regexp) literal {
 	switch re.Op { //nolint:exhaustive // the other operators require no literal
 	case syntax.OpLiteral:
 		if re.Flags&syntax.FoldCase != 0 {
-			return literal{foldable(re.Rune), true}
+			return literal{longestFoldable(re.Rune), true}
 		}
 		if !slices.Contains(re.Rune, utf8.RuneError) { // RuneError also matches invalid bytes
 			return literal{string(re.Rune), false}
@@ -53,9 +53,9 @@ func literalOf(re *syntax.Regexp) literal {
 	return literal{}
 }
 
-// foldable returns the longest part of a text, in lower case, without characters that have upper or lower case forms
-// outside of ASCII. The letters k and s have such forms: the Kelvin sign and the long s.
-func foldable(runes []rune) string {
+// longestFoldable returns the longest part of a text, in lower case, without characters that have upper or lower case
+// forms outside of ASCII. The letters k and s have such forms: the Kelvin sign and the long s.
+func longestFoldable(runes []rune) string {
 	longest := ""
 	for part := range strings.FieldsFuncSeq(strings.ToLower(string(runes)), func(r rune) bool {
 		return r >= 0x80 || r == 'k' || r == 's'
@@ -67,8 +67,8 @@ func foldable(runes []rune) string {
 	return longest
 }
 
-// lower copies text to buf, which must be large enough, with ASCII letters in lower case.
-func lower(buf, text []byte) []byte {
+// lowerASCII copies text to buf, which must be large enough, with ASCII letters in lower case.
+func lowerASCII(buf, text []byte) []byte {
 	buf = buf[:len(text)]
 	for i, c := range text {
 		if 'A' <= c && c <= 'Z' {

@@ -20,7 +20,7 @@ type datedFile struct {
 	modTime time.Time
 }
 
-// add adds a regular file, or a link to one inside the root.
+// add adds a regular file, or a link to a regular file inside the root. It ignores all other entries.
 func (n *newestFiles) add(env *tools.Env, rel string, d fs.DirEntry) {
 	info, err := d.Info()
 	if err == nil && d.Type()&fs.ModeSymlink != 0 {

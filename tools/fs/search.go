@@ -175,7 +175,7 @@ func (h *hits) scan(text []byte) bool {
 	all := text
 	low := text // the text in which to find the literal; always as long as text
 	if h.folded != nil {
-		low = lower(h.folded, text)
+		low = lowerASCII(h.folded, text)
 	}
 	for len(text) > 0 {
 		if len(h.literal) > 0 {

@@ -15,7 +15,7 @@ type messageAckOut struct {
 	Unknown      []string `json:"unknown,omitempty" jsonschema:"Messages that are not in the inbox of the caller: already acknowledged, expired, or never sent to the caller"`
 }
 
-// messageAck is MESSAGE_ACK.
+// messageAck returns the tool MESSAGE_ACK, which acknowledges messages.
 func messageAck(cfg Config) tools.Tool {
 	return tools.Define(tools.Spec{
 		Name:        "MESSAGE_ACK",

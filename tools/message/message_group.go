@@ -16,7 +16,7 @@ type messageGroupOut struct {
 	Groups []string `json:"groups" jsonschema:"Groups of the caller after the call, each as group:NAME"`
 }
 
-// messageGroup is MESSAGE_GROUP.
+// messageGroup returns the tool MESSAGE_GROUP, which changes and lists the groups of the caller.
 func messageGroup(cfg Config) tools.Tool {
 	return tools.Define(tools.Spec{
 		Name:        "MESSAGE_GROUP",

@@ -40,7 +40,7 @@ type messageInboxOut struct {
 	More     bool         `json:"more" jsonschema:"Whether there are more"`
 }
 
-// messageInbox is MESSAGE_INBOX.
+// messageInbox returns the tool MESSAGE_INBOX, which lists the messages of the caller.
 func messageInbox(cfg Config) tools.Tool {
 	return tools.Define(tools.Spec{
 		Name:        "MESSAGE_INBOX",

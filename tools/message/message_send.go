@@ -33,7 +33,7 @@ type messageSendOut struct {
 	Displaced   []string  `json:"displaced,omitempty" jsonschema:"Less urgent messages that were removed from full inboxes to make room for it"`
 }
 
-// messageSend is MESSAGE_SEND.
+// messageSend returns the tool MESSAGE_SEND, which sends a message.
 func messageSend(cfg Config) tools.Tool {
 	return tools.Define(tools.Spec{
 		Name:        "MESSAGE_SEND",
@@ -68,7 +68,8 @@ func messageSend(cfg Config) tools.Tool {
 	})
 }
 
-// draft returns the message of a call.
+// draft returns the message to send. call is the key of the call. It is the idempotency key of the message if the input
+// has none.
 func (in messageSendIn) draft(call string) (messages.Draft, error) {
 	payload := json.RawMessage(in.Payload)
 	switch {

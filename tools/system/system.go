@@ -117,7 +117,7 @@ func (u Uses) successRate() *float64 {
 	return new(float64(u.Successes) / float64(u.Count))
 }
 
-// timestamp returns a time in UTC, nil for the zero time (S3-005).
+// timestamp returns a time in UTC with millisecond precision, nil for the zero time (S3-005).
 func timestamp(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil

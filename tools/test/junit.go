@@ -31,7 +31,7 @@ type junitMessage struct {
 // parseJUnit counts the tests of a report. A program that failed without a failed test counts as a failure itself.
 func (s *suite) parseJUnit(program string, res proc.Result, report []byte) error {
 	var all junitSuite
-	if err := xml.Unmarshal(bytes.Map(printable, report), &all); err != nil {
+	if err := xml.Unmarshal(bytes.Map(replaceControl, report), &all); err != nil {
 		return fault.New(fault.ExecFailed, "%s ended with status %d and no report: %s", program, res.ExitCode, shorten(res.Stderr+res.Stdout))
 	}
 	s.countJUnit(all, "")
@@ -41,8 +41,8 @@ func (s *suite) parseJUnit(program string, res proc.Result, report []byte) error
 	return nil
 }
 
-// printable replaces control characters, which tests may print but XML does not permit.
-func printable(r rune) rune {
+// replaceControl replaces control characters, which tests may print but XML does not permit.
+func replaceControl(r rune) rune {
 	if r < ' ' && r != '\t' && r != '\n' && r != '\r' {
 		return ' '
 	}

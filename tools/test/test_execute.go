@@ -117,7 +117,7 @@ func (s *suite) withWriteHint(err error) error {
 	return err
 }
 
-// canWrite reports whether the tests may write in the directory.
+// canWrite reports whether the tests may write in the tested directory.
 func (s *suite) canWrite() bool {
 	return slices.ContainsFunc(s.sandbox().Write, func(dir string) bool { return strings.HasPrefix(s.dir+"/", strings.TrimSuffix(dir, "/")+"/") })
 }

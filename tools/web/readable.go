@@ -19,9 +19,9 @@ import (
 	"github.com/orch-dev/orch/internal/netguard"
 )
 
-// readable returns the text of a page in UTF-8: HTML as Markdown, other text unchanged. It returns INVALID_FORMAT for
+// pageText returns the text of a page in UTF-8: HTML as Markdown, other text unchanged. It returns INVALID_FORMAT for
 // other content types.
-func readable(res *netguard.Response) (string, error) {
+func pageText(res *netguard.Response) (string, error) {
 	kind, _, err := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	if err != nil || kind == "" {
 		kind, _, _ = strings.Cut(http.DetectContentType(res.Body), ";")
@@ -92,7 +92,7 @@ func trim(doc *html.Node) {
 		if n.Type != html.ElementNode {
 			continue
 		}
-		if hidden(n) {
+		if isHidden(n) {
 			removed = append(removed, n)
 		}
 		n.Attr = attributes(n.Attr)
@@ -102,8 +102,8 @@ func trim(doc *html.Node) {
 	}
 }
 
-// hidden reports whether an element is invisible, or typically the same on every page of a site.
-func hidden(n *html.Node) bool {
+// isHidden reports whether an element is invisible, or typically the same on every page of a site.
+func isHidden(n *html.Node) bool {
 	switch n.Data {
 	case "script", "style", "template", "noscript", "svg", "nav", "iframe", "object":
 		return true

@@ -68,7 +68,7 @@ func newSearcher(cfg Config) *searcher {
 
 // search returns the results of the provider. It fails with TOOL_UNAVAILABLE without a usable configuration.
 func (s *searcher) search(ctx context.Context, query string, allowed []string) ([]searchResult, error) {
-	if err := s.ready(); err != nil {
+	if err := s.checkConfig(); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, searchTime)
@@ -88,8 +88,8 @@ func (s *searcher) search(ctx context.Context, query string, allowed []string) (
 	return all, nil
 }
 
-// ready returns TOOL_UNAVAILABLE without a usable configuration.
-func (s *searcher) ready() error {
+// checkConfig returns TOOL_UNAVAILABLE without a usable configuration.
+func (s *searcher) checkConfig() error {
 	unavailable := func(message, hint string) error {
 		return fault.New(fault.ToolUnavailable, "%s", message).WithHint("%s", hint)
 	}
@@ -172,13 +172,13 @@ func (p Provider) results(body []byte) ([]searchResult, error) {
 	tags := regexp.MustCompile(`</?[a-zA-Z][^<>]*>`)
 	all := make([]searchResult, len(items))
 	for i, it := range items {
-		all[i] = searchResult{Title: plain(tags, it.Title), URL: it.URL, Snippet: plain(tags, it.Content+it.Description)}
+		all[i] = searchResult{Title: stripMarkup(tags, it.Title), URL: it.URL, Snippet: stripMarkup(tags, it.Content+it.Description)}
 	}
 	return all, nil
 }
 
-// plain removes the markup from a text in a result.
-func plain(tags *regexp.Regexp, text string) string {
+// stripMarkup removes the markup from a text in a result.
+func stripMarkup(tags *regexp.Regexp, text string) string {
 	text = tags.ReplaceAllString(text, "")
 	return shorten(strings.Join(strings.Fields(html.UnescapeString(text)), " "), maxSnippet)
 }

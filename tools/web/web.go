@@ -10,7 +10,8 @@ import (
 
 // Config configures the family. The zero value permits only public addresses and disables the search.
 type Config struct {
-	// Net configures the addresses that requests may access, in addition to public addresses, such as private services.
+	// Net configures the addresses that requests may access in addition to public addresses, such as those of private
+	// services.
 	Net netguard.Config
 	// Search configures WEB_SEARCH.
 	Search Search

@@ -48,7 +48,7 @@ func webFetch(client *netguard.Client) tools.Tool {
 		if err != nil {
 			return webFetchOut{}, withURLField(err)
 		}
-		text, err := readable(res)
+		text, err := pageText(res)
 		if err != nil {
 			return webFetchOut{}, withURLField(err)
 		}
