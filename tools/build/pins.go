@@ -83,7 +83,7 @@ func (m manager) version(p pin) (text string, ok bool) {
 			return "", false
 		}
 	}
-	return strings.Join(ranges, m.and), p.named()
+	return strings.Join(ranges, m.separator), p.named()
 }
 
 // covers reports whether a version, a range or a tag stays within a pin. When in doubt it returns false.

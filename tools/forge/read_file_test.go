@@ -135,5 +135,5 @@ func TestReadFileWithoutToken(t *testing.T) {
 	assert.Equal(t, "x", out["content"])
 	assert.Empty(t, s.header.Values("Authorization"))
 	_, err = call(t, read, in(object{"path": "g"}))
-	assert.Contains(t, failed(t, err, fault.NotFound, "REPO_NOT_FOUND", "repo").Hint, "github_token alone")
+	assert.Contains(t, failed(t, err, fault.NotFound, "REPO_NOT_FOUND", "repo").Hint, "private repositories require github_token")
 }
