@@ -14,8 +14,8 @@ import (
 
 // Chain runs the checks of the node before a call.
 type Chain interface {
-	// Pass runs the checks of a call for an actor. If With of the outcome is set, the agent must make the call; any
-	// other outcome ends the attempt.
+	// Pass runs the checks of a call for an actor. If AgentCall of the outcome is set, the agent must execute the call;
+	// any other outcome ends the attempt.
 	Pass(ctx context.Context, actor string, call work.Call) (work.Outcome, error)
 	// Vet returns the output of a call without secrets, or VALIDATION_ERROR when it is too large.
 	Vet(output json.RawMessage) (json.RawMessage, error)
@@ -31,7 +31,7 @@ type Assignment struct {
 	Key string `json:"key"`
 	// Name is the name of the task.
 	Name string `json:"name,omitempty"`
-	// Handover says which agent handed the call over, and why; "" if none did.
+	// Handover names the agent that handed the call over, and its reason; "" if no agent did.
 	Handover string `json:"handover,omitempty"`
 	// HandoverData is the JSON value that an agent handed over with the call; nil for none.
 	HandoverData json.RawMessage `json:"handover_data,omitempty"`
@@ -40,7 +40,7 @@ type Assignment struct {
 	// Deadline is when the call times out. Lease is how long the agent may go without a heartbeat.
 	Deadline time.Time     `json:"deadline"`
 	Lease    time.Duration `json:"lease"`
-	// Remaining is the time until Deadline, for agents with another clock.
+	// Remaining is the time until Deadline, for agents whose clock differs from the clock of the node.
 	Remaining time.Duration `json:"left"`
 
 	startedAt time.Time
@@ -59,13 +59,13 @@ type Claim struct {
 	Free int `json:"free"`
 	// Wait is how long to wait for work; at most 30 s.
 	Wait time.Duration `json:"wait,omitempty"`
-	// Has are the calls that the agent has. A call that was assigned to it and that it has never named was lost in
-	// transit, and is delivered again. A call that it named before and does not name now was lost by the agent, and
-	// ends with its lease.
+	// Has lists the calls that the agent works on. An assigned call that the agent has never listed was lost in
+	// transit; it is delivered again. A call that the agent listed before, but not now, was lost by the agent; it ends
+	// when its lease expires.
 	Has []work.Ref `json:"has,omitempty"`
-	// Instance identifies the process of the agent: a random string of at most 64 bytes, or "". Calls that another
-	// process of the agent has named, and this one does not, are lost immediately, and that process is refused from
-	// then on.
+	// Instance identifies the process of the agent: a random string of at most 64 bytes, or "". When the agent starts a
+	// new process, the calls that only the previous process listed are lost immediately, and all further requests of
+	// the previous process are refused.
 	Instance string `json:"instance,omitempty"`
 }
 
@@ -76,7 +76,7 @@ type Work struct {
 	Stop []work.Ref `json:"stop,omitempty"`
 }
 
-// Heartbeat reports that an agent is alive, and which calls it has.
+// Heartbeat reports that an agent is alive, and which calls it works on.
 type Heartbeat struct {
 	// Error describes a problem of the agent; "" for none.
 	Error string               `json:"error,omitempty"`
@@ -92,16 +92,16 @@ type Report struct {
 	work.Ref
 
 	// Result is the result of the call, any JSON value; Summary describes it in one line. A report without Error,
-	// Release and HandTo must have at least one of them; a missing result is null.
+	// Release and HandTo must set at least one of the two; a missing result is null.
 	Result  json.RawMessage `json:"result,omitempty"`
 	Summary string          `json:"summary,omitempty"`
 	// Error is why the call failed; "" if it did not.
 	Error string `json:"error,omitempty"`
-	// Release returns the call to the agents that it is for, without counting a failure. The call may be repeated,
-	// unless Unsure is set: then a call with effects is in doubt.
+	// Release makes the call available again to all agents that may claim it, and counts no failure. If Unsure is set,
+	// a call with effects is not repeated: it is in doubt.
 	Release bool `json:"release,omitempty"`
 	Unsure  bool `json:"unsure,omitempty"`
-	// HandTo hands the call over to other agents. Error says why.
+	// HandTo hands the call over to other agents. Error is the reason.
 	HandTo *events.Agents `json:"hand_to,omitempty"`
 	// Data is passed to the agent that gets the call next: any JSON value of at most 64 KiB. It requires HandTo or
 	// Release.
@@ -116,7 +116,7 @@ type Dispatcher struct {
 	clock    func() time.Time
 
 	mu sync.Mutex
-	// assigned are the calls of each agent, instances its processes, both by agent id.
+	// assigned contains the calls of each agent, instances its newest process, both by agent id.
 	assigned  map[string][]Assignment
 	instances map[string]*instanceRecord
 }
@@ -145,7 +145,7 @@ const (
 // maxWait is how long a claim may wait.
 const maxWait = 30 * time.Second
 
-// Claim returns calls that this agent may make (S3-085). Errors: UNAVAILABLE when the node is stopping,
+// Claim returns calls for the agent to execute (S3-085). Errors: UNAVAILABLE when the node is stopping,
 // VALIDATION_ERROR for an invalid claim, CONFLICT when another process acts for the agent.
 func (d *Dispatcher) Claim(ctx context.Context, m Member, c Claim) (Work, error) {
 	switch {
@@ -187,14 +187,14 @@ func (d *Dispatcher) Claim(ctx context.Context, m Member, c Claim) (Work, error)
 	return answer, nil
 }
 
-// returnBatch returns the calls of a batch that have not started to the queue, without an event in the log.
+// returnBatch puts the calls of a batch that have not started back into the queue, without an event in the log.
 func (d *Dispatcher) returnBatch(no uint64) {
 	if s, ok := d.owner.(work.Source); ok {
 		s.Undelivered(no)
 	}
 }
 
-// returnCall returns a call that has not started, because the agent no longer waits for the answer.
+// returnCall releases a call that has not started, because the agent no longer waits for the answer.
 func (d *Dispatcher) returnCall(ctx context.Context, m Member, call work.Call) error {
 	return d.report(ctx, work.Outcome{
 		Ref: call.Ref, Worker: m.Actor(), StartedAt: events.Time(d.clock()), Class: fault.ClassShutdown,
@@ -225,10 +225,10 @@ func (d *Dispatcher) redeliverLost(ctx context.Context, m Member, c Claim) ([]As
 	return d.redeliver(m, lost, reply.Stop, c.Free), nil
 }
 
-// assign runs the checks of a call and assigns it. A call that a check ends is reported, and assign returns false. The
-// start is in the log before the agent receives the call, whatever its effect, so that the owner knows who has it. If
-// the agent disconnects meanwhile, the call is redelivered later. The checks have a time limit, because they block
-// while the log accepts nothing.
+// assign runs the checks of a call and assigns it. If a check ends the call, assign reports its outcome and returns
+// false. The log contains the start of every call before the agent receives the call, so that the owner knows which
+// agent has it. If the agent disconnects meanwhile, the call is redelivered later. The checks have a time limit,
+// because they block while the log accepts no appends.
 func (d *Dispatcher) assign(ctx context.Context, m Member, call work.Call) (Assignment, bool, error) {
 	gone := ctx.Err() != nil
 	ctx = context.WithoutCancel(ctx) // a call must not stay half assigned
@@ -313,7 +313,7 @@ func (d *Dispatcher) renew(ctx context.Context, m Member, b Heartbeat) (Work, er
 	return Work{Stop: reply.Stop}, nil
 }
 
-// toolName is the tool of all calls that agents make.
+// toolName is the tool of all calls that agents execute.
 const toolName = "AGENT_TASK"
 
 // expire reports a timeout of a call.

@@ -52,7 +52,7 @@ type View struct {
 	// Problem is the message that the agent reported with the status error.
 	Problem string `json:"problem,omitempty"`
 	Current int    `json:"current_tasks"`
-	// Calls are the calls that it has, and those that it was told to stop and still names.
+	// Calls are the calls that the agent works on, including calls that it must stop but still reports.
 	Calls []RunningCall `json:"calls,omitempty"`
 	// URL is the URL of the node's HTTP server, without a path; "" if there is none.
 	URL string `json:"url,omitempty"`
@@ -63,7 +63,7 @@ type View struct {
 	Record Record        `json:"record"`
 }
 
-// RunningCall is a call that an agent has.
+// RunningCall is a call that an agent works on.
 type RunningCall struct {
 	work.Ref
 
@@ -171,29 +171,29 @@ func (r *Registry) sweepNow(ctx context.Context) {
 		return
 	}
 	r.mu.Lock()
-	known, told := slices.Collect(maps.Keys(r.presences)), slices.Clone(r.onSweep)
+	known, hooks := slices.Collect(maps.Keys(r.presences)), slices.Clone(r.onSweep)
 	r.mu.Unlock()
-	drops := make([]func(Roster), len(told)) // before the members are read: an agent may register meanwhile
-	for i, f := range told {
+	drops := make([]func(Roster), len(hooks)) // before the members are read: an agent may register meanwhile
+	for i, f := range hooks {
 		drops[i] = f()
 	}
 	members, err := r.cfg.Credentials.Members(ctx)
 	if err != nil {
 		return
 	}
-	living := Roster{IDs: make(map[string]bool, len(members)), Actors: make(map[string]bool, len(members))}
+	roster := Roster{IDs: make(map[string]bool, len(members)), Actors: make(map[string]bool, len(members))}
 	for _, m := range members {
-		living.IDs[m.ID], living.Actors[m.Actor()] = true, true
+		roster.IDs[m.ID], roster.Actors[m.Actor()] = true, true
 	}
 	r.mu.Lock()
 	for _, id := range known {
-		if !living.IDs[id] {
+		if !roster.IDs[id] {
 			delete(r.presences, id)
 		}
 	}
 	r.mu.Unlock()
 	for _, drop := range drops {
-		drop(living)
+		drop(roster)
 	}
 }
 
@@ -217,14 +217,14 @@ func (r *Registry) find(ctx context.Context, text string) (Member, error) {
 	if err != nil {
 		return Member{}, err
 	}
-	for _, is := range []func(Member) bool{ // a name may look like the id of another agent
+	for _, matches := range []func(Member) bool{ // a name may look like the id of another agent
 		func(m Member) bool { return m.ID == text }, func(m Member) bool { return m.Name == text },
 	} {
-		if i := slices.IndexFunc(members, is); i >= 0 {
+		if i := slices.IndexFunc(members, matches); i >= 0 {
 			return members[i], nil
 		}
 	}
-	return Member{}, fault.New(fault.NotFound, "there is no agent %q", clip(text)).WithField("agentId").WithHint("see: orch agents")
+	return Member{}, fault.New(fault.NotFound, "there matches no agent %q", clip(text)).WithField("agentId").WithHint("see: orch agents")
 }
 
 // Remove implements Service.
@@ -324,7 +324,7 @@ func (r *Registry) view(m Member, calls []RunningCall, record Record) View {
 		}
 	}
 	if !m.ExpiresAt.IsZero() && !now.Before(m.ExpiresAt) {
-		load.Silence = OfflineAfter // nobody can act for it
+		load.Silence = OfflineAfter // the agent can make no more requests
 	}
 	if load.Silence < OfflineAfter {
 		v.Calls = withEnding(calls, r.presences[m.ID].named)
@@ -336,7 +336,8 @@ func (r *Registry) view(m Member, calls []RunningCall, record Record) View {
 	return v
 }
 
-// withEnding returns the calls of an agent, and those that it names although they are no longer assigned to it.
+// withEnding returns the calls assigned to an agent, and the calls that it still reports although they are no longer
+// assigned to it.
 func withEnding(calls []RunningCall, named []work.Ref) []RunningCall {
 	all := slices.Clone(calls)
 	for _, ref := range named {

@@ -7,7 +7,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// The kinds of approvals (M-3). An approval is pending until it is granted, rejected or expired.
+// The kinds of the events of approvals (M-3). An approval is pending until it is granted, rejected or expired.
 const (
 	// StepParked records that a step waits for an approval, or for answers. It occupies no worker.
 	StepParked        Kind = "step.parked"
@@ -33,7 +33,7 @@ type Parked struct {
 	Questions []string `json:"questions,omitempty"`
 }
 
-// Approval is the data of approval.requested: what somebody is asked to allow.
+// Approval is the data of approval.requested: the request that an approver decides.
 type Approval struct {
 	ID string `json:"id"`
 	// Step is the key of the step that waits; empty when a call of the task asked (APPROVAL_REQUEST).
@@ -53,7 +53,7 @@ type Approval struct {
 	// Priority is low, medium, high or critical; Risk is low, medium or high.
 	Priority string `json:"priority"`
 	Risk     string `json:"risk,omitempty"`
-	// Requester is the identity that asks; it must not decide.
+	// Requester is the identity that requests the approval; it must not decide.
 	Requester string    `json:"requester"`
 	ExpiresAt time.Time `json:"expires_at"`
 	// RemindAt is when the approvers are reminded.
@@ -123,7 +123,7 @@ func (*Elapsed) payload()  {}
 const approvalPrefix = "APR_"
 
 // ApprovalIDFrom returns a new approval id for a task: "APR_", the ULID of the task, and eight random characters from
-// entropy, which must not fail. The id leads to the task of the approval.
+// entropy, which must not fail. TaskOfApproval returns the task in the id.
 func ApprovalIDFrom(task TaskID, entropy io.Reader) string {
 	return partID(approvalPrefix, task, entropy)
 }

@@ -41,7 +41,8 @@ func Encode(c *Commit) ([]byte, error) {
 	return w.b, w.err
 }
 
-// lenient accepts what encoding/json writes: it does not change the text of tools.
+// lenient accepts everything that encoding/json writes. Duplicate names and invalid UTF-8 may occur in the output of
+// tools.
 var lenient = jsonv2.JoinOptions(
 	jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsonv1.FormatDurationAsNano(true),
 )
@@ -105,7 +106,7 @@ func (w *wireCommit) check() error {
 		return fault.New(fault.DataLoss, "a commit of the log has no events or no revision")
 	case year < 1 || year > 9999:
 		return fault.New(fault.DataLoss, "a commit of the log has no usable time")
-	case w.Prev != "" && !hashForm(w.Prev):
+	case w.Prev != "" && !isHash(w.Prev):
 		return fault.New(fault.DataLoss, "a commit of the log has a damaged link to the one before")
 	}
 	if _, err := ParseTaskID(string(w.Task)); err != nil {

@@ -1,8 +1,8 @@
-// Package events defines what is written to the log: commits of events, their payloads and their
-// wire form, and the ports to the log and its side stores.
+// Package events defines the content of the log: commits of events, their payloads and their wire form. It also defines
+// the interfaces of the log and of the stores beside it.
 //
 // A commit contains all events of one decision about one task. It is one message, so the log contains it as a whole or
-// not at all. Every commit carries the hash of the task's previous one, so that a change of a history is detected.
+// not at all. Every commit contains the hash of the task's previous commit, so that a change of a history is detected.
 package events
 
 import (
@@ -24,9 +24,9 @@ type Commit struct {
 	Rev uint64
 	// At is when the owner decided, in UTC with microseconds.
 	At time.Time
-	// Actor is the identity that caused it: "user:<name>", "worker:<name>", "node" or "task:<id>".
+	// Actor is the identity that caused the commit: "user:<name>", "worker:<name>", "node" or "task:<id>".
 	Actor string
-	// Cause is the id of the request that caused it, if there was one.
+	// Cause is the id of the request that caused the commit; "" if no request did.
 	Cause string
 	// Prev is the Hash of the task's previous commit, "" for the first.
 	Prev string
@@ -46,7 +46,7 @@ func Hash(encoded []byte) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-func hashForm(s string) bool {
+func isHash(s string) bool {
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(s)
 	return err == nil && len(raw) == sha256.Size && !strings.ContainsAny(s, "\r\n")
 }

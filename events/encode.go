@@ -9,8 +9,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// writable is implemented by the payloads of nearly every commit. write appends the JSON that encoding/json would
-// produce, byte for byte.
+// writable is a payload with its own encoder, for the kinds that occur in nearly every commit. write appends exactly
+// the bytes that encoding/json would produce.
 type writable interface{ write(w *writer) }
 
 // writer appends JSON to a buffer. After an error its content must not be used.

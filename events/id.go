@@ -97,17 +97,17 @@ func (id TaskID) Time() time.Time {
 	return ulid.Time(parsed.Time())
 }
 
-// KeyedTaskID derives the first task id of an idempotency key. The key is scoped to the identity of; an empty identity
+// KeyedTaskID derives the first task id of an idempotency key. The key is scoped to the identity owner; an empty owner
 // is the shared scope. The id does not sort by time.
-func KeyedTaskID(of, key string) TaskID {
-	return KeyedTaskIDAt(of, key, 0)
+func KeyedTaskID(owner, key string) TaskID {
+	return KeyedTaskIDAt(owner, key, 0)
 }
 
 // KeyedTaskIDAt is KeyedTaskID for a later task with the same key: generation counts the earlier tasks that no longer
-// hold it.
-func KeyedTaskIDAt(of, key string, generation int) TaskID {
-	if of != "" {
-		key = of + "\x00" + key
+// hold the key.
+func KeyedTaskIDAt(owner, key string, generation int) TaskID {
+	if owner != "" {
+		key = owner + "\x00" + key
 	}
 	kind := "orch idempotency key"
 	if generation > 0 {
@@ -139,10 +139,10 @@ func ParseTaskID(s string) (TaskID, error) {
 
 func invalidID(s string) error {
 	const longest = 40
-	said := strconv.Quote(s)
+	shown := strconv.Quote(s)
 	if len(s) > longest {
-		said = fmt.Sprintf("a text of %d bytes", len(s)) // a truncated secret would no longer be detected and redacted
+		shown = fmt.Sprintf("a text of %d bytes", len(s)) // a truncated secret would no longer be detected and redacted
 	}
-	return fault.New(fault.InvalidFormat, "%s is no task id", said).WithField("task").
+	return fault.New(fault.InvalidFormat, "%s is no task id", shown).WithField("task").
 		WithHint("a task id is TASK_ and 26 characters, such as TASK_01JD0000000000000000000000")
 }

@@ -6,12 +6,12 @@ import (
 )
 
 // Index is a snapshot of all tasks at a position of the log, so that after a restart the owner reads only the heads of
-// later commits. It is derived data: without it every head is read.
+// later commits. It is derived data: without an index the owner reads every head.
 type Index struct {
 	// Seq is the position up to which the index includes every commit. It may include later ones.
 	Seq uint64
 	// Heads are the heads of all open tasks and of the newest finished ones. Only Task, State, At, Name, Parent and
-	// Created are set. An empty State marks an open task of which only the id is known.
+	// Created are set. An empty State marks an open task; only its id is known.
 	Heads []Head
 	// Partial is true when Heads lacks some finished tasks.
 	Partial bool
@@ -22,7 +22,7 @@ type Index struct {
 // Sleeper is an open task that at Index.Seq waits only for a timer or for people.
 type Sleeper struct {
 	Task TaskID
-	// Note is what the owner must know about the task while it is not loaded, as one line of JSON.
+	// Note is the data that the owner needs about the task while the task is not loaded, as one line of JSON.
 	Note []byte
 }
 

@@ -11,7 +11,7 @@ import (
 // Head describes the newest commit of a task without its events.
 type Head struct {
 	Task TaskID
-	// Seq is the position of the newest commit in the log. The next append must name it.
+	// Seq is the position of the newest commit in the log. The next append must set it as After.
 	Seq uint64
 	// Rev is the number of commits of the task.
 	Rev uint64
@@ -60,11 +60,11 @@ type Log interface {
 	// ArchivedHeads yields the head of every archived task, in no particular order. Seq is the position that the commit
 	// had in the live log. A task whose archiving was interrupted may also be among Heads.
 	ArchivedHeads(ctx context.Context) iter.Seq2[Head, error]
-	// HasArchived reports whether the archive contains anything, at a cost that does not depend on its size. An
-	// interrupted archiving may count.
+	// HasArchived reports whether the archive contains anything, at a cost that does not depend on its size. It may
+	// return true for an archiving that was interrupted.
 	HasArchived(ctx context.Context) (bool, error)
 	// Archive moves the whole history of a finished task out of the live log. Read and ArchivedHeads still yield it;
-	// Heads and Scan no longer do. CONFLICT when the history grows meanwhile.
+	// Heads and Scan no longer do. It returns CONFLICT when the history grows meanwhile.
 	Archive(ctx context.Context, task TaskID) error
 	// Remove deletes archived histories permanently. Read then yields GONE for them, and an append is refused. Tasks
 	// without an archived history do not change. The next call finishes a removal that was interrupted.
@@ -84,7 +84,8 @@ func RemovedTaskError(task TaskID, at time.Time) *fault.Error {
 type Blobs interface {
 	// Put stores data durably under its digest and returns "sha256-<hex>".
 	Put(ctx context.Context, data []byte) (ref string, err error)
-	// Get returns what Put stored, or NOT_FOUND, or DATA_LOSS when the content does not match the digest.
+	// Get returns the data stored under ref. It returns NOT_FOUND for an unknown ref, and DATA_LOSS when the content
+	// does not match the digest.
 	Get(ctx context.Context, ref string) ([]byte, error)
 }
 
@@ -93,6 +94,6 @@ type Blobs interface {
 type Checkpoints interface {
 	// Save writes a checkpoint and returns its location, such as "KV/ORCH_CHECKPOINTS/TASK_….id".
 	Save(ctx context.Context, task TaskID, id string, data []byte) (location string, err error)
-	// Load reads a checkpoint, or NOT_FOUND.
+	// Load returns the data of a checkpoint, or NOT_FOUND.
 	Load(ctx context.Context, task TaskID, id string) ([]byte, error)
 }

@@ -2,7 +2,7 @@ package events
 
 // Nesting returns how deep valid JSON is nested: 0 for a number, 1 for a list of numbers.
 func Nesting(data []byte) int {
-	depth, most, text := 0, 0, false
+	depth, deepest, text := 0, 0, false
 	for i := 0; i < len(data); i++ {
 		switch c := data[i]; {
 		case text && c == '\\':
@@ -12,18 +12,19 @@ func Nesting(data []byte) int {
 		case text:
 		case c == '{', c == '[':
 			depth++
-			most = max(most, depth)
+			deepest = max(deepest, depth)
 		case c == '}', c == ']':
 			depth--
 		}
 	}
-	return most
+	return deepest
 }
 
-// maxNesting bounds the nesting of a commit. Readers accept 10,000 levels, and an answer adds levels around a commit.
+// maxNesting bounds the nesting of a commit. JSON decoders accept 10,000 levels, and an answer that contains a commit
+// adds levels.
 const maxNesting = 5_000
 
-// readable reports whether a commit can be decoded again. A short one cannot be nested too deeply, so it is not
+// readable reports whether a commit can be decoded again. A short commit cannot be nested too deeply, so it is not
 // scanned.
 func readable(commit []byte) bool {
 	return len(commit) < 2*maxNesting || Nesting(commit) <= maxNesting

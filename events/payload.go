@@ -11,7 +11,7 @@ import (
 // Kind is the name of an event on the wire. The set is append-only, and so is the shape of each kind.
 type Kind string
 
-// The kinds. task.* that move the state machine are listed in table T-1 (package statemachine).
+// The kinds. The task.* kinds that change the state of a task are the rows of table T-1 (package statemachine).
 const (
 	TaskSubmitted         Kind = "task.submitted"
 	TaskAssigned          Kind = "task.assigned"
@@ -72,7 +72,7 @@ type Payload interface{ payload() }
 type Submitted struct {
 	Name    string `json:"name"`
 	Summary string `json:"summary,omitempty"`
-	// Plan is the normalised plan, PlanSHA256 the hex digest of it.
+	// Plan is the normalised plan, PlanSHA256 its hex digest.
 	Plan       Value             `json:"plan"`
 	PlanSHA256 string            `json:"plan_sha256"`
 	Inputs     Value             `json:"inputs,omitzero"`
@@ -95,23 +95,23 @@ type Submitted struct {
 	DependsOn     []TaskID     `json:"depends_on,omitempty"`
 	// NotBefore delays the first step.
 	NotBefore *time.Time `json:"not_before,omitempty"`
-	// Created is the submission time that the expressions of the plan see. It is nil when no expression uses it, and in
-	// events of earlier versions: then the time of the first commit counts.
+	// Created is the submission time that the expressions of the plan see. It is nil when no expression uses it and in
+	// events of earlier versions; the time of the first commit is then used.
 	Created *time.Time `json:"created,omitempty"`
 	// Deadline is the time at which the task fails if it has not ended.
 	Deadline *time.Time `json:"deadline,omitempty"`
 	MaxSteps int        `json:"max_steps,omitempty"`
 	// Tools lists the only tools that the task and its children may call; empty means any.
 	Tools []string `json:"tools,omitempty"`
-	// Allow is the evaluated allow list of the plan when it depends on the inputs; nil means that of the plan.
+	// Allow is the evaluated allow list if the plan's list depends on the inputs; nil means the list in the plan.
 	Allow *Allow `json:"allow,omitempty"`
-	// Within lists what the ancestors may reach that spawned this task by a call: an entry of its plan counts only if
-	// each of them allows it too (S0-181).
+	// Within contains the allow lists of the ancestors that spawned this task by a call. An entry of its plan counts
+	// only if all of them allow it too (S0-181).
 	Within []Allow `json:"within,omitempty"`
 	// RetryOf is the task whose recorded results this one reuses.
 	RetryOf TaskID `json:"retry_of,omitempty"`
-	// KeyOf is the task whose id is part of the idempotency keys of the calls; empty means this one. A task that
-	// continues a failed one may repeat its calls, and they must have the same keys.
+	// KeyOf is the task whose id is part of the idempotency keys of the calls; empty means this task. A task that
+	// continues a failed task may repeat its calls. The repeated calls must have the same keys.
 	KeyOf TaskID `json:"key_of,omitempty"`
 	// Client describes what the submitting program can do for the task; nil for nothing.
 	Client *Client `json:"client,omitempty"`
@@ -127,20 +127,20 @@ type Submitted struct {
 	// Share is the identity whose quota of workers and open tasks the task uses; empty means the requester, or the
 	// requester of its first ancestor.
 	Share string `json:"share,omitempty"`
-	// Limited is true when the requester may see only its own tasks. Its calls may not use what is reserved for
-	// operators.
+	// Limited is true when the requester may see only its own tasks. Its calls may not use functions that are reserved
+	// for operators.
 	Limited bool `json:"limited,omitempty"`
 }
 
 // Client describes what the submitting program can do for a task, and what the task may reach.
 type Client struct {
-	// Asks lists the kinds of questions that it answers while a call runs: Elicitation, Sampling, Roots.
+	// Asks lists the kinds of questions that the program answers while a call runs: Elicitation, Sampling, Roots.
 	Asks []string `json:"asks,omitempty"`
 	// Roots are absolute paths. The calls of the task reach only files below them and in its workspace (S2-050). Empty
 	// means the whole root.
 	Roots []string `json:"roots,omitempty"`
 	// Session identifies the session of an MCP client, for tools that act on it. A client cannot learn the session of
-	// another one.
+	// another client.
 	Session string `json:"session,omitempty"`
 }
 
@@ -217,7 +217,7 @@ type Ending struct {
 	Error *fault.Error `json:"error,omitempty"`
 }
 
-// Ready is the data of step.ready: the call is fixed and waits for a worker.
+// Ready is the data of step.ready: the call is fully determined and waits for a worker.
 type Ready struct {
 	Step    string        `json:"step"`
 	Attempt int           `json:"attempt"`
@@ -254,7 +254,7 @@ type Called struct {
 	At      time.Time `json:"at"`
 	// Effect is the effect of this call if it differs from that of step.ready.
 	Effect string `json:"effect,omitempty"`
-	// Timeout is the time limit of a call with effects if step.ready has another one or none.
+	// Timeout is the time limit of a call with effects if it differs from that of step.ready.
 	Timeout time.Duration `json:"timeout,omitempty"`
 }
 
@@ -334,10 +334,10 @@ type Read struct {
 	SHA256 string `json:"sha256"`
 }
 
-// Changed is the data of file.changed. `orch undo` puts the file back.
+// Changed is the data of file.changed. `orch undo` restores the file.
 type Changed struct {
 	Path string `json:"path"`
-	// How is A for added, M for modified, D for deleted and T for another type.
+	// How is A for added, M for modified, D for deleted and T for a changed file type.
 	How string `json:"how"`
 }
 

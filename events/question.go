@@ -9,7 +9,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// The kinds of questions that a call asks while it runs. A question is open until it is answered or expires.
+// The kinds of the events of questions. A call asks questions while it runs. A question is open until it is answered or
+// expires.
 const (
 	QuestionAsked    Kind = "question.asked"
 	QuestionAnswered Kind = "question.answered"
@@ -65,7 +66,7 @@ func (*Unanswered) payload() {}
 const questionPrefix = "ASK_"
 
 // QuestionIDFrom returns a new question id for a task: "ASK_", the ULID of the task, and eight random characters from
-// entropy, which must not fail. The id leads to the task of the question.
+// entropy, which must not fail. TaskOfQuestion returns the task in the id.
 func QuestionIDFrom(task TaskID, entropy io.Reader) string {
 	return partID(questionPrefix, task, entropy)
 }

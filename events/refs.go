@@ -36,7 +36,7 @@ func refsIn(v reflect.Value, yield func(string) bool) bool {
 				return false
 			}
 		}
-	default: // holds no value
+	default: // other kinds contain no Value
 	}
 	return true
 }

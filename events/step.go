@@ -1,6 +1,6 @@
 package events
 
-// StepOf returns the key of the step that an event is about, or "" for events about no step.
+// StepOf returns the key of the step that an event is about, or "" for an event that is not about a step.
 func StepOf(p Payload) string {
 	switch d := p.(type) {
 	case *Ready:

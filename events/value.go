@@ -45,7 +45,7 @@ func (v Value) MustOffload() bool {
 }
 
 // looksLikeRef reports whether JSON text is an object whose first key is $blob, the mark of a reference on the wire.
-// Such an object is always moved to the blob store, so that the two cannot be confused.
+// Such an object is always moved to the blob store, so that it cannot be confused with a reference.
 func looksLikeRef(raw []byte) bool {
 	const space = " \t\r\n"
 	for _, token := range []string{"{", `"$blob"`, ":"} {
@@ -58,7 +58,7 @@ func looksLikeRef(raw []byte) bool {
 	return true
 }
 
-func refForm(ref string) bool {
+func isBlobRef(ref string) bool {
 	digest, ok := strings.CutPrefix(ref, refPrefix)
 	raw, err := hex.DecodeString(digest)
 	return ok && err == nil && len(raw) == sha256.Size
@@ -90,7 +90,7 @@ func (v *Value) UnmarshalJSON(data []byte) error {
 		return nil
 	}
 	var ref blobRef
-	if err := json.Unmarshal(data, &ref); err != nil || !refForm(ref.Blob) || ref.Size < 0 {
+	if err := json.Unmarshal(data, &ref); err != nil || !isBlobRef(ref.Blob) || ref.Size < 0 {
 		return fault.New(fault.DataLoss, "a reference to a large value is damaged")
 	}
 	*v = Value{Ref: ref.Blob, Size: ref.Size}

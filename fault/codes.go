@@ -4,8 +4,8 @@ package fault
 // codes of the log and the node.
 type Code string
 
-// The codes, by range: standard, authority (-321xx), resource (-322xx), validation (-323xx),
-// rate and quota (-324xx), outside systems (-325xx).
+// The codes, by range: standard, authority (-321xx), resource (-322xx), validation (-323xx), rate and quota (-324xx),
+// external systems (-325xx).
 const (
 	ParseError     Code = "PARSE_ERROR"
 	InvalidRequest Code = "INVALID_REQUEST"

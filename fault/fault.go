@@ -1,7 +1,8 @@
 // Package fault defines the error type that users and other programs see.
 //
-// An error that leaves orch has a code of the registry (codes.go), a message that is safe to show, and where it helps
-// the invalid field and a hint. The cause is only for the log; faces never show it.
+// An error that leaves orch has a code of the registry (codes.go), a message that is safe to show and, where useful,
+// the invalid field and a hint. The cause is only for the log: the interfaces for clients (command line, HTTP, MCP)
+// never show it.
 package fault
 
 import (
@@ -19,7 +20,7 @@ import (
 type Error struct {
 	// Code determines the exit code and the protocol code.
 	Code Code `json:"name"`
-	// Message says what happened, in one sentence that is safe for users.
+	// Message describes the error in one sentence that is safe to show to users.
 	Message string `json:"message"`
 	// Reason is a more specific error name, such as OutsideRoot (M-4).
 	Reason string `json:"reason,omitempty"`
@@ -59,7 +60,7 @@ const ReadOnlyFileSystem = "READ_ONLY_FILE_SYSTEM"
 // WithReason sets the reason and returns e.
 func (e *Error) WithReason(name string) *Error { e.Reason = name; return e }
 
-// WithRetryAt sets the time of a retry and returns e.
+// WithRetryAt sets the time at which a retry may succeed and returns e.
 func (e *Error) WithRetryAt(at time.Time) *Error { e.RetryAt = at.UTC(); return e }
 
 // RetryAfter returns the seconds from now until RetryAt, rounded up; 0 if it is unset or in the past.
@@ -67,7 +68,7 @@ func (e *Error) RetryAfter(now time.Time) int {
 	return max(0, int(math.Ceil(e.RetryAt.Sub(now).Seconds())))
 }
 
-// Rewrite returns a copy of the error with f applied to its texts, such as one that redacts secrets. The cause is not
+// Rewrite returns a copy of the error with f applied to its texts; f may redact secrets, for example. The cause is not
 // changed.
 func (e *Error) Rewrite(f func(string) string) *Error {
 	c := *e

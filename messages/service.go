@@ -12,8 +12,8 @@ import (
 
 // Store stores records in one total order. Its errors are DISK_FULL and UNAVAILABLE.
 type Store interface {
-	// Append writes a record, which replaces the previous record with the same key, and returns its position. CONFLICT
-	// for a Sent that is not the first record of its message.
+	// Append writes a record and returns its position. The record replaces the previous record with the same key.
+	// Append returns CONFLICT for a Sent record that is not the first record of its message.
 	Append(ctx context.Context, r Record) (uint64, error)
 	// Read returns the newest record of a message, or NOT_FOUND.
 	Read(ctx context.Context, id string) (Record, error)
@@ -61,10 +61,10 @@ func (c Config) withDefaults() Config {
 // It is safe for concurrent use.
 type Service struct {
 	cfg Config
-	// writing serializes decisions, so that each one sees the records of those before it.
+	// writing serializes all decisions that write records, so that each decision sees the records of the earlier ones.
 	writing sync.Mutex
 
-	mu         sync.Mutex // guards what follows
+	mu         sync.Mutex // guards the fields below, up to closing
 	projection *Projection
 	waiters    waiters
 	// upTo is the position up to which all records were applied. ahead are the applied positions beyond it.
@@ -73,7 +73,7 @@ type Service struct {
 	// fresh are messages beyond upTo, for which no waiter was woken yet.
 	fresh []*Message
 	swept time.Time
-	// doneCount counts the Done records of the hour doneHour.
+	// doneCount counts the Done records written in the hour that begins at doneHour.
 	doneCount int
 	doneHour  time.Time
 
@@ -251,7 +251,7 @@ func (s *Service) removeIdentity(ctx context.Context, who string) error {
 }
 
 // ackRecord returns the record of an acknowledgement; needed is false when the message is not pending for who.
-// QUOTA_EXCEEDED when too many acknowledgements are stored.
+// ackRecord returns QUOTA_EXCEEDED when too many acknowledgements are stored.
 func (s *Service) ackRecord(who, id string) (r Record, needed bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -277,8 +277,8 @@ func (s *Service) recipientDoneRecord(it *item, who string, now time.Time) Recor
 }
 
 const (
-	// doneTTL is how long a Done record is kept, unless the message would have expired before. While it exists, replies
-	// to the message are possible, and a repeated request does not send it again.
+	// doneTTL is how long a Done record is kept, unless the message would have expired before. While the record exists,
+	// replies to the message are possible, and a repeated request does not send the message again.
 	doneTTL = 4 * time.Hour
 	// doneTTLBusy is doneTTL after doneMaxPerHour messages in an hour.
 	doneTTLBusy    = 10 * time.Minute

@@ -26,7 +26,7 @@ func (n *Node) Expected(output json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	yes, err := n.truth(n.expected, "expect", Scope{}, map[string]any{rootOutput: v})
+	yes, err := n.evalBool(n.expected, "expect", Scope{}, map[string]any{rootOutput: v})
 	if err != nil || yes {
 		return err
 	}
@@ -77,14 +77,14 @@ type Attempt struct {
 // RetryWhen reports whether `retry.when` allows another attempt. Without an expression it returns true; when the
 // expression fails it returns false.
 func (n *Node) RetryWhen(a Attempt) bool {
-	if n.again == nil {
+	if n.retryWhen == nil {
 		return true
 	}
 	output, err := decodePart(a.Output, "the output of "+n.Tool)
 	if err != nil {
 		return false
 	}
-	yes, err := n.truth(n.again, "retry.when", Scope{}, map[string]any{
+	yes, err := n.evalBool(n.retryWhen, "retry.when", Scope{}, map[string]any{
 		rootAttempt: a.Number, rootOutput: output,
 		rootError: map[string]any{"class": a.Class, "code": a.Code, "message": a.Message},
 	})

@@ -328,7 +328,7 @@ func (k *linker) node(s *Step, at location, sc *scope) *Node {
 		}
 		k.checkRun(n, at)
 	case KindSwitch:
-		n.chooses = sc.only(s.Switch, at.at("switch"))
+		n.switchValue = sc.only(s.Switch, at.at("switch"))
 		k.checkCases(s, at, sc.known)
 	case KindSet:
 		n.set = sc.field(s.Set, at.at("set"))
@@ -360,7 +360,7 @@ func (k *linker) verifyCall(n *Node, at location, sc *scope) {
 		n.verifyArgs = asked.field(v.With, at.at("with"))
 	}
 	if v.Expect != "" {
-		n.happened = k.judging(n, v.Tool, rootOutput).only(v.Expect, at.at("expect"))
+		n.verifyExpect = k.judging(n, v.Tool, rootOutput).only(v.Expect, at.at("expect"))
 	}
 }
 
@@ -380,7 +380,7 @@ func (k *linker) judgements(n *Node, at location) {
 		n.until = k.judging(n, n.Tool, rootOutput, rootRound).only(n.Until, at.at("until"))
 	}
 	if n.Retry != nil && n.Retry.When != "" {
-		n.again = k.judging(n, n.Tool, rootError, rootOutput, rootAttempt).only(n.Retry.When, at.at("retry").at("when"))
+		n.retryWhen = k.judging(n, n.Tool, rootError, rootOutput, rootAttempt).only(n.Retry.When, at.at("retry").at("when"))
 	}
 }
 

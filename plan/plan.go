@@ -7,7 +7,7 @@ import (
 	"encoding/json"
 )
 
-// Version is the value of the key orch that this package understands.
+// Version is the only supported value of the key `orch` of a plan file.
 const Version = "v1"
 
 // Limits of a plan. All of them are checked by [Parse] and [Compile].
@@ -24,7 +24,7 @@ const (
 // Effect classifies what a call of a tool changes, and whether it may be repeated.
 type Effect string
 
-// The effects, from harmless to final.
+// The effects, from harmless to irreversible.
 const (
 	EffectRead        Effect = "read"
 	EffectIdempotent  Effect = "idempotent"
@@ -75,7 +75,7 @@ const (
 )
 
 // Plan is a plan in normal form: defaults are filled in and sub-plans are inlined. It must not be modified. Template
-// values (with, set, outputs, keys) contain the text of the file: JSON values with strings that contain `${{ }}`,
+// values (with, set, outputs, keys) are not evaluated: they are JSON values whose strings may contain `${{ }}`, with
 // numbers as json.Number.
 type Plan struct {
 	Orch           string            `json:"orch"`
@@ -110,14 +110,15 @@ type Defaults struct {
 type Limits struct {
 	Deadline Duration `json:"deadline,omitempty"` // since submission; 0 = none
 	MaxSteps int      `json:"max_steps"`          // tool calls, including retries; default 10,000
-	Tools    []string `json:"tools,omitempty"`    // the only ones that the task and its children may call; none = any
+	Tools    []string `json:"tools,omitempty"`    // tools that the task and its children may call; empty = all
 }
 
-// Idempotency deduplicates submissions: one with a key that a run holds returns that run.
+// Idempotency deduplicates submissions: if a run already holds the key, a submission returns that run and starts no new
+// one.
 type Idempotency struct {
 	Key string `json:"key"` // template
-	// Scope is how long a run holds the key: forever, until_end, or for a duration after submission, but at least until
-	// it ends. Empty means forever, unless the run fails or is cancelled.
+	// Scope is how long a run holds the key: forever, until_end, or a duration after submission. A run never releases
+	// the key before it ends. Empty means forever, unless the run fails or is cancelled.
 	Scope string `json:"scope,omitempty"`
 }
 
@@ -134,7 +135,8 @@ type Concurrency struct {
 	OnConflict string `json:"on_conflict"` // queue (default), reject or cancel_running
 }
 
-// Step is one step of a plan. Kind decides which of the following fields are set.
+// Step is one step of a plan. Kind decides which of the following fields are set. A bare expression is written without
+// `${{ }}`.
 type Step struct {
 	ID        string   `json:"id"`
 	Kind      Kind     `json:"-"`
@@ -148,11 +150,11 @@ type Step struct {
 	OnError     OnError  `json:"on_error"`
 	Queue       string   `json:"queue,omitempty"`
 
-	// With contains the arguments of a tool or the inputs of a sub-plan: an object, or one `${{ }}`.
+	// With contains the arguments of a tool or the inputs of a sub-plan: an object, or a single `${{ }}`.
 	With any `json:"with,omitempty"`
 
 	Tool   string      `json:"tool,omitempty"`
-	Effect Effect      `json:"effect,omitempty"` // "" = that of the tool
+	Effect Effect      `json:"effect,omitempty"` // "" = the effect of the tool
 	Verify *StepVerify `json:"verify,omitempty"`
 	Expect string      `json:"expect,omitempty"` // bare expression over `output`; the call fails when it is false
 	// Until is a bare expression over `output` and `round`. The call is repeated after Delay until the expression is
@@ -165,14 +167,14 @@ type Step struct {
 
 	ForEach     any     `json:"for_each,omitempty"` // bare expression, or a list of values and templates
 	Matrix      any     `json:"matrix,omitempty"`   // instead of for_each: axes, or a template for them
-	As          string  `json:"as,omitempty"`       // default item, or matrix for a matrix
+	As          string  `json:"as,omitempty"`       // name of the loop variable; default item, or matrix for a matrix
 	MaxParallel int     `json:"max_parallel,omitempty"`
 	OnItemError OnError `json:"on_item_error,omitempty"` // fail (default) or continue
 	Do          []*Step `json:"do,omitempty"`
 
 	Switch string             `json:"switch,omitempty"` // bare expression
 	Cases  map[string][]*Step `json:"cases,omitempty"`
-	// Default are the steps for all other values; if nil, such a value is an error.
+	// Default contains the steps for a value without a case. If it is nil, a value without a case is an error.
 	Default []*Step `json:"default,omitzero"`
 	branch  *branch // the switch case that contains the step
 
@@ -197,7 +199,7 @@ type Wait struct {
 	Signal  string   `json:"signal,omitempty"`  // template: the name of the signal
 	Timeout Duration `json:"timeout,omitempty"` // of a signal; 0 = none
 	Default any      `json:"default,omitempty"` // template: the output when the timeout passes
-	// HasDefault distinguishes a null default from none. Without a default a timeout is an error.
+	// HasDefault distinguishes a null default from a missing one. Without a default, a timeout is an error.
 	HasDefault bool `json:"-"`
 }
 

@@ -225,34 +225,35 @@ type Node struct {
 	// Secrets are the secrets in the arguments of the call.
 	Secrets []SecretUse
 
-	cond       *field
-	args       *field
-	items      *field
-	set        *field
-	chooses    *field // switch
-	wait       *field
-	fallback   *field // default of a wait or an approve step
-	question   *field
-	verifyArgs *field
-	happened   *field // verify.expect
-	expected   *field // expect
-	again      *field // retry.when
-	until      *field
+	cond         *field
+	args         *field
+	items        *field
+	set          *field
+	switchValue  *field // switch
+	wait         *field
+	fallback     *field // default of a wait or an approve step
+	question     *field
+	verifyArgs   *field
+	verifyExpect *field
+	expected     *field // expect
+	retryWhen    *field // retry.when
+	until        *field
 }
 
 func (n *Node) invalid(format string, args ...any) error {
 	return fault.New(fault.ValidationError, "step %q: %s", n.ID, fmt.Sprintf(format, args...))
 }
 
-// If evaluates the condition. It returns true for a step without one.
+// If evaluates the condition. It returns true for a step without a condition.
 func (n *Node) If(sc Scope) (bool, error) {
 	if n.cond == nil {
 		return true, nil
 	}
-	return n.truth(n.cond, "if", sc, nil)
+	return n.evalBool(n.cond, "if", sc, nil)
 }
 
-func (n *Node) truth(f *field, name string, sc Scope, extra map[string]any) (bool, error) {
+// evalBool evaluates f, the field name of the step, to true or false. Any other value is an error.
+func (n *Node) evalBool(f *field, name string, sc Scope, extra map[string]any) (bool, error) {
 	v, err := f.value(sc, extra)
 	if err != nil {
 		return false, err
@@ -322,8 +323,8 @@ func (n *Node) Items(sc Scope) ([]json.RawMessage, error) {
 	return n.encodeItems(list)
 }
 
-// encodeItems encodes items. Together they must not exceed the size of one value: the items of a matrix repeat the
-// values of its axes.
+// encodeItems encodes items. It returns an error if their total size exceeds maxValue: a matrix repeats the values of
+// its axes in many items.
 func (n *Node) encodeItems(list []any) (items []json.RawMessage, err error) {
 	items, size := make([]json.RawMessage, len(list)), 0
 	for i, item := range list {
@@ -382,7 +383,8 @@ func (n *Node) Wait(sc Scope) (WaitFor, error) {
 	}
 }
 
-// VerifyCall evaluates the call that decides whether a call in doubt happened; ok is false when the step declares none.
+// VerifyCall evaluates the call that decides whether a call in doubt happened; ok is false when the step declares no
+// verify call.
 func (n *Node) VerifyCall(sc Scope) (tool string, args json.RawMessage, ok bool, err error) {
 	if n.Verify == nil {
 		return "", nil, false, nil
@@ -401,14 +403,14 @@ func (n *Node) VerifyCall(sc Scope) (tool string, args json.RawMessage, ok bool,
 
 // VerifyExpect reports whether, according to the output of the verify call, the call happened.
 func (n *Node) VerifyExpect(output json.RawMessage) (bool, error) {
-	if n.happened == nil {
+	if n.verifyExpect == nil {
 		return false, n.invalid("the step has no verify")
 	}
 	v, err := decodePart(output, "the output of "+n.Verify.Tool)
 	if err != nil {
 		return false, err
 	}
-	return n.truth(n.happened, "expect", Scope{}, map[string]any{rootOutput: v})
+	return n.evalBool(n.verifyExpect, "expect", Scope{}, map[string]any{rootOutput: v})
 }
 
 // typeName returns the JSON type of v for messages.

@@ -51,7 +51,7 @@ func (n *Node) UntilMet(output json.RawMessage, round int) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	yes, err := n.truth(n.until, "until", Scope{}, map[string]any{rootOutput: v, rootRound: round})
+	yes, err := n.evalBool(n.until, "until", Scope{}, map[string]any{rootOutput: v, rootRound: round})
 	if yes || err != nil || round < n.MaxRounds {
 		return yes, err
 	}

@@ -199,7 +199,7 @@ type Chosen struct {
 // Choose evaluates a switch and returns the output of the step. It returns VALIDATION_ERROR when there is neither a
 // matching case nor a default.
 func (n *Node) Choose(sc Scope) (json.RawMessage, error) {
-	v, err := n.chooses.value(sc, nil)
+	v, err := n.switchValue.value(sc, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -13,13 +13,13 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// Ask is the approval that a call needs before it may run.
+// Ask is a request for the approval that a call needs before it may run.
 type Ask struct {
-	// Rule is the machine-readable name of the rule that asks: outside_workspace, destructive, always, new_target,
-	// database_write, protected_branch, or a rule of the policy file.
+	// Rule is the machine-readable name of the rule that requires the approval: outside_workspace, destructive, always,
+	// new_target, database_write, protected_branch, or a rule of the policy file.
 	Rule string
-	// Reason explains the request to people. Field is the input at issue. Instead suggests a way that needs no
-	// approval.
+	// Reason explains the request to people. Field is the input that caused the request. Instead suggests a way that
+	// needs no approval.
 	Reason, Field, Instead string
 	// Type is the kind of the request (S0-160); it decides how long the approval waits (M-3).
 	Type string
@@ -48,7 +48,8 @@ func (a *Ask) Error() *fault.Error {
 	return e
 }
 
-// askFor applies the approval rule of the tool. It returns nil if no approval is needed.
+// askFor applies the approval rule of the tool. It returns nil if the call needs no approval. The same is true of the
+// functions that it calls.
 func (p *Policy) askFor(c Call) *Ask {
 	switch c.Spec.Approval {
 	case tools.NoApproval:
@@ -126,13 +127,13 @@ func (p *Policy) askByIntent(c Call) *Ask {
 	return p.askForScopes(c)
 }
 
-// askForScopes asks once per task for an approval of targets that the plan does not name, and of changes of a
-// database.
+// askForScopes asks for an approval of targets that the plan does not name, and of changes of a database.
+// A grant is valid for the rest of the task, so that each is approved only once.
 func (p *Policy) askForScopes(c Call) *Ask {
 	ask := &Ask{Rule: "new_target", Type: PreExecution, Risk: "medium"}
 	var names, changed []string
 	for _, target := range c.Intent.Targets {
-		if !p.targetIsOpen(c, target) {
+		if !p.targetAllowed(c, target) {
 			ask.Scopes = append(ask.Scopes, scopeOf(target))
 			names = append(names, scopeOf(target)+targetNote(target))
 		}
@@ -157,14 +158,14 @@ func (p *Policy) askForScopes(c Call) *Ask {
 	return ask
 }
 
-// AllowsTarget reports whether a target is open to a call that may run. A target is open if the call was judged with
-// it, or if the project or the plan names it or somebody has granted it, and no rule of the policy file denies it. A
-// branch is open only if the call itself names it.
+// AllowsTarget reports whether a permitted call may use a target. It may use every target of its intent. It may use
+// another target if the project or the plan names it or somebody has granted it, and if no rule of the policy file
+// denies it. It may not use a branch that is not in its intent.
 func (p *Policy) AllowsTarget(c Call, t tools.Target) bool {
-	return slices.Contains(c.Intent.Targets, t) || p.targetIsOpen(c, t) && p.rulesAllow(c, t)
+	return slices.Contains(c.Intent.Targets, t) || p.targetAllowed(c, t) && p.rulesAllow(c, t)
 }
 
-func (p *Policy) targetIsOpen(c Call, t tools.Target) bool {
+func (p *Policy) targetAllowed(c Call, t tools.Target) bool {
 	if t.Known || slices.Contains(c.Scopes, scopeOf(t)) {
 		return true
 	}
@@ -174,9 +175,10 @@ func (p *Policy) targetIsOpen(c Call, t tools.Target) bool {
 	return c.allowed(func(a Allow) bool { return a.names(t) })
 }
 
-// allowed reports whether the plan of the task, and the plan of every ancestor that spawned it, opens something.
-func (c Call) allowed(opens func(Allow) bool) bool {
-	return opens(c.Allow) && !slices.ContainsFunc(c.Within, func(above Allow) bool { return !opens(above) })
+// allowed reports whether permits returns true for the allow list of the task, and for the allow list of every ancestor
+// that spawned the task.
+func (c Call) allowed(permits func(Allow) bool) bool {
+	return permits(c.Allow) && !slices.ContainsFunc(c.Within, func(ancestor Allow) bool { return !permits(ancestor) })
 }
 
 func (a Allow) names(t tools.Target) bool {

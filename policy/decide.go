@@ -42,10 +42,10 @@ type Call struct {
 	Roots []string
 	// Intent describes what this call would do, according to the tool.
 	Intent tools.Intent
-	// Allow lists what the approved plan of the task opens.
+	// Allow lists the targets that the approved plan of the task permits.
 	Allow Allow
-	// Within lists what the plans of the ancestors open that spawned this task: an entry of Allow counts only if each
-	// of them opens it too (S0-181).
+	// Within contains the Allow lists of the ancestors that spawned this task. An entry of Allow counts only if all of
+	// them permit it too (S0-181).
 	Within []Allow
 	// Scopes are the scopes granted to the task (ApprovalRequest.Scopes).
 	Scopes []string
@@ -58,7 +58,7 @@ type Call struct {
 	RetryAfter time.Duration
 }
 
-// Allow lists what the plan of a task opens without a separate approval (A-23, A-36).
+// Allow lists the targets that the plan of a task permits without a separate approval (A-23, A-36).
 type Allow struct {
 	// Paths are deliverables, absolute or relative to the root: files, or directories with everything below them.
 	Paths []string `json:"paths,omitempty"`
@@ -70,8 +70,8 @@ type Allow struct {
 	Programs []events.Program `json:"programs,omitempty"`
 }
 
-// Admit returns why the call may not run at all in this state or on this node: STATE_NOT_ALLOWED (S0-003),
-// READ_ONLY. It needs neither paths nor an intent.
+// Admit returns STATE_NOT_ALLOWED if the call may not run in the state of its task (S0-003), and READ_ONLY if this node
+// may not run it. Admit needs neither paths nor an intent.
 func (p *Policy) Admit(c Call) error {
 	if err := p.checkState(c); err != nil {
 		return err
@@ -86,10 +86,10 @@ func (p *Policy) Admit(c Call) error {
 // The checks run in this order, and the first failure decides:
 //
 //  1. the state gate: STATE_NOT_ALLOWED (S0-003)
-//  2. a read-only node: READ_ONLY, but for tools that only write to the log
+//  2. a read-only node: READ_ONLY, except for tools that only write to the log
 //  3. the rate limit of the task: RATE_LIMITED (S0-113)
-//  4. protected paths: PROTECTED_PATH (A-27); no approval lifts it. Workspaces of other tasks belong
-//     to them, but not for a tool with an approval rule for paths outside of the workspace (S0-035)
+//  4. protected paths: PROTECTED_PATH (A-27); no approval lifts it. The workspaces of other tasks
+//     are protected too, except from a tool with an approval rule for paths outside of the workspace (S0-035)
 //  5. secrets in the content: SECRET_DETECTED (S0-036); no approval lifts it
 //  6. interactive commands: VALIDATION_ERROR with the reason INTERACTIVE (S0-084)
 //  7. forced changes of protected branches: FORBIDDEN (S0-108); no approval lifts it
@@ -168,7 +168,7 @@ func (p *Policy) checkRoots(c Call) error {
 
 func (p *Policy) checkProtected(c Call) error {
 	for _, t := range c.accesses() {
-		if why := p.whyClosed(c, t); why != "" {
+		if why := p.whyDenied(c, t); why != "" {
 			return protected(t.field, "%s is protected: %s", t.path, why)
 		}
 	}
@@ -184,21 +184,21 @@ func protected(field, format string, args ...any) *fault.Error {
 // PROTECTED_PATH when the path itself is protected, and FORBIDDEN when the policy file hides it from the call; moving
 // it elsewhere would reveal it.
 func (p *Policy) CheckDescendant(c Call, field, path string) error {
-	if why := p.whyClosed(c, pathAccess{field, filepath.Clean(path), access(c.Spec, field)}); why != "" {
+	if why := p.whyDenied(c, pathAccess{field, filepath.Clean(path), access(c.Spec, field)}); why != "" {
 		return protected(field, "%s would be taken along, and it is protected: %s", path, why)
 	}
 	return p.checkHidden(c, filepath.Clean(path))
 }
 
-// whyClosed returns why a path is closed to a call, or "".
-func (p *Policy) whyClosed(c Call, t pathAccess) string {
+// whyDenied returns why a call may not access a path, or "" if it may.
+func (p *Policy) whyDenied(c Call, t pathAccess) string {
 	if why := p.whyProtected(t.path, t.access, c.Workspace); why != "" {
 		return why
 	}
 	return p.whyForeign(c, t)
 }
 
-// pathAccess is a path that a call uses, cleaned, the input that names it, and the kind of access.
+// pathAccess is an access of a call to a path. field is the input that names the path; path is cleaned.
 type pathAccess struct {
 	field, path string
 	access      tools.Access
@@ -216,8 +216,8 @@ func (c Call) accesses() []pathAccess {
 	return all
 }
 
-// whyForeign returns why a change of another task's workspace is refused, or "". It does not apply to tools with an
-// approval rule for paths outside of the workspace (S0-035).
+// whyForeign returns why a call may not change a path in the workspace of another task, or "" if it may. It does not
+// apply to tools with an approval rule for paths outside of the workspace (S0-035).
 func (p *Policy) whyForeign(c Call, t pathAccess) string {
 	switch {
 	case t.access == tools.ReadPath || c.Spec.Approval == tools.OutsideWorkspace:
@@ -227,7 +227,7 @@ func (p *Policy) whyForeign(c Call, t pathAccess) string {
 	return ""
 }
 
-// access returns the access of the tool to the path of a field; read if the contract does not say.
+// access returns how the tool accesses the path in a field; ReadPath if its Spec does not declare that.
 func access(s tools.Spec, field string) tools.Access {
 	name, _, _ := strings.Cut(field, "[")
 	for _, path := range s.Paths {
@@ -238,10 +238,10 @@ func access(s tools.Spec, field string) tools.Access {
 	return tools.ReadPath
 }
 
-// whyProtected returns why the access is refused, or "". The data directory is closed to reads as well, because it
-// contains credentials. Metadata of repositories and of the node, and files with names of secrets, are closed
-// everywhere. The configured patterns do not apply inside the task's own workspace, where a task may write its own
-// Makefile.
+// whyProtected returns why the access is refused, or "" if it is permitted. The data directory may not even be read,
+// because it contains credentials. Metadata of repositories and of the node, and files with names of secrets, may not
+// be changed in any directory. The configured patterns do not apply inside the task's own workspace, where a task may
+// write its own Makefile.
 func (p *Policy) whyProtected(path string, access tools.Access, workspace string) string {
 	path = filepath.Clean(path)
 	switch {

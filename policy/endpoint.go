@@ -12,8 +12,8 @@ import (
 // Empty fields are unspecified.
 type address struct{ scheme, host, port string }
 
-// sameEndpoint reports whether an entry of a plan, a URL of scheme, host and port, host:port or a host, denotes the
-// endpoint of a target. A missing port is the default of the scheme.
+// sameEndpoint reports whether allowed, an entry of a plan, denotes the endpoint name of a target. allowed has the form
+// scheme://host:port, host:port or host. A missing port is the default of the scheme.
 func sameEndpoint(allowed, name string) bool {
 	want, ok := parseAddress(strings.TrimSuffix(allowed, "/"))
 	have, known := parseAddress(name)
@@ -25,7 +25,8 @@ func sameEndpoint(allowed, name string) bool {
 		(want.scheme == "" || want.scheme == have.scheme)
 }
 
-// sameConnection reports whether an entry of a plan denotes the database of a target. The path is compared exactly.
+// sameConnection reports whether allowed, an entry of a plan, denotes the database name of a target. The paths must be
+// equal.
 func sameConnection(allowed, name string) bool {
 	want, wantPath, ok := parseConnection(allowed)
 	have, havePath, known := parseConnection(name)

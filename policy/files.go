@@ -14,7 +14,7 @@ import (
 // secretFiles returns patterns of files that contain secrets, possibly in formats that the scanner cannot read.
 func secretFiles() []string { return []string{".env", ".env.*", "*.p12", "*.pfx", "*.jks"} }
 
-// keyFiles returns patterns of files that may contain secrets; their content decides.
+// keyFiles returns patterns of files that may contain secrets. holdsKey checks their content.
 func keyFiles() []string {
 	return []string{"*.pem", "*.key", "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "*.creds", "*.credentials", "*.token", "*.secret", ".netrc"}
 }
@@ -30,8 +30,8 @@ func (p *Policy) IsSecretFile(path string) bool {
 	return firstMatch(secretFiles(), name) != "" && firstMatch(publicFiles(), name) == "" && !p.allowed(filepath.Base(path))
 }
 
-// holdsKey reports whether the content of the file at path is secret: any secret if the name is that of a key file,
-// else a private key at its beginning.
+// holdsKey reports whether the file at path contains a secret. In a file with the name of a key file any secret counts.
+// In a different file only a private key at its beginning counts.
 func (p *Policy) holdsKey(path string) bool {
 	name := strings.ToLower(filepath.Base(path))
 	if firstMatch(keyFiles(), name) != "" {
@@ -48,8 +48,8 @@ func (p *Policy) holdsKey(path string) bool {
 // keyHead is how many bytes of a file are scanned for a key.
 const keyHead = 64 << 10
 
-// head returns up to most bytes from the beginning of a regular file, or nil.
-func head(path string, most int) []byte {
+// head returns up to limit bytes from the beginning of a regular file, or nil.
+func head(path string, limit int) []byte {
 	info, err := os.Lstat(path)
 	if err != nil || !info.Mode().IsRegular() {
 		return nil
@@ -59,7 +59,7 @@ func head(path string, most int) []byte {
 		return nil
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, int64(most)))
+	data, err := io.ReadAll(io.LimitReader(f, int64(limit)))
 	if err != nil {
 		return nil
 	}

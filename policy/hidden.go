@@ -11,8 +11,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// HiddenPaths is the set of paths that the policy file hides from a call: the programs that it starts, and searches and
-// reads of its tool, see them as absent. The zero value hides nothing.
+// HiddenPaths is the set of paths that the policy file hides from a call. They do not exist for the programs that the
+// call starts, nor for the searches and reads of its tool. The zero value hides nothing.
 type HiddenPaths struct {
 	root     string
 	patterns []hiddenPattern
@@ -23,13 +23,13 @@ type hiddenPattern struct {
 	text string
 	// prefix is set for a pattern without wildcards: the absolute path that it hides with everything below.
 	prefix string
-	// name is true for a pattern of the last element at any depth.
+	// name is true for a pattern without a slash, which matches the last element at any depth.
 	name bool
 }
 
-// HiddenPaths returns the paths that the policy file hides from a call. These are the paths of deny and ask rules of
-// which the other criteria match the call or may match it. A pattern of an ask rule hides nothing from a call that
-// names a matching path, because that call needs an approval before it runs.
+// HiddenPaths returns the paths that the policy file hides from a call. A deny or ask rule hides its paths if its other
+// criteria match the call or may match it. A pattern of an ask rule hides nothing from a call that names a matching
+// path, because that call needs an approval before it runs.
 func (p *Policy) HiddenPaths(c Call) HiddenPaths {
 	v := HiddenPaths{root: p.root}
 	if p.rules == nil || !slices.ContainsFunc(p.rules.List, Rule.hides) {
@@ -60,7 +60,7 @@ func (r *Rule) matchesExceptPaths(f facts) answer {
 	return rest.matches(f)
 }
 
-// asksFor reports whether a rule with this pattern alone asks about a path that the call names.
+// asksFor reports whether an ask rule with only this pattern would match a path that the call names.
 func asksFor(pattern string, f facts) bool {
 	alone := Rule{Action: RuleAsk, Paths: []string{pattern}}
 	return slices.ContainsFunc(f.paths, func(t pathAccess) bool { return alone.byPath(t, f.root) != no })
@@ -125,16 +125,16 @@ func (v HiddenPaths) Matches(path string) bool {
 
 // Paths returns the hidden absolute paths that are known without searching, whether or not they exist.
 func (v HiddenPaths) Paths() []string {
-	var places []string
+	var paths []string
 	for _, h := range v.patterns {
 		if h.prefix != "" {
-			places = append(places, h.prefix)
+			paths = append(paths, h.prefix)
 		}
 	}
-	return places
+	return paths
 }
 
-// OutsidePatterns returns the patterns of files outside of the root that need a search. They contain no **.
+// OutsidePatterns returns the patterns of files outside of the root that only a search can find. They contain no **.
 func (v HiddenPaths) OutsidePatterns() []string {
 	var outside []string
 	for _, h := range v.patterns {
@@ -158,8 +158,8 @@ func mayMatchBelow(pattern, root string) bool {
 	return shell.Within(base, root) || shell.Within(root, base)
 }
 
-// checkReach rejects patterns that would need a search of the whole file system: those of files outside of the root at
-// any depth.
+// checkReach rejects patterns that match files outside of the root at any depth, because they would require a search of
+// the whole file system.
 func (r *Rules) checkReach(root string) error {
 	for i := range r.List {
 		rule := &r.List[i]

@@ -56,7 +56,7 @@ type Policy struct {
 	rules               *Rules
 }
 
-// New returns the policy of cfg, or VALIDATION_ERROR naming the field at fault.
+// New returns the policy of cfg, or VALIDATION_ERROR for an invalid field.
 func New(cfg Config) (*Policy, error) {
 	if cfg.Working == "" {
 		cfg.Working = filepath.Join(cfg.Root, "Working")
@@ -93,10 +93,10 @@ func New(cfg Config) (*Policy, error) {
 	return p, nil
 }
 
-// limitsOf fills in the defaults; a class without a limit is absent.
-func limitsOf(given map[tools.Rate]int) map[tools.Rate]int {
+// limitsOf returns the configured limits with the defaults filled in. A class without a limit is absent.
+func limitsOf(configured map[tools.Rate]int) map[tools.Rate]int {
 	limits := map[tools.Rate]int{tools.External: 10, tools.Database: 50}
-	maps.Copy(limits, given)
+	maps.Copy(limits, configured)
 	maps.DeleteFunc(limits, func(_ tools.Rate, n int) bool { return n <= 0 })
 	return limits
 }

@@ -12,7 +12,7 @@ import (
 const (
 	// WritesAsk asks for each call.
 	WritesAsk = "ask"
-	// WritesSession asks once: the grant opens the project for the whole session.
+	// WritesSession asks once: the grant permits writing in the project for the whole session.
 	WritesSession = "session"
 	// WritesAllow does not ask.
 	WritesAllow = "allow"
@@ -24,16 +24,16 @@ const scopePath = "path "
 // Writable returns the paths outside of the workspace below which the call may write: those granted to its session, and
 // its project if Writes is WritesAllow.
 func (c Call) Writable() []string {
-	var places []string
+	var paths []string
 	if c.Writes == WritesAllow {
-		places = append(places, c.Project...)
+		paths = append(paths, c.Project...)
 	}
 	for _, scope := range c.Scopes {
 		if place, ok := strings.CutPrefix(scope, scopePath); ok {
-			places = append(places, place)
+			paths = append(paths, place)
 		}
 	}
-	return places
+	return paths
 }
 
 // mayWrite reports whether a call may write at a clean path without an approval.

@@ -35,8 +35,8 @@ type Rules struct {
 
 // Rule matches a call when all of its criteria match. A criterion is a list; it matches when one of its entries does.
 //
-// A deny or ask rule matches when any path, host, command or recipient of the call matches. It asks when that cannot be
-// determined. An allow rule matches only when all of them certainly match.
+// A deny or ask rule matches when any path, host, command or recipient of the call matches. If that cannot be
+// determined, the rule asks. An allow rule matches only when all of them certainly match.
 type Rule struct {
 	// Name is unique in the file.
 	Name   string `json:"name"`
@@ -81,8 +81,8 @@ type Verdict struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// answer says whether something matches, as far as that is known before the call. The order of the constants matters
-// for min and max.
+// answer is the result of a match. maybe means that the result depends on facts that are unknown before the call. The
+// order of the constants matters for min and max.
 type answer int
 
 const (
@@ -101,12 +101,12 @@ func (p *Policy) EvaluateRules(c Call) Verdict {
 	verdict := Verdict{Action: p.rules.Default, Rule: defaultRule, Reason: "no rule matches"}
 	for i := range p.rules.List {
 		r := &p.rules.List[i]
-		found := r.matches(f)
+		match := r.matches(f)
 		switch {
-		case r.Action == RuleDeny && found == yes:
+		case r.Action == RuleDeny && match == yes:
 			return r.verdict(RuleDeny, "")
-		case found == no || verdict.ruleAsks(), r.Action == RuleAllow && found != yes:
-		case found == maybe:
+		case match == no || verdict.ruleAsks(), r.Action == RuleAllow && match != yes:
+		case match == maybe:
 			verdict = r.verdict(RuleAsk, "it cannot be told whether the rule matches")
 		case r.Action == RuleAsk:
 			verdict = r.verdict(RuleAsk, "")
@@ -160,8 +160,8 @@ func (r *Rule) matches(f facts) answer {
 	all := r.Action == RuleAllow
 	result := yes
 	for _, criterion := range []struct {
-		given bool
-		found func() answer
+		isSet bool
+		match func() answer
 	}{
 		{len(r.Tools) > 0, func() answer { return matchAny(r.Tools, f.tool) }},
 		{len(r.Effects) > 0, func() answer { return answerOf(slices.Contains(r.Effects, f.effect)) }},
@@ -176,14 +176,15 @@ func (r *Rule) matches(f facts) answer {
 		if result == no {
 			return no
 		}
-		if criterion.given {
-			result = min(result, criterion.found())
+		if criterion.isSet {
+			result = min(result, criterion.match())
 		}
 	}
 	return result
 }
 
-// combine returns the answer for a list: whether all items match, or whether any does.
+// combine returns the answer for a list: whether all items match, or whether any item does. An empty list does not
+// match.
 func combine[T any](all bool, items []T, match func(T) answer) answer {
 	if len(items) == 0 {
 		return no
@@ -206,7 +207,8 @@ func answerOf(ok bool) answer {
 	return no
 }
 
-// byAgent matches the submitter of the task. An unknown submitter may match.
+// byAgent returns whether the Agents patterns of the rule match the submitter of the task; maybe if the submitter is
+// unknown.
 func (r *Rule) byAgent(agent string) answer {
 	if agent == "" {
 		return maybe
@@ -253,8 +255,8 @@ func (p *Policy) addRulesAsk(c Call, ask *Ask) *Ask {
 	return &merged
 }
 
-// rulesAllow reports whether the policy file permits one more target than those of the call's intent, such as the
-// target of a redirect. The rule that decided about the call itself does not count again, unless it is about hosts.
+// rulesAllow reports whether the policy file permits a target that is not in the call's intent, such as the target of a
+// redirect. The rule that decided about the call itself does not count again, unless it is about hosts.
 func (p *Policy) rulesAllow(c Call, t tools.Target) bool {
 	if p.rules == nil {
 		return true

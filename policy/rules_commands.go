@@ -23,7 +23,7 @@ func (c Call) commands() shell.Found {
 	return shell.Started(in.Command, in.Args, c.environment())
 }
 
-// byCommand matches the commands of a call.
+// byCommand returns whether the Commands patterns of the rule match the commands of a call.
 func (r *Rule) byCommand(f shell.Found) answer {
 	if r.Action != RuleAllow {
 		result := combine(false, f.List, r.matchCommand)
@@ -44,8 +44,8 @@ func (r *Rule) matchCommand(s shell.Command) answer {
 	result := no
 	for _, pattern := range r.Commands {
 		result = max(result, match(pattern, s.Text, s.Open))
-		if bare, ok := strings.CutSuffix(pattern, " *"); ok {
-			result = max(result, match(bare, s.Text, s.Open))
+		if withoutArgs, ok := strings.CutSuffix(pattern, " *"); ok {
+			result = max(result, match(withoutArgs, s.Text, s.Open))
 		}
 	}
 	return result

@@ -20,14 +20,14 @@ type ExampleResult struct {
 	// Want is true if the rule must match. OK is true if the example passed.
 	Want bool `json:"want"`
 	OK   bool `json:"ok"`
-	// Problem says why the example failed.
+	// Problem is the reason why the example failed.
 	Problem string `json:"problem,omitempty"`
-	// Skipped says why an example was not tested; OK is true then.
+	// Skipped is the reason why the example was not tested. OK is then true.
 	Skipped string `json:"skipped,omitempty"`
 }
 
 // CheckExamples tests the examples of the policy file. The error is VALIDATION_ERROR with the position of the first
-// failing example. Examples with tools of outside servers that are unavailable now are skipped.
+// failing example. It skips examples with tools of external MCP servers that are unavailable now.
 func (p *Policy) CheckExamples(catalogue *tools.Catalogue) ([]ExampleResult, error) {
 	var all []ExampleResult
 	var failed error
@@ -52,7 +52,7 @@ func (p *Policy) CheckExamples(catalogue *tools.Catalogue) ([]ExampleResult, err
 	return all, failed
 }
 
-// whySkipped returns why a tool of an outside server cannot be tested now, or "".
+// whySkipped returns why an example with a tool of an external MCP server cannot be tested now, or "".
 func whySkipped(name string, catalogue *tools.Catalogue) string {
 	tool, ok := catalogue.Get(name)
 	switch {
@@ -83,20 +83,20 @@ func (p *Policy) tryExample(r *Rule, e Example, want bool, catalogue *tools.Cata
 	if err != nil {
 		return err.Error()
 	}
-	switch found := r.matches(p.facts(p.CallFromLog(tool.Spec(), "", args, e.Agent))); {
-	case found == maybe:
+	switch match := r.matches(p.facts(p.CallFromLog(tool.Spec(), "", args, e.Agent))); {
+	case match == maybe:
 		return "whether it matches cannot be told before the call"
-	case want && found == no:
+	case want && match == no:
 		return "it does not match"
-	case !want && found == yes:
+	case !want && match == yes:
 		return "it matches"
 	}
 	return ""
 }
 
 // CallFromLog reconstructs a call from the log: the tool, the arguments and the submitter of the task. Symbolic links
-// and the intent of the tool are not recorded. So paths are used as they are written, and the targets are the URLs in
-// the arguments of tools that use the network.
+// and the intent of the tool are not recorded. CallFromLog therefore uses the paths as they are written. For a tool
+// that uses the network, the targets are the URLs in its arguments.
 func (p *Policy) CallFromLog(spec tools.Spec, task events.TaskID, args json.RawMessage, agent string) Call {
 	c := Call{
 		Spec: spec, State: statemachine.InProgress, Args: args, Agent: agent, Task: task,

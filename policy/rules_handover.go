@@ -15,15 +15,15 @@ type Handover struct {
 	Spec tools.Spec
 	// Requester is the submitter, as in Call.Agent. By is the agent that hands the call over.
 	Requester, By string
-	// From selects the agents that the call is for now, To those that it will be for.
+	// From selects the agents that may claim the call now. To selects the agents that may claim it after the handover.
 	From, To events.Agents
 }
 
 // CheckHandover returns why a call must not be handed over: FORBIDDEN with the reason POLICY_DENIED when the policy
 // file denies it, APPROVAL_REQUIRED when it asks. The handover is evaluated as the original call and again as a call of
 // the agent: an agent that must not assign work to others must not do so with a call that it received. A rule that
-// asked about the original call is not applied again if the new agents are among those that it was for, because any of
-// them could have claimed the call.
+// asked about the original call is not applied again if From already selects all agents that To selects, because each
+// of them could have claimed the call.
 func (p *Policy) CheckHandover(h Handover) error {
 	if p.rules == nil {
 		return nil
@@ -40,8 +40,8 @@ func (p *Policy) CheckHandover(h Handover) error {
 		}
 	}
 	for _, v := range verdicts {
-		again := asked.Action == RuleAsk && asked.Rule == v.Rule && narrows(h.To, h.From)
-		if v.Action == RuleAsk && !again {
+		approved := asked.Action == RuleAsk && asked.Rule == v.Rule && narrows(h.To, h.From)
+		if v.Action == RuleAsk && !approved {
 			return fault.New(fault.ApprovalRequired, "%s, and nobody can be asked when a call is handed on", v.sentence(h.Spec.Name, "asks for")).
 				WithReason("policy:" + v.Rule).WithField("hand_to").
 				WithHint("name the agent and its type, if the rule is about others; else release the call, or let a person give them the work")

@@ -40,7 +40,7 @@ func match(pattern, text string, open bool) answer {
 	case !open:
 		return answerOf(end)
 	case end && strings.HasSuffix(pattern, "*"):
-		return yes // whatever follows
+		return yes // for any continuation
 	case alive:
 		return maybe
 	default:
@@ -49,10 +49,10 @@ func match(pattern, text string, open bool) answer {
 }
 
 // reach marks position i of a pattern as reachable, and the positions after stars, which may match the empty string.
-func reach(pattern []rune, places []bool, i int) bool {
-	for places[i] = true; i < len(pattern) && pattern[i] == '*'; {
+func reach(pattern []rune, reachable []bool, i int) bool {
+	for reachable[i] = true; i < len(pattern) && pattern[i] == '*'; {
 		i++
-		places[i] = true
+		reachable[i] = true
 	}
 	return true
 }
@@ -71,8 +71,9 @@ func MatchesAny(pattern string, names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return match(pattern, name, false) == yes })
 }
 
-// byPath matches a path. A deny or ask rule also matches paths below, and the deletion of a folder above. For a write
-// to a folder above the answer is maybe, because it is unknown whether it moves or replaces the path.
+// byPath returns whether the Paths patterns of the rule match an access to a path. A deny or ask rule also matches an
+// access below a matching path, and the deletion of a folder that contains one. For a write to such a folder the answer
+// is maybe, because the write may move or replace the matching path.
 func (r *Rule) byPath(t pathAccess, root string) answer {
 	result := no
 	for _, pattern := range r.Paths {
@@ -80,7 +81,7 @@ func (r *Rule) byPath(t pathAccess, root string) answer {
 		case matchPath(pattern, t.path, root),
 			r.Action != RuleAllow && matchParents(pattern, t.path, root):
 			return yes
-		case r.Action == RuleAllow || !above(pattern, t.path, root):
+		case r.Action == RuleAllow || !containsBase(pattern, t.path, root):
 		case t.access == tools.DeletePath:
 			return yes
 		case t.access == tools.WritePath:
@@ -90,7 +91,7 @@ func (r *Rule) byPath(t pathAccess, root string) answer {
 	return result
 }
 
-// matchPath matches a clean absolute path; relative patterns are relative to the root.
+// matchPath reports whether a pattern matches a clean absolute path. A relative pattern is relative to the root.
 func matchPath(pattern, path, root string) bool {
 	if !filepath.IsAbs(pattern) {
 		rel, err := filepath.Rel(root, path)
@@ -102,7 +103,7 @@ func matchPath(pattern, path, root string) bool {
 	return firstMatch([]string{pattern}, path) != ""
 }
 
-// matchParents matches the folders that contain a path.
+// matchParents reports whether a pattern matches a folder that contains a path.
 func matchParents(pattern, path, root string) bool {
 	for dir := filepath.Dir(path); dir != "/" && dir != "." && dir != root; dir = filepath.Dir(dir) {
 		if matchPath(pattern, dir, root) {
@@ -112,8 +113,8 @@ func matchParents(pattern, path, root string) bool {
 	return false
 }
 
-// above reports whether a path is, or contains, the literal base folder of a pattern.
-func above(pattern, path, root string) bool {
+// containsBase reports whether a path is, or contains, the literal base folder of a pattern.
+func containsBase(pattern, path, root string) bool {
 	base, _ := doublestar.SplitPattern(pattern)
 	if !filepath.IsAbs(base) {
 		base = filepath.Join(root, base)
@@ -160,7 +161,8 @@ func (r *Rule) byHost(p peer) answer {
 	return no
 }
 
-// matchHost compares label by label. A leading star matches one or more labels, any other star a part of its label.
+// matchHost reports whether a pattern matches a host, label by label. A leading star matches one or more labels, any
+// other star a part of its label.
 func matchHost(pattern string, p peer) bool {
 	host, port := splitHost(pattern)
 	if port != "" && strings.TrimLeft(port, "0") != strings.TrimLeft(p.port, "0") {
@@ -184,7 +186,7 @@ func matchHost(pattern string, p peer) bool {
 	return true
 }
 
-// splitHost splits host, host:port, [v6], [v6]:port or a bare v6.
+// splitHost splits host, host:port, [IPv6], [IPv6]:port, or an IPv6 address without brackets.
 func splitHost(pattern string) (host, port string) {
 	if strings.HasPrefix(pattern, "[") {
 		host, rest, _ := strings.Cut(pattern[1:], "]")

@@ -63,7 +63,7 @@ func ParseRules(name string, src []byte) (*Rules, error) {
 	return r, nil
 }
 
-// rulesParser parses the file with a name.
+// rulesParser parses a policy file. name is the file name in error positions.
 type rulesParser struct{ name string }
 
 func (p rulesParser) at(n *yaml.Node) string {
@@ -88,7 +88,7 @@ func (p rulesParser) document(src []byte) (*yaml.Node, error) {
 	} else if !errors.Is(err, io.EOF) {
 		return nil, p.syntax(err)
 	}
-	if err := p.plain(&doc); err != nil {
+	if err := p.rejectAliases(&doc); err != nil {
 		return nil, err
 	}
 	return doc.Content[0], nil
@@ -104,13 +104,13 @@ func (p rulesParser) syntax(err error) error {
 		WithHint("quote patterns that begin with a star: \"*.pem\"")
 }
 
-// plain rejects anchors and aliases, so that a rule can be read without looking elsewhere.
-func (p rulesParser) plain(n *yaml.Node) error {
+// rejectAliases rejects anchors and aliases, so that each rule is readable without the rest of the file.
+func (p rulesParser) rejectAliases(n *yaml.Node) error {
 	if n.Kind == yaml.AliasNode || n.Anchor != "" {
 		return p.wrong(n, "anchors and aliases are not allowed").WithHint("quote patterns that begin with a star: \"*.pem\"")
 	}
 	for _, inner := range n.Content {
-		if err := p.plain(inner); err != nil {
+		if err := p.rejectAliases(inner); err != nil {
 			return err
 		}
 	}
@@ -152,15 +152,15 @@ func has(n *yaml.Node, key string) bool {
 	return false
 }
 
-// list calls add with each item.
-func (p rulesParser) list(n *yaml.Node, most int, add func(item *yaml.Node) error) error {
+// list calls add with each item of a list. It rejects an empty list and a list of more than limit items.
+func (p rulesParser) list(n *yaml.Node, limit int, add func(item *yaml.Node) error) error {
 	switch {
 	case n.Kind != yaml.SequenceNode:
 		return p.wrong(n, "this must be a list")
 	case len(n.Content) == 0:
 		return p.wrong(n, "the list is empty").WithHint("leave the key out")
-	case len(n.Content) > most:
-		return p.wrong(n, "the list has more than %d items", most)
+	case len(n.Content) > limit:
+		return p.wrong(n, "the list has more than %d items", limit)
 	}
 	for _, item := range n.Content {
 		if err := add(item); err != nil {
@@ -216,7 +216,7 @@ func (p rulesParser) rules(n *yaml.Node, r *Rules) error {
 	})
 }
 
-// criteria returns the keys of criteria, of which a rule needs at least one.
+// criteria returns the keys of the criteria of a rule. A rule needs at least one of them.
 func criteria() []string {
 	return []string{"tools", "effects", "paths", "hosts", "commands", "agents", "recipients"}
 }
@@ -257,17 +257,17 @@ func (p rulesParser) field(r *Rule, key string, v *yaml.Node) error {
 	case "examples":
 		return p.examples(r, v)
 	case "tools":
-		return p.patterns(v, &r.Tools, oneWord)
+		return p.patterns(v, &r.Tools, wordFlaw)
 	case "agents":
-		return p.patterns(v, &r.Agents, oneWord)
+		return p.patterns(v, &r.Agents, wordFlaw)
 	case "paths":
-		return p.patterns(v, &r.Paths, pathPattern)
+		return p.patterns(v, &r.Paths, pathFlaw)
 	case "hosts":
-		return p.patterns(v, &r.Hosts, hostPattern)
+		return p.patterns(v, &r.Hosts, hostFlaw)
 	case "recipients":
-		return p.patterns(v, &r.Recipients, recipientPattern)
+		return p.patterns(v, &r.Recipients, recipientFlaw)
 	default:
-		return p.patterns(v, &r.Commands, commandPattern)
+		return p.patterns(v, &r.Commands, commandFlaw)
 	}
 }
 
@@ -282,7 +282,7 @@ func (p rulesParser) ruleName(n *yaml.Node, to *string) error {
 	return nil
 }
 
-// patterns parses a list of patterns. flaw returns what is wrong with one, or "".
+// patterns parses a list of patterns. flaw returns why a pattern can never match, or "".
 func (p rulesParser) patterns(n *yaml.Node, to *[]string, flaw func(string) string) error {
 	return p.list(n, maxPatterns, func(item *yaml.Node) error {
 		var pattern string
@@ -297,14 +297,16 @@ func (p rulesParser) patterns(n *yaml.Node, to *[]string, flaw func(string) stri
 	})
 }
 
-func oneWord(pattern string) string {
+// The functions whose names end in Flaw return why a pattern can never match, or "".
+
+func wordFlaw(pattern string) string {
 	if strings.Contains(pattern, " ") {
 		return "it holds a space"
 	}
 	return ""
 }
 
-func pathPattern(pattern string) string {
+func pathFlaw(pattern string) string {
 	switch {
 	case !doublestar.ValidatePattern(pattern):
 		return "it is no glob pattern"
@@ -321,7 +323,7 @@ func pathPattern(pattern string) string {
 	return ""
 }
 
-func hostPattern(pattern string) string {
+func hostFlaw(pattern string) string {
 	host, port := splitHost(pattern)
 	switch {
 	case strings.ContainsAny(pattern, "/@ ?#"):
@@ -338,7 +340,7 @@ func hostPattern(pattern string) string {
 	return ""
 }
 
-func commandPattern(pattern string) string {
+func commandFlaw(pattern string) string {
 	switch {
 	case strings.Contains(pattern, "  "):
 		return "words are joined by one space"
@@ -383,7 +385,7 @@ func (p rulesParser) example(e *Example, key string, v *yaml.Node) error {
 	}
 	var raw bytes.Buffer
 	encoder := json.NewEncoder(&raw)
-	encoder.SetEscapeHTML(false) // people compare them with what they wrote: && must stay &&
+	encoder.SetEscapeHTML(false) // people compare the arguments with the file: && must stay &&
 	if err := encoder.Encode(args); err != nil {
 		return p.wrong(v, "the arguments are no JSON: %s", err)
 	}

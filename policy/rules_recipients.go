@@ -8,7 +8,7 @@ import (
 	"github.com/orch-dev/orch/events"
 )
 
-// The prefixes of recipients; everyone has no prefix.
+// The prefixes of recipient names. everyone is a whole name, without a prefix.
 const (
 	toAgent  = events.AgentPrefix
 	toUser   = "user:"
@@ -21,11 +21,12 @@ const (
 type recipient struct {
 	// names are the known names, such as agent:ada and type:analyst.
 	names []string
-	// open are the prefixes of which it may have names that are unknown before the call.
+	// open are the prefixes under which it may have further names. These are unknown until the call runs.
 	open []string
 }
 
-// recipients returns the recipients of a call. A call without named recipients has one of which nothing is known.
+// recipients returns the recipients of a call. For a call that names no recipients it returns one recipient that may be
+// any agent or user.
 func (c Call) recipients() []recipient {
 	switch {
 	case c.Spec.ForAgents:
@@ -53,12 +54,13 @@ func recipientAt(name string) recipient {
 	return recipient{names: []string{name}}
 }
 
-// recipientSelected returns the agent that a call selects. Its name or type is open if the selection does not fix it.
+// recipientSelected returns the agent that a call selects. Its name or type is open if the selection does not contain
+// it.
 func recipientSelected(args json.RawMessage) recipient {
-	var said events.Agents
-	_ = json.Unmarshal(args, &said) // an invalid selection is refused before the call
+	var selection events.Agents
+	_ = json.Unmarshal(args, &selection) // an invalid selection is refused before the call
 	var r recipient
-	for _, part := range []struct{ kind, name string }{{toAgent, said.Agent}, {toType, said.Type}} {
+	for _, part := range []struct{ kind, name string }{{toAgent, selection.Agent}, {toType, selection.Type}} {
 		if part.name == "" {
 			r.open = append(r.open, part.kind)
 		} else {
@@ -68,7 +70,8 @@ func recipientSelected(args json.RawMessage) recipient {
 	return r
 }
 
-// byRecipient matches a recipient.
+// byRecipient returns whether the Recipients patterns of the rule match a recipient; maybe if that depends on open
+// names.
 func (r *Rule) byRecipient(to recipient) answer {
 	result := no
 	for _, name := range to.names {
@@ -85,7 +88,8 @@ func mayMatch(patterns []string, kind string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool { return match(pattern, kind, true) != no })
 }
 
-func recipientPattern(pattern string) string {
+// recipientFlaw returns "" if the pattern can match some recipient, else a hint about how to write one.
+func recipientFlaw(pattern string) string {
 	one := []string{pattern}
 	if matchAny(one, everyone) == yes || slices.ContainsFunc([]string{toAgent, toUser, toGroup, toType}, func(kind string) bool { return mayMatch(one, kind) }) {
 		return ""

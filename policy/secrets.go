@@ -5,11 +5,11 @@ import "github.com/orch-dev/orch/classify/secrets"
 // FindSecrets returns the secrets in data, in order and without overlap.
 func FindSecrets(data []byte) []secrets.Finding { return secrets.Find(data) }
 
-// Redact returns data with every secret replaced by [REDACTED:rule], and reports whether there was one. Valid JSON
-// stays valid. Without a secret it returns data itself.
+// Redact returns data with every secret replaced by [REDACTED:rule], and reports whether it replaced any. Valid JSON
+// stays valid. If data contains no secret, Redact returns data itself.
 func Redact(data []byte) ([]byte, bool) { return secrets.Redact(data, secrets.Find) }
 
-// Redact is the function of the same name, with the allow list of the policy.
+// Redact is like the function Redact, but does not replace text on the allow list of the policy.
 func (p *Policy) Redact(data []byte) ([]byte, bool) { return secrets.Redact(data, p.findings) }
 
 // findings returns the secrets that are not on the allow list.

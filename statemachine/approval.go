@@ -86,11 +86,11 @@ func (a *Approval) Digest(step string) string {
 }
 
 // recordUse records that the call of a step has started with the grant, and whether the grant stays reserved for it.
-func (a *Approval) recordUse(step string, held bool) {
+func (a *Approval) recordUse(step string, reserved bool) {
 	if a.Uses == nil {
 		a.Uses = map[string]Use{}
 	}
-	a.Uses[step] = Use{Reserved: held}
+	a.Uses[step] = Use{Reserved: reserved}
 }
 
 // Approval returns the approval with an id, or nil if the task has none.
@@ -159,7 +159,7 @@ func (t *Task) useGrantElsewhere(d *events.Used) error {
 	return nil
 }
 
-// revoke closes the scopes that a grant opened.
+// revoke marks a grant that opened scopes as revoked.
 func (t *Task) revoke(d *events.Decision) error {
 	a := t.Approval(d.ID)
 	if a == nil || a.Status != ApprovalGranted || len(a.Scopes) == 0 {
@@ -219,7 +219,8 @@ func (t *Task) reserveGrant(s *Step) {
 	}
 }
 
-// grant returns the approval for only the call of a step, or nil.
+// grant returns the approval that permitted the call of a step, or nil. It also returns nil for an approval that opens
+// scopes for the whole task.
 func (t *Task) grant(s *Step) *Approval {
 	if s.Approval == "" {
 		return nil

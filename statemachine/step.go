@@ -141,6 +141,7 @@ var stepRows = sync.OnceValue(func() map[events.Kind]*StepTransition {
 	return rows
 })
 
+// resolvedState returns the state after the event: to, or the state that a step.resolved decided.
 func resolvedState(e events.Event, to StepState) StepState {
 	d, ok := e.Data.(*events.Resolved)
 	if !ok {
@@ -231,7 +232,7 @@ func (s *Step) park(d *events.Parked) {
 	s.Approval = d.Approval
 }
 
-// spawn records the child of the step. The arguments of a call do not change.
+// spawn records the child of the step. If a call requested the child, the step keeps the arguments of the call.
 func (s *Step) spawn(d *events.Spawned) {
 	s.Child = d.Child
 	if d.Agent != "" {
@@ -246,7 +247,7 @@ func (s *Step) spawn(d *events.Spawned) {
 func (s *Step) Executing() bool { return s.State == StepRunning && s.Tool != "" && s.Child == "" }
 
 // RunsElsewhere reports whether the operation of the call continues outside of the worker: the next attempt only
-// attends to it.
+// monitors the operation.
 func (s *Step) RunsElsewhere() bool { return s.Elsewhere }
 
 // dropNote drops the note: the outside operation ended with the call.

@@ -16,7 +16,7 @@ type Task struct {
 	State State  `json:"state"`
 	// Since is when the task entered its state.
 	Since time.Time `json:"since"`
-	// Reason and Block say why it is in that state.
+	// Reason explains the state. Block is the kind of the block of a blocked task.
 	Reason string `json:"reason,omitempty"`
 	Block  string `json:"block,omitempty"`
 	// Requestor is the actor of the first commit, who submitted the task.
@@ -47,7 +47,7 @@ type Task struct {
 	// Unmet lists the dependencies that are not done.
 	Unmet []events.TaskID `json:"unmet,omitempty"`
 	// Reads maps the paths that the task has read to the SHA-256 of their content. A task is one execution (A-25):
-	// `orch retry` submits a new one, and the digest shows which reads are stale.
+	// `orch retry` submits a new task. The digests show which reads are stale.
 	Reads map[string]string `json:"reads,omitempty"`
 	// Checkpoints are in the order of their creation.
 	Checkpoints []events.Checkpointed `json:"checkpoints,omitempty"`
@@ -61,8 +61,8 @@ type Task struct {
 	Error     *fault.Error `json:"error,omitempty"`
 }
 
-// Fold applies one commit: it checks its link to the chain (DATA_LOSS) and applies its events. encoded is the wire form
-// of c. After an error the task must not be used.
+// Fold applies the events of a commit. It returns DATA_LOSS if c does not follow the newest folded commit. encoded is
+// the wire form of c. After an error the task must not be used.
 func (t *Task) Fold(c *events.Commit, encoded []byte) error {
 	if err := c.CheckLink(t.Rev, t.Head); err != nil {
 		return err
@@ -144,7 +144,7 @@ func (t *Task) move(at time.Time, kind events.Kind, d *events.Moved) error {
 		t.Output = d.Output
 	case events.TaskFailed, events.TaskRejected:
 		t.Error = d.Error
-	default: // the other kinds carry neither
+	default: // the other kinds have neither output nor error
 	}
 	return nil
 }
@@ -248,10 +248,10 @@ func (t *Task) applyRefused(d *events.Refused) {
 	}
 }
 
-func without(ids []events.TaskID, gone events.TaskID) []events.TaskID {
+func without(ids []events.TaskID, removed events.TaskID) []events.TaskID {
 	var rest []events.TaskID
 	for _, id := range ids {
-		if id != gone {
+		if id != removed {
 			rest = append(rest, id)
 		}
 	}

@@ -1,5 +1,5 @@
 // Package peer implements the client side of package agents: a program that works as an agent. It claims calls over
-// HTTP, renews their leases, and reports their results. A Handler makes the calls.
+// HTTP, renews their leases, and reports their results. A Handler executes the claimed calls.
 package peer
 
 import (
@@ -34,9 +34,9 @@ type Credential struct {
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
-// Ended returns when the credential has certainly expired, whether or not the renewal with Next succeeded: Next was
-// requested before Secret expired, and has the same lifetime.
-func (c *Credential) Ended() time.Time {
+// LatestExpiry returns when the credential has certainly expired, whether or not the renewal with Next succeeded: Next
+// was requested before Secret expired, and has the same lifetime.
+func (c *Credential) LatestExpiry() time.Time {
 	if c.Next == "" {
 		return c.ExpiresAt
 	}
@@ -46,7 +46,7 @@ func (c *Credential) Ended() time.Time {
 // client sends requests to the node.
 type client struct {
 	http *http.Client
-	// save stores the credential; nil stores none.
+	// save stores the credential; if nil, the credential is not stored.
 	save func(Credential) error
 
 	mu   sync.Mutex
@@ -117,21 +117,21 @@ func (c *client) renew(ctx context.Context, seen Credential, now time.Time) erro
 	return err
 }
 
-// rotate registers the next secret with the node, authenticated with known, and makes it the current one. c.renewing
-// must be held.
-func (c *client) rotate(ctx context.Context, known string, now time.Time) error {
+// rotate registers the next secret with the node and makes it the current one. The request is authenticated with
+// secret. c.renewing must be held.
+func (c *client) rotate(ctx context.Context, secret string, now time.Time) error {
 	cred := c.credential()
-	ask := cred
-	ask.Secret = known
+	auth := cred
+	auth.Secret = secret
 	var got struct {
 		ExpiresAt time.Time `json:"expires_at"`
 	}
-	if err := c.send(ctx, ask, agents.CredentialPath, agents.Renewal{Digest: agents.DigestOf(cred.Next)}, &got, patience); err != nil {
+	if err := c.send(ctx, auth, agents.CredentialPath, agents.Renewal{Digest: agents.DigestOf(cred.Next)}, &got, patience); err != nil {
 		return err
 	}
 	cred.Secret, cred.Next, cred.ExpiresAt, cred.IssuedAt = cred.Next, "", got.ExpiresAt, now
 	err := c.saveCredential(cred)
-	if err != nil { // the next start finds the secret in the saved credential
+	if err != nil { // the saved credential still has this secret as Next, so a restart finds it
 		c.mu.Lock()
 		c.cred = cred
 		c.mu.Unlock()
@@ -139,8 +139,8 @@ func (c *client) rotate(ctx context.Context, known string, now time.Time) error 
 	return err
 }
 
-// replacementFor returns the credential that replaces a refused one. If there is none it returns refused, the error of
-// the refusal, or the error of the renewal.
+// replacementFor returns the credential that replaces used after the node refused it. If there is no replacement, it
+// returns refused, the error of the node, or the error of a renewal that may succeed later.
 func (c *client) replacementFor(ctx context.Context, used Credential, refused error) (Credential, error) {
 	c.renewing.Lock() // a renewal may be in progress
 	defer c.renewing.Unlock()
@@ -162,11 +162,11 @@ func (c *client) replacementFor(ctx context.Context, used Credential, refused er
 	}
 }
 
-// post sends a request and decodes its answer. If it is refused because the credential was replaced meanwhile, it is
-// sent again with the new one.
-func (c *client) post(ctx context.Context, path string, in, out any, within time.Duration) error {
+// post sends a request and decodes its answer. If the node refuses it because the credential was replaced meanwhile,
+// post sends it again with the new credential.
+func (c *client) post(ctx context.Context, path string, in, out any, timeout time.Duration) error {
 	used := c.credential()
-	err := c.send(ctx, used, path, in, out, within)
+	err := c.send(ctx, used, path, in, out, timeout)
 	if !fault.Has(err, fault.Unauthorized) && !fault.Has(err, fault.TokenExpired) {
 		return err
 	}
@@ -174,16 +174,17 @@ func (c *client) post(ctx context.Context, path string, in, out any, within time
 	if err != nil {
 		return err
 	}
-	return c.send(ctx, cred, path, in, out, within)
+	return c.send(ctx, cred, path, in, out, timeout)
 }
 
-// send sends a request and decodes its answer. Errors are those of the node, UNAVAILABLE when it cannot be reached.
-func (c *client) send(ctx context.Context, cred Credential, path string, in, out any, within time.Duration) error {
+// send sends a request and decodes its answer. It returns the error of the node, or UNAVAILABLE when the node cannot be
+// reached.
+func (c *client) send(ctx context.Context, cred Credential, path string, in, out any, timeout time.Duration) error {
 	body, err := json.Marshal(in)
 	if err != nil {
 		return fault.Wrap(fault.InvalidFormat, err, "the request cannot be encoded")
 	}
-	ctx, cancel := context.WithTimeout(ctx, within)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(cred.URL, "/")+path, bytes.NewReader(body))
 	if err != nil {

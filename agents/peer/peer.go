@@ -20,9 +20,9 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// Handler makes a call and returns the report of its outcome. The peer fills in the reference, and a null result for an
-// empty report. ctx is cancelled when the call is cancelled or times out, or when the agent stops. The report is then
-// dropped, and on a stop the call is released.
+// Handler executes a call and returns the report of its outcome. The peer sets Ref, and sets Result to null if the
+// report is empty. ctx is cancelled when the call is cancelled or times out, or when the agent stops. The report is
+// then dropped, and on a stop the call is released.
 type Handler func(ctx context.Context, a agents.Assignment, progress func(work.Progress)) agents.Report
 
 // Config configures a Peer. Credential and Handler are required.
@@ -33,9 +33,9 @@ type Config struct {
 	Concurrency int
 	// Drain is how long running calls may continue after a stop; default 10 s.
 	Drain time.Duration
-	// Cut, when it is closed, ends the Drain of a stop: the running calls are released immediately. It may be nil.
+	// Cut ends a drain early: when it is closed, the running calls are released immediately. It may be nil.
 	Cut <-chan struct{}
-	// Save stores a credential with its next secret, before and after a renewal. If nil, the credential is not renewed.
+	// Save stores the credential before and after a renewal. If nil, the credential is not renewed.
 	Save func(Credential) error
 	// Logger receives what an operator should see. Default: nothing is logged.
 	Logger *slog.Logger
@@ -79,8 +79,8 @@ func New(cfg Config) (*Peer, error) {
 	case cfg.Credential.URL == "" || cfg.Credential.Secret == "":
 		return nil, fault.New(fault.RequiredField, "an agent needs a credential and the address of a node").WithField("credential")
 	}
-	most := max(cfg.Credential.MaxTasks, 1)
-	cfg.Concurrency = min(cmp.Or(cfg.Concurrency, most), most)
+	maxTasks := max(cfg.Credential.MaxTasks, 1)
+	cfg.Concurrency = min(cmp.Or(cfg.Concurrency, maxTasks), maxTasks)
 	cfg.Drain = cmp.Or(cfg.Drain, 10*time.Second)
 	if cfg.Concurrency < 1 {
 		return nil, fault.New(fault.ValidationError, "must be at least 1").WithField("concurrency")
@@ -96,11 +96,12 @@ func New(cfg Config) (*Peer, error) {
 
 var (
 	errStopping = errors.New("the agent is stopping")
-	errStopped  = errors.New("the call is no longer this agent's")
+	errStopped  = errors.New("the call is no longer assigned to this agent")
 )
 
-// Run works until ctx ends. Then it claims no more calls, waits up to Drain for running calls, unless Cut is closed,
-// and releases the rest. It returns nil after a stop, and the error of the node if the node rejects the agent.
+// Run claims and executes calls until ctx ends. It then claims no more calls, waits for running calls until Drain has
+// passed or Cut is closed, and releases the rest. It returns nil after a stop, and the error of the node if the node
+// rejects the agent.
 func (p *Peer) Run(ctx context.Context) error {
 	defer p.client.http.CloseIdleConnections()
 	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -143,19 +144,19 @@ func (p *Peer) reportLeaving(ctx context.Context) {
 // drain waits for the running calls, and stops those that have not started or take too long.
 func (p *Peer) drain(end context.CancelCauseFunc) {
 	p.stopCalls(func(c *call) bool { return !c.confirmed })
-	over := make(chan struct{})
+	finished := make(chan struct{})
 	go func() {
 		p.group.Wait()
-		close(over)
+		close(finished)
 	}()
-	if !waitUntil(over, p.cfg.Drain, p.cfg.Cut) {
+	if !waitUntil(finished, p.cfg.Drain, p.cfg.Cut) {
 		p.stopCalls(func(*call) bool { return true })
-		if !waitUntil(over, p.cfg.Drain, p.cfg.Cut) && p.isCut() { // else the node cannot be reached
-			_ = waitUntil(over, cutTimeout, nil)
+		if !waitUntil(finished, p.cfg.Drain, p.cfg.Cut) && p.isCut() { // else the node cannot be reached
+			_ = waitUntil(finished, cutTimeout, nil)
 		}
 	}
 	end(errStopping)
-	<-over
+	<-finished
 }
 
 // isCut reports whether Config.Cut is closed.
@@ -171,12 +172,12 @@ func (p *Peer) isCut() bool {
 // cutTimeout is how long releasing the calls may take after the drain was cut.
 const cutTimeout = 5 * time.Second
 
-// waitUntil waits until over is closed and returns true. It returns false after most, or when cut is closed.
-func waitUntil(over <-chan struct{}, most time.Duration, cut <-chan struct{}) bool {
-	timer := time.NewTimer(most)
+// waitUntil waits until finished is closed and returns true. It returns false after timeout, or when cut is closed.
+func waitUntil(finished <-chan struct{}, timeout time.Duration, cut <-chan struct{}) bool {
+	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	select {
-	case <-over:
+	case <-finished:
 		return true
 	case <-timer.C:
 	case <-cut:
@@ -195,23 +196,23 @@ func (p *Peer) stopCalls(which func(*call) bool) {
 	}
 }
 
-// wait is how long the node may wait for work before it answers a claim.
-const wait = 20 * time.Second
+// claimWait is how long the node may wait for work before it answers a claim.
+const claimWait = 20 * time.Second
 
 // claimLoop claims calls and starts them until ctx ends. The calls are cancelled when life ends.
 func (p *Peer) claimLoop(ctx, life context.Context) error {
 	for failures, empty := 0, 0; ctx.Err() == nil; {
 		free, has := p.capacity()
-		asked := time.Now()
-		asking, stop := p.whileFull(ctx, free)
-		w, err := p.client.claim(asking, agents.Claim{Free: free, Wait: wait, Has: has, Instance: p.instance})
-		freed := asking.Err() != nil && ctx.Err() == nil
+		start := time.Now()
+		claimCtx, stop := p.whileFull(ctx, free)
+		w, err := p.client.claim(claimCtx, agents.Claim{Free: free, Wait: claimWait, Has: has, Instance: p.instance})
+		freed := claimCtx.Err() != nil && ctx.Err() == nil
 		stop()
 		switch {
 		case err == nil:
 			failures = 0
 			p.logReachable(ctx)
-		case freed: // more calls can be claimed
+		case freed: // a slot became free
 			continue
 		case ctx.Err() == nil && !temporary(err):
 			return err
@@ -226,35 +227,35 @@ func (p *Peer) claimLoop(ctx, life context.Context) error {
 		for _, a := range w.Calls {
 			p.start(life, a)
 		}
-		if len(w.Calls)+len(w.Stop) > 0 || time.Since(asked) > wait/2 {
+		if len(w.Calls)+len(w.Stop) > 0 || time.Since(start) > claimWait/2 {
 			empty = 0
 			continue
 		}
-		_ = pause.For(ctx, backoff(min(empty, 3))) // another process uses the credential, and each one ends the claims of the other
+		_ = pause.For(ctx, backoff(min(empty, 3))) // another process uses the same credential: the two processes end each other's claims
 		empty++
 	}
 	return nil
 }
 
-// whileFull returns a context for a claim. If no slot is free, it is cancelled when a slot becomes free.
+// whileFull returns a context for a claim. If no slot is free, the context is cancelled when a slot becomes free.
 func (p *Peer) whileFull(ctx context.Context, free int) (context.Context, context.CancelFunc) {
 	asking, stop := context.WithCancel(ctx)
 	if free > 0 {
 		return asking, stop
 	}
-	over := make(chan struct{})
+	done := make(chan struct{})
 	go func() {
 		select {
 		case <-p.slotFree:
 			stop()
-		case <-over:
+		case <-done:
 		}
 	}()
-	return asking, func() { close(over); stop() }
+	return asking, func() { close(done); stop() }
 }
 
-// logReachable logs once that the node answers again, at the level of the message that it did not, so that both are
-// visible.
+// logReachable logs once that the node answers again. It uses the level of the message about the failure, so that
+// either both messages are visible or none.
 func (p *Peer) logReachable(ctx context.Context) {
 	if p.unreachable.Swap(false) {
 		p.log.WarnContext(ctx, "agent_node_back", slog.String("url", p.client.credential().URL))
@@ -288,15 +289,15 @@ func (p *Peer) start(life context.Context, a agents.Assignment) {
 	signal(p.wake)
 }
 
-// makeCall makes a call and reports its outcome.
+// makeCall runs the handler of a call and reports the outcome.
 func (p *Peer) makeCall(ctx, life context.Context, a agents.Assignment, c *call) {
 	defer p.remove(a.Ref)
-	limited, cancel := context.WithTimeoutCause(ctx, within(a), fault.New(fault.Timeout, "the call took too long"))
+	limited, cancel := context.WithTimeoutCause(ctx, timeLimit(a), fault.New(fault.Timeout, "the call took too long"))
 	defer cancel()
-	r, begun := agents.Report{}, false
+	r, started := agents.Report{}, false
 	select {
 	case <-c.known:
-		if begun = limited.Err() == nil; !begun {
+		if started = limited.Err() == nil; !started {
 			break
 		}
 		r = p.cfg.Handler(limited, a, func(done work.Progress) {
@@ -310,7 +311,7 @@ func (p *Peer) makeCall(ctx, life context.Context, a agents.Assignment, c *call)
 	switch cause := context.Cause(limited); {
 	case errors.Is(cause, errStopped):
 		return
-	case errors.Is(cause, errStopping) && !begun:
+	case errors.Is(cause, errStopping) && !started:
 		r = agents.Report{HandTo: &events.Agents{}, Error: errStopping.Error()}
 	case errors.Is(cause, errStopping):
 		r = agents.Report{Release: true, Unsure: true, Error: errStopping.Error()}
@@ -337,9 +338,9 @@ func (p *Peer) scheduleProgress() {
 	})
 }
 
-// within returns how long a call may take. If the node does not report the remaining time, the clocks are assumed to
+// timeLimit returns how long a call may take. If the node does not report the remaining time, the clocks are assumed to
 // agree.
-func within(a agents.Assignment) time.Duration { return cmp.Or(a.Remaining, time.Until(a.Deadline)) }
+func timeLimit(a agents.Assignment) time.Duration { return cmp.Or(a.Remaining, time.Until(a.Deadline)) }
 
 // sendReport sends a report until the node accepts or refuses it. If the node rejects its content, sendReport reports
 // that as an error of the call.
@@ -412,7 +413,7 @@ func (p *Peer) heartbeatLoop(ctx context.Context) error {
 	}
 }
 
-// confirm marks the calls in a heartbeat that the node has answered, so that they can start.
+// confirm marks the calls of an answered heartbeat as confirmed, so that they can start.
 func (p *Peer) confirm(b agents.Heartbeat) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -439,7 +440,8 @@ func (p *Peer) nextHeartbeat() (agents.Heartbeat, time.Duration) {
 	return b, max(next, 50*time.Millisecond)
 }
 
-// renewLoop renews the credential in time, until ctx ends. It retries failures, soon if they may be temporary.
+// renewLoop renews the credential in time, until ctx ends. It retries a failed renewal: soon if the error may be
+// temporary, else after five minutes.
 func (p *Peer) renewLoop(ctx context.Context) {
 	const hopeless = 5 * time.Minute
 	for failures := 0; p.cfg.Save != nil && ctx.Err() == nil; {
@@ -449,7 +451,7 @@ func (p *Peer) renewLoop(ctx context.Context) {
 			err := p.client.renew(ctx, cred, events.Time(time.Now()))
 			switch {
 			case err == nil:
-				failures, next = 0, agents.Interval // whatever the clocks show
+				failures, next = 0, agents.Interval // even if the clocks disagree
 			case temporary(err):
 				next = backoff(failures)
 				failures++
@@ -482,5 +484,5 @@ func signal(c chan struct{}) {
 // backoff returns 0.1 s, doubled with each failure up to 10 s, ±20 %.
 func backoff(failures int) time.Duration {
 	d := min(100*time.Millisecond<<min(failures, 10), 10*time.Second)
-	return time.Duration(float64(d) * (0.8 + 0.4*random.Float64())) //nolint:gosec // it is no secret
+	return time.Duration(float64(d) * (0.8 + 0.4*random.Float64())) //nolint:gosec // jitter needs no secure random numbers
 }

@@ -220,7 +220,7 @@ func readCredential(file string, now time.Time) (peer.Credential, error) {
 	if json.Unmarshal(content, &cred) != nil || cred.Secret == "" { // the cause might quote the content
 		return cred, fault.New(fault.InvalidFormat, "this is no credential of an agent").WithField(file)
 	}
-	if !cred.ExpiresAt.IsZero() && !now.Before(cred.Ended()) {
+	if !cred.ExpiresAt.IsZero() && !now.Before(cred.LatestExpiry()) {
 		return cred, fault.Wrap(fault.TokenExpired, fs.ErrNotExist, "the credential has expired").WithField(file).WithHint("register the agent anew: orch agents register")
 	}
 	return cred, nil
