@@ -15,7 +15,7 @@ import (
 // This file holds the dispatcher's state in memory: the calls assigned to agents, and the processes (instances) that
 // act for them.
 
-// instanceRecord is the current process of an agent, and the former ones.
+// instanceRecord is the current process of an agent, and its former processes.
 type instanceRecord struct {
 	current string
 	former  []string
@@ -27,9 +27,10 @@ const (
 	maxFormer   = 16
 )
 
-// updateInstance records the process that acts for an agent, and the calls that it has. Calls that a former process
-// confirmed and this one does not have are lost. It reports them to the owner now, before their leases expire. Those
-// that it cannot report stay assigned, and are reported the next time.
+// updateInstance records the current process of an agent, and the calls that this process works on. Calls that a former
+// process confirmed and the current process does not list are lost. updateInstance reports them to the owner
+// immediately, before their leases expire. A lost call that it cannot report stays assigned, and the next request of
+// the agent reports it.
 func (d *Dispatcher) updateInstance(ctx context.Context, m Member, instance string, has []work.Ref) error {
 	if len(instance) > maxInstance {
 		return fault.New(fault.ValidationError, "has more than %d bytes", maxInstance).WithField("instance")
@@ -74,11 +75,11 @@ func (d *Dispatcher) switchInstance(m Member, instance string, has []work.Ref) (
 		s.current = instance
 	}
 	d.retain(m.ID, func(a Assignment) bool {
-		gone := a.instance != "" && a.instance != instance
-		if gone {
+		isLost := a.instance != "" && a.instance != instance
+		if isLost {
 			lost = append(lost, a)
 		}
-		return !gone
+		return !isLost
 	})
 	return lost, nil
 }
@@ -96,11 +97,11 @@ func (d *Dispatcher) dropRemoved() func(Roster) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	known := slices.AppendSeq(slices.Collect(maps.Keys(d.assigned)), maps.Keys(d.instances))
-	return func(living Roster) {
+	return func(roster Roster) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		for _, id := range known {
-			if !living.IDs[id] {
+			if !roster.IDs[id] {
 				delete(d.assigned, id)
 				delete(d.instances, id)
 			}
@@ -108,8 +109,8 @@ func (d *Dispatcher) dropRemoved() func(Roster) {
 	}
 }
 
-// confirm records which calls an agent has. A call that it named before and has not named for the duration of the lease
-// is dropped: its owner has given it up. d.mu must be held.
+// confirm records which calls an agent works on. It drops a confirmed call that the agent has not listed again within
+// the lease, because the owner has ended that call. d.mu must be held.
 func (d *Dispatcher) confirm(m Member, instance string, refs []work.Ref) {
 	now := d.clock()
 	for i := range d.assigned[m.ID] {
@@ -120,16 +121,16 @@ func (d *Dispatcher) confirm(m Member, instance string, refs []work.Ref) {
 	d.retain(m.ID, func(a Assignment) bool { return a.confirmedAt.IsZero() || now.Sub(a.confirmedAt) <= a.Lease })
 }
 
-// unconfirmed returns the calls that were assigned to an agent and that it has never named.
+// unconfirmed returns the assigned calls that an agent has never confirmed.
 func (d *Dispatcher) unconfirmed(m Member) []Assignment {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(d.assigned[m.ID]), func(a Assignment) bool { return !a.confirmedAt.IsZero() })
 }
 
-// redeliver records that calls are delivered again, at most most of them, and returns them. It skips calls that were
-// confirmed or stopped meanwhile.
-func (d *Dispatcher) redeliver(m Member, calls []Assignment, stopped []work.Ref, most int) []Assignment {
+// redeliver records that calls are delivered again, at most limit of them, and returns these calls. It skips calls that
+// were confirmed or stopped meanwhile.
+func (d *Dispatcher) redeliver(m Member, calls []Assignment, stopped []work.Ref, limit int) []Assignment {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.clock()
@@ -137,7 +138,7 @@ func (d *Dispatcher) redeliver(m Member, calls []Assignment, stopped []work.Ref,
 	for i := range d.assigned[m.ID] {
 		a := &d.assigned[m.ID][i]
 		lost := slices.ContainsFunc(calls, func(c Assignment) bool { return c.Ref == a.Ref }) && !slices.Contains(stopped, a.Ref)
-		if !lost || !a.confirmedAt.IsZero() || len(again) >= most {
+		if !lost || !a.confirmedAt.IsZero() || len(again) >= limit {
 			continue
 		}
 		a.redeliveries++
@@ -161,9 +162,9 @@ func (d *Dispatcher) unassignCalls(m Member, refs []work.Ref) {
 	d.retain(m.ID, func(a Assignment) bool { return !slices.Contains(refs, a.Ref) })
 }
 
-// retain keeps only the assignments of an agent for which the function returns true. d.mu must be held.
-func (d *Dispatcher) retain(agent string, which func(Assignment) bool) {
-	d.assigned[agent] = slices.DeleteFunc(d.assigned[agent], func(a Assignment) bool { return !which(a) })
+// retain keeps only the assignments of an agent for which keep returns true. d.mu must be held.
+func (d *Dispatcher) retain(agent string, keep func(Assignment) bool) {
+	d.assigned[agent] = slices.DeleteFunc(d.assigned[agent], func(a Assignment) bool { return !keep(a) })
 	if len(d.assigned[agent]) == 0 {
 		delete(d.assigned, agent)
 	}

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Card is an agent card of A2A 1.0: a description of an agent and its skills. It is only for discovery: the node does
-// not implement A2A, so the list of interfaces is empty, and an extension says where and how to request work.
+// Card is an agent card of A2A 1.0: a description of an agent and its skills. It is only for discovery. The node does
+// not implement A2A, so the list of interfaces is empty, and an extension describes where and how to request work.
 type Card struct {
 	Name                 string                `json:"name"`
 	Description          string                `json:"description"`
@@ -28,7 +28,7 @@ type CardCapabilities struct {
 	Extensions        []CardExtension `json:"extensions"`
 }
 
-// CardExtension says how to request work without A2A.
+// CardExtension describes how to request work without A2A.
 type CardExtension struct {
 	URI         string            `json:"uri"`
 	Description string            `json:"description"`
@@ -95,8 +95,8 @@ func AgentCard(m Member, url string) Card {
 	c.Description = cmp.Or(m.Description, "A "+m.Type+" that takes work from orch.")
 	c.Capabilities.Extensions[0].Params["agent"] = m.Name
 	c.Skills = []CardSkill{}
-	for _, can := range m.Capabilities {
-		c.Skills = append(c.Skills, CardSkill{can.Name, can.Name, can.Category + ": " + can.Name, slices.Compact([]string{can.Category, m.Type})})
+	for _, capability := range m.Capabilities {
+		c.Skills = append(c.Skills, CardSkill{capability.Name, capability.Name, capability.Category + ": " + capability.Name, slices.Compact([]string{capability.Category, m.Type})})
 	}
 	return c
 }

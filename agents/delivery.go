@@ -10,7 +10,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// Delivery identifies the calls in one answer to an agent, so that they can be requeued.
+// Delivery identifies the calls in one answer to an agent. Requeue requeues these calls.
 type Delivery struct {
 	// Agent is the id of the agent, Name its name.
 	Agent, Name string
@@ -37,7 +37,7 @@ func DeliveryTo(m Member, w Work) Delivery {
 // Requeue offers the calls of an answer to other agents, because nobody received the answer. None of the calls has
 // started, so none is in doubt. Calls that the agent has confirmed, or that were delivered again in another answer,
 // stay assigned. Requeue does not change the presence of the agent. It returns the errors of calls that could not be
-// reported to the owner: these end with their leases.
+// reported to the owner: these calls end when their leases expire.
 func (d *Dispatcher) Requeue(ctx context.Context, del Delivery) error {
 	var failed []error
 	for _, a := range d.unassign(del) {
@@ -50,8 +50,8 @@ func (d *Dispatcher) Requeue(ctx context.Context, del Delivery) error {
 }
 
 // unassign removes the calls of an answer from their agent, so that a claim no longer returns them. It runs before the
-// owner learns of it, because a call that both the agent and others have would be made twice. For the same reason a
-// call is not restored when the report fails: the owner may have received it.
+// report to the owner. Otherwise this agent and the next one could both execute the call. For the same reason a call is
+// not restored when the report fails: the owner may have received it.
 func (d *Dispatcher) unassign(del Delivery) (regained []Assignment) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -167,7 +167,7 @@ func (d *Dispatcher) Claim(ctx context.Context, m Member, c Claim) (Work, error)
 	}
 	batch, err := d.owner.Poll(ctx, work.Poll{
 		Worker: m.Actor(), Queues: []string{work.AgentsQueue}, Free: min(c.Free, d.capacity(m, c.Has)), Wait: min(c.Wait, maxWait),
-		Agent: &work.Agent{Name: m.Name, Type: m.Type, Capabilities: m.Names(), For: m.For},
+		Agent: &work.Agent{Name: m.Name, Type: m.Type, Capabilities: m.CapabilityNames(), For: m.For},
 	})
 	if err != nil {
 		return Work{}, err

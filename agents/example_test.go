@@ -14,7 +14,7 @@ func ExampleProfile_Check() {
 		Capabilities: []agents.Capability{{Name: "review", Category: "code"}, {Name: "build", Category: "code"}},
 	}
 	fmt.Println(profile.Check("ada"))
-	fmt.Println(profile.Names())
+	fmt.Println(profile.CapabilityNames())
 	profile.Type = "poet"
 	fmt.Println(profile.Check("ada"))
 	// Output:

@@ -131,17 +131,17 @@ func wrongInput(agent, capability string, e *jsonschema.ValidationError) *fault.
 func (d *Dispatcher) rejectInvalidData(ctx context.Context, m Member, call work.Call) (bool, error) {
 	w := selection{Data: map[string]any{}}
 	if !m.hasSchemas() || json.Unmarshal(call.Args, &w) != nil {
-		return false, nil //nolint:nilerr // what is no such call is refused on its way
+		return false, nil //nolint:nilerr // a later check rejects arguments that cannot be decoded
 	}
 	why := m.checkData(w)
 	if why == nil {
 		return false, nil
 	}
 	out := work.Outcome{Ref: call.Ref, Worker: m.Actor(), StartedAt: events.Time(d.clock()), Error: why, Class: fault.ClassInvalidArgs}
-	if other := d.findReceiver(ctx, call, w); other != "" {
+	if receiver := d.findReceiver(ctx, call, w); receiver != "" {
 		handed := out
 		handed.Error = fault.New(fault.Unavailable, "the agent %s has not been given the call: %s", m.Name, why.Message)
-		handed.Class, handed.HandTo = fault.ClassHandoff, &events.Agents{Agent: other, Requires: slices.Sorted(slices.Values(w.Requires))}
+		handed.Class, handed.HandTo = fault.ClassHandoff, &events.Agents{Agent: receiver, Requires: slices.Sorted(slices.Values(w.Requires))}
 		if err := d.report(ctx, handed); !refusedHandover(err) {
 			return true, err
 		}
@@ -165,7 +165,7 @@ func (d *Dispatcher) findReceiver(ctx context.Context, call work.Call, w selecti
 		return ""
 	}
 	for _, v := range members {
-		able := !slices.ContainsFunc(w.Requires, func(c string) bool { return !slices.Contains(v.Names(), c) })
+		able := !slices.ContainsFunc(w.Requires, func(c string) bool { return !slices.Contains(v.CapabilityNames(), c) })
 		mine := v.For == "" || v.For == call.Requester
 		if !able || !mine || v.checkData(w) != nil {
 			continue

@@ -18,10 +18,10 @@ type Profile struct {
 	Type        string `json:"type"`
 	Version     string `json:"version"`
 	Description string `json:"description,omitempty"`
-	// Creator is the author that the agent claims. CreatedBy of the credential is the identity that registered it.
+	// Creator is the author that the agent claims. Member.RegisteredBy is the identity that registered the agent.
 	Creator      string       `json:"creator,omitempty"`
 	Capabilities []Capability `json:"capabilities"`
-	// MaxTasks is how many calls the agent makes concurrently.
+	// MaxTasks is how many calls the agent works on concurrently.
 	MaxTasks int `json:"max_tasks"`
 	// Timeout is the time limit of a call. MaxRetries is how often a failed call that may be repeated is retried,
 	// Backoff the first delay. The settings of a plan take precedence.
@@ -69,7 +69,7 @@ var (
 func IsName(name string) bool { return nameForm.MatchString(name) }
 
 // Check validates a profile and the name of its agent. Errors are INVALID_FORMAT, REQUIRED_FIELD and VALIDATION_ERROR
-// with the field.
+// with the invalid field.
 func (p *Profile) Check(name string) error {
 	switch {
 	case !IsName(name):
@@ -133,8 +133,8 @@ func (p *Profile) checkLimits() error {
 // retry returns the retry settings of the agent.
 func (p *Profile) retry() *work.Retry { return &work.Retry{Max: p.MaxRetries, Backoff: p.Backoff} }
 
-// Names returns the sorted names of the capabilities without duplicates.
-func (p *Profile) Names() []string {
+// CapabilityNames returns the sorted names of the capabilities without duplicates.
+func (p *Profile) CapabilityNames() []string {
 	names := make([]string, len(p.Capabilities))
 	for i, c := range p.Capabilities {
 		names[i] = c.Name
@@ -144,9 +144,9 @@ func (p *Profile) Names() []string {
 }
 
 func clip(s string) string {
-	const most = 80
-	if len(s) <= most {
+	const limit = 80
+	if len(s) <= limit {
 		return s
 	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
+	return strings.ToValidUTF8(s[:limit], "") + "…"
 }

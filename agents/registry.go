@@ -224,7 +224,7 @@ func (r *Registry) find(ctx context.Context, text string) (Member, error) {
 			return members[i], nil
 		}
 	}
-	return Member{}, fault.New(fault.NotFound, "there matches no agent %q", clip(text)).WithField("agentId").WithHint("see: orch agents")
+	return Member{}, fault.New(fault.NotFound, "there is no agent %q", clip(text)).WithField("agentId").WithHint("see: orch agents")
 }
 
 // Remove implements Service.

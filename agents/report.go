@@ -14,7 +14,7 @@ import (
 )
 
 // Report processes the report of a call and returns when it is durable. Errors: CONFLICT when the call is no longer
-// assigned to the agent, or has ended with another outcome; a repeated report is no conflict. INVALID_FORMAT for an
+// assigned to the agent, or has ended with another outcome. A repeated report is not a conflict. INVALID_FORMAT for an
 // invalid task id, REQUIRED_FIELD for an empty report, VALIDATION_ERROR for a contradictory one.
 func (d *Dispatcher) Report(ctx context.Context, m Member, r Report) error {
 	if _, err := events.ParseTaskID(string(r.Task)); err != nil { // a lookup of an invalid id would be retried
@@ -38,7 +38,7 @@ func (d *Dispatcher) Report(ctx context.Context, m Member, r Report) error {
 
 // check validates a report: it must name a call and have exactly one outcome.
 func (r Report) check() error {
-	failed := r.Release || r.HandTo != nil || r.Error != ""
+	noResult := r.Release || r.HandTo != nil || r.Error != ""
 	switch {
 	case r.Step == "":
 		return fault.New(fault.RequiredField, "is missing").WithField("step")
@@ -50,9 +50,9 @@ func (r Report) check() error {
 		return fault.New(fault.ValidationError, "does not go with hand_to").WithField("release")
 	case len(r.Data) > 0 && !r.Release && r.HandTo == nil:
 		return fault.New(fault.ValidationError, "goes with hand_to or release").WithField("data").WithHint("what came of the call is its result")
-	case failed && len(r.Result) > 0 && string(r.Result) != "null":
+	case noResult && len(r.Result) > 0 && string(r.Result) != "null":
 		return contradiction("result")
-	case failed && r.Summary != "":
+	case noResult && r.Summary != "":
 		return contradiction("summary")
 	}
 	return nil
@@ -71,9 +71,9 @@ const (
 	maxHanded = 64 << 10
 )
 
-// releaseRest is the delay before a released call is offered again: the agent that released it may be the only one that
+// releaseDelay is the delay before a released call is offered again: the agent that released it may be the only one that
 // claims it.
-const releaseRest = 5 * time.Second
+const releaseDelay = 5 * time.Second
 
 // outcome converts a report to the outcome that the log records.
 func (d *Dispatcher) outcome(ctx context.Context, m Member, r Report) (work.Outcome, error) {
@@ -89,9 +89,9 @@ func (d *Dispatcher) outcome(ctx context.Context, m Member, r Report) (work.Outc
 	}
 	switch {
 	case r.Release && !r.Unsure:
-		out.Error, out.Class, out.HandTo = fault.New(fault.Unavailable, "the agent %s has given the call back%s", m.Name, reasonSuffix(message)).WithRetryAt(now.Add(releaseRest)), fault.ClassHandoff, &events.Agents{}
+		out.Error, out.Class, out.HandTo = fault.New(fault.Unavailable, "the agent %s has given the call back%s", m.Name, reasonSuffix(message)).WithRetryAt(now.Add(releaseDelay)), fault.ClassHandoff, &events.Agents{}
 	case r.Release:
-		out.Error, out.Class = fault.New(fault.Unavailable, "the agent %s has given the call back%s", m.Name, reasonSuffix(message)).WithRetryAt(now.Add(releaseRest)), fault.ClassShutdown
+		out.Error, out.Class = fault.New(fault.Unavailable, "the agent %s has given the call back%s", m.Name, reasonSuffix(message)).WithRetryAt(now.Add(releaseDelay)), fault.ClassShutdown
 	case r.HandTo != nil:
 		if err := d.vetSelection(r.HandTo); err != nil {
 			return out, err
@@ -183,9 +183,9 @@ func (d *Dispatcher) vetHanded(data json.RawMessage) (json.RawMessage, error) {
 }
 
 // vetText validates a string from an agent and removes secrets.
-func (d *Dispatcher) vetText(field, text string, most int) (string, error) {
-	if len(text) > most {
-		return "", fault.New(fault.ValidationError, "has more than %d bytes", most).WithField(field).WithReason("SIZE_LIMIT_EXCEEDED")
+func (d *Dispatcher) vetText(field, text string, limit int) (string, error) {
+	if len(text) > limit {
+		return "", fault.New(fault.ValidationError, "has more than %d bytes", limit).WithField(field).WithReason("SIZE_LIMIT_EXCEEDED")
 	}
 	if text == "" {
 		return "", nil

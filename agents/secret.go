@@ -41,7 +41,7 @@ func IsSecret(text string) bool {
 	})
 }
 
-// DigestOf returns what a node stores of a secret: its SHA-256, in hex.
+// DigestOf returns the SHA-256 of a secret, in hex. A node stores only this digest.
 func DigestOf(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
 	return hex.EncodeToString(sum[:])

@@ -11,9 +11,9 @@ import (
 
 // Service manages agents, in this process or on a remote node.
 type Service interface {
-	// Register registers an agent (S3-085…S3-088). The secret of its credential is stored for a while, to be collected
-	// once. Errors: CONFLICT when the name is taken, QUOTA_EXCEEDED when too many secrets are stored, and the errors of
-	// Profile.Check.
+	// Register registers an agent (S3-085…S3-088). The secret of its credential is stored for ten minutes, and Collect
+	// returns it once. Errors: CONFLICT when the name is taken, QUOTA_EXCEEDED when too many secrets are stored, and
+	// the errors of Profile.Check.
 	Register(ctx context.Context, in Registration) (Registered, error)
 	// Collect returns the secret of a registration, once, to the identity that registered the agent; else NOT_FOUND.
 	Collect(ctx context.Context, in Collection) (Collected, error)
@@ -28,7 +28,7 @@ type Service interface {
 type Registration struct {
 	Name    string  `json:"name"`
 	Profile Profile `json:"profile"`
-	// Task is the requesting task, By the identity that it acts for.
+	// Task is the task that makes the request. By is the identity on whose behalf the task acts.
 	Task events.TaskID `json:"task"`
 	By   string        `json:"by"`
 }
@@ -108,13 +108,13 @@ func (r *Registry) Register(ctx context.Context, in Registration) (Registered, e
 	return Registered{Member: m, URL: r.cfg.URL()}, nil
 }
 
-// checkSecretQuota returns QUOTA_EXCEEDED when no further secret can be stored: an agent without one would be useless
-// and occupy its name.
+// checkSecretQuota returns QUOTA_EXCEEDED when no further secret can be stored: an agent without a secret would be
+// useless and occupy its name.
 func (r *Registry) checkSecretQuota() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.cfg.Clock()
-	maps.DeleteFunc(r.pendingSecrets, func(_ registrationKey, k pendingSecret) bool { return now.After(k.until) })
+	maps.DeleteFunc(r.pendingSecrets, func(_ registrationKey, pending pendingSecret) bool { return now.After(pending.until) })
 	if len(r.pendingSecrets) >= maxSecrets {
 		return fault.New(fault.QuotaExceeded, "the secrets of %d agents wait to be collected", len(r.pendingSecrets)).WithHint("try again in %s", secretTTL)
 	}
@@ -125,31 +125,31 @@ func (r *Registry) checkSecretQuota() error {
 func (r *Registry) Collect(_ context.Context, in Collection) (Collected, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	at := r.registrationKeyOf(in)
-	k, ok := r.pendingSecrets[at]
-	if !ok || k.by != in.By || r.cfg.Clock().After(k.until) {
+	key := r.registrationKeyOf(in)
+	pending, ok := r.pendingSecrets[key]
+	if !ok || pending.by != in.By || r.cfg.Clock().After(pending.until) {
 		return Collected{}, fault.New(fault.NotFound, "there is no secret of %s to collect", in.Task).
 			WithHint("it is shown once, within %s; register the agent anew", secretTTL)
 	}
-	delete(r.pendingSecrets, at)
-	return Collected{k.key, k.secret}, nil
+	delete(r.pendingSecrets, key)
+	return Collected{pending.key, pending.secret}, nil
 }
 
 // registrationKeyOf returns the key of the requested secret. Without the id of an agent it finds a secret only if the
 // task has exactly one. r.mu must be held.
 func (r *Registry) registrationKeyOf(in Collection) registrationKey {
-	at := registrationKey{in.Task, in.Agent}
+	found := registrationKey{in.Task, in.Agent}
 	if in.Agent != "" {
-		return at
+		return found
 	}
-	found := 0
-	for mark := range r.pendingSecrets {
-		if mark.task == in.Task {
-			at, found = mark, found+1
+	matches := 0
+	for key := range r.pendingSecrets {
+		if key.task == in.Task {
+			found, matches = key, matches+1
 		}
 	}
-	if found > 1 {
+	if matches > 1 {
 		return registrationKey{task: in.Task}
 	}
-	return at
+	return found
 }

@@ -44,12 +44,12 @@ func CheckGroup(text string) (string, error) { return group(text, isNamed) }
 // checkFormerGroup is CheckGroup for leaving a group. It accepts names with spaces, which earlier versions allowed.
 func checkFormerGroup(text string) (string, error) { return group(text, isVisible) }
 
-func group(text string, is func(text string, prefixes ...string) bool) (string, error) {
+func group(text string, isValid func(text string, prefixes ...string) bool) (string, error) {
 	address := text
 	if !strings.Contains(text, ":") {
 		address = groupPrefix + text
 	}
-	if is(address, groupPrefix) {
+	if isValid(address, groupPrefix) {
 		return address, nil
 	}
 	return "", fault.New(fault.InvalidFormat, "%q is no group", clip(text)).WithField("group").
@@ -60,7 +60,7 @@ func group(text string, is func(text string, prefixes ...string) bool) (string, 
 func IsGroup(address string) bool { return strings.HasPrefix(address, groupPrefix) }
 
 // isNamed reports whether text is one of the prefixes followed by a name. Only names of users, which come from the
-// system, may contain spaces.
+// operating system, may contain spaces.
 func isNamed(text string, prefixes ...string) bool {
 	return isVisible(text, prefixes...) && (strings.HasPrefix(text, userPrefix) || !strings.ContainsFunc(text, unicode.IsSpace))
 }

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// Broker sends and delivers messages on behalf of Who: an identity such as agent:builder, a running call that acts for
-// one, or a Delegation.
+// Broker sends and delivers messages. Who is the type that identifies the caller: a string for an identity such as
+// agent:builder, Call for a running call, or Delegation.
 type Broker[Who any] interface {
 	// Send stores a message and returns when it is durable. A draft with a key that was sent before returns the same
 	// message, or CONFLICT when the content differs. Errors in addition to those of Draft.Message: NOT_FOUND for a
 	// reply to an unknown message, QUOTA_EXCEEDED when an inbox or the store is full, SECRET_DETECTED, DISK_FULL,
 	// UNAVAILABLE.
 	Send(ctx context.Context, who Who, d Draft) (Receipt, error)
-	// Inbox returns the pending messages; q.Wait is how long it waits for one. A message is returned until it is
-	// acknowledged or expires.
+	// Inbox returns the pending messages. If there are none, it waits up to q.Wait for a message. A message is returned
+	// until it is acknowledged or expires.
 	Inbox(ctx context.Context, who Who, q Query) (Page, error)
 	// Ack acknowledges messages. It is idempotent.
 	Ack(ctx context.Context, who Who, ids []string) (Acked, error)
@@ -29,7 +29,7 @@ type Call struct {
 	Attempt int    `json:"attempt"`
 }
 
-// Delegation is a request of By on behalf of For: By itself, or another identity of which By reads the inbox.
+// Delegation identifies a request of By on behalf of For. For is By itself, or an identity whose inbox By reads.
 type Delegation struct {
 	For string `json:"for"`
 	By  string `json:"by"`
@@ -49,16 +49,17 @@ type Receipt struct {
 	// Existing is true for a message that was sent before under the same key.
 	Existing bool `json:"existing,omitempty"`
 	// Unknown are the recipients that are not known identities. The message waits for them until it expires. A group
-	// without members counts as unknown, and nobody receives what is sent to it.
+	// without members counts as unknown, and nobody receives a message to it.
 	Unknown []string `json:"unknown,omitempty"`
 	// Displaced are less urgent messages that were removed from full inboxes. Their senders are notified.
 	Displaced []string `json:"displaced,omitempty"`
 }
 
-// Query selects messages of an inbox. The zero value selects the most urgent ones, oldest first.
+// Query selects messages of an inbox. The zero value selects the most urgent messages, and the oldest first among
+// messages of the same priority.
 type Query struct {
-	// After is a cursor: it selects later messages, in the order of arrival. InOrder selects that order from the
-	// beginning.
+	// After is a cursor: it selects the messages after it, in the order of arrival. InOrder selects all messages in the
+	// order of arrival.
 	After   uint64 `json:"after,omitempty"`
 	InOrder bool   `json:"in_order,omitempty"`
 	// Type, Sender and Correlation select messages with these values; empty selects all. MinPriority is the lowest

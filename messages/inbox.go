@@ -15,30 +15,30 @@ func (s *Service) Inbox(ctx context.Context, who string, q Query) (Page, error) 
 	}
 	timer := time.NewTimer(q.Wait)
 	defer timer.Stop()
-	for begun := false; ; begun = true {
+	for waited := false; ; waited = true {
 		page, found, w := s.lookup(who, q)
 		if len(found) > 0 || q.Wait <= 0 {
 			s.stopWaiting(who, w)
 			err := s.readPayloads(ctx, &page, found, q)
 			return page, err
 		}
-		if !begun && s.stopping() {
+		if !waited && s.stopping() {
 			s.stopWaiting(who, w)
 			return Page{}, fault.New(fault.Unavailable, "the node is stopping").WithHint("try again in a moment")
 		}
-		over := false
+		expired := false
 		select {
 		case <-w.arrived:
 		case <-timer.C:
-			over = true
+			expired = true
 		case <-s.closing:
-			over = true
+			expired = true
 		case <-ctx.Done():
 			s.stopWaiting(who, w)
 			return Page{}, fault.From(ctx.Err())
 		}
 		s.stopWaiting(who, w)
-		if over {
+		if expired {
 			q.Wait = 0
 		}
 	}
@@ -103,7 +103,7 @@ func (s *Service) lookup(who string, q Query) (Page, []Message, *waiter) {
 	return page, found, s.waiters.add(who)
 }
 
-// first returns the messages of a page in its order. waiting is in the order of arrival.
+// first returns the messages of a page in the order of the page. waiting is in the order of arrival.
 func (q *Query) first(waiting []*item) []*item {
 	if q.ordered() {
 		return waiting[:min(len(waiting), q.Limit)]

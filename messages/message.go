@@ -62,7 +62,7 @@ func (m *Message) UnmarshalJSON(data []byte) error {
 		Former string `json:"id"`
 	}{plain: (*plain)(m)}
 	if err := json.Unmarshal(data, &read); err != nil {
-		return err //nolint:wrapcheck // it is that of encoding/json, as for every other type
+		return err //nolint:wrapcheck // the error of encoding/json, as for every other type
 	}
 	m.ID = cmp.Or(m.ID, read.Former)
 	return nil
@@ -203,8 +203,8 @@ func (d *Draft) checkAddresses() error {
 func (d Draft) digest() string {
 	text, _ := json.Marshal(d) // the payload has been validated
 	sum := sha256.Sum256(text)
-	const enough = 16
-	return hex.EncodeToString(sum[:enough])
+	const digestBytes = 16
+	return hex.EncodeToString(sum[:digestBytes])
 }
 
 // Size returns the length of the message encoded as JSON, in bytes.
@@ -234,11 +234,11 @@ func (m *Message) onlyDirect() bool {
 }
 
 func distinct(list []string) []string {
-	var once []string
+	var unique []string
 	for _, s := range list {
-		if !slices.Contains(once, s) {
-			once = append(once, s)
+		if !slices.Contains(unique, s) {
+			unique = append(unique, s)
 		}
 	}
-	return once
+	return unique
 }

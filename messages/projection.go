@@ -13,11 +13,12 @@ import (
 // groups. It reads no clock. It is not safe for concurrent use.
 type Projection struct {
 	items map[string]*item
-	// mailboxes contains the messages of each address; that of a recipient lacks acknowledged messages. expiries
-	// contains all messages.
+	// mailboxes contains the pending messages of each address. The mailbox of an agent or user does not contain the
+	// messages that it has acknowledged. expiries contains all messages.
 	mailboxes map[string]*mailbox
 	expiries  expiryHeap
-	// members maps groups and members to the position at which the member joined; groups is the same by member.
+	// members maps groups and members to the position at which the member joined; groups maps members and groups to the
+	// same positions.
 	members map[string]map[string]uint64
 	groups  map[string]map[string]uint64
 
@@ -45,11 +46,11 @@ func NewProjection() *Projection {
 	}
 }
 
-// Apply applies a record. Records about the same thing must be applied in order. It returns the new message, or nil if
-// there is none.
+// Apply applies a record. Records with the same key must be applied in order. Apply returns the new message, or nil if
+// the record adds none.
 func (p *Projection) Apply(position uint64, r Record) *Message { return p.apply(position, r, r.size()) }
 
-// size returns the size of a new message, or 0 for other records. It is slow, because it encodes the message.
+// size returns the size of a new message, or 0 for any other record. It is slow, because it encodes the message.
 func (r *Record) size() int {
 	if r.Kind != Sent {
 		return 0
@@ -75,9 +76,10 @@ func (p *Projection) apply(position uint64, r Record, size int) *Message {
 	return nil
 }
 
-// ack records an acknowledgement. That of an identity that does not receive the message is not stored.
+// ack records an acknowledgement. It does not store an acknowledgement by an identity that does not receive the
+// message.
 func (p *Projection) ack(who string, it *item) {
-	if _, taken := it.ackedBy[who]; !taken && p.isFor(who, it) {
+	if _, acked := it.ackedBy[who]; !acked && p.isFor(who, it) {
 		it.ackedBy[who] = struct{}{}
 		p.acks++
 	}
@@ -133,8 +135,8 @@ func (p *Projection) queued(address string) int {
 	return 0
 }
 
-// of yields the messages of an address.
-func (p *Projection) of(address string) iter.Seq[*item] {
+// messagesOf yields the messages of an address.
+func (p *Projection) messagesOf(address string) iter.Seq[*item] {
 	if box := p.mailboxes[address]; box != nil {
 		return box.all()
 	}
@@ -162,8 +164,8 @@ func (p *Projection) leave(group, who string) {
 	p.memberships--
 	delete(p.members[group], who)
 	delete(p.groups[who], group)
-	for it := range p.of(group) { // drop acks that are no longer needed: the member does not receive the group's messages
-		if _, taken := it.ackedBy[who]; taken && !p.isFor(who, it) {
+	for it := range p.messagesOf(group) { // drop acks that are no longer needed: the member does not receive the group's messages
+		if _, acked := it.ackedBy[who]; acked && !p.isFor(who, it) {
 			delete(it.ackedBy, who)
 			p.acks--
 		}
@@ -189,11 +191,11 @@ func (p *Projection) GroupsOf(who string) []string { return slices.Sorted(maps.K
 // pendingFor reports whether a message is for who, unexpired and not acknowledged. Members of a group receive messages
 // that were sent after they joined.
 func (p *Projection) pendingFor(who string, it *item, now time.Time) bool {
-	_, taken := it.ackedBy[who]
-	return !taken && it.Alive(now) && p.isFor(who, it)
+	_, acked := it.ackedBy[who]
+	return !acked && it.Alive(now) && p.isFor(who, it)
 }
 
-// isFor reports whether a message is addressed to who, directly, through a group, or as one of all.
+// isFor reports whether a message is addressed to who, directly, through a group, or through all.
 func (p *Projection) isFor(who string, it *item) bool {
 	return it.IsFor(who, func(group string) bool {
 		since, in := p.members[group][who]
@@ -204,17 +206,17 @@ func (p *Projection) isFor(who string, it *item) bool {
 // waiting returns the pending messages of who up to a position, in the order of arrival.
 func (p *Projection) waiting(who string, upTo uint64, now time.Time) []*item {
 	var found []*item
-	look := func(address string) {
-		for it := range p.of(address) {
+	collect := func(address string) {
+		for it := range p.messagesOf(address) {
 			if it.Position <= upTo && p.pendingFor(who, it, now) {
 				found = append(found, it)
 			}
 		}
 	}
-	look(who)
-	look(All)
+	collect(who)
+	collect(All)
 	for group := range p.groups[who] {
-		look(group)
+		collect(group)
 	}
 	byPosition := func(x, y *item) int { return cmp.Compare(x.Position, y.Position) }
 	if !slices.IsSortedFunc(found, byPosition) {
@@ -232,17 +234,17 @@ func (p *Projection) leastUrgent(address string, priority int) *item {
 	return nil
 }
 
-// everybodyDone reports whether a message is pending for nobody once by has acknowledged it. The recipients of a
-// message to all are unknown, so it is done after most acknowledgements. Members are checked in random map order, so
-// that a pending one is found soon.
-func (p *Projection) everybodyDone(it *item, by string, most int) bool {
+// everybodyDone reports whether a message would be pending for nobody after an acknowledgement by the identity by. The
+// recipients of a message to all are unknown, so such a message is done after limit acknowledgements. Members are
+// checked in random map order, so that a member with a pending message is found soon.
+func (p *Projection) everybodyDone(it *item, by string, limit int) bool {
 	lacks := func(who string) bool {
-		_, taken := it.ackedBy[who]
-		return who != by && !taken
+		_, acked := it.ackedBy[who]
+		return who != by && !acked
 	}
 	for _, to := range it.To {
 		switch {
-		case to == All && len(it.ackedBy)+1 < most:
+		case to == All && len(it.ackedBy)+1 < limit:
 			return false
 		case to == All:
 		case !IsGroup(to) && lacks(to):

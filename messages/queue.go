@@ -65,7 +65,7 @@ func (q *queue) add(it *item) {
 	q.count++
 }
 
-// remove removes the message at a position and reports whether there was one.
+// remove removes the message at a position, and reports whether the queue contained it.
 func (q *queue) remove(position uint64) bool {
 	at, found := slices.BinarySearch(q.positions, position)
 	if !found || q.items[at] == nil {

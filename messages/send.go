@@ -136,8 +136,8 @@ type displacement struct {
 	address string
 }
 
-// admit checks whether there is room for a message, and returns the messages that it must displace. A full queue
-// accepts a message that is more urgent than its least urgent one; the oldest of those is displaced. Otherwise admit
+// admit checks whether there is room for a message, and returns the messages that it must displace. If a queue is full
+// and m is more urgent than its least urgent messages, the oldest of these is displaced. If m is not more urgent, admit
 // returns QUOTA_EXCEEDED and changes nothing.
 func (s *Service) admit(m *Message) ([]displacement, error) {
 	size := m.Size() // encode before locking
@@ -214,25 +214,26 @@ func (s *Service) notifySender(ctx context.Context, v displacement, now time.Tim
 	return s.write(ctx, Record{Kind: Sent, Message: &m, TTL: m.ExpiresAt.Sub(now)})
 }
 
-// unknownRecipients returns the recipients that are not known identities, if the identities are known.
+// unknownRecipients returns the recipients that are not known identities, and the groups without members. Without
+// Config.Members it returns only groups.
 func (s *Service) unknownRecipients(ctx context.Context, m *Message) []string {
 	var all []string
-	known := s.cfg.Members != nil && slices.ContainsFunc(m.To, isIdentity)
-	if known {
+	checked := s.cfg.Members != nil && slices.ContainsFunc(m.To, isIdentity)
+	if checked {
 		all = s.cfg.Members(ctx)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var none []string
+	var unknown []string
 	for _, to := range m.To {
-		_, reads := s.projection.groups[to]
+		_, isMember := s.projection.groups[to]
 		switch {
 		case to == All:
 		case IsGroup(to) && len(s.projection.members[to]) == 0:
-			none = append(none, to)
-		case !IsGroup(to) && known && !reads && !slices.Contains(all, to):
-			none = append(none, to)
+			unknown = append(unknown, to)
+		case !IsGroup(to) && checked && !isMember && !slices.Contains(all, to):
+			unknown = append(unknown, to)
 		}
 	}
-	return none
+	return unknown
 }

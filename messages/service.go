@@ -233,7 +233,7 @@ func (s *Service) removeIdentity(ctx context.Context, who string) error {
 	s.mu.Lock()
 	now := s.cfg.Now()
 	var records []Record
-	for it := range s.projection.of(who) {
+	for it := range s.projection.messagesOf(who) {
 		if s.projection.pendingFor(who, it, now) {
 			records = append(records, s.recipientDoneRecord(it, who, now))
 		}

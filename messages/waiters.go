@@ -10,7 +10,7 @@ type waiter struct {
 	count int
 }
 
-// add registers a reader and returns the waiter, of which arrived is closed at the next message. The reader must call
+// add registers a reader and returns a waiter. The channel arrived is closed at the next message. The reader must call
 // remove.
 func (w waiters) add(who string) *waiter {
 	if w[who] == nil {
@@ -20,8 +20,8 @@ func (w waiters) add(who string) *waiter {
 	return w[who]
 }
 
-func (w waiters) remove(who string, one *waiter) {
-	if one.count--; one.count == 0 && w[who] == one {
+func (w waiters) remove(who string, entry *waiter) {
+	if entry.count--; entry.count == 0 && w[who] == entry {
 		delete(w, who)
 	}
 }
@@ -42,8 +42,8 @@ func (w waiters) wake(m *Message) {
 }
 
 func (w waiters) wakeOne(who string) {
-	if one := w[who]; one != nil {
-		close(one.arrived)
+	if entry := w[who]; entry != nil {
+		close(entry.arrived)
 		delete(w, who)
 	}
 }

@@ -24,7 +24,7 @@ func (ag *agentDesk) roster(ctx context.Context) (all []orchestrator.RegisteredA
 
 func registeredAgent(v agents.View) orchestrator.RegisteredAgent {
 	r := orchestrator.RegisteredAgent{
-		Agent:  work.Agent{Name: v.Name, Type: v.Type, Capabilities: v.Names(), For: v.For},
+		Agent:  work.Agent{Name: v.Name, Type: v.Type, Capabilities: v.CapabilityNames(), For: v.For},
 		Online: v.Status != agents.Offline, LastSeen: v.LastSeen, Slots: v.MaxTasks,
 	}
 	for _, c := range v.Calls {

@@ -10,12 +10,12 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// This file finds, when a plan is checked, for_each lists that would exceed the limit of items in a run.
+// This file checks a plan for for_each lists that would exceed MaxItems in a run.
 
 // checkItems reports a list of items that is too long. Items that depend on the inputs are evaluated with the defaults,
 // and only if the caller wants warnings, because that costs an evaluation.
 func (k *linker) checkItems(n *Node, at location) {
-	place := at.at("for_each")
+	place := at.field("for_each")
 	if list, ok := n.ForEach.([]any); ok && len(list) > MaxItems {
 		place.report(fmt.Sprintf("for_each has %d items, more than %d", len(list), MaxItems), hintChunks)
 		return
@@ -24,7 +24,7 @@ func (k *linker) checkItems(n *Node, at location) {
 		return
 	}
 	if n.Matrix != nil {
-		place = at.at("matrix")
+		place = at.field("matrix")
 	}
 	names := slices.Collect(maps.Keys(n.items.uses))
 	switch {
@@ -49,7 +49,7 @@ func (n *Node) errorText(err error) string {
 // hintChunks is the hint for too many items.
 const hintChunks = "run several tasks, or let one call do many items"
 
-// defaults returns the inputs of a run that sets none. It returns false when some input is required.
+// defaults returns the inputs of a run that sets no input. It returns false when some input is required.
 func (k *linker) defaults() (json.RawMessage, bool) {
 	inputs, err := (&Program{inputs: k.inputs}).CheckInputs(nil)
 	return inputs, err == nil

@@ -43,6 +43,6 @@ func (c cursor) people() []string {
 // checkQuorum reports a quorum that cannot be reached.
 func (c cursor) checkQuorum(from []string, quorum int) {
 	if len(from) > 0 && quorum > len(from) {
-		c.at("quorum").report(fmt.Sprintf("%d people have to agree, but `from` names %d", quorum, len(from)), "")
+		c.field("quorum").report(fmt.Sprintf("%d people have to agree, but `from` names %d", quorum, len(from)), "")
 	}
 }

@@ -12,13 +12,13 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Allow lists what the tools of a task may reach without a separate approval: it is approved together with the plan
-// (A-23, A-36). A sub-plan, which is part of the submission, has its own list. The list of a spawned agent's plan
-// (TASK_SPAWN) counts only as far as the spawning task allows the same (S0-181).
+// Allow lists the targets that the tools of a task may use without a separate approval. The list is approved together
+// with the plan (A-23, A-36). A sub-plan has its own list. An entry in the plan of a spawned agent (TASK_SPAWN) counts
+// only if the spawning task allows it too (S0-181).
 type Allow struct {
 	// Paths are deliverables, absolute or relative to the root: files, or folders with all that is below.
 	Paths []string `json:"paths,omitempty"`
-	// Endpoints are URLs of scheme, host and port, host:port, or hosts. They are compared in normal form: case, IDNA
+	// Endpoints have the form scheme://host:port, host:port or host. They are compared in normal form: case, IDNA
 	// spelling and default ports do not matter.
 	Endpoints []string `json:"endpoints,omitempty"`
 	// Connections are databases: scheme://host:port/name, or sqlite:/absolute/path.
@@ -202,7 +202,7 @@ func formOf(schema json.RawMessage) (*jsonschema.Schema, error) {
 }
 
 // CheckForm validates the form that an approver filled in against its JSON Schema. It returns VALIDATION_ERROR with the
-// field. Without a schema the form must be absent.
+// invalid field. Without a schema the form must be absent.
 func CheckForm(schema, given json.RawMessage) error {
 	if len(schema) == 0 {
 		if len(given) > 0 && string(given) != "null" {

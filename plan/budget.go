@@ -64,9 +64,9 @@ func ticker() func() bool {
 	}
 }
 
-// bounded rewrites a checked expression so that each loop iteration calls the ticker, and strings are concatenated by a
-// bounded function.
-func bounded(node *ast.Node) {
+// insertBudgets rewrites a node of a checked expression so that each loop iteration calls the ticker, and
+// concatenations and comparisons call functions that enforce the budgets.
+func insertBudgets(node *ast.Node) {
 	switch n := (*node).(type) {
 	case *ast.PredicateNode:
 		tick := &ast.CallNode{Callee: &ast.IdentifierNode{Value: nameTick}}

@@ -64,7 +64,8 @@ type callStep struct {
 	With    map[string]any `json:"with"`
 }
 
-// escapeAll returns a template that evaluates to v.
+// escapeAll escapes all strings in v, in place, so that v as a template evaluates to the original value. It returns the
+// result.
 func escapeAll(v any) any {
 	switch v := v.(type) {
 	case string:

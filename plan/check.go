@@ -17,7 +17,7 @@ func (k *linker) checkTools() {
 	}
 	k.plan.Limits.Tools = allowed
 	for i, s := range k.plan.Verify {
-		at := k.at.at(sectionVerify).item(i)
+		at := k.at.field(sectionVerify).item(i)
 		if s.Kind != KindTool && s.Kind != "" {
 			at.report(fmt.Sprintf("a step of `verify` calls a tool, this is a %s step", s.Kind), "move it to `steps`")
 		}
@@ -31,7 +31,7 @@ func (k *linker) checkTools() {
 func (k *linker) checkToolsOf(steps []*Step, anyState bool) {
 	for _, s := range steps {
 		if s.Kind == KindTool {
-			k.checkTool(s, k.places[s], anyState)
+			k.checkTool(s, k.stepLocations[s], anyState)
 		}
 		k.checkToolsOf(s.inner(), anyState)
 		if s.Run != nil && anyState {
@@ -40,9 +40,9 @@ func (k *linker) checkToolsOf(steps []*Step, anyState bool) {
 	}
 }
 
-// checkSub requires tools for every state of a sub-plan that runs while the task is COMPLETED.
+// checkSub checks the tools of a sub-plan that runs while the task is COMPLETED. All of them must run in any state.
 func (k *linker) checkSub(p *Plan) {
-	sub := &linker{loader: k.loader, plan: p, at: k.origins[p]}
+	sub := &linker{loader: k.loader, plan: p, at: k.planLocations[p]}
 	for _, section := range []string{sectionSteps, sectionVerify, sectionAlways} {
 		sub.checkToolsOf(sub.steps(section), true)
 	}
@@ -51,21 +51,21 @@ func (k *linker) checkSub(p *Plan) {
 func (k *linker) checkTool(s *Step, at location, anyState bool) {
 	if s.Verify != nil {
 		s.Verify.Tool = k.properName(s.Verify.Tool)
-		if info, ok := k.lookUp(s.Verify.Tool, at.at("verify").at("tool")); ok {
-			k.checkArguments(s.Verify.With, info, at.at("verify"))
-			k.checkSplices(s.Verify.With, info, at.at("verify"))
+		if info, ok := k.lookUp(s.Verify.Tool, at.field("verify").field("tool")); ok {
+			k.checkArguments(s.Verify.With, info, at.field("verify"))
+			k.checkSplices(s.Verify.With, info, at.field("verify"))
 		}
 	}
 	s.Tool = k.properName(s.Tool)
-	info, ok := k.lookUp(s.Tool, at.at("tool"))
+	info, ok := k.lookUp(s.Tool, at.field("tool"))
 	if ok && info.Direct {
-		at.at("tool").report("the tool "+s.Tool+" is no step of a task", "a registered agent calls it over MCP or /rpc, with its own credential")
+		at.field("tool").report("the tool "+s.Tool+" is no step of a task", "a registered agent calls it over MCP or /rpc, with its own credential")
 	}
 	if ok {
 		k.checkArguments(s.With, info, at)
 		k.checkSplices(s.With, info, at)
 		if anyState && !info.AnyState {
-			at.at("tool").report("the tool "+s.Tool+" does not run while the task is COMPLETED",
+			at.field("tool").report("the tool "+s.Tool+" does not run while the task is COMPLETED",
 				"`verify`, and `always` beside a `verify`, need tools that run in any state; move the call to `steps`")
 		}
 	}
@@ -85,6 +85,7 @@ func (k *linker) properName(name string) string {
 	return cmp.Or(info.Name, name)
 }
 
+// lookUp returns the description of a tool. It reports a tool that does not exist or that `limits.tools` does not list.
 func (k *linker) lookUp(name string, at location) (ToolInfo, bool) {
 	if allowed := k.plan.Limits.Tools; name != "" && len(allowed) > 0 && !slices.Contains(allowed, name) {
 		at.report("the tool "+quote(name)+" is not among `limits.tools` of the plan", "add it there, or leave the list out")
@@ -108,7 +109,7 @@ func (k *linker) checkArguments(with any, info ToolInfo, at location) {
 	before := len(k.problems)
 	checkNamed(with, info, at)
 	if len(k.problems) == before {
-		k.checkLiterals(with, info, at.at("with"))
+		k.checkLiterals(with, info, at.field("with"))
 	}
 }
 
@@ -119,12 +120,12 @@ func checkNamed(with any, info ToolInfo, at location) {
 	given, _ := with.(map[string]any)
 	for _, name := range info.Required {
 		if _, ok := given[name]; !ok {
-			at.at("with").report("the argument "+quote(name)+" is missing", "")
+			at.field("with").report("the argument "+quote(name)+" is missing", "")
 		}
 	}
 	for _, name := range sortedKeys(given) {
 		if info.Properties != nil && !slices.Contains(info.Properties, name) {
-			at.at("with").at(name).report("the tool has no argument "+quote(name),
+			at.field("with").field(name).report("the tool has no argument "+quote(name),
 				at.suggest(name, info.Properties, "it has "+strings.Join(info.Properties, ", ")))
 		}
 	}
@@ -141,7 +142,7 @@ func (k *linker) checkRetry(s *Step, effect Effect, at location) {
 	}
 	for i, class := range s.Retry.On {
 		if LeavesDoubt(class) {
-			at.at("retry").at("on").item(i).report(fmt.Sprintf("a %s call is not repeated after %s, for it may have happened", effect, class),
+			at.field("retry").field("on").item(i).report(fmt.Sprintf("a %s call is not repeated after %s, for it may have happened", effect, class),
 				"declare `effect: idempotent` if a repeat does no harm")
 		}
 	}
@@ -156,16 +157,16 @@ func (k *linker) checkRun(n *Node, at location) {
 	takes := n.Sub.inputs
 	for _, name := range sortedKeys(given) {
 		if !takes.knows(name) {
-			at.at("with").at(name).report("the plan has no input "+quote(name), at.suggest(name, takes.names(), takes.offer()))
+			at.field("with").field(name).report("the plan has no input "+quote(name), at.suggest(name, takes.names(), takes.inputsHint()))
 		}
 	}
 	for _, name := range takes.required {
 		property := takes.schema.Properties[name]
 		if _, ok := given[name]; !ok && (property == nil || property.Default == nil) {
-			at.at("with").report("the input "+quote(name)+" of the plan is missing", "")
+			at.field("with").report("the input "+quote(name)+" of the plan is missing", "")
 		}
 	}
 	if !k.opt.Accepted {
-		checkFields(takes.schema, given, at.at("with"))
+		checkFields(takes.schema, given, at.field("with"))
 	}
 }

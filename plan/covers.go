@@ -21,12 +21,12 @@ func (k *linker) covers(nodes []*Node) {
 		if n.Kind != KindApprove {
 			continue
 		}
-		at := k.places[n.Step].at("approve")
+		at := k.stepLocations[n.Step].field("approve")
 		for j, name := range n.Approve.Covers {
-			k.cover(n, name, nodes, at.at("covers").item(j))
+			k.cover(n, name, nodes, at.field("covers").item(j))
 		}
 		if len(n.Covers) > 0 && n.Approve.OnExpiry == "approve" {
-			at.at("on_expiry").report("the calls that `covers` names are not allowed without a person", "let it fail: on_expiry: reject")
+			at.field("on_expiry").report("the calls that `covers` names are not allowed without a person", "let it fail: on_expiry: reject")
 		}
 	}
 }
@@ -37,12 +37,12 @@ func (k *linker) cover(n *Node, name string, nodes []*Node, at location) {
 	target := find(nodes, id)
 	switch {
 	case target == nil:
-		problem, hint := k.unmet(id, n.ID, func(id string) bool { return find(nodes, id) != nil })
+		problem, hint := k.needProblem(id, n.ID, func(id string) bool { return find(nodes, id) != nil })
 		at.report(problem, hint)
-	case target == n || !needsAtLast(target, n.ID, nodes):
+	case target == n || !needsTransitively(target, n.ID, nodes):
 		at.report(fmt.Sprintf("the step %q does not need %q, so it would not wait for the approval", id, n.ID), "add `needs: ["+n.ID+"]` to it")
 	case target.Kind == KindTool && inner == "":
-		n.covered(at, Cover{Call: target}, target.args)
+		n.addCover(at, Cover{Call: target}, target.args)
 	case target.Kind == KindForEach:
 		n.coverItems(target, inner, at)
 	default:
@@ -50,13 +50,13 @@ func (k *linker) cover(n *Node, name string, nodes []*Node, at location) {
 	}
 }
 
-// coverItems covers the calls of one inner step of a for_each, or of all of them.
+// coverItems covers the calls of one inner step of a for_each, or of all inner steps.
 func (n *Node) coverItems(each *Node, inner string, at location) {
 	found := false
 	for _, child := range each.Children {
 		if child.Kind == KindTool && (inner == "" || inner == child.ID) {
 			found = true
-			n.covered(at, Cover{Each: each, Call: child}, child.args, each.items)
+			n.addCover(at, Cover{Each: each, Call: child}, child.args, each.items)
 		}
 	}
 	if !found {
@@ -64,8 +64,8 @@ func (n *Node) coverItems(each *Node, inner string, at location) {
 	}
 }
 
-// covered adds a covered step. It reports a problem when the arguments are not known before the approve step asks.
-func (n *Node) covered(at location, c Cover, fields ...*field) {
+// addCover adds a covered step. It reports a problem when the arguments are not known before the approve step asks.
+func (n *Node) addCover(at location, c Cover, fields ...*field) {
 	for _, f := range fields {
 		if f == nil {
 			continue
@@ -80,7 +80,8 @@ func (n *Node) covered(at location, c Cover, fields ...*field) {
 		n.Needs = union(f.steps, boolSet(n.Needs))
 	}
 	n.Covers = append(n.Covers, c)
-	// The steps between them may be reused from another task, so the covered step needs the grant directly.
+	// The steps between the approve step and the covered step may be reused from another task, so the covered step
+	// needs the grant directly.
 	waits := c.Call
 	if c.Each != nil {
 		waits = c.Each
@@ -95,8 +96,8 @@ func find(nodes []*Node, id string) *Node {
 	return nil
 }
 
-// needsAtLast reports whether a node needs another one, directly or indirectly.
-func needsAtLast(n *Node, id string, nodes []*Node) bool {
+// needsTransitively reports whether a node needs the step id, directly or indirectly.
+func needsTransitively(n *Node, id string, nodes []*Node) bool {
 	seen := map[string]bool{}
 	for queue := slices.Clone(n.Needs); len(queue) > 0; {
 		next := queue[0]

@@ -21,7 +21,7 @@ type nodePath struct {
 	index int // in a list, when key is ""
 }
 
-func (p *nodePath) at(key string) *nodePath { return &nodePath{up: p, key: key} }
+func (p *nodePath) field(key string) *nodePath { return &nodePath{up: p, key: key} }
 
 func (p *nodePath) item(i int) *nodePath { return &nodePath{up: p, index: i} }
 
@@ -61,13 +61,13 @@ func (p *nodePath) find(root *yaml.Node) (node *yaml.Node, exact bool) {
 	return up, false
 }
 
-// location is a path in a document: where a problem can be reported.
+// location is a path in a document at which a problem can be reported.
 type location struct {
 	doc  *document
 	path *nodePath
 }
 
-func (p location) at(key string) location { return location{p.doc, p.path.at(key)} }
+func (p location) field(key string) location { return location{p.doc, p.path.field(key)} }
 
 func (p location) item(i int) location { return location{p.doc, p.path.item(i)} }
 
@@ -80,12 +80,12 @@ func (p location) report(message, hint string) {
 	p.doc.report(n.Line, n.Column, p.path.String(), message, hint)
 }
 
-// suggest returns a "did you mean" hint for a mistyped name, or otherwise when no candidate is similar.
-func (p location) suggest(name string, candidates []string, otherwise string) string {
+// suggest returns a "did you mean" hint for a mistyped name. It returns fallback when no candidate is similar.
+func (p location) suggest(name string, candidates []string, fallback string) string {
 	if p.doc.full() {
 		return ""
 	}
-	return suggestOr(name, candidates, otherwise)
+	return suggestOr(name, candidates, fallback)
 }
 
 // reportIn adds a problem at an offset, in characters, in part of the string at the location. When the string does not
@@ -161,7 +161,7 @@ func (c cursor) pairs() []pair {
 	seen := make(map[string]int, len(c.node.Content)/2)
 	for i := 0; i+1 < len(c.node.Content); i += 2 {
 		key, value := c.node.Content[i], c.node.Content[i+1]
-		p := pair{key.Value, key, cursor{c.at(key.Value), value}}
+		p := pair{key.Value, key, cursor{c.field(key.Value), value}}
 		switch first, twice := seen[key.Value]; {
 		case key.Kind != yaml.ScalarNode:
 			p.reportKey("a key must be a text", "")
@@ -178,7 +178,7 @@ func (c cursor) pairs() []pair {
 	return pairs
 }
 
-// object calls the function of each entry's key and reports unknown keys.
+// object calls the function in fields for each entry, and reports unknown keys.
 func (c cursor) object(fields map[string]func(cursor)) {
 	for _, p := range c.pairs() {
 		if read, known := fields[p.key]; known {
@@ -356,9 +356,9 @@ func quote(s string) string { return strconv.Quote(shorten(s)) }
 
 // shorten truncates a string that is too long for a message.
 func shorten(s string) string {
-	const most = 80
-	if utf8.RuneCountInString(s) > most {
-		s = string([]rune(s)[:most]) + "…"
+	const limit = 80
+	if utf8.RuneCountInString(s) > limit {
+		s = string([]rune(s)[:limit]) + "…"
 	}
 	return s
 }

@@ -33,7 +33,7 @@ func ParseDuration(s string) (Duration, error) {
 	if head, tail, found := strings.Cut(s, "d"); found {
 		n, err := strconv.ParseFloat(head, 64)
 		if err != nil || !(n >= 0 && n <= maxDuration.Hours()/24) {
-			return 0, noDuration(s)
+			return 0, durationError(s)
 		}
 		days, rest = n, tail
 	}
@@ -41,12 +41,12 @@ func ParseDuration(s string) (Duration, error) {
 	if rest != "" {
 		more, err := time.ParseDuration(rest)
 		if err != nil || more > maxDuration || more < 0 {
-			return 0, noDuration(s)
+			return 0, durationError(s)
 		}
 		d += more
 	}
 	if s == "" || d > maxDuration {
-		return 0, noDuration(s)
+		return 0, durationError(s)
 	}
 	if d <= 0 {
 		return 0, fmt.Errorf("the duration %q is not between 1ns and 3650d", s)
@@ -57,8 +57,9 @@ func ParseDuration(s string) (Duration, error) {
 // durationForm matches unsigned durations of any length.
 var durationForm = regexp.MustCompile(`^(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d))+$`)
 
-// noDuration returns the error for a string that is not a duration.
-func noDuration(s string) error {
+// durationError returns the error for a string that ParseDuration rejects: no duration, a negative one, or one that is
+// too long.
+func durationError(s string) error {
 	text, negative := strings.CutPrefix(s, "-")
 	switch {
 	case !durationForm.MatchString(text) || strings.LastIndexByte(text, 'd') > strings.IndexAny(text, "nuµμmshd"):

@@ -51,7 +51,7 @@ func primitive(schema json.RawMessage) bool {
 	return json.Unmarshal(p.Items, &items) == nil && (items["enum"] != nil || items["anyOf"] != nil)
 }
 
-// CheckContent validates the content of a form against its schema. It returns VALIDATION_ERROR with the field.
+// CheckContent validates the content of a form against its schema. It returns VALIDATION_ERROR with the invalid field.
 func CheckContent(schema, given json.RawMessage) error {
 	return checkFormContent(schema, given, "content")
 }

@@ -9,7 +9,8 @@ func normalKey(key string) string {
 	return strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(key))
 }
 
-// keyAdvice returns the hint for a key of another format that no single key of a plan replaces; "" for other keys.
+// keyAdvice returns the hint for a key of another format that corresponds to no single key of a plan. It returns "" for
+// any other key.
 func keyAdvice(key string) string {
 	const (
 		shell    = "call a tool: `tool: BASH_EXECUTE` with `with: {command: ...}`"

@@ -26,7 +26,7 @@ import (
 
 // The budgets of one expression.
 const (
-	exprNodes  = 1000      // of its syntax tree
+	exprNodes  = 1000      // nodes of its syntax tree
 	exprMemory = 1_000_000 // elements that one evaluation may create
 )
 
@@ -52,8 +52,8 @@ func (e *expression) eval(env map[string]any) (any, error) {
 
 // failed adds the step and the expression to an error.
 func (e *expression) failed(err error) error {
-	if said, ok := errors.AsType[failure](err); ok {
-		return fault.New(fault.ValidationError, "%s", string(said))
+	if authored, ok := errors.AsType[failure](err); ok {
+		return fault.New(fault.ValidationError, "%s", string(authored))
 	}
 	message := err.Error()
 	if e, ok := errors.AsType[*file.Error](err); ok {
@@ -62,8 +62,8 @@ func (e *expression) failed(err error) error {
 	return fault.Wrap(fault.ValidationError, err, fmt.Sprintf("%s: the expression `%s` failed: %s", e.owner, shorten(e.source), message))
 }
 
-// languages caches the configured language for each set of visible names, because configuring one takes longer than
-// compiling an expression with it.
+// languages caches the configured language for each set of visible names, because configuring a language takes longer
+// than compiling an expression.
 type languages map[string]*conf.Config
 
 // Languages is a cache of configured languages. The zero value is empty. It is safe for concurrent use.
@@ -97,13 +97,13 @@ func resultType() types.Map {
 	}
 }
 
-// rootType returns the type of a visible name. judged is true where `output` is visible: in expressions about the end
-// of an attempt.
-func rootType(name string, judged bool) any {
+// rootType returns the type of a visible name. hasOutput is true in expressions about the outcome of an attempt, where
+// `output` is visible.
+func rootType(name string, hasOutput bool) any {
 	switch {
-	case judged && name == rootError:
+	case hasOutput && name == rootError:
 		return types.Map{"class": types.String, "code": types.String, "message": types.String}
-	case judged && name == rootAttempt:
+	case hasOutput && name == rootAttempt:
 		return 0
 	}
 	switch name {
@@ -122,15 +122,16 @@ func rootType(name string, judged bool) any {
 	}
 }
 
+// with returns the language of expressions in which only names are visible.
 func (ls languages) with(names []string) *conf.Config {
 	key := strings.Join(names, " ")
 	if c, made := ls[key]; made {
 		return c
 	}
 	c := conf.CreateNew()
-	env, judged := types.Map{}, slices.Contains(names, rootOutput)
+	env, hasOutput := types.Map{}, slices.Contains(names, rootOutput)
 	for _, name := range names {
-		if t, ok := rootType(name, judged).(types.Type); ok {
+		if t, ok := rootType(name, hasOutput).(types.Type); ok {
 			env[name] = t
 		} else {
 			env[name] = types.Int
@@ -172,7 +173,7 @@ func compileExpression(source string, config *conf.Config, read func(tree *ast.N
 	if _, failed = new(checker.Checker).PatchAndCheck(tree, config); failed != nil {
 		return nil, located(failed)
 	}
-	ast.Walk(&tree.Node, visitor(bounded))
+	ast.Walk(&tree.Node, visitor(insertBudgets))
 	if _, failed = new(checker.Checker).Check(tree, config); failed != nil {
 		return nil, located(failed)
 	}
@@ -207,15 +208,15 @@ func functions() []expr.Option {
 		entries("keys", func(key string, value any) any { return key }),
 		entries("values", func(key string, value any) any { return value }),
 		entries("toPairs", func(key string, value any) any { return []any{key, value} }),
-		replaced("fromJSON", func(s string) (any, error) {
+		unary("fromJSON", func(s string) (any, error) {
 			v, err := decodeValue([]byte(s))
 			return exact(v), err
 		}),
-		replaced("basename", func(s string) (any, error) { return baseName(s), nil }),
-		replaced("dirname", func(s string) (any, error) { return dirName(s), nil }),
+		unary("basename", func(s string) (any, error) { return baseName(s), nil }),
+		unary("dirname", func(s string) (any, error) { return dirName(s), nil }),
 		function("date", date, new(func(any) time.Time), new(func(any, string) string), new(func(any, string, string) string)),
 		function(shellFunction, shellQuote, new(func(any) any)),
-		replaced("fail", func(message string) (any, error) { return nil, failure(message) }),
+		unary("fail", func(message string) (any, error) { return nil, failure(message) }),
 	}
 }
 
@@ -224,8 +225,8 @@ type failure string
 
 func (f failure) Error() string { return string(f) }
 
-// replaced defines a function of one argument; it replaces a built-in function of that name.
-func replaced[In any](name string, f func(In) (any, error)) expr.Option {
+// unary defines a function of one argument; it replaces a built-in function of that name.
+func unary[In any](name string, f func(In) (any, error)) expr.Option {
 	call := func(args ...any) (any, error) {
 		if len(args) != 1 {
 			return nil, fmt.Errorf("%s takes one argument, not %d", name, len(args))
@@ -249,7 +250,7 @@ func function(name string, call func(...any) (any, error), signatures ...any) ex
 
 // entries defines a function that returns f of each entry of an object, sorted by key.
 func entries(name string, f func(key string, value any) any) expr.Option {
-	return replaced(name, func(in any) (any, error) {
+	return unary(name, func(in any) (any, error) {
 		v, err := jsonValue(in)
 		if err != nil {
 			return nil, err

@@ -7,7 +7,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Graph draws the steps of a plan and their needs, as "mermaid", "dot" or "text".
+// Graph returns a drawing of the steps of a plan and their needs. format is "mermaid", "dot" or "text".
 func Graph(p *Plan, format string) (string, error) {
 	pr, err := p.Program()
 	if err != nil {
@@ -66,8 +66,8 @@ func drawNodes(d graphWriter, nodes []*Node, prefix string) {
 	}
 }
 
-// what describes a step in a few words.
-func (n *Node) what() string {
+// describe describes a step in a few words.
+func (n *Node) describe() string {
 	switch n.Kind {
 	case KindTool:
 		return n.Tool
@@ -119,7 +119,7 @@ func (m *mermaid) group(id, label string) {
 }
 
 func (m *mermaid) node(id string, n *Node) {
-	m.line("%s_step[\"%s<br/>%s\"]", id, n.ID, mermaidText(n.what()))
+	m.line("%s_step[\"%s<br/>%s\"]", id, n.ID, mermaidText(n.describe()))
 }
 func (m *mermaid) edge(from, to string) { m.line("%s_step --> %s_step", from, to) }
 func (m *mermaid) end()                 { m.depth--; m.line("end") }
@@ -144,7 +144,7 @@ func (g *dot) group(id, label string) {
 	g.line("label=%q;", label)
 }
 
-func (g *dot) node(id string, n *Node) { g.line("%q [label=%q];", id, n.ID+"\n"+n.what()) }
+func (g *dot) node(id string, n *Node) { g.line("%q [label=%q];", id, n.ID+"\n"+n.describe()) }
 func (g *dot) edge(from, to string)    { g.line("%q -> %q;", from, to) }
 func (g *dot) end()                    { g.depth--; g.line("}") }
 func (g *dot) finish() string          { g.end(); return g.String() }
@@ -159,7 +159,7 @@ func (t *text) begin(name string) {
 func (t *text) group(_, label string) { t.line("%s:", label); t.depth++ }
 
 func (t *text) node(_ string, n *Node) {
-	line := n.ID + "  " + n.what()
+	line := n.ID + "  " + n.describe()
 	if len(n.Needs) > 0 {
 		line += "  <- " + strings.Join(n.Needs, ", ")
 	}

@@ -54,7 +54,7 @@ func (k *linker) linkInputs() *inputs {
 	if k.plan.Inputs == nil {
 		return in
 	}
-	at := k.at.at("inputs")
+	at := k.at.field("inputs")
 	doc, err := decodeValue(k.plan.Inputs)
 	object, ok := doc.(map[string]any)
 	if err != nil || !ok {
@@ -64,7 +64,7 @@ func (k *linker) linkInputs() *inputs {
 		at.report("inputs is a JSON Schema", "put the fields below `properties`")
 	}
 	if t, given := object["type"]; given && t != "object" {
-		at.at("type").report("the inputs of a plan are an object", "")
+		at.field("type").report("the inputs of a plan are an object", "")
 	}
 	in.schema, err = compileSchema(doc)
 	if err != nil {
@@ -78,7 +78,8 @@ func (k *linker) linkInputs() *inputs {
 	return in
 }
 
-// looksLikeProperties reports whether a schema seems to be a map of fields.
+// looksLikeProperties reports whether the author seems to have written the properties themselves instead of a schema
+// with `properties`.
 func looksLikeProperties(object map[string]any) bool {
 	keywords := []string{
 		"additionalProperties", "unevaluatedProperties", "propertyNames", "patternProperties", "dependentSchemas",
@@ -104,16 +105,18 @@ func schemaMessage(err error) string {
 	return strings.ReplaceAll(err.Error(), schemaURL, "")
 }
 
+// english returns the message of a schema error in English.
 func english(e *jsonschema.ValidationError) string {
-	if may := values(e); may != nil {
-		return "value must be one of " + strings.Join(may, ", ")
+	if allowed := allowedValues(e); allowed != nil {
+		return "value must be one of " + strings.Join(allowed, ", ")
 	}
 	return e.ErrorKind.LocalizedString(message.NewPrinter(language.English))
 }
 
-// innermost returns the first of the deepest causes, ordered by location.
+// innermost follows the first cause, by location, of each level and returns the last one. It does not enter the causes
+// of an enum.
 func innermost(e *jsonschema.ValidationError) *jsonschema.ValidationError {
-	for len(e.Causes) > 0 && values(e) == nil {
+	for len(e.Causes) > 0 && allowedValues(e) == nil {
 		e = slices.MinFunc(e.Causes, func(a, b *jsonschema.ValidationError) int {
 			return strings.Compare(strings.Join(a.InstanceLocation, "/"), strings.Join(b.InstanceLocation, "/"))
 		})
@@ -121,20 +124,21 @@ func innermost(e *jsonschema.ValidationError) *jsonschema.ValidationError {
 	return e
 }
 
-// values returns the values that an enum or const allows, or nil for any other error.
-func values(e *jsonschema.ValidationError) []string {
-	var may []string
+// allowedValues returns the constants that are allowed at the location of e, if all causes of e are constants there and
+// there are at least two. It returns nil for any other error.
+func allowedValues(e *jsonschema.ValidationError) []string {
+	var allowed []string
 	for _, cause := range e.Causes {
 		constant, ok := cause.ErrorKind.(*kind.Const)
 		if !ok || len(cause.InstanceLocation) != len(e.InstanceLocation) {
 			return nil
 		}
-		may = append(may, fmt.Sprintf("'%v'", constant.Want))
+		allowed = append(allowed, fmt.Sprintf("'%v'", constant.Want))
 	}
-	if len(may) < 2 {
+	if len(allowed) < 2 {
 		return nil
 	}
-	return may
+	return allowed
 }
 
 // CheckInputs validates the inputs of a run and returns them with the defaults of the schema filled in. given may be
@@ -164,7 +168,7 @@ func (in *inputs) check(object map[string]any) error {
 	for _, name := range sortedKeys(object) {
 		if !in.knows(name) {
 			return fault.New(fault.ValidationError, "the plan has no such input").WithField(rootInputs+"."+name).
-				WithHint("%s", suggestOr(name, in.properties, in.offer()))
+				WithHint("%s", suggestOr(name, in.properties, in.inputsHint()))
 		}
 	}
 	if in.schema == nil {
@@ -178,7 +182,8 @@ func (in *inputs) check(object map[string]any) error {
 	return err
 }
 
-func (in *inputs) offer() string {
+// inputsHint returns a hint that lists the inputs.
+func (in *inputs) inputsHint() string {
 	if len(in.properties) == 0 {
 		return "it takes none"
 	}

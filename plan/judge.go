@@ -10,14 +10,14 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// This file evaluates what a plan says about the end of an attempt: `expect` and `retry.when`.
+// This file evaluates the expressions about the outcome of an attempt: `expect` and `retry.when`.
 
 // reasonUnexpected is the reason of the error for a result that does not satisfy `expect`.
 const reasonUnexpected = "UNEXPECTED_RESULT"
 
-// Expected checks the output of the step's tool against `expect`. It returns TOOL_FAILED with the reason
-// UNEXPECTED_RESULT and the values that the expression used when it is false, and another error when the expression
-// fails. Without `expect` every output is accepted.
+// Expected checks the output of the step's tool against `expect`. If the expression is false, it returns TOOL_FAILED
+// with the reason UNEXPECTED_RESULT and the values that the expression used. If the expression fails, it returns a
+// different error. Without `expect` it accepts every output.
 func (n *Node) Expected(output json.RawMessage) error {
 	if n.expected == nil {
 		return nil
@@ -34,31 +34,31 @@ func (n *Node) Expected(output json.RawMessage) error {
 	if seen := observed(n.Expect, v); seen != "" {
 		message += ", but " + seen
 	}
-	if said := lastWords(v, n.Expect); said != "" {
-		message += "; " + said
+	if tail := outputTail(v, n.Expect); tail != "" {
+		message += "; " + tail
 	}
 	return fault.New(fault.ToolFailed, "%s", message).WithReason(reasonUnexpected)
 }
 
-// lastWords returns the end of a program's standard error, or else of its output, for the error message. It returns ""
-// when the expression itself uses the output. The result is not stored, so the message is all that remains of it.
-func lastWords(output any, expression string) string {
-	const most = 400
+// outputTail returns the end of a program's standard error, or else of its standard output, for the error message. It
+// skips a stream that the expression uses. The result is not stored, so only the message remains of it.
+func outputTail(output any, expression string) string {
+	const limit = 400
 	object, _ := output.(map[string]any)
 	for _, name := range []string{"stderr", "stdout"} {
 		text, _ := object[name].(string)
 		if text = strings.TrimSpace(text); text == "" || strings.Contains(expression, name) {
 			continue
 		}
-		if len(text) > most {
-			text = "…" + strings.ToValidUTF8(text[len(text)-most:], "")
+		if len(text) > limit {
+			text = "…" + strings.ToValidUTF8(text[len(text)-limit:], "")
 		}
 		return name + " ends: " + strings.Join(strings.Fields(text), " ")
 	}
 	return ""
 }
 
-// Unexpected reports whether err says that a result does not satisfy `expect`.
+// Unexpected reports whether err means that a result does not satisfy `expect` or `until`.
 func Unexpected(err error) bool {
 	reason := fault.From(err).Reason
 	return reason == reasonUnexpected || reason == reasonRounds
@@ -70,7 +70,7 @@ type Attempt struct {
 	Class   string // of the failure, such as tool_error
 	Code    string
 	Message string
-	// Output is the result that did not satisfy `expect`; nil for other failures.
+	// Output is the result that did not satisfy `expect`; nil for any other failure.
 	Output json.RawMessage
 }
 
@@ -104,8 +104,8 @@ func observed(source string, output any) string {
 			seen = append(seen, (*node).String()+" is "+value)
 		}
 	}))
-	const most = 3
-	return strings.Join(seen[:min(len(seen), most)], ", ")
+	const limit = 3
+	return strings.Join(seen[:min(len(seen), limit)], ", ")
 }
 
 // pathOf returns the path from the output to the member that a node refers to.

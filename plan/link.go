@@ -18,19 +18,19 @@ const (
 type linker struct {
 	*loader
 
-	plan     *Plan
-	at       location
-	inputs   *inputs
-	sections map[string]string // the section of each top-level id
-	parents  map[string]string // the for_each of each id within a `do`
-	takes    *shape            // the shape of the inputs
-	results  map[*Step]*shape  // the shapes of results, by step
+	plan        *Plan
+	at          location
+	inputs      *inputs
+	sections    map[string]string // the section of each top-level id
+	parents     map[string]string // the for_each of each id within a `do`
+	inputsCache *shape            // cached result of inputsShape
+	results     map[*Step]*shape  // the shapes of results, by step
 }
 
 // link checks the references between the steps of a plan and returns its program. The program is complete only if there
 // are no problems.
 func (l *loader) link(p *Plan) *Program {
-	k := &linker{loader: l, plan: p, at: l.origins[p], sections: map[string]string{}, parents: map[string]string{}, results: map[*Step]*shape{}}
+	k := &linker{loader: l, plan: p, at: l.planLocations[p], sections: map[string]string{}, parents: map[string]string{}, results: map[*Step]*shape{}}
 	k.inputs = k.linkInputs()
 	k.declare()
 	pr := &Program{plan: p, inputs: k.inputs, byID: map[string]*Node{}}
@@ -39,16 +39,16 @@ func (l *loader) link(p *Plan) *Program {
 	pr.always = k.section(sectionAlways, p.Always, pr)
 	pr.idempotencyKey = k.idempotency(p)
 	if p.Concurrency != nil {
-		pr.concurrencyKey = k.scope("the concurrency key", rootInputs, rootTask).field(p.Concurrency.Key, k.at.at("concurrency").at("key"))
+		pr.concurrencyKey = k.scope("the concurrency key", rootInputs, rootTask).field(p.Concurrency.Key, k.at.field("concurrency").field("key"))
 	}
 	pr.allow = k.allow(p.Allow)
 	outputs := k.scope("the outputs", rootInputs, rootSteps, rootTask)
-	outputs.see = func(id string) (string, string) { return k.visible(id, sectionVerify, nil) }
+	outputs.stepProblem = func(id string) (string, string) { return k.refProblem(id, sectionVerify, nil) }
 	values := p.Outputs
 	if values == nil {
 		values = map[string]any{}
 	}
-	pr.outputs = outputs.field(values, k.at.at("outputs"))
+	pr.outputs = outputs.field(values, k.at.field("outputs"))
 	k.checkTools()
 	return pr
 }
@@ -57,17 +57,17 @@ func (l *loader) link(p *Plan) *Program {
 func (k *linker) idempotency(p *Plan) *field {
 	switch key := k.early("the idempotency key"); {
 	case p.Idempotency != nil && p.IdempotencyKey != "":
-		k.at.at("idempotency").report("a plan has `idempotency` or `idempotency_key`, not both", "")
+		k.at.field("idempotency").report("a plan has `idempotency` or `idempotency_key`, not both", "")
 		return nil
 	case p.Idempotency != nil:
-		return key.field(p.Idempotency.Key, k.at.at("idempotency").at("key"))
+		return key.field(p.Idempotency.Key, k.at.field("idempotency").field("key"))
 	case p.IdempotencyKey != "":
-		return key.field(p.IdempotencyKey, k.at.at("idempotency_key"))
+		return key.field(p.IdempotencyKey, k.at.field("idempotency_key"))
 	}
 	return nil
 }
 
-// allow compiles the entries of `allow`; it returns nil when none of them is a template.
+// allow compiles the entries of `allow`. It returns nil when no entry is a template.
 func (k *linker) allow(a *Allow) *field {
 	if a == nil {
 		return nil
@@ -86,7 +86,7 @@ func (k *linker) allow(a *Allow) *field {
 	if !templates {
 		return nil
 	}
-	return k.early("`allow`").field(lists, k.at.at("allow"))
+	return k.early("`allow`").field(lists, k.at.field("allow"))
 }
 
 // declare registers all step ids and reports duplicates.
@@ -94,7 +94,7 @@ func (k *linker) declare() {
 	for _, section := range []string{sectionSteps, sectionVerify, sectionAlways} {
 		for _, s := range unfold(k.steps(section)) {
 			if first, twice := k.sections[s.ID]; twice && s.ID != "" {
-				k.places[s].at("id").report("the id "+quote(s.ID)+" stands here for the second time", "the first is in "+first)
+				k.stepLocations[s].field("id").report("the id "+quote(s.ID)+" stands here for the second time", "the first is in "+first)
 				continue
 			}
 			k.sections[s.ID] = section
@@ -110,7 +110,7 @@ func (k *linker) declare() {
 func (k *linker) declareChildren(s *Step) {
 	seen := map[string]bool{}
 	for _, child := range unfold(s.Do) {
-		where := k.places[child].at("id")
+		where := k.stepLocations[child].field("id")
 		switch {
 		case child.ID == "":
 		case seen[child.ID]:
@@ -141,7 +141,7 @@ func (k *linker) scope(owner string, names ...string) *scope {
 }
 
 // early returns the scope of a field that is evaluated before the task exists: it sees the inputs and the fields of
-// task that are known then.
+// task that are already known.
 func (k *linker) early(owner string) *scope {
 	sc := k.scope(owner, rootInputs, rootTask)
 	sc.members = map[string][]string{rootTask: {"created", "name", "root"}}
@@ -153,29 +153,29 @@ func (k *linker) section(name string, steps []*Step, pr *Program) []*Node {
 	steps = unfold(steps)
 	nodes := make([]*Node, 0, len(steps))
 	for _, s := range steps {
-		at := k.places[s]
+		at := k.stepLocations[s]
 		sc := k.scope("step "+quote(s.ID), rootInputs, rootSteps, rootTask)
-		sc.see = func(id string) (string, string) { return k.visible(id, name, nil) }
+		sc.stepProblem = func(id string) (string, string) { return k.refProblem(id, name, nil) }
 		n := k.node(s, at, sc)
 		k.children(n, at, sc, name)
 		n.Needs = k.needs(n, at, sc.steps, func(id string) bool { return k.sections[id] == name })
 		nodes = append(nodes, n)
 		pr.byID[s.ID] = n
 	}
-	k.order(nodes)
+	k.completeNeeds(nodes)
 	return nodes
 }
 
-// order adds the implied needs of the steps of a list.
-func (k *linker) order(nodes []*Node) {
-	k.checkApart(nodes)
+// completeNeeds adds the implied needs of the steps of a list, and reports needs that cannot be met.
+func (k *linker) completeNeeds(nodes []*Node) {
+	k.checkExclusive(nodes)
 	branchNeeds(nodes)
 	k.covers(nodes)
 	k.checkCycles(nodes)
 }
 
-// visible returns why a step cannot be referred to from a section, or "". siblings are the steps of a `do`.
-func (k *linker) visible(id, section string, siblings []*Step) (problem, hint string) {
+// refProblem returns why a section cannot refer to a step, or "" if it can. siblings are the steps of a `do`.
+func (k *linker) refProblem(id, section string, siblings []*Step) (problem, hint string) {
 	if slices.ContainsFunc(siblings, func(s *Step) bool { return s.ID == id }) {
 		return "", ""
 	}
@@ -190,12 +190,12 @@ func (k *linker) visible(id, section string, siblings []*Step) (problem, hint st
 		return fmt.Sprintf("the step %q is only visible within %q", id, parent),
 			"the results of all items are in steps." + parent + ".output"
 	default:
-		return "there is no step " + quote(id), k.near(id, ids(siblings))
+		return "there is no step " + quote(id), k.suggestStep(id, ids(siblings))
 	}
 }
 
-// near suggests a step for an unknown id.
-func (k *linker) near(id string, more []string) string {
+// suggestStep suggests a step for an unknown id.
+func (k *linker) suggestStep(id string, more []string) string {
 	if k.at.doc.full() {
 		return ""
 	}
@@ -218,23 +218,23 @@ func (k *linker) children(n *Node, at location, outer *scope, section string) {
 	k.checkAs(n.Step, at)
 	known := outer.known
 	if n.Matrix != nil {
-		known = nil // members has its fields
+		known = nil // sc.members contains its fields
 	}
 	steps := unfold(n.Do)
 	sibling := func(id string) bool { return slices.Contains(ids(steps), id) }
 	for _, s := range steps {
-		here := k.places[s]
+		here := k.stepLocations[s]
 		sc := k.scope("step "+quote(s.ID), rootInputs, rootSteps, rootTask, n.As, rootIndex)
 		sc.members = map[string][]string{n.As: members(n.Matrix)}
 		sc.siblings, sc.vars = steps, map[string]*shape{n.As: known.item()}
-		sc.see = func(id string) (string, string) {
+		sc.stepProblem = func(id string) (string, string) {
 			if id == n.ID {
 				return "a step cannot refer to the for_each around it", ""
 			}
-			return k.visible(id, section, steps)
+			return k.refProblem(id, section, steps)
 		}
 		if s.Kind == KindApprove && len(s.Approve.Covers) > 0 {
-			here.at("approve").at("covers").report("an approve step within a for_each covers no calls", "ask once, before the for_each, and cover that")
+			here.field("approve").field("covers").report("an approve step within a for_each covers no calls", "ask once, before the for_each, and cover that")
 		}
 		child := k.node(s, here, sc)
 		inner := map[string]bool{}
@@ -248,13 +248,13 @@ func (k *linker) children(n *Node, at location, outer *scope, section string) {
 		child.Needs = k.needs(child, here, inner, sibling)
 		n.Children = append(n.Children, child)
 	}
-	k.order(n.Children)
+	k.completeNeeds(n.Children)
 }
 
 // checkAs reports an item name that has another meaning in expressions.
 func (k *linker) checkAs(s *Step, at location) {
 	if slices.Contains(k.languages.words(), s.As) || s.As == rootSecrets && k.plan.Secrets != nil {
-		at.at("as").report("the name "+quote(s.As)+" is taken in expressions", "choose another one, such as item")
+		at.field("as").report("the name "+quote(s.As)+" is taken in expressions", "choose another one, such as item")
 	}
 }
 
@@ -262,9 +262,9 @@ func (k *linker) checkAs(s *Step, at location) {
 func (k *linker) needs(n *Node, at location, referred map[string]bool, sameLevel func(string) bool) []string {
 	var declared []string
 	for i, id := range n.Step.Needs {
-		problem, hint := k.unmet(id, n.ID, sameLevel)
+		problem, hint := k.needProblem(id, n.ID, sameLevel)
 		if problem != "" {
-			at.at("needs").item(i).report(problem, hint)
+			at.field("needs").item(i).report(problem, hint)
 			continue
 		}
 		declared = append(declared, id)
@@ -277,20 +277,20 @@ func (k *linker) needs(n *Node, at location, referred map[string]bool, sameLevel
 	return union(declared, referred)
 }
 
-// unmet returns why a step cannot need another one, or "".
-func (k *linker) unmet(id, of string, sameLevel func(string) bool) (problem, hint string) {
+// needProblem returns why the step needing cannot need the step id, or "" if it can.
+func (k *linker) needProblem(id, needing string, sameLevel func(string) bool) (problem, hint string) {
 	section, known := k.sections[id]
 	switch parent := k.parents[id]; {
-	case sameLevel(id) && id != of:
+	case sameLevel(id) && id != needing:
 		return "", ""
-	case id == of:
+	case id == needing:
 		return fmt.Sprintf("the steps need each other: %s -> %s", id, id), ""
 	case known:
 		return fmt.Sprintf("the step %q is on another level, in `%s`", id, section), "needs name steps of the same list"
 	case parent != "":
 		return fmt.Sprintf("the step %q stands within %q", id, parent), "need " + parent + " instead"
 	default:
-		return "there is no step " + quote(id), k.near(id, sortedKeys(k.parents))
+		return "there is no step " + quote(id), k.suggestStep(id, sortedKeys(k.parents))
 	}
 }
 
@@ -298,40 +298,40 @@ func (k *linker) unmet(id, of string, sameLevel func(string) bool) (problem, hin
 func (k *linker) node(s *Step, at location, sc *scope) *Node {
 	n := &Node{Step: s}
 	if s.If != "" {
-		n.cond = sc.only(s.If, at.at("if"))
+		n.cond = sc.expressionField(s.If, at.field("if"))
 	}
 	if s.With != nil {
-		n.args = sc.field(k.secretArgs(n, at.at("with")), at.at("with"))
+		n.args = sc.field(k.secretArgs(n, at.field("with")), at.field("with"))
 		k.checkSecrets(n, at)
 	}
 	switch s.Kind {
 	case KindTool:
-		k.verifyCall(n, at.at("verify"), sc)
-		k.judgements(n, at)
+		k.verifyCall(n, at.field("verify"), sc)
+		k.compileConditions(n, at)
 	case KindForEach:
 		n.items = k.itemsOf(s, at, sc)
 		k.checkItems(n, at)
 	case KindWait:
-		n.wait = k.waiting(s.Wait, at.at("wait"), sc)
+		n.wait = k.waiting(s.Wait, at.field("wait"), sc)
 		if s.Wait.HasDefault {
-			n.fallback = sc.field(s.Wait.Default, at.at("wait").at("default"))
+			n.fallback = sc.field(s.Wait.Default, at.field("wait").field("default"))
 		}
 	case KindApprove:
-		n.question = sc.field(s.Approve.templates(), at.at("approve"))
+		n.question = sc.field(s.Approve.templates(), at.field("approve"))
 		if s.Approve.Default != nil {
-			n.fallback = sc.field(s.Approve.Default, at.at("approve").at("default"))
+			n.fallback = sc.field(s.Approve.Default, at.field("approve").field("default"))
 		}
 	case KindRun:
 		n.Sub = k.link(s.Run)
 		if n.Sub.allow != nil {
-			k.origins[s.Run].at("allow").report("the `allow` of a sub-plan is literal, for its inputs are known only when it runs", "nobody has seen then what it would open")
+			k.planLocations[s.Run].field("allow").report("the `allow` of a sub-plan is literal, for its inputs are known only when it runs", "nobody has seen then what it would open")
 		}
 		k.checkRun(n, at)
 	case KindSwitch:
-		n.switchValue = sc.only(s.Switch, at.at("switch"))
+		n.switchValue = sc.expressionField(s.Switch, at.field("switch"))
 		k.checkCases(s, at, sc.known)
 	case KindSet:
-		n.set = sc.field(s.Set, at.at("set"))
+		n.set = sc.field(s.Set, at.field("set"))
 	}
 	return n
 }
@@ -341,12 +341,12 @@ func (k *linker) itemsOf(s *Step, at location, sc *scope) *field {
 	if s.Matrix == nil {
 		source, ok := s.ForEach.(string)
 		if !ok && s.ForEach != nil {
-			return sc.field(s.ForEach, at.at("for_each"))
+			return sc.field(s.ForEach, at.field("for_each"))
 		}
-		return sc.only(source, at.at("for_each"))
+		return sc.expressionField(source, at.field("for_each"))
 	}
-	k.checkMatrix(s.Matrix, at.at("matrix"))
-	return sc.field(s.Matrix, at.at("matrix"))
+	k.checkMatrix(s.Matrix, at.field("matrix"))
+	return sc.field(s.Matrix, at.field("matrix"))
 }
 
 func (k *linker) verifyCall(n *Node, at location, sc *scope) {
@@ -355,46 +355,46 @@ func (k *linker) verifyCall(n *Node, at location, sc *scope) {
 		return
 	}
 	if v.With != nil {
-		asked := *sc
-		asked.names = append(slices.Clone(sc.names), rootArgs)
-		n.verifyArgs = asked.field(v.With, at.at("with"))
+		withArgs := *sc
+		withArgs.names = append(slices.Clone(sc.names), rootArgs)
+		n.verifyArgs = withArgs.field(v.With, at.field("with"))
 	}
 	if v.Expect != "" {
-		n.verifyExpect = k.judging(n, v.Tool, rootOutput).only(v.Expect, at.at("expect"))
+		n.verifyExpect = k.outputScope(n, v.Tool, rootOutput).expressionField(v.Expect, at.field("expect"))
 	}
 }
 
-// judging returns the scope of an expression about the output of a tool.
-func (k *linker) judging(n *Node, tool string, names ...string) *scope {
+// outputScope returns the scope of an expression about the output of a tool.
+func (k *linker) outputScope(n *Node, tool string, names ...string) *scope {
 	sc := k.scope("step "+quote(n.ID), names...)
 	sc.vars = map[string]*shape{rootOutput: k.toolOutput(tool)}
 	return sc
 }
 
-// judgements compiles `expect`, `until` and `retry.when`.
-func (k *linker) judgements(n *Node, at location) {
+// compileConditions compiles `expect`, `until` and `retry.when`.
+func (k *linker) compileConditions(n *Node, at location) {
 	if n.Expect != "" {
-		n.expected = k.judging(n, n.Tool, rootOutput).only(n.Expect, at.at("expect"))
+		n.expected = k.outputScope(n, n.Tool, rootOutput).expressionField(n.Expect, at.field("expect"))
 	}
 	if n.Until != "" {
-		n.until = k.judging(n, n.Tool, rootOutput, rootRound).only(n.Until, at.at("until"))
+		n.until = k.outputScope(n, n.Tool, rootOutput, rootRound).expressionField(n.Until, at.field("until"))
 	}
 	if n.Retry != nil && n.Retry.When != "" {
-		n.retryWhen = k.judging(n, n.Tool, rootError, rootOutput, rootAttempt).only(n.Retry.When, at.at("retry").at("when"))
+		n.retryWhen = k.outputScope(n, n.Tool, rootError, rootOutput, rootAttempt).expressionField(n.Retry.When, at.field("retry").field("when"))
 	}
 }
 
 func (k *linker) waiting(w *Wait, at location, sc *scope) *field {
 	switch {
 	case w.For != "":
-		return sc.field(w.For, at.at("for"))
+		return sc.field(w.For, at.field("for"))
 	case w.Signal != "":
-		return sc.field(w.Signal, at.at("signal"))
+		return sc.field(w.Signal, at.field("signal"))
 	}
 	if _, err := time.Parse(time.RFC3339, w.Until); err == nil {
 		return &field{template: literal{w.Until}}
 	}
-	return sc.only(w.Until, at.at("until"))
+	return sc.expressionField(w.Until, at.field("until"))
 }
 
 // checkCycles reports each cycle of needs at its first step.
@@ -415,7 +415,7 @@ func (k *linker) checkCycles(nodes []*Node) {
 			return
 		case state[id] == open:
 			circle := append(slices.Clone(trace[slices.Index(trace, id):]), id)
-			k.places[n.Step].report("the steps need each other: "+strings.Join(circle, " -> "), "")
+			k.stepLocations[n.Step].report("the steps need each other: "+strings.Join(circle, " -> "), "")
 			return
 		}
 		state[id] = open

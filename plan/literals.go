@@ -48,16 +48,16 @@ func fieldPath(field string) []string {
 	return strings.FieldsFunc(strings.ReplaceAll(field, "]", ""), func(r rune) bool { return r == '.' || r == '[' })
 }
 
-// within returns the location of the deepest part of v that exists along names.
+// within follows names into v, and returns the location of the deepest part that exists.
 func (p location) within(v any, names []string) location {
 	for _, name := range names {
 		switch whole := v.(type) {
 		case map[string]any:
 			part, ok := whole[name]
 			if !ok {
-				return p.at(name)
+				return p.field(name)
 			}
-			p, v = p.at(name), part
+			p, v = p.field(name), part
 		case []any:
 			i, err := strconv.Atoi(name)
 			if err != nil || i < 0 || i >= len(whole) {
@@ -82,12 +82,12 @@ func (k *linker) inputSchema(info ToolInfo) *jsonschema.Schema {
 	return s
 }
 
-var errRefers = errors.New("the schema refers to schemas")
+var errHasReference = errors.New("the schema contains references")
 
 func compileInput(raw json.RawMessage) (*jsonschema.Schema, error) {
 	for _, key := range []string{`"$ref"`, `"$dynamicRef"`, `"$recursiveRef"`} {
 		if bytes.Contains(raw, []byte(key)) {
-			return nil, errRefers
+			return nil, errHasReference
 		}
 	}
 	doc, err := decodeValue(raw)
@@ -136,12 +136,12 @@ func checkFixed(s *jsonschema.Schema, plain any, at location) {
 	if invalid, ok := errors.AsType[*jsonschema.ValidationError](s.Validate(plain)); ok {
 		leaf := innermost(invalid)
 		at = at.within(plain, leaf.InstanceLocation)
-		at.report(english(leaf), wordMeant(leaf, at))
+		at.report(english(leaf), suggestEnum(leaf, at))
 	}
 }
 
-// wordMeant suggests an enum value for a string that is none of them.
-func wordMeant(e *jsonschema.ValidationError, at location) string {
+// suggestEnum suggests an enum value for a string that is not in the enum.
+func suggestEnum(e *jsonschema.ValidationError, at location) string {
 	choice, ok := e.ErrorKind.(*kind.Enum)
 	if !ok {
 		return ""
@@ -155,20 +155,20 @@ func checkFields(s *jsonschema.Schema, object map[string]any, at location) {
 	if s == nil {
 		return
 	}
-	others, _ := s.AdditionalProperties.(*jsonschema.Schema)
+	additional, _ := s.AdditionalProperties.(*jsonschema.Schema)
 	if len(s.PatternProperties) > 0 {
-		others = nil
+		additional = nil
 	}
 	for _, name := range sortedKeys(object) {
 		rule, named := s.Properties[name]
 		if !named {
-			rule = others
+			rule = additional
 		}
-		checkValue(rule, object[name], at.at(name))
+		checkValue(rule, object[name], at.field(name))
 	}
 }
 
-// checkNames checks the names of an object inside of the arguments.
+// checkNames reports required fields that are missing from an object, and fields that the schema does not allow.
 func checkNames(s *jsonschema.Schema, object map[string]any, at location) {
 	for _, name := range s.Required {
 		if _, given := object[name]; !given {
@@ -180,13 +180,13 @@ func checkNames(s *jsonschema.Schema, object map[string]any, at location) {
 	}
 	for _, name := range sortedKeys(object) {
 		if s.Properties[name] == nil {
-			at.at(name).report("there is no field "+quote(name), at.suggest(name, sortedKeys(s.Properties), "it has "+strings.Join(sortedKeys(s.Properties), ", ")))
+			at.field(name).report("there is no field "+quote(name), at.suggest(name, sortedKeys(s.Properties), "it has "+strings.Join(sortedKeys(s.Properties), ", ")))
 		}
 	}
 }
 
 // mayBe reports whether a value with expressions may have a type of the schema. The type is known for an object, a
-// list, and a string that is more than one expression.
+// list, and a string that is not just a single expression.
 func mayBe(s *jsonschema.Schema, v any) bool {
 	if s.Types == nil || s.Types.IsEmpty() {
 		return true

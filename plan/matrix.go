@@ -17,7 +17,7 @@ import (
 const (
 	matrixInclude = "include"
 	matrixExclude = "exclude"
-	// maxEntries bounds the entries of each of them.
+	// maxEntries bounds the entries of include, and those of exclude.
 	maxEntries = 256
 	// maxAxes bounds the axes, and the values of an entry.
 	maxAxes = 32
@@ -91,7 +91,7 @@ func (k *linker) checkMatrix(matrix any, at location) {
 			fields, _ := entry.(map[string]any)
 			for _, name := range sortedKeys(fields) {
 				if !slices.Contains(names, name) {
-					here := at.at(matrixExclude).item(i).at(name)
+					here := at.field(matrixExclude).item(i).field(name)
 					here.report("there is no axis "+quote(name), here.suggest(name, names, "the axes are "+strings.Join(names, ", ")))
 				}
 			}
@@ -123,7 +123,7 @@ func (c combination) matches(other combination, names []string) bool {
 
 // combine returns the items of an evaluated matrix: the product of its axes, sorted by name, with the last axis varying
 // fastest, without the combinations that match `exclude`. An entry of `include` adds its values to the items with which
-// it agrees on all axes. If there are none, it becomes an additional item.
+// it agrees on all axes. An entry that agrees with no item becomes an additional item.
 func (n *Node) combine(v any) ([]any, error) {
 	names, known := axes(v)
 	if !known {
@@ -176,7 +176,7 @@ func include(items, entries []combination, names []string) []combination {
 	return items
 }
 
-// product returns the combinations of the values of the axes. Without axes there are none.
+// product returns the combinations of the values of the axes. Without axes it returns no combinations.
 func (n *Node) product(object map[string]any, names []string) ([]combination, error) {
 	if len(names) == 0 {
 		return nil, nil

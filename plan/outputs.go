@@ -95,18 +95,18 @@ func (s *scope) stepNamed(id string) *Step {
 	return nil
 }
 
-// inputsShape returns the shape of the inputs of the plan. Unknown names are reported elsewhere.
+// inputsShape returns the shape of the inputs of the plan. It does not report unknown names; references.input does.
 func (k *linker) inputsShape() *shape {
-	if k.takes == nil {
-		k.takes = &shape{}
+	if k.inputsCache == nil {
+		k.inputsCache = &shape{}
 		if known := shapeOfSchema(k.plan.Inputs); k.plan.Inputs != nil && known != nil {
-			k.takes.fields = known.fields
+			k.inputsCache.fields = known.fields
 		}
 	}
-	return k.takes
+	return k.inputsCache
 }
 
-// suggestWord returns a hint for a string that is none of words.
+// suggestWord returns a hint for a string that is not in words.
 func (p location) suggestWord(text string, words []string) string {
 	for _, word := range words {
 		if slices.Contains(otherWords()[word], strings.ToLower(text)) {
@@ -116,7 +116,7 @@ func (p location) suggestWord(text string, words []string) string {
 	return p.suggest(text, words, "it is one of "+strings.Join(words, ", "))
 }
 
-// otherWords maps the names that other programs use for states of steps and approvals to those of orch.
+// otherWords maps the states of steps and approvals to the names that other programs use for them.
 func otherWords() map[string][]string {
 	return map[string][]string{
 		"granted":   {"approved", "approve", "accepted", "allowed", "yes", "ok"},

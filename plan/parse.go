@@ -19,7 +19,7 @@ type Options struct {
 	Tool func(name string) (ToolInfo, bool)
 	// ToolNames lists the tools for "did you mean" hints. If nil, there are no such hints.
 	ToolNames func() []string
-	// Warn is called for what is allowed but probably a mistake. If nil, these checks are skipped.
+	// Warn is called for a part of the plan that is allowed but probably a mistake. If nil, these checks are skipped.
 	Warn func(Problem)
 	// Languages caches configured languages between plans. If nil, they are built for each plan.
 	Languages *Languages
@@ -51,7 +51,7 @@ type ToolInfo struct {
 	Check func(json.RawMessage) (json.RawMessage, error)
 }
 
-// Parse parses a plan in YAML or JSON and checks all of it. name is the file name for messages and for resolving
+// Parse parses a plan in YAML or JSON and checks it completely. name is the file name for messages and for resolving
 // sub-plans. The error is a *fault.Error of the code INVALID_PLAN whose Err is Problems.
 func Parse(name string, src []byte, opt Options) (*Plan, error) {
 	p, _, err := load(name, src, sourceBounds(), opt)
@@ -78,7 +78,7 @@ func Compile(normalised []byte) (*Program, error) {
 }
 
 func load(name string, src []byte, limit bounds, opt Options) (*Plan, *Program, error) {
-	l := &loader{opt: opt, origins: map[*Plan]location{}, places: map[*Step]location{}, toolShapes: map[string]*shape{}, toolInputs: map[string]*jsonschema.Schema{}, languages: opt.Languages.get()}
+	l := &loader{opt: opt, planLocations: map[*Plan]location{}, stepLocations: map[*Step]location{}, toolShapes: map[string]*shape{}, toolInputs: map[string]*jsonschema.Schema{}, languages: opt.Languages.get()}
 	defer opt.Languages.put(l.languages)
 	doc := readDocument(name, src, limit, &l.problems, opt.Warn)
 	if doc == nil {
@@ -103,14 +103,14 @@ func load(name string, src []byte, limit bounds, opt Options) (*Plan, *Program, 
 
 // loader builds a plan and its sub-plans.
 type loader struct {
-	opt       Options
-	problems  Problems
-	steps     int
-	bytes     int                // total size of the sub-plan files
-	origins   map[*Plan]location // location of each plan
-	places    map[*Step]location // location of each step
-	broken    bool               // too broken to check references between the steps
-	languages languages
+	opt           Options
+	problems      Problems
+	steps         int
+	bytes         int                // total size of the sub-plan files
+	planLocations map[*Plan]location // location of each plan
+	stepLocations map[*Step]location // location of each step
+	broken        bool               // the references between the steps cannot be checked
+	languages     languages
 	// toolShapes caches the output shapes of tools.
 	toolShapes map[string]*shape
 	// toolInputs caches the compiled input schemas of tools.
@@ -120,7 +120,7 @@ type loader struct {
 // plan parses one plan; nesting counts the enclosing plans.
 func (l *loader) plan(c cursor, nesting int) *Plan {
 	p := &Plan{Priority: PriorityNormal, Limits: Limits{MaxSteps: defaultMaxSteps}}
-	l.origins[p] = c.location
+	l.planLocations[p] = c.location
 	if c.node.Kind != yaml.MappingNode {
 		c.report("a plan is an object, but this is "+c.kind(), HintNew)
 		l.broken = true
@@ -165,16 +165,16 @@ func (l *loader) required(c cursor, p *Plan) {
 	case !c.has("orch"):
 		c.report("the key `orch` is missing", "begin the plan with `orch: "+Version+"`")
 	case p.Orch != Version:
-		c.location.at("orch").report("the format "+quote(p.Orch)+" is unknown", "this version of orch reads `orch: "+Version+"`")
+		c.location.field("orch").report("the format "+quote(p.Orch)+" is unknown", "this version of orch reads `orch: "+Version+"`")
 	}
 	if !c.has("steps") {
 		c.report("the key `steps` is missing", "a plan has at least one step")
 	} else if len(p.Steps) == 0 {
-		c.location.at("steps").report("a plan has at least one step", "")
+		c.location.field("steps").report("a plan has at least one step", "")
 	}
 }
 
-// applyDefaults copies the defaults into the tool steps that do not set them.
+// applyDefaults copies each default into the tool steps that do not set the value.
 func applyDefaults(d *Defaults, sections ...[]*Step) {
 	if d == nil {
 		return
@@ -199,7 +199,7 @@ func applyDefaults(d *Defaults, sections ...[]*Step) {
 }
 
 func (c cursor) has(key string) bool {
-	_, exact := c.path.at(key).find(c.doc.root)
+	_, exact := c.path.field(key).find(c.doc.root)
 	return exact
 }
 
@@ -249,7 +249,7 @@ func (c cursor) defaults() *Defaults {
 	return d
 }
 
-// defaultMaxSteps bounds the executed step instances of a plan without a limit.
+// The default and the highest value of `limits.max_steps`.
 const (
 	defaultMaxSteps = 10_000
 	highestMaxSteps = 1_000_000
@@ -331,7 +331,7 @@ func (c cursor) retry() *Retry {
 		"when":         func(c cursor) { r.When = c.expression() },
 	})
 	if r.Max < r.Initial && c.has("max") {
-		c.location.at("max").report("the longest delay is shorter than the initial one", "")
+		c.location.field("max").report("the longest delay is shorter than the initial one", "")
 	}
 	r.Max = max(r.Max, r.Initial)
 	return r

@@ -205,14 +205,14 @@ type Wait struct {
 
 // MarshalJSON writes a null default if HasDefault is true.
 func (w *Wait) MarshalJSON() ([]byte, error) {
-	type bare Wait
+	type fields Wait // without MarshalJSON
 	if !w.HasDefault || w.Default != nil {
-		return json.Marshal((*bare)(w))
+		return json.Marshal((*fields)(w))
 	}
 	return json.Marshal(struct {
-		*bare
+		*fields
 		Default any `json:"default"`
-	}{(*bare)(w), nil})
+	}{(*fields)(w), nil})
 }
 
 // JSON returns the normal form: keys are sorted and durations are Go strings. Equal plans have equal bytes.

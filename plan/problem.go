@@ -19,7 +19,7 @@ type Problem struct {
 	Hint    string `json:"hint,omitempty"`
 }
 
-// Hints that name shell commands. Faces without a shell replace them.
+// Hints that name shell commands. The interfaces for clients without a shell (MCP, HTTP) replace these hints.
 const (
 	HintNew     = "`orch plan new` writes one to start from"
 	HintTools   = "`orch tools list` shows them"
@@ -59,7 +59,7 @@ func (p Problem) String() string {
 }
 
 // Problems are all problems of a plan, sorted by position.
-type Problems []Problem //nolint:errname // the list is what callers range over
+type Problems []Problem //nolint:errname // a list of problems, which callers range over
 
 // Error returns one line per problem.
 func (ps Problems) Error() string {

@@ -22,8 +22,8 @@ const (
 //
 // Without a retry block (nil), a call that never reached its tool or whose answer was lost (transport, heartbeat_lost,
 // worker_lost) has up to 3 attempts if its effect is read or idempotent. A rate_limited call has up to 3 attempts
-// whatever its effect. Any other failure is not retried. In particular a timeout is not: the timeout is all the time
-// that the step has.
+// whatever its effect. Any other failure is not retried. In particular a timeout is not, because without a retry block
+// the timeout limits the whole step.
 //
 // With a block, each attempt has the timeout of the step. On lists the classes to retry; empty means all except those
 // that another attempt cannot fix (denied, expired, invalid_args, tool_not_found, budget). NotOn excludes classes. A
@@ -53,8 +53,8 @@ func LeavesDoubt(class string) bool {
 	return slices.Contains([]string{fault.ClassTimeout, fault.ClassTransport, fault.ClassHeartbeatLost, fault.ClassWorkerLost}, class)
 }
 
-// hopeless reports whether another attempt would fail in the same way.
-func hopeless(class string) bool {
+// isPermanent reports whether another attempt would fail in the same way.
+func isPermanent(class string) bool {
 	return slices.Contains([]string{fault.ClassDenied, fault.ClassExpired, fault.ClassInvalidArgs, fault.ClassToolNotFound, fault.ClassBudget}, class)
 }
 
@@ -74,7 +74,7 @@ func (r *Retry) Allows(class string, attempt int, effect Effect) bool {
 	if len(r.On) > 0 {
 		return slices.Contains(r.On, class)
 	}
-	return !hopeless(class)
+	return !isPermanent(class)
 }
 
 // Delay returns how long to wait after attempt number attempt (from 1). rnd is a random number in [0,1) that reduces

@@ -8,7 +8,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// This file holds the `until` loop of a step: its call is repeated until the result satisfies an expression.
+// This file implements `until`: the call of a step is repeated until the result satisfies an expression.
 
 const (
 	maxRounds    = 10_000
@@ -17,8 +17,8 @@ const (
 	reasonRounds = "ROUNDS_EXHAUSTED"
 )
 
-// rounds returns the fields of a repeated step.
-func (s *Step) rounds() map[string]func(cursor) {
+// roundFields returns the parsers of the fields of a repeated step, by name.
+func (s *Step) roundFields() map[string]func(cursor) {
 	return map[string]func(cursor){
 		"until":      func(c cursor) { s.Until = c.expression() },
 		"max_rounds": func(c cursor) { s.MaxRounds = c.count(maxRounds) },
@@ -26,14 +26,14 @@ func (s *Step) rounds() map[string]func(cursor) {
 	}
 }
 
-// completeRounds reports missing fields of a repeated step.
+// completeRounds reports missing or misplaced fields of a repeated step, and sets the default delay.
 func (s *Step) completeRounds(c cursor) {
 	if s.Kind != KindTool {
 		return
 	}
 	switch repeated := c.has("until"); {
 	case repeated && !c.has("max_rounds"):
-		c.location.at("until").report("`until` needs `max_rounds`", "the step fails when it is still false after so many calls: `max_rounds: 60`")
+		c.location.field("until").report("`until` needs `max_rounds`", "the step fails when it is still false after so many calls: `max_rounds: 60`")
 	case !repeated && (c.has("max_rounds") || c.has("delay")):
 		c.report("`max_rounds` and `delay` belong to `until`", "`retry` is for calls that fail")
 	case repeated && s.Delay == 0:
@@ -41,8 +41,8 @@ func (s *Step) completeRounds(c cursor) {
 	}
 }
 
-// UntilMet reports whether the result of a round (from 1) satisfies `until`. If the last round does not, it returns
-// TOOL_FAILED with the reason ROUNDS_EXHAUSTED. It returns another error when the expression fails.
+// UntilMet reports whether the result of a round (from 1) satisfies `until`. If the result of the last round does not,
+// UntilMet returns TOOL_FAILED with the reason ROUNDS_EXHAUSTED. It returns another error when the expression fails.
 func (n *Node) UntilMet(output json.RawMessage, round int) (bool, error) {
 	if n.until == nil {
 		return true, nil

@@ -23,19 +23,19 @@ const (
 	rootRound   = "round"
 )
 
-// scope is the compile-time environment of an expression: the names that it can see, and those that it has referred to.
+// scope is the compile-time environment of an expression: the names that it may use, and the names that it uses.
 type scope struct {
 	linker *linker
 	owner  string   // for messages
 	names  []string // visible names
-	// see returns why a step cannot be referred to from here; "" if it can.
-	see func(id string) (problem, hint string)
+	// stepProblem returns why the expression cannot refer to a step; "" if it can.
+	stepProblem func(id string) (problem, hint string)
 	// members are the fields of a name; nil for any.
 	members map[string][]string
 	// siblings are the steps of the enclosing `do`; vars are the shapes of names.
 	siblings []*Step
 	vars     map[string]*shape
-	known    *shape          // of the last compiled expression
+	known    *shape          // shape of the last compiled expression
 	steps    map[string]bool // referenced step ids
 	uses     map[string]bool // referenced names
 }
@@ -45,21 +45,22 @@ func (s *scope) field(v any, at location) *field {
 	fresh := *s
 	fresh.steps, fresh.uses = map[string]bool{}, map[string]bool{}
 	t := fresh.template(v, at)
-	return s.done(&fresh, t)
+	return s.newField(&fresh, t)
 }
 
-// only compiles a field that is always an expression.
-func (s *scope) only(source string, at location) *field {
+// expressionField compiles a field that is always an expression.
+func (s *scope) expressionField(source string, at location) *field {
 	fresh := *s
 	fresh.steps, fresh.uses = map[string]bool{}, map[string]bool{}
 	if source == "" {
 		return &field{template: literal{}} // reported when it was parsed
 	}
 	t := fresh.expression(source, at)
-	return s.done(&fresh, t)
+	return s.newField(&fresh, t)
 }
 
-func (s *scope) done(fresh *scope, t template) *field {
+// newField returns the field of a template that was compiled in the scope fresh. It adds the references of fresh to s.
+func (s *scope) newField(fresh *scope, t template) *field {
 	s.known = fresh.known
 	for id := range fresh.steps {
 		s.steps[id] = true
@@ -81,9 +82,9 @@ func (s *scope) expression(source string, at location) template {
 		at.report(fmt.Sprintf("an expression has at most %d bytes, this has %d", MaxExpression, len(source)), "compute parts of it in a `set` step")
 		return literal{}
 	}
-	refs := references{scope: s, source: source, at: at, open: map[*ast.IdentifierNode]bool{}}
+	refs := references{scope: s, source: source, at: at, unresolved: map[*ast.IdentifierNode]bool{}}
 	code, err := compileExpression(source, s.linker.languages.with(s.names), refs.read)
-	refs.close()
+	refs.reportUnresolved()
 	if err != nil {
 		at.reportIn(source, err.From, "the expression `"+shorten(strings.TrimSpace(source))+"` is wrong: "+err.Message, s.hint(err.Message, at))
 	}
@@ -115,13 +116,14 @@ func resultFields() []string {
 	return []string{"output", "state", "error", "attempts", "code", "message", "class", "id", "name", "workspace", "root", "attempt", "created"}
 }
 
-// references collects what an expression refers to. It visits the tree children first.
+// references collects the names and the steps that an expression refers to. It visits the children of a node before the
+// node.
 type references struct {
-	scope  *scope
-	source string
-	at     location
-	open   map[*ast.IdentifierNode]bool // uses of `steps` for which no id was found yet
-	known  *shape                       // the shape of the value
+	scope      *scope
+	source     string
+	at         location
+	unresolved map[*ast.IdentifierNode]bool // uses of `steps` for which no id was found yet
+	known      *shape                       // the shape of the value
 }
 
 // read visits the whole expression.
@@ -132,7 +134,7 @@ func (r *references) read(tree *ast.Node) {
 	}
 	t := typer{refs: r, vars: map[string]*shape{rootInputs: r.scope.linker.inputsShape()}}
 	maps.Copy(t.vars, r.scope.vars)
-	r.known = t.of(*tree)
+	r.known = t.shapeOf(*tree)
 }
 
 func (r *references) visit(node *ast.Node) {
@@ -151,7 +153,7 @@ func (r *references) identifier(n *ast.IdentifierNode) {
 	case n.Value == "$env":
 		r.report(n, "$env is not available", "name what is needed")
 	case n.Value == rootSteps && slices.Contains(r.scope.names, rootSteps):
-		r.open[n] = true
+		r.unresolved[n] = true
 	default:
 		r.scope.uses[n.Value] = true
 	}
@@ -163,7 +165,7 @@ func (r *references) member(n *ast.MemberNode) {
 	switch {
 	case !ok || !slices.Contains(r.scope.names, root.Value):
 	case root.Value == rootSteps && fixed:
-		delete(r.open, root)
+		delete(r.unresolved, root)
 		r.step(n, name.Value)
 	case root.Value == rootInputs && fixed:
 		r.input(n, name.Value)
@@ -181,7 +183,7 @@ func (r *references) field(n ast.Node, of, name string) {
 
 func (r *references) step(n ast.Node, id string) {
 	r.scope.steps[id] = true
-	if problem, hint := r.scope.see(id); problem != "" {
+	if problem, hint := r.scope.stepProblem(id); problem != "" {
 		delete(r.scope.steps, id)
 		r.report(n, problem, hint)
 	}
@@ -212,9 +214,9 @@ func isName(n ast.Node, name string) bool {
 	return ok && s.Value == name
 }
 
-// close reports uses of `steps` without a step id.
-func (r *references) close() {
-	for n := range r.open {
+// reportUnresolved reports uses of `steps` without a step id.
+func (r *references) reportUnresolved() {
+	for n := range r.unresolved {
 		r.report(n, "`steps` alone cannot be used", "name a step: steps.<id>.output")
 	}
 }

@@ -24,8 +24,8 @@ var (
 	secretInEnv  = regexp.MustCompile(`^env:[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
-// SecretUse is one entry of an argument whose value is a secret. The arguments contain Text as a placeholder. Only the
-// worker that makes the call replaces it by the secret of Source.
+// SecretUse is one entry of an argument whose value is a secret. The arguments contain Text as a placeholder. The
+// worker that executes the call replaces the placeholder by the secret in Source.
 type SecretUse struct {
 	Field, Key   string // the argument, such as env, and its entry
 	Name, Source string
@@ -95,7 +95,7 @@ func (k *linker) secretArgs(n *Node, at location) any {
 		}
 		changed := maps.Clone(entries)
 		for _, key := range sortedKeys(entries) {
-			if use, found := k.secretUse(entries[key], at.at(field).at(key)); found {
+			if use, found := k.secretUse(entries[key], at.field(field).field(key)); found {
 				use.Field, use.Key = field, key
 				n.Secrets = append(n.Secrets, use)
 				changed[key] = escape(use.Text())
@@ -135,7 +135,7 @@ func (k *linker) secretUse(v any, at location) (SecretUse, bool) {
 // checkSecrets reports secrets in arguments that do not accept them.
 func (k *linker) checkSecrets(n *Node, at location) {
 	for _, use := range n.Secrets {
-		where := at.at("with").at(use.Field).at(use.Key)
+		where := at.field("with").field(use.Field).field(use.Key)
 		fields, known := k.secretFields(n.Tool)
 		prefixed, takes := fields[use.Field]
 		switch {

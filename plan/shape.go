@@ -10,7 +10,7 @@ import (
 type shape struct {
 	// kinds are the possible JSON types; nil means any.
 	kinds []string
-	// fields are the fields of an object; closed is true if it has no others.
+	// fields are the fields of an object; closed is true if it has no other fields.
 	fields map[string]*shape
 	closed bool
 	// items is the shape of the items of a list.
@@ -21,8 +21,8 @@ type shape struct {
 	later func() *shape
 }
 
-// read returns the shape, and computes it if later is set.
-func (s *shape) read() *shape {
+// resolve returns the shape. It computes the shape if later is set.
+func (s *shape) resolve() *shape {
 	if s != nil && s.later != nil {
 		return s.later()
 	}
@@ -54,7 +54,7 @@ func shapeOfSchema(raw json.RawMessage) *shape {
 
 func readShape(doc any, depth int) *shape {
 	rules, ok := doc.(map[string]any)
-	if !ok || depth > maxShape || leavesChoice(rules) {
+	if !ok || depth > maxShape || isComposite(rules) {
 		return nil
 	}
 	s := &shape{kinds: texts(rules["type"]), words: wordsOf(rules)}
@@ -69,14 +69,14 @@ func readShape(doc any, depth int) *shape {
 	return s
 }
 
-// leavesChoice reports whether the schema combines or references other schemas.
-func leavesChoice(rules map[string]any) bool {
+// isComposite reports whether the schema combines or references other schemas.
+func isComposite(rules map[string]any) bool {
 	return slices.ContainsFunc([]string{"$ref", "$dynamicRef", "anyOf", "oneOf", "allOf", "if", "not", "prefixItems"}, func(key string) bool {
 		return rules[key] != nil
 	})
 }
 
-// wordsOf returns the strings of an enum; nil when it also has other values.
+// wordsOf returns the strings of an enum; nil when the enum also has values of a different type.
 func wordsOf(rules map[string]any) []string {
 	if word, ok := rules["const"].(string); ok {
 		return []string{word}
@@ -137,9 +137,9 @@ func shapeOfTemplate(v any) *shape {
 	}
 }
 
-// can reports whether the value may have a JSON type.
-func (s *shape) can(kind string) bool {
-	if s = s.read(); s == nil || s.kinds == nil || slices.Contains(s.kinds, kind) {
+// allows reports whether the value may have a JSON type.
+func (s *shape) allows(kind string) bool {
+	if s = s.resolve(); s == nil || s.kinds == nil || slices.Contains(s.kinds, kind) {
 		return true
 	}
 	return kind == "number" && slices.Contains(s.kinds, "integer")
@@ -147,7 +147,7 @@ func (s *shape) can(kind string) bool {
 
 // field returns the shape of a field; known is false if the object cannot have it.
 func (s *shape) field(name string) (field *shape, known bool) {
-	if s = s.read(); s == nil {
+	if s = s.resolve(); s == nil {
 		return nil, true
 	}
 	field, known = s.fields[name]
@@ -156,7 +156,7 @@ func (s *shape) field(name string) (field *shape, known bool) {
 
 // item returns the shape of the items of a list.
 func (s *shape) item() *shape {
-	if s = s.read(); s == nil {
+	if s = s.resolve(); s == nil {
 		return nil
 	}
 	return s.items

@@ -18,12 +18,11 @@ import (
 // bounds are the limits of one document after aliases are expanded.
 type bounds struct{ bytes, nodes, depth int }
 
-// sourceBounds returns the limits of a file. normalBounds are large enough for the normal form of files within these
-// limits, so that Compile accepts what Parse accepts.
+// sourceBounds returns the limits of a file.
 func sourceBounds() bounds { return bounds{MaxSource, 200_000, 64} }
 
-// loadBounds returns the limits of a submission. JSON comes from programs, such as the plan of one call with its
-// arguments, and may be as large as a normal form.
+// loadBounds returns the limits of a submission. A submission in JSON comes from a program and may be as large as a
+// normal form: it may be the plan of one call with its arguments.
 func loadBounds(src []byte) bounds {
 	limit := sourceBounds()
 	if trimmed := bytes.TrimSpace(src); len(trimmed) > 0 && trimmed[0] == '{' {
@@ -31,6 +30,9 @@ func loadBounds(src []byte) bounds {
 	}
 	return limit
 }
+
+// normalBounds returns the limits of a normal form. They fit the normal form of every file within sourceBounds, so that
+// Compile accepts every plan that Parse accepts.
 func normalBounds() bounds { return bounds{MaxNormalised, MaxNormalised, 64 * (MaxNesting + 1)} }
 
 // document is one file as a tree of nodes with positions.
@@ -133,12 +135,12 @@ func (x *expander) expand(n *yaml.Node, depth int) (*yaml.Node, *syntaxError) {
 	}
 	x.nodes++
 	x.bytes += len(n.Value)
-	const often = "aliases count as often as they are used"
+	const aliasHint = "aliases count as often as they are used"
 	switch {
 	case x.nodes > x.limit.nodes:
-		return nil, &syntaxError{n.Line, n.Column, fmt.Sprintf("the plan has more than %d values", x.limit.nodes), often}
+		return nil, &syntaxError{n.Line, n.Column, fmt.Sprintf("the plan has more than %d values", x.limit.nodes), aliasHint}
 	case x.bytes > x.limit.bytes:
-		return nil, &syntaxError{n.Line, n.Column, fmt.Sprintf("the plan has more than %d bytes of text", x.limit.bytes), often}
+		return nil, &syntaxError{n.Line, n.Column, fmt.Sprintf("the plan has more than %d bytes of text", x.limit.bytes), aliasHint}
 	case depth > x.limit.depth:
 		return nil, &syntaxError{n.Line, n.Column, fmt.Sprintf("values are nested more than %d deep", x.limit.depth), ""}
 	}

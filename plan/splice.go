@@ -44,7 +44,8 @@ func shellWord(v any) (string, error) {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'", nil
 }
 
-// checkSplices warns of expressions in a shell command whose values are not quoted.
+// checkSplices warns of expressions in a shell command that are not quoted with the function shell, or are quoted
+// twice.
 func (k *linker) checkSplices(with any, info ToolInfo, at location) {
 	given, _ := with.(map[string]any)
 	command, _ := given[info.Command].(string)
@@ -55,7 +56,7 @@ func (k *linker) checkSplices(with any, info ToolInfo, at location) {
 	if err != nil {
 		return // reported when the string was compiled
 	}
-	at = at.at("with").at(info.Command)
+	at = at.field("with").field(info.Command)
 	var quotes shellQuotes
 	for _, part := range parts {
 		if !part.expression {

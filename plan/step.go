@@ -39,13 +39,13 @@ func (l *loader) children(c cursor, nesting int) []*Step {
 // step parses one step.
 func (l *loader) step(c cursor, nesting int) *Step {
 	s := &Step{OnError: OnErrorFail}
-	l.places[s] = c.location
+	l.stepLocations[s] = c.location
 	if c.node.Kind != yaml.MappingNode {
 		c.report("a step is an object, but this is "+c.kind(), "")
 		return s
 	}
 	s.findKind(c)
-	fields := s.common()
+	fields := s.commonFields()
 	maps.Copy(fields, l.kindFields(s, nesting))
 	for _, key := range []string{"prompt", "tools", "budget", "result"} {
 		if c.has("agent") {
@@ -58,7 +58,7 @@ func (l *loader) step(c cursor, nesting int) *Step {
 	s.complete(c)
 	for _, child := range unfold(s.Do) {
 		if child.Kind == KindForEach {
-			l.places[child].report("a for_each within a for_each is not supported", "put the inner one into a plan and use `run`")
+			l.stepLocations[child].report("a for_each within a for_each is not supported", "put the inner one into a plan and use `run`")
 		}
 	}
 	return s
@@ -81,7 +81,7 @@ func kindOf(key string) Kind {
 	}
 }
 
-// findKind sets the kind of the step and reports none or several.
+// findKind sets the kind of the step. It reports a step without a kind or with several kinds.
 func (s *Step) findKind(c cursor) {
 	var found []string
 	reserved := false
@@ -101,8 +101,8 @@ func (s *Step) findKind(c cursor) {
 	}
 }
 
-// common returns the fields of every step.
-func (s *Step) common() map[string]func(cursor) {
+// commonFields returns the parsers of the fields of every step, by name.
+func (s *Step) commonFields() map[string]func(cursor) {
 	return map[string]func(cursor){
 		"id":       func(c cursor) { s.ID = c.id() },
 		"needs":    func(c cursor) { s.Needs = c.oneOrMore() },
@@ -112,7 +112,7 @@ func (s *Step) common() map[string]func(cursor) {
 	}
 }
 
-// kindFields returns the fields that only steps of this kind have.
+// kindFields returns the parsers of the fields that only steps of this kind have, by name.
 func (l *loader) kindFields(s *Step, nesting int) map[string]func(cursor) {
 	switch s.Kind {
 	case KindTool:
@@ -158,7 +158,7 @@ func (s *Step) toolFields() map[string]func(cursor) {
 		"queue":        func(c cursor) { s.Queue = c.queue() },
 		"approval":     func(c cursor) { s.Approval = c.approval() },
 	}
-	maps.Copy(fields, s.rounds())
+	maps.Copy(fields, s.roundFields())
 	return fields
 }
 
@@ -166,7 +166,7 @@ func (s *Step) toolFields() map[string]func(cursor) {
 func (s *Step) read(c cursor, fields map[string]func(cursor)) {
 	for _, key := range kindKeys() {
 		if fields[key] == nil {
-			fields[key] = func(c cursor) { s.foreign(c, key) }
+			fields[key] = func(c cursor) { s.reportForeign(c, key) }
 		}
 	}
 	c.object(fields)
@@ -180,8 +180,9 @@ func kindKeys() []string {
 	}
 }
 
-// foreign reports a field of another kind; two kinds in one step are reported by kind.
-func (s *Step) foreign(c cursor, key string) {
+// reportForeign reports a field that belongs to another kind of step. A key that determines a kind is reported by
+// findKind.
+func (s *Step) reportForeign(c cursor, key string) {
 	if s.Kind != "" && kindOf(key) == "" {
 		c.report(fmt.Sprintf("a %s step has no `%s`", s.Kind, key), "")
 	}
@@ -217,7 +218,7 @@ func (c cursor) id() string {
 
 // expression returns the source of a field that is always an expression.
 func (c cursor) expression() string {
-	s := bare(c.text())
+	s := stripDelimiters(c.text())
 	if s == "" && c.node.Tag != "!!null" {
 		c.report("the expression is empty", "")
 	}

@@ -30,16 +30,16 @@ func suggest(name string, candidates []string) string {
 	return "did you mean " + best + "?"
 }
 
-// suggestOr returns the suggestion, or otherwise if there is none.
-func suggestOr(name string, candidates []string, otherwise string) string {
+// suggestOr returns the suggestion, or fallback if there is no suggestion.
+func suggestOr(name string, candidates []string, fallback string) string {
 	if hint := suggest(name, candidates); hint != "" {
 		return hint
 	}
-	return otherwise
+	return fallback
 }
 
-// editDistance counts the inserted, deleted, replaced and swapped bytes between a and b, neither of
-// which is longer than maxSuggest.
+// editDistance counts the inserted, deleted, replaced and swapped bytes between a and b. Neither may be longer than
+// maxSuggest.
 func editDistance(a, b string) int {
 	var before, last, row [maxSuggest + 1]int
 	for j := range last {
@@ -65,7 +65,7 @@ func editDistance(a, b string) int {
 // suggestKey is suggest for the keys of a plan. It also knows the keys of other workflow formats.
 func suggestKey(name string, candidates []string) string {
 	typed := normalKey(name)
-	others := elsewhere()
+	others := otherFormatKeys()
 	for _, key := range candidates {
 		if slices.Contains(others[key], typed) {
 			return "did you mean " + key + "?"
@@ -77,8 +77,8 @@ func suggestKey(name string, candidates []string) string {
 	return suggest(name, candidates)
 }
 
-// elsewhere maps keys of a plan to their names in other formats, in lower case and without dashes.
-func elsewhere() map[string][]string {
+// otherFormatKeys maps keys of a plan to their names in other formats, in lower case and without dashes.
+func otherFormatKeys() map[string][]string {
 	return map[string][]string{
 		"needs":        {"after", "dependson", "depends", "dependencies", "requires", "upstream", "waitfor"},
 		"with":         {"args", "arguments", "params", "parameters", "input"},

@@ -17,27 +17,27 @@ import (
 
 // branch is the switch case that contains a step.
 type branch struct {
-	of   *Step
-	name string
-	// otherwise is true for the steps of `default`.
-	otherwise bool
+	owner *Step
+	name  string
+	// isDefault is true for the steps of `default`.
+	isDefault bool
 }
 
-// switchFields returns the fields of a switch step.
+// switchFields returns the parsers of the fields of a switch step, by name.
 func (l *loader) switchFields(s *Step, nesting int) map[string]func(cursor) {
 	return map[string]func(cursor){
 		"switch": func(c cursor) { s.Switch = c.expression() },
 		"cases": func(c cursor) {
 			s.Cases = map[string][]*Step{}
 			for _, p := range c.pairs() {
-				s.Cases[p.key] = l.branch(p.value, nesting, branch{of: s, name: p.key})
+				s.Cases[p.key] = l.branch(p.value, nesting, branch{owner: s, name: p.key})
 			}
 			if len(s.Cases) == 0 {
 				c.report("switch needs at least one case", "such as `cases: {prod: [...], test: [...]}`")
 			}
 		},
 		"default": func(c cursor) {
-			s.Default = l.branch(c, nesting, branch{of: s, otherwise: true})
+			s.Default = l.branch(c, nesting, branch{owner: s, isDefault: true})
 		},
 	}
 }
@@ -75,28 +75,28 @@ func (s *Step) inner() []*Step {
 
 // within reports whether a step is in a case of the switch id, directly or in a nested switch.
 func (s *Step) within(id string) bool {
-	for b := s.branch; b != nil; b = b.of.branch {
-		if b.of.ID == id {
+	for b := s.branch; b != nil; b = b.owner.branch {
+		if b.owner.ID == id {
 			return true
 		}
 	}
 	return false
 }
 
-// apart reports whether two steps never both run, because they are in different cases of a switch.
-func (s *Step) apart(other *Step) bool {
-	for a := s.branch; a != nil; a = a.of.branch {
-		for b := other.branch; b != nil; b = b.of.branch {
-			if a.of == b.of {
-				return a.name != b.name || a.otherwise != b.otherwise
+// excludes reports whether two steps never both run, because they are in different cases of a switch.
+func (s *Step) excludes(other *Step) bool {
+	for a := s.branch; a != nil; a = a.owner.branch {
+		for b := other.branch; b != nil; b = b.owner.branch {
+			if a.owner == b.owner {
+				return a.name != b.name || a.isDefault != b.isDefault
 			}
 		}
 	}
 	return false
 }
 
-// branchNeeds adds the needs implied by switches: the steps of a case need their switch, and a step outside that needs
-// a switch needs the steps of its cases.
+// branchNeeds adds the needs implied by switches: the steps of a case need their switch, and a step outside of the
+// cases that needs a switch also needs the steps of its cases.
 func branchNeeds(nodes []*Node) {
 	inBranch := slices.DeleteFunc(slices.Clone(nodes), func(n *Node) bool { return n.branch == nil })
 	for _, n := range nodes {
@@ -105,10 +105,10 @@ func branchNeeds(nodes []*Node) {
 		}
 		needed := boolSet(n.Needs)
 		if n.branch != nil {
-			needed[n.branch.of.ID] = true
+			needed[n.branch.owner.ID] = true
 		}
 		for _, other := range inBranch {
-			if b := other.branch; needed[b.of.ID] && !n.within(b.of.ID) {
+			if b := other.branch; needed[b.owner.ID] && !n.within(b.owner.ID) {
 				needed[other.ID] = true
 			}
 		}
@@ -116,12 +116,12 @@ func branchNeeds(nodes []*Node) {
 	}
 }
 
-// checkApart reports needs between steps that never both run.
-func (k *linker) checkApart(nodes []*Node) {
+// checkExclusive reports needs between steps that never both run.
+func (k *linker) checkExclusive(nodes []*Node) {
 	for _, n := range nodes {
 		for _, id := range n.Needs {
-			if other := find(nodes, id); other != nil && n.apart(other.Step) {
-				k.places[n.Step].report(fmt.Sprintf("the step needs %q, which is in another case of the same switch", id), "only one case runs")
+			if other := find(nodes, id); other != nil && n.excludes(other.Step) {
+				k.stepLocations[n.Step].report(fmt.Sprintf("the step needs %q, which is in another case of the same switch", id), "only one case runs")
 			}
 		}
 	}
@@ -130,26 +130,26 @@ func (k *linker) checkApart(nodes []*Node) {
 // checkCases checks the cases against the shape of the value. Each case must be a possible value, and an input with an
 // enum must have a case for each value.
 func (k *linker) checkCases(s *Step, at location, value *shape) {
-	listed := k.listed(s.Switch)
+	listed := k.enumOf(s.Switch)
 	words := listed
-	if value = value.read(); words == nil && value != nil && !slices.ContainsFunc(value.kinds, func(kind string) bool { return kind != "string" }) {
+	if value = value.resolve(); words == nil && value != nil && !slices.ContainsFunc(value.kinds, func(kind string) bool { return kind != "string" }) {
 		words = value.words
 	}
 	for _, name := range sortedKeys(s.Cases) {
 		if words != nil && !slices.Contains(words, name) {
-			here := at.at("cases").at(name)
+			here := at.field("cases").field(name)
 			here.report(fmt.Sprintf("`%s` is never %s", s.Switch, quote(name)), here.suggestWord(name, words))
 		}
 	}
 	for _, word := range listed {
 		if _, ok := s.Cases[word]; !ok && s.Default == nil {
-			at.at("switch").report("there is no case for "+quote(word), "add one, or a `default`")
+			at.field("switch").report("there is no case for "+quote(word), "add one, or a `default`")
 		}
 	}
 }
 
-// listed returns the enum values, as strings, of an input; nil for any other expression.
-func (k *linker) listed(source string) []string {
+// enumOf returns the values of an input with an enum, as strings; nil for any other expression.
+func (k *linker) enumOf(source string) []string {
 	tree, err := parser.Parse(source)
 	if err != nil || k.inputs.schema == nil {
 		return nil
@@ -168,7 +168,7 @@ func (k *linker) listed(source string) []string {
 	case property == nil || property.Default == nil && !slices.Contains(k.inputs.required, name.Value):
 		return nil
 	case property.Enum != nil:
-		return textsOf(property.Enum.Values)
+		return caseNames(property.Enum.Values)
 	case property.Types != nil && slices.Equal(property.Types.ToStrings(), []string{"boolean"}):
 		return []string{"false", "true"}
 	default:
@@ -176,8 +176,8 @@ func (k *linker) listed(source string) []string {
 	}
 }
 
-// textsOf returns values as names of cases; nil when one of them cannot be a case.
-func textsOf(values []any) []string {
+// caseNames returns values as names of cases; nil when one of them cannot be a case.
+func caseNames(values []any) []string {
 	var all []string
 	for _, v := range values {
 		text, err := toText(v)
@@ -227,16 +227,16 @@ func (n *Node) CaseSkipReason(sc Scope) string {
 	}
 	var chosen *Chosen
 	if sc.Step != nil {
-		result, _ := sc.Step(b.of.ID)
+		result, _ := sc.Step(b.owner.ID)
 		_ = json.Unmarshal(result.Output, &chosen) // a switch without a choice has no output
 	}
 	switch {
 	case chosen == nil:
-		return "the switch " + b.of.ID + " has chosen no case"
-	case b.otherwise == chosen.Default && (b.otherwise || b.name == chosen.Case):
+		return "the switch " + b.owner.ID + " has chosen no case"
+	case b.isDefault == chosen.Default && (b.isDefault || b.name == chosen.Case):
 		return ""
 	default:
-		return "the switch " + b.of.ID + " has chosen the case " + quote(shorten(chosen.Case))
+		return "the switch " + b.owner.ID + " has chosen the case " + quote(shorten(chosen.Case))
 	}
 }
 
@@ -255,9 +255,9 @@ func (s *Step) Branch() (of, name string) {
 	switch b := s.branch; {
 	case b == nil:
 		return "", ""
-	case b.otherwise:
-		return b.of.ID, "default"
+	case b.isDefault:
+		return b.owner.ID, "default"
 	default:
-		return b.of.ID, b.name
+		return b.owner.ID, b.name
 	}
 }

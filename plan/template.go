@@ -95,8 +95,8 @@ func isExpression(s string) bool {
 	return err == nil && len(parts) == 1 && parts[0].expression
 }
 
-// bare returns the source of an expression without delimiters.
-func bare(s string) string {
+// stripDelimiters returns the source of an expression without `${{ }}`.
+func stripDelimiters(s string) string {
 	s = strings.TrimSpace(s)
 	parts, err := segments(s)
 	if err == nil && len(parts) == 1 && parts[0].expression {
@@ -251,7 +251,7 @@ func (s *scope) objectTemplate(values map[string]any, at location) template {
 	parts, fixed := make(objectParts, 0, len(values)), true
 	plain := make(map[string]any, len(values))
 	for _, key := range sortedKeys(values) {
-		part := objectPart{key, s.template(values[key], at.at(key))}
+		part := objectPart{key, s.template(values[key], at.field(key))}
 		if l, ok := part.value.(literal); ok {
 			plain[key] = l.value
 		} else {

@@ -16,8 +16,8 @@ type typer struct {
 	item *shape // the item that a predicate sees
 }
 
-// of returns the shape of a node's value.
-func (t typer) of(node ast.Node) *shape {
+// shapeOf returns the shape of a node's value.
+func (t typer) shapeOf(node ast.Node) *shape {
 	switch n := node.(type) {
 	case *ast.IdentifierNode:
 		return t.vars[n.Value]
@@ -28,28 +28,28 @@ func (t typer) of(node ast.Node) *shape {
 	case *ast.StringNode:
 		return oneOfWords(n.Value)
 	case *ast.ChainNode:
-		return t.of(n.Node)
+		return t.shapeOf(n.Node)
 	case *ast.MemberNode:
 		return t.member(n)
 	case *ast.BinaryNode:
 		return t.binary(n)
 	case *ast.ConditionalNode:
-		t.of(n.Cond)
-		return either(t.of(n.Exp1), t.of(n.Exp2))
+		t.shapeOf(n.Cond)
+		return either(t.shapeOf(n.Exp1), t.shapeOf(n.Exp2))
 	case *ast.BuiltinNode:
 		return t.builtin(n)
 	case *ast.PredicateNode:
-		return t.of(n.Node)
+		return t.shapeOf(n.Node)
 	case *ast.VariableDeclaratorNode:
 		return t.declared(n)
 	default:
-		t.inside(n)
+		t.visitParts(n)
 	}
 	return nil
 }
 
-// inside visits the parts of a node whose shape is unknown.
-func (t typer) inside(node ast.Node) {
+// visitParts visits the parts of a node that has no known shape itself.
+func (t typer) visitParts(node ast.Node) {
 	var parts []ast.Node
 	switch n := node.(type) {
 	case *ast.UnaryNode:
@@ -69,16 +69,16 @@ func (t typer) inside(node ast.Node) {
 	}
 	for _, part := range parts {
 		if part != nil {
-			t.of(part)
+			t.shapeOf(part)
 		}
 	}
 }
 
 func (t typer) declared(n *ast.VariableDeclaratorNode) *shape {
-	value := t.of(n.Value)
+	value := t.shapeOf(n.Value)
 	t.vars = maps.Clone(t.vars)
 	t.vars[n.Name] = value
-	return t.of(n.Expr)
+	return t.shapeOf(n.Expr)
 }
 
 // member returns the shape of a field or an item.
@@ -87,9 +87,9 @@ func (t typer) member(n *ast.MemberNode) *shape {
 	if root, ok := n.Node.(*ast.IdentifierNode); ok && fixed && root.Value == rootSteps && slices.Contains(t.refs.scope.names, rootSteps) {
 		return t.step(name.Value)
 	}
-	base := t.of(n.Node)
+	base := t.shapeOf(n.Node)
 	if !fixed {
-		if index := t.of(n.Property); index != nil && index.words != nil {
+		if index := t.shapeOf(n.Property); index != nil && index.words != nil {
 			return nil
 		}
 		return base.item()
@@ -109,7 +109,7 @@ func (t typer) step(id string) *shape {
 }
 
 func (t typer) binary(n *ast.BinaryNode) *shape {
-	left, right := t.of(n.Left), t.of(n.Right)
+	left, right := t.shapeOf(n.Left), t.shapeOf(n.Right)
 	switch n.Operator {
 	case "==", "!=":
 		t.compare(n.Left, n.Right, left)
@@ -133,13 +133,13 @@ func (t typer) compare(value, constant ast.Node, s *shape) {
 	if !ok {
 		return
 	}
-	s = s.read()
+	s = s.resolve()
 	if _, both := value.(*ast.StringNode); both || s == nil || text.Value == "" {
 		return
 	}
 	source := "`" + shorten(value.String()) + "`"
 	switch {
-	case !s.can("string"):
+	case !s.allows("string"):
 		t.refs.report(constant, fmt.Sprintf("%s is never the text %s: it is %s", source, quote(text.Value), kindsNamed(s.kinds)), "")
 	case s.words != nil && !slices.Contains(s.words, text.Value):
 		t.refs.report(constant, source+" is never "+quote(text.Value), t.refs.at.suggestWord(text.Value, s.words))
@@ -152,7 +152,7 @@ func (t typer) builtin(n *ast.BuiltinNode) *shape {
 	if len(n.Arguments) == 0 {
 		return nil
 	}
-	list := t.of(n.Arguments[0])
+	list := t.shapeOf(n.Arguments[0])
 	inner := t
 	inner.item = list.item()
 	var last *shape
@@ -160,7 +160,7 @@ func (t typer) builtin(n *ast.BuiltinNode) *shape {
 		if n.Name == "reduce" {
 			inner.item = nil // #acc is visible, too
 		}
-		last = inner.of(argument)
+		last = inner.shapeOf(argument)
 	}
 	switch n.Name {
 	case "filter", "sort", "sortBy", "reverse", "uniq", "take":
@@ -198,13 +198,13 @@ func kindsNamed(kinds []string) string {
 }
 
 // reportField reports an access to a missing field.
-func (r *references) reportField(n *ast.MemberNode, name string, of *shape) {
+func (r *references) reportField(n *ast.MemberNode, name string, owner *shape) {
 	source := "`" + shorten(n.Node.String()) + "`"
-	of = of.read()
-	if len(of.fields) == 0 {
+	owner = owner.resolve()
+	if len(owner.fields) == 0 {
 		r.report(n.Property, source+" has no fields, so no "+quote(name), "")
 		return
 	}
-	fields := sortedKeys(of.fields)
+	fields := sortedKeys(owner.fields)
 	r.report(n.Property, source+" has no field "+quote(name), r.at.suggest(name, fields, "it has "+strings.Join(fields, ", ")))
 }

@@ -27,19 +27,19 @@ func (d Difference) String() string {
 }
 
 func short(v any) string {
-	const most = 200
+	const limit = 200
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Sprint(v)
 	}
-	if text := []rune(string(raw)); len(text) > most {
-		return string(text[:most]) + "…"
+	if text := []rune(string(raw)); len(text) > limit {
+		return string(text[:limit]) + "…"
 	}
 	return string(raw)
 }
 
-// differences compares a value with the expected one. Of objects only the expected keys are compared; other values must
-// be equal.
+// differences compares a value with the expected one. In objects it compares only the expected keys. Any other value
+// must be equal.
 func differences(at string, want, got any) []Difference {
 	switch want := want.(type) {
 	case map[string]any:

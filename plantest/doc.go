@@ -1,4 +1,3 @@
-// Package plantest runs the tests of plans. A case provides results instead of calls and decisions instead of people,
-// and its clock jumps to the next time that anything waits for. The task is run by the orchestrator of a node on a log
-// in memory.
+// Package plantest runs the tests of plans. A case provides the results of calls and the decisions of people. Its clock
+// jumps to the next timer. The orchestrator of a node runs the task on a log in memory.
 package plantest

@@ -22,7 +22,7 @@ const (
 
 // File is a test file.
 type File struct {
-	// Plan is the file of the plan, relative to this one.
+	// Plan is the file of the plan, relative to the test file.
 	Plan string `yaml:"plan"`
 	// Now is the start time of the cases; default is the start of 2026, UTC.
 	Now   time.Time `yaml:"now"`
@@ -56,7 +56,7 @@ type Error struct {
 	Class string `yaml:"class"`
 }
 
-// Results are the results of the attempts of a call, in order. The last one is also used for all further attempts.
+// Results are the results of the attempts of a call, in order. The last result is also used for all further attempts.
 type Results []Result
 
 // UnmarshalYAML accepts one result or a list.
@@ -94,8 +94,8 @@ const (
 
 // UnmarshalYAML accepts a decision with details, or only its name.
 func (d *Decision) UnmarshalYAML(n *yaml.Node) error {
-	type bare Decision
-	var full bare
+	type fields Decision // without UnmarshalYAML
+	var full fields
 	if n.Kind == yaml.ScalarNode {
 		full.As = n.Value
 	} else if err := decodeStrict(n, &full); err != nil {
@@ -145,7 +145,7 @@ func decodeStrict(n *yaml.Node, to any) error {
 	return nil
 }
 
-// Read parses a test file. INVALID_FORMAT names the line and the key.
+// Read parses a test file. It returns INVALID_FORMAT with the line and the key.
 func Read(name string, src []byte) (*File, error) {
 	f := &File{}
 	dec := yaml.NewDecoder(bytes.NewReader(src))

@@ -26,7 +26,7 @@ const Root = "/project"
 
 const (
 	worker = "test"
-	// patience bounds the real time of a case: one that takes longer loops forever.
+	// patience bounds the real time of a case. A case that takes longer loops forever.
 	patience = time.Minute
 	// maxRounds bounds how often the clock jumps.
 	maxRounds = 100_000
@@ -57,11 +57,14 @@ type run struct {
 	clock atomic.Pointer[time.Time]
 	began time.Time
 	id    events.TaskID
-	made  map[string]int
+	// made counts the answered calls by task and step.
+	made map[string]int
 	// parents maps tasks to the run steps that spawned them.
 	parents map[events.TaskID]string
-	args    map[string]any
-	missed  []Difference
+	// args are the arguments of the last call of each step.
+	args map[string]any
+	// missed are the differences that were found while the case ran.
+	missed []Difference
 	// expiring are the approvals that nobody decides.
 	expiring map[string]bool
 }
@@ -209,11 +212,11 @@ func (r *run) decide(ctx context.Context) (moved bool, err error) {
 		if r.expiring[a.ID] {
 			continue
 		}
-		d, said := r.c.Approvals[a.Step]
-		if !said {
+		d, ok := r.c.Approvals[a.Step]
+		if !ok {
 			r.missed = append(r.missed, Difference{At: "approvals." + a.Step, Got: a.Description, Note: "the case does not say how it is decided"})
 		}
-		if !said || d.As == expire {
+		if !ok || d.As == expire {
 			r.expiring[a.ID] = true
 			continue
 		}

@@ -8,8 +8,8 @@ import (
 // wordBits is the number of positions in one word of a set.
 const wordBits = 64
 
-// positionSet is the set of counted log positions: all up to Base, a multiple of 64, and those of the bits after it.
-// Commits are acknowledged out of order, so there are temporary gaps.
+// positionSet is the set of counted log positions: all positions up to Base, a multiple of 64, and the positions after
+// Base whose bit in Bits is set. Commits are acknowledged out of order, so there are temporary gaps.
 type positionSet struct {
 	Base uint64   `json:"base"`
 	Bits []uint64 `json:"bits,omitempty"`

@@ -100,8 +100,8 @@ func (p *Projection) encode(past uint64) (data []byte, newest uint64, err error)
 	return data, s.Positions.newest(), nil
 }
 
-// decode decodes a snapshot. It returns false for another version, or if the snapshot contains positions after last:
-// then it is of another log.
+// decode decodes a snapshot. It returns false for another version. It also returns false for a snapshot with positions
+// after last, because that snapshot belongs to another log.
 func decode(data []byte, last uint64) (snapshot, bool) {
 	var s snapshot
 	if json.Unmarshal(data, &s) != nil || s.Version != snapshotVersion || s.Positions.newest() > last {

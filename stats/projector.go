@@ -12,7 +12,7 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// Log is the log that a projector reads. It has two methods of events.Log and two of the store.
+// Log is the log that a projector reads. It has two methods of events.Log, and two more that the stores of a node have.
 type Log interface {
 	Read(ctx context.Context, task events.TaskID, from uint64) iter.Seq2[events.Stored, error]
 	Scan(ctx context.Context, from uint64) iter.Seq2[events.Stored, error]
@@ -34,7 +34,7 @@ type Snapshots interface {
 type ProjectorConfig struct {
 	Log       Log
 	Snapshots Snapshots
-	// SnapshotInterval is the interval between snapshots; none is written if nothing changed. Default 10 s.
+	// SnapshotInterval is the interval between snapshots. No snapshot is written if nothing changed. Default 10 s.
 	SnapshotInterval time.Duration
 	Logger           *slog.Logger
 }
@@ -49,7 +49,7 @@ type Projector struct {
 	// past is the position of the archive up to which everything is counted. It and the fields below are only used by
 	// the goroutine of Run.
 	past uint64
-	// saved is the newest position in the last snapshot. stuck is the gap that was found at the previous interval.
+	// saved is the newest position in the last snapshot. stuck is the first missing position at the previous interval.
 	saved, stuck uint64
 	// warned is true when a problem has been logged.
 	warned bool
@@ -123,7 +123,8 @@ func (k *Projector) initialCatchUp(ctx context.Context) {
 }
 
 // saveSnapshot writes a snapshot if anything changed. A gap that persists for two intervals is a commit that was not
-// passed to the projection: its answer was lost, or another node wrote it. It is read from the log.
+// passed to the projection: its answer was lost, or another node wrote it. saveSnapshot then reads this commit from the
+// log.
 func (k *Projector) saveSnapshot(ctx context.Context) {
 	past, live, err := k.cfg.Log.Positions(ctx)
 	if err != nil {
@@ -161,7 +162,7 @@ func (k *Projector) warn(ctx context.Context, err error) {
 }
 
 // catchUp counts the commits of the log that were not counted: the live commits, and then the histories that were
-// archived since, including those archived while the live ones were read. It reports whether it is complete.
+// archived since, including those archived while the live ones were read. It reports whether it succeeded.
 func (k *Projector) catchUp(ctx context.Context) bool {
 	past, live, err := k.cfg.Log.Positions(ctx)
 	if err == nil && k.missing() > live {
@@ -201,7 +202,7 @@ func (k *Projector) scan(ctx context.Context) error {
 }
 
 // skipDamaged logs DATA_LOSS and returns nil, so that a damaged history is skipped. Its calls are not counted; orch
-// verify reports it. It returns other errors.
+// verify reports it. It returns any other error.
 func (k *Projector) skipDamaged(ctx context.Context, err error) error {
 	if !fault.Has(err, fault.DataLoss) {
 		return err

@@ -1,8 +1,9 @@
-// Package stats counts how the calls of tools ended: per tool and per worker, from the events of the log alone.
+// Package stats counts the outcomes of tool calls, per tool and per worker. It uses only the events of the log.
 //
 // The count is a pure fold (Ended, Table). A Projection holds the table in memory and receives every commit after the
-// log has acknowledged it. A Projector writes snapshots of it and, after a restart, reads the commits after the
-// snapshot. Every position of the log is counted once, however often it is passed in (S3-007, S3-102).
+// log has acknowledged it. A Projector writes snapshots of the projection and, after a restart, reads the commits after
+// the newest snapshot. Every position of the log is counted once, however often its commit is received (S3-007,
+// S3-102).
 package stats
 
 import (
@@ -135,8 +136,8 @@ func (c *Counter) clone() Counter {
 	return copied
 }
 
-// MaxNames bounds the tools, and the workers, in a table: outside tools change, and every process has a worker name.
-// The least recently used name is evicted first.
+// MaxNames bounds the tools, and the workers, in a table: external MCP servers add and rename tools, and every process
+// has its own worker name. The least recently used name is evicted first.
 const MaxNames = 500
 
 // Table is the fold of calls. The zero value is empty.
@@ -168,7 +169,7 @@ func count(in *map[string]*Counter, name string, c Call) {
 	counter.add(c)
 }
 
-// leastRecentlyUsed returns the least recently used name; of several the first in order.
+// leastRecentlyUsed returns the least recently used name; of several names, the first in alphabetical order.
 func leastRecentlyUsed(all map[string]*Counter) string {
 	found := ""
 	for name, c := range all {

@@ -92,7 +92,7 @@ func (o agentsOptions) selects(v agents.View) bool {
 	if o.status != "" && o.status != string(v.Status) || o.kind != "" && o.kind != v.Type {
 		return false
 	}
-	return !slices.ContainsFunc(o.capabilities, func(c string) bool { return !slices.Contains(v.Names(), c) })
+	return !slices.ContainsFunc(o.capabilities, func(c string) bool { return !slices.Contains(v.CapabilityNames(), c) })
 }
 
 func (c *agentCommands) showAgents(list []agents.View) error {
@@ -115,7 +115,7 @@ func (c *agentCommands) showAgents(list []agents.View) error {
 			}
 			row := []string{
 				g.Name, g.Type, string(g.Status), strconv.Itoa(g.Current) + "/" + strconv.Itoa(g.MaxTasks), seen,
-				strconv.Itoa(g.Record.Completed), g.RegisteredBy, strings.Join(g.Names(), ","), hasText(g),
+				strconv.Itoa(g.Record.Completed), g.RegisteredBy, strings.Join(g.CapabilityNames(), ","), hasText(g),
 			}
 			if bound {
 				row = append(row, cmp.Or(g.For, "all"))

@@ -1,5 +1,5 @@
-// Package eventstest provides conformance tests for implementations of the ports of package events, and builders of
-// valid commits for tests.
+// Package eventstest provides conformance tests for implementations of the interfaces of package events, and builders
+// of valid commits for tests.
 package eventstest
 
 import (
@@ -50,7 +50,7 @@ func (c *Chain) Accept(r events.Record, seq uint64) {
 	c.Rev, c.After, c.prev = r.Rev, seq, events.Hash(r.Data)
 }
 
-// Grow appends n commits and returns what a read must yield.
+// Grow appends n commits and returns the values that a read must yield.
 func (c *Chain) Grow(tb testing.TB, log events.Log, n int) []events.Stored {
 	tb.Helper()
 	var all []events.Stored
@@ -110,7 +110,7 @@ func byTask(tb testing.TB, heads iter.Seq2[events.Head, error]) map[events.TaskI
 	return all
 }
 
-// archived returns what a read must yield for commits in the archive.
+// archived returns commits as a read must yield them from the archive.
 func archived(commits []events.Stored) []events.Stored {
 	all := slices.Clone(commits)
 	for i := range all {

@@ -20,8 +20,8 @@ type Reopener interface {
 	Reopen(t *testing.T) events.Log
 }
 
-// TestLog runs the conformance kit for events.Log. open returns a new and empty log each time and
-// closes it at the end of the test.
+// TestLog runs the conformance tests for events.Log. open returns a new and empty log each time and closes it at the
+// end of the test.
 func TestLog(t *testing.T, open func(t *testing.T) events.Log) {
 	t.Helper()
 	for name, test := range map[string]func(*testing.T, events.Log){
@@ -120,7 +120,7 @@ func testWrongAfter(t *testing.T, log events.Log) {
 	assert.Equal(t, stored, History(t, log, c.Task, 1), "a refused append leaves nothing")
 }
 
-// fifty claims of one task, one winner.
+// of fifty concurrent appends to one task, exactly one succeeds.
 func testRacingAppends(t *testing.T, log events.Log) {
 	t.Helper()
 	const rivals, rounds = 50, 5
@@ -148,7 +148,7 @@ func testRacingAppends(t *testing.T, log events.Log) {
 	}
 }
 
-// appendAll appends all records concurrently. It fails the test when an answer is missing or comes twice.
+// appendAll appends all records concurrently. It fails the test when an answer is missing or arrives twice.
 func appendAll(t *testing.T, log events.Log, records []events.Record) ([]uint64, []error) {
 	t.Helper()
 	seqs, errs := make([]uint64, len(records)), make([]error, len(records))
@@ -403,7 +403,7 @@ func testManyAppends(t *testing.T, log events.Log) {
 	checkLinks(t, History(t, log, chains[0].Task, 1))
 }
 
-// testRivalsAmongMany mixes conflicting appends with others: the others must succeed.
+// testRivalsAmongMany appends conflicting commits of many tasks. For each task exactly one must succeed.
 func testRivalsAmongMany(t *testing.T, log events.Log) {
 	t.Helper()
 	const tasks, rivals = 600, 3

@@ -12,7 +12,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// TestBlobs runs the conformance kit for events.Blobs. open returns an empty store each time.
+// TestBlobs runs the conformance tests for events.Blobs. open returns an empty store each time.
 func TestBlobs(t *testing.T, open func(t *testing.T) events.Blobs) {
 	t.Helper()
 	t.Run("put and get", func(t *testing.T) {
@@ -44,7 +44,7 @@ func testPutAndGet(t *testing.T, blobs events.Blobs) {
 	}
 }
 
-// TestCheckpoints runs the conformance kit for events.Checkpoints. open returns an empty store each time.
+// TestCheckpoints runs the conformance tests for events.Checkpoints. open returns an empty store each time.
 func TestCheckpoints(t *testing.T, open func(t *testing.T) events.Checkpoints) {
 	t.Helper()
 	t.Run("save and load", func(t *testing.T) {

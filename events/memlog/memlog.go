@@ -1,5 +1,5 @@
-// Package memlog implements the log of commits and its side stores in memory, for tests and simulations. It satisfies
-// the conformance kit, and can be slow or fail on demand.
+// Package memlog implements the log of commits and its side stores in memory, for tests and simulations. It passes the
+// conformance tests of package eventstest, and can be slow or fail on demand.
 package memlog
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Config injects delays and failures. With the zero value the log answers at once and never fails.
+// Config injects delays and failures. With the zero value the log answers immediately and never fails.
 type Config struct {
 	// Delay returns how long the answer to an append takes; nil means no delay. The commit is in the log before the
 	// answer, as with a slow network. Under testing/synctest the time is simulated.
@@ -31,7 +31,7 @@ type Config struct {
 type Log struct {
 	cfg Config
 
-	mu            sync.RWMutex // guards what follows
+	mu            sync.RWMutex // guards the fields below
 	commits       []entry      // in the order of their positions
 	live          map[events.TaskID][]entry
 	archived      map[events.TaskID][]entry
@@ -141,8 +141,8 @@ func (l *Log) Read(ctx context.Context, task events.TaskID, from uint64) iter.Se
 	}
 }
 
-// each yields the entries converted by as, until yield returns false or ctx ends.
-func each[T any](ctx context.Context, entries []entry, as func(entry) T, yield func(T, error) bool) {
+// each yields the entries, converted by convert, until yield returns false or ctx ends.
+func each[T any](ctx context.Context, entries []entry, convert func(entry) T, yield func(T, error) bool) {
 	var none T
 	if err := ctx.Err(); err != nil {
 		yield(none, fault.From(err))
@@ -153,7 +153,7 @@ func each[T any](ctx context.Context, entries []entry, as func(entry) T, yield f
 			yield(none, fault.From(err))
 			return
 		}
-		if !yield(as(e), nil) {
+		if !yield(convert(e), nil) {
 			return
 		}
 	}
@@ -179,12 +179,12 @@ func (l *Log) HasArchived(ctx context.Context) (bool, error) {
 	return len(l.archived) > 0, nil
 }
 
-// heads yields the heads of the histories in of, which l.mu guards.
-func (l *Log) heads(ctx context.Context, of map[events.TaskID][]entry) iter.Seq2[events.Head, error] {
+// heads yields the newest head of each history. It locks l.mu while it reads histories.
+func (l *Log) heads(ctx context.Context, histories map[events.TaskID][]entry) iter.Seq2[events.Head, error] {
 	return func(yield func(events.Head, error) bool) {
 		l.mu.RLock()
-		newest := make([]entry, 0, len(of))
-		for _, h := range of {
+		newest := make([]entry, 0, len(histories))
+		for _, h := range histories {
 			newest = append(newest, h[len(h)-1])
 		}
 		l.mu.RUnlock()

@@ -276,7 +276,8 @@ func testLife(t *testing.T, open Opener) {
 	}
 }
 
-// A full inbox accepts a more urgent message in place of the least urgent one, and notifies that one's sender.
+// A full inbox accepts a more urgent message in place of the least urgent one. The sender of the removed message is
+// notified.
 func testFull(t *testing.T, open Opener) {
 	t.Helper()
 	clock := NewClock()
@@ -368,7 +369,7 @@ func testForget(t *testing.T, open Opener) {
 	assert.Equal(t, []string{"all", "new"}, d.texts("agent:bob", messages.Query{InOrder: true}))
 }
 
-// A wait ends with the first message for the reader, or when its time is over.
+// A wait ends with the first message for the reader, or when its time has passed.
 func testWait(t *testing.T, open Opener) {
 	t.Helper()
 	d := newTestBroker(t, open, messages.Config{})
@@ -479,7 +480,7 @@ func testSecrets(t *testing.T, open Opener) {
 	assert.Empty(t, d.texts("agent:bob", messages.Query{}))
 }
 
-// A page is bounded in bytes, whatever its limit says.
+// A page is bounded in bytes, whatever its limit.
 func testPages(t *testing.T, open Opener) {
 	t.Helper()
 	d := newTestBroker(t, open, messages.Config{})

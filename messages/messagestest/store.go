@@ -16,7 +16,7 @@ type Store struct {
 	newest  map[string]int
 }
 
-// key returns the key of a record: of several with the same key, the newest counts.
+// key returns the key of a record. Of several records with the same key, only the newest counts.
 func key(r messages.Record) string {
 	switch r.Kind {
 	case messages.RecipientDone:

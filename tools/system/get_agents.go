@@ -82,13 +82,13 @@ func (in getAgentsIn) matches(v agents.View) bool {
 	if in.Status != "" && in.Status != string(v.Status) || in.Type != "" && in.Type != v.Type {
 		return false
 	}
-	names := v.Names()
+	names := v.CapabilityNames()
 	return !slices.ContainsFunc(in.Capabilities, func(c string) bool { return !slices.Contains(names, c) })
 }
 
 func agentOut(v agents.View, includeMetrics bool) agent {
 	a := agent{
-		ID: v.ID, Name: v.Name, Type: v.Type, Status: string(v.Status), Capabilities: v.Names(),
+		ID: v.ID, Name: v.Name, Type: v.Type, Status: string(v.Status), Capabilities: v.CapabilityNames(),
 		CurrentTasks: &v.Current, MaxTasks: v.MaxTasks,
 	}
 	if !v.LastSeen.IsZero() {

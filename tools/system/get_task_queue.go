@@ -119,7 +119,7 @@ func getTaskQueue(cfg Config) tools.Tool {
 			if err != nil {
 				return getTaskQueueOut{}, err
 			}
-			r.Agent, r.AgentType, r.Capabilities = a.Name, a.Type, a.Names()
+			r.Agent, r.AgentType, r.Capabilities = a.Name, a.Type, a.CapabilityNames()
 		}
 		list, all, err := node.Queue.Queue(ctx, r)
 		if err != nil {
