@@ -20,7 +20,7 @@ import (
 const maxInputSchema = 16 << 10
 
 // errNoReferences is the error for a schema with references.
-var errNoReferences = errors.New("a schema stands by itself")
+var errNoReferences = errors.New("a schema must not contain references")
 
 // ParameterInputSchema is the parameter of a capability that contains the JSON Schema of its calls' data.
 const ParameterInputSchema = "inputSchema"

@@ -45,11 +45,11 @@ func (r Report) check() error {
 	case r.Attempt < 1:
 		return fault.New(fault.ValidationError, "must be at least 1").WithField("attempt")
 	case r.Unsure && !r.Release:
-		return fault.New(fault.ValidationError, "goes with release alone").WithField("unsure")
+		return fault.New(fault.ValidationError, "is only allowed with release").WithField("unsure")
 	case r.Release && r.HandTo != nil:
-		return fault.New(fault.ValidationError, "does not go with hand_to").WithField("release")
+		return fault.New(fault.ValidationError, "is not allowed with hand_to").WithField("release")
 	case len(r.Data) > 0 && !r.Release && r.HandTo == nil:
-		return fault.New(fault.ValidationError, "goes with hand_to or release").WithField("data").WithHint("what came of the call is its result")
+		return fault.New(fault.ValidationError, "is only allowed with hand_to or release").WithField("data").WithHint("put the outcome of the call into result")
 	case noResult && len(r.Result) > 0 && string(r.Result) != "null":
 		return contradiction("result")
 	case noResult && r.Summary != "":
@@ -59,8 +59,8 @@ func (r Report) check() error {
 }
 
 func contradiction(field string) error {
-	return fault.New(fault.ValidationError, "does not go with release, hand_to or error").WithField(field).
-		WithHint("say what came of the call, or that it goes on elsewhere, or why it has failed")
+	return fault.New(fault.ValidationError, "is not allowed with release, hand_to or error").WithField(field).
+		WithHint("report exactly one of: a result, a release or hand_to, or an error")
 }
 
 // maxMessage bounds the error of a report, maxSummary its summary, in bytes.
@@ -103,7 +103,7 @@ func (d *Dispatcher) outcome(ctx context.Context, m Member, r Report) (work.Outc
 	case message != "":
 		out.Error, out.Class, out.Retry = fault.New(fault.ToolFailed, "%s", message), fault.ClassToolError, m.retry()
 	case len(r.Result) == 0 && r.Summary == "":
-		return out, fault.New(fault.RequiredField, "is missing").WithField("result").WithHint("say a summary when there is no result, or error, release or hand_to")
+		return out, fault.New(fault.RequiredField, "is missing").WithField("result").WithHint("report a summary when there is no result, or report an error, release or hand_to")
 	default:
 		if len(r.Result) == 0 {
 			r.Result = json.RawMessage("null")
@@ -132,7 +132,7 @@ func checkSelection(to *events.Agents) error {
 	case to.Type != "" && !slices.Contains(Types(), to.Type):
 		return fault.New(fault.ValidationError, "%q is no type of agents", clip(to.Type)).WithField("hand_to.type")
 	case len(to.Requires) > maxRequires || slices.ContainsFunc(to.Requires, func(c string) bool { return !isCapability(c) }):
-		return fault.New(fault.InvalidFormat, "are at most %d names of capabilities", maxRequires).WithField("hand_to.requires")
+		return fault.New(fault.InvalidFormat, "must be at most %d valid names of capabilities", maxRequires).WithField("hand_to.requires")
 	}
 	slices.Sort(to.Requires)
 	to.Requires = slices.Compact(to.Requires)

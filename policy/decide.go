@@ -185,7 +185,7 @@ func protected(field, format string, args ...any) *fault.Error {
 // it elsewhere would reveal it.
 func (p *Policy) CheckDescendant(c Call, field, path string) error {
 	if why := p.whyDenied(c, pathAccess{field, filepath.Clean(path), access(c.Spec, field)}); why != "" {
-		return protected(field, "%s would be taken along, and it is protected: %s", path, why)
+		return protected(field, "%s would be moved or deleted too, and it is protected: %s", path, why)
 	}
 	return p.checkHidden(c, filepath.Clean(path))
 }

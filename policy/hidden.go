@@ -179,6 +179,6 @@ func (p *Policy) checkHidden(c Call, path string) error {
 	if !p.HiddenPaths(c).Hides(path) {
 		return nil
 	}
-	return fault.New(fault.Forbidden, "%s would be taken along, and the policy file closes it to %s", path, c.Spec.Name).
-		WithReason("POLICY_DENIED").WithHint("name what the call shall take in calls of their own; see: orch policy show")
+	return fault.New(fault.Forbidden, "%s would be moved or deleted too, and the policy file hides it from %s", path, c.Spec.Name).
+		WithReason("POLICY_DENIED").WithHint("move or delete only the paths that it may use; see: orch policy show")
 }

@@ -188,7 +188,7 @@ func (c *client) send(ctx context.Context, cred Credential, path string, in, out
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(cred.URL, "/")+path, bytes.NewReader(body))
 	if err != nil {
-		return fault.New(fault.InvalidFormat, "the address of the node is none").WithField("url")
+		return fault.New(fault.InvalidFormat, "%q is not a valid URL", cred.URL).WithField("url")
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Authorization", "Bearer "+cred.Secret)
@@ -199,7 +199,7 @@ func (c *client) send(ctx context.Context, cred Credential, path string, in, out
 	defer func() { _ = answer.Body.Close() }()
 	content, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
 	if err != nil {
-		return fault.Wrap(fault.Unavailable, err, "the answer of the node has no end")
+		return fault.Wrap(fault.Unavailable, err, "the connection broke before the answer of the node was complete")
 	}
 	if answer.StatusCode != http.StatusOK {
 		return refusal(answer, content)
