@@ -20,7 +20,7 @@ func ExampleProfile_Check() {
 	// Output:
 	// <nil>
 	// [build review]
-	// VALIDATION_ERROR: agentInfo.type: "poet" is no type of agents
+	// VALIDATION_ERROR: agentInfo.type: "poet" is not a type of agents
 }
 
 // A node keeps the digest of a secret, and never the secret.

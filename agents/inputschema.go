@@ -81,7 +81,7 @@ func (c Capability) checkSchema() error {
 		_, err = c.compile()
 	}
 	if err != nil {
-		return fault.New(fault.InvalidFormat, "the input schema of %s is no JSON Schema (2020-12) without references: %s", clip(c.Name), clip(firstLine(err))).
+		return fault.New(fault.InvalidFormat, "the input schema of %s is not a JSON Schema (2020-12) without references: %s", clip(c.Name), clip(firstLine(err))).
 			WithField("capabilities.parameters.inputSchema")
 	}
 	return nil

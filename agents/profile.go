@@ -73,13 +73,13 @@ func IsName(name string) bool { return nameForm.MatchString(name) }
 func (p *Profile) Check(name string) error {
 	switch {
 	case !IsName(name):
-		return fault.New(fault.InvalidFormat, "%q is no name of an agent", clip(name)).WithField("agentInfo.name").
+		return fault.New(fault.InvalidFormat, "%q is not a valid name of an agent", clip(name)).WithField("agentInfo.name").
 			WithHint("use 3 to 50 letters, digits, - and _")
 	case !slices.Contains(Types(), p.Type):
-		return fault.New(fault.ValidationError, "%q is no type of agents", clip(p.Type)).WithField("agentInfo.type").
+		return fault.New(fault.ValidationError, "%q is not a type of agents", clip(p.Type)).WithField("agentInfo.type").
 			WithHint("use one of %s", strings.Join(Types(), ", "))
 	case !versionForm.MatchString(p.Version):
-		return fault.New(fault.InvalidFormat, "%q is no version", clip(p.Version)).WithField("agentInfo.version").WithHint("write it as 1.0.0")
+		return fault.New(fault.InvalidFormat, "%q is not a version", clip(p.Version)).WithField("agentInfo.version").WithHint("write it as 1.0.0")
 	case utf8.RuneCountInString(p.Description) > maxDescription:
 		return fault.New(fault.ValidationError, "has more than %d characters", maxDescription).WithField("agentInfo.description")
 	case utf8.RuneCountInString(p.Creator) > maxCreator:

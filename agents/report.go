@@ -128,9 +128,9 @@ const maxRequires = 32
 func checkSelection(to *events.Agents) error {
 	switch {
 	case to.Agent != "" && !IsName(to.Agent):
-		return fault.New(fault.InvalidFormat, "%q is no name of an agent", clip(to.Agent)).WithField("hand_to.agent")
+		return fault.New(fault.InvalidFormat, "%q is not a valid name of an agent", clip(to.Agent)).WithField("hand_to.agent")
 	case to.Type != "" && !slices.Contains(Types(), to.Type):
-		return fault.New(fault.ValidationError, "%q is no type of agents", clip(to.Type)).WithField("hand_to.type")
+		return fault.New(fault.ValidationError, "%q is not a type of agents", clip(to.Type)).WithField("hand_to.type")
 	case len(to.Requires) > maxRequires || slices.ContainsFunc(to.Requires, func(c string) bool { return !isCapability(c) }):
 		return fault.New(fault.InvalidFormat, "must be at most %d valid names of capabilities", maxRequires).WithField("hand_to.requires")
 	}
@@ -177,7 +177,7 @@ func (d *Dispatcher) vetHanded(data json.RawMessage) (json.RawMessage, error) {
 		return nil, fault.New(fault.ValidationError, "has more than %d bytes", maxHanded).WithField("data").WithReason("SIZE_LIMIT_EXCEEDED").
 			WithHint("hand over the path of a file")
 	case !json.Valid(data):
-		return nil, fault.New(fault.InvalidFormat, "is no JSON").WithField("data")
+		return nil, fault.New(fault.InvalidFormat, "is not valid JSON").WithField("data")
 	}
 	return d.chain.Vet(data)
 }
@@ -204,7 +204,7 @@ func (d *Dispatcher) vetText(field, text string, limit int) (string, error) {
 // output returns the output of AGENT_TASK for a report.
 func (d *Dispatcher) output(m Member, r Report) (json.RawMessage, error) {
 	if len(r.Result) > 0 && !json.Valid(r.Result) {
-		return nil, fault.New(fault.InvalidFormat, "is no JSON").WithField("result")
+		return nil, fault.New(fault.InvalidFormat, "is not valid JSON").WithField("result")
 	}
 	if len(r.Summary) > maxSummary {
 		return nil, fault.New(fault.ValidationError, "has more than %d bytes", maxSummary).WithField("summary").WithReason("SIZE_LIMIT_EXCEEDED")

@@ -58,7 +58,7 @@ type Renewal struct {
 func (r *Renewal) Check() error {
 	sum, err := hex.DecodeString(r.Digest)
 	if r.Digest != "" && (err != nil || len(sum) != sha256.Size) {
-		return fault.New(fault.ValidationError, "is no SHA-256 in hex").WithField("digest").WithHint("send 64 hex digits")
+		return fault.New(fault.ValidationError, "is not a SHA-256 in hex").WithField("digest").WithHint("send 64 hex digits")
 	}
 	r.Digest = strings.ToLower(r.Digest)
 	return nil

@@ -132,7 +132,7 @@ func ApprovalIDFrom(task TaskID, entropy io.Reader) string {
 func TaskOfApproval(id string) (TaskID, error) {
 	task, ok := taskOfPart(approvalPrefix, id)
 	if !ok {
-		return "", fault.New(fault.InvalidFormat, "%q is no id of an approval", id[:min(len(id), 60)]).WithField("approval_id").
+		return "", fault.New(fault.InvalidFormat, "%q is not an id of an approval", id[:min(len(id), 60)]).WithField("approval_id").
 			WithHint("orch approvals lists them")
 	}
 	return task, nil

@@ -72,7 +72,7 @@ type wireEvent struct {
 func Decode(data []byte, up ...Upcaster) (*Commit, error) {
 	var w wireCommit
 	if err := jsonv2.Unmarshal(data, &w, lenient); err != nil {
-		return nil, fault.Wrap(fault.DataLoss, err, "a commit of the log is no valid JSON")
+		return nil, fault.Wrap(fault.DataLoss, err, "a commit of the log is not valid JSON")
 	}
 	if w.V < 1 {
 		return nil, fault.New(fault.DataLoss, "a commit of the log has no version")
@@ -147,7 +147,7 @@ func (e Event) MarshalJSON() ([]byte, error) {
 func (e *Event) UnmarshalJSON(data []byte) error {
 	var w wireEvent
 	if err := jsonv2.Unmarshal(data, &w, lenient); err != nil {
-		return fault.Wrap(fault.InvalidFormat, err, "an event is no valid JSON")
+		return fault.Wrap(fault.InvalidFormat, err, "an event is not valid JSON")
 	}
 	decoded, err := decodeEvent(Version, w, nil)
 	if err != nil {

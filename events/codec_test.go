@@ -220,8 +220,8 @@ func FuzzDecode(f *testing.F) {
 func TestLongTextsThatAreNoTaskIDAreNotShown(t *testing.T) {
 	t.Parallel()
 	_, err := events.ParseTaskID("key" + strings.Repeat("x7Q", 20))
-	require.ErrorContains(t, err, "a text of 63 bytes is no task id")
+	require.ErrorContains(t, err, "a text of 63 bytes is not a task id")
 	assert.NotContains(t, err.Error(), "x7Q")
 	_, err = events.ParseTaskID("TASK_1")
-	require.ErrorContains(t, err, `"TASK_1" is no task id`)
+	require.ErrorContains(t, err, `"TASK_1" is not a task id`)
 }

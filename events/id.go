@@ -143,6 +143,6 @@ func invalidID(s string) error {
 	if len(s) > longest {
 		shown = fmt.Sprintf("a text of %d bytes", len(s)) // a truncated secret would no longer be detected and redacted
 	}
-	return fault.New(fault.InvalidFormat, "%s is no task id", shown).WithField("task").
+	return fault.New(fault.InvalidFormat, "%s is not a task id", shown).WithField("task").
 		WithHint("a task id is TASK_ and 26 characters, such as TASK_01JD0000000000000000000000")
 }

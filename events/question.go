@@ -75,7 +75,7 @@ func QuestionIDFrom(task TaskID, entropy io.Reader) string {
 func TaskOfQuestion(id string) (TaskID, error) {
 	task, ok := taskOfPart(questionPrefix, id)
 	if !ok {
-		return "", fault.New(fault.InvalidFormat, "%q is no id of a question", id[:min(len(id), 60)]).WithField("question").
+		return "", fault.New(fault.InvalidFormat, "%q is not an id of a question", id[:min(len(id), 60)]).WithField("question").
 			WithHint("orch questions lists them")
 	}
 	return task, nil

@@ -70,13 +70,13 @@ type Entry struct {
 // Registry returns the whole table, ordered by range and number. One name has exactly one code.
 func Registry() []Entry {
 	return []Entry{
-		{ParseError, -32700, "the message is no valid JSON"},
-		{InvalidRequest, -32600, "the message is no valid request"},
+		{ParseError, -32700, "the message is not valid JSON"},
+		{InvalidRequest, -32600, "the message is not a valid request"},
 		{MethodNotFound, -32601, "no such method"},
-		{InvalidParams, -32602, "the parameters do not fit the method"},
-		{Internal, -32603, "a fault of orch itself; details are in its log"},
+		{InvalidParams, -32602, "the parameters do not match the method"},
+		{Internal, -32603, "an internal error of orch; details are in its log"},
 
-		{Unauthorized, -32100, "no or a wrong credential"},
+		{Unauthorized, -32100, "the credential is missing or wrong"},
 		{Forbidden, -32101, "the credential, or the operating system, does not permit this"},
 		{TokenExpired, -32102, "the credential has expired"},
 		{ApprovalRequired, -32103, "a person has to approve this call first"},
@@ -85,13 +85,13 @@ func Registry() []Entry {
 		{ToolDisabled, -32106, "the tool is switched off"},
 		{OutsideRoot, -32107, "the path leads outside the configured root"},
 		{ReadOnly, -32108, "the node runs read-only"},
-		{CommandNotAllowed, -32109, "the command is not on the list of permitted ones"},
+		{CommandNotAllowed, -32109, "the command is not on the list of permitted commands"},
 		{SecretDetected, -32110, "the content holds a secret"},
 		{ProtectedPath, -32111, "the path is protected"},
 
-		{NotFound, -32200, "there is no such thing"},
-		{Conflict, -32201, "the thing is in use, exists already or has changed meanwhile"},
-		{Gone, -32202, "the thing was deleted for good"},
+		{NotFound, -32200, "the object does not exist"},
+		{Conflict, -32201, "the object is in use, already exists or has changed meanwhile"},
+		{Gone, -32202, "the object was deleted permanently"},
 		{StateNotAllowed, -32203, "the state of the task does not allow this"},
 		{PatchFailed, -32204, "the patch does not apply"},
 		{NotUnique, -32205, "the text occurs more than once"},
@@ -100,7 +100,7 @@ func Registry() []Entry {
 		{InDoubt, -32208, "it is unknown whether a call with effects happened"},
 		{NewerStore, -32209, "a newer orch has written it; this one may only read what it understands"},
 
-		{ValidationError, -32300, "an input breaks a rule"},
+		{ValidationError, -32300, "an input violates a rule"},
 		{RequiredField, -32301, "a required input is missing"},
 		{InvalidFormat, -32302, "an input has the wrong form"},
 		{InvalidPlan, -32303, "the plan has errors"},
@@ -118,7 +118,7 @@ func Registry() []Entry {
 		{DatabaseError, -32506, "the database failed"},
 		{Unavailable, -32507, "the node is not reachable or is stopping"},
 		{WorkerLost, -32508, "the worker of the call stopped answering"},
-		{ToolFailed, -32509, "the tool of an outside server reported an error"},
+		{ToolFailed, -32509, "the tool of an external MCP server reported an error"},
 	}
 }
 

@@ -24,7 +24,7 @@ func CheckAddress(text string) error {
 	if text == All || isNamed(text, agentPrefix, userPrefix, groupPrefix) {
 		return nil
 	}
-	return fault.New(fault.InvalidFormat, "%q is no address", clip(text)).
+	return fault.New(fault.InvalidFormat, "%q is not an address", clip(text)).
 		WithHint("use agent:NAME, user:NAME, group:NAME or all; names of agents and groups have no spaces")
 }
 
@@ -52,7 +52,7 @@ func group(text string, isValid func(text string, prefixes ...string) bool) (str
 	if isValid(address, groupPrefix) {
 		return address, nil
 	}
-	return "", fault.New(fault.InvalidFormat, "%q is no group", clip(text)).WithField("group").
+	return "", fault.New(fault.InvalidFormat, "%q is not a group", clip(text)).WithField("group").
 		WithHint("write it as NAME or group:NAME, without spaces and commas")
 }
 

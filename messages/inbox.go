@@ -59,13 +59,13 @@ func (q *Query) check(who string) error {
 		return err
 	}
 	if q.Limit < 0 || q.Limit > MaxPage {
-		return fault.New(fault.ValidationError, "%d is no number of messages", q.Limit).WithField("limit").WithHint("use 1 to %d", MaxPage)
+		return fault.New(fault.ValidationError, "%d is not a valid number of messages", q.Limit).WithField("limit").WithHint("use 1 to %d", MaxPage)
 	}
 	if q.Limit == 0 {
 		q.Limit = DefaultPage
 	}
 	if q.Wait < 0 || q.Wait > MaxWait {
-		return fault.New(fault.ValidationError, "%s is no time to wait", q.Wait).WithField("wait").WithHint("wait at most %s, and ask again", MaxWait)
+		return fault.New(fault.ValidationError, "%s is not a valid time to wait", q.Wait).WithField("wait").WithHint("wait at most %s, and ask again", MaxWait)
 	}
 	return q.CheckSelection()
 }
@@ -74,7 +74,7 @@ func (q *Query) check(who string) error {
 func (q *Query) CheckSelection() error {
 	switch {
 	case q.MinPriority < 0 || q.MinPriority > MaxPriority:
-		return fault.New(fault.ValidationError, "%d is no priority", q.MinPriority).WithField("min_priority").WithHint("use 0 to %d", MaxPriority)
+		return fault.New(fault.ValidationError, "%d is not a priority", q.MinPriority).WithField("min_priority").WithHint("use 0 to %d", MaxPriority)
 	case q.Sender != "" && q.Sender != System && !isIdentity(q.Sender):
 		return fault.New(fault.InvalidFormat, "%q sends no messages", clip(q.Sender)).WithField("sender").
 			WithHint("use agent:NAME or user:NAME, or %s for the node itself", System)

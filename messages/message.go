@@ -93,7 +93,7 @@ func (d Draft) Message(sender string, now time.Time) (Message, error) {
 	}
 	var payload bytes.Buffer
 	if err := json.Compact(&payload, d.Payload); err != nil {
-		return Message{}, fault.Wrap(fault.InvalidFormat, err, "is no JSON").WithField("payload")
+		return Message{}, fault.Wrap(fault.InvalidFormat, err, "is not valid JSON").WithField("payload")
 	}
 	m := Message{
 		ID: events.NewMessageID(now), At: events.Time(now), Sender: sender, Type: DefaultType, Priority: DefaultPriority,
@@ -131,18 +131,18 @@ func (d *Draft) check() error {
 		return err
 	}
 	if d.Priority != nil && (*d.Priority < 0 || *d.Priority > MaxPriority) {
-		return fault.New(fault.ValidationError, "%d is no priority", *d.Priority).WithField("priority").
+		return fault.New(fault.ValidationError, "%d is not a priority", *d.Priority).WithField("priority").
 			WithHint("use 0 to %d; %d is the most urgent", MaxPriority, MaxPriority)
 	}
 	if d.TTL != 0 && (d.TTL < MinTTL || d.TTL > MaxTTL) {
-		return fault.New(fault.ValidationError, "%s is no life of a message", d.TTL).WithField("ttl").
+		return fault.New(fault.ValidationError, "%s is not a valid lifetime of a message", d.TTL).WithField("ttl").
 			WithHint("use %s to %s", MinTTL, MaxTTL)
 	}
 	if err := checkCorrelation(d.Correlation); err != nil {
 		return err
 	}
 	if d.ReplyTo != "" && !events.IsMessageID(d.ReplyTo) {
-		return fault.New(fault.InvalidFormat, "%q is no message", clip(d.ReplyTo)).WithField("reply_to").WithHint("a message is MSG_ and 26 characters")
+		return fault.New(fault.InvalidFormat, "%q is not a message", clip(d.ReplyTo)).WithField("reply_to").WithHint("a message is MSG_ and 26 characters")
 	}
 	return d.checkAddresses()
 }
@@ -152,7 +152,7 @@ func checkType(text string) error {
 	if text == "" || len(text) <= maxType && typeForm.MatchString(text) {
 		return nil
 	}
-	return fault.New(fault.InvalidFormat, "%q is no type of a message", clip(text)).WithField("type").
+	return fault.New(fault.InvalidFormat, "%q is not a type of a message", clip(text)).WithField("type").
 		WithHint("use one of %s, or another word of a to z, 0 to 9, '.', '_' and '-'", strings.Join(Types(), ", "))
 }
 
@@ -168,7 +168,7 @@ func checkCorrelation(text string) error {
 func CheckIDs(texts []string) error {
 	for _, text := range texts {
 		if !events.IsMessageID(text) {
-			return fault.New(fault.InvalidFormat, "%q is no message", clip(text)).WithField("message_ids").WithHint("a message is MSG_ and 26 characters")
+			return fault.New(fault.InvalidFormat, "%q is not a message", clip(text)).WithField("message_ids").WithHint("a message is MSG_ and 26 characters")
 		}
 	}
 	return nil

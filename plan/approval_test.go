@@ -50,7 +50,7 @@ func coverCases() []problemCase {
 		coverCase("covers itself", "ok", "  - {id: a, tool: FILE_READ, with: {file_path: x}}\n",
 			"p.yaml:3:49: steps[0].approve.covers[0]: the step \"ok\" does not need \"ok\", so it would not wait for the approval (add `needs: [ok]` to it)"),
 		coverCase("covers no call", "a", "  - {id: a, set: {x: 1}, needs: [ok]}\n",
-			`p.yaml:3:49: steps[0].approve.covers[0]: "a" is no call of a tool (name tool steps, and for_each steps or their steps as each.step)`),
+			`p.yaml:3:49: steps[0].approve.covers[0]: "a" is not a call of a tool (name tool steps, and for_each steps or their steps as each.step)`),
 		coverCase("covers its own answer", "a", "  - {id: a, tool: FILE_READ, with: {file_path: '${{ steps.ok.output.reason }}'}}\n",
 			`p.yaml:3:49: steps[0].approve.covers[0]: the arguments of "a" refer to the step "ok", so they are not known when this step asks (a call whose arguments are not known asks by itself)`),
 		coverCase("covers what comes later", "b", "  - {id: a, needs: [ok], set: {x: 1}}\n  - {id: b, tool: FILE_READ, with: {file_path: '${{ steps.a.output.x }}'}}\n",

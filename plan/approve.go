@@ -152,7 +152,7 @@ func (c cursor) form() json.RawMessage {
 	raw := c.schema()
 	if raw != nil {
 		if _, err := formOf(raw); err != nil {
-			c.report("the form is no JSON Schema: "+err.Error(), "")
+			c.report("the form is not a JSON Schema: "+err.Error(), "")
 		}
 	}
 	return raw
@@ -224,7 +224,7 @@ func checkFormContent(schema, given json.RawMessage, name string) error {
 	}
 	v, err := decodeValue(given)
 	if err != nil {
-		return fault.Wrap(fault.InvalidFormat, err, "is no valid JSON").WithField(name)
+		return fault.Wrap(fault.InvalidFormat, err, "is not valid JSON").WithField(name)
 	}
 	if invalid, ok := errors.AsType[*jsonschema.ValidationError](form.Validate(v)); ok {
 		leaf := innermost(invalid)

@@ -22,7 +22,7 @@ func FromCall(tool string, args json.RawMessage) (*Plan, error) {
 	}
 	v, err := decodeValue(args)
 	if err != nil {
-		return nil, fault.New(fault.ValidationError, "is no valid JSON: %v", err).WithField("arguments")
+		return nil, fault.New(fault.ValidationError, "is not valid JSON: %v", err).WithField("arguments")
 	}
 	object, ok := v.(map[string]any)
 	if !ok {

@@ -59,7 +59,7 @@ func (k *linker) checkTool(s *Step, at location, anyState bool) {
 	s.Tool = k.properName(s.Tool)
 	info, ok := k.lookUp(s.Tool, at.field("tool"))
 	if ok && info.Direct {
-		at.field("tool").report("the tool "+s.Tool+" is no step of a task", "a registered agent calls it over MCP or /rpc, with its own credential")
+		at.field("tool").report("the tool "+s.Tool+" is not a step of a task", "a registered agent calls it over MCP or /rpc, with its own credential")
 	}
 	if ok {
 		k.checkArguments(s.With, info, at)

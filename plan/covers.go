@@ -46,7 +46,7 @@ func (k *linker) cover(n *Node, name string, nodes []*Node, at location) {
 	case target.Kind == KindForEach:
 		n.coverItems(target, inner, at)
 	default:
-		at.report(quote(name)+" is no call of a tool", "name tool steps, and for_each steps or their steps as each.step")
+		at.report(quote(name)+" is not a call of a tool", "name tool steps, and for_each steps or their steps as each.step")
 	}
 }
 

@@ -43,5 +43,5 @@ func parseTime(v any) (time.Time, error) {
 			return at, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("%q is no time such as 2026-11-23T02:00:00Z or 2026-11-23", text)
+	return time.Time{}, fmt.Errorf("%q is not a time such as 2026-11-23T02:00:00Z or 2026-11-23", text)
 }

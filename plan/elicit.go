@@ -13,7 +13,7 @@ import (
 // strings, numbers, booleans, choices, or lists of choices.
 func CheckRestricted(schema json.RawMessage) error {
 	if _, err := formOf(schema); err != nil {
-		return restricted("is no JSON Schema: " + err.Error())
+		return restricted("is not a JSON Schema: " + err.Error())
 	}
 	var form struct {
 		Type       string                     `json:"type"`

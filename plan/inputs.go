@@ -68,7 +68,7 @@ func (k *linker) linkInputs() *inputs {
 	}
 	in.schema, err = compileSchema(doc)
 	if err != nil {
-		at.report("this is no valid JSON Schema: "+schemaMessage(err), "")
+		at.report("this is not a valid JSON Schema: "+schemaMessage(err), "")
 		in.open = true
 		return in
 	}
@@ -152,7 +152,7 @@ func (pr *Program) CheckInputs(given json.RawMessage) (json.RawMessage, error) {
 	}
 	v, err := decodeValue(given)
 	if err != nil {
-		return nil, fault.New(fault.ValidationError, "is no valid JSON: %v", err).WithField(rootInputs)
+		return nil, fault.New(fault.ValidationError, "is not valid JSON: %v", err).WithField(rootInputs)
 	}
 	object, ok := v.(map[string]any)
 	if !ok {

@@ -234,7 +234,7 @@ func (c cursor) schema() json.RawMessage {
 	}
 	raw, err := encode(c.value())
 	if err != nil {
-		c.report("is no JSON: "+err.Error(), "")
+		c.report("is not valid JSON: "+err.Error(), "")
 	}
 	return raw
 }

@@ -33,7 +33,7 @@ func (p Problem) Code() fault.Code {
 		return strings.HasSuffix(p.Message, words) || strings.Contains(p.Message, words+" ")
 	}
 	switch {
-	case strings.HasPrefix(p.Message, "this is no valid YAML"), p.Message == "the plan is empty":
+	case strings.HasPrefix(p.Message, "this is not valid YAML"), p.Message == "the plan is empty":
 		return fault.InvalidFormat
 	case strings.HasPrefix(p.Message, "there is no tool "):
 		return fault.MethodNotFound

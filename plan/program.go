@@ -174,7 +174,7 @@ func decodePart(raw json.RawMessage, what string) (any, error) {
 	}
 	v, err := decodeValue(raw)
 	if err != nil {
-		return nil, fault.Wrap(fault.Internal, err, what+" is no valid JSON")
+		return nil, fault.Wrap(fault.Internal, err, what+" is not valid JSON")
 	}
 	return exact(v), nil
 }
@@ -371,7 +371,7 @@ func (n *Node) Wait(sc Scope) (WaitFor, error) {
 	case n.Step.Wait.Until != "":
 		t, err := time.Parse(time.RFC3339, text)
 		if err != nil {
-			return WaitFor{}, n.invalid("wait: %q is no time like 2006-01-02T15:04:05Z", text)
+			return WaitFor{}, n.invalid("wait: %q is not a time like 2006-01-02T15:04:05Z", text)
 		}
 		return WaitFor{Kind: "until", Until: t}, nil
 	default:

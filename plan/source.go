@@ -58,7 +58,7 @@ func readDocument(file string, src []byte, limit bounds, problems *Problems, war
 	case isJSON:
 		d.root, err = readJSON(d.src, limit)
 	case len(src) > MaxSource:
-		err = &syntaxError{1, 1, fmt.Sprintf("the plan has %d bytes, more than %d, and is no valid JSON", len(src), MaxSource), ""}
+		err = &syntaxError{1, 1, fmt.Sprintf("the plan has %d bytes, more than %d, and is not valid JSON", len(src), MaxSource), ""}
 	default:
 		d.root, err = readYAML(d.src, limit)
 	}
@@ -119,7 +119,7 @@ func yamlError(err error) *syntaxError {
 			}
 		}
 	}
-	return &syntaxError{line, 1, "this is no valid YAML: " + message, ""}
+	return &syntaxError{line, 1, "this is not valid YAML: " + message, ""}
 }
 
 // expander replaces aliases by copies of their targets and bounds the result, so that a few lines cannot expand to
@@ -169,7 +169,7 @@ func readJSON(src []byte, limit bounds) (*yaml.Node, *syntaxError) {
 	r := &jsonReader{dec: dec, src: src, depth: limit.depth, line: 1, col: 1}
 	n, err := r.node(0)
 	if err != nil {
-		return nil, &syntaxError{r.line, r.col, "this is no valid JSON: " + err.Error(), ""}
+		return nil, &syntaxError{r.line, r.col, "this is not valid JSON: " + err.Error(), ""}
 	}
 	x := expander{limit: limit}
 	return x.expand(n, 0)

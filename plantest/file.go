@@ -151,7 +151,7 @@ func Read(name string, src []byte) (*File, error) {
 	dec := yaml.NewDecoder(bytes.NewReader(src))
 	dec.KnownFields(true)
 	if err := dec.Decode(f); err != nil {
-		return nil, fault.New(fault.InvalidFormat, "%s: %s", name, inWords(err)).WithHint("docs/reference/plan-tests.md says what a test of a plan is")
+		return nil, fault.New(fault.InvalidFormat, "%s: %s", name, inWords(err)).WithHint("docs/reference/plan-tests.md describes tests of plans")
 	}
 	if f.Now.IsZero() {
 		f.Now = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)

@@ -73,7 +73,7 @@ func (p *Policy) askOutside(c Call) *Ask {
 		if access(c.Spec, field) == tools.ReadPath || c.mayWrite(name) || c.allowed(func(a Allow) bool { return p.deliverable(name, a.Paths) }) {
 			continue
 		}
-		return p.newOutsideAsk(c, field, name, name+" lies outside the task's workspace and is no deliverable of its plan")
+		return p.newOutsideAsk(c, field, name, name+" lies outside the task's workspace and is not a deliverable of its plan")
 	}
 	if c.Spec.InProject && len(c.Project) > 0 && !c.mayWrite(c.Start) {
 		return p.newOutsideAsk(c, "", c.Start, "it writes in "+c.Start)

@@ -26,7 +26,7 @@ func canonicalJSON(args json.RawMessage) ([]byte, error) {
 	dec.UseNumber()
 	var v any
 	if err := dec.Decode(&v); err != nil {
-		return nil, fault.Wrap(fault.InvalidFormat, err, "the arguments are no valid JSON")
+		return nil, fault.Wrap(fault.InvalidFormat, err, "the arguments are not valid JSON")
 	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

@@ -86,7 +86,7 @@ func New(cfg Config) (*Policy, error) {
 	for _, expr := range cfg.AllowSecrets {
 		re, err := regexp.Compile(expr)
 		if err != nil {
-			return nil, fault.New(fault.ValidationError, "%q is no regular expression: %w", expr, err).WithField("allow_secrets")
+			return nil, fault.New(fault.ValidationError, "%q is not a regular expression: %w", expr, err).WithField("allow_secrets")
 		}
 		p.allow = append(p.allow, re)
 	}
@@ -107,17 +107,17 @@ func (p *Policy) Limit(class tools.Rate) int { return p.limits[class] }
 func (c Config) validate() error {
 	for _, dir := range []struct{ field, path string }{{"root", c.Root}, {"working", c.Working}, {"data_dir", c.DataDir}} {
 		if !filepath.IsAbs(dir.path) && (dir.field != "data_dir" || dir.path != "") {
-			return fault.New(fault.ValidationError, "%q is no absolute path", dir.path).WithField(dir.field)
+			return fault.New(fault.ValidationError, "%q is not an absolute path", dir.path).WithField(dir.field)
 		}
 	}
 	for _, pattern := range c.Branches {
 		if _, err := path.Match(pattern, ""); err != nil {
-			return fault.New(fault.ValidationError, "%q is no pattern of branches", pattern).WithField("branches")
+			return fault.New(fault.ValidationError, "%q is not a pattern of branches", pattern).WithField("branches")
 		}
 	}
 	for _, pattern := range c.Protected {
 		if !doublestar.ValidatePattern(pattern) {
-			return fault.New(fault.ValidationError, "%q is no glob pattern", pattern).WithField("protected")
+			return fault.New(fault.ValidationError, "%q is not a glob pattern", pattern).WithField("protected")
 		}
 	}
 	return nil

@@ -277,7 +277,7 @@ func (p rulesParser) ruleName(n *yaml.Node, to *string) error {
 		return err
 	}
 	if !regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`).MatchString(*to) {
-		return p.wrong(n, "%q is no name of a rule", *to).WithHint("use up to 64 of the characters a-z 0-9 _ -")
+		return p.wrong(n, "%q is not a valid name of a rule", *to).WithHint("use up to 64 of the characters a-z 0-9 _ -")
 	}
 	return nil
 }
@@ -309,7 +309,7 @@ func wordFlaw(pattern string) string {
 func pathFlaw(pattern string) string {
 	switch {
 	case !doublestar.ValidatePattern(pattern):
-		return "it is no glob pattern"
+		return "it is not a glob pattern"
 	case strings.HasSuffix(pattern, "/"):
 		return "it ends with a slash; leave it out"
 	case strings.HasPrefix(pattern, "~"):
@@ -327,11 +327,11 @@ func hostFlaw(pattern string) string {
 	host, port := splitHost(pattern)
 	switch {
 	case strings.ContainsAny(pattern, "/@ ?#"):
-		return "it is no host; leave out the scheme, the user and the path"
+		return "it is not a host; leave out the scheme, the user and the path"
 	case strings.ContainsFunc(pattern, func(r rune) bool { return r > 0x7e }):
 		return "names are compared in ASCII; write it as xn--…"
 	case strings.Trim(port, "0123456789") != "":
-		return "the port is no number"
+		return "the port is not a number"
 	case regexp.MustCompile(`^\*[^.-]`).MatchString(host):
 		return "write *.example.com for all hosts below example.com, and example.com for itself"
 	case host == "" || strings.Contains(host, "..") || strings.HasPrefix(host, "."):
@@ -381,13 +381,13 @@ func (p rulesParser) example(e *Example, key string, v *yaml.Node) error {
 		return p.wrong(v, "the arguments must be keys and values")
 	}
 	if err := v.Decode(&args); err != nil {
-		return p.wrong(v, "these are no arguments: %s", err)
+		return p.wrong(v, "these are not valid arguments: %s", err)
 	}
 	var raw bytes.Buffer
 	encoder := json.NewEncoder(&raw)
 	encoder.SetEscapeHTML(false) // people compare the arguments with the file: && must stay &&
 	if err := encoder.Encode(args); err != nil {
-		return p.wrong(v, "the arguments are no JSON: %s", err)
+		return p.wrong(v, "the arguments are not valid JSON: %s", err)
 	}
 	e.Args = bytes.TrimSpace(raw.Bytes())
 	return nil

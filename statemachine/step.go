@@ -45,21 +45,21 @@ type StepTransition struct {
 // data.
 func StepTable() []StepTransition {
 	return []StepTransition{
-		{events.StepReady, []StepState{StepPending, StepParked}, StepReady, "needs are met, arguments are fixed; or its approval is granted, its questions are answered"},
-		{events.StepCalled, []StepState{StepReady}, StepRunning, "a worker begins the call"},
+		{events.StepReady, []StepState{StepPending, StepParked}, StepReady, "needs are met and arguments are fixed; or its approval is granted, or its questions are answered"},
+		{events.StepCalled, []StepState{StepReady}, StepRunning, "a worker starts the call"},
 		{events.StepExpanded, []StepState{StepPending}, StepRunning, "the items of a for_each are fixed"},
-		{events.StepWaiting, []StepState{StepPending}, StepRunning, "a timer or a wait for a signal begins"},
-		{events.StepSpawned, []StepState{StepPending, StepRunning}, StepRunning, "a child task begins, for a sub-plan or instead of the result of a call"},
-		{events.StepNoted, []StepState{StepRunning}, StepPending, "the call has begun something elsewhere, and is ready again in the same commit unless it asks questions as well"},
-		{events.StepParked, []StepState{StepPending, StepReady, StepRunning}, StepParked, "it waits for an approval, or its call asks questions"},
-		{events.StepSucceeded, []StepState{StepPending, StepReady, StepRunning, StepParked}, StepSucceeded, "the result is there"},
-		{events.StepReused, []StepState{StepPending}, StepSucceeded, "the recorded result of another task stands for it"},
+		{events.StepWaiting, []StepState{StepPending}, StepRunning, "a timer or a wait for a signal starts"},
+		{events.StepSpawned, []StepState{StepPending, StepRunning}, StepRunning, "a child task starts, for a sub-plan or instead of the result of a call"},
+		{events.StepNoted, []StepState{StepRunning}, StepPending, "the call has started an operation elsewhere; the step is ready again in the same commit, unless the call also asks questions"},
+		{events.StepParked, []StepState{StepPending, StepReady, StepRunning}, StepParked, "the step waits for an approval, or its call asks questions"},
+		{events.StepSucceeded, []StepState{StepPending, StepReady, StepRunning, StepParked}, StepSucceeded, "the result is known"},
+		{events.StepReused, []StepState{StepPending}, StepSucceeded, "the recorded result of another task is used"},
 		{events.StepFailed, []StepState{StepPending, StepReady, StepRunning, StepParked}, StepFailed, "error, no attempt left"},
-		{events.StepRetrying, []StepState{StepReady, StepRunning}, StepPending, "error, or a result that is not yet what the plan waits for; another attempt follows"},
-		{events.StepInDoubt, []StepState{StepReady, StepRunning}, StepInDoubt, "the worker was lost during a call with effects; or, of one with a note, too many workers were"},
+		{events.StepRetrying, []StepState{StepReady, StepRunning}, StepPending, "error, or a result that does not yet satisfy the plan; another attempt follows"},
+		{events.StepInDoubt, []StepState{StepReady, StepRunning}, StepInDoubt, "the worker was lost during a call with effects, or too many workers were lost during a call with a note"},
 		{events.StepResolved, []StepState{StepInDoubt, StepParked}, StepSucceeded, "the verify tool or a person decided"},
-		{events.StepSkipped, []StepState{StepPending, StepParked}, StepSkipped, "its condition is false, a need was not met, or nobody allowed it in time and its plan goes on"},
-		{events.StepCancelled, []StepState{StepPending, StepReady, StepRunning, StepInDoubt, StepParked}, StepCancelled, "the task ends before it"},
+		{events.StepSkipped, []StepState{StepPending, StepParked}, StepSkipped, "its condition is false, a need was not met, or nobody approved it in time and the plan continues"},
+		{events.StepCancelled, []StepState{StepPending, StepReady, StepRunning, StepInDoubt, StepParked}, StepCancelled, "the task ends before the step"},
 	}
 }
 

@@ -23,7 +23,7 @@ func TestFlagsOfAgentsAreChecked(t *testing.T) {
 		"negative time":       {[]string{"agents", "register", "dee", "--capability", "x", "--call-timeout", "-5s"}, []string{"error: --call-timeout: -5s is no time for a call", "hint: use 1s to 24h"}},
 		"long time":           {[]string{"agents", "register", "dee", "--capability", "x", "--call-timeout", "25h"}, []string{"--call-timeout: 25h0m0s"}},
 		"retries":             {[]string{"agents", "register", "dee", "--capability", "x", "--retries", "-1"}, []string{"error: --retries: -1 is no number of retries: it must be 0 to 100"}},
-		"bad name":            {[]string{"agents", "register", "d e", "--capability", "x"}, []string{`error: NAME: "d e" is no name of an agent`, "hint: use 3 to 50 letters"}},
+		"bad name":            {[]string{"agents", "register", "d e", "--capability", "x"}, []string{`error: NAME: "d e" is not a valid name of an agent`, "hint: use 3 to 50 letters"}},
 		"bad type":            {[]string{"agents", "register", "dee", "--capability", "x", "--type", "cook"}, []string{"error: --type:"}},
 		"bad version":         {[]string{"agents", "register", "dee", "--capability", "x", "--version", "1"}, []string{"error: --version:"}},
 		"empty capability":    {[]string{"agents", "register", "dee", "--capability", ":x"}, []string{"error: --capability: a capability has a name and a category"}},

@@ -65,7 +65,7 @@ func pointKey(task events.TaskID, id string) (string, error) {
 	}
 	const longest = 128
 	if id == "" || len(id) > longest || strings.ContainsFunc(id, notInKey) {
-		return "", fault.New(fault.InvalidFormat, "this is no id of a checkpoint").WithField("checkpoint")
+		return "", fault.New(fault.InvalidFormat, "this is not an id of a checkpoint").WithField("checkpoint")
 	}
 	return string(task) + "." + id, nil
 }
