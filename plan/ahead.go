@@ -14,7 +14,7 @@ import (
 
 // checkItems reports a list of items that is too long. Items that depend on the inputs are evaluated with the defaults,
 // and only if the caller wants warnings, because that costs an evaluation.
-func (k *linker) checkItems(n *Node, at location) {
+func (l *linker) checkItems(n *Node, at location) {
 	place := at.field("for_each")
 	if list, ok := n.ForEach.([]any); ok && len(list) > MaxItems {
 		place.report(fmt.Sprintf("for_each has %d items, more than %d", len(list), MaxItems), hintChunks)
@@ -33,7 +33,7 @@ func (k *linker) checkItems(n *Node, at location) {
 			place.report(n.errorText(err), hintChunks)
 		}
 	case len(names) == 1 && names[0] == rootInputs && len(n.items.steps) == 0:
-		if defaults, ok := k.defaults(); ok {
+		if defaults, ok := l.defaults(); ok {
 			if _, err := n.Items(Scope{Inputs: defaults}); err != nil {
 				place.warnIn(n.items.source(), "with the default inputs: "+n.errorText(err), hintChunks)
 			}
@@ -50,7 +50,7 @@ func (n *Node) errorText(err error) string {
 const hintChunks = "run several tasks, or let one call do many items"
 
 // defaults returns the inputs of a run that sets no input. It returns false when some input is required.
-func (k *linker) defaults() (json.RawMessage, bool) {
-	inputs, err := (&Program{inputs: k.inputs}).CheckInputs(nil)
+func (l *linker) defaults() (json.RawMessage, bool) {
+	inputs, err := (&Program{inputs: l.inputs}).CheckInputs(nil)
 	return inputs, err == nil
 }

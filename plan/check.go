@@ -8,62 +8,62 @@ import (
 )
 
 // checkTools checks the plan against the descriptions of its tools.
-func (k *linker) checkTools() {
+func (l *linker) checkTools() {
 	var allowed []string
-	for _, name := range k.plan.Limits.Tools {
-		if name = k.properName(name); !slices.Contains(allowed, name) {
+	for _, name := range l.plan.Limits.Tools {
+		if name = l.properName(name); !slices.Contains(allowed, name) {
 			allowed = append(allowed, name)
 		}
 	}
-	k.plan.Limits.Tools = allowed
-	for i, s := range k.plan.Verify {
-		at := k.at.field(sectionVerify).item(i)
+	l.plan.Limits.Tools = allowed
+	for i, s := range l.plan.Verify {
+		at := l.at.field(sectionVerify).item(i)
 		if s.Kind != KindTool && s.Kind != "" {
 			at.report(fmt.Sprintf("a step of `verify` calls a tool, this is a %s step", s.Kind), "move it to `steps`")
 		}
 	}
 	for _, section := range []string{sectionSteps, sectionVerify, sectionAlways} {
-		anyState := section == sectionVerify || section == sectionAlways && len(k.plan.Verify) > 0
-		k.checkToolsOf(k.steps(section), anyState)
+		anyState := section == sectionVerify || section == sectionAlways && len(l.plan.Verify) > 0
+		l.checkToolsOf(l.steps(section), anyState)
 	}
 }
 
-func (k *linker) checkToolsOf(steps []*Step, anyState bool) {
+func (l *linker) checkToolsOf(steps []*Step, anyState bool) {
 	for _, s := range steps {
 		if s.Kind == KindTool {
-			k.checkTool(s, k.stepLocations[s], anyState)
+			l.checkTool(s, l.stepLocations[s], anyState)
 		}
-		k.checkToolsOf(s.inner(), anyState)
+		l.checkToolsOf(s.inner(), anyState)
 		if s.Run != nil && anyState {
-			k.checkSub(s.Run)
+			l.checkSub(s.Run)
 		}
 	}
 }
 
 // checkSub checks the tools of a sub-plan that runs while the task is COMPLETED. All of them must run in any state.
-func (k *linker) checkSub(p *Plan) {
-	sub := &linker{loader: k.loader, plan: p, at: k.planLocations[p]}
+func (l *linker) checkSub(p *Plan) {
+	sub := &linker{loader: l.loader, plan: p, at: l.planLocations[p]}
 	for _, section := range []string{sectionSteps, sectionVerify, sectionAlways} {
 		sub.checkToolsOf(sub.steps(section), true)
 	}
 }
 
-func (k *linker) checkTool(s *Step, at location, anyState bool) {
+func (l *linker) checkTool(s *Step, at location, anyState bool) {
 	if s.Verify != nil {
-		s.Verify.Tool = k.properName(s.Verify.Tool)
-		if info, ok := k.lookUp(s.Verify.Tool, at.field("verify").field("tool")); ok {
-			k.checkArguments(s.Verify.With, info, at.field("verify"))
-			k.checkSplices(s.Verify.With, info, at.field("verify"))
+		s.Verify.Tool = l.properName(s.Verify.Tool)
+		if info, ok := l.lookUp(s.Verify.Tool, at.field("verify").field("tool")); ok {
+			l.checkArguments(s.Verify.With, info, at.field("verify"))
+			l.checkSplices(s.Verify.With, info, at.field("verify"))
 		}
 	}
-	s.Tool = k.properName(s.Tool)
-	info, ok := k.lookUp(s.Tool, at.field("tool"))
+	s.Tool = l.properName(s.Tool)
+	info, ok := l.lookUp(s.Tool, at.field("tool"))
 	if ok && info.Direct {
 		at.field("tool").report("the tool "+s.Tool+" is not a step of a task", "a registered agent calls it over MCP or /rpc, with its own credential")
 	}
 	if ok {
-		k.checkArguments(s.With, info, at)
-		k.checkSplices(s.With, info, at)
+		l.checkArguments(s.With, info, at)
+		l.checkSplices(s.With, info, at)
 		if anyState && !info.AnyState {
 			at.field("tool").report("the tool "+s.Tool+" does not run while the task is COMPLETED",
 				"`verify`, and `always` beside a `verify`, need tools that run in any state; move the call to `steps`")
@@ -73,31 +73,31 @@ func (k *linker) checkTool(s *Step, at location, anyState bool) {
 	if effect == "" {
 		effect = info.Effect
 	}
-	k.checkRetry(s, effect, at)
+	l.checkRetry(s, effect, at)
 }
 
 // properName returns the canonical name of a tool for an alias, such as server.tool.
-func (k *linker) properName(name string) string {
-	if k.opt.Tool == nil || name == "" {
+func (l *linker) properName(name string) string {
+	if l.opt.Tool == nil || name == "" {
 		return name
 	}
-	info, _ := k.opt.Tool(name)
+	info, _ := l.opt.Tool(name)
 	return cmp.Or(info.Name, name)
 }
 
 // lookUp returns the description of a tool. It reports a tool that does not exist or that `limits.tools` does not list.
-func (k *linker) lookUp(name string, at location) (ToolInfo, bool) {
-	if allowed := k.plan.Limits.Tools; name != "" && len(allowed) > 0 && !slices.Contains(allowed, name) {
+func (l *linker) lookUp(name string, at location) (ToolInfo, bool) {
+	if allowed := l.plan.Limits.Tools; name != "" && len(allowed) > 0 && !slices.Contains(allowed, name) {
 		at.report("the tool "+quote(name)+" is not among `limits.tools` of the plan", "add it there, or leave the list out")
 	}
-	if k.opt.Tool == nil || name == "" {
+	if l.opt.Tool == nil || name == "" {
 		return ToolInfo{}, false
 	}
-	info, ok := k.opt.Tool(name)
+	info, ok := l.opt.Tool(name)
 	if !ok {
 		var names []string
-		if k.opt.ToolNames != nil {
-			names = k.opt.ToolNames()
+		if l.opt.ToolNames != nil {
+			names = l.opt.ToolNames()
 		}
 		at.report("there is no tool "+quote(name), at.suggest(name, names, HintTools))
 	}
@@ -105,11 +105,11 @@ func (k *linker) lookUp(name string, at location) (ToolInfo, bool) {
 }
 
 // checkArguments checks arguments against the inputs of a tool: first the names, then the literal values.
-func (k *linker) checkArguments(with any, info ToolInfo, at location) {
-	before := len(k.problems)
+func (l *linker) checkArguments(with any, info ToolInfo, at location) {
+	before := len(l.problems)
 	checkNamed(with, info, at)
-	if len(k.problems) == before {
-		k.checkLiterals(with, info, at.field("with"))
+	if len(l.problems) == before {
+		l.checkLiterals(with, info, at.field("with"))
 	}
 }
 
@@ -133,11 +133,11 @@ func checkNamed(with any, info ToolInfo, at location) {
 
 // checkRetry reports retry classes that never apply to the effect of the call. Classes from the defaults are not
 // reported: they may be for other steps.
-func (k *linker) checkRetry(s *Step, effect Effect, at location) {
+func (l *linker) checkRetry(s *Step, effect Effect, at location) {
 	if s.Retry == nil || effect == "" || repeatable(effect) {
 		return
 	}
-	if d := k.plan.Defaults; d != nil && d.Retry != nil && slices.Equal(s.Retry.On, d.Retry.On) {
+	if d := l.plan.Defaults; d != nil && d.Retry != nil && slices.Equal(s.Retry.On, d.Retry.On) {
 		return
 	}
 	for i, class := range s.Retry.On {
@@ -149,7 +149,7 @@ func (k *linker) checkRetry(s *Step, effect Effect, at location) {
 }
 
 // checkRun checks the inputs of a run step against the inputs of its sub-plan.
-func (k *linker) checkRun(n *Node, at location) {
+func (l *linker) checkRun(n *Node, at location) {
 	if _, computed := n.With.(string); computed {
 		return
 	}
@@ -166,7 +166,7 @@ func (k *linker) checkRun(n *Node, at location) {
 			at.field("with").report("the input "+quote(name)+" of the plan is missing", "")
 		}
 	}
-	if !k.opt.Accepted {
+	if !l.opt.Accepted {
 		checkFields(takes.schema, given, at.field("with"))
 	}
 }

@@ -16,14 +16,14 @@ type Cover struct {
 
 // covers resolves the `covers` of the approve steps of a section. The approve step needs the steps that the arguments
 // of the covered calls refer to, because it shows the arguments.
-func (k *linker) covers(nodes []*Node) {
+func (l *linker) covers(nodes []*Node) {
 	for _, n := range nodes {
 		if n.Kind != KindApprove {
 			continue
 		}
-		at := k.stepLocations[n.Step].field("approve")
+		at := l.stepLocations[n.Step].field("approve")
 		for j, name := range n.Approve.Covers {
-			k.cover(n, name, nodes, at.field("covers").item(j))
+			l.cover(n, name, nodes, at.field("covers").item(j))
 		}
 		if len(n.Covers) > 0 && n.Approve.OnExpiry == "approve" {
 			at.field("on_expiry").report("the calls that `covers` names are not allowed without a person", "let it fail: on_expiry: reject")
@@ -32,12 +32,12 @@ func (k *linker) covers(nodes []*Node) {
 }
 
 // cover resolves one entry of `covers`: the id of a step, or "each.id" for a step in the `do` of a for_each.
-func (k *linker) cover(n *Node, name string, nodes []*Node, at location) {
+func (l *linker) cover(n *Node, name string, nodes []*Node, at location) {
 	id, inner, _ := strings.Cut(name, ".")
 	target := find(nodes, id)
 	switch {
 	case target == nil:
-		problem, hint := k.needProblem(id, n.ID, func(id string) bool { return find(nodes, id) != nil })
+		problem, hint := l.needProblem(id, n.ID, func(id string) bool { return find(nodes, id) != nil })
 		at.report(problem, hint)
 	case target == n || !needsTransitively(target, n.ID, nodes):
 		at.report(fmt.Sprintf("the step %q does not need %q, so it would not wait for the approval", id, n.ID), "add `needs: ["+n.ID+"]` to it")

@@ -49,13 +49,13 @@ func compileSchema(doc any) (*jsonschema.Schema, error) {
 }
 
 // linkInputs compiles the schema of the inputs.
-func (k *linker) linkInputs() *inputs {
+func (l *linker) linkInputs() *inputs {
 	in := &inputs{}
-	if k.plan.Inputs == nil {
+	if l.plan.Inputs == nil {
 		return in
 	}
-	at := k.at.field("inputs")
-	doc, err := decodeValue(k.plan.Inputs)
+	at := l.at.field("inputs")
+	doc, err := decodeValue(l.plan.Inputs)
 	object, ok := doc.(map[string]any)
 	if err != nil || !ok {
 		return in

@@ -30,45 +30,45 @@ type linker struct {
 // link checks the references between the steps of a plan and returns its program. The program is complete only if there
 // are no problems.
 func (l *loader) link(p *Plan) *Program {
-	k := &linker{loader: l, plan: p, at: l.planLocations[p], sections: map[string]string{}, parents: map[string]string{}, results: map[*Step]*shape{}}
-	k.inputs = k.linkInputs()
-	k.declare()
-	pr := &Program{plan: p, inputs: k.inputs, byID: map[string]*Node{}}
-	pr.steps = k.section(sectionSteps, p.Steps, pr)
-	pr.verify = k.section(sectionVerify, p.Verify, pr)
-	pr.always = k.section(sectionAlways, p.Always, pr)
-	pr.idempotencyKey = k.idempotency(p)
+	lk := &linker{loader: l, plan: p, at: l.planLocations[p], sections: map[string]string{}, parents: map[string]string{}, results: map[*Step]*shape{}}
+	lk.inputs = lk.linkInputs()
+	lk.declare()
+	pr := &Program{plan: p, inputs: lk.inputs, byID: map[string]*Node{}}
+	pr.steps = lk.section(sectionSteps, p.Steps, pr)
+	pr.verify = lk.section(sectionVerify, p.Verify, pr)
+	pr.always = lk.section(sectionAlways, p.Always, pr)
+	pr.idempotencyKey = lk.idempotency(p)
 	if p.Concurrency != nil {
-		pr.concurrencyKey = k.scope("the concurrency key", rootInputs, rootTask).field(p.Concurrency.Key, k.at.field("concurrency").field("key"))
+		pr.concurrencyKey = lk.scope("the concurrency key", rootInputs, rootTask).field(p.Concurrency.Key, lk.at.field("concurrency").field("key"))
 	}
-	pr.allow = k.allow(p.Allow)
-	outputs := k.scope("the outputs", rootInputs, rootSteps, rootTask)
-	outputs.stepProblem = func(id string) (string, string) { return k.refProblem(id, sectionVerify, nil) }
+	pr.allow = lk.allow(p.Allow)
+	outputs := lk.scope("the outputs", rootInputs, rootSteps, rootTask)
+	outputs.stepProblem = func(id string) (string, string) { return lk.refProblem(id, sectionVerify, nil) }
 	values := p.Outputs
 	if values == nil {
 		values = map[string]any{}
 	}
-	pr.outputs = outputs.field(values, k.at.field("outputs"))
-	k.checkTools()
+	pr.outputs = outputs.field(values, lk.at.field("outputs"))
+	lk.checkTools()
 	return pr
 }
 
 // idempotency compiles the idempotency key of a plan; nil for none.
-func (k *linker) idempotency(p *Plan) *field {
-	switch key := k.early("the idempotency key"); {
+func (l *linker) idempotency(p *Plan) *field {
+	switch key := l.early("the idempotency key"); {
 	case p.Idempotency != nil && p.IdempotencyKey != "":
-		k.at.field("idempotency").report("a plan has `idempotency` or `idempotency_key`, not both", "")
+		l.at.field("idempotency").report("a plan has `idempotency` or `idempotency_key`, not both", "")
 		return nil
 	case p.Idempotency != nil:
-		return key.field(p.Idempotency.Key, k.at.field("idempotency").field("key"))
+		return key.field(p.Idempotency.Key, l.at.field("idempotency").field("key"))
 	case p.IdempotencyKey != "":
-		return key.field(p.IdempotencyKey, k.at.field("idempotency_key"))
+		return key.field(p.IdempotencyKey, l.at.field("idempotency_key"))
 	}
 	return nil
 }
 
 // allow compiles the entries of `allow`. It returns nil when no entry is a template.
-func (k *linker) allow(a *Allow) *field {
+func (l *linker) allow(a *Allow) *field {
 	if a == nil {
 		return nil
 	}
@@ -86,102 +86,102 @@ func (k *linker) allow(a *Allow) *field {
 	if !templates {
 		return nil
 	}
-	return k.early("`allow`").field(lists, k.at.field("allow"))
+	return l.early("`allow`").field(lists, l.at.field("allow"))
 }
 
 // declare registers all step ids and reports duplicates.
-func (k *linker) declare() {
+func (l *linker) declare() {
 	for _, section := range []string{sectionSteps, sectionVerify, sectionAlways} {
-		for _, s := range unfold(k.steps(section)) {
-			if first, twice := k.sections[s.ID]; twice && s.ID != "" {
-				k.stepLocations[s].field("id").report("the id "+quote(s.ID)+" stands here for the second time", "the first is in "+first)
+		for _, s := range unfold(l.steps(section)) {
+			if first, twice := l.sections[s.ID]; twice && s.ID != "" {
+				l.stepLocations[s].field("id").report("the id "+quote(s.ID)+" stands here for the second time", "the first is in "+first)
 				continue
 			}
-			k.sections[s.ID] = section
+			l.sections[s.ID] = section
 		}
 	}
 	for _, section := range []string{sectionSteps, sectionVerify, sectionAlways} {
-		for _, s := range unfold(k.steps(section)) {
-			k.declareChildren(s)
+		for _, s := range unfold(l.steps(section)) {
+			l.declareChildren(s)
 		}
 	}
 }
 
-func (k *linker) declareChildren(s *Step) {
+func (l *linker) declareChildren(s *Step) {
 	seen := map[string]bool{}
 	for _, child := range unfold(s.Do) {
-		where := k.stepLocations[child].field("id")
+		where := l.stepLocations[child].field("id")
 		switch {
 		case child.ID == "":
 		case seen[child.ID]:
 			where.report("the id "+quote(child.ID)+" stands here for the second time", "")
-		case k.sections[child.ID] != "":
+		case l.sections[child.ID] != "":
 			where.report("the id "+quote(child.ID)+" is that of an outer step", "give it another one")
 		default:
-			k.parents[child.ID] = s.ID
+			l.parents[child.ID] = s.ID
 		}
 		seen[child.ID] = true
 	}
 }
 
-func (k *linker) steps(section string) []*Step {
+func (l *linker) steps(section string) []*Step {
 	switch section {
 	case sectionVerify:
-		return k.plan.Verify
+		return l.plan.Verify
 	case sectionAlways:
-		return k.plan.Always
+		return l.plan.Always
 	default:
-		return k.plan.Steps
+		return l.plan.Steps
 	}
 }
 
 // scope returns the scope of a field in which names are visible.
-func (k *linker) scope(owner string, names ...string) *scope {
-	return &scope{linker: k, owner: owner, names: names, steps: map[string]bool{}, uses: map[string]bool{}}
+func (l *linker) scope(owner string, names ...string) *scope {
+	return &scope{linker: l, owner: owner, names: names, steps: map[string]bool{}, uses: map[string]bool{}}
 }
 
 // early returns the scope of a field that is evaluated before the task exists: it sees the inputs and the fields of
 // task that are already known.
-func (k *linker) early(owner string) *scope {
-	sc := k.scope(owner, rootInputs, rootTask)
+func (l *linker) early(owner string) *scope {
+	sc := l.scope(owner, rootInputs, rootTask)
 	sc.members = map[string][]string{rootTask: {"created", "name", "root"}}
 	return sc
 }
 
 // section links the steps of a section.
-func (k *linker) section(name string, steps []*Step, pr *Program) []*Node {
+func (l *linker) section(name string, steps []*Step, pr *Program) []*Node {
 	steps = unfold(steps)
 	nodes := make([]*Node, 0, len(steps))
 	for _, s := range steps {
-		at := k.stepLocations[s]
-		sc := k.scope("step "+quote(s.ID), rootInputs, rootSteps, rootTask)
-		sc.stepProblem = func(id string) (string, string) { return k.refProblem(id, name, nil) }
-		n := k.node(s, at, sc)
-		k.children(n, at, sc, name)
-		n.Needs = k.needs(n, at, sc.steps, func(id string) bool { return k.sections[id] == name })
+		at := l.stepLocations[s]
+		sc := l.scope("step "+quote(s.ID), rootInputs, rootSteps, rootTask)
+		sc.stepProblem = func(id string) (string, string) { return l.refProblem(id, name, nil) }
+		n := l.node(s, at, sc)
+		l.children(n, at, sc, name)
+		n.Needs = l.needs(n, at, sc.steps, func(id string) bool { return l.sections[id] == name })
 		nodes = append(nodes, n)
 		pr.byID[s.ID] = n
 	}
-	k.completeNeeds(nodes)
+	l.completeNeeds(nodes)
 	return nodes
 }
 
 // completeNeeds adds the implied needs of the steps of a list, and reports needs that cannot be met.
-func (k *linker) completeNeeds(nodes []*Node) {
-	k.checkExclusive(nodes)
+func (l *linker) completeNeeds(nodes []*Node) {
+	l.checkExclusive(nodes)
 	branchNeeds(nodes)
-	k.covers(nodes)
-	k.checkCycles(nodes)
+	l.covers(nodes)
+	l.checkCycles(nodes)
 }
 
 // refProblem returns why a section cannot refer to a step, or "" if it can. siblings are the steps of a `do`.
-func (k *linker) refProblem(id, section string, siblings []*Step) (problem, hint string) {
+func (l *linker) refProblem(id, section string, siblings []*Step) (problem, hint string) {
 	if slices.ContainsFunc(siblings, func(s *Step) bool { return s.ID == id }) {
 		return "", ""
 	}
 	order := []string{sectionSteps, sectionVerify, sectionAlways}
-	found, known := k.sections[id]
-	switch parent := k.parents[id]; {
+	found, known := l.sections[id]
+	switch parent := l.parents[id]; {
 	case known && slices.Index(order, found) <= slices.Index(order, section):
 		return "", ""
 	case known:
@@ -190,16 +190,16 @@ func (k *linker) refProblem(id, section string, siblings []*Step) (problem, hint
 		return fmt.Sprintf("the step %q is only visible within %q", id, parent),
 			"the results of all items are in steps." + parent + ".output"
 	default:
-		return "there is no step " + quote(id), k.suggestStep(id, ids(siblings))
+		return "there is no step " + quote(id), l.suggestStep(id, ids(siblings))
 	}
 }
 
 // suggestStep suggests a step for an unknown id.
-func (k *linker) suggestStep(id string, more []string) string {
-	if k.at.doc.full() {
+func (l *linker) suggestStep(id string, more []string) string {
+	if l.at.doc.full() {
 		return ""
 	}
-	return suggest(id, append(sortedKeys(k.sections), more...))
+	return suggest(id, append(sortedKeys(l.sections), more...))
 }
 
 func ids(steps []*Step) []string {
@@ -211,11 +211,11 @@ func ids(steps []*Step) []string {
 }
 
 // children links the steps of a `do`. Their references to outer steps become references of the for_each.
-func (k *linker) children(n *Node, at location, outer *scope, section string) {
+func (l *linker) children(n *Node, at location, outer *scope, section string) {
 	if n.Kind != KindForEach {
 		return
 	}
-	k.checkAs(n.Step, at)
+	l.checkAs(n.Step, at)
 	known := outer.known
 	if n.Matrix != nil {
 		known = nil // sc.members contains its fields
@@ -223,20 +223,20 @@ func (k *linker) children(n *Node, at location, outer *scope, section string) {
 	steps := unfold(n.Do)
 	sibling := func(id string) bool { return slices.Contains(ids(steps), id) }
 	for _, s := range steps {
-		here := k.stepLocations[s]
-		sc := k.scope("step "+quote(s.ID), rootInputs, rootSteps, rootTask, n.As, rootIndex)
+		here := l.stepLocations[s]
+		sc := l.scope("step "+quote(s.ID), rootInputs, rootSteps, rootTask, n.As, rootIndex)
 		sc.members = map[string][]string{n.As: members(n.Matrix)}
 		sc.siblings, sc.vars = steps, map[string]*shape{n.As: known.item()}
 		sc.stepProblem = func(id string) (string, string) {
 			if id == n.ID {
 				return "a step cannot refer to the for_each around it", ""
 			}
-			return k.refProblem(id, section, steps)
+			return l.refProblem(id, section, steps)
 		}
 		if s.Kind == KindApprove && len(s.Approve.Covers) > 0 {
 			here.field("approve").field("covers").report("an approve step within a for_each covers no calls", "ask once, before the for_each, and cover that")
 		}
-		child := k.node(s, here, sc)
+		child := l.node(s, here, sc)
 		inner := map[string]bool{}
 		for id := range sc.steps {
 			if sibling(id) {
@@ -245,24 +245,24 @@ func (k *linker) children(n *Node, at location, outer *scope, section string) {
 				outer.steps[id] = true
 			}
 		}
-		child.Needs = k.needs(child, here, inner, sibling)
+		child.Needs = l.needs(child, here, inner, sibling)
 		n.Children = append(n.Children, child)
 	}
-	k.completeNeeds(n.Children)
+	l.completeNeeds(n.Children)
 }
 
 // checkAs reports an item name that has another meaning in expressions.
-func (k *linker) checkAs(s *Step, at location) {
-	if slices.Contains(k.languages.words(), s.As) || s.As == rootSecrets && k.plan.Secrets != nil {
+func (l *linker) checkAs(s *Step, at location) {
+	if slices.Contains(l.languages.words(), s.As) || s.As == rootSecrets && l.plan.Secrets != nil {
 		at.field("as").report("the name "+quote(s.As)+" is taken in expressions", "choose another one, such as item")
 	}
 }
 
 // needs returns the union of the declared needs and the ids that expressions refer to.
-func (k *linker) needs(n *Node, at location, referred map[string]bool, sameLevel func(string) bool) []string {
+func (l *linker) needs(n *Node, at location, referred map[string]bool, sameLevel func(string) bool) []string {
 	var declared []string
 	for i, id := range n.Step.Needs {
-		problem, hint := k.needProblem(id, n.ID, sameLevel)
+		problem, hint := l.needProblem(id, n.ID, sameLevel)
 		if problem != "" {
 			at.field("needs").item(i).report(problem, hint)
 			continue
@@ -278,9 +278,9 @@ func (k *linker) needs(n *Node, at location, referred map[string]bool, sameLevel
 }
 
 // needProblem returns why the step needing cannot need the step id, or "" if it can.
-func (k *linker) needProblem(id, needing string, sameLevel func(string) bool) (problem, hint string) {
-	section, known := k.sections[id]
-	switch parent := k.parents[id]; {
+func (l *linker) needProblem(id, needing string, sameLevel func(string) bool) (problem, hint string) {
+	section, known := l.sections[id]
+	switch parent := l.parents[id]; {
 	case sameLevel(id) && id != needing:
 		return "", ""
 	case id == needing:
@@ -290,29 +290,29 @@ func (k *linker) needProblem(id, needing string, sameLevel func(string) bool) (p
 	case parent != "":
 		return fmt.Sprintf("the step %q stands within %q", id, parent), "need " + parent + " instead"
 	default:
-		return "there is no step " + quote(id), k.suggestStep(id, sortedKeys(k.parents))
+		return "there is no step " + quote(id), l.suggestStep(id, sortedKeys(l.parents))
 	}
 }
 
 // node compiles the fields of one step.
-func (k *linker) node(s *Step, at location, sc *scope) *Node {
+func (l *linker) node(s *Step, at location, sc *scope) *Node {
 	n := &Node{Step: s}
 	if s.If != "" {
 		n.cond = sc.expressionField(s.If, at.field("if"))
 	}
 	if s.With != nil {
-		n.args = sc.field(k.secretArgs(n, at.field("with")), at.field("with"))
-		k.checkSecrets(n, at)
+		n.args = sc.field(l.secretArgs(n, at.field("with")), at.field("with"))
+		l.checkSecrets(n, at)
 	}
 	switch s.Kind {
 	case KindTool:
-		k.verifyCall(n, at.field("verify"), sc)
-		k.compileConditions(n, at)
+		l.verifyCall(n, at.field("verify"), sc)
+		l.compileConditions(n, at)
 	case KindForEach:
-		n.items = k.itemsOf(s, at, sc)
-		k.checkItems(n, at)
+		n.items = l.itemsOf(s, at, sc)
+		l.checkItems(n, at)
 	case KindWait:
-		n.wait = k.waiting(s.Wait, at.field("wait"), sc)
+		n.wait = l.waiting(s.Wait, at.field("wait"), sc)
 		if s.Wait.HasDefault {
 			n.fallback = sc.field(s.Wait.Default, at.field("wait").field("default"))
 		}
@@ -322,14 +322,14 @@ func (k *linker) node(s *Step, at location, sc *scope) *Node {
 			n.fallback = sc.field(s.Approve.Default, at.field("approve").field("default"))
 		}
 	case KindRun:
-		n.Sub = k.link(s.Run)
+		n.Sub = l.link(s.Run)
 		if n.Sub.allow != nil {
-			k.planLocations[s.Run].field("allow").report("the `allow` of a sub-plan is literal, for its inputs are known only when it runs", "nobody has seen then what it would open")
+			l.planLocations[s.Run].field("allow").report("the `allow` of a sub-plan is literal, for its inputs are known only when it runs", "nobody has seen then what it would open")
 		}
-		k.checkRun(n, at)
+		l.checkRun(n, at)
 	case KindSwitch:
 		n.switchValue = sc.expressionField(s.Switch, at.field("switch"))
-		k.checkCases(s, at, sc.known)
+		l.checkCases(s, at, sc.known)
 	case KindSet:
 		n.set = sc.field(s.Set, at.field("set"))
 	}
@@ -337,7 +337,7 @@ func (k *linker) node(s *Step, at location, sc *scope) *Node {
 }
 
 // itemsOf compiles the items of a for_each or a matrix.
-func (k *linker) itemsOf(s *Step, at location, sc *scope) *field {
+func (l *linker) itemsOf(s *Step, at location, sc *scope) *field {
 	if s.Matrix == nil {
 		source, ok := s.ForEach.(string)
 		if !ok && s.ForEach != nil {
@@ -345,11 +345,11 @@ func (k *linker) itemsOf(s *Step, at location, sc *scope) *field {
 		}
 		return sc.expressionField(source, at.field("for_each"))
 	}
-	k.checkMatrix(s.Matrix, at.field("matrix"))
+	l.checkMatrix(s.Matrix, at.field("matrix"))
 	return sc.field(s.Matrix, at.field("matrix"))
 }
 
-func (k *linker) verifyCall(n *Node, at location, sc *scope) {
+func (l *linker) verifyCall(n *Node, at location, sc *scope) {
 	v := n.Verify
 	if v == nil {
 		return
@@ -360,31 +360,31 @@ func (k *linker) verifyCall(n *Node, at location, sc *scope) {
 		n.verifyArgs = withArgs.field(v.With, at.field("with"))
 	}
 	if v.Expect != "" {
-		n.verifyExpect = k.outputScope(n, v.Tool, rootOutput).expressionField(v.Expect, at.field("expect"))
+		n.verifyExpect = l.outputScope(n, v.Tool, rootOutput).expressionField(v.Expect, at.field("expect"))
 	}
 }
 
 // outputScope returns the scope of an expression about the output of a tool.
-func (k *linker) outputScope(n *Node, tool string, names ...string) *scope {
-	sc := k.scope("step "+quote(n.ID), names...)
-	sc.vars = map[string]*shape{rootOutput: k.toolOutput(tool)}
+func (l *linker) outputScope(n *Node, tool string, names ...string) *scope {
+	sc := l.scope("step "+quote(n.ID), names...)
+	sc.vars = map[string]*shape{rootOutput: l.toolOutput(tool)}
 	return sc
 }
 
 // compileConditions compiles `expect`, `until` and `retry.when`.
-func (k *linker) compileConditions(n *Node, at location) {
+func (l *linker) compileConditions(n *Node, at location) {
 	if n.Expect != "" {
-		n.expected = k.outputScope(n, n.Tool, rootOutput).expressionField(n.Expect, at.field("expect"))
+		n.expected = l.outputScope(n, n.Tool, rootOutput).expressionField(n.Expect, at.field("expect"))
 	}
 	if n.Until != "" {
-		n.until = k.outputScope(n, n.Tool, rootOutput, rootRound).expressionField(n.Until, at.field("until"))
+		n.until = l.outputScope(n, n.Tool, rootOutput, rootRound).expressionField(n.Until, at.field("until"))
 	}
 	if n.Retry != nil && n.Retry.When != "" {
-		n.retryWhen = k.outputScope(n, n.Tool, rootError, rootOutput, rootAttempt).expressionField(n.Retry.When, at.field("retry").field("when"))
+		n.retryWhen = l.outputScope(n, n.Tool, rootError, rootOutput, rootAttempt).expressionField(n.Retry.When, at.field("retry").field("when"))
 	}
 }
 
-func (k *linker) waiting(w *Wait, at location, sc *scope) *field {
+func (l *linker) waiting(w *Wait, at location, sc *scope) *field {
 	switch {
 	case w.For != "":
 		return sc.field(w.For, at.field("for"))
@@ -398,7 +398,7 @@ func (k *linker) waiting(w *Wait, at location, sc *scope) *field {
 }
 
 // checkCycles reports each cycle of needs at its first step.
-func (k *linker) checkCycles(nodes []*Node) {
+func (l *linker) checkCycles(nodes []*Node) {
 	const (
 		open = iota + 1
 		done
@@ -415,7 +415,7 @@ func (k *linker) checkCycles(nodes []*Node) {
 			return
 		case state[id] == open:
 			circle := append(slices.Clone(trace[slices.Index(trace, id):]), id)
-			k.stepLocations[n.Step].report("the steps need each other: "+strings.Join(circle, " -> "), "")
+			l.stepLocations[n.Step].report("the steps need each other: "+strings.Join(circle, " -> "), "")
 			return
 		}
 		state[id] = open

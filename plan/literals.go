@@ -16,9 +16,9 @@ import (
 
 // checkLiterals reports literal values in `with` that the tool would reject in a call. Values of expressions are not
 // known yet.
-func (k *linker) checkLiterals(with any, info ToolInfo, at location) {
+func (l *linker) checkLiterals(with any, info ToolInfo, at location) {
 	given, ok := with.(map[string]any)
-	if !ok || k.opt.Accepted {
+	if !ok || l.opt.Accepted {
 		return
 	}
 	plain, fixed := plainOf(given)
@@ -26,7 +26,7 @@ func (k *linker) checkLiterals(with any, info ToolInfo, at location) {
 	case fixed && info.Check != nil:
 		checkCall(info, plain, at)
 	case !fixed:
-		checkFields(k.inputSchema(info), given, at)
+		checkFields(l.inputSchema(info), given, at)
 	}
 }
 
@@ -73,12 +73,12 @@ func (p location) within(v any, names []string) location {
 
 // inputSchema returns the compiled schema of the inputs of a tool. It returns nil when the schema is unknown or has
 // references, because following them may not terminate.
-func (k *linker) inputSchema(info ToolInfo) *jsonschema.Schema {
-	if s, known := k.toolInputs[info.Name]; known || info.Input == nil {
+func (l *linker) inputSchema(info ToolInfo) *jsonschema.Schema {
+	if s, known := l.toolInputs[info.Name]; known || info.Input == nil {
 		return s
 	}
 	s, _ := compileInput(info.Input())
-	k.toolInputs[info.Name] = s
+	l.toolInputs[info.Name] = s
 	return s
 }
 

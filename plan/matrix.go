@@ -83,7 +83,7 @@ func members(matrix any) []string {
 }
 
 // checkMatrix reports problems that are known before a matrix is evaluated.
-func (k *linker) checkMatrix(matrix any, at location) {
+func (l *linker) checkMatrix(matrix any, at location) {
 	names, known := axes(matrix)
 	object, _ := matrix.(map[string]any)
 	if excluded, ok := object[matrixExclude].([]any); ok && known {

@@ -12,26 +12,26 @@ func stepStates() []string {
 }
 
 // resultOf returns the shape of steps.<id>.
-func (k *linker) resultOf(s *Step) *shape {
-	if k.results[s] == nil { // a plan may refer to it many times
-		k.results[s] = &shape{fields: map[string]*shape{"output": k.outputOf(s), "state": oneOfWords(stepStates()...)}}
+func (l *linker) resultOf(s *Step) *shape {
+	if l.results[s] == nil { // a plan may refer to it many times
+		l.results[s] = &shape{fields: map[string]*shape{"output": l.outputOf(s), "state": oneOfWords(stepStates()...)}}
 	}
-	return k.results[s]
+	return l.results[s]
 }
 
 // outputOf returns the shape of the output of a step.
-func (k *linker) outputOf(s *Step) *shape {
+func (l *linker) outputOf(s *Step) *shape {
 	switch s.Kind {
 	case KindTool:
-		return k.toolOutput(s.Tool)
+		return l.toolOutput(s.Tool)
 	case KindSet:
 		return shapeOfTemplate(s.Set)
 	case KindApprove:
-		return k.answerOf(s.Approve)
+		return l.answerOf(s.Approve)
 	case KindForEach:
 		fields := map[string]*shape{"error": nil, s.As: nil}
 		for _, child := range unfold(s.Do) {
-			fields[child.ID] = k.outputOf(child)
+			fields[child.ID] = l.outputOf(child)
 		}
 		return arrayOf(object(fields))
 	case KindSwitch:
@@ -54,7 +54,7 @@ func orEmpty(m map[string]any) map[string]any {
 }
 
 // answerOf returns the shape of the output of an approve step.
-func (k *linker) answerOf(a *Approve) *shape {
+func (l *linker) answerOf(a *Approve) *shape {
 	text := &shape{kinds: []string{"string"}}
 	fields := map[string]*shape{
 		"approval_id": text, "status": oneOfWords("granted", "rejected", "expired"), "approver": text, "reason": text, "decided_at": text,
@@ -67,19 +67,19 @@ func (k *linker) answerOf(a *Approve) *shape {
 }
 
 // toolOutput returns the shape of a tool's output, from its schema.
-func (k *linker) toolOutput(name string) *shape {
-	if k.opt.Tool == nil || name == "" {
+func (l *linker) toolOutput(name string) *shape {
+	if l.opt.Tool == nil || name == "" {
 		return nil
 	}
 	return &shape{later: func() *shape {
-		s, read := k.toolShapes[name]
+		s, read := l.toolShapes[name]
 		if read {
 			return s
 		}
-		if info, ok := k.opt.Tool(name); ok && info.Output != nil {
+		if info, ok := l.opt.Tool(name); ok && info.Output != nil {
 			s = shapeOfSchema(info.Output())
 		}
-		k.toolShapes[name] = s
+		l.toolShapes[name] = s
 		return s
 	}}
 }
@@ -96,14 +96,14 @@ func (s *scope) stepNamed(id string) *Step {
 }
 
 // inputsShape returns the shape of the inputs of the plan. It does not report unknown names; references.input does.
-func (k *linker) inputsShape() *shape {
-	if k.inputsCache == nil {
-		k.inputsCache = &shape{}
-		if known := shapeOfSchema(k.plan.Inputs); k.plan.Inputs != nil && known != nil {
-			k.inputsCache.fields = known.fields
+func (l *linker) inputsShape() *shape {
+	if l.inputsCache == nil {
+		l.inputsCache = &shape{}
+		if known := shapeOfSchema(l.plan.Inputs); l.plan.Inputs != nil && known != nil {
+			l.inputsCache.fields = known.fields
 		}
 	}
-	return k.inputsCache
+	return l.inputsCache
 }
 
 // suggestWord returns a hint for a string that is not in words.

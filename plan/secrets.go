@@ -82,9 +82,9 @@ func (c cursor) secrets() map[string]string {
 }
 
 // secretArgs returns the arguments of a call with placeholders for secrets, and records the secrets in n.
-func (k *linker) secretArgs(n *Node, at location) any {
+func (l *linker) secretArgs(n *Node, at location) any {
 	given, ok := n.With.(map[string]any)
-	if !ok || n.Kind != KindTool || len(k.plan.Secrets) == 0 {
+	if !ok || n.Kind != KindTool || len(l.plan.Secrets) == 0 {
 		return n.With
 	}
 	args := maps.Clone(given)
@@ -95,7 +95,7 @@ func (k *linker) secretArgs(n *Node, at location) any {
 		}
 		changed := maps.Clone(entries)
 		for _, key := range sortedKeys(entries) {
-			if use, found := k.secretUse(entries[key], at.field(field).field(key)); found {
+			if use, found := l.secretUse(entries[key], at.field(field).field(key)); found {
 				use.Field, use.Key = field, key
 				n.Secrets = append(n.Secrets, use)
 				changed[key] = escape(use.Text())
@@ -107,7 +107,7 @@ func (k *linker) secretArgs(n *Node, at location) any {
 }
 
 // secretUse parses a value that is a secret with an optional prefix.
-func (k *linker) secretUse(v any, at location) (SecretUse, bool) {
+func (l *linker) secretUse(v any, at location) (SecretUse, bool) {
 	text, _ := v.(string)
 	parts, err := segments(text)
 	if err != nil || len(parts) == 0 || len(parts) > 2 || !parts[len(parts)-1].expression || len(parts) == 2 && parts[0].expression {
@@ -118,13 +118,13 @@ func (k *linker) secretUse(v any, at location) (SecretUse, bool) {
 	if match == nil {
 		return SecretUse{}, false
 	}
-	use := SecretUse{Name: match[1], Source: k.plan.Secrets[match[1]]}
+	use := SecretUse{Name: match[1], Source: l.plan.Secrets[match[1]]}
 	if len(parts) == 2 {
 		use.Prefix = parts[0].text
 	}
 	if use.Source == "" {
 		at.reportIn(last.text, strings.Index(last.text, use.Name), "there is no secret "+quote(use.Name),
-			at.suggest(use.Name, sortedKeys(k.plan.Secrets), "declare it below `secrets`"))
+			at.suggest(use.Name, sortedKeys(l.plan.Secrets), "declare it below `secrets`"))
 	}
 	if len(use.Prefix) > maxPrefix {
 		at.report(fmt.Sprintf("at most %d bytes stand before a secret", maxPrefix), "")
@@ -133,10 +133,10 @@ func (k *linker) secretUse(v any, at location) (SecretUse, bool) {
 }
 
 // checkSecrets reports secrets in arguments that do not accept them.
-func (k *linker) checkSecrets(n *Node, at location) {
+func (l *linker) checkSecrets(n *Node, at location) {
 	for _, use := range n.Secrets {
 		where := at.field("with").field(use.Field).field(use.Key)
-		fields, known := k.secretFields(n.Tool)
+		fields, known := l.secretFields(n.Tool)
 		prefixed, takes := fields[use.Field]
 		switch {
 		case !known:
@@ -149,11 +149,11 @@ func (k *linker) checkSecrets(n *Node, at location) {
 }
 
 // secretFields returns the arguments of a tool that accept secrets; the value is true if text may precede the secret.
-func (k *linker) secretFields(tool string) (fields map[string]bool, known bool) {
-	if k.opt.Tool == nil {
+func (l *linker) secretFields(tool string) (fields map[string]bool, known bool) {
+	if l.opt.Tool == nil {
 		return nil, false
 	}
-	info, known := k.opt.Tool(tool)
+	info, known := l.opt.Tool(tool)
 	return info.Secrets, known
 }
 

@@ -46,7 +46,7 @@ func shellWord(v any) (string, error) {
 
 // checkSplices warns of expressions in a shell command that are not quoted with the function shell, or are quoted
 // twice.
-func (k *linker) checkSplices(with any, info ToolInfo, at location) {
+func (l *linker) checkSplices(with any, info ToolInfo, at location) {
 	given, _ := with.(map[string]any)
 	command, _ := given[info.Command].(string)
 	if at.doc.warn == nil || info.Command == "" || command == "" {
@@ -72,7 +72,7 @@ func (k *linker) checkSplices(with any, info ToolInfo, at location) {
 		case quoted && quotes.open != 0:
 			at.warnIn(part.text, fmt.Sprintf("`%s` stands in quotes, which end the protection of %s()", source, shellFunction),
 				"leave out the quotes around it")
-		case !quoted && !k.harmlessInShell(tree.Node):
+		case !quoted && !l.harmlessInShell(tree.Node):
 			at.warnIn(part.text, fmt.Sprintf("the shell reads the value of `%s` as a part of the command: what stands in it can run", source),
 				fmt.Sprintf("write %s %s(%s) %s, or pass it by `env` or `argv` of the tool", opening, shellFunction, source, closing))
 		}
@@ -89,12 +89,12 @@ func isShellCall(n ast.Node) bool {
 }
 
 // harmlessInShell reports whether no possible value of an expression has a special meaning in a shell.
-func (k *linker) harmlessInShell(n ast.Node) bool {
+func (l *linker) harmlessInShell(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.StringNode, *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
 		return true // the author wrote it
 	case *ast.ConditionalNode:
-		return k.harmlessInShell(n.Exp1) && k.harmlessInShell(n.Exp2)
+		return l.harmlessInShell(n.Exp1) && l.harmlessInShell(n.Exp2)
 	case *ast.IdentifierNode:
 		return n.Value == rootIndex
 	case *ast.MemberNode:
@@ -106,7 +106,7 @@ func (k *linker) harmlessInShell(n ast.Node) bool {
 		case root.Value == rootTask:
 			return name.Value == "id" || name.Value == "attempt"
 		default:
-			return root.Value == rootInputs && k.plainInput(name.Value)
+			return root.Value == rootInputs && l.plainInput(name.Value)
 		}
 	default:
 		return isShellCall(n)
@@ -114,11 +114,11 @@ func (k *linker) harmlessInShell(n ast.Node) bool {
 }
 
 // plainInput reports whether an input is a number, a boolean or an enum of plain words.
-func (k *linker) plainInput(name string) bool {
-	if k.inputs.schema == nil {
+func (l *linker) plainInput(name string) bool {
+	if l.inputs.schema == nil {
 		return false
 	}
-	property := k.inputs.schema.Properties[name]
+	property := l.inputs.schema.Properties[name]
 	if property == nil {
 		return false
 	}

@@ -117,11 +117,11 @@ func branchNeeds(nodes []*Node) {
 }
 
 // checkExclusive reports needs between steps that never both run.
-func (k *linker) checkExclusive(nodes []*Node) {
+func (l *linker) checkExclusive(nodes []*Node) {
 	for _, n := range nodes {
 		for _, id := range n.Needs {
 			if other := find(nodes, id); other != nil && n.excludes(other.Step) {
-				k.stepLocations[n.Step].report(fmt.Sprintf("the step needs %q, which is in another case of the same switch", id), "only one case runs")
+				l.stepLocations[n.Step].report(fmt.Sprintf("the step needs %q, which is in another case of the same switch", id), "only one case runs")
 			}
 		}
 	}
@@ -129,8 +129,8 @@ func (k *linker) checkExclusive(nodes []*Node) {
 
 // checkCases checks the cases against the shape of the value. Each case must be a possible value, and an input with an
 // enum must have a case for each value.
-func (k *linker) checkCases(s *Step, at location, value *shape) {
-	listed := k.enumOf(s.Switch)
+func (l *linker) checkCases(s *Step, at location, value *shape) {
+	listed := l.enumOf(s.Switch)
 	words := listed
 	if value = value.resolve(); words == nil && value != nil && !slices.ContainsFunc(value.kinds, func(kind string) bool { return kind != "string" }) {
 		words = value.words
@@ -149,9 +149,9 @@ func (k *linker) checkCases(s *Step, at location, value *shape) {
 }
 
 // enumOf returns the values of an input with an enum, as strings; nil for any other expression.
-func (k *linker) enumOf(source string) []string {
+func (l *linker) enumOf(source string) []string {
 	tree, err := parser.Parse(source)
-	if err != nil || k.inputs.schema == nil {
+	if err != nil || l.inputs.schema == nil {
 		return nil
 	}
 	member, ok := tree.Node.(*ast.MemberNode)
@@ -163,9 +163,9 @@ func (k *linker) enumOf(source string) []string {
 	if root == nil || root.Value != rootInputs || name == nil {
 		return nil
 	}
-	property := k.inputs.schema.Properties[name.Value]
+	property := l.inputs.schema.Properties[name.Value]
 	switch {
-	case property == nil || property.Default == nil && !slices.Contains(k.inputs.required, name.Value):
+	case property == nil || property.Default == nil && !slices.Contains(l.inputs.required, name.Value):
 		return nil
 	case property.Enum != nil:
 		return caseNames(property.Enum.Values)

@@ -68,10 +68,10 @@ func NewProjector(ctx context.Context, cfg ProjectorConfig) (*Projector, error) 
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	k := &Projector{Projection: &Projection{}, cfg: cfg, ready: make(chan struct{})}
+	p := &Projector{Projection: &Projection{}, cfg: cfg, ready: make(chan struct{})}
 	data, err := cfg.Snapshots.LoadStats(ctx)
 	if fault.Has(err, fault.NotFound) {
-		return k, nil
+		return p, nil
 	}
 	if err != nil {
 		return nil, err
@@ -81,120 +81,120 @@ func NewProjector(ctx context.Context, cfg ProjectorConfig) (*Projector, error) 
 		return nil, err
 	}
 	if s, ok := decode(data, live); ok {
-		k.restore(s)
-		k.past, k.saved = s.Past, s.Positions.newest()
+		p.restore(s)
+		p.past, p.saved = s.Past, s.Positions.newest()
 	}
-	return k, nil
+	return p, nil
 }
 
 // Ready returns a channel that is closed when everything that was in the log at the start is counted.
-func (k *Projector) Ready() <-chan struct{} { return k.ready }
+func (p *Projector) Ready() <-chan struct{} { return p.ready }
 
 // Run catches up with the log, writes snapshots until ctx ends, and writes a last one. The owner of the tasks must stop
 // before ctx ends.
-func (k *Projector) Run(ctx context.Context) {
-	tick := time.NewTicker(k.cfg.SnapshotInterval)
+func (p *Projector) Run(ctx context.Context) {
+	tick := time.NewTicker(p.cfg.SnapshotInterval)
 	defer tick.Stop()
-	k.initialCatchUp(ctx)
+	p.initialCatchUp(ctx)
 	for {
 		select {
 		case <-ctx.Done():
-			last, stop := context.WithTimeout(context.WithoutCancel(ctx), k.cfg.SnapshotInterval)
+			last, stop := context.WithTimeout(context.WithoutCancel(ctx), p.cfg.SnapshotInterval)
 			defer stop()
-			k.saveSnapshot(last)
+			p.saveSnapshot(last)
 			return
 		case <-tick.C:
 		}
-		k.initialCatchUp(ctx)
-		k.saveSnapshot(ctx)
+		p.initialCatchUp(ctx)
+		p.saveSnapshot(ctx)
 	}
 }
 
 // initialCatchUp catches up once. A failure is retried at the next interval.
-func (k *Projector) initialCatchUp(ctx context.Context) {
+func (p *Projector) initialCatchUp(ctx context.Context) {
 	select {
-	case <-k.ready:
+	case <-p.ready:
 		return
 	default:
 	}
-	if k.catchUp(ctx) {
-		k.once.Do(func() { close(k.ready) })
+	if p.catchUp(ctx) {
+		p.once.Do(func() { close(p.ready) })
 	}
 }
 
 // saveSnapshot writes a snapshot if anything changed. A gap that persists for two intervals is a commit that was not
 // passed to the projection: its answer was lost, or another node wrote it. saveSnapshot then reads this commit from the
 // log.
-func (k *Projector) saveSnapshot(ctx context.Context) {
-	past, live, err := k.cfg.Log.Positions(ctx)
+func (p *Projector) saveSnapshot(ctx context.Context) {
+	past, live, err := p.cfg.Log.Positions(ctx)
 	if err != nil {
-		k.warn(ctx, err)
+		p.warn(ctx, err)
 		return
 	}
-	switch gap := k.missing(); {
+	switch gap := p.missing(); {
 	case gap > live:
-		k.past, k.stuck = past, 0
-	case gap == k.stuck:
-		k.catchUp(ctx)
-		k.stuck = 0
+		p.past, p.stuck = past, 0
+	case gap == p.stuck:
+		p.catchUp(ctx)
+		p.stuck = 0
 	default:
-		k.stuck = gap
+		p.stuck = gap
 	}
-	data, newest, err := k.encode(k.past)
-	if err == nil && newest != k.saved {
-		if err = k.cfg.Snapshots.SaveStats(ctx, data); err == nil {
-			k.saved, k.warned = newest, false
+	data, newest, err := p.encode(p.past)
+	if err == nil && newest != p.saved {
+		if err = p.cfg.Snapshots.SaveStats(ctx, data); err == nil {
+			p.saved, p.warned = newest, false
 		}
 	}
 	if err != nil {
-		k.warn(ctx, err)
+		p.warn(ctx, err)
 	}
 }
 
 // warn logs an error once, until a snapshot has been written.
-func (k *Projector) warn(ctx context.Context, err error) {
+func (p *Projector) warn(ctx context.Context, err error) {
 	level := slog.LevelWarn
-	if k.warned || ctx.Err() != nil {
+	if p.warned || ctx.Err() != nil {
 		level = slog.LevelDebug
 	}
-	k.warned = true
-	k.cfg.Logger.LogAttrs(ctx, level, "stats_behind", slog.Any("error", err))
+	p.warned = true
+	p.cfg.Logger.LogAttrs(ctx, level, "stats_behind", slog.Any("error", err))
 }
 
 // catchUp counts the commits of the log that were not counted: the live commits, and then the histories that were
 // archived since, including those archived while the live ones were read. It reports whether it succeeded.
-func (k *Projector) catchUp(ctx context.Context) bool {
-	past, live, err := k.cfg.Log.Positions(ctx)
-	if err == nil && k.missing() > live {
-		k.past = past
+func (p *Projector) catchUp(ctx context.Context) bool {
+	past, live, err := p.cfg.Log.Positions(ctx)
+	if err == nil && p.missing() > live {
+		p.past = past
 		return true
 	}
-	k.tasks = map[events.TaskID]*statemachine.Task{}
-	defer func() { k.tasks = nil }()
+	p.tasks = map[events.TaskID]*statemachine.Task{}
+	defer func() { p.tasks = nil }()
 	if err == nil {
-		err = k.scan(ctx)
+		err = p.scan(ctx)
 	}
 	if err == nil {
-		err = k.countArchived(ctx)
+		err = p.countArchived(ctx)
 	}
 	if err != nil {
-		k.warn(ctx, err)
+		p.warn(ctx, err)
 		return false
 	}
-	k.fill(live)
-	k.past = past
+	p.fill(live)
+	p.past = past
 	return true
 }
 
-func (k *Projector) scan(ctx context.Context) error {
-	for stored, err := range k.cfg.Log.Scan(ctx, k.missing()) {
+func (p *Projector) scan(ctx context.Context) error {
+	for stored, err := range p.cfg.Log.Scan(ctx, p.missing()) {
 		if err != nil {
 			return err
 		}
-		if k.Counted(stored.Seq) {
+		if p.Counted(stored.Seq) {
 			continue
 		}
-		if err := k.skipDamaged(ctx, k.countCommit(ctx, stored)); err != nil {
+		if err := p.skipDamaged(ctx, p.countCommit(ctx, stored)); err != nil {
 			return err
 		}
 	}
@@ -203,11 +203,11 @@ func (k *Projector) scan(ctx context.Context) error {
 
 // skipDamaged logs DATA_LOSS and returns nil, so that a damaged history is skipped. Its calls are not counted; orch
 // verify reports it. It returns any other error.
-func (k *Projector) skipDamaged(ctx context.Context, err error) error {
+func (p *Projector) skipDamaged(ctx context.Context, err error) error {
 	if !fault.Has(err, fault.DataLoss) {
 		return err
 	}
-	k.warn(ctx, err)
+	p.warn(ctx, err)
 	return nil
 }
 
@@ -216,36 +216,36 @@ const maxFolded = 10_000
 
 // countCommit counts a commit of the live log. It folds the task up to the commit, to know which tool a result belongs
 // to.
-func (k *Projector) countCommit(ctx context.Context, stored events.Stored) error {
+func (p *Projector) countCommit(ctx context.Context, stored events.Stored) error {
 	c, err := events.Decode(stored.Data)
 	if err != nil {
 		return err
 	}
-	t := k.tasks[c.Task]
+	t := p.tasks[c.Task]
 	if t == nil && c.Rev == 1 {
 		t = &statemachine.Task{}
 	}
 	if t == nil || t.Rev+1 != c.Rev {
-		delete(k.tasks, c.Task)
-		return k.countHistory(ctx, c.Task)
+		delete(p.tasks, c.Task)
+		return p.countHistory(ctx, c.Task)
 	}
 	calls, err := fold(t, c, stored.Data)
 	if err != nil {
 		return err
 	}
-	k.Committed(stored.Seq, calls)
-	if t.State.Terminal() || len(k.tasks) >= maxFolded {
-		delete(k.tasks, c.Task)
+	p.Committed(stored.Seq, calls)
+	if t.State.Terminal() || len(p.tasks) >= maxFolded {
+		delete(p.tasks, c.Task)
 		return nil
 	}
-	k.tasks[c.Task] = t
+	p.tasks[c.Task] = t
 	return nil
 }
 
 // countHistory counts the uncounted commits of a whole task, and keeps the folded task.
-func (k *Projector) countHistory(ctx context.Context, id events.TaskID) error {
+func (p *Projector) countHistory(ctx context.Context, id events.TaskID) error {
 	t := &statemachine.Task{}
-	for stored, err := range k.cfg.Log.Read(ctx, id, 1) {
+	for stored, err := range p.cfg.Log.Read(ctx, id, 1) {
 		if err != nil {
 			return err
 		}
@@ -257,10 +257,10 @@ func (k *Projector) countHistory(ctx context.Context, id events.TaskID) error {
 		if err != nil {
 			return err
 		}
-		k.Committed(stored.Seq, calls)
+		p.Committed(stored.Seq, calls)
 	}
-	if t.Rev > 0 && !t.State.Terminal() && len(k.tasks) < maxFolded {
-		k.tasks[id] = t
+	if t.Rev > 0 && !t.State.Terminal() && len(p.tasks) < maxFolded {
+		p.tasks[id] = t
 	}
 	return nil
 }
@@ -284,13 +284,13 @@ func fold(t *statemachine.Task, c *events.Commit, data []byte) ([]Call, error) {
 	return calls, nil
 }
 
-// countArchived counts the histories that were archived after k.past.
-func (k *Projector) countArchived(ctx context.Context) error {
-	for head, err := range k.cfg.Log.ArchivedAfter(ctx, k.past) {
+// countArchived counts the histories that were archived after p.past.
+func (p *Projector) countArchived(ctx context.Context) error {
+	for head, err := range p.cfg.Log.ArchivedAfter(ctx, p.past) {
 		if err != nil {
 			return err
 		}
-		if err := k.skipDamaged(ctx, k.countHistory(ctx, head.Task)); err != nil {
+		if err := p.skipDamaged(ctx, p.countHistory(ctx, head.Task)); err != nil {
 			return err
 		}
 	}
