@@ -47,8 +47,8 @@ type Assignment struct {
 	// confirmedAt is when the agent last named the call; zero if it never did. instance is the process that named it.
 	confirmedAt time.Time
 	instance    string
-	// redeliveries counts how often the call was delivered again, so that the loss of one answer does not affect a
-	// later one.
+	// redeliveries counts how often the call was delivered again, so that the loss of an answer does not affect a later
+	// answer.
 	redeliveries int
 }
 
@@ -138,7 +138,7 @@ const (
 	TasksPath = "/agents/tasks"
 	// ResultsPath accepts a Report and answers with {} when it is durable.
 	ResultsPath = "/agents/results"
-	// CredentialPath accepts a Renewal and answers with a new credential. The old one becomes invalid.
+	// CredentialPath accepts a Renewal and answers with a new credential. The old credential becomes invalid.
 	CredentialPath = "/agents/credential" //nolint:gosec // a path
 )
 

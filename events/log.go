@@ -27,8 +27,8 @@ type Head struct {
 // Record is one encoded commit to append.
 type Record struct {
 	Head
-	// After is the Seq of the task's previous commit, 0 for the first one. The append succeeds only
-	// if that is still the newest one.
+	// After is the Seq of the task's previous commit, 0 for the first commit. The append succeeds only if After is
+	// still the newest position of the task.
 	After uint64
 	// Data is the encoded commit.
 	Data []byte

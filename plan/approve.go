@@ -39,7 +39,7 @@ type Approve struct {
 	// Timeout is how long the approval waits; default 1 h. Remind is when the approvers are reminded.
 	Timeout Duration `json:"timeout,omitempty"`
 	Remind  Duration `json:"remind,omitempty"`
-	// Priority is low, medium, high or critical, default that of the task; Risk is low, medium or high.
+	// Priority is low, medium, high or critical, default the priority of the task; Risk is low, medium or high.
 	Priority string `json:"priority,omitempty"`
 	Risk     string `json:"risk,omitempty"`
 	// Quorum is how many people must agree; default 1.

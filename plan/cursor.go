@@ -106,7 +106,8 @@ func (p location) warnIn(text string, message, hint string) {
 	p.doc.warn(Problem{p.doc.file, line, col, p.path.String(), message, hint})
 }
 
-// locate returns the position of the character at offset in text, which begins at or soon after the start of the node.
+// locate returns the position of the character at offset in text. The text begins at or soon after the start of the
+// node.
 func (d *document) locate(n *yaml.Node, text string, offset int) (line, col int) {
 	start := 0
 	for range n.Line - 1 {

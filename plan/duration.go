@@ -26,8 +26,8 @@ func (d Duration) String() string { return time.Duration(d).String() }
 // MarshalText writes d in Go syntax.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// ParseDuration reads a duration; it must be positive and at most ten years long. The error says which of these
-// conditions is violated.
+// ParseDuration reads a duration; it must be positive and at most ten years long. The error names the violated
+// condition.
 func ParseDuration(s string) (Duration, error) {
 	days, rest := 0.0, s
 	if head, tail, found := strings.Cut(s, "d"); found {

@@ -111,7 +111,7 @@ func (l *linker) checkMatrix(matrix any, at location) {
 // combination is one item of a matrix, its values in JSON.
 type combination map[string]json.RawMessage
 
-// matches reports whether c and other have equal values for those of names that both contain.
+// matches reports whether c and other have equal values for all of names that both contain.
 func (c combination) matches(other combination, names []string) bool {
 	for _, name := range names {
 		if value, has := other[name]; has && !bytes.Equal(value, c[name]) {

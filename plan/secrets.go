@@ -157,6 +157,6 @@ func (l *linker) secretFields(tool string) (fields map[string]bool, known bool) 
 	return info.Secrets, known
 }
 
-// secretPlaces is the hint that says where secrets are allowed.
+// secretPlaces is the hint about the places where secrets are allowed.
 const secretPlaces = "a secret declared below `secrets` is the whole value of an entry of `env` of BASH_EXECUTE, or the end of one of `headers` of HTTP_REQUEST; " +
 	"nothing else sees it, neither commands nor conditions, outputs and agents"

@@ -69,8 +69,8 @@ func (c Call) programAllowed() bool {
 	return slices.Contains(c.Scopes, programScope(c.Program)) || c.allowed(func(a Allow) bool { return slices.Contains(a.Programs, c.Program) })
 }
 
-// programOffer returns the scopes that a grant may open for the session in addition to the call: its program with the
-// current content.
+// programOffer returns the scopes that the approver may open for the session in addition to the call: the scope of the
+// call's program with its current content, or none.
 func (c Call) programOffer() []string {
 	if len(c.Project) == 0 || c.Program.Path == "" || c.mayWrite(c.Program.Path) {
 		return nil

@@ -22,8 +22,9 @@ const (
 // defaultRule is the rule name in verdicts when no rule matches.
 const defaultRule = "default"
 
-// Rules is a policy file. It can only restrict: it cannot permit what the node itself refuses or asks about. An allow
-// rule only exempts a call from the default of the file. Rules is immutable.
+// Rules is a policy file. It can only restrict: it cannot permit a call that the node itself refuses, and it cannot
+// skip an approval that the node requires. An allow rule only exempts a call from the default of the file. Rules is
+// immutable.
 type Rules struct {
 	// File is the name of the file, for messages. A file with an absolute name is protected from changes.
 	File string `json:"file"`

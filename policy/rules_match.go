@@ -72,8 +72,8 @@ func MatchesAny(pattern string, names []string) bool {
 }
 
 // byPath returns whether the Paths patterns of the rule match an access to a path. A deny or ask rule also matches an
-// access below a matching path, and the deletion of a folder that contains one. For a write to such a folder the answer
-// is maybe, because the write may move or replace the matching path.
+// access below a matching path, and the deletion of a folder that contains a matching path. For a write to such a
+// folder the answer is maybe, because the write may move or replace the matching path.
 func (r *Rule) byPath(t pathAccess, root string) answer {
 	result := no
 	for _, pattern := range r.Paths {

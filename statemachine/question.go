@@ -25,7 +25,7 @@ type Question struct {
 	AskedAt time.Time      `json:"asked_at"`
 	// Answer is set once the question is answered.
 	Answer *events.Answer `json:"answer,omitempty"`
-	// ClosedAt is when it was answered or expired. Reason says why it expired.
+	// ClosedAt is when it was answered or expired. Reason is the reason of an expiry.
 	ClosedAt time.Time `json:"closed_at,omitzero"`
 	Reason   string    `json:"reason,omitempty"`
 }

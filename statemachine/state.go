@@ -35,7 +35,7 @@ type Transition struct {
 	Kind events.Kind
 	From []State
 	To   State
-	// Trigger says what causes it.
+	// Trigger describes the cause of the transition.
 	Trigger string
 }
 

@@ -97,8 +97,8 @@ type Step struct {
 	Spawned *events.Spawned `json:"spawned,omitempty"`
 	// Approval is the approval that the step waits for, or that permitted its newest attempt.
 	Approval string `json:"approval,omitempty"`
-	// Handover says which agent last handed the call over, and why. Handed is the newest data that an agent handed over
-	// with it.
+	// Handover names the agent that last handed the call over, and its reason. Handed is the newest data that an agent
+	// handed over with it.
 	Handover string       `json:"handover,omitempty"`
 	Handed   events.Value `json:"handed,omitzero"`
 	// Questions are the questions that the step waits for. Rounds counts how often its call asked questions or stored a
@@ -220,7 +220,8 @@ func (s *Step) apply(at time.Time, p events.Payload) {
 	}
 }
 
-// park records what the step waits for. A call that asks questions keeps the approval that permitted it.
+// park records the approval or the questions that the step waits for. A call that asks questions keeps the approval
+// that permitted it.
 func (s *Step) park(d *events.Parked) {
 	if s.Questions = d.Questions; len(d.Questions) > 0 {
 		s.Rerun = false

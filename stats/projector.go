@@ -90,8 +90,8 @@ func NewProjector(ctx context.Context, cfg ProjectorConfig) (*Projector, error) 
 // Ready returns a channel that is closed when everything that was in the log at the start is counted.
 func (p *Projector) Ready() <-chan struct{} { return p.ready }
 
-// Run catches up with the log, writes snapshots until ctx ends, and writes a last one. The owner of the tasks must stop
-// before ctx ends.
+// Run catches up with the log, writes snapshots until ctx ends, and writes a last snapshot. The owner of the tasks must
+// stop before ctx ends.
 func (p *Projector) Run(ctx context.Context) {
 	tick := time.NewTicker(p.cfg.SnapshotInterval)
 	defer tick.Stop()

@@ -83,7 +83,7 @@ func codeOf(err *fault.Error) fault.Code {
 
 // Counter counts the calls of one tool or one worker.
 type Counter struct {
-	// Count is the number of finished attempts, Successes that of successful ones.
+	// Count is the number of finished attempts, Successes the number of successful attempts.
 	Count     uint64 `json:"count"`
 	Successes uint64 `json:"successes"`
 	// Errors counts failed attempts by code.

@@ -37,7 +37,7 @@ type Config struct {
 	Cut <-chan struct{}
 	// Save stores the credential before and after a renewal. If nil, the credential is not renewed.
 	Save func(Credential) error
-	// Logger receives what an operator should see. Default: nothing is logged.
+	// Logger receives messages for the operator. Default: nothing is logged.
 	Logger *slog.Logger
 }
 
