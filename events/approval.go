@@ -43,7 +43,8 @@ type Approval struct {
 	// Tool and ArgsSHA256, the hex digest of its canonical arguments, bind the approval to one call (M-3).
 	Tool       string `json:"tool,omitempty"`
 	ArgsSHA256 string `json:"args_sha256,omitempty"`
-	// Scopes are opened for the whole task instead of one call, such as "endpoint https://host:443" (A-36).
+	// Scopes are the permissions that the grant gives to the whole task instead of one call. A scope is a string such
+	// as "endpoint https://host:443" (A-36).
 	Scopes []string `json:"scopes,omitempty"`
 	// Offers are scopes that the approver may also open for the session of the call.
 	Offers      []string `json:"offers,omitempty"`
@@ -68,7 +69,7 @@ type Approval struct {
 	// Form is the JSON Schema of the form that an approver fills in. Default is its value when nobody decides.
 	Form    Value `json:"form,omitzero"`
 	Default Value `json:"default,omitzero"`
-	// Follows is the expired approval that this one replaces.
+	// Follows is the expired approval that this approval replaces.
 	Follows string `json:"follows,omitempty"`
 	// Covers are the calls that the grant permits. Calls shows them to an approver: a list of objects with step, tool
 	// and args.

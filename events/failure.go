@@ -36,7 +36,8 @@ type Retrying struct {
 	For *Agents `json:"for,omitempty"`
 	// Handed is the data that the previous agent passes to them.
 	Handed Value `json:"handed,omitzero"`
-	// KeepsGrant is true when the next attempt may use the grant of this one, because the outcome of this one is known.
+	// KeepsGrant is true when the next attempt may use the grant of this attempt, because the outcome of this attempt
+	// is known.
 	KeepsGrant bool `json:"keeps_grant,omitempty"`
 	// Round counts, from 1, the results that did not satisfy the plan; it is 0 when the attempt failed. Output is the
 	// result of this round.

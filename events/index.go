@@ -8,7 +8,7 @@ import (
 // Index is a snapshot of all tasks at a position of the log, so that after a restart the owner reads only the heads of
 // later commits. It is derived data: without an index the owner reads every head.
 type Index struct {
-	// Seq is the position up to which the index includes every commit. It may include later ones.
+	// Seq is the position up to which the index includes every commit. It may include later commits.
 	Seq uint64
 	// Heads are the heads of all open tasks and of the newest finished ones. Only Task, State, At, Name, Parent and
 	// Created are set. An empty State marks an open task; only its id is known.

@@ -108,7 +108,7 @@ type Submitted struct {
 	// Within contains the allow lists of the ancestors that spawned this task by a call. An entry of its plan counts
 	// only if all of them allow it too (S0-181).
 	Within []Allow `json:"within,omitempty"`
-	// RetryOf is the task whose recorded results this one reuses.
+	// RetryOf is the task whose recorded results this task reuses.
 	RetryOf TaskID `json:"retry_of,omitempty"`
 	// KeyOf is the task whose id is part of the idempotency keys of the calls; empty means this task. A task that
 	// continues a failed task may repeat its calls. The repeated calls must have the same keys.
@@ -351,7 +351,7 @@ type Logged struct {
 	At      time.Time       `json:"at"`
 }
 
-// Refused is the data of result.refused: a worker reported the outcome of an attempt that is not the current one.
+// Refused is the data of result.refused: a worker reported the outcome of an attempt that is not the current attempt.
 type Refused struct {
 	Step    string `json:"step"`
 	Attempt int    `json:"attempt"`

@@ -25,8 +25,8 @@ type Ask struct {
 	Type string
 	// Risk is low, medium or high.
 	Risk string
-	// Scopes are opened for the whole task by the grant. If empty, the grant is valid only for this call
-	// with exactly these arguments.
+	// Scopes are the permissions that the grant gives to the whole task. If empty, the grant is valid only
+	// for this call with exactly these arguments.
 	Scopes []string
 	// Offers are scopes that the approver may open for the whole session instead of granting only this call.
 	Offers []string
