@@ -169,7 +169,7 @@ func (c cursor) pairs() []pair {
 		case key.Tag == "!!merge":
 			p.reportKey("merge keys are not supported", "write the fields out")
 		case twice:
-			p.reportKey(fmt.Sprintf("the key %s stands here for the second time", quote(key.Value)),
+			p.reportKey(fmt.Sprintf("the key %s occurs here for the second time", quote(key.Value)),
 				fmt.Sprintf("the first is in line %d", first))
 		default:
 			seen[key.Value] = key.Line
@@ -220,7 +220,7 @@ func (c cursor) texts() []string {
 	for _, item := range c.list() {
 		s := item.text()
 		if slices.Contains(all, s) {
-			item.report(quote(s)+" stands in the list twice", "")
+			item.report(quote(s)+" occurs in the list twice", "")
 			continue
 		}
 		all = append(all, s)

@@ -17,16 +17,18 @@ import (
 
 // inputs describes the inputs of a plan.
 type inputs struct {
-	schema     *jsonschema.Schema // nil = no inputs
-	properties []string
-	required   []string
-	open       bool // the schema accepts unknown names
+	schema         *jsonschema.Schema // nil = no inputs
+	properties     []string
+	required       []string
+	acceptsUnknown bool // the schema accepts names that are not in properties
 }
 
 func (in *inputs) names() []string { return in.properties }
 
 // knows reports whether an expression may refer to the input name.
-func (in *inputs) knows(name string) bool { return in.open || slices.Contains(in.properties, name) }
+func (in *inputs) knows(name string) bool {
+	return in.acceptsUnknown || slices.Contains(in.properties, name)
+}
 
 // noFiles rejects external references of a schema, so that a plan cannot read files or the network.
 type noFiles struct{}
@@ -69,12 +71,12 @@ func (l *linker) linkInputs() *inputs {
 	in.schema, err = compileSchema(doc)
 	if err != nil {
 		at.report("this is not a valid JSON Schema: "+schemaMessage(err), "")
-		in.open = true
+		in.acceptsUnknown = true
 		return in
 	}
 	in.properties, in.required = sortedKeys(in.schema.Properties), in.schema.Required
 	more := in.schema.AdditionalProperties
-	in.open = more != nil && more != false || len(in.schema.PatternProperties) > 0 || in.schema.UnevaluatedProperties != nil
+	in.acceptsUnknown = more != nil && more != false || len(in.schema.PatternProperties) > 0 || in.schema.UnevaluatedProperties != nil
 	return in
 }
 

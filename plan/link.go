@@ -94,7 +94,7 @@ func (l *linker) declare() {
 	for _, section := range []string{sectionSteps, sectionVerify, sectionAlways} {
 		for _, s := range unfold(l.steps(section)) {
 			if first, twice := l.sections[s.ID]; twice && s.ID != "" {
-				l.stepLocations[s].field("id").report("the id "+quote(s.ID)+" stands here for the second time", "the first is in "+first)
+				l.stepLocations[s].field("id").report("the id "+quote(s.ID)+" occurs here for the second time", "the first is in "+first)
 				continue
 			}
 			l.sections[s.ID] = section
@@ -114,7 +114,7 @@ func (l *linker) declareChildren(s *Step) {
 		switch {
 		case child.ID == "":
 		case seen[child.ID]:
-			where.report("the id "+quote(child.ID)+" stands here for the second time", "")
+			where.report("the id "+quote(child.ID)+" occurs here for the second time", "")
 		case l.sections[child.ID] != "":
 			where.report("the id "+quote(child.ID)+" is that of an outer step", "give it another one")
 		default:
@@ -288,7 +288,7 @@ func (l *linker) needProblem(id, needing string, sameLevel func(string) bool) (p
 	case known:
 		return fmt.Sprintf("the step %q is on another level, in `%s`", id, section), "needs name steps of the same list"
 	case parent != "":
-		return fmt.Sprintf("the step %q stands within %q", id, parent), "need " + parent + " instead"
+		return fmt.Sprintf("the step %q is within %q", id, parent), "need " + parent + " instead"
 	default:
 		return "there is no step " + quote(id), l.suggestStep(id, sortedKeys(l.parents))
 	}

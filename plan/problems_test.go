@@ -16,8 +16,8 @@ func syntaxCases() []problemCase {
 		{"bad yaml", "orch: v1\nsteps: [", `p.yaml:2:1: this is not valid YAML: did not find expected node content`},
 		{"two documents", "orch: v1\nsteps:\n  - {id: a, set: {x: 1}}\n---\norch: v1\n", `p.yaml:4:1: a file holds one plan, and this is a second document`},
 		{"no object", "- a", "p.yaml:1:1: a plan is an object, but this is a list (`orch plan new` writes one to start from)"},
-		{"duplicate key", "orch: v1\norch: v1\nsteps:\n  - {id: a, set: {x: 1}}\n", `p.yaml:2:1: orch: the key "orch" stands here for the second time (the first is in line 1)`},
-		{"duplicate json key", `{"orch": "v1", "steps": [{"id": "a", "set": {"x": 1, "x": 2}}]}`, `p.yaml:1:54: steps[0].set.x: the key "x" stands here for the second time (the first is in line 1)`},
+		{"duplicate key", "orch: v1\norch: v1\nsteps:\n  - {id: a, set: {x: 1}}\n", `p.yaml:2:1: orch: the key "orch" occurs here for the second time (the first is in line 1)`},
+		{"duplicate json key", `{"orch": "v1", "steps": [{"id": "a", "set": {"x": 1, "x": 2}}]}`, `p.yaml:1:54: steps[0].set.x: the key "x" occurs here for the second time (the first is in line 1)`},
 		{"merge key", "orch: v1\nsteps:\n  - &a {id: a, set: {x: 1}}\n  - {<<: *a, id: b}\n", `p.yaml:4:5: steps[1]: the step has no kind (give it one of tool, for_each, matrix, switch, wait, run, set, approve)
 p.yaml:4:6: steps[1].<<: merge keys are not supported (write the fields out)`},
 		{"laughs", laughs(), `p.yaml:5:24: the plan has more than 200000 values (aliases count as often as they are used)`},
@@ -126,15 +126,15 @@ p.yaml:8:17: steps[0].with.pth: the plan has no input "pth" (did you mean path?)
 
 func levelCases() []problemCase {
 	return []problemCase{
-		{"same id", steps("id: a", "set: {x: 1}") + "  - {id: a, set: {x: 1}}\n", `p.yaml:5:10: steps[1].id: the id "a" stands here for the second time (the first is in steps)`},
-		{"same id in always", steps("id: a", "set: {x: 1}") + "always:\n  - {id: a, set: {x: 1}}\n", `p.yaml:6:10: always[0].id: the id "a" stands here for the second time (the first is in steps)`},
+		{"same id", steps("id: a", "set: {x: 1}") + "  - {id: a, set: {x: 1}}\n", `p.yaml:5:10: steps[1].id: the id "a" occurs here for the second time (the first is in steps)`},
+		{"same id in always", steps("id: a", "set: {x: 1}") + "always:\n  - {id: a, set: {x: 1}}\n", `p.yaml:6:10: always[0].id: the id "a" occurs here for the second time (the first is in steps)`},
 		{"child has outer id", steps("id: a", "for_each: '[1]'", "do: [{id: a, set: {x: 1}}]"), `p.yaml:5:15: steps[0].do[0].id: the id "a" is that of an outer step (give it another one)`},
-		{"children alike", steps("id: a", "for_each: '[1]'", "do: [{id: b, set: {x: 1}}, {id: b, set: {x: 1}}]"), `p.yaml:5:37: steps[0].do[1].id: the id "b" stands here for the second time`},
+		{"children alike", steps("id: a", "for_each: '[1]'", "do: [{id: b, set: {x: 1}}, {id: b, set: {x: 1}}]"), `p.yaml:5:37: steps[0].do[1].id: the id "b" occurs here for the second time`},
 		{"unknown need", steps("id: a", "needs: [bee]", "set: {x: 1}") + "  - {id: been, set: {x: 1}}\n", `p.yaml:4:13: steps[0].needs[0]: there is no step "bee" (did you mean been?)`},
-		{"need twice", steps("id: a", "needs: [b, b]", "set: {x: 1}") + "  - {id: b, set: {x: 1}}\n", `p.yaml:4:16: steps[0].needs[1]: "b" stands in the list twice`},
+		{"need twice", steps("id: a", "needs: [b, b]", "set: {x: 1}") + "  - {id: b, set: {x: 1}}\n", `p.yaml:4:16: steps[0].needs[1]: "b" occurs in the list twice`},
 		{"need itself", steps("id: a", "needs: [a]", "set: {x: 1}"), `p.yaml:4:13: steps[0].needs[0]: the steps need each other: a -> a`},
 		{"need of another level", steps("id: a", "for_each: '[1]'", "do: [{id: b, needs: [c], set: {x: 1}}]") + "  - {id: c, set: {x: 1}}\n", "p.yaml:5:26: steps[0].do[0].needs[0]: the step \"c\" is on another level, in `steps` (needs name steps of the same list)"},
-		{"need of a child", steps("id: a", "for_each: '[1]'", "do: [{id: b, set: {x: 1}}]") + "  - {id: c, needs: [b], set: {x: 1}}\n", `p.yaml:6:21: steps[1].needs[0]: the step "b" stands within "a" (need a instead)`},
+		{"need of a child", steps("id: a", "for_each: '[1]'", "do: [{id: b, set: {x: 1}}]") + "  - {id: c, needs: [b], set: {x: 1}}\n", `p.yaml:6:21: steps[1].needs[0]: the step "b" is within "a" (need a instead)`},
 		{"circle", steps("id: a", "needs: [b]", "set: {x: 1}") + "  - {id: b, set: {x: '${{ steps.c.output }}'}}\n  - {id: c, if: steps.a.state != '', set: {x: 1}}\n", `p.yaml:3:5: steps[0]: the steps need each other: a -> b -> c -> a`},
 		{"circle of one", steps("id: a", "set: {x: '${{ steps.a.output }}'}"), `p.yaml:3:5: steps[0]: the steps need each other: a -> a`},
 		{"circle in do", steps("id: a", "for_each: '[1]'", "do:", "  - {id: b, needs: [c], set: {x: 1}}", "  - {id: c, needs: [b], set: {x: 1}}"), `p.yaml:6:9: steps[0].do[0]: the steps need each other: b -> c -> b`},

@@ -127,7 +127,7 @@ func (l *linker) secretUse(v any, at location) (SecretUse, bool) {
 			at.suggest(use.Name, sortedKeys(l.plan.Secrets), "declare it below `secrets`"))
 	}
 	if len(use.Prefix) > maxPrefix {
-		at.report(fmt.Sprintf("at most %d bytes stand before a secret", maxPrefix), "")
+		at.report(fmt.Sprintf("at most %d bytes may precede a secret", maxPrefix), "")
 	}
 	return use, true
 }
@@ -143,7 +143,7 @@ func (l *linker) checkSecrets(n *Node, at location) {
 		case !takes:
 			where.report("`"+use.Field+"` of "+n.Tool+" takes no secret", secretPlaces)
 		case use.Prefix != "" && !prefixed:
-			where.report("nothing stands beside a secret in `"+use.Field+"`", "put it together in the program")
+			where.report("nothing may precede or follow a secret in `"+use.Field+"`", "put it together in the program")
 		}
 	}
 }

@@ -23,7 +23,7 @@ func secretCases() []problemCase {
 		{"secret file", "orch: v1\nsecrets: {PW: file:a/../b}\nsteps: [{id: a, set: {x: 1}}]\n", "p.yaml:2:15: secrets.PW: a plan holds no secret, only the place where it lies (write env:NAME for a variable of the worker, or file:/PATH for a file of it)"},
 		{"secret name", "orch: v1\nsecrets: {P-W: env:PW}\nsteps: [{id: a, set: {x: 1}}]\n", "p.yaml:2:11: secrets.P-W: a secret has no such name (names have letters, digits and _, begin with no digit, and have at most 64 letters)"},
 		{"unknown secret", call(`env: {PW: "${{ secrets.PV }}"}`), `p.yaml:6:48: steps[0].with.env.PW: there is no secret "PV" (did you mean PW?)`},
-		{"part of a variable", call(`env: {PW: "x ${{ secrets.PW }}"}`), "p.yaml:6:35: steps[0].with.env.PW: nothing stands beside a secret in `env` (put it together in the program)"},
+		{"part of a variable", call(`env: {PW: "x ${{ secrets.PW }}"}`), "p.yaml:6:35: steps[0].with.env.PW: nothing may precede or follow a secret in `env` (put it together in the program)"},
 		{"before a text", call(`env: {PW: "${{ secrets.PW }}x"}`), "p.yaml:6:40: steps[0].with.env.PW: the expression `secrets.PW` is wrong: unknown name secrets" + secretPlaces},
 		{"computed", call(`env: {PW: "${{ upper(secrets.PW) }}"}`), "p.yaml:6:46: steps[0].with.env.PW: the expression `upper(secrets.PW)` is wrong: unknown name secrets" + secretPlaces},
 		{"in a list", call(`argv: ["${{ secrets.PW }}"]`), "p.yaml:6:37: steps[0].with.argv[0]: the expression `secrets.PW` is wrong: unknown name secrets" + secretPlaces},

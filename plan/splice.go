@@ -69,11 +69,11 @@ func (l *linker) checkSplices(with any, info ToolInfo, at location) {
 		}
 		source := shorten(strings.TrimSpace(part.text))
 		switch quoted := isShellCall(tree.Node); {
-		case quoted && quotes.open != 0:
-			at.warnIn(part.text, fmt.Sprintf("`%s` stands in quotes, which end the protection of %s()", source, shellFunction),
+		case quoted && quotes.quote != 0:
+			at.warnIn(part.text, fmt.Sprintf("`%s` is in quotes, which end the protection of %s()", source, shellFunction),
 				"leave out the quotes around it")
 		case !quoted && !l.harmlessInShell(tree.Node):
-			at.warnIn(part.text, fmt.Sprintf("the shell reads the value of `%s` as a part of the command: what stands in it can run", source),
+			at.warnIn(part.text, fmt.Sprintf("the shell reads the value of `%s` as a part of the command: its content can run", source),
 				fmt.Sprintf("write %s %s(%s) %s, or pass it by `env` or `argv` of the tool", opening, shellFunction, source, closing))
 		}
 	}
@@ -141,7 +141,7 @@ func plainWords(values []any) bool {
 
 // shellQuotes tracks which shell quotes are open.
 type shellQuotes struct {
-	open    byte // ' or ", 0 for none
+	quote   byte // the open quote: ' or ", 0 for none
 	escaped bool
 }
 
@@ -150,12 +150,12 @@ func (q *shellQuotes) read(text string) {
 		switch c := text[i]; {
 		case q.escaped:
 			q.escaped = false
-		case c == '\\' && q.open != '\'':
+		case c == '\\' && q.quote != '\'':
 			q.escaped = true
-		case q.open == 0 && (c == '\'' || c == '"'):
-			q.open = c
-		case c == q.open:
-			q.open = 0
+		case q.quote == 0 && (c == '\'' || c == '"'):
+			q.quote = c
+		case c == q.quote:
+			q.quote = 0
 		}
 	}
 }

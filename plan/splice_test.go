@@ -72,7 +72,7 @@ func quoteExpr(s string) string {
 
 func TestSpliceWarnings(t *testing.T) {
 	t.Parallel()
-	const raw, quoted = "the shell reads the value of", "stands in quotes, which end the protection of shell()"
+	const raw, quoted = "the shell reads the value of", "is in quotes, which end the protection of shell()"
 	for command, want := range map[string]string{
 		`echo ${{ inputs.x }}`:                             raw,
 		`echo "${{ inputs.x }}"`:                           raw,

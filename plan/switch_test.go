@@ -98,7 +98,7 @@ func switchCases() []problemCase {
 		{"empty cases", steps("id: a", "switch: '1'", "cases: {}"), "p.yaml:5:12: steps[0].cases: switch needs at least one case (such as `cases: {prod: [...], test: [...]}`)"},
 		{"case is no list", steps("id: a", "switch: '1'", "cases: {x: {id: b}}"), "p.yaml:5:16: steps[0].cases.x: is an object, but a list is expected"},
 		{"step of a case", steps("id: a", "switch: '1'", "cases: {x: [{id: b, set: {y: '${{ steps.nope.output }}'}}]}"), "p.yaml:5:39: steps[0].cases.x[0].set.y: there is no step \"nope\""},
-		{"same id in cases", steps("id: a", "switch: '1'", "cases: {x: [{id: b, set: {y: 1}}], z: [{id: b, set: {y: 1}}]}"), `p.yaml:5:49: steps[0].cases.z[0].id: the id "b" stands here for the second time (the first is in steps)`},
+		{"same id in cases", steps("id: a", "switch: '1'", "cases: {x: [{id: b, set: {y: 1}}], z: [{id: b, set: {y: 1}}]}"), `p.yaml:5:49: steps[0].cases.z[0].id: the id "b" occurs here for the second time (the first is in steps)`},
 		{"needs another case", steps("id: a", "switch: '1'", "cases: {x: [{id: b, set: {y: 1}}], z: [{id: c, needs: [b], set: {y: 1}}]}"), `p.yaml:5:44: steps[0].cases.z[0]: the step needs "b", which is in another case of the same switch (only one case runs)`},
 		{"never this case", inputs + "  - {id: a, switch: inputs.env, cases: {prd: [], test: []}, default: []}\n", "p.yaml:4:46: steps[0].cases.prd: `inputs.env` is never \"prd\" (did you mean prod?)"},
 		{"case left out", inputs + "  - {id: a, switch: inputs.env, cases: {prod: []}}\n", "p.yaml:4:21: steps[0].switch: there is no case for \"test\" (add one, or a `default`)"},

@@ -32,16 +32,16 @@ func (p *Policy) CheckHandover(h Handover) error {
 	if err != nil {
 		return fault.Wrap(fault.Internal, err, "the selection cannot be encoded")
 	}
-	asked := p.EvaluateRules(Call{Spec: h.Spec, Args: args, Agent: h.Requester})
-	verdicts := []Verdict{asked, p.EvaluateRules(Call{Spec: h.Spec, Args: args, Agent: h.By})}
+	original := p.EvaluateRules(Call{Spec: h.Spec, Args: args, Agent: h.Requester})
+	verdicts := []Verdict{original, p.EvaluateRules(Call{Spec: h.Spec, Args: args, Agent: h.By})}
 	for _, v := range verdicts {
 		if err := v.denial(h.Spec.Name); err != nil {
 			return fault.From(err).WithField("hand_to")
 		}
 	}
 	for _, v := range verdicts {
-		approved := asked.Action == RuleAsk && asked.Rule == v.Rule && narrows(h.To, h.From)
-		if v.Action == RuleAsk && !approved {
+		alreadyAsked := original.Action == RuleAsk && original.Rule == v.Rule && narrows(h.To, h.From)
+		if v.Action == RuleAsk && !alreadyAsked {
 			return fault.New(fault.ApprovalRequired, "%s, and nobody can be asked when a call is handed on", v.sentence(h.Spec.Name, "asks for")).
 				WithReason("policy:" + v.Rule).WithField("hand_to").
 				WithHint("name the agent and its type, if the rule is about others; else release the call, or let a person give them the work")

@@ -13,9 +13,9 @@ import (
 	"github.com/orch-dev/orch/tools"
 )
 
-// match matches text against a pattern: * is any sequence of characters, ? is one character. An open text has an
+// match matches text against a pattern: * is any sequence of characters, ? is one character. A partial text has an
 // unknown continuation; the answer may then be maybe.
-func match(pattern, text string, open bool) answer {
+func match(pattern, text string, partial bool) answer {
 	wanted := []rune(pattern)
 	now, next := make([]bool, len(wanted)+1), make([]bool, len(wanted)+1)
 	alive := reach(wanted, now, 0)
@@ -37,7 +37,7 @@ func match(pattern, text string, open bool) answer {
 		now, next = next, now
 	}
 	switch end := now[len(wanted)]; {
-	case !open:
+	case !partial:
 		return answerOf(end)
 	case end && strings.HasSuffix(pattern, "*"):
 		return yes // for any continuation

@@ -133,7 +133,7 @@ func (p rulesParser) fields(n *yaml.Node, known []string, set func(key string, v
 			}
 			return err.WithHint("the keys are %s", strings.Join(known, ", "))
 		case seen[key.Value]:
-			return p.wrong(key, "the key %s stands twice", key.Value)
+			return p.wrong(key, "the key %s occurs twice", key.Value)
 		}
 		seen[key.Value] = true
 		if err := set(key.Value, value); err != nil {

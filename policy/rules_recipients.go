@@ -21,8 +21,8 @@ const (
 type recipient struct {
 	// names are the known names, such as agent:ada and type:analyst.
 	names []string
-	// open are the prefixes under which it may have further names. These are unknown until the call runs.
-	open []string
+	// openPrefixes are the prefixes under which it may have further names. These are unknown until the call runs.
+	openPrefixes []string
 }
 
 // recipients returns the recipients of a call. For a call that names no recipients it returns one recipient that may be
@@ -37,7 +37,7 @@ func (c Call) recipients() []recipient {
 	var named []string
 	_ = json.Unmarshal(argFields(c.Args)[c.Spec.Recipients], &named) // anything but a list of strings is refused before the call
 	if len(named) == 0 {
-		return []recipient{{open: []string{toAgent, toUser}}}
+		return []recipient{{openPrefixes: []string{toAgent, toUser}}}
 	}
 	all := make([]recipient, len(named))
 	for i, name := range named {
@@ -49,20 +49,20 @@ func (c Call) recipients() []recipient {
 // recipientAt returns the recipient with an address. The members of a group are unknown.
 func recipientAt(name string) recipient {
 	if name == everyone || strings.HasPrefix(name, toGroup) {
-		return recipient{names: []string{name}, open: []string{toAgent, toUser}}
+		return recipient{names: []string{name}, openPrefixes: []string{toAgent, toUser}}
 	}
 	return recipient{names: []string{name}}
 }
 
-// recipientSelected returns the agent that a call selects. Its name or type is open if the selection does not contain
-// it.
+// recipientSelected returns the agent that a call selects. If the selection does not contain its name or type, its
+// prefix is in openPrefixes.
 func recipientSelected(args json.RawMessage) recipient {
 	var selection events.Agents
 	_ = json.Unmarshal(args, &selection) // an invalid selection is refused before the call
 	var r recipient
 	for _, part := range []struct{ kind, name string }{{toAgent, selection.Agent}, {toType, selection.Type}} {
 		if part.name == "" {
-			r.open = append(r.open, part.kind)
+			r.openPrefixes = append(r.openPrefixes, part.kind)
 		} else {
 			r.names = append(r.names, part.kind+part.name)
 		}
@@ -70,14 +70,14 @@ func recipientSelected(args json.RawMessage) recipient {
 	return r
 }
 
-// byRecipient returns whether the Recipients patterns of the rule match a recipient; maybe if that depends on open
-// names.
+// byRecipient returns whether the Recipients patterns of the rule match a recipient; maybe if that depends on names
+// that are unknown before the call.
 func (r *Rule) byRecipient(to recipient) answer {
 	result := no
 	for _, name := range to.names {
 		result = max(result, matchAny(r.Recipients, name))
 	}
-	if result == no && slices.ContainsFunc(to.open, func(kind string) bool { return mayMatch(r.Recipients, kind) }) {
+	if result == no && slices.ContainsFunc(to.openPrefixes, func(kind string) bool { return mayMatch(r.Recipients, kind) }) {
 		return maybe
 	}
 	return result
