@@ -10,14 +10,14 @@ import (
 )
 
 // sessionAttr gives a child its own session, and makes the kernel kill it when the node dies. The signal reaches only
-// the child: the reaper kills the processes that it has started.
+// the child itself: the reaper kills the child's descendants.
 func sessionAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// expendable makes the kernel prefer a child and its descendants over the node when it kills for lack of memory. If
-// that cannot be set, the kernel chooses by size.
-func expendable(pid int) {
+// preferOOMKill makes the kernel kill a child and its descendants before the node when memory runs out. If that cannot
+// be set, the kernel chooses by size.
+func preferOOMKill(pid int) {
 	const score = "500"
 	_ = os.WriteFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", []byte(score), 0)
 }
@@ -36,7 +36,7 @@ func (l Limits) apply(pid int) error {
 		if err == nil {
 			err = unix.Prlimit(pid, resource, &unix.Rlimit{Cur: min(limit, now.Cur), Max: min(limit, now.Max)}, nil)
 		}
-		if !errors.Is(err, unix.ESRCH) { // it has ended
+		if !errors.Is(err, unix.ESRCH) { // ESRCH: the child has ended
 			errs = append(errs, os.NewSyscallError("prlimit", err))
 		}
 	}

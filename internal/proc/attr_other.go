@@ -10,10 +10,10 @@ import (
 // sessionAttr gives a child its own session.
 func sessionAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
-// expendable does nothing: the system has no such setting.
-func expendable(int) {}
+// preferOOMKill does nothing: the system has no such setting.
+func preferOOMKill(int) {}
 
-// Probe reports that nothing can be confined.
+// Probe returns the zero Support: this system cannot confine children.
 func Probe() Support { return Support{} }
 
 // confinement confines a child; it is not available here.
@@ -23,7 +23,7 @@ func (r *Runner) confinement(Command) (*confinement, error) {
 	if r.mode == Enforce || r.mode == Required {
 		return nil, unsupported(nil, "there is none for this operating system")
 	}
-	return nil, nil //nolint:nilnil // no walls, no error
+	return nil, nil //nolint:nilnil // nil means no sandbox
 }
 
 func (*confinement) start(*exec.Cmd) (func(), error) { return func() {}, nil }

@@ -12,7 +12,8 @@ type Bounds struct {
 	Hidden []string
 	// Denied are paths that a command may access only if its Sandbox.Undeny contains them.
 	Denied []string
-	// Show are paths that every command may read. Own are paths that a command may write if it may write anywhere.
+	// Show are paths that every command may read. Own are paths that a command may also write if it may write anywhere
+	// at all.
 	Show, Own []string
 	// Env is added to the environment of each command. Variables of the command take precedence.
 	Env map[string]string
@@ -33,16 +34,16 @@ func (r *Runner) Within(bounds func() (Bounds, error)) *Runner {
 	return &bounded
 }
 
-// apply narrows a command.
+// apply restricts a command to the bounds.
 func (b Bounds) apply(c *Command) {
 	s := &c.Sandbox
 	denied := slices.DeleteFunc(slices.Clone(b.Denied), func(place string) bool { return withinAny(place, s.Undeny) })
 	own := func(place string) bool { return withinAny(place, b.Show) || withinAny(place, b.Own) }
-	closed := func(place string) bool {
+	excluded := func(place string) bool {
 		place = filepath.Clean(place)
 		return withinAny(place, denied) || withinAny(place, b.Hidden) && !own(place)
 	}
-	read, write := slices.DeleteFunc(slices.Clone(s.Read), closed), slices.DeleteFunc(slices.Clone(s.Write), closed)
+	read, write := slices.DeleteFunc(slices.Clone(s.Read), excluded), slices.DeleteFunc(slices.Clone(s.Write), excluded)
 	if len(write) > 0 {
 		write = append(write, b.Own...)
 	}

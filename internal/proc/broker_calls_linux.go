@@ -8,14 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// change is a change of metadata that a system call requests.
+// change is a metadata change that a system call requests.
 type change struct {
 	// at is the directory descriptor of a relative path, or the file itself when byDescriptor is true and path is
 	// empty.
 	at           int32
 	path         string
 	byDescriptor bool
-	// follow is true when a symbolic link is followed.
+	// follow is true when a symbolic link at path is followed.
 	follow bool
 	apply  func(fd int) error
 }
@@ -28,7 +28,7 @@ func metadataCalls() map[uint32]metadataCall {
 	calls := map[uint32]metadataCall{
 		unix.SYS_FCHMOD: descriptorCall(0, chmod),
 		unix.SYS_FCHMODAT: func(c *caller, a [6]uint64) (change, unix.Errno) {
-			return pathCall(c, at(a[0]), a[1], true, chmod(a[2:]))
+			return pathCall(c, descriptorArg(a[0]), a[1], true, chmod(a[2:]))
 		},
 		unix.SYS_FCHMODAT2: func(c *caller, a [6]uint64) (change, unix.Errno) {
 			return flaggedCall(c, a[0], a[1], a[3], chmod(a[2:]))
@@ -49,26 +49,28 @@ func metadataCalls() map[uint32]metadataCall {
 	return calls
 }
 
-// at returns the descriptor in an argument.
-func at(argument uint64) int32 { return int32(uint32(argument)) } //nolint:gosec // its lower half
+// descriptorArg returns the descriptor in an argument: its lower 32 bits.
+func descriptorArg(argument uint64) int32 { return int32(uint32(argument)) } //nolint:gosec // only the lower 32 bits count
 
+// descriptorCall decodes a system call whose argument number first is the descriptor of the file.
 func descriptorCall(first int, apply func([]uint64) func(int) error) metadataCall {
 	return func(_ *caller, a [6]uint64) (change, unix.Errno) {
-		return change{at: at(a[first]), byDescriptor: true, follow: true, apply: apply(a[first+1:])}, 0
+		return change{at: descriptorArg(a[first]), byDescriptor: true, follow: true, apply: apply(a[first+1:])}, 0
 	}
 }
 
+// pathCall returns the change for the file at the path that is stored at address.
 func pathCall(c *caller, dir int32, address uint64, follow bool, apply func(int) error) (change, unix.Errno) {
 	path, errno := c.text(address, unix.PathMax)
 	return change{at: dir, path: path, follow: follow, apply: apply}, errno
 }
 
-// flaggedCall decodes a path with the flags of newer system calls.
+// flaggedCall is pathCall for system calls with AT_ flags. It returns EINVAL for unknown flags.
 func flaggedCall(c *caller, dir, address, flags uint64, apply func(int) error) (change, unix.Errno) {
 	if flags&^(unix.AT_SYMLINK_NOFOLLOW|unix.AT_EMPTY_PATH) != 0 {
 		return change{}, unix.EINVAL
 	}
-	ch, errno := pathCall(c, at(dir), address, flags&unix.AT_SYMLINK_NOFOLLOW == 0, apply)
+	ch, errno := pathCall(c, descriptorArg(dir), address, flags&unix.AT_SYMLINK_NOFOLLOW == 0, apply)
 	ch.byDescriptor = flags&unix.AT_EMPTY_PATH != 0
 	return ch, errno
 }
@@ -77,16 +79,17 @@ func flaggedCall(c *caller, dir, address, flags uint64, apply func(int) error) (
 func ownDescriptor(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 
 func chmod(a []uint64) func(int) error {
-	return func(fd int) error { return unix.Chmod(ownDescriptor(fd), uint32(a[0])) } //nolint:gosec // its lower half
+	return func(fd int) error { return unix.Chmod(ownDescriptor(fd), uint32(a[0])) } //nolint:gosec // only the lower 32 bits count
 }
 
 func chown(a []uint64) func(int) error {
 	return func(fd int) error {
-		return unix.Fchownat(fd, "", int(at(a[0])), int(at(a[1])), unix.AT_EMPTY_PATH)
+		return unix.Fchownat(fd, "", int(descriptorArg(a[0])), int(descriptorArg(a[1])), unix.AT_EMPTY_PATH)
 	}
 }
 
-// setTimes sets the access and modification times, or both to now.
+// setTimes returns a function that sets the access and modification times. If times is nil, both become the current
+// time.
 func setTimes(times *[2]unix.Timespec) func(int) error {
 	return func(fd int) error {
 		now := [2]unix.Timespec{{Nsec: unix.UTIME_NOW}, {Nsec: unix.UTIME_NOW}}
@@ -107,7 +110,7 @@ func utimensat(c *caller, a [6]uint64) (change, unix.Errno) {
 		times = &[2]unix.Timespec{{Sec: t[0], Nsec: t[1]}, {Sec: t[2], Nsec: t[3]}}
 	}
 	if a[1] == 0 {
-		return change{at: at(a[0]), byDescriptor: true, follow: true, apply: setTimes(times)}, 0
+		return change{at: descriptorArg(a[0]), byDescriptor: true, follow: true, apply: setTimes(times)}, 0
 	}
 	return flaggedCall(c, a[0], a[1], a[3], setTimes(times))
 }
@@ -128,14 +131,14 @@ func setAttribute(c *caller, a []uint64) (func(int) error, unix.Errno) {
 	case a[2] > longest:
 		return nil, unix.E2BIG
 	case a[2] > 0:
-		if at.value, errno = c.bytes(a[1], int(a[2])); errno != 0 { //nolint:gosec // it is small
+		if at.value, errno = c.bytes(a[1], int(a[2])); errno != 0 { //nolint:gosec // at most longest
 			return nil, errno
 		}
 		if uint64(len(at.value)) < a[2] {
 			return nil, unix.EFAULT
 		}
 	}
-	at.flags = int(uint32(a[3])) //nolint:gosec // its lower half
+	at.flags = int(uint32(a[3])) //nolint:gosec // only the lower 32 bits count
 	return func(fd int) error { return unix.Setxattr(ownDescriptor(fd), at.name, at.value, at.flags) }, 0
 }
 
@@ -144,7 +147,8 @@ func removeAttribute(c *caller, a []uint64) (func(int) error, unix.Errno) {
 	return func(fd int) error { return unix.Removexattr(ownDescriptor(fd), at.name) }, errno
 }
 
-// readAttribute reads the name of an attribute. Children must not set attributes that grant privileges.
+// readAttribute reads the name of an attribute. It returns EOPNOTSUPP for a name that is neither user.* nor a POSIX
+// ACL, because some other attributes grant privileges.
 func readAttribute(c *caller, address uint64) (attribute, unix.Errno) {
 	const longest = 256
 	name, errno := c.text(address, longest)
@@ -157,6 +161,7 @@ func readAttribute(c *caller, address uint64) (attribute, unix.Errno) {
 	return attribute{name: name}, errno
 }
 
+// attributeCall decodes a system call that changes an extended attribute of the file at a path.
 func attributeCall(follow bool, read func(*caller, []uint64) (func(int) error, unix.Errno)) metadataCall {
 	return func(c *caller, a [6]uint64) (change, unix.Errno) {
 		apply, errno := read(c, a[1:])
@@ -167,9 +172,10 @@ func attributeCall(follow bool, read func(*caller, []uint64) (func(int) error, u
 	}
 }
 
+// attributeOfDescriptor is attributeCall for a system call with a descriptor.
 func attributeOfDescriptor(read func(*caller, []uint64) (func(int) error, unix.Errno)) metadataCall {
 	return func(c *caller, a [6]uint64) (change, unix.Errno) {
 		apply, errno := read(c, a[1:])
-		return change{at: at(a[0]), byDescriptor: true, follow: true, apply: apply}, errno
+		return change{at: descriptorArg(a[0]), byDescriptor: true, follow: true, apply: apply}, errno
 	}
 }

@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// caller gives access to the thread that waits in a system call.
+// caller gives access to the thread that waits in a brokered system call.
 type caller struct {
-	dir    int // its folder in /proc; it stays bound to this thread
-	memory int
+	dir    int // descriptor of its folder in /proc, which stays bound to this thread
+	memory int // descriptor of its memory
 }
 
 func openCaller(thread uint32) (*caller, error) {
@@ -32,9 +32,9 @@ func openCaller(thread uint32) (*caller, error) {
 
 func (c *caller) close() { closeAll([]int{c.dir, c.memory}) }
 
-// own reports whether the thread runs as the user of the node. Root may have switched to another user with fewer
+// sameUser reports whether the thread runs as the user of the node. Root may have switched to another user with fewer
 // privileges than the broker.
-func (c *caller) own() bool {
+func (c *caller) sameUser() bool {
 	fd, err := unix.Openat(c.dir, "status", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return false
@@ -48,21 +48,21 @@ func (c *caller) own() bool {
 	_, rest, _ := bytes.Cut(status[:n], []byte("\nUid:"))
 	line, _, _ := bytes.Cut(rest, []byte("\n"))
 	users := strings.Fields(string(line))
-	const ofFiles = 3
-	return len(users) > ofFiles && users[ofFiles] == strconv.Itoa(os.Geteuid())
+	const fileSystemUID = 3
+	return len(users) > fileSystemUID && users[fileSystemUID] == strconv.Itoa(os.Geteuid())
 }
 
 // bytes reads up to size bytes of memory.
 func (c *caller) bytes(address uint64, size int) ([]byte, unix.Errno) {
 	data := make([]byte, size)
-	n, err := unix.Pread(c.memory, data, int64(address)) //nolint:gosec // an address of user space
+	n, err := unix.Pread(c.memory, data, int64(address)) //nolint:gosec // user-space addresses fit in 63 bits
 	if err != nil || n <= 0 {
 		return nil, unix.EFAULT
 	}
 	return data[:n], 0
 }
 
-// text reads a string of less than limit bytes.
+// text reads a NUL-terminated string of less than limit bytes.
 func (c *caller) text(address uint64, limit int) (string, unix.Errno) {
 	data, errno := c.bytes(address, limit)
 	if errno != 0 {
@@ -91,12 +91,12 @@ func (c *caller) numbers(address uint64, count int) ([]int64, unix.Errno) {
 	}
 	numbers := make([]int64, count)
 	for i := range numbers {
-		numbers[i] = int64(binary.NativeEndian.Uint64(data[size*i:])) //nolint:gosec // as the kernel reads it
+		numbers[i] = int64(binary.NativeEndian.Uint64(data[size*i:])) //nolint:gosec // the kernel reads it as signed, too
 	}
 	return numbers, 0
 }
 
-// open returns an O_PATH descriptor of the file of a change, resolved as for the caller.
+// open returns an O_PATH descriptor of the file of a change. It resolves the path as the kernel would for the caller.
 func (c *caller) open(ch change) (int, unix.Errno) {
 	number, byNumber := descriptorPath(ch.path)
 	switch {
@@ -123,7 +123,7 @@ func (c *caller) open(ch change) (int, unix.Errno) {
 	return fd, errnoOf(err)
 }
 
-// descriptor returns a descriptor of an open file of the caller, or of its working directory.
+// descriptor returns an O_PATH descriptor of an open file of the caller, or of its working directory for AT_FDCWD.
 func (c *caller) descriptor(number int32) (int, unix.Errno) {
 	name := "fd/" + strconv.Itoa(int(number))
 	if number == unix.AT_FDCWD {
@@ -147,15 +147,15 @@ func descriptorPath(path string) (int32, bool) {
 	return 0, false
 }
 
-// isWritable reports whether an open file is in a writable place now. Its current name is only a hint: opening the name
-// below the place, without following links, must give the same file.
+// isWritable reports whether an open file is in a writable place now. The kernel's name of the file is only a hint:
+// opening that name below the place, without following links, must give the same file.
 func (b *broker) isWritable(fd int) bool {
 	var stat unix.Stat_t
 	if unix.Fstat(fd, &stat) != nil {
 		return false
 	}
 	if stat.Nlink == 0 && stat.Mode&unix.S_IFMT == unix.S_IFREG {
-		return true // it has no name, so nobody else can open it
+		return true // it has no name, so no other process can open it
 	}
 	const tries = 5 // it may be moved concurrently
 	for range tries {
@@ -163,23 +163,23 @@ func (b *broker) isWritable(fd int) bool {
 		if err != nil {
 			return false
 		}
-		if b.same(path, stat) {
+		if b.isWritableFile(path, stat) {
 			return true
 		}
 	}
 	return false
 }
 
-// same reports whether path is in a writable place and is the file of stat.
-func (b *broker) same(path string, stat unix.Stat_t) bool {
+// isWritableFile reports whether path is in a writable place and denotes the file of stat.
+func (b *broker) isWritableFile(path string, stat unix.Stat_t) bool {
 	above := place{kind: readPlace}
 	for _, p := range b.view {
 		if within(path, p.path) {
 			above = p
 		}
 	}
-	dir, open := b.places[above.path]
-	if above.kind.inherited() != writePlace || !open {
+	dir, ok := b.places[above.path]
+	if above.kind.inherited() != writePlace || !ok {
 		return false
 	}
 	var found unix.Stat_t

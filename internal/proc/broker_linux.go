@@ -16,7 +16,7 @@ import (
 type broker struct {
 	view   view
 	places map[string]int // descriptors of the writable places
-	// file is the source of the kernel's notifications.
+	// file delivers the kernel's notifications.
 	file *os.File
 }
 
@@ -81,12 +81,12 @@ func (b *broker) close() {
 	}
 }
 
-// next waits for a system call and answers it. It returns false when there are no more.
+// next waits for a system call and answers it. It returns false when no process with the filter is left.
 func (b *broker) next(conn syscall.RawConn) (more bool) {
 	var n notification
 	over, received := false, false
 	err := conn.Read(func(fd uintptr) bool {
-		ready := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}} //nolint:gosec // a descriptor
+		ready := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}} //nolint:gosec // descriptors fit in 32 bits
 		if _, err := unix.Poll(ready, 0); err != nil {
 			return !errors.Is(err, unix.EINTR)
 		}
@@ -94,7 +94,7 @@ func (b *broker) next(conn syscall.RawConn) (more bool) {
 			over = ready[0].Revents&(unix.POLLHUP|unix.POLLERR) != 0
 			return over
 		}
-		received = order(fd, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&n)) == nil //nolint:gosec // the kernel takes a pointer
+		received = ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&n)) == nil //nolint:gosec // the system call needs a pointer
 		return true
 	})
 	if err != nil || over {
@@ -105,28 +105,28 @@ func (b *broker) next(conn syscall.RawConn) (more bool) {
 	}
 	a := answer{id: n.id}
 	if errno := b.change(n, func() bool { return b.waits(conn, n.id) }); errno != 0 {
-		a.errno = -int32(errno) //nolint:gosec // a small number
+		a.errno = -int32(errno) //nolint:gosec // error numbers are small
 	}
-	err = conn.Control(func(fd uintptr) { _ = order(fd, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&a)) }) //nolint:gosec // the kernel takes a pointer
+	err = conn.Control(func(fd uintptr) { _ = ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&a)) }) //nolint:gosec // the system call needs a pointer
 	return err == nil
 }
 
-// waits reports whether the system call still waits. While it does, the number of its thread is not reused.
+// waits reports whether the system call still waits. The kernel does not reuse the id of its thread while it waits.
 func (b *broker) waits(conn syscall.RawConn, id uint64) bool {
 	const valid = 0x40082102 // SECCOMP_IOCTL_NOTIF_ID_VALID
 	waits := false
-	err := conn.Control(func(fd uintptr) { waits = order(fd, valid, unsafe.Pointer(&id)) == nil }) //nolint:gosec // the kernel takes a pointer
+	err := conn.Control(func(fd uintptr) { waits = ioctl(fd, valid, unsafe.Pointer(&id)) == nil }) //nolint:gosec // the system call needs a pointer
 	return err == nil && waits
 }
 
-func order(fd uintptr, request uintptr, argument unsafe.Pointer) error {
+func ioctl(fd uintptr, request uintptr, argument unsafe.Pointer) error {
 	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, fd, request, uintptr(argument)); errno != 0 {
 		return errno
 	}
 	return nil
 }
 
-// change makes the change that a system call requests.
+// change makes the change that a system call requests. It returns the error number for the caller, or 0.
 func (b *broker) change(n notification, waits func() bool) unix.Errno {
 	call, known := metadataCalls()[n.number]
 	if !known {
@@ -137,7 +137,7 @@ func (b *broker) change(n notification, waits func() bool) unix.Errno {
 		return unix.EPERM
 	}
 	defer caller.close()
-	if !waits() || !caller.own() {
+	if !waits() || !caller.sameUser() {
 		return unix.EPERM
 	}
 	c, errno := call(caller, n.args)
@@ -155,7 +155,7 @@ func (b *broker) change(n notification, waits func() bool) unix.Errno {
 	return errnoOf(c.apply(fd))
 }
 
-// errnoOf returns the error number of a system call's error, or 0.
+// errnoOf returns the error number in err: 0 for nil, EIO if err contains none.
 func errnoOf(err error) unix.Errno {
 	errno := unix.Errno(0)
 	if err != nil && !errors.As(err, &errno) {

@@ -2,7 +2,7 @@ package proc
 
 import "golang.org/x/sys/unix"
 
-// oldMetadataCalls returns the system calls that newer architectures do not have.
+// oldMetadataCalls returns the metadata calls that newer architectures do not have.
 func oldMetadataCalls() map[uint32]metadataCall {
 	return map[uint32]metadataCall{
 		unix.SYS_CHMOD: func(c *caller, a [6]uint64) (change, unix.Errno) {
@@ -34,14 +34,14 @@ func oldMetadataCalls() map[uint32]metadataCall {
 				return change{}, errno
 			}
 			if a[1] == 0 {
-				return change{at: at(a[0]), byDescriptor: true, follow: true, apply: setTimes(times)}, 0
+				return change{at: descriptorArg(a[0]), byDescriptor: true, follow: true, apply: setTimes(times)}, 0
 			}
-			return pathCall(c, at(a[0]), a[1], true, setTimes(times))
+			return pathCall(c, descriptorArg(a[0]), a[1], true, setTimes(times))
 		},
 	}
 }
 
-// seconds reads the two times of utime, nil for now.
+// seconds reads the two times of utime; nil stands for the current time.
 func seconds(c *caller, address uint64) (*[2]unix.Timespec, unix.Errno) {
 	if address == 0 {
 		return nil, 0
@@ -53,18 +53,18 @@ func seconds(c *caller, address uint64) (*[2]unix.Timespec, unix.Errno) {
 	return &[2]unix.Timespec{{Sec: t[0]}, {Sec: t[1]}}, 0
 }
 
-// microseconds reads the two times of utimes, nil for now.
+// microseconds reads the two times of utimes; nil stands for the current time.
 func microseconds(c *caller, address uint64) (*[2]unix.Timespec, unix.Errno) {
 	if address == 0 {
 		return nil, 0
 	}
-	const each, second = 1_000, 1_000_000
+	const nanosPerMicro, microsPerSecond = 1_000, 1_000_000
 	t, errno := c.numbers(address, 4)
 	switch {
 	case errno != 0:
 		return nil, errno
-	case t[1] < 0 || t[1] >= second || t[3] < 0 || t[3] >= second:
+	case t[1] < 0 || t[1] >= microsPerSecond || t[3] < 0 || t[3] >= microsPerSecond:
 		return nil, unix.EINVAL
 	}
-	return &[2]unix.Timespec{{Sec: t[0], Nsec: t[1] * each}, {Sec: t[2], Nsec: t[3] * each}}, 0
+	return &[2]unix.Timespec{{Sec: t[0], Nsec: t[1] * nanosPerMicro}, {Sec: t[2], Nsec: t[3] * nanosPerMicro}}, 0
 }

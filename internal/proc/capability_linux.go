@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keptCapabilities are those that root needs for the usual work with files and users. All others are dropped, because
-// root could bypass the sandbox with them.
+// keptCapabilities are the capabilities that root needs for the usual work with files and users. All others are
+// dropped, because root could bypass the sandbox with them.
 const keptCapabilities = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_FOWNER | 1<<unix.CAP_FSETID |
 	1<<unix.CAP_KILL | 1<<unix.CAP_SETGID | 1<<unix.CAP_SETUID
 
@@ -20,14 +20,14 @@ func capabilities() ([2]unix.CapUserData, error) {
 	return data, err
 }
 
-// effective reports whether the calling thread has a capability.
+// effective reports whether the calling thread has a capability in its effective set.
 func effective(capability int) bool {
 	data, err := capabilities()
 	return err == nil && data[capability/32].Effective&(1<<(capability%32)) != 0
 }
 
-// dropCapabilities drops all other capabilities of the calling thread, and of every program that it starts, for any
-// user.
+// dropCapabilities drops all capabilities except keptCapabilities from the calling thread, and from every program that
+// it starts, whatever the user.
 func dropCapabilities() error {
 	if effective(unix.CAP_SETPCAP) {
 		for capability := range unix.CAP_LAST_CAP + 1 {
@@ -38,7 +38,7 @@ func dropCapabilities() error {
 				return os.NewSyscallError("prctl", err)
 			}
 		}
-	} else if err := noMoreThanKept(); err != nil {
+	} else if err := checkBoundingSet(); err != nil {
 		return err
 	}
 	data, err := capabilities()
@@ -51,11 +51,11 @@ func dropCapabilities() error {
 	return os.NewSyscallError("capset", unix.Capset(&header, &data[0]))
 }
 
-// noMoreThanKept returns an error for root if the bounding set cannot be reduced and programs could regain
-// capabilities.
-func noMoreThanKept() error {
+// checkBoundingSet is for a thread that cannot reduce its bounding set. It returns EPERM if the thread runs as root and
+// a program could regain capabilities that are not in keptCapabilities.
+func checkBoundingSet() error {
 	if os.Geteuid() != 0 && os.Getuid() != 0 {
-		return nil // no_new_privs: no program can gain any
+		return nil // no_new_privs: no program can gain capabilities
 	}
 	for capability := range unix.CAP_LAST_CAP + 1 {
 		has, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, uintptr(capability), 0, 0, 0)

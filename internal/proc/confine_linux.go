@@ -12,13 +12,13 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Probe returns what the machine can confine.
+// Probe returns the confinement that the machine supports.
 func Probe() Support {
 	return Support{Landlock: landlockVersion(), Seccomp: seccompWorks(), Views: viewsWork(), Loopback: effective(unix.CAP_SYS_ADMIN)}
 }
 
 // confinement is the sandbox of one child. A thread of the node enters the sandbox and starts the child, which inherits
-// it. The thread ends before the child's first instruction. That order matters: for the kernel both are in the same
+// it. The thread ends before the child's first instruction. It must end first: the kernel puts both into the same
 // sandbox, so the child could access the thread and, through it, the node.
 type confinement struct {
 	mode Mode
@@ -27,18 +27,18 @@ type confinement struct {
 	viewed bool
 	rules  *ruleset // nil without Landlock
 	filter []unix.SockFilter
-	// refusing is the filter to use if no broker can make changes of metadata.
+	// refusing is the filter to use if the broker cannot be installed. It refuses changes of metadata.
 	refusing []unix.SockFilter
-	broker   *broker // nil when the view bounds the changes
+	broker   *broker // nil when the view restricts changes of metadata
 	loopback bool
-	// complain is called with BestEffort for what is missing.
-	complain func(what string, err error)
+	// report is called in the mode BestEffort for each mechanism that cannot be applied.
+	report func(mechanism string, err error)
 }
 
 // confinement prepares the sandbox of a command; nil for none.
 func (r *Runner) confinement(c Command) (*confinement, error) {
 	if r.mode == Off {
-		return nil, nil //nolint:nilnil // no walls, no error
+		return nil, nil //nolint:nilnil // no sandbox, no error
 	}
 	if err := errors.Join(absolute("sandbox.read", c.Sandbox.Read), absolute("sandbox.write", c.Sandbox.Write), absolute("sandbox.hidden", c.Sandbox.Hidden), absolute("sandbox.keep", c.Sandbox.Keep), absolute("sandbox.keep_in_view", c.Sandbox.KeepInView)); err != nil {
 		return nil, err
@@ -48,20 +48,20 @@ func (r *Runner) confinement(c Command) (*confinement, error) {
 		return nil, unsupported(nil, fmt.Sprintf("%s needs Landlock %d, filters for system calls and, when it is required, mount namespaces; this process has: %s", r.mode, leastLandlock, support))
 	}
 	own := c.Sandbox.Loopback && !c.Sandbox.Network && support.Loopback
-	walls := &confinement{mode: r.mode, viewed: support.Views, loopback: own, complain: r.incomplete}
-	walls.view = newView(c.Sandbox, r.shared, r.hiddenPlaces())
+	sandbox := &confinement{mode: r.mode, viewed: support.Views, loopback: own, report: r.logMissing}
+	sandbox.view = newView(c.Sandbox, r.shared, r.hiddenPlaces())
 	if support.Landlock > 0 {
 		var err error
-		if walls.rules, err = r.rules(c.Sandbox, support, own); err != nil {
+		if sandbox.rules, err = r.rules(c.Sandbox, support, own); err != nil {
 			return nil, err
 		}
 	}
 	if support.Seccomp {
-		if err := walls.filters(c.Sandbox.Network || own); err != nil {
+		if err := sandbox.filters(c.Sandbox.Network || own); err != nil {
 			return nil, unsupported(err, "the filter for system calls is broken")
 		}
 	}
-	return walls, nil
+	return sandbox, nil
 }
 
 // filters prepares the filters for system calls.
@@ -88,18 +88,18 @@ func (r *Runner) rules(s Sandbox, support Support, loopback bool) (*ruleset, err
 	grant := func(rights uint64, paths []string, hides func(place string) []string) {
 		for _, path := range paths {
 			if path = filepath.Clean(path); err == nil {
-				err = rules.carve(path, rights, slices.Concat(hidden, hides(path)))
+				err = rules.allowExcept(path, rights, slices.Concat(hidden, hides(path)))
 			}
 		}
 	}
 	all := func(string) []string { return s.Hidden }
 	grant(readRights, r.system(), all)
 	grant(deviceRights, devices(), all)
-	grant(readRights, s.Read, s.hides)
+	grant(readRights, s.Read, s.hiddenBelow)
 	if support.Views {
-		grant(writeRights, s.Write, s.hidesUncovered)
+		grant(writeRights, s.Write, s.uncoveredBelow)
 	} else {
-		grant(writeRights, s.Write, s.spares)
+		grant(writeRights, s.Write, s.unwritableBelow)
 	}
 	if len(s.Write) > 0 {
 		grant(writeRights, r.shared, all)
@@ -114,7 +114,7 @@ func (r *Runner) rules(s Sandbox, support Support, loopback bool) (*ruleset, err
 	return nil, unsupported(err, "a rule for files cannot be made")
 }
 
-// hiddenPlaces returns the hidden paths and the targets of those that are links.
+// hiddenPlaces returns the hidden paths and, for links among them, their targets.
 func (r *Runner) hiddenPlaces() []string {
 	places := slices.Clone(r.hidden)
 	for _, path := range r.hidden {
@@ -145,9 +145,9 @@ func (c *confinement) enter() error {
 			return unsupported(err, "own view of the file system")
 		}
 	}
-	for _, wall := range []struct {
+	for _, mechanism := range []struct {
 		name  string
-		build func() error
+		apply func() error
 	}{
 		{"no new privileges", func() error { return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }},
 		{"own loopback network", c.network},
@@ -155,18 +155,19 @@ func (c *confinement) enter() error {
 		{"Landlock", c.files},
 		{"filter for system calls", c.calls},
 	} {
-		err := wall.build()
+		err := mechanism.apply()
 		switch {
 		case err == nil:
 		case c.mode != BestEffort:
-			return unsupported(err, wall.name)
+			return unsupported(err, mechanism.name)
 		default:
-			c.complain(wall.name, err)
+			c.report(mechanism.name, err)
 		}
 	}
 	return nil
 }
 
+// files applies the Landlock rules to the calling thread.
 func (c *confinement) files() error {
 	if c.rules == nil {
 		return unix.ENOSYS
@@ -174,6 +175,7 @@ func (c *confinement) files() error {
 	return c.rules.enter()
 }
 
+// calls installs the filter for system calls on the calling thread, and starts the broker if there is one.
 func (c *confinement) calls() error {
 	if c.filter == nil {
 		return unix.ENOSYS
@@ -185,7 +187,7 @@ func (c *confinement) calls() error {
 	listener, err := enterFilter(c.filter, unix.SECCOMP_FILTER_FLAG_NEW_LISTENER|unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV)
 	if err == nil {
 		b := c.broker
-		c.broker = nil // it stops when its processes end
+		c.broker = nil // close must not stop it: it ends with its processes
 		return b.serve(listener)
 	}
 	// This process already has a filter with a listener, or the kernel is too old.
@@ -193,7 +195,8 @@ func (c *confinement) calls() error {
 	return err
 }
 
-// network moves the thread into a new network namespace with only a loopback device, and enables the device.
+// network moves the thread into a new network namespace with only a loopback device and enables the device. It does
+// nothing unless c.loopback is set.
 func (c *confinement) network() error {
 	if !c.loopback {
 		return nil

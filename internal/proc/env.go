@@ -91,7 +91,7 @@ func goCaches(env []string) []string {
 	return caches
 }
 
-// variable returns the value of a variable; the last one counts if there are several.
+// variable returns the value of a variable, "" if it is not set. The last of several definitions counts.
 func variable(env []string, name string) string {
 	for _, kv := range slices.Backward(env) {
 		if v, ok := strings.CutPrefix(kv, name+"="); ok {
@@ -124,7 +124,7 @@ func hiddenFiles(c Config) []string {
 		hidden = append(hidden, filepath.Clean(path))
 	}
 	if home := variable(c.Environ, "HOME"); filepath.IsAbs(home) {
-		for _, name := range secrets() {
+		for _, name := range secretFiles() {
 			hidden = append(hidden, filepath.Join(home, name))
 		}
 	}
@@ -132,11 +132,11 @@ func hiddenFiles(c Config) []string {
 	return slices.Compact(hidden)
 }
 
-// environ returns the environment of one command. In exec.Cmd the last value of a variable counts.
-func (r *Runner) environ(extra map[string]string, given *secret.Set) ([]string, error) {
+// environ returns the environment of one command. The last value of a variable counts, as in exec.Cmd.
+func (r *Runner) environ(extra map[string]string, allowed *secret.Set) ([]string, error) {
 	env := slices.Clone(r.env)
 	for _, name := range slices.Sorted(maps.Keys(extra)) {
-		if name == "" || strings.ContainsAny(name, "=\x00") || ownName(name) || secretName(name) && !given.Holds(extra[name]) {
+		if name == "" || strings.ContainsAny(name, "=\x00") || reservedName(name) || secretName(name) && !allowed.Holds(extra[name]) {
 			return nil, fault.New(fault.ValidationError, "a child must not be given the variable %q", name).WithField("env")
 		}
 		env = append(env, name+"="+extra[name])
@@ -144,17 +144,18 @@ func (r *Runner) environ(extra map[string]string, given *secret.Set) ([]string, 
 	return env, nil
 }
 
-// ownName reports variables that give access to the node or to the user's ssh agent. No child may ever see them.
-func ownName(name string) bool {
+// reservedName reports whether a variable gives access to the node or to the user's ssh agent. No child may see such a
+// variable.
+func reservedName(name string) bool {
 	n := strings.ToUpper(name)
 	return strings.HasPrefix(n, "ORCH_") || strings.HasPrefix(n, "SSH_AUTH")
 }
 
-// secretName reports variables that no child may see, whatever the configuration says (S0-086, X-16), except for a
-// secret from its plan.
+// secretName reports whether a variable has the name of a secret. Children never inherit such a variable, even if
+// Config.Inherit lists it (S0-086, X-16). A command may set it only to one of its Secrets.
 func secretName(name string) bool {
 	n := strings.ToUpper(name)
-	if ownName(name) || n == "KEY" || strings.HasSuffix(n, "_KEY") {
+	if reservedName(name) || n == "KEY" || strings.HasSuffix(n, "_KEY") {
 		return true
 	}
 	for _, part := range []string{"SECRET", "TOKEN", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "APIKEY", "API_KEY", "ACCESS_KEY", "PRIVATE_KEY"} {
@@ -165,6 +166,7 @@ func secretName(name string) bool {
 	return false
 }
 
+// hasUserinfo reports whether a value looks like a URL with a user name or password.
 func hasUserinfo(value string) bool {
 	_, rest, ok := strings.Cut(value, "://")
 	return ok && strings.Contains(rest, "@")

@@ -19,12 +19,12 @@ func ipcFilter(viewed bool) []bpf.Instruction {
 		unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMDT, unix.SYS_SHMCTL, unix.SYS_MSGGET, unix.SYS_MSGSND, unix.SYS_MSGRCV, unix.SYS_MSGCTL,
 		unix.SYS_SEMGET, semop(), unix.SYS_SEMTIMEDOP, unix.SYS_SEMCTL, unix.SYS_MQ_OPEN, unix.SYS_MQ_UNLINK,
 	} {
-		program = append(program, on(number, refuse(unix.ENOSYS))...)
+		program = append(program, onCall(number, refuse(unix.ENOSYS))...)
 	}
 	return program
 }
 
-// semop returns the number of semop, which some architectures without a filter do not have.
+// semop returns the number of the system call semop. Package unix does not define it for every architecture.
 func semop() uint32 {
 	const amd64, others = 65, 193
 	if runtime.GOARCH == "amd64" {

@@ -38,8 +38,8 @@ type ruleset struct {
 	handled uint64
 }
 
-// newRuleset returns a set that denies what this version can deny: all access to files, device nodes, TCP unless
-// network is true, and signals and abstract sockets to processes outside.
+// newRuleset returns a set that denies everything that this version of Landlock can deny: access to files, device
+// ioctls, TCP unless network is true, and signals and abstract sockets to processes outside of the sandbox.
 func newRuleset(version int, network bool) (*ruleset, error) {
 	attr := unix.LandlockRulesetAttr{Handled_access_fs: unix.LANDLOCK_ACCESS_FS_MAKE_SYM<<1 - 1}
 	for _, step := range []struct {
@@ -61,7 +61,7 @@ func newRuleset(version int, network bool) (*ruleset, error) {
 	if network {
 		attr.Handled_access_net = 0
 	}
-	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0) //nolint:gosec // the kernel takes a pointer
+	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0) //nolint:gosec // the system call needs a pointer
 	if errno != 0 {
 		return nil, errno
 	}
@@ -78,7 +78,7 @@ func (s *ruleset) allow(path string, rights uint64) error {
 	case absent(err):
 		return nil // the child cannot access it either
 	case errors.Is(err, unix.ELOOP):
-		return throughLink(path)
+		return linkError(path)
 	case err != nil:
 		return &os.PathError{Op: "open", Path: path, Err: err}
 	}
@@ -90,20 +90,20 @@ func (s *ruleset) allow(path string, rights uint64) error {
 	if stat.Mode&unix.S_IFMT != unix.S_IFDIR {
 		rights &= fileRights
 	}
-	rule := unix.LandlockPathBeneathAttr{Allowed_access: rights & s.handled, Parent_fd: int32(fd)} //nolint:gosec // a descriptor
+	rule := unix.LandlockPathBeneathAttr{Allowed_access: rights & s.handled, Parent_fd: int32(fd)} //nolint:gosec // descriptors fit in 32 bits
 	if rule.Allowed_access == 0 {
 		return nil
 	}
-	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(s.fd), unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&rule)), 0, 0, 0) //nolint:gosec // the kernel takes a pointer
+	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(s.fd), unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&rule)), 0, 0, 0) //nolint:gosec // the system call needs a pointer
 	if errno != 0 {
 		return &os.PathError{Op: "landlock_add_rule", Path: path, Err: errno}
 	}
 	return nil
 }
 
-// carve grants rights to path and everything below except the hidden places. Rules can only add rights. So a folder
-// that contains something hidden gets only the right to be listed, and each of its entries gets a rule.
-func (s *ruleset) carve(path string, rights uint64, hidden []string) error {
+// allowExcept grants rights to path and everything below, except the hidden places. Rules can only add rights. So a
+// folder that contains a hidden place may only be listed, and each of its entries gets its own rule.
+func (s *ruleset) allowExcept(path string, rights uint64, hidden []string) error {
 	if slices.ContainsFunc(hidden, func(h string) bool { return within(path, h) }) {
 		return nil
 	}
@@ -125,9 +125,9 @@ func (s *ruleset) carve(path string, rights uint64, hidden []string) error {
 	}
 	for _, e := range entries {
 		if e.Type()&os.ModeSymlink != 0 {
-			continue // its target has its own rule, or none
+			continue // the rule of its target applies, if there is one
 		}
-		if err := s.carve(filepath.Join(path, e.Name()), rights, below); err != nil {
+		if err := s.allowExcept(filepath.Join(path, e.Name()), rights, below); err != nil {
 			return err
 		}
 	}

@@ -1,13 +1,14 @@
 // Package proc starts child processes that cannot outlive their call.
 //
-// A child has its own session and process group without a terminal, a standard input that is empty or given by its
-// command, a fixed search path, and an environment from an allow-list. When its time is over, or its context ends, the
-// whole group is terminated: SIGTERM, a grace period, SIGKILL. When the node itself is killed, a helper process, the
-// reaper, kills the groups of the running calls. When the node is stopped, the reaper kills groups that are past their
+// A child has its own session and process group, and no terminal. Its standard input is empty or set by its command. It
+// has a fixed search path, and an environment from an allow-list. When its time is over, or its context ends, the whole
+// group is terminated: SIGTERM, a grace period, SIGKILL. When the node itself is killed, a helper process, the reaper,
+// kills the groups of the running calls. When the node is stopped, the reaper kills groups that are past their
 // deadline. A process that leaves the group (setsid) survives, but in its sandbox.
 //
-// On Linux the kernel confines every child before its first instruction: it may access only the files that its command
-// names, has no network and no privileges of root (Sandbox). Descendants inherit that.
+// On Linux the kernel confines every child before its first instruction: a child may access only the files that its
+// Sandbox lists, has no network unless its Sandbox allows it, and has no privileges of root. Descendants inherit these
+// restrictions.
 package proc
 
 import (
@@ -36,8 +37,9 @@ type Config struct {
 	// Path are the absolute directories in which programs are looked up, in order. It becomes the PATH of every child.
 	// Default: the Go tool chain's folder and the system's usual ones.
 	Path []string
-	// Inherit names the variables that children inherit. Default: HOME, TMPDIR, LANG, TZ, USER and similar ones, and
-	// those that the Go tool chain needs. A name that begins with ORCH_ or looks like that of a secret is an error.
+	// Inherit names the variables that children inherit. Default: HOME, TMPDIR, LANG, TZ, USER and similar variables,
+	// and those that the Go tool chain needs. A name that begins with ORCH_ or looks like the name of a secret is an
+	// error.
 	Inherit []string
 	// Environ is the environment to inherit from, as "NAME=value". Default: the environment of the node.
 	Environ []string
@@ -46,8 +48,8 @@ type Config struct {
 	Grace time.Duration
 	// Sandbox is Required, Enforce (default), BestEffort or Off.
 	Sandbox Mode
-	// Read are absolute paths of files and folders that every child may read and execute in addition to those of the
-	// system, such as tool chains.
+	// Read are absolute paths of files and folders, such as tool chains, that every child may read and execute in
+	// addition to the system's own.
 	Read []string
 	// Write are absolute paths of shared folders, such as caches: every child that may write anywhere may write there.
 	Write []string
@@ -71,15 +73,15 @@ type Runner struct {
 
 	mode   Mode
 	limits Limits
-	// support returns what the machine can confine.
+	// support returns the confinement that the machine supports.
 	support func() Support
-	// system returns the paths that every child may read. shared are the paths that writing children may write, hidden
-	// those that none may access.
+	// system returns the paths that every child may read. shared are paths that a child may write if it may write
+	// anywhere. hidden are paths that no child may access.
 	system         func() []string
 	shared, hidden []string
-	// missing makes the log report missing parts of the sandbox once.
+	// missing ensures that missing parts of the sandbox are logged only once.
 	missing *sync.Once
-	// bounds narrows each command; nil for none.
+	// bounds restricts each command (see Within); nil means no restriction.
 	bounds func(*Command) error
 }
 
@@ -97,8 +99,8 @@ func New(cfg Config) (*Runner, error) {
 	return r, nil
 }
 
-// Close stops the reaper, which kills the process groups of running calls. A later Run works without a reaper. The
-// error reports that the reaper was killed by somebody else.
+// Close stops the reaper, which kills the process groups of running calls. A later Run works without a reaper. Close
+// returns an error if another process killed the reaper.
 func (r *Runner) Close() error {
 	if err := r.reaper.close(); err != nil {
 		return fault.Wrap(fault.Internal, err, "the reaper of child processes did not end well")
@@ -119,12 +121,12 @@ type Command struct {
 	Secrets *secret.Set
 	// Stdin is the standard input; empty for none.
 	Stdin string
-	// Sandbox is what the process may access; with the zero value it may write nowhere.
+	// Sandbox lists what the process may access; with the zero value it may write nowhere.
 	Sandbox Sandbox
-	// Timeout is the time limit; 0 means only that of the context.
+	// Timeout is the time limit; with 0 only the deadline of the context applies.
 	Timeout time.Duration
-	// Limit bounds the beginning of each stream that the Result contains, in bytes; 0 means DefaultLimit. The rest is
-	// read and dropped.
+	// Limit is how many bytes of each stream the Result contains, from the beginning; 0 means DefaultLimit. Later
+	// output is read and dropped.
 	Limit int64
 	// Stdout, if set, receives the standard output instead of the Result.
 	Stdout io.Writer
@@ -136,7 +138,7 @@ type Command struct {
 	OnOutput func(stream string, n int64)
 }
 
-// Result is the result of a process.
+// Result is the outcome of a process.
 type Result struct {
 	// Stdout and Stderr are valid UTF-8: other bytes are replaced by U+FFFD.
 	Stdout, Stderr string
@@ -168,22 +170,22 @@ func (r *Runner) Run(ctx context.Context, c Command) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	walls, err := r.confinement(c)
+	sandbox, err := r.confinement(c)
 	if err != nil {
 		return Result{}, err
 	}
-	defer walls.close()
+	defer sandbox.close()
 	r.reaper.start()
 	begin := time.Now()
-	resume, end, err := r.start(cmd, walls)
+	resume, end, err := r.start(cmd, sandbox)
 	if err != nil {
 		return Result{}, startError(ctx, c.Name, err)
 	}
 	defer end()
-	r.bound(cmd.Process.Pid)
-	r.reaper.add(cmd.Process.Pid, r.lastMoment(ctx))
+	r.applyLimits(cmd.Process.Pid)
+	r.reaper.add(cmd.Process.Pid, r.killTime(ctx))
 	defer r.reaper.drop(cmd.Process.Pid)
-	if overdue(ctx) { // this process was stopped meanwhile
+	if overdue(ctx) { // the node was suspended in the meantime
 		<-ctx.Done()
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 	}
@@ -200,7 +202,7 @@ func (r *Runner) Run(ctx context.Context, c Command) (Result, error) {
 	return res, r.outcome(ctx, c, waitErr, &res)
 }
 
-// ErrAtOnce as the cause of a context makes its processes be killed without a grace period.
+// ErrAtOnce is a cause for cancelling a context. The processes of that context are then killed without a grace period.
 var ErrAtOnce = errors.New("its processes are killed at once")
 
 // terminationSignal returns the signal for a process after its context has ended.
@@ -211,14 +213,15 @@ func terminationSignal(ctx context.Context) syscall.Signal {
 	return syscall.SIGTERM
 }
 
-// overdue reports whether a context has ended or is past its deadline: its timer may not have fired yet.
+// overdue reports whether a context has ended or is past its deadline. It compares the time because the context's timer
+// may not have fired yet.
 func overdue(ctx context.Context) bool {
 	deadline, ok := ctx.Deadline()
 	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
 }
 
-// lastMoment returns the deadline of a process plus the grace period; zero without a deadline.
-func (r *Runner) lastMoment(ctx context.Context) time.Time {
+// killTime returns the deadline of a process plus the grace period; zero without a deadline.
+func (r *Runner) killTime(ctx context.Context) time.Time {
 	deadline, ok := ctx.Deadline()
 	if !ok {
 		return time.Time{}
@@ -226,23 +229,23 @@ func (r *Runner) lastMoment(ctx context.Context) time.Time {
 	return deadline.Add(r.grace)
 }
 
-// bound applies limits to a child that was just started.
-func (r *Runner) bound(pid int) {
-	expendable(pid)
+// applyLimits applies the limits of r to a child that was just started.
+func (r *Runner) applyLimits(pid int) {
+	preferOOMKill(pid)
 	if r.mode == Off {
 		return
 	}
 	if err := r.limits.apply(pid); err != nil {
-		r.incomplete("limits", err)
+		r.logMissing("limits", err)
 	}
 }
 
-// start starts cmd. With a confinement it does not run before resume is called. The caller must call end after it has
-// ended.
-func (r *Runner) start(cmd *exec.Cmd, walls *confinement) (resume, end func(), err error) {
-	if walls != nil {
+// start starts cmd. In a sandbox the process is stopped until resume is called. The caller must call end after the
+// process has ended.
+func (r *Runner) start(cmd *exec.Cmd, sandbox *confinement) (resume, end func(), err error) {
+	if sandbox != nil {
 		cmd.Env = append(cmd.Env, r.reaper.mark)
-		resume, err = walls.start(cmd)
+		resume, err = sandbox.start(cmd)
 		return resume, func() {}, err
 	}
 	// The death signal of the child is tied to the thread that starts it, so the thread stays.
@@ -254,6 +257,7 @@ func (r *Runner) start(cmd *exec.Cmd, walls *confinement) (resume, end func(), e
 	return func() {}, runtime.UnlockOSThread, nil
 }
 
+// command returns the exec.Cmd for c, with its output connected to sink.
 func (r *Runner) command(ctx context.Context, c Command, sink *sink) (*exec.Cmd, error) {
 	program, err := r.LookPath(c.Name)
 	if err != nil {
@@ -275,7 +279,7 @@ func (r *Runner) command(ctx context.Context, c Command, sink *sink) (*exec.Cmd,
 	return cmd, nil
 }
 
-// LookPath finds a program in the fixed search path, or EXEC_FAILED.
+// LookPath returns the path of a program in the fixed search path, or EXEC_FAILED.
 func (r *Runner) LookPath(name string) (string, error) {
 	if filepath.IsAbs(name) {
 		return name, nil
@@ -292,6 +296,7 @@ func (r *Runner) LookPath(name string) (string, error) {
 		WithHint("install it into one of the folders of the search path: %v; the setting program_path adds others", r.path)
 }
 
+// startError returns the coded error for a process that could not be started.
 func startError(ctx context.Context, name string, err error) error {
 	if coded := (*fault.Error)(nil); errors.As(err, &coded) {
 		return coded
@@ -302,6 +307,7 @@ func startError(ctx context.Context, name string, err error) error {
 	return fault.Wrap(fault.ExecFailed, err, "the program "+name+" could not be started")
 }
 
+// outcome returns the error of Run for the error of exec.Cmd.Wait, and sets res.TimedOut.
 func (r *Runner) outcome(ctx context.Context, c Command, err error, res *Result) error {
 	var exit *exec.ExitError
 	switch {
@@ -317,6 +323,7 @@ func (r *Runner) outcome(ctx context.Context, c Command, err error, res *Result)
 	}
 }
 
+// exitCode returns the exit status, or 128+n for a process killed by signal n.
 func exitCode(cmd *exec.Cmd) int {
 	status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
 	if ok && status.Signaled() {

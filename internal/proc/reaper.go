@@ -15,16 +15,18 @@ import (
 )
 
 // reaperScript maintains the set of process groups that it reads from its input. It kills the remaining groups when the
-// node's end of the pipe closes, and each group that is past its deadline by the machine's clock (/proc/uptime),
-// because the node may be stopped. It needs only the shell and sleep. It ignores termination signals of a service
-// manager: the node then waits for its calls, and the reaper for the node.
+// node's end of the pipe closes. It also kills each group that is past its deadline by the machine's clock
+// (/proc/uptime), because the node itself may be stopped. It needs only the shell, sleep, and grep. It ignores
+// termination signals, because a service manager sends them to all processes: the node then waits for its calls, and
+// the reaper waits for the node.
 //
 // The lines of the node (descriptor 4) and the ticks of a timer are merged into one pipe (written to 3, read from 0),
 // because a shell cannot wait for both. The timer runs while there are groups.
 //
-// Finally it looks a few times for processes that were being started. They are stopped before their first instruction,
-// because nobody resumes them. If the node ignores SIGHUP they run, because the kernel resumes stopped processes when
-// their parent dies. They are identified by the mark of the node, the script's first argument, in their environment.
+// Finally it searches a few times for processes that the node was starting. They are stopped before their first
+// instruction, and no process resumes them. If the node ignores SIGHUP they run, because the kernel resumes stopped
+// processes when their parent dies. The script recognizes them by the mark of the node in their environment. The mark
+// is $0, the first argument after the script.
 const reaperScript = `trap '' HUP INT TERM
 {
 	while read -r line; do echo "$line"; done
@@ -75,35 +77,36 @@ done 2>/dev/null`
 // newMark returns the environment variable by which a reaper identifies the children of its node.
 func newMark() string { return "ORCH_STARTED_BY=" + strconv.Itoa(os.Getpid()) + "." + rand.Text() }
 
-// reaperPatience bounds a write to the reaper, which reads immediately unless it was stopped.
+// reaperPatience bounds a write to the reaper. The reaper reads immediately unless it was stopped.
 const reaperPatience = time.Second
 
-// reaper is a helper process that kills the groups of running calls when this process dies without doing so, or is
-// stopped past their deadlines. It notices the death by the end of a pipe of which only this process has the other end:
-// every file of this process is closed on exec. Data in the pipe is read even after a sudden death.
+// reaper is a helper process that kills the process groups of running calls if this process dies first, or is stopped
+// past their deadlines. The helper notices the death when its pipe ends: only this process has the other end, because
+// its files are closed on exec. Data in the pipe is read even after a sudden death.
 //
-// It does not kill processes that have left their group (setsid), nor those that a call starts just before its group is
-// registered, and nothing after it was killed itself.
+// It does not kill processes that have left their group (setsid), nor processes that a call starts just before its
+// group is registered. After it was killed itself, it kills nothing.
 type reaper struct {
 	log *slog.Logger
-	// mark is the variable in the environment of children that are started stopped.
+	// mark is the environment variable, as "NAME=value", of children that are started stopped.
 	mark string
 
-	mu     sync.Mutex
-	cmd    *exec.Cmd // nil unless it runs
-	pipe   *os.File
-	over   bool // closed, or could not be started
-	logged bool
+	mu       sync.Mutex
+	cmd      *exec.Cmd // nil unless it runs
+	pipe     *os.File
+	disabled bool // closed, or could not be started
+	logged   bool
 }
 
-// add registers a process group until drop. If it has a deadline, it is killed after that.
+// add registers a process group until drop is called. The reaper kills the group after the deadline, if there is one.
 func (r *reaper) add(group int, deadline time.Time) {
 	r.send("+ %d %d\n", group, inUptime(deadline))
 }
 
 func (r *reaper) drop(group int) { r.send("- %d\n", group) }
 
-// inUptime returns a time in whole seconds of /proc/uptime, rounded up; 0 for none, and where that cannot be read.
+// inUptime converts a time to whole seconds of /proc/uptime, rounded up. It returns 0 for the zero time, and if
+// /proc/uptime cannot be read.
 func inUptime(at time.Time) int64 {
 	data, err := os.ReadFile("/proc/uptime")
 	if at.IsZero() || err != nil {
@@ -117,16 +120,16 @@ func inUptime(at time.Time) int64 {
 	return now + 1 + int64(max(time.Until(at)+time.Second-1, 0)/time.Second)
 }
 
-// start starts the helper process unless that was tried before. Calls run even without one.
+// start starts the helper process unless that was tried before. Calls run even without a helper process.
 func (r *reaper) start() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.cmd != nil || r.over {
+	if r.cmd != nil || r.disabled {
 		return
 	}
 	if err := r.launch(); err != nil {
-		r.over = true
-		r.complain(err)
+		r.disabled = true
+		r.logOnce(err)
 	}
 }
 
@@ -136,7 +139,7 @@ func (r *reaper) launch() error {
 		return err
 	}
 	defer in.Close()
-	// It outlives the first call, so it does not use the context of that call.
+	// The reaper outlives the first call, so it does not use the context of that call.
 	cmd := exec.CommandContext(context.Background(), "/bin/sh", "-c", reaperScript, r.mark)
 	lines, ticks, err := os.Pipe()
 	if err != nil {
@@ -163,28 +166,28 @@ func (r *reaper) send(format string, args ...any) {
 	}
 	_ = r.pipe.SetWriteDeadline(time.Now().Add(reaperPatience))
 	if _, err := fmt.Fprintf(r.pipe, format, args...); err != nil {
-		r.complain(err)
+		r.logOnce(err)
 	}
 }
 
-// complain logs only the first problem: a persistent one would be logged with every call.
-func (r *reaper) complain(err error) {
+// logOnce logs the first error only: a persistent one would be logged with every call.
+func (r *reaper) logOnce(err error) {
 	if !r.logged {
 		r.logged = true
 		r.log.Warn("reaper_unavailable", slog.Any("error", err))
 	}
 }
 
-// close stops the helper process and waits for it. It is not started again.
+// close stops the helper process and waits for its end. The helper process is not started again.
 func (r *reaper) close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.over = true
+	r.disabled = true
 	if r.cmd == nil {
 		return nil
 	}
 	_ = r.pipe.SetWriteDeadline(time.Now().Add(reaperPatience))
-	_, _ = r.pipe.WriteString(".\n") // nothing is being started, so it need not look for processes
+	_, _ = r.pipe.WriteString(".\n") // no process is being started, so the script need not search for any
 	_ = r.pipe.Close()
 	err := r.cmd.Wait()
 	r.cmd = nil

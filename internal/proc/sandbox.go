@@ -16,48 +16,48 @@ type Mode string
 
 // The modes.
 const (
-	// Required refuses to start it, also where children cannot have their own view of the file system.
+	// Required refuses to start the child, also on machines where a child cannot have its own view of the file system.
 	Required Mode = "required"
-	// Enforce refuses to start it. Without views, a broker in the node makes the allowed changes of modes, owners,
-	// times and attributes, or such changes are refused.
+	// Enforce refuses to start the child. On machines without views, a broker in the node makes the allowed changes of
+	// modes, owners, times and attributes. If there can be no broker, these changes are refused.
 	Enforce Mode = "enforce"
-	// BestEffort starts it with the confinement that the kernel supports, and logs once what is missing.
+	// BestEffort starts the child with the confinement that the kernel supports. The first missing mechanism is logged.
 	BestEffort Mode = "best-effort"
 	// Off confines nothing.
 	Off Mode = "off"
 )
 
-// Sandbox is what one child process may access in addition to the programs and libraries of the system, which it may
-// always read and execute. The zero value is the most restrictive: the child reads nothing else, writes nowhere and has
+// Sandbox lists what one child process may access. In addition it may always read and execute the programs and
+// libraries of the system. The zero value is the most restrictive: the child reads nothing else, writes nowhere and has
 // no network.
 type Sandbox struct {
-	// Read are files and folders that it may read and execute, with everything below them; Write those that it may also
-	// change. They are absolute paths without symbolic links, so that a child that replaces a folder by a link does not
-	// extend the access of the next child. Missing paths are ignored. Hidden paths (Config.Hidden) below them stay
-	// inaccessible: a folder that contains something hidden can be listed, and its present entries can be used, but it
-	// gets no new entries. With mount namespaces, folders in Hidden below do not have that restriction.
+	// Read are files and folders that the child may read and execute, with everything below them. Write are those that
+	// it may also change. They are absolute paths without symbolic links, so that a child that replaces a folder by a
+	// link does not extend the access of the next child. Missing paths are ignored. Hidden paths (Config.Hidden) below
+	// them stay inaccessible: a folder that contains a hidden path can be listed, and its present entries can be used,
+	// but no entries can be added. With mount namespaces, folders in Sandbox.Hidden do not cause that restriction.
 	Read, Write []string
 	// Hidden are absolute paths of files and folders that this process must not access, in addition to Config.Hidden.
 	// The longer path takes precedence: a path of Read or Write below a hidden one is accessible, a path that is itself
 	// hidden is not. A path that does not exist yet can be hidden.
 	Hidden []string
-	// Keep are files and folders below Write paths that it may read but must not change or replace. Missing paths are
-	// ignored. Without mount namespaces the folders that contain them get no new entries.
+	// Keep are files and folders below Write paths that the child may read but must not change or replace. Missing
+	// paths are ignored. Without mount namespaces no entries can be added to the folders that contain them.
 	Keep []string
 	// KeepInView is like Keep, but is ignored without mount namespaces, where it would be too restrictive.
 	KeepInView []string
-	// Undeny are paths that the command may access although they are in Bounds.Denied: for programs of which the caller
-	// filters the output.
+	// Undeny are paths that the command may access although they are in Bounds.Denied. It is meant for programs with
+	// output that the caller filters.
 	Undeny []string
-	// Network allows it to reach other machines and, over TCP and UDP, the services of this one.
+	// Network allows the child to reach other machines and, over TCP and UDP, the services of this machine.
 	Network bool
-	// Loopback gives it its own loopback network, in which it can connect to itself, if the node may create one: on
-	// Linux as root. Otherwise it has no network. It is ignored with Network.
+	// Loopback gives the child its own loopback network, in which it can connect to itself. The node can create such a
+	// network only on Linux as root; otherwise the child has no network. Loopback is ignored if Network is set.
 	Loopback bool
 }
 
-// Limits bounds the resources of one child process. They are inherited. They apply to each process, except Processes,
-// which the kernel counts per user and ignores for root. The zero value means the defaults.
+// Limits bounds the resources of one child process. Its descendants inherit the limits. Each limit applies to a single
+// process, except Processes, which the kernel counts per user and ignores for root. The zero value means the defaults.
 type Limits struct {
 	// Processes bounds the processes and threads of the user. Default: 16,384.
 	Processes uint64
@@ -67,7 +67,7 @@ type Limits struct {
 	Memory uint64
 }
 
-// Support describes what the machine can confine.
+// Support is the confinement that the machine supports.
 type Support struct {
 	// Landlock is the version of its ABI; 0 without Landlock.
 	Landlock int
@@ -130,9 +130,9 @@ func unsupported(cause error, what string) error {
 		WithHint("orch doctor tells what is missing; sandbox: best-effort runs programs behind the walls that there are")
 }
 
-// secrets returns files and folders below a home that contain keys, or allow running a program outside of the sandbox.
-// They are hidden from every child.
-func secrets() []string {
+// secretFiles returns files and folders, relative to a home, that contain keys or allow running a program outside of
+// the sandbox. They are hidden from every child.
+func secretFiles() []string {
 	return []string{
 		".orch", ".ssh", ".aws", ".azure", ".gnupg", ".kube", ".docker", ".netrc", ".git-credentials", ".npmrc", ".pypirc",
 		".password-store", ".vault-token", ".config/gh", ".config/gcloud", ".config/op", ".config/rclone", ".config/git/credentials",
@@ -183,8 +183,9 @@ func (c Config) validateSandbox() error {
 	return nil
 }
 
-// hides returns the hidden paths that apply below a place of the command: not those that contain the place.
-func (s Sandbox) hides(place string) []string {
+// hiddenBelow returns the paths of Hidden that apply below a place of Read or Write. Paths that contain the place do
+// not apply, because the longer path takes precedence.
+func (s Sandbox) hiddenBelow(place string) []string {
 	var hidden []string
 	for _, path := range s.Hidden {
 		if path = filepath.Clean(path); path == place || !within(place, path) {
@@ -194,19 +195,21 @@ func (s Sandbox) hides(place string) []string {
 	return hidden
 }
 
-// hidesUncovered is hides without existing folders: in the view of the command an empty folder covers each of them, so
-// that the parent may get new entries. Files and missing paths cannot be covered.
-func (s Sandbox) hidesUncovered(place string) []string {
-	return slices.DeleteFunc(s.hides(place), func(path string) bool {
+// uncoveredBelow is hiddenBelow without existing folders. In the view of the command an empty folder covers each of
+// these, so entries can be added to their parents. Files and missing paths cannot be covered.
+func (s Sandbox) uncoveredBelow(place string) []string {
+	return slices.DeleteFunc(s.hiddenBelow(place), func(path string) bool {
 		info, err := os.Lstat(path)
 		return err == nil && info.IsDir() && path != place
 	})
 }
 
-// spares is hides for a writable place without mount namespaces; it also returns the paths of Keep.
-func (s Sandbox) spares(place string) []string { return append(s.hides(place), s.Keep...) }
+// unwritableBelow returns the paths of hiddenBelow and Keep, for a writable place without mount namespaces.
+func (s Sandbox) unwritableBelow(place string) []string {
+	return append(s.hiddenBelow(place), s.Keep...)
+}
 
-// absolute checks that all paths are absolute.
+// absolute returns VALIDATION_ERROR with the given field unless all paths are absolute and without NUL.
 func absolute(field string, paths []string) error {
 	for _, path := range paths {
 		if !filepath.IsAbs(path) || strings.ContainsRune(path, 0) {
@@ -216,7 +219,7 @@ func absolute(field string, paths []string) error {
 	return nil
 }
 
-// realSystem returns the paths that every child may read, without symbolic links.
+// realSystem returns the real paths that match the patterns.
 func realSystem(patterns []string) []string {
 	var found []string
 	for _, pattern := range patterns {
@@ -233,8 +236,8 @@ func realSystem(patterns []string) []string {
 	return found
 }
 
-// incomplete logs the first missing mechanism.
-func (r *Runner) incomplete(what string, err error) {
+// logMissing logs the first mechanism that is missing.
+func (r *Runner) logMissing(what string, err error) {
 	r.missing.Do(func() {
 		r.log.Warn("sandbox_incomplete", slog.String("missing", what), slog.Any("error", err))
 	})

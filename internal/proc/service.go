@@ -9,11 +9,11 @@ import (
 )
 
 // Services starts child processes that run independently of calls, such as servers. Each leads its own session and
-// process group. The groups are killed when this process dies. They are not confined: whoever configures a service
-// trusts it. Services is safe for concurrent use. Close it when it is no longer needed.
+// process group. The groups are killed when this process dies. Services are not confined: the operator who configures a
+// service trusts it. Services is safe for concurrent use. Close it when it is no longer needed.
 type Services struct{ reaper reaper }
 
-// NewServices returns Services. If the reaper fails, that is logged once to log.
+// NewServices returns Services. If the reaper fails, one message is written to log.
 func NewServices(log *slog.Logger) *Services { return &Services{reaper{log: log}} }
 
 // Service is a running child process.
@@ -23,8 +23,8 @@ type Service struct {
 	err  error
 }
 
-// Start sets cmd.SysProcAttr and starts cmd. The caller must end the service. cmd.WaitDelay bounds how long to wait for
-// output streams that other processes hold open.
+// Start sets cmd.SysProcAttr and starts cmd. The caller must call End. cmd.WaitDelay bounds how long to wait for output
+// streams that other processes hold open.
 func (s *Services) Start(cmd *exec.Cmd) (*Service, error) {
 	s.reaper.start()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -32,7 +32,7 @@ func (s *Services) Start(cmd *exec.Cmd) (*Service, error) {
 		return nil, err
 	}
 	pid := cmd.Process.Pid
-	expendable(pid)
+	preferOOMKill(pid)
 	s.reaper.add(pid, time.Time{})
 	service := &Service{cmd: cmd, done: make(chan struct{})}
 	go func() {
@@ -63,21 +63,21 @@ func (s *Service) Err() error {
 }
 
 // End waits for the process to end. After a grace period it sends SIGTERM to the whole group, after another one
-// SIGKILL. It reports whether the process ended by itself.
-func (s *Service) End(grace time.Duration) (alone bool) {
+// SIGKILL. It reports whether the process ended without a signal.
+func (s *Service) End(grace time.Duration) (unforced bool) {
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
-	alone = true
+	unforced = true
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
 		select {
 		case <-s.done:
-			return alone
+			return unforced
 		case <-timer.C:
-			alone = false
+			unforced = false
 			_ = syscall.Kill(-s.cmd.Process.Pid, signal)
 			timer.Reset(grace)
 		}
 	}
 	<-s.done
-	return alone
+	return unforced
 }

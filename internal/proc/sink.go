@@ -10,7 +10,7 @@ import (
 	"github.com/orch-dev/orch/internal/secret"
 )
 
-// sink receives the output of a process. It stores the beginning and counts all bytes.
+// sink receives the output of a process. It stores the beginning of each stream and counts all bytes.
 type sink struct {
 	mu       sync.Mutex
 	onOutput func(stream string, n int64)
@@ -19,6 +19,7 @@ type sink struct {
 	out, err stream
 }
 
+// stream is the standard output or standard error of a process.
 type stream struct {
 	sink  *sink
 	name  string
@@ -56,15 +57,15 @@ func (s *stream) Write(p []byte) (int, error) {
 		s.kept = append(s.kept, p[:min(int64(len(p)), room)]...)
 	}
 	s.seen += int64(len(p))
-	s.show(p)
+	s.passLines(p)
 	if s.sink.onOutput != nil {
 		s.sink.onOutput(s.name, s.seen)
 	}
 	return len(p), nil
 }
 
-// show passes whole lines to Output, so that lines of the two streams are not interleaved.
-func (s *stream) show(p []byte) {
+// passLines passes whole lines to Command.Output, so that lines of the two streams are not mixed.
+func (s *stream) passLines(p []byte) {
 	if s.sink.output == nil {
 		return
 	}

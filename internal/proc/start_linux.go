@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// start starts cmd in the sandbox, stopped before its first instruction; resume lets it run.
+// start starts cmd in the sandbox. The process is stopped before its first instruction until resume is called.
 func (c *confinement) start(cmd *exec.Cmd) (resume func(), err error) {
 	// There is no parent-death signal: it would be sent when the thread ends. The reaper kills the child when the node
 	// dies; the child is registered before it runs.
@@ -60,7 +60,7 @@ func startStopped(cmd *exec.Cmd) error {
 	}
 	pid := cmd.Process.Pid
 	var info unix.Siginfo
-	// It is not reaped here: if it was killed meanwhile, the waiter for its end reaps it.
+	// WNOWAIT does not reap the process: if it was killed in the meantime, cmd.Wait must still find it.
 	err := ignoringInterrupts(func() error {
 		return unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WSTOPPED|unix.WNOWAIT|unix.WALL, nil)
 	})
@@ -78,9 +78,10 @@ func startStopped(cmd *exec.Cmd) error {
 	return errors.Join(os.NewSyscallError("ptrace", err), cmd.Wait())
 }
 
-// detachStopped detaches from a traced process with a signal that stops it immediately.
+// detachStopped ends the tracing of a process and delivers SIGSTOP, so that the process stays stopped.
 func detachStopped(pid int) error {
-	// Only the stop is consumed: if it was killed meanwhile, the waiter for its end reaps it.
+	// Without WEXITED only the stop is consumed: if the process was killed in the meantime, cmd.Wait must still find
+	// it.
 	err := ignoringInterrupts(func() error {
 		return unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED|unix.WALL|unix.WNOHANG, nil)
 	})
@@ -94,6 +95,7 @@ func detachStopped(pid int) error {
 	return nil
 }
 
+// ignoringInterrupts calls f again while it returns EINTR.
 func ignoringInterrupts(f func() error) error {
 	for {
 		if err := f(); !errors.Is(err, unix.EINTR) {
@@ -102,7 +104,7 @@ func ignoringInterrupts(f func() error) error {
 	}
 }
 
-// awaitEnd waits until a thread of this process, which is about to end, no longer exists.
+// awaitEnd waits until a thread of this process no longer exists. The thread must be about to end.
 func awaitEnd(thread int) {
 	const between = 50 * time.Microsecond
 	ticker := time.NewTicker(between)

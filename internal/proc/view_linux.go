@@ -12,10 +12,10 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// view is the file system that one child sees in its own mount namespace. Everything below the writable places can be
-// changed. Elsewhere nothing can: contents, names, modes, owners, times and attributes. Hidden folders are empty;
-// Landlock hides the contents of hidden files. A view includes an IPC namespace for shared memory, semaphores and
-// message queues, which end with its last process.
+// view is the file system that one child sees in its own mount namespace. Only files below the writable places can be
+// changed: contents, names, modes, owners, times and attributes. Hidden folders are empty; Landlock hides the contents
+// of hidden files. A view includes an IPC namespace for shared memory, semaphores and message queues, which end with
+// its last process.
 type view []place
 
 // place is a file or folder that a view treats differently from its parent folder.
@@ -30,8 +30,8 @@ const (
 	hiddenPlace placeKind = iota
 	readPlace
 	writePlace
-	// keptPlace is a readPlace below a writable one. pinnedPlace is a folder between the two, which is writable but
-	// cannot be moved.
+	// keptPlace is a read-only place below a writable one. pinnedPlace is a folder between these two. It is writable
+	// but cannot be moved.
 	keptPlace
 	pinnedPlace
 )
@@ -48,8 +48,8 @@ func (k placeKind) inherited() placeKind {
 	}
 }
 
-// newView returns the view of a command. always is hidden for every command. Paths that the command itself hides are
-// overridden by its places below them.
+// newView returns the view of a command. The paths in always are hidden for every command. A place in s.Read or s.Write
+// is accessible even if it is below a path of s.Hidden.
 func newView(s Sandbox, shared, always []string) view {
 	var all view
 	add := func(kind placeKind, paths []string, hides func(string) []string) {
@@ -64,15 +64,16 @@ func newView(s Sandbox, shared, always []string) view {
 	for _, path := range slices.Concat(always, s.Hidden) {
 		all = append(all, place{filepath.Clean(path), hiddenPlace})
 	}
-	add(readPlace, s.Read, s.hides)
-	add(writePlace, s.Write, s.hides)
+	add(readPlace, s.Read, s.hiddenBelow)
+	add(writePlace, s.Write, s.hiddenBelow)
 	if len(s.Write) > 0 {
 		add(writePlace, shared, func(string) []string { return s.Hidden })
 	}
 	return append(all, keptPlaces(s)...).prune()
 }
 
-// keptPlaces returns the places that a command must not change, with the folders between them and the writable place.
+// keptPlaces returns the places that a command must not change, and the folders between each of them and its writable
+// place.
 func keptPlaces(s Sandbox) (all view) {
 	for _, path := range slices.Concat(s.Keep, s.KeepInView) {
 		path = filepath.Clean(path)
@@ -132,7 +133,7 @@ func (v view) enter() error {
 	return v.arrange(trees)
 }
 
-// arrange mounts the copies at their places and empties the hidden ones.
+// arrange mounts the copies at their places and covers the hidden places.
 func (v view) arrange(trees []int) error {
 	var covers []int
 	defer func() { closeAll(covers) }()
@@ -146,7 +147,7 @@ func (v view) arrange(trees []int) error {
 			}
 			covers = append(covers, cover)
 		case trees[i] >= 0:
-			if err := p.show(trees[i]); err != nil {
+			if err := p.mount(trees[i]); err != nil {
 				return err
 			}
 		}
@@ -161,7 +162,7 @@ func (v view) arrange(trees []int) error {
 	return nil
 }
 
-// copy returns a copy of the mounts at the place, or -1 if it is hidden or does not exist.
+// copy returns a descriptor of a copy of the mounts at the place, or -1 if the place is hidden, is / or does not exist.
 func (p place) copy() (int, error) {
 	if p.kind == hiddenPlace || p.path == "/" {
 		return -1, nil
@@ -169,7 +170,7 @@ func (p place) copy() (int, error) {
 	at, err := openPlace(p.path)
 	switch {
 	case errors.Is(err, unix.ELOOP):
-		return -1, throughLink(p.path)
+		return -1, linkError(p.path)
 	case absent(err):
 		return -1, nil
 	case err != nil:
@@ -188,10 +189,10 @@ func (p place) copy() (int, error) {
 	return tree, nil
 }
 
-// show mounts a copy of the place at its path.
-func (p place) show(tree int) error {
+// mount mounts a copy of the place at its path.
+func (p place) mount(tree int) error {
 	at, err := openPlace(p.path)
-	if absent(err) { // it is below a hidden folder, which is now empty
+	if absent(err) { // the place is below a hidden folder, which is now empty
 		if err = p.makeMountPoint(tree); err == nil {
 			at, err = openPlace(p.path)
 		}
@@ -220,7 +221,8 @@ func (p place) makeMountPoint(tree int) error {
 	return os.WriteFile(p.path, nil, 0o600)
 }
 
-// cover empties a hidden folder, or makes a hidden file read-only. It returns the new mount for a folder, else -1.
+// cover mounts an empty folder over a hidden folder, or makes a hidden file read-only. For a folder it returns the
+// descriptor of the new mount, otherwise -1.
 func (p place) cover() (int, error) {
 	at, err := openPlace(p.path)
 	switch {
@@ -253,6 +255,7 @@ func (p place) cover() (int, error) {
 	return -1, p.attach(tree, at)
 }
 
+// attach moves the mount tree to the place that at denotes.
 func (p place) attach(tree, at int) error {
 	err := unix.MoveMount(tree, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
 	if err != nil {
@@ -261,7 +264,7 @@ func (p place) attach(tree, at int) error {
 	return nil
 }
 
-// emptyFolder returns a new file system with nothing in it.
+// emptyFolder returns the descriptor of a new, empty file system.
 func emptyFolder() (int, error) {
 	fs, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
 	if err != nil {
@@ -278,7 +281,8 @@ func emptyFolder() (int, error) {
 	return mount, os.NewSyscallError("fsmount", err)
 }
 
-// readOnly makes the mount at a path, or of a descriptor, read-only; with AT_RECURSIVE also the mounts below.
+// readOnly makes a mount read-only: the mount at path, or the mount of fd if path is empty. With AT_RECURSIVE it
+// includes the mounts below.
 func readOnly(fd int, path string, recursive uint) error {
 	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
 	flags := recursive
@@ -295,16 +299,19 @@ func openPlace(path string) (int, error) {
 	})
 }
 
-// absent reports whether a place does not exist, or is inaccessible for the child as well.
+// absent reports whether err means that a place does not exist, or that this process cannot access it. The child cannot
+// access it then either.
 func absent(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EACCES)
 }
 
-func throughLink(path string) error {
+// linkError returns the error for a path that contains a symbolic link.
+func linkError(path string) error {
 	return fault.New(fault.OutsideRoot, "%s leads through a symbolic link", path).WithField("sandbox").
 		WithHint("something has put the link there; remove it")
 }
 
+// closeAll closes the descriptors that are not negative.
 func closeAll(fds []int) {
 	for _, fd := range fds {
 		if fd >= 0 {
