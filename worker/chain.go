@@ -267,7 +267,7 @@ func (x *executor) prepare(_ context.Context, a *attempt) error {
 		return err
 	}
 	a.env.Workspace = dir
-	return x.workspaces.Own(a.Context(), a.Requester)
+	return x.workspaces.RecordAccess(a.Context(), a.Requester)
 }
 
 // existing returns the places that exist.

@@ -106,7 +106,7 @@ func (u *undoKeeper) undo(ctx context.Context, a *attempt, what tools.Undo) (too
 		return tools.Undone{}, fault.New(fault.RequiredField, "is missing: the call belongs to no session").WithField("session")
 	case u.store == nil:
 		return tools.Undone{}, fault.New(fault.ToolUnavailable, "this worker runs no programs, and keeps nothing")
-	case !u.reach.forOperator(a) && !u.workspaces.Owns(a.Requester, what.Session):
+	case !u.reach.forOperator(a) && !u.workspaces.HasAccess(a.Requester, what.Session):
 		return tools.Undone{}, fault.New(fault.NotFound, "there is no session %s", what.Session).WithField("session")
 	}
 	r, err := u.store.Undo(ctx, a.env.Root, string(what.Session), string(what.Task), what.Force, what.DryRun)

@@ -1,16 +1,16 @@
-// Package failpoint lets a test kill a process at defined points and inject known faults, so that the crash test can
-// cover every critical moment and prove that it detects errors. It is active only with the build tag failpoint: in
-// every other build Pass, On and the other functions are empty and cost nothing.
+// Package failpoint lets a test kill a process at defined points and inject known faults. With it the crash test covers
+// every critical moment, and proves that it detects errors. The package is active only with the build tag failpoint: in
+// every other build its functions do nothing and cost nothing.
 package failpoint
 
-// Point is a point at which a process can be killed: the goroutine that passes it blocks, and a little later the whole
-// process dies.
+// Point is a point in the code at which a process can be killed. The goroutine that passes an armed point blocks, and a
+// little later the whole process dies.
 type Point string
 
 // The points of a node.
 const (
-	// BeforeAppend: a commit was decided and not sent yet. Written: the server has it, and it is not synced. Appended:
-	// it is durable, and nobody was notified.
+	// BeforeAppend: a commit was decided but not sent yet. Written: the server has the commit but has not synced it.
+	// Appended: the commit is durable, but no subscriber was notified.
 	BeforeAppend Point = "before-append"
 	Written      Point = "written"
 	Appended     Point = "appended"
@@ -19,10 +19,10 @@ const (
 	// BeforeAnswer and Answered are before and after the answer to a request.
 	BeforeAnswer Point = "before-answer"
 	Answered     Point = "answered"
-	// Reported: the outcome of a call has arrived and is not in the log.
+	// Reported: the outcome of a call has arrived but is not in the log yet.
 	Reported Point = "reported"
-	// BeforeMark: the high-water mark is about to advance. MarkStored: it has advanced in the store and not yet in its
-	// file.
+	// BeforeMark: the high-water mark is about to advance. MarkStored: the mark has advanced in the store but not yet
+	// in its file.
 	BeforeMark Point = "before-mark"
 	MarkStored Point = "mark-stored"
 	// BeforeCheckpoint and CheckpointSaved are before and after a checkpoint is written; its event is already in the
@@ -32,13 +32,13 @@ const (
 	// BeforeIndex and IndexSaved are before and after the index of open tasks is written during a shutdown.
 	BeforeIndex Point = "before-index"
 	IndexSaved  Point = "index-saved"
-	// ArchivePart: a part of a history is in the archive. Archived: all of it, and it is still in the
-	// live log as well.
+	// ArchivePart: a part of a history is in the archive. Archived: the whole history is in the archive, and also still
+	// in the live log.
 	ArchivePart Point = "archive-part"
 	Archived    Point = "archived"
-	// Removing: the histories to remove from the archive are recorded, and still there.
+	// Removing: the histories to remove from the archive are recorded but not removed yet.
 	Removing Point = "removing"
-	// Restoring: the node has read the heads of its log and none of the open tasks.
+	// Restoring: the node has read the heads of its log but no open task yet.
 	Restoring Point = "restoring"
 )
 
@@ -48,11 +48,11 @@ const (
 	Taken        Point = "taken"
 	BeforeEffect Point = "before-effect"
 	AfterEffect  Point = "after-effect"
-	// Delivered: the node has accepted the outcome, and the worker has not dropped it yet.
+	// Delivered: the node has accepted the outcome, but the worker still stores it.
 	Delivered Point = "delivered"
 )
 
-// EnvPlant is the environment variable with the injected faults of a process, separated by commas.
+// EnvPlant is the environment variable that lists the faults to inject into a process, separated by commas.
 const EnvPlant = "ORCH_PLANT"
 
 // Fault is an error that can be injected.

@@ -11,7 +11,7 @@ func Arm(Point, int64) {}
 // Pass does nothing in this build.
 func Pass(Point) {}
 
-// On is false in this build.
+// On returns false in this build.
 func On(Fault) bool { return false }
 
 // Early returns done in this build.

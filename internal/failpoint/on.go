@@ -13,45 +13,45 @@ import (
 // Enabled reports whether this build has failpoints.
 const Enabled = true
 
-// trap is the armed point and the remaining passes until the process ends.
+// trap is an armed point and the number of passes until the process is killed.
 type trap struct {
-	point Point
-	left  atomic.Int64
+	point     Point
+	remaining atomic.Int64
 }
 
-//nolint:gochecknoglobals // a process has one end, and this is code of tests alone
+//nolint:gochecknoglobals // failpoints apply to the whole process, and only test builds contain them
 var (
-	armed   atomic.Pointer[trap]
-	planted = strings.Split(os.Getenv(EnvPlant), ",")
+	armed    atomic.Pointer[trap]
+	injected = strings.Split(os.Getenv(EnvPlant), ",")
 )
 
-// moment is how long the other goroutines continue while the one at the point blocks, so that an acknowledgement that
-// is sent too early gets out.
-const moment = 20 * time.Millisecond
+// killDelay is how long the other goroutines continue while the goroutine at the point blocks. An acknowledgement that
+// was sent too early thus still leaves the process.
+const killDelay = 20 * time.Millisecond
 
 // Arm kills the process at the n-th pass of a point from now on, without any cleanup. It replaces the previously armed
 // point.
 func Arm(point Point, n int64) {
 	t := &trap{point: point}
-	t.left.Store(n)
+	t.remaining.Store(n)
 	armed.Store(t)
 }
 
 // Pass kills the process if the point is armed and this is the n-th pass.
 func Pass(point Point) {
 	t := armed.Load()
-	if t == nil || t.point != point || t.left.Add(-1) != 0 {
+	if t == nil || t.point != point || t.remaining.Add(-1) != 0 {
 		return
 	}
-	<-time.After(moment)
+	<-time.After(killDelay)
 	if self, err := os.FindProcess(os.Getpid()); err == nil {
 		_ = self.Kill()
 	}
-	select {} // the signal is on its way
+	select {} // until the signal arrives
 }
 
 // On reports whether a fault is injected in this process.
-func On(fault Fault) bool { return slices.Contains(planted, string(fault)) }
+func On(fault Fault) bool { return slices.Contains(injected, string(fault)) }
 
 // Early calls done(nil) immediately if the fault is injected, and returns a function that does nothing; else it returns
 // done.

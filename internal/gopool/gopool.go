@@ -4,7 +4,7 @@ package gopool
 
 import "sync"
 
-// Pool runs jobs, each in its own goroutine, without a limit of their number. The zero value is not usable; see New.
+// Pool runs jobs, each in its own goroutine, without a limit on their number. The zero value is not usable; see New.
 type Pool struct {
 	jobs chan func()
 	idle chan struct{}
@@ -26,7 +26,7 @@ func (c *Pool) Go(job func()) {
 	}
 }
 
-// Stop ends idle goroutines now, and the others after their jobs. It is idempotent.
+// Stop ends idle goroutines immediately, and busy goroutines after their jobs. It is idempotent.
 func (c *Pool) Stop() { c.once.Do(func() { close(c.stop) }) }
 
 func (c *Pool) work(job func()) {

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// Held returns the number of goroutines, without idle goroutines of pools.
+// Held returns the number of goroutines except those that are idle in a gopool.Pool.
 func Held() int { return runtime.NumGoroutine() - idle(Stacks()) }
 
-// Stacks returns the stacks of all goroutines, with the number of goroutines for each stack.
+// Stacks returns the distinct stacks of all goroutines, each with the number of its goroutines.
 func Stacks() string {
 	var text strings.Builder
 	if err := pprof.Lookup("goroutine").WriteTo(&text, 1); err != nil {
@@ -20,7 +20,7 @@ func Stacks() string {
 	return text.String()
 }
 
-// idle counts the goroutines that wait for a job of their pool.
+// idle returns the number of goroutines that wait for the next job of a gopool.Pool.
 func idle(stacks string) (n int) {
 	for block := range strings.SplitSeq(stacks, "\n\n") {
 		count, _, _ := strings.Cut(block, " @ ")

@@ -1,6 +1,6 @@
 // Package httplimit bounds how long a client of an HTTP server may take to send headers and body, to send the next
-// request, and to read the answer. The duration of an answer is not limited, so that streams and long polls continue
-// while their clients read.
+// request, and to read each part of the response. The total duration of a response is not limited, so that streams and
+// long polls continue while their clients read.
 package httplimit
 
 import (
@@ -15,14 +15,14 @@ import (
 const (
 	// DefaultHeader bounds how long the headers of a request may take.
 	DefaultHeader = 10 * time.Second
-	// DefaultBody bounds how long headers and body of a request may take, unless a handler answers without reading the
-	// body.
+	// DefaultBody bounds how long headers and body of a request may take together. It does not apply when a handler
+	// responds without reading the body.
 	DefaultBody = 45 * time.Second
 	// DefaultIdle is how long a connection is kept for its next request.
 	DefaultIdle = 2 * time.Minute
 	// DefaultWrite is how long a client may take to read writePart bytes.
 	DefaultWrite = 15 * time.Second
-	// MaxHeader is the most bytes of the headers of a request.
+	// MaxHeader bounds the headers of a request, in bytes.
 	MaxHeader = 64 << 10
 )
 
@@ -31,15 +31,15 @@ const (
 	unreadTime = time.Second
 	// writePart is how many bytes are written under one deadline.
 	writePart = 64 << 10
-	// slowest is the minimum average rate, in bytes per second, at which a client must read one write after twice
-	// Limits.Write.
+	// slowest is the minimum rate at which a client must read the data of one write, in bytes per second. The client
+	// has twice Limits.Write in addition.
 	slowest = 64 << 10
 )
 
 // Limits are the time limits for a client. A zero field means its default.
 type Limits struct {
 	// Header is the limit for the headers of a request, Body for headers and body, Idle for the time until the next
-	// request of a connection, and Write for each part of an answer.
+	// request of a connection, and Write for each part of a response.
 	Header, Body, Idle, Write time.Duration
 }
 
@@ -50,7 +50,7 @@ func (l Limits) withDefaults() Limits {
 	}
 }
 
-// NewServer returns a server that enforces the limits.
+// NewServer returns a server for next that enforces the limits.
 func NewServer(next http.Handler, l Limits) *http.Server {
 	l = l.withDefaults()
 	return &http.Server{
@@ -59,7 +59,7 @@ func NewServer(next http.Handler, l Limits) *http.Server {
 	}
 }
 
-// Handler enforces the limits for bodies and writes. next must not set deadlines.
+// Handler returns a handler that enforces the limits for bodies and writes around next, which must not set deadlines.
 func Handler(next http.Handler, l Limits) http.Handler {
 	l = l.withDefaults()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -68,7 +68,7 @@ func Handler(next http.Handler, l Limits) http.Handler {
 			return
 		}
 		control := http.NewResponseController(w)
-		out := &writer{ResponseWriter: w, control: control, within: l.Write}
+		out := &writer{ResponseWriter: w, control: control, perPart: l.Write}
 		out.extend(l.Body + l.Write) // for "100 Continue"
 		if r.Body == nil || r.Body == http.NoBody {
 			_ = control.SetReadDeadline(time.Time{})
@@ -80,15 +80,15 @@ func Handler(next http.Handler, l Limits) http.Handler {
 		in := &body{ReadCloser: r.Body, control: control}
 		r.Body = in
 		next.ServeHTTP(out, r)
-		if !in.over.Load() { // the server reads the rest before it answers
+		if !in.ended.Load() { // the server drains the rest before it responds
 			_ = control.SetReadDeadline(time.Now().Add(min(unreadTime, l.Body)))
 		}
 		out.extend(l.Write) // the server sends what it has buffered
 	})
 }
 
-// rejectAmbiguous returns the status and the reason for refusing a request that a proxy could interpret differently, or
-// with a body that no handler reads; status 0 for any other.
+// rejectAmbiguous returns the status and the reason for refusing a request: one that a proxy could interpret
+// differently, or one with an encoded body, which no handler reads. It returns status 0 for an acceptable request.
 func rejectAmbiguous(r *http.Request) (status int, reason string) {
 	switch coding := r.Header.Get("Content-Encoding"); {
 	case len(r.Header.Values("Authorization")) > 1:
@@ -100,51 +100,51 @@ func rejectAmbiguous(r *http.Request) (status int, reason string) {
 	}
 }
 
-// body is the body of a request. After it has arrived completely, there is no limit for the answer.
+// body is the body of a request. After the body has arrived completely, it removes the read deadline.
 type body struct {
 	io.ReadCloser
 
 	control *http.ResponseController
-	// over is true when nothing more can be read. It is atomic because a proxy may still read after the handler has
-	// returned.
-	over atomic.Bool
+	// ended is true after the end of the body or an error. It is atomic because a reverse proxy may still read after
+	// the handler has returned.
+	ended atomic.Bool
 }
 
 // Read implements io.Reader.
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if err == io.EOF && !b.over.Load() {
+	if err == io.EOF && !b.ended.Load() {
 		_ = b.control.SetReadDeadline(time.Time{})
 	}
 	if err != nil {
-		b.over.Store(true)
+		b.ended.Store(true)
 	}
 	return n, err
 }
 
-// writer is a response that closes the connection of a client that does not read.
+// writer is a response writer that closes the connection if the client does not read in time.
 type writer struct {
 	http.ResponseWriter
 
 	control *http.ResponseController
-	within  time.Duration
+	perPart time.Duration
 }
 
-// extend sets the deadline for the client to read the next write.
+// extend sets the write deadline to d from now.
 func (w *writer) extend(d time.Duration) { _ = w.control.SetWriteDeadline(time.Now().Add(d)) }
 
 // WriteHeader implements http.ResponseWriter.
 func (w *writer) WriteHeader(status int) {
-	w.extend(w.within)
+	w.extend(w.perPart)
 	w.ResponseWriter.WriteHeader(status)
 }
 
 // Write implements http.ResponseWriter.
 func (w *writer) Write(p []byte) (int, error) {
-	last := time.Now().Add(2*w.within + time.Duration(len(p))*time.Second/slowest)
+	last := time.Now().Add(2*w.perPart + time.Duration(len(p))*time.Second/slowest)
 	for n := 0; ; {
 		part := p[n:min(n+writePart, len(p))]
-		w.extend(min(w.within, time.Until(last)))
+		w.extend(min(w.perPart, time.Until(last)))
 		m, err := w.ResponseWriter.Write(part)
 		if n += m; err != nil || n == len(p) {
 			return n, err
@@ -152,13 +152,13 @@ func (w *writer) Write(p []byte) (int, error) {
 	}
 }
 
-// ReadFrom implements io.ReaderFrom. It writes in parts, and the deadlines are those of one Write.
+// ReadFrom implements io.ReaderFrom. It writes in parts, with the same deadlines as a single Write of all data.
 func (w *writer) ReadFrom(from io.Reader) (n int64, err error) {
 	begin, part := time.Now(), make([]byte, writePart)
 	for {
 		m, end := io.ReadFull(from, part)
-		last := begin.Add(2*w.within + time.Duration(n+int64(m))*time.Second/slowest)
-		w.extend(min(w.within, time.Until(last)))
+		last := begin.Add(2*w.perPart + time.Duration(n+int64(m))*time.Second/slowest)
+		w.extend(min(w.perPart, time.Until(last)))
 		m, err = w.ResponseWriter.Write(part[:m])
 		n += int64(m)
 		switch {
@@ -174,7 +174,7 @@ func (w *writer) ReadFrom(from io.Reader) (n int64, err error) {
 
 // FlushError sends what was written, for http.ResponseController.
 func (w *writer) FlushError() error {
-	w.extend(w.within)
+	w.extend(w.perPart)
 	return w.control.Flush()
 }
 

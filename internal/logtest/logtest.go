@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Buffer stores what is written to it. The zero value is ready to use. It is safe for concurrent use.
+// Buffer is an in-memory io.Writer. The zero value is ready to use. It is safe for concurrent use.
 type Buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -19,7 +19,7 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	return b.b.Write(p)
 }
 
-// String returns all of it.
+// String returns everything that was written so far.
 func (b *Buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// maxHops bounds the followed redirects.
+// maxHops bounds how many redirects are followed.
 const maxHops = 10
 
-// Request is one request.
+// Request is an HTTP request.
 type Request struct {
 	Method string
 	// URL must come from Client.Parse.
@@ -27,7 +27,7 @@ type Request struct {
 	Follow func(endpoint string) bool
 }
 
-// Response is the answer.
+// Response is an HTTP response.
 type Response struct {
 	Status int
 	Header http.Header
@@ -36,12 +36,12 @@ type Response struct {
 	Truncated bool
 	// URL is the URL of the final response.
 	URL *url.URL
-	// Refused says why a redirect was not followed; the answer is then the redirect itself.
+	// Refused is the reason why a redirect was not followed, or "". The Response is then the redirect itself.
 	Refused string
 }
 
-// Do makes a request. Every status is a result. Errors: TIMEOUT and CANCELLED with the context, FORBIDDEN for an
-// address that is not public, NETWORK_ERROR with the reason CONNECTION_ERROR for any other failure.
+// Do makes a request. No HTTP status is an error. Errors: TIMEOUT and CANCELLED when ctx ends, FORBIDDEN for an address
+// that is not public, NETWORK_ERROR with the reason CONNECTION_ERROR for any other failure.
 func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 	hops, res, err := c.send(ctx, r)
 	if err != nil {
@@ -56,7 +56,7 @@ func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 	return out, nil
 }
 
-// send makes a request up to the headers of its answer. The caller closes the body.
+// send makes a request and returns when the response headers have arrived. The caller must close the body.
 func (c *Client) send(ctx context.Context, r Request) (*redirects, *http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, r.Method, r.URL.String(), strings.NewReader(r.Body))
 	if err != nil {
@@ -78,7 +78,7 @@ func (c *Client) send(ctx context.Context, r Request) (*redirects, *http.Respons
 	return hops, res, nil
 }
 
-// read returns at most limit bytes.
+// read returns at most limit bytes, and reports whether r contains more.
 func read(r io.Reader, limit int64) (body []byte, truncated bool, err error) {
 	var b bytes.Buffer
 	n, err := io.Copy(&b, io.LimitReader(r, limit+1))
@@ -94,16 +94,16 @@ type redirects struct {
 	client *Client
 	follow func(endpoint string) bool
 	first  string
-	// at is the URL of the last request.
+	// at is the URL of the latest request.
 	at      *url.URL
 	refused string
 	// strayed is true after a redirect to another endpoint.
 	strayed bool
 }
 
-// check decides about one redirect. After a redirect to another endpoint only headers without information about the
-// caller are sent, even back to the first endpoint: the redirecting server must not be able to use the caller's
-// credentials.
+// check is the CheckRedirect function of the client: it decides whether a redirect is followed. After a redirect to
+// another endpoint only headers without information about the caller are sent, even back to the first endpoint: the
+// redirecting server must not be able to use the caller's credentials.
 func (h *redirects) check(req *http.Request, via []*http.Request) error {
 	to, why := h.next(req, len(via))
 	if why != "" {
@@ -115,7 +115,7 @@ func (h *redirects) check(req *http.Request, via []*http.Request) error {
 	}
 	if h.strayed {
 		for name := range req.Header {
-			if !harmless(name) {
+			if !safeAfterRedirect(name) {
 				req.Header.Del(name)
 			}
 		}
@@ -126,7 +126,7 @@ func (h *redirects) check(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// next returns the target of a redirect, or why it is not followed.
+// next returns the target of a redirect, or the reason why it is not followed. n is the number of earlier requests.
 func (h *redirects) next(req *http.Request, n int) (*url.URL, string) {
 	to, err := h.client.Parse(req.URL.String())
 	switch {

@@ -13,12 +13,14 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
+// forbidden returns the error for an endpoint with an address that is not public.
 func forbidden(err error, endpoint string) *fault.Error {
 	return fault.Wrap(fault.Forbidden, err, endpoint+" is no public address").WithReason("ADDRESS_NOT_PUBLIC").
 		WithHint("only public addresses are open, and what the operator of the node lists")
 }
 
-// failed returns the error for a request without an answer. The URL in the error of package http is dropped.
+// failed returns the coded error for a request without a response. It drops the URL that errors of package http
+// contain.
 func failed(ctx context.Context, err error, endpoint string) *fault.Error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err

@@ -16,7 +16,7 @@ import (
 // errNotPublic is the error of a refused connection.
 var errNotPublic = errors.New("the address is not public")
 
-// guard decides which addresses may be reached.
+// guard decides which addresses the client may connect to.
 type guard struct {
 	prefixes []netip.Prefix
 	hosts    map[string]bool
@@ -32,7 +32,7 @@ func newGuard(cfg Config) *guard {
 	return g
 }
 
-// cloudPrefixes returns the addresses of instance metadata services in public ranges.
+// cloudPrefixes returns the public addresses that cloud providers use for instance metadata services.
 func cloudPrefixes() []netip.Prefix {
 	return []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{168, 63, 129, 16}), 32)} // Azure
 }
@@ -43,13 +43,13 @@ func (g *guard) lists(host, port string) bool {
 	return g.hosts[host] || g.hosts[net.JoinHostPort(host, port)]
 }
 
-// check returns errNotPublic unless an address may be reached.
+// check returns an error that wraps errNotPublic unless the client may connect to an address.
 func (g *guard) check(to netip.AddrPort) error {
 	addr := to.Addr().Unmap().WithZone("")
 	if slices.ContainsFunc(g.prefixes, func(p netip.Prefix) bool { return p.Contains(addr) }) {
 		return nil
 	}
-	if slices.Contains(strangePorts(), to.Port()) {
+	if slices.Contains(blockedPorts(), to.Port()) {
 		return fmt.Errorf("%w: port %d belongs to another protocol", errNotPublic, to.Port())
 	}
 	if err := g.public.SafeAddr(addr); err != nil {
@@ -67,6 +67,7 @@ func (g *guard) control(_ context.Context, network, address string, _ syscall.Ra
 	return g.check(to)
 }
 
+// dial connects to address. It checks the resolved address unless the operator listed the host.
 func (c *Client) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -79,9 +80,9 @@ func (c *Client) dial(ctx context.Context, network, address string) (net.Conn, e
 	return d.DialContext(ctx, network, address)
 }
 
-// strangePorts returns the ports of other protocols, to which no request must be sent: the "bad ports" of the Fetch
-// standard, so that every port works that works in a browser.
-func strangePorts() []uint16 {
+// blockedPorts returns the ports of other protocols, to which no request must be sent. They are the "bad ports" of the
+// Fetch standard, so every port that a browser accepts is accepted here, too.
+func blockedPorts() []uint16 {
 	return []uint16{
 		0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102,
 		103, 104, 109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512,

@@ -16,8 +16,8 @@ const (
 )
 
 // Headers validates the headers of a request. Names must be tokens and unique ignoring case, values must be visible
-// ASCII, and headers of the transport are refused, so that no second request can be smuggled in. It returns
-// VALIDATION_ERROR with the field "headers.<name>"; errors never contain the value.
+// ASCII, and transport headers are refused. So no second request can be smuggled in. Headers returns VALIDATION_ERROR
+// with the field "headers" or "headers.<name>"; errors never contain the value.
 func Headers(given map[string]string) (http.Header, error) {
 	h, size := http.Header{}, 0
 	if len(given) > maxHeaders {
@@ -28,11 +28,11 @@ func Headers(given map[string]string) (http.Header, error) {
 		key := http.CanonicalHeaderKey(name)
 		why := ""
 		switch {
-		case !token(name):
+		case !isToken(name):
 			return nil, fault.New(fault.ValidationError, "a name consists of letters, digits and -").WithField("headers")
-		case !visible(value):
+		case !isVisible(value):
 			why = "must hold visible ASCII letters on one line"
-		case transports(key):
+		case isTransportHeader(key):
 			why = "is set by the transport"
 		case h[key] != nil:
 			why = "is there twice"
@@ -49,18 +49,18 @@ func Headers(given map[string]string) (http.Header, error) {
 	return h, nil
 }
 
-// token reports whether a name is a token of RFC 9110.
-func token(name string) bool {
+// isToken reports whether a name is a token of RFC 9110.
+func isToken(name string) bool {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'*+-.^_`|~"
 	return name != "" && len(name) <= 256 && strings.Trim(name, letters) == ""
 }
 
-func visible(value string) bool {
+func isVisible(value string) bool {
 	return strings.IndexFunc(value, func(r rune) bool { return (r < ' ' && r != '\t') || r > '~' }) < 0
 }
 
-// transports reports whether only the client or a proxy may set a header.
-func transports(key string) bool {
+// isTransportHeader reports whether a header is set by the HTTP transport or a proxy, never by the caller.
+func isTransportHeader(key string) bool {
 	switch key {
 	case "Host", "Content-Length", "Transfer-Encoding", "Connection", "Keep-Alive", "Upgrade", "Te",
 		"Trailer", "Expect", "Http2-Settings":
@@ -69,8 +69,8 @@ func transports(key string) bool {
 	return strings.HasPrefix(key, "Proxy-")
 }
 
-// harmless reports whether a header may be sent to another endpoint after a redirect.
-func harmless(key string) bool {
+// safeAfterRedirect reports whether a header may be sent to another endpoint after a redirect.
+func safeAfterRedirect(key string) bool {
 	switch key {
 	case "Accept", "Accept-Encoding", "Accept-Language", "Content-Type", "Range", "User-Agent":
 		return true
@@ -78,7 +78,7 @@ func harmless(key string) bool {
 	return false
 }
 
-// Secret reports whether a header contains a credential: its value must not be shown.
+// Secret reports whether the name of a header suggests a credential, so that its value must not be shown.
 func Secret(name string) bool {
 	name = strings.ToLower(name)
 	if name == "idempotency-key" {

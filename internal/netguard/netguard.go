@@ -1,10 +1,10 @@
-// Package netguard confines outgoing HTTP, as package pathguard confines paths. Its client reaches only public
-// addresses and those that the operator lists (S0-114).
+// Package netguard confines outgoing HTTP, as package pathguard confines paths. Its client connects only to public
+// addresses and to addresses that the operator lists (S0-114).
 //
-// The address is checked when the connection is made, after the name was resolved, for every redirect. So neither a
-// special spelling nor a changed DNS record can bypass the check. The client uses no proxy, keeps no cookies and no
-// connections, and reads answers up to a limit. Errors never contain a URL, a header or a body, because each of them
-// may contain a secret.
+// The address is checked for every connection, including redirects, after the name was resolved. So neither a special
+// spelling nor a changed DNS record can bypass the check. The client uses no proxy, keeps no cookies and no
+// connections, and reads response bodies up to a limit. Errors never contain a URL, a header or a body, because each of
+// them may contain a secret.
 package netguard
 
 import (
@@ -27,11 +27,11 @@ const (
 	maxHeader = 64 << 10
 )
 
-// Config says which hosts may be reached. The zero value allows only public addresses.
+// Config sets which hosts a client may connect to. The zero value allows only public addresses.
 type Config struct {
-	// Prefixes are address ranges that may be reached although they are not public.
+	// Prefixes are address ranges that are allowed although they are not public.
 	Prefixes []netip.Prefix
-	// Hosts are names ("search.internal") or names with a port ("localhost:8888") that may be reached whatever their
+	// Hosts are names ("search.internal") or names with a port ("localhost:8888") that are allowed whatever their
 	// addresses. The name is trusted together with its DNS records.
 	Hosts []string
 	// Resolver resolves names. Default: net.DefaultResolver.
@@ -40,8 +40,8 @@ type Config struct {
 	RootCAs *x509.CertPool
 }
 
-// Reaching returns a copy that also allows the host and port of a URL, such as one that the operator configured for a
-// service. It ignores anything but an http or https URL.
+// Reaching returns a copy of c that also allows the host and port of a URL, such as the URL of a service in the
+// operator's configuration. If raw is not an http or https URL, it returns c.
 func (c Config) Reaching(raw string) Config {
 	if u, err := parse(raw); err == nil {
 		c.Hosts = append(slices.Clone(c.Hosts), net.JoinHostPort(u.Hostname(), port(u)))
@@ -49,8 +49,8 @@ func (c Config) Reaching(raw string) Config {
 	return c
 }
 
-// Allow returns a copy that also allows an entry of the operator: a range of addresses ("10.0.0.0/8"), an address, a
-// name, or one of the last two with a port. INVALID_FORMAT for anything else.
+// Allow returns a copy of c that also allows an entry of the operator's configuration: a range of addresses
+// ("10.0.0.0/8"), an address, a name, or an address or name with a port. It returns INVALID_FORMAT for anything else.
 func (c Config) Allow(entry string) (Config, error) {
 	if prefix, err := netip.ParsePrefix(entry); err == nil {
 		c.Prefixes = append(slices.Clone(c.Prefixes), prefix.Masked())
@@ -75,7 +75,7 @@ func (c Config) Allow(entry string) (Config, error) {
 	return c, err
 }
 
-// Lists reports whether a host is allowed: by its name, with or without the port, or as an address in a range.
+// Lists reports whether c lists a host: by its name, with or without the port, or as an address in a range.
 func (c Config) Lists(host, port string) bool {
 	host, err := Host(host)
 	if err != nil {
@@ -89,7 +89,7 @@ func (c Config) Lists(host, port string) bool {
 	})
 }
 
-// Client makes requests. It is safe for concurrent use and needs no closing.
+// Client makes HTTP requests. It is safe for concurrent use and need not be closed.
 type Client struct {
 	guard     *guard
 	resolver  *net.Resolver

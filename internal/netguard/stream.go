@@ -13,18 +13,18 @@ import (
 type Stream struct {
 	Status int
 	Header http.Header
-	// Body is the body, without a limit. The caller must close it. Its errors are io.EOF and those of Do.
+	// Body is the body, without a size limit. The caller must close it. Read returns io.EOF and the errors of Do.
 	Body io.ReadCloser
 	// URL is the URL of the final response.
 	URL *url.URL
-	// Refused says why a redirect was not followed; the answer is then the redirect itself.
+	// Refused is the reason why a redirect was not followed, or "". The Stream is then the redirect itself.
 	Refused string
 }
 
 // Stream makes a request and returns when the response headers have arrived. The body can be read until it is closed or
 // ctx ends. Request.Limit is ignored. Errors are those of Do.
 func (c *Client) Stream(ctx context.Context, r Request) (*Stream, error) {
-	hops, res, err := c.send(ctx, r) //nolint:bodyclose // the caller closes it
+	hops, res, err := c.send(ctx, r) //nolint:bodyclose // the reader of the Stream closes it
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +32,7 @@ func (c *Client) Stream(ctx context.Context, r Request) (*Stream, error) {
 	return &Stream{Status: res.StatusCode, Header: res.Header, Body: body, URL: hops.at, Refused: hops.refused}, nil
 }
 
-// streamBody is the body of a stream. Its errors contain nothing of the request.
+// streamBody is the body of a Stream. Its errors contain no details of the request.
 type streamBody struct {
 	io.ReadCloser
 	failed func(error) error
@@ -46,8 +46,8 @@ func (s *streamBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Dial connects to host:port under the rules of the client, for protocols other than HTTP. Errors: those of package
-// net, and one for an address that is not public.
+// Dial connects to host:port, for a protocol that is not HTTP. The client's rules for addresses apply. Errors are those
+// of package net, and an error for an address that is not public.
 func (c *Client) Dial(ctx context.Context, address string) (net.Conn, error) {
 	return c.dial(ctx, "tcp", address)
 }

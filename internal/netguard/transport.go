@@ -8,16 +8,16 @@ import (
 )
 
 // Transport is an http.RoundTripper that sends the requests of a library through a Client. It follows redirects to the
-// same endpoint, such as those of a renamed repository.
+// same endpoint, for example when a repository was renamed.
 type Transport struct {
 	Client *Client
 	// Limit bounds the returned body, in bytes.
 	Limit int64
-	// TooLong is the error for a longer body; if nil, the body is truncated.
+	// TooLong is the error for a body that exceeds Limit; if it is nil, the body is truncated.
 	TooLong error
 }
 
-// RoundTrip makes a request. Errors are those of Client.Parse and Client.Do, and TooLong.
+// RoundTrip implements http.RoundTripper. Errors are those of Client.Parse and Client.Do, and TooLong.
 func (t Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	u, err := t.Client.Parse(req.URL.String())
 	if err != nil {

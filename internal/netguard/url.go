@@ -13,12 +13,12 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// maxURL is the longest URL in bytes.
+// maxURL bounds a URL, in bytes.
 const maxURL = 8 << 10
 
-// Parse parses an absolute http or https URL and brings it to the normal form that Endpoint and the dialer use: lower
-// case, IDNA, no final dot, no default port, no fragment. It refuses user names and passwords, and hosts that some
-// programs interpret as a number. INVALID_FORMAT, or FORBIDDEN for a literal address that is not public; the errors
+// Parse parses an absolute http or https URL and normalizes it for Endpoint and the dialer: host in lower case and IDNA
+// form, no final dot, no default port, no fragment. It refuses user names and passwords, and hosts that some programs
+// interpret as a number. It returns INVALID_FORMAT, or FORBIDDEN for a literal address that is not public; the errors
 // have no field.
 func (c *Client) Parse(raw string) (*url.URL, error) {
 	u, err := parse(raw)
@@ -27,7 +27,7 @@ func (c *Client) Parse(raw string) (*url.URL, error) {
 	}
 	addr, err := netip.ParseAddr(u.Hostname())
 	if err != nil || c.guard.lists(u.Hostname(), port(u)) {
-		return u, nil //nolint:nilerr // a name: what it leads to is checked when the connection is made
+		return u, nil //nolint:nilerr // not an address: the addresses of a name are checked when the client connects
 	}
 	number, err := strconv.ParseUint(port(u), 10, 16)
 	if err != nil {
@@ -66,13 +66,13 @@ func parse(raw string) (*url.URL, error) {
 			return nil, invalid("the port must be a number from 1 to 65535")
 		}
 	}
-	u.Host = joined(host, u)
+	u.Host = hostPort(host, u)
 	u.Fragment, u.RawFragment = "", ""
 	return u, nil
 }
 
-// joined returns the host with the port, if it is not the default one.
-func joined(host string, u *url.URL) string {
+// hostPort returns the host with the port of u, without a port if u has the default port of its scheme.
+func hostPort(host string, u *url.URL) string {
 	if p := strings.TrimLeft(u.Port(), "0"); p != "" && p != usualPort(u.Scheme) {
 		return net.JoinHostPort(host, p)
 	}
@@ -96,8 +96,8 @@ func usualPort(scheme string) string {
 	return "80"
 }
 
-// Host returns a literal address in its shortest form or a name in its ASCII form, in lower case and
-// without a final dot; INVALID_FORMAT for anything else.
+// Host returns the normal form of a host: a literal address in its shortest form, or a name in ASCII, in lower case and
+// without a final dot. It returns INVALID_FORMAT for anything else.
 func Host(host string) (string, error) {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		if addr.Zone() != "" {
@@ -114,7 +114,7 @@ func Host(host string) (string, error) {
 	case err != nil || !plainName(name):
 		return "", invalid("the host is no name and no address")
 	case endsInNumber(name):
-		// The letters of a compatible form may spell an ordinary address: ①.1.1.1.
+		// IDNA may turn compatibility characters into an ordinary address: ①.1.1.1.
 		if addr, err := netip.ParseAddr(name); err == nil {
 			return addr.String(), nil
 		}
@@ -145,8 +145,8 @@ func plainName(name string) bool {
 	return true
 }
 
-// endsInNumber reports whether resolvers may interpret the name as an IPv4 address: 2130706433, 0x7f.1, 0177.0.0.1,
-// 127.1.
+// endsInNumber reports whether resolvers may interpret the name as an IPv4 address, such as 2130706433, 0x7f.1,
+// 0177.0.0.1 or 127.1.
 func endsInNumber(name string) bool {
 	last := name[strings.LastIndexByte(name, '.')+1:]
 	if strings.Trim(last, "0123456789") == "" {

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// around is the number of context lines before and after a change.
-const around = 3
+// contextLines is the number of unchanged lines before and after a change.
+const contextLines = 3
 
-// Between returns a unified diff of two contents of a file, empty when they are equal. The diff has one hunk, because a
-// change touches only one or two places of a file.
+// Between returns a unified diff from before to after, the contents of a file. It is empty when they are equal. The
+// diff has a single hunk: the changes of one call are usually close together.
 func Between(file string, before, after []byte) string {
 	if bytes.Equal(before, after) {
 		return ""
@@ -24,27 +24,27 @@ func Between(file string, before, after []byte) string {
 	for tail < len(a)-head && tail < len(b)-head && a[len(a)-1-tail] == b[len(b)-1-tail] {
 		tail++
 	}
-	start, below := max(0, head-around), min(tail, around)
+	start, below := max(0, head-contextLines), min(tail, contextLines)
 	var out strings.Builder
 	fmt.Fprintf(&out, "--- %s\n+++ %s\n@@ -%s +%s @@\n", file, file,
 		extent(start, len(a)-tail+below), extent(start, len(b)-tail+below))
 	write(&out, " ", a[start:head])
-	middle(&out, a[head:len(a)-tail], b[head:len(b)-tail])
+	writeChanges(&out, a[head:len(a)-tail], b[head:len(b)-tail])
 	write(&out, " ", a[len(a)-tail:len(a)-tail+below])
 	return out.String()
 }
 
-// maxCells bounds the comparison of the lines between the first and the last change.
+// maxCells bounds the table of commonLengths. Longer changes are written as all removed and all added lines.
 const maxCells = 1 << 20
 
-// middle writes the removed, added and common lines, by their longest common subsequence.
-func middle(out *strings.Builder, a, b []string) {
+// writeChanges writes the removed, added and common lines of a and b, by their longest common subsequence.
+func writeChanges(out *strings.Builder, a, b []string) {
 	if len(a)*len(b) > maxCells {
 		write(out, "-", a)
 		write(out, "+", b)
 		return
 	}
-	common := longest(a, b)
+	common := commonLengths(a, b)
 	i, j := 0, 0
 	for i < len(a) || j < len(b) {
 		switch {
@@ -61,8 +61,8 @@ func middle(out *strings.Builder, a, b []string) {
 	}
 }
 
-// longest returns, for all suffixes of a and b, the length of their longest common subsequence.
-func longest(a, b []string) [][]int {
+// commonLengths returns a table: element [i][j] is the length of the longest common subsequence of a[i:] and b[j:].
+func commonLengths(a, b []string) [][]int {
 	common := make([][]int, len(a)+1)
 	common[len(a)] = make([]int, len(b)+1)
 	for i := len(a) - 1; i >= 0; i-- {
@@ -78,7 +78,8 @@ func longest(a, b []string) [][]int {
 	return common
 }
 
-// extent formats a range in a hunk header: its first line, from 1, and the number of lines.
+// extent formats the lines [from, to) for a hunk header: the number of the first line, counted from 1, and the number
+// of lines.
 func extent(from, to int) string {
 	if from == to {
 		return fmt.Sprintf("%d,0", from)
@@ -86,6 +87,7 @@ func extent(from, to int) string {
 	return fmt.Sprintf("%d,%d", from+1, to-from)
 }
 
+// write writes lines, each after a sign: ' ', '-' or '+'.
 func write(out *strings.Builder, sign string, lines []string) {
 	for _, line := range lines {
 		out.WriteString(sign + line)

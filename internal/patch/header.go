@@ -29,8 +29,8 @@ func (p *parser) header(d *Diff) error {
 	return failed("the patch has no lines --- and +++")
 }
 
-// command parses a line such as diff --git a/x b/x. Names with spaces are ambiguous here; the names in the lines ---
-// and +++ count.
+// command parses a line such as diff --git a/x b/x. It ignores names with spaces, which are ambiguous here: the names
+// in the lines --- and +++ count.
 func (p *parser) command(d *Diff, text string) error {
 	if slices.ContainsFunc(p.lines[:p.next], func(before string) bool { return strings.HasPrefix(before, "diff ") }) {
 		return failed("a second file begins at line %d; a patch is for one file", p.number())
@@ -55,7 +55,7 @@ func (p *parser) files(d *Diff) error {
 		return failed("lines %d and %d do not name the files as --- and +++ do", number, number+1)
 	case to == devNull:
 		return failed("the patch deletes the file").WithHint("use FILE_DELETE")
-	case !p.more():
+	case !p.atHunk():
 		return failed("there is no hunk at line %d", p.number())
 	}
 	d.names = append(d.names, to)
@@ -65,8 +65,8 @@ func (p *parser) files(d *Diff) error {
 	return nil
 }
 
-// fileName returns the name in a line that begins with the prefix. A tab ends it; git quotes names with
-// special characters like C does.
+// fileName returns the name in a line that begins with the prefix. A tab ends the name. Git writes names with special
+// characters as quoted C strings.
 func fileName(text, prefix string) (string, bool) {
 	name, ok := strings.CutPrefix(strings.TrimRight(text, "\n"), prefix)
 	if !ok {
@@ -100,9 +100,10 @@ func (d *Diff) Names(paths ...string) error {
 	return nil
 }
 
+// matches reports whether a name in a header denotes the file with an absolute path.
 func matches(name, file string) bool {
 	if name == devNull {
-		return true // in diff --git; the lines --- and +++ were checked
+		return true // from a diff --git line; the lines --- and +++ were checked
 	}
 	if path.IsAbs(name) {
 		return path.Clean(name) == path.Clean(file)
@@ -114,7 +115,7 @@ func matches(name, file string) bool {
 	return endsWith(file, name) || endsWith(file, short)
 }
 
-// endsWith reports whether the last elements of file are those of the relative path name.
+// endsWith reports whether the path file ends with the elements of the relative path name.
 func endsWith(file, name string) bool {
 	name = path.Clean(name)
 	return name != "." && name != ".." && !strings.HasPrefix(name, "../") && strings.HasSuffix(file, "/"+name)
@@ -122,9 +123,9 @@ func endsWith(file, name string) bool {
 
 // shorten truncates a name for a message.
 func shorten(name string) string {
-	const most = 80
-	if len(name) <= most {
+	const limit = 80
+	if len(name) <= limit {
 		return name
 	}
-	return strings.ToValidUTF8(name[:most], "") + "…"
+	return strings.ToValidUTF8(name[:limit], "") + "…"
 }

@@ -13,8 +13,8 @@ type parser struct {
 	next, first int
 }
 
-// open removes the surrounding blank lines and code fence.
-func open(text string) (*parser, error) {
+// newParser splits text into lines, and removes surrounding blank lines and a code fence.
+func newParser(text string) (*parser, error) {
 	p := &parser{lines: slices.Collect(strings.Lines(text)), first: 1}
 	for len(p.lines) > 0 && blank(p.lines[0]) {
 		p.lines, p.first = p.lines[1:], p.first+1
@@ -49,7 +49,8 @@ func fence(text string) (mark byte, length int) {
 	return text[0], len(text) - len(strings.TrimLeft(text, text[:1]))
 }
 
-// dropCR removes the CR of every line if all have one. Editors drop it from the last line with its LF.
+// dropCR removes the CR from all lines if every line has one, and reports whether it did. The last line need not have a
+// CR: editors remove it together with the final LF.
 func (p *parser) dropCR() bool {
 	for i, text := range p.lines {
 		if !strings.HasSuffix(text, "\r\n") && i < len(p.lines)-1 {
@@ -76,15 +77,15 @@ func (p *parser) peek() string {
 	return p.lines[p.next]
 }
 
-// more reports whether another hunk follows.
-func (p *parser) more() bool { return strings.HasPrefix(p.peek(), "@@ ") }
+// atHunk reports whether the next line is a hunk header.
+func (p *parser) atHunk() bool { return strings.HasPrefix(p.peek(), "@@ ") }
 
-// onlyBlank returns an error if text follows the last hunk.
-func (p *parser) onlyBlank() error {
+// expectEnd returns an error unless all remaining lines are blank.
+func (p *parser) expectEnd() error {
 	for ; p.next < len(p.lines); p.next++ {
 		switch text := p.peek(); {
 		case blank(text):
-		case heads(text):
+		case startsFile(text):
 			return failed("a second file begins at line %d; a patch is for one file", p.number())
 		default:
 			return failed("line %d belongs to no hunk; check the line counts in the hunk headers", p.number())
@@ -93,12 +94,12 @@ func (p *parser) onlyBlank() error {
 	return nil
 }
 
-// heads reports whether a line begins the section of another file.
-func heads(text string) bool {
+// startsFile reports whether a line begins the part of a patch for another file.
+func startsFile(text string) bool {
 	return slices.ContainsFunc([]string{"--- ", "diff ", "Index: "}, func(prefix string) bool { return strings.HasPrefix(text, prefix) })
 }
 
-// hunk parses a hunk including its header.
+// hunk parses a hunk with its header.
 func (p *parser) hunk() (hunk, error) {
 	h := hunk{number: p.number()}
 	from, to, ok := ranges(p.peek())
@@ -109,8 +110,8 @@ func (p *parser) hunk() (hunk, error) {
 		h.at--
 	}
 	p.next++
-	old, added := side{left: from.count}, side{left: to.count}
-	for old.left > 0 || added.left > 0 {
+	old, added := side{remaining: from.count}, side{remaining: to.count}
+	for old.remaining > 0 || added.remaining > 0 {
 		l, ok := p.line()
 		if !ok {
 			return h, failed("line %d does not begin with ' ', '-', '+' or '\\', or the counts in the header of line %d are wrong", p.number()-1, h.number)
@@ -126,23 +127,24 @@ func (p *parser) hunk() (hunk, error) {
 	return h, nil
 }
 
-// side counts the remaining lines of a hunk in one of the two files.
+// side counts the lines that a hunk still has for one of the two files.
 type side struct {
-	left int
-	// ended is true after a line without line feed, which is the last line of its file.
+	remaining int
+	// ended is true after a line without line feed: it must be the last line of its file.
 	ended bool
 }
 
+// count counts a line. It returns false if the header allows no more lines, or the file has ended.
 func (s *side) count(text string) bool {
-	if s.left == 0 || s.ended {
+	if s.remaining == 0 || s.ended {
 		return false
 	}
-	s.left--
+	s.remaining--
 	s.ended = !strings.HasSuffix(text, "\n")
 	return true
 }
 
-// line parses a line of a hunk, and the mark for a missing line feed that may follow.
+// line parses a line of a hunk. A following line "\ No newline at end of file" is consumed, too.
 func (p *parser) line() (line, bool) {
 	text := p.peek()
 	p.next++
@@ -155,11 +157,11 @@ func (p *parser) line() (line, bool) {
 	default:
 		return line{}, false
 	}
-	if strings.HasPrefix(p.peek(), `\ `) { // the text after it depends on the locale
+	if strings.HasPrefix(p.peek(), `\ `) { // the rest of this line depends on the locale
 		p.next++
 		l.text = strings.TrimSuffix(l.text, "\n")
 	}
-	return l, l.text != "" // nothing at all, and no line feed: no file has such a line
+	return l, l.text != "" // a line is never empty without a line feed
 }
 
 // span is one side of a hunk header.
@@ -181,13 +183,13 @@ func ranges(text string) (from, to span, ok bool) {
 	return from, to, okFrom && okTo
 }
 
-// parseSpan parses start[,count]. Lines count from 1; an empty span names the line before it.
+// parseSpan parses start[,count]. Line numbers begin at 1; the start of an empty span is the line before it.
 func parseSpan(text string) (span, bool) {
 	first, second, counted := strings.Cut(text, ",")
 	if !counted {
 		second = "1"
 	}
-	start, err := strconv.ParseUint(first, 10, 31) // accepts no sign
+	start, err := strconv.ParseUint(first, 10, 31) // ParseUint accepts no sign
 	if err != nil {
 		return span{}, false
 	}

@@ -1,10 +1,10 @@
 // Package patch applies a unified diff of one file, strictly (S4-020 to S4-027): every hunk must match at exactly the
-// line that it names, or nothing is changed. There is no search for another position and no fuzz: the author of the
-// patch must look at a file that has changed.
+// line that it names, or nothing is changed. There is no search for another position and no fuzz: if the file has
+// changed, the author of the patch must read it again.
 //
 // The package has its own parser. Parsers for git's patches ignore text after the last hunk, reorder hunks, join lines
-// after a missing line end and put insertions without context one line too high. Guarding against all that would
-// require parsing the patch anyway. The tests compare results with GNU patch.
+// after a missing line end, and place insertions without context one line too high. A check for these cases would have
+// to parse the patch anyway. The tests compare results with GNU patch.
 //
 // All errors are PATCH_FAILED with the reason PatchFailed and the field patch. They name line numbers of the patch and
 // of the file, and never quote their content.
@@ -35,12 +35,13 @@ type Diff struct {
 type hunk struct {
 	// number is the line of its header in the patch, from 1.
 	number int
-	// at is the index, from 0, of the first line of the file that it covers.
+	// at is the index, from 0, of the first line of the file that the hunk covers.
 	at    int
 	lines []line
 }
 
-// line is a line of a hunk: op is ' ', '-' or '+'. text includes the line feed, unless the file ends without one.
+// line is a line of a hunk. op is ' ', '-' or '+'. text includes the line feed, unless it is the last line of a file
+// without a final line feed.
 type line struct {
 	op   byte
 	text string
@@ -49,7 +50,7 @@ type line struct {
 // Parse parses a patch, which may be in a Markdown code fence (S4-021). It refuses a patch of several files and
 // everything except changes of text: renames, modes, deletions, binary content.
 func Parse(text string) (*Diff, error) {
-	p, err := open(text)
+	p, err := newParser(text)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +58,7 @@ func Parse(text string) (*Diff, error) {
 	if err := p.header(d); err != nil {
 		return nil, err
 	}
-	for p.more() {
+	for p.atHunk() {
 		h, err := p.hunk()
 		if err != nil {
 			return nil, err
@@ -67,10 +68,10 @@ func Parse(text string) (*Diff, error) {
 		}
 		d.hunks = append(d.hunks, h)
 	}
-	return d, p.onlyBlank()
+	return d, p.expectEnd()
 }
 
-// Creates reports whether a patch, which may be invalid, intends to create its file.
+// Creates reports whether a patch is meant to create its file. The patch may be invalid.
 func Creates(text string) bool {
 	for l := range strings.Lines(text) {
 		if name, ok := fileName(strings.TrimRight(l, "\r\n"), "--- "); ok && name == devNull {
@@ -80,7 +81,8 @@ func Creates(text string) bool {
 	return false
 }
 
-// Create reports whether the source is /dev/null: the result then does not depend on existing content.
+// Create reports whether the patch creates its file, because its source is /dev/null. Apply then ignores existing
+// content.
 func (d *Diff) Create() bool { return d.create }
 
 // Hunks returns the number of hunks, at least one.
@@ -119,7 +121,7 @@ type edit struct {
 	rest []byte
 	line int
 	out  []byte
-	// torn is true when text was added after a line without line end.
+	// torn is true when text was appended to a line without line end.
 	torn bool
 }
 
@@ -149,7 +151,7 @@ func (e *edit) readLine() []byte {
 	return text
 }
 
-// emit appends text to the result.
+// emit appends text to the result, and sets torn if the result did not end with a line end.
 func (e *edit) emit(text []byte) {
 	if len(text) > 0 && len(e.out) > 0 && e.out[len(e.out)-1] != '\n' {
 		e.torn = true
@@ -173,7 +175,7 @@ func (h hunk) covers() int {
 	return n
 }
 
-// failed returns the error of this package.
+// failed returns PATCH_FAILED with a message.
 func failed(format string, args ...any) *fault.Error {
 	return fault.New(fault.PatchFailed, format, args...).WithReason("PatchFailed").WithField("patch")
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Archive writes the directory and its content as a tar stream, under the last element of its name, with permissions,
-// times, owners and links. It returns CONFLICT when something has changed since Tree, and INVALID_FORMAT for a socket,
-// which tar cannot represent.
+// Archive writes the directory and its content as a tar stream with permissions, times, owners and links. The names in
+// the stream begin with the last element of the directory's path. It returns CONFLICT when a file was replaced or
+// shortened since Tree was called, and INVALID_FORMAT for a socket, which tar cannot represent.
 func (t *Tree) Archive(ctx context.Context, w io.Writer) error {
 	top, err := t.dir.Stat(".")
 	if err != nil {
@@ -33,6 +33,7 @@ func (t *Tree) Archive(ctx context.Context, w io.Writer) error {
 	return out.Close()
 }
 
+// archive writes one entry.
 func (t *Tree) archive(out *tar.Writer, e treeEntry) error {
 	if e.info.Mode()&fs.ModeSocket != 0 {
 		return irregular(t.root.Abs(path.Join(t.rel, e.name)))
@@ -59,7 +60,7 @@ func (t *Tree) archive(out *tar.Writer, e treeEntry) error {
 	return t.copyFile(out, e)
 }
 
-// copyFile writes the content of a file, which must have the size that it had when it was listed.
+// copyFile writes the content of a file. It returns CONFLICT if the file was replaced or shortened since it was listed.
 func (t *Tree) copyFile(out io.Writer, e treeEntry) error {
 	f, err := t.dir.OpenFile(e.name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
@@ -78,8 +79,8 @@ func (t *Tree) copyFile(out io.Writer, e treeEntry) error {
 	return nil
 }
 
-// Create creates a file atomically: it exists with its whole content or not at all. fill writes the content. CONFLICT
-// when the file exists.
+// Create creates a file atomically: the file exists with its whole content or not at all. fill writes the content.
+// Create returns CONFLICT when the file exists.
 func (r *Root) Create(rel string, mode fs.FileMode, fill func(io.Writer) error) error {
 	if err := r.checkPresent(rel); err != nil {
 		return err

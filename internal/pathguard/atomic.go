@@ -12,9 +12,9 @@ import (
 )
 
 // WriteAtomic replaces or creates the file rel, so that every reader, even after a crash, sees either the old content
-// or the new one (S0-037, S4-025). The parent must exist. An existing file must be writable and keeps its permissions,
+// or the new one (S0-037, S4-025). The parent must exist. An existing file must be writable. It keeps its permissions,
 // and its owner if the process may set it. A new file gets mode, reduced by the umask. WriteAtomic reports whether the
-// file is new. A crash may leave a file .orch-*.tmp.
+// file is new. A crash may leave a temporary file .orch-*.tmp.
 func (r *Root) WriteAtomic(rel string, data []byte, mode fs.FileMode) (bool, error) {
 	p, name, err := r.parent(rel)
 	if err != nil {
@@ -37,19 +37,19 @@ func (r *Root) writeAtomic(rel string, data []byte, mode fs.FileMode) (bool, err
 		return false, r.fail(filepath.Dir(rel), err)
 	}
 	if err := r.dir.Rename(temp, rel); err != nil {
-		_ = r.dir.Remove(temp) // the first error is the one to tell
+		_ = r.dir.Remove(temp) // the first error is returned
 		return false, r.fail(rel, err)
 	}
 	return old == nil, r.fail(rel, r.syncDir(filepath.Dir(rel)))
 }
 
-// tempName returns a new name in the directory of rel.
+// tempName returns the name of a new temporary file in the directory of rel.
 func tempName(rel string) string {
 	return filepath.Join(filepath.Dir(rel), ".orch-"+rand.Text()+".tmp")
 }
 
-// writeNew creates a file and syncs it, or leaves nothing behind. It copies permissions and owner from old, unless old
-// is nil.
+// writeNew creates a file, fills it and syncs it. After an error it removes the file. It copies permissions and owner
+// from old, unless old is nil.
 func (r *Root) writeNew(rel string, mode fs.FileMode, old fs.FileInfo, fill func(io.Writer) error) error {
 	f, err := r.dir.OpenFile(rel, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
@@ -68,15 +68,15 @@ func (r *Root) writeNew(rel string, mode fs.FileMode, old fs.FileInfo, fill func
 		err = closeErr
 	}
 	if err != nil {
-		_ = r.dir.Remove(rel) // the first error is the one to tell
+		_ = r.dir.Remove(rel) // the first error is returned
 	}
 	return err
 }
 
-// inherit sets the permissions of f to those of old and, if the process may do that, the owner.
+// inherit copies the permissions of old to f, and the owner if the process may set it.
 func inherit(f *os.File, old fs.FileInfo) error {
 	if stat, ok := old.Sys().(*syscall.Stat_t); ok {
-		_ = f.Chown(int(stat.Uid), int(stat.Gid)) // only root may change the owner; for others the error does not matter
+		_ = f.Chown(int(stat.Uid), int(stat.Gid)) // fails unless the process is root; the file then keeps the process's owner
 	}
 	return f.Chmod(old.Mode().Perm())
 }

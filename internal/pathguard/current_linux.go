@@ -15,7 +15,7 @@ func currentPath(dir *os.Root) string {
 	return currentPathOf(f)
 }
 
-// currentPathOf is currentPath for a file.
+// currentPathOf is currentPath for an open file.
 func currentPathOf(f *os.File) string {
 	path, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(int(f.Fd())))
 	if err != nil {

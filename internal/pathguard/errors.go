@@ -18,7 +18,7 @@ func (r *Root) outside() error {
 		WithReason("OutsideRoot").WithHint("the root is %s", r.name)
 }
 
-// fail returns the coded error for an error of an operation on rel, or nil for nil.
+// fail converts the error of an operation on rel to a coded error. It returns nil for nil.
 func (r *Root) fail(rel string, err error) error {
 	if err != nil && errors.Is(err, r.escape) {
 		return r.outside()
@@ -26,7 +26,8 @@ func (r *Root) fail(rel string, err error) error {
 	return describe(r.Abs(rel), err)
 }
 
-// describe returns the coded error, with a message about path, for an error of the operating system.
+// describe converts an error of the operating system to a coded error with a message about path. It returns nil for
+// nil.
 func describe(path string, err error) error {
 	var known *fault.Error
 	switch {

@@ -12,9 +12,10 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// The operations take a path relative to the root, as Resolve returns it.
+// The operations in this file take a path relative to the root, as Resolve returns it.
 
-// Open opens a regular file for reading; anything else is INVALID_FORMAT with reason INVALID_PATH.
+// Open opens a regular file for reading. For a directory or special file it returns INVALID_FORMAT with reason
+// INVALID_PATH.
 func (r *Root) Open(rel string) (*os.File, error) {
 	f, _, err := r.open(rel, os.O_RDONLY)
 	return f, err
@@ -26,7 +27,7 @@ func (r *Root) OpenAppend(rel string) (*os.File, error) {
 	return f, err
 }
 
-// open opens an existing regular file. It does not block on a pipe.
+// open opens an existing regular file and returns its FileInfo. It does not block on a pipe.
 func (r *Root) open(rel string, flag int) (*os.File, fs.FileInfo, error) {
 	if err := r.checkPresent(rel); err != nil {
 		return nil, nil, err
@@ -54,8 +55,8 @@ func (r *Root) open(rel string, flag int) (*os.File, fs.FileInfo, error) {
 	return nil, nil, err
 }
 
-// openedPath returns the real path, relative to the root, of the file that was opened as rel. os.Root follows links
-// inside of the root, and a link may have been created after the path was resolved.
+// openedPath returns the real path, relative to the root, of the file that was opened as rel. The two can differ:
+// os.Root follows links inside of the root, and a link may have been created after rel was resolved.
 func (r *Root) openedPath(rel string, f *os.File) string {
 	if len(r.hidden) == 0 && r.excludes == nil {
 		return rel
@@ -64,14 +65,14 @@ func (r *Root) openedPath(rel string, f *os.File) string {
 	if at == r.Abs(rel) {
 		return rel
 	}
-	if led, err := filepath.Rel(currentPath(r.dir), at); err == nil {
-		return led
+	if real, err := filepath.Rel(currentPath(r.dir), at); err == nil {
+		return real
 	}
 	return rel
 }
 
-// ReadFile returns the content of a regular file of at most limit bytes; VALIDATION_ERROR with reason
-// SIZE_LIMIT_EXCEEDED for a larger one.
+// ReadFile returns the content of a regular file of at most limit bytes. For a larger file it returns VALIDATION_ERROR
+// with reason SIZE_LIMIT_EXCEEDED.
 func (r *Root) ReadFile(rel string, limit int64) ([]byte, error) {
 	f, info, err := r.open(rel, os.O_RDONLY)
 	if err != nil {
@@ -116,7 +117,7 @@ func (r *Root) ReadDir(rel string) ([]fs.DirEntry, error) {
 		return nil, err
 	}
 	entries, err := fs.ReadDir(r.dir.FS(), rel)
-	return r.present(rel, entries), r.fail(rel, err)
+	return r.presentEntries(rel, entries), r.fail(rel, err)
 }
 
 // Mkdir creates a directory. Its parent must exist.
@@ -127,8 +128,8 @@ func (r *Root) Mkdir(rel string, mode fs.FileMode) error {
 	return r.fail(rel, r.dir.Mkdir(rel, mode))
 }
 
-// MkdirAll creates a directory with all missing parents. INVALID_FORMAT with reason INVALID_PATH when a path element is
-// not a directory.
+// MkdirAll creates a directory with all missing parents. It returns INVALID_FORMAT with reason INVALID_PATH when an
+// element of the path is not a directory.
 func (r *Root) MkdirAll(rel string, mode fs.FileMode) error {
 	if err := r.checkPresent(rel); err != nil {
 		return err

@@ -15,8 +15,8 @@ import (
 // Move moves the file or directory from to to. The parent of to must exist. A file replaces an existing file
 // atomically; a directory replaces an empty directory. Move reports whether it replaced something.
 //
-// Errors: CONFLICT when to is a directory with content, and when only one of the two is a directory; CONFLICT with the
-// reason CROSS_DEVICE when they are on different file systems; INVALID_FORMAT when a directory would be moved into
+// Errors: CONFLICT when to is a directory with content, or when only one of from and to is a directory; CONFLICT with
+// the reason CROSS_DEVICE when they are on different file systems; INVALID_FORMAT when a directory would be moved into
 // itself.
 func (r *Root) Move(from, to string) (bool, error) {
 	if err := cmp.Or(r.checkPresent(from), r.checkPresent(to), r.checkNoHidden(from), r.checkNoHidden(to), r.checkNoAbsent(from)); err != nil {
@@ -45,8 +45,8 @@ func (r *Root) Move(from, to string) (bool, error) {
 	return old != nil, r.syncDirs(filepath.Dir(from), filepath.Dir(to))
 }
 
-// rename moves from to to. old describes the existing file or directory at to; nil for none. An existing directory is
-// removed first, because os.Root does not rename over one.
+// rename moves from to to. old describes the existing file or directory at to, or is nil if there is none. An existing
+// directory is removed first, because os.Root does not rename over one.
 func (r *Root) rename(from, to string, old fs.FileInfo) error {
 	if old == nil || !old.IsDir() {
 		return r.dir.Rename(from, to)
@@ -56,17 +56,18 @@ func (r *Root) rename(from, to string, old fs.FileInfo) error {
 	}
 	err := r.dir.Rename(from, to)
 	if err != nil {
-		_ = r.dir.Mkdir(to, old.Mode().Perm()) // the first error is the one to tell
+		_ = r.dir.Mkdir(to, old.Mode().Perm()) // the first error is returned
 	}
 	return err
 }
 
+// moveFailed returns the coded error for a failed rename.
 func (r *Root) moveFailed(from, to string, err error) error {
 	switch {
 	case errors.Is(err, syscall.EXDEV):
 		return fault.Wrap(fault.Conflict, err, r.Abs(to)+" lies on another file system than "+r.Abs(from)).
 			WithReason("CROSS_DEVICE").WithHint("copy the content, then delete the source")
-	case errors.Is(err, fs.ErrNotExist): // the source existed, so the parent of to is missing
+	case errors.Is(err, fs.ErrNotExist): // the source existed a moment ago: probably the parent of to is missing
 		return fault.Wrap(fault.NotFound, err, r.Abs(from)+", or the directory of "+r.Abs(to)+", does not exist")
 	default:
 		return r.fail(to, err)
@@ -83,7 +84,7 @@ func (r *Root) syncDirs(dirs ...string) error {
 	return nil
 }
 
-// checkNoHidden returns PROTECTED_PATH if rel is, or contains, a hidden directory.
+// checkNoHidden returns PROTECTED_PATH if rel is a hidden directory or contains one.
 func (r *Root) checkNoHidden(rel string) error {
 	for _, dir := range r.hidden {
 		if rel == "." || dir == rel || strings.HasPrefix(dir, rel+"/") {
@@ -93,7 +94,7 @@ func (r *Root) checkNoHidden(rel string) error {
 	return nil
 }
 
-// RemoveFile removes a file or a link; INVALID_FORMAT for a directory.
+// RemoveFile removes a file or a link. It returns INVALID_FORMAT for a directory.
 func (r *Root) RemoveFile(rel string) error {
 	p, name, err := r.parent(rel)
 	if err != nil {
@@ -117,7 +118,7 @@ func (r *Root) removeFile(rel string) error {
 	return r.syncDirs(filepath.Dir(rel))
 }
 
-// Append appends data to an existing file atomically, also with concurrent writers (S4-031), and syncs it. It returns
+// Append appends data to an existing file and syncs it. Appends of concurrent writers do not mix (S4-031). It returns
 // the new size of the file in bytes.
 func (r *Root) Append(rel string, data []byte) (int64, error) {
 	p, name, err := r.parent(rel)

@@ -1,9 +1,9 @@
-// Package pathguard confines every path that a tool touches to one root directory.
+// Package pathguard confines every path that a tool uses to one root directory.
 //
 // A user's path is resolved once: Resolve follows all symbolic links, checks that the real path is inside the root and
 // returns it relative to the root. Every operation takes that relative path and uses os.Root, which opens component by
 // component. If a component is replaced by a link between the check and the use, the operation may fail, but it never
-// leaves the root (S4-004 to S4-007).
+// accesses a file outside of the root (S4-004 to S4-007).
 //
 // Errors are *fault.Error: INVALID_FORMAT with reason INVALID_PATH for an invalid path, OUTSIDE_ROOT, PROTECTED_PATH
 // for a hidden path, NOT_FOUND, FORBIDDEN with reason PERMISSION_DENIED, CONFLICT for a path that already exists.
@@ -30,9 +30,9 @@ const (
 type Root struct {
 	dir  *os.Root
 	name string
-	// hidden are inaccessible directories, relative to the root.
+	// hidden are directories that tools cannot access, relative to the root.
 	hidden []string
-	// excludes reports whether a relative path is absent in this view; nil for the root itself.
+	// excludes reports whether a relative path is absent in this view (see Without). It is nil for a Root from Open.
 	excludes func(rel string) bool
 	// escape is the error of os.Root for a path that escapes the root. Package os does not export it.
 	escape error
@@ -93,15 +93,15 @@ func (r *Root) Close() error { return r.dir.Close() }
 // Name returns the real absolute path of the root.
 func (r *Root) Name() string { return r.name }
 
-// Abs returns the absolute path of a relative one that Resolve returned.
+// Abs returns the absolute path of a path that Resolve returned.
 func (r *Root) Abs(rel string) string { return filepath.Join(r.name, rel) }
 
 // Resolve returns the real path of abs relative to the root; "." for the root itself. The file need not exist:
 // components below the deepest existing directory are kept as they are, and a dangling link is replaced by its target.
 func (r *Root) Resolve(abs string) (string, error) { return r.resolve(abs, true) }
 
-// ResolveEntry is Resolve without following a link in the last component: for operations on the
-// directory entry itself, such as removing it.
+// ResolveEntry is Resolve without following a link in the last component. It is meant for operations on the directory
+// entry itself, such as removing it.
 func (r *Root) ResolveEntry(abs string) (string, error) { return r.resolve(abs, false) }
 
 func (r *Root) resolve(abs string, followLast bool) (string, error) {
@@ -150,8 +150,8 @@ func (r *Root) ExistingDir(abs string) (string, error) {
 	return r.Abs(rel), nil
 }
 
-// realPath resolves the links of path, relative to the real directory at, like the kernel, but accepts missing
-// components. On an error it returns the path resolved so far.
+// realPath resolves the links in path like the kernel, but accepts missing components. path is relative to the real
+// directory at. On an error it returns the path resolved so far.
 func realPath(at, path string, followLast bool) (string, error) {
 	rest := strings.Split(path, "/")
 	for links := 0; len(rest) > 0; {

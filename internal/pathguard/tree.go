@@ -13,24 +13,24 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Tree is a directory and a listing of its content. It can be archived, and removed as far as it has not changed since,
-// so that nothing is removed that is not in the archive.
+// Tree is a directory and a listing of its content. It can be archived and then removed. Files that were added or
+// changed since the listing are not removed, because the archive does not contain them.
 type Tree struct {
 	root *Root
 	rel  string
 	// dir is the opened directory: links in it cannot lead out of it.
 	dir     *os.Root
-	entries []treeEntry
+	entries []treeEntry // directories precede their content
 }
 
-// treeEntry is a file, link or directory below the tree's directory. Directories precede their content.
+// treeEntry is a file, link or directory below the tree's directory.
 type treeEntry struct {
 	name string
 	info fs.FileInfo
 }
 
-// Tree opens the directory rel and lists its content. The caller must close it. Unlike Walk it fails when something
-// cannot be read. PROTECTED_PATH when it contains a hidden directory.
+// Tree opens the directory rel and lists its content. The caller must close it. Unlike Walk it returns an error when an
+// entry cannot be read. It returns PROTECTED_PATH when the directory contains a hidden one.
 func (r *Root) Tree(ctx context.Context, rel string) (*Tree, error) {
 	if err := r.checkNoHidden(rel); err != nil {
 		return nil, err
@@ -46,7 +46,8 @@ func (r *Root) Tree(ctx context.Context, rel string) (*Tree, error) {
 	return t, nil
 }
 
-// openDir opens a directory without following links.
+// openDir opens a directory without following a link at rel. It returns CONFLICT if the directory is replaced
+// meanwhile.
 func (r *Root) openDir(rel string) (*os.Root, error) {
 	seen, err := r.Lstat(rel)
 	if err != nil {
@@ -101,19 +102,19 @@ func (t *Tree) Close() error { return t.dir.Close() }
 // Empty reports whether the directory was empty.
 func (t *Tree) Empty() bool { return len(t.entries) == 0 }
 
-// Remove removes the directory and the content that Tree listed. It returns CONFLICT when something has changed since:
-// then new and changed files stay, with the directories that contain them. If a change is found before the first
+// Remove removes the directory and the content that Tree listed. It returns CONFLICT when the content has changed
+// since: new and changed files then stay, with the directories that contain them. If a change is found before the first
 // removal, everything stays.
 func (t *Tree) Remove(ctx context.Context) error {
 	for _, e := range t.entries {
-		if err := cmp.Or(ctx.Err(), t.unchanged(e)); err != nil {
+		if err := cmp.Or(ctx.Err(), t.checkUnchanged(e)); err != nil {
 			return err
 		}
 	}
 	for _, e := range slices.Backward(t.entries) {
 		err := ctx.Err()
 		if err == nil && !e.info.IsDir() {
-			err = t.unchanged(e)
+			err = t.checkUnchanged(e)
 		}
 		if err = cmp.Or(err, t.dir.Remove(e.name)); err != nil {
 			return t.fail(e.name, err)
@@ -125,8 +126,9 @@ func (t *Tree) Remove(ctx context.Context) error {
 	return t.root.syncDirs(filepath.Dir(t.rel))
 }
 
-// unchanged returns CONFLICT if e has changed since it was listed. The modification time of a directory is ignored.
-func (t *Tree) unchanged(e treeEntry) error {
+// checkUnchanged returns CONFLICT if e has changed since it was listed. The modification time of a directory is
+// ignored.
+func (t *Tree) checkUnchanged(e treeEntry) error {
 	now, err := t.dir.Lstat(e.name)
 	switch {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):

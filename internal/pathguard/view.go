@@ -7,10 +7,10 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Without returns a view of the root in which the paths for which hides returns true are absent: they cannot be
-// resolved, opened, listed, walked, created, or moved with their folder. Paths are relative to the root. If hides
-// returns true for a path, it must do so for all paths below. The view is valid as long as the root, and must not be
-// closed.
+// Without returns a view of the root without the paths for which hides returns true. In the view these paths are
+// absent: they cannot be resolved, opened, listed, walked, created, or moved with their folder. Paths are relative to
+// the root. If hides returns true for a path, it must do so for all paths below. The view can be used until the root is
+// closed. The view itself must not be closed.
 func (r *Root) Without(hides func(rel string) bool) *Root {
 	view := *r
 	view.excludes = hides
@@ -34,8 +34,8 @@ func (r *Root) checkPresent(rel string) error {
 	return nil
 }
 
-// present returns the entries of the directory rel that exist in this view.
-func (r *Root) present(rel string, entries []fs.DirEntry) []fs.DirEntry {
+// presentEntries returns the entries of the directory rel that exist in this view.
+func (r *Root) presentEntries(rel string, entries []fs.DirEntry) []fs.DirEntry {
 	if r.excludes == nil {
 		return entries
 	}
@@ -64,6 +64,7 @@ func (r *Root) checkNoAbsent(rel string) error {
 	})
 }
 
+// absentError returns the error for a directory that contains absent paths.
 func (r *Root) absentError(rel string) error {
 	return fault.New(fault.ProtectedPath, "%s holds what is out of the reach of this call", r.Abs(rel)).
 		WithHint("move or delete what you see of it by name")

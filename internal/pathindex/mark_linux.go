@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// mark identifies a state of a folder.
+// mark identifies a state of a folder: two equal marks mean that its entries have not changed.
 type mark struct {
 	device, inode uint64
 	seconds, nano int64
 }
 
-// markOf returns the mark of a folder. A link to a folder is not one.
+// markOf returns the mark of a folder. For a file or a link it returns fs.ErrNotExist.
 func markOf(path string) (mark, error) {
 	var st syscall.Stat_t
 	for {
@@ -31,5 +31,5 @@ func markOf(path string) (mark, error) {
 	}
 }
 
-// changed returns when the folder last changed.
+// changed returns the time of the folder's last change.
 func (m mark) changed() time.Time { return time.Unix(m.seconds, m.nano) }

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// mark identifies a state of a folder.
+// mark identifies a state of a folder: two equal marks mean that its entries have not changed.
 type mark struct{ at time.Time }
 
-// markOf returns the mark of a folder. A link to a folder is not one.
+// markOf returns the mark of a folder. For a file or a link it returns fs.ErrNotExist.
 func markOf(path string) (mark, error) {
 	info, err := os.Lstat(path)
 	if err == nil && !info.IsDir() {
@@ -23,6 +23,6 @@ func markOf(path string) (mark, error) {
 	return mark{info.ModTime()}, nil
 }
 
-// changed returns the current time, so that every folder counts as changed: on systems other than Linux a program can
-// set the time.
+// changed returns the current time, so that every folder counts as changed: the modification time is not reliable,
+// because a program can set it.
 func (m mark) changed() time.Time { return time.Now() }

@@ -1,8 +1,8 @@
 // Package pathindex repeatedly finds the names below a directory that match a predicate, without reading the whole
-// directory each time. It caches the names, and reads only the folders that have changed since.
+// directory each time. It caches the names, and reads only the folders that have changed since the last search.
 //
-// Changes are detected by the change time of a folder, which no program can set. A folder that was read within the time
-// resolution of its last change is read again the next time.
+// Changes are detected by the change time (ctime) of a folder, which no program can set. A folder that changed shortly
+// before it was read is read again the next time, because a further change could have the same time.
 package pathindex
 
 import (
@@ -18,12 +18,12 @@ import (
 )
 
 const (
-	// MaxNames bounds the files and folders below the directory.
+	// MaxNames bounds the number of files and folders below the directory.
 	MaxNames = 2_000_000
-	// settleTime is how long a folder must have been unchanged when it is read, so that a later change is certain to
-	// change its mark.
+	// settleTime is how long a folder must be unchanged before it is read, so that any later change gives it another
+	// mark.
 	settleTime = 100 * time.Millisecond
-	// maxQueries bounds the queries with cached results.
+	// maxQueries bounds the number of queries with cached results.
 	maxQueries = 32
 )
 
@@ -42,11 +42,11 @@ type Index struct {
 
 // folder is the cached content of one folder.
 type folder struct {
-	mark   mark
-	sure   bool // true if nothing changed while it was read
-	names  []string
-	below  map[string]*folder
-	stores []string
+	mark    mark
+	settled bool // true if it was unchanged for settleTime before it was read
+	names   []string
+	below   map[string]*folder
+	stores  []string // names with file contents of a repository
 	// found are the matching names, by query.
 	found map[string][]string
 }
@@ -59,16 +59,16 @@ func New(dir string, skip ...string) *Index {
 
 // Result is the result of Find, as absolute paths.
 type Result struct {
-	// Names are the matching paths that are not in a matching folder.
+	// Names are the matching paths, without those inside of a matching folder.
 	Names []string
 	// Stores are the folders of git repositories that contain contents of files.
 	Stores []string
 }
 
-// Find returns the paths below the directory for which fits returns true, but not those inside of a matching folder.
-// Results are cached by query: calls with the same query must use an equivalent fits. VALIDATION_ERROR with the reason
-// LIMIT_EXCEEDED when the directory has more than MaxNames names.
-func (x *Index) Find(query string, fits func(path string) bool) (Result, error) {
+// Find returns the paths below the directory for which matches returns true, without those inside of a matching folder.
+// Results are cached by query: calls with the same query must use an equivalent matches. Find returns VALIDATION_ERROR
+// with the reason LIMIT_EXCEEDED when there are more than MaxNames names.
+func (x *Index) Find(query string, matches func(path string) bool) (Result, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if err := x.refresh(); err != nil {
@@ -80,7 +80,7 @@ func (x *Index) Find(query string, fits func(path string) bool) (Result, error) 
 	}
 	x.queries[query] = true
 	var r Result
-	x.top.find(x.dir, query, fits, &r)
+	x.top.find(x.dir, query, matches, &r)
 	return r, nil
 }
 
@@ -107,7 +107,7 @@ func (x *Index) update(path string, f *folder) error {
 	case err != nil:
 		return fault.Wrap(fault.Internal, err, "the folder "+path+" cannot be looked at")
 	}
-	if !f.sure || f.mark != now {
+	if !f.settled || f.mark != now {
 		if err := x.readFolder(path, f, now); err != nil {
 			return err
 		}
@@ -130,7 +130,7 @@ func (x *Index) readFolder(path string, f *folder, now mark) error {
 	x.read++
 	old := f.below
 	x.names += len(entries) - len(f.names)
-	*f = folder{mark: now, sure: begin.Sub(now.changed()) > settleTime, below: map[string]*folder{}, found: map[string][]string{}}
+	*f = folder{mark: now, settled: begin.Sub(now.changed()) > settleTime, below: map[string]*folder{}, found: map[string][]string{}}
 	for _, e := range entries {
 		f.names = append(f.names, e.Name())
 	}
@@ -145,8 +145,8 @@ func (x *Index) readFolder(path string, f *folder, now mark) error {
 		}
 		delete(old, e.Name())
 	}
-	for _, gone := range old {
-		x.names -= gone.size()
+	for _, removed := range old {
+		x.names -= removed.size()
 	}
 	if x.names > MaxNames {
 		return fault.New(fault.ValidationError, "there are more than %d files and folders below %s", MaxNames, x.dir).WithReason("LIMIT_EXCEEDED")
@@ -154,7 +154,7 @@ func (x *Index) readFolder(path string, f *folder, now mark) error {
 	return nil
 }
 
-// size returns the number of cached names in a folder and below it.
+// size returns the number of cached names in f and its subfolders.
 func (f *folder) size() int {
 	n := len(f.names)
 	for _, child := range f.below {
@@ -163,7 +163,7 @@ func (f *folder) size() int {
 	return n
 }
 
-// dropResults drops the cached results.
+// dropResults drops the cached results of f and its subfolders.
 func (f *folder) dropResults() {
 	clear(f.found)
 	for _, child := range f.below {
@@ -171,11 +171,12 @@ func (f *folder) dropResults() {
 	}
 }
 
-func (f *folder) find(path, query string, fits func(path string) bool, r *Result) {
+// find appends the results in f and its subfolders to r, and caches them. path is the path of f.
+func (f *folder) find(path, query string, matches func(path string) bool, r *Result) {
 	found, ok := f.found[query]
 	if !ok && f.found != nil {
 		for _, name := range f.names {
-			if fits(join(path, name)) {
+			if matches(join(path, name)) {
 				found = append(found, name)
 			}
 		}
@@ -189,7 +190,7 @@ func (f *folder) find(path, query string, fits func(path string) bool, r *Result
 	}
 	for name, child := range f.below {
 		if !slices.Contains(found, name) {
-			child.find(join(path, name), query, fits, r)
+			child.find(join(path, name), query, matches, r)
 		}
 	}
 }

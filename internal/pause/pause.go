@@ -19,13 +19,13 @@ func For(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Backoff returns how long to wait after a number of failures: first, doubled with each failure up to longest. Half of
-// it is random, so that concurrent waiters do not retry in step.
+// Backoff returns how long to wait after a number of failures: first, doubled for each failure, at most longest. Half
+// of the delay is random, so that concurrent waiters do not retry at the same time.
 func Backoff(first, longest time.Duration, failures int) time.Duration {
 	d := first
 	for ; failures > 0 && d < longest; failures-- {
 		d *= 2
 	}
 	half := min(d, longest) / 2
-	return half + rand.N(half+1) //nolint:gosec // the spread of pauses is no secret
+	return half + rand.N(half+1) //nolint:gosec // the delay may be predictable
 }

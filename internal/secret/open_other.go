@@ -2,4 +2,5 @@
 
 package secret
 
+// noFollow is 0: the system has no such flags.
 const noFollow = 0

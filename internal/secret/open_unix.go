@@ -4,5 +4,5 @@ package secret
 
 import "syscall"
 
-// noFollow refuses a file that has become a link, and does not block on a pipe.
+// noFollow contains the flags for opening a resolved path: fail if it has become a link, and do not block on a pipe.
 const noFollow = syscall.O_NOFOLLOW | syscall.O_NONBLOCK

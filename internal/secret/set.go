@@ -44,8 +44,8 @@ func NewSet(values map[string]string) *Set {
 // Holds reports whether text is one of the secrets.
 func (s *Set) Holds(text string) bool { return s != nil && s.values[text] }
 
-// Redact returns data with every form of the secrets replaced by [REDACTED:secrets.NAME], and reports whether there was
-// one. Valid JSON stays valid.
+// Redact returns data with every occurrence of a secret, in any of its forms, replaced by [REDACTED:secrets.NAME]. It
+// reports whether there was an occurrence. Valid JSON stays valid.
 func (s *Set) Redact(data []byte) ([]byte, bool) {
 	if s == nil {
 		return data, false
@@ -58,18 +58,18 @@ func (s *Set) Trim(data []byte) []byte {
 	if s == nil {
 		return data
 	}
-	most := 0
+	longest := 0
 	for _, f := range s.forms {
-		for n := min(len(f.text)-1, len(data)); n > most; n-- {
+		for n := min(len(f.text)-1, len(data)); n > longest; n-- {
 			if bytes.HasSuffix(data, f.text[:n]) {
-				most = n
+				longest = n
 			}
 		}
 	}
-	return data[:len(data)-most]
+	return data[:len(data)-longest]
 }
 
-// find returns the positions of secrets, in order. Overlapping ones are merged.
+// find returns the positions of secrets, in order. Overlapping positions are merged.
 func (s *Set) find(data []byte) []secrets.Finding {
 	var found []secrets.Finding
 	for _, f := range s.forms {
@@ -86,6 +86,7 @@ func (s *Set) find(data []byte) []secrets.Finding {
 	return joined(found)
 }
 
+// joined merges overlapping findings, which must be sorted by offset.
 func joined(found []secrets.Finding) []secrets.Finding {
 	var out []secrets.Finding
 	for _, f := range found {
@@ -98,8 +99,8 @@ func joined(found []secrets.Finding) []secrets.Finding {
 	return out
 }
 
-// forms returns the encoded forms of a secret: unchanged, each of its longer lines, in a JSON string (once and twice
-// encoded), in a URL, in base64 at any offset, and in hexadecimal.
+// forms returns the forms in which a secret may appear in output: unchanged, in a JSON string (encoded once or twice),
+// in a URL, in base64 at any offset, and in hexadecimal. It includes the same forms of the longer lines of the secret.
 func forms(text string) []string {
 	plain := []string{text}
 	for line := range strings.Lines(text) {
@@ -133,14 +134,15 @@ func quoted(text string) string {
 	return whole[1 : len(whole)-1]
 }
 
-// quotedHTML is quoted with the escapes for HTML.
+// quotedHTML is quoted with <, > and & escaped, as json.Marshal does.
 func quotedHTML(text string) string {
 	raw, _ := json.Marshal(text) // encoding a string cannot fail
 	return string(raw[1 : len(raw)-1])
 }
 
-// inBase64 returns the base64 characters that are determined by text alone, for each alignment within a longer text,
-// and those for text at the end.
+// inBase64 returns the base64 encodings of text within a longer text. There is one for each of the three alignments; it
+// omits characters that depend on the surrounding bytes. For each alignment there is also the encoding of text at the
+// end of the longer text.
 func inBase64(text string, encoding *base64.Encoding) []string {
 	var all []string
 	for before := range 3 {

@@ -16,8 +16,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// The minimum and maximum length of a secret, in bytes. A shorter one would match everywhere, and its redaction would
-// make output unreadable.
+// The minimum and maximum length of a secret, in bytes. A shorter secret would match everywhere, and its redaction
+// would make output unreadable.
 const (
 	MinSize = 6
 	MaxSize = 16 << 10
@@ -26,14 +26,15 @@ const (
 const (
 	envScheme  = "env:"
 	fileScheme = "file:"
-	// own is the prefix of the node's own variables, which no plan may use.
-	own = "ORCH_"
+	// nodePrefix begins the names of the node's own variables, which no plan may use.
+	nodePrefix = "ORCH_"
 )
 
 var variableForm = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// CheckPattern returns what is wrong with an element of the setting secrets_allow, or "". An element is env:NAME or
-// file:/PATH, in which * matches any characters except /. At least one character must precede the first *.
+// CheckPattern returns the error in an element of the setting secrets_allow as text, or "" if the element is valid. An
+// element is env:NAME or file:/PATH, in which * matches any characters except /. At least one character must precede
+// the first *.
 func CheckPattern(pattern string) string {
 	name, isEnv := strings.CutPrefix(pattern, envScheme)
 	file, isFile := strings.CutPrefix(pattern, fileScheme)
@@ -50,9 +51,9 @@ func CheckPattern(pattern string) string {
 	return ""
 }
 
-// Allowed reports whether one of the patterns matches a source.
+// Allowed reports whether one of the patterns matches a source. The node's own variables are never allowed.
 func Allowed(patterns []string, source string) bool {
-	if strings.HasPrefix(source, envScheme+own) {
+	if strings.HasPrefix(source, envScheme+nodePrefix) {
 		return false
 	}
 	return slices.ContainsFunc(patterns, func(pattern string) bool {
@@ -61,7 +62,8 @@ func Allowed(patterns []string, source string) bool {
 	})
 }
 
-// Hide returns the paths to hide for allowed files: the file itself, or the folder before the first *.
+// Hide returns the paths that must be hidden from programs because the patterns allow secrets there: the file itself,
+// or the folder before the first *.
 func Hide(patterns []string) []string {
 	var places []string
 	for _, pattern := range patterns {
@@ -77,7 +79,8 @@ func Hide(patterns []string) []string {
 
 // Read returns the value of a source that one of the patterns allows, without surrounding white space. Errors never
 // contain the value: FORBIDDEN for a source that is not allowed or a file that cannot be read, NOT_FOUND for a missing
-// one, VALIDATION_ERROR for a value that is too short, too long or not text, and for a file that others may read.
+// variable or file, VALIDATION_ERROR for a value that is too short, too long or not text, and for a file that other
+// users may access.
 func Read(source string, patterns []string) (string, error) {
 	if !Allowed(patterns, source) {
 		return "", NotAllowed(source)
@@ -104,6 +107,7 @@ func NotAllowed(source string) *fault.Error {
 		WithHint("the operator allows sources of secrets there, of the node and of each worker, such as env:DB_* or file:/run/secrets/*")
 }
 
+// fetch returns the value of an allowed source.
 func fetch(source string, patterns []string) (string, error) {
 	if name, ok := strings.CutPrefix(source, envScheme); ok {
 		text, set := os.LookupEnv(name)

@@ -3,7 +3,7 @@ package spell
 
 import "strings"
 
-// longest bounds the compared words, in bytes.
+// longest bounds a word, in bytes. Nearest ignores longer words.
 const longest = 64
 
 // Nearest returns the candidate that differs least from word, or "" if none is similar: a third of the word's letters,

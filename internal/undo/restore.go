@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"crypto/sha1" //nolint:gosec // the ids of git
+	"crypto/sha1" //nolint:gosec // git object ids are SHA-1
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -23,27 +23,27 @@ import (
 
 // Report is the result of an undo.
 type Report struct {
-	// Restored are paths with restored content. Removed are paths that calls had created. Conflicts are paths that have
-	// changed since, and were left alone. Paths are relative to the root.
+	// Restored are paths with restored content. Removed are paths that calls had created. Conflicts are paths that were
+	// not changed, because they have changed since the calls. Paths are relative to the root.
 	Restored  []string `json:"restored"`
 	Removed   []string `json:"removed"`
 	Conflicts []string `json:"conflicts"`
 }
 
-// version identifies the content at a path.
+// version identifies the content at a path: git's file mode and object id.
 type version struct{ mode, id string }
 
 func (v version) absent() bool { return v.mode == "000000" }
 
-// moved contains the versions of a path before and after the calls to undo.
-type moved struct{ want, have version }
+// pathChange contains the versions of a path before and after the calls to undo.
+type pathChange struct{ before, after version }
 
 // maxContent bounds a file that is compared, in bytes.
 const maxContent = 1 << 30
 
-// Undo restores the paths that calls of a session have changed; if task is set, only those of that task's calls, which
-// have the form "TASK/step". A path that was changed since is a conflict, unless force is set. A path that is absent in
-// root is always a conflict. A dry run writes nothing.
+// Undo restores the paths that calls of a session have changed. If task is set, it undoes only the calls of that task,
+// which are named "TASK/step". A path that was changed after the calls is a conflict, unless force is set. A path that
+// is absent in the view root is always a conflict. If dry is set, Undo writes nothing.
 func (s *Store) Undo(ctx context.Context, root *pathguard.Root, session, task string, force, dry bool) (Report, error) {
 	report := Report{Restored: []string{}, Removed: []string{}, Conflicts: []string{}}
 	s.mu.Lock()
@@ -51,7 +51,7 @@ func (s *Store) Undo(ctx context.Context, root *pathguard.Root, session, task st
 	if err := s.open(ctx); err != nil {
 		return report, err
 	}
-	all, err := s.movedBy(ctx, session, task)
+	all, err := s.changesBy(ctx, session, task)
 	if err != nil {
 		return report, err
 	}
@@ -63,35 +63,36 @@ func (s *Store) Undo(ctx context.Context, root *pathguard.Root, session, task st
 	return report, err
 }
 
-// classify assigns each path to a list of the report or to write. Folders precede their content, so that a removed file
-// does not block paths below it. A path that cannot be inspected is a conflict.
-func classify(root *pathguard.Root, all map[string]moved, force bool, report *Report) (write []string) {
-	goes := map[string]bool{}
+// classify adds each path to a list of the report. It returns the versions to write as lines for git update-index.
+// Folders are classified before their content, so that a removed file does not block paths below it. A path that cannot
+// be inspected is a conflict.
+func classify(root *pathguard.Root, all map[string]pathChange, force bool, report *Report) (write []string) {
+	removed := map[string]bool{}
 	for _, path := range slices.Sorted(maps.Keys(all)) {
 		m := all[path]
 		now, err := versionAt(root, path)
-		if above(path, goes) {
+		if parentRemoved(path, removed) {
 			now, err = missing(), nil
 		}
 		switch {
 		case root.Lacks(path), err != nil:
 			report.Conflicts = append(report.Conflicts, path)
-		case now == m.want:
-		case now != m.have && !force:
+		case now == m.before:
+		case now != m.after && !force:
 			report.Conflicts = append(report.Conflicts, path)
-		case m.want.absent():
-			report.Removed, goes[path] = append(report.Removed, path), true
+		case m.before.absent():
+			report.Removed, removed[path] = append(report.Removed, path), true
 		default:
-			report.Restored, write = append(report.Restored, path), append(write, m.want.mode+" "+m.want.id+"\t"+path)
+			report.Restored, write = append(report.Restored, path), append(write, m.before.mode+" "+m.before.id+"\t"+path)
 		}
 	}
 	return write
 }
 
-// above reports whether a parent of path is to be removed.
-func above(path string, goes map[string]bool) bool {
+// parentRemoved reports whether a parent folder of path is in removed.
+func parentRemoved(path string, removed map[string]bool) bool {
 	for dir := filepath.Dir(path); dir != "."; dir = filepath.Dir(dir) {
-		if goes[dir] {
+		if removed[dir] {
 			return true
 		}
 	}
@@ -121,7 +122,8 @@ rm -f "$GIT_INDEX_FILE"; exit $code`
 	return nil
 }
 
-// attempt calls do for each path, returns those where it succeeds, and adds the others to the conflicts.
+// attempt calls do for each path. It returns the paths for which do succeeds, and adds the other paths to the
+// conflicts.
 func (r *Report) attempt(paths []string, do func(path string) error) []string {
 	done := []string{}
 	for _, path := range paths {
@@ -155,7 +157,7 @@ func (s *Store) restoreFile(root *pathguard.Root, temp, path string) error {
 		return err
 	}
 	if now, err := root.Lstat(path); err == nil && now.IsDir() {
-		if err := root.Remove(path); err != nil { // an empty folder of removed files
+		if err := root.Remove(path); err != nil { // a folder that is empty because its files were removed
 			return err
 		}
 	}
@@ -166,27 +168,28 @@ func (s *Store) restoreFile(root *pathguard.Root, temp, path string) error {
 	return s.root.Rename(rel, path)
 }
 
-// logged is a commit of a session, made before or after a call, with the paths of the call; empty for all.
-type logged struct {
+// snapshot is a commit on the branch of a session. when is "before" or "after" the call. paths are the paths of the
+// call; empty paths stand for all files.
+type snapshot struct {
 	commit, when, call string
 	paths              []string
 }
 
-// read returns the commits of a session, newest first.
-func (s *Store) read(ctx context.Context, session string) ([]logged, error) {
+// snapshots returns the commits of a session, newest first.
+func (s *Store) snapshots(ctx context.Context, session string) ([]snapshot, error) {
 	text, err := s.git(ctx, "", `git rev-parse -q --verify "$UNDO_REF" >/dev/null || exit 0
 git log --first-parent --format='%x01%H %B' "$UNDO_REF"`, "UNDO_REF=refs/undo/"+session)
 	if err != nil || text == "" {
 		return nil, err
 	}
-	var all []logged
+	var all []snapshot
 	for _, entry := range strings.Split(text, "\x01")[1:] {
 		lines := strings.Split(strings.TrimSpace(entry), "\n")
 		first := strings.SplitN(lines[0], " ", 3)
 		if len(first) != 3 {
 			return nil, fault.New(fault.Internal, "git says %q of a commit", lines[0])
 		}
-		l := logged{commit: first[0], when: first[1], call: first[2]}
+		l := snapshot{commit: first[0], when: first[1], call: first[2]}
 		for _, line := range lines[1:] {
 			if path, err := strconv.Unquote(line); err == nil {
 				l.paths = append(l.paths, path)
@@ -197,27 +200,27 @@ git log --first-parent --format='%x01%H %B' "$UNDO_REF"`, "UNDO_REF=refs/undo/"+
 	return all, nil
 }
 
-// movedBy returns the paths that the calls have changed, with the version before the oldest call and the version after
-// the newest. For an interrupted call the current version counts as the version after it.
-func (s *Store) movedBy(ctx context.Context, session, task string) (map[string]moved, error) {
-	commits, err := s.read(ctx, session)
+// changesBy returns the paths that the calls have changed. For each path it returns the version before the oldest call
+// and the version after the newest. For an interrupted call the current version counts as the version after the call.
+func (s *Store) changesBy(ctx context.Context, session, task string) (map[string]pathChange, error) {
+	commits, err := s.snapshots(ctx, session)
 	if err != nil {
 		return nil, err
 	}
-	all, after := map[string]moved{}, map[string]string{}
+	all, after := map[string]pathChange{}, map[string]string{}
 	for _, c := range commits {
-		if of, _, _ := strings.Cut(c.call, "/"); task != "" && of != task {
+		if taskOf, _, _ := strings.Cut(c.call, "/"); task != "" && taskOf != task {
 			continue
 		}
-		if c.when == "after" { // a call that was undone while it ran has two: the newest one counts
+		if c.when == "after" { // a call that was undone while it ran has two commits after it: the newest counts
 			after[c.call] = cmp.Or(after[c.call], c.commit)
 			continue
 		}
 		if after[c.call] == "" {
-			cut := &Change{store: s, session: session, call: c.call, paths: c.paths}
+			interrupted := &Change{store: s, session: session, call: c.call, paths: c.paths}
 			files, err := s.filesAt(ctx, c.paths)
 			if err == nil {
-				after[c.call], err = cut.commit(ctx, files, "after")
+				after[c.call], err = interrupted.commit(ctx, files, "after")
 			}
 			if err != nil {
 				return nil, err
@@ -230,8 +233,8 @@ func (s *Store) movedBy(ctx context.Context, session, task string) (map[string]m
 	return all, nil
 }
 
-// collect adds the changes of a call to those of newer calls.
-func (s *Store) collect(ctx context.Context, all map[string]moved, before logged, after string) error {
+// collect adds the changes of a call to all, which contains the changes of newer calls.
+func (s *Store) collect(ctx context.Context, all map[string]pathChange, before snapshot, after string) error {
 	text, err := s.git(ctx, "", "git diff-tree -r -z --no-renames --raw "+before.commit+" "+after)
 	if err != nil || text == "" {
 		return err
@@ -239,7 +242,7 @@ func (s *Store) collect(ctx context.Context, all map[string]moved, before logged
 	const submodule = "160000"
 	parts := strings.Split(strings.TrimSuffix(text, "\x00"), "\x00")
 	for i := 0; i+1 < len(parts); i += 2 {
-		f := strings.Fields(strings.TrimPrefix(parts[i], ":")) // mode mode id id how
+		f := strings.Fields(strings.TrimPrefix(parts[i], ":")) // old mode, new mode, old id, new id, status
 		if len(f) != 5 {
 			return fault.New(fault.Internal, "git says %q of a change", parts[i])
 		}
@@ -247,19 +250,20 @@ func (s *Store) collect(ctx context.Context, all map[string]moved, before logged
 		if !covers(before.paths, path) || f[0] == submodule || f[1] == submodule {
 			continue
 		}
-		m, known := all[path]
-		if !known {
-			m.have = version{f[1], f[3]}
+		m, seen := all[path]
+		if !seen {
+			m.after = version{f[1], f[3]}
 		}
-		m.want = version{f[0], f[2]}
+		m.before = version{f[0], f[2]}
 		all[path] = m
 	}
 	return nil
 }
 
+// missing returns the version of a path without a file.
 func missing() version { return version{"000000", strings.Repeat("0", 40)} }
 
-// versionAt returns the current version at a path: git's mode and object id.
+// versionAt returns the current version at a path. A folder counts as missing.
 func versionAt(root *pathguard.Root, path string) (version, error) {
 	none := missing()
 	info, err := root.Lstat(path)
@@ -286,7 +290,7 @@ func versionAt(root *pathguard.Root, path string) (version, error) {
 
 // blobID returns git's object id of contents.
 func blobID(data []byte) string {
-	h := sha1.New() //nolint:gosec // the ids of git
+	h := sha1.New() //nolint:gosec // git object ids are SHA-1
 	_, _ = fmt.Fprintf(h, "blob %d\x00", len(data))
 	_, _ = h.Write(data)
 	return hex.EncodeToString(h.Sum(nil))

@@ -1,8 +1,8 @@
 // Package undo records the changes that the calls of a session make below a root, so that they can be undone.
 //
 // It uses a separate git repository in a folder of the workspaces, with the root as its work tree. The affected files
-// are added before and after each call. The two trees of a call are commits on a branch for the session. Contents are
-// stored unchanged, ignoring the attributes of the project, and uncompressed.
+// are committed before and after each call, on a branch for the session. Contents are stored unchanged, ignoring the
+// attributes of the project, and uncompressed.
 package undo
 
 import (
@@ -27,13 +27,13 @@ const (
 	MaxFiles = 50_000
 	// maxTime bounds one snapshot of the root.
 	maxTime = 30 * time.Second
-	// recount is how long a root counts as too large before its files are counted again.
+	// recount is how long a root is treated as too large before its files are counted again.
 	recount = 10 * time.Minute
-	// maxListed bounds a list of files, in bytes.
+	// maxListed bounds the output of a git command, in bytes.
 	maxListed = 32 << 20
 )
 
-// skipped returns the folders that can be regenerated from the recorded files.
+// skipped returns the names of folders that are not recorded: their content can be generated from the recorded files.
 func skipped() []string {
 	return []string{".git", "node_modules", ".venv", "venv", "__pycache__", ".tox", "target", ".gradle", ".orch"}
 }
@@ -42,23 +42,24 @@ func skipped() []string {
 type Store struct {
 	root *pathguard.Root
 	exec *proc.Runner
-	// dir is the folder of the repository, in the folder of the workspaces, working.
+	// dir is the folder of the repository. It is in working, the folder of the workspaces.
 	dir, working string
 	now          func() time.Time
 
-	// Lives reports whether a session still has its workspace. The records of other sessions are removed when the store
-	// is opened. Nil keeps all.
+	// Lives reports whether a session still has its workspace. When the store is opened, it removes the records of
+	// sessions without one. If Lives is nil, all records are kept.
 	Lives func(session string) bool
-	// Max bounds the files of a root for which all files are recorded before a program runs.
+	// Max is the maximum number of files in a root. A larger root is not recorded before a program runs.
 	Max int
 
 	mu    sync.Mutex
 	ready bool
-	// large is the time up to which the root counts as too large.
-	large time.Time
+	// largeUntil is the time until which the root is treated as too large.
+	largeUntil time.Time
 }
 
-// New returns the store of a root. It is in folder, below working, the absolute path of the workspaces.
+// New returns the store of a root. Its repository is in folder, a name below working. working is the absolute path of
+// the workspaces.
 func New(root *pathguard.Root, exec *proc.Runner, working, folder string) *Store {
 	return &Store{root: root, exec: exec, working: working, dir: filepath.Join(working, folder), now: time.Now, Max: MaxFiles}
 }
@@ -74,12 +75,12 @@ type Change struct {
 
 // Changed is a path that a call has changed.
 type Changed struct {
-	// Path is relative to the root, How is A for added, M for modified, D for deleted or T for another type.
+	// Path is relative to the root. How is A for added, M for modified, D for deleted, or T for a changed file type.
 	Path, How string
 }
 
-// Begin records the state of the paths before a call. They are relative to the root; if empty, all files of the root
-// are recorded, or ErrTooLarge is returned when there are more than Max.
+// Begin records the state of the paths before a call. Paths are relative to the root. Without paths it records all
+// files of the root, or returns ErrTooLarge when there are more than Max.
 func (s *Store) Begin(ctx context.Context, session, call string, paths []string) (*Change, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,11 +112,11 @@ func (c *Change) End(ctx context.Context) ([]Changed, error) {
 	return s.diff(ctx, c.before, after, c.paths)
 }
 
-// commit records the current files in a commit on the branch of the session. The message contains when, the call, and
-// its paths.
+// commit records the current files in a commit on the branch of the session and returns its id. The message contains
+// when ("before" or "after"), the call, and its paths.
 func (c *Change) commit(ctx context.Context, files listing, when string) (string, error) {
-	if files.gone != "" {
-		if _, err := c.store.git(ctx, files.gone, "git update-index --force-remove -z --stdin"); err != nil {
+	if files.removed != "" {
+		if _, err := c.store.git(ctx, files.removed, "git update-index --force-remove -z --stdin"); err != nil {
 			return "", err
 		}
 	}
@@ -123,13 +124,13 @@ func (c *Change) commit(ctx context.Context, files listing, when string) (string
 	for _, path := range c.paths {
 		message = append(message, strconv.Quote(path))
 	}
-	return c.store.git(ctx, files.there, take+commit, "UNDO_REF=refs/undo/"+c.session, "UNDO_MESSAGE="+strings.Join(message, "\n"))
+	return c.store.git(ctx, files.existing, addScript+commitScript, "UNDO_REF=refs/undo/"+c.session, "UNDO_MESSAGE="+strings.Join(message, "\n"))
 }
 
-// ErrTooLarge is returned for a root with more than Max files.
+// ErrTooLarge is the error for a root with more than Max files.
 var ErrTooLarge = errors.New("the root has too many files to keep them before a program runs")
 
-// open creates the repository.
+// open creates the repository unless it was opened before, and removes old records. s.mu must be held.
 func (s *Store) open(ctx context.Context) error {
 	if s.ready {
 		return nil
@@ -150,7 +151,7 @@ printf '* -text -filter -ident -working-tree-encoding -merge\n' >"$GIT_DIR/info/
 	return err
 }
 
-// sweep removes the records of sessions without a workspace.
+// sweep removes the records of sessions for which Lives returns false.
 func (s *Store) sweep(ctx context.Context) error {
 	if s.Lives == nil {
 		return nil
@@ -172,73 +173,74 @@ func (s *Store) sweep(ctx context.Context) error {
 	return err
 }
 
-// everything lists the recorded files of the root in git's format, or returns ErrTooLarge. The list includes files of
-// repositories below the root. It omits files that git cannot store, such as pipes.
-func (s *Store) everything() (string, error) {
-	if s.now().Before(s.large) {
+// listRoot lists the files of the root to record, each name ending with NUL, or returns ErrTooLarge. The list includes
+// files of repositories below the root. It omits skipped folders and files that git cannot store, such as pipes.
+func (s *Store) listRoot() (string, error) {
+	if s.now().Before(s.largeUntil) {
 		return "", ErrTooLarge
 	}
 	var list strings.Builder
-	left := s.Max
+	remaining := s.Max
 	err := filepath.WalkDir(s.root.Name(), func(path string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
-			return nil //nolint:nilerr // what cannot be read cannot be kept
+			return nil //nolint:nilerr // files that cannot be read are not recorded
 		case entry.IsDir() && (path == s.working || slices.Contains(skipped(), entry.Name())):
 			return filepath.SkipDir
 		}
-		if left--; left < 0 {
+		if remaining--; remaining < 0 {
 			return ErrTooLarge
 		}
-		if rel, err := filepath.Rel(s.root.Name(), path); err == nil && keepable(entry) {
+		if rel, err := filepath.Rel(s.root.Name(), path); err == nil && storable(entry) {
 			list.WriteString(rel + "\x00")
 		}
 		return nil
 	})
 	if errors.Is(err, ErrTooLarge) {
-		s.large = s.now().Add(recount)
+		s.largeUntil = s.now().Add(recount)
 	}
 	return list.String(), err
 }
 
-// keepable reports whether git can store an entry: a file or a link that is not .git.
-func keepable(entry fs.DirEntry) bool {
+// storable reports whether git can store an entry: a regular file or a link that is not named .git.
+func storable(entry fs.DirEntry) bool {
 	return (entry.Type().IsRegular() || entry.Type() == fs.ModeSymlink) && !strings.EqualFold(entry.Name(), ".git")
 }
 
-// listing contains lists of files in git's format: each name ends with NUL.
+// listing contains two lists of files for git: each name ends with NUL.
 type listing struct {
-	// there are the existing files, gone the recorded files that no longer exist.
-	there, gone string
+	// existing are the existing files, removed the recorded files that no longer exist.
+	existing, removed string
 }
 
-// filesAt lists the files at and below paths, or all files of the root if paths is empty.
+// filesAt lists the existing files at and below paths, and the removed ones. Without paths it lists all files of the
+// root.
 func (s *Store) filesAt(ctx context.Context, paths []string) (listing, error) {
 	there, err := s.existing(ctx, paths)
 	if err != nil {
 		return listing{}, err
 	}
-	known, err := s.git(ctx, "", "git ls-files -z")
+	recorded, err := s.git(ctx, "", "git ls-files -z")
 	if err != nil {
 		return listing{}, err
 	}
-	here := map[string]bool{}
+	present := map[string]bool{}
 	for path := range strings.SplitSeq(there, "\x00") {
-		here[path] = true
+		present[path] = true
 	}
 	var gone strings.Builder
-	for path := range strings.SplitSeq(known, "\x00") {
-		if !here[path] && path != "" && covers(paths, path) {
+	for path := range strings.SplitSeq(recorded, "\x00") {
+		if !present[path] && path != "" && covers(paths, path) {
 			gone.WriteString(path + "\x00")
 		}
 	}
 	return listing{there, gone.String()}, nil
 }
 
-// existing lists the existing files at and below paths.
+// existing lists the existing files at and below paths, each name ending with NUL.
 func (s *Store) existing(ctx context.Context, paths []string) (string, error) {
 	if len(paths) == 0 {
-		return s.everything()
+		return s.listRoot()
 	}
 	var list strings.Builder
 	for _, path := range paths {
@@ -247,13 +249,13 @@ func (s *Store) existing(ctx context.Context, paths []string) (string, error) {
 		case err != nil:
 			continue
 		case !info.IsDir():
-			if keepable(fs.FileInfoToDirEntry(info)) {
+			if storable(fs.FileInfoToDirEntry(info)) {
 				list.WriteString(path + "\x00")
 			}
 			continue
 		}
 		err = s.root.Walk(ctx, path, func(rel string, entry fs.DirEntry) error {
-			if keepable(entry) {
+			if storable(entry) {
 				list.WriteString(rel + "\x00")
 			}
 			return nil
@@ -265,17 +267,18 @@ func (s *Store) existing(ctx context.Context, paths []string) (string, error) {
 	return list.String(), nil
 }
 
-// take is the script that adds the listed files to the index. A file may replace a folder and vice versa.
-const take = "git update-index --add --remove --replace -z --stdin || exit\n"
+// addScript adds the files on its input to the index. A file may replace a folder and vice versa.
+const addScript = "git update-index --add --remove --replace -z --stdin || exit\n"
 
-// commit is the script that commits the index on a branch and prints the commit id.
-const commit = `tree=$(git write-tree) || exit
+// commitScript commits the index on a branch and prints the commit id.
+const commitScript = `tree=$(git write-tree) || exit
 parent=$(git rev-parse -q --verify "$UNDO_REF")
 c=$(git commit-tree "$tree" ${parent:+-p "$parent"} -m "$UNDO_MESSAGE") || exit
 git update-ref "$UNDO_REF" "$c" && echo "$c"
 `
 
-// git runs a script with the repository and the root, and returns its output without the final line end.
+// git runs a shell script with git's variables set for the repository and the root. It returns the output without the
+// final line end. variables are added to the environment as "NAME=value".
 func (s *Store) git(ctx context.Context, stdin, script string, variables ...string) (string, error) {
 	env := map[string]string{
 		"GIT_DIR": filepath.Join(s.dir, "git"), "GIT_WORK_TREE": s.root.Name(), "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null",
@@ -302,7 +305,7 @@ func (s *Store) git(ctx context.Context, stdin, script string, variables ...stri
 	return strings.TrimSuffix(out.String(), "\n"), nil
 }
 
-// covers reports whether a path is one of the paths of a call, or below one. Empty paths cover everything.
+// covers reports whether a path is one of the paths of a call, or below one of them. Empty paths cover everything.
 func covers(paths []string, path string) bool {
 	return len(paths) == 0 || slices.ContainsFunc(paths, func(p string) bool { return p == path || strings.HasPrefix(path, p+"/") })
 }

@@ -7,7 +7,7 @@ import (
 	"unicode"
 )
 
-// maxMarks bounds consecutive combining marks; more of them would cover neighbouring characters.
+// maxMarks bounds consecutive combining marks. A longer sequence would cover neighbouring characters.
 const maxMarks = 8
 
 const (
@@ -18,9 +18,9 @@ const (
 	blank = '\u2800'
 )
 
-// Runes yields the characters of a text, and whether each one is invisible or changes the displayed order. Joiners
-// count as visible only inside an emoji or a ligature. Line breaks and tabs count as visible. Invalid bytes are yielded
-// as U+FFFD.
+// Runes yields the characters of a text. The bool is true if the character is invisible or changes the displayed order.
+// Joiners count as visible only inside an emoji or a ligature. Line breaks and tabs count as visible. Invalid bytes are
+// yielded as U+FFFD.
 func Runes(text string) iter.Seq2[rune, bool] {
 	return func(yield func(rune, bool) bool) {
 		before, marks := rune(0), 0
@@ -46,6 +46,7 @@ func In(text string) bool {
 	return false
 }
 
+// hidden reports whether r is invisible after the character before.
 func hidden(before, r rune) bool {
 	switch {
 	case r == '\n', r == '\t':

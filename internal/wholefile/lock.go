@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// Lock acquires an exclusive lock on a file, against other processes and goroutines, until unlock is called. It creates
-// the file if necessary; its directory must exist. It waits until ctx ends, and then returns the error of ctx.
+// Lock acquires an exclusive lock on a file, against other processes and goroutines. The lock is held until unlock is
+// called. Lock creates the file if necessary; its directory must exist. If ctx ends while it waits, it returns the
+// error of ctx.
 func Lock(ctx context.Context, file string) (unlock func(), err error) {
 	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // Replace writes a temporary file in the same directory and renames it to file. The directory must exist. Concurrent
-// calls, also of several processes, are safe: the last one counts.
+// calls are safe, also from several processes: the last rename wins.
 func Replace(file string, content []byte, mode fs.FileMode) error {
 	temp, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+".*")
 	if err != nil {

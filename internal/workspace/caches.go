@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	// CacheAge is how long an unused cache is kept.
+	// CacheAge is how long a cache is kept after its last use.
 	CacheAge = 14 * 24 * time.Hour
 	// stampEvery is how often the use of a cache is recorded.
 	stampEvery = time.Hour
-	// label is the suffix of the file that contains the identity of a cache. Its modification time is the time of the
-	// last use.
+	// label is the suffix of the file next to a cache that contains its identity. The modification time of that file is
+	// the time of the last use.
 	label = ".identity"
 )
 
 // Cache creates the cache folder of an identity and returns its absolute path. Programs share it across tasks for files
-// that can be regenerated, such as compiled packages. Only programs of that identity write to it: its content counts as
-// code, because compilers and package managers trust their caches.
+// that can be regenerated, such as compiled packages. Only programs of that identity may write to it: its content must
+// be treated as code, because compilers and package managers trust their caches.
 func (t *Tree) Cache(identity string, now time.Time) (string, error) {
 	at := filepath.Join(t.rel, caches, DigestOf(identity))
 	if err := t.root.MkdirAll(filepath.Dir(at), 0o755); err != nil {
@@ -43,10 +43,10 @@ func (t *Tree) Cache(identity string, now time.Time) (string, error) {
 			return "", unwritable(err)
 		}
 	}
-	return t.root.Abs(at), t.root.MkdirAll(at, 0o755) // after its label: without one it would be removed by the sweep
+	return t.root.Abs(at), t.root.MkdirAll(at, 0o755) // created after its label, because Sweep removes a cache without a label
 }
 
-// sweepCaches removes caches without recent use, and other files in their folder.
+// sweepCaches removes caches that were not used for CacheAge, and all other files in the folder of the caches.
 func (t *Tree) sweepCaches(now time.Time) error {
 	at := filepath.Join(t.rel, caches)
 	entries, err := t.root.ReadDir(at)

@@ -17,8 +17,8 @@ import (
 // maxLine bounds one line of the notes, in bytes before escaping.
 const maxLine = 4096
 
-// AppendProgress adds one line to PROGRESS.md of a task. Its folder must exist. Control characters are escaped, so that
-// no content can forge a second line.
+// AppendProgress adds one line to PROGRESS.md of a task. The folder of the task must exist. Control characters are
+// escaped, so that a line cannot forge a second one.
 func (t *Tree) AppendProgress(task events.TaskID, line string) error {
 	return t.appendLine(task, progressFile, line)
 }
@@ -49,8 +49,8 @@ func (t *Tree) appendLine(task events.TaskID, file, line string) error {
 	return nil
 }
 
-// startNotes creates missing notes with their headings. It does not sync them: the notes are only for people, the log
-// is authoritative.
+// startNotes creates PROGRESS.md and CHECKPOINTS.md with their headings if they are missing. It does not sync them:
+// these notes are only for people, the event log is authoritative.
 func (t *Tree) startNotes(task events.TaskID, name string) error {
 	dir, err := os.OpenRoot(t.root.Name())
 	if err != nil {
@@ -66,7 +66,7 @@ func (t *Tree) startNotes(task events.TaskID, name string) error {
 	return nil
 }
 
-// create writes a new file; an existing file is not changed.
+// create writes a new file. It does not change an existing file.
 func create(dir *os.Root, rel, text string) error {
 	f, err := dir.OpenFile(rel, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
@@ -78,7 +78,7 @@ func create(dir *os.Root, rel, text string) error {
 	return write(f, text)
 }
 
-// write writes text and closes the file.
+// write writes text to f and closes f.
 func write(f *os.File, text string) error {
 	_, err := f.WriteString(text)
 	if closeErr := f.Close(); err == nil {
@@ -87,6 +87,7 @@ func write(f *os.File, text string) error {
 	return err
 }
 
+// unwritable returns the coded error for notes that cannot be written.
 func unwritable(err error) error {
 	code := fault.CodeOf(err)
 	if errors.Is(err, syscall.ENOSPC) {
@@ -99,8 +100,8 @@ func unwritable(err error) error {
 	return fault.Wrap(code, err, "the notes of the task cannot be written")
 }
 
-// oneLine returns s with invisible characters escaped: line breaks, other control characters and those that change the
-// text direction.
+// oneLine returns s with invisible characters escaped: line breaks, other control characters and characters that change
+// the text direction.
 func oneLine(s string) string {
 	if len(s) > maxLine {
 		s = s[:maxLine] + "…"
@@ -117,7 +118,7 @@ func oneLine(s string) string {
 	return b.String()
 }
 
-// pathOf returns the path in an error of the operating system.
+// pathOf returns the path in an error of the operating system, or "the workspace".
 func pathOf(err error) string {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Path

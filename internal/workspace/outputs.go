@@ -12,7 +12,7 @@ import (
 const (
 	// MaxOutput bounds a file that ReadOutput returns, in bytes.
 	MaxOutput = 2 << 20
-	// MaxOutputs bounds the files that ListOutputs returns.
+	// MaxOutputs bounds the number of files that ListOutputs returns.
 	MaxOutputs = 1000
 )
 
@@ -59,13 +59,13 @@ func (t *Tree) ReadOutput(_ context.Context, task events.TaskID, name string) ([
 	return t.root.ReadFile(found, MaxOutput)
 }
 
-// outputs returns the outputs folder of a task, live or archived, relative to the root; "" for none.
+// outputs returns the outputs folder of a task, live or archived, relative to the root. It returns "" if there is none.
 func (t *Tree) outputs(task events.TaskID) (string, error) {
 	if _, err := events.ParseTaskID(string(task)); err != nil {
 		return "", err
 	}
-	for _, shelf := range []string{"", CompletedShelf, FailedShelf} {
-		at := filepath.Join(t.rel, shelf, string(task), Outputs)
+	for _, dir := range []string{"", CompletedShelf, FailedShelf} {
+		at := filepath.Join(t.rel, dir, string(task), Outputs)
 		if info, err := t.root.Lstat(at); err == nil && info.IsDir() {
 			return at, nil
 		}

@@ -16,26 +16,27 @@ import (
 )
 
 const (
-	// owners is the folder in which an empty file DIGEST/TASK records that an identity works in the folder of a task.
+	// owners is the folder of the access records: an empty file DIGEST/TASK records that the identity with this digest
+	// works on a task.
 	owners = ".owners"
-	// MaxRecent bounds the tasks that Recent returns.
+	// MaxRecent bounds the number of tasks that Recent returns.
 	MaxRecent = 32
-	// maxIdentities bounds the identities with cached newest tasks.
+	// maxIdentities bounds the number of identities with cached tasks.
 	maxIdentities = 1024
 )
 
-// DigestOf returns the folder name of an identity. As a digest it cannot contain path elements, nor collide with that
-// of another identity.
+// DigestOf returns the folder name of an identity: a digest, which contains no path separators and does not collide
+// with the digest of another identity.
 func DigestOf(identity string) string {
 	const length = 16
 	sum := sha256.Sum256([]byte(identity))
 	return hex.EncodeToString(sum[:length])
 }
 
-// Own records that an identity works in the folder of a task, so that its other tasks may read there. An empty identity
-// owns nothing.
-func (t *Tree) Own(task events.TaskID, identity string) error {
-	if identity == "" || t.Owns(identity, task) {
+// RecordAccess records that an identity works on a task, so that all tasks of this identity may read its folder. It
+// records nothing for an empty identity.
+func (t *Tree) RecordAccess(task events.TaskID, identity string) error {
+	if identity == "" || t.HasAccess(identity, task) {
 		return nil
 	}
 	at := filepath.Join(t.rel, owners, DigestOf(identity))
@@ -53,8 +54,8 @@ func (t *Tree) Own(task events.TaskID, identity string) error {
 	return nil
 }
 
-// Owns reports whether an identity has worked in the folder of a task.
-func (t *Tree) Owns(identity string, task events.TaskID) bool {
+// HasAccess reports whether RecordAccess was called for an identity and a task. It returns false for an empty identity.
+func (t *Tree) HasAccess(identity string, task events.TaskID) bool {
 	if identity == "" {
 		return false
 	}
@@ -62,7 +63,7 @@ func (t *Tree) Owns(identity string, task events.TaskID) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// Recent returns the newest tasks of an identity that have a folder, newest first, at most MaxRecent.
+// Recent returns up to MaxRecent tasks of an identity that have a folder, newest first.
 func (t *Tree) Recent(identity string) []events.TaskID {
 	if identity == "" {
 		return nil
@@ -76,7 +77,7 @@ func (t *Tree) Recent(identity string) []events.TaskID {
 	return there
 }
 
-// loadRecent returns the newest tasks of an identity. It reads the folder of records once and caches the result.
+// loadRecent returns the newest tasks of an identity. It reads the access records once and caches the result.
 func (t *Tree) loadRecent(identity string) []events.TaskID {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -86,10 +87,10 @@ func (t *Tree) loadRecent(identity string) []events.TaskID {
 	}
 	entries, err := os.ReadDir(filepath.Join(t.name, owners, key))
 	if err != nil {
-		entries = nil // it owns nothing yet
+		entries = nil // there are no records yet
 	}
 	var tasks []events.TaskID
-	for _, e := range slices.Backward(entries) { // sorted by name, and therefore by age
+	for _, e := range slices.Backward(entries) { // sorted by name: task ids sort by age
 		if id, err := events.ParseTaskID(e.Name()); err == nil && len(tasks) < MaxRecent {
 			tasks = append(tasks, id)
 		}
@@ -101,7 +102,7 @@ func (t *Tree) loadRecent(identity string) []events.TaskID {
 	return slices.Clone(tasks)
 }
 
-// cacheRecent adds a task to the cached tasks of an identity, if they are loaded.
+// cacheRecent adds a task to the cached tasks of an identity, if they are cached.
 func (t *Tree) cacheRecent(identity string, task events.TaskID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -113,8 +114,9 @@ func (t *Tree) cacheRecent(identity string, task events.TaskID) {
 	}
 }
 
-// Foreign reports whether a path, relative to the root, is in the tree and not accessible to an identity that works on
-// a task: it belongs to tasks of others, or to the tree itself. The folders that contain tasks belong to nobody.
+// Foreign reports whether an identity that works on a task may not access a path. rel is relative to the root. It is
+// foreign if it is in the folder of a task that the identity has no access to, or in a folder that the tree uses
+// itself. The archive folders that contain tasks, the tree's root and paths outside of the tree are not foreign.
 func (t *Tree) Foreign(rel, identity string, task events.TaskID) bool {
 	below, ok := strings.CutPrefix(rel, t.rel+separator)
 	if !ok {
@@ -128,18 +130,18 @@ func (t *Tree) Foreign(rel, identity string, task events.TaskID) bool {
 		parts = parts[2:]
 	}
 	id, err := events.ParseTaskID(parts[0])
-	return err != nil || id != task && !t.Owns(identity, id)
+	return err != nil || id != task && !t.HasAccess(identity, id)
 }
 
-// Sweep removes caches that were not used for CacheAge, and ownership records of removed folders.
+// Sweep removes caches that were not used for CacheAge, and access records of removed folders.
 func (t *Tree) Sweep(now time.Time) error {
 	if _, err := os.Lstat(t.name); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return errors.Join(t.sweepCaches(now), t.sweepOwners())
+	return errors.Join(t.sweepCaches(now), t.sweepRecords())
 }
 
-func (t *Tree) sweepOwners() error {
+func (t *Tree) sweepRecords() error {
 	at := filepath.Join(t.rel, owners)
 	identities, err := t.root.ReadDir(at)
 	if fault.Has(err, fault.NotFound) {
@@ -162,8 +164,8 @@ func (t *Tree) Has(task string) bool { return t.exists(task) }
 
 // exists reports whether a task has a folder, in the archive or outside of it.
 func (t *Tree) exists(task string) bool {
-	for _, shelf := range []string{"", CompletedShelf, FailedShelf} {
-		if _, err := os.Lstat(filepath.Join(t.name, shelf, task)); err == nil {
+	for _, dir := range []string{"", CompletedShelf, FailedShelf} {
+		if _, err := os.Lstat(filepath.Join(t.name, dir, task)); err == nil {
 			return true
 		}
 	}

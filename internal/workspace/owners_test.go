@@ -23,16 +23,16 @@ func TestOwners(t *testing.T) {
 		require.NoError(t, err)
 	}
 	for _, identity := range []string{"agent:../../ada", "agent:/", strings.Repeat("x", 5000), "agent:\x00"} {
-		assert.False(t, tree.Owns(identity, task))
+		assert.False(t, tree.HasAccess(identity, task))
 		assert.Empty(t, tree.Recent(identity))
-		require.NoError(t, tree.Own(task, identity))
-		require.NoError(t, tree.Own(task, identity), "again")
-		assert.True(t, tree.Owns(identity, task))
-		assert.False(t, tree.Owns(identity, other))
+		require.NoError(t, tree.RecordAccess(task, identity))
+		require.NoError(t, tree.RecordAccess(task, identity), "again")
+		assert.True(t, tree.HasAccess(identity, task))
+		assert.False(t, tree.HasAccess(identity, other))
 		assert.Equal(t, []events.TaskID{task}, tree.Recent(identity))
 	}
-	require.NoError(t, tree.Own(task, ""))
-	assert.False(t, tree.Owns("", task), "nobody known owns nothing")
+	require.NoError(t, tree.RecordAccess(task, ""))
+	assert.False(t, tree.HasAccess("", task), "nobody known owns nothing")
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	assert.Len(t, entries, 1, "no name of an identity leads elsewhere")
@@ -42,7 +42,7 @@ func TestForeign(t *testing.T) {
 	t.Parallel()
 	tree, _ := newTree(t)
 	mine, others := string(events.NewTaskID(time.UnixMilli(7))), string(events.NewTaskID(time.UnixMilli(8)))
-	require.NoError(t, tree.Own(events.TaskID(mine), "agent:a"))
+	require.NoError(t, tree.RecordAccess(events.TaskID(mine), "agent:a"))
 	for rel, foreign := range map[string]bool{
 		"src/a": false, "Working": false, "Workingx/" + others: false, "Working/" + string(task): false, "Working/" + string(task) + "/workspace/a": false,
 		"Working/" + mine: false, "Working/" + mine + "/outputs/x": false, "Working/" + others: true, "Working/" + others + "/workspace/a": true,
@@ -64,7 +64,7 @@ func TestRecentIsTheNewest(t *testing.T) {
 		newest = events.NewTaskID(time.UnixMilli(int64(1000 + i)))
 		_, err := tree.Ensure(newest, "")
 		require.NoError(t, err)
-		require.NoError(t, tree.Own(newest, "agent:a"))
+		require.NoError(t, tree.RecordAccess(newest, "agent:a"))
 		if i == 5 {
 			assert.Len(t, tree.Recent("agent:a"), 6, "loaded here, and kept up to date from now on")
 		}
@@ -107,12 +107,12 @@ func TestCachesAreApartAndSwept(t *testing.T) {
 	require.NoError(t, err)
 	gone := events.NewTaskID(time.UnixMilli(9))
 	for _, id := range []events.TaskID{task, gone} {
-		require.NoError(t, tree.Own(id, "agent:b"))
+		require.NoError(t, tree.RecordAccess(id, "agent:b"))
 	}
 	require.NoError(t, tree.Sweep(later))
-	assert.True(t, tree.Owns("agent:b", task))
-	assert.False(t, tree.Owns("agent:b", gone))
+	assert.True(t, tree.HasAccess("agent:b", task))
+	assert.False(t, tree.HasAccess("agent:b", gone))
 	require.NoError(t, tree.Archive(task, true))
 	require.NoError(t, tree.Sweep(later))
-	assert.True(t, tree.Owns("agent:b", task), "the archive is still there")
+	assert.True(t, tree.HasAccess("agent:b", task), "the archive is still there")
 }

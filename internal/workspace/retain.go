@@ -11,18 +11,19 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// GoingShelf is the shelf of folders that are being removed, so that an interrupted removal can be continued.
+// GoingShelf is the archive folder for task folders that are being removed, so that an interrupted removal can be
+// continued.
 const GoingShelf = archiveDir + separator + "Going"
 
 // Shelved is the folder of an archived task.
 type Shelved struct {
 	Task events.TaskID
-	// Ended is when the folder was moved to its shelf, after the end of its task.
+	// Ended is when the folder was archived, after the end of its task.
 	Ended time.Time
 }
 
-// Shelved returns the folders that were moved to a shelf before a time, in the order in which their tasks were
-// submitted. Tasks that were submitted later are not checked.
+// Shelved returns the task folders that were moved to a shelf before a time, in the order in which the tasks were
+// submitted.
 func (t *Tree) Shelved(shelf string, before time.Time) ([]Shelved, error) {
 	entries, err := t.root.ReadDir(filepath.Join(t.rel, shelf))
 	if fault.Has(err, fault.NotFound) {
@@ -47,12 +48,13 @@ func (t *Tree) Shelved(shelf string, before time.Time) ([]Shelved, error) {
 	return all, nil
 }
 
-// Size returns the bytes and the number of the files of a shelf.
+// Size returns the total size in bytes and the number of the files in a shelf.
 func (t *Tree) Size(ctx context.Context, shelf string) (bytes int64, files int, err error) {
 	return t.size(ctx, filepath.Join(t.rel, shelf))
 }
 
-// SizeOf returns the bytes and the number of files of one task's folder; unreadable ones count as 0.
+// SizeOf returns the total size in bytes and the number of the files in one task's folder. Unreadable files are not
+// counted.
 func (t *Tree) SizeOf(ctx context.Context, shelf string, task events.TaskID) (bytes int64, files int, err error) {
 	return t.size(ctx, filepath.Join(t.rel, shelf, string(task)))
 }
@@ -64,13 +66,13 @@ func (t *Tree) size(ctx context.Context, rel string) (bytes int64, files int, er
 		}
 		return nil
 	})
-	if fault.Has(err, fault.NotFound) || errors.Is(err, fs.ErrPermission) { // like unreadable entries below it
+	if fault.Has(err, fault.NotFound) || errors.Is(err, fs.ErrPermission) { // as for unreadable entries below it
 		err = nil
 	}
 	return bytes, files, err
 }
 
-// Retire atomically moves the folder of an archived task to the GoingShelf, to be removed by Discard.
+// Retire atomically moves the folder of an archived task to GoingShelf. Discard then removes the folder.
 func (t *Tree) Retire(shelf string, task events.TaskID) error {
 	if err := t.root.MkdirAll(filepath.Join(t.rel, GoingShelf), 0o755); err != nil {
 		return err
@@ -78,7 +80,7 @@ func (t *Tree) Retire(shelf string, task events.TaskID) error {
 	return t.move(filepath.Join(t.rel, shelf, string(task)), filepath.Join(t.rel, GoingShelf, string(task)))
 }
 
-// Retired returns the retired tasks of which the folders are not completely removed.
+// Retired returns the retired tasks with folders that Discard has not removed completely.
 func (t *Tree) Retired() ([]events.TaskID, error) {
 	tasks, err := t.tasksIn(filepath.Join(t.rel, GoingShelf))
 	if fault.Has(err, fault.NotFound) {
@@ -87,7 +89,7 @@ func (t *Tree) Retired() ([]events.TaskID, error) {
 	return tasks, err
 }
 
-// Discard removes the folder of a task that was retired.
+// Discard removes the folder of a retired task.
 func (t *Tree) Discard(task events.TaskID) error {
 	return t.removeTree(filepath.Join(t.rel, GoingShelf, string(task)))
 }

@@ -1,6 +1,7 @@
 // Package workspace manages the folders in which tasks work: Working/TASK_<ULID>/ with workspace/, temp/, outputs/,
-// PROGRESS.md and CHECKPOINTS.md. A .gitignore keeps them out of the user's repository. The same folder contains
-// the caches of identities, and records of which identity works where.
+// PROGRESS.md and CHECKPOINTS.md. A .gitignore keeps these folders out of the user's repository. Working/ also
+// contains the caches of identities, and the records of the tasks that each identity may access. An identity is the
+// person or agent that tasks run for.
 //
 // Tools can write into these folders, so their content is not trusted: a folder that was replaced by a link is refused,
 // and every operation stays inside the root.
@@ -40,30 +41,30 @@ const (
 
 const separator = string(filepath.Separator)
 
-// The folders of finished tasks, and the shelves for those whose histories are archived.
+// A shelf is a subfolder of the archive. The folders of completed and of failed tasks are moved to separate shelves.
 const (
 	archiveDir     = "Archive"
 	CompletedShelf = archiveDir + separator + "Completed"
 	FailedShelf    = archiveDir + separator + "Failed"
 )
 
-// maxKnown bounds the cache of complete folders.
+// maxKnown bounds the number of tasks in Tree.known.
 const maxKnown = 4096
 
 // Tree is the folder that contains the folders of all tasks. It is created for the first task. It is safe for
 // concurrent use.
 type Tree struct {
 	root      *pathguard.Root
-	rel, name string // path of the tree: relative to the root, absolute
+	rel, name string // the path of the tree: rel is relative to the root, name is absolute
 
 	mu    sync.Mutex
-	known map[events.TaskID]struct{}
+	known map[events.TaskID]struct{} // tasks with a complete folder
 	// recent caches the newest tasks of identities, by digest.
 	recent map[string][]events.TaskID
 }
 
-// New returns the tree at working: a path inside the root, absolute or relative to it. OUTSIDE_ROOT
-// otherwise.
+// New returns the tree at working, an absolute path or a path relative to the root. It returns OUTSIDE_ROOT if working
+// is not inside the root.
 func New(root *pathguard.Root, working string) (*Tree, error) {
 	rel := working
 	if filepath.IsAbs(working) {
@@ -86,8 +87,9 @@ func (t *Tree) Name() string { return t.name }
 // Path returns the absolute path of the folder of a task, whether or not it exists.
 func (t *Tree) Path(task events.TaskID) string { return t.name + separator + string(task) }
 
-// Ensure creates the folder of a task unless it is complete, and returns its absolute path. name is the heading of the
-// notes. INVALID_FORMAT for an invalid task id, OUTSIDE_ROOT for a folder that is a link or a file.
+// Ensure creates the folder of a task, or its missing parts, and returns the absolute path. name is used in the
+// headings of the notes. Ensure returns INVALID_FORMAT for an invalid task id, and OUTSIDE_ROOT if the folder is a link
+// or a file.
 func (t *Tree) Ensure(task events.TaskID, name string) (string, error) {
 	switch err := t.check(task); {
 	case err == nil && t.isKnown(task):
@@ -102,7 +104,7 @@ func (t *Tree) Ensure(task events.TaskID, name string) (string, error) {
 	return t.Path(task), nil
 }
 
-// RemoveTemp removes the temporary files of a task, except backups of deleted files: they are kept until its archive is
+// RemoveTemp removes the temporary files of a task. Backups of deleted files are kept until the archive of the task is
 // removed. It does nothing for a task without a folder.
 func (t *Tree) RemoveTemp(task events.TaskID) error {
 	switch err := t.check(task); {
@@ -115,7 +117,7 @@ func (t *Tree) RemoveTemp(task events.TaskID) error {
 	return t.emptyTemp(filepath.Join(t.at(task), Temp))
 }
 
-// emptyTemp removes a temporary folder, or its content except the backups.
+// emptyTemp removes a temporary folder. If it contains backups, it removes everything except them.
 func (t *Tree) emptyTemp(rel string) error {
 	info, err := t.root.Lstat(rel)
 	if err != nil || !info.IsDir() { // it was replaced, for example by a link
@@ -127,9 +129,9 @@ func (t *Tree) emptyTemp(rel string) error {
 	return t.root.Empty(rel, Backups)
 }
 
-// Archive moves the folder of a finished task to Archive/Completed or, unless ok, to Archive/Failed, and sets its
-// modification time to now, which no program of the task can change any more. It does nothing for a task without a
-// folder. CONFLICT when the destination exists.
+// Archive moves the folder of a finished task to Archive/Completed if ok is true, otherwise to Archive/Failed. It sets
+// the modification time of the folder to the current time; no program of the task can change it any more. It does
+// nothing for a task without a folder. It returns CONFLICT when the destination exists.
 func (t *Tree) Archive(task events.TaskID, ok bool) error {
 	switch err := t.check(task); {
 	case fault.Has(err, fault.NotFound):
@@ -157,8 +159,8 @@ func (t *Tree) Archive(task events.TaskID, ok bool) error {
 	return t.move(t.at(task), filepath.Join(shelf, string(task)))
 }
 
-// move moves a folder into another one. It works for a folder without write permission, although moving changes its
-// entry for the parent.
+// move moves a folder. If the folder has no write permission, move adds it first, because renaming a folder updates its
+// entry "..".
 func (t *Tree) move(from, to string) error {
 	err := t.root.Rename(from, to)
 	if !errors.Is(err, fs.ErrPermission) {
@@ -174,7 +176,7 @@ func (t *Tree) move(from, to string) error {
 	return t.root.Rename(from, to)
 }
 
-// Tasks returns the tasks that have a folder outside of the archive. NOT_FOUND when the tree does not exist.
+// Tasks returns the tasks that have a folder outside of the archive. It returns NOT_FOUND when the tree does not exist.
 func (t *Tree) Tasks() ([]events.TaskID, error) { return t.tasksIn(t.rel) }
 
 func (t *Tree) tasksIn(rel string) ([]events.TaskID, error) {
@@ -191,11 +193,11 @@ func (t *Tree) tasksIn(rel string) ([]events.TaskID, error) {
 	return tasks, nil
 }
 
-// at returns the folder of a task relative to the root, without the cost of filepath.Join.
+// at returns the folder of a task relative to the root. It avoids the cost of filepath.Join.
 func (t *Tree) at(task events.TaskID) string { return t.rel + separator + string(task) }
 
-// check checks that the folder of the task exists and is a folder: NOT_FOUND or OUTSIDE_ROOT if not, INVALID_FORMAT for
-// an invalid task id, which might be a path to elsewhere.
+// check returns nil if the folder of the task exists. Errors: NOT_FOUND, OUTSIDE_ROOT if its path is not a folder,
+// INVALID_FORMAT for an invalid task id, which might contain path elements.
 func (t *Tree) check(task events.TaskID) error {
 	if _, err := events.ParseTaskID(string(task)); err != nil {
 		return err
@@ -214,7 +216,7 @@ func (t *Tree) check(task events.TaskID) error {
 	return nil
 }
 
-// build creates the missing content of a task's folder.
+// build creates the folder of a task, or its missing parts.
 func (t *Tree) build(task events.TaskID, name string) error {
 	dir := t.at(task)
 	if err := t.root.MkdirAll(t.rel, 0o755); err != nil {
