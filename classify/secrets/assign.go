@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Minimum lengths of literals, in bytes: shorter for passwords than for values that may be plain words.
+// Lengths in bytes. The first five are minimum lengths of secret values: shorter for passwords, longer for values that
+// may be plain words. longName and longValue bound how much of a name and of a value is read.
 const (
 	shortPassword = 6
 	shortSecret   = 8
@@ -17,17 +18,18 @@ const (
 	longValue     = 512
 )
 
-// word is the end of a name whose value is a secret.
+// word is a keyword at the end of a name, such as db_password. A value assigned to such a name is a secret.
 type word struct {
 	text string
 	// least is the minimum length of a value.
 	least int
 	// mixed is true if a value must have letters and digits, or both cases.
 	mixed bool
-	// whole is true if the word must be a separate part of the name: DB_PASS, not compass.
+	// whole is true if the word must be a separate part of the name, as in DB_PASS but not in compass.
 	whole bool
 }
 
+// words returns the keywords that are searched for.
 func words() []word {
 	return []word{
 		{text: "password", least: shortPassword},
@@ -45,8 +47,8 @@ func words() []word {
 	}
 }
 
-// assignments find literals that are assigned to a name, as in db_password = "…", "apiKey": "…", export TOKEN=…,
-// X-Api-Key: … or --password ….
+// assignments returns keys that find literals assigned to a name, as in db_password = "…", "apiKey": "…", export
+// TOKEN=…, X-Api-Key: … or --password ….
 func assignments() []key {
 	var keys []key
 	for _, w := range words() {
@@ -55,6 +57,7 @@ func assignments() []key {
 	return append(keys, key{rule: "assignment", text: "key", fold: true, find: weakKey})
 }
 
+// find is the matcher of the word.
 func (w word) find(data []byte, at int) (begin, end int, ok bool) {
 	if w.whole && !startsWord(data, at) {
 		return 0, 0, false
@@ -76,8 +79,9 @@ func startsWord(data []byte, i int) bool {
 	return i == 0 || boundary(data, i) || data[i-1] == '_' || isUpper(data[i]) && !isUpper(data[i-1])
 }
 
-// nameEnd returns the end of the name that contains a keyword ending at i, or -1 when the keyword is not the last part
-// of the name: tokenizer and secret_name do not name secrets, secret_key does.
+// nameEnd returns the end of the name that contains a keyword ending at i. It returns -1 when the keyword is not the
+// last part of the name: tokenizer and secret_name do not name secrets. secret_key does, because key and some other
+// last parts are ignored.
 func nameEnd(data []byte, i int) int {
 	end := runTo(data, i, longName+1, isURL64)
 	switch strings.ToLower(strings.ReplaceAll(string(data[i:end]), "-", "_")) {
@@ -87,18 +91,20 @@ func nameEnd(data []byte, i int) int {
 	return -1
 }
 
-// weakKey matches a value assigned to a name with key, if that kind of key is secret and the value looks random.
+// weakKey matches a value assigned to a name that ends with key. The name must denote a secret kind of key, and the
+// value must look random.
 func weakKey(data []byte, at int) (begin, end int, ok bool) {
 	name := at + len("key")
-	if name < len(data) && isURL64(data[name]) || !keyOfSecrets(data, at) {
+	if name < len(data) && isURL64(data[name]) || !isSecretKind(data, at) {
 		return 0, 0, false
 	}
 	v, ok := valueAt(data, at, name)
-	return v.begin, v.end, ok && v.closed && !v.unsigned && looksRandom(v.text, shortWeak, 3.5) && literal(v.text) && !v.number() && !v.names()
+	return v.begin, v.end, ok && v.closed && !v.unsigned && looksRandom(v.text, shortWeak, 3.5) && literal(v.text) && !v.number() && !v.isReference()
 }
 
-// keyOfSecrets reports whether the name that ends at offset at denotes a secret kind of key.
-func keyOfSecrets(data []byte, at int) bool {
+// isSecretKind reports whether the part of a name before the word key, which is at offset at, denotes a secret kind of
+// key.
+func isSecretKind(data []byte, at int) bool {
 	before := strings.ToLower(strings.TrimRight(string(data[max(0, at-12):at]), "_-"))
 	return slices.ContainsFunc([]string{
 		"private", "signing", "encryption", "access", "account", "storage", "master", "auth", "service", "deploy", "license",
@@ -111,23 +117,25 @@ type value struct {
 	text       []byte
 	begin, end int
 	quoted     bool
-	// spaced is true if blanks surround the operator; colon and comma if it is one.
+	// spaced is true if there are blanks around the operator. colon and comma are true if the operator contains them.
 	spaced, colon, comma bool
-	// unsigned is true if there is no operator, as in .netrc and after options.
+	// unsigned is true if only blanks separate name and value, as in .netrc and after options.
 	unsigned bool
 	// upper is true if the name is in upper case, header if it looks like an HTTP header, flag if it looks like an
 	// option.
 	upper, header, flag bool
-	// folder is true for the value of PWD and OLDPWD: a folder name may look random.
+	// folder is true for a path in PWD or OLDPWD: the name of a folder may look random.
 	folder bool
 	// name is the name to which the value is assigned; resource is true if it is part of an ARN or a URN.
 	name     []byte
 	resource bool
-	// line is true if name and value are alone on their line; closed if a valid end follows the value.
+	// line is true if name and value are alone on their line. closed is true if the text after the value ends it
+	// properly, as a quote or a blank does.
 	line, closed bool
 }
 
-// valueAt parses the value assigned to the name that contains a keyword at offset at and ends at name.
+// valueAt parses the value assigned to a name. The name contains a keyword at offset at and ends at offset name.
+// valueAt returns false if no value follows.
 func valueAt(data []byte, at, name int) (value, bool) {
 	start := nameStart(data, at)
 	v := value{
@@ -178,8 +186,8 @@ func upperCase(name []byte) bool {
 	return bytes.IndexFunc(name, func(r rune) bool { return 'a' <= r && r <= 'z' }) < 0
 }
 
-// alone reports whether the text from start to end is alone on its line. Before it only blanks, a list marker and the
-// prefixes of tools (a line number, a diff sign) are allowed, after it only blanks and a comment.
+// alone reports whether the text from start to end is alone on its line. Only blanks, a list marker and the prefixes of
+// tools (a line number, a diff sign) may precede the text. Only blanks and a comment may follow.
 func alone(data []byte, start, end int) bool {
 	before := start
 	for before > 0 && (isBlank(data[before-1]) || data[before-1] == '-' || data[before-1] == '+') {
@@ -201,7 +209,7 @@ func beginsLine(data []byte, i int) bool {
 	return i > 1 && isDigit(data[i-1]) || i > 1 && data[i-1] == ':' && isDigit(data[i-2])
 }
 
-// secret reports whether the value of a name that ends with w is a secret.
+// secret reports whether a value that is assigned to a name ending with w is a secret.
 func (v value) secret(w word) bool {
 	if !v.closed || v.resource || v.isSource() || v.repeatsName() || v.pattern() || !literal(v.text) || w.mixed && !mixed(v.text) || len(v.text) < w.least {
 		return false
@@ -230,9 +238,9 @@ func (v value) secret(w word) bool {
 	return len(v.text) >= shortLoose && (lettersAndDigits(v.text) || entropy(v.text) > 3.5)
 }
 
-// or, between quotes, a comma. It tells whether there were blanks. => operator skips the text between a name and its
-// value: a closing quote or bracket, blanks and one of = : := => or, between quotes, a comma. It reports whether there
-// were blanks. => or, between quotes, a comma. It tells whether there were blanks.
+// operator skips the text between a name and its value: a closing quote or bracket, blanks and an operator. Operators
+// are =, :, := and =>, and between quotes also a comma. It returns the offset of the value. spaced is true if there
+// were blanks around the operator.
 func operator(data []byte, at int) (value int, spaced, ok bool) {
 	closed := runTo(data, at, 16, func(c byte) bool { return isQuote(c) || c == ']' })
 	blanks := runTo(data, closed, 64, isBlank)
@@ -252,8 +260,8 @@ func operator(data []byte, at int) (value int, spaced, ok bool) {
 
 var isSign = oneOf("=:>,")
 
-// quoteAt returns the quote at i. It skips the backslashes of 0 to 3 levels of JSON encoding; depth is their number, or
-// -1 without a quote.
+// quoteAt returns the quote at i. It skips the backslashes of 0 to 3 levels of JSON encoding. depth is the number of
+// these backslashes, or -1 if there is no quote.
 func quoteAt(data []byte, i int) (depth int, quote byte) {
 	end := runTo(data, i, 8, func(c byte) bool { return c == '\\' })
 	depth = end - i
@@ -263,8 +271,8 @@ func quoteAt(data []byte, i int) (depth int, quote byte) {
 	return depth, data[end]
 }
 
-// quotedEnd returns the end of a quoted string with depth backslashes before its quotes: the closing quote, the end of
-// an enclosing encoding, a line break or the end of data.
+// quotedEnd returns the end of a quoted string that has depth backslashes before its quotes: the closing quote, the end
+// of an enclosing JSON string, a line break or the end of data.
 func quotedEnd(data []byte, begin, depth int, quote byte) int {
 	limit := min(len(data), begin+longValue)
 	for i := begin; i < limit; {

@@ -19,7 +19,7 @@ func headers() []key {
 	}
 }
 
-// Minimum length of an opaque token in bytes, and minimum entropy in bits per byte.
+// The minimum length of an opaque token, in bytes, and its minimum entropy, in bits per byte.
 const (
 	shortOpaque   = 16
 	opaqueEntropy = 3
@@ -30,6 +30,7 @@ var (
 	isQuote  = oneOf("\\\"'`")
 )
 
+// opaque reports whether text may be a token: it looks random and is not a placeholder.
 func opaque(text []byte) bool {
 	return looksRandom(text, shortOpaque, opaqueEntropy) && !placeholder(text) && !reference(text)
 }
@@ -48,7 +49,7 @@ func basic(data []byte, at int) (begin, end int, ok bool) {
 	return begin, end, ok && boundary(data, at)
 }
 
-// userPassword returns the end of base64 text that encodes user:password.
+// userPassword returns the end of the base64 text at offset at. ok is true if the text encodes user:password.
 func userPassword(data []byte, at int) (end int, ok bool) {
 	const least, most = 8, 512
 	end = runTo(data, at, most, isBase64)
@@ -61,7 +62,8 @@ func userPassword(data []byte, at int) (end int, ok bool) {
 	return runTo(data, end, 2, func(c byte) bool { return c == '=' }), found && len(user) > 0 && len(password) > 0 && !placeholder(password)
 }
 
-// encodedPassword matches "auth": "dXNlcjpwYXNz" in Docker configurations, and _auth=… in npm configurations.
+// encodedPassword matches a base64-encoded user and password, as in "auth": "dXNlcjpwYXNz" (Docker configurations) and
+// _auth=… (npm configurations).
 func encodedPassword(data []byte, at int) (begin, end int, ok bool) {
 	begin, _, ok = operator(data, at+len("auth"))
 	if !ok {
@@ -72,7 +74,7 @@ func encodedPassword(data []byte, at int) (begin, end int, ok bool) {
 	return begin, end, ok
 }
 
-// authorization matches the value of an Authorization header with any scheme.
+// authorization matches the credentials in an Authorization header with any scheme.
 func authorization(data []byte, at int) (begin, end int, ok bool) {
 	begin, _, ok = operator(data, at+len("authorization"))
 	if !ok {

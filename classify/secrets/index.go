@@ -7,23 +7,26 @@ import (
 	"strings"
 )
 
-// index finds keywords. Each keyword belongs to one of 64 buckets. first, second and third map each byte to a bit set
-// of the buckets that have the byte at that offset of a keyword. Few offsets of a text have a common bucket in all
-// three, so most bytes cost three lookups in 6 KiB. A keyword may be anchored after its beginning, at rarer bytes.
+// index finds keywords. Each keyword belongs to one of 64 buckets. A keyword is searched for by a few consecutive
+// bytes; they begin at its anchor, where its bytes are rare. first, second and third map a byte to a bit set: the
+// buckets with a keyword that has this byte at the first, second or third position after the anchor. For most offsets
+// of a text no bucket is in all three sets. So most bytes of a text cost three lookups in 6 KiB of tables.
 type index struct {
 	first, second, third [256]uint64
-	// fourth is looked up where the others have a common bucket.
+	// fourth is the table for the fourth position. It is used where a bucket is in all three sets.
 	fourth  [256]uint64
 	buckets [64][]probe
 }
 
-// probe is a keyword. It is compared where the three bytes at anchor match its bucket.
+// probe is a keyword with its anchor, the offset of its rarest bytes. It is compared with the text where the bytes
+// after the anchor match its bucket.
 type probe struct {
 	key
 
 	anchor int
 }
 
+// newIndex returns an index of the keys. The keywords of a bucket are tried in the order of their rules.
 func newIndex(keys []key) *index {
 	probes := make([]probe, len(keys))
 	for i, k := range keys {
@@ -47,8 +50,8 @@ func newIndex(keys []key) *index {
 	return x
 }
 
-// grouped distributes the probes among the buckets so that a bucket contains similar ones: short keywords and
-// case-insensitive ones match more often.
+// grouped distributes the probes among the buckets. A bucket contains similar probes, because short and
+// case-insensitive keywords match more often than others.
 func grouped(probes []probe) [64][]probe {
 	kind := func(p probe) int {
 		switch {
@@ -116,6 +119,7 @@ func (x *index) add(p *probe, bucket int) {
 	x.buckets[bucket] = append(x.buckets[bucket], *p)
 }
 
+// forms returns the bytes that match the byte c of a keyword.
 func forms(c byte, fold bool) []byte {
 	if fold && isLower(c) {
 		return []byte{c, c - 'a' + 'A'}
@@ -123,7 +127,7 @@ func forms(c byte, fold bool) []byte {
 	return []byte{c}
 }
 
-// anchorOf returns the offset of the three rarest consecutive bytes of a keyword.
+// anchorOf returns the offset of the rarest three consecutive bytes of a keyword.
 func anchorOf(text string) int {
 	const common = "etaoinsrlhdcu"
 	best, least := 0, 1<<10
@@ -141,16 +145,17 @@ func anchorOf(text string) int {
 	return best
 }
 
+// find returns the secrets in data, in order and without overlap.
 func (x *index) find(data []byte) []Finding {
 	var found []Finding
-	vain := misses{}
+	missed := misses{}
 	after := 0 // the end of the last finding
 	for i := 0; i+2 < len(data); i++ {
 		hits := x.first[data[i]] & x.second[data[i+1]] & x.third[data[i+2]]
 		if hits == 0 || i < after {
 			continue
 		}
-		if f, ok := x.try(data, i, after, hits, vain); ok {
+		if f, ok := x.try(data, i, after, hits, missed); ok {
 			found = append(found, f)
 			if f.Rule == "private_key" {
 				found = append(found, keyLines(data, f.Offset+f.Length)...)
@@ -162,15 +167,16 @@ func (x *index) find(data []byte) []Finding {
 	return found
 }
 
-// try returns the secret of a probe in one of the buckets in hits at offset i, unless it begins before after.
-func (x *index) try(data []byte, i, after int, hits uint64, vain misses) (Finding, bool) {
+// try looks for a secret with its anchor at offset i. It tries the keywords of the buckets in hits. It ignores a secret
+// that begins before offset after.
+func (x *index) try(data []byte, i, after int, hits uint64, missed misses) (Finding, bool) {
 	if i+3 < len(data) {
 		hits &= x.fourth[data[i+3]]
 	}
 	for ; hits != 0; hits &= hits - 1 {
 		bucket := x.buckets[bits.TrailingZeros64(hits)]
 		for j := range bucket {
-			if f, ok := bucket[j].try(data, i, vain); ok && f.Offset >= after {
+			if f, ok := bucket[j].try(data, i, missed); ok && f.Offset >= after {
 				return f, true
 			}
 		}
@@ -178,18 +184,19 @@ func (x *index) try(data []byte, i, after int, hits uint64, vain misses) (Findin
 	return Finding{}, false
 }
 
-func (p *probe) try(data []byte, i int, vain misses) (Finding, bool) {
+// try looks for a secret with the anchor of the keyword at offset i.
+func (p *probe) try(data []byte, i int, missed misses) (Finding, bool) {
 	at := i - p.anchor
 	if !p.matchesAt(data, at) {
 		return Finding{}, false
 	}
 	find := p.find
-	if vain.exhausted(p, at) {
+	if missed.exhausted(p, at) {
 		find = p.findAgain
 	}
 	begin, end, ok := find(data, at)
 	if !ok && end > at+len(p.text) {
-		vain.add(p, at, end)
+		missed.add(p, at, end)
 		begin, end, ok = p.findApart(data, at, end, noMatch)
 	}
 	return Finding{Rule: p.rule, Offset: begin, Length: end - begin}, ok && end > begin
@@ -200,6 +207,7 @@ func (p *probe) matchesAt(data []byte, at int) bool {
 	return at >= 0 && at+len(p.text) <= len(data) && p.has(data[at:at+len(p.text)])
 }
 
+// has reports whether text is the keyword, which must have the same length.
 func (p *probe) has(text []byte) bool {
 	for i, c := range text {
 		if p.fold && isUpper(c) {

@@ -7,12 +7,13 @@ import (
 	"strings"
 )
 
-// isBare accepts the bytes of an unquoted literal. Calls and expansions contain others.
+// isBare accepts the bytes of an unquoted literal. Calls and variable expansions contain other bytes.
 var isBare = oneOf("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+/=~!@#%^.:*?|$")
 
-// isPathLetter accepts the bytes of plain paths.
+// isPathLetter accepts the bytes of a file path in a secret source.
 var isPathLetter = oneOf("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+/.@~")
 
+// bareEnd reports whether an unquoted literal may end at offset i.
 func bareEnd(data []byte, i int) bool {
 	return i == len(data) || bytes.IndexByte([]byte(" \t\r\n\"';&\\`"), data[i]) >= 0
 }
@@ -22,7 +23,7 @@ func (v value) number() bool {
 	return run(v.text, 0, oneOf("0123456789+-.:eE")) == len(v.text)
 }
 
-// path reports whether the value is a file path of which no part looks random.
+// path reports whether the value is a URL, or a file path without an element that looks random.
 func (v value) path() bool {
 	if bytes.Contains(v.text, []byte("://")) {
 		return true
@@ -33,7 +34,8 @@ func (v value) path() bool {
 	return !slices.ContainsFunc(bytes.Split(v.text, []byte("/")), func(part []byte) bool { return looksRandom(part, shortLoose, 3.5) })
 }
 
-// isSource reports whether the value is a source of a secret, as in plans and settings: env:NAME or file:/PATH.
+// isSource reports whether the value only says where a secret is stored, as plans and settings do: env:NAME or
+// file:/PATH.
 func (v value) isSource() bool {
 	if name, ok := bytes.CutPrefix(v.text, []byte("env:")); ok {
 		return isIdentifier(name)
@@ -53,8 +55,8 @@ func inResource(data []byte, i int) bool {
 	return len(words) > 0 && (bytes.HasPrefix(words[len(words)-1], []byte("arn:")) || bytes.HasPrefix(words[len(words)-1], []byte("urn:")))
 }
 
-// repeatsName reports whether the value repeats the name or a part of it, as in debugToken = debugtoken, or the name is
-// PublicKeyToken, which is public.
+// repeatsName reports whether the value repeats the name or a part of it, as in debugToken = debugtoken. It also
+// returns true for the name PublicKeyToken, because such a value is public.
 func (v value) repeatsName() bool {
 	name, text := bytes.ToLower(v.name), bytes.ToLower(v.text)
 	return bytes.Contains(name, text) && !bytes.ContainsAny(text, "0123456789") || bytes.Equal(name, text) || bytes.HasSuffix(name, []byte("publickeytoken"))
@@ -65,13 +67,13 @@ func (v value) pattern() bool {
 	return bytes.Contains(v.text, []byte("/*/")) || v.unsigned && v.text[0] == '*' && isIdentifier(v.text[1:])
 }
 
-// literal reports whether a value can be a secret itself: one word that is neither a placeholder nor the name of a
+// literal reports whether text can be a secret itself: it is a single word, and neither a placeholder nor the name of a
 // secret.
 func literal(text []byte) bool {
 	return !bytes.ContainsAny(text, " \t") && !placeholder(text) && !namesSecret(text)
 }
 
-// placeholderParts returns substrings of placeholders.
+// placeholderParts returns strings that occur in placeholders, in lower case.
 func placeholderParts() []string {
 	return []string{
 		"${", "$(", "{{", "}}", "<", "[redacted", "process.env", "os.environ", "getenv", "secret://", "secrets.", "your-", "your_",
@@ -113,7 +115,7 @@ func namesSecret(text []byte) bool {
 	return false
 }
 
-// identifier matches an element of a path of identifiers: digits are only at the end of words.
+// identifier matches an identifier in which digits occur only at the end of words.
 var identifier = regexp.MustCompile(`\A[A-Za-z_$]+(?:[0-9]+(?:[A-Z_][A-Za-z_$]*|\z))*\z`)
 
 // isIdentifier reports whether text may be an identifier and does not look random.
@@ -130,7 +132,8 @@ func reference(text []byte) bool {
 	return !slices.ContainsFunc(parts, func(part []byte) bool { return !isIdentifier(part) })
 }
 
-// names reports whether the value is code: an identifier or a path of identifiers after an operator with blanks.
-func (v value) names() bool {
+// isReference reports whether the value is code that refers to a value: a path of identifiers, or an unquoted
+// identifier after an operator with blanks.
+func (v value) isReference() bool {
 	return reference(v.text) || !v.quoted && v.spaced && isIdentifier(v.text)
 }

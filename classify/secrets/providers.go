@@ -9,7 +9,8 @@ import (
 	"sync"
 )
 
-// The rules of gitleaks, imported by scripts/secret-rules (MIT, see LICENSE.gitleaks), and those of this package.
+// providersJSON contains the rules of gitleaks, imported by scripts/secret-rules (MIT, see LICENSE.gitleaks). moreJSON
+// contains the rules of this package.
 var (
 	//go:embed providers.json
 	providersJSON []byte
@@ -17,19 +18,20 @@ var (
 	moreJSON []byte
 )
 
-// rule describes a secret by regular expressions: by its own form (Regex), or by the name to which it is assigned
-// (Keywords, Name) and its Value. The secret is the first matching group, or the whole match.
+// rule describes a kind of secret by regular expressions. Either Regex describes the form of the secret, or Keywords
+// and Name describe the name to which it is assigned and Value the value. The secret is the first group that matches,
+// or the whole match.
 type rule struct {
 	ID string `json:"id"`
-	// Keywords are strings of which every match contains one. They are case-insensitive if Fold is set.
+	// Keywords are strings. Every match contains at least one of them. They are case-insensitive if Fold is set.
 	Keywords []string `json:"keywords"`
 	Fold     bool     `json:"fold"`
-	// Name matches the beginning of the name, where the keyword alone is not enough.
+	// Name matches the beginning of the name. It is empty if the keyword alone identifies the name.
 	Name  string `json:"name"`
 	Value string `json:"value"`
 	Regex string `json:"regex"`
-	// Before matches the text before the keyword, at most Back bytes, if a match does not begin with the keyword. It is
-	// only tried if the rest matches. Its first group is the beginning of the secret.
+	// Before matches up to Back bytes before the keyword, for a secret that does not begin with the keyword. It is only
+	// tried if Regex matches. Its first group is the beginning of the secret.
 	Before string `json:"before"`
 	Back   int    `json:"back"`
 	// Anywhere is true if the secret may follow a letter or a digit, because its form is distinctive.
@@ -44,11 +46,13 @@ type rule struct {
 	compiled func() expressions
 }
 
+// expressions are the compiled expressions of a rule.
 type expressions struct {
 	name, value, regex, before *regexp.Regexp
 	allow                      []*regexp.Regexp
 }
 
+// providers returns the keys of the rules in the embedded files.
 func providers() []key {
 	var keys []key
 	for _, text := range [][]byte{moreJSON, providersJSON} {
@@ -73,7 +77,7 @@ func (r *rule) keys() []key {
 	for _, word := range r.Keywords {
 		longer := func(other string) bool { return word != other && strings.HasPrefix(word, other) }
 		if slices.ContainsFunc(r.Keywords, longer) {
-			continue // it is found by the shorter one
+			continue // the shorter keyword finds it, too
 		}
 		keys = append(keys, key{rule: strings.ReplaceAll(r.ID, "-", "_"), text: word, fold: r.Fold, find: find, begins: r.Value == "" && r.Before == "" && !r.Anywhere})
 	}
@@ -101,7 +105,8 @@ func (r *rule) compile() expressions {
 	return e
 }
 
-// longest bounds how far after its keyword a token may end, in bytes. Of longer tokens only the beginning is found.
+// longest bounds the length of a token after the beginning of its keyword, in bytes. Only the beginning of a longer
+// token is found.
 const longest = 1200
 
 // shaped matches a token by its form.
@@ -113,23 +118,23 @@ func (r *rule) shaped(data []byte, at int) (begin, end int, ok bool) {
 	if m == nil {
 		return 0, 0, false
 	}
-	behind := at + m[1]
+	matchEnd := at + m[1]
 	begin, end = group(m)
 	begin, end = at+begin, at+end
 	if r.Before != "" {
 		begin, ok = r.tokenStart(data, at, begin)
 	}
-	if r.Before != "" && !ok || r.Ends && behind < len(data) && isWord(data[behind]) {
-		return at, behind, false
+	if r.Before != "" && !ok || r.Ends && matchEnd < len(data) && isWord(data[matchEnd]) {
+		return at, matchEnd, false
 	}
-	if !r.Ends && end == behind {
+	if !r.Ends && end == matchEnd {
 		end = runTo(data, end, longest, isWord)
 	}
 	return begin, end, r.secret(data[begin:end])
 }
 
-// tokenStart returns the beginning of the token with its keyword at offset at, if the required text precedes it. The secret
-// begins at offset inner, or before the keyword.
+// tokenStart returns the beginning of the secret that has its keyword at offset at. It returns false if Before does not
+// match the preceding text. inner is the beginning of the secret according to Regex.
 func (r *rule) tokenStart(data []byte, at, inner int) (int, bool) {
 	from := max(0, at-r.Back)
 	m := r.compiled().before.FindSubmatchIndex(data[from:at])

@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 )
 
-// Redact returns data with the findings of find replaced by [REDACTED:rule], and reports whether there were any. Valid
-// JSON stays valid. Without a finding it returns data itself.
+// Redact returns data with the findings of find replaced by [REDACTED:rule], and reports whether there was a finding.
+// Valid JSON stays valid. Without a finding it returns data itself.
 func Redact(data []byte, find func([]byte) []Finding) ([]byte, bool) {
 	found := find(data)
 	if len(found) == 0 {
@@ -20,12 +20,13 @@ func Redact(data []byte, find func([]byte) []Finding) ([]byte, bool) {
 	return out, true
 }
 
-// Clean returns text without secrets, for names in error messages.
+// Clean returns text with all secrets redacted, for error messages.
 func Clean(text string) string {
 	clean, _ := Redact([]byte(text), Find)
 	return string(clean)
 }
 
+// replace returns data with each finding replaced by [REDACTED:rule].
 func replace(data []byte, found []Finding) []byte {
 	out := make([]byte, 0, len(data)+16*len(found))
 	at := 0
@@ -54,6 +55,7 @@ func redactStrings(data []byte, find func([]byte) []Finding) []byte {
 	return out
 }
 
+// copyQuote appends the byte at offset at to out. It returns the number of appended bytes, 0 at the end of data.
 func copyQuote(out *[]byte, data []byte, at int) int {
 	if at < len(data) {
 		*out = append(*out, data[at])

@@ -1,8 +1,8 @@
 // Package secrets finds credentials in text. Most rules are data: providers.json contains the rules of gitleaks,
-// more.json those of this package. Code finds what regular expressions describe badly: private keys, encoded
-// credentials, headers, and values assigned to a name that implies a secret.
+// more.json the rules of this package. The other rules are code, because regular expressions are not suited to them:
+// private keys, encoded credentials, headers, and values assigned to a name that implies a secret.
 //
-// It searches plain text and text in JSON strings, with several levels of encoding, so that escaped quotes and line
+// It searches plain text and text in JSON strings, which may be encoded several times, so that escaped quotes and line
 // breaks do not hide a secret. Values that only refer to a secret, such as ${TOKEN} or os.Getenv("TOKEN"), are not
 // secrets.
 package secrets
@@ -11,7 +11,7 @@ import "sync"
 
 // Finding is a secret in a text.
 type Finding struct {
-	// Rule names the kind, such as private_key, github_pat or assignment.
+	// Rule is the name of the rule that found it, such as private_key, github_pat or assignment.
 	Rule string
 	// Offset and Length are the position of the secret in bytes.
 	Offset, Length int
@@ -33,23 +33,24 @@ func Rules() []string {
 	return names
 }
 
-// matcher returns the position of the secret with its keyword at offset at of data, if there is one. If it has read far
-// ahead without success, end is how far.
+// matcher looks for the secret that has its keyword at offset at of data. If ok is true, begin and end are the position
+// of the secret. If ok is false, end is the end of the text that the matcher has read; 0 if it has not read far.
 type matcher func(data []byte, at int) (begin, end int, ok bool)
 
-// key is a keyword that every secret of a rule contains, and the matcher that decides about an occurrence.
+// key is a keyword that every secret of a rule contains. Its matcher decides whether an occurrence of the keyword
+// belongs to a secret.
 type key struct {
 	rule string
 	text string // lower case when fold is set
 	fold bool
-	// begins is true if no letter or digit may precede it.
+	// begins is true if no letter or digit may precede the keyword.
 	begins bool
-	// dotted is true if it may occur in the secret itself, after a dot.
+	// dotted is true if the keyword may occur again inside the secret, after a dot.
 	dotted bool
 	find   matcher
 }
 
-// allKeys returns the keys of all rules. If two rules match at the same offset, the first one counts.
+// allKeys returns the keys of all rules, by precedence: if two rules match at the same offset, the first one counts.
 func allKeys() []key {
 	var keys []key
 	for _, list := range [][]key{shapes(), providers(), headers(), assignments()} {

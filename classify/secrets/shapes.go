@@ -5,7 +5,7 @@ import (
 	"encoding/base64"
 )
 
-// shapes returns the keys of secrets with a form that a regular expression cannot describe.
+// shapes returns the keys of secrets that have a distinctive form but need code to find.
 func shapes() []key {
 	keys := []key{
 		{rule: "private_key", text: "-----BEGIN", find: privateKey},
@@ -21,8 +21,8 @@ func shapes() []key {
 	return keys
 }
 
-// skKey matches keys of OpenAI, Anthropic and similar ones. It requires a digit, unlike names such as
-// sk-circle-fade-dot.
+// skKey matches API keys that begin with sk-, such as those of OpenAI and Anthropic. It requires a digit, so that it
+// does not match names such as sk-circle-fade-dot.
 func skKey(data []byte, at int) (begin, end int, ok bool) {
 	const least = 23
 	end = runTo(data, at, longest, isURL64)
@@ -31,8 +31,8 @@ func skKey(data []byte, at int) (begin, end int, ok bool) {
 	return at, end, len(text) >= least && alone && lettersAndDigits(text) && entropy(text) > opaqueEntropy && !placeholder(text)
 }
 
-// jwt matches header and payload, which both begin with {" in base64, and a signature; or the five parts of an
-// encrypted token.
+// jwt matches a JSON Web Token. A signed token has a header and a payload, which both begin with {" in base64, and a
+// signature. An encrypted token has five parts.
 func jwt(data []byte, at int) (begin, end int, ok bool) {
 	const least, most = 10, 1 << 14
 	if !boundaryOrUnderscore(data, at) {
@@ -53,7 +53,7 @@ func jwt(data []byte, at int) (begin, end int, ok bool) {
 		parts++
 	}
 	ok = signed && parts >= 3 || parts == 5 && end-at > 6*least
-	for ok && end+1 < len(data) && data[end] == '.' && isURL64(data[end+1]) { // another part, perhaps of another token
+	for ok && end+1 < len(data) && data[end] == '.' && isURL64(data[end+1]) { // one more part, perhaps of another token
 		end = runTo(data, end+1, most, isURL64)
 	}
 	return at, end, ok
@@ -65,7 +65,8 @@ const (
 	longestLabel = 100
 )
 
-// privateKey matches a PEM block of a private key, up to its last line or the end of the valid bytes.
+// privateKey matches the PEM block of a private key up to its END line, or up to the first byte that cannot be part of
+// it.
 func privateKey(data []byte, at int) (begin, end int, ok bool) {
 	const dashes = "-----"
 	label := runTo(data, at+len("-----BEGIN"), longestLabel, isLabel)
@@ -81,7 +82,7 @@ func privateKey(data []byte, at int) (begin, end int, ok bool) {
 	return at, end, holdsKey(data[body:end])
 }
 
-// endOfKey matches the end of a PEM block of a private key without its beginning.
+// endOfKey matches the end of a PEM block of a private key if the beginning of the block is missing.
 func endOfKey(data []byte, at int) (begin, end int, ok bool) {
 	label := runTo(data, at+len("-----END"), longestLabel, isLabel)
 	if !bytes.Contains(data[at:label], []byte("PRIVATE KEY")) {
@@ -92,7 +93,7 @@ func endOfKey(data []byte, at int) (begin, end int, ok bool) {
 		begin--
 	}
 	for begin < at && !isBase64(data[begin]) {
-		begin++ // a backslash that remained would escape the quote
+		begin++ // a backslash at the end of the remaining text would escape the next quote
 	}
 	if begin > 0 && data[begin-1] == '\\' {
 		begin++ // the letter of an escape
@@ -100,8 +101,8 @@ func endOfKey(data []byte, at int) (begin, end int, ok bool) {
 	return begin, at, begin < at && holdsKey(data[begin:at])
 }
 
-// keyLines returns the lines of a private key after its beginning when each line is a separate string, as in the
-// results of a line search.
+// keyLines returns the further lines of a private key after its beginning at offset at. Each line may be a separate
+// string, as in the results of a line search.
 func keyLines(data []byte, at int) []Finding {
 	const apart, least = 512, 40
 	var found []Finding
@@ -146,8 +147,9 @@ func holdsKey(text []byte) bool {
 	return false
 }
 
-// pemRun returns the end of the bytes that a PEM block may contain, with plain or JSON-escaped line breaks. A backslash
-// is only accepted with the character that it escapes. The beginning of another block ends the run.
+// pemRun returns the end of the run of bytes from at that may belong to a PEM block. Line breaks may be plain or
+// escaped as in JSON. A backslash is accepted only with the character that it escapes. The beginning of another block
+// ends the run.
 func pemRun(data []byte, at int) int {
 	data = data[:min(len(data), at+longestKey)]
 	for at < len(data) {
@@ -193,6 +195,7 @@ func urlPassword(data []byte, at int) (begin, end int, ok bool) {
 	return at + 3 + colon + 1, at + 3 + end, true
 }
 
+// isUserinfo accepts the bytes of a user name and password in a URL.
 func isUserinfo(c byte) bool {
 	return c > ' ' && c < 0x7f && bytes.IndexByte([]byte(`/@"'<>\?#`+"`"), c) < 0
 }

@@ -24,7 +24,7 @@ func oneOf(set string) func(byte) bool {
 	return func(c byte) bool { return in[c] }
 }
 
-// run returns the end of the longest run of bytes from at on that ok accepts.
+// run returns the end of the run of bytes from at on that ok accepts.
 func run(data []byte, at int, ok func(byte) bool) int {
 	for at < len(data) && ok(data[at]) {
 		at++
@@ -32,13 +32,13 @@ func run(data []byte, at int, ok func(byte) bool) int {
 	return at
 }
 
-// runTo is run over at most most bytes.
+// runTo is run with a limit of most bytes.
 func runTo(data []byte, at, most int, ok func(byte) bool) int {
 	return run(data[:min(len(data), at+most)], at, ok)
 }
 
-// boundary reports whether a token may begin at offset i: no identifier character precedes it, or the end of an escape
-// such as \n, \u003d or %3D.
+// boundary reports whether a token may begin at offset i: it follows a character that cannot be part of an identifier,
+// or an escape sequence such as \n, \u003d or %3D.
 func boundary(data []byte, i int) bool {
 	switch {
 	case i == 0 || !isWord(data[i-1]):
@@ -54,7 +54,8 @@ func boundary(data []byte, i int) bool {
 // boundaryOrUnderscore is boundary for tokens with a distinctive prefix, which may follow an underscore.
 func boundaryOrUnderscore(data []byte, i int) bool { return boundary(data, i) || data[i-1] == '_' }
 
-// mixed reports whether text has both letters and digits, or lower-case letters and several upper-case ones.
+// mixed reports whether text has both letters and digits, or both lower-case letters and upper-case letters after the
+// first byte.
 func mixed(text []byte) bool {
 	var digit, upper, lower bool
 	for i, c := range text {

@@ -2,11 +2,11 @@ package secrets
 
 import "strings"
 
-// hiddenPart replaces the hidden parts of a URL.
+// hiddenPart is the replacement for a secret part of a URL.
 const hiddenPart = "xxxxx"
 
-// URL returns one or more comma-separated addresses without secrets: without passwords, and without a user without
-// password, which is a token for NATS. The addresses need not be valid URLs.
+// URL returns one or more comma-separated addresses with secrets replaced by xxxxx. It hides passwords. It also hides a
+// user without a password, which is a token for NATS. The addresses need not be valid URLs.
 func URL(addresses string) string {
 	parts := strings.Split(addresses, ",")
 	for i, part := range parts {
@@ -32,7 +32,8 @@ func hideUser(address string) string {
 	return scheme + hiddenPart + rest[at:]
 }
 
-// hideTail hides an invalid port, which may be part of a password that contains a comma.
+// hideTail hides the port of an address if it is not a number. Such a port may be part of a password that contains a
+// comma.
 func hideTail(address string) string {
 	host, path, slash := strings.Cut(address, "/")
 	colon := strings.LastIndexByte(host, ':')

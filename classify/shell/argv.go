@@ -9,14 +9,14 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// Operand is a file or directory that a read-only command opens.
+// Operand is a file or directory that a read-only command reads.
 type Operand struct {
-	// Arg is the index of the argument that names it, or -1 for the working directory that a command searches by
+	// Arg is the index of the argument with the path. It is -1 for the working directory, if the command reads it by
 	// default.
 	Arg int
 	// Path is absolute, or relative to the working directory.
 	Path string
-	// Follow is true when the command traverses a directory and follows the links in it.
+	// Follow is true when the command traverses directories and follows links in them.
 	Follow bool
 }
 
@@ -25,15 +25,16 @@ func ReadOnlyCommands() []string {
 	return strings.Fields("grep sed awk find cat head tail wc sort uniq cut tr diff file stat ls du rg")
 }
 
-// ReadOnlyArgs checks that a command with these arguments only reads (S4-059, S4-060, A-99), and returns the files that
-// it opens. It refuses every option that is not in its tables. The tables omit options that write, run programs, wait
-// for a file to grow or read file names from a file. Scripts of sed and programs of awk are parsed, and may only print.
+// ReadOnlyArgs checks that a command with these arguments only reads files (S4-059, S4-060, A-99), and returns the
+// files that it reads. It refuses every option that is not in its tables. The tables omit options that write, run
+// programs, wait for a file to grow or read file names from a file. Scripts of sed and programs of awk are parsed; they
+// may only print.
 //
-// A pattern, a script or a separator is never treated as a path. Any other value of an option that looks like a path is
-// treated as one.
+// A pattern, a script or a separator is never treated as a path. Any other option value that looks like a path is
+// treated as a path.
 //
-// Errors: COMMAND_NOT_ALLOWED for a command that is not on the list, VALIDATION_ERROR with the reason
-// ARGUMENT_NOT_ALLOWED that names the argument as args[i].
+// Errors: COMMAND_NOT_ALLOWED for a command that ReadOnlyCommands does not return; VALIDATION_ERROR with the reason
+// ARGUMENT_NOT_ALLOWED and the field args[i] for an argument.
 func ReadOnlyArgs(command string, args []string) ([]Operand, error) {
 	g, ok := grammars()[command]
 	if !ok {
@@ -57,31 +58,35 @@ func ReadOnlyArgs(command string, args []string) ([]Operand, error) {
 	return a.files, nil
 }
 
+// refuse returns the error for the argument with index i.
 func refuse(i int, format string, args ...any) *fault.Error {
 	return fault.New(fault.ValidationError, format, args...).WithReason("ARGUMENT_NOT_ALLOWED").
 		WithField("args[" + strconv.Itoa(i) + "]")
 }
 
-// grammar describes the arguments of a command.
+// grammar describes the arguments that a command may have.
 type grammar struct {
-	// flags are the letters of options without a value; follows are those that follow links.
+	// flags and follows are the letters of options without a value. The options in follows make the command follow
+	// links.
 	flags, follows string
-	// texts, numbers, words and files are the letters of options with a value: a string that is not a path, a number, a
-	// word that is a path if it looks like one, a file to read.
+	// texts, numbers, words and files are the letters of options with a value. The value of an option in texts is not a
+	// path. In numbers it is a number, in files the path of a file to read. In words it is a path if it looks like one.
 	texts, numbers, words, files string
-	// long are the long options. A suffix gives the kind of the value: none for a flag, : for a string, # for a number,
-	// % for a word, @ for a file, ? for an optional string joined with =, ! for a flag that follows links.
+	// long are the names of the long options. A suffix is the kind of the value: none for a flag, : for a text, # for a
+	// number, % for a word, @ for a file, ? for an optional text after =, ! for a flag that makes the command follow
+	// links.
 	long string
-	// count allows a number as an option, such as head -5.
+	// count allows a number as an option, as in head -5.
 	count bool
-	// script is true when the first operand is a pattern or script, unless one of the options in scripts sets it.
+	// script is true when the first operand is a pattern or script. It is not if one of the options in scripts is
+	// present: their value is then the pattern or script.
 	script  bool
 	scripts string
 	// check reports whether a script is allowed.
 	check func(script string) bool
 	// parse parses the arguments.
 	parse func(a *argv) error
-	// operands checks the operands, which are indices of args.
+	// operands checks the operands, given as indices of args. If it is nil, all operands are files to read.
 	operands func(a *argv, operands []int) error
 }
 
@@ -91,13 +96,13 @@ type argv struct {
 	args    []string
 	grammar grammar
 	files   []Operand
-	// scriptSet is true when an option set the pattern or script, follow when links are followed.
+	// scriptSet is true when an option set the pattern or script. follow is true when the command follows links.
 	scriptSet, follow bool
 	// seen are the long names and letters of the options so far.
 	seen []string
 }
 
-// file adds an operand. For most commands - is the standard input, which is empty.
+// file adds an operand. For most commands - is the standard input, which is empty, so it is not added.
 func (a *argv) file(i int, path string) {
 	if path != "-" || a.command == "ls" || a.command == "du" {
 		a.files = append(a.files, Operand{Arg: i, Path: path})
@@ -109,7 +114,7 @@ func (a *argv) used(names ...string) bool {
 	return slices.ContainsFunc(names, func(n string) bool { return slices.Contains(a.seen, n) })
 }
 
-// addWorkingDir adds the working directory when no operand was added.
+// addWorkingDir adds the working directory if there is no operand yet.
 func (a *argv) addWorkingDir() {
 	if len(a.files) == 0 {
 		a.files = append(a.files, Operand{Arg: -1, Path: "."})
@@ -142,7 +147,7 @@ func getopt(a *argv) error {
 	return a.finish(operands)
 }
 
-// finish checks the operands.
+// finish checks the operands after all options were parsed.
 func (a *argv) finish(operands []int) error {
 	if a.grammar.script && !a.scriptSet && len(operands) > 0 {
 		if err := a.script(operands[0], a.args[operands[0]]); err != nil {
@@ -163,6 +168,7 @@ func (a *argv) allFiles(operands []int) error {
 	return nil
 }
 
+// script checks a script in the argument with index i.
 func (a *argv) script(i int, text string) error {
 	if a.grammar.check != nil && !a.grammar.check(text) {
 		return refuse(i, "the script of %s may write files, run programs or read files that no argument names", a.command).
@@ -171,7 +177,7 @@ func (a *argv) script(i int, text string) error {
 	return nil
 }
 
-// letters parses an argument of single letters and returns the index of the last argument that it used.
+// letters parses an argument of single-letter options. It returns the index of the last argument that it consumed.
 func (a *argv) letters(i int) (int, error) {
 	arg := a.args[i]
 	if a.grammar.count && strings.Trim(arg[1:], "0123456789") == "" {
@@ -195,7 +201,7 @@ func (a *argv) letters(i int) (int, error) {
 	return i, nil
 }
 
-// letter returns the kind of an option, as a suffix of grammar.long; 0 is a flag.
+// letter returns the kind of a single-letter option: a suffix as in grammar.long, or 0 for a flag.
 func (g grammar) letter(c byte) (kind byte, known bool) {
 	for _, set := range []struct {
 		letters string
@@ -208,7 +214,7 @@ func (g grammar) letter(c byte) (kind byte, known bool) {
 	return 0, false
 }
 
-// long parses a long option and returns the index of the last argument that it used.
+// long parses a long option. It returns the index of the last argument that it consumed.
 func (a *argv) long(i int) (int, error) {
 	name, value, joined := strings.Cut(a.args[i][2:], "=")
 	kind, known := a.grammar.longNames()[name]
@@ -238,6 +244,7 @@ func (g grammar) longNames() map[string]byte {
 	return names
 }
 
+// unknown returns the error for an option that is not in the grammar.
 func (a *argv) unknown(i int, option string) error {
 	known := slices.Sorted(maps.Keys(a.grammar.longNames()))
 	g := a.grammar
@@ -245,6 +252,7 @@ func (a *argv) unknown(i int, option string) error {
 		WithHint("permitted are -%s and --%s", g.flags+g.follows+g.texts+g.numbers+g.words+g.files, strings.Join(known, ", --"))
 }
 
+// flag records an option without a value.
 func (a *argv) flag(name string, kind byte) {
 	a.seen = append(a.seen, name)
 	a.follow = a.follow || kind == '!'
@@ -259,7 +267,7 @@ func (a *argv) next(i int, name string, kind byte) (int, error) {
 	return i + 1, a.value(i+1, name, kind, a.args[i+1])
 }
 
-// value checks the value of an option, which is in args[i].
+// value checks the value of an option. The value is in args[i].
 func (a *argv) value(i int, name string, kind byte, value string) error {
 	a.seen = append(a.seen, name)
 	a.scriptSet = a.scriptSet || a.setsScript(name)
@@ -284,11 +292,11 @@ func (a *argv) setsScript(name string) bool {
 	return slices.Contains(strings.Fields(a.grammar.scripts), name)
 }
 
-// isCount reports whether a word is a number for head -n: a sign, digits, a unit.
+// isCount reports whether a word is a number as in head -n: an optional sign, digits and an optional unit.
 func isCount(s string) bool {
 	rest := strings.TrimLeft(strings.TrimPrefix(strings.TrimPrefix(s, "+"), "-"), "0123456789")
 	return strings.ContainsAny(s, "0123456789") && len(rest) <= 3 && strings.Trim(rest, "bkKmMBGTPEZYiw") == ""
 }
 
-// looksLikePath implements the rule of the specification (S4-054).
+// looksLikePath reports whether a value must be treated as a path (S4-054).
 func looksLikePath(s string) bool { return strings.HasPrefix(s, "/") || strings.Contains(s, "..") }

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// parseFind parses the options, starting points and expression of find. Its table omits actions that write, run
-// programs or read lists of files (S4-059).
+// parseFind parses the options, starting points and expression of find. The tables of primary omit actions that write,
+// run programs or read lists of files (S4-059).
 func parseFind(a *argv) error {
 	i := 0
 	for ; i < len(a.args) && slices.Contains([]string{"-H", "-L", "-P", "-O0", "-O1", "-O2", "-O3"}, a.args[i]); i++ {
@@ -42,7 +42,7 @@ func beginsExpression(arg string) bool {
 	return len(arg) > 1 && arg[0] == '-' || arg == "(" || arg == "!"
 }
 
-// primary returns the kind of a word in an expression, as a suffix of grammar.long.
+// primary returns the kind of value of a word in an expression: a suffix as in grammar.long, or 0 for none.
 func primary(word string) (kind byte, known bool) {
 	const (
 		flags = ` ( ) ! , -a -and -o -or -not -depth -d -daystart -empty -executable -false -true -ls -mount -nogroup -nouser
@@ -67,7 +67,7 @@ func primary(word string) (kind byte, known bool) {
 	return 0, false
 }
 
-// parseAwk parses the options of awk, which end at the program. Files and assignments follow.
+// parseAwk parses the arguments of awk: options, the program, and then files and assignments.
 func parseAwk(a *argv) error {
 	i := 0
 	for ; i < len(a.args) && len(a.args[i]) > 1 && a.args[i][0] == '-'; i++ {
@@ -103,7 +103,7 @@ func parseAwk(a *argv) error {
 	return nil
 }
 
-// awkReads reports whether an awk program only prints, and reads only the files in its arguments.
+// awkReads reports whether an awk program only prints and reads no files except its operands.
 func awkReads(program string) bool {
 	code, plain := awkCode(program)
 	if !plain {

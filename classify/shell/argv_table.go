@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// grammars returns the grammars of the read-only commands. Everything else is refused. The tables cover the options of
-// GNU coreutils, grep, sed, findutils and diffutils, of file 5, mawk, gawk and ripgrep 14.
+// grammars returns the grammars of the read-only commands. Options that are not in a grammar are refused. The tables
+// cover the options of GNU coreutils, grep, sed, findutils and diffutils, of file 5, mawk, gawk and ripgrep 14.
 func grammars() map[string]grammar {
 	table := map[string]grammar{
 		"grep": grepGrammar(),
@@ -39,7 +39,8 @@ func grammars() map[string]grammar {
 	return table
 }
 
-// textGrammars returns the grammars of commands that read text by line. tail must not wait for more.
+// textGrammars returns the grammars of commands that read text by line. The grammar of tail omits the options that wait
+// for more text.
 func textGrammars() map[string]grammar {
 	return map[string]grammar{
 		"cat": {
@@ -47,7 +48,7 @@ func textGrammars() map[string]grammar {
 			long: "show-all number-nonblank show-ends number squeeze-blank show-tabs show-nonprinting",
 		},
 		"head": {parse: getopt, count: true, flags: "qvz", numbers: "cn", long: "bytes# lines# quiet silent verbose zero-terminated"},
-		"tail": {parse: getopt, operands: endsOfFiles, count: true, flags: "qvz", numbers: "cn", long: "bytes# lines# quiet silent verbose zero-terminated"},
+		"tail": {parse: getopt, operands: tailFiles, count: true, flags: "qvz", numbers: "cn", long: "bytes# lines# quiet silent verbose zero-terminated"},
 		"wc":   {parse: getopt, flags: "cmlLw", long: "bytes chars lines max-line-length words total:"},
 		"sort": {
 			parse: getopt, flags: "bdfgiMhnRrVcCmsuz", texts: "ktS",
@@ -69,7 +70,7 @@ func textGrammars() map[string]grammar {
 
 func grepGrammar() grammar {
 	return grammar{
-		parse: getopt, operands: searched, script: true, scripts: "e f regexp file", count: true,
+		parse: getopt, operands: filesOrSearchHere, script: true, scripts: "e f regexp file", count: true,
 		flags: "EFGPiywxvclLoqsbHhnTuUzZarI", follows: "R", texts: "eDd", numbers: "mABC", files: "f",
 		long: `extended-regexp fixed-strings basic-regexp perl-regexp regexp: file@ ignore-case no-ignore-case word-regexp
 			line-regexp null-data no-messages invert-match max-count# byte-offset line-number line-buffered with-filename
@@ -82,7 +83,7 @@ func grepGrammar() grammar {
 
 func ripgrepGrammar() grammar {
 	return grammar{
-		parse: getopt, operands: searched, script: true, scripts: "e f regexp file files type-list",
+		parse: getopt, operands: filesOrSearchHere, script: true, scripts: "e f regexp file files type-list",
 		flags: "FisSwxvclnNHIqUPaupVh0o.", follows: "L", texts: "egtTrE", numbers: "ABCmMjd", files: "f",
 		long: `fixed-strings ignore-case case-sensitive smart-case word-regexp line-regexp invert-match count count-matches
 			files-with-matches files-without-match line-number no-line-number with-filename no-filename heading no-heading quiet
@@ -100,7 +101,7 @@ func ripgrepGrammar() grammar {
 // diffGrammar returns the grammar of diff, which by default follows the links in the directories that it compares.
 func diffGrammar() grammar {
 	return grammar{
-		parse: getopt, operands: compared, count: true,
+		parse: getopt, operands: diffFiles, count: true,
 		flags: "abBcdeEHiNnpPqrsTtuwyZ", numbers: "UCW", words: "FxSI", texts: "LD", files: "X",
 		long: `brief report-identical-files context? unified? ed rcs side-by-side width# left-column suppress-common-lines
 			show-c-function show-function-line% label: expand-tabs initial-tab tabsize# suppress-blank-empty recursive
@@ -130,21 +131,22 @@ func filesOrHere(a *argv, operands []int) error {
 	return err
 }
 
-// searched is filesOrHere for commands that search directories; files from options do not count as operands.
-func searched(a *argv, operands []int) error {
+// filesOrSearchHere is filesOrHere for grep and rg, which search the working directory only in recursive mode. Files
+// from options do not count as operands.
+func filesOrSearchHere(a *argv, operands []int) error {
 	if len(operands) == 0 && (a.command == "rg" || a.used("r", "R", "recursive", "dereference-recursive", "d", "directories")) {
 		a.files = append(a.files, Operand{Arg: -1, Path: "."})
 	}
 	return a.allFiles(operands)
 }
 
-// compared checks the operands of diff.
-func compared(a *argv, operands []int) error {
+// diffFiles checks the operands of diff.
+func diffFiles(a *argv, operands []int) error {
 	a.follow = !a.used("no-dereference")
 	return a.allFiles(operands)
 }
 
-// oneFile allows only one operand: uniq writes its second one.
+// oneFile allows only one operand, because uniq writes to its second one.
 func oneFile(a *argv, operands []int) error {
 	if len(operands) > 1 {
 		return refuse(operands[1], "%s writes its second operand", a.command)
@@ -152,8 +154,8 @@ func oneFile(a *argv, operands []int) error {
 	return a.allFiles(operands)
 }
 
-// endsOfFiles checks the operands of tail, for which +5f is an option that waits for more.
-func endsOfFiles(a *argv, operands []int) error {
+// tailFiles checks the operands of tail. It refuses a word such as +5f, which is an option that waits for more text.
+func tailFiles(a *argv, operands []int) error {
 	for _, i := range operands {
 		if number, ok := strings.CutPrefix(a.args[i], "+"); ok && strings.Trim(number, "0123456789") != "" {
 			return refuse(i, "%q may make tail wait for more", a.args[i])
@@ -162,4 +164,5 @@ func endsOfFiles(a *argv, operands []int) error {
 	return a.allFiles(operands)
 }
 
+// noFiles is for tr: its operands are not files.
 func noFiles(*argv, []int) error { return nil }

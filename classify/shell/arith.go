@@ -7,7 +7,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// isNumber reports whether a word is a number in bash syntax.
+// isNumber reports whether a word may be a number in bash syntax.
 func isNumber(s string) bool {
 	return s != "" && isDigit(s[0]) && strings.Trim(s, "0123456789abcdefABCDEFxX#") == ""
 }
@@ -22,14 +22,15 @@ func isName(s string) bool {
 	return s != "" && !isDigit(s[0])
 }
 
-// isPlain reports whether a word is a variable name that no shell sets itself.
+// isPlain reports whether a word is a lower-case variable name. Shells do not set such variables themselves.
 func isPlain(s string) bool { return isName(s) && s[0] != '_' && strings.ToLower(s) == s }
 
-// taint records that a variable may contain any text.
+// taint records that a variable may contain any text. Tainted variables must not be used in arithmetic, because the
+// shell evaluates their text.
 func (k *checker) taint(name string) { k.texts[name] = true }
 
-// taints collects the variables to which the nodes of a script may assign text.
-func (k *checker) taints(node syntax.Node) {
+// taintNode taints the variables to which a node of a script may assign text.
+func (k *checker) taintNode(node syntax.Node) {
 	switch n := node.(type) {
 	case *syntax.Assign:
 		k.taintAssign(n)
@@ -62,7 +63,8 @@ func (k *checker) taintAssign(a *syntax.Assign) {
 	}
 }
 
-// taintCall taints the variables that a builtin may set: all its words, and the ends of its options.
+// taintCall taints the variables that a call of a builtin may set: any of its words, and any end of its options, as in
+// read -aNAME.
 func (k *checker) taintCall(args []arg) {
 	if len(args) == 0 || !slices.Contains([]string{"read", "mapfile", "readarray", "getopts", "printf", "wait"}, args[0].text) {
 		return
@@ -78,7 +80,7 @@ func (k *checker) taintCall(args []arg) {
 	}
 }
 
-// numeric reports whether a word is certainly a number.
+// numeric reports whether an assigned word is certainly a number.
 func numeric(w *syntax.Word) bool {
 	if len(w.Parts) == 1 {
 		if _, ok := w.Parts[0].(*syntax.ArithmExp); ok {
@@ -88,8 +90,8 @@ func numeric(w *syntax.Word) bool {
 	return isNumber(w.Lit())
 }
 
-// number reports whether a variable certainly contains a number: no text was assigned to it. Nested scripts may inherit
-// variables from the outer one.
+// number reports whether a variable certainly contains a number, because no text is assigned to it. It returns false in
+// nested scripts, which may inherit variables from the outer script.
 func (k *checker) number(name string) bool {
 	switch name {
 	case "#", "?", "$", "!", "RANDOM", "SECONDS", "LINENO":
@@ -98,7 +100,7 @@ func (k *checker) number(name string) bool {
 	return isPlain(name) && !k.texts[name] && k.depth == 1
 }
 
-// arithmetic checks an expression that the shell evaluates.
+// arithmetic checks an arithmetic expression: all its operands must be numbers.
 func (k *checker) arithmetic(x syntax.ArithmExpr) {
 	switch n := x.(type) {
 	case nil:
@@ -110,7 +112,7 @@ func (k *checker) arithmetic(x syntax.ArithmExpr) {
 	case *syntax.ParenArithm:
 		k.arithmetic(n.X)
 	case *syntax.Word:
-		if !k.counts(n) {
+		if !k.isNumeric(n) {
 			k.destructive("arithmetic evaluates a text that is not known to be a number")
 		}
 	default:
@@ -118,8 +120,8 @@ func (k *checker) arithmetic(x syntax.ArithmExpr) {
 	}
 }
 
-// counts reports whether a word of an expression is a number, or the name or value of a variable that certainly is one.
-func (k *checker) counts(w *syntax.Word) bool {
+// isNumeric reports whether an operand of an expression is a number, or a variable that certainly contains a number.
+func (k *checker) isNumeric(w *syntax.Word) bool {
 	if w == nil {
 		return true
 	}
@@ -127,17 +129,17 @@ func (k *checker) counts(w *syntax.Word) bool {
 		k.variable(name)
 		return isNumber(name) || k.number(name)
 	}
-	return len(w.Parts) == 1 && k.countsPart(w.Parts[0])
+	return len(w.Parts) == 1 && k.isNumericPart(w.Parts[0])
 }
 
-func (k *checker) countsPart(part syntax.WordPart) bool {
+func (k *checker) isNumericPart(part syntax.WordPart) bool {
 	switch p := part.(type) {
 	case *syntax.Lit:
 		return isNumber(p.Value)
 	case *syntax.ArithmExp:
 		return true
 	case *syntax.DblQuoted:
-		return len(p.Parts) == 1 && k.countsPart(p.Parts[0])
+		return len(p.Parts) == 1 && k.isNumericPart(p.Parts[0])
 	case *syntax.ParamExp:
 		if p.Param == nil || p.Excl || p.Exp != nil || p.Repl != nil || p.Slice != nil {
 			return false
@@ -147,8 +149,8 @@ func (k *checker) countsPart(part syntax.WordPart) bool {
 	return false
 }
 
-// evaluates checks the nodes with parts that the shell evaluates as arithmetic.
-func (k *checker) evaluates(node syntax.Node) {
+// checkEvaluated checks a node if the shell evaluates parts of it as arithmetic.
+func (k *checker) checkEvaluated(node syntax.Node) {
 	switch n := node.(type) {
 	case *syntax.ArithmExp:
 		k.arithmetic(n.X)
@@ -173,7 +175,7 @@ func (k *checker) evaluates(node syntax.Node) {
 	case *syntax.BinaryTest:
 		if n.Op >= syntax.TsEql && n.Op <= syntax.TsGtr {
 			for _, side := range []syntax.TestExpr{n.X, n.Y} {
-				if w, ok := side.(*syntax.Word); !ok || !k.counts(w) {
+				if w, ok := side.(*syntax.Word); !ok || !k.isNumeric(w) {
 					k.destructive("a comparison evaluates a text that is not known to be a number")
 				}
 			}
@@ -181,6 +183,7 @@ func (k *checker) evaluates(node syntax.Node) {
 	}
 }
 
+// expansion checks a parameter expansion.
 func (k *checker) expansion(n *syntax.ParamExp) {
 	k.index(n.Index)
 	if n.Slice != nil {
@@ -195,19 +198,21 @@ func (k *checker) expansion(n *syntax.ParamExp) {
 	}
 }
 
+// index checks an array index.
 func (k *checker) index(x syntax.ArithmExpr) {
 	if x != nil && !allElements(x) {
 		k.arithmetic(x)
 	}
 }
 
+// allElements reports whether an array index is @ or *.
 func allElements(x syntax.ArithmExpr) bool {
 	w, ok := x.(*syntax.Word)
 	return ok && (w.Lit() == "@" || w.Lit() == "*")
 }
 
-// testsFile checks the words of test: -v evaluates what follows, and a computed word may be -v.
-func testsFile(k *checker, c call) {
+// checkTest checks the words of test. The word after -v is evaluated, so it must be a name. A computed word may be -v.
+func checkTest(k *checker, c call) {
 	for i, a := range c.args {
 		switch {
 		case !a.fixed && !a.one && !a.number:

@@ -1,6 +1,6 @@
-// Package shell analyses shell commands without running them: whether a command is destructive or interactive, which
-// files a list of arguments names, which commands a script runs, whether it only calls git. It uses only the text. What
-// it cannot determine, it treats as the most dangerous possibility.
+// Package shell analyses shell commands without running them. It determines whether a command is destructive or
+// interactive, which files a list of arguments names, which commands a script runs, and whether a script only calls
+// git. It uses only the text of a command. Where the text is not sufficient, it assumes the most dangerous possibility.
 package shell
 
 import (
@@ -27,7 +27,7 @@ type Context struct {
 	Dir string
 	// Workspace is the absolute path of the task's workspace, in which a command may write.
 	Workspace string
-	// Places are further absolute paths at or below which it may write.
+	// Places are further absolute paths. A command may write at and below them.
 	Places []string
 	// Env are the names of the environment variables that the caller sets, with unknown values.
 	Env []string
@@ -42,19 +42,19 @@ func (c Context) writes(path string) bool {
 //
 // It parses the command and checks every part: lists, pipes, substitutions, functions, loops and wrappers such as env,
 // xargs or sh -c. A part is harmless only if its program is on a list, its arguments satisfy the program's rules and it
-// writes only inside the workspace. Arithmetic is harmless only if it evaluates numbers and variables without text. A
-// part that cannot be parsed or is computed at run time is destructive. Build and test runners (go, make, npm test,
-// pytest, cargo …) run the project's own code; by decision they are not destructive.
+// writes only inside the workspace. Arithmetic is harmless only if it evaluates numbers, and variables to which no text
+// is assigned. A part that cannot be parsed or is computed at run time is destructive. Build and test runners (go,
+// make, npm test, pytest, cargo …) run the project's own code; they are deliberately not classified as destructive.
 func Classify(command string, c Context) Class {
 	k := &checker{ctx: c, programs: allowList(), runs: new(int)}
 	k.script(command)
 	return k.class
 }
 
-// nesting bounds the depth of scripts in scripts (sh -c, eval, trap).
+// nesting bounds how deep scripts may be nested (sh -c, eval, trap).
 const nesting = 8
 
-// maxRuns bounds the checked commands of wrappers: each wrapper may start the next one in several ways.
+// maxRuns bounds how many commands of wrappers are checked. Nested wrappers could start many commands.
 const maxRuns = 1000
 
 // checker classifies one command.
@@ -62,21 +62,22 @@ type checker struct {
 	ctx      Context
 	programs map[string]check
 	class    Class
-	// moved is true when the script changes to a directory below Dir, lost when to an unknown one.
+	// moved is true when the script changes its directory. lost is true when the new directory may be outside of Dir.
 	moved, lost bool
-	// functions maps the top-level functions to their positions.
+	// functions maps the names of top-level functions to the positions of their declarations.
 	functions map[string]uint
-	// fed contains the calls with input from a pipe, file or here-document.
+	// fed contains the calls with an input from a pipe, a file or a here-document.
 	fed map[*syntax.CallExpr]bool
 	// texts contains the variables that may contain any text.
 	texts map[string]bool
-	// within is true for the script of eval or trap, which may run at any time in the enclosing shell.
+	// within is true for the script of an eval or trap, which may run at any time in the enclosing shell.
 	within bool
 	depth  int
-	// runs counts the checked commands of wrappers in the whole command.
+	// runs counts the commands of wrappers that were checked, in the whole command.
 	runs *int
 }
 
+// destructive marks the command as destructive. The first reason counts.
 func (k *checker) destructive(reason string) {
 	if k.class.Reason == "" {
 		k.class.Reason = reason
@@ -84,6 +85,7 @@ func (k *checker) destructive(reason string) {
 	k.class.Destructive = true
 }
 
+// interactive marks the command as interactive. Its first reason replaces that of a destructive command.
 func (k *checker) interactive(reason string) {
 	if !k.class.Interactive {
 		k.class.Reason = reason
@@ -120,6 +122,7 @@ func (k *checker) script(text string) {
 	k.class, k.moved, k.lost = inner.class, inner.moved, inner.lost
 }
 
+// topFunctions returns the functions that are declared at the top level of a script, with their positions.
 func topFunctions(file *syntax.File) map[string]uint {
 	found := map[string]uint{}
 	for _, stmt := range file.Stmts {
@@ -130,9 +133,9 @@ func topFunctions(file *syntax.File) map[string]uint {
 	return found
 }
 
-// survey collects the information that is needed before calls are checked.
+// survey is the first pass over a script: it collects the information that visit needs.
 func (k *checker) survey(node syntax.Node) bool {
-	k.taints(node)
+	k.taintNode(node)
 	switch n := node.(type) {
 	case *syntax.BinaryCmd:
 		if n.Op == syntax.Pipe || n.Op == syntax.PipeAll {
@@ -140,7 +143,7 @@ func (k *checker) survey(node syntax.Node) bool {
 		}
 	case *syntax.Stmt:
 		for _, r := range n.Redirs {
-			if r.Op == syntax.RdrIn || reads(r) {
+			if r.Op == syntax.RdrIn || providesInput(r) {
 				k.feed(n)
 			}
 		}
@@ -152,6 +155,7 @@ func (k *checker) survey(node syntax.Node) bool {
 	return true
 }
 
+// feed records that the calls in stmt have an input.
 func (k *checker) feed(stmt *syntax.Stmt) {
 	syntax.Walk(stmt, func(node syntax.Node) bool {
 		if call, ok := node.(*syntax.CallExpr); ok {
@@ -161,7 +165,8 @@ func (k *checker) feed(stmt *syntax.Stmt) {
 	})
 }
 
-// changesDir records a cd. Below the working directory, relative paths without .. stay inside.
+// changesDir records a cd. After a cd to a directory below the working directory, relative paths without .. are still
+// inside.
 func (k *checker) changesDir(args []arg) {
 	k.moved = true
 	if k.within {
@@ -188,7 +193,7 @@ func (k *checker) changesDir(args []arg) {
 
 func hasDotDot(path string) bool { return strings.Contains("/"+path+"/", "/../") }
 
-// inside reports whether a written path is certainly in the workspace.
+// inside reports whether a path is certainly in the workspace and may be written.
 func (k *checker) inside(a arg) bool {
 	if !a.fixed || strings.HasPrefix(a.text, "~") || a.text == "" {
 		return false
@@ -203,7 +208,7 @@ func (k *checker) inside(a arg) bool {
 	return k.ctx.writes(path) && !Metadata(path) && !startsCode(path)
 }
 
-// startsCode reports whether programs execute or apply a file because of its name.
+// startsCode reports whether the name of a file makes programs execute it or read it as configuration.
 func startsCode(path string) bool {
 	switch base := strings.ToLower(filepath.Base(path)); base {
 	case ".gitconfig", ".profile", ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".netrc", ".npmrc", ".pypirc",
@@ -215,23 +220,24 @@ func startsCode(path string) bool {
 		strings.Contains(path, "/.kube/") || strings.Contains(path, "/.aws/") || strings.Contains(path, "/.gnupg/")
 }
 
-// writes checks a path that the command would write.
+// writes checks a path that the command would write: it must be in the workspace.
 func (k *checker) writes(a arg) {
 	if !k.inside(a) {
 		k.destructive("it may write outside the task's workspace: " + a.shown())
 	}
 }
 
-// commandText reports a literal with a command substitution in an index: arithmetic, test and printf -v run it when
-// they evaluate the index.
+// commandText rejects a literal that contains an index with a command substitution. Arithmetic, test and printf -v
+// would run the command when they evaluate the index.
 func (k *checker) commandText(literal string) {
 	if literal = strings.ReplaceAll(literal, `\`, ""); strings.Contains(literal, "[$(") || strings.Contains(literal, "[`") {
 		k.destructive("a literal holds the text of a command")
 	}
 }
 
+// visit is the second pass over a script: it checks a node.
 func (k *checker) visit(node syntax.Node) bool {
-	k.evaluates(node)
+	k.checkEvaluated(node)
 	switch n := node.(type) {
 	case *syntax.CallExpr:
 		if len(n.Args) > 0 {
@@ -265,18 +271,19 @@ func (k *checker) visit(node syntax.Node) bool {
 	return true
 }
 
-// declares checks that the name of a function replaces no other command.
+// declares checks that a function does not have the name of another command.
 func (k *checker) declares(name string) {
 	if k.knows(name) || k.within || !isName(name) || slices.Contains(strings.Fields("cd source alias unalias enable hash shopt pushd popd kill bind complete compgen fc"), name) {
 		k.destructive("the function " + name + " may stand for another command")
 	}
 }
 
-// reads reports whether a redirection provides input that is not a file.
-func reads(r *syntax.Redirect) bool {
+// providesInput reports whether a redirection provides input that is not a file.
+func providesInput(r *syntax.Redirect) bool {
 	return r.Op == syntax.Hdoc || r.Op == syntax.DashHdoc || r.Op == syntax.WordHdoc || r.Op == syntax.DplIn
 }
 
+// redirect checks a redirection.
 func (k *checker) redirect(r *syntax.Redirect) {
 	if r.N != nil && strings.HasPrefix(r.N.Value, "{") {
 		k.destructive("a redirection sets a variable")
@@ -286,7 +293,7 @@ func (k *checker) redirect(r *syntax.Redirect) {
 			k.destructive("it opens a network connection")
 		}
 	}
-	if r.Op == syntax.RdrIn || reads(r) {
+	if r.Op == syntax.RdrIn || providesInput(r) {
 		return
 	}
 	target := k.arg(r.Word)
@@ -300,6 +307,7 @@ func (k *checker) redirect(r *syntax.Redirect) {
 	k.writes(target)
 }
 
+// assign checks an assignment or declaration.
 func (k *checker) assign(a *syntax.Assign) {
 	if k.within && !a.Naked {
 		k.destructive("a script inside of the script sets a variable")
@@ -319,14 +327,14 @@ func (k *checker) assign(a *syntax.Assign) {
 	}
 }
 
-// variable checks a name that is assigned.
+// variable checks the name of a variable that the command sets.
 func (k *checker) variable(name string) {
 	if SteersPrograms(name) {
 		k.destructive("it changes the variable " + name)
 	}
 }
 
-// SteersPrograms reports whether an environment variable can change what harmless programs do.
+// SteersPrograms reports whether an environment variable can make harmless programs do something else.
 func SteersPrograms(name string) bool {
 	switch name {
 	case "PATH", "ENV", "IFS", "SHELLOPTS", "BASHOPTS", "PS4", "PROMPT_COMMAND", "CDPATH", "HOME", "TMPDIR", "EDITOR", "VISUAL", "PAGER",

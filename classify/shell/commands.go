@@ -10,13 +10,14 @@ import (
 type call struct {
 	name string
 	args []arg
-	// fed is true when the input comes from a pipe or file.
+	// fed is true when its input comes from a pipe, a file or a here-document.
 	fed bool
 }
 
-// check checks the arguments of a call and reports to k what is not harmless.
+// check checks the arguments of a call. It calls k.destructive or k.interactive if the call is not harmless.
 type check func(k *checker, c call)
 
+// call checks a simple command. pos is its position in the script.
 func (k *checker) call(words []arg, fed bool, pos uint) {
 	first := words[0]
 	if !first.fixed || first.text != "[" && strings.ContainsAny(first.text, "*?[{") {
@@ -37,8 +38,8 @@ func (k *checker) call(words []arg, fed bool, pos uint) {
 	k.destructive("the program " + first.text + " is not known to be harmless")
 }
 
-// isHelpCall reports whether a call runs a known program with only --help or --version. An unknown program, or one
-// named by a path, might do anything.
+// isHelpCall reports whether a call runs a known program with --help or --version as its only argument. An unknown
+// program, or a program named by a path, might ignore them.
 func (k *checker) isHelpCall(c call) bool {
 	if len(c.args) != 1 || !c.args[0].fixed || c.args[0].text != "--help" && c.args[0].text != "--version" {
 		return false
@@ -68,7 +69,8 @@ const knownPrograms = `rm rmdir ln dd install chown chgrp link unlink truncate s
 	protoc buf sqlc golangci-lint staticcheck gopls dlv goreleaser clippy-driver clang-format clang-tidy cppcheck valgrind perf
 	ffmpeg ffprobe convert magick identify pandoc pdftotext exiftool`
 
-// Program returns the name of a program in one of the system's folders, any other path as it is.
+// Program returns the name of a program without its folder if that is one of the system's folders. It returns any other
+// path unchanged.
 func Program(name string) string {
 	dir, base := path.Split(name)
 	switch dir {
@@ -78,7 +80,7 @@ func Program(name string) string {
 	return name
 }
 
-// allowList returns the programs that may run, with the rules for their arguments.
+// allowList returns the programs that may be harmless, with the checks of their arguments.
 func allowList() map[string]check {
 	table := map[string]check{}
 	add := func(test check, names string) {
@@ -92,7 +94,7 @@ func allowList() map[string]check {
 		which type expr factor numfmt tsort pr fmt column grep egrep fgrep zgrep zcat bzcat xzcat diff cmp
 		jq shift return exit break continue umask printenv getconf locale ps cd dircolors pathchk tty
 		sum logname lscpu lsblk times`)
-	add(testsFile, "test [")
+	add(checkTest, "test [")
 	add(harmless, `help bc col colrm who users last lastlog w cal ncal pidof pstree vmstat iostat mpstat lsattr namei getfacl lsmod factor
 		whereis c++filt addr2line yes getopt`)
 	add(options("", "diff-program"), "diff3")
@@ -146,7 +148,7 @@ func noArguments(k *checker, c call) {
 	}
 }
 
-// all applies several checks.
+// all returns a check that applies several checks.
 func all(checks ...check) check {
 	return func(k *checker, c call) {
 		for _, test := range checks {
@@ -155,8 +157,8 @@ func all(checks ...check) check {
 	}
 }
 
-// options rejects options of a program: the letters in short, and the long names, also abbreviated. Words that are
-// computed at run time may be such an option.
+// options returns a check that rejects some options: the letters in short and the long names, also abbreviated. It
+// rejects computed words that may be an option.
 func options(short string, long ...string) check {
 	return func(k *checker, c call) {
 		for _, a := range c.args {
@@ -178,7 +180,7 @@ func options(short string, long ...string) check {
 	}
 }
 
-// fixedOptions accepts only options of these letters, and these words.
+// fixedOptions returns a check that accepts only options of these letters, and these words.
 func fixedOptions(letters string, words ...string) check {
 	return func(k *checker, c call) {
 		for _, a := range c.args {
@@ -192,7 +194,7 @@ func fixedOptions(letters string, words ...string) check {
 	}
 }
 
-// onlyWith accepts a call only when its first argument is one of the words.
+// onlyWith returns a check that accepts a call only when its first argument is one of the words.
 func onlyWith(words ...string) check {
 	return func(k *checker, c call) {
 		if len(c.args) == 0 || !c.args[0].fixed || !slices.Contains(words, c.args[0].text) {
@@ -201,7 +203,7 @@ func onlyWith(words ...string) check {
 	}
 }
 
-// assigns checks the names of variables that a builtin sets.
+// assigns checks a builtin that sets variables.
 func assigns(k *checker, c call) {
 	if c.name == "printf" && len(c.args) > 0 && (!c.args[0].fixed && !c.args[0].safe ||
 		strings.HasPrefix(c.args[0].text, "-v") && (len(c.args) < 2 || !isName(c.args[1].text) || c.args[0].text != "-v")) {
@@ -234,7 +236,7 @@ func setsClock(k *checker, c call) {
 	}
 }
 
-// operands returns the words that are not options; all words after -- are operands.
+// operands returns the words that are not options, and all words after --.
 func (c call) operands() []arg {
 	var found []arg
 	for i, a := range c.args {
@@ -248,7 +250,8 @@ func (c call) operands() []arg {
 	return found
 }
 
-// only accepts only options of these letters and long names, and no words that may be other options.
+// only returns a check that accepts only options of these letters and long names. It rejects computed words that may be
+// an option.
 func only(short string, long ...string) check {
 	return func(k *checker, c call) {
 		for _, a := range c.args {
@@ -271,8 +274,8 @@ func showsVersion(k *checker, c call) {
 	}
 }
 
-// uniq checks that uniq has one operand: it writes the second one. The value of an option is joined to it or a separate
-// number.
+// uniq checks the options of uniq and its second operand, a file that it writes. The value of an option must be a
+// number, joined to the option or in the next word.
 func uniq(k *checker, c call) {
 	only("cdiuzDfsw0123456789", "count", "repeated", "unique", "ignore-case", "zero-terminated")(k, c)
 	rest := c
@@ -291,7 +294,7 @@ func uniq(k *checker, c call) {
 	}
 }
 
-// writesAll checks that all operands lie in the workspace.
+// writesAll checks that all operands are paths in the workspace.
 func writesAll(k *checker, c call) {
 	for _, a := range c.operands() {
 		k.writes(a)
@@ -312,7 +315,7 @@ func copies(k *checker, c call) {
 	}
 }
 
-// toOutput accepts compressors that do not change their files.
+// toOutput accepts a call of a compressor that does not replace its files.
 func toOutput(k *checker, c call) {
 	only("cdfklntqv123456789", "stdout", "to-stdout", "list", "test", "decompress")(k, c)
 	for _, a := range c.args {

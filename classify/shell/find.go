@@ -8,14 +8,14 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Found are the simple commands of a call, as far as they are known.
+// Found contains the simple commands that a call runs, as far as the text shows them.
 type Found struct {
-	// List contains the commands and their variants: without the path of the program, without leading options, without
-	// a wrapper such as env.
+	// List contains the commands and variants of them: without the folder of the program, without leading options,
+	// without a wrapper such as env.
 	List []Command
 	// Unknown is true when the call may run commands that are not in List.
 	Unknown bool
-	// Steered is true when the call sets variables that change what programs do.
+	// Steered is true when the call sets variables for which SteersPrograms returns true.
 	Steered bool
 }
 
@@ -23,28 +23,29 @@ type Found struct {
 type Command struct {
 	// Text is the command.
 	Text string
-	// Open is true when the rest of the command is unknown.
+	// Open is true when Text is only the beginning of the command; the rest is computed at run time.
 	Open bool
-	// Written is true for a command as written in the script, except that the folder of a system program is removed.
+	// Written is true for a command as it is written in the script, not a variant. Only the folder of a system program
+	// is removed.
 	Written bool
 }
 
-// Bounds of the search; commands beyond them are unknown.
+// The bounds of the search. If one is exceeded, Found.Unknown is set.
 const (
 	maxFound   = 256 << 10 // bytes of all texts
 	maxScripts = 64
-	maxWords   = 32 // words of a wrapper that may begin a command
+	maxWords   = 32 // words of a wrapper that are tried as the beginning of a command
 )
 
-// Commands returns the simple commands of a script. env are the variables that the caller sets.
+// Commands returns the simple commands that a script runs. env are the names of the variables that the caller sets.
 func Commands(script string, env []string) Found {
 	f := newFinder(env)
 	f.script(script, true)
 	return f.Found
 }
 
-// Started returns the command of a program that is started without a shell, and the commands that it starts. An empty
-// program has none.
+// Started returns the command of a program that is started without a shell, and the commands that the program starts.
+// It returns none for an empty program.
 func Started(program string, args, env []string) Found {
 	f := newFinder(env)
 	if program == "" {
@@ -59,7 +60,7 @@ func Started(program string, args, env []string) Found {
 }
 
 func newFinder(env []string) *finder {
-	f := &finder{left: maxFound, scripts: maxScripts}
+	f := &finder{remaining: maxFound, scripts: maxScripts}
 	f.Steered = slices.ContainsFunc(env, SteersPrograms)
 	return f
 }
@@ -68,13 +69,13 @@ func newFinder(env []string) *finder {
 type finder struct {
 	Found
 
-	reader               checker
-	left, scripts, depth int
+	reader                    checker
+	remaining, scripts, depth int
 }
 
-// script collects the commands of a script, in any construct.
+// script collects the commands of a script, in all its constructs.
 func (f *finder) script(text string, written bool) {
-	if f.scripts--; f.scripts < 0 || f.left < 0 || f.depth >= nesting {
+	if f.scripts--; f.scripts < 0 || f.remaining < 0 || f.depth >= nesting {
 		f.Unknown = true
 		return
 	}
@@ -100,7 +101,7 @@ func (f *finder) script(text string, written bool) {
 	f.depth--
 }
 
-// word evaluates a word. A file name pattern counts as computed at run time.
+// word evaluates a word. A file name pattern is treated as computed at run time.
 func (f *finder) word(w *syntax.Word) arg {
 	a := f.reader.arg(w)
 	if a.fixed && f.reader.pattern(w) {
@@ -112,9 +113,9 @@ func (f *finder) word(w *syntax.Word) arg {
 	return a
 }
 
-// words adds a command, and those that it starts.
+// words adds the command that consists of words, and the commands that it starts.
 func (f *finder) words(words []arg, written bool) {
-	if f.left -= len(words); f.left < 0 {
+	if f.remaining -= len(words); f.remaining < 0 {
 		f.Unknown = true
 		return
 	}
@@ -127,14 +128,14 @@ func (f *finder) words(words []arg, written bool) {
 	}
 	f.Unknown = f.Unknown || len(words) > maxWords || computed(words)
 	if base(words[0]) == "xargs" {
-		words = fed(words)
+		words = xargsWords(words)
 	}
 	inShell := slices.Contains([]string{"command", "builtin"}, words[0].text)
 	for i := 1; i < min(len(words), maxWords); i++ {
 		if !words[i].fixed {
 			continue
 		}
-		if inShell || words[i].text != "." && words[i].text != "source" { // they are builtins of the shell
+		if inShell || words[i].text != "." && words[i].text != "source" { // . and source are builtins of the shell
 			f.command(words[i:])
 		}
 	}
@@ -164,8 +165,8 @@ func wrappers() []string {
 		systemd-run taskset time timeout torsocks toybox unbuffer unshare watch xargs`)
 }
 
-// computed reports whether the program that a wrapper starts may be computed at run time: some word is, and no earlier
-// word is certainly the program.
+// computed reports whether the name of the program that a wrapper starts may be computed at run time. That is so if a
+// word is computed and no earlier word is certainly the program.
 func computed(words []arg) bool {
 	operand := slices.Contains(strings.Fields("chroot chrt faketime flock nsenter runuser sg ssh su taskset"), base(words[0]))
 	for i, a := range words[1:] {
@@ -180,8 +181,8 @@ func computed(words []arg) bool {
 	return false
 }
 
-// variants adds a command by the name of its program, and without its leading options, which may have a value: git -C
-// dir push is git push.
+// variants adds a command with the name of its program, and again without its leading options, which may have a value.
+// So git -C dir push is also added as git push.
 func (f *finder) variants(name string, words []arg) {
 	f.add(name, words, false)
 	for i := 1; i < len(words) && i < maxWords; {
@@ -197,26 +198,26 @@ func (f *finder) variants(name string, words []arg) {
 	}
 }
 
-// add adds a command: the name, and the words after the first one.
+// add adds the command that consists of name and of words without the first one.
 func (f *finder) add(name string, words []arg, written bool) {
 	var b strings.Builder
 	b.WriteString(name)
 	open := !words[0].fixed
 	for _, w := range words[1:] {
-		if open || b.Len() > f.left {
+		if open || b.Len() > f.remaining {
 			break
 		}
 		b.WriteString(" " + w.text)
 		open = !w.fixed
 	}
-	if f.left -= b.Len(); f.left < 0 {
+	if f.remaining -= b.Len(); f.remaining < 0 {
 		f.Unknown = true
 		return
 	}
 	f.List = append(f.List, Command{b.String(), open, written})
 }
 
-// starts collects the commands in the arguments of programs that run them.
+// starts collects the commands that a program runs because they are in its arguments.
 func (f *finder) starts(words []arg) {
 	args := words[1:]
 	switch base(words[0]) {
@@ -232,7 +233,7 @@ func (f *finder) starts(words []arg) {
 		f.env(args)
 	case "flock", "parallel", "runuser", "script", "sg", "ssh", "su", "watch":
 		f.text(slices.DeleteFunc(slices.Clone(args), func(a arg) bool { return a.fixed && !strings.ContainsAny(a.text, " \t\n;") }))
-	default: // the script of source is unknown
+	default: // source runs a file
 		f.Unknown = f.Unknown || words[0].text == "." || words[0].text == "source"
 	}
 }
@@ -240,7 +241,7 @@ func (f *finder) starts(words []arg) {
 // find collects the commands in the actions of find.
 func (f *finder) find(args []arg) {
 	for i, a := range args {
-		if f.left < 0 {
+		if f.remaining < 0 {
 			return
 		}
 		if !slices.Contains([]string{"-exec", "-execdir", "-ok", "-okdir"}, a.text) {
@@ -252,7 +253,7 @@ func (f *finder) find(args []arg) {
 	}
 }
 
-// env collects the command of env -S, which splits a word.
+// env collects the command of env -S, which splits a word into a command.
 func (f *finder) env(args []arg) {
 	for i, a := range args {
 		text, long := strings.CutPrefix(a.text, "--split-string")
@@ -269,7 +270,7 @@ func (f *finder) env(args []arg) {
 	}
 }
 
-// nested adds a command that another one starts.
+// nested adds a command that another command starts.
 func (f *finder) nested(words []arg) {
 	if f.depth++; f.depth > nesting {
 		f.Unknown = true
@@ -290,7 +291,7 @@ func (f *finder) shell(args []arg) {
 			return
 		}
 	}
-	f.Unknown = true // its script is unknown
+	f.Unknown = true // the script is in a file or the input
 }
 
 func (f *finder) eval(args []arg) {
@@ -302,7 +303,7 @@ func (f *finder) eval(args []arg) {
 	f.script(strings.Join(words, " "), false)
 }
 
-// text collects the commands of words that are scripts.
+// text collects the commands of words if each word is a script.
 func (f *finder) text(words []arg) {
 	for _, a := range words {
 		if !a.fixed {
@@ -313,8 +314,8 @@ func (f *finder) text(words []arg) {
 	}
 }
 
-// fed returns the words of an xargs command, with an unknown word for its input.
-func fed(words []arg) []arg {
+// xargsWords returns the words of an xargs command. Words that its input replaces or adds are unknown.
+func xargsWords(words []arg) []arg {
 	replaced := "{}"
 	for i, a := range words {
 		if rest, ok := strings.CutPrefix(a.text, "-I"); ok && rest != "" {

@@ -6,22 +6,23 @@ import (
 	"strings"
 )
 
-// form is a way of calling a program that only reads.
+// form describes calls of a program that only read. The tables in forms_*.go list forms, one per line: subcommands ":"
+// options "|" operands. A line that begins with - or ^ lists options that are common to the forms after it.
 type form struct {
-	subs     [][]string
+	subs     [][]string // alternative subcommands, each as its words
 	options  []formOption
-	operands string
+	operands string // a kind for operandKinds, or the permitted words
 }
 
 // formOption is an option that a form allows.
 type formOption struct {
-	name     string // with its dashes; of a ^word without
+	name     string // with its dashes; without dashes for a ^word
 	value    byte   // 0: no value, '=': a value, '?': an optional joined value
-	must     string // required form of the value
-	required byte   // '!' or '%'; 0 for neither
-	denied   bool
-	word     bool // a ^word
-	common   bool // also allowed before a subcommand
+	must     string // permitted values, "local" for a local file, "" for any value
+	required byte   // mark: at least one option with the mark '!' must be present, and one with '%'; 0 for none
+	denied   bool   // refused, also abbreviated
+	word     bool   // a ^word: an option with any number of dashes, as in openssl
+	common   bool   // also allowed before the subcommand
 }
 
 // parseForms parses the forms of a program, one per line.
@@ -51,6 +52,7 @@ func parseForms(text string) []form {
 	return forms
 }
 
+// formOptions parses the options of a form.
 func formOptions(text string) []formOption {
 	var options []formOption
 	for token := range strings.FieldsSeq(text) {
@@ -83,7 +85,7 @@ func formOptions(text string) []formOption {
 	return options
 }
 
-// reads reports whether the call matches one of the program's forms.
+// reads reports whether a call matches one of the program's forms, so that it only reads.
 func (k *checker) reads(c call) bool {
 	if c.name == "docker-compose" {
 		c.name, c.args = "docker", append([]arg{{text: "compose", fixed: true}}, c.args...)
@@ -95,8 +97,8 @@ func (k *checker) reads(c call) bool {
 	return text != "" && slices.ContainsFunc(parseForms(text), func(f form) bool { return f.matches(c.args) })
 }
 
-// oldStyle converts the leading letters without a dash in tar's arguments to options. Of those with a value only f is
-// supported, and it must be last.
+// oldStyle converts option letters without a dash in tar's first argument to options with a dash. f is the only
+// supported letter with a value, so it is moved to the end.
 func oldStyle(args []arg) []arg {
 	if len(args) == 0 || !args[0].fixed || args[0].text == "" || strings.Trim(args[0].text, "tdxcvzjJaZpPkRSOhf") != "" || strings.Count(args[0].text, "f") > 1 {
 		return args
@@ -121,10 +123,11 @@ type formMatch struct {
 	form
 	sub      []string
 	args     []arg
-	operand  []arg
+	operand  []arg  // the operands so far
 	required string // the marks of required options that were met
 }
 
+// match reports whether the form allows the arguments.
 func (m *formMatch) match() bool {
 	for len(m.args) > 0 {
 		a := m.args[0]
@@ -149,13 +152,13 @@ func (m *formMatch) match() bool {
 	return len(m.sub) == 0 && m.met('!') && m.met('%') && operandsMatch(m.operands, m.operand)
 }
 
-// met reports whether an option that the mark requires is present, if the form has any.
+// met reports whether an option with the mark is present. It returns true if no option of the form has the mark.
 func (m *formMatch) met(mark byte) bool {
 	demands := slices.ContainsFunc(m.options, func(o formOption) bool { return o.required == mark })
 	return !demands || strings.IndexByte(m.required, mark) >= 0
 }
 
-// option parses an option and its value.
+// option parses an option and its value. It returns false if the form does not allow them.
 func (m *formMatch) option(a arg) bool {
 	name, value, joined := strings.Cut(a.text, "=")
 	if m.denies(name) {
@@ -217,7 +220,7 @@ func (m *formMatch) next(o formOption) bool {
 	return m.use(o, value)
 }
 
-// use records an option with its value, which must be one word.
+// use records an option with its value. It returns false if the value is not permitted or may be several words.
 func (m *formMatch) use(o formOption, value arg) bool {
 	m.required += string(o.required)
 	switch o.must {
@@ -229,14 +232,14 @@ func (m *formMatch) use(o formOption, value arg) bool {
 	return value.fixed && slices.Contains(strings.Split(o.must, ","), value.text)
 }
 
-// inPlace reports whether an option is allowed at the current position: before the subcommand only common ones are.
+// inPlace reports whether an option is allowed at the current position: before the subcommand only common options are.
 func (m *formMatch) inPlace(o formOption) bool { return len(m.sub) == 0 || o.common }
 
 func (m *formMatch) has(name string) bool {
 	return slices.ContainsFunc(m.options, func(o formOption) bool { return o.name == name })
 }
 
-// denies reports whether a long name may be an abbreviation of a denied one.
+// denies reports whether a long name may be an abbreviation of a denied option.
 func (m *formMatch) denies(name string) bool {
 	return slices.ContainsFunc(m.options, func(o formOption) bool { return o.denied && strings.HasPrefix(o.name, name) })
 }
@@ -244,7 +247,7 @@ func (m *formMatch) denies(name string) bool {
 // isLocal reports whether a name certainly denotes a local file.
 func isLocal(name string) bool { return !strings.Contains(name, ":") }
 
-// operandKinds returns the check for a kind of operand in a form.
+// operandKinds returns the check for a kind of operand, or nil if kind is not a kind but a list of words.
 func operandKinds(kind string) func(text string) bool {
 	switch kind {
 	case "*", "?":
@@ -269,7 +272,8 @@ func operandKinds(kind string) func(text string) bool {
 	return nil
 }
 
-// operandsMatch reports whether the form allows the operands. A computed word may be an option.
+// operandsMatch reports whether a form with the given permitted operands allows these operands. A computed word may be
+// an option, so most kinds do not allow it.
 func operandsMatch(permitted string, operands []arg) bool {
 	if (permitted == "?" || permitted == "key") && len(operands) > 1 {
 		return false

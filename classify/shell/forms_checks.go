@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// kill accepts signal 0, which only checks whether a process exists. The last word may be computed, because it cannot
-// name another signal there.
+// kill accepts signal 0, which only checks whether a process exists. A single computed word may follow, because it
+// cannot name another signal there.
 func kill(k *checker, c call) {
 	args := c.args
 	switch {
@@ -26,7 +26,7 @@ func kill(k *checker, c call) {
 	}
 }
 
-// runsEach accepts fd when it and the command that it runs for each file are harmless.
+// runsEach accepts fd --exec if fd only reads and the command that it runs for each file is harmless.
 func runsEach(k *checker, c call) {
 	i := slices.IndexFunc(c.args, func(a arg) bool {
 		return a.fixed && slices.Contains([]string{"-x", "-X", "--exec", "--exec-batch"}, a.text)
@@ -39,16 +39,16 @@ func runsEach(k *checker, c call) {
 	k.run(append(words, arg{}), true)
 }
 
-// sqlite accepts one query of a database that is opened read-only.
+// sqlite accepts a single query of a database that is opened read-only.
 func sqlite(k *checker, c call) {
 	m := formMatch{args: c.args, form: form{operands: "*", options: formOptions("^readonly! ^json ^csv ^header ^noheader ^column ^line ^list ^box ^table ^markdown ^batch ^tabs ^separator=")}}
-	if !m.match() || len(m.operand) != 2 || !m.operand[1].fixed || !queries(m.operand[1].text) {
+	if !m.match() || len(m.operand) != 2 || !m.operand[1].fixed || !isQuery(m.operand[1].text) {
 		k.destructive("sqlite3 may change the database or run a program")
 	}
 }
 
-// queries reports whether text is certainly one query, or a command of sqlite3 that shows the schema.
-func queries(text string) bool {
+// isQuery reports whether text is certainly a single query, or a command of sqlite3 that shows the schema.
+func isQuery(text string) bool {
 	text = strings.ToLower(strings.TrimSpace(text))
 	if slices.Contains([]string{".tables", ".schema", ".databases", ".indexes"}, text) {
 		return true

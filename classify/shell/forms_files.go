@@ -1,6 +1,6 @@
 package shell
 
-// forms returns the read-only forms of a program, or "".
+// forms returns the read-only forms of a program, in the syntax that type form describes, or "".
 func forms(program string) string {
 	for _, table := range []func(string) string{fileForms, archiveForms, systemForms, packageForms, languageForms, serviceForms, gitForms} {
 		if text := table(program); text != "" {

@@ -1,6 +1,7 @@
 package shell
 
-// gitForms returns the forms of git after its global options; the check git accepts more.
+// gitForms returns the forms of git. Its global options are not part of them; the check git skips these and accepts
+// further calls.
 func gitForms(program string) string {
 	if program != "git" {
 		return ""

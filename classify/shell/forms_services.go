@@ -1,8 +1,8 @@
 package shell
 
-// serviceForms returns the forms of programs that query a daemon or a service, with the default configuration of the
-// program. An option for another endpoint, configuration or credentials needs an approval, and so does a command that
-// prints a secret.
+// serviceForms returns the forms of programs that query a daemon or a service with the default configuration of the
+// program. The forms omit options that select another endpoint, configuration or credentials, and commands that print a
+// secret: these need an approval.
 func serviceForms(program string) string {
 	switch program {
 	case "docker", "podman", "nerdctl":
@@ -85,8 +85,8 @@ const kubectlForms = `-n= --namespace= --context= --request-timeout= -v= --v=
 	plugin list: --name-only
 	help: | *`
 
-// awsForms allows the operations that describe and list. They have too many parameters for a table, so all long options
-// are allowed except the global options that select another endpoint, configuration or credentials.
+// awsForms allows the operations that describe and list. These have too many parameters for a table. So all long
+// options are allowed except the global options that select another endpoint, configuration or credentials.
 const awsForms = `--output= --region= --query= --no-cli-pager --no-paginate --color= --no-color
 	* describe-*, * list-*, s3api head-*, s3api get-bucket-*, sts get-caller-identity, iam get-user, iam get-role, iam get-policy, iam get-policy-version, iam get-account-summary, logs filter-log-events, logs get-log-events, logs tail, cloudwatch get-metric-*, lambda get-policy, ce get-cost-and-usage, cloudformation get-template, ec2 get-console-output: --* !--endpoint-url !--ca-bundle !--no-verify-ssl !--cli-input-json !--cli-input-yaml !--cli-auto-prompt !--profile !--debug !--cli-error-format | nourl
 	s3 ls: --recursive --human-readable --summarize --request-payer? --page-size= | nourl

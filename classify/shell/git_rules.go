@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// git accepts read-only subcommands, and those that only add to a repository in the workspace.
+// git accepts read-only subcommands, and subcommands that only add to a repository in the workspace.
 func git(k *checker, c call) {
 	args, ok := globalOptions(k, c.args)
 	if !ok {
@@ -33,7 +33,8 @@ func git(k *checker, c call) {
 	}
 }
 
-// globalOptions skips the options before the subcommand. It rejects -c and others that can make git run programs.
+// globalOptions returns the arguments from the subcommand on. It rejects global options that can make git run programs,
+// such as -c, and then returns false.
 func globalOptions(k *checker, args []arg) ([]arg, bool) {
 	for len(args) > 0 && args[0].option() {
 		switch text := args[0].text; {
@@ -55,7 +56,7 @@ func globalOptions(k *checker, args []arg) ([]arg, bool) {
 	return args, true
 }
 
-// adds accepts subcommands that only add to a repository in the workspace: add, commit, init and new branches.
+// adds accepts git add, commit and init, and the creation of branches, in a repository in the workspace.
 func adds(k *checker, c call, sub string) {
 	k.writes(arg{text: ".", fixed: true})
 	has := func(options ...string) bool {

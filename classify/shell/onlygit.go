@@ -8,8 +8,9 @@ import (
 )
 
 // OnlyGit reports whether a script consists of git calls that may change a repository but neither run nor configure
-// other programs. It may also contain echo, and begin with a cd, of which OnlyGit returns the folder. Only such a
-// script may write in the .git folder of its repository, because files there can make git run programs.
+// other programs. The script may also contain echo, true and pwd, and begin with a cd. OnlyGit returns the folder of
+// the cd, or "". No other script may write to the .git folder of a repository, because files there can make git run
+// programs.
 func OnlyGit(script string) (folder string, ok bool) {
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(script), "")
 	if err != nil || len(file.Stmts) == 0 {
@@ -24,13 +25,14 @@ func OnlyGit(script string) (folder string, ok bool) {
 	return g.folder, g.calls > 0
 }
 
-// gitScript is the state of checking a script.
+// gitScript is the state of checking a script for OnlyGit.
 type gitScript struct {
-	// folder is the folder of its cd, calls counts the calls of git, commands all commands.
+	// folder is the folder of the cd. calls counts the calls of git, commands all commands.
 	folder          string
 	calls, commands int
 }
 
+// only reports whether a statement consists of allowed calls, joined with && and ||.
 func (g *gitScript) only(stmt *syntax.Stmt) bool {
 	if stmt.Background || stmt.Coprocess || stmt.Disown || slices.ContainsFunc(stmt.Redirs, func(r *syntax.Redirect) bool { return !quiets(r) }) {
 		return false
@@ -45,7 +47,7 @@ func (g *gitScript) only(stmt *syntax.Stmt) bool {
 	}
 }
 
-// quiets reports whether a redirection only merges the outputs of a command or discards one.
+// quiets reports whether a redirection only merges the two output streams of a command or discards one of them.
 func quiets(r *syntax.Redirect) bool {
 	target := r.Word.Lit()
 	return r.Op == syntax.DplOut && (target == "1" || target == "2") || (r.Op == syntax.RdrOut || r.Op == syntax.RdrAll) && target == "/dev/null"
@@ -58,7 +60,7 @@ func (g *gitScript) call(args []*syntax.Word) bool {
 	for i, w := range args {
 		text, ok := plainWord(w)
 		if !ok || text == "" {
-			if i < 2 || !document(w) {
+			if i < 2 || !isHereDocument(w) {
 				return false
 			}
 			text = "text"
@@ -78,16 +80,16 @@ func (g *gitScript) call(args []*syntax.Word) bool {
 	return slices.Contains(strings.Fields(gitWrites), words[1]) && !slices.ContainsFunc(words[2:], steersGit)
 }
 
-// gitWrites are the allowed subcommands: those that change a repository and its working tree, and related read-only
-// ones.
+// gitWrites are the allowed subcommands. They change a repository and its working tree, or only read them.
 const gitWrites = `add am apply branch checkout cherry-pick commit diff fetch init log merge mv pull push rebase reset restore rev-parse
 	revert rm show stash status switch tag`
 
-// steering are the long options with which git runs a program, writes any file or reads settings from elsewhere.
+// steering are the long options that make git run a program, write an arbitrary file or read settings from elsewhere.
 const steering = `--exec --interactive --patch --edit --output --upload-pack --receive-pack --template --separate-git-dir --ext-diff
 	--textconv --config --recurse-submodules --build-fake-ancestor`
 
-// steersGit reports whether a word is such an option, possibly abbreviated, or a short option with the same effect.
+// steersGit reports whether a word is one of the steering options, possibly abbreviated, or a short option with the
+// same effect.
 func steersGit(word string) bool {
 	name, _, _ := strings.Cut(word, "=")
 	if strings.HasPrefix(name, "--") && len(name) > 2 {
@@ -96,8 +98,8 @@ func steersGit(word string) bool {
 	return strings.HasPrefix(word, "-x") || word == "-i" || word == "-p" || word == "-e"
 }
 
-// document reports whether a word is the text of a here-document, as in "$(cat <<'EOF' … )".
-func document(w *syntax.Word) bool {
+// isHereDocument reports whether a word is the text of a here-document without expansions, as in "$(cat <<'EOF' … )".
+func isHereDocument(w *syntax.Word) bool {
 	parts := w.Parts
 	if len(parts) == 1 {
 		if quoted, ok := parts[0].(*syntax.DblQuoted); ok && !quoted.Dollar {
@@ -117,5 +119,5 @@ func document(w *syntax.Word) bool {
 		return false
 	}
 	r := stmt.Redirs[0]
-	return r.Op == syntax.Hdoc && r.Word.Lit() == "" // quoted, so nothing in it is expanded
+	return r.Op == syntax.Hdoc && r.Word.Lit() == "" // the delimiter is quoted, so the text is not expanded
 }

@@ -4,7 +4,7 @@ import (
 	"strings"
 )
 
-// Metadata reports whether a path is in the metadata of a repository or a node.
+// Metadata reports whether a path is in a .git folder (of a repository) or a .orch folder (of a node).
 func Metadata(path string) bool {
 	for part := range strings.SplitSeq(path, "/") {
 		if strings.EqualFold(part, ".git") || strings.EqualFold(part, ".orch") {
@@ -14,7 +14,7 @@ func Metadata(path string) bool {
 	return false
 }
 
-// Within reports whether path is dir or below it. Both must be clean and absolute.
+// Within reports whether name is dir or below it. Both must be clean and absolute. It returns false for an empty dir.
 func Within(name, dir string) bool {
 	if dir == "" {
 		return false

@@ -7,12 +7,13 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Interprets reports whether a program executes the file in its first argument.
+// Interprets reports whether a program is an interpreter: it executes the file in its first argument.
 func Interprets(name string) bool {
 	return slices.Contains(strings.Fields("sh bash dash zsh ksh python python3 node ruby perl"), name)
 }
 
-// PlainCall returns the words of a script that is one simple command. Words that contain variables are empty.
+// PlainCall returns the words of a script that is a single simple command. Words that contain variables are returned as
+// "". It returns false for any other script.
 func PlainCall(text string) ([]string, bool) {
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
 	if err != nil || len(file.Stmts) != 1 {
@@ -32,7 +33,8 @@ func PlainCall(text string) ([]string, bool) {
 	return words, words[0] != ""
 }
 
-// plainWord returns a word that the shell passes unchanged, or "" for a word with a variable in double quotes.
+// plainWord returns a word that the shell passes on unchanged. For a word with variables in double quotes it returns ""
+// and true. It returns false for any other word.
 func plainWord(w *syntax.Word) (string, bool) {
 	k := &checker{}
 	if a := k.arg(w); a.fixed {

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// golang accepts the subcommands of go that build, test and inspect.
+// golang accepts the subcommands of go that build, test, inspect or format, and those that change the module if it is
+// in the workspace.
 func golang(k *checker, c call) {
 	sub, rest := subcommand(c.args)
 	switch sub {
@@ -51,7 +52,8 @@ func golang(k *checker, c call) {
 	}
 }
 
-// subcommand returns the first word and the arguments after it.
+// subcommand returns the first word and the arguments after it. If the first word is computed, it returns "" and all
+// arguments.
 func subcommand(args []arg) (string, []arg) {
 	if len(args) == 0 || !args[0].fixed {
 		return "", args
@@ -59,6 +61,7 @@ func subcommand(args []arg) (string, []arg) {
 	return args[0].text, args[1:]
 }
 
+// firstOperand returns the first argument that is not an option.
 func firstOperand(args []arg) (arg, bool) {
 	i := slices.IndexFunc(args, func(a arg) bool { return !a.option() })
 	if i < 0 {
@@ -75,7 +78,7 @@ func gofmt(k *checker, c call) {
 	}
 }
 
-// makes accepts ordinary targets of the Makefile in the working directory.
+// makes accepts targets of the Makefile in the working directory, except those that install, publish or remove.
 func makes(k *checker, c call) {
 	for _, a := range c.args {
 		name, _, assigned := strings.Cut(a.text, "=")
@@ -96,7 +99,7 @@ func makes(k *checker, c call) {
 	}
 }
 
-// npm accepts tests and the usual check scripts of package.json.
+// npm accepts npm test and scripts of package.json with the usual names for builds and checks.
 func npm(k *checker, c call) {
 	sub, rest := subcommand(c.args)
 	switch sub {
@@ -114,7 +117,7 @@ func npm(k *checker, c call) {
 	k.destructive(c.name + " " + sub + " may install or run anything")
 }
 
-// npmOptions accepts few options of npm itself. Options after -- are for the script.
+// npmOptions accepts only a few options of npm itself. Arguments after -- are for the script.
 func (k *checker) npmOptions(args []arg) {
 	for _, a := range args {
 		name, _, _ := strings.Cut(a.text, "=")
@@ -138,7 +141,7 @@ func cargo(k *checker, c call) {
 	options("", "config", "target-dir", "fix")(k, call{name: "cargo", args: rest})
 }
 
-// pytest rejects options that move its files or load plug-ins.
+// pytest rejects options that change the location of its files or load plug-ins.
 func pytest(k *checker, c call) {
 	options("cp", "rootdir", "basetemp", "override-ini", "config-file")(k, c)
 }

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// sed accepts scripts that only print: no -i, no file of commands, no w, W, e or r commands.
+// sed accepts scripts that only print. It rejects -i, script files, and the commands w, W, e and r.
 func sed(k *checker, c call) {
 	var scripts []string
-	given := false
+	found := false
 	for i := 0; i < len(c.args); i++ {
 		a := c.args[i]
 		switch {
@@ -17,22 +17,22 @@ func sed(k *checker, c call) {
 			return
 		case a.text == "--expression" || a.option() && a.fixed && !strings.HasPrefix(a.text, "--") && strings.HasSuffix(a.text, "e") && strings.Trim(a.text, "-nErzsu") == "e":
 			if i++; i < len(c.args) && c.args[i].fixed {
-				scripts, given = append(scripts, c.args[i].text), true
+				scripts, found = append(scripts, c.args[i].text), true
 				continue
 			}
 			k.destructive("a script of sed is computed at run time")
 			return
 		case a.fixed && strings.HasPrefix(a.text, "--expression="):
-			scripts, given = append(scripts, a.text[len("--expression="):]), true
+			scripts, found = append(scripts, a.text[len("--expression="):]), true
 		case a.option() && !slices.Contains([]string{"--quiet", "--silent", "--regexp-extended", "--posix", "--null-data", "--version", "--"}, a.text) && (strings.HasPrefix(a.text, "--") || strings.Trim(a.text, "-nErzsu") != ""):
 			k.destructive("the option " + a.text + " of sed")
 			return
-		case !a.option() && !given:
+		case !a.option() && !found:
 			if !a.fixed {
 				k.destructive("a script of sed is computed at run time")
 				return
 			}
-			scripts, given = append(scripts, a.text), true
+			scripts, found = append(scripts, a.text), true
 		}
 	}
 	for _, s := range scripts {
@@ -112,7 +112,7 @@ func skipAddress(s string) (string, bool) {
 	return s, true
 }
 
-// skipDelimited skips n parts that end with the delimiter at the start of s.
+// skipDelimited skips n parts, each of which ends with the delimiter. The first byte of s is the delimiter.
 func skipDelimited(s string, n int) (string, bool) {
 	if s == "" || s[0] == '\\' || s[0] == '\n' {
 		return "", false
@@ -134,7 +134,7 @@ func skipDelimited(s string, n int) (string, bool) {
 	return "", false
 }
 
-// awk accepts programs that only print: no system, pipes, redirections, extensions or files of code.
+// awk accepts programs that only print. It rejects system, pipes, redirections, extensions and program files.
 func awk(k *checker, c call) {
 	for i := 0; i < len(c.args); i++ {
 		a := c.args[i]
@@ -159,8 +159,8 @@ func awk(k *checker, c call) {
 	}
 }
 
-// awkPrints reports whether an awk program certainly runs nothing and writes no file. A > is only accepted as a
-// comparison if no print precedes it.
+// awkPrints reports whether an awk program certainly runs no programs and writes no files. It accepts > only before the
+// first print, where it is a comparison and not a redirection.
 func awkPrints(s string) bool {
 	code, plain := awkCode(s)
 	if !plain {
@@ -178,8 +178,8 @@ func awkPrints(s string) bool {
 	return !strings.Contains(printed, ">")
 }
 
-// awkCode returns an awk program with its strings and regular expressions blanked. It returns false when it is
-// ambiguous whether a slash begins a regular expression or divides.
+// awkCode returns an awk program with its strings and regular expressions replaced by "". It returns false when a slash
+// is ambiguous: it may begin a regular expression or be a division.
 func awkCode(s string) (string, bool) {
 	var b strings.Builder
 	plain := true
@@ -203,8 +203,9 @@ func awkCode(s string) (string, bool) {
 	return b.String(), plain
 }
 
-// literalEnd returns the offset of the delimiter that ends the literal at i. It returns 0 when there is none on the
-// line, or when a bracket makes it ambiguous: in some versions of awk a slash in brackets is a literal character.
+// literalEnd returns the offset of the delimiter that ends the literal at i. It returns 0 when the line contains no
+// such delimiter. It also returns 0 when a bracket makes the end ambiguous: in some versions of awk a slash in brackets
+// is a literal character.
 func literalEnd(s string, i int) int {
 	for j := i + 1; j < len(s) && s[j] != '\n'; j++ {
 		switch s[j] {
@@ -227,8 +228,8 @@ func literalEnd(s string, i int) int {
 }
 
 // bracketEnd returns the offset of the ] that ends the bracket expression at i. It returns 0 for an expression that
-// versions of awk parse differently: one with slashes, quotes, backslashes, or brackets other than classes such as
-// [:alpha:].
+// versions of awk parse differently, because it contains slashes, quotes, backslashes, or brackets that are not a class
+// such as [:alpha:].
 func bracketEnd(s string, i int) int {
 	for j := i + 1; j < len(s); j++ {
 		switch s[j] {

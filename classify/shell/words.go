@@ -8,17 +8,17 @@ import (
 
 // arg is a word of a command after quote removal.
 type arg struct {
-	// text is the beginning of the word that is known before the command runs.
+	// text is the beginning of the word, as far as it is known before the command runs.
 	text string
 	// fixed is true when the whole word is known. A file name pattern counts as fixed.
 	fixed bool
-	// safe is true for a computed word that is certainly one word and not an option.
+	// safe is true for a computed word that certainly expands to one word that is not an option.
 	safe bool
-	// one is true for a word that certainly expands to one word, number for one that is certainly a number.
+	// one is true for a word that certainly expands to one word. number is true for a word that is certainly a number.
 	one, number bool
 }
 
-// shown returns the word for a message.
+// shown returns the word for a message, with … for its unknown end.
 func (a arg) shown() string {
 	if !a.fixed {
 		return a.text + "…"
@@ -37,6 +37,7 @@ func (k *checker) args(words []*syntax.Word) []arg {
 	return args
 }
 
+// arg evaluates a word.
 func (k *checker) arg(w *syntax.Word) arg {
 	if w == nil {
 		return arg{}
@@ -46,9 +47,9 @@ func (k *checker) arg(w *syntax.Word) arg {
 		r.part(part)
 	}
 	if glob := k.pattern(w); glob && r.text.Len() > 0 && strings.ContainsAny(r.text.String()[:1], "*?[-+@!") {
-		return arg{} // its matches may be options
+		return arg{} // the files that match the pattern may have names of options
 	}
-	number := len(w.Parts) == 1 && k.countsPart(w.Parts[0])
+	number := len(w.Parts) == 1 && k.isNumericPart(w.Parts[0])
 	return arg{text: r.text.String(), fixed: r.fixed, one: r.quoted, number: number, safe: !r.fixed && r.quoted && r.text.Len() > 0 && !strings.HasPrefix(r.text.String(), "-")}
 }
 
@@ -75,6 +76,7 @@ func (r *wordReader) add(s string) {
 	}
 }
 
+// part adds a part of a word.
 func (r *wordReader) part(part syntax.WordPart) {
 	switch p := part.(type) {
 	case *syntax.Lit:

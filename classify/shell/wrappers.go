@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// asksPerson reports whether a program waits for a person: editors, pagers, monitors, remote shells, and interpreters
-// without a script.
+// asksPerson marks the command as interactive if a program waits for a person, and reports whether it does. Such
+// programs are editors, pagers, monitors, remote shells, and interpreters without a script.
 func (k *checker) asksPerson(c call) bool {
 	switch c.name {
 	case "crontab":
@@ -51,7 +51,7 @@ func editsByScript(c call) bool {
 	return slices.ContainsFunc(c.args, func(a arg) bool { return a.fixed && slices.Contains(options, a.text) })
 }
 
-// run classifies the command that a wrapper starts.
+// run classifies a command that a wrapper starts. fed is true if the command has an input.
 func (k *checker) run(words []arg, fed bool) {
 	if *k.runs++; *k.runs > maxRuns {
 		k.destructive("too many commands start each other")
@@ -65,8 +65,9 @@ func (k *checker) run(words []arg, fed bool) {
 	}
 }
 
-// wrapperOptions returns, for a wrapper, its options with a separate value, and its other harmless options.
-func wrapperOptions(name string) (withValue, alone []string) {
+// wrapperOptions returns the harmless options of a wrapper: options with a value in the next word, and options without
+// one.
+func wrapperOptions(name string) (withValue, withoutValue []string) {
 	switch name {
 	case "nice":
 		return []string{"-n"}, nil
@@ -86,7 +87,7 @@ func wrapperOptions(name string) (withValue, alone []string) {
 
 // wrapper skips the options of a wrapper and classifies the command that it starts.
 func wrapper(k *checker, c call) {
-	withValue, alone := wrapperOptions(c.name)
+	withValue, withoutValue := wrapperOptions(c.name)
 	args := c.args
 	for len(args) > 0 && (args[0].option() || !args[0].fixed && !args[0].safe) {
 		text := args[0].text
@@ -96,7 +97,7 @@ func wrapper(k *checker, c call) {
 		case args[0].fixed && slices.Contains(withValue, text) && len(args) > 1 && args[1].fixed:
 			k.variable(args[1].text)
 			args = args[1:]
-		case !args[0].fixed || text != "--" && !slices.Contains(alone, text):
+		case !args[0].fixed || text != "--" && !slices.Contains(withoutValue, text):
 			k.destructive("the option " + args[0].shown() + " of " + c.name)
 			return
 		}
@@ -116,7 +117,7 @@ func wrapper(k *checker, c call) {
 	k.run(args, c.fed)
 }
 
-// xargs classifies the command of xargs, which gets additional unknown words.
+// xargs classifies the command of xargs. Words from the input are unknown.
 func xargs(k *checker, c call) {
 	args, replaced := c.args, ""
 	for len(args) > 0 && args[0].option() {
@@ -151,11 +152,11 @@ func xargs(k *checker, c call) {
 	}
 }
 
-// find checks the actions of find.
+// find checks the actions in the expression of find.
 func find(k *checker, c call) {
 	for i, a := range c.args {
 		if *k.runs > maxRuns {
-			return // it is already destructive
+			return // the command is destructive already
 		}
 		if !a.fixed && !a.safe {
 			k.destructive("an argument of find is computed at run time and might be an action")
@@ -170,7 +171,7 @@ func find(k *checker, c call) {
 	}
 }
 
-// execWords returns the command of an -exec action, with {} as an unknown word.
+// execWords returns the words of the command of an -exec action. Words with {} are unknown.
 func execWords(args []arg) []arg {
 	var words []arg
 	for i, a := range args {
@@ -230,7 +231,7 @@ func trap(k *checker, c call) {
 	}
 }
 
-// inner classifies a script that may run in this shell at any time.
+// inner classifies a script that may run in this shell at any time, as with eval and trap.
 func (k *checker) inner(text string) {
 	before := k.within
 	k.within = true

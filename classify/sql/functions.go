@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// functionLevel returns the level of a call of the function name, in lower case. Unknown functions are left to the
-// protection of the engines: most of them are harmless.
+// functionLevel returns the level of a call of a function. name must be in lower case. Unknown functions are Read: most
+// of them are harmless, and the read-only mode of the engine stops the others.
 func functionLevel(d Dialect, name string) Level {
 	switch {
 	case name == "nextval" || name == "setval":
@@ -17,9 +17,9 @@ func functionLevel(d Dialect, name string) Level {
 	return Read
 }
 
-// postgresDenies reports the functions of PostgreSQL that access files, other servers, other sessions, locks and
-// settings, or run a query given as text; a read-only transaction does not stop those. Of the system functions only
-// those that are known to be read-only are allowed.
+// postgresDenies reports whether a function of PostgreSQL accesses files, other servers, other sessions, locks or
+// settings, or runs a query given as text. A read-only transaction does not stop such functions. A function pg_* is
+// denied unless postgresReadOnly allows it.
 func postgresDenies(name string) bool {
 	if strings.HasPrefix(name, "pg_") {
 		return !postgresReadOnly(name)
@@ -35,7 +35,7 @@ func postgresDenies(name string) bool {
 	}, name)
 }
 
-// postgresReadOnly reports whether a pg_ function only returns information.
+// postgresReadOnly reports whether a function pg_* only returns information.
 func postgresReadOnly(name string) bool {
 	if strings.HasPrefix(name, "pg_get_") || strings.HasPrefix(name, "pg_stat_get_") || strings.HasSuffix(name, "_is_visible") {
 		return true
@@ -54,7 +54,7 @@ func postgresReadOnly(name string) bool {
 	}, name)
 }
 
-// mysqlDenies reports functions that read files, run programs or hold locks of the server.
+// mysqlDenies reports whether a function of MySQL reads files, runs programs, holds locks of the server or waits.
 func mysqlDenies(name string) bool {
 	return strings.HasPrefix(name, "sys_") || slices.Contains([]string{
 		"load_file", "get_lock", "release_lock", "release_all_locks", "master_pos_wait", "source_pos_wait", "master_gtid_wait",
@@ -62,7 +62,7 @@ func mysqlDenies(name string) bool {
 	}, name)
 }
 
-// sqliteDenies reports functions that load code or access files.
+// sqliteDenies reports whether a function of SQLite loads code, accesses files or changes settings.
 func sqliteDenies(name string) bool {
 	if pragma, ok := strings.CutPrefix(name, "pragma_"); ok {
 		return !ReadPragma(pragma)

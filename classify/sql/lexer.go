@@ -10,16 +10,16 @@ import (
 type kind int
 
 const (
-	word   kind = iota // a bare name or keyword, ASCII letters in upper case
+	word   kind = iota // an unquoted name or keyword; its ASCII letters are in upper case
 	quoted             // a quoted name
 	text               // a string
-	escape             // a string with backslashes of PostgreSQL: E'…'
+	escape             // a string with backslash escapes of PostgreSQL: E'…'
 	number
 	symbol // one character
 	param  // a named or numbered parameter
 )
 
-// token is a lexical token; text is set for names and symbols.
+// token is a lexical token. text is the content of a name, string or symbol.
 type token struct {
 	kind kind
 	text string
@@ -28,9 +28,9 @@ type token struct {
 // is reports whether the token is the symbol s.
 func (t token) is(s string) bool { return t.kind == symbol && t.text == s }
 
-// name returns the name that a token may denote, in upper case, or "".
+// name returns the name in a word or quoted token, in upper case. It returns "" for other tokens.
 func (t token) name() string {
-	switch t.kind { //nolint:exhaustive // the other kinds are no names
+	switch t.kind { //nolint:exhaustive // tokens of the other kinds are not names
 	case word:
 		return t.text
 	case quoted:
@@ -45,11 +45,12 @@ type lexer struct {
 	src     string
 	at      int
 	tokens  []token
-	// problem says why the text cannot be split; "" while it can.
+	// problem is the reason why the text cannot be split, or "".
 	problem string
 }
 
-// lex returns the tokens of a text without comments, or why it cannot be split.
+// lex returns the tokens of a text without its comments. If the text cannot be split, it returns the reason as the
+// second result.
 func lex(d Dialect, src string) ([]token, string) {
 	l := &lexer{dialect: d, src: src}
 	if !utf8.ValidString(src) {
@@ -76,6 +77,7 @@ func (l *lexer) peek(n int) byte {
 	return 0
 }
 
+// next scans one token, comment or space.
 func (l *lexer) next() {
 	c := l.src[l.at]
 	switch {
@@ -104,7 +106,7 @@ func (l *lexer) next() {
 	}
 }
 
-// lineComment skips a comment to the end of the line and reports whether there was one. MySQL requires a space after
+// lineComment skips a comment that ends with the line, and reports whether there was one. MySQL requires a space after
 // the dashes.
 func (l *lexer) lineComment() bool {
 	dashes := l.ahead("--") && (l.dialect != MySQL || l.peek(2) <= ' ')
@@ -120,7 +122,8 @@ func (l *lexer) lineComment() bool {
 	return true
 }
 
-// blockComment skips a comment. Comments of PostgreSQL nest; comments of MySQL may contain code.
+// blockComment skips a comment /* … */. In PostgreSQL comments nest. In MySQL a comment that begins with /*! is
+// executed as code, so it is a problem.
 func (l *lexer) blockComment() {
 	if l.dialect == MySQL && (l.peek(2) == '!' || (l.peek(2) == 'M' || l.peek(2) == 'm') && l.peek(3) == '!') {
 		l.fail("a comment that is code")
@@ -143,7 +146,7 @@ func (l *lexer) blockComment() {
 	l.fail("an unterminated comment")
 }
 
-// quote scans a string or a quoted name that begins with the quote open.
+// quote scans a string or a quoted name. open is its opening quote.
 func (l *lexer) quote(open byte) {
 	k, backslashes := quoted, false
 	switch {
@@ -155,6 +158,7 @@ func (l *lexer) quote(open byte) {
 	l.quoteOf(open, k, backslashes)
 }
 
+// quoteOf scans text between quotes as a token of kind k. backslashes is true if a backslash escapes the next byte.
 func (l *lexer) quoteOf(open byte, k kind, backslashes bool) {
 	if k == text && len(l.tokens) > 0 && l.tokens[len(l.tokens)-1].kind == escape {
 		l.fail("a string that goes on with backslashes") // E'…' newline '…' is one string
@@ -187,7 +191,7 @@ func (l *lexer) quoteOf(open byte, k kind, backslashes bool) {
 	l.fail("an unterminated string or name")
 }
 
-// dollar scans $1, or a string between two $tag$.
+// dollar scans a parameter such as $1, or a string between two $tag$.
 func (l *lexer) dollar() {
 	if isDigit(l.peek(1)) {
 		for l.at++; isDigit(l.peek(0)); l.at++ {
@@ -217,13 +221,13 @@ func (l *lexer) startsName(c byte) bool {
 	return isWord(c) || c >= utf8.RuneSelf || c == '$' && l.dialect == MySQL
 }
 
-// name scans a bare name or keyword, or a string with a prefix.
+// name scans an unquoted name or keyword, or a string with a prefix.
 func (l *lexer) name() {
 	begin := l.at
 	for l.at < len(l.src) {
 		r, size := utf8.DecodeRuneInString(l.src[l.at:])
 		if r >= utf8.RuneSelf && !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) {
-			// SQLite treats a byte order mark as a space; other unusual characters may be treated so elsewhere.
+			// SQLite treats a byte order mark as a space; other engines may do the same with other characters.
 			l.fail("a character outside of names and strings")
 			return
 		}
@@ -245,8 +249,8 @@ func (l *lexer) name() {
 	}
 }
 
-// number scans a number. Names of MySQL may begin with digits; in other dialects versions differ in how they parse a
-// number directly followed by a name.
+// number scans a number. In MySQL a name may begin with digits. In other dialects a number directly followed by a name
+// is a problem, because versions parse it differently.
 func (l *lexer) number() {
 	begin := l.at
 	if l.ahead("0x") || l.ahead("0X") || l.ahead("0b") || l.ahead("0o") {
@@ -272,12 +276,14 @@ func (l *lexer) number() {
 	}
 }
 
+// run skips the bytes that ok accepts, and outside of MySQL also underscores between them.
 func (l *lexer) run(ok func(byte) bool) {
 	for l.at < len(l.src) && (ok(l.src[l.at]) || l.src[l.at] == '_' && l.dialect != MySQL && ok(l.peek(1))) {
 		l.at++
 	}
 }
 
+// exponent skips the exponent of a number, if there is one.
 func (l *lexer) exponent() {
 	if c := l.peek(0); c != 'e' && c != 'E' {
 		return
@@ -292,7 +298,7 @@ func (l *lexer) exponent() {
 	}
 }
 
-// variable scans a parameter of SQLite.
+// variable scans a named or numbered parameter of SQLite.
 func (l *lexer) variable() {
 	c := l.src[l.at]
 	l.at++

@@ -1,9 +1,9 @@
 // Package sql classifies SQL statements without a database (S0-123).
 //
-// It is not a parser. A lexer for the comments and quotes of each dialect splits the text into tokens. The verb, the
-// keywords and the functions decide, and anything ambiguous counts as destructive. The result may be too strict, but
-// not too lax: a statement that changes something is never classified as a read, unless a function or a view of the
-// database changes something. Package tools/db has protection against those.
+// It is not a parser. A lexer for the comments and quotes of each dialect splits the text into tokens. The class
+// depends on the verb, the keywords and the functions. Anything ambiguous is destructive. So the result may be too
+// strict, but a statement that changes data is never classified as a read. The exception is a statement that calls a
+// function or reads a view that is defined in the database and changes data. Package tools/db protects against these.
 package sql
 
 import (
@@ -23,16 +23,16 @@ const (
 	SQLite Dialect = "sqlite"
 )
 
-// Level orders statements by what they may do.
+// Level is the strictness with which a statement must be treated. A higher level is stricter.
 type Level int
 
 // The levels.
 const (
-	// Read changes nothing.
+	// Read is a statement that changes nothing.
 	Read Level = iota
-	// Write adds or changes rows: INSERT, UPDATE.
+	// Write is a statement that adds or changes rows: INSERT, UPDATE.
 	Write
-	// Destructive is everything else: DELETE, DROP, other changes, several statements, and anything unknown.
+	// Destructive is any other text: DELETE, DROP, other changes, several statements, and anything unknown.
 	Destructive
 )
 
@@ -51,17 +51,17 @@ func (l Level) String() string {
 // Class is the classification of a text.
 type Class struct {
 	Level Level
-	// Reason says why in a few words, such as "DELETE" or "calls pg_read_file".
+	// Reason explains the level in a few words, such as "DELETE" or "calls pg_read_file".
 	Reason string
 	// Verb is the first word of the statement in upper case; "" if there is none or there are several statements.
 	Verb string
 	// Statements is the number of statements; 0 if the text could not be split.
 	Statements int
-	// Returning is true when the word RETURNING occurs: a change then returns rows.
+	// Returning is true when the word RETURNING occurs: an INSERT, UPDATE or DELETE then returns rows.
 	Returning bool
 }
 
-// Classify returns the class of the text of one call: the strictest of its parts.
+// Classify returns the class of query, the text of one call. Its level is the strictest level of all parts.
 func Classify(d Dialect, query string) Class {
 	tokens, problem := lex(d, query)
 	if problem != "" {
@@ -84,8 +84,9 @@ func Classify(d Dialect, query string) Class {
 	return s.class
 }
 
-// routine reports whether the tokens create or alter a routine or trigger. Its body may contain semicolons, so the text
-// counts as one statement. The engines accept only one statement in any case.
+// routine reports whether the tokens create or alter a routine or trigger. The body of a routine may contain
+// semicolons, so such a text counts as one statement. That is safe because the engines accept only one statement per
+// call.
 func routine(tokens []token) bool {
 	isWord := func(name string) func(token) bool {
 		return func(t token) bool { return t.kind == word && t.text == name }

@@ -5,22 +5,24 @@ import (
 	"strings"
 )
 
-// statement collects the class of the tokens of one statement.
+// statement is the state of classifying one statement.
 type statement struct {
 	dialect Dialect
 	tokens  []token
 	class   Class
-	// main is the index of the verb that decides: the one after WITH or EXPLAIN.
+	// main is the index of the main verb; after WITH or EXPLAIN that is a later one.
 	main int
 }
 
-// raise raises the level if level is stricter, and sets its reason.
+// raise sets the level and reason of the class if level is stricter than the present level, or if there is no reason
+// yet.
 func (s *statement) raise(level Level, reason string) {
 	if level > s.class.Level || s.class.Reason == "" {
 		s.class.Level, s.class.Reason = max(level, s.class.Level), reason
 	}
 }
 
+// at returns the token at i. Outside of the statement it returns an empty symbol.
 func (s *statement) at(i int) token {
 	if i < 0 || i >= len(s.tokens) {
 		return token{kind: symbol}
@@ -28,7 +30,7 @@ func (s *statement) at(i int) token {
 	return s.tokens[i]
 }
 
-// word returns the bare word at i, "" for anything else.
+// word returns the unquoted word at i, or "" if the token is not a word.
 func (s *statement) word(i int) string {
 	if t := s.at(i); t.kind == word {
 		return t.text
@@ -36,6 +38,7 @@ func (s *statement) word(i int) string {
 	return ""
 }
 
+// classify sets s.class.
 func (s *statement) classify() {
 	s.verb(s.skipOpen(0), true)
 	for i := range s.tokens {
@@ -44,6 +47,7 @@ func (s *statement) classify() {
 	}
 }
 
+// skipOpen returns the index of the first token from i on that is not an opening parenthesis.
 func (s *statement) skipOpen(i int) int {
 	for s.at(i).is("(") {
 		i++
@@ -51,7 +55,7 @@ func (s *statement) skipOpen(i int) int {
 	return i
 }
 
-// verb classifies the verb at i; first is true for the verb of the whole statement.
+// verb classifies the verb at i. first is true for the first verb of the statement.
 func (s *statement) verb(i int, first bool) {
 	verb := s.word(i)
 	if first {
@@ -80,8 +84,8 @@ func (s *statement) verb(i int, first bool) {
 	}
 }
 
-// with finds the verb after the named queries: the first verb outside of parentheses. A named query may have the name
-// of a verb, too; that only makes the class stricter.
+// with classifies the verb after the named queries of a WITH clause: the first verb outside of parentheses. A named
+// query may itself be named like a verb; that only makes the class stricter.
 func (s *statement) with(i int) {
 	verbs := []string{"SELECT", "VALUES", "TABLE", "INSERT", "UPDATE", "DELETE", "MERGE", "REPLACE"}
 	depth, bracketed := 0, false
@@ -104,7 +108,8 @@ func (s *statement) with(i int) {
 	s.raise(Destructive, "WITH without a verb")
 }
 
-// explain classifies the explained statement; MySQL also describes tables.
+// explain classifies the statement that EXPLAIN explains. In MySQL EXPLAIN and DESCRIBE also accept the name of a
+// table.
 func (s *statement) explain(i int) {
 	options := []string{"ANALYZE", "ANALYSE", "VERBOSE", "QUERY", "PLAN", "EXTENDED", "PARTITIONS"}
 	j := i + 1
@@ -117,14 +122,14 @@ func (s *statement) explain(i int) {
 	if s.dialect == MySQL && s.word(j) == "FORMAT" && s.at(j+1).is("=") {
 		j += 3
 	}
-	if s.dialect == MySQL && s.names(j) {
+	if s.dialect == MySQL && s.isTable(j) {
 		s.raise(Read, s.class.Verb)
 		return
 	}
 	s.verb(s.skipOpen(j), false)
 }
 
-// closing returns the index of the parenthesis that closes the one at i.
+// closing returns the index of the parenthesis that closes the parenthesis at i.
 func (s *statement) closing(i int) int {
 	depth := 0
 	for ; i < len(s.tokens); i++ {
@@ -140,8 +145,8 @@ func (s *statement) closing(i int) int {
 	return i
 }
 
-// names reports whether the tokens from i on are a table, optionally with a column or a pattern.
-func (s *statement) names(i int) bool {
+// isTable reports whether the tokens from i on are the name of a table, optionally with a column or a pattern.
+func (s *statement) isTable(i int) bool {
 	rest := s.tokens[min(i, len(s.tokens)):]
 	if len(rest) == 0 || len(rest) > 4 {
 		return false
@@ -158,7 +163,7 @@ func (s *statement) names(i int) bool {
 	return !slices.ContainsFunc(rest, func(t token) bool { return t.kind == word && destructiveWord(t.text) })
 }
 
-// pragma accepts pragmas that only return information.
+// pragma classifies a PRAGMA: it is Read if the pragma only returns information.
 func (s *statement) pragma(i int) {
 	name := i + 1
 	if s.at(name + 1).is(".") {
@@ -180,7 +185,7 @@ func ReadPragma(name string) bool {
 	}, upper(name))
 }
 
-// destructiveWord reports whether a keyword means a change other than INSERT and UPDATE, at any position.
+// destructiveWord reports whether a keyword indicates a destructive change wherever it occurs in a statement.
 func destructiveWord(w string) bool {
 	switch w {
 	case "DELETE", "DROP", "TRUNCATE", "ALTER", "CREATE", "GRANT", "REVOKE", "MERGE", "REPLACE", "INTO", "OUTFILE", "DUMPFILE", "PROCEDURE":
@@ -208,7 +213,7 @@ func (s *statement) keyword(i int) {
 	}
 }
 
-// harmless reports whether a destructive word is harmless at i.
+// harmless reports whether the word w, which destructiveWord accepts, is harmless at i.
 func (s *statement) harmless(i int, w string) bool {
 	switch w {
 	case "INTO":
@@ -231,7 +236,7 @@ func (s *statement) insertInto(i int) bool {
 	return s.word(i) == "INSERT" && (i == s.main || s.at(i-1).is("("))
 }
 
-// phrase returns the word at i for a reason, with a second word where that is clearer.
+// phrase returns the word at i for Class.Reason, with a second word where that is clearer.
 func (s *statement) phrase(i int) string {
 	switch w := s.word(i); {
 	case s.word(i-1) == "FOR":
@@ -243,7 +248,7 @@ func (s *statement) phrase(i int) string {
 	}
 }
 
-// function classifies the name at i if a parenthesis follows.
+// function classifies a function call: a name at i that a parenthesis follows.
 func (s *statement) function(i int) {
 	name := s.tokens[i].name()
 	if name == "" || !s.at(i+1).is("(") {

@@ -1,5 +1,5 @@
-// Command update writes providers.json of package secrets from the rules of gitleaks. See
-// scripts/secret-rules, which fetches them.
+// Command update writes providers.json of package secrets from the rules of gitleaks. The script scripts/secret-rules
+// fetches these rules and calls it.
 package main
 
 import (
@@ -26,7 +26,7 @@ func main() {
 	}
 }
 
-// source is the relevant part of a gitleaks configuration.
+// source is the part of a gitleaks configuration that is imported.
 type source struct {
 	Rules []sourceRule `toml:"rules"`
 }
@@ -56,6 +56,7 @@ type Rule struct {
 	Allow    []string `json:"allow,omitempty"`
 }
 
+// document is the content of providers.json.
 type document struct {
 	Source  string `json:"source"`
 	License string `json:"license"`
@@ -99,7 +100,7 @@ func write(out string, doc document) error {
 	if err := enc.Encode(doc); err != nil {
 		return err
 	}
-	return os.WriteFile(out, b.Bytes(), 0o644) //nolint:gosec // a source file, open to all who may read the checkout
+	return os.WriteFile(out, b.Bytes(), 0o644) //nolint:gosec // a source file, readable like the others
 }
 
 // wanted reports whether to import a rule. It excludes rules for public identifiers, rules for only one kind of file,
@@ -118,7 +119,8 @@ func wanted(r sourceRule) bool {
 	return r.Path == "" && r.Regex != "" && !slices.Contains(own, r.ID)
 }
 
-// The expressions with which gitleaks matches a value assigned to the name of its provider, and the end of a token.
+// Parts of the regular expressions of gitleaks. beforeName to betweenEnd surround the name of a provider in rules of
+// the form NAME = VALUE. behindIt follows a token.
 const (
 	beforeName   = `(?i)[\w.-]{0,50}?(?:`
 	beforeCased  = `[\w.-]{0,50}?(?i:[\w.-]{0,50}?(?:`
@@ -128,7 +130,8 @@ const (
 	orElse       = behindIt + "|"
 )
 
-// rewrite converts a rule of gitleaks. It returns two rules if the original describes two forms.
+// rewrite converts a rule of gitleaks. It returns two rules if the expression has two alternatives: NAME = VALUE, and
+// the token itself.
 func rewrite(r sourceRule) ([]Rule, error) {
 	head, rest, twofold := strings.Cut(r.Regex, orElse)
 	if !twofold || !strings.HasPrefix(head, beforeName) {
@@ -143,6 +146,7 @@ func rewrite(r sourceRule) ([]Rule, error) {
 	return []Rule{named, shaped}, err
 }
 
+// rewriteOne converts a rule with a single form.
 func rewriteOne(r sourceRule, regex string) (Rule, error) {
 	rule := Rule{ID: r.ID, Keywords: r.Keywords, Fold: true, Entropy: r.Entropy}
 	for _, list := range r.Allowlists {
@@ -156,7 +160,7 @@ func rewriteOne(r sourceRule, regex string) (Rule, error) {
 	return rule, shaped(&rule, regex)
 }
 
-// named converts a rule of the form NAME = VALUE.
+// named sets the fields of a rule of the form NAME = VALUE. It returns false if regex does not have that form.
 func named(rule *Rule, regex string) bool {
 	fold, between := "(?i)", betweenBegin+betweenEnd
 	rest, ok := strings.CutPrefix(regex, beforeName)
@@ -172,13 +176,13 @@ func named(rule *Rule, regex string) bool {
 	rule.Value = fold + value
 	if strings.ContainsAny(name, `[(?`) {
 		rule.Name = name
-	} else { // some rules have keywords of the value
+	} else { // the keywords of some rules match the value instead of the name
 		rule.Keywords = strings.Split(strings.ToLower(name), "|")
 	}
 	return true
 }
 
-// shaped converts a rule that describes the token itself.
+// shaped sets the fields of a rule with an expression that describes the token itself.
 func shaped(rule *Rule, regex string) error {
 	regex = strings.Replace(regex, `(?i)\b`, `\b(?i)`, 1)
 	core := strings.TrimPrefix(regex, `\b`)
@@ -207,17 +211,18 @@ func usable(texts []string) bool {
 	return len(texts) > 0 && !slices.ContainsFunc(texts, func(s string) bool { return len(s) < 2 || strings.HasPrefix(s, "http") })
 }
 
-// leading describes how every match of an expression begins.
+// leading contains the strings with which the matches of an expression begin: every match begins with one of texts.
 type leading struct {
 	texts []string
 	fold  bool
-	// whole is true if the strings are the complete matches.
+	// whole is true if the strings are complete matches.
 	whole bool
 }
 
-// most bounds the strings of a leading, longest their length in bytes.
-const most, longest = 16, 12
+// maxTexts bounds the number of strings in a leading, longest their length in bytes.
+const maxTexts, longest = 16, 12
 
+// lead returns the beginnings of the matches of an expression.
 func lead(re *syntax.Regexp) leading {
 	switch re.Op {
 	case syntax.OpLiteral:
@@ -246,7 +251,7 @@ func leadOfClass(ranges []rune) leading {
 	var texts []string
 	for i := 0; i < len(ranges); i += 2 {
 		for c := ranges[i]; c <= ranges[i+1]; c++ {
-			if len(texts) == most {
+			if len(texts) == maxTexts {
 				return leading{texts: []string{""}}
 			}
 			texts = append(texts, string(c))
@@ -259,7 +264,7 @@ func leadOfAll(list []*syntax.Regexp) leading {
 	all := leading{[]string{""}, false, true}
 	for _, re := range list {
 		next := lead(re)
-		if len(all.texts)*len(next.texts) > most {
+		if len(all.texts)*len(next.texts) > maxTexts {
 			all.whole = false
 		}
 		if !all.whole || len(all.texts[0]) >= longest {
@@ -289,7 +294,7 @@ func leadOfAny(list []*syntax.Regexp) leading {
 		found.fold = found.fold || next.fold
 		found.whole = found.whole && next.whole
 	}
-	if len(found.texts) > most {
+	if len(found.texts) > maxTexts {
 		return leading{texts: []string{""}}
 	}
 	return found
