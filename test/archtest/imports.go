@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// CheckImports returns imports that violate the table, and packages without a row.
+// CheckImports returns a finding for each import that violates the table, and for each package without a row.
 func CheckImports(files []*File, table Table) []string {
 	var findings []string
 	for _, file := range files {
@@ -30,7 +30,7 @@ func CheckImports(files []*File, table Table) []string {
 	return findings
 }
 
-// CheckTable returns names in the table without a package.
+// CheckTable returns a finding for each name in the table that is not a package.
 func CheckTable(files []*File, table Table) []string {
 	var findings []string
 	check := func(where string, names ...string) {
@@ -53,23 +53,23 @@ func CheckTable(files []*File, table Table) []string {
 	return findings
 }
 
-// CheckRooms returns imports in production code from a room to a higher one, and top-level folders that are not in the
-// list of rooms.
+// CheckRooms checks the order of the top-level folders, Table.Rooms. It returns a finding for each import in production
+// code of a folder that is later in the list, and for each folder that is not in the list.
 func CheckRooms(files []*File, table Table) []string {
 	var findings []string
-	place := func(dir string) int {
+	position := func(dir string) int {
 		room, _, _ := strings.Cut(dir, "/")
 		return slices.Index(table.Rooms, room)
 	}
 	for _, file := range files {
-		own := place(file.Dir)
+		own := position(file.Dir)
 		if own < 0 {
 			findings = append(findings, file.finding(file.ast.Package, "%s lies in no room: give it a place in test/archtest/table.go", file.Dir))
 			continue
 		}
 		for _, spec := range file.ast.Imports {
 			target, ours := strings.CutPrefix(imported(spec), Module+"/")
-			if ours && !file.Test && place(target) > own {
+			if ours && !file.Test && position(target) > own {
 				findings = append(findings, file.finding(spec.Pos(), "%s imports %s, which lies above it", file.Dir, target))
 			}
 		}
@@ -77,7 +77,7 @@ func CheckRooms(files []*File, table Table) []string {
 	return findings
 }
 
-// importCheck is the check of one file.
+// importCheck is the state of checking the imports of one file.
 type importCheck struct {
 	file  *File
 	table Table
@@ -85,10 +85,10 @@ type importCheck struct {
 	layer int
 }
 
-// testing reports whether the file is not part of the program.
+// testing reports whether the file is test code: a test or part of a Kit.
 func (c importCheck) testing() bool { return c.file.Test || c.row.Kit }
 
-// verdict returns what is wrong with an import, or "".
+// verdict returns the violation of an import, or "" if the import is allowed.
 func (c importCheck) verdict(target string) string {
 	first, _, _ := strings.Cut(target, "/")
 	switch dir, own := strings.CutPrefix(target, Module+"/"); {
@@ -101,6 +101,7 @@ func (c importCheck) verdict(target string) string {
 	}
 }
 
+// own is verdict for a package of this module.
 func (c importCheck) own(dir string) string {
 	layer, row, ok := c.table.find(dir)
 	switch {
@@ -117,6 +118,7 @@ func (c importCheck) own(dir string) string {
 	}
 }
 
+// library is verdict for a package of another module.
 func (c importCheck) library(target string) string {
 	for _, lib := range c.table.Libraries {
 		switch {
@@ -132,6 +134,7 @@ func (c importCheck) library(target string) string {
 	return target + " is no library of this module: enter it in test/archtest/table.go and docs/reference/dependencies.md"
 }
 
+// standard is verdict for a package of the standard library.
 func (c importCheck) standard(target string) string {
 	in := func(roots ...string) bool {
 		return slices.ContainsFunc(roots, func(root string) bool { return within(target, root) })
@@ -148,7 +151,8 @@ func (c importCheck) standard(target string) string {
 	}
 }
 
-// clocks returns where a pure file reads a clock; durations and times as values are allowed.
+// clocks returns a finding for each use of a clock in a file of a pure package. Durations and times as values are
+// allowed.
 func clocks(file *File) []string {
 	var findings []string
 	for _, use := range file.uses("time", "Now", "Since", "Until", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker") {
@@ -158,7 +162,7 @@ func clocks(file *File) []string {
 	return findings
 }
 
-// CheckNames returns packages with a meaningless name, or with the name of a library that they wrap.
+// CheckNames returns a finding for each package that has a meaningless name, or the name of a library that it wraps.
 func CheckNames(files []*File) []string {
 	var findings []string
 	for _, file := range files {
@@ -186,7 +190,7 @@ func libraryName(target string) string {
 	return strings.TrimSuffix(base, ".go")
 }
 
-// find returns the first row for a folder and the index of its layer.
+// find returns the first row that matches a folder, and the index of its layer.
 func (t Table) find(dir string) (layer int, row Row, ok bool) {
 	for i, candidate := range t.Layers {
 		for _, row := range candidate.Rows {
@@ -198,7 +202,7 @@ func (t Table) find(dir string) (layer int, row Row, ok bool) {
 	return 0, Row{}, false
 }
 
-// matches reports whether one of the patterns matches the folder.
+// matches reports whether one of the patterns, which have the form of Row.Package, matches a folder.
 func matches(patterns []string, dir string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool {
 		parent, open := strings.CutSuffix(pattern, "/*")

@@ -22,22 +22,23 @@ var (
 	dropped   = regexp.MustCompile(`[^\p{L}\p{N}\p{M}_ -]`)
 )
 
-// StartPage is the page that leads to all others below docs, except for the decisions in docs/adr.
+// StartPage is the page with links to all other pages below docs, except the decisions in docs/adr.
 const StartPage = "docs/README.md"
 
-// page is one Markdown file: its links with their lines, and the anchors that others can link to.
+// page contains the links of a Markdown file and its anchors, which other pages can link to.
 type page struct {
 	links   []link
 	anchors map[string]bool
 }
 
+// link is a link with the number of its line.
 type link struct {
 	line   int
 	target string
 }
 
-// CheckLinks returns the relative links of Markdown files that lead nowhere: the file does not exist,
-// or no heading of it has the anchor. It also returns the pages below docs without a link on StartPage.
+// CheckLinks returns a finding for each broken relative link in a Markdown file: its file does not exist, or the file
+// has no heading with the anchor. It also returns a finding for each page below docs that StartPage does not link to.
 // Links to other hosts are not checked.
 func CheckLinks(root fs.FS) ([]string, error) {
 	pages := map[string]page{}
@@ -74,7 +75,7 @@ func CheckLinks(root fs.FS) ([]string, error) {
 	return findings, err
 }
 
-// resolve returns the file that a link of the page from leads to, or what is wrong with the link.
+// resolve returns the file that a link of the page from leads to. If the link is broken, problem describes why.
 func resolve(root fs.FS, pages map[string]page, from, target string) (to, problem string) {
 	if scheme.MatchString(target) || strings.HasPrefix(target, "//") {
 		return "", ""
@@ -100,7 +101,7 @@ func resolve(root fs.FS, pages map[string]page, from, target string) (to, proble
 	return to, ""
 }
 
-// parsePage reads links and anchors, except for those in code.
+// parsePage returns the links and anchors of a page, except those in code.
 func parsePage(text string) page {
 	p := page{anchors: map[string]bool{}}
 	closing := ""

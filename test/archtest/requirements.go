@@ -9,8 +9,9 @@ import (
 	"github.com/orch-dev/orch/test/requirements"
 )
 
-// CheckRequirements returns errors in the list of requirements below root, and undefined ids in code, documentation,
-// scripts and stories: an id without a definition is useless to a reader.
+// CheckRequirements returns a finding for each error in the list of requirements below root. It also returns a finding
+// for each id in code, documentation, scripts and test stories that the list does not define: such an id is useless to
+// a reader.
 func CheckRequirements(root fs.FS) ([]string, error) {
 	list, err := requirements.Load(root)
 	if err != nil {
@@ -29,5 +30,5 @@ func CheckRequirements(root fs.FS) ([]string, error) {
 	return findings, err
 }
 
-// notIDs returns words that only look like ids: a wrong id of a step, in the tests of plans.
+// notIDs returns words that only look like ids: A-1 is an invalid step id in the tests of plans.
 func notIDs() []string { return []string{"A-1"} }

@@ -1,6 +1,6 @@
 // Package archtest checks rules of this code base that no compiler checks: which package may import which, which
 // package encapsulates which library, and the house style. Its test reads every Go file of the module in its own
-// process, so that the test cache depends on the files; the cached result of a child process could hide a violation.
+// process. So the test cache depends on these files, and a cached result cannot hide a violation.
 package archtest
 
 import (
@@ -49,12 +49,14 @@ func Load(root fs.FS) ([]*File, error) {
 	return files, err
 }
 
+// ignored reports whether a folder is skipped because of its name.
 func ignored(dir string) bool {
 	base := path.Base(dir)
 	hidden := dir != "." && (base[0] == '.' || base[0] == '_')
 	return hidden || dir == "Working" || slices.Contains([]string{"testdata", "vendor", "node_modules"}, base)
 }
 
+// otherModule reports whether a folder is the root of another module.
 func otherModule(root fs.FS, dir string) bool {
 	_, err := fs.Stat(root, path.Join(dir, "go.mod"))
 	return dir != "." && err == nil
@@ -82,7 +84,7 @@ func (f *File) finding(pos token.Pos, format string, args ...any) string {
 
 func (f *File) line(pos token.Pos) int { return f.fset.Position(pos).Line }
 
-// uses returns where the file refers to one of the names of the package with an import path.
+// uses returns the references of the file to one of the names in the package importPath.
 func (f *File) uses(importPath string, names ...string) []*ast.SelectorExpr {
 	local := f.localName(importPath)
 	if local == "" {
@@ -116,7 +118,7 @@ func (f *File) localName(importPath string) string {
 	return ""
 }
 
-// imported returns the path of an import; the parser ensures that it is a string literal.
+// imported returns the path of an import. The parser ensures that the path is a valid string literal.
 func imported(spec *ast.ImportSpec) string {
 	value, err := strconv.Unquote(spec.Path.Value)
 	if err != nil {

@@ -8,8 +8,8 @@ const (
 	MaxFunctionLines = 80
 )
 
-// CheckStyle returns violations of the house style: init functions, sleeps, dot imports, files and functions that are
-// too long. The limits of length apply only to production code that is not generated.
+// CheckStyle returns violations of the house style: init functions, sleeps, dot imports, and files and functions that
+// are too long. The limits of length apply only to production code that is not generated.
 func CheckStyle(files []*File) []string {
 	var findings []string
 	for _, file := range files {
@@ -21,6 +21,7 @@ func CheckStyle(files []*File) []string {
 	return findings
 }
 
+// statements returns the init functions, sleeps and dot imports of a file.
 func statements(file *File) []string {
 	var findings []string
 	for _, declaration := range file.ast.Decls {
@@ -40,6 +41,7 @@ func statements(file *File) []string {
 	return findings
 }
 
+// lengths returns findings for a file that is too long, and for its functions that are too long.
 func lengths(file *File) []string {
 	var findings []string
 	if lines := file.fset.File(file.ast.FileStart).LineCount(); lines > MaxFileLines {
@@ -58,8 +60,8 @@ func lengths(file *File) []string {
 	return findings
 }
 
-// CheckDocs returns packages without a package comment. It must be in a production file; a test file counts only in a
-// folder without production files.
+// CheckDocs returns a finding for each package without a package comment. The comment must be in a production file. A
+// comment in a test file counts only in a folder without production files.
 func CheckDocs(files []*File) []string {
 	production, documented := map[string]bool{}, map[string]bool{}
 	for _, file := range files {

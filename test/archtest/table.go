@@ -2,18 +2,18 @@ package archtest
 
 // Row defines what the production code of a package may import from this module.
 type Row struct {
-	// Package is a folder below the root; "tools/*" matches each folder directly below tools. The first matching row
-	// counts.
+	// Package is a folder below the root of the module; "tools/*" matches each folder directly below tools. If several
+	// rows match a package, the first one counts.
 	Package string
-	// Imports lists folders in the same form; Below matches every package of a lower layer.
+	// Imports lists the allowed folders in the form of Package. Below matches every package of a lower layer.
 	Imports []string
 	// Pure packages only compute: they use no operating system, network, context or clock.
 	Pure bool
-	// Kit packages are test code in ordinary files; only tests and kits import them.
+	// Kit packages contain test code in files that are not _test.go files. Only tests and other kits may import them.
 	Kit bool
 }
 
-// Layer is a group of rows. Tests may import every package of their own layer and the lower ones.
+// Layer is a group of rows. Tests may import every package of their own layer and of lower layers.
 type Layer struct {
 	Name string
 	Rows []Row
@@ -25,7 +25,7 @@ type Library struct {
 	Path string
 	// Users lists folders in the form of Row.Package.
 	Users []string
-	// Hidden libraries may not be used by tests of other packages either.
+	// Hidden libraries may not be used by tests of packages outside of Users. Tests may use all other libraries.
 	Hidden bool
 	// TestOnly libraries may be used only by tests and kits.
 	TestOnly bool
@@ -35,7 +35,8 @@ type Library struct {
 type Table struct {
 	Layers    []Layer
 	Libraries []Library
-	// Rooms are the top-level folders, from the lowest to the highest: a room imports nothing of a higher one.
+	// Rooms are the top-level folders, from the lowest to the highest. Code in a room must not import packages of a
+	// later room.
 	Rooms []string
 }
 
@@ -67,7 +68,7 @@ func layers() []Layer {
 		}},
 		{"domain", domain(family)},
 		{"use cases", []Row{
-			// The two never import each other: they communicate through the log and package work.
+			// orchestrator and worker never import each other: they communicate through the log and package work.
 			{Package: "orchestrator/decide", Imports: []string{
 				"fault", "events", "statemachine", "stats", "work", "api", "plan", "tools", "policy", "internal/failpoint",
 			}, Pure: true},
@@ -102,7 +103,8 @@ func layers() []Layer {
 	}
 }
 
-// adapters are bus and the faces, which may import what faces may.
+// domain returns the rows of packages with domain logic. family are the imports that most packages of tools have in
+// common.
 func domain(family []string) []Row {
 	return []Row{
 		{Package: "plan", Imports: []string{"fault", "classify/secrets"}},
@@ -153,9 +155,11 @@ func domain(family []string) []Row {
 	}
 }
 
+// adapters returns the rows of packages that connect the program to the outside. face are the common imports of
+// packages with an interface for clients.
 func adapters(face []string) []Row {
 	return []Row{
-		// Faces never import bus or worker.
+		// Packages with an interface for clients (mcp, httpapi) never import bus or worker.
 		{Package: "bus/storefile"},
 		{Package: "bus/election", Imports: []string{"fault", "internal/uptime"}},
 		{Package: "bus", Imports: []string{
@@ -175,7 +179,7 @@ func adapters(face []string) []Row {
 	}
 }
 
-// leaves returns the rows of packages that import hardly anything; any row that lists them may import them.
+// leaves returns the rows of packages that import almost nothing of this module.
 func leaves() []Row {
 	return []Row{
 		{Package: "fault"},

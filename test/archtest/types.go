@@ -8,10 +8,12 @@ import (
 	"slices"
 )
 
-// MaxMethods bounds the methods of a type in production code. The bound is generous: a type should have one job.
+// MaxMethods bounds the number of methods of a type in production code. The bound is generous: it is meant to find
+// types with more than one job.
 const MaxMethods = 60
 
-// CheckTypes returns types with too many methods. Methods of embedded types are not counted.
+// CheckTypes returns a finding for each type with more than MaxMethods methods. Methods of embedded types are not
+// counted.
 func CheckTypes(files []*File) []string {
 	methods, types := map[string]int{}, map[string]string{}
 	for _, file := range files {
@@ -36,8 +38,8 @@ func CheckTypes(files []*File) []string {
 	return tooMany(methods, types)
 }
 
-// tooMany returns a finding for each type with more than MaxMethods methods; at is the position of each type's
-// declaration.
+// tooMany returns a finding for each type with more than MaxMethods methods. at contains the beginning of the finding
+// for each type: the position of its declaration and its name.
 func tooMany(methods map[string]int, at map[string]string) []string {
 	var findings []string
 	for _, name := range slices.Sorted(maps.Keys(methods)) {

@@ -1,5 +1,5 @@
-// Package corrupt damages files of a data directory, one at a time and determined by a seed, so that a test can check
-// whether the node detects it.
+// Package corrupt damages files of a data directory, so that a test can check whether the node detects the damage. Each
+// Damage concerns one file. It is chosen by a random source, so a seed repeats it.
 package corrupt
 
 import (
@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Way is a way of damaging a file.
+// Way is a way to damage a file.
 type Way string
 
 const (
@@ -25,7 +25,7 @@ const (
 	Gone Way = "gone"
 )
 
-// Damage is one damage of one file.
+// Damage describes how one file is damaged.
 type Damage struct {
 	// Kind is the kind of file, such as "block of ORCH_EVENTS".
 	Kind string
@@ -49,8 +49,8 @@ func (d Damage) String() string {
 	}
 }
 
-// Pick chooses a random damage of a data directory: every kind of file is equally likely, except blocks, which are more
-// likely, because they contain the data.
+// Pick returns a random damage to a data directory. Every kind of file is equally likely, except that each kind of
+// block is three times as likely, because blocks contain the data.
 func Pick(r *rand.Rand, dir string) (Damage, error) {
 	files, err := list(dir)
 	if err != nil {
@@ -63,7 +63,7 @@ func Pick(r *rand.Rand, dir string) (Damage, error) {
 			kinds = append(kinds, kind, kind)
 		}
 	}
-	slices.Sort(kinds) // map order does not depend on the seed
+	slices.Sort(kinds) // map order is random, so a seed would not repeat the choice
 	kind := kinds[r.IntN(len(kinds))]
 	d := Damage{Kind: kind, File: files[kind][r.IntN(len(files[kind]))]}
 	info, err := os.Stat(filepath.Join(dir, d.File))
@@ -82,8 +82,8 @@ func Pick(r *rand.Rand, dir string) (Damage, error) {
 	return d, nil
 }
 
-// Bytes returns, for every byte of a data directory, a flip of a random bit. It skips files without content: the lock
-// and the reserve.
+// Bytes returns one damage for every byte in the files of a data directory: the flip of a random bit. It skips the
+// files LOCK and reserve, because their content does not matter.
 func Bytes(r *rand.Rand, dir string) ([]Damage, error) {
 	files, err := list(dir)
 	if err != nil {
@@ -121,7 +121,7 @@ func list(dir string) (map[string][]string, error) {
 	return files, err
 }
 
-// kindOf returns the kind of a file. Blocks are distinguished by stream, other files of streams are not.
+// kindOf returns the kind of a file: its base name, or for a block of a stream the name of the stream.
 func kindOf(name string) string {
 	base := filepath.Base(name)
 	if filepath.Ext(base) == ".blk" {
@@ -130,7 +130,7 @@ func kindOf(name string) string {
 	return base
 }
 
-// Apply damages the directory.
+// Apply damages the file in the data directory dir.
 func (d Damage) Apply(dir string) error {
 	path := filepath.Join(dir, d.File)
 	switch d.Way {
@@ -144,6 +144,6 @@ func (d Damage) Apply(dir string) error {
 			return err
 		}
 		data[d.At] ^= 1 << d.Bit
-		return os.WriteFile(path, data, 0o600) //nolint:gosec // damage is what it is for
+		return os.WriteFile(path, data, 0o600) //nolint:gosec // the path is below the given directory
 	}
 }

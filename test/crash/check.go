@@ -8,25 +8,25 @@ import (
 	"github.com/orch-dev/orch/events"
 )
 
-// The tools of the test, by the guarantees of their effects.
+// The tools of the test. They differ in how often their effects may happen.
 const (
-	// ToolRead and ToolIdem may run any number of times, ToolIdem with one key.
+	// ToolRead and ToolIdem may run any number of times, ToolIdem always with the same idempotency key.
 	ToolRead = "CRASH_READ"
 	ToolIdem = "CRASH_IDEM"
 	// ToolWrite runs at most once.
 	ToolWrite = "CRASH_WRITE"
 	// ToolChild is idempotent and works in a child process.
 	ToolChild = "CRASH_CHILD"
-	// ToolVerified is a write by a child process. It happens at the end of the process, and has ToolLook as its verify
-	// tool.
+	// ToolVerified is a write by a child process, which happens at the end of the process. ToolLook is its verify tool.
 	ToolVerified = "CRASH_VERIFIED"
 	ToolLook     = "LEDGER_LOOK"
 	// ToolSlow is idempotent and takes about as long as a lease.
 	ToolSlow = "CRASH_SLOW"
-	// ToolAgentIdem and ToolAgentWrite are calls of agents, by effect.
+	// ToolAgentIdem and ToolAgentWrite are calls that agents execute: an idempotent call and a write.
 	ToolAgentIdem  = "CRASH_AGENT_IDEM"
 	ToolAgentWrite = "CRASH_AGENT_WRITE"
-	// ToolLarge has an output that is stored outside of the log, ToolTell one with a secret. Both only read.
+	// ToolLarge has an output that is so large that it is stored outside of the log. The output of ToolTell contains a
+	// secret. Both only read.
 	ToolLarge = "CRASH_LARGE"
 	ToolTell  = "CRASH_TELL"
 )
@@ -41,17 +41,18 @@ type checker struct {
 	cancels  map[events.TaskID]bool
 	effects  map[events.TaskID][]Effect
 	watches  map[events.TaskID][]Watch
-	// known contains every task that was found so far, queue those with an unread history.
+	// known contains every task that was found so far. queue contains the tasks with a history that was not read yet.
 	known map[events.TaskID]bool
 	queue []events.TaskID
-	// positions maps log positions to the task of the commit.
+	// positions maps each position in the log to the task of its commit.
 	positions map[uint64]events.TaskID
-	marked    bool
+	marked    bool // the commit of evidence.Mark was found
 	// keys maps idempotency keys to tasks in the log.
 	keys map[string]events.TaskID
 }
 
-// Check compares the evidence with the log. The error is for failures to read; violations are in the report.
+// Check compares the evidence with the log. Violations are in the report; the error is non-nil only if the log cannot
+// be read.
 func Check(ctx context.Context, log Log, e Evidence) (Report, error) {
 	c := &checker{
 		log: log, evidence: e,
@@ -114,7 +115,8 @@ func (c *checker) add(task events.TaskID) {
 	}
 }
 
-// scan reads the live log. It checks that positions only grow (I4), and finds tasks without acknowledgement.
+// scan reads the live log and checks that positions grow (I4). It adds all tasks to the queue, including those without
+// an acknowledgement.
 func (c *checker) scan(ctx context.Context) error {
 	last := uint64(0)
 	for s, err := range c.log.Scan(ctx, 1) {
@@ -162,7 +164,7 @@ func (c *checker) task(ctx context.Context, task events.TaskID) error {
 	return nil
 }
 
-// chain checks the links between the commits of a task (I4, I11).
+// chain decodes the commits of a task and checks the links between them (I4, I11).
 func (c *checker) chain(task events.TaskID, stored []events.Stored) []*events.Commit {
 	var commits []*events.Commit
 	rev, seq, hash := uint64(0), uint64(0), ""
@@ -192,7 +194,7 @@ func (c *checker) chain(task events.TaskID, stored []events.Stored) []*events.Co
 	return commits
 }
 
-// recordPosition records a position, which must contain only one commit.
+// recordPosition records the position of a commit and checks that no other commit has it (I4).
 func (c *checker) recordPosition(task events.TaskID, seq uint64, hash string) {
 	if other, taken := c.positions[seq]; taken {
 		c.found("I4", task, "position %d is used by %s as well", seq, other)
@@ -212,7 +214,7 @@ func (c *checker) checkSecrets(task events.TaskID, s events.Stored) {
 	}
 }
 
-// checkPositions finds positions that belong to no history.
+// checkPositions checks that every position belongs to a history (I4).
 func (c *checker) checkPositions() {
 	last := uint64(0)
 	for seq := range c.positions {
@@ -225,7 +227,7 @@ func (c *checker) checkPositions() {
 	}
 }
 
-// checkStrangers finds effects of tasks that are not in the log.
+// checkStrangers checks that all effects belong to tasks in the log (I6).
 func (c *checker) checkStrangers() {
 	for task := range c.effects {
 		if !c.known[task] {
@@ -258,7 +260,7 @@ func (c *checker) watch(w Watch, stored []events.Stored) {
 	}
 }
 
-// onlyRefusals reports whether commits contain only refused results: those may follow the end of a task.
+// onlyRefusals reports whether commits contain only refused results. These may follow the end of a task.
 func onlyRefusals(stored []events.Stored) bool {
 	for _, s := range stored {
 		commit, err := events.Decode(s.Data)

@@ -7,33 +7,33 @@ import (
 
 // The kinds of database writes of the test.
 const (
-	// Counter is a transaction that increments the sum and the counter of its own name in one write.
+	// Counter is a transaction that increments both the sum and the counter with the name of the write.
 	Counter = "counter"
 	// List is a push to a list of the Realtime Database, Documents an insert into a collection of Firestore.
 	List      = "list"
 	Documents = "documents"
 )
 
-// DatabaseWrite is a write with its known outcome.
+// DatabaseWrite is a write and its outcome, as far as the client knows it.
 type DatabaseWrite struct {
 	// Name is unique. Kind is Counter, List or Documents.
 	Name, Kind string
 	Round      int
-	// Answered is true when the write was acknowledged. Other writes may or may not have happened.
+	// Answered is true when the write was acknowledged. A write without acknowledgement may have happened or not.
 	Answered bool
 }
 
 // DatabaseContent is the content of the databases.
 type DatabaseContent struct {
-	// Sum is the total count, By the count of each name.
+	// Sum is the total count, By the count by name.
 	Sum int
 	By  map[string]int
 	// List and Documents are the names of the pushed entries, by key.
 	List, Documents map[string]string
 }
 
-// CheckDatabase compares the content of the databases with the writes (I16): an acknowledged write is there once,
-// another one at most once, and the sum equals the sum of its parts.
+// CheckDatabase compares the content of the databases with the writes (I16). An acknowledged write must be present
+// once, a write without acknowledgement at most once. Sum must equal the sum of the counts in By.
 func CheckDatabase(writes []DatabaseWrite, b DatabaseContent) []Violation {
 	var found []Violation
 	violate := func(round int, format string, args ...any) {
@@ -75,17 +75,18 @@ func countNames(pushed map[string]string) map[string]int {
 	return n
 }
 
-// SubscriptionLog is what a session received about a list from one subscription.
+// SubscriptionLog contains the keys of a list that a session received from one subscription.
 type SubscriptionLog struct {
 	ID string
-	// Initial are the keys at the start of the subscription, Heard the keys of its events in order.
+	// Initial are the keys at the start of the subscription. Received are the keys of its events, in order.
 	Initial, Received []string
-	// Ended is true when the session was notified of the end.
+	// Ended is true when the session was notified that the subscription has ended.
 	Ended bool
 }
 
-// CheckSubscriptions compares what sessions received with the final list (I17). Keys sort in the order of the writes. A
-// subscription receives each key once, in order, without gaps, until its session is notified of the end.
+// CheckSubscriptions compares the keys that sessions received with the final list (I17). Keys sort in the order of the
+// writes. A subscription must receive each key once, in order and without gaps, until its session is notified of the
+// end.
 func CheckSubscriptions(logs []SubscriptionLog, list map[string]string) []Violation {
 	var found []Violation
 	violate := func(format string, args ...any) {
@@ -98,28 +99,28 @@ func CheckSubscriptions(logs []SubscriptionLog, list map[string]string) []Violat
 	slices.Sort(all)
 	for _, h := range logs {
 		initial := slices.Sorted(slices.Values(h.Initial))
-		told := slices.Concat(initial, h.Received)
-		for i := 1; i < len(told); i++ {
-			if told[i] <= told[i-1] {
-				violate("the subscription %s heard of %s after %s", h.ID, told[i], told[i-1])
+		keys := slices.Concat(initial, h.Received)
+		for i := 1; i < len(keys); i++ {
+			if keys[i] <= keys[i-1] {
+				violate("the subscription %s heard of %s after %s", h.ID, keys[i], keys[i-1])
 			}
 		}
 		expected := all
-		if n := len(told); h.Ended && n > 0 {
-			upTo, _ := slices.BinarySearch(all, told[n-1])
+		if n := len(keys); h.Ended && n > 0 {
+			upTo, _ := slices.BinarySearch(all, keys[n-1])
 			expected = all[:min(upTo+1, len(all))]
 		} else if h.Ended {
 			expected = nil
 		}
-		heard := map[string]bool{}
-		for _, key := range told {
-			heard[key] = true
+		received := map[string]bool{}
+		for _, key := range keys {
+			received[key] = true
 			if list[key] == "" {
 				violate("the subscription %s heard of %s, which is not there", h.ID, key)
 			}
 		}
 		for _, key := range expected {
-			if !heard[key] {
+			if !received[key] {
 				violate("the subscription %s never heard of %s", h.ID, key)
 			}
 		}

@@ -12,11 +12,11 @@ import (
 	"github.com/orch-dev/orch/events"
 )
 
-// Log is the raw log, read without any decision logic of orch.
+// Log reads the raw log, without any decision logic of orch.
 type Log interface {
 	// Read yields the commits of a task in order, live or archived.
 	Read(ctx context.Context, task events.TaskID, from uint64) iter.Seq2[events.Stored, error]
-	// Scan yields the live commits in the order of positions.
+	// Scan yields the commits in the live log, by position.
 	Scan(ctx context.Context, from uint64) iter.Seq2[events.Stored, error]
 }
 
@@ -50,46 +50,46 @@ type Mark struct {
 	Hash string        `json:"hash"`
 }
 
-// Evidence is what is known independently of orch.
+// Evidence contains the observations that do not depend on orch.
 type Evidence struct {
-	// Acks is the journal of the submitters. Cancels are the acknowledged cancellations.
+	// Acks are the acknowledged submissions. Cancels are the tasks with an acknowledged cancellation.
 	Acks    []Ack
 	Cancels []events.TaskID
 	Effects []Effect
 	Watches []Watch
-	// Lost says, by process id, what was done to workers that were killed or stopped for longer than a lease. Only
-	// calls of these workers may be in doubt.
+	// Lost contains the workers that were killed, or stopped for longer than a lease. It maps their process ids to a
+	// description. Only calls of these workers may be in doubt.
 	Lost map[int]string
 	// Archived are the tasks that were moved to the archive, including those without acknowledgement.
 	Archived []events.TaskID
-	// Agents maps process ids to agents as in the log: "agent:ada".
+	// Agents maps process ids to the names of agents in the log, such as "agent:ada".
 	Agents map[int]string
-	// Absences are the times in which agents or the node were down or suspended. A call of an agent may be in doubt
-	// during an absence of its agent; or of the node, if the agent never started it.
+	// Absences are the times in which a participant was down or suspended. A call of an agent may be in doubt if the
+	// agent was absent. It may also be in doubt if the node was absent and the agent never started the call.
 	Absences []Absence
-	// Secrets were passed to tools and must not appear anywhere.
+	// Secrets were passed to tools. They must not appear in the log.
 	Secrets []string
-	// Mark is nil if the mark must not be checked.
+	// Mark is the mark to check; nil for none.
 	Mark *Mark
 }
 
-// Absence is a time in which a participant was killed, stopped or suspended: an agent as in the log, TheNode,
-// TheBroker, or the Process of a worker on an overloaded machine.
+// Absence is a time in which a participant was killed, stopped or suspended. Who is the name of an agent in the log,
+// TheNode, TheBroker, TheMachine, or for a worker the result of Process.
 type Absence struct {
 	Who      string
 	From, To time.Time
 }
 
-// The absent participants other than agents: a node, or a server of its cluster, of which the others elect a new leader
-// meanwhile.
+// Participants in Absence that are not agents or workers. TheBroker is a server of the NATS cluster; while it is
+// absent, the other servers elect a new leader.
 const (
 	TheNode   = "node"
 	TheBroker = "broker"
-	// TheMachine was overloaded: a process was suspended although nobody had stopped it.
+	// TheMachine is absent while it is overloaded: processes are suspended although the test did not stop them.
 	TheMachine = "machine"
 )
 
-// Violation is a violated invariant.
+// Violation is a violation of an invariant.
 type Violation struct {
 	// Invariant is I1 to I17.
 	Invariant string
@@ -106,14 +106,15 @@ func (v Violation) String() string {
 
 // Report is the result of a check.
 type Report struct {
-	// Tasks and Commits count what was read. Children counts the tasks that other tasks submitted.
+	// Tasks and Commits are the numbers of tasks and commits that were read. Children is the number of tasks that other
+	// tasks submitted.
 	Tasks, Children, Commits int
 	// Ended counts the tasks by state.
 	Ended map[string]int
 	// Begins counts the started effects by tool.
 	Begins map[string]int
-	// InDoubt counts the calls in doubt, Resolved the decisions about them by outcome, Refused the results that came
-	// too late, Lost the attempts that lost their worker.
+	// InDoubt counts the calls in doubt, Refused the results that came too late, Lost the attempts that lost their
+	// worker. Resolved counts the decisions about calls in doubt, by outcome.
 	InDoubt, Refused, Lost int
 	Resolved               map[string]int
 	// Checkpoints are the checkpoints in the log, by task.
@@ -126,8 +127,8 @@ func (r *Report) Has(invariant string) bool {
 	return slices.ContainsFunc(r.Violations, func(v Violation) bool { return v.Invariant == invariant })
 }
 
-// Invariants returns the checked invariants in the order of their numbers, each with its name and its text. I12, that
-// no grant is spent twice, comes with approvals.
+// Invariants returns the checked invariants, each with its name and its text, in the order of their numbers. I12, that
+// no grant is spent twice, is not checked here.
 func Invariants() [][2]string {
 	return [][2]string{
 		{"I1", "acknowledged tasks are in the log and end, or are blocked for a reason; one key makes one task"},
@@ -149,10 +150,11 @@ func Invariants() [][2]string {
 	}
 }
 
-// Process returns the name of a process in Absence.
+// Process returns the name of a process for Absence.Who.
 func Process(pid int) string { return "process " + strconv.Itoa(pid) }
 
-// WorkerPID returns the process id in the name of a worker, which is host-pid-random, or 0.
+// WorkerPID returns the process id in the name of a worker, which has the form host-pid-random. It returns 0 for any
+// other name.
 func WorkerPID(name string) int {
 	parts := strings.Split(name, "-")
 	if len(parts) < 3 {

@@ -12,8 +12,8 @@ import (
 	"github.com/orch-dev/orch/statemachine"
 )
 
-// history checks the commits of one task. It uses the tables of package statemachine as data and shares no code with
-// the fold.
+// history checks the commits of one task. It uses the transition tables of package statemachine as data. It shares no
+// code with the fold, so that an error in the fold does not hide itself.
 type history struct {
 	*checker
 
@@ -23,10 +23,10 @@ type history struct {
 	ends   int
 	// failure is the failure of the last failed step.
 	failure string
-	// excused is true if the task may fail: its session belonged to a node that was killed, or a call lost as many
-	// workers as it may without a retry rule.
+	// excused is true if the last failed step may fail the task: a subscription lost its session with its node, a
+	// message call lost its worker, or a call of ToolVerified timed out.
 	excused bool
-	// note is true for a task with which the node logs its own events: it never ends.
+	// note is true for a task to which the node logs its own events. Such a task never ends.
 	note  bool
 	steps map[string]*stepHistory
 }
@@ -37,11 +37,11 @@ type stepHistory struct {
 	tool  string
 	// effect is the effect of the call, such as "write".
 	effect string
-	// attempt is the newest attempt, worker its worker, and child the child task with which it continues.
+	// attempt is the newest attempt, worker its worker, and child the child task that completes the call.
 	attempt int
 	worker  string
 	child   events.TaskID
-	// calls maps attempts to the times of their events, retries counts the retries.
+	// calls maps attempts to the times of their Called events. retries counts the decisions to retry a call in doubt.
 	calls   map[int]time.Time
 	retries int
 }
@@ -169,29 +169,31 @@ func (h *history) call(c *events.Commit, key string, s *stepHistory, data events
 	}
 }
 
+// current checks that an event belongs to the newest attempt (I7).
 func (h *history) current(key string, s *stepHistory, attempt int, what string) {
 	if attempt != 0 && attempt != s.attempt {
 		h.found("I7", "the %s of attempt %d of step %s was accepted when %d was the newest", what, attempt, key, s.attempt)
 	}
 }
 
-// succeeded checks that a result belongs to the newest attempt, was reported by its worker, and is in the ledger.
+// succeeded checks that a result belongs to the newest attempt, that its worker reported it (I7), and that the effect
+// is in the ledger (I6).
 func (h *history) succeeded(c *events.Commit, key string, s *stepHistory, d *events.Succeeded) {
 	if s.tool == "" {
-		return // not a call: a timer, a child, a list
+		return // not a call but a timer, a child or a list
 	}
 	if d.Attempt != s.attempt {
 		h.found("I7", "the result of attempt %d of step %s was accepted when %d was the newest", d.Attempt, key, s.attempt)
 	}
-	teller := "worker:" + s.worker
+	reporter := "worker:" + s.worker
 	switch {
 	case s.child != "":
-		teller = "task:" + string(s.child)
+		reporter = "task:" + string(s.child)
 	case isAgent(s.worker):
-		teller = s.worker
+		reporter = s.worker
 	}
-	if c.Actor != teller {
-		h.found("I7", "the result of step %s came from %s, but %s had the call", key, c.Actor, teller)
+	if c.Actor != reporter {
+		h.found("I7", "the result of step %s came from %s, but %s had the call", key, c.Actor, reporter)
 	}
 	done := slices.ContainsFunc(h.effects[h.task], func(e Effect) bool {
 		return e.Phase == End && e.Step == key && e.Attempt == d.Attempt && h.by(e, s.worker)
@@ -201,22 +203,22 @@ func (h *history) succeeded(c *events.Commit, key string, s *stepHistory, d *eve
 	}
 }
 
-// toolAgentTask is the tool of all calls that agents make.
+// toolAgentTask is the tool of all calls that agents execute.
 const toolAgentTask = "AGENT_TASK"
 
-// inLedger reports whether effects of the call are in the ledger.
+// inLedger reports whether the tool of the call writes its effects to the ledger.
 func (s *stepHistory) inLedger() bool {
 	return strings.HasPrefix(s.tool, "CRASH_") || s.tool == toolAgentTask
 }
 
-// once reports whether the call may happen at most once.
+// once reports whether the call must happen at most once.
 func (s *stepHistory) once() bool {
 	return s.tool == ToolWrite || s.tool == ToolVerified || s.effect == "write"
 }
 
 func isAgent(worker string) bool { return strings.HasPrefix(worker, "agent:") }
 
-// by reports whether an effect was made by a worker or an agent.
+// by reports whether an effect was made by the given worker or agent.
 func (h *history) by(e Effect, worker string) bool {
 	if isAgent(worker) {
 		return h.evidence.Agents[e.PID] == worker
@@ -224,7 +226,8 @@ func (h *history) by(e Effect, worker string) bool {
 	return e.PID == WorkerPID(worker)
 }
 
-// inDoubt checks that there was a reason for a call in doubt.
+// inDoubt checks that a call is in doubt only for a reason: an absence of one of the participants, or the loss of its
+// worker (I6).
 func (h *history) inDoubt(c *events.Commit, key string, s *stepHistory) {
 	h.report.InDoubt++
 	if !s.once() {
@@ -238,19 +241,20 @@ func (h *history) inDoubt(c *events.Commit, key string, s *stepHistory) {
 	case lost:
 	case s.inLedger():
 		h.found("I6", "step %s is in doubt, but its worker %s was neither killed nor stopped", key, s.worker)
-	case !h.absent(TheNode, s.calls[s.attempt], c.At): // the worker asked it
+	case !h.absent(TheNode, s.calls[s.attempt], c.At): // the tool has called the node
 		h.found("I6", "step %s is in doubt, but neither its worker %s nor the node was away", key, s.worker)
 	}
 }
 
-// absent reports whether a participant was absent at some time between from and to.
+// absent reports whether a participant was absent at any time between from and to.
 func (h *history) absent(who string, from, to time.Time) bool {
 	return slices.ContainsFunc(h.evidence.Absences, func(a Absence) bool {
 		return a.Who == who && a.From.Before(to) && a.To.After(from)
 	})
 }
 
-// agentInDoubt checks that the agent of a call in doubt was absent meanwhile, or the node while it delivered the call.
+// agentInDoubt checks a call of an agent that is in doubt: the agent was absent meanwhile, or the node was absent and
+// the agent never started the call.
 func (h *history) agentInDoubt(c *events.Commit, key string, s *stepHistory) {
 	begun := slices.ContainsFunc(h.effects[h.task], func(e Effect) bool {
 		return e.Phase == Begin && e.Step == key && e.Attempt == s.attempt
@@ -261,6 +265,7 @@ func (h *history) agentInDoubt(c *events.Commit, key string, s *stepHistory) {
 	}
 }
 
+// resolved records the decision about a call in doubt, and checks that a call resolved as succeeded has an effect (I6).
 func (h *history) resolved(key string, s *stepHistory, d *events.Resolved) {
 	h.report.Resolved[d.As]++
 	switch d.As {

@@ -1,8 +1,9 @@
-// Package crash checks from outside the guarantees of orch when processes die. It reads three sources that orch cannot
-// fake: the journal of acknowledgements to submitters, the ledger of effects that tools write, and the raw log. The
-// test of this package kills real processes and passes all three to Check.
+// Package crash checks the guarantees of orch when processes die. It uses only three sources that do not depend on orch
+// being correct: the acknowledgements that submitters received, the ledger of effects that tools write, and the raw
+// log. The test of this package kills real processes and passes all three to Check.
 //
-// Invariants lists what is checked. I5, I9 and I14 need a running node: the test itself checks them.
+// The function Invariants returns the checked invariants. I5, I9 and I14 need a running node: the test itself checks
+// them.
 package crash
 
 import (
@@ -19,8 +20,8 @@ import (
 	"github.com/orch-dev/orch/fault"
 )
 
-// The phases of an effect. An effect has happened when its Begin is in the ledger. The effect of ToolVerified happens
-// at its End, and writes Alive in between.
+// The phases of an effect. An effect has happened when its Begin is in the ledger. ToolVerified is an exception: its
+// effect happens at its End, and it writes Alive in between.
 const (
 	Begin = "begin"
 	Alive = "alive"
@@ -54,15 +55,15 @@ func OpenLedger(path string) (*Ledger, error) {
 	return &Ledger{file: f}, nil
 }
 
-// Append writes one effect and returns when it is synced. A line is a single write, so that lines of several processes
-// are not interleaved and a killed process leaves no partial line.
+// Append writes one effect and syncs the file, except after Alive. A line is a single write, so that lines of several
+// processes are not interleaved and a killed process leaves no partial line.
 func (l *Ledger) Append(e Effect) error {
 	line := fmt.Sprintln(e.Phase, e.At.UnixNano(), e.Tool, e.Task, e.Step, e.Attempt, e.Key, e.PID)
 	if _, err := l.file.WriteString(line); err != nil {
 		return fault.From(err)
 	}
 	if e.Phase == Alive {
-		return nil // it need not be durable
+		return nil // this phase need not be durable
 	}
 	if err := l.file.Sync(); err != nil {
 		return fault.From(err)

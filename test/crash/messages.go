@@ -16,38 +16,39 @@ import (
 
 // The kinds of a MessageEvent.
 const (
-	// Tried: a sender started to send a message. Sent: the node has acknowledged it.
+	// Tried: a sender has started to send a message. Sent: the node has acknowledged the message.
 	Tried = "tried"
 	Sent  = "sent"
-	// Seen: a reader received a message. Acked: the node has confirmed the reader's acknowledgement.
+	// Seen: a reader has received a message. Acked: the node has confirmed the reader's acknowledgement.
 	Seen  = "seen"
 	Acked = "acked"
 )
 
-// MessageEvent is one event that a sender or reader of messages observed.
+// MessageEvent is an event that a sender or reader of messages observed. A letter is a message as its sender sees it:
+// the same letter may be sent several times.
 type MessageEvent struct {
 	What string `json:"what"`
 	// Who is the sender or reader, such as "user:s0".
 	Who string `json:"who"`
-	// Letter is the text of the message. It identifies the message: it is unique in a test, and the same in every
-	// attempt to send it.
+	// Letter is the text of the message. It is unique in a test, and the same in every attempt to send the message.
 	Letter string `json:"letter,omitempty"`
 	// ID is the message id.
 	ID string `json:"id,omitempty"`
-	// For are the recipients of a letter, Others the identities that must not receive it.
+	// For are the recipients of a letter. Others are the identities that must not receive it.
 	For    []string `json:"for,omitempty"`
 	Others []string `json:"others,omitempty"`
-	// No numbers the letters of a sequential sender; 0 for a concurrent one.
+	// No is the number of the letter if its sender sends one letter after another; 0 for a concurrent sender.
 	No int `json:"no,omitempty"`
-	// Sender is the sender according to the message, Position its position in the order of all messages.
+	// Sender is the sender that the message names. Position is the position of the message in the order of all
+	// messages.
 	Sender   string `json:"sender,omitempty"`
 	Position uint64 `json:"position,omitempty"`
-	// Cursor is the position after which the reader has read; Follows is true if it reads with a cursor.
+	// Cursor is the position after which the reader reads. Follows is true if the reader uses a cursor.
 	Cursor  uint64    `json:"cursor,omitempty"`
 	Follows bool      `json:"follows,omitempty"`
 	Expires time.Time `json:"expires,omitzero"`
 	Round   int       `json:"round,omitempty"`
-	// Asked and At are the times of the request and of its answer.
+	// Asked is the time of the request, At the time of its response.
 	Asked time.Time `json:"asked,omitzero"`
 	At    time.Time `json:"at,omitzero"`
 }
@@ -105,19 +106,19 @@ func ReadMessageLog(path string) ([]MessageEvent, error) {
 // messageChecker compares the observations of senders and readers.
 type messageChecker struct {
 	found []Violation
-	// tried and sent are by letter, seen by reader.
+	// tried and sent are keyed by letter, seen by reader.
 	tried map[string]MessageEvent
 	sent  map[string][]MessageEvent
 	seen  map[string][]MessageEvent
-	// acked is when an acknowledgement was confirmed, by reader and message id.
+	// acked contains the time at which an acknowledgement was first confirmed, by reader and message id.
 	acked map[[2]string]time.Time
 }
 
-// expiryGrace is how long after its expiry a message may still be delivered.
+// expiryGrace is how long a message may still be delivered after it has expired.
 const expiryGrace = 2 * time.Second
 
-// CheckMessages returns contradictions between the observations of senders and readers (I15). The events of a reader must
-// be in the order of delivery, and all readers must have read to the end.
+// CheckMessages checks the observations of senders and readers against each other (I15). The events of a reader must be
+// in the order of delivery, and all readers must have read to the end.
 func CheckMessages(list []MessageEvent) []Violation {
 	c := &messageChecker{tried: map[string]MessageEvent{}, sent: map[string][]MessageEvent{}, seen: map[string][]MessageEvent{}, acked: map[[2]string]time.Time{}}
 	for _, e := range list {
@@ -147,8 +148,8 @@ func (c *messageChecker) violate(round int, format string, args ...any) {
 	c.found = append(c.found, Violation{Invariant: "I15", Round: round, What: fmt.Sprintf(format, args...)})
 }
 
-// checkSent checks that an acknowledged letter is exactly one message, and that all recipients received it unless it
-// expired before they read.
+// checkSent checks that an acknowledged letter became exactly one message. It also checks that all recipients received
+// the message, unless it may have expired first.
 func (c *messageChecker) checkSent() {
 	for letter, answers := range c.sent {
 		for _, a := range answers[1:] {
@@ -164,7 +165,8 @@ func (c *messageChecker) checkSent() {
 	}
 }
 
-// shortLife is the maximum lifetime of a message that a reader may miss: its node may be down that long.
+// shortLife is a lifetime in which a reader may miss a message, because a node may be down that long. Every message
+// with a longer lifetime must reach its readers.
 const shortLife = 10 * time.Second
 
 // reached reports whether a reader received a message, or may have missed it because of its short lifetime.
@@ -211,7 +213,7 @@ func (c *messageChecker) checkReader(who string, seen []MessageEvent) {
 	c.checkOrder(who, seen)
 }
 
-// checkOrder checks that the letters of a sender are received in the order in which they were sent.
+// checkOrder checks that the letters of each sequential sender were received in the order in which they were sent.
 func (c *messageChecker) checkOrder(who string, seen []MessageEvent) {
 	type place struct {
 		no       int

@@ -1,5 +1,5 @@
-// Command gendocs generates the pages of docs that document tables of the program. A test checks that they are current
-//
+// Command gendocs generates the pages of docs that document tables in the program. A test checks that the pages are
+// current.
 package main
 
 import (
@@ -23,6 +23,7 @@ type page struct {
 	text func() string
 }
 
+// pages returns the pages that are generated from the program alone.
 func pages() []page {
 	return []page{{"statemachine.md", stateMachine}, {"tools.md", catalogue}}
 }
@@ -37,6 +38,7 @@ func main() {
 	}
 }
 
+// write writes all pages to folder. root is the folder of the module.
 func write(root, folder string) error {
 	for _, p := range pages() {
 		if err := os.WriteFile(filepath.Join(folder, p.name), []byte(p.text()), 0o644); err != nil { //nolint:gosec // a public page
@@ -49,7 +51,7 @@ func write(root, folder string) error {
 	return writeSettings(filepath.Join(folder, "settings.md"))
 }
 
-// writeSettings updates the table of settings in a page, if the page exists.
+// writeSettings replaces the table of settings in a page. It does nothing if the page does not exist.
 func writeSettings(file string) error {
 	page, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {

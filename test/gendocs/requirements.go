@@ -10,10 +10,10 @@ import (
 	"github.com/orch-dev/orch/test/requirements"
 )
 
-// requirementsPage is the path of the page of the rules below the root of the module.
+// requirementsPage is the path of the page of requirements, relative to the root of the module.
 const requirementsPage = "docs/reference/requirements.md"
 
-// writeRequirements generates the page of the rules in folder from the sources below root.
+// writeRequirements writes the page of requirements to folder. It reads the list and the tests below root.
 func writeRequirements(root, folder string) error {
 	page, err := requirementsOf(os.DirFS(root))
 	if err != nil {
@@ -22,7 +22,7 @@ func writeRequirements(root, folder string) error {
 	return os.WriteFile(filepath.Join(folder, path.Base(requirementsPage)), []byte(page), 0o644) //nolint:gosec // a public page
 }
 
-// requirementsOf returns the page of the rules, each with the tests that name it.
+// requirementsOf returns the page of requirements: each rule with the tests that name it.
 func requirementsOf(root fs.FS) (string, error) {
 	list, err := requirements.Load(root)
 	if err != nil {
@@ -61,7 +61,7 @@ func requirementsOf(root fs.FS) (string, error) {
 	return strings.TrimRight(d.String(), "\n") + "\n", nil
 }
 
-// testCell links the tests of a rule.
+// testCell returns a table cell with links to the tests of a rule.
 func testCell(tests []requirements.Test) string {
 	cells := make([]string, len(tests))
 	for i, test := range tests {
@@ -70,7 +70,7 @@ func testCell(tests []requirements.Test) string {
 	return strings.Join(cells, ", ")
 }
 
-// linkTo returns how the page of the rules links to a file of the module.
+// linkTo returns the relative link from the page of requirements to a file of the module.
 func linkTo(file string) string {
 	if rest, below := strings.CutPrefix(file, path.Dir(requirementsPage)+"/"); below {
 		return rest

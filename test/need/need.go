@@ -1,5 +1,6 @@
-// Package need skips tests that need a program that this machine lacks, and says how to install it. In strict mode such
-// a test fails.
+// Package need skips tests that need a program that is not installed on this machine. The message of a skipped test
+// contains the command that installs the program. In strict mode such a test fails. The file programs.txt lists the
+// programs.
 package need
 
 import (
@@ -13,14 +14,15 @@ import (
 	"testing"
 )
 
-// Strict is the environment variable that, with the value 1, makes a test fail instead of being skipped.
+// Strict is the environment variable for strict mode: with the value 1, tests fail that would otherwise be skipped.
 const Strict = "ORCH_TEST_STRICT"
 
-// Without is the environment variable with the names of the list that may be missing nevertheless, separated by commas.
+// Without is the environment variable with exceptions from strict mode: names from programs.txt that may be missing,
+// separated by commas.
 const Without = "ORCH_TEST_WITHOUT"
 
-// Binary is the environment variable with the path of an orch binary built from this tree, for tests that run the
-// program.
+// Binary is the environment variable with the path of an orch binary for tests that run the program. The binary must be
+// built from this source tree.
 const Binary = "ORCH_TEST_BINARY"
 
 // LeftOut is the prefix of the line that reports a skipped test.
@@ -37,7 +39,7 @@ func Program(tb testing.TB, names ...string) {
 	}
 }
 
-// That skips a test unless has is true. name is a name of the list.
+// That skips a test unless has is true. name must be a name in programs.txt.
 func That(tb testing.TB, name string, has bool) {
 	tb.Helper()
 	how, known := find(name)
@@ -52,7 +54,7 @@ func That(tb testing.TB, name string, has bool) {
 	}
 }
 
-// find returns how to install the entry with a name.
+// find returns the install command of a name in programs.txt.
 func find(name string) (how string, known bool) {
 	for line := range strings.Lines(list) {
 		fields := strings.Fields(line)
@@ -67,15 +69,16 @@ func find(name string) (how string, known bool) {
 	return "", false
 }
 
-// Orch returns the path of an orch binary built from this tree: that of Binary, or one that it builds in dir.
+// Orch returns the path of an orch binary: the value of the variable Binary if it is set, otherwise a binary that Orch
+// builds in dir.
 func Orch(dir string) (string, error) {
 	if path := os.Getenv(Binary); path != "" {
 		return path, nil
 	}
 	path := filepath.Join(dir, "orch")
-	said, err := exec.Command("go", "build", "-o", path, "github.com/orch-dev/orch/cmd/orch").CombinedOutput() //nolint:noctx // go ends by itself
+	output, err := exec.Command("go", "build", "-o", path, "github.com/orch-dev/orch/cmd/orch").CombinedOutput() //nolint:noctx // go build needs no timeout
 	if err != nil {
-		return "", fmt.Errorf("go build: %w: %s", err, said)
+		return "", fmt.Errorf("go build: %w: %s", err, output)
 	}
 	return path, nil
 }

@@ -1,3 +1,3 @@
-// Package network tests the network of agents as a whole: a node and agents in separate processes, some of which are
-// killed and some of which hang.
+// Package network tests the network of agents as a whole. The node and the agents run in separate processes; some are
+// killed and some hang.
 package network

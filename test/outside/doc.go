@@ -1,3 +1,3 @@
-// Package outside tests a node with outside MCP servers: well-behaved ones, hostile ones, and ones that change, crash,
-// or continue while the node is down. It contains only tests.
+// Package outside tests a node with external MCP servers. Some servers are well-behaved, some are hostile, and some
+// change, crash, or continue while the node is down. The package contains only tests.
 package outside

@@ -1,5 +1,5 @@
-// Program report runs go test with its arguments and prints its output, followed by the tests that were skipped because
-// a program is missing, with how to install it. Its exit status is that of go test.
+// Command report runs go test with its arguments and prints the relevant output. Then it lists the programs that
+// skipped tests need, with the commands that install them. Its exit status is that of go test.
 package main
 
 import (
@@ -13,9 +13,9 @@ func main() {
 	os.Exit(run(".", os.Args[1:], os.Stdout, os.Stderr)) //nolint:forbidigo // this is main
 }
 
-// run runs go test in a folder.
+// run runs go test in dir and returns the exit status.
 func run(dir string, args []string, stdout, stderr io.Writer) int {
-	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...) //nolint:gosec,noctx // the arguments are those of who runs it, and its end is theirs too
+	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...) //nolint:gosec,noctx // the user chooses the arguments and may interrupt it
 	cmd.Dir, cmd.Stderr = dir, stderr
 	events, err := cmd.StdoutPipe()
 	if err == nil {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// leftOut is the prefix of the line with which package need reports a skipped test.
+// leftOut is the beginning of the message with which package need skips a test.
 const leftOut = "left out: needs "
 
 // event is a line of go test -json.
@@ -19,15 +19,15 @@ type event struct {
 	Elapsed                                   float64
 }
 
-// test identifies a test of a package; without a name it is the package.
+// test identifies a test. If name is empty, it stands for the package.
 type test struct{ pkg, name string }
 
 // report prints the relevant output of a test run and counts skipped tests.
 type report struct {
 	out io.Writer
-	// output is the output of the running tests.
+	// output contains the output lines of tests that have not ended.
 	output map[test][]string
-	// missing counts the skipped tests by what they need and how to install it.
+	// missing counts the skipped tests by the text after leftOut: the missing program and its install command.
 	missing map[string]int
 }
 
@@ -61,6 +61,7 @@ func (r *report) line(line []byte) {
 	r.handle(e)
 }
 
+// handle processes an event.
 func (r *report) handle(e event) {
 	key := test{e.Package, e.Test}
 	switch {
@@ -81,14 +82,15 @@ func (r *report) handle(e event) {
 	}
 }
 
-// printOutside prints the output of a package outside of its tests, without the lines that go test prints only with -v.
+// printOutside prints a line that a package has printed outside of its tests. It omits PASS, which go test prints only
+// with -v.
 func (r *report) printOutside(line string) {
 	if line != "PASS\n" {
 		r.print(line)
 	}
 }
 
-// printUnended prints the output of tests that had not ended when their package did.
+// printUnended prints the output of tests that had not ended when their package failed.
 func (r *report) printUnended(pkg string) {
 	for _, key := range slices.SortedFunc(maps.Keys(r.output), func(a, b test) int { return strings.Compare(a.name, b.name) }) {
 		if key.pkg == pkg {
@@ -98,8 +100,9 @@ func (r *report) printUnended(pkg string) {
 	}
 }
 
-func (r *report) skipped(said []string) {
-	for _, line := range said {
+// skipped counts a test that was skipped with this output, if package need skipped it.
+func (r *report) skipped(output []string) {
+	for _, line := range output {
 		if _, lack, ok := strings.Cut(line, leftOut); ok {
 			r.missing[strings.TrimSpace(lack)]++
 			return
@@ -107,7 +110,8 @@ func (r *report) skipped(said []string) {
 	}
 }
 
-// printSummary prints the skipped tests, and one command that installs all missing packages.
+// printSummary prints the missing programs with the numbers of skipped tests, and one command that installs all of
+// their packages.
 func (r *report) printSummary() {
 	if len(r.missing) == 0 {
 		return

@@ -1,4 +1,4 @@
-// Package requirements parses the list of orch's requirements and finds the tests that name them.
+// Package requirements parses the list of orch's requirements and finds the tests that mention them.
 package requirements
 
 import (
@@ -12,7 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// ListFile is the path of the list below the root of the module.
+// ListFile is the path of the list, relative to the root of the module.
 const ListFile = "docs/requirements.yaml"
 
 // Rule is one requirement.
@@ -68,17 +68,17 @@ func (l List) IDs() []string {
 	return ids
 }
 
-// kinds matches a well-formed id. The ids of a kind have the same length, so that they sort as strings.
-var kinds = regexp.MustCompile(`^(S[0-4]-\d{3}|[XA]-\d{2}|[TMO]-\d)$`)
+// idFormat matches a valid id. All ids of a kind have the same length, so that they can be sorted as strings.
+var idFormat = regexp.MustCompile(`^(S[0-4]-\d{3}|[XA]-\d{2}|[TMO]-\d)$`)
 
-// Check returns what is wrong with the list: malformed, unsorted and duplicate ids, and rules that are not sentences.
+// Check returns the errors in the list: malformed, unsorted and duplicate ids, and rules that are not sentences.
 func (l List) Check() []string {
 	var findings []string
 	found := func(id, what string) { findings = append(findings, fmt.Sprintf("%s: %s %s", ListFile, id, what)) }
 	seen := map[string]bool{}
 	for _, group := range l {
 		for i, rule := range group.Rules {
-			if !kinds.MatchString(rule.ID) {
+			if !idFormat.MatchString(rule.ID) {
 				found(rule.ID, "is no id of a known kind")
 			}
 			if seen[rule.ID] {
@@ -96,7 +96,7 @@ func (l List) Check() []string {
 	return findings
 }
 
-// kind returns the part of an id before its number.
+// kind returns the kind of an id: the part before its number, such as S0.
 func kind(id string) string {
 	before, _, _ := strings.Cut(id, "-")
 	return before

@@ -11,16 +11,17 @@ import (
 	"strings"
 )
 
-// Test is a test that names a rule: a function of test code, or a file that a test reads.
+// Test is a test that mentions a rule: a function of test code, or a test story, which is a script file that a test
+// runs.
 type Test struct {
-	// Name is the function with its package, such as tools/git.TestPush, or the name of the file.
+	// Name is the function with its package, such as tools/git.TestPush, or the base name of the file.
 	Name string
 	// File is the path of the file below the root.
 	File string
 }
 
-// Tests returns, for each id, the tests that name it: in the comment above them, in their code, or at the top of a
-// story.
+// Tests returns the tests that mention each id: in the comment of the function, in its code, or in a test story. known
+// are the ids of the list.
 func Tests(root fs.FS, known []string) (map[string][]Test, error) {
 	tests := map[string][]Test{}
 	err := Files(root, func(name, text string) error {
@@ -48,7 +49,7 @@ func Tests(root fs.FS, known []string) (map[string][]Test, error) {
 	return tests, err
 }
 
-// isTest reports whether a file is test code, a test kit, or a story.
+// isTest reports whether a file is a Go test, a Go file that imports testing, or a test story.
 func isTest(name, text string) bool {
 	switch path.Ext(name) {
 	case ".go":
@@ -60,7 +61,7 @@ func isTest(name, text string) bool {
 	}
 }
 
-// owners returns a function that maps an offset of a file to the test that contains it.
+// owners returns a function that maps an offset in a file to the name of the test there.
 func owners(name, text string) (func(offset int) string, error) {
 	if path.Ext(name) != ".go" {
 		return func(int) string { return path.Base(name) }, nil
@@ -72,7 +73,7 @@ func owners(name, text string) (func(offset int) string, error) {
 	}
 	return func(offset int) string {
 		for _, declaration := range file.Decls {
-			// A comment before a function belongs to it.
+			// A comment before a function belongs to the function.
 			if offset < fset.Position(declaration.End()).Offset {
 				if function, ok := declaration.(*ast.FuncDecl); ok {
 					return path.Dir(name) + "." + function.Name.Name
