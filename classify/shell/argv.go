@@ -43,7 +43,7 @@ func ReadOnlyArgs(command string, args []string) ([]Operand, error) {
 	}
 	for i, arg := range args {
 		if strings.ContainsRune(arg, 0) {
-			return nil, refuse(i, "it holds a NUL byte")
+			return nil, refuse(i, "it contains a NUL byte")
 		}
 	}
 	a := &argv{command: command, args: args, grammar: g}
@@ -278,7 +278,7 @@ func (a *argv) value(i int, name string, kind byte, value string) error {
 	case kind == '@':
 		a.file(i, value)
 	case kind == '#' && !isCount(value):
-		return refuse(i, "%q is no number", value)
+		return refuse(i, "%q is not a number", value)
 	case kind != ':' && looksLikePath(value):
 		a.file(i, value)
 	case a.setsScript(name):

@@ -54,7 +54,7 @@ type lexer struct {
 func lex(d Dialect, src string) ([]token, string) {
 	l := &lexer{dialect: d, src: src}
 	if !utf8.ValidString(src) {
-		return nil, "bytes that are no UTF-8"
+		return nil, "bytes that are not UTF-8"
 	}
 	for l.at < len(src) && l.problem == "" {
 		l.next()
@@ -161,7 +161,7 @@ func (l *lexer) quote(open byte) {
 // quoteOf scans text between quotes as a token of kind k. backslashes is true if a backslash escapes the next byte.
 func (l *lexer) quoteOf(open byte, k kind, backslashes bool) {
 	if k == text && len(l.tokens) > 0 && l.tokens[len(l.tokens)-1].kind == escape {
-		l.fail("a string that goes on with backslashes") // E'…' newline '…' is one string
+		l.fail("a string that continues a string with backslash escapes") // E'…' newline '…' is one string
 		return
 	}
 	end := open

@@ -60,7 +60,7 @@ func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 func (c *Client) send(ctx context.Context, r Request) (*redirects, *http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, r.Method, r.URL.String(), strings.NewReader(r.Body))
 	if err != nil {
-		return nil, nil, invalid("this is no valid request")
+		return nil, nil, invalid("this is not a valid request")
 	}
 	req.Header = r.Header.Clone()
 	if req.Header == nil {
@@ -133,9 +133,9 @@ func (h *redirects) next(req *http.Request, n int) (*url.URL, string) {
 	case errors.Is(err, errNotPublic):
 		return nil, "it leads to an address that is not public"
 	case err != nil:
-		return nil, "it leads to something that is no plain http or https URL"
+		return nil, "it does not lead to a plain http or https URL"
 	case Endpoint(to) != h.first && (h.follow == nil || !h.follow(Endpoint(to))):
-		return nil, "it leads to " + Endpoint(to) + ", which is not open to this call"
+		return nil, "it leads to " + Endpoint(to) + ", which this call may not access"
 	case n > maxHops:
 		return nil, "there were 10 redirects before it"
 	}

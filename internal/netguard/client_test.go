@@ -116,9 +116,9 @@ func TestRedirects(t *testing.T) {
 	})
 	for path, refused := range map[string]string{
 		"/loop":     "there were 10 redirects before it",
-		"/other":    "it leads to " + other + ", which is not open to this call",
-		"/file":     "it leads to something that is no plain http or https URL",
-		"/userinfo": "it leads to something that is no plain http or https URL",
+		"/other":    "it leads to " + other + ", which this call may not access",
+		"/file":     "it does not lead to a plain http or https URL",
+		"/userinfo": "it does not lead to a plain http or https URL",
 	} {
 		res, err := do(t, open(), url+path, netguard.Request{})
 		require.NoError(t, err, path)

@@ -31,7 +31,7 @@ func Headers(given map[string]string) (http.Header, error) {
 		case !isToken(name):
 			return nil, fault.New(fault.ValidationError, "a name consists of letters, digits and -").WithField("headers")
 		case !isVisible(value):
-			why = "must hold visible ASCII letters on one line"
+			why = "must consist of visible ASCII characters on one line"
 		case isTransportHeader(key):
 			why = "is set by the transport"
 		case h[key] != nil:

@@ -87,7 +87,7 @@ func TestStreamsThatEnd(t *testing.T) {
 	s, err := stream(t.Context(), t, url, nil)
 	require.NoError(t, err)
 	assert.Equal(t, http.StatusTemporaryRedirect, s.Status)
-	assert.Contains(t, s.Refused, "which is not open to this call")
+	assert.Contains(t, s.Refused, "which this call may not access")
 }
 
 func TestDial(t *testing.T) {

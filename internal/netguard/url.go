@@ -31,7 +31,7 @@ func (c *Client) Parse(raw string) (*url.URL, error) {
 	}
 	number, err := strconv.ParseUint(port(u), 10, 16)
 	if err != nil {
-		return nil, invalid("the port is no number up to 65535")
+		return nil, invalid("the port must be a number from 1 to 65535")
 	}
 	if err := c.guard.check(netip.AddrPortFrom(addr, uint16(number))); err != nil {
 		return nil, forbidden(err, Endpoint(u))
@@ -51,11 +51,11 @@ func parse(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil: // err contains the URL, so it is dropped
-		return nil, invalid("this is no valid URL")
+		return nil, invalid("this is not a valid URL")
 	case u.Scheme != "http" && u.Scheme != "https":
 		return nil, invalid("the URL must begin with http:// or https://")
 	case u.User != nil:
-		return nil, invalid("the URL must not hold a user name or password").WithHint("send them in the header Authorization")
+		return nil, invalid("the URL must not contain a user name or password").WithHint("send them in the header Authorization")
 	}
 	host, err := Host(u.Hostname())
 	if err != nil {
@@ -106,13 +106,13 @@ func Host(host string) (string, error) {
 		return addr.Unmap().String(), nil
 	}
 	if strings.ContainsAny(host, ":%") {
-		return "", invalid("the host is no name and no address")
+		return "", invalid("the host is neither a name nor an address")
 	}
 	name, err := asciiName(host)
 	name = strings.TrimSuffix(strings.ToLower(name), ".")
 	switch {
 	case err != nil || !plainName(name):
-		return "", invalid("the host is no name and no address")
+		return "", invalid("the host is neither a name nor an address")
 	case endsInNumber(name):
 		// IDNA may turn compatibility characters into an ordinary address: ①.1.1.1.
 		if addr, err := netip.ParseAddr(name); err == nil {

@@ -22,8 +22,8 @@ func (p *parser) header(d *Diff) error {
 		case strings.HasPrefix(text, "Index: "):
 			d.names = append(d.names, text[len("Index: "):])
 		default:
-			return failed("line %d is no part of a unified diff of text", p.number()).
-				WithHint("a patch begins with a line --- and a line +++; renames, modes and binary content are not for it")
+			return failed("line %d is not part of a unified diff of text", p.number()).
+				WithHint("a patch begins with a line --- and a line +++; renames, modes and binary content are not supported")
 		}
 	}
 	return failed("the patch has no lines --- and +++")

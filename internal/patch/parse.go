@@ -104,7 +104,7 @@ func (p *parser) hunk() (hunk, error) {
 	h := hunk{number: p.number()}
 	from, to, ok := ranges(p.peek())
 	if !ok {
-		return h, failed("line %d is no hunk header such as @@ -1,3 +1,4 @@", h.number)
+		return h, failed("line %d is not a hunk header such as @@ -1,3 +1,4 @@", h.number)
 	}
 	if h.at = from.start; from.count > 0 {
 		h.at--
@@ -117,7 +117,7 @@ func (p *parser) hunk() (hunk, error) {
 			return h, failed("line %d does not begin with ' ', '-', '+' or '\\', or the counts in the header of line %d are wrong", p.number()-1, h.number)
 		}
 		if (l.op != '+' && !old.count(l.text)) || (l.op != '-' && !added.count(l.text)) {
-			return h, failed("the hunk at line %d has other lines than its header says", h.number)
+			return h, failed("the hunk at line %d has different line counts than its header", h.number)
 		}
 		h.lines = append(h.lines, l)
 	}

@@ -103,10 +103,10 @@ func (d *Diff) Apply(source []byte) ([]byte, error) {
 			e.emit(e.readLine())
 		}
 		if e.line < h.at {
-			return nil, drifted("hunk %d (line %d of the patch) starts behind the end of the file, which has %d lines", i+1, h.number, e.line)
+			return nil, drifted("hunk %d (line %d of the patch) starts after the end of the file, which has %d lines", i+1, h.number, e.line)
 		}
 		if !e.apply(h, crlf) {
-			return nil, drifted("hunk %d (line %d of the patch) does not fit: line %d of the file is another one", i+1, h.number, e.line)
+			return nil, drifted("hunk %d (line %d of the patch) does not match line %d of the file", i+1, h.number, e.line)
 		}
 	}
 	if e.emit(e.rest); e.torn {
@@ -182,5 +182,5 @@ func failed(format string, args ...any) *fault.Error {
 
 // drifted returns the error for a valid patch that does not match the file.
 func drifted(format string, args ...any) *fault.Error {
-	return failed(format, args...).WithHint("read the file again and make the diff from what it holds now")
+	return failed(format, args...).WithHint("read the file again and make the diff from its present content")
 }

@@ -52,7 +52,7 @@ func describe(path string, err error) error {
 	case errors.Is(err, syscall.EISDIR):
 		return fault.Wrap(fault.InvalidFormat, err, path+" is a directory").WithReason("INVALID_PATH")
 	case errors.Is(err, syscall.ENOTDIR):
-		return fault.Wrap(fault.InvalidFormat, err, path+", or a part of it, is no directory").WithReason("INVALID_PATH")
+		return fault.Wrap(fault.InvalidFormat, err, path+", or a part of it, is not a directory").WithReason("INVALID_PATH")
 	case errors.Is(err, syscall.ELOOP):
 		return fault.Wrap(fault.InvalidFormat, err, path+" has too many symbolic links").WithReason("INVALID_PATH")
 	case errors.Is(err, syscall.ENAMETOOLONG):
@@ -64,4 +64,4 @@ func describe(path string, err error) error {
 	}
 }
 
-func irregular(path string) *fault.Error { return invalid("%s is no regular file", path) }
+func irregular(path string) *fault.Error { return invalid("%s is not a regular file", path) }

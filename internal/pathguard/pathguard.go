@@ -44,7 +44,7 @@ type Root struct {
 func Open(dir string, hidden ...string) (*Root, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
-		return nil, fault.Wrap(fault.InvalidFormat, err, "the root is no valid path")
+		return nil, fault.Wrap(fault.InvalidFormat, err, "the root is not a valid path")
 	}
 	r := &Root{}
 	if r.name, err = filepath.EvalSymlinks(abs); err != nil {
@@ -109,7 +109,7 @@ func (r *Root) resolve(abs string, followLast bool) (string, error) {
 	case abs == "":
 		return "", invalid("the path is empty")
 	case strings.ContainsRune(abs, 0):
-		return "", invalid("the path holds a NUL byte")
+		return "", invalid("the path contains a NUL byte")
 	case !filepath.IsAbs(abs):
 		return "", invalid("the path is not absolute").WithHint("the root is %s", r.name)
 	case len(abs) > maxPath:
@@ -145,7 +145,7 @@ func (r *Root) ExistingDir(abs string) (string, error) {
 		return "", err
 	}
 	if !info.IsDir() {
-		return "", invalid("%s is no directory", r.Abs(rel))
+		return "", invalid("%s is not a directory", r.Abs(rel))
 	}
 	return r.Abs(rel), nil
 }

@@ -54,7 +54,7 @@ func (r *Root) openDir(rel string) (*os.Root, error) {
 		return nil, err
 	}
 	if !seen.IsDir() {
-		return nil, invalid("%s is no directory", r.Abs(rel))
+		return nil, invalid("%s is not a directory", r.Abs(rel))
 	}
 	dir, err := r.dir.OpenRoot(rel)
 	if err != nil {

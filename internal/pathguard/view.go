@@ -66,8 +66,8 @@ func (r *Root) checkNoAbsent(rel string) error {
 
 // absentError returns the error for a directory that contains absent paths.
 func (r *Root) absentError(rel string) error {
-	return fault.New(fault.ProtectedPath, "%s holds what is out of the reach of this call", r.Abs(rel)).
-		WithHint("move or delete what you see of it by name")
+	return fault.New(fault.ProtectedPath, "%s contains files that this call may not access", r.Abs(rel)).
+		WithHint("move or delete the files that you see in it by name")
 }
 
 // join is filepath.Join for a clean directory and a name.

@@ -105,7 +105,7 @@ func (x *Index) update(path string, f *folder) error {
 		*f = folder{}
 		return nil
 	case err != nil:
-		return fault.Wrap(fault.Internal, err, "the folder "+path+" cannot be looked at")
+		return fault.Wrap(fault.Internal, err, "the folder "+path+" cannot be inspected")
 	}
 	if !f.settled || f.mark != now {
 		if err := x.readFolder(path, f, now); err != nil {

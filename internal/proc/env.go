@@ -47,7 +47,7 @@ func (c Config) withDefaults() Config {
 func (c Config) validate() error {
 	for _, dir := range c.Path {
 		if !filepath.IsAbs(dir) || strings.Contains(dir, ":") {
-			return fault.New(fault.ValidationError, "%q is no absolute directory", dir).WithField("path")
+			return fault.New(fault.ValidationError, "%q is not an absolute directory", dir).WithField("path")
 		}
 	}
 	for _, name := range c.Inherit {

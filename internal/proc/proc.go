@@ -103,7 +103,7 @@ func New(cfg Config) (*Runner, error) {
 // returns an error if another process killed the reaper.
 func (r *Runner) Close() error {
 	if err := r.reaper.close(); err != nil {
-		return fault.Wrap(fault.Internal, err, "the reaper of child processes did not end well")
+		return fault.Wrap(fault.Internal, err, "the reaper of child processes failed")
 	}
 	return nil
 }

@@ -127,7 +127,7 @@ func (l Limits) withDefaults() Limits {
 func unsupported(cause error, what string) error {
 	return fault.Wrap(fault.ExecFailed, cause, "nothing was started, because the sandbox cannot be enforced: "+what).
 		WithReason("SANDBOX_UNAVAILABLE").WithField("sandbox").
-		WithHint("orch doctor tells what is missing; sandbox: best-effort runs programs behind the walls that there are")
+		WithHint("orch doctor shows what is missing; sandbox: best-effort runs programs with the confinement that is available")
 }
 
 // secretFiles returns files and folders, relative to a home, that contain keys or allow running a program outside of
@@ -213,7 +213,7 @@ func (s Sandbox) unwritableBelow(place string) []string {
 func absolute(field string, paths []string) error {
 	for _, path := range paths {
 		if !filepath.IsAbs(path) || strings.ContainsRune(path, 0) {
-			return fault.New(fault.ValidationError, "%q is no absolute path", path).WithField(field)
+			return fault.New(fault.ValidationError, "%q is not an absolute path", path).WithField(field)
 		}
 	}
 	return nil

@@ -40,7 +40,7 @@ func CheckPattern(pattern string) string {
 	file, isFile := strings.CutPrefix(pattern, fileScheme)
 	switch _, err := path.Match(pattern, ""); {
 	case err != nil || strings.ContainsAny(pattern, `[]?\`):
-		return "only * stands for other letters"
+		return "only * may stand for other characters"
 	case isEnv && !variableForm.MatchString(strings.ReplaceAll(name, "*", "_")), isEnv && strings.HasPrefix(name, "*"):
 		return "a variable is env:NAME, where * may stand behind the first letter"
 	case isFile && (!filepath.IsAbs(file) || filepath.Clean(file) != file || strings.HasPrefix(file, "/*")):
@@ -92,11 +92,11 @@ func Read(source string, patterns []string) (string, error) {
 	switch {
 	case len(text) < MinSize:
 		return "", fault.New(fault.ValidationError, "%s has fewer than %d bytes", source, MinSize).WithReason("SECRET_TOO_SHORT").
-			WithHint("so short a text cannot be taken out of what a call returns")
+			WithHint("a text this short cannot be redacted from the result of a call")
 	case len(text) > MaxSize:
 		return "", fault.New(fault.ValidationError, "%s has more than %d bytes", source, MaxSize).WithReason("SIZE_LIMIT_EXCEEDED")
 	case !utf8.ValidString(text) || strings.ContainsRune(text, 0):
-		return "", fault.New(fault.ValidationError, "%s is no text", source).WithHint("encode it, such as in base64")
+		return "", fault.New(fault.ValidationError, "%s is not text", source).WithHint("encode it, such as in base64")
 	}
 	return text, nil
 }
@@ -138,7 +138,7 @@ func readFile(name string, patterns []string) (string, error) {
 	info, err := f.Stat()
 	switch {
 	case err != nil || !info.Mode().IsRegular():
-		return "", fault.New(fault.ValidationError, "%s is no file", name)
+		return "", fault.New(fault.ValidationError, "%s is not a regular file", name)
 	case info.Mode().Perm()&0o077 != 0:
 		return "", fault.New(fault.ValidationError, "%s is open to others (mode %o)", name, info.Mode().Perm()).WithHint("chmod 600 %s", name)
 	}

@@ -187,7 +187,7 @@ git log --first-parent --format='%x01%H %B' "$UNDO_REF"`, "UNDO_REF=refs/undo/"+
 		lines := strings.Split(strings.TrimSpace(entry), "\n")
 		first := strings.SplitN(lines[0], " ", 3)
 		if len(first) != 3 {
-			return nil, fault.New(fault.Internal, "git says %q of a commit", lines[0])
+			return nil, fault.New(fault.Internal, "git describes a commit as %q", lines[0])
 		}
 		l := snapshot{commit: first[0], when: first[1], call: first[2]}
 		for _, line := range lines[1:] {
@@ -244,7 +244,7 @@ func (s *Store) collect(ctx context.Context, all map[string]pathChange, before s
 	for i := 0; i+1 < len(parts); i += 2 {
 		f := strings.Fields(strings.TrimPrefix(parts[i], ":")) // old mode, new mode, old id, new id, status
 		if len(f) != 5 {
-			return fault.New(fault.Internal, "git says %q of a change", parts[i])
+			return fault.New(fault.Internal, "git describes a change as %q", parts[i])
 		}
 		path := parts[i+1]
 		if !covers(before.paths, path) || f[0] == submodule || f[1] == submodule {

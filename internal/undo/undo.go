@@ -128,7 +128,7 @@ func (c *Change) commit(ctx context.Context, files listing, when string) (string
 }
 
 // ErrTooLarge is the error for a root with more than Max files.
-var ErrTooLarge = errors.New("the root has too many files to keep them before a program runs")
+var ErrTooLarge = errors.New("the root has too many files to record them before a program runs")
 
 // open creates the repository unless it was opened before, and removes old records. s.mu must be held.
 func (s *Store) open(ctx context.Context) error {
@@ -298,9 +298,9 @@ func (s *Store) git(ctx context.Context, stdin, script string, variables ...stri
 	case err != nil:
 		return "", err
 	case res.ExitCode != 0:
-		return "", fault.New(fault.ExecFailed, "git cannot keep what is in the root: %s", strings.TrimSpace(res.Stderr))
+		return "", fault.New(fault.ExecFailed, "git cannot record the files of the root: %s", strings.TrimSpace(res.Stderr))
 	case out.Len() > maxListed:
-		return "", fault.New(fault.ExecFailed, "git says more of the root than is read")
+		return "", fault.New(fault.ExecFailed, "the output of git about the root is too long")
 	}
 	return strings.TrimSuffix(out.String(), "\n"), nil
 }

@@ -37,7 +37,7 @@ func (t *Tree) appendLine(task events.TaskID, file, line string) error {
 	case err != nil:
 		return err
 	case !info.Mode().IsRegular():
-		return fault.New(fault.OutsideRoot, "%s is no regular file", t.root.Abs(rel))
+		return fault.New(fault.OutsideRoot, "%s is not a regular file", t.root.Abs(rel))
 	}
 	f, err := t.root.OpenAppend(rel)
 	if err != nil {

@@ -210,7 +210,7 @@ func (t *Tree) check(task events.TaskID) error {
 		return err
 	}
 	if !info.IsDir() {
-		return fault.New(fault.OutsideRoot, "%s is no directory but something else that was put there", t.Path(task)).
+		return fault.New(fault.OutsideRoot, "%s is not a directory: something has replaced it", t.Path(task)).
 			WithHint("remove it and retry the task")
 	}
 	return nil
