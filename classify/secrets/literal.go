@@ -34,8 +34,7 @@ func (v value) path() bool {
 	return !slices.ContainsFunc(bytes.Split(v.text, []byte("/")), func(part []byte) bool { return looksRandom(part, shortLoose, 3.5) })
 }
 
-// isSource reports whether the value only says where a secret is stored, as plans and settings do: env:NAME or
-// file:/PATH.
+// isSource reports whether the value is only a reference to a secret, as in plans and settings: env:NAME or file:/PATH.
 func (v value) isSource() bool {
 	if name, ok := bytes.CutPrefix(v.text, []byte("env:")); ok {
 		return isIdentifier(name)

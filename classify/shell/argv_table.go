@@ -131,8 +131,8 @@ func filesOrHere(a *argv, operands []int) error {
 	return err
 }
 
-// filesOrSearchHere is filesOrHere for grep and rg, which search the working directory only in recursive mode. Files
-// from options do not count as operands.
+// filesOrSearchHere is filesOrHere for grep and rg. Without operands rg always searches the working directory, grep
+// only in recursive mode. Files from options do not count as operands.
 func filesOrSearchHere(a *argv, operands []int) error {
 	if len(operands) == 0 && (a.command == "rg" || a.used("r", "R", "recursive", "dereference-recursive", "d", "directories")) {
 		a.files = append(a.files, Operand{Arg: -1, Path: "."})

@@ -62,7 +62,8 @@ type checker struct {
 	ctx      Context
 	programs map[string]check
 	class    Class
-	// moved is true when the script changes its directory. lost is true when the new directory may be outside of Dir.
+	// moved is true when the script changes its directory. lost is true when the new directory is not known to be below
+	// Dir or in a place where the command may write.
 	moved, lost bool
 	// functions maps the names of top-level functions to the positions of their declarations.
 	functions map[string]uint

@@ -52,7 +52,8 @@ func metadataCalls() map[uint32]metadataCall {
 // descriptorArg returns the descriptor in an argument: its lower 32 bits.
 func descriptorArg(argument uint64) int32 { return int32(uint32(argument)) } //nolint:gosec // only the lower 32 bits count
 
-// descriptorCall decodes a system call whose argument number first is the descriptor of the file.
+// descriptorCall decodes a system call on a descriptor, which is argument number first. The arguments for apply follow
+// it.
 func descriptorCall(first int, apply func([]uint64) func(int) error) metadataCall {
 	return func(_ *caller, a [6]uint64) (change, unix.Errno) {
 		return change{at: descriptorArg(a[first]), byDescriptor: true, follow: true, apply: apply(a[first+1:])}, 0

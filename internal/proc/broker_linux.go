@@ -84,20 +84,20 @@ func (b *broker) close() {
 // next waits for a system call and answers it. It returns false when no process with the filter is left.
 func (b *broker) next(conn syscall.RawConn) (more bool) {
 	var n notification
-	over, received := false, false
+	ended, received := false, false
 	err := conn.Read(func(fd uintptr) bool {
 		ready := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}} //nolint:gosec // descriptors fit in 32 bits
 		if _, err := unix.Poll(ready, 0); err != nil {
 			return !errors.Is(err, unix.EINTR)
 		}
 		if ready[0].Revents&unix.POLLIN == 0 {
-			over = ready[0].Revents&(unix.POLLHUP|unix.POLLERR) != 0
-			return over
+			ended = ready[0].Revents&(unix.POLLHUP|unix.POLLERR) != 0
+			return ended
 		}
 		received = ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&n)) == nil //nolint:gosec // the system call needs a pointer
 		return true
 	})
-	if err != nil || over {
+	if err != nil || ended {
 		return false
 	}
 	if !received {

@@ -117,7 +117,8 @@ type Command struct {
 	Dir string
 	// Env is added to the inherited environment and takes precedence.
 	Env map[string]string
-	// Secrets are redacted in the Result. Variables of Env with one of them as value may have any name.
+	// Secrets are redacted in the Result. A variable of Env may have a name that looks like that of a secret only if
+	// its value is one of the Secrets.
 	Secrets *secret.Set
 	// Stdin is the standard input; empty for none.
 	Stdin string
@@ -151,9 +152,9 @@ type Result struct {
 	TimedOut bool
 }
 
-// Run starts c and waits for its end. An exit status other than 0 is not an error. Errors: EXEC_FAILED when it cannot
-// be started, TIMEOUT and CANCELLED when it was terminated; with these two Run also returns the Result so far. After
-// the process has ended, Run kills the remaining processes of its group before it returns.
+// Run starts c and waits for its end. A nonzero exit status is not an error. Errors: EXEC_FAILED when it cannot be
+// started, TIMEOUT and CANCELLED when it was terminated; with these two Run also returns the Result so far. After the
+// process has ended, Run kills the remaining processes of its group before it returns.
 func (r *Runner) Run(ctx context.Context, c Command) (Result, error) {
 	if r.bounds != nil {
 		if err := r.bounds(&c); err != nil {

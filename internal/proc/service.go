@@ -62,8 +62,8 @@ func (s *Service) Err() error {
 	return s.err
 }
 
-// End waits for the process to end. After a grace period it sends SIGTERM to the whole group, after another one
-// SIGKILL. It reports whether the process ended without a signal.
+// End waits for the process to end. After a grace period it sends SIGTERM to the whole group, after another grace
+// period SIGKILL. It reports whether the process ended without a signal.
 func (s *Service) End(grace time.Duration) (unforced bool) {
 	timer := time.NewTimer(grace)
 	defer timer.Stop()

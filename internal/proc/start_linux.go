@@ -43,13 +43,13 @@ func onOtherThread(f func()) {
 		f()
 		return // returning without unlocking ends the thread
 	}
-	over := make(chan struct{})
+	done := make(chan struct{})
 	go func() {
-		defer close(over)
+		defer close(done)
 		runtime.LockOSThread() // another thread, because the main one is locked
 		f()
 	}()
-	<-over
+	<-done
 	runtime.UnlockOSThread()
 }
 

@@ -23,8 +23,8 @@ import (
 
 // Report is the result of an undo.
 type Report struct {
-	// Restored are paths with restored content. Removed are paths that calls had created. Conflicts are paths that were
-	// not changed, because they have changed since the calls. Paths are relative to the root.
+	// Restored are paths with restored content. Removed are paths that calls had created. Conflicts are paths that Undo
+	// did not restore, such as paths that were changed after the calls. Paths are relative to the root.
 	Restored  []string `json:"restored"`
 	Removed   []string `json:"removed"`
 	Conflicts []string `json:"conflicts"`
