@@ -97,28 +97,28 @@ func allowList() map[string]check {
 	add(checkTest, "test [")
 	add(harmless, `help bc col colrm who users last lastlog w cal ncal pidof pstree vmstat iostat mpstat lsattr namei getfacl lsmod factor
 		whereis c++filt addr2line yes getopt`)
-	add(options("", "diff-program"), "diff3")
-	add(all(options("p", "tmpdir"), writesAll), "mktemp")
+	add(denyOptions("", "diff-program"), "diff3")
+	add(allOf(denyOptions("p", "tmpdir"), writesAll), "mktemp")
 	add(setsClock, "date")
-	add(options("oT", "output", "compress-program", "temporary-directory"), "sort")
-	add(options("o", "output"), "shuf")
-	add(options("oR", "output"), "tree")
-	add(options("C", "compile"), "file")
-	add(options("", "pre", "pre-glob", "hostname-bin", "search-zip"), "rg")
-	add(options("is", "inplace", "in-place", "split-exp"), "yq")
+	add(denyOptions("oT", "output", "compress-program", "temporary-directory"), "sort")
+	add(denyOptions("o", "output"), "shuf")
+	add(denyOptions("oR", "output"), "tree")
+	add(denyOptions("C", "compile"), "file")
+	add(denyOptions("", "pre", "pre-glob", "hostname-bin", "search-zip"), "rg")
+	add(denyOptions("is", "inplace", "in-place", "split-exp"), "yq")
 	add(assigns, "read mapfile readarray getopts printf unset wait")
-	add(all(fixedOptions("-euxvo", "pipefail", "errexit", "nounset", "xtrace"), assigns), "set")
+	add(allOf(allowWords("-euxvo", "pipefail", "errexit", "nounset", "xtrace"), assigns), "set")
 	add(noArguments, "hostname jobs alias hash")
 	add(uniq, "uniq")
-	add(all(options(""), writesAll), "touch mkdir tee")
-	add(all(only("rRpvfniuHL", "recursive", "verbose", "force", "no-clobber"), copies), "cp")
-	add(all(only("fnvui", "force", "verbose", "no-clobber"), writesAll), "mv")
-	add(all(options("R", "recursive", "reference"), writesAll), "chmod")
-	add(toOutput, "gzip gunzip bzip2 bunzip2 xz unxz zstd")
+	add(allOf(denyOptions(""), writesAll), "touch mkdir tee")
+	add(allOf(allowOptions("rRpvfniuHL", "recursive", "verbose", "force", "no-clobber"), copies), "cp")
+	add(allOf(allowOptions("fnvui", "force", "verbose", "no-clobber"), writesAll), "mv")
+	add(allOf(denyOptions("R", "recursive", "reference"), writesAll), "chmod")
+	add(compressesToOutput, "gzip gunzip bzip2 bunzip2 xz unxz zstd")
 	add(kill, "kill")
 	add(runsEach, "fd fdfind")
 	add(sqlite, "sqlite3")
-	add(all(only("ltpZv"), onlyWith("-l", "-t", "-p", "-Z", "-v")), "unzip")
+	add(allOf(allowOptions("ltpZv"), requireFirst("-l", "-t", "-p", "-Z", "-v")), "unzip")
 	add(sed, "sed")
 	add(awk, "awk gawk mawk nawk")
 	add(find, "find")
@@ -148,8 +148,8 @@ func noArguments(k *checker, c call) {
 	}
 }
 
-// all returns a check that applies several checks.
-func all(checks ...check) check {
+// allOf returns a check that applies several checks.
+func allOf(checks ...check) check {
 	return func(k *checker, c call) {
 		for _, test := range checks {
 			test(k, c)
@@ -157,9 +157,9 @@ func all(checks ...check) check {
 	}
 }
 
-// options returns a check that rejects some options: the letters in short and the long names, also abbreviated. It
+// denyOptions returns a check that rejects some options: the letters in short and the long names, also abbreviated. It
 // rejects computed words that may be an option.
-func options(short string, long ...string) check {
+func denyOptions(short string, long ...string) check {
 	return func(k *checker, c call) {
 		for _, a := range c.args {
 			switch {
@@ -180,8 +180,8 @@ func options(short string, long ...string) check {
 	}
 }
 
-// fixedOptions returns a check that accepts only options of these letters, and these words.
-func fixedOptions(letters string, words ...string) check {
+// allowWords returns a check that accepts only options of these letters, and these words.
+func allowWords(letters string, words ...string) check {
 	return func(k *checker, c call) {
 		for _, a := range c.args {
 			if a.fixed && a.text == "--" {
@@ -194,8 +194,8 @@ func fixedOptions(letters string, words ...string) check {
 	}
 }
 
-// onlyWith returns a check that accepts a call only when its first argument is one of the words.
-func onlyWith(words ...string) check {
+// requireFirst returns a check that accepts a call only when its first argument is one of the words.
+func requireFirst(words ...string) check {
 	return func(k *checker, c call) {
 		if len(c.args) == 0 || !c.args[0].fixed || !slices.Contains(words, c.args[0].text) {
 			k.destructive(c.name + " is not known to be harmless")
@@ -250,9 +250,9 @@ func (c call) operands() []arg {
 	return found
 }
 
-// only returns a check that accepts only options of these letters and long names. It rejects computed words that may be
-// an option.
-func only(short string, long ...string) check {
+// allowOptions returns a check that accepts only options of these letters and long names. It rejects computed words
+// that may be an option.
+func allowOptions(short string, long ...string) check {
 	return func(k *checker, c call) {
 		for _, a := range c.args {
 			switch {
@@ -277,7 +277,7 @@ func showsVersion(k *checker, c call) {
 // uniq checks the options of uniq and its second operand, a file that it writes. The value of an option must be a
 // number, joined to the option or in the next word.
 func uniq(k *checker, c call) {
-	only("cdiuzDfsw0123456789", "count", "repeated", "unique", "ignore-case", "zero-terminated")(k, c)
+	allowOptions("cdiuzDfsw0123456789", "count", "repeated", "unique", "ignore-case", "zero-terminated")(k, c)
 	rest := c
 	rest.args = nil
 	for i, a := range c.args {
@@ -315,9 +315,9 @@ func copies(k *checker, c call) {
 	}
 }
 
-// toOutput accepts a call of a compressor that does not replace its files.
-func toOutput(k *checker, c call) {
-	only("cdfklntqv123456789", "stdout", "to-stdout", "list", "test", "decompress")(k, c)
+// compressesToOutput accepts a call of a compressor that does not replace its files.
+func compressesToOutput(k *checker, c call) {
+	allowOptions("cdfklntqv123456789", "stdout", "to-stdout", "list", "test", "decompress")(k, c)
 	for _, a := range c.args {
 		if a.text == "--" {
 			break

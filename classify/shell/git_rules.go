@@ -20,7 +20,7 @@ func git(k *checker, c call) {
 	case "status", "log", "diff", "show", "rev-parse", "ls-files", "ls-tree", "shortlog", "describe", "blame", "cat-file", "rev-list",
 		"merge-base", "name-rev", "for-each-ref", "show-ref", "count-objects", "whatchanged", "version", "check-ignore", "diff-tree",
 		"diff-index", "diff-files", "grep", "--version", "var", "cherry", "range-diff", "check-attr":
-		options("O", "output", "ext-diff", "textconv", "open-files-in-pager", "filters", "exec")(k, inner)
+		denyOptions("O", "output", "ext-diff", "textconv", "open-files-in-pager", "filters", "exec")(k, inner)
 	case "add", "commit", "init", "switch", "checkout":
 		adds(k, inner, sub)
 	case "rebase", "mergetool", "difftool", "citool", "gui":
@@ -67,13 +67,13 @@ func adds(k *checker, c call, sub string) {
 	}
 	switch sub {
 	case "init":
-		only("q", "quiet")(k, c)
+		allowOptions("q", "quiet")(k, c)
 		writesAll(k, c)
 	case "add":
 		if has("-i", "--interactive", "-p", "--patch", "-e", "--edit") {
 			k.interactive("git add waits for a person")
 		}
-		options("f", "force")(k, c)
+		denyOptions("f", "force")(k, c)
 	case "commit":
 		message := slices.ContainsFunc(c.args, func(a arg) bool {
 			return strings.HasPrefix(a.text, "-m") || strings.HasPrefix(a.text, "-am") || strings.HasPrefix(a.text, "-F") || strings.HasPrefix(a.text, "--message") || strings.HasPrefix(a.text, "--file")

@@ -14,7 +14,7 @@ func golang(k *checker, c call) {
 	case "fmt":
 		k.writes(arg{text: ".", fixed: true})
 	case "env":
-		options("wu")(k, call{name: "go env", args: rest})
+		denyOptions("wu")(k, call{name: "go env", args: rest})
 	case "mod":
 		if len(rest) == 0 || !slices.Contains([]string{"graph", "verify", "why", "tidy", "download", "edit", "init"}, rest[0].text) {
 			k.destructive("go mod is used in a way that is not known")
@@ -72,7 +72,7 @@ func firstOperand(args []arg) (arg, bool) {
 
 // gofmt checks that gofmt does not write, or writes only in the workspace.
 func gofmt(k *checker, c call) {
-	only("ldsew")(k, c)
+	allowOptions("ldsew")(k, c)
 	if slices.ContainsFunc(c.args, func(a arg) bool { return a.option() && strings.Contains(a.text, "w") }) {
 		writesAll(k, c)
 	}
@@ -138,12 +138,12 @@ func cargo(k *checker, c call) {
 	if !slices.Contains([]string{"build", "test", "check", "clippy", "doc", "tree", "metadata", "--version", "-V", "version", "bench"}, sub) {
 		k.destructive("cargo " + sub + " changes more than the build")
 	}
-	options("", "config", "target-dir", "fix")(k, call{name: "cargo", args: rest})
+	denyOptions("", "config", "target-dir", "fix")(k, call{name: "cargo", args: rest})
 }
 
 // pytest rejects options that change the location of its files or load plug-ins.
 func pytest(k *checker, c call) {
-	options("cp", "rootdir", "basetemp", "override-ini", "config-file")(k, c)
+	denyOptions("cp", "rootdir", "basetemp", "override-ini", "config-file")(k, c)
 }
 
 // python accepts test runners and checkers of the standard library.
@@ -173,7 +173,7 @@ func python(k *checker, c call) {
 // node accepts the test runner and the syntax check.
 func node(k *checker, c call) {
 	if len(c.args) > 0 && slices.Contains([]string{"--test", "--check", "-c", "--version", "-v"}, c.args[0].text) {
-		options("erp", "print", "eval", "require", "import", "loader", "experimental-loader", "test-reporter-destination")(k, call{name: "node", args: c.args[1:]})
+		denyOptions("erp", "print", "eval", "require", "import", "loader", "experimental-loader", "test-reporter-destination")(k, call{name: "node", args: c.args[1:]})
 		return
 	}
 	k.destructive("node runs a program that is not looked into")

@@ -9,7 +9,7 @@ func (h *history) checkAttempts() {
 			continue
 		}
 		if n := h.count(End, key); n > 1 {
-			h.found("I6", "step %s happened %d times", key, n)
+			h.violate("I6", "step %s happened %d times", key, n)
 		}
 		h.checkAlone(key)
 	}
@@ -26,7 +26,7 @@ func (h *history) checkAlone(key string) {
 		for _, e := range h.effects[h.task] {
 			if e.Step == key && e.Attempt < later.Attempt && e.At.After(later.At) && !reported[e.Attempt] {
 				reported[e.Attempt] = true
-				h.found("I6", "attempt %d of step %s was at work %s after attempt %d had begun", e.Attempt, key, e.At.Sub(later.At), later.Attempt)
+				h.violate("I6", "attempt %d of step %s was at work %s after attempt %d had begun", e.Attempt, key, e.At.Sub(later.At), later.Attempt)
 			}
 		}
 	}

@@ -76,12 +76,13 @@ func Check(ctx context.Context, log Log, e Evidence) (Report, error) {
 	c.checkStrangers()
 	c.checkKeys()
 	if m := e.Mark; m != nil && !c.marked {
-		c.found("I11", m.Task, "the high-water mark names position %d, where the log has another commit or none", m.Seq)
+		c.violate("I11", m.Task, "the high-water mark names position %d, where the log has another commit or none", m.Seq)
 	}
 	return c.report, nil
 }
 
-func (c *checker) found(invariant string, task events.TaskID, format string, args ...any) {
+// violate adds a violation to the report.
+func (c *checker) violate(invariant string, task events.TaskID, format string, args ...any) {
 	c.report.Violations = append(c.report.Violations, Violation{
 		Invariant: invariant, Task: task, Round: c.rounds[task], What: fmt.Sprintf(format, args...),
 	})
@@ -125,11 +126,11 @@ func (c *checker) scan(ctx context.Context) error {
 		}
 		commit, err := events.Decode(s.Data)
 		if err != nil {
-			c.found("I11", "", "position %d: %v", s.Seq, err)
+			c.violate("I11", "", "position %d: %v", s.Seq, err)
 			continue
 		}
 		if s.Seq <= last {
-			c.found("I4", commit.Task, "position %d follows %d", s.Seq, last)
+			c.violate("I4", commit.Task, "position %d follows %d", s.Seq, last)
 		}
 		last = s.Seq
 		c.add(commit.Task)
@@ -149,7 +150,7 @@ func (c *checker) task(ctx context.Context, task events.TaskID) error {
 	c.report.Tasks++
 	c.report.Commits += len(stored)
 	if len(stored) == 0 {
-		c.found("I1", task, "the task was acknowledged and is not in the log")
+		c.violate("I1", task, "the task was acknowledged and is not in the log")
 		return nil
 	}
 	commits := c.chain(task, stored)
@@ -172,20 +173,20 @@ func (c *checker) chain(task events.TaskID, stored []events.Stored) []*events.Co
 		c.checkSecrets(task, s)
 		commit, err := events.Decode(s.Data)
 		if err != nil {
-			c.found("I11", task, "position %d: %v", s.Seq, err)
+			c.violate("I11", task, "position %d: %v", s.Seq, err)
 			continue
 		}
 		if commit.Task != task {
-			c.found("I4", task, "its history holds a commit of %s", commit.Task)
+			c.violate("I4", task, "its history holds a commit of %s", commit.Task)
 		}
 		if commit.Rev != rev+1 {
-			c.found("I4", task, "revision %d follows %d", commit.Rev, rev)
+			c.violate("I4", task, "revision %d follows %d", commit.Rev, rev)
 		}
 		if s.Seq <= seq {
-			c.found("I4", task, "position %d follows %d", s.Seq, seq)
+			c.violate("I4", task, "position %d follows %d", s.Seq, seq)
 		}
 		if commit.Prev != hash {
-			c.found("I11", task, "the hash chain breaks at revision %d", commit.Rev)
+			c.violate("I11", task, "the hash chain breaks at revision %d", commit.Rev)
 		}
 		rev, seq, hash = commit.Rev, s.Seq, events.Hash(s.Data)
 		c.recordPosition(task, s.Seq, hash)
@@ -197,7 +198,7 @@ func (c *checker) chain(task events.TaskID, stored []events.Stored) []*events.Co
 // recordPosition records the position of a commit and checks that no other commit has it (I4).
 func (c *checker) recordPosition(task events.TaskID, seq uint64, hash string) {
 	if other, taken := c.positions[seq]; taken {
-		c.found("I4", task, "position %d is used by %s as well", seq, other)
+		c.violate("I4", task, "position %d is used by %s as well", seq, other)
 	}
 	c.positions[seq] = task
 	if m := c.evidence.Mark; m != nil && m.Seq == seq && m.Hash == hash {
@@ -209,7 +210,7 @@ func (c *checker) recordPosition(task events.TaskID, seq uint64, hash string) {
 func (c *checker) checkSecrets(task events.TaskID, s events.Stored) {
 	for _, secret := range c.evidence.Secrets {
 		if bytes.Contains(s.Data, []byte(secret)) {
-			c.found("I13", task, "the commit at position %d holds a secret", s.Seq)
+			c.violate("I13", task, "the commit at position %d holds a secret", s.Seq)
 		}
 	}
 }
@@ -222,7 +223,7 @@ func (c *checker) checkPositions() {
 	}
 	for seq := uint64(1); seq <= last; seq++ {
 		if _, ok := c.positions[seq]; !ok {
-			c.found("I4", "", "position %d holds no commit of any task", seq)
+			c.violate("I4", "", "position %d holds no commit of any task", seq)
 		}
 	}
 }
@@ -231,7 +232,7 @@ func (c *checker) checkPositions() {
 func (c *checker) checkStrangers() {
 	for task := range c.effects {
 		if !c.known[task] {
-			c.found("I6", task, "the ledger has an effect of a task that is not in the log")
+			c.violate("I6", task, "the ledger has an effect of a task that is not in the log")
 		}
 	}
 }
@@ -241,7 +242,7 @@ func (c *checker) checkKeys() {
 	tasks := map[string]events.TaskID{}
 	for _, a := range c.evidence.Acks {
 		if first, known := tasks[a.Key]; a.Key != "" && known && first != a.Task {
-			c.found("I1", a.Task, "the idempotency key %q had made %s before", a.Key, first)
+			c.violate("I1", a.Task, "the idempotency key %q had made %s before", a.Key, first)
 		}
 		tasks[a.Key] = a.Task
 	}
@@ -251,12 +252,12 @@ func (c *checker) checkKeys() {
 func (c *checker) watch(w Watch, stored []events.Stored) {
 	for i, s := range w.Seen {
 		if i >= len(stored) || s.Rev != uint64(i+1) || s.Seq != stored[i].Seq || s.Hash != events.Hash(stored[i].Data) {
-			c.found("I8", w.Task, "as number %d the watcher saw revision %d at position %d", i+1, s.Rev, s.Seq)
+			c.violate("I8", w.Task, "as number %d the watcher saw revision %d at position %d", i+1, s.Rev, s.Seq)
 			return
 		}
 	}
 	if w.Ended && len(w.Seen) < len(stored) && !onlyRefusals(stored[len(w.Seen):]) {
-		c.found("I8", w.Task, "the watcher saw %d of %d commits", len(w.Seen), len(stored))
+		c.violate("I8", w.Task, "the watcher saw %d of %d commits", len(w.Seen), len(stored))
 	}
 }
 

@@ -50,8 +50,9 @@ func newHistory(c *checker, task events.TaskID) *history {
 	return &history{checker: c, task: task, steps: map[string]*stepHistory{}}
 }
 
-func (h *history) found(invariant, format string, args ...any) {
-	h.checker.found(invariant, h.task, format, args...)
+// violate adds a violation by this task to the report.
+func (h *history) violate(invariant, format string, args ...any) {
+	h.checker.violate(invariant, h.task, format, args...)
 }
 
 func (h *history) commit(c *events.Commit) {
@@ -64,7 +65,7 @@ func (h *history) event(c *events.Commit, e events.Event) {
 	switch d := e.Data.(type) {
 	case *events.Submitted:
 		if h.state != "" {
-			h.found("I3", "it was submitted twice")
+			h.violate("I3", "it was submitted twice")
 		}
 		h.state = statemachine.NeedsAction
 		h.submitted(d)
@@ -88,7 +89,7 @@ func (h *history) submitted(d *events.Submitted) {
 		return
 	}
 	if other, taken := h.keys[d.IdempotencyKey]; taken {
-		h.found("I1", "the idempotency key %q had made %s before", d.IdempotencyKey, other)
+		h.violate("I1", "the idempotency key %q had made %s before", d.IdempotencyKey, other)
 	}
 	h.keys[d.IdempotencyKey] = h.task
 }
@@ -96,16 +97,16 @@ func (h *history) submitted(d *events.Submitted) {
 // move checks a state transition of the task (I2, I3).
 func (h *history) move(kind events.Kind, d *events.Moved) {
 	if h.state.Terminal() {
-		h.found("I2", "%s follows the end of the task in %s", kind, h.state)
+		h.violate("I2", "%s follows the end of the task in %s", kind, h.state)
 	}
 	at := slices.IndexFunc(statemachine.Table(), func(t statemachine.Transition) bool { return t.Kind == kind })
 	if at < 0 {
-		h.found("I3", "%s is in no row of the table", kind)
+		h.violate("I3", "%s is in no row of the table", kind)
 		return
 	}
 	row := statemachine.Table()[at]
 	if !slices.Contains(row.From, h.state) {
-		h.found("I3", "%s is not possible in %s", kind, h.state)
+		h.violate("I3", "%s is not possible in %s", kind, h.state)
 	}
 	h.state, h.reason = row.To, d.Reason
 	if row.To.Terminal() {
@@ -121,11 +122,11 @@ func (h *history) step(c *events.Commit, key string, e events.Event) {
 		h.steps[key] = s
 	}
 	if h.state.Terminal() {
-		h.found("I2", "%s of step %s follows the end of the task", e.Kind, key)
+		h.violate("I2", "%s of step %s follows the end of the task", e.Kind, key)
 	}
 	at := slices.IndexFunc(statemachine.StepTable(), func(t statemachine.StepTransition) bool { return t.Kind == e.Kind })
 	if at < 0 || !slices.Contains(statemachine.StepTable()[at].From, s.state) {
-		h.found("I3", "%s is not possible for step %s, which is %s", e.Kind, key, s.state)
+		h.violate("I3", "%s is not possible for step %s, which is %s", e.Kind, key, s.state)
 	}
 	if at >= 0 {
 		s.state = statemachine.StepTable()[at].To
@@ -138,7 +139,7 @@ func (h *history) call(c *events.Commit, key string, s *stepHistory, data events
 	switch d := data.(type) {
 	case *events.Ready:
 		if d.Attempt != s.attempt+1 {
-			h.found("I7", "attempt %d of step %s follows %d", d.Attempt, key, s.attempt)
+			h.violate("I7", "attempt %d of step %s follows %d", d.Attempt, key, s.attempt)
 		}
 		s.attempt, s.tool, s.effect, s.worker, s.child = d.Attempt, d.Tool, d.Effect, "", ""
 	case *events.Called:
@@ -172,7 +173,7 @@ func (h *history) call(c *events.Commit, key string, s *stepHistory, data events
 // current checks that an event belongs to the newest attempt (I7).
 func (h *history) current(key string, s *stepHistory, attempt int, what string) {
 	if attempt != 0 && attempt != s.attempt {
-		h.found("I7", "the %s of attempt %d of step %s was accepted when %d was the newest", what, attempt, key, s.attempt)
+		h.violate("I7", "the %s of attempt %d of step %s was accepted when %d was the newest", what, attempt, key, s.attempt)
 	}
 }
 
@@ -183,7 +184,7 @@ func (h *history) succeeded(c *events.Commit, key string, s *stepHistory, d *eve
 		return // not a call but a timer, a child or a list
 	}
 	if d.Attempt != s.attempt {
-		h.found("I7", "the result of attempt %d of step %s was accepted when %d was the newest", d.Attempt, key, s.attempt)
+		h.violate("I7", "the result of attempt %d of step %s was accepted when %d was the newest", d.Attempt, key, s.attempt)
 	}
 	reporter := "worker:" + s.worker
 	switch {
@@ -193,13 +194,13 @@ func (h *history) succeeded(c *events.Commit, key string, s *stepHistory, d *eve
 		reporter = s.worker
 	}
 	if c.Actor != reporter {
-		h.found("I7", "the result of step %s came from %s, but %s had the call", key, c.Actor, reporter)
+		h.violate("I7", "the result of step %s came from %s, but %s had the call", key, c.Actor, reporter)
 	}
 	done := slices.ContainsFunc(h.effects[h.task], func(e Effect) bool {
 		return e.Phase == End && e.Step == key && e.Attempt == d.Attempt && h.by(e, s.worker)
 	})
 	if !done && s.inLedger() {
-		h.found("I6", "step %s succeeded in attempt %d, but the ledger has no end of it", key, d.Attempt)
+		h.violate("I6", "step %s succeeded in attempt %d, but the ledger has no end of it", key, d.Attempt)
 	}
 }
 
@@ -231,7 +232,7 @@ func (h *history) by(e Effect, worker string) bool {
 func (h *history) inDoubt(c *events.Commit, key string, s *stepHistory) {
 	h.report.InDoubt++
 	if !s.once() {
-		h.found("I6", "step %s is in doubt, but %s may be called again", key, s.tool)
+		h.violate("I6", "step %s is in doubt, but %s may be called again", key, s.tool)
 	}
 	switch _, lost := h.evidence.Lost[WorkerPID(s.worker)]; {
 	case h.absent(TheBroker, s.calls[s.attempt], c.At): // no message got through
@@ -240,9 +241,9 @@ func (h *history) inDoubt(c *events.Commit, key string, s *stepHistory) {
 		h.agentInDoubt(c, key, s)
 	case lost:
 	case s.inLedger():
-		h.found("I6", "step %s is in doubt, but its worker %s was neither killed nor stopped", key, s.worker)
+		h.violate("I6", "step %s is in doubt, but its worker %s was neither killed nor stopped", key, s.worker)
 	case !h.absent(TheNode, s.calls[s.attempt], c.At): // the tool has called the node
-		h.found("I6", "step %s is in doubt, but neither its worker %s nor the node was away", key, s.worker)
+		h.violate("I6", "step %s is in doubt, but neither its worker %s nor the node was away", key, s.worker)
 	}
 }
 
@@ -261,7 +262,7 @@ func (h *history) agentInDoubt(c *events.Commit, key string, s *stepHistory) {
 	})
 	called := s.calls[s.attempt]
 	if !h.absent(s.worker, called, c.At) && (begun || !h.absent(TheNode, called, c.At)) {
-		h.found("I6", "step %s is in doubt, but its agent %s was there from %s to %s (begun: %t)", key, s.worker, called.Format(time.TimeOnly), c.At.Format(time.TimeOnly), begun)
+		h.violate("I6", "step %s is in doubt, but its agent %s was there from %s to %s (begun: %t)", key, s.worker, called.Format(time.TimeOnly), c.At.Format(time.TimeOnly), begun)
 	}
 }
 
@@ -280,7 +281,7 @@ func (h *history) resolved(key string, s *stepHistory, d *events.Resolved) {
 		happened = h.count(End, key)
 	}
 	if d.As == "succeeded" && s.inLedger() && happened == 0 {
-		h.found("I6", "step %s was resolved as succeeded without an effect", key)
+		h.violate("I6", "step %s was resolved as succeeded without an effect", key)
 	}
 }
 
@@ -300,22 +301,22 @@ func (h *history) finish() {
 	h.report.Ended[string(h.state)]++
 	switch {
 	case h.ends > 1:
-		h.found("I2", "it ended %d times", h.ends)
+		h.violate("I2", "it ended %d times", h.ends)
 	case h.ends == 0 && !h.note && (h.state != statemachine.Blocked || h.reason == ""):
-		h.found("I1", "it did not end and is %s without a reason", h.state)
+		h.violate("I1", "it did not end and is %s without a reason", h.state)
 	}
 	switch cancelled := h.state == statemachine.Cancelled; {
 	case h.cancels[h.task] && !cancelled:
-		h.found("I10", "its cancellation was acknowledged, but it is %s", h.state)
+		h.violate("I10", "its cancellation was acknowledged, but it is %s", h.state)
 	case !h.cancels[h.task] && cancelled:
-		h.found("I10", "it was cancelled, but nobody had asked for that")
+		h.violate("I10", "it was cancelled, but nobody had asked for that")
 	case h.state == statemachine.Failed && !h.excused:
-		h.found("I1", "it failed, but no tool of the test ever does: %s", h.failure)
+		h.violate("I1", "it failed, but no tool of the test ever does: %s", h.failure)
 	}
 	for key, s := range h.steps {
 		if s.once() {
 			if n := h.count(Begin, key); n > 1+s.retries {
-				h.found("I6", "step %s took effect %d times, with %d decisions to call again", key, n, s.retries)
+				h.violate("I6", "step %s took effect %d times, with %d decisions to call again", key, n, s.retries)
 			}
 		}
 	}
@@ -333,18 +334,18 @@ func (h *history) checkEffects() {
 		h.report.Begins[e.Tool]++
 		s := h.steps[e.Step]
 		if s == nil || s.tool == "" {
-			h.found("I6", "the ledger has an effect of step %s, which was never ready", e.Step)
+			h.violate("I6", "the ledger has an effect of step %s, which was never ready", e.Step)
 			continue
 		}
 		if first, known := keys[e.Step]; known && first != e.Key {
-			h.found("I6", "step %s was called with the keys %s and %s", e.Step, first, e.Key)
+			h.violate("I6", "step %s was called with the keys %s and %s", e.Step, first, e.Key)
 		}
 		keys[e.Step] = e.Key
 		if e.Key != string(h.task)+"/"+e.Step {
-			h.found("I6", "step %s was called with the key %s", e.Step, e.Key)
+			h.violate("I6", "step %s was called with the key %s", e.Step, e.Key)
 		}
 		if at, called := s.calls[e.Attempt]; (e.Tool == ToolWrite || e.Tool == ToolVerified || e.Tool == ToolAgentWrite) && (!called || at.After(e.At)) {
-			h.found("I6", "attempt %d of step %s took effect before its start was durable", e.Attempt, e.Step)
+			h.violate("I6", "attempt %d of step %s took effect before its start was durable", e.Attempt, e.Step)
 		}
 	}
 }
