@@ -175,7 +175,7 @@ func TestDrift(t *testing.T) {
 	t.Parallel()
 	text := head + "@@ -2,3 +2,3 @@\n b\n-hunter2\n+C\n d\n"
 	for source, line := range map[string]string{
-		"":                            "behind the end",
+		"":                            "after the end",
 		"a\n":                         "line 2 of the file",
 		"a\nb\n":                      "line 3 of the file",
 		"a\nb\nhunter3\nd\n":          "line 3 of the file",
