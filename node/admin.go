@@ -11,9 +11,9 @@ import (
 	"github.com/orch-dev/orch/rpc"
 )
 
-// Asker sends requests that are not in api.API to a node, by the name of a method such as "orch.servers.list". It returns
-// UNAVAILABLE if no node answers.
+// Asker calls methods of a node that are not in api.API, such as "orch.servers.list".
 type Asker interface {
+	// Ask sends in to a method, and decodes its answer into out. It returns UNAVAILABLE if no node answers.
 	Ask(ctx context.Context, method string, in, out any) error
 }
 
@@ -31,7 +31,7 @@ type Admin struct {
 // NewAdmin returns an Admin for the node behind a. It does no I/O.
 func NewAdmin(a Asker) Admin { return Admin{node: a} }
 
-// As returns an Admin that acts as somebody, such as user:ada. The log records who has enabled and disabled servers.
+// As returns an Admin that acts as an identity, such as user:ada. The log records who enables and disables servers.
 func (a Admin) As(who string) Admin {
 	a.by = who
 	return a
@@ -41,30 +41,31 @@ func (a Admin) As(who string) Admin {
 type Server struct {
 	registry.MCPTool
 
-	// Blocked counts its tools that wait to be accepted.
+	// Blocked is the number of its tools that wait until a person accepts their definitions.
 	Blocked int `json:"blocked"`
 }
 
 // Reloaded is the result of a reload.
 type Reloaded struct {
-	// Count is how many servers were new or changed, and were connected.
-	Count   int      `json:"reloaded"`
+	// Count is the number of servers that were connected because their definitions are new or have changed.
+	Count int `json:"reloaded"`
+	// Servers are all servers after the reload.
 	Servers []Server `json:"servers"`
 }
 
 // Acceptance is a person's acceptance of tool definitions.
 type Acceptance struct {
 	Server string `json:"server"`
-	// Tools are the digests of the definitions that the person has seen, by the server's name of the tool.
+	// Tools maps the name that the server gives a tool to the digest of the definition that the person has seen.
 	Tools map[string]string `json:"tools"`
-	// By is who accepts, such as user:ada.
+	// By is the identity of the person, such as user:ada.
 	By string `json:"by"`
 }
 
 type (
 	serverName struct {
 		Name string `json:"name"`
-		// By is who sends the request.
+		// By is the identity that sends the request.
 		By string `json:"by,omitempty"`
 	}
 	tested struct {
@@ -79,11 +80,11 @@ func (s *serverName) ActorFields() []*string { return []*string{&s.By} }
 // ActorFields implements rpc.ActorRequest.
 func (a *Acceptance) ActorFields() []*string { return []*string{&a.By} }
 
-// serversPatience limits requests that start servers. The definitions of the servers have shorter limits of their own.
-const serversPatience = 10 * time.Minute
+// serversTimeout limits requests that start servers. The definition of a server sets a shorter limit for that server.
+const serversTimeout = 10 * time.Minute
 
 func (a Admin) ask(ctx context.Context, method string, in, out any) error {
-	ctx, stop := context.WithTimeout(ctx, serversPatience)
+	ctx, stop := context.WithTimeout(ctx, serversTimeout)
 	defer stop()
 	return a.node.Ask(ctx, bus.ServersPrefix+"."+method, in, out)
 }
@@ -94,8 +95,8 @@ func (a Admin) List(ctx context.Context) ([]Server, error) {
 	return list, a.ask(ctx, "list", struct{}{}, &list)
 }
 
-// Test opens a separate connection, measures it and closes it. A failed test returns a report together with the error;
-// NOT_FOUND comes without a report.
+// Test opens a separate connection to a server, measures it and closes it. After a failed test it returns the report together
+// with the error. For an unknown server it returns NOT_FOUND without a report.
 func (a Admin) Test(ctx context.Context, name string) (registry.MCPHealthReport, error) {
 	var t tested
 	if err := a.ask(ctx, "test", serverName{name, a.by}, &t); err != nil || t.Error == nil {
@@ -122,16 +123,16 @@ func (a Admin) Reload(ctx context.Context) (Reloaded, error) {
 	return r, a.ask(ctx, "reload", struct{}{}, &r)
 }
 
-// Definitions returns the tool definitions of a server, and whether they were accepted. If server is empty, it returns those of
-// all servers.
+// Definitions returns the tool definitions of a server, and whether each was accepted. If server is empty, it returns the
+// definitions of all servers.
 func (a Admin) Definitions(ctx context.Context, server string) ([]gateway.Definition, error) {
 	list := []gateway.Definition{}
 	return list, a.ask(ctx, "definitions", serverName{server, a.by}, &list)
 }
 
-// Accept accepts definitions as they were seen, and returns them. If one of them has changed, it accepts nothing and returns
-// CONFLICT.
-func (a Admin) Accept(ctx context.Context, word Acceptance) ([]gateway.Definition, error) {
+// Accept accepts the definitions that a person has seen, and returns them. If one of them has changed since, it accepts none and
+// returns CONFLICT.
+func (a Admin) Accept(ctx context.Context, acceptance Acceptance) ([]gateway.Definition, error) {
 	list := []gateway.Definition{}
-	return list, a.ask(ctx, "accept", word, &list)
+	return list, a.ask(ctx, "accept", acceptance, &list)
 }

@@ -17,13 +17,13 @@ import (
 // agentCredentials implements agents.Credentials: an agent is a token with a profile.
 type agentCredentials struct {
 	tokens *bus.Tokens
-	// callable returns the only tools that a task may call; none if it may call any.
+	// callable returns the tools that a task may call; an empty list means all tools.
 	callable func(ctx context.Context, task events.TaskID) ([]string, error)
-	// forget drops the messages that wait for an earlier owner of a name.
+	// forget removes the messages that are stored for a name.
 	forget func(ctx context.Context, who string) error
-	// giveUp ends the leases of somebody who was removed.
+	// giveUp ends the leases of a removed identity.
 	giveUp func(who string) error
-	// owner is who runs the node, such as user:ada; empty if that is not known.
+	// owner is the identity of the user who runs the node, such as user:ada; empty if unknown.
 	owner string
 }
 
@@ -35,7 +35,7 @@ func (ag *agentDesk) agentCredentials() agentCredentials {
 	return r
 }
 
-// Enrol implements agents.Credentials. The agents of a non-operator work for nobody else.
+// Enrol implements agents.Credentials. An agent that a non-operator registers works only for that identity.
 func (r agentCredentials) Enrol(ctx context.Context, reg agents.Registration) (agents.Member, string, error) {
 	p := reg.Profile
 	all, err := r.tokens.ListTokens(ctx)
@@ -51,7 +51,7 @@ func (r agentCredentials) Enrol(ctx context.Context, reg agents.Registration) (a
 		return agents.Member{}, "", err
 	}
 	in := bus.NewToken{Name: reg.Name, Until: until, Sponsor: sponsor, Share: share, Role: bus.RoleAgent, Actor: cmp.Or(reg.By, "user:unknown"), Life: agents.CredentialLife, Agent: &p}
-	if in.Tools, in.ReadOnly, err = r.reach(ctx, reg); err != nil {
+	if in.Tools, in.ReadOnly, err = r.visibleTools(ctx, reg); err != nil {
 		return agents.Member{}, "", err
 	}
 	if err := r.clearName(ctx, all, reg); err != nil {
@@ -72,10 +72,11 @@ func nameTaken(name string) error {
 		WithHint("choose another name, or remove that one: orch agents remove %s", name)
 }
 
-// clearName removes the messages and calls of an agent that had the name before, so that the new agent does not get them. The
-// first agent of a name does receive what was sent to the name before. Whoever has a name sees its tasks, so only operators may
-// register a name that belonged to somebody else: FORBIDDEN. CONFLICT for a name that is in use, even if it is about to become
-// free.
+// clearName prepares a name for a new agent. It removes the messages and ends the leases of the previous agent with that name;
+// messages that were sent before the name was ever used are kept.
+//
+// It returns CONFLICT if the name is in use. It returns FORBIDDEN if somebody else registered the previous agent and the caller
+// is not an operator, because the new agent will see the tasks of the previous one.
 func (r agentCredentials) clearName(ctx context.Context, all []bus.Token, reg agents.Registration) error {
 	i := slices.IndexFunc(all, func(t bus.Token) bool { return t.Name == reg.Name && t.Local == "" })
 	switch {
@@ -94,9 +95,9 @@ func (r agentCredentials) clearName(ctx context.Context, all []bus.Token, reg ag
 	return r.forget(ctx, agents.Prefix+reg.Name)
 }
 
-// validUntil returns until when an agent registered by an identity may act: while the identity has a valid token; zero if one of its
-// tokens does not expire. sponsor is empty for somebody who never had a token, such as people at the command line. FORBIDDEN if
-// all of its tokens have expired.
+// validUntil returns the time until which the agents of an identity may act: the latest expiry of its tokens, or zero if one of
+// its tokens does not expire. sponsor is the identity; it is empty for an identity that never had a token, such as a person at
+// the command line. If all tokens of the identity have expired, validUntil returns FORBIDDEN.
 func (r agentCredentials) validUntil(all []bus.Token, who string) (until time.Time, sponsor string, err error) {
 	known, good := false, false
 	for _, t := range all {
@@ -129,8 +130,8 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// isOperator reports whether an identity is an operator: by a token, or by having none, like people at the command line, who have
-// the operator's credential of the bus.
+// isOperator reports whether an identity is an operator. A user without any token is one, because people at the command line
+// use the operator's credential of the bus.
 func isOperator(all []bus.Token, who string) bool {
 	known := strings.HasPrefix(who, agents.Prefix)
 	for _, t := range all {
@@ -145,9 +146,10 @@ func isOperator(all []bus.Token, who string) bool {
 	return !known
 }
 
-// reach returns what a new agent sees: no more than the token of who registers it, nor than the task of the registration. The
-// token may have expired meanwhile, and a face may show less than any token; the task records that.
-func (r agentCredentials) reach(ctx context.Context, reg agents.Registration) (shown []string, readOnly bool, err error) {
+// visibleTools returns the tools that a new agent sees: those of the token that registers it. If that token has no restriction,
+// or has expired since, it returns the tools that the registering task may call; an MCP client may see fewer tools than its
+// token permits, and the task records which.
+func (r agentCredentials) visibleTools(ctx context.Context, reg agents.Registration) (shown []string, readOnly bool, err error) {
 	all, err := r.tokens.ListTokens(ctx)
 	if err != nil {
 		return nil, false, err
@@ -161,14 +163,14 @@ func (r agentCredentials) reach(ctx context.Context, reg agents.Registration) (s
 		return shown, readOnly, nil
 	}
 	shown, err = r.callable(ctx, reg.Task)
-	if fault.Has(err, fault.NotFound) { // it was requested outside of a task
+	if fault.Has(err, fault.NotFound) { // the registration did not come from a task
 		err = nil
 	}
 	return shown, false, err
 }
 
-// renew replaces the credential of an agent. A repetition with the same new secret returns the same answer, in case the first
-// one was lost.
+// renew replaces the credential of an agent. It is idempotent if the agent chose the new secret, because the first answer may
+// have been lost.
 func (r agentCredentials) renew(ctx context.Context, m agents.Member, in agents.Renewal) (httpapi.Credential, error) {
 	all, err := r.tokens.ListTokens(ctx)
 	if err != nil {
@@ -192,8 +194,8 @@ func (r agentCredentials) renew(ctx context.Context, m agents.Member, in agents.
 	})
 }
 
-// renewable returns until when the next credential of an agent may be valid. FORBIDDEN if whoever registered it has no valid
-// token any more.
+// renewable returns the time until which the next credential of an agent may be valid, zero for no limit. It returns FORBIDDEN
+// if the identity that registered the agent no longer has a valid token.
 func (r agentCredentials) renewable(all []bus.Token, old bus.Token) (time.Time, error) {
 	if old.Sponsor == "" {
 		return time.Time{}, nil
@@ -205,8 +207,8 @@ func (r agentCredentials) renewable(all []bus.Token, old bus.Token) (time.Time, 
 	return until, err
 }
 
-// replace creates the credential that ends another one. It uses the digest of a secret that the agent chose, or without one a
-// new secret.
+// replace creates a credential that replaces in.Replaces. If in.SHA256 is set, the agent chose the secret; otherwise replace
+// returns a new secret.
 func (r agentCredentials) replace(ctx context.Context, in bus.NewToken) (httpapi.Credential, error) {
 	var t bus.Token
 	var secret string
@@ -239,15 +241,15 @@ func (r agentCredentials) Members(ctx context.Context) ([]agents.Member, error) 
 
 // Revoke implements agents.Credentials.
 func (r agentCredentials) Revoke(ctx context.Context, m agents.Member, by string) error {
-	const races = 100 // limits retries against an agent that renews its credential all the time
+	const attempts = 100 // the agent may renew its credential between two attempts
 	key, err := m.Key, error(nil)
-	for range races {
+	for range attempts {
 		_, err = r.tokens.RevokeToken(ctx, bus.RevokeToken{Token: key, Actor: by})
 		if !fault.Has(err, fault.Conflict) && !fault.Has(err, fault.NotFound) {
 			break
 		}
-		t, gone := r.tokens.AgentToken(m.ID)
-		if gone != nil {
+		t, missing := r.tokens.AgentToken(m.ID)
+		if missing != nil {
 			break
 		}
 		key = t.ID
@@ -258,9 +260,9 @@ func (r agentCredentials) Revoke(ctx context.Context, m agents.Member, by string
 	return r.giveUp(m.Actor())
 }
 
-// memberOf returns the agent of a token. It was registered with the first of its tokens.
+// memberOf returns the agent of a token.
 func memberOf(t bus.Token) agents.Member {
-	registered := events.TimeOfAgent(t.Agent.ID)
+	registered := events.TimeOfAgent(t.Agent.ID) // renewed tokens are newer than the registration
 	if registered.IsZero() {
 		registered = t.CreatedAt
 	}

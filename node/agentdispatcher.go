@@ -33,10 +33,12 @@ func (ag *agentDesk) serveAgentDispatcher(ctx context.Context) error {
 	return nil
 }
 
-// renewOverNATS replaces the credential of an agent. A connection shows which agent sends a request, but not with which
-// credential. A connection that still uses the previous credential must not renew the one that has replaced it. On an external
-// server, a connection shows no credential at all, only what its operator permits: whoever may use the subject of an agent
-// could obtain a credential that is valid at all faces.
+// renewOverNATS replaces the credential of an agent. The subject of a request identifies the agent, but not the credential of
+// the connection. So renewOverNATS returns RATE_LIMITED just after a renewal: the connection may still use the previous
+// credential, which must not renew its successor.
+//
+// On an external NATS server it returns FORBIDDEN. Such a server does not check credentials of agents, so anybody who may
+// publish on the subject of an agent could obtain a credential for MCP and HTTP.
 func (ag *agentDesk) renewOverNATS(ctx context.Context, m agents.Member, in agents.Renewal) (httpapi.Credential, error) {
 	if ag.server == nil {
 		return httpapi.Credential{}, fault.New(fault.Forbidden, "no credential is renewed over an external NATS server").
@@ -52,7 +54,7 @@ func (ag *agentDesk) renewOverNATS(ctx context.Context, m agents.Member, in agen
 	return ag.agentCredentials().renew(ctx, m, in)
 }
 
-// admit counts a request in the limits of the MCP face, if there is one.
+// admit counts a request against the rate limits of the MCP endpoint, if the node has one. leave ends the request.
 func (ag *agentDesk) admit(who string, size int64) (leave func(), err error) {
 	if face := ag.meter.Load(); face != nil {
 		return face.Admit(who, size)
@@ -74,7 +76,7 @@ func (d *agentDispatcher) Member(ctx context.Context, id string) (agents.Member,
 	return d.n.member(ctx, id)
 }
 
-// Claim implements agent.Dispatcher. An agent that is removed while it waits gets no call.
+// Claim implements agent.Dispatcher. An agent that is removed while it waits is assigned no call.
 func (d *agentDispatcher) Claim(ctx context.Context, m agents.Member, c agents.Claim) (agents.Work, error) {
 	ctx, cancel := d.n.credentials.tokens.AgentContext(ctx, m.ID)
 	defer cancel()
@@ -89,7 +91,7 @@ func (h *executor) agentDispatcher() agent.Dispatcher {
 	return nil
 }
 
-// member returns the registered agent with an id, while its credential is valid.
+// member returns the registered agent with an id. It fails if the agent has no valid credential.
 func (ag *agentDesk) member(_ context.Context, id string) (agents.Member, error) {
 	t, err := ag.credentials.tokens.AgentToken(id)
 	if err != nil {

@@ -35,7 +35,7 @@ func (ag *agentDesk) startAgents(ctx context.Context) error {
 	ag.agents = agents.NewRegistry(agents.Config{Credentials: ag.agentCredentials(), Running: ag.runningCalls, Records: ag.records, URL: ag.address})
 	ag.executor.registry.Store(ag.agents)
 	gates := &chain{executor: ag.executor, owner: ag.orch}
-	ag.agents.OnSweep(gates.drop)
+	ag.agents.OnSweep(gates.dropRemoved)
 	ag.agentDispatcher = agents.NewDispatcher(ag.orch, gates, ag.agents)
 	c, err := ag.connect(ctx, "agents")
 	if err != nil {
@@ -48,7 +48,7 @@ func (ag *agentDesk) startAgents(ctx context.Context) error {
 	return err
 }
 
-// address returns the origin at which the node serves HTTP; "" if it does not.
+// address returns the origin (scheme, host and port) at which the node serves HTTP; "" if it does not.
 func (ag *agentDesk) address() string { return ag.urlOf("") }
 
 // agents returns the service for agents; nil in a process without one.
@@ -59,7 +59,7 @@ func (h *executor) agents() agents.Service {
 	return nil
 }
 
-// records returns what agents have done, by actor.
+// records returns the counts of completed and failed calls of each agent, by actor.
 func (ag *agentDesk) records() map[string]agents.Record {
 	done := map[string]agents.Record{}
 	for name, c := range ag.stats.Table().Workers {
@@ -110,7 +110,8 @@ func (ag *agentDesk) verifyAgent(_ context.Context, secret string) (agents.Membe
 	return memberOf(t), nil
 }
 
-// chain runs calls through the gates for agents. It uses workers that have the names of the agents and call no tool.
+// chain implements agents.Chain: it applies the checks of a worker (policy, limits, secrets) to the calls of agents. For each
+// agent it has a worker with the agent's name, which calls no tool itself.
 type chain struct {
 	executor *executor
 	owner    work.Owner
@@ -128,7 +129,7 @@ func (c *chain) Pass(ctx context.Context, actor string, call work.Call) (work.Ou
 	return w.Execute(ctx, call), nil
 }
 
-// mayHandOn returns why the policy file keeps an agent from handing its call to others, nil if it does not.
+// mayHandOn returns an error if the policy file forbids an agent to hand its call over to another agent.
 func (h *executor) mayHandOn(o decide.HandOn) error {
 	tool, ok := h.catalogue.Get(o.Tool)
 	if !ok {
@@ -146,8 +147,9 @@ func (c *chain) Vet(output json.RawMessage) (json.RawMessage, error) {
 	return w.Vet(output)
 }
 
-// drop returns a function that drops the workers of removed agents. It considers the agents that exist now.
-func (c *chain) drop() func(agents.Roster) {
+// dropRemoved returns a function that drops the workers of agents missing from a roster. It drops only workers that exist at
+// the time of the call to dropRemoved, because the roster does not contain agents that are registered later.
+func (c *chain) dropRemoved() func(agents.Roster) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	known := maps.Clone(c.workers)
@@ -179,7 +181,7 @@ func (c *chain) worker(actor string) (*worker.Worker, error) {
 // Agents returns the service for the agents of the node.
 func (ag *agentDesk) Agents() agents.Service { return ag.agents }
 
-// reveal shows a new credential to whoever registered the agent, once.
+// reveal adds the secret of a new credential to the result of the call that registered an agent. It does so only once.
 func (ag *agentDesk) reveal(ctx context.Context, task events.TaskID, who string, result json.RawMessage) json.RawMessage {
 	return onboarding.Reveal(ctx, ag.agents, task, who, result)
 }

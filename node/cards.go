@@ -10,7 +10,7 @@ import (
 	"github.com/orch-dev/orch/mcp/server"
 )
 
-// toolListAgents is the tool whose users may see the cards of agents.
+// toolListAgents is the tool that a token must include to see the cards of agents.
 const toolListAgents = "system.getAgents"
 
 // cards serves the agent cards of the node and of its agents.

@@ -7,13 +7,13 @@ import (
 	"sync"
 )
 
-// phase is the lifetime of a part of a node.
+// phase determines when a part of a node is stopped.
 type phase int
 
 const (
-	// untilHandover is for parts that end before another node starts on the data directory.
+	// untilHandover is for parts that stop before another node opens the data directory.
 	untilHandover phase = iota
-	// untilStop is for parts that live until the process no longer needs the node: those that run calls.
+	// untilStop is for parts that run calls. They continue after a handover, until Node.Stop.
 	untilStop
 )
 
@@ -23,9 +23,9 @@ type cleanup struct {
 	fn    func(context.Context) error
 }
 
-// cleanups holds the undo functions of completed steps. Each runs once, the last one first.
+// cleanups holds the undo functions of completed steps. Each runs once, in reverse order.
 type cleanups struct {
-	mu   sync.Mutex // held while they run
+	mu   sync.Mutex // held while the functions run
 	list []cleanup
 }
 
@@ -35,7 +35,7 @@ func (e *cleanups) add(p phase, fn func(context.Context) error) {
 	e.list = append(e.list, cleanup{p, fn})
 }
 
-// runFor runs the undo functions of parts that live no longer than a phase.
+// runFor runs the undo functions of the parts that must stop in phase p or earlier.
 func (e *cleanups) runFor(ctx context.Context, p phase) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -9,23 +9,23 @@ import (
 )
 
 const (
-	// databaseWithin is how long a worker waits for the databases of its node. It is shorter than the time limit of a tool
-	// call, so that the call ends in doubt instead of being cut off. databaseEvery is the pause between attempts while there is
-	// no node.
+	// databaseWithin is how long a worker waits for the databases of its node. It is shorter than the time limit of a tool call,
+	// so that the call can end with IN_DOUBT before it is aborted. databaseEvery is the pause between attempts while no node
+	// answers.
 	databaseWithin = 45 * time.Second
 	databaseEvery  = 100 * time.Millisecond
 )
 
-// untilServed repeats a request until a node accepts it: while a node restarts there is none, and nothing was done. If again is
-// set, it also repeats a request whose answer was lost.
-func untilServed(ctx context.Context, again bool, request func(context.Context) error) error {
+// untilServed repeats a request while no node accepts it, such as during a restart. If idempotent is set, it also repeats a
+// request after its answer was lost.
+func untilServed(ctx context.Context, idempotent bool, request func(context.Context) error) error {
 	ctx, stop := context.WithTimeout(ctx, databaseWithin)
 	defer stop()
 	tick := time.NewTicker(databaseEvery)
 	defer tick.Stop()
 	for {
 		err := request(ctx)
-		if !fault.Has(err, fault.Unavailable) || outcomeUnknown(err) && !again {
+		if !fault.Has(err, fault.Unavailable) || outcomeUnknown(err) && !idempotent {
 			return err
 		}
 		select {
@@ -41,8 +41,8 @@ func outcomeUnknown(err error) bool {
 	return e != nil && e.Reason == bus.OutcomeUnknown
 }
 
-// inDoubt turns a lost answer to a write into IN_DOUBT: the write may have happened, so nobody may repeat it without being told
-// to.
+// inDoubt returns IN_DOUBT if err means that the answer to a write was lost. The write may have happened, so it must not be
+// repeated automatically.
 func inDoubt(err error) error {
 	if !outcomeUnknown(err) {
 		return err

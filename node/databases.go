@@ -21,14 +21,13 @@ type databaseHost struct {
 
 	credentials *credentials
 	databases   firebase.Config
-	// hub stores the messages that sessions with subscriptions have not received.
+	// hub stores the messages that sessions with subscriptions have not received yet.
 	hub *firebase.Hub
 	// sessions serves requests about sessions with subscriptions.
 	sessions localMethods
 }
 
-// openDatabases prepares the databases of the firebase tools: those of the configuration, or the embedded ones, which are
-// opened on first use.
+// openDatabases prepares the databases of the firebase tools. The embedded ones are opened on first use.
 func (db *databaseHost) openDatabases(context.Context) error {
 	if err := db.openRemote(); err != nil {
 		return err
@@ -47,7 +46,7 @@ func (db *databaseHost) openDatabases(context.Context) error {
 	return nil
 }
 
-// openRemote prepares the databases at Google that the settings name.
+// openRemote prepares the Google databases that the settings name.
 func (db *databaseHost) openRemote() error {
 	net, err := db.cfg.network()
 	if err != nil {
@@ -88,7 +87,7 @@ func (db *databaseHost) embedded(open func(embedded.Config) *embedded.Database, 
 	return d
 }
 
-// The requests of remote workers about databases, and of remote faces about sessions.
+// The requests of remote workers about databases, and of MCP servers in other processes about sessions.
 type (
 	readRequest struct {
 		Database firebase.Database `json:"database"`
@@ -104,12 +103,12 @@ type (
 		Session string `json:"session"`
 		// Arrived is the number of the newest message that the client has received.
 		Arrived uint64 `json:"arrived,omitempty"`
-		// Single is set for a session with one subscription.
+		// Single is set for a session that has one subscription only.
 		Single bool `json:"single,omitempty"`
 	}
 )
 
-// serveDatabases serves remote workers and faces.
+// serveDatabases serves the databases to remote workers, and the sessions to MCP servers in other processes.
 func (db *databaseHost) serveDatabases(context.Context) error {
 	for prefix, methods := range map[string]localMethods{bus.DatabasePrefix: databaseMethods(db.databases), bus.SessionPrefix: db.sessions} {
 		end, err := rpc.Serve(db.requests, prefix, methods, rpc.EndpointConfig{Logger: db.cfg.logger()})
@@ -122,7 +121,7 @@ func (db *databaseHost) serveDatabases(context.Context) error {
 }
 
 func databaseMethods(c firebase.Config) localMethods {
-	of := func(name firebase.Database) firebase.Backend {
+	backend := func(name firebase.Database) firebase.Backend {
 		if name == firebase.Firestore {
 			return c.Firestore
 		}
@@ -130,15 +129,15 @@ func databaseMethods(c firebase.Config) localMethods {
 	}
 	return localMethods{
 		"read": rpc.Handle(func(ctx context.Context, in readRequest) (firebase.Snapshot, error) {
-			return of(in.Database).Read(ctx, in.Path, in.Query)
+			return backend(in.Database).Read(ctx, in.Path, in.Query)
 		}),
 		"write": rpc.Handle(func(ctx context.Context, in writeRequest) (firebase.Written, error) {
-			return of(in.Database).Write(ctx, in.Path, in.Write)
+			return backend(in.Database).Write(ctx, in.Path, in.Write)
 		}),
 	}
 }
 
-// longPoll is how long a request for messages waits for one.
+// longPoll is how long a request for messages waits if there are none.
 const longPoll = 20 * time.Second
 
 func sessionMethods(hub *firebase.Hub) localMethods {
@@ -157,7 +156,7 @@ func sessionMethods(hub *firebase.Hub) localMethods {
 	}
 }
 
-// remoteDatabases returns the databases of a node for a remote worker.
+// remoteDatabases returns databases for a remote worker. They forward each request to the node.
 func remoteDatabases(c *bus.Conn) firebase.Config {
 	return firebase.Config{
 		Realtime: remoteDatabase{c, firebase.Realtime}, Firestore: remoteDatabase{c, firebase.Firestore},
@@ -190,7 +189,7 @@ func (remoteDatabase) Watch(context.Context, string, firebase.EventType) (fireba
 	return firebase.Watching{}, fault.New(fault.ToolUnavailable, "a worker watches no database").WithHint("the node does, for its sessions")
 }
 
-// Subscriptions implements server.Subscriptions for faces, with a node in this process or elsewhere.
+// Subscriptions implements server.Subscriptions with the databases of a node, in this process or elsewhere.
 type Subscriptions struct{ node Asker }
 
 var _ server.Subscriptions = Subscriptions{}
@@ -234,17 +233,17 @@ func (s Subscriptions) ask(ctx context.Context, method string, in, out any) erro
 	return s.node.Ask(ctx, bus.SessionPrefix+"."+method, in, out)
 }
 
-// askSessions serves requests about sessions in this process; false for any other request. Messages are not copied, because
-// there may be thousands of sessions that do not read.
+// askSessions serves a request about sessions, without a network in between. It returns false for any other request. It does
+// not copy messages, because thousands of sessions may have unread ones.
 func (db *databaseHost) askSessions(ctx context.Context, method string, in, out any) (bool, error) {
 	name, ok := strings.CutPrefix(method, bus.SessionPrefix+".")
 	if !ok {
 		return false, nil
 	}
-	if heard, ok := out.(*[]firebase.Message); ok && name == "messages" {
-		of, _ := in.(sessionRequest)
-		all, err := db.hub.Next(ctx, of.Session, of.Arrived, longPoll)
-		*heard = all
+	if reply, ok := out.(*[]firebase.Message); ok && name == "messages" {
+		request, _ := in.(sessionRequest)
+		all, err := db.hub.Next(ctx, request.Session, request.Arrived, longPoll)
+		*reply = all
 		return true, err
 	}
 	return true, db.sessions.Ask(ctx, name, in, out)

@@ -32,7 +32,7 @@ import (
 	"github.com/orch-dev/orch/worker"
 )
 
-// executor has everything that a process needs to execute calls.
+// executor contains what a process needs to execute calls: tools, policy, workspaces and child processes.
 type executor struct {
 	cfg       Config
 	root      *pathguard.Root
@@ -44,9 +44,9 @@ type executor struct {
 	slots     chan struct{}
 	// gateway provides the tools of MCP servers; nil if there are none.
 	gateway *gateway.Gateway
-	// registry has the registered agents; nil in the process of a worker, and before the node accepts tasks.
+	// registry contains the registered agents; nil in the process of a worker, and before the node accepts tasks.
 	registry atomic.Pointer[agents.Registry]
-	// dispatcher dispatches calls to them; nil if registry is.
+	// dispatcher dispatches calls to registered agents; nil if registry is nil.
 	dispatcher atomic.Pointer[agentDispatcher]
 	// nodeInfo provides information about the node to tools; empty in the process of a worker, and before the node accepts
 	// tasks.
@@ -55,16 +55,17 @@ type executor struct {
 	// stop ends the periodic jobs.
 	stop context.CancelFunc
 
-	mu     sync.Mutex // orders the start and the end of background jobs
+	mu     sync.Mutex // guards closed, so that no job starts after close waits for chores
 	chores sync.WaitGroup
 	closed bool
 }
 
 const workingDir = "Working"
 
-// openExecutor prepares the executor of calls, with the databases that they use. Notifications for the bus are sent over c, and
-// tell is called with changes of MCP servers. over reports whether a call has ended; it may be nil.
-func openExecutor(ctx context.Context, cfg Config, databases firebase.Config, c *bus.Conn, tell func(context.Context, registry.Change), over func(context.Context, gateway.Call) bool) (*executor, error) {
+// openExecutor prepares the executor of calls. databases are those of the firebase tools; c carries the notifications of the
+// channel "nats". onChange is called with changes of external MCP servers, and callEnded reports whether a call has ended; both
+// may be nil.
+func openExecutor(ctx context.Context, cfg Config, databases firebase.Config, c *bus.Conn, onChange func(context.Context, registry.Change), callEnded func(context.Context, gateway.Call) bool) (*executor, error) {
 	chores, stop := context.WithCancel(context.WithoutCancel(ctx))
 	h := &executor{cfg: cfg, slots: make(chan struct{}, 4), stop: stop}
 	var err error
@@ -73,7 +74,7 @@ func openExecutor(ctx context.Context, cfg Config, databases firebase.Config, c 
 		return nil, err
 	}
 	if err = h.open(c, databases); err == nil {
-		err = h.openGateway(ctx, tell, over)
+		err = h.openGateway(ctx, onChange, callEnded)
 	}
 	if err != nil {
 		return nil, errors.Join(err, h.close())
@@ -82,7 +83,7 @@ func openExecutor(ctx context.Context, cfg Config, databases firebase.Config, c 
 	return h, nil
 }
 
-// close waits for the background jobs, of which no more start, and then releases the resources.
+// close prevents further background jobs, waits for the running ones, and then releases the resources.
 func (h *executor) close() error {
 	h.mu.Lock()
 	h.closed = true
@@ -133,7 +134,7 @@ func (h *executor) open(c *bus.Conn, databases firebase.Config) error {
 	return err
 }
 
-// processes returns the configuration of child processes. It hides the files of the node from them.
+// processes returns the configuration of child processes. They cannot see the files of the node.
 func (h *executor) processes(data string) proc.Config {
 	modules := userModules()
 	c := proc.Config{
@@ -150,19 +151,20 @@ func (h *executor) processes(data string) proc.Config {
 	return c
 }
 
-// checkProgramPath refuses folders in which tasks write. A task could put a program there that replaces one of the system.
+// checkProgramPath returns VALIDATION_ERROR if tasks can write to a folder of the program path. A task could put a program
+// there that is run instead of the system's.
 func (h *executor) checkProgramPath() error {
 	for _, dir := range h.cfg.Confinement.ProgramPath {
 		target, err := filepath.EvalSymlinks(dir)
 		if err != nil {
 			return fault.Wrap(fault.ValidationError, err, dir+" cannot be used").WithField("program_path")
 		}
-		for _, place := range append([]string{h.root.Name()}, h.cfg.Confinement.SandboxWrite...) {
-			if resolved, err := filepath.EvalSymlinks(place); err == nil {
-				place = resolved
+		for _, writable := range append([]string{h.root.Name()}, h.cfg.Confinement.SandboxWrite...) {
+			if resolved, err := filepath.EvalSymlinks(writable); err == nil {
+				writable = resolved
 			}
-			if rel, err := filepath.Rel(place, target); err == nil && filepath.IsLocal(rel) {
-				return fault.New(fault.ValidationError, "%s lies in %s, where tasks write", dir, place).WithField("program_path").
+			if rel, err := filepath.Rel(writable, target); err == nil && filepath.IsLocal(rel) {
+				return fault.New(fault.ValidationError, "%s lies in %s, where tasks write", dir, writable).WithField("program_path").
 					WithHint("name a folder that only you write")
 			}
 		}
@@ -170,8 +172,9 @@ func (h *executor) checkProgramPath() error {
 	return nil
 }
 
-// goSettings lets the Go tool chain use modules that the user has downloaded, each verified against go.sum. Builds trust their
-// caches, so the caches belong to the identity of a call (worker). A program outside a call has none.
+// goSettings returns environment variables for the Go tool chain. They let it use the modules that the user has downloaded,
+// each verified against go.sum. They disable its caches, because a build trusts its cache: package worker sets a separate cache
+// for each identity, and programs outside of a call have none.
 func goSettings(modules string) []string {
 	return []string{
 		"GOCACHE=off", "GOMODCACHE=" + os.DevNull,
@@ -193,7 +196,7 @@ func (h *executor) limited(class tools.Rate) bool { return h.policy.Limit(class)
 
 func (h *executor) findSecret(data []byte) (string, bool) { return findSecret(data) }
 
-// inBackground runs a job on the files of a task in the background. It does nothing once the executor is closed.
+// inBackground runs chore, a job on the files of a task, in the background. It does nothing once the executor is closed.
 func (h *executor) inBackground(task events.TaskID, chore func() error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -209,7 +212,7 @@ func (h *executor) inBackground(task events.TaskID, chore func() error) {
 	})
 }
 
-// sweepEvery is the interval between two searches for unused caches.
+// sweepEvery is the interval between two removals of unused caches.
 const sweepEvery = 24 * time.Hour
 
 // sweep removes unused files from the folder of the workspaces, now and every day until the executor is closed.
@@ -227,10 +230,11 @@ func (h *executor) sweep(ctx context.Context) {
 // ownToolsAtOnce is how many calls of the node's own tools run at the same time in a node without a worker.
 const ownToolsAtOnce = 2
 
-// worker returns a worker for an owner in this process or elsewhere, with the fields of cfg.
+// worker returns a worker for an owner in this process or elsewhere. It sets the fields of cfg that are the same for all
+// workers of the process.
 func (h *executor) worker(owner work.Owner, cfg worker.Config) (*worker.Worker, error) {
 	cfg.Concurrency = h.cfg.Worker.Concurrency
-	if cfg.Concurrency < 0 { // it serves only the tools of the node
+	if cfg.Concurrency < 0 { // the node has only the worker for its own tools
 		cfg.Concurrency = ownToolsAtOnce
 	}
 	cfg.Secrets = h.cfg.Tools.SecretsAllow

@@ -28,8 +28,8 @@ import (
 	"github.com/orch-dev/orch/tools/web"
 )
 
-// configure converts the settings into those of the tool families. Errors name the setting. Named connections are stored in the
-// data directory, which tools cannot access.
+// configure converts the settings into the configuration of the tool families. Errors name the setting. Named database
+// connections are stored in the data directory, which tools cannot access.
 func (h *executor) configure(c *bus.Conn) error {
 	net, err := h.cfg.network()
 	if err != nil {
@@ -79,13 +79,13 @@ func (h *executor) gitConfig(net netguard.Config) git.Config {
 // the home of the user.
 func ownIdentity(ctx context.Context) (name, email string) {
 	get := func(key string) string {
-		out, _ := exec.CommandContext(ctx, "git", "config", "--global", "--get", key).Output() // without git or the key it is empty
+		out, _ := exec.CommandContext(ctx, "git", "config", "--global", "--get", key).Output() // empty without git or the key
 		return strings.TrimSpace(string(out))
 	}
 	return get("user.name"), get("user.email")
 }
 
-// network returns what tools may reach besides public addresses.
+// network returns the network rules of tools: public addresses, and the addresses of the setting net_allow.
 func (c Config) network() (netguard.Config, error) {
 	var net netguard.Config
 	for _, entry := range c.Tools.NetAllow {
@@ -99,30 +99,30 @@ func (c Config) network() (netguard.Config, error) {
 
 // secrets reads the secrets of the settings.
 func (c Config) secrets() (map[string]string, error) {
-	found := map[string]string{}
-	places := c.Tools.Secrets()
-	for _, name := range slices.Sorted(maps.Keys(places)) {
-		text, err := places[name].Read(os.Getenv)
+	values := map[string]string{}
+	sources := c.Tools.Secrets()
+	for _, name := range slices.Sorted(maps.Keys(sources)) {
+		text, err := sources[name].Read(os.Getenv)
 		if err != nil {
 			return nil, fault.From(err).WithField(name)
 		}
-		found[name] = text
+		values[name] = text
 	}
-	return found, nil
+	return values, nil
 }
 
-// secretFiles returns the files of the secrets. No tool and none of its programs can read them.
+// secretFiles returns the files of the secrets. Tools and the programs that they start cannot read them.
 func (c Config) secretFiles() []string {
 	var files []string
-	for _, place := range c.Tools.Secrets() {
-		if path := place.File(); path != "" {
+	for _, source := range c.Tools.Secrets() {
+		if path := source.File(); path != "" {
 			files = append(files, path)
 		}
 	}
 	return append(files, secret.Hide(c.Tools.SecretsAllow)...)
 }
 
-// publisher returns the notification channel "nats".
+// publisher returns the function that sends notifications to the channel "nats".
 func publisher(c *bus.Conn) func(context.Context, notify.Notice) error {
 	return func(ctx context.Context, n notify.Notice) error {
 		data, err := json.Marshal(n)

@@ -19,21 +19,21 @@ type (
 		Name      string            `json:"name"`
 		Arguments map[string]string `json:"arguments,omitempty"`
 	}
-	// content is an MCP result, sent as base64. As JSON inside JSON it could become six times as long.
+	// content is an MCP result. It is sent as base64, because JSON in a JSON string could become six times as long.
 	content struct {
 		Result []byte `json:"result"`
 	}
 )
 
-// ReadResource reads a resource of an external server by the server's URI. Results and errors are those of
-// gateway.Gateway.ReadResource. In addition: UNAVAILABLE if there is no node, VALIDATION_ERROR if an external NATS server
-// accepts no message of that length.
+// ReadResource reads a resource of an external MCP server by the server's URI. Results and errors are those of
+// gateway.Gateway.ReadResource. In addition, it returns UNAVAILABLE if no node answers, and VALIDATION_ERROR if the result is
+// longer than the longest message of an external NATS server.
 func (a Admin) ReadResource(ctx context.Context, server, uri string) (json.RawMessage, error) {
 	return a.content(ctx, "resource", resourceRequest{server, uri})
 }
 
-// GetPrompt returns a prompt of an external server by the server's name. Results and errors are those of
-// gateway.Gateway.GetPrompt, with the same additions as for ReadResource.
+// GetPrompt returns a prompt of an external MCP server by the server's name for it. Results and errors are those of
+// gateway.Gateway.GetPrompt, and the additional errors of ReadResource.
 func (a Admin) GetPrompt(ctx context.Context, server, name string, args map[string]string) (json.RawMessage, error) {
 	return a.content(ctx, "prompt", promptRequest{server, name, args})
 }
@@ -49,8 +49,8 @@ func (a Admin) content(ctx context.Context, method string, request any) (json.Ra
 	return c.Result, nil
 }
 
-// reading returns the methods that read resources and get prompts.
-func reading(g *gateway.Gateway) localMethods {
+// featureMethods returns the methods that read resources and get prompts.
+func featureMethods(g *gateway.Gateway) localMethods {
 	return localMethods{
 		"resource": rpc.Handle(func(ctx context.Context, in resourceRequest) (content, error) {
 			raw, err := g.ReadResource(ctx, in.Server, in.URI)

@@ -19,13 +19,13 @@ import (
 	"github.com/orch-dev/orch/rpc"
 )
 
-// front is the HTTP listener of a member of a cluster. It passes requests to the node in this process while that is active, and
-// otherwise to the active node.
+// front is the HTTP listener of a member of a cluster. While the node of this process is active, front passes requests to it;
+// otherwise it forwards them to the active node.
 type front struct {
 	origin string
 	web    *http.Server
 	ended  chan error
-	// local serves requests while the node of this process is active.
+	// local serves requests while the node of this process is active; otherwise it is nil. remote forwards requests.
 	local  atomic.Pointer[localFace]
 	remote http.Handler
 }
@@ -34,21 +34,21 @@ type front struct {
 type localFace struct {
 	ctx     context.Context //nolint:containedctx // ends when the node is no longer active
 	handler http.Handler
-	// held waits until the lease of the node is confirmed; false if it is lost, or its context ends.
+	// held waits until the lease of the node is confirmed. It returns false if the lease is lost or the context ends.
 	held func(context.Context) bool
 }
 
-// heldWithin is how long a request waits for the lease: as long as a request over the bus waits for a node.
+// heldWithin is how long a request waits for the confirmation of the lease. Requests over the bus wait equally long for a node.
 const heldWithin = 10 * time.Second
 
-// openFront listens at the address of the settings. It returns nil if there is none, or if the address is in use and optional.
-// Requests to other nodes use c.
+// openFront listens at the address of the settings. It returns nil if the settings have no address, or if the address is in use
+// and optional. It forwards requests to the active node over c.
 func openFront(ctx context.Context, cfg Config, c *bus.Conn) (*front, error) {
 	listener, err := listenHTTP(ctx, cfg)
 	if err != nil || listener == nil {
 		return nil, err
 	}
-	f := &front{origin: "http://" + listener.Addr().String(), ended: make(chan error, 1), remote: passOn(c)}
+	f := &front{origin: "http://" + listener.Addr().String(), ended: make(chan error, 1), remote: proxyToActive(c)}
 	f.web = httplimit.NewServer(f, cfg.Faces.HTTPLimits)
 	f.web.ErrorLog, f.web.ConnContext = slog.NewLogLogger(cfg.logger().Handler(), slog.LevelDebug), bounded
 	go func() { f.ended <- f.web.Serve(listener) }()
@@ -57,7 +57,7 @@ func openFront(ctx context.Context, cfg Config, c *bus.Conn) (*front, error) {
 
 // ServeHTTP implements http.Handler.
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if server.Rebound(r) { // the active node cannot check that
+	if server.Rebound(r) { // the active node does not see the local address of the connection, so it cannot check that
 		http.Error(w, "forbidden: the host is not allowed", http.StatusForbidden)
 		return
 	}
@@ -70,7 +70,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer stop()
 	switch held := local.held(waiting); {
 	case !held && waiting.Err() != nil:
-		refusePassedOn(w, r, fault.New(fault.Unavailable, "the node does not know whether it is still the active one").
+		writeUnavailable(w, r, fault.New(fault.Unavailable, "the node does not know whether it is still the active one").
 			WithHint("it does not reach the NATS servers; try again at another node"))
 		return
 	case !held: // another node is active
@@ -83,9 +83,9 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	local.handler.ServeHTTP(w, r.WithContext(ctx))
 }
 
-// lead lets the node of this process serve requests while its lease is held. follow ends that, and aborts requests that are
-// still open, such as streams.
-func (f *front) lead(handler http.Handler, held func(context.Context) bool) (follow func()) {
+// serveLocally passes requests to handler while the lease of the node is held. end stops that, and aborts open requests such as
+// streams.
+func (f *front) serveLocally(handler http.Handler, held func(context.Context) bool) (end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	f.local.Store(&localFace{ctx, handler, held})
 	return func() { f.local.Store(nil); cancel() }
@@ -103,8 +103,9 @@ func (f *front) close(ctx context.Context) error {
 	return nil
 }
 
-// passOn returns a proxy to the active node. It uses tunnels over the NATS server, so the nodes need no other connection.
-func passOn(c *bus.Conn) http.Handler {
+// proxyToActive returns a proxy to the active node. It uses tunnels over the NATS server, so the nodes need no direct
+// connection.
+func proxyToActive(c *bus.Conn) http.Handler {
 	return &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = "http", "active", r.In.Host
@@ -116,12 +117,12 @@ func passOn(c *bus.Conn) http.Handler {
 			},
 		}},
 		FlushInterval: -1, // for streams
-		ErrorHandler:  refusePassedOn,
+		ErrorHandler:  writeUnavailable,
 		ErrorLog:      slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug),
 	}
 }
 
-// repeatingTransport repeats read-only requests if the active node ends before it answers.
+// repeatingTransport repeats GET and HEAD requests if the active node ends before it answers.
 type repeatingTransport struct{ next http.RoundTripper }
 
 // repeatWithin limits how long requests are repeated.
@@ -138,12 +139,12 @@ func (t repeatingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// refusePassedOn answers a request that the active node did not answer.
-func refusePassedOn(w http.ResponseWriter, _ *http.Request, err error) {
+// writeUnavailable answers a request with status 503, because the active node did not answer it.
+func writeUnavailable(w http.ResponseWriter, _ *http.Request, err error) {
 	f, coded := errors.AsType[*fault.Error](err)
 	if !coded {
 		f = fault.Wrap(fault.Unavailable, err, "the active node of the cluster has ended before it answered").WithReason(bus.OutcomeUnknown).
-			WithHint("it may have been done; look before you repeat it")
+			WithHint("the request may have been executed; check before you repeat it")
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Retry-After", "1")

@@ -16,15 +16,14 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// This file lets the node of a command hand its data directory over to a permanent node, such as that of orch serve, and lets a
-// node in a cluster stop when it has lost its lease. The running calls continue in the process of the command, under their
-// leases from the other node.
-
-// checkEvery is the interval at which a guest checks whether a node waits for its data directory.
+// This file contains the handover between two nodes. The temporary node of a command (a guest) hands its data directory over to
+// a permanent node, such as that of orch serve. A node in a cluster stops when it has lost its lease. In both cases the running
+// calls continue in the old process, and the new node renews their leases.
+// checkEvery is the interval at which a guest checks whether another node waits for its data directory.
 const checkEvery = 250 * time.Millisecond
 
-// waitToYield returns a function that waits until the node has to hand over to another one. It returns nil if that never
-// happens, or if the member handles it.
+// waitToYield returns a function that blocks until the node has to hand over to another node. It returns nil for a node that
+// never hands over, and for the node of a member, because member stops it.
 func (n *Node) waitToYield() func(context.Context) error {
 	switch {
 	case n.elected != nil:
@@ -36,7 +35,7 @@ func (n *Node) waitToYield() func(context.Context) error {
 	}
 }
 
-// waitUntilLost returns when the node has lost its lease.
+// waitUntilLost blocks until the node has lost its lease.
 func (n *Node) waitUntilLost(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -46,7 +45,7 @@ func (n *Node) waitUntilLost(ctx context.Context) error {
 	}
 }
 
-// startYielding lets the node hand over when it has to.
+// startYielding starts to wait for the handover, and then hands over.
 func (n *Node) startYielding(ctx context.Context) error {
 	wait := n.waitToYield()
 	if wait == nil {
@@ -64,7 +63,7 @@ func (n *Node) startYielding(ctx context.Context) error {
 	return nil
 }
 
-// waitUntilWanted returns when another node waits for a data directory.
+// waitUntilWanted blocks until another node waits for a data directory.
 func waitUntilWanted(ctx context.Context, dir string) error {
 	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
@@ -80,7 +79,7 @@ func waitUntilWanted(ctx context.Context, dir string) error {
 	}
 }
 
-// handOverWithin limits how long the parts of a node that hands over may wait for others before they end.
+// handOverWithin limits how long the handover may take to stop the parts of the node.
 const handOverWithin = 10 * time.Second
 
 // handOver ends everything in the node except what runs calls.
@@ -91,7 +90,7 @@ func (n *Node) handOver(ctx context.Context) {
 	n.calls.handOver()
 	var err error
 	if n.server != nil {
-		err = n.server.RecordWorker("") // the worker has not ended
+		err = n.server.RecordWorker("") // the next node must not assume that this worker has ended
 	}
 	err = errors.Join(err, n.cleanups.runFor(ctx, untilHandover))
 	n.cfg.logger().LogAttrs(ctx, slog.LevelInfo, "the node was handed over; its calls go on", slog.Any("error", err))
@@ -103,8 +102,9 @@ func (n *Node) handOver(ctx context.Context) {
 // HandedOver reports whether another node has taken over, or is about to. Requests to this node then return UNAVAILABLE.
 func (n *Node) HandedOver() bool { return n.handedOver.Load() }
 
-// StartInTurn is Start for a permanent node. If a command holds the data directory, it calls waits, and starts the node as soon
-// as the command has handed over. It returns CONFLICT if another permanent node holds the directory, or waits already.
+// StartInTurn is Start for a permanent node. If the temporary node of a command holds the data directory, it calls waits with
+// the holder, waits for the handover, and then starts the node. It returns CONFLICT if another permanent node holds the
+// directory or already waits for it.
 func StartInTurn(ctx context.Context, cfg Config, waits func(bus.Holder)) (*Node, error) {
 	n, err := Start(ctx, cfg)
 	holder := bus.ReadHolder(cfg.DataDir)
@@ -115,9 +115,9 @@ func StartInTurn(ctx context.Context, cfg Config, waits func(bus.Holder)) (*Node
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = turn.Release() }() // the kernel does it at the latest when the process ends
+	defer func() { _ = turn.Release() }() // the kernel releases it when the process ends
 	waits(holder)
-	return startSoon(ctx, cfg)
+	return startWhenFree(ctx, cfg)
 }
 
 // inUse reports whether another process holds the data directory.
@@ -128,8 +128,8 @@ func inUse(err error) bool {
 // turnEvery is the interval at which a node checks whether the data directory is free.
 const turnEvery = 100 * time.Millisecond
 
-// startSoon starts a node once the data directory is free. It fails if a permanent node has taken it.
-func startSoon(ctx context.Context, cfg Config) (*Node, error) {
+// startWhenFree starts a node once the data directory is free. It returns CONFLICT if a permanent node has opened the directory.
+func startWhenFree(ctx context.Context, cfg Config) (*Node, error) {
 	for {
 		n, err := Start(ctx, cfg)
 		if !inUse(err) || bus.ReadHolder(cfg.DataDir).Guest == "" {
@@ -141,15 +141,15 @@ func startSoon(ctx context.Context, cfg Config) (*Node, error) {
 	}
 }
 
-// callsOwner is the owner for the worker of a guest: the one in this process, and after the handover that of the node that has
-// taken over. The worker gets no new calls from there.
+// callsOwner is the work.Owner for the worker of a node that may hand over. It forwards to the local owner, and after the
+// handover to the owner in the other node, which assigns no new calls to this worker.
 type callsOwner struct {
 	local work.Owner
 	// dial connects to the other node; UNAVAILABLE while it starts.
 	dial func(ctx context.Context) (*bus.Conn, error)
-	gone atomic.Bool // set by the handover
-	// since is the time of the handover, in uptime.
-	since atomic.Int64
+	handedOver atomic.Bool
+	// handedOverAt is the time of the handover, as a value of uptime.Now.
+	handedOverAt atomic.Int64
 
 	mu     sync.Mutex // guards the fields below
 	conn   *bus.Conn
@@ -160,14 +160,14 @@ var _ work.Owner = (*callsOwner)(nil)
 
 func (c *callsOwner) handOver() {
 	if c != nil {
-		c.since.Store(int64(uptime.Now()))
-		c.gone.Store(true)
+		c.handedOverAt.Store(int64(uptime.Now()))
+		c.handedOver.Store(true)
 	}
 }
 
 // owner returns the current owner.
 func (c *callsOwner) owner(ctx context.Context) (work.Owner, error) {
-	if !c.gone.Load() {
+	if !c.handedOver.Load() {
 		return c.local, nil
 	}
 	c.mu.Lock()
@@ -183,12 +183,13 @@ func (c *callsOwner) owner(ctx context.Context) (work.Owner, error) {
 	return c.remote, nil
 }
 
-// uptime returns the time since the handover. Before that, the worker can only be suspended together with its owner.
+// uptime returns the time since the handover. Before the handover it returns 0: worker and owner are in the same process, so
+// the worker cannot miss time that its owner counts.
 func (c *callsOwner) uptime() time.Duration {
-	if !c.gone.Load() {
+	if !c.handedOver.Load() {
 		return 0
 	}
-	return uptime.Now() - time.Duration(c.since.Load())
+	return uptime.Now() - time.Duration(c.handedOverAt.Load())
 }
 
 func (c *callsOwner) close(context.Context) error {
@@ -200,9 +201,10 @@ func (c *callsOwner) close(context.Context) error {
 	return nil
 }
 
-// Poll implements work.Owner. After the handover it only reports that the worker stops.
+// Poll implements work.Owner. After the handover it forwards only the report that the worker stops; any other poll blocks until
+// ctx ends.
 func (c *callsOwner) Poll(ctx context.Context, p work.Poll) (work.Batch, error) {
-	if c.gone.Load() && (p.Free > 0 || p.Wait > 0) {
+	if c.handedOver.Load() && (p.Free > 0 || p.Wait > 0) {
 		<-ctx.Done()
 		return work.Batch{}, fault.From(ctx.Err())
 	}

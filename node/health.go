@@ -18,9 +18,9 @@ import (
 const (
 	// githubCacheTime is how long an answer of GitHub is cached, because a probe is a network request.
 	githubCacheTime = 30 * time.Second
-	// firebaseCacheTime is the same for the databases, which may be remote.
+	// firebaseCacheTime is how long the status of the Firebase databases is cached, because they may be remote.
 	firebaseCacheTime = 5 * time.Second
-	// cpuInterval is the minimum interval for measuring the processor use.
+	// cpuInterval is the minimum interval between two measurements of the processor use.
 	cpuInterval = time.Second
 )
 
@@ -30,24 +30,24 @@ type health struct {
 	github *forge.Probe
 
 	mu sync.Mutex
-	// asked is when GitHub was probed last, told is the result.
-	asked time.Time
-	told  system.Part
-	// read and databases are the same for Firebase.
-	read      time.Time
-	databases system.Part
-	// since and used are the time and the processor time at the last measurement. cpu is the share.
-	since time.Time
-	used  time.Duration
-	cpu   float64
+	// githubProbed is the time of the last probe of GitHub, githubStatus is its result.
+	githubProbed time.Time
+	githubStatus system.Part
+	// firebaseProbed is the time of the last probe of the databases, firebaseStatus is its result.
+	firebaseProbed time.Time
+	firebaseStatus system.Part
+	// cpuMeasured and cpuTime are the time and the processor time at the last measurement, cpuPercent is its result.
+	cpuMeasured time.Time
+	cpuTime     time.Duration
+	cpuPercent  float64
 }
 
 func newHealth(n *Node) *health {
-	return &health{n: n, github: forge.NewProbe(n.executor.families.GitHub), since: time.Now(), used: processorTime()}
+	return &health{n: n, github: forge.NewProbe(n.executor.families.GitHub), cpuMeasured: time.Now(), cpuTime: processorTime()}
 }
 
-// partOf returns the status of a dependency from the result of its probe. Messages of coded errors may be shown to everybody.
-func partOf(name string, took time.Duration, err error) system.Part {
+// statusOf returns the status of a dependency from the result of its probe. Every caller may see the message of err.
+func statusOf(name string, took time.Duration, err error) system.Part {
 	if err != nil {
 		return system.Part{Name: name, Status: system.Down, Latency: took, Why: fault.From(err).Message}
 	}
@@ -60,10 +60,10 @@ func (h *health) NATS(context.Context) system.Part {
 	if err != nil {
 		err = fault.Wrap(fault.Unavailable, err, "the server does not answer")
 	}
-	return partOf("nats", took, err)
+	return statusOf("nats", took, err)
 }
 
-// JetStream implements system.Health. It reports the store's reason if the store accepts no commits.
+// JetStream implements system.Health. If the store refuses commits, the status contains the reason.
 func (h *health) JetStream(ctx context.Context) system.Part {
 	begin := time.Now()
 	s, err := h.n.store.Status(ctx)
@@ -77,7 +77,7 @@ func (h *health) JetStream(ctx context.Context) system.Part {
 			err = fault.New(r.Refusing.Code, "%s", r.Refusing.Message)
 		}
 	}
-	return partOf("jetstream", took, err)
+	return statusOf("jetstream", took, err)
 }
 
 // Servers implements system.Health.
@@ -87,7 +87,7 @@ func (h *health) Servers(ctx context.Context) []system.Part {
 	}
 	list, err := h.n.executor.gateway.Servers().List(ctx)
 	if err != nil {
-		return []system.Part{partOf("mcp servers", 0, err)}
+		return []system.Part{statusOf("mcp servers", 0, err)}
 	}
 	var all []system.Part
 	for _, s := range list {
@@ -103,29 +103,29 @@ func (h *health) Servers(ctx context.Context) []system.Part {
 	return all
 }
 
-// Firebase implements system.Health. Both databases are probed with a read, at most once per firebaseAgain. Any answer means
-// that they are available.
+// Firebase implements system.Health. It probes both databases with a read, at most once per firebaseCacheTime. A database is
+// up if it answers, even with an error such as FORBIDDEN.
 func (h *health) Firebase(ctx context.Context) system.Part {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if time.Since(h.read) < firebaseCacheTime {
-		return h.databases
+	if time.Since(h.firebaseProbed) < firebaseCacheTime {
+		return h.firebaseStatus
 	}
 	begin := time.Now()
-	_, err := h.n.databases.Realtime.Read(ctx, firebasePlace, firebase.Query{})
+	_, err := h.n.databases.Realtime.Read(ctx, firebaseProbePath, firebase.Query{})
 	if err = unreachable(err); err == nil {
-		_, err = h.n.databases.Firestore.Read(ctx, firebasePlace, firebase.Query{})
+		_, err = h.n.databases.Firestore.Read(ctx, firebaseProbePath, firebase.Query{})
 		err = unreachable(err)
 	}
-	found := partOf("firebase", time.Since(begin), err)
+	found := statusOf("firebase", time.Since(begin), err)
 	if !abandoned(ctx) {
-		h.databases, h.read = found, time.Now()
+		h.firebaseStatus, h.firebaseProbed = found, time.Now()
 	}
 	return found
 }
 
-// firebasePlace is the path of a document and a node that do not exist.
-const firebasePlace = "orch-status/probe"
+// firebaseProbePath is the path that probes read. Nothing is stored there.
+const firebaseProbePath = "orch-status/probe"
 
 // unreachable returns err if it means that a database is not available, else nil.
 func unreachable(err error) error {
@@ -137,29 +137,29 @@ func unreachable(err error) error {
 	}
 }
 
-// GitHub implements system.Health. It is probed if it is configured, at most once per githubAgain.
+// GitHub implements system.Health. If GitHub is configured, it is probed at most once per githubCacheTime.
 func (h *health) GitHub(ctx context.Context) system.Part {
 	if !h.github.Configured() {
 		return system.Part{Name: "github", Status: system.Off}
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.asked.IsZero() && time.Since(h.asked) < githubCacheTime {
-		return h.told
+	if !h.githubProbed.IsZero() && time.Since(h.githubProbed) < githubCacheTime {
+		return h.githubStatus
 	}
 	begin := time.Now()
 	rate, err := h.github.Ask(ctx)
-	found := partOf("github", time.Since(begin), err)
+	found := statusOf("github", time.Since(begin), err)
 	if err == nil {
 		found.Limit = &system.Limit{Limit: rate.Limit, Remaining: rate.Remaining, ResetAt: rate.Reset}
 	}
 	if !abandoned(ctx) {
-		h.told, h.asked = found, time.Now()
+		h.githubStatus, h.githubProbed = found, time.Now()
 	}
 	return found
 }
 
-// abandoned reports whether the caller of a probe is gone. The result then must not be cached for others.
+// abandoned reports whether the caller of a probe has cancelled it. The result must not be cached then.
 func abandoned(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }
 
 // Process implements system.Health.
@@ -174,16 +174,16 @@ func (h *health) Process() system.Process {
 	return p
 }
 
-// processor returns the share of one core that the process has used since the last measurement, in percent.
+// processor returns the processor use between the last two measurements, in percent of one core.
 func (h *health) processor() float64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now, used := time.Now(), processorTime()
-	if passed := now.Sub(h.since); passed >= cpuInterval || h.cpu == 0 && passed > 0 {
-		h.cpu = 100 * float64(used-h.used) / float64(passed)
-		h.since, h.used = now, used
+	if passed := now.Sub(h.cpuMeasured); passed >= cpuInterval || h.cpuPercent == 0 && passed > 0 {
+		h.cpuPercent = 100 * float64(used-h.cpuTime) / float64(passed)
+		h.cpuMeasured, h.cpuTime = now, used
 	}
-	return h.cpu
+	return h.cpuPercent
 }
 
 // processorTime returns the processor time of this process.

@@ -23,16 +23,17 @@ type host struct {
 	orch     *orchestrator.Orchestrator
 	executor *executor
 	stats    *stats.Projector
-	// meter counts the requests of all faces.
+	// meter counts the requests of all clients against the rate limits; nil while the node does not serve MCP over HTTP.
 	meter atomic.Pointer[server.Server]
-	// origin is where HTTP is served, without a path; nil before it is served, and if it is not.
+	// origin is the scheme, host and port at which HTTP is served; nil while HTTP is not served.
 	origin atomic.Pointer[string]
 	// requests is the connection for requests and notices. notices is nil if none are sent.
 	requests *bus.Conn
 	notices  *noticeQueue
-	// elected is the lease that the node has acquired itself; nil for a node with its own server or with a lease of its member.
+	// elected is the lease that the node has acquired itself; nil if the node has its own server or got the lease from its
+	// member.
 	elected *election.Lease
-	// clock is the clock of all deadlines of tasks.
+	// clock is the clock for the deadlines of tasks.
 	clock func() time.Time
 	// cleanups undo the steps of Start.
 	cleanups cleanups
@@ -40,7 +41,7 @@ type host struct {
 
 func (h *host) onStop(fn func(context.Context) error) { h.cleanups.add(untilHandover, fn) }
 
-// openBus starts the NATS server, unless there is an external one. Then the data directory contains only files of this node.
+// openBus starts the embedded NATS server. With an external server, it only opens the data directory.
 func (h *host) openBus(ctx context.Context) error {
 	if h.cfg.Storage.NATSURL != "" {
 		return bus.OpenDataDir(h.cfg.DataDir)
@@ -56,7 +57,7 @@ func (h *host) openBus(ctx context.Context) error {
 	return err
 }
 
-// connect opens a further connection. Each kind of traffic has its own.
+// connect opens another connection to the NATS server. Each kind of traffic has a separate connection.
 func (h *host) connect(ctx context.Context, name string) (*bus.Conn, error) {
 	var c *bus.Conn
 	var err error
@@ -92,7 +93,7 @@ func (h *host) openRequests(ctx context.Context) error {
 	return err
 }
 
-// forOperator returns the endpoint configuration for requests with the operator's credential.
+// forOperator returns the configuration of an endpoint for clients that use the operator's credential.
 func (h *host) forOperator() rpc.EndpointConfig {
 	return rpc.EndpointConfig{Logger: h.cfg.logger(), Identity: h.Operator()}
 }
@@ -102,7 +103,7 @@ func (h *host) Operator() string {
 	return cmp.Or(h.cfg.Operator, bus.OwnerOf(h.cfg.DataDir))
 }
 
-// closeSoon closes an endpoint without waiting for parked polls to end.
+// closeSoon returns a function that closes an endpoint. The function does not wait for long polls to end.
 func closeSoon(e *rpc.Endpoint) func(context.Context) error {
 	return func(ctx context.Context) error {
 		ctx, stop := context.WithTimeout(ctx, 100*time.Millisecond)

@@ -18,13 +18,13 @@ import (
 	"github.com/orch-dev/orch/rpc"
 )
 
-// mcpPath is the HTTP path of the MCP face.
+// mcpPath is the HTTP path of the MCP endpoint.
 const mcpPath = "/mcp"
 
-// metadataPath is the path at which clients find out how to authorize themselves.
+// metadataPath is the path of the OAuth metadata, which tells clients how to authorize themselves.
 const metadataPath = "/.well-known/oauth-protected-resource" + mcpPath
 
-// face serves MCP clients and HTTP.
+// face is the interface for clients over HTTP: MCP, plain JSON-RPC and agents.
 type face struct {
 	*host
 
@@ -37,7 +37,7 @@ type face struct {
 	asker Asker
 }
 
-// startFace serves the MCP face over HTTP, if it is configured.
+// startFace serves MCP and the other HTTP paths, if HTTP is configured.
 func (fa *face) startFace(ctx context.Context) error {
 	if fa.cfg.Faces.HTTP == "" {
 		return nil
@@ -68,7 +68,8 @@ func (fa *face) startFace(ctx context.Context) error {
 	return nil
 }
 
-// listen listens for clients. Clients of a cluster connect to the front of this member, or through tunnels from other members.
+// listen opens the listener for HTTP clients. In a cluster, clients connect to the front of a member; the listener then accepts
+// the tunnels from the fronts of other members.
 func (fa *face) listen(ctx context.Context) (l net.Listener, origin string, err error) {
 	if fa.cfg.front != nil {
 		l, err = rpc.ListenTunnel(fa.requests, bus.TunnelSubject, rpc.MaxTunnels)
@@ -80,7 +81,8 @@ func (fa *face) listen(ctx context.Context) (l net.Listener, origin string, err 
 	return l, "http://" + l.Addr().String(), nil
 }
 
-// listenHTTP listens at the address of the settings. It returns nil if there is none, or if the address is in use and optional.
+// listenHTTP listens at the address of the settings. It returns nil if the settings have no address, or if the address is in use
+// and optional.
 func listenHTTP(ctx context.Context, cfg Config) (net.Listener, error) {
 	if cfg.Faces.HTTP == "" {
 		return nil, nil //nolint:nilnil // as documented
@@ -120,13 +122,13 @@ func (fa *face) faceConfig() server.Config {
 	return cfg
 }
 
-// refusedByFace records a call that the face itself has refused.
+// refusedByFace records a call that the MCP server has refused before it reached the orchestrator.
 func (fa *face) refusedByFace(who, tool string, args json.RawMessage, why error) {
 	fa.journal.refused(Refusal{By: who, Tool: tool, Args: args, Error: fault.From(why)})
 }
 
-// sendBuffer is the size of the system's send buffer for one connection, in bytes. By default, the system would buffer some MiB
-// for each of thousands of streams. When its limit for all connections is reached, every connection of the machine stalls.
+// sendBuffer is the size of the kernel's send buffer for one connection, in bytes. By default, the kernel would buffer several
+// MiB for each of thousands of streams. Once its limit for all connections is reached, every connection of the machine stalls.
 const sendBuffer = 128 << 10
 
 // bounded sets the send buffer of a connection.
@@ -137,7 +139,7 @@ func bounded(ctx context.Context, conn net.Conn) context.Context {
 	return ctx
 }
 
-// serveFace serves until the node stops. Streams stay open as long as their clients want, so they are aborted then.
+// serveFace starts to serve HTTP until the node stops. Streams that are still open then are aborted.
 func (fa *face) serveFace(face *server.Server, owner http.Handler, listener net.Listener) {
 	mux := http.NewServeMux()
 	mux.Handle(mcpPath, fa.credentials.whileValid(face.Handler()))
@@ -156,7 +158,7 @@ func (fa *face) serveFace(face *server.Server, owner http.Handler, listener net.
 	go func() { ended <- web.Serve(listener) }()
 	follow := func() {}
 	if fa.cfg.front != nil {
-		follow = fa.cfg.front.lead(mux, fa.requests.AwaitLease)
+		follow = fa.cfg.front.serveLocally(mux, fa.requests.AwaitLease)
 	}
 	fa.onStop(func(ctx context.Context) error {
 		follow()
@@ -173,13 +175,13 @@ func (fa *face) serveFace(face *server.Server, owner http.Handler, listener net.
 	})
 }
 
-// FaceURL returns where MCP clients find the node; empty if it does not serve HTTP.
+// FaceURL returns the URL of the MCP endpoint; empty if the node does not serve HTTP.
 func (fa *face) FaceURL() string { return fa.urlOf(mcpPath) }
 
-// RPCURL returns where plain JSON-RPC is served; empty if the node does not serve HTTP.
+// RPCURL returns the URL of the plain JSON-RPC endpoint; empty if the node does not serve HTTP.
 func (fa *face) RPCURL() string { return fa.urlOf(httpapi.Path) }
 
-// urlOf returns the URL of a path over HTTP; empty if HTTP is not served.
+// urlOf returns the URL of an HTTP path; empty if the node does not serve HTTP.
 func (h *host) urlOf(path string) string {
 	if origin := h.origin.Load(); origin != nil {
 		return *origin + path
@@ -187,7 +189,7 @@ func (h *host) urlOf(path string) string {
 	return ""
 }
 
-// Outside returns the resources and prompts of external servers for faces; nil if the node uses none.
+// Outside returns the resources and prompts of external MCP servers; nil if the node uses none.
 func (fa *face) Outside() server.Outside {
 	if fa.executor.gateway == nil {
 		return nil

@@ -17,9 +17,11 @@ import (
 	"github.com/orch-dev/orch/rpc"
 )
 
-// Serve runs a node until ctx ends and it has stopped. On an external server it is a member of a cluster, and stands by while
-// another node is active. ready is called when requests are answered, by this node or by the active one, with the address of
-// the bus and the one of MCP. waits is called with a command that holds the data directory. grace limits the time to stop.
+// Serve runs a node until ctx ends, and returns when the node has stopped. With an external NATS server, the node is a member of
+// a cluster, and stands by while another node is active.
+//
+// ready is called when requests are answered, by this node or by the active node. Its arguments are the address of the bus and
+// the URL of MCP. waits is called if the temporary node of a command holds the data directory. grace limits the time to stop.
 func Serve(ctx context.Context, cfg Config, grace time.Duration, waits func(bus.Holder), ready func(address, mcp string)) error {
 	if cfg.Storage.NATSURL != "" {
 		return serveMember(ctx, cfg, grace, ready)
@@ -35,12 +37,13 @@ func Serve(ctx context.Context, cfg Config, grace time.Duration, waits func(bus.
 	return n.Stop(limited)
 }
 
-// member is a node among others on one cluster. Its worker and its HTTP listener run whichever node is active. The rest runs
-// only while it is active itself.
+// member is one of the nodes that share a NATS cluster. Its worker and its HTTP listener always run. The rest of the node runs
+// only while this node is the active one.
 type member struct {
 	cfg   Config
 	grace time.Duration
 	conn  *bus.Conn
+	// seat is the membership in the election of the active node.
 	seat  *election.Member
 	front *front
 }
@@ -79,7 +82,7 @@ func (m *member) join(ctx context.Context) (*election.Member, error) {
 	return join(ctx, m.cfg, m.conn, http)
 }
 
-// join makes this process a member of the cluster of a connection.
+// join registers this process as a member of the cluster that c is connected to. http is the origin of its HTTP listener.
 func join(ctx context.Context, cfg Config, c *bus.Conn, http string) (*election.Member, error) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -105,7 +108,7 @@ func (m *member) close(ctx context.Context) error {
 	return err
 }
 
-// run runs the worker, and stands by or is active in turn, until ctx ends.
+// run runs the worker and takes part in the election of the active node, until ctx ends.
 func (m *member) run(ctx context.Context, ready func(address, mcp string)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -126,7 +129,7 @@ func (m *member) run(ctx context.Context, ready func(address, mcp string)) error
 	})
 	defer group.Wait()
 	defer cancel(nil)
-	return m.takeTurns(ctx, sync.OnceFunc(func() {
+	return m.runElections(ctx, sync.OnceFunc(func() {
 		url := ""
 		if m.front != nil {
 			url = m.front.origin + mcpPath
@@ -135,35 +138,35 @@ func (m *member) run(ctx context.Context, ready func(address, mcp string)) error
 	}))
 }
 
-// openWorker prepares the worker of the node, which uses whichever node is active. For a node without a worker, run does
-// nothing.
+// openWorker prepares the worker of the node. The worker is a client of the active node, which may be any member. For a node
+// without a worker, run does nothing.
 func (m *member) openWorker(ctx context.Context) (run func(context.Context) error, err error) {
 	if m.cfg.Worker.Concurrency < 0 {
 		return func(context.Context) error { return nil }, nil
 	}
 	cfg := m.cfg
-	cfg.Faces.Servers.Connect = max(cfg.Faces.Servers.Connect, gateway.OnCall) // the permanent connections are those of the active node
+	cfg.Faces.Servers.Connect = max(cfg.Faces.Servers.Connect, gateway.OnCall) // only the active node keeps permanent connections
 	return openWorker(ctx, cfg)
 }
 
-// retryAfter is how long a node that could not become active leaves the lease to others.
+// retryAfter is how long a node waits after it failed to become active, so that another node can acquire the lease.
 const retryAfter = time.Second
 
-// takeTurns is active whenever no other node is, until ctx ends. It returns the first failure to become active, because it
-// means that something is wrong with the node.
-func (m *member) takeTurns(ctx context.Context, ready func()) error {
-	var making sync.WaitGroup
-	defer making.Wait()
+// runElections campaigns for the lease and runs the node while it holds the lease, until ctx ends. If the very first attempt to
+// become active fails, it returns the error, because the node is probably misconfigured; later failures are only logged.
+func (m *member) runElections(ctx context.Context, ready func()) error {
+	var tokenJobs sync.WaitGroup
+	defer tokenJobs.Wait()
 	lease, err := m.seat.TryAcquire(ctx)
 	for first := true; ; first = false {
 		taken := fault.Has(err, fault.Conflict)
 		if err == nil {
-			err = m.lead(ctx, lease, ready)
+			err = m.runActive(ctx, lease, ready)
 			taken = err != nil && fault.From(err).Reason == bus.Fenced
 		}
 		if taken {
 			m.cfg.logger().LogAttrs(ctx, slog.LevelInfo, "node_stands_by")
-			making.Go(func() { m.makeLocalToken(ctx) }) // the active node may be slow, or absent
+			tokenJobs.Go(func() { m.makeLocalToken(ctx) }) // the active node may be slow, or absent
 			ready()
 			err = nil
 		}
@@ -172,7 +175,7 @@ func (m *member) takeTurns(ctx context.Context, ready func()) error {
 		}
 		if err != nil {
 			m.cfg.logger().LogAttrs(ctx, slog.LevelError, "node_not_active", slog.Any("error", err))
-			_ = pause.For(ctx, retryAfter) // the next line handles the end of ctx
+			_ = pause.For(ctx, retryAfter) // Campaign fails if ctx has ended
 		}
 		if lease, err = m.seat.Campaign(ctx); err != nil {
 			return nil // ctx has ended
@@ -180,8 +183,8 @@ func (m *member) takeTurns(ctx context.Context, ready func()) error {
 	}
 }
 
-// makeLocalToken lets the active node create the token of the user of this node, unless there is one: this node may never be
-// active.
+// makeLocalToken requests a token for the user of this node from the active node, unless the data directory has one. This node
+// cannot create the token itself, because it may never be active.
 func (m *member) makeLocalToken(ctx context.Context) {
 	if _, err := os.Stat(filepath.Join(m.cfg.DataDir, bus.LocalTokenFile)); m.cfg.User == "" || err == nil {
 		return
@@ -191,17 +194,17 @@ func (m *member) makeLocalToken(ctx context.Context) {
 	}
 }
 
-// lostGrace is how long a node that has lost its lease may take to end. The log accepts nothing from it.
+// lostGrace limits the time to stop a node that has lost its lease. The log no longer accepts its writes.
 const lostGrace = time.Second
 
-// lead is active until ctx ends or the lease is lost.
-func (m *member) lead(ctx context.Context, lease *election.Lease, ready func()) error {
+// runActive runs the active node until ctx ends or the lease is lost.
+func (m *member) runActive(ctx context.Context, lease *election.Lease, ready func()) error {
 	began := time.Now()
 	cfg := m.cfg
 	cfg.Worker.Concurrency, cfg.Worker.OwnTools, cfg.lease, cfg.front = -1, true, lease, m.front
-	cfg.Storage.NATSURL = m.conn.KnownServers() // those of the settings may be unresponsive
+	cfg.Storage.NATSURL = m.conn.KnownServers() // the servers of the settings may not answer any more
 	n, err := Start(ctx, cfg)
-	if err != nil && ctx.Err() != nil { // stopped while it started, which is no failure
+	if err != nil && ctx.Err() != nil { // a stop during the start is not a failure
 		m.release(ctx, lease)
 		return nil
 	}
@@ -223,7 +226,7 @@ func (m *member) lead(ctx context.Context, lease *election.Lease, ready func()) 
 	defer stop()
 	err = n.Stop(limited)
 	m.cfg.logger().LogAttrs(limited, slog.LevelInfo, "node_stands_by", slog.Uint64("epoch", n.store.Epoch()))
-	if ctx.Err() == nil { // the log belongs to another node; what could not be written does not count
+	if ctx.Err() == nil { // the lease is lost, so failed writes are expected
 		err = nil
 	}
 	m.release(ctx, lease)
@@ -237,12 +240,13 @@ func (m *member) release(ctx context.Context, lease *election.Lease) {
 	}
 }
 
-// electWithin is how long a node that cannot stand by waits for the lease: longer than the lease of a node that is gone.
-const electWithin = 2 * election.TTL
+// acquireWithin is how long a node that cannot stand by waits for the lease. It is longer than the lease of a dead node remains
+// valid.
+const acquireWithin = 2 * election.TTL
 
-// elect acquires the lease for a node on an external server that has none yet. When the lease is lost, the node stops
-// (startYielding). It returns CONFLICT if another node is active.
-func (n *Node) elect(ctx context.Context) error {
+// acquireLease acquires the lease for a node on an external NATS server, unless cfg contains a lease. It returns CONFLICT if
+// another node is active. When the lease is lost, startYielding stops the node.
+func (n *Node) acquireLease(ctx context.Context) error {
 	if n.server != nil || n.cfg.lease != nil {
 		return nil
 	}
@@ -260,7 +264,7 @@ func (n *Node) elect(ctx context.Context) error {
 		return err
 	}
 	n.onStop(closeSoon(nodes))
-	within, stop := context.WithTimeout(ctx, electWithin)
+	within, stop := context.WithTimeout(ctx, acquireWithin)
 	defer stop()
 	lease, err := seat.Campaign(within)
 	switch {

@@ -10,13 +10,13 @@ import (
 const (
 	// memoryEvery is the interval at which the node checks its memory.
 	memoryEvery = time.Second
-	// calmTicks is how many checks in a row must be calm before memory is returned, and lateTicks how many before each further
-	// return: the caches of the store have expired by then. After the start, one calm check is enough. calmBytes is the most
-	// that is allocated between two calm checks.
+	// A check is calm if at most calmBytes were allocated since the previous check. Memory is returned to the system after
+	// calmTicks calm checks in a row, and again after each multiple of lateTicks, when the caches of the store have expired.
+	// After the start, one calm check is enough.
 	calmTicks = 20
 	lateTicks = 60
 	calmBytes = 8 << 20
-	// largeHeap is the heap size from which on the collector runs more often, at largePercent of growth.
+	// Above largeHeap bytes, the garbage collector runs more often: GOGC is largePercent instead of usualPercent.
 	largeHeap    = 192 << 20
 	largePercent = 40
 	usualPercent = 100
@@ -31,10 +31,10 @@ func readMemory() memory {
 	return memory{samples[0].Value.Uint64(), samples[1].Value.Uint64()}
 }
 
-// keepSmall keeps the process small. With a large heap, such as that of a long queue, it trades some time for memory. After a
-// load it returns memory to the system. The runtime itself does so late: it collects in an idle process only every two minutes,
-// and retains what it has collected.
-func keepSmall(ctx context.Context) {
+// limitMemory keeps the memory of the process small until ctx ends. With a large heap, such as that of a long queue, it lowers
+// GOGC. After a load it returns memory to the system. The runtime alone would do so late: in an idle process it collects only
+// every two minutes, and then keeps the free memory.
+func limitMemory(ctx context.Context) {
 	usual := debug.SetGCPercent(usualPercent) // the only way to read it
 	debug.SetGCPercent(usual)
 	defer debug.SetGCPercent(usual)
@@ -58,7 +58,7 @@ func keepSmall(ctx context.Context) {
 		}
 		if calm == calmTicks || calm > 0 && calm%lateTicks == 0 {
 			debug.FreeOSMemory()
-			dropProgram() // last, because the collector needs some of it
+			dropProgram() // last, because the collector would load dropped pages again
 		}
 		last = readMemory()
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/orch-dev/orch/work"
 )
 
-// mailroom provides the messages of agents and people.
+// mailroom stores and delivers the messages between agents and people.
 type mailroom struct {
 	*host
 
@@ -27,7 +27,7 @@ type mailroom struct {
 	messageMethods map[string]rpc.Method
 }
 
-// openMessages reads the messages of the store, before the tools that send them are created.
+// openMessages reads the messages of the store. It precedes the creation of the tools that send messages.
 func (ml *mailroom) openMessages(ctx context.Context) error {
 	var err error
 	ml.messages, err = ml.store.OpenMessages(ctx, messages.Config{
@@ -41,7 +41,7 @@ func (ml *mailroom) openMessages(ctx context.Context) error {
 	return nil
 }
 
-// callerOf returns who a running call acts for. It does not rely on what the tool itself says.
+// callerOf returns the identity that a running call acts for. It reads the identity from the log, not from the call's arguments.
 func (ml *mailroom) callerOf(ctx context.Context, c messages.Call) (string, error) {
 	return ml.orch.CallerOf(ctx, work.Ref{Task: events.TaskID(c.Task), Step: c.Step, Attempt: c.Attempt})
 }
@@ -71,9 +71,9 @@ func findSecret(data []byte) (string, bool) {
 	return found[0].Rule, true
 }
 
-// serveMessages serves requests of faces and remote workers about messages.
+// serveMessages serves requests about messages to remote workers and to MCP servers in other processes.
 func (ml *mailroom) serveMessages(context.Context) error {
-	delegated := &delegatedBroker{broker: ml.messages, note: ml.recordReading}
+	delegated := &delegatedBroker{broker: ml.messages, record: ml.recordReading}
 	ml.messageMethods = rpc.MessageMethods[messages.Delegation](delegated)
 	faces, err := rpc.Serve(ml.requests, bus.MessagesPrefix, ml.messageMethods, ml.forOperator())
 	if err != nil {
@@ -88,23 +88,24 @@ func (ml *mailroom) serveMessages(context.Context) error {
 	return nil
 }
 
-// endWaits ends calls that wait for a message, so that they do not delay the end of the node. It is the first step of a stop.
+// endWaits registers a cleanup that ends calls that wait for a message, so that they do not delay the stop of the node.
 func (ml *mailroom) endWaits(context.Context) error {
 	ml.onStop(func(context.Context) error { ml.messages.StopWaits(); return nil })
 	return nil
 }
 
-// recordEvery is the interval within which readings of the same foreign inbox are recorded only once.
+// recordEvery is the interval in which repeated readings of the same inbox by the same operator are recorded only once.
 const recordEvery = time.Minute
 
-// delegatedBroker lets the operator read the inboxes of others, which is recorded in the log. The operator can do nothing else
-// for them.
+// delegatedBroker is a messages.Broker for identities that may act for somebody else (messages.Delegation). It lets an operator
+// read the inbox of another identity, and records that in the log. It refuses everything else on behalf of another identity.
 type delegatedBroker struct {
 	broker messages.Broker[string]
-	note   func(ctx context.Context, who messages.Delegation) error
+	// record records in the log that who.By reads the inbox of who.For.
+	record func(ctx context.Context, who messages.Delegation) error
 
-	mu    sync.Mutex // not held while anything is recorded
-	noted map[messages.Delegation]*pendingRecord
+	mu      sync.Mutex // not held during calls of record
+	records map[messages.Delegation]*pendingRecord
 }
 
 // pendingRecord is a reading that was recorded recently, or is being recorded.
@@ -113,8 +114,8 @@ type pendingRecord struct {
 	// done is closed when it is recorded, or has failed with err.
 	done chan struct{}
 	err  error
-	// gone is true if it has failed and its caller waits no more, which may be the reason.
-	gone bool
+	// abandoned is set if it has failed after the context of its caller ended, which may be the cause of the failure.
+	abandoned bool
 }
 
 var _ messages.Broker[messages.Delegation] = (*delegatedBroker)(nil)
@@ -129,7 +130,8 @@ func (d *delegatedBroker) Inbox(ctx context.Context, who messages.Delegation, q 
 	return d.broker.Inbox(ctx, who.For, q)
 }
 
-// recordOnce records a reading, unless that was done recently. A reading that cannot be recorded is refused.
+// recordOnce records a reading, unless it was recorded within recordEvery. If it cannot be recorded, recordOnce returns the
+// error, and the reading must be refused.
 func (d *delegatedBroker) recordOnce(ctx context.Context, who messages.Delegation) error {
 	for _, name := range []string{who.For, who.By} {
 		if err := messages.CheckIdentity(name); err != nil {
@@ -139,8 +141,8 @@ func (d *delegatedBroker) recordOnce(ctx context.Context, who messages.Delegatio
 	for {
 		n, mine := d.claimRecord(who)
 		if mine {
-			n.err = d.note(ctx, who)
-			n.gone = n.err != nil && ctx.Err() != nil
+			n.err = d.record(ctx, who)
+			n.abandoned = n.err != nil && ctx.Err() != nil
 			d.finishRecord(who, n)
 			return n.err
 		}
@@ -149,44 +151,44 @@ func (d *delegatedBroker) recordOnce(ctx context.Context, who messages.Delegatio
 			return fault.From(ctx.Err())
 		case <-n.done:
 		}
-		if !n.gone { // else this call records it
+		if !n.abandoned { // if it was, this call tries to record the reading
 			return n.err
 		}
 	}
 }
 
-// claimRecord returns the note of a reading, and whether the caller has to record it.
+// claimRecord returns the record of a reading. mine is true if the record is new: the caller must then record the reading.
 func (d *delegatedBroker) claimRecord(who messages.Delegation) (n *pendingRecord, mine bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
-	for known, n := range d.noted {
+	for key, n := range d.records {
 		if now.Sub(n.at) >= recordEvery {
-			delete(d.noted, known)
+			delete(d.records, key)
 		}
 	}
-	if n := d.noted[who]; n != nil {
+	if n := d.records[who]; n != nil {
 		return n, false
 	}
-	if d.noted == nil {
-		d.noted = map[messages.Delegation]*pendingRecord{}
+	if d.records == nil {
+		d.records = map[messages.Delegation]*pendingRecord{}
 	}
 	n = &pendingRecord{at: now, done: make(chan struct{})}
-	d.noted[who] = n
+	d.records[who] = n
 	return n, true
 }
 
-// finishRecord wakes those who wait for a reading to be recorded. After a failure, the next reading tries again.
+// finishRecord wakes the calls that wait for a reading to be recorded. After a failure, the next reading is recorded again.
 func (d *delegatedBroker) finishRecord(who messages.Delegation, n *pendingRecord) {
 	d.mu.Lock()
-	if n.err != nil && d.noted[who] == n {
-		delete(d.noted, who)
+	if n.err != nil && d.records[who] == n {
+		delete(d.records, who)
 	}
 	d.mu.Unlock()
 	close(n.done)
 }
 
-// requireOwn returns FORBIDDEN for an identity that would act for somebody else.
+// requireOwn returns FORBIDDEN if an identity acts for somebody else.
 func requireOwn(who messages.Delegation) error {
 	if who.For != who.By {
 		return fault.New(fault.Forbidden, "%s cannot act for %s", who.By, who.For).WithHint("an operator reads the inboxes of others, and changes nothing in them")
@@ -218,7 +220,7 @@ func (d *delegatedBroker) Group(ctx context.Context, who messages.Delegation, ch
 	return d.broker.Group(ctx, who.By, change)
 }
 
-// recordReading records in the log that somebody reads the inbox of somebody else.
+// recordReading records in the log that an operator reads the inbox of another identity.
 func (ml *mailroom) recordReading(ctx context.Context, who messages.Delegation) error {
 	type object = map[string]any
 	text := who.By + " reads the inbox of " + who.For
@@ -234,7 +236,7 @@ func (ml *mailroom) recordReading(ctx context.Context, who messages.Delegation) 
 	return err
 }
 
-// Inboxes gives a face in another process access to inboxes of a node, each only for its owner.
+// Inboxes implements server.Inboxes for an MCP server in a process without a node. Each identity can read only its own inbox.
 type Inboxes struct{ Node Asker }
 
 // Inbox implements server.Inboxes.
@@ -242,7 +244,7 @@ func (i Inboxes) Inbox(ctx context.Context, who string, q messages.Query) (messa
 	return rpc.NewMessageClient[messages.Delegation](i.Node, bus.MessagesPrefix).Inbox(ctx, messages.Delegation{For: who, By: who}, q)
 }
 
-// askMessages serves a request about messages in this process; false for other requests.
+// askMessages serves a request about messages, without a network in between. It returns false for any other request.
 func (ml *mailroom) askMessages(ctx context.Context, method string, in, out any) (bool, error) {
 	name, ours := strings.CutPrefix(method, bus.MessagesPrefix+".")
 	if !ours {

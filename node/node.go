@@ -1,5 +1,8 @@
-// Package node wires the program: an embedded or an external NATS server, the store, the orchestrator, its endpoints and a
-// worker, started and stopped in the right order. The command line and the tests use it.
+// Package node assembles the program: an embedded or an external NATS server, the store, the orchestrator, its endpoints and a
+// worker. It starts and stops them in the right order. The command line and the tests use it.
+//
+// A face is an interface for clients, such as MCP or HTTP. The owner is the orchestrator as workers see it (work.Owner). A
+// member is a node that shares an external NATS server with other nodes; only one of them is active at a time.
 package node
 
 import (
@@ -21,7 +24,7 @@ import (
 	"github.com/orch-dev/orch/worker"
 )
 
-// Node is a running node. Each of its parts has one job, and all share host.
+// Node is a running node. Its parts are embedded, and all share host.
 type Node struct {
 	*host
 	*credentials
@@ -34,10 +37,10 @@ type Node struct {
 
 	// serverMethods serves requests about MCP servers.
 	serverMethods localMethods
-	// calls is the owner for the worker of a node that may hand over; nil for a permanent node.
+	// calls is the owner for the worker of a node that may hand over; nil for a node that never does.
 	calls      *callsOwner
 	handedOver atomic.Bool
-	// endYielding ends the check for nodes that wait for the data directory; nil if nothing checks.
+	// endYielding ends the wait for a handover; nil for a node that never hands over.
 	endYielding func()
 	began       time.Time
 	once        sync.Once
@@ -106,7 +109,7 @@ func (n *Node) startOwner(ctx context.Context) error {
 func (n *Node) ownerConfig() orchestrator.Config {
 	return orchestrator.Config{
 		Log: n.store, Blobs: n.store, Checkpoints: n.store, Indexes: n.store, Catalogue: n.executor.catalogue,
-		Logger: n.cfg.logger(), Clock: n.clock, Paused: n.cfg.Paused, Gone: n.gone(),
+		Logger: n.cfg.logger(), Clock: n.clock, Paused: n.cfg.Paused, Gone: n.endedWorkers(),
 		Redact: n.executor.policy.Redact, FindSecret: n.executor.findSecret, Secrets: n.cfg.Tools.SecretsAllow, FourEyes: n.cfg.Confinement.FourEyes,
 		Workspace: n.executor.tree.Path, Root: n.executor.root.Name(), Program: n.executor.program,
 		Limits: orchestrator.Limits{
@@ -130,8 +133,9 @@ func (n *Node) ownerHooks() orchestrator.Hooks {
 	}
 }
 
-// gone names the worker of the previous node on the data directory. It has ended with its process.
-func (n *Node) gone() []string {
+// endedWorkers returns the name of the worker of the previous node on the data directory. That worker has ended with its
+// process. It returns nil if no such worker is recorded.
+func (n *Node) endedWorkers() []string {
 	if n.server == nil {
 		return nil
 	}
@@ -141,7 +145,7 @@ func (n *Node) gone() []string {
 	return nil
 }
 
-// describe adds to the status what only the node knows.
+// describe adds the fields to the status that the orchestrator does not know: version, root, and the state of the store.
 func (n *Node) describe(r *api.StatusReply) {
 	r.Version, r.Root = n.cfg.Version, n.executor.root.Name()
 	ctx, stop := context.WithTimeout(context.Background(), 2*time.Second)
@@ -156,8 +160,9 @@ func (n *Node) describe(r *api.StatusReply) {
 	r.Durability, r.Syncing = string(s.Durability), string(s.Syncing)
 }
 
-// takeOver ends the requests to a previous node that has died without its server or is stalled, and from then on those that
-// were lost with a connection of this node. Clients repeat them, so this node must already serve.
+// takeOver ends requests that a previous node on an external server will not answer, because it died or is stalled. It also
+// ends, from then on, requests that are lost when a connection of this node breaks. Clients repeat ended requests, so this node
+// must serve already.
 func (n *Node) takeOver(ctx context.Context) error {
 	if n.server != nil {
 		return nil
@@ -166,9 +171,8 @@ func (n *Node) takeOver(ctx context.Context) error {
 	return n.requests.AnnounceTakeover(ctx)
 }
 
-// serve serves faces and remote workers. From then on clients consider the node ready, so everything else that they may request
-// must be available before.
-// for is there before.
+// serve starts the endpoints for clients and remote workers. From then on clients consider the node ready, so everything else
+// that they may request must be available before.
 func (n *Node) serve(context.Context) error {
 	audited := auditedAPI{n.orch, n.refused}
 	commands, err := rpc.ServeAPI(n.requests, audited, n.store, n.forOperator())
@@ -193,29 +197,29 @@ func (n *Node) serve(context.Context) error {
 func (ch *chores) startChores(ctx context.Context) error {
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var chores sync.WaitGroup
-	chores.Go(func() { keepSmall(run) })
+	chores.Go(func() { limitMemory(run) })
 	chores.Go(func() { ch.watchClock(run) })
 	ch.onStop(func(context.Context) error { stop(); chores.Wait(); return nil })
 	return nil
 }
 
-// API returns the node's commands, without a network in between.
+// API returns the commands of the node. Calls do not use the network.
 func (n *Node) API() api.API { return n.orch }
 
-// Owner returns the owner that workers talk to.
+// Owner returns the orchestrator, which is the owner of the calls that workers execute.
 func (n *Node) Owner() *orchestrator.Orchestrator { return n.orch }
 
 // Store returns the node's store.
 func (n *Node) Store() *bus.Store { return n.store }
 
-// Wait returns when the node has stopped.
+// Wait blocks until the node has stopped, and returns the error of Stop.
 func (n *Node) Wait() error {
 	<-n.done
 	return n.err
 }
 
-// Stop stops the node: the worker drains, requests end, the store is closed. ctx limits the wait for running calls only within
-// the worker's own drain time. Stop is idempotent.
+// Stop stops the node: the worker drains, requests end, the store is closed. Running calls may finish until ctx ends or the
+// worker's drain time is over, whichever is first. Stop is idempotent.
 func (n *Node) Stop(ctx context.Context) error {
 	n.once.Do(func() {
 		if n.endYielding != nil {
@@ -227,8 +231,8 @@ func (n *Node) Stop(ctx context.Context) error {
 	return n.err
 }
 
-// RunWorker runs a worker for a remote node until ctx ends and it has drained. It connects with the credential of workers,
-// which permits nothing but their protocol.
+// RunWorker runs a worker for a remote node until ctx ends, and returns when the worker has drained. It connects with the
+// credential of workers, which permits only their protocol.
 func RunWorker(ctx context.Context, cfg Config) error {
 	run, err := openWorker(ctx, cfg)
 	if err != nil {
@@ -237,7 +241,7 @@ func RunWorker(ctx context.Context, cfg Config) error {
 	return run(ctx)
 }
 
-// openWorker prepares a worker. run runs it, once.
+// openWorker prepares a worker. run runs the worker until ctx ends; it must be called once.
 func openWorker(ctx context.Context, cfg Config) (run func(context.Context) error, err error) {
 	c, err := dial(ctx, cfg, bus.WorkerUser)
 	if err != nil {
@@ -261,7 +265,8 @@ func openWorker(ctx context.Context, cfg Config) (run func(context.Context) erro
 	}, nil
 }
 
-// Dial connects to a running node: at a URL, or the one of the data directory. It returns UNAVAILABLE if there is none.
+// Dial connects to a running node: the one at cfg.Storage.NATSURL, or else the one that holds the data directory. It returns
+// UNAVAILABLE if no node answers.
 func Dial(ctx context.Context, cfg Config) (*rpc.Remote, error) {
 	c, err := dial(ctx, cfg, bus.OperatorUser)
 	if err != nil {

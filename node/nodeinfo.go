@@ -17,7 +17,7 @@ import (
 	"github.com/orch-dev/orch/tools/system"
 )
 
-// nodeInfo provides information about the node to tools. Only the process of a node has one.
+// nodeInfo provides information about the node to its tools. Only the process of a node has a nodeInfo.
 type nodeInfo struct {
 	n      *Node
 	health *health
@@ -25,7 +25,7 @@ type nodeInfo struct {
 	families map[string]string
 }
 
-// openStats starts to count how calls end. It precedes the orchestrator, so that no commit is missed, and ends after it.
+// openStats starts the statistics of calls. They start before the orchestrator and end after it, so that they miss no commit.
 func (h *host) openStats(ctx context.Context) error {
 	keeper, err := stats.NewProjector(ctx, stats.ProjectorConfig{Log: h.store, Snapshots: h.store, Logger: h.cfg.logger()})
 	if err != nil {
@@ -58,7 +58,7 @@ func (n *Node) publishInfo(context.Context) error {
 // Stats returns the call statistics of the node.
 func (n *Node) Stats() *stats.Projector { return n.stats }
 
-// system returns the ports of package system; nil in a process without a node.
+// system returns the information for the tools of package system; nil in a process without a node.
 func (h *executor) system() *system.Node {
 	a := h.nodeInfo.Load()
 	if a == nil {
@@ -67,7 +67,7 @@ func (h *executor) system() *system.Node {
 	return &system.Node{Version: a.n.cfg.Version, Skills: a.skills, Agents: h.agents(), Queue: a, Usage: a, Health: a.health}
 }
 
-// onboarding returns the ports of package onboarding; nil in a process without a node.
+// onboarding returns the information for the tools of package onboarding; nil in a process without a node.
 func (h *executor) onboarding() *onboarding.Node {
 	a := h.nodeInfo.Load()
 	if a == nil {
@@ -80,7 +80,7 @@ func (h *executor) onboarding() *onboarding.Node {
 	return node
 }
 
-// skills returns the tools that are listed and that a task may call. Tools that its client does not see are left out.
+// skills returns the tools that a task may call, without internal ones.
 func (a *nodeInfo) skills(ctx context.Context, task events.TaskID) ([]system.Tool, error) {
 	allowed, err := a.n.orch.Callable(ctx, task)
 	if err != nil && !fault.Has(err, fault.NotFound) {
@@ -98,7 +98,7 @@ func (a *nodeInfo) skills(ctx context.Context, task events.TaskID) ([]system.Too
 	return all, nil
 }
 
-// skill describes a tool of a server, or a built-in one if server is empty.
+// skill describes a tool of an external MCP server, or a built-in tool if server is empty.
 func (a *nodeInfo) skill(t tools.Tool, server string) system.Tool {
 	if server != "" {
 		return system.Tool{Tool: t, Category: server, Author: server}
@@ -110,15 +110,15 @@ func (a *nodeInfo) skill(t tools.Tool, server string) system.Tool {
 	return system.Tool{Tool: t, Category: category, Author: "orch", Version: a.n.cfg.Version}
 }
 
-// servers returns the servers of external tools, by the name of the tool.
+// servers maps the name of each external tool to its MCP server.
 func (a *nodeInfo) servers() map[string]string {
-	of := map[string]string{}
+	byTool := map[string]string{}
 	if g := a.n.executor.gateway; g != nil {
 		for _, e := range g.Entries() {
-			of[e.Spec.Name] = e.Server
+			byTool[e.Spec.Name] = e.Server
 		}
 	}
-	return of
+	return byTool
 }
 
 func (a *nodeInfo) offered(ctx context.Context, task events.TaskID) (map[string][]string, error) {
@@ -130,7 +130,8 @@ func (a *nodeInfo) offered(ctx context.Context, task events.TaskID) (map[string]
 	return by, err
 }
 
-// called reports whether somebody has called a tool since a time. Each call is a task with the name of the tool.
+// called reports whether an identity has successfully called a tool since a time. Each call is a task that has the name of the
+// tool.
 func (a *nodeInfo) called(ctx context.Context, who, tool string, since time.Time) (bool, error) {
 	list, err := a.n.orch.List(ctx, api.ListRequest{
 		Requestor: who, Name: tool, States: []statemachine.State{statemachine.Done}, Since: since, Limit: 1,
@@ -164,7 +165,7 @@ func (a *nodeInfo) Queue(ctx context.Context, r system.QueueRequest) ([]system.Q
 // Tool implements system.Usage.
 func (a *nodeInfo) Tool(name string) system.Uses { return usesOf(a.n.stats.Tool(name)) }
 
-// Agent implements system.Usage. In the log, an agent is a worker with the agent's actor name.
+// Agent implements system.Usage. The log records an agent as a worker with the agent's actor name.
 func (a *nodeInfo) Agent(name string) system.Uses {
 	return usesOf(a.n.stats.Worker(agents.Prefix + name))
 }

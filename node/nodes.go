@@ -19,7 +19,7 @@ type NodesReply struct {
 	Nodes []election.View `json:"nodes"`
 }
 
-// serveNodes answers which nodes a cluster has. Every node answers, because there may be no active one, and some may be
+// serveNodes serves the list of the nodes of a cluster. Every node serves it, because no node may be active, and some may be
 // stalled.
 func serveNodes(c *bus.Conn, seat *election.Member, cfg Config) (*rpc.Endpoint, error) {
 	return rpc.Serve(c, bus.NodesPrefix, map[string]rpc.Method{
@@ -34,10 +34,10 @@ func serveNodes(c *bus.Conn, seat *election.Member, cfg Config) (*rpc.Endpoint, 
 	}, rpc.EndpointConfig{Logger: cfg.logger(), Everyone: true})
 }
 
-// nodesWithin is how long nodes may take to answer.
+// nodesWithin is how long Nodes waits for an answer.
 const nodesWithin = 3 * time.Second
 
-// Nodes lists the nodes that share a log. Standby nodes answer as well, so no active one is needed.
+// Nodes lists the nodes that share a log. It works without an active node, because standby nodes answer too.
 func Nodes(ctx context.Context, cfg Config) (NodesReply, error) {
 	c, err := dial(ctx, cfg, bus.OperatorUser)
 	if err != nil {
@@ -51,7 +51,7 @@ func Nodes(ctx context.Context, cfg Config) (NodesReply, error) {
 	return reply, err
 }
 
-// alone is the reply of a node with its own server.
+// alone returns the reply of a node with its own NATS server.
 func (n *Node) alone() NodesReply {
 	host, err := os.Hostname()
 	if err != nil {
@@ -64,7 +64,7 @@ func (n *Node) alone() NodesReply {
 	}}}
 }
 
-// serveAlone serves the list of nodes for a single node.
+// serveAlone serves the list of nodes in a node with its own NATS server. The list contains only this node.
 func (n *Node) serveAlone(context.Context) error {
 	if n.server == nil {
 		return nil

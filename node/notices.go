@@ -20,8 +20,8 @@ import (
 const (
 	// maxNotices limits the notices that wait for delivery.
 	maxNotices = 256
-	// lastNotices is how long a stopping node continues to deliver.
-	lastNotices = 5 * time.Second
+	// drainNotices is how long a stopping node continues to deliver notices.
+	drainNotices = 5 * time.Second
 	// maxSubject and maxMessage limit the parts of a notice, in bytes.
 	maxSubject, maxMessage = 200, 2000
 )
@@ -31,10 +31,11 @@ const (
 type noticeQueue struct {
 	executor *executor
 	sender   *notify.Sender
-	on, to   []string
+	kinds    []string // failed, blocked, approval
+	channels []string
 	queue    chan orchestrator.Notice
 	dropped  atomic.Int64
-	// stopping is closed when no more notices come.
+	// stopping is closed when the orchestrator sends no more notices.
 	stopping chan struct{}
 }
 
@@ -48,7 +49,7 @@ func (h *host) openNotices(ctx context.Context) error {
 		return fault.From(err).WithField("notify_channels")
 	}
 	h.notices = &noticeQueue{
-		executor: h.executor, sender: sender, on: h.cfg.NotifyOn, to: h.cfg.NotifyTo,
+		executor: h.executor, sender: sender, kinds: h.cfg.NotifyOn, channels: h.cfg.NotifyTo,
 		queue: make(chan orchestrator.Notice, maxNotices), stopping: make(chan struct{}),
 	}
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -59,7 +60,7 @@ func (h *host) openNotices(ctx context.Context) error {
 	}()
 	h.onStop(func(ctx context.Context) error {
 		defer cancel()
-		ctx, stop := context.WithTimeout(ctx, lastNotices)
+		ctx, stop := context.WithTimeout(ctx, drainNotices)
 		defer stop()
 		context.AfterFunc(ctx, cancel)
 		close(h.notices.stopping)
@@ -85,15 +86,15 @@ func (h *host) notify(notice orchestrator.Notice) {
 func (n *noticeQueue) wants(kind string) bool {
 	switch kind {
 	case orchestrator.NoticeFailed:
-		return slices.Contains(n.on, "failed")
+		return slices.Contains(n.kinds, "failed")
 	case orchestrator.NoticeBlocked:
-		return slices.Contains(n.on, "blocked")
+		return slices.Contains(n.kinds, "blocked")
 	default:
-		return slices.Contains(n.on, "approval")
+		return slices.Contains(n.kinds, "approval")
 	}
 }
 
-// run delivers until no more notices come and the queue is empty, or ctx ends.
+// run delivers notices until stopping is closed and the queue is empty.
 func (n *noticeQueue) run(ctx context.Context) {
 	for {
 		select {
@@ -106,7 +107,7 @@ func (n *noticeQueue) run(ctx context.Context) {
 	}
 }
 
-// drain delivers what is left. Notices for which there is no time count as dropped.
+// drain delivers the queued notices. After the end of ctx, it drops and counts them.
 func (n *noticeQueue) drain(ctx context.Context) {
 	for {
 		select {
@@ -117,7 +118,7 @@ func (n *noticeQueue) drain(ctx context.Context) {
 			}
 			n.send(ctx, notice)
 		default:
-			n.tellDropped(ctx)
+			n.logDropped(ctx)
 			return
 		}
 	}
@@ -135,12 +136,12 @@ func (n *noticeQueue) send(ctx context.Context, notice orchestrator.Notice) {
 	if err := n.sender.Send(ctx, env, n.message(notice)); err != nil {
 		log.WarnContext(ctx, "notification_failed", slog.String("task", string(notice.Task)), slog.String("kind", notice.Kind), slog.Any("error", err))
 	}
-	n.tellDropped(ctx)
+	n.logDropped(ctx)
 }
 
-// prepare creates the workspace that the channel "file" writes to. A task may end without having had one.
+// prepare creates the workspace of the task for the channel "file", because a task may end before it has a workspace.
 func (n *noticeQueue) prepare(notice orchestrator.Notice) error {
-	if !slices.Contains(n.to, "file") {
+	if !slices.Contains(n.channels, "file") {
 		return nil
 	}
 	_, err := n.executor.tree.Ensure(notice.Task, notice.Name)
@@ -150,15 +151,15 @@ func (n *noticeQueue) prepare(notice orchestrator.Notice) error {
 	return err
 }
 
-func (n *noticeQueue) tellDropped(ctx context.Context) {
+func (n *noticeQueue) logDropped(ctx context.Context) {
 	if dropped := n.dropped.Swap(0); dropped > 0 {
 		n.executor.cfg.logger().WarnContext(ctx, "notifications_dropped", slog.Int64("count", dropped))
 	}
 }
 
-// message converts a notice to words, without secrets.
+// message converts a notice into a message for people, without secrets.
 func (n *noticeQueue) message(o orchestrator.Notice) notify.Notice {
-	what, next := "has news", ""
+	what, next := "has news", "" // next is the command that the reader may need
 	switch o.Kind {
 	case orchestrator.NoticeFailed:
 		what, next = "has failed", "orch explain "+string(o.Task)
@@ -171,32 +172,33 @@ func (n *noticeQueue) message(o orchestrator.Notice) notify.Notice {
 	case orchestrator.NoticeApprovalEscalated:
 		what, next = "was not decided about in time and asks again", "orch approve "+o.Approval
 	}
-	text := n.clean(o.Text)
+	text := n.redact(o.Text)
 	first, _, _ := strings.Cut(text, "\n")
-	subject := cmp.Or(n.clean(o.Name), string(o.Task)) + " " + what + ": " + first
+	subject := cmp.Or(n.redact(o.Name), string(o.Task)) + " " + what + ": " + first
 	return notify.Notice{
 		Task: o.Task, Key: o.Key, Priority: o.Priority, At: o.At,
-		Subject: bound(strings.Map(plain, subject), maxSubject), Message: bound(text, maxMessage) + "\n\n" + next,
+		Subject: shorten(strings.Map(spaceForControl, subject), maxSubject), Message: shorten(text, maxMessage) + "\n\n" + next,
 	}
 }
 
-func (n *noticeQueue) clean(text string) string {
+func (n *noticeQueue) redact(text string) string {
 	clean, _ := n.executor.policy.Redact([]byte(text))
 	return string(clean)
 }
 
-// plain replaces characters that would break a subject into lines.
-func plain(r rune) rune {
+// spaceForControl replaces control characters, such as line breaks, by spaces.
+func spaceForControl(r rune) rune {
 	if unicode.IsControl(r) {
 		return ' '
 	}
 	return r
 }
 
-func bound(text string, most int) string {
-	const more = "…"
-	if len(text) <= most {
+// shorten truncates text to limit bytes, with an ellipsis at the end.
+func shorten(text string, limit int) string {
+	const ellipsis = "…"
+	if len(text) <= limit {
 		return text
 	}
-	return strings.ToValidUTF8(text[:most-len(more)], "") + more
+	return strings.ToValidUTF8(text[:limit-len(ellipsis)], "") + ellipsis
 }

@@ -49,7 +49,7 @@ func (n *Node) methods() localMethods {
 		return all
 	}
 	all := newServerAdmin(g).methods()
-	maps.Copy(all, reading(g))
+	maps.Copy(all, featureMethods(g))
 	all["catalogue"] = offerMethod(n.requests, g.Entries, replaced)
 	all["features"] = offerMethod(n.requests, g.Features, g.FeaturesReplaced)
 	return all

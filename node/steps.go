@@ -17,7 +17,7 @@ func startSteps() []startStep {
 	is := func(names ...string) []string { return names }
 	return []startStep{
 		{"server", nil, nil, (*Node).openBus},
-		{"lease", is("server"), nil, (*Node).elect},
+		{"lease", is("server"), nil, (*Node).acquireLease},
 		{"store", is("server", "lease"), nil, (*Node).openStore},
 		{"databases", is("store"), nil, (*Node).openDatabases},
 		{"requests", is("lease"), nil, (*Node).openRequests},
